@@ -1,1 +1,162 @@
-//! (being built)
+//! Where the bytes of a striped file live: arithmetic only.
+//!
+//! A [`Distribution`] maps file offsets to (stripe index, object offset) and back. The client
+//! uses it to send I/O to the right data server, the data server to refuse what is not its own,
+//! the metadata server to settle sizes and to truncate.
+//!
+//! **Invariants of absence.** No I/O, no allocation, no dependency; nothing here knows NFS,
+//! devices or filehandles. Nothing panics and nothing overflows for any offset up to `u64::MAX`.
+//!
+//! ```
+//! use weft_stripe::{Distribution, Form};
+//!
+//! let d = Distribution::round_robin(1 << 20, 4, 0, Form::Sparse).unwrap();
+//! assert_eq!(d.locate(5 << 20).stripe_index, 1);
+//! assert_eq!(d.extents(0, 3 << 20).count(), 3);
+//! ```
+
+mod extents;
+mod round_robin;
+#[cfg(test)]
+mod tests;
+
+pub use extents::{Extent, Extents};
+pub use round_robin::RoundRobin;
+
+/// How file offsets become object offsets (RFC 8881 §13.4.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// Object offset = file offset; the units of other stripe indices are holes.
+    Sparse,
+    /// The units of one stripe index follow each other without holes.
+    Dense,
+}
+
+/// One byte's home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Index into the list of stripes, below [`Distribution::stripe_count`].
+    pub stripe_index: u32,
+    /// Offset in that stripe's object, in bytes.
+    pub object_offset: u64,
+}
+
+/// Parameters that describe no distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DistributionError {
+    /// A stripe unit of no bytes.
+    ZeroUnit,
+    /// No stripes.
+    ZeroCount,
+    /// The first stripe index is not below the stripe count.
+    FirstBeyondCount,
+}
+
+impl std::fmt::Display for DistributionError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            DistributionError::ZeroUnit => "the stripe unit is zero",
+            DistributionError::ZeroCount => "the stripe count is zero",
+            DistributionError::FirstBeyondCount => "the first stripe index is beyond the count",
+        })
+    }
+}
+
+impl std::error::Error for DistributionError {}
+
+/// A rule that spreads a file over objects. Further aggregation schemes are further variants;
+/// callers use the methods only. Source: `P1.3`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Distribution {
+    /// Units of equal size dealt out in turn.
+    RoundRobin(RoundRobin),
+}
+
+impl Distribution {
+    /// Round robin from file offset 0 (pattern offset 0).
+    ///
+    /// # Errors
+    /// [`DistributionError`] for a zero unit or count, or a first index not below the count.
+    pub fn round_robin(
+        stripe_unit_bytes: u64,
+        stripe_count: u32,
+        first_stripe_index: u32,
+        form: Form,
+    ) -> Result<Self, DistributionError> {
+        RoundRobin::new(stripe_unit_bytes, stripe_count, first_stripe_index, form)
+            .map(Distribution::RoundRobin)
+    }
+
+    /// Number of stripe indices.
+    pub fn stripe_count(&self) -> u32 {
+        match self {
+            Distribution::RoundRobin(d) => d.stripe_count(),
+        }
+    }
+
+    /// The home of one byte of the file.
+    pub fn locate(&self, offset: u64) -> Place {
+        match self {
+            Distribution::RoundRobin(d) => d.locate(offset),
+        }
+    }
+
+    /// Bytes from `offset` to the end of its stripe unit, at least 1.
+    pub fn bytes_to_unit_end(&self, offset: u64) -> u64 {
+        match self {
+            Distribution::RoundRobin(d) => d.bytes_to_unit_end(offset),
+        }
+    }
+
+    /// The file offset stored at an object's offset. `None` if that place holds no byte of the
+    /// file: a hole of the sparse form, an unknown stripe index, or beyond `u64::MAX`.
+    pub fn file_offset(&self, stripe_index: u32, object_offset: u64) -> Option<u64> {
+        match self {
+            Distribution::RoundRobin(d) => d.file_offset(stripe_index, object_offset),
+        }
+    }
+
+    /// The size an object has when the file has `file_size` bytes and no unit of it is missing
+    /// at the end: what a truncation sets. 0 for an unknown stripe index.
+    pub fn object_size_for(&self, file_size: u64, stripe_index: u32) -> u64 {
+        match self {
+            Distribution::RoundRobin(d) => d.object_size_for(file_size, stripe_index),
+        }
+    }
+
+    /// One past the last byte of the file that an object of this size holds. `None` if the size
+    /// is beyond what any file of this distribution can have.
+    pub fn file_end_of_object(&self, stripe_index: u32, object_size: u64) -> Option<u64> {
+        match self {
+            Distribution::RoundRobin(d) => d.file_end_of_object(stripe_index, object_size),
+        }
+    }
+
+    /// The file size that object sizes, listed by stripe index, imply: the largest file end.
+    /// Missing trailing entries count as empty objects, entries beyond the stripe count are
+    /// ignored. `None` if some size is impossible (see [`Self::file_end_of_object`]).
+    pub fn file_size_from_objects(&self, sizes: impl IntoIterator<Item = u64>) -> Option<u64> {
+        (0..self.stripe_count())
+            .zip(sizes)
+            .try_fold(0, |max, (i, size)| Some(self.file_end_of_object(i, size)?.max(max)))
+    }
+
+    /// Whether every byte of the file range lives at this stripe index. An empty range touches
+    /// nothing and is served anywhere; a range that ends beyond `u64::MAX` nowhere.
+    pub fn serves(&self, stripe_index: u32, offset: u64, len: u64) -> bool {
+        if stripe_index >= self.stripe_count() || offset.checked_add(len).is_none() {
+            return false;
+        }
+        if len == 0 || self.stripe_count() == 1 {
+            return true;
+        }
+        self.locate(offset).stripe_index == stripe_index && len <= self.bytes_to_unit_end(offset)
+    }
+
+    /// The parts of a file range in file order, cut at stripe-unit boundaries. A range that
+    /// would end beyond `u64::MAX` ends there: no file is longer.
+    pub fn extents(&self, offset: u64, len: u64) -> Extents {
+        Extents::new(*self, offset, len)
+    }
+}

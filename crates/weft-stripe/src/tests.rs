@@ -1,0 +1,213 @@
+//! Properties of every distribution, exhaustively on small parameters and by random search up
+//! to `u64::MAX`.
+
+use proptest::prelude::*;
+
+use crate::{Distribution, DistributionError, Extent, Form};
+
+const FORMS: [Form; 2] = [Form::Sparse, Form::Dense];
+
+fn round_robin(unit: u64, count: u32, first: u32, form: Form) -> Distribution {
+    Distribution::round_robin(unit, count, first, form).unwrap()
+}
+
+/// Every distribution with a unit of 1..=4 bytes and 1..=4 stripes.
+fn small() -> impl Iterator<Item = Distribution> {
+    FORMS.into_iter().flat_map(|form| {
+        (1..=4).flat_map(move |unit| {
+            (1..=4).flat_map(move |count| {
+                (0..count).map(move |first| round_robin(unit, count, first, form))
+            })
+        })
+    })
+}
+
+fn any_distribution() -> impl Strategy<Value = Distribution> {
+    let unit = prop_oneof![1..64u64, Just(1 << 20), any::<u64>().prop_map(|u| u.max(1))];
+    let count = prop_oneof![1..9u32, 1..=4096u32, any::<u32>().prop_map(|c| c.max(1))];
+    (unit, count, any::<u32>(), any::<bool>()).prop_map(|(unit, count, first, dense)| {
+        let form = if dense { Form::Dense } else { Form::Sparse };
+        round_robin(unit, count, first % count, form)
+    })
+}
+
+fn any_offset() -> impl Strategy<Value = u64> {
+    prop_oneof![0..4096u64, any::<u64>(), any::<u64>().prop_map(|o| u64::MAX - o % 4096)]
+}
+
+/// What object j holds of a file of `size` bytes, byte by byte.
+fn model_object(d: &Distribution, size: u64, stripe_index: u32) -> Vec<(u64, u64)> {
+    (0..size)
+        .map(|o| (o, d.locate(o)))
+        .filter(|(_, p)| p.stripe_index == stripe_index)
+        .map(|(o, p)| (p.object_offset, o))
+        .collect()
+}
+
+/// Known places, by hand from the formulas of RFC 8881 §13.4.2 and §13.4.4.
+#[test]
+fn examples_by_hand() {
+    let sparse = round_robin(4, 3, 1, Form::Sparse);
+    let dense = round_robin(4, 3, 1, Form::Dense);
+    for (offset, index, packed) in [(0, 1, 0), (5, 2, 1), (8, 0, 0), (12, 1, 4), (23, 0, 7)] {
+        assert_eq!(sparse.locate(offset).stripe_index, index);
+        assert_eq!(sparse.locate(offset).object_offset, offset);
+        assert_eq!(dense.locate(offset).stripe_index, index);
+        assert_eq!(dense.locate(offset).object_offset, packed);
+    }
+    let cut: Vec<Extent> = dense.extents(6, 5).collect();
+    assert_eq!(
+        cut,
+        [
+            Extent { stripe_index: 2, object_offset: 2, file_offset: 6, len: 2 },
+            Extent { stripe_index: 0, object_offset: 0, file_offset: 8, len: 3 },
+        ]
+    );
+}
+
+/// Bad parameters are refused, each for its own reason; the largest good ones are accepted.
+#[test]
+fn construction_is_checked() {
+    let new = |u, c, f| Distribution::round_robin(u, c, f, Form::Dense).map(|_| ());
+    assert_eq!(new(0, 1, 0), Err(DistributionError::ZeroUnit));
+    assert_eq!(new(1, 0, 0), Err(DistributionError::ZeroCount));
+    assert_eq!(new(1, 2, 2), Err(DistributionError::FirstBeyondCount));
+    assert_eq!(new(u64::MAX, u32::MAX, u32::MAX - 1), Ok(()));
+}
+
+/// locate and file_offset are inverses, over every place of every small distribution: each file
+/// byte has one place, each place at most one byte, and dense objects have no holes.
+#[test]
+fn small_distributions_are_bijective() {
+    for d in small() {
+        for o in 0..100 {
+            let p = d.locate(o);
+            assert!(p.stripe_index < d.stripe_count());
+            assert_eq!(d.file_offset(p.stripe_index, p.object_offset), Some(o));
+        }
+        for index in 0..d.stripe_count() {
+            for at in 0..100 {
+                if let Some(o) = d.file_offset(index, at) {
+                    assert_eq!((d.locate(o).stripe_index, d.locate(o).object_offset), (index, at));
+                } else {
+                    let Distribution::RoundRobin(r) = d;
+                    assert_eq!(r.form(), Form::Sparse, "a dense object has no holes");
+                }
+            }
+        }
+        assert_eq!(d.file_offset(d.stripe_count(), 0), None);
+    }
+}
+
+/// Object sizes agree with a byte-by-byte model, and the file's size comes back from them; an
+/// object that a truncation left ending in a hole implies nothing beyond its own bytes.
+#[test]
+fn small_object_sizes_match_the_model() {
+    for d in small() {
+        for size in 0..60 {
+            let sizes: Vec<u64> =
+                (0..d.stripe_count()).map(|i| d.object_size_for(size, i)).collect();
+            for (i, got) in (0..).zip(&sizes) {
+                let held = model_object(&d, size, i);
+                assert_eq!(*got, held.last().map_or(0, |(at, _)| at + 1), "{d:?} {size} {i}");
+                let end = held.last().map_or(0, |(_, o)| o + 1);
+                assert_eq!(d.file_end_of_object(i, *got), Some(end));
+            }
+            assert_eq!(d.file_size_from_objects(sizes.iter().copied()), Some(size));
+            let Distribution::RoundRobin(r) = d;
+            if r.form() == Form::Sparse {
+                let equal = vec![size; sizes.len()];
+                assert_eq!(d.file_size_from_objects(equal), Some(size));
+            }
+        }
+        assert_eq!(d.object_size_for(99, d.stripe_count()), 0);
+    }
+}
+
+/// serves says yes exactly when all bytes of the range are located at that index.
+#[test]
+fn small_serves_matches_the_model() {
+    for d in small() {
+        for offset in 0..20 {
+            for len in 0..10 {
+                for i in 0..=d.stripe_count() {
+                    let all = (offset..offset + len).all(|o| d.locate(o).stripe_index == i);
+                    let want = all && i < d.stripe_count();
+                    assert_eq!(d.serves(i, offset, len), want, "{d:?} {offset}+{len} at {i}");
+                }
+            }
+        }
+        assert!(!d.serves(0, u64::MAX, 1));
+    }
+}
+
+/// The last bytes of the offset space have places, ends and extents without overflow.
+#[test]
+fn the_end_of_the_offset_space() {
+    let d = round_robin(1 << 20, 7, 3, Form::Dense);
+    let p = d.locate(u64::MAX);
+    assert_eq!(d.file_offset(p.stripe_index, p.object_offset), Some(u64::MAX));
+    assert_eq!(d.file_offset(0, u64::MAX), None);
+    assert_eq!(d.file_end_of_object(0, u64::MAX), None);
+    assert_eq!(d.file_size_from_objects([0, u64::MAX]), None);
+    let tail: Vec<Extent> = d.extents(u64::MAX - 3, u64::MAX).collect();
+    assert_eq!(tail.iter().map(|e| e.len).sum::<u64>(), 3);
+    assert_eq!(d.extents(u64::MAX, 1).count(), 0);
+}
+
+proptest! {
+    /// For any parameters and offset: locate is undone by file_offset.
+    #[test]
+    fn locate_is_invertible(d in any_distribution(), offset in any_offset()) {
+        let p = d.locate(offset);
+        prop_assert!(p.stripe_index < d.stripe_count());
+        prop_assert_eq!(d.file_offset(p.stripe_index, p.object_offset), Some(offset));
+    }
+
+    /// For any object place: file_offset, if it answers, is undone by locate.
+    #[test]
+    fn file_offset_is_invertible(d in any_distribution(), i in any::<u32>(), at in any_offset()) {
+        let i = i % d.stripe_count();
+        if let Some(offset) = d.file_offset(i, at) {
+            let p = d.locate(offset);
+            prop_assert_eq!((p.stripe_index, p.object_offset), (i, at));
+        }
+    }
+
+    /// Extents cover the range exactly, in order, each within one unit and where locate says.
+    #[test]
+    fn extents_cover_in_order(d in any_distribution(), offset in any_offset(), len in any::<u64>()) {
+        let mut at = offset;
+        let end = offset.saturating_add(len);
+        for e in d.extents(offset, len).take(64) {
+            prop_assert_eq!(e.file_offset, at);
+            prop_assert!(e.len > 0 && e.len <= end - at);
+            prop_assert!(e.len <= d.bytes_to_unit_end(at));
+            let first = d.locate(at);
+            let last = d.locate(at + e.len - 1);
+            prop_assert_eq!((e.stripe_index, e.object_offset),
+                            (first.stripe_index, first.object_offset));
+            prop_assert_eq!((last.stripe_index, last.object_offset),
+                            (first.stripe_index, first.object_offset + e.len - 1));
+            prop_assert!(d.serves(e.stripe_index, e.file_offset, e.len));
+            at += e.len;
+        }
+        prop_assert!(at == end || d.extents(offset, len).nth(63).is_some());
+    }
+
+    /// For any file size: the objects' sizes give it back, and each object's size is that of its
+    /// last own byte.
+    #[test]
+    fn sizes_round_trip(d in any_distribution(), size in any_offset(), i in any::<u32>()) {
+        let i = i % d.stripe_count();
+        let own = d.object_size_for(size, i);
+        let end = d.file_end_of_object(i, own);
+        prop_assert!(end.is_some_and(|e| e <= size));
+        if size > 0 {
+            let last = d.locate(size - 1);
+            let holder = d.object_size_for(size, last.stripe_index);
+            prop_assert_eq!(holder, last.object_offset + 1);
+            prop_assert_eq!(d.file_end_of_object(last.stripe_index, holder), Some(size));
+        }
+    }
+}
