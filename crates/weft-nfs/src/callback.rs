@@ -1,0 +1,270 @@
+//! Callbacks: RFC 8881 §20. The server is the caller; the client answers.
+
+use weft_xdr::{
+    Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer, xdr_named, xdr_struct,
+};
+
+use crate::basic::{FileHandle, Fsid, IoMode, LayoutType, SequenceId, SessionId, SlotId, Stateid};
+use crate::status::NfsStat;
+
+/// Callback program version.
+pub const CB_VERSION: u32 = 1;
+/// Procedure CB_NULL.
+pub const CB_PROC_NULL: u32 = 0;
+/// Procedure CB_COMPOUND.
+pub const CB_PROC_COMPOUND: u32 = 1;
+/// Most operations in a callback.
+pub const CB_OPS_MAX: usize = 8;
+
+xdr_named! {
+    /// Callback operation numbers.
+    pub struct CbOpNum {
+        CB_GETATTR = 3,
+        CB_RECALL = 4,
+        CB_LAYOUTRECALL = 5,
+        CB_NOTIFY = 6,
+        CB_PUSH_DELEG = 7,
+        CB_RECALL_ANY = 8,
+        CB_RECALLABLE_OBJ_AVAIL = 9,
+        CB_RECALL_SLOT = 10,
+        CB_SEQUENCE = 11,
+        CB_WANTS_CANCELLED = 12,
+        CB_NOTIFY_LOCK = 13,
+        CB_NOTIFY_DEVICEID = 14,
+        CB_OFFLOAD = 15,
+        CB_ILLEGAL = 10044,
+    }
+}
+
+xdr_struct! {
+    /// CB_SEQUENCE (11), §20.9. No referring calls are sent.
+    #[derive(Copy)]
+    pub struct CbSequenceArgs {
+        /// The session.
+        pub sessionid: SessionId,
+        /// Request number.
+        pub sequenceid: SequenceId,
+        /// Slot of the back channel.
+        pub slotid: SlotId,
+        /// Highest slot in use.
+        pub highest_slotid: SlotId,
+        /// Must be false for Linux.
+        pub cachethis: bool,
+        /// Referring call lists: always none.
+        pub referring_call_lists: NoReferringCalls,
+    }
+}
+
+/// An empty list of referring calls; incoming lists are read and dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoReferringCalls;
+impl Decode for NoReferringCalls {
+    fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
+        for _ in 0..r.length(64)? {
+            SessionId::decode(r)?;
+            for _ in 0..r.length(64)? {
+                let _sequence_and_slot = (r.u32()?, r.u32()?);
+            }
+        }
+        Ok(NoReferringCalls)
+    }
+}
+impl Encode for NoReferringCalls {
+    fn encode(&self, w: &mut Writer) {
+        w.count(0);
+    }
+}
+
+xdr_struct! {
+    /// CB_SEQUENCE result.
+    pub struct CbSequenceOk {
+        /// Echo.
+        pub sessionid: SessionId,
+        /// Echo.
+        pub sequenceid: SequenceId,
+        /// Echo.
+        pub slotid: SlotId,
+        /// Highest slot the client accepts.
+        pub highest_slotid: SlotId,
+        /// Highest slot the client would like used.
+        pub target_highest_slotid: SlotId,
+    }
+}
+
+/// `layoutrecall4`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LayoutRecall {
+    /// One file.
+    File {
+        /// The file.
+        fh: FileHandle,
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+        /// The layout, seqid one above the last the client saw.
+        stateid: Stateid,
+    },
+    /// A file system.
+    Fsid(Fsid),
+    /// Everything.
+    All,
+}
+impl Decode for LayoutRecall {
+    fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
+        r.label("layoutrecall4");
+        match r.u32()? {
+            1 => Ok(LayoutRecall::File {
+                fh: FileHandle::decode(r)?,
+                offset: r.u64()?,
+                length: r.u64()?,
+                stateid: Stateid::decode(r)?,
+            }),
+            2 => Ok(LayoutRecall::Fsid(Fsid::decode(r)?)),
+            3 => Ok(LayoutRecall::All),
+            _ => Err(r.error(DecodeErrorKind::Value)),
+        }
+    }
+}
+impl Encode for LayoutRecall {
+    fn encode(&self, w: &mut Writer) {
+        match self {
+            LayoutRecall::File { fh, offset, length, stateid } => {
+                w.u32(1);
+                fh.encode(w);
+                w.u64(*offset);
+                w.u64(*length);
+                stateid.encode(w);
+            }
+            LayoutRecall::Fsid(fsid) => {
+                w.u32(2);
+                fsid.encode(w);
+            }
+            LayoutRecall::All => w.u32(3),
+        }
+    }
+}
+
+xdr_struct! {
+    /// CB_LAYOUTRECALL (5), §20.3.
+    pub struct CbLayoutrecallArgs {
+        /// Layout type.
+        pub layout_type: LayoutType,
+        /// Mode.
+        pub iomode: IoMode,
+        /// Whether new layouts will differ (clients then drain).
+        pub changed: bool,
+        /// What.
+        pub recall: LayoutRecall,
+    }
+}
+xdr_struct! {
+    /// CB_RECALL (4), §20.2.
+    pub struct CbRecallArgs {
+        /// The delegation.
+        pub stateid: Stateid,
+        /// Whether the file will be truncated.
+        pub truncate: bool,
+        /// The file.
+        pub fh: FileHandle,
+    }
+}
+
+/// A callback operation. Those not listed are answered NOTSUPP by our client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CbOp {
+    /// CB_SEQUENCE.
+    Sequence(CbSequenceArgs),
+    /// CB_LAYOUTRECALL.
+    Layoutrecall(CbLayoutrecallArgs),
+    /// CB_RECALL.
+    Recall(CbRecallArgs),
+    /// Anything else: its number. Its arguments were not read, so it ends the COMPOUND.
+    Other(CbOpNum),
+}
+
+xdr_struct! {
+    /// Head of `CB_COMPOUND4args`.
+    pub struct CbCompoundHeader {
+        /// Echoed.
+        pub tag: crate::Opaque,
+        /// Minor version.
+        pub minorversion: u32,
+        /// 4.0 only.
+        pub callback_ident: u32,
+        /// Number of operations that follow.
+        pub count: u32,
+    }
+}
+
+impl Decode for CbOp {
+    fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(match CbOpNum::decode(r)? {
+            CbOpNum::CB_SEQUENCE => CbOp::Sequence(Decode::decode(r)?),
+            CbOpNum::CB_LAYOUTRECALL => CbOp::Layoutrecall(Decode::decode(r)?),
+            CbOpNum::CB_RECALL => CbOp::Recall(Decode::decode(r)?),
+            other => CbOp::Other(other),
+        })
+    }
+}
+impl Encode for CbOp {
+    fn encode(&self, w: &mut Writer) {
+        match self {
+            CbOp::Sequence(a) => {
+                CbOpNum::CB_SEQUENCE.encode(w);
+                a.encode(w);
+            }
+            CbOp::Layoutrecall(a) => {
+                CbOpNum::CB_LAYOUTRECALL.encode(w);
+                a.encode(w);
+            }
+            CbOp::Recall(a) => {
+                CbOpNum::CB_RECALL.encode(w);
+                a.encode(w);
+            }
+            CbOp::Other(n) => n.encode(w),
+        }
+    }
+}
+
+/// The answer to a CB_COMPOUND: overall status, and each operation's number and status (bodies
+/// other than CB_SEQUENCE's are empty for the operations sent here).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CbReply {
+    /// Status of the last operation executed.
+    pub status: NfsStat,
+    /// Operations executed.
+    pub results: Vec<(CbOpNum, NfsStat, Option<CbSequenceOk>)>,
+}
+impl Decode for CbReply {
+    fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
+        r.label("CB_COMPOUND4res");
+        let status = NfsStat::decode(r)?;
+        let _tag = r.opaque(crate::TAG_BYTES_MAX)?;
+        let mut results = Vec::new();
+        for _ in 0..r.length(CB_OPS_MAX)? {
+            let (op, stat) = (CbOpNum::decode(r)?, NfsStat::decode(r)?);
+            let sequence = if op == CbOpNum::CB_SEQUENCE && stat == NfsStat::OK {
+                Some(CbSequenceOk::decode(r)?)
+            } else {
+                None
+            };
+            results.push((op, stat, sequence));
+        }
+        Ok(CbReply { status, results })
+    }
+}
+impl Encode for CbReply {
+    fn encode(&self, w: &mut Writer) {
+        self.status.encode(w);
+        w.opaque(b"");
+        w.count(self.results.len());
+        for (op, stat, sequence) in &self.results {
+            op.encode(w);
+            stat.encode(w);
+            if let Some(s) = sequence {
+                s.encode(w);
+            }
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Arguments and results of the operations, grouped as RFC 8881 §18 uses them.
+
+mod file;
+mod layout;
+mod lock;
+mod open;
+mod session;
+
+pub use file::*;
+pub use layout::*;
+pub use lock::*;
+pub use open::*;
+pub use session::*;
