@@ -1,1 +1,19 @@
-//! (being built)
+//! Moving RPC records between sockets, memory and files.
+//!
+//! Sending executes a plan: a list of [`Segment`]s whose bytes go out by vectored writes and whose
+//! file ranges go from page cache to socket by `sendfile`, never through our memory. Receiving
+//! reads large records straight into the buffer they are decoded from.
+//!
+//! **Invariants of absence.** Nothing here knows RPC beyond record marking, or NFS, or what a file
+//! is for. A record is sent whole or the connection is shut down: nothing is sent short.
+//!
+//! Entry points: [`RecordReader`], [`RecordSender`], [`ensure_resident`].
+
+mod receive;
+mod resident;
+mod send;
+
+pub use receive::{RecordIoError, RecordReader};
+pub use resident::ensure_resident;
+pub use send::{RecordSender, send_record};
+pub use weft_xdr::{FileRange, Segment};

@@ -1,0 +1,191 @@
+//! Receiving records: RFC 5531 §11.
+
+use std::io;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use weft_xdr::record::{Assembler, Next, RecordError};
+
+/// Bytes asked for when nothing is known about what comes: several metadata requests, or the head
+/// of a WRITE. It bounds what an idle connection holds, and what is copied of a large record.
+const AHEAD_BYTES: usize = 16 << 10;
+
+/// Why no further record can be read; the connection must be closed.
+#[derive(Debug)]
+pub enum RecordIoError {
+    /// The socket failed.
+    Io(io::Error),
+    /// The peer broke the rules of record marking, or a limit.
+    Record(RecordError),
+    /// The peer closed the connection inside a record.
+    Truncated,
+}
+
+impl std::fmt::Display for RecordIoError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RecordIoError::Io(e) => write!(f, "connection failed: {e}"),
+            RecordIoError::Record(e) => write!(f, "bad record: {e}"),
+            RecordIoError::Truncated => f.write_str("connection closed inside a record"),
+        }
+    }
+}
+
+impl std::error::Error for RecordIoError {}
+
+impl From<io::Error> for RecordIoError {
+    fn from(e: io::Error) -> Self {
+        RecordIoError::Io(e)
+    }
+}
+
+impl From<RecordError> for RecordIoError {
+    fn from(e: RecordError) -> Self {
+        RecordIoError::Record(e)
+    }
+}
+
+/// Reads records off a stream: half of a TCP connection, or anything that reads like one.
+///
+/// **Cost.** Small records that arrive together take one read. Of a large one at most 16 KiB are
+/// copied, the rest is read to its place; memory is reserved for a record only when its header
+/// has been accepted under the limit.
+#[derive(Debug)]
+pub struct RecordReader<R> {
+    stream: R,
+    assembler: Assembler,
+    received: BytesMut,
+    /// Fragments of an unfinished record have left `received`.
+    inside: bool,
+}
+
+impl<R: AsyncRead + Unpin> RecordReader<R> {
+    /// A reader that refuses records of more than `record_bytes_max` bytes.
+    pub fn new(stream: R, record_bytes_max: usize) -> Self {
+        let assembler = Assembler::new(record_bytes_max);
+        RecordReader { stream, assembler, received: BytesMut::new(), inside: false }
+    }
+
+    /// The next record; `None` if the peer closed the connection between records.
+    ///
+    /// Cancel safe: what was received stays.
+    ///
+    /// # Errors
+    /// [`RecordIoError`]; the stream is then out of step.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, RecordIoError> {
+        loop {
+            let held = self.received.len();
+            let need = match self.assembler.next(&mut self.received)? {
+                Next::Record(record) => {
+                    self.inside = false;
+                    if self.received.is_empty() {
+                        // Else an idle connection would keep its largest record's memory.
+                        self.received = BytesMut::new();
+                    }
+                    return Ok(Some(record));
+                }
+                Next::Need(need) => {
+                    self.inside |= self.received.len() < held;
+                    need
+                }
+            };
+            if self.receive(need).await? == 0 {
+                let between = self.received.is_empty() && !self.inside;
+                return if between { Ok(None) } else { Err(RecordIoError::Truncated) };
+            }
+        }
+    }
+
+    /// One read of at most what is missing of a large record, or of a bufferful.
+    async fn receive(&mut self, need: usize) -> io::Result<usize> {
+        let most = need.max(AHEAD_BYTES);
+        self.received.reserve(most);
+        self.stream.read_buf(&mut (&mut self.received).limit(most)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use weft_xdr::record::{LAST_FRAGMENT, header};
+
+    use super::*;
+
+    fn record(body: &[u8]) -> Vec<u8> {
+        [&header(body.len()), body].concat()
+    }
+
+    fn pattern(len: usize) -> Vec<u8> {
+        (0..len).map(|i| (i * 7 + i / 251) as u8).collect()
+    }
+
+    /// Records of every size arrive whole and in order through a pipe of awkward size.
+    #[tokio::test]
+    async fn records_arrive_whole() {
+        let sizes = [0, 1, 4, 100, AHEAD_BYTES - 4, AHEAD_BYTES, AHEAD_BYTES + 1, 1 << 20, 3];
+        for pipe_bytes in [1 << 21, 4097, 7] {
+            let (mut far, near) = tokio::io::duplex(pipe_bytes);
+            let sender = tokio::spawn(async move {
+                for size in sizes {
+                    far.write_all(&record(&pattern(size))).await.unwrap();
+                }
+            });
+            let mut reader = RecordReader::new(near, 1 << 20);
+            for size in sizes {
+                assert_eq!(reader.next().await.unwrap().unwrap(), pattern(size));
+            }
+            assert!(reader.next().await.unwrap().is_none());
+            sender.await.unwrap();
+        }
+    }
+
+    /// A connection that ends anywhere inside a record, even between fragments, is truncated.
+    #[tokio::test]
+    async fn an_end_inside_a_record_is_an_error() {
+        let mut wire = (3u32).to_be_bytes().to_vec();
+        wire.extend(b"abc");
+        wire.extend((2 | LAST_FRAGMENT).to_be_bytes());
+        wire.extend(b"de");
+        for len in 0..=wire.len() {
+            let mut reader = RecordReader::new(&wire[..len], 5);
+            match reader.next().await {
+                Ok(None) => assert_eq!(len, 0),
+                Ok(Some(r)) => assert_eq!((len, &r[..]), (wire.len(), &b"abcde"[..])),
+                Err(e) => assert!(matches!(e, RecordIoError::Truncated), "{len}: {e}"),
+            }
+        }
+    }
+
+    /// A header beyond the limit is refused before any memory is reserved for it.
+    #[tokio::test]
+    async fn the_limit_is_kept() {
+        let over = header(1001);
+        let mut reader = RecordReader::new(&over[..], 1000);
+        assert!(matches!(reader.next().await, Err(RecordIoError::Record(_))));
+        assert!(reader.received.capacity() <= 2 * AHEAD_BYTES);
+        let wire = record(&[7; 1000]);
+        let mut reader = RecordReader::new(&wire[..], 1000);
+        assert_eq!(reader.next().await.unwrap().unwrap().len(), 1000);
+    }
+
+    /// A large record is read in few reads, and afterwards the idle reader holds no memory.
+    #[tokio::test]
+    async fn large_records_take_few_reads() {
+        struct Counting<'a>(&'a [u8], usize);
+        impl AsyncRead for Counting<'_> {
+            fn poll_read(
+                mut self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+                buf: &mut tokio::io::ReadBuf<'_>,
+            ) -> std::task::Poll<io::Result<()>> {
+                self.1 += 1;
+                std::pin::Pin::new(&mut self.0).poll_read(cx, buf)
+            }
+        }
+        let wire = record(&pattern(1 << 20));
+        let mut reader = RecordReader::new(Counting(&wire, 0), 1 << 20);
+        assert_eq!(reader.next().await.unwrap().unwrap(), pattern(1 << 20));
+        assert_eq!(reader.stream.1, 2);
+        assert_eq!(reader.received.capacity(), 0);
+    }
+}
