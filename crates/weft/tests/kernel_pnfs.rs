@@ -1,0 +1,97 @@
+//! The main job: an unmodified Linux client mounts Weft, and its data goes straight to all data
+//! servers. Judged by the kernel's counters and by every server's own.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use support::cluster::{Cluster, Counters, Options, Status};
+use support::guest::{Guest, Kernel, Report};
+
+/// Size of the file, in MiB: 64 stripe units of the default size.
+const MEBIBYTES: u64 = 64;
+const FILE_BYTES: u64 = MEBIBYTES << 20;
+/// Even striping gives each of four data servers a quarter.
+const SHARE_MIN: u64 = FILE_BYTES / 5;
+/// Nothing but a small start of the file may pass through the metadata server.
+const MDS_MAX: u64 = 1 << 20;
+
+#[test]
+fn kernel_6_1_stripes_over_all_data_servers() {
+    stripes_over_all_data_servers(Kernel::V6_1);
+}
+
+#[test]
+fn kernel_6_12_stripes_over_all_data_servers() {
+    stripes_over_all_data_servers(Kernel::V6_12);
+}
+
+#[test]
+fn newest_kernel_stripes_over_all_data_servers() {
+    stripes_over_all_data_servers(Kernel::Uml);
+}
+
+/// Writes and reads 64 MiB through the files layout with both minor versions, in one guest.
+fn stripes_over_all_data_servers(kernel: Kernel) {
+    let Some(guest) = Guest::new(kernel, "pnfs.sh") else { return };
+    let mut cluster = Cluster::start(Options::default());
+    let guest = guest.argument(cluster.port()).argument(MEBIBYTES);
+    let mut samples = BTreeMap::new();
+    let report = guest.run(&mut cluster, |cluster, words| match words.split_once(' ') {
+        Some(("sample", name)) => {
+            samples.insert(name.to_owned(), cluster.status());
+            Ok(())
+        }
+        _ => Err("not a command of this test".to_owned()),
+    });
+    for version in ["4.1", "4.2"] {
+        kernel_used_the_layout(&report, version);
+        every_server_moved_its_share(&samples, version);
+        our_client_reads_the_same(&cluster, &report, version);
+    }
+}
+
+fn kernel_used_the_layout(report: &Report, version: &str) {
+    for phase in ["write", "read"] {
+        let layout = report.proof(version, &format!("{phase}.layout"));
+        assert_eq!(layout, "LAYOUT_NFSV4_1_FILES", "vers={version} {phase}");
+    }
+    let writes = report.number(version, "write.pnfs_writes");
+    let reads = report.number(version, "read.pnfs_reads");
+    assert!(writes > 0 && reads > 0, "vers={version}: {writes} pNFS writes, {reads} pNFS reads");
+    let fallbacks = report.proof(version, "fallbacks");
+    assert!(
+        ["0", "untraced"].contains(&fallbacks),
+        "vers={version}: I/O fell back to the metadata server {fallbacks} times"
+    );
+}
+
+fn every_server_moved_its_share(samples: &BTreeMap<String, Status>, version: &str) {
+    let sample = |name: &str| &samples[&format!("{version}.{name}")];
+    let (idle, written, read) = (sample("idle"), sample("written"), sample("read"));
+    let moved_in = |before: &Counters, after: &Counters| after.bytes_in - before.bytes_in;
+    let moved_out = |before: &Counters, after: &Counters| after.bytes_out - before.bytes_out;
+    assert_eq!(read.data_servers.len(), 4);
+    for id in read.data_servers.keys() {
+        let put = moved_in(&idle.data_servers[id], &written.data_servers[id]);
+        let got = moved_out(&written.data_servers[id], &read.data_servers[id]);
+        assert!(put >= SHARE_MIN, "vers={version}: data server {id} was sent {put} bytes");
+        assert!(got >= SHARE_MIN, "vers={version}: data server {id} sent {got} bytes");
+    }
+    let put = moved_in(&idle.mds, &written.mds);
+    let got = moved_out(&written.mds, &read.mds);
+    assert!(put < MDS_MAX, "vers={version}: {put} bytes were written through the MDS");
+    assert!(got < MDS_MAX, "vers={version}: {got} bytes were read through the MDS");
+}
+
+/// What the kernel striped, the user-space client puts together again.
+fn our_client_reads_the_same(cluster: &Cluster, report: &Report, version: &str) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let copy = dir.path().join("copy");
+    let copy = copy.to_str().expect("a plain path");
+    let output = cluster.weft(&["get", &format!("/pnfs-{version}"), copy]);
+    assert!(output.status.success(), "weft get: {}", support::words(&output));
+    let sum = support::run("md5sum", &[copy]);
+    let sum = String::from_utf8_lossy(&sum.stdout).into_owned();
+    assert_eq!(sum.split(' ').next(), Some(report.proof(version, "md5")), "vers={version}");
+}

@@ -1,0 +1,278 @@
+//! A metadata server and its data servers in one process: started, asked, killed, started again.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Time a server gets to say that it is serving, and to leave after SIGTERM.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// First and last port tried: below Linux's ephemeral range, so that no outgoing connection takes a
+/// port between a kill and the restart.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+/// Ports left to one cluster: the metadata server's, and room for its neighbours.
+const PORTS_EACH: u16 = 20;
+
+/// How `weft up` is started.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    pub data_servers: usize,
+    pub lease_seconds: u32,
+    pub grace_seconds: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { data_servers: 4, lease_seconds: 10, grace_seconds: 10 }
+    }
+}
+
+/// What one server moved and did since it started.
+#[derive(Clone, Debug, Default)]
+pub struct Counters {
+    /// Payload bytes of WRITE.
+    pub bytes_in: u64,
+    /// Payload bytes of READ.
+    pub bytes_out: u64,
+    pub operations: BTreeMap<String, u64>,
+}
+
+/// `weft status --json`, by role.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    pub mds: Counters,
+    /// By data-server id.
+    pub data_servers: BTreeMap<u64, Counters>,
+}
+
+/// A running server; dropping it kills the process and removes its data.
+pub struct Cluster {
+    dir: TempDir,
+    port: u16,
+    options: Options,
+    process: Option<Child>,
+    admin: Option<SocketAddr>,
+}
+
+impl Cluster {
+    /// Starts a server on fresh data and waits until it serves.
+    pub fn start(options: Options) -> Self {
+        let dir = tempfile::Builder::new().prefix("weft-test.").tempdir().expect("a folder");
+        let mut cluster = Self { dir, port: free_port(), options, process: None, admin: None };
+        cluster.start_again();
+        cluster
+    }
+
+    /// Starts the process on the data and the port it had.
+    pub fn start_again(&mut self) {
+        assert!(self.process.is_none(), "the server is running already");
+        let log = File::options().create(true).append(true).open(self.log_path()).expect("log");
+        let mut child = Command::new(super::weft_binary())
+            .args(["up", "--json", "--listen", &format!("0.0.0.0:{}", self.port)])
+            .args(["--data-servers", &self.options.data_servers.to_string()])
+            .args(["--lease", &self.options.lease_seconds.to_string()])
+            .args(["--grace", &self.options.grace_seconds.to_string()])
+            .arg("--dir")
+            .arg(self.data_dir())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .expect("weft starts");
+        let stdout = child.stdout.take().expect("stdout is piped");
+        self.process = Some(child);
+        let ready = self.ready_line(stdout);
+        let ready: Value = serde_json::from_str(&ready)
+            .unwrap_or_else(|error| panic!("weft up --json printed {ready:?}: {error}"));
+        assert_eq!(address(&ready["mds"]).port(), self.port, "not the port asked for");
+        let data_servers = ready["data_servers"].as_array().map_or(0, Vec::len);
+        assert_eq!(data_servers, self.options.data_servers, "in {ready}");
+        self.admin = Some(local(address(&ready["admin"])));
+    }
+
+    /// Port of the metadata server, on every address of this machine.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Folder of the server's data.
+    pub fn data_dir(&self) -> std::path::PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// Runs the `weft` command against this server.
+    pub fn weft(&self, arguments: &[&str]) -> Output {
+        Command::new(super::weft_binary())
+            .args(arguments)
+            .env("WEFT_SERVER", format!("127.0.0.1:{}", self.port))
+            .stdin(Stdio::null())
+            .output()
+            .expect("weft starts")
+    }
+
+    /// What every server has counted so far.
+    pub fn status(&self) -> Status {
+        let admin = self.admin.expect("the server has been started").to_string();
+        let output = self.weft(&["status", "--json", "--admin", &admin]);
+        assert!(output.status.success(), "weft status: {}", super::words(&output));
+        let text = String::from_utf8_lossy(&output.stdout);
+        let status: Value = serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("weft status --json printed {text:?}: {error}"));
+        parse_status(&status)
+    }
+
+    /// Kills the process as a power cut would: no handler runs.
+    pub fn kill9(&mut self) {
+        let mut process = self.process.take().expect("the server is running");
+        process.kill().expect("kill");
+        process.wait().expect("wait");
+    }
+
+    /// Asks the process to leave (SIGTERM) and expects exit status 0.
+    pub fn stop(&mut self) {
+        let mut process = self.process.take().expect("the server is running");
+        let killed = super::run("kill", &["-TERM", &process.id().to_string()]);
+        assert!(killed.status.success(), "kill: {}", super::words(&killed));
+        let waited = std::time::Instant::now();
+        loop {
+            if let Some(status) = process.try_wait().expect("wait") {
+                assert!(status.success(), "after SIGTERM: {status}\n{}", self.log());
+                return;
+            }
+            if waited.elapsed() > PATIENCE {
+                process.kill().expect("kill");
+                process.wait().expect("wait");
+                panic!("the server ignores SIGTERM\n{}", self.log());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Kill and start again on the same data and port.
+    pub fn restart(&mut self) {
+        self.kill9();
+        self.start_again();
+    }
+
+    /// The end of what the server logged.
+    pub fn log(&self) -> String {
+        let text = std::fs::read(self.log_path()).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        format!("server log:\n{}", lines[lines.len().saturating_sub(60)..].join("\n"))
+    }
+
+    fn log_path(&self) -> std::path::PathBuf {
+        self.dir.path().join("server.log")
+    }
+
+    /// The one line on stdout that says where the server listens.
+    fn ready_line(&mut self, stdout: std::process::ChildStdout) -> String {
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut lines = BufReader::new(stdout).lines();
+            // An error or the end of the stream is told apart from silence by the channel closing.
+            if let Some(Ok(line)) = lines.next()
+                && sender.send(line).is_ok()
+            {
+                lines.for_each(drop); // keeps the pipe open and empty as long as the server lives
+            }
+        });
+        match receiver.recv_timeout(PATIENCE) {
+            Ok(line) => line,
+            Err(error) => panic!("weft up printed no ready line ({error})\n{}", self.log()),
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // Nothing more can be done about a process that cannot be killed.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+        if std::thread::panicking() {
+            eprintln!("{}", self.log());
+        }
+    }
+}
+
+/// The total length of all files below a folder: what a data server holds.
+pub fn bytes_below(dir: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(facts) if facts.is_dir() => bytes_below(&entry.path()),
+            Ok(facts) => facts.len(),
+            Err(_) => 0, // removed meanwhile
+        })
+        .sum()
+}
+
+fn parse_status(status: &Value) -> Status {
+    let mut parsed = Status::default();
+    for server in status["servers"].as_array().expect("servers") {
+        let counters = Counters {
+            bytes_in: number(&server["bytes_in"]),
+            bytes_out: number(&server["bytes_out"]),
+            operations: server["operations"]
+                .as_object()
+                .expect("operations")
+                .iter()
+                .map(|(name, count)| (name.clone(), number(count)))
+                .collect(),
+        };
+        match server["role"].as_str() {
+            Some("mds") => parsed.mds = counters,
+            Some("ds") => {
+                parsed.data_servers.insert(number(&server["id"]), counters);
+            }
+            role => panic!("a server of role {role:?} in {status}"),
+        }
+    }
+    parsed
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is not a count"))
+}
+
+fn address(value: &Value) -> SocketAddr {
+    value
+        .as_str()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_else(|| panic!("{value} is not an address"))
+}
+
+/// The address by which this machine reaches a listener on every address.
+fn local(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+    }
+    address
+}
+
+/// The first of a row of free ports that no other cluster of this or another test process uses.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let rows = (PORTS.end - PORTS.start) / PORTS_EACH;
+    let start = u16::try_from(std::process::id() % u32::from(rows)).expect("less than rows");
+    for _ in 0..rows {
+        let row = (start + NEXT.fetch_add(1, Ordering::Relaxed)) % rows;
+        let port = PORTS.start + row * PORTS_EACH;
+        if (port..port + PORTS_EACH).all(|port| TcpListener::bind(("0.0.0.0", port)).is_ok()) {
+            return port;
+        }
+    }
+    panic!("no free row of {PORTS_EACH} ports in {PORTS:?}");
+}

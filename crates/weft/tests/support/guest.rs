@@ -1,0 +1,211 @@
+//! A throw-away machine with an unmodified Linux kernel that runs one script of `tests/guest`
+//! against a [`Cluster`].
+
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use super::cluster::Cluster;
+use super::hook::Hook;
+
+/// Time a guest script gets, in seconds; a busy two-core machine emulates slowly.
+const SCRIPT_SECONDS: u32 = 900;
+/// What the kernel says when something is wrong with it: any of these fails the test.
+const COMPLAINTS: [&str; 7] = [
+    "WARNING: ",
+    "BUG:",
+    "Oops",
+    "Kernel panic",
+    "blocked for more than",
+    "soft lockup",
+    "detected stalls on",
+];
+
+/// The kernels a guest can have.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kernel {
+    /// Debian 12's own: the oldest client we care for.
+    V6_1,
+    /// The long-term kernel after it.
+    V6_12,
+    /// The newest client, as user-mode Linux.
+    Uml,
+}
+
+impl Kernel {
+    fn name(self) -> &'static str {
+        match self {
+            Self::V6_1 => "6.1",
+            Self::V6_12 => "6.12",
+            Self::Uml => "uml",
+        }
+    }
+}
+
+/// One guest to be: a kernel, a script and what the script needs.
+pub struct Guest {
+    kernel: Kernel,
+    script: &'static str,
+    arguments: Vec<String>,
+    files: Vec<String>,
+    dir: TempDir,
+}
+
+/// What a guest script left.
+pub struct Report {
+    /// Everything the script printed.
+    pub stdout: String,
+}
+
+impl Report {
+    /// The value of the script's line `proof VERSION KEY VALUE`.
+    pub fn proof(&self, version: &str, key: &str) -> &str {
+        let start = format!("proof {version} {key} ");
+        self.stdout
+            .lines()
+            .find_map(|line| line.strip_prefix(&start))
+            .unwrap_or_else(|| panic!("no line {start:?} in\n{}", self.stdout))
+    }
+
+    /// The same, as a number.
+    pub fn number(&self, version: &str, key: &str) -> u64 {
+        let value = self.proof(version, key);
+        value.parse().unwrap_or_else(|_| panic!("{version} {key}: {value:?} is not a number"))
+    }
+}
+
+impl Guest {
+    /// A guest for one script of `tests/guest`, or none where this machine cannot run that kernel
+    /// (which is said, and is a failure in continuous integration).
+    pub fn new(kernel: Kernel, script: &'static str) -> Option<Self> {
+        if kernel == Kernel::Uml && !has_tap() {
+            let why = "the uml kernel needs root and /dev/net/tun";
+            assert!(!super::in_ci(), "{why}; in CI no kernel may be left out");
+            eprintln!("SKIPPED: {why}. The 6.1 and 6.12 kernels run without.");
+            return None;
+        }
+        let dir = tempfile::Builder::new().prefix("weft-guest.").tempdir().expect("a folder");
+        let guest = Self { kernel, script, arguments: Vec::new(), files: Vec::new(), dir };
+        Some(guest.file(&tests_dir().join("common.sh")))
+    }
+
+    /// One more argument of the script.
+    pub fn argument(mut self, argument: impl ToString) -> Self {
+        self.arguments.push(argument.to_string());
+        self
+    }
+
+    /// Copies a file or folder to `/job` in the guest.
+    pub fn file(self, path: &Path) -> Self {
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        self.file_as(path, &format!("/job/{name}"))
+    }
+
+    /// Copies a file or folder to a place of its own in the guest.
+    pub fn file_as(mut self, path: &Path, place: &str) -> Self {
+        self.files.push(format!("{}:{place}", path.display()));
+        self
+    }
+
+    /// Compiles a C program of `tests/guest` and puts it on the guest's path.
+    pub fn program(self, name: &str) -> Self {
+        let source = tests_dir().join(format!("{name}.c"));
+        let binary = self.dir.path().join(name);
+        let compiled = Command::new("cc")
+            .args(["-O2", "-Wall", "-Wextra", "-static", "-o"])
+            .args([&binary, &source])
+            .output()
+            .expect("a C compiler: apt-get install gcc libc6-dev");
+        assert!(compiled.status.success(), "cc {name}.c: {}", super::words(&compiled));
+        self.file_as(&binary, &format!("/usr/local/bin/{name}"))
+    }
+
+    /// Runs the script; `host` answers its `host WORD...` commands. Panics unless the script
+    /// succeeded and the kernel had nothing to complain about.
+    pub fn run(
+        self,
+        cluster: &mut Cluster,
+        mut host: impl FnMut(&mut Cluster, &str) -> Result<(), String> + Send,
+    ) -> Report {
+        let hook = Hook::new(self.dir.path());
+        let (rig, errors) = std::thread::scope(|scope| {
+            let service = scope.spawn(|| hook.serve(|words| host(cluster, words)));
+            let rig = self.rig(&hook).output();
+            let held = hook.quit();
+            let errors = service.join();
+            drop(held);
+            (rig.expect("bash starts"), errors)
+        });
+        let stdout = String::from_utf8_lossy(&rig.stdout).into_owned();
+        let stderr = String::from_utf8_lossy(&rig.stderr).into_owned();
+        let what = format!("{} on kernel {}", self.script, self.kernel.name());
+        let errors =
+            errors.unwrap_or_else(|_| panic!("{what}: the host's part panicked\n{stdout}"));
+        assert!(errors.is_empty(), "{what}: {errors:?}\n{stdout}\n{stderr}");
+        assert!(rig.status.success(), "{what}: {}\n{stdout}\n{stderr}", rig.status);
+        let complaints = complaints(&self.out_dir());
+        assert!(complaints.is_empty(), "{what}: the kernel complains:\n{complaints}\n{stdout}");
+        eprintln!("{what}: {}", stderr.trim());
+        Report { stdout }
+    }
+
+    fn out_dir(&self) -> PathBuf {
+        self.dir.path().join("out")
+    }
+
+    fn rig(&self, hook: &Hook) -> Command {
+        let mut rig = Command::new("bash");
+        rig.arg(super::repository().join("tests/kclient/kclient.sh"))
+            .args(["--kernel", self.kernel.name(), "--timeout", &SCRIPT_SECONDS.to_string()])
+            .arg("--out")
+            .arg(self.out_dir())
+            .arg("--hook")
+            .arg(hook.program());
+        if !has_tap() {
+            rig.args(["--net", "user", "--env", &format!("SERVER={}", outward_address())]);
+        }
+        for file in &self.files {
+            rig.args(["--add", file]);
+        }
+        rig.arg("--").arg(tests_dir().join(self.script)).args(&self.arguments);
+        rig.stdin(Stdio::null());
+        rig
+    }
+}
+
+fn tests_dir() -> PathBuf {
+    super::repository().join("tests/guest")
+}
+
+fn has_tap() -> bool {
+    super::is_root() && Path::new("/dev/net/tun").exists()
+}
+
+/// An address of this machine that is not a loopback one: the server tells a client the addresses
+/// of its data servers as the client itself sees them, so both must see the same.
+fn outward_address() -> String {
+    let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+    // Choosing a route sends nothing; 192.0.2.1 is an address reserved for documentation.
+    socket
+        .connect("192.0.2.1:9")
+        .and_then(|()| socket.local_addr())
+        .expect("without root and /dev/net/tun, this machine needs an address of its own")
+        .ip()
+        .to_string()
+}
+
+fn complaints(out: &Path) -> String {
+    let mut found = Vec::new();
+    for name in ["console.log", "dmesg.txt"] {
+        let text = std::fs::read(out.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let text = String::from_utf8_lossy(&text);
+        found.extend(
+            text.lines()
+                .filter(|line| COMPLAINTS.iter().any(|complaint| line.contains(complaint)))
+                .map(|line| format!("{name}: {line}")),
+        );
+    }
+    found.join("\n")
+}
