@@ -1,0 +1,165 @@
+//! What guards a volume directory beside its engine: the lock that admits one process, and the
+//! `acked` side file that remembers the last acknowledged mutation.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::EngineError;
+
+/// Exclusive use of a directory by this process, until dropped.
+#[derive(Debug)]
+pub struct DirectoryLock {
+    _file: File,
+}
+
+impl DirectoryLock {
+    /// Makes the directory if it is missing and takes its lock (`flock` on the file `lock`).
+    ///
+    /// **Errors.** [`EngineError::InUse`] while another holder lives.
+    pub fn acquire(directory: &Path) -> Result<Self, EngineError> {
+        std::fs::create_dir_all(directory).map_err(|e| io("create", directory, &e))?;
+        let path = directory.join("lock");
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let file = file.map_err(|e| io("open", &path, &e))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(EngineError::InUse(directory.to_owned())),
+            Err(e) => Err(io("lock", &path, &e.into())),
+        }
+    }
+}
+
+/// Marks an `acked` file: the letters `WFTA`.
+const ACKED_MAGIC: [u8; 4] = *b"WFTA";
+/// Bytes of an `acked` file: magic, LSN, CRC-32C of both.
+const ACKED_BYTES: usize = 16;
+
+/// The side file that holds the LSN of the last acknowledged mutation.
+///
+/// It is overwritten in place after every commit and never synced: it lags behind the engine or
+/// equals it, so an engine that comes back with *less* has lost acknowledged data (a damaged
+/// journal read as a torn tail, for instance) and must not be served.
+#[derive(Debug)]
+pub struct AckedFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl AckedFile {
+    /// Opens `acked` in `directory` and compares it with what the engine recovered.
+    ///
+    /// A missing file is made: deleting it is how an operator accepts a known loss.
+    ///
+    /// **Errors.** [`EngineError::Corrupt`] if more was acknowledged than recovered, or the file
+    /// is damaged.
+    pub fn open(directory: &Path, recovered_lsn: u64) -> Result<Self, EngineError> {
+        let path = directory.join("acked");
+        if !path.exists() {
+            return Self::make(directory, path, recovered_lsn);
+        }
+        let file = OpenOptions::new().read(true).write(true).open(&path);
+        let file = file.map_err(|e| io("open", &path, &e))?;
+        let mut image = [0u8; ACKED_BYTES];
+        file.read_exact_at(&mut image, 0).map_err(|e| io("read", &path, &e))?;
+        let acked = decode_acked(&image).ok_or_else(|| {
+            let at = path.display();
+            EngineError::Corrupt(format!("{at} is damaged; delete it to do without its check"))
+        })?;
+        if recovered_lsn < acked {
+            return Err(EngineError::Corrupt(format!(
+                "the engine recovered up to mutation {recovered_lsn}, but {acked} was \
+                 acknowledged: acknowledged data is missing. Restore {}, or delete the file \
+                 `acked` to accept the loss",
+                directory.display()
+            )));
+        }
+        Ok(Self { file, path })
+    }
+
+    /// Remembers that everything up to `lsn` is about to be acknowledged (one `pwrite`, no sync).
+    pub fn record(&self, lsn: u64) -> Result<(), EngineError> {
+        self.file.write_all_at(&encode_acked(lsn), 0).map_err(|e| io("write", &self.path, &e))
+    }
+
+    fn make(directory: &Path, path: PathBuf, lsn: u64) -> Result<Self, EngineError> {
+        tracing::info!(path = %path.display(), "making the record of acknowledged mutations");
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        let made = Self { file: file.map_err(|e| io("create", &path, &e))?, path };
+        made.record(lsn)?;
+        made.file.sync_all().map_err(|e| io("sync", &made.path, &e))?;
+        let parent = File::open(directory).and_then(|d| d.sync_all());
+        parent.map_err(|e| io("sync", directory, &e))?;
+        Ok(made)
+    }
+}
+
+fn encode_acked(lsn: u64) -> [u8; ACKED_BYTES] {
+    let mut image = [0u8; ACKED_BYTES];
+    image[..4].copy_from_slice(&ACKED_MAGIC);
+    image[4..12].copy_from_slice(&lsn.to_be_bytes());
+    let crc = crc32c(&image[..12]);
+    image[12..].copy_from_slice(&crc.to_be_bytes());
+    image
+}
+
+fn decode_acked(image: &[u8; ACKED_BYTES]) -> Option<u64> {
+    let lsn = u64::from_be_bytes(image[4..12].try_into().ok()?);
+    (*image == encode_acked(lsn)).then_some(lsn)
+}
+
+/// CRC-32C fits 32 bits; the library returns every width in a `u64`.
+fn crc32c(bytes: &[u8]) -> u32 {
+    let wide = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes);
+    (wide & u64::from(u32::MAX)) as u32
+}
+
+fn io(what: &str, path: &Path, error: &std::io::Error) -> EngineError {
+    EngineError::Io(format!("cannot {what} {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_holder_at_a_time() {
+        // A second lock of the same directory is refused until the first is dropped.
+        let dir = tempfile::tempdir().unwrap();
+        let held = DirectoryLock::acquire(dir.path()).unwrap();
+        let second = DirectoryLock::acquire(dir.path());
+        assert!(matches!(second, Err(EngineError::InUse(_))), "{second:?}");
+        drop(held);
+        DirectoryLock::acquire(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn an_engine_that_lost_acknowledged_data_is_refused() {
+        // Recovering exactly the acknowledged LSN or more is fine, one less is not.
+        let dir = tempfile::tempdir().unwrap();
+        AckedFile::open(dir.path(), 0).unwrap().record(41).unwrap();
+        AckedFile::open(dir.path(), 42).unwrap();
+        AckedFile::open(dir.path(), 41).unwrap();
+        let refused = AckedFile::open(dir.path(), 40).unwrap_err();
+        assert!(matches!(&refused, EngineError::Corrupt(why) if why.contains("41")), "{refused}");
+    }
+
+    #[test]
+    fn a_damaged_acked_file_is_refused() {
+        // Every single flipped bit is noticed, and so is a short file.
+        let dir = tempfile::tempdir().unwrap();
+        AckedFile::open(dir.path(), 7).unwrap();
+        let path = dir.path().join("acked");
+        let good = std::fs::read(&path).unwrap();
+        for bit in 0..good.len() * 8 {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, &bad).unwrap();
+            assert!(AckedFile::open(dir.path(), u64::MAX).is_err(), "bit {bit}");
+        }
+        std::fs::write(&path, &good[..15]).unwrap();
+        assert!(AckedFile::open(dir.path(), u64::MAX).is_err());
+    }
+}

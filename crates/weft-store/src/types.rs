@@ -1,0 +1,328 @@
+//! The words the volume store speaks: numbers, times, inodes, placements, and its errors.
+
+use bytes::Bytes;
+
+use crate::engine::EngineError;
+
+/// Number of an inode within its volume; never reused, so it needs no generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InodeNo(pub u64);
+
+impl InodeNo {
+    /// The root directory of every volume.
+    pub const ROOT: InodeNo = InodeNo(1);
+}
+
+/// Log sequence number: the place of a mutation in the one order of a volume; 0 is before all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lsn(pub u64);
+
+/// A point in time: seconds since 1970 and nanoseconds (0..1_000_000_000) past them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp {
+    /// Seconds since 1970-01-01 UTC, negative before.
+    pub seconds: i64,
+    /// Nanoseconds past `seconds`.
+    pub nanos: u32,
+}
+
+impl Timestamp {
+    /// Whether the nanoseconds are below one second.
+    pub fn is_valid(self) -> bool {
+        self.nanos < 1_000_000_000
+    }
+}
+
+/// What an inode is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Regular file.
+    File,
+    /// Directory.
+    Directory,
+    /// Symbolic link.
+    Symlink,
+    /// Named pipe.
+    Fifo,
+    /// Socket.
+    Socket,
+    /// Character device.
+    CharDevice,
+    /// Block device.
+    BlockDevice,
+}
+
+/// Who asks. User 0 is the superuser; squashing happens above this crate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Credential {
+    /// User.
+    pub uid: u32,
+    /// Primary group.
+    pub gid: u32,
+    /// Supplementary groups; the caller bounds their number.
+    pub gids: Vec<u32>,
+}
+
+impl Credential {
+    /// The superuser.
+    pub fn superuser() -> Self {
+        Self::default()
+    }
+
+    /// Whether this is the superuser.
+    pub fn is_superuser(&self) -> bool {
+        self.uid == 0
+    }
+
+    /// Whether `gid` is the primary or a supplementary group.
+    pub fn in_group(&self, gid: u32) -> bool {
+        self.gid == gid || self.gids.contains(&gid)
+    }
+}
+
+/// A set of the three permissions, in the bits of one octal digit of a mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rwx(pub u8);
+
+impl Rwx {
+    /// Read a file, list a directory.
+    pub const READ: Rwx = Rwx(4);
+    /// Write a file, change a directory.
+    pub const WRITE: Rwx = Rwx(2);
+    /// Execute a file, search a directory.
+    pub const EXECUTE: Rwx = Rwx(1);
+
+    /// Both sets together.
+    pub const fn and(self, other: Rwx) -> Rwx {
+        Rwx(self.0 | other.0)
+    }
+
+    /// Whether every permission of `wanted` is in this set.
+    pub const fn contains(self, wanted: Rwx) -> bool {
+        self.0 & wanted.0 == wanted.0
+    }
+}
+
+/// Number of a data server, given once and never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DataServerId(pub u32);
+
+/// Identifier of a [`Device`]; never reused with other contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceId(pub [u8; 16]);
+
+/// An ordered set of data servers that files are striped over; immutable once made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Its identifier.
+    pub id: DeviceId,
+    /// Data servers in stripe order; at most [`Device::DATA_SERVERS_MAX`].
+    pub data_servers: Vec<DataServerId>,
+}
+
+impl Device {
+    /// Most data servers one device may name (a layout body must stay below one page).
+    pub const DATA_SERVERS_MAX: usize = 4096;
+}
+
+/// Where the bytes of a file live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The device whose data servers hold the stripes.
+    pub device: DeviceId,
+    /// Bytes of a stripe unit.
+    pub stripe_unit_bytes: u32,
+    /// Stripe units of one stripe.
+    pub stripe_count: u16,
+    /// Index in the device of the data server that holds the first stripe unit.
+    pub first_stripe_index: u16,
+}
+
+/// Set-user-id bit of a mode.
+pub const MODE_SETUID: u16 = 0o4000;
+/// Set-group-id bit of a mode.
+pub const MODE_SETGID: u16 = 0o2000;
+/// Sticky bit of a mode: in such a directory only owners remove.
+pub const MODE_STICKY: u16 = 0o1000;
+/// Every bit of a mode.
+pub const MODE_BITS: u16 = 0o7777;
+
+/// Everything a volume knows about one file, directory or special file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inode {
+    /// Its number.
+    pub no: InodeNo,
+    /// What it is.
+    pub kind: Kind,
+    /// Permission bits, set-id bits and sticky bit (12 bits).
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Names it has; a directory also counts itself and its subdirectories. 0: an orphan.
+    pub nlink: u32,
+    /// Bytes. Of a file with `unsettled` a lower bound or outdated; of a symlink the target's.
+    pub size: u64,
+    /// Change attribute: advances with every change of data or metadata, never goes back.
+    pub change: u64,
+    /// Last access.
+    pub atime: Timestamp,
+    /// Last change of the data or of a directory's entries.
+    pub mtime: Timestamp,
+    /// Last change of anything.
+    pub ctime: Timestamp,
+    /// Creation.
+    pub btime: Timestamp,
+    /// Major and minor number of a device file.
+    pub rdev: (u32, u32),
+    /// Parent of a directory (the root is its own); [`InodeNo`] 0 for everything else.
+    pub parent: InodeNo,
+    /// Where a file's bytes live; absent until it was placed.
+    pub placement: Option<Placement>,
+    /// Data-server handles with a lower epoch are refused.
+    pub fence_epoch: u32,
+    /// Verifier of the exclusive create that made it.
+    pub create_verifier: Option<[u8; 8]>,
+    /// Target of a symlink.
+    pub target: Bytes,
+    /// Entries of a directory.
+    pub entries: u64,
+    /// Next cookie a directory hands out.
+    pub next_cookie: u64,
+    /// A write layout is or was out: the truth about size and mtime is on the data servers.
+    pub unsettled: bool,
+}
+
+impl Inode {
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.kind == Kind::Directory
+    }
+
+    /// What `cred` may do by the mode bits alone (POSIX order: owner, else group, else others; the
+    /// superuser executes only what somebody may execute, and searches every directory).
+    pub fn allowed(&self, cred: &Credential) -> Rwx {
+        if cred.is_superuser() {
+            let all = Rwx::READ.and(Rwx::WRITE);
+            let executable = self.is_directory() || self.mode & 0o111 != 0;
+            return if executable { all.and(Rwx::EXECUTE) } else { all };
+        }
+        let shift = if cred.uid == self.uid {
+            6
+        } else if cred.in_group(self.gid) {
+            3
+        } else {
+            0
+        };
+        Rwx(((self.mode >> shift) & 0o7) as u8)
+    }
+}
+
+/// A directory's change attribute around an operation (atomic: nothing came between).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChangeInfo {
+    /// Before the operation.
+    pub before: u64,
+    /// After it; the same if nothing changed.
+    pub after: u64,
+}
+
+/// Identifier of an intent: unique within its volume, ascending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IntentId(pub u64);
+
+/// Work on data servers that an acknowledged operation still owes (design D18).
+///
+/// Carrying it out twice is harmless as long as the reply to the operation, and so every later
+/// write, waited for [`crate::volume::Volume::complete_intent`] of a truncation to be durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Intent {
+    /// Its identifier.
+    pub id: IntentId,
+    /// What is to be done.
+    pub kind: IntentKind,
+    /// The file; its inode is gone for a delete.
+    pub ino: InodeNo,
+    /// Where its objects are.
+    pub placement: Placement,
+    /// The file's fence epoch when the intent was recorded.
+    pub fence_epoch: u32,
+}
+
+/// What an [`Intent`] wants done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntentKind {
+    /// Remove every object of the file.
+    Delete,
+    /// Cut every object to what a file of `size` bytes needs.
+    Truncate {
+        /// File size in bytes.
+        size: u64,
+    },
+}
+
+/// Why the volume refused, or could not answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// No entry of that name.
+    #[error("no such entry")]
+    NotFound,
+    /// The inode is gone.
+    #[error("inode is gone")]
+    Stale,
+    /// The name is taken.
+    #[error("name exists")]
+    Exists,
+    /// A directory is needed.
+    #[error("not a directory")]
+    NotDirectory,
+    /// A directory cannot be used here.
+    #[error("is a directory")]
+    IsDirectory,
+    /// The directory has entries.
+    #[error("directory not empty")]
+    NotEmpty,
+    /// The mode bits forbid it (EACCES).
+    #[error("permission denied by mode")]
+    Access,
+    /// Only the owner or the superuser may (EPERM).
+    #[error("operation not permitted")]
+    Permission,
+    /// A name beyond 255 bytes, or a symlink target beyond 4096.
+    #[error("name too long")]
+    NameTooLong,
+    /// Empty, ".", "..", or with a slash or NUL.
+    #[error("bad name")]
+    BadName,
+    /// The arguments make no sense together.
+    #[error("invalid argument")]
+    Invalid,
+    /// The inode has as many names as can be counted.
+    #[error("too many links")]
+    TooManyLinks,
+    /// Beyond the largest file size.
+    #[error("file too big")]
+    TooBig,
+    /// No space left.
+    #[error("no space left")]
+    NoSpace,
+    /// In use in a way that forbids it.
+    #[error("busy")]
+    Busy,
+    /// A stored record cannot be right; the word names its kind.
+    #[error("corrupt {0}")]
+    Corrupt(&'static str),
+    /// An earlier commit failed: nothing is served until the volume was reopened.
+    #[error("volume stopped after a failed commit: {0}")]
+    Poisoned(String),
+    /// The engine failed to read.
+    #[error("engine: {0}")]
+    Io(String),
+}
+
+impl From<EngineError> for StoreError {
+    fn from(error: EngineError) -> Self {
+        StoreError::Io(error.to_string())
+    }
+}

@@ -1,0 +1,93 @@
+//! What every operation asks before it changes anything: is the name good, may this user do it.
+
+use crate::types::{
+    Credential, Inode, MODE_SETGID, MODE_SETUID, MODE_STICKY, Rwx, StoreError, Timestamp,
+};
+
+/// Longest name of an entry, in bytes.
+pub const NAME_BYTES_MAX: usize = 255;
+/// Longest target of a symlink, in bytes (one page, as Linux).
+pub const TARGET_BYTES_MAX: usize = 4096;
+/// Largest file size in bytes: offsets are signed in every client.
+pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+/// Most names an inode may have: NFS counts them in 32 bits, some clients in 31.
+pub const LINKS_MAX: u32 = i32::MAX as u32;
+/// Deepest directory that another may be moved below; bounds the search for a cycle.
+pub const DEPTH_MAX: usize = 10_000;
+/// Group-execute bit: with it, set-group-id means what it says.
+const MODE_GROUP_EXECUTE: u16 = 0o0010;
+
+/// A name that can be an entry: 1..=255 bytes, no slash or NUL, neither "." nor "..".
+pub(super) fn name(name: &[u8]) -> Result<(), StoreError> {
+    if name.len() > NAME_BYTES_MAX {
+        return Err(StoreError::NameTooLong);
+    }
+    let dots = name == b"." || name == b"..";
+    if name.is_empty() || dots || name.iter().any(|byte| matches!(byte, b'/' | 0)) {
+        return Err(StoreError::BadName);
+    }
+    Ok(())
+}
+
+pub(super) fn size(size: u64) -> Result<(), StoreError> {
+    if size > FILE_BYTES_MAX { Err(StoreError::TooBig) } else { Ok(()) }
+}
+
+pub(super) fn time(time: Timestamp) -> Result<(), StoreError> {
+    if time.is_valid() { Ok(()) } else { Err(StoreError::Invalid) }
+}
+
+/// The mode bits must allow `wanted`.
+pub(super) fn require(inode: &Inode, cred: &Credential, wanted: Rwx) -> Result<(), StoreError> {
+    if inode.allowed(cred).contains(wanted) { Ok(()) } else { Err(StoreError::Access) }
+}
+
+/// Adding an entry needs write and search permission.
+pub(super) fn may_add(dir: &Inode, cred: &Credential) -> Result<(), StoreError> {
+    require(dir, cred, Rwx::WRITE.and(Rwx::EXECUTE))
+}
+
+/// Removing an entry needs that too, and in a sticky directory ownership of either.
+pub(super) fn may_remove(dir: &Inode, victim: &Inode, cred: &Credential) -> Result<(), StoreError> {
+    may_add(dir, cred)?;
+    let owner = cred.is_superuser() || cred.uid == dir.uid || cred.uid == victim.uid;
+    if dir.mode & MODE_STICKY != 0 && !owner { Err(StoreError::Permission) } else { Ok(()) }
+}
+
+/// One more name must be countable.
+pub(super) fn linkable(inode: &Inode) -> Result<(), StoreError> {
+    if inode.nlink >= LINKS_MAX { Err(StoreError::TooManyLinks) } else { Ok(()) }
+}
+
+/// The mode after the set-id bits were taken away, as a write or a change of owner does: a
+/// set-group-id bit without group-execute is not a privilege and stays.
+pub(super) fn without_privileges(mode: u16) -> u16 {
+    let group = if mode & MODE_GROUP_EXECUTE != 0 { MODE_SETGID } else { 0 };
+    mode & !(MODE_SETUID | group)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked_on_both_sides_of_each_limit() {
+        // 255 bytes and any byte but slash and NUL are a name; 256 bytes and the rest are not.
+        assert_eq!(name(&[b'x'; 255]), Ok(()));
+        assert_eq!(name(&[b'x'; 256]), Err(StoreError::NameTooLong));
+        for good in [&b"..."[..], b".a", b"\xff\xfe", b" ", b"a\nb"] {
+            assert_eq!(name(good), Ok(()), "{good:?}");
+        }
+        for bad in [&b""[..], b".", b"..", b"a/b", b"a\0"] {
+            assert_eq!(name(bad), Err(StoreError::BadName), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn set_id_bits_go_as_linux_takes_them() {
+        // Set-user-id always goes; set-group-id only where it is a privilege.
+        assert_eq!(without_privileges(0o6755), 0o755);
+        assert_eq!(without_privileges(0o6745), 0o2745);
+        assert_eq!(without_privileges(0o1777), 0o1777);
+    }
+}

@@ -1,0 +1,329 @@
+//! Group commit (design D14, P3.3): mutations queue in memory while one thread makes batches of
+//! them durable; an idle volume commits at once, a busy one collects while the last batch syncs.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::codec::{self, Identity, Progress};
+use super::keys;
+use super::tx::{Counters, Effect, Overlay, RecordCache, Write};
+use crate::engine::{AckedFile, Batch, DirectoryLock, Engine, EngineError};
+use crate::types::{Lsn, StoreError};
+
+/// What a queued write costs beyond its key and value.
+const WRITE_OVERHEAD_BYTES: usize = 64;
+
+/// When the commit thread syncs what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitPolicy {
+    /// With fewer mutations waiting than this a batch is committed at once; with more, it may
+    /// linger to grow.
+    pub low: usize,
+    /// Most mutations in one batch; reaching it ends the lingering.
+    pub high: usize,
+    /// Longest a batch lingers between `low` and `high`; zero: never, a batch is then whatever
+    /// collected during the last sync.
+    pub linger: Duration,
+    /// Most bytes of one batch (one mutation always fits).
+    pub batch_bytes_max: usize,
+    /// Above so many bytes not yet durable, [`super::Volume::admit`] holds new work back.
+    pub pending_bytes_max: usize,
+    /// Whether mutations share a sync at all; `false` is for measuring what coalescing brings.
+    pub coalesce: bool,
+}
+
+impl Default for CommitPolicy {
+    fn default() -> Self {
+        Self {
+            low: 8,
+            high: 4096,
+            linger: Duration::ZERO,
+            batch_bytes_max: 4 << 20,
+            pending_bytes_max: 32 << 20,
+            coalesce: true,
+        }
+    }
+}
+
+/// One mutation on its way to the disk.
+struct Mutation {
+    counters: Counters,
+    writes: Vec<Write>,
+    bytes: usize,
+}
+
+/// Mutations that share a sync.
+struct Group {
+    batch: Batch,
+    lsn: Lsn,
+    bytes: usize,
+    mutations: u64,
+}
+
+/// How far the disk is, as told to waiters.
+#[derive(Clone, Debug)]
+pub(super) struct Durable {
+    pub(super) lsn: Lsn,
+    pub(super) poisoned: Option<StoreError>,
+}
+
+/// What the executor and the commit thread share under one lock, held briefly and never across
+/// an await or a sync.
+pub(super) struct State {
+    pub(super) overlay: Overlay,
+    pub(super) cache: RecordCache,
+    pub(super) counters: Counters,
+    queue: VecDeque<Mutation>,
+    poisoned: Option<StoreError>,
+    closing: bool,
+}
+
+/// A volume as both its handles and its commit thread know it.
+pub(super) struct Shared {
+    // Constant.
+    pub(super) engine: Arc<dyn Engine>,
+    pub(super) identity: Identity,
+    pub(super) policy: CommitPolicy,
+    epoch: u64,
+    acked: Option<AckedFile>,
+    _lock: Option<DirectoryLock>,
+    // Locks and counters.
+    state: Mutex<State>,
+    /// Signalled when the queue grows and at closing.
+    work: Condvar,
+    /// Follows the commit thread, for waiters.
+    pub(super) durable: watch::Sender<Durable>,
+    pub(super) pending_bytes: AtomicUsize,
+    pub(super) batches: AtomicU64,
+    pub(super) mutations: AtomicU64,
+}
+
+/// What an opened engine has to be told apart from its data.
+pub(super) struct Opened {
+    pub(super) engine: Arc<dyn Engine>,
+    pub(super) epoch: u64,
+    pub(super) identity: Identity,
+    pub(super) counters: Counters,
+    pub(super) acked: Option<AckedFile>,
+    pub(super) lock: Option<DirectoryLock>,
+}
+
+impl Shared {
+    pub(super) fn new(opened: Opened, policy: CommitPolicy, cache_bytes: u64) -> Self {
+        let state = State {
+            overlay: Overlay::default(),
+            cache: RecordCache::new(cache_bytes),
+            counters: opened.counters,
+            queue: VecDeque::new(),
+            poisoned: None,
+            closing: false,
+        };
+        let durable = Durable { lsn: opened.counters.lsn, poisoned: None };
+        Self {
+            engine: opened.engine,
+            identity: opened.identity,
+            policy,
+            epoch: opened.epoch,
+            acked: opened.acked,
+            _lock: opened.lock,
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            durable: watch::Sender::new(durable),
+            pending_bytes: AtomicUsize::new(0),
+            batches: AtomicU64::new(0),
+            mutations: AtomicU64::new(0),
+        }
+    }
+
+    /// The state, unless the volume has stopped.
+    pub(super) fn state(&self) -> Result<MutexGuard<'_, State>, StoreError> {
+        let panicked = |_| StoreError::Poisoned("an operation panicked".into());
+        let state = self.state.lock().map_err(panicked)?;
+        match &state.poisoned {
+            Some(error) => Err(error.clone()),
+            None => Ok(state),
+        }
+    }
+
+    /// Makes the writes of a successful operation visible and queues them; the operation's LSN.
+    pub(super) fn enqueue(&self, state: &mut State, effect: Effect) -> Lsn {
+        let lsn = effect.counters.lsn;
+        let mut bytes = 0;
+        for (key, value) in &effect.writes {
+            bytes += key.len() + value.as_ref().map_or(0, |v| v.len()) + WRITE_OVERHEAD_BYTES;
+            state.overlay.insert(key.clone(), value.clone(), lsn);
+        }
+        state.counters = effect.counters;
+        let mutation = Mutation { counters: effect.counters, writes: effect.writes, bytes };
+        state.queue.push_back(mutation);
+        self.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.work.notify_one();
+        lsn
+    }
+
+    /// Lets the commit thread finish what is queued and end.
+    pub(super) fn close(&self) {
+        if let Ok(mut state) = self.state.lock() {
+            state.closing = true;
+        }
+        self.work.notify_all();
+    }
+
+    /// The commit thread: until closing, or the first failure, after which nothing is tried again.
+    pub(super) fn run(&self) {
+        let guard = StopOnPanic(self);
+        while let Some(group) = self.next_group() {
+            if let Err(error) = self.commit(group) {
+                self.stop(&error.to_string());
+                break;
+            }
+        }
+        std::mem::forget(guard);
+    }
+
+    fn commit(&self, group: Group) -> Result<(), EngineError> {
+        self.engine.commit(&group.batch, self.epoch)?;
+        if let Some(acked) = &self.acked {
+            acked.record(group.lsn.0)?;
+        }
+        self.retire(group)
+    }
+
+    /// Waits for work and takes as much of it as the policy lets share one sync.
+    fn next_group(&self) -> Option<Group> {
+        let mut state = self.state.lock().ok()?;
+        while state.queue.is_empty() {
+            if state.closing {
+                return None;
+            }
+            state = self.work.wait(state).ok()?;
+        }
+        state = self.linger(state)?;
+        Some(take_group(&mut state.queue, &self.policy))
+    }
+
+    fn linger<'a>(&'a self, mut state: MutexGuard<'a, State>) -> Option<MutexGuard<'a, State>> {
+        let policy = &self.policy;
+        if policy.linger.is_zero() || !policy.coalesce || state.queue.len() < policy.low {
+            return Some(state);
+        }
+        let until = Instant::now() + policy.linger;
+        while state.queue.len() < policy.high && !state.closing {
+            let Some(left) = until.checked_duration_since(Instant::now()) else { break };
+            state = self.work.wait_timeout(state, left).ok()?.0;
+        }
+        Some(state)
+    }
+
+    /// The group is durable: the overlay lets go of it and waiters are told.
+    fn retire(&self, group: Group) -> Result<(), EngineError> {
+        let panicked = |_| EngineError::Io("an operation panicked".into());
+        let mut state = self.state.lock().map_err(panicked)?;
+        for (key, value) in group.batch {
+            if state.overlay.retire(&key, group.lsn) {
+                state.cache.refresh(key, value);
+            }
+        }
+        drop(state);
+        self.pending_bytes.fetch_sub(group.bytes, Ordering::Relaxed);
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        self.mutations.fetch_add(group.mutations, Ordering::Relaxed);
+        self.durable.send_modify(|durable| durable.lsn = group.lsn);
+        Ok(())
+    }
+
+    /// Nothing is served or promised any more; every waiter learns why.
+    fn stop(&self, why: &str) {
+        tracing::error!(why, "commit failed: the volume stops until it is reopened");
+        let error = StoreError::Poisoned(why.to_owned());
+        match self.state.lock() {
+            Ok(mut state) => state.poisoned = Some(error.clone()),
+            Err(mut broken) => broken.get_mut().poisoned = Some(error.clone()),
+        }
+        self.durable.send_modify(|durable| durable.poisoned = Some(error));
+    }
+}
+
+/// A panic of the commit thread must not leave waiters hanging.
+struct StopOnPanic<'a>(&'a Shared);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.stop("the commit thread panicked");
+    }
+}
+
+/// The head of the queue as one batch, which always records how far it goes.
+fn take_group(queue: &mut VecDeque<Mutation>, policy: &CommitPolicy) -> Group {
+    let limit = if policy.coalesce { policy.high.max(1) } else { 1 };
+    let mut group = Group { batch: Batch::new(), lsn: Lsn(0), bytes: 0, mutations: 0 };
+    let mut last = None;
+    while let Some(next) = queue.front() {
+        let full = group.bytes + next.bytes > policy.batch_bytes_max;
+        if group.mutations as usize == limit || (full && group.mutations > 0) {
+            break;
+        }
+        let Some(mutation) = queue.pop_front() else { break };
+        for (key, value) in mutation.writes {
+            group.batch.write(key, value);
+        }
+        group.bytes += mutation.bytes;
+        group.mutations += 1;
+        last = Some(mutation.counters);
+    }
+    if let Some(counters) = last {
+        group.lsn = counters.lsn;
+        group.batch.put(keys::PROGRESS, codec::encode_progress(&counters.into()));
+    }
+    group
+}
+
+impl From<Counters> for Progress {
+    fn from(counters: Counters) -> Self {
+        let Counters { lsn, next_ino, inodes } = counters;
+        Progress { lsn, next_ino, inodes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn queue(sizes: &[usize]) -> VecDeque<Mutation> {
+        let mutation = |(index, bytes): (usize, &usize)| Mutation {
+            counters: Counters { lsn: Lsn(index as u64 + 1), next_ino: 2, inodes: 1 },
+            writes: vec![(Bytes::from(vec![index as u8]), None)],
+            bytes: *bytes,
+        };
+        sizes.iter().enumerate().map(mutation).collect()
+    }
+
+    fn groups(sizes: &[usize], policy: CommitPolicy) -> Vec<(u64, u64)> {
+        let mut queue = queue(sizes);
+        let mut found = Vec::new();
+        while !queue.is_empty() {
+            let group = take_group(&mut queue, &policy);
+            assert_eq!(group.batch.len() as u64, group.mutations + 1, "one key each, and progress");
+            found.push((group.lsn.0, group.mutations));
+        }
+        found
+    }
+
+    #[test]
+    fn a_group_ends_at_the_count_at_the_bytes_or_after_one() {
+        // Both sides of the count and byte limits; an oversized mutation goes alone; without
+        // coalescing every mutation does.
+        let policy = CommitPolicy { high: 3, batch_bytes_max: 100, ..CommitPolicy::default() };
+        assert_eq!(groups(&[1, 1, 1, 1], policy), [(3, 3), (4, 1)]);
+        assert_eq!(groups(&[50, 50, 1], policy), [(2, 2), (3, 1)]);
+        assert_eq!(groups(&[50, 51, 1], policy), [(1, 1), (3, 2)]);
+        assert_eq!(groups(&[500, 1], policy), [(1, 1), (2, 1)]);
+        assert_eq!(groups(&[1, 1], CommitPolicy { coalesce: false, ..policy }), [(1, 1), (2, 1)]);
+    }
+}

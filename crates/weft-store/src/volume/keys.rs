@@ -1,0 +1,129 @@
+//! Keys of the volume store: one prefix byte for the kind, then big-endian fields, so that byte
+//! order is the order of numbers (`docs/formats.md`, "Volume store").
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::types::{DataServerId, DeviceId, InodeNo, IntentId};
+
+/// Prefix bytes; the number is the format, never change one.
+pub(super) mod prefix {
+    pub(crate) const META: u8 = 0x00;
+    pub(crate) const INODE: u8 = 0x01;
+    pub(crate) const DIRENT: u8 = 0x02;
+    pub(crate) const ORDER: u8 = 0x03;
+    pub(crate) const ORPHAN: u8 = 0x04;
+    pub(crate) const INTENT: u8 = 0x05;
+    pub(crate) const CLIENT: u8 = 0x06;
+    pub(crate) const DEVICE: u8 = 0x07;
+    pub(crate) const DATA_SERVER: u8 = 0x08;
+}
+
+/// What the volume is: made once.
+pub(super) const IDENTITY: &[u8] = &[prefix::META, 1];
+/// Where the volume is: written with every batch.
+pub(super) const PROGRESS: &[u8] = &[prefix::META, 2];
+
+pub(super) fn inode(ino: InodeNo) -> Bytes {
+    numbered(prefix::INODE, ino.0)
+}
+
+pub(super) fn dirent(dir: InodeNo, name: &[u8]) -> Bytes {
+    let mut key = BytesMut::with_capacity(9 + name.len());
+    key.put_u8(prefix::DIRENT);
+    key.put_u64(dir.0);
+    key.put_slice(name);
+    key.freeze()
+}
+
+pub(super) fn order(dir: InodeNo, cookie: u64) -> Bytes {
+    let mut key = BytesMut::with_capacity(17);
+    key.put_u8(prefix::ORDER);
+    key.put_u64(dir.0);
+    key.put_u64(cookie);
+    key.freeze()
+}
+
+/// The cookie of a directory-order key of a directory known to the caller.
+pub(super) fn cookie_of(key: &[u8]) -> Option<u64> {
+    number_at(key, 9)
+}
+
+pub(super) fn orphan(ino: InodeNo) -> Bytes {
+    numbered(prefix::ORPHAN, ino.0)
+}
+
+pub(super) fn intent(id: IntentId) -> Bytes {
+    numbered(prefix::INTENT, id.0)
+}
+
+pub(super) fn client(id: u64) -> Bytes {
+    numbered(prefix::CLIENT, id)
+}
+
+pub(super) fn device(id: DeviceId) -> Bytes {
+    let mut key = BytesMut::with_capacity(17);
+    key.put_u8(prefix::DEVICE);
+    key.put_slice(&id.0);
+    key.freeze()
+}
+
+pub(super) fn data_server(id: DataServerId) -> Bytes {
+    let mut key = BytesMut::with_capacity(5);
+    key.put_u8(prefix::DATA_SERVER);
+    key.put_u32(id.0);
+    key.freeze()
+}
+
+/// The number of a key that is a prefix and one number.
+pub(super) fn number_of(key: &[u8]) -> Option<u64> {
+    number_at(key, 1)
+}
+
+/// The first key beyond every key of `prefix`.
+pub(super) fn end_of(prefix: u8) -> [u8; 1] {
+    [prefix + 1]
+}
+
+/// Whether a key is read by itself, and so worth caching; the others are only scanned.
+pub(super) fn is_point(key: &[u8]) -> bool {
+    matches!(key.first(), Some(&prefix::INODE | &prefix::DIRENT))
+}
+
+fn numbered(prefix: u8, number: u64) -> Bytes {
+    let mut key = BytesMut::with_capacity(9);
+    key.put_u8(prefix);
+    key.put_u64(number);
+    key.freeze()
+}
+
+/// The number that ends a key and starts at byte `at`.
+fn number_at(key: &[u8], at: usize) -> Option<u64> {
+    key.get(at..)?.try_into().ok().map(u64::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_what_the_format_says() {
+        // Golden bytes of every key kind, as docs/formats.md draws them.
+        assert_eq!(inode(InodeNo(0x0102))[..], [1, 0, 0, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(dirent(InodeNo(1), b"ab")[..], [2, 0, 0, 0, 0, 0, 0, 0, 1, b'a', b'b']);
+        assert_eq!(order(InodeNo(1), 3)[..], [3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 3]);
+        assert_eq!(orphan(InodeNo(9))[..], [4, 0, 0, 0, 0, 0, 0, 0, 9]);
+        assert_eq!(intent(IntentId(9))[..], [5, 0, 0, 0, 0, 0, 0, 0, 9]);
+        assert_eq!(client(9)[..], [6, 0, 0, 0, 0, 0, 0, 0, 9]);
+        assert_eq!(device(DeviceId([8; 16]))[..3], [7, 8, 8]);
+        assert_eq!(data_server(DataServerId(2))[..], [8, 0, 0, 0, 2]);
+    }
+
+    #[test]
+    fn numbers_come_back_from_keys_and_from_nothing_else() {
+        // Parsing is exact in length: a longer or shorter key has no number.
+        assert_eq!(number_of(&inode(InodeNo(77))), Some(77));
+        assert_eq!(cookie_of(&order(InodeNo(5), 78)), Some(78));
+        assert_eq!(number_of(&order(InodeNo(5), 78)), None);
+        assert_eq!(cookie_of(b""), None);
+    }
+}

@@ -1,0 +1,240 @@
+//! Making files, directories, symlinks and special files.
+
+use bytes::Bytes;
+
+use super::{take_cookie, touch_entries, untouched};
+use crate::types::{
+    ChangeInfo, Credential, Inode, InodeNo, Kind, MODE_BITS, MODE_SETGID, Rwx, StoreError,
+    Timestamp,
+};
+use crate::volume::codec::Dirent;
+use crate::volume::open::COOKIE_FIRST;
+use crate::volume::tx::Tx;
+use crate::volume::{Seen, TARGET_BYTES_MAX, Volume, check};
+
+/// What to make.
+#[derive(Clone, Debug)]
+pub struct New {
+    /// What it is.
+    pub kind: Kind,
+    /// Its mode, umask applied (12 bits).
+    pub mode: u16,
+    /// Owner; absent: who asks. Only the superuser gives files away.
+    pub uid: Option<u32>,
+    /// Group; absent: the directory's if that is set-group-id, else the asker's.
+    pub gid: Option<u32>,
+    /// Major and minor number of a device.
+    pub rdev: (u32, u32),
+    /// Target of a symlink: 1..=4096 bytes without NUL.
+    pub target: Bytes,
+    /// Size of a regular file, absent: 0.
+    pub size: Option<u64>,
+    /// Access time; absent: now.
+    pub atime: Option<Timestamp>,
+    /// Modification time; absent: now.
+    pub mtime: Option<Timestamp>,
+    /// What if the name exists.
+    pub how: Exclusivity,
+}
+
+impl New {
+    /// A regular file; an existing name is returned as it is.
+    pub fn file(mode: u16) -> Self {
+        Self::of(Kind::File, mode, Exclusivity::Unchecked)
+    }
+
+    /// A directory that must not exist.
+    pub fn directory(mode: u16) -> Self {
+        Self::of(Kind::Directory, mode, Exclusivity::Guarded)
+    }
+
+    /// A symlink that must not exist.
+    pub fn symlink(target: impl Into<Bytes>) -> Self {
+        let target = target.into();
+        Self { target, ..Self::of(Kind::Symlink, 0o777, Exclusivity::Guarded) }
+    }
+
+    /// Any kind, everything else by default.
+    pub fn of(kind: Kind, mode: u16, how: Exclusivity) -> Self {
+        Self {
+            kind,
+            mode,
+            uid: None,
+            gid: None,
+            rdev: (0, 0),
+            target: Bytes::new(),
+            size: None,
+            atime: None,
+            mtime: None,
+            how,
+        }
+    }
+}
+
+/// What to do when the name exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exclusivity {
+    /// Return what is there.
+    Unchecked,
+    /// Refuse.
+    Guarded,
+    /// Refuse, unless it was made with this very verifier: then this is the same request again.
+    Exclusive([u8; 8]),
+}
+
+/// A create that succeeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Created {
+    /// What the name points to now.
+    pub inode: Inode,
+    /// Whether this request made it (a repeated exclusive create: yes).
+    pub created: bool,
+    /// The directory's change attribute.
+    pub dir_change: ChangeInfo,
+}
+
+impl Volume {
+    /// Makes `name` in `dir`.
+    ///
+    /// **Errors.** NameTooLong, BadName, Invalid (arguments that do not fit the kind), TooBig;
+    /// Stale, NotDirectory; Access (search, and write if something is made); Exists; Permission
+    /// (devices, foreign owner or group); TooManyLinks.
+    pub fn create(
+        &self,
+        dir: InodeNo,
+        name: &[u8],
+        new: &New,
+        cred: &Credential,
+        now: Timestamp,
+    ) -> Seen<Result<Created, StoreError>> {
+        self.run(|tx| create(tx, dir, name, new, &Maker { cred, now }))
+    }
+}
+
+/// Who makes it, and when.
+struct Maker<'a> {
+    cred: &'a Credential,
+    now: Timestamp,
+}
+
+fn create(
+    tx: &mut Tx<'_>,
+    dir: InodeNo,
+    name: &[u8],
+    new: &New,
+    maker: &Maker<'_>,
+) -> Result<Created, StoreError> {
+    check::name(name)?;
+    validate(new)?;
+    let mut parent = tx.directory(dir)?;
+    check::require(&parent, maker.cred, Rwx::EXECUTE)?;
+    if let Some(entry) = tx.dirent(dir, name)? {
+        let inode = tx.entry_inode(entry.ino)?;
+        return existing(&parent, inode, new);
+    }
+    check::may_add(&parent, maker.cred)?;
+    let (uid, gid) = ownership(&parent, new, maker.cred)?;
+    let directory = new.kind == Kind::Directory;
+    if directory {
+        check::linkable(&parent)?;
+    }
+
+    let mut inode = build(tx.new_inode_no(), new, maker.now);
+    (inode.uid, inode.gid) = (uid, gid);
+    inode.mode = inherited_mode(&parent, new, gid, maker.cred);
+    inode.parent = if directory { dir } else { InodeNo(0) };
+    let entry = Dirent { ino: inode.no, cookie: take_cookie(&mut parent), kind: new.kind };
+    parent.entries += 1;
+    parent.nlink += u32::from(directory);
+    let dir_change = touch_entries(&mut parent, maker.now);
+    tx.put_inode(&inode);
+    tx.put_entry(dir, name, &entry);
+    tx.put_inode(&parent);
+    Ok(Created { inode, created: true, dir_change })
+}
+
+/// Arguments that fit the kind.
+fn validate(new: &New) -> Result<(), StoreError> {
+    let symlink = new.kind == Kind::Symlink;
+    if new.target.len() > TARGET_BYTES_MAX {
+        return Err(StoreError::NameTooLong);
+    }
+    let target_fits = symlink != new.target.is_empty() && !new.target.contains(&0);
+    let size_fits = new.size.is_none() || new.kind == Kind::File;
+    if new.mode & !MODE_BITS != 0 || !target_fits || !size_fits {
+        return Err(StoreError::Invalid);
+    }
+    for time in [new.atime, new.mtime].into_iter().flatten() {
+        check::time(time)?;
+    }
+    check::size(new.size.unwrap_or(0))
+}
+
+/// The answer when the name is taken.
+fn existing(parent: &Inode, inode: Inode, new: &New) -> Result<Created, StoreError> {
+    let created = match new.how {
+        Exclusivity::Unchecked => false,
+        Exclusivity::Guarded => return Err(StoreError::Exists),
+        Exclusivity::Exclusive(verifier) => {
+            if inode.kind != new.kind || inode.create_verifier != Some(verifier) {
+                return Err(StoreError::Exists);
+            }
+            true
+        }
+    };
+    Ok(Created { inode, created, dir_change: untouched(parent) })
+}
+
+/// Owner and group of the new inode, if `cred` may make it at all.
+fn ownership(parent: &Inode, new: &New, cred: &Credential) -> Result<(u32, u32), StoreError> {
+    let device = matches!(new.kind, Kind::CharDevice | Kind::BlockDevice);
+    let inherited = if parent.mode & MODE_SETGID != 0 { parent.gid } else { cred.gid };
+    let (uid, gid) = (new.uid.unwrap_or(cred.uid), new.gid.unwrap_or(inherited));
+    let own_group = gid == inherited || cred.in_group(gid);
+    if !cred.is_superuser() && (device || uid != cred.uid || !own_group) {
+        return Err(StoreError::Permission);
+    }
+    Ok((uid, gid))
+}
+
+/// Directories pass set-group-id on; nobody gets a set-group-id program of a group he is not in.
+fn inherited_mode(parent: &Inode, new: &New, gid: u32, cred: &Credential) -> u16 {
+    if new.kind == Kind::Directory {
+        return new.mode | parent.mode & MODE_SETGID;
+    }
+    let privileged = new.mode & MODE_SETGID != 0 && new.mode & 0o010 != 0;
+    let entitled = cred.is_superuser() || cred.in_group(gid);
+    if privileged && !entitled { new.mode & !MODE_SETGID } else { new.mode }
+}
+
+fn build(no: InodeNo, new: &New, now: Timestamp) -> Inode {
+    let device = matches!(new.kind, Kind::CharDevice | Kind::BlockDevice);
+    let directory = new.kind == Kind::Directory;
+    let verifier = match new.how {
+        Exclusivity::Exclusive(verifier) => Some(verifier),
+        Exclusivity::Unchecked | Exclusivity::Guarded => None,
+    };
+    Inode {
+        no,
+        kind: new.kind,
+        mode: new.mode,
+        uid: 0,
+        gid: 0,
+        nlink: if directory { 2 } else { 1 },
+        size: new.size.unwrap_or(new.target.len() as u64),
+        change: 1,
+        atime: new.atime.unwrap_or(now),
+        mtime: new.mtime.unwrap_or(now),
+        ctime: now,
+        btime: now,
+        rdev: if device { new.rdev } else { (0, 0) },
+        parent: InodeNo(0),
+        placement: None,
+        fence_epoch: 0,
+        create_verifier: verifier,
+        target: new.target.clone(),
+        entries: 0,
+        next_cookie: if directory { COOKIE_FIRST } else { 0 },
+        unsettled: false,
+    }
+}

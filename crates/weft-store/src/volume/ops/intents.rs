@@ -1,0 +1,115 @@
+//! Work still owed: orphans (open files without a name) and intents (objects to delete or cut on
+//! data servers, design D18).
+
+use std::ops::ControlFlow;
+
+use super::remove;
+use crate::engine::KeyRange;
+use crate::types::{Inode, InodeNo, Intent, IntentId, IntentKind, StoreError, Timestamp};
+use crate::volume::keys::{self, prefix};
+use crate::volume::tx::Tx;
+use crate::volume::{Seen, Volume, codec};
+
+impl Volume {
+    /// Intents not yet completed, oldest first, at most `limit`, those above `after`. Only to be
+    /// carried out once the answer is durable.
+    pub fn intents(
+        &self,
+        after: Option<IntentId>,
+        limit: usize,
+    ) -> Seen<Result<Vec<Intent>, StoreError>> {
+        let after = after.map(|id| id.0);
+        self.run(|tx| {
+            let mut found = Vec::new();
+            numbered(tx, prefix::INTENT, after, limit, |id, value| {
+                found.push(codec::decode_intent(IntentId(id), value)?);
+                Ok(())
+            })?;
+            Ok(found)
+        })
+    }
+
+    /// The intent was carried out; completing it again is harmless.
+    ///
+    /// A truncation's reply waits until this is durable: the intent would otherwise cut, after a
+    /// crash, what the client wrote since.
+    pub fn complete_intent(&self, id: IntentId) -> Seen<Result<(), StoreError>> {
+        self.run(|tx| {
+            if tx.get(keys::intent(id))?.is_some() {
+                tx.delete(keys::intent(id));
+            }
+            Ok(())
+        })
+    }
+
+    /// Files without a name that are kept because they are (or were, before a restart) open: in
+    /// order, at most `limit`, those above `after`.
+    pub fn orphans(
+        &self,
+        after: Option<InodeNo>,
+        limit: usize,
+    ) -> Seen<Result<Vec<InodeNo>, StoreError>> {
+        let after = after.map(|ino| ino.0);
+        self.run(|tx| {
+            let mut found = Vec::new();
+            numbered(tx, prefix::ORPHAN, after, limit, |ino, _| {
+                found.push(InodeNo(ino));
+                Ok(())
+            })?;
+            Ok(found)
+        })
+    }
+
+    /// An orphan was closed for the last time: its inode goes. Answers the objects to delete, if it
+    /// had any. No orphan of that number: nothing happens.
+    pub fn release_orphan(
+        &self,
+        ino: InodeNo,
+        now: Timestamp,
+    ) -> Seen<Result<Option<Intent>, StoreError>> {
+        self.run(|tx| {
+            if tx.get(keys::orphan(ino))?.is_none() {
+                return Ok(None);
+            }
+            let mut inode = tx.inode(ino)?;
+            tx.delete(keys::orphan(ino));
+            // As if its last name went only now.
+            inode.nlink = 1;
+            remove::drop_link(tx, &mut inode, false, now)
+        })
+    }
+}
+
+/// Records an intent about a file that has objects; the mutation's LSN is its identifier, so one
+/// mutation records at most one.
+pub(super) fn record(tx: &mut Tx<'_>, inode: &Inode, kind: IntentKind) -> Option<Intent> {
+    let placement = inode.placement?;
+    let id = IntentId(tx.lsn().0);
+    let intent = Intent { id, kind, ino: inode.no, placement, fence_epoch: inode.fence_epoch };
+    tx.put(keys::intent(id), codec::encode_intent(&intent));
+    Some(intent)
+}
+
+/// Visits records whose key is `prefix` and a number above `after`.
+pub(super) fn numbered(
+    tx: &mut Tx<'_>,
+    prefix: u8,
+    after: Option<u64>,
+    limit: usize,
+    mut visit: impl FnMut(u64, &[u8]) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let first = match after {
+        None => Some(0),
+        Some(after) => after.checked_add(1),
+    };
+    let (Some(first), true) = (first, limit > 0) else { return Ok(()) };
+    let mut from = vec![prefix];
+    from.extend_from_slice(&first.to_be_bytes());
+    let mut left = limit;
+    tx.scan(KeyRange { from: &from, until: Some(&keys::end_of(prefix)) }, |key, value| {
+        let number = keys::number_of(key).ok_or(StoreError::Corrupt("numbered key"))?;
+        visit(number, value)?;
+        left -= 1;
+        Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })
+}

@@ -1,0 +1,126 @@
+//! A file and its data servers: where its bytes are, whose handles still count, and what is known
+//! of its size.
+
+use super::touch;
+use crate::types::{Inode, InodeNo, Kind, Placement, StoreError, Timestamp};
+use crate::volume::tx::Tx;
+use crate::volume::{Seen, Volume, check};
+
+/// What the data servers (or a client's LAYOUTCOMMIT) said about a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settle {
+    /// What is known of the size.
+    pub size: SettleSize,
+    /// Modification time, if known.
+    pub mtime: Option<Timestamp>,
+    /// That was the whole truth and no write layout is out: the file is no longer unsettled.
+    pub settled: bool,
+    /// Data changed even if size and time did not show it.
+    pub touched: bool,
+    /// Somebody else than the superuser wrote: set-id bits go.
+    pub drop_privileges: bool,
+}
+
+/// What is known of a size, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettleSize {
+    /// The file reaches at least so far; never shrinks it.
+    AtLeast(u64),
+    /// Exactly so.
+    Exactly(u64),
+}
+
+impl Volume {
+    /// Gives a file its placement; one that has one keeps it, and is returned as it is.
+    ///
+    /// **Errors.** Stale; Invalid if it is not a regular file, or the placement is empty.
+    pub fn place(&self, ino: InodeNo, placement: Placement) -> Seen<Result<Inode, StoreError>> {
+        self.run(|tx| {
+            let mut inode = file(tx, ino)?;
+            if placement.stripe_unit_bytes == 0 || placement.stripe_count == 0 {
+                return Err(StoreError::Invalid);
+            }
+            if inode.placement.is_none() {
+                inode.placement = Some(placement);
+                tx.put_inode(&inode);
+            }
+            Ok(inode)
+        })
+    }
+
+    /// Notes that from now on the truth about size and mtime is on the data servers.
+    ///
+    /// **Errors.** Stale; Invalid if it is not a regular file.
+    pub fn mark_unsettled(&self, ino: InodeNo) -> Seen<Result<Inode, StoreError>> {
+        self.run(|tx| {
+            let mut inode = file(tx, ino)?;
+            if !inode.unsettled {
+                inode.unsettled = true;
+                tx.put_inode(&inode);
+            }
+            Ok(inode)
+        })
+    }
+
+    /// Takes in what was learned of size and mtime. The change attribute advances if anything a
+    /// client can see changed, or the data did.
+    ///
+    /// **Errors.** Stale; Invalid (not a regular file, a time with too many nanoseconds); TooBig.
+    pub fn settle(
+        &self,
+        ino: InodeNo,
+        learned: &Settle,
+        now: Timestamp,
+    ) -> Seen<Result<Inode, StoreError>> {
+        self.run(|tx| settle(tx, ino, learned, now))
+    }
+
+    /// Advances the fence epoch of a file, so that handles given out before can be refused.
+    ///
+    /// **Errors.** Stale; Invalid (not a regular file); TooBig when the epochs are used up, the
+    /// last one being reserved for objects that are gone.
+    pub fn bump_epoch(&self, ino: InodeNo) -> Seen<Result<u32, StoreError>> {
+        self.run(|tx| {
+            let mut inode = file(tx, ino)?;
+            let next = inode.fence_epoch.checked_add(1).filter(|epoch| *epoch < u32::MAX);
+            inode.fence_epoch = next.ok_or(StoreError::TooBig)?;
+            tx.put_inode(&inode);
+            Ok(inode.fence_epoch)
+        })
+    }
+}
+
+fn settle(
+    tx: &mut Tx<'_>,
+    ino: InodeNo,
+    learned: &Settle,
+    now: Timestamp,
+) -> Result<Inode, StoreError> {
+    let before = file(tx, ino)?;
+    let mut inode = before.clone();
+    inode.size = match learned.size {
+        SettleSize::AtLeast(size) => inode.size.max(size),
+        SettleSize::Exactly(size) => size,
+    };
+    check::size(inode.size)?;
+    if let Some(mtime) = learned.mtime {
+        check::time(mtime)?;
+        inode.mtime = mtime;
+    }
+    if learned.drop_privileges {
+        inode.mode = check::without_privileges(inode.mode);
+    }
+    if learned.touched || inode != before {
+        touch(&mut inode, now);
+    }
+    inode.unsettled &= !learned.settled;
+    if inode != before {
+        tx.put_inode(&inode);
+    }
+    Ok(inode)
+}
+
+fn file(tx: &mut Tx<'_>, ino: InodeNo) -> Result<Inode, StoreError> {
+    let inode = tx.inode(ino)?;
+    if inode.kind == Kind::File { Ok(inode) } else { Err(StoreError::Invalid) }
+}

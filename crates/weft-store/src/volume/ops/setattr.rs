@@ -1,0 +1,169 @@
+//! Setting attributes: the rules of chmod, chown, utimes and truncate.
+
+use super::{intents, touch};
+use crate::types::{
+    Credential, Inode, InodeNo, Intent, IntentKind, Kind, MODE_BITS, MODE_SETGID, Rwx, StoreError,
+    Timestamp,
+};
+use crate::volume::tx::Tx;
+use crate::volume::{Seen, Volume, check};
+
+/// What to set; absent: leave as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetAttr {
+    /// Mode (12 bits).
+    pub mode: Option<u16>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Size in bytes of a regular file.
+    pub size: Option<u64>,
+    /// Access time.
+    pub atime: Option<SetTime>,
+    /// Modification time.
+    pub mtime: Option<SetTime>,
+}
+
+/// Which time to set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetTime {
+    /// The server's now: who may write, may do this.
+    Server,
+    /// The client's: only the owner may.
+    Client(Timestamp),
+}
+
+/// Why a change of size is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authority {
+    /// The mode must allow writing.
+    ByPermission,
+    /// The file is open for writing, whatever its mode says now.
+    ByOpenForWrite,
+}
+
+/// Attributes were set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttrSet {
+    /// The inode as it is now.
+    pub inode: Inode,
+    /// Objects to cut, once this is durable; the reply waits for that too.
+    pub truncate: Option<Intent>,
+}
+
+impl Volume {
+    /// Sets attributes, all or none.
+    ///
+    /// **Errors.** Invalid (mode beyond 12 bits, a time with too many nanoseconds, size of a
+    /// special file), TooBig, IsDirectory (size of a directory); Stale; Access (size or server time
+    /// without write permission); Permission (what only the owner or the superuser may).
+    pub fn setattr(
+        &self,
+        ino: InodeNo,
+        set: &SetAttr,
+        authority: Authority,
+        cred: &Credential,
+        now: Timestamp,
+    ) -> Seen<Result<AttrSet, StoreError>> {
+        self.run(|tx| {
+            validate(set)?;
+            let inode = tx.inode(ino)?;
+            permit(&inode, set, authority, cred)?;
+            Ok(apply(tx, inode, set, cred, now))
+        })
+    }
+}
+
+fn validate(set: &SetAttr) -> Result<(), StoreError> {
+    if set.mode.is_some_and(|mode| mode & !MODE_BITS != 0) {
+        return Err(StoreError::Invalid);
+    }
+    for time in [set.atime, set.mtime].into_iter().flatten() {
+        if let SetTime::Client(time) = time {
+            check::time(time)?;
+        }
+    }
+    check::size(set.size.unwrap_or(0))
+}
+
+fn permit(
+    inode: &Inode,
+    set: &SetAttr,
+    authority: Authority,
+    cred: &Credential,
+) -> Result<(), StoreError> {
+    if set.size.is_some() {
+        match inode.kind {
+            Kind::File => {}
+            Kind::Directory => return Err(StoreError::IsDirectory),
+            _ => return Err(StoreError::Invalid),
+        }
+        if authority == Authority::ByPermission {
+            check::require(inode, cred, Rwx::WRITE)?;
+        }
+    }
+    let owner = cred.is_superuser() || cred.uid == inode.uid;
+    let chown = set.uid.is_some_and(|uid| uid != inode.uid);
+    let foreign = |gid| gid != inode.gid && !cred.in_group(gid);
+    let exceeds_owner = chown || set.gid.is_some_and(foreign);
+    let needs_owner = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
+    if !cred.is_superuser() && exceeds_owner || needs_owner && !owner {
+        return Err(StoreError::Permission);
+    }
+    for time in [set.atime, set.mtime].into_iter().flatten() {
+        match time {
+            _ if owner => {}
+            SetTime::Server => check::require(inode, cred, Rwx::WRITE)?,
+            SetTime::Client(_) => return Err(StoreError::Permission),
+        }
+    }
+    Ok(())
+}
+
+fn apply(
+    tx: &mut Tx<'_>,
+    mut inode: Inode,
+    set: &SetAttr,
+    cred: &Credential,
+    now: Timestamp,
+) -> AttrSet {
+    if *set == SetAttr::default() {
+        return AttrSet { inode, truncate: None };
+    }
+    // While unsettled the objects may be longer than the inode knows.
+    let shrinks = |size| size < inode.size || inode.unsettled;
+    let cut = set.size.filter(|size| shrinks(*size));
+    if let Some(size) = set.size {
+        inode.size = size;
+        inode.mtime = now;
+        if !cred.is_superuser() {
+            inode.mode = check::without_privileges(inode.mode);
+        }
+    }
+    set_ownership(&mut inode, set, cred);
+    let pick = |time| match time {
+        SetTime::Server => now,
+        SetTime::Client(time) => time,
+    };
+    inode.atime = set.atime.map_or(inode.atime, pick);
+    inode.mtime = set.mtime.map_or(inode.mtime, pick);
+    touch(&mut inode, now);
+    tx.put_inode(&inode);
+    let truncate = cut.and_then(|size| intents::record(tx, &inode, IntentKind::Truncate { size }));
+    AttrSet { inode, truncate }
+}
+
+/// Mode, owner and group. A change of owner or group takes set-id bits away, even those set by the
+/// same request; a mode set by somebody outside the group gets no set-group-id bit.
+fn set_ownership(inode: &mut Inode, set: &SetAttr, cred: &Credential) {
+    inode.uid = set.uid.unwrap_or(inode.uid);
+    inode.gid = set.gid.unwrap_or(inode.gid);
+    if let Some(mode) = set.mode {
+        let entitled = cred.is_superuser() || cred.in_group(inode.gid);
+        inode.mode = if entitled { mode } else { mode & !MODE_SETGID };
+    }
+    if (set.uid.is_some() || set.gid.is_some()) && !inode.is_directory() {
+        inode.mode = check::without_privileges(inode.mode);
+    }
+}

@@ -1,0 +1,328 @@
+//! One operation's view of the volume: {its own writes} over {what is not durable yet} over
+//! {engine}, and what it has seen.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+
+use bytes::Bytes;
+
+use super::codec::{self, Dirent};
+use super::keys;
+use crate::engine::{Engine, KeyRange, Visit};
+use crate::types::{Inode, InodeNo, Lsn, StoreError};
+
+/// Bytes a cached record costs beyond its key and value (map slot, two reference counts).
+const RECORD_OVERHEAD_BYTES: u64 = 96;
+/// Expected bytes of a cached record; only sizes the cache's tables at the start.
+const RECORD_BYTES_TYPICAL: u64 = 256;
+
+/// A key with its new value; `None` removes.
+pub(super) type Write = (Bytes, Option<Bytes>);
+
+/// A write that is not durable yet.
+pub(super) struct Pending {
+    pub(super) value: Option<Bytes>,
+    pub(super) lsn: Lsn,
+}
+
+/// Every write that is not durable yet, newest of each key.
+#[derive(Default)]
+pub(super) struct Overlay {
+    entries: BTreeMap<Bytes, Pending>,
+}
+
+impl Overlay {
+    pub(super) fn insert(&mut self, key: Bytes, value: Option<Bytes>, lsn: Lsn) {
+        self.entries.insert(key, Pending { value, lsn });
+    }
+
+    /// Forgets `key` if its newest write is no newer than `durable`; whether it did.
+    pub(super) fn retire(&mut self, key: &[u8], durable: Lsn) -> bool {
+        let retired = self.entries.get(key).is_some_and(|pending| pending.lsn <= durable);
+        if retired {
+            self.entries.remove(key);
+        }
+        retired
+    }
+
+    pub(super) fn get(&self, key: &[u8]) -> Option<&Pending> {
+        self.entries.get(key)
+    }
+
+    fn range<'a>(&'a self, range: KeyRange<'_>) -> impl Iterator<Item = (&'a Bytes, &'a Pending)> {
+        let until = range.until.map_or(Bound::Unbounded, Bound::Excluded);
+        let bounds = (Bound::Included(range.from), until);
+        let found = (!range.is_empty()).then(|| self.entries.range::<[u8], _>(bounds));
+        found.into_iter().flatten()
+    }
+}
+
+/// Bytes-bounded cache of what the engine holds, absence included. Keys in the overlay may be
+/// outdated here: the overlay is asked first, and refreshes the cache when it lets go of a key.
+pub(super) struct RecordCache {
+    records: quick_cache::unsync::Cache<Bytes, Option<Bytes>, RecordWeight>,
+}
+
+#[derive(Clone)]
+struct RecordWeight;
+
+impl quick_cache::Weighter<Bytes, Option<Bytes>> for RecordWeight {
+    fn weight(&self, key: &Bytes, value: &Option<Bytes>) -> u64 {
+        let bytes = key.len() + value.as_ref().map_or(0, Bytes::len);
+        RECORD_OVERHEAD_BYTES + bytes as u64
+    }
+}
+
+impl RecordCache {
+    pub(super) fn new(bytes: u64) -> Self {
+        let items = usize::try_from(bytes / RECORD_BYTES_TYPICAL).unwrap_or(usize::MAX);
+        Self { records: quick_cache::unsync::Cache::with_weighter(items, bytes, RecordWeight) }
+    }
+
+    pub(super) fn refresh(&mut self, key: Bytes, value: Option<Bytes>) {
+        // Removing first keeps an older value from surviving an insert that is refused by weight.
+        self.records.remove(&key);
+        if keys::is_point(&key) {
+            self.records.insert(key, value);
+        }
+    }
+}
+
+/// Numbers that advance with mutations; durable with the batch that advanced them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counters {
+    pub(super) lsn: Lsn,
+    pub(super) next_ino: u64,
+    pub(super) inodes: u64,
+}
+
+/// What an operation leaves behind.
+pub(super) struct Effect {
+    pub(super) seen: Lsn,
+    pub(super) writes: Vec<Write>,
+    pub(super) counters: Counters,
+}
+
+/// One operation at work. Nothing it writes reaches the volume unless it succeeds.
+pub(super) struct Tx<'a> {
+    engine: &'a dyn Engine,
+    overlay: &'a Overlay,
+    cache: &'a mut RecordCache,
+    counters: Counters,
+    seen: Lsn,
+    writes: Vec<Write>,
+}
+
+impl<'a> Tx<'a> {
+    pub(super) fn new(
+        engine: &'a dyn Engine,
+        overlay: &'a Overlay,
+        cache: &'a mut RecordCache,
+        mut counters: Counters,
+    ) -> Self {
+        counters.lsn.0 += 1;
+        Self { engine, overlay, cache, counters, seen: Lsn(0), writes: Vec::new() }
+    }
+
+    pub(super) fn finish(self) -> Effect {
+        Effect { seen: self.seen, writes: self.writes, counters: self.counters }
+    }
+
+    /// The LSN this operation gets if it writes anything.
+    pub(super) fn lsn(&self) -> Lsn {
+        self.counters.lsn
+    }
+
+    pub(super) fn inodes(&self) -> u64 {
+        self.counters.inodes
+    }
+
+    pub(super) fn put(&mut self, key: Bytes, value: Bytes) {
+        self.writes.push((key, Some(value)));
+    }
+
+    pub(super) fn delete(&mut self, key: Bytes) {
+        self.writes.push((key, None));
+    }
+
+    /// A number no inode ever had.
+    pub(super) fn new_inode_no(&mut self) -> InodeNo {
+        let no = InodeNo(self.counters.next_ino);
+        self.counters.next_ino += 1;
+        self.counters.inodes += 1;
+        no
+    }
+
+    pub(super) fn put_inode(&mut self, inode: &Inode) {
+        self.put(keys::inode(inode.no), codec::encode_inode(inode));
+    }
+
+    pub(super) fn delete_inode(&mut self, ino: InodeNo) {
+        self.counters.inodes = self.counters.inodes.saturating_sub(1);
+        self.delete(keys::inode(ino));
+    }
+
+    pub(super) fn put_entry(&mut self, dir: InodeNo, name: &[u8], entry: &Dirent) {
+        let order = codec::encode_order(entry.ino, entry.kind, name);
+        self.put(keys::dirent(dir, name), codec::encode_dirent(entry));
+        self.put(keys::order(dir, entry.cookie), order);
+    }
+
+    pub(super) fn delete_entry(&mut self, dir: InodeNo, name: &[u8], entry: &Dirent) {
+        self.delete(keys::dirent(dir, name));
+        self.delete(keys::order(dir, entry.cookie));
+    }
+
+    /// The inode, or [`StoreError::Stale`] if it is gone.
+    pub(super) fn inode(&mut self, ino: InodeNo) -> Result<Inode, StoreError> {
+        let raw = self.get(keys::inode(ino))?.ok_or(StoreError::Stale)?;
+        codec::decode_inode(ino, &raw)
+    }
+
+    /// The inode, which must be a directory.
+    pub(super) fn directory(&mut self, ino: InodeNo) -> Result<Inode, StoreError> {
+        let inode = self.inode(ino)?;
+        if inode.is_directory() { Ok(inode) } else { Err(StoreError::NotDirectory) }
+    }
+
+    /// The inode an entry points to; an entry without one is corruption.
+    pub(super) fn entry_inode(&mut self, ino: InodeNo) -> Result<Inode, StoreError> {
+        self.inode(ino).map_err(|error| match error {
+            StoreError::Stale => StoreError::Corrupt("directory entry without an inode"),
+            other => other,
+        })
+    }
+
+    pub(super) fn dirent(
+        &mut self,
+        dir: InodeNo,
+        name: &[u8],
+    ) -> Result<Option<Dirent>, StoreError> {
+        self.get(keys::dirent(dir, name))?.map(|raw| codec::decode_dirent(&raw)).transpose()
+    }
+
+    /// The value of `key`, with what it depends on noted in `seen`.
+    pub(super) fn get(&mut self, key: Bytes) -> Result<Option<Bytes>, StoreError> {
+        if let Some((_, value)) = self.writes.iter().rev().find(|(written, _)| *written == key) {
+            return Ok(value.clone());
+        }
+        if let Some(pending) = self.overlay.get(&key) {
+            self.seen = self.seen.max(pending.lsn);
+            return Ok(pending.value.clone());
+        }
+        if !keys::is_point(&key) {
+            return Ok(self.engine.get(&key)?);
+        }
+        if let Some(value) = self.cache.records.get(&key) {
+            return Ok(value.clone());
+        }
+        let value = self.engine.get(&key)?;
+        self.cache.records.insert(key, value.clone());
+        Ok(value)
+    }
+
+    /// Visits the pairs in `range` ascending, until the visitor breaks or fails. Does not see this
+    /// operation's own writes.
+    pub(super) fn scan(
+        &mut self,
+        range: KeyRange<'_>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut failure = None;
+        let mut guarded = |key: &[u8], value: &[u8]| match visit(key, value) {
+            Ok(flow) => flow,
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
+        };
+        let seen = merge(self.engine, self.overlay, range, &mut guarded)?;
+        self.seen = self.seen.max(seen);
+        failure.map_or(Ok(()), Err)
+    }
+}
+
+/// Visits overlay and engine as one ascending sequence, the overlay hiding the engine; returns the
+/// greatest LSN among the overlay's entries on the way, removals included.
+fn merge(
+    engine: &dyn Engine,
+    overlay: &Overlay,
+    range: KeyRange<'_>,
+    visit: &mut Visit<'_>,
+) -> Result<Lsn, StoreError> {
+    let mut pending = overlay.range(range).peekable();
+    let mut seen = Lsn(0);
+    let mut stopped = false;
+    let mut emit = |(key, entry): (&Bytes, &Pending), visit: &mut Visit<'_>| {
+        seen = seen.max(entry.lsn);
+        entry.value.as_ref().map_or(ControlFlow::Continue(()), |value| visit(key, value))
+    };
+    engine.scan(range, &mut |key, value| {
+        let mut hidden = false;
+        while let Some(entry) = pending.next_if(|(pending_key, _)| pending_key[..] <= *key) {
+            hidden |= entry.0[..] == *key;
+            if emit(entry, visit).is_break() {
+                stopped = true;
+                return ControlFlow::Break(());
+            }
+        }
+        let flow = if hidden { ControlFlow::Continue(()) } else { visit(key, value) };
+        stopped = flow.is_break();
+        flow
+    })?;
+    while !stopped && let Some(entry) = pending.next() {
+        stopped = emit(entry, visit).is_break();
+    }
+    Ok(seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::engine::{Batch, MemoryEngine};
+
+    proptest! {
+        #[test]
+        fn a_merged_scan_is_the_overlaid_map(
+            durable in prop::collection::btree_map(0u8..40, any::<u8>(), 0..30),
+            pending in prop::collection::btree_map(0u8..40, any::<Option<u8>>(), 0..30),
+            bounds in (0u8..42, 0u8..42),
+            stop_after in 1usize..50,
+        ) {
+            // Overlay over engine reads like one map with the overlay applied, also when the
+            // visitor stops early; what was seen is the newest overlay entry up to there.
+            let engine = MemoryEngine::new();
+            let mut batch = Batch::new();
+            for (key, value) in &durable {
+                batch.put(vec![*key], vec![*value]);
+            }
+            engine.commit(&batch, 0).unwrap();
+            let mut expected = durable;
+            let mut overlay = Overlay::default();
+            for (key, value) in &pending {
+                let bytes = value.map(|v| Bytes::from(vec![v]));
+                overlay.insert(vec![*key].into(), bytes, Lsn(100 + u64::from(*key)));
+                match value {
+                    Some(value) => expected.insert(*key, *value),
+                    None => expected.remove(key),
+                };
+            }
+            let (from, until) = ([bounds.0], [bounds.1]);
+            let mut found = Vec::new();
+            let range = KeyRange { from: &from, until: Some(&until) };
+            let seen = merge(&engine, &overlay, range, &mut |key, value| {
+                found.push((key[0], value[0]));
+                if found.len() == stop_after { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            }).unwrap();
+            let within = |key: &u8| *key >= bounds.0 && *key < bounds.1;
+            let all: Vec<_> = expected.into_iter().filter(|(key, _)| within(key)).collect();
+            let wanted: Vec<_> = all.iter().copied().take(stop_after).collect();
+            prop_assert_eq!(&found, &wanted);
+            let last = if all.len() >= stop_after { wanted.last().unwrap().0 } else { u8::MAX };
+            let newest = pending.keys().filter(|key| within(key) && **key <= last).max();
+            prop_assert_eq!(seen.0, newest.map_or(0, |key| 100 + u64::from(*key)));
+        }
+    }
+}
