@@ -1,0 +1,85 @@
+//! What a session is granted: RFC 8881 §18.36.3 within what Linux accepts (it refuses a fore
+//! channel of fewer than 8 operations, and any back channel attribute above what it asked).
+
+use weft_nfs::create_session_flags as flags;
+use weft_nfs::ops::{ChannelAttrs, CreateSessionArgs, RdmaIrd};
+
+use crate::backchannel::usable_sec;
+use crate::limits::{
+    BACK_BYTES_MIN, BACK_OPS_MIN, BACK_SLOTS_MAX, FORE_BYTES_MIN, SLOTS_LEFT_SHARE,
+};
+use crate::{Reason, SessionLimits};
+
+/// Flags a client may set in CREATE_SESSION.
+const FLAGS_KNOWN: u32 = flags::PERSIST | flags::CONN_BACK_CHAN | flags::CONN_RDMA;
+
+/// The attributes and flags of a new session.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grant {
+    pub(crate) fore: ChannelAttrs,
+    pub(crate) back: ChannelAttrs,
+    pub(crate) flags: u32,
+}
+
+/// Decides what a session gets; `slots_left` are those the server can still give out.
+pub(crate) fn negotiate(
+    args: &CreateSessionArgs,
+    limits: &SessionLimits,
+    slots_left: usize,
+) -> Result<Grant, Reason> {
+    if args.flags & !FLAGS_KNOWN != 0 {
+        return Err(Reason::FlagsUnknown);
+    }
+    let fore = fore_channel(&args.fore_chan_attrs, limits, slots_left)?;
+    let wants_back = args.flags & flags::CONN_BACK_CHAN != 0;
+    let back = back_channel(&args.back_chan_attrs);
+    if wants_back && !is_usable(&back) {
+        return Err(Reason::ChannelTooSmall);
+    }
+    // The reply cache does not survive a restart and there is no RDMA: neither is ever granted.
+    let granted = wants_back && usable_sec(&args.sec_parms).is_some();
+    Ok(Grant { fore, back, flags: if granted { flags::CONN_BACK_CHAN } else { 0 } })
+}
+
+fn fore_channel(
+    asked: &ChannelAttrs,
+    limits: &SessionLimits,
+    slots_left: usize,
+) -> Result<ChannelAttrs, Reason> {
+    if asked.maxrequests == 0 || asked.maxoperations == 0 {
+        return Err(Reason::ChannelEmpty);
+    }
+    if asked.maxrequestsize < FORE_BYTES_MIN || asked.maxresponsesize < FORE_BYTES_MIN {
+        return Err(Reason::ChannelTooSmall);
+    }
+    if slots_left == 0 {
+        return Err(Reason::NoSlotsLeft);
+    }
+    let share = u32::try_from((slots_left / SLOTS_LEFT_SHARE).max(1)).unwrap_or(u32::MAX);
+    Ok(ChannelAttrs {
+        headerpadsize: 0,
+        maxrequestsize: asked.maxrequestsize.min(limits.request_bytes_max),
+        maxresponsesize: asked.maxresponsesize.min(limits.response_bytes_max),
+        maxresponsesize_cached: asked.maxresponsesize_cached.min(limits.cached_bytes_max),
+        maxoperations: asked.maxoperations.min(limits.ops_max),
+        maxrequests: asked.maxrequests.min(limits.slots_max).min(share),
+        rdma_ird: RdmaIrd(None),
+    })
+}
+
+fn back_channel(asked: &ChannelAttrs) -> ChannelAttrs {
+    ChannelAttrs {
+        headerpadsize: 0,
+        maxrequests: asked.maxrequests.min(BACK_SLOTS_MAX),
+        rdma_ird: RdmaIrd(None),
+        ..*asked
+    }
+}
+
+/// Whether callbacks fit through a back channel of these attributes.
+pub(crate) fn is_usable(back: &ChannelAttrs) -> bool {
+    back.maxrequests > 0
+        && back.maxoperations >= BACK_OPS_MIN
+        && back.maxrequestsize >= BACK_BYTES_MIN
+        && back.maxresponsesize >= FORE_BYTES_MIN
+}

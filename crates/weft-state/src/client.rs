@@ -1,0 +1,165 @@
+//! Client records, and which case of EXCHANGE_ID a request is: RFC 8881 §18.35.4.
+
+use weft_nfs::ops::{ClientOwner, CreateSessionOk, ExchangeIdArgs};
+use weft_nfs::{ClientId, SequenceId, SessionId, exchgid};
+
+use crate::{Millis, Reason};
+
+/// Who made an EXCHANGE_ID or CREATE_SESSION, as far as AUTH_NONE and AUTH_SYS can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Principal {
+    /// AUTH_NONE.
+    None,
+    /// AUTH_SYS.
+    Sys {
+        /// The effective user.
+        uid: u32,
+    },
+}
+
+/// A client record, confirmed or not.
+#[derive(Debug)]
+pub struct Client {
+    pub(crate) clientid: ClientId,
+    pub(crate) owner: ClientOwner,
+    pub(crate) principal: Principal,
+    pub(crate) impl_name: Option<String>,
+    pub(crate) confirmed: bool,
+    /// The `csa_sequence` of the next new CREATE_SESSION.
+    pub(crate) create_next: SequenceId,
+    /// The result of the last CREATE_SESSION, for its retries.
+    pub(crate) created_last: Option<CreateSessionOk>,
+    pub(crate) renewed: Millis,
+    pub(crate) reclaim_complete: bool,
+    /// SEQ4_STATUS bits reported until taken back.
+    pub(crate) status: u32,
+    /// SEQ4_STATUS bits reported in the next new SEQUENCE reply only.
+    pub(crate) status_once: u32,
+    /// At most [`crate::SessionLimits::sessions_per_client_max`].
+    pub(crate) sessions: Vec<SessionId>,
+}
+
+impl Client {
+    /// Its id.
+    pub fn clientid(&self) -> ClientId {
+        self.clientid
+    }
+
+    /// Its owner: verifier and the name it keeps over restarts.
+    pub fn owner(&self) -> &ClientOwner {
+        &self.owner
+    }
+
+    /// Who asked for the record.
+    pub fn principal(&self) -> Principal {
+        self.principal
+    }
+
+    /// What it says it is, for people to read.
+    pub fn impl_name(&self) -> Option<&str> {
+        self.impl_name.as_deref()
+    }
+
+    /// Whether CREATE_SESSION has confirmed it; only then can it hold state.
+    pub fn is_confirmed(&self) -> bool {
+        self.confirmed
+    }
+
+    /// When it last renewed its lease.
+    pub fn renewed(&self) -> Millis {
+        self.renewed
+    }
+
+    /// Its sessions.
+    pub fn sessions(&self) -> &[SessionId] {
+        &self.sessions
+    }
+
+    pub(crate) fn lease_passed(&self, now: Millis, lease_ms: u64) -> bool {
+        now.since(self.renewed) > lease_ms
+    }
+
+    /// Judges `csa_sequence` (§18.36.4): `None` is a new request, `Some` the result to repeat.
+    pub(crate) fn judge_create(
+        &self,
+        sequence: SequenceId,
+    ) -> Result<Option<&CreateSessionOk>, Reason> {
+        if sequence == self.create_next {
+            return Ok(None);
+        }
+        let last = self.created_last.as_ref().filter(|ok| ok.sequence == sequence);
+        last.map(Some).ok_or(Reason::CreateMisordered)
+    }
+}
+
+/// The cases of RFC 8881 §18.35.4, by its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum ExchangeIdCase {
+    /// 1. The owner has no record.
+    NewOwner,
+    /// 2. Not an update, and the same incarnation is confirmed already.
+    SameIncarnation,
+    /// 3, first half. The owner is another principal's, who holds nothing: replaced.
+    CollisionIdle,
+    /// 3, second half. The owner is another principal's, who holds state: CLID_INUSE.
+    CollisionInUse,
+    /// 4. The owner has an unconfirmed record only: replaced.
+    ReplaceUnconfirmed,
+    /// 5. Another incarnation is confirmed: both live until the new one is confirmed.
+    ClientRestart,
+    /// 6. Update of the confirmed record.
+    Update,
+    /// 7. Update, but nothing is confirmed.
+    UpdateUnknown,
+    /// 8. Update with another verifier.
+    UpdateVerifier,
+    /// 9. Update by another principal.
+    UpdatePrincipal,
+}
+
+/// Finds the case. `idle` tells whether a confirmed record holds nothing worth protecting.
+pub(crate) fn exchange_id_case(
+    args: &ExchangeIdArgs,
+    who: &Principal,
+    confirmed: Option<&Client>,
+    has_unconfirmed: bool,
+    idle: impl FnOnce(&Client) -> bool,
+) -> ExchangeIdCase {
+    let update = args.flags & exchgid::UPD_CONFIRMED_REC_A != 0;
+    let Some(c) = confirmed else {
+        return match (update, has_unconfirmed) {
+            (true, _) => ExchangeIdCase::UpdateUnknown,
+            (false, true) => ExchangeIdCase::ReplaceUnconfirmed,
+            (false, false) => ExchangeIdCase::NewOwner,
+        };
+    };
+    let same_verifier = c.owner.verifier == args.clientowner.verifier;
+    let same_principal = c.principal == *who;
+    match (update, same_principal, same_verifier) {
+        (true, false, _) => ExchangeIdCase::UpdatePrincipal,
+        (true, true, false) => ExchangeIdCase::UpdateVerifier,
+        (true, true, true) => ExchangeIdCase::Update,
+        (false, true, true) => ExchangeIdCase::SameIncarnation,
+        (false, true, false) => ExchangeIdCase::ClientRestart,
+        (false, false, _) if idle(c) => ExchangeIdCase::CollisionIdle,
+        (false, false, _) => ExchangeIdCase::CollisionInUse,
+    }
+}
+
+impl ExchangeIdCase {
+    /// Whether the confirmed record answers (`true`), a new unconfirmed one does (`false`), or
+    /// neither.
+    pub(crate) fn answers_confirmed(self) -> Result<bool, Reason> {
+        match self {
+            ExchangeIdCase::NewOwner
+            | ExchangeIdCase::ReplaceUnconfirmed
+            | ExchangeIdCase::ClientRestart
+            | ExchangeIdCase::CollisionIdle => Ok(false),
+            ExchangeIdCase::SameIncarnation | ExchangeIdCase::Update => Ok(true),
+            ExchangeIdCase::CollisionInUse => Err(Reason::ClientInUse),
+            ExchangeIdCase::UpdateUnknown => Err(Reason::UpdateUnknown),
+            ExchangeIdCase::UpdateVerifier => Err(Reason::UpdateVerifier),
+            ExchangeIdCase::UpdatePrincipal => Err(Reason::UpdatePrincipal),
+        }
+    }
+}

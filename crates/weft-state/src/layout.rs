@@ -1,0 +1,357 @@
+//! Layouts: one stateid for every (client, file), whole-file layouts only. RFC 8881 §12.5,
+//! §18.42-§18.44, §20.3.
+//!
+//! The `other` of a layout stateid is kept until everything is returned; its seqid grows with
+//! every LAYOUTGET, LAYOUTRETURN and recall, since Linux orders those by it.
+
+use weft_nfs::{ClientId, IoMode, Seqid, Stateid};
+
+use crate::limits::RETURNED_LAYOUTS_MAX;
+use crate::state::State;
+use crate::stateid::{Kind, StateNo, is_after};
+use crate::{FileKey, IoAccess, Millis, Reason, Refusal};
+
+/// What a client holds on a file.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    pub(crate) client: ClientId,
+    pub(crate) file: FileKey,
+    pub(crate) seqid: Seqid,
+    /// The seqid of the last grant.
+    granted: Seqid,
+    read: bool,
+    pub(crate) rw: bool,
+    /// Whether it ever was read-write, so that a LAYOUTCOMMIT can be outstanding.
+    was_rw: bool,
+}
+
+/// Proof that a LAYOUTGET may be granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LayoutHolder {
+    client: ClientId,
+    file: FileKey,
+}
+
+/// What a LAYOUTRETURN, or the end of a recall, has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LayoutReturned {
+    /// The stateid of what is left, if anything is.
+    pub remaining: Option<Stateid>,
+    /// Whether a read-write layout was given back by this.
+    pub had_rw: bool,
+    /// Whether a recall that was out is answered by this.
+    pub finished_recall: bool,
+}
+
+/// A layout that is out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LayoutInfo {
+    /// Who holds it.
+    pub client: ClientId,
+    /// Its current stateid.
+    pub stateid: Stateid,
+    /// Whether it is read-write.
+    pub rw: bool,
+    /// When its recall began, if it is being recalled.
+    pub recalled_at: Option<Millis>,
+}
+
+impl State {
+    /// Checks a LAYOUTGET. The stateid is that of an open, a lock, or the layout itself with any
+    /// seqid given out so far (several LAYOUTGETs run in parallel, §12.5.3). While a recall is
+    /// out nothing is granted, else clients and server chase each other.
+    ///
+    /// [`State::layout_granted`] must follow in the same critical section, or not at all.
+    ///
+    /// # Errors
+    /// BADIOMODE, OPENMODE, RECALLCONFLICT, LAYOUTUNAVAILABLE beyond a limit, BAD_STATEID,
+    /// OLD_STATEID.
+    ///
+    /// Source: RFC 8881 §18.43.3, §12.5.2, §12.5.3.
+    pub fn layout_check(
+        &self,
+        client: ClientId,
+        file: FileKey,
+        stateid: &Stateid,
+        iomode: IoMode,
+    ) -> Result<LayoutHolder, Refusal> {
+        let access = match iomode {
+            IoMode::READ => IoAccess::Read,
+            IoMode::RW => IoAccess::Write,
+            _ => return Err(Reason::IoModeInvalid.into()),
+        };
+        match self.parse(stateid)? {
+            (Kind::Layout, _) => {
+                let layout = self.find_layout(client, file, stateid)?;
+                if stateid.seqid == Seqid(0) {
+                    return Err(Reason::StateidZeroSeqid.into());
+                }
+                let has_rw = layout.rw || self.has_open(client, file, IoAccess::Write);
+                if access == IoAccess::Write && !has_rw {
+                    return Err(Reason::OpenMode.into());
+                }
+            }
+            (Kind::Open | Kind::Lock, _) => {
+                let (kind, no) = self.find_on(client, stateid, file)?;
+                self.check_open_mode(kind, no, access)?;
+            }
+        }
+        let existing = self.layout_by_holder.get(&(file, client));
+        if existing.is_some_and(|no| self.recalls.contains_key(no)) {
+            return Err(Reason::RecallOut.into());
+        }
+        let held = self.held_by_client.get(&client).map_or(0, |h| h.layouts.len());
+        let full = held >= self.limits.layouts_per_client_max
+            || self.layouts.len() >= self.limits.layouts_max;
+        if existing.is_none() && full {
+            return Err(Reason::TooManyLayouts.into());
+        }
+        Ok(LayoutHolder { client, file })
+    }
+
+    /// Records a granted layout and gives its stateid.
+    pub fn layout_granted(&mut self, holder: &LayoutHolder, iomode: IoMode) -> Stateid {
+        let key = (holder.file, holder.client);
+        let no = match self.layout_by_holder.get(&key) {
+            Some(no) => *no,
+            None => self.add_layout(holder),
+        };
+        let layout = self.layouts.get_mut(&no);
+        let seqid = layout.map_or(Seqid(1), |l| {
+            l.seqid = l.seqid.next();
+            l.granted = l.seqid;
+            l.read |= iomode == IoMode::READ;
+            l.rw |= iomode == IoMode::RW;
+            l.was_rw |= l.rw;
+            l.seqid
+        });
+        self.stateid(Kind::Layout, no, seqid)
+    }
+
+    fn add_layout(&mut self, holder: &LayoutHolder) -> StateNo {
+        let no = self.next_no();
+        let layout = Layout {
+            client: holder.client,
+            file: holder.file,
+            seqid: Seqid(0),
+            granted: Seqid(0),
+            read: false,
+            rw: false,
+            was_rw: false,
+        };
+        self.layouts.insert(no, layout);
+        self.layout_by_holder.insert((holder.file, holder.client), no);
+        self.held(holder.client).layouts.insert(no);
+        no
+    }
+
+    /// Checks a LAYOUTCOMMIT. Any seqid given out so far is accepted: Linux before 7.2 repeats an
+    /// OLD_STATEID for ever. So is the stateid of a read-write layout that was returned a little
+    /// while ago, because a LAYOUTCOMMIT can be overtaken by its LAYOUTRETURN.
+    ///
+    /// # Errors
+    /// BADIOMODE if the layout never was read-write, BAD_STATEID.
+    ///
+    /// Source: RFC 8881 §18.42.3; Linux `nfs4_layoutcommit_done`.
+    pub fn layout_commit_check(
+        &self,
+        client: ClientId,
+        file: FileKey,
+        stateid: &Stateid,
+    ) -> Result<(), Refusal> {
+        if self.was_returned(client, file, stateid) {
+            return Ok(());
+        }
+        let layout = self.find_layout(client, file, stateid)?;
+        if layout.was_rw { Ok(()) } else { Err(Reason::IoModeInvalid.into()) }
+    }
+
+    /// LAYOUTRETURN of a whole file. (A server asked to take back part of a range returns nothing
+    /// here: its layouts have no parts.) Something granted after the seqid the client knew of is
+    /// not returned by it: OLD_STATEID. A layout that is returned already is so again.
+    ///
+    /// # Errors
+    /// BADIOMODE, OLD_STATEID, BAD_STATEID.
+    ///
+    /// Source: RFC 8881 §18.44.3, §12.5.3.
+    pub fn layout_return(
+        &mut self,
+        client: ClientId,
+        file: FileKey,
+        stateid: &Stateid,
+        iomode: IoMode,
+    ) -> Result<LayoutReturned, Refusal> {
+        if ![IoMode::READ, IoMode::RW, IoMode::ANY].contains(&iomode) {
+            return Err(Reason::IoModeInvalid.into());
+        }
+        if self.was_returned(client, file, stateid) {
+            return Ok(LayoutReturned { remaining: None, had_rw: false, finished_recall: false });
+        }
+        let layout = self.find_layout(client, file, stateid)?;
+        if stateid.seqid == Seqid(0) {
+            return Err(Reason::StateidZeroSeqid.into());
+        }
+        if is_after(layout.granted, stateid.seqid) {
+            return Err(Reason::StateidOld.into());
+        }
+        let (_, no) = self.parse(stateid)?;
+        let layout = self.layouts.get_mut(&no).ok_or(Reason::StateidUnknown)?;
+        let had_rw = layout.rw && iomode != IoMode::READ;
+        layout.rw &= !had_rw;
+        layout.read &= iomode == IoMode::RW;
+        layout.seqid = layout.seqid.next();
+        if layout.read || layout.rw {
+            let seqid = layout.seqid;
+            let remaining = Some(self.stateid(Kind::Layout, no, seqid));
+            return Ok(LayoutReturned { remaining, had_rw, finished_recall: false });
+        }
+        let finished_recall = self.recalls.contains_key(&no);
+        self.give_back(no);
+        Ok(LayoutReturned { remaining: None, had_rw, finished_recall })
+    }
+
+    /// LAYOUTRETURN of everything in a volume, or of everything: the files, and whether each was
+    /// held read-write.
+    pub fn layout_return_all(
+        &mut self,
+        client: ClientId,
+        volume: Option<u32>,
+    ) -> Vec<(FileKey, bool)> {
+        let held = self.held_by_client.get(&client);
+        let all: Vec<StateNo> = held.into_iter().flat_map(|h| &h.layouts).copied().collect();
+        let in_volume = |no: &StateNo| {
+            let file = self.layouts.get(no).map(|l| l.file);
+            volume.is_none() || file.map(|f| f.volume) == volume
+        };
+        let returned: Vec<StateNo> = all.into_iter().filter(in_volume).collect();
+        returned
+            .into_iter()
+            .filter_map(|no| self.give_back(no))
+            .map(|layout| (layout.file, layout.rw))
+            .collect()
+    }
+
+    /// Every layout on a file.
+    pub fn layouts_on(&self, file: FileKey) -> Vec<LayoutInfo> {
+        let from = (file, ClientId(0));
+        let on_file = self.layout_by_holder.range(from..).take_while(|((f, _), _)| *f == file);
+        let info = |(_, no): (&(FileKey, ClientId), &StateNo)| {
+            let l = self.layouts.get(no)?;
+            Some(LayoutInfo {
+                client: l.client,
+                stateid: self.stateid(Kind::Layout, *no, l.seqid),
+                rw: l.rw,
+                recalled_at: self.recalls.get(no).copied(),
+            })
+        };
+        on_file.filter_map(info).collect()
+    }
+
+    /// Whether any client holds a read-write layout on a file.
+    pub fn rw_layouts(&self, file: FileKey) -> bool {
+        self.layouts_on(file).iter().any(|l| l.rw)
+    }
+
+    /// Begins the recall of a client's layout on a file: the stateid for CB_LAYOUTRECALL, its
+    /// seqid one above the last. None if it holds none or it is being recalled already (see
+    /// [`State::recall_stateid`] to send that recall again).
+    ///
+    /// Source: RFC 8881 §12.5.5.2, §20.3.3.
+    pub fn recall_begin(
+        &mut self,
+        now: Millis,
+        client: ClientId,
+        file: FileKey,
+    ) -> Option<Stateid> {
+        let no = *self.layout_by_holder.get(&(file, client))?;
+        if self.recalls.contains_key(&no) {
+            return None;
+        }
+        let layout = self.layouts.get_mut(&no)?;
+        layout.seqid = layout.seqid.next();
+        let seqid = layout.seqid;
+        self.recalls.insert(no, now);
+        Some(self.stateid(Kind::Layout, no, seqid))
+    }
+
+    /// The stateid to send a recall that is out again, after the client answered DELAY.
+    pub fn recall_stateid(&self, client: ClientId, file: FileKey) -> Option<Stateid> {
+        let no = *self.layout_by_holder.get(&(file, client))?;
+        let layout = self.layouts.get(&no).filter(|_| self.recalls.contains_key(&no))?;
+        Some(self.stateid(Kind::Layout, no, layout.seqid))
+    }
+
+    /// The client answered a recall with NOMATCHING_LAYOUT: everything is returned, no
+    /// LAYOUTRETURN follows. Says whether it was held read-write.
+    pub fn recall_done(&mut self, client: ClientId, file: FileKey) -> bool {
+        let no = self.layout_by_holder.get(&(file, client)).copied();
+        no.and_then(|no| self.give_back(no)).is_some_and(|l| l.rw)
+    }
+
+    /// Recalls that have been out for `limit_ms` or longer: holder, file, and whether it is held
+    /// read-write (then it is to be fenced before [`State::layout_revoke`]).
+    pub fn recalls_overdue(&self, now: Millis, limit_ms: u64) -> Vec<(ClientId, FileKey, bool)> {
+        let overdue = self.recalls.iter().filter(|(_, at)| now.since(**at) >= limit_ms);
+        overdue
+            .filter_map(|(no, _)| self.layouts.get(no))
+            .map(|l| (l.client, l.file, l.rw))
+            .collect()
+    }
+
+    /// Takes a layout away. Its stateid is unknown from now on, to LAYOUTCOMMIT too.
+    pub fn layout_revoke(&mut self, client: ClientId, file: FileKey) {
+        if let Some(no) = self.layout_by_holder.get(&(file, client)).copied() {
+            self.remove_layout(no);
+        }
+    }
+
+    /// Finds a layout; any seqid given out so far will do, and 0.
+    fn find_layout(
+        &self,
+        client: ClientId,
+        file: FileKey,
+        stateid: &Stateid,
+    ) -> Result<&Layout, Reason> {
+        let (kind, no) = self.parse(stateid)?;
+        if kind != Kind::Layout {
+            return Err(Reason::StateidKind);
+        }
+        let layout = self.layouts.get(&no).ok_or(Reason::StateidUnknown)?;
+        if layout.client != client {
+            return Err(Reason::StateidForeign);
+        }
+        if layout.file != file {
+            return Err(Reason::StateidOfOtherFile);
+        }
+        if stateid.seqid != Seqid(0) && is_after(stateid.seqid, layout.seqid) {
+            return Err(Reason::StateidFuture);
+        }
+        Ok(layout)
+    }
+
+    fn was_returned(&self, client: ClientId, file: FileKey, stateid: &Stateid) -> bool {
+        let Ok((Kind::Layout, no)) = self.parse(stateid) else { return false };
+        self.held_by_client.get(&client).is_some_and(|h| h.returned.contains(&(no, file)))
+    }
+
+    /// Removes a layout that its client gave back, and remembers it if it ever was read-write.
+    fn give_back(&mut self, no: StateNo) -> Option<Layout> {
+        let layout = self.remove_layout(no)?;
+        if layout.was_rw {
+            let returned = &mut self.held(layout.client).returned;
+            if returned.len() >= RETURNED_LAYOUTS_MAX {
+                returned.pop_front();
+            }
+            returned.push_back((no, layout.file));
+        }
+        Some(layout)
+    }
+
+    pub(crate) fn remove_layout(&mut self, no: StateNo) -> Option<Layout> {
+        let layout = self.layouts.remove(&no)?;
+        self.recalls.remove(&no);
+        self.layout_by_holder.remove(&(layout.file, layout.client));
+        self.held(layout.client).layouts.remove(&no);
+        Some(layout)
+    }
+}

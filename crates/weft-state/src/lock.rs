@@ -1,0 +1,234 @@
+//! Byte-range locks: RFC 8881 §9.1-§9.6, §18.10-§18.12.
+
+use bytes::Bytes;
+use weft_nfs::ops::{LockArgs, LockDenied, Locker, LocktArgs, LockuArgs};
+use weft_nfs::{ClientId, FailureBody, LockType, Opaque, Seqid, StateOwner, Stateid, share};
+
+use crate::lock_ranges::{self, ByteRange};
+use crate::state::State;
+use crate::stateid::{Kind, StateNo};
+use crate::{FileKey, Reason, Refusal, detached};
+
+/// The locks of one lock owner on one file.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    pub(crate) client: ClientId,
+    owner: Bytes,
+    pub(crate) file: FileKey,
+    /// The open it was first based on; its CLOSE frees the locks.
+    pub(crate) open: StateNo,
+    pub(crate) seqid: Seqid,
+}
+
+/// Whom a LOCK is for, found by its stateid.
+struct ForLock {
+    open: StateNo,
+    existing: Option<StateNo>,
+    /// The owner, if it has no state yet.
+    owner: Option<Bytes>,
+}
+
+/// Most ranges a LOCK can add: it splits another range of the owner, and is one itself.
+const RANGES_ADDED_MAX: usize = 2;
+
+impl State {
+    /// LOCK. The blocking kinds are not queued: a refused client asks again.
+    ///
+    /// # Errors
+    /// DENIED with the lock in the way, OPENMODE, INVAL for the range, BAD_STATEID, OLD_STATEID,
+    /// DELAY beyond a limit.
+    ///
+    /// Source: RFC 8881 §18.10.3.
+    pub fn lock(
+        &mut self,
+        client: ClientId,
+        file: FileKey,
+        args: &LockArgs,
+    ) -> Result<Stateid, Refusal> {
+        let range = ByteRange::checked(args.offset, args.length)?;
+        let found = self.locker(client, file, &args.locker)?;
+        let write = args.locktype.is_write();
+        let open = self.opens.get(&found.open).ok_or(Reason::StateidUnknown)?;
+        let needed = if write { share::ACCESS_WRITE } else { share::ACCESS_READ };
+        if open.share.access & needed == 0 {
+            return Err(Reason::OpenMode.into());
+        }
+        self.check_conflict(file, found.existing, range, write)?;
+        self.check_lock_limits(client, file, found.existing.is_none())?;
+        let no = match found.existing {
+            Some(no) => no,
+            None => self.add_lock(client, file, found.open, found.owner.unwrap_or_default()),
+        };
+        self.change_ranges(client, file, |ranges| ranges.lock(no, range, write));
+        Ok(self.bump_lock(no))
+    }
+
+    /// LOCKT: whether the lock could be taken.
+    ///
+    /// # Errors
+    /// DENIED with the lock in the way, INVAL for the range.
+    ///
+    /// Source: RFC 8881 §18.11.3.
+    pub fn lockt(&self, client: ClientId, file: FileKey, args: &LocktArgs) -> Result<(), Refusal> {
+        let range = ByteRange::checked(args.offset, args.length)?;
+        let own = self.lock_by_owner.get(&(file, client, args.owner.owner.0.clone()));
+        self.check_conflict(file, own.copied(), range, args.locktype.is_write())
+    }
+
+    /// LOCKU: unlocks a range, whatever of it is locked; the rest of a split lock stays.
+    ///
+    /// # Errors
+    /// INVAL for the range, BAD_STATEID, OLD_STATEID, DELAY if it would split a lock beyond the
+    /// limit of ranges.
+    ///
+    /// Source: RFC 8881 §18.12.3.
+    pub fn locku(
+        &mut self,
+        client: ClientId,
+        file: FileKey,
+        args: &LockuArgs,
+    ) -> Result<Stateid, Refusal> {
+        let range = ByteRange::checked(args.offset, args.length)?;
+        let no = self.find_lock(client, &args.lock_stateid, file)?;
+        let splits = self.files.get(&file).is_some_and(|f| f.ranges.splits(no, range));
+        if splits && !self.has_room_for_ranges(client, file, 1) {
+            return Err(Reason::TooManyLocks.into());
+        }
+        self.change_ranges(client, file, |ranges| ranges.unlock(no, range));
+        Ok(self.bump_lock(no))
+    }
+
+    fn locker(&self, client: ClientId, file: FileKey, locker: &Locker) -> Result<ForLock, Reason> {
+        match locker {
+            Locker::New { open_stateid, lock_owner } => {
+                let open = self.find_open(client, open_stateid, file)?;
+                let owner = detached(&lock_owner.owner.0);
+                let existing = self.lock_by_owner.get(&(file, client, owner.clone())).copied();
+                Ok(ForLock { open, existing, owner: Some(owner) })
+            }
+            Locker::Existing { lock_stateid } => {
+                let no = self.find_lock(client, lock_stateid, file)?;
+                let lock = self.locks.get(&no).ok_or(Reason::StateidUnknown)?;
+                Ok(ForLock { open: lock.open, existing: Some(no), owner: None })
+            }
+        }
+    }
+
+    fn find_lock(
+        &self,
+        client: ClientId,
+        stateid: &Stateid,
+        file: FileKey,
+    ) -> Result<StateNo, Reason> {
+        match self.find_on(client, stateid, file)? {
+            (Kind::Lock, no) => Ok(no),
+            (Kind::Open | Kind::Layout, _) => Err(Reason::StateidKind),
+        }
+    }
+
+    fn check_conflict(
+        &self,
+        file: FileKey,
+        own: Option<StateNo>,
+        range: ByteRange,
+        write: bool,
+    ) -> Result<(), Refusal> {
+        let ranges = self.files.get(&file).map(|f| &f.ranges);
+        match ranges.and_then(|r| r.conflict(own, range, write)) {
+            None => Ok(()),
+            Some(held) => {
+                let body = FailureBody::Denied(self.denied(held));
+                Err(Refusal { body, ..Reason::LockDenied.into() })
+            }
+        }
+    }
+
+    fn denied(&self, held: &lock_ranges::Held) -> LockDenied {
+        let (offset, length) = held.range.offset_length();
+        let holder = self.locks.get(&held.holder);
+        LockDenied {
+            offset,
+            length,
+            locktype: if held.write { LockType::Write } else { LockType::Read },
+            owner: StateOwner {
+                clientid: holder.map(|l| l.client).unwrap_or_default(),
+                owner: Opaque(holder.map(|l| l.owner.clone()).unwrap_or_default()),
+            },
+        }
+    }
+
+    fn check_lock_limits(&self, client: ClientId, file: FileKey, new: bool) -> Result<(), Reason> {
+        let locks = self.held_by_client.get(&client).map_or(0, |h| h.locks.len());
+        if new && locks >= self.limits.locks_per_client_max
+            || !self.has_room_for_ranges(client, file, RANGES_ADDED_MAX)
+        {
+            return Err(Reason::TooManyLocks);
+        }
+        Ok(())
+    }
+
+    fn has_room_for_ranges(&self, client: ClientId, file: FileKey, added: usize) -> bool {
+        let of_file = self.files.get(&file).map_or(0, |f| f.ranges.len());
+        let of_client = self.held_by_client.get(&client).map_or(0, |h| h.ranges);
+        of_file + added <= self.limits.ranges_per_file_max
+            && of_client + added <= self.limits.ranges_per_client_max
+    }
+
+    fn add_lock(
+        &mut self,
+        client: ClientId,
+        file: FileKey,
+        open: StateNo,
+        owner: Bytes,
+    ) -> StateNo {
+        let no = self.next_no();
+        self.lock_by_owner.insert((file, client, owner.clone()), no);
+        self.locks.insert(no, Lock { client, owner, file, open, seqid: Seqid(0) });
+        self.held(client).locks.insert(no);
+        if let Some(open) = self.opens.get_mut(&open) {
+            open.locks.insert(no);
+        }
+        no
+    }
+
+    /// Changes the ranges of a file for one client, and keeps that client's count.
+    fn change_ranges(
+        &mut self,
+        client: ClientId,
+        file: FileKey,
+        change: impl FnOnce(&mut lock_ranges::LockRanges),
+    ) {
+        let Some(state) = self.files.get_mut(&file) else { return };
+        let before = state.ranges.len();
+        change(&mut state.ranges);
+        let after = state.ranges.len();
+        let held = self.held(client);
+        held.ranges = held.ranges + after - before;
+    }
+
+    fn bump_lock(&mut self, no: StateNo) -> Stateid {
+        let lock = self.locks.get_mut(&no);
+        let seqid = lock.map_or(Seqid(1), |l| {
+            l.seqid = l.seqid.next();
+            l.seqid
+        });
+        self.stateid(Kind::Lock, no, seqid)
+    }
+
+    /// How many ranges are locked under a lock stateid.
+    pub(crate) fn ranges_of(&self, no: StateNo) -> usize {
+        let file = self.locks.get(&no).and_then(|l| self.files.get(&l.file));
+        file.map_or(0, |f| f.ranges.count_of(no))
+    }
+
+    /// Unlocks and forgets a lock state.
+    pub(crate) fn remove_lock(&mut self, no: StateNo) {
+        let Some(lock) = self.locks.remove(&no) else { return };
+        self.change_ranges(lock.client, lock.file, |ranges| ranges.unlock_all(no));
+        self.held(lock.client).locks.remove(&no);
+        if let Some(open) = self.opens.get_mut(&lock.open) {
+            open.locks.remove(&no);
+        }
+        self.lock_by_owner.remove(&(lock.file, lock.client, lock.owner));
+    }
+}

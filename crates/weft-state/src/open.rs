@@ -1,0 +1,365 @@
+//! Opens and their share reservations, and the check of stateids in I/O: RFC 8881 §8.2, §9.1.2,
+//! §9.7-§9.9, §18.2, §18.16, §18.18.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use weft_nfs::{ClientId, Seqid, StateOwner, Stateid, share};
+
+use crate::state::State;
+use crate::stateid::{Kind, StateNo};
+use crate::{FileKey, Reason, Refusal, detached};
+
+/// What I/O does to the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum IoAccess {
+    /// READ, SEEK.
+    Read,
+    /// WRITE, SETATTR of the size, ALLOCATE.
+    Write,
+}
+
+/// Proof that a stateid allows an access: who does the I/O, and under what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IoHolder {
+    /// The client.
+    pub client: ClientId,
+    /// Whether an open (or a lock under one) stands behind it; otherwise a special stateid does,
+    /// and file permissions are to be checked at every I/O.
+    pub open: bool,
+}
+
+/// A closed open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Closed {
+    /// The stateid to answer: the invalid one (§18.2.4).
+    pub stateid: Stateid,
+    /// Whether nobody has the file open now.
+    pub last_open_of_file: bool,
+}
+
+/// One open: an owner's, on a file.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) client: ClientId,
+    owner: Bytes,
+    pub(crate) file: FileKey,
+    pub(crate) seqid: Seqid,
+    pub(crate) share: Share,
+    /// Every share of an OPEN that this open is the union of: bit `deny * 4 + access`.
+    seen: u16,
+    /// Lock states based on it.
+    pub(crate) locks: BTreeSet<StateNo>,
+}
+
+/// Access and deny bits, checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) access: u32,
+    pub(crate) deny: u32,
+}
+
+impl Share {
+    /// Wants in the access bits are ignored: Linux gives up CLAIM_FH for good on INVAL.
+    fn checked(access: u32, deny: u32) -> Result<Self, Reason> {
+        let access = access & share::ACCESS_MASK;
+        if access == 0 || deny > share::DENY_BOTH {
+            return Err(Reason::ShareInvalid);
+        }
+        Ok(Share { access, deny })
+    }
+
+    fn union(self, other: Share) -> Share {
+        Share { access: self.access | other.access, deny: self.deny | other.deny }
+    }
+
+    fn contains(self, part: Share) -> bool {
+        self.union(part) == self
+    }
+
+    fn bit(self) -> u16 {
+        1 << (self.deny * 4 + self.access)
+    }
+
+    /// Every share there is.
+    fn all() -> impl Iterator<Item = Share> {
+        (0..4).flat_map(|deny| (1..4).map(move |access| Share { access, deny }))
+    }
+
+    pub(crate) fn allows(self, access: IoAccess) -> bool {
+        match access {
+            // A write-only open may read: clients fill the rest of a page (§18.22.3).
+            IoAccess::Read => true,
+            IoAccess::Write => self.access & share::ACCESS_WRITE != 0,
+        }
+    }
+}
+
+/// The shares of all opens of a file, counted by bit, so that a conflict is found at once however
+/// many have the file open.
+#[derive(Debug, Default)]
+pub(crate) struct Shares {
+    opens: usize,
+    access: [usize; 2],
+    deny: [usize; 2],
+}
+
+impl Shares {
+    fn add(&mut self, s: Share) {
+        self.opens += 1;
+        self.count(s, |n| *n += 1);
+    }
+
+    fn remove(&mut self, s: Share) {
+        self.opens -= 1;
+        self.count(s, |n| *n -= 1);
+    }
+
+    fn count(&mut self, s: Share, change: impl Fn(&mut usize)) {
+        let counts = self.access.iter_mut().zip(&mut self.deny);
+        for (bit, (access, deny)) in [1, 2].into_iter().zip(counts) {
+            if s.access & bit != 0 {
+                change(access);
+            }
+            if s.deny & bit != 0 {
+                change(deny);
+            }
+        }
+    }
+
+    /// Whether a share conflicts with that of another open than `own` (§9.7).
+    fn conflicts(&self, own: Option<Share>, s: Share) -> bool {
+        let own_has = |bits: fn(Share) -> u32, bit| own.is_some_and(|o| bits(o) & bit != 0);
+        let counts = self.access.iter().zip(&self.deny);
+        [1, 2].into_iter().zip(counts).any(|(bit, (access, deny))| {
+            let others_access = *access > usize::from(own_has(|o| o.access, bit));
+            let others_deny = *deny > usize::from(own_has(|o| o.deny, bit));
+            (s.access & bit != 0 && others_deny) || (s.deny & bit != 0 && others_access)
+        })
+    }
+
+    fn denies(&self, access: IoAccess) -> bool {
+        let [read, write] = self.deny;
+        match access {
+            IoAccess::Read => read > 0,
+            IoAccess::Write => write > 0,
+        }
+    }
+}
+
+impl State {
+    /// Whether [`State::open`] would be refused; asked before the namespace is changed.
+    pub fn open_would_conflict(
+        &self,
+        client: ClientId,
+        owner: &StateOwner,
+        file: FileKey,
+        share_access: u32,
+        share_deny: u32,
+    ) -> bool {
+        self.open_check(client, owner, file, share_access, share_deny).is_err()
+    }
+
+    /// As [`State::open_would_conflict`], with the reason.
+    ///
+    /// # Errors
+    /// As [`State::open`].
+    pub fn open_check(
+        &self,
+        client: ClientId,
+        owner: &StateOwner,
+        file: FileKey,
+        share_access: u32,
+        share_deny: u32,
+    ) -> Result<(), Refusal> {
+        let share = Share::checked(share_access, share_deny)?;
+        let key = (file, client, owner.owner.0.clone());
+        let existing = self.open_by_owner.get(&key);
+        let own = existing.and_then(|no| self.opens.get(no)).map(|o| o.share);
+        if self.files.get(&file).is_some_and(|f| f.shares.conflicts(own, share)) {
+            return Err(Reason::ShareDenied.into());
+        }
+        let held = self.held_by_client.get(&client).map_or(0, |h| h.opens.len());
+        let full =
+            held >= self.limits.opens_per_client_max || self.opens.len() >= self.limits.opens_max;
+        if own.is_none() && full {
+            return Err(Reason::TooManyOpens.into());
+        }
+        Ok(())
+    }
+
+    /// OPEN: a new open with seqid 1, or the upgrade of the one the same owner has on the file.
+    /// `share_access` may carry wants; they are ignored. The owner's client id is ignored.
+    ///
+    /// # Errors
+    /// INVAL for shares out of range, SHARE_DENIED, DELAY beyond a limit.
+    ///
+    /// Source: RFC 8881 §18.16.3, §9.7.
+    pub fn open(
+        &mut self,
+        client: ClientId,
+        owner: &StateOwner,
+        file: FileKey,
+        share_access: u32,
+        share_deny: u32,
+    ) -> Result<Stateid, Refusal> {
+        self.open_check(client, owner, file, share_access, share_deny)?;
+        let share = Share::checked(share_access, share_deny)?;
+        let key = (file, client, detached(&owner.owner.0));
+        let shares = &mut self.files.entry(file).or_default().shares;
+        let existing = self.open_by_owner.get(&key).copied();
+        if let Some(no) = existing
+            && let Some(open) = self.opens.get_mut(&no)
+        {
+            shares.remove(open.share);
+            open.share = open.share.union(share);
+            shares.add(open.share);
+            open.seen |= share.bit();
+            open.seqid = open.seqid.next();
+            let seqid = open.seqid;
+            return Ok(self.stateid(Kind::Open, no, seqid));
+        }
+        shares.add(share);
+        let no = self.next_no();
+        let owner = key.2.clone();
+        let (seqid, seen, locks) = (Seqid(1), share.bit(), BTreeSet::new());
+        self.open_by_owner.insert(key, no);
+        self.opens.insert(no, Open { client, owner, file, seqid, share, seen, locks });
+        self.held(client).opens.insert(no);
+        Ok(self.stateid(Kind::Open, no, seqid))
+    }
+
+    /// OPEN_DOWNGRADE: what remains must be the union of some of the shares that were opened.
+    ///
+    /// # Errors
+    /// INVAL, BAD_STATEID, OLD_STATEID.
+    ///
+    /// Source: RFC 8881 §18.18.3.
+    pub fn open_downgrade(
+        &mut self,
+        client: ClientId,
+        stateid: &Stateid,
+        file: FileKey,
+        share_access: u32,
+        share_deny: u32,
+    ) -> Result<Stateid, Refusal> {
+        let to = Share::checked(share_access, share_deny)?;
+        let no = self.find_open(client, stateid, file)?;
+        let open = self.opens.get_mut(&no).ok_or(Reason::StateidUnknown)?;
+        let seen = open.seen;
+        let parts = || Share::all().filter(|s| seen & s.bit() != 0 && to.contains(*s));
+        if parts().reduce(Share::union) != Some(to) {
+            return Err(Reason::DowngradeInvalid.into());
+        }
+        let shares = &mut self.files.entry(file).or_default().shares;
+        shares.remove(open.share);
+        shares.add(to);
+        open.share = to;
+        open.seen = parts().fold(0, |bits, s| bits | s.bit());
+        open.seqid = open.seqid.next();
+        let seqid = open.seqid;
+        Ok(self.stateid(Kind::Open, no, seqid))
+    }
+
+    /// CLOSE: also frees the locks based on the open.
+    ///
+    /// # Errors
+    /// BAD_STATEID, OLD_STATEID.
+    ///
+    /// Source: RFC 8881 §18.2.3.
+    pub fn close(
+        &mut self,
+        client: ClientId,
+        stateid: &Stateid,
+        file: FileKey,
+    ) -> Result<Closed, Refusal> {
+        let no = self.find_open(client, stateid, file)?;
+        let last = self.remove_open(no).is_some_and(|(_, last)| last);
+        Ok(Closed { stateid: Stateid::INVALID, last_open_of_file: last })
+    }
+
+    /// Checks the stateid of I/O. Special stateids are subject to share reservations, except the
+    /// one that bypasses them in READ.
+    ///
+    /// # Errors
+    /// OPENMODE, LOCKED (special stateids), BAD_STATEID, OLD_STATEID.
+    ///
+    /// Source: RFC 8881 §8.2.3, §9.1.2, §18.22.3, §18.32.3.
+    pub fn check_io(
+        &self,
+        client: ClientId,
+        stateid: &Stateid,
+        file: FileKey,
+        access: IoAccess,
+    ) -> Result<IoHolder, Refusal> {
+        let bypass = *stateid == Stateid::READ_BYPASS;
+        if *stateid == Stateid::ANONYMOUS || bypass {
+            let denied = self.files.get(&file).is_some_and(|f| f.shares.denies(access));
+            if denied && !(bypass && access == IoAccess::Read) {
+                return Err(Reason::IoDenied.into());
+            }
+            return Ok(IoHolder { client, open: false });
+        }
+        let (kind, no) = self.find_on(client, stateid, file)?;
+        self.check_open_mode(kind, no, access)?;
+        Ok(IoHolder { client, open: true })
+    }
+
+    /// Checks that the open that is, or stands behind, a state allows an access.
+    pub(crate) fn check_open_mode(
+        &self,
+        kind: Kind,
+        no: StateNo,
+        access: IoAccess,
+    ) -> Result<(), Reason> {
+        let open = match kind {
+            Kind::Open => self.opens.get(&no),
+            Kind::Lock => self.locks.get(&no).and_then(|l| self.opens.get(&l.open)),
+            Kind::Layout => return Err(Reason::StateidKind),
+        };
+        let open = open.ok_or(Reason::StateidUnknown)?;
+        if open.share.allows(access) { Ok(()) } else { Err(Reason::OpenMode) }
+    }
+
+    pub(crate) fn find_open(
+        &self,
+        client: ClientId,
+        stateid: &Stateid,
+        file: FileKey,
+    ) -> Result<StateNo, Reason> {
+        match self.find_on(client, stateid, file)? {
+            (Kind::Open, no) => Ok(no),
+            (Kind::Lock | Kind::Layout, _) => Err(Reason::StateidKind),
+        }
+    }
+
+    /// Whether anybody has the file open.
+    pub fn is_open(&self, file: FileKey) -> bool {
+        self.files.get(&file).is_some_and(|f| f.shares.opens > 0)
+    }
+
+    /// Whether the client has the file open for this access.
+    pub(crate) fn has_open(&self, client: ClientId, file: FileKey, access: IoAccess) -> bool {
+        let from = (file, client, Bytes::new());
+        let mine =
+            self.open_by_owner.range(from..).take_while(|(k, _)| (k.0, k.1) == (file, client));
+        mine.filter_map(|(_, no)| self.opens.get(no)).any(|o| o.share.allows(access))
+    }
+
+    /// Removes an open and the locks based on it. Says on which file it was, and whether nobody
+    /// has that open now.
+    pub(crate) fn remove_open(&mut self, no: StateNo) -> Option<(FileKey, bool)> {
+        let locks = self.opens.get(&no)?.locks.clone();
+        locks.into_iter().for_each(|lock| self.remove_lock(lock));
+        let open = self.opens.remove(&no)?;
+        self.held(open.client).opens.remove(&no);
+        self.open_by_owner.remove(&(open.file, open.client, open.owner));
+        let file = self.files.get_mut(&open.file)?;
+        file.shares.remove(open.share);
+        let last = file.shares.opens == 0;
+        if last {
+            self.files.remove(&open.file);
+        }
+        Some((open.file, last))
+    }
+}

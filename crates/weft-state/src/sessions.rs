@@ -1,0 +1,413 @@
+//! The table of clients and sessions: EXCHANGE_ID, CREATE_SESSION, their ends, and leases.
+//! RFC 8881 §2.4, §2.10, §8.3, §18.35-§18.37, §18.50, §18.51.
+
+use std::collections::BTreeMap;
+
+use weft_nfs::ops::{
+    ClientOwner, CreateSessionArgs, CreateSessionOk, ExchangeIdArgs, ExchangeIdOk, ImplId, ImplIds,
+    ServerOwner, StateProtectArgs, StateProtectOk,
+};
+use weft_nfs::{ClientId, Opaque, SequenceId, SessionId, create_session_flags, exchgid};
+
+use crate::backchannel::{BackChannel, usable_sec};
+use crate::channel::negotiate;
+use crate::client::{Client, Principal, exchange_id_case};
+use crate::limits::SLOTS_TOTAL_MAX;
+use crate::session::Session;
+use crate::{ConnId, Millis, Reason, Refusal, SessionLimits, detached};
+
+/// Longest implementation name kept for people to read.
+const IMPL_NAME_BYTES_MAX: usize = 128;
+
+/// Who this server says it is; one for every process role with a client table of its own (D4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// `eir_server_owner`: its major id differs from that of every other client table.
+    pub server_owner: ServerOwner,
+    /// `eir_server_scope`: stable over restarts, else Linux does not reclaim.
+    pub scope: Opaque,
+    /// The `exchgid::USE_PNFS_*` or `USE_NON_PNFS` bits to answer.
+    pub roles: u32,
+    /// Random for every process start: the high half of client ids.
+    pub clientid_high: u32,
+    /// `eir_server_impl_id`.
+    pub impl_id: Option<ImplId>,
+}
+
+/// A client that CREATE_SESSION has just confirmed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfirmedClient {
+    /// Its id.
+    pub clientid: ClientId,
+    /// Its owner, for the durable record.
+    pub owner: ClientOwner,
+}
+
+/// What CREATE_SESSION did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateSessionOutcome {
+    /// The answer.
+    pub ok: CreateSessionOk,
+    /// The client, if this confirmed it (not when it was confirmed before, nor in a retry).
+    pub confirmed: Option<ConfirmedClient>,
+    /// Earlier incarnations, already forgotten here: the server must drop their state now.
+    pub purged: Vec<ClientId>,
+}
+
+/// All clients and sessions of one server.
+#[derive(Debug)]
+pub struct Sessions {
+    pub(crate) identity: Identity,
+    pub(crate) limits: SessionLimits,
+    pub(crate) lease_ms: u64,
+    pub(crate) clients: BTreeMap<ClientId, Client>,
+    pub(crate) sessions: BTreeMap<SessionId, Session>,
+    records_by_owner: BTreeMap<Opaque, OwnerRecords>,
+    clientid_last: u32,
+    session_last: u32,
+    slots_given: usize,
+}
+
+/// The records of one client owner: at most one of each (§18.35.4).
+#[derive(Debug, Default, Clone, Copy)]
+struct OwnerRecords {
+    confirmed: Option<ClientId>,
+    unconfirmed: Option<ClientId>,
+}
+
+impl Sessions {
+    /// An empty table. `lease_ms` is the lease time in milliseconds.
+    pub fn new(identity: Identity, limits: SessionLimits, lease_ms: u64) -> Self {
+        Sessions {
+            identity,
+            limits,
+            lease_ms,
+            clients: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            records_by_owner: BTreeMap::new(),
+            clientid_last: 0,
+            session_last: 0,
+            slots_given: 0,
+        }
+    }
+
+    /// EXCHANGE_ID, taking every confirmed client whose lease has not passed as one that holds
+    /// state. See [`Sessions::exchange_id_knowing`].
+    ///
+    /// # Errors
+    /// INVAL, ENCR_ALG_UNSUPP, CLID_INUSE, NOENT, NOT_SAME, PERM, DELAY.
+    pub fn exchange_id(
+        &mut self,
+        now: Millis,
+        args: &ExchangeIdArgs,
+        who: &Principal,
+        random: u64,
+    ) -> Result<ExchangeIdOk, Refusal> {
+        self.exchange_id_knowing(now, args, who, random, |_| true)
+    }
+
+    /// EXCHANGE_ID where the caller knows which clients hold opens, locks or layouts: an owner
+    /// that another principal claims is given up if its client holds none (case 3).
+    ///
+    /// `random` chooses the first `csa_sequence`, so that a stranger who guesses the client id
+    /// can still not confirm it. SP4_MACH_CRED is answered with SP4_NONE: there is no RPCSEC_GSS.
+    ///
+    /// # Errors
+    /// As [`Sessions::exchange_id`].
+    ///
+    /// Source: RFC 8881 §18.35.4.
+    pub fn exchange_id_knowing(
+        &mut self,
+        now: Millis,
+        args: &ExchangeIdArgs,
+        who: &Principal,
+        random: u64,
+        holds_state: impl Fn(ClientId) -> bool,
+    ) -> Result<ExchangeIdOk, Refusal> {
+        if args.flags & !exchgid::MASK_A != 0 {
+            return Err(Reason::FlagsUnknown.into());
+        }
+        if args.state_protect == StateProtectArgs::Ssv {
+            return Err(Reason::SsvUnsupported.into());
+        }
+        let ownerid = &args.clientowner.ownerid;
+        let records = self.records_by_owner.get(ownerid).copied().unwrap_or_default();
+        let confirmed = records.confirmed.and_then(|id| self.clients.get(&id));
+        let lease_ms = self.lease_ms;
+        let idle = |c: &Client| c.lease_passed(now, lease_ms) || !holds_state(c.clientid);
+        let case = exchange_id_case(args, who, confirmed, records.unconfirmed.is_some(), idle);
+        let answering = if case.answers_confirmed()? { confirmed } else { None };
+        let clientid = match answering {
+            Some(c) => c.clientid,
+            None => self.add_unconfirmed(now, args, *who, random, records.unconfirmed)?,
+        };
+        Ok(self.exchange_id_ok(clientid))
+    }
+
+    fn exchange_id_ok(&self, clientid: ClientId) -> ExchangeIdOk {
+        let client = self.clients.get(&clientid);
+        let confirmed = client.is_some_and(|c| c.confirmed);
+        ExchangeIdOk {
+            clientid,
+            sequenceid: client.map(|c| c.create_next).unwrap_or_default(),
+            flags: self.identity.roles | if confirmed { exchgid::CONFIRMED_R } else { 0 },
+            state_protect: StateProtectOk::None,
+            server_owner: self.identity.server_owner.clone(),
+            server_scope: self.identity.scope.clone(),
+            server_impl_id: ImplIds(self.identity.impl_id.clone()),
+        }
+    }
+
+    /// Adds a record in place of the owner's unconfirmed one, if it had one.
+    fn add_unconfirmed(
+        &mut self,
+        now: Millis,
+        args: &ExchangeIdArgs,
+        who: Principal,
+        random: u64,
+        replaced: Option<ClientId>,
+    ) -> Result<ClientId, Reason> {
+        match replaced {
+            Some(old) => self.drop_client(old),
+            None => self.make_room_for_client()?,
+        }
+        let owner = ClientOwner {
+            verifier: args.clientowner.verifier,
+            ownerid: Opaque(detached(&args.clientowner.ownerid.0)),
+        };
+        self.clientid_last = self.clientid_last.wrapping_add(1);
+        let high = u64::from(self.identity.clientid_high) << 32;
+        let clientid = ClientId(high | u64::from(self.clientid_last));
+        self.records_by_owner.entry(owner.ownerid.clone()).or_default().unconfirmed =
+            Some(clientid);
+        let client = Client {
+            clientid,
+            owner,
+            principal: who,
+            impl_name: args.client_impl_id.0.as_ref().map(impl_name),
+            confirmed: false,
+            create_next: SequenceId((random & 0xffff_ffff) as u32),
+            created_last: None,
+            renewed: now,
+            reclaim_complete: false,
+            status: 0,
+            status_once: 0,
+            sessions: Vec::new(),
+        };
+        self.clients.insert(clientid, client);
+        Ok(clientid)
+    }
+
+    /// Unconfirmed records hold nothing: the oldest gives way to a newcomer.
+    fn make_room_for_client(&mut self) -> Result<(), Reason> {
+        if self.clients.len() < self.limits.clients_max {
+            return Ok(());
+        }
+        let oldest = self.clients.values().filter(|c| !c.confirmed).min_by_key(|c| c.renewed);
+        let id = oldest.map(|c| c.clientid).ok_or(Reason::TooManyClients)?;
+        self.drop_client(id);
+        Ok(())
+    }
+
+    /// CREATE_SESSION: makes a session, binds `conn` to it, and confirms the client if it was
+    /// not. A retry (the last `csa_sequence` again) gets the same answer. A refused request does
+    /// not use up its `csa_sequence`. `random` makes the session id hard to guess.
+    ///
+    /// # Errors
+    /// STALE_CLIENTID, SEQ_MISORDERED, CLID_INUSE, INVAL, TOOSMALL, NOSPC, DELAY.
+    ///
+    /// Source: RFC 8881 §18.36.4.
+    pub fn create_session(
+        &mut self,
+        now: Millis,
+        args: &CreateSessionArgs,
+        who: &Principal,
+        conn: ConnId,
+        random: [u8; 16],
+    ) -> Result<CreateSessionOutcome, Refusal> {
+        let client = self.clients.get(&args.clientid).ok_or(Reason::ClientUnknown)?;
+        if let Some(ok) = client.judge_create(args.sequence)? {
+            let ok = ok.clone();
+            self.bind_created(&ok, conn);
+            return Ok(CreateSessionOutcome { ok, confirmed: None, purged: Vec::new() });
+        }
+        if !client.confirmed && client.principal != *who {
+            return Err(Reason::ConfirmPrincipal.into());
+        }
+        let slots_left = SLOTS_TOTAL_MAX.saturating_sub(self.slots_given);
+        let grant = negotiate(args, &self.limits, slots_left)?;
+        if client.sessions.len() >= self.limits.sessions_per_client_max {
+            return Err(Reason::TooManySessions.into());
+        }
+        let (confirmed, purged) = self.confirm(args.clientid);
+        let back = BackChannel::new(grant.back, args.cb_program, usable_sec(&args.sec_parms));
+        let ok = CreateSessionOk {
+            sessionid: self.next_sessionid(random),
+            sequence: args.sequence,
+            flags: grant.flags,
+            fore_chan_attrs: grant.fore,
+            back_chan_attrs: grant.back,
+        };
+        self.add_session(now, &ok, Session::new(args.clientid, grant.fore, back));
+        self.bind_created(&ok, conn);
+        Ok(CreateSessionOutcome { ok, confirmed, purged })
+    }
+
+    fn add_session(&mut self, now: Millis, ok: &CreateSessionOk, session: Session) {
+        self.slots_given += session.slot_count();
+        if let Some(client) = self.clients.get_mut(&session.clientid) {
+            client.sessions.push(ok.sessionid);
+            client.create_next = ok.sequence.next();
+            client.created_last = Some(ok.clone());
+            client.renewed = now;
+        }
+        self.sessions.insert(ok.sessionid, session);
+    }
+
+    /// Binds the connection of a CREATE_SESSION; the session may be gone if it is a retry.
+    fn bind_created(&mut self, ok: &CreateSessionOk, conn: ConnId) {
+        let Some(session) = self.sessions.get_mut(&ok.sessionid) else { return };
+        if ok.flags & create_session_flags::CONN_BACK_CHAN != 0 {
+            session.bind_both(conn);
+        } else {
+            session.bind_fore(conn);
+        }
+    }
+
+    /// Confirms a client if it was not, and forgets the incarnation it replaces.
+    fn confirm(&mut self, clientid: ClientId) -> (Option<ConfirmedClient>, Vec<ClientId>) {
+        let Some(client) = self.clients.get_mut(&clientid).filter(|c| !c.confirmed) else {
+            return (None, Vec::new());
+        };
+        client.confirmed = true;
+        let owner = client.owner.clone();
+        let records = self.records_by_owner.entry(owner.ownerid.clone()).or_default();
+        let replaced = records.confirmed;
+        *records = OwnerRecords { confirmed: Some(clientid), unconfirmed: None };
+        if let Some(old) = replaced {
+            self.drop_client(old);
+        }
+        (Some(ConfirmedClient { clientid, owner }), replaced.into_iter().collect())
+    }
+
+    /// A session id: a counter, so that none is used twice, and randomness.
+    fn next_sessionid(&mut self, random: [u8; 16]) -> SessionId {
+        loop {
+            self.session_last = self.session_last.wrapping_add(1);
+            let mut id = random;
+            for (byte, n) in id.iter_mut().zip(self.session_last.to_be_bytes()) {
+                *byte = n;
+            }
+            if !self.sessions.contains_key(&SessionId(id)) {
+                return SessionId(id);
+            }
+        }
+    }
+
+    /// DESTROY_SESSION, over a connection bound to the session. Requests still being executed on
+    /// it run to their end; their [`Sessions::complete`] then has no effect.
+    ///
+    /// # Errors
+    /// BADSESSION, CONN_NOT_BOUND_TO_SESSION.
+    ///
+    /// Source: RFC 8881 §18.37.3.
+    pub fn destroy_session(&mut self, sessionid: SessionId, conn: ConnId) -> Result<(), Refusal> {
+        let session = self.sessions.get(&sessionid).ok_or(Reason::SessionUnknown)?;
+        if !session.is_bound(conn) {
+            return Err(Reason::NotBound.into());
+        }
+        let clientid = session.clientid;
+        self.remove_session(sessionid);
+        if let Some(client) = self.clients.get_mut(&clientid) {
+            client.sessions.retain(|s| *s != sessionid);
+        }
+        Ok(())
+    }
+
+    fn remove_session(&mut self, sessionid: SessionId) {
+        if let Some(session) = self.sessions.remove(&sessionid) {
+            self.slots_given -= session.slot_count();
+        }
+    }
+
+    /// DESTROY_CLIENTID; `has_state` says whether the client holds opens, locks or layouts.
+    ///
+    /// # Errors
+    /// STALE_CLIENTID; CLIENTID_BUSY while it has sessions or state.
+    ///
+    /// Source: RFC 8881 §18.50.3.
+    pub fn destroy_clientid(&mut self, clientid: ClientId, has_state: bool) -> Result<(), Refusal> {
+        let client = self.clients.get(&clientid).ok_or(Reason::ClientUnknown)?;
+        if !client.sessions.is_empty() {
+            return Err(Reason::ClientHasSessions.into());
+        }
+        if has_state {
+            return Err(Reason::ClientHasState.into());
+        }
+        self.drop_client(clientid);
+        Ok(())
+    }
+
+    /// RECLAIM_COMPLETE for all file systems (`rca_one_fs` false).
+    ///
+    /// # Errors
+    /// STALE_CLIENTID; COMPLETE_ALREADY the second time.
+    ///
+    /// Source: RFC 8881 §18.51.
+    pub fn reclaim_complete(&mut self, clientid: ClientId) -> Result<(), Refusal> {
+        let client = self.clients.get_mut(&clientid).ok_or(Reason::ClientUnknown)?;
+        if client.reclaim_complete {
+            return Err(Reason::ReclaimDoneBefore.into());
+        }
+        client.reclaim_complete = true;
+        Ok(())
+    }
+
+    /// Whether this incarnation of the client has completed its reclaim.
+    pub fn reclaim_is_complete(&self, clientid: ClientId) -> bool {
+        self.clients.get(&clientid).is_some_and(|c| c.reclaim_complete)
+    }
+
+    /// Forgets a client and its sessions, if it is there.
+    pub fn drop_client(&mut self, clientid: ClientId) {
+        let Some(client) = self.clients.remove(&clientid) else { return };
+        for sessionid in client.sessions {
+            self.remove_session(sessionid);
+        }
+        let Some(records) = self.records_by_owner.get_mut(&client.owner.ownerid) else { return };
+        records.confirmed.take_if(|id| *id == clientid);
+        records.unconfirmed.take_if(|id| *id == clientid);
+        if records.confirmed.is_none() && records.unconfirmed.is_none() {
+            self.records_by_owner.remove(&client.owner.ownerid);
+        }
+    }
+
+    /// The record of a client.
+    pub fn client(&self, clientid: ClientId) -> Option<&Client> {
+        self.clients.get(&clientid)
+    }
+
+    /// Every client record, confirmed or not, by id.
+    pub fn clients(&self) -> impl Iterator<Item = &Client> {
+        self.clients.values()
+    }
+
+    /// Whether the client is confirmed and its lease has not passed.
+    pub fn is_live(&self, clientid: ClientId, now: Millis) -> bool {
+        let live = |c: &Client| c.confirmed && !c.lease_passed(now, self.lease_ms);
+        self.clients.get(&clientid).is_some_and(live)
+    }
+
+    /// Records, confirmed or not, whose lease has passed. They stay until
+    /// [`Sessions::drop_client`]: a courteous server waits for a conflict (unconfirmed ones hold
+    /// nothing and can go at once).
+    pub fn expired(&self, now: Millis) -> Vec<ClientId> {
+        let passed = |c: &&Client| c.lease_passed(now, self.lease_ms);
+        self.clients.values().filter(passed).map(|c| c.clientid).collect()
+    }
+}
+
+fn impl_name(id: &ImplId) -> String {
+    let bytes = id.name.0.get(..IMPL_NAME_BYTES_MAX).unwrap_or(&id.name.0);
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,200 @@
+//! The table of opens, byte-range locks and layouts of a metadata server, and what concerns all
+//! of them: RFC 8881 §8.2, §18.38, §18.48.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::Bytes;
+use weft_nfs::{ClientId, NfsStat, Seqid, Stateid};
+
+use crate::layout::Layout;
+use crate::lock::Lock;
+use crate::lock_ranges::LockRanges;
+use crate::open::{Open, Shares};
+use crate::stateid::{Kind, StateNo, check_seqid, parse, stateid};
+use crate::{FileKey, Millis, Reason, Refusal, StateLimits};
+
+/// A file and the owner that opened or locked it.
+pub(crate) type OwnerKey = (FileKey, ClientId, Bytes);
+
+/// All opens, locks and layouts of one metadata server.
+///
+/// **Invariants.** Every state belongs to a client that [`crate::Sessions`] knows: when one is
+/// purged, destroyed or dropped there, [`State::drop_client`] follows.
+#[derive(Debug)]
+pub struct State {
+    instance: u32,
+    pub(crate) limits: StateLimits,
+    last_no: u64,
+    pub(crate) opens: BTreeMap<StateNo, Open>,
+    pub(crate) open_by_owner: BTreeMap<OwnerKey, StateNo>,
+    pub(crate) locks: BTreeMap<StateNo, Lock>,
+    pub(crate) lock_by_owner: BTreeMap<OwnerKey, StateNo>,
+    pub(crate) layouts: BTreeMap<StateNo, Layout>,
+    pub(crate) layout_by_holder: BTreeMap<(FileKey, ClientId), StateNo>,
+    /// Layouts being recalled, and since when.
+    pub(crate) recalls: BTreeMap<StateNo, Millis>,
+    pub(crate) files: BTreeMap<FileKey, FileState>,
+    pub(crate) held_by_client: BTreeMap<ClientId, Held>,
+}
+
+/// Opens and locks of one file, added up. It is there while the file is open.
+#[derive(Debug, Default)]
+pub(crate) struct FileState {
+    pub(crate) shares: Shares,
+    pub(crate) ranges: LockRanges,
+}
+
+/// What one client holds.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    pub(crate) opens: BTreeSet<StateNo>,
+    pub(crate) locks: BTreeSet<StateNo>,
+    pub(crate) layouts: BTreeSet<StateNo>,
+    /// Locked ranges in all files.
+    pub(crate) ranges: usize,
+    /// Read-write layouts returned last, oldest first; at most
+    /// [`crate::limits::RETURNED_LAYOUTS_MAX`].
+    pub(crate) returned: VecDeque<(StateNo, FileKey)>,
+}
+
+/// What was lost with a client.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Dropped {
+    /// Files it had open that nobody has open now.
+    pub closed: Vec<FileKey>,
+    /// Files it held read-write layouts on: it must be fenced there before anybody else writes.
+    pub rw_layouts: Vec<FileKey>,
+}
+
+impl State {
+    /// An empty table. `instance` differs for every process start (it is in every stateid), so
+    /// that stateids of an earlier instance are recognised and refused.
+    pub fn new(instance: u32) -> Self {
+        State {
+            instance,
+            limits: StateLimits::default(),
+            last_no: 0,
+            opens: BTreeMap::new(),
+            open_by_owner: BTreeMap::new(),
+            locks: BTreeMap::new(),
+            lock_by_owner: BTreeMap::new(),
+            layouts: BTreeMap::new(),
+            layout_by_holder: BTreeMap::new(),
+            recalls: BTreeMap::new(),
+            files: BTreeMap::new(),
+            held_by_client: BTreeMap::new(),
+        }
+    }
+
+    /// Sets other limits than the default ones. What is held beyond them stays.
+    pub fn set_limits(&mut self, limits: StateLimits) {
+        self.limits = limits;
+    }
+
+    /// TEST_STATEID of one stateid: OK, OLD_STATEID or BAD_STATEID; never STALE_STATEID, on which
+    /// Linux hangs.
+    ///
+    /// Source: RFC 8881 §18.48.3.
+    pub fn test_stateid(&self, client: ClientId, stateid: &Stateid) -> NfsStat {
+        match self.find(client, stateid) {
+            Ok(_) => NfsStat::OK,
+            Err(reason) => reason.status(),
+        }
+    }
+
+    /// FREE_STATEID: a lock stateid without locked ranges is freed.
+    ///
+    /// # Errors
+    /// LOCKS_HELD for a state that is in use; BAD_STATEID, OLD_STATEID.
+    ///
+    /// Source: RFC 8881 §18.38.3.
+    pub fn free_stateid(&mut self, client: ClientId, stateid: &Stateid) -> Result<(), Refusal> {
+        let (kind, no) = self.find(client, stateid)?;
+        match kind {
+            Kind::Open | Kind::Layout => Err(Reason::StillInUse.into()),
+            Kind::Lock if self.ranges_of(no) > 0 => Err(Reason::StillInUse.into()),
+            Kind::Lock => {
+                self.remove_lock(no);
+                Ok(())
+            }
+        }
+    }
+
+    /// Finds a state of any kind by its stateid.
+    fn find(&self, client: ClientId, stateid: &Stateid) -> Result<(Kind, StateNo), Reason> {
+        let (kind, no) = parse(self.instance, stateid)?;
+        let found = match kind {
+            Kind::Open => self.opens.get(&no).map(|o| (o.client, o.seqid)),
+            Kind::Lock => self.locks.get(&no).map(|l| (l.client, l.seqid)),
+            Kind::Layout => self.layouts.get(&no).map(|l| (l.client, l.seqid)),
+        };
+        let (holder, current) = found.ok_or(Reason::StateidUnknown)?;
+        if holder != client {
+            return Err(Reason::StateidForeign);
+        }
+        check_seqid(stateid.seqid, current)?;
+        Ok((kind, no))
+    }
+
+    /// Finds a state and checks that it is one on this file.
+    pub(crate) fn find_on(
+        &self,
+        client: ClientId,
+        stateid: &Stateid,
+        file: FileKey,
+    ) -> Result<(Kind, StateNo), Reason> {
+        let (kind, no) = self.find(client, stateid)?;
+        let on = match kind {
+            Kind::Open => self.opens.get(&no).map(|o| o.file),
+            Kind::Lock => self.locks.get(&no).map(|l| l.file),
+            Kind::Layout => self.layouts.get(&no).map(|l| l.file),
+        };
+        if on == Some(file) { Ok((kind, no)) } else { Err(Reason::StateidOfOtherFile) }
+    }
+
+    pub(crate) fn parse(&self, stateid: &Stateid) -> Result<(Kind, StateNo), Reason> {
+        parse(self.instance, stateid)
+    }
+
+    pub(crate) fn stateid(&self, kind: Kind, no: StateNo, seqid: Seqid) -> Stateid {
+        stateid(self.instance, kind, no, seqid)
+    }
+
+    pub(crate) fn next_no(&mut self) -> StateNo {
+        self.last_no += 1;
+        StateNo(self.last_no)
+    }
+
+    pub(crate) fn held(&mut self, client: ClientId) -> &mut Held {
+        self.held_by_client.entry(client).or_default()
+    }
+
+    /// Whether the client holds any open, lock or layout.
+    pub fn client_has_state(&self, client: ClientId) -> bool {
+        let any = |h: &Held| !(h.opens.is_empty() && h.locks.is_empty() && h.layouts.is_empty());
+        self.held_by_client.get(&client).is_some_and(any)
+    }
+
+    /// Forgets everything of a client. Cost: proportional to what it holds.
+    pub fn drop_client(&mut self, client: ClientId) -> Dropped {
+        let mut dropped = Dropped::default();
+        let Some(held) = self.held_by_client.get(&client) else { return dropped };
+        let (layouts, opens) = (held.layouts.clone(), held.opens.clone());
+        for no in layouts {
+            if let Some(layout) = self.remove_layout(no)
+                && layout.rw
+            {
+                dropped.rw_layouts.push(layout.file);
+            }
+        }
+        for no in opens {
+            if let Some((file, true)) = self.remove_open(no) {
+                dropped.closed.push(file);
+            }
+        }
+        let left = self.held_by_client.remove(&client);
+        let empty = |h: &Held| h.opens.is_empty() && h.locks.is_empty() && h.ranges == 0;
+        assert!(left.as_ref().is_some_and(empty), "a dropped client holds nothing");
+        dropped
+    }
+}
