@@ -259,12 +259,12 @@ impl Drop for StopOnPanic<'_> {
 
 /// The head of the queue as one batch, which always records how far it goes.
 fn take_group(queue: &mut VecDeque<Mutation>, policy: &CommitPolicy) -> Group {
-    let limit = if policy.coalesce { policy.high.max(1) } else { 1 };
+    let limit = if policy.coalesce { policy.high.max(1) as u64 } else { 1 };
     let mut group = Group { batch: Batch::new(), lsn: Lsn(0), bytes: 0, mutations: 0 };
     let mut last = None;
     while let Some(next) = queue.front() {
         let full = group.bytes + next.bytes > policy.batch_bytes_max;
-        if group.mutations as usize == limit || (full && group.mutations > 0) {
+        if group.mutations == limit || (full && group.mutations > 0) {
             break;
         }
         let Some(mutation) = queue.pop_front() else { break };

@@ -34,8 +34,6 @@ mod commit;
 mod keys;
 mod open;
 mod ops;
-#[cfg(test)]
-mod tests;
 mod tx;
 
 pub use self::check::{DEPTH_MAX, FILE_BYTES_MAX, LINKS_MAX, NAME_BYTES_MAX, TARGET_BYTES_MAX};

@@ -1,0 +1,238 @@
+//! What every engine must do (design D15): one suite, all engines, crash cases included.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weft_store::engine::{self, Batch, Engine, EngineError, EngineKind, KeyRange, MemoryEngine};
+
+mod common;
+
+const CACHE_BYTES: u64 = 8 << 20;
+/// Kills of one engine in the crash case.
+const KILLS: u64 = 10;
+
+fn open(kind: EngineKind, directory: &Path) -> Arc<dyn Engine> {
+    engine::open(kind, directory, CACHE_BYTES).unwrap()
+}
+
+/// Runs a case on every engine, and on the one in memory.
+fn on_all(case: impl Fn(&dyn Engine)) {
+    case(&MemoryEngine::new());
+    for kind in EngineKind::ALL {
+        let directory = tempfile::tempdir().unwrap();
+        case(&*open(kind, directory.path()));
+    }
+}
+
+fn contents(engine: &dyn Engine, from: &[u8], until: Option<&[u8]>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut found = Vec::new();
+    let visit = &mut |key: &[u8], value: &[u8]| {
+        found.push((key.to_vec(), value.to_vec()));
+        ControlFlow::Continue(())
+    };
+    engine.scan(KeyRange { from, until }, visit).unwrap();
+    found
+}
+
+fn batch(writes: &[(&[u8], Option<&[u8]>)]) -> Batch {
+    let mut batch = Batch::new();
+    for (key, value) in writes {
+        batch.write(Bytes::copy_from_slice(key), value.map(Bytes::copy_from_slice));
+    }
+    batch
+}
+
+#[test]
+fn get_sees_puts_and_deletes() {
+    // Values, empty values, overwriting, deleting, deleting what is not there, and absence.
+    on_all(|engine| {
+        let epoch = engine.acquire().unwrap();
+        let first = [(&b"a"[..], Some(&b"1"[..])), (b"b", Some(b"")), (b"gone", None)];
+        engine.commit(&batch(&first), epoch).unwrap();
+        assert_eq!(engine.get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
+        assert_eq!(engine.get(b"b").unwrap().as_deref(), Some(&b""[..]));
+        assert_eq!(engine.get(b"gone").unwrap(), None);
+        engine.commit(&batch(&[(b"a", Some(b"2")), (b"b", None)]), epoch).unwrap();
+        assert_eq!(engine.get(b"a").unwrap().as_deref(), Some(&b"2"[..]));
+        assert_eq!(engine.get(b"b").unwrap(), None);
+    });
+}
+
+#[test]
+fn the_last_write_of_a_key_in_a_batch_wins() {
+    // A batch is a map, not a log.
+    on_all(|engine| {
+        let epoch = engine.acquire().unwrap();
+        let writes = [(&b"k"[..], Some(&b"1"[..])), (b"k", None), (b"k", Some(b"3"))];
+        engine.commit(&batch(&writes), epoch).unwrap();
+        assert_eq!(engine.get(b"k").unwrap().as_deref(), Some(&b"3"[..]));
+    });
+}
+
+#[test]
+fn scans_are_ordered_bounded_and_stoppable() {
+    // Byte order; both ends of the range; backward and empty ranges; a break ends the scan.
+    on_all(|engine| {
+        let epoch = engine.acquire().unwrap();
+        let keys: [&[u8]; 5] = [b"\x00", b"a", b"a\x00", b"b", b"\xff\xff"];
+        let mut all = Batch::new();
+        for key in keys.iter().rev() {
+            all.put(key.to_vec(), key.to_vec());
+        }
+        engine.commit(&all, epoch).unwrap();
+        let names = |from: &[u8], until: Option<&[u8]>| -> Vec<Vec<u8>> {
+            contents(engine, from, until).into_iter().map(|(key, _)| key).collect()
+        };
+        assert_eq!(names(b"", None), keys);
+        assert_eq!(names(b"a", Some(b"b")), keys[1..3]);
+        assert_eq!(names(b"a\x00", None), keys[2..]);
+        assert!(names(b"b", Some(b"a")).is_empty());
+        assert!(names(b"a", Some(b"a")).is_empty());
+        let mut visited = 0;
+        let visit = &mut |_: &[u8], _: &[u8]| {
+            visited += 1;
+            ControlFlow::Break(())
+        };
+        engine.scan(KeyRange { from: b"", until: None }, visit).unwrap();
+        assert_eq!(visited, 1);
+    });
+}
+
+#[test]
+fn a_stale_epoch_is_fenced_and_writes_nothing() {
+    // After somebody else acquired, the former owner's commit is refused as a whole; an epoch
+    // never handed out is refused too.
+    on_all(|engine| {
+        assert_eq!(engine.epoch().unwrap(), 0);
+        let old = engine.acquire().unwrap();
+        engine.commit(&batch(&[(b"k", Some(b"old"))]), old).unwrap();
+        let new = engine.acquire().unwrap();
+        assert!(new > old);
+        assert_eq!(engine.epoch().unwrap(), new);
+        let refused = engine.commit(&batch(&[(b"k", Some(b"late")), (b"l", Some(b""))]), old);
+        assert_eq!(refused, Err(EngineError::Fenced { held: old, current: new }));
+        assert!(engine.commit(&batch(&[(b"l", Some(b""))]), new + 1).is_err());
+        assert_eq!(engine.get(b"k").unwrap().as_deref(), Some(&b"old"[..]));
+        assert_eq!(engine.get(b"l").unwrap(), None);
+        engine.commit(&batch(&[(b"k", Some(b"new"))]), new).unwrap();
+    });
+}
+
+#[test]
+fn data_and_epoch_survive_reopening() {
+    // Closing and opening again keeps every pair and the epoch, which goes on from there.
+    for kind in EngineKind::ALL {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = open(kind, directory.path());
+        let epoch = engine.acquire().unwrap();
+        engine.commit(&batch(&[(b"a", Some(b"1")), (b"b", Some(b"2"))]), epoch).unwrap();
+        drop(engine);
+        let engine = open(kind, directory.path());
+        assert_eq!(contents(&*engine, b"", None).len(), 2, "{kind:?}");
+        assert_eq!(engine.epoch().unwrap(), epoch);
+        assert!(engine.acquire().unwrap() > epoch);
+    }
+}
+
+#[test]
+fn a_directory_of_one_engine_is_not_an_empty_one_of_another() {
+    // Opening with the wrong engine is an error, not an empty store.
+    for (made, asked) in [EngineKind::ALL, [EngineKind::Redb, EngineKind::Fjall]].map(Into::into) {
+        let directory = tempfile::tempdir().unwrap();
+        drop(open(made, directory.path()));
+        assert!(engine::open(asked, directory.path(), CACHE_BYTES).is_err(), "{made:?}");
+    }
+}
+
+#[test]
+fn a_long_random_history_equals_a_map() {
+    // 300 random batches against a BTreeMap, reopening now and then; compared as a whole.
+    for kind in EngineKind::ALL {
+        let directory = tempfile::tempdir().unwrap();
+        let mut engine = open(kind, directory.path());
+        let mut epoch = engine.acquire().unwrap();
+        let mut model = BTreeMap::new();
+        let mut rng = common::Rng(42);
+        for round in 0..300u64 {
+            let mut batch = Batch::new();
+            for _ in 0..rng.below(20) {
+                let key = vec![b'k', rng.below(200) as u8];
+                if rng.below(3) == 0 {
+                    batch.delete(key.clone());
+                    model.remove(&key);
+                } else {
+                    let value = vec![round as u8; rng.below(300) as usize];
+                    batch.put(key.clone(), value.clone());
+                    model.insert(key, value);
+                }
+            }
+            engine.commit(&batch, epoch).unwrap();
+            if round % 100 == 99 {
+                drop(engine);
+                engine = open(kind, directory.path());
+                epoch = engine.acquire().unwrap();
+            }
+        }
+        let wanted: Vec<_> = model.into_iter().collect();
+        assert_eq!(contents(&*engine, b"", None), wanted, "{kind:?}");
+    }
+}
+
+/// The child: commits batches of three keys for ever and tells the number of each that was
+/// acknowledged. In the parent's run it has nothing to do.
+#[test]
+fn child_commits_for_ever() {
+    let Some((directory, kind)) = common::child_setup() else { return };
+    let engine = open(kind, &directory);
+    let epoch = engine.acquire().unwrap();
+    let first = engine.get(b"last").unwrap().map_or(0, |raw| number(&raw) + 1);
+    for round in first.. {
+        engine.commit(&crash_batch(round), epoch).unwrap();
+        common::tell(&round.to_string());
+    }
+}
+
+/// Batch `round`: its own key, a counter, and the removal of the key 50 rounds ago.
+fn crash_batch(round: u64) -> Batch {
+    let mut batch = Batch::new();
+    let body = round.to_be_bytes().repeat(1 + (round % 40) as usize);
+    batch.put([b"r", &round.to_be_bytes()[..]].concat(), body);
+    batch.put(&b"last"[..], round.to_be_bytes().to_vec());
+    if let Some(old) = round.checked_sub(50) {
+        batch.delete([b"r", &old.to_be_bytes()[..]].concat());
+    }
+    batch
+}
+
+fn number(raw: &[u8]) -> u64 {
+    u64::from_be_bytes(raw.try_into().unwrap())
+}
+
+#[test]
+fn what_was_acknowledged_survives_kill_9() {
+    // A child is SIGKILLed at random points of its commits, again and again in one directory:
+    // everything it had acknowledged is there, and every batch is there as a whole or not at all.
+    for kind in EngineKind::ALL {
+        let directory = tempfile::tempdir().unwrap();
+        let mut rng = common::Rng(7);
+        for _ in 0..KILLS {
+            let victim = common::Victim::start("child_commits_for_ever", directory.path(), kind);
+            let told = victim.kill_after(1 + rng.below(60) as usize);
+            let acknowledged: u64 = told.last().unwrap().parse().unwrap();
+            let engine = open(kind, directory.path());
+            let last = number(&engine.get(b"last").unwrap().unwrap());
+            // One more may have reached the disk without its acknowledgement.
+            assert!(last == acknowledged || last == acknowledged + 1, "{kind:?}: {told:?}");
+            let expected: Vec<_> = (last.saturating_sub(49)..=last)
+                .map(|round| {
+                    let body = round.to_be_bytes().repeat(1 + (round % 40) as usize);
+                    ([b"r", &round.to_be_bytes()[..]].concat(), body)
+                })
+                .collect();
+            assert_eq!(contents(&*engine, b"r", Some(b"s")), expected, "{kind:?}");
+        }
+    }
+}

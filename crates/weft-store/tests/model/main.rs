@@ -1,0 +1,399 @@
+//! Random operations on a volume and on a reference model: every answer and every refusal must be
+//! the same, and so must the whole tree, also after reopening.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use weft_store::engine::{Engine, MemoryEngine};
+use weft_store::types::{
+    Credential, DeviceId, Inode, InodeNo, Kind, Placement, StoreError, Timestamp,
+};
+use weft_store::volume::{
+    Authority, Exclusivity, Expect, Format, New, Remove, Rename, SetAttr, SetTime, Settle,
+    SettleSize, Volume, VolumeConfig,
+};
+
+mod reference;
+use reference::{Attributes, Make, Node, Reference};
+
+/// One request; inodes are picked among all that ever were, so that stale ones are tried too.
+#[derive(Clone, Debug)]
+enum Step {
+    Create { dir: usize, name: usize, kind: usize, mode: u16, who: usize, how: usize },
+    Link { ino: usize, dir: usize, name: usize, who: usize },
+    Remove { dir: usize, name: usize, expect: usize, keep: bool, who: usize },
+    Rename { from: (usize, usize), to: (usize, usize), keep: bool, who: usize },
+    SetAttr { ino: usize, set: Picks, who: usize },
+    Lookup { dir: usize, name: usize, who: usize },
+    List { dir: usize, after: usize, who: usize },
+    Place { ino: usize },
+    Settle { ino: usize, size: u64 },
+    Release { ino: usize },
+    Reopen,
+}
+
+/// What a SetAttr sets.
+#[derive(Clone, Debug)]
+struct Picks {
+    mode: Option<u16>,
+    uid: Option<usize>,
+    gid: Option<usize>,
+    size: Option<u64>,
+    touch: Option<bool>,
+    by_open: bool,
+}
+
+const NAMES: [&[u8]; 5] = [b"a", b"b", b"c", b"dd", b"\xffz"];
+const KINDS: [Kind; 6] =
+    [Kind::File, Kind::File, Kind::Directory, Kind::Directory, Kind::Symlink, Kind::BlockDevice];
+const UIDS: [u32; 4] = [0, 1000, 1001, 1002];
+const GIDS: [u32; 4] = [0, 100, 200, 300];
+
+fn credentials() -> [Credential; 4] {
+    [
+        Credential::superuser(),
+        Credential { uid: 1000, gid: 100, gids: vec![200] },
+        Credential { uid: 1001, gid: 200, gids: vec![] },
+        Credential { uid: 1002, gid: 300, gids: vec![] },
+    ]
+}
+
+fn modes() -> impl Strategy<Value = u16> {
+    // Mostly permissive, else nothing would ever be allowed.
+    prop_oneof![
+        4 => Just(0o777u16),
+        2 => prop::sample::select(vec![0o755, 0o1777, 0o2775, 0o6755, 0o4711]),
+        2 => 0u16..0o10000,
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let (ino, name, who) = (0usize..40, 0..NAMES.len(), 0usize..4);
+    let picks = (
+        prop::option::of(modes()),
+        prop::option::of(0usize..4),
+        prop::option::of(0usize..4),
+        prop::option::of(0u64..10_000),
+        any::<(Option<bool>, bool)>(),
+    );
+    let picks = picks.prop_map(|(mode, uid, gid, size, (touch, by_open))| Picks {
+        mode,
+        uid,
+        gid,
+        size,
+        touch,
+        by_open,
+    });
+    let place = (ino.clone(), name.clone());
+    prop_oneof![
+        8 => (ino.clone(), name.clone(), 0..KINDS.len(), modes(), who.clone(), 0usize..4).prop_map(
+            |(dir, name, kind, mode, who, how)| Step::Create { dir, name, kind, mode, who, how }
+        ),
+        2 => (ino.clone(), place.clone(), who.clone())
+            .prop_map(|(ino, (dir, name), who)| Step::Link { ino, dir, name, who }),
+        4 => (place.clone(), 0usize..3, any::<bool>(), who.clone()).prop_map(
+            |((dir, name), expect, keep, who)| Step::Remove { dir, name, expect, keep, who }
+        ),
+        6 => (place.clone(), place.clone(), any::<bool>(), who.clone())
+            .prop_map(|(from, to, keep, who)| Step::Rename { from, to, keep, who }),
+        4 => (ino.clone(), picks, who.clone())
+            .prop_map(|(ino, set, who)| Step::SetAttr { ino, set, who }),
+        2 => (place, who.clone())
+            .prop_map(|((dir, name), who)| Step::Lookup { dir, name, who }),
+        2 => (ino.clone(), 0usize..6, who).prop_map(|(dir, after, who)| Step::List { dir, after, who }),
+        2 => ino.clone().prop_map(|ino| Step::Place { ino }),
+        1 => (ino.clone(), 0u64..10_000).prop_map(|(ino, size)| Step::Settle { ino, size }),
+        1 => ino.prop_map(|ino| Step::Release { ino }),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+/// Volume and model side by side; `pairs` maps every inode ever made to its node.
+struct Pair {
+    engine: Arc<dyn Engine>,
+    volume: Option<Volume>,
+    model: Reference,
+    pairs: Vec<(InodeNo, u64)>,
+    changes: BTreeMap<InodeNo, u64>,
+    clock: i64,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        let volume = Some(open(&engine));
+        let pairs = vec![(InodeNo::ROOT, 1)];
+        let (model, changes) = (Reference::new(), BTreeMap::new());
+        Self { engine, volume, model, pairs, changes, clock: 0 }
+    }
+
+    fn pick(&self, index: usize) -> (InodeNo, u64) {
+        // Recent inodes are the interesting ones; the root comes often too.
+        self.pairs[index % self.pairs.len()]
+    }
+
+    fn run(&mut self, step: &Step) {
+        self.clock += 1;
+        match step.clone() {
+            Step::Create { dir, name, kind, mode, who, how } => {
+                self.create(dir, NAMES[name], KINDS[kind], mode, (who, how));
+            }
+            Step::Reopen => {
+                self.volume = None;
+                self.volume = Some(open(&self.engine));
+            }
+            Step::List { dir, after, who } => self.list(dir, after, who),
+            Step::Rename { from, to, keep, who } => self.rename(from, to, keep, who),
+            Step::SetAttr { ino, set, who } => self.setattr(ino, &set, who),
+            other => self.simple(other),
+        }
+    }
+
+    fn simple(&mut self, step: Step) {
+        let now = Timestamp { seconds: self.clock, nanos: 0 };
+        let volume = self.volume.clone().unwrap();
+        let creds = credentials();
+        match step {
+            Step::Link { ino, dir, name, who } => {
+                let ((v_ino, m_ino), (v_dir, m_dir)) = (self.pick(ino), self.pick(dir));
+                let found = volume.link(v_ino, v_dir, NAMES[name], &creds[who], now).value;
+                let wanted = self.model.link(m_ino, m_dir, NAMES[name], &creds[who]);
+                self.same(found.map(|linked| linked.inode), wanted);
+            }
+            Step::Remove { dir, name, expect, keep, who } => {
+                let ((v_dir, m_dir), name) = (self.pick(dir), NAMES[name]);
+                let expect = [None, Some(Expect::Directory), Some(Expect::NonDirectory)][expect];
+                let what = Remove { dir: v_dir, name, expect, keep_orphan: keep };
+                let found = volume.remove(&what, &creds[who], now).value;
+                let wanted = self.model.remove(m_dir, name, expect, keep, &creds[who]);
+                assert_eq!(found.as_ref().err(), wanted.as_ref().err());
+            }
+            Step::Lookup { dir, name, who } => {
+                let (v_dir, m_dir) = self.pick(dir);
+                let found = volume.lookup(v_dir, NAMES[name], &creds[who]).value;
+                let wanted = self.model.lookup(m_dir, NAMES[name], &creds[who]);
+                self.same(found, wanted);
+            }
+            Step::Place { ino } => {
+                let (v_ino, m_ino) = self.pick(ino);
+                let wanted = self.model.place(m_ino);
+                self.same(volume.place(v_ino, placement()).value, wanted);
+            }
+            Step::Settle { ino, size } => {
+                let (v_ino, m_ino) = self.pick(ino);
+                let size_known = SettleSize::AtLeast(size);
+                let learned = Settle {
+                    size: size_known,
+                    mtime: None,
+                    settled: false,
+                    touched: false,
+                    drop_privileges: false,
+                };
+                let wanted = self.model.settle(m_ino, size);
+                self.same(volume.settle(v_ino, &learned, now).value, wanted);
+            }
+            Step::Release { ino } => {
+                let (v_ino, m_ino) = self.pick(ino);
+                let found = volume.release_orphan(v_ino, now).value.map(|_| ());
+                assert_eq!(found, self.model.release(m_ino));
+            }
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    fn create(
+        &mut self,
+        dir: usize,
+        name: &[u8],
+        kind: Kind,
+        mode: u16,
+        (who, how): (usize, usize),
+    ) {
+        let cred = &credentials()[who];
+        let (v_dir, m_dir) = self.pick(dir);
+        let how = [
+            Exclusivity::Unchecked,
+            Exclusivity::Guarded,
+            Exclusivity::Exclusive([1; 8]),
+            Exclusivity::Exclusive([2; 8]),
+        ][how];
+        let target = if kind == Kind::Symlink { "target".into() } else { "".into() };
+        let new = New { target, ..New::of(kind, mode, how) };
+        let now = Timestamp { seconds: self.clock, nanos: 0 };
+        let found = self.volume().create(v_dir, name, &new, cred, now).value;
+        let (guarded, verifier) = match how {
+            Exclusivity::Unchecked => (false, None),
+            Exclusivity::Guarded => (true, None),
+            Exclusivity::Exclusive(verifier) => (true, Some(verifier)),
+        };
+        let make = Make { kind, mode, cred, guarded, verifier };
+        let before = self.model.next;
+        let wanted = self.model.create(m_dir, name, &make);
+        if let (Ok(found), Ok((no, created))) = (&found, &wanted) {
+            assert_eq!(found.created, *created);
+            let changed = found.dir_change.before != found.dir_change.after;
+            assert_eq!(changed, self.model.next > before);
+            if self.model.next > before {
+                self.pairs.push((found.inode.no, *no));
+            }
+        }
+        self.same(found.map(|made| made.inode), wanted.map(|(no, _)| no));
+    }
+
+    fn rename(&mut self, from: (usize, usize), to: (usize, usize), keep: bool, who: usize) {
+        let cred = &credentials()[who];
+        let ((v_from, m_from), (v_to, m_to)) = (self.pick(from.0), self.pick(to.0));
+        let (from_name, to_name) = (NAMES[from.1], NAMES[to.1]);
+        let what = Rename { from_dir: v_from, from_name, to_dir: v_to, to_name, keep_orphan: keep };
+        let now = Timestamp { seconds: self.clock, nanos: 0 };
+        let found = self.volume().rename(&what, cred, now).value;
+        let wanted = self.model.rename((m_from, from_name), (m_to, to_name), keep, cred);
+        assert_eq!(found.as_ref().err(), wanted.as_ref().err());
+        if let Ok(no) = wanted {
+            let moved = self.pairs.iter().find(|(_, model)| *model == no).unwrap().0;
+            let inode = self.volume().inode(moved).value;
+            self.same(inode, Ok(no));
+        }
+    }
+
+    fn setattr(&mut self, ino: usize, picks: &Picks, who: usize) {
+        let cred = &credentials()[who];
+        let (v_ino, m_ino) = self.pick(ino);
+        let now = Timestamp { seconds: self.clock, nanos: 0 };
+        let (uid, gid) = (picks.uid.map(|uid| UIDS[uid]), picks.gid.map(|gid| GIDS[gid]));
+        let touch = picks.touch.map(|own| if own { SetTime::Client(now) } else { SetTime::Server });
+        let set =
+            SetAttr { mode: picks.mode, uid, gid, size: picks.size, atime: None, mtime: touch };
+        let by = if picks.by_open { Authority::ByOpenForWrite } else { Authority::ByPermission };
+        let found = self.volume().setattr(v_ino, &set, by, cred, now).value;
+        let attributes = Attributes {
+            mode: picks.mode,
+            uid,
+            gid,
+            size: picks.size,
+            touch: picks.touch,
+            by_open: picks.by_open,
+        };
+        let wanted = self.model.setattr(m_ino, &attributes, cred);
+        self.same(found.map(|set| set.inode), wanted);
+    }
+
+    /// Lists from the cookie of the entry at `after`, and compares the rest.
+    fn list(&mut self, dir: usize, after: usize, who: usize) {
+        let cred = &credentials()[who];
+        let (v_dir, m_dir) = self.pick(dir);
+        let volume = self.volume();
+        let mut cookie = 0;
+        let mut left = after;
+        let stop = |entry: weft_store::volume::DirEntry<'_>| {
+            if left == 0 {
+                return ControlFlow::Break(());
+            }
+            left -= 1;
+            cookie = entry.cookie;
+            ControlFlow::Continue(())
+        };
+        let first = volume.readdir(v_dir, 0, cred, stop).value;
+        let mut names = Vec::new();
+        let collect = |entry: weft_store::volume::DirEntry<'_>| {
+            names.push(entry.name.to_vec());
+            ControlFlow::Continue(())
+        };
+        let rest = volume.readdir(v_dir, cookie, cred, collect).value;
+        let wanted = self.model.list(m_dir, cred);
+        assert_eq!(rest.as_ref().err(), wanted.as_ref().err());
+        if let Ok(wanted) = wanted {
+            assert_eq!(first, Ok(wanted.len() <= after));
+            let wanted: Vec<_> = wanted.into_iter().skip(after).map(|(name, _)| name).collect();
+            assert_eq!((rest, names), (Ok(true), wanted));
+        }
+    }
+
+    fn volume(&self) -> &Volume {
+        self.volume.as_ref().unwrap()
+    }
+
+    /// Both refused alike, or both have the same inode; its change attribute never went back.
+    fn same(&mut self, found: Result<Inode, StoreError>, wanted: Result<u64, StoreError>) {
+        match (found, wanted) {
+            (Ok(inode), Ok(no)) => {
+                assert!(self.pairs.contains(&(inode.no, no)), "another inode");
+                self.same_inode(&inode, no);
+            }
+            (found, wanted) => assert_eq!(found.err(), wanted.err()),
+        }
+    }
+
+    fn same_inode(&mut self, inode: &Inode, no: u64) {
+        let node = &self.model.nodes[&no];
+        let parent = self.pairs.iter().find(|(found, _)| *found == inode.parent);
+        let found = Node {
+            kind: inode.kind,
+            mode: inode.mode,
+            uid: inode.uid,
+            gid: inode.gid,
+            nlink: inode.nlink,
+            size: inode.size,
+            parent: parent.map_or(0, |(_, model)| *model),
+            entries: node.entries.clone(),
+            orphan: inode.nlink == 0,
+            placed: inode.placement.is_some(),
+            verifier: inode.create_verifier,
+        };
+        assert_eq!(&found, node);
+        assert_eq!(inode.entries, node.entries.len() as u64);
+        let before = self.changes.insert(inode.no, inode.change);
+        assert!(before.is_none_or(|before| before <= inode.change), "change went back");
+    }
+
+    /// The whole of both: every node, every listing, orphans, intents and counts.
+    fn same_tree(&mut self) {
+        let volume = self.volume().clone();
+        for (ino, no) in self.pairs.clone() {
+            let found = volume.inode(ino).value;
+            let wanted =
+                if self.model.nodes.contains_key(&no) { Ok(no) } else { Err(StoreError::Stale) };
+            self.same(found, wanted);
+        }
+        for index in 0..self.pairs.len() {
+            self.list(index, 0, 0);
+        }
+        let orphans = self.model.nodes.values().filter(|node| node.orphan).count();
+        assert_eq!(volume.orphans(None, usize::MAX).value.unwrap().len(), orphans);
+        assert_eq!(volume.intents(None, usize::MAX).value.unwrap().len(), self.model.owed);
+        let stats = volume.stats().value.unwrap();
+        assert_eq!(stats.inodes, self.model.nodes.len() as u64);
+    }
+}
+
+fn open(engine: &Arc<dyn Engine>) -> Volume {
+    let format = Format { root_mode: 0o1777, ..Format::default() };
+    // A small cache, so that eviction happens.
+    let config = VolumeConfig { format, cache_bytes: 8192, ..VolumeConfig::default() };
+    Volume::with_engine(Arc::clone(engine), &config).unwrap()
+}
+
+fn placement() -> Placement {
+    let device = DeviceId([3; 16]);
+    Placement { device, stripe_unit_bytes: 1 << 20, stripe_count: 2, first_stripe_index: 1 }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_volume_answers_like_the_model(history in prop::collection::vec(steps(), 1..120)) {
+        // Every answer, refusals included, equals the model's; so does the whole tree at the end,
+        // before and after reopening. The commit thread runs meanwhile, so that reads hit the
+        // overlay, the cache and the engine in every mixture.
+        let mut pair = Pair::new();
+        for step in &history {
+            pair.run(step);
+        }
+        pair.same_tree();
+        pair.run(&Step::Reopen);
+        pair.same_tree();
+    }
+}

@@ -1,0 +1,375 @@
+//! A namespace as small as it can be: a map of nodes, one function per operation, POSIX rules
+//! spelled out anew. It shares nothing with the volume but the words.
+
+use std::collections::BTreeMap;
+
+use weft_store::types::{Credential, Kind, StoreError};
+use weft_store::volume::Expect;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    pub kind: Kind,
+    pub mode: u16,
+    pub uid: u32,
+    pub gid: u32,
+    pub nlink: u32,
+    pub size: u64,
+    pub parent: u64,
+    /// Names in the order they were made.
+    pub entries: Vec<(Vec<u8>, u64)>,
+    pub orphan: bool,
+    pub placed: bool,
+    pub verifier: Option<[u8; 8]>,
+}
+
+pub struct Reference {
+    pub nodes: BTreeMap<u64, Node>,
+    pub next: u64,
+    /// Files deleted or cut that had objects.
+    pub owed: usize,
+}
+
+/// Who, and the request's idea of an existing name.
+pub struct Make<'a> {
+    pub kind: Kind,
+    pub mode: u16,
+    pub cred: &'a Credential,
+    pub guarded: bool,
+    pub verifier: Option<[u8; 8]>,
+}
+
+pub struct Attributes {
+    pub mode: Option<u16>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub size: Option<u64>,
+    pub touch: Option<bool>,
+    pub by_open: bool,
+}
+
+const X: u16 = 1;
+const W: u16 = 2;
+const R: u16 = 4;
+
+type Answer<T> = Result<T, StoreError>;
+
+impl Reference {
+    pub fn new() -> Self {
+        let root = Node {
+            kind: Kind::Directory,
+            mode: 0o1777,
+            uid: 0,
+            gid: 0,
+            nlink: 2,
+            size: 0,
+            parent: 1,
+            entries: Vec::new(),
+            orphan: false,
+            placed: false,
+            verifier: None,
+        };
+        Self { nodes: BTreeMap::from([(1, root)]), next: 2, owed: 0 }
+    }
+
+    fn node(&self, no: u64) -> Answer<&Node> {
+        self.nodes.get(&no).ok_or(StoreError::Stale)
+    }
+
+    fn at(&mut self, no: u64) -> &mut Node {
+        self.nodes.get_mut(&no).unwrap()
+    }
+
+    fn dir(&self, no: u64) -> Answer<&Node> {
+        let node = self.node(no)?;
+        if node.kind == Kind::Directory { Ok(node) } else { Err(StoreError::NotDirectory) }
+    }
+
+    fn need(&self, no: u64, cred: &Credential, bits: u16) -> Answer<()> {
+        if permits(&self.nodes[&no], cred, bits) { Ok(()) } else { Err(StoreError::Access) }
+    }
+
+    fn find(&self, dir: u64, name: &[u8]) -> Option<u64> {
+        self.nodes[&dir].entries.iter().find(|(n, _)| n == name).map(|(_, no)| *no)
+    }
+
+    fn may_take(&self, dir: u64, no: u64, cred: &Credential) -> Answer<()> {
+        self.need(dir, cred, W | X)?;
+        let (dir, node) = (&self.nodes[&dir], &self.nodes[&no]);
+        let sticky = dir.mode & 0o1000 != 0;
+        let mine = cred.uid == 0 || cred.uid == dir.uid || cred.uid == node.uid;
+        if sticky && !mine { Err(StoreError::Permission) } else { Ok(()) }
+    }
+
+    pub fn lookup(&self, dir: u64, name: &[u8], cred: &Credential) -> Answer<u64> {
+        self.dir(dir)?;
+        self.need(dir, cred, X)?;
+        self.find(dir, name).ok_or(StoreError::NotFound)
+    }
+
+    pub fn list(&self, dir: u64, cred: &Credential) -> Answer<Vec<(Vec<u8>, u64)>> {
+        self.dir(dir)?;
+        self.need(dir, cred, R)?;
+        Ok(self.nodes[&dir].entries.clone())
+    }
+
+    pub fn create(&mut self, dir: u64, name: &[u8], make: &Make<'_>) -> Answer<(u64, bool)> {
+        self.dir(dir)?;
+        self.need(dir, make.cred, X)?;
+        if let Some(no) = self.find(dir, name) {
+            let node = &self.nodes[&no];
+            let again = node.kind == make.kind && node.verifier == make.verifier;
+            return match make.verifier {
+                Some(_) if again => Ok((no, true)),
+                None if !make.guarded => Ok((no, false)),
+                _ => Err(StoreError::Exists),
+            };
+        }
+        self.need(dir, make.cred, W | X)?;
+        if make.kind == Kind::BlockDevice && make.cred.uid != 0 {
+            return Err(StoreError::Permission);
+        }
+        let directory = make.kind == Kind::Directory;
+        let passes_group = self.nodes[&dir].mode & 0o2000 != 0;
+        let gid = if passes_group { self.nodes[&dir].gid } else { make.cred.gid };
+        let mut mode = make.mode;
+        if directory && passes_group {
+            mode |= 0o2000;
+        }
+        if !directory && mode & 0o2010 == 0o2010 && make.cred.uid != 0 && !member(make.cred, gid) {
+            mode &= !0o2000;
+        }
+        let no = self.next;
+        self.next += 1;
+        let node = Node {
+            kind: make.kind,
+            mode,
+            uid: make.cred.uid,
+            gid,
+            nlink: if directory { 2 } else { 1 },
+            size: if make.kind == Kind::Symlink { 6 } else { 0 },
+            parent: if directory { dir } else { 0 },
+            entries: Vec::new(),
+            orphan: false,
+            placed: false,
+            verifier: make.verifier,
+        };
+        self.nodes.insert(no, node);
+        self.at(dir).entries.push((name.to_vec(), no));
+        self.at(dir).nlink += u32::from(directory);
+        Ok((no, true))
+    }
+
+    pub fn link(&mut self, no: u64, dir: u64, name: &[u8], cred: &Credential) -> Answer<u64> {
+        if self.node(no)?.kind == Kind::Directory {
+            return Err(StoreError::IsDirectory);
+        }
+        self.dir(dir)?;
+        self.need(dir, cred, X)?;
+        if self.find(dir, name).is_some() {
+            return Err(StoreError::Exists);
+        }
+        self.need(dir, cred, W | X)?;
+        if self.nodes[&no].orphan {
+            return Err(StoreError::NotFound);
+        }
+        self.at(no).nlink += 1;
+        self.at(dir).entries.push((name.to_vec(), no));
+        Ok(no)
+    }
+
+    pub fn remove(
+        &mut self,
+        dir: u64,
+        name: &[u8],
+        expect: Option<Expect>,
+        keep: bool,
+        cred: &Credential,
+    ) -> Answer<u64> {
+        let no = self.lookup(dir, name, cred)?;
+        self.may_take(dir, no, cred)?;
+        let directory = self.nodes[&no].kind == Kind::Directory;
+        if expect == Some(Expect::Directory) && !directory {
+            return Err(StoreError::NotDirectory);
+        }
+        if expect == Some(Expect::NonDirectory) && directory {
+            return Err(StoreError::IsDirectory);
+        }
+        if !self.nodes[&no].entries.is_empty() {
+            return Err(StoreError::NotEmpty);
+        }
+        self.at(dir).entries.retain(|(n, _)| n != name);
+        self.at(dir).nlink -= u32::from(directory);
+        self.unlink(no, keep);
+        Ok(no)
+    }
+
+    fn unlink(&mut self, no: u64, keep: bool) {
+        let node = self.at(no);
+        node.nlink = if node.kind == Kind::Directory { 0 } else { node.nlink - 1 };
+        if node.nlink == 0 && keep && node.kind == Kind::File {
+            node.orphan = true;
+        } else if node.nlink == 0 {
+            self.owed += usize::from(node.placed);
+            self.nodes.remove(&no);
+        }
+    }
+
+    pub fn release(&mut self, no: u64) -> Answer<()> {
+        if self.nodes.get(&no).is_some_and(|node| node.orphan) {
+            self.owed += usize::from(self.nodes[&no].placed);
+            self.nodes.remove(&no);
+        }
+        Ok(())
+    }
+
+    pub fn rename(
+        &mut self,
+        (from, old): (u64, &[u8]),
+        (to, new): (u64, &[u8]),
+        keep: bool,
+        cred: &Credential,
+    ) -> Answer<u64> {
+        self.dir(from)?;
+        self.dir(to)?;
+        self.need(from, cred, X)?;
+        self.need(to, cred, X)?;
+        let no = self.find(from, old).ok_or(StoreError::NotFound)?;
+        let target = self.find(to, new);
+        if target == Some(no) {
+            return Ok(no);
+        }
+        self.may_take(from, no, cred)?;
+        match target {
+            Some(target) => self.may_take(to, target, cred)?,
+            None => self.need(to, cred, W | X)?,
+        }
+        let directory = self.nodes[&no].kind == Kind::Directory;
+        if directory && from != to {
+            self.need(no, cred, W)?;
+        }
+        let over_directory = target.map(|t| self.nodes[&t].kind == Kind::Directory);
+        match (directory, over_directory) {
+            (true, Some(false)) => return Err(StoreError::NotDirectory),
+            (false, Some(true)) => return Err(StoreError::IsDirectory),
+            _ => {}
+        }
+        if directory && self.ancestors(to).contains(&no) {
+            return Err(StoreError::Invalid);
+        }
+        if target.is_some_and(|t| !self.nodes[&t].entries.is_empty()) {
+            return Err(StoreError::NotEmpty);
+        }
+        self.at(from).entries.retain(|(n, _)| n != old);
+        self.at(from).nlink -= u32::from(directory);
+        match target {
+            None => self.at(to).entries.push((new.to_vec(), no)),
+            Some(target) => {
+                self.at(to).nlink -= u32::from(over_directory == Some(true));
+                let slot = self.at(to).entries.iter_mut().find(|(n, _)| n == new).unwrap();
+                slot.1 = no;
+                self.unlink(target, keep);
+            }
+        }
+        self.at(to).nlink += u32::from(directory);
+        if directory {
+            self.at(no).parent = to;
+        }
+        Ok(no)
+    }
+
+    /// `no` and everything above it.
+    fn ancestors(&self, mut no: u64) -> Vec<u64> {
+        let mut found = vec![no];
+        while no != 1 {
+            no = self.nodes[&no].parent;
+            found.push(no);
+        }
+        found
+    }
+
+    pub fn setattr(&mut self, no: u64, set: &Attributes, cred: &Credential) -> Answer<u64> {
+        let node = self.node(no)?.clone();
+        if set.size.is_some() {
+            match node.kind {
+                Kind::File => {}
+                Kind::Directory => return Err(StoreError::IsDirectory),
+                _ => return Err(StoreError::Invalid),
+            }
+            if !set.by_open {
+                self.need(no, cred, W)?;
+            }
+        }
+        let (root, owner) = (cred.uid == 0, cred.uid == 0 || cred.uid == node.uid);
+        let ownership = set.uid.is_some() || set.gid.is_some();
+        let gives_away = set.uid.is_some_and(|uid| uid != node.uid);
+        let foreign = set.gid.is_some_and(|gid| gid != node.gid && !member(cred, gid));
+        if (ownership || set.mode.is_some()) && !owner || (gives_away || foreign) && !root {
+            return Err(StoreError::Permission);
+        }
+        match set.touch {
+            Some(true) if !owner => return Err(StoreError::Permission),
+            Some(false) if !owner => self.need(no, cred, W)?,
+            _ => {}
+        }
+        let cuts = set.size.is_some_and(|size| size < node.size) && node.placed;
+        self.owed += usize::from(cuts);
+        let node = self.at(no);
+        node.size = set.size.unwrap_or(node.size);
+        if set.size.is_some() && !root {
+            drop_set_id(node);
+        }
+        node.uid = set.uid.unwrap_or(node.uid);
+        node.gid = set.gid.unwrap_or(node.gid);
+        if let Some(mode) = set.mode {
+            node.mode = mode;
+            if !root && !member(cred, node.gid) {
+                node.mode &= !0o2000;
+            }
+        }
+        if ownership && node.kind != Kind::Directory {
+            drop_set_id(node);
+        }
+        Ok(no)
+    }
+
+    pub fn place(&mut self, no: u64) -> Answer<u64> {
+        if self.node(no)?.kind != Kind::File {
+            return Err(StoreError::Invalid);
+        }
+        self.at(no).placed = true;
+        Ok(no)
+    }
+
+    pub fn settle(&mut self, no: u64, at_least: u64) -> Answer<u64> {
+        if self.node(no)?.kind != Kind::File {
+            return Err(StoreError::Invalid);
+        }
+        let node = self.at(no);
+        node.size = node.size.max(at_least);
+        Ok(no)
+    }
+}
+
+fn member(cred: &Credential, gid: u32) -> bool {
+    cred.gid == gid || cred.gids.contains(&gid)
+}
+
+fn drop_set_id(node: &mut Node) {
+    node.mode &= !0o4000;
+    if node.mode & 0o010 != 0 {
+        node.mode &= !0o2000;
+    }
+}
+
+fn permits(node: &Node, cred: &Credential, bits: u16) -> bool {
+    if cred.uid == 0 {
+        let searchable = node.kind == Kind::Directory || node.mode & 0o111 != 0;
+        return bits & X == 0 || searchable;
+    }
+    let digit = match () {
+        () if node.uid == cred.uid => node.mode >> 6,
+        () if member(cred, node.gid) => node.mode >> 3,
+        () => node.mode,
+    };
+    digit & bits == bits
+}

@@ -1,0 +1,313 @@
+//! A volume killed at any moment keeps everything it said was durable, and stays consistent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use weft_store::engine::{EngineError, EngineKind};
+use weft_store::types::{Credential, DeviceId, Inode, InodeNo, Placement, StoreError, Timestamp};
+use weft_store::volume::{
+    Authority, Exclusivity, New, Remove, Rename, SetAttr, SetTime, Volume, VolumeConfig,
+};
+
+mod common;
+
+/// Kills of one engine.
+const KILLS: u64 = 8;
+/// Workers of the child, so that several mutations share a sync.
+const WORKERS: u64 = 4;
+
+fn open(directory: &Path, engine: EngineKind) -> Result<Volume, EngineError> {
+    Volume::open(directory, &VolumeConfig { engine, ..VolumeConfig::default() })
+}
+
+fn root() -> Credential {
+    Credential::superuser()
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp { seconds, nanos: 0 }
+}
+
+fn placement() -> Placement {
+    let device = DeviceId([1; 16]);
+    Placement { device, stripe_unit_bytes: 1 << 20, stripe_count: 4, first_stripe_index: 0 }
+}
+
+/// The child: each worker creates, renames and removes in its own directory, and tells what is
+/// durable. In the parent's run it has nothing to do.
+#[test]
+fn child_mutates_for_ever() {
+    let Some((directory, engine)) = common::child_setup() else { return };
+    let volume = open(&directory, engine).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let mut workers = tokio::task::JoinSet::new();
+        for worker in 0..WORKERS {
+            workers.spawn(mutate(volume.clone(), worker));
+        }
+        workers.join_all().await;
+    });
+}
+
+/// Round `n` of a worker: create `n`; rename the one before to `n-1.moved`; remove `n-8.moved`.
+/// Tells every step before it is tried, and again once its answer is durable.
+async fn mutate(volume: Volume, worker: u64) {
+    let name = format!("w{worker}");
+    let seen = volume.create(InodeNo::ROOT, name.as_bytes(), &directory(), &root(), at(0));
+    let dir = volume.confirm(seen).await.unwrap().inode;
+    for n in dir.next_cookie.. {
+        for step in [Step::Create(n), Step::Rename(n - 1), Step::Remove(n.saturating_sub(8))] {
+            common::tell(&format!("{worker} try {} {}", step.name(), step.number()));
+            if perform(&volume, dir.no, step).await {
+                let change = volume.confirm(volume.inode(dir.no)).await.unwrap().change;
+                common::tell(&format!("{worker} done {} {change}", step.name()));
+            } else {
+                common::tell(&format!("{worker} none {} 0", step.name()));
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Step {
+    Create(u64),
+    Rename(u64),
+    Remove(u64),
+}
+
+impl Step {
+    fn of(name: &str, n: u64) -> Self {
+        match name {
+            "create" => Step::Create(n),
+            "rename" => Step::Rename(n),
+            "remove" => Step::Remove(n),
+            other => panic!("{other}"),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Step::Create(_) => "create",
+            Step::Rename(_) => "rename",
+            Step::Remove(_) => "remove",
+        }
+    }
+
+    fn number(self) -> u64 {
+        match self {
+            Step::Create(n) | Step::Rename(n) | Step::Remove(n) => n,
+        }
+    }
+
+    /// Does to a set of names what the step does to a directory.
+    fn apply(self, names: &mut BTreeSet<String>) {
+        match self {
+            Step::Create(n) => assert!(names.insert(plain(n))),
+            Step::Rename(n) => assert!(names.remove(&plain(n)) && names.insert(moved(n))),
+            Step::Remove(n) => assert!(names.remove(&moved(n))),
+        }
+    }
+}
+
+/// Performs a step; whether there was anything to do. Durable either way when it returns.
+async fn perform(volume: &Volume, dir: InodeNo, step: Step) -> bool {
+    let (plain, moved) = (plain(step.number()), moved(step.number()));
+    let (from, to) = (plain.as_bytes(), moved.as_bytes());
+    let keep_orphan = step.number().is_multiple_of(3);
+    let done = match step {
+        Step::Create(_) => {
+            let seen = volume.create(dir, from, &New::file(0o644), &root(), at(1));
+            let made = volume.confirm(seen).await.unwrap().inode.no;
+            volume.confirm(volume.place(made, placement())).await.map(|_| ())
+        }
+        Step::Rename(_) => {
+            let (from_dir, to_dir) = (dir, dir);
+            let what = Rename { from_dir, from_name: from, to_dir, to_name: to, keep_orphan };
+            volume.confirm(volume.rename(&what, &root(), at(2))).await.map(|_| ())
+        }
+        Step::Remove(_) => {
+            let what = Remove { dir, name: to, expect: None, keep_orphan };
+            volume.confirm(volume.remove(&what, &root(), at(3))).await.map(|_| ())
+        }
+    };
+    match done {
+        Ok(()) => true,
+        Err(StoreError::NotFound) => false,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn directory() -> New {
+    New { how: Exclusivity::Unchecked, ..New::directory(0o755) }
+}
+
+fn plain(n: u64) -> String {
+    format!("{n:06}")
+}
+
+fn moved(n: u64) -> String {
+    format!("{n:06}.moved")
+}
+
+/// What a worker's directory must hold, by what it told.
+#[derive(Default)]
+struct Told {
+    names: BTreeSet<String>,
+    trying: Option<Step>,
+    change: u64,
+}
+
+impl Told {
+    fn hear(&mut self, verb: &str, step: &str, number: u64) {
+        match verb {
+            "try" => self.trying = Some(Step::of(step, number)),
+            "none" => self.trying = None,
+            "done" => {
+                self.trying.take().unwrap().apply(&mut self.names);
+                self.change = number;
+            }
+            other => panic!("{other}"),
+        }
+    }
+
+    /// The directory is exactly what was told, or one step further: the one that was being tried.
+    fn verify(&mut self, dir: &Inode, names: &BTreeMap<String, Inode>) {
+        assert!(dir.change >= self.change, "the change attribute went back");
+        let names: BTreeSet<_> = names.keys().cloned().collect();
+        if names != self.names {
+            let step = self.trying.expect("no step was being tried");
+            step.apply(&mut self.names);
+            assert_eq!(names, self.names, "{} {}", step.name(), step.number());
+        }
+        self.trying = None;
+    }
+}
+
+/// Reads a whole directory both ways and checks that both agree with its counts.
+fn list(volume: &Volume, dir: &Inode) -> BTreeMap<String, Inode> {
+    let mut names = BTreeMap::new();
+    let mut cookie = 0;
+    let visit = |entry: weft_store::volume::DirEntry<'_>| {
+        assert!(entry.cookie > cookie, "cookies ascend");
+        cookie = entry.cookie;
+        let name = String::from_utf8(entry.name.to_vec()).unwrap();
+        assert!(names.insert(name, entry.inode.clone()).is_none(), "a name appears once");
+        ControlFlow::Continue(())
+    };
+    assert_eq!(volume.readdir(dir.no, 0, &root(), visit).value, Ok(true));
+    assert_eq!(names.len() as u64, dir.entries);
+    assert!(dir.next_cookie > cookie);
+    for (name, inode) in &names {
+        let found = volume.lookup(dir.no, name.as_bytes(), &root()).value.unwrap();
+        assert_eq!((&found, found.nlink > 0), (inode, true));
+    }
+    names
+}
+
+#[test]
+fn what_was_durable_survives_kill_9() {
+    // A child with four workers is SIGKILLed again and again on one volume. Each time: every name
+    // is where its last durable step left it, directories agree with their counts, inode numbers
+    // are unique, the inode count is right, and no change attribute went back.
+    for engine in EngineKind::ALL {
+        let directory = tempfile::tempdir().unwrap();
+        let mut told: BTreeMap<u64, Told> = BTreeMap::new();
+        let mut rng = common::Rng(11);
+        for _ in 0..KILLS {
+            let victim = common::Victim::start("child_mutates_for_ever", directory.path(), engine);
+            for line in victim.kill_after(1 + rng.below(200) as usize) {
+                let words: Vec<_> = line.split(' ').collect();
+                let told = told.entry(words[0].parse().unwrap()).or_default();
+                told.hear(words[1], words[2], words[3].parse().unwrap());
+            }
+            let volume = open(directory.path(), engine).unwrap();
+            verify(&volume, &mut told);
+        }
+    }
+}
+
+fn verify(volume: &Volume, told: &mut BTreeMap<u64, Told>) {
+    let mut numbers = BTreeSet::from([InodeNo::ROOT]);
+    let top = volume.inode(InodeNo::ROOT).value.unwrap();
+    for (name, dir) in list(volume, &top) {
+        let names = list(volume, &dir);
+        let worker: u64 = name[1..].parse().unwrap();
+        if let Some(told) = told.get_mut(&worker) {
+            told.verify(&dir, &names);
+        }
+        assert!(numbers.insert(dir.no));
+        for inode in names.values() {
+            assert!(numbers.insert(inode.no), "inode number used twice");
+        }
+    }
+    for orphan in volume.orphans(None, usize::MAX).value.unwrap() {
+        assert_eq!(volume.inode(orphan).value.unwrap().nlink, 0);
+        assert!(numbers.insert(orphan));
+    }
+    // Deleted files with objects have left an intent, and no inode.
+    for intent in volume.intents(None, usize::MAX).value.unwrap() {
+        assert_eq!(volume.inode(intent.ino).value, Err(StoreError::Stale));
+    }
+    assert_eq!(volume.stats().value.unwrap().inodes, numbers.len() as u64);
+}
+
+#[test]
+fn a_volume_is_open_once() {
+    // A second opening of the same directory is refused while the first lives.
+    for engine in EngineKind::ALL {
+        let directory = tempfile::tempdir().unwrap();
+        let volume = open(directory.path(), engine).unwrap();
+        let second = open(directory.path(), engine).map(|_| ());
+        assert!(matches!(second, Err(EngineError::InUse(_))), "{second:?}");
+        drop(volume);
+        open(directory.path(), engine).unwrap();
+    }
+}
+
+#[test]
+fn a_volume_that_lost_acknowledged_mutations_does_not_open() {
+    // An older copy of the engine's files under the same `acked` file is refused; so is an engine
+    // that is gone altogether. Deleting `acked` is the operator's way to accept it.
+    for engine in EngineKind::ALL {
+        let directory = tempfile::tempdir().unwrap();
+        drop(open(directory.path(), engine).unwrap());
+        let (live, old) = (directory.path().join(engine.name()), directory.path().join("older"));
+        copy(&live, &old);
+        let volume = open(directory.path(), engine).unwrap();
+        let touch = SetAttr { mtime: Some(SetTime::Server), ..SetAttr::default() };
+        let seen = volume.setattr(InodeNo::ROOT, &touch, Authority::ByPermission, &root(), at(1));
+        assert!(seen.value.is_ok());
+        drop(volume);
+        remove_all(&live);
+        std::fs::rename(&old, &live).unwrap();
+        let refused = open(directory.path(), engine).map(|_| ());
+        assert!(matches!(refused, Err(EngineError::Corrupt(_))), "{engine:?}: {refused:?}");
+        remove_all(&live);
+        let refused = open(directory.path(), engine).map(|_| ());
+        assert!(matches!(refused, Err(EngineError::Corrupt(_))), "{engine:?}: {refused:?}");
+        std::fs::remove_file(directory.path().join("acked")).unwrap();
+        open(directory.path(), engine).unwrap();
+    }
+}
+
+/// Copies a file or a tree.
+fn copy(from: &Path, to: &Path) {
+    if from.is_file() {
+        std::fs::copy(from, to).unwrap();
+        return;
+    }
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        copy(&entry.path(), &to.join(entry.file_name()));
+    }
+}
+
+fn remove_all(path: &Path) {
+    if path.is_file() {
+        std::fs::remove_file(path).unwrap();
+    } else {
+        std::fs::remove_dir_all(path).unwrap();
+    }
+}
