@@ -10,5 +10,6 @@
 //! (`docs/formats.md`).
 
 pub mod engine;
+pub mod objects;
 pub mod types;
 pub mod volume;

@@ -1,0 +1,56 @@
+//! What can go wrong in an object store.
+
+use rustix::io::Errno;
+
+/// Why a call of the object store failed. Cheap to copy: everyone who waited for a failed sync
+/// gets one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectError {
+    /// The epoch is older than the object's fence, or the object was removed.
+    #[error("fenced at epoch {current}")]
+    Stale {
+        /// The smallest epoch accepted; [`super::REMOVED`] for a removed object.
+        current: u32,
+    },
+    /// The file system is full, or a quota is.
+    #[error("no space left")]
+    NoSpace,
+    /// The range ends beyond what a local file can hold.
+    #[error("object would be too big")]
+    TooBig,
+    /// The disk, or the file system on it, failed.
+    #[error("cannot {doing}: {}", std::io::Error::from_raw_os_error(*.errno))]
+    Io {
+        /// What was attempted.
+        doing: &'static str,
+        /// The operating system's error number; 0 if it gave none.
+        errno: i32,
+    },
+    /// A sync failed while this write waited for its own.
+    #[error("a sync failed while this data was unstable")]
+    SyncLost,
+    /// An earlier failure left the fence log in an unknown state: reopen the store.
+    #[error("the fence log failed earlier; the store must be reopened")]
+    Poisoned,
+    /// Another process has the directory open.
+    #[error("another process has the directory open")]
+    InUse,
+    /// Something that was durable is damaged.
+    #[error("damaged: {0}")]
+    Corrupt(&'static str),
+    /// The operating system gave no random numbers.
+    #[error("no random numbers")]
+    NoRandom,
+}
+
+/// Turns an operating-system error into ours, saying what was attempted.
+pub(super) fn io<E: Into<std::io::Error>>(doing: &'static str) -> impl FnOnce(E) -> ObjectError {
+    move |e| {
+        let errno = e.into().raw_os_error().unwrap_or(0);
+        match Errno::from_raw_os_error(errno) {
+            Errno::NOSPC | Errno::DQUOT => ObjectError::NoSpace,
+            Errno::FBIG => ObjectError::TooBig,
+            _ => ObjectError::Io { doing, errno },
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The store's directory: ownership, identity, and where each object's file is.
+
+use std::{
+    collections::HashSet,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{ErrorKind, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
+
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
+
+use super::{ObjectError, ObjectId, error::io, group_sync::lock};
+
+const LOCK_FILE: &str = "lock";
+const IDENTITY_FILE: &str = "identity";
+const OBJECTS_DIR: &str = "objects";
+
+/// First line of the identity file; the number is the version of the whole directory's form.
+const IDENTITY_TITLE: &str = "weft-data-server 1";
+
+/// Other users of the machine have no business with objects.
+const DIR_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// A directory of objects, by its two levels: bits 8..24 of the object number, so that objects
+/// made one after another share a directory and its syncs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Leaf {
+    outer: u8,
+    inner: u8,
+}
+
+impl Leaf {
+    pub(super) fn of(id: ObjectId) -> Self {
+        let [.., outer, inner, _] = id.object.to_be_bytes();
+        Leaf { outer, inner }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Home {
+    root: PathBuf,
+    identity: [u8; 16],
+    /// Holds the `flock` for as long as the store is open.
+    _lock: File,
+    /// Leaves whose own entries were made durable by this process; at most 65,536. The lock is
+    /// held while directories are made, so that nobody relies on one that is not durable.
+    synced_leaves: Mutex<HashSet<Leaf>>,
+}
+
+impl Home {
+    /// Takes possession of the directory; the flag says that it is new and has no identity yet.
+    pub(super) fn open(root: &Path) -> Result<(Self, bool), ObjectError> {
+        fs::create_dir_all(root).map_err(io("make the store's directory"))?;
+        let lock = open_rw(&root.join(LOCK_FILE), true).map_err(io("open the lock file"))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(ObjectError::InUse),
+            Err(e) => return Err(io("lock the store")(e)),
+        }
+        let objects = root.join(OBJECTS_DIR);
+        let (identity, new) = match read_identity(root)? {
+            Some(identity) => (identity, false),
+            None => (fresh_identity(&objects)?, true),
+        };
+        make_dir(&objects)?;
+        sync_dir(root)?;
+        let synced_leaves = Mutex::default();
+        Ok((Home { root: root.to_owned(), identity, _lock: lock, synced_leaves }, new))
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(super) fn identity(&self) -> [u8; 16] {
+        self.identity
+    }
+
+    /// Writes the identity file of a new store.
+    pub(super) fn write_identity(&self) -> Result<(), ObjectError> {
+        let uuid: String = self.identity.iter().map(|b| format!("{b:02x}")).collect();
+        let text = format!("{IDENTITY_TITLE}\nuuid {uuid}\n");
+        replace_file(&self.root, IDENTITY_FILE, |f| f.write_all(text.as_bytes())).map(drop)
+    }
+
+    /// Opens the object's file if it exists.
+    pub(super) fn open_object(&self, id: ObjectId) -> Result<Option<File>, ObjectError> {
+        match open_rw(&self.object_path(id), false) {
+            Ok(file) => Ok(Some(file)),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(io("open an object")(e)),
+        }
+    }
+
+    /// Makes the object's file, and its directories if it is their first.
+    pub(super) fn create_object(&self, id: ObjectId) -> Result<File, ObjectError> {
+        let path = self.object_path(id);
+        match open_rw(&path, true) {
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            other => return other.map_err(io("make an object")),
+        }
+        let making = lock(&self.synced_leaves);
+        let leaf = self.leaf_path(Leaf::of(id));
+        let outer = leaf.parent().unwrap_or(&self.root);
+        make_dir(outer)?;
+        sync_dir(&self.root.join(OBJECTS_DIR))?;
+        make_dir(&leaf)?;
+        sync_dir(outer)?;
+        drop(making);
+        open_rw(&path, true).map_err(io("make an object"))
+    }
+
+    /// Unlinks the object's file; a missing one is success.
+    pub(super) fn unlink_object(&self, id: ObjectId) -> Result<(), ObjectError> {
+        match fs::remove_file(self.object_path(id)) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(io("remove an object")(e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether this process has made the leaf durable: the one before us may have died between.
+    pub(super) fn is_leaf_synced(&self, leaf: Leaf) -> bool {
+        lock(&self.synced_leaves).contains(&leaf)
+    }
+
+    /// Makes the names in a leaf durable, and the leaf's own; a missing leaf has none.
+    pub(super) fn sync_leaf(&self, leaf: Leaf) -> Result<(), ObjectError> {
+        let path = self.leaf_path(leaf);
+        if !self.is_leaf_synced(leaf) {
+            if !path.try_exists().map_err(io("look for a directory"))? {
+                return Ok(());
+            }
+            sync_dir(&self.root.join(OBJECTS_DIR))?;
+            sync_dir(path.parent().unwrap_or(&self.root))?;
+        }
+        sync_dir(&path)?;
+        lock(&self.synced_leaves).insert(leaf);
+        Ok(())
+    }
+
+    pub(super) fn object_path(&self, id: ObjectId) -> PathBuf {
+        self.leaf_path(Leaf::of(id)).join(format!("{:08x}-{:016x}", id.volume, id.object))
+    }
+
+    fn leaf_path(&self, leaf: Leaf) -> PathBuf {
+        self.root.join(format!("{OBJECTS_DIR}/{:02x}/{:02x}", leaf.outer, leaf.inner))
+    }
+}
+
+/// Replaces a small file of the store at once and durably: whoever looks sees old or new.
+pub(super) fn replace_file(
+    root: &Path,
+    name: &str,
+    fill: impl FnOnce(&mut File) -> std::io::Result<()>,
+) -> Result<File, ObjectError> {
+    let temporary = root.join(format!("{name}.new"));
+    match fs::remove_file(&temporary) {
+        Err(e) if e.kind() != ErrorKind::NotFound => return Err(io("clear a leftover")(e)),
+        _ => {}
+    }
+    let mut file = open_rw(&temporary, true).map_err(io("make a file of the store"))?;
+    fill(&mut file).map_err(io("write a file of the store"))?;
+    file.sync_all().map_err(io("sync a file of the store"))?;
+    fs::rename(&temporary, root.join(name)).map_err(io("rename a file of the store"))?;
+    sync_dir(root)?;
+    Ok(file)
+}
+
+pub(super) fn open_rw(path: &Path, create: bool) -> std::io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(create).mode(FILE_MODE).open(path)
+}
+
+pub(super) fn sync_dir(path: &Path) -> Result<(), ObjectError> {
+    File::open(path).and_then(|d| d.sync_all()).map_err(io("sync a directory"))
+}
+
+fn make_dir(path: &Path) -> Result<(), ObjectError> {
+    match DirBuilder::new().mode(DIR_MODE).create(path) {
+        Err(e) if e.kind() != ErrorKind::AlreadyExists => Err(io("make a directory")(e)),
+        _ => Ok(()),
+    }
+}
+
+/// The identity of an existing store; `None` if the directory has none.
+fn read_identity(root: &Path) -> Result<Option<[u8; 16]>, ObjectError> {
+    let text = match fs::read_to_string(root.join(IDENTITY_FILE)) {
+        Ok(text) => text,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(io("read the identity")(e)),
+    };
+    parse_identity(&text).map(Some).ok_or(ObjectError::Corrupt("the identity file"))
+}
+
+fn parse_identity(text: &str) -> Option<[u8; 16]> {
+    let (title, rest) = text.split_once('\n')?;
+    let uuid = rest.strip_prefix("uuid ")?.strip_suffix('\n')?;
+    if title != IDENTITY_TITLE || uuid.len() != 32 || !uuid.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    u128::from_str_radix(uuid, 16).ok().map(u128::to_be_bytes)
+}
+
+/// An identity for a new store, which must not have objects: they would lose their fences.
+fn fresh_identity(objects: &Path) -> Result<[u8; 16], ObjectError> {
+    match fs::read_dir(objects).map(|mut entries| entries.next()) {
+        Ok(None) => {}
+        Ok(Some(_)) => return Err(ObjectError::Corrupt("there are objects but no identity")),
+        Err(e) if e.kind() == ErrorKind::NotFound => {}
+        Err(e) => return Err(io("list objects")(e)),
+    }
+    let mut identity = [0; 16];
+    getrandom::fill(&mut identity).map_err(|_| ObjectError::NoRandom)?;
+    Ok(identity)
+}

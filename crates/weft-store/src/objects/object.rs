@@ -1,0 +1,181 @@
+//! One open object: its gate, its file, and what of it is not durable yet.
+
+use std::{
+    fs::File,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use super::{
+    ObjectError, ObjectId, REMOVED,
+    error::io,
+    group_sync::{GroupSync, lock},
+    home::{Home, Leaf},
+};
+
+/// Orders writes (shared) against fences, truncations and removal (alone).
+#[derive(Debug)]
+pub(super) struct Gate {
+    epoch: u32,
+}
+
+impl Gate {
+    /// Whether a write with a handle of this epoch may go on.
+    pub(super) fn admit(&self, epoch: u32) -> Result<(), ObjectError> {
+        admit(self.epoch, epoch)
+    }
+
+    pub(super) fn is_removed(&self) -> bool {
+        self.epoch == REMOVED
+    }
+
+    /// Refuses everything below `epoch` from now on.
+    pub(super) fn raise(&mut self, epoch: u32) {
+        self.epoch = self.epoch.max(epoch);
+    }
+}
+
+/// Whether an object fenced at `current` accepts a handle of `epoch`.
+pub(super) fn admit(current: u32, epoch: u32) -> Result<(), ObjectError> {
+    if epoch < current || current == REMOVED {
+        return Err(ObjectError::Stale { current });
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+pub(super) struct Object {
+    id: ObjectId,
+    gate: RwLock<Gate>,
+    /// Open if the object exists and was used.
+    file: Mutex<Option<Arc<File>>>,
+    /// The file was made by us and its directory entry may not be durable.
+    unnamed: AtomicBool,
+    /// Something was written after the last sync began.
+    dirty: AtomicBool,
+    writes: AtomicU64,
+    /// Used since the cache last looked.
+    touched: AtomicBool,
+    sync: GroupSync,
+}
+
+impl Object {
+    pub(super) fn new(id: ObjectId, epoch: u32) -> Self {
+        Object {
+            id,
+            gate: RwLock::new(Gate { epoch }),
+            file: Mutex::default(),
+            unnamed: AtomicBool::default(),
+            dirty: AtomicBool::default(),
+            writes: AtomicU64::default(),
+            touched: AtomicBool::default(),
+            sync: GroupSync::default(),
+        }
+    }
+
+    pub(super) fn id(&self) -> ObjectId {
+        self.id
+    }
+
+    pub(super) fn gate_shared(&self) -> RwLockReadGuard<'_, Gate> {
+        self.gate.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn gate_alone(&self) -> RwLockWriteGuard<'_, Gate> {
+        self.gate.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The open file; `None` if the object is missing.
+    pub(super) fn file(&self, home: &Home) -> Result<Option<Arc<File>>, ObjectError> {
+        let mut file = lock(&self.file);
+        if file.is_none() {
+            *file = home.open_object(self.id)?.map(Arc::new);
+        }
+        Ok(file.clone())
+    }
+
+    /// The open file, made if the object is missing. The caller holds the gate and has found the
+    /// object not removed.
+    pub(super) fn file_or_create(&self, home: &Home) -> Result<Arc<File>, ObjectError> {
+        let mut file = lock(&self.file);
+        if let Some(file) = &*file {
+            return Ok(file.clone());
+        }
+        let opened = match home.open_object(self.id)? {
+            Some(existing) => existing,
+            None => {
+                let made = home.create_object(self.id)?;
+                self.unnamed.store(true, Ordering::Release);
+                made
+            }
+        };
+        Ok(file.insert(Arc::new(opened)).clone())
+    }
+
+    /// Unlinks the file, not durably yet. The caller has raised the epoch to [`REMOVED`], so that
+    /// nobody makes it again.
+    pub(super) fn unlink(&self, home: &Home) -> Result<(), ObjectError> {
+        // Held across the unlink: a reader must not open the old file between and keep it.
+        let mut file = lock(&self.file);
+        home.unlink_object(self.id)?;
+        *file = None;
+        self.dirty.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Notes a write that has just been made (or tried: some of it may have reached the file).
+    pub(super) fn wrote(&self) {
+        self.dirty.store(true, Ordering::Release);
+        self.writes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_dirty(&self) -> bool {
+        self.dirty.load(Ordering::Acquire)
+    }
+
+    pub(super) fn touch(&self) {
+        self.touched.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was used since the last call.
+    pub(super) fn was_touched(&self) -> bool {
+        self.touched.swap(false, Ordering::Relaxed)
+    }
+
+    /// Makes everything written so far durable, the file's name included. `failed` is told of a
+    /// failure before anybody who waited is.
+    pub(super) fn sync(
+        &self,
+        home: &Home,
+        failed: impl FnOnce(&ObjectError),
+    ) -> Result<(), ObjectError> {
+        // Within the round even if clean: a running round may be syncing what concerns us.
+        self.sync.run(|| {
+            if !self.dirty.swap(false, Ordering::AcqRel) {
+                return Ok(());
+            }
+            self.sync_now(home).inspect_err(failed)
+        })
+    }
+
+    fn sync_now(&self, home: &Home) -> Result<(), ObjectError> {
+        let file = lock(&self.file).clone();
+        // Gone: removed meanwhile.
+        let Some(file) = file else {
+            return Ok(());
+        };
+        file.sync_data().map_err(io("sync an object"))?;
+        let leaf = Leaf::of(self.id);
+        if self.unnamed.load(Ordering::Acquire) || !home.is_leaf_synced(leaf) {
+            home.sync_leaf(leaf)?;
+            self.unnamed.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,365 @@
+//! The store as its callers see it: a model, restarts, failing disks, races, crashes.
+
+mod crash;
+mod model;
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    sync::atomic::{AtomicBool, Ordering},
+    thread::scope,
+};
+
+use tempfile::{TempDir, tempdir};
+
+use super::*;
+
+fn id(object: u64) -> ObjectId {
+    ObjectId { volume: 1, object }
+}
+
+fn open_with(dir: &Path, open_objects_max: usize) -> ObjectStore {
+    ObjectStore::open(dir, &ObjectStoreOptions { open_objects_max }).unwrap()
+}
+
+fn fresh() -> (TempDir, ObjectStore) {
+    let dir = tempdir().unwrap();
+    let store = open_with(dir.path(), 16);
+    (dir, store)
+}
+
+/// All bytes of an object, as a reader gets them.
+fn contents(store: &ObjectStore, id: ObjectId) -> Vec<u8> {
+    let plan = store.read(id, 0, 1 << 20).unwrap();
+    assert!(plan.at_or_past_end);
+    plan.range.map_or(Vec::new(), |r| {
+        let mut bytes = vec![0; r.len];
+        r.file.read_exact_at(&mut bytes, r.offset).unwrap();
+        bytes
+    })
+}
+
+/// A missing object is an empty one: it reads, stats, commits, truncates and is removed as such,
+/// and none of that makes a file.
+#[test]
+fn missing_objects_are_empty() {
+    let (_dir, store) = fresh();
+    let plan = store.read(id(1), 0, 100).unwrap();
+    assert!(plan.range.is_none() && plan.at_or_past_end);
+    assert_eq!(store.stat(id(1)).unwrap(), ObjectStat::default());
+    store.commit(id(1)).unwrap();
+    store.truncate(id(1), 0).unwrap();
+    store.write(id(1), 0, 5, b"").unwrap();
+    assert!(!store.home.object_path(id(1)).exists());
+    store.remove(id(1)).unwrap();
+    assert_eq!(store.epoch(id(1)), REMOVED);
+}
+
+/// Reads are clamped to the local size, on both sides of every border.
+#[test]
+fn reads_are_clamped() {
+    let (_dir, store) = fresh();
+    store.write(id(1), 0, 10, b"abcdef").unwrap();
+    assert_eq!(contents(&store, id(1)), b"\0\0\0\0\0\0\0\0\0\0abcdef");
+    for (offset, len, want, end) in [
+        (0, 15, Some((0, 15)), false),
+        (0, 16, Some((0, 16)), true),
+        (9, 100, Some((9, 7)), true),
+        (15, 1, Some((15, 1)), true),
+        (16, 1, None, true),
+        (3, 0, None, false),
+        (16, 0, None, true),
+        (u64::MAX, usize::MAX, None, true),
+    ] {
+        let plan = store.read(id(1), offset, len).unwrap();
+        assert_eq!(plan.range.map(|r| (r.offset, r.len)), want, "{offset}+{len}");
+        assert_eq!(plan.at_or_past_end, end, "{offset}+{len}");
+    }
+}
+
+/// The tree is the documented one, so that ordinary tools find an object.
+#[test]
+fn files_are_where_the_document_says() {
+    let (dir, store) = fresh();
+    let id = ObjectId { volume: 0xab, object: 0x0123_4567_89cd };
+    store.write(id, 0, 0, b"x").unwrap();
+    let path = dir.path().join("objects/67/89/000000ab-00000123456789cd");
+    assert_eq!(fs::read(path).unwrap(), b"x");
+}
+
+/// Attributes follow the file, and the write counter every write, until eviction.
+#[test]
+fn stat_follows_writes() {
+    let (_dir, store) = fresh();
+    store.write(id(1), 0, 0, &[1; 5000]).unwrap();
+    store.write(id(1), 0, 9999, b"x").unwrap();
+    let s = store.stat(id(1)).unwrap();
+    assert_eq!((s.size, s.writes), (10_000, 2));
+    assert!(s.mtime_s > 1_600_000_000 && s.mtime_ns < 1_000_000_000);
+    store.commit(id(1)).unwrap();
+    assert!(store.stat(id(1)).unwrap().blocks_bytes >= 5000);
+}
+
+/// What no local file can hold is refused before anything is made.
+#[test]
+fn ranges_beyond_a_file_are_too_big() {
+    let (_dir, store) = fresh();
+    for offset in [u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1] {
+        assert_eq!(store.write(id(1), 0, offset, b"ab"), Err(ObjectError::TooBig));
+    }
+    assert_eq!(store.truncate(id(1), 1 << 63), Err(ObjectError::TooBig));
+    assert!(!store.home.object_path(id(1)).exists());
+}
+
+/// Truncation shortens, lengthens and makes objects, but never brings back a removed one.
+#[test]
+fn truncate_sets_the_size() {
+    let (_dir, store) = fresh();
+    store.write(id(1), 0, 0, b"abcdef").unwrap();
+    store.truncate(id(1), 3).unwrap();
+    assert_eq!(contents(&store, id(1)), b"abc");
+    store.truncate(id(1), 5).unwrap();
+    assert_eq!(contents(&store, id(1)), b"abc\0\0");
+    store.truncate(id(2), 4).unwrap();
+    assert_eq!(contents(&store, id(2)), b"\0\0\0\0");
+    store.remove(id(2)).unwrap();
+    store.truncate(id(2), 4).unwrap();
+    assert!(!store.home.object_path(id(2)).exists());
+}
+
+/// Removing again, and after a restart, is success; writes stay refused with any epoch.
+#[test]
+fn removal_is_for_ever() {
+    let (dir, store) = fresh();
+    store.write(id(1), 0, 0, b"x").unwrap();
+    let late = store.read(id(1), 0, 1).unwrap().range.unwrap();
+    store.remove_many(&[id(1), id(2), id(1)]).unwrap();
+    store.remove(id(1)).unwrap();
+    let mut byte = [0];
+    late.file.read_exact_at(&mut byte, 0).unwrap();
+    assert_eq!(&byte, b"x", "a read under way goes on");
+    drop(store);
+    let store = open_with(dir.path(), 16);
+    store.remove(id(1)).unwrap();
+    for object in [id(1), id(2)] {
+        for epoch in [0, 1, REMOVED] {
+            let stale = Err(ObjectError::Stale { current: REMOVED });
+            assert_eq!(store.write(object, epoch, 0, b"late"), stale);
+            assert_eq!(store.check(object, epoch).map(|()| [0; 8]), stale);
+        }
+        assert!(!store.home.object_path(object).exists());
+    }
+}
+
+/// A fence refuses older epochs, accepts its own and newer ones, never goes back, and holds
+/// after a restart.
+#[test]
+fn fences_hold() {
+    let (dir, mut store) = fresh();
+    store.write(id(1), 0, 0, b"before").unwrap();
+    store.fence(id(1), 5).unwrap();
+    store.fence(id(1), 3).unwrap();
+    for _ in 0..2 {
+        assert_eq!(store.epoch(id(1)), 5);
+        assert_eq!(store.check(id(1), 5), Ok(()));
+        assert_eq!(store.check(id(1), 4), Err(ObjectError::Stale { current: 5 }));
+        let refused = store.write(id(1), 4, 0, b"late");
+        assert_eq!(refused, Err(ObjectError::Stale { current: 5 }));
+        assert_eq!(contents(&store, id(1)), b"before");
+        drop(store);
+        store = open_with(dir.path(), 16);
+    }
+    store.write(id(1), 5, 0, b"after!").unwrap();
+    store.write(id(1), 6, 0, b"newer!").unwrap();
+    assert_eq!(contents(&store, id(1)), b"newer!");
+    store.check(id(2), 0).unwrap();
+}
+
+/// Once a fence has returned, not one byte with the older epoch arrives, whatever was under way.
+#[test]
+fn no_write_passes_a_fence() {
+    let (_dir, store) = fresh();
+    for round in 0..40 {
+        let id = id(round);
+        let started = AtomicBool::new(false);
+        scope(|s| {
+            for _ in 0..3 {
+                s.spawn(|| {
+                    while store.write(id, 1, 0, &[b'o'; 4096]).is_ok() {
+                        started.store(true, Ordering::Release);
+                    }
+                });
+            }
+            while !started.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            store.fence(id, 2).unwrap();
+            store.write(id, 2, 0, &[b'n'; 4096]).unwrap();
+        });
+        assert_eq!(contents(&store, id), [b'n'; 4096]);
+    }
+}
+
+/// A fence that comes while a large write is half done returns only when all of it is there.
+#[test]
+fn a_fence_waits_for_the_write_under_way() {
+    const BYTES: usize = 48 << 20;
+    let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let store = open_with(dir.path(), 16);
+    scope(|s| {
+        let writer = s.spawn(|| store.write(id(1), 1, 0, &vec![1; BYTES]));
+        while store.stat(id(1)).unwrap().size == 0 {
+            std::thread::yield_now();
+        }
+        store.fence(id(1), 2).unwrap();
+        assert_eq!(store.stat(id(1)).unwrap().size, BYTES as u64);
+        writer.join().unwrap().unwrap();
+    });
+}
+
+/// Writers, committers and a remover race over few objects and a tiny cache: after the removal
+/// nothing is left and nothing comes back.
+#[test]
+fn removal_races_with_everything() {
+    let dir = tempdir().unwrap();
+    let store = open_with(dir.path(), 2);
+    let done = AtomicBool::new(false);
+    scope(|s| {
+        for _ in 0..3 {
+            s.spawn(|| {
+                while !done.load(Ordering::Acquire) {
+                    for object in 0..6 {
+                        match store.write(id(object), 0, object, b"data") {
+                            Ok(_) | Err(ObjectError::Stale { .. }) => {}
+                            Err(e) => panic!("{e}"),
+                        }
+                        store.commit(id(object)).unwrap();
+                        store.read(id(object), 0, 10).unwrap();
+                    }
+                }
+            });
+        }
+        for object in 0..6 {
+            while store.stat(id(object)).unwrap().size == 0 {
+                std::thread::yield_now();
+            }
+            store.remove(id(object)).unwrap();
+            assert!(!store.home.object_path(id(object)).exists());
+        }
+        done.store(true, Ordering::Release);
+    });
+    assert!((0..6).all(|o| !store.home.object_path(id(o)).exists()));
+}
+
+/// The cache keeps its limit, also when all objects are unsynced, and loses nothing.
+#[test]
+fn the_cache_is_bounded() {
+    let dir = tempdir().unwrap();
+    let store = open_with(dir.path(), 4);
+    for object in 0..40 {
+        store.write(id(object), 0, 0, &object.to_be_bytes()).unwrap();
+        assert!(store.cache.len() <= 5, "{} open", store.cache.len());
+    }
+    for object in 0..40 {
+        assert_eq!(contents(&store, id(object)), object.to_be_bytes());
+    }
+    assert_eq!(store.stat(id(0)).unwrap().writes, 0, "evicted since it was written");
+}
+
+/// A file in place of the object that takes writes but cannot be synced: a disk that loses data.
+fn put_device(store: &ObjectStore, id: ObjectId, device: &str) {
+    let path = store.home.object_path(id);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    symlink(device, path).unwrap();
+}
+
+/// A failed sync is reported, and the verifier changes so that a commit which comes later and
+/// finds nothing to do does not vouch for the lost write.
+#[test]
+fn a_failed_sync_changes_the_verifier() {
+    let (_dir, store) = fresh();
+    put_device(&store, id(1), "/dev/null");
+    let written = store.write(id(1), 0, 0, b"lost").unwrap();
+    assert_eq!(written, store.write_verifier());
+    assert!(matches!(store.commit(id(1)), Err(ObjectError::Io { .. })));
+    assert_ne!(store.commit(id(1)).unwrap(), written);
+    assert!(matches!(store.write_stable(id(1), 0, 0, b"lost"), Err(ObjectError::Io { .. })));
+}
+
+/// Leaving the cache syncs, and a failure there changes the verifier as well.
+#[test]
+fn a_sync_that_fails_at_eviction_is_not_forgotten() {
+    let dir = tempdir().unwrap();
+    let store = open_with(dir.path(), 1);
+    put_device(&store, id(1), "/dev/null");
+    let written = store.write(id(1), 0, 0, b"lost").unwrap();
+    for object in 2..6 {
+        store.write(id(object), 0, 0, b"x").unwrap();
+    }
+    assert_ne!(store.commit(id(1)).unwrap(), written);
+}
+
+/// A full disk is NoSpace, and no reason for every client to write everything again.
+#[test]
+fn a_full_disk_is_no_space() {
+    let (_dir, store) = fresh();
+    put_device(&store, id(1), "/dev/full");
+    let before = store.write_verifier();
+    assert_eq!(store.write(id(1), 0, 0, b"x"), Err(ObjectError::NoSpace));
+    assert_eq!(store.write_verifier(), before);
+}
+
+/// A disk that fails a write may have failed earlier ones: the verifier changes.
+#[test]
+fn a_failed_write_changes_the_verifier() {
+    let (_dir, store) = fresh();
+    // Nothing is mapped at address 0, and the kernel answers EIO.
+    put_device(&store, id(1), "/proc/self/mem");
+    let before = store.write_verifier();
+    assert!(matches!(store.write(id(1), 0, 0, b"x"), Err(ObjectError::Io { errno: 5, .. })));
+    assert_ne!(store.write_verifier(), before);
+}
+
+/// One process at a time; identity stays, verifier changes.
+#[test]
+fn a_store_has_one_owner() {
+    let (dir, store) = fresh();
+    let options = ObjectStoreOptions::default();
+    assert!(matches!(ObjectStore::open(dir.path(), &options), Err(ObjectError::InUse)));
+    let (identity, verifier) = (store.identity(), store.write_verifier());
+    drop(store);
+    let store = ObjectStore::open(dir.path(), &options).unwrap();
+    assert_eq!(store.identity(), identity);
+    assert_ne!(store.write_verifier(), verifier);
+}
+
+/// A directory that lost its identity or its fences is refused; one whose making was interrupted
+/// before the identity is made anew.
+#[test]
+fn an_incomplete_directory_is_refused_or_made() {
+    let (dir, store) = fresh();
+    store.write_stable(id(1), 0, 0, b"x").unwrap();
+    drop(store);
+    let open = || ObjectStore::open(dir.path(), &ObjectStoreOptions::default());
+    let (identity, log) = (dir.path().join("identity"), dir.path().join("fences.log"));
+    fs::rename(&log, dir.path().join("aside")).unwrap();
+    assert!(matches!(open(), Err(ObjectError::Corrupt(_))));
+    fs::rename(dir.path().join("aside"), &log).unwrap();
+    let text = fs::read_to_string(&identity).unwrap();
+    for bad in ["", "weft-data-server 2\n", &text[..text.len() - 2], &format!("{text}x")] {
+        fs::write(&identity, bad).unwrap();
+        assert_eq!(open().map(drop), Err(ObjectError::Corrupt("the identity file")));
+    }
+    fs::remove_file(&identity).unwrap();
+    assert!(matches!(open(), Err(ObjectError::Corrupt(_))));
+    fs::remove_dir_all(dir.path().join("objects")).unwrap();
+    open().unwrap();
+}
+
+/// Space is that of the file system, in bytes.
+#[test]
+fn space_is_reported() {
+    let (_dir, store) = fresh();
+    let space = store.space().unwrap();
+    assert!(space.total > 0 && space.free <= space.total && space.available <= space.free);
+}
