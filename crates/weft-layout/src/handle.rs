@@ -1,0 +1,204 @@
+//! The filehandle of a data server: proof, by itself, of what its bearer may do (D5).
+
+use weft_stripe::{Distribution, Form};
+
+/// Length of a handle: as short as a wide layout needs (D3).
+const HANDLE_BYTES: usize = 32;
+
+/// The part of a handle that its MAC covers.
+const SEALED_BYTES: usize = 24;
+
+/// The form below; a handle of another form is not ours.
+const VERSION: u8 = 1;
+
+/// Bytes in a unit of the handle's stripe-unit field.
+const UNIT_STEP_BYTES: u64 = 1 << 20;
+
+/// Binds derived keys to this use. Changing it invalidates every handle.
+const KEY_CONTEXT: &str = "weft 2026-11 data-server filehandle v1";
+
+/// The key that seals handles: every metadata server and data server of a cluster has it.
+#[derive(Clone)]
+pub struct HandleKey([u8; 32]);
+
+impl HandleKey {
+    /// The key that follows from the cluster's secret.
+    pub fn derive(cluster_secret: &[u8]) -> Self {
+        HandleKey(blake3::derive_key(KEY_CONTEXT, cluster_secret))
+    }
+
+    fn mac(&self, sealed: &[u8; SEALED_BYTES]) -> u64 {
+        let hash = blake3::keyed_hash(&self.0, sealed);
+        let [a, b, c, d, e, f, g, h, ..] = *hash.as_bytes();
+        u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    }
+}
+
+impl std::fmt::Debug for HandleKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HandleKey(secret)")
+    }
+}
+
+/// What a handle allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Rights {
+    /// READ.
+    pub read: bool,
+    /// WRITE and COMMIT.
+    pub write: bool,
+}
+
+impl Rights {
+    /// Of a read layout.
+    pub const READ: Rights = Rights { read: true, write: false };
+    /// Of a read-write layout.
+    pub const READ_WRITE: Rights = Rights { read: true, write: true };
+}
+
+/// What an operation needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// To read.
+    Read,
+    /// To write.
+    Write,
+}
+
+/// A filehandle that is not one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum HandleError {
+    /// Not of our form: another length or version, or parameters that describe no stripe.
+    #[error("not a data-server filehandle")]
+    Malformed,
+    /// Of our form, but not sealed with our key.
+    #[error("filehandle is not sealed by this cluster")]
+    Forged,
+}
+
+/// Why a handle does not admit an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotAdmitted {
+    /// The handle has not the right for it.
+    #[error("the filehandle does not grant this access")]
+    Rights,
+    /// Some byte of the range belongs to another slot: misrouted I/O, never stored silently.
+    #[error("the range is not this data server's")]
+    NotOurs,
+}
+
+/// The data-server filehandle. On the wire exactly 32 bytes, big-endian:
+///
+/// | bytes | field |
+/// | --- | --- |
+/// | 0 | version, 1 |
+/// | 1 | rights: bit 0 read, bit 1 write, others 0 |
+/// | 2..4 | slot |
+/// | 4..8 | volume |
+/// | 8..16 | object |
+/// | 16..20 | fence epoch |
+/// | 20..22 | stripe count |
+/// | 22..24 | stripe unit, in MiB |
+/// | 24..32 | the first 8 bytes of the keyed BLAKE3 of bytes 0..24 |
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DataServerHandle {
+    /// What the bearer may do.
+    pub rights: Rights,
+    /// Which units this object holds: those whose number modulo the stripe count is the slot.
+    pub slot: u16,
+    /// The volume's number.
+    pub volume: u32,
+    /// The object: the file's inode number.
+    pub object: u64,
+    /// Refused once the object is fenced at a later epoch.
+    pub epoch: u32,
+    /// Number of slots, at least 1.
+    pub stripe_count: u16,
+    /// Stripe unit in MiB, at least 1.
+    pub stripe_unit_mib: u16,
+}
+
+impl DataServerHandle {
+    /// The filehandle, sealed.
+    pub fn seal(&self, key: &HandleKey) -> [u8; HANDLE_BYTES] {
+        let mut out = [0; HANDLE_BYTES];
+        let sealed = self.to_bytes();
+        out[..SEALED_BYTES].copy_from_slice(&sealed);
+        out[SEALED_BYTES..].copy_from_slice(&key.mac(&sealed).to_be_bytes());
+        out
+    }
+
+    /// Opens a filehandle that a client presented.
+    ///
+    /// # Errors
+    /// [`HandleError`]. The MAC is compared in constant time.
+    pub fn open(key: &HandleKey, filehandle: &[u8]) -> Result<Self, HandleError> {
+        let whole: &[u8; HANDLE_BYTES] =
+            filehandle.try_into().map_err(|_| HandleError::Malformed)?;
+        let (sealed, mac) =
+            whole.split_first_chunk::<SEALED_BYTES>().ok_or(HandleError::Malformed)?;
+        let mac = mac.try_into().map(u64::from_be_bytes).map_err(|_| HandleError::Malformed)?;
+        if sealed[0] != VERSION {
+            return Err(HandleError::Malformed);
+        }
+        // One comparison of two registers: its time tells nothing about the bytes.
+        if key.mac(sealed) != mac {
+            return Err(HandleError::Forged);
+        }
+        Self::from_bytes(sealed).ok_or(HandleError::Malformed)
+    }
+
+    /// Whether an operation on this range of the file may go on here. An empty range needs
+    /// only the right (COMMIT of a whole file is asked as one).
+    ///
+    /// # Errors
+    /// [`NotAdmitted`].
+    pub fn admits(&self, offset: u64, len: u64, access: Access) -> Result<(), NotAdmitted> {
+        let granted = match access {
+            Access::Read => self.rights.read,
+            Access::Write => self.rights.write,
+        };
+        if !granted {
+            return Err(NotAdmitted::Rights);
+        }
+        let ours = self.distribution().is_some_and(|d| d.serves(self.slot.into(), offset, len));
+        if ours { Ok(()) } else { Err(NotAdmitted::NotOurs) }
+    }
+
+    /// The file's distribution in terms of slots; `None` if count or unit is 0, which no opened
+    /// handle has.
+    pub fn distribution(&self) -> Option<Distribution> {
+        let unit = u64::from(self.stripe_unit_mib) * UNIT_STEP_BYTES;
+        Distribution::round_robin(unit, self.stripe_count.into(), 0, Form::Sparse).ok()
+    }
+
+    fn to_bytes(self) -> [u8; SEALED_BYTES] {
+        let mut out = [0; SEALED_BYTES];
+        out[0] = VERSION;
+        out[1] = u8::from(self.rights.read) | u8::from(self.rights.write) << 1;
+        out[2..4].copy_from_slice(&self.slot.to_be_bytes());
+        out[4..8].copy_from_slice(&self.volume.to_be_bytes());
+        out[8..16].copy_from_slice(&self.object.to_be_bytes());
+        out[16..20].copy_from_slice(&self.epoch.to_be_bytes());
+        out[20..22].copy_from_slice(&self.stripe_count.to_be_bytes());
+        out[22..24].copy_from_slice(&self.stripe_unit_mib.to_be_bytes());
+        out
+    }
+
+    /// The fields, if they make sense.
+    fn from_bytes(b: &[u8; SEALED_BYTES]) -> Option<Self> {
+        let rights = b[1];
+        let handle = DataServerHandle {
+            rights: Rights { read: rights & 1 != 0, write: rights & 2 != 0 },
+            slot: u16::from_be_bytes(*b[2..].first_chunk()?),
+            volume: u32::from_be_bytes(*b[4..].first_chunk()?),
+            object: u64::from_be_bytes(*b[8..].first_chunk()?),
+            epoch: u32::from_be_bytes(*b[16..].first_chunk()?),
+            stripe_count: u16::from_be_bytes(*b[20..].first_chunk()?),
+            stripe_unit_mib: u16::from_be_bytes(*b[22..].first_chunk()?),
+        };
+        let sound =
+            rights & !3 == 0 && handle.slot < handle.stripe_count && handle.stripe_unit_mib > 0;
+        sound.then_some(handle)
+    }
+}
