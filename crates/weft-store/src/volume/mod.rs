@@ -180,6 +180,9 @@ impl Volume {
     ///
     /// **Errors.** [`StoreError::Poisoned`] if a commit failed before `lsn` was reached.
     pub async fn durable(&self, lsn: Lsn) -> Result<(), StoreError> {
+        if lsn <= self.inner.shared.durable.borrow().lsn {
+            return Ok(());
+        }
         let mut progress = self.inner.shared.durable.subscribe();
         let reached = progress.wait_for(|at| at.lsn >= lsn || at.poisoned.is_some()).await;
         let at = reached.map_err(|_| StoreError::Poisoned("the volume closed".into()))?;
