@@ -76,7 +76,8 @@ step ln -s empty soft
 step ln -s /no/such/place dangling
 step ln -s loop-b loop-a
 step ln -s loop-a loop-b
-step readlink soft dangling
+step readlink soft
+step readlink dangling
 facts soft
 step cat dangling
 step cat loop-a

@@ -29,7 +29,7 @@
 #   --hook PROG       the script's `host WORD...` runs `PROG WORD...` on the host and returns its
 #                     exit status (kill a server, restart it, ...)
 #   --pcap FILE       capture the guest's traffic (read it with tshark -r)
-#   --append 'K=V'    more kernel command line
+#   --append 'K=V'    more kernel command line (also $KCLIENT_APPEND, for every run)
 #   --verbose         kernel console on stderr as well
 # --add, --bin and --env may be repeated.
 #
@@ -250,7 +250,7 @@ prepare() { # KERNEL; sets KTREE KVER KIMG BASE
 
 # Options of the run; W is its scratch folder, the rest are what cleanup has to end.
 KERNEL=${KCLIENT_KERNEL:-6.12} NET=auto MEM=768 CPUS=1 TIMEOUT=300
-OUT='' HOOK='' PCAP='' APPEND='' VERBOSE='' COMMANDS='' SCRIPT='' NAME=kc$$
+OUT='' HOOK='' PCAP='' APPEND=${KCLIENT_APPEND:-} VERBOSE='' COMMANDS='' SCRIPT='' NAME=kc$$
 ADDS=() BINS=() ENVS=()
 W='' VM_PID='' HOOK_PID='' WATCH_PID='' CAT_PID='' DUMP_PID='' TAP=''
 
@@ -275,7 +275,7 @@ parse_options() { # sets the option variables and ARGS
     case $1 in
       --kernel) KERNEL=$2 ;; --net) NET=$2 ;; --mem) MEM=$2 ;; --cpus) CPUS=$2 ;;
       --timeout) TIMEOUT=$2 ;; --hostname) NAME=$2 ;; --out) OUT=$2 ;; --hook) HOOK=$2 ;;
-      --append) APPEND=$2 ;; --pcap) PCAP=$(readlink -m "$2") ;;
+      --append) APPEND+=" $2" ;; --pcap) PCAP=$(readlink -m "$2") ;;
       --add) ADDS+=("$2") ;; --bin) BINS+=("$2") ;; --env) ENVS+=("$2") ;;
       -c) COMMANDS=$2; shift 2; break ;;
       *) die "unknown option '$1' (--help)" ;;

@@ -11,7 +11,7 @@ use super::cluster::Cluster;
 use super::hook::Hook;
 
 /// Time a guest script gets, in seconds; a busy two-core machine emulates slowly.
-const SCRIPT_SECONDS: u32 = 900;
+const SCRIPT_SECONDS: u32 = 400;
 /// What the kernel says when something is wrong with it: any of these fails the test.
 const COMPLAINTS: [&str; 7] = [
     "WARNING: ",
