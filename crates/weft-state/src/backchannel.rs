@@ -63,7 +63,7 @@ struct BackSlot {
     /// The last sequence id that the client is known to have seen.
     seen: SequenceId,
     busy: bool,
-    /// Whether a request with the next sequence id was sent and never answered.
+    /// Whether a request with the next sequence id was sent, and not executed as far as we know.
     doubtful: bool,
 }
 
@@ -123,8 +123,8 @@ impl BackChannel {
     }
 
     /// Takes a slot and the connection bound last (older ones are more likely dead). Slots with
-    /// an unanswered request come last: their sequence id must be used again, and the client may
-    /// take the new request for a retry of the lost one.
+    /// an unanswered or refused request come last: their sequence id must be used again, and the
+    /// client may take the new request for a retry of a lost one.
     pub(crate) fn begin(
         &mut self,
         clientid: ClientId,
@@ -159,11 +159,7 @@ impl BackChannel {
 
     /// Ends a callback: see [`crate::Sessions::callback_end`].
     pub(crate) fn end(&mut self, cb: &Callback, answered: bool) {
-        let slot = usize::try_from(cb.sequence.slotid.0).ok().and_then(|i| self.slots.get_mut(i));
-        let Some(slot) = slot else { return };
-        if !slot.busy || slot.seen.next() != cb.sequence.sequenceid {
-            return;
-        }
+        let Some(slot) = self.slot_of(cb) else { return };
         slot.busy = false;
         slot.doubtful = !answered;
         if answered {
@@ -172,9 +168,27 @@ impl BackChannel {
             self.unbind(cb.conn);
         }
     }
+
+    /// Ends a callback that was refused: see [`crate::Sessions::callback_refused`].
+    pub(crate) fn end_refused(&mut self, cb: &Callback) {
+        if let Some(slot) = self.slot_of(cb) {
+            slot.busy = false;
+            slot.doubtful = true;
+        }
+    }
+
+    /// The slot of a callback that is under way.
+    fn slot_of(&mut self, cb: &Callback) -> Option<&mut BackSlot> {
+        let index = usize::try_from(cb.sequence.slotid.0).ok()?;
+        let under_way = |s: &&mut BackSlot| s.busy && s.seen.next() == cb.sequence.sequenceid;
+        self.slots.get_mut(index).filter(under_way)
+    }
 }
 
 /// Slots of a back channel are at most [`crate::limits::BACK_SLOTS_MAX`].
 fn slot_id(index: usize) -> SlotId {
     SlotId(u32::try_from(index).unwrap_or(u32::MAX))
 }
+
+#[cfg(test)]
+mod tests;

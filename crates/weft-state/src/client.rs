@@ -27,6 +27,8 @@ pub struct Client {
     pub(crate) confirmed: bool,
     /// The `csa_sequence` of the next new CREATE_SESSION.
     pub(crate) create_next: SequenceId,
+    /// Whether a CREATE_SESSION of that number was refused: see [`Client::judge_create`].
+    pub(crate) create_refused: bool,
     /// The result of the last CREATE_SESSION, for its retries.
     pub(crate) created_last: Option<CreateSessionOk>,
     pub(crate) renewed: Millis,
@@ -80,11 +82,16 @@ impl Client {
     }
 
     /// Judges `csa_sequence` (§18.36.4): `None` is a new request, `Some` the result to repeat.
+    ///
+    /// A refused request leaves nothing behind, so its retry is simply tried again; but clients
+    /// do not agree whether it used up its number (Linux `_nfs4_proc_create_session` counts most
+    /// refusals), so the number after it is as good.
     pub(crate) fn judge_create(
         &self,
         sequence: SequenceId,
     ) -> Result<Option<&CreateSessionOk>, Reason> {
-        if sequence == self.create_next {
+        let skips = self.create_refused && sequence == self.create_next.next();
+        if sequence == self.create_next || skips {
             return Ok(None);
         }
         let last = self.created_last.as_ref().filter(|ok| ok.sequence == sequence);
@@ -163,3 +170,6 @@ impl ExchangeIdCase {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -355,3 +355,6 @@ impl State {
         Some(layout)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,8 @@
 //!
 //! **Invariants of absence.** No clock, no random numbers, no I/O, no logging, no locks, no async:
 //! the time and entropy are arguments, effects are return values, and every refusal carries its
-//! reason. The same calls in the same order give the same answers. A refused call has changed
-//! nothing.
+//! reason. The same calls in the same order give the same answers. A refused call has changed no
+//! state of the peer's.
 //!
 //! **Entry points.** A data server needs only [`Sessions`]. A metadata server wraps [`Sessions`],
 //! [`State`] and [`Grace`] in a mutex, and finishes each call before it awaits anything.
@@ -38,6 +38,9 @@ mod sessions;
 mod slot;
 mod state;
 mod stateid;
+
+#[cfg(test)]
+mod testing;
 
 pub use backchannel::Callback;
 pub use client::{Client, Principal};

@@ -232,3 +232,6 @@ impl State {
         self.lock_by_owner.remove(&(lock.file, lock.client, lock.owner));
     }
 }
+
+#[cfg(test)]
+mod tests;

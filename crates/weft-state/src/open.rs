@@ -363,3 +363,6 @@ impl State {
         Some((open.file, last))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -269,7 +269,8 @@ impl Sessions {
         sessions.unwrap_or_default().iter().any(up)
     }
 
-    /// Begins a callback: takes a free slot of a session with a back channel that is up. None if
+    /// Begins a callback: takes a free slot of a session with a back channel that is up; it ends
+    /// with [`Sessions::callback_end`] or [`Sessions::callback_refused`]. None if
     /// there is no such session ([`Sessions::has_back_channel`]) or all its slots are taken.
     pub fn callback_begin(&mut self, clientid: ClientId) -> Option<Callback> {
         let client = self.clients.get(&clientid)?;
@@ -280,9 +281,9 @@ impl Sessions {
         })
     }
 
-    /// Ends a callback. `answered` means that the client replied to its CB_SEQUENCE, whatever the
-    /// status; if that is RETRY_UNCACHED_REP, the slot's last user was never answered and this
-    /// callback was taken for it: begin again.
+    /// Ends a callback. `answered` means that the client accepted its CB_SEQUENCE, whatever came
+    /// after. RETRY_UNCACHED_REP to CB_SEQUENCE counts as that too: the slot's last user was
+    /// executed but its answer lost, and this callback was taken for it: begin again.
     ///
     /// Unanswered (connection lost, timeout) leaves the slot's sequence id in doubt: it is used
     /// last, with the same number. The connection no longer counts as back channel, so that the
@@ -290,6 +291,14 @@ impl Sessions {
     pub fn callback_end(&mut self, cb: &Callback, answered: bool) {
         if let Some(session) = self.sessions.get_mut(&cb.sequence.sessionid) {
             session.back.end(cb, answered);
+        }
+    }
+
+    /// Ends a callback whose CB_SEQUENCE itself was refused (DELAY, BADSESSION, SEQ_MISORDERED…):
+    /// its number was not used up. Linux answers DELAY there while it drains its slots.
+    pub fn callback_refused(&mut self, cb: &Callback) {
+        if let Some(session) = self.sessions.get_mut(&cb.sequence.sessionid) {
+            session.back.end_refused(cb);
         }
     }
 }
@@ -301,3 +310,6 @@ fn bind(session: &mut Session, granted: u32, conn: ConnId) {
         _ => session.bind_both(conn),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use weft_nfs::ops::{
 use weft_nfs::{ClientId, Opaque, SequenceId, SessionId, create_session_flags, exchgid};
 
 use crate::backchannel::{BackChannel, usable_sec};
-use crate::channel::negotiate;
+use crate::channel::{Grant, negotiate};
 use crate::client::{Client, Principal, exchange_id_case};
 use crate::limits::SLOTS_TOTAL_MAX;
 use crate::session::Session;
@@ -187,6 +187,7 @@ impl Sessions {
             impl_name: args.client_impl_id.0.as_ref().map(impl_name),
             confirmed: false,
             create_next: SequenceId((random & 0xffff_ffff) as u32),
+            create_refused: false,
             created_last: None,
             renewed: now,
             reclaim_complete: false,
@@ -210,11 +211,12 @@ impl Sessions {
     }
 
     /// CREATE_SESSION: makes a session, binds `conn` to it, and confirms the client if it was
-    /// not. A retry (the last `csa_sequence` again) gets the same answer. A refused request does
-    /// not use up its `csa_sequence`. `random` makes the session id hard to guess.
+    /// not. A retry (the last `csa_sequence` again) gets the same answer. `random` makes the
+    /// session id hard to guess.
     ///
     /// # Errors
-    /// STALE_CLIENTID, SEQ_MISORDERED, CLID_INUSE, INVAL, TOOSMALL, NOSPC, DELAY.
+    /// STALE_CLIENTID, SEQ_MISORDERED, CLID_INUSE, INVAL, TOOSMALL, NOSPC, DELAY. After one that
+    /// concerns the session asked for, `csa_sequence` may stay or go on by one.
     ///
     /// Source: RFC 8881 §18.36.4.
     pub fn create_session(
@@ -231,14 +233,14 @@ impl Sessions {
             self.bind_created(&ok, conn);
             return Ok(CreateSessionOutcome { ok, confirmed: None, purged: Vec::new() });
         }
-        if !client.confirmed && client.principal != *who {
-            return Err(Reason::ConfirmPrincipal.into());
-        }
-        let slots_left = SLOTS_TOTAL_MAX.saturating_sub(self.slots_given);
-        let grant = negotiate(args, &self.limits, slots_left)?;
-        if client.sessions.len() >= self.limits.sessions_per_client_max {
-            return Err(Reason::TooManySessions.into());
-        }
+        let grant = match self.grant(args, who, client) {
+            Ok(grant) => grant,
+            Err(reason) => {
+                let client = self.clients.get_mut(&args.clientid);
+                client.into_iter().for_each(|c| c.create_refused = true);
+                return Err(reason.into());
+            }
+        };
         let (confirmed, purged) = self.confirm(args.clientid);
         let back = BackChannel::new(grant.back, args.cb_program, usable_sec(&args.sec_parms));
         let ok = CreateSessionOk {
@@ -253,11 +255,28 @@ impl Sessions {
         Ok(CreateSessionOutcome { ok, confirmed, purged })
     }
 
+    /// What a new session of a client would get.
+    fn grant(
+        &self,
+        args: &CreateSessionArgs,
+        who: &Principal,
+        client: &Client,
+    ) -> Result<Grant, Reason> {
+        if !client.confirmed && client.principal != *who {
+            return Err(Reason::ConfirmPrincipal);
+        }
+        if client.sessions.len() >= self.limits.sessions_per_client_max {
+            return Err(Reason::TooManySessions);
+        }
+        negotiate(args, &self.limits, SLOTS_TOTAL_MAX.saturating_sub(self.slots_given))
+    }
+
     fn add_session(&mut self, now: Millis, ok: &CreateSessionOk, session: Session) {
         self.slots_given += session.slot_count();
         if let Some(client) = self.clients.get_mut(&session.clientid) {
             client.sessions.push(ok.sessionid);
             client.create_next = ok.sequence.next();
+            client.create_refused = false;
             client.created_last = Some(ok.clone());
             client.renewed = now;
         }
@@ -411,3 +430,6 @@ fn impl_name(id: &ImplId) -> String {
     let bytes = id.name.0.get(..IMPL_NAME_BYTES_MAX).unwrap_or(&id.name.0);
     String::from_utf8_lossy(bytes).into_owned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -193,8 +193,11 @@ impl State {
             }
         }
         let left = self.held_by_client.remove(&client);
-        let empty = |h: &Held| h.opens.is_empty() && h.locks.is_empty() && h.ranges == 0;
-        assert!(left.as_ref().is_some_and(empty), "a dropped client holds nothing");
+        let empty = |h: &Held| h.ranges == 0 && h.locks.is_empty() && h.opens.is_empty();
+        assert!(
+            left.is_some_and(|h| empty(&h) && h.layouts.is_empty()),
+            "dropped clients hold nothing"
+        );
         dropped
     }
 }

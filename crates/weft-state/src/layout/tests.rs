@@ -1,0 +1,288 @@
+//! The life of layout stateids and of recalls.
+
+use weft_nfs::{NfsStat, share};
+
+use super::*;
+use crate::StateLimits;
+use crate::testing::*;
+
+const NOTHING: LayoutReturned =
+    LayoutReturned { remaining: None, had_rw: false, finished_recall: false };
+
+/// A table where both clients have the file open for read and write.
+fn opened() -> (State, Stateid, Stateid) {
+    let mut state = State::new(1);
+    let a = state.open(A, &owner("a"), FILE, share::ACCESS_BOTH, 0).unwrap();
+    let b = state.open(B, &owner("b"), FILE, share::ACCESS_BOTH, 0).unwrap();
+    (state, a, b)
+}
+
+fn get(state: &mut State, stateid: Stateid, iomode: IoMode) -> Result<Stateid, Refusal> {
+    let holder = state.layout_check(A, FILE, &stateid, iomode)?;
+    Ok(state.layout_granted(&holder, iomode))
+}
+
+fn seqid(stateid: Stateid, n: u32) -> Stateid {
+    Stateid { seqid: Seqid(n), ..stateid }
+}
+
+/// RFC 8881 §12.5.3, Linux §3.3: one `other` until everything is returned, seqid 1 first and by
+/// one with each grant, return and recall; afterwards a new `other`.
+#[test]
+fn life_of_a_layout_stateid() {
+    let (mut state, open, _) = opened();
+    let s1 = get(&mut state, open, IoMode::READ).unwrap();
+    let s2 = get(&mut state, s1, IoMode::RW).unwrap();
+    let returned = state.layout_return(A, FILE, &s2, IoMode::READ).unwrap();
+    let s3 = returned.remaining.unwrap();
+    assert!(!returned.had_rw && !returned.finished_recall);
+    assert_eq!([s1, s2, s3].map(|s| s.seqid.0), [1, 2, 3]);
+    assert!([s2, s3].iter().all(|s| s.other == s1.other));
+    let returned = state.layout_return(A, FILE, &s3, IoMode::ANY).unwrap();
+    assert_eq!(returned, LayoutReturned { had_rw: true, ..NOTHING });
+    let again = get(&mut state, seqid(open, 0), IoMode::READ).unwrap();
+    assert_eq!(again.seqid, Seqid(1));
+    assert_ne!(again.other, s1.other);
+}
+
+/// Proves that a client that forgot its layout (and asks with the open stateid) gets the same
+/// stateid, one further.
+#[test]
+fn open_stateid_while_a_layout_is_out() {
+    let (mut state, open, _) = opened();
+    let s1 = get(&mut state, open, IoMode::RW).unwrap();
+    let s2 = get(&mut state, open, IoMode::RW).unwrap();
+    assert_eq!(s2, seqid(s1, 2));
+    assert_eq!(state.layouts_on(FILE).len(), 1);
+}
+
+/// Parallel LAYOUTGETs: any seqid up to the current one; 0 and later ones are refused.
+#[test]
+fn layoutget_seqids() {
+    let (mut state, open, _) = opened();
+    let s1 = get(&mut state, open, IoMode::READ).unwrap();
+    get(&mut state, s1, IoMode::READ).unwrap();
+    let s3 = get(&mut state, s1, IoMode::READ).unwrap();
+    assert_eq!(s3.seqid, Seqid(3));
+    let zero = get(&mut state, seqid(s1, 0), IoMode::READ);
+    assert_eq!(why(zero), Reason::StateidZeroSeqid);
+    assert_eq!(why(get(&mut state, seqid(s1, 4), IoMode::READ)), Reason::StateidFuture);
+}
+
+/// Modes: ANY is not granted; read-write needs a write open, also with the layout's stateid.
+#[test]
+fn layoutget_modes() {
+    let mut state = State::new(1);
+    let read = state.open(A, &owner("r"), FILE, share::ACCESS_READ, 0).unwrap();
+    assert_eq!(why(get(&mut state, read, IoMode::ANY)), Reason::IoModeInvalid);
+    assert_eq!(why(get(&mut state, read, IoMode(7))), Reason::IoModeInvalid);
+    assert_eq!(why(get(&mut state, read, IoMode::RW)), Reason::OpenMode);
+    let layout = get(&mut state, read, IoMode::READ).unwrap();
+    assert_eq!(why(get(&mut state, layout, IoMode::RW)), Reason::OpenMode);
+    state.open(A, &owner("w"), FILE, share::ACCESS_WRITE, 0).unwrap();
+    assert!(get(&mut state, layout, IoMode::RW).is_ok());
+}
+
+/// Stateids of others, of other files, special ones; and a layout's where I/O is checked.
+#[test]
+fn stateids_are_checked() {
+    let (mut state, open, b) = opened();
+    let layout = get(&mut state, open, IoMode::RW).unwrap();
+    assert_eq!(why(get(&mut state, b, IoMode::READ)), Reason::StateidForeign);
+    assert_eq!(why(get(&mut state, Stateid::ANONYMOUS, IoMode::READ)), Reason::StateidSpecial);
+    let answer = state.layout_check(A, OTHER_FILE, &layout, IoMode::READ);
+    assert_eq!(why(answer), Reason::StateidOfOtherFile);
+    assert_eq!(why(state.layout_check(B, FILE, &layout, IoMode::READ)), Reason::StateidForeign);
+    assert_eq!(why(state.check_io(A, &layout, FILE, IoAccess::Read)), Reason::StateidKind);
+    assert_eq!(why(state.layout_return(A, FILE, &open, IoMode::ANY)), Reason::StateidKind);
+    assert_eq!(why(state.layout_commit_check(A, FILE, &open)), Reason::StateidKind);
+    assert_eq!(state.test_stateid(A, &layout), NfsStat::OK);
+    assert_eq!(why(state.free_stateid(A, &layout)), Reason::StillInUse);
+}
+
+/// LAYOUTRETURN does not take back what was granted after the seqid it knows of, but does not
+/// mind a recall or return in between.
+#[test]
+fn layoutreturn_seqids() {
+    let (mut state, open, _) = opened();
+    let s1 = get(&mut state, open, IoMode::READ).unwrap();
+    let s2 = get(&mut state, s1, IoMode::RW).unwrap();
+    assert_eq!(why(state.layout_return(A, FILE, &s1, IoMode::ANY)), Reason::StateidOld);
+    let zero = state.layout_return(A, FILE, &seqid(s1, 0), IoMode::ANY);
+    assert_eq!(why(zero), Reason::StateidZeroSeqid);
+    let future = state.layout_return(A, FILE, &seqid(s1, 3), IoMode::ANY);
+    assert_eq!(why(future), Reason::StateidFuture);
+    assert_eq!(why(state.layout_return(A, FILE, &s2, IoMode(0))), Reason::IoModeInvalid);
+    state.recall_begin(NOW, A, FILE).unwrap();
+    let returned = state.layout_return(A, FILE, &s2, IoMode::ANY).unwrap();
+    assert_eq!(returned, LayoutReturned { remaining: None, had_rw: true, finished_recall: true });
+}
+
+/// Linux before 7.2 loops on OLD_STATEID: LAYOUTCOMMIT takes every seqid given out so far.
+#[test]
+fn layoutcommit_takes_old_seqids() {
+    let (mut state, open, _) = opened();
+    let s1 = get(&mut state, open, IoMode::READ).unwrap();
+    assert_eq!(why(state.layout_commit_check(A, FILE, &s1)), Reason::IoModeInvalid);
+    get(&mut state, s1, IoMode::RW).unwrap();
+    state.recall_begin(NOW, A, FILE).unwrap();
+    for n in 0..=3 {
+        assert_eq!(state.layout_commit_check(A, FILE, &seqid(s1, n)), Ok(()));
+    }
+    let future = state.layout_commit_check(A, FILE, &seqid(s1, 4));
+    assert_eq!(why(future), Reason::StateidFuture);
+}
+
+/// A LAYOUTCOMMIT overtaken by its LAYOUTRETURN or by NOMATCHING_LAYOUT still counts; after a
+/// revocation it does not. A second LAYOUTRETURN finds nothing and says so.
+#[test]
+fn layoutcommit_after_return() {
+    let (mut state, open, b) = opened();
+    let s = get(&mut state, open, IoMode::RW).unwrap();
+    state.layout_return(A, FILE, &s, IoMode::ANY).unwrap();
+    assert_eq!(state.layout_commit_check(A, FILE, &s), Ok(()));
+    assert_eq!(state.layout_return(A, FILE, &s, IoMode::ANY), Ok(NOTHING));
+    assert_eq!(why(state.layout_commit_check(B, FILE, &s)), Reason::StateidUnknown);
+    assert_eq!(why(state.layout_commit_check(A, OTHER_FILE, &s)), Reason::StateidUnknown);
+
+    let s = get(&mut state, open, IoMode::RW).unwrap();
+    state.recall_begin(NOW, A, FILE).unwrap();
+    assert!(state.recall_done(A, FILE));
+    assert_eq!(state.layout_commit_check(A, FILE, &s), Ok(()));
+
+    let s = get(&mut state, open, IoMode::RW).unwrap();
+    state.layout_revoke(A, FILE);
+    assert_eq!(why(state.layout_commit_check(A, FILE, &s)), Reason::StateidUnknown);
+    assert_eq!(state.test_stateid(A, &s), NfsStat::BAD_STATEID);
+    assert_eq!(why(get(&mut state, s, IoMode::RW)), Reason::StateidUnknown);
+    assert!(state.check_io(B, &b, FILE, IoAccess::Write).is_ok());
+}
+
+/// Both sides of how many returned layouts are remembered; read-only ones do not count.
+#[test]
+fn returned_layouts_are_limited() {
+    let (mut state, open, _) = opened();
+    let mut cycle = |iomode| {
+        let s = get(&mut state, open, iomode).unwrap();
+        state.layout_return(A, FILE, &s, IoMode::ANY).unwrap();
+        s
+    };
+    let first = cycle(IoMode::RW);
+    let second = cycle(IoMode::RW);
+    for _ in 0..RETURNED_LAYOUTS_MAX - 1 {
+        cycle(IoMode::READ);
+        cycle(IoMode::RW);
+    }
+    assert_eq!(why(state.layout_commit_check(A, FILE, &first)), Reason::StateidUnknown);
+    assert_eq!(state.layout_commit_check(A, FILE, &second), Ok(()));
+    state.drop_client(A);
+    assert_eq!(why(state.layout_commit_check(A, FILE, &second)), Reason::StateidUnknown);
+}
+
+/// The life of a recall: seqid one above the last, no second one, nothing granted meanwhile,
+/// ended by a full return only.
+#[test]
+fn life_of_a_recall() {
+    let (mut state, open, b) = opened();
+    assert_eq!(state.recall_begin(NOW, A, FILE), None, "nothing is held");
+    let s1 = get(&mut state, open, IoMode::READ).unwrap();
+    let s2 = get(&mut state, s1, IoMode::RW).unwrap();
+    assert_eq!(state.recall_stateid(A, FILE), None);
+    let recall = state.recall_begin(NOW, A, FILE).unwrap();
+    assert_eq!(recall, seqid(s1, 3));
+    assert_eq!(state.recall_begin(NOW, A, FILE), None, "being recalled already");
+    assert_eq!(state.recall_stateid(A, FILE), Some(recall));
+    for stateid in [s2, recall, open] {
+        assert_eq!(why(get(&mut state, stateid, IoMode::READ)), Reason::RecallOut);
+    }
+    let holder = state.layout_check(B, FILE, &b, IoMode::RW).unwrap();
+    state.layout_granted(&holder, IoMode::RW);
+    let part = state.layout_return(A, FILE, &recall, IoMode::RW).unwrap();
+    assert!(part.had_rw && !part.finished_recall);
+    assert_eq!(why(get(&mut state, open, IoMode::READ)), Reason::RecallOut);
+    let rest = state.layout_return(A, FILE, &part.remaining.unwrap(), IoMode::ANY).unwrap();
+    assert_eq!(rest, LayoutReturned { finished_recall: true, ..NOTHING });
+    assert!(get(&mut state, open, IoMode::READ).is_ok());
+}
+
+/// Both sides of the time a recall may take, and that returned ones are not overdue.
+#[test]
+fn recalls_overdue() {
+    let (mut state, open, b) = opened();
+    get(&mut state, open, IoMode::RW).unwrap();
+    let holder = state.layout_check(B, FILE, &b, IoMode::READ).unwrap();
+    state.layout_granted(&holder, IoMode::READ);
+    state.recall_begin(NOW, A, FILE).unwrap();
+    state.recall_begin(Millis(NOW.0 + 10), B, FILE).unwrap();
+    let at = |state: &State, ms| state.recalls_overdue(Millis(NOW.0 + ms), 100);
+    assert_eq!(at(&state, 99), vec![]);
+    assert_eq!(at(&state, 100), vec![(A, FILE, true)]);
+    assert_eq!(at(&state, 110), vec![(A, FILE, true), (B, FILE, false)]);
+    assert!(state.recall_done(A, FILE) && !state.recall_done(B, FILE));
+    assert_eq!(at(&state, 1000), vec![]);
+    assert!(!state.recall_done(A, FILE), "nothing left");
+}
+
+/// Proves what is listed on a file, through grant, recall, return and the end of a client.
+#[test]
+fn layouts_on_a_file() {
+    let (mut state, open, b) = opened();
+    let s = get(&mut state, open, IoMode::READ).unwrap();
+    assert!(!state.rw_layouts(FILE));
+    let holder = state.layout_check(B, FILE, &b, IoMode::RW).unwrap();
+    let sb = state.layout_granted(&holder, IoMode::RW);
+    state.recall_begin(NOW, B, FILE).unwrap();
+    let info = |client, stateid, rw, recalled_at| LayoutInfo { client, stateid, rw, recalled_at };
+    let expected = vec![info(A, s, false, None), info(B, seqid(sb, 2), true, Some(NOW))];
+    assert_eq!(state.layouts_on(FILE), expected);
+    assert!(state.rw_layouts(FILE) && state.layouts_on(OTHER_FILE).is_empty());
+    assert_eq!(state.drop_client(B).rw_layouts, vec![FILE]);
+    assert_eq!(state.layouts_on(FILE), vec![info(A, s, false, None)]);
+    assert!(state.recalls.is_empty());
+}
+
+/// Layouts outlive CLOSE (no return on close), and keep their client busy.
+#[test]
+fn layouts_outlive_close() {
+    let (mut state, open, _) = opened();
+    let s = get(&mut state, open, IoMode::RW).unwrap();
+    state.close(A, &open, FILE).unwrap();
+    assert!(state.client_has_state(A));
+    assert!(get(&mut state, s, IoMode::RW).is_ok(), "it was read-write already");
+    assert!(state.layout_return(A, FILE, &seqid(s, 2), IoMode::ANY).unwrap().had_rw);
+    assert!(!state.client_has_state(A));
+}
+
+/// Proves that LAYOUTRETURN of a volume leaves other volumes alone.
+#[test]
+fn return_of_a_volume_and_of_all() {
+    let (mut state, open, _) = opened();
+    let elsewhere = FileKey { volume: 2, object: 10 };
+    let open2 = state.open(A, &owner("a"), elsewhere, share::ACCESS_READ, 0).unwrap();
+    get(&mut state, open, IoMode::RW).unwrap();
+    let holder = state.layout_check(A, elsewhere, &open2, IoMode::READ).unwrap();
+    state.layout_granted(&holder, IoMode::READ);
+    assert_eq!(state.layout_return_all(A, Some(3)), vec![]);
+    assert_eq!(state.layout_return_all(A, Some(1)), vec![(FILE, true)]);
+    assert_eq!(state.layout_return_all(A, None), vec![(elsewhere, false)]);
+    assert_eq!(state.layout_return_all(A, None), vec![]);
+    assert_eq!(state.layout_return_all(ClientId(99), None), vec![]);
+}
+
+/// Both sides of each limit; more of a layout that is held is not a new one.
+#[test]
+fn layouts_are_limited() {
+    let (mut state, open, b) = opened();
+    let more = state.open(A, &owner("a"), OTHER_FILE, share::ACCESS_READ, 0).unwrap();
+    let limits = StateLimits { layouts_per_client_max: 1, ..StateLimits::default() };
+    state.set_limits(limits);
+    get(&mut state, open, IoMode::READ).unwrap();
+    let over = state.layout_check(A, OTHER_FILE, &more, IoMode::READ);
+    assert_eq!(why(over), Reason::TooManyLayouts);
+    assert!(get(&mut state, open, IoMode::RW).is_ok());
+    state.set_limits(StateLimits { layouts_max: 1, ..StateLimits::default() });
+    let over = state.layout_check(B, FILE, &b, IoMode::READ).unwrap_err();
+    assert_eq!(over.status, NfsStat::LAYOUTUNAVAILABLE);
+    state.set_limits(StateLimits { layouts_max: 2, ..StateLimits::default() });
+    assert!(state.layout_check(B, FILE, &b, IoMode::READ).is_ok());
+}

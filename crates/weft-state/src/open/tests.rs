@@ -1,0 +1,197 @@
+//! Share reservations, upgrade, downgrade, close, and the stateids of I/O.
+
+use weft_nfs::NfsStat;
+
+use super::*;
+use crate::testing::*;
+use crate::{Reason, StateLimits};
+
+const R: u32 = share::ACCESS_READ;
+const W: u32 = share::ACCESS_WRITE;
+const RW: u32 = share::ACCESS_BOTH;
+
+/// The table of RFC 8881 §9.7: every share against every other.
+#[test]
+fn share_reservation_table() {
+    for (a, b) in Share::all().flat_map(|a| Share::all().map(move |b| (a, b))) {
+        let mut state = State::new(1);
+        state.open(A, &owner("a"), FILE, a.access, a.deny).unwrap();
+        let expected = a.access & b.deny == 0 && a.deny & b.access == 0;
+        let conflict = state.open_would_conflict(B, &owner("b"), FILE, b.access, b.deny);
+        assert_eq!(!conflict, expected, "{a:?} then {b:?}");
+        let answer = state.open(B, &owner("b"), FILE, b.access, b.deny);
+        assert_eq!(answer.is_ok(), expected);
+        if let Err(refusal) = answer {
+            assert_eq!(refusal.because, Reason::ShareDenied);
+        }
+        assert!(state.open(B, &owner("b"), OTHER_FILE, b.access, b.deny).is_ok());
+    }
+}
+
+/// Proves that an owner does not conflict with itself but does with the same name elsewhere.
+#[test]
+fn own_shares_do_not_conflict() {
+    let mut state = State::new(1);
+    state.open(A, &owner("x"), FILE, R, share::DENY_WRITE).unwrap();
+    assert!(state.open(A, &owner("x"), FILE, W, 0).is_ok());
+    assert_eq!(why(state.open(A, &owner("y"), FILE, W, 0)), Reason::ShareDenied);
+    assert_eq!(why(state.open(B, &owner("x"), FILE, W, 0)), Reason::ShareDenied);
+}
+
+/// Linux orders OPEN replies by seqid: it starts at 1 and grows by one with every change, under
+/// the same `other`.
+#[test]
+fn seqid_starts_at_one_and_counts() {
+    let mut state = State::new(1);
+    let first = state.open(A, &owner("x"), FILE, R, 0).unwrap();
+    let second = state.open(A, &owner("x"), FILE, W, 0).unwrap();
+    let third = state.open_downgrade(A, &second, FILE, R, 0).unwrap();
+    assert_eq!([first, second, third].map(|s| s.seqid.0), [1, 2, 3]);
+    assert_eq!(first.other, third.other);
+    let other = state.open(A, &owner("y"), FILE, R, 0).unwrap();
+    assert_eq!(other.seqid, Seqid(1));
+    assert_ne!(other.other, first.other);
+}
+
+/// Proves that wants are ignored, and shares out of range refused.
+#[test]
+fn share_arguments() {
+    let mut state = State::new(1);
+    assert!(state.open(A, &owner("x"), FILE, R | 0x0030_0400, 0).is_ok());
+    assert_eq!(why(state.open(A, &owner("x"), FILE, 0, 0)), Reason::ShareInvalid);
+    assert_eq!(why(state.open(A, &owner("x"), FILE, R, 4)), Reason::ShareInvalid);
+    assert!(state.open(A, &owner("x"), FILE, R, 3).is_ok());
+}
+
+/// RFC 8881 §18.18.3: only unions of what was opened; the rest of the reservation is released.
+#[test]
+fn downgrade() {
+    let mut state = State::new(1);
+    let both = state.open(A, &owner("x"), FILE, RW, share::DENY_WRITE).unwrap();
+    assert_eq!(
+        why(state.open_downgrade(A, &both, FILE, R, share::DENY_WRITE)),
+        Reason::DowngradeInvalid,
+        "READ alone was never opened"
+    );
+    let s = state.open(A, &owner("x"), FILE, R, 0).unwrap();
+    assert_eq!(why(state.open(B, &owner("b"), FILE, W, 0)), Reason::ShareDenied);
+    assert_eq!(why(state.open_downgrade(A, &s, FILE, RW, 0)), Reason::DowngradeInvalid);
+    let s = state.open_downgrade(A, &s, FILE, R, 0).unwrap();
+    assert!(state.open(B, &owner("b"), FILE, W, 0).is_ok());
+    assert_eq!(why(state.check_io(A, &s, FILE, IoAccess::Write)), Reason::OpenMode);
+    assert_eq!(why(state.open_downgrade(A, &s, FILE, RW, 0)), Reason::DowngradeInvalid);
+}
+
+/// Proves that CLOSE ends the stateid, and says when the file is closed for everybody.
+#[test]
+fn close() {
+    let mut state = State::new(1);
+    let a = state.open(A, &owner("x"), FILE, R, 0).unwrap();
+    let b = state.open(B, &owner("x"), FILE, R, 0).unwrap();
+    assert!(state.is_open(FILE) && !state.is_open(OTHER_FILE));
+    let closed = state.close(A, &a, FILE).unwrap();
+    assert_eq!(closed, Closed { stateid: Stateid::INVALID, last_open_of_file: false });
+    assert_eq!(why(state.close(A, &a, FILE)), Reason::StateidUnknown);
+    assert!(!state.client_has_state(A) && state.client_has_state(B));
+    assert!(state.close(B, &b, FILE).unwrap().last_open_of_file);
+    assert!(!state.is_open(FILE) && state.files.is_empty() && state.open_by_owner.is_empty());
+}
+
+/// RFC 8881 §8.2.2: whose, which file, which seqid, which instance.
+#[test]
+fn stateids_are_checked() {
+    let mut state = State::new(1);
+    let first = state.open(A, &owner("x"), FILE, R, 0).unwrap();
+    let now = state.open(A, &owner("x"), FILE, R, 0).unwrap();
+    let io = |client, stateid: Stateid, file| {
+        state.check_io(client, &stateid, file, IoAccess::Read).map_err(|r| r.because)
+    };
+    assert!(io(A, now, FILE).is_ok());
+    assert!(io(A, Stateid { seqid: Seqid(0), ..now }, FILE).is_ok(), "0 is the latest");
+    assert_eq!(io(A, first, FILE), Err(Reason::StateidOld));
+    let future = Stateid { seqid: Seqid(3), ..now };
+    assert_eq!(io(A, future, FILE), Err(Reason::StateidFuture));
+    assert_eq!(io(B, now, FILE), Err(Reason::StateidForeign));
+    assert_eq!(io(A, now, OTHER_FILE), Err(Reason::StateidOfOtherFile));
+    assert_eq!(io(A, Stateid::INVALID, FILE), Err(Reason::StateidSpecial));
+    assert_eq!(io(A, Stateid::CURRENT, FILE), Err(Reason::StateidSpecial));
+    let restarted = State::new(2);
+    let answer = restarted.check_io(A, &now, FILE, IoAccess::Read);
+    assert_eq!(answer.unwrap_err().status, NfsStat::BAD_STATEID);
+}
+
+/// Gh ganesha 801: TEST_STATEID of an earlier instance is BAD_STATEID, never STALE_STATEID.
+#[test]
+fn test_stateid_statuses() {
+    let mut state = State::new(1);
+    let first = state.open(A, &owner("x"), FILE, R, 0).unwrap();
+    let now = state.open(A, &owner("x"), FILE, R, 0).unwrap();
+    assert_eq!(state.test_stateid(A, &now), NfsStat::OK);
+    assert_eq!(state.test_stateid(A, &first), NfsStat::OLD_STATEID);
+    assert_eq!(state.test_stateid(B, &now), NfsStat::BAD_STATEID);
+    assert_eq!(state.test_stateid(A, &Stateid::ANONYMOUS), NfsStat::BAD_STATEID);
+    assert_eq!(State::new(2).test_stateid(A, &now), NfsStat::BAD_STATEID);
+    assert_eq!(why(state.free_stateid(A, &now)), Reason::StillInUse);
+}
+
+/// Access modes: writing needs a write open; reading is allowed to any (clients fill pages).
+#[test]
+fn open_modes() {
+    let mut state = State::new(1);
+    let read = state.open(A, &owner("r"), FILE, R, 0).unwrap();
+    let write = state.open(A, &owner("w"), FILE, W, 0).unwrap();
+    assert_eq!(why(state.check_io(A, &read, FILE, IoAccess::Write)), Reason::OpenMode);
+    assert!(state.check_io(A, &write, FILE, IoAccess::Write).is_ok());
+    assert!(state.check_io(A, &write, FILE, IoAccess::Read).is_ok());
+    let holder = state.check_io(A, &read, FILE, IoAccess::Read).unwrap();
+    assert_eq!(holder, IoHolder { client: A, open: true });
+}
+
+/// RFC 8881 §8.2.3: special stateids obey denials, except READ with the bypass one.
+#[test]
+fn special_stateids() {
+    let mut state = State::new(1);
+    let io = |state: &State, stateid, access| {
+        state.check_io(B, &stateid, FILE, access).map(|h| h.open).map_err(|r| r.because)
+    };
+    let anonymous = Stateid::ANONYMOUS;
+    assert_eq!(io(&state, anonymous, IoAccess::Write), Ok(false));
+    state.open(A, &owner("x"), FILE, R, share::DENY_BOTH).unwrap();
+    assert_eq!(io(&state, anonymous, IoAccess::Read), Err(Reason::IoDenied));
+    assert_eq!(io(&state, anonymous, IoAccess::Write), Err(Reason::IoDenied));
+    assert_eq!(io(&state, Stateid::READ_BYPASS, IoAccess::Read), Ok(false));
+    assert_eq!(io(&state, Stateid::READ_BYPASS, IoAccess::Write), Err(Reason::IoDenied));
+}
+
+/// Both sides of each limit of opens; upgrades are not new opens.
+#[test]
+fn opens_are_limited() {
+    let mut state = State::new(1);
+    let limits = StateLimits { opens_per_client_max: 1, opens_max: 2, ..StateLimits::default() };
+    state.set_limits(limits);
+    let first = state.open(A, &owner("1"), FILE, R, 0).unwrap();
+    assert_eq!(why(state.open(A, &owner("2"), FILE, R, 0)), Reason::TooManyOpens);
+    assert!(state.open(A, &owner("1"), FILE, W, 0).is_ok());
+    state.open(B, &owner("1"), FILE, R, 0).unwrap();
+    assert_eq!(why(state.open(ClientId(3), &owner("1"), FILE, R, 0)), Reason::TooManyOpens);
+    let latest = Stateid { seqid: Seqid(0), ..first };
+    state.close(A, &latest, FILE).unwrap();
+    assert!(state.open(ClientId(3), &owner("1"), FILE, R, 0).is_ok());
+}
+
+/// Proves that dropping a client releases everything, and names what must be followed up.
+#[test]
+fn drop_client() {
+    let mut state = State::new(1);
+    let open = state.open(A, &owner("x"), FILE, RW, share::DENY_WRITE).unwrap();
+    state.open(A, &owner("x"), OTHER_FILE, R, 0).unwrap();
+    state.open(B, &owner("x"), OTHER_FILE, R, 0).unwrap();
+    let holder = state.layout_check(A, FILE, &open, weft_nfs::IoMode::RW).unwrap();
+    state.layout_granted(&holder, weft_nfs::IoMode::RW);
+    let dropped = state.drop_client(A);
+    assert_eq!(dropped.closed, vec![FILE]);
+    assert_eq!(dropped.rw_layouts, vec![FILE]);
+    assert!(!state.client_has_state(A) && !state.is_open(FILE) && state.is_open(OTHER_FILE));
+    assert_eq!(state.drop_client(A), crate::Dropped::default());
+    assert!(state.open(B, &owner("x"), FILE, W, 0).is_ok());
+}
