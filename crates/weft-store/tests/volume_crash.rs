@@ -291,6 +291,39 @@ fn a_volume_that_lost_acknowledged_mutations_does_not_open() {
     }
 }
 
+/// Every file of a directory tree.
+fn files(below: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(below).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found
+}
+
+#[test]
+fn a_damaged_journal_is_not_taken_for_a_torn_one() {
+    // fjall reads a damaged batch in the middle of its journal as the torn end of it and would go
+    // on without all that follows (its issue 311); the volume notices and does not open.
+    let directory = tempfile::tempdir().unwrap();
+    let volume = open(directory.path(), EngineKind::Fjall).unwrap();
+    for n in 0..200 {
+        let name = plain(n);
+        let seen = volume.create(InodeNo::ROOT, name.as_bytes(), &New::file(0o644), &root(), at(1));
+        assert!(seen.value.is_ok());
+    }
+    drop(volume);
+    let journal = files(&directory.path().join("fjall"));
+    let journal: Vec<_> = journal.iter().filter(|path| path.ends_with("0.jnl")).collect();
+    assert_eq!(journal.len(), 1, "one journal: {journal:?}");
+    let mut bytes = std::fs::read(journal[0]).unwrap();
+    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    bytes[end / 2] ^= 0x10;
+    std::fs::write(journal[0], bytes).unwrap();
+    let refused = open(directory.path(), EngineKind::Fjall).map(|_| ());
+    assert!(matches!(refused, Err(EngineError::Corrupt(_))), "{refused:?}");
+}
+
 /// Copies a file or a tree.
 fn copy(from: &Path, to: &Path) {
     if from.is_file() {
