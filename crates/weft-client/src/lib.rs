@@ -1,1 +1,34 @@
-//! (being built)
+//! Weft's NFSv4.1/4.2 + pNFS client, without a mount: what the CLI, adapters and the metadata
+//! server's own indirect path are built on.
+//!
+//! From the bottom: [`rpc`] (calls over one connection, any program) → [`core`] (the session as
+//! a state machine without I/O) → [`session`] (COMPOUNDs exactly once, over reconnections) →
+//! [`layout`] (drivers, devices, data servers) → [`io`] (striped data of an open file) → [`fs`]
+//! (files by path).
+//!
+//! **Invariants of absence.** Nothing here knows a server's insides or its stores. No peer can
+//! make it panic, and nothing a peer drives grows without a bound in [`limits`].
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use weft_client::fs::{Client, ClientOptions, OpenOptions};
+//!
+//! let client = Client::connect("127.0.0.1:2049".parse()?, ClientOptions::default()).await?;
+//! let file = client.open("/hello", OpenOptions::replace(0o644)).await?;
+//! file.write_at(0, "hello".into()).await?;
+//! file.close().await?;
+//! client.close().await;
+//! # Ok(()) }
+//! ```
+
+pub mod core;
+pub mod error;
+pub mod fs;
+pub mod io;
+pub mod layout;
+pub mod limits;
+mod random;
+pub mod rpc;
+pub mod session;
+
+pub use error::ClientError;

@@ -1,0 +1,140 @@
+//! What can go wrong for a user of the client, in words a user can read.
+
+use std::{io, net::SocketAddr, sync::Arc};
+
+use weft_nfs::{NfsStat, OpNum};
+use weft_xdr::DecodeError;
+
+use crate::{layout::LayoutError, rpc::RpcError};
+
+/// Why an operation of the client failed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ClientError {
+    /// The server refused an operation. Waits (DELAY, GRACE) were tried before.
+    #[error("{}", words(*.op, *.status))]
+    Nfs {
+        /// The operation that failed.
+        op: OpNum,
+        /// Its status.
+        status: NfsStat,
+    },
+    /// The RPC layer failed in a way that repeating does not cure.
+    #[error(transparent)]
+    Rpc(RpcError),
+    /// The server could not be reached for as long as the caller is willing to wait.
+    #[error("server {addr} cannot be reached: {why}")]
+    Unreachable {
+        /// The server.
+        addr: SocketAddr,
+        /// The last failure.
+        why: Arc<str>,
+    },
+    /// The session was lost while a request that must not run twice was under way.
+    #[error("the server lost our session during {op}: it may or may not have been executed")]
+    OutcomeUnknown {
+        /// The first operation that must not be repeated.
+        op: OpNum,
+    },
+    /// The server's answer breaks the protocol.
+    #[error("the server broke the protocol: {0}")]
+    Protocol(&'static str),
+    /// The server's bytes are not what they should be.
+    #[error("the server's answer cannot be read: {0}")]
+    Decode(#[from] DecodeError),
+    /// A layout that this client cannot use.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The session was closed by us.
+    #[error("the session is closed")]
+    Closed,
+    /// A local file failed.
+    #[error("{0}")]
+    Local(Arc<io::Error>),
+    /// The caller's argument makes no sense.
+    #[error("{0}")]
+    Invalid(&'static str),
+    /// Data servers kept losing what was written before it could be committed.
+    #[error("a data server lost uncommitted data again and again")]
+    NotCommitted,
+}
+
+impl ClientError {
+    /// The server's status, if that is what failed.
+    pub fn status(&self) -> Option<NfsStat> {
+        match self {
+            ClientError::Nfs { status, .. } => Some(*status),
+            _ => None,
+        }
+    }
+
+    /// Whether the server no longer knows a stateid we sent: the open must be renewed.
+    pub(crate) fn is_lost_state(&self) -> bool {
+        matches!(
+            self.status(),
+            Some(
+                NfsStat::BAD_STATEID
+                    | NfsStat::STALE_STATEID
+                    | NfsStat::OLD_STATEID
+                    | NfsStat::EXPIRED
+                    | NfsStat::ADMIN_REVOKED
+            )
+        )
+    }
+}
+
+impl From<RpcError> for ClientError {
+    fn from(e: RpcError) -> Self {
+        ClientError::Rpc(e)
+    }
+}
+
+impl From<io::Error> for ClientError {
+    fn from(e: io::Error) -> Self {
+        ClientError::Local(Arc::new(e))
+    }
+}
+
+fn words(op: OpNum, status: NfsStat) -> String {
+    match describe(status) {
+        Some(words) => words.to_string(),
+        None => format!("refused by the server ({op}: {status})"),
+    }
+}
+
+/// A status in words, as a shell user expects them.
+pub fn describe(status: NfsStat) -> Option<&'static str> {
+    Some(match status {
+        NfsStat::PERM => "operation not permitted",
+        NfsStat::NOENT => "no such file or directory",
+        NfsStat::IO => "input/output error on the server",
+        NfsStat::NXIO => "no such device or address",
+        NfsStat::ACCESS => "permission denied",
+        NfsStat::EXIST => "file exists",
+        NfsStat::XDEV => "not on the same volume",
+        NfsStat::NOTDIR => "not a directory",
+        NfsStat::ISDIR => "is a directory",
+        NfsStat::INVAL => "invalid argument",
+        NfsStat::FBIG => "file too large",
+        NfsStat::NOSPC => "no space left on the servers",
+        NfsStat::ROFS => "read-only file system",
+        NfsStat::MLINK => "too many links",
+        NfsStat::NAMETOOLONG => "file name too long",
+        NfsStat::NOTEMPTY => "directory not empty",
+        NfsStat::DQUOT => "disk quota exceeded",
+        NfsStat::STALE => "stale file handle",
+        NfsStat::DELAY => "the server is busy",
+        NfsStat::GRACE => "the server is still in its grace period",
+        NfsStat::SYMLINK => "is a symbolic link",
+        NfsStat::WRONG_TYPE => "wrong type of file",
+        NfsStat::NOTSUPP => "operation not supported by the server",
+        NfsStat::BADNAME | NfsStat::BADCHAR => "invalid file name",
+        NfsStat::FILE_OPEN | NfsStat::SHARE_DENIED => "file is in use",
+        NfsStat::LOCKED | NfsStat::DENIED => "file is locked",
+        NfsStat::WRONGSEC => "the server wants other credentials",
+        NfsStat::MINOR_VERS_MISMATCH => "the server does not speak this NFS minor version",
+        NfsStat::CLID_INUSE => "another client uses our identity",
+        NfsStat::BAD_STATEID | NfsStat::EXPIRED => "the server has dropped our open file",
+        NfsStat::SERVERFAULT => "the server failed",
+        _ => return None,
+    })
+}

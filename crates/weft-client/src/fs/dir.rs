@@ -1,0 +1,77 @@
+//! Reading directories.
+
+use std::{collections::VecDeque, path::PathBuf};
+
+use weft_nfs::{FileHandle, NfsStat, OpArgs, OpOk, Verifier, ops::DirEntry, ops::ReaddirArgs};
+
+use super::{At, FsError, STAT_ATTRS};
+use crate::{error::ClientError, limits, session::Session};
+
+/// The entries of a directory, fetched a page at a time. Memory is bounded by a page.
+#[derive(Debug)]
+pub struct ReadDir {
+    mds: Session,
+    fh: FileHandle,
+    path: PathBuf,
+    page: VecDeque<DirEntry>,
+    cookie: u64,
+    cookieverf: Verifier,
+    eof: bool,
+}
+
+impl ReadDir {
+    pub(super) fn new(mds: Session, fh: FileHandle, path: PathBuf) -> ReadDir {
+        ReadDir {
+            mds,
+            fh,
+            path,
+            page: VecDeque::new(),
+            cookie: 0,
+            cookieverf: Verifier::default(),
+            eof: false,
+        }
+    }
+
+    /// The next entry; none at the end.
+    ///
+    /// # Errors
+    /// [`FsError`].
+    pub async fn next(&mut self) -> Result<Option<DirEntry>, FsError> {
+        while self.page.is_empty() && !self.eof {
+            self.fetch().await.at(&self.path)?;
+        }
+        Ok(self.page.pop_front())
+    }
+
+    async fn fetch(&mut self) -> Result<(), ClientError> {
+        let args = ReaddirArgs {
+            cookie: self.cookie,
+            cookieverf: self.cookieverf,
+            dircount: limits::READDIR_BYTES / 4,
+            maxcount: limits::READDIR_BYTES,
+            attr_request: STAT_ATTRS,
+        };
+        let page = match self.mds.on_file(&self.fh, OpArgs::Readdir(args)).await {
+            Ok(OpOk::Readdir(page)) => page,
+            Ok(_) => return Err(ClientError::Protocol("READDIR answered with something else")),
+            // The server cannot go on where we are (§18.23.3): from the start, skipping nothing,
+            // would repeat entries, so the caller hears of it.
+            Err(e) => return Err(e),
+        };
+        self.eof = page.eof;
+        self.cookieverf = page.cookieverf;
+        match page.entries.last() {
+            Some(last) if last.cookie == self.cookie => {
+                return Err(ClientError::Protocol("READDIR does not move on"));
+            }
+            Some(last) => self.cookie = last.cookie,
+            None if !page.eof => {
+                let op = weft_nfs::OpNum::READDIR;
+                return Err(ClientError::Nfs { op, status: NfsStat::TOOSMALL });
+            }
+            None => {}
+        }
+        self.page = page.entries.into();
+        Ok(())
+    }
+}

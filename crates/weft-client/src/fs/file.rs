@@ -1,0 +1,256 @@
+//! Open files.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use weft_nfs::{
+    AttrNo, Attrs, Bitmap, Component, FileHandle, FileType, LayoutType, NfsStat, OpArgs, OpNum,
+    OpOk, Seqid, ops::*, share,
+};
+
+use super::{At, Client, FsError, path::names_of};
+use crate::{
+    error::ClientError,
+    io::{FileIo, LayoutInfo, Opened, Source, Thresholds},
+};
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenOptions {
+    /// For reading.
+    pub read: bool,
+    /// For writing.
+    pub write: bool,
+    /// Make it, with this mode, if it does not exist.
+    pub create: Option<u32>,
+    /// It must not exist yet.
+    pub exclusive: bool,
+    /// Cut it to nothing.
+    pub truncate: bool,
+}
+
+impl OpenOptions {
+    /// For reading only.
+    pub fn read() -> OpenOptions {
+        OpenOptions { read: true, ..OpenOptions::default() }
+    }
+
+    /// A new or emptied file for writing.
+    pub fn replace(mode: u32) -> OpenOptions {
+        OpenOptions { write: true, create: Some(mode), truncate: true, ..OpenOptions::default() }
+    }
+
+    fn access(self) -> u32 {
+        let read = if self.read { share::ACCESS_READ } else { 0 };
+        let write = if self.write { share::ACCESS_WRITE } else { 0 };
+        read | write
+    }
+
+    fn how(self) -> Option<CreateHow> {
+        let size = (self.truncate && !self.exclusive).then_some(0);
+        let attrs = Attrs { mode: self.create, size, ..Attrs::default() };
+        self.create.map(|_| match self.exclusive {
+            true => CreateHow::Guarded(attrs),
+            false => CreateHow::Unchecked(attrs),
+        })
+    }
+}
+
+/// Wants no delegation (RFC 8881 §18.16.3): nothing here would use one.
+const WANT_NO_DELEG: u32 = 0x0400;
+
+/// An open file.
+pub struct File {
+    io: Arc<FileIo>,
+    path: PathBuf,
+    attrs: Attrs,
+    closed: AtomicBool,
+}
+
+impl Client {
+    /// Opens a file, making it if the options say so.
+    ///
+    /// # Errors
+    /// [`FsError`].
+    pub async fn open(
+        &self,
+        path: impl AsRef<Path>,
+        options: OpenOptions,
+    ) -> Result<File, FsError> {
+        let path = path.as_ref();
+        let opened = match self.open_names(names_of(path), options).await {
+            // The last name is a link: what it leads to is meant.
+            Err(e) if e.status() == Some(NfsStat::SYMLINK) => {
+                let target = self.resolve(path, true).await?;
+                self.open_names(target.names, options).await
+            }
+            other => other,
+        };
+        let (opened, attrs) = opened.at(path)?;
+        let io = Arc::new(FileIo::new(self.cluster.clone(), opened));
+        self.files.insert(&io);
+        let file = File { io, path: path.to_path_buf(), attrs, closed: AtomicBool::new(false) };
+        if options.truncate && options.create.is_none() {
+            file.truncate(0).await?;
+        }
+        Ok(file)
+    }
+
+    async fn open_names(
+        &self,
+        mut names: Vec<Component>,
+        options: OpenOptions,
+    ) -> Result<(Opened, Attrs), ClientError> {
+        let isdir = ClientError::Nfs { op: OpNum::OPEN, status: NfsStat::ISDIR };
+        let name = names.pop().ok_or(isdir)?;
+        let parent = self.resolve_names(names, true).await?;
+        let owner = self.new_owner();
+        let open = OpenArgs {
+            seqid: Seqid(0),
+            share_access: options.access() | WANT_NO_DELEG,
+            share_deny: share::DENY_NONE,
+            owner: owner.clone(),
+            openhow: options.how(),
+            claim: OpenClaim::Null(name),
+        };
+        let request = super::STAT_ATTRS.or(&Bitmap::of(&[AttrNo::MDSTHRESHOLD]));
+        let ops = vec![
+            OpArgs::Putfh(PutfhArgs { object: parent.fh }),
+            OpArgs::Open(open),
+            OpArgs::Getfh,
+            OpArgs::Getattr(GetattrArgs { request }),
+        ];
+        let mut done = self.cluster.mds.compound(ops).await?.into_iter().skip(1);
+        let (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh)), Some(OpOk::Getattr(attrs))) =
+            (done.next(), done.next(), done.next())
+        else {
+            return Err(ClientError::Protocol("OPEN answered with something else"));
+        };
+        self.decline_delegation(&fh.object, &open.delegation).await;
+        let attrs = attrs.attrs;
+        let opened = Opened {
+            fh: fh.object,
+            stateid: open.stateid,
+            owner,
+            access: options.access(),
+            size: attrs.size.unwrap_or(0),
+            thresholds: thresholds(&attrs),
+        };
+        Ok((opened, attrs))
+    }
+
+    /// Gives a delegation back that came unasked.
+    async fn decline_delegation(&self, fh: &FileHandle, delegation: &OpenDelegation) {
+        let OpenDelegation::Read { stateid, .. } = delegation else { return };
+        let back = OpArgs::Delegreturn(DelegreturnArgs { deleg_stateid: *stateid });
+        if let Err(e) = self.cluster.mds.on_file(fh, back).await {
+            tracing::warn!("DELEGRETURN failed: {e}");
+        }
+    }
+}
+
+fn thresholds(attrs: &Attrs) -> Thresholds {
+    let items = attrs.mdsthreshold.as_ref().map(|t| t.0.as_slice()).unwrap_or_default();
+    let item = items.iter().find(|i| i.layout_type == LayoutType::NFSV4_1_FILES.0);
+    Thresholds {
+        read_size: item.and_then(|i| i.read_size).unwrap_or(0),
+        write_size: item.and_then(|i| i.write_size).unwrap_or(0),
+    }
+}
+
+impl File {
+    /// Attributes at open.
+    pub fn attrs(&self) -> &Attrs {
+        &self.attrs
+    }
+
+    /// Whether it is a regular file.
+    pub fn is_regular(&self) -> bool {
+        self.attrs.file_type == Some(FileType::REG)
+    }
+
+    /// The end of the file as far as we know.
+    pub fn size(&self) -> u64 {
+        self.io.size()
+    }
+
+    /// The data path, for those who need more than bytes.
+    pub fn io(&self) -> &Arc<FileIo> {
+        &self.io
+    }
+
+    /// Reads at most `len` bytes; fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// [`FsError`].
+    pub async fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, FsError> {
+        self.io.read(offset, len).await.at(&self.path)
+    }
+
+    /// Writes all of it. Durable after [`File::commit`] or [`File::close`].
+    ///
+    /// # Errors
+    /// [`FsError`]; part of it may have been written.
+    pub async fn write_at(&self, offset: u64, data: Bytes) -> Result<(), FsError> {
+        let len = data.len() as u64;
+        self.io.write(offset, len, &Source::bytes(data)).await.at(&self.path)
+    }
+
+    /// Makes everything written durable and visible to others.
+    ///
+    /// # Errors
+    /// [`FsError`].
+    pub async fn commit(&self) -> Result<(), FsError> {
+        self.io.commit().await.at(&self.path)
+    }
+
+    /// Sets the size. What was written before is committed first.
+    ///
+    /// # Errors
+    /// [`FsError`].
+    pub async fn truncate(&self, size: u64) -> Result<(), FsError> {
+        self.io.truncate(size).await.at(&self.path)
+    }
+
+    /// What the file's layout says.
+    ///
+    /// # Errors
+    /// [`FsError`] when the server gives none.
+    pub async fn layout_info(&self) -> Result<LayoutInfo, FsError> {
+        self.io.layout_info().await.at(&self.path)
+    }
+
+    /// Commits, returns the layout and closes. Only after this (or [`File::commit`]) has
+    /// succeeded are the data safe.
+    ///
+    /// # Errors
+    /// [`FsError`].
+    pub async fn close(self) -> Result<(), FsError> {
+        self.closed.store(true, Ordering::Release);
+        self.io.close().await.at(&self.path)
+    }
+}
+
+impl Drop for File {
+    /// A file that nobody closed is closed in the background, so that the server can forget it;
+    /// whether its data were safe nobody will know.
+    fn drop(&mut self) {
+        if self.closed.load(Ordering::Acquire) {
+            return;
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (io, path) = (self.io.clone(), self.path.clone());
+            runtime.spawn(async move {
+                if let Err(e) = io.close().await {
+                    tracing::warn!(path = %path.display(), "close failed: {e}");
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Names and attributes.
+
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use bytes::Bytes;
+use weft_nfs::{Attrs, Component, FileType, NfsStat, OpArgs, OpOk, Stateid, ops::*};
+
+use super::{At, Client, FsError, ReadDir, path::names_of};
+use crate::error::ClientError;
+
+impl Client {
+    /// Attributes of a file; a link at the end of the path is described itself.
+    ///
+    /// # Errors
+    /// [`FsError`].
+    pub async fn stat(&self, path: impl AsRef<Path>) -> Result<Attrs, FsError> {
+        Ok(self.resolve(path.as_ref(), false).await?.attrs)
+    }
+
+    /// Attributes of what a path leads to, through links.
+    ///
+    /// # Errors
+    /// [`FsError`].
+    pub async fn stat_followed(&self, path: impl AsRef<Path>) -> Result<Attrs, FsError> {
+        Ok(self.resolve(path.as_ref(), true).await?.attrs)
+    }
+
+    /// A directory's entries with their attributes.
+    ///
+    /// # Errors
+    /// [`FsError`]; NOTDIR for anything else.
+    pub async fn read_dir(&self, path: impl AsRef<Path>) -> Result<ReadDir, FsError> {
+        let path = path.as_ref();
+        let dir = self.resolve(path, true).await?;
+        if dir.attrs.file_type != Some(FileType::DIR) {
+            let op = weft_nfs::OpNum::READDIR;
+            return Err(ClientError::Nfs { op, status: NfsStat::NOTDIR }).at(path);
+        }
+        Ok(ReadDir::new(self.cluster.mds.clone(), dir.fh, path.to_path_buf()))
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// [`FsError`].
+    pub async fn mkdir(&self, path: impl AsRef<Path>, mode: u32) -> Result<(), FsError> {
+        self.create(path.as_ref(), CreateType::Directory, Some(mode)).await
+    }
+
+    /// Makes a directory and those above it; existing ones are fine.
+    ///
+    /// # Errors
+    /// [`FsError`]; NOTDIR if something else is in the way.
+    pub async fn mkdir_all(&self, path: impl AsRef<Path>, mode: u32) -> Result<(), FsError> {
+        let path = path.as_ref();
+        let mut at = PathBuf::from("/");
+        for name in names_of(path) {
+            at.push(std::ffi::OsStr::from_bytes(&name.0));
+            match self.mkdir(&at, mode).await {
+                Ok(()) => {}
+                Err(e) if e.error.status() == Some(NfsStat::EXIST) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        if self.stat_followed(path).await?.file_type == Some(FileType::DIR) {
+            return Ok(());
+        }
+        let op = weft_nfs::OpNum::CREATE;
+        Err(ClientError::Nfs { op, status: NfsStat::NOTDIR }).at(path)
+    }
+
+    /// Makes a symbolic link at `path` that says `target`.
+    ///
+    /// # Errors
+    /// [`FsError`].
+    pub async fn symlink(
+        &self,
+        target: impl AsRef<Path>,
+        path: impl AsRef<Path>,
+    ) -> Result<(), FsError> {
+        let target = Bytes::copy_from_slice(target.as_ref().as_os_str().as_bytes());
+        self.create(path.as_ref(), CreateType::Link(target), None).await
+    }
+
+    /// What a symbolic link says.
+    ///
+    /// # Errors
+    /// [`FsError`].
+    pub async fn readlink(&self, path: impl AsRef<Path>) -> Result<PathBuf, FsError> {
+        let path = path.as_ref();
+        let link = self.resolve(path, false).await?;
+        match self.cluster.mds.on_file(&link.fh, OpArgs::Readlink).await.at(path)? {
+            OpOk::Readlink(ok) => Ok(PathBuf::from(std::ffi::OsStr::from_bytes(&ok.link))),
+            _ => Err(ClientError::Protocol("READLINK answered with something else")).at(path),
+        }
+    }
+
+    /// Removes a file, a link, or an empty directory.
+    ///
+    /// # Errors
+    /// [`FsError`].
+    pub async fn remove(&self, path: impl AsRef<Path>) -> Result<(), FsError> {
+        let path = path.as_ref();
+        let (parent, target) = self.resolve_parent(path).await?;
+        let remove = OpArgs::Remove(RemoveArgs { target });
+        self.cluster.mds.on_file(&parent, remove).await.map(drop).at(path)
+    }
+
+    /// Gives a file another name; what has that name already is replaced, if it may be.
+    ///
+    /// # Errors
+    /// [`FsError`].
+    pub async fn rename(
+        &self,
+        from: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+    ) -> Result<(), FsError> {
+        let (from, to) = (from.as_ref(), to.as_ref());
+        let (source, oldname) = self.resolve_parent(from).await?;
+        let (target, newname) = self.resolve_parent(to).await?;
+        let ops = vec![
+            OpArgs::Putfh(PutfhArgs { object: source }),
+            OpArgs::Savefh,
+            OpArgs::Putfh(PutfhArgs { object: target }),
+            OpArgs::Rename(RenameArgs { oldname, newname }),
+        ];
+        self.cluster.mds.compound(ops).await.map(drop).at(from)
+    }
+
+    /// Sets a file's size.
+    ///
+    /// # Errors
+    /// [`FsError`].
+    pub async fn truncate(&self, path: impl AsRef<Path>, size: u64) -> Result<(), FsError> {
+        let attrs = Attrs { size: Some(size), ..Attrs::default() };
+        self.set_attrs(path, attrs).await
+    }
+
+    /// Sets attributes of what a path leads to.
+    ///
+    /// # Errors
+    /// [`FsError`].
+    pub async fn set_attrs(&self, path: impl AsRef<Path>, attrs: Attrs) -> Result<(), FsError> {
+        let path = path.as_ref();
+        let file = self.resolve(path, true).await?;
+        let set = OpArgs::Setattr(SetattrArgs { stateid: Stateid::ANONYMOUS, attrs });
+        self.cluster.mds.on_file(&file.fh, set).await.map(drop).at(path)
+    }
+
+    async fn create(
+        &self,
+        path: &Path,
+        objtype: CreateType,
+        mode: Option<u32>,
+    ) -> Result<(), FsError> {
+        let (parent, name): (_, Component) = self.resolve_parent(path).await?;
+        let attrs = Attrs { mode, ..Attrs::default() };
+        let create = OpArgs::Create(CreateArgs { objtype, name, attrs });
+        self.cluster.mds.on_file(&parent, create).await.map(drop).at(path)
+    }
+}

@@ -1,0 +1,58 @@
+//! Recalls of layouts: RFC 8881 §20.3.
+
+use std::sync::Arc;
+
+use weft_nfs::{
+    NfsStat,
+    callback::{CbLayoutrecallArgs, CbRecallArgs, LayoutRecall},
+};
+
+use crate::{
+    io::{FileIo, OpenFiles},
+    session::CallbackHandler,
+};
+
+/// Answers recalls for the open files of a client.
+pub(super) struct Recalls {
+    files: Arc<OpenFiles>,
+}
+
+impl Recalls {
+    pub(super) fn new(files: Arc<OpenFiles>) -> Recalls {
+        Recalls { files }
+    }
+}
+
+impl CallbackHandler for Recalls {
+    /// OK promises the LAYOUTRETURN, which a task settles and sends.
+    fn cb_layoutrecall(&self, args: &CbLayoutrecallArgs) -> NfsStat {
+        let files = match &args.recall {
+            LayoutRecall::File { fh, .. } => self.files.matching(Some(fh)),
+            LayoutRecall::Fsid(_) | LayoutRecall::All => self.files.matching(None),
+        };
+        let mut holding = Vec::new();
+        for file in files {
+            match file.holds_layout() {
+                Some(true) => holding.push(file),
+                Some(false) => {}
+                None => return NfsStat::DELAY,
+            }
+        }
+        if holding.is_empty() {
+            return NfsStat::NOMATCHING_LAYOUT;
+        }
+        holding.into_iter().for_each(|file| drop(tokio::spawn(return_layout(file))));
+        NfsStat::OK
+    }
+
+    /// Delegations are never kept.
+    fn cb_recall(&self, _args: &CbRecallArgs) -> NfsStat {
+        NfsStat::BADHANDLE
+    }
+}
+
+async fn return_layout(file: Arc<FileIo>) {
+    if let Err(e) = file.return_layout().await {
+        tracing::warn!(fh = ?file.fh(), "recalled layout could not be settled: {e}");
+    }
+}

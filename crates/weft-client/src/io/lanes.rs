@@ -1,0 +1,161 @@
+//! A file range as lanes: one for each server, each with its pieces in file order and a window
+//! of workers that take one piece after another.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::task::JoinSet;
+use weft_nfs::FileHandle;
+use weft_stripe::{Distribution, Extent, Extents, Form};
+
+use crate::{
+    error::ClientError,
+    layout::{Plan, StripeTarget},
+    limits,
+};
+
+/// Where a piece goes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Target {
+    /// To the metadata server: the file itself.
+    Mds(FileHandle),
+    /// To a data server: an object.
+    Ds(StripeTarget),
+}
+
+/// A part of a file range that fits one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) file_offset: u64,
+    /// Where it is in the target.
+    pub(super) object_offset: u64,
+    pub(super) len: u32,
+}
+
+/// The pieces of one target.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) target: Target,
+    pieces: Pieces,
+}
+
+/// The pieces of one stripe index, in file order.
+#[derive(Debug, Clone)]
+struct Pieces {
+    stripe_index: u32,
+    extents: Extents,
+    current: Option<Extent>,
+    io_bytes: u32,
+}
+
+impl Iterator for Pieces {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        let mine = self.stripe_index;
+        let mut extent = match self.current.take() {
+            Some(rest) => rest,
+            None => self.extents.find(|e| e.stripe_index == mine)?,
+        };
+        let len = u32::try_from(extent.len).unwrap_or(u32::MAX).min(self.io_bytes.max(1));
+        let piece =
+            Piece { file_offset: extent.file_offset, object_offset: extent.object_offset, len };
+        if u64::from(len) < extent.len {
+            extent.file_offset += u64::from(len);
+            extent.object_offset += u64::from(len);
+            extent.len -= u64::from(len);
+            self.current = Some(extent);
+        }
+        Some(piece)
+    }
+}
+
+/// The whole range to the metadata server.
+///
+/// # Errors
+/// Never in practice: the distribution of one endless unit is a valid one.
+pub(super) fn mds_lane(
+    fh: &FileHandle,
+    (offset, len): (u64, u64),
+    io_bytes: u32,
+) -> Result<Vec<Lane>, ClientError> {
+    let whole = Distribution::round_robin(u64::MAX, 1, 0, Form::Sparse)
+        .map_err(|_| ClientError::Invalid("no distribution"))?;
+    let pieces =
+        Pieces { stripe_index: 0, extents: whole.extents(offset, len), current: None, io_bytes };
+    Ok(vec![Lane { target: Target::Mds(fh.clone()), pieces }])
+}
+
+/// The range over the stripes of a plan; stripes it does not touch have no lane.
+pub(super) fn striped_lanes(plan: &Plan, (offset, len): (u64, u64), io_bytes: u32) -> Vec<Lane> {
+    let extents = plan.distribution.extents(offset, len);
+    // Every stripe the range touches is met within one turn.
+    let mut touched: Vec<u32> =
+        extents.clone().take(plan.stripes.len()).map(|e| e.stripe_index).collect();
+    touched.sort_unstable();
+    touched.dedup();
+    let lane = |index: u32| {
+        let target = Target::Ds(plan.stripes.get(index as usize)?.clone());
+        let extents = extents.clone();
+        Some(Lane {
+            target,
+            pieces: Pieces { stripe_index: index, extents, current: None, io_bytes },
+        })
+    };
+    touched.into_iter().filter_map(lane).collect()
+}
+
+/// Runs `work` on every piece: lanes side by side, at most a window of pieces of each lane at a
+/// time. `work` reports an error only for what cannot be cured piece by piece; the first one
+/// ends the run after the pieces under way.
+pub(super) async fn run<W, F>(lanes: Vec<Lane>, work: W) -> Result<(), ClientError>
+where
+    W: Fn(Target, Piece) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Result<(), ClientError>> + Send + 'static,
+{
+    if let [lane] = lanes.as_slice() {
+        let mut look = lane.pieces.clone();
+        if let (Some(only), None) = (look.next(), look.next()) {
+            // As most small requests are: no task is worth it.
+            return work(lane.target.clone(), only).await;
+        }
+    }
+    let mut tasks = JoinSet::new();
+    for lane in lanes {
+        let pieces = Arc::new(Mutex::new(Some(lane.pieces)));
+        for _ in 0..limits::WINDOW_REQUESTS {
+            let worker = take_pieces(lane.target.clone(), pieces.clone(), work.clone());
+            tasks.spawn(worker);
+        }
+    }
+    let mut result = Ok(());
+    while let Some(done) = tasks.join_next().await {
+        let done = done.unwrap_or(Err(ClientError::Closed));
+        if result.is_ok() {
+            result = done;
+        }
+    }
+    result
+}
+
+async fn take_pieces<W, F>(
+    target: Target,
+    pieces: Arc<Mutex<Option<Pieces>>>,
+    work: W,
+) -> Result<(), ClientError>
+where
+    W: Fn(Target, Piece) -> F,
+    F: Future<Output = Result<(), ClientError>>,
+{
+    loop {
+        let piece = lock(&pieces).as_mut().and_then(Iterator::next);
+        let Some(piece) = piece else { return Ok(()) };
+        if let Err(e) = work(target.clone(), piece).await {
+            *lock(&pieces) = None; // the lane's other workers stop too
+            return Err(e);
+        }
+    }
+}
+
+fn lock(pieces: &Mutex<Option<Pieces>>) -> MutexGuard<'_, Option<Pieces>> {
+    pieces.lock().unwrap_or_else(PoisonError::into_inner)
+}

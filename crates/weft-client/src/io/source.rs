@@ -1,0 +1,80 @@
+//! Where written bytes come from.
+
+use std::{fs::File, sync::Arc};
+
+use bytes::Bytes;
+use weft_xdr::{FileRange, Payload};
+
+/// Told the number of bytes of every piece that arrived.
+pub type PieceReport = Arc<dyn Fn(u64) + Send + Sync>;
+
+/// Bytes to write, cut into parts without copying.
+#[derive(Clone)]
+pub struct Source {
+    all: Payload,
+    report: Option<PieceReport>,
+}
+
+impl Source {
+    /// Bytes in memory.
+    pub fn bytes(bytes: Bytes) -> Source {
+        Source { all: Payload::Bytes(bytes), report: None }
+    }
+
+    /// A local file from its start; its bytes go from the page cache to the socket.
+    pub fn file(file: Arc<File>) -> Source {
+        Source { all: Payload::File(FileRange { file, offset: 0, len: 0 }), report: None }
+    }
+
+    /// Reports what has arrived.
+    #[must_use]
+    pub fn with_report(self, report: PieceReport) -> Source {
+        Source { report: Some(report), ..self }
+    }
+
+    pub(super) fn of(payload: &Payload) -> Source {
+        Source { all: payload.clone(), report: None }
+    }
+
+    /// The part at `at` bytes from the start.
+    pub(super) fn part(&self, at: u64, len: u32) -> Payload {
+        match &self.all {
+            Payload::Bytes(bytes) => {
+                let from = usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+                let to = from.saturating_add(len as usize).min(bytes.len());
+                Payload::Bytes(bytes.slice(from..to))
+            }
+            Payload::File(f) => Payload::File(FileRange {
+                file: f.file.clone(),
+                offset: f.offset.saturating_add(at),
+                len: len as usize,
+            }),
+        }
+    }
+
+    pub(super) fn arrived(&self, len: u32) {
+        if let Some(report) = &self.report {
+            report(len.into());
+        }
+    }
+}
+
+/// The same payload without its first bytes.
+pub(super) fn rest_of(payload: &Payload, skip: u32) -> Payload {
+    match payload {
+        Payload::Bytes(b) => Payload::Bytes(b.slice(b.len().min(skip as usize)..)),
+        Payload::File(f) => Payload::File(FileRange {
+            file: f.file.clone(),
+            offset: f.offset.saturating_add(skip.into()),
+            len: f.len.saturating_sub(skip as usize),
+        }),
+    }
+}
+
+/// Bytes of memory a payload keeps alive.
+pub(super) fn held_bytes(payload: &Payload) -> usize {
+    match payload {
+        Payload::Bytes(b) => b.len(),
+        Payload::File(_) => 0,
+    }
+}

@@ -1,0 +1,217 @@
+//! Writing.
+
+use std::sync::{Arc, Mutex, PoisonError, atomic::Ordering};
+
+use weft_nfs::{FileHandle, IoMode, NfsStat, StableHow, Stateid, Verifier};
+use weft_xdr::Payload;
+
+use super::{
+    Cluster, FileIo,
+    commit::Unsettled,
+    lanes::{self, Piece, Target},
+    layout::LayoutState,
+    source::{Source, rest_of},
+};
+use crate::{error::ClientError, rpc::RpcError, session::Session};
+
+/// File ranges that did not reach their data server: offset and length.
+type Failed = Vec<(u64, u64)>;
+
+impl FileIo {
+    /// Writes a range. On return the data are at the servers, not necessarily durable:
+    /// [`FileIo::commit`] makes them so.
+    ///
+    /// # Errors
+    /// [`ClientError`]; part of the range may have been written.
+    pub async fn write(&self, offset: u64, len: u64, source: &Source) -> Result<(), ClientError> {
+        let end = offset.checked_add(len).ok_or(ClientError::Invalid("beyond the largest file"))?;
+        if len == 0 {
+            return Ok(());
+        }
+        self.write_range(offset, len, source).await?;
+        self.size.fetch_max(end, Ordering::AcqRel);
+        if self.lock_dirty().is_full() {
+            self.commit().await?;
+        }
+        Ok(())
+    }
+
+    /// Writes a range, through the layout if there is one, otherwise, or where that fails,
+    /// through the metadata server.
+    pub(super) async fn write_range(
+        &self,
+        offset: u64,
+        len: u64,
+        source: &Source,
+    ) -> Result<(), ClientError> {
+        let end = offset.saturating_add(len);
+        let worth_it = end.max(self.size()) >= self.opened.thresholds.write_size;
+        let (mut failed, mut through_layout) = (vec![(offset, len)], false);
+        if let LayoutState::Held(held) = &*self.access(IoMode::RW, worth_it).await
+            && held.iomode == IoMode::RW
+        {
+            let io_bytes = self.cluster.mds.io_bytes_max().1;
+            let lanes = lanes::striped_lanes(&held.plan, (offset, len), io_bytes);
+            failed = self.write_lanes(lanes, offset, source).await?;
+            held.note_written(offset, end);
+            through_layout = true;
+        }
+        if through_layout && !failed.is_empty() {
+            tracing::warn!(ranges = failed.len(), "data server failed: through the MDS instead");
+            self.give_up_layout().await?;
+        }
+        for range in failed {
+            self.write_through_mds(offset, range, source).await?;
+        }
+        Ok(())
+    }
+
+    /// The indirect path; the open is renewed if the server has dropped it.
+    async fn write_through_mds(
+        &self,
+        start: u64,
+        range: (u64, u64),
+        source: &Source,
+    ) -> Result<(), ClientError> {
+        let losses = self.cluster.mds.losses();
+        loop {
+            let io_bytes = self.cluster.mds.io_bytes_max().1;
+            let lanes = lanes::mds_lane(self.fh(), range, io_bytes)?;
+            match self.write_lanes(lanes, start, source).await {
+                Ok(_) => return Ok(()),
+                Err(e) if e.is_lost_state() => {
+                    tracing::warn!(losses, "open lost, opening again: {e}");
+                    self.reopen().await?;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Writes all pieces. Those a data server could not take are returned; other failures end it.
+    async fn write_lanes(
+        &self,
+        lanes: Vec<lanes::Lane>,
+        start: u64,
+        source: &Source,
+    ) -> Result<Failed, ClientError> {
+        let shared = Arc::new(Shared {
+            cluster: self.cluster.clone(),
+            stateid: self.io_stateid(),
+            start,
+            source: source.clone(),
+            outcome: Mutex::new(Outcome::default()),
+        });
+        let work = {
+            let shared = shared.clone();
+            move |target, piece| shared.clone().write_piece(target, piece)
+        };
+        let ran = lanes::run(lanes, work).await;
+        let outcome =
+            std::mem::take(&mut *shared.outcome.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut dirty = self.lock_dirty();
+        outcome.unsettled.into_iter().for_each(|p| dirty.push(p));
+        ran.map(|()| outcome.failed)
+    }
+}
+
+/// What the workers of one write share.
+struct Shared {
+    cluster: Arc<Cluster>,
+    stateid: Stateid,
+    /// File offset of the source's first byte.
+    start: u64,
+    source: Source,
+    outcome: Mutex<Outcome>,
+}
+
+#[derive(Default)]
+struct Outcome {
+    unsettled: Vec<Unsettled>,
+    failed: Failed,
+}
+
+impl Shared {
+    async fn write_piece(self: Arc<Self>, target: Target, piece: Piece) -> Result<(), ClientError> {
+        let payload = self.source.part(piece.file_offset - self.start, piece.len);
+        let written = match &target {
+            Target::Mds(fh) => {
+                write_all(&self.cluster.mds, fh, self.stateid, &piece, &payload).await
+            }
+            Target::Ds(ds) => match self.cluster.servers.session(&ds.server).await {
+                Ok(session) => write_all(&session, &ds.fh, self.stateid, &piece, &payload).await,
+                Err(e) => Err(e),
+            },
+        };
+        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        match (written, &target) {
+            (Ok(unstable), _) => {
+                self.source.arrived(piece.len);
+                let file_offset = piece.file_offset;
+                outcome.unsettled.extend(unstable.map(|verifier| Unsettled {
+                    file_offset,
+                    payload,
+                    target,
+                    verifier,
+                }));
+            }
+            (Err(e), Target::Ds(ds)) if is_curable(&e) => {
+                tracing::debug!(server = ?ds.server, "WRITE failed on a data server: {e}");
+                if matches!(e, ClientError::Unreachable { .. }) {
+                    self.cluster.servers.avoid(&ds.server);
+                }
+                outcome.failed.push((piece.file_offset, piece.len.into()));
+            }
+            (Err(e), _) => return Err(e),
+        }
+        Ok(())
+    }
+}
+
+/// Writes a whole piece, however short the server's writes are. Returns the verifier to be
+/// confirmed by COMMIT, or none if the data are durable.
+async fn write_all(
+    session: &Session,
+    fh: &FileHandle,
+    stateid: Stateid,
+    piece: &Piece,
+    payload: &Payload,
+) -> Result<Option<Verifier>, ClientError> {
+    let mut done = 0;
+    let mut first = None;
+    let mut unstable = None;
+    while done < piece.len {
+        let at = piece.object_offset + u64::from(done);
+        let part = if done == 0 { payload.clone() } else { rest_of(payload, done) };
+        let ok = session.write(fh, stateid, at, part, StableHow::UNSTABLE).await?;
+        done += ok.count;
+        if ok.committed == StableHow::UNSTABLE {
+            unstable = Some(ok.verifier);
+        }
+        if *first.get_or_insert(ok.verifier) != ok.verifier {
+            // The server restarted within the piece: from the start, with one verifier.
+            (done, first, unstable) = (0, None, None);
+        }
+    }
+    Ok(unstable)
+}
+
+/// Whether the metadata server may do better than the data server that said this.
+pub(super) fn is_curable(e: &ClientError) -> bool {
+    match e {
+        ClientError::Nfs { status, .. } => {
+            !matches!(*status, NfsStat::NOSPC | NfsStat::DQUOT | NfsStat::FBIG | NfsStat::ROFS)
+        }
+        ClientError::Rpc(RpcError::Source(_)) => false,
+        ClientError::Rpc(_)
+        | ClientError::Unreachable { .. }
+        | ClientError::Protocol(_)
+        | ClientError::Decode(_)
+        | ClientError::OutcomeUnknown { .. } => true,
+        ClientError::Layout(_)
+        | ClientError::Closed
+        | ClientError::Local(_)
+        | ClientError::Invalid(_)
+        | ClientError::NotCommitted => false,
+    }
+}

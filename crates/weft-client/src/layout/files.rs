@@ -1,0 +1,123 @@
+//! The files layout type: RFC 8881 §13.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use weft_layout::{FilesDeviceAddr, FilesLayout};
+use weft_nfs::{DeviceId, FileHandle, LayoutType, ops::LayoutSegment};
+
+use super::{LayoutDriver, LayoutError, Plan, StripeTarget};
+
+/// The driver of files layouts.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FilesDriver;
+
+impl LayoutDriver for FilesDriver {
+    fn layout_type(&self) -> LayoutType {
+        LayoutType::NFSV4_1_FILES
+    }
+
+    fn device(&self, segment: &LayoutSegment) -> Result<DeviceId, LayoutError> {
+        Ok(decode_layout(segment)?.device)
+    }
+
+    fn plan(
+        &self,
+        segment: &LayoutSegment,
+        device: &Bytes,
+        mds_fh: &FileHandle,
+    ) -> Result<Plan, LayoutError> {
+        let layout = decode_layout(segment)?;
+        let device: FilesDeviceAddr =
+            weft_xdr::from_bytes(device.clone()).map_err(LayoutError::new)?;
+        let distribution = layout.distribution(&device).map_err(LayoutError::new)?;
+        if layout.util.commit_thru_mds {
+            // Legal (§13.7), never granted by ours: the indirect path serves such files.
+            return Err(LayoutError::new("it wants COMMIT at the metadata server"));
+        }
+        let target = |stripe_index| {
+            let addrs = device.addresses(stripe_index).unwrap_or_default();
+            // Addresses of transports that are not ours are other ways to the same server.
+            let server: Vec<SocketAddr> =
+                addrs.iter().filter_map(|a| SocketAddr::try_from(a).ok()).collect();
+            if server.is_empty() {
+                return Err(LayoutError::new("a data server without a TCP address"));
+            }
+            let own = layout.filehandle(&device, stripe_index).cloned().map(FileHandle);
+            Ok(StripeTarget { server: server.into(), fh: own.unwrap_or_else(|| mds_fh.clone()) })
+        };
+        Ok(Plan {
+            device: layout.device,
+            distribution,
+            stripe_unit_bytes: layout.util.stripe_unit_bytes.into(),
+            stripes: (0..distribution.stripe_count()).map(target).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn decode_layout(segment: &LayoutSegment) -> Result<FilesLayout, LayoutError> {
+    weft_xdr::from_bytes(segment.body.0.clone()).map_err(LayoutError::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_layout::{NetAddr, NflUtil};
+    use weft_nfs::{IoMode, ops::Body};
+
+    use super::*;
+
+    fn segment(layout: &FilesLayout) -> LayoutSegment {
+        LayoutSegment {
+            offset: 0,
+            length: u64::MAX,
+            iomode: IoMode::RW,
+            layout_type: LayoutType::NFSV4_1_FILES,
+            body: Body(weft_xdr::to_bytes(layout)),
+        }
+    }
+
+    fn device(ports: &[u16]) -> Bytes {
+        let addr = |p: &u16| vec![NetAddr::from(SocketAddr::from(([127, 0, 0, 1], *p)))];
+        let device = FilesDeviceAddr::one_stripe_each(ports.iter().map(addr).collect()).unwrap();
+        weft_xdr::to_bytes(&device)
+    }
+
+    fn fh(n: u8) -> Bytes {
+        Bytes::from(vec![n; 32])
+    }
+
+    /// Addresses and handles meet by stripe index; without handles the file's own is used.
+    #[test]
+    fn targets_by_stripe_index() {
+        let id = DeviceId([3; 16]);
+        let layout = FilesLayout::sparse(id, 1 << 20, 1, vec![fh(1), fh(2)]).unwrap();
+        let own = FileHandle(fh(9));
+        let plan = FilesDriver.plan(&segment(&layout), &device(&[2001, 2002]), &own).unwrap();
+        assert_eq!(plan.stripes[1].server[0].port(), 2002);
+        assert_eq!(plan.stripes[1].fh, FileHandle(fh(2)));
+        assert_eq!(plan.distribution.locate(0).stripe_index, 1);
+        assert_eq!(FilesDriver.device(&segment(&layout)).unwrap(), id);
+
+        let bare = FilesLayout { filehandles: Vec::new(), ..layout };
+        let plan = FilesDriver.plan(&segment(&bare), &device(&[2001, 2002]), &own).unwrap();
+        assert!(plan.stripes.iter().all(|s| s.fh == own));
+    }
+
+    /// Layout and device that do not fit each other, and bodies cut anywhere, are refused.
+    #[test]
+    fn misfits_are_refused() {
+        let layout =
+            FilesLayout::sparse(DeviceId([3; 16]), 1 << 20, 0, vec![fh(1), fh(2)]).unwrap();
+        let own = FileHandle(fh(9));
+        FilesDriver.plan(&segment(&layout), &device(&[1, 2, 3]), &own).unwrap_err();
+        let util = NflUtil { stripe_unit_bytes: 0, ..layout.util };
+        let zero = FilesLayout { util, ..layout.clone() };
+        FilesDriver.plan(&segment(&zero), &device(&[1, 2]), &own).unwrap_err();
+        let whole = segment(&layout);
+        for cut in 0..whole.body.0.len() {
+            let body = Body(whole.body.0.slice(..cut));
+            let cut = LayoutSegment { body, ..whole.clone() };
+            FilesDriver.plan(&cut, &device(&[1, 2]), &own).unwrap_err();
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Sessions with data servers, made at first use and shared by all files.
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use tokio::sync::OnceCell;
+
+use crate::{
+    error::ClientError,
+    limits,
+    session::{Session, SessionOptions},
+};
+
+/// A data server's addresses, in the device's order: several ways to one server.
+pub type DataServerAddrs = Arc<[SocketAddr]>;
+
+/// The data servers in use.
+#[derive(Debug)]
+pub struct DataServers {
+    options: SessionOptions,
+    by_addrs: Mutex<HashMap<DataServerAddrs, Arc<Entry>>>,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    session: OnceCell<Session>,
+    avoid_until: Mutex<Option<Instant>>,
+}
+
+impl DataServers {
+    /// An empty pool; sessions are opened with these options.
+    pub fn new(options: SessionOptions) -> DataServers {
+        DataServers { options, by_addrs: Mutex::new(HashMap::new()) }
+    }
+
+    /// The session with a data server, opened over the first of its addresses that answers.
+    ///
+    /// # Errors
+    /// [`ClientError::Unreachable`] when none does, at once if that was found out recently.
+    pub async fn session(&self, addrs: &DataServerAddrs) -> Result<Session, ClientError> {
+        let entry = self.entry(addrs)?;
+        if entry.is_avoided() {
+            let addr = addrs.first().copied().ok_or(ClientError::Invalid("no address"))?;
+            return Err(ClientError::Unreachable { addr, why: "it failed a moment ago".into() });
+        }
+        let session = entry.session.get_or_try_init(|| self.open(addrs)).await;
+        if session.is_err() {
+            self.avoid(addrs);
+        }
+        session.cloned()
+    }
+
+    /// Remembers for a while that a data server does not answer.
+    pub fn avoid(&self, addrs: &DataServerAddrs) {
+        if let Ok(entry) = self.entry(addrs) {
+            *entry.lock() = Some(Instant::now() + limits::DATA_SERVER_AVOID);
+        }
+    }
+
+    /// Ends all sessions.
+    pub async fn close(&self) {
+        let entries: Vec<_> = std::mem::take(&mut *self.lock()).into_values().collect();
+        let mut closing = tokio::task::JoinSet::new();
+        for entry in entries {
+            if let Some(session) = entry.session.get() {
+                closing.spawn(session.clone().close());
+            }
+        }
+        closing.join_all().await;
+    }
+
+    async fn open(&self, addrs: &DataServerAddrs) -> Result<Session, ClientError> {
+        let mut last = ClientError::Invalid("a data server without addresses");
+        for addr in addrs.iter() {
+            match Session::open(*addr, self.options.clone()).await {
+                Ok(session) => return Ok(session),
+                Err(e) => last = e,
+            }
+        }
+        Err(last)
+    }
+
+    fn entry(&self, addrs: &DataServerAddrs) -> Result<Arc<Entry>, ClientError> {
+        let mut by_addrs = self.lock();
+        if let Some(entry) = by_addrs.get(addrs) {
+            return Ok(entry.clone());
+        }
+        if by_addrs.len() >= limits::DATA_SERVERS_MAX {
+            return Err(ClientError::Invalid("too many data servers"));
+        }
+        Ok(by_addrs.entry(addrs.clone()).or_default().clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<DataServerAddrs, Arc<Entry>>> {
+        self.by_addrs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.avoid_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_avoided(&self) -> bool {
+        self.lock().is_some_and(|until| Instant::now() < until)
+    }
+}

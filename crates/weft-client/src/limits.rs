@@ -1,0 +1,72 @@
+//! Every bound of the client, with its reason.
+
+use std::time::Duration;
+
+/// Calls waiting for their replies on one connection. Sessions bound themselves by slots long
+/// before; this bounds users of the bare RPC client.
+pub const CALLS_IN_FLIGHT_MAX: usize = 512;
+/// Messages queued for the writer of a connection: enough to keep the socket busy, few enough
+/// that a slow peer pushes back on callers instead of on memory.
+pub const OUTGOING_QUEUE: usize = 64;
+/// Largest message accepted: a 4 MiB READ (the protocol room's limit) and its envelope.
+pub const RECORD_BYTES_MAX: usize = (4 << 20) + (64 << 10);
+/// Incoming calls queued for the callback handler of a connection.
+pub const INCOMING_CALLS_MAX: usize = 16;
+/// How long one attempt to connect may take.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A silent peer is declared dead after about 10 + 3 * 5 seconds.
+pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
+/// Time between keepalive probes.
+pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+/// Probes without answer that end a connection.
+pub const KEEPALIVE_PROBES: u32 = 3;
+/// Unacknowledged data end a connection after this long.
+pub const USER_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// Largest READ or WRITE sent: what Linux uses, and a stripe unit of ours.
+pub const IO_BYTES: u32 = 1 << 20;
+/// Room for everything in a message that is not payload.
+pub const ENVELOPE_BYTES: u32 = 16 << 10;
+/// Largest reply we ask a server to keep for replay.
+pub const CACHED_REPLY_BYTES: u32 = 8 << 10;
+/// Operations in one of our COMPOUNDs, SEQUENCE included.
+pub const OPS_MAX: u32 = 32;
+/// Slots of the back channel: recalls come one after another.
+pub const BACK_SLOTS: u32 = 2;
+/// Largest callback.
+pub const CALLBACK_BYTES_MAX: u32 = 4096;
+/// Most slots used of a session, whatever the server grants.
+pub const SLOTS_MAX: u32 = 256;
+
+/// First wait after DELAY, doubled up to [`DELAY_MAX`].
+pub const DELAY_MIN: Duration = Duration::from_millis(10);
+/// Longest wait between two tries.
+pub const DELAY_MAX: Duration = Duration::from_secs(1);
+/// A lease assumed where the server does not tell (data servers).
+pub const LEASE_ASSUMED: Duration = Duration::from_secs(45);
+
+/// Requests in flight to one data server for one transfer. With [`IO_BYTES`] each, 8 MiB.
+pub const WINDOW_REQUESTS: usize = 8;
+/// Written pieces remembered for a COMMIT whose verifier may have changed; reached, the file
+/// commits by itself.
+pub const DIRTY_PIECES_MAX: usize = 64 << 10;
+/// Bytes of memory held by such pieces (ranges of files hold none).
+pub const DIRTY_BYTES_MAX: usize = 64 << 20;
+/// Times a range is written again because a server lost it before COMMIT.
+pub const REWRITES_MAX: u32 = 4;
+/// Data servers known at a time.
+pub const DATA_SERVERS_MAX: usize = 4096;
+/// Device bodies cached.
+pub const DEVICES_MAX: usize = 4096;
+/// After a data server failed, files avoid it for this long.
+pub const DATA_SERVER_AVOID: Duration = Duration::from_secs(20);
+/// After a layout was refused or given up, the file goes through the metadata server this long.
+pub const LAYOUT_AVOID: Duration = Duration::from_secs(5);
+/// Symbolic links followed in one path, as Linux has it.
+pub const SYMLINKS_MAX: usize = 40;
+/// Components looked up in one COMPOUND.
+pub const LOOKUPS_PER_COMPOUND: usize = 16;
+/// Bytes of one READDIR reply.
+pub const READDIR_BYTES: u32 = 256 << 10;
+/// Times an open is renewed after its state was lost before the error is reported.
+pub const REOPENS_MAX: u32 = 3;

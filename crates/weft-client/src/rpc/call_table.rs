@@ -1,0 +1,103 @@
+//! Which calls wait for which reply.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::oneshot;
+use weft_xdr::Reader;
+
+use super::RpcError;
+
+type Outcome = Result<Reader, RpcError>;
+
+/// The calls in flight of one connection. Bounded by the connection's semaphore.
+#[derive(Debug)]
+pub(super) struct CallTable(Mutex<Calls>);
+
+#[derive(Debug)]
+struct Calls {
+    next_xid: u32,
+    by_xid: HashMap<u32, oneshot::Sender<Outcome>>,
+    closed: Option<RpcError>,
+}
+
+impl CallTable {
+    pub(super) fn new() -> CallTable {
+        CallTable(Mutex::new(Calls { next_xid: 1, by_xid: HashMap::new(), closed: None }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Calls> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().closed.is_some()
+    }
+
+    pub(super) fn why_closed(&self) -> RpcError {
+        self.lock().closed.clone().unwrap_or_else(|| RpcError::lost("closed"))
+    }
+
+    /// A transaction id and the place where its reply will arrive.
+    pub(super) fn register(self: &Arc<Self>) -> Result<Waiting, RpcError> {
+        let (to, reply) = oneshot::channel();
+        let mut calls = self.lock();
+        if let Some(why) = &calls.closed {
+            return Err(why.clone());
+        }
+        while calls.by_xid.contains_key(&calls.next_xid) {
+            calls.next_xid = calls.next_xid.wrapping_add(1);
+        }
+        let xid = calls.next_xid;
+        calls.next_xid = xid.wrapping_add(1);
+        calls.by_xid.insert(xid, to);
+        Ok(Waiting { xid, reply, table: self.clone() })
+    }
+
+    /// Delivers a reply; one nobody waits for (any more) is dropped.
+    pub(super) fn complete(&self, xid: u32, outcome: Outcome) {
+        let to = self.lock().by_xid.remove(&xid);
+        if let Some(to) = to {
+            let _ = to.send(outcome);
+        }
+    }
+
+    /// Fails every call in flight and every later one. The first reason stands.
+    pub(super) fn close(&self, why: RpcError) {
+        let mut calls = self.lock();
+        let why = calls.closed.get_or_insert(why).clone();
+        let waiting = std::mem::take(&mut calls.by_xid);
+        drop(calls);
+        for to in waiting.into_values() {
+            let _ = to.send(Err(why.clone()));
+        }
+    }
+}
+
+/// A registered call; dropping it forgets the call.
+pub(super) struct Waiting {
+    xid: u32,
+    reply: oneshot::Receiver<Outcome>,
+    table: Arc<CallTable>,
+}
+
+impl Waiting {
+    pub(super) fn xid(&self) -> u32 {
+        self.xid
+    }
+
+    pub(super) async fn reply(mut self) -> Outcome {
+        match (&mut self.reply).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(self.table.why_closed()),
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.table.lock().by_xid.remove(&self.xid);
+    }
+}

@@ -1,0 +1,226 @@
+//! ONC RPC (RFC 5531) over one TCP connection, for any program: many calls in flight, one writer
+//! task, one reader task, and calls coming the other way (NFS back channel).
+//!
+//! Replies are matched by transaction id. Nothing is retransmitted here: when the connection
+//! ends, every call in flight fails with [`RpcError::Lost`] and the caller, who knows what a
+//! repetition means, decides.
+
+mod call_table;
+mod credential;
+mod tasks;
+
+use std::{io, net::SocketAddr, sync::Arc};
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::{
+    net::TcpStream,
+    sync::{Semaphore, mpsc},
+    task::AbortHandle,
+};
+use weft_xdr::{
+    DecodeError, Reader, Segment, Writer,
+    rpc::{CallHeader, OpaqueAuth, Reply},
+};
+
+use crate::limits;
+use call_table::CallTable;
+pub use credential::Credential;
+pub(crate) use credential::machine_name;
+use tasks::Outgoing;
+
+/// Why a call has no result.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RpcError {
+    /// No connection could be made.
+    #[error("cannot connect to {addr}: {why}")]
+    Connect {
+        /// The server.
+        addr: SocketAddr,
+        /// What the system said.
+        why: Arc<str>,
+    },
+    /// The connection ended before the reply came: the call may or may not have been executed.
+    #[error("connection lost: {0}")]
+    Lost(Arc<str>),
+    /// A file range of our own call could not be sent: the call was not executed.
+    #[error("cannot send from the local file: {0}")]
+    Source(Arc<str>),
+    /// The peer's RPC layer refused the call; it was not executed.
+    #[error("refused by the RPC layer: {0:?}")]
+    Refused(Reply),
+    /// The reply is not an RPC message.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+}
+
+impl RpcError {
+    pub(crate) fn lost(why: impl std::fmt::Display) -> RpcError {
+        RpcError::Lost(why.to_string().into())
+    }
+}
+
+/// How a connection is made.
+#[derive(Debug, Clone)]
+pub struct ConnectOptions {
+    /// Largest message accepted from the peer, in bytes.
+    pub record_bytes_max: usize,
+    /// Where calls from the peer go; without it they are answered PROG_UNAVAIL.
+    pub incoming: Option<mpsc::Sender<IncomingCall>>,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        ConnectOptions { record_bytes_max: limits::RECORD_BYTES_MAX, incoming: None }
+    }
+}
+
+/// One connection to an RPC server. Clones share it; the last one dropped closes it.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    peer: SocketAddr,
+    calls: Arc<CallTable>,
+    outgoing: mpsc::Sender<Outgoing>,
+    in_flight: Arc<Semaphore>,
+    _tasks: Arc<Tasks>,
+}
+
+#[derive(Debug)]
+struct Tasks([AbortHandle; 2]);
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.0.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Connection {
+    /// Connects with default options.
+    ///
+    /// # Errors
+    /// [`RpcError::Connect`].
+    pub async fn connect(addr: SocketAddr) -> Result<Connection, RpcError> {
+        Self::connect_with(addr, ConnectOptions::default()).await
+    }
+
+    /// Connects; [`limits::CONNECT_TIMEOUT`] bounds the attempt.
+    ///
+    /// # Errors
+    /// [`RpcError::Connect`].
+    pub async fn connect_with(
+        addr: SocketAddr,
+        options: ConnectOptions,
+    ) -> Result<Connection, RpcError> {
+        let refused = |e: io::Error| RpcError::Connect { addr, why: e.to_string().into() };
+        let stream = tokio::time::timeout(limits::CONNECT_TIMEOUT, TcpStream::connect(addr))
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            .map_err(refused)?;
+        tune(&stream).map_err(refused)?;
+        Ok(Self::over(stream, addr, options))
+    }
+
+    fn over(stream: TcpStream, peer: SocketAddr, options: ConnectOptions) -> Connection {
+        let calls = Arc::new(CallTable::new());
+        let (outgoing, queue) = mpsc::channel(limits::OUTGOING_QUEUE);
+        let (read_half, write_half) = stream.into_split();
+        let reader = tasks::Receiver {
+            calls: calls.clone(),
+            replies: outgoing.downgrade(),
+            incoming: options.incoming,
+        };
+        let read = tokio::spawn(reader.run(read_half, options.record_bytes_max));
+        let write = tokio::spawn(tasks::send_all(write_half, queue, calls.clone()));
+        Connection {
+            peer,
+            calls,
+            outgoing,
+            in_flight: Arc::new(Semaphore::new(limits::CALLS_IN_FLIGHT_MAX)),
+            _tasks: Arc::new(Tasks([read.abort_handle(), write.abort_handle()])),
+        }
+    }
+
+    /// The peer's address.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Whether the connection has ended.
+    pub fn is_closed(&self) -> bool {
+        self.calls.is_closed()
+    }
+
+    /// Calls a procedure; the reader returned stands at the results of an accepted, successful
+    /// call. Dropping the future forgets the call, which may still be executed.
+    ///
+    /// # Errors
+    /// [`RpcError`]; only after [`RpcError::Lost`] is it unknown whether the call was executed.
+    pub async fn call(
+        &self,
+        program: u32,
+        version: u32,
+        procedure: u32,
+        credential: &Credential,
+        args: Vec<Segment>,
+    ) -> Result<Reader, RpcError> {
+        for segment in &args {
+            if let Segment::File(range) = segment {
+                // A local disk error found here fails one call; found while sending, the
+                // connection. And cold ranges of several calls are read side by side.
+                let ready = weft_io::ensure_resident(range).await;
+                ready.map_err(|e| RpcError::Source(e.to_string().into()))?;
+            }
+        }
+        let _turn = self.in_flight.acquire().await.map_err(RpcError::lost)?;
+        let waiting = self.calls.register()?;
+        let header = CallHeader {
+            program,
+            version,
+            procedure,
+            credential: credential.to_wire(),
+            verifier: OpaqueAuth::NONE,
+        };
+        let mut w = Writer::new();
+        weft_xdr::rpc::call(&mut w, waiting.xid(), &header);
+        w.append(args);
+        let message = Outgoing { xid: Some(waiting.xid()), segments: w.into_segments() };
+        if self.outgoing.send(message).await.is_err() {
+            return Err(self.calls.why_closed());
+        }
+        waiting.reply().await
+    }
+}
+
+/// A call that came from the peer.
+#[derive(Debug)]
+pub struct IncomingCall {
+    /// Program, version, procedure, credential.
+    pub header: CallHeader,
+    /// Stands at the arguments.
+    pub args: Reader,
+    xid: u32,
+    replies: mpsc::WeakSender<Outgoing>,
+}
+
+impl IncomingCall {
+    /// Answers the call; `results` follow the header of a [`Reply::Success`]. If the connection
+    /// is gone the answer is dropped: the peer will call again.
+    pub async fn reply(self, reply: Reply, results: Vec<Segment>) {
+        let mut w = Writer::new();
+        weft_xdr::rpc::reply(&mut w, self.xid, &reply);
+        w.append(results);
+        if let Some(to) = self.replies.upgrade() {
+            let _ = to.send(Outgoing { xid: None, segments: w.into_segments() }).await;
+        }
+    }
+}
+
+fn tune(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    let keepalive = TcpKeepalive::new()
+        .with_time(limits::KEEPALIVE_IDLE)
+        .with_interval(limits::KEEPALIVE_INTERVAL)
+        .with_retries(limits::KEEPALIVE_PROBES);
+    socket.set_tcp_keepalive(&keepalive)?;
+    socket.set_tcp_user_timeout(Some(limits::USER_TIMEOUT))
+}

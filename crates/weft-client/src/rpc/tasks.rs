@@ -1,0 +1,126 @@
+//! The two tasks of a connection: one sends, one receives.
+
+use std::{io, sync::Arc};
+
+use bytes::Bytes;
+use tokio::{
+    net::tcp::{OwnedReadHalf, OwnedWriteHalf},
+    sync::mpsc,
+};
+use weft_io::{RecordReader, RecordSender};
+use weft_xdr::{
+    Decode, Reader, Segment, Writer,
+    rpc::{CallHeader, Message, Reply},
+};
+
+use super::{IncomingCall, RpcError, call_table::CallTable};
+
+/// A message to send.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    /// The call's transaction id; none for a reply.
+    pub(super) xid: Option<u32>,
+    /// The message without its record mark.
+    pub(super) segments: Vec<Segment>,
+}
+
+impl Outgoing {
+    fn has_file(&self) -> bool {
+        self.segments.iter().any(|s| matches!(s, Segment::File(_)))
+    }
+}
+
+/// Messages taken off the queue at a time.
+const BATCH: usize = 16;
+
+/// Sends messages in order until the queue ends or the socket fails. Small messages that wait
+/// together leave together.
+pub(super) async fn send_all(
+    socket: OwnedWriteHalf,
+    mut queue: mpsc::Receiver<Outgoing>,
+    calls: Arc<CallTable>,
+) {
+    let mut sender = RecordSender::new(socket);
+    let mut batch = Vec::with_capacity(BATCH);
+    while queue.recv_many(&mut batch, BATCH).await > 0 {
+        let alone = batch.iter().any(Outgoing::has_file);
+        if !alone {
+            let records = batch.drain(..).map(|m| m.segments).collect();
+            if let Err(e) = sender.send_batch(records).await {
+                return calls.close(RpcError::lost(e));
+            }
+        }
+        for message in batch.drain(..) {
+            let Err(e) = sender.send(message.segments).await else { continue };
+            // A call whose file range ended early was never complete: it is not executed.
+            if let (Some(xid), true) = (message.xid, is_our_fault(&e)) {
+                calls.complete(xid, Err(RpcError::Source(e.to_string().into())));
+            }
+            return calls.close(RpcError::lost(e));
+        }
+    }
+}
+
+/// Whether the error came from a file range that could not be read in full.
+fn is_our_fault(e: &io::Error) -> bool {
+    e.kind() == io::ErrorKind::UnexpectedEof
+}
+
+/// Receives replies and calls.
+pub(super) struct Receiver {
+    pub(super) calls: Arc<CallTable>,
+    pub(super) replies: mpsc::WeakSender<Outgoing>,
+    pub(super) incoming: Option<mpsc::Sender<IncomingCall>>,
+}
+
+impl Receiver {
+    /// Runs until the connection ends.
+    pub(super) async fn run(self, socket: OwnedReadHalf, record_bytes_max: usize) {
+        let mut records = RecordReader::new(socket, record_bytes_max);
+        let why = loop {
+            match records.next().await {
+                Ok(Some(record)) => {
+                    if let Err(e) = self.take(record) {
+                        break RpcError::lost(e);
+                    }
+                }
+                Ok(None) => break RpcError::lost("closed by the peer"),
+                Err(e) => break RpcError::lost(e),
+            }
+        };
+        self.calls.close(why);
+    }
+
+    fn take(&self, record: Bytes) -> Result<(), weft_xdr::DecodeError> {
+        let mut r = Reader::new(record);
+        match Message::decode(&mut r)? {
+            Message::Reply(xid, Reply::Success) => self.calls.complete(xid, Ok(r)),
+            Message::Reply(xid, refusal) => {
+                self.calls.complete(xid, Err(RpcError::Refused(refusal)));
+            }
+            Message::Call(xid, header) => self.take_call(xid, header, r),
+            Message::CallOfWrongVersion(xid) => self.answer(xid, &Reply::RpcMismatch),
+        }
+        Ok(())
+    }
+
+    fn take_call(&self, xid: u32, header: CallHeader, args: Reader) {
+        let Some(to) = &self.incoming else {
+            return self.answer(xid, &Reply::ProgUnavail);
+        };
+        let call = IncomingCall { header, args, xid, replies: self.replies.clone() };
+        if to.try_send(call).is_err() {
+            self.answer(xid, &Reply::SystemErr);
+        }
+    }
+
+    /// Answers without waiting: the receiver never depends on the sender's progress. A reply
+    /// that finds the queue full is dropped, as if the network had lost it.
+    fn answer(&self, xid: u32, reply: &Reply) {
+        let mut w = Writer::new();
+        weft_xdr::rpc::reply(&mut w, xid, reply);
+        if let Some(to) = self.replies.upgrade() {
+            let _ = to.try_send(Outgoing { xid: None, segments: w.into_segments() });
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Making and remaking the session: one task at a time, the core says what is next.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use tokio::sync::mpsc;
+use weft_nfs::{
+    AttrNo, Bitmap, CompoundReply, NFS_PROGRAM, NFS_V4, NfsStat, OpArgs, OpOk, PROC_COMPOUND,
+    encode_compound_header, encode_op_args, ops::*,
+};
+use weft_xdr::{Decode, Segment, Writer};
+
+use super::{Inner, Link, callback};
+use crate::{
+    core::{Backoff, Step, StepFailure},
+    error::ClientError,
+    limits,
+    rpc::{ConnectOptions, Connection, RpcError},
+};
+
+/// How one try to establish ended.
+enum Try {
+    /// Something can still be done at once.
+    Again,
+    /// Wait first.
+    Later(Arc<str>),
+}
+
+impl Inner {
+    /// A connection with an established session, made if there is none.
+    pub(super) async fn ready_link(self: &Arc<Self>) -> Result<Link, ClientError> {
+        self.check_open()?;
+        if let Some(link) = self.usable_link() {
+            return Ok(link);
+        }
+        let _turn = self.establishing.lock().await;
+        let mut backoff = Backoff::new(self.options.patience);
+        let deadline = Instant::now() + self.options.patience;
+        loop {
+            self.check_open()?;
+            if let Some(link) = self.usable_link() {
+                return Ok(link);
+            }
+            let Try::Later(why) = self.try_step().await? else { continue };
+            let unreachable = ClientError::Unreachable { addr: self.addr, why };
+            let wait = backoff.next_wait().filter(|_| Instant::now() < deadline);
+            tokio::time::sleep(wait.ok_or(unreachable)?).await;
+        }
+    }
+
+    /// Marks a connection as broken, unless a newer one is in place already.
+    pub(super) fn link_lost(&self, number: u64) {
+        if self.current_link().is_some_and(|l| l.number == number) {
+            self.set_link(None);
+            self.core().connection_lost();
+        }
+    }
+
+    /// Connects, or takes one step of establishing.
+    async fn try_step(self: &Arc<Self>) -> Result<Try, ClientError> {
+        let Some(link) = self.current_link().filter(|l| !l.connection.is_closed()) else {
+            return self.connect().await;
+        };
+        let step = self.core().step();
+        let result = match &step {
+            Step::Ready => return Ok(Try::Again),
+            Step::ReclaimComplete => self.reclaim_complete(&link).await,
+            Step::ExchangeId(args) => self.bare(&link, OpArgs::ExchangeId(args.clone())).await,
+            Step::DestroySession(id) => {
+                let args = DestroySessionArgs { sessionid: *id };
+                self.bare(&link, OpArgs::DestroySession(args)).await
+            }
+            Step::CreateSession(args) => {
+                self.bare(&link, OpArgs::CreateSession(args.clone())).await
+            }
+            Step::BindConnection(args) => {
+                self.bare(&link, OpArgs::BindConnToSession(args.clone())).await
+            }
+        };
+        match result {
+            Ok(Ok(ok)) => self.step_done(&ok),
+            Ok(Err(status)) => self.step_refused(&step, status),
+            Err(RpcError::Refused(r)) => Err(ClientError::Rpc(RpcError::Refused(r))),
+            Err(e) => {
+                if step == Step::ReclaimComplete {
+                    // Its slot is in an unknown state.
+                    let epoch = self.core().epoch();
+                    self.core().session_lost(epoch, true);
+                }
+                self.link_lost(link.number);
+                Ok(Try::Later(e.to_string().into()))
+            }
+        }
+    }
+
+    async fn connect(self: &Arc<Self>) -> Result<Try, ClientError> {
+        let mut options =
+            ConnectOptions { record_bytes_max: limits::RECORD_BYTES_MAX, incoming: None };
+        if let Some(handler) = &self.options.callbacks {
+            let (to, calls) = mpsc::channel(limits::INCOMING_CALLS_MAX);
+            options.incoming = Some(to);
+            tokio::spawn(callback::serve(Arc::downgrade(self), handler.clone(), calls));
+        }
+        match Connection::connect_with(self.addr, options).await {
+            Ok(connection) => {
+                let number = LINKS.fetch_add(1, Ordering::Relaxed);
+                self.core().connection_lost();
+                self.set_link(Some(Link { connection, number }));
+                Ok(Try::Again)
+            }
+            Err(e) => Ok(Try::Later(e.to_string().into())),
+        }
+    }
+
+    fn step_done(&self, ok: &OpOk) -> Result<Try, ClientError> {
+        let now = Instant::now();
+        let mut core = self.core();
+        match ok {
+            OpOk::ExchangeId(ok) => core.exchanged(ok),
+            OpOk::DestroySession => core.destroyed(),
+            OpOk::CreateSession(ok) => {
+                let made = core.created(ok, now);
+                drop(core);
+                self.slot_freed.notify_waiters();
+                made.map_err(|_| ClientError::Protocol("the session granted is too small"))?;
+            }
+            OpOk::BindConnToSession(_) => core.bound(now),
+            OpOk::Getattr(ok) => {
+                let lease = ok.attrs.lease_time.map(|s| Duration::from_secs(s.into()));
+                core.reclaimed(lease);
+            }
+            _ => return Err(ClientError::Protocol("answer to another operation")),
+        }
+        Ok(Try::Again)
+    }
+
+    fn step_refused(&self, step: &Step, status: NfsStat) -> Result<Try, ClientError> {
+        let failure = self.core().step_failed(step, status);
+        match failure {
+            StepFailure::Later => Ok(Try::Later(status.to_string().into())),
+            StepFailure::Changed => Ok(Try::Again),
+            StepFailure::Fatal(status) => {
+                let op = match step {
+                    Step::ExchangeId(_) => weft_nfs::OpNum::EXCHANGE_ID,
+                    Step::DestroySession(_) => weft_nfs::OpNum::DESTROY_SESSION,
+                    Step::CreateSession(_) => weft_nfs::OpNum::CREATE_SESSION,
+                    Step::BindConnection(_) => weft_nfs::OpNum::BIND_CONN_TO_SESSION,
+                    Step::ReclaimComplete | Step::Ready => weft_nfs::OpNum::RECLAIM_COMPLETE,
+                };
+                Err(ClientError::Nfs { op, status })
+            }
+        }
+    }
+
+    /// Sends an operation that goes without SEQUENCE.
+    pub(super) async fn bare(
+        &self,
+        link: &Link,
+        op: OpArgs,
+    ) -> Result<Result<OpOk, NfsStat>, RpcError> {
+        let mut reply = self.send(link, self.encode(&[op])).await?;
+        Ok(match reply.results.pop() {
+            Some(last) => last.result.map_err(|f| f.status),
+            None => Err(reply.status),
+        })
+    }
+
+    /// RECLAIM_COMPLETE and the question for the lease time, on a slot of the new session.
+    async fn reclaim_complete(&self, link: &Link) -> Result<Result<OpOk, NfsStat>, RpcError> {
+        let (slot, sequence) = {
+            let mut core = self.core();
+            let slot = core.acquire();
+            let sequence = slot.as_ref().and_then(|s| core.sequence(s, true));
+            (slot, sequence)
+        };
+        let (Some(slot), Some(sequence)) = (slot, sequence) else {
+            return Ok(Err(NfsStat::DELAY)); // all slots are busy: their requests end soon
+        };
+        let request = AttrNo::LEASE_TIME;
+        let ops = [
+            OpArgs::Sequence(sequence),
+            OpArgs::ReclaimComplete(ReclaimCompleteArgs { one_fs: false }),
+            OpArgs::Putrootfh,
+            OpArgs::Getattr(GetattrArgs { request: Bitmap::of(&[request]) }),
+        ];
+        let mut reply = self.send(link, self.encode(&ops)).await?;
+        let sequenced = reply.results.first().is_some_and(|r| r.result.is_ok());
+        self.core().release(slot, sequenced);
+        self.slot_freed.notify_one();
+        Ok(match reply.results.pop() {
+            Some(last) => last.result.map_err(|f| f.status),
+            None => Err(reply.status),
+        })
+    }
+
+    /// Encodes a COMPOUND's arguments.
+    pub(super) fn encode(&self, ops: &[OpArgs]) -> Vec<Segment> {
+        let mut w = Writer::new();
+        encode_compound_header(&mut w, "", self.options.minorversion, ops.len());
+        ops.iter().for_each(|op| encode_op_args(op, &mut w));
+        w.into_segments()
+    }
+
+    /// Sends encoded arguments and reads the whole reply.
+    pub(super) async fn send(
+        &self,
+        link: &Link,
+        args: Vec<Segment>,
+    ) -> Result<CompoundReply, RpcError> {
+        let credential = &self.options.credential;
+        let call = link.connection.call(NFS_PROGRAM, NFS_V4, PROC_COMPOUND, credential, args);
+        let mut r = call.await?;
+        let reply = CompoundReply::decode(&mut r)?;
+        r.finish()?;
+        Ok(reply)
+    }
+
+    /// Gives up the session and the client record.
+    pub(super) async fn close(self: &Arc<Self>) {
+        let link = self.usable_link();
+        self.closed.store(true, Ordering::Release);
+        let (session, client) = {
+            let core = self.core();
+            (core.session_id(), core.client_id())
+        };
+        let (Some(link), Some(sessionid), Some(clientid)) = (link, session, client) else { return };
+        let goodbye = async {
+            let _ =
+                self.bare(&link, OpArgs::DestroySession(DestroySessionArgs { sessionid })).await;
+            let _ =
+                self.bare(&link, OpArgs::DestroyClientid(DestroyClientidArgs { clientid })).await;
+        };
+        let _ = tokio::time::timeout(GOODBYE_TIMEOUT, goodbye).await;
+        self.set_link(None);
+    }
+}
+
+/// A server that does not answer our goodbye will forget us by itself.
+const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Numbers of connections, unique in the process.
+static LINKS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);

@@ -1,0 +1,189 @@
+//! The commands for users of files: no root, no mount, exit status 0 only when it is done.
+
+mod copy;
+mod list;
+mod names;
+mod stat;
+
+use std::{
+    error::Error,
+    net::{SocketAddr, ToSocketAddrs},
+    path::PathBuf,
+};
+
+use clap::{Args, Subcommand};
+use weft_client::fs::{Client, ClientOptions, FsError};
+
+use stat::{NoObjectSizes, ObjectSizes};
+
+/// Which server.
+#[derive(Debug, Clone, Args)]
+pub struct ServerArg {
+    /// Metadata server, HOST or HOST:PORT.
+    #[arg(long, env = "WEFT_SERVER", default_value = "127.0.0.1:2049", global = true)]
+    pub server: String,
+}
+
+/// Commands on files and directories.
+#[derive(Debug, Subcommand)]
+pub enum ClientCommand {
+    /// Copy a local file to the cluster; done means durable on every data server.
+    Put {
+        /// Local file.
+        source: PathBuf,
+        /// Remote file, or directory to put it in.
+        destination: PathBuf,
+        #[command(flatten)]
+        server: ServerArg,
+    },
+    /// Copy a file from the cluster; the local name appears when it is complete.
+    Get {
+        /// Remote file.
+        source: PathBuf,
+        /// Local file, or directory to put it in.
+        destination: PathBuf,
+        #[command(flatten)]
+        server: ServerArg,
+    },
+    /// List a directory.
+    Ls {
+        /// Remote directory or file.
+        #[arg(default_value = "/")]
+        path: PathBuf,
+        /// With mode, owner, size and time.
+        #[arg(short, long)]
+        long: bool,
+        #[command(flatten)]
+        server: ServerArg,
+    },
+    /// Show a file's attributes, and where its bytes are.
+    Stat {
+        /// Remote path.
+        path: PathBuf,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        server: ServerArg,
+    },
+    /// Remove files or empty directories.
+    Rm {
+        /// Remote paths.
+        #[arg(required = true)]
+        paths: Vec<PathBuf>,
+        /// With everything below.
+        #[arg(short, long)]
+        recursive: bool,
+        #[command(flatten)]
+        server: ServerArg,
+    },
+    /// Make directories.
+    Mkdir {
+        /// Remote paths.
+        #[arg(required = true)]
+        paths: Vec<PathBuf>,
+        /// Those above too; existing ones are fine.
+        #[arg(short, long)]
+        parents: bool,
+        #[command(flatten)]
+        server: ServerArg,
+    },
+    /// Give a file or directory another name.
+    Mv {
+        /// Remote path.
+        source: PathBuf,
+        /// New remote path, or directory to move it into.
+        destination: PathBuf,
+        #[command(flatten)]
+        server: ServerArg,
+    },
+}
+
+/// A failed command: what the user reads.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// About a path.
+    #[error(transparent)]
+    Path(#[from] FsError),
+    /// About the server or the output.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl ClientCommand {
+    fn server(&self) -> &ServerArg {
+        match self {
+            ClientCommand::Put { server, .. }
+            | ClientCommand::Get { server, .. }
+            | ClientCommand::Ls { server, .. }
+            | ClientCommand::Stat { server, .. }
+            | ClientCommand::Rm { server, .. }
+            | ClientCommand::Mkdir { server, .. }
+            | ClientCommand::Mv { server, .. } => server,
+        }
+    }
+}
+
+/// Runs a command on a runtime of its own.
+///
+/// # Errors
+/// What the user should read; the exit status is then not 0.
+pub fn run(command: ClientCommand) -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|e| CommandError::Other(format!("cannot start: {e}")))?;
+    // Object sizes are known to the admin side only, which nobody has asked yet.
+    runtime.block_on(connect_and_run(command, &NoObjectSizes))?;
+    Ok(())
+}
+
+async fn connect_and_run(
+    command: ClientCommand,
+    sizes: &dyn ObjectSizes,
+) -> Result<(), CommandError> {
+    let addr = resolve(&command.server().server)?;
+    let options = ClientOptions { patience: CONNECT_PATIENCE, ..ClientOptions::default() };
+    let client =
+        Client::connect(addr, options).await.map_err(|e| CommandError::Other(e.to_string()))?;
+    let done = execute(&client, command, sizes).await;
+    client.close().await;
+    done
+}
+
+/// A user in front of a terminal waits this long for a server; transfers ride out a restart.
+const CONNECT_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
+async fn execute(
+    client: &Client,
+    command: ClientCommand,
+    sizes: &dyn ObjectSizes,
+) -> Result<(), CommandError> {
+    match command {
+        ClientCommand::Put { source, destination, .. } => {
+            copy::put(client, &source, &destination).await
+        }
+        ClientCommand::Get { source, destination, .. } => {
+            copy::get(client, &source, &destination).await
+        }
+        ClientCommand::Ls { path, long, .. } => list::ls(client, &path, long).await,
+        ClientCommand::Stat { path, json, .. } => stat::stat(client, &path, json, sizes).await,
+        ClientCommand::Rm { paths, recursive, .. } => names::rm(client, &paths, recursive).await,
+        ClientCommand::Mkdir { paths, parents, .. } => names::mkdir(client, &paths, parents).await,
+        ClientCommand::Mv { source, destination, .. } => {
+            names::mv(client, &source, &destination).await
+        }
+    }
+}
+
+/// The port NFS is on when none is given.
+const NFS_PORT: u16 = 2049;
+
+fn resolve(server: &str) -> Result<SocketAddr, CommandError> {
+    let found = match server.to_socket_addrs() {
+        Ok(mut addrs) => addrs.next(),
+        Err(_) => (server, NFS_PORT).to_socket_addrs().ok().and_then(|mut addrs| addrs.next()),
+    };
+    found.ok_or_else(|| CommandError::Other(format!("{server}: no such server")))
+}
