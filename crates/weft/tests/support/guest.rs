@@ -20,7 +20,7 @@ const COMPLAINTS: [&str; 7] = [
     "Kernel panic",
     "blocked for more than",
     "soft lockup",
-    "detected stalls on",
+    "detected stall",
 ];
 
 /// The kernels a guest can have.
