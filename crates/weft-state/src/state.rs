@@ -175,6 +175,13 @@ impl State {
         self.held_by_client.get(&client).is_some_and(any)
     }
 
+    /// Every client that holds or held something and was not dropped since, by id. One that
+    /// [`crate::Sessions`] does not know any more left this behind: a request of it was still
+    /// being executed when it was dropped. Drop it again.
+    pub fn clients(&self) -> impl Iterator<Item = ClientId> {
+        self.held_by_client.keys().copied()
+    }
+
     /// Forgets everything of a client. Cost: proportional to what it holds.
     pub fn drop_client(&mut self, client: ClientId) -> Dropped {
         let mut dropped = Dropped::default();

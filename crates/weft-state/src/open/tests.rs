@@ -188,7 +188,9 @@ fn drop_client() {
     state.open(B, &owner("x"), OTHER_FILE, R, 0).unwrap();
     let holder = state.layout_check(A, FILE, &open, weft_nfs::IoMode::RW).unwrap();
     state.layout_granted(&holder, weft_nfs::IoMode::RW);
+    assert_eq!(state.clients().collect::<Vec<_>>(), vec![A, B]);
     let dropped = state.drop_client(A);
+    assert_eq!(state.clients().collect::<Vec<_>>(), vec![B]);
     assert_eq!(dropped.closed, vec![FILE]);
     assert_eq!(dropped.rw_layouts, vec![FILE]);
     assert!(!state.client_has_state(A) && !state.is_open(FILE) && state.is_open(OTHER_FILE));
