@@ -138,8 +138,8 @@ async fn a_failed_commit_stops_the_volume_for_good() {
     engine.fail("disk on fire");
     let lost = create(&volume, "lost");
     let later = create(&volume, "later");
-    for seen in [lost.lsn, later.lsn] {
-        let answer = volume.durable(seen).await;
+    for seen in [lost, later] {
+        let answer = volume.confirm(seen).await;
         assert!(matches!(&answer, Err(StoreError::Poisoned(why)) if why.contains("on fire")));
     }
     let stopped = |error: Option<StoreError>| matches!(error, Some(StoreError::Poisoned(_)));

@@ -1,2 +1,55 @@
-//! The weft binary.
-fn main() {}
+//! `weft`: the one binary: servers, and the client commands that need no mount.
+
+mod demo;
+mod endpoints;
+mod serve;
+mod status;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A parallel file system that every NFS client speaks.
+#[derive(Debug, Parser)]
+#[command(name = "weft", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a metadata server and data servers in one process, for one machine or a first try.
+    Up(up::UpArgs),
+    /// Run a metadata server.
+    Mds(serve::ServeArgs),
+    /// Run a data server.
+    Ds(serve::ServeArgs),
+    /// Show what each server has done.
+    Status(status::StatusArgs),
+    #[command(flatten)]
+    Client(client_cmds::ClientCommand),
+}
+
+mod client_cmds;
+
+fn main() -> ExitCode {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("WEFT_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let outcome = match Cli::parse().command {
+        Command::Up(a) => up::run(a),
+        Command::Mds(a) => serve::mds(&a),
+        Command::Ds(a) => serve::ds(&a),
+        Command::Status(a) => status::run(&a),
+        Command::Client(a) => client_cmds::run(a),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("weft: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -2,6 +2,7 @@
 //! operation). Its own concurrent sync is slow, which is why grouping is the volume's work.
 
 use std::ops::Bound;
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -24,8 +25,14 @@ pub struct FjallEngine {
 
 impl FjallEngine {
     /// Opens (or makes) the database at `path` with a block cache of `cache_bytes`.
+    ///
+    /// **Errors.** [`EngineError::Corrupt`] also where fjall's recovery panics on a damaged
+    /// journal.
     pub fn open(path: &Path, cache_bytes: u64) -> Result<Self, EngineError> {
-        let database = Database::builder(path).cache_size(cache_bytes).open().map_err(failed)?;
+        let recover = AssertUnwindSafe(|| Database::builder(path).cache_size(cache_bytes).open());
+        let recovered = std::panic::catch_unwind(recover)
+            .map_err(|_| EngineError::Corrupt("fjall's recovery panicked".into()))?;
+        let database = recovered.map_err(failed)?;
         let map = database.keyspace("map", KeyspaceCreateOptions::default).map_err(failed)?;
         let fence = database.keyspace("fence", KeyspaceCreateOptions::default).map_err(failed)?;
         let epoch = match fence.get(EPOCH_KEY).map_err(failed)? {

@@ -1,0 +1,354 @@
+//! The admin service: HTTP/JSON on its own port (design D11), for `weft status`, `weft stat`,
+//! monitoring and health checks. It only reads, and asks nobody for a password: it belongs on
+//! loopback or a management network.
+
+use std::{collections::BTreeMap, future::Future, io, pin::Pin, sync::Arc};
+
+use axum::{
+    Json, Router,
+    extract::{Query, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+
+/// Longest path asked about, bytes.
+const PATH_BYTES_MAX: usize = 4096;
+
+/// What one server has done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Activity {
+    /// Operations executed, by name.
+    pub operations: BTreeMap<String, u64>,
+    /// Payload bytes of WRITE.
+    pub bytes_in: u64,
+    /// Payload bytes of READ.
+    pub bytes_out: u64,
+    /// Memory of its process, bytes.
+    pub rss_bytes: u64,
+    /// NFS clients known.
+    pub clients: u64,
+    /// Connections open.
+    pub connections: u64,
+    /// Seconds since it started.
+    pub uptime_s: u64,
+}
+
+/// One server of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerStatus {
+    /// "mds" or "ds".
+    pub role: String,
+    /// Number of a data server.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub id: Option<u32>,
+    /// Where it serves NFS.
+    pub address: String,
+    /// Whether it answers.
+    pub reachable: bool,
+    /// Why it does not.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<String>,
+    /// What it has done; zeroes while it does not answer.
+    #[serde(flatten)]
+    pub activity: Activity,
+    /// Disk space, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub space: Option<SpaceStatus>,
+}
+
+/// Disk space of a server, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpaceStatus {
+    /// All of it.
+    pub total: u64,
+    /// Not in use.
+    pub free: u64,
+    /// Not in use and not reserved.
+    pub available: u64,
+}
+
+/// `GET /status`, and what `weft status --json` prints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterStatus {
+    /// Version of the software.
+    pub version: String,
+    /// Seconds since the metadata server started.
+    pub uptime_s: u64,
+    /// The metadata server, then the data servers by number.
+    pub servers: Vec<ServerStatus>,
+}
+
+/// `GET /health`: whether clients can work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// Whether everything works.
+    pub healthy: bool,
+    /// What does not, in words.
+    pub problems: Vec<String>,
+}
+
+/// `GET /file?path=`: where a file's bytes are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileReport {
+    /// The path asked about.
+    pub path: String,
+    /// Inode number.
+    pub fileid: u64,
+    /// Bytes of the file.
+    pub size: u64,
+    /// Absent while the file is on no data server.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub layout: Option<FileLayoutReport>,
+}
+
+/// How a file is striped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileLayoutReport {
+    /// Device id, hexadecimal.
+    pub device: String,
+    /// Bytes of a stripe unit.
+    pub stripe_unit_bytes: u32,
+    /// Data servers of the file.
+    pub stripe_count: u16,
+    /// Index of the one with the first unit.
+    pub first_stripe_index: u16,
+    /// Older handles are refused.
+    pub fence_epoch: u32,
+    /// The objects in stripe order.
+    pub objects: Vec<ObjectReport>,
+}
+
+/// One object of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectReport {
+    /// Number of its data server.
+    pub data_server: u32,
+    /// Where that serves NFS.
+    pub address: String,
+    /// Local size in bytes; absent if the data server does not answer.
+    pub size: Option<u64>,
+    /// Bytes of disk in use.
+    pub space_used: Option<u64>,
+    /// Why there is no answer.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<String>,
+}
+
+/// Why a question about a file has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AdminError {
+    /// The question makes no sense.
+    #[error("{0}")]
+    BadRequest(String),
+    /// There is no such file.
+    #[error("{0}: no such file or directory")]
+    NotFound(String),
+    /// The server cannot tell at the moment.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// The answer to a question, later.
+pub type AdminFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Where the admin service gets its answers.
+pub trait AdminSource: Send + Sync + 'static {
+    /// Every server of the cluster; one that does not answer is in it as such.
+    fn status(&self) -> AdminFuture<'_, ClusterStatus>;
+
+    /// Whether clients can work.
+    fn health(&self) -> AdminFuture<'_, Health>;
+
+    /// Where the bytes of the file at this path of the export are.
+    fn file(&self, path: String) -> AdminFuture<'_, Result<FileReport, AdminError>>;
+}
+
+/// Serves until the listener fails.
+///
+/// # Errors
+/// What the listener says.
+pub async fn serve(listener: TcpListener, source: Arc<dyn AdminSource>) -> io::Result<()> {
+    axum::serve(listener, router(source)).await
+}
+
+/// Resident memory of this process, bytes; 0 where the system does not tell. Reads `/proc`,
+/// which never waits for a disk.
+pub fn rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kib = status.lines().find_map(|l| l.strip_prefix("VmRSS:")?.split_whitespace().next());
+    kib.and_then(|k| k.parse::<u64>().ok()).unwrap_or(0).saturating_mul(1024)
+}
+
+type Source = State<Arc<dyn AdminSource>>;
+
+fn router(source: Arc<dyn AdminSource>) -> Router {
+    Router::new()
+        .route("/status", get(status))
+        .route("/health", get(health))
+        .route("/file", get(file))
+        .with_state(source)
+}
+
+async fn status(State(source): Source) -> Json<ClusterStatus> {
+    Json(source.status().await)
+}
+
+/// 200 when healthy, 503 when not: what load balancers and Kubernetes look at.
+async fn health(State(source): Source) -> Response {
+    let health = source.health().await;
+    let code = if health.healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Json(health)).into_response()
+}
+
+#[derive(Deserialize)]
+struct FileQuery {
+    path: String,
+}
+
+async fn file(State(source): Source, Query(query): Query<FileQuery>) -> Response {
+    let report = if query.path.len() > PATH_BYTES_MAX || !query.path.starts_with('/') {
+        Err(AdminError::BadRequest("path: begins with / and has at most 4096 bytes".into()))
+    } else {
+        source.file(query.path).await
+    };
+    match report {
+        Ok(report) => Json(report).into_response(),
+        Err(e) => e.into_response(),
+    }
+}
+
+impl IntoResponse for AdminError {
+    fn into_response(self) -> Response {
+        let code = match &self {
+            AdminError::BadRequest(_) => StatusCode::BAD_REQUEST,
+            AdminError::NotFound(_) => StatusCode::NOT_FOUND,
+            AdminError::Failed(_) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        (code, Json(serde_json::json!({ "error": self.to_string() }))).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    struct Fixed;
+
+    fn mds() -> ServerStatus {
+        let operations = BTreeMap::from([("READ".to_owned(), 3)]);
+        ServerStatus {
+            role: "mds".into(),
+            id: None,
+            address: "10.0.0.1:2049".into(),
+            reachable: true,
+            error: None,
+            activity: Activity { operations, bytes_in: 1, bytes_out: 2, ..Activity::default() },
+            space: None,
+        }
+    }
+
+    impl AdminSource for Fixed {
+        fn status(&self) -> AdminFuture<'_, ClusterStatus> {
+            let ds = ServerStatus {
+                role: "ds".into(),
+                id: Some(7),
+                address: "10.0.0.7:2050".into(),
+                reachable: false,
+                error: Some("gone".into()),
+                activity: Activity::default(),
+                space: None,
+            };
+            let status =
+                ClusterStatus { version: "1".into(), uptime_s: 5, servers: vec![mds(), ds] };
+            Box::pin(async { status })
+        }
+
+        fn health(&self) -> AdminFuture<'_, Health> {
+            Box::pin(async { Health { healthy: false, problems: vec!["ds 7".into()] } })
+        }
+
+        fn file(&self, path: String) -> AdminFuture<'_, Result<FileReport, AdminError>> {
+            Box::pin(async move {
+                match path.as_str() {
+                    "/a b" => Ok(FileReport { path, fileid: 9, size: 3, layout: None }),
+                    "/down" => Err(AdminError::Failed("ds 7 is down".into())),
+                    _ => Err(AdminError::NotFound(path)),
+                }
+            })
+        }
+    }
+
+    /// Status line and body of one request over a real socket.
+    async fn get(target: &str) -> (u16, serde_json::Value) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let server = tokio::spawn(serve(listener, Arc::new(Fixed)));
+        let mut stream = tokio::net::TcpStream::connect(addr).await.unwrap();
+        let request = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).await.unwrap();
+        server.abort();
+        let code = reply.split(' ').nth(1).unwrap().parse().unwrap();
+        let body = reply.split("\r\n\r\n").nth(1).unwrap();
+        (code, serde_json::from_str(body).unwrap_or(serde_json::Value::Null))
+    }
+
+    /// The status has the fields that scripts and the end-to-end tests rely on.
+    #[tokio::test]
+    async fn status_keeps_its_form() {
+        let (code, body) = get("/status").await;
+        assert_eq!(code, 200);
+        assert_eq!(
+            body,
+            serde_json::json!({"version": "1", "uptime_s": 5, "servers": [
+                {"role": "mds", "address": "10.0.0.1:2049", "reachable": true,
+                 "operations": {"READ": 3}, "bytes_in": 1, "bytes_out": 2, "rss_bytes": 0,
+                 "clients": 0, "connections": 0, "uptime_s": 0},
+                {"role": "ds", "id": 7, "address": "10.0.0.7:2050", "reachable": false,
+                 "error": "gone", "operations": {}, "bytes_in": 0, "bytes_out": 0,
+                 "rss_bytes": 0, "clients": 0, "connections": 0, "uptime_s": 0},
+            ]})
+        );
+        let back: ClusterStatus = serde_json::from_value(body).unwrap();
+        assert_eq!(back.servers[0], mds());
+    }
+
+    /// A running test has some memory, and not all of it.
+    #[test]
+    fn memory_is_measured() {
+        let rss = rss_bytes();
+        assert!((1 << 20..1 << 40).contains(&rss), "{rss}");
+    }
+
+    /// An unhealthy cluster is told by the status code too.
+    #[tokio::test]
+    async fn health_is_a_status_code() {
+        let (code, body) = get("/health").await;
+        assert_eq!((code, body["problems"][0].as_str()), (503, Some("ds 7")));
+    }
+
+    /// Files are asked for by path; every kind of failure has its code and says why.
+    #[tokio::test]
+    async fn files_are_found_by_path() {
+        let (code, body) = get("/file?path=/a%20b").await;
+        assert_eq!((code, body["fileid"].as_u64()), (200, Some(9)));
+        for (target, expected) in [
+            ("/file?path=/missing", 404),
+            ("/file?path=/down", 503),
+            ("/file?path=relative", 400),
+            ("/file", 400),
+            ("/nothing", 404),
+        ] {
+            assert_eq!(get(target).await.0, expected, "{target}");
+        }
+        let long = format!("/file?path=/{}", "x".repeat(PATH_BYTES_MAX));
+        assert_eq!(get(&long).await.0, 400);
+        assert_eq!(get("/file?path=/down").await.1["error"].as_str(), Some("ds 7 is down"));
+    }
+}

@@ -1,0 +1,289 @@
+//! Decoding a COMPOUND, running its operations one by one, and building the reply.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weft_nfs::{
+    CompoundArgsHeader, Failure, NFS_PROGRAM, NFS_V4, NfsStat, OpArgs, OpNum, OpOk, OpReply,
+    PROC_COMPOUND, decode_op,
+};
+use weft_state::SequenceOutcome;
+use weft_xdr::{Decode, Encode, Reader, Segment, Writer};
+
+use super::{Compound, OpResult, Role, refused, session_ops};
+use crate::{
+    op_table::{self, Place},
+    rpc::{Answer, AnswerFuture, Call, Conn, Program},
+};
+
+/// Results built so far may exceed what a slot caches; beyond this many bytes they are not kept
+/// for replay unless the client asked for it.
+const UNASKED_CACHE_BYTES_MAX: usize = 512;
+
+/// NFSv4 as an RPC program, for one role.
+#[derive(Debug)]
+pub struct Nfs<R>(Arc<R>);
+
+impl<R: Role> Nfs<R> {
+    /// The program served by this role.
+    pub fn new(role: Arc<R>) -> Self {
+        Nfs(role)
+    }
+}
+
+impl<R: Role> Program for Nfs<R> {
+    fn program(&self) -> u32 {
+        NFS_PROGRAM
+    }
+
+    fn version(&self) -> u32 {
+        NFS_V4
+    }
+
+    fn call(&self, call: Call) -> AnswerFuture<'_> {
+        Box::pin(async move {
+            if call.header.procedure != PROC_COMPOUND {
+                return Answer::ProcUnavail;
+            }
+            compound(&*self.0, call).await
+        })
+    }
+
+    fn closed(&self, conn: &Conn) {
+        self.0.core().sessions().conn_closed(conn.id);
+    }
+}
+
+/// The reply under construction.
+struct Results {
+    tag: weft_nfs::Opaque,
+    status: NfsStat,
+    count: usize,
+    body: Writer,
+}
+
+impl Results {
+    fn new(tag: weft_nfs::Opaque) -> Self {
+        Results { tag, status: NfsStat::OK, count: 0, body: Writer::new() }
+    }
+
+    /// Bytes of the whole reply if nothing were added.
+    fn len(&self) -> usize {
+        12 + self.tag.0.len().next_multiple_of(4) + self.body.len()
+    }
+
+    fn push(&mut self, op: OpNum, status: NfsStat, encoded: Writer) {
+        debug_assert!(!encoded.is_empty(), "{op} has a status");
+        self.status = status;
+        self.count += 1;
+        self.body.append(encoded.into_segments());
+    }
+
+    fn finish(self) -> Vec<Segment> {
+        let mut w = Writer::new();
+        self.status.encode(&mut w);
+        self.tag.encode(&mut w);
+        w.count(self.count);
+        w.append(self.body.into_segments());
+        w.into_segments()
+    }
+}
+
+async fn compound<R: Role>(role: &R, call: Call) -> Answer {
+    let mut args = call.args;
+    let digest = digest(&args);
+    let Ok(head) = CompoundArgsHeader::decode(&mut args) else { return Answer::GarbageArgs };
+    let mut results = Results::new(head.tag);
+    // RFC 8881 §16.2.3: the tag is UTF-8.
+    if std::str::from_utf8(&results.tag.0).is_err() {
+        results.status = NfsStat::INVAL;
+        return Answer::Results(results.finish());
+    }
+    if !(1..=2).contains(&head.minorversion) {
+        results.status = NfsStat::MINOR_VERS_MISMATCH;
+        return Answer::Results(results.finish());
+    }
+    let mut c = Compound {
+        now: role.core().clock.now(),
+        conn: call.conn,
+        caller: call.caller,
+        minorversion: head.minorversion,
+        session: None,
+        current: None,
+        saved: None,
+        current_stateid: None,
+        saved_stateid: None,
+        depends_on: 0,
+    };
+    let request = Request { bytes: call.request_bytes, count: head.count, digest };
+    match run(role, &mut c, &request, &mut args, &mut results).await {
+        Run::Done => {}
+        Run::Replay(reply) => return Answer::Results(vec![Segment::Bytes(reply)]),
+    }
+    if let Err(status) = role.durable(&c).await {
+        tracing::error!(%status, "the store is broken: no reply can be given");
+        if let Some(session) = &c.session {
+            role.core().sessions().complete(session, None);
+        }
+        return Answer::Close;
+    }
+    let reply = results.finish();
+    if let Some(session) = &c.session {
+        role.core().sessions().complete(session, cacheable(session, &reply));
+    }
+    Answer::Results(reply)
+}
+
+/// What is known of a request beside its operations.
+struct Request {
+    bytes: usize,
+    count: u32,
+    digest: u64,
+}
+
+enum Run {
+    Done,
+    Replay(Bytes),
+}
+
+async fn run<R: Role>(
+    role: &R,
+    c: &mut Compound<R>,
+    request: &Request,
+    args: &mut Reader,
+    results: &mut Results,
+) -> Run {
+    for index in 0..request.count {
+        let (op, result) = match decode_op(args) {
+            Err(e) => {
+                tracing::debug!(error = %e, "malformed operation");
+                // The number may be beyond the end of the request; then there is none to echo.
+                (OpNum::ILLEGAL, Err(NfsStat::BADXDR.into()))
+            }
+            Ok(op_args) => {
+                let op = op_args.op();
+                match gate(c, op, index, request.count) {
+                    Err(status) if status == NfsStat::OP_ILLEGAL => {
+                        (OpNum::ILLEGAL, Err(status.into()))
+                    }
+                    Err(status) => (op, Err(status.into())),
+                    Ok(()) => match one(role, c, request, op_args).await {
+                        Outcome::Result(r) => (op, r),
+                        Outcome::Replay(reply) => return Run::Replay(reply),
+                    },
+                }
+            }
+        };
+        role.core().counters.operation(op);
+        if !add(c, results, op, result) {
+            break;
+        }
+    }
+    Run::Done
+}
+
+enum Outcome {
+    Result(OpResult),
+    Replay(Bytes),
+}
+
+/// Adds a result; `false` when the COMPOUND ends with it. A result that does not fit the reply
+/// the client allowed for becomes REP_TOO_BIG (RFC 8881 §2.10.6.4).
+fn add<R: Role>(c: &Compound<R>, results: &mut Results, op: OpNum, result: OpResult) -> bool {
+    let mut reply = OpReply { op, result };
+    let mut encoded = Writer::new();
+    reply.encode(&mut encoded);
+    if let Some(status) = too_big(c, results.len() + encoded.len()) {
+        reply.result = Err(status.into());
+        encoded = Writer::new();
+        reply.encode(&mut encoded);
+    }
+    let status = reply.status();
+    results.push(op, status, encoded);
+    status == NfsStat::OK
+}
+
+fn too_big<R: Role>(c: &Compound<R>, len: usize) -> Option<NfsStat> {
+    let session = c.session.as_ref()?;
+    if len > session.response_bytes_max {
+        Some(NfsStat::REP_TOO_BIG)
+    } else if session.cachethis && len > session.cached_bytes_max {
+        Some(NfsStat::REP_TOO_BIG_TO_CACHE)
+    } else {
+        None
+    }
+}
+
+/// Whether the operation may stand here (RFC 8881 §2.10.6.1.1, §16.2.3).
+fn gate<R: Role>(c: &Compound<R>, op: OpNum, index: u32, count: u32) -> Result<(), NfsStat> {
+    let row = op_table::row(op, c.minorversion).ok_or(NfsStat::OP_ILLEGAL)?;
+    let in_session = c.session.is_some();
+    match row.place {
+        Place::Sequence if index > 0 => Err(NfsStat::SEQUENCE_POS),
+        Place::Sequence => Ok(()),
+        Place::InSession if !in_session => Err(NfsStat::OP_NOT_IN_SESSION),
+        Place::InSession => Ok(()),
+        Place::AloneOrInSession if in_session => Ok(()),
+        Place::Alone | Place::AloneOrInSession if in_session || count > 1 => {
+            Err(NfsStat::NOT_ONLY_OP)
+        }
+        Place::Alone | Place::AloneOrInSession => Ok(()),
+    }
+}
+
+async fn one<R: Role>(role: &R, c: &mut Compound<R>, request: &Request, args: OpArgs) -> Outcome {
+    match args {
+        OpArgs::Sequence(a) => {
+            let ops = usize::try_from(request.count).unwrap_or(usize::MAX);
+            let outcome = role.core().sessions().sequence(
+                c.now,
+                &a,
+                c.conn.id,
+                request.bytes,
+                ops,
+                request.digest,
+            );
+            match outcome {
+                SequenceOutcome::New(in_session) => {
+                    let ok = in_session.ok.clone();
+                    c.session = Some(in_session);
+                    Outcome::Result(Ok(OpOk::Sequence(ok)))
+                }
+                SequenceOutcome::Replay(reply) => Outcome::Replay(reply),
+                SequenceOutcome::Refused(r) => Outcome::Result(Err(refused(r))),
+            }
+        }
+        // Legal in this minor version, but its arguments are not even read: not built.
+        OpArgs::Unread(_) => Outcome::Result(Err(Failure::from(NfsStat::NOTSUPP))),
+        args => Outcome::Result(session_ops::execute(role, c, args).await),
+    }
+}
+
+/// A reply kept for replay: one that the client asked to keep, or that costs next to nothing.
+fn cacheable(session: &weft_state::InSession, reply: &[Segment]) -> Option<Bytes> {
+    let len: usize = reply.iter().map(Segment::len).sum();
+    let limit = if session.cachethis { session.cached_bytes_max } else { UNASKED_CACHE_BYTES_MAX };
+    if len > limit {
+        return None;
+    }
+    let mut w = Writer::new();
+    for s in reply {
+        match s {
+            Segment::Bytes(b) => w.raw(b),
+            // File contents may change before a replay; such replies are READs, which clients
+            // do not ask to keep.
+            Segment::File(_) => return None,
+        }
+    }
+    Some(w.into_bytes())
+}
+
+/// A fingerprint of the request's head: the same slot and sequence id with another request is a
+/// false retry (RFC 8881 §2.10.6.1.3.1). FNV-1a over at most 1 KiB, which covers every
+/// operation before a payload.
+fn digest(args: &Reader) -> u64 {
+    let mut head = args.clone().rest();
+    head.truncate(1024);
+    head.iter()
+        .fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3))
+}

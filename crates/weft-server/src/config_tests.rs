@@ -1,0 +1,204 @@
+//! Every documented key, every default, and what a mistake is answered with.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+const DOCS: &str = include_str!("../../../docs/configuration.md");
+
+fn mds(text: &str) -> Result<MdsConfig, ConfigError> {
+    MdsConfig::parse(Path::new("mds.toml"), text)
+}
+
+fn ds(text: &str) -> Result<DsConfig, ConfigError> {
+    DsConfig::parse(Path::new("ds.toml"), text)
+}
+
+/// The n-th ```toml block of the documentation.
+fn example(n: usize) -> &'static str {
+    DOCS.split("```toml\n").nth(n + 1).unwrap().split("```").next().unwrap()
+}
+
+/// Keys of a TOML text with the tables they are in, array items as one.
+fn keys(text: &str) -> BTreeSet<String> {
+    fn walk(at: &str, value: &toml::Value, out: &mut BTreeSet<String>) {
+        match value {
+            toml::Value::Table(table) => table.iter().for_each(|(key, value)| {
+                let at = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
+                walk(&at, value, out);
+            }),
+            toml::Value::Array(items) if items.iter().any(toml::Value::is_table) => {
+                items.iter().for_each(|item| walk(at, item, out));
+            }
+            _ => {
+                out.insert(at.to_owned());
+            }
+        }
+    }
+    let mut out = BTreeSet::new();
+    walk("", &toml::Value::Table(text.parse().unwrap()), &mut out);
+    out
+}
+
+/// First cells of the rows of the table below a heading: the documented keys.
+fn documented(heading: &str) -> BTreeSet<String> {
+    let section = DOCS.split(&format!("## {heading}\n")).nth(1).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let cells = section.lines().filter_map(|l| l.strip_prefix("| `")?.split('`').next());
+    cells.map(str::to_owned).collect()
+}
+
+/// Without a file everything has the documented default.
+#[test]
+fn nothing_needs_to_be_configured() {
+    let c = mds("").unwrap();
+    assert_eq!(c, MdsConfig::default());
+    assert_eq!((c.grace_s(), c.stripe_width(), c.lease_s), (90, 1, 90));
+    assert!(c.threads() >= 1);
+    assert!(c.admin_listen.ip().is_loopback());
+    assert_eq!(ds("").unwrap(), DsConfig::default());
+    let lots: String = (1..=9)
+        .map(|i| format!("[[data_server]]\nid={i}\ncontrol=\"10.0.0.{i}:2050\"\n"))
+        .collect();
+    assert_eq!(mds(&lots).unwrap().stripe_width(), 8);
+    assert_eq!(mds(&format!("stripe_width = 9\n{lots}")).unwrap().stripe_width(), 9);
+}
+
+/// The documented example sets every documented key, to something else than the default, and is
+/// read as what it says.
+#[test]
+fn every_documented_mds_key_is_read() {
+    assert_eq!(keys(example(0)), documented("Metadata server"));
+    let expected = MdsConfig {
+        listen: "[::]:3049".parse().unwrap(),
+        dir: "/srv/weft/mds".into(),
+        admin_listen: "127.0.0.1:9000".parse().unwrap(),
+        cluster_secret_file: "/srv/weft/secret".into(),
+        lease_s: 60,
+        grace_s: Some(30),
+        stripe_unit_bytes: 4 << 20,
+        stripe_width: Some(2),
+        threads: Some(4),
+        engine: EngineKind::Redb,
+        commit: CommitConfig { low: 1, high: 8, coalesce: false },
+        export: ExportConfig {
+            root_squash: true,
+            all_squash: true,
+            anonymous_uid: 1000,
+            anonymous_gid: 1001,
+        },
+        data_servers: vec![
+            DataServerConfig {
+                id: 1,
+                control: "10.0.0.5:2050".parse().unwrap(),
+                addresses: vec![
+                    "10.0.0.5:2050/24".parse().unwrap(),
+                    "10.1.0.5:2050/24".parse().unwrap(),
+                ],
+            },
+            DataServerConfig {
+                id: 2,
+                control: "10.0.0.6:2050".parse().unwrap(),
+                addresses: Vec::new(),
+            },
+        ],
+    };
+    let read = mds(example(0)).unwrap();
+    assert_eq!(read, expected);
+    assert_eq!((read.grace_s(), read.stripe_width(), read.threads()), (30, 2, 4));
+}
+
+/// The same for data servers.
+#[test]
+fn every_documented_ds_key_is_read() {
+    assert_eq!(keys(example(1)), documented("Data server"));
+    let expected = DsConfig {
+        listen: "10.0.0.5:2051".parse().unwrap(),
+        dir: "/srv/weft/ds".into(),
+        id: 7,
+        cluster_secret_file: "/srv/weft/secret".into(),
+        threads: 2,
+    };
+    assert_eq!(ds(example(1)).unwrap(), expected);
+}
+
+/// A mistake is answered with the file, the line, and what is allowed.
+#[test]
+fn mistakes_are_explained() {
+    let server = |rest: &str| format!("[[data_server]]\nid = 1\ncontrol = \"10.0.0.1:1\"\n{rest}");
+    let rows: &[(&str, &[&str])] = &[
+        ("lease = 5", &["line 1", "unknown field `lease`", "`lease_s`"]),
+        ("\nlease_s = 9", &["line 2", "9 is not from 10 to 3600"]),
+        ("lease_s = 3601", &["3601 is not from 10 to 3600"]),
+        ("lease_s = -1", &["-1 is not from 10"]),
+        ("lease_s = \"90\"", &["line 1", "string"]),
+        ("grace_s = 9", &["9 is not from 10 to 3600"]),
+        ("threads = 0", &["0 is not from 1 to 256"]),
+        ("threads = 257", &["257 is not from 1 to 256"]),
+        ("stripe_unit = \"1MB\"", &["line 1", "multiple of 1MiB from 1MiB to 64MiB"]),
+        ("stripe_unit = \"65MiB\"", &["multiple of 1MiB"]),
+        ("stripe_unit = \"1536KiB\"", &["multiple of 1MiB"]),
+        ("stripe_unit = 0", &["multiple of 1MiB"]),
+        ("stripe_unit = \"99999999999999999999GiB\"", &["multiple of 1MiB"]),
+        ("stripe_unit = true", &["a size: a number of bytes, or \"4MiB\""]),
+        ("stripe_width = 0", &["0 is not from 1 to 100"]),
+        ("stripe_width = 2", &["stripe_width = 2", "0 data_server", "at most"]),
+        ("engine = \"sqlite\"", &["line 1", "`fjall`", "`redb`"]),
+        ("listen = \"localhost\"", &["not an address and port", "192.0.2.7:2049"]),
+        ("[commit]\nlow = 0", &["line 2", "0 is not from 1"]),
+        ("[commit]\nlow = 9\nhigh = 8", &["low = 9 is above high = 8"]),
+        ("[commit]\nlinger = 1", &["line 2", "unknown field `linger`", "`coalesce`"]),
+        ("[export]\nroot_squash = 1", &["line 2", "boolean"]),
+        ("[export]\nsquash = true", &["unknown field `squash`", "`all_squash`"]),
+        ("[[data_server]]\nid = 1", &["line 1", "missing field `control`"]),
+        ("[[data_server]]\nid = 0\ncontrol = \"1.1.1.1:1\"", &["line 2", "not from 1"]),
+        (&server("addresses = [\"10.0.0.1\"]"), &["line 4", "ADDRESS:PORT/PREFIX"]),
+        (&server("adresses = []"), &["line 4", "unknown field `adresses`", "`addresses`"]),
+        (&server(&server("")), &["id = 1 is given twice"]),
+        (&server("[[data_server]]\nid=2\ncontrol=\"10.0.0.1:1\""), &["10.0.0.1:1", "twice"]),
+        ("dir = ", &["line 1"]),
+    ];
+    for (text, parts) in rows {
+        let message = mds(text).expect_err(text).to_string();
+        assert!(message.starts_with("mds.toml: "), "{message}");
+        for part in *parts {
+            assert!(message.contains(part), "{text:?} was answered with {message}");
+        }
+    }
+    let message = ds("id = 0\n").unwrap_err().to_string();
+    assert!(message.starts_with("ds.toml: ") && message.contains("not from 1"), "{message}");
+    let missing = DsConfig::load(Path::new("/nonexistent/ds.toml")).unwrap_err().to_string();
+    assert!(missing.starts_with("/nonexistent/ds.toml: No such file"), "{missing}");
+}
+
+/// One message in full, as a user sees it.
+#[test]
+fn a_message_in_full() {
+    let message = mds("lease_s = 60\nlease_s_max = 5\n").unwrap_err().to_string();
+    let first: Vec<&str> = message.lines().take(5).collect();
+    assert_eq!(
+        first,
+        [
+            "mds.toml: TOML parse error at line 2, column 1",
+            "  |",
+            "2 | lease_s_max = 5",
+            "  | ^^^^^^^^^^^",
+            message.lines().nth(4).unwrap(),
+        ]
+    );
+    assert!(first[4].starts_with("unknown field `lease_s_max`, expected one of `listen`, `dir`"));
+}
+
+/// Sizes in words, both sides of the limits.
+#[test]
+fn sizes_are_read() {
+    for (text, bytes) in [
+        ("1048576", 1 << 20),
+        ("\"1MiB\"", 1 << 20),
+        ("\"64 MiB\"", 64 << 20),
+        ("\"1024KiB\"", 1 << 20),
+    ] {
+        let config = mds(&format!("stripe_unit = {text}")).unwrap();
+        assert_eq!(config.stripe_unit_bytes, bytes, "{text}");
+    }
+}

@@ -1,0 +1,354 @@
+//! The control program on the wire: a private ONC RPC program on the data server's NFS port.
+//!
+//! Every result begins with a [`ControlStatus`]; its body follows only if that is OK. Counts
+//! above the limits here are garbage arguments.
+
+use weft_xdr::{Decode, DecodeError, Encode, Reader, Writer, xdr_named, xdr_struct};
+
+/// Program number, of the range that RFC 5531 §8.1 leaves to users.
+pub const CONTROL_PROGRAM: u32 = 0x2057_4654;
+/// The one version.
+pub const CONTROL_VERSION: u32 = 1;
+/// Most objects in one batch: a reply of 40 KiB, and a fraction of a second of disk work.
+pub const BATCH_MAX: usize = 1024;
+/// Most kinds of operations counted.
+const OPERATIONS_MAX: usize = 256;
+/// Longest name of an operation.
+const OPERATION_NAME_BYTES_MAX: usize = 64;
+
+xdr_named! {
+    /// Procedures.
+    pub struct Procedure {
+        /// Begins authentication; allowed to anybody.
+        HELLO = 1,
+        /// Ends authentication; allowed after HELLO.
+        PROVE = 2,
+        /// Who is there.
+        WHO = 3,
+        /// Attributes of objects, and the write verifier.
+        STAT = 4,
+        /// Sets local sizes, durably.
+        TRUNCATE = 5,
+        /// Removes objects, durably and for ever.
+        REMOVE = 6,
+        /// Raises fence epochs, durably.
+        FENCE = 7,
+        /// Disk space.
+        SPACE = 8,
+        /// Counters.
+        STATUS = 9,
+    }
+}
+
+xdr_named! {
+    /// How a call, or one item of its batch, went.
+    pub struct ControlStatus {
+        /// Done.
+        OK = 0,
+        /// The connection has not proven that it knows the cluster secret.
+        UNPROVEN = 1,
+        /// The proof is wrong.
+        BAD_PROOF = 2,
+        /// The object is fenced at a higher epoch, or removed.
+        STALE = 3,
+        /// No space left.
+        NO_SPACE = 4,
+        /// Beyond the largest object.
+        TOO_BIG = 5,
+        /// The disk failed.
+        IO = 6,
+        /// Something else is wrong with the data server; its log says what.
+        FAULT = 7,
+    }
+}
+
+macro_rules! list {
+    ($(#[$m:meta])* $name:ident, $item:ty, $max:expr) => {
+        $(#[$m])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct $name(pub Vec<$item>);
+        impl Decode for $name {
+            fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
+                r.label(stringify!($name));
+                Ok($name(r.array($max)?))
+            }
+        }
+        impl Encode for $name {
+            fn encode(&self, w: &mut Writer) {
+                w.array(&self.0);
+            }
+        }
+    };
+}
+
+xdr_struct! {
+    /// HELLO.
+    pub struct HelloArgs {
+        /// Random, for this connection.
+        pub nonce: [u8; 32],
+        /// Who calls: the metadata server's uuid.
+        pub caller: [u8; 16],
+    }
+}
+xdr_struct! {
+    /// HELLO's result.
+    pub struct HelloOk {
+        /// Random, for this connection.
+        pub nonce: [u8; 32],
+        /// That the data server knows the secret.
+        pub proof: [u8; 32],
+    }
+}
+xdr_struct! {
+    /// PROVE.
+    pub struct ProveArgs {
+        /// That the caller knows the secret.
+        pub proof: [u8; 32],
+    }
+}
+xdr_struct! {
+    /// WHO's result.
+    pub struct WhoOk {
+        /// Configured number.
+        pub id: u32,
+        /// Identity of the object store.
+        pub uuid: [u8; 16],
+    }
+}
+xdr_struct! {
+    /// Names an object.
+    #[derive(Copy)]
+    pub struct ObjectName {
+        /// Volume.
+        pub volume: u32,
+        /// Inode number.
+        pub object: u64,
+    }
+}
+list! {
+    /// STAT's and REMOVE's arguments.
+    Objects, ObjectName, BATCH_MAX
+}
+xdr_struct! {
+    /// Attributes of one object.
+    #[derive(Copy)]
+    pub struct ObjectAttrs {
+        /// Whether these are to be believed.
+        pub status: ControlStatus,
+        /// Whether the object was ever written.
+        pub exists: bool,
+        /// Local size in bytes.
+        pub size: u64,
+        /// Last modification, seconds.
+        pub mtime_s: i64,
+        /// Last modification, nanoseconds.
+        pub mtime_ns: u32,
+        /// Bytes of disk in use.
+        pub blocks_bytes: u64,
+        /// Writes since it was opened.
+        pub writes: u64,
+    }
+}
+list! {
+    /// Attributes in the order asked for.
+    ObjectAttrsList, ObjectAttrs, BATCH_MAX
+}
+xdr_struct! {
+    /// STAT's result.
+    pub struct StatOk {
+        /// The write verifier.
+        pub verifier: [u8; 8],
+        /// The objects.
+        pub objects: ObjectAttrsList,
+    }
+}
+xdr_struct! {
+    /// One object to be cut or extended.
+    #[derive(Copy)]
+    pub struct TruncateItem {
+        /// Which.
+        pub object: ObjectName,
+        /// Its local size afterwards, bytes.
+        pub size: u64,
+    }
+}
+list! {
+    /// TRUNCATE's arguments.
+    TruncateArgs, TruncateItem, BATCH_MAX
+}
+xdr_struct! {
+    /// One object to be fenced.
+    #[derive(Copy)]
+    pub struct FenceItem {
+        /// Which.
+        pub object: ObjectName,
+        /// Lower epochs are refused from now on.
+        pub epoch: u32,
+    }
+}
+list! {
+    /// FENCE's arguments.
+    FenceArgs, FenceItem, BATCH_MAX
+}
+list! {
+    /// Result of TRUNCATE, REMOVE and FENCE: a status for each item, in order.
+    Statuses, ControlStatus, BATCH_MAX
+}
+xdr_struct! {
+    /// SPACE's result, bytes.
+    pub struct SpaceOk {
+        /// All of it.
+        pub total: u64,
+        /// Not in use.
+        pub free: u64,
+        /// Not in use and not reserved.
+        pub available: u64,
+    }
+}
+
+/// One counted kind of operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperationCount {
+    /// The RFC's name.
+    pub name: String,
+    /// How often it was executed.
+    pub count: u64,
+}
+impl Decode for OperationCount {
+    fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(OperationCount { name: r.string(OPERATION_NAME_BYTES_MAX)?, count: r.u64()? })
+    }
+}
+impl Encode for OperationCount {
+    fn encode(&self, w: &mut Writer) {
+        w.opaque(self.name.as_bytes());
+        w.u64(self.count);
+    }
+}
+list! {
+    /// Counted operations.
+    OperationCounts, OperationCount, OPERATIONS_MAX
+}
+xdr_struct! {
+    /// STATUS's result.
+    pub struct StatusOk {
+        /// Operations executed.
+        pub operations: OperationCounts,
+        /// Payload bytes of WRITE.
+        pub bytes_in: u64,
+        /// Payload bytes of READ.
+        pub bytes_out: u64,
+        /// Memory of the process, bytes.
+        pub rss_bytes: u64,
+        /// Seconds since start.
+        pub uptime_s: u64,
+        /// NFS clients known.
+        pub clients: u64,
+        /// Connections open.
+        pub connections: u64,
+    }
+}
+
+/// A result on the wire: the status, and the body if it is OK.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ControlResult<T>(pub Result<T, ControlStatus>);
+
+impl<T: Decode> Decode for ControlResult<T> {
+    fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
+        match ControlStatus::decode(r)? {
+            ControlStatus::OK => Ok(ControlResult(Ok(T::decode(r)?))),
+            refused => Ok(ControlResult(Err(refused))),
+        }
+    }
+}
+impl<T: Encode> Encode for ControlResult<T> {
+    fn encode(&self, w: &mut Writer) {
+        match &self.0 {
+            Ok(body) => {
+                ControlStatus::OK.encode(w);
+                body.encode(w);
+            }
+            Err(refused) => refused.encode(w),
+        }
+    }
+}
+
+/// No arguments, or no results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Nothing;
+impl Decode for Nothing {
+    fn decode(_: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Nothing)
+    }
+}
+impl Encode for Nothing {
+    fn encode(&self, _: &mut Writer) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+
+    use bytes::Bytes;
+    use weft_xdr::{DecodeErrorKind, from_bytes, to_bytes};
+
+    use super::*;
+
+    /// Comes back the same; every truncation and every trailing byte is an error.
+    fn round_trip<T: Encode + Decode + PartialEq + Debug>(value: T) {
+        let bytes = to_bytes(&value);
+        assert_eq!(from_bytes::<T>(bytes.clone()).unwrap(), value);
+        for len in 0..bytes.len() {
+            from_bytes::<T>(bytes.slice(..len)).expect_err("truncated");
+        }
+        let longer = [&bytes[..], &[0; 4]].concat();
+        let e = from_bytes::<T>(Bytes::from(longer)).unwrap_err();
+        assert_eq!(e.kind, DecodeErrorKind::Trailing);
+    }
+
+    /// All types survive the wire.
+    #[test]
+    fn types_round_trip() {
+        let object = ObjectName { volume: 1, object: u64::MAX };
+        let attrs = ObjectAttrs {
+            status: ControlStatus::OK,
+            exists: true,
+            size: 2,
+            mtime_s: -3,
+            mtime_ns: 4,
+            blocks_bytes: 5,
+            writes: 6,
+        };
+        round_trip(HelloArgs { nonce: [1; 32], caller: [2; 16] });
+        round_trip(HelloOk { nonce: [1; 32], proof: [2; 32] });
+        round_trip(ProveArgs { proof: [3; 32] });
+        round_trip(WhoOk { id: 7, uuid: [8; 16] });
+        round_trip(Objects(vec![object; 3]));
+        round_trip(StatOk { verifier: [9; 8], objects: ObjectAttrsList(vec![attrs; 2]) });
+        round_trip(TruncateArgs(vec![TruncateItem { object, size: 1 }]));
+        round_trip(FenceArgs(vec![FenceItem { object, epoch: 1 }]));
+        round_trip(Statuses(vec![ControlStatus::OK, ControlStatus(99)]));
+        round_trip(ControlResult(Ok(SpaceOk { total: 3, free: 2, available: 1 })));
+        round_trip(ControlResult::<SpaceOk>(Err(ControlStatus::IO)));
+        let operations = OperationCounts(vec![OperationCount { name: "READ".into(), count: 5 }]);
+        round_trip(StatusOk {
+            operations,
+            bytes_in: 1,
+            bytes_out: 2,
+            rss_bytes: 3,
+            uptime_s: 4,
+            clients: 5,
+            connections: 6,
+        });
+    }
+
+    /// A full batch is accepted, one more is not, however the bytes look.
+    #[test]
+    fn batches_are_limited() {
+        let object = ObjectName { volume: 1, object: 2 };
+        let full = to_bytes(&Objects(vec![object; BATCH_MAX]));
+        from_bytes::<Objects>(full).unwrap();
+        let over = to_bytes(&Objects(vec![object; BATCH_MAX + 1]));
+        assert_eq!(from_bytes::<Objects>(over).unwrap_err().kind, DecodeErrorKind::Limit);
+    }
+}

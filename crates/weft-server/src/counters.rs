@@ -1,0 +1,58 @@
+//! What a server has done, for `weft status` and metrics. Counting never blocks.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use weft_nfs::OpNum;
+
+/// Operations with numbers below this are counted one by one.
+const OPS: usize = 80;
+
+/// Counters of one server.
+#[derive(Debug)]
+pub struct Counters {
+    operations: [AtomicU64; OPS],
+    /// Payload bytes of WRITE received.
+    pub bytes_in: AtomicU64,
+    /// Payload bytes of READ sent.
+    pub bytes_out: AtomicU64,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Counters {
+            operations: [const { AtomicU64::new(0) }; OPS],
+            bytes_in: AtomicU64::new(0),
+            bytes_out: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Counters {
+    /// Counts one executed operation.
+    pub fn operation(&self, op: OpNum) {
+        if let Some(c) = self.operations.get(op.0 as usize) {
+            c.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Counts WRITE payload.
+    pub fn wrote(&self, bytes: usize) {
+        self.bytes_in.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Counts READ payload.
+    pub fn read(&self, bytes: usize) {
+        self.bytes_out.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Operations executed so far, by name.
+    pub fn operations(&self) -> BTreeMap<String, u64> {
+        let counted = self.operations.iter().enumerate().filter_map(|(i, c)| {
+            let n = c.load(Relaxed);
+            let op = OpNum(u32::try_from(i).ok()?);
+            (n > 0).then(|| (op.to_string(), n))
+        });
+        counted.collect()
+    }
+}

@@ -1,0 +1,52 @@
+//! Doing something on several data servers at once.
+
+use std::future::Future;
+
+use tokio::task::JoinSet;
+
+/// Runs all to their ends, at once, and returns what they gave in the order of `jobs`.
+///
+/// # Panics
+/// If one of them does.
+pub(super) async fn all<T: Send + 'static>(
+    jobs: impl IntoIterator<Item = impl Future<Output = T> + Send + 'static>,
+) -> Vec<T> {
+    let mut jobs = jobs.into_iter();
+    let (Some(first), second) = (jobs.next(), jobs.next()) else { return Vec::new() };
+    let Some(second) = second else { return vec![first.await] };
+    let mut running = JoinSet::new();
+    for (at, job) in [first, second].into_iter().chain(jobs).enumerate() {
+        running.spawn(async move { (at, job.await) });
+    }
+    let mut done = running.join_all().await;
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, value)| value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Results come in the order of the jobs, whichever ends first; all of them run at once.
+    #[tokio::test]
+    async fn order_is_kept() {
+        for n in [0usize, 1, 2, 5] {
+            let (tell, _) = tokio::sync::broadcast::channel::<()>(8);
+            let jobs: Vec<_> = (0..n)
+                .map(|i| {
+                    let (tell, mut told) = (tell.clone(), tell.subscribe());
+                    async move {
+                        // All but the last wait for the last.
+                        if i + 1 == n {
+                            tell.send(()).unwrap();
+                        } else {
+                            told.recv().await.unwrap();
+                        }
+                        i
+                    }
+                })
+                .collect();
+            assert_eq!(all(jobs).await, (0..n).collect::<Vec<_>>());
+        }
+    }
+}

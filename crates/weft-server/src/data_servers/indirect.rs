@@ -1,0 +1,260 @@
+//! The indirect path (design D6, `P0.1`): the metadata server reads and writes the bytes of
+//! striped files itself, for clients without layouts.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use weft_layout::Rights;
+use weft_nfs::{IO_BYTES_MAX, NfsStat, StableHow, Verifier};
+use weft_xdr::Payload;
+
+use super::{DataServerError, DataServers, each, server::Server};
+use crate::striped::Striped;
+
+/// Largest READ or WRITE sent to a data server, bytes.
+const PIECE_BYTES_MAX: u64 = 1 << 20;
+
+/// A part of a file range that one message to one data server can carry.
+#[derive(Debug)]
+struct Piece {
+    server: Arc<Server>,
+    handle: Bytes,
+    /// Index of the data server in the file's list.
+    index: usize,
+    /// Offset in the file, which is that in the sparse object too.
+    offset: u64,
+    /// Offset within the range asked for.
+    at: usize,
+    len: usize,
+}
+
+/// What a WRITE of one piece did.
+#[derive(Debug)]
+struct Written {
+    index: usize,
+    /// The verifiers of its messages; more than one if the data server restarted between.
+    verifiers: Vec<[u8; 8]>,
+    committed: StableHow,
+}
+
+impl DataServers {
+    /// Reads a range of a file: what no data server has is zeros, and so is what lies behind the
+    /// file's end, which only the caller knows. At most `IO_BYTES_MAX` (4 MiB) are read.
+    ///
+    /// **Cost**: no copy if the range lies within a stripe unit, else one.
+    ///
+    /// # Errors
+    /// [`DataServerError`].
+    pub async fn read(
+        &self,
+        file: &Striped,
+        offset: u64,
+        len: u64,
+    ) -> Result<Bytes, DataServerError> {
+        let len = usize::try_from(len).unwrap_or(IO_BYTES_MAX).min(IO_BYTES_MAX);
+        let pieces = self.pieces(file, offset, len, Rights::READ)?;
+        let places: Vec<_> = pieces.iter().map(|p| p.at).collect();
+        let parts = each::all(pieces.into_iter().map(read_piece)).await;
+        let mut parts: Vec<Bytes> = parts.into_iter().collect::<Result<_, _>>()?;
+        if parts.len() == 1 && parts.first().is_some_and(|p| p.len() == len) {
+            return Ok(parts.swap_remove(0));
+        }
+        let mut out = BytesMut::zeroed(len);
+        for (at, part) in places.into_iter().zip(parts) {
+            if let Some(to) = out.get_mut(at..at + part.len()) {
+                to.copy_from_slice(&part);
+            }
+        }
+        Ok(out.freeze())
+    }
+
+    /// Writes a range of a file; how durable it is, and the verifier to compare with
+    /// [`Self::commit`]'s. It returns when no part of it is under way any more.
+    ///
+    /// # Errors
+    /// [`DataServerError`]; some of it may be written.
+    pub async fn write(
+        &self,
+        file: &Striped,
+        offset: u64,
+        data: Bytes,
+        stable: StableHow,
+    ) -> Result<(StableHow, Verifier), DataServerError> {
+        let pieces = self.pieces(file, offset, data.len(), Rights::READ_WRITE)?;
+        let jobs = pieces.into_iter().map(|piece| {
+            let part = data.slice(piece.at..piece.at + piece.len);
+            write_piece(piece, part, stable)
+        });
+        let done = each::all(jobs.collect::<Vec<_>>()).await;
+        let done: Vec<Written> = done.into_iter().collect::<Result<_, _>>()?;
+        let committed = done.iter().map(|w| w.committed).min().unwrap_or(StableHow::FILE_SYNC);
+        Ok((committed, self.verifier_of(file, &done).await?))
+    }
+
+    /// Makes everything written to a file durable, by whomever. The verifier differs from that
+    /// of a write if one of its data servers may have lost some of it.
+    ///
+    /// # Errors
+    /// [`DataServerError`].
+    pub async fn commit(&self, file: &Striped) -> Result<Verifier, DataServerError> {
+        let mut jobs = Vec::with_capacity(file.data_servers.len());
+        for (index, id) in (0..).zip(&file.data_servers) {
+            let server = self.server(*id)?.clone();
+            let handle = file.handle(index, Rights::READ_WRITE, &self.handle_key);
+            let handle = Bytes::copy_from_slice(&handle);
+            jobs.push(async move {
+                let done = server.session().await?.ds_commit(handle).await;
+                let done = done.map_err(|e| DataServerError::of_client(server.id, &e))?;
+                server.told_verifier(done.0);
+                Ok(done.0)
+            });
+        }
+        let verifiers = each::all(jobs).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(combined(verifiers.iter().map(std::slice::from_ref)))
+    }
+
+    fn pieces(
+        &self,
+        file: &Striped,
+        offset: u64,
+        len: usize,
+        rights: Rights,
+    ) -> Result<Vec<Piece>, DataServerError> {
+        let rule = file.distribution().map_err(|_| self.damaged(file))?;
+        let mut pieces = Vec::new();
+        let mut at = 0;
+        for extent in rule.extents(offset, len as u64) {
+            let damaged = || self.damaged(file);
+            let index = u16::try_from(extent.stripe_index).map_err(|_| damaged())?;
+            let id = file.data_servers.get(usize::from(index)).ok_or_else(damaged)?;
+            let server = self.server(*id)?;
+            let handle = Bytes::copy_from_slice(&file.handle(index, rights, &self.handle_key));
+            let (mut from, mut left) = (extent.object_offset, extent.len);
+            while left > 0 {
+                let part = left.min(PIECE_BYTES_MAX);
+                let len = usize::try_from(part).map_err(|_| damaged())?;
+                pieces.push(Piece {
+                    server: server.clone(),
+                    handle: handle.clone(),
+                    index: index.into(),
+                    offset: from,
+                    at,
+                    len,
+                });
+                (from, left, at) = (from + part, left - part, at + len);
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// The file's verifier after a write: of the data servers that took part, what they said to
+    /// this very write; of the others the last that is known. One that is not known and cannot
+    /// be asked gets none, so that COMMIT's will differ.
+    async fn verifier_of(
+        &self,
+        file: &Striped,
+        done: &[Written],
+    ) -> Result<Verifier, DataServerError> {
+        let mut all = Vec::with_capacity(file.data_servers.len());
+        for (index, id) in file.data_servers.iter().enumerate() {
+            let mine = done.iter().filter(|w| w.index == index);
+            let mut said: Vec<_> = mine.flat_map(|w| w.verifiers.iter().copied()).collect();
+            said.dedup();
+            if said.is_empty() {
+                match self.server(*id)?.verifier().await {
+                    Ok(known) => said.push(known),
+                    Err(error) => tracing::debug!(%error, "write verifier unknown"),
+                }
+            }
+            all.push(said);
+        }
+        Ok(combined(all.iter().map(Vec::as_slice)))
+    }
+}
+
+/// A verifier of all the verifiers of a file's data servers, in order.
+fn combined<'a>(verifiers: impl Iterator<Item = &'a [[u8; 8]]>) -> Verifier {
+    let mut hash = blake3::Hasher::new_derive_key("weft combined write verifier v1");
+    for said in verifiers {
+        hash.update(&(said.len() as u64).to_be_bytes());
+        said.iter().for_each(|v| {
+            hash.update(v);
+        });
+    }
+    let mut out = [0; 8];
+    hash.finalize_xof().fill(&mut out);
+    Verifier(out)
+}
+
+/// What the data server has of a piece; shorter than the piece where it has nothing.
+async fn read_piece(piece: Piece) -> Result<Bytes, DataServerError> {
+    let Piece { server, handle, offset, len, .. } = piece;
+    let session = server.session().await?;
+    let mut parts: Vec<Bytes> = Vec::new();
+    let mut got = 0;
+    while got < len {
+        let want = u32::try_from(len - got).unwrap_or(u32::MAX);
+        match session.ds_read(handle.clone(), offset + got as u64, want).await {
+            Ok((data, _)) if data.is_empty() => break,
+            Ok((data, _)) => {
+                got += data.len();
+                parts.push(data);
+            }
+            Err(e) if e.status() == Some(NfsStat::PNFS_IO_HOLE) => break,
+            Err(e) => return Err(DataServerError::of_client(server.id, &e)),
+        }
+    }
+    Ok(match parts.len() {
+        0 => Bytes::new(),
+        1 => parts.swap_remove(0),
+        _ => parts.concat().into(),
+    })
+}
+
+async fn write_piece(
+    piece: Piece,
+    mut data: Bytes,
+    stable: StableHow,
+) -> Result<Written, DataServerError> {
+    let Piece { server, handle, index, mut offset, .. } = piece;
+    let session = server.session().await?;
+    let mut written = Written { index, verifiers: Vec::new(), committed: StableHow::FILE_SYNC };
+    while !data.is_empty() {
+        let part = Payload::Bytes(data.clone());
+        let done = session.ds_write(handle.clone(), offset, part, stable).await;
+        let done = done.map_err(|e| DataServerError::of_client(server.id, &e))?;
+        server.told_verifier(done.verifier.0);
+        written.verifiers.push(done.verifier.0);
+        written.committed = written.committed.min(done.committed);
+        // The session has checked that the count is of what was sent, and not nothing.
+        let count = data.len().min(done.count as usize);
+        data = data.slice(count..);
+        offset += count as u64;
+    }
+    Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The combined verifier changes with each part, with their order, and when one data server
+    /// has said two things during one write.
+    #[test]
+    fn verifiers_combine() {
+        let (a, b) = ([1; 8], [2; 8]);
+        let of = |lists: &[&[[u8; 8]]]| combined(lists.iter().copied());
+        let all = [
+            of(&[&[a], &[b]]),
+            of(&[&[b], &[a]]),
+            of(&[&[a], &[a]]),
+            of(&[&[a, b], &[]]),
+            of(&[&[a], &[]]),
+            of(&[&[a, b], &[b]]),
+            of(&[&[a]]),
+        ];
+        let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len());
+        assert_eq!(all[0], of(&[&[a], &[b]]));
+    }
+}

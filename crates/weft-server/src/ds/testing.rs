@@ -1,0 +1,153 @@
+//! A data server on loopback for tests: started, killed, started again on the same data and port.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use tempfile::TempDir;
+use tokio::{net::TcpListener, task::JoinHandle};
+use weft_client::{
+    core::Role,
+    rpc::Credential,
+    session::{Session, SessionOptions},
+};
+use weft_state::{ConnId, SessionLimits};
+use weft_store::{
+    objects::{ObjectStore, ObjectStoreOptions},
+    types::DataServerId,
+};
+
+use super::DataServer;
+use crate::{
+    compound::Nfs,
+    control::Service,
+    core::Core,
+    identity::{ClusterSecret, ServerRole, ServerUuid, identity},
+    rpc::{Connections, Program, Server, Workers},
+};
+
+/// Connections opened by all tests of the process together, with room to spare.
+const CONNS_MAX: u64 = 10_000;
+
+pub(crate) fn secret() -> ClusterSecret {
+    ClusterSecret::from_text("a secret for tests, not for clusters").unwrap()
+}
+
+/// Polls until `done`; fails after ten seconds.
+pub(crate) async fn until(what: &str, mut done: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !done().await {
+        assert!(Instant::now() < deadline, "no {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+pub(crate) struct TestDs {
+    pub(crate) id: u32,
+    pub(crate) addr: SocketAddr,
+    dir: TempDir,
+    workers: Workers,
+    running: Option<Running>,
+}
+
+struct Running {
+    ds: Arc<DataServer>,
+    service: Arc<Service>,
+    connections: Connections,
+    accept: JoinHandle<()>,
+}
+
+impl TestDs {
+    pub(crate) async fn start(id: u32) -> TestDs {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut ds = TestDs {
+            id,
+            addr: listener.local_addr().unwrap(),
+            dir: tempfile::tempdir().unwrap(),
+            workers: Workers::start("test-ds", 1).unwrap(),
+            running: None,
+        };
+        ds.serve(listener);
+        ds
+    }
+
+    fn serve(&mut self, listener: TcpListener) {
+        let secret = secret();
+        let store = ObjectStore::open(self.dir.path(), &ObjectStoreOptions::default()).unwrap();
+        let uuid = ServerUuid(store.identity());
+        let identity = identity(ServerRole::Ds, &secret, uuid);
+        let core = Core::new(identity, SessionLimits::default(), 60);
+        let connections = core.connections.clone();
+        let ds = DataServer::new(core, Arc::new(store), secret.handle_key());
+        let service = Service::new(ds.clone(), DataServerId(self.id), secret.control_key());
+        let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds.clone()));
+        let programs = vec![nfs, service.clone() as Arc<dyn Program>];
+        let server = Server::new(programs, connections.clone());
+        let listener = listener.into_std().unwrap();
+        let workers = self.workers.clone();
+        let accept = self.workers.pick(0).spawn(async move {
+            server.accept(TcpListener::from_std(listener).unwrap(), workers).await;
+        });
+        self.running = Some(Running { ds, service, connections, accept });
+    }
+
+    fn running(&self) -> &Running {
+        self.running.as_ref().expect("the data server runs")
+    }
+
+    pub(crate) fn ds(&self) -> &Arc<DataServer> {
+        &self.running().ds
+    }
+
+    pub(crate) fn store(&self) -> &ObjectStore {
+        self.ds().store()
+    }
+
+    /// Whether any object's file was ever made.
+    pub(crate) fn dir_has_objects(&self) -> bool {
+        fn files(dir: &std::path::Path) -> usize {
+            let entries = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path());
+            entries.map(|p| if p.is_dir() { files(&p) } else { 1 }).sum()
+        }
+        let objects = self.dir.path().join("objects");
+        objects.exists() && files(&objects) > 0
+    }
+
+    pub(crate) fn service(&self) -> &Arc<Service> {
+        &self.running().service
+    }
+
+    /// Ends it: nothing is answered any more, and its directory is free.
+    pub(crate) async fn kill(&mut self) {
+        let Running { ds, service, connections, accept } = self.running.take().unwrap();
+        accept.abort();
+        let _aborted = accept.await;
+        for conn in (0..CONNS_MAX).filter_map(|id| connections.find(ConnId(id))) {
+            conn.close();
+        }
+        let store = Arc::downgrade(ds.store());
+        drop((ds, service));
+        until("end of the data server", async || store.strong_count() == 0).await;
+    }
+
+    /// Starts it again on its data and port.
+    pub(crate) async fn start_again(&mut self) {
+        assert!(self.running.is_none(), "it runs already");
+        self.serve(TcpListener::bind(self.addr).await.unwrap());
+    }
+
+    /// A session of a new client.
+    pub(crate) async fn session(&self) -> Session {
+        static CLIENTS: AtomicU32 = AtomicU32::new(0);
+        let name = format!("test-{}", CLIENTS.fetch_add(1, Relaxed));
+        let credential = Credential::sys("test", 0, 0, &[]);
+        let options = SessionOptions::new(Role::Ds, Bytes::from(name), credential);
+        Session::open(self.addr, options).await.unwrap()
+    }
+}

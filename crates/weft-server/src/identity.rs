@@ -1,0 +1,351 @@
+//! Who a server is: the cluster secret and the keys derived from it, the server's own uuid, and
+//! what it tells clients about itself (design D4, D5; RFC 8881 §2.10.4, §18.35).
+
+use std::{
+    fmt::Write as _,
+    fs::{File, OpenOptions},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use bytes::Bytes;
+use weft_nfs::{
+    NfsTime, Opaque, exchgid,
+    ops::{ImplId, ServerOwner},
+};
+use weft_state::Identity;
+
+use crate::clock::random;
+
+pub use weft_layout::HandleKey;
+
+/// Fewest characters of a cluster secret: 32 hexadecimal digits are 128 bits.
+const SECRET_CHARS_MIN: usize = 32;
+/// Longest identity or secret file read; anything longer is not one of ours.
+const FILE_BYTES_MAX: u64 = 4096;
+/// Name of the file with a server's uuid in its data directory.
+const UUID_FILE: &str = "server-id";
+
+/// Why a server does not know who it is.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// The file cannot be read or made.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Others may read the cluster secret.
+    #[error("{}: others may read the cluster secret (mode {mode:03o}): chmod 600 it", path.display())]
+    NotSecret {
+        /// Which file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The file's contents cannot be what they should be.
+    #[error("{}: {why}", path.display())]
+    Malformed {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        why: &'static str,
+    },
+}
+
+/// What all servers of a cluster share, and nobody else knows. All keys are derived from it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClusterSecret([u8; 32]);
+
+impl std::fmt::Debug for ClusterSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ClusterSecret(..)")
+    }
+}
+
+impl ClusterSecret {
+    /// The secret in these words: any text that nobody can guess, white space around it ignored.
+    ///
+    /// # Errors
+    /// Fewer than 32 characters.
+    pub fn from_text(text: &str) -> Result<Self, &'static str> {
+        let text = text.trim();
+        if text.len() < SECRET_CHARS_MIN {
+            return Err("a cluster secret has at least 32 characters (openssl rand -hex 32)");
+        }
+        Ok(ClusterSecret(blake3::derive_key("weft cluster secret v1", text.as_bytes())))
+    }
+
+    /// Reads the secret's file.
+    ///
+    /// # Errors
+    /// [`IdentityError`]: unreadable, readable by group or world, or too short.
+    pub fn load(path: &Path) -> Result<Self, IdentityError> {
+        let mut file = File::open(path).map_err(at(path))?;
+        let mode = file.metadata().map_err(at(path))?.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(IdentityError::NotSecret { path: path.into(), mode });
+        }
+        let text = text_of(&mut file, path)?;
+        Self::from_text(&text).map_err(malformed(path))
+    }
+
+    /// Reads the secret's file, or makes one that only the owner can read.
+    ///
+    /// # Errors
+    /// As [`Self::load`], and what the disk says to a new file.
+    pub fn load_or_create(path: &Path) -> Result<Self, IdentityError> {
+        create_if_missing(path, &hex(&random::<32>()))?;
+        Self::load(path)
+    }
+
+    /// Seals data-server filehandles (design D5).
+    pub fn handle_key(&self) -> HandleKey {
+        HandleKey::derive(&self.0)
+    }
+
+    /// Authenticates the control program.
+    pub fn control_key(&self) -> ControlKey {
+        ControlKey(blake3::derive_key("weft control program v1", &self.0))
+    }
+
+    /// Names the cluster; tells nothing about the secret.
+    pub fn cluster_uuid(&self) -> [u8; 16] {
+        let mut uuid = [0; 16];
+        let mut hash = blake3::Hasher::new_derive_key("weft cluster uuid v1");
+        hash.update(&self.0).finalize_xof().fill(&mut uuid);
+        uuid
+    }
+}
+
+/// Key of the control program's proofs.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ControlKey(pub(crate) [u8; 32]);
+
+impl std::fmt::Debug for ControlKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ControlKey(..)")
+    }
+}
+
+/// A server's own name: made once for its data directory, the same for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ServerUuid(pub [u8; 16]);
+
+impl ServerUuid {
+    /// Reads the uuid kept in a data directory, or makes one.
+    ///
+    /// # Errors
+    /// [`IdentityError`]: the file cannot be read or made, or holds something else.
+    pub fn load_or_create(dir: &Path) -> Result<Self, IdentityError> {
+        let path = dir.join(UUID_FILE);
+        create_if_missing(&path, &hex(&random::<16>()))?;
+        let text = text_of(&mut File::open(&path).map_err(at(&path))?, &path)?;
+        let uuid = unhex(text.trim()).ok_or("not 32 hexadecimal digits");
+        uuid.map(ServerUuid).map_err(malformed(&path))
+    }
+}
+
+impl std::fmt::Display for ServerUuid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
+/// What a server process does, as far as its clients are concerned. One process may do several
+/// things; each has a port, an identity and a client table of its own (design D4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerRole {
+    /// Metadata server.
+    Mds,
+    /// Data server.
+    Ds,
+}
+
+/// The identity announced to clients.
+///
+/// The major id differs for every client table, and the high half of client ids for every
+/// process start: Linux merges servers that have both in common (`nfs41_walk_client_list`).
+pub fn identity(role: ServerRole, cluster: &ClusterSecret, server: ServerUuid) -> Identity {
+    let (name, roles) = match role {
+        ServerRole::Mds => ("mds", exchgid::USE_PNFS_MDS),
+        ServerRole::Ds => ("ds", exchgid::USE_PNFS_DS),
+    };
+    let cluster = hex(&cluster.cluster_uuid());
+    Identity {
+        server_owner: ServerOwner {
+            minor_id: 0,
+            major_id: opaque(format!("weft:{cluster}:{name}:{server}")),
+        },
+        scope: opaque(format!("weft:{cluster}")),
+        roles,
+        clientid_high: u32::from_be_bytes(random()),
+        impl_id: Some(ImplId {
+            domain: opaque("weft-fs.org".into()),
+            name: opaque(format!("weft {}", env!("CARGO_PKG_VERSION"))),
+            date: NfsTime { seconds: 0, nseconds: 0 },
+        }),
+    }
+}
+
+fn opaque(text: String) -> Opaque {
+    Opaque(Bytes::from(text))
+}
+
+/// Makes a file that only the owner can read, with all its contents or not at all; one that is
+/// there already stays.
+fn create_if_missing(path: &Path, contents: &str) -> Result<(), IdentityError> {
+    if path.try_exists().map_err(at(path))? {
+        return Ok(());
+    }
+    let dir = match path.parent() {
+        Some(dir) if dir != Path::new("") => dir,
+        _ => Path::new("."),
+    };
+    let draft = path.with_extension(format!("new-{}", hex(&random::<8>())));
+    let written = write_new(&draft, contents).and_then(|()| {
+        match std::fs::hard_link(&draft, path) {
+            // Somebody else was faster: theirs it is.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            linked => linked,
+        }
+    });
+    // The draft has done its duty, or was never made.
+    let _ = std::fs::remove_file(&draft);
+    written.and_then(|()| File::open(dir)?.sync_all()).map_err(at(path))
+}
+
+fn write_new(path: &Path, contents: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    writeln!(file, "{contents}")?;
+    file.sync_all()
+}
+
+fn text_of(file: &mut File, path: &Path) -> Result<String, IdentityError> {
+    let mut text = String::new();
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(at(path))?;
+    if read as u64 > FILE_BYTES_MAX {
+        return Err(malformed(path)("too long"));
+    }
+    Ok(text)
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> IdentityError {
+    |source| IdentityError::File { path: path.into(), source }
+}
+
+fn malformed(path: &Path) -> impl FnOnce(&'static str) -> IdentityError {
+    |why| IdentityError::Malformed { path: path.into(), why }
+}
+
+/// Lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, b| {
+        write!(out, "{b:02x}").expect("a string takes everything");
+        out
+    })
+}
+
+fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    if text.len() != 2 * N || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut out = [0; N];
+    for (i, byte) in out.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * i..2 * i + 2)?, 16).ok()?;
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chmod(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// A missing secret is made once, mode 0600, without leftovers, and read back the same.
+    #[test]
+    fn a_secret_is_made_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cluster.secret");
+        let made = ClusterSecret::load_or_create(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(ClusterSecret::load_or_create(&path).unwrap(), made);
+        assert_eq!(ClusterSecret::load(&path).unwrap(), made);
+        assert_eq!(dir.path().read_dir().unwrap().count(), 1);
+    }
+
+    /// A secret that group or world may read is refused, as is one that is too short or missing.
+    #[test]
+    fn a_bad_secret_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        assert!(matches!(ClusterSecret::load(&path), Err(IdentityError::File { .. })));
+        std::fs::write(&path, format!("{}\n", "x".repeat(SECRET_CHARS_MIN))).unwrap();
+        for mode in [0o640, 0o604, 0o620, 0o666] {
+            chmod(&path, mode);
+            let e = ClusterSecret::load(&path).unwrap_err();
+            assert!(e.to_string().contains(&format!("mode {mode:03o}): chmod 600")), "{e}");
+        }
+        chmod(&path, 0o400);
+        ClusterSecret::load(&path).unwrap();
+        chmod(&path, 0o600);
+        for text in ["x".repeat(SECRET_CHARS_MIN - 1), "x".repeat(5000)] {
+            std::fs::write(&path, text).unwrap();
+            let e = ClusterSecret::load(&path).unwrap_err();
+            assert!(matches!(e, IdentityError::Malformed { .. }), "{e}");
+        }
+    }
+
+    /// Keys are stable for a secret, differ by purpose and by secret, and are never printed.
+    #[test]
+    fn keys_are_derived() {
+        let one = ClusterSecret::from_text(&"a".repeat(32)).unwrap();
+        let again = ClusterSecret::from_text(&format!(" {}\n", "a".repeat(32))).unwrap();
+        let other = ClusterSecret::from_text(&"b".repeat(32)).unwrap();
+        assert_eq!(one.control_key(), again.control_key());
+        assert_ne!(one.control_key(), other.control_key());
+        assert_ne!(one.cluster_uuid(), other.cluster_uuid());
+        assert_ne!(one.control_key().0, one.0);
+        let printed = format!("{one:?} {:?} {:?}", one.control_key(), one.handle_key());
+        assert!(!printed.chars().any(|c| c.is_ascii_digit()), "{printed}");
+    }
+
+    /// Each role and each server has a major id of its own; the scope is the cluster's, and the
+    /// client ids of two starts differ.
+    #[test]
+    fn identities_are_distinct() {
+        let secret = ClusterSecret::from_text(&"a".repeat(32)).unwrap();
+        let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let [a, b] = dirs.each_ref().map(|d| ServerUuid::load_or_create(d.path()).unwrap());
+        assert_eq!(ServerUuid::load_or_create(dirs[0].path()).unwrap(), a);
+        assert_ne!(a, b);
+        let all = [
+            identity(ServerRole::Mds, &secret, a),
+            identity(ServerRole::Ds, &secret, a),
+            identity(ServerRole::Ds, &secret, b),
+            identity(ServerRole::Mds, &secret, a),
+        ];
+        let major = |i: usize| &all[i].server_owner.major_id;
+        assert!(major(0) != major(1) && major(1) != major(2) && major(0) == major(3));
+        assert!(all.iter().all(|i| i.scope == all[0].scope));
+        assert_ne!(all[0].clientid_high, all[3].clientid_high);
+        assert_eq!([all[0].roles, all[1].roles], [exchgid::USE_PNFS_MDS, exchgid::USE_PNFS_DS]);
+    }
+
+    /// A damaged uuid file is an error, never silently another identity.
+    #[test]
+    fn a_damaged_uuid_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        for text in ["", "00", &"0".repeat(31), &"g".repeat(32), &"+1".repeat(16)] {
+            std::fs::write(dir.path().join(UUID_FILE), text).unwrap();
+            let e = ServerUuid::load_or_create(dir.path()).unwrap_err();
+            assert!(matches!(e, IdentityError::Malformed { .. }), "{text:?}: {e}");
+        }
+    }
+}

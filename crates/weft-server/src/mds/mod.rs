@@ -1,0 +1,328 @@
+//! The metadata server: one volume, exported at the root.
+
+mod attrs;
+mod background;
+mod handle;
+mod layouts;
+mod ops;
+mod recall;
+mod report;
+mod translate;
+mod truth;
+
+use std::{
+    collections::{HashMap, HashSet},
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, RwLock, Weak},
+};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use tokio::sync::Notify;
+use weft_nfs::{ClientId, Failure, Fsid, NfsStat, OpArgs};
+use weft_state::{ConfirmedClient, Grace, Identity, Refusal, SessionLimits, State};
+use weft_store::{
+    types::{
+        Credential, Device, DeviceId, Inode, InodeNo, Intent, Kind, Lsn, StoreError, Timestamp,
+    },
+    volume::{Seen, Volume},
+};
+
+use crate::{
+    compound::{Compound, OpResult, Role},
+    core::Core,
+    data_servers::{DataServerError, DataServers},
+    identity::HandleKey,
+    rpc::NOBODY,
+};
+
+pub use handle::Handle;
+pub use layouts::Striping;
+
+/// How callers' users are mapped (root squash and friends).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Export {
+    /// User 0 becomes the anonymous user.
+    pub root_squash: bool,
+    /// Everybody becomes the anonymous user.
+    pub all_squash: bool,
+    /// The anonymous user.
+    pub anonymous_uid: u32,
+    /// The anonymous group.
+    pub anonymous_gid: u32,
+}
+
+impl Default for Export {
+    fn default() -> Self {
+        Export {
+            root_squash: false,
+            all_squash: false,
+            anonymous_uid: NOBODY,
+            anonymous_gid: NOBODY,
+        }
+    }
+}
+
+/// What a metadata server is made of.
+pub struct MdsParts {
+    /// Identity announced to clients.
+    pub identity: Identity,
+    /// Session limits.
+    pub limits: SessionLimits,
+    /// Lease, seconds.
+    pub lease_s: u32,
+    /// Longest grace after a start, seconds.
+    pub grace_s: u32,
+    /// Instance number, random at every start.
+    pub instance: u32,
+    /// The volume.
+    pub volume: Volume,
+    /// Its number in filehandles.
+    pub volume_number: u32,
+    /// The data servers.
+    pub data_servers: Arc<DataServers>,
+    /// Seals data-server filehandles.
+    pub handle_key: HandleKey,
+    /// How new files are striped.
+    pub striping: Striping,
+    /// How callers are mapped.
+    pub export: Export,
+    /// Where it serves, to tell administrators.
+    pub address: SocketAddr,
+}
+
+/// A metadata server.
+pub struct Mds {
+    /// For tasks that outlive a request.
+    me: Weak<Mds>,
+    core: Core,
+    state: Mutex<State>,
+    grace: Mutex<Grace>,
+    volume: Volume,
+    volume_number: u32,
+    fsid: Fsid,
+    devices: RwLock<HashMap<DeviceId, Device>>,
+    /// Devices that new files are placed on.
+    placing: Vec<Device>,
+    data_servers: Arc<DataServers>,
+    handle_key: HandleKey,
+    striping: Striping,
+    export: Export,
+    address: SocketAddr,
+    truth: truth::Seen,
+    /// Held while a write layout comes into being, and while a file is declared settled because
+    /// there is none: neither may slip between the other's look and its step.
+    layout_gate: Mutex<()>,
+    /// Durable records of clients, by owner: the id of each record.
+    client_records: Mutex<HashMap<Bytes, u64>>,
+    /// Write layouts whose data-server handles were fenced since they were granted.
+    fenced: Mutex<HashSet<(ClientId, InodeNo)>>,
+    /// Files with an unfinished truncation on data servers: no new layouts, no indirect writes.
+    truncating: Mutex<HashMap<InodeNo, usize>>,
+    /// Those of them that no request is working on.
+    abandoned: Mutex<Vec<Intent>>,
+    /// Wakes the reaper of intents.
+    reap: Notify,
+}
+
+impl std::fmt::Debug for Mds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mds").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl Mds {
+    /// Starts a metadata server on an open volume: grace begins, unfinished work is taken up.
+    ///
+    /// # Errors
+    /// The volume cannot be read, or the devices cannot be recorded.
+    pub async fn start(parts: MdsParts) -> Result<Arc<Mds>, StoreError> {
+        let placing = layouts::devices_for(&parts.data_servers.ids(), parts.striping);
+        let devices = layouts::record_devices(&parts.volume, &placing).await?;
+        let known = background::known_clients(&parts.volume)?;
+        let records = known.iter().map(|(id, owner)| (owner.clone(), *id)).collect();
+        let core = Core::new(parts.identity, parts.limits, parts.lease_s);
+        let grace = Grace::start(core.clock.now(), u64::from(parts.grace_s) * 1000, known);
+        let (major, minor) = parts.volume.identity().fsid;
+        let mds = Arc::new_cyclic(|me| Mds {
+            me: me.clone(),
+            core,
+            state: Mutex::new(State::new(parts.instance)),
+            grace: Mutex::new(grace),
+            fsid: Fsid { major, minor },
+            volume: parts.volume,
+            volume_number: parts.volume_number,
+            devices: RwLock::new(devices),
+            placing,
+            data_servers: parts.data_servers,
+            handle_key: parts.handle_key,
+            striping: parts.striping,
+            export: parts.export,
+            address: parts.address,
+            truth: truth::Seen::default(),
+            layout_gate: Mutex::new(()),
+            client_records: Mutex::new(records),
+            fenced: Mutex::default(),
+            truncating: Mutex::default(),
+            abandoned: Mutex::default(),
+            reap: Notify::new(),
+        });
+        background::take_up_truncations(&mds)?;
+        Ok(mds)
+    }
+
+    /// Work that goes on beside requests: lease expiry, end of grace, overdue recalls, intents.
+    /// Runs for ever.
+    pub async fn run_background(self: Arc<Self>) {
+        background::run(self).await;
+    }
+
+    /// The volume.
+    pub fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
+    /// The data servers.
+    pub fn data_servers(&self) -> &Arc<DataServers> {
+        &self.data_servers
+    }
+
+    /// Opens, locks and layouts. Held for one call into them, never across an await.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("state lock")
+    }
+
+    fn grace(&self) -> MutexGuard<'_, Grace> {
+        self.grace.lock().expect("grace lock")
+    }
+
+    fn root(&self) -> Handle {
+        Handle { volume: self.volume_number, ino: InodeNo::ROOT }
+    }
+
+    fn handle(&self, ino: InodeNo) -> Handle {
+        Handle { volume: self.volume_number, ino }
+    }
+
+    fn wall(&self) -> Timestamp {
+        let (seconds, nanos) = self.core.clock.wall();
+        Timestamp { seconds, nanos }
+    }
+
+    /// The caller as the export sees it.
+    fn credential(&self, c: &Compound<Mds>) -> Credential {
+        let e = &self.export;
+        let squash = !c.caller.known || e.all_squash || (e.root_squash && c.caller.uid == 0);
+        if squash {
+            return Credential { uid: e.anonymous_uid, gid: e.anonymous_gid, gids: Vec::new() };
+        }
+        Credential { uid: c.caller.uid, gid: c.caller.gid, gids: c.caller.gids.clone() }
+    }
+
+    /// Refuses what must wait for the end of grace (RFC 8881 §8.4.2).
+    fn refuse_in_grace(&self, c: &Compound<Mds>) -> Result<(), Failure> {
+        if self.grace().is_on(c.now) { Err(NfsStat::GRACE.into()) } else { Ok(()) }
+    }
+
+    /// The inode of the current filehandle.
+    fn current_inode(&self, c: &mut Compound<Mds>) -> Result<Inode, Failure> {
+        let handle = c.handle()?;
+        c.see(self.volume.inode(handle.ino))
+    }
+
+    /// The inode of the current filehandle, which must be a regular file.
+    fn current_file(&self, c: &mut Compound<Mds>) -> Result<Inode, Failure> {
+        let inode = self.current_inode(c)?;
+        match inode.kind {
+            Kind::File => Ok(inode),
+            Kind::Directory => Err(NfsStat::ISDIR.into()),
+            Kind::Symlink => Err(NfsStat::SYMLINK.into()),
+            _ => Err(NfsStat::WRONG_TYPE.into()),
+        }
+    }
+}
+
+impl Compound<Mds> {
+    /// Takes a value from the store: the reply will wait until what it was derived from is
+    /// durable.
+    fn see<T>(&mut self, seen: Seen<Result<T, StoreError>>) -> Result<T, Failure> {
+        self.depend(seen.lsn.0);
+        seen.value.map_err(|e| {
+            if matches!(e, StoreError::Corrupt(_) | StoreError::Poisoned(_) | StoreError::Io(_)) {
+                tracing::error!(error = %e, "volume");
+            }
+            translate::status(&e).into()
+        })
+    }
+}
+
+/// A failed exchange with a data server, as a failure of the operation.
+fn data_server_failure(e: DataServerError) -> Failure {
+    translate::data_server_status(&e).into()
+}
+
+/// Version of the client records in the volume.
+const CLIENT_RECORD_VERSION: u8 = 1;
+
+impl Role for Mds {
+    type Handle = Handle;
+
+    fn core(&self) -> &Core {
+        &self.core
+    }
+
+    async fn execute<'a>(&'a self, c: &'a mut Compound<Self>, args: OpArgs) -> OpResult {
+        ops::execute(self, c, args).await
+    }
+
+    async fn durable<'a>(&'a self, c: &'a Compound<Self>) -> Result<(), NfsStat> {
+        self.volume.durable(Lsn(c.depends_on)).await.map_err(|e| translate::status(&e))
+    }
+
+    async fn client_confirmed(&self, client: &ConfirmedClient) {
+        tracing::info!(clientid = client.clientid.0, owner = ?client.owner.ownerid, "client");
+        self.grace().client_came(&client.owner.ownerid.0);
+    }
+
+    async fn clients_gone(&self, clients: Vec<ClientId>) {
+        for client in clients {
+            self.drop_client_state(client).await;
+        }
+    }
+
+    fn client_has_state(&self, client: ClientId) -> bool {
+        self.state().client_has_state(client)
+    }
+
+    /// RFC 8881 §18.51: from here on the client's record on disk is of this incarnation, so that
+    /// it may reclaim after the next restart.
+    async fn reclaim_complete<'a>(
+        &'a self,
+        c: &'a mut Compound<Self>,
+        client: ClientId,
+    ) -> Result<(), Failure> {
+        let owner = {
+            let sessions = self.core.sessions();
+            let known = sessions.client(client).ok_or(NfsStat::STALE_CLIENTID)?;
+            known.owner().ownerid.0.clone()
+        };
+        let mut record = BytesMut::with_capacity(1 + owner.len());
+        record.put_u8(CLIENT_RECORD_VERSION);
+        record.put_slice(&owner);
+        c.see(self.volume.client_put(client.0, &record))?;
+        let older = self
+            .client_records
+            .lock()
+            .expect("client records lock")
+            .insert(owner.clone(), client.0);
+        if let Some(id) = older.filter(|id| *id != client.0) {
+            c.see(self.volume.client_remove(id))?;
+        }
+        self.grace().client_done(&owner);
+        Ok(())
+    }
+}
+
+/// Logs a refusal and makes it the operation's failure.
+fn refused(r: Refusal) -> Failure {
+    crate::compound::refused(r)
+}

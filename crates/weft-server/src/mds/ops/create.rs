@@ -1,0 +1,73 @@
+//! CREATE (6): RFC 8881 §18.4: everything but regular files.
+
+use weft_nfs::{
+    NfsStat, OpOk,
+    ops::{CreateArgs, CreateOk, CreateType},
+};
+use weft_store::{
+    types::{Kind, Timestamp},
+    volume::{Exclusivity, New, SetTime},
+};
+
+use super::lookup::{checked_name, current_directory};
+use crate::{
+    compound::{Compound, OpResult},
+    mds::{
+        Mds,
+        attrs::{Settings, settings},
+        translate::change_info,
+    },
+};
+
+/// Mode of an object whose creator gave none.
+const DEFAULT_MODE: u16 = 0o700;
+
+/// RFC 8881 §18.4. The new object becomes the current filehandle.
+pub(super) async fn create(mds: &Mds, c: &mut Compound<Mds>, a: CreateArgs) -> OpResult {
+    let dir = current_directory(mds, c)?;
+    let name = checked_name(&a.name)?;
+    let settings = settings(&a.attrs, c.minorversion)?;
+    let mut new = new_object(&settings, DEFAULT_MODE, Exclusivity::Guarded);
+    match a.objtype {
+        CreateType::Directory => new.kind = Kind::Directory,
+        CreateType::Link(target) => {
+            if target.is_empty() {
+                return Err(NfsStat::INVAL.into());
+            }
+            new.kind = Kind::Symlink;
+            new.target = target;
+        }
+        CreateType::Block(d) => (new.kind, new.rdev) = (Kind::BlockDevice, (d.major, d.minor)),
+        CreateType::Char(d) => (new.kind, new.rdev) = (Kind::CharDevice, (d.major, d.minor)),
+        CreateType::Socket => new.kind = Kind::Socket,
+        CreateType::Fifo => new.kind = Kind::Fifo,
+        // §18.4.3: a type CREATE cannot make.
+        CreateType::Other(_) => return Err(NfsStat::BADTYPE.into()),
+    }
+    if new.size.is_some() {
+        return Err(NfsStat::INVAL.into());
+    }
+    let cred = mds.credential(c);
+    mds.volume.admit().await;
+    let made = c.see(mds.volume.create(dir, name, &new, &cred, mds.wall()))?;
+    c.set_current(mds.handle(made.inode.no));
+    Ok(OpOk::Create(CreateOk { change: change_info(made.dir_change), attrset: settings.mask }))
+}
+
+/// A new object with these settings.
+pub(super) fn new_object(s: &Settings, default_mode: u16, how: Exclusivity) -> New {
+    let time = |t: Option<SetTime>| -> Option<Timestamp> {
+        match t {
+            Some(SetTime::Client(t)) => Some(t),
+            Some(SetTime::Server) | None => None,
+        }
+    };
+    New {
+        uid: s.set.uid,
+        gid: s.set.gid,
+        size: s.set.size,
+        atime: time(s.set.atime),
+        mtime: time(s.set.mtime),
+        ..New::of(Kind::File, s.set.mode.unwrap_or(default_mode), how)
+    }
+}

@@ -1,0 +1,56 @@
+//! GETATTR (9): RFC 8881 §18.7.
+
+use weft_nfs::{
+    Attrs, Bitmap, Failure, NfsStat, OpOk,
+    ops::{GetattrArgs, GetattrOk},
+};
+use weft_store::types::Inode;
+
+use crate::{
+    compound::{Compound, OpResult},
+    mds::{
+        Mds, attrs,
+        attrs::{Facts, needs_space, needs_truth},
+    },
+};
+
+/// RFC 8881 §18.7. Attributes not supported are left out (§18.7.3).
+pub(super) async fn getattr(mds: &Mds, c: &mut Compound<Mds>, a: &GetattrArgs) -> OpResult {
+    let inode = mds.current_inode(c)?;
+    let inode = if needs_truth(&a.request) { mds.settled(c, inode).await? } else { inode };
+    let attrs = attributes(mds, c, &inode, &a.request).await?;
+    Ok(OpOk::Getattr(GetattrOk { attrs }))
+}
+
+/// The attributes of an inode whose truth is known already.
+pub(super) async fn attributes(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    inode: &Inode,
+    wanted: &Bitmap,
+) -> Result<Attrs, Failure> {
+    let facts = facts(mds, c, wanted).await?;
+    Ok(attrs::values(inode, mds.handle(inode.no).to_wire(), wanted, &facts))
+}
+
+/// What attributes depend on beside the inode; space is asked for only when wanted.
+pub(super) async fn facts(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    wanted: &Bitmap,
+) -> Result<Facts, Failure> {
+    let mut facts = Facts {
+        fsid: mds.fsid,
+        lease_s: mds.core.lease_s,
+        minorversion: c.minorversion,
+        space: (0, 0, 0),
+        files_used: 0,
+    };
+    if needs_space(wanted) {
+        let space = mds.data_servers.space().await;
+        facts.space = (space.total, space.free, space.available);
+        // How many inodes there are is a statistic: nobody waits for its durability.
+        facts.files_used = mds.volume.stats().value.map_err(|_| NfsStat::IO)?.inodes;
+    }
+    Ok(facts)
+}

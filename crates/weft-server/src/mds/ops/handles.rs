@@ -1,0 +1,39 @@
+//! PUTFH (22), PUTPUBFH (23), PUTROOTFH (24), GETFH (10): RFC 8881 §18.19-§18.21, §18.8.
+
+use weft_nfs::{
+    NfsStat, OpOk,
+    ops::{GetfhOk, PutfhArgs},
+};
+
+use crate::{
+    compound::{Compound, OpResult},
+    mds::{Handle, Mds},
+};
+
+/// RFC 8881 §18.19.
+pub(super) fn putfh(mds: &Mds, c: &mut Compound<Mds>, a: &PutfhArgs) -> OpResult {
+    let handle = Handle::from_wire(&a.object)?;
+    if handle.volume != mds.volume_number {
+        return Err(NfsStat::STALE.into());
+    }
+    c.see(mds.volume.inode(handle.ino))?;
+    c.set_current(handle);
+    Ok(OpOk::Putfh)
+}
+
+/// RFC 8881 §18.20: the public filehandle is the root's.
+pub(super) fn putpubfh(mds: &Mds, c: &mut Compound<Mds>) -> OpResult {
+    c.set_current(mds.root());
+    Ok(OpOk::Putpubfh)
+}
+
+/// RFC 8881 §18.21.
+pub(super) fn putrootfh(mds: &Mds, c: &mut Compound<Mds>) -> OpResult {
+    c.set_current(mds.root());
+    Ok(OpOk::Putrootfh)
+}
+
+/// RFC 8881 §18.8.
+pub(super) fn getfh(c: &Compound<Mds>) -> OpResult {
+    Ok(OpOk::Getfh(GetfhOk { object: c.handle()?.to_wire() }))
+}

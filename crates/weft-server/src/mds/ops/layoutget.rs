@@ -1,0 +1,78 @@
+//! LAYOUTGET (50): RFC 8881 §18.43; layout stateid §12.5.3; files layout §13.
+
+use weft_nfs::{
+    Failure, IoMode, LayoutType, NfsStat, OpOk,
+    ops::{Body, LayoutSegment, LayoutgetArgs, LayoutgetOk},
+};
+
+use crate::{
+    compound::{Compound, OpResult},
+    mds::{Mds, refused},
+};
+
+/// Bytes of `LAYOUTGET4resok` around one layout body: return-on-close, stateid, array count,
+/// offset, length, mode, type, body length.
+const AROUND_BODY_BYTES: usize = 4 + 16 + 4 + 8 + 8 + 4 + 4 + 4;
+
+/// RFC 8881 §18.43. Always the whole file in one segment (design D3).
+pub(super) fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArgs) -> OpResult {
+    // §18.43.3 arguments
+    check_range(a)?;
+    if a.layout_type != LayoutType::NFSV4_1_FILES {
+        return Err(NfsStat::UNKNOWN_LAYOUTTYPE.into());
+    }
+    if a.iomode != IoMode::READ && a.iomode != IoMode::RW {
+        return Err(NfsStat::BADIOMODE.into());
+    }
+    // current filehandle: a regular file
+    let inode = mds.current_file(c)?;
+    mds.refuse_in_grace(c)?;
+    // §12.5.3 stateid: open, lock or layout
+    let client = c.client()?;
+    let stateid = c.stateid(a.stateid)?;
+    let key = mds.handle(inode.no).key();
+    mds.state().layout_check(client, key, &stateid, a.iomode).map_err(refused)?;
+    // An unfinished truncation comes before new writes.
+    if mds.is_truncating(inode.no) {
+        return Err(NfsStat::LAYOUTTRYLATER.into());
+    }
+    // decide, record, answer
+    let (inode, striped) = mds.placed(c, inode)?;
+    let body = mds.layout_body(&inode, &striped, a.iomode)?;
+    let allowed = usize::try_from(a.maxcount).unwrap_or(usize::MAX);
+    if AROUND_BODY_BYTES + body.len().next_multiple_of(4) > allowed {
+        return Err(NfsStat::TOOSMALL.into());
+    }
+    let stateid = {
+        let _gate = mds.layout_gate.lock().expect("layout gate");
+        if a.iomode == IoMode::RW {
+            c.see(mds.volume.mark_unsettled(inode.no))?;
+        }
+        let mut state = mds.state();
+        // Once more: a recall may have begun since.
+        let holder = state.layout_check(client, key, &stateid, a.iomode).map_err(refused)?;
+        state.layout_granted(&holder, a.iomode)
+    };
+    if a.iomode == IoMode::RW {
+        mds.layout_is_fresh(client, inode.no);
+    }
+    c.current_stateid = Some(stateid);
+    let segment = LayoutSegment {
+        offset: 0,
+        length: u64::MAX,
+        iomode: a.iomode,
+        layout_type: LayoutType::NFSV4_1_FILES,
+        body: Body(body),
+    };
+    Ok(OpOk::Layoutget(LayoutgetOk { return_on_close: true, stateid, layout: vec![segment] }))
+}
+
+/// §18.43.3: no empty range, none beyond 2^64, and not less than the minimum.
+fn check_range(a: &LayoutgetArgs) -> Result<(), Failure> {
+    let overflows = a.length != u64::MAX && a.offset.checked_add(a.length).is_none();
+    let min_overflows = a.minlength != u64::MAX && a.offset.checked_add(a.minlength).is_none();
+    if a.length == 0 || a.length < a.minlength || overflows || min_overflows {
+        return Err(NfsStat::INVAL.into());
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! LAYOUTRETURN (51): RFC 8881 §18.44.
+
+use weft_nfs::{
+    LayoutType, NfsStat, OpOk,
+    ops::{LayoutReturn, LayoutreturnArgs, LayoutreturnOk},
+};
+use weft_store::types::InodeNo;
+
+use crate::{
+    compound::{Compound, OpResult},
+    mds::{Handle, Mds, refused},
+};
+
+/// RFC 8881 §18.44. When the last write layout of a file comes back, the data servers are asked
+/// for the last time, and its size and times are settled (design D8).
+pub(super) async fn layoutreturn(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    a: &LayoutreturnArgs,
+) -> OpResult {
+    if a.layout_type != LayoutType::NFSV4_1_FILES {
+        return Err(NfsStat::UNKNOWN_LAYOUTTYPE.into());
+    }
+    let client = c.client()?;
+    if a.reclaim {
+        // §18.44.3: returns of layouts from before a restart; none survives one here.
+        return Err(NfsStat::NO_GRACE.into());
+    }
+    match &a.layoutreturn {
+        LayoutReturn::File { stateid, .. } => {
+            let inode = mds.current_file(c)?;
+            let stateid = c.stateid(*stateid)?;
+            let key = mds.handle(inode.no).key();
+            let returned =
+                mds.state().layout_return(client, key, &stateid, a.iomode).map_err(refused)?;
+            if returned.had_rw {
+                mds.layout_is_fresh(client, inode.no);
+                settle(mds, c, inode.no).await;
+            }
+            c.current_stateid = returned.remaining;
+            Ok(OpOk::Layoutreturn(LayoutreturnOk { stateid: returned.remaining }))
+        }
+        LayoutReturn::Fsid => {
+            let volume = c.handle()?.volume;
+            return_many(mds, c, Some(volume)).await
+        }
+        LayoutReturn::All => return_many(mds, c, None).await,
+    }
+}
+
+async fn return_many(mds: &Mds, c: &mut Compound<Mds>, volume: Option<u32>) -> OpResult {
+    let client = c.client()?;
+    let returned = mds.state().layout_return_all(client, volume);
+    for (key, had_rw) in returned {
+        if had_rw {
+            mds.layout_is_fresh(client, Handle::of(key).ino);
+            settle(mds, c, Handle::of(key).ino).await;
+        }
+    }
+    Ok(OpOk::Layoutreturn(LayoutreturnOk { stateid: None }))
+}
+
+/// The layout is back whatever the data servers say: if they cannot be asked now, the file stays
+/// unsettled and the next reader of its size asks again.
+async fn settle(mds: &Mds, c: &mut Compound<Mds>, ino: InodeNo) {
+    let Ok(inode) = c.see(mds.volume.inode(ino)) else { return };
+    if let Err(f) = mds.settled(c, inode).await {
+        tracing::info!(ino = ino.0, status = %f.status, "file stays unsettled");
+    }
+}

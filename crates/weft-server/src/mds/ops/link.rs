@@ -1,0 +1,23 @@
+//! LINK (11): RFC 8881 §18.9.
+
+use weft_nfs::{
+    OpOk,
+    ops::{LinkArgs, LinkOk},
+};
+
+use super::lookup::{checked_name, current_directory};
+use crate::{
+    compound::{Compound, OpResult},
+    mds::{Mds, translate::change_info},
+};
+
+/// RFC 8881 §18.9: the saved object gets a name in the current directory.
+pub(super) async fn link(mds: &Mds, c: &mut Compound<Mds>, a: &LinkArgs) -> OpResult {
+    let object = c.saved_handle()?.ino;
+    let dir = current_directory(mds, c)?;
+    let name = checked_name(&a.newname)?;
+    let cred = mds.credential(c);
+    mds.volume.admit().await;
+    let linked = c.see(mds.volume.link(object, dir, name, &cred, mds.wall()))?;
+    Ok(OpOk::Link(LinkOk { change: change_info(linked.dir_change) }))
+}

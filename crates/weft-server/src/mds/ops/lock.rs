@@ -1,0 +1,78 @@
+//! LOCK (12), LOCKT (13), LOCKU (14): RFC 8881 §18.10-§18.12.
+
+use weft_nfs::{
+    Failure, NfsStat, OpOk, Stateid,
+    ops::{LockArgs, Locker, LocktArgs, LockuArgs, StateidOk},
+};
+
+use crate::{
+    compound::{Compound, OpResult},
+    mds::{Mds, refused},
+};
+
+/// RFC 8881 §18.10.
+pub(super) fn lock(mds: &Mds, c: &mut Compound<Mds>, a: &LockArgs) -> OpResult {
+    let file = mds.current_file(c)?;
+    let client = c.client()?;
+    mds.reclaim_rule(c, a.reclaim)?;
+    let mut a = a.clone();
+    match &mut a.locker {
+        Locker::New { open_stateid, .. } => *open_stateid = c.stateid(*open_stateid)?,
+        Locker::Existing { lock_stateid } => *lock_stateid = c.stateid(*lock_stateid)?,
+    }
+    let key = mds.handle(file.no).key();
+    let stateid = mds.state().lock(client, key, &a).map_err(refused)?;
+    set(c, stateid);
+    Ok(OpOk::Lock(StateidOk { stateid }))
+}
+
+/// RFC 8881 §18.11.
+pub(super) fn lockt(mds: &Mds, c: &mut Compound<Mds>, a: &LocktArgs) -> OpResult {
+    let file = mds.current_file(c)?;
+    let client = c.client()?;
+    mds.refuse_in_grace(c)?;
+    mds.state().lockt(client, mds.handle(file.no).key(), a).map_err(refused)?;
+    Ok(OpOk::Lockt)
+}
+
+/// RFC 8881 §18.12.
+pub(super) fn locku(mds: &Mds, c: &mut Compound<Mds>, a: &LockuArgs) -> OpResult {
+    let file = mds.current_file(c)?;
+    let client = c.client()?;
+    let mut a = a.clone();
+    a.lock_stateid = c.stateid(a.lock_stateid)?;
+    let stateid = mds.state().locku(client, mds.handle(file.no).key(), &a).map_err(refused)?;
+    set(c, stateid);
+    Ok(OpOk::Locku(StateidOk { stateid }))
+}
+
+fn set(c: &mut Compound<Mds>, stateid: Stateid) {
+    c.current_stateid = Some(stateid);
+}
+
+impl Mds {
+    /// Who may take new state, and who may reclaim (RFC 8881 §8.4.2, §18.51.3): in grace only
+    /// reclaims of clients known from before; afterwards, and once the client said
+    /// RECLAIM_COMPLETE, only new state; before it said so, none.
+    ///
+    /// # Errors
+    /// GRACE, NO_GRACE.
+    pub(in crate::mds) fn reclaim_rule(
+        &self,
+        c: &Compound<Mds>,
+        reclaim: bool,
+    ) -> Result<(), Failure> {
+        let client = c.client()?;
+        let (owner, complete) = {
+            let sessions = self.core.sessions();
+            let known = sessions.client(client).ok_or(NfsStat::STALE_CLIENTID)?;
+            (known.owner().ownerid.0.clone(), sessions.reclaim_is_complete(client))
+        };
+        let grace = self.grace();
+        if reclaim {
+            let allowed = grace.is_on(c.now) && !complete && grace.may_reclaim(&owner);
+            return if allowed { Ok(()) } else { Err(NfsStat::NO_GRACE.into()) };
+        }
+        if grace.is_on(c.now) || !complete { Err(NfsStat::GRACE.into()) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,84 @@
+//! The operations of the metadata server, one module for each.
+
+mod access;
+mod close;
+mod commit;
+mod create;
+mod getattr;
+mod getdeviceinfo;
+mod handles;
+mod layoutcommit;
+mod layoutget;
+mod layoutreturn;
+mod link;
+mod lock;
+mod lookup;
+mod open;
+mod read;
+mod readdir;
+mod readlink;
+mod remove;
+mod rename;
+mod secinfo;
+mod setattr;
+mod stateids;
+mod verify;
+mod write;
+
+use weft_nfs::{NfsStat, OpArgs};
+
+use super::Mds;
+use crate::compound::{Compound, OpResult};
+
+/// Runs one operation. Those of sessions never get here; what is not in the list is not built.
+pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, args: OpArgs) -> OpResult {
+    match args {
+        OpArgs::Access(a) => access::access(mds, c, &a),
+        OpArgs::Close(a) => close::close(mds, c, &a).await,
+        OpArgs::Commit(a) => commit::commit(mds, c, &a).await,
+        OpArgs::Create(a) => create::create(mds, c, a).await,
+        OpArgs::Getattr(a) => getattr::getattr(mds, c, &a).await,
+        OpArgs::Getdeviceinfo(a) => getdeviceinfo::getdeviceinfo(mds, c, &a),
+        OpArgs::Getfh => handles::getfh(c),
+        OpArgs::Layoutcommit(a) => layoutcommit::layoutcommit(mds, c, &a),
+        OpArgs::Layoutget(a) => layoutget::layoutget(mds, c, &a),
+        OpArgs::Layoutreturn(a) => layoutreturn::layoutreturn(mds, c, &a).await,
+        OpArgs::Link(a) => link::link(mds, c, &a).await,
+        OpArgs::Lock(a) => lock::lock(mds, c, &a),
+        OpArgs::Lockt(a) => lock::lockt(mds, c, &a),
+        OpArgs::Locku(a) => lock::locku(mds, c, &a),
+        OpArgs::Lookup(a) => lookup::lookup(mds, c, &a),
+        OpArgs::Lookupp => lookup::lookupp(mds, c),
+        OpArgs::Nverify(a) => verify::nverify(mds, c, &a).await,
+        OpArgs::Open(a) => open::open(mds, c, a).await,
+        OpArgs::OpenDowngrade(a) => close::open_downgrade(mds, c, &a),
+        OpArgs::Putfh(a) => handles::putfh(mds, c, &a),
+        OpArgs::Putpubfh => handles::putpubfh(mds, c),
+        OpArgs::Putrootfh => handles::putrootfh(mds, c),
+        OpArgs::Read(a) => read::read(mds, c, &a).await,
+        OpArgs::Readdir(a) => readdir::readdir(mds, c, &a).await,
+        OpArgs::Readlink => readlink::readlink(mds, c),
+        OpArgs::Remove(a) => remove::remove(mds, c, &a).await,
+        OpArgs::Rename(a) => rename::rename(mds, c, &a).await,
+        OpArgs::Secinfo(a) => secinfo::secinfo(mds, c, &a),
+        OpArgs::SecinfoNoName(a) => secinfo::secinfo_no_name(mds, c, &a),
+        OpArgs::Setattr(a) => setattr::setattr(mds, c, &a).await,
+        OpArgs::Verify(a) => verify::verify(mds, c, &a).await,
+        OpArgs::Write(a) => write::write(mds, c, &a).await,
+        OpArgs::FreeStateid(a) => stateids::free_stateid(mds, c, &a),
+        OpArgs::TestStateid(a) => stateids::test_stateid(mds, c, &a),
+        // No delegations are given out yet.
+        OpArgs::Delegreturn(_) => Err(NfsStat::BAD_STATEID.into()),
+        OpArgs::BackchannelCtl(_)
+        | OpArgs::BindConnToSession(_)
+        | OpArgs::ExchangeId(_)
+        | OpArgs::CreateSession(_)
+        | OpArgs::DestroySession(_)
+        | OpArgs::DestroyClientid(_)
+        | OpArgs::ReclaimComplete(_)
+        | OpArgs::Restorefh
+        | OpArgs::Savefh
+        | OpArgs::Sequence(_)
+        | OpArgs::Unread(_) => Err(NfsStat::NOTSUPP.into()),
+    }
+}

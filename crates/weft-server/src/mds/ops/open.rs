@@ -1,0 +1,240 @@
+//! OPEN (18): RFC 8881 §18.16.
+
+use weft_nfs::{
+    AttrNo, Bitmap, ChangeInfo, Failure, NfsStat, OpOk, open_result,
+    ops::{CreateHow, OpenArgs, OpenClaim, OpenDelegation, OpenOk},
+    share,
+};
+use weft_store::{
+    types::{Inode, InodeNo, Kind, Rwx},
+    volume::{Authority, Exclusivity, SetAttr},
+};
+
+use super::{
+    create::new_object,
+    lookup::{checked_name, current_directory},
+    setattr,
+};
+use crate::{
+    compound::{Compound, OpResult},
+    mds::{
+        Mds,
+        attrs::{Settings, settings},
+        refused,
+        translate::change_info,
+    },
+};
+
+/// Mode of a file whose creator gave none.
+const DEFAULT_MODE: u16 = 0o600;
+
+/// What the name or handle led to.
+struct Target {
+    inode: Inode,
+    change: ChangeInfo,
+    attrset: Bitmap,
+}
+
+/// RFC 8881 §18.16.
+pub(super) async fn open(mds: &Mds, c: &mut Compound<Mds>, a: OpenArgs) -> OpResult {
+    // Delegation wants in the high bits are wishes; unknown ones are no error (Linux gives up
+    // CLAIM_FH for good after an INVAL: nfs4_clear_cap_atomic_open_v1).
+    let access = a.share_access & share::ACCESS_MASK;
+    if access == 0 || a.share_deny > share::DENY_BOTH {
+        return Err(NfsStat::INVAL.into());
+    }
+    let reclaim = matches!(a.claim, OpenClaim::Previous(_));
+    mds.reclaim_rule(c, reclaim)?;
+    mds.volume.admit().await;
+    let target = match &a.claim {
+        OpenClaim::Null(name) => by_name(mds, c, &a, name, access).await?,
+        OpenClaim::Fh | OpenClaim::Previous(_) => by_handle(mds, c, &a, access, reclaim).await?,
+        // No delegations are given out, so none can be claimed.
+        OpenClaim::DelegateCur(..) | OpenClaim::DelegCurFh(_) => {
+            return Err(NfsStat::BAD_STATEID.into());
+        }
+        OpenClaim::DelegatePrev(_) | OpenClaim::DelegPrevFh => {
+            return Err(NfsStat::NOTSUPP.into());
+        }
+    };
+    let client = c.client()?;
+    let handle = mds.handle(target.inode.no);
+    let opened = mds.state().open(client, &a.owner, handle.key(), access, a.share_deny);
+    let stateid = opened.map_err(refused)?;
+    c.set_current(handle);
+    c.current_stateid = Some(stateid);
+    Ok(OpOk::Open(OpenOk {
+        stateid,
+        cinfo: target.change,
+        rflags: open_result::LOCKTYPE_POSIX,
+        attrset: target.attrset,
+        delegation: OpenDelegation::None,
+    }))
+}
+
+/// CLAIM_NULL: a name in the current directory.
+async fn by_name(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    a: &OpenArgs,
+    name: &weft_nfs::Component,
+    access: u32,
+) -> Result<Target, Failure> {
+    let dir = current_directory(mds, c)?;
+    let name = checked_name(name)?;
+    let Some(how) = &a.openhow else {
+        let cred = mds.credential(c);
+        let parent = c.see(mds.volume.inode(dir))?;
+        let inode = c.see(mds.volume.lookup(dir, name, &cred))?;
+        let change = unchanged(&parent);
+        existing(mds, c, a, &inode, access)?;
+        return Ok(Target { inode, change, attrset: Bitmap::EMPTY });
+    };
+    let (settings, exclusivity) = creation(how, c.minorversion)?;
+    // Before anything is made: what is there may not be openable this way.
+    if let Some(found) = look(mds, c, dir, name)? {
+        let same_exclusive = matches!((exclusivity, found.create_verifier),
+            (Exclusivity::Exclusive(v), Some(w)) if v == w);
+        match exclusivity {
+            Exclusivity::Unchecked => existing(mds, c, a, &found, access)?,
+            Exclusivity::Exclusive(_) if same_exclusive => {}
+            Exclusivity::Guarded | Exclusivity::Exclusive(_) => {
+                return Err(NfsStat::EXIST.into());
+            }
+        }
+    }
+    let cred = mds.credential(c);
+    let new = new_object(&settings, DEFAULT_MODE, exclusivity);
+    let made = c.see(mds.volume.create(dir, name, &new, &cred, mds.wall()))?;
+    let change = change_info(made.dir_change);
+    if made.created {
+        let attrset = settings.mask;
+        return Ok(Target { inode: made.inode, change, attrset });
+    }
+    let (inode, attrset) = truncate_existing(mds, c, made.inode, &settings).await?;
+    Ok(Target { inode, change, attrset })
+}
+
+/// UNCHECKED on an existing file: of the attributes only a size of zero counts (§18.16.3).
+async fn truncate_existing(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    inode: Inode,
+    settings: &Settings,
+) -> Result<(Inode, Bitmap), Failure> {
+    if settings.set.size != Some(0) {
+        return Ok((inode, Bitmap::EMPTY));
+    }
+    let set = SetAttr { size: Some(0), ..SetAttr::default() };
+    let cred = mds.credential(c);
+    let inode = setattr::apply(mds, c, inode, &set, Authority::ByPermission, &cred).await?;
+    Ok((inode, Bitmap::of(&[AttrNo::SIZE])))
+}
+
+/// CLAIM_FH and CLAIM_PREVIOUS: the current filehandle is the file.
+async fn by_handle(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    a: &OpenArgs,
+    access: u32,
+    reclaim: bool,
+) -> Result<Target, Failure> {
+    let inode = mds.current_file(c)?;
+    let settings = match &a.openhow {
+        None => Settings::default(),
+        Some(CreateHow::Unchecked(attrs)) => settings(attrs, c.minorversion)?,
+        // §18.16.3: the object exists, so any other way of creating it fails.
+        Some(_) => return Err(NfsStat::EXIST.into()),
+    };
+    if !reclaim {
+        existing(mds, c, a, &inode, access)?;
+    }
+    let (inode, attrset) = truncate_existing(mds, c, inode, &settings).await?;
+    let change = ChangeInfo { atomic: false, before: 0, after: 0 };
+    Ok(Target { inode, change, attrset })
+}
+
+/// How to create, with the attributes checked.
+fn creation(how: &CreateHow, minorversion: u32) -> Result<(Settings, Exclusivity), Failure> {
+    match how {
+        CreateHow::Unchecked(a) => Ok((settings(a, minorversion)?, Exclusivity::Unchecked)),
+        CreateHow::Guarded(a) => Ok((settings(a, minorversion)?, Exclusivity::Guarded)),
+        CreateHow::Exclusive(v) => Ok((Settings::default(), Exclusivity::Exclusive(v.0))),
+        CreateHow::Exclusive41(v, a) => {
+            Ok((settings(a, minorversion)?, Exclusivity::Exclusive(v.0)))
+        }
+    }
+}
+
+fn look(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    dir: InodeNo,
+    name: &[u8],
+) -> Result<Option<Inode>, Failure> {
+    let cred = mds.credential(c);
+    match c.see(mds.volume.lookup(dir, name, &cred)) {
+        Ok(inode) => Ok(Some(inode)),
+        Err(f) if f.status == NfsStat::NOENT => Ok(None),
+        Err(f) => Err(f),
+    }
+}
+
+/// Whether a file that is there already may be opened this way: its type (§18.16.4), the mode,
+/// and the denials of others.
+fn existing(
+    mds: &Mds,
+    c: &Compound<Mds>,
+    a: &OpenArgs,
+    inode: &Inode,
+    access: u32,
+) -> Result<(), Failure> {
+    match inode.kind {
+        Kind::File => {}
+        Kind::Directory => return Err(NfsStat::ISDIR.into()),
+        Kind::Symlink => return Err(NfsStat::SYMLINK.into()),
+        _ => return Err(NfsStat::WRONG_TYPE.into()),
+    }
+    if access & share::ACCESS_READ != 0 {
+        mds.require_to_read(c, inode)?;
+    }
+    if access & share::ACCESS_WRITE != 0 {
+        mds.require(c, inode, Rwx::WRITE)?;
+    }
+    let file = mds.handle(inode.no).key();
+    let client = c.client()?;
+    if mds.state().open_would_conflict(client, &a.owner, file, access, a.share_deny) {
+        return Err(NfsStat::SHARE_DENIED.into());
+    }
+    Ok(())
+}
+
+fn unchanged(dir: &Inode) -> ChangeInfo {
+    ChangeInfo { atomic: true, before: dir.change, after: dir.change }
+}
+
+impl Mds {
+    /// Refuses what the mode does not allow the caller.
+    ///
+    /// # Errors
+    /// ACCESS.
+    pub(in crate::mds) fn require(
+        &self,
+        c: &Compound<Mds>,
+        inode: &Inode,
+        wanted: Rwx,
+    ) -> Result<(), Failure> {
+        let allowed = inode.allowed(&self.credential(c));
+        if allowed.contains(wanted) { Ok(()) } else { Err(NfsStat::ACCESS.into()) }
+    }
+
+    /// Reading is also allowed to who may execute: the client's kernel reads programs to run
+    /// them (RFC 8881 §18.16.3).
+    fn require_to_read(&self, c: &Compound<Mds>, inode: &Inode) -> Result<(), Failure> {
+        let allowed = inode.allowed(&self.credential(c));
+        if allowed.contains(Rwx::READ) || allowed.contains(Rwx::EXECUTE) {
+            return Ok(());
+        }
+        Err(NfsStat::ACCESS.into())
+    }
+}

@@ -1,0 +1,31 @@
+//! REMOVE (28): RFC 8881 §18.25.
+
+use weft_nfs::{
+    OpOk,
+    ops::{RemoveArgs, RemoveOk},
+};
+use weft_store::volume::Remove;
+
+use super::lookup::{checked_name, current_directory};
+use crate::{
+    compound::{Compound, OpResult},
+    mds::{Mds, translate::change_info},
+};
+
+/// RFC 8881 §18.25. The reply waits for the intent to delete the objects, not for the data
+/// servers (design D18). A file that is open keeps its inode until the last CLOSE.
+pub(super) async fn remove(mds: &Mds, c: &mut Compound<Mds>, a: &RemoveArgs) -> OpResult {
+    mds.refuse_in_grace(c)?;
+    let dir = current_directory(mds, c)?;
+    let name = checked_name(&a.target)?;
+    let cred = mds.credential(c);
+    mds.volume.admit().await;
+    let found = c.see(mds.volume.lookup(dir, name, &cred))?;
+    let keep_orphan = mds.state().is_open(mds.handle(found.no).key());
+    let what = Remove { dir, name, expect: None, keep_orphan };
+    let removed = c.see(mds.volume.remove(&what, &cred, mds.wall()))?;
+    if removed.delete.is_some() {
+        mds.reap.notify_one();
+    }
+    Ok(OpOk::Remove(RemoveOk { change: change_info(removed.dir_change) }))
+}

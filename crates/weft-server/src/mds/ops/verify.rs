@@ -1,0 +1,37 @@
+//! VERIFY (37) and NVERIFY (17): RFC 8881 §18.31, §18.15.
+
+use weft_nfs::{AttrNo, Failure, NfsStat, OpOk, ops::VerifyArgs};
+
+use super::getattr::attributes;
+use crate::{
+    compound::{Compound, OpResult},
+    mds::{
+        Mds,
+        attrs::{needs_truth, supported},
+    },
+};
+
+/// RFC 8881 §18.31: goes on when all are the same.
+pub(super) async fn verify(mds: &Mds, c: &mut Compound<Mds>, a: &VerifyArgs) -> OpResult {
+    if same(mds, c, a).await? { Ok(OpOk::Verify) } else { Err(NfsStat::NOT_SAME.into()) }
+}
+
+/// RFC 8881 §18.15: goes on when any differs.
+pub(super) async fn nverify(mds: &Mds, c: &mut Compound<Mds>, a: &VerifyArgs) -> OpResult {
+    if same(mds, c, a).await? { Err(NfsStat::SAME.into()) } else { Ok(OpOk::Nverify) }
+}
+
+async fn same(mds: &Mds, c: &mut Compound<Mds>, a: &VerifyArgs) -> Result<bool, Failure> {
+    let mask = a.attrs.mask();
+    let inode = mds.current_inode(c)?;
+    // §18.31.3: set-only attributes and rdattr_error cannot be compared.
+    let incomparable = [AttrNo::RDATTR_ERROR, AttrNo::TIME_ACCESS_SET, AttrNo::TIME_MODIFY_SET];
+    if incomparable.iter().any(|n| mask.contains(*n)) {
+        return Err(NfsStat::INVAL.into());
+    }
+    if !mask.without(&supported(c.minorversion)).is_empty() || !a.attrs.undecoded.is_empty() {
+        return Err(NfsStat::ATTRNOTSUPP.into());
+    }
+    let inode = if needs_truth(&mask) { mds.settled(c, inode).await? } else { inode };
+    Ok(attributes(mds, c, &inode, &mask).await? == a.attrs)
+}

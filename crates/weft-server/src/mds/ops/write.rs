@@ -1,0 +1,68 @@
+//! WRITE (38): RFC 8881 §18.32, on the indirect path (design D6).
+
+use weft_nfs::{
+    Failure, NfsStat, OpOk,
+    ops::{WriteArgs, WriteOk},
+};
+use weft_state::IoAccess;
+use weft_store::{
+    types::{Inode, Rwx},
+    volume::{Settle, SettleSize},
+};
+use weft_xdr::Payload;
+
+use crate::{
+    compound::{Compound, OpResult},
+    mds::{Mds, attrs::MAX_FILE_BYTES, data_server_failure, refused},
+};
+
+/// RFC 8881 §18.32.
+pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> OpResult {
+    let inode = mds.current_file(c)?;
+    let client = c.client()?;
+    let stateid = c.stateid(a.stateid)?;
+    let file = mds.handle(inode.no).key();
+    mds.state().check_io(client, &stateid, file, IoAccess::Write).map_err(refused)?;
+    if stateid.is_special() {
+        mds.refuse_in_grace(c)?;
+        mds.require(c, &inode, Rwx::WRITE)?;
+    }
+    let Payload::Bytes(data) = &a.data else { return Err(NfsStat::SERVERFAULT.into()) };
+    let count = u32::try_from(data.len()).map_err(|_| NfsStat::INVAL)?;
+    let end = a.offset.checked_add(u64::from(count)).filter(|e| *e <= MAX_FILE_BYTES);
+    let end = end.ok_or(NfsStat::FBIG)?;
+    mds.volume.admit().await;
+    if mds.is_truncating(inode.no) {
+        return Err(NfsStat::DELAY.into());
+    }
+    let inode = lay_ghosts(mds, c, inode).await?;
+    let (inode, striped) = mds.placed(c, inode)?;
+    let written = mds.data_servers.write(&striped, a.offset, data.clone(), a.stable).await;
+    let (committed, writeverf) = written.map_err(data_server_failure)?;
+    mds.core.counters.wrote(data.len());
+    if count > 0 {
+        let now = mds.wall();
+        let learned = Settle {
+            size: SettleSize::AtLeast(end),
+            mtime: Some(now),
+            settled: false,
+            touched: true,
+            drop_privileges: mds.credential(c).uid != 0,
+        };
+        c.see(mds.volume.settle(inode.no, &learned, now))?;
+    }
+    Ok(OpOk::Write(WriteOk { count, committed, writeverf }))
+}
+
+/// A client that holds a write layout and yet writes here has given up on a data server, where
+/// its first attempt may still be queued: that one must not land on top of this one
+/// ("ghost write"). The file's data-server handles are fenced once per layout.
+async fn lay_ghosts(mds: &Mds, c: &mut Compound<Mds>, inode: Inode) -> Result<Inode, Failure> {
+    let client = c.client()?;
+    if !mds.holds_unfenced_layout(client, inode.no) {
+        return Ok(inode);
+    }
+    mds.fence(inode.no).await?;
+    mds.layout_is_fenced(client, inode.no);
+    c.see(mds.volume.inode(inode.no))
+}

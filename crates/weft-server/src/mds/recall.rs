@@ -1,0 +1,208 @@
+//! Taking layouts back: CB_LAYOUTRECALL (RFC 8881 §20.3, §12.5.5), revocation with fencing when
+//! a client does not answer (design D5), and the end of a client.
+
+use std::{sync::Arc, time::Duration};
+
+use weft_nfs::{
+    ClientId, IoMode, LayoutType, NFS_PROGRAM, NfsStat, Stateid,
+    callback::{
+        CB_PROC_COMPOUND, CB_VERSION, CbCompoundHeader, CbLayoutrecallArgs, CbOp, CbOpNum, CbReply,
+        LayoutRecall,
+    },
+    seq4_status,
+};
+use weft_state::{Callback, FileKey};
+use weft_store::types::{InodeNo, StoreError};
+use weft_xdr::{
+    Decode, Encode, Writer,
+    rpc::{AuthFlavor, CallHeader, OpaqueAuth},
+};
+
+use super::{Handle, Mds};
+use crate::rpc::CallbackError;
+
+/// How long one callback may take before it is sent again or given up.
+const CALLBACK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause before a recall is repeated after DELAY.
+const RECALL_PAUSE: Duration = Duration::from_millis(200);
+/// Recalls repeated after DELAY before the lease timer decides.
+const RECALL_TRIES: usize = 25;
+
+impl Mds {
+    /// Recalls the write layouts that others than `except` hold on a file; whether any is out.
+    pub(super) fn recall_writers(&self, file: FileKey, except: Option<ClientId>) -> bool {
+        let holders = self.state().layouts_on(file);
+        let mut any = false;
+        for holder in holders.into_iter().filter(|h| h.rw && Some(h.client) != except) {
+            any = true;
+            let begun = self.state().recall_begin(self.core.clock.now(), holder.client, file);
+            if let (Some(stateid), Some(me)) = (begun, self.me.upgrade()) {
+                tokio::spawn(me.recall(holder.client, file, stateid));
+            }
+        }
+        any
+    }
+
+    async fn recall(self: Arc<Self>, client: ClientId, file: FileKey, stateid: Stateid) {
+        let op = CbOp::Layoutrecall(CbLayoutrecallArgs {
+            layout_type: LayoutType::NFSV4_1_FILES,
+            iomode: IoMode::ANY,
+            changed: false,
+            recall: LayoutRecall::File {
+                fh: Handle::of(file).to_wire(),
+                offset: 0,
+                length: u64::MAX,
+                stateid,
+            },
+        });
+        for _ in 0..RECALL_TRIES {
+            match self.call_back(client, &op).await {
+                // The client will send LAYOUTRETURN when its I/O has drained.
+                Ok(NfsStat::OK) => return,
+                // Gone already, and no LAYOUTRETURN follows (Linux: pnfs_layout_mark_request).
+                Ok(NfsStat::NOMATCHING_LAYOUT) => {
+                    self.state().recall_done(client, file);
+                    return;
+                }
+                Ok(status) => tracing::debug!(client = client.0, %status, "layout recall"),
+                Err(e) => tracing::debug!(client = client.0, error = %e, "layout recall"),
+            }
+            tokio::time::sleep(RECALL_PAUSE).await;
+        }
+        // `background` revokes the layout when the lease time has passed.
+    }
+
+    /// One callback operation behind its CB_SEQUENCE; the operation's status.
+    async fn call_back(&self, client: ClientId, op: &CbOp) -> Result<NfsStat, CallbackError> {
+        let begun = self.core.sessions().callback_begin(client);
+        let callback = begun.ok_or(CallbackError::Closed)?;
+        let reply = self.send_callback(&callback, op).await;
+        let answered = matches!(&reply, Ok(r) if !r.results.is_empty());
+        self.core.sessions().callback_end(&callback, answered);
+        let reply = reply?;
+        let last = reply.results.last().map(|(n, status, _)| (*n, *status));
+        match last {
+            Some((CbOpNum::CB_SEQUENCE, status)) if status == NfsStat::OK => {
+                Ok(NfsStat::SERVERFAULT)
+            }
+            Some((_, status)) => Ok(status),
+            None => Ok(reply.status),
+        }
+    }
+
+    async fn send_callback(&self, cb: &Callback, op: &CbOp) -> Result<CbReply, CallbackError> {
+        let conn = self.core.connections.find(cb.conn).ok_or(CallbackError::Closed)?;
+        let credential = match &cb.sec {
+            weft_nfs::ops::CallbackSec::Sys(sys) => {
+                OpaqueAuth { flavor: AuthFlavor::SYS, body: weft_xdr::to_bytes(sys) }
+            }
+            weft_nfs::ops::CallbackSec::None | weft_nfs::ops::CallbackSec::Gss => OpaqueAuth::NONE,
+        };
+        let header = CallHeader {
+            program: cb.cb_program,
+            version: CB_VERSION,
+            procedure: CB_PROC_COMPOUND,
+            credential,
+            verifier: OpaqueAuth::NONE,
+        };
+        debug_assert_ne!(
+            cb.cb_program, NFS_PROGRAM,
+            "a callback program is in the transient range"
+        );
+        let mut w = Writer::new();
+        let head = CbCompoundHeader {
+            tag: weft_nfs::Opaque::default(),
+            minorversion: cb.minorversion,
+            callback_ident: 0,
+            count: 2,
+        };
+        head.encode(&mut w);
+        CbOp::Sequence(cb.sequence).encode(&mut w);
+        op.encode(&mut w);
+        let mut results = conn.call_back(&header, w.into_segments(), CALLBACK_TIMEOUT).await?;
+        CbReply::decode(&mut results)
+            .map_err(|_| CallbackError::Refused(weft_xdr::rpc::Reply::GarbageArgs))
+    }
+
+    /// Takes a layout away from a client that did not return it: its data-server handles stop
+    /// working, durably, before anyone else relies on it.
+    pub(super) async fn revoke(&self, client: ClientId, file: FileKey, rw: bool) {
+        tracing::warn!(client = client.0, object = file.object, "layout revoked");
+        if rw && let Err(e) = self.fence(InodeNo(file.object)).await {
+            tracing::error!(object = file.object, error = ?e, "cannot fence: layout stays");
+            return;
+        }
+        self.state().layout_revoke(client, file);
+        // Told once: the stateid is unknown from now on, so there is nothing to free.
+        let flag = seq4_status::RECALLABLE_STATE_REVOKED;
+        self.core.sessions().status_flag_once(client, flag);
+    }
+
+    /// Makes every data-server handle of the file issued so far worthless (design D5).
+    ///
+    /// # Errors
+    /// The store or a data server failed: handles may still work.
+    pub(super) async fn fence(&self, ino: InodeNo) -> Result<(), NfsStat> {
+        let bumped = self.volume.bump_epoch(ino);
+        match bumped.value {
+            // The file is gone, and its objects with it.
+            Err(StoreError::Stale) => return Ok(()),
+            Err(e) => return Err(super::translate::status(&e)),
+            Ok(_) => {}
+        }
+        self.volume.durable(bumped.lsn).await.map_err(|e| super::translate::status(&e))?;
+        let inode = self.volume.inode(ino).value.map_err(|e| super::translate::status(&e))?;
+        let Some(striped) = self.striped(&inode) else { return Ok(()) };
+        let fenced = self.data_servers.fence(&striped).await;
+        fenced.map_err(|e| super::translate::data_server_status(&e))
+    }
+
+    /// Whether the client holds a write layout whose handles still work.
+    pub(super) fn holds_unfenced_layout(&self, client: ClientId, ino: InodeNo) -> bool {
+        let layouts = self.state().layouts_on(self.handle(ino).key());
+        let holds = layouts.iter().any(|l| l.client == client && l.rw);
+        holds && !self.fenced.lock().expect("fenced lock").contains(&(client, ino))
+    }
+
+    /// Notes that they do not work any more.
+    pub(super) fn layout_is_fenced(&self, client: ClientId, ino: InodeNo) {
+        let layouts = self.state().layouts_on(self.handle(ino).key());
+        let mut fenced = self.fenced.lock().expect("fenced lock");
+        fenced.insert((client, ino));
+        // The epoch is the file's: everybody's handles are worthless now.
+        fenced.extend(layouts.iter().filter(|l| l.rw).map(|l| (l.client, ino)));
+    }
+
+    /// Notes that the client got working ones, or gave its layout back.
+    pub(super) fn layout_is_fresh(&self, client: ClientId, ino: InodeNo) {
+        self.fenced.lock().expect("fenced lock").remove(&(client, ino));
+    }
+
+    /// Ends everything a client held: opens, locks, layouts, its record.
+    pub(super) async fn drop_client_state(&self, client: ClientId) {
+        let dropped = self.state().drop_client(client);
+        self.fenced.lock().expect("fenced lock").retain(|(c, _)| *c != client);
+        for file in dropped.rw_layouts {
+            if let Err(status) = self.fence(InodeNo(file.object)).await {
+                tracing::error!(object = file.object, %status, "cannot fence a dead client's file");
+            }
+        }
+        for file in dropped.closed {
+            self.last_close(InodeNo(file.object)).await;
+        }
+        let mut records = self.client_records.lock().expect("client records lock");
+        records.retain(|_, id| *id != client.0);
+        if let Err(e) = self.volume.client_remove(client.0).value {
+            tracing::error!(error = %e, "cannot remove a client record");
+        }
+    }
+
+    /// The last open of a file is gone: an unlinked one goes now.
+    pub(super) async fn last_close(&self, ino: InodeNo) {
+        let released = self.volume.release_orphan(ino, self.wall());
+        match released.value {
+            Ok(_) => self.reap.notify_one(),
+            Err(e) => tracing::error!(ino = ino.0, error = %e, "cannot release an unlinked file"),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! One row an operation: where it may stand, since when it exists (RFC 8881 §17, RFC 7862 §14,
+//! RFC 8276 §8.4). Dispatch reads the table; what no role implements answers NOTSUPP.
+
+use weft_nfs::OpNum;
+
+/// Where an operation may stand in a COMPOUND.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// After SEQUENCE.
+    InSession,
+    /// SEQUENCE itself: only first.
+    Sequence,
+    /// Alone in a COMPOUND without SEQUENCE, or after SEQUENCE.
+    AloneOrInSession,
+    /// Alone in a COMPOUND without SEQUENCE; nowhere else.
+    Alone,
+}
+
+/// One operation.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// Number.
+    pub op: OpNum,
+    /// First minor version that has it; 0 for those that 4.1 made obsolete too.
+    pub since_minor: u32,
+    /// Where it may stand.
+    pub place: Place,
+}
+
+/// The row of an operation in this minor version; `None` is OP_ILLEGAL.
+pub fn row(op: OpNum, minorversion: u32) -> Option<Row> {
+    let since_minor = match op.0 {
+        3..=39 => 0,
+        40..=58 => 1,
+        59..=75 => 2,
+        _ => return None,
+    };
+    let place = match op {
+        OpNum::SEQUENCE => Place::Sequence,
+        OpNum::EXCHANGE_ID
+        | OpNum::CREATE_SESSION
+        | OpNum::DESTROY_SESSION
+        | OpNum::DESTROY_CLIENTID => Place::AloneOrInSession,
+        OpNum::BIND_CONN_TO_SESSION => Place::Alone,
+        _ => Place::InSession,
+    };
+    (since_minor <= minorversion).then_some(Row { op, since_minor, place })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every number of the RFCs has a row in 4.2, and 4.2's do not exist in 4.1.
+    #[test]
+    fn rows_follow_the_minor_version() {
+        for op in OpNum::ALL.iter().filter(|o| **o != OpNum::ILLEGAL) {
+            assert!(row(*op, 2).is_some(), "{op}");
+            assert_eq!(row(*op, 1).is_some(), op.0 <= 58, "{op}");
+        }
+        assert!(row(OpNum::ILLEGAL, 2).is_none());
+        assert!(row(OpNum(2), 2).is_none());
+        assert!(row(OpNum(76), 2).is_none());
+    }
+}

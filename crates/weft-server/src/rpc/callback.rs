@@ -1,0 +1,92 @@
+//! Calls in the other direction on the client's own connection (RFC 8881 §2.10.3.1).
+
+use std::{collections::HashMap, time::Duration};
+
+use tokio::sync::oneshot;
+use weft_xdr::{
+    Reader, Segment, Writer,
+    rpc::{self, CallHeader, Reply},
+};
+
+use super::conn::Conn;
+
+/// Callbacks under way on one connection; back channels have few slots.
+const PENDING_MAX: usize = 64;
+
+/// Callbacks waiting for their answers, by transaction id.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    xid: u32,
+    waiting: HashMap<u32, oneshot::Sender<(Reply, Reader)>>,
+}
+
+/// Why a callback brought no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallbackError {
+    /// The connection is gone.
+    #[error("the connection is closed")]
+    Closed,
+    /// Too many callbacks are waiting on this connection.
+    #[error("too many callbacks are under way")]
+    Busy,
+    /// No answer in time.
+    #[error("no answer in time")]
+    TimedOut,
+    /// The client refused the call.
+    #[error("refused: {0:?}")]
+    Refused(Reply),
+}
+
+impl Conn {
+    /// Calls the client and waits for its answer: a reader at the results.
+    ///
+    /// # Errors
+    /// [`CallbackError`]; after `TimedOut` a late answer is dropped.
+    pub async fn call_back(
+        &self,
+        header: &CallHeader,
+        args: Vec<Segment>,
+        limit: Duration,
+    ) -> Result<Reader, CallbackError> {
+        let (xid, answer) = self.register()?;
+        let mut w = Writer::new();
+        rpc::call(&mut w, xid, header);
+        w.append(args);
+        let outcome = async {
+            self.out.send(w.into_segments()).await.map_err(|_| CallbackError::Closed)?;
+            answer.await.map_err(|_| CallbackError::Closed)
+        };
+        let outcome = tokio::time::timeout(limit, outcome).await;
+        self.pending.lock().expect("pending callbacks lock").waiting.remove(&xid);
+        match outcome.map_err(|_| CallbackError::TimedOut)?? {
+            (Reply::Success, results) => Ok(results),
+            (refused, _) => Err(CallbackError::Refused(refused)),
+        }
+    }
+
+    fn register(&self) -> Result<(u32, oneshot::Receiver<(Reply, Reader)>), CallbackError> {
+        let mut pending = self.pending.lock().expect("pending callbacks lock");
+        if pending.waiting.len() >= PENDING_MAX {
+            return Err(CallbackError::Busy);
+        }
+        pending.xid = pending.xid.wrapping_add(1);
+        let xid = pending.xid;
+        let (tx, rx) = oneshot::channel();
+        pending.waiting.insert(xid, tx);
+        Ok((xid, rx))
+    }
+
+    /// Hands an incoming reply to whoever waits for it; unknown ids are ignored.
+    pub(super) fn answered(&self, xid: u32, reply: Reply, results: Reader) {
+        let waiter = self.pending.lock().expect("pending callbacks lock").waiting.remove(&xid);
+        if let Some(waiter) = waiter {
+            // The waiter may have given up meanwhile.
+            let _ = waiter.send((reply, results));
+        }
+    }
+
+    /// Fails every waiting callback.
+    pub(super) fn fail_pending(&self) {
+        self.pending.lock().expect("pending callbacks lock").waiting.clear();
+    }
+}

@@ -1,0 +1,263 @@
+//! Accepting connections and running their calls.
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio::{
+    net::{TcpListener, TcpStream, tcp::OwnedWriteHalf},
+    runtime::Handle,
+    sync::{Semaphore, mpsc},
+};
+use weft_io::RecordReader;
+use weft_state::ConnId;
+use weft_xdr::{
+    Decode, Reader, Segment, Writer,
+    rpc::{self, AuthFlavor, AuthSys, CallHeader, Message, OpaqueAuth, Reply, auth_stat},
+};
+
+use super::{
+    Answer, Call, Caller, Connections, Program,
+    conn::{Conn, OUT_QUEUE_MAX},
+};
+
+/// Longest record accepted: a 4 MiB WRITE and its headers.
+pub const RECORD_BYTES_MAX: usize = (4 << 20) + (64 << 10);
+/// Calls of one connection that run at once; a Linux client has 64 slots.
+const CALLS_PER_CONN_MAX: usize = 128;
+/// Request bytes of one connection that are in memory at once.
+const REQUEST_BYTES_PER_CONN_MAX: usize = 16 << 20;
+/// Connections of one server.
+const CONNECTIONS_MAX: usize = 16_384;
+/// How long accepting pauses after an error (out of file descriptors).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Connection names are unique in the process, whatever server they belong to.
+static NEXT_CONN: AtomicU64 = AtomicU64::new(1);
+
+/// The runtimes that connections are spread over, one thread each.
+#[derive(Debug, Clone)]
+pub struct Workers(Arc<Vec<Handle>>);
+
+impl Workers {
+    /// Starts `count` threads named `name`, each with its own single-threaded runtime. They live
+    /// until the process ends.
+    ///
+    /// # Errors
+    /// The system refuses a thread or an event queue.
+    pub fn start(name: &str, count: usize) -> io::Result<Workers> {
+        let mut handles = Vec::with_capacity(count);
+        for i in 0..count.max(1) {
+            let rt = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            handles.push(rt.handle().clone());
+            std::thread::Builder::new()
+                .name(format!("{name}-{i}"))
+                .spawn(move || rt.block_on(std::future::pending::<()>()))?;
+        }
+        Ok(Workers(Arc::new(handles)))
+    }
+
+    /// The worker for the n-th piece of work.
+    pub fn pick(&self, n: u64) -> &Handle {
+        let i = usize::try_from(n % self.0.len() as u64).unwrap_or(0);
+        &self.0[i]
+    }
+}
+
+/// RPC programs served on one port.
+pub struct Server {
+    programs: Vec<Arc<dyn Program>>,
+    connections: Connections,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("connections", &self.connections.count()).finish()
+    }
+}
+
+impl Server {
+    /// A server of these programs; `connections` is where they find connections to call back.
+    pub fn new(programs: Vec<Arc<dyn Program>>, connections: Connections) -> Arc<Server> {
+        Arc::new(Server { programs, connections })
+    }
+
+    /// Accepts connections for ever, spreading them over the workers.
+    pub async fn accept(self: Arc<Self>, listener: TcpListener, workers: Workers) {
+        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        loop {
+            let Ok(permit) = room.clone().acquire_owned().await else { return };
+            let accepted = listener.accept().await.and_then(|(s, peer)| Ok((s.into_std()?, peer)));
+            let (stream, peer) = match accepted {
+                Ok(x) => x,
+                Err(e) => {
+                    tracing::warn!(error = %e, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            let id = NEXT_CONN.fetch_add(1, Relaxed);
+            let server = self.clone();
+            workers.pick(id).spawn(async move {
+                let _permit = permit;
+                match TcpStream::from_std(stream) {
+                    Ok(stream) => server.connection(ConnId(id), stream, peer).await,
+                    Err(e) => tracing::warn!(%peer, error = %e, "cannot use a connection"),
+                }
+            });
+        }
+    }
+
+    async fn connection(self: Arc<Self>, id: ConnId, stream: TcpStream, peer: SocketAddr) {
+        let Ok(local) = stream.local_addr() else { return };
+        if let Err(e) = stream.set_nodelay(true) {
+            tracing::debug!(%peer, error = %e, "no TCP_NODELAY");
+        }
+        let (read, write) = stream.into_split();
+        let (out, queue) = mpsc::channel(OUT_QUEUE_MAX);
+        let conn = Arc::new(Conn::new(id, peer, local, out));
+        self.connections.insert(&conn);
+        tokio::spawn(write_loop(conn.clone(), write, queue));
+        let mut records = RecordReader::new(read, RECORD_BYTES_MAX);
+        let calls = Arc::new(Semaphore::new(CALLS_PER_CONN_MAX));
+        let bytes = Arc::new(Semaphore::new(REQUEST_BYTES_PER_CONN_MAX));
+        loop {
+            let record = tokio::select! {
+                r = records.next() => r,
+                () = conn.closing() => break,
+            };
+            let record = match record {
+                Ok(Some(record)) => record,
+                Ok(None) => break,
+                Err(e) => {
+                    tracing::debug!(%peer, error = %e, "connection ends");
+                    break;
+                }
+            };
+            // Before waiting for room: the calls that fill it may be waiting for this very reply.
+            if !self.is_call(&conn, &record) {
+                continue;
+            }
+            let weight = u32::try_from(record.len()).unwrap_or(u32::MAX);
+            let room = (calls.clone().acquire_owned(), bytes.clone().acquire_many_owned(weight));
+            let (Ok(call_room), Ok(byte_room)) = (room.0.await, room.1.await) else { break };
+            let server = self.clone();
+            let task_conn = conn.clone();
+            tokio::spawn(async move {
+                server.answer(task_conn, record).await;
+                drop((call_room, byte_room));
+            });
+        }
+        conn.close();
+        conn.fail_pending();
+        self.connections.remove(id);
+        self.programs.iter().for_each(|p| p.closed(&conn));
+    }
+
+    /// Replies to our callbacks are handed over at once; everything else is a call (or garbage,
+    /// found out when it is answered).
+    fn is_call(&self, conn: &Conn, record: &Bytes) -> bool {
+        if record.get(4..8) != Some(&[0, 0, 0, 1]) {
+            return true;
+        }
+        let mut r = Reader::new(record.clone());
+        match Message::decode(&mut r) {
+            Ok(Message::Reply(xid, reply)) => conn.answered(xid, reply, r),
+            _ => conn.close(),
+        }
+        false
+    }
+
+    async fn answer(&self, conn: Arc<Conn>, record: Bytes) {
+        let request_bytes = record.len();
+        let mut args = Reader::new(record);
+        let (xid, answer) = match Message::decode(&mut args) {
+            Ok(Message::Call(xid, header)) => {
+                (xid, self.dispatch(&conn, header, args, request_bytes).await)
+            }
+            Ok(Message::CallOfWrongVersion(xid)) => (xid, Err(Reply::RpcMismatch)),
+            Ok(Message::Reply(..)) | Err(_) => {
+                tracing::debug!(peer = %conn.peer, "not an RPC call: closing");
+                return conn.close();
+            }
+        };
+        let mut w = Writer::new();
+        match answer {
+            Ok(Some(results)) => {
+                rpc::reply(&mut w, xid, &Reply::Success);
+                w.append(results);
+            }
+            Ok(None) => return conn.close(),
+            Err(refusal) => rpc::reply(&mut w, xid, &refusal),
+        }
+        // A closed queue means the connection is gone: the client will ask again on another.
+        let _ = conn.out.send(w.into_segments()).await;
+    }
+
+    async fn dispatch(
+        &self,
+        conn: &Arc<Conn>,
+        header: CallHeader,
+        args: Reader,
+        request_bytes: usize,
+    ) -> Result<Option<Vec<Segment>>, Reply> {
+        let program = self.programs.iter().find(|p| p.program() == header.program);
+        let program = program.ok_or(Reply::ProgUnavail)?;
+        if header.version != program.version() {
+            return Err(Reply::ProgMismatch(program.version(), program.version()));
+        }
+        if header.procedure == 0 {
+            return Ok(Some(Vec::new()));
+        }
+        let caller = caller(&header.credential)?;
+        let call = Call { conn: conn.clone(), header, caller, request_bytes, args };
+        match program.call(call).await {
+            Answer::Results(results) => Ok(Some(results)),
+            Answer::ProcUnavail => Err(Reply::ProcUnavail),
+            Answer::GarbageArgs => Err(Reply::GarbageArgs),
+            Answer::Close => Ok(None),
+        }
+    }
+}
+
+/// Who calls; other flavors than AUTH_NONE and AUTH_SYS are too weak or unknown here.
+fn caller(credential: &OpaqueAuth) -> Result<Caller, Reply> {
+    match credential.flavor {
+        AuthFlavor::NONE => Ok(Caller::nobody()),
+        AuthFlavor::SYS => {
+            let sys: AuthSys = weft_xdr::from_bytes(credential.body.clone())
+                .map_err(|_| Reply::AuthError(auth_stat::BADCRED))?;
+            Ok(Caller { uid: sys.uid, gid: sys.gid, gids: sys.gids, known: true })
+        }
+        _ => Err(Reply::AuthError(auth_stat::TOOWEAK)),
+    }
+}
+
+async fn write_loop(
+    conn: Arc<Conn>,
+    write: OwnedWriteHalf,
+    mut queue: mpsc::Receiver<Vec<Segment>>,
+) {
+    loop {
+        let segments = tokio::select! {
+            s = queue.recv() => s,
+            () = conn.closing() => None,
+        };
+        let Some(segments) = segments else { return };
+        let sent = tokio::select! {
+            r = weft_io::send_record(write.as_ref(), segments) => r,
+            () = conn.closing() => return,
+        };
+        if let Err(e) = sent {
+            tracing::debug!(peer = %conn.peer, error = %e, "cannot send");
+            return conn.close();
+        }
+    }
+}

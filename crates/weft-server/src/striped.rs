@@ -1,0 +1,110 @@
+//! A file placed on data servers: what its objects are, and how clients are told.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use weft_layout::{DataServerHandle, FilesDeviceAddr, FilesLayout, NetAddr, NflUtil, Rights};
+use weft_nfs::DeviceId;
+use weft_store::{objects::ObjectId, types::DataServerId};
+use weft_stripe::{Distribution, DistributionError, Form};
+
+use crate::identity::HandleKey;
+
+/// Bytes that stripe units are a multiple of: handles carry the unit in MiB.
+const MIB: u32 = 1 << 20;
+
+/// A placed file: one object on each of its data servers, sparse, all under the same number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Striped {
+    /// The volume.
+    pub volume: u32,
+    /// The file's inode number.
+    pub object: u64,
+    /// Handles with a lower epoch are refused by the data servers.
+    pub fence_epoch: u32,
+    /// Data servers in stripe order; at least one.
+    pub data_servers: Vec<DataServerId>,
+    /// Bytes of a stripe unit: a multiple of 1 MiB.
+    pub stripe_unit_bytes: u32,
+    /// Index in the list of the data server that holds the first unit.
+    pub first_stripe_index: u16,
+}
+
+impl Striped {
+    /// The rule that spreads the file: round robin, sparse; a stripe index is an index into
+    /// [`Self::data_servers`].
+    ///
+    /// # Errors
+    /// [`DistributionError`]: the fields contradict each other (a damaged placement).
+    pub fn distribution(&self) -> Result<Distribution, DistributionError> {
+        Distribution::round_robin(
+            self.stripe_unit_bytes.into(),
+            u32::from(self.stripe_count()),
+            self.first_stripe_index.into(),
+            Form::Sparse,
+        )
+    }
+
+    /// The name of its objects.
+    pub fn object_id(&self) -> ObjectId {
+        ObjectId { volume: self.volume, object: self.object }
+    }
+
+    /// The sealed filehandle of the object at an index of the list of data servers.
+    pub fn handle(&self, index: u16, rights: Rights, key: &HandleKey) -> [u8; 32] {
+        let count = self.stripe_count();
+        DataServerHandle {
+            rights,
+            slot: self.slot(index),
+            volume: self.volume,
+            object: self.object,
+            epoch: self.fence_epoch,
+            stripe_count: count,
+            stripe_unit_mib: u16::try_from(self.stripe_unit_bytes / MIB).unwrap_or(u16::MAX),
+        }
+        .seal(key)
+    }
+
+    /// The body of a files layout for the whole file (design D3): one filehandle a data server.
+    pub fn layout_body(&self, device: DeviceId, rights: Rights, key: &HandleKey) -> Bytes {
+        let handle = |index| Bytes::copy_from_slice(&self.handle(index, rights, key));
+        let layout = FilesLayout {
+            device,
+            util: NflUtil {
+                dense: false,
+                commit_thru_mds: false,
+                stripe_unit_bytes: self.stripe_unit_bytes,
+            },
+            first_stripe_index: self.first_stripe_index.into(),
+            pattern_offset: 0,
+            filehandles: (0..self.stripe_count()).map(handle).collect(),
+        };
+        weft_xdr::to_bytes(&layout)
+    }
+
+    /// Number of data servers. More than a layout can name are never placed.
+    fn stripe_count(&self) -> u16 {
+        u16::try_from(self.data_servers.len()).unwrap_or(u16::MAX)
+    }
+
+    /// The units an object holds: those whose number modulo the stripe count is its slot.
+    fn slot(&self, index: u16) -> u16 {
+        let count = u32::from(self.stripe_count()).max(1);
+        let first = u32::from(self.first_stripe_index) % count;
+        let slot = (u32::from(index) + count - first) % count;
+        u16::try_from(slot).expect("below the stripe count")
+    }
+}
+
+/// The body of a device address: data servers in stripe order, each with its addresses.
+pub fn device_body(addresses: &[Vec<SocketAddr>]) -> Bytes {
+    let indices = (0..addresses.len()).map(|i| u32::try_from(i).expect("few data servers"));
+    let device = FilesDeviceAddr {
+        stripe_indices: indices.collect(),
+        data_servers: addresses
+            .iter()
+            .map(|a| a.iter().copied().map(NetAddr::from).collect())
+            .collect(),
+    };
+    weft_xdr::to_bytes(&device)
+}

@@ -1,0 +1,68 @@
+//! `weft mds` and `weft ds`: one server from its configuration file.
+
+use std::{error::Error, path::PathBuf};
+
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+use weft_server::{
+    config::{DsConfig, MdsConfig},
+    identity::ClusterSecret,
+    start,
+};
+
+/// Options of `weft mds` and `weft ds`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Configuration file (TOML).
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+}
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// The runtime of everything that is not NFS traffic: HTTP, signals.
+pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()
+}
+
+/// Resolves when the process is asked to stop.
+///
+/// # Errors
+/// Signals cannot be waited for.
+pub async fn stopped() -> std::io::Result<()> {
+    let mut term = signal(SignalKind::terminate())?;
+    let mut int = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+    Ok(())
+}
+
+/// Runs a metadata server until it is asked to stop.
+pub fn mds(args: &ServeArgs) -> Outcome {
+    let config = MdsConfig::load(&args.config)?;
+    let secret = ClusterSecret::load(&config.cluster_secret_file)?;
+    runtime()?.block_on(async {
+        let listener = start::listen(config.listen).await?;
+        let admin = start::listen(config.admin_listen).await?;
+        let running = start::mds(&config, &secret, listener, admin).await?;
+        println!("weft mds: serving on {}, admin on {}", running.address, running.admin);
+        stopped().await?;
+        running.mds.stop().await;
+        Ok(())
+    })
+}
+
+/// Runs a data server until it is asked to stop.
+pub fn ds(args: &ServeArgs) -> Outcome {
+    let config = DsConfig::load(&args.config)?;
+    let secret = ClusterSecret::load(&config.cluster_secret_file)?;
+    runtime()?.block_on(async {
+        let listener = start::listen(config.listen).await?;
+        let running = start::ds(&config, &secret, listener).await?;
+        println!("weft ds {}: serving on {}", config.id, running.address);
+        stopped().await?;
+        Ok(())
+    })
+}
