@@ -71,10 +71,21 @@ async fn timers(mds: Arc<Mds>) {
             mds.core.sessions().drop_client(client);
             mds.drop_client_state(client).await;
         }
+        drop_strays(&mds).await;
         let limit_ms = u64::from(mds.core.lease_s) * 1000;
         let overdue = mds.state().recalls_overdue(now, limit_ms);
         for (client, file, rw) in overdue {
             mds.revoke(client, file, rw).await;
+        }
+    }
+}
+
+/// A request that was under way while its client was dropped may have left state behind.
+async fn drop_strays(mds: &Mds) {
+    let holders: Vec<_> = mds.state().clients().collect();
+    for client in holders {
+        if mds.core.sessions().client(client).is_none() {
+            mds.drop_client_state(client).await;
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use weft_nfs::{
     ClientId, IoMode, LayoutType, NFS_PROGRAM, NfsStat, Stateid,
     callback::{
-        CB_PROC_COMPOUND, CB_VERSION, CbCompoundHeader, CbLayoutrecallArgs, CbOp, CbOpNum, CbReply,
+        CB_PROC_COMPOUND, CB_VERSION, CbCompoundHeader, CbLayoutrecallArgs, CbOp, CbReply,
         LayoutRecall,
     },
     seq4_status,
@@ -72,22 +72,33 @@ impl Mds {
         // `background` revokes the layout when the lease time has passed.
     }
 
-    /// One callback operation behind its CB_SEQUENCE; the operation's status.
+    /// One callback operation behind its CB_SEQUENCE; the operation's status. Runs to its end
+    /// even if nobody waits for it any more, since it holds a slot of the back channel.
     async fn call_back(&self, client: ClientId, op: &CbOp) -> Result<NfsStat, CallbackError> {
         let begun = self.core.sessions().callback_begin(client);
         let callback = begun.ok_or(CallbackError::Closed)?;
         let reply = self.send_callback(&callback, op).await;
-        let answered = matches!(&reply, Ok(r) if !r.results.is_empty());
-        self.core.sessions().callback_end(&callback, answered);
-        let reply = reply?;
-        let last = reply.results.last().map(|(n, status, _)| (*n, *status));
-        match last {
-            Some((CbOpNum::CB_SEQUENCE, status)) if status == NfsStat::OK => {
-                Ok(NfsStat::SERVERFAULT)
+        let mut sessions = self.core.sessions();
+        let Ok(reply) = reply else {
+            sessions.callback_end(&callback, false);
+            return reply.map(|r| r.status);
+        };
+        let mut results = reply.results.iter();
+        match results.next().map(|(_, status, _)| *status) {
+            Some(NfsStat::OK | NfsStat::RETRY_UNCACHED_REP) => {
+                sessions.callback_end(&callback, true);
             }
-            Some((_, status)) => Ok(status),
-            None => Ok(reply.status),
+            // CB_SEQUENCE itself was refused: its sequence id was not used up.
+            Some(status) => {
+                sessions.callback_refused(&callback);
+                return Ok(status);
+            }
+            None => {
+                sessions.callback_end(&callback, false);
+                return Ok(reply.status);
+            }
         }
+        Ok(results.next().map_or(NfsStat::SERVERFAULT, |(_, status, _)| *status))
     }
 
     async fn send_callback(&self, cb: &Callback, op: &CbOp) -> Result<CbReply, CallbackError> {
