@@ -108,3 +108,63 @@ pub fn device_body(addresses: &[Vec<SocketAddr>]) -> Bytes {
     };
     weft_xdr::to_bytes(&device)
 }
+
+#[cfg(test)]
+mod tests {
+    use weft_layout::Access;
+    use weft_xdr::from_bytes;
+
+    use super::*;
+    use crate::ds::testing::secret;
+
+    fn file(count: u32, first_stripe_index: u16) -> Striped {
+        Striped {
+            volume: 1,
+            object: 42,
+            fence_epoch: 3,
+            data_servers: (1..=count).map(DataServerId).collect(),
+            stripe_unit_bytes: 2 << 20,
+            first_stripe_index,
+        }
+    }
+
+    /// For every width and first index: a client that decodes layout and device, our own
+    /// arithmetic, and the data servers that open the handles agree on the home of every unit.
+    #[test]
+    fn all_sides_agree_on_the_stripes() {
+        let key = secret().handle_key();
+        for (count, first) in (1..=5u16).flat_map(|n| (0..n).map(move |f| (n, f))) {
+            let file = file(count.into(), first);
+            let rule = file.distribution().unwrap();
+            let at: Vec<_> =
+                (0..count).map(|i| vec![SocketAddr::from(([10, 0, 0, 1], 2050 + i))]).collect();
+            let device: FilesDeviceAddr = from_bytes(device_body(&at)).unwrap();
+            let body = file.layout_body(DeviceId([7; 16]), Rights::READ_WRITE, &key);
+            assert!(body.len() < 4096);
+            let layout: FilesLayout = from_bytes(body).unwrap();
+            let theirs = layout.distribution(&device).unwrap();
+            for unit in 0..3 * u64::from(count) {
+                let offset = unit * u64::from(file.stripe_unit_bytes);
+                let home = rule.locate(offset);
+                assert_eq!(theirs.locate(offset), home);
+                for index in 0..count {
+                    let sealed = layout.filehandle(&device, index.into()).unwrap();
+                    assert_eq!(sealed[..], file.handle(index, Rights::READ_WRITE, &key));
+                    let handle = DataServerHandle::open(&key, sealed).unwrap();
+                    let admitted = handle.admits(offset, 1, Access::Write).is_ok();
+                    assert_eq!(admitted, u32::from(index) == home.stripe_index);
+                    assert_eq!((handle.object, handle.epoch), (42, 3));
+                }
+            }
+        }
+    }
+
+    /// The widest file that configuration allows fits a layout body of less than a page, which
+    /// is what Linux has room for.
+    #[test]
+    fn the_widest_layout_fits() {
+        let body =
+            file(100, 99).layout_body(DeviceId([7; 16]), Rights::READ, &secret().handle_key());
+        assert!(body.len() + 28 <= 4096, "{}", body.len());
+    }
+}

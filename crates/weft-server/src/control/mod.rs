@@ -9,6 +9,8 @@ mod client;
 pub mod codec;
 mod proof;
 mod service;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use client::{ControlError, ControlLink, Expected};
 pub use service::Service;

@@ -120,6 +120,20 @@ impl Service {
         Ok(Nothing)
     }
 
+    /// Holds up changes of a caller, as one that is being carried out does.
+    #[cfg(test)]
+    pub(super) async fn hold_changes_of(&self, caller: [u8; 16]) -> OwnedRwLockReadGuard<bool> {
+        let of = |p: &&Proven| p.caller == caller;
+        let accepts = self.peers().proven.values().find(of).expect("proven").accepts.clone();
+        accepts.read_owned().await
+    }
+
+    /// Connections in the middle of authentication.
+    #[cfg(test)]
+    pub(super) fn challenges(&self) -> usize {
+        self.peers().challenged.len()
+    }
+
     fn who(&self) -> WhoOk {
         WhoOk { id: self.id.0, uuid: self.data_server.store().identity() }
     }
@@ -256,7 +270,7 @@ async fn blocking<T: Send + 'static>(
     })
 }
 
-fn id(object: ObjectName) -> ObjectId {
+pub(super) fn id(object: ObjectName) -> ObjectId {
     ObjectId { volume: object.volume, object: object.object }
 }
 

@@ -11,6 +11,8 @@ mod error;
 mod indirect;
 mod objects;
 mod server;
+#[cfg(test)]
+mod tests;
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 

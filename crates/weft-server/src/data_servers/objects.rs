@@ -56,8 +56,12 @@ impl DataServers {
     /// # Errors
     /// For each file, the first failure of one of its data servers.
     pub async fn truth(&self, files: &[&Striped]) -> Vec<Result<FileTruth, DataServerError>> {
-        let mut truths: Vec<_> = vec![Ok(FileTruth::default()); files.len()];
         let rules: Vec<_> = files.iter().map(|f| f.distribution().ok()).collect();
+        let start = |(file, rule): (&&Striped, &Option<_>)| match rule {
+            Some(_) => Ok(FileTruth::default()),
+            None => Err(self.damaged(file)),
+        };
+        let mut truths: Vec<_> = files.iter().zip(&rules).map(start).collect();
         let mut asked = Vec::new();
         for (id, parts) in parts_by_server(files) {
             let server = self.server(id).cloned();

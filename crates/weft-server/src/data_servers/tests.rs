@@ -1,0 +1,305 @@
+//! The metadata server's view, against real data servers on loopback.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use weft_nfs::StableHow;
+use weft_store::types::DataServerId;
+
+use super::{DataServerError, DataServerSpec, DataServers};
+use crate::{
+    ds::testing::{TestDs, secret, until},
+    identity::{ClusterSecret, ServerUuid},
+    striped::Striped,
+};
+
+const MIB: u64 = 1 << 20;
+
+struct Cluster {
+    servers: Vec<TestDs>,
+    view: Arc<DataServers>,
+}
+
+fn view(servers: &[TestDs], secret: &ClusterSecret) -> Arc<DataServers> {
+    let specs = servers.iter().map(|s| DataServerSpec {
+        id: DataServerId(s.id),
+        control: s.addr,
+        addresses: Vec::new(),
+    });
+    DataServers::start(specs, ServerUuid([9; 16]), &secret.control_key(), secret.handle_key())
+}
+
+impl Cluster {
+    async fn start(count: u32) -> Cluster {
+        let mut servers = Vec::new();
+        for id in 1..=count {
+            servers.push(TestDs::start(id).await);
+        }
+        let view = view(&servers, &secret());
+        Cluster { servers, view }
+    }
+
+    fn file(&self, object: u64) -> Striped {
+        Striped {
+            volume: 1,
+            object,
+            fence_epoch: 0,
+            data_servers: self.view.ids(),
+            stripe_unit_bytes: 1 << 20,
+            first_stripe_index: u16::try_from(object % self.servers.len() as u64).unwrap(),
+        }
+    }
+
+    async fn write(&self, file: &Striped, offset: u64, data: &[u8]) -> weft_nfs::Verifier {
+        let data = Bytes::copy_from_slice(data);
+        let written = self.view.write(file, offset, data, StableHow::UNSTABLE).await;
+        let (committed, verifier) = written.unwrap();
+        assert_eq!(committed, StableHow::UNSTABLE);
+        verifier
+    }
+
+    async fn size(&self, file: &Striped) -> u64 {
+        self.view.truth(&[file]).await.pop().unwrap().unwrap().size_at_least
+    }
+}
+
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    (0..len)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        })
+        .collect()
+}
+
+/// Random writes and reads give what a plain array of bytes gives, and the size that the data
+/// servers tell is its length.
+#[tokio::test]
+async fn striped_bytes_are_like_an_array() {
+    let cluster = Cluster::start(3).await;
+    let file = cluster.file(10);
+    let mut model: Vec<u8> = Vec::new();
+    for step in 0..40u64 {
+        let random = noise(step + 1, 8);
+        let number = u64::from_le_bytes(random.try_into().unwrap());
+        let offset = number % (5 * MIB);
+        let len = usize::try_from(number >> 40).unwrap() % (5 << 19);
+        if step % 2 == 0 {
+            let data = noise(step, len);
+            cluster.write(&file, offset, &data).await;
+            let end = usize::try_from(offset).unwrap() + len;
+            if len > 0 {
+                model.resize(model.len().max(end), 0);
+                model[end - len..end].copy_from_slice(&data);
+            }
+            assert_eq!(cluster.size(&file).await, model.len() as u64, "step {step}");
+        }
+        let got = cluster.view.read(&file, offset, len as u64).await.unwrap();
+        let from = usize::try_from(offset).unwrap().min(model.len());
+        let mut expected = model[from..(from + len).min(model.len())].to_vec();
+        expected.resize(len, 0);
+        assert!(got == expected, "step {step}: {offset}+{len}");
+    }
+    for s in &cluster.servers {
+        assert!(s.dir_has_objects(), "data server {} took no part", s.id);
+    }
+}
+
+/// Truncation cuts every object, so that what comes back after growing again is zeros; removal
+/// removes, twice too, and refuses what comes late.
+#[tokio::test]
+async fn files_are_cut_and_removed() {
+    let cluster = Cluster::start(3).await;
+    let file = cluster.file(7);
+    let data = noise(1, 4 << 20);
+    cluster.write(&file, 0, &data).await;
+    let all: Vec<_> = cluster.view.object_sizes(&file).await;
+    assert!(all.iter().all(|o| o.size.is_some() && o.error.is_none()), "{all:?}");
+    for size in [4 * MIB - 1, 3 * MIB, 2 * MIB + 5, 1, 0] {
+        cluster.view.truncate(&file, size).await.unwrap();
+        assert_eq!(cluster.size(&file).await, size);
+        let got = cluster.view.read(&file, 0, 4 * MIB).await.unwrap();
+        let size = usize::try_from(size).unwrap();
+        assert!(got[..size] == data[..size] && got[size..].iter().all(|b| *b == 0), "{size}");
+    }
+    let other = cluster.file(8);
+    cluster.write(&other, 0, b"stays").await;
+    for _ in 0..2 {
+        cluster.view.remove(std::slice::from_ref(&file)).await.unwrap();
+    }
+    let truths = cluster.view.truth(&[&file, &other]).await;
+    let [Ok(gone), Ok(stays)] = &truths[..] else { panic!("{truths:?}") };
+    assert_eq!((gone.size_at_least, gone.mtime, gone.space_used), (0, None, 0));
+    assert!(stays.size_at_least == 5 && stays.mtime.is_some() && stays.space_used > 0);
+    let late = cluster.view.write(&file, 0, Bytes::from_static(b"x"), StableHow::UNSTABLE).await;
+    assert!(matches!(late, Err(DataServerError::Fenced { .. })), "{late:?}");
+}
+
+/// More files than fit one batch are asked about and removed at once.
+#[tokio::test]
+async fn batches_are_cut_to_the_limit() {
+    let cluster = Cluster::start(2).await;
+    let files: Vec<_> = (1..=1500).map(|n| cluster.file(n)).collect();
+    for n in [0, 700, 1400] {
+        cluster.write(&files[n], 0, b"here").await;
+    }
+    let asked: Vec<_> = files.iter().collect();
+    let truths = cluster.view.truth(&asked).await;
+    for (n, truth) in truths.into_iter().enumerate() {
+        let expected = if [0, 700, 1400].contains(&n) { 4 } else { 0 };
+        assert_eq!(truth.unwrap().size_at_least, expected, "file {n}");
+    }
+    cluster.view.remove(&files).await.unwrap();
+    assert!(cluster.servers.iter().all(|s| !s.dir_has_objects()));
+}
+
+/// After a fence, the file of before can be neither read nor written, the new one can.
+#[tokio::test]
+async fn fences_stand() {
+    let cluster = Cluster::start(2).await;
+    let old = cluster.file(7);
+    cluster.write(&old, 0, b"abc").await;
+    let new = Striped { fence_epoch: 2, ..old.clone() };
+    cluster.view.fence(&new).await.unwrap();
+    let late = cluster.view.write(&old, 0, Bytes::from_static(b"x"), StableHow::UNSTABLE).await;
+    assert!(matches!(late, Err(DataServerError::Fenced { .. })), "{late:?}");
+    let read = cluster.view.read(&old, 0, 3).await;
+    assert!(matches!(read, Err(DataServerError::Fenced { .. })), "{read:?}");
+    assert_eq!(cluster.view.read(&new, 0, 3).await.unwrap(), "abc");
+    cluster.write(&new, 0, b"xyz").await;
+}
+
+/// COMMIT tells the verifier of the writes before it as long as no data server has restarted,
+/// whichever of them the writes went to; afterwards another.
+#[tokio::test]
+async fn verifiers_tell_of_every_restart() {
+    let mut cluster = Cluster::start(3).await;
+    let mut file = cluster.file(9);
+    file.first_stripe_index = 0;
+    let first = cluster.write(&file, 0, b"one").await;
+    let second = cluster.write(&file, MIB, &noise(1, 2 << 20)).await;
+    assert_eq!(first, second);
+    assert_eq!(cluster.view.commit(&file).await.unwrap(), first);
+    for restarted in 0..3 {
+        let before = cluster.write(&file, 0, b"again").await;
+        cluster.servers[restarted].kill().await;
+        cluster.servers[restarted].start_again().await;
+        let mut after = Err(());
+        until("commit after a restart", async || {
+            after = cluster.view.commit(&file).await.map_err(|_| ());
+            after.is_ok()
+        })
+        .await;
+        assert_ne!(after, Ok(before), "data server {restarted} may have lost something");
+        let rewritten = cluster.write(&file, 0, b"again").await;
+        assert_eq!(cluster.view.commit(&file).await, Ok(rewritten));
+    }
+    let data = Bytes::from_static(b"sync");
+    let (committed, verifier) =
+        cluster.view.write(&file, MIB - 2, data, StableHow::FILE_SYNC).await.unwrap();
+    assert_eq!(
+        (committed, verifier),
+        (StableHow::FILE_SYNC, cluster.view.commit(&file).await.unwrap())
+    );
+}
+
+/// A data server that is down costs two seconds once and nothing afterwards; the others work on,
+/// and it is found again when it is back.
+#[tokio::test]
+async fn a_server_that_is_down_fails_fast() {
+    let mut cluster = Cluster::start(2).await;
+    let mut file = cluster.file(4);
+    file.first_stripe_index = 0;
+    cluster.write(&file, 0, b"left").await;
+    cluster.write(&file, MIB, b"right").await;
+    cluster.servers[1].kill().await;
+    let begin = Instant::now();
+    let truth = cluster.view.truth(&[&file]).await.pop().unwrap();
+    assert!(
+        matches!(&truth, Err(DataServerError::Unreachable { id, .. }) if id.0 == 2),
+        "{truth:?}"
+    );
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    until("fast failures", async || {
+        let begin = Instant::now();
+        assert!(cluster.view.truth(&[&file]).await[0].is_err());
+        begin.elapsed() < Duration::from_millis(200)
+    })
+    .await;
+    let begin = Instant::now();
+    assert!(cluster.view.read(&file, MIB, 5).await.is_err());
+    assert!(cluster.view.commit(&file).await.is_err());
+    assert!(cluster.view.truncate(&file, 2 * MIB).await.is_err());
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    assert_eq!(cluster.view.read(&file, 0, 4).await.unwrap(), "left");
+    let status = cluster.view.status().await;
+    assert_eq!([status[0].reachable, status[1].reachable], [true, false]);
+    assert!(status[1].error.as_ref().unwrap().starts_with("data server 2 cannot be reached"));
+    assert_eq!(cluster.view.space().await.missing, [DataServerId(2)]);
+    let sizes = cluster.view.object_sizes(&file).await;
+    assert!(sizes[0].size == Some(MIB) && sizes[1].size.is_none() && sizes[1].error.is_some());
+    cluster.servers[1].start_again().await;
+    until("the data server back", async || cluster.view.read(&file, MIB, 5).await.is_ok()).await;
+    assert_eq!(cluster.view.read(&file, MIB, 5).await.unwrap(), "right");
+    assert!(cluster.view.space().await.missing.is_empty());
+}
+
+/// Who does not know the secret, or has another number than configured, is not talked to, and
+/// the error says so; so does one for a data server that is not configured.
+#[tokio::test]
+async fn strangers_are_not_trusted() {
+    let cluster = Cluster::start(1).await;
+    let other = ClusterSecret::from_text("quite another secret of a cluster").unwrap();
+    let file = cluster.file(1);
+    let told = |e: Result<_, DataServerError>| {
+        let e: DataServerError = Result::<super::FileTruth, _>::unwrap_err(e);
+        assert!(matches!(e, DataServerError::Refused { .. }), "{e:?}");
+        e.to_string()
+    };
+    let stranger = view(&cluster.servers, &other);
+    let e = told(stranger.truth(&[&file]).await.remove(0));
+    assert_eq!(e, "data server 1 refused: it does not know our cluster secret");
+    let spec = DataServerSpec {
+        id: DataServerId(2),
+        control: cluster.servers[0].addr,
+        addresses: Vec::new(),
+    };
+    let key = secret();
+    let confused =
+        DataServers::start([spec], ServerUuid([8; 16]), &key.control_key(), key.handle_key());
+    let second = Striped { data_servers: vec![DataServerId(2)], ..file.clone() };
+    let e = told(confused.truth(&[&second]).await.remove(0));
+    assert!(e.ends_with("is data server 1, not 2"), "{e}");
+    let e = told(cluster.view.truth(&[&second]).await.remove(0));
+    assert_eq!(e, "data server 2 refused: it is not configured");
+    assert!(cluster.view.addresses_for(DataServerId(2), file_peer(), file_peer()).is_empty());
+}
+
+fn file_peer() -> std::net::SocketAddr {
+    "127.0.0.1:1".parse().unwrap()
+}
+
+/// A placement that makes no sense is an error, never a panic.
+#[tokio::test]
+async fn damaged_placements_are_errors() {
+    let cluster = Cluster::start(2).await;
+    let good = cluster.file(1);
+    for bad in [
+        Striped { data_servers: Vec::new(), ..good.clone() },
+        Striped { stripe_unit_bytes: 0, ..good.clone() },
+        Striped { first_stripe_index: 2, ..good.clone() },
+    ] {
+        let data = Bytes::from_static(b"x");
+        assert!(cluster.view.write(&bad, 0, data, StableHow::UNSTABLE).await.is_err());
+        assert!(cluster.view.read(&bad, 0, 1).await.is_err());
+        assert!(cluster.view.truncate(&bad, 0).await.is_err());
+        assert!(cluster.view.truth(&[&bad]).await[0].is_err());
+        let _sealed = bad.handle(1, weft_layout::Rights::READ, &secret().handle_key());
+    }
+}
