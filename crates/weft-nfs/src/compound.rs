@@ -116,6 +116,11 @@ macro_rules! operations {
         /// Successful result of one operation.
         #[derive(Debug, Clone)]
         #[allow(missing_docs, reason = "one variant an operation, under the RFC's name")]
+        #[allow(
+            clippy::large_enum_variant,
+            reason = "GETATTR is the commonest result: a box for each would cost more than the \
+                      bytes, of which one result at a time is in memory"
+        )]
         pub enum OpOk {
             $($Name $(($ok))?,)*
         }

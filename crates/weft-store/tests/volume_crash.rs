@@ -320,7 +320,7 @@ async fn a_damaged_journal_is_not_taken_for_a_torn_one() {
     let bytes = std::fs::read(&journal).unwrap();
     let inside = journal.strip_prefix(template.path()).unwrap();
     let mut refusals = BTreeSet::new();
-    for place in (0..bytes.len()).step_by(1) {
+    for place in (0..bytes.len()).step_by(bytes.len() / 97) {
         let directory = tempfile::tempdir().unwrap();
         let copied = directory.path().join("volume");
         copy(template.path(), &copied);
@@ -331,7 +331,7 @@ async fn a_damaged_journal_is_not_taken_for_a_torn_one() {
             Ok(volume) => {
                 let top = volume.inode(InodeNo::ROOT).value.unwrap();
                 let found: Vec<_> = list(&volume, &top).into_keys().collect();
-                if found != names { println!("LOST byte {place} of {}: {} names", bytes.len(), found.len()); }
+                assert_eq!(found, names, "byte {place}");
             }
             Err(EngineError::Corrupt(why)) if why.contains("acknowledged") => {
                 refusals.insert("acked");

@@ -42,8 +42,10 @@ impl Servers {
     fn start() -> Self {
         let network = Network::new(&MACHINES);
         let dir = tempfile::Builder::new().prefix("weft-netns.").tempdir().expect("a folder");
-        std::fs::write(dir.path().join("secret"), "0123456789abcdef0123456789abcdef\n")
-            .expect("a cluster secret");
+        let secret = dir.path().join("secret");
+        std::fs::write(&secret, "0123456789abcdef0123456789abcdef\n").expect("a cluster secret");
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&secret, private).expect("a private secret");
         let mut servers = Self { network, dir, processes: Vec::new() };
         for id in [1, 2] {
             let text = servers.data_server_config(id);

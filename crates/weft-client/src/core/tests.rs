@@ -1,5 +1,7 @@
 //! The session core's transitions, without sockets.
 
+use weft_nfs::SlotId;
+
 use super::*;
 
 fn core(role: Role) -> Core {

@@ -8,6 +8,8 @@
 mod call_table;
 mod credential;
 mod tasks;
+#[cfg(test)]
+mod tests;
 
 use std::{io, net::SocketAddr, sync::Arc};
 

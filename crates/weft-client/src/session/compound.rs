@@ -158,7 +158,6 @@ impl Inner {
                     }
                 }
                 Err(e @ RpcError::Source(_)) => {
-                    self.link_lost(link.number);
                     self.put_slot(slot, request.in_doubt, false);
                     return Err(e.into());
                 }

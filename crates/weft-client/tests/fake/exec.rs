@@ -5,8 +5,8 @@ use tokio::sync::mpsc;
 use weft_layout::{FilesDeviceAddr, FilesLayout, NetAddr};
 use weft_nfs::{
     Attrs, ClientId, CompoundArgsHeader, CompoundReply, DeviceId, Failure, FileHandle, FileType,
-    IoMode, LayoutType, NfsStat, OpArgs, OpNum, OpOk, OpReply, Seqid, SequenceId, SessionId,
-    StableHow, Stateid, Verifier,
+    IoMode, LayoutType, NfsStat, OpArgs, OpOk, OpReply, Seqid, SequenceId, SessionId, StableHow,
+    Stateid, Verifier,
     attr::{MdsThreshold, ThresholdItem},
     decode_op,
     ops::*,

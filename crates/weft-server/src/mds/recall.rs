@@ -184,6 +184,21 @@ impl Mds {
         fenced.extend(layouts.iter().filter(|l| l.rw).map(|l| (l.client, ino)));
     }
 
+    /// Notes a write of ours that a data server may still carry out some day.
+    pub(super) fn suspect(&self, ino: InodeNo) {
+        self.suspects.lock().expect("suspects lock").insert(ino);
+    }
+
+    /// Whether there is such a write.
+    pub(super) fn is_suspect(&self, ino: InodeNo) -> bool {
+        self.suspects.lock().expect("suspects lock").contains(&ino)
+    }
+
+    /// Notes that it cannot happen any more.
+    pub(super) fn is_fenced(&self, ino: InodeNo) {
+        self.suspects.lock().expect("suspects lock").remove(&ino);
+    }
+
     /// Notes that the client got working ones, or gave its layout back.
     pub(super) fn layout_is_fresh(&self, client: ClientId, ino: InodeNo) {
         self.fenced.lock().expect("fenced lock").remove(&(client, ino));

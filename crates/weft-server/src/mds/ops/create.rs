@@ -22,6 +22,9 @@ use crate::{
 /// Mode of an object whose creator gave none.
 const DEFAULT_MODE: u16 = 0o700;
 
+/// Mode of every symbolic link.
+const SYMLINK_MODE: u16 = 0o777;
+
 /// RFC 8881 §18.4. The new object becomes the current filehandle.
 pub(super) async fn create(mds: &Mds, c: &mut Compound<Mds>, a: CreateArgs) -> OpResult {
     let dir = current_directory(mds, c)?;
@@ -35,6 +38,8 @@ pub(super) async fn create(mds: &Mds, c: &mut Compound<Mds>, a: CreateArgs) -> O
                 return Err(NfsStat::INVAL.into());
             }
             new.kind = Kind::Symlink;
+            // Nobody looks at it, and POSIX says so; Linux sends one cut by the umask in 4.2.
+            new.mode = SYMLINK_MODE;
             new.target = target;
         }
         CreateType::Block(d) => (new.kind, new.rdev) = (Kind::BlockDevice, (d.major, d.minor)),

@@ -1,7 +1,7 @@
 //! LAYOUTCOMMIT (49): RFC 8881 §18.42.
 
 use weft_nfs::{
-    LayoutType, NfsStat, OpOk,
+    Failure, LayoutType, NfsStat, OpOk,
     ops::{LayoutcommitArgs, LayoutcommitOk},
 };
 use weft_store::volume::{Settle, SettleSize};
@@ -28,7 +28,8 @@ pub(super) fn layoutcommit(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutcommitArg
     }
     let stateid = c.stateid(a.stateid)?;
     let key = mds.handle(inode.no).key();
-    mds.state().layout_commit_check(client, key, &stateid).map_err(refused)?;
+    let checked = mds.state().layout_commit_check(client, key, &stateid).map_err(refused);
+    checked.map_err(|f| if f.status == NfsStat::BAD_STATEID { no_layout() } else { f })?;
     let end = match a.last_write_offset {
         Some(last) => last.checked_add(1).filter(|e| *e <= MAX_FILE_BYTES).ok_or(NfsStat::INVAL)?,
         None => 0,
@@ -46,4 +47,11 @@ pub(super) fn layoutcommit(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutcommitArg
     let settled = c.see(mds.volume.settle(inode.no, &learned, now))?;
     let newsize = (settled.size != inode.size).then_some(settled.size);
     Ok(OpOk::Layoutcommit(LayoutcommitOk { newsize }))
+}
+
+/// A layout that is not there any more: revoked, or of before a restart. Nothing is lost by it,
+/// since the file is still marked unsettled and its data servers tell its size (design D8). Linux
+/// takes BADLAYOUT for that, and BAD_STATEID for an I/O error (nfs4_layoutcommit_done).
+fn no_layout() -> Failure {
+    NfsStat::BADLAYOUT.into()
 }

@@ -13,6 +13,7 @@ use weft_xdr::Payload;
 
 use crate::{
     compound::{Compound, OpResult},
+    data_servers::DataServerError,
     mds::{Mds, attrs::MAX_FILE_BYTES, data_server_failure, refused},
 };
 
@@ -38,6 +39,9 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
     let inode = lay_ghosts(mds, c, inode).await?;
     let (inode, striped) = mds.placed(c, inode)?;
     let written = mds.data_servers.write(&striped, a.offset, data.clone(), a.stable).await;
+    if let Err(DataServerError::Unreachable { .. }) = &written {
+        mds.suspect(inode.no);
+    }
     let (committed, writeverf) = written.map_err(data_server_failure)?;
     mds.core.counters.wrote(data.len());
     if count > 0 {
@@ -56,13 +60,15 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
 
 /// A client that holds a write layout and yet writes here has given up on a data server, where
 /// its first attempt may still be queued: that one must not land on top of this one
-/// ("ghost write"). The file's data-server handles are fenced once per layout.
+/// ("ghost write"). The file's data-server handles are fenced once per layout; and so they are
+/// after a write of our own that a data server did not answer.
 async fn lay_ghosts(mds: &Mds, c: &mut Compound<Mds>, inode: Inode) -> Result<Inode, Failure> {
     let client = c.client()?;
-    if !mds.holds_unfenced_layout(client, inode.no) {
+    if !mds.holds_unfenced_layout(client, inode.no) && !mds.is_suspect(inode.no) {
         return Ok(inode);
     }
     mds.fence(inode.no).await?;
     mds.layout_is_fenced(client, inode.no);
+    mds.is_fenced(inode.no);
     c.see(mds.volume.inode(inode.no))
 }

@@ -1,0 +1,159 @@
+//! One connection against a peer that this test plays.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::net::TcpListener;
+use weft_io::{RecordReader, RecordSender};
+use weft_xdr::{
+    Decode,
+    rpc::{Message, auth_stat},
+};
+
+use super::*;
+
+const PROGRAM: u32 = 400_000;
+
+struct Peer {
+    records: RecordReader<tokio::net::tcp::OwnedReadHalf>,
+    sender: RecordSender<tokio::net::tcp::OwnedWriteHalf>,
+}
+
+impl Peer {
+    async fn call(&mut self) -> (u32, CallHeader, Bytes) {
+        let mut r = Reader::new(self.records.next().await.unwrap().unwrap());
+        let Message::Call(xid, header) = Message::decode(&mut r).unwrap() else { panic!() };
+        (xid, header, r.rest())
+    }
+
+    async fn answer(&mut self, xid: u32, reply: &Reply, results: &[u8]) {
+        let mut w = Writer::new();
+        weft_xdr::rpc::reply(&mut w, xid, reply);
+        w.raw(results);
+        self.sender.send(w.into_segments()).await.unwrap();
+    }
+}
+
+async fn pair(options: ConnectOptions) -> (Connection, Peer) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let connecting = Connection::connect_with(listener.local_addr().unwrap(), options);
+    let (connection, accepted) = tokio::join!(connecting, listener.accept());
+    let (read, write) = accepted.unwrap().0.into_split();
+    let peer = Peer { records: RecordReader::new(read, 1 << 20), sender: RecordSender::new(write) };
+    (connection.unwrap(), peer)
+}
+
+async fn call(c: &Connection, args: &'static [u8]) -> Result<Bytes, RpcError> {
+    let args = vec![Segment::Bytes(Bytes::from_static(args))];
+    c.call(PROGRAM, 1, 2, &Credential::sys("m", 5, 6, &[7]), args).await.map(|mut r| r.rest())
+}
+
+/// Replies find their calls in whatever order they come, and each call carries its credential.
+#[tokio::test]
+async fn replies_out_of_order() {
+    let (c, mut peer) = pair(ConnectOptions::default()).await;
+    let serve = async {
+        let first = peer.call().await;
+        let second = peer.call().await;
+        assert_eq!((first.1.program, first.1.version, first.1.procedure), (PROGRAM, 1, 2));
+        assert_eq!(first.1.credential, Credential::sys("m", 5, 6, &[7]).to_wire());
+        peer.answer(second.0, &Reply::Success, &second.2).await;
+        peer.answer(4_000_000_000, &Reply::Success, b"nobody's").await;
+        peer.answer(first.0, &Reply::Success, &first.2).await;
+    };
+    let (a, b, ()) = tokio::join!(call(&c, b"aaaa"), call(&c, b"bbbb"), serve);
+    assert_eq!((a.unwrap(), b.unwrap()), (Bytes::from("aaaa"), Bytes::from("bbbb")));
+}
+
+/// Refusals of the RPC layer reach their call, and the connection goes on.
+#[tokio::test]
+async fn refusals_reach_the_caller() {
+    let (c, mut peer) = pair(ConnectOptions::default()).await;
+    for refusal in [Reply::ProcUnavail, Reply::GarbageArgs, Reply::AuthError(auth_stat::TOOWEAK)] {
+        let serve = async {
+            let (xid, ..) = peer.call().await;
+            peer.answer(xid, &refusal, &[]).await;
+        };
+        let (refused, ()) = tokio::join!(call(&c, b"aaaa"), serve);
+        assert!(matches!(refused, Err(RpcError::Refused(r)) if r == refusal));
+    }
+}
+
+/// When the connection ends, or the peer sends what is no message, every call in flight and
+/// every later one fails as lost.
+#[tokio::test]
+async fn a_lost_connection_fails_all_calls() {
+    for garbage in [false, true] {
+        let (c, mut peer) = pair(ConnectOptions::default()).await;
+        let end = async {
+            peer.call().await;
+            peer.call().await;
+            if garbage {
+                peer.sender.send(vec![Segment::Bytes(Bytes::from_static(b"xxxx"))]).await.unwrap();
+                assert!(peer.records.next().await.is_ok_and(|r| r.is_none()), "it hangs up");
+            } else {
+                drop(peer);
+            }
+        };
+        let (a, b, ()) = tokio::join!(call(&c, b"aaaa"), call(&c, b"bbbb"), end);
+        assert!(matches!((a, b), (Err(RpcError::Lost(_)), Err(RpcError::Lost(_)))));
+        assert!(c.is_closed());
+        assert!(matches!(call(&c, b"cccc").await, Err(RpcError::Lost(_))));
+    }
+}
+
+/// A caller that stops waiting is forgotten; the reply that comes all the same harms nobody.
+#[tokio::test]
+async fn forgotten_calls() {
+    let (c, mut peer) = pair(ConnectOptions::default()).await;
+    let abandoned = tokio::time::timeout(Duration::from_millis(20), call(&c, b"aaaa")).await;
+    assert!(abandoned.is_err());
+    let (xid, ..) = peer.call().await;
+    peer.answer(xid, &Reply::Success, b"late").await;
+    let serve = async {
+        let (xid, _, args) = peer.call().await;
+        peer.answer(xid, &Reply::Success, &args).await;
+    };
+    let (answered, ()) = tokio::join!(call(&c, b"bbbb"), serve);
+    assert_eq!(answered.unwrap(), "bbbb");
+}
+
+/// Calls from the peer reach the handler and are answered on the same connection; without a
+/// handler, or with its queue full, they are refused.
+#[tokio::test]
+async fn calls_from_the_peer() {
+    let header = CallHeader {
+        program: PROGRAM,
+        version: 1,
+        procedure: 9,
+        credential: OpaqueAuth::NONE,
+        verifier: OpaqueAuth::NONE,
+    };
+    let message = |xid| {
+        let mut w = Writer::new();
+        weft_xdr::rpc::call(&mut w, xid, &header);
+        w.raw(b"args");
+        w.into_segments()
+    };
+    let (to, mut calls) = mpsc::channel(1);
+    let options = ConnectOptions { incoming: Some(to), ..ConnectOptions::default() };
+    let (_c, mut peer) = pair(options).await;
+    peer.sender.send(message(1)).await.unwrap();
+    peer.sender.send(message(2)).await.unwrap();
+    let refused = from_record(peer.records.next().await.unwrap().unwrap());
+    assert_eq!(refused, Message::Reply(2, Reply::SystemErr));
+    let mut call = calls.recv().await.unwrap();
+    assert_eq!((call.header.procedure, call.args.rest()), (9, Bytes::from("args")));
+    call.reply(Reply::Success, Vec::new()).await;
+    let answered = from_record(peer.records.next().await.unwrap().unwrap());
+    assert_eq!(answered, Message::Reply(1, Reply::Success));
+
+    let (_c, mut peer) = pair(ConnectOptions::default()).await;
+    peer.sender.send(message(3)).await.unwrap();
+    let refused = from_record(peer.records.next().await.unwrap().unwrap());
+    assert_eq!(refused, Message::Reply(3, Reply::ProgUnavail));
+}
+
+fn from_record(record: Bytes) -> Message {
+    weft_xdr::from_bytes(record).unwrap()
+}

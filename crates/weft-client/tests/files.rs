@@ -1,0 +1,325 @@
+//! Files over striped data servers that fail, forget, and are recalled.
+
+mod fake;
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use fake::{Fake, Fault, Node, UNIT, pattern};
+use weft_client::fs::{Client, ClientOptions, OpenOptions, Progress};
+use weft_nfs::{NfsStat, OpNum};
+
+struct Cluster {
+    mds: Fake,
+    ds: Vec<Fake>,
+    client: Client,
+}
+
+async fn cluster(count: usize) -> Cluster {
+    let mut ds = Vec::new();
+    for _ in 0..count {
+        ds.push(Fake::data_server().await);
+    }
+    let mds = Fake::start(ds.clone()).await;
+    let options = ClientOptions {
+        patience: Duration::from_secs(10),
+        data_server_patience: Duration::from_millis(500),
+        ..ClientOptions::default()
+    };
+    let client = Client::connect(mds.addr, options).await.unwrap();
+    Cluster { mds, ds, client }
+}
+
+impl Cluster {
+    /// What is durable at the data servers, joined as the layout says.
+    fn durable(&self, len: usize) -> Vec<u8> {
+        let mut out = vec![0; len];
+        for (unit, part) in out.chunks_mut(UNIT as usize).enumerate() {
+            let ds = self.ds[unit % self.ds.len()].lock();
+            let object = ds.objects.values().next().expect("an object on every server");
+            let at = unit * UNIT as usize;
+            part.copy_from_slice(&object.durable[at..at + part.len()]);
+        }
+        out
+    }
+
+    async fn write(&self, path: &str, data: &[u8]) {
+        let file = self.client.open(path, OpenOptions::replace(0o644)).await.unwrap();
+        file.write_at(0, Bytes::copy_from_slice(data)).await.unwrap();
+        file.close().await.unwrap();
+    }
+
+    async fn read(&self, path: &str, len: usize) -> Bytes {
+        let file = self.client.open(path, OpenOptions::read()).await.unwrap();
+        let data = file.read_at(0, len).await.unwrap();
+        file.close().await.unwrap();
+        data
+    }
+}
+
+fn quiet() -> Progress {
+    Arc::new(|_| {})
+}
+
+/// A file goes in and out over four data servers, every byte durable when put returns; none of
+/// it goes through the metadata server, and the progress told ends at the size.
+#[tokio::test]
+async fn put_and_get_over_all_data_servers() {
+    let c = cluster(4).await;
+    let dir = tempfile::tempdir().unwrap();
+    let (local, back) = (dir.path().join("in"), dir.path().join("out"));
+    let data = pattern((11 << 20) + 12_345, 3);
+    std::fs::write(&local, &data).unwrap();
+    let most = Arc::new(AtomicU64::new(0));
+    let seen = most.clone();
+    let progress: Progress = Arc::new(move |n| {
+        seen.fetch_max(n, Ordering::Relaxed);
+    });
+    let put = c.client.put_file(&local, "/f", progress.clone()).await.unwrap();
+    assert_eq!((put, most.swap(0, Ordering::Relaxed)), (data.len() as u64, data.len() as u64));
+    assert!(c.durable(data.len()) == data);
+    c.client.get_file("/f", &back, progress).await.unwrap();
+    assert_eq!(most.load(Ordering::Relaxed), data.len() as u64);
+    assert!(std::fs::read(&back).unwrap() == data);
+    assert_eq!((c.mds.count(OpNum::WRITE), c.mds.count(OpNum::READ)), (0, 0));
+    assert_eq!(c.mds.count(OpNum::LAYOUTRETURN), 2);
+    assert_eq!(c.mds.count(OpNum::LAYOUTCOMMIT), 1);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "no temporary file stays");
+    c.client.close().await;
+}
+
+/// A data server that forgets undurable data before COMMIT gets them again; what is acknowledged
+/// is durable.
+#[tokio::test]
+async fn a_changed_verifier_means_writing_again() {
+    let c = cluster(2).await;
+    c.ds[1].fault(Fault::LoseDataBefore(OpNum::COMMIT));
+    let data = pattern(5 << 20, 1);
+    c.write("/f", &data).await;
+    assert!(c.durable(data.len()) == data);
+    assert_eq!(c.ds[0].count(OpNum::WRITE), 3, "only what was lost is written again");
+    assert_eq!(c.ds[1].count(OpNum::WRITE), 4);
+}
+
+/// Connections that break in the middle of a transfer, and a data server that restarts in it,
+/// cost nothing but time.
+#[tokio::test]
+async fn broken_connections_in_mid_transfer() {
+    let c = cluster(3).await;
+    for fault in [Fault::DropAfter(OpNum::WRITE), Fault::DropBefore(OpNum::WRITE)] {
+        c.ds[0].fault(fault);
+    }
+    c.ds[1].fault(Fault::LoseDataBefore(OpNum::WRITE));
+    c.ds[2].fault(Fault::DropAfterAndForget(OpNum::WRITE));
+    let data = pattern(13 << 20, 8);
+    c.write("/f", &data).await;
+    assert!(c.durable(data.len()) == data);
+    c.ds[0].fault(Fault::DropAfter(OpNum::READ));
+    assert!(c.read("/f", data.len()).await == data);
+    assert_eq!(c.mds.count(OpNum::WRITE), 0);
+}
+
+/// A data server that refuses, or is dead, sends its part through the metadata server; the
+/// layout goes back, and the file is whole.
+#[tokio::test]
+async fn a_failed_data_server_is_gone_around() {
+    let data = pattern(6 << 20, 2);
+    for dead in [false, true] {
+        let c = cluster(3).await;
+        if dead {
+            c.ds[1].kill();
+        } else {
+            c.ds[1].fault(Fault::Status(OpNum::WRITE, NfsStat::PNFS_NO_LAYOUT));
+        }
+        c.write("/f", &data).await;
+        assert!(c.durable(data.len()) == data, "dead: {dead}");
+        assert!(c.mds.count(OpNum::WRITE) > 0);
+        assert_eq!(c.mds.count(OpNum::LAYOUTRETURN), 1);
+        c.ds[2].fault(Fault::Status(OpNum::READ, NfsStat::IO));
+        assert!(c.read("/f", data.len()).await == data, "dead: {dead}");
+    }
+}
+
+/// A data server without space is not gone around: the user hears of it, and close says it.
+#[tokio::test]
+async fn no_space_is_an_error() {
+    let c = cluster(2).await;
+    c.ds[0].fault(Fault::Status(OpNum::WRITE, NfsStat::NOSPC));
+    let file = c.client.open("/f", OpenOptions::replace(0o644)).await.unwrap();
+    let full = file.write_at(0, Bytes::from(pattern(1 << 20, 1))).await.unwrap_err();
+    assert_eq!(full.to_string(), "/f: no space left on the servers");
+    assert_eq!(c.mds.count(OpNum::WRITE), 0);
+}
+
+/// A COMMIT that fails leaves its data dirty: the next one makes them durable.
+#[tokio::test]
+async fn a_failed_commit_forgets_nothing() {
+    let c = cluster(2).await;
+    let data = pattern(2 << 20, 7);
+    let file = c.client.open("/f", OpenOptions::replace(0o644)).await.unwrap();
+    file.write_at(0, Bytes::from(data.clone())).await.unwrap();
+    c.ds[0].fault(Fault::Status(OpNum::COMMIT, NfsStat::NOSPC));
+    file.commit().await.unwrap_err();
+    file.commit().await.unwrap();
+    assert!(c.durable(data.len()) == data);
+    file.close().await.unwrap();
+}
+
+/// A recalled layout is settled (COMMIT, LAYOUTCOMMIT) and returned while the file stays open;
+/// writing goes on with a new one. A recall of nothing we hold is answered so.
+#[tokio::test]
+async fn a_recalled_layout_goes_back_settled() {
+    let c = cluster(2).await;
+    let data = pattern(4 << 20, 5);
+    let file = c.client.open("/f", OpenOptions::replace(0o644)).await.unwrap();
+    file.write_at(0, Bytes::copy_from_slice(&data[..2 << 20])).await.unwrap();
+    c.mds.recall(file.io().fh().clone());
+    c.mds.until("the layout is back", |s| s.executed.contains(&OpNum::LAYOUTRETURN)).await;
+    c.mds.until("the recall is answered", |s| !s.cb_replies.is_empty()).await;
+    assert_eq!(c.mds.lock().cb_replies[0].status, NfsStat::OK);
+    assert!(c.durable(2 << 20) == data[..2 << 20]);
+    assert_eq!(c.mds.count(OpNum::LAYOUTCOMMIT), 1);
+    c.mds.recall(weft_nfs::FileHandle(Bytes::from_static(b"another!")));
+    c.mds.until("the second answer", |s| s.cb_replies.len() == 2).await;
+    assert_eq!(c.mds.lock().cb_replies[1].status, NfsStat::NOMATCHING_LAYOUT);
+    file.write_at(2 << 20, Bytes::copy_from_slice(&data[2 << 20..])).await.unwrap();
+    file.close().await.unwrap();
+    assert!(c.durable(data.len()) == data);
+    assert_eq!(c.mds.count(OpNum::LAYOUTGET), 2);
+}
+
+/// Holes read as zeros, the end is the end, and parts of pieces join.
+#[tokio::test]
+async fn holes_and_ends() {
+    let c = cluster(3).await;
+    let file = c.client.open("/f", OpenOptions { read: true, ..OpenOptions::replace(0o644) });
+    let file = file.await.unwrap();
+    let far = 7 * u64::from(UNIT) + 100;
+    file.write_at(far, Bytes::from_static(b"end")).await.unwrap();
+    let all = file.read_at(0, 1 << 30).await.unwrap();
+    assert_eq!(all.len() as u64, far + 3);
+    assert!(all[..far as usize].iter().all(|b| *b == 0) && &all[far as usize..] == b"end");
+    assert_eq!(file.read_at(far + 1, 10).await.unwrap(), "nd");
+    assert!(file.read_at(far + 3, 10).await.unwrap().is_empty());
+    file.truncate(5).await.unwrap();
+    assert_eq!(file.read_at(0, 100).await.unwrap().len(), 5);
+    file.close().await.unwrap();
+}
+
+/// Below the server's threshold, and where it gives no layout, the metadata server has the data.
+#[tokio::test]
+async fn small_files_stay_with_the_metadata_server() {
+    let c = cluster(2).await;
+    c.mds.lock().threshold = Some(64 << 10);
+    c.write("/small", &pattern(1000, 1)).await;
+    assert_eq!(c.read("/small", 5000).await, pattern(1000, 1));
+    assert_eq!(c.mds.count(OpNum::LAYOUTGET), 0);
+    let alone = cluster(0).await;
+    let data = pattern(3 << 20, 4);
+    alone.write("/big", &data).await;
+    assert!(alone.read("/big", data.len()).await == data);
+    assert_eq!(alone.mds.count(OpNum::WRITE), 3);
+}
+
+/// The metadata server restarts with a file open: the open is renewed and nothing is lost.
+#[tokio::test]
+async fn an_open_survives_a_restart_of_the_metadata_server() {
+    let c = cluster(0).await;
+    let data = pattern(3 << 20, 9);
+    let file = c.client.open("/f", OpenOptions::replace(0o644)).await.unwrap();
+    file.write_at(0, Bytes::copy_from_slice(&data[..1 << 20])).await.unwrap();
+    c.mds.restart();
+    file.write_at(1 << 20, Bytes::copy_from_slice(&data[1 << 20..])).await.unwrap();
+    file.close().await.unwrap();
+    assert!(c.read("/f", data.len()).await == data);
+}
+
+/// A local file that shrinks while it is sent fails the put with its name; a get that fails
+/// leaves nothing behind and replaces nothing.
+#[tokio::test]
+async fn failed_transfers_leave_no_lies() {
+    let c = cluster(2).await;
+    let dir = tempfile::tempdir().unwrap();
+    let missing = c.client.put_file(dir.path().join("no"), "/f", quiet()).await.unwrap_err();
+    assert!(missing.to_string().contains("No such file"), "{missing}");
+    let target = dir.path().join("kept");
+    std::fs::write(&target, b"old").unwrap();
+    let nothing = c.client.get_file("/nothing", &target, quiet()).await.unwrap_err();
+    assert_eq!(nothing.to_string(), "/nothing: no such file or directory");
+    c.write("/f", &pattern(2 << 20, 1)).await;
+    for ds in &c.ds {
+        ds.fault(Fault::Status(OpNum::READ, NfsStat::NOSPC));
+    }
+    c.client.get_file("/f", &target, quiet()).await.unwrap_err();
+    assert_eq!(std::fs::read(&target).unwrap(), b"old");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+/// Directories, links and names, with errors a user can read.
+#[tokio::test]
+async fn names() {
+    let c = cluster(0).await;
+    let client = &c.client;
+    client.mkdir_all("/a/b/c", 0o755).await.unwrap();
+    client.mkdir_all("/a/b/c", 0o755).await.unwrap();
+    client.symlink("b/c", "/a/link").await.unwrap();
+    client.symlink("/a/link", "/top").await.unwrap();
+    c.write("/top/f", b"through two links").await;
+    assert_eq!(client.stat("/a/b/c/f").await.unwrap().size, Some(17));
+    client.symlink("f", "/a/b/c/g").await.unwrap();
+    assert_eq!(c.read("/top/g", 100).await, "through two links");
+    assert_eq!(client.readlink("/a/link").await.unwrap(), Path::new("b/c"));
+    client.symlink("/loop", "/loop").await.unwrap();
+    let endless = client.stat("/loop/x").await.unwrap_err();
+    assert_eq!(endless.to_string(), "/loop/x: too many levels of symbolic links");
+    let not_dir = client.stat("/a/b/c/f/x").await.unwrap_err();
+    assert_eq!(not_dir.to_string(), "/a/b/c/f/x: not a directory");
+    let full = client.remove("/a").await.unwrap_err();
+    assert_eq!(full.to_string(), "/a: directory not empty");
+    client.rename("/a/b/c/f", "/moved").await.unwrap();
+    assert_eq!(c.read("/moved", 100).await, "through two links");
+    let gone = client.stat("/a/b/c/f").await.unwrap_err();
+    assert_eq!(gone.to_string(), "/a/b/c/f: no such file or directory");
+    let deep = format!("/{}", vec!["d"; 40].join("/"));
+    client.mkdir_all(&deep, 0o755).await.unwrap();
+    client.stat(&deep).await.unwrap();
+}
+
+/// Large directories come in pages, every entry once, with attributes.
+#[tokio::test]
+async fn directories_come_in_pages() {
+    let c = cluster(0).await;
+    c.client.mkdir("/d", 0o755).await.unwrap();
+    for n in 0..35 {
+        c.client.mkdir(format!("/d/{n:02}"), 0o755).await.unwrap();
+    }
+    let mut entries = c.client.read_dir("/d").await.unwrap();
+    let mut seen = Vec::new();
+    while let Some(entry) = entries.next().await.unwrap() {
+        assert!(entry.attrs.fileid.is_some());
+        seen.push(String::from_utf8(entry.name.0.to_vec()).unwrap());
+    }
+    assert_eq!(seen, (0..35).map(|n| format!("{n:02}")).collect::<Vec<_>>());
+    assert_eq!(c.mds.count(OpNum::READDIR), 4);
+    c.write("/file", b"x").await;
+    let not_dir = c.client.read_dir("/file").await.err().unwrap();
+    assert_eq!(not_dir.to_string(), "/file: not a directory");
+}
+
+/// A file dropped without close is closed in the background: the server keeps no open.
+#[tokio::test]
+async fn dropped_files_are_closed() {
+    let c = cluster(1).await;
+    let file = c.client.open("/f", OpenOptions::replace(0o644)).await.unwrap();
+    file.write_at(0, Bytes::from_static(b"x")).await.unwrap();
+    drop(file);
+    c.mds.until("closed", |s| s.executed.contains(&OpNum::CLOSE)).await;
+    assert!(matches!(c.mds.lock().nodes.values().last(), Some(Node::File { size: 1, .. })));
+}

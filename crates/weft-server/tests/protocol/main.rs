@@ -1,0 +1,7 @@
+//! The metadata server's protocol through a real socket: one module per family of operations,
+//! one test per status that its RFC section allows and a client can reach.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod sessions;

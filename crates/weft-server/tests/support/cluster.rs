@@ -1,0 +1,248 @@
+//! Servers on loopback: started, killed, and started again on the same data.
+
+use std::{
+    net::SocketAddr,
+    path::Path,
+    sync::{Arc, OnceLock, Weak},
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+use tokio::{net::TcpListener, task::JoinHandle};
+use weft_server::{
+    clock::random,
+    compound::Nfs,
+    control::Service,
+    core::Core,
+    data_servers::{DataServerSpec, DataServers},
+    ds::DataServer,
+    identity::{ClusterSecret, ServerRole, ServerUuid, identity},
+    mds::{Export, Mds, MdsParts, Striping},
+    rpc::{Connections, Program, Server, Workers},
+};
+use weft_state::{ConnId, SessionLimits};
+use weft_store::{
+    objects::{ObjectStore, ObjectStoreOptions},
+    types::DataServerId,
+    volume::{Format, Volume, VolumeConfig},
+};
+
+use super::PATIENCE;
+
+/// What a cluster is like.
+#[derive(Clone)]
+pub struct Options {
+    /// How many data servers there are.
+    pub data_servers: u32,
+    /// Lease, and longest grace, seconds.
+    pub lease_s: u32,
+    /// How callers are mapped.
+    pub export: Export,
+    /// Session limits.
+    pub limits: SessionLimits,
+    /// Whether the volume outlives the metadata server.
+    pub on_disk: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            data_servers: 0,
+            lease_s: 60,
+            export: Export::default(),
+            limits: SessionLimits::default(),
+            on_disk: false,
+        }
+    }
+}
+
+/// A metadata server and its data servers.
+pub struct Cluster {
+    options: Options,
+    dir: TempDir,
+    secret: ClusterSecret,
+    uuid: ServerUuid,
+    mds: Option<RunningMds>,
+    data_servers: Vec<Serving>,
+    specs: Vec<DataServerSpec>,
+}
+
+struct RunningMds {
+    mds: Arc<Mds>,
+    background: JoinHandle<()>,
+    serving: Serving,
+}
+
+struct Serving {
+    address: SocketAddr,
+    connections: Connections,
+    accept: JoinHandle<()>,
+}
+
+impl Serving {
+    async fn start(programs: Vec<Arc<dyn Program>>, connections: Connections) -> Serving {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let listener = listener.into_std().unwrap();
+        let server = Server::new(programs, connections.clone());
+        let accept = workers().pick(0).spawn(async move {
+            let listener = TcpListener::from_std(listener).unwrap();
+            server.accept(listener, workers().clone()).await;
+        });
+        Serving { address, connections, accept }
+    }
+
+    fn stop(&self) {
+        /// More connections than all tests of a process open together.
+        const CONNS_MAX: u64 = 100_000;
+        self.accept.abort();
+        (1..CONNS_MAX)
+            .filter_map(|id| self.connections.find(ConnId(id)))
+            .for_each(|conn| conn.close());
+    }
+}
+
+/// Threads shared by the servers of all tests of a process.
+fn workers() -> &'static Workers {
+    static WORKERS: OnceLock<Workers> = OnceLock::new();
+    WORKERS.get_or_init(|| Workers::start("test-server", 3).unwrap())
+}
+
+impl Cluster {
+    /// One without data servers, with generous leases.
+    pub async fn start() -> Cluster {
+        Self::with(Options::default()).await
+    }
+
+    /// One with data servers.
+    pub async fn striped(data_servers: u32) -> Cluster {
+        Self::with(Options { data_servers, ..Options::default() }).await
+    }
+
+    pub async fn with(options: Options) -> Cluster {
+        let secret = ClusterSecret::from_text("a secret for tests, not for clusters").unwrap();
+        let mut cluster = Cluster {
+            dir: tempfile::tempdir().unwrap(),
+            secret,
+            uuid: ServerUuid(random()),
+            mds: None,
+            data_servers: Vec::new(),
+            specs: Vec::new(),
+            options,
+        };
+        for id in 1..=cluster.options.data_servers {
+            cluster.start_data_server(id).await;
+        }
+        cluster.start_mds().await;
+        cluster
+    }
+
+    async fn start_data_server(&mut self, id: u32) {
+        let dir = self.dir.path().join(format!("ds{id}"));
+        std::fs::create_dir_all(&dir).unwrap();
+        let store = ObjectStore::open(&dir, &ObjectStoreOptions::default()).unwrap();
+        let who = identity(ServerRole::Ds, &self.secret, ServerUuid(store.identity()));
+        let core = Core::new(who, SessionLimits::default(), 3600);
+        let connections = core.connections.clone();
+        let ds = DataServer::new(core, Arc::new(store), self.secret.handle_key());
+        let control = Service::new(ds.clone(), DataServerId(id), self.secret.control_key());
+        let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds));
+        let serving = Serving::start(vec![nfs, control], connections).await;
+        let spec = DataServerSpec {
+            id: DataServerId(id),
+            control: serving.address,
+            addresses: Vec::new(),
+        };
+        self.specs.push(spec);
+        self.data_servers.push(serving);
+    }
+
+    fn volume(dir: &Path, on_disk: bool) -> Volume {
+        let format = Format { uuid: [7; 16], fsid: (7, 8), ..Format::default() };
+        let config = VolumeConfig { format, cache_bytes: 8 << 20, ..VolumeConfig::default() };
+        if on_disk {
+            Volume::open(&dir.join("volume"), &config).unwrap()
+        } else {
+            Volume::in_memory(&config).unwrap()
+        }
+    }
+
+    async fn start_mds(&mut self) {
+        let data_servers = {
+            let _on = workers().pick(0).enter();
+            let (control, handle) = (self.secret.control_key(), self.secret.handle_key());
+            DataServers::start(self.specs.clone(), self.uuid, &control, handle)
+        };
+        let width = u16::try_from(self.specs.len()).unwrap().max(1);
+        let parts = MdsParts {
+            identity: identity(ServerRole::Mds, &self.secret, self.uuid),
+            limits: self.options.limits.clone(),
+            lease_s: self.options.lease_s,
+            grace_s: self.options.lease_s,
+            instance: u32::from_be_bytes(random()),
+            volume: Self::volume(self.dir.path(), self.options.on_disk),
+            volume_number: 1,
+            data_servers,
+            handle_key: self.secret.handle_key(),
+            striping: Striping { unit_bytes: 1 << 20, width },
+            export: self.options.export,
+            address: ([127, 0, 0, 1], 0).into(),
+        };
+        let mds = Mds::start(parts).await.unwrap();
+        let background = workers().pick(0).spawn(mds.clone().run_background());
+        let connections = weft_server::compound::Role::core(&*mds).connections.clone();
+        let nfs: Arc<dyn Program> = Arc::new(Nfs::new(mds.clone()));
+        let serving = Serving::start(vec![nfs], connections).await;
+        self.mds = Some(RunningMds { mds, background, serving });
+    }
+
+    /// Where the metadata server serves.
+    pub fn address(&self) -> SocketAddr {
+        self.running().serving.address
+    }
+
+    /// Where a data server serves, by index.
+    pub fn data_server(&self, index: usize) -> SocketAddr {
+        self.data_servers[index].address
+    }
+
+    fn running(&self) -> &RunningMds {
+        self.mds.as_ref().expect("the metadata server runs")
+    }
+
+    /// Connections that the metadata server holds open.
+    pub fn connections(&self) -> usize {
+        self.running().serving.connections.count()
+    }
+
+    /// Kills the metadata server without a word to anybody, and starts it on the same data, at
+    /// another port.
+    pub async fn restart(&mut self) {
+        let RunningMds { mds, background, serving } = self.mds.take().expect("it runs");
+        serving.stop();
+        background.abort();
+        let gone: Weak<Mds> = Arc::downgrade(&mds);
+        drop((mds, serving));
+        eventually("end of the metadata server", || gone.strong_count() == 0).await;
+        self.start_mds().await;
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Some(running) = &self.mds {
+            running.background.abort();
+            running.serving.stop();
+        }
+        self.data_servers.iter().for_each(Serving::stop);
+    }
+}
+
+/// Polls until `done`; fails when patience ends.
+pub async fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < deadline, "no {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}

@@ -1,0 +1,22 @@
+//! A metadata server and its data servers in the test's own process, on loopback, and clients
+//! with full control over every byte: a raw connection ([`Wire`]), and a typed one ([`Client`])
+//! whose sessions are set up by hand.
+
+#![allow(dead_code, reason = "a test binary uses what it needs of this")]
+
+mod args;
+mod client;
+mod cluster;
+mod compound;
+mod reply;
+mod wire;
+
+pub use args::*;
+pub use client::{Client, ClientOptions, channel, create_session, exchange, exchange_id};
+pub use cluster::{Cluster, Options, eventually};
+pub use compound::Compound;
+pub use reply::Reply;
+pub use wire::{Callback, Wire, compound_args, nfs_call, user};
+
+/// How long anything may take before a test fails.
+pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
