@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use weft_xdr::Reader;
 
 use super::RpcError;
@@ -14,7 +14,10 @@ type Outcome = Result<Reader, RpcError>;
 
 /// The calls in flight of one connection. Bounded by the connection's semaphore.
 #[derive(Debug)]
-pub(super) struct CallTable(Mutex<Calls>);
+pub(super) struct CallTable {
+    calls: Mutex<Calls>,
+    closing: Notify,
+}
 
 #[derive(Debug)]
 struct Calls {
@@ -25,11 +28,12 @@ struct Calls {
 
 impl CallTable {
     pub(super) fn new() -> CallTable {
-        CallTable(Mutex::new(Calls { next_xid: 1, by_xid: HashMap::new(), closed: None }))
+        let calls = Calls { next_xid: 1, by_xid: HashMap::new(), closed: None };
+        CallTable { calls: Mutex::new(calls), closing: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Calls> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -73,6 +77,12 @@ impl CallTable {
         for to in waiting.into_values() {
             let _ = to.send(Err(why.clone()));
         }
+        self.closing.notify_one();
+    }
+
+    /// Returns once the table is closed. For one waiter: the sender, which then hangs up.
+    pub(super) async fn closed(&self) {
+        self.closing.notified().await;
     }
 }
 

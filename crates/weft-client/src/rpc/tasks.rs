@@ -33,7 +33,7 @@ impl Outgoing {
 /// Messages taken off the queue at a time.
 const BATCH: usize = 16;
 
-/// Sends messages in order until the queue ends or the socket fails. Small messages that wait
+/// Sends messages in order until the queue ends, or the connection does. Small messages that wait
 /// together leave together.
 pub(super) async fn send_all(
     socket: OwnedWriteHalf,
@@ -42,7 +42,15 @@ pub(super) async fn send_all(
 ) {
     let mut sender = RecordSender::new(socket);
     let mut batch = Vec::with_capacity(BATCH);
-    while queue.recv_many(&mut batch, BATCH).await > 0 {
+    loop {
+        let count = tokio::select! {
+            count = queue.recv_many(&mut batch, BATCH) => count,
+            // The receiver has given up: what it could not read must not go on coming.
+            () = calls.closed() => 0,
+        };
+        if count == 0 {
+            return;
+        }
         let alone = batch.iter().any(Outgoing::has_file);
         if !alone {
             let records = batch.drain(..).map(|m| m.segments).collect();

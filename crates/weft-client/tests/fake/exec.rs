@@ -14,7 +14,7 @@ use weft_nfs::{
 use weft_stripe::{Distribution, Form};
 use weft_xdr::{Decode, Payload, Reader, Segment};
 
-use super::{Fault, Node, Object, Slot, State, UNIT};
+use super::{Fault, Node, Slot, State, UNIT};
 
 type Outcome = Result<OpOk, Failure>;
 type Back = mpsc::UnboundedSender<Vec<Segment>>;
@@ -458,7 +458,7 @@ impl State {
         let count = bytes.len() as u32;
         let mut committed = StableHow::UNSTABLE;
         if fh.0.len() != 8 {
-            let object = self.objects.entry(fh.0.clone()).or_insert_with(Object::default);
+            let object = self.objects.entry(fh.0.clone()).or_default();
             put(&mut object.data, a.offset, &bytes);
         } else {
             let ino = inode_of(Some(fh))?;
