@@ -25,8 +25,11 @@ pub const USER_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Largest READ or WRITE sent: what Linux uses, and a stripe unit of ours.
 pub const IO_BYTES: u32 = 1 << 20;
-/// Room for everything in a message that is not payload.
+/// Room asked for beside the payload of a message.
 pub const ENVELOPE_BYTES: u32 = 16 << 10;
+/// Room needed beside the payload of a READ or WRITE: RPC header with the longest credential and
+/// verifier (about 850 bytes), SEQUENCE, PUTFH with the longest filehandle, and the operation.
+pub const DATA_ENVELOPE_BYTES: u32 = 2 << 10;
 /// Largest reply we ask a server to keep for replay.
 pub const CACHED_REPLY_BYTES: u32 = 8 << 10;
 /// Operations in one of our COMPOUNDs, SEQUENCE included.

@@ -37,10 +37,10 @@ pub struct UpArgs {
     admin_listen: Option<SocketAddr>,
     /// Lease, seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 90,
-          value_parser = clap::value_parser!(u32).range(10..=3600))]
+          value_parser = clap::value_parser!(u32).range(1..=3600))]
     lease: u32,
     /// Longest grace after a restart, seconds [default: the lease].
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(10..=3600))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
     grace: Option<u32>,
     /// Settings beyond these: a TOML file with those of `weft mds` (docs/configuration.md); what
     /// this command decides itself (listen, dir, data servers …) wins.

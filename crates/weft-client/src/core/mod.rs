@@ -389,7 +389,7 @@ impl Core {
     pub fn io_bytes_max(&self) -> (u32, u32) {
         // A power of two, so that requests stay aligned with pages and stripe units.
         let fit = |size: u32| {
-            let room = size.saturating_sub(limits::ENVELOPE_BYTES).max(4096);
+            let room = size.saturating_sub(limits::DATA_ENVELOPE_BYTES).max(4096);
             1 << room.ilog2()
         };
         let Some(session) = &self.session else {

@@ -218,10 +218,19 @@ fn backoff_ends() {
     assert!(waits.iter().all(|w| *w <= limits::DELAY_MAX));
 }
 
-/// Payload sizes are powers of two that leave room for the envelope.
+/// Payload sizes are powers of two that leave room for the envelope: both sides of the limit.
 #[test]
 fn payloads_fit_messages() {
-    let c = ready(Role::Ds, Instant::now());
-    assert_eq!(c.io_bytes_max(), (512 << 10, 512 << 10));
+    let with = |size: u32| {
+        let mut c = core(Role::Ds);
+        c.exchanged(&exchange_ok(9));
+        let mut ok = session_ok(1, 4);
+        ok.fore_chan_attrs.maxrequestsize = size;
+        c.created(&ok, Instant::now()).unwrap();
+        c.io_bytes_max().1
+    };
+    let whole = (1 << 20) + limits::DATA_ENVELOPE_BYTES;
+    assert_eq!((with(whole), with(whole - 1)), (1 << 20, 512 << 10));
+    assert_eq!((with(16 << 20), with(9000)), (1 << 20, 4096));
     assert_eq!(core(Role::Ds).io_bytes_max(), (1 << 20, 1 << 20));
 }

@@ -20,6 +20,10 @@ use crate::{
 /// for replay unless the client asked for it.
 const UNASKED_CACHE_BYTES_MAX: usize = 512;
 
+/// Bytes of the RPC header of a reply (transaction id, type, acceptance with an empty verifier),
+/// which the limits of a channel include (RFC 8881 §18.36.3).
+const RPC_REPLY_BYTES: usize = 24;
+
 /// NFSv4 as an RPC program, for one role.
 #[derive(Debug)]
 pub struct Nfs<R>(Arc<R>);
@@ -154,15 +158,16 @@ async fn run<R: Role>(
     results: &mut Results,
 ) -> Run {
     for index in 0..request.count {
+        // The number may be beyond the end of the request; then there is none to echo.
+        let number = OpNum::decode(&mut args.clone()).unwrap_or(OpNum::ILLEGAL);
         let (op, result) = match decode_op(args) {
             Err(e) => {
                 tracing::debug!(error = %e, "malformed operation");
-                // The number may be beyond the end of the request; then there is none to echo.
-                (OpNum::ILLEGAL, Err(NfsStat::BADXDR.into()))
+                (number, Err(NfsStat::BADXDR.into()))
             }
             Ok(op_args) => {
                 let op = op_args.op();
-                match gate(c, op, index, request.count) {
+                match gate(c, &op_args, index, request.count) {
                     Err(status) if status == NfsStat::OP_ILLEGAL => {
                         (OpNum::ILLEGAL, Err(status.into()))
                     }
@@ -205,6 +210,7 @@ fn add<R: Role>(c: &Compound<R>, results: &mut Results, op: OpNum, result: OpRes
 
 fn too_big<R: Role>(c: &Compound<R>, len: usize) -> Option<NfsStat> {
     let session = c.session.as_ref()?;
+    let len = len + RPC_REPLY_BYTES;
     if len > session.response_bytes_max {
         Some(NfsStat::REP_TOO_BIG)
     } else if session.cachethis && len > session.cached_bytes_max {
@@ -215,9 +221,21 @@ fn too_big<R: Role>(c: &Compound<R>, len: usize) -> Option<NfsStat> {
 }
 
 /// Whether the operation may stand here (RFC 8881 §2.10.6.1.1, §16.2.3).
-fn gate<R: Role>(c: &Compound<R>, op: OpNum, index: u32, count: u32) -> Result<(), NfsStat> {
-    let row = op_table::row(op, c.minorversion).ok_or(NfsStat::OP_ILLEGAL)?;
+fn gate<R: Role>(
+    c: &Compound<R>,
+    args: &OpArgs,
+    index: u32,
+    count: u32,
+) -> Result<(), NfsStat> {
+    let row = op_table::row(args.op(), c.minorversion).ok_or(NfsStat::OP_ILLEGAL)?;
     let in_session = c.session.is_some();
+    // §18.37.3: a COMPOUND destroys its own session last.
+    if let (OpArgs::DestroySession(a), Some(own)) = (args, &c.session)
+        && a.sessionid == own.sessionid
+        && index.saturating_add(1) < count
+    {
+        return Err(NfsStat::NOT_ONLY_OP);
+    }
     match row.place {
         Place::Sequence if index > 0 => Err(NfsStat::SEQUENCE_POS),
         Place::Sequence => Ok(()),

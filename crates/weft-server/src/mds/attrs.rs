@@ -91,6 +91,9 @@ const SETTABLE: Bitmap = Bitmap::of(&[
     AttrNo::TIME_MODIFY_SET,
     AttrNo::MODE_UMASK,
 ]);
+/// Attributes that can be set but not read (RFC 8881 §5.5, RFC 8275 §5).
+pub const SET_ONLY: Bitmap =
+    Bitmap::of(&[AttrNo::TIME_ACCESS_SET, AttrNo::TIME_MODIFY_SET, AttrNo::MODE_UMASK]);
 /// Attributes whose truth may be on the data servers while a write layout is out (D8).
 const ON_DATA_SERVERS: Bitmap = Bitmap::of(&[
     AttrNo::SIZE,

@@ -24,13 +24,14 @@ pub(super) async fn ls(client: &Client, path: &Path, long: bool) -> Result<(), C
     };
     if !is_dir {
         let name = path.file_name().unwrap_or(path.as_os_str());
-        return line(&mut out, &attrs, name.as_encoded_bytes(), long);
+        line(&mut out, &attrs, name.as_encoded_bytes(), long)?;
+        return out.flush().map_err(CommandError::Output);
     }
     let mut entries = client.read_dir(path).await?;
     while let Some(entry) = entries.next().await? {
         line(&mut out, &entry.attrs, &entry.name.0, long)?;
     }
-    out.flush().map_err(output)
+    out.flush().map_err(CommandError::Output)
 }
 
 fn line(out: &mut impl Write, attrs: &Attrs, name: &[u8], long: bool) -> Result<(), CommandError> {
@@ -45,13 +46,9 @@ fn line(out: &mut impl Write, attrs: &Attrs, name: &[u8], long: bool) -> Result<
             attrs.size.unwrap_or(0),
             time_text(attrs.time_modify),
         )
-        .map_err(output)?;
+        .map_err(CommandError::Output)?;
     }
-    out.write_all(name).and_then(|()| out.write_all(b"\n")).map_err(output)
-}
-
-fn output(e: std::io::Error) -> CommandError {
-    CommandError::Other(format!("cannot write the listing: {e}"))
+    out.write_all(name).and_then(|()| out.write_all(b"\n")).map_err(CommandError::Output)
 }
 
 /// An owner as the server spells it.

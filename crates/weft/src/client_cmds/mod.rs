@@ -7,6 +7,7 @@ mod stat;
 
 use std::{
     error::Error,
+    io::ErrorKind,
     net::{SocketAddr, ToSocketAddrs},
     path::PathBuf,
 };
@@ -105,7 +106,10 @@ pub enum CommandError {
     /// About a path.
     #[error(transparent)]
     Path(#[from] FsError),
-    /// About the server or the output.
+    /// About standard output.
+    #[error("cannot write the result: {0}")]
+    Output(std::io::Error),
+    /// About the server.
     #[error("{0}")]
     Other(String),
 }
@@ -135,8 +139,11 @@ pub fn run(command: ClientCommand) -> Result<(), Box<dyn Error>> {
         .build()
         .map_err(|e| CommandError::Other(format!("cannot start: {e}")))?;
     // Object sizes are known to the admin side only, which nobody has asked yet.
-    runtime.block_on(connect_and_run(command, &NoObjectSizes))?;
-    Ok(())
+    match runtime.block_on(connect_and_run(command, &NoObjectSizes)) {
+        // Whoever read our output has seen enough.
+        Err(CommandError::Output(e)) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
+        done => Ok(done?),
+    }
 }
 
 async fn connect_and_run(

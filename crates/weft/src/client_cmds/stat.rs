@@ -1,6 +1,6 @@
 //! `weft stat`.
 
-use std::path::Path;
+use std::{io::Write, path::Path};
 
 use serde::Serialize;
 use weft_client::{
@@ -89,8 +89,7 @@ pub(super) async fn stat(
     } else {
         report.to_string()
     };
-    println!("{text}");
-    Ok(())
+    writeln!(std::io::stdout(), "{text}").map_err(CommandError::Output)
 }
 
 fn report(path: &Path, attrs: &Attrs) -> Report {

@@ -10,13 +10,17 @@ use crate::{
     compound::{Compound, OpResult},
     mds::{
         Mds, attrs,
-        attrs::{Facts, needs_space, needs_truth},
+        attrs::{Facts, SET_ONLY, needs_space, needs_truth},
     },
 };
 
 /// RFC 8881 §18.7. Attributes not supported are left out (§18.7.3).
 pub(super) async fn getattr(mds: &Mds, c: &mut Compound<Mds>, a: &GetattrArgs) -> OpResult {
     let inode = mds.current_inode(c)?;
+    // §5.5: set-only attributes cannot be read.
+    if !a.request.and(&SET_ONLY).is_empty() {
+        return Err(NfsStat::INVAL.into());
+    }
     let inode = if needs_truth(&a.request) { mds.settled(c, inode).await? } else { inode };
     let attrs = attributes(mds, c, &inode, &a.request).await?;
     Ok(OpOk::Getattr(GetattrOk { attrs }))

@@ -203,10 +203,7 @@ fn existing(
     }
     let file = mds.handle(inode.no).key();
     let client = c.client()?;
-    if mds.state().open_would_conflict(client, &a.owner, file, access, a.share_deny) {
-        return Err(NfsStat::SHARE_DENIED.into());
-    }
-    Ok(())
+    mds.state().open_check(client, &a.owner, file, access, a.share_deny).map_err(refused)
 }
 
 fn unchanged(dir: &Inode) -> ChangeInfo {

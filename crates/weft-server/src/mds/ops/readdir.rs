@@ -15,7 +15,7 @@ use crate::{
     compound::{Compound, OpResult},
     mds::{
         Mds, attrs,
-        attrs::{Facts, needs_truth},
+        attrs::{Facts, SET_ONLY, needs_truth},
     },
 };
 
@@ -45,8 +45,7 @@ pub(super) async fn readdir(mds: &Mds, c: &mut Compound<Mds>, a: &ReaddirArgs) -
         return Err(NfsStat::NOT_SAME.into());
     }
     // §18.23.3: set-only attributes cannot be asked for.
-    let set_only = [AttrNo::TIME_ACCESS_SET, AttrNo::TIME_MODIFY_SET];
-    if set_only.iter().any(|n| a.attr_request.contains(*n)) {
+    if !a.attr_request.and(&SET_ONLY).is_empty() {
         return Err(NfsStat::INVAL.into());
     }
     let budget = usize::try_from(a.maxcount).unwrap_or(usize::MAX).min(REPLY_BYTES_MAX);

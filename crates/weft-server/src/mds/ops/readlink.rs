@@ -13,7 +13,6 @@ pub(super) fn readlink(mds: &Mds, c: &mut Compound<Mds>) -> OpResult {
     let inode = mds.current_inode(c)?;
     match inode.kind {
         Kind::Symlink => Ok(OpOk::Readlink(ReadlinkOk { link: inode.target })),
-        Kind::Directory => Err(NfsStat::ISDIR.into()),
         _ => Err(NfsStat::WRONG_TYPE.into()),
     }
 }

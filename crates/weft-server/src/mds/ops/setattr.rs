@@ -19,6 +19,10 @@ use crate::{
 pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -> OpResult {
     let inode = mds.current_inode(c)?;
     let settings = settings(&a.attrs, c.minorversion)?;
+    // RFC 8275 §5: for operations that create something only.
+    if a.attrs.mode_umask.is_some() {
+        return Err(NfsStat::INVAL.into());
+    }
     let mut authority = Authority::ByPermission;
     if settings.set.size.is_some() {
         mds.refuse_in_grace(c)?;

@@ -7,7 +7,7 @@ use crate::{
     compound::{Compound, OpResult},
     mds::{
         Mds,
-        attrs::{needs_truth, supported},
+        attrs::{SET_ONLY, needs_truth, supported},
     },
 };
 
@@ -25,8 +25,7 @@ async fn same(mds: &Mds, c: &mut Compound<Mds>, a: &VerifyArgs) -> Result<bool, 
     let mask = a.attrs.mask();
     let inode = mds.current_inode(c)?;
     // §18.31.3: set-only attributes and rdattr_error cannot be compared.
-    let incomparable = [AttrNo::RDATTR_ERROR, AttrNo::TIME_ACCESS_SET, AttrNo::TIME_MODIFY_SET];
-    if incomparable.iter().any(|n| mask.contains(*n)) {
+    if mask.contains(AttrNo::RDATTR_ERROR) || !mask.and(&SET_ONLY).is_empty() {
         return Err(NfsStat::INVAL.into());
     }
     if !mask.without(&supported(c.minorversion)).is_empty() || !a.attrs.undecoded.is_empty() {
