@@ -221,12 +221,7 @@ fn too_big<R: Role>(c: &Compound<R>, len: usize) -> Option<NfsStat> {
 }
 
 /// Whether the operation may stand here (RFC 8881 §2.10.6.1.1, §16.2.3).
-fn gate<R: Role>(
-    c: &Compound<R>,
-    args: &OpArgs,
-    index: u32,
-    count: u32,
-) -> Result<(), NfsStat> {
+fn gate<R: Role>(c: &Compound<R>, args: &OpArgs, index: u32, count: u32) -> Result<(), NfsStat> {
     let row = op_table::row(args.op(), c.minorversion).ok_or(NfsStat::OP_ILLEGAL)?;
     let in_session = c.session.is_some();
     // §18.37.3: a COMPOUND destroys its own session last.

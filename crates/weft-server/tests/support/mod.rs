@@ -16,6 +16,7 @@ pub use client::{Client, ClientOptions, channel, create_session, exchange, excha
 pub use cluster::{Cluster, Options, eventually};
 pub use compound::Compound;
 pub use reply::Reply;
+#[allow(unused_imports, reason = "a test binary uses what it needs of this")]
 pub use wire::{Callback, Wire, compound_args, nfs_call, user};
 
 /// How long anything may take before a test fails.
