@@ -21,6 +21,7 @@ impl DataServer {
     pub(super) async fn read(&self, c: &Compound<Self>, a: &ReadArgs) -> OpResult {
         let handle = c.handle()?;
         admit(&handle, a.offset, a.count.into(), Access::Read)?;
+        self.adopt_epoch(&handle).await?;
         self.store.check(object(&handle), handle.epoch).map_err(|e| object_status(&e))?;
         let count = reply_limit(c).min(a.count as usize);
         let data = if count == 0 {
@@ -30,6 +31,17 @@ impl DataServer {
         };
         self.core.counters.read(data.len());
         Ok(OpOk::Read(ReadOk { eof: false, data }))
+    }
+
+    /// A handle that is newer than the object's epoch proves that the metadata server fenced the
+    /// file while this server could not be told (design D5): older handles end here and now, so
+    /// that none of them writes after the newer one was used.
+    async fn adopt_epoch(&self, handle: &DataServerHandle) -> Result<(), Failure> {
+        let (id, epoch) = (object(handle), handle.epoch);
+        if self.store.epoch(id) >= epoch {
+            return Ok(());
+        }
+        self.blocking(move |s| s.fence(id, epoch)).await
     }
 
     /// The part of the object that is here, and in memory.
@@ -64,6 +76,7 @@ impl DataServer {
         let Payload::Bytes(data) = a.data else { return Err(NfsStat::SERVERFAULT.into()) };
         let len = data.len();
         admit(&handle, a.offset, len as u64, Access::Write)?;
+        self.adopt_epoch(&handle).await?;
         let (id, epoch, offset) = (object(&handle), handle.epoch, a.offset);
         let (verifier, committed) = match a.stable {
             StableHow::UNSTABLE => {
@@ -93,6 +106,7 @@ impl DataServer {
         // §18.3.3: the range must not pass the largest offset.
         a.offset.checked_add(a.count.into()).ok_or(NfsStat::INVAL)?;
         admit(&handle, 0, 0, Access::Write)?;
+        self.adopt_epoch(&handle).await?;
         let (id, epoch) = (object(&handle), handle.epoch);
         self.store.check(id, epoch).map_err(|e| object_status(&e))?;
         let verifier = self.blocking(move |s| s.commit(id)).await?;

@@ -72,6 +72,7 @@ async fn timers(mds: Arc<Mds>) {
             mds.drop_client_state(client).await;
         }
         drop_strays(&mds).await;
+        mds.fence_again().await;
         let limit_ms = u64::from(mds.core.lease_s) * 1000;
         let overdue = mds.state().recalls_overdue(now, limit_ms);
         for (client, file, rw) in overdue {

@@ -1,6 +1,6 @@
 //! Placement of files on data servers, and the files layouts that tell clients (design D2, D3).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map::Entry};
 
 use weft_nfs::{Failure, IoMode, NfsStat};
 use weft_store::{
@@ -51,11 +51,9 @@ pub(super) async fn record_devices(
 ) -> Result<HashMap<DeviceId, Device>, StoreError> {
     let mut known: HashMap<_, _> = volume.devices().value?.into_iter().map(|d| (d.id, d)).collect();
     for device in placing {
-        if !known.contains_key(&device.id) {
-            let put = volume.device_put(device);
-            put.value?;
-            volume.durable(put.lsn).await?;
-            known.insert(device.id, device.clone());
+        if let Entry::Vacant(new) = known.entry(device.id) {
+            volume.confirm(volume.device_put(device)).await?;
+            new.insert(device.clone());
         }
     }
     Ok(known)

@@ -116,6 +116,8 @@ pub struct Mds {
     client_records: Mutex<HashMap<Bytes, u64>>,
     /// Write layouts whose data-server handles were fenced since they were granted.
     fenced: Mutex<HashSet<(ClientId, InodeNo)>>,
+    /// Files of dead clients that are not fenced yet.
+    unfenced: Mutex<HashSet<InodeNo>>,
     /// Files with a write of ours that a data server did not answer.
     suspects: Mutex<HashSet<InodeNo>>,
     /// Files with an unfinished truncation on data servers: no new layouts, no indirect writes.
@@ -164,6 +166,7 @@ impl Mds {
             layout_gate: Mutex::new(()),
             client_records: Mutex::new(records),
             fenced: Mutex::default(),
+            unfenced: Mutex::default(),
             suspects: Mutex::default(),
             truncating: Mutex::default(),
             abandoned: Mutex::default(),

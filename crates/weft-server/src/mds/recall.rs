@@ -209,8 +209,10 @@ impl Mds {
         let dropped = self.state().drop_client(client);
         self.fenced.lock().expect("fenced lock").retain(|(c, _)| *c != client);
         for file in dropped.rw_layouts {
-            if let Err(status) = self.fence(InodeNo(file.object)).await {
-                tracing::error!(object = file.object, %status, "cannot fence a dead client's file");
+            let ino = InodeNo(file.object);
+            if let Err(status) = self.fence(ino).await {
+                tracing::warn!(ino = ino.0, %status, "a dead client's file is not fenced yet");
+                self.unfenced.lock().expect("unfenced lock").insert(ino);
             }
         }
         for file in dropped.closed {
@@ -220,6 +222,17 @@ impl Mds {
         records.retain(|_, id| *id != client.0);
         if let Err(e) = self.volume.client_remove(client.0).value {
             tracing::error!(error = %e, "cannot remove a client record");
+        }
+    }
+
+    /// Fences that a data server could not be told of are tried again until it was.
+    pub(super) async fn fence_again(&self) {
+        let waiting: Vec<_> =
+            self.unfenced.lock().expect("unfenced lock").iter().copied().collect();
+        for ino in waiting {
+            if self.fence(ino).await.is_ok() {
+                self.unfenced.lock().expect("unfenced lock").remove(&ino);
+            }
         }
     }
 
