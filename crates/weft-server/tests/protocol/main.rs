@@ -4,6 +4,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod attributes;
 mod handles;
+mod listing;
+mod locks;
 mod namespace;
+mod open;
 mod sessions;
