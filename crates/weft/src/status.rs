@@ -1,6 +1,12 @@
 //! `weft status`: what each server has done.
 
-use std::{error::Error, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    error::Error,
+    io::{ErrorKind, Write},
+    net::SocketAddr,
+    path::PathBuf,
+    time::Duration,
+};
 
 use clap::Args;
 use serde::de::DeserializeOwned;
@@ -77,34 +83,38 @@ impl AdminArgs {
 /// Prints the status.
 pub fn run(args: &StatusArgs) -> Result<(), Box<dyn Error>> {
     let status: ClusterStatus = args.admin.ask("/status")?;
-    if args.json {
-        println!("{}", serde_json::to_string(&status)?);
-        return Ok(());
+    let text = if args.json { serde_json::to_string(&status)? + "\n" } else { table(&status) };
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // Who reads has seen enough.
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
     }
-    println!("weft {}, up {} s", status.version, status.uptime_s);
-    println!(
-        "{:<6} {:<22} {:>10} {:>12} {:>12} {:>10}",
-        "SERVER", "ADDRESS", "OPS", "BYTES IN", "BYTES OUT", "MEMORY"
-    );
-    status.servers.iter().for_each(print_server);
-    Ok(())
 }
 
-fn print_server(s: &ServerStatus) {
+fn table(status: &ClusterStatus) -> String {
+    let mut out = format!("weft {}, up {} s\n", status.version, status.uptime_s);
+    out += &format!(
+        "{:<6} {:<22} {:>10} {:>12} {:>12} {:>10}\n",
+        "SERVER", "ADDRESS", "OPS", "BYTES IN", "BYTES OUT", "MEMORY"
+    );
+    status.servers.iter().map(row).for_each(|row| out += &row);
+    out
+}
+
+fn row(s: &ServerStatus) -> String {
     let name = s.id.map_or_else(|| s.role.clone(), |id| format!("{} {id}", s.role));
     if !s.reachable {
         let why = s.error.as_deref().unwrap_or("no reason given");
-        println!("{name:<6} {:<22} unreachable: {why}", s.address);
-        return;
+        return format!("{name:<6} {:<22} unreachable: {why}\n", s.address);
     }
     let ops: u64 = s.activity.operations.values().sum();
-    println!(
-        "{name:<6} {:<22} {ops:>10} {:>12} {:>12} {:>10}",
+    format!(
+        "{name:<6} {:<22} {ops:>10} {:>12} {:>12} {:>10}\n",
         s.address,
         bytes(s.activity.bytes_in),
         bytes(s.activity.bytes_out),
         bytes(s.activity.rss_bytes)
-    );
+    )
 }
 
 /// Bytes for people.

@@ -61,6 +61,8 @@ pub struct UpArgs {
 struct Cluster {
     mds: RunningMds,
     _data_servers: Vec<RunningDs>,
+    /// Held for as long as the directory is in use.
+    _lock: fs::File,
     endpoints: Endpoints,
 }
 
@@ -94,6 +96,7 @@ pub fn run(args: UpArgs) -> Result<(), Box<dyn Error>> {
 async fn start(args: &UpArgs) -> Result<Cluster, Box<dyn Error>> {
     fs::create_dir_all(&args.dir).map_err(|e| format!("{}: {e}", args.dir.display()))?;
     let dir = fs::canonicalize(&args.dir)?;
+    let lock = lock(&dir)?;
     let secret = ClusterSecret::load_or_create(&dir.join("cluster.secret"))?;
     let known = Endpoints::load(&dir)?;
     check_count(known.as_ref(), args)?;
@@ -120,7 +123,20 @@ async fn start(args: &UpArgs) -> Result<Cluster, Box<dyn Error>> {
         dir,
     };
     endpoints.store()?;
-    Ok(Cluster { mds, _data_servers: data_servers, endpoints })
+    Ok(Cluster { mds, _data_servers: data_servers, _lock: lock, endpoints })
+}
+
+/// One process a directory: said before ports and stores are tried, which would say it worse.
+fn lock(dir: &Path) -> Result<fs::File, String> {
+    let path = dir.join("lock");
+    let file = fs::File::create(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => {
+            Err(format!("{}: another `weft up` is using this directory", dir.display()))
+        }
+        Err(fs::TryLockError::Error(e)) => Err(format!("{}: {e}", path.display())),
+    }
 }
 
 /// Files of a data server that is left out could not be read.
