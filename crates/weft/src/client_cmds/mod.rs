@@ -151,6 +151,7 @@ async fn connect_and_run(
     sizes: &dyn ObjectSizes,
 ) -> Result<(), CommandError> {
     let addr = resolve(&command.server().server)?;
+    probe(addr).await?;
     let options = ClientOptions { patience: CONNECT_PATIENCE, ..ClientOptions::default() };
     let client =
         Client::connect(addr, options).await.map_err(|e| CommandError::Other(e.to_string()))?;
@@ -158,6 +159,23 @@ async fn connect_and_run(
     client.close().await;
     done
 }
+
+/// Somebody must be there to begin with: a wrong address is told at once. A server that goes away
+/// later is waited for.
+async fn probe(addr: SocketAddr) -> Result<(), CommandError> {
+    let connected = tokio::time::timeout(PROBE_PATIENCE, tokio::net::TcpStream::connect(addr));
+    let why = match connected.await {
+        Ok(Ok(_)) => return Ok(()),
+        Ok(Err(e)) => e.to_string(),
+        Err(_) => "no answer".into(),
+    };
+    Err(CommandError::Other(format!(
+        "no server at {addr}: {why} (is it running? --server or WEFT_SERVER name another)"
+    )))
+}
+
+/// How long an address may take to answer at all.
+const PROBE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// A user in front of a terminal waits this long for a server; transfers ride out a restart.
 const CONNECT_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
