@@ -15,7 +15,7 @@ use std::{
 use clap::{Args, Subcommand};
 use weft_client::fs::{Client, ClientOptions, FsError};
 
-use stat::{NoObjectSizes, ObjectSizes};
+use crate::status::AdminArgs;
 
 /// Which server.
 #[derive(Debug, Clone, Args)]
@@ -66,6 +66,8 @@ pub enum ClientCommand {
         json: bool,
         #[command(flatten)]
         server: ServerArg,
+        #[command(flatten)]
+        admin: AdminArgs,
     },
     /// Remove files or empty directories.
     Rm {
@@ -138,24 +140,20 @@ pub fn run(command: ClientCommand) -> Result<(), Box<dyn Error>> {
         .enable_all()
         .build()
         .map_err(|e| CommandError::Other(format!("cannot start: {e}")))?;
-    // Object sizes are known to the admin side only, which nobody has asked yet.
-    match runtime.block_on(connect_and_run(command, &NoObjectSizes)) {
+    match runtime.block_on(connect_and_run(command)) {
         // Whoever read our output has seen enough.
         Err(CommandError::Output(e)) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
         done => Ok(done?),
     }
 }
 
-async fn connect_and_run(
-    command: ClientCommand,
-    sizes: &dyn ObjectSizes,
-) -> Result<(), CommandError> {
+async fn connect_and_run(command: ClientCommand) -> Result<(), CommandError> {
     let addr = resolve(&command.server().server)?;
     probe(addr).await?;
     let options = ClientOptions { patience: CONNECT_PATIENCE, ..ClientOptions::default() };
     let client =
         Client::connect(addr, options).await.map_err(|e| CommandError::Other(e.to_string()))?;
-    let done = execute(&client, command, sizes).await;
+    let done = execute(&client, command).await;
     client.close().await;
     done
 }
@@ -180,11 +178,7 @@ const PROBE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 /// A user in front of a terminal waits this long for a server; transfers ride out a restart.
 const CONNECT_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
-async fn execute(
-    client: &Client,
-    command: ClientCommand,
-    sizes: &dyn ObjectSizes,
-) -> Result<(), CommandError> {
+async fn execute(client: &Client, command: ClientCommand) -> Result<(), CommandError> {
     match command {
         ClientCommand::Put { source, destination, .. } => {
             copy::put(client, &source, &destination).await
@@ -193,7 +187,9 @@ async fn execute(
             copy::get(client, &source, &destination).await
         }
         ClientCommand::Ls { path, long, .. } => list::ls(client, &path, long).await,
-        ClientCommand::Stat { path, json, .. } => stat::stat(client, &path, json, sizes).await,
+        ClientCommand::Stat { path, json, admin, .. } => {
+            stat::stat(client, &path, json, &admin).await
+        }
         ClientCommand::Rm { paths, recursive, .. } => names::rm(client, &paths, recursive).await,
         ClientCommand::Mkdir { paths, parents, .. } => names::mkdir(client, &paths, parents).await,
         ClientCommand::Mv { source, destination, .. } => {

@@ -6,29 +6,16 @@ use serde::Serialize;
 use weft_client::{
     fs::{Client, OpenOptions},
     io::LayoutInfo,
+    layout::StripeTarget,
 };
 use weft_nfs::{Attrs, FileType};
+use weft_server::admin::{FileLayoutReport, FileReport, ObjectReport};
 
 use super::{
     CommandError,
     list::{mode_text, owner_text, time_text},
 };
-
-/// Where the sizes of objects come from: data servers tell only the admin side.
-pub trait ObjectSizes {
-    /// Size in bytes of the object behind a data server's filehandle, if it can be known.
-    fn object_size(&self, data_server: std::net::SocketAddr, filehandle: &[u8]) -> Option<u64>;
-}
-
-/// No source of object sizes.
-#[derive(Debug, Clone, Copy)]
-pub struct NoObjectSizes;
-
-impl ObjectSizes for NoObjectSizes {
-    fn object_size(&self, _: std::net::SocketAddr, _: &[u8]) -> Option<u64> {
-        None
-    }
-}
+use crate::status::AdminArgs;
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -58,6 +45,9 @@ struct LayoutReport {
     stripe_unit_bytes: u64,
     stripe_count: usize,
     stripes: Vec<StripeReport>,
+    /// Why no object has a size: clients cannot ask for it, only administrators can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object_sizes_unknown: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -65,20 +55,31 @@ struct StripeReport {
     stripe_index: usize,
     data_server: Vec<String>,
     filehandle: String,
+    /// Number of the data server.
+    data_server_id: Option<u32>,
     object_bytes: Option<u64>,
+    /// Why this one has no size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
 }
 
-/// Shows attributes and layout.
+/// Shows attributes and layout; the sizes of objects are asked of the admin service.
 pub(super) async fn stat(
     client: &Client,
     path: &Path,
     json: bool,
-    sizes: &dyn ObjectSizes,
+    admin: &AdminArgs,
 ) -> Result<(), CommandError> {
     let attrs = client.stat(path).await?;
     let mut report = report(path, &attrs);
     match attrs.file_type {
-        Some(FileType::REG) => report.layout = layout(client, path, sizes).await?,
+        Some(FileType::REG) => {
+            report.layout = layout(client, path).await?;
+            if let Some(layout) = &mut report.layout {
+                let told = ask_admin(admin.clone(), path).await;
+                layout.learn(told.and_then(|told| objects_of(told, &attrs)));
+            }
+        }
         Some(FileType::LNK) => {
             report.link_target = Some(client.readlink(path).await?.display().to_string());
         }
@@ -123,23 +124,21 @@ fn report(path: &Path, attrs: &Attrs) -> Report {
 
 /// The layout as a client gets it; none for files served by the metadata server, and for those
 /// we may not open.
-async fn layout(
-    client: &Client,
-    path: &Path,
-    sizes: &dyn ObjectSizes,
-) -> Result<Option<LayoutReport>, CommandError> {
+async fn layout(client: &Client, path: &Path) -> Result<Option<LayoutReport>, CommandError> {
     let Ok(file) = client.open(path, OpenOptions::read()).await else { return Ok(None) };
     let info = file.layout_info().await;
     file.close().await?;
-    Ok(info.ok().map(|info| layout_report(&info, sizes)))
+    Ok(info.ok().map(|info| layout_report(&info)))
 }
 
-fn layout_report(info: &LayoutInfo, sizes: &dyn ObjectSizes) -> LayoutReport {
-    let stripe = |(stripe_index, s): (usize, &weft_client::layout::StripeTarget)| StripeReport {
+fn layout_report(info: &LayoutInfo) -> LayoutReport {
+    let stripe = |(stripe_index, s): (usize, &StripeTarget)| StripeReport {
         stripe_index,
         data_server: s.server.iter().map(ToString::to_string).collect(),
         filehandle: hex(&s.fh.0),
-        object_bytes: s.server.first().and_then(|ds| sizes.object_size(*ds, &s.fh.0)),
+        data_server_id: None,
+        object_bytes: None,
+        error: None,
     };
     LayoutReport {
         kind: info.layout_type.to_string(),
@@ -147,6 +146,66 @@ fn layout_report(info: &LayoutInfo, sizes: &dyn ObjectSizes) -> LayoutReport {
         stripe_unit_bytes: info.stripe_unit_bytes,
         stripe_count: info.stripes.len(),
         stripes: info.stripes.iter().enumerate().map(stripe).collect(),
+        object_sizes_unknown: None,
+    }
+}
+
+/// What the admin service says of the file.
+async fn ask_admin(admin: AdminArgs, path: &Path) -> Result<FileReport, String> {
+    let question = format!("/file?path={}", percent_encoded(&absolute(path)));
+    let asked = tokio::task::spawn_blocking(move || {
+        admin.ask::<FileReport>(&question).map_err(|e| e.to_string())
+    });
+    asked.await.unwrap_or_else(|e| Err(e.to_string()))
+}
+
+/// The admin service's paths begin at the root, as ours do with or without the slash.
+fn absolute(path: &Path) -> Vec<u8> {
+    Path::new("/").join(path).into_os_string().into_encoded_bytes()
+}
+
+fn percent_encoded(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for b in bytes {
+        match b {
+            b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
+                out.push(char::from(*b));
+            }
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
+}
+
+/// The layout told, if it is of this very file.
+fn objects_of(told: FileReport, attrs: &Attrs) -> Result<FileLayoutReport, String> {
+    if attrs.fileid != Some(told.fileid) {
+        return Err("the admin service that answers is of another cluster".into());
+    }
+    told.layout.ok_or_else(|| "the admin service knows no layout of it".into())
+}
+
+impl LayoutReport {
+    /// Takes over what the admin service knows of the objects.
+    fn learn(&mut self, told: Result<FileLayoutReport, String>) {
+        match told {
+            Ok(t) if t.device == self.device && t.objects.len() == self.stripes.len() => {
+                self.stripes.iter_mut().zip(t.objects).for_each(|(s, object)| s.learn(object));
+            }
+            Ok(_) => {
+                let why = "the admin service that answers tells of another layout";
+                self.object_sizes_unknown = Some(why.into());
+            }
+            Err(why) => self.object_sizes_unknown = Some(why),
+        }
+    }
+}
+
+impl StripeReport {
+    fn learn(&mut self, object: ObjectReport) {
+        self.data_server_id = Some(object.data_server);
+        self.object_bytes = object.size;
+        self.error = object.error;
     }
 }
 
@@ -180,10 +239,97 @@ impl std::fmt::Display for Report {
             layout.kind, layout.device, layout.stripe_count, layout.stripe_unit_bytes
         )?;
         for s in &layout.stripes {
-            let size = s.object_bytes.map_or(String::new(), |n| format!("  {n} bytes"));
+            let size = match (s.object_bytes, &s.error) {
+                (Some(n), _) => format!("  {n} bytes"),
+                (None, Some(why)) => format!("  {why}"),
+                (None, None) => String::new(),
+            };
             let servers = s.data_server.join(",");
             write!(f, "\n    {:>3}  {servers}  {}{size}", s.stripe_index, s.filehandle)?;
         }
+        if let Some(why) = &layout.object_sizes_unknown {
+            write!(f, "\n  object sizes need the admin address (--admin or --dir): {why}")?;
+        }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(stripes: usize) -> LayoutReport {
+        let stripe = |stripe_index| StripeReport {
+            stripe_index,
+            data_server: vec!["10.0.0.1:2050".into()],
+            filehandle: "00".into(),
+            data_server_id: None,
+            object_bytes: None,
+            error: None,
+        };
+        LayoutReport {
+            kind: "files".into(),
+            device: "ab".into(),
+            stripe_unit_bytes: 1 << 20,
+            stripe_count: stripes,
+            stripes: (0..stripes).map(stripe).collect(),
+            object_sizes_unknown: None,
+        }
+    }
+
+    fn told(sizes: &[Option<u64>]) -> FileReport {
+        let object = |(id, size): (u32, &Option<u64>)| ObjectReport {
+            data_server: id,
+            address: String::new(),
+            size: *size,
+            space_used: *size,
+            error: size.is_none().then(|| "it is down".into()),
+        };
+        let layout = FileLayoutReport {
+            device: "ab".into(),
+            stripe_unit_bytes: 1 << 20,
+            stripe_count: 2,
+            first_stripe_index: 0,
+            fence_epoch: 0,
+            objects: (1..).zip(sizes).map(object).collect(),
+        };
+        FileReport { path: "/f".into(), fileid: 7, size: 3, layout: Some(layout) }
+    }
+
+    fn text(layout: LayoutReport) -> String {
+        let attrs = Attrs { fileid: Some(7), ..Attrs::default() };
+        Report { layout: Some(layout), ..report(Path::new("/f"), &attrs) }.to_string()
+    }
+
+    /// Each object shows its size, or why it has none; another cluster's answer is not believed.
+    #[test]
+    fn sizes_are_of_this_file_or_unknown() {
+        let attrs = |fileid| Attrs { fileid: Some(fileid), ..Attrs::default() };
+        let mut known = layout(2);
+        known.learn(objects_of(told(&[Some(42), None]), &attrs(7)));
+        assert_eq!(
+            (known.stripes[0].object_bytes, known.stripes[1].data_server_id),
+            (Some(42), Some(2))
+        );
+        let shown = text(known);
+        assert!(shown.contains("  42 bytes") && shown.contains("  it is down"), "{shown}");
+        for (answer, stripes) in [
+            (objects_of(told(&[Some(42), None]), &attrs(8)), 2),
+            (objects_of(told(&[Some(42)]), &attrs(7)), 2),
+            (Err("no answer".into()), 2),
+        ] {
+            let mut unknown = layout(stripes);
+            unknown.learn(answer);
+            assert!(unknown.stripes.iter().all(|s| s.object_bytes.is_none()));
+            let shown = text(unknown);
+            assert!(shown.contains("object sizes need the admin address"), "{shown}");
+        }
+    }
+
+    /// Any path survives the way through a query.
+    #[test]
+    fn paths_are_encoded() {
+        assert_eq!(percent_encoded(&absolute(Path::new("a b/ä&=?.x"))), "/a%20b/%C3%A4%26%3D%3F.x");
+        assert_eq!(percent_encoded(&absolute(Path::new("/~r-_"))), "/~r-_");
     }
 }
