@@ -101,11 +101,11 @@ async fn compound<R: Role>(role: &R, call: Call) -> Answer {
     // RFC 8881 §16.2.3: the tag is UTF-8.
     if std::str::from_utf8(&results.tag.0).is_err() {
         results.status = NfsStat::INVAL;
-        return Answer::Results(results.finish());
+        return Answer::Results(results.finish(), Vec::new());
     }
     if !(1..=2).contains(&head.minorversion) {
         results.status = NfsStat::MINOR_VERS_MISMATCH;
-        return Answer::Results(results.finish());
+        return Answer::Results(results.finish(), Vec::new());
     }
     let mut c = Compound {
         now: role.core().clock.now(),
@@ -118,11 +118,12 @@ async fn compound<R: Role>(role: &R, call: Call) -> Answer {
         current_stateid: None,
         saved_stateid: None,
         depends_on: 0,
+        reply_room: Vec::new(),
     };
     let request = Request { bytes: call.request_bytes, count: head.count, digest };
     match run(role, &mut c, &request, &mut args, &mut results).await {
         Run::Done => {}
-        Run::Replay(reply) => return Answer::Results(vec![Segment::Bytes(reply)]),
+        Run::Replay(reply) => return Answer::Results(vec![Segment::Bytes(reply)], Vec::new()),
     }
     if let Err(status) = role.durable(&c).await {
         tracing::error!(%status, "the store is broken: no reply can be given");
@@ -135,7 +136,7 @@ async fn compound<R: Role>(role: &R, call: Call) -> Answer {
     if let Some(session) = &c.session {
         role.core().sessions().complete(session, cacheable(session, &reply));
     }
-    Answer::Results(reply)
+    Answer::Results(reply, c.reply_room)
 }
 
 /// What is known of a request beside its operations.

@@ -10,7 +10,7 @@ use weft_state::{ConfirmedClient, InSession, Millis, Refusal};
 
 use crate::{
     core::Core,
-    rpc::{Caller, Conn},
+    rpc::{Caller, Conn, ReplyRoom},
 };
 
 pub use dispatch::Nfs;
@@ -82,6 +82,8 @@ pub struct Compound<R: Role> {
     pub saved_stateid: Option<Stateid>,
     /// Greatest log sequence number the reply depends on.
     pub depends_on: u64,
+    /// Memory that the reply takes until it is sent.
+    pub reply_room: Vec<ReplyRoom>,
 }
 
 impl<R: Role> Compound<R> {
@@ -131,6 +133,22 @@ impl<R: Role> Compound<R> {
     /// Makes the reply wait for this log sequence number.
     pub fn depend(&mut self, lsn: u64) {
         self.depends_on = self.depends_on.max(lsn);
+    }
+
+    /// Waits until a result of this many bytes may be made: this connection's earlier ones must be
+    /// read first.
+    ///
+    /// # Errors
+    /// DELAY for a further large result of one COMPOUND when there is no room: waiting while
+    /// holding some could wait for ever.
+    pub async fn reserve_reply(&mut self, bytes: u64) -> Result<(), Failure> {
+        if self.reply_room.is_empty() {
+            self.reply_room.extend(self.conn.reserve_reply(bytes).await);
+            return Ok(());
+        }
+        let more = self.conn.try_reserve_reply(bytes).ok_or(NfsStat::DELAY)?;
+        self.reply_room.push(more);
+        Ok(())
     }
 
     /// SAVEFH (32): RFC 8881 §18.28.

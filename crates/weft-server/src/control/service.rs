@@ -258,7 +258,7 @@ async fn with<A: Decode, T: Encode>(
 fn results<T: Encode>(result: &ControlResult<T>) -> Answer {
     let mut w = Writer::new();
     result.encode(&mut w);
-    Answer::Results(w.into_segments())
+    Answer::Results(w.into_segments(), Vec::new())
 }
 
 async fn blocking<T: Send + 'static>(

@@ -8,7 +8,7 @@ use weft_xdr::{
     rpc::{self, CallHeader, Reply},
 };
 
-use super::conn::Conn;
+use super::conn::{Conn, Outgoing};
 
 /// Callbacks under way on one connection; back channels have few slots.
 const PENDING_MAX: usize = 64;
@@ -53,7 +53,10 @@ impl Conn {
         rpc::call(&mut w, xid, header);
         w.append(args);
         let outcome = async {
-            self.out.send(w.into_segments()).await.map_err(|_| CallbackError::Closed)?;
+            self.out
+                .send(Outgoing::small(w.into_segments()))
+                .await
+                .map_err(|_| CallbackError::Closed)?;
             answer.await.map_err(|_| CallbackError::Closed)
         };
         let outcome = tokio::time::timeout(limit, outcome).await;

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use weft_state::ConnId;
 use weft_xdr::Segment;
 
@@ -14,6 +14,27 @@ use super::callback::Pending;
 
 /// Replies and callbacks queued on one connection before its tasks wait for the peer to read.
 pub(super) const OUT_QUEUE_MAX: usize = 128;
+
+/// Bytes of large replies that one connection may have in memory: a client that does not read
+/// what it asked for waits for itself, and for nobody else.
+const REPLY_BYTES_MAX: u32 = 8 << 20;
+
+/// Memory held for a reply, given back when the reply was written to the socket.
+pub type ReplyRoom = OwnedSemaphorePermit;
+
+/// A message on its way out.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) segments: Vec<Segment>,
+    pub(super) _room: Vec<ReplyRoom>,
+}
+
+impl Outgoing {
+    /// A small message.
+    pub(super) fn small(segments: Vec<Segment>) -> Self {
+        Outgoing { segments, _room: Vec::new() }
+    }
+}
 
 /// A connection. Lives as long as the socket or any request that came on it.
 #[derive(Debug)]
@@ -24,7 +45,8 @@ pub struct Conn {
     pub peer: SocketAddr,
     /// Address the client reached us by.
     pub local: SocketAddr,
-    pub(super) out: mpsc::Sender<Vec<Segment>>,
+    pub(super) out: mpsc::Sender<Outgoing>,
+    reply_room: Arc<Semaphore>,
     pub(super) pending: Mutex<Pending>,
     close: watch::Sender<bool>,
 }
@@ -34,10 +56,23 @@ impl Conn {
         id: ConnId,
         peer: SocketAddr,
         local: SocketAddr,
-        out: mpsc::Sender<Vec<Segment>>,
+        out: mpsc::Sender<Outgoing>,
     ) -> Self {
         let close = watch::Sender::new(false);
-        Conn { id, peer, local, out, pending: Mutex::default(), close }
+        let reply_room = Arc::new(Semaphore::new(REPLY_BYTES_MAX as usize));
+        Conn { id, peer, local, out, reply_room, pending: Mutex::default(), close }
+    }
+
+    /// Waits until a reply of this many bytes may be made. Who holds room already must not wait
+    /// for more: see [`Conn::try_reserve_reply`].
+    pub async fn reserve_reply(&self, bytes: u64) -> Option<ReplyRoom> {
+        // The semaphore is never closed.
+        self.reply_room.clone().acquire_many_owned(reply_permits(bytes)).await.ok()
+    }
+
+    /// The same without waiting; `None` if there is no room now.
+    pub fn try_reserve_reply(&self, bytes: u64) -> Option<ReplyRoom> {
+        self.reply_room.clone().try_acquire_many_owned(reply_permits(bytes)).ok()
     }
 
     /// Ends the connection as soon as its tasks notice.
@@ -51,6 +86,10 @@ impl Conn {
         // The sender lives in `self`, so waiting cannot fail.
         let _ = rx.wait_for(|closed| *closed).await;
     }
+}
+
+fn reply_permits(bytes: u64) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX).min(REPLY_BYTES_MAX)
 }
 
 /// The open connections of a process, by name: callbacks find theirs here.

@@ -13,7 +13,7 @@ use std::{future::Future, pin::Pin};
 use weft_xdr::{Reader, Segment, rpc::CallHeader};
 
 pub use callback::CallbackError;
-pub use conn::{Conn, Connections};
+pub use conn::{Conn, Connections, ReplyRoom};
 pub use serve::{Server, Workers};
 
 /// Caller of an RPC, as AUTH_SYS tells it (RFC 5531 §14). AUTH_NONE is nobody.
@@ -57,8 +57,8 @@ pub struct Call {
 /// What a program answers.
 #[derive(Debug)]
 pub enum Answer {
-    /// Results of an executed procedure.
-    Results(Vec<Segment>),
+    /// Results of an executed procedure, and the room they take until they are sent.
+    Results(Vec<Segment>, Vec<ReplyRoom>),
     /// The procedure does not exist.
     ProcUnavail,
     /// The arguments could not be decoded.

@@ -25,7 +25,7 @@ use weft_xdr::{
 
 use super::{
     Answer, Call, Caller, Connections, Program,
-    conn::{Conn, OUT_QUEUE_MAX},
+    conn::{Conn, OUT_QUEUE_MAX, Outgoing, ReplyRoom},
 };
 
 /// Longest record accepted: a 4 MiB WRITE and its headers.
@@ -38,6 +38,9 @@ const REQUEST_BYTES_PER_CONN_MAX: usize = 16 << 20;
 const CONNECTIONS_MAX: usize = 16_384;
 /// How long accepting pauses after an error (out of file descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A peer that takes longer than this to read one reply is gone, or might as well be.
+const STALL: Duration = Duration::from_secs(120);
 
 /// Connection names are unique in the process, whatever server they belong to.
 static NEXT_CONN: AtomicU64 = AtomicU64::new(1);
@@ -189,16 +192,18 @@ impl Server {
             }
         };
         let mut w = Writer::new();
+        let mut room = Vec::new();
         match answer {
-            Ok(Some(results)) => {
+            Ok(Some((results, taken))) => {
                 rpc::reply(&mut w, xid, &Reply::Success);
                 w.append(results);
+                room = taken;
             }
             Ok(None) => return conn.close(),
             Err(refusal) => rpc::reply(&mut w, xid, &refusal),
         }
         // A closed queue means the connection is gone: the client will ask again on another.
-        let _ = conn.out.send(w.into_segments()).await;
+        let _ = conn.out.send(Outgoing { segments: w.into_segments(), _room: room }).await;
     }
 
     async fn dispatch(
@@ -207,19 +212,19 @@ impl Server {
         header: CallHeader,
         args: Reader,
         request_bytes: usize,
-    ) -> Result<Option<Vec<Segment>>, Reply> {
+    ) -> Result<Option<(Vec<Segment>, Vec<ReplyRoom>)>, Reply> {
         let program = self.programs.iter().find(|p| p.program() == header.program);
         let program = program.ok_or(Reply::ProgUnavail)?;
         if header.version != program.version() {
             return Err(Reply::ProgMismatch(program.version(), program.version()));
         }
         if header.procedure == 0 {
-            return Ok(Some(Vec::new()));
+            return Ok(Some((Vec::new(), Vec::new())));
         }
         let caller = caller(&header.credential)?;
         let call = Call { conn: conn.clone(), header, caller, request_bytes, args };
         match program.call(call).await {
-            Answer::Results(results) => Ok(Some(results)),
+            Answer::Results(results, room) => Ok(Some((results, room))),
             Answer::ProcUnavail => Err(Reply::ProcUnavail),
             Answer::GarbageArgs => Err(Reply::GarbageArgs),
             Answer::Close => Ok(None),
@@ -240,19 +245,18 @@ fn caller(credential: &OpaqueAuth) -> Result<Caller, Reply> {
     }
 }
 
-async fn write_loop(
-    conn: Arc<Conn>,
-    write: OwnedWriteHalf,
-    mut queue: mpsc::Receiver<Vec<Segment>>,
-) {
+async fn write_loop(conn: Arc<Conn>, write: OwnedWriteHalf, mut queue: mpsc::Receiver<Outgoing>) {
     loop {
-        let segments = tokio::select! {
-            s = queue.recv() => s,
+        let outgoing = tokio::select! {
+            o = queue.recv() => o,
             () = conn.closing() => None,
         };
-        let Some(segments) = segments else { return };
+        let Some(Outgoing { segments, _room }) = outgoing else { return };
+        let sending = weft_io::send_record(write.as_ref(), segments);
         let sent = tokio::select! {
-            r = weft_io::send_record(write.as_ref(), segments) => r,
+            r = tokio::time::timeout(STALL, sending) => {
+                r.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            }
             () = conn.closing() => return,
         };
         if let Err(e) = sent {

@@ -28,6 +28,7 @@ pub(super) async fn read(mds: &Mds, c: &mut Compound<Mds>, a: &ReadArgs) -> OpRe
     let inode = mds.settled(c, inode).await?;
     let available = inode.size.saturating_sub(a.offset);
     let len = u64::from(a.count).min(available).min(MAX_IO_BYTES);
+    c.reserve_reply(len).await?;
     let data = match mds.striped(&inode) {
         Some(file) if len > 0 => {
             mds.data_servers.read(&file, a.offset, len).await.map_err(data_server_failure)?

@@ -50,6 +50,7 @@ pub(super) async fn readdir(mds: &Mds, c: &mut Compound<Mds>, a: &ReaddirArgs) -
     }
     let budget = usize::try_from(a.maxcount).unwrap_or(usize::MAX).min(REPLY_BYTES_MAX);
     let budget = budget.checked_sub(FIXED_BYTES).ok_or(NfsStat::TOOSMALL)?;
+    c.reserve_reply(budget as u64).await?;
     let facts = facts(mds, c, &a.attr_request).await?;
     let (found, mut eof) = collect(mds, c, dir, a, budget, &facts)?;
     let some_left = !eof;

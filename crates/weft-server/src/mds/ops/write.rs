@@ -1,7 +1,7 @@
 //! WRITE (38): RFC 8881 §18.32, on the indirect path (design D6).
 
 use weft_nfs::{
-    Failure, NfsStat, OpOk,
+    Failure, NfsStat, OpOk, StableHow,
     ops::{WriteArgs, WriteOk},
 };
 use weft_state::IoAccess;
@@ -27,6 +27,9 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
     if stateid.is_special() {
         mds.refuse_in_grace(c)?;
         mds.require(c, &inode, Rwx::WRITE)?;
+    }
+    if a.stable > StableHow::FILE_SYNC {
+        return Err(NfsStat::INVAL.into());
     }
     let Payload::Bytes(data) = &a.data else { return Err(NfsStat::SERVERFAULT.into()) };
     let count = u32::try_from(data.len()).map_err(|_| NfsStat::INVAL)?;
