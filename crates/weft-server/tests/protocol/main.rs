@@ -6,8 +6,12 @@ mod support;
 
 mod attributes;
 mod handles;
+mod hostile;
+mod io;
+mod layouts;
 mod listing;
 mod locks;
 mod namespace;
 mod open;
+mod restart;
 mod sessions;

@@ -1,0 +1,390 @@
+//! pNFS: LAYOUTGET, GETDEVICEINFO, LAYOUTCOMMIT, LAYOUTRETURN, and the recall of layouts.
+//! RFC 8881 §12.5, §13, §18.40-§18.44, §20.3.
+
+use std::time::Instant;
+
+use weft_layout::{FilesDeviceAddr, FilesLayout};
+use weft_nfs::{
+    AttrNo, Bitmap, DeviceId, FailureBody, FileHandle, IoMode, LayoutType, NfsStat, OpArgs, OpOk,
+    Seqid, Stateid, ops::*, seq4_status, share,
+};
+
+use crate::support::*;
+
+async fn get(c: &mut Client, fh: &FileHandle, args: LayoutgetArgs) -> Reply {
+    c.compound().putfh(fh).op(OpArgs::Layoutget(args)).send().await
+}
+
+async fn give_back(c: &mut Client, fh: &FileHandle, args: LayoutreturnArgs) -> Reply {
+    c.compound().putfh(fh).op(OpArgs::Layoutreturn(args)).send().await
+}
+
+async fn commit(c: &mut Client, fh: &FileHandle, args: LayoutcommitArgs) -> Reply {
+    c.compound().putfh(fh).op(OpArgs::Layoutcommit(args)).send().await
+}
+
+fn body(reply: &Reply) -> FilesLayout {
+    let layout = reply.layout();
+    let [segment] = &layout.layout[..] else { panic!("{layout:?}") };
+    weft_xdr::from_bytes(segment.body.0.clone()).unwrap()
+}
+
+/// A client of a data server, for direct I/O.
+async fn on_data_server(cluster: &Cluster, index: usize, owner: &str) -> Client {
+    let mut options = ClientOptions::new(owner);
+    options.back_channel = false;
+    options.reclaim_complete = false;
+    Client::with(cluster.data_server(index), options).await
+}
+
+fn handle(layout: &FilesLayout, index: usize) -> FileHandle {
+    FileHandle(layout.filehandles[index].clone())
+}
+
+/// The layout granted: the whole file in one segment, a filehandle for every data server.
+#[tokio::test]
+async fn whole_file_layouts() {
+    let cluster = Cluster::striped(2).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, stateid) = c.file("f").await;
+    let reply = get(&mut c, &fh, layoutget(stateid, IoMode::RW)).await.ok();
+    let (layout, files) = (reply.layout(), body(&reply));
+    assert!(layout.return_on_close);
+    assert_eq!(layout.stateid.seqid, Seqid(1));
+    let segment = &layout.layout[0];
+    assert_eq!((segment.offset, segment.length, segment.iomode), (0, u64::MAX, IoMode::RW));
+    assert_eq!(files.filehandles.len(), 2);
+    assert_eq!((files.util.stripe_unit_bytes, files.util.dense), (1 << 20, false));
+    // A second one under the layout's own stateid: same state, next seqid.
+    let more = get(&mut c, &fh, layoutget(layout.stateid, IoMode::READ)).await.ok().layout();
+    assert_eq!((more.stateid.seqid, more.stateid.other), (Seqid(2), layout.stateid.other));
+}
+
+/// Every argument of LAYOUTGET that is refused.
+#[tokio::test]
+async fn layoutget_refusals() {
+    let cluster = Cluster::striped(2).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let mut other = Client::mount(&cluster, "b").await;
+    let (fh, stateid) = c.file("f").await;
+    let (_, foreign) = other.file("f").await;
+    let read_only = OpenArgs { share_access: share::ACCESS_READ, ..open("ro", OpenClaim::Fh) };
+    let read_only = c.compound().putfh(&fh).open(read_only).send().await.ok().stateid();
+    let good = || layoutget(stateid, IoMode::RW);
+    let cases = [
+        (
+            LayoutgetArgs { layout_type: LayoutType::FLEX_FILES, ..good() },
+            NfsStat::UNKNOWN_LAYOUTTYPE,
+        ),
+        (LayoutgetArgs { layout_type: LayoutType(77), ..good() }, NfsStat::UNKNOWN_LAYOUTTYPE),
+        (LayoutgetArgs { iomode: IoMode::ANY, ..good() }, NfsStat::BADIOMODE),
+        (LayoutgetArgs { iomode: IoMode(9), ..good() }, NfsStat::BADIOMODE),
+        (LayoutgetArgs { length: 0, ..good() }, NfsStat::INVAL),
+        (LayoutgetArgs { length: 10, minlength: 11, ..good() }, NfsStat::INVAL),
+        (LayoutgetArgs { offset: 2, length: u64::MAX - 1, minlength: 0, ..good() }, NfsStat::INVAL),
+        (LayoutgetArgs { offset: u64::MAX, minlength: 2, ..good() }, NfsStat::INVAL),
+        (LayoutgetArgs { maxcount: 0, ..good() }, NfsStat::TOOSMALL),
+        (LayoutgetArgs { maxcount: 60, ..good() }, NfsStat::TOOSMALL),
+        (layoutget(read_only, IoMode::RW), NfsStat::OPENMODE),
+        (layoutget(foreign, IoMode::RW), NfsStat::BAD_STATEID),
+        (layoutget(Stateid::ANONYMOUS, IoMode::RW), NfsStat::BAD_STATEID),
+        (layoutget(Stateid { seqid: Seqid(9), ..stateid }, IoMode::RW), NfsStat::BAD_STATEID),
+    ];
+    for (args, status) in cases {
+        let what = format!("{args:?}");
+        let reply = get(&mut c, &fh, args).await;
+        assert_eq!(reply.status(), status, "{what}");
+    }
+    get(&mut c, &fh, layoutget(read_only, IoMode::READ)).await.ok();
+    let dir = c.public_dir("d").await;
+    let of_dir = get(&mut c, &dir, good()).await.status();
+    assert!([NfsStat::ISDIR, NfsStat::WRONG_TYPE].contains(&of_dir), "{of_dir}");
+}
+
+/// A layout that just fits `loga_maxcount`, and one byte less.
+#[tokio::test]
+async fn layoutget_maxcount_is_exact() {
+    let cluster = Cluster::striped(2).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, stateid) = c.file("f").await;
+    let reply = get(&mut c, &fh, layoutget(stateid, IoMode::READ)).await.ok();
+    let head = 12 + 44 + 8 + 8;
+    let exact = u32::try_from(reply.raw.len() - head).unwrap();
+    let args = |maxcount| LayoutgetArgs { maxcount, ..layoutget(stateid, IoMode::READ) };
+    get(&mut c, &fh, args(exact)).await.ok();
+    get(&mut c, &fh, args(exact - 1)).await.is(NfsStat::TOOSMALL);
+}
+
+/// Without data servers there are no layouts, and no harm.
+#[tokio::test]
+async fn no_data_servers() {
+    let cluster = Cluster::start().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, stateid) = c.file("f").await;
+    get(&mut c, &fh, layoutget(stateid, IoMode::RW)).await.is(NfsStat::LAYOUTUNAVAILABLE);
+}
+
+/// GETDEVICEINFO: the device of a layout, size limits, and devices that are none.
+#[tokio::test]
+async fn getdeviceinfo() {
+    let cluster = Cluster::striped(2).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, stateid) = c.file("f").await;
+    let device = body(&get(&mut c, &fh, layoutget(stateid, IoMode::READ)).await.ok()).device;
+    let ask = |device_id, layout_type, maxcount| {
+        let notify_types = Bitmap::from_words(&[0b110]);
+        let args = GetdeviceinfoArgs { device_id, layout_type, maxcount, notify_types };
+        OpArgs::Getdeviceinfo(args)
+    };
+    let files = LayoutType::NFSV4_1_FILES;
+    let reply = c.compound().op(ask(device, files, 4096)).send().await.ok();
+    let Ok(OpOk::Getdeviceinfo(ok)) = &reply.last().result else { panic!("{reply:?}") };
+    assert_eq!(ok.notification, Bitmap::from_words(&[0b110]));
+    let address: FilesDeviceAddr = weft_xdr::from_bytes(ok.addr_body.0.clone()).unwrap();
+    assert_eq!(address.data_servers.len(), 2);
+    assert_eq!(address.stripe_indices, [0, 1]);
+    let head = 12 + 44 + 8;
+    let exact = u32::try_from(reply.raw.len() - head).unwrap();
+    c.compound().op(ask(device, files, exact)).expect(NfsStat::OK).await;
+    let small = c.compound().op(ask(device, files, exact - 1)).expect(NfsStat::TOOSMALL).await;
+    assert_eq!(*small.failure(), FailureBody::Mincount(exact));
+    // §18.40.3: no room at all asks for the notifications only.
+    let none = c.compound().op(ask(device, files, 0)).send().await.ok();
+    let Ok(OpOk::Getdeviceinfo(ok)) = &none.last().result else { panic!("{none:?}") };
+    assert!(ok.addr_body.0.is_empty());
+    c.compound().op(ask(DeviceId([1; 16]), files, 4096)).expect(NfsStat::NOENT).await;
+    let flex = c.compound().op(ask(device, LayoutType::FLEX_FILES, 4096));
+    flex.expect(NfsStat::UNKNOWN_LAYOUTTYPE).await;
+}
+
+/// A read layout reads on the data servers and does not write.
+#[tokio::test]
+async fn rights_of_layouts() {
+    let cluster = Cluster::striped(2).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, stateid) = c.file("f").await;
+    let rw = body(&get(&mut c, &fh, layoutget(stateid, IoMode::RW)).await.ok());
+    let ro = body(&get(&mut c, &fh, layoutget(stateid, IoMode::READ)).await.ok());
+    let first = usize::try_from(rw.first_stripe_index).unwrap();
+    let mut ds = on_data_server(&cluster, first, "a").await;
+    let (rw, ro) = (handle(&rw, first), handle(&ro, first));
+    ds.compound().putfh(&rw).op(write(stateid, 0, b"data")).expect(NfsStat::OK).await;
+    let refused = ds.compound().putfh(&ro).op(write(stateid, 0, b"evil")).send().await;
+    assert_ne!(refused.status(), NfsStat::OK);
+    let data = ds.compound().putfh(&ro).op(read(stateid, 0, 4)).send().await.ok().data();
+    assert_eq!(data.0, "data");
+    // The handles of the metadata server mean nothing here, nor forged ones.
+    ds.compound().putfh(&fh).expect(NfsStat::BADHANDLE).await;
+    let mut forged = rw.0.to_vec();
+    forged[15] ^= 1;
+    ds.compound().putfh(&FileHandle(forged.into())).expect(NfsStat::BADHANDLE).await;
+    c.compound().putfh(&rw).expect(NfsStat::BADHANDLE).await;
+}
+
+/// What was written to data servers shows in size and change without any LAYOUTCOMMIT (design
+/// D8): while the layout is out, and after it came back.
+#[tokio::test]
+async fn truth_without_layoutcommit() {
+    let cluster = Cluster::striped(2).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let mut other = Client::mount(&cluster, "b").await;
+    let (fh, stateid) = c.file("f").await;
+    let reply = get(&mut c, &fh, layoutget(stateid, IoMode::RW)).await.ok();
+    let files = body(&reply);
+    let first = usize::try_from(files.first_stripe_index).unwrap();
+    let wanted = [AttrNo::SIZE, AttrNo::CHANGE];
+    let before = other.compound().putfh(&fh).getattr(&wanted).send().await.ok().attrs();
+    let mut ds = on_data_server(&cluster, first, "a").await;
+    let target = handle(&files, first);
+    ds.compound().putfh(&target).op(write(stateid, 0, &[7; 1234])).send().await.ok();
+    let during = other.compound().putfh(&fh).getattr(&wanted).send().await.ok().attrs();
+    assert_eq!(during.size, Some(1234));
+    assert!(during.change > before.change);
+    let data = other.compound().putfh(&fh).op(read(Stateid::ANONYMOUS, 0, 9000)).send().await;
+    assert_eq!(data.ok().data().0, vec![7; 1234]);
+    ds.compound().putfh(&target).op(write(stateid, 0, &[8; 2000])).send().await.ok();
+    let back = layoutreturn(reply.stateid(), IoMode::ANY);
+    give_back(&mut c, &fh, back).await.ok();
+    let after = other.compound().putfh(&fh).getattr(&wanted).send().await.ok().attrs();
+    assert_eq!(after.size, Some(2000));
+    assert!(after.change > during.change);
+    let still = other.compound().putfh(&fh).getattr(&wanted).send().await.ok().attrs();
+    assert_eq!(still.change, after.change);
+}
+
+/// LAYOUTCOMMIT grows the file, never shrinks it, and refuses the rest.
+#[tokio::test]
+async fn layoutcommit_outcomes() {
+    let cluster = Cluster::striped(2).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let mut other = Client::mount(&cluster, "b").await;
+    let (fh, stateid) = c.file("f").await;
+    let (g, _) = c.file("g").await;
+    let read_only = get(&mut c, &fh, layoutget(stateid, IoMode::READ)).await.ok().stateid();
+    commit(&mut c, &fh, layoutcommit(read_only, Some(9))).await.is(NfsStat::BADIOMODE);
+    let layout = get(&mut c, &fh, layoutget(stateid, IoMode::RW)).await.ok().stateid();
+    let grown = commit(&mut c, &fh, layoutcommit(layout, Some(9))).await.ok();
+    let Ok(OpOk::Layoutcommit(ok)) = &grown.last().result else { panic!("{grown:?}") };
+    assert_eq!(ok.newsize, Some(10));
+    let same = commit(&mut c, &fh, layoutcommit(layout, Some(3))).await.ok();
+    let Ok(OpOk::Layoutcommit(ok)) = &same.last().result else { panic!("{same:?}") };
+    assert_eq!(ok.newsize, None);
+    let good = || layoutcommit(layout, Some(99));
+    let flex = LayoutType::FLEX_FILES;
+    let cases = [
+        (LayoutcommitArgs { layout_type: flex, ..good() }, NfsStat::UNKNOWN_LAYOUTTYPE),
+        (LayoutcommitArgs { offset: 2, length: u64::MAX - 1, ..good() }, NfsStat::INVAL),
+        (layoutcommit(layout, Some(u64::MAX)), NfsStat::INVAL),
+        (LayoutcommitArgs { reclaim: true, ..good() }, NfsStat::NO_GRACE),
+        (layoutcommit(stateid, Some(99)), NfsStat::BADLAYOUT),
+        (layoutcommit(Stateid::ANONYMOUS, Some(99)), NfsStat::BADLAYOUT),
+    ];
+    for (args, status) in cases {
+        let what = format!("{args:?}");
+        assert_eq!(commit(&mut c, &fh, args).await.status(), status, "{what}");
+    }
+    commit(&mut c, &g, good()).await.is(NfsStat::BADLAYOUT);
+    commit(&mut other, &fh, good()).await.is(NfsStat::BADLAYOUT);
+    let attrs = c.compound().putfh(&fh).getattr(&[AttrNo::SIZE]).send().await.ok().attrs();
+    assert_eq!(attrs.size, Some(10));
+}
+
+/// LAYOUTRETURN: of a part, of everything, of nothing, and what is refused.
+#[tokio::test]
+async fn layoutreturn_outcomes() {
+    let cluster = Cluster::striped(2).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, stateid) = c.file("f").await;
+    let old = get(&mut c, &fh, layoutget(stateid, IoMode::READ)).await.ok().stateid();
+    let now = get(&mut c, &fh, layoutget(old, IoMode::RW)).await.ok().stateid();
+    let flex = LayoutType::FLEX_FILES;
+    let good = || layoutreturn(now, IoMode::ANY);
+    let cases = [
+        (LayoutreturnArgs { layout_type: flex, ..good() }, NfsStat::UNKNOWN_LAYOUTTYPE),
+        (LayoutreturnArgs { reclaim: true, ..good() }, NfsStat::NO_GRACE),
+        (layoutreturn(now, IoMode(9)), NfsStat::BADIOMODE),
+        (layoutreturn(stateid, IoMode::ANY), NfsStat::BAD_STATEID),
+        (layoutreturn(old, IoMode::ANY), NfsStat::OLD_STATEID),
+        (layoutreturn(Stateid { seqid: Seqid(0), ..now }, IoMode::ANY), NfsStat::BAD_STATEID),
+        (layoutreturn(Stateid { seqid: Seqid(77), ..now }, IoMode::ANY), NfsStat::BAD_STATEID),
+    ];
+    for (args, status) in cases {
+        let what = format!("{args:?}");
+        assert_eq!(give_back(&mut c, &fh, args).await.status(), status, "{what}");
+    }
+    let left = give_back(&mut c, &fh, layoutreturn(now, IoMode::RW)).await.ok().stateid();
+    assert_eq!((left.seqid, left.other), (Seqid(3), now.other));
+    let last = give_back(&mut c, &fh, layoutreturn(left, IoMode::READ)).await.ok();
+    let Ok(OpOk::Layoutreturn(ok)) = &last.last().result else { panic!("{last:?}") };
+    assert_eq!(ok.stateid, None);
+    for everything in [LayoutReturn::Fsid, LayoutReturn::All] {
+        let held = get(&mut c, &fh, layoutget(stateid, IoMode::RW)).await.ok().stateid();
+        let args = LayoutreturnArgs { layoutreturn: everything, ..good() };
+        give_back(&mut c, &fh, args).await.ok();
+        get(&mut c, &fh, layoutget(held, IoMode::RW)).await.is(NfsStat::BAD_STATEID);
+    }
+}
+
+/// Another client's truncation recalls a write layout; it waits until the layout is back.
+#[tokio::test]
+async fn recall_answered_and_returned() {
+    let cluster = Cluster::striped(2).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let (fh, of_a) = a.file("f").await;
+    let (_, of_b) = b.file("f").await;
+    let held = get(&mut a, &fh, layoutget(of_a, IoMode::RW)).await.ok().stateid();
+    let cut = || setattr(of_b, size(0));
+    b.compound().putfh(&fh).op(cut()).expect(NfsStat::DELAY).await;
+    let callback = a.wire.callback().await;
+    let recalled = callback.recalled();
+    assert_eq!((recalled.seqid, recalled.other), (held.seqid.next(), held.other));
+    assert_eq!(callback.head.minorversion, 2);
+    // Nothing new is granted meanwhile, and nothing is cut.
+    get(&mut a, &fh, layoutget(held, IoMode::RW)).await.is(NfsStat::RECALLCONFLICT);
+    b.compound().putfh(&fh).op(cut()).expect(NfsStat::DELAY).await;
+    a.wire.answer(&callback, NfsStat::OK).await;
+    give_back(&mut a, &fh, layoutreturn(recalled, IoMode::ANY)).await.ok();
+    b.compound().putfh(&fh).op(cut()).expect(NfsStat::OK).await;
+    get(&mut a, &fh, layoutget(of_a, IoMode::RW)).await.ok();
+}
+
+/// Repeats an operation of `b` until it is not told to come back; meanwhile `a` stays alive.
+async fn until_done(a: &mut Client, b: &mut Client, fh: &FileHandle, op: OpArgs) -> u32 {
+    let (deadline, mut flags) = (Instant::now() + PATIENCE, 0);
+    loop {
+        flags |= a.renew().await.sequence().status_flags;
+        match b.compound().putfh(fh).op(op.clone()).send().await.status() {
+            NfsStat::OK => return flags | a.renew().await.sequence().status_flags,
+            status => assert_eq!(status, NfsStat::DELAY),
+        }
+        assert!(Instant::now() < deadline, "the recall never ends");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+/// NOMATCHING_LAYOUT ends a recall at once: no LAYOUTRETURN follows.
+#[tokio::test]
+async fn recall_of_what_is_gone() {
+    let cluster = Cluster::striped(2).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let (fh, of_a) = a.file("f").await;
+    let (_, of_b) = b.file("f").await;
+    get(&mut a, &fh, layoutget(of_a, IoMode::RW)).await.ok();
+    let cut = setattr(of_b, size(0));
+    b.compound().putfh(&fh).op(cut.clone()).expect(NfsStat::DELAY).await;
+    let callback = a.wire.callback().await;
+    a.wire.answer(&callback, NfsStat::NOMATCHING_LAYOUT).await;
+    let flags = until_done(&mut a, &mut b, &fh, cut).await;
+    assert_eq!(flags, 0);
+}
+
+/// A client that never answers: after the lease its layout is revoked, it is told so once, and
+/// its handles are worthless on the data servers.
+#[tokio::test]
+async fn silence_is_revoked_and_fenced() {
+    let cluster =
+        Cluster::with(Options { data_servers: 2, lease_s: 1, ..Options::default() }).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let (fh, of_a) = a.file("f").await;
+    let (_, of_b) = b.file("f").await;
+    let reply = get(&mut a, &fh, layoutget(of_a, IoMode::RW)).await.ok();
+    let files = body(&reply);
+    let first = usize::try_from(files.first_stripe_index).unwrap();
+    let mut ds = on_data_server(&cluster, first, "a").await;
+    let target = handle(&files, first);
+    ds.compound().putfh(&target).op(write(of_a, 0, &[1; 100])).send().await.ok();
+    let flags = until_done(&mut a, &mut b, &fh, setattr(of_b, size(0))).await;
+    assert_ne!(flags & seq4_status::RECALLABLE_STATE_REVOKED, 0);
+    assert_eq!(flags & seq4_status::EXPIRED_ALL_STATE_REVOKED, 0);
+    let told_once = a.renew().await.sequence().status_flags;
+    assert_eq!(told_once & seq4_status::RECALLABLE_STATE_REVOKED, 0);
+    let late = ds.compound().putfh(&target).op(write(of_a, 0, &[2; 100])).send().await;
+    assert_ne!(late.status(), NfsStat::OK);
+    let gone = give_back(&mut a, &fh, layoutreturn(reply.stateid(), IoMode::ANY)).await;
+    gone.is(NfsStat::BAD_STATEID);
+    commit(&mut a, &fh, layoutcommit(reply.stateid(), Some(99))).await.is(NfsStat::BADLAYOUT);
+    let attrs = b.compound().putfh(&fh).getattr(&[AttrNo::SIZE]).send().await.ok().attrs();
+    assert_eq!(attrs.size, Some(0));
+    // The open was not touched, and a new layout works.
+    let fresh = body(&get(&mut a, &fh, layoutget(of_a, IoMode::RW)).await.ok());
+    let works = ds.compound().putfh(&handle(&fresh, first)).op(write(of_a, 0, b"x"));
+    works.expect(NfsStat::OK).await;
+}
+
+/// A write through the metadata server fences the layout its client gave up ("ghost writes").
+#[tokio::test]
+async fn indirect_write_fences_its_own_layout() {
+    let cluster = Cluster::striped(1).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let (fh, stateid) = a.file("f").await;
+    let files = body(&get(&mut a, &fh, layoutget(stateid, IoMode::RW)).await.ok());
+    let mut ds = on_data_server(&cluster, 0, "a").await;
+    a.compound().putfh(&fh).op(write(stateid, 0, b"through")).send().await.ok();
+    let ghost = ds.compound().putfh(&handle(&files, 0)).op(write(stateid, 0, b"ghost!!"));
+    assert_ne!(ghost.send().await.status(), NfsStat::OK);
+    let data = a.compound().putfh(&fh).op(read(stateid, 0, 100)).send().await.ok().data();
+    assert_eq!(data.0, "through");
+}
