@@ -47,6 +47,29 @@ pub fn row(op: OpNum, minorversion: u32) -> Option<Row> {
     (since_minor <= minorversion).then_some(Row { op, since_minor, place })
 }
 
+/// Most bytes of the successful result of an operation that changes something: OPEN's without a
+/// delegation (number, status, stateid, change, flags, bitmap, kind of delegation), rounded up.
+pub const CHANGE_RESULT_BYTES_MAX: usize = 128;
+
+/// Whether a success of the operation changes names, attributes, data, opens or locks. It must
+/// not be reported as too big for its reply once it is done (RFC 8881 §2.10.6.4).
+pub fn changes(op: OpNum) -> bool {
+    matches!(
+        op,
+        OpNum::CLOSE
+            | OpNum::CREATE
+            | OpNum::LINK
+            | OpNum::LOCK
+            | OpNum::LOCKU
+            | OpNum::OPEN
+            | OpNum::OPEN_DOWNGRADE
+            | OpNum::REMOVE
+            | OpNum::RENAME
+            | OpNum::SETATTR
+            | OpNum::WRITE
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

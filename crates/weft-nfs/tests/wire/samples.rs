@@ -15,8 +15,8 @@ pub struct Sample {
 
 impl Sample {
     fn of<T: Encode + Decode + std::fmt::Debug>(value: &T) -> Sample {
-        let mut name = format!("{} {value:?}", std::any::type_name::<T>());
-        name.truncate(name.floor_char_boundary(200));
+        let value_text: String = format!("{value:?}").chars().take(100).collect();
+        let name = format!("{} {value_text}", std::any::type_name::<T>());
         let again = |wire| from_bytes::<T>(wire).map(|v| to_bytes(&v));
         Sample { name, wire: to_bytes(value), again }
     }

@@ -168,14 +168,16 @@ async fn run<R: Role>(
             }
             Ok(op_args) => {
                 let op = op_args.op();
-                match gate(c, &op_args, index, request.count) {
+                let admitted = gate(c, &op_args, index, request.count)
+                    .and_then(|()| room_for_change(c, op, results.len()));
+                match admitted {
                     Err(status) if status == NfsStat::OP_ILLEGAL => {
                         (OpNum::ILLEGAL, Err(status.into()))
                     }
                     Err(status) => (op, Err(status.into())),
                     Ok(()) => match one(role, c, request, op_args).await {
-                        Outcome::Result(r) => (op, r),
-                        Outcome::Replay(reply) => return Run::Replay(reply),
+                        Ok(result) => (op, result),
+                        Err(Replay(reply)) => return Run::Replay(reply),
                     },
                 }
             }
@@ -188,10 +190,8 @@ async fn run<R: Role>(
     Run::Done
 }
 
-enum Outcome {
-    Result(OpResult),
-    Replay(Bytes),
-}
+/// The request is a retry: this is its reply.
+struct Replay(Bytes);
 
 /// Adds a result; `false` when the COMPOUND ends with it. A result that does not fit the reply
 /// the client allowed for becomes REP_TOO_BIG (RFC 8881 §2.10.6.4).
@@ -199,7 +199,10 @@ fn add<R: Role>(c: &Compound<R>, results: &mut Results, op: OpNum, result: OpRes
     let mut reply = OpReply { op, result };
     let mut encoded = Writer::new();
     reply.encode(&mut encoded);
-    if let Some(status) = too_big(c, results.len() + encoded.len()) {
+    // §18.46.3: a SEQUENCE that took its slot has not failed.
+    if let Some(status) = too_big(c, results.len() + encoded.len())
+        && op != OpNum::SEQUENCE
+    {
         reply.result = Err(status.into());
         encoded = Writer::new();
         reply.encode(&mut encoded);
@@ -207,6 +210,12 @@ fn add<R: Role>(c: &Compound<R>, results: &mut Results, op: OpNum, result: OpRes
     let status = reply.status();
     results.push(op, status, encoded);
     status == NfsStat::OK
+}
+
+/// Refuses, before it is done, a change whose result might not fit the reply.
+fn room_for_change<R: Role>(c: &Compound<R>, op: OpNum, len: usize) -> Result<(), NfsStat> {
+    let result = if op_table::changes(op) { op_table::CHANGE_RESULT_BYTES_MAX } else { 0 };
+    too_big(c, len + result).filter(|_| result > 0).map_or(Ok(()), Err)
 }
 
 fn too_big<R: Role>(c: &Compound<R>, len: usize) -> Option<NfsStat> {
@@ -245,7 +254,12 @@ fn gate<R: Role>(c: &Compound<R>, args: &OpArgs, index: u32, count: u32) -> Resu
     }
 }
 
-async fn one<R: Role>(role: &R, c: &mut Compound<R>, request: &Request, args: OpArgs) -> Outcome {
+async fn one<R: Role>(
+    role: &R,
+    c: &mut Compound<R>,
+    request: &Request,
+    args: OpArgs,
+) -> Result<OpResult, Replay> {
     match args {
         OpArgs::Sequence(a) => {
             let ops = usize::try_from(request.count).unwrap_or(usize::MAX);
@@ -261,15 +275,15 @@ async fn one<R: Role>(role: &R, c: &mut Compound<R>, request: &Request, args: Op
                 SequenceOutcome::New(in_session) => {
                     let ok = in_session.ok.clone();
                     c.session = Some(in_session);
-                    Outcome::Result(Ok(OpOk::Sequence(ok)))
+                    Ok(Ok(OpOk::Sequence(ok)))
                 }
-                SequenceOutcome::Replay(reply) => Outcome::Replay(reply),
-                SequenceOutcome::Refused(r) => Outcome::Result(Err(refused(r))),
+                SequenceOutcome::Replay(reply) => Err(Replay(reply)),
+                SequenceOutcome::Refused(r) => Ok(Err(refused(r))),
             }
         }
         // Legal in this minor version, but its arguments are not even read: not built.
-        OpArgs::Unread(_) => Outcome::Result(Err(Failure::from(NfsStat::NOTSUPP))),
-        args => Outcome::Result(session_ops::execute(role, c, args).await),
+        OpArgs::Unread(_) => Ok(Err(Failure::from(NfsStat::NOTSUPP))),
+        args => Ok(session_ops::execute(role, c, args).await),
     }
 }
 

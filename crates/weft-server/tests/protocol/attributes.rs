@@ -59,7 +59,7 @@ async fn attributes_of_4_2_are_not_in_4_1() {
 }
 
 async fn set(c: &mut Client, fh: &FileHandle, uid: u32, stateid: Stateid, attrs: Attrs) -> NfsStat {
-    c.as_user(uid).putfh(fh).op(setattr(stateid, attrs)).send().await.status()
+    c.by_user(uid).putfh(fh).op(setattr(stateid, attrs)).send().await.status()
 }
 
 /// SETATTR refuses what it cannot set, before it sets anything.
@@ -101,7 +101,7 @@ async fn setattr_permissions() {
     let cluster = Cluster::start().await;
     let mut c = Client::mount(&cluster, "a").await;
     let dir = c.public_dir("d").await;
-    let create = c.as_user(1000).putfh(&dir).open_create("f").getfh().send().await.ok();
+    let create = c.by_user(1000).putfh(&dir).open_create("f").getfh().send().await.ok();
     let (fh, any) = (create.fh(), Stateid::ANONYMOUS);
     let owner = |id| Attrs { owner: Some(numeric_owner(id)), ..Attrs::default() };
     let then = SetTime::ToClient(NfsTime { seconds: 5, nseconds: 0 });
@@ -200,7 +200,7 @@ async fn verify_and_nverify() {
 /// Rights that ACCESS knows of, and those the user has.
 async fn rights(c: &mut Client, fh: &FileHandle, uid: u32, gid: u32) -> (u32, u32) {
     let everything = 0x3f;
-    let reply = c.compound().as_user(uid, gid).putfh(fh).op(access(everything)).send().await.ok();
+    let reply = c.compound().by_user(uid, gid).putfh(fh).op(access(everything)).send().await.ok();
     let Ok(OpOk::Access(a)) = &reply.last().result else { panic!("{reply:?}") };
     (a.supported, a.access)
 }
@@ -211,7 +211,7 @@ async fn access_bits() {
     let cluster = Cluster::start().await;
     let mut c = Client::mount(&cluster, "a").await;
     let dir = c.public_dir("d").await;
-    let create = c.as_user(1000).putfh(&dir).open_create("f").getfh().send().await.ok();
+    let create = c.by_user(1000).putfh(&dir).open_create("f").getfh().send().await.ok();
     let fh = create.fh();
     assert_eq!(set(&mut c, &fh, 1000, Stateid::ANONYMOUS, mode(0o640)).await, NfsStat::OK);
     let of_file = bit::READ | bit::MODIFY | bit::EXTEND | bit::EXECUTE;

@@ -91,7 +91,7 @@ async fn refusals() {
     let mode_0 = setattr(Stateid::ANONYMOUS, mode(0));
     c.compound().putfh(&fh).op(mode_0).send().await.ok();
     for op in [write(Stateid::ANONYMOUS, 0, b"x"), read(Stateid::ANONYMOUS, 0, 1)] {
-        c.as_user(1000).putfh(&fh).op(op).expect(NfsStat::ACCESS).await;
+        c.by_user(1000).putfh(&fh).op(op).expect(NfsStat::ACCESS).await;
     }
     let attrs = c.compound().putfh(&fh).getattr(&[AttrNo::SIZE]).send().await.ok().attrs();
     assert_eq!(attrs.size, Some(0));

@@ -88,7 +88,7 @@ async fn arguments() {
     let secret = create(CreateType::Directory, "secret", mode(0o711));
     c.compound().putrootfh().op(secret).send().await.ok();
     let list = OpArgs::Readdir(readdir(0, 4096, &[]));
-    c.as_user(1000).putrootfh().lookup("secret").op(list).expect(NfsStat::ACCESS).await;
+    c.by_user(1000).putrootfh().lookup("secret").op(list).expect(NfsStat::ACCESS).await;
 }
 
 /// Ten thousand entries come once each, whatever the size of the pages.

@@ -85,7 +85,7 @@ async fn lookup_and_back() {
     c.compound().putrootfh().op(OpArgs::Lookupp).expect(NfsStat::NOENT).await;
     let private = create(CreateType::Directory, "private", mode(0o700));
     c.compound().putrootfh().op(private).op(mkdir("in")).send().await.ok();
-    let other = c.as_user(1000).putrootfh().lookup("private");
+    let other = c.by_user(1000).putrootfh().lookup("private");
     other.lookup("in").expect(NfsStat::ACCESS).await;
 }
 
@@ -139,7 +139,7 @@ async fn create_refusals_and_result() {
         c.compound().putrootfh().op(dir(attrs)).expect(status).await;
     }
     c.compound().putrootfh().op(symlink("d", "")).expect(NfsStat::INVAL).await;
-    c.as_user(1000).putrootfh().op(dir(mode(0o755))).expect(NfsStat::ACCESS).await;
+    c.by_user(1000).putrootfh().op(dir(mode(0o755))).expect(NfsStat::ACCESS).await;
     let root = [AttrNo::CHANGE];
     let before = c.compound().putrootfh().getattr(&root).send().await.ok().attrs().change;
     let reply = c.compound().putrootfh().op(dir(mode(0o755))).send().await.ok();
@@ -160,7 +160,7 @@ async fn devices_need_the_superuser() {
     let dir = c.public_dir("d").await;
     let dev = CreateType::Char(SpecData { major: 1, minor: 3 });
     let make = create(dev, "null", mode(0o666));
-    c.as_user(1000).putfh(&dir).op(make).expect(NfsStat::PERM).await;
+    c.by_user(1000).putfh(&dir).op(make).expect(NfsStat::PERM).await;
 }
 
 /// REMOVE: of nothing, of a full directory, without permission, in a sticky directory.
@@ -171,10 +171,10 @@ async fn remove_outcomes() {
     c.compound().putrootfh().op(remove("x")).expect(NfsStat::NOENT).await;
     c.compound().putrootfh().op(mkdir("d")).op(mkdir("in")).send().await.ok();
     c.compound().putrootfh().op(remove("d")).expect(NfsStat::NOTEMPTY).await;
-    c.as_user(1000).putrootfh().lookup("d").op(remove("in")).expect(NfsStat::ACCESS).await;
+    c.by_user(1000).putrootfh().lookup("d").op(remove("in")).expect(NfsStat::ACCESS).await;
     let sticky = create(CreateType::Directory, "tmp", mode(0o1777));
     c.compound().putrootfh().op(sticky).op(mkdir("mine")).send().await.ok();
-    let steal = c.as_user(1000).putrootfh().lookup("tmp").op(remove("mine")).send().await;
+    let steal = c.by_user(1000).putrootfh().lookup("tmp").op(remove("mine")).send().await;
     assert!([NfsStat::PERM, NfsStat::ACCESS].contains(&steal.status()), "{steal:?}");
     let ok = c.compound().putrootfh().lookup("d").op(remove("in")).send().await.ok();
     let Ok(OpOk::Remove(r)) = &ok.last().result else { panic!("{ok:?}") };
@@ -231,7 +231,7 @@ async fn rename_outcomes() {
     not_dir.expect(NfsStat::NOTDIR).await;
     let not_dir = c.compound().putrootfh().savefh().putfh(&file).op(rename("b", "x"));
     not_dir.expect(NfsStat::NOTDIR).await;
-    let other = c.as_user(1000).putrootfh().savefh().op(rename("b", "x"));
+    let other = c.by_user(1000).putrootfh().savefh().op(rename("b", "x"));
     other.expect(NfsStat::ACCESS).await;
 }
 
@@ -265,7 +265,7 @@ async fn link_outcomes() {
     of_dir.expect(NfsStat::ISDIR).await;
     let in_file = c.compound().putfh(&file).savefh().op(link("x"));
     in_file.expect(NfsStat::NOTDIR).await;
-    let other = c.as_user(1000).putfh(&file).savefh().putrootfh().op(link("x"));
+    let other = c.by_user(1000).putfh(&file).savefh().putrootfh().op(link("x"));
     other.expect(NfsStat::ACCESS).await;
 }
 

@@ -190,7 +190,7 @@ async fn permissions() {
     let cluster = Cluster::start().await;
     let mut c = Client::mount(&cluster, "a").await;
     c.public_dir("d").await;
-    let made = c.as_user(1000).putrootfh().lookup("d").open_create("f").getfh();
+    let made = c.by_user(1000).putrootfh().lookup("d").open_create("f").getfh();
     let fh = made.send().await.ok().fh();
     let with = |access| OpenArgs { share_access: access, ..open("o", OpenClaim::Fh) };
     let (read, write) = (share::ACCESS_READ, share::ACCESS_WRITE);
@@ -207,10 +207,10 @@ async fn permissions() {
     for (bits, uid, access, expected) in cases {
         let change = setattr(Stateid::ANONYMOUS, mode(bits));
         c.compound().putfh(&fh).op(change).send().await.ok();
-        let reply = c.as_user(uid).putfh(&fh).open(with(access)).send().await;
+        let reply = c.by_user(uid).putfh(&fh).open(with(access)).send().await;
         assert_eq!(reply.status(), expected, "mode {bits:o}, user {uid}, access {access}");
     }
-    c.as_user(1001).putrootfh().open_create("new").expect(NfsStat::ACCESS).await;
+    c.by_user(1001).putrootfh().open_create("new").expect(NfsStat::ACCESS).await;
     c.compound().putrootfh().lookup("new").expect(NfsStat::NOENT).await;
 }
 

@@ -7,6 +7,7 @@ use weft_nfs::{
     seq4_status,
 };
 use weft_server::rpc::NOBODY;
+use weft_state::SessionLimits;
 use weft_xdr::rpc::{self, OpaqueAuth};
 
 use crate::support::*;
@@ -214,6 +215,66 @@ async fn reply_too_big() {
         let ask = small.compound().cachethis().putfh(&fh).op(OpArgs::Readlink);
         ask.expect(status).await;
         small.compound().putfh(&fh).op(OpArgs::Readlink).expect(NfsStat::OK).await;
+    }
+}
+
+/// A change that might not fit the reply is refused before it is made, and a SEQUENCE that took
+/// its slot does not fail.
+#[tokio::test]
+async fn nothing_is_changed_without_room_for_the_reply() {
+    let cluster = Cluster::start().await;
+    for cached in [0, 100, 180] {
+        let mut options = ClientOptions::new(&format!("cached {cached}"));
+        options.fore.maxresponsesize_cached = cached;
+        let mut c = Client::with(cluster.address(), options).await;
+        let make = c.compound().cachethis().putrootfh().op(mkdir("d"));
+        make.expect(NfsStat::REP_TOO_BIG_TO_CACHE).await;
+        c.compound().cachethis().expect(NfsStat::OK).await;
+        c.compound().putrootfh().lookup("d").expect(NfsStat::NOENT).await;
+    }
+    let mut options = ClientOptions::new("short");
+    options.fore.maxresponsesize = 180;
+    let mut c = Client::with(cluster.address(), options).await;
+    c.compound().putrootfh().op(mkdir("d")).expect(NfsStat::REP_TOO_BIG).await;
+    c.compound().putrootfh().lookup("d").expect(NfsStat::NOENT).await;
+}
+
+/// A full table of clients: those that never confirmed give way, the confirmed stay.
+#[tokio::test]
+async fn floods_of_clients() {
+    let limits = SessionLimits { clients_max: 8, ..SessionLimits::default() };
+    let cluster = Cluster::with(Options { limits, ..Options::default() }).await;
+    let mut first = Client::mount(&cluster, "first").await;
+    let mut wire = Wire::connect(cluster.address()).await;
+    for n in 0..100 {
+        let options = ClientOptions::new(&format!("flood {n}"));
+        exchange(&mut wire, &user(0, 0), &options).await;
+    }
+    first.renew().await;
+    let mut others = Vec::new();
+    for n in 0..7 {
+        others.push(Client::mount(&cluster, &format!("confirmed {n}")).await);
+    }
+    let late = exchange_id(&ClientOptions::new("late"));
+    assert_eq!(exchange_status(&mut wire, &user(0, 0), late).await, NfsStat::DELAY);
+    for c in &mut others {
+        c.renew().await;
+    }
+}
+
+/// A client's sessions are counted.
+#[tokio::test]
+async fn too_many_sessions() {
+    let limits = SessionLimits { sessions_per_client_max: 3, ..SessionLimits::default() };
+    let cluster = Cluster::with(Options { limits, ..Options::default() }).await;
+    let mut wire = Wire::connect(cluster.address()).await;
+    let options = ClientOptions::new("a");
+    let known = exchange(&mut wire, &user(0, 0), &options).await;
+    let mut create = create_session(known.clientid, known.sequenceid, &options);
+    for n in 0..4 {
+        let reply = wire.compound(&user(0, 0), 2, &[OpArgs::CreateSession(create.clone())]).await;
+        assert_eq!(reply.status(), if n < 3 { NfsStat::OK } else { NfsStat::NOSPC });
+        create.sequence = create.sequence.next();
     }
 }
 

@@ -110,8 +110,8 @@ impl Client {
     }
 
     /// The next COMPOUND under another user.
-    pub fn as_user(&mut self, uid: u32) -> Compound<'_> {
-        Compound::new(self).as_user(uid, uid)
+    pub fn by_user(&mut self, uid: u32) -> Compound<'_> {
+        Compound::new(self).by_user(uid, uid)
     }
 
     /// Takes the next sequence id of a slot.

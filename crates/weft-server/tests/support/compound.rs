@@ -30,7 +30,7 @@ impl<'c> Compound<'c> {
     }
 
     /// Under another user.
-    pub fn as_user(mut self, uid: u32, gid: u32) -> Self {
+    pub fn by_user(mut self, uid: u32, gid: u32) -> Self {
         self.user = Some((uid, gid));
         self
     }
