@@ -1,5 +1,6 @@
 //! `weft`: the one binary: servers, and the client commands that need no mount.
 
+mod bench;
 mod demo;
 mod endpoints;
 mod serve;
@@ -28,6 +29,8 @@ enum Command {
     Ds(serve::ServeArgs),
     /// Show what each server has done.
     Status(status::StatusArgs),
+    /// Measure this machine and Weft on it.
+    Bench(bench::BenchArgs),
     #[command(flatten)]
     Client(client_cmds::ClientCommand),
 }
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Command::Mds(a) => serve::mds(&a),
         Command::Ds(a) => serve::ds(&a),
         Command::Status(a) => status::run(&a),
+        Command::Bench(a) => bench::run(&a),
         Command::Client(a) => client_cmds::run(a),
     };
     match outcome {

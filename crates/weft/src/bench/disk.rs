@@ -1,0 +1,126 @@
+//! The disk and the engine alone: what a durable operation costs before any protocol.
+
+use std::{
+    fs::File,
+    io::Write,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use weft_store::{
+    engine::{self, Batch, EngineKind},
+    types::{Credential, InodeNo, Timestamp},
+    volume::{New, Volume, VolumeConfig},
+};
+
+use super::{
+    Outcome,
+    process::Process,
+    report::{Cpu, MIB, Sample},
+};
+
+/// Bytes of one record in the log of the plain sync benchmark, and of a value of the engine's.
+const RECORD_BYTES: usize = 200;
+/// Records in one batch of the engine's benchmark.
+pub(super) const BATCH: usize = 64;
+/// Cache of the engine, bytes.
+const CACHE_BYTES: u64 = 32 << 20;
+
+/// Processor seconds of this process, all as the client's.
+fn own_cpu(before: f64) -> Outcome<Cpu> {
+    Ok(Cpu { server_s: 0.0, client_s: Process::own().cpu_s()? - before })
+}
+
+/// Writes a new file in large blocks and makes it durable: MiB/s.
+pub(super) fn write_and_sync(dir: &Path, bytes: u64) -> Outcome<Sample> {
+    let before = Process::own().cpu_s()?;
+    let path = dir.join("plain");
+    let block = vec![7; 1 << 20];
+    let started = Instant::now();
+    let mut file = File::create(&path)?;
+    for _ in 0..bytes / block.len() as u64 {
+        file.write_all(&block)?;
+    }
+    file.sync_data()?;
+    let wall_s = started.elapsed().as_secs_f64();
+    std::fs::remove_file(&path)?;
+    Ok(Sample::rate(bytes as f64 / MIB, wall_s, own_cpu(before)?))
+}
+
+/// Appends a small record and syncs, again and again: syncs/s.
+pub(super) fn append_and_sync(dir: &Path, limit: Duration) -> Outcome<Sample> {
+    let path = dir.join("log");
+    let mut file = File::create(&path)?;
+    let sample = repeat(limit, 1, |_| {
+        file.write_all(&[7; RECORD_BYTES])?;
+        Ok(file.sync_data()?)
+    })?;
+    std::fs::remove_file(&path)?;
+    Ok(sample)
+}
+
+/// Commits batches of `records` to the engine by one thread: records/s.
+pub(super) fn engine_commits(dir: &Path, limit: Duration, records: usize) -> Outcome<Sample> {
+    let dir = dir.join("engine");
+    std::fs::create_dir_all(&dir)?;
+    let engine = engine::open(EngineKind::default(), &dir, CACHE_BYTES)?;
+    let epoch = engine.acquire()?;
+    let sample = repeat(limit, records, |n| {
+        let mut batch = Batch::new();
+        for i in 0..records {
+            let key = (n * records as u64 + i as u64).to_be_bytes();
+            batch.put(key.to_vec(), vec![7; RECORD_BYTES]);
+        }
+        Ok(engine.commit(&batch, epoch)?)
+    })?;
+    drop(engine);
+    std::fs::remove_dir_all(&dir)?;
+    Ok(sample)
+}
+
+/// Calls `work` until the time is up; each call counts `weight`.
+fn repeat(limit: Duration, weight: usize, mut work: impl FnMut(u64) -> Outcome) -> Outcome<Sample> {
+    let before = Process::own().cpu_s()?;
+    let started = Instant::now();
+    let mut done = 0;
+    while started.elapsed() < limit {
+        work(done)?;
+        done += 1;
+    }
+    let wall_s = started.elapsed().as_secs_f64();
+    Ok(Sample::rate(done as f64 * weight as f64, wall_s, own_cpu(before)?))
+}
+
+/// Creates files in one directory of a volume in this process, without network or protocol:
+/// creates/s.
+pub(super) async fn volume_creates(dir: &Path, limit: Duration, tasks: u64) -> Outcome<Sample> {
+    let dir = dir.join("volume");
+    let volume = Volume::open(&dir, &VolumeConfig::default())?;
+    let before = Process::own().cpu_s()?;
+    let started = Instant::now();
+    let mut creators = tokio::task::JoinSet::new();
+    for task in 0..tasks {
+        let volume = volume.clone();
+        creators.spawn(async move {
+            let (root, mut made) = (Credential::superuser(), 0u64);
+            while started.elapsed() < limit {
+                let name = format!("{task:02}-{made:08}");
+                let new = New::file(0o644);
+                volume.admit().await;
+                let now = Timestamp::default();
+                let seen = volume.create(InodeNo::ROOT, name.as_bytes(), &new, &root, now);
+                volume.confirm(seen).await?;
+                made += 1;
+            }
+            Ok::<u64, weft_store::types::StoreError>(made)
+        });
+    }
+    let mut made = 0;
+    while let Some(done) = creators.join_next().await {
+        made += done??;
+    }
+    let sample = Sample::rate(made as f64, started.elapsed().as_secs_f64(), own_cpu(before)?);
+    drop(volume);
+    std::fs::remove_dir_all(&dir)?;
+    Ok(sample)
+}

@@ -1,0 +1,135 @@
+//! `weft bench`: what Weft costs, against what this very machine can do at the same moment.
+//!
+//! Every figure stands beside the thing to beat, measured in the same run; repeats alternate, the
+//! median is reported with the range. Servers are a child process (`weft up`), as is the client
+//! where its processor time is told. What the figures mean is in `docs/benchmarks.md`.
+
+mod create;
+mod disk;
+mod listing;
+mod loopback;
+mod process;
+mod report;
+mod servers;
+mod stream;
+
+use std::{
+    error::Error,
+    path::{Path, PathBuf},
+};
+
+use clap::{Args, ValueEnum};
+
+use report::Report;
+
+/// Options of `weft bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// Which benchmarks [default: all].
+    #[arg(value_enum)]
+    names: Vec<Bench>,
+    /// Write the figures there too, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Scratch directory on a disk; what is made there is removed.
+    #[arg(long, value_name = "DIR", default_value = ".weft-bench")]
+    dir: PathBuf,
+    /// Scratch directory in memory (tmpfs).
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    memory_dir: PathBuf,
+    /// Less data: a minute instead of many, and more noise.
+    #[arg(long)]
+    quick: bool,
+    /// Times everything is measured.
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(1..=99))]
+    repeats: u32,
+    /// Be the other end of the loopback benchmark.
+    #[arg(long, hide = true)]
+    loopback_peer: bool,
+}
+
+/// What can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Bench {
+    /// Plain TCP over the loopback interface: the limit of everything that streams.
+    Loopback,
+    /// A large file in and out, over four data servers and over one.
+    Stream,
+    /// Durable creates by one client and by 64, beside the engine and the disk alone.
+    Create,
+    /// Creates with 1, 4 and 16 data servers.
+    CreateDs,
+    /// A directory of a million entries.
+    Listing,
+}
+
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+/// What every benchmark is told.
+struct Context {
+    /// Scratch on a disk.
+    disk: PathBuf,
+    /// Scratch in memory.
+    memory: PathBuf,
+    quick: bool,
+    repeats: u32,
+}
+
+/// Runs the benchmarks asked for.
+///
+/// # Errors
+/// A benchmark that could not be carried out. A goal that was missed is not an error.
+pub fn run(args: &BenchArgs) -> Outcome {
+    if args.loopback_peer {
+        return loopback::peer();
+    }
+    if cfg!(debug_assertions) {
+        eprintln!("weft: this is not a release build: the figures mean nothing");
+    }
+    let (disk, memory) = (Scratch::new(&args.dir)?, Scratch::new(&args.memory_dir)?);
+    let context = Context {
+        disk: disk.0.clone(),
+        memory: memory.0.clone(),
+        quick: args.quick,
+        repeats: args.repeats,
+    };
+    let mut report = Report::new(args.quick, args.repeats);
+    let all = Bench::value_variants();
+    for bench in if args.names.is_empty() { all } else { &args.names } {
+        let rows = match bench {
+            Bench::Loopback => loopback::bench(&context)?,
+            Bench::Stream => stream::bench(&context)?,
+            Bench::Create => create::bench(&context)?,
+            Bench::CreateDs => create::bench_data_servers(&context)?,
+            Bench::Listing => listing::bench(&context)?,
+        };
+        let name = bench.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
+        report.add(&name, rows);
+    }
+    if let Some(file) = &args.json {
+        report.write(file)?;
+    }
+    Ok(())
+}
+
+/// A directory of our own below the one given, removed when dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(below: &Path) -> Outcome<Scratch> {
+        let mine = below.join(format!("weft-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&mine).map_err(|e| format!("{}: {e}", mine.display()))?;
+        Ok(Scratch(std::fs::canonicalize(mine)?))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+        if let Some(below) = self.0.parent() {
+            // Only if it is empty: it may have been there before us.
+            let _ = std::fs::remove_dir(below);
+        }
+    }
+}

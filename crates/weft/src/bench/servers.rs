@@ -1,0 +1,99 @@
+//! The servers under test: `weft up` in a process of its own.
+
+use std::{
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use weft_client::fs::{Client, ClientOptions};
+use weft_server::admin::ClusterStatus;
+
+use super::{Outcome, process::Process};
+use crate::{endpoints::Endpoints, status::AdminArgs};
+
+/// How long servers may take to stop when asked.
+const STOP_PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks at that.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
+
+/// A metadata server and data servers, running.
+pub(super) struct Servers {
+    child: Child,
+    endpoints: Endpoints,
+    dir: PathBuf,
+}
+
+impl Servers {
+    /// Starts them on an empty directory.
+    ///
+    /// # Errors
+    /// They do not start.
+    pub(super) fn start(dir: &Path, data_servers: u32) -> Outcome<Servers> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["up", "--json", "--listen", "127.0.0.1:0", "--dir"])
+            .arg(dir)
+            .args(["--data-servers", &data_servers.to_string()])
+            .stdout(Stdio::piped())
+            .stdin(Stdio::null())
+            .spawn()?;
+        let mut line = String::new();
+        let stdout = child.stdout.take().ok_or("no output of the servers")?;
+        BufReader::new(stdout).read_line(&mut line)?;
+        match serde_json::from_str(&line) {
+            Ok(endpoints) => Ok(Servers { child, endpoints, dir: dir.to_path_buf() }),
+            Err(e) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(format!("the servers did not start: {e}").into())
+            }
+        }
+    }
+
+    /// The process of all of them.
+    pub(super) fn process(&self) -> Process {
+        Process::new(self.child.id())
+    }
+
+    /// Where clients connect.
+    pub(super) fn mds(&self) -> SocketAddr {
+        self.endpoints.mds
+    }
+
+    /// A new client with a session of its own.
+    ///
+    /// # Errors
+    /// It cannot connect.
+    pub(super) async fn client(&self) -> Outcome<Client> {
+        Ok(Client::connect(self.mds(), ClientOptions::default()).await?)
+    }
+
+    /// What each server says it has done. Asking is itself a message to every data server.
+    ///
+    /// # Errors
+    /// No answer.
+    pub(super) fn status(&self) -> Outcome<ClusterStatus> {
+        AdminArgs::at(self.endpoints.admin).ask("/status")
+    }
+}
+
+impl Drop for Servers {
+    /// Stops the servers and removes what they stored.
+    fn drop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let started = Instant::now();
+        while let Ok(None) = self.child.try_wait() {
+            if started.elapsed() > STOP_PATIENCE {
+                eprintln!("weft: the servers do not stop: killed");
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                break;
+            }
+            std::thread::sleep(LOOK_PAUSE);
+        }
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
