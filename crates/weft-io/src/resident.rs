@@ -10,7 +10,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{Advice, fadvise},
+    fs::{Advice, fadvise, fstatfs},
     io::{Errno, ReadWriteFlags, preadv2},
 };
 use weft_xdr::FileRange;
@@ -42,6 +42,17 @@ pub async fn ensure_resident(range: &FileRange) -> io::Result<()> {
     }
 }
 
+/// What `statfs` says of file systems that are memory and have no disk to wait for (statfs(2)).
+const MEMORY_FILE_SYSTEMS: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// What a look at one byte found.
+enum Look {
+    Resident,
+    Cold,
+    /// The file system has no reads that refuse to wait.
+    CannotTell,
+}
+
 /// Looks at the first byte of every step, and at the last byte.
 fn is_resident(range: &FileRange) -> io::Result<bool> {
     let Some(last) = (range.len as u64).checked_sub(1) else {
@@ -50,8 +61,10 @@ fn is_resident(range: &FileRange) -> io::Result<bool> {
     let last = range.offset.checked_add(last).ok_or(ErrorKind::InvalidInput)?;
     let mut at = range.offset;
     loop {
-        if !is_byte_resident(range, at)? {
-            return Ok(false);
+        match look(range, at)? {
+            Look::Resident => {}
+            Look::Cold => return Ok(false),
+            Look::CannotTell => return is_in_memory(range, last),
         }
         if at == last {
             return Ok(true);
@@ -60,16 +73,26 @@ fn is_resident(range: &FileRange) -> io::Result<bool> {
     }
 }
 
-fn is_byte_resident(range: &FileRange, at: u64) -> io::Result<bool> {
+/// Whether the file has the last byte and its file system is memory. Swapped-out parts of it
+/// look resident: waiting for swap is what everything else on such a machine does too.
+fn is_in_memory(range: &FileRange, last: u64) -> io::Result<bool> {
+    if range.file.metadata()?.len() <= last {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    Ok(MEMORY_FILE_SYSTEMS.contains(&fstatfs(&*range.file)?.f_type))
+}
+
+fn look(range: &FileRange, at: u64) -> io::Result<Look> {
     let mut byte = [0];
     loop {
         let bufs = &mut [IoSliceMut::new(&mut byte)];
         return match preadv2(&*range.file, bufs, at, ReadWriteFlags::NOWAIT) {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
-            Ok(_) => Ok(true),
+            Ok(_) => Ok(Look::Resident),
             Err(Errno::INTR) => continue,
-            // Not there; or a file system that cannot tell, where only reading is safe.
-            Err(Errno::AGAIN | Errno::OPNOTSUPP) => Ok(false),
+            Err(Errno::AGAIN) => Ok(Look::Cold),
+            // Where it cannot tell, only reading is safe, unless there is no disk.
+            Err(Errno::OPNOTSUPP) => Ok(Look::CannotTell),
             Err(e) => Err(e.into()),
         };
     }
@@ -119,6 +142,21 @@ mod tests {
         assert!(!is_resident(&range).unwrap(), "the kernel kept the pages");
         ensure_resident(&range).await.unwrap();
         assert!(is_resident(&range).unwrap());
+    }
+
+    /// A file in memory needs no warming, whether its file system can tell or not, and must hold
+    /// the range as any other.
+    #[tokio::test]
+    async fn memory_is_always_resident() {
+        let Ok(mut file) = tempfile::tempfile_in("/dev/shm") else { return };
+        file.write_all(&[5; 5000]).unwrap();
+        let file = Arc::new(file);
+        let range = |offset, len| FileRange { file: file.clone(), offset, len };
+        assert!(is_resident(&range(1, 4999)).unwrap());
+        for short in [range(0, 5001), range(5000, 1)] {
+            let error = ensure_resident(&short).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+        }
     }
 
     /// A range beyond the file's end is an error, not a silent success; an empty one is fine.

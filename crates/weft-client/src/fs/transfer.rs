@@ -12,6 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use tokio::{sync::mpsc, task::JoinHandle};
 
 use super::{At, Client, FsError, OpenOptions};
 use crate::{
@@ -71,9 +72,11 @@ impl Client {
         let file = self.open(remote, OpenOptions::read()).await?;
         let mode = file.attrs().mode.unwrap_or(0o644) & 0o777;
         let partial = Partial::create(local, mode).at(local)?;
-        let sink = Arc::new(LocalSink { file: partial.file.clone(), report: adding_up(progress) });
-        let read = file.io().read_into(0, file.size(), sink).await.at(remote);
+        let (sink, writer) = LocalSink::new(partial.file.clone(), adding_up(progress));
+        let read = file.io().read_into(0, file.size(), Arc::new(sink)).await.at(remote);
         let closed = file.close().await;
+        // A local failure ends the reading too, and says more.
+        writer.await.unwrap_or_else(|e| Err(io::Error::other(e))).at(local)?;
         let size = read?;
         closed?;
         partial.finish(size).at(local)?;
@@ -125,18 +128,31 @@ impl Drop for Partial {
     }
 }
 
-/// Writes what is read to its place in a local file.
-struct LocalSink {
-    file: Arc<fs::File>,
-    report: PieceReport,
+/// Pieces read and not yet in the local file. Beyond it, reading waits for writing.
+const PIECES_TO_WRITE_MAX: usize = 16;
+
+/// Gives what is read to the one thread that writes it to its place in a local file: the kernel
+/// lets only one write to a file at a time, and several threads would spin for their turn.
+struct LocalSink(mpsc::Sender<(u64, Bytes)>);
+
+impl LocalSink {
+    /// The sink and its writer, which ends when the sink is gone, or with the first failure.
+    fn new(file: Arc<fs::File>, report: PieceReport) -> (LocalSink, JoinHandle<io::Result<()>>) {
+        let (sink, mut pieces) = mpsc::channel::<(u64, Bytes)>(PIECES_TO_WRITE_MAX);
+        let writer = tokio::task::spawn_blocking(move || {
+            while let Some((offset, data)) = pieces.blocking_recv() {
+                file.write_all_at(&data, offset)?;
+                report(data.len() as u64);
+            }
+            Ok(())
+        });
+        (LocalSink(sink), writer)
+    }
 }
 
 impl ReadSink for LocalSink {
     async fn take(&self, offset: u64, data: Bytes) -> io::Result<()> {
-        let (file, len) = (self.file.clone(), data.len() as u64);
-        let write = tokio::task::spawn_blocking(move || file.write_all_at(&data, offset));
-        write.await.map_err(io::Error::other)??;
-        (self.report)(len);
-        Ok(())
+        let sent = self.0.send((offset, data)).await;
+        sent.map_err(|_| io::Error::other("the local file cannot be written"))
     }
 }
