@@ -22,6 +22,7 @@ use weft_server::{
 };
 use weft_state::{ConnId, SessionLimits};
 use weft_store::{
+    engine::EngineError,
     objects::{ObjectStore, ObjectStoreOptions},
     types::DataServerId,
     volume::{Format, Volume, VolumeConfig},
@@ -157,11 +158,21 @@ impl Cluster {
         self.data_servers.push(serving);
     }
 
-    fn volume(dir: &Path, on_disk: bool) -> Volume {
+    /// Opens the volume; one that was just let go may still be closing on another thread.
+    async fn volume(dir: &Path, on_disk: bool) -> Volume {
         let format = Format { uuid: [7; 16], fsid: (7, 8), ..Format::default() };
         let config = VolumeConfig { format, cache_bytes: 8 << 20, ..VolumeConfig::default() };
         if on_disk {
-            Volume::open(&dir.join("volume"), &config).unwrap()
+            let mut opened = None;
+            eventually("end of the former volume", || {
+                opened = match Volume::open(&dir.join("volume"), &config) {
+                    Err(EngineError::InUse(_)) => None,
+                    other => Some(other.unwrap()),
+                };
+                opened.is_some()
+            })
+            .await;
+            opened.unwrap()
         } else {
             Volume::in_memory(&config).unwrap()
         }
@@ -180,7 +191,7 @@ impl Cluster {
             lease_s: self.options.lease_s,
             grace_s: self.options.lease_s,
             instance: u32::from_be_bytes(random()),
-            volume: Self::volume(self.dir.path(), self.options.on_disk),
+            volume: Self::volume(self.dir.path(), self.options.on_disk).await,
             volume_number: 1,
             data_servers,
             handle_key: self.secret.handle_key(),
