@@ -12,6 +12,7 @@
 mod receive;
 mod resident;
 mod send;
+mod spare;
 
 pub use receive::{RecordIoError, RecordReader};
 pub use resident::ensure_resident;

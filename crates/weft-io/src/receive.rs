@@ -6,6 +6,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use weft_xdr::record::{Assembler, Next, RecordError};
 
+use crate::spare;
+
 /// Bytes asked for when nothing is known about what comes: several metadata requests, or the head
 /// of a WRITE. It bounds what an idle connection holds, and what is copied of a large record.
 const AHEAD_BYTES: usize = 16 << 10;
@@ -49,7 +51,8 @@ impl From<RecordError> for RecordIoError {
 ///
 /// **Cost.** Small records that arrive together take one read. Of a large one at most 16 KiB are
 /// copied, the rest is read to its place; memory is reserved for a record only when its header
-/// has been accepted under the limit.
+/// has been accepted under the limit. Memory of large records is used again by the same thread
+/// once nobody holds them any more.
 #[derive(Debug)]
 pub struct RecordReader<R> {
     stream: R,
@@ -82,6 +85,7 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
                         // Else an idle connection would keep its largest record's memory.
                         self.received = BytesMut::new();
                     }
+                    spare::lend(&record);
                     return Ok(Some(record));
                 }
                 Next::Need(need) => {
@@ -99,7 +103,7 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
     /// One read of at most what is missing of a large record, or of a bufferful.
     async fn receive(&mut self, need: usize) -> io::Result<usize> {
         let most = need.max(AHEAD_BYTES);
-        self.received.reserve(most);
+        spare::reserve(&mut self.received, most);
         self.stream.read_buf(&mut (&mut self.received).limit(most)).await
     }
 }
