@@ -147,6 +147,7 @@ pub async fn mds(
     };
     let mds = Mds::start(parts).await?;
     workers.pick(0).spawn(mds.clone().run_background());
+    workers.pick(0).spawn(mds.clone().watch_room(config.dir.clone()));
     let nfs: Arc<dyn Program> = Arc::new(Nfs::new(mds.clone()));
     serve(vec![nfs], mds.core(), listener, workers)?;
     let admin = admin_listener.local_addr()?;

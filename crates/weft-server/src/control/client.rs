@@ -104,6 +104,11 @@ impl ControlLink {
         ControlLink { link: seen, task: task.abort_handle() }
     }
 
+    /// Whether there is a connection.
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(&*self.link.borrow(), Link::Up(_))
+    }
+
     /// Returns when there is a connection.
     ///
     /// # Errors
@@ -156,7 +161,8 @@ impl ControlLink {
         let _ = timeout(patience, link.wait_for(|l| matches!(l, Link::Up(_)))).await;
         match &*link.borrow() {
             Link::Up(live) => Ok(live.clone()),
-            Link::Down { why, .. } => Err(why.clone()),
+            // Even one that is not who it should be: once that is put right, it answers.
+            Link::Down { why, .. } => Err(ControlError::Unreachable(why.to_string().into())),
         }
     }
 
@@ -175,11 +181,13 @@ impl ControlLink {
 async fn keep_connected(expected: Expected, link: watch::Sender<Link>) {
     let mut backoff = BACKOFF_MIN;
     let mut uuid = None;
+    let mut told = String::new();
     loop {
         let why = match establish(&expected, &mut uuid).await {
             Ok(connection) => {
                 tracing::info!(id = expected.id.0, addr = %expected.addr, "data server connected");
                 backoff = BACKOFF_MIN;
+                told.clear();
                 let live = Arc::new(Live { connection, give_up: Notify::new() });
                 link.send_replace(Link::Up(live.clone()));
                 let why = until_lost(&live).await;
@@ -187,7 +195,12 @@ async fn keep_connected(expected: Expected, link: watch::Sender<Link>) {
                 why
             }
             Err(why) => {
-                tracing::debug!(id = expected.id.0, error = %why, "data server not connected");
+                // Said once, not at every attempt.
+                let words = why.to_string();
+                if told != words {
+                    tracing::warn!(id = expected.id.0, error = words, "data server not connected");
+                    told = words;
+                }
                 why
             }
         };

@@ -89,6 +89,11 @@ impl DataServers {
             .unwrap_or_default()
     }
 
+    /// Whether all of these are connected at the moment.
+    pub fn are_up(&self, ids: &[DataServerId]) -> bool {
+        ids.iter().all(|id| self.servers.get(id).is_some_and(|s| s.is_up()))
+    }
+
     fn server(&self, id: DataServerId) -> Result<&Arc<Server>, DataServerError> {
         let why = "it is not configured";
         self.servers.get(&id).ok_or_else(|| DataServerError::Refused { id, why: why.into() })

@@ -107,10 +107,32 @@ impl DataServers {
     /// Removes all objects of files, durably and for ever. Doing it again is success.
     ///
     /// # Errors
-    /// The first failure; everything that could be removed is.
-    pub async fn remove(&self, files: &[Striped]) -> Result<(), DataServerError> {
+    /// For each file, the first failure of one of its data servers; everything that could be
+    /// removed is.
+    pub async fn remove(&self, files: &[Striped]) -> Vec<Result<(), DataServerError>> {
         let files: Vec<_> = files.iter().collect();
-        self.change(Procedure::REMOVE, &files, |part| part.object, Objects).await
+        let mut jobs = Vec::new();
+        for (id, parts) in parts_by_server(&files) {
+            let server = self.server(id).cloned();
+            jobs.push(async move {
+                let objects: Vec<_> = parts.iter().map(|p| p.object).collect();
+                let removed = match server {
+                    Ok(server) => server.change(Procedure::REMOVE, &objects, Objects).await,
+                    Err(e) => Err(e),
+                };
+                (parts, removed)
+            });
+        }
+        let mut results = vec![Ok(()); files.len()];
+        for (parts, removed) in each::all(jobs).await {
+            let Err(e) = removed else { continue };
+            for part in parts {
+                if let Some(result @ Ok(())) = results.get_mut(part.file) {
+                    *result = Err(e.clone());
+                }
+            }
+        }
+        results
     }
 
     /// Refuses every handle with a lower epoch than the file's from now on, durably. When it

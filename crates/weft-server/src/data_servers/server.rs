@@ -66,6 +66,11 @@ impl Server {
         self.control
     }
 
+    /// Whether it is connected at the moment.
+    pub(super) fn is_up(&self) -> bool {
+        self.link.is_up()
+    }
+
     /// Calls its control program.
     pub(super) async fn ask<T: Decode>(
         &self,

@@ -4,18 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use weft_store::{
-    types::{Intent, IntentId, IntentKind, StoreError},
+    types::{IntentKind, StoreError},
     volume::Volume,
 };
 
-use super::Mds;
+use super::{Mds, reaper::Reaper};
 
 /// How often leases, grace and recalls are looked at.
 const TICK: Duration = Duration::from_millis(500);
-/// Intents carried out together.
+/// Intents and orphans looked at together.
 const REAP_BATCH: usize = 512;
-/// Pause after a data server failed an intent.
-const REAP_PAUSE: Duration = Duration::from_secs(1);
 
 /// The clients that may reclaim after this start.
 pub(super) fn known_clients(volume: &Volume) -> Result<Vec<(u64, Bytes)>, StoreError> {
@@ -44,7 +42,7 @@ pub(super) fn take_up_truncations(mds: &Mds) -> Result<(), StoreError> {
 }
 
 pub(super) async fn run(mds: Arc<Mds>) {
-    tokio::join!(timers(mds.clone()), reaper(mds));
+    tokio::join!(timers(mds.clone()), Reaper::default().run(&mds));
 }
 
 async fn timers(mds: Arc<Mds>) {
@@ -110,71 +108,4 @@ async fn release_unclaimed_orphans(mds: &Mds) -> bool {
             }
         }
     }
-}
-
-/// Carries out intents (design D18): each is idempotent, and forgotten only when done.
-async fn reaper(mds: Arc<Mds>) {
-    loop {
-        match reap_once(&mds).await {
-            Ok(0) => mds.reap.notified().await,
-            Ok(_) => {}
-            Err(e) => {
-                tracing::warn!(error = %e, "cleaning up waits");
-                tokio::time::sleep(REAP_PAUSE).await;
-            }
-        }
-    }
-}
-
-/// Carries out everything there is to do now; how much that was.
-async fn reap_once(mds: &Mds) -> Result<usize, String> {
-    let mut done = finish_truncations(mds).await?;
-    let mut after: Option<IntentId> = None;
-    loop {
-        let seen = mds.volume.intents(after, REAP_BATCH);
-        let mut intents = seen.value.map_err(|e| e.to_string())?;
-        mds.volume.durable(seen.lsn).await.map_err(|e| e.to_string())?;
-        let Some(last) = intents.last() else { return Ok(done) };
-        after = Some(last.id);
-        // A truncation belongs to its request until that gives it up: done later than its reply,
-        // it would cut what was written since.
-        intents.retain(|i| i.kind == IntentKind::Delete);
-        done += reap_deletes(mds, intents).await?;
-    }
-}
-
-async fn reap_deletes(mds: &Mds, deletes: Vec<Intent>) -> Result<usize, String> {
-    let files: Vec<_> =
-        deletes.iter().filter_map(|i| mds.striped_at(i.ino, &i.placement, i.fence_epoch)).collect();
-    if !files.is_empty() {
-        mds.data_servers.remove(&files).await.map_err(|e| e.to_string())?;
-    }
-    complete(mds, &deletes)?;
-    Ok(deletes.len())
-}
-
-/// Truncations that their requests gave up, or that a crash cut short. Their files take no
-/// writes until this is done.
-async fn finish_truncations(mds: &Mds) -> Result<usize, String> {
-    let mut done = 0;
-    while let Some(intent) = mds.abandoned_truncation() {
-        let IntentKind::Truncate { size } = intent.kind else { continue };
-        let file = mds.striped_at(intent.ino, &intent.placement, intent.fence_epoch);
-        if let Some(file) = file
-            && let Err(e) = mds.data_servers.truncate(&file, size).await
-        {
-            mds.abandon_truncation(intent);
-            return Err(e.to_string());
-        }
-        complete(mds, std::slice::from_ref(&intent))?;
-        mds.truncation_ends(intent.ino);
-        done += 1;
-    }
-    Ok(done)
-}
-
-fn complete(mds: &Mds, intents: &[Intent]) -> Result<(), String> {
-    intents
-        .iter()
-        .try_for_each(|i| mds.volume.complete_intent(i.id).value.map_err(|e| e.to_string()))
 }

@@ -109,10 +109,15 @@ impl Mds {
         Ok((inode, striped))
     }
 
+    /// Devices take turns, by inode number; one with a data server that is down is passed over
+    /// while there are others.
     fn choose_placement(&self, ino: InodeNo) -> Result<Placement, NfsStat> {
         let devices = self.placing.len() as u64;
         let nth = ino.0.checked_rem(devices).ok_or(NfsStat::LAYOUTUNAVAILABLE)?;
-        let device = usize::try_from(nth).ok().and_then(|i| self.placing.get(i));
+        let nth = usize::try_from(nth).map_err(|_| NfsStat::SERVERFAULT)?;
+        let (before, from) = self.placing.split_at_checked(nth).ok_or(NfsStat::SERVERFAULT)?;
+        let is_up = |d: &&Device| self.data_servers.are_up(&d.data_servers);
+        let device = from.iter().chain(before).find(is_up).or_else(|| from.first());
         let device = device.ok_or(NfsStat::LAYOUTUNAVAILABLE)?;
         let count = u16::try_from(device.data_servers.len()).map_err(|_| NfsStat::SERVERFAULT)?;
         let first = (ino.0 / devices) % u64::from(count);
@@ -156,9 +161,14 @@ impl Mds {
         self.reap.notify_one();
     }
 
-    /// Takes one of those.
-    pub(super) fn abandoned_truncation(&self) -> Option<Intent> {
-        self.abandoned.lock().expect("abandoned lock").pop()
+    /// Takes all of those.
+    pub(super) fn abandoned_truncations(&self) -> Vec<Intent> {
+        std::mem::take(&mut *self.abandoned.lock().expect("abandoned lock"))
+    }
+
+    /// Puts one back that cannot be finished yet.
+    pub(super) fn keep_truncation(&self, intent: Intent) {
+        self.abandoned.lock().expect("abandoned lock").push(intent);
     }
 
     /// Notes its end.

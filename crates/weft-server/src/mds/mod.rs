@@ -5,8 +5,10 @@ mod background;
 mod handle;
 mod layouts;
 mod ops;
+mod reaper;
 mod recall;
 mod report;
+mod room;
 mod translate;
 mod truth;
 
@@ -126,6 +128,7 @@ pub struct Mds {
     abandoned: Mutex<Vec<Intent>>,
     /// Wakes the reaper of intents.
     reap: Notify,
+    room: room::Room,
 }
 
 impl std::fmt::Debug for Mds {
@@ -171,6 +174,7 @@ impl Mds {
             truncating: Mutex::default(),
             abandoned: Mutex::default(),
             reap: Notify::new(),
+            room: room::Room::default(),
         });
         background::take_up_truncations(&mds)?;
         Ok(mds)

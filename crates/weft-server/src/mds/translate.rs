@@ -30,7 +30,13 @@ pub fn status(e: &StoreError) -> NfsStat {
 
 /// The status of a failed exchange with a data server, on the indirect path.
 pub fn data_server_status(e: &DataServerError) -> NfsStat {
-    tracing::warn!(error = %e, "data server");
+    match e {
+        // One that is gone is reported once, by its control connection.
+        DataServerError::Unreachable { .. } | DataServerError::Fenced { .. } => {
+            tracing::debug!(error = %e, "data server");
+        }
+        _ => tracing::warn!(error = %e, "data server"),
+    }
     match e {
         // It may come back: the client asks again, as NFS does.
         DataServerError::Unreachable { .. } => NfsStat::DELAY,

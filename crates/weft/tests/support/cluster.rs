@@ -263,7 +263,7 @@ fn local(mut address: SocketAddr) -> SocketAddr {
 }
 
 /// The first of a row of free ports that no other cluster of this or another test process uses.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let rows = (PORTS.end - PORTS.start) / PORTS_EACH;
     let start = u16::try_from(std::process::id() % u32::from(rows)).expect("less than rows");

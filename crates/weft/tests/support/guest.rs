@@ -1,5 +1,5 @@
 //! A throw-away machine with an unmodified Linux kernel that runs one script of `tests/guest`
-//! against a [`Cluster`].
+//! against a cluster.
 
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use super::cluster::Cluster;
 use super::hook::Hook;
 
 /// Time a guest script gets, in seconds; a busy two-core machine emulates slowly.
@@ -124,10 +123,10 @@ impl Guest {
 
     /// Runs the script; `host` answers its `host WORD...` commands. Panics unless the script
     /// succeeded and the kernel had nothing to complain about.
-    pub fn run(
+    pub fn run<C: Send>(
         self,
-        cluster: &mut Cluster,
-        mut host: impl FnMut(&mut Cluster, &str) -> Result<(), String> + Send,
+        cluster: &mut C,
+        mut host: impl FnMut(&mut C, &str) -> Result<(), String> + Send,
     ) -> Report {
         let hook = Hook::new(self.dir.path());
         let (rig, errors) = std::thread::scope(|scope| {

@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod guest;
 pub mod hook;
 pub mod namespaces;
+pub mod servers;
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

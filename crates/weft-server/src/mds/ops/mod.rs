@@ -32,6 +32,7 @@ use crate::compound::{Compound, OpResult};
 
 /// Runs one operation. Those of sessions never get here; what is not in the list is not built.
 pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, args: OpArgs) -> OpResult {
+    mds.room.admit(&args)?;
     match args {
         OpArgs::Access(a) => access::access(mds, c, &a),
         OpArgs::Close(a) => close::close(mds, c, &a).await,

@@ -1,0 +1,384 @@
+//! Servers that die, hang, fill up and are configured wrongly, one at a time, as separate
+//! processes: what was asked for is done in the end or fails with words that say why, nothing that
+//! was acknowledged is lost, and nobody else notices.
+
+mod support;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Output};
+use std::time::{Duration, Instant};
+
+use support::servers::{Plan, Servers, ds};
+use weft_client::fs::{Client, ClientOptions, OpenOptions};
+
+const MIB: usize = 1 << 20;
+/// Time for work that a fault delays.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Time for work that a fault elsewhere must not delay, on a busy machine.
+const UNDISTURBED: Duration = Duration::from_secs(10);
+/// One data server a file: a fault of one concerns its own files only.
+const NARROW: Plan =
+    Plan { data_servers: 4, stripe_width: 1, mds_disk_mib: None, ds1_disk_mib: None };
+
+/// A put over four data servers, one of which is killed in the middle and comes back seconds
+/// later, succeeds, and so does one that outlives the client's patience with that data server.
+#[test]
+fn a_put_survives_the_death_of_a_data_server() {
+    let mut servers = Servers::start(Plan::default());
+    let bytes = 256 * MIB;
+    let source = servers.source(1, bytes);
+    for (name, away) in [("/short", 3), ("/long", 18)] {
+        let put = start(&servers, &["put", &source, name]);
+        until_holding(&servers, 2, 8 * MIB);
+        servers.kill9("ds2");
+        let killed = Instant::now();
+        std::thread::sleep(Duration::from_secs(away));
+        servers.start_ds(2);
+        let output = finished(put);
+        let after = killed.elapsed().as_secs_f32() - away as f32;
+        assert!(output.status.success(), "{}{}", support::words(&output), servers.logs());
+        eprintln!("put done {after:.1} s after its data server came back ({away} s away)");
+        servers.verify(name, 1, bytes);
+        servers.weft_ok(&["rm", name]);
+        no_objects_remain(&servers);
+    }
+}
+
+/// While a data server is dead, files of the others are read and written, new files go to the
+/// others, and a put that needs the dead one fails in the end and says why.
+#[test]
+fn the_death_of_a_data_server_concerns_its_own_files_only() {
+    let mut servers = Servers::start(NARROW);
+    let source = servers.source(2, 4 * MIB);
+    let homes: Vec<(String, u32)> = (0..4)
+        .map(|n| {
+            let name = format!("/file{n}");
+            servers.weft_ok(&["put", &source, &name]);
+            let home = servers.home_of(&name);
+            (name, home)
+        })
+        .collect();
+    let (lost, dead) = homes[0].clone();
+    servers.kill9(&ds(dead));
+    let began = Instant::now();
+    let stuck = start(&servers, &["put", &source, &lost]);
+    for (name, _) in homes.iter().filter(|(_, home)| *home != dead) {
+        within(UNDISTURBED, || servers.verify(name, 2, 4 * MIB));
+        within(UNDISTURBED, || servers.weft_ok(&["put", &source, name]));
+    }
+    for n in 0..4 {
+        let name = format!("/new{n}");
+        within(UNDISTURBED, || servers.weft_ok(&["put", &source, &name]));
+        assert_ne!(servers.home_of(&name), dead, "a new file on a dead data server");
+        servers.verify(&name, 2, 4 * MIB);
+    }
+    within(UNDISTURBED, || servers.weft_ok(&["ls", "-l", "/"]));
+    let failed = finished(stuck);
+    let words = String::from_utf8_lossy(&failed.stderr).into_owned();
+    eprintln!("put without its data server failed after {:?}: {words}", began.elapsed());
+    assert!(!failed.status.success(), "a put succeeded without its data server");
+    assert!(words.contains("data server"), "{words}");
+    servers.start_ds(dead);
+    let back = Instant::now();
+    servers.weft_ok(&["put", &source, &lost]);
+    eprintln!("served again {:?} after the start of the data server", back.elapsed());
+    servers.verify(&lost, 2, 4 * MIB);
+}
+
+/// Data written UNSTABLE to a data server that dies before COMMIT are written again: the new
+/// verifier tells.
+#[test]
+fn uncommitted_data_are_written_again() {
+    let mut servers = Servers::start(Plan::default());
+    let bytes = support::pattern(3, 16 * MIB);
+    block_on(async {
+        let client = connect(address(&servers)).await;
+        let file = client.open("/file", OpenOptions::replace(0o644)).await.expect("open");
+        file.write_at(0, bytes.clone().into()).await.expect("write");
+        for id in 1..=4 {
+            servers.kill9(&ds(id));
+            forget_objects(&servers, id);
+            servers.start_ds(id);
+        }
+        file.close().await.expect("close");
+        client.close().await;
+    });
+    servers.verify("/file", 3, 16 * MIB);
+}
+
+/// A data server that hangs holds up its own files only, and they go on when it does.
+#[test]
+fn a_hanging_data_server_holds_up_its_own_files_only() {
+    let servers = Servers::start(NARROW);
+    let source = servers.source(4, 4 * MIB);
+    let names: Vec<String> = (0..4).map(|n| format!("/file{n}")).collect();
+    names.iter().for_each(|name| drop(servers.weft_ok(&["put", &source, name])));
+    let homes: Vec<u32> = names.iter().map(|name| servers.home_of(name)).collect();
+    servers.signal(&ds(homes[0]), "STOP");
+    let stopped = Instant::now();
+    let held_up = start(&servers, &["put", &source, &names[0]]);
+    while stopped.elapsed() < Duration::from_secs(20) {
+        for (name, _) in names.iter().zip(&homes).filter(|(_, home)| **home != homes[0]) {
+            within(UNDISTURBED, || servers.verify(name, 4, 4 * MIB));
+            within(UNDISTURBED, || servers.weft_ok(&["put", &source, name]));
+        }
+        within(UNDISTURBED, || servers.weft_ok(&["ls", "-l", "/"]));
+    }
+    servers.signal(&ds(homes[0]), "CONT");
+    let continued = Instant::now();
+    let output = finished(held_up);
+    assert!(output.status.success(), "{}{}", support::words(&output), servers.logs());
+    eprintln!("put done {:?} after its data server went on", continued.elapsed());
+    servers.verify(&names[0], 4, 4 * MIB);
+}
+
+/// Files written through layouts while the metadata server is killed and started again are
+/// complete, and have the right size.
+#[test]
+fn puts_survive_the_death_of_the_metadata_server() {
+    let mut servers = Servers::start(Plan::default());
+    let bytes = 128 * MIB + 4321;
+    let source = servers.source(5, bytes);
+    let puts: Vec<Child> =
+        (0..3).map(|n| start(&servers, &["put", &source, &format!("/file{n}")])).collect();
+    until_holding(&servers, 1, 8 * MIB);
+    servers.kill9("mds");
+    let killed = Instant::now();
+    servers.start_mds();
+    for put in puts {
+        let output = finished(put);
+        assert!(output.status.success(), "{}{}", support::words(&output), servers.logs());
+    }
+    eprintln!("all puts done {:?} after the death of the metadata server", killed.elapsed());
+    for n in 0..3 {
+        let name = format!("/file{n}");
+        assert_eq!(servers.stat(&name)["size"], bytes);
+        servers.verify(&name, 5, bytes);
+    }
+}
+
+/// A full data server: the put says so, other data servers go on, and with space again all is
+/// well.
+#[test]
+fn a_full_data_server_says_so() {
+    let servers = Servers::start(Plan { ds1_disk_mib: Some(48), ..NARROW });
+    let (small, large) = (servers.source(6, MIB), servers.source(7, 20 * MIB));
+    let mut full = Vec::new();
+    for n in 0.. {
+        let name = format!("/large{n}");
+        let output = servers.weft(&["put", &large, &name]);
+        if !output.status.success() {
+            let words = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(words.contains("no space left"), "{words}");
+            assert_eq!(servers.home_of(&name), 1);
+            full.push(name);
+            break;
+        }
+        if servers.home_of(&name) == 1 {
+            full.push(name);
+        }
+        assert!(n < 40, "never full");
+    }
+    let whole = full.len() - 1;
+    full[..whole].iter().for_each(|name| servers.verify(name, 7, 20 * MIB));
+    for n in 0..4 {
+        let name = format!("/small{n}");
+        let output = servers.weft(&["put", &small, &name]);
+        assert!(
+            output.status.success() || servers.home_of(&name) == 1,
+            "{}",
+            support::words(&output)
+        );
+    }
+    full.iter().for_each(|name| drop(servers.weft_ok(&["rm", name])));
+    support::until("room on data server 1", PATIENCE, || {
+        (servers.objects(1).1 < 4 << 20).then_some(())
+    });
+    for n in 0..4 {
+        let name = format!("/again{n}");
+        servers.weft_ok(&["put", &large, &name]);
+        servers.verify(&name, 7, 20 * MIB);
+    }
+}
+
+/// A disk of the metadata server that fills up: nothing is created any more, in words that say so,
+/// while files are still read, written and removed. With space again all is well, and nothing
+/// acknowledged is lost by a crash in between.
+#[test]
+fn a_full_metadata_server_says_so() {
+    let mut servers = Servers::start(Plan { mds_disk_mib: Some(256), ..Plan::default() });
+    let source = servers.source(8, MIB);
+    servers.weft_ok(&["put", &source, "/before"]);
+    servers.weft_ok(&["put", &source, "/removed"]);
+    let filler = servers.data_dir("mds").join("filler");
+    fill(&filler, 24 * MIB);
+    let full = || servers.weft(&["mkdir", "/never"]).status.code().filter(|code| *code != 0);
+    support::until("full disk", PATIENCE, || {
+        full().or_else(|| {
+            servers.weft_ok(&["rm", "/never"]);
+            None
+        })
+    });
+    for refused in [&["mkdir", "/new"][..], &["put", &source, "/new"]] {
+        let words = servers.weft_fails(refused);
+        assert!(words.contains("no space left"), "{words}");
+    }
+    servers.verify("/before", 8, MIB);
+    truncate(address(&servers), "/before", 1000);
+    servers.weft_ok(&["rm", "/removed"]);
+    servers.kill9("mds");
+    servers.start_mds();
+    servers.until_reachable(4);
+    servers.verify("/before", 8, 1000);
+    assert!(!servers.weft(&["stat", "/removed"]).status.success(), "a removed file is back");
+    std::fs::remove_file(&filler).expect("the filler");
+    support::until("room again", PATIENCE, || {
+        servers.weft(&["mkdir", "/after"]).status.success().then_some(())
+    });
+    servers.weft_ok(&["put", &source, "/after/file"]);
+    servers.verify("/after/file", 8, MIB);
+}
+
+/// A metadata server that is there first waits for its data servers; one with a wrong secret or
+/// number is named in `weft status`, and gets no data.
+#[test]
+fn wrong_data_servers_are_named() {
+    let mut servers = Servers::prepare(Plan { data_servers: 2, stripe_width: 2, ..NARROW });
+    servers.write_secret("other-secret", "fedcba9876543210fedcba9876543210\n");
+    servers.start_mds();
+    servers.until_reachable(0);
+    let source = servers.source(9, 4 * MIB);
+    let put = start(&servers, &["put", &source, "/early"]);
+    servers.start_ds_as(1, 1, "other-secret");
+    servers.start_ds_as(2, 7, "secret");
+    for (id, why) in [(1, "cluster secret"), (2, "is data server 7, not 2")] {
+        support::until(why, PATIENCE, || {
+            let status = servers.status();
+            let (reached, said) = status.get(&id)?;
+            assert!(!reached, "a wrong data server is used");
+            said.contains(why).then_some(())
+        });
+    }
+    assert_eq!(servers.objects(1).0, 0, "a data server that is not ours got data");
+    for id in 1..=2 {
+        servers.kill9(&ds(id));
+        servers.start_ds(id);
+    }
+    let output = finished(put);
+    assert!(output.status.success(), "{}{}", support::words(&output), servers.logs());
+    servers.verify("/early", 9, 4 * MIB);
+}
+
+/// With a data server down, a truncation waits for it, a removal does not; neither holds up that
+/// of another file. When it is back, nothing of the removed files is left anywhere.
+#[test]
+fn truncation_and_removal_outlive_a_dead_data_server() {
+    let mut servers = Servers::start(NARROW);
+    let source = servers.source(10, 4 * MIB);
+    let names: Vec<String> = (0..8).map(|n| format!("/file{n}")).collect();
+    names.iter().for_each(|name| drop(servers.weft_ok(&["put", &source, name])));
+    let homes: Vec<u32> = names.iter().map(|name| servers.home_of(name)).collect();
+    let dead = homes[0];
+    let (on_dead, elsewhere): (Vec<_>, Vec<_>) =
+        names.iter().zip(&homes).partition(|(_, home)| **home == dead);
+    assert!(on_dead.len() >= 2 && !elsewhere.is_empty(), "{homes:?}");
+    servers.kill9(&ds(dead));
+    let (cut, gone) = (on_dead[0].0, on_dead[1].0);
+    let cutting = {
+        let (address, name) = (address(&servers), cut.clone());
+        std::thread::spawn(move || truncate(address, &name, 1000))
+    };
+    within(UNDISTURBED, || servers.weft_ok(&["rm", gone]));
+    for (name, _) in &elsewhere {
+        within(UNDISTURBED, || servers.weft_ok(&["rm", name]));
+    }
+    for id in (1..=4).filter(|id| *id != dead) {
+        support::until("removal elsewhere", UNDISTURBED, || {
+            (servers.objects(id).0 == 0).then_some(())
+        });
+    }
+    assert!(!cutting.is_finished(), "a truncation without its data server");
+    assert_eq!(servers.objects(dead).0, on_dead.len());
+    servers.start_ds(dead);
+    let back = Instant::now();
+    cutting.join().expect("the truncation succeeds");
+    eprintln!("truncated {:?} after the start of the data server", back.elapsed());
+    servers.verify(cut, 10, 1000);
+    support::until("removal on the data server that is back", PATIENCE, || {
+        (servers.objects(dead).0 == on_dead.len() - 1).then_some(())
+    });
+    eprintln!("removed {:?} after the start of the data server", back.elapsed());
+    on_dead.iter().filter(|(name, _)| *name != gone).for_each(|(name, _)| {
+        servers.weft_ok(&["rm", name]);
+    });
+    no_objects_remain(&servers);
+}
+
+fn start(servers: &Servers, arguments: &[&str]) -> Child {
+    servers.command(arguments).spawn().expect("weft starts")
+}
+
+fn finished(command: Child) -> Output {
+    command.wait_with_output().expect("wait")
+}
+
+/// Runs something that must not take long.
+fn within<T>(limit: Duration, work: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    let done = work();
+    assert!(began.elapsed() < limit, "it took {:?}", began.elapsed());
+    done
+}
+
+fn until_holding(servers: &Servers, id: u32, bytes: usize) {
+    support::until("data at the data server", PATIENCE, || {
+        (servers.objects(id).1 >= bytes as u64).then_some(())
+    });
+}
+
+fn no_objects_remain(servers: &Servers) {
+    for id in 1..=4 {
+        support::until("end of the objects", PATIENCE, || {
+            (servers.objects(id).0 == 0).then_some(())
+        });
+    }
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(work)
+}
+
+fn address(servers: &Servers) -> SocketAddr {
+    ([127, 0, 0, 1], servers.port()).into()
+}
+
+async fn connect(address: SocketAddr) -> Client {
+    Client::connect(address, ClientOptions::default()).await.expect("connect")
+}
+
+/// What a power cut does to a dead data server's pages that nobody synced.
+fn forget_objects(servers: &Servers, id: u32) {
+    std::fs::remove_dir_all(servers.data_dir(&ds(id)).join("objects")).expect("objects");
+}
+
+/// Writes zeros until only this many bytes are left on the disk.
+fn fill(path: &Path, left: usize) {
+    let dir = path.parent().and_then(Path::to_str).expect("a plain path");
+    let told = support::run("df", &["-B1", "--output=avail", dir]);
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let available: usize = told.lines().nth(1).expect("df").trim().parse().expect("a number");
+    std::fs::write(path, vec![0; available.saturating_sub(left)]).expect("the filler");
+}
+
+fn truncate(address: SocketAddr, name: &str, size: u64) {
+    block_on(async {
+        let client = connect(address).await;
+        let options = OpenOptions { write: true, ..OpenOptions::default() };
+        let file = client.open(name, options).await.expect("open");
+        file.truncate(size).await.expect("truncate");
+        file.close().await.expect("close");
+        client.close().await;
+    });
+}

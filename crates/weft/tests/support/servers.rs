@@ -1,0 +1,325 @@
+//! A cluster of separate processes on this machine: `weft mds` and a `weft ds` for each data
+//! server, each with a folder of its own, so that each can be killed, stopped and filled alone.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Time for servers to serve, after whatever happened to them.
+const PATIENCE: Duration = Duration::from_secs(60);
+const SECRET: &str = "0123456789abcdef0123456789abcdef\n";
+/// Below it a lease is refused, and grace too.
+const LEASE_SECONDS: u32 = 10;
+
+/// How a cluster is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    pub data_servers: u32,
+    /// Data servers of one file.
+    pub stripe_width: u32,
+    /// Size of the metadata server's own disk in MiB, if it gets one.
+    pub mds_disk_mib: Option<u32>,
+    /// The same for data server 1.
+    pub ds1_disk_mib: Option<u32>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { data_servers: 4, stripe_width: 4, mds_disk_mib: None, ds1_disk_mib: None }
+    }
+}
+
+/// The processes; dropping it kills them and removes their data.
+pub struct Servers {
+    dir: TempDir,
+    port: u16,
+    plan: Plan,
+    running: BTreeMap<String, Child>,
+    disks: Vec<PathBuf>,
+}
+
+impl Servers {
+    /// Starts all of them on fresh data and waits until every one is reached.
+    pub fn start(plan: Plan) -> Self {
+        let mut servers = Self::prepare(plan);
+        for id in 1..=plan.data_servers {
+            servers.start_ds(id);
+        }
+        servers.start_mds();
+        servers.until_reachable(plan.data_servers);
+        servers
+    }
+
+    /// Folders, secret and ports, but no process.
+    pub fn prepare(plan: Plan) -> Self {
+        let dir = tempfile::Builder::new().prefix("weft-faults.").tempdir().expect("a folder");
+        let port = super::cluster::free_port();
+        let mut servers = Self { dir, port, plan, running: BTreeMap::new(), disks: Vec::new() };
+        servers.write_secret("secret", SECRET);
+        for (name, mib) in [("mds", plan.mds_disk_mib), ("ds1", plan.ds1_disk_mib)] {
+            if let Some(mib) = mib {
+                servers.mount_disk(name, mib);
+            }
+        }
+        servers
+    }
+
+    /// A file that is a cluster secret.
+    pub fn write_secret(&self, name: &str, secret: &str) {
+        let path = self.path(name);
+        std::fs::write(&path, secret).expect("a secret");
+        let private = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&path, private).expect("a private secret");
+    }
+
+    /// Starts the metadata server on the data it had.
+    pub fn start_mds(&mut self) {
+        let mut text = self.config("mds", self.port, "secret");
+        text += &format!("admin_listen = \"127.0.0.1:{}\"\n", self.admin_port());
+        text += &format!("lease_s = {LEASE_SECONDS}\nstripe_width = {}\n", self.plan.stripe_width);
+        for id in 1..=self.plan.data_servers {
+            let port = self.ds_port(id);
+            text += &format!(
+                "[[data_server]]\nid = {id}\ncontrol = \"127.0.0.1:{port}\"\n\
+                 addresses = [\"0.0.0.0:{port}\"]\n"
+            );
+        }
+        self.spawn("mds", "mds", &text);
+    }
+
+    /// Starts a data server on the data it had.
+    pub fn start_ds(&mut self, id: u32) {
+        self.start_ds_as(id, id, "secret");
+    }
+
+    /// Starts the data server at the place of `place` with another number or secret.
+    pub fn start_ds_as(&mut self, place: u32, id: u32, secret: &str) {
+        let name = ds(place);
+        let text = format!("{}id = {id}\n", self.config(&name, self.ds_port(place), secret));
+        self.spawn("ds", &name, &text);
+    }
+
+    /// Kills as a power cut would.
+    pub fn kill9(&mut self, name: &str) {
+        let mut process = self.running.remove(name).expect("it is running");
+        process.kill().expect("kill");
+        process.wait().expect("wait");
+    }
+
+    /// Sends a signal ("STOP", "CONT").
+    pub fn signal(&self, name: &str, signal: &str) {
+        let pid = self.running[name].id().to_string();
+        let sent = super::run("kill", &[&format!("-{signal}"), &pid]);
+        assert!(sent.status.success(), "kill: {}", super::words(&sent));
+    }
+
+    /// Port of the metadata server, on every address of this machine.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A path in this cluster's folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Folder of a server's data.
+    pub fn data_dir(&self, name: &str) -> PathBuf {
+        self.path(&format!("{name}.data"))
+    }
+
+    /// Object files of a data server: number and bytes.
+    pub fn objects(&self, id: u32) -> (usize, u64) {
+        let mut found = (0, 0);
+        count_objects(&self.data_dir(&ds(id)).join("objects"), &mut found);
+        found
+    }
+
+    /// The `weft` command against this cluster, to be run.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(super::weft_binary());
+        command
+            .args(arguments)
+            .env("WEFT_SERVER", format!("127.0.0.1:{}", self.port))
+            .env("WEFT_ADMIN", format!("127.0.0.1:{}", self.admin_port()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs the `weft` command.
+    pub fn weft(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("weft starts")
+    }
+
+    /// The same, which must succeed.
+    pub fn weft_ok(&self, arguments: &[&str]) -> String {
+        let output = self.weft(arguments);
+        let log = || self.logs();
+        assert!(output.status.success(), "weft {arguments:?}: {}{}", super::words(&output), log());
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// The same, which must fail; what it said.
+    pub fn weft_fails(&self, arguments: &[&str]) -> String {
+        let output = self.weft(arguments);
+        assert!(!output.status.success(), "weft {arguments:?} succeeded{}", self.logs());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    /// A local file of these many bytes, a pattern of this seed.
+    pub fn source(&self, seed: u64, bytes: usize) -> String {
+        let path = self.path(&format!("source-{seed}"));
+        std::fs::write(&path, super::pattern(seed, bytes)).expect("a source file");
+        path.to_str().expect("a plain path").to_owned()
+    }
+
+    /// Gets a file and compares it with the pattern.
+    pub fn verify(&self, remote: &str, seed: u64, bytes: usize) {
+        let copy = self.path(&format!("copy-{}", remote.replace('/', "-")));
+        self.weft_ok(&["get", remote, copy.to_str().expect("a plain path")]);
+        let got = std::fs::read(&copy).expect("the copy");
+        std::fs::remove_file(&copy).expect("the copy");
+        assert_eq!(got.len(), bytes, "{remote} has another length{}", self.logs());
+        let same = got == super::pattern(seed, bytes);
+        assert!(same, "{remote} has other bytes than were put{}", self.logs());
+    }
+
+    /// `weft stat --json`.
+    pub fn stat(&self, remote: &str) -> Value {
+        let text = self.weft_ok(&["stat", "--json", remote]);
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("weft stat printed {text:?}: {e}"))
+    }
+
+    /// The data server of a file that is on one only.
+    pub fn home_of(&self, remote: &str) -> u32 {
+        let stat = self.stat(remote);
+        let id = stat["layout"]["stripes"][0]["data_server_id"].as_u64();
+        id.and_then(|id| u32::try_from(id).ok()).unwrap_or_else(|| panic!("no home in {stat}"))
+    }
+
+    /// `weft status --json`, by name: whether it is reached and why not.
+    pub fn status(&self) -> BTreeMap<u64, (bool, String)> {
+        let output = self.weft(&["status", "--json"]);
+        let Ok(status) = serde_json::from_slice::<Value>(&output.stdout) else {
+            return BTreeMap::new(); // the metadata server does not answer yet
+        };
+        let servers = status["servers"].as_array().cloned().unwrap_or_default();
+        let facts = |s: &Value| {
+            let why = s["error"].as_str().unwrap_or_default().to_owned();
+            Some((s["id"].as_u64()?, (s["reachable"].as_bool()?, why)))
+        };
+        servers.iter().filter_map(facts).collect()
+    }
+
+    /// Waits until the metadata server serves and reaches this many data servers.
+    pub fn until_reachable(&self, count: u32) {
+        super::until("answer from all servers", PATIENCE, || {
+            let reached = self.status().values().filter(|(reached, _)| *reached).count();
+            (reached == count as usize).then_some(())
+        });
+        // Not within grace either.
+        self.weft_ok(&["ls", "/"]);
+    }
+
+    /// What every server logged.
+    pub fn logs(&self) -> String {
+        let names = (1..=self.plan.data_servers).map(ds).chain(["mds".into()]);
+        let tail = |name: String| {
+            let text = std::fs::read(self.log_path(&name)).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let lines: Vec<&str> = text.lines().collect();
+            format!("\n{name}:\n{}", lines[lines.len().saturating_sub(12)..].join("\n"))
+        };
+        names.map(tail).collect()
+    }
+
+    fn log_path(&self, name: &str) -> PathBuf {
+        self.path(&format!("{name}.log"))
+    }
+
+    fn admin_port(&self) -> u16 {
+        self.port + 1
+    }
+
+    fn ds_port(&self, id: u32) -> u16 {
+        self.port + 1 + u16::try_from(id).expect("few data servers")
+    }
+
+    fn config(&self, name: &str, port: u16, secret: &str) -> String {
+        format!(
+            "listen = \"0.0.0.0:{port}\"\ndir = \"{}\"\ncluster_secret_file = \"{}\"\n",
+            self.data_dir(name).display(),
+            self.path(secret).display(),
+        )
+    }
+
+    fn spawn(&mut self, role: &str, name: &str, config: &str) {
+        let path = self.path(&format!("{name}.toml"));
+        std::fs::write(&path, config).expect("a configuration");
+        let log = File::options().create(true).append(true).open(self.log_path(name));
+        let process = Command::new(super::weft_binary())
+            .args([role, "--config"])
+            .arg(&path)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log.expect("a log"))
+            .spawn()
+            .expect("weft starts");
+        let before = self.running.insert(name.to_owned(), process);
+        assert!(before.is_none(), "{name} is running already");
+    }
+
+    fn mount_disk(&mut self, name: &str, mib: u32) {
+        super::require_root("a disk of its own");
+        let dir = self.data_dir(name);
+        std::fs::create_dir(&dir).expect("a folder");
+        let at = dir.to_str().expect("a plain path");
+        let mounted =
+            super::run("mount", &["-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs", at]);
+        assert!(mounted.status.success(), "mount: {}", super::words(&mounted));
+        self.disks.push(dir);
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        for process in self.running.values_mut() {
+            // Nothing more can be done about a process that cannot be killed.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+        for disk in &self.disks {
+            let _ = Command::new("umount").arg("-l").arg(disk).status();
+        }
+        if std::thread::panicking() {
+            eprintln!("{}", self.logs());
+        }
+    }
+}
+
+/// The name of a data server.
+pub fn ds(id: u32) -> String {
+    format!("ds{id}")
+}
+
+fn count_objects(dir: &Path, found: &mut (usize, u64)) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        match entry.metadata() {
+            Ok(facts) if facts.is_dir() => count_objects(&entry.path(), found),
+            Ok(facts) => {
+                found.0 += 1;
+                found.1 += facts.len();
+            }
+            Err(_) => {} // removed meanwhile
+        }
+    }
+}
