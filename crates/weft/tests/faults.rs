@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Child, Output};
 use std::time::{Duration, Instant};
 
+use support::guest::{Guest, Kernel};
 use support::servers::{Plan, Servers, ds};
 use weft_client::fs::{Client, ClientOptions, OpenOptions};
 
@@ -313,6 +314,50 @@ fn truncation_and_removal_outlive_a_dead_data_server() {
         servers.weft_ok(&["rm", name]);
     });
     no_objects_remain(&servers);
+}
+
+/// The newest Linux client writes through the death and the standstill of a data server, and
+/// uses files on others meanwhile.
+#[test]
+fn the_kernel_client_survives_data_server_faults() {
+    let Some(guest) = Guest::new(Kernel::Uml, "faults.sh") else { return };
+    let mut servers = Servers::start(Plan { stripe_width: 2, ..Plan::default() });
+    let source = servers.source(11, 2 * MIB);
+    let (wide, other) = (file_on(&servers, &source, 1), file_on(&servers, &source, 3));
+    let guest = guest.argument(servers.port()).argument(&wide).argument(&other);
+    let report = guest.run(&mut servers, |servers, words| {
+        match words {
+            "kill1" => {
+                until_holding(servers, 1, 8 * MIB);
+                servers.kill9("ds1");
+            }
+            "start1" => servers.start_ds(1),
+            "freeze3" => servers.signal("ds3", "STOP"),
+            "thaw3" => servers.signal("ds3", "CONT"),
+            _ => return Err("not a command of this test".to_owned()),
+        }
+        Ok(())
+    });
+    for what in ["death", "freeze"] {
+        let seconds = report.number("4.2", &format!("recovered-after-{what}"));
+        eprintln!("Linux went on {seconds} s after the end of the {what} of its data server");
+        assert!(seconds <= 60, "{what}: {seconds} s");
+    }
+}
+
+/// Puts files until one is on this data server; its name.
+fn file_on(servers: &Servers, source: &str, id: u32) -> String {
+    for n in 0..8 {
+        let name = format!("on-{id}-{n}");
+        let path = format!("/{name}");
+        servers.weft_ok(&["put", source, &path]);
+        let stat = servers.stat(&path);
+        let stripes = stat["layout"]["stripes"].as_array().expect("stripes");
+        if stripes.iter().any(|s| s["data_server_id"] == id) {
+            return name;
+        }
+    }
+    panic!("no file is placed on data server {id}");
 }
 
 fn start(servers: &Servers, arguments: &[&str]) -> Child {
