@@ -93,7 +93,7 @@ pub(super) struct Shared {
     _lock: Option<DirectoryLock>,
     // Locks and counters.
     state: Mutex<State>,
-    /// Signalled when the queue grows and at closing.
+    /// Signalled when the queue is empty no more, or long enough, and at closing.
     work: Condvar,
     /// Follows the commit thread, for waiters.
     pub(super) durable: watch::Sender<Durable>,
@@ -149,8 +149,9 @@ impl Shared {
         }
     }
 
-    /// Makes the writes of a successful operation visible and queues them; the operation's LSN.
-    pub(super) fn enqueue(&self, state: &mut State, effect: Effect) -> Lsn {
+    /// Makes the writes of a successful operation visible and queues them; the operation's LSN,
+    /// and whether [`Self::wake`] is to be called once the state is unlocked.
+    pub(super) fn enqueue(&self, state: &mut State, effect: Effect) -> (Lsn, bool) {
         let lsn = effect.counters.lsn;
         let mut bytes = 0;
         for (key, value) in &effect.writes {
@@ -161,8 +162,14 @@ impl Shared {
         let mutation = Mutation { counters: effect.counters, writes: effect.writes, bytes };
         state.queue.push_back(mutation);
         self.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
+        // The commit thread waits for the first mutation, or lingers for the last of a batch.
+        let waiting = state.queue.len();
+        (lsn, waiting == 1 || waiting >= self.policy.high)
+    }
+
+    /// Wakes the commit thread. Not under the lock, which is the first thing it needs.
+    pub(super) fn wake(&self) {
         self.work.notify_one();
-        lsn
     }
 
     /// Lets the commit thread finish what is queued and end.

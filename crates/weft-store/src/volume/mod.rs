@@ -252,7 +252,11 @@ impl Volume {
         if value.is_err() || effect.writes.is_empty() {
             return Seen { value, lsn: effect.seen };
         }
-        let lsn = shared.enqueue(state, effect);
+        let (lsn, wake) = shared.enqueue(state, effect);
+        drop(guard);
+        if wake {
+            shared.wake();
+        }
         Seen { value, lsn }
     }
 }
