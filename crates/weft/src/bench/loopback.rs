@@ -1,11 +1,16 @@
 //! Plain TCP over the loopback interface, memory to memory: what no protocol can beat here.
 //!
 //! Two processes with four threads each, as a client and four data servers have them; blocking
-//! sockets, 1 MiB a call, the data thrown away.
+//! sockets, 1 MiB a call, the data thrown away, or written to a file for each connection: what a
+//! copy through a socket costs without any protocol.
 
 use std::{
+    ffi::OsStr,
+    fs::File,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::Instant,
@@ -35,8 +40,8 @@ pub(super) fn bench(context: &Context) -> Outcome<Vec<Row>> {
     let peer = Peer::start()?;
     let (mut out, mut into) = (Vec::new(), Vec::new());
     for _ in 0..context.repeats {
-        out.push(peer.measure(Way::Out, bytes)?);
-        into.push(peer.measure(Way::In, bytes)?);
+        out.push(peer.measure(Way::Out, bytes, None)?);
+        into.push(peer.measure(Way::In, bytes, None)?);
     }
     Ok(vec![
         Row::new("4 connections, sending", "MiB/s", &out),
@@ -65,16 +70,20 @@ impl Peer {
         Ok(Peer { child, address: line.trim().parse()? })
     }
 
-    /// Moves so many bytes over all connections together.
-    pub(super) fn measure(&self, way: Way, bytes: u64) -> Outcome<Sample> {
+    /// Moves so many bytes over all connections together; the receiver writes them to files in
+    /// the directory, if there is one.
+    pub(super) fn measure(&self, way: Way, bytes: u64, dir: Option<&Path>) -> Outcome<Sample> {
         let (own, far) = (Process::own(), Process::new(self.child.id()));
         let (own_before, far_before) = (own.cpu_s()?, far.cpu_s()?);
         let started = Instant::now();
         let each = bytes / CONNECTIONS;
-        let threads: Vec<_> = (0..CONNECTIONS)
-            .map(|_| {
-                let address = self.address;
-                thread::spawn(move || one(address, way, each))
+        let files: Vec<Option<PathBuf>> =
+            (0..CONNECTIONS).map(|n| dir.map(|d| d.join(format!("received-{n}")))).collect();
+        let threads: Vec<_> = files
+            .iter()
+            .map(|file| {
+                let (address, file) = (self.address, file.clone());
+                thread::spawn(move || one(address, way, each, file.as_deref()))
             })
             .collect();
         for t in threads {
@@ -83,6 +92,7 @@ impl Peer {
         let wall_s = started.elapsed().as_secs_f64();
         let client_s = own.cpu_s()? - own_before;
         let cpu = Cpu { server_s: far.cpu_s()? - far_before, client_s };
+        files.iter().flatten().try_for_each(std::fs::remove_file)?;
         Ok(Sample::rate(bytes as f64 / MIB, wall_s, cpu))
     }
 }
@@ -94,17 +104,21 @@ impl Drop for Peer {
     }
 }
 
-/// One connection: the direction, the length, the bytes, and one byte back when all have come.
-fn one(address: SocketAddr, way: Way, bytes: u64) -> std::io::Result<()> {
+/// One connection: the direction, the length, the name of the file or none, the bytes, and one
+/// byte back when all have come.
+fn one(address: SocketAddr, way: Way, bytes: u64, file: Option<&Path>) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(address)?;
+    let name = file.map_or(&b""[..], |f| f.as_os_str().as_bytes());
     stream.write_all(&[u8::from(way == Way::Out)])?;
     stream.write_all(&bytes.to_be_bytes())?;
+    stream.write_all(&(name.len() as u64).to_be_bytes())?;
+    stream.write_all(name)?;
     match way {
         Way::Out => {
             send(&mut stream, bytes)?;
             stream.read_exact(&mut [0])
         }
-        Way::In => receive(&mut stream, bytes),
+        Way::In => receive(&mut stream, bytes, file),
     }
 }
 
@@ -125,15 +139,24 @@ pub(super) fn peer() -> Outcome {
 }
 
 fn answer(mut stream: TcpStream) -> std::io::Result<()> {
-    let (mut sends, mut bytes) = ([0], [0; 8]);
+    let mut sends = [0];
     stream.read_exact(&mut sends)?;
-    stream.read_exact(&mut bytes)?;
-    let bytes = u64::from_be_bytes(bytes);
+    let bytes = number(&mut stream)?;
+    let mut name = Vec::new();
+    let name_bytes = number(&mut stream)?;
+    (&mut stream).take(name_bytes).read_to_end(&mut name)?;
     if sends == [0] {
         return send(&mut stream, bytes);
     }
-    receive(&mut stream, bytes)?;
+    let file = (!name.is_empty()).then(|| Path::new(OsStr::from_bytes(&name)));
+    receive(&mut stream, bytes, file)?;
     stream.write_all(&[1])
+}
+
+fn number(stream: &mut TcpStream) -> std::io::Result<u64> {
+    let mut bytes = [0; 8];
+    stream.read_exact(&mut bytes)?;
+    Ok(u64::from_be_bytes(bytes))
 }
 
 fn send(stream: &mut TcpStream, bytes: u64) -> std::io::Result<()> {
@@ -147,12 +170,21 @@ fn send(stream: &mut TcpStream, bytes: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-fn receive(stream: &mut TcpStream, bytes: u64) -> std::io::Result<()> {
+fn receive(stream: &mut TcpStream, bytes: u64, file: Option<&Path>) -> std::io::Result<()> {
+    let mut file = file.map(File::create).transpose()?;
     let mut data = vec![0; CALL_BYTES];
     let mut left = bytes;
     while left > 0 {
         let most = usize::try_from(left).unwrap_or(CALL_BYTES).min(CALL_BYTES);
-        let got = stream.read(&mut data[..most])?;
+        let got = match &mut file {
+            // Whole blocks, as a server gets them.
+            Some(file) => {
+                stream.read_exact(&mut data[..most])?;
+                file.write_all(&data[..most])?;
+                most
+            }
+            None => stream.read(&mut data[..most])?,
+        };
         if got == 0 {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }

@@ -43,28 +43,38 @@ struct Streams {
 fn in_memory(context: &Context, bytes: u64) -> Outcome<Vec<Row>> {
     let peer = Peer::start()?;
     let here = Place::new(&context.memory, bytes)?;
-    let (mut out, mut into) = (Vec::new(), Vec::new());
+    let mut plain: [Vec<Sample>; 4] = Default::default();
     let mut streams = [Streams::default(), Streams::default()];
     for n in 0..context.repeats {
-        out.push(peer.measure(Way::Out, bytes)?);
-        into.push(peer.measure(Way::In, bytes)?);
+        plain[0].push(peer.measure(Way::Out, bytes, None)?);
+        plain[1].push(peer.measure(Way::In, bytes, None)?);
+        plain[2].push(peer.measure(Way::Out, bytes, Some(here.dir))?);
+        plain[3].push(peer.measure(Way::In, bytes, Some(here.dir))?);
         here.both(n, &mut streams)?;
     }
-    let (out, into) = (
-        Row::new("loopback, sending", "MiB/s", &out),
-        Row::new("loopback, receiving", "MiB/s", &into),
-    );
-    let mut rows = Vec::new();
-    let [four, one] = streams;
+    let names = [
+        "loopback, sending",
+        "loopback, receiving",
+        "loopback to files, sending",
+        "loopback to files, receiving",
+    ];
+    let mut rows: Vec<Row> =
+        names.iter().zip(&plain).map(|(name, s)| Row::new(*name, "MiB/s", s)).collect();
+    let [four, one] = &streams;
     for (servers, streams) in [(4, four), (1, one)] {
-        for (what, samples, limit) in [("put", streams.put, &out), ("get", streams.get, &into)] {
+        for (i, (what, samples)) in
+            [("put", &streams.put), ("get", &streams.get)].iter().enumerate()
+        {
             let name = format!("{what}, memory, {servers} data servers");
-            let row = Row::new(name, "MiB/s", &samples).against(limit);
+            let row = Row::new(name, "MiB/s", samples).against(&rows[i]);
             let met = row.ratio() >= GOAL_OF_LOOPBACK;
             rows.push(if servers == 4 { row.goal("at least 0.50", met) } else { row });
+            if servers == 4 {
+                let again = Row::new(format!("the same {what}"), "MiB/s", samples);
+                rows.push(again.against(&rows[i + 2]));
+            }
         }
     }
-    rows.splice(0..0, [out, into]);
     Ok(rows)
 }
 
