@@ -23,6 +23,13 @@ pub const KEEPALIVE_PROBES: u32 = 3;
 /// Unacknowledged data end a connection after this long.
 pub const USER_TIMEOUT: Duration = Duration::from_secs(25);
 
+/// A peer that answers nothing for this long, though calls wait, is asked whether it is there.
+pub const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// How long it has to answer that: more than the largest message takes on a slow line.
+pub const PING_LIMIT: Duration = Duration::from_secs(15);
+/// How long one step of establishing a session may take; none waits for a disk for long.
+pub const STEP_LIMIT: Duration = Duration::from_secs(10);
+
 /// Largest READ or WRITE sent: what Linux uses, and a stripe unit of ours.
 pub const IO_BYTES: u32 = 1 << 20;
 /// Room asked for beside the payload of a message.

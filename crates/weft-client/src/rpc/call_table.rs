@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use tokio::sync::{Notify, oneshot};
@@ -17,6 +20,8 @@ type Outcome = Result<Reader, RpcError>;
 pub(super) struct CallTable {
     calls: Mutex<Calls>,
     closing: Notify,
+    /// Replies received so far.
+    replies: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -29,7 +34,7 @@ struct Calls {
 impl CallTable {
     pub(super) fn new() -> CallTable {
         let calls = Calls { next_xid: 1, by_xid: HashMap::new(), closed: None };
-        CallTable { calls: Mutex::new(calls), closing: Notify::new() }
+        CallTable { calls: Mutex::new(calls), closing: Notify::new(), replies: AtomicU64::new(0) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Calls> {
@@ -60,8 +65,14 @@ impl CallTable {
         Ok(Waiting { xid, reply, table: self.clone() })
     }
 
+    /// Replies received so far: while it grows, the peer is alive.
+    pub(super) fn replies(&self) -> u64 {
+        self.replies.load(Ordering::Relaxed)
+    }
+
     /// Delivers a reply; one nobody waits for (any more) is dropped.
     pub(super) fn complete(&self, xid: u32, outcome: Outcome) {
+        self.replies.fetch_add(1, Ordering::Relaxed);
         let to = self.lock().by_xid.remove(&xid);
         if let Some(to) = to {
             let _ = to.send(outcome);

@@ -11,7 +11,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
@@ -189,6 +189,62 @@ impl Connection {
             return Err(self.calls.why_closed());
         }
         waiting.reply().await
+    }
+}
+
+/// How long a peer may be silent.
+#[derive(Debug, Clone, Copy)]
+pub struct Watch {
+    /// Without a reply to anything for this long, while a call waits, the peer is asked whether
+    /// it is there at all.
+    pub silence: Duration,
+    /// It has this long to answer anything.
+    pub answer: Duration,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Watch { silence: limits::SILENCE_MAX, answer: limits::PING_LIMIT }
+    }
+}
+
+/// Procedure 0 of every program: nothing in, nothing out.
+const PROC_NULL: u32 = 0;
+
+impl Connection {
+    /// [`Connection::call`] of a peer that may hang without its machine being gone, which no
+    /// keepalive finds out. A slow call is waited for as long as the peer answers anything.
+    ///
+    /// # Errors
+    /// Also [`RpcError::Lost`] when the peer hangs: the connection is closed then.
+    pub async fn call_watched(
+        &self,
+        (program, version, procedure): (u32, u32, u32),
+        credential: &Credential,
+        args: Vec<Segment>,
+        watch: Watch,
+    ) -> Result<Reader, RpcError> {
+        let nobody = Credential::NONE;
+        let mut call = std::pin::pin!(self.call(program, version, procedure, credential, args));
+        loop {
+            let seen = self.calls.replies();
+            tokio::select! {
+                answer = &mut call => return answer,
+                () = tokio::time::sleep(watch.silence) => {}
+            }
+            if self.calls.replies() != seen {
+                continue;
+            }
+            let ping = self.call(program, version, PROC_NULL, &nobody, Vec::new());
+            tokio::select! {
+                answer = &mut call => return answer,
+                pinged = tokio::time::timeout(watch.answer, ping) => {
+                    if pinged.is_err() && self.calls.replies() == seen {
+                        self.calls.close(RpcError::lost("the peer does not answer"));
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -65,6 +65,40 @@ async fn replies_out_of_order() {
     assert_eq!((a.unwrap(), b.unwrap()), (Bytes::from("aaaa"), Bytes::from("bbbb")));
 }
 
+const IMPATIENT: Watch =
+    Watch { silence: Duration::from_millis(20), answer: Duration::from_millis(200) };
+
+/// A slow answer is waited for while the peer answers anything at all.
+#[tokio::test]
+async fn a_slow_peer_is_waited_for() {
+    let (c, mut peer) = pair(ConnectOptions::default()).await;
+    let serve = async {
+        let (slow, ..) = peer.call().await;
+        for _ in 0..3 {
+            let (ping, header, _) = peer.call().await;
+            assert_eq!((header.program, header.procedure), (PROGRAM, 0));
+            peer.answer(ping, &Reply::Success, &[]).await;
+        }
+        peer.answer(slow, &Reply::Success, b"late").await;
+    };
+    let nobody = Credential::NONE;
+    let call = c.call_watched((PROGRAM, 1, 2), &nobody, Vec::new(), IMPATIENT);
+    let (answer, ()) = tokio::join!(call, serve);
+    assert_eq!(answer.unwrap().rest(), Bytes::from("late"));
+}
+
+/// A peer that answers nothing, while its machine keeps the connection, is given up: the calls
+/// in flight learn that they are lost.
+#[tokio::test]
+async fn a_hanging_peer_is_given_up() {
+    let (c, mut peer) = pair(ConnectOptions::default()).await;
+    let nobody = Credential::NONE;
+    let call = c.call_watched((PROGRAM, 1, 2), &nobody, Vec::new(), IMPATIENT);
+    let (answer, _) = tokio::join!(call, peer.call());
+    assert!(matches!(answer, Err(RpcError::Lost(_))), "{answer:?}");
+    assert!(c.is_closed());
+}
+
 /// Refusals of the RPC layer reach their call, and the connection goes on.
 #[tokio::test]
 async fn refusals_reach_the_caller() {

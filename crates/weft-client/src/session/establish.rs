@@ -17,7 +17,7 @@ use crate::{
     core::{Backoff, Step, StepFailure},
     error::ClientError,
     limits,
-    rpc::{ConnectOptions, Connection, RpcError},
+    rpc::{ConnectOptions, Connection, RpcError, Watch},
 };
 
 /// How one try to establish ended.
@@ -64,21 +64,11 @@ impl Inner {
             return self.connect().await;
         };
         let step = self.core().step();
-        let result = match &step {
-            Step::Ready => return Ok(Try::Again),
-            Step::ReclaimComplete => self.reclaim_complete(&link).await,
-            Step::ExchangeId(args) => self.bare(&link, OpArgs::ExchangeId(args.clone())).await,
-            Step::DestroySession(id) => {
-                let args = DestroySessionArgs { sessionid: *id };
-                self.bare(&link, OpArgs::DestroySession(args)).await
-            }
-            Step::CreateSession(args) => {
-                self.bare(&link, OpArgs::CreateSession(args.clone())).await
-            }
-            Step::BindConnection(args) => {
-                self.bare(&link, OpArgs::BindConnToSession(args.clone())).await
-            }
-        };
+        if step == Step::Ready {
+            return Ok(Try::Again);
+        }
+        let taken = tokio::time::timeout(limits::STEP_LIMIT, self.take_step(&link, &step)).await;
+        let result = taken.unwrap_or_else(|_| Err(RpcError::Lost("the server hangs".into())));
         match result {
             Ok(Ok(ok)) => self.step_done(&ok),
             Ok(Err(status)) => self.step_refused(&step, status),
@@ -91,6 +81,22 @@ impl Inner {
                 }
                 self.link_lost(link.number);
                 Ok(Try::Later(e.to_string().into()))
+            }
+        }
+    }
+
+    async fn take_step(&self, link: &Link, step: &Step) -> Result<Result<OpOk, NfsStat>, RpcError> {
+        match step {
+            Step::Ready => Ok(Err(NfsStat::DELAY)),
+            Step::ReclaimComplete => self.reclaim_complete(link).await,
+            Step::ExchangeId(args) => self.bare(link, OpArgs::ExchangeId(args.clone())).await,
+            Step::DestroySession(id) => {
+                let args = DestroySessionArgs { sessionid: *id };
+                self.bare(link, OpArgs::DestroySession(args)).await
+            }
+            Step::CreateSession(args) => self.bare(link, OpArgs::CreateSession(args.clone())).await,
+            Step::BindConnection(args) => {
+                self.bare(link, OpArgs::BindConnToSession(args.clone())).await
             }
         }
     }
@@ -210,7 +216,8 @@ impl Inner {
         args: Vec<Segment>,
     ) -> Result<CompoundReply, RpcError> {
         let credential = &self.options.credential;
-        let call = link.connection.call(NFS_PROGRAM, NFS_V4, PROC_COMPOUND, credential, args);
+        let procedure = (NFS_PROGRAM, NFS_V4, PROC_COMPOUND);
+        let call = link.connection.call_watched(procedure, credential, args, Watch::default());
         let mut r = call.await?;
         let reply = CompoundReply::decode(&mut r)?;
         r.finish()?;
