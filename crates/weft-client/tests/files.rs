@@ -142,6 +142,8 @@ async fn a_failed_data_server_is_gone_around() {
         assert!(c.durable(data.len()) == data, "dead: {dead}");
         assert!(c.mds.count(OpNum::WRITE) > 0);
         assert_eq!(c.mds.count(OpNum::LAYOUTRETURN), 1);
+        let last = |op| c.mds.lock().executed.iter().rposition(|o| *o == op);
+        assert!(last(OpNum::WRITE) < last(OpNum::LAYOUTRETURN), "written while it is held");
         c.ds[2].fault(Fault::Status(OpNum::READ, NfsStat::IO));
         assert!(c.read("/f", data.len()).await == data, "dead: {dead}");
     }
@@ -170,6 +172,75 @@ async fn a_failed_commit_forgets_nothing() {
     file.commit().await.unwrap();
     assert!(c.durable(data.len()) == data);
     file.close().await.unwrap();
+}
+
+/// Where a commit can be waiting for an answer: a server kept back its reply. At the metadata
+/// server if the last is true, else at the first data server.
+const WAITS: [(&[Fault], bool); 3] = [
+    (&[Fault::Hold(OpNum::COMMIT)], false),
+    (&[Fault::LoseDataBefore(OpNum::COMMIT), Fault::Hold(OpNum::WRITE)], false),
+    (&[Fault::Hold(OpNum::LAYOUTCOMMIT)], true),
+];
+
+/// A commit that finds nothing dirty, because another one is settling it, does not say so before
+/// the other has heard: not at COMMIT, not while lost data are written again, not at LAYOUTCOMMIT.
+#[tokio::test]
+async fn a_second_commit_waits_for_the_first() {
+    for (faults, at_mds) in WAITS {
+        let c = cluster(2).await;
+        let data = pattern(2 << 20, 4);
+        let file = c.client.open("/f", OpenOptions::replace(0o644)).await.unwrap();
+        file.write_at(0, Bytes::from(data.clone())).await.unwrap();
+        let server = if at_mds { &c.mds } else { &c.ds[0] };
+        faults.iter().for_each(|f| server.fault(*f));
+        let mut first = Box::pin(file.commit());
+        tokio::select! {
+            _ = &mut first => panic!("{faults:?}: the first ended without its answer"),
+            () = server.until("a reply kept back", |s| !s.held.is_empty()) => {}
+        }
+        let mut second = Box::pin(file.commit());
+        // Time for all a second commit could ask for, on the same connection.
+        let others = async {
+            for _ in 0..5 {
+                c.client.stat("/").await.unwrap();
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = &mut second => panic!("{faults:?}: the second did not wait"),
+            () = others => {}
+        }
+        server.release();
+        let (first, second) = tokio::join!(first, second);
+        first.unwrap();
+        second.unwrap();
+        assert!(c.durable(data.len()) == data, "{faults:?}");
+        file.close().await.unwrap();
+    }
+}
+
+/// A commit dropped while it waits has confirmed nothing: close asks again for all it had asked.
+#[tokio::test]
+async fn a_dropped_commit_forgets_nothing() {
+    for (faults, at_mds) in WAITS {
+        let c = cluster(2).await;
+        let data = pattern(2 << 20, 6);
+        let file = c.client.open("/f", OpenOptions::replace(0o644)).await.unwrap();
+        file.write_at(0, Bytes::from(data.clone())).await.unwrap();
+        let server = if at_mds { &c.mds } else { &c.ds[0] };
+        faults.iter().for_each(|f| server.fault(*f));
+        tokio::select! {
+            _ = file.commit() => panic!("{faults:?}: it ended without its answer"),
+            () = server.until("a reply kept back", |s| !s.held.is_empty()) => {}
+        }
+        server.release();
+        let asked = if at_mds { OpNum::LAYOUTCOMMIT } else { OpNum::COMMIT };
+        let before = server.count(asked);
+        file.close().await.unwrap();
+        assert!(server.count(asked) > before, "{faults:?}");
+        assert!(c.durable(data.len()) == data, "{faults:?}");
+        assert_eq!(c.mds.count(OpNum::LAYOUTCOMMIT), 1 + usize::from(at_mds));
+    }
 }
 
 /// A recalled layout is settled (COMMIT, LAYOUTCOMMIT) and returned while the file stays open;

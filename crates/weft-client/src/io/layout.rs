@@ -15,7 +15,7 @@ use weft_nfs::{
     },
 };
 
-use super::FileIo;
+use super::{FileIo, commit::Round};
 use crate::{
     error::ClientError,
     layout::{LayoutDriver, LayoutError, Plan},
@@ -52,8 +52,31 @@ impl Held {
         *written = Some((from.min(offset), to.max(end)));
     }
 
-    fn take_written(&self) -> Option<(u64, u64)> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).take()
+    fn take_written(&self) -> Option<Unseen<'_>> {
+        let range = self.written.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(Unseen { held: self, range, heard: false })
+    }
+}
+
+/// A range the metadata server is being told of. Unless it has heard, dropping this notes the
+/// range again.
+struct Unseen<'a> {
+    held: &'a Held,
+    range: (u64, u64),
+    heard: bool,
+}
+
+impl Unseen<'_> {
+    fn heard(mut self) {
+        self.heard = true;
+    }
+}
+
+impl Drop for Unseen<'_> {
+    fn drop(&mut self) {
+        if !self.heard {
+            self.held.note_written(self.range.0, self.range.1);
+        }
     }
 }
 
@@ -206,33 +229,34 @@ impl FileIo {
     /// # Errors
     /// When what was written through it could not be made durable.
     pub async fn return_layout(&self) -> Result<(), ClientError> {
-        self.drop_layout(LayoutState::None).await
+        self.drop_layout(&self.round().await, LayoutState::None).await
     }
 
     /// The same, and stays with the metadata server for a while.
-    pub(super) async fn give_up_layout(&self) -> Result<(), ClientError> {
-        self.drop_layout(LayoutState::Avoid(Instant::now() + limits::LAYOUT_AVOID)).await
+    pub(super) async fn give_up_layout(&self, round: &Round<'_>) -> Result<(), ClientError> {
+        self.drop_layout(round, LayoutState::Avoid(Instant::now() + limits::LAYOUT_AVOID)).await
     }
 
-    async fn drop_layout(&self, next: LayoutState) -> Result<(), ClientError> {
-        let (unsettled, settled) = {
+    async fn drop_layout(&self, round: &Round<'_>, next: LayoutState) -> Result<(), ClientError> {
+        let (lost, settled) = {
             let mut state = self.gate.write().await;
             let LayoutState::Held(held) = &*state else { return Ok(()) };
             let held = held.clone();
             // Before the layout goes, what the data servers hold is made durable; what cannot
             // be is written again, another way.
-            let unsettled = self.commit_round().await;
+            let lost = self.commit_round(round).await;
             let settled = self.layoutcommit(&held).await;
             let returned = self.layoutreturn(held.layout_type, held.stateid).await;
             *state = next;
-            (unsettled?, settled.and(returned))
+            (lost?, settled.and(returned))
         };
-        self.rewrite_all(unsettled).await.and(settled)
+        self.rewrite_all(round, lost).await.and(settled)
     }
 
     /// Tells the metadata server what was written through the layout (§18.42).
     pub(super) async fn layoutcommit(&self, held: &Held) -> Result<(), ClientError> {
-        let Some((from, to)) = held.take_written() else { return Ok(()) };
+        let Some(unseen) = held.take_written() else { return Ok(()) };
+        let (from, to) = unseen.range;
         let args = LayoutcommitArgs {
             offset: from,
             length: to - from,
@@ -245,18 +269,18 @@ impl FileIo {
         };
         let told = self.cluster.mds.on_file(self.fh(), OpArgs::Layoutcommit(args)).await;
         match told {
-            Ok(_) => Ok(()),
+            Ok(_) => {}
             // The layout is no longer ours. The data are durable; whether the file shows them is
             // what the metadata server says its size is.
-            Err(e) if is_layout_gone(&e) => match self.fetch_size().await? >= to {
-                true => Ok(()),
-                false => Err(e),
-            },
-            Err(e) => {
-                held.note_written(from, to);
-                Err(e)
+            Err(e) if is_layout_gone(&e) => {
+                if self.fetch_size().await? < to {
+                    return Err(e);
+                }
             }
+            Err(e) => return Err(e),
         }
+        unseen.heard();
+        Ok(())
     }
 
     async fn layoutreturn(

@@ -3,8 +3,8 @@
 //!
 //! - Writes go out UNSTABLE; what a server has not made durable is remembered until a COMMIT
 //!   confirms it with an unchanged verifier, and written again otherwise.
-//! - An error of a data server sends the range concerned through the metadata server, after the
-//!   layout has been settled and returned.
+//! - An error of a data server sends the range concerned through the metadata server; then the
+//!   layout is settled and returned.
 //! - All data servers work in parallel, each with a bounded window of requests.
 
 mod commit;
@@ -19,7 +19,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use tokio::sync::RwLock;
+use tokio::sync::{Mutex as AsyncMutex, RwLock};
 use weft_nfs::{Attrs, FileHandle, OpArgs, OpOk, Seqid, StateOwner, Stateid, ops::*, share};
 
 use crate::{
@@ -81,6 +81,8 @@ pub struct FileIo {
     /// only when no request relies on it any more.
     gate: RwLock<LayoutState>,
     dirty: Mutex<commit::Dirty>,
+    /// Held by whoever settles: see [`commit::Round`].
+    rounds: AsyncMutex<()>,
     reopens: Mutex<u32>,
 }
 
@@ -92,6 +94,7 @@ impl FileIo {
             size: AtomicU64::new(opened.size),
             gate: RwLock::new(LayoutState::None),
             dirty: Mutex::new(commit::Dirty::default()),
+            rounds: AsyncMutex::new(()),
             reopens: Mutex::new(0),
             cluster,
             opened,

@@ -86,7 +86,7 @@ impl FileIo {
         }
         if through_layout && !failed.is_empty() {
             tracing::warn!(ranges = failed.len(), "data server failed: through the MDS instead");
-            self.give_up_layout().await?;
+            self.give_up_layout(&self.round().await).await?;
         }
         for range in failed {
             self.read_through_mds(range, sink.clone()).await?;

@@ -7,7 +7,7 @@ use weft_xdr::Payload;
 
 use super::{
     Cluster, FileIo,
-    commit::Unsettled,
+    commit::{Round, Unsettled},
     lanes::{self, Piece, Target},
     layout::LayoutState,
     source::{Source, rest_of},
@@ -16,6 +16,16 @@ use crate::{error::ClientError, rpc::RpcError, session::Session};
 
 /// File ranges that did not reach their data server: offset and length.
 type Failed = Vec<(u64, u64)>;
+
+/// What is left of a range after writing it through the layout.
+pub(super) enum Left {
+    /// All of it was written.
+    Nothing,
+    /// There is no layout to write through: offset and length of the whole.
+    All(u64, u64),
+    /// What data servers could not take.
+    Failed(Failed),
+}
 
 impl FileIo {
     /// Writes a range. On return the data are at the servers, not necessarily durable:
@@ -28,7 +38,15 @@ impl FileIo {
         if len == 0 {
             return Ok(());
         }
-        self.write_range(offset, len, source).await?;
+        match self.write_striped((offset, len), source).await? {
+            Left::Nothing => {}
+            Left::All(offset, len) => {
+                self.write_through_mds(offset, (offset, len), source).await?;
+            }
+            left @ Left::Failed(_) => {
+                self.go_around(&self.round().await, offset, left, source).await?;
+            }
+        }
         self.size.fetch_max(end, Ordering::AcqRel);
         if self.lock_dirty().is_full() {
             self.commit().await?;
@@ -36,34 +54,56 @@ impl FileIo {
         Ok(())
     }
 
-    /// Writes a range, through the layout if there is one, otherwise, or where that fails,
-    /// through the metadata server.
-    pub(super) async fn write_range(
+    /// Writes a range through the layout, if there is one. Says what is left to be written.
+    pub(super) async fn write_striped(
         &self,
-        offset: u64,
-        len: u64,
+        (offset, len): (u64, u64),
         source: &Source,
-    ) -> Result<(), ClientError> {
+    ) -> Result<Left, ClientError> {
         let end = offset.saturating_add(len);
         let worth_it = end.max(self.size()) >= self.opened.thresholds.write_size;
-        let (mut failed, mut through_layout) = (vec![(offset, len)], false);
         if let LayoutState::Held(held) = &*self.access(IoMode::RW, worth_it).await
             && held.iomode == IoMode::RW
         {
             let io_bytes = self.cluster.mds.io_bytes_max().1;
             let lanes = lanes::striped_lanes(&held.plan, (offset, len), io_bytes);
-            failed = self.write_lanes(lanes, offset, source).await?;
+            let failed = self.write_lanes(lanes, offset, source).await?;
             held.note_written(offset, end);
-            through_layout = true;
+            return Ok(if failed.is_empty() { Left::Nothing } else { Left::Failed(failed) });
         }
-        if through_layout && !failed.is_empty() {
-            tracing::warn!(ranges = failed.len(), "data server failed: through the MDS instead");
-            self.give_up_layout().await?;
+        Ok(Left::All(offset, len))
+    }
+
+    /// Writes through the metadata server what is left. If a data server failed, the layout is
+    /// returned after that, not before: while it is held, the server knows that a write may
+    /// still be on its way to a data server, and fences it. What the data servers hold is
+    /// committed first, because the fence refuses our COMMITs too.
+    pub(super) async fn go_around(
+        &self,
+        round: &Round<'_>,
+        start: u64,
+        left: Left,
+        source: &Source,
+    ) -> Result<(), ClientError> {
+        let failed = match left {
+            Left::Nothing => return Ok(()),
+            Left::All(offset, len) => {
+                return self.write_through_mds(start, (offset, len), source).await;
+            }
+            Left::Failed(failed) => failed,
+        };
+        tracing::warn!(ranges = failed.len(), "data server failed: through the MDS instead");
+        if let Err(e) = self.commit_round(round).await {
+            // What is not committed is dirty still, and asked for again below.
+            tracing::debug!("COMMIT before the indirect path: {e}");
         }
+        let mut written = Ok(());
         for range in failed {
-            self.write_through_mds(offset, range, source).await?;
+            if written.is_ok() {
+                written = self.write_through_mds(start, range, source).await;
+            }
         }
-        Ok(())
+        written.and(self.give_up_layout(round).await)
     }
 
     /// The indirect path; the open is renewed if the server has dropped it.

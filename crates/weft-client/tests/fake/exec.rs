@@ -70,6 +70,10 @@ impl State {
         }
         match fault {
             Some(Fault::DropAfter(_)) => None,
+            Some(Fault::Hold(_)) => {
+                self.holding = true;
+                Some(body)
+            }
             Some(Fault::DropAfterAndForget(_)) => {
                 self.sessions.clear();
                 None

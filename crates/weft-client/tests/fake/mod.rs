@@ -48,6 +48,8 @@ pub enum Fault {
     /// The data server loses what is not durable, and gets a new verifier, before it executes
     /// this operation.
     LoseDataBefore(OpNum),
+    /// The request is executed, its reply kept back until [`Fake::release`].
+    Hold(OpNum),
 }
 
 impl Fault {
@@ -57,7 +59,8 @@ impl Fault {
             | Fault::DropAfter(op)
             | Fault::DropAfterAndForget(op)
             | Fault::Status(op, _)
-            | Fault::LoseDataBefore(op) => op,
+            | Fault::LoseDataBefore(op)
+            | Fault::Hold(op) => op,
         }
     }
 }
@@ -94,6 +97,10 @@ pub struct State {
     pub threshold: Option<u64>,
     pub connections: u64,
     pub cb_replies: Vec<CbReply>,
+    /// Replies kept back, and where they go.
+    pub held: Vec<(mpsc::UnboundedSender<Vec<Segment>>, Vec<Segment>)>,
+    /// The next reply is to be kept back.
+    holding: bool,
     clients: HashMap<u64, ()>,
     sessions: HashMap<SessionId, Vec<Slot>>,
     next: u64,
@@ -133,6 +140,8 @@ impl Fake {
             threshold: None,
             connections: 0,
             cb_replies: Vec::new(),
+            held: Vec::new(),
+            holding: false,
             clients: HashMap::new(),
             sessions: HashMap::new(),
             next: 100,
@@ -160,6 +169,13 @@ impl Fake {
 
     pub fn fault(&self, fault: Fault) {
         self.lock().faults.push_back(fault);
+    }
+
+    /// Sends the replies kept back.
+    pub fn release(&self) {
+        for (to, reply) in self.lock().held.drain(..) {
+            to.send(reply).unwrap();
+        }
     }
 
     /// How often an operation was executed.
@@ -268,10 +284,18 @@ impl Fake {
             Message::Call(xid, header) => {
                 let which = (header.program, header.version, header.procedure);
                 assert_eq!(which, (NFS_PROGRAM, NFS_V4, PROC_COMPOUND));
-                let Some(body) = self.lock().compound(r, to) else { return false };
+                let (body, hold) = {
+                    let mut s = self.lock();
+                    let Some(body) = s.compound(r, to) else { return false };
+                    (body, std::mem::take(&mut s.holding))
+                };
                 let mut w = Writer::new();
                 weft_xdr::rpc::reply(&mut w, xid, &Reply::Success);
                 w.append([Segment::Bytes(body)]);
+                if hold {
+                    self.lock().held.push((to.clone(), w.into_segments()));
+                    return true;
+                }
                 to.send(w.into_segments()).is_ok()
             }
             Message::Reply(_, Reply::Success) => {
