@@ -109,6 +109,7 @@ impl Inner {
         };
         let mut request = Request { ops, unrepeatable, in_doubt: false };
         let mut backoff = Backoff::new(self.options.patience);
+        let mut lost_since = None;
         loop {
             let link = match self.ready_link().await {
                 Ok(link) => link,
@@ -148,12 +149,16 @@ impl Inner {
                 Err(e @ (RpcError::Lost(_) | RpcError::Connect { .. })) => {
                     request.in_doubt = true;
                     self.link_lost(link.number);
-                    // A request that ends its connection every time must itself end.
-                    match backoff.next_wait() {
+                    // A request that ends its connection every time must itself end: at once, or
+                    // because nobody answers it.
+                    let since = *lost_since.get_or_insert_with(Instant::now);
+                    let wait = backoff.next_wait();
+                    match wait.filter(|_| since.elapsed() < self.options.patience) {
                         Some(wait) => tokio::time::sleep(wait).await,
                         None => {
                             self.put_slot(slot, true, false);
-                            return Err(e.into());
+                            let why = e.to_string().into();
+                            return Err(ClientError::Unreachable { addr: self.addr, why });
                         }
                     }
                 }

@@ -35,18 +35,25 @@ impl Inner {
         if let Some(link) = self.usable_link() {
             return Ok(link);
         }
-        let _turn = self.establishing.lock().await;
+        let began = Instant::now();
+        let mut given_up = self.establishing.lock().await;
         let mut backoff = Backoff::new(self.options.patience);
-        let deadline = Instant::now() + self.options.patience;
+        let deadline = began + self.options.patience;
         loop {
             self.check_open()?;
             if let Some(link) = self.usable_link() {
                 return Ok(link);
             }
+            // Who had the turn before has been patient for us too.
+            if let Some((_, why)) = given_up.as_ref().filter(|(at, _)| *at >= began) {
+                return Err(ClientError::Unreachable { addr: self.addr, why: why.clone() });
+            }
             let Try::Later(why) = self.try_step().await? else { continue };
-            let unreachable = ClientError::Unreachable { addr: self.addr, why };
-            let wait = backoff.next_wait().filter(|_| Instant::now() < deadline);
-            tokio::time::sleep(wait.ok_or(unreachable)?).await;
+            let Some(wait) = backoff.next_wait().filter(|_| Instant::now() < deadline) else {
+                *given_up = Some((Instant::now(), why.clone()));
+                return Err(ClientError::Unreachable { addr: self.addr, why });
+            };
+            tokio::time::sleep(wait).await;
         }
     }
 

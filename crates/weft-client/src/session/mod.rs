@@ -104,8 +104,9 @@ struct Inner {
     core: Mutex<Core>,
     link: Mutex<Option<Link>>,
     /// Held by the one task that is (re-)establishing the session; the others wait their turn
-    /// and find it done. This is the one lock held across awaits, and that is its purpose.
-    establishing: tokio::sync::Mutex<()>,
+    /// and find it done, or given up: when and why. This is the one lock held across awaits, and
+    /// that is its purpose.
+    establishing: tokio::sync::Mutex<Option<(Instant, Arc<str>)>>,
     slot_freed: Notify,
     closed: AtomicBool,
 }
@@ -142,7 +143,7 @@ impl Session {
             options,
             core: Mutex::new(core),
             link: Mutex::new(None),
-            establishing: tokio::sync::Mutex::new(()),
+            establishing: tokio::sync::Mutex::new(None),
             slot_freed: Notify::new(),
             closed: AtomicBool::new(false),
         });
