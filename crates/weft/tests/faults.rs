@@ -134,6 +134,68 @@ fn a_hanging_data_server_holds_up_its_own_files_only() {
     servers.verify(&names[0], 4, 4 * MIB);
 }
 
+/// A data server that hangs for longer than a client is willing to wait is given up, in words that
+/// say so; what was on its way to it does not land on top of what is written later.
+#[test]
+fn a_data_server_that_hangs_for_long_is_given_up() {
+    let servers = Servers::start(NARROW);
+    let source = servers.source(12, 4 * MIB);
+    servers.weft_ok(&["put", &source, "/file"]);
+    let home = ds(servers.home_of("/file"));
+    let options = ClientOptions {
+        patience: Duration::from_secs(5),
+        data_server_patience: Duration::from_secs(1),
+        ..ClientOptions::default()
+    };
+    let writing = OpenOptions { write: true, ..OpenOptions::default() };
+    let (old, new) = (support::pattern(13, 4 * MIB), support::pattern(14, 4 * MIB));
+    block_on(async {
+        let client = Client::connect(address(&servers), options).await.expect("connect");
+        let file = client.open("/file", writing).await.expect("open");
+        file.write_at(0, support::pattern(12, MIB).into()).await.expect("write");
+        servers.signal(&home, "STOP");
+        let stopped = Instant::now();
+        let failed = file.write_at(0, old.into()).await.expect_err("nobody took it");
+        eprintln!("given up {:?} after its data server stopped: {failed}", stopped.elapsed());
+        assert!(stopped.elapsed() < 2 * PATIENCE, "it took {:?}", stopped.elapsed());
+        assert!(failed.to_string().contains("data server"), "{failed}");
+        servers.signal(&home, "CONT");
+        let later = connect(address(&servers)).await;
+        let file = later.open("/file", writing).await.expect("open");
+        file.write_at(0, new.into()).await.expect("write");
+        file.close().await.expect("close");
+        later.close().await;
+        servers.verify("/file", 14, 4 * MIB);
+        client.close().await;
+    });
+    servers.verify("/file", 14, 4 * MIB);
+}
+
+/// A client and the metadata server die together in the middle of a put: the file is as long as
+/// what its data servers hold.
+#[test]
+fn sizes_are_right_after_a_client_and_the_metadata_server_died() {
+    let mut servers = Servers::start(Plan::default());
+    let source = servers.source(15, 256 * MIB);
+    let mut put = start(&servers, &["put", &source, "/file"]);
+    until_holding(&servers, 1, 8 * MIB);
+    put.kill().expect("kill");
+    put.wait().expect("wait");
+    servers.kill9("mds");
+    servers.start_mds();
+    servers.until_reachable(4);
+    let stat = servers.stat("/file");
+    let stripes = stat["layout"]["stripes"].as_array().expect("stripes");
+    // Objects are sparse: each is as long as the file up to the end of its last byte.
+    let longest = stripes.iter().filter_map(|s| s["object_bytes"].as_u64()).max();
+    assert!(longest >= Some(8 << 20), "{stat}");
+    assert_eq!(stat["size"].as_u64(), longest, "{stat}");
+    let long = servers.weft_ok(&["ls", "-l", "/"]);
+    assert!(long.contains(&stat["size"].to_string()), "{long}");
+    servers.weft_ok(&["rm", "/file"]);
+    no_objects_remain(&servers);
+}
+
 /// Files written through layouts while the metadata server is killed and started again are
 /// complete, and have the right size.
 #[test]
