@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use weft_nfs::ClientId;
 use weft_store::{
     types::{IntentKind, StoreError},
     volume::Volume,
@@ -34,7 +35,7 @@ pub(super) fn take_up_truncations(mds: &Mds) -> Result<(), StoreError> {
         after = Some(last.id);
         for intent in intents {
             if matches!(intent.kind, IntentKind::Truncate { .. }) {
-                mds.truncation_begins(intent.ino);
+                mds.gates.begin_truncation(intent.ino);
                 mds.abandon_truncation(intent);
             }
         }
@@ -65,9 +66,10 @@ async fn timers(mds: Arc<Mds>) {
         }
         let expired = mds.core.sessions().expired(now);
         for client in expired {
-            tracing::info!(clientid = client.0, "lease expired: client dropped");
-            mds.core.sessions().drop_client(client);
-            mds.drop_client_state(client).await;
+            if mds.drop_if_expired(client) {
+                tracing::info!(clientid = client.0, "lease expired: client dropped");
+                mds.drop_client_state(client).await;
+            }
         }
         drop_strays(&mds).await;
         mds.fence_again().await;
@@ -76,6 +78,18 @@ async fn timers(mds: Arc<Mds>) {
         for (client, file, rw) in overdue {
             mds.revoke(client, file, rw).await;
         }
+    }
+}
+
+impl Mds {
+    /// Forgets a client unless it has renewed its lease meanwhile.
+    fn drop_if_expired(&self, client: ClientId) -> bool {
+        let mut sessions = self.core.sessions();
+        if sessions.is_live(client, self.core.clock.now()) {
+            return false;
+        }
+        sessions.drop_client(client);
+        true
     }
 }
 

@@ -145,16 +145,6 @@ impl Mds {
         Ok(striped.layout_body(weft_nfs::DeviceId(device.0), rights, &self.handle_key))
     }
 
-    /// Whether an unfinished truncation stands in the way of new writes.
-    pub(super) fn is_truncating(&self, ino: InodeNo) -> bool {
-        self.truncating.lock().expect("truncating lock").contains_key(&ino)
-    }
-
-    /// Notes the begin of a truncation on data servers.
-    pub(super) fn truncation_begins(&self, ino: InodeNo) {
-        *self.truncating.lock().expect("truncating lock").entry(ino).or_default() += 1;
-    }
-
     /// Leaves an unfinished truncation to the reaper.
     pub(super) fn abandon_truncation(&self, intent: Intent) {
         self.abandoned.lock().expect("abandoned lock").push(intent);
@@ -169,17 +159,6 @@ impl Mds {
     /// Puts one back that cannot be finished yet.
     pub(super) fn keep_truncation(&self, intent: Intent) {
         self.abandoned.lock().expect("abandoned lock").push(intent);
-    }
-
-    /// Notes its end.
-    pub(super) fn truncation_ends(&self, ino: InodeNo) {
-        let mut map = self.truncating.lock().expect("truncating lock");
-        if let Some(n) = map.get_mut(&ino) {
-            *n -= 1;
-            if *n == 0 {
-                map.remove(&ino);
-            }
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod attrs;
 mod background;
+mod file_gate;
 mod handle;
 mod layouts;
 mod ops;
@@ -37,6 +38,7 @@ use crate::{
     rpc::NOBODY,
 };
 
+use file_gate::FileGates;
 pub use handle::Handle;
 pub use layouts::Striping;
 
@@ -116,14 +118,16 @@ pub struct Mds {
     layout_gate: Mutex<()>,
     /// Durable records of clients, by owner: the id of each record.
     client_records: Mutex<HashMap<Bytes, u64>>,
-    /// Write layouts whose data-server handles were fenced since they were granted.
-    fenced: Mutex<HashSet<(ClientId, InodeNo)>>,
+    /// Fence epoch of the last writable data-server handles that a client was given of a file,
+    /// kept beyond their return: what it sent with them may still be under way.
+    handles_out: Mutex<HashMap<(ClientId, InodeNo), u32>>,
     /// Files of dead clients that are not fenced yet.
     unfenced: Mutex<HashSet<InodeNo>>,
     /// Files with a write of ours that a data server did not answer.
     suspects: Mutex<HashSet<InodeNo>>,
-    /// Files with an unfinished truncation on data servers: no new layouts, no indirect writes.
-    truncating: Mutex<HashMap<InodeNo, usize>>,
+    /// Truncations, indirect writes and new layouts of one file, kept apart. Unfinished
+    /// truncations close their files to writers.
+    gates: FileGates,
     /// Those of them that no request is working on.
     abandoned: Mutex<Vec<Intent>>,
     /// Wakes the reaper of intents.
@@ -168,10 +172,10 @@ impl Mds {
             truth: truth::Seen::default(),
             layout_gate: Mutex::new(()),
             client_records: Mutex::new(records),
-            fenced: Mutex::default(),
+            handles_out: Mutex::default(),
             unfenced: Mutex::default(),
             suspects: Mutex::default(),
-            truncating: Mutex::default(),
+            gates: FileGates::default(),
             abandoned: Mutex::default(),
             reap: Notify::new(),
             room: room::Room::default(),

@@ -134,11 +134,11 @@ async fn finish_truncations(mds: &Mds) -> Result<Round, StoreError> {
         if broken.is_some() || !cut(mds, &intent).await {
             mds.keep_truncation(intent);
             round.waiting += 1;
-        } else if let Err(e) = complete(mds, std::slice::from_ref(&intent)) {
+        } else if let Err(e) = complete_durably(mds, &intent).await {
             mds.keep_truncation(intent);
             broken = Some(e);
         } else {
-            mds.truncation_ends(intent.ino);
+            mds.gates.end_truncation(intent.ino);
             round.done += 1;
         }
     }
@@ -154,6 +154,12 @@ async fn cut(mds: &Mds, intent: &Intent) -> bool {
         tracing::debug!(object = intent.ino.0, error = %e, "truncation waits");
     }
     done.is_ok()
+}
+
+/// Found again after a crash, the intent would cut what was written since: it must be gone for
+/// good before anybody writes.
+async fn complete_durably(mds: &Mds, intent: &Intent) -> Result<(), StoreError> {
+    mds.volume.confirm(mds.volume.complete_intent(intent.id)).await
 }
 
 fn complete(mds: &Mds, intents: &[Intent]) -> Result<(), StoreError> {

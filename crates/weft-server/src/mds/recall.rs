@@ -1,7 +1,11 @@
 //! Taking layouts back: CB_LAYOUTRECALL (RFC 8881 §20.3, §12.5.5), revocation with fencing when
 //! a client does not answer (design D5), and the end of a client.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{Arc, MutexGuard},
+    time::Duration,
+};
 
 use weft_nfs::{
     ClientId, IoMode, LayoutType, NFS_PROGRAM, NfsStat, Stateid,
@@ -12,7 +16,7 @@ use weft_nfs::{
     seq4_status,
 };
 use weft_state::{Callback, FileKey};
-use weft_store::types::{InodeNo, StoreError};
+use weft_store::types::{Inode, InodeNo, StoreError};
 use weft_xdr::{
     Decode, Encode, Writer,
     rpc::{AuthFlavor, CallHeader, OpaqueAuth},
@@ -23,10 +27,10 @@ use crate::rpc::CallbackError;
 
 /// How long one callback may take before it is sent again or given up.
 const CALLBACK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Clients' handles remembered for writing late; beyond that the memory starts anew.
+const HANDLES_REMEMBERED_MAX: usize = 65_536;
 /// Pause before a recall is repeated after DELAY.
 const RECALL_PAUSE: Duration = Duration::from_millis(200);
-/// Recalls repeated after DELAY before the lease timer decides.
-const RECALL_TRIES: usize = 25;
 
 impl Mds {
     /// Recalls the write layouts that others than `except` hold on a file; whether any is out.
@@ -55,21 +59,34 @@ impl Mds {
                 stateid,
             },
         });
-        for _ in 0..RECALL_TRIES {
+        // Until it is answered, returned, or overdue: then `background` revokes the layout.
+        while self.state().recall_stateid(client, file) == Some(stateid) {
             match self.call_back(client, &op).await {
                 // The client will send LAYOUTRETURN when its I/O has drained.
                 Ok(NfsStat::OK) => return,
-                // Gone already, and no LAYOUTRETURN follows (Linux: pnfs_layout_mark_request).
                 Ok(NfsStat::NOMATCHING_LAYOUT) => {
-                    self.state().recall_done(client, file);
-                    return;
+                    return self.has_none(client, file, stateid).await;
                 }
                 Ok(status) => tracing::debug!(client = client.0, %status, "layout recall"),
                 Err(e) => tracing::debug!(client = client.0, error = %e, "layout recall"),
             }
             tokio::time::sleep(RECALL_PAUSE).await;
         }
-        // `background` revokes the layout when the lease time has passed.
+    }
+
+    /// The client says that it has no such layout, and no LAYOUTRETURN follows (Linux:
+    /// `pnfs_layout_mark_request`). The recall may also have overtaken the reply that grants the
+    /// layout: what it was given is made worthless before it is forgotten.
+    async fn has_none(&self, client: ClientId, file: FileKey, stateid: Stateid) {
+        let ino = InodeNo(file.object);
+        if let Err(status) = self.fence(ino).await {
+            tracing::warn!(ino = ino.0, %status, "cannot fence: the layout stays until it can");
+            return;
+        }
+        let mut state = self.state();
+        if state.recall_stateid(client, file) == Some(stateid) {
+            state.recall_done(client, file);
+        }
     }
 
     /// One callback operation behind its CB_SEQUENCE; the operation's status. Runs to its end
@@ -138,11 +155,14 @@ impl Mds {
     /// Takes a layout away from a client that did not return it: its data-server handles stop
     /// working, durably, before anyone else relies on it.
     pub(super) async fn revoke(&self, client: ClientId, file: FileKey, rw: bool) {
-        tracing::warn!(client = client.0, object = file.object, "layout revoked");
-        if rw && let Err(e) = self.fence(InodeNo(file.object)).await {
-            tracing::error!(object = file.object, error = ?e, "cannot fence: layout stays");
+        let ino = InodeNo(file.object);
+        if rw && let Err(status) = self.fence_or_resend(ino).await {
+            tracing::warn!(ino = ino.0, %status, "cannot fence: the layout stays until it can");
+            self.lock_unfenced().insert(ino);
             return;
         }
+        self.lock_unfenced().remove(&ino);
+        tracing::warn!(client = client.0, ino = ino.0, "layout revoked");
         self.state().layout_revoke(client, file);
         // Told once: the stateid is unknown from now on, so there is nothing to free.
         let flag = seq4_status::RECALLABLE_STATE_REVOKED;
@@ -162,26 +182,50 @@ impl Mds {
             Ok(_) => {}
         }
         self.volume.durable(bumped.lsn).await.map_err(|e| super::translate::status(&e))?;
-        let inode = self.volume.inode(ino).value.map_err(|e| super::translate::status(&e))?;
+        self.send_fence(ino).await
+    }
+
+    /// Tells the data servers of a file its epoch.
+    async fn send_fence(&self, ino: InodeNo) -> Result<(), NfsStat> {
+        let inode = match self.volume.inode(ino).value {
+            Err(StoreError::Stale) => return Ok(()),
+            inode => inode.map_err(|e| super::translate::status(&e))?,
+        };
         let Some(striped) = self.striped(&inode) else { return Ok(()) };
         let fenced = self.data_servers.fence(&striped).await;
         fenced.map_err(|e| super::translate::data_server_status(&e))
     }
 
-    /// Whether the client holds a write layout whose handles still work.
-    pub(super) fn holds_unfenced_layout(&self, client: ClientId, ino: InodeNo) -> bool {
-        let layouts = self.state().layouts_on(self.handle(ino).key());
-        let holds = layouts.iter().any(|l| l.client == client && l.rw);
-        holds && !self.fenced.lock().expect("fenced lock").contains(&(client, ino))
+    /// Fences, or only tells again what could not be told: another epoch would take working
+    /// handles from everybody else.
+    async fn fence_or_resend(&self, ino: InodeNo) -> Result<(), NfsStat> {
+        if self.is_unfenced(ino) { self.send_fence(ino).await } else { self.fence(ino).await }
     }
 
-    /// Notes that they do not work any more.
-    pub(super) fn layout_is_fenced(&self, client: ClientId, ino: InodeNo) {
-        let layouts = self.state().layouts_on(self.handle(ino).key());
-        let mut fenced = self.fenced.lock().expect("fenced lock");
-        fenced.insert((client, ino));
-        // The epoch is the file's: everybody's handles are worthless now.
-        fenced.extend(layouts.iter().filter(|l| l.rw).map(|l| (l.client, ino)));
+    fn lock_unfenced(&self) -> MutexGuard<'_, HashSet<InodeNo>> {
+        self.unfenced.lock().expect("unfenced lock")
+    }
+
+    /// Whether handles that were taken away may still work: nothing may rely on the file being
+    /// quiet.
+    pub(super) fn is_unfenced(&self, ino: InodeNo) -> bool {
+        self.lock_unfenced().contains(&ino)
+    }
+
+    /// Whether something that the client sent to data servers itself may still be carried out
+    /// there: it was given handles to write with that have not been fenced since.
+    pub(super) fn may_write_late(&self, client: ClientId, inode: &Inode) -> bool {
+        let handles = self.handles_out.lock().expect("handles lock");
+        handles.get(&(client, inode.no)) == Some(&inode.fence_epoch)
+    }
+
+    /// Notes that the client is being given such handles.
+    pub(super) fn gives_handles(&self, client: ClientId, inode: &Inode) {
+        let mut handles = self.handles_out.lock().expect("handles lock");
+        if handles.len() >= HANDLES_REMEMBERED_MAX {
+            handles.clear();
+        }
+        handles.insert((client, inode.no), inode.fence_epoch);
     }
 
     /// Notes a write of ours that a data server may still carry out some day.
@@ -199,20 +243,24 @@ impl Mds {
         self.suspects.lock().expect("suspects lock").remove(&ino);
     }
 
-    /// Notes that the client got working ones, or gave its layout back.
-    pub(super) fn layout_is_fresh(&self, client: ClientId, ino: InodeNo) {
-        self.fenced.lock().expect("fenced lock").remove(&(client, ino));
-    }
-
     /// Ends everything a client held: opens, locks, layouts, its record.
     pub(super) async fn drop_client_state(&self, client: ClientId) {
-        let dropped = self.state().drop_client(client);
-        self.fenced.lock().expect("fenced lock").retain(|(c, _)| *c != client);
+        let dropped = {
+            let _gate = self.layout_gate.lock().expect("layout gate");
+            let dropped = self.state().drop_client(client);
+            // From here on nobody takes these files for quiet.
+            let files = dropped.rw_layouts.iter().map(|f| InodeNo(f.object));
+            self.lock_unfenced().extend(files);
+            dropped
+        };
+        self.handles_out.lock().expect("handles lock").retain(|(c, _), _| *c != client);
         for file in dropped.rw_layouts {
             let ino = InodeNo(file.object);
-            if let Err(status) = self.fence(ino).await {
-                tracing::warn!(ino = ino.0, %status, "a dead client's file is not fenced yet");
-                self.unfenced.lock().expect("unfenced lock").insert(ino);
+            match self.fence(ino).await {
+                Ok(()) => drop(self.lock_unfenced().remove(&ino)),
+                Err(status) => {
+                    tracing::warn!(ino = ino.0, %status, "a dead client's file is not fenced yet");
+                }
             }
         }
         for file in dropped.closed {
@@ -227,11 +275,10 @@ impl Mds {
 
     /// Fences that a data server could not be told of are tried again until it was.
     pub(super) async fn fence_again(&self) {
-        let waiting: Vec<_> =
-            self.unfenced.lock().expect("unfenced lock").iter().copied().collect();
+        let waiting: Vec<_> = self.lock_unfenced().iter().copied().collect();
         for ino in waiting {
-            if self.fence(ino).await.is_ok() {
-                self.unfenced.lock().expect("unfenced lock").remove(&ino);
+            if self.send_fence(ino).await.is_ok() {
+                self.lock_unfenced().remove(&ino);
             }
         }
     }

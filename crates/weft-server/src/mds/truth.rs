@@ -9,7 +9,7 @@ use weft_store::{
     volume::{Settle, SettleSize},
 };
 
-use super::{Mds, data_server_failure};
+use super::{Mds, data_server_failure, file_gate::Marks};
 use crate::{
     compound::Compound,
     data_servers::{DataServerError, FileTruth},
@@ -19,23 +19,45 @@ use crate::{
 /// of the change attribute too many per file.
 const REMEMBERED_MAX: usize = 65_536;
 
+/// Whether data servers told something new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum News {
+    None,
+    /// It cannot be told: caches must not rely on the old, but times stay.
+    Possible,
+    Certain,
+}
+
+/// How a file was when the data servers were asked.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    marks: Marks,
+    /// No write layout was out.
+    quiet: bool,
+}
+
 /// What the data servers said last of each file, so that only news moves its change attribute.
 #[derive(Debug, Default)]
 pub(super) struct Seen(Mutex<HashMap<InodeNo, FileTruth>>);
 
 impl Seen {
     /// Remembers the latest word; whether it is news.
-    fn is_news(&self, inode: &Inode, truth: &FileTruth) -> bool {
+    fn news(&self, inode: &Inode, truth: &FileTruth) -> News {
         let mut seen = self.0.lock().expect("truth lock");
         if seen.len() >= REMEMBERED_MAX {
             seen.clear();
         }
         match seen.insert(inode.no, *truth) {
-            Some(before) => before != *truth,
-            // Nothing is remembered: news is what came after the last known change.
+            Some(before) if before == *truth => News::None,
+            Some(_) => News::Certain,
+            // Nothing is remembered: certain is only what came after the last known change.
             None => {
-                truth.size_at_least > inode.size
-                    || mtime(truth).is_some_and(|t| t > inode.ctime.max(inode.mtime))
+                let later = mtime(truth).is_some_and(|t| t > inode.ctime.max(inode.mtime));
+                match later || truth.size_at_least > inode.size {
+                    true => News::Certain,
+                    false if truth.mtime.is_some() => News::Possible,
+                    false => News::None,
+                }
             }
         }
     }
@@ -62,8 +84,15 @@ impl Mds {
         let (true, Some(striped)) = (inode.unsettled, self.striped(&inode)) else {
             return Ok(inode);
         };
+        let asked = self.asking(inode.no);
         let truth = self.data_servers.truth(&[&striped]).await.pop();
-        self.take_truth(c, inode, truth)
+        self.take_truth(c, inode, asked, truth)
+    }
+
+    fn asking(&self, ino: InodeNo) -> Asked {
+        let _gate = self.layout_gate.lock().expect("layout gate");
+        let quiet = !self.state().rw_layouts(self.handle(ino).key());
+        Asked { marks: self.gates.marks(ino), quiet }
     }
 
     /// Takes note of what the data servers say after a change that we made ourselves, so that it
@@ -71,7 +100,7 @@ impl Mds {
     pub(super) async fn note_own_change(&self, inode: &Inode) {
         let (true, Some(striped)) = (inode.unsettled, self.striped(inode)) else { return };
         if let Some(Ok(truth)) = self.data_servers.truth(&[&striped]).await.pop() {
-            self.truth.is_news(inode, &truth);
+            self.truth.news(inode, &truth);
         }
     }
 
@@ -85,38 +114,55 @@ impl Mds {
             .iter()
             .enumerate()
             .filter(|(_, i)| i.unsettled)
-            .filter_map(|(at, i)| Some((at, self.striped(i)?)))
+            .filter_map(|(at, i)| Some((at, self.striped(i)?, self.asking(i.no))))
             .collect();
         if placed.is_empty() {
             return inodes.into_iter().map(Ok).collect();
         }
-        let asked: Vec<_> = placed.iter().map(|(_, s)| s).collect();
-        let mut answers: HashMap<usize, _> =
-            placed.iter().map(|(at, _)| *at).zip(self.data_servers.truth(&asked).await).collect();
+        let files: Vec<_> = placed.iter().map(|(_, striped, _)| striped).collect();
+        let truths = self.data_servers.truth(&files).await;
+        let mut answers: HashMap<usize, _> = placed
+            .iter()
+            .zip(truths)
+            .map(|((at, _, asked), truth)| (*at, (*asked, truth)))
+            .collect();
         let mut out = Vec::with_capacity(inodes.len());
         for (at, inode) in inodes.into_iter().enumerate() {
             out.push(match answers.remove(&at) {
-                Some(answer) => self.take_truth(c, inode, Some(answer)),
+                Some((asked, truth)) => self.take_truth(c, inode, asked, Some(truth)),
                 None => Ok(inode),
             });
         }
         out
     }
 
+    /// Draws the conclusions that still hold: what happened to the file since it was asked about
+    /// may have made the answer old.
     fn take_truth(
         &self,
         c: &mut Compound<Mds>,
         inode: Inode,
+        asked: Asked,
         truth: Option<Result<FileTruth, DataServerError>>,
     ) -> Result<Inode, Failure> {
         let Some(truth) = truth else { return Ok(inode) };
         let truth = truth.map_err(data_server_failure)?;
-        let news = self.truth.is_news(&inode, &truth);
         let key = self.handle(inode.no).key();
         let _gate = self.layout_gate.lock().expect("layout gate");
-        // While clients may still reclaim, their layouts of before the restart may still be used.
-        let settled = !self.state().rw_layouts(key) && !self.grace().is_on(c.now);
-        if !news && !settled {
+        let marks = self.gates.marks(inode.no);
+        if marks.truncated != asked.marks.truncated || self.gates.is_truncating(inode.no) {
+            // The sizes may be from before the cut; the truncation itself set the right one.
+            return c.see(self.volume.inode(inode.no));
+        }
+        let news = self.truth.news(&inode, &truth);
+        // Nobody could write since before the question: this is the whole truth. While clients may
+        // still reclaim, their layouts of before the restart may still be used.
+        let settled = asked.quiet
+            && marks.granted == asked.marks.granted
+            && !self.state().rw_layouts(key)
+            && !self.is_unfenced(inode.no)
+            && !self.grace().is_on(c.now);
+        if news == News::None && !settled {
             return Ok(inode);
         }
         if settled {
@@ -125,8 +171,9 @@ impl Mds {
         let now = self.wall();
         let settle = Settle {
             size: SettleSize::AtLeast(truth.size_at_least),
-            mtime: news.then(|| mtime(&truth).filter(|t| *t > inode.mtime).unwrap_or(now)),
-            touched: news,
+            mtime: (news == News::Certain)
+                .then(|| mtime(&truth).filter(|t| *t > inode.mtime).unwrap_or(now)),
+            touched: news != News::None,
             settled,
             drop_privileges: false,
         };

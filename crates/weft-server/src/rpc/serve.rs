@@ -11,6 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     net::{TcpListener, TcpStream, tcp::OwnedWriteHalf},
     runtime::Handle,
@@ -122,6 +123,9 @@ impl Server {
         let Ok(local) = stream.local_addr() else { return };
         if let Err(e) = stream.set_nodelay(true) {
             tracing::debug!(%peer, error = %e, "no TCP_NODELAY");
+        }
+        if let Err(e) = keep_alive(&stream) {
+            tracing::debug!(%peer, error = %e, "no keepalive");
         }
         let (read, write) = stream.into_split();
         let (out, queue) = mpsc::channel(OUT_QUEUE_MAX);
@@ -244,6 +248,16 @@ fn caller(credential: &OpaqueAuth) -> Result<Caller, Reply> {
         _ => Err(Reply::AuthError(auth_stat::TOOWEAK)),
     }
 }
+
+/// A peer that lost power is noticed, and its connection's room given to others.
+fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    let probes = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
+    socket.set_tcp_keepalive(&probes)
+}
+
+/// Silence after which a peer is asked for a sign of life, and pause between such questions.
+const KEEPALIVE: Duration = Duration::from_secs(30);
 
 async fn write_loop(conn: Arc<Conn>, write: OwnedWriteHalf, mut queue: mpsc::Receiver<Outgoing>) {
     loop {

@@ -212,7 +212,8 @@ async fn truth_without_layoutcommit() {
     assert_eq!(still.change, after.change);
 }
 
-/// LAYOUTCOMMIT grows the file, never shrinks it, and refuses the rest.
+/// LAYOUTCOMMIT makes what is on the data servers visible, never shrinks the file, and refuses the
+/// rest. How far the client says it wrote is not believed: the data servers know.
 #[tokio::test]
 async fn layoutcommit_outcomes() {
     let cluster = Cluster::striped(2).await;
@@ -222,8 +223,13 @@ async fn layoutcommit_outcomes() {
     let (g, _) = c.file("g").await;
     let read_only = get(&mut c, &fh, layoutget(stateid, IoMode::READ)).await.ok().stateid();
     commit(&mut c, &fh, layoutcommit(read_only, Some(9))).await.is(NfsStat::BADIOMODE);
-    let layout = get(&mut c, &fh, layoutget(stateid, IoMode::RW)).await.ok().stateid();
-    let grown = commit(&mut c, &fh, layoutcommit(layout, Some(9))).await.ok();
+    let reply = get(&mut c, &fh, layoutget(stateid, IoMode::RW)).await.ok();
+    let (layout, files) = (reply.stateid(), body(&reply));
+    let first = usize::try_from(files.first_stripe_index).unwrap();
+    let mut ds = on_data_server(&cluster, first, "a").await;
+    let target = handle(&files, first);
+    ds.compound().putfh(&target).op(write(stateid, 0, &[7; 10])).send().await.ok();
+    let grown = commit(&mut c, &fh, layoutcommit(layout, Some(5_000_000))).await.ok();
     let Ok(OpOk::Layoutcommit(ok)) = &grown.last().result else { panic!("{grown:?}") };
     assert_eq!(ok.newsize, Some(10));
     let same = commit(&mut c, &fh, layoutcommit(layout, Some(3))).await.ok();

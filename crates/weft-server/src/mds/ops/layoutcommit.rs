@@ -4,15 +4,22 @@ use weft_nfs::{
     Failure, LayoutType, NfsStat, OpOk,
     ops::{LayoutcommitArgs, LayoutcommitOk},
 };
-use weft_store::volume::{Settle, SettleSize};
+use weft_store::{
+    types::{Inode, MODE_SETGID, MODE_SETUID},
+    volume::{Settle, SettleSize},
+};
 
 use crate::{
     compound::{Compound, OpResult},
     mds::{Mds, attrs::MAX_FILE_BYTES, refused, translate::from_nfs_time},
 };
 
-/// RFC 8881 §18.42: the client says how far it wrote. The file grows, never shrinks, by it.
-pub(super) fn layoutcommit(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutcommitArgs) -> OpResult {
+/// RFC 8881 §18.42: the client says that it wrote. The file grows, never shrinks, by it.
+pub(super) async fn layoutcommit(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    a: &LayoutcommitArgs,
+) -> OpResult {
     if a.layout_type != LayoutType::NFSV4_1_FILES {
         return Err(NfsStat::UNKNOWN_LAYOUTTYPE.into());
     }
@@ -30,23 +37,37 @@ pub(super) fn layoutcommit(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutcommitArg
     let key = mds.handle(inode.no).key();
     let checked = mds.state().layout_commit_check(client, key, &stateid).map_err(refused);
     checked.map_err(|f| if f.status == NfsStat::BAD_STATEID { no_layout() } else { f })?;
-    let end = match a.last_write_offset {
-        Some(last) => last.checked_add(1).filter(|e| *e <= MAX_FILE_BYTES).ok_or(NfsStat::INVAL)?,
-        None => 0,
+    if let Some(last) = a.last_write_offset {
+        last.checked_add(1).filter(|e| *e <= MAX_FILE_BYTES).ok_or(NfsStat::INVAL)?;
+    }
+    a.time_modify.map(from_nfs_time).transpose()?;
+    drop_privileges(mds, c, &inode)?;
+    // The data servers know how far the client wrote, and when: its own word may be from before a
+    // truncation, or from before it set the times (design D8).
+    let newsize = match mds.settled(c, inode.clone()).await {
+        Ok(settled) => (settled.size != inode.size).then_some(settled.size),
+        Err(f) => {
+            // The file stays unsettled, and whoever looks at it next asks again.
+            tracing::info!(ino = inode.no.0, status = %f.status, "size not known yet");
+            None
+        }
     };
-    let now = mds.wall();
-    let given = a.time_modify.map(from_nfs_time).transpose()?;
+    Ok(OpOk::Layoutcommit(LayoutcommitOk { newsize }))
+}
+
+/// Set-id bits do not survive a write by another than the superuser.
+fn drop_privileges(mds: &Mds, c: &mut Compound<Mds>, inode: &Inode) -> Result<(), Failure> {
+    if mds.credential(c).uid == 0 || inode.mode & (MODE_SETUID | MODE_SETGID) == 0 {
+        return Ok(());
+    }
     let learned = Settle {
-        size: SettleSize::AtLeast(end),
-        // §18.42.3: never later than the server's clock, never earlier than what is known.
-        mtime: Some(given.filter(|t| *t <= now && *t >= inode.mtime).unwrap_or(now)),
+        size: SettleSize::AtLeast(0),
+        mtime: None,
         settled: false,
         touched: true,
-        drop_privileges: mds.credential(c).uid != 0,
+        drop_privileges: true,
     };
-    let settled = c.see(mds.volume.settle(inode.no, &learned, now))?;
-    let newsize = (settled.size != inode.size).then_some(settled.size);
-    Ok(OpOk::Layoutcommit(LayoutcommitOk { newsize }))
+    c.see(mds.volume.settle(inode.no, &learned, mds.wall())).map(drop)
 }
 
 /// A layout that is not there any more: revoked, or of before a restart. Nothing is lost by it,

@@ -5,6 +5,8 @@ use weft_nfs::{
     ops::{Body, LayoutSegment, LayoutgetArgs, LayoutgetOk},
 };
 
+use weft_store::types::InodeNo;
+
 use crate::{
     compound::{Compound, OpResult},
     mds::{Mds, refused},
@@ -33,9 +35,7 @@ pub(super) fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArgs) -> 
     let key = mds.handle(inode.no).key();
     mds.state().layout_check(client, key, &stateid, a.iomode).map_err(refused)?;
     // An unfinished truncation comes before new writes.
-    if mds.is_truncating(inode.no) {
-        return Err(NfsStat::LAYOUTTRYLATER.into());
-    }
+    refuse_while_closed(mds, inode.no)?;
     // decide, record, answer
     let (inode, striped) = mds.placed(c, inode)?;
     let body = mds.layout_body(&inode, &striped, a.iomode)?;
@@ -45,8 +45,11 @@ pub(super) fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArgs) -> 
     }
     let stateid = {
         let _gate = mds.layout_gate.lock().expect("layout gate");
+        // Once more: a truncation may have begun since.
+        refuse_while_closed(mds, inode.no)?;
         if a.iomode == IoMode::RW {
             c.see(mds.volume.mark_unsettled(inode.no))?;
+            mds.gates.granted(inode.no);
         }
         let mut state = mds.state();
         // Once more: a recall may have begun since.
@@ -54,7 +57,7 @@ pub(super) fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArgs) -> 
         state.layout_granted(&holder, a.iomode)
     };
     if a.iomode == IoMode::RW {
-        mds.layout_is_fresh(client, inode.no);
+        mds.gives_handles(client, &inode);
     }
     c.current_stateid = Some(stateid);
     let segment = LayoutSegment {
@@ -73,6 +76,15 @@ fn check_range(a: &LayoutgetArgs) -> Result<(), Failure> {
     let min_overflows = a.minlength != u64::MAX && a.offset.checked_add(a.minlength).is_none();
     if a.length == 0 || a.length < a.minlength || overflows || min_overflows {
         return Err(NfsStat::INVAL.into());
+    }
+    Ok(())
+}
+
+/// Nothing is granted while a truncation is under way, or handles that were taken away from
+/// somebody may still work.
+fn refuse_while_closed(mds: &Mds, ino: InodeNo) -> Result<(), Failure> {
+    if mds.gates.is_truncating(ino) || mds.is_unfenced(ino) {
+        return Err(NfsStat::LAYOUTTRYLATER.into());
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ pub(super) async fn layoutreturn(
             let returned =
                 mds.state().layout_return(client, key, &stateid, a.iomode).map_err(refused)?;
             if returned.had_rw {
-                mds.layout_is_fresh(client, inode.no);
+                outdate_handles(mds, c, inode.no);
                 settle(mds, c, inode.no).await;
             }
             c.current_stateid = returned.remaining;
@@ -53,11 +53,24 @@ async fn return_many(mds: &Mds, c: &mut Compound<Mds>, volume: Option<u32>) -> O
     let returned = mds.state().layout_return_all(client, volume);
     for (key, had_rw) in returned {
         if had_rw {
-            mds.layout_is_fresh(client, Handle::of(key).ino);
+            outdate_handles(mds, c, Handle::of(key).ino);
             settle(mds, c, Handle::of(key).ino).await;
         }
     }
     Ok(OpOk::Layoutreturn(LayoutreturnOk { stateid: None }))
+}
+
+/// A write layout that comes back while one of its data servers is down may come from a client
+/// that gave that server up, with writes still queued there. Whoever writes next does so with a
+/// newer handle, and the data server then refuses the older ones: no such write lands on top.
+fn outdate_handles(mds: &Mds, c: &mut Compound<Mds>, ino: InodeNo) {
+    let Ok(inode) = c.see(mds.volume.inode(ino)) else { return };
+    let Some(file) = mds.striped(&inode) else { return };
+    if !mds.data_servers.are_up(&file.data_servers)
+        && let Err(f) = c.see(mds.volume.bump_epoch(ino))
+    {
+        tracing::warn!(ino = ino.0, status = %f.status, "older handles stay good");
+    }
 }
 
 /// The layout is back whatever the data servers say: if they cannot be asked now, the file stays

@@ -61,6 +61,12 @@ pub(super) async fn open(mds: &Mds, c: &mut Compound<Mds>, a: OpenArgs) -> OpRes
     let handle = mds.handle(target.inode.no);
     let opened = mds.state().open(client, &a.owner, handle.key(), access, a.share_deny);
     let stateid = opened.map_err(refused)?;
+    // It may have been removed between the look and the open.
+    if let Err(gone) = c.see(mds.volume.inode(handle.ino)) {
+        let closed = mds.state().close(client, &stateid, handle.key());
+        closed.map_err(refused)?;
+        return Err(gone);
+    }
     c.set_current(handle);
     c.current_stateid = Some(stateid);
     Ok(OpOk::Open(OpenOk {
@@ -111,6 +117,8 @@ async fn by_name(
         let attrset = settings.mask;
         return Ok(Target { inode: made.inode, change, attrset });
     }
+    // Somebody else made it since it was looked for: it is looked at like any other.
+    existing(mds, c, a, &made.inode, access)?;
     let (inode, attrset) = truncate_existing(mds, c, made.inode, &settings).await?;
     Ok(Target { inode, change, attrset })
 }

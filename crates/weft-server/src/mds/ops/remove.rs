@@ -27,5 +27,9 @@ pub(super) async fn remove(mds: &Mds, c: &mut Compound<Mds>, a: &RemoveArgs) -> 
     if removed.delete.is_some() {
         mds.reap.notify_one();
     }
+    // It may have been closed since it was looked at.
+    if keep_orphan && removed.last_link && !mds.state().is_open(mds.handle(found.no).key()) {
+        mds.last_close(found.no).await;
+    }
     Ok(OpOk::Remove(RemoveOk { change: change_info(removed.dir_change) }))
 }

@@ -39,6 +39,12 @@ pub(super) async fn rename(mds: &Mds, c: &mut Compound<Mds>, a: &RenameArgs) -> 
     if renamed.delete.is_some() {
         mds.reap.notify_one();
     }
+    // It may have been closed since it was looked at.
+    if let Some(gone) = renamed.replaced.as_ref().filter(|i| keep_orphan && i.nlink == 0)
+        && !mds.state().is_open(mds.handle(gone.no).key())
+    {
+        mds.last_close(gone.no).await;
+    }
     Ok(OpOk::Rename(RenameOk {
         source: change_info(renamed.from_change),
         target: change_info(renamed.to_change),

@@ -1,13 +1,15 @@
 //! SETATTR (34): RFC 8881 §18.30.
 
+use std::time::{Duration, Instant};
+
 use weft_nfs::{
-    Failure, NfsStat, OpOk, Stateid,
+    ClientId, Failure, NfsStat, OpOk, Stateid,
     ops::{SetattrArgs, SetattrOk},
 };
 use weft_state::IoAccess;
 use weft_store::{
-    types::{Credential, Inode, Intent},
-    volume::{Authority, SetAttr},
+    types::{Credential, Inode, InodeNo, Intent},
+    volume::{AttrSet, Authority, SetAttr},
 };
 
 use crate::{
@@ -69,40 +71,59 @@ pub(super) async fn apply(
         let done = mds.volume.setattr(inode.no, set, authority, cred, mds.wall());
         return Ok(c.see(done)?.inode);
     }
-    let client = c.client()?;
-    if mds.recall_writers(mds.handle(inode.no).key(), Some(client)) || mds.is_truncating(inode.no) {
+    let ino = inode.no;
+    if mds.is_unfenced(ino) || !mds.gates.try_begin_truncation(ino) {
         return Err(NfsStat::DELAY.into());
     }
-    let inode = mds.settled(c, inode).await?;
-    mds.truncation_begins(inode.no);
-    let seen = mds.volume.setattr(inode.no, set, authority, cred, mds.wall());
+    // From here on nobody begins to write; now for those who have.
+    let quiet = match c.client() {
+        Ok(client) => until_quiet(mds, client, ino).await,
+        Err(f) => Err(f),
+    };
+    if let Err(busy) = quiet {
+        mds.gates.end_truncation(ino);
+        return Err(busy);
+    }
+    let seen = mds.volume.setattr(ino, set, authority, cred, mds.wall());
     let lsn = seen.lsn;
     match c.see(seen) {
-        Ok(done) => match done.truncate {
-            Some(intent) => {
-                // The intent comes first: a crash in the middle finds it and goes on.
-                mds.volume.durable(lsn).await.map_err(|_| NfsStat::IO)?;
-                truncate(mds, c, done.inode, intent, set.size.unwrap_or(0)).await
-            }
-            None => {
-                mds.truncation_ends(inode.no);
-                Ok(done.inode)
-            }
-        },
-        Err(refusal) => {
-            mds.truncation_ends(inode.no);
-            Err(refusal)
+        Ok(AttrSet { inode, truncate: Some(intent) }) => {
+            // The intent comes first: a crash in the middle finds it and goes on.
+            mds.volume.durable(lsn).await.map_err(|_| NfsStat::IO)?;
+            truncate(mds, inode, intent, set.size.unwrap_or(0)).await
+        }
+        done => {
+            mds.gates.end_truncation(ino);
+            Ok(done?.inode)
         }
     }
 }
 
-async fn truncate(
-    mds: &Mds,
-    c: &mut Compound<Mds>,
-    inode: Inode,
-    intent: Intent,
-    size: u64,
-) -> Result<Inode, Failure> {
+/// How long a truncation waits for others' layouts before the client is told to come again; less
+/// with a short lease, since the client that waits does not renew.
+const QUIET_PATIENCE: Duration = Duration::from_secs(3);
+/// How often it looks.
+const QUIET_LOOK: Duration = Duration::from_millis(10);
+
+/// Waits until no other client holds a write layout (they are recalled) and no indirect write is
+/// under way.
+///
+/// # Errors
+/// DELAY when that takes too long: the client asks again.
+async fn until_quiet(mds: &Mds, client: ClientId, ino: InodeNo) -> Result<(), Failure> {
+    let file = mds.handle(ino).key();
+    let lease = Duration::from_secs(mds.core.lease_s.into());
+    let deadline = Instant::now() + QUIET_PATIENCE.min(lease / 4);
+    while mds.recall_writers(file, Some(client)) || mds.gates.has_writers(ino) {
+        if Instant::now() > deadline {
+            return Err(NfsStat::DELAY.into());
+        }
+        tokio::time::sleep(QUIET_LOOK).await;
+    }
+    Ok(())
+}
+
+async fn truncate(mds: &Mds, inode: Inode, intent: Intent, size: u64) -> Result<Inode, Failure> {
     let cut = match mds.striped(&inode) {
         Some(file) => mds.data_servers.truncate(&file, size).await,
         None => Ok(()),
@@ -112,9 +133,10 @@ async fn truncate(
         mds.abandon_truncation(intent);
         return Err(data_server_failure(e));
     }
-    // Complete before the reply: afterwards the intent would cut what the client writes next.
-    let completed = c.see(mds.volume.complete_intent(intent.id));
+    // Gone for good before anybody writes again: found after a crash, the intent would cut that.
+    let completed = mds.volume.confirm(mds.volume.complete_intent(intent.id)).await;
+    completed.map_err(|_| NfsStat::IO)?;
     mds.note_own_change(&inode).await;
-    mds.truncation_ends(inode.no);
-    completed.map(|()| inode)
+    mds.gates.end_truncation(inode.no);
+    Ok(inode)
 }

@@ -6,7 +6,7 @@ use weft_nfs::{
 };
 use weft_state::IoAccess;
 use weft_store::{
-    types::{Inode, Rwx},
+    types::{Inode, Lsn, Rwx},
     volume::{Settle, SettleSize},
 };
 use weft_xdr::Payload;
@@ -36,11 +36,17 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
     let end = a.offset.checked_add(u64::from(count)).filter(|e| *e <= MAX_FILE_BYTES);
     let end = end.ok_or(NfsStat::FBIG)?;
     mds.volume.admit().await;
-    if mds.is_truncating(inode.no) {
+    if mds.is_unfenced(inode.no) {
         return Err(NfsStat::DELAY.into());
     }
+    let _writing = mds.gates.begin_write(inode.no).ok_or(NfsStat::DELAY)?;
     let inode = lay_ghosts(mds, c, inode).await?;
+    let was_placed = inode.placement.is_some();
     let (inode, striped) = mds.placed(c, inode)?;
+    if !was_placed {
+        // Where the data went must be known after a crash.
+        mds.volume.durable(Lsn(c.depends_on)).await.map_err(|_| NfsStat::IO)?;
+    }
     let written = mds.data_servers.write(&striped, a.offset, data.clone(), a.stable).await;
     if let Err(DataServerError::Unreachable { .. }) = &written {
         mds.suspect(inode.no);
@@ -67,11 +73,10 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
 /// after a write of our own that a data server did not answer.
 async fn lay_ghosts(mds: &Mds, c: &mut Compound<Mds>, inode: Inode) -> Result<Inode, Failure> {
     let client = c.client()?;
-    if !mds.holds_unfenced_layout(client, inode.no) && !mds.is_suspect(inode.no) {
+    if !mds.may_write_late(client, &inode) && !mds.is_suspect(inode.no) {
         return Ok(inode);
     }
     mds.fence(inode.no).await?;
-    mds.layout_is_fenced(client, inode.no);
     mds.is_fenced(inode.no);
     c.see(mds.volume.inode(inode.no))
 }
