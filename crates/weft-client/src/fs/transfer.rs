@@ -128,8 +128,9 @@ impl Drop for Partial {
     }
 }
 
-/// Pieces read and not yet in the local file. Beyond it, reading waits for writing.
-const PIECES_TO_WRITE_MAX: usize = 16;
+/// Pieces read and queued for the local file. Beyond it, reading waits for writing: the writer
+/// always has the next one, and more would only leave the processor's caches before their turn.
+const PIECES_TO_WRITE_MAX: usize = 2;
 
 /// Gives what is read to the one thread that writes it to its place in a local file: the kernel
 /// lets only one write to a file at a time, and several threads would spin for their turn.

