@@ -79,7 +79,7 @@ pub(super) fn bench_data_servers(context: &Context) -> Outcome<Vec<Row>> {
     const COUNTS: [u32; 3] = [1, 4, 16];
     let runtime = runtime()?;
     let mut samples: [Vec<Sample>; 3] = Default::default();
-    let (mut operations, mut wakeups) = (0, 0);
+    let (mut operations, mut wakeups, mut idle) = (0, 0, 0);
     for repeat in 0..context.repeats {
         for turn in 0..COUNTS.len() {
             let i = if repeat % 2 == 0 { turn } else { COUNTS.len() - 1 - turn };
@@ -108,9 +108,10 @@ pub(super) fn bench_data_servers(context: &Context) -> Outcome<Vec<Row>> {
     let (four, sixteen) = (row(4, four), row(16, sixteen));
     let ops = Row::single("NFS operations at data servers", "", operations as f64);
     let woken = Row::single("wake-ups of data servers", "", wakeups as f64);
+    let idle = Row::single("the same in as long without creates", "", idle as f64);
     let memory = memory_goal(&[&one, &four, &sixteen]);
     let ops = ops.goal("none", operations == 0);
-    Ok(vec![one, four, sixteen, ops, woken, memory])
+    Ok(vec![one, four, sixteen, ops, woken, idle, memory])
 }
 
 /// The memory of the servers as a row with its goal.
