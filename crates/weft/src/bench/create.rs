@@ -84,16 +84,16 @@ pub(super) fn bench_data_servers(context: &Context) -> Outcome<Vec<Row>> {
         for turn in 0..COUNTS.len() {
             let i = if repeat % 2 == 0 { turn } else { COUNTS.len() - 1 - turn };
             let servers = Servers::start(&context.disk.join("cluster"), COUNTS[i])?;
-            let creators = runtime.block_on(Creators::new(&servers, CLIENTS))?;
+            // Asking for the status wakes every data server: not next to counting that.
             let before = operations_of_data_servers(&servers.status()?);
-            let woken = servers.process().wakeups("weft-ds")?;
-            samples[i].push(runtime.block_on(creators.run(
-                &servers,
-                CLIENTS,
-                duration(context),
-            ))?);
-            // First: asking for the status wakes every data server.
-            wakeups += servers.process().wakeups("weft-ds")? - woken;
+            let creators = runtime.block_on(Creators::new(&servers, CLIENTS))?;
+            let (woken, limit) = (|| servers.process().wakeups("weft-ds"), duration(context));
+            let started = woken()?;
+            samples[i].push(runtime.block_on(creators.run(&servers, CLIENTS, limit))?);
+            let ended = woken()?;
+            std::thread::sleep(limit);
+            wakeups += ended - started;
+            idle += woken()? - ended;
             operations += operations_of_data_servers(&servers.status()?) - before;
         }
     }
