@@ -1,9 +1,11 @@
 //! What goes on beside requests.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use tokio::task::JoinSet;
 use weft_nfs::ClientId;
+use weft_state::{FileKey, Millis};
 use weft_store::{
     types::{IntentKind, StoreError},
     volume::Volume,
@@ -35,7 +37,12 @@ pub(super) fn take_up_truncations(mds: &Mds) -> Result<(), StoreError> {
         after = Some(last.id);
         for intent in intents {
             if matches!(intent.kind, IntentKind::Truncate { .. }) {
-                mds.gates.begin_truncation(intent.ino);
+                let inode = match mds.volume.inode(intent.ino).value {
+                    Ok(inode) => Some(inode),
+                    Err(StoreError::Stale) => None,
+                    Err(e) => return Err(e),
+                };
+                mds.files.lock().begin_left_over(intent.ino, inode.as_ref());
                 mds.abandon_truncation(intent);
             }
         }
@@ -43,12 +50,14 @@ pub(super) fn take_up_truncations(mds: &Mds) -> Result<(), StoreError> {
 }
 
 pub(super) async fn run(mds: Arc<Mds>) {
-    tokio::join!(timers(mds.clone()), Reaper::default().run(&mds));
+    tokio::join!(timers(mds.clone()), mds.clone().run_fences(), Reaper::default().run(&mds));
 }
 
+/// Leases, grace, and recalls that nobody answered. Nothing here waits for a data server.
 async fn timers(mds: Arc<Mds>) {
     let mut tick = tokio::time::interval(TICK);
     let mut orphans_checked = false;
+    let mut revocations = Revocations::default();
     loop {
         tick.tick().await;
         let now = mds.core.clock.now();
@@ -62,21 +71,45 @@ async fn timers(mds: Arc<Mds>) {
             }
         }
         if !orphans_checked && !mds.grace().is_on(now) {
-            orphans_checked = release_unclaimed_orphans(&mds).await;
+            orphans_checked = release_unclaimed_orphans(&mds);
         }
         let expired = mds.core.sessions().expired(now);
         for client in expired {
             if mds.drop_if_expired(client) {
                 tracing::info!(clientid = client.0, "lease expired: client dropped");
-                mds.drop_client_state(client).await;
+                mds.drop_client_state(client);
             }
         }
-        drop_strays(&mds).await;
-        mds.fence_again().await;
+        drop_strays(&mds);
+        revocations.begin(&mds, now);
+        let mut files = mds.files.lock();
+        let state = mds.state();
+        files.purge(|ino| state.rw_layouts(mds.handle(ino).key()));
+    }
+}
+
+/// Layouts being revoked, each by a task of its own: one whose data server hangs delays no other.
+#[derive(Debug, Default)]
+struct Revocations {
+    under_way: HashSet<(ClientId, FileKey)>,
+    tasks: JoinSet<(ClientId, FileKey)>,
+}
+
+impl Revocations {
+    fn begin(&mut self, mds: &Arc<Mds>, now: Millis) {
+        while let Some(Ok(done)) = self.tasks.try_join_next() {
+            self.under_way.remove(&done);
+        }
         let limit_ms = u64::from(mds.core.lease_s) * 1000;
         let overdue = mds.state().recalls_overdue(now, limit_ms);
         for (client, file, rw) in overdue {
-            mds.revoke(client, file, rw).await;
+            if self.under_way.insert((client, file)) {
+                let mds = mds.clone();
+                self.tasks.spawn(async move {
+                    mds.revoke(client, file, rw).await;
+                    (client, file)
+                });
+            }
         }
     }
 }
@@ -94,17 +127,17 @@ impl Mds {
 }
 
 /// A request that was under way while its client was dropped may have left state behind.
-async fn drop_strays(mds: &Mds) {
+fn drop_strays(mds: &Mds) {
     let holders: Vec<_> = mds.state().clients().collect();
     for client in holders {
         if mds.core.sessions().client(client).is_none() {
-            mds.drop_client_state(client).await;
+            mds.drop_client_state(client);
         }
     }
 }
 
 /// Files that were unlinked while open, and that nobody reclaimed in grace.
-async fn release_unclaimed_orphans(mds: &Mds) -> bool {
+fn release_unclaimed_orphans(mds: &Mds) -> bool {
     let mut after = None;
     loop {
         let orphans = match mds.volume.orphans(after, REAP_BATCH).value {
@@ -118,7 +151,7 @@ async fn release_unclaimed_orphans(mds: &Mds) -> bool {
         after = Some(*last);
         for ino in orphans {
             if !mds.state().is_open(mds.handle(ino).key()) {
-                mds.last_close(ino).await;
+                mds.last_close(ino);
             }
         }
     }

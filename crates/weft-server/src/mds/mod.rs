@@ -2,7 +2,8 @@
 
 mod attrs;
 mod background;
-mod file_gate;
+mod fence;
+mod files;
 mod handle;
 mod layouts;
 mod ops;
@@ -14,7 +15,7 @@ mod translate;
 mod truth;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, RwLock, Weak},
 };
@@ -38,7 +39,7 @@ use crate::{
     rpc::NOBODY,
 };
 
-use file_gate::FileGates;
+use files::Files;
 pub use handle::Handle;
 pub use layouts::Striping;
 
@@ -112,23 +113,12 @@ pub struct Mds {
     striping: Striping,
     export: Export,
     address: SocketAddr,
-    truth: truth::Seen,
-    /// Held while a write layout comes into being, and while a file is declared settled because
-    /// there is none: neither may slip between the other's look and its step.
-    layout_gate: Mutex<()>,
+    files: Files,
+    /// Wakes the task that fences files.
+    fence: Notify,
     /// Durable records of clients, by owner: the id of each record.
     client_records: Mutex<HashMap<Bytes, u64>>,
-    /// Fence epoch of the last writable data-server handles that a client was given of a file,
-    /// kept beyond their return: what it sent with them may still be under way.
-    handles_out: Mutex<HashMap<(ClientId, InodeNo), u32>>,
-    /// Files of dead clients that are not fenced yet.
-    unfenced: Mutex<HashSet<InodeNo>>,
-    /// Files with a write of ours that a data server did not answer.
-    suspects: Mutex<HashSet<InodeNo>>,
-    /// Truncations, indirect writes and new layouts of one file, kept apart. Unfinished
-    /// truncations close their files to writers.
-    gates: FileGates,
-    /// Those of them that no request is working on.
+    /// Unfinished truncations that no request is working on; their files are closed to writers.
     abandoned: Mutex<Vec<Intent>>,
     /// Wakes the reaper of intents.
     reap: Notify,
@@ -169,13 +159,9 @@ impl Mds {
             striping: parts.striping,
             export: parts.export,
             address: parts.address,
-            truth: truth::Seen::default(),
-            layout_gate: Mutex::new(()),
+            files: Files::default(),
+            fence: Notify::new(),
             client_records: Mutex::new(records),
-            handles_out: Mutex::default(),
-            unfenced: Mutex::default(),
-            suspects: Mutex::default(),
-            gates: FileGates::default(),
             abandoned: Mutex::default(),
             reap: Notify::new(),
             room: room::Room::default(),
@@ -299,7 +285,7 @@ impl Role for Mds {
 
     async fn clients_gone(&self, clients: Vec<ClientId>) {
         for client in clients {
-            self.drop_client_state(client).await;
+            self.drop_client_state(client);
         }
     }
 

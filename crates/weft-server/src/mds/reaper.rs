@@ -138,7 +138,7 @@ async fn finish_truncations(mds: &Mds) -> Result<Round, StoreError> {
             mds.keep_truncation(intent);
             broken = Some(e);
         } else {
-            mds.gates.end_truncation(intent.ino);
+            mds.files.lock().end_truncation(intent.ino);
             round.done += 1;
         }
     }

@@ -1,11 +1,7 @@
-//! Taking layouts back: CB_LAYOUTRECALL (RFC 8881 §20.3, §12.5.5), revocation with fencing when
-//! a client does not answer (design D5), and the end of a client.
+//! Taking layouts back: CB_LAYOUTRECALL (RFC 8881 §20.3, §12.5.5), revocation when a client does
+//! not answer, and the end of a client.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, MutexGuard},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use weft_nfs::{
     ClientId, IoMode, LayoutType, NFS_PROGRAM, NfsStat, Stateid,
@@ -16,19 +12,17 @@ use weft_nfs::{
     seq4_status,
 };
 use weft_state::{Callback, FileKey};
-use weft_store::types::{Inode, InodeNo, StoreError};
+use weft_store::types::InodeNo;
 use weft_xdr::{
     Decode, Encode, Writer,
     rpc::{AuthFlavor, CallHeader, OpaqueAuth},
 };
 
-use super::{Handle, Mds};
+use super::{Handle, Mds, files::Suspicion};
 use crate::rpc::CallbackError;
 
 /// How long one callback may take before it is sent again or given up.
 const CALLBACK_TIMEOUT: Duration = Duration::from_secs(5);
-/// Clients' handles remembered for writing late; beyond that the memory starts anew.
-const HANDLES_REMEMBERED_MAX: usize = 65_536;
 /// Pause before a recall is repeated after DELAY.
 const RECALL_PAUSE: Duration = Duration::from_millis(200);
 
@@ -79,6 +73,7 @@ impl Mds {
     /// layout: what it was given is made worthless before it is forgotten.
     async fn has_none(&self, client: ClientId, file: FileKey, stateid: Stateid) {
         let ino = InodeNo(file.object);
+        self.suspect_handles_of(client, ino, Suspicion::Worthless);
         if let Err(status) = self.fence(ino).await {
             tracing::warn!(ino = ino.0, %status, "cannot fence: the layout stays until it can");
             return;
@@ -153,15 +148,17 @@ impl Mds {
     }
 
     /// Takes a layout away from a client that did not return it: its data-server handles stop
-    /// working, durably, before anyone else relies on it.
+    /// working, durably, before anyone else relies on it. If that cannot be now, the layout stays
+    /// until it can.
     pub(super) async fn revoke(&self, client: ClientId, file: FileKey, rw: bool) {
         let ino = InodeNo(file.object);
-        if rw && let Err(status) = self.fence_or_resend(ino).await {
-            tracing::warn!(ino = ino.0, %status, "cannot fence: the layout stays until it can");
-            self.lock_unfenced().insert(ino);
-            return;
+        if rw {
+            self.suspect_handles_of(client, ino, Suspicion::Worthless);
+            if let Err(status) = self.fence(ino).await {
+                tracing::warn!(ino = ino.0, %status, "cannot fence: the layout stays until it can");
+                return;
+            }
         }
-        self.lock_unfenced().remove(&ino);
         tracing::warn!(client = client.0, ino = ino.0, "layout revoked");
         self.state().layout_revoke(client, file);
         // Told once: the stateid is unknown from now on, so there is nothing to free.
@@ -169,102 +166,21 @@ impl Mds {
         self.core.sessions().status_flag_once(client, flag);
     }
 
-    /// Makes every data-server handle of the file issued so far worthless (design D5).
-    ///
-    /// # Errors
-    /// The store or a data server failed: handles may still work.
-    pub(super) async fn fence(&self, ino: InodeNo) -> Result<(), NfsStat> {
-        let bumped = self.volume.bump_epoch(ino);
-        match bumped.value {
-            // The file is gone, and its objects with it.
-            Err(StoreError::Stale) => return Ok(()),
-            Err(e) => return Err(super::translate::status(&e)),
-            Ok(_) => {}
-        }
-        self.volume.durable(bumped.lsn).await.map_err(|e| super::translate::status(&e))?;
-        self.send_fence(ino).await
-    }
-
-    /// Tells the data servers of a file its epoch.
-    async fn send_fence(&self, ino: InodeNo) -> Result<(), NfsStat> {
-        let inode = match self.volume.inode(ino).value {
-            Err(StoreError::Stale) => return Ok(()),
-            inode => inode.map_err(|e| super::translate::status(&e))?,
-        };
-        let Some(striped) = self.striped(&inode) else { return Ok(()) };
-        let fenced = self.data_servers.fence(&striped).await;
-        fenced.map_err(|e| super::translate::data_server_status(&e))
-    }
-
-    /// Fences, or only tells again what could not be told: another epoch would take working
-    /// handles from everybody else.
-    async fn fence_or_resend(&self, ino: InodeNo) -> Result<(), NfsStat> {
-        if self.is_unfenced(ino) { self.send_fence(ino).await } else { self.fence(ino).await }
-    }
-
-    fn lock_unfenced(&self) -> MutexGuard<'_, HashSet<InodeNo>> {
-        self.unfenced.lock().expect("unfenced lock")
-    }
-
-    /// Whether handles that were taken away may still work: nothing may rely on the file being
-    /// quiet.
-    pub(super) fn is_unfenced(&self, ino: InodeNo) -> bool {
-        self.lock_unfenced().contains(&ino)
-    }
-
-    /// Whether something that the client sent to data servers itself may still be carried out
-    /// there: it was given handles to write with that have not been fenced since.
-    pub(super) fn may_write_late(&self, client: ClientId, inode: &Inode) -> bool {
-        let handles = self.handles_out.lock().expect("handles lock");
-        handles.get(&(client, inode.no)) == Some(&inode.fence_epoch)
-    }
-
-    /// Notes that the client is being given such handles.
-    pub(super) fn gives_handles(&self, client: ClientId, inode: &Inode) {
-        let mut handles = self.handles_out.lock().expect("handles lock");
-        if handles.len() >= HANDLES_REMEMBERED_MAX {
-            handles.clear();
-        }
-        handles.insert((client, inode.no), inode.fence_epoch);
-    }
-
-    /// Notes a write of ours that a data server may still carry out some day.
-    pub(super) fn suspect(&self, ino: InodeNo) {
-        self.suspects.lock().expect("suspects lock").insert(ino);
-    }
-
-    /// Whether there is such a write.
-    pub(super) fn is_suspect(&self, ino: InodeNo) -> bool {
-        self.suspects.lock().expect("suspects lock").contains(&ino)
-    }
-
-    /// Notes that it cannot happen any more.
-    pub(super) fn is_fenced(&self, ino: InodeNo) {
-        self.suspects.lock().expect("suspects lock").remove(&ino);
-    }
-
-    /// Ends everything a client held: opens, locks, layouts, its record.
-    pub(super) async fn drop_client_state(&self, client: ClientId) {
+    /// Ends everything a client held: opens, locks, layouts, its record. Its files are fenced in
+    /// the background; nobody takes them for quiet before.
+    pub(super) fn drop_client_state(&self, client: ClientId) {
         let dropped = {
-            let _gate = self.layout_gate.lock().expect("layout gate");
+            let mut files = self.files.lock();
             let dropped = self.state().drop_client(client);
-            // From here on nobody takes these files for quiet.
-            let files = dropped.rw_layouts.iter().map(|f| InodeNo(f.object));
-            self.lock_unfenced().extend(files);
+            for file in &dropped.rw_layouts {
+                files.suspect_lost(InodeNo(file.object));
+            }
+            files.forget_client(client);
             dropped
         };
-        self.handles_out.lock().expect("handles lock").retain(|(c, _), _| *c != client);
-        for file in dropped.rw_layouts {
-            let ino = InodeNo(file.object);
-            match self.fence(ino).await {
-                Ok(()) => drop(self.lock_unfenced().remove(&ino)),
-                Err(status) => {
-                    tracing::warn!(ino = ino.0, %status, "a dead client's file is not fenced yet");
-                }
-            }
-        }
+        self.fence.notify_one();
         for file in dropped.closed {
-            self.last_close(InodeNo(file.object)).await;
+            self.last_close(InodeNo(file.object));
         }
         let mut records = self.client_records.lock().expect("client records lock");
         records.retain(|_, id| *id != client.0);
@@ -273,18 +189,8 @@ impl Mds {
         }
     }
 
-    /// Fences that a data server could not be told of are tried again until it was.
-    pub(super) async fn fence_again(&self) {
-        let waiting: Vec<_> = self.lock_unfenced().iter().copied().collect();
-        for ino in waiting {
-            if self.send_fence(ino).await.is_ok() {
-                self.lock_unfenced().remove(&ino);
-            }
-        }
-    }
-
     /// The last open of a file is gone: an unlinked one goes now.
-    pub(super) async fn last_close(&self, ino: InodeNo) {
+    pub(super) fn last_close(&self, ino: InodeNo) {
         let released = self.volume.release_orphan(ino, self.wall());
         match released.value {
             Ok(_) => self.reap.notify_one(),

@@ -1,23 +1,19 @@
 //! Sizes and times are right without LAYOUTCOMMIT (design D8): while a write layout is out, the
 //! data servers are asked before an answer depends on them.
 
-use std::{collections::HashMap, sync::Mutex};
+use std::collections::HashMap;
 
 use weft_nfs::Failure;
 use weft_store::{
-    types::{Inode, InodeNo, Timestamp},
+    types::{Inode, Timestamp},
     volume::{Settle, SettleSize},
 };
 
-use super::{Mds, data_server_failure, file_gate::Marks};
+use super::{Mds, data_server_failure, files::Marks};
 use crate::{
     compound::Compound,
     data_servers::{DataServerError, FileTruth},
 };
-
-/// Files remembered at once; beyond that the memory starts anew, which costs at most one change
-/// of the change attribute too many per file.
-const REMEMBERED_MAX: usize = 65_536;
 
 /// Whether data servers told something new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,38 +28,24 @@ enum News {
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     marks: Marks,
-    /// No write layout was out.
+    /// No write layout was out, and no handle of an earlier one worked.
     quiet: bool,
 }
 
-/// What the data servers said last of each file, so that only news moves its change attribute.
-#[derive(Debug, Default)]
-pub(super) struct Seen(Mutex<HashMap<InodeNo, FileTruth>>);
-
-impl Seen {
-    /// Remembers the latest word; whether it is news.
-    fn news(&self, inode: &Inode, truth: &FileTruth) -> News {
-        let mut seen = self.0.lock().expect("truth lock");
-        if seen.len() >= REMEMBERED_MAX {
-            seen.clear();
-        }
-        match seen.insert(inode.no, *truth) {
-            Some(before) if before == *truth => News::None,
-            Some(_) => News::Certain,
-            // Nothing is remembered: certain is only what came after the last known change.
-            None => {
-                let later = mtime(truth).is_some_and(|t| t > inode.ctime.max(inode.mtime));
-                match later || truth.size_at_least > inode.size {
-                    true => News::Certain,
-                    false if truth.mtime.is_some() => News::Possible,
-                    false => News::None,
-                }
+/// Whether what the data servers say of a file is news, by what they said last.
+fn news(inode: &Inode, truth: &FileTruth, before: Option<FileTruth>) -> News {
+    match before {
+        Some(before) if before == *truth => News::None,
+        Some(_) => News::Certain,
+        // Nothing is remembered: certain is only what came after the last known change.
+        None => {
+            let later = mtime(truth).is_some_and(|t| t > inode.ctime.max(inode.mtime));
+            match later || truth.size_at_least > inode.size {
+                true => News::Certain,
+                false if truth.mtime.is_some() => News::Possible,
+                false => News::None,
             }
         }
-    }
-
-    fn forget(&self, ino: InodeNo) {
-        self.0.lock().expect("truth lock").remove(&ino);
     }
 }
 
@@ -84,15 +66,16 @@ impl Mds {
         let (true, Some(striped)) = (inode.unsettled, self.striped(&inode)) else {
             return Ok(inode);
         };
-        let asked = self.asking(inode.no);
+        let asked = self.asking(&inode);
         let truth = self.data_servers.truth(&[&striped]).await.pop();
         self.take_truth(c, inode, asked, truth)
     }
 
-    fn asking(&self, ino: InodeNo) -> Asked {
-        let _gate = self.layout_gate.lock().expect("layout gate");
-        let quiet = !self.state().rw_layouts(self.handle(ino).key());
-        Asked { marks: self.gates.marks(ino), quiet }
+    fn asking(&self, inode: &Inode) -> Asked {
+        let mut files = self.files.lock();
+        let marks = files.marks(inode);
+        let out = self.state().rw_layouts(self.handle(inode.no).key());
+        Asked { marks, quiet: !out && files.fencing(inode.no).is_none() }
     }
 
     /// Takes note of what the data servers say after a change that we made ourselves, so that it
@@ -100,7 +83,7 @@ impl Mds {
     pub(super) async fn note_own_change(&self, inode: &Inode) {
         let (true, Some(striped)) = (inode.unsettled, self.striped(inode)) else { return };
         if let Some(Ok(truth)) = self.data_servers.truth(&[&striped]).await.pop() {
-            self.truth.news(inode, &truth);
+            self.files.lock().tell_truth(inode, truth);
         }
     }
 
@@ -114,7 +97,7 @@ impl Mds {
             .iter()
             .enumerate()
             .filter(|(_, i)| i.unsettled)
-            .filter_map(|(at, i)| Some((at, self.striped(i)?, self.asking(i.no))))
+            .filter_map(|(at, i)| Some((at, self.striped(i)?, self.asking(i))))
             .collect();
         if placed.is_empty() {
             return inodes.into_iter().map(Ok).collect();
@@ -148,25 +131,24 @@ impl Mds {
         let Some(truth) = truth else { return Ok(inode) };
         let truth = truth.map_err(data_server_failure)?;
         let key = self.handle(inode.no).key();
-        let _gate = self.layout_gate.lock().expect("layout gate");
-        let marks = self.gates.marks(inode.no);
-        if marks.truncated != asked.marks.truncated || self.gates.is_truncating(inode.no) {
+        let mut files = self.files.lock();
+        let marks = files.marks(&inode);
+        if marks.truncated != asked.marks.truncated || files.is_truncating(inode.no) {
             // The sizes may be from before the cut; the truncation itself set the right one.
             return c.see(self.volume.inode(inode.no));
         }
-        let news = self.truth.news(&inode, &truth);
+        let news = news(&inode, &truth, files.tell_truth(&inode, truth));
         // Nobody could write since before the question: this is the whole truth. While clients may
         // still reclaim, their layouts of before the restart may still be used.
         let settled = asked.quiet
-            && marks.granted == asked.marks.granted
+            && marks == asked.marks
             && !self.state().rw_layouts(key)
-            && !self.is_unfenced(inode.no)
             && !self.grace().is_on(c.now);
         if news == News::None && !settled {
             return Ok(inode);
         }
         if settled {
-            self.truth.forget(inode.no);
+            files.forget_truth(inode.no);
         }
         let now = self.wall();
         let settle = Settle {

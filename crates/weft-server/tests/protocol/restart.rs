@@ -3,7 +3,8 @@
 
 use std::time::Instant;
 
-use weft_nfs::{FileHandle, LockType, NfsStat, OpArgs, Stateid, ops::*};
+use weft_layout::FilesLayout;
+use weft_nfs::{AttrNo, FileHandle, IoMode, LockType, NfsStat, OpArgs, Stateid, ops::*};
 
 use crate::support::*;
 
@@ -130,4 +131,33 @@ async fn grace_ends_by_time() {
     }
     let mut gone = back(&cluster, "gone").await;
     gone.compound().putfh(&fh).open(reclaim_open()).expect(NfsStat::NO_GRACE).await;
+}
+
+/// Handles given out for writing before the restart are worthless once grace is over, before the
+/// file's size is believed or anybody else may write.
+#[tokio::test]
+async fn handles_of_before_are_fenced() {
+    let options = Options { on_disk: true, lease_s: 60, data_servers: 1, ..Options::default() };
+    let mut cluster = Cluster::with(options).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, stateid) = c.file("f").await;
+    let get = layoutget(stateid, IoMode::RW);
+    let granted = c.compound().putfh(&fh).op(OpArgs::Layoutget(get)).send().await.ok().layout();
+    let layout: FilesLayout = weft_xdr::from_bytes(granted.layout[0].body.0.clone()).unwrap();
+    let old = FileHandle(layout.filehandles[0].clone());
+    cluster.restart().await;
+    let ds_options =
+        ClientOptions { back_channel: false, reclaim_complete: false, ..ClientOptions::new("a") };
+    let mut ds = Client::with(cluster.data_server(0), ds_options).await;
+    let mut c = back(&cluster, "a").await;
+    let late = write(Stateid::ANONYMOUS, 0, b"in grace");
+    ds.compound().putfh(&old).op(late).expect(NfsStat::OK).await;
+    let again = c.compound().putfh(&fh).open(reclaim_open()).send().await.ok().stateid();
+    c.compound().op(reclaim_complete()).expect(NfsStat::OK).await;
+    let get = layoutget(again, IoMode::RW);
+    c.compound().putfh(&fh).op(OpArgs::Layoutget(get)).expect(NfsStat::OK).await;
+    let late = ds.compound().putfh(&old).op(write(Stateid::ANONYMOUS, 0, b"too late")).send().await;
+    assert_ne!(late.status(), NfsStat::OK);
+    let size = c.compound().putfh(&fh).getattr(&[AttrNo::SIZE]).send().await.ok().attrs().size;
+    assert_eq!(size, Some(8), "what was written in grace counts");
 }

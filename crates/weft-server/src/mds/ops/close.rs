@@ -18,7 +18,7 @@ pub(super) async fn close(mds: &Mds, c: &mut Compound<Mds>, a: &CloseArgs) -> Op
     let client = c.client()?;
     let closed = mds.state().close(client, &stateid, file.key()).map_err(refused)?;
     if closed.last_open_of_file {
-        mds.last_close(file.ino).await;
+        mds.last_close(file.ino);
     }
     c.current_stateid = Some(closed.stateid);
     Ok(OpOk::Close(StateidOk { stateid: closed.stateid }))

@@ -5,7 +5,7 @@ use weft_nfs::{
     ops::{Body, LayoutSegment, LayoutgetArgs, LayoutgetOk},
 };
 
-use weft_store::types::InodeNo;
+use weft_store::types::Inode;
 
 use crate::{
     compound::{Compound, OpResult},
@@ -17,7 +17,7 @@ use crate::{
 const AROUND_BODY_BYTES: usize = 4 + 16 + 4 + 8 + 8 + 4 + 4 + 4;
 
 /// RFC 8881 §18.43. Always the whole file in one segment (design D3).
-pub(super) fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArgs) -> OpResult {
+pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArgs) -> OpResult {
     // §18.43.3 arguments
     check_range(a)?;
     if a.layout_type != LayoutType::NFSV4_1_FILES {
@@ -34,31 +34,36 @@ pub(super) fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArgs) -> 
     let stateid = c.stateid(a.stateid)?;
     let key = mds.handle(inode.no).key();
     mds.state().layout_check(client, key, &stateid, a.iomode).map_err(refused)?;
-    // An unfinished truncation comes before new writes.
-    refuse_while_closed(mds, inode.no)?;
-    // decide, record, answer
-    let (inode, striped) = mds.placed(c, inode)?;
-    let body = mds.layout_body(&inode, &striped, a.iomode)?;
-    let allowed = usize::try_from(a.maxcount).unwrap_or(usize::MAX);
-    if AROUND_BODY_BYTES + body.len().next_multiple_of(4) > allowed {
-        return Err(NfsStat::TOOSMALL.into());
+    // An unfinished truncation comes before new writes, and so does the end of older handles.
+    if refused_now(mds, &inode).is_err() {
+        mds.fence(inode.no).await.map_err(|_| NfsStat::LAYOUTTRYLATER)?;
+        refused_now(mds, &inode)?;
     }
-    let stateid = {
-        let _gate = mds.layout_gate.lock().expect("layout gate");
-        // Once more: a truncation may have begun since.
-        refuse_while_closed(mds, inode.no)?;
-        if a.iomode == IoMode::RW {
-            c.see(mds.volume.mark_unsettled(inode.no))?;
-            mds.gates.granted(inode.no);
+    // decide
+    let (inode, _) = mds.placed(c, inode)?;
+    // record, answer
+    let (stateid, body) = {
+        let mut files = mds.files.lock();
+        // Once more: a truncation may have begun since, or the epoch have been raised.
+        let inode = c.see(mds.volume.inode(inode.no))?;
+        if files.refuses_grants(&inode) {
+            return Err(NfsStat::LAYOUTTRYLATER.into());
+        }
+        let striped = mds.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
+        let body = mds.layout_body(&inode, &striped, a.iomode)?;
+        let allowed = usize::try_from(a.maxcount).unwrap_or(usize::MAX);
+        if AROUND_BODY_BYTES + body.len().next_multiple_of(4) > allowed {
+            return Err(NfsStat::TOOSMALL.into());
         }
         let mut state = mds.state();
         // Once more: a recall may have begun since.
         let holder = state.layout_check(client, key, &stateid, a.iomode).map_err(refused)?;
-        state.layout_granted(&holder, a.iomode)
+        if a.iomode == IoMode::RW {
+            c.see(mds.volume.mark_unsettled(inode.no))?;
+            files.grant(client, &inode);
+        }
+        (state.layout_granted(&holder, a.iomode), body)
     };
-    if a.iomode == IoMode::RW {
-        mds.gives_handles(client, &inode);
-    }
     c.current_stateid = Some(stateid);
     let segment = LayoutSegment {
         offset: 0,
@@ -82,9 +87,7 @@ fn check_range(a: &LayoutgetArgs) -> Result<(), Failure> {
 
 /// Nothing is granted while a truncation is under way, or handles that were taken away from
 /// somebody may still work.
-fn refuse_while_closed(mds: &Mds, ino: InodeNo) -> Result<(), Failure> {
-    if mds.gates.is_truncating(ino) || mds.is_unfenced(ino) {
-        return Err(NfsStat::LAYOUTTRYLATER.into());
-    }
-    Ok(())
+fn refused_now(mds: &Mds, inode: &Inode) -> Result<(), NfsStat> {
+    let refuses = mds.files.lock().refuses_grants(inode);
+    if refuses { Err(NfsStat::LAYOUTTRYLATER) } else { Ok(()) }
 }

@@ -1,14 +1,14 @@
 //! LAYOUTRETURN (51): RFC 8881 §18.44.
 
 use weft_nfs::{
-    LayoutType, NfsStat, OpOk,
+    ClientId, LayoutType, NfsStat, OpOk,
     ops::{LayoutReturn, LayoutreturnArgs, LayoutreturnOk},
 };
 use weft_store::types::InodeNo;
 
 use crate::{
     compound::{Compound, OpResult},
-    mds::{Handle, Mds, refused},
+    mds::{Handle, Mds, files::Suspicion, refused},
 };
 
 /// RFC 8881 §18.44. When the last write layout of a file comes back, the data servers are asked
@@ -34,7 +34,7 @@ pub(super) async fn layoutreturn(
             let returned =
                 mds.state().layout_return(client, key, &stateid, a.iomode).map_err(refused)?;
             if returned.had_rw {
-                outdate_handles(mds, c, inode.no);
+                outdate_handles(mds, c, client, inode.no);
                 settle(mds, c, inode.no).await;
             }
             c.current_stateid = returned.remaining;
@@ -53,7 +53,7 @@ async fn return_many(mds: &Mds, c: &mut Compound<Mds>, volume: Option<u32>) -> O
     let returned = mds.state().layout_return_all(client, volume);
     for (key, had_rw) in returned {
         if had_rw {
-            outdate_handles(mds, c, Handle::of(key).ino);
+            outdate_handles(mds, c, client, Handle::of(key).ino);
             settle(mds, c, Handle::of(key).ino).await;
         }
     }
@@ -61,15 +61,13 @@ async fn return_many(mds: &Mds, c: &mut Compound<Mds>, volume: Option<u32>) -> O
 }
 
 /// A write layout that comes back while one of its data servers is down may come from a client
-/// that gave that server up, with writes still queued there. Whoever writes next does so with a
-/// newer handle, and the data server then refuses the older ones: no such write lands on top.
-fn outdate_handles(mds: &Mds, c: &mut Compound<Mds>, ino: InodeNo) {
+/// that gave that server up, with writes still queued there: no such write may land on top of
+/// what is written next.
+fn outdate_handles(mds: &Mds, c: &mut Compound<Mds>, client: ClientId, ino: InodeNo) {
     let Ok(inode) = c.see(mds.volume.inode(ino)) else { return };
     let Some(file) = mds.striped(&inode) else { return };
-    if !mds.data_servers.are_up(&file.data_servers)
-        && let Err(f) = c.see(mds.volume.bump_epoch(ino))
-    {
-        tracing::warn!(ino = ino.0, status = %f.status, "older handles stay good");
+    if !mds.data_servers.are_up(&file.data_servers) {
+        mds.suspect_handles_of(client, ino, Suspicion::Ghost);
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, args: OpArgs) -> O
         OpArgs::Getdeviceinfo(a) => getdeviceinfo::getdeviceinfo(mds, c, &a),
         OpArgs::Getfh => handles::getfh(c),
         OpArgs::Layoutcommit(a) => layoutcommit::layoutcommit(mds, c, &a).await,
-        OpArgs::Layoutget(a) => layoutget::layoutget(mds, c, &a),
+        OpArgs::Layoutget(a) => layoutget::layoutget(mds, c, &a).await,
         OpArgs::Layoutreturn(a) => layoutreturn::layoutreturn(mds, c, &a).await,
         OpArgs::Link(a) => link::link(mds, c, &a).await,
         OpArgs::Lock(a) => lock::lock(mds, c, &a),

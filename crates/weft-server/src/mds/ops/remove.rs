@@ -29,7 +29,7 @@ pub(super) async fn remove(mds: &Mds, c: &mut Compound<Mds>, a: &RemoveArgs) -> 
     }
     // It may have been closed since it was looked at.
     if keep_orphan && removed.last_link && !mds.state().is_open(mds.handle(found.no).key()) {
-        mds.last_close(found.no).await;
+        mds.last_close(found.no);
     }
     Ok(OpOk::Remove(RemoveOk { change: change_info(removed.dir_change) }))
 }

@@ -43,7 +43,7 @@ pub(super) async fn rename(mds: &Mds, c: &mut Compound<Mds>, a: &RenameArgs) -> 
     if let Some(gone) = renamed.replaced.as_ref().filter(|i| keep_orphan && i.nlink == 0)
         && !mds.state().is_open(mds.handle(gone.no).key())
     {
-        mds.last_close(gone.no).await;
+        mds.last_close(gone.no);
     }
     Ok(OpOk::Rename(RenameOk {
         source: change_info(renamed.from_change),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use weft_nfs::{
-    ClientId, Failure, NfsStat, OpOk, Stateid,
+    Failure, NfsStat, OpOk, Stateid,
     ops::{SetattrArgs, SetattrOk},
 };
 use weft_state::IoAccess;
@@ -72,16 +72,13 @@ pub(super) async fn apply(
         return Ok(c.see(done)?.inode);
     }
     let ino = inode.no;
-    if mds.is_unfenced(ino) || !mds.gates.try_begin_truncation(ino) {
+    if !mds.files.lock().try_begin_truncation(&inode) {
         return Err(NfsStat::DELAY.into());
     }
-    // From here on nobody begins to write; now for those who have.
-    let quiet = match c.client() {
-        Ok(client) => until_quiet(mds, client, ino).await,
-        Err(f) => Err(f),
-    };
-    if let Err(busy) = quiet {
-        mds.gates.end_truncation(ino);
+    // From here on nobody begins to write; now for those who have, and for what was given up: it
+    // must not land behind the cut.
+    if let Err(busy) = until_quiet(mds, c, ino).await {
+        mds.files.lock().end_truncation(ino);
         return Err(busy);
     }
     let seen = mds.volume.setattr(ino, set, authority, cred, mds.wall());
@@ -93,7 +90,7 @@ pub(super) async fn apply(
             truncate(mds, inode, intent, set.size.unwrap_or(0)).await
         }
         done => {
-            mds.gates.end_truncation(ino);
+            mds.files.lock().end_truncation(ino);
             Ok(done?.inode)
         }
     }
@@ -105,22 +102,23 @@ const QUIET_PATIENCE: Duration = Duration::from_secs(3);
 /// How often it looks.
 const QUIET_LOOK: Duration = Duration::from_millis(10);
 
-/// Waits until no other client holds a write layout (they are recalled) and no indirect write is
-/// under way.
+/// Waits until no other client holds a write layout (they are recalled), no indirect write is
+/// under way, and handles that were taken away or given up are worthless.
 ///
 /// # Errors
 /// DELAY when that takes too long: the client asks again.
-async fn until_quiet(mds: &Mds, client: ClientId, ino: InodeNo) -> Result<(), Failure> {
+async fn until_quiet(mds: &Mds, c: &Compound<Mds>, ino: InodeNo) -> Result<(), Failure> {
+    let client = c.client()?;
     let file = mds.handle(ino).key();
     let lease = Duration::from_secs(mds.core.lease_s.into());
     let deadline = Instant::now() + QUIET_PATIENCE.min(lease / 4);
-    while mds.recall_writers(file, Some(client)) || mds.gates.has_writers(ino) {
+    while mds.recall_writers(file, Some(client)) || mds.files.lock().has_writers(ino) {
         if Instant::now() > deadline {
             return Err(NfsStat::DELAY.into());
         }
         tokio::time::sleep(QUIET_LOOK).await;
     }
-    Ok(())
+    mds.fence(ino).await.map_err(Failure::from)
 }
 
 async fn truncate(mds: &Mds, inode: Inode, intent: Intent, size: u64) -> Result<Inode, Failure> {
@@ -137,6 +135,6 @@ async fn truncate(mds: &Mds, inode: Inode, intent: Intent, size: u64) -> Result<
     let completed = mds.volume.confirm(mds.volume.complete_intent(intent.id)).await;
     completed.map_err(|_| NfsStat::IO)?;
     mds.note_own_change(&inode).await;
-    mds.gates.end_truncation(inode.no);
+    mds.files.lock().end_truncation(inode.no);
     Ok(inode)
 }

@@ -14,7 +14,7 @@ use weft_xdr::Payload;
 use crate::{
     compound::{Compound, OpResult},
     data_servers::DataServerError,
-    mds::{Mds, attrs::MAX_FILE_BYTES, data_server_failure, refused},
+    mds::{Mds, attrs::MAX_FILE_BYTES, data_server_failure, files::Suspicion, refused},
 };
 
 /// RFC 8881 §18.32.
@@ -36,10 +36,7 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
     let end = a.offset.checked_add(u64::from(count)).filter(|e| *e <= MAX_FILE_BYTES);
     let end = end.ok_or(NfsStat::FBIG)?;
     mds.volume.admit().await;
-    if mds.is_unfenced(inode.no) {
-        return Err(NfsStat::DELAY.into());
-    }
-    let _writing = mds.gates.begin_write(inode.no).ok_or(NfsStat::DELAY)?;
+    let _writing = mds.files.begin_write(&inode).ok_or(NfsStat::DELAY)?;
     let inode = lay_ghosts(mds, c, inode).await?;
     let was_placed = inode.placement.is_some();
     let (inode, striped) = mds.placed(c, inode)?;
@@ -49,7 +46,7 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
     }
     let written = mds.data_servers.write(&striped, a.offset, data.clone(), a.stable).await;
     if let Err(DataServerError::Unreachable { .. }) = &written {
-        mds.suspect(inode.no);
+        mds.suspect_ghosts(&inode);
     }
     let (committed, writeverf) = written.map_err(data_server_failure)?;
     mds.core.counters.wrote(data.len());
@@ -67,16 +64,15 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
     Ok(OpOk::Write(WriteOk { count, committed, writeverf }))
 }
 
-/// A client that holds a write layout and yet writes here has given up on a data server, where
-/// its first attempt may still be queued: that one must not land on top of this one
-/// ("ghost write"). The file's data-server handles are fenced once per layout; and so they are
-/// after a write of our own that a data server did not answer.
-async fn lay_ghosts(mds: &Mds, c: &mut Compound<Mds>, inode: Inode) -> Result<Inode, Failure> {
+/// A client that was given handles to write with and yet writes here has given up on a data
+/// server, where its first attempt may still be queued: that one must not land on top of this one
+/// ("ghost write"). Nor may a write of our own that a data server did not answer, or one of a
+/// client that lost its layout. So this one goes out with a newer handle than all of those.
+async fn lay_ghosts(mds: &Mds, c: &Compound<Mds>, inode: Inode) -> Result<Inode, Failure> {
     let client = c.client()?;
-    if !mds.may_write_late(client, &inode) && !mds.is_suspect(inode.no) {
-        return Ok(inode);
+    let late = mds.files.lock().may_write_late(client, &inode);
+    if late {
+        mds.suspect_handles_of(client, inode.no, Suspicion::Ghost);
     }
-    mds.fence(inode.no).await?;
-    mds.is_fenced(inode.no);
-    c.see(mds.volume.inode(inode.no))
+    Ok(mds.outranked(inode).await?)
 }

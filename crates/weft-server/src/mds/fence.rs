@@ -1,0 +1,140 @@
+//! Fencing (design D5): every handle of a file given out so far stops working. The volume raises
+//! the file's epoch, durably; then its data servers are told, which they remember durably.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::task::JoinSet;
+use weft_nfs::{ClientId, NfsStat};
+use weft_store::types::{Inode, InodeNo, StoreError};
+
+use super::{
+    Mds,
+    files::{Fencing, Suspicion},
+    translate,
+};
+
+/// Pause before data servers that could not be told are tried again.
+const FENCE_PAUSE: Duration = Duration::from_millis(500);
+/// Files being fenced at once in the background: one data server that hangs delays few others.
+const FENCES_AT_ONCE: usize = 16;
+
+impl Mds {
+    /// Takes a write of our own that a data server did not answer for a possible ghost. The epoch
+    /// is raised at once, so that handles given out from now on outrank it; the data servers are
+    /// told by whoever needs it first, or in the background.
+    pub(super) fn suspect_ghosts(&self, inode: &Inode) {
+        self.files.lock().suspect_ghosts(inode);
+        self.suspected(inode.no);
+    }
+
+    /// The same for what one client was given.
+    pub(super) fn suspect_handles_of(&self, client: ClientId, ino: InodeNo, why: Suspicion) {
+        match self.volume.inode(ino).value {
+            Ok(inode) => self.files.lock().suspect_handles_of(client, &inode, why),
+            Err(_) => self.files.lock().suspect_lost(ino),
+        }
+        self.suspected(ino);
+    }
+
+    fn suspected(&self, ino: InodeNo) {
+        if let Err(status) = self.raise(ino) {
+            tracing::warn!(ino = ino.0, %status, "the file's epoch cannot be raised yet");
+        }
+        self.fence.notify_one();
+    }
+
+    /// The file with an epoch above that of all suspect handles, durably. A data server refuses
+    /// those from the moment it sees the newer one, so that what is written with it needs no
+    /// more than this.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(super) async fn outranked(&self, inode: Inode) -> Result<Inode, NfsStat> {
+        match self.raise(inode.no)? {
+            None => Ok(inode),
+            Some(_) => self.durable_inode(inode.no).await.map_err(|e| translate::status(&e)),
+        }
+    }
+
+    /// A data server that knows an epoch which a crash takes back would refuse everybody.
+    async fn durable_inode(&self, ino: InodeNo) -> Result<Inode, StoreError> {
+        let seen = self.volume.inode(ino);
+        let inode = seen.value?;
+        self.volume.durable(seen.lsn).await?;
+        Ok(inode)
+    }
+
+    /// Makes suspect handles of the file worthless, if there are any: on success no write with
+    /// one is under way or will be.
+    ///
+    /// # Errors
+    /// The store or a data server failed, or more handles became suspect meanwhile (DELAY):
+    /// handles may still work.
+    pub(super) async fn fence(&self, ino: InodeNo) -> Result<(), NfsStat> {
+        let Some(fencing) = self.raise(ino)? else { return Ok(()) };
+        let inode = match self.durable_inode(ino).await {
+            Err(StoreError::Stale) => {
+                self.files.lock().forget(ino);
+                return Ok(());
+            }
+            inode => inode.map_err(|e| translate::status(&e))?,
+        };
+        if let Some(striped) = self.striped(&inode) {
+            let told = self.data_servers.fence(&striped).await;
+            told.map_err(|e| translate::data_server_status(&e))?;
+        }
+        let mut files = self.files.lock();
+        files.told(ino, fencing, inode.fence_epoch);
+        if files.fencing(ino).is_some() { Err(NfsStat::DELAY) } else { Ok(()) }
+    }
+
+    /// Raises the epoch in the volume unless that is done; `None` if nothing is suspect.
+    fn raise(&self, ino: InodeNo) -> Result<Option<Fencing>, NfsStat> {
+        let mut files = self.files.lock();
+        let Some(fencing) = files.fencing(ino) else { return Ok(None) };
+        if !fencing.raised {
+            match self.volume.bump_epoch(ino).value {
+                Ok(_) => files.raised(ino),
+                Err(StoreError::Stale) => {
+                    files.forget(ino);
+                    return Ok(None);
+                }
+                Err(e) => return Err(translate::status(&e)),
+            }
+        }
+        Ok(Some(fencing))
+    }
+
+    /// Fences what nobody has waited for, and tries again what could not be told. Runs for ever.
+    pub(super) async fn run_fences(self: Arc<Self>) {
+        loop {
+            // In grace clients still finish what they began with handles of before the restart.
+            let stale = match self.grace().is_on(self.core.clock.now()) {
+                true => Vec::new(),
+                false => self.files.lock().all_stale(),
+            };
+            if stale.is_empty() {
+                // The end of grace notifies nobody: look now and then.
+                let _ = tokio::time::timeout(FENCE_PAUSE, self.fence.notified()).await;
+                continue;
+            }
+            if !self.fence_all(stale).await {
+                tokio::time::sleep(FENCE_PAUSE).await;
+            }
+        }
+    }
+
+    /// Whether all of them could be fenced.
+    async fn fence_all(self: &Arc<Self>, files: Vec<InodeNo>) -> bool {
+        let mut tasks = JoinSet::new();
+        let mut all = true;
+        for ino in files {
+            if tasks.len() >= FENCES_AT_ONCE {
+                all &= tasks.join_next().await.is_none_or(|done| done.unwrap_or(false));
+            }
+            let mds = self.clone();
+            tasks.spawn(async move { mds.fence(ino).await.is_ok() });
+        }
+        tasks.join_all().await.into_iter().all(|done| done) && all
+    }
+}

@@ -1,0 +1,265 @@
+//! What the metadata server remembers of files beside the volume, behind one lock: truncations,
+//! indirect writes and new write layouts exclude each other; handles that must stop working are
+//! known until they have; and conclusions from what data servers said hold only if nothing
+//! happened meanwhile.
+//!
+//! Nothing here is durable. After a restart the volume's `unsettled` tells which files may have
+//! been given out for writing: their handles are suspect from the first time they are met.
+
+mod record;
+
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Mutex, MutexGuard},
+};
+
+use weft_nfs::ClientId;
+use weft_store::types::{Inode, InodeNo};
+
+use crate::data_servers::FileTruth;
+use record::FileRecord;
+pub(super) use record::{Marks, Suspicion};
+
+/// Files remembered before idle ones are forgotten.
+const FILES_REMEMBERED: usize = 65_536;
+
+/// The files met since the start. Methods that take an inode meet it.
+#[derive(Debug)]
+pub(super) struct Table {
+    records: HashMap<InodeNo, FileRecord>,
+    /// Those whose older handles may still work.
+    stale: BTreeSet<InodeNo>,
+    now: u64,
+    /// Marks of every file without a record.
+    floor: u64,
+    purge_at: usize,
+}
+
+/// How far the handles of a file are from being worthless.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fencing {
+    /// Names the suspicion, for [`Table::told`].
+    pub(super) since: u64,
+    /// Whether the volume has raised the epoch.
+    pub(super) raised: bool,
+}
+
+impl Table {
+    fn new(purge_at: usize) -> Self {
+        Table { records: HashMap::new(), stale: BTreeSet::new(), now: 0, floor: 0, purge_at }
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.now += 1;
+        self.now
+    }
+
+    /// The record of a file whose inode was read just now. A file met for the first time that is
+    /// unsettled was given out for writing before the start, or before its record was forgotten.
+    fn meet(&mut self, inode: &Inode) -> &mut FileRecord {
+        if !self.records.contains_key(&inode.no) && inode.unsettled {
+            self.suspect_lost(inode.no);
+        }
+        self.record(inode.no)
+    }
+
+    fn record(&mut self, ino: InodeNo) -> &mut FileRecord {
+        let floor = Marks::all(self.floor);
+        let fresh = || FileRecord { marks: floor, ..FileRecord::default() };
+        self.records.entry(ino).or_insert_with(fresh)
+    }
+
+    /// The file's marks now.
+    pub(super) fn marks(&mut self, inode: &Inode) -> Marks {
+        self.meet(inode).marks
+    }
+
+    /// Closes the file to writers; `false` if a truncation is under way already.
+    pub(super) fn try_begin_truncation(&mut self, inode: &Inode) -> bool {
+        let now = self.tick();
+        let record = self.meet(inode);
+        let free = record.truncations == 0;
+        if free {
+            record.begin_truncation(now);
+        }
+        free
+    }
+
+    /// Closes a file for one more truncation that a crash left over. `inode` is `None` if the file
+    /// was removed since.
+    pub(super) fn begin_left_over(&mut self, ino: InodeNo, inode: Option<&Inode>) {
+        let now = self.tick();
+        let record = match inode {
+            Some(inode) => self.meet(inode),
+            None => self.record(ino),
+        };
+        record.begin_truncation(now);
+    }
+
+    /// Ends a truncation.
+    pub(super) fn end_truncation(&mut self, ino: InodeNo) {
+        let now = self.tick();
+        self.record(ino).end_truncation(now);
+    }
+
+    /// Whether a truncation is under way, or waits for a data server.
+    pub(super) fn is_truncating(&self, ino: InodeNo) -> bool {
+        self.records.get(&ino).is_some_and(|r| r.truncations > 0)
+    }
+
+    /// Whether indirect writes are under way.
+    pub(super) fn has_writers(&self, ino: InodeNo) -> bool {
+        self.records.get(&ino).is_some_and(|r| r.writers > 0)
+    }
+
+    /// Whether a layout must wait for the end of a truncation, or for handles that were taken
+    /// from somebody and may still work.
+    pub(super) fn refuses_grants(&mut self, inode: &Inode) -> bool {
+        let record = self.meet(inode);
+        record.truncations > 0 || record.stale.is_some_and(|s| s.blocks_grants)
+    }
+
+    /// Writable handles of the inode's epoch go to a client.
+    pub(super) fn grant(&mut self, client: ClientId, inode: &Inode) {
+        let now = self.tick();
+        self.meet(inode).grant(client, inode.fence_epoch, now);
+    }
+
+    /// Whether something that the client sent to data servers itself may still be carried out
+    /// there: it was given handles to write with that have not been outranked since.
+    pub(super) fn may_write_late(&mut self, client: ClientId, inode: &Inode) -> bool {
+        self.meet(inode).given.get(&client) == Some(&inode.fence_epoch)
+    }
+
+    /// Takes all handles given out so far for possible ghosts.
+    pub(super) fn suspect_ghosts(&mut self, inode: &Inode) {
+        let now = self.tick();
+        self.meet(inode).suspect(Suspicion::Ghost, now);
+        self.stale.insert(inode.no);
+    }
+
+    /// Takes all handles given out so far for worthless: a holder of some is gone.
+    pub(super) fn suspect_lost(&mut self, ino: InodeNo) {
+        let now = self.tick();
+        self.record(ino).suspect(Suspicion::Worthless, now);
+        self.stale.insert(ino);
+    }
+
+    /// Takes the handles of one client for suspect, with those of everybody of its epoch.
+    pub(super) fn suspect_handles_of(&mut self, client: ClientId, inode: &Inode, why: Suspicion) {
+        let now = self.tick();
+        self.meet(inode).suspect_handles_of(client, inode.fence_epoch, why, now);
+        self.stale.insert(inode.no);
+    }
+
+    /// What is left to do before the file's older handles are worthless; `None` if they are.
+    pub(super) fn fencing(&self, ino: InodeNo) -> Option<Fencing> {
+        let stale = self.records.get(&ino)?.stale?;
+        Some(Fencing { since: stale.since, raised: stale.raised })
+    }
+
+    /// The volume has raised the file's epoch, under the same lock as the look at
+    /// [`Table::fencing`].
+    pub(super) fn raised(&mut self, ino: InodeNo) {
+        self.record(ino).raised();
+    }
+
+    /// All data servers of the file refuse what is older than this epoch.
+    pub(super) fn told(&mut self, ino: InodeNo, fencing: Fencing, epoch: u32) {
+        let record = self.record(ino);
+        record.told(fencing.since, epoch);
+        if record.stale.is_none() {
+            self.stale.remove(&ino);
+        }
+    }
+
+    /// Files whose older handles may still work.
+    pub(super) fn all_stale(&self) -> Vec<InodeNo> {
+        self.stale.iter().copied().collect()
+    }
+
+    /// The file is gone, and its objects refuse everything.
+    pub(super) fn forget(&mut self, ino: InodeNo) {
+        self.stale.remove(&ino);
+        if let Some(record) = self.records.get_mut(&ino) {
+            record.stale = None;
+            record.given.clear();
+        }
+    }
+
+    /// A client is gone and was given nothing any more.
+    pub(super) fn forget_client(&mut self, client: ClientId) {
+        for record in self.records.values_mut() {
+            record.given.remove(&client);
+        }
+    }
+
+    /// Remembers what the data servers said; what they said before.
+    pub(super) fn tell_truth(&mut self, inode: &Inode, truth: FileTruth) -> Option<FileTruth> {
+        self.meet(inode).truth.replace(truth)
+    }
+
+    /// The truth is in the volume.
+    pub(super) fn forget_truth(&mut self, ino: InodeNo) {
+        self.record(ino).truth = None;
+    }
+
+    /// Forgets idle files when there are many. What they say if they are met again: something may
+    /// have happened. `is_out` tells whether a write layout is out.
+    pub(super) fn purge(&mut self, is_out: impl Fn(InodeNo) -> bool) {
+        if self.records.len() < self.purge_at {
+            return;
+        }
+        self.floor = self.tick();
+        self.records.retain(|ino, record| !record.is_idle() || is_out(*ino));
+        self.purge_at = FILES_REMEMBERED.max(2 * self.records.len());
+    }
+}
+
+/// The table behind its lock. Lock order: this one, then opens and layouts, then the volume.
+#[derive(Debug)]
+pub(super) struct Files(Mutex<Table>);
+
+impl Default for Files {
+    fn default() -> Self {
+        Files(Mutex::new(Table::new(FILES_REMEMBERED)))
+    }
+}
+
+impl Files {
+    /// Held while a conclusion is drawn and acted on, never across an await.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().expect("files lock")
+    }
+
+    /// Begins an indirect write; `None` while the file is being truncated.
+    pub(super) fn begin_write(&self, inode: &Inode) -> Option<Writing<'_>> {
+        let mut table = self.lock();
+        let record = table.meet(inode);
+        if record.truncations > 0 {
+            return None;
+        }
+        record.writers += 1;
+        Some(Writing { files: self, ino: inode.no })
+    }
+}
+
+/// An indirect write under way; ends when dropped.
+#[derive(Debug)]
+pub(super) struct Writing<'a> {
+    files: &'a Files,
+    ino: InodeNo,
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        let mut table = self.files.lock();
+        let record = table.record(self.ino);
+        record.writers = record.writers.saturating_sub(1);
+    }
+}

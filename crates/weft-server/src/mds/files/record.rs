@@ -1,0 +1,131 @@
+//! What is remembered of one file beside the volume: a pure state machine.
+
+use std::collections::BTreeMap;
+
+use weft_nfs::ClientId;
+
+use crate::data_servers::FileTruth;
+
+/// When things last happened to a file, on a clock of their own. Equal marks before and after a
+/// question mean that nothing of the kind happened between.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::mds) struct Marks {
+    /// A truncation began or ended.
+    pub(in crate::mds) truncated: u64,
+    /// A write layout was granted.
+    pub(in crate::mds) granted: u64,
+    /// Handles given out became suspect.
+    pub(in crate::mds) suspected: u64,
+}
+
+impl Marks {
+    /// Everything may have happened at this time.
+    pub(super) fn all(at: u64) -> Marks {
+        Marks { truncated: at, granted: at, suspected: at }
+    }
+}
+
+/// Why handles given out must stop working.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::mds) enum Suspicion {
+    /// A write that its sender gave up may still be carried out. Only what relies on there being
+    /// none must wait: indirect writes, truncations, settling. New handles outrank the old ones.
+    Ghost,
+    /// The holder lost its right to write: revoked, dead, or of before a restart. Nobody is given
+    /// a layout before the old handles are known to be worthless.
+    Worthless,
+}
+
+/// The file's epoch must be raised in the volume, then told to its data servers (design D5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stale {
+    /// The time of the last suspicion that needed a new epoch.
+    pub(super) since: u64,
+    /// The volume has raised the epoch since.
+    pub(super) raised: bool,
+    /// There is a [`Suspicion::Worthless`] among the reasons.
+    pub(super) blocks_grants: bool,
+}
+
+/// One file.
+#[derive(Debug, Default)]
+pub(super) struct FileRecord {
+    pub(super) marks: Marks,
+    /// Truncations under way, or waiting for a data server: at most one of requests, and those a
+    /// crash left over.
+    pub(super) truncations: usize,
+    /// Indirect writes under way.
+    pub(super) writers: usize,
+    /// Epoch of the last writable handles each client was given, kept beyond their return: what
+    /// it sent with them may still be under way.
+    pub(super) given: BTreeMap<ClientId, u32>,
+    pub(super) stale: Option<Stale>,
+    /// The last word of the data servers, so that only news moves the change attribute.
+    pub(super) truth: Option<FileTruth>,
+}
+
+impl FileRecord {
+    pub(super) fn begin_truncation(&mut self, now: u64) {
+        self.truncations += 1;
+        self.marks.truncated = now;
+    }
+
+    pub(super) fn end_truncation(&mut self, now: u64) {
+        debug_assert!(self.truncations > 0, "ended without a beginning");
+        self.truncations = self.truncations.saturating_sub(1);
+        self.marks.truncated = now;
+    }
+
+    /// Writable handles of this epoch go to a client.
+    pub(super) fn grant(&mut self, client: ClientId, epoch: u32, now: u64) {
+        self.given.insert(client, epoch);
+        self.marks.granted = now;
+    }
+
+    /// Handles up to the present epoch are suspect.
+    pub(super) fn suspect(&mut self, why: Suspicion, now: u64) {
+        let blocked = self.stale.is_some_and(|s| s.blocks_grants);
+        let blocks_grants = blocked || why == Suspicion::Worthless;
+        self.stale = Some(Stale { since: now, raised: false, blocks_grants });
+        self.marks.suspected = now;
+    }
+
+    /// Handles of the client are suspect, which may need no new epoch: those of an earlier one
+    /// are outranked already, and what is left is to tell the data servers.
+    pub(super) fn suspect_handles_of(
+        &mut self,
+        client: ClientId,
+        epoch: u32,
+        why: Suspicion,
+        now: u64,
+    ) {
+        let outranked = self.given.get(&client).is_some_and(|given| *given < epoch);
+        match &mut self.stale {
+            Some(stale) if stale.raised && outranked => {
+                stale.blocks_grants |= why == Suspicion::Worthless;
+            }
+            _ => self.suspect(why, now),
+        }
+    }
+
+    /// The epoch is raised for everything suspected so far.
+    pub(super) fn raised(&mut self) {
+        if let Some(stale) = &mut self.stale {
+            stale.raised = true;
+        }
+    }
+
+    /// Every data server refuses what is older than `epoch`, which was raised for the suspicion of
+    /// `since`. A later one stands.
+    pub(super) fn told(&mut self, since: u64, epoch: u32) {
+        self.given.retain(|_, given| *given >= epoch);
+        if self.stale.is_some_and(|s| s.since == since) {
+            self.stale = None;
+        }
+    }
+
+    /// Whether nothing would be lost with this record but handles given out.
+    pub(super) fn is_idle(&self) -> bool {
+        self.truncations == 0 && self.writers == 0 && self.stale.is_none()
+    }
+}
