@@ -208,6 +208,10 @@ fn add<R: Role>(c: &Compound<R>, results: &mut Results, op: OpNum, result: OpRes
         reply.encode(&mut encoded);
     }
     let status = reply.status();
+    if !op_table::may_answer(op, status) {
+        tracing::error!(%op, %status, "an answer that the operation's row does not have");
+        debug_assert!(false, "{op} may not answer {status}");
+    }
     results.push(op, status, encoded);
     status == NfsStat::OK
 }

@@ -75,6 +75,17 @@ impl Workers {
     }
 }
 
+/// Closes a connection when a handler panics: its client must not wait for an answer for ever.
+struct EndsWithPanic<'a>(&'a Conn);
+
+impl Drop for EndsWithPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.close();
+        }
+    }
+}
+
 /// RPC programs served on one port.
 pub struct Server {
     programs: Vec<Arc<dyn Program>>,
@@ -158,7 +169,8 @@ impl Server {
             let server = self.clone();
             let task_conn = conn.clone();
             tokio::spawn(async move {
-                server.answer(task_conn, record).await;
+                let _ends = EndsWithPanic(&task_conn);
+                server.answer(task_conn.clone(), record).await;
                 drop((call_room, byte_room));
             });
         }

@@ -5,7 +5,7 @@ use weft_nfs::{
     ops::{Body, LayoutSegment, LayoutgetArgs, LayoutgetOk},
 };
 
-use weft_store::types::Inode;
+use weft_store::types::{Inode, Kind};
 
 use crate::{
     compound::{Compound, OpResult},
@@ -27,7 +27,10 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
         return Err(NfsStat::BADIOMODE.into());
     }
     // current filehandle: a regular file
-    let inode = mds.current_file(c)?;
+    let inode = mds.current_inode(c)?;
+    if inode.kind != Kind::File {
+        return Err(NfsStat::WRONG_TYPE.into());
+    }
     mds.refuse_in_grace(c)?;
     // §12.5.3 stateid: open, lock or layout
     let client = c.client()?;

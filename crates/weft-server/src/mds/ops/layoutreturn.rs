@@ -1,7 +1,7 @@
 //! LAYOUTRETURN (51): RFC 8881 §18.44.
 
 use weft_nfs::{
-    ClientId, LayoutType, NfsStat, OpOk,
+    ClientId, IoMode, LayoutType, NfsStat, OpOk,
     ops::{LayoutReturn, LayoutreturnArgs, LayoutreturnOk},
 };
 use weft_store::types::InodeNo;
@@ -20,6 +20,9 @@ pub(super) async fn layoutreturn(
 ) -> OpResult {
     if a.layout_type != LayoutType::NFSV4_1_FILES {
         return Err(NfsStat::UNKNOWN_LAYOUTTYPE.into());
+    }
+    if ![IoMode::READ, IoMode::RW, IoMode::ANY].contains(&a.iomode) {
+        return Err(NfsStat::INVAL.into());
     }
     let client = c.client()?;
     if a.reclaim {

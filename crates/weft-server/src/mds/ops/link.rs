@@ -5,7 +5,7 @@ use weft_nfs::{
     ops::{LinkArgs, LinkOk},
 };
 
-use super::lookup::{checked_name, current_directory};
+use super::lookup::{checked_name, directory_not_symlink};
 use crate::{
     compound::{Compound, OpResult},
     mds::{Mds, translate::change_info},
@@ -14,7 +14,7 @@ use crate::{
 /// RFC 8881 §18.9: the saved object gets a name in the current directory.
 pub(super) async fn link(mds: &Mds, c: &mut Compound<Mds>, a: &LinkArgs) -> OpResult {
     let object = c.saved_handle()?.ino;
-    let dir = current_directory(mds, c)?;
+    let dir = directory_not_symlink(mds, c)?;
     let name = checked_name(&a.newname)?;
     let cred = mds.credential(c);
     mds.volume.admit().await;

@@ -33,8 +33,17 @@ pub(super) fn checked_name(name: &weft_nfs::Component) -> Result<&[u8], Failure>
 /// The number of the current filehandle, which must be a directory.
 ///
 /// # Errors
-/// NOFILEHANDLE, STALE, NOTDIR; SYMLINK where the RFC tells a symbolic link apart.
+/// NOFILEHANDLE, STALE, NOTDIR.
 pub(super) fn current_directory(mds: &Mds, c: &mut Compound<Mds>) -> Result<InodeNo, Failure> {
+    let inode = mds.current_inode(c)?;
+    if inode.is_directory() { Ok(inode.no) } else { Err(NfsStat::NOTDIR.into()) }
+}
+
+/// The same for operations that tell a symbolic link apart (RFC 8881 §15.2).
+///
+/// # Errors
+/// NOFILEHANDLE, STALE, NOTDIR, SYMLINK.
+pub(super) fn directory_not_symlink(mds: &Mds, c: &mut Compound<Mds>) -> Result<InodeNo, Failure> {
     let inode = mds.current_inode(c)?;
     match inode.kind {
         Kind::Directory => Ok(inode.no),
@@ -45,7 +54,7 @@ pub(super) fn current_directory(mds: &Mds, c: &mut Compound<Mds>) -> Result<Inod
 
 /// RFC 8881 §18.13.
 pub(super) fn lookup(mds: &Mds, c: &mut Compound<Mds>, a: &LookupArgs) -> OpResult {
-    let dir = current_directory(mds, c)?;
+    let dir = directory_not_symlink(mds, c)?;
     let name = checked_name(&a.name)?;
     let cred = mds.credential(c);
     let found = c.see(mds.volume.lookup(dir, name, &cred))?;
@@ -55,7 +64,7 @@ pub(super) fn lookup(mds: &Mds, c: &mut Compound<Mds>, a: &LookupArgs) -> OpResu
 
 /// RFC 8881 §18.14. The root has no parent: NOENT.
 pub(super) fn lookupp(mds: &Mds, c: &mut Compound<Mds>) -> OpResult {
-    let dir = current_directory(mds, c)?;
+    let dir = directory_not_symlink(mds, c)?;
     if dir == InodeNo::ROOT {
         return Err(NfsStat::NOENT.into());
     }

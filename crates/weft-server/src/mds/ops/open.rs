@@ -12,7 +12,7 @@ use weft_store::{
 
 use super::{
     create::new_object,
-    lookup::{checked_name, current_directory},
+    lookup::{checked_name, directory_not_symlink},
     setattr,
 };
 use crate::{
@@ -86,7 +86,7 @@ async fn by_name(
     name: &weft_nfs::Component,
     access: u32,
 ) -> Result<Target, Failure> {
-    let dir = current_directory(mds, c)?;
+    let dir = directory_not_symlink(mds, c)?;
     let name = checked_name(name)?;
     let Some(how) = &a.openhow else {
         let cred = mds.credential(c);

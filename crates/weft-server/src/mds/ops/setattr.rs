@@ -8,7 +8,7 @@ use weft_nfs::{
 };
 use weft_state::IoAccess;
 use weft_store::{
-    types::{Credential, Inode, InodeNo, Intent},
+    types::{Credential, Inode, InodeNo, Intent, Kind},
     volume::{AttrSet, Authority, SetAttr},
 };
 
@@ -27,6 +27,9 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
     }
     let mut authority = Authority::ByPermission;
     if settings.set.size.is_some() {
+        if inode.kind != Kind::File {
+            return Err(NfsStat::WRONG_TYPE.into());
+        }
         mds.refuse_in_grace(c)?;
         authority = size_authority(mds, c, &inode, a.stateid)?;
     }

@@ -1,7 +1,11 @@
 //! One row an operation: where it may stand, since when it exists (RFC 8881 §17, RFC 7862 §14,
-//! RFC 8276 §8.4). Dispatch reads the table; what no role implements answers NOTSUPP.
+//! RFC 8276 §8.4), what it may answer. Dispatch reads the table; what no role implements answers NOTSUPP.
+
+mod statuses;
 
 use weft_nfs::OpNum;
+
+pub use statuses::may_answer;
 
 /// Where an operation may stand in a COMPOUND.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
