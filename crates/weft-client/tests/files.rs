@@ -108,6 +108,106 @@ async fn a_changed_verifier_means_writing_again() {
     assert_eq!(c.ds[1].count(OpNum::WRITE), 4);
 }
 
+/// What was written after a data server's restart and before COMMIT stays on top when the data
+/// of before the restart are written again, whichever way the newer data went.
+#[tokio::test]
+async fn newer_data_stay_on_top_of_data_written_again() {
+    let c = cluster(2).await;
+    let mut data = pattern(2 << 20, 1);
+    let file = c.client.open("/f", OpenOptions::replace(0o644)).await.unwrap();
+    file.write_at(0, Bytes::from(data.clone())).await.unwrap();
+    c.ds[0].fault(Fault::LoseDataBefore(OpNum::WRITE));
+    let newer = pattern(300 << 10, 9);
+    data[100 << 10..400 << 10].copy_from_slice(&newer);
+    file.write_at(100 << 10, Bytes::from(newer)).await.unwrap();
+    // Through the metadata server, durable at once: nothing of it waits for a COMMIT.
+    c.ds[1].fault(Fault::LoseDataBefore(OpNum::WRITE));
+    c.ds[1].fault(Fault::Status(OpNum::WRITE, NfsStat::IO));
+    let durable = pattern(5000, 4);
+    data[(1 << 20) + 7..(1 << 20) + 5007].copy_from_slice(&durable);
+    file.write_at((1 << 20) + 9000, Bytes::from(data[(1 << 20) + 9000..(1 << 20) + 9500].to_vec()))
+        .await
+        .unwrap();
+    file.write_at((1 << 20) + 7, Bytes::from(durable)).await.unwrap();
+    file.close().await.unwrap();
+    assert!(c.durable(data.len()) == data);
+}
+
+/// A second open of a file uses the layout of the first, for writing a better one by its
+/// stateid; what both wrote is settled together, and the last one to close returns it.
+#[tokio::test]
+async fn opens_of_one_file_share_its_layout() {
+    let c = cluster(2).await;
+    let data = pattern(4 << 20, 3);
+    c.write("/f", &data[..2 << 20]).await;
+    assert_eq!((c.mds.count(OpNum::LAYOUTGET), c.mds.count(OpNum::LAYOUTRETURN)), (1, 1));
+    let both = OpenOptions { write: true, read: true, ..OpenOptions::default() };
+    let reader = c.client.open("/f", OpenOptions::read()).await.unwrap();
+    assert_eq!(reader.read_at(0, 100).await.unwrap(), &data[..100]);
+    let writer = c.client.open("/f", both).await.unwrap();
+    writer.write_at(2 << 20, Bytes::copy_from_slice(&data[2 << 20..3 << 20])).await.unwrap();
+    let other = c.client.open("/f", both).await.unwrap();
+    other.write_at(3 << 20, Bytes::copy_from_slice(&data[3 << 20..])).await.unwrap();
+    assert_eq!(c.mds.count(OpNum::LAYOUTGET), 3, "the first write, one to read, one to write");
+    writer.close().await.unwrap();
+    assert!(c.durable(data.len()) == data);
+    assert_eq!(reader.read_at(3 << 20, 100).await.unwrap(), &data[3 << 20..][..100]);
+    other.close().await.unwrap();
+    assert_eq!(c.mds.count(OpNum::LAYOUTRETURN), 1, "the reader needs it still");
+    reader.close().await.unwrap();
+    assert_eq!((c.mds.count(OpNum::LAYOUTGET), c.mds.count(OpNum::LAYOUTRETURN)), (3, 2));
+    assert_eq!(c.mds.count(OpNum::WRITE), 0);
+    c.write("/f", &data).await;
+    assert_eq!(c.mds.count(OpNum::LAYOUTGET), 4);
+}
+
+/// The recall of a layout shared by two opens returns it once, with everything settled that was
+/// written under either.
+#[tokio::test]
+async fn a_shared_layout_is_recalled_once() {
+    let c = cluster(2).await;
+    let data = pattern(2 << 20, 3);
+    let one = c.client.open("/f", OpenOptions::replace(0o644)).await.unwrap();
+    let two = c.client.open("/f", OpenOptions { write: true, ..OpenOptions::default() });
+    let two = two.await.unwrap();
+    one.write_at(0, Bytes::copy_from_slice(&data[..1 << 20])).await.unwrap();
+    two.write_at(1 << 20, Bytes::copy_from_slice(&data[1 << 20..])).await.unwrap();
+    c.ds[0].fault(Fault::LoseDataBefore(OpNum::COMMIT));
+    c.mds.recall(one.io().fh().clone());
+    c.mds.until("the layout is back", |s| s.executed.contains(&OpNum::LAYOUTRETURN)).await;
+    one.close().await.unwrap();
+    two.close().await.unwrap();
+    assert!(c.durable(data.len()) == data);
+    assert_eq!(c.mds.count(OpNum::LAYOUTRETURN), c.mds.count(OpNum::LAYOUTGET));
+}
+
+/// A LAYOUTCOMMIT that fails while a recalled layout goes back fails the next commit of every
+/// open for writing, once; unless it was only that the layout is gone and the size is known.
+#[tokio::test]
+async fn a_failed_layoutcommit_reaches_those_who_wrote() {
+    for (status, told) in [(NfsStat::IO, true), (NfsStat::BADLAYOUT, false)] {
+        let c = cluster(2).await;
+        let write = OpenOptions { write: true, ..OpenOptions::default() };
+        let one = c.client.open("/f", OpenOptions::replace(0o644)).await.unwrap();
+        let (two, reader) = (c.client.open("/f", write), c.client.open("/f", OpenOptions::read()));
+        let (two, reader) = (two.await.unwrap(), reader.await.unwrap());
+        one.write_at(0, Bytes::from(pattern(1 << 20, 3))).await.unwrap();
+        c.mds.fault(Fault::Status(OpNum::LAYOUTCOMMIT, status));
+        if let Some(Node::File { size, .. }) = c.mds.lock().nodes.values_mut().last() {
+            *size = 1 << 20;
+        }
+        c.mds.recall(one.io().fh().clone());
+        c.mds.until("the layout is back", |s| s.executed.contains(&OpNum::LAYOUTRETURN)).await;
+        let late = c.client.open("/f", write).await.unwrap();
+        assert_eq!(one.commit().await.is_err(), told, "{status}");
+        one.commit().await.unwrap();
+        one.close().await.unwrap();
+        assert_eq!(two.close().await.is_err(), told, "{status}");
+        reader.close().await.unwrap();
+        late.close().await.unwrap();
+    }
+}
+
 /// Connections that break in the middle of a transfer, and a data server that restarts in it,
 /// cost nothing but time.
 #[tokio::test]

@@ -145,6 +145,7 @@ impl Client {
             servers: DataServers::new(data),
             devices: DeviceCache::default(),
             drivers,
+            files: Arc::default(),
         };
         let owners = Arc::new(AtomicU64::new(1));
         Ok(Client { cluster: Arc::new(cluster), files, owners })

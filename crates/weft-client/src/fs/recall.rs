@@ -1,6 +1,6 @@
 //! Recalls of layouts: RFC 8881 §20.3.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use weft_nfs::{
     NfsStat,
@@ -31,7 +31,9 @@ impl CallbackHandler for Recalls {
             LayoutRecall::Fsid(_) | LayoutRecall::All => self.files.matching(None),
         };
         let mut holding = Vec::new();
-        for file in files {
+        let mut seen = HashSet::new();
+        // All opens of a file share its layout: one of them returns it.
+        for file in files.into_iter().filter(|f| seen.insert(f.fh().clone())) {
             match file.holds_layout() {
                 Some(true) => holding.push(file),
                 Some(false) => {}

@@ -1,118 +1,97 @@
 //! What was written and is not durable yet, and making it so: RFC 8881 §18.3, §13.7.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
 
-use tokio::task::JoinSet;
-use weft_nfs::Verifier;
-use weft_xdr::Payload;
-
-use super::{
-    FileIo,
-    lanes::Target,
-    layout::LayoutState,
-    source::{Source, held_bytes},
+use tokio::{
+    sync::{MutexGuard, RwLockWriteGuard},
+    task::JoinSet,
 };
+
+use super::{FileIo, dirty::RoundNo, lanes::Target, layout::LayoutState, source::Source};
 use crate::{error::ClientError, limits};
 
-/// A piece written UNSTABLE: kept, so that it can be written again.
-#[derive(Debug, Clone)]
-pub(super) struct Unsettled {
-    pub(super) file_offset: u64,
-    pub(super) payload: Payload,
-    pub(super) target: Target,
-    pub(super) verifier: Verifier,
-}
-
-/// The pieces of a file that wait for a COMMIT, oldest first. Bounded by
-/// [`limits::DIRTY_PIECES_MAX`] and [`limits::DIRTY_BYTES_MAX`]: a write beyond commits first.
-#[derive(Debug, Default)]
-pub(super) struct Dirty {
-    pieces: VecDeque<Unsettled>,
-    bytes: usize,
-}
-
-impl Dirty {
-    pub(super) fn push(&mut self, piece: Unsettled) {
-        self.bytes += held_bytes(&piece.payload);
-        self.pieces.push_back(piece);
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.pieces.len() >= limits::DIRTY_PIECES_MAX || self.bytes >= limits::DIRTY_BYTES_MAX
-    }
-
-    fn take(&mut self) -> VecDeque<Unsettled> {
-        self.bytes = 0;
-        std::mem::take(&mut self.pieces)
-    }
-
-    /// Before what was written since, so that writing again keeps the order.
-    fn put_back(&mut self, mut older: VecDeque<Unsettled>) {
-        self.bytes += older.iter().map(|p| held_bytes(&p.payload)).sum::<usize>();
-        older.append(&mut self.pieces);
-        self.pieces = older;
-    }
-}
-
 /// The right to settle a file. One at a time: who finds nothing dirty then knows that nobody
-/// else is still waiting for the answer that makes it so. Taken before the gate.
-pub(super) type Round<'a> = tokio::sync::MutexGuard<'a, ()>;
-
-/// Pieces taken to be settled. Those not confirmed when it is dropped, be it because a caller
-/// lost patience, are dirty again.
-#[must_use]
-pub(super) struct Untold<'a> {
-    file: &'a FileIo,
-    pieces: VecDeque<Unsettled>,
+/// else is still waiting for the answer that makes it so. Taken before everything else.
+pub(super) struct Round<'a> {
+    _only_one: MutexGuard<'a, ()>,
 }
 
-impl Drop for Untold<'_> {
-    fn drop(&mut self) {
-        self.file.lock_dirty().put_back(std::mem::take(&mut self.pieces));
+/// The right to write lost data again: nobody else writes to the file meanwhile.
+pub(super) struct Quiet<'a> {
+    round: Round<'a>,
+    _no_writes: RwLockWriteGuard<'a, ()>,
+}
+
+impl<'a> Quiet<'a> {
+    pub(super) fn round(&self) -> &Round<'a> {
+        &self.round
     }
 }
 
 impl FileIo {
-    /// Waits for the right to settle.
-    pub(super) async fn round(&self) -> Round<'_> {
-        self.rounds.lock().await
+    async fn round(&self) -> Round<'_> {
+        Round { _only_one: self.file.rounds.lock().await }
     }
 
-    /// Makes everything written durable and visible: COMMIT on every server written to, then
-    /// LAYOUTCOMMIT. Calls at the same time settle one after another; one that is dropped before
-    /// it ends leaves what it has not heard of to the next.
+    async fn hush<'a>(&'a self, round: Round<'a>) -> Quiet<'a> {
+        Quiet { round, _no_writes: self.file.writing.write().await }
+    }
+
+    /// Waits for the right to settle and for all writes under way. Who asks must not be writing.
+    pub(super) async fn quiet(&self) -> Quiet<'_> {
+        self.hush(self.round().await).await
+    }
+
+    /// Makes everything written to the file durable and visible: COMMIT on every server written
+    /// to, then LAYOUTCOMMIT. Calls at the same time settle one after another; one that is dropped
+    /// before it ends leaves what it has not heard of to the next.
     ///
     /// # Errors
     /// A server's refusal; [`ClientError::NotCommitted`] when data servers lost what was
-    /// written [`limits::REWRITES_MAX`] times in a row. What is not durable stays remembered.
+    /// written [`limits::REWRITES_MAX`] times in a row; what is not durable stays remembered.
+    /// Once for each open for writing, the failure of a LAYOUTCOMMIT whose layout is gone.
     pub async fn commit(&self) -> Result<(), ClientError> {
-        let round = self.round().await;
+        self.settle().await?;
+        if !self.writable() {
+            return Ok(());
+        }
+        let (count, failure) = self.file.failure_after(self.failures_seen.load(Ordering::Acquire));
+        self.failures_seen.fetch_max(count, Ordering::AcqRel);
+        failure.map_or(Ok(()), Err)
+    }
+
+    async fn settle(&self) -> Result<(), ClientError> {
+        let mut round = self.round().await;
         for _ in 0..=limits::REWRITES_MAX {
             let lost = {
-                let state = self.gate.read().await;
-                let lost = self.commit_round(&round).await?;
-                if lost.pieces.is_empty() {
+                let state = self.file.gate.read().await;
+                let Some(lost) = self.commit_round(&round).await? else {
                     return match &*state {
                         LayoutState::Held(held) => self.layoutcommit(held).await,
                         _ => Ok(()),
                     };
-                }
+                };
                 lost
             };
-            tracing::warn!(pieces = lost.pieces.len(), "a server lost uncommitted data: again");
-            self.rewrite_all(&round, lost).await?;
+            tracing::warn!("a server lost uncommitted data: again");
+            let quiet = self.hush(round).await;
+            self.rewrite_all(&quiet, lost).await?;
+            round = quiet.round;
         }
         Err(ClientError::NotCommitted)
     }
 
-    /// One COMMIT for each target with dirty pieces, all at once. Returns the pieces that were
-    /// lost, or whose server cannot be asked.
-    pub(super) async fn commit_round(&self, _: &Round<'_>) -> Result<Untold<'_>, ClientError> {
-        let taken = self.lock_dirty().take();
-        let mut untold = Untold { file: self, pieces: taken };
-        let targets: HashSet<&Target> = untold.pieces.iter().map(|p| &p.target).collect();
+    /// One COMMIT for each target with dirty pieces, all at once. Tells the round if pieces were
+    /// lost by it, or their server cannot be asked.
+    pub(super) async fn commit_round(&self, _: &Round<'_>) -> Result<Option<RoundNo>, ClientError> {
+        let (round, targets) = {
+            let mut dirty = self.file.lock_dirty();
+            let targets: HashSet<Target> = dirty.pieces().map(|p| p.target.clone()).collect();
+            (dirty.begin_round(), targets)
+        };
         let mut commits = JoinSet::new();
-        for target in targets.into_iter().cloned() {
+        for target in targets {
             let cluster = self.cluster.clone();
             commits.spawn(async move {
                 let verifier = match &target {
@@ -139,25 +118,27 @@ impl FileIo {
                 (Err(e), _) => failed = Err(e),
             }
         }
-        untold.pieces.retain(|p| confirmed.get(&p.target) != Some(&p.verifier));
-        failed.map(|()| untold)
+        let mut dirty = self.file.lock_dirty();
+        dirty.settle(round, |p| confirmed.get(&p.target) == Some(&p.verifier));
+        failed.map(|()| dirty.next_lost(round, 0).map(|_| round))
     }
 
-    /// Writes lost pieces again. What cannot be written stays dirty: nothing is forgotten before
-    /// it is durable.
+    /// Writes again what a round has lost. What cannot be written stays dirty: nothing is
+    /// forgotten before it is durable.
     pub(super) async fn rewrite_all(
         &self,
-        round: &Round<'_>,
-        mut lost: Untold<'_>,
+        quiet: &Quiet<'_>,
+        lost: RoundNo,
     ) -> Result<(), ClientError> {
-        while let Some(piece) = lost.pieces.front() {
+        let mut from = 0;
+        loop {
+            let Some(piece) = self.file.lock_dirty().next_lost(lost, from) else { return Ok(()) };
+            from = piece.file_offset.saturating_add(1);
             let source = Source::of(&piece.payload);
-            let range = (piece.file_offset, piece.payload.len() as u64);
-            let written = self.write_striped(range, &source).await?;
+            let range = (piece.file_offset, piece.len());
+            let written = self.write_striped(&piece.by, range, &source).await?;
             // Boxed: going around may end in giving up a layout, which may end here.
-            Box::pin(self.go_around(round, range.0, written, &source)).await?;
-            lost.pieces.pop_front();
+            Box::pin(self.go_around(quiet, &piece.by, range.0, written, &source)).await?;
         }
-        Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The layout of one open file: fetched at the first I/O worth it, settled (COMMIT,
+//! The layout of a file in use: fetched at the first I/O worth it, settled (COMMIT,
 //! LAYOUTCOMMIT) and returned at close, on recall, and when a data server fails.
 
 use std::{
@@ -15,7 +15,7 @@ use weft_nfs::{
     },
 };
 
-use super::{FileIo, commit::Round};
+use super::{FileIo, commit::Quiet, open::Open};
 use crate::{
     error::ClientError,
     layout::{LayoutDriver, LayoutError, Plan},
@@ -33,6 +33,17 @@ pub(super) enum LayoutState {
     Avoid(Instant),
 }
 
+impl LayoutState {
+    /// Whether there is no reason to ask for a layout.
+    fn serves(&self, iomode: IoMode) -> bool {
+        match self {
+            LayoutState::Held(held) => held.serves(iomode),
+            LayoutState::Avoid(until) => Instant::now() < *until,
+            LayoutState::None => false,
+        }
+    }
+}
+
 /// A layout in our hands. It covers the whole file, which is all we ask for.
 #[derive(Debug)]
 pub(super) struct Held {
@@ -40,11 +51,27 @@ pub(super) struct Held {
     pub(super) iomode: IoMode,
     layout_type: LayoutType,
     stateid: Stateid,
+    /// How often the server had forgotten us when it was granted.
+    pub(super) losses: u64,
+    /// After the server gave no write layout beside this one for reading: when to ask again.
+    ask_again: Mutex<Option<Instant>>,
     /// The range written through it since the last LAYOUTCOMMIT.
     written: Mutex<Option<(u64, u64)>>,
 }
 
 impl Held {
+    /// Whether it is to be used for this, be it because the server gives nothing better.
+    fn serves(&self, iomode: IoMode) -> bool {
+        let ask_again = *self.ask_again.lock().unwrap_or_else(PoisonError::into_inner);
+        self.iomode == IoMode::RW
+            || iomode == IoMode::READ
+            || ask_again.is_some_and(|at| Instant::now() < at)
+    }
+
+    fn ask_again_at(&self, at: Instant) {
+        *self.ask_again.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+    }
+
     /// Notes that this range was written.
     pub(super) fn note_written(&self, offset: u64, end: u64) {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,40 +125,53 @@ const WHOLE_FILE: u64 = u64::MAX;
 const LAYOUT_BYTES_MAX: u32 = 64 << 10;
 
 impl FileIo {
-    /// The layout to use for an I/O, fetched if there is none and the I/O is worth one. While
-    /// the guard lives, the layout is not returned.
+    /// The layout to use for an I/O, fetched if there is none that serves and the I/O is worth
+    /// one. While the guard lives, the layout is not returned.
     pub(super) async fn access(
         &self,
+        by: &Open,
         iomode: IoMode,
         worth_it: bool,
     ) -> RwLockReadGuard<'_, LayoutState> {
         loop {
-            let state = self.gate.read().await;
-            let fetch = match &*state {
-                LayoutState::Held(_) => false,
-                LayoutState::Avoid(until) => Instant::now() >= *until,
-                LayoutState::None => true,
-            };
-            if !fetch || !worth_it || self.cluster.drivers.is_empty() {
+            let state = self.file.gate.read().await;
+            if state.serves(iomode) || !worth_it || self.cluster.drivers.is_empty() {
                 return state;
             }
             drop(state);
-            let mut state = self.gate.write().await;
-            if matches!(*state, LayoutState::Held(_)) {
+            let mut state = self.file.gate.write().await;
+            if state.serves(iomode) {
                 continue;
             }
-            let fetched = self.fetch(iomode).await;
-            *state = fetched.unwrap_or_else(|e| {
-                tracing::debug!(fh = ?self.fh(), "no layout, indirect path instead: {e}");
-                LayoutState::Avoid(Instant::now() + limits::LAYOUT_AVOID)
-            });
+            *state = self.fetch_beside(by, &state, iomode).await;
+        }
+    }
+
+    /// What becomes of the state by asking for a layout.
+    async fn fetch_beside(&self, by: &Open, state: &LayoutState, iomode: IoMode) -> LayoutState {
+        let held = if let LayoutState::Held(held) = state { Some(held) } else { None };
+        let e = match self.fetch(by, held.map(|h| &**h), iomode).await {
+            Ok(fetched) => return LayoutState::Held(Arc::new(fetched)),
+            Err(e) => e,
+        };
+        tracing::debug!(fh = ?self.fh(), "no layout, indirect path instead: {e}");
+        let until = Instant::now() + limits::LAYOUT_AVOID;
+        match held {
+            // The one for reading is gone; the open's stateid may give another.
+            Some(_) if is_layout_gone(&e) => LayoutState::None,
+            // It stays good for reading.
+            Some(held) if e.status().is_some() => {
+                held.ask_again_at(until);
+                LayoutState::Held(held.clone())
+            }
+            _ => LayoutState::Avoid(until),
         }
     }
 
     /// Whether a layout is held; unknown while one comes or goes (a recall that meets this
     /// moment has to come again).
     pub fn holds_layout(&self) -> Option<bool> {
-        let state = self.gate.try_read().ok()?;
+        let state = self.file.gate.try_read().ok()?;
         Some(matches!(&*state, LayoutState::Held(_)))
     }
 
@@ -141,7 +181,7 @@ impl FileIo {
     /// [`LayoutError`] when the server gives none.
     pub async fn layout_info(&self) -> Result<LayoutInfo, ClientError> {
         let iomode = if self.writable() { IoMode::RW } else { IoMode::READ };
-        match &*self.access(iomode, true).await {
+        match &*self.access(&self.open, iomode, true).await {
             LayoutState::Held(held) => Ok(LayoutInfo {
                 layout_type: held.layout_type,
                 device: held.plan.device,
@@ -152,12 +192,21 @@ impl FileIo {
         }
     }
 
-    /// LAYOUTGET with every driver in turn.
-    async fn fetch(&self, iomode: IoMode) -> Result<LayoutState, ClientError> {
+    /// LAYOUTGET with every driver in turn; with that of the layout that is held, if one is, for
+    /// another mode.
+    async fn fetch(
+        &self,
+        by: &Open,
+        held: Option<&Held>,
+        iomode: IoMode,
+    ) -> Result<Held, ClientError> {
         let mut last = ClientError::Invalid("no layout driver");
         for driver in &self.cluster.drivers {
-            match self.fetch_with(&**driver, iomode).await {
-                Ok(held) => return Ok(LayoutState::Held(Arc::new(held))),
+            if held.is_some_and(|h| h.layout_type != driver.layout_type()) {
+                continue;
+            }
+            match self.fetch_with(by, held, &**driver, iomode).await {
+                Ok(held) => return Ok(held),
                 Err(e) => last = e,
             }
         }
@@ -166,11 +215,16 @@ impl FileIo {
 
     async fn fetch_with(
         &self,
+        by: &Open,
+        held: Option<&Held>,
         driver: &dyn LayoutDriver,
         iomode: IoMode,
     ) -> Result<Held, ClientError> {
         let layout_type = driver.layout_type();
-        let ok = self.layoutget(layout_type, iomode).await?;
+        let losses = self.cluster.mds.losses();
+        // §12.5.3: the open's stateid for the first one, the layout's own from then on.
+        let stateid = held.map_or(*by.lock_stateid(), |h| h.stateid);
+        let ok = self.layoutget(stateid, layout_type, iomode).await?;
         let (plan, iomode) = match self.plan(driver, &ok).await {
             Ok(planned) => planned,
             Err(e) => {
@@ -179,12 +233,20 @@ impl FileIo {
                 return Err(e);
             }
         };
-        let (plan, written) = (Arc::new(plan), Mutex::new(None));
-        Ok(Held { plan, iomode, layout_type, stateid: ok.stateid, written })
+        Ok(Held {
+            plan: Arc::new(plan),
+            iomode,
+            layout_type,
+            stateid: ok.stateid,
+            losses,
+            ask_again: Mutex::new(None),
+            written: Mutex::new(None),
+        })
     }
 
     async fn layoutget(
         &self,
+        stateid: Stateid,
         layout_type: LayoutType,
         iomode: IoMode,
     ) -> Result<LayoutgetOk, ClientError> {
@@ -195,7 +257,7 @@ impl FileIo {
             offset: 0,
             length: WHOLE_FILE,
             minlength: 0,
-            stateid: *self.lock_stateid(),
+            stateid,
             maxcount: LAYOUT_BYTES_MAX,
         };
         match self.cluster.mds.on_file(self.fh(), OpArgs::Layoutget(args)).await? {
@@ -229,28 +291,31 @@ impl FileIo {
     /// # Errors
     /// When what was written through it could not be made durable.
     pub async fn return_layout(&self) -> Result<(), ClientError> {
-        self.drop_layout(&self.round().await, LayoutState::None).await
+        self.drop_layout(&self.quiet().await, LayoutState::None).await
     }
 
     /// The same, and stays with the metadata server for a while.
-    pub(super) async fn give_up_layout(&self, round: &Round<'_>) -> Result<(), ClientError> {
-        self.drop_layout(round, LayoutState::Avoid(Instant::now() + limits::LAYOUT_AVOID)).await
+    pub(super) async fn give_up_layout(&self, quiet: &Quiet<'_>) -> Result<(), ClientError> {
+        self.drop_layout(quiet, LayoutState::Avoid(Instant::now() + limits::LAYOUT_AVOID)).await
     }
 
-    async fn drop_layout(&self, round: &Round<'_>, next: LayoutState) -> Result<(), ClientError> {
+    async fn drop_layout(&self, quiet: &Quiet<'_>, next: LayoutState) -> Result<(), ClientError> {
         let (lost, settled) = {
-            let mut state = self.gate.write().await;
+            let mut state = self.file.gate.write().await;
             let LayoutState::Held(held) = &*state else { return Ok(()) };
             let held = held.clone();
             // Before the layout goes, what the data servers hold is made durable; what cannot
             // be is written again, another way.
-            let lost = self.commit_round(round).await;
-            let settled = self.layoutcommit(&held).await;
+            let lost = self.commit_round(quiet.round()).await;
+            // With the layout goes the chance to say it again: whoever wrote must hear of it,
+            // though it may be a recall that brought this about.
+            let settled = self.layoutcommit(&held).await.map_err(|e| self.file.failed(e));
             let returned = self.layoutreturn(held.layout_type, held.stateid).await;
             *state = next;
             (lost?, settled.and(returned))
         };
-        self.rewrite_all(round, lost).await.and(settled)
+        let Some(lost) = lost else { return settled };
+        self.rewrite_all(quiet, lost).await.and(settled)
     }
 
     /// Tells the metadata server what was written through the layout (§18.42).

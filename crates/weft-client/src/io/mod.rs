@@ -6,29 +6,36 @@
 //! - An error of a data server sends the range concerned through the metadata server; then the
 //!   layout is settled and returned.
 //! - All data servers work in parallel, each with a bounded window of requests.
+//! - All opens of a file by one client share its layout and settle together.
+//! - A write that begins after another one has ended wins over it where they overlap, whatever
+//!   servers lose meanwhile. Writes that overlap and are under way at the same time land in any
+//!   order; the one that ended last is the one written again.
 
 mod commit;
+mod dirty;
+mod file;
 mod lanes;
 mod layout;
+mod open;
 mod read;
 mod source;
 mod write;
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError, Weak,
-    atomic::{AtomicU64, Ordering},
+    Arc, Mutex, PoisonError, Weak,
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use tokio::sync::{Mutex as AsyncMutex, RwLock};
-use weft_nfs::{Attrs, FileHandle, OpArgs, OpOk, Seqid, StateOwner, Stateid, ops::*, share};
+use weft_nfs::{Attrs, FileHandle, OpArgs, Seqid, StateOwner, Stateid, ops::*};
 
 use crate::{
     error::ClientError,
     layout::{DataServers, DeviceCache, LayoutDriver},
     session::Session,
 };
+pub use file::FileTable;
 pub use layout::LayoutInfo;
-use layout::LayoutState;
+use open::Open;
 pub use read::ReadSink;
 pub use source::{PieceReport, Source};
 
@@ -42,6 +49,8 @@ pub struct Cluster {
     pub devices: DeviceCache,
     /// Layout types understood, preferred first.
     pub drivers: Vec<Arc<dyn LayoutDriver>>,
+    /// Files in use.
+    pub files: Arc<FileTable>,
 }
 
 /// Below these sizes I/O goes through the metadata server (attribute 68, D7).
@@ -70,40 +79,35 @@ pub struct Opened {
     pub thresholds: Thresholds,
 }
 
-/// Data path of one open file. Shared by everyone who uses that open.
+/// Data path of one open of a file. Shared by everyone who uses that open.
 pub struct FileIo {
     cluster: Arc<Cluster>,
-    opened: Opened,
-    stateid: Mutex<Stateid>,
+    open: Arc<Open>,
+    file: Arc<file::SharedFile>,
     /// End of the file as far as we know: grows with our writes, refreshed before reads at it.
     size: AtomicU64,
-    /// I/O holds it for reading, whatever changes the layout for writing: so a layout goes back
-    /// only when no request relies on it any more.
-    gate: RwLock<LayoutState>,
-    dirty: Mutex<commit::Dirty>,
-    /// Held by whoever settles: see [`commit::Round`].
-    rounds: AsyncMutex<()>,
-    reopens: Mutex<u32>,
+    /// Failures of the file this open has heard of, or that were before it.
+    failures_seen: AtomicU64,
+    has_left: AtomicBool,
 }
 
 impl FileIo {
     /// The data path of an open.
     pub fn new(cluster: Arc<Cluster>, opened: Opened) -> FileIo {
+        let file = cluster.files.join(&opened.fh);
         FileIo {
-            stateid: Mutex::new(opened.stateid),
             size: AtomicU64::new(opened.size),
-            gate: RwLock::new(LayoutState::None),
-            dirty: Mutex::new(commit::Dirty::default()),
-            rounds: AsyncMutex::new(()),
-            reopens: Mutex::new(0),
+            failures_seen: AtomicU64::new(file.failure_after(0).0),
+            has_left: AtomicBool::new(false),
+            open: Arc::new(Open::new(opened)),
+            file,
             cluster,
-            opened,
         }
     }
 
     /// The file.
     pub fn fh(&self) -> &FileHandle {
-        &self.opened.fh
+        &self.open.opened.fh
     }
 
     /// The end of the file as far as this client knows.
@@ -118,22 +122,29 @@ impl FileIo {
 
     /// The open's stateid as I/O sends it: seqid 0 means the current one (RFC 8881 §8.2.2).
     pub fn io_stateid(&self) -> Stateid {
-        Stateid { seqid: Seqid(0), ..*self.lock_stateid() }
+        self.open.io_stateid()
     }
 
     fn writable(&self) -> bool {
-        self.opened.access & share::ACCESS_WRITE != 0
+        self.open.is_writable()
     }
 
-    /// Makes everything written durable, returns the layout and closes the open.
+    /// Makes everything written durable and closes the open; the last one returns the layout.
     ///
     /// # Errors
-    /// When written data could not be made durable; the open is closed all the same.
+    /// When written data could not be made durable or visible; the open is closed all the same.
     pub async fn close(&self) -> Result<(), ClientError> {
         let committed = self.commit().await;
-        let returned = self.return_layout().await;
+        let returned = if self.leave() { self.return_layout().await } else { Ok(()) };
+        // What is not safe now never will be, and the caller knows: no stateid is left for it.
+        self.file.lock_dirty().forget(&self.open);
         let closed = self.send_close().await;
         committed.and(returned).and(closed)
+    }
+
+    /// Says, once, whether no other open uses the file.
+    fn leave(&self) -> bool {
+        !self.has_left.swap(true, Ordering::AcqRel) && self.file.leave()
     }
 
     /// Sets the size; what was written before is made durable first.
@@ -150,7 +161,7 @@ impl FileIo {
     }
 
     async fn send_close(&self) -> Result<(), ClientError> {
-        let open_stateid = *self.lock_stateid();
+        let open_stateid = *self.open.lock_stateid();
         let close = OpArgs::Close(CloseArgs { seqid: Seqid(0), open_stateid });
         match self.cluster.mds.on_file(self.fh(), close).await {
             Ok(_) => Ok(()),
@@ -160,40 +171,11 @@ impl FileIo {
             Err(e) => Err(e),
         }
     }
+}
 
-    /// Opens the file again by its handle, after the server has lost our state (§8.4.2). The
-    /// layout went with it.
-    async fn reopen(&self) -> Result<(), ClientError> {
-        {
-            let mut reopens = self.reopens.lock().unwrap_or_else(PoisonError::into_inner);
-            if *reopens >= crate::limits::REOPENS_MAX {
-                return Err(ClientError::Invalid("the server keeps dropping our open"));
-            }
-            *reopens += 1;
-        }
-        let mut state = self.gate.write().await;
-        let open = OpArgs::Open(OpenArgs {
-            seqid: Seqid(0),
-            share_access: self.opened.access,
-            share_deny: share::DENY_NONE,
-            owner: self.opened.owner.clone(),
-            openhow: None,
-            claim: OpenClaim::Fh,
-        });
-        match self.cluster.mds.on_file(self.fh(), open).await? {
-            OpOk::Open(ok) => *self.lock_stateid() = ok.stateid,
-            _ => return Err(ClientError::Protocol("OPEN answered with something else")),
-        }
-        *state = LayoutState::None;
-        Ok(())
-    }
-
-    fn lock_stateid(&self) -> MutexGuard<'_, Stateid> {
-        self.stateid.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_dirty(&self) -> MutexGuard<'_, commit::Dirty> {
-        self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
+impl Drop for FileIo {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

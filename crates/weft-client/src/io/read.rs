@@ -75,10 +75,10 @@ impl FileIo {
         if len == 0 {
             return Ok(0);
         }
-        let worth_it = self.size() >= self.opened.thresholds.read_size;
+        let worth_it = self.size() >= self.open.opened.thresholds.read_size;
         let iomode = if self.writable() { IoMode::RW } else { IoMode::READ };
         let (mut failed, mut through_layout) = (vec![(offset, len)], false);
-        if let LayoutState::Held(held) = &*self.access(iomode, worth_it).await {
+        if let LayoutState::Held(held) = &*self.access(&self.open, iomode, worth_it).await {
             let io_bytes = self.cluster.mds.io_bytes_max().0;
             let lanes = lanes::striped_lanes(&held.plan, (offset, len), io_bytes);
             failed = self.read_lanes(lanes, sink.clone()).await?;
@@ -86,7 +86,7 @@ impl FileIo {
         }
         if through_layout && !failed.is_empty() {
             tracing::warn!(ranges = failed.len(), "data server failed: through the MDS instead");
-            self.give_up_layout(&self.round().await).await?;
+            self.give_up_layout(&self.quiet().await).await?;
         }
         for range in failed {
             self.read_through_mds(range, sink.clone()).await?;
@@ -104,7 +104,7 @@ impl FileIo {
             let lanes = lanes::mds_lane(self.fh(), range, io_bytes)?;
             match self.read_lanes(lanes, sink.clone()).await {
                 Ok(_) => return Ok(()),
-                Err(e) if e.is_lost_state() => self.reopen().await?,
+                Err(e) if e.is_lost_state() => self.reopen(&self.open).await?,
                 Err(e) => return Err(e),
             }
         }

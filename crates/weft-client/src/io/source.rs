@@ -71,6 +71,24 @@ pub(super) fn rest_of(payload: &Payload, skip: u32) -> Payload {
     }
 }
 
+/// A part of a payload to be kept for itself: without the memory of the rest.
+pub(super) fn kept_part(payload: &Payload, at: u64, len: u64) -> Payload {
+    let (at, len) = (usize::try_from(at).unwrap_or(usize::MAX), usize::try_from(len));
+    let len = len.unwrap_or(usize::MAX);
+    match payload {
+        Payload::Bytes(b) => {
+            let from = at.min(b.len());
+            let to = from.saturating_add(len).min(b.len());
+            Payload::Bytes(Bytes::copy_from_slice(&b[from..to]))
+        }
+        Payload::File(f) => Payload::File(FileRange {
+            file: f.file.clone(),
+            offset: f.offset.saturating_add(at as u64),
+            len: len.min(f.len.saturating_sub(at)),
+        }),
+    }
+}
+
 /// Bytes of memory a payload keeps alive.
 pub(super) fn held_bytes(payload: &Payload) -> usize {
     match payload {

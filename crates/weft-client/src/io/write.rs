@@ -7,9 +7,11 @@ use weft_xdr::Payload;
 
 use super::{
     Cluster, FileIo,
-    commit::{Round, Unsettled},
+    commit::Quiet,
+    dirty::Unsettled,
     lanes::{self, Piece, Target},
     layout::LayoutState,
+    open::Open,
     source::{Source, rest_of},
 };
 use crate::{error::ClientError, rpc::RpcError, session::Session};
@@ -38,17 +40,22 @@ impl FileIo {
         if len == 0 {
             return Ok(());
         }
-        match self.write_striped((offset, len), source).await? {
-            Left::Nothing => {}
-            Left::All(offset, len) => {
-                self.write_through_mds(offset, (offset, len), source).await?;
+        let left = {
+            let _writing = self.file.writing.read().await;
+            match self.write_striped(&self.open, (offset, len), source).await? {
+                Left::All(from, len) => {
+                    self.write_through_mds(&self.open, offset, (from, len), source).await?;
+                    Left::Nothing
+                }
+                left => left,
             }
-            left @ Left::Failed(_) => {
-                self.go_around(&self.round().await, offset, left, source).await?;
-            }
+        };
+        if let Left::Failed(_) = &left {
+            self.go_around(&self.quiet().await, &self.open, offset, left, source).await?;
         }
         self.size.fetch_max(end, Ordering::AcqRel);
-        if self.lock_dirty().is_full() {
+        let is_full = self.file.lock_dirty().is_full();
+        if is_full {
             self.commit().await?;
         }
         Ok(())
@@ -57,17 +64,18 @@ impl FileIo {
     /// Writes a range through the layout, if there is one. Says what is left to be written.
     pub(super) async fn write_striped(
         &self,
+        by: &Arc<Open>,
         (offset, len): (u64, u64),
         source: &Source,
     ) -> Result<Left, ClientError> {
         let end = offset.saturating_add(len);
-        let worth_it = end.max(self.size()) >= self.opened.thresholds.write_size;
-        if let LayoutState::Held(held) = &*self.access(IoMode::RW, worth_it).await
+        let worth_it = end.max(self.size()) >= by.opened.thresholds.write_size;
+        if let LayoutState::Held(held) = &*self.access(by, IoMode::RW, worth_it).await
             && held.iomode == IoMode::RW
         {
             let io_bytes = self.cluster.mds.io_bytes_max().1;
             let lanes = lanes::striped_lanes(&held.plan, (offset, len), io_bytes);
-            let failed = self.write_lanes(lanes, offset, source).await?;
+            let failed = self.write_lanes(by, lanes, offset, source).await?;
             held.note_written(offset, end);
             return Ok(if failed.is_empty() { Left::Nothing } else { Left::Failed(failed) });
         }
@@ -80,7 +88,8 @@ impl FileIo {
     /// committed first, because the fence refuses our COMMITs too.
     pub(super) async fn go_around(
         &self,
-        round: &Round<'_>,
+        quiet: &Quiet<'_>,
+        by: &Arc<Open>,
         start: u64,
         left: Left,
         source: &Source,
@@ -88,27 +97,28 @@ impl FileIo {
         let failed = match left {
             Left::Nothing => return Ok(()),
             Left::All(offset, len) => {
-                return self.write_through_mds(start, (offset, len), source).await;
+                return self.write_through_mds(by, start, (offset, len), source).await;
             }
             Left::Failed(failed) => failed,
         };
         tracing::warn!(ranges = failed.len(), "data server failed: through the MDS instead");
-        if let Err(e) = self.commit_round(round).await {
+        if let Err(e) = self.commit_round(quiet.round()).await {
             // What is not committed is dirty still, and asked for again below.
             tracing::debug!("COMMIT before the indirect path: {e}");
         }
         let mut written = Ok(());
         for range in failed {
             if written.is_ok() {
-                written = self.write_through_mds(start, range, source).await;
+                written = self.write_through_mds(by, start, range, source).await;
             }
         }
-        written.and(self.give_up_layout(round).await)
+        written.and(self.give_up_layout(quiet).await)
     }
 
     /// The indirect path; the open is renewed if the server has dropped it.
     async fn write_through_mds(
         &self,
+        by: &Arc<Open>,
         start: u64,
         range: (u64, u64),
         source: &Source,
@@ -117,11 +127,11 @@ impl FileIo {
         loop {
             let io_bytes = self.cluster.mds.io_bytes_max().1;
             let lanes = lanes::mds_lane(self.fh(), range, io_bytes)?;
-            match self.write_lanes(lanes, start, source).await {
+            match self.write_lanes(by, lanes, start, source).await {
                 Ok(_) => return Ok(()),
                 Err(e) if e.is_lost_state() => {
                     tracing::warn!(losses, "open lost, opening again: {e}");
-                    self.reopen().await?;
+                    self.reopen(by).await?;
                 }
                 Err(e) => return Err(e),
             }
@@ -131,13 +141,15 @@ impl FileIo {
     /// Writes all pieces. Those a data server could not take are returned; other failures end it.
     async fn write_lanes(
         &self,
+        by: &Arc<Open>,
         lanes: Vec<lanes::Lane>,
         start: u64,
         source: &Source,
     ) -> Result<Failed, ClientError> {
         let shared = Arc::new(Shared {
             cluster: self.cluster.clone(),
-            stateid: self.io_stateid(),
+            by: by.clone(),
+            stateid: by.io_stateid(),
             start,
             source: source.clone(),
             outcome: Mutex::new(Outcome::default()),
@@ -149,8 +161,13 @@ impl FileIo {
         let ran = lanes::run(lanes, work).await;
         let outcome =
             std::mem::take(&mut *shared.outcome.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut dirty = self.lock_dirty();
-        outcome.unsettled.into_iter().for_each(|p| dirty.push(p));
+        let mut dirty = self.file.lock_dirty();
+        for written in outcome.written {
+            match written {
+                Written::Waits(piece) => dirty.push(piece),
+                Written::Durable(offset, len) => dirty.overwrite(offset, len),
+            }
+        }
         ran.map(|()| outcome.failed)
     }
 }
@@ -158,6 +175,7 @@ impl FileIo {
 /// What the workers of one write share.
 struct Shared {
     cluster: Arc<Cluster>,
+    by: Arc<Open>,
     stateid: Stateid,
     /// File offset of the source's first byte.
     start: u64,
@@ -167,8 +185,16 @@ struct Shared {
 
 #[derive(Default)]
 struct Outcome {
-    unsettled: Vec<Unsettled>,
+    written: Vec<Written>,
     failed: Failed,
+}
+
+/// A piece that reached its server.
+enum Written {
+    /// It waits for a COMMIT.
+    Waits(Unsettled),
+    /// File offset and length of what is durable already.
+    Durable(u64, u64),
 }
 
 impl Shared {
@@ -188,12 +214,13 @@ impl Shared {
             (Ok(unstable), _) => {
                 self.source.arrived(piece.len);
                 let file_offset = piece.file_offset;
-                outcome.unsettled.extend(unstable.map(|verifier| Unsettled {
-                    file_offset,
-                    payload,
-                    target,
-                    verifier,
-                }));
+                outcome.written.push(match unstable {
+                    None => Written::Durable(file_offset, piece.len.into()),
+                    Some(verifier) => {
+                        let by = self.by.clone();
+                        Written::Waits(Unsettled { file_offset, payload, target, verifier, by })
+                    }
+                });
             }
             (Err(e), Target::Ds(ds)) if is_curable(&e) => {
                 tracing::debug!(server = ?ds.server, "WRITE failed on a data server: {e}");

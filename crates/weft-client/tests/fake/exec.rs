@@ -16,6 +16,9 @@ use weft_xdr::{Decode, Payload, Reader, Segment};
 
 use super::{Fault, Node, Slot, State, UNIT};
 
+/// All layouts have it: their files differ.
+const LAYOUT_OTHER: [u8; 12] = [7; 12];
+
 type Outcome = Result<OpOk, Failure>;
 type Back = mpsc::UnboundedSender<Vec<Segment>>;
 
@@ -150,7 +153,7 @@ impl State {
                 }
                 Ok(OpOk::Layoutcommit(LayoutcommitOk { newsize: None }))
             }
-            OpArgs::Layoutreturn(_) => Ok(OpOk::Layoutreturn(LayoutreturnOk { stateid: None })),
+            OpArgs::Layoutreturn(a) => self.layoutreturn(inode(c)?, &a),
             other => self.namespace(other, c),
         }
     }
@@ -394,12 +397,20 @@ impl State {
         if let Some(Node::File { striped, .. }) = self.nodes.get_mut(&ino) {
             *striped = true;
         }
+        // RFC 8881 §12.5.3: the open's stateid for the first layout, then the layout's own.
+        match self.layouts.get(&ino) {
+            None => self.check_stateid(ino, a.stateid)?,
+            Some(_) if a.stateid.other == LAYOUT_OTHER => {}
+            Some(_) => return Err(NfsStat::BAD_STATEID.into()),
+        }
+        let seqid = self.layouts.entry(ino).or_default();
+        *seqid += 1;
+        let stateid = Stateid { seqid: Seqid(*seqid), other: LAYOUT_OTHER };
         let handles = (0..self.data_servers.len()).map(|i| object(ino, i)).collect();
         let layout = FilesLayout::sparse(DeviceId([1; 16]), UNIT, 0, handles).unwrap();
-        self.layout_seqid += 1;
         Ok(OpOk::Layoutget(LayoutgetOk {
             return_on_close: true,
-            stateid: Stateid { seqid: Seqid(self.layout_seqid), other: [7; 12] },
+            stateid,
             layout: vec![LayoutSegment {
                 offset: 0,
                 length: u64::MAX,
@@ -408,6 +419,15 @@ impl State {
                 body: Body(weft_xdr::to_bytes(&layout)),
             }],
         }))
+    }
+
+    /// A layout is returned by its newest stateid, and once.
+    fn layoutreturn(&mut self, ino: u64, a: &LayoutreturnArgs) -> Outcome {
+        let LayoutReturn::File { stateid, .. } = &a.layoutreturn else { panic!("not a file") };
+        if self.layouts.remove(&ino) != Some(stateid.seqid.0) {
+            return Err(NfsStat::BAD_STATEID.into());
+        }
+        Ok(OpOk::Layoutreturn(LayoutreturnOk { stateid: None }))
     }
 
     fn getdeviceinfo(&self) -> OpOk {

@@ -107,7 +107,8 @@ pub struct State {
     verifier: u64,
     data_servers: Vec<Fake>,
     opens: HashMap<[u8; 12], u64>,
-    layout_seqid: u32,
+    /// Layouts held, by file: their seqids.
+    layouts: HashMap<u64, u32>,
     back: Option<mpsc::UnboundedSender<Vec<Segment>>>,
     cb_sequence: u32,
 }
@@ -148,7 +149,7 @@ impl Fake {
             verifier: 1,
             data_servers,
             opens: HashMap::new(),
-            layout_seqid: 0,
+            layouts: HashMap::new(),
             back: None,
             cb_sequence: 0,
         };
@@ -189,6 +190,7 @@ impl Fake {
         s.sessions.clear();
         s.clients.clear();
         s.opens.clear();
+        s.layouts.clear();
         s.lose_data();
     }
 
