@@ -15,18 +15,40 @@ const VERSION: u8 = 1;
 const UNIT_STEP_BYTES: u64 = 1 << 20;
 
 /// Binds derived keys to this use. Changing it invalidates every handle.
-const KEY_CONTEXT: &str = "weft 2026-11 data-server filehandle v1";
+const KEY_CONTEXT: &str = "weft 2026-11 data-server filehandle v2";
 
-/// The key that seals handles: every metadata server and data server of a cluster has it.
+/// What the keys of all data servers of a cluster follow from.
+#[derive(Clone)]
+pub struct HandleKeys([u8; 32]);
+
+impl HandleKeys {
+    /// Those that follow from the cluster's secret.
+    pub fn derive(cluster_secret: &[u8]) -> Self {
+        HandleKeys(blake3::derive_key(KEY_CONTEXT, cluster_secret))
+    }
+
+    /// The key of one data server, by its number and the uuid of its directory.
+    pub fn of(&self, data_server: u32, uuid: [u8; 16]) -> HandleKey {
+        let mut whose = [0; 20];
+        let (number, dir) = whose.split_at_mut(4);
+        number.copy_from_slice(&data_server.to_be_bytes());
+        dir.copy_from_slice(&uuid);
+        HandleKey(*blake3::keyed_hash(&self.0, &whose).as_bytes())
+    }
+}
+
+impl std::fmt::Debug for HandleKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HandleKeys(secret)")
+    }
+}
+
+/// The key that seals the handles of one data server: it has it, and the metadata servers have.
+/// What is sealed for one data server, or for one directory of it, is forged to all others.
 #[derive(Clone)]
 pub struct HandleKey([u8; 32]);
 
 impl HandleKey {
-    /// The key that follows from the cluster's secret.
-    pub fn derive(cluster_secret: &[u8]) -> Self {
-        HandleKey(blake3::derive_key(KEY_CONTEXT, cluster_secret))
-    }
-
     fn mac(&self, sealed: &[u8; SEALED_BYTES]) -> u64 {
         let hash = blake3::keyed_hash(&self.0, sealed);
         let [a, b, c, d, e, f, g, h, ..] = *hash.as_bytes();
@@ -71,8 +93,8 @@ pub enum HandleError {
     /// Not of our form: another length or version, or parameters that describe no stripe.
     #[error("not a data-server filehandle")]
     Malformed,
-    /// Of our form, but not sealed with our key.
-    #[error("filehandle is not sealed by this cluster")]
+    /// Of our form, but not sealed with our key: by nobody who has it, or for another data server.
+    #[error("filehandle is not sealed for this data server")]
     Forged,
 }
 

@@ -17,5 +17,7 @@ pub use files::{
     DATA_SERVERS_MAX, FilesDeviceAddr, FilesLayout, LayoutError, MULTIPATH_MAX, NflUtil,
     STRIPE_COUNT_MAX, STRIPE_UNIT_STEP_BYTES,
 };
-pub use handle::{Access, DataServerHandle, HandleError, HandleKey, NotAdmitted, Rights};
+pub use handle::{
+    Access, DataServerHandle, HandleError, HandleKey, HandleKeys, NotAdmitted, Rights,
+};
 pub use net_addr::{NetAddr, NetAddrError};

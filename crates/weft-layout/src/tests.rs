@@ -259,10 +259,11 @@ fn handle() -> DataServerHandle {
 }
 
 fn key() -> HandleKey {
-    HandleKey::derive(b"a cluster secret")
+    HandleKeys::derive(b"a cluster secret").of(1, [7; 16])
 }
 
-/// The fields are where the table says, and the seal opens with the same secret only.
+/// The fields are where the table says, and the seal opens with the same key only: another
+/// secret, another data server's number and another directory each make another.
 #[test]
 fn handles_have_the_documented_form() {
     let sealed = handle().seal(&key());
@@ -273,9 +274,12 @@ fn handles_have_the_documented_form() {
     ];
     assert_eq!(&sealed[..24], want.concat());
     assert_eq!(DataServerHandle::open(&key(), &sealed), Ok(handle()));
-    let other = HandleKey::derive(b"another secret");
-    assert_eq!(DataServerHandle::open(&other, &sealed), Err(HandleError::Forged));
-    assert_eq!(format!("{:?}", key()), "HandleKey(secret)");
+    let ours = HandleKeys::derive(b"a cluster secret");
+    let theirs = HandleKeys::derive(b"another secret");
+    for other in [theirs.of(1, [7; 16]), ours.of(2, [7; 16]), ours.of(1, [8; 16])] {
+        assert_eq!(DataServerHandle::open(&other, &sealed), Err(HandleError::Forged));
+    }
+    assert_eq!(format!("{:?} {ours:?}", key()), "HandleKey(secret) HandleKeys(secret)");
 }
 
 /// Every truncation, every lengthening and every single flipped bit is refused.

@@ -14,7 +14,7 @@ use serde::{
     de::{DeserializeOwned, Error as _},
 };
 
-use crate::{data_servers::AnnouncedAddress, rpc::NOBODY};
+use crate::{data_servers::AnnouncedAddress, identity::unhex, rpc::NOBODY};
 
 /// Stripe units are multiples of this (design D3).
 const MIB: u64 = 1 << 20;
@@ -147,6 +147,9 @@ pub struct DataServerConfig {
     /// Where clients reach it; `control` if empty.
     #[serde(default, deserialize_with = "announced")]
     pub addresses: Vec<AnnouncedAddress>,
+    /// The uuid of its directory, to accept another one than it was first met with.
+    #[serde(default, deserialize_with = "uuid")]
+    pub uuid: Option<[u8; 16]>,
 }
 
 /// Configuration of a data server.
@@ -338,6 +341,14 @@ fn address<'de, D: Deserializer<'de>>(d: D) -> Result<SocketAddr, D::Error> {
             "{text:?} is not an address and port: \"192.0.2.7:2049\", \"[2001:db8::7]:2049\""
         ))
     })
+}
+
+fn uuid<'de, D: Deserializer<'de>>(d: D) -> Result<Option<[u8; 16]>, D::Error> {
+    let text = String::deserialize(d)?;
+    let uuid = unhex(&text).ok_or_else(|| {
+        D::Error::custom(format!("{text:?} is not 32 hexadecimal digits, as in DIR/identity"))
+    });
+    uuid.map(Some)
 }
 
 fn announced<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<AnnouncedAddress>, D::Error> {

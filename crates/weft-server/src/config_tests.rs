@@ -95,11 +95,13 @@ fn every_documented_mds_key_is_read() {
                     "10.0.0.5:2050/24".parse().unwrap(),
                     "10.1.0.5:2050/24".parse().unwrap(),
                 ],
+                uuid: None,
             },
             DataServerConfig {
                 id: 2,
                 control: "10.0.0.6:2050".parse().unwrap(),
                 addresses: Vec::new(),
+                uuid: Some([0xab; 16]),
             },
         ],
     };

@@ -18,7 +18,7 @@ use weft_state::Identity;
 
 use crate::clock::random;
 
-pub use weft_layout::HandleKey;
+pub use weft_layout::{HandleKey, HandleKeys};
 
 /// Fewest characters of a cluster secret: 32 hexadecimal digits are 128 bits.
 const SECRET_CHARS_MIN: usize = 32;
@@ -102,9 +102,9 @@ impl ClusterSecret {
         Self::load(path)
     }
 
-    /// Seals data-server filehandles (design D5).
-    pub fn handle_key(&self) -> HandleKey {
-        HandleKey::derive(&self.0)
+    /// The keys that seal data-server filehandles (design D5).
+    pub fn handle_keys(&self) -> HandleKeys {
+        HandleKeys::derive(&self.0)
     }
 
     /// Authenticates the control program.
@@ -249,7 +249,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+/// The bytes of exactly so many hexadecimal digits.
+pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     if text.len() != 2 * N || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
     }
@@ -312,7 +313,7 @@ mod tests {
         assert_ne!(one.control_key(), other.control_key());
         assert_ne!(one.cluster_uuid(), other.cluster_uuid());
         assert_ne!(one.control_key().0, one.0);
-        let printed = format!("{one:?} {:?} {:?}", one.control_key(), one.handle_key());
+        let printed = format!("{one:?} {:?} {:?}", one.control_key(), one.handle_keys());
         assert!(!printed.chars().any(|c| c.is_ascii_digit()), "{printed}");
     }
 

@@ -18,7 +18,7 @@ use crate::{
     config::{DsConfig, EngineKind, MdsConfig},
     control,
     core::Core,
-    data_servers::{DataServerSpec, DataServers},
+    data_servers::{DataServerSpec, DataServers, Homes},
     ds::DataServer,
     identity::{ClusterSecret, IdentityError, ServerRole, ServerUuid, identity},
     mds::{Export, Mds, MdsParts, Striping},
@@ -124,7 +124,9 @@ pub async fn mds(
         // Its connections live on the first worker.
         let _on = workers.pick(0).enter();
         let specs = config.data_servers.iter().map(DataServerSpec::from);
-        DataServers::start(specs, uuid, &secret.control_key(), secret.handle_key())
+        let uuids = config.data_servers.iter().filter_map(|d| Some((DataServerId(d.id), d.uuid?)));
+        let homes = Homes::open(volume.clone(), secret.handle_keys(), uuids)?;
+        DataServers::start(specs, uuid, &secret.control_key(), homes)
     };
     let parts = MdsParts {
         identity: identity(ServerRole::Mds, secret, uuid),
@@ -135,7 +137,6 @@ pub async fn mds(
         volume,
         volume_number: 1,
         data_servers,
-        handle_key: secret.handle_key(),
         striping: Striping { unit_bytes: config.stripe_unit_bytes, width: config.stripe_width() },
         export: Export {
             root_squash: config.export.root_squash,
@@ -199,7 +200,8 @@ pub async fn ds(
     let uuid = ServerUuid::load_or_create(&config.dir)?;
     let limits = SessionLimits { slots_max: DS_SLOTS_MAX, ..SessionLimits::default() };
     let core = Core::new(identity(ServerRole::Ds, secret, uuid), limits, DS_LEASE_S);
-    let ds = DataServer::new(core, Arc::new(objects), secret.handle_key());
+    let handle_key = secret.handle_keys().of(config.id, objects.identity());
+    let ds = DataServer::new(core, Arc::new(objects), handle_key);
     let workers = Workers::start(&format!("weft-ds{}", config.id), config.threads as usize)?;
     workers.pick(0).spawn(drop_dead_clients(ds.clone()));
     let address = listener.local_addr()?;

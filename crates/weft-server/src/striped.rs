@@ -50,7 +50,8 @@ impl Striped {
         ObjectId { volume: self.volume, object: self.object }
     }
 
-    /// The sealed filehandle of the object at an index of the list of data servers.
+    /// The filehandle of the object at an index of the list of data servers, sealed with that
+    /// data server's key.
     pub fn handle(&self, index: u16, rights: Rights, key: &HandleKey) -> [u8; 32] {
         let count = self.stripe_count();
         DataServerHandle {
@@ -65,9 +66,9 @@ impl Striped {
         .seal(key)
     }
 
-    /// The body of a files layout for the whole file (design D3): one filehandle a data server.
-    pub fn layout_body(&self, device: DeviceId, rights: Rights, key: &HandleKey) -> Bytes {
-        let handle = |index| Bytes::copy_from_slice(&self.handle(index, rights, key));
+    /// The body of a files layout for the whole file (design D3), with the filehandles of its
+    /// data servers in stripe order.
+    pub fn layout_body(&self, device: DeviceId, filehandles: Vec<Bytes>) -> Bytes {
         let layout = FilesLayout {
             device,
             util: NflUtil {
@@ -77,7 +78,7 @@ impl Striped {
             },
             first_stripe_index: self.first_stripe_index.into(),
             pattern_offset: 0,
-            filehandles: (0..self.stripe_count()).map(handle).collect(),
+            filehandles,
         };
         weft_xdr::to_bytes(&layout)
     }
@@ -132,14 +133,16 @@ mod tests {
     /// arithmetic, and the data servers that open the handles agree on the home of every unit.
     #[test]
     fn all_sides_agree_on_the_stripes() {
-        let key = secret().handle_key();
+        let keys = secret().handle_keys();
+        let key = |index: u16| keys.of(u32::from(index) + 1, [7; 16]);
         for (count, first) in (1..=5u16).flat_map(|n| (0..n).map(move |f| (n, f))) {
             let file = file(count.into(), first);
             let rule = file.distribution().unwrap();
             let at: Vec<_> =
                 (0..count).map(|i| vec![SocketAddr::from(([10, 0, 0, 1], 2050 + i))]).collect();
             let device: FilesDeviceAddr = from_bytes(device_body(&at)).unwrap();
-            let body = file.layout_body(DeviceId([7; 16]), Rights::READ_WRITE, &key);
+            let sealed = |i| Bytes::copy_from_slice(&file.handle(i, Rights::READ_WRITE, &key(i)));
+            let body = file.layout_body(DeviceId([7; 16]), (0..count).map(sealed).collect());
             assert!(body.len() < 4096);
             let layout: FilesLayout = from_bytes(body).unwrap();
             let theirs = layout.distribution(&device).unwrap();
@@ -149,8 +152,7 @@ mod tests {
                 assert_eq!(theirs.locate(offset), home);
                 for index in 0..count {
                     let sealed = layout.filehandle(&device, index.into()).unwrap();
-                    assert_eq!(sealed[..], file.handle(index, Rights::READ_WRITE, &key));
-                    let handle = DataServerHandle::open(&key, sealed).unwrap();
+                    let handle = DataServerHandle::open(&key(index), sealed).unwrap();
                     let admitted = handle.admits(offset, 1, Access::Write).is_ok();
                     assert_eq!(admitted, u32::from(index) == home.stripe_index);
                     assert_eq!((handle.object, handle.epoch), (42, 3));
@@ -163,8 +165,10 @@ mod tests {
     /// is what Linux has room for.
     #[test]
     fn the_widest_layout_fits() {
-        let body =
-            file(100, 99).layout_body(DeviceId([7; 16]), Rights::READ, &secret().handle_key());
+        let key = secret().handle_keys().of(1, [7; 16]);
+        let file = file(100, 99);
+        let sealed = |i| Bytes::copy_from_slice(&file.handle(i, Rights::READ, &key));
+        let body = file.layout_body(DeviceId([7; 16]), (0..100).map(sealed).collect());
         assert!(body.len() + 28 <= 4096, "{}", body.len());
     }
 }

@@ -194,6 +194,7 @@ fn mds_config(
         id,
         control: reach(ds.address),
         addresses: vec![ds.address.into()],
+        uuid: None,
     });
     Ok(MdsConfig {
         dir: dir.join("mds"),

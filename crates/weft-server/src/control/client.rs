@@ -3,6 +3,7 @@
 
 use std::{
     net::SocketAddr,
+    pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -66,6 +67,19 @@ pub(crate) struct Expected {
     pub(crate) caller: ServerUuid,
     /// What both know.
     pub(crate) key: ControlKey,
+    /// Whether its directory is the right one.
+    pub(crate) admission: Arc<dyn Admission>,
+}
+
+/// Judges the directories of data servers.
+pub(crate) trait Admission: std::fmt::Debug + Send + Sync {
+    /// Whether a data server that has proven itself, of this number and with a directory of this
+    /// uuid, may be used; why not. Called before it is, and every time it connects.
+    fn admit(
+        &self,
+        id: DataServerId,
+        uuid: [u8; 16],
+    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>>;
 }
 
 /// An established connection.
@@ -180,10 +194,9 @@ impl ControlLink {
 /// The background task: connects, watches, and connects again.
 async fn keep_connected(expected: Expected, link: watch::Sender<Link>) {
     let mut backoff = BACKOFF_MIN;
-    let mut uuid = None;
     let mut told = String::new();
     loop {
-        let why = match establish(&expected, &mut uuid).await {
+        let why = match establish(&expected).await {
             Ok(connection) => {
                 tracing::info!(id = expected.id.0, addr = %expected.addr, "data server connected");
                 backoff = BACKOFF_MIN;
@@ -216,10 +229,7 @@ async fn keep_connected(expected: Expected, link: watch::Sender<Link>) {
     }
 }
 
-async fn establish(
-    expected: &Expected,
-    uuid: &mut Option<[u8; 16]>,
-) -> Result<Connection, ControlError> {
+async fn establish(expected: &Expected) -> Result<Connection, ControlError> {
     let connected = timeout(ESTABLISH_LIMIT, async {
         let connection = Connection::connect(expected.addr).await.map_err(failed)?;
         prove(&connection, expected).await?;
@@ -233,11 +243,8 @@ async fn establish(
         let why = format!("{} is data server {}, not {}", expected.addr, who.id, expected.id.0);
         return Err(ControlError::Wrong(why.into()));
     }
-    if *uuid.get_or_insert(who.uuid) != who.uuid {
-        // Its objects are not ours: missing ones would read as zeros.
-        let why = format!("{} has another data directory than before", expected.addr);
-        return Err(ControlError::Wrong(why.into()));
-    }
+    let admitted = expected.admission.admit(expected.id, who.uuid).await;
+    admitted.map_err(|why| ControlError::Wrong(format!("{}: {why}", expected.addr).into()))?;
     Ok(connection)
 }
 

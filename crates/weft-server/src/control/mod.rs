@@ -12,5 +12,5 @@ mod service;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use client::{ControlError, ControlLink, Expected};
+pub(crate) use client::{Admission, ControlError, ControlLink, Expected};
 pub use service::Service;

@@ -52,6 +52,7 @@ impl DataServers {
         len: u64,
     ) -> Result<Bytes, DataServerError> {
         let len = usize::try_from(len).unwrap_or(IO_BYTES_MAX).min(IO_BYTES_MAX);
+        self.meet(file).await?;
         let pieces = self.pieces(file, offset, len, Rights::READ)?;
         let places: Vec<_> = pieces.iter().map(|p| p.at).collect();
         let parts = each::all(pieces.into_iter().map(read_piece)).await;
@@ -80,6 +81,7 @@ impl DataServers {
         data: Bytes,
         stable: StableHow,
     ) -> Result<(StableHow, Verifier), DataServerError> {
+        self.meet(file).await?;
         let pieces = self.pieces(file, offset, data.len(), Rights::READ_WRITE)?;
         let jobs = pieces.into_iter().map(|piece| {
             let part = data.slice(piece.at..piece.at + piece.len);
@@ -97,11 +99,11 @@ impl DataServers {
     /// # Errors
     /// [`DataServerError`].
     pub async fn commit(&self, file: &Striped) -> Result<Verifier, DataServerError> {
+        self.meet(file).await?;
         let mut jobs = Vec::with_capacity(file.data_servers.len());
         for (index, id) in (0..).zip(&file.data_servers) {
             let server = self.server(*id)?.clone();
-            let handle = file.handle(index, Rights::READ_WRITE, &self.handle_key);
-            let handle = Bytes::copy_from_slice(&handle);
+            let handle = self.handle(file, index, *id, Rights::READ_WRITE)?;
             jobs.push(async move {
                 let done = server.session().await?.ds_commit(handle).await;
                 let done = done.map_err(|e| DataServerError::of_client(server.id, &e))?;
@@ -128,7 +130,7 @@ impl DataServers {
             let index = u16::try_from(extent.stripe_index).map_err(|_| damaged())?;
             let id = file.data_servers.get(usize::from(index)).ok_or_else(damaged)?;
             let server = self.server(*id)?;
-            let handle = Bytes::copy_from_slice(&file.handle(index, rights, &self.handle_key));
+            let handle = self.handle(file, index, *id, rights)?;
             let (mut from, mut left) = (extent.object_offset, extent.len);
             while left > 0 {
                 let part = left.min(PIECE_BYTES_MAX);

@@ -8,6 +8,7 @@
 mod addresses;
 mod each;
 mod error;
+mod homes;
 mod indirect;
 mod objects;
 mod server;
@@ -16,15 +17,20 @@ mod tests;
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
+use bytes::Bytes;
+use weft_layout::Rights;
+use weft_nfs::DeviceId;
 use weft_store::types::DataServerId;
 
 pub use addresses::{AnnouncedAddress, NotAnAddress};
 pub use error::DataServerError;
+pub use homes::Homes;
 pub use objects::{ClusterSpace, FileTruth};
 
 use crate::{
     config::DataServerConfig,
-    identity::{ControlKey, HandleKey, ServerUuid},
+    identity::{ControlKey, ServerUuid},
+    striped::Striped,
 };
 use server::Server;
 
@@ -53,21 +59,24 @@ impl From<&DataServerConfig> for DataServerSpec {
 #[derive(Debug)]
 pub struct DataServers {
     servers: BTreeMap<DataServerId, Arc<Server>>,
-    handle_key: HandleKey,
+    homes: Arc<Homes>,
 }
 
 impl DataServers {
     /// Begins to connect to all of them, on the current runtime, which must outlive this value.
-    /// `us` is the calling metadata server's uuid.
+    /// `us` is the calling metadata server's uuid; only those whose directory is the one in
+    /// `homes` are used.
     pub fn start(
         specs: impl IntoIterator<Item = DataServerSpec>,
         us: ServerUuid,
         control_key: &ControlKey,
-        handle_key: HandleKey,
+        homes: Homes,
     ) -> Arc<Self> {
-        let server = |spec: DataServerSpec| (spec.id, Server::start(spec, us, control_key));
+        let homes = Arc::new(homes);
+        let server =
+            |spec: DataServerSpec| (spec.id, Server::start(spec, us, control_key, homes.clone()));
         let servers = specs.into_iter().map(server).collect();
-        Arc::new(DataServers { servers, handle_key })
+        Arc::new(DataServers { servers, homes })
     }
 
     /// Their numbers, ascending.
@@ -87,6 +96,49 @@ impl DataServers {
             .get(&id)
             .map(|s| addresses::select(s.addresses(), peer, local))
             .unwrap_or_default()
+    }
+
+    /// The body of a files layout for a whole file (design D3).
+    ///
+    /// # Errors
+    /// As [`DataServers::meet`], which is to be called before.
+    pub fn layout_body(
+        &self,
+        file: &Striped,
+        device: DeviceId,
+        rights: Rights,
+    ) -> Result<Bytes, DataServerError> {
+        let handles = (0..).zip(&file.data_servers);
+        let handles = handles.map(|(index, id)| self.handle(file, index, *id, rights));
+        Ok(file.layout_body(device, handles.collect::<Result<_, _>>()?))
+    }
+
+    /// Waits a moment for those data servers of a file that were never met: only then can their
+    /// filehandles be sealed.
+    ///
+    /// # Errors
+    /// [`DataServerError::Unreachable`].
+    pub async fn meet(&self, file: &Striped) -> Result<(), DataServerError> {
+        for id in &file.data_servers {
+            if self.homes.key(*id).is_none() {
+                self.server(*id)?.ready().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The sealed filehandle of the object at an index of a file's data servers.
+    fn handle(
+        &self,
+        file: &Striped,
+        index: u16,
+        id: DataServerId,
+        rights: Rights,
+    ) -> Result<Bytes, DataServerError> {
+        let why = "it was never met";
+        let key = self.homes.key(id);
+        let key = key.ok_or_else(|| DataServerError::Unreachable { id, why: why.into() })?;
+        Ok(Bytes::copy_from_slice(&file.handle(index, rights, &key)))
     }
 
     /// Whether all of these are connected at the moment.

@@ -16,7 +16,7 @@ use weft_client::{
 use weft_store::types::DataServerId;
 use weft_xdr::{Decode, Encode};
 
-use super::{AnnouncedAddress, DataServerError, DataServerSpec};
+use super::{AnnouncedAddress, DataServerError, DataServerSpec, Homes};
 use crate::{
     control::{ControlLink, Expected, codec::*},
     identity::{ControlKey, ServerUuid, hex},
@@ -40,12 +40,18 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn start(spec: DataServerSpec, us: ServerUuid, key: &ControlKey) -> Arc<Self> {
+    pub(super) fn start(
+        spec: DataServerSpec,
+        us: ServerUuid,
+        key: &ControlKey,
+        homes: Arc<Homes>,
+    ) -> Arc<Self> {
         let DataServerSpec { id, control, mut addresses } = spec;
         if addresses.is_empty() {
             addresses.push(control.into());
         }
-        let expected = Expected { id, addr: control, caller: us, key: key.clone() };
+        let key = key.clone();
+        let expected = Expected { id, addr: control, caller: us, key, admission: homes };
         Arc::new(Server {
             id,
             control,
@@ -113,10 +119,15 @@ impl Server {
         Ok(())
     }
 
+    /// Waits a moment for its control connection if there is none.
+    pub(super) async fn ready(&self) -> Result<(), DataServerError> {
+        let ready = self.link.ready().await;
+        ready.map_err(|e| DataServerError::of_control(self.id, &e))
+    }
+
     /// The NFS session. A server whose control connection is down is not even tried.
     pub(super) async fn session(&self) -> Result<&Session, DataServerError> {
-        let ready = self.link.ready().await;
-        ready.map_err(|e| DataServerError::of_control(self.id, &e))?;
+        self.ready().await?;
         let open = || {
             let credential = Credential::sys("weft-mds", 0, 0, &[]);
             let mut options = SessionOptions::new(Role::Ds, self.owner_id.clone(), credential);

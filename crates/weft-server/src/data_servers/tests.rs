@@ -6,10 +6,15 @@ use std::{
 };
 
 use bytes::Bytes;
-use weft_nfs::StableHow;
-use weft_store::types::DataServerId;
+use weft_layout::Rights;
+use weft_nfs::{NfsStat, StableHow};
+use weft_store::{
+    types::DataServerId,
+    volume::{Volume, VolumeConfig},
+};
+use weft_xdr::Payload;
 
-use super::{DataServerError, DataServerSpec, DataServers};
+use super::{DataServerError, DataServerSpec, DataServers, Homes};
 use crate::{
     ds::testing::{TestDs, secret, until},
     identity::{ClusterSecret, ServerUuid},
@@ -29,7 +34,13 @@ fn view(servers: &[TestDs], secret: &ClusterSecret) -> Arc<DataServers> {
         control: s.addr,
         addresses: Vec::new(),
     });
-    DataServers::start(specs, ServerUuid([9; 16]), &secret.control_key(), secret.handle_key())
+    DataServers::start(specs, ServerUuid([9; 16]), &secret.control_key(), homes(secret))
+}
+
+/// In a new volume.
+fn homes(secret: &ClusterSecret) -> Homes {
+    let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
+    Homes::open(volume, secret.handle_keys(), []).unwrap()
 }
 
 impl Cluster {
@@ -271,14 +282,76 @@ async fn strangers_are_not_trusted() {
         addresses: Vec::new(),
     };
     let key = secret();
-    let confused =
-        DataServers::start([spec], ServerUuid([8; 16]), &key.control_key(), key.handle_key());
+    let confused = DataServers::start([spec], ServerUuid([8; 16]), &key.control_key(), homes(&key));
     let second = Striped { data_servers: vec![DataServerId(2)], ..file.clone() };
     let (waits, e) = told(confused.truth(&[&second]).await.remove(0));
     assert!(waits && e.ends_with("is data server 1, not 2"), "{e}");
     let e = told(cluster.view.truth(&[&second]).await.remove(0));
     assert_eq!(e, (false, "data server 2 refused: it is not configured".to_owned()));
     assert!(cluster.view.addresses_for(DataServerId(2), file_peer(), file_peer()).is_empty());
+}
+
+/// A data server that comes back with an empty directory, or another one's, is not used, and
+/// status says so; with its own one again, or in a new start that is told of the new one, it is.
+/// Handles for the directory it should have do not work in the other one.
+#[tokio::test]
+async fn a_swapped_directory_is_noticed() {
+    let mut server = TestDs::start(1).await;
+    let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
+    let control = server.addr;
+    let start = |configured: &[(DataServerId, [u8; 16])]| {
+        let spec = DataServerSpec { id: DataServerId(1), control, addresses: Vec::new() };
+        let homes = Homes::open(volume.clone(), secret().handle_keys(), configured.to_vec());
+        let key = secret().control_key();
+        DataServers::start([spec], ServerUuid([9; 16]), &key, homes.unwrap())
+    };
+    let first = start(&[]);
+    let file = Striped {
+        volume: 1,
+        object: 5,
+        fence_epoch: 0,
+        data_servers: vec![DataServerId(1)],
+        stripe_unit_bytes: 1 << 20,
+        first_stripe_index: 0,
+    };
+    let device = weft_nfs::DeviceId([1; 16]);
+    let data = Bytes::from_static(b"here");
+    first.write(&file, 0, data.clone(), StableHow::FILE_SYNC).await.unwrap();
+    let sealed = file.handle(0, Rights::READ_WRITE, &server.handle_key());
+    drop(first);
+    // While no metadata server runs.
+    server.kill().await;
+    let own = server.swap_dir(tempfile::tempdir().unwrap());
+    server.start_again().await;
+    let second = start(&[]);
+    until("the other directory noticed", async || {
+        let status = second.status().await.remove(0);
+        let why = status.error.unwrap_or_default();
+        !status.reachable && why.contains("its directory is") && why.contains("data_server.uuid")
+    })
+    .await;
+    assert!(second.read(&file, 0, 4).await.is_err());
+    assert!(!second.are_up(&[DataServerId(1)]));
+    second.layout_body(&file, device, Rights::READ_WRITE).unwrap();
+    let session = server.session().await;
+    let refused = session.ds_write(
+        Bytes::copy_from_slice(&sealed),
+        0,
+        Payload::Bytes(data),
+        StableHow::UNSTABLE,
+    );
+    assert_eq!(refused.await.unwrap_err().status(), Some(NfsStat::BADHANDLE));
+    assert!(!server.dir_has_objects());
+    server.kill().await;
+    let empty = server.swap_dir(own);
+    server.start_again().await;
+    until("its own directory again", async || second.read(&file, 0, 4).await.is_ok()).await;
+    server.kill().await;
+    drop(server.swap_dir(empty));
+    server.start_again().await;
+    let told = start(&[(DataServerId(1), server.store().identity())]);
+    until("the new directory accepted", async || told.are_up(&[DataServerId(1)])).await;
+    assert_eq!(told.truth(&[&file]).await.remove(0).unwrap().size_at_least, 0);
 }
 
 fn file_peer() -> std::net::SocketAddr {
@@ -300,6 +373,6 @@ async fn damaged_placements_are_errors() {
         assert!(cluster.view.read(&bad, 0, 1).await.is_err());
         assert!(cluster.view.truncate(&bad, 0).await.is_err());
         assert!(cluster.view.truth(&[&bad]).await[0].is_err());
-        let _sealed = bad.handle(1, weft_layout::Rights::READ, &secret().handle_key());
+        let _sealed = bad.handle(1, Rights::READ, &secret().handle_keys().of(1, [1; 16]));
     }
 }

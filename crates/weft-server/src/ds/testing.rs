@@ -28,7 +28,7 @@ use crate::{
     compound::Nfs,
     control::Service,
     core::Core,
-    identity::{ClusterSecret, ServerRole, ServerUuid, identity},
+    identity::{ClusterSecret, HandleKey, ServerRole, ServerUuid, identity},
     rpc::{Connections, Program, Server, Workers},
 };
 
@@ -84,7 +84,8 @@ impl TestDs {
         let identity = identity(ServerRole::Ds, &secret, uuid);
         let core = Core::new(identity, SessionLimits::default(), 60);
         let connections = core.connections.clone();
-        let ds = DataServer::new(core, Arc::new(store), secret.handle_key());
+        let key = secret.handle_keys().of(self.id, store.identity());
+        let ds = DataServer::new(core, Arc::new(store), key);
         let service = Service::new(ds.clone(), DataServerId(self.id), secret.control_key());
         let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds.clone()));
         let programs = vec![nfs, service.clone() as Arc<dyn Program>];
@@ -107,6 +108,17 @@ impl TestDs {
 
     pub(crate) fn store(&self) -> &ObjectStore {
         self.ds().store()
+    }
+
+    /// What its handles are sealed with.
+    pub(crate) fn handle_key(&self) -> HandleKey {
+        secret().handle_keys().of(self.id, self.store().identity())
+    }
+
+    /// Gives it an empty directory in place of its own; returns that one.
+    pub(crate) fn swap_dir(&mut self, dir: TempDir) -> TempDir {
+        assert!(self.running.is_none(), "it is using its directory");
+        std::mem::replace(&mut self.dir, dir)
     }
 
     /// Whether any object's file was ever made.

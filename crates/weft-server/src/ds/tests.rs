@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use weft_client::session::Session;
-use weft_layout::{HandleKey, Rights};
+use weft_layout::{HandleKeys, Rights};
 use weft_nfs::{Bitmap, FileHandle, NfsStat, OpArgs, OpOk, StableHow, Stateid, Verifier, ops::*};
 use weft_store::{objects::ObjectId, types::DataServerId};
 use weft_xdr::Payload;
@@ -24,16 +24,12 @@ fn file(object: u64) -> Striped {
     }
 }
 
-fn key() -> HandleKey {
-    secret().handle_key()
+fn handle(ds: &TestDs, file: &Striped, rights: Rights) -> Bytes {
+    Bytes::copy_from_slice(&file.handle(0, rights, &ds.handle_key()))
 }
 
-fn handle(file: &Striped, rights: Rights) -> Bytes {
-    Bytes::copy_from_slice(&file.handle(0, rights, &key()))
-}
-
-fn rw(file: &Striped) -> Bytes {
-    handle(file, Rights::READ_WRITE)
+fn rw(ds: &TestDs, file: &Striped) -> Bytes {
+    handle(ds, file, Rights::READ_WRITE)
 }
 
 fn id(file: &Striped) -> ObjectId {
@@ -96,7 +92,7 @@ async fn committed(session: &Session, handle: &[u8]) -> Verifier {
 async fn data_goes_in_and_out() {
     let ds = TestDs::start(1).await;
     let session = ds.session().await;
-    let fh = rw(&file(7));
+    let fh = rw(&ds, &file(7));
     assert_eq!(data(&session, &fh, 0, 10).await, Err(NfsStat::PNFS_IO_HOLE));
     assert!(!ds.dir_has_objects(), "a READ makes nothing");
     let big: Vec<u8> = (0..MIB).map(|i| (i % 251) as u8).collect();
@@ -123,7 +119,7 @@ async fn data_goes_in_and_out() {
 async fn the_verifier_tells_of_a_restart() {
     let mut ds = TestDs::start(1).await;
     let session = ds.session().await;
-    let fh = rw(&file(7));
+    let fh = rw(&ds, &file(7));
     let unstable = written(&session, &fh, write(0, b"abc", StableHow::UNSTABLE)).await.unwrap();
     for stable in [StableHow::DATA_SYNC, StableHow::FILE_SYNC] {
         let ok = written(&session, &fh, write(3, b"def", stable)).await.unwrap();
@@ -145,7 +141,7 @@ async fn the_verifier_tells_of_a_restart() {
 async fn forged_handles_are_refused() {
     let ds = TestDs::start(1).await;
     let session = ds.session().await;
-    let good = rw(&file(7));
+    let good = rw(&ds, &file(7));
     let mut bad: Vec<Vec<u8>> = (0..good.len()).map(|n| good[..n].to_vec()).collect();
     bad.push([&good[..], &[0]].concat());
     bad.push(vec![0xff; 128]);
@@ -154,8 +150,12 @@ async fn forged_handles_are_refused() {
         flipped[bit / 8] ^= 1 << (bit % 8);
         bad.push(flipped);
     }
-    let other = HandleKey::derive(b"another cluster's secret");
-    bad.push(file(7).handle(0, Rights::READ_WRITE, &other).to_vec());
+    let (ours, dir) = (secret().handle_keys(), ds.store().identity());
+    let theirs = HandleKeys::derive(b"another cluster's secret");
+    // Of another cluster, for another data server, for another directory of this one.
+    for other in [theirs.of(1, dir), ours.of(2, dir), ours.of(1, [0; 16])] {
+        bad.push(file(7).handle(0, Rights::READ_WRITE, &other).to_vec());
+    }
     for handle in &bad {
         let op = write(0, b"evil", StableHow::UNSTABLE);
         assert_eq!(status(&session, handle, op).await, NfsStat::BADHANDLE, "{handle:02x?}");
@@ -170,7 +170,7 @@ async fn forged_handles_are_refused() {
 async fn another_stripe_is_refused() {
     let ds = TestDs::start(1).await;
     let session = ds.session().await;
-    let fh = rw(&file(7));
+    let fh = rw(&ds, &file(7));
     for (offset, len) in [(MIB, 1), (MIB - 1, 2), (3 * MIB, 4096), (2 * MIB - 1, 2)] {
         let bytes = vec![1; len as usize];
         let op = write(offset, &bytes, StableHow::UNSTABLE);
@@ -188,13 +188,13 @@ async fn another_stripe_is_refused() {
 async fn a_read_handle_only_reads() {
     let ds = TestDs::start(1).await;
     let session = ds.session().await;
-    let fh = handle(&file(7), Rights::READ);
-    let none = handle(&file(7), Rights { read: false, write: false });
+    let fh = handle(&ds, &file(7), Rights::READ);
+    let none = handle(&ds, &file(7), Rights { read: false, write: false });
     let op = || write(0, b"abc", StableHow::UNSTABLE);
     assert_eq!(status(&session, &fh, op()).await, NfsStat::ACCESS);
     assert_eq!(status(&session, &fh, commit()).await, NfsStat::ACCESS);
     assert!(!ds.dir_has_objects());
-    assert_eq!(status(&session, &rw(&file(7)), op()).await, NfsStat::OK);
+    assert_eq!(status(&session, &rw(&ds, &file(7)), op()).await, NfsStat::OK);
     assert_eq!(data(&session, &fh, 0, 3).await.unwrap(), b"abc"[..]);
     assert_eq!(status(&session, &none, read(0, 3)).await, NfsStat::ACCESS);
 }
@@ -208,25 +208,25 @@ async fn fenced_handles_are_refused() {
     let old = file(7);
     let new = Striped { fence_epoch: 5, ..old.clone() };
     let op = || write(0, b"abc", StableHow::UNSTABLE);
-    assert_eq!(status(&session, &rw(&old), op()).await, NfsStat::OK);
+    assert_eq!(status(&session, &rw(&ds, &old), op()).await, NfsStat::OK);
     ds.store().fence(id(&old), 5).unwrap();
     for _ in 0..2 {
         let ancient = Striped { fence_epoch: 4, ..old.clone() };
-        for stale in [rw(&old), rw(&ancient), handle(&old, Rights::READ)] {
+        for stale in [rw(&ds, &old), rw(&ds, &ancient), handle(&ds, &old, Rights::READ)] {
             assert_eq!(status(&session, &stale, read(0, 1)).await, NfsStat::PNFS_NO_LAYOUT);
         }
         for op in [op(), write(0, b"x", StableHow::FILE_SYNC), commit()] {
-            assert_eq!(status(&session, &rw(&old), op).await, NfsStat::PNFS_NO_LAYOUT);
+            assert_eq!(status(&session, &rw(&ds, &old), op).await, NfsStat::PNFS_NO_LAYOUT);
         }
-        assert_eq!(data(&session, &rw(&new), 0, 3).await.unwrap(), b"abc"[..]);
-        assert_eq!(status(&session, &rw(&new), op()).await, NfsStat::OK);
+        assert_eq!(data(&session, &rw(&ds, &new), 0, 3).await.unwrap(), b"abc"[..]);
+        assert_eq!(status(&session, &rw(&ds, &new), op()).await, NfsStat::OK);
         // A client with an old handle that only replays after the restart fares no better.
         ds.kill().await;
         ds.start_again().await;
     }
     ds.store().remove(id(&old)).unwrap();
     for op in [op(), read(0, 1), commit()] {
-        assert_eq!(status(&session, &rw(&new), op).await, NfsStat::PNFS_NO_LAYOUT);
+        assert_eq!(status(&session, &rw(&ds, &new), op).await, NfsStat::PNFS_NO_LAYOUT);
     }
 }
 
@@ -237,7 +237,7 @@ async fn ranges_are_checked() {
     let session = ds.session().await;
     let mut alone = file(9);
     alone.data_servers.truncate(1);
-    let fh = rw(&alone);
+    let fh = rw(&ds, &alone);
     let w = |offset| write(offset, b"ab", StableHow::UNSTABLE);
     assert_eq!(status(&session, &fh, w(u64::MAX - 1)).await, NfsStat::INVAL);
     assert_eq!(status(&session, &fh, w(i64::MAX as u64 - 1)).await, NfsStat::FBIG);
@@ -262,7 +262,7 @@ async fn ranges_are_checked() {
 async fn what_is_not_looked_at() {
     let ds = TestDs::start(1).await;
     let session = ds.session().await;
-    let fh = rw(&file(7));
+    let fh = rw(&ds, &file(7));
     assert_eq!(status(&session, &fh, write(0, b"", StableHow::UNSTABLE)).await, NfsStat::OK);
     assert_eq!(status(&session, &fh, commit()).await, NfsStat::OK);
     assert!(!ds.dir_has_objects());
@@ -279,7 +279,7 @@ async fn what_is_not_looked_at() {
         assert_eq!(status(&session, &fh, OpArgs::Write(op)).await, NfsStat::OK);
     }
     let elsewhere = Striped { volume: 4, ..file(7) };
-    assert_eq!(data(&session, &rw(&elsewhere), 0, 1).await, Err(NfsStat::PNFS_IO_HOLE));
+    assert_eq!(data(&session, &rw(&ds, &elsewhere), 0, 1).await, Err(NfsStat::PNFS_IO_HOLE));
 }
 
 /// A data server has no namespace, no attributes and no state of its own.
@@ -287,7 +287,7 @@ async fn what_is_not_looked_at() {
 async fn everything_else_is_not_supported() {
     let ds = TestDs::start(1).await;
     let session = ds.session().await;
-    let object = FileHandle(rw(&file(7)));
+    let object = FileHandle(rw(&ds, &file(7)));
     for op in [
         OpArgs::Putrootfh,
         OpArgs::Getfh,

@@ -142,7 +142,12 @@ impl Mds {
         } else {
             weft_layout::Rights::READ
         };
-        Ok(striped.layout_body(weft_nfs::DeviceId(device.0), rights, &self.handle_key))
+        let device = weft_nfs::DeviceId(device.0);
+        let body = self.data_servers.layout_body(striped, device, rights);
+        body.map_err(|e| {
+            tracing::info!(ino = inode.no.0, error = %e, "no layout yet");
+            NfsStat::LAYOUTTRYLATER
+        })
     }
 
     /// Leaves an unfinished truncation to the reaper.

@@ -35,7 +35,6 @@ use crate::{
     compound::{Compound, OpResult, Role},
     core::Core,
     data_servers::{DataServerError, DataServers},
-    identity::HandleKey,
     rpc::NOBODY,
 };
 
@@ -85,8 +84,6 @@ pub struct MdsParts {
     pub volume_number: u32,
     /// The data servers.
     pub data_servers: Arc<DataServers>,
-    /// Seals data-server filehandles.
-    pub handle_key: HandleKey,
     /// How new files are striped.
     pub striping: Striping,
     /// How callers are mapped.
@@ -109,7 +106,6 @@ pub struct Mds {
     /// Devices that new files are placed on.
     placing: Vec<Device>,
     data_servers: Arc<DataServers>,
-    handle_key: HandleKey,
     striping: Striping,
     export: Export,
     address: SocketAddr,
@@ -155,7 +151,6 @@ impl Mds {
             devices: RwLock::new(devices),
             placing,
             data_servers: parts.data_servers,
-            handle_key: parts.handle_key,
             striping: parts.striping,
             export: parts.export,
             address: parts.address,

@@ -14,7 +14,7 @@ use weft_server::{
     compound::Nfs,
     control::Service,
     core::Core,
-    data_servers::{DataServerSpec, DataServers},
+    data_servers::{DataServerSpec, DataServers, Homes},
     ds::DataServer,
     identity::{ClusterSecret, ServerRole, ServerUuid, identity},
     mds::{Export, Mds, MdsParts, Striping},
@@ -145,7 +145,8 @@ impl Cluster {
         let who = identity(ServerRole::Ds, &self.secret, ServerUuid(store.identity()));
         let core = Core::new(who, SessionLimits::default(), 3600);
         let connections = core.connections.clone();
-        let ds = DataServer::new(core, Arc::new(store), self.secret.handle_key());
+        let key = self.secret.handle_keys().of(id, store.identity());
+        let ds = DataServer::new(core, Arc::new(store), key);
         let control = Service::new(ds.clone(), DataServerId(id), self.secret.control_key());
         let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds));
         let serving = Serving::start(vec![nfs, control], connections).await;
@@ -179,10 +180,12 @@ impl Cluster {
     }
 
     async fn start_mds(&mut self) {
+        let volume = Self::volume(self.dir.path(), self.options.on_disk).await;
         let data_servers = {
             let _on = workers().pick(0).enter();
-            let (control, handle) = (self.secret.control_key(), self.secret.handle_key());
-            DataServers::start(self.specs.clone(), self.uuid, &control, handle)
+            let homes = Homes::open(volume.clone(), self.secret.handle_keys(), []).unwrap();
+            let control = self.secret.control_key();
+            DataServers::start(self.specs.clone(), self.uuid, &control, homes)
         };
         let width = u16::try_from(self.specs.len()).unwrap().max(1);
         let parts = MdsParts {
@@ -191,10 +194,9 @@ impl Cluster {
             lease_s: self.options.lease_s,
             grace_s: self.options.lease_s,
             instance: u32::from_be_bytes(random()),
-            volume: Self::volume(self.dir.path(), self.options.on_disk).await,
+            volume,
             volume_number: 1,
             data_servers,
-            handle_key: self.secret.handle_key(),
             striping: Striping { unit_bytes: 1 << 20, width },
             export: self.options.export,
             address: ([127, 0, 0, 1], 0).into(),

@@ -43,7 +43,8 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
         refused_now(mds, &inode)?;
     }
     // decide
-    let (inode, _) = mds.placed(c, inode)?;
+    let (inode, striped) = mds.placed(c, inode)?;
+    mds.data_servers.meet(&striped).await.map_err(|_| NfsStat::LAYOUTTRYLATER)?;
     // record, answer
     let (stateid, body) = {
         let mut files = mds.files.lock();
