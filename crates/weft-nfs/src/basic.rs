@@ -9,9 +9,9 @@ use weft_xdr::{
 pub const FH_BYTES_MAX: usize = 128;
 /// Longest opaque owner or identity, RFC 8881 §3.1 (NFS4_OPAQUE_LIMIT).
 pub const OPAQUE_BYTES_MAX: usize = 1024;
-/// Longest component name accepted from the wire; the server's own limit (255) is checked later,
-/// so that it can answer NAMETOOLONG.
-pub const COMPONENT_BYTES_MAX: usize = 4096;
+/// Longest component name accepted from the wire: as long as a message allows, since it is a slice
+/// of it. The server's own limit (255) is checked later, so that it can answer NAMETOOLONG.
+pub const COMPONENT_BYTES_MAX: usize = IO_BYTES_MAX;
 /// Longest symbolic link target accepted from the wire.
 pub const LINK_BYTES_MAX: usize = 4096;
 /// Longest READ or WRITE payload accepted from the wire.

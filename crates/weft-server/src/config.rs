@@ -24,6 +24,8 @@ const STRIPE_UNIT_MAX: u64 = 64 * MIB;
 const STRIPE_WIDTH_DEFAULT: usize = 8;
 /// Data servers of one file at most: their filehandles must fit a layout body of 4096 bytes.
 const STRIPE_WIDTH_MAX: u64 = 100;
+/// A client makes its session within milliseconds of connecting.
+const IDLE_LIMIT_S_DEFAULT: u32 = 60;
 /// Addresses of one data server: Linux uses at most 16.
 const ADDRESSES_MAX: usize = 16;
 
@@ -95,6 +97,9 @@ pub struct MdsConfig {
     /// Threads that serve NFS; the number of processors if absent.
     #[serde(deserialize_with = "maybe_ranged::<_, 1, 256>")]
     pub threads: Option<u32>,
+    /// How long a connection may be without a session, seconds.
+    #[serde(deserialize_with = "ranged::<_, 10, 3600>")]
+    pub idle_limit_s: u32,
     /// Engine of the volume store; only a new volume asks.
     pub engine: EngineKind,
     /// Group commit.
@@ -169,6 +174,9 @@ pub struct DsConfig {
     /// Threads that serve NFS.
     #[serde(deserialize_with = "ranged::<_, 1, 256>")]
     pub threads: u32,
+    /// How long a connection may be without a session, seconds.
+    #[serde(deserialize_with = "ranged::<_, 10, 3600>")]
+    pub idle_limit_s: u32,
 }
 
 const SECRET_FILE: &str = "/etc/weft/cluster.secret";
@@ -185,6 +193,7 @@ impl Default for MdsConfig {
             stripe_unit_bytes: 1 << 20,
             stripe_width: None,
             threads: None,
+            idle_limit_s: IDLE_LIMIT_S_DEFAULT,
             engine: EngineKind::Fjall,
             commit: CommitConfig::default(),
             export: ExportConfig::default(),
@@ -218,6 +227,7 @@ impl Default for DsConfig {
             id: 1,
             cluster_secret_file: SECRET_FILE.into(),
             threads: 1,
+            idle_limit_s: IDLE_LIMIT_S_DEFAULT,
         }
     }
 }

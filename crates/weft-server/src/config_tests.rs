@@ -79,6 +79,7 @@ fn every_documented_mds_key_is_read() {
         stripe_unit_bytes: 4 << 20,
         stripe_width: Some(2),
         threads: Some(4),
+        idle_limit_s: 20,
         engine: EngineKind::Redb,
         commit: CommitConfig { low: 1, high: 8, coalesce: false },
         export: ExportConfig {
@@ -120,6 +121,7 @@ fn every_documented_ds_key_is_read() {
         id: 7,
         cluster_secret_file: "/srv/weft/secret".into(),
         threads: 2,
+        idle_limit_s: 30,
     };
     assert_eq!(ds(example(1)).unwrap(), expected);
 }

@@ -150,7 +150,8 @@ pub async fn mds(
     workers.pick(0).spawn(mds.clone().run_background());
     workers.pick(0).spawn(mds.clone().watch_room(config.dir.clone()));
     let nfs: Arc<dyn Program> = Arc::new(Nfs::new(mds.clone()));
-    serve(vec![nfs], mds.core(), listener, workers)?;
+    let idle_limit = Duration::from_secs(config.idle_limit_s.into());
+    serve(vec![nfs], mds.core(), idle_limit, listener, workers)?;
     let admin = admin_listener.local_addr()?;
     tokio::spawn(admin::serve(admin_listener, mds.clone()));
     Ok(RunningMds { mds, address, admin })
@@ -208,7 +209,8 @@ pub async fn ds(
     let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds.clone()));
     let control: Arc<dyn Program> =
         control::Service::new(ds.clone(), DataServerId(config.id), secret.control_key());
-    serve(vec![nfs, control], ds.core(), listener, workers)?;
+    let idle_limit = Duration::from_secs(config.idle_limit_s.into());
+    serve(vec![nfs, control], ds.core(), idle_limit, listener, workers)?;
     Ok(RunningDs { ds, address })
 }
 
@@ -231,10 +233,11 @@ async fn drop_dead_clients(ds: Arc<DataServer>) {
 fn serve(
     programs: Vec<Arc<dyn Program>>,
     core: &Core,
+    idle_limit: Duration,
     listener: TcpListener,
     workers: Workers,
 ) -> Result<(), StartError> {
-    let server = Server::new(programs, core.connections.clone());
+    let server = Server::new(programs, core.connections.clone(), idle_limit);
     // Accepting moves to the workers' own reactor.
     let listener = listener.into_std()?;
     let first = workers.pick(0).clone();

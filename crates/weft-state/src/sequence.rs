@@ -244,6 +244,11 @@ impl Sessions {
         self.sessions.values_mut().for_each(|s| s.unbind(conn));
     }
 
+    /// Whether a connection is bound to any session.
+    pub fn is_conn_bound(&self, conn: ConnId) -> bool {
+        self.sessions.values().any(|s| s.is_bound(conn))
+    }
+
     /// Sets or takes back a SEQ4_STATUS bit of a client, reported with every SEQUENCE until taken
     /// back. Linux acts on a bit every time it sees it: what is never taken back keeps its state
     /// manager busy for ever.

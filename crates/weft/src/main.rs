@@ -7,7 +7,7 @@ mod serve;
 mod status;
 mod up;
 
-use std::process::ExitCode;
+use std::{io::IsTerminal, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -40,7 +40,12 @@ mod client_cmds;
 fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_env("WEFT_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // Colours are for people, not for files.
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
     let outcome = match Cli::parse().command {
         Command::Up(a) => up::run(a),
         Command::Mds(a) => serve::mds(&a),

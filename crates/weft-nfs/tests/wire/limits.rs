@@ -33,7 +33,7 @@ fn count_limit<T: Decode>(before: &[u32], limit: u32) {
 fn counts_have_limits() {
     count_limit::<Opaque>(&[], 1024);
     count_limit::<FileHandle>(&[], 128);
-    count_limit::<Component>(&[], 4096);
+    count_limit::<Component>(&[], 4 << 20);
     count_limit::<Bitmap>(&[], 64);
     count_limit::<Attrs>(&[0], 64 << 10);
     count_limit::<LayoutTypes>(&[], 16);

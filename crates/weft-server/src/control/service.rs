@@ -228,6 +228,10 @@ impl Program for Service {
         Box::pin(self.execute(call))
     }
 
+    fn holds(&self, conn: &Conn) -> bool {
+        self.proven(conn).is_some()
+    }
+
     fn closed(&self, conn: &Conn) {
         let mut peers = self.peers();
         peers.challenged.remove(&conn.id.0);

@@ -63,6 +63,9 @@ struct Running {
     accept: JoinHandle<()>,
 }
 
+/// Longer than any test.
+const IDLE: Duration = Duration::from_secs(600);
+
 impl TestDs {
     pub(crate) async fn start(id: u32) -> TestDs {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -89,7 +92,7 @@ impl TestDs {
         let service = Service::new(ds.clone(), DataServerId(self.id), secret.control_key());
         let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds.clone()));
         let programs = vec![nfs, service.clone() as Arc<dyn Program>];
-        let server = Server::new(programs, connections.clone());
+        let server = Server::new(programs, connections.clone(), IDLE);
         let listener = listener.into_std().unwrap();
         let workers = self.workers.clone();
         let accept = self.workers.pick(0).spawn(async move {

@@ -78,6 +78,9 @@ pub trait Program: Send + Sync + 'static {
     fn version(&self) -> u32;
     /// Executes a call.
     fn call(&self, call: Call) -> AnswerFuture<'_>;
+    /// Whether a connection belongs to somebody known (a session is bound to it, say): others end
+    /// after the server's idle limit.
+    fn holds(&self, conn: &Conn) -> bool;
     /// A connection is gone.
     fn closed(&self, conn: &Conn);
 }

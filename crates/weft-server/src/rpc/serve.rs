@@ -16,6 +16,7 @@ use tokio::{
     net::{TcpListener, TcpStream, tcp::OwnedWriteHalf},
     runtime::Handle,
     sync::{Semaphore, mpsc},
+    time::{Instant, Interval, interval_at},
 };
 use weft_io::RecordReader;
 use weft_state::ConnId;
@@ -90,6 +91,7 @@ impl Drop for EndsWithPanic<'_> {
 pub struct Server {
     programs: Vec<Arc<dyn Program>>,
     connections: Connections,
+    idle_limit: Duration,
 }
 
 impl std::fmt::Debug for Server {
@@ -99,9 +101,15 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// A server of these programs; `connections` is where they find connections to call back.
-    pub fn new(programs: Vec<Arc<dyn Program>>, connections: Connections) -> Arc<Server> {
-        Arc::new(Server { programs, connections })
+    /// A server of these programs; `connections` is where they find connections to call back. A
+    /// connection that no program holds ends after `idle_limit` to twice that, whatever is asked
+    /// on it: else strangers could use up all there are.
+    pub fn new(
+        programs: Vec<Arc<dyn Program>>,
+        connections: Connections,
+        idle_limit: Duration,
+    ) -> Arc<Server> {
+        Arc::new(Server { programs, connections, idle_limit })
     }
 
     /// Accepts connections for ever, spreading them over the workers.
@@ -146,10 +154,15 @@ impl Server {
         let mut records = RecordReader::new(read, RECORD_BYTES_MAX);
         let calls = Arc::new(Semaphore::new(CALLS_PER_CONN_MAX));
         let bytes = Arc::new(Semaphore::new(REQUEST_BYTES_PER_CONN_MAX));
+        let mut idle = interval_at(Instant::now() + self.idle_limit, self.idle_limit);
         loop {
             let record = tokio::select! {
                 r = records.next() => r,
                 () = conn.closing() => break,
+                () = self.unheld(&conn, &mut idle) => {
+                    tracing::debug!(%peer, "nobody known for too long: closing");
+                    break;
+                }
             };
             let record = match record {
                 Ok(Some(record)) => record,
@@ -178,6 +191,16 @@ impl Server {
         conn.fail_pending();
         self.connections.remove(id);
         self.programs.iter().for_each(|p| p.closed(&conn));
+    }
+
+    /// Resolves when no program holds a connection at the end of an idle time.
+    async fn unheld(&self, conn: &Conn, idle: &mut Interval) {
+        loop {
+            idle.tick().await;
+            if !self.programs.iter().any(|p| p.holds(conn)) {
+                return;
+            }
+        }
     }
 
     /// Replies to our callbacks are handed over at once; everything else is a call (or garbage,

@@ -13,7 +13,7 @@ use crate::support::*;
 async fn names_are_checked() {
     let cluster = Cluster::start().await;
     let mut c = Client::mount(&cluster, "a").await;
-    let long = "n".repeat(256);
+    let [long, longer, longest] = [256, 4097, 200_000].map(|len| "n".repeat(len));
     let bad = [
         ("", NfsStat::INVAL),
         (".", NfsStat::BADNAME),
@@ -21,13 +21,15 @@ async fn names_are_checked() {
         ("a/b", NfsStat::BADCHAR),
         ("a\0b", NfsStat::BADCHAR),
         (long.as_str(), NfsStat::NAMETOOLONG),
+        (longer.as_str(), NfsStat::NAMETOOLONG),
+        (longest.as_str(), NfsStat::NAMETOOLONG),
     ];
     for (name, status) in bad {
         let secinfo = OpArgs::Secinfo(SecinfoArgs { name: name.into() });
         let open = OpArgs::Open(open_create("o", name));
         let ops = [lookup(name), mkdir(name), remove(name), link(name), open, secinfo];
         for op in ops.into_iter().chain([rename(name, "x"), rename("x", name)]) {
-            let what = format!("{op:?}");
+            let what = format!("{:?} {}", op.op(), name.len());
             let reply = c.compound().putrootfh().savefh().op(op).send().await;
             assert_eq!(reply.status(), status, "{what}");
         }

@@ -8,7 +8,7 @@ use weft_nfs::{
 };
 use weft_server::rpc::NOBODY;
 use weft_state::SessionLimits;
-use weft_xdr::rpc::{self, OpaqueAuth};
+use weft_xdr::rpc::{self, CallHeader, OpaqueAuth};
 
 use crate::support::*;
 
@@ -98,6 +98,15 @@ async fn false_retry() {
     c.bare(&ops).await.ok();
     ops.push(OpArgs::Getfh);
     again(&mut c, &ops).await.is(NfsStat::SEQ_FALSE_RETRY);
+    // They differ far behind the head, after what may be a payload.
+    let name = "n".repeat(3000);
+    let ops = c.compound().cachethis().putrootfh().lookup(&name).getfh().into_ops();
+    c.bare(&ops).await.is(NfsStat::NAMETOOLONG);
+    again(&mut c, &ops).await.is(NfsStat::NAMETOOLONG);
+    let mut other = ops;
+    other.pop();
+    other.push(OpArgs::Savefh);
+    again(&mut c, &other).await.is(NfsStat::SEQ_FALSE_RETRY);
 }
 
 /// Slots and sessions that do not exist.
@@ -642,6 +651,53 @@ async fn unknown_operations() {
     let mut old = Client::with(cluster.address(), options).await;
     let seek = old.compound().putrootfh().op(unread(OpNum::SEEK));
     seek.expect(NfsStat::OP_ILLEGAL).await;
+}
+
+/// Bytes behind the last operation: it is malformed and not executed; the session goes on.
+#[tokio::test]
+async fn trailing_bytes_are_refused() {
+    let cluster = Cluster::start().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    for extra in [1, 4, 1000] {
+        let ops = c.compound().putrootfh().op(mkdir("d")).into_ops();
+        let mut args = compound_args("", 2, &ops).to_vec();
+        args.resize(args.len() + extra, 0);
+        let credential = c.credential.clone();
+        let xid = c.wire.send_compound(&credential, &args).await;
+        let reply = c.wire.nfs_reply(xid).await.is(NfsStat::BADXDR);
+        assert_eq!((reply.len(), reply.last().op), (3, weft_nfs::OpNum::CREATE));
+    }
+    c.compound().putrootfh().lookup("d").expect(NfsStat::NOENT).await;
+    let mut nothing = compound_args("", 2, &[]).to_vec();
+    nothing.push(0);
+    let credential = c.credential.clone();
+    let xid = c.wire.send_compound(&credential, &nothing).await;
+    assert_eq!(c.wire.reply(xid).await.0, rpc::Reply::GarbageArgs);
+    c.renew().await;
+}
+
+/// A connection to which no session is bound ends after a while, whatever is asked on it; one
+/// with a session stays, however silent, until the session goes.
+#[tokio::test]
+async fn connections_without_a_session_end() {
+    let idle = Duration::from_secs(1);
+    let cluster = Cluster::with(Options { idle, ..Options::default() }).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    for _ in 0..2 {
+        let mut stranger = Wire::connect(cluster.address()).await;
+        let null = CallHeader { procedure: 0, ..nfs_call(&OpaqueAuth::NONE) };
+        loop {
+            let xid = stranger.call(&null, &[]).await;
+            if stranger.reply_or_end(xid).await.is_none() {
+                break;
+            }
+            tokio::time::sleep(idle / 20).await;
+        }
+    }
+    c.renew().await;
+    let id = c.sessionid;
+    c.bare(&[OpArgs::DestroySession(DestroySessionArgs { sessionid: id })]).await.ok();
+    c.wire.closed().await;
 }
 
 /// Arguments that cannot be decoded end the COMPOUND with BADXDR under the operation's number.

@@ -43,6 +43,8 @@ pub struct Options {
     pub limits: SessionLimits,
     /// Whether the volume outlives the metadata server.
     pub on_disk: bool,
+    /// How long a connection may be without a session.
+    pub idle: Duration,
 }
 
 impl Default for Options {
@@ -53,6 +55,7 @@ impl Default for Options {
             export: Export::default(),
             limits: SessionLimits::default(),
             on_disk: false,
+            idle: Duration::from_secs(60),
         }
     }
 }
@@ -81,11 +84,15 @@ struct Serving {
 }
 
 impl Serving {
-    async fn start(programs: Vec<Arc<dyn Program>>, connections: Connections) -> Serving {
+    async fn start(
+        programs: Vec<Arc<dyn Program>>,
+        connections: Connections,
+        idle: Duration,
+    ) -> Serving {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let listener = listener.into_std().unwrap();
-        let server = Server::new(programs, connections.clone());
+        let server = Server::new(programs, connections.clone(), idle);
         let accept = workers().pick(0).spawn(async move {
             let listener = TcpListener::from_std(listener).unwrap();
             server.accept(listener, workers().clone()).await;
@@ -149,7 +156,7 @@ impl Cluster {
         let ds = DataServer::new(core, Arc::new(store), key);
         let control = Service::new(ds.clone(), DataServerId(id), self.secret.control_key());
         let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds));
-        let serving = Serving::start(vec![nfs, control], connections).await;
+        let serving = Serving::start(vec![nfs, control], connections, self.options.idle).await;
         let spec = DataServerSpec {
             id: DataServerId(id),
             control: serving.address,
@@ -205,7 +212,7 @@ impl Cluster {
         let background = workers().pick(0).spawn(mds.clone().run_background());
         let connections = weft_server::compound::Role::core(&*mds).connections.clone();
         let nfs: Arc<dyn Program> = Arc::new(Nfs::new(mds.clone()));
-        let serving = Serving::start(vec![nfs], connections).await;
+        let serving = Serving::start(vec![nfs], connections, self.options.idle).await;
         self.mds = Some(RunningMds { mds, background, serving });
     }
 
