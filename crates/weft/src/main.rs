@@ -3,6 +3,7 @@
 mod bench;
 mod demo;
 mod endpoints;
+mod fsck;
 mod serve;
 mod status;
 mod up;
@@ -29,6 +30,8 @@ enum Command {
     Ds(serve::ServeArgs),
     /// Show what each server has done.
     Status(status::StatusArgs),
+    /// Check the data of a stopped cluster.
+    Fsck(fsck::FsckArgs),
     /// Measure this machine and Weft on it.
     Bench(bench::BenchArgs),
     #[command(flatten)]
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Command::Mds(a) => serve::mds(&a),
         Command::Ds(a) => serve::ds(&a),
         Command::Status(a) => status::run(&a),
+        Command::Fsck(a) => fsck::run(&a),
         Command::Bench(a) => bench::run(&a),
         Command::Client(a) => client_cmds::run(a),
     };

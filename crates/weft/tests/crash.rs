@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use support::cluster::{Cluster, Options};
 
 const KILLS: usize = 50;
+/// Rounds from one check of all data to the next.
+const FSCK_EVERY: usize = 5;
 /// Empty, tiny, one block, more than a small file, and more than one stripe unit on each of four
 /// data servers.
 const SIZES: [usize; 5] = [0, 100, 8 << 10, 100 << 10, (5 << 20) + 12_345];
@@ -36,6 +38,9 @@ fn acknowledged_operations_survive_kill_9() {
     let mut all = Vec::new();
     for round in 0..KILLS {
         let acknowledged = write_until_killed(&mut cluster, dir.path(), round);
+        if round % FSCK_EVERY == 0 {
+            fsck(&cluster, round);
+        }
         cluster.start_again();
         for put in &acknowledged {
             verify(&cluster, dir.path(), put, round);
@@ -46,6 +51,17 @@ fn acknowledged_operations_survive_kill_9() {
         verify(&cluster, dir.path(), put, KILLS);
     }
     assert!(all.len() >= KILLS, "only {} operations were acknowledged", all.len());
+}
+
+/// What the kill left behind needs no repair, and nothing is left that belongs to no file.
+fn fsck(cluster: &Cluster, round: usize) {
+    let checked = Command::new(support::weft_binary())
+        .args(["fsck", "--dir"])
+        .arg(cluster.data_dir())
+        .output()
+        .expect("weft starts");
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success() && said.ends_with("clean\n"), "round {round}: {said}");
 }
 
 /// Writes without pause, kills the server after one to seven acknowledgements, and returns what

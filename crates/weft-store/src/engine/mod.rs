@@ -170,6 +170,11 @@ impl std::str::FromStr for EngineKind {
     }
 }
 
+/// The engine that a directory was made with; `None` if there is none.
+pub fn kind_of(directory: &Path) -> Option<EngineKind> {
+    EngineKind::ALL.into_iter().find(|kind| directory.join(kind.name()).exists())
+}
+
 /// Opens (or makes) the engine of `kind` inside `directory`, which the caller holds locked.
 ///
 /// **Errors.** [`EngineError::Io`] if the directory was made with another engine: data written by

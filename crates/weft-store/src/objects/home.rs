@@ -116,6 +116,23 @@ impl Home {
         open_rw(&path, true).map_err(io("make an object"))
     }
 
+    /// All objects that have a file.
+    pub(super) fn objects(&self) -> Result<Vec<ObjectId>, ObjectError> {
+        let mut found = Vec::new();
+        let mut dirs = vec![self.root.join(OBJECTS_DIR)];
+        while let Some(dir) = dirs.pop() {
+            for entry in fs::read_dir(&dir).map_err(io("list objects"))? {
+                let entry = entry.map_err(io("list objects"))?;
+                if entry.file_type().map_err(io("list objects"))?.is_dir() {
+                    dirs.push(entry.path());
+                } else if let Some(id) = entry.file_name().to_str().and_then(object_of) {
+                    found.push(id);
+                }
+            }
+        }
+        Ok(found)
+    }
+
     /// Unlinks the object's file; a missing one is success.
     pub(super) fn unlink_object(&self, id: ObjectId) -> Result<(), ObjectError> {
         match fs::remove_file(self.object_path(id)) {
@@ -151,6 +168,13 @@ impl Home {
     fn leaf_path(&self, leaf: Leaf) -> PathBuf {
         self.root.join(format!("{OBJECTS_DIR}/{:02x}/{:02x}", leaf.outer, leaf.inner))
     }
+}
+
+/// The object of a file name.
+fn object_of(name: &str) -> Option<ObjectId> {
+    let (volume, object) = name.split_once('-')?;
+    let volume = u32::from_str_radix(volume, 16).ok()?;
+    Some(ObjectId { volume, object: u64::from_str_radix(object, 16).ok()? })
 }
 
 /// Replaces a small file of the store at once and durably: whoever looks sees old or new.

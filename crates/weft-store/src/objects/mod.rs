@@ -166,6 +166,14 @@ impl ObjectStore {
         self.home.identity()
     }
 
+    /// All objects that have a file, in no order; for checks of a store that nobody serves.
+    ///
+    /// # Errors
+    /// [`ObjectError::Io`].
+    pub fn objects(&self) -> Result<Vec<ObjectId>, ObjectError> {
+        self.home.objects()
+    }
+
     /// The current write verifier: random at each open, and new after any failed write or sync.
     ///
     /// A reply to a WRITE carries the one [`Self::write`] returned, not this: it may have changed

@@ -1,0 +1,102 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::{
+    engine::{Batch, Engine, MemoryEngine},
+    types::{Credential, Device, Timestamp},
+    volume::{Exclusivity, New, Remove, VolumeConfig},
+};
+
+const NOW: Timestamp = Timestamp { seconds: 9, nanos: 0 };
+
+fn device() -> Device {
+    Device { id: DeviceId([7; 16]), data_servers: vec![crate::types::DataServerId(1)] }
+}
+
+/// A volume with a bit of everything: `d/e`, `d/f` with a second name `g`, a symlink, an orphan, a
+/// removal that is owed.
+fn populated(engine: &Arc<dyn Engine>) {
+    let volume = Volume::with_engine(engine.clone(), &VolumeConfig::default()).unwrap();
+    let root = Credential::superuser();
+    let make = |dir, name: &[u8], new: &New| {
+        volume.create(dir, name, new, &root, NOW).value.unwrap().inode
+    };
+    let d = make(InodeNo::ROOT, b"d", &New::directory(0o755));
+    make(d.no, b"e", &New::directory(0o755));
+    let f = make(d.no, b"f", &New::file(0o644));
+    volume.link(f.no, InodeNo::ROOT, b"g", &root, NOW).value.unwrap();
+    make(InodeNo::ROOT, b"l", &New::symlink(&b"d/f"[..]));
+    volume.device_put(&device()).value.unwrap();
+    for (name, keep) in [(&b"orphan"[..], true), (b"owed", false)] {
+        let new = New::of(Kind::File, 0o600, Exclusivity::Unchecked);
+        let file = make(InodeNo::ROOT, name, &new);
+        let place = Placement {
+            device: device().id,
+            stripe_unit_bytes: 1 << 20,
+            stripe_count: 1,
+            first_stripe_index: 0,
+        };
+        volume.place(file.no, place).value.unwrap();
+        let remove = Remove { dir: InodeNo::ROOT, name, expect: None, keep_orphan: keep };
+        volume.remove(&remove, &root, NOW).value.unwrap();
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let last = volume.stats().value.unwrap().lsn;
+    runtime.block_on(volume.durable(last)).unwrap();
+}
+
+fn checked(engine: &Arc<dyn Engine>) -> Checked {
+    Volume::with_engine(engine.clone(), &VolumeConfig::default()).unwrap().fsck().unwrap()
+}
+
+/// A sound volume has no findings, and everything is counted.
+#[test]
+fn a_sound_volume() {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
+    populated(&engine);
+    let found = checked(&engine);
+    assert_eq!(found.findings, Vec::<String>::new());
+    assert_eq!((found.inodes, found.entries, found.orphans, found.intents), (6, 5, 1, 1));
+}
+
+/// Each kind of record lost or changed is found, and said.
+#[test]
+fn damage_is_found() {
+    let ino = |n| keys::inode(InodeNo(n));
+    let removed: [(Bytes, &str); 7] = [
+        (keys::dirent(InodeNo(2), b"f"), "links"),
+        (keys::dirent(InodeNo(2), b"e"), "nothing leads to it"),
+        (keys::order(InodeNo::ROOT, 3), "not in the directory's order"),
+        (ino(4), "which is not there"),
+        (ino(2), "no such directory"),
+        (keys::orphan(InodeNo(6)), "links"),
+        (keys::device(device().id), "its device is unknown"),
+    ];
+    for (key, says) in removed {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
+        populated(&engine);
+        assert!(engine.get(&key).unwrap().is_some(), "{says}: there is something to lose");
+        let mut batch = Batch::new();
+        batch.delete(key);
+        engine.commit(&batch, engine.acquire().unwrap()).unwrap();
+        let found = checked(&engine);
+        assert!(found.findings.iter().any(|f| f.contains(says)), "{says}: {found:?}");
+    }
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
+    populated(&engine);
+    let mut batch = Batch::new();
+    batch.put(ino(4), &b"rubbish"[..]);
+    engine.commit(&batch, engine.acquire().unwrap()).unwrap();
+    let found = checked(&engine);
+    assert!(found.findings.iter().any(|f| f.starts_with("inode 01")), "{found:?}");
+}
+
+/// Objects of files and of owed removals belong; others do not.
+#[test]
+fn objects_are_accounted_for() {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
+    populated(&engine);
+    let volume = Volume::with_engine(engine, &VolumeConfig::default()).unwrap();
+    let known = volume.accounts_for(&[4, 6, 7, 8].map(InodeNo)).unwrap();
+    assert_eq!(known, [true, true, true, false]);
+}
