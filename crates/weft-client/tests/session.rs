@@ -2,7 +2,7 @@
 
 mod fake;
 
-use std::{sync::Arc, time::Duration};
+use std::{io::ErrorKind, os::unix::fs::FileExt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use fake::{Fake, Fault};
@@ -10,10 +10,11 @@ use weft_client::{
     ClientError,
     core::Role,
     rpc::Credential,
-    session::{Session, SessionOptions},
+    session::{DataRead, Session, SessionOptions},
 };
+use weft_io::Destination;
 use weft_nfs::{
-    Attrs, Component, NfsStat, OpArgs, OpNum, StableHow,
+    Attrs, Component, FileHandle, NfsStat, OpArgs, OpNum, StableHow, Stateid,
     ops::{CreateArgs, CreateType, GetattrArgs, RemoveArgs},
 };
 use weft_xdr::Payload;
@@ -202,4 +203,41 @@ async fn closing_says_goodbye() {
     assert_eq!(fake.count(OpNum::DESTROY_SESSION), 1);
     assert_eq!(fake.count(OpNum::DESTROY_CLIENTID), 1);
     assert!(matches!(other.compound(getattr()).await, Err(ClientError::Closed)));
+}
+
+/// READ into a file: large data land at their place, small ones come back, both say how many and
+/// whether they reach the end; a refusal, or a local file that takes nothing, is an error of that
+/// call alone.
+#[tokio::test]
+async fn reading_into_a_file() {
+    let fake = Fake::data_server().await;
+    let options = SessionOptions { role: Role::Ds, ..options() };
+    let session = Session::open(fake.addr, options).await.unwrap();
+    let (fh, data) = (Bytes::from_static(b"an object"), fake::pattern(300_001, 1));
+    let all = Payload::Bytes(data.clone().into());
+    session.ds_write(fh.clone(), 0, all, StableHow::UNSTABLE).await.unwrap();
+    let file = Arc::new(tempfile::tempfile().unwrap());
+    let good = Arc::new(Destination::new(file.clone()));
+    let fh = FileHandle(fh);
+    let read = |offset, count, to| session.read_to(&fh, Stateid::ANONYMOUS, offset, count, to);
+    let placed = read(0, 200_000, (good.clone(), 777)).await.unwrap();
+    assert_eq!(placed, (DataRead::Placed(200_000), false));
+    let short = read(200_000, 1 << 20, (good.clone(), 200_777)).await.unwrap();
+    assert_eq!(short, (DataRead::Placed(100_001), true));
+    let mut landed = vec![0; data.len()];
+    file.read_exact_at(&mut landed, 777).unwrap();
+    assert!(landed == data);
+    let small = read(299_999, 1 << 20, (good.clone(), 0)).await.unwrap();
+    assert_eq!(small, (DataRead::Here(Bytes::copy_from_slice(&data[299_999..])), true));
+    fake.fault(Fault::Status(OpNum::READ, NfsStat::IO));
+    let refused = read(0, 200_000, (good.clone(), 0)).await.unwrap_err();
+    assert_eq!(refused.status(), Some(NfsStat::IO));
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let full = Arc::new(Destination::new(Arc::new(full)));
+    let full = read(0, 200_000, (full, 0)).await.unwrap_err();
+    assert!(matches!(&full, ClientError::Local(e) if e.kind() == ErrorKind::StorageFull), "{full}");
+    fake.fault(Fault::DropAfter(OpNum::READ));
+    let again = read(0, 200_000, (good, 777)).await.unwrap();
+    assert_eq!(again, (DataRead::Placed(200_000), false));
+    assert_eq!(fake.count(OpNum::CREATE_SESSION), 1);
 }

@@ -2,18 +2,21 @@
 //!
 //! Sending executes a plan: a list of [`Segment`]s whose bytes go out by vectored writes and whose
 //! file ranges go from page cache to socket by `sendfile`, never through our memory. Receiving
-//! reads large records straight into the buffer they are decoded from.
+//! reads large records straight into the buffer they are decoded from, or, where somebody waits for
+//! a payload in a file, moves it there inside the kernel.
 //!
 //! **Invariants of absence.** Nothing here knows RPC beyond record marking, or NFS, or what a file
 //! is for. A record is sent whole or the connection is shut down: nothing is sent short.
 //!
-//! Entry points: [`RecordReader`], [`RecordSender`], [`ensure_resident`].
+//! Entry points: [`RecordReader`], [`RecordSender`], [`ensure_resident`], [`Destination`].
 
+mod place;
 mod receive;
 mod resident;
 mod send;
 mod spare;
 
+pub use place::{Destination, Gate, Placement, Received};
 pub use receive::{RecordIoError, RecordReader};
 pub use resident::ensure_resident;
 pub use send::{RecordSender, send_record};

@@ -1,16 +1,16 @@
 //! Receiving records: RFC 5531 §11.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use weft_xdr::record::{Assembler, Next, RecordError};
 
-use crate::spare;
+use crate::{place::Pipe, spare};
 
 /// Bytes asked for when nothing is known about what comes: several metadata requests, or the head
 /// of a WRITE. It bounds what an idle connection holds, and what is copied of a large record.
-const AHEAD_BYTES: usize = 16 << 10;
+pub(crate) const AHEAD_BYTES: usize = 16 << 10;
 
 /// Why no further record can be read; the connection must be closed.
 #[derive(Debug)]
@@ -55,18 +55,20 @@ impl From<RecordError> for RecordIoError {
 /// once nobody holds them any more.
 #[derive(Debug)]
 pub struct RecordReader<R> {
-    stream: R,
+    pub(crate) stream: R,
     assembler: Assembler,
-    received: BytesMut,
+    pub(crate) received: BytesMut,
     /// Fragments of an unfinished record have left `received`.
-    inside: bool,
+    pub(crate) inside: bool,
+    /// Made when the first payload is placed.
+    pub(crate) pipe: Option<Arc<Pipe>>,
 }
 
 impl<R: AsyncRead + Unpin> RecordReader<R> {
     /// A reader that refuses records of more than `record_bytes_max` bytes.
     pub fn new(stream: R, record_bytes_max: usize) -> Self {
         let assembler = Assembler::new(record_bytes_max);
-        RecordReader { stream, assembler, received: BytesMut::new(), inside: false }
+        RecordReader { stream, assembler, received: BytesMut::new(), inside: false, pipe: None }
     }
 
     /// The next record; `None` if the peer closed the connection between records.
@@ -77,32 +79,48 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
     /// [`RecordIoError`]; the stream is then out of step.
     pub async fn next(&mut self) -> Result<Option<Bytes>, RecordIoError> {
         loop {
-            let held = self.received.len();
-            let need = match self.assembler.next(&mut self.received)? {
-                Next::Record(record) => {
-                    self.inside = false;
-                    if self.received.is_empty() {
-                        // Else an idle connection would keep its largest record's memory.
-                        self.received = BytesMut::new();
-                    }
-                    spare::lend(&record);
-                    return Ok(Some(record));
-                }
+            match self.take()? {
+                Next::Record(record) => return Ok(Some(record)),
                 Next::Need(need) => {
-                    self.inside |= self.received.len() < held;
-                    need
+                    if self.receive(need.max(AHEAD_BYTES)).await? == 0 {
+                        return self.ended();
+                    }
                 }
-            };
-            if self.receive(need).await? == 0 {
-                let between = self.received.is_empty() && !self.inside;
-                return if between { Ok(None) } else { Err(RecordIoError::Truncated) };
             }
         }
     }
 
-    /// One read of at most what is missing of a large record, or of a bufferful.
-    async fn receive(&mut self, need: usize) -> io::Result<usize> {
-        let most = need.max(AHEAD_BYTES);
+    /// The next record if it is here.
+    pub(crate) fn take(&mut self) -> Result<Next, RecordError> {
+        let held = self.received.len();
+        let next = self.assembler.next(&mut self.received)?;
+        match &next {
+            Next::Record(record) => {
+                self.record_left();
+                spare::lend(record);
+            }
+            Next::Need(_) => self.inside |= self.received.len() < held,
+        }
+        Ok(next)
+    }
+
+    /// The record begun is done with.
+    pub(crate) fn record_left(&mut self) {
+        self.inside = false;
+        if self.received.is_empty() {
+            // Else an idle connection would keep its largest record's memory.
+            self.received = BytesMut::new();
+        }
+    }
+
+    /// The peer has closed the connection: between records, or inside one.
+    pub(crate) fn ended<T>(&self) -> Result<Option<T>, RecordIoError> {
+        let between = self.received.is_empty() && !self.inside;
+        if between { Ok(None) } else { Err(RecordIoError::Truncated) }
+    }
+
+    /// One read of at most so many bytes.
+    pub(crate) async fn receive(&mut self, most: usize) -> io::Result<usize> {
         spare::reserve(&mut self.received, most);
         self.stream.read_buf(&mut (&mut self.received).limit(most)).await
     }

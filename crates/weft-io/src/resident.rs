@@ -5,6 +5,7 @@
 //! to wait, and if any is missing the range is read once on the blocking pool.
 
 use std::{
+    fs::File,
     io::{self, ErrorKind, IoSliceMut},
     os::unix::fs::FileExt,
 };
@@ -79,7 +80,12 @@ fn is_in_memory(range: &FileRange, last: u64) -> io::Result<bool> {
     if range.file.metadata()?.len() <= last {
         return Err(ErrorKind::UnexpectedEof.into());
     }
-    Ok(MEMORY_FILE_SYSTEMS.contains(&fstatfs(&*range.file)?.f_type))
+    in_memory(&range.file)
+}
+
+/// Whether the file has no disk to wait for.
+pub(crate) fn in_memory(file: &File) -> io::Result<bool> {
+    Ok(MEMORY_FILE_SYSTEMS.contains(&fstatfs(file)?.f_type))
 }
 
 fn look(range: &FileRange, at: u64) -> io::Result<Look> {
@@ -122,7 +128,7 @@ fn warm(range: &FileRange) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs::File, io::Write, sync::Arc};
+    use std::{io::Write, sync::Arc};
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, Permissions},
     io,
-    os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -12,7 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use tokio::{sync::mpsc, task::JoinHandle};
+use weft_io::Destination;
 
 use super::{At, Client, FsError, OpenOptions};
 use crate::{
@@ -72,12 +72,12 @@ impl Client {
         let file = self.open(remote, OpenOptions::read()).await?;
         let mode = file.attrs().mode.unwrap_or(0o644) & 0o777;
         let partial = Partial::create(local, mode).at(local)?;
-        let (sink, writer) = LocalSink::new(partial.file.clone(), adding_up(progress));
-        let read = file.io().read_into(0, file.size(), Arc::new(sink)).await.at(remote);
+        let destination = Arc::new(Destination::new(partial.file.clone()));
+        let sink = LocalSink { destination, report: adding_up(progress) };
+        let read = file.io().read_into(0, file.size(), Arc::new(sink)).await;
         let closed = file.close().await;
-        // A local failure ends the reading too, and says more.
-        writer.await.unwrap_or_else(|e| Err(io::Error::other(e))).at(local)?;
-        let size = read?;
+        let whose = if matches!(read, Err(ClientError::Local(_))) { local } else { remote };
+        let size = read.at(whose)?;
         closed?;
         partial.finish(size).at(local)?;
         Ok(size)
@@ -128,32 +128,25 @@ impl Drop for Partial {
     }
 }
 
-/// Pieces read and queued for the local file. Beyond it, reading waits for writing: the writer
-/// always has the next one, and more would only leave the processor's caches before their turn.
-const PIECES_TO_WRITE_MAX: usize = 2;
-
-/// Gives what is read to the one thread that writes it to its place in a local file: the kernel
-/// lets only one write to a file at a time, and several threads would spin for their turn.
-struct LocalSink(mpsc::Sender<(u64, Bytes)>);
-
-impl LocalSink {
-    /// The sink and its writer, which ends when the sink is gone, or with the first failure.
-    fn new(file: Arc<fs::File>, report: PieceReport) -> (LocalSink, JoinHandle<io::Result<()>>) {
-        let (sink, mut pieces) = mpsc::channel::<(u64, Bytes)>(PIECES_TO_WRITE_MAX);
-        let writer = tokio::task::spawn_blocking(move || {
-            while let Some((offset, data)) = pieces.blocking_recv() {
-                file.write_all_at(&data, offset)?;
-                report(data.len() as u64);
-            }
-            Ok(())
-        });
-        (LocalSink(sink), writer)
-    }
+/// Puts what is read to its place in a local file.
+struct LocalSink {
+    destination: Arc<Destination>,
+    report: PieceReport,
 }
 
 impl ReadSink for LocalSink {
     async fn take(&self, offset: u64, data: Bytes) -> io::Result<()> {
-        let sent = self.0.send((offset, data)).await;
-        sent.map_err(|_| io::Error::other("the local file cannot be written"))
+        let bytes = data.len() as u64;
+        self.destination.write(data, offset).await?;
+        self.placed(bytes);
+        Ok(())
+    }
+
+    fn destination(&self) -> Option<Arc<Destination>> {
+        Some(self.destination.clone())
+    }
+
+    fn placed(&self, bytes: u64) {
+        (self.report)(bytes);
     }
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
+use weft_io::Destination;
 use weft_nfs::{AttrNo, Bitmap, FileHandle, IoMode, OpArgs, OpOk, Stateid, ops::GetattrArgs};
 
 use super::{
@@ -15,12 +16,23 @@ use super::{
     layout::LayoutState,
     write::is_curable,
 };
-use crate::{error::ClientError, session::Session};
+use crate::{
+    error::ClientError,
+    session::{DataRead, Session},
+};
 
 /// Takes what was read, piece by piece, in any order. Places never given are zeros.
 pub trait ReadSink: Send + Sync + 'static {
     /// Data at a file offset: a slice of the receive buffer.
     fn take(&self, offset: u64, data: Bytes) -> impl Future<Output = io::Result<()>> + Send;
+
+    /// A file that data may be put into at their file offsets, past [`ReadSink::take`].
+    fn destination(&self) -> Option<Arc<Destination>> {
+        None
+    }
+
+    /// So many bytes were put there.
+    fn placed(&self, _bytes: u64) {}
 }
 
 impl FileIo {
@@ -172,13 +184,12 @@ impl<S: ReadSink> Shared<S> {
     ) -> Result<(), ClientError> {
         let mut done = 0;
         while done < piece.len {
-            let at = u64::from(done);
-            let (data, eof) =
-                session.read(fh, self.stateid, piece.object_offset + at, piece.len - done).await?;
-            let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
-            if !data.is_empty() {
-                self.sink.take(piece.file_offset + at, data).await?;
-            }
+            let rest = Piece {
+                file_offset: piece.file_offset + u64::from(done),
+                object_offset: piece.object_offset + u64::from(done),
+                len: piece.len - done,
+            };
+            let (count, eof) = self.read_once(session, fh, &rest).await?;
             done = done.saturating_add(count);
             if eof {
                 return Ok(());
@@ -188,6 +199,42 @@ impl<S: ReadSink> Shared<S> {
             }
         }
         Ok(())
+    }
+}
+
+impl<S: ReadSink> Shared<S> {
+    /// One READ: bytes read, and whether they reach the end.
+    async fn read_once(
+        &self,
+        session: &Session,
+        fh: &FileHandle,
+        piece: &Piece,
+    ) -> Result<(u32, bool), ClientError> {
+        let Piece { file_offset, object_offset, len } = *piece;
+        let (read, eof) = match self.sink.destination() {
+            Some(file) => {
+                let to = (file, file_offset);
+                session.read_to(fh, self.stateid, object_offset, len, to).await?
+            }
+            None => {
+                let (data, eof) = session.read(fh, self.stateid, object_offset, len).await?;
+                (DataRead::Here(data), eof)
+            }
+        };
+        let count = match read {
+            DataRead::Here(data) => {
+                let count = data.len();
+                if count > 0 {
+                    self.sink.take(file_offset, data).await?;
+                }
+                count
+            }
+            DataRead::Placed(count) => {
+                self.sink.placed(count as u64);
+                count
+            }
+        };
+        Ok((u32::try_from(count).unwrap_or(u32::MAX), eof))
     }
 }
 

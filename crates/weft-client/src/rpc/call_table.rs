@@ -9,11 +9,11 @@ use std::{
 };
 
 use tokio::sync::{Notify, oneshot};
-use weft_xdr::Reader;
+use weft_io::Gate;
 
-use super::RpcError;
+use super::{Answer, Landing, RpcError};
 
-type Outcome = Result<Reader, RpcError>;
+type Outcome = Result<Answer, RpcError>;
 
 /// The calls in flight of one connection. Bounded by the connection's semaphore.
 #[derive(Debug)]
@@ -27,8 +27,15 @@ pub(super) struct CallTable {
 #[derive(Debug)]
 struct Calls {
     next_xid: u32,
-    by_xid: HashMap<u32, oneshot::Sender<Outcome>>,
+    by_xid: HashMap<u32, Call>,
     closed: Option<RpcError>,
+}
+
+/// A call in flight.
+#[derive(Debug)]
+struct Call {
+    to: oneshot::Sender<Outcome>,
+    landing: Option<(Landing, Arc<Gate>)>,
 }
 
 impl CallTable {
@@ -49,8 +56,12 @@ impl CallTable {
         self.lock().closed.clone().unwrap_or_else(|| RpcError::lost("closed"))
     }
 
-    /// A transaction id and the place where its reply will arrive.
-    pub(super) fn register(self: &Arc<Self>) -> Result<Waiting, RpcError> {
+    /// A transaction id and the place where its reply will arrive; and where the reply's payload
+    /// may land.
+    pub(super) fn register(
+        self: &Arc<Self>,
+        landing: Option<Landing>,
+    ) -> Result<Waiting, RpcError> {
         let (to, reply) = oneshot::channel();
         let mut calls = self.lock();
         if let Some(why) = &calls.closed {
@@ -61,8 +72,15 @@ impl CallTable {
         }
         let xid = calls.next_xid;
         calls.next_xid = xid.wrapping_add(1);
-        calls.by_xid.insert(xid, to);
-        Ok(Waiting { xid, reply, table: self.clone() })
+        let landing = landing.map(|l| (l, Arc::<Gate>::default()));
+        let gate = landing.as_ref().map(|(_, gate)| gate.clone());
+        calls.by_xid.insert(xid, Call { to, landing });
+        Ok(Waiting { xid, reply, gate, table: self.clone() })
+    }
+
+    /// Where the payload of this call's reply may land, as long as its gate is open.
+    pub(super) fn landing(&self, xid: u32) -> Option<(Landing, Arc<Gate>)> {
+        self.lock().by_xid.get(&xid)?.landing.clone()
     }
 
     /// Replies received so far: while it grows, the peer is alive.
@@ -73,9 +91,9 @@ impl CallTable {
     /// Delivers a reply; one nobody waits for (any more) is dropped.
     pub(super) fn complete(&self, xid: u32, outcome: Outcome) {
         self.replies.fetch_add(1, Ordering::Relaxed);
-        let to = self.lock().by_xid.remove(&xid);
-        if let Some(to) = to {
-            let _ = to.send(outcome);
+        let call = self.lock().by_xid.remove(&xid);
+        if let Some(call) = call {
+            let _ = call.to.send(outcome);
         }
     }
 
@@ -85,8 +103,8 @@ impl CallTable {
         let why = calls.closed.get_or_insert(why).clone();
         let waiting = std::mem::take(&mut calls.by_xid);
         drop(calls);
-        for to in waiting.into_values() {
-            let _ = to.send(Err(why.clone()));
+        for call in waiting.into_values() {
+            let _ = call.to.send(Err(why.clone()));
         }
         self.closing.notify_one();
     }
@@ -97,10 +115,11 @@ impl CallTable {
     }
 }
 
-/// A registered call; dropping it forgets the call.
+/// A registered call; dropping it forgets the call, and nothing more of its reply lands.
 pub(super) struct Waiting {
     xid: u32,
     reply: oneshot::Receiver<Outcome>,
+    gate: Option<Arc<Gate>>,
     table: Arc<CallTable>,
 }
 
@@ -120,5 +139,8 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.table.lock().by_xid.remove(&self.xid);
+        if let Some(gate) = &self.gate {
+            gate.shut();
+        }
     }
 }

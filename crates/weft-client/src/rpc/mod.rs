@@ -7,6 +7,7 @@
 
 mod call_table;
 mod credential;
+mod landing;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ use crate::limits;
 use call_table::CallTable;
 pub use credential::Credential;
 pub(crate) use credential::machine_name;
+pub use landing::{Answer, FindPayload, Landing, Placed};
 use tasks::Outgoing;
 
 /// Why a call has no result.
@@ -164,6 +166,17 @@ impl Connection {
         credential: &Credential,
         args: Vec<Segment>,
     ) -> Result<Reader, RpcError> {
+        let procedure = (program, version, procedure);
+        self.call_landing(procedure, credential, args, None).await.map(|a| a.results)
+    }
+
+    async fn call_landing(
+        &self,
+        (program, version, procedure): (u32, u32, u32),
+        credential: &Credential,
+        args: Vec<Segment>,
+        landing: Option<Landing>,
+    ) -> Result<Answer, RpcError> {
         for segment in &args {
             if let Segment::File(range) = segment {
                 // A local disk error found here fails one call; found while sending, the
@@ -173,7 +186,7 @@ impl Connection {
             }
         }
         let _turn = self.in_flight.acquire().await.map_err(RpcError::lost)?;
-        let waiting = self.calls.register()?;
+        let waiting = self.calls.register(landing)?;
         let header = CallHeader {
             program,
             version,
@@ -215,6 +228,9 @@ impl Connection {
     /// [`Connection::call`] of a peer that may hang without its machine being gone, which no
     /// keepalive finds out. A slow call is waited for as long as the peer answers anything.
     ///
+    /// With a landing, a large payload of the reply may be put there. Once this returns, or its
+    /// future is dropped, nothing is written there any more.
+    ///
     /// # Errors
     /// Also [`RpcError::Lost`] when the peer hangs: the connection is closed then.
     pub async fn call_watched(
@@ -222,10 +238,12 @@ impl Connection {
         (program, version, procedure): (u32, u32, u32),
         credential: &Credential,
         args: Vec<Segment>,
+        landing: Option<Landing>,
         watch: Watch,
-    ) -> Result<Reader, RpcError> {
+    ) -> Result<Answer, RpcError> {
         let nobody = Credential::NONE;
-        let mut call = std::pin::pin!(self.call(program, version, procedure, credential, args));
+        let which = (program, version, procedure);
+        let mut call = std::pin::pin!(self.call_landing(which, credential, args, landing));
         loop {
             let seen = self.calls.replies();
             tokio::select! {

@@ -7,13 +7,13 @@ use tokio::{
     net::tcp::{OwnedReadHalf, OwnedWriteHalf},
     sync::mpsc,
 };
-use weft_io::{RecordReader, RecordSender};
+use weft_io::{Received, RecordReader, RecordSender};
 use weft_xdr::{
     Decode, Reader, Segment, Writer,
     rpc::{CallHeader, Message, Reply},
 };
 
-use super::{IncomingCall, RpcError, call_table::CallTable};
+use super::{Answer, IncomingCall, Placed, RpcError, call_table::CallTable, landing};
 
 /// A message to send.
 #[derive(Debug)]
@@ -86,23 +86,28 @@ impl Receiver {
     pub(super) async fn run(self, socket: OwnedReadHalf, record_bytes_max: usize) {
         let mut records = RecordReader::new(socket, record_bytes_max);
         let why = loop {
-            match records.next().await {
-                Ok(Some(record)) => {
-                    if let Err(e) = self.take(record) {
-                        break RpcError::lost(e);
-                    }
+            let place = |head: &[u8], len| landing::placement(head, len, |x| self.calls.landing(x));
+            let taken = match records.next_or_place(place).await {
+                Ok(Some(Received::Record(record))) => self.take(record, None),
+                Ok(Some(Received::Placed { rest, at, placed })) => {
+                    self.take(landing::without_payload(rest, at), Some(placed.map_err(Arc::new)))
                 }
                 Ok(None) => break RpcError::lost("closed by the peer"),
                 Err(e) => break RpcError::lost(e),
+            };
+            if let Err(e) = taken {
+                break RpcError::lost(e);
             }
         };
         self.calls.close(why);
     }
 
-    fn take(&self, record: Bytes) -> Result<(), weft_xdr::DecodeError> {
+    fn take(&self, record: Bytes, placed: Option<Placed>) -> Result<(), weft_xdr::DecodeError> {
         let mut r = Reader::new(record);
         match Message::decode(&mut r)? {
-            Message::Reply(xid, Reply::Success) => self.calls.complete(xid, Ok(r)),
+            Message::Reply(xid, Reply::Success) => {
+                self.calls.complete(xid, Ok(Answer { results: r, placed }));
+            }
             Message::Reply(xid, refusal) => {
                 self.calls.complete(xid, Err(RpcError::Refused(refusal)));
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::net::TcpListener;
+use tokio::{io::AsyncWriteExt, net::TcpListener};
 use weft_io::{RecordReader, RecordSender};
 use weft_xdr::{
     Decode,
@@ -82,9 +82,9 @@ async fn a_slow_peer_is_waited_for() {
         peer.answer(slow, &Reply::Success, b"late").await;
     };
     let nobody = Credential::NONE;
-    let call = c.call_watched((PROGRAM, 1, 2), &nobody, Vec::new(), IMPATIENT);
+    let call = c.call_watched((PROGRAM, 1, 2), &nobody, Vec::new(), None, IMPATIENT);
     let (answer, ()) = tokio::join!(call, serve);
-    assert_eq!(answer.unwrap().rest(), Bytes::from("late"));
+    assert_eq!(answer.unwrap().results.rest(), Bytes::from("late"));
 }
 
 /// A peer that answers nothing, while its machine keeps the connection, is given up: the calls
@@ -93,7 +93,7 @@ async fn a_slow_peer_is_waited_for() {
 async fn a_hanging_peer_is_given_up() {
     let (c, mut peer) = pair(ConnectOptions::default()).await;
     let nobody = Credential::NONE;
-    let call = c.call_watched((PROGRAM, 1, 2), &nobody, Vec::new(), IMPATIENT);
+    let call = c.call_watched((PROGRAM, 1, 2), &nobody, Vec::new(), None, IMPATIENT);
     let (answer, _) = tokio::join!(call, peer.call());
     assert!(matches!(answer, Err(RpcError::Lost(_))), "{answer:?}");
     assert!(c.is_closed());
@@ -190,4 +190,149 @@ async fn calls_from_the_peer() {
 
 fn from_record(record: Bytes) -> Message {
     weft_xdr::from_bytes(record).unwrap()
+}
+
+/// Results of the landing tests: the payload, as opaque data, is all there is.
+fn find_opaque(r: &mut Reader) -> Option<usize> {
+    r.length(1 << 20).ok()
+}
+
+fn landing(len_max: usize) -> (Arc<std::fs::File>, Landing) {
+    let file = Arc::new(tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap());
+    let destination = Arc::new(weft_io::Destination::new(file.clone()));
+    (file, Landing { destination, offset: 1000, len_max, find: find_opaque })
+}
+
+fn opaque(len: usize) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.opaque(&(0..len).map(|i| (i / 3) as u8).collect::<Vec<u8>>());
+    w.into_bytes().to_vec()
+}
+
+async fn call_landing(c: &Connection, landing: Landing) -> Result<Answer, RpcError> {
+    let nobody = Credential::NONE;
+    c.call_watched((PROGRAM, 1, 2), &nobody, Vec::new(), Some(landing), IMPATIENT).await
+}
+
+/// A large payload lands in the file, and the reply comes without it; a small one, one longer than
+/// allowed, or one that something follows, comes with its reply, and so does that of a call that
+/// has no landing.
+#[tokio::test]
+async fn payloads_land() {
+    let (c, mut peer) = pair(ConnectOptions::default()).await;
+    let large = 100_001;
+    let trailing = |mut results: Vec<u8>| {
+        results.extend([0; 4]);
+        results
+    };
+    let replies = [
+        (opaque(large), true),
+        (opaque(1000), false),
+        (opaque(large + 1), false),
+        (trailing(opaque(large)), false),
+        (opaque(large), true),
+    ];
+    for (results, lands) in replies {
+        let (file, landing) = landing(large);
+        let serve = async {
+            let (xid, ..) = peer.call().await;
+            peer.answer(xid, &Reply::Success, &results).await;
+        };
+        let (answer, ()) = tokio::join!(call_landing(&c, landing), serve);
+        let mut answer = answer.unwrap();
+        if lands {
+            assert_eq!(answer.placed.unwrap().unwrap(), large);
+            assert_eq!(answer.results.rest(), [0; 4][..], "an empty payload");
+            let mut landed = vec![0; large];
+            std::os::unix::fs::FileExt::read_exact_at(&*file, &mut landed, 1000).unwrap();
+            assert_eq!(landed, results[4..4 + large]);
+        } else {
+            assert!(answer.placed.is_none());
+            assert_eq!(answer.results.rest(), results);
+            assert_eq!(file.metadata().unwrap().len(), 0);
+        }
+    }
+    let serve = async {
+        let (xid, ..) = peer.call().await;
+        peer.answer(xid, &Reply::Success, &opaque(large)).await;
+    };
+    let (plain, ()) = tokio::join!(call(&c, b"aaaa"), serve);
+    assert_eq!(plain.unwrap(), opaque(large));
+}
+
+/// A local file that takes nothing is told with the reply, and the connection goes on.
+#[tokio::test]
+async fn a_full_disk_is_told() {
+    let (c, mut peer) = pair(ConnectOptions::default()).await;
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let destination = Arc::new(weft_io::Destination::new(Arc::new(full)));
+    let full = Landing { destination, offset: 0, len_max: 1 << 20, find: find_opaque };
+    let serve = async {
+        for _ in 0..2 {
+            let (xid, ..) = peer.call().await;
+            peer.answer(xid, &Reply::Success, &opaque(1 << 19)).await;
+        }
+    };
+    let calls = async {
+        let told = call_landing(&c, full).await.unwrap().placed.unwrap().unwrap_err();
+        assert_eq!(told.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(call(&c, b"aaaa").await.unwrap().len(), (1 << 19) + 4);
+    };
+    tokio::join!(calls, serve);
+}
+
+/// A call given up while its payload lands, by its caller or because the peer hangs, has nothing
+/// more written for it, whatever comes later.
+#[tokio::test]
+async fn nothing_lands_after_the_call() {
+    for hang in [true, false] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let connecting = Connection::connect(listener.local_addr().unwrap());
+        let (c, accepted) = tokio::join!(connecting, listener.accept());
+        let (c, (read, mut peer)) = (c.unwrap(), accepted.unwrap().0.into_split());
+        let mut records = RecordReader::new(read, 1 << 20);
+        let (file, landing) = landing(1 << 20);
+        let wire = reply_on_wire(1, &opaque(1 << 20));
+        let half = wire.len() / 2;
+        let call_landing = call_landing(&c, landing);
+        let begun = async {
+            peer.write_all(&wire[..half]).await.unwrap();
+            while file.metadata().unwrap().len() < 1000 + half as u64 - 100 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        if hang {
+            let (lost, ()) = tokio::join!(call_landing, begun);
+            assert!(matches!(lost, Err(RpcError::Lost(_))), "{lost:?}");
+        } else {
+            tokio::select! {
+                _ = call_landing => panic!("half a reply is none"),
+                () = begun => {}
+            }
+        }
+        let landed = file.metadata().unwrap().len();
+        peer.write_all(&wire[half..]).await.unwrap();
+        if !hang {
+            let serve = async {
+                loop {
+                    let mut r = Reader::new(records.next().await.unwrap().unwrap());
+                    let Message::Call(xid, _) = Message::decode(&mut r).unwrap() else { panic!() };
+                    if r.rest() == "aaaa" {
+                        return peer.write_all(&reply_on_wire(xid, b"next")).await.unwrap();
+                    }
+                }
+            };
+            let (next, ()) = tokio::join!(call(&c, b"aaaa"), serve);
+            assert_eq!(next.unwrap(), "next", "the stream is in step");
+        }
+        assert_eq!(file.metadata().unwrap().len(), landed);
+    }
+}
+
+fn reply_on_wire(xid: u32, results: &[u8]) -> Vec<u8> {
+    let mut w = Writer::new();
+    weft_xdr::rpc::reply(&mut w, xid, &Reply::Success);
+    w.raw(results);
+    let message = w.into_bytes();
+    [&weft_xdr::record::header(message.len())[..], &message].concat()
 }

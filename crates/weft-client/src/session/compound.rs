@@ -9,7 +9,7 @@ use super::Inner;
 use crate::{
     core::{Backoff, SequenceFailure, Slot, first_unrepeatable},
     error::ClientError,
-    rpc::RpcError,
+    rpc::{Landing, Placed, RpcError},
 };
 
 /// How far a COMPOUND came.
@@ -19,6 +19,8 @@ pub struct CompoundOutcome {
     pub done: Vec<OpOk>,
     /// The operation that ended it early.
     pub failed: Option<FailedOp>,
+    /// How the payload of the last result landed, if it did not come with it.
+    pub(crate) placed: Option<Placed>,
 }
 
 /// The operation that ended a COMPOUND.
@@ -52,6 +54,20 @@ enum Attempt {
     Again,
 }
 
+/// What is to be done.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) ops: Vec<OpArgs>,
+    /// Where the payload of the last result may land.
+    pub(super) landing: Option<Landing>,
+}
+
+impl From<Vec<OpArgs>> for Work {
+    fn from(ops: Vec<OpArgs>) -> Work {
+        Work { ops, landing: None }
+    }
+}
+
 /// A request under way on a slot.
 struct Request<'a> {
     ops: &'a [OpArgs],
@@ -79,12 +95,14 @@ impl Inner {
     /// sessions.
     pub(super) async fn run(
         self: Arc<Self>,
-        ops: Vec<OpArgs>,
+        work: impl Into<Work>,
     ) -> Result<CompoundOutcome, ClientError> {
-        let unrepeatable = first_unrepeatable(&ops);
+        let work = work.into();
+        let ops = &work.ops;
+        let unrepeatable = first_unrepeatable(ops);
         let mut backoff = Backoff::new(self.options.patience);
         loop {
-            let Attempt::Answered(outcome) = self.attempt(&ops, unrepeatable).await? else {
+            let Attempt::Answered(outcome) = self.attempt(&work, unrepeatable).await? else {
                 continue;
             };
             let executed = ops.get(..outcome.done.len()).unwrap_or_default();
@@ -99,7 +117,7 @@ impl Inner {
 
     async fn attempt(
         self: &Arc<Self>,
-        ops: &[OpArgs],
+        Work { ops, landing }: &Work,
         unrepeatable: Option<OpNum>,
     ) -> Result<Attempt, ClientError> {
         let slot = self.take_slot().await?;
@@ -122,11 +140,11 @@ impl Inner {
                 return request.session_gone();
             }
             let sent = Instant::now();
-            match self.send(&link, args.clone()).await {
-                Ok(reply) => match self.judge(&slot, reply, sent)? {
+            match self.send_landing(&link, args.clone(), landing.clone()).await {
+                Ok((reply, placed)) => match self.judge(&slot, reply, sent)? {
                     Verdict::Done(outcome) => {
                         self.put_slot(slot, false, true);
-                        return Ok(Attempt::Answered(outcome));
+                        return Ok(Attempt::Answered(CompoundOutcome { placed, ..outcome }));
                     }
                     Verdict::Resend => match backoff.next_wait() {
                         Some(wait) => tokio::time::sleep(wait).await,
@@ -262,11 +280,12 @@ fn outcome(results: impl Iterator<Item = OpReply>) -> CompoundOutcome {
         match r.result {
             Ok(ok) => done.push(ok),
             Err(failure) => {
-                return CompoundOutcome { done, failed: Some(FailedOp { op: r.op, failure }) };
+                let failed = Some(FailedOp { op: r.op, failure });
+                return CompoundOutcome { done, failed, placed: None };
             }
         }
     }
-    CompoundOutcome { done, failed: None }
+    CompoundOutcome { done, failed: None, placed: None }
 }
 
 /// Statuses that ask for patience, RFC 8881 §15.1.1.3 and §15.1.9.2.

@@ -1,11 +1,26 @@
 //! READ, WRITE and COMMIT on a filehandle given: data servers, and the indirect path.
 
-use bytes::Bytes;
-use weft_nfs::{FileHandle, OpArgs, OpNum, OpOk, StableHow, Stateid, Verifier, ops::*};
-use weft_xdr::Payload;
+use std::sync::Arc;
 
-use super::Session;
-use crate::error::ClientError;
+use bytes::Bytes;
+use weft_io::Destination;
+use weft_nfs::{
+    FileHandle, IO_BYTES_MAX, NfsStat, OpArgs, OpNum, OpOk, OpReply, Opaque, StableHow, Stateid,
+    Verifier, ops::*,
+};
+use weft_xdr::{Decode, Payload, Reader};
+
+use super::{Session, Work};
+use crate::{error::ClientError, rpc::Landing};
+
+/// Where the data of a READ are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DataRead {
+    /// A slice of the receive buffer.
+    Here(Bytes),
+    /// So many bytes, in the file they were meant for.
+    Placed(usize),
+}
 
 /// What a WRITE did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +52,38 @@ impl Session {
                 if data.len() <= count as usize =>
             {
                 Ok((data, eof))
+            }
+            _ => Err(ClientError::Protocol("READ answered with something else")),
+        }
+    }
+
+    /// READ into a file, at `to`: large data go there inside the kernel. Once this returns, or
+    /// its future is dropped, nothing is written there any more.
+    ///
+    /// # Errors
+    /// As [`Session::read`]; [`ClientError::Local`] when the file cannot take the data.
+    pub async fn read_to(
+        &self,
+        fh: &FileHandle,
+        stateid: Stateid,
+        offset: u64,
+        count: u32,
+        (destination, to): (Arc<Destination>, u64),
+    ) -> Result<(DataRead, bool), ClientError> {
+        let read = OpArgs::Read(ReadArgs { stateid, offset, count });
+        let ops = vec![OpArgs::Putfh(PutfhArgs { object: fh.clone() }), read];
+        let len_max = count as usize;
+        let landing = Landing { destination, offset: to, len_max, find: find_data };
+        let outcome = self.run(Work { ops, landing: Some(landing) }).await?;
+        let placed = outcome.placed.clone();
+        match (last(outcome.into_result()?)?, placed) {
+            (OpOk::Read(ReadOk { eof, data }), Some(placed)) if data.is_empty() => {
+                Ok((DataRead::Placed(placed.map_err(ClientError::Local)?), eof))
+            }
+            (OpOk::Read(ReadOk { eof, data: Payload::Bytes(data) }), None)
+                if data.len() <= len_max =>
+            {
+                Ok((DataRead::Here(data), eof))
             }
             _ => Err(ClientError::Protocol("READ answered with something else")),
         }
@@ -117,11 +164,33 @@ impl Session {
     /// PUTFH and one operation; the result of the latter.
     pub(crate) async fn on_file(&self, fh: &FileHandle, op: OpArgs) -> Result<OpOk, ClientError> {
         let ops = vec![OpArgs::Putfh(PutfhArgs { object: fh.clone() }), op];
-        let mut done = self.compound(ops).await?;
-        debug_assert!(done.len() <= 2, "SEQUENCE's result is not among these");
-        match (done.pop(), done.len()) {
-            (Some(ok), 1) => Ok(ok),
-            _ => Err(ClientError::Nfs { op: OpNum::PUTFH, status: weft_nfs::NfsStat::SERVERFAULT }),
-        }
+        last(self.compound(ops).await?)
     }
+}
+
+/// The second of two results.
+fn last(mut done: Vec<OpOk>) -> Result<OpOk, ClientError> {
+    debug_assert!(done.len() <= 2, "SEQUENCE's result is not among these");
+    match (done.pop(), done.len()) {
+        (Some(ok), 1) => Ok(ok),
+        _ => Err(ClientError::Nfs { op: OpNum::PUTFH, status: NfsStat::SERVERFAULT }),
+    }
+}
+
+/// Reads the results of SEQUENCE, PUTFH and READ up to READ's data, if all are good; the length
+/// of the data.
+fn find_data(r: &mut Reader) -> Option<usize> {
+    let status = NfsStat::decode(r).ok()?;
+    let _tag = Opaque::decode(r).ok()?;
+    if (status, r.u32().ok()?) != (NfsStat::OK, 3) {
+        return None;
+    }
+    for op in [OpNum::SEQUENCE, OpNum::PUTFH] {
+        OpReply::decode(r).ok().filter(|reply| reply.op == op && reply.result.is_ok())?;
+    }
+    if (OpNum::decode(r).ok()?, NfsStat::decode(r).ok()?) != (OpNum::READ, NfsStat::OK) {
+        return None;
+    }
+    let _eof = r.bool().ok()?;
+    r.length(IO_BYTES_MAX).ok()
 }

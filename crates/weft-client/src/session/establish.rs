@@ -17,7 +17,7 @@ use crate::{
     core::{Backoff, Step, StepFailure},
     error::ClientError,
     limits,
-    rpc::{ConnectOptions, Connection, RpcError, Watch},
+    rpc::{Answer, ConnectOptions, Connection, Landing, Placed, RpcError, Watch},
 };
 
 /// How one try to establish ended.
@@ -222,13 +222,24 @@ impl Inner {
         link: &Link,
         args: Vec<Segment>,
     ) -> Result<CompoundReply, RpcError> {
+        self.send_landing(link, args, None).await.map(|(reply, _)| reply)
+    }
+
+    /// [`Inner::send`], and how the payload landed, if it did.
+    pub(super) async fn send_landing(
+        &self,
+        link: &Link,
+        args: Vec<Segment>,
+        landing: Option<Landing>,
+    ) -> Result<(CompoundReply, Option<Placed>), RpcError> {
         let credential = &self.options.credential;
         let procedure = (NFS_PROGRAM, NFS_V4, PROC_COMPOUND);
-        let call = link.connection.call_watched(procedure, credential, args, Watch::default());
-        let mut r = call.await?;
+        let watch = Watch::default();
+        let call = link.connection.call_watched(procedure, credential, args, landing, watch);
+        let Answer { results: mut r, placed } = call.await?;
         let reply = CompoundReply::decode(&mut r)?;
         r.finish()?;
-        Ok(reply)
+        Ok((reply, placed))
     }
 
     /// Gives up the session and the client record.

@@ -29,8 +29,9 @@ use crate::{
     rpc::{Connection, Credential},
 };
 pub use callback::CallbackHandler;
+use compound::Work;
 pub use compound::{CompoundOutcome, FailedOp};
-pub use data::DataWritten;
+pub use data::{DataRead, DataWritten};
 
 /// How a session is opened.
 #[derive(Clone)]
@@ -171,8 +172,12 @@ impl Session {
     /// # Errors
     /// Only when there is no answer at all; refusals are in the outcome.
     pub async fn compound_outcome(&self, ops: Vec<OpArgs>) -> Result<CompoundOutcome, ClientError> {
+        self.run(ops.into()).await
+    }
+
+    async fn run(&self, work: Work) -> Result<CompoundOutcome, ClientError> {
         let inner = self.inner.clone();
-        let run = tokio::spawn(async move { inner.run(ops).await });
+        let run = tokio::spawn(async move { inner.run(work).await });
         run.await.unwrap_or(Err(ClientError::Closed))
     }
 
