@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use bytes::Bytes;
+use fjall::config::PartitioningPolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
 use super::{Batch, Engine, EngineError, KeyRange, Visit};
@@ -38,8 +39,7 @@ impl FjallEngine {
         let recovered = std::panic::catch_unwind(recover)
             .map_err(|_| EngineError::Corrupt("fjall's recovery panicked".into()))?;
         let database = recovered.map_err(failed)?;
-        let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
-        let map = database.keyspace("map", options).map_err(failed)?;
+        let map = database.keyspace("map", map_options).map_err(failed)?;
         let fence = database.keyspace("fence", KeyspaceCreateOptions::default).map_err(failed)?;
         let epoch = match fence.get(EPOCH_KEY).map_err(failed)? {
             None => 0,
@@ -47,6 +47,18 @@ impl FjallEngine {
         };
         Ok(Self { database, map, fence, epoch: Mutex::new(epoch) })
     }
+}
+
+/// How the map is kept. Filters and indexes are in parts of a block's size, as in fjall's lowest
+/// levels: a whole filter has hundreds of KiB, more than one shard of a small cache takes (there
+/// are four shards for each processor), and would be read for every lookup. Measured: 430 instead
+/// of 10 µs for each entry of a listing with 8 MiB of cache on two processors.
+fn map_options() -> KeyspaceCreateOptions {
+    let in_parts = || PartitioningPolicy::all(true);
+    KeyspaceCreateOptions::default()
+        .max_memtable_size(MEMTABLE_BYTES)
+        .filter_block_partitioning_policy(in_parts())
+        .index_block_partitioning_policy(in_parts())
 }
 
 impl Engine for FjallEngine {

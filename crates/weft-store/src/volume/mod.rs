@@ -58,8 +58,15 @@ pub struct VolumeConfig {
     pub format: Format,
     /// When commits are synced.
     pub commit: CommitPolicy,
-    /// Memory for caches in bytes, split between the engine's blocks and decoded records.
+    /// Memory for caches in bytes: a quarter for the engine's blocks, the rest for records. What
+    /// is asked for again and again is found among the records; a long listing fills the blocks.
     pub cache_bytes: u64,
+}
+
+impl VolumeConfig {
+    fn engine_cache_bytes(&self) -> u64 {
+        self.cache_bytes / 4
+    }
 }
 
 impl Default for VolumeConfig {
@@ -170,7 +177,8 @@ impl Volume {
     }
 
     fn start(opened: commit::Opened, config: &VolumeConfig) -> Result<Self, EngineError> {
-        let shared = Arc::new(Shared::new(opened, config.commit, config.cache_bytes / 2));
+        let record_cache_bytes = config.cache_bytes - config.engine_cache_bytes();
+        let shared = Arc::new(Shared::new(opened, config.commit, record_cache_bytes));
         let worker = Arc::clone(&shared);
         let committer = std::thread::Builder::new().name("weft-commit".into());
         let committer = committer.spawn(move || worker.run());

@@ -20,7 +20,7 @@ pub(super) const COOKIE_FIRST: u64 = 3;
 
 pub(super) fn directory(at: &Path, config: &VolumeConfig) -> Result<Opened, EngineError> {
     let lock = DirectoryLock::acquire(at)?;
-    let engine = engine::open(config.engine, at, config.cache_bytes / 2)?;
+    let engine = engine::open(config.engine, at, config.engine_cache_bytes())?;
     let recovered = progress(&*engine)?.map_or(0, |progress| progress.lsn.0);
     let acked = AckedFile::open(at, recovered)?;
     let mut opened = self::engine(engine, config)?;
