@@ -58,7 +58,8 @@ impl Session {
     }
 
     /// READ into a file, at `to`: large data go there inside the kernel. Once this returns, or
-    /// its future is dropped, nothing is written there any more.
+    /// its future is dropped, nothing is written there any more. What a connection that broke had
+    /// put there stays, under what the next one puts there.
     ///
     /// # Errors
     /// As [`Session::read`]; [`ClientError::Local`] when the file cannot take the data.
