@@ -5,6 +5,7 @@ use weft_xdr::{
 };
 
 use crate::basic::{FileHandle, Fsid, IoMode, LayoutType, SequenceId, SessionId, SlotId, Stateid};
+use crate::ops::WriteResponse;
 use crate::status::NfsStat;
 
 /// Callback program version.
@@ -170,6 +171,54 @@ xdr_struct! {
     }
 }
 
+/// `offload_info4`: how an offloaded operation ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OffloadInfo {
+    /// Well; `callback_id` is never there.
+    Done(WriteResponse),
+    /// Not.
+    Failed {
+        /// `coa_status`: never OK.
+        status: NfsStat,
+        /// `coa_bytes_copied`: bytes done before.
+        bytes_copied: u64,
+    },
+}
+impl Decode for OffloadInfo {
+    fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
+        r.label("offload_info4");
+        Ok(match NfsStat::decode(r)? {
+            NfsStat::OK => OffloadInfo::Done(WriteResponse::decode(r)?),
+            status => OffloadInfo::Failed { status, bytes_copied: r.u64()? },
+        })
+    }
+}
+impl Encode for OffloadInfo {
+    fn encode(&self, w: &mut Writer) {
+        match self {
+            OffloadInfo::Done(response) => {
+                NfsStat::OK.encode(w);
+                response.encode(w);
+            }
+            OffloadInfo::Failed { status, bytes_copied } => {
+                status.encode(w);
+                w.u64(*bytes_copied);
+            }
+        }
+    }
+}
+xdr_struct! {
+    /// CB_OFFLOAD (15), RFC 7862 §16.1.
+    pub struct CbOffloadArgs {
+        /// `coa_fh`: the destination.
+        pub fh: FileHandle,
+        /// `coa_stateid`: which operation.
+        pub stateid: Stateid,
+        /// `coa_offload_info`.
+        pub info: OffloadInfo,
+    }
+}
+
 /// A callback operation. Those not listed are answered NOTSUPP by our client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CbOp {
@@ -179,6 +228,8 @@ pub enum CbOp {
     Layoutrecall(CbLayoutrecallArgs),
     /// CB_RECALL.
     Recall(CbRecallArgs),
+    /// CB_OFFLOAD.
+    Offload(CbOffloadArgs),
     /// Anything else: its number. Its arguments were not read, so it ends the COMPOUND.
     Other(CbOpNum),
 }
@@ -203,6 +254,7 @@ impl Decode for CbOp {
             CbOpNum::CB_SEQUENCE => CbOp::Sequence(Decode::decode(r)?),
             CbOpNum::CB_LAYOUTRECALL => CbOp::Layoutrecall(Decode::decode(r)?),
             CbOpNum::CB_RECALL => CbOp::Recall(Decode::decode(r)?),
+            CbOpNum::CB_OFFLOAD => CbOp::Offload(Decode::decode(r)?),
             other => CbOp::Other(other),
         })
     }
@@ -220,6 +272,10 @@ impl Encode for CbOp {
             }
             CbOp::Recall(a) => {
                 CbOpNum::CB_RECALL.encode(w);
+                a.encode(w);
+            }
+            CbOp::Offload(a) => {
+                CbOpNum::CB_OFFLOAD.encode(w);
                 a.encode(w);
             }
             CbOp::Other(n) => n.encode(w),

@@ -239,6 +239,16 @@ operations! {
     TEST_STATEID TestStateid(TestStateidArgs) => (TestStateidOk);
     DESTROY_CLIENTID DestroyClientid(DestroyClientidArgs) => ;
     RECLAIM_COMPLETE ReclaimComplete(ReclaimCompleteArgs) => ;
+    ALLOCATE Allocate(AllocateArgs) => ;
+    COPY Copy(CopyArgs) => (CopyOk);
+    DEALLOCATE Deallocate(DeallocateArgs) => ;
+    IO_ADVISE IoAdvise(IoAdviseArgs) => (IoAdviseOk);
+    LAYOUTERROR Layouterror(LayouterrorArgs) => ;
+    LAYOUTSTATS Layoutstats(LayoutstatsArgs) => ;
+    OFFLOAD_CANCEL OffloadCancel(OffloadCancelArgs) => ;
+    OFFLOAD_STATUS OffloadStatus(OffloadStatusArgs) => (OffloadStatusOk);
+    SEEK Seek(SeekArgs) => (SeekOk);
+    CLONE Clone(CloneArgs) => ;
 }
 
 /// A refused operation: its status and, where the RFC gives that status a body, the body.
@@ -261,6 +271,8 @@ pub enum FailureBody {
     WillSignal(bool),
     /// GETDEVICEINFO with TOOSMALL: bytes needed.
     Mincount(u32),
+    /// COPY with OFFLOAD_NO_REQS: which requirement can be met.
+    Requirements(CopyRequirements),
 }
 
 impl From<NfsStat> for Failure {
@@ -309,6 +321,10 @@ fn encode_failure(op: OpNum, f: &Failure, w: &mut Writer) {
         (OpNum::GETDEVICEINFO, NfsStat::TOOSMALL) => {
             w.u32(if let FailureBody::Mincount(n) = f.body { n } else { 0 });
         }
+        (OpNum::COPY, NfsStat::OFFLOAD_NO_REQS) => match &f.body {
+            FailureBody::Requirements(r) => r.encode(w),
+            _ => unreachable!("OFFLOAD_NO_REQS always says what can be had"),
+        },
         (OpNum::LOCK | OpNum::LOCKT, NfsStat::DENIED) => match &f.body {
             FailureBody::Denied(d) => d.encode(w),
             _ => unreachable!("DENIED always names the lock in the way"),
@@ -332,6 +348,9 @@ impl Decode for OpReply {
             }
             (OpNum::LAYOUTGET, NfsStat::LAYOUTTRYLATER) => FailureBody::WillSignal(r.bool()?),
             (OpNum::GETDEVICEINFO, NfsStat::TOOSMALL) => FailureBody::Mincount(r.u32()?),
+            (OpNum::COPY, NfsStat::OFFLOAD_NO_REQS) => {
+                FailureBody::Requirements(CopyRequirements::decode(r)?)
+            }
             (OpNum::LOCK | OpNum::LOCKT, NfsStat::DENIED) => {
                 FailureBody::Denied(LockDenied::decode(r)?)
             }

@@ -58,6 +58,9 @@ fn counts_have_limits() {
     count_limit::<NoReferringCalls>(&[1, 0, 0, 0, 0], 64);
     count_limit::<StateProtectArgs>(&[2, 0, 0], 64);
     count_limit::<CallbackSec>(&[6, 1], 1024);
+    count_limit::<LayouterrorArgs>(&[0; 8], 64);
+    count_limit::<LayoutstatsArgs>(&[0; 21], 1 << 20);
+    count_limit::<CopyArgs>(&[0; 16], 16);
 }
 
 /// A value exactly at its limit goes through.
@@ -121,6 +124,7 @@ fn open_enums_survive() {
     survives::<IoMode>();
     survives::<LayoutType>();
     survives::<StableHow>();
+    survives::<DataContent>();
 }
 
 /// Union arms that do not exist are refused: what follows could not be read.
@@ -144,6 +148,7 @@ fn closed_unions_are_refused() {
     refused::<StateProtectOk>(&[2]);
     refused::<CallbackSec>(&[2, 5]);
     refused::<Locker>(&[2]);
+    refused::<Netloc>(&[0, 4]);
     refused::<ReclaimCompleteArgs>(&[2]);
     refused::<Option<u32>>(&[2]);
 }

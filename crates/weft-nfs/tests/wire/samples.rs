@@ -266,6 +266,7 @@ pub fn op_args() -> Vec<OpArgs> {
     out.extend(file_args());
     out.extend(session_args());
     out.extend(layout_args());
+    out.extend(data_42_args());
     out.extend([opens(), creates(), locks(), exchange_ids(), layout_returns()].concat());
     out
 }
@@ -391,6 +392,70 @@ fn layout_args() -> Vec<OpArgs> {
     ]
 }
 
+fn copies() -> Vec<OpArgs> {
+    let addr = NetAddr { netid: opaque("tcp"), uaddr: opaque("192.0.2.7.8.1") };
+    let elsewhere =
+        [Netloc::Name(opaque("name")), Netloc::Url(opaque("nfs://x/y")), Netloc::Addr(addr)];
+    let copy = |consecutive, source_server| {
+        OpArgs::Copy(CopyArgs {
+            src_stateid: stateid(1),
+            dst_stateid: stateid(2),
+            src_offset: 3,
+            dst_offset: u64::MAX,
+            count: 5,
+            consecutive,
+            synchronous: !consecutive,
+            source_server,
+        })
+    };
+    vec![copy(true, Netlocs::default()), copy(false, Netlocs(elsewhere.to_vec()))]
+}
+
+fn data_42_args() -> Vec<OpArgs> {
+    let (stateid, offset, length) = (stateid(4), 1 << 40, u64::MAX);
+    let device_id = DeviceId([9; 16]);
+    let error = DeviceError { device_id, status: NfsStat::NXIO, op: OpNum::WRITE };
+    let mut out = copies();
+    out.extend([
+        OpArgs::Allocate(AllocateArgs { stateid, offset, length }),
+        OpArgs::Deallocate(DeallocateArgs { stateid, offset, length }),
+        OpArgs::Seek(SeekArgs { stateid, offset, what: DataContent::HOLE }),
+        OpArgs::Seek(SeekArgs { stateid, offset, what: DataContent(7) }),
+        OpArgs::IoAdvise(IoAdviseArgs {
+            stateid,
+            offset,
+            count: 0,
+            hints: Bitmap::from_words(&[0x7ff]),
+        }),
+        OpArgs::Layouterror(LayouterrorArgs {
+            offset,
+            length,
+            stateid,
+            errors: DeviceErrors(vec![error.clone(), error]),
+        }),
+        OpArgs::Layoutstats(LayoutstatsArgs {
+            offset,
+            length,
+            stateid,
+            read: IoInfo { count: 1, bytes: 2 },
+            write: IoInfo { count: 3, bytes: 4 },
+            device_id,
+            layout_type: LayoutType::FLEX_FILES,
+            update_body: Body(b("body")),
+        }),
+        OpArgs::OffloadCancel(OffloadCancelArgs { stateid }),
+        OpArgs::OffloadStatus(OffloadStatusArgs { stateid }),
+        OpArgs::Clone(CloneArgs {
+            src_stateid: stateid,
+            dst_stateid: stateid,
+            src_offset: 1,
+            dst_offset: 2,
+            count: 3,
+        }),
+    ]);
+    out
+}
+
 /// Results of every operation.
 pub fn op_ok() -> Vec<OpOk> {
     let mut out = vec![
@@ -410,12 +475,41 @@ pub fn op_ok() -> Vec<OpOk> {
         OpOk::DestroyClientid,
         OpOk::FreeStateid,
         OpOk::ReclaimComplete,
+        OpOk::Allocate,
+        OpOk::Deallocate,
+        OpOk::Layouterror,
+        OpOk::Layoutstats,
+        OpOk::OffloadCancel,
+        OpOk::Clone,
     ];
     out.extend(file_ok());
     out.extend(open_ok());
     out.extend(session_ok());
     out.extend(layout_ok());
+    out.extend(data_42_ok());
     out
+}
+
+fn write_response(callback_id: Option<Stateid>) -> WriteResponse {
+    let writeverf = Verifier([8; 8]);
+    WriteResponse { callback_id, count: 1 << 33, committed: StableHow::FILE_SYNC, writeverf }
+}
+
+fn data_42_ok() -> Vec<OpOk> {
+    let copy = |callback_id: Option<Stateid>| {
+        let synchronous = callback_id.is_none();
+        let requirements = CopyRequirements { consecutive: true, synchronous };
+        OpOk::Copy(CopyOk { response: write_response(callback_id), requirements })
+    };
+    let status = |complete| OpOk::OffloadStatus(OffloadStatusOk { count: u64::MAX, complete });
+    vec![
+        copy(None),
+        copy(Some(stateid(6))),
+        status(None),
+        status(Some(NfsStat::NOSPC)),
+        OpOk::Seek(SeekOk { eof: true, offset: 1 << 50 }),
+        OpOk::IoAdvise(IoAdviseOk { hints: Bitmap::from_words(&[1]) }),
+    ]
 }
 
 fn file_ok() -> Vec<OpOk> {
@@ -536,7 +630,9 @@ fn replies() -> Vec<OpReply> {
     let ok = op_ok().into_iter().map(|ok| OpReply { op: ok.op(), result: Ok(ok) });
     let plain = OpNum::ALL.iter().map(|op| fail(*op, NfsStat::ACCESS, FailureBody::None));
     let denied = LockDenied { offset: 1, length: 2, locktype: LockType::Write, owner: owner() };
+    let requirements = CopyRequirements { consecutive: true, synchronous: false };
     let with_bodies = [
+        fail(OpNum::COPY, NfsStat::OFFLOAD_NO_REQS, FailureBody::Requirements(requirements)),
         fail(OpNum::LOCK, NfsStat::DENIED, FailureBody::Denied(denied.clone())),
         fail(OpNum::LOCKT, NfsStat::DENIED, FailureBody::Denied(denied)),
         fail(OpNum::LAYOUTGET, NfsStat::LAYOUTTRYLATER, FailureBody::WillSignal(true)),
@@ -571,14 +667,17 @@ fn callbacks() -> Vec<Sample> {
     let fh = FileHandle(b("handle"));
     let file =
         LayoutRecall::File { fh: fh.clone(), offset: 0, length: u64::MAX, stateid: stateid(1) };
-    let delegation = CbRecallArgs { stateid: stateid(2), truncate: true, fh };
+    let offload = |info| CbOp::Offload(CbOffloadArgs { fh: fh.clone(), stateid: stateid(5), info });
+    let delegation = CbRecallArgs { stateid: stateid(2), truncate: true, fh: fh.clone() };
     let ops = [
         CbOp::Sequence(sequence),
         recall(file),
         recall(LayoutRecall::Fsid(Fsid { major: 1, minor: 2 })),
         recall(LayoutRecall::All),
         CbOp::Recall(delegation),
-        CbOp::Other(CbOpNum::CB_OFFLOAD),
+        offload(OffloadInfo::Done(write_response(None))),
+        offload(OffloadInfo::Failed { status: NfsStat::NOSPC, bytes_copied: 7 }),
+        CbOp::Other(CbOpNum::CB_NOTIFY),
     ];
     let ok = CbSequenceOk {
         sessionid: SessionId([1; 16]),

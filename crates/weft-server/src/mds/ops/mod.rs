@@ -70,7 +70,17 @@ pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, args: OpArgs) -> O
         OpArgs::TestStateid(a) => stateids::test_stateid(mds, c, &a),
         // No delegations are given out yet.
         OpArgs::Delegreturn(_) => Err(NfsStat::BAD_STATEID.into()),
-        OpArgs::BackchannelCtl(_)
+        OpArgs::Allocate(_)
+        | OpArgs::Clone(_)
+        | OpArgs::Copy(_)
+        | OpArgs::Deallocate(_)
+        | OpArgs::IoAdvise(_)
+        | OpArgs::Layouterror(_)
+        | OpArgs::Layoutstats(_)
+        | OpArgs::OffloadCancel(_)
+        | OpArgs::OffloadStatus(_)
+        | OpArgs::Seek(_)
+        | OpArgs::BackchannelCtl(_)
         | OpArgs::BindConnToSession(_)
         | OpArgs::ExchangeId(_)
         | OpArgs::CreateSession(_)
