@@ -45,6 +45,25 @@ impl Striped {
         )
     }
 
+    /// Whether the byte at `to + n` of another file is, for every n, in the object on the same
+    /// data server as the one at `from + n` of this: then each data server can copy its own part.
+    pub fn lines_up(&self, from: u64, other: &Striped, to: u64) -> bool {
+        self.data_servers == other.data_servers
+            && self.stripe_unit_bytes == other.stripe_unit_bytes
+            && self.first_index_beside(from, to) == Some(other.first_stripe_index)
+    }
+
+    /// The first stripe index that lets another file on the same data servers line up with this
+    /// one (see [`Self::lines_up`]); `None` if no index does, because units would be cut.
+    pub fn first_index_beside(&self, from: u64, to: u64) -> Option<u16> {
+        let (unit, count) = (u64::from(self.stripe_unit_bytes), u64::from(self.stripe_count()));
+        if unit == 0 || count == 0 || from % unit != to % unit {
+            return None;
+        }
+        let here = from / unit % count + u64::from(self.first_stripe_index) % count;
+        u16::try_from((here + count - to / unit % count) % count).ok()
+    }
+
     /// The name of its objects.
     pub fn object_id(&self) -> ObjectId {
         ObjectId { volume: self.volume, object: self.object }
@@ -89,7 +108,7 @@ impl Striped {
     }
 
     /// The units an object holds: those whose number modulo the stripe count is its slot.
-    fn slot(&self, index: u16) -> u16 {
+    pub(crate) fn slot(&self, index: u16) -> u16 {
         let count = u32::from(self.stripe_count()).max(1);
         let first = u32::from(self.first_stripe_index) % count;
         let slot = (u32::from(index) + count - first) % count;
@@ -159,6 +178,35 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Files that line up have every pair of bytes on one data server; those that do not have some
+    /// pair apart; and beside any file, unit by unit, another can be put.
+    #[test]
+    fn lined_up_bytes_share_data_servers() {
+        let unit = 2 << 20;
+        for (count, first, other_first) in
+            (1..=4u16).flat_map(|n| (0..n).flat_map(move |f| (0..n).map(move |o| (n, f, o))))
+        {
+            let (a, b) = (file(count.into(), first), file(count.into(), other_first));
+            let (rule_a, rule_b) = (a.distribution().unwrap(), b.distribution().unwrap());
+            for (from, to) in [(0, 0), (unit, 0), (0, 3 * unit), (5, 5 + unit), (1, 0), (7, unit)] {
+                let together = (0..8 * unit).step_by(1 << 20).all(|n| {
+                    let (a, b) = (rule_a.locate(from + n), rule_b.locate(to + n));
+                    a.stripe_index == b.stripe_index
+                        && rule_a.bytes_to_unit_end(from + n) == rule_b.bytes_to_unit_end(to + n)
+                });
+                // One data server holds everything, but units are still compared.
+                assert_eq!(a.lines_up(from, &b, to), together, "{count} {first} {from} {to}");
+                if let Some(beside) = a.first_index_beside(from, to) {
+                    assert!(a.lines_up(from, &file(count.into(), beside), to));
+                } else {
+                    assert_ne!(from % unit, to % unit);
+                }
+            }
+        }
+        let wider = Striped { stripe_unit_bytes: 1 << 20, ..file(2, 0) };
+        assert!(!file(2, 0).lines_up(0, &wider, 0) && !file(2, 0).lines_up(0, &file(3, 0), 0));
     }
 
     /// The widest file that configuration allows fits a layout body of less than a page, which

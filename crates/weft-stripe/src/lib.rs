@@ -133,6 +133,16 @@ impl Distribution {
         }
     }
 
+    /// The first run of a file's bytes in an object at or after an object offset: its start, and
+    /// the end of the run (one past it). `None` for an unknown stripe index, or if none begins
+    /// below `u64::MAX`. With sparse objects this is the rest of the unit at the offset, or the
+    /// next own unit; an object without holes between its units has one run.
+    pub fn next_own_run(&self, stripe_index: u32, object_offset: u64) -> Option<(u64, u64)> {
+        match self {
+            Distribution::RoundRobin(d) => d.next_own_run(stripe_index, object_offset),
+        }
+    }
+
     /// The file size that object sizes, listed by stripe index, imply: the largest file end.
     /// Missing trailing entries count as empty objects, entries beyond the stripe count are
     /// ignored. `None` if some size is impossible (see [`Self::file_end_of_object`]).

@@ -126,6 +126,22 @@ impl RoundRobin {
         }
     }
 
+    /// The first run of own bytes at or after an object offset.
+    pub fn next_own_run(&self, stripe_index: u32, object_offset: u64) -> Option<(u64, u64)> {
+        let slot = u64::from(self.slot(stripe_index)?);
+        let count = u64::from(self.stripe_count.get());
+        if count == 1 || self.form == Form::Dense {
+            return Some((object_offset, u64::MAX));
+        }
+        let (unit, _) = self.split(object_offset);
+        let ahead = (slot + count - unit % count) % count;
+        let start = match ahead {
+            0 => object_offset,
+            n => unit.checked_add(n)?.checked_mul(self.stripe_unit_bytes.get())?,
+        };
+        Some((start, start.saturating_add(self.bytes_to_unit_end(start))))
+    }
+
     /// One past the last byte below `file_size` that belongs to a stripe index; 0 if none does.
     fn own_end(&self, file_size: u64, stripe_index: u32) -> u64 {
         let Some(slot) = self.slot(stripe_index).map(u64::from) else {

@@ -211,3 +211,41 @@ proptest! {
         }
     }
 }
+
+/// The runs of own bytes of an object, one after another, are exactly the places that hold bytes
+/// of the file, from wherever one begins to look.
+#[test]
+fn own_runs_are_the_objects_bytes() {
+    const END: u64 = 40;
+    for d in small() {
+        for index in 0..d.stripe_count() {
+            for from in 0..END {
+                let mut at = from;
+                let mut held = Vec::new();
+                while let Some((start, end)) = d.next_own_run(index, at).filter(|r| r.0 < END) {
+                    held.extend(start..end.min(END));
+                    at = end;
+                }
+                let own = |o: &u64| d.file_offset(index, *o).is_some();
+                assert_eq!(held, (from..END).filter(own).collect::<Vec<_>>(), "{d:?} {index}");
+            }
+        }
+        assert_eq!(d.next_own_run(d.stripe_count(), 0), None);
+    }
+}
+
+proptest! {
+    /// Anywhere: a run begins at or after the place asked for, is not empty, and is own at both
+    /// ends.
+    #[test]
+    fn own_runs_anywhere(d in any_distribution(), offset in any_offset(), index: u32) {
+        let index = index % d.stripe_count();
+        if let Some((start, end)) = d.next_own_run(index, offset) {
+            prop_assert!(start >= offset && (end > start || start == u64::MAX));
+            if matches!(d, Distribution::RoundRobin(r) if r.form() == Form::Sparse) {
+                prop_assert!(d.file_offset(index, start).is_some());
+                prop_assert!(d.file_offset(index, end - 1).is_some());
+            }
+        }
+    }
+}

@@ -141,8 +141,7 @@ impl ControlLink {
         args: &impl Encode,
     ) -> Result<T, ControlError> {
         let live = self.live().await?;
-        let changes =
-            matches!(procedure, Procedure::TRUNCATE | Procedure::REMOVE | Procedure::FENCE);
+        let changes = procedure.changes();
         let limit = if changes { CHANGE_LIMIT } else { ANSWER_LIMIT };
         let answer = tokio::select! {
             answer = timeout(limit, call(&live.connection, procedure, args)) => answer,

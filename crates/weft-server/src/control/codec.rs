@@ -37,6 +37,30 @@ xdr_named! {
         SPACE = 8,
         /// Counters.
         STATUS = 9,
+        /// Looks for data or a hole.
+        SEEK = 10,
+        /// Makes a hole, durably.
+        PUNCH = 11,
+        /// Reserves space, durably.
+        ALLOCATE = 12,
+        /// Copies a range between two objects of this data server, not durably.
+        COPY = 13,
+    }
+}
+
+impl Procedure {
+    /// Whether it changes objects: given up, it may still be carried out, and it may wait for a
+    /// disk.
+    pub fn changes(self) -> bool {
+        matches!(
+            self,
+            Procedure::TRUNCATE
+                | Procedure::REMOVE
+                | Procedure::FENCE
+                | Procedure::PUNCH
+                | Procedure::ALLOCATE
+                | Procedure::COPY
+        )
     }
 }
 
@@ -59,6 +83,8 @@ xdr_named! {
         IO = 6,
         /// Something else is wrong with the data server; its log says what.
         FAULT = 7,
+        /// The file system of the data server cannot do that.
+        UNSUPPORTED = 8,
     }
 }
 
@@ -206,6 +232,102 @@ xdr_struct! {
     }
 }
 
+xdr_struct! {
+    /// Which bytes of a sparse object are the file's: units whose number modulo the count is the
+    /// slot.
+    #[derive(Copy)]
+    pub struct StripeName {
+        /// Bytes of a unit.
+        pub unit_bytes: u64,
+        /// Objects of the file.
+        pub count: u32,
+        /// Which of them this is.
+        pub slot: u32,
+    }
+}
+xdr_struct! {
+    /// SEEK.
+    #[derive(Copy)]
+    pub struct SeekArgs {
+        /// Where.
+        pub object: ObjectName,
+        /// Its own bytes.
+        pub stripe: StripeName,
+        /// A hole, else data.
+        pub hole: bool,
+        /// First byte looked at.
+        pub from: u64,
+        /// One past the last.
+        pub end: u64,
+    }
+}
+xdr_struct! {
+    /// SEEK's result.
+    #[derive(Copy)]
+    pub struct SeekOk {
+        /// Whether it was found.
+        pub found: bool,
+        /// Where; or below what offset it is not.
+        pub at: u64,
+    }
+}
+xdr_struct! {
+    /// PUNCH.
+    #[derive(Copy)]
+    pub struct PunchArgs {
+        /// Where.
+        pub object: ObjectName,
+        /// The file's fence epoch.
+        pub epoch: u32,
+        /// First byte.
+        pub offset: u64,
+        /// Bytes.
+        pub len: u64,
+    }
+}
+xdr_struct! {
+    /// ALLOCATE.
+    #[derive(Copy)]
+    pub struct AllocateArgs {
+        /// Where.
+        pub object: ObjectName,
+        /// The file's fence epoch.
+        pub epoch: u32,
+        /// Its own bytes.
+        pub stripe: StripeName,
+        /// First byte.
+        pub offset: u64,
+        /// One past the last.
+        pub end: u64,
+    }
+}
+xdr_struct! {
+    /// COPY.
+    #[derive(Copy)]
+    pub struct CopyArgs {
+        /// From where.
+        pub source: ObjectName,
+        /// To where.
+        pub destination: ObjectName,
+        /// The destination's fence epoch.
+        pub epoch: u32,
+        /// First byte in the source.
+        pub from: u64,
+        /// First byte in the destination.
+        pub to: u64,
+        /// Bytes.
+        pub len: u64,
+    }
+}
+xdr_struct! {
+    /// COPY's result.
+    #[derive(Copy)]
+    pub struct CopyOk {
+        /// The write verifier of before it began.
+        pub verifier: [u8; 8],
+    }
+}
+
 /// One counted kind of operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationCount {
@@ -330,6 +452,20 @@ mod tests {
         round_trip(Statuses(vec![ControlStatus::OK, ControlStatus(99)]));
         round_trip(ControlResult(Ok(SpaceOk { total: 3, free: 2, available: 1 })));
         round_trip(ControlResult::<SpaceOk>(Err(ControlStatus::IO)));
+        let stripe = StripeName { unit_bytes: 1 << 20, count: 4, slot: 3 };
+        round_trip(SeekArgs { object, stripe, hole: true, from: 1, end: 2 });
+        round_trip(SeekOk { found: true, at: 3 });
+        round_trip(PunchArgs { object, epoch: 1, offset: 2, len: 3 });
+        round_trip(AllocateArgs { object, epoch: 1, stripe, offset: 2, end: 3 });
+        round_trip(CopyArgs {
+            source: object,
+            destination: object,
+            epoch: 1,
+            from: 2,
+            to: 3,
+            len: 4,
+        });
+        round_trip(CopyOk { verifier: [5; 8] });
         let operations = OperationCounts(vec![OperationCount { name: "READ".into(), count: 5 }]);
         round_trip(StatusOk {
             operations,

@@ -7,9 +7,10 @@ use std::{
 
 use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 use weft_store::{
-    objects::{ObjectError, ObjectId, ObjectStat, ObjectStore},
+    objects::{Content, CopyRange, ObjectError, ObjectId, ObjectStat, ObjectStore, Sought, Stripe},
     types::DataServerId,
 };
+use weft_stripe::{Distribution, Form};
 use weft_xdr::{Decode, Encode, Reader, Writer};
 
 use super::{
@@ -146,13 +147,18 @@ impl Service {
         Ok(StatOk { verifier, objects: ObjectAttrsList(blocking(stat).await?) })
     }
 
-    /// Carries out a batch of changes, if the connection may still make any.
-    async fn change<A: Send + 'static>(
+    async fn seek(&self, a: SeekArgs) -> Result<SeekOk, ControlStatus> {
+        let store = self.data_server.store().clone();
+        blocking(move || seek(&store, a)).await?
+    }
+
+    /// Carries out changes, if the connection may still make any.
+    async fn change<A: Send + 'static, T: Send + 'static>(
         &self,
         peer: &Proven,
         args: A,
-        apply: impl FnOnce(&ObjectStore, A) -> Statuses + Send + 'static,
-    ) -> Result<Statuses, ControlStatus> {
+        apply: impl FnOnce(&ObjectStore, A) -> T + Send + 'static,
+    ) -> Result<T, ControlStatus> {
         let accepts = peer.accepts.clone().read_owned().await;
         if !*accepts {
             return Err(ControlStatus::UNPROVEN);
@@ -208,6 +214,12 @@ impl Service {
             }
             Procedure::REMOVE => with(args, async |a| self.change(&peer, a, remove).await).await,
             Procedure::FENCE => with(args, async |a| self.change(&peer, a, fence).await).await,
+            Procedure::SEEK => with(args, async |a| self.seek(a).await).await,
+            Procedure::PUNCH => with(args, async |a| self.change(&peer, a, punch).await?).await,
+            Procedure::ALLOCATE => {
+                with(args, async |a| self.change(&peer, a, allocate).await?).await
+            }
+            Procedure::COPY => with(args, async |a| self.change(&peer, a, copy).await?).await,
             Procedure::SPACE => with(args, async |Nothing| self.space().await).await,
             Procedure::STATUS => with(args, async |Nothing| self.status().await).await,
             _ => Answer::ProcUnavail,
@@ -310,6 +322,39 @@ fn fence(store: &ObjectStore, a: FenceArgs) -> Statuses {
     Statuses(vec![done(store.fence_many(&fences)); fences.len()])
 }
 
+/// A stripe that makes no sense is a mistake of the metadata server's.
+fn stripe(name: StripeName) -> Result<Stripe, ControlStatus> {
+    let rule = Distribution::round_robin(name.unit_bytes, name.count, 0, Form::Sparse);
+    let rule = rule.map_err(|_| ControlStatus::FAULT)?;
+    Ok(Stripe { rule, index: name.slot })
+}
+
+fn seek(store: &ObjectStore, a: SeekArgs) -> Result<SeekOk, ControlStatus> {
+    let what = if a.hole { Content::Hole } else { Content::Data };
+    let sought = store.seek(id(a.object), stripe(a.stripe)?, what, a.from, a.end);
+    Ok(match sought.map_err(|e| status(&e))? {
+        Sought::At(at) => SeekOk { found: true, at },
+        Sought::NotBefore(at) => SeekOk { found: false, at },
+    })
+}
+
+fn punch(store: &ObjectStore, a: PunchArgs) -> Result<Nothing, ControlStatus> {
+    let punched = store.punch(id(a.object), a.epoch, a.offset, a.len);
+    punched.map(|()| Nothing).map_err(|e| status(&e))
+}
+
+fn allocate(store: &ObjectStore, a: AllocateArgs) -> Result<Nothing, ControlStatus> {
+    let stripe = stripe(a.stripe)?;
+    let reserved = store.allocate(id(a.object), a.epoch, stripe, a.offset, a.end);
+    reserved.map(|()| Nothing).map_err(|e| status(&e))
+}
+
+fn copy(store: &ObjectStore, a: CopyArgs) -> Result<CopyOk, ControlStatus> {
+    let range = CopyRange { from: a.from, to: a.to, len: a.len };
+    let copied = store.copy(id(a.source), id(a.destination), a.epoch, range);
+    copied.map(|verifier| CopyOk { verifier }).map_err(|e| status(&e))
+}
+
 fn done(result: Result<(), ObjectError>) -> ControlStatus {
     result.map_or_else(|e| status(&e), |()| ControlStatus::OK)
 }
@@ -320,6 +365,7 @@ fn status(error: &ObjectError) -> ControlStatus {
         ObjectError::Stale { .. } => return ControlStatus::STALE,
         ObjectError::NoSpace => return ControlStatus::NO_SPACE,
         ObjectError::TooBig => return ControlStatus::TOO_BIG,
+        ObjectError::Unsupported { .. } => return ControlStatus::UNSUPPORTED,
         ObjectError::Io { .. } | ObjectError::SyncLost => ControlStatus::IO,
         ObjectError::Poisoned | ObjectError::Corrupt(_) => ControlStatus::IO,
         ObjectError::InUse | ObjectError::NoRandom => ControlStatus::FAULT,

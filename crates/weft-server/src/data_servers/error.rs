@@ -40,6 +40,12 @@ pub enum DataServerError {
         /// Which.
         id: DataServerId,
     },
+    /// Its file system cannot do that.
+    #[error("the file system of data server {} cannot do that", id.0)]
+    Unsupported {
+        /// Which.
+        id: DataServerId,
+    },
     /// It refused for another reason: a mistake of ours, of its own, or of the configuration.
     #[error("data server {} refused: {why}", id.0)]
     Refused {
@@ -63,6 +69,7 @@ impl DataServerError {
         match status {
             ControlStatus::NO_SPACE => DataServerError::NoSpace { id },
             ControlStatus::STALE => DataServerError::Fenced { id },
+            ControlStatus::UNSUPPORTED => DataServerError::Unsupported { id },
             ControlStatus::IO => DataServerError::Io { id, why: "see its log".into() },
             // The connection was replaced; the next one is being made.
             ControlStatus::UNPROVEN => {

@@ -175,7 +175,7 @@ impl DataServers {
 }
 
 /// A verifier of all the verifiers of a file's data servers, in order.
-fn combined<'a>(verifiers: impl Iterator<Item = &'a [[u8; 8]]>) -> Verifier {
+pub(super) fn combined<'a>(verifiers: impl Iterator<Item = &'a [[u8; 8]]>) -> Verifier {
     let mut hash = blake3::Hasher::new_derive_key("weft combined write verifier v1");
     for said in verifiers {
         hash.update(&(said.len() as u64).to_be_bytes());

@@ -6,11 +6,14 @@
 //! background task has it back.
 
 mod addresses;
+mod copy;
 mod each;
 mod error;
+mod holes;
 mod homes;
 mod indirect;
 mod objects;
+mod search;
 mod server;
 #[cfg(test)]
 mod tests;

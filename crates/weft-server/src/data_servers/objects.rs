@@ -222,7 +222,7 @@ impl DataServers {
     }
 }
 
-fn name(file: &Striped) -> ObjectName {
+pub(super) fn name(file: &Striped) -> ObjectName {
     ObjectName { volume: file.volume, object: file.object }
 }
 

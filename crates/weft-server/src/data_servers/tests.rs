@@ -9,6 +9,7 @@ use bytes::Bytes;
 use weft_layout::Rights;
 use weft_nfs::{NfsStat, StableHow};
 use weft_store::{
+    objects::Content,
     types::DataServerId,
     volume::{Volume, VolumeConfig},
 };
@@ -375,4 +376,81 @@ async fn damaged_placements_are_errors() {
         assert!(cluster.view.truth(&[&bad]).await[0].is_err());
         let _sealed = bad.handle(1, Rights::READ, &secret().handle_keys().of(1, [1; 16]));
     }
+}
+
+/// Holes that are made read as zeros and are found, over the borders of units; a fenced file
+/// refuses.
+#[tokio::test]
+async fn holes_are_made_and_found() {
+    let cluster = Cluster::start(3).await;
+    let file = cluster.file(1);
+    let end = 7 * MIB;
+    assert_eq!(cluster.view.seek(&file, Content::Hole, 5, end).await, Ok(Some(5)));
+    assert_eq!(cluster.view.seek(&file, Content::Data, 5, end).await, Ok(None));
+    for at in 0..7 {
+        cluster.write(&file, at * MIB, &[1; 1 << 20]).await;
+    }
+    assert_eq!(cluster.view.seek(&file, Content::Hole, 0, end).await, Ok(None));
+    let (from, len) = (MIB + 65_536, 3 * MIB);
+    cluster.view.punch(&file, from, len).await.unwrap();
+    assert_eq!(cluster.view.seek(&file, Content::Hole, 0, end).await, Ok(Some(from)));
+    assert_eq!(cluster.view.seek(&file, Content::Data, from, end).await, Ok(Some(from + len)));
+    let data = cluster.view.read(&file, from - 1, len.min(MIB) + 1).await.unwrap();
+    assert!(data[0] == 1 && data[1..].iter().all(|b| *b == 0));
+    let newer = Striped { fence_epoch: 3, ..file.clone() };
+    cluster.view.fence(&newer).await.unwrap();
+    let old = cluster.view.punch(&file, 0, 1).await;
+    assert!(matches!(old, Err(DataServerError::Fenced { .. })), "{old:?}");
+}
+
+/// Reserved space is spread as the file is, and changes nothing that is read; what does not fit
+/// is refused and takes nothing.
+#[tokio::test]
+async fn space_is_reserved_by_stripes() {
+    let cluster = Cluster::start(2).await;
+    let file = cluster.file(1);
+    cluster.view.allocate(&file, MIB / 2, 4 * MIB).await.unwrap();
+    let used = cluster.view.truth(&[&file]).await.pop().unwrap().unwrap();
+    assert_eq!(used.size_at_least, 0);
+    let asked = 3 * MIB + MIB / 2;
+    assert!((asked..asked + MIB).contains(&used.space_used), "{used:?}");
+    let full = cluster.view.allocate(&file, 0, 1 << 60).await;
+    assert!(matches!(full, Err(DataServerError::NoSpace { .. })), "{full:?}");
+    let after = cluster.view.truth(&[&file]).await.pop().unwrap().unwrap();
+    assert_eq!(after.space_used, used.space_used);
+}
+
+/// Files that line up are copied without a byte on the network, durably after the commit whose
+/// verifier the copy told before.
+#[tokio::test]
+async fn lined_up_files_are_copied_in_place() {
+    let cluster = Cluster::start(3).await;
+    let (source, target) = (cluster.file(1), cluster.file(4));
+    assert!(source.lines_up(0, &target, 3 * MIB));
+    let data = noise(7, 5 << 20);
+    for (n, part) in (0..).zip(data.chunks(1 << 20)) {
+        cluster.write(&source, n * MIB, part).await;
+    }
+    let moved = || -> u64 {
+        let counted = cluster.servers.iter().map(|s| {
+            let counters = &crate::compound::Role::core(&**s.ds()).counters;
+            let load = std::sync::atomic::Ordering::Relaxed;
+            counters.bytes_in.load(load) + counters.bytes_out.load(load)
+        });
+        counted.sum()
+    };
+    let before = moved();
+    let len = data.len() as u64 - 10;
+    let told = cluster.view.copy(&source, 10, &target, 3 * MIB + 10, len).await.unwrap();
+    assert_eq!(told, cluster.view.commit(&target).await.unwrap());
+    assert_eq!(moved(), before);
+    for (n, part) in (0..).zip(data.chunks(1 << 20)) {
+        let copy = cluster.view.read(&target, (3 + n) * MIB, MIB).await.unwrap();
+        let from = if n == 0 { 10 } else { 0 };
+        assert!(copy[from..] == part[from..], "unit {n}");
+    }
+    let newer = Striped { fence_epoch: 3, ..target.clone() };
+    cluster.view.fence(&newer).await.unwrap();
+    let old = cluster.view.copy(&source, 0, &target, 3 * MIB, 1).await;
+    assert!(matches!(old, Err(DataServerError::Fenced { .. })), "{old:?}");
 }

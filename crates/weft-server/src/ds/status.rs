@@ -11,6 +11,7 @@ pub(crate) fn object_status(error: &ObjectError) -> NfsStat {
         ObjectError::Stale { .. } => NfsStat::PNFS_NO_LAYOUT,
         ObjectError::NoSpace => NfsStat::NOSPC,
         ObjectError::TooBig => NfsStat::FBIG,
+        ObjectError::Unsupported { .. } => NfsStat::NOTSUPP,
         // The client goes around this data server for two minutes: what a bad disk deserves.
         ObjectError::Io { .. } | ObjectError::SyncLost => complain(error, NfsStat::IO),
         ObjectError::Poisoned | ObjectError::Corrupt(_) => complain(error, NfsStat::IO),

@@ -32,7 +32,9 @@ pub fn status(e: &StoreError) -> NfsStat {
 pub fn data_server_status(e: &DataServerError) -> NfsStat {
     match e {
         // One that is gone is reported once, by its control connection.
-        DataServerError::Unreachable { .. } | DataServerError::Fenced { .. } => {
+        DataServerError::Unreachable { .. }
+        | DataServerError::Fenced { .. }
+        | DataServerError::Unsupported { .. } => {
             tracing::debug!(error = %e, "data server");
         }
         _ => tracing::warn!(error = %e, "data server"),
@@ -43,6 +45,7 @@ pub fn data_server_status(e: &DataServerError) -> NfsStat {
         // The file was fenced while this was under way: asked again, it is looked at anew.
         DataServerError::Fenced { .. } => NfsStat::DELAY,
         DataServerError::NoSpace { .. } => NfsStat::NOSPC,
+        DataServerError::Unsupported { .. } => NfsStat::NOTSUPP,
         DataServerError::Refused { .. } | DataServerError::Io { .. } => NfsStat::IO,
     }
 }

@@ -26,6 +26,12 @@ pub enum ObjectError {
         /// The operating system's error number; 0 if it gave none.
         errno: i32,
     },
+    /// The file system below cannot do that.
+    #[error("the file system cannot {doing}")]
+    Unsupported {
+        /// What was attempted.
+        doing: &'static str,
+    },
     /// A sync failed while this write waited for its own.
     #[error("a sync failed while this data was unstable")]
     SyncLost,
@@ -50,6 +56,7 @@ pub(super) fn io<E: Into<std::io::Error>>(doing: &'static str) -> impl FnOnce(E)
         match Errno::from_raw_os_error(errno) {
             Errno::NOSPC | Errno::DQUOT => ObjectError::NoSpace,
             Errno::FBIG => ObjectError::TooBig,
+            Errno::OPNOTSUPP => ObjectError::Unsupported { doing },
             _ => ObjectError::Io { doing, errno },
         }
     }

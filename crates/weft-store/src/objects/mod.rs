@@ -21,9 +21,11 @@
 //! The files' form is in `docs/formats.md`, "Data server directory".
 
 mod cache;
+mod copy;
 mod error;
 mod fences;
 mod group_sync;
+mod holes;
 mod home;
 mod object;
 #[cfg(test)]
@@ -42,7 +44,9 @@ use std::{
 use rustix::process::{Resource, getrlimit};
 use weft_io::FileRange;
 
+pub use copy::CopyRange;
 pub use error::ObjectError;
+pub use holes::{Content, Sought, Stripe};
 use {
     cache::Cache,
     error::io,
