@@ -79,6 +79,35 @@ pub struct ClusterStatus {
     pub uptime_s: u64,
     /// The metadata server, then the data servers by number.
     pub servers: Vec<ServerStatus>,
+    /// Devices that clients have reported on.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub devices: Vec<DeviceStatus>,
+}
+
+/// What clients say of a device (LAYOUTERROR, LAYOUTSTATS).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceStatus {
+    /// Device id, hexadecimal.
+    pub device: String,
+    /// Errors that clients met there, by status.
+    pub errors: BTreeMap<String, u64>,
+    /// Statistics received.
+    pub statistics: u64,
+    /// READs of the last ones: sums of one client for one file.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub last_read: Option<IoStatus>,
+    /// WRITEs of the last ones.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub last_write: Option<IoStatus>,
+}
+
+/// Operations and their bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IoStatus {
+    /// How many.
+    pub operations: u64,
+    /// Bytes.
+    pub bytes: u64,
 }
 
 /// `GET /health`: whether clients can work.
@@ -263,8 +292,12 @@ mod tests {
                 activity: Activity::default(),
                 space: None,
             };
-            let status =
-                ClusterStatus { version: "1".into(), uptime_s: 5, servers: vec![mds(), ds] };
+            let status = ClusterStatus {
+                version: "1".into(),
+                uptime_s: 5,
+                servers: vec![mds(), ds],
+                devices: Vec::new(),
+            };
             Box::pin(async { status })
         }
 

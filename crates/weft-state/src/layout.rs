@@ -166,6 +166,26 @@ impl State {
         if layout.was_rw { Ok(()) } else { Err(Reason::IoModeInvalid.into()) }
     }
 
+    /// Checks a LAYOUTERROR or LAYOUTSTATS: the layout is held, whatever for, or was returned a
+    /// little while ago.
+    ///
+    /// # Errors
+    /// BAD_STATEID.
+    ///
+    /// Source: RFC 7862 §15.6.3, §15.7.3.
+    pub fn layout_report_check(
+        &self,
+        client: ClientId,
+        file: FileKey,
+        stateid: &Stateid,
+    ) -> Result<(), Refusal> {
+        if self.was_returned(client, file, stateid) {
+            return Ok(());
+        }
+        self.find_layout(client, file, stateid)?;
+        Ok(())
+    }
+
     /// LAYOUTRETURN of a whole file. (A server asked to take back part of a range returns nothing
     /// here: its layouts have no parts.) Something granted after the seqid the client knew of is
     /// not returned by it: OLD_STATEID. A layout that is returned already is so again.

@@ -1,6 +1,7 @@
 //! Protocol state of an NFSv4.1/4.2 server as pure state machines: clients, sessions, slots and
-//! the back channel ([`Sessions`]); opens, byte-range locks and layouts ([`State`]); the grace
-//! period ([`Grace`]). RFC 8881 §2.10, §8, §9, §12.5.
+//! the back channel ([`Sessions`]); opens, byte-range locks and layouts ([`State`]); copies that go
+//! on after their reply ([`Offloads`]); the grace period ([`Grace`]). RFC 8881 §2.10, §8, §9, §12.5;
+//! RFC 7862 §4.8.
 //!
 //! **Invariants of absence.** No clock, no random numbers, no I/O, no logging, no locks, no async:
 //! the time and entropy are arguments, effects are return values, and every refusal carries its
@@ -8,7 +9,7 @@
 //! state of the peer's.
 //!
 //! **Entry points.** A data server needs only [`Sessions`]. A metadata server wraps [`Sessions`],
-//! [`State`] and [`Grace`] in a mutex, and finishes each call before it awaits anything.
+//! [`State`], [`Offloads`] and [`Grace`] in a mutex each, and finishes each call before it awaits anything.
 //!
 //! ```
 //! use weft_state::{FileKey, IoAccess, State};
@@ -30,6 +31,7 @@ mod layout;
 mod limits;
 mod lock;
 mod lock_ranges;
+mod offload;
 mod open;
 mod refusal;
 mod sequence;
@@ -47,6 +49,7 @@ pub use client::{Client, Principal};
 pub use grace::{Ended, Grace};
 pub use layout::{LayoutHolder, LayoutInfo, LayoutReturned};
 pub use limits::{SessionLimits, StateLimits};
+pub use offload::{OffloadProgress, Offloads};
 pub use open::{Closed, IoAccess, IoHolder};
 pub use refusal::{Reason, Refusal};
 pub use sequence::{InSession, SequenceOutcome};

@@ -21,6 +21,12 @@ pub(crate) const BACK_OPS_MIN: u32 = 2;
 /// its LAYOUTRETURN is still accepted. Linux has at most a slot table (64) of them under way.
 pub(crate) const RETURNED_LAYOUTS_MAX: usize = 64;
 
+/// Most copies of one client that are under way or not reported yet. Beyond it the next one is
+/// done before its reply.
+pub(crate) const OFFLOADS_PER_CLIENT_MAX: usize = 8;
+/// Most of all clients: each that is under way holds a few megabytes.
+pub(crate) const OFFLOADS_MAX: usize = 32;
+
 /// Bounds of a [`crate::Sessions`] table, and what its sessions are granted at most.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionLimits {

@@ -72,6 +72,8 @@ reasons! {
     StateidFuture = BAD_STATEID, "seqid that was never given out";
     StateidZeroSeqid = BAD_STATEID, "layout stateids need their seqid";
     StillInUse = LOCKS_HELD, "state that is in use is not freed";
+    // Copies: RFC 7862 §15.8, §15.9.
+    OffloadEnded = COMPLETE_ALREADY, "the operation has ended";
     // Opens: §9.7-§9.9, §18.16, §18.18.
     ShareInvalid = INVAL, "share access or deny out of range";
     ShareDenied = SHARE_DENIED, "conflicts with the share reservation of another open";

@@ -32,9 +32,13 @@ pub(crate) struct StateNo(pub(crate) u64);
 
 /// Makes the stateid of a state.
 pub(crate) fn stateid(instance: u32, kind: Kind, no: StateNo, seqid: Seqid) -> Stateid {
+    with_kind(instance, kind.byte(), no, seqid)
+}
+
+fn with_kind(instance: u32, kind: u8, no: StateNo, seqid: Seqid) -> Stateid {
     let [a, b, c, d] = instance.to_be_bytes();
     let [_, n1, n2, n3, n4, n5, n6, n7] = no.0.to_be_bytes();
-    Stateid { seqid, other: [a, b, c, d, kind.byte(), n1, n2, n3, n4, n5, n6, n7] }
+    Stateid { seqid, other: [a, b, c, d, kind, n1, n2, n3, n4, n5, n6, n7] }
 }
 
 /// Reads a stateid a peer sent. One of another instance is unknown, not stale: Linux hangs on
@@ -50,6 +54,25 @@ pub(crate) fn parse(instance: u32, stateid: &Stateid) -> Result<(Kind, StateNo),
     let kind = [Kind::Open, Kind::Lock, Kind::Layout].into_iter().find(|k| k.byte() == kind);
     let no = StateNo(u64::from_be_bytes([0, n1, n2, n3, n4, n5, n6, n7]));
     kind.map(|k| (k, no)).ok_or(Reason::StateidUnknown)
+}
+
+/// The kind of a stateid of [`crate::Offloads`], which is none of [`crate::State`]'s.
+const OFFLOAD_BYTE: u8 = 4;
+
+/// The stateid of an offloaded operation. It never changes, so its seqid is 1: never 0, which
+/// would mean the latest (RFC 7862 §4.8).
+pub(crate) fn offload_stateid(instance: u32, no: StateNo) -> Stateid {
+    with_kind(instance, OFFLOAD_BYTE, no, Seqid(1))
+}
+
+/// Reads a stateid that should be of an offloaded operation.
+pub(crate) fn parse_offload(instance: u32, stateid: &Stateid) -> Result<StateNo, Reason> {
+    if stateid.is_special() {
+        return Err(Reason::StateidSpecial);
+    }
+    let [.., n1, n2, n3, n4, n5, n6, n7] = stateid.other;
+    let no = StateNo(u64::from_be_bytes([0, n1, n2, n3, n4, n5, n6, n7]));
+    if *stateid == offload_stateid(instance, no) { Ok(no) } else { Err(Reason::StateidUnknown) }
 }
 
 /// Whether `a` was given out after `b`, wrap-around included (RFC 8881 §8.2.2).

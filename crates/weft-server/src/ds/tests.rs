@@ -288,12 +288,26 @@ async fn everything_else_is_not_supported() {
     let ds = TestDs::start(1).await;
     let session = ds.session().await;
     let object = FileHandle(rw(&ds, &file(7)));
+    let stateid = Stateid::ANONYMOUS;
     for op in [
         OpArgs::Putrootfh,
         OpArgs::Getfh,
         OpArgs::Getattr(GetattrArgs { request: Bitmap::EMPTY }),
         OpArgs::SecinfoNoName(SecinfoNoNameArgs { style: 0 }),
         OpArgs::FreeStateid(FreeStateidArgs { stateid: Stateid::INVALID }),
+        OpArgs::Allocate(AllocateArgs { stateid, offset: 0, length: 1 }),
+        OpArgs::Deallocate(DeallocateArgs { stateid, offset: 0, length: 1 }),
+        OpArgs::Seek(SeekArgs { stateid, offset: 0, what: DataContent::DATA }),
+        OpArgs::IoAdvise(IoAdviseArgs { stateid, offset: 0, count: 0, hints: Bitmap::EMPTY }),
+        OpArgs::OffloadStatus(OffloadStatusArgs { stateid }),
+        OpArgs::OffloadCancel(OffloadCancelArgs { stateid }),
+        OpArgs::Clone(CloneArgs {
+            src_stateid: stateid,
+            dst_stateid: stateid,
+            src_offset: 0,
+            dst_offset: 0,
+            count: 0,
+        }),
     ] {
         let ops = vec![OpArgs::Putfh(PutfhArgs { object: object.clone() }), op];
         let outcome = session.compound_outcome(ops).await.unwrap();

@@ -109,6 +109,11 @@ impl Mds {
         Ok((inode, striped))
     }
 
+    /// Whether new files may be placed on a device.
+    pub(super) fn places_on(&self, device: DeviceId) -> bool {
+        self.placing.iter().any(|d| d.id == device)
+    }
+
     /// Devices take turns, by inode number; one with a data server that is down is passed over
     /// while there are others.
     fn choose_placement(&self, ino: InodeNo) -> Result<Placement, NfsStat> {

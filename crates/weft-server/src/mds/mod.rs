@@ -2,6 +2,8 @@
 
 mod attrs;
 mod background;
+mod copying;
+mod device_reports;
 mod fence;
 mod files;
 mod handle;
@@ -21,9 +23,9 @@ use std::{
 };
 
 use bytes::{BufMut, Bytes, BytesMut};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use weft_nfs::{ClientId, Failure, Fsid, NfsStat, OpArgs};
-use weft_state::{ConfirmedClient, Grace, Identity, Refusal, SessionLimits, State};
+use weft_state::{ConfirmedClient, Grace, Identity, Offloads, Refusal, SessionLimits, State};
 use weft_store::{
     types::{
         Credential, Device, DeviceId, Inode, InodeNo, Intent, Kind, Lsn, StoreError, Timestamp,
@@ -99,6 +101,10 @@ pub struct Mds {
     core: Core,
     state: Mutex<State>,
     grace: Mutex<Grace>,
+    /// Copies that go on after their reply.
+    offloads: Mutex<Offloads>,
+    /// Room for steps of copies.
+    copy_steps: Semaphore,
     volume: Volume,
     volume_number: u32,
     fsid: Fsid,
@@ -119,6 +125,8 @@ pub struct Mds {
     /// Wakes the reaper of intents.
     reap: Notify,
     room: room::Room,
+    /// What clients say of devices.
+    device_reports: device_reports::DeviceReports,
 }
 
 impl std::fmt::Debug for Mds {
@@ -145,6 +153,8 @@ impl Mds {
             core,
             state: Mutex::new(State::new(parts.instance)),
             grace: Mutex::new(grace),
+            offloads: Mutex::new(Offloads::new(parts.instance)),
+            copy_steps: Semaphore::new(copying::STEPS_AT_ONCE),
             fsid: Fsid { major, minor },
             volume: parts.volume,
             volume_number: parts.volume_number,
@@ -160,6 +170,7 @@ impl Mds {
             abandoned: Mutex::default(),
             reap: Notify::new(),
             room: room::Room::default(),
+            device_reports: device_reports::DeviceReports::default(),
         });
         background::take_up_truncations(&mds)?;
         Ok(mds)
@@ -188,6 +199,10 @@ impl Mds {
 
     fn grace(&self) -> MutexGuard<'_, Grace> {
         self.grace.lock().expect("grace lock")
+    }
+
+    fn offloads(&self) -> MutexGuard<'_, Offloads> {
+        self.offloads.lock().expect("offloads lock")
     }
 
     fn root(&self) -> Handle {
@@ -285,7 +300,7 @@ impl Role for Mds {
     }
 
     fn client_has_state(&self, client: ClientId) -> bool {
-        self.state().client_has_state(client)
+        self.state().client_has_state(client) || self.offloads().client_has(client)
     }
 
     /// RFC 8881 §18.51: from here on the client's record on disk is of this incarnation, so that

@@ -86,7 +86,11 @@ impl Mds {
 
     /// One callback operation behind its CB_SEQUENCE; the operation's status. Runs to its end
     /// even if nobody waits for it any more, since it holds a slot of the back channel.
-    async fn call_back(&self, client: ClientId, op: &CbOp) -> Result<NfsStat, CallbackError> {
+    pub(super) async fn call_back(
+        &self,
+        client: ClientId,
+        op: &CbOp,
+    ) -> Result<NfsStat, CallbackError> {
         let begun = self.core.sessions().callback_begin(client);
         let callback = begun.ok_or(CallbackError::Closed)?;
         let reply = self.send_callback(&callback, op).await;
@@ -166,9 +170,10 @@ impl Mds {
         self.core.sessions().status_flag_once(client, flag);
     }
 
-    /// Ends everything a client held: opens, locks, layouts, its record. Its files are fenced in
-    /// the background; nobody takes them for quiet before.
+    /// Ends everything a client held: opens, locks, layouts, copies, its record. Its files
+    /// are fenced in the background; nobody takes them for quiet before.
     pub(super) fn drop_client_state(&self, client: ClientId) {
+        self.offloads().drop_client(client);
         let dropped = {
             let mut files = self.files.lock();
             let dropped = self.state().drop_client(client);

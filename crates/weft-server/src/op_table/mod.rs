@@ -60,8 +60,12 @@ pub const CHANGE_RESULT_BYTES_MAX: usize = 128;
 pub fn changes(op: OpNum) -> bool {
     matches!(
         op,
-        OpNum::CLOSE
+        OpNum::ALLOCATE
+            | OpNum::CLONE
+            | OpNum::CLOSE
+            | OpNum::COPY
             | OpNum::CREATE
+            | OpNum::DEALLOCATE
             | OpNum::LINK
             | OpNum::LOCK
             | OpNum::LOCKU

@@ -22,16 +22,27 @@ const EVERYWHERE: &[NfsStat] = &[
 
 /// Where we go beyond the RFC's tables, and why.
 const BEYOND: &[(OpNum, NfsStat, &str)] = &[
+    (OpNum::ALLOCATE, NfsStat::LOCKED, DENIED),
+    (OpNum::CLONE, NfsStat::LOCKED, DENIED),
     (OpNum::COMMIT, NfsStat::INVAL, "RFC 8881 §18.3.3 asks for it where the range overflows"),
     (
         OpNum::COMMIT,
         NfsStat::PNFS_NO_LAYOUT,
         "a data server tells a fenced client, as READ and WRITE may (RFC 8881 §13.6)",
     ),
+    (OpNum::DEALLOCATE, NfsStat::LOCKED, DENIED),
+    (OpNum::DEALLOCATE, NfsStat::NOSPC, "a hole in the middle of an extent makes two of it"),
     (OpNum::EXCHANGE_ID, NfsStat::PERM, "RFC 8881 §18.35.4 asks for it in case 8"),
+    (OpNum::IO_ADVISE, NfsStat::LOCKED, DENIED),
+    (OpNum::OFFLOAD_CANCEL, NfsStat::NOFILEHANDLE, "it is about the current file"),
+    (OpNum::OFFLOAD_STATUS, NfsStat::NOFILEHANDLE, "it is about the current file"),
     (OpNum::REMOVE, NfsStat::PERM, "a sticky directory: POSIX's EPERM, which ACCESS would hide"),
     (OpNum::RENAME, NfsStat::PERM, "a sticky directory: POSIX's EPERM, which ACCESS would hide"),
+    (OpNum::SEEK, NfsStat::NXIO, "RFC 7862 §15.11.3 asks for it beyond the end"),
 ];
+
+/// Why operations that write say LOCKED, as WRITE may.
+const DENIED: &str = "without an open, another's share reservation may deny it";
 
 macro_rules! rows {
     ($($op:ident: $($status:ident)*;)*) => {

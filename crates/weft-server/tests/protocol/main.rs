@@ -5,6 +5,8 @@
 mod support;
 
 mod attributes;
+mod copy42;
+mod data42;
 mod handles;
 mod hostile;
 mod io;

@@ -12,7 +12,9 @@ use tokio::{
 use weft_io::RecordReader;
 use weft_nfs::{
     NFS_PROGRAM, NFS_V4, OpArgs, PROC_COMPOUND, Stateid,
-    callback::{CbCompoundHeader, CbOp, CbOpNum, CbReply, CbSequenceOk, LayoutRecall},
+    callback::{
+        CbCompoundHeader, CbOffloadArgs, CbOp, CbOpNum, CbReply, CbSequenceOk, LayoutRecall,
+    },
     encode_compound_header, encode_op_args,
 };
 use weft_xdr::{
@@ -53,6 +55,12 @@ impl Callback {
         let Some(CbOp::Layoutrecall(a)) = self.ops.get(1) else { panic!("no recall: {self:?}") };
         let LayoutRecall::File { stateid, .. } = &a.recall else { panic!("{a:?}") };
         *stateid
+    }
+
+    /// What it says of the end of a copy.
+    pub fn offload(&self) -> &CbOffloadArgs {
+        let Some(CbOp::Offload(a)) = self.ops.get(1) else { panic!("no offload: {self:?}") };
+        a
     }
 }
 
@@ -157,10 +165,12 @@ impl Wire {
             highest_slotid: a.highest_slotid,
             target_highest_slotid: a.highest_slotid,
         };
-        let results = vec![
-            (CbOpNum::CB_SEQUENCE, weft_nfs::NfsStat::OK, Some(sequence)),
-            (CbOpNum::CB_LAYOUTRECALL, status, None),
-        ];
+        let op = match callback.ops.get(1) {
+            Some(CbOp::Offload(_)) => CbOpNum::CB_OFFLOAD,
+            _ => CbOpNum::CB_LAYOUTRECALL,
+        };
+        let results =
+            vec![(CbOpNum::CB_SEQUENCE, weft_nfs::NfsStat::OK, Some(sequence)), (op, status, None)];
         let mut w = Writer::new();
         rpc::reply(&mut w, callback.xid, &rpc::Reply::Success);
         CbReply { status, results }.encode(&mut w);

@@ -1,14 +1,19 @@
 //! The operations of the metadata server, one module for each.
 
 mod access;
+mod allocate;
 mod close;
 mod commit;
+mod copy;
 mod create;
+mod data_access;
 mod getattr;
 mod getdeviceinfo;
 mod handles;
+mod io_advise;
 mod layoutcommit;
 mod layoutget;
+mod layoutreport;
 mod layoutreturn;
 mod link;
 mod lock;
@@ -20,6 +25,7 @@ mod readlink;
 mod remove;
 mod rename;
 mod secinfo;
+mod seek;
 mod setattr;
 mod stateids;
 mod verify;
@@ -34,6 +40,15 @@ use crate::compound::{Compound, OpResult};
 pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, args: OpArgs) -> OpResult {
     mds.room.admit(&args)?;
     match args {
+        OpArgs::Allocate(a) => allocate::allocate(mds, c, &a).await,
+        OpArgs::Copy(a) => copy::copy(mds, c, &a).await,
+        OpArgs::OffloadCancel(a) => copy::offload_cancel(mds, c, &a).await,
+        OpArgs::OffloadStatus(a) => copy::offload_status(mds, c, &a),
+        OpArgs::IoAdvise(a) => io_advise::io_advise(mds, c, &a),
+        OpArgs::Layouterror(a) => layoutreport::layouterror(mds, c, &a),
+        OpArgs::Layoutstats(a) => layoutreport::layoutstats(mds, c, &a),
+        OpArgs::Deallocate(a) => allocate::deallocate(mds, c, &a).await,
+        OpArgs::Seek(a) => seek::seek(mds, c, &a).await,
         OpArgs::Access(a) => access::access(mds, c, &a),
         OpArgs::Close(a) => close::close(mds, c, &a).await,
         OpArgs::Commit(a) => commit::commit(mds, c, &a).await,
@@ -70,16 +85,7 @@ pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, args: OpArgs) -> O
         OpArgs::TestStateid(a) => stateids::test_stateid(mds, c, &a),
         // No delegations are given out yet.
         OpArgs::Delegreturn(_) => Err(NfsStat::BAD_STATEID.into()),
-        OpArgs::Allocate(_)
-        | OpArgs::Clone(_)
-        | OpArgs::Copy(_)
-        | OpArgs::Deallocate(_)
-        | OpArgs::IoAdvise(_)
-        | OpArgs::Layouterror(_)
-        | OpArgs::Layoutstats(_)
-        | OpArgs::OffloadCancel(_)
-        | OpArgs::OffloadStatus(_)
-        | OpArgs::Seek(_)
+        OpArgs::Clone(_)
         | OpArgs::BackchannelCtl(_)
         | OpArgs::BindConnToSession(_)
         | OpArgs::ExchangeId(_)

@@ -110,7 +110,7 @@ const QUIET_LOOK: Duration = Duration::from_millis(10);
 ///
 /// # Errors
 /// DELAY when that takes too long: the client asks again.
-async fn until_quiet(mds: &Mds, c: &Compound<Mds>, ino: InodeNo) -> Result<(), Failure> {
+pub(super) async fn until_quiet(mds: &Mds, c: &Compound<Mds>, ino: InodeNo) -> Result<(), Failure> {
     let client = c.client()?;
     let file = mds.handle(ino).key();
     let lease = Duration::from_secs(mds.core.lease_s.into());

@@ -1,0 +1,302 @@
+//! Copies between two files, step by step (RFC 7862 §15.2): by the data servers among themselves
+//! where the stripes line up, else through the metadata server; never through the client.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use weft_nfs::{
+    ClientId, IO_BYTES_MAX, NfsStat, StableHow, Stateid, Verifier,
+    callback::{CbOffloadArgs, CbOp, OffloadInfo},
+    ops::WriteResponse,
+};
+use weft_store::{
+    objects::Content,
+    types::{Inode, InodeNo, Lsn},
+    volume::{Settle, SettleSize},
+};
+
+use super::{Mds, translate};
+use crate::{
+    data_servers::{DataServerError, DataServers},
+    striped::Striped,
+};
+
+/// Steps of all copies at once. Each is a few megabytes here, or a thread of each data server's, and
+/// asking for one costs a client next to nothing.
+pub(super) const STEPS_AT_ONCE: usize = 16;
+/// Times a copy begins anew because a data server may have lost some of it.
+const ATTEMPTS_MAX: usize = 3;
+/// How long a copy that goes on after its reply waits for a data server or a truncation.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Pause before a step, or the word of the end, is tried again.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What is to be copied.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Copy {
+    pub(super) source: InodeNo,
+    pub(super) destination: InodeNo,
+    /// First byte in the source.
+    pub(super) from: u64,
+    /// First byte in the destination.
+    pub(super) to: u64,
+    /// Bytes.
+    pub(super) len: u64,
+    /// Set-id bits of the destination go.
+    pub(super) drop_privileges: bool,
+}
+
+/// How far a copy is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Copied {
+    /// Bytes, from the first.
+    pub(super) len: u64,
+    /// What the destination's metadata depends on.
+    pub(super) lsn: u64,
+    /// The verifier of all writes so far, if there were any.
+    verifier: Option<Verifier>,
+    /// Writes have told different ones: some may be lost.
+    doubtful: bool,
+}
+
+/// One step.
+#[derive(Debug)]
+struct Step {
+    len: u64,
+    verifier: Option<Verifier>,
+}
+
+impl Mds {
+    /// Copies, and makes durable what was copied: all of it, or as much as could be before
+    /// `go_on` said no or a step failed.
+    ///
+    /// # Errors
+    /// Nothing was copied, or what was may be lost.
+    pub(super) async fn copy(
+        &self,
+        copy: &Copy,
+        mut go_on: impl FnMut(u64) -> bool,
+    ) -> Result<(Copied, Verifier), NfsStat> {
+        for _ in 0..ATTEMPTS_MAX {
+            let mut copied = Copied::default();
+            while copied.len < copy.len && go_on(copied.len) {
+                match self.copy_step(copy, &mut copied).await {
+                    Ok(()) => {}
+                    Err(status) if copied.len == 0 => return Err(status),
+                    // §15.2.3: what was copied before counts.
+                    Err(_) => break,
+                }
+            }
+            if let Some(verifier) = self.copy_is_safe(copy, &copied).await? {
+                return Ok((copied, verifier));
+            }
+        }
+        Err(NfsStat::DELAY)
+    }
+
+    /// Copies as much as one step does.
+    async fn copy_step(&self, copy: &Copy, copied: &mut Copied) -> Result<(), NfsStat> {
+        let _room = self.copy_steps.acquire().await.map_err(|_| NfsStat::SERVERFAULT)?;
+        let source = self.inode_now(copy.source)?;
+        let destination = self.inode_now(copy.destination)?;
+        let _writing = self.files.begin_write(&destination).ok_or(NfsStat::DELAY)?;
+        // Nothing given up before may land on top of what comes now.
+        let destination = self.outranked(destination).await?;
+        let to = copy.to + copied.len;
+        let done = self.step(&source, &destination, copy, copied.len).await;
+        if let Err(DataServerError::Unreachable { .. }) = &done {
+            self.suspect_ghosts(&destination);
+        }
+        let step = done.map_err(|e| translate::data_server_status(&e))?;
+        let now = self.wall();
+        let learned = Settle {
+            size: SettleSize::AtLeast(to + step.len),
+            mtime: Some(now),
+            settled: false,
+            touched: true,
+            drop_privileges: copy.drop_privileges,
+        };
+        let settled = self.volume.settle(destination.no, &learned, now);
+        settled.value.map_err(|e| translate::status(&e))?;
+        copied.lsn = copied.lsn.max(settled.lsn.0);
+        copied.len += step.len;
+        if let Some(verifier) = step.verifier {
+            copied.doubtful |= copied.verifier.is_some_and(|before| before != verifier);
+            copied.verifier = Some(verifier);
+        }
+        Ok(())
+    }
+
+    async fn step(
+        &self,
+        source: &Inode,
+        destination: &Inode,
+        copy: &Copy,
+        done: u64,
+    ) -> Result<Step, DataServerError> {
+        let (from, to, left) = (copy.from + done, copy.to + done, copy.len - done);
+        let Some(target) = self.striped(destination) else { return Ok(nothing(left)) };
+        let Some(origin) = self.striped(source) else {
+            // A source that was never written is one hole.
+            return self.copy_hole(destination, &target, to, left).await;
+        };
+        if origin.lines_up(from, &target, to) {
+            let len = left.min(DataServers::copy_bytes_max(&target));
+            match self.data_servers.copy(&origin, from, &target, to, len).await {
+                Err(DataServerError::Unsupported { .. }) => {}
+                done => return Ok(Step { len, verifier: Some(done?) }),
+            }
+        }
+        match self.data_servers.seek(&origin, Content::Data, from, from + left).await? {
+            Some(data) if data == from => self.copy_through(&origin, from, &target, to, left).await,
+            data => {
+                let hole = data.map_or(left, |data| data - from);
+                self.copy_hole(destination, &target, to, hole).await
+            }
+        }
+    }
+
+    /// Through here: read and written again.
+    async fn copy_through(
+        &self,
+        origin: &Striped,
+        from: u64,
+        target: &Striped,
+        to: u64,
+        left: u64,
+    ) -> Result<Step, DataServerError> {
+        let len = left.min(IO_BYTES_MAX as u64);
+        let data = self.data_servers.read(origin, from, len).await?;
+        let (_, verifier) = self.data_servers.write(target, to, data, StableHow::UNSTABLE).await?;
+        Ok(Step { len, verifier: Some(verifier) })
+    }
+
+    /// Where the source has a hole the destination gets one, as far as it reached before.
+    async fn copy_hole(
+        &self,
+        destination: &Inode,
+        target: &Striped,
+        to: u64,
+        len: u64,
+    ) -> Result<Step, DataServerError> {
+        if destination.size > to {
+            self.data_servers.punch(target, to, len).await?;
+        }
+        Ok(nothing(len))
+    }
+
+    /// Makes what was copied durable: the verifier, or `None` if some of it may be lost.
+    async fn copy_is_safe(
+        &self,
+        copy: &Copy,
+        copied: &Copied,
+    ) -> Result<Option<Verifier>, NfsStat> {
+        let destination = self.inode_now(copy.destination)?;
+        let verifier = match self.striped(&destination) {
+            Some(target) if copied.verifier.is_some() => {
+                let committed = self.data_servers.commit(&target).await;
+                committed.map_err(|e| translate::data_server_status(&e))?
+            }
+            _ => Verifier::default(),
+        };
+        let safe = !copied.doubtful && copied.verifier.is_none_or(|v| v == verifier);
+        if !safe {
+            return Ok(None);
+        }
+        self.volume.durable(Lsn(copied.lsn)).await.map_err(|e| translate::status(&e))?;
+        Ok(Some(verifier))
+    }
+
+    fn inode_now(&self, ino: InodeNo) -> Result<Inode, NfsStat> {
+        self.volume.inode(ino).value.map_err(|e| translate::status(&e))
+    }
+
+    /// Carries out a copy after its reply, and tells the client how it ended until it has heard.
+    pub(super) async fn copy_offloaded(me: Weak<Mds>, client: ClientId, id: Stateid, copy: Copy) {
+        let mut patient_until = Instant::now() + PATIENCE;
+        let mut done = 0;
+        let ended = loop {
+            let Some(mds) = me.upgrade() else { return };
+            let rest =
+                Copy { from: copy.from + done, to: copy.to + done, len: copy.len - done, ..copy };
+            let mut stopped = false;
+            let went = mds.copy(&rest, |n| {
+                let go_on = mds.offloads().progress(&id, done + n);
+                stopped |= !go_on;
+                go_on
+            });
+            match went.await {
+                _ if stopped => break Err(NfsStat::DELAY),
+                Ok((copied, verifier)) if done + copied.len == copy.len => break Ok(verifier),
+                Ok((copied, _)) => {
+                    done += copied.len;
+                    patient_until = Instant::now() + PATIENCE;
+                }
+                Err(NfsStat::DELAY) if Instant::now() < patient_until => {}
+                Err(status) => break Err(status),
+            }
+            drop(mds);
+            tokio::time::sleep(PAUSE).await;
+        };
+        let Some(mds) = me.upgrade() else { return };
+        let copied = if ended.is_ok() { copy.len } else { done };
+        let status = ended.err().unwrap_or(NfsStat::OK);
+        let wanted = mds.offloads().end(&id, copied, status);
+        if wanted {
+            let op = outcome(&mds, &copy, id, copied, ended);
+            drop(mds);
+            tell(&me, client, &id, &op).await;
+        }
+        if let Some(mds) = me.upgrade() {
+            mds.offloads().forget(&id);
+        }
+    }
+}
+
+/// A step that wrote nothing.
+fn nothing(len: u64) -> Step {
+    Step { len, verifier: None }
+}
+
+/// CB_OFFLOAD: RFC 7862 §16.1.
+fn outcome(
+    mds: &Mds,
+    copy: &Copy,
+    stateid: Stateid,
+    copied: u64,
+    ended: Result<Verifier, NfsStat>,
+) -> CbOp {
+    let info = match ended {
+        Ok(writeverf) => OffloadInfo::Done(WriteResponse {
+            callback_id: None,
+            count: copied,
+            committed: StableHow::FILE_SYNC,
+            writeverf,
+        }),
+        Err(status) => OffloadInfo::Failed { status, bytes_copied: copied },
+    };
+    CbOp::Offload(CbOffloadArgs { fh: mds.handle(copy.destination).to_wire(), stateid, info })
+}
+
+/// Calls the client back until it answers, or is gone. A client that hears nothing waits for
+/// ever, unless it asks (Linux before 6.14 does not).
+async fn tell(me: &Weak<Mds>, client: ClientId, id: &Stateid, op: &CbOp) {
+    while let Some(mds) = me.upgrade() {
+        if !mds.offloads().is_known(id) {
+            return;
+        }
+        match mds.call_back(client, op).await {
+            Ok(NfsStat::DELAY) => {}
+            Ok(status) => {
+                if status != NfsStat::OK {
+                    tracing::debug!(client = client.0, %status, "the end of a copy");
+                }
+                return;
+            }
+            Err(e) => tracing::debug!(client = client.0, error = %e, "the end of a copy"),
+        }
+        drop(mds);
+        tokio::time::sleep(PAUSE).await;
+    }
+}

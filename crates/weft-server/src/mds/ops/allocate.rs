@@ -1,0 +1,97 @@
+//! ALLOCATE (59) and DEALLOCATE (62): RFC 7862 §15.1, §15.4.
+
+use weft_nfs::{
+    Failure, NfsStat, OpOk,
+    ops::{AllocateArgs, DeallocateArgs},
+};
+use weft_state::IoAccess;
+use weft_store::{
+    types::{Inode, InodeNo, Lsn},
+    volume::{Settle, SettleSize},
+};
+
+use super::{
+    data_access::{end_of, may_access, regular_file},
+    setattr::until_quiet,
+};
+use crate::{
+    compound::{Compound, OpResult},
+    data_servers::DataServerError,
+    mds::{Mds, data_server_failure},
+};
+
+/// RFC 7862 §15.1. The space is reserved on the data servers, each for its own stripe units; the
+/// file grows to the end of the range once all of it is.
+pub(super) async fn allocate(mds: &Mds, c: &mut Compound<Mds>, a: &AllocateArgs) -> OpResult {
+    let end = end_of(a.offset, a.length)?;
+    let handle = c.handle()?;
+    let inode = regular_file(mds, c, &handle)?;
+    let stateid = c.stateid(a.stateid)?;
+    may_access(mds, c, &inode, &stateid, IoAccess::Write)?;
+    mds.volume.admit().await;
+    let _writing = mds.files.begin_write(&inode).ok_or(NfsStat::DELAY)?;
+    let inode = mds.outranked(inode).await?;
+    let was_placed = inode.placement.is_some();
+    let (inode, striped) = mds.placed(c, inode)?;
+    if !was_placed {
+        // Where the space is must be known after a crash.
+        mds.volume.durable(Lsn(c.depends_on)).await.map_err(|_| NfsStat::IO)?;
+    }
+    let reserved = mds.data_servers.allocate(&striped, a.offset, end).await;
+    reserved.map_err(data_server_failure)?;
+    changed(mds, c, &inode, end)?;
+    Ok(OpOk::Allocate)
+}
+
+/// RFC 7862 §15.4. As with a truncation nobody else may be writing: what the hole swallows must
+/// have been there before.
+pub(super) async fn deallocate(mds: &Mds, c: &mut Compound<Mds>, a: &DeallocateArgs) -> OpResult {
+    end_of(a.offset, a.length)?;
+    let handle = c.handle()?;
+    let inode = regular_file(mds, c, &handle)?;
+    let stateid = c.stateid(a.stateid)?;
+    may_access(mds, c, &inode, &stateid, IoAccess::Write)?;
+    mds.volume.admit().await;
+    if !mds.files.lock().try_begin_truncation(&inode) {
+        return Err(NfsStat::DELAY.into());
+    }
+    let punched = match until_quiet(mds, c, inode.no).await {
+        Ok(()) => punch(mds, c, inode.no, a).await,
+        Err(busy) => Err(busy),
+    };
+    mds.files.lock().end_truncation(inode.no);
+    punched?;
+    Ok(OpOk::Deallocate)
+}
+
+async fn punch(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    ino: InodeNo,
+    a: &DeallocateArgs,
+) -> Result<(), Failure> {
+    // Its placement and epoch may be others by now.
+    let inode = c.see(mds.volume.inode(ino))?;
+    let Some(striped) = mds.striped(&inode) else { return Ok(()) };
+    let punched = mds.data_servers.punch(&striped, a.offset, a.length).await;
+    if let Err(DataServerError::Unreachable { .. }) = &punched {
+        // It may still be carried out, and must not be on top of what comes later.
+        mds.suspect_ghosts(&inode);
+    }
+    // Some of it may be gone even so.
+    changed(mds, c, &inode, 0)?;
+    punched.map_err(data_server_failure)
+}
+
+/// Notes that the data changed, and that the file reaches at least to `end`.
+fn changed(mds: &Mds, c: &mut Compound<Mds>, inode: &Inode, end: u64) -> Result<(), Failure> {
+    let now = mds.wall();
+    let learned = Settle {
+        size: SettleSize::AtLeast(end),
+        mtime: Some(now),
+        settled: false,
+        touched: true,
+        drop_privileges: mds.credential(c).uid != 0,
+    };
+    c.see(mds.volume.settle(inode.no, &learned, now)).map(drop)
+}

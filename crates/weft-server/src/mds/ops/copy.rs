@@ -1,0 +1,167 @@
+//! COPY (60), OFFLOAD_CANCEL (66), OFFLOAD_STATUS (67): RFC 7862 §15.2, §15.8, §15.9.
+
+use std::time::{Duration, Instant};
+
+use weft_nfs::{
+    Failure, NfsStat, OpOk, StableHow, Stateid, Verifier,
+    ops::{
+        CopyArgs, CopyOk, CopyRequirements, OffloadCancelArgs, OffloadStatusArgs, OffloadStatusOk,
+        WriteResponse,
+    },
+};
+use weft_state::IoAccess;
+use weft_store::types::{Inode, Lsn, Placement};
+
+use super::data_access::{may_access, regular_file};
+use crate::{
+    compound::{Compound, OpResult},
+    mds::{Mds, attrs::MAX_FILE_BYTES, copying::Copy, refused},
+};
+
+/// Most bytes that are copied before the reply: a second or two of work, well within what
+/// clients wait. More goes on after the reply if it may, and is a short copy if not.
+const COPY_BYTES_MAX: u64 = 32 << 20;
+
+/// RFC 7862 §15.2, within this server. Steps follow one another in the file's order, so the
+/// copy is consecutive to the byte it says it reached.
+pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpResult {
+    // §4.5: from other servers nothing is copied.
+    if !a.source_server.0.is_empty() {
+        return Err(NfsStat::NOTSUPP.into());
+    }
+    let (from, to) = (c.saved_handle()?, c.handle()?);
+    let (source, destination) = (regular_file(mds, c, &from)?, regular_file(mds, c, &to)?);
+    if source.no == destination.no {
+        return Err(NfsStat::INVAL.into());
+    }
+    let src_stateid = saved_stateid(c, a.src_stateid)?;
+    may_access(mds, c, &source, &src_stateid, IoAccess::Read)?;
+    let dst_stateid = c.stateid(a.dst_stateid)?;
+    may_access(mds, c, &destination, &dst_stateid, IoAccess::Write)?;
+    mds.volume.admit().await;
+    let source = mds.settled(c, source).await?;
+    let len = length(a, source.size)?;
+    // How far the destination reaches says which of the source's holes matter.
+    let destination = mds.settled(c, destination).await?;
+    place_beside(mds, c, a, &source, destination).await?;
+    let copy = Copy {
+        source: source.no,
+        destination: to.ino,
+        from: a.src_offset,
+        to: a.dst_offset,
+        len,
+        drop_privileges: mds.credential(c).uid != 0,
+    };
+    if len > COPY_BYTES_MAX
+        && !a.synchronous
+        && let Some(id) = offload(mds, c, copy)?
+    {
+        return Ok(answer(Some(id), 0, StableHow::UNSTABLE, Verifier::default()));
+    }
+    let now = Copy { len: len.min(COPY_BYTES_MAX), ..copy };
+    let (copied, verifier) = mds.copy(&now, |_| true).await?;
+    c.depend(copied.lsn);
+    Ok(answer(None, copied.len, StableHow::FILE_SYNC, verifier))
+}
+
+/// The "current" stateid of the source is the saved one, which goes with its filehandle.
+fn saved_stateid(c: &Compound<Mds>, given: Stateid) -> Result<Stateid, Failure> {
+    if given == Stateid::CURRENT {
+        c.saved_stateid.ok_or(NfsStat::BAD_STATEID.into())
+    } else {
+        Ok(given)
+    }
+}
+
+/// §15.2.3: how much is copied; a count of 0 means to the end of the source.
+fn length(a: &CopyArgs, source_size: u64) -> Result<u64, Failure> {
+    let left = source_size.checked_sub(a.src_offset).filter(|left| a.count <= *left);
+    let left = left.ok_or(NfsStat::INVAL)?;
+    let len = if a.count == 0 { left } else { a.count };
+    a.dst_offset.checked_add(len).filter(|end| *end <= MAX_FILE_BYTES).ok_or(NfsStat::FBIG)?;
+    Ok(len)
+}
+
+/// A file that was never written gets its stripes where the data servers can copy to them
+/// themselves.
+async fn place_beside(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    a: &CopyArgs,
+    source: &Inode,
+    destination: Inode,
+) -> Result<(), Failure> {
+    if destination.placement.is_some() {
+        return Ok(());
+    }
+    let beside = mds.striped(source).and_then(|s| s.first_index_beside(a.src_offset, a.dst_offset));
+    match (source.placement, beside) {
+        (Some(there), Some(first_stripe_index)) if mds.places_on(there.device) => {
+            c.see(mds.volume.place(destination.no, Placement { first_stripe_index, ..there }))?;
+        }
+        _ => drop(mds.placed(c, destination)?),
+    }
+    // Where the data goes must be known after a crash.
+    mds.volume.durable(Lsn(c.depends_on)).await.map_err(|_| NfsStat::IO.into())
+}
+
+/// Begins a copy that goes on after the reply; none if the client cannot be told of its end, or
+/// too many are under way.
+fn offload(mds: &Mds, c: &Compound<Mds>, copy: Copy) -> Result<Option<Stateid>, Failure> {
+    let client = c.client()?;
+    if !mds.core.sessions().has_back_channel(client) {
+        return Ok(None);
+    }
+    let begun = mds.offloads().begin(client, mds.handle(copy.destination).key());
+    if let Some(id) = begun {
+        tokio::spawn(Mds::copy_offloaded(mds.me.clone(), client, id, copy));
+    }
+    Ok(begun)
+}
+
+fn answer(
+    callback_id: Option<Stateid>,
+    count: u64,
+    committed: StableHow,
+    writeverf: Verifier,
+) -> OpOk {
+    let synchronous = callback_id.is_none();
+    OpOk::Copy(CopyOk {
+        response: WriteResponse { callback_id, count, committed, writeverf },
+        requirements: CopyRequirements { consecutive: true, synchronous },
+    })
+}
+
+/// RFC 7862 §15.9.
+pub(super) fn offload_status(mds: &Mds, c: &Compound<Mds>, a: &OffloadStatusArgs) -> OpResult {
+    let (client, file) = (c.client()?, c.handle()?.key());
+    let stateid = c.stateid(a.stateid)?;
+    let progress = mds.offloads().status(client, file, &stateid).map_err(refused)?;
+    Ok(OpOk::OffloadStatus(OffloadStatusOk { count: progress.copied, complete: progress.ended }))
+}
+
+/// How long a cancelled copy is waited for.
+const STOP_PATIENCE: Duration = Duration::from_secs(3);
+/// How often it is looked at.
+const STOP_LOOK: Duration = Duration::from_millis(5);
+
+/// RFC 7862 §15.8. After success nothing more is written.
+///
+/// DELAY if the copy does not stop soon: asked again, it is waited for again.
+pub(super) async fn offload_cancel(
+    mds: &Mds,
+    c: &Compound<Mds>,
+    a: &OffloadCancelArgs,
+) -> OpResult {
+    let (client, file) = (c.client()?, c.handle()?.key());
+    let stateid = c.stateid(a.stateid)?;
+    mds.offloads().cancel(client, file, &stateid).map_err(refused)?;
+    let deadline = Instant::now() + STOP_PATIENCE;
+    while mds.offloads().is_known(&stateid) {
+        if Instant::now() > deadline {
+            return Err(NfsStat::DELAY.into());
+        }
+        tokio::time::sleep(STOP_LOOK).await;
+    }
+    Ok(OpOk::OffloadCancel)
+}

@@ -1,0 +1,52 @@
+//! What the operations on data of NFSv4.2 check alike: RFC 7862 §15, which sends to READ's and
+//! WRITE's rules for stateids (RFC 8881 §8.2.5, §18.22.3, §18.32.3).
+
+use weft_nfs::{Failure, NfsStat, Stateid};
+use weft_state::IoAccess;
+use weft_store::types::{Inode, Kind, Rwx};
+
+use crate::{
+    compound::Compound,
+    mds::{Handle, Mds, attrs::MAX_FILE_BYTES, refused},
+};
+
+/// The inode of a filehandle that must be of a regular file, else WRONG_TYPE whatever it is.
+pub(super) fn regular_file(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    handle: &Handle,
+) -> Result<Inode, Failure> {
+    let inode = c.see(mds.volume.inode(handle.ino))?;
+    if inode.kind == Kind::File { Ok(inode) } else { Err(NfsStat::WRONG_TYPE.into()) }
+}
+
+/// Whether the stateid, or without one the caller, may read or write the file. `stateid` is a
+/// real one by now: the current one has been looked up.
+pub(super) fn may_access(
+    mds: &Mds,
+    c: &Compound<Mds>,
+    inode: &Inode,
+    stateid: &Stateid,
+    access: IoAccess,
+) -> Result<(), Failure> {
+    let file = mds.handle(inode.no).key();
+    mds.state().check_io(c.client()?, stateid, file, access).map_err(refused)?;
+    if stateid.is_special() {
+        mds.refuse_in_grace(c)?;
+        let mode = if access == IoAccess::Write { Rwx::WRITE } else { Rwx::READ };
+        mds.require(c, inode, mode)?;
+    }
+    Ok(())
+}
+
+/// The end of a range that is to be in a file.
+///
+/// # Errors
+/// INVAL if it is empty, FBIG if it ends beyond the largest file.
+pub(super) fn end_of(offset: u64, length: u64) -> Result<u64, Failure> {
+    if length == 0 {
+        return Err(NfsStat::INVAL.into());
+    }
+    let end = offset.checked_add(length).filter(|end| *end <= MAX_FILE_BYTES);
+    end.ok_or(NfsStat::FBIG.into())
+}
