@@ -8,16 +8,19 @@
 //! **Invariants of absence.** Nothing here knows RPC beyond record marking, or NFS, or what a file
 //! is for. A record is sent whole or the connection is shut down: nothing is sent short.
 //!
-//! Entry points: [`RecordReader`], [`RecordSender`], [`ensure_resident`], [`Destination`].
+//! Entry points: [`RecordReader`], [`RecordSender`], [`ensure_resident`], [`Destination`],
+//! [`share_range`].
 
 mod place;
 mod receive;
 mod resident;
 mod send;
+mod share;
 mod spare;
 
 pub use place::{Destination, Gate, Placement, Received};
 pub use receive::{RecordIoError, RecordReader};
 pub use resident::ensure_resident;
 pub use send::{RecordSender, send_record};
+pub use share::share_range;
 pub use weft_xdr::{FileRange, Segment};

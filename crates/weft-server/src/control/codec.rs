@@ -45,6 +45,8 @@ xdr_named! {
         ALLOCATE = 12,
         /// Copies a range between two objects of this data server, not durably.
         COPY = 13,
+        /// Makes a range of two objects the same blocks, durably.
+        CLONE = 14,
     }
 }
 
@@ -60,6 +62,7 @@ impl Procedure {
                 | Procedure::PUNCH
                 | Procedure::ALLOCATE
                 | Procedure::COPY
+                | Procedure::CLONE
         )
     }
 }
@@ -85,6 +88,8 @@ xdr_named! {
         FAULT = 7,
         /// The file system of the data server cannot do that.
         UNSUPPORTED = 8,
+        /// It can with whole blocks only.
+        UNALIGNED = 9,
     }
 }
 
@@ -302,7 +307,7 @@ xdr_struct! {
     }
 }
 xdr_struct! {
-    /// COPY.
+    /// COPY and CLONE.
     #[derive(Copy)]
     pub struct CopyArgs {
         /// From where.

@@ -220,6 +220,7 @@ impl Service {
                 with(args, async |a| self.change(&peer, a, allocate).await?).await
             }
             Procedure::COPY => with(args, async |a| self.change(&peer, a, copy).await?).await,
+            Procedure::CLONE => with(args, async |a| self.change(&peer, a, clone).await?).await,
             Procedure::SPACE => with(args, async |Nothing| self.space().await).await,
             Procedure::STATUS => with(args, async |Nothing| self.status().await).await,
             _ => Answer::ProcUnavail,
@@ -355,6 +356,12 @@ fn copy(store: &ObjectStore, a: CopyArgs) -> Result<CopyOk, ControlStatus> {
     copied.map(|verifier| CopyOk { verifier }).map_err(|e| status(&e))
 }
 
+fn clone(store: &ObjectStore, a: CopyArgs) -> Result<Nothing, ControlStatus> {
+    let range = CopyRange { from: a.from, to: a.to, len: a.len };
+    let cloned = store.clone_range(id(a.source), id(a.destination), a.epoch, range);
+    cloned.map(|()| Nothing).map_err(|e| status(&e))
+}
+
 fn done(result: Result<(), ObjectError>) -> ControlStatus {
     result.map_or_else(|e| status(&e), |()| ControlStatus::OK)
 }
@@ -366,6 +373,7 @@ fn status(error: &ObjectError) -> ControlStatus {
         ObjectError::NoSpace => return ControlStatus::NO_SPACE,
         ObjectError::TooBig => return ControlStatus::TOO_BIG,
         ObjectError::Unsupported { .. } => return ControlStatus::UNSUPPORTED,
+        ObjectError::Unaligned => return ControlStatus::UNALIGNED,
         ObjectError::Io { .. } | ObjectError::SyncLost => ControlStatus::IO,
         ObjectError::Poisoned | ObjectError::Corrupt(_) => ControlStatus::IO,
         ObjectError::InUse | ObjectError::NoRandom => ControlStatus::FAULT,

@@ -4,7 +4,7 @@ use weft_nfs::Verifier;
 
 use super::{DataServerError, DataServers, indirect::combined, objects::name};
 use crate::{
-    control::codec::{CopyArgs, CopyOk, Procedure},
+    control::codec::{CopyArgs, CopyOk, Nothing, Procedure},
     striped::Striped,
 };
 
@@ -42,5 +42,27 @@ impl DataServers {
         });
         let verifiers: Vec<_> = copied.await?.into_iter().map(|ok| ok.verifier).collect();
         Ok(combined(verifiers.iter().map(std::slice::from_ref)))
+    }
+
+    /// Makes a range of a file that lines up the same blocks, on every data server, durably.
+    ///
+    /// # Errors
+    /// [`DataServerError`]: `Unsupported` or `Unaligned` where blocks cannot be shared. Some data
+    /// servers may have done it.
+    pub async fn clone_range(
+        &self,
+        source: &Striped,
+        from: u64,
+        destination: &Striped,
+        to: u64,
+        len: u64,
+    ) -> Result<(), DataServerError> {
+        let (target, epoch) = (name(destination), destination.fence_epoch);
+        let cloned = self.on_all(source, |server, object, _| async move {
+            let (source, destination) = (object, target);
+            let args = CopyArgs { source, destination, epoch, from, to, len };
+            server.ask::<Nothing>(Procedure::CLONE, &args).await
+        });
+        cloned.await.map(drop)
     }
 }

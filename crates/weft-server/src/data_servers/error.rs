@@ -46,6 +46,12 @@ pub enum DataServerError {
         /// Which.
         id: DataServerId,
     },
+    /// Its file system can share whole blocks only.
+    #[error("data server {} shares whole blocks only", id.0)]
+    Unaligned {
+        /// Which.
+        id: DataServerId,
+    },
     /// It refused for another reason: a mistake of ours, of its own, or of the configuration.
     #[error("data server {} refused: {why}", id.0)]
     Refused {
@@ -70,6 +76,7 @@ impl DataServerError {
             ControlStatus::NO_SPACE => DataServerError::NoSpace { id },
             ControlStatus::STALE => DataServerError::Fenced { id },
             ControlStatus::UNSUPPORTED => DataServerError::Unsupported { id },
+            ControlStatus::UNALIGNED => DataServerError::Unaligned { id },
             ControlStatus::IO => DataServerError::Io { id, why: "see its log".into() },
             // The connection was replaced; the next one is being made.
             ControlStatus::UNPROVEN => {

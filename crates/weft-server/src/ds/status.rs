@@ -12,6 +12,7 @@ pub(crate) fn object_status(error: &ObjectError) -> NfsStat {
         ObjectError::NoSpace => NfsStat::NOSPC,
         ObjectError::TooBig => NfsStat::FBIG,
         ObjectError::Unsupported { .. } => NfsStat::NOTSUPP,
+        ObjectError::Unaligned => NfsStat::INVAL,
         // The client goes around this data server for two minutes: what a bad disk deserves.
         ObjectError::Io { .. } | ObjectError::SyncLost => complain(error, NfsStat::IO),
         ObjectError::Poisoned | ObjectError::Corrupt(_) => complain(error, NfsStat::IO),

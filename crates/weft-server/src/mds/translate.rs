@@ -34,7 +34,8 @@ pub fn data_server_status(e: &DataServerError) -> NfsStat {
         // One that is gone is reported once, by its control connection.
         DataServerError::Unreachable { .. }
         | DataServerError::Fenced { .. }
-        | DataServerError::Unsupported { .. } => {
+        | DataServerError::Unsupported { .. }
+        | DataServerError::Unaligned { .. } => {
             tracing::debug!(error = %e, "data server");
         }
         _ => tracing::warn!(error = %e, "data server"),
@@ -46,6 +47,7 @@ pub fn data_server_status(e: &DataServerError) -> NfsStat {
         DataServerError::Fenced { .. } => NfsStat::DELAY,
         DataServerError::NoSpace { .. } => NfsStat::NOSPC,
         DataServerError::Unsupported { .. } => NfsStat::NOTSUPP,
+        DataServerError::Unaligned { .. } => NfsStat::INVAL,
         DataServerError::Refused { .. } | DataServerError::Io { .. } => NfsStat::IO,
     }
 }

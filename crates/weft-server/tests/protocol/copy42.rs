@@ -340,3 +340,76 @@ async fn every_requirement_is_met() {
     let bad = pair.copy(&mut c, pair.args(5, 0, 1)).await.is(NfsStat::INVAL);
     assert_eq!(*bad.failure(), FailureBody::None);
 }
+
+async fn clone(pair: &Pair, c: &mut Client, from: u64, to: u64, count: u64) -> NfsStat {
+    let op = OpArgs::Clone(CloneArgs {
+        src_stateid: pair.source.1,
+        dst_stateid: pair.target.1,
+        src_offset: from,
+        dst_offset: to,
+        count,
+    });
+    c.compound().putfh(&pair.source.0).savefh().putfh(&pair.target.0).op(op).send().await.status()
+}
+
+/// A clone has the source's bytes, up to the last one, and goes its own way from there; where the
+/// file system below the data servers cannot share blocks nothing changes (§15.13).
+#[tokio::test]
+async fn clones_share_or_nothing_happens() {
+    let cluster = Cluster::striped(3).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let pair = Pair::new(&mut c).await;
+    let mut data = pattern(4 * MIB + 100);
+    data[MIB as usize..3 * MIB as usize].fill(0);
+    fill(&mut c, &pair.source, 0, &data[..MIB as usize]).await;
+    fill(&mut c, &pair.source, 3 * MIB, &data[3 * MIB as usize..]).await;
+    match clone(&pair, &mut c, 0, 0, 0).await {
+        NfsStat::OK => {
+            assert!(contents(&mut c, &pair.target).await == data);
+            fill(&mut c, &pair.target, 0, b"own").await;
+            assert!(contents(&mut c, &pair.source).await == data);
+            // Part of it over what is there.
+            assert_eq!(clone(&pair, &mut c, 3 * MIB, 0, 4096).await, NfsStat::OK);
+            data[..4096].copy_from_slice(&pattern(4 * MIB)[3 << 20..][..4096]);
+            assert!(contents(&mut c, &pair.target).await == data);
+        }
+        status => {
+            assert_eq!(status, NfsStat::NOTSUPP);
+            assert!(contents(&mut c, &pair.target).await.is_empty());
+        }
+    }
+}
+
+/// What is refused before any block is touched.
+#[tokio::test]
+async fn clone_refusals() {
+    let cluster = Cluster::striped(2).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let pair = Pair::new(&mut c).await;
+    fill(&mut c, &pair.source, 0, &pattern(20_000)).await;
+    fill(&mut c, &pair.target, 0, &[9; 30_000]).await;
+    let cases = [
+        ((1, 0, 4096), NfsStat::INVAL),
+        ((0, 1, 4096), NfsStat::INVAL),
+        ((0, 0, 4095), NfsStat::INVAL),
+        // The source's end in the middle of the destination.
+        ((0, 0, 0), NfsStat::INVAL),
+        ((0, 0, 20_001), NfsStat::INVAL),
+        ((24_576, 0, 0), NfsStat::INVAL),
+        ((0, (i64::MAX as u64) - 4095, 4096), NfsStat::FBIG),
+        // Files one after another begin on different data servers.
+        ((0, 0, 4096), NfsStat::XDEV),
+    ];
+    for ((from, to, count), status) in cases {
+        let got = clone(&pair, &mut c, from, to, count).await;
+        assert_eq!(got, status, "{from} {to} {count}");
+    }
+    let same = Pair { source: pair.source.clone(), target: pair.source.clone() };
+    assert_eq!(clone(&same, &mut c, 0, 4096, 8192).await, NfsStat::INVAL, "they overlap");
+    let dir = (c.public_dir("d").await, Stateid::ANONYMOUS);
+    for (source, target) in [(&dir, &pair.target), (&pair.source, &dir)] {
+        let wrong = Pair { source: source.clone(), target: target.clone() };
+        assert_eq!(clone(&wrong, &mut c, 0, 0, 0).await, NfsStat::WRONG_TYPE);
+    }
+    assert!(contents(&mut c, &pair.target).await == [9; 30_000]);
+}

@@ -1,9 +1,9 @@
 //! Copying between two objects of the store without the bytes leaving the kernel
-//! (`copy_file_range`): holes stay holes, and a file system that can share blocks shares them.
+//! (`copy_file_range`), and sharing blocks where the file system can. Holes stay holes.
 
-use std::fs::File;
+use std::{fs::File, sync::Arc};
 
-use rustix::fs::copy_file_range;
+use rustix::{fs::copy_file_range, io::Errno};
 
 use super::{
     OBJECT_BYTES_MAX, ObjectError, ObjectId, ObjectStore, REMOVED, WriteVerifier,
@@ -39,14 +39,7 @@ impl ObjectStore {
         epoch: u32,
         range: CopyRange,
     ) -> Result<WriteVerifier, ObjectError> {
-        let ends = [range.from, range.to].map(|at| at.checked_add(range.len));
-        if ends.iter().any(|end| end.is_none_or(|end| end > OBJECT_BYTES_MAX)) {
-            return Err(ObjectError::TooBig);
-        }
-        if self.epoch(source) == REMOVED {
-            return Err(ObjectError::Stale { current: REMOVED });
-        }
-        let from = self.object(source).file(&self.home)?;
+        let from = self.copied_from(source, range)?;
         let object = self.object(destination);
         let gate = object.gate_shared();
         gate.admit(epoch)?;
@@ -67,6 +60,75 @@ impl ObjectStore {
             self.doubt(destination, e);
         }
         copied.map(|()| verifier)
+    }
+
+    /// Makes a range of one object the same blocks as a range of another, or of its own, durably.
+    ///
+    /// # Errors
+    /// [`ObjectError::Unsupported`] if the file system cannot, [`ObjectError::Unaligned`] for
+    /// ranges that are not made of whole blocks and do not end with both objects, else as
+    /// [`Self::copy`]; nothing is shared then.
+    pub fn clone_range(
+        &self,
+        source: ObjectId,
+        destination: ObjectId,
+        epoch: u32,
+        range: CopyRange,
+    ) -> Result<(), ObjectError> {
+        let from = self.copied_from(source, range)?;
+        let object = self.object(destination);
+        let gate = object.gate_shared();
+        gate.admit(epoch)?;
+        let size = match &from {
+            Some(from) => from.metadata().map_err(io("stat an object"))?.len(),
+            None => 0,
+        };
+        let shared = size.saturating_sub(range.from).min(range.len);
+        let to = match shared {
+            0 => object.file(&self.home)?,
+            _ => Some(object.file_or_create(&self.home)?),
+        };
+        let Some(to) = to else { return Ok(()) };
+        let cloned = match &from {
+            Some(from) if shared > 0 => {
+                weft_io::share_range(from, range.from, shared, &to, range.to).map_err(not_shared)
+            }
+            _ => Ok(()),
+        };
+        let copying = Copying { from: None, to: &to };
+        // Behind the source's end there are zeros.
+        let done = cloned.and_then(|()| copying.hole(range.to + shared, range.len - shared));
+        object.wrote();
+        drop(gate);
+        done?;
+        self.sync(&object)
+    }
+
+    /// The source of a copy, if it exists.
+    fn copied_from(
+        &self,
+        source: ObjectId,
+        range: CopyRange,
+    ) -> Result<Option<Arc<File>>, ObjectError> {
+        let ends = [range.from, range.to].map(|at| at.checked_add(range.len));
+        if ends.iter().any(|end| end.is_none_or(|end| end > OBJECT_BYTES_MAX)) {
+            return Err(ObjectError::TooBig);
+        }
+        if self.epoch(source) == REMOVED {
+            return Err(ObjectError::Stale { current: REMOVED });
+        }
+        self.object(source).file(&self.home)
+    }
+}
+
+/// Why blocks were not shared.
+fn not_shared(error: std::io::Error) -> ObjectError {
+    let errno = error.raw_os_error().unwrap_or(0);
+    match Errno::from_raw_os_error(errno) {
+        // An ioctl that the file system does not know.
+        Errno::NOTTY | Errno::XDEV => ObjectError::Unsupported { doing: "share blocks" },
+        Errno::INVAL => ObjectError::Unaligned,
+        _ => io("share blocks")(error),
     }
 }
 

@@ -32,6 +32,9 @@ pub enum ObjectError {
         /// What was attempted.
         doing: &'static str,
     },
+    /// The file system below can share whole blocks only.
+    #[error("not whole blocks")]
+    Unaligned,
     /// A sync failed while this write waited for its own.
     #[error("a sync failed while this data was unstable")]
     SyncLost,

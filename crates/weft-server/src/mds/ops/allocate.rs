@@ -84,7 +84,12 @@ async fn punch(
 }
 
 /// Notes that the data changed, and that the file reaches at least to `end`.
-fn changed(mds: &Mds, c: &mut Compound<Mds>, inode: &Inode, end: u64) -> Result<(), Failure> {
+pub(super) fn changed(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    inode: &Inode,
+    end: u64,
+) -> Result<(), Failure> {
     let now = mds.wall();
     let learned = Settle {
         size: SettleSize::AtLeast(end),

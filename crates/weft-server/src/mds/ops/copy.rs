@@ -43,7 +43,7 @@ pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpRe
     let len = length(a, source.size)?;
     // How far the destination reaches says which of the source's holes matter.
     let destination = mds.settled(c, destination).await?;
-    place_beside(mds, c, a, &source, destination).await?;
+    place_beside(mds, c, (&source, a.src_offset), (destination, a.dst_offset)).await?;
     let copy = Copy {
         source: source.no,
         destination: to.ino,
@@ -65,7 +65,7 @@ pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpRe
 }
 
 /// The "current" stateid of the source is the saved one, which goes with its filehandle.
-fn saved_stateid(c: &Compound<Mds>, given: Stateid) -> Result<Stateid, Failure> {
+pub(super) fn saved_stateid(c: &Compound<Mds>, given: Stateid) -> Result<Stateid, Failure> {
     if given == Stateid::CURRENT {
         c.saved_stateid.ok_or(NfsStat::BAD_STATEID.into())
     } else {
@@ -84,17 +84,16 @@ fn length(a: &CopyArgs, source_size: u64) -> Result<u64, Failure> {
 
 /// A file that was never written gets its stripes where the data servers can copy to them
 /// themselves.
-async fn place_beside(
+pub(super) async fn place_beside(
     mds: &Mds,
     c: &mut Compound<Mds>,
-    a: &CopyArgs,
-    source: &Inode,
-    destination: Inode,
+    (source, from): (&Inode, u64),
+    (destination, to): (Inode, u64),
 ) -> Result<(), Failure> {
     if destination.placement.is_some() {
         return Ok(());
     }
-    let beside = mds.striped(source).and_then(|s| s.first_index_beside(a.src_offset, a.dst_offset));
+    let beside = mds.striped(source).and_then(|s| s.first_index_beside(from, to));
     match (source.placement, beside) {
         (Some(there), Some(first_stripe_index)) if mds.places_on(there.device) => {
             c.see(mds.volume.place(destination.no, Placement { first_stripe_index, ..there }))?;

@@ -2,6 +2,7 @@
 
 mod access;
 mod allocate;
+mod clone;
 mod close;
 mod commit;
 mod copy;
@@ -41,6 +42,7 @@ pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, args: OpArgs) -> O
     mds.room.admit(&args)?;
     match args {
         OpArgs::Allocate(a) => allocate::allocate(mds, c, &a).await,
+        OpArgs::Clone(a) => clone::clone(mds, c, &a).await,
         OpArgs::Copy(a) => copy::copy(mds, c, &a).await,
         OpArgs::OffloadCancel(a) => copy::offload_cancel(mds, c, &a).await,
         OpArgs::OffloadStatus(a) => copy::offload_status(mds, c, &a),
@@ -85,8 +87,7 @@ pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, args: OpArgs) -> O
         OpArgs::TestStateid(a) => stateids::test_stateid(mds, c, &a),
         // No delegations are given out yet.
         OpArgs::Delegreturn(_) => Err(NfsStat::BAD_STATEID.into()),
-        OpArgs::Clone(_)
-        | OpArgs::BackchannelCtl(_)
+        OpArgs::BackchannelCtl(_)
         | OpArgs::BindConnToSession(_)
         | OpArgs::ExchangeId(_)
         | OpArgs::CreateSession(_)

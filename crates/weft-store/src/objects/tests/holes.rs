@@ -148,3 +148,32 @@ fn copies_are_checked() {
     let gone = Err(ObjectError::Stale { current: REMOVED });
     assert_eq!(store.copy(id(1), id(3), 0, range), gone);
 }
+
+/// Blocks are shared where the file system can, durably, with zeros behind the source's end;
+/// where it cannot the destination stays as it was. Fences and ends are as with copies.
+#[test]
+fn blocks_are_shared_or_nothing_happens() {
+    let (_dir, store) = fresh();
+    fill(&store, id(1), &[0, 1, 2]);
+    store.write(id(2), 0, 0, &[9; 8 * BLOCK as usize]).unwrap();
+    let range = CopyRange { from: BLOCK, to: 2 * BLOCK, len: 4 * BLOCK };
+    let mut model = vec![9; 8 * BLOCK as usize];
+    match store.clone_range(id(1), id(2), 0, range) {
+        Ok(()) => {
+            model[2 * BLOCK as usize..4 * BLOCK as usize].fill(7);
+            model[4 * BLOCK as usize..6 * BLOCK as usize].fill(0);
+            let odd = CopyRange { from: 1, to: 0, len: 7 };
+            assert_eq!(store.clone_range(id(1), id(2), 0, odd), Err(ObjectError::Unaligned));
+        }
+        Err(e) => assert!(matches!(e, ObjectError::Unsupported { .. }), "{e}"),
+    }
+    assert_eq!(contents(&store, id(2)), model);
+    store.fence(id(2), 5).unwrap();
+    let old = store.clone_range(id(1), id(2), 4, range);
+    assert_eq!(old, Err(ObjectError::Stale { current: 5 }));
+    let beyond = CopyRange { len: u64::MAX, ..range };
+    assert_eq!(store.clone_range(id(1), id(2), 5, beyond), Err(ObjectError::TooBig));
+    store.remove(id(1)).unwrap();
+    let gone = Err(ObjectError::Stale { current: REMOVED });
+    assert_eq!(store.clone_range(id(1), id(2), 5, range), gone);
+}
