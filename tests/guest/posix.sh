@@ -37,6 +37,10 @@ for version in 4.1 4.2; do
     4.1) smoke $version /mnt "$2" ;;
     *) smoke $version /mnt "$3" ;;
   esac
+  # How often the client used an operation.
+  for op in SEEK ALLOCATE DEALLOCATE COPY; do
+    proof $version $op "$(sed -n "s/^[[:space:]]*$op: \([0-9]*\) .*/\1/p" /proc/self/mountstats)"
+  done
   # What was left behind is there again after a remount, and can be removed.
   (cd /mnt/steps-$version && find . | sort) >/tmp/before
   unmount /mnt

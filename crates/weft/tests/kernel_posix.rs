@@ -40,4 +40,8 @@ fn sees_a_posix_file_system(kernel: Kernel) {
     for version in ["4.1", "4.2"] {
         assert!(report.number(version, "steps") > 100, "vers={version} ran too few steps");
     }
+    // The servers did it, not the client behind the program's back.
+    for operation in ["SEEK", "ALLOCATE", "DEALLOCATE", "COPY"] {
+        assert!(report.number("4.2", operation) > 0, "no {operation}");
+    }
 }
