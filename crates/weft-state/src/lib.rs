@@ -49,8 +49,8 @@ pub use layout::{LayoutHolder, LayoutInfo, LayoutReturned};
 pub use limits::{SessionLimits, StateLimits};
 pub use open::{Closed, IoAccess, IoHolder};
 pub use refusal::{Reason, Refusal};
-pub use sequence::{InSession, SequenceOutcome};
-pub use sessions::{ConfirmedClient, CreateSessionOutcome, Identity, Sessions};
+pub use sequence::{Envelope, InSession, SequenceOutcome};
+pub use sessions::{ConfirmedClient, CreateSessionOutcome, ExchangeIdOutcome, Identity, Sessions};
 pub use state::{Dropped, State};
 
 /// Monotonic time in milliseconds, from any origin that does not move while the process runs.

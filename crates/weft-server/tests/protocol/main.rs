@@ -5,6 +5,7 @@
 mod support;
 
 mod attributes;
+mod clients;
 mod handles;
 mod hostile;
 mod io;

@@ -54,7 +54,8 @@ fn uncached_false_misordered() {
     let mut s = sessions();
     let (_, sessionid) = client_with_session(&mut s, "linux");
     let args = sequence_args(sessionid, 0, 1);
-    let ask = |s: &mut Sessions, digest| s.sequence(NOW, &args, CONN, 100, 1, digest);
+    let ask =
+        |s: &mut Sessions, digest| s.sequence(NOW, &args, CONN, &Envelope { digest, ..ENVELOPE });
     let done = new_request(ask(&mut s, 5));
     s.complete(&done, None);
     assert_eq!(refused(ask(&mut s, 5)), Reason::RetryUncached);
@@ -93,7 +94,9 @@ fn limits_of_a_request() {
     assert_eq!(refused(sequence(&mut s, &args)), Reason::HighSlotUnknown);
     args.highest_slotid = SlotId(63);
     let bytes_max = (1 << 20) + 1000;
-    let ask = |s: &mut Sessions, bytes, ops| s.sequence(NOW, &args, CONN, bytes, ops, 0);
+    let ask = |s: &mut Sessions, request_bytes, op_count| {
+        s.sequence(NOW, &args, CONN, &Envelope { request_bytes, op_count, ..ENVELOPE })
+    };
     assert_eq!(refused(ask(&mut s, 100, 9)), Reason::TooManyOps);
     assert_eq!(refused(ask(&mut s, bytes_max + 1, 8)), Reason::RequestTooBig);
     new_request(ask(&mut s, bytes_max, 8));
@@ -116,10 +119,10 @@ fn completion_after_the_session_is_gone() {
 fn sequence_binds_the_connection() {
     let mut s = sessions();
     let (_, sessionid) = client_with_session(&mut s, "linux");
-    s.sequence(NOW, &sequence_args(sessionid, 0, 1), ConnId(2), 100, 1, 0);
+    s.sequence(NOW, &sequence_args(sessionid, 0, 1), ConnId(2), &ENVELOPE);
     s.conn_closed(ConnId(2));
     assert_eq!(why(s.destroy_session(sessionid, ConnId(2))), Reason::NotBound);
-    s.sequence(NOW, &sequence_args(sessionid, 1, 1), ConnId(3), 100, 1, 0);
+    s.sequence(NOW, &sequence_args(sessionid, 1, 1), ConnId(3), &ENVELOPE);
     assert_eq!(s.destroy_session(sessionid, ConnId(3)), Ok(()));
 }
 
@@ -165,7 +168,7 @@ fn cb_path_down_is_for_all_sessions() {
     let next = create_session_args(peer.clientid, peer.sequence.next());
     let second = s.create_session(NOW, &next, &ROOT, ConnId(2), [8; 16]).unwrap().ok.sessionid;
     s.conn_closed(CONN);
-    s.sequence(NOW, &sequence_args(first, 0, 1), ConnId(2), 100, 1, 0);
+    s.sequence(NOW, &sequence_args(first, 0, 1), ConnId(2), &ENVELOPE);
     assert_eq!(flags_of(&mut s, first, 1), seq4_status::CB_PATH_DOWN_SESSION);
     assert_eq!(flags_of(&mut s, second, 0), 0);
 }
