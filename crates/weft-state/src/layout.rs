@@ -231,6 +231,13 @@ impl State {
             .collect()
     }
 
+    /// Every layout of a client: the file, and whether it is read-write.
+    pub fn layouts_of(&self, client: ClientId) -> Vec<(FileKey, bool)> {
+        let held = self.held_by_client.get(&client);
+        let all = held.into_iter().flat_map(|h| &h.layouts).filter_map(|no| self.layouts.get(no));
+        all.map(|l| (l.file, l.rw)).collect()
+    }
+
     /// Every layout on a file.
     pub fn layouts_on(&self, file: FileKey) -> Vec<LayoutInfo> {
         let from = (file, ClientId(0));

@@ -21,6 +21,12 @@ pub(crate) const BACK_OPS_MIN: u32 = 2;
 /// its LAYOUTRETURN is still accepted. Linux has at most a slot table (64) of them under way.
 pub(crate) const RETURNED_LAYOUTS_MAX: usize = 64;
 
+/// Whether so much of a limit is used that what is kept by courtesy has to go: three quarters, so
+/// that those who come meanwhile still find room.
+pub(crate) fn is_crowded(used: usize, limit: usize) -> bool {
+    used >= limit - limit / 4
+}
+
 /// Bounds of a [`crate::Sessions`] table, and what its sessions are granted at most.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionLimits {

@@ -188,6 +188,31 @@ impl State {
         Ok(())
     }
 
+    /// Other clients whose opens of the file conflict with a share.
+    ///
+    /// Source: RFC 8881 §9.7.
+    pub fn share_holders(
+        &self,
+        client: ClientId,
+        file: FileKey,
+        share_access: u32,
+        share_deny: u32,
+    ) -> Vec<ClientId> {
+        let access = share_access & share::ACCESS_MASK;
+        let conflicts = |o: &Open| access & o.share.deny != 0 || share_deny & o.share.access != 0;
+        let opens = self.opens_of(file).filter(|o| o.client != client && conflicts(o));
+        let mut holders: Vec<ClientId> = opens.map(|o| o.client).collect();
+        holders.dedup();
+        holders
+    }
+
+    /// Every open of a file, client by client.
+    fn opens_of(&self, file: FileKey) -> impl Iterator<Item = &Open> {
+        let from = (file, ClientId(0), Bytes::new());
+        let of_file = self.open_by_owner.range(from..).take_while(move |(k, _)| k.0 == file);
+        of_file.filter_map(|(_, no)| self.opens.get(no))
+    }
+
     /// OPEN: a new open with seqid 1, or the upgrade of the one the same owner has on the file.
     /// `share_access` may carry wants; they are ignored. The owner's client id is ignored.
     ///

@@ -12,7 +12,7 @@ use weft_nfs::{ClientId, Opaque, SequenceId, SessionId, create_session_flags, ex
 use crate::backchannel::{BackChannel, usable_sec};
 use crate::channel::{Grant, negotiate};
 use crate::client::{Client, ExchangeIdCase, Principal, exchange_id_case};
-use crate::limits::SLOTS_TOTAL_MAX;
+use crate::limits::{SLOTS_TOTAL_MAX, is_crowded};
 use crate::session::Session;
 use crate::{ConnId, Millis, Reason, Refusal, SessionLimits, detached};
 
@@ -430,11 +430,40 @@ impl Sessions {
     }
 
     /// Records, confirmed or not, whose lease has passed. They stay until
-    /// [`Sessions::drop_client`]: a courteous server waits for a conflict (unconfirmed ones hold
-    /// nothing and can go at once).
+    /// [`Sessions::drop_client`]: a courteous server waits for a conflict, or until
+    /// [`Sessions::outstayed`] says otherwise.
     pub fn expired(&self, now: Millis) -> Vec<ClientId> {
         let passed = |c: &&Client| c.lease_passed(now, self.lease_ms);
         self.clients.values().filter(passed).map(|c| c.clientid).collect()
+    }
+
+    /// Records whose lease has passed and that courtesy does not keep any longer: unconfirmed
+    /// ones, which hold nothing; those that were silent for `courtesy_ms` beyond their lease; and
+    /// all if the table is getting full.
+    ///
+    /// Source: RFC 8881 §8.4.3.
+    pub fn outstayed(&self, now: Millis, courtesy_ms: u64) -> Vec<ClientId> {
+        let courtesy_ms = if self.is_crowded() { 0 } else { courtesy_ms };
+        let outstayed = |c: &&Client| {
+            let beyond = if c.confirmed { courtesy_ms } else { 0 };
+            c.lease_passed(now, self.lease_ms.saturating_add(beyond))
+        };
+        self.clients.values().filter(outstayed).map(|c| c.clientid).collect()
+    }
+
+    /// Whether clients or slots are running short.
+    fn is_crowded(&self) -> bool {
+        is_crowded(self.clients.len(), self.limits.clients_max)
+            || is_crowded(self.slots_given, SLOTS_TOTAL_MAX)
+    }
+
+    /// Forgets a client unless its lease is valid; whether it did.
+    pub fn drop_expired_client(&mut self, clientid: ClientId, now: Millis) -> bool {
+        if self.is_live(clientid, now) {
+            return false;
+        }
+        self.drop_client(clientid);
+        true
     }
 }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use weft_nfs::{ClientId, NfsStat, Seqid, Stateid};
 
 use crate::layout::Layout;
+use crate::limits::is_crowded;
 use crate::lock::Lock;
 use crate::lock_ranges::LockRanges;
 use crate::open::{Open, Shares};
@@ -180,6 +181,12 @@ impl State {
     /// being executed when it was dropped. Drop it again.
     pub fn clients(&self) -> impl Iterator<Item = ClientId> {
         self.held_by_client.keys().copied()
+    }
+
+    /// Whether opens or layouts are running short: what is held by courtesy has to go.
+    pub fn is_crowded(&self) -> bool {
+        is_crowded(self.opens.len(), self.limits.opens_max)
+            || is_crowded(self.layouts.len(), self.limits.layouts_max)
     }
 
     /// Forgets everything of a client. Cost: proportional to what it holds.

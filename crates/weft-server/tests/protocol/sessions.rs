@@ -558,7 +558,8 @@ async fn reclaim_complete_comes_first() {
     c.compound().putrootfh().open_create("f").expect(NfsStat::OK).await;
 }
 
-/// A client that is silent for its lease is forgotten, with its opens; one that renews is not.
+/// A client that is silent for its lease is forgotten, with its opens, once they stand in
+/// somebody's way; one that renews is not.
 #[tokio::test]
 async fn leases_expire() {
     let cluster = Cluster::with(Options { lease_s: 1, ..Options::default() }).await;

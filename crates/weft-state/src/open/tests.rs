@@ -197,3 +197,31 @@ fn drop_client() {
     assert_eq!(state.drop_client(A), crate::Dropped::default());
     assert!(state.open(B, &owner("x"), FILE, W, 0).is_ok());
 }
+
+/// Proves that exactly the clients whose opens conflict with a share are named, once each.
+#[test]
+fn holders_of_conflicting_shares() {
+    let mut state = State::new(1);
+    state.open(A, &owner("reader"), FILE, R, 0).unwrap();
+    state.open(A, &owner("writer"), FILE, W, 0).unwrap();
+    state.open(A, &owner("both"), FILE, RW, 0).unwrap();
+    state.open(B, &owner("reader"), FILE, R, 0).unwrap();
+    state.open(B, &owner("denier"), OTHER_FILE, R, share::DENY_WRITE).unwrap();
+    let c = ClientId(3);
+    assert_eq!(state.share_holders(c, FILE, R, share::DENY_WRITE), vec![A]);
+    assert_eq!(state.share_holders(c, FILE, R, share::DENY_READ), vec![A, B]);
+    assert_eq!(state.share_holders(B, FILE, R, share::DENY_READ), vec![A], "not itself");
+    assert_eq!(state.share_holders(c, OTHER_FILE, W, 0), vec![B]);
+    assert_eq!(state.share_holders(c, OTHER_FILE, R, 0), Vec::new());
+}
+
+/// Both sides of the point from which room runs short.
+#[test]
+fn crowded_with_opens() {
+    let mut state = State::new(1);
+    state.set_limits(StateLimits { opens_max: 4, ..StateLimits::default() });
+    for (owner_name, crowded) in [("a", false), ("b", false), ("c", true)] {
+        state.open(A, &owner(owner_name), FILE, R, 0).unwrap();
+        assert_eq!(state.is_crowded(), crowded, "{owner_name}");
+    }
+}

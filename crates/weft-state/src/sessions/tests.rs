@@ -269,3 +269,23 @@ fn leases_pass_and_come_back() {
     assert!(s.is_live(clientid, late) && s.expired(late).is_empty());
     assert!(!s.is_live(ClientId(5), NOW));
 }
+
+/// Proves who outstays a courtesy: at both sides of its end, unconfirmed ones at once, everybody
+/// when the table is getting full; and that only the expired can be dropped as such.
+#[test]
+fn courtesy_ends() {
+    const COURTESY_MS: u64 = 1000;
+    let mut s = sessions_with(SessionLimits { clients_max: 4, ..SessionLimits::default() });
+    let (client, _) = client_with_session(&mut s, "silent");
+    let unconfirmed = exchange_id(&mut s, "never confirmed", 1).clientid;
+    let at = |past_lease| Millis(NOW.0 + LEASE_MS + past_lease);
+    assert_eq!(s.outstayed(at(0), COURTESY_MS), Vec::new());
+    assert_eq!(s.outstayed(at(COURTESY_MS), COURTESY_MS), vec![unconfirmed]);
+    assert!(s.outstayed(at(COURTESY_MS + 1), COURTESY_MS).contains(&client));
+    exchange_id(&mut s, "one more", 1);
+    assert!(s.outstayed(at(1), COURTESY_MS).contains(&client), "3 of 4 records are crowded");
+    assert!(!s.drop_expired_client(client, at(0)));
+    assert!(s.client(client).is_some());
+    assert!(s.drop_expired_client(client, at(1)));
+    assert!(s.client(client).is_none());
+}

@@ -192,7 +192,7 @@ fn look(
 /// and the denials of others.
 fn existing(
     mds: &Mds,
-    c: &Compound<Mds>,
+    c: &mut Compound<Mds>,
     a: &OpenArgs,
     inode: &Inode,
     access: u32,
@@ -211,7 +211,13 @@ fn existing(
     }
     let file = mds.handle(inode.no).key();
     let client = c.client()?;
-    mds.state().open_check(client, &a.owner, file, access, a.share_deny).map_err(refused)
+    let check = || mds.state().open_check(client, &a.owner, file, access, a.share_deny);
+    let Err(denied) = check() else { return Ok(()) };
+    let holders = mds.state().share_holders(client, file, access, a.share_deny);
+    if !mds.clear_way(c, &holders) {
+        return Err(refused(denied));
+    }
+    check().map_err(refused)
 }
 
 fn unchanged(dir: &Inode) -> ChangeInfo {

@@ -15,7 +15,7 @@ use crate::{
 /// RFC 8881 §18.26: from the saved to the current directory. A replaced file that is open keeps
 /// its inode until the last CLOSE.
 pub(super) async fn rename(mds: &Mds, c: &mut Compound<Mds>, a: &RenameArgs) -> OpResult {
-    mds.refuse_in_grace(c)?;
+    mds.refuse_in_grace()?;
     let from_dir = c.saved_handle()?.ino;
     if !c.see(mds.volume.inode(from_dir))?.is_directory() {
         return Err(NfsStat::NOTDIR.into());

@@ -30,7 +30,7 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
         if inode.kind != Kind::File {
             return Err(NfsStat::WRONG_TYPE.into());
         }
-        mds.refuse_in_grace(c)?;
+        mds.refuse_in_grace()?;
         authority = size_authority(mds, c, &inode, a.stateid)?;
     }
     let cred = mds.credential(c);

@@ -25,7 +25,7 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
     let file = mds.handle(inode.no).key();
     mds.state().check_io(client, &stateid, file, IoAccess::Write).map_err(refused)?;
     if stateid.is_special() {
-        mds.refuse_in_grace(c)?;
+        mds.refuse_in_grace()?;
         mds.require(c, &inode, Rwx::WRITE)?;
     }
     if a.stable > StableHow::FILE_SYNC {
