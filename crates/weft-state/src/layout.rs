@@ -57,7 +57,7 @@ pub struct LayoutInfo {
 }
 
 impl State {
-    /// Checks a LAYOUTGET. The stateid is that of an open, a lock, or the layout itself with any
+    /// Checks a LAYOUTGET. The stateid is that of an open, a lock, a delegation, or the layout itself with any
     /// seqid given out so far (several LAYOUTGETs run in parallel, §12.5.3). While a recall is
     /// out nothing is granted, else clients and server chase each other.
     ///
@@ -91,7 +91,7 @@ impl State {
                     return Err(Reason::OpenMode.into());
                 }
             }
-            (Kind::Open | Kind::Lock, _) => {
+            (Kind::Open | Kind::Lock | Kind::Delegation, _) => {
                 let (kind, no) = self.find_on(client, stateid, file)?;
                 self.check_open_mode(kind, no, access)?;
             }

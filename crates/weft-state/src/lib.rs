@@ -1,5 +1,5 @@
 //! Protocol state of an NFSv4.1/4.2 server as pure state machines: clients, sessions, slots and
-//! the back channel ([`Sessions`]); opens, byte-range locks and layouts ([`State`]); the grace
+//! the back channel ([`Sessions`]); opens, byte-range locks, delegations and layouts ([`State`]); the grace
 //! period ([`Grace`]). RFC 8881 §2.10, §8, §9, §12.5.
 //!
 //! **Invariants of absence.** No clock, no random numbers, no I/O, no logging, no locks, no async:
@@ -25,6 +25,7 @@
 mod backchannel;
 mod channel;
 mod client;
+mod delegation;
 mod grace;
 mod layout;
 mod limits;
@@ -44,6 +45,7 @@ mod testing;
 
 pub use backchannel::Callback;
 pub use client::{Client, Principal};
+pub use delegation::{NoDelegation, Wanted};
 pub use grace::{Ended, Grace};
 pub use layout::{LayoutHolder, LayoutInfo, LayoutReturned};
 pub use limits::{SessionLimits, StateLimits};

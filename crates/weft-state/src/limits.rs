@@ -61,6 +61,12 @@ impl Default for SessionLimits {
     }
 }
 
+/// Reads of files by clients that are remembered, to see who reads a file again. Beyond this the
+/// memory starts anew.
+pub(crate) const READERS_REMEMBERED_MAX: usize = 1 << 16;
+/// Revoked delegations remembered for a client until it frees them.
+pub(crate) const REVOKED_MAX: usize = 1024;
+
 /// Bounds of a [`crate::State`] table. Records take 200-300 bytes each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateLimits {
@@ -79,6 +85,10 @@ pub struct StateLimits {
     pub layouts_per_client_max: usize,
     /// Layouts of all clients.
     pub layouts_max: usize,
+    /// Delegations of one client. Linux gives back unused ones beyond 5000.
+    pub delegations_per_client_max: usize,
+    /// Delegations of all clients.
+    pub delegations_max: usize,
 }
 
 impl Default for StateLimits {
@@ -91,6 +101,8 @@ impl Default for StateLimits {
             ranges_per_client_max: 1 << 16,
             layouts_per_client_max: 1 << 17,
             layouts_max: 1 << 21,
+            delegations_per_client_max: 1 << 13,
+            delegations_max: 1 << 18,
         }
     }
 }

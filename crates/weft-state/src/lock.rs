@@ -122,7 +122,7 @@ impl State {
     ) -> Result<StateNo, Reason> {
         match self.find_on(client, stateid, file)? {
             (Kind::Lock, no) => Ok(no),
-            (Kind::Open | Kind::Layout, _) => Err(Reason::StateidKind),
+            (Kind::Open | Kind::Layout | Kind::Delegation, _) => Err(Reason::StateidKind),
         }
     }
 

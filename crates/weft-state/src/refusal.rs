@@ -80,6 +80,8 @@ reasons! {
     TooManyOpens = DELAY, "too many opens";
     DowngradeInvalid = INVAL, "not a union of shares that were opened";
     OpenMode = OPENMODE, "the open does not allow this access";
+    Delegated = DELAY, "others hold delegations, to be recalled first";
+    DelegationRevoked = DELEG_REVOKED, "the delegation was taken away";
     IoDenied = LOCKED, "an open denies this access to others";
     // Locks: §18.10-§18.12.
     RangeInvalid = INVAL, "empty range, or one that passes the end of 64 bits";
