@@ -66,6 +66,7 @@ async fn timers(mds: Arc<Mds>) {
             orphans_checked = release_unclaimed_orphans(&mds);
         }
         mds.end_courtesies(now);
+        mds.revoke_overdue_delegations(now);
         drop_strays(&mds);
         revocations.begin(&mds, now);
         let mut files = mds.files.lock();

@@ -3,6 +3,7 @@
 mod attrs;
 mod background;
 mod courtesy;
+mod delegations;
 mod fence;
 mod files;
 mod handle;

@@ -86,7 +86,11 @@ impl Mds {
 
     /// One callback operation behind its CB_SEQUENCE; the operation's status. Runs to its end
     /// even if nobody waits for it any more, since it holds a slot of the back channel.
-    async fn call_back(&self, client: ClientId, op: &CbOp) -> Result<NfsStat, CallbackError> {
+    pub(super) async fn call_back(
+        &self,
+        client: ClientId,
+        op: &CbOp,
+    ) -> Result<NfsStat, CallbackError> {
         let begun = self.core.sessions().callback_begin(client);
         let callback = begun.ok_or(CallbackError::Closed)?;
         let reply = self.send_callback(&callback, op).await;

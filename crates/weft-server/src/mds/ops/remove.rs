@@ -21,6 +21,7 @@ pub(super) async fn remove(mds: &Mds, c: &mut Compound<Mds>, a: &RemoveArgs) -> 
     let cred = mds.credential(c);
     mds.volume.admit().await;
     let found = c.see(mds.volume.lookup(dir, name, &cred))?;
+    let _undelegated = mds.undelegated(c, mds.handle(found.no).key(), false).await?;
     let keep_orphan = mds.state().is_open(mds.handle(found.no).key());
     let what = Remove { dir, name, expect: None, keep_orphan };
     let removed = c.see(mds.volume.remove(&what, &cred, mds.wall()))?;

@@ -34,6 +34,8 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
         authority = size_authority(mds, c, &inode, a.stateid)?;
     }
     let cred = mds.credential(c);
+    let truncate = settings.set.size == Some(0);
+    let _undelegated = mds.undelegated(c, mds.handle(inode.no).key(), truncate).await?;
     mds.volume.admit().await;
     apply(mds, c, inode, &settings.set, authority, &cred).await?;
     Ok(OpOk::Setattr(SetattrOk { attrsset: settings.mask }))

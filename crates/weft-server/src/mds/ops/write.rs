@@ -28,6 +28,11 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
         mds.refuse_in_grace()?;
         mds.require(c, &inode, Rwx::WRITE)?;
     }
+    // An open for writing has seen to that; a special stateid has not (§10.4.4).
+    let _undelegated = match stateid.is_special() {
+        true => Some(mds.undelegated(c, file, false).await?),
+        false => None,
+    };
     if a.stable > StableHow::FILE_SYNC {
         return Err(NfsStat::INVAL.into());
     }
