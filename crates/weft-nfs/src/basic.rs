@@ -332,6 +332,11 @@ impl LockType {
     pub fn is_write(self) -> bool {
         matches!(self, LockType::Write | LockType::WriteBlocking)
     }
+
+    /// Whether the client is going to wait for it.
+    pub fn is_blocking(self) -> bool {
+        matches!(self, LockType::ReadBlocking | LockType::WriteBlocking)
+    }
 }
 impl Decode for LockType {
     fn decode(r: &mut Reader) -> Result<Self, DecodeError> {

@@ -4,7 +4,9 @@ use weft_xdr::{
     Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer, xdr_named, xdr_struct,
 };
 
-use crate::basic::{FileHandle, Fsid, IoMode, LayoutType, SequenceId, SessionId, SlotId, Stateid};
+use crate::basic::{
+    FileHandle, Fsid, IoMode, LayoutType, SequenceId, SessionId, SlotId, StateOwner, Stateid,
+};
 use crate::status::NfsStat;
 
 /// Callback program version.
@@ -169,6 +171,15 @@ xdr_struct! {
         pub fh: FileHandle,
     }
 }
+xdr_struct! {
+    /// CB_NOTIFY_LOCK (13), §20.11.
+    pub struct CbNotifyLockArgs {
+        /// The file.
+        pub fh: FileHandle,
+        /// Who waits for a lock.
+        pub lock_owner: StateOwner,
+    }
+}
 
 /// A callback operation. Those not listed are answered NOTSUPP by our client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,6 +190,8 @@ pub enum CbOp {
     Layoutrecall(CbLayoutrecallArgs),
     /// CB_RECALL.
     Recall(CbRecallArgs),
+    /// CB_NOTIFY_LOCK.
+    NotifyLock(CbNotifyLockArgs),
     /// Anything else: its number. Its arguments were not read, so it ends the COMPOUND.
     Other(CbOpNum),
 }
@@ -203,6 +216,7 @@ impl Decode for CbOp {
             CbOpNum::CB_SEQUENCE => CbOp::Sequence(Decode::decode(r)?),
             CbOpNum::CB_LAYOUTRECALL => CbOp::Layoutrecall(Decode::decode(r)?),
             CbOpNum::CB_RECALL => CbOp::Recall(Decode::decode(r)?),
+            CbOpNum::CB_NOTIFY_LOCK => CbOp::NotifyLock(Decode::decode(r)?),
             other => CbOp::Other(other),
         })
     }
@@ -220,6 +234,10 @@ impl Encode for CbOp {
             }
             CbOp::Recall(a) => {
                 CbOpNum::CB_RECALL.encode(w);
+                a.encode(w);
+            }
+            CbOp::NotifyLock(a) => {
+                CbOpNum::CB_NOTIFY_LOCK.encode(w);
                 a.encode(w);
             }
             CbOp::Other(n) => n.encode(w),

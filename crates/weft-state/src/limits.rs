@@ -64,6 +64,10 @@ impl Default for SessionLimits {
 /// Reads of files by clients that are remembered, to see who reads a file again. Beyond this the
 /// memory starts anew.
 pub(crate) const READERS_REMEMBERED_MAX: usize = 1 << 16;
+/// Lock owners noted as waiting for locks of one file, and of one client. Who waits beyond that
+/// asks again by itself.
+pub(crate) const LOCK_WAITERS_PER_FILE_MAX: usize = 256;
+pub(crate) const LOCK_WAITERS_PER_CLIENT_MAX: usize = 1024;
 /// Revoked delegations remembered for a client until it frees them.
 pub(crate) const REVOKED_MAX: usize = 1024;
 

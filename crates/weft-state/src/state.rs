@@ -11,6 +11,7 @@ use crate::layout::Layout;
 use crate::limits::is_crowded;
 use crate::lock::Lock;
 use crate::lock_ranges::LockRanges;
+use crate::lock_waiters::Waiter;
 use crate::open::{Open, Shares};
 use crate::stateid::{Kind, StateNo, check_seqid, parse, stateid};
 use crate::{FileKey, Millis, Reason, Refusal, StateLimits};
@@ -42,6 +43,10 @@ pub struct State {
     /// Who has opened which file for reading, since it was last changed; at most
     /// [`crate::limits::READERS_REMEMBERED_MAX`].
     pub(crate) readers: BTreeSet<(FileKey, ClientId)>,
+    /// Who waits for locks of which file.
+    pub(crate) waiters: BTreeMap<FileKey, Vec<Waiter>>,
+    /// Files with waiters where locks were given up since [`State::lock_notices`].
+    pub(crate) unlocked: BTreeSet<FileKey>,
     pub(crate) files: BTreeMap<FileKey, FileState>,
     pub(crate) held_by_client: BTreeMap<ClientId, Held>,
 }
@@ -65,6 +70,8 @@ pub(crate) struct Held {
     pub(crate) revoked: BTreeSet<StateNo>,
     /// Locked ranges in all files.
     pub(crate) ranges: usize,
+    /// Its lock owners that wait for locks.
+    pub(crate) waiters: usize,
     /// Read-write layouts returned last, oldest first; at most
     /// [`crate::limits::RETURNED_LAYOUTS_MAX`].
     pub(crate) returned: VecDeque<(StateNo, FileKey)>,
@@ -104,6 +111,8 @@ impl State {
             delegation_by_holder: BTreeMap::new(),
             changing: BTreeMap::new(),
             readers: BTreeSet::new(),
+            waiters: BTreeMap::new(),
+            unlocked: BTreeSet::new(),
             files: BTreeMap::new(),
             held_by_client: BTreeMap::new(),
         }
@@ -238,6 +247,7 @@ impl State {
                 dropped.rw_layouts.push(layout.file);
             }
         }
+        self.stop_all_waiting(client);
         for no in self.held(client).delegations.clone() {
             self.remove_delegation(no);
         }
@@ -248,7 +258,7 @@ impl State {
         }
         let left = self.held_by_client.remove(&client);
         assert!(
-            left.is_some_and(|h| h.is_empty() && h.ranges == 0),
+            left.is_some_and(|h| h.is_empty() && h.ranges == 0 && h.waiters == 0),
             "dropped clients hold nothing"
         );
         dropped

@@ -90,11 +90,14 @@ fn compound(
                 (CbOpNum::CB_LAYOUTRECALL, NfsStat::OP_NOT_IN_SESSION, None)
             }
             (CbOp::Recall(_), 0) => (CbOpNum::CB_RECALL, NfsStat::OP_NOT_IN_SESSION, None),
+            (CbOp::NotifyLock(_), 0) => (CbOpNum::CB_NOTIFY_LOCK, NfsStat::OP_NOT_IN_SESSION, None),
             (CbOp::Other(n), 0) => (*n, NfsStat::OP_NOT_IN_SESSION, None),
             (CbOp::Layoutrecall(a), _) => {
                 (CbOpNum::CB_LAYOUTRECALL, handler.cb_layoutrecall(a), None)
             }
             (CbOp::Recall(a), _) => (CbOpNum::CB_RECALL, handler.cb_recall(a), None),
+            // Nothing here waits for locks.
+            (CbOp::NotifyLock(_), _) => (CbOpNum::CB_NOTIFY_LOCK, NfsStat::NOTSUPP, None),
             (CbOp::Other(n), _) => (*n, NfsStat::NOTSUPP, None),
         };
         reply.status = status;

@@ -571,13 +571,15 @@ fn callbacks() -> Vec<Sample> {
     let fh = FileHandle(b("handle"));
     let file =
         LayoutRecall::File { fh: fh.clone(), offset: 0, length: u64::MAX, stateid: stateid(1) };
-    let delegation = CbRecallArgs { stateid: stateid(2), truncate: true, fh };
+    let delegation = CbRecallArgs { stateid: stateid(2), truncate: true, fh: fh.clone() };
+    let lock_owner = StateOwner { clientid: ClientId(5), owner: opaque("waiter") };
     let ops = [
         CbOp::Sequence(sequence),
         recall(file),
         recall(LayoutRecall::Fsid(Fsid { major: 1, minor: 2 })),
         recall(LayoutRecall::All),
         CbOp::Recall(delegation),
+        CbOp::NotifyLock(CbNotifyLockArgs { fh, lock_owner }),
         CbOp::Other(CbOpNum::CB_OFFLOAD),
     ];
     let ok = CbSequenceOk {

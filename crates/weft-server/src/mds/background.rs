@@ -67,6 +67,7 @@ async fn timers(mds: Arc<Mds>) {
         }
         mds.end_courtesies(now);
         mds.revoke_overdue_delegations(now);
+        mds.notify_lock_waiters();
         drop_strays(&mds);
         revocations.begin(&mds, now);
         let mut files = mds.files.lock();

@@ -8,6 +8,7 @@ mod fence;
 mod files;
 mod handle;
 mod layouts;
+mod lock_notices;
 mod ops;
 mod reaper;
 mod recall;

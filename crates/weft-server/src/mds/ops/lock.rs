@@ -28,6 +28,8 @@ pub(super) fn lock(mds: &Mds, c: &mut Compound<Mds>, a: &LockArgs) -> OpResult {
             taken => break taken.map_err(refused)?,
         }
     };
+    // A write lock may have become a read lock.
+    mds.notify_lock_waiters();
     set(c, stateid);
     Ok(OpOk::Lock(StateidOk { stateid }))
 }
@@ -54,6 +56,7 @@ pub(super) fn locku(mds: &Mds, c: &mut Compound<Mds>, a: &LockuArgs) -> OpResult
     let mut a = a.clone();
     a.lock_stateid = c.stateid(a.lock_stateid)?;
     let stateid = mds.state().locku(client, mds.handle(file.no).key(), &a).map_err(refused)?;
+    mds.notify_lock_waiters();
     set(c, stateid);
     Ok(OpOk::Locku(StateidOk { stateid }))
 }

@@ -83,7 +83,7 @@ pub(super) async fn open(mds: &Mds, c: &mut Compound<Mds>, a: OpenArgs) -> OpRes
     Ok(OpOk::Open(OpenOk {
         stateid,
         cinfo: target.change,
-        rflags: open_result::LOCKTYPE_POSIX,
+        rflags: open_result::LOCKTYPE_POSIX | open_result::MAY_NOTIFY_LOCK,
         attrset: target.attrset,
         delegation: mds.delegate(client, &target.inode, &a),
     }))
