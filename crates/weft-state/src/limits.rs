@@ -6,6 +6,9 @@ pub(crate) const SLOTS_TOTAL_MAX: usize = 1 << 17;
 /// A new session gets at most this part of the slots that are left, so that the last ones are
 /// shared instead of going to whoever comes first.
 pub(crate) const SLOTS_LEFT_SHARE: usize = 4;
+/// Slots that a session is asked to do with while slots run short: enough for a client that is
+/// not busy.
+pub(crate) const SLOTS_WHEN_CROWDED: u32 = 8;
 /// Connections remembered for one session. Linux opens at most 16 (`nconnect`); beyond this the
 /// oldest is forgotten, which costs its owner one BIND_CONN_TO_SESSION.
 pub(crate) const CONNS_PER_SESSION_MAX: usize = 64;

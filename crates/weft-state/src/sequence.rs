@@ -8,6 +8,7 @@ use weft_nfs::ops::{
 use weft_nfs::{ClientId, SequenceId, SessionId, SlotId, seq4_status};
 
 use crate::backchannel::usable_sec;
+use crate::limits::{SLOTS_TOTAL_MAX, SLOTS_WHEN_CROWDED, is_crowded};
 use crate::session::Session;
 use crate::slot::Admission;
 use crate::{Callback, ConnId, Millis, Reason, Refusal, Sessions};
@@ -137,6 +138,7 @@ impl Sessions {
 
     fn begin(&mut self, args: &SequenceArgs, digest: u64) -> Option<InSession> {
         let status_flags = self.take_status_flags(args.sessionid)?;
+        let target_highest_slotid = self.resize_session(args)?;
         let session = self.sessions.get_mut(&args.sessionid)?;
         session.slot_mut(args.slotid)?.begin(args.sequenceid, digest);
         Some(InSession {
@@ -149,7 +151,7 @@ impl Sessions {
                 sequenceid: args.sequenceid,
                 slotid: args.slotid,
                 highest_slotid: session.highest_slotid(),
-                target_highest_slotid: session.highest_slotid(),
+                target_highest_slotid,
                 status_flags,
             },
             cachethis: args.cachethis,
@@ -157,6 +159,23 @@ impl Sessions {
             cached_bytes_max: session.fore.maxresponsesize_cached as usize,
             minorversion: session.minorversion,
         })
+    }
+
+    /// Slots go back to the server while they run short, and to the session, up to what it was
+    /// granted, once half of them are free again.
+    fn resize_session(&mut self, args: &SequenceArgs) -> Option<SlotId> {
+        let session = self.sessions.get_mut(&args.sessionid)?;
+        let (granted, before) = (session.fore.maxrequests, session.slot_count());
+        let wanted = if is_crowded(self.slots_given, SLOTS_TOTAL_MAX) {
+            granted.min(SLOTS_WHEN_CROWDED) as usize
+        } else if self.slots_given < SLOTS_TOTAL_MAX / 2 {
+            granted as usize
+        } else {
+            before
+        };
+        let target = session.resize(args, wanted);
+        self.slots_given = self.slots_given + session.slot_count() - before;
+        Some(target)
     }
 
     /// `sr_status_flags`: what was set by [`Sessions::status_flag`], and the state of the back

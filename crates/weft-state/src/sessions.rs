@@ -77,7 +77,7 @@ pub struct Sessions {
     pub(crate) sessions: BTreeMap<SessionId, Session>,
     records_by_owner: BTreeMap<Opaque, OwnerRecords>,
     session_last: u32,
-    slots_given: usize,
+    pub(crate) slots_given: usize,
 }
 
 /// The records of one client owner: at most one of each (§18.35.4).

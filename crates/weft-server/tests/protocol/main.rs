@@ -6,6 +6,7 @@ mod support;
 
 mod attributes;
 mod clients;
+mod delegations;
 mod handles;
 mod hostile;
 mod io;

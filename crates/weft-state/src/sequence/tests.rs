@@ -238,3 +238,51 @@ fn backchannel_ctl() {
     assert_eq!(s.backchannel_ctl(sessionid, &args), Ok(()));
     assert_eq!(s.callback_begin(clientid).unwrap().cb_program, 0x4000_0001);
 }
+
+/// Proves that a session gives slots back when they run short: only once the client knows on the
+/// slot it asks on, uses none of them, and none is busy; and that it gets them again, fresh.
+#[test]
+fn slots_shrink_and_grow() {
+    const LAST: u32 = SLOTS_WHEN_CROWDED - 1;
+    let mut s = sessions();
+    let (_, sessionid) = client_with_session(&mut s, "linux");
+    let mut next = [0; 64];
+    let mut ask = |s: &mut Sessions, slot: u32, highest: u32| {
+        next[slot as usize] += 1;
+        let mut args = sequence_args(sessionid, slot, next[slot as usize]);
+        args.highest_slotid = SlotId(highest);
+        let done = new_request(sequence(s, &args));
+        let ok = done.ok.clone();
+        (done, ok.highest_slotid.0, ok.target_highest_slotid.0)
+    };
+    let (busy, ..) = ask(&mut s, 20, 20);
+    s.slots_given += SLOTS_TOTAL_MAX * 3 / 4;
+    let mut asked = |s: &mut Sessions, slot, highest| {
+        let (done, highest, target) = ask(s, slot, highest);
+        s.complete(&done, None);
+        (highest, target)
+    };
+    assert_eq!(asked(&mut s, 0, 0), (63, LAST), "told for the first time");
+    assert_eq!(asked(&mut s, 0, 20), (63, LAST), "it uses them");
+    assert_eq!(asked(&mut s, 1, 1), (63, LAST), "this slot was not told");
+    assert_eq!(asked(&mut s, 0, 0), (63, LAST), "slot 20 is busy");
+    s.complete(&busy, None);
+    assert_eq!(asked(&mut s, 9, 9), (63, LAST), "asking on one of them");
+    let before = s.slots_given;
+    assert_eq!(asked(&mut s, 0, 1), (LAST, LAST));
+    assert_eq!(before - s.slots_given, 64 - SLOTS_WHEN_CROWDED as usize);
+    let refusal = |slot, highest| {
+        let args = sequence_args(sessionid, slot, 1);
+        SequenceArgs { highest_slotid: SlotId(highest), ..args }
+    };
+    let beyond = refused(sequence(&mut s, &refusal(LAST + 1, LAST + 1)));
+    assert_eq!(beyond, Reason::SlotUnknown);
+    let beyond = refused(sequence(&mut s, &refusal(2, LAST + 1)));
+    assert_eq!(beyond, Reason::HighSlotUnknown);
+    s.slots_given -= SLOTS_TOTAL_MAX / 8;
+    assert_eq!(asked(&mut s, 0, 0), (LAST, LAST), "neither short nor plenty");
+    s.slots_given -= SLOTS_TOTAL_MAX / 2 + SLOTS_TOTAL_MAX / 8;
+    assert_eq!(asked(&mut s, 0, 0), (63, 63));
+    assert_eq!(s.slots_given, 64);
+    new_request(sequence(&mut s, &sequence_args(sessionid, 20, 1)));
+}
