@@ -17,6 +17,8 @@ pub(crate) struct Delegation {
     pub(crate) seqid: Seqid,
     /// Since when it is being recalled.
     recalled_at: Option<Millis>,
+    /// Whether the client answered the recall that it has no such delegation.
+    disowned: bool,
 }
 
 /// What an OPEN says about delegations.
@@ -98,7 +100,8 @@ impl State {
             return Err(told(why));
         }
         let (no, seqid) = (self.next_no(), Seqid(1));
-        self.delegations.insert(no, Delegation { client, file, seqid, recalled_at: None });
+        let delegation = Delegation { client, file, seqid, recalled_at: None, disowned: false };
+        self.delegations.insert(no, delegation);
         self.delegation_by_holder.insert((file, client), no);
         self.held(client).delegations.insert(no);
         Ok(self.stateid(Kind::Delegation, no, seqid))
@@ -186,6 +189,15 @@ impl State {
         Some(self.stateid(Kind::Delegation, no, seqid))
     }
 
+    /// The client does not know the delegation that it was asked for. The recall may have overtaken
+    /// the reply that grants it; if it stays unknown, nobody will ever free its stateid.
+    pub fn delegation_disowned(&mut self, client: ClientId, file: FileKey) {
+        let no = self.delegation_by_holder.get(&(file, client));
+        if let Some(delegation) = no.and_then(|no| self.delegations.get_mut(no)) {
+            delegation.disowned = true;
+        }
+    }
+
     /// Whether this delegation is still out.
     pub fn is_delegated(&self, client: ClientId, stateid: &Stateid) -> bool {
         matches!(self.find(client, stateid), Ok((Kind::Delegation, _)))
@@ -198,10 +210,13 @@ impl State {
     }
 
     /// Takes a delegation away from a client that did not return it. It is remembered as revoked
-    /// until FREE_STATEID (§8.2.4, §10.4.5).
+    /// until FREE_STATEID (§8.2.4, §10.4.5), unless the client does not know it.
     pub fn delegation_revoke(&mut self, client: ClientId, file: FileKey) {
         let Some(no) = self.delegation_by_holder.get(&(file, client)).copied() else { return };
-        self.remove_delegation(no);
+        let Some(delegation) = self.remove_delegation(no) else { return };
+        if delegation.disowned {
+            return;
+        }
         let revoked = &mut self.held(client).revoked;
         if revoked.len() >= REVOKED_MAX {
             revoked.pop_first();
@@ -259,10 +274,11 @@ impl State {
         }
     }
 
-    pub(crate) fn remove_delegation(&mut self, no: StateNo) {
-        let Some(delegation) = self.delegations.remove(&no) else { return };
+    pub(crate) fn remove_delegation(&mut self, no: StateNo) -> Option<Delegation> {
+        let delegation = self.delegations.remove(&no)?;
         self.delegation_by_holder.remove(&(delegation.file, delegation.client));
         self.held(delegation.client).delegations.remove(&no);
+        Some(delegation)
     }
 }
 

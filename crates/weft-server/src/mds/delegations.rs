@@ -115,16 +115,18 @@ impl Mds {
         let (Some(stateid), Some(me)) = (begun, self.me.upgrade()) else { return };
         let fh = Handle::of(file).to_wire();
         let op = CbOp::Recall(CbRecallArgs { stateid, truncate, fh });
-        tokio::spawn(async move { me.send_recall(client, stateid, op).await });
+        tokio::spawn(async move { me.send_recall(client, file, stateid, op).await });
     }
 
     /// Sends CB_RECALL until the client takes it (§20.2), returns the delegation, or is late:
     /// then it is revoked.
-    async fn send_recall(&self, client: ClientId, stateid: Stateid, op: CbOp) {
+    async fn send_recall(&self, client: ClientId, file: FileKey, stateid: Stateid, op: CbOp) {
         while self.state().is_delegated(client, &stateid) {
             match self.call_back(client, &op).await {
                 Ok(NfsStat::OK) => return,
-                // The recall may have overtaken the reply that grants the delegation.
+                Ok(NfsStat::BADHANDLE | NfsStat::BAD_STATEID) => {
+                    self.state().delegation_disowned(client, file);
+                }
                 Ok(status) => tracing::debug!(client = client.0, %status, "delegation recall"),
                 Err(e) => tracing::debug!(client = client.0, error = %e, "delegation recall"),
             }
@@ -154,16 +156,14 @@ impl Mds {
     fn revoke_delegation(&self, client: ClientId, file: FileKey) {
         tracing::warn!(client = client.0, ino = file.object, "delegation revoked");
         self.state().delegation_revoke(client, file);
-        let flag = seq4_status::RECALLABLE_STATE_REVOKED;
-        self.core.sessions().status_flag(client, flag, true);
+        self.note_revoked(client);
     }
 
-    /// Takes the sign back once a client has freed everything that was revoked.
-    pub(in crate::mds) fn note_freed(&self, client: ClientId) {
-        if !self.state().has_revoked(client) {
-            let flag = seq4_status::RECALLABLE_STATE_REVOKED;
-            self.core.sessions().status_flag(client, flag, false);
-        }
+    /// Tells a client for as long as it has to free delegations that were revoked (§18.46.3).
+    pub(in crate::mds) fn note_revoked(&self, client: ClientId) {
+        let revoked = self.state().has_revoked(client);
+        let flag = seq4_status::RECALLABLE_STATE_REVOKED;
+        self.core.sessions().status_flag(client, flag, revoked);
     }
 }
 

@@ -170,6 +170,18 @@ fn recall_and_revocation() {
     assert_eq!(state.test_stateid(A, &stateid), NfsStat::BAD_STATEID);
 }
 
+/// Proves that nothing is remembered of a revoked delegation that its client does not know.
+#[test]
+fn disowned_delegations_are_not_remembered() {
+    let (mut state, stateid) = delegated();
+    state.delegation_recall(NOW, A, FILE);
+    state.delegation_disowned(A, FILE);
+    assert!(state.is_delegated(A, &stateid), "the grant may still be on its way");
+    state.delegation_revoke(A, FILE);
+    assert!(!state.has_revoked(A));
+    assert_eq!(state.test_stateid(A, &stateid), NfsStat::BAD_STATEID);
+}
+
 /// Proves that what is remembered of revoked delegations is bounded.
 #[test]
 fn revoked_ones_are_bounded() {
