@@ -55,6 +55,33 @@ async fn create_session_inside_a_session() {
     assert_ne!(made(&alone).sessionid, c.sessionid);
 }
 
+/// Several connections (`nconnect`): each is told the same server, any carries the session's
+/// requests, callbacks go where the back channel is, and one that ends takes nothing with it
+/// (§2.10.5).
+#[tokio::test]
+async fn one_session_over_several_connections() {
+    let cluster = Cluster::start().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let mut more = Wire::connect(cluster.address()).await;
+    let again = exchange(&mut more, &user(0, 0), &c.options).await;
+    let first = exchange(&mut c.wire, &user(0, 0), &c.options).await;
+    assert_eq!(again, first);
+    assert_eq!(again.clientid, c.clientid);
+    assert_ne!(again.flags & exchgid::CONFIRMED_R, 0);
+    let open = [c.next_sequence(3, false), OpArgs::Putrootfh, OpArgs::Open(open_create("o", "f"))];
+    let opened = more.compound(&user(0, 0), 2, &open).await.ok();
+    let down = seq4_status::CB_PATH_DOWN | seq4_status::CB_PATH_DOWN_SESSION;
+    assert_eq!(opened.sequence().status_flags & down, 0);
+    std::mem::swap(&mut c.wire, &mut more);
+    drop(more);
+    // The back channel went with its connection; the session goes on.
+    let deadline = Instant::now() + PATIENCE;
+    while c.renew().await.sequence().status_flags & down != down {
+        assert!(Instant::now() < deadline, "the end of the connection is not noticed");
+    }
+    c.compound().putrootfh().lookup("f").expect(NfsStat::OK).await;
+}
+
 async fn with_lease(lease_s: u32) -> Cluster {
     let options = Options { data_servers: 1, lease_s, on_disk: true, ..Options::default() };
     Cluster::with(options).await
