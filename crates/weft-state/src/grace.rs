@@ -6,11 +6,18 @@ use bytes::Bytes;
 
 use crate::Millis;
 
+/// A client that reclaims nothing for so long has done with it, or is gone.
+const RECLAIM_PAUSE_MS: u64 = 2000;
+
 /// The grace period: which clients of before the restart may still reclaim. It ends when all of
-/// them have sent RECLAIM_COMPLETE, or by time.
+/// them have sent RECLAIM_COMPLETE, or by time; while something is being reclaimed it is extended,
+/// to twice the time at most.
 #[derive(Debug)]
 pub struct Grace {
     ends: Millis,
+    /// When it ends although clients are still reclaiming.
+    ends_at_last: Millis,
+    last_reclaim: Option<Millis>,
     /// Record by `co_ownerid`.
     waiting: BTreeMap<Bytes, u64>,
     phase: Phase,
@@ -39,7 +46,9 @@ impl Grace {
     pub fn start(now: Millis, grace_ms: u64, known: Vec<(u64, Bytes)>) -> Self {
         let phase = if known.is_empty() { Phase::Over } else { Phase::On };
         let waiting = known.into_iter().map(|(record, id)| (id, record)).collect();
-        Grace { ends: Millis(now.0.saturating_add(grace_ms)), waiting, phase }
+        let after = |ms: u64| Millis(now.0.saturating_add(ms));
+        let (ends, ends_at_last) = (after(grace_ms), after(grace_ms.saturating_mul(2)));
+        Grace { ends, ends_at_last, last_reclaim: None, waiting, phase }
     }
 
     /// Whether requests that are not reclaims are to be answered GRACE.
@@ -54,6 +63,11 @@ impl Grace {
         self.phase == Phase::On && self.waiting.contains_key(ownerid)
     }
 
+    /// Something was reclaimed: the period does not end in the middle of it.
+    pub fn reclaimed(&mut self, now: Millis) {
+        self.last_reclaim = Some(now);
+    }
+
     /// A client has sent RECLAIM_COMPLETE. Says whether that ended the period.
     pub fn client_done(&mut self, ownerid: &[u8]) -> bool {
         if self.waiting.remove(ownerid).is_none() || self.phase != Phase::On {
@@ -65,10 +79,14 @@ impl Grace {
         self.waiting.is_empty()
     }
 
+    fn is_reclaiming(&self, now: Millis) -> bool {
+        self.last_reclaim.is_some_and(|at| now.since(at) < RECLAIM_PAUSE_MS)
+    }
+
     /// Lets time pass. Tells the end of the period once, however it came.
     pub fn tick(&mut self, now: Millis) -> Option<Ended> {
         let over = match self.phase {
-            Phase::On => now >= self.ends,
+            Phase::On => now >= self.ends_at_last || now >= self.ends && !self.is_reclaiming(now),
             Phase::OverUntold => true,
             Phase::Over => false,
         };
@@ -87,6 +105,23 @@ mod tests {
     fn grace() -> Grace {
         let known = vec![(1, Bytes::from_static(b"a")), (2, Bytes::from_static(b"b"))];
         Grace::start(Millis(1000), 500, known)
+    }
+
+    /// Proves that the period is not ended in the middle of reclaims (both sides of the pause),
+    /// and that they cannot extend it for ever.
+    #[test]
+    fn reclaims_extend_it() {
+        let mut g = grace();
+        g.reclaimed(Millis(1499));
+        assert_eq!(g.tick(Millis(1500)), None);
+        assert_eq!(g.tick(Millis(1999)), None);
+        g.reclaimed(Millis(1999));
+        assert!(g.tick(Millis(2000)).is_some(), "twice the time");
+        let mut g = Grace::start(Millis(0), 10_000, vec![(1, Bytes::from_static(b"a"))]);
+        g.reclaimed(Millis(9000));
+        assert_eq!(g.tick(Millis(10_999)), None);
+        assert!(g.is_on() && g.may_reclaim(b"a"));
+        assert!(g.tick(Millis(11_000)).is_some());
     }
 
     /// Proves that a server nobody knew does not wait.

@@ -84,10 +84,14 @@ impl Mds {
             (known.owner().ownerid.0.clone(), sessions.reclaim_is_complete(client))
         };
         self.depend_on_forgotten(c);
-        let grace = self.grace();
+        let mut grace = self.grace();
         if reclaim {
             let allowed = grace.is_on() && !complete && grace.may_reclaim(&owner);
-            return if allowed { Ok(()) } else { Err(NfsStat::NO_GRACE.into()) };
+            if !allowed {
+                return Err(NfsStat::NO_GRACE.into());
+            }
+            grace.reclaimed(c.now);
+            return Ok(());
         }
         if grace.is_on() || !complete { Err(NfsStat::GRACE.into()) } else { Ok(()) }
     }
