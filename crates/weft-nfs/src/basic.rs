@@ -332,6 +332,11 @@ impl LockType {
     pub fn is_write(self) -> bool {
         matches!(self, LockType::Write | LockType::WriteBlocking)
     }
+
+    /// Whether the client is going to wait for it.
+    pub fn is_blocking(self) -> bool {
+        matches!(self, LockType::ReadBlocking | LockType::WriteBlocking)
+    }
 }
 impl Decode for LockType {
     fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
@@ -451,6 +456,18 @@ pub mod share {
     pub const ACCESS_BOTH: u32 = 3;
     /// The access bits without the wants.
     pub const ACCESS_MASK: u32 = 3;
+    /// The bits that say which delegation the client would like.
+    pub const WANT_MASK: u32 = 0xff00;
+    /// Wants a read delegation.
+    pub const WANT_READ_DELEG: u32 = 0x100;
+    /// Wants a write delegation.
+    pub const WANT_WRITE_DELEG: u32 = 0x200;
+    /// Wants any delegation.
+    pub const WANT_ANY_DELEG: u32 = 0x300;
+    /// Wants none.
+    pub const WANT_NO_DELEG: u32 = 0x400;
+    /// Takes back an earlier want.
+    pub const WANT_CANCEL: u32 = 0x500;
     /// Deny nothing.
     pub const DENY_NONE: u32 = 0;
     /// Deny readers.
@@ -459,6 +476,26 @@ pub mod share {
     pub const DENY_WRITE: u32 = 2;
     /// Deny both.
     pub const DENY_BOTH: u32 = 3;
+}
+
+/// `open_delegation_type4`, RFC 8881 §18.16.
+pub mod delegate {
+    /// Read delegation.
+    pub const READ: u32 = 1;
+}
+
+/// `why_no_delegation4`, RFC 8881 §18.16.
+pub mod why_no_delegation {
+    /// The client asked for none.
+    pub const NOT_WANTED: u32 = 0;
+    /// Others use the file in ways that exclude it.
+    pub const CONTENTION: u32 = 1;
+    /// The server cannot keep more, or cannot recall it.
+    pub const RESOURCE: u32 = 2;
+    /// No write delegations on files.
+    pub const WRITE_DELEG_NOT_SUPP_FTYPE: u32 = 4;
+    /// A want was taken back.
+    pub const CANCELLED: u32 = 7;
 }
 
 /// Bits of OPEN result flags, RFC 8881 §18.16.

@@ -4,7 +4,9 @@ use weft_xdr::{
     Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer, xdr_named, xdr_struct,
 };
 
-use crate::basic::{FileHandle, Fsid, IoMode, LayoutType, SequenceId, SessionId, SlotId, Stateid};
+use crate::basic::{
+    FileHandle, Fsid, IoMode, LayoutType, SequenceId, SessionId, SlotId, StateOwner, Stateid,
+};
 use crate::ops::WriteResponse;
 use crate::status::NfsStat;
 
@@ -170,6 +172,15 @@ xdr_struct! {
         pub fh: FileHandle,
     }
 }
+xdr_struct! {
+    /// CB_NOTIFY_LOCK (13), §20.11.
+    pub struct CbNotifyLockArgs {
+        /// The file.
+        pub fh: FileHandle,
+        /// Who waits for a lock.
+        pub lock_owner: StateOwner,
+    }
+}
 
 /// `offload_info4`: how an offloaded operation ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -230,6 +241,8 @@ pub enum CbOp {
     Recall(CbRecallArgs),
     /// CB_OFFLOAD.
     Offload(CbOffloadArgs),
+    /// CB_NOTIFY_LOCK.
+    NotifyLock(CbNotifyLockArgs),
     /// Anything else: its number. Its arguments were not read, so it ends the COMPOUND.
     Other(CbOpNum),
 }
@@ -255,6 +268,7 @@ impl Decode for CbOp {
             CbOpNum::CB_LAYOUTRECALL => CbOp::Layoutrecall(Decode::decode(r)?),
             CbOpNum::CB_RECALL => CbOp::Recall(Decode::decode(r)?),
             CbOpNum::CB_OFFLOAD => CbOp::Offload(Decode::decode(r)?),
+            CbOpNum::CB_NOTIFY_LOCK => CbOp::NotifyLock(Decode::decode(r)?),
             other => CbOp::Other(other),
         })
     }
@@ -276,6 +290,10 @@ impl Encode for CbOp {
             }
             CbOp::Offload(a) => {
                 CbOpNum::CB_OFFLOAD.encode(w);
+                a.encode(w);
+            }
+            CbOp::NotifyLock(a) => {
+                CbOpNum::CB_NOTIFY_LOCK.encode(w);
                 a.encode(w);
             }
             CbOp::Other(n) => n.encode(w),

@@ -33,7 +33,8 @@ pub(crate) fn negotiate(
     let fore = fore_channel(&args.fore_chan_attrs, limits, slots_left)?;
     let wants_back = args.flags & flags::CONN_BACK_CHAN != 0;
     let back = back_channel(&args.back_chan_attrs);
-    if wants_back && !is_usable(&back) {
+    // A client that gives its back channel no slots wants none, now and later.
+    if (wants_back || back.maxrequests > 0) && !is_usable(&back) {
         return Err(Reason::ChannelTooSmall);
     }
     // The reply cache does not survive a restart and there is no RDMA: neither is ever granted.

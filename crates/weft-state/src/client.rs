@@ -106,7 +106,7 @@ pub(crate) enum ExchangeIdCase {
     NewOwner,
     /// 2. Not an update, and the same incarnation is confirmed already.
     SameIncarnation,
-    /// 3, first half. The owner is another principal's, who holds nothing: replaced.
+    /// 3, first half. The owner is another principal's, who holds nothing: replaced at once.
     CollisionIdle,
     /// 3, second half. The owner is another principal's, who holds state: CLID_INUSE.
     CollisionInUse,

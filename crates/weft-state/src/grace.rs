@@ -6,19 +6,21 @@ use bytes::Bytes;
 
 use crate::Millis;
 
+/// A client that reclaims nothing for so long has done with it, or is gone.
+const RECLAIM_PAUSE_MS: u64 = 2000;
+
 /// The grace period: which clients of before the restart may still reclaim. It ends when all of
-/// them have sent RECLAIM_COMPLETE, or by time.
+/// them have sent RECLAIM_COMPLETE, or by time; while something is being reclaimed it is extended,
+/// to twice the time at most.
 #[derive(Debug)]
 pub struct Grace {
     ends: Millis,
-    waiting: BTreeMap<Bytes, Waiting>,
+    /// When it ends although clients are still reclaiming.
+    ends_at_last: Millis,
+    last_reclaim: Option<Millis>,
+    /// Record by `co_ownerid`.
+    waiting: BTreeMap<Bytes, u64>,
     phase: Phase,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Waiting {
-    record: u64,
-    came: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,9 +34,10 @@ enum Phase {
 /// The end of a grace period.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
-    /// Durable records of clients that never came back: to be deleted, so that they cannot
-    /// reclaim after the next restart what others may have been given since (§8.4.3).
-    pub never_came: Vec<u64>,
+    /// Durable records of clients that did not complete their reclaim: to be deleted before
+    /// others are given anything, so that they cannot reclaim after the next restart what others
+    /// had in between (§8.4.3). One that is back gets a new record with its RECLAIM_COMPLETE.
+    pub incomplete: Vec<u64>,
 }
 
 impl Grace {
@@ -42,13 +45,16 @@ impl Grace {
     /// `co_ownerid`. Without any there is nothing to wait for: it is over at once.
     pub fn start(now: Millis, grace_ms: u64, known: Vec<(u64, Bytes)>) -> Self {
         let phase = if known.is_empty() { Phase::Over } else { Phase::On };
-        let waiting = known.into_iter().map(|(record, id)| (id, Waiting { record, came: false }));
-        Grace { ends: Millis(now.0.saturating_add(grace_ms)), waiting: waiting.collect(), phase }
+        let waiting = known.into_iter().map(|(record, id)| (id, record)).collect();
+        let after = |ms: u64| Millis(now.0.saturating_add(ms));
+        let (ends, ends_at_last) = (after(grace_ms), after(grace_ms.saturating_mul(2)));
+        Grace { ends, ends_at_last, last_reclaim: None, waiting, phase }
     }
 
     /// Whether requests that are not reclaims are to be answered GRACE.
-    pub fn is_on(&self, now: Millis) -> bool {
-        self.phase == Phase::On && now < self.ends
+    /// By time it ends with [`Grace::tick`], so that [`Ended::incomplete`] comes first.
+    pub fn is_on(&self) -> bool {
+        self.phase == Phase::On
     }
 
     /// Whether the client of this `co_ownerid` was known before the restart and has not completed
@@ -57,12 +63,9 @@ impl Grace {
         self.phase == Phase::On && self.waiting.contains_key(ownerid)
     }
 
-    /// A client is back (its new incarnation was confirmed): its record is not one of those that
-    /// never came, even if the period ends before its RECLAIM_COMPLETE.
-    pub fn client_came(&mut self, ownerid: &[u8]) {
-        if let Some(w) = self.waiting.get_mut(ownerid) {
-            w.came = true;
-        }
+    /// Something was reclaimed: the period does not end in the middle of it.
+    pub fn reclaimed(&mut self, now: Millis) {
+        self.last_reclaim = Some(now);
     }
 
     /// A client has sent RECLAIM_COMPLETE. Says whether that ended the period.
@@ -76,10 +79,14 @@ impl Grace {
         self.waiting.is_empty()
     }
 
+    fn is_reclaiming(&self, now: Millis) -> bool {
+        self.last_reclaim.is_some_and(|at| now.since(at) < RECLAIM_PAUSE_MS)
+    }
+
     /// Lets time pass. Tells the end of the period once, however it came.
     pub fn tick(&mut self, now: Millis) -> Option<Ended> {
         let over = match self.phase {
-            Phase::On => now >= self.ends,
+            Phase::On => now >= self.ends_at_last || now >= self.ends && !self.is_reclaiming(now),
             Phase::OverUntold => true,
             Phase::Over => false,
         };
@@ -87,9 +94,7 @@ impl Grace {
             return None;
         }
         self.phase = Phase::Over;
-        let left = std::mem::take(&mut self.waiting);
-        let never_came = left.into_values().filter(|w| !w.came).map(|w| w.record).collect();
-        Some(Ended { never_came })
+        Some(Ended { incomplete: std::mem::take(&mut self.waiting).into_values().collect() })
     }
 }
 
@@ -102,11 +107,28 @@ mod tests {
         Grace::start(Millis(1000), 500, known)
     }
 
+    /// Proves that the period is not ended in the middle of reclaims (both sides of the pause),
+    /// and that they cannot extend it for ever.
+    #[test]
+    fn reclaims_extend_it() {
+        let mut g = grace();
+        g.reclaimed(Millis(1499));
+        assert_eq!(g.tick(Millis(1500)), None);
+        assert_eq!(g.tick(Millis(1999)), None);
+        g.reclaimed(Millis(1999));
+        assert!(g.tick(Millis(2000)).is_some(), "twice the time");
+        let mut g = Grace::start(Millis(0), 10_000, vec![(1, Bytes::from_static(b"a"))]);
+        g.reclaimed(Millis(9000));
+        assert_eq!(g.tick(Millis(10_999)), None);
+        assert!(g.is_on() && g.may_reclaim(b"a"));
+        assert!(g.tick(Millis(11_000)).is_some());
+    }
+
     /// Proves that a server nobody knew does not wait.
     #[test]
     fn nobody_known_no_grace() {
         let mut g = Grace::start(Millis(0), 500, Vec::new());
-        assert!(!g.is_on(Millis(0)));
+        assert!(!g.is_on());
         assert_eq!(g.tick(Millis(1000)), None);
     }
 
@@ -118,22 +140,23 @@ mod tests {
         assert!(!g.client_done(b"stranger"));
         assert!(!g.client_done(b"a"));
         assert!(!g.may_reclaim(b"a") && g.may_reclaim(b"b"));
-        assert!(g.is_on(Millis(1499)));
+        assert!(g.is_on());
         assert!(g.client_done(b"b"));
-        assert!(!g.is_on(Millis(1001)));
-        assert_eq!(g.tick(Millis(1001)), Some(Ended { never_came: Vec::new() }));
+        assert!(!g.is_on());
+        assert_eq!(g.tick(Millis(1001)), Some(Ended { incomplete: Vec::new() }));
         assert_eq!(g.tick(Millis(1002)), None);
     }
 
     /// Proves that time ends it (both sides of the limit), and who is forgotten then.
     #[test]
-    fn ends_by_time_and_names_who_never_came() {
+    fn ends_by_time_and_names_who_did_not_complete() {
         let mut g = grace();
-        g.client_came(b"a");
+        g.client_done(b"a");
         assert_eq!(g.tick(Millis(1499)), None);
-        assert!(g.is_on(Millis(1499)) && !g.is_on(Millis(1500)));
-        assert_eq!(g.tick(Millis(1500)), Some(Ended { never_came: vec![2] }));
-        assert!(!g.may_reclaim(b"a"));
+        assert!(g.is_on());
+        assert_eq!(g.tick(Millis(1500)), Some(Ended { incomplete: vec![2] }));
+        assert!(!g.is_on());
+        assert!(!g.may_reclaim(b"b"));
         assert_eq!(g.tick(Millis(1501)), None);
     }
 }

@@ -57,7 +57,7 @@ pub struct LayoutInfo {
 }
 
 impl State {
-    /// Checks a LAYOUTGET. The stateid is that of an open, a lock, or the layout itself with any
+    /// Checks a LAYOUTGET. The stateid is that of an open, a lock, a delegation, or the layout itself with any
     /// seqid given out so far (several LAYOUTGETs run in parallel, §12.5.3). While a recall is
     /// out nothing is granted, else clients and server chase each other.
     ///
@@ -91,7 +91,7 @@ impl State {
                     return Err(Reason::OpenMode.into());
                 }
             }
-            (Kind::Open | Kind::Lock, _) => {
+            (Kind::Open | Kind::Lock | Kind::Delegation, _) => {
                 let (kind, no) = self.find_on(client, stateid, file)?;
                 self.check_open_mode(kind, no, access)?;
             }
@@ -249,6 +249,13 @@ impl State {
             .filter_map(|no| self.give_back(no))
             .map(|layout| (layout.file, layout.rw))
             .collect()
+    }
+
+    /// Every layout of a client: the file, and whether it is read-write.
+    pub fn layouts_of(&self, client: ClientId) -> Vec<(FileKey, bool)> {
+        let held = self.held_by_client.get(&client);
+        let all = held.into_iter().flat_map(|h| &h.layouts).filter_map(|no| self.layouts.get(no));
+        all.map(|l| (l.file, l.rw)).collect()
     }
 
     /// Every layout on a file.

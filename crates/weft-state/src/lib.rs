@@ -1,7 +1,7 @@
 //! Protocol state of an NFSv4.1/4.2 server as pure state machines: clients, sessions, slots and
-//! the back channel ([`Sessions`]); opens, byte-range locks and layouts ([`State`]); copies that go
-//! on after their reply ([`Offloads`]); the grace period ([`Grace`]). RFC 8881 §2.10, §8, §9, §12.5;
-//! RFC 7862 §4.8.
+//! the back channel ([`Sessions`]); opens, byte-range locks, delegations and layouts ([`State`]);
+//! copies that go on after their reply ([`Offloads`]); the grace period ([`Grace`]). RFC 8881
+//! §2.10, §8, §9, §10, §12.5; RFC 7862 §4.8.
 //!
 //! **Invariants of absence.** No clock, no random numbers, no I/O, no logging, no locks, no async:
 //! the time and entropy are arguments, effects are return values, and every refusal carries its
@@ -26,11 +26,13 @@
 mod backchannel;
 mod channel;
 mod client;
+mod delegation;
 mod grace;
 mod layout;
 mod limits;
 mod lock;
 mod lock_ranges;
+mod lock_waiters;
 mod offload;
 mod open;
 mod refusal;
@@ -46,14 +48,16 @@ mod testing;
 
 pub use backchannel::Callback;
 pub use client::{Client, Principal};
+pub use delegation::{NoDelegation, Wanted};
 pub use grace::{Ended, Grace};
 pub use layout::{LayoutHolder, LayoutInfo, LayoutReturned};
 pub use limits::{SessionLimits, StateLimits};
+pub use lock_waiters::LockNotice;
 pub use offload::{OffloadProgress, Offloads};
 pub use open::{Closed, IoAccess, IoHolder};
 pub use refusal::{Reason, Refusal};
-pub use sequence::{InSession, SequenceOutcome};
-pub use sessions::{ConfirmedClient, CreateSessionOutcome, Identity, Sessions};
+pub use sequence::{Envelope, InSession, SequenceOutcome};
+pub use sessions::{ConfirmedClient, CreateSessionOutcome, ExchangeIdOutcome, Identity, Sessions};
 pub use state::{Dropped, State};
 
 /// Monotonic time in milliseconds, from any origin that does not move while the process runs.

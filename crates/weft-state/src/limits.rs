@@ -6,6 +6,9 @@ pub(crate) const SLOTS_TOTAL_MAX: usize = 1 << 17;
 /// A new session gets at most this part of the slots that are left, so that the last ones are
 /// shared instead of going to whoever comes first.
 pub(crate) const SLOTS_LEFT_SHARE: usize = 4;
+/// Slots that a session is asked to do with while slots run short: enough for a client that is
+/// not busy.
+pub(crate) const SLOTS_WHEN_CROWDED: u32 = 8;
 /// Connections remembered for one session. Linux opens at most 16 (`nconnect`); beyond this the
 /// oldest is forgotten, which costs its owner one BIND_CONN_TO_SESSION.
 pub(crate) const CONNS_PER_SESSION_MAX: usize = 64;
@@ -26,6 +29,11 @@ pub(crate) const RETURNED_LAYOUTS_MAX: usize = 64;
 pub(crate) const OFFLOADS_PER_CLIENT_MAX: usize = 8;
 /// Most of all clients: each that is under way holds a few megabytes.
 pub(crate) const OFFLOADS_MAX: usize = 32;
+/// Whether so much of a limit is used that what is kept by courtesy has to go: three quarters, so
+/// that those who come meanwhile still find room.
+pub(crate) fn is_crowded(used: usize, limit: usize) -> bool {
+    used >= limit - limit / 4
+}
 
 /// Bounds of a [`crate::Sessions`] table, and what its sessions are granted at most.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +69,16 @@ impl Default for SessionLimits {
     }
 }
 
+/// Reads of files by clients that are remembered, to see who reads a file again. Beyond this the
+/// memory starts anew.
+pub(crate) const READERS_REMEMBERED_MAX: usize = 1 << 16;
+/// Lock owners noted as waiting for locks of one file, and of one client. Who waits beyond that
+/// asks again by itself.
+pub(crate) const LOCK_WAITERS_PER_FILE_MAX: usize = 256;
+pub(crate) const LOCK_WAITERS_PER_CLIENT_MAX: usize = 1024;
+/// Revoked delegations remembered for a client until it frees them.
+pub(crate) const REVOKED_MAX: usize = 1024;
+
 /// Bounds of a [`crate::State`] table. Records take 200-300 bytes each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateLimits {
@@ -79,6 +97,10 @@ pub struct StateLimits {
     pub layouts_per_client_max: usize,
     /// Layouts of all clients.
     pub layouts_max: usize,
+    /// Delegations of one client. Linux gives back unused ones beyond 5000.
+    pub delegations_per_client_max: usize,
+    /// Delegations of all clients.
+    pub delegations_max: usize,
 }
 
 impl Default for StateLimits {
@@ -91,6 +113,8 @@ impl Default for StateLimits {
             ranges_per_client_max: 1 << 16,
             layouts_per_client_max: 1 << 17,
             layouts_max: 1 << 21,
+            delegations_per_client_max: 1 << 13,
+            delegations_max: 1 << 18,
         }
     }
 }

@@ -32,7 +32,8 @@ struct ForLock {
 const RANGES_ADDED_MAX: usize = 2;
 
 impl State {
-    /// LOCK. The blocking kinds are not queued: a refused client asks again.
+    /// LOCK. Who is denied one of the blocking kinds is told by [`State::lock_notices`] when it
+    /// is worth asking again; nothing is reserved for it.
     ///
     /// # Errors
     /// DENIED with the lock in the way, OPENMODE, INVAL for the range, BAD_STATEID, OLD_STATEID,
@@ -53,7 +54,14 @@ impl State {
         if open.share.access & needed == 0 {
             return Err(Reason::OpenMode.into());
         }
-        self.check_conflict(file, found.existing, range, write)?;
+        let owner = self.lock_owner(&found);
+        if let Err(denied) = self.check_conflict(file, found.existing, range, write) {
+            if args.locktype.is_blocking() {
+                self.wait_for_lock(client, file, &owner, range, write);
+            }
+            return Err(denied);
+        }
+        self.stop_waiting(client, file, &owner);
         self.check_lock_limits(client, file, found.existing.is_none())?;
         let no = match found.existing {
             Some(no) => no,
@@ -114,6 +122,11 @@ impl State {
         }
     }
 
+    fn lock_owner(&self, found: &ForLock) -> Bytes {
+        let existing = found.existing.and_then(|no| self.locks.get(&no)).map(|l| &l.owner);
+        existing.or(found.owner.as_ref()).cloned().unwrap_or_default()
+    }
+
     fn find_lock(
         &self,
         client: ClientId,
@@ -122,7 +135,7 @@ impl State {
     ) -> Result<StateNo, Reason> {
         match self.find_on(client, stateid, file)? {
             (Kind::Lock, no) => Ok(no),
-            (Kind::Open | Kind::Layout, _) => Err(Reason::StateidKind),
+            (Kind::Open | Kind::Layout | Kind::Delegation, _) => Err(Reason::StateidKind),
         }
     }
 
@@ -202,6 +215,9 @@ impl State {
         let before = state.ranges.len();
         change(&mut state.ranges);
         let after = state.ranges.len();
+        if self.waiters.contains_key(&file) {
+            self.unlocked.insert(file);
+        }
         let held = self.held(client);
         held.ranges = held.ranges + after - before;
     }

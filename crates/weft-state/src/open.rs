@@ -138,6 +138,12 @@ impl Shares {
         })
     }
 
+    /// Whether somebody writes, or keeps readers out: no time for a read delegation.
+    pub(crate) fn excludes_reading_alone(&self) -> bool {
+        let ([_, writers], [no_readers, _]) = (self.access, self.deny);
+        writers > 0 || no_readers > 0
+    }
+
     fn denies(&self, access: IoAccess) -> bool {
         let [read, write] = self.deny;
         match access {
@@ -179,6 +185,9 @@ impl State {
         if self.files.get(&file).is_some_and(|f| f.shares.conflicts(own, share)) {
             return Err(Reason::ShareDenied.into());
         }
+        if self.conflicts_with_delegation(client, file, share.access, share.deny) {
+            return Err(Reason::Delegated.into());
+        }
         let held = self.held_by_client.get(&client).map_or(0, |h| h.opens.len());
         let full =
             held >= self.limits.opens_per_client_max || self.opens.len() >= self.limits.opens_max;
@@ -188,11 +197,37 @@ impl State {
         Ok(())
     }
 
+    /// Other clients whose opens of the file conflict with a share.
+    ///
+    /// Source: RFC 8881 §9.7.
+    pub fn share_holders(
+        &self,
+        client: ClientId,
+        file: FileKey,
+        share_access: u32,
+        share_deny: u32,
+    ) -> Vec<ClientId> {
+        let access = share_access & share::ACCESS_MASK;
+        let conflicts = |o: &Open| access & o.share.deny != 0 || share_deny & o.share.access != 0;
+        let opens = self.opens_of(file).filter(|o| o.client != client && conflicts(o));
+        let mut holders: Vec<ClientId> = opens.map(|o| o.client).collect();
+        holders.dedup();
+        holders
+    }
+
+    /// Every open of a file, client by client.
+    fn opens_of(&self, file: FileKey) -> impl Iterator<Item = &Open> {
+        let from = (file, ClientId(0), Bytes::new());
+        let of_file = self.open_by_owner.range(from..).take_while(move |(k, _)| k.0 == file);
+        of_file.filter_map(|(_, no)| self.opens.get(no))
+    }
+
     /// OPEN: a new open with seqid 1, or the upgrade of the one the same owner has on the file.
     /// `share_access` may carry wants; they are ignored. The owner's client id is ignored.
     ///
     /// # Errors
-    /// INVAL for shares out of range, SHARE_DENIED, DELAY beyond a limit.
+    /// INVAL for shares out of range, SHARE_DENIED, DELAY beyond a limit and while others hold
+    /// delegations that exclude it.
     ///
     /// Source: RFC 8881 §18.16.3, §9.7.
     pub fn open(
@@ -305,7 +340,7 @@ impl State {
         Ok(IoHolder { client, open: true })
     }
 
-    /// Checks that the open that is, or stands behind, a state allows an access.
+    /// Checks that the open or delegation that is, or stands behind, a state allows an access.
     pub(crate) fn check_open_mode(
         &self,
         kind: Kind,
@@ -315,6 +350,8 @@ impl State {
         let open = match kind {
             Kind::Open => self.opens.get(&no),
             Kind::Lock => self.locks.get(&no).and_then(|l| self.opens.get(&l.open)),
+            Kind::Delegation if access == IoAccess::Read => return Ok(()),
+            Kind::Delegation => return Err(Reason::OpenMode),
             Kind::Layout => return Err(Reason::StateidKind),
         };
         let open = open.ok_or(Reason::StateidUnknown)?;
@@ -329,7 +366,7 @@ impl State {
     ) -> Result<StateNo, Reason> {
         match self.find_on(client, stateid, file)? {
             (Kind::Open, no) => Ok(no),
-            (Kind::Lock | Kind::Layout, _) => Err(Reason::StateidKind),
+            (Kind::Lock | Kind::Layout | Kind::Delegation, _) => Err(Reason::StateidKind),
         }
     }
 

@@ -58,6 +58,8 @@ reasons! {
     HighSlotUnknown = BAD_HIGH_SLOT, "highest slot beyond the session's slots";
     TooManyOps = TOO_MANY_OPS, "more operations than negotiated";
     RequestTooBig = REQ_TOO_BIG, "request bigger than negotiated";
+    ReplyTooBig = REP_TOO_BIG, "even the shortest reply is bigger than negotiated";
+    ReplyTooBigToCache = REP_TOO_BIG_TO_CACHE, "even the shortest reply is too big to keep";
     SlotMisordered = SEQ_MISORDERED, "sequence id is neither the next nor the last of the slot";
     RetryUncached = RETRY_UNCACHED_REP, "retry of a request whose reply was not kept";
     FalseRetry = SEQ_FALSE_RETRY, "retry differs from the request it repeats";
@@ -80,6 +82,8 @@ reasons! {
     TooManyOpens = DELAY, "too many opens";
     DowngradeInvalid = INVAL, "not a union of shares that were opened";
     OpenMode = OPENMODE, "the open does not allow this access";
+    Delegated = DELAY, "others hold delegations, to be recalled first";
+    DelegationRevoked = DELEG_REVOKED, "the delegation was taken away";
     IoDenied = LOCKED, "an open denies this access to others";
     // Locks: §18.10-§18.12.
     RangeInvalid = INVAL, "empty range, or one that passes the end of 64 bits";

@@ -8,6 +8,7 @@ use weft_nfs::ops::{
 use weft_nfs::{ClientId, SequenceId, SessionId, SlotId, seq4_status};
 
 use crate::backchannel::usable_sec;
+use crate::limits::{SLOTS_TOTAL_MAX, SLOTS_WHEN_CROWDED, is_crowded};
 use crate::session::Session;
 use crate::slot::Admission;
 use crate::{Callback, ConnId, Millis, Reason, Refusal, Sessions};
@@ -36,6 +37,20 @@ pub struct InSession {
     pub minorversion: u32,
 }
 
+/// What is known of the request a SEQUENCE stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Envelope {
+    /// Bytes of the whole request.
+    pub request_bytes: usize,
+    /// Bytes of the reply if nothing follows the result of SEQUENCE.
+    pub reply_bytes_min: usize,
+    /// Operations of the COMPOUND, SEQUENCE included.
+    pub op_count: usize,
+    /// A hash of the request that tells a retry from another request under the same number; 0 if
+    /// unknown.
+    pub digest: u64,
+}
+
 /// What a SEQUENCE turned out to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SequenceOutcome {
@@ -61,30 +76,25 @@ impl Sessions {
     /// SEQUENCE: takes the slot of a new request, finds the reply of a retried one, renews the
     /// lease and binds the connection to the fore channel (both unless refused).
     ///
-    /// `request_bytes` is the size of the whole request, `op_count` that of its COMPOUND
-    /// (SEQUENCE included), `digest` a hash of the request's bytes that tells a retry from
-    /// another request under the same number (0 if unknown).
+    /// Refusals: BADSESSION, BADSLOT, BAD_HIGH_SLOT, TOO_MANY_OPS, REQ_TOO_BIG, REP_TOO_BIG,
+    /// REP_TOO_BIG_TO_CACHE, SEQ_MISORDERED, SEQ_FALSE_RETRY, RETRY_UNCACHED_REP, DELAY (the same
+    /// request is still being executed).
     ///
-    /// Refusals: BADSESSION, BADSLOT, BAD_HIGH_SLOT, TOO_MANY_OPS, REQ_TOO_BIG, SEQ_MISORDERED,
-    /// SEQ_FALSE_RETRY, RETRY_UNCACHED_REP, DELAY (the same request is still being executed).
-    ///
-    /// Source: RFC 8881 §18.46.3, §2.10.6.1.
+    /// Source: RFC 8881 §18.46.3, §2.10.6.1, §2.10.6.4.
     pub fn sequence(
         &mut self,
         now: Millis,
         args: &SequenceArgs,
         conn: ConnId,
-        request_bytes: usize,
-        op_count: usize,
-        digest: u64,
+        request: &Envelope,
     ) -> SequenceOutcome {
-        match self.admit(args, request_bytes, op_count, digest) {
+        match self.admit(args, request) {
             Err(reason) => SequenceOutcome::Refused(reason.into()),
             Ok(admission) => {
                 self.seen(now, args.sessionid, conn);
                 match admission {
                     Admission::Replay(reply) => SequenceOutcome::Replay(reply),
-                    Admission::New => match self.begin(args, digest) {
+                    Admission::New => match self.begin(args, request.digest) {
                         Some(in_session) => SequenceOutcome::New(in_session),
                         None => SequenceOutcome::Refused(Reason::SessionUnknown.into()),
                     },
@@ -93,25 +103,28 @@ impl Sessions {
         }
     }
 
-    fn admit(
-        &self,
-        args: &SequenceArgs,
-        request_bytes: usize,
-        op_count: usize,
-        digest: u64,
-    ) -> Result<Admission, Reason> {
+    fn admit(&self, args: &SequenceArgs, request: &Envelope) -> Result<Admission, Reason> {
         let session = self.sessions.get(&args.sessionid).ok_or(Reason::SessionUnknown)?;
         let slot = session.slot(args.slotid).ok_or(Reason::SlotUnknown)?;
         if args.highest_slotid > session.highest_slotid() {
             return Err(Reason::HighSlotUnknown);
         }
-        if op_count > session.fore.maxoperations as usize {
+        if request.op_count > session.fore.maxoperations as usize {
             return Err(Reason::TooManyOps);
         }
-        if request_bytes > session.fore.maxrequestsize as usize {
+        if request.request_bytes > session.fore.maxrequestsize as usize {
             return Err(Reason::RequestTooBig);
         }
-        slot.judge(args.sequenceid, digest)
+        let admission = slot.judge(args.sequenceid, request.digest)?;
+        // A reply that is to be kept must be (§2.10.6.4): nothing is executed that could not be.
+        if request.reply_bytes_min > session.fore.maxresponsesize as usize {
+            return Err(Reason::ReplyTooBig);
+        }
+        if args.cachethis && request.reply_bytes_min > session.fore.maxresponsesize_cached as usize
+        {
+            return Err(Reason::ReplyTooBigToCache);
+        }
+        Ok(admission)
     }
 
     /// A sign of life of a session's client over a connection.
@@ -125,6 +138,7 @@ impl Sessions {
 
     fn begin(&mut self, args: &SequenceArgs, digest: u64) -> Option<InSession> {
         let status_flags = self.take_status_flags(args.sessionid)?;
+        let target_highest_slotid = self.resize_session(args)?;
         let session = self.sessions.get_mut(&args.sessionid)?;
         session.slot_mut(args.slotid)?.begin(args.sequenceid, digest);
         Some(InSession {
@@ -137,7 +151,7 @@ impl Sessions {
                 sequenceid: args.sequenceid,
                 slotid: args.slotid,
                 highest_slotid: session.highest_slotid(),
-                target_highest_slotid: session.highest_slotid(),
+                target_highest_slotid,
                 status_flags,
             },
             cachethis: args.cachethis,
@@ -145,6 +159,23 @@ impl Sessions {
             cached_bytes_max: session.fore.maxresponsesize_cached as usize,
             minorversion: session.minorversion,
         })
+    }
+
+    /// Slots go back to the server while they run short, and to the session, up to what it was
+    /// granted, once half of them are free again.
+    fn resize_session(&mut self, args: &SequenceArgs) -> Option<SlotId> {
+        let session = self.sessions.get_mut(&args.sessionid)?;
+        let (granted, before) = (session.fore.maxrequests, session.slot_count());
+        let wanted = if is_crowded(self.slots_given, SLOTS_TOTAL_MAX) {
+            granted.min(SLOTS_WHEN_CROWDED) as usize
+        } else if self.slots_given < SLOTS_TOTAL_MAX / 2 {
+            granted as usize
+        } else {
+            before
+        };
+        let target = session.resize(args, wanted);
+        self.slots_given = self.slots_given + session.slot_count() - before;
+        Some(target)
     }
 
     /// `sr_status_flags`: what was set by [`Sessions::status_flag`], and the state of the back

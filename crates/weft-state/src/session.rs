@@ -1,6 +1,6 @@
 //! One session: its channels and the connections bound to it. RFC 8881 §2.10.3.
 
-use weft_nfs::ops::ChannelAttrs;
+use weft_nfs::ops::{ChannelAttrs, SequenceArgs};
 use weft_nfs::{ClientId, SlotId};
 
 use crate::ConnId;
@@ -23,7 +23,8 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(clientid: ClientId, fore: ChannelAttrs, back: BackChannel) -> Self {
-        let slots = (0..fore.maxrequests).map(|_| Slot::default()).collect();
+        let mut slots = Vec::new();
+        slots.resize_with(fore.maxrequests as usize, Slot::default);
         Session { clientid, minorversion: 1, fore, back, slots, conns: Vec::new() }
     }
 
@@ -32,7 +33,34 @@ impl Session {
     }
 
     pub(crate) fn highest_slotid(&self) -> SlotId {
-        SlotId(self.fore.maxrequests.saturating_sub(1))
+        slot_of(self.slots.len().saturating_sub(1))
+    }
+
+    /// Gives the session as many slots as it should have, up or down, as far as that can be now:
+    /// slots are taken back once the client is seen to know that they will be, on the slot it
+    /// asks on, and uses none of them any more (`sa_highest_slotid`). The highest slot it is
+    /// asked to use: `sr_target_highest_slotid`.
+    ///
+    /// Source: RFC 8881 §2.10.6.1, §18.46.3.
+    pub(crate) fn resize(&mut self, args: &SequenceArgs, wanted: usize) -> SlotId {
+        let asking = args.slotid.0 as usize;
+        if wanted > self.slots.len() {
+            // What was told before does not hold any more.
+            self.slots.iter_mut().for_each(|s| s.told_target = usize::MAX);
+            self.slots.resize_with(wanted, Slot::default);
+        }
+        let knows = self.slots.get(asking).is_some_and(|s| s.told_target < wanted);
+        let in_use = asking.max(args.highest_slotid.0 as usize) >= wanted
+            || self.slots.iter().skip(wanted).any(Slot::is_busy);
+        if wanted < self.slots.len() && knows && !in_use {
+            self.slots.truncate(wanted);
+            self.slots.shrink_to_fit();
+        }
+        let target = wanted.saturating_sub(1);
+        if let Some(slot) = self.slots.get_mut(asking) {
+            slot.told_target = target;
+        }
+        slot_of(target)
     }
 
     pub(crate) fn slot(&self, id: SlotId) -> Option<&Slot> {
@@ -69,4 +97,9 @@ impl Session {
         self.conns.retain(|c| *c != conn);
         self.back.unbind(conn);
     }
+}
+
+/// Slots are at most [`crate::SessionLimits::slots_max`].
+fn slot_of(index: usize) -> SlotId {
+    SlotId(u32::try_from(index).unwrap_or(u32::MAX))
 }

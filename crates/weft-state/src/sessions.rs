@@ -11,11 +11,14 @@ use weft_nfs::{ClientId, Opaque, SequenceId, SessionId, create_session_flags, ex
 
 use crate::backchannel::{BackChannel, usable_sec};
 use crate::channel::{Grant, negotiate};
-use crate::client::{Client, Principal, exchange_id_case};
-use crate::limits::SLOTS_TOTAL_MAX;
+use crate::client::{Client, ExchangeIdCase, Principal, exchange_id_case};
+use crate::limits::{SLOTS_TOTAL_MAX, is_crowded};
 use crate::session::Session;
 use crate::{ConnId, Millis, Reason, Refusal, SessionLimits, detached};
 
+/// The `csa_sequence` a new client begins with. Any would do (§18.35.3), but there are clients
+/// that count on 1.
+const FIRST_CREATE: SequenceId = SequenceId(1);
 /// Longest implementation name kept for people to read.
 const IMPL_NAME_BYTES_MAX: usize = 128;
 
@@ -43,6 +46,16 @@ pub struct ConfirmedClient {
     pub owner: ClientOwner,
 }
 
+/// What EXCHANGE_ID did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExchangeIdOutcome {
+    /// The answer.
+    pub ok: ExchangeIdOk,
+    /// Another principal's client of the same owner, that held nothing, already forgotten here
+    /// (case 3): the server must drop what it knows of it now.
+    pub purged: Option<ClientId>,
+}
+
 /// What CREATE_SESSION did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateSessionOutcome {
@@ -63,9 +76,8 @@ pub struct Sessions {
     pub(crate) clients: BTreeMap<ClientId, Client>,
     pub(crate) sessions: BTreeMap<SessionId, Session>,
     records_by_owner: BTreeMap<Opaque, OwnerRecords>,
-    clientid_last: u32,
     session_last: u32,
-    slots_given: usize,
+    pub(crate) slots_given: usize,
 }
 
 /// The records of one client owner: at most one of each (§18.35.4).
@@ -85,45 +97,30 @@ impl Sessions {
             clients: BTreeMap::new(),
             sessions: BTreeMap::new(),
             records_by_owner: BTreeMap::new(),
-            clientid_last: 0,
             session_last: 0,
             slots_given: 0,
         }
     }
 
-    /// EXCHANGE_ID, taking every confirmed client whose lease has not passed as one that holds
-    /// state. See [`Sessions::exchange_id_knowing`].
+    /// EXCHANGE_ID. `holds_state` tells which clients hold opens, locks or layouts: an owner that
+    /// another principal claims is given up if its client holds none and has no sessions, or has
+    /// let its lease pass (case 3).
+    ///
+    /// `random` chooses the client id, so that a stranger cannot guess and confirm it.
+    /// SP4_MACH_CRED is answered with SP4_NONE: there is no RPCSEC_GSS.
     ///
     /// # Errors
     /// INVAL, ENCR_ALG_UNSUPP, CLID_INUSE, NOENT, NOT_SAME, PERM, DELAY.
+    ///
+    /// Source: RFC 8881 §18.35.4.
     pub fn exchange_id(
         &mut self,
         now: Millis,
         args: &ExchangeIdArgs,
         who: &Principal,
-        random: u64,
-    ) -> Result<ExchangeIdOk, Refusal> {
-        self.exchange_id_knowing(now, args, who, random, |_| true)
-    }
-
-    /// EXCHANGE_ID where the caller knows which clients hold opens, locks or layouts: an owner
-    /// that another principal claims is given up if its client holds none (case 3).
-    ///
-    /// `random` chooses the first `csa_sequence`, so that a stranger who guesses the client id
-    /// can still not confirm it. SP4_MACH_CRED is answered with SP4_NONE: there is no RPCSEC_GSS.
-    ///
-    /// # Errors
-    /// As [`Sessions::exchange_id`].
-    ///
-    /// Source: RFC 8881 §18.35.4.
-    pub fn exchange_id_knowing(
-        &mut self,
-        now: Millis,
-        args: &ExchangeIdArgs,
-        who: &Principal,
-        random: u64,
+        random: u32,
         holds_state: impl Fn(ClientId) -> bool,
-    ) -> Result<ExchangeIdOk, Refusal> {
+    ) -> Result<ExchangeIdOutcome, Refusal> {
         if args.flags & !exchgid::MASK_A != 0 {
             return Err(Reason::FlagsUnknown.into());
         }
@@ -134,14 +131,22 @@ impl Sessions {
         let records = self.records_by_owner.get(ownerid).copied().unwrap_or_default();
         let confirmed = records.confirmed.and_then(|id| self.clients.get(&id));
         let lease_ms = self.lease_ms;
-        let idle = |c: &Client| c.lease_passed(now, lease_ms) || !holds_state(c.clientid);
+        let idle = |c: &Client| {
+            let holds = !c.sessions.is_empty() || holds_state(c.clientid);
+            c.lease_passed(now, lease_ms) || !holds
+        };
         let case = exchange_id_case(args, who, confirmed, records.unconfirmed.is_some(), idle);
         let answering = if case.answers_confirmed()? { confirmed } else { None };
-        let clientid = match answering {
-            Some(c) => c.clientid,
-            None => self.add_unconfirmed(now, args, *who, random, records.unconfirmed)?,
+        let (clientid, purged) = match answering {
+            Some(c) => (c.clientid, None),
+            None => {
+                let added = self.add_unconfirmed(now, args, *who, random, records.unconfirmed)?;
+                let replaced = records.confirmed.filter(|_| case == ExchangeIdCase::CollisionIdle);
+                replaced.into_iter().for_each(|old| self.drop_client(old));
+                (added, replaced)
+            }
         };
-        Ok(self.exchange_id_ok(clientid))
+        Ok(ExchangeIdOutcome { ok: self.exchange_id_ok(clientid), purged })
     }
 
     fn exchange_id_ok(&self, clientid: ClientId) -> ExchangeIdOk {
@@ -164,7 +169,7 @@ impl Sessions {
         now: Millis,
         args: &ExchangeIdArgs,
         who: Principal,
-        random: u64,
+        random: u32,
         replaced: Option<ClientId>,
     ) -> Result<ClientId, Reason> {
         match replaced {
@@ -175,9 +180,7 @@ impl Sessions {
             verifier: args.clientowner.verifier,
             ownerid: Opaque(detached(&args.clientowner.ownerid.0)),
         };
-        self.clientid_last = self.clientid_last.wrapping_add(1);
-        let high = u64::from(self.identity.clientid_high) << 32;
-        let clientid = ClientId(high | u64::from(self.clientid_last));
+        let clientid = self.next_clientid(random);
         self.records_by_owner.entry(owner.ownerid.clone()).or_default().unconfirmed =
             Some(clientid);
         let client = Client {
@@ -186,7 +189,7 @@ impl Sessions {
             principal: who,
             impl_name: args.client_impl_id.0.as_ref().map(impl_name),
             confirmed: false,
-            create_next: SequenceId((random & 0xffff_ffff) as u32),
+            create_next: FIRST_CREATE,
             create_refused: false,
             created_last: None,
             renewed: now,
@@ -197,6 +200,15 @@ impl Sessions {
         };
         self.clients.insert(clientid, client);
         Ok(clientid)
+    }
+
+    /// A client id that no record has, chosen by `random`: a stranger who could count would
+    /// confirm others' records.
+    fn next_clientid(&self, random: u32) -> ClientId {
+        let high = u64::from(self.identity.clientid_high) << 32;
+        let ids = (0..=u32::MAX).map(|n| ClientId(high | u64::from(random.wrapping_add(n))));
+        let mut free = ids.filter(|id| !self.clients.contains_key(id));
+        free.next().unwrap_or(ClientId(high))
     }
 
     /// Unconfirmed records hold nothing: the oldest gives way to a newcomer.
@@ -418,11 +430,40 @@ impl Sessions {
     }
 
     /// Records, confirmed or not, whose lease has passed. They stay until
-    /// [`Sessions::drop_client`]: a courteous server waits for a conflict (unconfirmed ones hold
-    /// nothing and can go at once).
+    /// [`Sessions::drop_client`]: a courteous server waits for a conflict, or until
+    /// [`Sessions::outstayed`] says otherwise.
     pub fn expired(&self, now: Millis) -> Vec<ClientId> {
         let passed = |c: &&Client| c.lease_passed(now, self.lease_ms);
         self.clients.values().filter(passed).map(|c| c.clientid).collect()
+    }
+
+    /// Records whose lease has passed and that courtesy does not keep any longer: unconfirmed
+    /// ones, which hold nothing; those that were silent for `courtesy_ms` beyond their lease; and
+    /// all if the table is getting full.
+    ///
+    /// Source: RFC 8881 §8.4.3.
+    pub fn outstayed(&self, now: Millis, courtesy_ms: u64) -> Vec<ClientId> {
+        let courtesy_ms = if self.is_crowded() { 0 } else { courtesy_ms };
+        let outstayed = |c: &&Client| {
+            let beyond = if c.confirmed { courtesy_ms } else { 0 };
+            c.lease_passed(now, self.lease_ms.saturating_add(beyond))
+        };
+        self.clients.values().filter(outstayed).map(|c| c.clientid).collect()
+    }
+
+    /// Whether clients or slots are running short.
+    fn is_crowded(&self) -> bool {
+        is_crowded(self.clients.len(), self.limits.clients_max)
+            || is_crowded(self.slots_given, SLOTS_TOTAL_MAX)
+    }
+
+    /// Forgets a client unless its lease is valid; whether it did.
+    pub fn drop_expired_client(&mut self, clientid: ClientId, now: Millis) -> bool {
+        if self.is_live(clientid, now) {
+            return false;
+        }
+        self.drop_client(clientid);
+        true
     }
 }
 

@@ -6,10 +6,18 @@ use weft_nfs::SequenceId;
 use crate::Reason;
 
 /// A slot: the last request it saw, and what became of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Slot {
     sequenceid: SequenceId,
     phase: Phase,
+    /// The `sr_target_highest_slotid` of its last reply.
+    pub(crate) told_target: usize,
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Slot { sequenceid: SequenceId(0), phase: Phase::Fresh, told_target: usize::MAX }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -52,6 +60,11 @@ impl Slot {
         }
     }
 
+    /// Whether a request is being executed on it.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self.phase, Phase::Busy { .. })
+    }
+
     /// Takes the slot for a request that [`Slot::judge`] found new; drops the last reply.
     pub(crate) fn begin(&mut self, sequenceid: SequenceId, digest: u64) {
         self.sequenceid = sequenceid;
@@ -73,7 +86,7 @@ mod tests {
     use super::*;
 
     fn slot(phase: Phase) -> Slot {
-        Slot { sequenceid: SequenceId(7), phase }
+        Slot { sequenceid: SequenceId(7), phase, ..Slot::default() }
     }
 
     /// The whole table (phase x sequence id), so that a change of any outcome is seen.
@@ -124,7 +137,7 @@ done 9: Err(SlotMisordered)
     /// Proves that the sequence id wraps to zero (§2.10.6.1).
     #[test]
     fn sequence_id_wraps_to_zero() {
-        let mut s = Slot { sequenceid: SequenceId(u32::MAX), phase: Phase::Fresh };
+        let mut s = Slot { sequenceid: SequenceId(u32::MAX), ..Slot::default() };
         assert_eq!(s.judge(SequenceId(0), 0), Ok(Admission::New));
         s.begin(SequenceId(0), 0);
         s.complete(SequenceId(0), None);

@@ -1,4 +1,4 @@
-//! The table of opens, byte-range locks and layouts of a metadata server, and what concerns all
+//! The table of opens, byte-range locks, delegations and layouts of a metadata server, and what concerns all
 //! of them: RFC 8881 §8.2, §18.38, §18.48.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -6,9 +6,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 use weft_nfs::{ClientId, NfsStat, Seqid, Stateid};
 
+use crate::delegation::Delegation;
 use crate::layout::Layout;
+use crate::limits::is_crowded;
 use crate::lock::Lock;
 use crate::lock_ranges::LockRanges;
+use crate::lock_waiters::Waiter;
 use crate::open::{Open, Shares};
 use crate::stateid::{Kind, StateNo, check_seqid, parse, stateid};
 use crate::{FileKey, Millis, Reason, Refusal, StateLimits};
@@ -16,7 +19,7 @@ use crate::{FileKey, Millis, Reason, Refusal, StateLimits};
 /// A file and the owner that opened or locked it.
 pub(crate) type OwnerKey = (FileKey, ClientId, Bytes);
 
-/// All opens, locks and layouts of one metadata server.
+/// All opens, locks, delegations and layouts of one metadata server.
 ///
 /// **Invariants.** Every state belongs to a client that [`crate::Sessions`] knows: when one is
 /// purged, destroyed or dropped there, [`State::drop_client`] follows.
@@ -33,6 +36,17 @@ pub struct State {
     pub(crate) layout_by_holder: BTreeMap<(FileKey, ClientId), StateNo>,
     /// Layouts being recalled, and since when.
     pub(crate) recalls: BTreeMap<StateNo, Millis>,
+    pub(crate) delegations: BTreeMap<StateNo, Delegation>,
+    pub(crate) delegation_by_holder: BTreeMap<(FileKey, ClientId), StateNo>,
+    /// Files being changed, and by how many requests.
+    pub(crate) changing: BTreeMap<FileKey, usize>,
+    /// Who has opened which file for reading, since it was last changed; at most
+    /// [`crate::limits::READERS_REMEMBERED_MAX`].
+    pub(crate) readers: BTreeSet<(FileKey, ClientId)>,
+    /// Who waits for locks of which file.
+    pub(crate) waiters: BTreeMap<FileKey, Vec<Waiter>>,
+    /// Files with waiters where locks were given up since [`State::lock_notices`].
+    pub(crate) unlocked: BTreeSet<FileKey>,
     pub(crate) files: BTreeMap<FileKey, FileState>,
     pub(crate) held_by_client: BTreeMap<ClientId, Held>,
 }
@@ -50,11 +64,23 @@ pub(crate) struct Held {
     pub(crate) opens: BTreeSet<StateNo>,
     pub(crate) locks: BTreeSet<StateNo>,
     pub(crate) layouts: BTreeSet<StateNo>,
+    pub(crate) delegations: BTreeSet<StateNo>,
+    /// Delegations that were revoked and are not freed yet; at most
+    /// [`crate::limits::REVOKED_MAX`].
+    pub(crate) revoked: BTreeSet<StateNo>,
     /// Locked ranges in all files.
     pub(crate) ranges: usize,
+    /// Its lock owners that wait for locks.
+    pub(crate) waiters: usize,
     /// Read-write layouts returned last, oldest first; at most
     /// [`crate::limits::RETURNED_LAYOUTS_MAX`].
     pub(crate) returned: VecDeque<(StateNo, FileKey)>,
+}
+
+impl Held {
+    fn is_empty(&self) -> bool {
+        [&self.opens, &self.locks, &self.layouts, &self.delegations].iter().all(|s| s.is_empty())
+    }
 }
 
 /// What was lost with a client.
@@ -81,6 +107,12 @@ impl State {
             layouts: BTreeMap::new(),
             layout_by_holder: BTreeMap::new(),
             recalls: BTreeMap::new(),
+            delegations: BTreeMap::new(),
+            delegation_by_holder: BTreeMap::new(),
+            changing: BTreeMap::new(),
+            readers: BTreeSet::new(),
+            waiters: BTreeMap::new(),
+            unlocked: BTreeSet::new(),
             files: BTreeMap::new(),
             held_by_client: BTreeMap::new(),
         }
@@ -91,7 +123,7 @@ impl State {
         self.limits = limits;
     }
 
-    /// TEST_STATEID of one stateid: OK, OLD_STATEID or BAD_STATEID; never STALE_STATEID, on which
+    /// TEST_STATEID of one stateid: OK, OLD_STATEID, DELEG_REVOKED or BAD_STATEID; never STALE_STATEID, on which
     /// Linux hangs.
     ///
     /// Source: RFC 8881 §18.48.3.
@@ -102,16 +134,22 @@ impl State {
         }
     }
 
-    /// FREE_STATEID: a lock stateid without locked ranges is freed.
+    /// FREE_STATEID: a lock stateid without locked ranges is freed, and a revoked delegation.
     ///
     /// # Errors
     /// LOCKS_HELD for a state that is in use; BAD_STATEID, OLD_STATEID.
     ///
     /// Source: RFC 8881 §18.38.3.
     pub fn free_stateid(&mut self, client: ClientId, stateid: &Stateid) -> Result<(), Refusal> {
-        let (kind, no) = self.find(client, stateid)?;
+        let found = self.find(client, stateid);
+        if found == Err(Reason::DelegationRevoked) {
+            let (_, no) = self.parse(stateid)?;
+            self.held(client).revoked.remove(&no);
+            return Ok(());
+        }
+        let (kind, no) = found?;
         match kind {
-            Kind::Open | Kind::Layout => Err(Reason::StillInUse.into()),
+            Kind::Open | Kind::Layout | Kind::Delegation => Err(Reason::StillInUse.into()),
             Kind::Lock if self.ranges_of(no) > 0 => Err(Reason::StillInUse.into()),
             Kind::Lock => {
                 self.remove_lock(no);
@@ -121,13 +159,22 @@ impl State {
     }
 
     /// Finds a state of any kind by its stateid.
-    fn find(&self, client: ClientId, stateid: &Stateid) -> Result<(Kind, StateNo), Reason> {
+    pub(crate) fn find(
+        &self,
+        client: ClientId,
+        stateid: &Stateid,
+    ) -> Result<(Kind, StateNo), Reason> {
         let (kind, no) = parse(self.instance, stateid)?;
         let found = match kind {
             Kind::Open => self.opens.get(&no).map(|o| (o.client, o.seqid)),
             Kind::Lock => self.locks.get(&no).map(|l| (l.client, l.seqid)),
             Kind::Layout => self.layouts.get(&no).map(|l| (l.client, l.seqid)),
+            Kind::Delegation => self.delegations.get(&no).map(|d| (d.client, d.seqid)),
         };
+        let revoked = self.held_by_client.get(&client).is_some_and(|h| h.revoked.contains(&no));
+        if kind == Kind::Delegation && revoked {
+            return Err(Reason::DelegationRevoked);
+        }
         let (holder, current) = found.ok_or(Reason::StateidUnknown)?;
         if holder != client {
             return Err(Reason::StateidForeign);
@@ -148,6 +195,7 @@ impl State {
             Kind::Open => self.opens.get(&no).map(|o| o.file),
             Kind::Lock => self.locks.get(&no).map(|l| l.file),
             Kind::Layout => self.layouts.get(&no).map(|l| l.file),
+            Kind::Delegation => self.delegations.get(&no).map(|d| d.file),
         };
         if on == Some(file) { Ok((kind, no)) } else { Err(Reason::StateidOfOtherFile) }
     }
@@ -169,10 +217,9 @@ impl State {
         self.held_by_client.entry(client).or_default()
     }
 
-    /// Whether the client holds any open, lock or layout.
+    /// Whether the client holds any open, lock, delegation or layout.
     pub fn client_has_state(&self, client: ClientId) -> bool {
-        let any = |h: &Held| !(h.opens.is_empty() && h.locks.is_empty() && h.layouts.is_empty());
-        self.held_by_client.get(&client).is_some_and(any)
+        self.held_by_client.get(&client).is_some_and(|h| !h.is_empty())
     }
 
     /// Every client that holds or held something and was not dropped since, by id. One that
@@ -180,6 +227,12 @@ impl State {
     /// being executed when it was dropped. Drop it again.
     pub fn clients(&self) -> impl Iterator<Item = ClientId> {
         self.held_by_client.keys().copied()
+    }
+
+    /// Whether opens or layouts are running short: what is held by courtesy has to go.
+    pub fn is_crowded(&self) -> bool {
+        is_crowded(self.opens.len(), self.limits.opens_max)
+            || is_crowded(self.layouts.len(), self.limits.layouts_max)
     }
 
     /// Forgets everything of a client. Cost: proportional to what it holds.
@@ -194,15 +247,18 @@ impl State {
                 dropped.rw_layouts.push(layout.file);
             }
         }
+        self.stop_all_waiting(client);
+        for no in self.held(client).delegations.clone() {
+            self.remove_delegation(no);
+        }
         for no in opens {
             if let Some((file, true)) = self.remove_open(no) {
                 dropped.closed.push(file);
             }
         }
         let left = self.held_by_client.remove(&client);
-        let empty = |h: &Held| h.ranges == 0 && h.locks.is_empty() && h.opens.is_empty();
         assert!(
-            left.is_some_and(|h| empty(&h) && h.layouts.is_empty()),
+            left.is_some_and(|h| h.is_empty() && h.ranges == 0 && h.waiters == 0),
             "dropped clients hold nothing"
         );
         dropped

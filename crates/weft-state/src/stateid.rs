@@ -14,6 +14,7 @@ pub(crate) enum Kind {
     Open,
     Lock,
     Layout,
+    Delegation,
 }
 
 impl Kind {
@@ -22,6 +23,7 @@ impl Kind {
             Kind::Open => 1,
             Kind::Lock => 2,
             Kind::Layout => 3,
+            Kind::Delegation => 4,
         }
     }
 }
@@ -51,7 +53,8 @@ pub(crate) fn parse(instance: u32, stateid: &Stateid) -> Result<(Kind, StateNo),
     if [a, b, c, d] != instance.to_be_bytes() {
         return Err(Reason::StateidUnknown);
     }
-    let kind = [Kind::Open, Kind::Lock, Kind::Layout].into_iter().find(|k| k.byte() == kind);
+    let kinds = [Kind::Open, Kind::Lock, Kind::Layout, Kind::Delegation];
+    let kind = kinds.into_iter().find(|k| k.byte() == kind);
     let no = StateNo(u64::from_be_bytes([0, n1, n2, n3, n4, n5, n6, n7]));
     kind.map(|k| (k, no)).ok_or(Reason::StateidUnknown)
 }
@@ -98,7 +101,7 @@ mod tests {
     /// Proves that stateids are read back as made, and never look special.
     #[test]
     fn stateids_round_trip() {
-        for kind in [Kind::Open, Kind::Lock, Kind::Layout] {
+        for kind in [Kind::Open, Kind::Lock, Kind::Layout, Kind::Delegation] {
             for no in [StateNo(0), StateNo(1), StateNo((1 << 56) - 1)] {
                 for instance in [0, u32::MAX] {
                     let s = stateid(instance, kind, no, Seqid(1));

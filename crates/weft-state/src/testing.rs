@@ -11,8 +11,8 @@ use weft_nfs::{
 };
 
 use crate::{
-    ConnId, CreateSessionOutcome, FileKey, Identity, InSession, Millis, Principal, Reason, Refusal,
-    SequenceOutcome, SessionLimits, Sessions,
+    ConnId, CreateSessionOutcome, Envelope, FileKey, Identity, InSession, Millis, Principal,
+    Reason, Refusal, SequenceOutcome, SessionLimits, Sessions,
 };
 
 pub(crate) const ROOT: Principal = Principal::Sys { uid: 0 };
@@ -23,6 +23,10 @@ pub(crate) const FILE: FileKey = FileKey { volume: 1, object: 10 };
 pub(crate) const OTHER_FILE: FileKey = FileKey { volume: 1, object: 11 };
 pub(crate) const A: ClientId = ClientId(1);
 pub(crate) const B: ClientId = ClientId(2);
+
+/// A small request.
+pub(crate) const ENVELOPE: Envelope =
+    Envelope { request_bytes: 200, reply_bytes_min: 80, op_count: 3, digest: 0 };
 
 pub(crate) fn opaque(s: &str) -> Opaque {
     Opaque(Bytes::copy_from_slice(s.as_bytes()))
@@ -94,7 +98,9 @@ pub(crate) struct Peer {
 }
 
 pub(crate) fn exchange_id(s: &mut Sessions, ownerid: &str, verifier: u8) -> Peer {
-    let ok = s.exchange_id(NOW, &exchange_id_args(ownerid, verifier, 0x101), &ROOT, 77).unwrap();
+    let args = exchange_id_args(ownerid, verifier, 0x101);
+    let random = ownerid.bytes().map(u32::from).sum::<u32>() + u32::from(verifier);
+    let ok = s.exchange_id(NOW, &args, &ROOT, random, |_| true).unwrap().ok;
     Peer { clientid: ok.clientid, sequence: ok.sequenceid }
 }
 
@@ -120,7 +126,7 @@ pub(crate) fn sequence_args(sessionid: SessionId, slot: u32, sequence: u32) -> S
 }
 
 pub(crate) fn sequence(s: &mut Sessions, args: &SequenceArgs) -> SequenceOutcome {
-    s.sequence(NOW, args, CONN, 200, 3, 0)
+    s.sequence(NOW, args, CONN, &ENVELOPE)
 }
 
 #[track_caller]

@@ -91,6 +91,7 @@ fn compound(
             }
             (CbOp::Recall(_), 0) => (CbOpNum::CB_RECALL, NfsStat::OP_NOT_IN_SESSION, None),
             (CbOp::Offload(_), 0) => (CbOpNum::CB_OFFLOAD, NfsStat::OP_NOT_IN_SESSION, None),
+            (CbOp::NotifyLock(_), 0) => (CbOpNum::CB_NOTIFY_LOCK, NfsStat::OP_NOT_IN_SESSION, None),
             (CbOp::Other(n), 0) => (*n, NfsStat::OP_NOT_IN_SESSION, None),
             (CbOp::Layoutrecall(a), _) => {
                 (CbOpNum::CB_LAYOUTRECALL, handler.cb_layoutrecall(a), None)
@@ -98,6 +99,8 @@ fn compound(
             (CbOp::Recall(a), _) => (CbOpNum::CB_RECALL, handler.cb_recall(a), None),
             // We start no operation that ends in a callback.
             (CbOp::Offload(_), _) => (CbOpNum::CB_OFFLOAD, NfsStat::BAD_STATEID, None),
+            // Nothing here waits for locks.
+            (CbOp::NotifyLock(_), _) => (CbOpNum::CB_NOTIFY_LOCK, NfsStat::NOTSUPP, None),
             (CbOp::Other(n), _) => (*n, NfsStat::NOTSUPP, None),
         };
         reply.status = status;

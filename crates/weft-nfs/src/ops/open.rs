@@ -3,7 +3,9 @@
 use weft_xdr::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer, xdr_struct};
 
 use crate::attr::{Ace, Attrs, Bitmap};
-use crate::basic::{ChangeInfo, Component, Seqid, StateOwner, Stateid, Verifier};
+use crate::basic::{
+    ChangeInfo, Component, Seqid, StateOwner, Stateid, Verifier, why_no_delegation,
+};
 
 xdr_struct! {
     /// CLOSE (4), §18.2.
@@ -161,8 +163,8 @@ pub enum OpenDelegation {
         permissions: Ace,
     },
 }
-/// `WND4_CONTENTION` and `WND4_RESOURCE`: the reasons that carry a boolean.
-const WND4_WITH_BOOL: [u32; 2] = [1, 2];
+/// The reasons that carry a boolean.
+const WND4_WITH_BOOL: [u32; 2] = [why_no_delegation::CONTENTION, why_no_delegation::RESOURCE];
 impl Decode for OpenDelegation {
     fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
         r.label("open_delegation4");

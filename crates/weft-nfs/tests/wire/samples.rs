@@ -669,6 +669,7 @@ fn callbacks() -> Vec<Sample> {
         LayoutRecall::File { fh: fh.clone(), offset: 0, length: u64::MAX, stateid: stateid(1) };
     let offload = |info| CbOp::Offload(CbOffloadArgs { fh: fh.clone(), stateid: stateid(5), info });
     let delegation = CbRecallArgs { stateid: stateid(2), truncate: true, fh: fh.clone() };
+    let lock_owner = StateOwner { clientid: ClientId(5), owner: opaque("waiter") };
     let ops = [
         CbOp::Sequence(sequence),
         recall(file),
@@ -677,6 +678,7 @@ fn callbacks() -> Vec<Sample> {
         CbOp::Recall(delegation),
         offload(OffloadInfo::Done(write_response(None))),
         offload(OffloadInfo::Failed { status: NfsStat::NOSPC, bytes_copied: 7 }),
+        CbOp::NotifyLock(CbNotifyLockArgs { fh: fh.clone(), lock_owner }),
         CbOp::Other(CbOpNum::CB_NOTIFY),
     ];
     let ok = CbSequenceOk {

@@ -7,7 +7,7 @@ use weft_nfs::{
     CompoundArgsHeader, Failure, NFS_PROGRAM, NFS_V4, NfsStat, OpArgs, OpNum, OpOk, OpReply,
     PROC_COMPOUND, decode_op,
 };
-use weft_state::SequenceOutcome;
+use weft_state::{Envelope, SequenceOutcome};
 use weft_xdr::{Decode, DecodeError, Encode, Reader, Segment, Writer};
 
 use super::{Compound, OpResult, Role, refused, session_ops};
@@ -23,6 +23,9 @@ const UNASKED_CACHE_BYTES_MAX: usize = 512;
 /// Bytes of the RPC header of a reply (transaction id, type, acceptance with an empty verifier),
 /// which the limits of a channel include (RFC 8881 §18.36.3).
 const RPC_REPLY_BYTES: usize = 24;
+
+/// Bytes of a successful SEQUENCE: number, status, session id, five numbers (RFC 8881 §18.46.2).
+const SEQUENCE_RESULT_BYTES: usize = 44;
 
 /// NFSv4 as an RPC program, for one role.
 #[derive(Debug)]
@@ -127,7 +130,13 @@ async fn compound<R: Role>(role: &R, call: Call) -> Answer {
         depends_on: 0,
         reply_room: Vec::new(),
     };
-    let request = Request { bytes: call.request_bytes, count: head.count, digest };
+    let envelope = Envelope {
+        request_bytes: call.request_bytes,
+        reply_bytes_min: RPC_REPLY_BYTES + results.len() + SEQUENCE_RESULT_BYTES,
+        op_count: usize::try_from(head.count).unwrap_or(usize::MAX),
+        digest,
+    };
+    let request = Request { count: head.count, envelope };
     match run(role, &mut c, &request, &mut args, &mut results).await {
         Run::Done => {}
         Run::Replay(reply) => return Answer::Results(vec![Segment::Bytes(reply)], Vec::new()),
@@ -148,9 +157,8 @@ async fn compound<R: Role>(role: &R, call: Call) -> Answer {
 
 /// What is known of a request beside its operations.
 struct Request {
-    bytes: usize,
     count: u32,
-    digest: u64,
+    envelope: Envelope,
 }
 
 enum Run {
@@ -220,10 +228,7 @@ fn add<R: Role>(c: &Compound<R>, results: &mut Results, op: OpNum, result: OpRes
     let mut reply = OpReply { op, result };
     let mut encoded = Writer::new();
     reply.encode(&mut encoded);
-    // §18.46.3: a SEQUENCE that took its slot has not failed.
-    if let Some(status) = too_big(c, results.len() + encoded.len())
-        && op != OpNum::SEQUENCE
-    {
+    if let Some(status) = too_big(c, results.len() + encoded.len()) {
         reply.result = Err(status.into());
         encoded = Writer::new();
         reply.encode(&mut encoded);
@@ -287,15 +292,8 @@ async fn one<R: Role>(
 ) -> Result<OpResult, Replay> {
     match args {
         OpArgs::Sequence(a) => {
-            let ops = usize::try_from(request.count).unwrap_or(usize::MAX);
-            let outcome = role.core().sessions().sequence(
-                c.now,
-                &a,
-                c.conn.id,
-                request.bytes,
-                ops,
-                request.digest,
-            );
+            let envelope = &request.envelope;
+            let outcome = role.core().sessions().sequence(c.now, &a, c.conn.id, envelope);
             match outcome {
                 SequenceOutcome::New(in_session) => {
                     let ok = in_session.ok.clone();

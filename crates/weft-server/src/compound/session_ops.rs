@@ -2,7 +2,7 @@
 //! §18.50, §18.51.
 
 use weft_nfs::{
-    NfsStat, OpArgs, OpOk,
+    NfsStat, OpArgs, OpOk, exchgid,
     ops::{CreateSessionArgs, DestroyClientidArgs, ExchangeIdArgs, ReclaimCompleteArgs},
 };
 use weft_state::Principal;
@@ -13,7 +13,7 @@ use crate::clock::random;
 /// Runs a session operation, or hands the operation to the role.
 pub(super) async fn execute<R: Role>(role: &R, c: &mut Compound<R>, args: OpArgs) -> OpResult {
     match args {
-        OpArgs::ExchangeId(a) => exchange_id(role, c, &a),
+        OpArgs::ExchangeId(a) => exchange_id(role, c, &a).await,
         OpArgs::CreateSession(a) => create_session(role, c, &a).await,
         OpArgs::DestroySession(a) => {
             let mut sessions = role.core().sessions();
@@ -41,13 +41,21 @@ fn principal<R: Role>(c: &Compound<R>) -> Principal {
     if c.caller.known { Principal::Sys { uid: c.caller.uid } } else { Principal::None }
 }
 
-fn exchange_id<R: Role>(role: &R, c: &Compound<R>, a: &ExchangeIdArgs) -> OpResult {
-    let entropy = u64::from_be_bytes(random());
-    let mut sessions = role.core().sessions();
+async fn exchange_id<R: Role>(role: &R, c: &Compound<R>, a: &ExchangeIdArgs) -> OpResult {
+    // RFC 7862 §14.1: this flag came with 4.2.
+    if c.minorversion < 2 && a.flags & exchgid::SUPP_FENCE_OPS != 0 {
+        return Err(NfsStat::INVAL.into());
+    }
+    let entropy = u32::from_be_bytes(random());
     let holds_state = |client| role.client_has_state(client);
-    let ok = sessions.exchange_id_knowing(c.now, a, &principal(c), entropy, holds_state);
-    let ok = ok.map_err(refused)?;
-    Ok(OpOk::ExchangeId(ok))
+    let known = {
+        let mut sessions = role.core().sessions();
+        sessions.exchange_id(c.now, a, &principal(c), entropy, holds_state).map_err(refused)?
+    };
+    if let Some(gone) = known.purged {
+        role.clients_gone(vec![gone]).await;
+    }
+    Ok(OpOk::ExchangeId(known.ok))
 }
 
 async fn create_session<R: Role>(role: &R, c: &Compound<R>, a: &CreateSessionArgs) -> OpResult {

@@ -61,25 +61,13 @@ async fn timers(mds: Arc<Mds>) {
     loop {
         tick.tick().await;
         let now = mds.core.clock.now();
-        let ended = mds.grace().tick(now);
-        if let Some(ended) = ended {
-            tracing::info!(gone = ended.never_came.len(), "grace has ended");
-            for id in ended.never_came {
-                if let Err(e) = mds.volume.client_remove(id).value {
-                    tracing::error!(error = %e, "cannot remove a client record");
-                }
-            }
-        }
-        if !orphans_checked && !mds.grace().is_on(now) {
+        end_grace(&mds, now);
+        if !orphans_checked && !mds.grace().is_on() {
             orphans_checked = release_unclaimed_orphans(&mds);
         }
-        let expired = mds.core.sessions().expired(now);
-        for client in expired {
-            if mds.drop_if_expired(client) {
-                tracing::info!(clientid = client.0, "lease expired: client dropped");
-                mds.drop_client_state(client);
-            }
-        }
+        mds.end_courtesies(now);
+        mds.revoke_overdue_delegations(now);
+        mds.notify_lock_waiters();
         drop_strays(&mds);
         revocations.begin(&mds, now);
         let mut files = mds.files.lock();
@@ -101,7 +89,8 @@ impl Revocations {
             self.under_way.remove(&done);
         }
         let limit_ms = u64::from(mds.core.lease_s) * 1000;
-        let overdue = mds.state().recalls_overdue(now, limit_ms);
+        let mut overdue = mds.state().recalls_overdue(now, limit_ms);
+        overdue.extend(mds.layouts_of_expired(now));
         for (client, file, rw) in overdue {
             if self.under_way.insert((client, file)) {
                 let mds = mds.clone();
@@ -114,15 +103,13 @@ impl Revocations {
     }
 }
 
-impl Mds {
-    /// Forgets a client unless it has renewed its lease meanwhile.
-    fn drop_if_expired(&self, client: ClientId) -> bool {
-        let mut sessions = self.core.sessions();
-        if sessions.is_live(client, self.core.clock.now()) {
-            return false;
-        }
-        sessions.drop_client(client);
-        true
+/// The records of clients that did not complete their reclaim go before anybody is given anything
+/// that they had.
+fn end_grace(mds: &Mds, now: Millis) {
+    let mut grace = mds.grace();
+    if let Some(ended) = grace.tick(now) {
+        tracing::info!(gone = ended.incomplete.len(), "grace has ended");
+        ended.incomplete.into_iter().for_each(|id| mds.remove_client_record(id));
     }
 }
 

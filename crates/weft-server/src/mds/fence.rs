@@ -109,7 +109,7 @@ impl Mds {
     pub(super) async fn run_fences(self: Arc<Self>) {
         loop {
             // In grace clients still finish what they began with handles of before the restart.
-            let stale = match self.grace().is_on(self.core.clock.now()) {
+            let stale = match self.grace().is_on() {
                 true => Vec::new(),
                 false => self.files.lock().all_stale(),
             };

@@ -3,11 +3,14 @@
 mod attrs;
 mod background;
 mod copying;
+mod courtesy;
+mod delegations;
 mod device_reports;
 mod fence;
 mod files;
 mod handle;
 mod layouts;
+mod lock_notices;
 mod ops;
 mod reaper;
 mod recall;
@@ -19,7 +22,7 @@ mod truth;
 use std::{
     collections::HashMap,
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, RwLock, Weak},
+    sync::{Arc, Mutex, MutexGuard, RwLock, Weak, atomic::AtomicU64},
 };
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -120,6 +123,9 @@ pub struct Mds {
     fence: Notify,
     /// Durable records of clients, by owner: the id of each record.
     client_records: Mutex<HashMap<Bytes, u64>>,
+    /// The last removal of such a record (a log sequence number). Until it is durable the client
+    /// could come back after a crash for what others have been given since.
+    forgotten: AtomicU64,
     /// Unfinished truncations that no request is working on; their files are closed to writers.
     abandoned: Mutex<Vec<Intent>>,
     /// Wakes the reaper of intents.
@@ -167,6 +173,7 @@ impl Mds {
             files: Files::default(),
             fence: Notify::new(),
             client_records: Mutex::new(records),
+            forgotten: AtomicU64::new(0),
             abandoned: Mutex::default(),
             reap: Notify::new(),
             room: room::Room::default(),
@@ -229,8 +236,8 @@ impl Mds {
     }
 
     /// Refuses what must wait for the end of grace (RFC 8881 §8.4.2).
-    fn refuse_in_grace(&self, c: &Compound<Mds>) -> Result<(), Failure> {
-        if self.grace().is_on(c.now) { Err(NfsStat::GRACE.into()) } else { Ok(()) }
+    fn refuse_in_grace(&self) -> Result<(), Failure> {
+        if self.grace().is_on() { Err(NfsStat::GRACE.into()) } else { Ok(()) }
     }
 
     /// The inode of the current filehandle.
@@ -290,7 +297,6 @@ impl Role for Mds {
 
     async fn client_confirmed(&self, client: &ConfirmedClient) {
         tracing::info!(clientid = client.clientid.0, owner = ?client.owner.ownerid, "client");
-        self.grace().client_came(&client.owner.ownerid.0);
     }
 
     async fn clients_gone(&self, clients: Vec<ClientId>) {

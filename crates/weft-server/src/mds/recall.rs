@@ -189,9 +189,7 @@ impl Mds {
         }
         let mut records = self.client_records.lock().expect("client records lock");
         records.retain(|_, id| *id != client.0);
-        if let Err(e) = self.volume.client_remove(client.0).value {
-            tracing::error!(error = %e, "cannot remove a client record");
-        }
+        self.remove_client_record(client.0);
     }
 
     /// The last open of a file is gone: an unlinked one goes now.

@@ -143,7 +143,7 @@ impl Mds {
         let settled = asked.quiet
             && marks == asked.marks
             && !self.state().rw_layouts(key)
-            && !self.grace().is_on(c.now);
+            && !self.grace().is_on();
         if news == News::None && !settled {
             return Ok(inode);
         }

@@ -51,8 +51,8 @@ pub fn row(op: OpNum, minorversion: u32) -> Option<Row> {
     (since_minor <= minorversion).then_some(Row { op, since_minor, place })
 }
 
-/// Most bytes of the successful result of an operation that changes something: OPEN's without a
-/// delegation (number, status, stateid, change, flags, bitmap, kind of delegation), rounded up.
+/// Most bytes of the successful result of an operation that changes something: OPEN's with a
+/// read delegation (number, status, stateid, change, flags, bitmap, delegation), rounded up.
 pub const CHANGE_RESULT_BYTES_MAX: usize = 128;
 
 /// Whether a success of the operation changes names, attributes, data, opens or locks. It must

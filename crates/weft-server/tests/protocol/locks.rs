@@ -1,7 +1,11 @@
 //! LOCK, LOCKT, LOCKU, TEST_STATEID, FREE_STATEID: RFC 8881 §9, §18.10-§18.12, §18.38, §18.48.
 
 use weft_nfs::{
-    FailureBody, FileHandle, LockType, NfsStat, OpArgs, OpOk, Seqid, Stateid, ops::*, share,
+    FailureBody, FileHandle, LockType, NfsStat, OpArgs, OpOk, Seqid, StateOwner, Stateid,
+    callback::{CbNotifyLockArgs, CbOp},
+    open_result,
+    ops::*,
+    share,
 };
 
 use crate::support::*;
@@ -49,14 +53,31 @@ async fn conflicts_are_named() {
     lock(&mut b, &fh, lock_new(of_b, "lb", READ, 0, u64::MAX)).await.ok();
 }
 
-/// A blocking request is refused like any other: the client asks again.
+/// A blocking request is refused like any other, and told when the lock can be had: after the
+/// last LOCKU or CLOSE that was in its way (§18.10.3, §20.11).
 #[tokio::test]
-async fn blocking_kinds_are_not_queued() {
+async fn waiters_are_notified() {
     let cluster = Cluster::start().await;
     let (mut a, mut b, fh, of_a, of_b) = two(&cluster).await;
-    lock(&mut a, &fh, lock_new(of_a, "la", WRITE, 0, 1)).await.ok();
-    let wait = lock_new(of_b, "lb", LockType::WriteBlocking, 0, 1);
-    lock(&mut b, &fh, wait).await.is(NfsStat::DENIED);
+    let flags = b.compound().putfh(&fh).open(open("o", OpenClaim::Fh)).send().await.ok();
+    assert_ne!(flags.open().rflags & open_result::MAY_NOTIFY_LOCK, 0);
+    for by_close in [false, true] {
+        let held = lock(&mut a, &fh, lock_new(of_a, "la", WRITE, 0, 2)).await.ok().stateid();
+        let wait = lock_new(of_b, "lb", LockType::WriteBlocking, 0, 2);
+        lock(&mut b, &fh, wait.clone()).await.is(NfsStat::DENIED);
+        a.compound().putfh(&fh).op(locku(held, 0, 1)).expect(NfsStat::OK).await;
+        lock(&mut b, &fh, wait.clone()).await.is(NfsStat::DENIED);
+        let held = Stateid { seqid: Seqid(0), ..held };
+        let free = if by_close { close(of_a) } else { locku(held, 1, 1) };
+        a.compound().putfh(&fh).op(free).expect(NfsStat::OK).await;
+        let callback = b.wire.callback().await;
+        let lock_owner = StateOwner { clientid: b.clientid, ..state_owner("lb") };
+        let notice = CbOp::NotifyLock(CbNotifyLockArgs { fh: fh.clone(), lock_owner });
+        assert_eq!(callback.ops.get(1), Some(&notice));
+        b.wire.answer(&callback, NfsStat::OK).await;
+        let taken = lock(&mut b, &fh, wait).await.ok().stateid();
+        b.compound().putfh(&fh).op(locku(taken, 0, 2)).expect(NfsStat::OK).await;
+    }
 }
 
 /// A lock is upgraded in place unless another reader is in the way.

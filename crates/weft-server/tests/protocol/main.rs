@@ -5,8 +5,10 @@
 mod support;
 
 mod attributes;
+mod clients;
 mod copy42;
 mod data42;
+mod delegations;
 mod handles;
 mod hostile;
 mod io;

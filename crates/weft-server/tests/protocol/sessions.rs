@@ -227,12 +227,21 @@ async fn reply_too_big() {
     }
 }
 
-/// A change that might not fit the reply is refused before it is made, and a SEQUENCE that took
-/// its slot does not fail.
+/// A change that might not fit the reply is refused before it is made; where not even the result
+/// of SEQUENCE can be kept, SEQUENCE itself is (RFC 8881 §2.10.6.4), and its slot stays as it was.
 #[tokio::test]
 async fn nothing_is_changed_without_room_for_the_reply() {
     let cluster = Cluster::start().await;
-    for cached in [0, 100, 180] {
+    for cached in [0, 79] {
+        let mut options = ClientOptions::new(&format!("cached {cached}"));
+        options.fore.maxresponsesize_cached = cached;
+        let mut c = Client::with(cluster.address(), options).await;
+        let seq = c.sequence[0] + 1;
+        let asked = c.bare(&[sequence(c.sessionid, 0, seq, true)]).await;
+        assert_eq!(asked.is(NfsStat::REP_TOO_BIG_TO_CACHE).len(), 1);
+        c.bare(&[sequence(c.sessionid, 0, seq, false)]).await.ok();
+    }
+    for cached in [80, 100, 180] {
         let mut options = ClientOptions::new(&format!("cached {cached}"));
         options.fore.maxresponsesize_cached = cached;
         let mut c = Client::with(cluster.address(), options).await;
@@ -549,7 +558,8 @@ async fn reclaim_complete_comes_first() {
     c.compound().putrootfh().open_create("f").expect(NfsStat::OK).await;
 }
 
-/// A client that is silent for its lease is forgotten, with its opens; one that renews is not.
+/// A client that is silent for its lease is forgotten, with its opens, once they stand in
+/// somebody's way; one that renews is not.
 #[tokio::test]
 async fn leases_expire() {
     let cluster = Cluster::with(Options { lease_s: 1, ..Options::default() }).await;

@@ -165,12 +165,10 @@ impl Wire {
             highest_slotid: a.highest_slotid,
             target_highest_slotid: a.highest_slotid,
         };
-        let op = match callback.ops.get(1) {
-            Some(CbOp::Offload(_)) => CbOpNum::CB_OFFLOAD,
-            _ => CbOpNum::CB_LAYOUTRECALL,
-        };
-        let results =
-            vec![(CbOpNum::CB_SEQUENCE, weft_nfs::NfsStat::OK, Some(sequence)), (op, status, None)];
+        let results = vec![
+            (CbOpNum::CB_SEQUENCE, weft_nfs::NfsStat::OK, Some(sequence)),
+            (number(&callback.ops), status, None),
+        ];
         let mut w = Writer::new();
         rpc::reply(&mut w, callback.xid, &rpc::Reply::Success);
         CbReply { status, results }.encode(&mut w);
@@ -215,4 +213,14 @@ pub fn compound_args(tag: &str, minor: u32, ops: &[OpArgs]) -> Bytes {
     encode_compound_header(&mut w, tag, minor, ops.len());
     ops.iter().for_each(|op| encode_op_args(op, &mut w));
     w.into_bytes()
+}
+
+/// The number of a callback's second operation.
+fn number(ops: &[CbOp]) -> CbOpNum {
+    match ops.get(1) {
+        Some(CbOp::Layoutrecall(_)) => CbOpNum::CB_LAYOUTRECALL,
+        Some(CbOp::Recall(_)) => CbOpNum::CB_RECALL,
+        Some(CbOp::NotifyLock(_)) => CbOpNum::CB_NOTIFY_LOCK,
+        other => panic!("{other:?}"),
+    }
 }

@@ -16,7 +16,8 @@ fn ask(
     flags: u32,
     who: &Principal,
 ) -> Result<(ClientId, bool), Refusal> {
-    let ok = s.exchange_id(NOW, &exchange_id_args("host", verifier, flags), who, 5)?;
+    let args = exchange_id_args("host", verifier, flags);
+    let ok = s.exchange_id(NOW, &args, who, 5, |_| true)?.ok;
     Ok((ok.clientid, ok.flags & exchgid::CONFIRMED_R != 0))
 }
 
@@ -73,7 +74,8 @@ confirmed update other-principal other-verifier: UpdatePrincipal
     assert_eq!(table, expected);
 }
 
-/// Case 1: a new owner gets an unconfirmed record whose id has the random high half.
+/// Case 1: a new owner gets an unconfirmed record whose id has the random high half, and a random
+/// low half that no other record has.
 #[test]
 fn case_1_new_owner() {
     let mut s = sessions();
@@ -81,6 +83,9 @@ fn case_1_new_owner() {
     assert!(!confirmed);
     assert_eq!(id.0 >> 32, 0xabcd_0123);
     assert!(!s.client(id).unwrap().is_confirmed());
+    let other = exchange_id_args("other", 1, 0);
+    let other = s.exchange_id(NOW, &other, &ROOT, 5, |_| true).unwrap().ok.clientid;
+    assert_eq!((id.0 & 0xffff_ffff, other.0 & 0xffff_ffff), (5, 6), "asked for the same");
 }
 
 /// Case 2: the same incarnation again gets the same confirmed record, and keeps its session.
@@ -92,8 +97,8 @@ fn case_2_same_incarnation() {
     new_request(sequence(&mut s, &sequence_args(session, 0, 1)));
 }
 
-/// Case 3: another principal is refused while the client holds state under a valid lease, and
-/// replaces it otherwise, once it confirms.
+/// Case 3: another principal is refused while the client holds state or has sessions under a valid
+/// lease, and replaces it at once otherwise.
 #[test]
 fn case_3_collision() {
     let mut s = sessions();
@@ -101,17 +106,19 @@ fn case_3_collision() {
     assert_eq!(why(ask(&mut s, 1, 0, &ALICE)), Reason::ClientInUse);
 
     let args = exchange_id_args("host", 1, 0);
-    let ok = s.exchange_id_knowing(NOW, &args, &ALICE, 5, |_| false).unwrap();
-    assert_ne!(ok.clientid, old);
-    new_request(sequence(&mut s, &sequence_args(session, 0, 1)));
-    let create = create_session_args(ok.clientid, ok.sequenceid);
-    let outcome = s.create_session(NOW, &create, &ALICE, CONN, [1; 16]).unwrap();
-    assert_eq!(outcome.purged, vec![old]);
-    let reason = refused(sequence(&mut s, &sequence_args(session, 0, 2)));
-    assert_eq!(reason, Reason::SessionUnknown);
+    let with_session = s.exchange_id(NOW, &args, &ALICE, 5, |_| false);
+    assert_eq!(why(with_session), Reason::ClientInUse);
+    s.destroy_session(session, CONN).unwrap();
+    let outcome = s.exchange_id(NOW, &args, &ALICE, 5, |_| false).unwrap();
+    assert_ne!(outcome.ok.clientid, old);
+    assert_eq!(outcome.purged, Some(old));
+    assert!(s.client(old).is_none());
 
+    let create = create_session_args(outcome.ok.clientid, outcome.ok.sequenceid);
+    s.create_session(NOW, &create, &ALICE, CONN, [1; 16]).unwrap();
     let later = Millis(NOW.0 + LEASE_MS + 1);
-    assert!(s.exchange_id(later, &args, &ROOT, 5).is_ok(), "the lease has passed");
+    let replaced = s.exchange_id(later, &args, &ROOT, 6, |_| true).unwrap();
+    assert_eq!(replaced.purged, Some(create.clientid), "the lease has passed");
 }
 
 /// Case 4: an unconfirmed record is replaced: its id is unknown from then on.
@@ -171,7 +178,7 @@ fn arguments_are_checked() {
     assert!(ask(&mut s, 1, exchgid::MASK_A & !UPDATE, &ROOT).is_ok());
     let mut args = exchange_id_args("host", 1, 0);
     args.state_protect = StateProtectArgs::Ssv;
-    assert_eq!(why(s.exchange_id(NOW, &args, &ROOT, 0)), Reason::SsvUnsupported);
+    assert_eq!(why(s.exchange_id(NOW, &args, &ROOT, 0, |_| true)), Reason::SsvUnsupported);
 }
 
 /// Linux refuses a mount when any other flag than roles and CONFIRMED_R comes back.
@@ -179,11 +186,11 @@ fn arguments_are_checked() {
 fn reply_flags_are_roles_and_confirmed() {
     let mut s = sessions();
     let args = exchange_id_args("host", 1, 0x4_0103);
-    let ok = s.exchange_id(NOW, &args, &ROOT, 9).unwrap();
+    let ok = s.exchange_id(NOW, &args, &ROOT, 9, |_| true).unwrap().ok;
     assert_eq!(ok.flags, exchgid::USE_PNFS_MDS);
-    assert_eq!(ok.sequenceid, SequenceId(9));
+    assert_eq!(ok.sequenceid, SequenceId(1));
     create_session(&mut s, Peer { clientid: ok.clientid, sequence: ok.sequenceid });
-    let ok = s.exchange_id(NOW, &args, &ROOT, 9).unwrap();
+    let ok = s.exchange_id(NOW, &args, &ROOT, 9, |_| true).unwrap().ok;
     assert_eq!(ok.flags, exchgid::USE_PNFS_MDS | exchgid::CONFIRMED_R);
-    assert_eq!(ok.sequenceid, SequenceId(10));
+    assert_eq!(ok.sequenceid, SequenceId(2));
 }

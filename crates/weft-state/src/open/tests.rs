@@ -197,3 +197,72 @@ fn drop_client() {
     assert_eq!(state.drop_client(A), crate::Dropped::default());
     assert!(state.open(B, &owner("x"), FILE, W, 0).is_ok());
 }
+
+/// Proves that exactly the clients whose opens conflict with a share are named, once each.
+#[test]
+fn holders_of_conflicting_shares() {
+    let mut state = State::new(1);
+    state.open(A, &owner("reader"), FILE, R, 0).unwrap();
+    state.open(A, &owner("writer"), FILE, W, 0).unwrap();
+    state.open(A, &owner("both"), FILE, RW, 0).unwrap();
+    state.open(B, &owner("reader"), FILE, R, 0).unwrap();
+    state.open(B, &owner("denier"), OTHER_FILE, R, share::DENY_WRITE).unwrap();
+    let c = ClientId(3);
+    assert_eq!(state.share_holders(c, FILE, R, share::DENY_WRITE), vec![A]);
+    assert_eq!(state.share_holders(c, FILE, R, share::DENY_READ), vec![A, B]);
+    assert_eq!(state.share_holders(B, FILE, R, share::DENY_READ), vec![A], "not itself");
+    assert_eq!(state.share_holders(c, OTHER_FILE, W, 0), vec![B]);
+    assert_eq!(state.share_holders(c, OTHER_FILE, R, 0), Vec::new());
+}
+
+/// Both sides of the point from which room runs short.
+#[test]
+fn crowded_with_opens() {
+    let mut state = State::new(1);
+    state.set_limits(StateLimits { opens_max: 4, ..StateLimits::default() });
+    for (owner_name, crowded) in [("a", false), ("b", false), ("c", true)] {
+        state.open(A, &owner(owner_name), FILE, R, 0).unwrap();
+        assert_eq!(state.is_crowded(), crowded, "{owner_name}");
+    }
+}
+
+/// RFC 8881 §18.18.3 over every pair of shares: an open may be downgraded to the shares it is the
+/// union of, to nothing else, and excludes from then on what is left of it.
+#[test]
+fn every_upgrade_and_downgrade() {
+    for (a, b) in Share::all().flat_map(|a| Share::all().map(move |b| (a, b))) {
+        for to in Share::all() {
+            let mut state = State::new(1);
+            state.open(A, &owner("a"), FILE, a.access, a.deny).unwrap();
+            let both = state.open(A, &owner("a"), FILE, b.access, b.deny).unwrap();
+            let answer = state.open_downgrade(A, &both, FILE, to.access, to.deny);
+            let left = match [a, b, a.union(b)].contains(&to) {
+                true => to,
+                false => {
+                    assert_eq!(why(answer), Reason::DowngradeInvalid, "{a:?} {b:?} to {to:?}");
+                    a.union(b)
+                }
+            };
+            for other in Share::all() {
+                let excluded = other.access & left.deny != 0 || other.deny & left.access != 0;
+                let check = state.open_check(B, &owner("b"), FILE, other.access, other.deny);
+                assert_eq!(check.is_err(), excluded, "{left:?} against {other:?}");
+            }
+        }
+    }
+}
+
+/// RFC 8881 §8.2.2: the seqid of a stateid goes from its greatest value to 1, and what was before
+/// is old.
+#[test]
+fn seqids_of_opens_wrap() {
+    let mut state = State::new(1);
+    let first = state.open(A, &owner("a"), FILE, R, 0).unwrap();
+    state.opens.values_mut().for_each(|o| o.seqid = Seqid(u32::MAX));
+    let last = Stateid { seqid: Seqid(u32::MAX), ..first };
+    assert_eq!(state.test_stateid(A, &last), NfsStat::OK);
+    let wrapped = state.open(A, &owner("a"), FILE, W, 0).unwrap();
+    assert_eq!(wrapped, Stateid { seqid: Seqid(1), ..first });
+    assert_eq!(state.test_stateid(A, &last), NfsStat::OLD_STATEID);
+    assert_eq!(state.test_stateid(A, &wrapped), NfsStat::OK);
+}

@@ -54,7 +54,8 @@ fn uncached_false_misordered() {
     let mut s = sessions();
     let (_, sessionid) = client_with_session(&mut s, "linux");
     let args = sequence_args(sessionid, 0, 1);
-    let ask = |s: &mut Sessions, digest| s.sequence(NOW, &args, CONN, 100, 1, digest);
+    let ask =
+        |s: &mut Sessions, digest| s.sequence(NOW, &args, CONN, &Envelope { digest, ..ENVELOPE });
     let done = new_request(ask(&mut s, 5));
     s.complete(&done, None);
     assert_eq!(refused(ask(&mut s, 5)), Reason::RetryUncached);
@@ -93,7 +94,9 @@ fn limits_of_a_request() {
     assert_eq!(refused(sequence(&mut s, &args)), Reason::HighSlotUnknown);
     args.highest_slotid = SlotId(63);
     let bytes_max = (1 << 20) + 1000;
-    let ask = |s: &mut Sessions, bytes, ops| s.sequence(NOW, &args, CONN, bytes, ops, 0);
+    let ask = |s: &mut Sessions, request_bytes, op_count| {
+        s.sequence(NOW, &args, CONN, &Envelope { request_bytes, op_count, ..ENVELOPE })
+    };
     assert_eq!(refused(ask(&mut s, 100, 9)), Reason::TooManyOps);
     assert_eq!(refused(ask(&mut s, bytes_max + 1, 8)), Reason::RequestTooBig);
     new_request(ask(&mut s, bytes_max, 8));
@@ -116,10 +119,10 @@ fn completion_after_the_session_is_gone() {
 fn sequence_binds_the_connection() {
     let mut s = sessions();
     let (_, sessionid) = client_with_session(&mut s, "linux");
-    s.sequence(NOW, &sequence_args(sessionid, 0, 1), ConnId(2), 100, 1, 0);
+    s.sequence(NOW, &sequence_args(sessionid, 0, 1), ConnId(2), &ENVELOPE);
     s.conn_closed(ConnId(2));
     assert_eq!(why(s.destroy_session(sessionid, ConnId(2))), Reason::NotBound);
-    s.sequence(NOW, &sequence_args(sessionid, 1, 1), ConnId(3), 100, 1, 0);
+    s.sequence(NOW, &sequence_args(sessionid, 1, 1), ConnId(3), &ENVELOPE);
     assert_eq!(s.destroy_session(sessionid, ConnId(3)), Ok(()));
 }
 
@@ -165,7 +168,7 @@ fn cb_path_down_is_for_all_sessions() {
     let next = create_session_args(peer.clientid, peer.sequence.next());
     let second = s.create_session(NOW, &next, &ROOT, ConnId(2), [8; 16]).unwrap().ok.sessionid;
     s.conn_closed(CONN);
-    s.sequence(NOW, &sequence_args(first, 0, 1), ConnId(2), 100, 1, 0);
+    s.sequence(NOW, &sequence_args(first, 0, 1), ConnId(2), &ENVELOPE);
     assert_eq!(flags_of(&mut s, first, 1), seq4_status::CB_PATH_DOWN_SESSION);
     assert_eq!(flags_of(&mut s, second, 0), 0);
 }
@@ -234,4 +237,52 @@ fn backchannel_ctl() {
     args.sec_parms = CallbackSecs(vec![]);
     assert_eq!(s.backchannel_ctl(sessionid, &args), Ok(()));
     assert_eq!(s.callback_begin(clientid).unwrap().cb_program, 0x4000_0001);
+}
+
+/// Proves that a session gives slots back when they run short: only once the client knows on the
+/// slot it asks on, uses none of them, and none is busy; and that it gets them again, fresh.
+#[test]
+fn slots_shrink_and_grow() {
+    const LAST: u32 = SLOTS_WHEN_CROWDED - 1;
+    let mut s = sessions();
+    let (_, sessionid) = client_with_session(&mut s, "linux");
+    let mut next = [0; 64];
+    let mut ask = |s: &mut Sessions, slot: u32, highest: u32| {
+        next[slot as usize] += 1;
+        let mut args = sequence_args(sessionid, slot, next[slot as usize]);
+        args.highest_slotid = SlotId(highest);
+        let done = new_request(sequence(s, &args));
+        let ok = done.ok.clone();
+        (done, ok.highest_slotid.0, ok.target_highest_slotid.0)
+    };
+    let (busy, ..) = ask(&mut s, 20, 20);
+    s.slots_given += SLOTS_TOTAL_MAX * 3 / 4;
+    let mut asked = |s: &mut Sessions, slot, highest| {
+        let (done, highest, target) = ask(s, slot, highest);
+        s.complete(&done, None);
+        (highest, target)
+    };
+    assert_eq!(asked(&mut s, 0, 0), (63, LAST), "told for the first time");
+    assert_eq!(asked(&mut s, 0, 20), (63, LAST), "it uses them");
+    assert_eq!(asked(&mut s, 1, 1), (63, LAST), "this slot was not told");
+    assert_eq!(asked(&mut s, 0, 0), (63, LAST), "slot 20 is busy");
+    s.complete(&busy, None);
+    assert_eq!(asked(&mut s, 9, 9), (63, LAST), "asking on one of them");
+    let before = s.slots_given;
+    assert_eq!(asked(&mut s, 0, 1), (LAST, LAST));
+    assert_eq!(before - s.slots_given, 64 - SLOTS_WHEN_CROWDED as usize);
+    let refusal = |slot, highest| {
+        let args = sequence_args(sessionid, slot, 1);
+        SequenceArgs { highest_slotid: SlotId(highest), ..args }
+    };
+    let beyond = refused(sequence(&mut s, &refusal(LAST + 1, LAST + 1)));
+    assert_eq!(beyond, Reason::SlotUnknown);
+    let beyond = refused(sequence(&mut s, &refusal(2, LAST + 1)));
+    assert_eq!(beyond, Reason::HighSlotUnknown);
+    s.slots_given -= SLOTS_TOTAL_MAX / 8;
+    assert_eq!(asked(&mut s, 0, 0), (LAST, LAST), "neither short nor plenty");
+    s.slots_given -= SLOTS_TOTAL_MAX / 2 + SLOTS_TOTAL_MAX / 8;
+    assert_eq!(asked(&mut s, 0, 0), (63, 63));
+    assert_eq!(s.slots_given, 64);
+    new_request(sequence(&mut s, &sequence_args(sessionid, 20, 1)));
 }

@@ -34,7 +34,7 @@ fn linux_purge_lease() {
     let mut s = sessions();
     let (left_over, _) = client_with_session(&mut s, "linux");
     let args = exchange_id_args("linux", 1, 0x101);
-    let ok = s.exchange_id(NOW, &args, &ROOT, 1).unwrap();
+    let ok = s.exchange_id(NOW, &args, &ROOT, 1, |_| true).unwrap().ok;
     assert_eq!((ok.clientid, ok.flags & exchgid::CONFIRMED_R), (left_over, exchgid::CONFIRMED_R));
 
     let purging = exchange_id(&mut s, "linux", 0xff);
@@ -109,6 +109,10 @@ fn unusable_channels_are_refused() {
     bad(Reason::ChannelTooSmall, |a| a.back_chan_attrs.maxrequestsize = 511);
     bad(Reason::ChannelTooSmall, |a| a.back_chan_attrs.maxoperations = 1);
     bad(Reason::ChannelTooSmall, |a| a.back_chan_attrs.maxrequests = 0);
+    bad(Reason::ChannelTooSmall, |a| {
+        a.flags = 0;
+        a.back_chan_attrs.maxoperations = 1;
+    });
     for (reason, args) in tries {
         assert_eq!(why(attempt(&mut s, &args)), reason);
     }
@@ -227,9 +231,9 @@ fn clients_are_limited() {
     assert!(s.client(oldest.clientid).is_none());
     assert!(s.client(kept).is_some());
     create_session(&mut s, newer);
-    let full = s.exchange_id(NOW, &exchange_id_args("three", 1, 0), &ROOT, 0);
+    let full = s.exchange_id(NOW, &exchange_id_args("three", 1, 0), &ROOT, 0, |_| true);
     assert_eq!(why(full), Reason::TooManyClients);
-    let known = s.exchange_id(NOW, &exchange_id_args("two", 1, 0), &ROOT, 0);
+    let known = s.exchange_id(NOW, &exchange_id_args("two", 1, 0), &ROOT, 0, |_| true);
     assert!(known.is_ok(), "those that are in stay in");
 }
 
@@ -260,8 +264,28 @@ fn leases_pass_and_come_back() {
     assert!(s.is_live(clientid, at_end) && s.expired(at_end).is_empty());
     assert!(!s.is_live(clientid, late));
     assert_eq!(s.expired(late), vec![clientid]);
-    let outcome = s.sequence(late, &sequence_args(sessionid, 0, 1), CONN, 100, 1, 0);
+    let outcome = s.sequence(late, &sequence_args(sessionid, 0, 1), CONN, &ENVELOPE);
     new_request(outcome);
     assert!(s.is_live(clientid, late) && s.expired(late).is_empty());
     assert!(!s.is_live(ClientId(5), NOW));
+}
+
+/// Proves who outstays a courtesy: at both sides of its end, unconfirmed ones at once, everybody
+/// when the table is getting full; and that only the expired can be dropped as such.
+#[test]
+fn courtesy_ends() {
+    const COURTESY_MS: u64 = 1000;
+    let mut s = sessions_with(SessionLimits { clients_max: 4, ..SessionLimits::default() });
+    let (client, _) = client_with_session(&mut s, "silent");
+    let unconfirmed = exchange_id(&mut s, "never confirmed", 1).clientid;
+    let at = |past_lease| Millis(NOW.0 + LEASE_MS + past_lease);
+    assert_eq!(s.outstayed(at(0), COURTESY_MS), Vec::new());
+    assert_eq!(s.outstayed(at(COURTESY_MS), COURTESY_MS), vec![unconfirmed]);
+    assert!(s.outstayed(at(COURTESY_MS + 1), COURTESY_MS).contains(&client));
+    exchange_id(&mut s, "one more", 1);
+    assert!(s.outstayed(at(1), COURTESY_MS).contains(&client), "3 of 4 records are crowded");
+    assert!(!s.drop_expired_client(client, at(0)));
+    assert!(s.client(client).is_some());
+    assert!(s.drop_expired_client(client, at(1)));
+    assert!(s.client(client).is_none());
 }

@@ -17,6 +17,7 @@ pub(super) async fn close(mds: &Mds, c: &mut Compound<Mds>, a: &CloseArgs) -> Op
     let stateid = c.stateid(a.open_stateid)?;
     let client = c.client()?;
     let closed = mds.state().close(client, &stateid, file.key()).map_err(refused)?;
+    mds.notify_lock_waiters();
     if closed.last_open_of_file {
         mds.last_close(file.ino);
     }

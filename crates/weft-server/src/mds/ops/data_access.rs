@@ -32,7 +32,7 @@ pub(super) fn may_access(
     let file = mds.handle(inode.no).key();
     mds.state().check_io(c.client()?, stateid, file, access).map_err(refused)?;
     if stateid.is_special() {
-        mds.refuse_in_grace(c)?;
+        mds.refuse_in_grace()?;
         let mode = if access == IoAccess::Write { Rwx::WRITE } else { Rwx::READ };
         mds.require(c, inode, mode)?;
     }

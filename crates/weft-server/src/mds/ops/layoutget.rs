@@ -31,7 +31,7 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
     if inode.kind != Kind::File {
         return Err(NfsStat::WRONG_TYPE.into());
     }
-    mds.refuse_in_grace(c)?;
+    mds.refuse_in_grace()?;
     // §12.5.3 stateid: open, lock or layout
     let client = c.client()?;
     let stateid = c.stateid(a.stateid)?;

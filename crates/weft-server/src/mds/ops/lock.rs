@@ -21,7 +21,15 @@ pub(super) fn lock(mds: &Mds, c: &mut Compound<Mds>, a: &LockArgs) -> OpResult {
         Locker::Existing { lock_stateid } => *lock_stateid = c.stateid(*lock_stateid)?,
     }
     let key = mds.handle(file.no).key();
-    let stateid = mds.state().lock(client, key, &a).map_err(refused)?;
+    let stateid = loop {
+        let taken = mds.state().lock(client, key, &a);
+        match taken {
+            Err(r) if mds.clear_way_of_lock(c, &r) => {}
+            taken => break taken.map_err(refused)?,
+        }
+    };
+    // A write lock may have become a read lock.
+    mds.notify_lock_waiters();
     set(c, stateid);
     Ok(OpOk::Lock(StateidOk { stateid }))
 }
@@ -30,9 +38,15 @@ pub(super) fn lock(mds: &Mds, c: &mut Compound<Mds>, a: &LockArgs) -> OpResult {
 pub(super) fn lockt(mds: &Mds, c: &mut Compound<Mds>, a: &LocktArgs) -> OpResult {
     let file = mds.current_file(c)?;
     let client = c.client()?;
-    mds.refuse_in_grace(c)?;
-    mds.state().lockt(client, mds.handle(file.no).key(), a).map_err(refused)?;
-    Ok(OpOk::Lockt)
+    mds.refuse_in_grace()?;
+    let key = mds.handle(file.no).key();
+    loop {
+        let tested = mds.state().lockt(client, key, a);
+        match tested {
+            Err(r) if mds.clear_way_of_lock(c, &r) => {}
+            tested => return tested.map(|()| OpOk::Lockt).map_err(refused),
+        }
+    }
 }
 
 /// RFC 8881 §18.12.
@@ -42,6 +56,7 @@ pub(super) fn locku(mds: &Mds, c: &mut Compound<Mds>, a: &LockuArgs) -> OpResult
     let mut a = a.clone();
     a.lock_stateid = c.stateid(a.lock_stateid)?;
     let stateid = mds.state().locku(client, mds.handle(file.no).key(), &a).map_err(refused)?;
+    mds.notify_lock_waiters();
     set(c, stateid);
     Ok(OpOk::Locku(StateidOk { stateid }))
 }
@@ -59,7 +74,7 @@ impl Mds {
     /// GRACE, NO_GRACE.
     pub(in crate::mds) fn reclaim_rule(
         &self,
-        c: &Compound<Mds>,
+        c: &mut Compound<Mds>,
         reclaim: bool,
     ) -> Result<(), Failure> {
         let client = c.client()?;
@@ -68,11 +83,16 @@ impl Mds {
             let known = sessions.client(client).ok_or(NfsStat::STALE_CLIENTID)?;
             (known.owner().ownerid.0.clone(), sessions.reclaim_is_complete(client))
         };
-        let grace = self.grace();
+        self.depend_on_forgotten(c);
+        let mut grace = self.grace();
         if reclaim {
-            let allowed = grace.is_on(c.now) && !complete && grace.may_reclaim(&owner);
-            return if allowed { Ok(()) } else { Err(NfsStat::NO_GRACE.into()) };
+            let allowed = grace.is_on() && !complete && grace.may_reclaim(&owner);
+            if !allowed {
+                return Err(NfsStat::NO_GRACE.into());
+            }
+            grace.reclaimed(c.now);
+            return Ok(());
         }
-        if grace.is_on(c.now) || !complete { Err(NfsStat::GRACE.into()) } else { Ok(()) }
+        if grace.is_on() || !complete { Err(NfsStat::GRACE.into()) } else { Ok(()) }
     }
 }

@@ -8,6 +8,7 @@ mod commit;
 mod copy;
 mod create;
 mod data_access;
+mod delegreturn;
 mod getattr;
 mod getdeviceinfo;
 mod handles;
@@ -55,6 +56,7 @@ pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, args: OpArgs) -> O
         OpArgs::Close(a) => close::close(mds, c, &a).await,
         OpArgs::Commit(a) => commit::commit(mds, c, &a).await,
         OpArgs::Create(a) => create::create(mds, c, a).await,
+        OpArgs::Delegreturn(a) => delegreturn::delegreturn(mds, c, &a),
         OpArgs::Getattr(a) => getattr::getattr(mds, c, &a).await,
         OpArgs::Getdeviceinfo(a) => getdeviceinfo::getdeviceinfo(mds, c, &a),
         OpArgs::Getfh => handles::getfh(c),
@@ -85,8 +87,6 @@ pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, args: OpArgs) -> O
         OpArgs::Write(a) => write::write(mds, c, &a).await,
         OpArgs::FreeStateid(a) => stateids::free_stateid(mds, c, &a),
         OpArgs::TestStateid(a) => stateids::test_stateid(mds, c, &a),
-        // No delegations are given out yet.
-        OpArgs::Delegreturn(_) => Err(NfsStat::BAD_STATEID.into()),
         OpArgs::BackchannelCtl(_)
         | OpArgs::BindConnToSession(_)
         | OpArgs::ExchangeId(_)

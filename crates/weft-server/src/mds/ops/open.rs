@@ -1,8 +1,8 @@
 //! OPEN (18): RFC 8881 §18.16.
 
 use weft_nfs::{
-    AttrNo, Bitmap, ChangeInfo, Failure, NfsStat, OpOk, open_result,
-    ops::{CreateHow, OpenArgs, OpenClaim, OpenDelegation, OpenOk},
+    AttrNo, Bitmap, ChangeInfo, Failure, NfsStat, OpOk, Stateid, open_result,
+    ops::{CreateHow, OpenArgs, OpenClaim, OpenOk},
     share,
 };
 use weft_store::{
@@ -20,6 +20,7 @@ use crate::{
     mds::{
         Mds,
         attrs::{Settings, settings},
+        delegations::Undelegated,
         refused,
         translate::change_info,
     },
@@ -29,10 +30,12 @@ use crate::{
 const DEFAULT_MODE: u16 = 0o600;
 
 /// What the name or handle led to.
-struct Target {
+struct Target<'a> {
     inode: Inode,
     change: ChangeInfo,
     attrset: Bitmap,
+    /// Others' delegations are kept away until the open stands.
+    _undelegated: Option<Undelegated<'a>>,
 }
 
 /// RFC 8881 §18.16.
@@ -49,9 +52,17 @@ pub(super) async fn open(mds: &Mds, c: &mut Compound<Mds>, a: OpenArgs) -> OpRes
     let target = match &a.claim {
         OpenClaim::Null(name) => by_name(mds, c, &a, name, access).await?,
         OpenClaim::Fh | OpenClaim::Previous(_) => by_handle(mds, c, &a, access, reclaim).await?,
-        // No delegations are given out, so none can be claimed.
-        OpenClaim::DelegateCur(..) | OpenClaim::DelegCurFh(_) => {
-            return Err(NfsStat::BAD_STATEID.into());
+        OpenClaim::DelegateCur(delegation, name) => {
+            let dir = directory_not_symlink(mds, c)?;
+            let found = look(mds, c, dir, checked_name(name)?)?;
+            let ino = found.ok_or(NfsStat::NOENT)?.no;
+            under_delegation(mds, c, ino, *delegation)?;
+            by_name(mds, c, &a, name, access).await?
+        }
+        OpenClaim::DelegCurFh(delegation) => {
+            let ino = c.handle()?.ino;
+            under_delegation(mds, c, ino, *delegation)?;
+            by_handle(mds, c, &a, access, reclaim).await?
         }
         OpenClaim::DelegatePrev(_) | OpenClaim::DelegPrevFh => {
             return Err(NfsStat::NOTSUPP.into());
@@ -72,20 +83,32 @@ pub(super) async fn open(mds: &Mds, c: &mut Compound<Mds>, a: OpenArgs) -> OpRes
     Ok(OpOk::Open(OpenOk {
         stateid,
         cinfo: target.change,
-        rflags: open_result::LOCKTYPE_POSIX,
+        rflags: open_result::LOCKTYPE_POSIX | open_result::MAY_NOTIFY_LOCK,
         attrset: target.attrset,
-        delegation: OpenDelegation::None,
+        delegation: mds.delegate(client, &target.inode, &a),
     }))
 }
 
-/// CLAIM_NULL: a name in the current directory.
-async fn by_name(
+/// CLAIM_DELEGATE_CUR and CLAIM_DELEG_CUR_FH: the delegation must be one on this file.
+fn under_delegation(
     mds: &Mds,
+    c: &Compound<Mds>,
+    ino: InodeNo,
+    delegation: Stateid,
+) -> Result<(), Failure> {
+    let delegation = c.stateid(delegation)?;
+    let (client, file) = (c.client()?, mds.handle(ino).key());
+    mds.state().delegation_check(client, &delegation, file).map_err(refused)
+}
+
+/// CLAIM_NULL and CLAIM_DELEGATE_CUR: a name in the current directory.
+async fn by_name<'a>(
+    mds: &'a Mds,
     c: &mut Compound<Mds>,
     a: &OpenArgs,
     name: &weft_nfs::Component,
     access: u32,
-) -> Result<Target, Failure> {
+) -> Result<Target<'a>, Failure> {
     let dir = directory_not_symlink(mds, c)?;
     let name = checked_name(name)?;
     let Some(how) = &a.openhow else {
@@ -93,16 +116,19 @@ async fn by_name(
         let parent = c.see(mds.volume.inode(dir))?;
         let inode = c.see(mds.volume.lookup(dir, name, &cred))?;
         let change = unchanged(&parent);
-        existing(mds, c, a, &inode, access)?;
-        return Ok(Target { inode, change, attrset: Bitmap::EMPTY });
+        let _undelegated = existing(mds, c, a, &inode, access).await?;
+        return Ok(Target { inode, change, attrset: Bitmap::EMPTY, _undelegated });
     };
     let (settings, exclusivity) = creation(how, c.minorversion)?;
     // Before anything is made: what is there may not be openable this way.
+    let mut _undelegated = None;
     if let Some(found) = look(mds, c, dir, name)? {
         let same_exclusive = matches!((exclusivity, found.create_verifier),
             (Exclusivity::Exclusive(v), Some(w)) if v == w);
         match exclusivity {
-            Exclusivity::Unchecked => existing(mds, c, a, &found, access)?,
+            Exclusivity::Unchecked => {
+                _undelegated = existing(mds, c, a, &found, access).await?;
+            }
             Exclusivity::Exclusive(_) if same_exclusive => {}
             Exclusivity::Guarded | Exclusivity::Exclusive(_) => {
                 return Err(NfsStat::EXIST.into());
@@ -115,12 +141,12 @@ async fn by_name(
     let change = change_info(made.dir_change);
     if made.created {
         let attrset = settings.mask;
-        return Ok(Target { inode: made.inode, change, attrset });
+        return Ok(Target { inode: made.inode, change, attrset, _undelegated });
     }
     // Somebody else made it since it was looked for: it is looked at like any other.
-    existing(mds, c, a, &made.inode, access)?;
+    let _undelegated = existing(mds, c, a, &made.inode, access).await?;
     let (inode, attrset) = truncate_existing(mds, c, made.inode, &settings).await?;
-    Ok(Target { inode, change, attrset })
+    Ok(Target { inode, change, attrset, _undelegated })
 }
 
 /// UNCHECKED on an existing file: of the attributes only a size of zero counts (§18.16.3).
@@ -139,14 +165,14 @@ async fn truncate_existing(
     Ok((inode, Bitmap::of(&[AttrNo::SIZE])))
 }
 
-/// CLAIM_FH and CLAIM_PREVIOUS: the current filehandle is the file.
-async fn by_handle(
-    mds: &Mds,
+/// CLAIM_FH, CLAIM_DELEG_CUR_FH and CLAIM_PREVIOUS: the current filehandle is the file.
+async fn by_handle<'a>(
+    mds: &'a Mds,
     c: &mut Compound<Mds>,
     a: &OpenArgs,
     access: u32,
     reclaim: bool,
-) -> Result<Target, Failure> {
+) -> Result<Target<'a>, Failure> {
     let inode = mds.current_file(c)?;
     let settings = match &a.openhow {
         None => Settings::default(),
@@ -154,12 +180,10 @@ async fn by_handle(
         // §18.16.3: the object exists, so any other way of creating it fails.
         Some(_) => return Err(NfsStat::EXIST.into()),
     };
-    if !reclaim {
-        existing(mds, c, a, &inode, access)?;
-    }
+    let _undelegated = if reclaim { None } else { existing(mds, c, a, &inode, access).await? };
     let (inode, attrset) = truncate_existing(mds, c, inode, &settings).await?;
     let change = ChangeInfo { atomic: false, before: 0, after: 0 };
-    Ok(Target { inode, change, attrset })
+    Ok(Target { inode, change, attrset, _undelegated })
 }
 
 /// How to create, with the attributes checked.
@@ -189,14 +213,14 @@ fn look(
 }
 
 /// Whether a file that is there already may be opened this way: its type (§18.16.4), the mode,
-/// and the denials of others.
-fn existing(
-    mds: &Mds,
-    c: &Compound<Mds>,
+/// the denials of others, and their delegations, which are taken back first.
+async fn existing<'a>(
+    mds: &'a Mds,
+    c: &mut Compound<Mds>,
     a: &OpenArgs,
     inode: &Inode,
     access: u32,
-) -> Result<(), Failure> {
+) -> Result<Option<Undelegated<'a>>, Failure> {
     match inode.kind {
         Kind::File => {}
         Kind::Directory => return Err(NfsStat::ISDIR.into()),
@@ -210,8 +234,24 @@ fn existing(
         mds.require(c, inode, Rwx::WRITE)?;
     }
     let file = mds.handle(inode.no).key();
+    let truncate = truncates(a);
+    let excludes = access & share::ACCESS_WRITE != 0 || a.share_deny & share::DENY_READ != 0;
+    let undelegated =
+        if truncate || excludes { Some(mds.undelegated(c, file, truncate).await?) } else { None };
     let client = c.client()?;
-    mds.state().open_check(client, &a.owner, file, access, a.share_deny).map_err(refused)
+    let check = || mds.state().open_check(client, &a.owner, file, access, a.share_deny);
+    let Err(denied) = check() else { return Ok(undelegated) };
+    let holders = mds.state().share_holders(client, file, access, a.share_deny);
+    if !mds.clear_way(c, &holders) {
+        return Err(refused(denied));
+    }
+    check().map_err(refused)?;
+    Ok(undelegated)
+}
+
+/// Whether an OPEN of a file that exists empties it.
+fn truncates(a: &OpenArgs) -> bool {
+    matches!(&a.openhow, Some(CreateHow::Unchecked(attrs)) if attrs.size == Some(0))
 }
 
 fn unchanged(dir: &Inode) -> ChangeInfo {

@@ -22,7 +22,7 @@ pub(super) async fn read(mds: &Mds, c: &mut Compound<Mds>, a: &ReadArgs) -> OpRe
     let file = mds.handle(inode.no).key();
     mds.state().check_io(client, &stateid, file, IoAccess::Read).map_err(refused)?;
     if stateid.is_special() {
-        mds.refuse_in_grace(c)?;
+        mds.refuse_in_grace()?;
         mds.require(c, &inode, Rwx::READ)?;
     }
     let inode = mds.settled(c, inode).await?;

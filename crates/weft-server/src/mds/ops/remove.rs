@@ -15,12 +15,13 @@ use crate::{
 /// RFC 8881 §18.25. The reply waits for the intent to delete the objects, not for the data
 /// servers (design D18). A file that is open keeps its inode until the last CLOSE.
 pub(super) async fn remove(mds: &Mds, c: &mut Compound<Mds>, a: &RemoveArgs) -> OpResult {
-    mds.refuse_in_grace(c)?;
+    mds.refuse_in_grace()?;
     let dir = current_directory(mds, c)?;
     let name = checked_name(&a.target)?;
     let cred = mds.credential(c);
     mds.volume.admit().await;
     let found = c.see(mds.volume.lookup(dir, name, &cred))?;
+    let _undelegated = mds.undelegated(c, mds.handle(found.no).key(), false).await?;
     let keep_orphan = mds.state().is_open(mds.handle(found.no).key());
     let what = Remove { dir, name, expect: None, keep_orphan };
     let removed = c.see(mds.volume.remove(&what, &cred, mds.wall()))?;

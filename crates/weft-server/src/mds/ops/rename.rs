@@ -15,7 +15,7 @@ use crate::{
 /// RFC 8881 §18.26: from the saved to the current directory. A replaced file that is open keeps
 /// its inode until the last CLOSE.
 pub(super) async fn rename(mds: &Mds, c: &mut Compound<Mds>, a: &RenameArgs) -> OpResult {
-    mds.refuse_in_grace(c)?;
+    mds.refuse_in_grace()?;
     let from_dir = c.saved_handle()?.ino;
     if !c.see(mds.volume.inode(from_dir))?.is_directory() {
         return Err(NfsStat::NOTDIR.into());
@@ -24,6 +24,17 @@ pub(super) async fn rename(mds: &Mds, c: &mut Compound<Mds>, a: &RenameArgs) -> 
     let (from_name, to_name) = (checked_name(&a.oldname)?, checked_name(&a.newname)?);
     let cred = mds.credential(c);
     mds.volume.admit().await;
+    // §10.4.4: the source and what it replaces.
+    let source = mds.volume.lookup(from_dir, from_name, &cred).value.ok();
+    let _source = match source {
+        Some(inode) => Some(mds.undelegated(c, mds.handle(inode.no).key(), false).await?),
+        None => None,
+    };
+    let target = mds.volume.lookup(to_dir, to_name, &cred).value.ok();
+    let _target = match target {
+        Some(inode) => Some(mds.undelegated(c, mds.handle(inode.no).key(), false).await?),
+        None => None,
+    };
     let replaced = mds.volume.lookup(to_dir, to_name, &cred);
     let keep_orphan = replaced.value.is_ok_and(|i| mds.state().is_open(mds.handle(i.no).key()));
     let what = Rename { from_dir, from_name, to_dir, to_name, keep_orphan };

@@ -30,10 +30,12 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
         if inode.kind != Kind::File {
             return Err(NfsStat::WRONG_TYPE.into());
         }
-        mds.refuse_in_grace(c)?;
+        mds.refuse_in_grace()?;
         authority = size_authority(mds, c, &inode, a.stateid)?;
     }
     let cred = mds.credential(c);
+    let truncate = settings.set.size == Some(0);
+    let _undelegated = mds.undelegated(c, mds.handle(inode.no).key(), truncate).await?;
     mds.volume.admit().await;
     apply(mds, c, inode, &settings.set, authority, &cred).await?;
     Ok(OpOk::Setattr(SetattrOk { attrsset: settings.mask }))

@@ -23,5 +23,6 @@ pub(super) fn free_stateid(mds: &Mds, c: &Compound<Mds>, a: &FreeStateidArgs) ->
     let client = c.client()?;
     let stateid = c.stateid(a.stateid)?;
     mds.state().free_stateid(client, &stateid).map_err(refused)?;
+    mds.note_revoked(client);
     Ok(OpOk::FreeStateid)
 }

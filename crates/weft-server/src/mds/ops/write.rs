@@ -25,9 +25,14 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
     let file = mds.handle(inode.no).key();
     mds.state().check_io(client, &stateid, file, IoAccess::Write).map_err(refused)?;
     if stateid.is_special() {
-        mds.refuse_in_grace(c)?;
+        mds.refuse_in_grace()?;
         mds.require(c, &inode, Rwx::WRITE)?;
     }
+    // An open for writing has seen to that; a special stateid has not (§10.4.4).
+    let _undelegated = match stateid.is_special() {
+        true => Some(mds.undelegated(c, file, false).await?),
+        false => None,
+    };
     if a.stable > StableHow::FILE_SYNC {
         return Err(NfsStat::INVAL.into());
     }

@@ -1,0 +1,83 @@
+//! Clients whose lease has passed: RFC 8881 §8.3, §8.4.3. Their layouts are taken away at once,
+//! since what they send to data servers is bound to a valid lease (§12.7.2). Their opens and
+//! locks stay by courtesy until somebody wants what they exclude, room runs short, or too much
+//! time has passed; then the client is forgotten as a whole, its durable record with it.
+
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
+
+use weft_nfs::{ClientId, FailureBody};
+use weft_state::{FileKey, Millis, Refusal};
+
+use super::Mds;
+use crate::compound::Compound;
+
+/// How long a client is kept by courtesy: over a night's sleep of a laptop.
+const COURTESY: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl Mds {
+    /// Layouts of clients whose lease has passed, and whether they are read-write: to be revoked.
+    pub(super) fn layouts_of_expired(&self, now: Millis) -> Vec<(ClientId, FileKey, bool)> {
+        let expired = self.core.sessions().expired(now);
+        let state = self.state();
+        let layouts = |client| {
+            let held = state.layouts_of(client);
+            held.into_iter().map(move |(file, rw)| (client, file, rw))
+        };
+        expired.into_iter().flat_map(layouts).collect()
+    }
+
+    /// Forgets clients that courtesy does not keep any longer.
+    pub(super) fn end_courtesies(&self, now: Millis) {
+        let courtesy_ms = if self.state().is_crowded() { 0 } else { COURTESY.as_millis() };
+        let courtesy_ms = u64::try_from(courtesy_ms).unwrap_or(u64::MAX);
+        let outstayed = self.core.sessions().outstayed(now, courtesy_ms);
+        for client in outstayed {
+            self.forget_expired(client);
+        }
+    }
+
+    /// Forgets those of the clients whose lease has passed; whether there were any, so that it is
+    /// worth trying again what they stood in the way of.
+    pub(in crate::mds) fn clear_way(&self, c: &mut Compound<Mds>, holders: &[ClientId]) -> bool {
+        let gone = holders.iter().filter(|holder| self.forget_expired(**holder)).count();
+        self.depend_on_forgotten(c);
+        gone > 0
+    }
+
+    /// As [`Mds::clear_way`], for the holder of the lock that a refusal names.
+    pub(in crate::mds) fn clear_way_of_lock(
+        &self,
+        c: &mut Compound<Mds>,
+        refusal: &Refusal,
+    ) -> bool {
+        match &refusal.body {
+            FailureBody::Denied(held) => self.clear_way(c, &[held.owner.clientid]),
+            _ => false,
+        }
+    }
+
+    /// Forgets a client and all it holds unless its lease is valid.
+    fn forget_expired(&self, client: ClientId) -> bool {
+        if !self.core.sessions().drop_expired_client(client, self.core.clock.now()) {
+            return false;
+        }
+        tracing::info!(clientid = client.0, "lease expired: client dropped");
+        self.drop_client_state(client);
+        true
+    }
+
+    /// Removes the durable record of a client, so that it cannot reclaim after a restart.
+    pub(super) fn remove_client_record(&self, id: u64) {
+        let removed = self.volume.client_remove(id);
+        self.forgotten.fetch_max(removed.lsn.0, Relaxed);
+        if let Err(e) = removed.value {
+            tracing::error!(error = %e, "cannot remove a client record");
+        }
+    }
+
+    /// Makes the reply that grants new state wait until nobody who lost something can reclaim it
+    /// after a crash (§8.4.3).
+    pub(in crate::mds) fn depend_on_forgotten(&self, c: &mut Compound<Mds>) {
+        c.depend(self.forgotten.load(Relaxed));
+    }
+}

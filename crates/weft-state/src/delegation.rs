@@ -1,0 +1,286 @@
+//! Read delegations: RFC 8881 §8.2.1, §10.2, §10.4, §18.6. A client that holds one may open the
+//! file for reading and trust what it cached until it is asked to give it back. There are no
+//! write delegations (design D9).
+
+use weft_nfs::{ClientId, Seqid, Stateid, share};
+
+use crate::limits::{READERS_REMEMBERED_MAX, REVOKED_MAX};
+use crate::state::State;
+use crate::stateid::{Kind, StateNo};
+use crate::{FileKey, Millis, Reason, Refusal};
+
+/// A read delegation.
+#[derive(Debug)]
+pub(crate) struct Delegation {
+    pub(crate) client: ClientId,
+    pub(crate) file: FileKey,
+    pub(crate) seqid: Seqid,
+    /// Since when it is being recalled.
+    recalled_at: Option<Millis>,
+    /// Whether the client answered the recall that it has no such delegation.
+    disowned: bool,
+}
+
+/// What an OPEN says about delegations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// Nothing: the server decides by the access pattern.
+    NoPreference,
+    /// A read delegation, or any.
+    Read,
+    /// A write delegation.
+    Write,
+    /// None.
+    Nothing,
+    /// An earlier want is taken back.
+    Cancel,
+    /// The read delegation held before a restart (CLAIM_PREVIOUS).
+    Reclaim,
+}
+
+impl Wanted {
+    /// From the bits of `share_access`; unknown ones are no preference (Linux gives up CLAIM_FH
+    /// for good on INVAL).
+    ///
+    /// Source: RFC 8881 §18.16.3.
+    pub fn of(share_access: u32) -> Wanted {
+        match share_access & share::WANT_MASK {
+            share::WANT_READ_DELEG | share::WANT_ANY_DELEG => Wanted::Read,
+            share::WANT_WRITE_DELEG => Wanted::Write,
+            share::WANT_NO_DELEG => Wanted::Nothing,
+            share::WANT_CANCEL => Wanted::Cancel,
+            _ => Wanted::NoPreference,
+        }
+    }
+}
+
+/// Why no delegation is granted: `why_no_delegation4`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoDelegation {
+    /// The client expressed no want, so that no reason is told.
+    NotAsked,
+    /// It wants none.
+    NotWanted,
+    /// The file is open for writing, denied to readers, or being changed.
+    Contention,
+    /// A limit, a back channel that does not work, or the client has one.
+    Resource,
+    /// Only read delegations are granted.
+    WriteUnsupported,
+    /// The want was taken back.
+    Cancelled,
+}
+
+impl State {
+    /// Grants a read delegation to a client that has just opened the file for reading, or says
+    /// why not. Without a want it is granted when the client has opened the file for reading
+    /// before and nobody has changed it since. `possible` says whether the client can be called
+    /// back and the file is quiet as far as others know.
+    ///
+    /// Source: RFC 8881 §10.4, §18.16.3.
+    pub fn delegate(
+        &mut self,
+        client: ClientId,
+        file: FileKey,
+        wanted: Wanted,
+        possible: bool,
+    ) -> Result<Stateid, NoDelegation> {
+        match wanted {
+            Wanted::Nothing => return Err(NoDelegation::NotWanted),
+            Wanted::Cancel => return Err(NoDelegation::Cancelled),
+            Wanted::Write => return Err(NoDelegation::WriteUnsupported),
+            Wanted::NoPreference if !self.has_read_before(client, file) => {
+                return Err(NoDelegation::NotAsked);
+            }
+            Wanted::NoPreference | Wanted::Read | Wanted::Reclaim => {}
+        }
+        let refusal = self.refuse_delegation(client, file, possible);
+        let told = |why| if wanted == Wanted::Read { why } else { NoDelegation::NotAsked };
+        if let Some(why) = refusal {
+            return Err(told(why));
+        }
+        let (no, seqid) = (self.next_no(), Seqid(1));
+        let delegation = Delegation { client, file, seqid, recalled_at: None, disowned: false };
+        self.delegations.insert(no, delegation);
+        self.delegation_by_holder.insert((file, client), no);
+        self.held(client).delegations.insert(no);
+        Ok(self.stateid(Kind::Delegation, no, seqid))
+    }
+
+    fn refuse_delegation(
+        &self,
+        client: ClientId,
+        file: FileKey,
+        possible: bool,
+    ) -> Option<NoDelegation> {
+        let contended = self.files.get(&file).is_some_and(|f| f.shares.excludes_reading_alone());
+        if contended || self.changing.contains_key(&file) || self.rw_layouts(file) {
+            return Some(NoDelegation::Contention);
+        }
+        let held = self.held_by_client.get(&client).map_or(0, |h| h.delegations.len());
+        let full = held >= self.limits.delegations_per_client_max
+            || self.delegations.len() >= self.limits.delegations_max;
+        let has_one = self.delegation_by_holder.contains_key(&(file, client));
+        (full || has_one || !possible).then_some(NoDelegation::Resource)
+    }
+
+    /// Whether the client has opened the file for reading before, noting that it does now.
+    fn has_read_before(&mut self, client: ClientId, file: FileKey) -> bool {
+        if self.readers.len() >= READERS_REMEMBERED_MAX {
+            self.readers.clear();
+        }
+        !self.readers.insert((file, client))
+    }
+
+    /// From here on nobody gets a delegation on the file, until [`State::end_change`] has been
+    /// called as often.
+    pub fn begin_change(&mut self, file: FileKey) {
+        *self.changing.entry(file).or_default() += 1;
+        let from = (file, ClientId(0));
+        let readers: Vec<_> =
+            self.readers.range(from..).take_while(|(f, _)| *f == file).copied().collect();
+        for reader in readers {
+            self.readers.remove(&reader);
+        }
+    }
+
+    /// The change is done, or given up.
+    pub fn end_change(&mut self, file: FileKey) {
+        if let Some(changes) = self.changing.get_mut(&file) {
+            *changes -= 1;
+            if *changes == 0 {
+                self.changing.remove(&file);
+            }
+        }
+    }
+
+    /// Other clients that hold a delegation on the file.
+    pub fn delegation_holders(&self, file: FileKey, except: ClientId) -> Vec<ClientId> {
+        let from = (file, ClientId(0));
+        let on_file = self.delegation_by_holder.range(from..).take_while(|((f, _), _)| *f == file);
+        on_file.map(|((_, client), _)| *client).filter(|client| *client != except).collect()
+    }
+
+    /// Whether an open with these bits conflicts with others' delegations (§10.4.1).
+    pub(crate) fn conflicts_with_delegation(
+        &self,
+        client: ClientId,
+        file: FileKey,
+        share_access: u32,
+        share_deny: u32,
+    ) -> bool {
+        let excludes =
+            share_access & share::ACCESS_WRITE != 0 || share_deny & share::DENY_READ != 0;
+        excludes && !self.delegation_holders(file, client).is_empty()
+    }
+
+    /// Begins the recall of a delegation: its stateid for CB_RECALL. None if there is none or it
+    /// is being recalled already.
+    pub fn delegation_recall(
+        &mut self,
+        now: Millis,
+        client: ClientId,
+        file: FileKey,
+    ) -> Option<Stateid> {
+        let no = *self.delegation_by_holder.get(&(file, client))?;
+        let delegation = self.delegations.get_mut(&no).filter(|d| d.recalled_at.is_none())?;
+        delegation.recalled_at = Some(now);
+        let seqid = delegation.seqid;
+        Some(self.stateid(Kind::Delegation, no, seqid))
+    }
+
+    /// The client does not know the delegation that it was asked for. The recall may have overtaken
+    /// the reply that grants it; if it stays unknown, nobody will ever free its stateid.
+    pub fn delegation_disowned(&mut self, client: ClientId, file: FileKey) {
+        let no = self.delegation_by_holder.get(&(file, client));
+        if let Some(delegation) = no.and_then(|no| self.delegations.get_mut(no)) {
+            delegation.disowned = true;
+        }
+    }
+
+    /// Whether this delegation is still out.
+    pub fn is_delegated(&self, client: ClientId, stateid: &Stateid) -> bool {
+        matches!(self.find(client, stateid), Ok((Kind::Delegation, _)))
+    }
+
+    /// Delegations whose recall has been out for `limit_ms` or longer.
+    pub fn delegations_overdue(&self, now: Millis, limit_ms: u64) -> Vec<(ClientId, FileKey)> {
+        let overdue = |d: &&Delegation| d.recalled_at.is_some_and(|at| now.since(at) >= limit_ms);
+        self.delegations.values().filter(overdue).map(|d| (d.client, d.file)).collect()
+    }
+
+    /// Takes a delegation away from a client that did not return it. It is remembered as revoked
+    /// until FREE_STATEID (§8.2.4, §10.4.5), unless the client does not know it.
+    pub fn delegation_revoke(&mut self, client: ClientId, file: FileKey) {
+        let Some(no) = self.delegation_by_holder.get(&(file, client)).copied() else { return };
+        let Some(delegation) = self.remove_delegation(no) else { return };
+        if delegation.disowned {
+            return;
+        }
+        let revoked = &mut self.held(client).revoked;
+        if revoked.len() >= REVOKED_MAX {
+            revoked.pop_first();
+        }
+        revoked.insert(no);
+    }
+
+    /// Whether the client has yet to free delegations that were revoked:
+    /// SEQ4_STATUS_RECALLABLE_STATE_REVOKED.
+    pub fn has_revoked(&self, client: ClientId) -> bool {
+        self.held_by_client.get(&client).is_some_and(|h| !h.revoked.is_empty())
+    }
+
+    /// DELEGRETURN.
+    ///
+    /// # Errors
+    /// BAD_STATEID, OLD_STATEID, DELEG_REVOKED.
+    ///
+    /// Source: RFC 8881 §18.6.3.
+    pub fn delegation_return(
+        &mut self,
+        client: ClientId,
+        stateid: &Stateid,
+        file: FileKey,
+    ) -> Result<(), Refusal> {
+        let no = self.find_delegation(client, stateid, file)?;
+        self.remove_delegation(no);
+        Ok(())
+    }
+
+    /// Checks the delegation that an open is claimed under (CLAIM_DELEGATE_CUR,
+    /// CLAIM_DELEG_CUR_FH); it may be one that is being recalled (§10.4.4).
+    ///
+    /// # Errors
+    /// BAD_STATEID, OLD_STATEID, DELEG_REVOKED.
+    pub fn delegation_check(
+        &self,
+        client: ClientId,
+        stateid: &Stateid,
+        file: FileKey,
+    ) -> Result<(), Refusal> {
+        self.find_delegation(client, stateid, file)?;
+        Ok(())
+    }
+
+    fn find_delegation(
+        &self,
+        client: ClientId,
+        stateid: &Stateid,
+        file: FileKey,
+    ) -> Result<StateNo, Reason> {
+        match self.find_on(client, stateid, file)? {
+            (Kind::Delegation, no) => Ok(no),
+            (Kind::Open | Kind::Lock | Kind::Layout, _) => Err(Reason::StateidKind),
+        }
+    }
+
+    pub(crate) fn remove_delegation(&mut self, no: StateNo) -> Option<Delegation> {
+        let delegation = self.delegations.remove(&no)?;
+        self.delegation_by_holder.remove(&(delegation.file, delegation.client));
+        self.held(delegation.client).delegations.remove(&no);
+        Some(delegation)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! Grants, conflicts, recall, revocation and return.
+
+use weft_nfs::NfsStat;
+
+use super::*;
+use crate::testing::*;
+use crate::{IoAccess, StateLimits};
+
+const R: u32 = share::ACCESS_READ;
+const W: u32 = share::ACCESS_WRITE;
+
+/// A table where A holds a read delegation on the file.
+fn delegated() -> (State, Stateid) {
+    let mut state = State::new(1);
+    state.open(A, &owner("a"), FILE, R, 0).unwrap();
+    let stateid = state.delegate(A, FILE, Wanted::Read, true).unwrap();
+    (state, stateid)
+}
+
+fn asked(state: &mut State, client: ClientId) -> Result<Stateid, NoDelegation> {
+    state.delegate(client, FILE, Wanted::Read, true)
+}
+
+/// The wants of RFC 8881 §18.16.3; bits of later versions are no preference.
+#[test]
+fn wants() {
+    let table = [
+        (0, Wanted::NoPreference),
+        (0x100, Wanted::Read),
+        (0x200, Wanted::Write),
+        (0x300, Wanted::Read),
+        (0x400, Wanted::Nothing),
+        (0x500, Wanted::Cancel),
+        (0x600, Wanted::NoPreference),
+        (0x0021_0000, Wanted::NoPreference),
+    ];
+    for (bits, wanted) in table {
+        assert_eq!(Wanted::of(bits | R), wanted, "{bits:#x}");
+    }
+}
+
+/// Proves that without a want the second open for reading gets one, unless the file was changed
+/// in between; another client's opens do not count.
+#[test]
+fn granted_by_access_pattern() {
+    let mut state = State::new(1);
+    let mut ask = |client| state.delegate(client, FILE, Wanted::NoPreference, true);
+    assert_eq!(ask(A), Err(NoDelegation::NotAsked));
+    assert_eq!(ask(B), Err(NoDelegation::NotAsked));
+    assert!(ask(A).is_ok());
+    state.begin_change(FILE);
+    state.end_change(FILE);
+    let again = state.delegate(B, FILE, Wanted::NoPreference, true);
+    assert_eq!(again, Err(NoDelegation::NotAsked));
+    assert!(state.delegate(B, FILE, Wanted::NoPreference, true).is_ok());
+}
+
+/// Proves each reason for granting none, and that reasons are told only to who asked.
+#[test]
+fn reasons_for_none() {
+    let mut state = State::new(1);
+    let mut none = |wanted| state.delegate(A, FILE, wanted, true).unwrap_err();
+    assert_eq!(none(Wanted::Nothing), NoDelegation::NotWanted);
+    assert_eq!(none(Wanted::Cancel), NoDelegation::Cancelled);
+    assert_eq!(none(Wanted::Write), NoDelegation::WriteUnsupported);
+    assert_eq!(state.delegate(A, FILE, Wanted::Read, false), Err(NoDelegation::Resource));
+    assert_eq!(state.delegate(A, FILE, Wanted::Reclaim, false), Err(NoDelegation::NotAsked));
+
+    for (access, deny) in [(W, 0), (R, share::DENY_READ)] {
+        let open = state.open(B, &owner("b"), FILE, access, deny).unwrap();
+        assert_eq!(asked(&mut state, A), Err(NoDelegation::Contention));
+        state.close(B, &open, FILE).unwrap();
+    }
+    state.open(B, &owner("b"), FILE, R, share::DENY_WRITE).unwrap();
+    state.begin_change(FILE);
+    state.begin_change(FILE);
+    state.end_change(FILE);
+    assert_eq!(asked(&mut state, A), Err(NoDelegation::Contention));
+    state.end_change(FILE);
+    assert!(asked(&mut state, A).is_ok());
+    assert_eq!(asked(&mut state, A), Err(NoDelegation::Resource), "it has one");
+}
+
+/// A layout that is kept beyond its open may still write.
+#[test]
+fn write_layouts_exclude_delegations() {
+    let mut state = State::new(1);
+    let open = state.open(B, &owner("b"), FILE, W, 0).unwrap();
+    let holder = state.layout_check(B, FILE, &open, weft_nfs::IoMode::RW).unwrap();
+    state.layout_granted(&holder, weft_nfs::IoMode::RW);
+    state.close(B, &open, FILE).unwrap();
+    assert_eq!(asked(&mut state, A), Err(NoDelegation::Contention));
+}
+
+/// Both sides of each limit.
+#[test]
+fn limits() {
+    let limits =
+        StateLimits { delegations_per_client_max: 1, delegations_max: 2, ..StateLimits::default() };
+    let mut state = State::new(1);
+    state.set_limits(limits);
+    assert!(asked(&mut state, A).is_ok());
+    let other = state.delegate(A, OTHER_FILE, Wanted::Read, true);
+    assert_eq!(other, Err(NoDelegation::Resource));
+    assert!(asked(&mut state, B).is_ok());
+    assert_eq!(asked(&mut state, ClientId(3)), Err(NoDelegation::Resource));
+}
+
+/// Proves that opens of others that exclude reading alone wait for the recall, their readers do
+/// not, and the holder's own opens never do.
+#[test]
+fn conflicting_opens_wait() {
+    let (mut state, stateid) = delegated();
+    for (access, deny) in [(W, 0), (share::ACCESS_BOTH, 0), (R, share::DENY_BOTH)] {
+        let answer = state.open_check(B, &owner("b"), FILE, access, deny);
+        let expected = if deny == 0 { Reason::Delegated } else { Reason::ShareDenied };
+        assert_eq!(why(answer), expected);
+    }
+    assert!(state.open_check(B, &owner("b"), FILE, R, share::DENY_WRITE).is_ok());
+    assert!(state.open(A, &owner("a2"), FILE, W, 0).is_ok());
+    assert_eq!(state.delegation_holders(FILE, A), Vec::new());
+    assert_eq!(state.delegation_holders(FILE, B), vec![A]);
+    state.delegation_return(A, &stateid, FILE).unwrap();
+    assert!(state.open(B, &owner("b"), FILE, W, 0).is_ok());
+}
+
+/// Proves that a delegation's stateid reads and does not write, and is checked like others.
+#[test]
+fn stateids_of_delegations() {
+    let (mut state, stateid) = delegated();
+    assert_eq!(stateid.seqid, Seqid(1));
+    assert!(state.check_io(A, &stateid, FILE, IoAccess::Read).is_ok());
+    assert_eq!(why(state.check_io(A, &stateid, FILE, IoAccess::Write)), Reason::OpenMode);
+    assert!(state.layout_check(A, FILE, &stateid, weft_nfs::IoMode::READ).is_ok());
+    assert!(state.delegation_check(A, &stateid, FILE).is_ok());
+    let foreign = state.delegation_check(B, &stateid, FILE);
+    assert_eq!(why(foreign), Reason::StateidForeign);
+    let other_file = state.delegation_check(A, &stateid, OTHER_FILE);
+    assert_eq!(why(other_file), Reason::StateidOfOtherFile);
+    let open = state.open(A, &owner("x"), FILE, R, 0).unwrap();
+    assert_eq!(why(state.delegation_return(A, &open, FILE)), Reason::StateidKind);
+    assert_eq!(why(state.close(A, &stateid, FILE)), Reason::StateidKind);
+    assert_eq!(state.test_stateid(A, &stateid), NfsStat::OK);
+    assert_eq!(why(state.free_stateid(A, &stateid)), Reason::StillInUse);
+    assert!(state.client_has_state(A));
+}
+
+/// Proves that a recall begins once, is overdue at its limit, and that what is revoked says so
+/// until it is freed.
+#[test]
+fn recall_and_revocation() {
+    let (mut state, stateid) = delegated();
+    assert_eq!(state.delegation_recall(NOW, B, FILE), None);
+    assert_eq!(state.delegation_recall(NOW, A, FILE), Some(stateid));
+    assert_eq!(state.delegation_recall(NOW, A, FILE), None);
+    assert!(state.is_delegated(A, &stateid));
+    assert_eq!(state.delegations_overdue(Millis(NOW.0 + 99), 100), Vec::new());
+    assert_eq!(state.delegations_overdue(Millis(NOW.0 + 100), 100), vec![(A, FILE)]);
+    assert!(!state.has_revoked(A));
+    state.delegation_revoke(A, FILE);
+    assert!(state.has_revoked(A) && !state.is_delegated(A, &stateid));
+    assert!(state.open_check(B, &owner("b"), FILE, W, 0).is_ok());
+    let revoked = Reason::DelegationRevoked;
+    assert_eq!(why(state.check_io(A, &stateid, FILE, IoAccess::Read)), revoked);
+    assert_eq!(why(state.delegation_return(A, &stateid, FILE)), revoked);
+    assert_eq!(state.test_stateid(A, &stateid), NfsStat::DELEG_REVOKED);
+    assert_eq!(state.test_stateid(B, &stateid), NfsStat::BAD_STATEID);
+    assert_eq!(state.free_stateid(A, &stateid), Ok(()));
+    assert!(!state.has_revoked(A));
+    assert_eq!(state.test_stateid(A, &stateid), NfsStat::BAD_STATEID);
+}
+
+/// Proves that nothing is remembered of a revoked delegation that its client does not know.
+#[test]
+fn disowned_delegations_are_not_remembered() {
+    let (mut state, stateid) = delegated();
+    state.delegation_recall(NOW, A, FILE);
+    state.delegation_disowned(A, FILE);
+    assert!(state.is_delegated(A, &stateid), "the grant may still be on its way");
+    state.delegation_revoke(A, FILE);
+    assert!(!state.has_revoked(A));
+    assert_eq!(state.test_stateid(A, &stateid), NfsStat::BAD_STATEID);
+}
+
+/// Proves that what is remembered of revoked delegations is bounded.
+#[test]
+fn revoked_ones_are_bounded() {
+    let mut state = State::new(1);
+    for object in 0..=REVOKED_MAX as u64 {
+        let file = FileKey { volume: 1, object };
+        state.delegate(A, file, Wanted::Read, true).unwrap();
+        state.delegation_revoke(A, file);
+    }
+    assert_eq!(state.held(A).revoked.len(), REVOKED_MAX);
+}
+
+/// Proves that a dropped client leaves nothing behind.
+#[test]
+fn delegations_go_with_their_client() {
+    let (mut state, stateid) = delegated();
+    state.drop_client(A);
+    assert_eq!(state.test_stateid(A, &stateid), NfsStat::BAD_STATEID);
+    assert!(state.delegations.is_empty() && state.delegation_by_holder.is_empty());
+    assert!(state.open(B, &owner("b"), FILE, W, 0).is_ok());
+}
