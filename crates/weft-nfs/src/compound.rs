@@ -239,6 +239,10 @@ operations! {
     TEST_STATEID TestStateid(TestStateidArgs) => (TestStateidOk);
     DESTROY_CLIENTID DestroyClientid(DestroyClientidArgs) => ;
     RECLAIM_COMPLETE ReclaimComplete(ReclaimCompleteArgs) => ;
+    GETXATTR Getxattr(GetxattrArgs) => (GetxattrOk);
+    SETXATTR Setxattr(SetxattrArgs) => (XattrChanged);
+    LISTXATTRS Listxattrs(ListxattrsArgs) => (ListxattrsOk);
+    REMOVEXATTR Removexattr(RemovexattrArgs) => (XattrChanged);
 }
 
 /// A refused operation: its status and, where the RFC gives that status a body, the body.

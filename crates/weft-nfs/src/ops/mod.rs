@@ -5,9 +5,11 @@ mod layout;
 mod lock;
 mod open;
 mod session;
+mod xattr;
 
 pub use file::*;
 pub use layout::*;
 pub use lock::*;
 pub use open::*;
 pub use session::*;
+pub use xattr::*;

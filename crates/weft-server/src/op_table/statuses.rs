@@ -28,6 +28,7 @@ const BEYOND: &[(OpNum, NfsStat, &str)] = &[
         NfsStat::PNFS_NO_LAYOUT,
         "a data server tells a fenced client, as READ and WRITE may (RFC 8881 §13.6)",
     ),
+    (OpNum::LISTXATTRS, NfsStat::TOOSMALL, "RFC 8276 §8.4.3.3 asks for it"),
     (OpNum::EXCHANGE_ID, NfsStat::PERM, "RFC 8881 §18.35.4 asks for it in case 8"),
     (OpNum::REMOVE, NfsStat::PERM, "a sticky directory: POSIX's EPERM, which ACCESS would hide"),
     (OpNum::RENAME, NfsStat::PERM, "a sticky directory: POSIX's EPERM, which ACCESS would hide"),

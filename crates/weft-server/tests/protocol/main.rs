@@ -5,6 +5,7 @@
 mod support;
 
 mod attributes;
+mod export;
 mod handles;
 mod hostile;
 mod io;
@@ -15,3 +16,4 @@ mod namespace;
 mod open;
 mod restart;
 mod sessions;
+mod xattr;

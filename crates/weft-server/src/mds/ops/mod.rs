@@ -24,6 +24,7 @@ mod setattr;
 mod stateids;
 mod verify;
 mod write;
+mod xattr;
 
 use weft_nfs::{NfsStat, OpArgs};
 
@@ -32,6 +33,7 @@ use crate::compound::{Compound, OpResult};
 
 /// Runs one operation. Those of sessions never get here; what is not in the list is not built.
 pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, args: OpArgs) -> OpResult {
+    mds.admit(c, &args)?;
     mds.room.admit(&args)?;
     match args {
         OpArgs::Access(a) => access::access(mds, c, &a),
@@ -66,6 +68,10 @@ pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, args: OpArgs) -> O
         OpArgs::Setattr(a) => setattr::setattr(mds, c, &a).await,
         OpArgs::Verify(a) => verify::verify(mds, c, &a).await,
         OpArgs::Write(a) => write::write(mds, c, &a).await,
+        OpArgs::Getxattr(a) => xattr::getxattr(mds, c, &a).await,
+        OpArgs::Setxattr(a) => xattr::setxattr(mds, c, &a).await,
+        OpArgs::Listxattrs(a) => xattr::listxattrs(mds, c, &a),
+        OpArgs::Removexattr(a) => xattr::removexattr(mds, c, &a).await,
         OpArgs::FreeStateid(a) => stateids::free_stateid(mds, c, &a),
         OpArgs::TestStateid(a) => stateids::test_stateid(mds, c, &a),
         // No delegations are given out yet.
