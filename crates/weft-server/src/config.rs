@@ -31,7 +31,7 @@ const ADDRESSES_MAX: usize = 16;
 /// Rules for clients: each request looks through them.
 const CLIENTS_MAX: usize = 256;
 /// Networks of one rule.
-const NETWORKS_MAX: usize = 256;
+const NETWORKS_MAX: usize = 64;
 /// Users or groups of the configured table, which is looked through from the start.
 const NAMES_MAX: usize = 1024;
 

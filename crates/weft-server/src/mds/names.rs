@@ -5,6 +5,7 @@ mod host;
 
 use std::{
     collections::HashMap,
+    io,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -20,6 +21,8 @@ pub use host::{Host, SystemHost};
 const BELIEVED: Duration = Duration::from_secs(300);
 /// Answers kept; beyond that the memory starts anew.
 const KEPT_MAX: usize = 16_384;
+/// How long a request waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Questions put to the host at once: a slow directory service must not take all threads.
 const ASKING_MAX: usize = 8;
 
@@ -104,13 +107,14 @@ pub struct Names {
     naming: Naming,
     host: Arc<dyn Host>,
     kept: Mutex<HashMap<Question, (Answer, Instant)>>,
-    asking: Semaphore,
+    asking: Arc<Semaphore>,
 }
 
 impl Names {
     /// With this configuration, asking this host.
     pub fn new(naming: Naming, host: Arc<dyn Host>) -> Names {
-        Names { naming, host, kept: Mutex::default(), asking: Semaphore::new(ASKING_MAX) }
+        let asking = Arc::new(Semaphore::new(ASKING_MAX));
+        Names { naming, host, kept: Mutex::default(), asking }
     }
 
     /// The owner string of a user.
@@ -152,9 +156,9 @@ impl Names {
         }
         for inode in inodes {
             for question in [Question::UserName(inode.uid), Question::GroupName(inode.gid)] {
-                if self.kept(&question).is_none() {
-                    // Failure is logged where it happens.
-                    let _ = self.ask(question).await;
+                // A host that cannot tell now is not asked about all the others too.
+                if self.ask(question).await.is_none() {
+                    return;
                 }
             }
         }
@@ -220,31 +224,38 @@ impl Names {
         if let Some(answer) = self.kept(&question) {
             return Some(answer);
         }
-        // The semaphore is never closed.
-        let _turn = self.asking.acquire().await.ok()?;
-        // Another request may have asked the same meanwhile.
-        if let Some(answer) = self.kept(&question) {
-            return Some(answer);
-        }
-        let (host, asked) = (self.host.clone(), question.clone());
-        // It may ask a directory service, and take its time.
-        let answer = match tokio::task::spawn_blocking(move || host.ask(&asked)).await {
-            Ok(Ok(answer)) => answer,
+        match tokio::time::timeout(PATIENCE, self.ask_host(question.clone())).await {
+            Ok(Ok(answer)) => Some(answer),
             Ok(Err(e)) => {
                 tracing::warn!(?question, error = %e, "the host cannot tell");
-                return None;
+                None
             }
-            Err(e) => {
-                tracing::error!(?question, error = %e, "asking the host panicked");
-                return None;
+            Err(_) => {
+                tracing::warn!(?question, "the host does not answer");
+                None
             }
-        };
+        }
+    }
+
+    async fn ask_host(&self, question: Question) -> io::Result<Answer> {
+        let turn = self.asking.clone().acquire_owned().await.map_err(io::Error::other)?;
+        // Another request may have asked the same meanwhile.
+        if let Some(answer) = self.kept(&question) {
+            return Ok(answer);
+        }
+        let (host, asked) = (self.host.clone(), question.clone());
+        let answer = tokio::task::spawn_blocking(move || {
+            // Held as long as the thread, however long anybody waits for the answer.
+            let _turn = turn;
+            host.ask(&asked)
+        });
+        let answer = answer.await.map_err(io::Error::other)??;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= KEPT_MAX {
             kept.clear();
         }
         kept.insert(question, (answer.clone(), Instant::now()));
-        Some(answer)
+        Ok(answer)
     }
 }
 
