@@ -229,6 +229,28 @@ static int t_xattr(void) {
     ERR(getxattr("x", "user.one", b, sizeof b), ENODATA);
     return 0;
 }
+/* The mode as an NFSv4 list: it follows chmod, can be set back, and what no mode says is refused. */
+static int t_acl(void) {
+    static const char named[] = "\0\0\0\1" /* one entry: allow, no flags, read, user 1000 */
+                                "\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\4"
+                                "1000";
+    char before[4096], after[4096];
+    struct stat s;
+    ssize_t l, m;
+    CK(!put("acl", "x"));
+    CK(!chmod("acl", 0640));
+    UNSUP(l = getxattr("acl", "system.nfs4_acl", before, sizeof before));
+    CK(!chmod("acl", 0604));
+    CK((m = getxattr("acl", "system.nfs4_acl", after, sizeof after)) > 0);
+    CK(m != l || memcmp(before, after, l));
+    CK(!setxattr("acl", "system.nfs4_acl", before, l, 0));
+    CK(!stat("acl", &s));
+    EQ(s.st_mode & 07777, 0640);
+    CK(setxattr("acl", "system.nfs4_acl", named, sizeof named - 1, 0) < 0);
+    CK(!stat("acl", &s));
+    EQ(s.st_mode & 07777, 0640);
+    return 0;
+}
 static int lk(int fd, int cmd, int type, off_t s, off_t l, struct flock *o) {
     struct flock f = {.l_type = type, .l_whence = SEEK_SET, .l_start = s, .l_len = l};
     int r = fcntl(fd, cmd, &f);
@@ -714,7 +736,7 @@ static struct {
     const char *name;
     int (*f)(void);
 } tests[] = {T(create),    T(attr),  T(rename),  T(remove), T(symlink), T(hardlink),
-             T(mknod),     T(xattr), T(fcntl),   T(flock),  T(ofd),     T(truncate),
+             T(mknod),     T(xattr), T(acl),     T(fcntl),  T(flock),   T(ofd),  T(truncate),
              T(append),    T(data),  T(sparse),  T(mmap),   T(direct),  T(osync),
              T(fallocate), T(seek),  T(copy),    T(clone),  T(silly),   T(readdir),
              T(names),     T(deep),  T(dirattr), T(statfs), T(perm),    T(concurrent)};

@@ -11,7 +11,7 @@ smoke() { # LABEL DIR ALLOWED
   failed=$?
   sed "s/^/[$1] /" /tmp/smoke
   [ $failed = 0 ] || fail "$1: $failed tests of nfssmoke failed"
-  grep -q '^1\.\.30$' /tmp/smoke || fail "$1: nfssmoke did not run its 30 tests"
+  grep -q '^1\.\.31$' /tmp/smoke || fail "$1: nfssmoke did not run its 31 tests"
   sed -n 's/^ok [0-9]* - \([a-z]*\) .* # SKIP.*/\1/p' /tmp/smoke | while read -r skipped; do
     case ,$3, in
       *,$skipped,*) ;;
@@ -28,7 +28,7 @@ steps() { # DIR TRANSCRIPT
 
 steps /tmp/local /out/local.txt
 [ "$(wc -l </out/local.txt)" -gt 100 ] || fail "the transcript of the local run is too short"
-smoke tmpfs /tmp xattr,fallocate,seek,clone,direct
+smoke tmpfs /tmp xattr,acl,fallocate,seek,clone,direct
 for version in 4.1 4.2; do
   mount_weft /mnt $version "$port"
   steps /mnt/steps-$version /out/weft-$version.txt

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use weft_xdr::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer, xdr_struct};
 
+use crate::acl::{Acl, Acl41};
 use crate::basic::{FileHandle, FileType, Fsid, NfsTime, Opaque, SpecData};
 use crate::status::NfsStat;
 
@@ -150,7 +151,7 @@ impl Encode for SetTime {
 }
 
 xdr_struct! {
-    /// `mode_masked4`: mode bits under a mask (RFC 8881 §5.12.4… attribute 74).
+    /// `mode_masked4`: mode bits under a mask (RFC 8881 §6.2.5).
     #[derive(Copy)]
     pub struct ModeMasked {
         /// New bits.
@@ -180,34 +181,6 @@ impl Decode for LayoutTypes {
     }
 }
 impl Encode for LayoutTypes {
-    fn encode(&self, w: &mut Writer) {
-        w.array(&self.0);
-    }
-}
-
-xdr_struct! {
-    /// `nfsace4`: RFC 8881 §6.2.1.
-    pub struct Ace {
-        /// Allow, deny, audit, alarm.
-        pub acetype: u32,
-        /// Inheritance and group flags.
-        pub flag: u32,
-        /// Permissions.
-        pub access_mask: u32,
-        /// Who.
-        pub who: Opaque,
-    }
-}
-
-/// `acl` attribute.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Acl(pub Vec<Ace>);
-impl Decode for Acl {
-    fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Acl(r.array(1024)?))
-    }
-}
-impl Encode for Acl {
     fn encode(&self, w: &mut Writer) {
         w.array(&self.0);
     }
@@ -420,6 +393,8 @@ attributes! {
     54 TIME_MODIFY_SET time_modify_set: SetTime,
     /// File id of the mount point below this root.
     55 MOUNTED_ON_FILEID mounted_on_fileid: u64,
+    /// Access control list without audit and alarm entries.
+    58 DACL dacl: Acl41,
     /// Layout types of this file system.
     62 FS_LAYOUT_TYPES fs_layout_types: LayoutTypes,
     /// Layout types of this file.
@@ -490,9 +465,4 @@ impl Encode for Attrs {
 /// An owner or group as the decimal string AUTH_SYS clients expect (linux-nfs idmapping off).
 pub fn numeric_owner(id: u32) -> Opaque {
     Opaque(Bytes::from(id.to_string()))
-}
-
-/// The number in a decimal owner string.
-pub fn parse_numeric_owner(owner: &Opaque) -> Option<u32> {
-    std::str::from_utf8(&owner.0).ok()?.parse().ok()
 }

@@ -12,8 +12,8 @@ pub const OPAQUE_BYTES_MAX: usize = 1024;
 /// Longest component name accepted from the wire: as long as a message allows, since it is a slice
 /// of it. The server's own limit (255) is checked later, so that it can answer NAMETOOLONG.
 pub const COMPONENT_BYTES_MAX: usize = IO_BYTES_MAX;
-/// Longest symbolic link target accepted from the wire.
-pub const LINK_BYTES_MAX: usize = 4096;
+/// Longest symbolic link target accepted from the wire, for the same reason.
+pub const LINK_BYTES_MAX: usize = IO_BYTES_MAX;
 /// Longest READ or WRITE payload accepted from the wire.
 pub const IO_BYTES_MAX: usize = 4 << 20;
 

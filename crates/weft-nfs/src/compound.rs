@@ -249,6 +249,10 @@ operations! {
     OFFLOAD_STATUS OffloadStatus(OffloadStatusArgs) => (OffloadStatusOk);
     SEEK Seek(SeekArgs) => (SeekOk);
     CLONE Clone(CloneArgs) => ;
+    GETXATTR Getxattr(GetxattrArgs) => (GetxattrOk);
+    SETXATTR Setxattr(SetxattrArgs) => (XattrChanged);
+    LISTXATTRS Listxattrs(ListxattrsArgs) => (ListxattrsOk);
+    REMOVEXATTR Removexattr(RemovexattrArgs) => (XattrChanged);
 }
 
 /// A refused operation: its status and, where the RFC gives that status a body, the body.

@@ -5,6 +5,7 @@
 //! **Invariants of absence.** No I/O, no clock, no policy: a type here says what is on the wire,
 //! never what the answer should be. Layout bodies are opaque (see `weft-layout`).
 
+mod acl;
 pub mod attr;
 mod basic;
 pub mod callback;
@@ -12,6 +13,7 @@ mod compound;
 pub mod ops;
 mod status;
 
+pub use acl::{ACES_MAX, Ace, AceType, Acl, Acl41, ace_flag, ace_mask, acl_support};
 pub use attr::{AttrNo, Attrs, Bitmap};
 pub use basic::*;
 pub use compound::{

@@ -14,7 +14,7 @@ use serde::{
     de::{DeserializeOwned, Error as _},
 };
 
-use crate::{data_servers::AnnouncedAddress, identity::unhex, rpc::NOBODY};
+use crate::{data_servers::AnnouncedAddress, identity::unhex, network::Network, rpc::NOBODY};
 
 /// Stripe units are multiples of this (design D3).
 const MIB: u64 = 1 << 20;
@@ -28,6 +28,12 @@ const STRIPE_WIDTH_MAX: u64 = 100;
 const IDLE_LIMIT_S_DEFAULT: u32 = 60;
 /// Addresses of one data server: Linux uses at most 16.
 const ADDRESSES_MAX: usize = 16;
+/// Rules for clients: each request looks through them.
+const CLIENTS_MAX: usize = 256;
+/// Networks of one rule.
+const NETWORKS_MAX: usize = 64;
+/// Users or groups of the configured table, which is looked through from the start.
+const NAMES_MAX: usize = 1024;
 
 /// Why there is no configuration. Every message names the file.
 #[derive(Debug, thiserror::Error)]
@@ -104,8 +110,10 @@ pub struct MdsConfig {
     pub engine: EngineKind,
     /// Group commit.
     pub commit: CommitConfig,
-    /// How callers are mapped.
+    /// Who may do what.
     pub export: ExportConfig,
+    /// How owners are called.
+    pub names: NamesConfig,
     /// The data servers.
     #[serde(rename = "data_server")]
     pub data_servers: Vec<DataServerConfig>,
@@ -125,8 +133,8 @@ pub struct CommitConfig {
     pub coalesce: bool,
 }
 
-/// How callers are mapped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+/// Who may do what, and as whom.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExportConfig {
     /// User 0 becomes the anonymous user.
@@ -137,6 +145,86 @@ pub struct ExportConfig {
     pub anonymous_uid: u32,
     /// The anonymous group.
     pub anonymous_gid: u32,
+    /// Security flavors that are served.
+    #[serde(deserialize_with = "flavors")]
+    pub security: Vec<Flavor>,
+    /// Only clients that connect from a port below 1024 are served.
+    pub secure_ports: bool,
+    /// Groups of users are those of this machine's databases.
+    pub server_groups: bool,
+    /// Rules for clients, the first that fits decides; without any everybody reads and writes.
+    #[serde(rename = "client", deserialize_with = "clients")]
+    pub clients: Vec<ClientConfig>,
+}
+
+/// A security flavor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Flavor {
+    /// AUTH_SYS.
+    Sys,
+    /// AUTH_NONE: the anonymous user.
+    None,
+}
+
+/// What clients of some networks may do.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientConfig {
+    /// Which clients.
+    #[serde(deserialize_with = "networks")]
+    pub networks: Vec<Network>,
+    /// What they may do.
+    pub access: ClientAccess,
+    /// As `export.root_squash`, for these clients.
+    #[serde(default)]
+    pub root_squash: Option<bool>,
+    /// As `export.all_squash`, for these clients.
+    #[serde(default)]
+    pub all_squash: Option<bool>,
+}
+
+/// What a client may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub enum ClientAccess {
+    /// Read and write.
+    #[serde(rename = "rw")]
+    ReadWrite,
+    /// Read.
+    #[serde(rename = "ro")]
+    ReadOnly,
+    /// Nothing.
+    #[serde(rename = "none")]
+    None,
+}
+
+/// How owners are called.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NamesConfig {
+    /// What follows the `@` of an owner; without it only numbers are understood.
+    #[serde(deserialize_with = "domain")]
+    pub domain: Option<String>,
+    /// Whether this machine's user and group databases are asked.
+    pub host: bool,
+    /// Whether clients are told names where there are some, instead of numbers.
+    pub answer: bool,
+    /// Users, before those of the host.
+    #[serde(rename = "user", deserialize_with = "named")]
+    pub users: Vec<NamedId>,
+    /// Groups, before those of the host.
+    #[serde(rename = "group", deserialize_with = "named")]
+    pub groups: Vec<NamedId>,
+}
+
+/// The name of a user or group.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamedId {
+    /// The name, without domain.
+    pub name: String,
+    /// The number.
+    pub id: u32,
 }
 
 /// A data server as the metadata server is told of it.
@@ -197,6 +285,7 @@ impl Default for MdsConfig {
             engine: EngineKind::Fjall,
             commit: CommitConfig::default(),
             export: ExportConfig::default(),
+            names: NamesConfig::default(),
             data_servers: Vec::new(),
         }
     }
@@ -215,6 +304,10 @@ impl Default for ExportConfig {
             all_squash: false,
             anonymous_uid: NOBODY,
             anonymous_gid: NOBODY,
+            security: vec![Flavor::Sys, Flavor::None],
+            secure_ports: false,
+            server_groups: false,
+            clients: Vec::new(),
         }
     }
 }
@@ -369,6 +462,51 @@ fn announced<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<AnnouncedAddress>, D
         return Err(D::Error::custom(format!("more than {ADDRESSES_MAX} addresses")));
     }
     Ok(all.into_iter().map(|One(a)| a).collect())
+}
+
+/// At most `max` of something.
+fn at_most<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    d: D,
+    max: usize,
+    what: &str,
+) -> Result<Vec<T>, D::Error> {
+    let all = Vec::<T>::deserialize(d)?;
+    if all.len() > max {
+        return Err(D::Error::custom(format!("more than {max} {what}")));
+    }
+    Ok(all)
+}
+
+fn clients<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<ClientConfig>, D::Error> {
+    at_most(d, CLIENTS_MAX, "clients")
+}
+
+fn networks<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Network>, D::Error> {
+    #[derive(Deserialize)]
+    struct One(#[serde(deserialize_with = "parsed")] Network);
+    let all: Vec<One> = at_most(d, NETWORKS_MAX, "networks")?;
+    Ok(all.into_iter().map(|One(n)| n).collect())
+}
+
+fn named<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<NamedId>, D::Error> {
+    at_most(d, NAMES_MAX, "names")
+}
+
+fn domain<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
+    let domain = String::deserialize(d)?;
+    if domain.is_empty() || domain.contains('@') {
+        return Err(D::Error::custom("a domain is not empty and has no @: \"example.org\""));
+    }
+    Ok(Some(domain))
+}
+
+/// AUTH_SYS must be among them: without it nobody but the anonymous user could come.
+fn flavors<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Flavor>, D::Error> {
+    let all = Vec::<Flavor>::deserialize(d)?;
+    if !all.contains(&Flavor::Sys) {
+        return Err(D::Error::custom("\"sys\" must be among them"));
+    }
+    Ok(all)
 }
 
 /// Bytes as a number or in words: 1048576, "1MiB".

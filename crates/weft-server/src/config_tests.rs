@@ -87,6 +87,39 @@ fn every_documented_mds_key_is_read() {
             all_squash: true,
             anonymous_uid: 1000,
             anonymous_gid: 1001,
+            security: vec![Flavor::Sys],
+            secure_ports: true,
+            server_groups: true,
+            clients: vec![
+                ClientConfig {
+                    networks: vec!["10.0.0.7".parse().unwrap()],
+                    access: ClientAccess::None,
+                    root_squash: None,
+                    all_squash: None,
+                },
+                ClientConfig {
+                    networks: vec![
+                        "10.0.0.0/24".parse().unwrap(),
+                        "2001:db8::/32".parse().unwrap(),
+                    ],
+                    access: ClientAccess::ReadWrite,
+                    root_squash: Some(false),
+                    all_squash: Some(false),
+                },
+                ClientConfig {
+                    networks: vec!["0.0.0.0/0".parse().unwrap()],
+                    access: ClientAccess::ReadOnly,
+                    root_squash: None,
+                    all_squash: None,
+                },
+            ],
+        },
+        names: NamesConfig {
+            domain: Some("example.org".into()),
+            host: true,
+            answer: true,
+            users: vec![NamedId { name: "backup".into(), id: 34 }],
+            groups: vec![NamedId { name: "staff".into(), id: 50 }],
         },
         data_servers: vec![
             DataServerConfig {
@@ -130,6 +163,7 @@ fn every_documented_ds_key_is_read() {
 #[test]
 fn mistakes_are_explained() {
     let server = |rest: &str| format!("[[data_server]]\nid = 1\ncontrol = \"10.0.0.1:1\"\n{rest}");
+    let client = |rest: &str| format!("[[export.client]]\naccess = \"rw\"\n{rest}");
     let rows: &[(&str, &[&str])] = &[
         ("lease = 5", &["line 1", "unknown field `lease`", "`lease_s`"]),
         ("\nlease_s = 9", &["line 2", "9 is not from 10 to 3600"]),
@@ -154,6 +188,15 @@ fn mistakes_are_explained() {
         ("[commit]\nlinger = 1", &["line 2", "unknown field `linger`", "`coalesce`"]),
         ("[export]\nroot_squash = 1", &["line 2", "boolean"]),
         ("[export]\nsquash = true", &["unknown field `squash`", "`all_squash`"]),
+        ("[export]\nsecurity = [\"krb5\"]", &["line 2", "unknown variant `krb5`", "`sys`"]),
+        ("[export]\nsecurity = [\"none\"]", &["line 2", "\"sys\" must be among them"]),
+        ("[[export.client]]\naccess = \"rw\"", &["missing field `networks`"]),
+        (&client("networks = [\"10.0.0.0/33\"]"), &["line 3", "ADDRESS/PREFIX"]),
+        (&client("networks = []\nacess = 1"), &["unknown field `acess`", "`access`"]),
+        ("[[export.client]]\nnetworks = []\naccess = \"w\"", &["line 3", "`rw`, `ro`, `none`"]),
+        ("[names]\ndomain = \"\"", &["line 2", "example.org"]),
+        ("[names]\ndomain = \"a@b\"", &["line 2", "no @"]),
+        ("[[names.user]]\nname = \"a\"\nid = -1", &["line 3", "-1"]),
         ("[[data_server]]\nid = 1", &["line 1", "missing field `control`"]),
         ("[[data_server]]\nid = 0\ncontrol = \"1.1.1.1:1\"", &["line 2", "not from 1"]),
         (&server("addresses = [\"10.0.0.1\"]"), &["line 4", "ADDRESS:PORT/PREFIX"]),

@@ -18,6 +18,7 @@ pub mod data_servers;
 pub mod ds;
 pub mod identity;
 pub mod mds;
+pub mod network;
 pub mod op_table;
 pub mod rpc;
 pub mod start;

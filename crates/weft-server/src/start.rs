@@ -15,13 +15,16 @@ use crate::{
     admin,
     clock::{Clock, random},
     compound::{Nfs, Role},
-    config::{DsConfig, EngineKind, MdsConfig},
+    config::{
+        ClientAccess, ClientConfig, DsConfig, EngineKind, ExportConfig, Flavor, MdsConfig, NamedId,
+        NamesConfig,
+    },
     control,
     core::Core,
     data_servers::{DataServerSpec, DataServers, Homes},
     ds::DataServer,
     identity::{ClusterSecret, IdentityError, ServerRole, ServerUuid, identity},
-    mds::{Export, Mds, MdsParts, Striping},
+    mds::{Access, ClientRule, Export, Mds, MdsParts, Naming, Striping},
     rpc::{Program, Server, Workers},
 };
 
@@ -139,12 +142,8 @@ pub async fn mds(
         volume_number: 1,
         data_servers,
         striping: Striping { unit_bytes: config.stripe_unit_bytes, width: config.stripe_width() },
-        export: Export {
-            root_squash: config.export.root_squash,
-            all_squash: config.export.all_squash,
-            anonymous_uid: config.export.anonymous_uid,
-            anonymous_gid: config.export.anonymous_gid,
-        },
+        export: export(&config.export),
+        naming: naming(&config.names),
         address,
     };
     let mds = Mds::start(parts).await?;
@@ -156,6 +155,40 @@ pub async fn mds(
     let admin = admin_listener.local_addr()?;
     tokio::spawn(admin::serve(admin_listener, mds.clone()));
     Ok(RunningMds { mds, address, admin })
+}
+
+fn export(config: &ExportConfig) -> Export {
+    let rule = |c: &ClientConfig| ClientRule {
+        networks: c.networks.clone(),
+        access: match c.access {
+            ClientAccess::ReadWrite => Access::ReadWrite,
+            ClientAccess::ReadOnly => Access::ReadOnly,
+            ClientAccess::None => Access::None,
+        },
+        root_squash: c.root_squash,
+        all_squash: c.all_squash,
+    };
+    Export {
+        root_squash: config.root_squash,
+        all_squash: config.all_squash,
+        anonymous_uid: config.anonymous_uid,
+        anonymous_gid: config.anonymous_gid,
+        auth_none: config.security.contains(&Flavor::None),
+        secure_ports: config.secure_ports,
+        server_groups: config.server_groups,
+        rules: config.clients.iter().map(rule).collect(),
+    }
+}
+
+fn naming(config: &NamesConfig) -> Naming {
+    let table = |all: &[NamedId]| all.iter().map(|n| (n.name.clone(), n.id)).collect();
+    Naming {
+        domain: config.domain.clone(),
+        users: table(&config.users),
+        groups: table(&config.groups),
+        host: config.host,
+        answer: config.answer,
+    }
 }
 
 fn open_volume(config: &MdsConfig) -> Result<Volume, StartError> {

@@ -192,6 +192,8 @@ pub struct Inode {
     pub next_cookie: u64,
     /// A write layout is or was out: the truth about size and mtime is on the data servers.
     pub unsettled: bool,
+    /// It has extended attributes.
+    pub has_xattrs: bool,
 }
 
 impl Inode {
@@ -307,6 +309,15 @@ pub enum StoreError {
     /// No space left.
     #[error("no space left")]
     NoSpace,
+    /// No extended attribute of that name.
+    #[error("no such extended attribute")]
+    NoXattr,
+    /// An extended attribute beyond 64 KiB, or one more than an inode may have.
+    #[error("extended attribute too big")]
+    XattrTooBig,
+    /// Objects of this kind do not have that.
+    #[error("wrong type of object")]
+    WrongType,
     /// In use in a way that forbids it.
     #[error("busy")]
     Busy,

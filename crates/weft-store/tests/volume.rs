@@ -18,7 +18,8 @@ use weft_store::types::{
 };
 use weft_store::volume::{
     Authority, CommitPolicy, Exclusivity, New, Remove, Rename, Seen, SetAttr, Settle, SettleSize,
-    Volume, VolumeConfig,
+    Volume, VolumeConfig, XATTR_NAME_BYTES_MAX, XATTR_NAMES_BYTES_MAX, XATTR_VALUE_BYTES_MAX,
+    XATTR_VALUES_BYTES_MAX, XattrHow,
 };
 
 const ROOT: InodeNo = InodeNo::ROOT;
@@ -438,6 +439,35 @@ fn an_open_file_outlives_its_last_name() {
     assert_eq!(volume.inode(ino).value, Err(StoreError::Stale));
     assert_eq!(volume.release_orphan(ino, at(3)).value, Ok(None));
     assert_eq!(volume.orphans(None, 9).value.unwrap(), []);
+}
+
+#[test]
+fn extended_attributes_have_limits() {
+    // A value of 64 KiB is the longest; all values of an inode together take 1 MiB at most, and
+    // its names what a Linux program can list. What is replaced or removed makes room.
+    let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
+    let ino = create(&volume, "f").value.unwrap();
+    let set = |name: &str, bytes: usize| {
+        let value = vec![1; bytes];
+        let named = (name.as_bytes(), &value[..]);
+        volume.xattr_set(ino, named, XattrHow::Either, &root(), at(1)).value.map(|_| ())
+    };
+    let too_big = Err(StoreError::XattrTooBig);
+    assert_eq!(set("a", XATTR_VALUE_BYTES_MAX + 1), too_big);
+    for n in 0..XATTR_VALUES_BYTES_MAX / XATTR_VALUE_BYTES_MAX {
+        assert_eq!(set(&format!("v{n}"), XATTR_VALUE_BYTES_MAX), Ok(()));
+    }
+    assert_eq!(set("v", 1), too_big);
+    assert_eq!(set("v0", 0), Ok(()));
+    assert_eq!(set("v", XATTR_VALUE_BYTES_MAX), Ok(()));
+    let longest = |n: usize| format!("{n:0>XATTR_NAME_BYTES_MAX$}");
+    let fitting = (0..).find(|n| set(&longest(*n), 0) == too_big).unwrap();
+    // v0 to v9, v10 to v15 and v are there already, each with six bytes more than its name.
+    let taken = 10 * 8 + 6 * 9 + 7;
+    assert_eq!(fitting, (XATTR_NAMES_BYTES_MAX - taken) / (XATTR_NAME_BYTES_MAX + 6));
+    let remove = volume.xattr_remove(ino, longest(0).as_bytes(), &root(), at(2)).value;
+    assert!(remove.is_ok());
+    assert_eq!(set(&longest(fitting), 0), Ok(()));
 }
 
 #[test]

@@ -79,8 +79,11 @@ fn report(checked: &Checked) {
     for finding in &checked.findings {
         println!("{finding}");
     }
-    let Checked { inodes, entries, orphans, intents, .. } = checked;
-    println!("volume: {inodes} inodes, {entries} names, {orphans} orphans, {intents} intents");
+    let Checked { inodes, entries, orphans, intents, xattrs, .. } = checked;
+    println!(
+        "volume: {inodes} inodes, {entries} names, {orphans} orphans, {intents} intents, \
+         {xattrs} extended attributes"
+    );
 }
 
 /// Objects without a file, and without a removal that is owed.

@@ -7,8 +7,8 @@ use support::guest::{Guest, Kernel};
 
 /// nfssmoke's tests of operations that version 4.1 does not have.
 const SKIPS_4_1: &str = "xattr,fallocate,seek,clone";
-/// Operations of 4.2 that are not built yet, or need a file system below that shares blocks.
-const SKIPS_4_2: &str = "xattr,clone";
+/// Needs a file system below that shares blocks.
+const SKIPS_4_2: &str = "clone";
 
 #[test]
 fn kernel_6_1_sees_a_posix_file_system() {

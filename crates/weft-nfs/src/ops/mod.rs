@@ -6,6 +6,7 @@ mod lock;
 mod open;
 mod session;
 mod v42_data;
+mod xattr;
 
 pub use file::*;
 pub use layout::*;
@@ -13,3 +14,4 @@ pub use lock::*;
 pub use open::*;
 pub use session::*;
 pub use v42_data::*;
+pub use xattr::*;

@@ -2,7 +2,8 @@
 
 use weft_xdr::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer, xdr_struct};
 
-use crate::attr::{Ace, Attrs, Bitmap};
+use crate::acl::Ace;
+use crate::attr::{Attrs, Bitmap};
 use crate::basic::{
     ChangeInfo, Component, Seqid, StateOwner, Stateid, Verifier, why_no_delegation,
 };

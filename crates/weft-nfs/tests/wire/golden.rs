@@ -163,3 +163,33 @@ fn open() {
         00000000 00000001 66 000000";
     assert_eq!(args(&op), hex(expected));
 }
+
+/// RFC 8276 §8.4.2.1: a new attribute with a value that needs padding.
+#[test]
+fn setxattr() {
+    let op = OpArgs::Setxattr(SetxattrArgs {
+        option: SetxattrOption::CREATE,
+        key: "key".into(),
+        value: XattrValue(Bytes::from_static(b"value")),
+    });
+    let expected = "
+        00000049
+        00000001
+        00000003 6b6579 00
+        00000005 76616c7565 000000";
+    assert_eq!(args(&op), hex(expected));
+}
+
+/// RFC 8276 §8.4.3.2: two names and no more.
+#[test]
+fn listxattrs() {
+    let names = vec!["a".into(), "bcde".into()];
+    let list = ListxattrsOk { cookie: 0x0102, names, eof: true };
+    let expected = "
+        0000000000000102
+        00000002
+        00000001 61 000000
+        00000004 62636465
+        00000001";
+    assert_eq!(to_bytes(&list), hex(expected));
+}

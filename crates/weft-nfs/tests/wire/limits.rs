@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use weft_nfs::{
-    Attrs, Bitmap, Component, CompoundReply, FileHandle, FileType, IoMode, LayoutType, LockType,
-    NfsStat, OPAQUE_BYTES_MAX, Opaque, StableHow,
-    attr::{Acl, LayoutTypes, MdsThreshold, SetTime, ThresholdItem},
+    AceType, Acl, Acl41, Attrs, Bitmap, Component, CompoundReply, FileHandle, FileType, IoMode,
+    LayoutType, LockType, NfsStat, OPAQUE_BYTES_MAX, Opaque, StableHow,
+    attr::{LayoutTypes, MdsThreshold, SetTime, ThresholdItem},
     callback::{CbReply, LayoutRecall, NoReferringCalls},
     ops::*,
 };
@@ -38,6 +38,7 @@ fn counts_have_limits() {
     count_limit::<Attrs>(&[0], 64 << 10);
     count_limit::<LayoutTypes>(&[], 16);
     count_limit::<Acl>(&[], 1024);
+    count_limit::<Acl41>(&[0], 1024);
     count_limit::<MdsThreshold>(&[], 16);
     count_limit::<ThresholdItem>(&[1, 1, 1], 64);
     count_limit::<Flavors>(&[], 32);
@@ -50,8 +51,10 @@ fn counts_have_limits() {
     count_limit::<LayoutgetOk>(&[1, 1, 1, 1, 1], 64);
     count_limit::<ReadOk>(&[1], 4 << 20);
     count_limit::<WriteArgs>(&[0; 7], 4 << 20);
-    count_limit::<ReadlinkOk>(&[], 4096);
-    count_limit::<CreateType>(&[FileType::LNK.0], 4096);
+    count_limit::<ReadlinkOk>(&[], 4 << 20);
+    count_limit::<XattrValue>(&[], 1 << 20);
+    count_limit::<ListxattrsOk>(&[0, 0], 1 << 14);
+    count_limit::<CreateType>(&[FileType::LNK.0], 4 << 20);
     count_limit::<CompoundReply>(&[0, 0], 64);
     count_limit::<CbReply>(&[0, 0], 8);
     count_limit::<NoReferringCalls>(&[], 64);
@@ -125,6 +128,8 @@ fn open_enums_survive() {
     survives::<LayoutType>();
     survives::<StableHow>();
     survives::<DataContent>();
+    survives::<AceType>();
+    survives::<SetxattrOption>();
 }
 
 /// Union arms that do not exist are refused: what follows could not be read.

@@ -75,7 +75,7 @@ fn time() -> NfsTime {
 }
 
 fn ace() -> Ace {
-    Ace { acetype: 1, flag: 2, access_mask: 3, who: opaque("OWNER@") }
+    Ace { acetype: AceType::DENY, flag: 2, access_mask: 3, who: opaque("OWNER@") }
 }
 
 /// Every attribute that is known.
@@ -130,6 +130,7 @@ pub fn every_attr() -> Attrs {
         time_modify: Some(time()),
         time_modify_set: Some(SetTime::ToClient(time())),
         mounted_on_fileid: Some(15),
+        dacl: Some(Acl41 { flag: 2, aces: Acl(vec![ace()]) }),
         fs_layout_types: Some(LayoutTypes(vec![1, 4])),
         layout_types: Some(LayoutTypes(Vec::new())),
         layout_blksize: Some(16),
@@ -264,6 +265,7 @@ pub fn op_args() -> Vec<OpArgs> {
         OpArgs::Readlink,
     ];
     out.extend(file_args());
+    out.extend(xattr_args());
     out.extend(session_args());
     out.extend(layout_args());
     out.extend(data_42_args());
@@ -320,6 +322,22 @@ fn file_args() -> Vec<OpArgs> {
         OpArgs::Setattr(SetattrArgs { stateid: stateid(1), attrs: every_attr() }),
         OpArgs::Write(data(b("short"))),
         OpArgs::Write(data(Bytes::from(vec![7; 5001]))),
+    ]
+}
+
+fn xattr_args() -> Vec<OpArgs> {
+    let name = || Component(b("key"));
+    let set = |option| {
+        OpArgs::Setxattr(SetxattrArgs { option, key: name(), value: XattrValue(b("value")) })
+    };
+    vec![
+        OpArgs::Getxattr(GetxattrArgs { name: name() }),
+        set(SetxattrOption::EITHER),
+        set(SetxattrOption::CREATE),
+        set(SetxattrOption::REPLACE),
+        set(SetxattrOption(3)),
+        OpArgs::Listxattrs(ListxattrsArgs { cookie: u64::MAX, maxcount: 4096 }),
+        OpArgs::Removexattr(RemovexattrArgs { name: name() }),
     ]
 }
 
@@ -483,6 +501,7 @@ pub fn op_ok() -> Vec<OpOk> {
         OpOk::Clone,
     ];
     out.extend(file_ok());
+    out.extend(xattr_ok());
     out.extend(open_ok());
     out.extend(session_ok());
     out.extend(layout_ok());
@@ -535,6 +554,18 @@ fn file_ok() -> Vec<OpOk> {
         OpOk::SecinfoNoName(SecinfoOk { flavors: Flavors(vec![1]) }),
         OpOk::Setattr(SetattrOk { attrsset: Attrs::KNOWN }),
         OpOk::Write(WriteOk { count: 1, committed, writeverf: Verifier([3; 8]) }),
+    ]
+}
+
+fn xattr_ok() -> Vec<OpOk> {
+    let list = |names, eof| OpOk::Listxattrs(ListxattrsOk { cookie: 7, names, eof });
+    vec![
+        OpOk::Getxattr(GetxattrOk { value: XattrValue(b("value")) }),
+        OpOk::Getxattr(GetxattrOk { value: XattrValue(Bytes::new()) }),
+        OpOk::Setxattr(XattrChanged { info: change() }),
+        list(vec!["a".into(), "longer".into()], false),
+        list(Vec::new(), true),
+        OpOk::Removexattr(XattrChanged { info: change() }),
     ]
 }
 

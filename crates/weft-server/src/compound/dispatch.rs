@@ -120,13 +120,14 @@ async fn compound<R: Role>(role: &R, call: Call) -> Answer {
     let mut c = Compound {
         now: role.core().clock.now(),
         conn: call.conn,
-        caller: call.caller,
+        caller: role.caller(call.caller).await,
         minorversion: head.minorversion,
         session: None,
         current: None,
         saved: None,
         current_stateid: None,
         saved_stateid: None,
+        next: None,
         depends_on: 0,
         reply_room: Vec::new(),
     };
@@ -187,6 +188,8 @@ async fn run<R: Role>(
             }
             Ok(op_args) => {
                 let op = op_args.op();
+                let more = index.saturating_add(1) < request.count;
+                c.next = more.then(|| OpNum::decode(&mut args.clone()).ok()).flatten();
                 let admitted = gate(c, &op_args, index, request.count)
                     .and_then(|()| room_for_change(c, op, results.len()));
                 match admitted {

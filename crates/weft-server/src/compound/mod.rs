@@ -5,7 +5,7 @@ mod session_ops;
 
 use std::{future::Future, sync::Arc};
 
-use weft_nfs::{ClientId, Failure, NfsStat, OpArgs, OpOk, Stateid};
+use weft_nfs::{ClientId, Failure, NfsStat, OpArgs, OpNum, OpOk, Stateid};
 use weft_state::{ConfirmedClient, InSession, Millis, Refusal};
 
 use crate::{
@@ -25,6 +25,11 @@ pub trait Role: Send + Sync + Sized + 'static {
 
     /// Sessions, clock and counters.
     fn core(&self) -> &Core;
+
+    /// The caller with what this role knows better than the caller's credential.
+    fn caller(&self, caller: Caller) -> impl Future<Output = Caller> + Send {
+        std::future::ready(caller)
+    }
 
     /// Executes an operation other than those of clients and sessions.
     fn execute<'a>(
@@ -64,7 +69,7 @@ pub trait Role: Send + Sync + Sized + 'static {
 pub struct Compound<R: Role> {
     /// The connection it came on.
     pub conn: Arc<Conn>,
-    /// The RPC caller, before any squashing.
+    /// Who calls, before any squashing.
     pub caller: Caller,
     /// 1 or 2.
     pub minorversion: u32,
@@ -80,6 +85,8 @@ pub struct Compound<R: Role> {
     pub current_stateid: Option<Stateid>,
     /// Saved stateid.
     pub saved_stateid: Option<Stateid>,
+    /// The operation after the one that is executed.
+    pub next: Option<OpNum>,
     /// Greatest log sequence number the reply depends on.
     pub depends_on: u64,
     /// Memory that the reply takes until it is sent.

@@ -7,6 +7,8 @@ use std::{
     str::FromStr,
 };
 
+use crate::network::Network;
+
 /// An address of a data server and, if it has a prefix length, the network whose clients use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnnouncedAddress {
@@ -57,16 +59,8 @@ impl From<SocketAddr> for AnnouncedAddress {
 impl AnnouncedAddress {
     /// Whether this client is in the address's own network.
     fn is_near(&self, client: IpAddr) -> bool {
-        let Some(bits) = self.prefix_bits.map(u32::from) else { return false };
-        match (self.addr.ip(), client) {
-            (IpAddr::V4(a), IpAddr::V4(b)) => {
-                (a.to_bits() ^ b.to_bits()).checked_shr(32 - bits).unwrap_or(0) == 0
-            }
-            (IpAddr::V6(a), IpAddr::V6(b)) => {
-                (a.to_bits() ^ b.to_bits()).checked_shr(128 - bits).unwrap_or(0) == 0
-            }
-            _ => false,
-        }
+        let own = self.prefix_bits.and_then(|bits| Network::new(self.addr.ip(), bits));
+        own.is_some_and(|network| network.contains(client))
     }
 
     /// What a client that reached the metadata server at `here` connects to. Every address, or a

@@ -1,15 +1,21 @@
-//! Attributes: which are supported, their values, and which can be set (RFC 8881 §5).
+//! Attributes: which are supported, their values, and which can be set (RFC 8881 §5, RFC 7862 §12,
+//! RFC 8275, RFC 8276 §8.2).
 
 use weft_nfs::{
-    AttrNo, Attrs, Bitmap, Failure, FileHandle, Fsid, NfsStat, NfsTime, SpecData,
-    attr::{LayoutTypes, SetTime, numeric_owner, parse_numeric_owner},
+    Acl, Acl41, AttrNo, Attrs, Bitmap, Failure, FileHandle, Fsid, NfsStat, NfsTime, SpecData,
+    acl_support,
+    attr::{LayoutTypes, ModeMasked, SetTime},
 };
 use weft_store::{
     types::{Inode, Kind},
-    volume::{SetAttr, SetTime as StoreSetTime},
+    volume::{LINKS_MAX, SetAttr, SetMode, SetTime as StoreSetTime},
 };
 
-use super::translate::{file_type, from_nfs_time, to_nfs_time};
+use super::{
+    Mds, acl,
+    names::{Names, Owners},
+    translate::{file_type, from_nfs_time, to_nfs_time},
+};
 
 /// NFS4_CHANGE_TYPE_IS_MONOTONIC_INCR (RFC 7862 §12.2.3): writes to data servers are not counted
 /// one by one, so it is no version counter.
@@ -18,14 +24,14 @@ const CHANGE_IS_MONOTONIC: u32 = 0;
 pub const MAX_FILE_BYTES: u64 = i64::MAX as u64;
 /// Longest name, bytes.
 pub const MAX_NAME_BYTES: u32 = 255;
-/// Most hard links announced.
-const MAX_LINKS: u32 = 65_000;
 /// Largest READ and WRITE announced: the most Linux uses, below the session's request size.
 pub const MAX_IO_BYTES: u64 = 1 << 20;
 /// Preferred block announced for layouts, bytes.
 const LAYOUT_BLOCK_BYTES: u32 = 1 << 20;
+/// FSCHARSET_CAP4_CONTAINS_NON_UTF8 (RFC 8881 §14.4): names are any bytes.
+const NAMES_MAY_BE_NO_UTF8: u32 = 1;
 
-/// Attributes that can be read here, in 4.1.
+/// Attributes of 4.1 that are supported here.
 const SUPPORTED_41: Bitmap = Bitmap::of(&[
     AttrNo::SUPPORTED_ATTRS,
     AttrNo::TYPE,
@@ -39,6 +45,7 @@ const SUPPORTED_41: Bitmap = Bitmap::of(&[
     AttrNo::UNIQUE_HANDLES,
     AttrNo::LEASE_TIME,
     AttrNo::RDATTR_ERROR,
+    AttrNo::ACL,
     AttrNo::ACLSUPPORT,
     AttrNo::CANSETTIME,
     AttrNo::CASE_INSENSITIVE,
@@ -73,32 +80,51 @@ const SUPPORTED_41: Bitmap = Bitmap::of(&[
     AttrNo::TIME_MODIFY,
     AttrNo::TIME_MODIFY_SET,
     AttrNo::MOUNTED_ON_FILEID,
+    AttrNo::DACL,
     AttrNo::FS_LAYOUT_TYPES,
     AttrNo::LAYOUT_TYPES,
     AttrNo::LAYOUT_BLKSIZE,
+    AttrNo::MODE_SET_MASKED,
     AttrNo::SUPPATTR_EXCLCREAT,
     AttrNo::FS_CHARSET_CAP,
 ]);
 /// And those that 4.2 adds.
-const SUPPORTED_42: Bitmap = Bitmap::of(&[AttrNo::CHANGE_ATTR_TYPE, AttrNo::MODE_UMASK]);
-/// Attributes that can be set.
+const SUPPORTED_42: Bitmap = Bitmap::of(&[
+    AttrNo::SPACE_FREED,
+    AttrNo::CHANGE_ATTR_TYPE,
+    AttrNo::MODE_UMASK,
+    AttrNo::XATTR_SUPPORT,
+]);
+/// Attributes that can be set, some only where something is made, others only later.
 const SETTABLE: Bitmap = Bitmap::of(&[
     AttrNo::SIZE,
+    AttrNo::ACL,
     AttrNo::MODE,
     AttrNo::OWNER,
     AttrNo::OWNER_GROUP,
     AttrNo::TIME_ACCESS_SET,
     AttrNo::TIME_MODIFY_SET,
+    AttrNo::DACL,
+    AttrNo::MODE_SET_MASKED,
     AttrNo::MODE_UMASK,
 ]);
 /// Attributes that can be set but not read (RFC 8881 §5.5, RFC 8275 §5).
-pub const SET_ONLY: Bitmap =
-    Bitmap::of(&[AttrNo::TIME_ACCESS_SET, AttrNo::TIME_MODIFY_SET, AttrNo::MODE_UMASK]);
+pub const SET_ONLY: Bitmap = Bitmap::of(&[
+    AttrNo::TIME_ACCESS_SET,
+    AttrNo::TIME_MODIFY_SET,
+    AttrNo::MODE_SET_MASKED,
+    AttrNo::MODE_UMASK,
+]);
+/// Not for OPEN and CREATE (RFC 8881 §6.2.5).
+const LATER_ONLY: Bitmap = Bitmap::of(&[AttrNo::MODE_SET_MASKED]);
+/// For OPEN and CREATE alone (RFC 8275 §5).
+const CREATE_ONLY: Bitmap = Bitmap::of(&[AttrNo::MODE_UMASK]);
 /// Attributes whose truth may be on the data servers while a write layout is out (D8).
 const ON_DATA_SERVERS: Bitmap = Bitmap::of(&[
     AttrNo::SIZE,
     AttrNo::CHANGE,
     AttrNo::SPACE_USED,
+    AttrNo::SPACE_FREED,
     AttrNo::TIME_MODIFY,
     AttrNo::TIME_METADATA,
 ]);
@@ -129,7 +155,7 @@ pub fn needs_space(wanted: &Bitmap) -> bool {
 
 /// What attributes depend on beside the inode.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts {
+pub struct Facts<'a> {
     /// File system id.
     pub fsid: Fsid,
     /// Lease, seconds.
@@ -140,21 +166,21 @@ pub struct Facts {
     pub space: (u64, u64, u64),
     /// Inodes in use; only filled when asked for.
     pub files_used: u64,
+    /// How owners are called.
+    pub names: &'a Names,
 }
 
 /// Inodes are limited by space alone; this many are announced.
 const FILES_TOTAL: u64 = 1 << 40;
 
 /// The wanted attributes of an inode, as far as they are supported.
-pub fn values(inode: &Inode, fh: FileHandle, wanted: &Bitmap, facts: &Facts) -> Attrs {
+pub fn values(inode: &Inode, fh: FileHandle, wanted: &Bitmap, facts: &Facts<'_>) -> Attrs {
     let mut a = Attrs::default();
     own_values(&mut a, inode, fh);
+    permission_values(&mut a, inode, wanted, facts.names);
     server_values(&mut a, facts);
     if needs_space(wanted) {
         space_values(&mut a, facts);
-    }
-    if inode.kind == Kind::File {
-        a.layout_types = Some(LayoutTypes(vec![weft_nfs::LayoutType::NFSV4_1_FILES.0]));
     }
     a.only(&wanted.and(&supported(facts.minorversion)))
 }
@@ -166,23 +192,44 @@ fn own_values(a: &mut Attrs, inode: &Inode, fh: FileHandle) {
     a.filehandle = Some(fh);
     a.fileid = Some(inode.no.0);
     a.mounted_on_fileid = Some(inode.no.0);
-    a.mode = Some(inode.mode.into());
     a.numlinks = Some(inode.nlink);
-    a.owner = Some(numeric_owner(inode.uid));
-    a.owner_group = Some(numeric_owner(inode.gid));
     a.rawdev = Some(SpecData { major: inode.rdev.0, minor: inode.rdev.1 });
-    a.space_used = Some(inode.size.div_ceil(512).saturating_mul(512));
+    let used = inode.size.div_ceil(512).saturating_mul(512);
+    a.space_used = Some(used);
+    // RFC 7862 §12.2.2: what goes with the last name.
+    a.space_freed = Some(if inode.nlink > 1 && !inode.is_directory() { 0 } else { used });
     a.time_access = Some(to_nfs_time(inode.atime));
     a.time_create = Some(to_nfs_time(inode.btime));
     a.time_metadata = Some(to_nfs_time(inode.ctime));
     a.time_modify = Some(to_nfs_time(inode.mtime));
     a.rdattr_error = Some(NfsStat::OK);
+    let striped = inode.kind == Kind::File;
+    a.layout_types = Some(if striped { layout_types() } else { LayoutTypes::default() });
 }
 
-fn server_values(a: &mut Attrs, facts: &Facts) {
+fn permission_values(a: &mut Attrs, inode: &Inode, wanted: &Bitmap, names: &Names) {
+    a.mode = Some(inode.mode.into());
+    if wanted.contains(AttrNo::OWNER) {
+        a.owner = Some(names.user(inode.uid));
+    }
+    if wanted.contains(AttrNo::OWNER_GROUP) {
+        a.owner_group = Some(names.group(inode.gid));
+    }
+    if wanted.contains(AttrNo::ACL) || wanted.contains(AttrNo::DACL) {
+        let aces = Acl(acl::of_mode(inode.mode, inode.is_directory()));
+        a.dacl = Some(Acl41 { flag: 0, aces: aces.clone() });
+        a.acl = Some(aces);
+    }
+}
+
+fn layout_types() -> LayoutTypes {
+    LayoutTypes(vec![weft_nfs::LayoutType::NFSV4_1_FILES.0])
+}
+
+fn server_values(a: &mut Attrs, facts: &Facts<'_>) {
     let supported = supported(facts.minorversion);
     a.supported_attrs = Some(supported);
-    a.suppattr_exclcreat = Some(SETTABLE.and(&supported));
+    a.suppattr_exclcreat = Some(SETTABLE.and(&supported).without(&LATER_ONLY));
     a.fh_expire_type = Some(0);
     a.link_support = Some(true);
     a.symlink_support = Some(true);
@@ -190,26 +237,27 @@ fn server_values(a: &mut Attrs, facts: &Facts) {
     a.fsid = Some(facts.fsid);
     a.unique_handles = Some(true);
     a.lease_time = Some(facts.lease_s);
-    a.aclsupport = Some(0);
+    a.aclsupport = Some(acl_support::ALLOW | acl_support::DENY);
     a.cansettime = Some(true);
     a.case_insensitive = Some(false);
     a.case_preserving = Some(true);
     a.chown_restricted = Some(true);
     a.homogeneous = Some(true);
     a.maxfilesize = Some(MAX_FILE_BYTES);
-    a.maxlink = Some(MAX_LINKS);
+    a.maxlink = Some(LINKS_MAX);
     a.maxname = Some(MAX_NAME_BYTES);
     a.maxread = Some(MAX_IO_BYTES);
     a.maxwrite = Some(MAX_IO_BYTES);
     a.no_trunc = Some(true);
     a.time_delta = Some(NfsTime { seconds: 0, nseconds: 1 });
-    a.fs_layout_types = Some(LayoutTypes(vec![weft_nfs::LayoutType::NFSV4_1_FILES.0]));
+    a.fs_layout_types = Some(layout_types());
     a.layout_blksize = Some(LAYOUT_BLOCK_BYTES);
-    a.fs_charset_cap = Some(0);
+    a.fs_charset_cap = Some(NAMES_MAY_BE_NO_UTF8);
     a.change_attr_type = Some(CHANGE_IS_MONOTONIC);
+    a.xattr_support = Some(true);
 }
 
-fn space_values(a: &mut Attrs, facts: &Facts) {
+fn space_values(a: &mut Attrs, facts: &Facts<'_>) {
     let (total, free, avail) = facts.space;
     a.space_total = Some(total);
     a.space_free = Some(free);
@@ -217,6 +265,15 @@ fn space_values(a: &mut Attrs, facts: &Facts) {
     a.files_total = Some(FILES_TOTAL);
     a.files_free = Some(FILES_TOTAL.saturating_sub(facts.files_used));
     a.files_avail = a.files_free;
+}
+
+/// What attributes are set on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    /// Something that is being made.
+    Creation,
+    /// Something that is there.
+    Existing,
 }
 
 /// Attributes to be set, checked: RFC 8881 §5.5 (set-only and get-only), §18.30.
@@ -228,43 +285,91 @@ pub struct Settings {
     pub mask: Bitmap,
 }
 
-/// Checks a `fattr4` that is to be set.
+/// Whether these attributes can be set at all, whatever their values.
 ///
 /// # Errors
-/// ATTRNOTSUPP for attributes not supported, INVAL for read-only ones and bad values, BADOWNER
-/// for owners that are no numbers.
-pub fn settings(a: &Attrs, minorversion: u32) -> Result<Settings, Failure> {
+/// ATTRNOTSUPP for attributes not supported; INVAL for read-only ones, and for those that are not
+/// for `on`.
+fn settable(a: &Attrs, on: On, minorversion: u32) -> Result<(), Failure> {
     let mask = a.mask();
     let unsupported = mask.without(&supported(minorversion));
     if !unsupported.is_empty() || !a.undecoded.is_empty() {
         return Err(NfsStat::ATTRNOTSUPP.into());
     }
-    if !mask.without(&SETTABLE).is_empty() {
-        return Err(NfsStat::INVAL.into());
+    let misplaced = match on {
+        On::Creation => LATER_ONLY,
+        On::Existing => CREATE_ONLY,
+    };
+    if mask.without(&SETTABLE).or(&mask.and(&misplaced)).is_empty() {
+        Ok(())
+    } else {
+        Err(NfsStat::INVAL.into())
     }
-    let mut set = SetAttr::default();
+}
+
+impl Mds {
+    /// Checks a `fattr4` that is to be set.
+    ///
+    /// # Errors
+    /// Those of [`settable`], [`Names::owners`] and [`settings`].
+    pub async fn settings(
+        &self,
+        a: &Attrs,
+        on: On,
+        minorversion: u32,
+    ) -> Result<Settings, Failure> {
+        settable(a, on, minorversion)?;
+        settings(a, self.names.owners(a).await?)
+    }
+}
+
+/// The values of a `fattr4` that is [`settable`].
+///
+/// # Errors
+/// FBIG, INVAL for bad values and for two ways of saying the mode or the list, ATTRNOTSUPP for
+/// lists that no mode can express.
+fn settings(a: &Attrs, owners: Owners) -> Result<Settings, Failure> {
     if a.size.is_some_and(|s| s > MAX_FILE_BYTES) {
         return Err(NfsStat::FBIG.into());
     }
-    set.size = a.size;
-    // RFC 8275 §5: never both.
-    set.mode = match (a.mode, &a.mode_umask) {
-        (Some(_), Some(_)) => return Err(NfsStat::INVAL.into()),
-        (Some(m), None) => Some(mode_bits(m)?),
-        (None, Some(mu)) => Some(mode_bits(mu.mode & !mu.umask)?),
-        (None, None) => None,
+    let set = SetAttr {
+        mode: set_mode(a)?,
+        uid: owners.uid,
+        gid: owners.gid,
+        size: a.size,
+        atime: a.time_access_set.map(set_time).transpose()?,
+        mtime: a.time_modify_set.map(set_time).transpose()?,
     };
-    set.uid =
-        a.owner.as_ref().map(|o| parse_numeric_owner(o).ok_or(NfsStat::BADOWNER)).transpose()?;
-    set.gid = a
-        .owner_group
-        .as_ref()
-        .map(|o| parse_numeric_owner(o).ok_or(NfsStat::BADOWNER))
-        .transpose()?;
-    set.atime = a.time_access_set.map(set_time).transpose()?;
-    set.mtime = a.time_modify_set.map(set_time).transpose()?;
-    Ok(Settings { set, mask })
+    Ok(Settings { set, mask: a.mask() })
 }
+
+/// The mode after all that is said about it: first the mode (§6.2.4, §6.2.5, RFC 8275 §5), then the
+/// list, which has the last word about the nine low bits (§6.4.1.3).
+fn set_mode(a: &Attrs) -> Result<Option<SetMode>, NfsStat> {
+    let given = match (a.mode, a.mode_set_masked, a.mode_umask) {
+        (None, None, None) => None,
+        (Some(mode), None, None) => Some(SetMode::all(mode_bits(mode)?)),
+        (None, Some(ModeMasked { value, mask }), None) => {
+            Some(SetMode { bits: mode_bits(value)?, mask: mode_bits(mask)? })
+        }
+        (None, None, Some(mu)) => Some(SetMode::all(mode_bits(mu.mode & !mu.umask)?)),
+        _ => return Err(NfsStat::INVAL),
+    };
+    let aces = match (&a.acl, &a.dacl) {
+        (None, None) => return Ok(given),
+        (Some(acl), None) => acl,
+        // §6.4.3.2: there is no automatic inheritance here, so there is nothing to flag.
+        (None, Some(Acl41 { flag: 0, aces })) => aces,
+        (None, Some(_)) => return Err(NfsStat::ATTRNOTSUPP),
+        (Some(_), Some(_)) => return Err(NfsStat::INVAL),
+    };
+    let low = acl::mode_of(&aces.0)?;
+    let SetMode { bits, mask } = given.unwrap_or(SetMode { bits: 0, mask: 0 });
+    Ok(Some(SetMode { bits: bits & !LOW_BITS | low, mask: mask | LOW_BITS }))
+}
+
+/// The bits of a mode that a list speaks about too.
+const LOW_BITS: u16 = 0o777;
 
 fn mode_bits(mode: u32) -> Result<u16, NfsStat> {
     u16::try_from(mode).ok().filter(|m| m & !0o7777 == 0).ok_or(NfsStat::INVAL)

@@ -4,8 +4,7 @@
 use std::time::{Duration, Instant};
 
 use weft_nfs::{
-    ClientId, Failure, NfsStat, Opaque, Stateid,
-    attr::Ace,
+    Ace, AceType, ClientId, Failure, NfsStat, Opaque, Stateid,
     callback::{CbOp, CbRecallArgs},
     delegate,
     ops::{OpenArgs, OpenClaim, OpenDelegation},
@@ -170,7 +169,7 @@ impl Mds {
 /// Permissions that allow nobody anything: users other than the one that opened the file are
 /// checked by ACCESS (§10.4).
 fn ask_for_access() -> Ace {
-    Ace { acetype: 0, flag: 0, access_mask: 0, who: Opaque::default() }
+    Ace { acetype: AceType::ALLOW, flag: 0, access_mask: 0, who: Opaque::default() }
 }
 
 fn reason(why: NoDelegation) -> OpenDelegation {

@@ -1,16 +1,19 @@
 //! The metadata server: one volume, exported at the root.
 
+mod acl;
 mod attrs;
 mod background;
 mod copying;
 mod courtesy;
 mod delegations;
 mod device_reports;
+mod export;
 mod fence;
 mod files;
 mod handle;
 mod layouts;
 mod lock_notices;
+mod names;
 mod ops;
 mod reaper;
 mod recall;
@@ -30,9 +33,7 @@ use tokio::sync::{Notify, Semaphore};
 use weft_nfs::{ClientId, Failure, Fsid, NfsStat, OpArgs};
 use weft_state::{ConfirmedClient, Grace, Identity, Offloads, Refusal, SessionLimits, State};
 use weft_store::{
-    types::{
-        Credential, Device, DeviceId, Inode, InodeNo, Intent, Kind, Lsn, StoreError, Timestamp,
-    },
+    types::{Device, DeviceId, Inode, InodeNo, Intent, Kind, Lsn, StoreError, Timestamp},
     volume::{Seen, Volume},
 };
 
@@ -40,36 +41,15 @@ use crate::{
     compound::{Compound, OpResult, Role},
     core::Core,
     data_servers::{DataServerError, DataServers},
-    rpc::NOBODY,
+    rpc::Caller,
 };
 
+pub use export::{Access, ClientRule, Export};
 use files::Files;
 pub use handle::Handle;
 pub use layouts::Striping;
-
-/// How callers' users are mapped (root squash and friends).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Export {
-    /// User 0 becomes the anonymous user.
-    pub root_squash: bool,
-    /// Everybody becomes the anonymous user.
-    pub all_squash: bool,
-    /// The anonymous user.
-    pub anonymous_uid: u32,
-    /// The anonymous group.
-    pub anonymous_gid: u32,
-}
-
-impl Default for Export {
-    fn default() -> Self {
-        Export {
-            root_squash: false,
-            all_squash: false,
-            anonymous_uid: NOBODY,
-            anonymous_gid: NOBODY,
-        }
-    }
-}
+pub use names::Naming;
+use names::{Names, SystemHost};
 
 /// What a metadata server is made of.
 pub struct MdsParts {
@@ -91,8 +71,10 @@ pub struct MdsParts {
     pub data_servers: Arc<DataServers>,
     /// How new files are striped.
     pub striping: Striping,
-    /// How callers are mapped.
+    /// Who may do what.
     pub export: Export,
+    /// How owners are called.
+    pub naming: Naming,
     /// Where it serves, to tell administrators.
     pub address: SocketAddr,
 }
@@ -117,6 +99,7 @@ pub struct Mds {
     data_servers: Arc<DataServers>,
     striping: Striping,
     export: Export,
+    names: Names,
     address: SocketAddr,
     files: Files,
     /// Wakes the task that fences files.
@@ -169,6 +152,7 @@ impl Mds {
             data_servers: parts.data_servers,
             striping: parts.striping,
             export: parts.export,
+            names: Names::new(parts.naming, Arc::new(SystemHost)),
             address: parts.address,
             files: Files::default(),
             fence: Notify::new(),
@@ -225,16 +209,6 @@ impl Mds {
         Timestamp { seconds, nanos }
     }
 
-    /// The caller as the export sees it.
-    fn credential(&self, c: &Compound<Mds>) -> Credential {
-        let e = &self.export;
-        let squash = !c.caller.known || e.all_squash || (e.root_squash && c.caller.uid == 0);
-        if squash {
-            return Credential { uid: e.anonymous_uid, gid: e.anonymous_gid, gids: Vec::new() };
-        }
-        Credential { uid: c.caller.uid, gid: c.caller.gid, gids: c.caller.gids.clone() }
-    }
-
     /// Refuses what must wait for the end of grace (RFC 8881 §8.4.2).
     fn refuse_in_grace(&self) -> Result<(), Failure> {
         if self.grace().is_on() { Err(NfsStat::GRACE.into()) } else { Ok(()) }
@@ -285,6 +259,10 @@ impl Role for Mds {
 
     fn core(&self) -> &Core {
         &self.core
+    }
+
+    async fn caller(&self, caller: Caller) -> Caller {
+        self.with_groups(caller).await
     }
 
     async fn execute<'a>(&'a self, c: &'a mut Compound<Self>, args: OpArgs) -> OpResult {

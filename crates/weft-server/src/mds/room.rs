@@ -26,13 +26,13 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Refuses an operation that makes names while room is scarce.
+    /// Refuses an operation that makes names, of files or of attributes, while room is scarce.
     ///
     /// # Errors
     /// NOSPC.
     pub(super) fn admit(&self, args: &OpArgs) -> Result<(), NfsStat> {
         let grows = match args {
-            OpArgs::Create(_) | OpArgs::Link(_) => true,
+            OpArgs::Create(_) | OpArgs::Link(_) | OpArgs::Setxattr(_) => true,
             OpArgs::Open(a) => a.openhow.is_some() && matches!(a.claim, OpenClaim::Null(_)),
             _ => false,
         };

@@ -22,6 +22,9 @@ pub fn status(e: &StoreError) -> NfsStat {
         StoreError::TooManyLinks => NfsStat::MLINK,
         StoreError::TooBig => NfsStat::FBIG,
         StoreError::NoSpace => NfsStat::NOSPC,
+        StoreError::NoXattr => NfsStat::NOXATTR,
+        StoreError::XattrTooBig => NfsStat::XATTR2BIG,
+        StoreError::WrongType => NfsStat::WRONG_TYPE,
         StoreError::Busy => NfsStat::FILE_OPEN,
         // The volume is broken: IO reaches the application, and an operator must look.
         StoreError::Corrupt(_) | StoreError::Poisoned(_) | StoreError::Io(_) => NfsStat::IO,

@@ -72,8 +72,10 @@ pub fn changes(op: OpNum) -> bool {
             | OpNum::OPEN
             | OpNum::OPEN_DOWNGRADE
             | OpNum::REMOVE
+            | OpNum::REMOVEXATTR
             | OpNum::RENAME
             | OpNum::SETATTR
+            | OpNum::SETXATTR
             | OpNum::WRITE
     )
 }

@@ -32,6 +32,7 @@ const BEYOND: &[(OpNum, NfsStat, &str)] = &[
     ),
     (OpNum::DEALLOCATE, NfsStat::LOCKED, DENIED),
     (OpNum::DEALLOCATE, NfsStat::NOSPC, "a hole in the middle of an extent makes two of it"),
+    (OpNum::LISTXATTRS, NfsStat::TOOSMALL, "RFC 8276 §8.4.3.3 asks for it"),
     (OpNum::EXCHANGE_ID, NfsStat::PERM, "RFC 8881 §18.35.4 asks for it in case 8"),
     (OpNum::IO_ADVISE, NfsStat::LOCKED, DENIED),
     (OpNum::OFFLOAD_CANCEL, NfsStat::NOFILEHANDLE, "it is about the current file"),

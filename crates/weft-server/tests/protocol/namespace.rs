@@ -271,6 +271,46 @@ async fn link_outcomes() {
     other.expect(NfsStat::ACCESS).await;
 }
 
+/// Names are bytes: what is no UTF-8, or the same letter written otherwise, is another name (§14.4).
+#[tokio::test]
+async fn names_are_bytes() {
+    let cluster = Cluster::start().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let names = [&b"\xff\xfe"[..], "\u{e4}".as_bytes(), "a\u{308}".as_bytes(), b"A", b"a", b" "];
+    for bytes in names {
+        let (objtype, attrs) = (CreateType::Directory, mode(0o755));
+        let make = OpArgs::Create(CreateArgs { objtype, name: name(bytes), attrs });
+        c.compound().putrootfh().op(make).expect(NfsStat::OK).await;
+    }
+    let list = OpArgs::Readdir(readdir(0, 4096, &[]));
+    let reply = c.compound().putrootfh().op(list).send().await.ok();
+    let found: Vec<_> = reply.readdir().entries.into_iter().map(|e| e.name).collect();
+    assert_eq!(found, names.map(name));
+    let ask = [AttrNo::FS_CHARSET_CAP, AttrNo::CASE_INSENSITIVE];
+    let attrs = c.compound().putrootfh().getattr(&ask).send().await.ok().attrs();
+    assert_eq!((attrs.fs_charset_cap, attrs.case_insensitive), (Some(1), Some(false)));
+}
+
+/// Targets of symbolic links: at and beyond their limits.
+#[tokio::test]
+async fn targets_are_checked() {
+    let cluster = Cluster::start().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (longest, long) = ("t".repeat(4096), "t".repeat(4097));
+    let rows = [
+        ("", NfsStat::INVAL),
+        ("a\0b", NfsStat::INVAL),
+        (long.as_str(), NfsStat::NAMETOOLONG),
+        (longest.as_str(), NfsStat::OK),
+    ];
+    for (target, status) in rows {
+        c.compound().putrootfh().op(symlink("l", target)).expect(status).await;
+    }
+    let reply = c.compound().putrootfh().lookup("l").op(OpArgs::Readlink).send().await.ok();
+    let Ok(OpOk::Readlink(r)) = &reply.last().result else { panic!("{reply:?}") };
+    assert_eq!(r.link, longest);
+}
+
 /// READLINK reads links, and nothing else is one (§18.24.3).
 #[tokio::test]
 async fn readlink_outcomes() {
@@ -286,7 +326,7 @@ async fn readlink_outcomes() {
     c.compound().putrootfh().op(OpArgs::Readlink).expect(NfsStat::WRONG_TYPE).await;
 }
 
-/// SECINFO and SECINFO_NO_NAME answer AUTH_SYS and consume the current filehandle (§2.6.3.1.1.8).
+/// SECINFO and SECINFO_NO_NAME answer flavors and consume the current filehandle (§2.6.3.1.1.8).
 #[tokio::test]
 async fn secinfo_consumes_the_filehandle() {
     let cluster = Cluster::start().await;
@@ -300,7 +340,7 @@ async fn secinfo_consumes_the_filehandle() {
     }
     let parent = c.compound().putrootfh().lookup("d").op(style(1)).send().await.ok();
     let Ok(OpOk::SecinfoNoName(ok)) = &parent.last().result else { panic!("{parent:?}") };
-    assert_eq!(ok.flavors.0, [1]);
+    assert_eq!(ok.flavors.0, [1, 0]);
     c.compound().putrootfh().op(named("x")).expect(NfsStat::NOENT).await;
     c.compound().putrootfh().op(style(1)).expect(NfsStat::NOENT).await;
     c.compound().putrootfh().op(style(2)).expect(NfsStat::BADXDR).await;

@@ -634,10 +634,6 @@ async fn unknown_operations() {
         OpNum::COPY_NOTIFY,
         OpNum::READ_PLUS,
         OpNum::WRITE_SAME,
-        OpNum::GETXATTR,
-        OpNum::SETXATTR,
-        OpNum::LISTXATTRS,
-        OpNum::REMOVEXATTR,
     ];
     for op in not_built {
         let reply = c.compound().putrootfh().op(unread(op)).expect(NfsStat::NOTSUPP).await;

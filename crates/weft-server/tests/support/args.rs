@@ -210,3 +210,20 @@ pub fn layoutcommit(stateid: Stateid, last_write: Option<u64>) -> LayoutcommitAr
 pub fn reclaim_complete() -> OpArgs {
     OpArgs::ReclaimComplete(ReclaimCompleteArgs { one_fs: false })
 }
+
+pub fn getxattr(key: &str) -> OpArgs {
+    OpArgs::Getxattr(GetxattrArgs { name: key.into() })
+}
+
+pub fn setxattr(option: SetxattrOption, key: &str, value: &[u8]) -> OpArgs {
+    let value = XattrValue(Bytes::copy_from_slice(value));
+    OpArgs::Setxattr(SetxattrArgs { option, key: key.into(), value })
+}
+
+pub fn listxattrs(cookie: u64, maxcount: u32) -> OpArgs {
+    OpArgs::Listxattrs(ListxattrsArgs { cookie, maxcount })
+}
+
+pub fn removexattr(key: &str) -> OpArgs {
+    OpArgs::Removexattr(RemovexattrArgs { name: key.into() })
+}

@@ -17,7 +17,7 @@ use weft_server::{
     data_servers::{DataServerSpec, DataServers, Homes},
     ds::DataServer,
     identity::{ClusterSecret, ServerRole, ServerUuid, identity},
-    mds::{Export, Mds, MdsParts, Striping},
+    mds::{Export, Mds, MdsParts, Naming, Striping},
     rpc::{Connections, Program, Server, Workers},
 };
 use weft_state::{ConnId, SessionLimits};
@@ -39,6 +39,8 @@ pub struct Options {
     pub lease_s: u32,
     /// How callers are mapped.
     pub export: Export,
+    /// How owners are called.
+    pub naming: Naming,
     /// Session limits.
     pub limits: SessionLimits,
     /// Whether the volume outlives the metadata server.
@@ -53,6 +55,7 @@ impl Default for Options {
             data_servers: 0,
             lease_s: 60,
             export: Export::default(),
+            naming: Naming::default(),
             limits: SessionLimits::default(),
             on_disk: false,
             idle: Duration::from_secs(60),
@@ -205,7 +208,8 @@ impl Cluster {
             volume_number: 1,
             data_servers,
             striping: Striping { unit_bytes: 1 << 20, width },
-            export: self.options.export,
+            export: self.options.export.clone(),
+            naming: self.options.naming.clone(),
             address: ([127, 0, 0, 1], 0).into(),
         };
         let mds = Mds::start(parts).await.unwrap();
@@ -233,6 +237,11 @@ impl Cluster {
     /// Connections that the metadata server holds open.
     pub fn connections(&self) -> usize {
         self.running().serving.connections.count()
+    }
+
+    /// What the export is from the next start on.
+    pub fn set_export(&mut self, export: Export) {
+        self.options.export = export;
     }
 
     /// Kills the metadata server without a word to anybody, and starts it on the same data, at

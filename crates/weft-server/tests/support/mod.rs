@@ -17,7 +17,7 @@ pub use cluster::{Cluster, Options, eventually};
 pub use compound::Compound;
 pub use reply::Reply;
 #[allow(unused_imports, reason = "a test binary uses what it needs of this")]
-pub use wire::{Callback, Wire, compound_args, nfs_call, user};
+pub use wire::{Callback, Wire, compound_args, nfs_call, user, user_with_groups};
 
 /// How long anything may take before a test fails.
 pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);

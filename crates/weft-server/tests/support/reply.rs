@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use weft_nfs::{
-    Attrs, CompoundReply, FailureBody, FileHandle, NfsStat, OpOk, OpReply, Stateid,
-    ops::{LayoutgetOk, OpenOk, ReaddirOk, SequenceOk},
+    Attrs, ChangeInfo, CompoundReply, FailureBody, FileHandle, NfsStat, OpOk, OpReply, Stateid,
+    ops::{LayoutgetOk, ListxattrsOk, OpenOk, ReaddirOk, SequenceOk},
 };
 
 /// A whole reply, with its bytes.
@@ -113,6 +113,32 @@ impl Reply {
     pub fn layout(&self) -> LayoutgetOk {
         self.find("LAYOUTGET", |ok| match ok {
             OpOk::Layoutget(l) => Some(l.clone()),
+            _ => None,
+        })
+    }
+
+    /// The value of the last GETXATTR.
+    #[track_caller]
+    pub fn xattr(&self) -> Bytes {
+        self.find("GETXATTR", |ok| match ok {
+            OpOk::Getxattr(x) => Some(x.value.0.clone()),
+            _ => None,
+        })
+    }
+
+    #[track_caller]
+    pub fn xattrs(&self) -> ListxattrsOk {
+        self.find("LISTXATTRS", |ok| match ok {
+            OpOk::Listxattrs(x) => Some(x.clone()),
+            _ => None,
+        })
+    }
+
+    /// What the last SETXATTR or REMOVEXATTR changed.
+    #[track_caller]
+    pub fn changed(&self) -> ChangeInfo {
+        self.find("change of an extended attribute", |ok| match ok {
+            OpOk::Setxattr(x) | OpOk::Removexattr(x) => Some(x.info),
             _ => None,
         })
     }

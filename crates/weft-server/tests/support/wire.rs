@@ -203,7 +203,12 @@ pub fn nfs_call(credential: &OpaqueAuth) -> CallHeader {
 
 /// An AUTH_SYS credential.
 pub fn user(uid: u32, gid: u32) -> OpaqueAuth {
-    let sys = AuthSys { stamp: 0, machine: Bytes::from_static(b"test"), uid, gid, gids: vec![] };
+    user_with_groups(uid, gid, Vec::new())
+}
+
+/// One with supplementary groups.
+pub fn user_with_groups(uid: u32, gid: u32, gids: Vec<u32>) -> OpaqueAuth {
+    let sys = AuthSys { stamp: 0, machine: Bytes::from_static(b"test"), uid, gid, gids };
     OpaqueAuth { flavor: AuthFlavor::SYS, body: weft_xdr::to_bytes(&sys) }
 }
 
@@ -221,6 +226,7 @@ fn number(ops: &[CbOp]) -> CbOpNum {
         Some(CbOp::Layoutrecall(_)) => CbOpNum::CB_LAYOUTRECALL,
         Some(CbOp::Recall(_)) => CbOpNum::CB_RECALL,
         Some(CbOp::NotifyLock(_)) => CbOpNum::CB_NOTIFY_LOCK,
+        Some(CbOp::Offload(_)) => CbOpNum::CB_OFFLOAD,
         other => panic!("{other:?}"),
     }
 }

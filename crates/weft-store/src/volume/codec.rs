@@ -20,7 +20,8 @@ mod flag {
     pub(super) const RDEV: u8 = 1 << 3;
     pub(super) const DIRECTORY: u8 = 1 << 4;
     pub(super) const TARGET: u8 = 1 << 5;
-    pub(super) const ALL: u8 = (1 << 6) - 1;
+    pub(super) const XATTRS: u8 = 1 << 6;
+    pub(super) const ALL: u8 = (1 << 7) - 1;
 }
 
 /// What a name points to.
@@ -36,6 +37,14 @@ pub(super) struct Dirent {
 pub(super) struct Ordered {
     pub(super) ino: InodeNo,
     pub(super) kind: Kind,
+    pub(super) name: Bytes,
+}
+
+/// One extended attribute of an inode; the value is a record of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct XattrName {
+    pub(super) cookie: u64,
+    pub(super) value_bytes: u32,
     pub(super) name: Bytes,
 }
 
@@ -119,6 +128,7 @@ pub(super) fn decode_inode(no: InodeNo, raw: &Bytes) -> Result<Inode, StoreError
         entries: 0,
         next_cookie: 0,
         unsettled: false,
+        has_xattrs: false,
     };
     let flags = fields.u8()?;
     decode_inode_parts(&mut inode, flags, &mut fields, raw)?;
@@ -137,6 +147,7 @@ fn decode_inode_parts(
     raw: &Bytes,
 ) -> Result<(), StoreError> {
     inode.unsettled = flags & flag::UNSETTLED != 0;
+    inode.has_xattrs = flags & flag::XATTRS != 0;
     if flags & flag::PLACEMENT != 0 {
         inode.placement = Some(fields.placement()?);
     }
@@ -167,6 +178,7 @@ fn inode_flags(inode: &Inode) -> u8 {
     };
     let optional = [
         (inode.unsettled, flag::UNSETTLED),
+        (inode.has_xattrs, flag::XATTRS),
         (inode.placement.is_some(), flag::PLACEMENT),
         (inode.create_verifier.is_some(), flag::VERIFIER),
     ];
@@ -276,6 +288,31 @@ pub(super) fn decode_opaque(what: &'static str, raw: &[u8]) -> Result<Bytes, Sto
     Ok(Bytes::copy_from_slice(fields.rest()))
 }
 
+pub(super) fn encode_xattr_names(names: &[XattrName]) -> Bytes {
+    let bytes: usize = names.iter().map(|name| 13 + name.name.len()).sum();
+    let mut out = BytesMut::with_capacity(1 + bytes);
+    out.put_u8(VERSION);
+    for name in names {
+        out.put_u64(name.cookie);
+        out.put_u32(name.value_bytes);
+        out.put_u8(u8::try_from(name.name.len()).expect("names were checked: at most 255 bytes"));
+        out.put_slice(&name.name);
+    }
+    out.freeze()
+}
+
+pub(super) fn decode_xattr_names(raw: &Bytes) -> Result<Vec<XattrName>, StoreError> {
+    let mut fields = Fields::versioned(raw, "extended attribute names")?;
+    let mut names = Vec::new();
+    while !fields.rest.is_empty() {
+        let (cookie, value_bytes) = (fields.u64()?, fields.u32()?);
+        let len = fields.u8()?;
+        let name = raw.slice_ref(fields.slice(len.into())?);
+        names.push(XattrName { cookie, value_bytes, name });
+    }
+    Ok(names)
+}
+
 pub(super) fn encode_identity(identity: &Identity) -> Bytes {
     let mut out = BytesMut::with_capacity(37);
     out.put_u8(VERSION);
@@ -355,6 +392,14 @@ impl<'a> Fields<'a> {
         };
         self.rest = rest;
         Ok(*taken)
+    }
+
+    fn slice(&mut self, len: usize) -> Result<&'a [u8], StoreError> {
+        let Some((taken, rest)) = self.rest.split_at_checked(len) else {
+            return Err(self.corrupt());
+        };
+        self.rest = rest;
+        Ok(taken)
     }
 
     fn u8(&mut self) -> Result<u8, StoreError> {

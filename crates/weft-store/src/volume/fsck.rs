@@ -35,6 +35,8 @@ pub struct Checked {
     pub orphans: u64,
     /// Removals and truncations still owed to data servers.
     pub intents: u64,
+    /// Extended attributes.
+    pub xattrs: u64,
     /// What is wrong, in words; the first 1000.
     pub findings: Vec<String>,
     /// How much is wrong.
@@ -78,11 +80,13 @@ struct Check {
     directories: HashMap<InodeNo, Directory>,
     /// How many data servers each has.
     devices: HashMap<DeviceId, usize>,
+    /// Inodes that say so, without those whose list was found.
+    have_xattrs: HashSet<InodeNo>,
 }
 
 impl Volume {
     /// Reads every record and holds it against the others: names against inodes, link and entry
-    /// counts, the order of directories, parents, orphans, placements, counters.
+    /// counts, the order of directories, parents, orphans, placements, extended attributes, counters.
     ///
     /// **Cost.** Everything is read once, about 40 bytes of memory for each inode, and no other
     /// operation runs meanwhile: meant for a volume that nobody serves.
@@ -98,6 +102,7 @@ impl Volume {
             check.order(tx)?;
             check.orphans(tx)?;
             check.intents(tx)?;
+            check.xattrs(tx)?;
             check.compare(tx.inodes());
             Ok(check.out)
         })
@@ -156,6 +161,9 @@ impl Check {
     fn inode(&mut self, inode: &Inode) {
         self.out.inodes += 1;
         self.nodes.insert(inode.no, Node { kind: inode.kind, nlink: inode.nlink, names: 0 });
+        if inode.has_xattrs {
+            self.have_xattrs.insert(inode.no);
+        }
         if inode.is_directory() {
             let directory = Directory {
                 parent: inode.parent,
@@ -360,6 +368,8 @@ fn shown(dir: InodeNo, name: &[u8]) -> String {
 fn hex(key: &[u8]) -> String {
     key.iter().map(|b| format!("{b:02x}")).collect()
 }
+
+mod xattrs;
 
 #[cfg(test)]
 mod tests;

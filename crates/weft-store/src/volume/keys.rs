@@ -16,6 +16,8 @@ pub(super) mod prefix {
     pub(crate) const CLIENT: u8 = 0x06;
     pub(crate) const DEVICE: u8 = 0x07;
     pub(crate) const DATA_SERVER: u8 = 0x08;
+    pub(crate) const XATTR_NAMES: u8 = 0x09;
+    pub(crate) const XATTR_VALUE: u8 = 0x0a;
 }
 
 /// What the volume is: made once.
@@ -28,11 +30,7 @@ pub(super) fn inode(ino: InodeNo) -> Bytes {
 }
 
 pub(super) fn dirent(dir: InodeNo, name: &[u8]) -> Bytes {
-    let mut key = BytesMut::with_capacity(9 + name.len());
-    key.put_u8(prefix::DIRENT);
-    key.put_u64(dir.0);
-    key.put_slice(name);
-    key.freeze()
+    named(prefix::DIRENT, dir, name)
 }
 
 pub(super) fn order(dir: InodeNo, cookie: u64) -> Bytes {
@@ -74,6 +72,14 @@ pub(super) fn data_server(id: DataServerId) -> Bytes {
     key.freeze()
 }
 
+pub(super) fn xattr_names(ino: InodeNo) -> Bytes {
+    numbered(prefix::XATTR_NAMES, ino.0)
+}
+
+pub(super) fn xattr_value(ino: InodeNo, name: &[u8]) -> Bytes {
+    named(prefix::XATTR_VALUE, ino, name)
+}
+
 /// The number of a key that is a prefix and one number.
 pub(super) fn number_of(key: &[u8]) -> Option<u64> {
     number_at(key, 1)
@@ -87,6 +93,14 @@ pub(super) fn end_of(prefix: u8) -> [u8; 1] {
 /// Whether a key is read by itself, and so worth caching; the others are only scanned.
 pub(super) fn is_point(key: &[u8]) -> bool {
     matches!(key.first(), Some(&prefix::INODE | &prefix::DIRENT))
+}
+
+fn named(prefix: u8, ino: InodeNo, name: &[u8]) -> Bytes {
+    let mut key = BytesMut::with_capacity(9 + name.len());
+    key.put_u8(prefix);
+    key.put_u64(ino.0);
+    key.put_slice(name);
+    key.freeze()
 }
 
 fn numbered(prefix: u8, number: u64) -> Bytes {
@@ -116,6 +130,8 @@ mod tests {
         assert_eq!(client(9)[..], [6, 0, 0, 0, 0, 0, 0, 0, 9]);
         assert_eq!(device(DeviceId([8; 16]))[..3], [7, 8, 8]);
         assert_eq!(data_server(DataServerId(2))[..], [8, 0, 0, 0, 2]);
+        assert_eq!(xattr_names(InodeNo(9))[..], [9, 0, 0, 0, 0, 0, 0, 0, 9]);
+        assert_eq!(xattr_value(InodeNo(9), b"ab")[..], [10, 0, 0, 0, 0, 0, 0, 0, 9, b'a', b'b']);
     }
 
     #[test]

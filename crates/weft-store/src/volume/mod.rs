@@ -47,7 +47,11 @@ pub use self::ops::placement::{Settle, SettleSize};
 pub use self::ops::readdir::DirEntry;
 pub use self::ops::remove::{Expect, Remove, Removed};
 pub use self::ops::rename::{Rename, Renamed};
-pub use self::ops::setattr::{AttrSet, Authority, SetAttr, SetTime};
+pub use self::ops::setattr::{AttrSet, Authority, SetAttr, SetMode, SetTime};
+pub use self::ops::xattr::{
+    XATTR_NAME_BYTES_MAX, XATTR_NAMES_BYTES_MAX, XATTR_VALUE_BYTES_MAX, XATTR_VALUES_BYTES_MAX,
+    XattrEntry, XattrHow,
+};
 
 /// How to open a volume, and how to make it if it is not there.
 #[derive(Clone, Debug)]

@@ -92,6 +92,7 @@ fn root(format: &Format) -> Inode {
         entries: 0,
         next_cookie: COOKIE_FIRST,
         unsettled: false,
+        has_xattrs: false,
     }
 }
 

@@ -6,13 +6,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use weft_store::engine::{Engine, MemoryEngine};
+use weft_store::engine::{Engine, KeyRange, MemoryEngine};
 use weft_store::types::{
     Credential, DeviceId, Inode, InodeNo, Kind, Placement, StoreError, Timestamp,
 };
 use weft_store::volume::{
-    Authority, Exclusivity, Expect, Format, New, Remove, Rename, SetAttr, SetTime, Settle,
-    SettleSize, Volume, VolumeConfig,
+    Authority, Exclusivity, Expect, Format, New, Remove, Rename, SetAttr, SetMode, SetTime, Settle,
+    SettleSize, Volume, VolumeConfig, XattrHow,
 };
 
 mod reference;
@@ -31,6 +31,9 @@ enum Step {
     Place { ino: usize },
     Settle { ino: usize, size: u64 },
     Release { ino: usize },
+    SetXattr { ino: usize, name: usize, value: u8, how: usize, who: usize },
+    RemoveXattr { ino: usize, name: usize, who: usize },
+    ReadXattrs { ino: usize, name: usize, who: usize },
     Reopen,
 }
 
@@ -38,6 +41,7 @@ enum Step {
 #[derive(Clone, Debug)]
 struct Picks {
     mode: Option<u16>,
+    mask: u16,
     uid: Option<usize>,
     gid: Option<usize>,
     size: Option<u64>,
@@ -72,14 +76,15 @@ fn modes() -> impl Strategy<Value = u16> {
 fn steps() -> impl Strategy<Value = Step> {
     let (ino, name, who) = (0usize..40, 0..NAMES.len(), 0usize..4);
     let picks = (
-        prop::option::of(modes()),
+        (prop::option::of(modes()), prop::sample::select(vec![0o7777, 0o7777, 0o777, 0o6000, 0])),
         prop::option::of(0usize..4),
         prop::option::of(0usize..4),
         prop::option::of(0u64..10_000),
         any::<(Option<bool>, bool)>(),
     );
-    let picks = picks.prop_map(|(mode, uid, gid, size, (touch, by_open))| Picks {
+    let picks = picks.prop_map(|((mode, mask), uid, gid, size, (touch, by_open))| Picks {
         mode,
+        mask,
         uid,
         gid,
         size,
@@ -102,7 +107,14 @@ fn steps() -> impl Strategy<Value = Step> {
             .prop_map(|(ino, set, who)| Step::SetAttr { ino, set, who }),
         2 => (place, who.clone())
             .prop_map(|((dir, name), who)| Step::Lookup { dir, name, who }),
-        2 => (ino.clone(), 0usize..6, who).prop_map(|(dir, after, who)| Step::List { dir, after, who }),
+        2 => (ino.clone(), 0usize..6, who.clone())
+            .prop_map(|(dir, after, who)| Step::List { dir, after, who }),
+        3 => (ino.clone(), name.clone(), 0u8..3, 0usize..3, who.clone()).prop_map(
+            |(ino, name, value, how, who)| Step::SetXattr { ino, name, value, how, who }
+        ),
+        1 => (ino.clone(), name.clone(), who.clone())
+            .prop_map(|(ino, name, who)| Step::RemoveXattr { ino, name, who }),
+        1 => (ino.clone(), name, who).prop_map(|(ino, name, who)| Step::ReadXattrs { ino, name, who }),
         2 => ino.clone().prop_map(|ino| Step::Place { ino }),
         1 => (ino.clone(), 0u64..10_000).prop_map(|(ino, size)| Step::Settle { ino, size }),
         1 => ino.prop_map(|ino| Step::Release { ino }),
@@ -147,6 +159,12 @@ impl Pair {
             Step::List { dir, after, who } => self.list(dir, after, who),
             Step::Rename { from, to, keep, who } => self.rename(from, to, keep, who),
             Step::SetAttr { ino, set, who } => self.setattr(ino, &set, who),
+            Step::SetXattr { ino, name, value, how, who } => {
+                let how = [XattrHow::Either, XattrHow::Create, XattrHow::Replace][how];
+                self.set_xattr(ino, (NAMES[name], &vec![value; value.into()]), how, who);
+            }
+            Step::RemoveXattr { ino, name, who } => self.remove_xattr(ino, NAMES[name], who),
+            Step::ReadXattrs { ino, name, who } => self.read_xattrs(ino, NAMES[name], who),
             other => self.simple(other),
         }
     }
@@ -262,14 +280,15 @@ impl Pair {
         let cred = &credentials()[who];
         let (v_ino, m_ino) = self.pick(ino);
         let now = Timestamp { seconds: self.clock, nanos: 0 };
+        let mode = picks.mode.map(|bits| SetMode { bits, mask: picks.mask });
         let (uid, gid) = (picks.uid.map(|uid| UIDS[uid]), picks.gid.map(|gid| GIDS[gid]));
         let touch = picks.touch.map(|own| if own { SetTime::Client(now) } else { SetTime::Server });
-        let set =
-            SetAttr { mode: picks.mode, uid, gid, size: picks.size, atime: None, mtime: touch };
+        let set = SetAttr { mode, uid, gid, size: picks.size, atime: None, mtime: touch };
         let by = if picks.by_open { Authority::ByOpenForWrite } else { Authority::ByPermission };
         let found = self.volume().setattr(v_ino, &set, by, cred, now).value;
         let attributes = Attributes {
             mode: picks.mode,
+            mask: picks.mask,
             uid,
             gid,
             size: picks.size,
@@ -278,6 +297,40 @@ impl Pair {
         };
         let wanted = self.model.setattr(m_ino, &attributes, cred);
         self.same(found.map(|set| set.inode), wanted);
+    }
+
+    fn set_xattr(&mut self, ino: usize, named: (&[u8], &[u8]), how: XattrHow, who: usize) {
+        let cred = &credentials()[who];
+        let (v_ino, m_ino) = self.pick(ino);
+        let now = Timestamp { seconds: self.clock, nanos: 0 };
+        let found = self.volume().xattr_set(v_ino, named, how, cred, now).value;
+        let wanted = self.model.xattr_set(m_ino, named, how, cred);
+        assert_eq!(found.map(|change| change.before != change.after), wanted);
+    }
+
+    fn remove_xattr(&mut self, ino: usize, name: &[u8], who: usize) {
+        let cred = &credentials()[who];
+        let (v_ino, m_ino) = self.pick(ino);
+        let now = Timestamp { seconds: self.clock, nanos: 0 };
+        let found = self.volume().xattr_remove(v_ino, name, cred, now).value;
+        let wanted = self.model.xattr_remove(m_ino, name, cred);
+        assert_eq!(found.map(|change| change.before != change.after), wanted);
+    }
+
+    /// One value, and the list both whole and from the middle.
+    fn read_xattrs(&mut self, ino: usize, name: &[u8], who: usize) {
+        let cred = &credentials()[who];
+        let (v_ino, m_ino) = self.pick(ino);
+        let found = self.volume().xattr_get(v_ino, name, cred).value;
+        assert_eq!(found.map(|value| value.to_vec()), self.model.xattr_get(m_ino, name, cred));
+        let found = self.volume().xattr_list(v_ino, 0, cred).value;
+        let names = found.clone().map(|all| all.iter().map(|e| e.name.to_vec()).collect());
+        assert_eq!(names, self.model.xattr_list(m_ino, cred));
+        if let Some(first) = found.ok().as_ref().and_then(|all| all.first()) {
+            let rest = self.volume().xattr_list(v_ino, first.cookie, cred).value.unwrap();
+            let wanted = self.model.xattr_list(m_ino, cred).unwrap();
+            assert_eq!(rest.len() + 1, wanted.len());
+        }
     }
 
     /// Lists from the cookie of the entry at `after`, and compares the rest.
@@ -341,11 +394,32 @@ impl Pair {
             orphan: inode.nlink == 0,
             placed: inode.placement.is_some(),
             verifier: inode.create_verifier,
+            xattrs: node.xattrs.clone(),
         };
         assert_eq!(&found, node);
+        assert_eq!(inode.has_xattrs, !node.xattrs.is_empty());
         assert_eq!(inode.entries, node.entries.len() as u64);
         let before = self.changes.insert(inode.no, inode.change);
         assert!(before.is_none_or(|before| before <= inode.change), "change went back");
+    }
+
+    /// Records of extended attributes are exactly those of the inodes there are.
+    fn no_stray_xattrs(&mut self) {
+        const XATTR_NAMES: u8 = 0x09;
+        const BEYOND: u8 = 0x0b;
+        // Once the volume is closed everything is in the engine.
+        self.volume = None;
+        let (mut lists, mut values) = (0, 0);
+        let range = KeyRange { from: &[XATTR_NAMES], until: Some(&[BEYOND]) };
+        let count = &mut |key: &[u8], _: &[u8]| {
+            *(if key[0] == XATTR_NAMES { &mut lists } else { &mut values }) += 1;
+            ControlFlow::Continue(())
+        };
+        self.engine.scan(range, count).unwrap();
+        self.volume = Some(open(&self.engine));
+        let nodes = self.model.nodes.values();
+        let counts: Vec<_> = nodes.map(|node| node.xattrs.len()).filter(|n| *n > 0).collect();
+        assert_eq!((lists, values), (counts.len(), counts.iter().sum()));
     }
 
     /// The whole of both: every node, every listing, orphans, intents and counts.
@@ -359,6 +433,7 @@ impl Pair {
         }
         for index in 0..self.pairs.len() {
             self.list(index, 0, 0);
+            NAMES.iter().for_each(|name| self.read_xattrs(index, name, 0));
         }
         let orphans = self.model.nodes.values().filter(|node| node.orphan).count();
         assert_eq!(volume.orphans(None, usize::MAX).value.unwrap().len(), orphans);
@@ -395,5 +470,6 @@ proptest! {
         pair.same_tree();
         pair.run(&Step::Reopen);
         pair.same_tree();
+        pair.no_stray_xattrs();
     }
 }

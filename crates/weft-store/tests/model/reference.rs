@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use weft_store::types::{Credential, Kind, StoreError};
-use weft_store::volume::Expect;
+use weft_store::volume::{Expect, XattrHow};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
@@ -20,6 +20,8 @@ pub struct Node {
     pub orphan: bool,
     pub placed: bool,
     pub verifier: Option<[u8; 8]>,
+    /// In the order they were made.
+    pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 pub struct Reference {
@@ -40,6 +42,8 @@ pub struct Make<'a> {
 
 pub struct Attributes {
     pub mode: Option<u16>,
+    /// Which bits of it count.
+    pub mask: u16,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
     pub size: Option<u64>,
@@ -67,6 +71,7 @@ impl Reference {
             orphan: false,
             placed: false,
             verifier: None,
+            xattrs: Vec::new(),
         };
         Self { nodes: BTreeMap::from([(1, root)]), next: 2, owed: 0 }
     }
@@ -98,6 +103,66 @@ impl Reference {
         let sticky = dir.mode & 0o1000 != 0;
         let mine = cred.uid == 0 || cred.uid == dir.uid || cred.uid == node.uid;
         if sticky && !mine { Err(StoreError::Permission) } else { Ok(()) }
+    }
+
+    fn xattr_holder(&self, no: u64) -> Answer<&Node> {
+        let node = self.node(no)?;
+        let has = matches!(node.kind, Kind::File | Kind::Directory);
+        if has { Ok(node) } else { Err(StoreError::WrongType) }
+    }
+
+    fn may_change_xattrs(&self, no: u64, cred: &Credential) -> Answer<()> {
+        let node = self.xattr_holder(no)?;
+        self.need(no, cred, W)?;
+        let sticky = node.kind == Kind::Directory && node.mode & 0o1000 != 0;
+        let mine = cred.uid == 0 || cred.uid == node.uid;
+        if sticky && !mine { Err(StoreError::Permission) } else { Ok(()) }
+    }
+
+    pub fn xattr_get(&self, no: u64, name: &[u8], cred: &Credential) -> Answer<Vec<u8>> {
+        let node = self.xattr_holder(no)?;
+        self.need(no, cred, R)?;
+        let found = node.xattrs.iter().find(|(n, _)| n == name);
+        found.map(|(_, value)| value.clone()).ok_or(StoreError::NoXattr)
+    }
+
+    /// Whether anything changed.
+    pub fn xattr_set(
+        &mut self,
+        no: u64,
+        (name, value): (&[u8], &[u8]),
+        how: XattrHow,
+        cred: &Credential,
+    ) -> Answer<bool> {
+        self.may_change_xattrs(no, cred)?;
+        let xattrs = &mut self.at(no).xattrs;
+        match (xattrs.iter_mut().find(|(n, _)| n == name), how) {
+            (Some(_), XattrHow::Create) => Err(StoreError::Exists),
+            (None, XattrHow::Replace) => Err(StoreError::NoXattr),
+            (Some((_, old)), _) => {
+                let changed = old != value;
+                value.clone_into(old);
+                Ok(changed)
+            }
+            (None, _) => {
+                xattrs.push((name.to_vec(), value.to_vec()));
+                Ok(true)
+            }
+        }
+    }
+
+    pub fn xattr_remove(&mut self, no: u64, name: &[u8], cred: &Credential) -> Answer<bool> {
+        self.may_change_xattrs(no, cred)?;
+        let xattrs = &mut self.at(no).xattrs;
+        let at = xattrs.iter().position(|(n, _)| n == name).ok_or(StoreError::NoXattr)?;
+        xattrs.remove(at);
+        Ok(true)
+    }
+
+    pub fn xattr_list(&self, no: u64, cred: &Credential) -> Answer<Vec<Vec<u8>>> {
+        let node = self.node(no)?;
+        self.need(no, cred, R)?;
+        Ok(node.xattrs.iter().map(|(name, _)| name.clone()).collect())
     }
 
     pub fn lookup(&self, dir: u64, name: &[u8], cred: &Credential) -> Answer<u64> {
@@ -152,6 +217,7 @@ impl Reference {
             orphan: false,
             placed: false,
             verifier: make.verifier,
+            xattrs: Vec::new(),
         };
         self.nodes.insert(no, node);
         self.at(dir).entries.push((name.to_vec(), no));
@@ -321,7 +387,7 @@ impl Reference {
         node.uid = set.uid.unwrap_or(node.uid);
         node.gid = set.gid.unwrap_or(node.gid);
         if let Some(mode) = set.mode {
-            node.mode = mode;
+            node.mode = node.mode & !set.mask | mode & set.mask;
             if !root && !member(cred, node.gid) {
                 node.mode &= !0o2000;
             }

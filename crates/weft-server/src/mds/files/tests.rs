@@ -29,6 +29,7 @@ pub(super) fn file(no: u64, unsettled: bool) -> Inode {
         entries: 0,
         next_cookie: 0,
         unsettled,
+        has_xattrs: false,
     }
 }
 

@@ -4,14 +4,13 @@ use weft_nfs::{
     Failure, NfsStat, OpOk,
     ops::{AllocateArgs, DeallocateArgs},
 };
-use weft_state::IoAccess;
 use weft_store::{
     types::{Inode, InodeNo, Lsn},
     volume::{Settle, SettleSize},
 };
 
 use super::{
-    data_access::{end_of, may_access, regular_file},
+    data_access::{end_of, may_write, regular_file},
     setattr::until_quiet,
 };
 use crate::{
@@ -27,7 +26,7 @@ pub(super) async fn allocate(mds: &Mds, c: &mut Compound<Mds>, a: &AllocateArgs)
     let handle = c.handle()?;
     let inode = regular_file(mds, c, &handle)?;
     let stateid = c.stateid(a.stateid)?;
-    may_access(mds, c, &inode, &stateid, IoAccess::Write)?;
+    let _undelegated = may_write(mds, c, &inode, &stateid).await?;
     mds.volume.admit().await;
     let _writing = mds.files.begin_write(&inode).ok_or(NfsStat::DELAY)?;
     let inode = mds.outranked(inode).await?;
@@ -50,7 +49,7 @@ pub(super) async fn deallocate(mds: &Mds, c: &mut Compound<Mds>, a: &DeallocateA
     let handle = c.handle()?;
     let inode = regular_file(mds, c, &handle)?;
     let stateid = c.stateid(a.stateid)?;
-    may_access(mds, c, &inode, &stateid, IoAccess::Write)?;
+    let _undelegated = may_write(mds, c, &inode, &stateid).await?;
     mds.volume.admit().await;
     if !mds.files.lock().try_begin_truncation(&inode) {
         return Err(NfsStat::DELAY.into());

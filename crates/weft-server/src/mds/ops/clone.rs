@@ -7,7 +7,7 @@ use weft_store::types::{Inode, InodeNo};
 use super::{
     allocate::changed,
     copy::{place_beside, saved_stateid},
-    data_access::{may_access, regular_file},
+    data_access::{may_access, may_write, regular_file},
     setattr::until_quiet,
 };
 use crate::{
@@ -30,7 +30,7 @@ pub(super) async fn clone(mds: &Mds, c: &mut Compound<Mds>, a: &CloneArgs) -> Op
     let src_stateid = saved_stateid(c, a.src_stateid)?;
     may_access(mds, c, &source, &src_stateid, IoAccess::Read)?;
     let dst_stateid = c.stateid(a.dst_stateid)?;
-    may_access(mds, c, &destination, &dst_stateid, IoAccess::Write)?;
+    let _undelegated = may_write(mds, c, &destination, &dst_stateid).await?;
     mds.volume.admit().await;
     let source = mds.settled(c, source).await?;
     let destination = mds.settled(c, destination).await?;

@@ -12,7 +12,7 @@ use weft_nfs::{
 use weft_state::IoAccess;
 use weft_store::types::{Inode, Lsn, Placement};
 
-use super::data_access::{may_access, regular_file};
+use super::data_access::{may_access, may_write, regular_file};
 use crate::{
     compound::{Compound, OpResult},
     mds::{Mds, attrs::MAX_FILE_BYTES, copying::Copy, refused},
@@ -37,7 +37,7 @@ pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpRe
     let src_stateid = saved_stateid(c, a.src_stateid)?;
     may_access(mds, c, &source, &src_stateid, IoAccess::Read)?;
     let dst_stateid = c.stateid(a.dst_stateid)?;
-    may_access(mds, c, &destination, &dst_stateid, IoAccess::Write)?;
+    let _undelegated = may_write(mds, c, &destination, &dst_stateid).await?;
     mds.volume.admit().await;
     let source = mds.settled(c, source).await?;
     let len = length(a, source.size)?;

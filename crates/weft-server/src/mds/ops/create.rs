@@ -14,7 +14,7 @@ use crate::{
     compound::{Compound, OpResult},
     mds::{
         Mds,
-        attrs::{Settings, settings},
+        attrs::{On, Settings},
         translate::change_info,
     },
 };
@@ -29,7 +29,7 @@ const SYMLINK_MODE: u16 = 0o777;
 pub(super) async fn create(mds: &Mds, c: &mut Compound<Mds>, a: CreateArgs) -> OpResult {
     let dir = current_directory(mds, c)?;
     let name = checked_name(&a.name)?;
-    let settings = settings(&a.attrs, c.minorversion)?;
+    let settings = mds.settings(&a.attrs, On::Creation, c.minorversion).await?;
     let mut new = new_object(&settings, DEFAULT_MODE, Exclusivity::Guarded);
     match a.objtype {
         CreateType::Directory => new.kind = Kind::Directory,
@@ -73,6 +73,6 @@ pub(super) fn new_object(s: &Settings, default_mode: u16, how: Exclusivity) -> N
         size: s.set.size,
         atime: time(s.set.atime),
         mtime: time(s.set.mtime),
-        ..New::of(Kind::File, s.set.mode.unwrap_or(default_mode), how)
+        ..New::of(Kind::File, s.set.mode.map_or(default_mode, |m| m.apply(default_mode)), how)
     }
 }

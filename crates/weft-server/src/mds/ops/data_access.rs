@@ -7,7 +7,7 @@ use weft_store::types::{Inode, Kind, Rwx};
 
 use crate::{
     compound::Compound,
-    mds::{Handle, Mds, attrs::MAX_FILE_BYTES, refused},
+    mds::{Handle, Mds, attrs::MAX_FILE_BYTES, delegations::Undelegated, refused},
 };
 
 /// The inode of a filehandle that must be of a regular file, else WRONG_TYPE whatever it is.
@@ -37,6 +37,21 @@ pub(super) fn may_access(
         mds.require(c, inode, mode)?;
     }
     Ok(())
+}
+
+/// [`may_access`] for writing. An open for writing has seen to the delegations of others; without
+/// one they are taken back, for as long as the result lives (RFC 8881 §10.4.4).
+pub(super) async fn may_write<'a>(
+    mds: &'a Mds,
+    c: &Compound<Mds>,
+    inode: &Inode,
+    stateid: &Stateid,
+) -> Result<Option<Undelegated<'a>>, Failure> {
+    may_access(mds, c, inode, stateid, IoAccess::Write)?;
+    match stateid.is_special() {
+        true => Ok(Some(mds.undelegated(c, mds.handle(inode.no).key(), false).await?)),
+        false => Ok(None),
+    }
 }
 
 /// The end of a range that is to be in a file.

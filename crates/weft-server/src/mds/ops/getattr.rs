@@ -34,21 +34,23 @@ pub(super) async fn attributes(
     wanted: &Bitmap,
 ) -> Result<Attrs, Failure> {
     let facts = facts(mds, c, wanted).await?;
+    mds.names.learn(std::iter::once(inode)).await;
     Ok(attrs::values(inode, mds.handle(inode.no).to_wire(), wanted, &facts))
 }
 
 /// What attributes depend on beside the inode; space is asked for only when wanted.
-pub(super) async fn facts(
-    mds: &Mds,
+pub(super) async fn facts<'a>(
+    mds: &'a Mds,
     c: &mut Compound<Mds>,
     wanted: &Bitmap,
-) -> Result<Facts, Failure> {
+) -> Result<Facts<'a>, Failure> {
     let mut facts = Facts {
         fsid: mds.fsid,
         lease_s: mds.core.lease_s,
         minorversion: c.minorversion,
         space: (0, 0, 0),
         files_used: 0,
+        names: &mds.names,
     };
     if needs_space(wanted) {
         let space = mds.data_servers.space().await;

@@ -32,6 +32,7 @@ mod setattr;
 mod stateids;
 mod verify;
 mod write;
+mod xattr;
 
 use weft_nfs::{NfsStat, OpArgs};
 
@@ -40,6 +41,7 @@ use crate::compound::{Compound, OpResult};
 
 /// Runs one operation. Those of sessions never get here; what is not in the list is not built.
 pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, args: OpArgs) -> OpResult {
+    mds.admit(c, &args)?;
     mds.room.admit(&args)?;
     match args {
         OpArgs::Allocate(a) => allocate::allocate(mds, c, &a).await,
@@ -85,6 +87,10 @@ pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, args: OpArgs) -> O
         OpArgs::Setattr(a) => setattr::setattr(mds, c, &a).await,
         OpArgs::Verify(a) => verify::verify(mds, c, &a).await,
         OpArgs::Write(a) => write::write(mds, c, &a).await,
+        OpArgs::Getxattr(a) => xattr::getxattr(mds, c, &a).await,
+        OpArgs::Setxattr(a) => xattr::setxattr(mds, c, &a).await,
+        OpArgs::Listxattrs(a) => xattr::listxattrs(mds, c, &a),
+        OpArgs::Removexattr(a) => xattr::removexattr(mds, c, &a).await,
         OpArgs::FreeStateid(a) => stateids::free_stateid(mds, c, &a),
         OpArgs::TestStateid(a) => stateids::test_stateid(mds, c, &a),
         OpArgs::BackchannelCtl(_)

@@ -19,7 +19,7 @@ use crate::{
     compound::{Compound, OpResult},
     mds::{
         Mds,
-        attrs::{Settings, settings},
+        attrs::{On, Settings},
         delegations::Undelegated,
         refused,
         translate::change_info,
@@ -119,21 +119,26 @@ async fn by_name<'a>(
         let _undelegated = existing(mds, c, a, &inode, access).await?;
         return Ok(Target { inode, change, attrset: Bitmap::EMPTY, _undelegated });
     };
-    let (settings, exclusivity) = creation(how, c.minorversion)?;
+    let (settings, exclusivity) = creation(mds, how, c.minorversion).await?;
     // Before anything is made: what is there may not be openable this way.
     let mut _undelegated = None;
-    if let Some(found) = look(mds, c, dir, name)? {
+    let found = look(mds, c, dir, name)?;
+    if let Some(found) = &found {
         let same_exclusive = matches!((exclusivity, found.create_verifier),
             (Exclusivity::Exclusive(v), Some(w)) if v == w);
         match exclusivity {
             Exclusivity::Unchecked => {
-                _undelegated = existing(mds, c, a, &found, access).await?;
+                _undelegated = existing(mds, c, a, found, access).await?;
             }
             Exclusivity::Exclusive(_) if same_exclusive => {}
             Exclusivity::Guarded | Exclusivity::Exclusive(_) => {
                 return Err(NfsStat::EXIST.into());
             }
         }
+    }
+    if let Err(read_only) = mds.writable(c) {
+        let target = not_created(mds, c, dir, found, &settings)?.ok_or(read_only)?;
+        return Ok(Target { _undelegated, ..target });
     }
     let cred = mds.credential(c);
     let new = new_object(&settings, DEFAULT_MODE, exclusivity);
@@ -149,6 +154,19 @@ async fn by_name<'a>(
     Ok(Target { inode, change, attrset, _undelegated })
 }
 
+/// Where nothing may be changed, a file that is there is opened all the same, unless it were cut.
+fn not_created(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    dir: InodeNo,
+    found: Option<Inode>,
+    settings: &Settings,
+) -> Result<Option<Target<'static>>, Failure> {
+    let Some(inode) = found.filter(|_| settings.set.size != Some(0)) else { return Ok(None) };
+    let change = unchanged(&c.see(mds.volume.inode(dir))?);
+    Ok(Some(Target { inode, change, attrset: Bitmap::EMPTY, _undelegated: None }))
+}
+
 /// UNCHECKED on an existing file: of the attributes only a size of zero counts (§18.16.3).
 async fn truncate_existing(
     mds: &Mds,
@@ -159,6 +177,7 @@ async fn truncate_existing(
     if settings.set.size != Some(0) {
         return Ok((inode, Bitmap::EMPTY));
     }
+    mds.writable(c)?;
     let set = SetAttr { size: Some(0), ..SetAttr::default() };
     let cred = mds.credential(c);
     let inode = setattr::apply(mds, c, inode, &set, Authority::ByPermission, &cred).await?;
@@ -176,7 +195,9 @@ async fn by_handle<'a>(
     let inode = mds.current_file(c)?;
     let settings = match &a.openhow {
         None => Settings::default(),
-        Some(CreateHow::Unchecked(attrs)) => settings(attrs, c.minorversion)?,
+        Some(CreateHow::Unchecked(attrs)) => {
+            mds.settings(attrs, On::Creation, c.minorversion).await?
+        }
         // §18.16.3: the object exists, so any other way of creating it fails.
         Some(_) => return Err(NfsStat::EXIST.into()),
     };
@@ -187,15 +208,18 @@ async fn by_handle<'a>(
 }
 
 /// How to create, with the attributes checked.
-fn creation(how: &CreateHow, minorversion: u32) -> Result<(Settings, Exclusivity), Failure> {
-    match how {
-        CreateHow::Unchecked(a) => Ok((settings(a, minorversion)?, Exclusivity::Unchecked)),
-        CreateHow::Guarded(a) => Ok((settings(a, minorversion)?, Exclusivity::Guarded)),
-        CreateHow::Exclusive(v) => Ok((Settings::default(), Exclusivity::Exclusive(v.0))),
-        CreateHow::Exclusive41(v, a) => {
-            Ok((settings(a, minorversion)?, Exclusivity::Exclusive(v.0)))
-        }
-    }
+async fn creation(
+    mds: &Mds,
+    how: &CreateHow,
+    minorversion: u32,
+) -> Result<(Settings, Exclusivity), Failure> {
+    let (attrs, exclusivity) = match how {
+        CreateHow::Unchecked(a) => (a, Exclusivity::Unchecked),
+        CreateHow::Guarded(a) => (a, Exclusivity::Guarded),
+        CreateHow::Exclusive(v) => return Ok((Settings::default(), Exclusivity::Exclusive(v.0))),
+        CreateHow::Exclusive41(v, a) => (a, Exclusivity::Exclusive(v.0)),
+    };
+    Ok((mds.settings(attrs, On::Creation, minorversion).await?, exclusivity))
 }
 
 fn look(

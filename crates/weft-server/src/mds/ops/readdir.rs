@@ -69,7 +69,7 @@ fn collect(
     dir: InodeNo,
     a: &ReaddirArgs,
     budget: usize,
-    facts: &Facts,
+    facts: &Facts<'_>,
 ) -> Result<(Vec<Found>, bool), Failure> {
     let cred = mds.credential(c);
     let mut room = budget;
@@ -104,7 +104,7 @@ async fn encode(
     found: Vec<Found>,
     wanted: &Bitmap,
     budget: usize,
-    facts: &Facts,
+    facts: &Facts<'_>,
 ) -> Result<(Vec<DirEntry>, bool), Failure> {
     let mut inodes: Vec<Result<Inode, Failure>> = Vec::with_capacity(found.len());
     let mut names = Vec::with_capacity(found.len());
@@ -118,6 +118,7 @@ async fn encode(
     } else {
         inodes.extend(plain.into_iter().map(Ok));
     }
+    mds.names.learn(inodes.iter().flatten()).await;
     let (mut entries, mut room) = (Vec::with_capacity(names.len()), budget);
     for ((cookie, name), inode) in names.into_iter().zip(inodes) {
         let attrs = entry_attrs(mds, inode, wanted, facts)?;
@@ -140,7 +141,7 @@ fn entry_attrs(
     mds: &Mds,
     inode: Result<Inode, Failure>,
     wanted: &Bitmap,
-    facts: &Facts,
+    facts: &Facts<'_>,
 ) -> Result<Attrs, Failure> {
     match inode {
         Ok(inode) => Ok(attrs::values(&inode, mds.handle(inode.no).to_wire(), wanted, facts)),

@@ -5,7 +5,6 @@ use weft_nfs::{
     ops::{Flavors, SecinfoArgs, SecinfoNoNameArgs, SecinfoOk},
 };
 use weft_store::types::InodeNo;
-use weft_xdr::rpc::AuthFlavor;
 
 use super::lookup::{checked_name, current_directory};
 use crate::{
@@ -13,8 +12,8 @@ use crate::{
     mds::Mds,
 };
 
-fn flavors() -> SecinfoOk {
-    SecinfoOk { flavors: Flavors(vec![AuthFlavor::SYS.0]) }
+fn flavors(mds: &Mds) -> SecinfoOk {
+    SecinfoOk { flavors: Flavors(mds.export.flavors()) }
 }
 
 /// RFC 8881 §18.29; the current filehandle is consumed (§2.6.3.1.1.8).
@@ -24,7 +23,7 @@ pub(super) fn secinfo(mds: &Mds, c: &mut Compound<Mds>, a: &SecinfoArgs) -> OpRe
     let cred = mds.credential(c);
     c.see(mds.volume.lookup(dir, name, &cred))?;
     c.current = None;
-    Ok(OpOk::Secinfo(flavors()))
+    Ok(OpOk::Secinfo(flavors(mds)))
 }
 
 /// SECINFO_STYLE4_CURRENT_FH and SECINFO_STYLE4_PARENT.
@@ -45,5 +44,5 @@ pub(super) fn secinfo_no_name(mds: &Mds, c: &mut Compound<Mds>, a: &SecinfoNoNam
         _ => return Err(NfsStat::BADXDR.into()),
     }
     c.current = None;
-    Ok(OpOk::SecinfoNoName(flavors()))
+    Ok(OpOk::SecinfoNoName(flavors(mds)))
 }

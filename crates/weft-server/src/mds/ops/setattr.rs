@@ -14,17 +14,13 @@ use weft_store::{
 
 use crate::{
     compound::{Compound, OpResult},
-    mds::{Mds, attrs::settings, data_server_failure, refused},
+    mds::{Mds, attrs::On, data_server_failure, refused},
 };
 
 /// RFC 8881 §18.30.
 pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -> OpResult {
     let inode = mds.current_inode(c)?;
-    let settings = settings(&a.attrs, c.minorversion)?;
-    // RFC 8275 §5: for operations that create something only.
-    if a.attrs.mode_umask.is_some() {
-        return Err(NfsStat::INVAL.into());
-    }
+    let settings = mds.settings(&a.attrs, On::Existing, c.minorversion).await?;
     let mut authority = Authority::ByPermission;
     if settings.set.size.is_some() {
         if inode.kind != Kind::File {

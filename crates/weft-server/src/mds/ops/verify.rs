@@ -8,6 +8,7 @@ use crate::{
     mds::{
         Mds,
         attrs::{SET_ONLY, needs_truth, supported},
+        names::Owners,
     },
 };
 
@@ -32,5 +33,18 @@ async fn same(mds: &Mds, c: &mut Compound<Mds>, a: &VerifyArgs) -> Result<bool, 
         return Err(NfsStat::ATTRNOTSUPP.into());
     }
     let inode = if needs_truth(&mask) { mds.settled(c, inode).await? } else { inode };
-    Ok(attributes(mds, c, &inode, &mask).await? == a.attrs)
+    let mut given = a.attrs.clone();
+    // Other words for the same owner are the same owner; nobody's are those of none.
+    let Owners { uid, gid } = match mds.names.owners(&given).await {
+        Err(f) if f.status == NfsStat::BADOWNER => return Ok(false),
+        owners => owners?,
+    };
+    let ours = attributes(mds, c, &inode, &mask).await?;
+    if uid == Some(inode.uid) {
+        given.owner.clone_from(&ours.owner);
+    }
+    if gid == Some(inode.gid) {
+        given.owner_group.clone_from(&ours.owner_group);
+    }
+    Ok(ours == given)
 }

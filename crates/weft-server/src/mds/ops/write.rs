@@ -4,35 +4,24 @@ use weft_nfs::{
     Failure, NfsStat, OpOk, StableHow,
     ops::{WriteArgs, WriteOk},
 };
-use weft_state::IoAccess;
 use weft_store::{
-    types::{Inode, Lsn, Rwx},
+    types::{Inode, Lsn},
     volume::{Settle, SettleSize},
 };
 use weft_xdr::Payload;
 
+use super::data_access::may_write;
 use crate::{
     compound::{Compound, OpResult},
     data_servers::DataServerError,
-    mds::{Mds, attrs::MAX_FILE_BYTES, data_server_failure, files::Suspicion, refused},
+    mds::{Mds, attrs::MAX_FILE_BYTES, data_server_failure, files::Suspicion},
 };
 
 /// RFC 8881 §18.32.
 pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> OpResult {
     let inode = mds.current_file(c)?;
-    let client = c.client()?;
     let stateid = c.stateid(a.stateid)?;
-    let file = mds.handle(inode.no).key();
-    mds.state().check_io(client, &stateid, file, IoAccess::Write).map_err(refused)?;
-    if stateid.is_special() {
-        mds.refuse_in_grace()?;
-        mds.require(c, &inode, Rwx::WRITE)?;
-    }
-    // An open for writing has seen to that; a special stateid has not (§10.4.4).
-    let _undelegated = match stateid.is_special() {
-        true => Some(mds.undelegated(c, file, false).await?),
-        false => None,
-    };
+    let _undelegated = may_write(mds, c, &inode, &stateid).await?;
     if a.stable > StableHow::FILE_SYNC {
         return Err(NfsStat::INVAL.into());
     }

@@ -37,13 +37,13 @@ fn inodes() -> impl Strategy<Value = Inode> {
     let options = (
         prop::option::of(placements()),
         prop::option::of(any::<[u8; 8]>()),
-        any::<bool>(),
+        any::<(bool, bool)>(),
         prop::collection::vec(any::<u8>(), 0..300),
     );
     (kinds(), numbers, times, options).prop_map(|(kind, (small, wide, mode), times, options)| {
         let directory = kind == Kind::Directory;
         let device = matches!(kind, Kind::CharDevice | Kind::BlockDevice);
-        let (placement, create_verifier, unsettled, target) = options;
+        let (placement, create_verifier, (unsettled, has_xattrs), target) = options;
         Inode {
             no: InodeNo(wide[0]),
             kind,
@@ -66,6 +66,7 @@ fn inodes() -> impl Strategy<Value = Inode> {
             entries: if directory { wide[4] } else { 0 },
             next_cookie: if directory { wide[5] } else { 0 },
             unsettled,
+            has_xattrs,
         }
     })
 }
@@ -101,6 +102,7 @@ proptest! {
         let _ = decode_device(DeviceId([0; 16]), &raw);
         let _ = decode_identity(&raw);
         let _ = decode_progress(&raw);
+        let _ = decode_xattr_names(&raw);
     }
 
     #[test]
@@ -112,6 +114,30 @@ proptest! {
         let raw = encode_intent(&intent);
         prop_assert_eq!(decode_intent(id, &raw).unwrap(), intent);
         exact(&raw, |b| decode_intent(id, b));
+    }
+}
+
+proptest! {
+    #[test]
+    fn xattr_names_survive_the_disk(
+        names in prop::collection::vec((any::<u64>(), any::<u32>(), "[a-z]{0,255}"), 1..6),
+    ) {
+        // The list decodes to itself; cut inside a name it is corruption, cut between two it is a
+        // shorter list (the record has no other end).
+        let names: Vec<_> = names.into_iter().map(|(cookie, value_bytes, name)| {
+            XattrName { cookie, value_bytes, name: name.into() }
+        }).collect();
+        let raw = encode_xattr_names(&names);
+        prop_assert_eq!(decode_xattr_names(&raw).unwrap(), names.clone());
+        let mut ends = vec![1];
+        for name in &names {
+            ends.push(ends[ends.len() - 1] + 13 + name.name.len());
+        }
+        for len in 0..raw.len() {
+            let cut = decode_xattr_names(&raw.slice(..len));
+            let wanted = ends.iter().position(|end| *end == len).map(|n| names[..n].to_vec());
+            prop_assert_eq!(cut.ok(), wanted);
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     engine::{Batch, Engine, MemoryEngine},
     types::{Credential, Device, Timestamp},
-    volume::{Exclusivity, New, Remove, VolumeConfig},
+    volume::{Exclusivity, New, Remove, VolumeConfig, XattrHow},
 };
 
 const NOW: Timestamp = Timestamp { seconds: 9, nanos: 0 };
@@ -14,7 +14,7 @@ fn device() -> Device {
 }
 
 /// A volume with a bit of everything: `d/e`, `d/f` with a second name `g`, a symlink, an orphan, a
-/// removal that is owed.
+/// removal that is owed, two extended attributes of `f`.
 fn populated(engine: &Arc<dyn Engine>) {
     let volume = Volume::with_engine(engine.clone(), &VolumeConfig::default()).unwrap();
     let root = Credential::superuser();
@@ -25,6 +25,10 @@ fn populated(engine: &Arc<dyn Engine>) {
     make(d.no, b"e", &New::directory(0o755));
     let f = make(d.no, b"f", &New::file(0o644));
     volume.link(f.no, InodeNo::ROOT, b"g", &root, NOW).value.unwrap();
+    for name in [&b"one"[..], b"two"] {
+        let set = volume.xattr_set(f.no, (name, b"value"), XattrHow::Create, &root, NOW);
+        set.value.unwrap();
+    }
     make(InodeNo::ROOT, b"l", &New::symlink(&b"d/f"[..]));
     volume.device_put(&device()).value.unwrap();
     for (name, keep) in [(&b"orphan"[..], true), (b"owed", false)] {
@@ -56,14 +60,17 @@ fn a_sound_volume() {
     populated(&engine);
     let found = checked(&engine);
     assert_eq!(found.findings, Vec::<String>::new());
-    assert_eq!((found.inodes, found.entries, found.orphans, found.intents), (6, 5, 1, 1));
+    assert_eq!(
+        (found.inodes, found.entries, found.orphans, found.intents, found.xattrs),
+        (6, 5, 1, 1, 2)
+    );
 }
 
 /// Each kind of record lost or changed is found, and said.
 #[test]
 fn damage_is_found() {
     let ino = |n| keys::inode(InodeNo(n));
-    let removed: [(Bytes, &str); 7] = [
+    let removed: [(Bytes, &str); 9] = [
         (keys::dirent(InodeNo(2), b"f"), "links"),
         (keys::dirent(InodeNo(2), b"e"), "nothing leads to it"),
         (keys::order(InodeNo::ROOT, 3), "not in the directory's order"),
@@ -71,6 +78,8 @@ fn damage_is_found() {
         (ino(2), "no such directory"),
         (keys::orphan(InodeNo(6)), "links"),
         (keys::device(device().id), "its device is unknown"),
+        (keys::xattr_names(InodeNo(4)), "are not listed"),
+        (keys::xattr_value(InodeNo(4), b"one"), "no such value of \"one\""),
     ];
     for (key, says) in removed {
         let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
@@ -89,6 +98,22 @@ fn damage_is_found() {
     engine.commit(&batch, engine.acquire().unwrap()).unwrap();
     let found = checked(&engine);
     assert!(found.findings.iter().any(|f| f.starts_with("inode 01")), "{found:?}");
+    // And what is too much.
+    let names = codec::encode_xattr_names(&[]);
+    let added = [
+        (keys::xattr_names(InodeNo(3)), names, "knows of no extended attributes"),
+        (keys::xattr_value(InodeNo(4), b"x"), codec::encode_opaque(b""), "3 values of extended"),
+        (keys::xattr_value(InodeNo(4), b"one"), codec::encode_opaque(b""), "no such value of"),
+    ];
+    for (key, value, says) in added {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
+        populated(&engine);
+        let mut batch = Batch::new();
+        batch.put(key, value);
+        engine.commit(&batch, engine.acquire().unwrap()).unwrap();
+        let found = checked(&engine);
+        assert!(found.findings.iter().any(|f| f.contains(says)), "{says}: {found:?}");
+    }
 }
 
 /// Objects of files and of owed removals belong; others do not.

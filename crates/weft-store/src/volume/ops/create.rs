@@ -236,5 +236,6 @@ fn build(no: InodeNo, new: &New, now: Timestamp) -> Inode {
         entries: 0,
         next_cookie: if directory { COOKIE_FIRST } else { 0 },
         unsettled: false,
+        has_xattrs: false,
     }
 }

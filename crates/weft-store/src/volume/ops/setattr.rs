@@ -11,8 +11,8 @@ use crate::volume::{Seen, Volume, check};
 /// What to set; absent: leave as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttr {
-    /// Mode (12 bits).
-    pub mode: Option<u16>,
+    /// Mode.
+    pub mode: Option<SetMode>,
     /// Owner.
     pub uid: Option<u32>,
     /// Group.
@@ -23,6 +23,27 @@ pub struct SetAttr {
     pub atime: Option<SetTime>,
     /// Modification time.
     pub mtime: Option<SetTime>,
+}
+
+/// Which bits of a mode to set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetMode {
+    /// Their values; bits outside the mask do not count.
+    pub bits: u16,
+    /// Which bits (of 12).
+    pub mask: u16,
+}
+
+impl SetMode {
+    /// The whole mode.
+    pub const fn all(mode: u16) -> Self {
+        Self { bits: mode, mask: MODE_BITS }
+    }
+
+    /// The mode that `before` becomes.
+    pub fn apply(self, before: u16) -> u16 {
+        before & !self.mask | self.bits & self.mask
+    }
 }
 
 /// Which time to set.
@@ -76,7 +97,7 @@ impl Volume {
 }
 
 fn validate(set: &SetAttr) -> Result<(), StoreError> {
-    if set.mode.is_some_and(|mode| mode & !MODE_BITS != 0) {
+    if set.mode.is_some_and(|mode| (mode.bits | mode.mask) & !MODE_BITS != 0) {
         return Err(StoreError::Invalid);
     }
     for time in [set.atime, set.mtime].into_iter().flatten() {
@@ -160,6 +181,7 @@ fn set_ownership(inode: &mut Inode, set: &SetAttr, cred: &Credential) {
     inode.uid = set.uid.unwrap_or(inode.uid);
     inode.gid = set.gid.unwrap_or(inode.gid);
     if let Some(mode) = set.mode {
+        let mode = mode.apply(inode.mode);
         let entitled = cred.is_superuser() || cred.in_group(inode.gid);
         inode.mode = if entitled { mode } else { mode & !MODE_SETGID };
     }

@@ -1,0 +1,333 @@
+//! Who may do what with the export: by client address, port and security flavor. Users are mapped
+//! (squashed) here too.
+
+use std::net::{IpAddr, SocketAddr};
+
+use weft_nfs::{Failure, NfsStat, OpArgs, OpNum};
+use weft_store::types::Credential;
+use weft_xdr::rpc::AuthFlavor;
+
+use super::Mds;
+use crate::{
+    compound::Compound,
+    network::Network,
+    rpc::{Caller, NOBODY},
+};
+
+/// Ports that only privileged programs of a client can use are below this.
+const PRIVILEGED_PORTS: u16 = 1024;
+
+/// What a client may do with the export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Everything.
+    ReadWrite,
+    /// Nothing that changes it.
+    ReadOnly,
+    /// Nothing.
+    None,
+}
+
+/// What holds for some clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientRule {
+    /// Which clients.
+    pub networks: Vec<Network>,
+    /// What they may do.
+    pub access: Access,
+    /// User 0 becomes the anonymous user; as for everybody if absent.
+    pub root_squash: Option<bool>,
+    /// Everybody becomes the anonymous user; as for everybody if absent.
+    pub all_squash: Option<bool>,
+}
+
+/// The export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Export {
+    /// User 0 becomes the anonymous user.
+    pub root_squash: bool,
+    /// Everybody becomes the anonymous user.
+    pub all_squash: bool,
+    /// The anonymous user.
+    pub anonymous_uid: u32,
+    /// The anonymous group.
+    pub anonymous_gid: u32,
+    /// Callers without a credential (AUTH_NONE) are served, as the anonymous user.
+    pub auth_none: bool,
+    /// Only clients that connect from a privileged port are served.
+    pub secure_ports: bool,
+    /// A user's groups are those the server's host knows, not the 16 that AUTH_SYS carries.
+    pub server_groups: bool,
+    /// The first rule whose networks have the client decides. Without rules everybody reads and
+    /// writes; with rules whom none fits does nothing.
+    pub rules: Vec<ClientRule>,
+}
+
+impl Default for Export {
+    fn default() -> Self {
+        Export {
+            root_squash: false,
+            all_squash: false,
+            anonymous_uid: NOBODY,
+            anonymous_gid: NOBODY,
+            auth_none: true,
+            secure_ports: false,
+            server_groups: false,
+            rules: Vec::new(),
+        }
+    }
+}
+
+/// The export as one client sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct View {
+    access: Access,
+    root_squash: bool,
+    all_squash: bool,
+}
+
+impl Export {
+    fn view(&self, client: SocketAddr) -> View {
+        // An IPv4 client of a dual-stack listener appears as ::ffff:a.b.c.d.
+        let address: IpAddr = client.ip().to_canonical();
+        let fits = |rule: &&ClientRule| rule.networks.iter().any(|n| n.contains(address));
+        let rule = self.rules.iter().find(fits);
+        let otherwise = if self.rules.is_empty() { Access::ReadWrite } else { Access::None };
+        let insecure = self.secure_ports && client.port() >= PRIVILEGED_PORTS;
+        View {
+            access: match rule {
+                _ if insecure => Access::None,
+                Some(rule) => rule.access,
+                None => otherwise,
+            },
+            root_squash: rule.and_then(|r| r.root_squash).unwrap_or(self.root_squash),
+            all_squash: rule.and_then(|r| r.all_squash).unwrap_or(self.all_squash),
+        }
+    }
+
+    /// Flavors that are served, preferred first.
+    pub(super) fn flavors(&self) -> Vec<u32> {
+        let none = self.auth_none.then_some(AuthFlavor::NONE.0);
+        [AuthFlavor::SYS.0].into_iter().chain(none).collect()
+    }
+
+    fn credential(&self, caller: &Caller, client: SocketAddr) -> Credential {
+        let view = self.view(client);
+        if !caller.known || view.all_squash || (view.root_squash && caller.uid == 0) {
+            let (uid, gid) = (self.anonymous_uid, self.anonymous_gid);
+            return Credential { uid, gid, gids: Vec::new() };
+        }
+        Credential { uid: caller.uid, gid: caller.gid, gids: caller.gids.clone() }
+    }
+}
+
+/// What an operation has to do with the export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// Nothing: state, devices, and handles by themselves.
+    None,
+    /// It sets the current filehandle.
+    PutsHandle,
+    /// It asks how to come in.
+    Security,
+    /// It goes on to another object.
+    Walks,
+    /// It looks at one.
+    Reads,
+    /// It changes one.
+    Changes,
+}
+
+fn use_of(args: &OpArgs) -> Use {
+    match args {
+        OpArgs::Putfh(_) | OpArgs::Putrootfh | OpArgs::Putpubfh => Use::PutsHandle,
+        OpArgs::Secinfo(_) | OpArgs::SecinfoNoName(_) => Use::Security,
+        OpArgs::Lookup(_) | OpArgs::Lookupp => Use::Walks,
+        OpArgs::Open(a) if a.share_access & weft_nfs::share::ACCESS_WRITE != 0 => Use::Changes,
+        // One that creates may find that there is nothing to be created: `ops/open.rs` looks.
+        OpArgs::Open(_) => Use::Walks,
+        OpArgs::Access(_)
+        | OpArgs::Commit(_)
+        | OpArgs::Getattr(_)
+        | OpArgs::Getxattr(_)
+        | OpArgs::IoAdvise(_)
+        // Who may not write has no layout to commit.
+        | OpArgs::Layoutcommit(_)
+        | OpArgs::Layoutget(_)
+        | OpArgs::Listxattrs(_)
+        | OpArgs::Lock(_)
+        | OpArgs::Lockt(_)
+        | OpArgs::Nverify(_)
+        | OpArgs::Read(_)
+        | OpArgs::Readdir(_)
+        | OpArgs::Readlink
+        | OpArgs::Seek(_)
+        | OpArgs::Verify(_) => Use::Reads,
+        OpArgs::Allocate(_)
+        | OpArgs::Clone(_)
+        | OpArgs::Copy(_)
+        | OpArgs::Create(_)
+        | OpArgs::Deallocate(_)
+        | OpArgs::Link(_)
+        | OpArgs::Remove(_)
+        | OpArgs::Removexattr(_)
+        | OpArgs::Rename(_)
+        | OpArgs::Setattr(_)
+        | OpArgs::Setxattr(_)
+        | OpArgs::Write(_) => Use::Changes,
+        OpArgs::BackchannelCtl(_)
+        | OpArgs::BindConnToSession(_)
+        | OpArgs::Close(_)
+        | OpArgs::CreateSession(_)
+        | OpArgs::Delegreturn(_)
+        | OpArgs::DestroyClientid(_)
+        | OpArgs::DestroySession(_)
+        | OpArgs::ExchangeId(_)
+        | OpArgs::FreeStateid(_)
+        | OpArgs::Getdeviceinfo(_)
+        | OpArgs::Getfh
+        | OpArgs::Layouterror(_)
+        | OpArgs::Layoutreturn(_)
+        | OpArgs::Layoutstats(_)
+        | OpArgs::Locku(_)
+        | OpArgs::OffloadCancel(_)
+        | OpArgs::OffloadStatus(_)
+        | OpArgs::OpenDowngrade(_)
+        | OpArgs::ReclaimComplete(_)
+        | OpArgs::Restorefh
+        | OpArgs::Savefh
+        | OpArgs::Sequence(_)
+        | OpArgs::TestStateid(_)
+        | OpArgs::Unread(_) => Use::None,
+    }
+}
+
+/// What may follow an operation that puts a filehandle, whatever the flavor: what asks for
+/// flavors, what replaces the handle, and what may itself answer WRONGSEC (RFC 8881 §2.6.3.1.1).
+fn tells_itself(next: Option<OpNum>) -> bool {
+    matches!(
+        next,
+        None | Some(
+            OpNum::PUTFH
+                | OpNum::PUTROOTFH
+                | OpNum::PUTPUBFH
+                | OpNum::SAVEFH
+                | OpNum::RESTOREFH
+                | OpNum::SECINFO
+                | OpNum::SECINFO_NO_NAME
+                | OpNum::LOOKUP
+                | OpNum::LOOKUPP
+                | OpNum::OPEN
+        )
+    )
+}
+
+impl Mds {
+    /// The caller as the export sees it.
+    pub(super) fn credential(&self, c: &Compound<Mds>) -> Credential {
+        self.export.credential(&c.caller, c.conn.peer)
+    }
+
+    /// Refuses what this client may not do with the export.
+    ///
+    /// # Errors
+    /// WRONGSEC for a flavor that is not served, where the RFC allows it, else ACCESS; ACCESS for
+    /// clients that are not served; ROFS for changes by those that only read.
+    pub(super) fn admit(&self, c: &Compound<Mds>, args: &OpArgs) -> Result<(), NfsStat> {
+        let wanted = use_of(args);
+        let wrong_flavor = !c.caller.known && !self.export.auth_none;
+        let access = self.export.view(c.conn.peer).access;
+        match wanted {
+            Use::None | Use::Security => Ok(()),
+            Use::PutsHandle if wrong_flavor && !tells_itself(c.next) => Err(NfsStat::WRONGSEC),
+            Use::PutsHandle => Ok(()),
+            Use::Walks if wrong_flavor => Err(NfsStat::WRONGSEC),
+            Use::Changes if wrong_flavor && matches!(args, OpArgs::Open(_)) => {
+                Err(NfsStat::WRONGSEC)
+            }
+            Use::Reads | Use::Changes if wrong_flavor => Err(NfsStat::ACCESS),
+            Use::Walks | Use::Reads | Use::Changes if access == Access::None => {
+                Err(NfsStat::ACCESS)
+            }
+            Use::Changes if access == Access::ReadOnly => Err(NfsStat::ROFS),
+            Use::Walks | Use::Reads | Use::Changes => Ok(()),
+        }
+    }
+
+    /// Whether this client may change anything.
+    ///
+    /// # Errors
+    /// ROFS.
+    pub(super) fn writable(&self, c: &Compound<Mds>) -> Result<(), Failure> {
+        match self.export.view(c.conn.peer).access {
+            Access::ReadWrite => Ok(()),
+            Access::ReadOnly | Access::None => Err(NfsStat::ROFS.into()),
+        }
+    }
+
+    /// The caller with the groups that count.
+    pub(super) async fn with_groups(&self, caller: Caller) -> Caller {
+        if !self.export.server_groups || !caller.known {
+            return caller;
+        }
+        match self.names.groups_of(caller.uid).await {
+            Some(groups) => Caller { gids: groups.to_vec(), ..caller },
+            // Unknown here: what the client says is all there is.
+            None => caller,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(networks: &str, access: Access, root_squash: Option<bool>) -> ClientRule {
+        let networks = networks.split(' ').map(|n| n.parse().unwrap()).collect();
+        ClientRule { networks, access, root_squash, all_squash: None }
+    }
+
+    fn client(address: &str) -> SocketAddr {
+        address.parse().unwrap()
+    }
+
+    /// The first rule that fits decides; whom none fits is not served; what a rule leaves open is
+    /// as for everybody.
+    #[test]
+    fn rules_go_by_order() {
+        let export = Export {
+            root_squash: true,
+            rules: vec![
+                rule("10.0.0.7", Access::None, None),
+                rule("10.0.0.0/24 2001:db8::/32", Access::ReadWrite, Some(false)),
+                rule("10.0.0.0/8", Access::ReadOnly, None),
+            ],
+            ..Export::default()
+        };
+        let rows = [
+            ("10.0.0.7:700", Access::None, true),
+            ("10.0.0.8:700", Access::ReadWrite, false),
+            ("[::ffff:10.0.0.8]:700", Access::ReadWrite, false),
+            ("[2001:db8::1]:700", Access::ReadWrite, false),
+            ("10.1.0.8:700", Access::ReadOnly, true),
+            ("192.0.2.1:700", Access::None, true),
+        ];
+        for (address, access, root_squash) in rows {
+            let view = export.view(client(address));
+            assert_eq!((view.access, view.root_squash), (access, root_squash), "{address}");
+            let root = Caller { uid: 0, gid: 0, gids: vec![5], known: true };
+            let uid = if root_squash { NOBODY } else { 0 };
+            assert_eq!(export.credential(&root, client(address)).uid, uid, "{address}");
+        }
+        let open = Export::default();
+        assert_eq!(open.view(client("192.0.2.1:9")).access, Access::ReadWrite);
+    }
+
+    /// Privileged ports end at 1023.
+    #[test]
+    fn ports_have_an_edge() {
+        let export = Export { secure_ports: true, ..Export::default() };
+        assert_eq!(export.view(client("10.0.0.1:1023")).access, Access::ReadWrite);
+        assert_eq!(export.view(client("10.0.0.1:1024")).access, Access::None);
+    }
+}
