@@ -202,6 +202,11 @@ impl Inode {
         self.kind == Kind::Directory
     }
 
+    /// Whether a write by anybody but the superuser takes set-id bits away.
+    pub fn is_privileged(&self) -> bool {
+        self.kind == Kind::File && without_privileges(self.mode) != self.mode
+    }
+
     /// What `cred` may do by the mode bits alone (POSIX order: owner, else group, else others; the
     /// superuser executes only what somebody may execute, and searches every directory).
     pub fn allowed(&self, cred: &Credential) -> Rwx {
@@ -219,6 +224,16 @@ impl Inode {
         };
         Rwx(((self.mode >> shift) & 0o7) as u8)
     }
+}
+
+/// Permission of the group to execute.
+const MODE_GROUP_EXECUTE: u16 = 0o0010;
+
+/// The mode after the set-id bits were taken away, as a write or a change of owner does: a
+/// set-group-id bit without group-execute is not a privilege and stays.
+pub(crate) fn without_privileges(mode: u16) -> u16 {
+    let group = if mode & MODE_GROUP_EXECUTE != 0 { MODE_SETGID } else { 0 };
+    mode & !(MODE_SETUID | group)
 }
 
 /// A directory's change attribute around an operation (atomic: nothing came between).

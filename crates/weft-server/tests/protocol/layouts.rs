@@ -394,3 +394,24 @@ async fn indirect_write_fences_its_own_layout() {
     let data = a.compound().putfh(&fh).op(read(stateid, 0, 100)).send().await.ok().data();
     assert_eq!(data.0, "through");
 }
+
+/// As long as a write must take set-id bits away, it goes through the metadata server: data servers
+/// do not know who writes.
+#[tokio::test]
+async fn privileged_files_are_written_indirectly() {
+    let cluster = Cluster::striped(1).await;
+    let mut root = Client::mount(&cluster, "a").await;
+    let (fh, of_root) = root.file("f").await;
+    root.compound().putfh(&fh).op(setattr(of_root, mode(0o6777))).send().await.ok();
+    get(&mut root, &fh, layoutget(of_root, IoMode::RW)).await.ok();
+    let mut user = Client::mount_as(&cluster, "b", 1000).await;
+    let opened = user.compound().putfh(&fh).open(open("o", OpenClaim::Fh)).send().await.ok();
+    let stateid = opened.stateid();
+    get(&mut user, &fh, layoutget(stateid, IoMode::READ)).await.ok();
+    let refused = get(&mut user, &fh, layoutget(stateid, IoMode::RW)).await;
+    refused.is(NfsStat::LAYOUTUNAVAILABLE);
+    user.compound().putfh(&fh).op(write(stateid, 0, b"x")).send().await.ok();
+    let attrs = user.compound().putfh(&fh).getattr(&[AttrNo::MODE]).send().await.ok().attrs();
+    assert_eq!(attrs.mode, Some(0o777));
+    get(&mut user, &fh, layoutget(stateid, IoMode::RW)).await.ok();
+}

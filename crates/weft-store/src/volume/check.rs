@@ -1,8 +1,6 @@
 //! What every operation asks before it changes anything: is the name good, may this user do it.
 
-use crate::types::{
-    Credential, Inode, MODE_SETGID, MODE_SETUID, MODE_STICKY, Rwx, StoreError, Timestamp,
-};
+use crate::types::{Credential, Inode, MODE_STICKY, Rwx, StoreError, Timestamp};
 
 /// Longest name of an entry, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -14,8 +12,6 @@ pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 pub const LINKS_MAX: u32 = i32::MAX as u32;
 /// Deepest directory that another may be moved below; bounds the search for a cycle.
 pub const DEPTH_MAX: usize = 10_000;
-/// Group-execute bit: with it, set-group-id means what it says.
-const MODE_GROUP_EXECUTE: u16 = 0o0010;
 
 /// A name that can be an entry: 1..=255 bytes, no slash or NUL, neither "." nor "..".
 pub(super) fn name(name: &[u8]) -> Result<(), StoreError> {
@@ -59,16 +55,10 @@ pub(super) fn linkable(inode: &Inode) -> Result<(), StoreError> {
     if inode.nlink >= LINKS_MAX { Err(StoreError::TooManyLinks) } else { Ok(()) }
 }
 
-/// The mode after the set-id bits were taken away, as a write or a change of owner does: a
-/// set-group-id bit without group-execute is not a privilege and stays.
-pub(super) fn without_privileges(mode: u16) -> u16 {
-    let group = if mode & MODE_GROUP_EXECUTE != 0 { MODE_SETGID } else { 0 };
-    mode & !(MODE_SETUID | group)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::without_privileges;
 
     #[test]
     fn names_are_checked_on_both_sides_of_each_limit() {

@@ -37,6 +37,11 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
     let stateid = c.stateid(a.stateid)?;
     let key = mds.handle(inode.no).key();
     mds.state().layout_check(client, key, &stateid, a.iomode).map_err(refused)?;
+    // Data servers do not know who writes, and Linux sends no LAYOUTCOMMIT after a stable write: as
+    // long as there are set-id bits for a write to take away, it goes through here.
+    if a.iomode == IoMode::RW && inode.is_privileged() && mds.credential(c).uid != 0 {
+        return Err(NfsStat::LAYOUTUNAVAILABLE.into());
+    }
     // An unfinished truncation comes before new writes, and so does the end of older handles.
     if refused_now(mds, &inode).is_err() {
         mds.fence(inode.no).await.map_err(|_| NfsStat::LAYOUTTRYLATER)?;

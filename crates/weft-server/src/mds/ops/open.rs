@@ -83,7 +83,10 @@ pub(super) async fn open(mds: &Mds, c: &mut Compound<Mds>, a: OpenArgs) -> OpRes
     Ok(OpOk::Open(OpenOk {
         stateid,
         cinfo: target.change,
-        rflags: open_result::LOCKTYPE_POSIX | open_result::MAY_NOTIFY_LOCK,
+        // Orphans are kept while they are open, over a restart too (design D18).
+        rflags: open_result::LOCKTYPE_POSIX
+            | open_result::MAY_NOTIFY_LOCK
+            | open_result::PRESERVE_UNLINKED,
         attrset: target.attrset,
         delegation: mds.delegate(client, &target.inode, &a),
     }))

@@ -70,7 +70,12 @@ pub(super) async fn apply(
         // data servers have yet to tell of.
         let inode = if set.mtime.is_some() { mds.settled(c, inode).await? } else { inode };
         let done = mds.volume.setattr(inode.no, set, authority, cred, mds.wall());
-        return Ok(c.see(done)?.inode);
+        let inode = c.see(done)?.inode;
+        if set.mode.is_some() && inode.is_privileged() {
+            // The next write must be seen: `layoutget`.
+            mds.recall_writers(mds.handle(inode.no).key(), None);
+        }
+        return Ok(inode);
     }
     let ino = inode.no;
     if !mds.files.lock().try_begin_truncation(&inode) {

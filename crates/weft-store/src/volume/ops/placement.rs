@@ -108,7 +108,7 @@ fn settle(
         inode.mtime = mtime;
     }
     if learned.drop_privileges {
-        inode.mode = check::without_privileges(inode.mode);
+        inode.mode = crate::types::without_privileges(inode.mode);
     }
     if learned.touched || inode != before {
         touch(&mut inode, now);

@@ -159,7 +159,7 @@ fn apply(
         inode.size = size;
         inode.mtime = now;
         if !cred.is_superuser() {
-            inode.mode = check::without_privileges(inode.mode);
+            inode.mode = crate::types::without_privileges(inode.mode);
         }
     }
     set_ownership(&mut inode, set, cred);
@@ -186,6 +186,6 @@ fn set_ownership(inode: &mut Inode, set: &SetAttr, cred: &Credential) {
         inode.mode = if entitled { mode } else { mode & !MODE_SETGID };
     }
     if (set.uid.is_some() || set.gid.is_some()) && !inode.is_directory() {
-        inode.mode = check::without_privileges(inode.mode);
+        inode.mode = crate::types::without_privileges(inode.mode);
     }
 }
