@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use weft_nfs::{
-    CompoundArgsHeader, Failure, NFS_PROGRAM, NFS_V4, NfsStat, OpArgs, OpNum, OpOk, OpReply,
-    PROC_COMPOUND, decode_op,
+    CompoundArgsHeader, NFS_PROGRAM, NFS_V4, NfsStat, OpArgs, OpNum, OpOk, OpReply, PROC_COMPOUND,
+    decode_op,
 };
 use weft_state::{Envelope, SequenceOutcome};
 use weft_xdr::{Decode, DecodeError, Encode, Reader, Segment, Writer};
@@ -284,7 +284,8 @@ fn gate<R: Role>(c: &Compound<R>, args: &OpArgs, index: u32, count: u32) -> Resu
             Err(NfsStat::NOT_ONLY_OP)
         }
         Place::Alone | Place::AloneOrInSession => Ok(()),
-    }
+    }?;
+    if R::SERVER.builds(row.op) { Ok(()) } else { Err(NfsStat::NOTSUPP) }
 }
 
 async fn one<R: Role>(
@@ -307,8 +308,6 @@ async fn one<R: Role>(
                 SequenceOutcome::Refused(r) => Ok(Err(refused(r))),
             }
         }
-        // Legal in this minor version, but its arguments are not even read: not built.
-        OpArgs::Unread(_) => Ok(Err(Failure::from(NfsStat::NOTSUPP))),
         args => Ok(session_ops::execute(role, c, args).await),
     }
 }

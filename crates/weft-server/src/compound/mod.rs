@@ -10,6 +10,7 @@ use weft_state::{ConfirmedClient, InSession, Millis, Refusal};
 
 use crate::{
     core::Core,
+    op_table,
     rpc::{Caller, Conn, ReplyRoom},
 };
 
@@ -22,6 +23,9 @@ pub type OpResult = Result<OpOk, Failure>;
 pub trait Role: Send + Sync + Sized + 'static {
     /// A decoded filehandle.
     type Handle: Clone + Send + Sync + 'static;
+
+    /// Which column of the operation table is this server's.
+    const SERVER: op_table::Server;
 
     /// Sessions, clock and counters.
     fn core(&self) -> &Core;

@@ -27,6 +27,7 @@ use crate::{
     compound::{Compound, OpResult, Role},
     core::Core,
     identity::HandleKey,
+    op_table,
 };
 
 pub(crate) use status::object_status;
@@ -85,6 +86,7 @@ impl DataServer {
 
 impl Role for DataServer {
     type Handle = DataServerHandle;
+    const SERVER: op_table::Server = op_table::Server::Ds;
 
     fn core(&self) -> &Core {
         &self.core
@@ -97,7 +99,7 @@ impl Role for DataServer {
             OpArgs::Write(a) => self.write(c, a).await,
             OpArgs::Commit(a) => self.commit(c, &a).await,
             OpArgs::TestStateid(a) => Self::test_stateid(&a),
-            // RFC 8881 §13.6: a data server alone has no namespace, no opens, no attributes.
+            // Not in the operation table's column of data servers.
             _ => Err(NfsStat::NOTSUPP.into()),
         }
     }

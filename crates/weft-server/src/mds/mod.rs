@@ -41,6 +41,7 @@ use crate::{
     compound::{Compound, OpResult, Role},
     core::Core,
     data_servers::{DataServerError, DataServers},
+    op_table,
     rpc::Caller,
 };
 
@@ -256,6 +257,7 @@ const CLIENT_RECORD_VERSION: u8 = 1;
 
 impl Role for Mds {
     type Handle = Handle;
+    const SERVER: op_table::Server = op_table::Server::Mds;
 
     fn core(&self) -> &Core {
         &self.core

@@ -1,6 +1,9 @@
 //! One row an operation: where it may stand, since when it exists (RFC 8881 §17, RFC 7862 §14,
-//! RFC 8276 §8.4), what it may answer. Dispatch reads the table; what no role implements answers NOTSUPP.
+//! RFC 8276 §8.4), what it may answer, which server builds it. Dispatch reads the table: what a
+//! server does not build is NOTSUPP. `docs/operations.md` is made from it.
 
+#[cfg(test)]
+mod page;
 mod statuses;
 
 use weft_nfs::OpNum;
@@ -19,6 +22,66 @@ pub enum Place {
     /// Alone in a COMPOUND without SEQUENCE; nowhere else.
     Alone,
 }
+
+/// The two kinds of server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Server {
+    /// Metadata server.
+    Mds,
+    /// Data server.
+    Ds,
+}
+
+impl Server {
+    /// Whether it builds an operation.
+    pub fn builds(self, op: OpNum) -> bool {
+        match self {
+            Server::Mds => row(op, MINOR_MAX).is_some() && !NOT_BUILT.contains(&op),
+            Server::Ds => ON_DATA_SERVERS.contains(&op),
+        }
+    }
+}
+
+/// The newest minor version.
+pub const MINOR_MAX: u32 = 2;
+
+/// What no server here builds: 4.0's own operations, what pNFS files layouts have no use for, and
+/// what `docs/deviations.md` and `docs/semantics.md` give the reasons for.
+const NOT_BUILT: &[OpNum] = &[
+    OpNum::DELEGPURGE,
+    OpNum::OPENATTR,
+    OpNum::OPEN_CONFIRM,
+    OpNum::RENEW,
+    OpNum::SETCLIENTID,
+    OpNum::SETCLIENTID_CONFIRM,
+    OpNum::RELEASE_LOCKOWNER,
+    OpNum::GET_DIR_DELEGATION,
+    OpNum::GETDEVICELIST,
+    OpNum::SET_SSV,
+    OpNum::WANT_DELEGATION,
+    OpNum::COPY_NOTIFY,
+    OpNum::READ_PLUS,
+    OpNum::WRITE_SAME,
+];
+
+/// What a data server alone has: no namespace, no opens, no attributes (RFC 8881 §13.6).
+const ON_DATA_SERVERS: &[OpNum] = &[
+    OpNum::COMMIT,
+    OpNum::PUTFH,
+    OpNum::READ,
+    OpNum::RESTOREFH,
+    OpNum::SAVEFH,
+    OpNum::WRITE,
+    OpNum::BACKCHANNEL_CTL,
+    OpNum::BIND_CONN_TO_SESSION,
+    OpNum::EXCHANGE_ID,
+    OpNum::CREATE_SESSION,
+    OpNum::DESTROY_SESSION,
+    OpNum::SEQUENCE,
+    OpNum::TEST_STATEID,
+    OpNum::DESTROY_CLIENTID,
+    OpNum::RECLAIM_COMPLETE,
+];
 
 /// One operation.
 #[derive(Debug, Clone, Copy)]

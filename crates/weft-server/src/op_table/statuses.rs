@@ -213,6 +213,24 @@ fn row(op: OpNum) -> &'static [NfsStat] {
     ROWS.iter().find(|(o, _)| *o == op).map_or(&[], |(_, statuses)| statuses)
 }
 
+/// Names of [`EVERYWHERE`], OK left out.
+#[cfg(test)]
+pub(super) fn everywhere() -> Vec<String> {
+    EVERYWHERE[1..].iter().map(ToString::to_string).collect()
+}
+
+/// Names of an operation's own row.
+#[cfg(test)]
+pub(super) fn own(op: OpNum) -> Vec<String> {
+    let beyond = BEYOND.iter().filter(|(o, ..)| *o == op).map(|(_, status, _)| status);
+    row(op).iter().chain(beyond).map(ToString::to_string).collect()
+}
+
+#[cfg(test)]
+pub(super) fn beyond() -> &'static [(OpNum, NfsStat, &'static str)] {
+    BEYOND
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
