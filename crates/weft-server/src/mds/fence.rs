@@ -109,10 +109,9 @@ impl Mds {
     pub(super) async fn run_fences(self: Arc<Self>) {
         loop {
             // In grace clients still finish what they began with handles of before the restart.
-            let stale = match self.grace().is_on() {
-                true => Vec::new(),
-                false => self.files.lock().all_stale(),
-            };
+            // Grace comes after the files in the order of locks: it is let go first.
+            let in_grace = self.grace().is_on();
+            let stale = if in_grace { Vec::new() } else { self.files.lock().all_stale() };
             if stale.is_empty() {
                 // The end of grace notifies nobody: look now and then.
                 let _ = tokio::time::timeout(FENCE_PAUSE, self.fence.notified()).await;
@@ -136,5 +135,26 @@ impl Mds {
             tasks.spawn(async move { mds.fence(ino).await.is_ok() });
         }
         tasks.join_all().await.into_iter().all(|done| done) && all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::mds::testing::lone_mds;
+
+    /// Who holds the files asks for grace; who looks at the files for the fences must not hold
+    /// grace meanwhile. A lock that panics where it is taken tells what was held there.
+    #[tokio::test]
+    async fn grace_is_not_held_while_files_are_locked() {
+        let mds = lone_mds().await;
+        let holder = mds.clone();
+        let panicked = std::thread::spawn(move || {
+            let _files = holder.files.lock();
+            panic!("poisons the lock");
+        });
+        panicked.join().unwrap_err();
+        let looked = tokio::spawn(mds.clone().run_fences()).await;
+        assert!(looked.unwrap_err().is_panic(), "it looks at the files");
+        assert!(!mds.grace.is_poisoned());
     }
 }

@@ -22,6 +22,9 @@ mod room;
 mod translate;
 mod truth;
 
+#[cfg(test)]
+mod testing;
+
 use std::{
     collections::HashMap,
     net::SocketAddr,

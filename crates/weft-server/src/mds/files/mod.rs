@@ -221,7 +221,8 @@ impl Table {
     }
 }
 
-/// The table behind its lock. Lock order: this one, then opens and layouts, then the volume.
+/// The table behind its lock. Lock order: this one, then opens and layouts, or grace, then the
+/// volume.
 #[derive(Debug)]
 pub(super) struct Files(Mutex<Table>);
 
