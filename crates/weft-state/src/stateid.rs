@@ -60,7 +60,7 @@ pub(crate) fn parse(instance: u32, stateid: &Stateid) -> Result<(Kind, StateNo),
 }
 
 /// The kind of a stateid of [`crate::Offloads`], which is none of [`crate::State`]'s.
-const OFFLOAD_BYTE: u8 = 4;
+const OFFLOAD_BYTE: u8 = 5;
 
 /// The stateid of an offloaded operation. It never changes, so its seqid is 1: never 0, which
 /// would mean the latest (RFC 7862 §4.8).
@@ -110,6 +110,17 @@ mod tests {
                     assert_eq!(parse(instance ^ 1, &s), Err(Reason::StateidUnknown));
                 }
             }
+        }
+    }
+
+    /// Proves that no copy has the stateid of a state, whose numbers are counted apart (§8.2.2).
+    #[test]
+    fn offloads_are_no_states() {
+        let offload = offload_stateid(1, StateNo(1));
+        assert!(!offload.is_special());
+        assert_eq!(parse(1, &offload), Err(Reason::StateidUnknown));
+        for kind in [Kind::Open, Kind::Lock, Kind::Layout, Kind::Delegation] {
+            assert_ne!(stateid(1, kind, StateNo(1), Seqid(1)), offload, "{kind:?}");
         }
     }
 
