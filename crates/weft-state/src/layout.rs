@@ -56,6 +56,20 @@ pub struct LayoutInfo {
     pub recalled_at: Option<Millis>,
 }
 
+/// A layout that is to be taken away. The stateid says which: its holder may return it meanwhile,
+/// and be granted another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Overdue {
+    /// Who holds it.
+    pub client: ClientId,
+    /// On which file.
+    pub file: FileKey,
+    /// Its stateid.
+    pub stateid: Stateid,
+    /// Whether it is read-write: then it is to be fenced before [`State::layout_revoke`].
+    pub rw: bool,
+}
+
 impl State {
     /// Checks a LAYOUTGET. The stateid is that of an open, a lock, a delegation, or the layout itself with any
     /// seqid given out so far (several LAYOUTGETs run in parallel, §12.5.3). While a recall is
@@ -251,11 +265,26 @@ impl State {
             .collect()
     }
 
-    /// Every layout of a client: the file, and whether it is read-write.
-    pub fn layouts_of(&self, client: ClientId) -> Vec<(FileKey, bool)> {
-        let held = self.held_by_client.get(&client);
-        let all = held.into_iter().flat_map(|h| &h.layouts).filter_map(|no| self.layouts.get(no));
-        all.map(|l| (l.file, l.rw)).collect()
+    /// The layouts of a client whose lease has passed, all to be taken away. Until they are, it is
+    /// granted nothing on their files, as in a recall: it may be back any time.
+    pub fn layouts_expire(&mut self, now: Millis, client: ClientId) -> Vec<Overdue> {
+        let held: Vec<StateNo> = self
+            .held_by_client
+            .get(&client)
+            .into_iter()
+            .flat_map(|h| &h.layouts)
+            .copied()
+            .collect();
+        for no in &held {
+            self.recalls.entry(*no).or_insert(now);
+        }
+        held.into_iter().filter_map(|no| self.overdue(no)).collect()
+    }
+
+    fn overdue(&self, no: StateNo) -> Option<Overdue> {
+        let l = self.layouts.get(&no)?;
+        let stateid = self.stateid(Kind::Layout, no, l.seqid);
+        Some(Overdue { client: l.client, file: l.file, stateid, rw: l.rw })
     }
 
     /// Every layout on a file.
@@ -315,21 +344,17 @@ impl State {
         no.and_then(|no| self.give_back(no)).is_some_and(|l| l.rw)
     }
 
-    /// Recalls that have been out for `limit_ms` or longer: holder, file, and whether it is held
-    /// read-write (then it is to be fenced before [`State::layout_revoke`]).
-    pub fn recalls_overdue(&self, now: Millis, limit_ms: u64) -> Vec<(ClientId, FileKey, bool)> {
+    /// Layouts whose recall has been out for `limit_ms` or longer.
+    pub fn recalls_overdue(&self, now: Millis, limit_ms: u64) -> Vec<Overdue> {
         let overdue = self.recalls.iter().filter(|(_, at)| now.since(**at) >= limit_ms);
-        overdue
-            .filter_map(|(no, _)| self.layouts.get(no))
-            .map(|l| (l.client, l.file, l.rw))
-            .collect()
+        overdue.filter_map(|(no, _)| self.overdue(*no)).collect()
     }
 
-    /// Takes a layout away. Its stateid is unknown from now on, to LAYOUTCOMMIT too.
-    pub fn layout_revoke(&mut self, client: ClientId, file: FileKey) {
-        if let Some(no) = self.layout_by_holder.get(&(file, client)).copied() {
-            self.remove_layout(no);
-        }
+    /// Takes a layout away, unless its holder has returned it since; whether it did. Its stateid is
+    /// unknown from now on, to LAYOUTCOMMIT too.
+    pub fn layout_revoke(&mut self, overdue: &Overdue) -> bool {
+        let Ok((Kind::Layout, no)) = self.parse(&overdue.stateid) else { return false };
+        self.remove_layout(no).is_some()
     }
 
     /// Finds a layout; any seqid given out so far will do, and 0.

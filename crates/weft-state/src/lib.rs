@@ -50,7 +50,7 @@ pub use backchannel::Callback;
 pub use client::{Client, Principal};
 pub use delegation::{NoDelegation, Wanted};
 pub use grace::{Ended, Grace};
-pub use layout::{LayoutHolder, LayoutInfo, LayoutReturned};
+pub use layout::{LayoutHolder, LayoutInfo, LayoutReturned, Overdue};
 pub use limits::{SessionLimits, StateLimits};
 pub use lock_waiters::LockNotice;
 pub use offload::{OffloadProgress, Offloads};

@@ -91,12 +91,13 @@ impl Revocations {
         let limit_ms = u64::from(mds.core.lease_s) * 1000;
         let mut overdue = mds.state().recalls_overdue(now, limit_ms);
         overdue.extend(mds.layouts_of_expired(now));
-        for (client, file, rw) in overdue {
-            if self.under_way.insert((client, file)) {
+        for layout in overdue {
+            let which = (layout.client, layout.file);
+            if self.under_way.insert(which) {
                 let mds = mds.clone();
                 self.tasks.spawn(async move {
-                    mds.revoke(client, file, rw).await;
-                    (client, file)
+                    mds.revoke(layout).await;
+                    which
                 });
             }
         }

@@ -6,7 +6,7 @@
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
 use weft_nfs::{ClientId, FailureBody};
-use weft_state::{FileKey, Millis, Refusal};
+use weft_state::{Millis, Overdue, Refusal};
 
 use super::Mds;
 use crate::compound::Compound;
@@ -15,15 +15,11 @@ use crate::compound::Compound;
 const COURTESY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Mds {
-    /// Layouts of clients whose lease has passed, and whether they are read-write: to be revoked.
-    pub(super) fn layouts_of_expired(&self, now: Millis) -> Vec<(ClientId, FileKey, bool)> {
+    /// Layouts of clients whose lease has passed: to be revoked.
+    pub(super) fn layouts_of_expired(&self, now: Millis) -> Vec<Overdue> {
         let expired = self.core.sessions().expired(now);
-        let state = self.state();
-        let layouts = |client| {
-            let held = state.layouts_of(client);
-            held.into_iter().map(move |(file, rw)| (client, file, rw))
-        };
-        expired.into_iter().flat_map(layouts).collect()
+        let mut state = self.state();
+        expired.into_iter().flat_map(|client| state.layouts_expire(now, client)).collect()
     }
 
     /// Forgets clients that courtesy does not keep any longer.

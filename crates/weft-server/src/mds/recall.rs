@@ -11,7 +11,7 @@ use weft_nfs::{
     },
     seq4_status,
 };
-use weft_state::{Callback, FileKey};
+use weft_state::{Callback, FileKey, Overdue};
 use weft_store::types::InodeNo;
 use weft_xdr::{
     Decode, Encode, Writer,
@@ -154,7 +154,8 @@ impl Mds {
     /// Takes a layout away from a client that did not return it: its data-server handles stop
     /// working, durably, before anyone else relies on it. If that cannot be now, the layout stays
     /// until it can.
-    pub(super) async fn revoke(&self, client: ClientId, file: FileKey, rw: bool) {
+    pub(super) async fn revoke(&self, layout: Overdue) {
+        let Overdue { client, file, rw, .. } = layout;
         let ino = InodeNo(file.object);
         if rw {
             self.suspect_handles_of(client, ino, Suspicion::Worthless);
@@ -163,8 +164,10 @@ impl Mds {
                 return;
             }
         }
+        if !self.state().layout_revoke(&layout) {
+            return;
+        }
         tracing::warn!(client = client.0, ino = ino.0, "layout revoked");
-        self.state().layout_revoke(client, file);
         // Told once: the stateid is unknown from now on, so there is nothing to free.
         let flag = seq4_status::RECALLABLE_STATE_REVOKED;
         self.core.sessions().status_flag_once(client, flag);

@@ -151,7 +151,8 @@ fn layoutcommit_after_return() {
     assert_eq!(state.layout_commit_check(A, FILE, &s), Ok(()));
 
     let s = get(&mut state, open, IoMode::RW).unwrap();
-    state.layout_revoke(A, FILE);
+    let overdue = state.layouts_expire(NOW, A);
+    assert!(overdue.iter().all(|o| state.layout_revoke(o)) && overdue.len() == 1);
     assert_eq!(why(state.layout_commit_check(A, FILE, &s)), Reason::StateidUnknown);
     assert_eq!(state.test_stateid(A, &s), NfsStat::BAD_STATEID);
     assert_eq!(why(get(&mut state, s, IoMode::RW)), Reason::StateidUnknown);
@@ -214,13 +215,39 @@ fn recalls_overdue() {
     state.layout_granted(&holder, IoMode::READ);
     state.recall_begin(NOW, A, FILE).unwrap();
     state.recall_begin(Millis(NOW.0 + 10), B, FILE).unwrap();
-    let at = |state: &State, ms| state.recalls_overdue(Millis(NOW.0 + ms), 100);
+    let at = |state: &State, ms| -> Vec<_> {
+        let overdue = state.recalls_overdue(Millis(NOW.0 + ms), 100);
+        overdue.into_iter().map(|o| (o.client, o.file, o.rw)).collect()
+    };
     assert_eq!(at(&state, 99), vec![]);
     assert_eq!(at(&state, 100), vec![(A, FILE, true)]);
     assert_eq!(at(&state, 110), vec![(A, FILE, true), (B, FILE, false)]);
     assert!(state.recall_done(A, FILE) && !state.recall_done(B, FILE));
     assert_eq!(at(&state, 1000), vec![]);
     assert!(!state.recall_done(A, FILE), "nothing left");
+}
+
+/// A client whose lease has passed comes back before its layout is taken away: it is granted
+/// nothing on the file until then. What it is granted after it returned that layout is not taken
+/// for it: the data servers were told of the other one only.
+#[test]
+fn what_is_revoked_is_the_layout_that_was_overdue() {
+    let (mut state, open, _) = opened();
+    let read = get(&mut state, open, IoMode::READ).unwrap();
+    let overdue = state.layouts_expire(NOW, A);
+    let expected = Overdue { client: A, file: FILE, stateid: read, rw: false };
+    assert_eq!(overdue, vec![expected]);
+    assert_eq!(why(get(&mut state, read, IoMode::RW)), Reason::RecallOut);
+    assert_eq!(why(get(&mut state, open, IoMode::RW)), Reason::RecallOut);
+    assert_eq!(state.recalls_overdue(NOW, 0), overdue, "until it is gone");
+    state.layout_return(A, FILE, &read, IoMode::ANY).unwrap();
+    get(&mut state, open, IoMode::RW).unwrap();
+    assert!(!state.layout_revoke(&expected));
+    assert!(state.rw_layouts(FILE), "the new one stays");
+    let overdue = state.layouts_expire(NOW, A);
+    assert!(overdue[0].rw && state.layout_revoke(&overdue[0]));
+    assert_eq!(state.layouts_on(FILE), vec![]);
+    assert!(get(&mut state, open, IoMode::RW).is_ok());
 }
 
 /// Proves what is listed on a file, through grant, recall, return and the end of a client.
