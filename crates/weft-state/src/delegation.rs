@@ -17,7 +17,7 @@ pub(crate) struct Delegation {
     pub(crate) seqid: Seqid,
     /// Since when it is being recalled.
     recalled_at: Option<Millis>,
-    /// Whether the client answered the recall that it has no such delegation.
+    /// Whether the client's last answer to the recall was that it has no such delegation.
     disowned: bool,
 }
 
@@ -189,12 +189,13 @@ impl State {
         Some(self.stateid(Kind::Delegation, no, seqid))
     }
 
-    /// The client does not know the delegation that it was asked for. The recall may have overtaken
-    /// the reply that grants it; if it stays unknown, nobody will ever free its stateid.
-    pub fn delegation_disowned(&mut self, client: ClientId, file: FileKey) {
-        let no = self.delegation_by_holder.get(&(file, client));
-        if let Some(delegation) = no.and_then(|no| self.delegations.get_mut(no)) {
-            delegation.disowned = true;
+    /// The client has answered a recall. One that does not know the delegation may have been asked
+    /// before the reply that grants it arrived; if it stays unknown, nobody will ever free its
+    /// stateid.
+    pub fn delegation_answered(&mut self, client: ClientId, stateid: &Stateid, known: bool) {
+        let Ok((Kind::Delegation, no)) = self.find(client, stateid) else { return };
+        if let Some(delegation) = self.delegations.get_mut(&no) {
+            delegation.disowned = !known;
         }
     }
 

@@ -114,17 +114,19 @@ impl Mds {
         let (Some(stateid), Some(me)) = (begun, self.me.upgrade()) else { return };
         let fh = Handle::of(file).to_wire();
         let op = CbOp::Recall(CbRecallArgs { stateid, truncate, fh });
-        tokio::spawn(async move { me.send_recall(client, file, stateid, op).await });
+        tokio::spawn(async move { me.send_recall(client, stateid, op).await });
     }
 
     /// Sends CB_RECALL until the client takes it (§20.2), returns the delegation, or is late:
     /// then it is revoked.
-    async fn send_recall(&self, client: ClientId, file: FileKey, stateid: Stateid, op: CbOp) {
+    async fn send_recall(&self, client: ClientId, stateid: Stateid, op: CbOp) {
         while self.state().is_delegated(client, &stateid) {
             match self.call_back(client, &op).await {
-                Ok(NfsStat::OK) => return,
+                Ok(NfsStat::OK) => {
+                    return self.state().delegation_answered(client, &stateid, true);
+                }
                 Ok(NfsStat::BADHANDLE | NfsStat::BAD_STATEID) => {
-                    self.state().delegation_disowned(client, file);
+                    self.state().delegation_answered(client, &stateid, false);
                 }
                 Ok(status) => tracing::debug!(client = client.0, %status, "delegation recall"),
                 Err(e) => tracing::debug!(client = client.0, error = %e, "delegation recall"),

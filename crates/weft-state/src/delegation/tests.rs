@@ -175,11 +175,25 @@ fn recall_and_revocation() {
 fn disowned_delegations_are_not_remembered() {
     let (mut state, stateid) = delegated();
     state.delegation_recall(NOW, A, FILE);
-    state.delegation_disowned(A, FILE);
+    state.delegation_answered(A, &stateid, false);
     assert!(state.is_delegated(A, &stateid), "the grant may still be on its way");
     state.delegation_revoke(A, FILE);
     assert!(!state.has_revoked(A));
     assert_eq!(state.test_stateid(A, &stateid), NfsStat::BAD_STATEID);
+}
+
+/// Proves that a client that knew the delegation when it was asked again is told that it was
+/// revoked: it trusts what it cached until then.
+#[test]
+fn recalls_that_overtook_the_grant_are_forgotten() {
+    let (mut state, stateid) = delegated();
+    state.delegation_recall(NOW, A, FILE);
+    state.delegation_answered(A, &stateid, false);
+    state.delegation_answered(A, &stateid, true);
+    state.delegation_answered(B, &stateid, false);
+    state.delegation_revoke(A, FILE);
+    assert!(state.has_revoked(A));
+    assert_eq!(state.test_stateid(A, &stateid), NfsStat::DELEG_REVOKED);
 }
 
 /// Proves that what is remembered of revoked delegations is bounded.
