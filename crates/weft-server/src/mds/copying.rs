@@ -101,8 +101,10 @@ impl Mds {
         let source = self.inode_now(copy.source)?;
         let destination = self.inode_now(copy.destination)?;
         let _writing = self.files.begin_write(&destination).ok_or(NfsStat::DELAY)?;
-        // Nothing given up before may land on top of what comes now.
-        let destination = self.outranked(destination).await?;
+        // Nothing given up before may land on top of what comes now. A newer epoch alone does not
+        // see to that as with WRITE: data servers learn none from copying.
+        self.fence(destination.no).await?;
+        let destination = self.inode_now(copy.destination)?;
         let to = copy.to + copied.len;
         let done = self.step(&source, &destination, copy, copied.len).await;
         if let Err(DataServerError::Unreachable { .. }) = &done {

@@ -161,3 +161,43 @@ async fn handles_of_before_are_fenced() {
     let size = c.compound().putfh(&fh).getattr(&[AttrNo::SIZE]).send().await.ok().attrs().size;
     assert_eq!(size, Some(8), "what was written in grace counts");
 }
+
+/// A copy, here of a hole, to a file in grace outranks the handles of before, as a write does: what was sent with
+/// them and is late does not land on top of it.
+#[tokio::test]
+async fn copies_outrank_handles_of_before() {
+    let options = Options { on_disk: true, lease_s: 60, data_servers: 1, ..Options::default() };
+    let mut cluster = Cluster::with(options).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (source, stateid) = c.file("source").await;
+    c.compound().putfh(&source).op(setattr(stateid, size(8))).expect(NfsStat::OK).await;
+    let (target, stateid) = c.file("target").await;
+    let get = OpArgs::Layoutget(layoutget(stateid, IoMode::RW));
+    c.compound().putfh(&target).op(write(stateid, 0, b"old data")).expect(NfsStat::OK).await;
+    let granted = c.compound().putfh(&target).op(get).send().await.ok().layout();
+    let layout: FilesLayout = weft_xdr::from_bytes(granted.layout[0].body.0.clone()).unwrap();
+    let old = FileHandle(layout.filehandles[0].clone());
+    cluster.restart().await;
+    let ds_options =
+        ClientOptions { back_channel: false, reclaim_complete: false, ..ClientOptions::new("a") };
+    let mut ds = Client::with(cluster.data_server(0), ds_options).await;
+    let mut c = back(&cluster, "a").await;
+    let src_stateid = c.compound().putfh(&source).open(reclaim_open()).send().await.ok().stateid();
+    let dst_stateid = c.compound().putfh(&target).open(reclaim_open()).send().await.ok().stateid();
+    let copy = OpArgs::Copy(CopyArgs {
+        src_stateid,
+        dst_stateid,
+        src_offset: 0,
+        dst_offset: 0,
+        count: 0,
+        consecutive: true,
+        synchronous: true,
+        source_server: Netlocs::default(),
+    });
+    c.compound().putfh(&source).savefh().putfh(&target).op(copy).expect(NfsStat::OK).await;
+    let late = ds.compound().putfh(&old).op(write(Stateid::ANONYMOUS, 0, b"late")).send().await;
+    assert_ne!(late.status(), NfsStat::OK);
+    let op = read(dst_stateid, 0, 100);
+    let (data, _) = c.compound().putfh(&target).op(op).send().await.ok().data();
+    assert_eq!(&data[..], [0; 8]);
+}
