@@ -215,6 +215,7 @@ impl Mds {
     }
 
     /// Carries out a copy after its reply, and tells the client how it ended until it has heard.
+    /// The destination is being changed ([`weft_state::State::begin_change`]) until the copy ends.
     pub(super) async fn copy_offloaded(me: Weak<Mds>, client: ClientId, id: Stateid, copy: Copy) {
         let mut patient_until = Instant::now() + PATIENCE;
         let mut done = 0;
@@ -242,6 +243,7 @@ impl Mds {
             tokio::time::sleep(PAUSE).await;
         };
         let Some(mds) = me.upgrade() else { return };
+        mds.state().end_change(mds.handle(copy.destination).key());
         let copied = if ended.is_ok() { copy.len } else { done };
         let status = ended.err().unwrap_or(NfsStat::OK);
         let wanted = mds.offloads().end(&id, copied, status);

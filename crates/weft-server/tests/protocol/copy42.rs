@@ -2,7 +2,7 @@
 
 use weft_nfs::{
     AttrNo, FailureBody, FileHandle, IoMode, NfsStat, OpArgs, OpOk, Opaque, Seqid, StableHow,
-    Stateid, Verifier, callback::OffloadInfo, ops::*, share,
+    Stateid, Verifier, callback::OffloadInfo, ops::*, share, why_no_delegation,
 };
 
 use crate::support::*;
@@ -322,6 +322,35 @@ async fn copies_are_cancelled() {
     b.wire.nfs_reply(cut).await;
     let attrs = c.compound().putfh(&fh).getattr(&[AttrNo::SIZE]).send().await.ok().attrs();
     assert_eq!(attrs.size, Some(0), "nothing was copied");
+}
+
+/// As long as a copy writes, nobody is told that it may trust its cache of the file, although
+/// nobody has it open.
+#[tokio::test]
+async fn no_delegation_while_a_copy_goes_on() {
+    /// Each is read and written again, so that the copy takes a while.
+    const PARTS: u64 = 300;
+    let cluster = Cluster::striped(2).await;
+    let mut c = Client::mount(&cluster, "c").await;
+    let pair = Pair::new(&mut c).await;
+    for n in 0..PARTS {
+        fill(&mut c, &pair.source, n * 2 * MIB, b"data").await;
+    }
+    let id = copied(pair.copy(&mut c, pair.args(1, 0, 0)).await).response.callback_id.unwrap();
+    let share_access = share::ACCESS_READ | share::WANT_READ_DELEG;
+    let wanting = || OpenArgs { share_access, ..open("o", OpenClaim::Fh) };
+    let fh = &pair.target.0;
+    let closed = c.compound().putfh(fh).op(close(pair.target.1)).open(wanting());
+    let reply = closed.op(status_of(id)).send().await.ok();
+    let Ok(OpOk::OffloadStatus(ok)) = &reply.last().result else { panic!("{reply:?}") };
+    assert_eq!(ok.complete, None, "it goes on");
+    let opened = reply.open();
+    let contention = OpenDelegation::NoneExt(why_no_delegation::CONTENTION, Some(false));
+    assert_eq!(opened.delegation, contention);
+    let cancel = OpArgs::OffloadCancel(OffloadCancelArgs { stateid: id });
+    c.compound().putfh(fh).op(cancel).expect(NfsStat::OK).await;
+    let opened = c.compound().putfh(fh).open(wanting()).send().await.ok().open();
+    assert!(matches!(opened.delegation, OpenDelegation::Read { .. }), "{opened:?}");
 }
 
 /// Failures of COPY that say what can be had are never made here: any requirement can be met.

@@ -111,8 +111,11 @@ fn offload(mds: &Mds, c: &Compound<Mds>, copy: Copy) -> Result<Option<Stateid>, 
     if !mds.core.sessions().has_back_channel(client) {
         return Ok(None);
     }
-    let begun = mds.offloads().begin(client, mds.handle(copy.destination).key());
+    let destination = mds.handle(copy.destination).key();
+    let begun = mds.offloads().begin(client, destination);
     if let Some(id) = begun {
+        // Nobody gets a delegation meanwhile, even if the client closes the file (RFC 8881 §10.4).
+        mds.state().begin_change(destination);
         tokio::spawn(Mds::copy_offloaded(mds.me.clone(), client, id, copy));
     }
     Ok(begun)
