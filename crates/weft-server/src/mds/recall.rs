@@ -176,6 +176,9 @@ impl Mds {
     /// Ends everything a client held: opens, locks, layouts, copies, its record. Its files
     /// are fenced in the background; nobody takes them for quiet before.
     pub(super) fn drop_client_state(&self, client: ClientId) {
+        // First: whoever is granted what this client held depends on its record being gone.
+        self.client_records.lock().expect("client records lock").retain(|_, id| *id != client.0);
+        self.remove_client_record(client.0);
         self.offloads().drop_client(client);
         let dropped = {
             let mut files = self.files.lock();
@@ -190,9 +193,6 @@ impl Mds {
         for file in dropped.closed {
             self.last_close(InodeNo(file.object));
         }
-        let mut records = self.client_records.lock().expect("client records lock");
-        records.retain(|_, id| *id != client.0);
-        self.remove_client_record(client.0);
     }
 
     /// The last open of a file is gone: an unlinked one goes now.

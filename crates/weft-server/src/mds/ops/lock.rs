@@ -28,6 +28,7 @@ pub(super) fn lock(mds: &Mds, c: &mut Compound<Mds>, a: &LockArgs) -> OpResult {
             taken => break taken.map_err(refused)?,
         }
     };
+    mds.depend_on_forgotten(c);
     // A write lock may have become a read lock.
     mds.notify_lock_waiters();
     set(c, stateid);

@@ -72,6 +72,7 @@ pub(super) async fn open(mds: &Mds, c: &mut Compound<Mds>, a: OpenArgs) -> OpRes
     let handle = mds.handle(target.inode.no);
     let opened = mds.state().open(client, &a.owner, handle.key(), access, a.share_deny);
     let stateid = opened.map_err(refused)?;
+    mds.depend_on_forgotten(c);
     // It may have been removed between the look and the open.
     if let Err(gone) = c.see(mds.volume.inode(handle.ino)) {
         let closed = mds.state().close(client, &stateid, handle.key());
@@ -140,6 +141,10 @@ async fn by_name<'a>(
         }
     }
     if let Err(read_only) = mds.writable(c) {
+        // As with a file that was there: what made it may be long past.
+        if let (None, Some(found)) = (&_undelegated, &found) {
+            _undelegated = existing(mds, c, a, found, access).await?;
+        }
         let target = not_created(mds, c, dir, found, &settings)?.ok_or(read_only)?;
         return Ok(Target { _undelegated, ..target });
     }
