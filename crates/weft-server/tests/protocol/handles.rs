@@ -2,7 +2,7 @@
 //! §18.28.
 
 use bytes::Bytes;
-use weft_nfs::{FileHandle, NfsStat, OpArgs, Stateid};
+use weft_nfs::{FileHandle, NfsStat, OpArgs, Stateid, ops::CreateType};
 
 use crate::support::*;
 
@@ -91,6 +91,38 @@ async fn no_filehandle() {
         let reply = c.compound().putrootfh().op(op).send().await;
         assert_eq!(reply.status(), NfsStat::NOFILEHANDLE, "{what}");
     }
+}
+
+/// What is no file is refused with a status that the operation has (RFC 8881 §15.2), a stateid that
+/// is not there likewise.
+#[tokio::test]
+async fn no_files() {
+    let cluster = Cluster::start().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let dir = mkdir("dir");
+    let (link, fifo) = (symlink("link", "x"), create(CreateType::Fifo, "fifo", mode(0o644)));
+    let cases = [
+        (dir, [NfsStat::ISDIR, NfsStat::ISDIR]),
+        (link, [NfsStat::SYMLINK, NfsStat::WRONG_TYPE]),
+        (fifo, [NfsStat::BADLAYOUT, NfsStat::WRONG_TYPE]),
+    ];
+    for (make, [committed, returned]) in cases {
+        let made = c.compound().putrootfh().op(make).getfh().send().await.ok();
+        let cases = [
+            (locku(Stateid::ANONYMOUS, 0, 1), NfsStat::BAD_STATEID),
+            (OpArgs::Layoutcommit(layoutcommit(Stateid::ANONYMOUS, None)), committed),
+            (
+                OpArgs::Layoutreturn(layoutreturn(Stateid::ANONYMOUS, weft_nfs::IoMode::ANY)),
+                returned,
+            ),
+        ];
+        for (op, status) in cases {
+            c.compound().putfh(&made.fh()).op(op).expect(status).await;
+        }
+    }
+    let (file, _) = c.file("file").await;
+    let commit = OpArgs::Layoutcommit(layoutcommit(Stateid::CURRENT, None));
+    c.compound().putfh(&file).op(commit).expect(NfsStat::BADLAYOUT).await;
 }
 
 /// SAVEFH and RESTOREFH carry the filehandle, and every COMPOUND begins without any.

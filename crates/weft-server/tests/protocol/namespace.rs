@@ -132,6 +132,7 @@ async fn create_refusals_and_result() {
     let owner = |o: &'static [u8]| Some(Opaque(Bytes::from_static(o)));
     let bad = [
         (size(0), NfsStat::INVAL),
+        (size(u64::MAX), NfsStat::INVAL),
         (mode(0o10_000), NfsStat::INVAL),
         (Attrs { fileid: Some(1), ..Attrs::default() }, NfsStat::INVAL),
         (Attrs { archive: Some(true), ..Attrs::default() }, NfsStat::ATTRNOTSUPP),

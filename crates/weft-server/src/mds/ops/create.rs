@@ -29,6 +29,10 @@ const SYMLINK_MODE: u16 = 0o777;
 pub(super) async fn create(mds: &Mds, c: &mut Compound<Mds>, a: CreateArgs) -> OpResult {
     let dir = current_directory(mds, c)?;
     let name = checked_name(&a.name)?;
+    // Nothing that CREATE makes has a size to set; nor has it FBIG (§15.2).
+    if a.attrs.size.is_some() {
+        return Err(NfsStat::INVAL.into());
+    }
     let settings = mds.settings(&a.attrs, On::Creation, c.minorversion).await?;
     let mut new = new_object(&settings, DEFAULT_MODE, Exclusivity::Guarded);
     match a.objtype {
@@ -48,9 +52,6 @@ pub(super) async fn create(mds: &Mds, c: &mut Compound<Mds>, a: CreateArgs) -> O
         CreateType::Fifo => new.kind = Kind::Fifo,
         // §18.4.3: a type CREATE cannot make.
         CreateType::Other(_) => return Err(NfsStat::BADTYPE.into()),
-    }
-    if new.size.is_some() {
-        return Err(NfsStat::INVAL.into());
     }
     let cred = mds.credential(c);
     mds.volume.admit().await;

@@ -26,14 +26,17 @@ pub(super) async fn layoutcommit(
     if a.length != u64::MAX && a.offset.checked_add(a.length).is_none() {
         return Err(NfsStat::INVAL.into());
     }
-    let inode = mds.current_file(c)?;
+    let inode = mds.current_file(c).map_err(|f| match f.status {
+        NfsStat::WRONG_TYPE => no_layout(),
+        _ => f,
+    })?;
     let client = c.client()?;
     if a.reclaim {
         // §18.42.3: only for layouts of before a restart, and those are gone; the client's data
         // is on the data servers, where it is found anyway.
         return Err(NfsStat::NO_GRACE.into());
     }
-    let stateid = c.stateid(a.stateid)?;
+    let stateid = c.stateid(a.stateid).map_err(|_| no_layout())?;
     let key = mds.handle(inode.no).key();
     let checked = mds.state().layout_commit_check(client, key, &stateid).map_err(refused);
     checked.map_err(|f| if f.status == NfsStat::BAD_STATEID { no_layout() } else { f })?;
@@ -70,7 +73,8 @@ fn drop_privileges(mds: &Mds, c: &mut Compound<Mds>, inode: &Inode) -> Result<()
     c.see(mds.volume.settle(inode.no, &learned, mds.wall())).map(drop)
 }
 
-/// A layout that is not there any more: revoked, or of before a restart. Nothing is lost by it,
+/// A layout that is not there (§15.2 has no BAD_STATEID for LAYOUTCOMMIT), or not any more: revoked,
+/// or of before a restart. Nothing is lost by it,
 /// since the file is still marked unsettled and its data servers tell its size (design D8). Linux
 /// takes BADLAYOUT for that, and BAD_STATEID for an I/O error (nfs4_layoutcommit_done).
 fn no_layout() -> Failure {

@@ -31,7 +31,11 @@ pub(super) async fn layoutreturn(
     }
     match &a.layoutreturn {
         LayoutReturn::File { stateid, .. } => {
-            let inode = mds.current_file(c)?;
+            // §15.2: of what is no file, directories alone have a status of their own.
+            let inode = mds.current_file(c).map_err(|f| match f.status {
+                NfsStat::SYMLINK => NfsStat::WRONG_TYPE.into(),
+                _ => f,
+            })?;
             let stateid = c.stateid(*stateid)?;
             let key = mds.handle(inode.no).key();
             let returned =

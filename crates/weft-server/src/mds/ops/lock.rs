@@ -52,7 +52,8 @@ pub(super) fn lockt(mds: &Mds, c: &mut Compound<Mds>, a: &LocktArgs) -> OpResult
 
 /// RFC 8881 §18.12.
 pub(super) fn locku(mds: &Mds, c: &mut Compound<Mds>, a: &LockuArgs) -> OpResult {
-    let file = mds.current_file(c)?;
+    // What is no file has no locks: BAD_STATEID says that, its type has no status (§15.2).
+    let file = mds.current_inode(c)?;
     let client = c.client()?;
     let mut a = a.clone();
     a.lock_stateid = c.stateid(a.lock_stateid)?;
