@@ -19,5 +19,6 @@ mod locks;
 mod namespace;
 mod open;
 mod restart;
+mod sequences;
 mod sessions;
 mod xattr;

@@ -50,6 +50,14 @@ pub struct Callback {
 }
 
 impl Callback {
+    fn read(xid: u32, args: Bytes) -> Callback {
+        let mut r = Reader::new(args);
+        let head = CbCompoundHeader::decode(&mut r).unwrap();
+        let ops = (0..head.count).map(|_| CbOp::decode(&mut r).unwrap()).collect();
+        r.finish().unwrap();
+        Callback { xid, head, ops }
+    }
+
     /// The stateid of the layout that is recalled.
     pub fn recalled(&self) -> Stateid {
         let Some(CbOp::Layoutrecall(a)) = self.ops.get(1) else { panic!("no recall: {self:?}") };
@@ -148,11 +156,12 @@ impl Wire {
             self.next().await.expect("the connection ended");
         }
         let (xid, args) = self.calls.remove(0);
-        let mut r = Reader::new(args);
-        let head = CbCompoundHeader::decode(&mut r).unwrap();
-        let ops = (0..head.count).map(|_| CbOp::decode(&mut r).unwrap()).collect();
-        r.finish().unwrap();
-        Callback { xid, head, ops }
+        Callback::read(xid, args)
+    }
+
+    /// The callbacks that came with the replies waited for.
+    pub fn callbacks_here(&mut self) -> Vec<Callback> {
+        self.calls.drain(..).map(|(xid, args)| Callback::read(xid, args)).collect()
     }
 
     /// Answers a callback of two operations: CB_SEQUENCE with success, the other with `status`.
