@@ -115,6 +115,11 @@ impl Shares {
         self.count(s, |n| *n -= 1);
     }
 
+    fn replace(&mut self, before: Share, after: Share) {
+        self.remove(before);
+        self.add(after);
+    }
+
     fn count(&mut self, s: Share, change: impl Fn(&mut usize)) {
         let counts = self.access.iter_mut().zip(&mut self.deny);
         for (bit, (access, deny)) in [1, 2].into_iter().zip(counts) {
@@ -136,6 +141,15 @@ impl Shares {
             let others_deny = *deny > usize::from(own_has(|o| o.deny, bit));
             (s.access & bit != 0 && others_deny) || (s.deny & bit != 0 && others_access)
         })
+    }
+
+    /// Whether one of the opens allows this, as [`Share::allows`].
+    fn allow(&self, access: IoAccess) -> bool {
+        let [_, writers] = self.access;
+        match access {
+            IoAccess::Read => self.opens > 0,
+            IoAccess::Write => writers > 0,
+        }
     }
 
     /// Whether somebody writes, or keeps readers out: no time for a read delegation.
@@ -207,19 +221,21 @@ impl State {
         share_access: u32,
         share_deny: u32,
     ) -> Vec<ClientId> {
-        let access = share_access & share::ACCESS_MASK;
-        let conflicts = |o: &Open| access & o.share.deny != 0 || share_deny & o.share.access != 0;
-        let opens = self.opens_of(file).filter(|o| o.client != client && conflicts(o));
-        let mut holders: Vec<ClientId> = opens.map(|o| o.client).collect();
-        holders.dedup();
-        holders
+        let wanted = Share { access: share_access & share::ACCESS_MASK, deny: share_deny };
+        let from = (file, ClientId(0));
+        let of_file = self.client_shares.range(from..).take_while(|(k, _)| k.0 == file);
+        let holders = of_file.filter(|(k, s)| k.1 != client && s.conflicts(None, wanted));
+        holders.map(|(k, _)| k.1).collect()
     }
 
-    /// Every open of a file, client by client.
-    fn opens_of(&self, file: FileKey) -> impl Iterator<Item = &Open> {
-        let from = (file, ClientId(0), Bytes::new());
-        let of_file = self.open_by_owner.range(from..).take_while(move |(k, _)| k.0 == file);
-        of_file.filter_map(|(_, no)| self.opens.get(no))
+    /// Changes the counts of shares of a file and of one client's part in them.
+    fn count_shares(&mut self, file: FileKey, client: ClientId, change: impl Fn(&mut Shares)) {
+        change(&mut self.files.entry(file).or_default().shares);
+        let own = self.client_shares.entry((file, client)).or_default();
+        change(own);
+        if own.opens == 0 {
+            self.client_shares.remove(&(file, client));
+        }
     }
 
     /// OPEN: a new open with seqid 1, or the upgrade of the one the same owner has on the file.
@@ -241,20 +257,20 @@ impl State {
         self.open_check(client, owner, file, share_access, share_deny)?;
         let share = Share::checked(share_access, share_deny)?;
         let key = (file, client, detached(&owner.owner.0));
-        let shares = &mut self.files.entry(file).or_default().shares;
         let existing = self.open_by_owner.get(&key).copied();
         if let Some(no) = existing
             && let Some(open) = self.opens.get_mut(&no)
         {
-            shares.remove(open.share);
-            open.share = open.share.union(share);
-            shares.add(open.share);
+            let before = open.share;
+            let after = before.union(share);
+            open.share = after;
             open.seen |= share.bit();
             open.seqid = open.seqid.next();
             let seqid = open.seqid;
+            self.count_shares(file, client, |shares| shares.replace(before, after));
             return Ok(self.stateid(Kind::Open, no, seqid));
         }
-        shares.add(share);
+        self.count_shares(file, client, |shares| shares.add(share));
         let no = self.next_no();
         let owner = key.2.clone();
         let (seqid, seen, locks) = (Seqid(1), share.bit(), BTreeSet::new());
@@ -286,13 +302,12 @@ impl State {
         if parts().reduce(Share::union) != Some(to) {
             return Err(Reason::DowngradeInvalid.into());
         }
-        let shares = &mut self.files.entry(file).or_default().shares;
-        shares.remove(open.share);
-        shares.add(to);
+        let before = open.share;
         open.share = to;
         open.seen = parts().fold(0, |bits, s| bits | s.bit());
         open.seqid = open.seqid.next();
         let seqid = open.seqid;
+        self.count_shares(file, client, |shares| shares.replace(before, to));
         Ok(self.stateid(Kind::Open, no, seqid))
     }
 
@@ -377,10 +392,7 @@ impl State {
 
     /// Whether the client has the file open for this access.
     pub(crate) fn has_open(&self, client: ClientId, file: FileKey, access: IoAccess) -> bool {
-        let from = (file, client, Bytes::new());
-        let mine =
-            self.open_by_owner.range(from..).take_while(|(k, _)| (k.0, k.1) == (file, client));
-        mine.filter_map(|(_, no)| self.opens.get(no)).any(|o| o.share.allows(access))
+        self.client_shares.get(&(file, client)).is_some_and(|shares| shares.allow(access))
     }
 
     /// Removes an open and the locks based on it. Says on which file it was, and whether nobody
@@ -391,9 +403,8 @@ impl State {
         let open = self.opens.remove(&no)?;
         self.held(open.client).opens.remove(&no);
         self.open_by_owner.remove(&(open.file, open.client, open.owner));
-        let file = self.files.get_mut(&open.file)?;
-        file.shares.remove(open.share);
-        let last = file.shares.opens == 0;
+        self.count_shares(open.file, open.client, |shares| shares.remove(open.share));
+        let last = !self.is_open(open.file);
         if last {
             self.files.remove(&open.file);
         }

@@ -30,6 +30,9 @@ pub struct State {
     last_no: u64,
     pub(crate) opens: BTreeMap<StateNo, Open>,
     pub(crate) open_by_owner: BTreeMap<OwnerKey, StateNo>,
+    /// What the opens of a file by one client add up to: nobody walks through them, of whom there
+    /// may be [`StateLimits::opens_per_client_max`].
+    pub(crate) client_shares: BTreeMap<(FileKey, ClientId), Shares>,
     pub(crate) locks: BTreeMap<StateNo, Lock>,
     pub(crate) lock_by_owner: BTreeMap<OwnerKey, StateNo>,
     pub(crate) layouts: BTreeMap<StateNo, Layout>,
@@ -102,6 +105,7 @@ impl State {
             last_no: 0,
             opens: BTreeMap::new(),
             open_by_owner: BTreeMap::new(),
+            client_shares: BTreeMap::new(),
             locks: BTreeMap::new(),
             lock_by_owner: BTreeMap::new(),
             layouts: BTreeMap::new(),

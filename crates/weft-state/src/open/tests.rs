@@ -215,6 +215,31 @@ fn holders_of_conflicting_shares() {
     assert_eq!(state.share_holders(c, OTHER_FILE, R, 0), Vec::new());
 }
 
+/// Proves that a client's opens of a file are one record, which follows every change of them.
+#[test]
+fn opens_of_a_client_add_up() {
+    let mut state = State::new(1);
+    let holders = |state: &State, deny| state.share_holders(B, FILE, R, deny);
+    let mut opens: Vec<_> = (0..100)
+        .map(|n| state.open(A, &owner(&format!("reader {n}")), FILE, R, 0).unwrap())
+        .collect();
+    assert!(!state.has_open(A, FILE, IoAccess::Write));
+    opens[7] = state.open(A, &owner("reader 7"), FILE, W, 0).unwrap();
+    assert!(state.has_open(A, FILE, IoAccess::Write));
+    assert_eq!(holders(&state, share::DENY_WRITE), vec![A]);
+    opens[7] = state.open_downgrade(A, &opens[7], FILE, R, 0).unwrap();
+    assert!(!state.has_open(A, FILE, IoAccess::Write));
+    assert_eq!(holders(&state, share::DENY_WRITE), Vec::new());
+    assert_eq!(holders(&state, share::DENY_READ), vec![A]);
+    assert_eq!(state.client_shares.len(), 1);
+    for open in opens {
+        assert!(state.has_open(A, FILE, IoAccess::Read));
+        state.close(A, &open, FILE).unwrap();
+    }
+    assert!(!state.has_open(A, FILE, IoAccess::Read));
+    assert!(state.client_shares.is_empty());
+}
+
 /// Both sides of the point from which room runs short.
 #[test]
 fn crowded_with_opens() {
