@@ -14,6 +14,7 @@ mod handles;
 mod hostile;
 mod io;
 mod layouts;
+mod limits;
 mod listing;
 mod locks;
 mod namespace;
