@@ -73,7 +73,8 @@ impl Mds {
     /// RECLAIM_COMPLETE, only new state; before it said so, none.
     ///
     /// # Errors
-    /// GRACE, NO_GRACE.
+    /// GRACE, NO_GRACE; DEADSESSION if the client was destroyed while its request was on its way
+    /// (STALE_CLIENTID is no status of OPEN or LOCK, §15.2).
     pub(in crate::mds) fn reclaim_rule(
         &self,
         c: &mut Compound<Mds>,
@@ -82,7 +83,7 @@ impl Mds {
         let client = c.client()?;
         let (owner, complete) = {
             let sessions = self.core.sessions();
-            let known = sessions.client(client).ok_or(NfsStat::STALE_CLIENTID)?;
+            let known = sessions.client(client).ok_or(NfsStat::DEADSESSION)?;
             (known.owner().ownerid.0.clone(), sessions.reclaim_is_complete(client))
         };
         self.depend_on_forgotten(c);
