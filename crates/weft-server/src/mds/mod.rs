@@ -301,7 +301,7 @@ impl Role for Mds {
     ) -> Result<(), Failure> {
         let owner = {
             let sessions = self.core.sessions();
-            let known = sessions.client(client).ok_or(NfsStat::STALE_CLIENTID)?;
+            let known = sessions.client(client).ok_or(NfsStat::DEADSESSION)?;
             known.owner().ownerid.0.clone()
         };
         let mut record = BytesMut::with_capacity(1 + owner.len());
