@@ -35,11 +35,12 @@ pub struct FsckArgs {
 /// Checks, and says what is wrong; an error if anything is. A cluster that runs cannot be checked:
 /// its directories are in use.
 pub fn run(args: &FsckArgs) -> Result<(), Box<dyn Error>> {
-    let (mds, data_servers) = match &args.mds {
-        Some(mds) => (mds.clone(), args.ds.clone()),
-        None => (args.dir.join("mds"), data_servers_of(&args.dir)?),
-    };
+    let mds = args.mds.clone().unwrap_or_else(|| args.dir.join("mds"));
     let volume = open(&mds.join("volume"))?;
+    let data_servers = match &args.mds {
+        Some(_) => args.ds.clone(),
+        None => data_servers_of(&args.dir)?,
+    };
     let checked = volume.fsck()?;
     report(&checked);
     let mut wrong = checked.findings_count;
