@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use weft_layout::{FilesDeviceAddr, FilesLayout};
+use weft_layout::FilesDeviceAddr;
 use weft_nfs::{
     AttrNo, Bitmap, DeviceId, FailureBody, FileHandle, IoMode, LayoutType, NfsStat, OpArgs, OpOk,
     Seqid, Stateid, ops::*, seq4_status, share,
@@ -23,24 +23,6 @@ async fn commit(c: &mut Client, fh: &FileHandle, args: LayoutcommitArgs) -> Repl
     c.compound().putfh(fh).op(OpArgs::Layoutcommit(args)).send().await
 }
 
-fn body(reply: &Reply) -> FilesLayout {
-    let layout = reply.layout();
-    let [segment] = &layout.layout[..] else { panic!("{layout:?}") };
-    weft_xdr::from_bytes(segment.body.0.clone()).unwrap()
-}
-
-/// A client of a data server, for direct I/O.
-async fn on_data_server(cluster: &Cluster, index: usize, owner: &str) -> Client {
-    let mut options = ClientOptions::new(owner);
-    options.back_channel = false;
-    options.reclaim_complete = false;
-    Client::with(cluster.data_server(index), options).await
-}
-
-fn handle(layout: &FilesLayout, index: usize) -> FileHandle {
-    FileHandle(layout.filehandles[index].clone())
-}
-
 /// The layout granted: the whole file in one segment, a filehandle for every data server.
 #[tokio::test]
 async fn whole_file_layouts() {
@@ -48,7 +30,7 @@ async fn whole_file_layouts() {
     let mut c = Client::mount(&cluster, "a").await;
     let (fh, stateid) = c.file("f").await;
     let reply = get(&mut c, &fh, layoutget(stateid, IoMode::RW)).await.ok();
-    let (layout, files) = (reply.layout(), body(&reply));
+    let (layout, files) = (reply.layout(), files_layout(&reply));
     assert!(layout.return_on_close);
     assert_eq!(layout.stateid.seqid, Seqid(1));
     let segment = &layout.layout[0];
@@ -130,7 +112,8 @@ async fn getdeviceinfo() {
     let cluster = Cluster::striped(2).await;
     let mut c = Client::mount(&cluster, "a").await;
     let (fh, stateid) = c.file("f").await;
-    let device = body(&get(&mut c, &fh, layoutget(stateid, IoMode::READ)).await.ok()).device;
+    let device =
+        files_layout(&get(&mut c, &fh, layoutget(stateid, IoMode::READ)).await.ok()).device;
     let ask = |device_id, layout_type, maxcount| {
         let notify_types = Bitmap::from_words(&[0b110]);
         let args = GetdeviceinfoArgs { device_id, layout_type, maxcount, notify_types };
@@ -163,11 +146,11 @@ async fn rights_of_layouts() {
     let cluster = Cluster::striped(2).await;
     let mut c = Client::mount(&cluster, "a").await;
     let (fh, stateid) = c.file("f").await;
-    let rw = body(&get(&mut c, &fh, layoutget(stateid, IoMode::RW)).await.ok());
-    let ro = body(&get(&mut c, &fh, layoutget(stateid, IoMode::READ)).await.ok());
+    let rw = files_layout(&get(&mut c, &fh, layoutget(stateid, IoMode::RW)).await.ok());
+    let ro = files_layout(&get(&mut c, &fh, layoutget(stateid, IoMode::READ)).await.ok());
     let first = usize::try_from(rw.first_stripe_index).unwrap();
     let mut ds = on_data_server(&cluster, first, "a").await;
-    let (rw, ro) = (handle(&rw, first), handle(&ro, first));
+    let (rw, ro) = (layout_handle(&rw, first), layout_handle(&ro, first));
     ds.compound().putfh(&rw).op(write(stateid, 0, b"data")).expect(NfsStat::OK).await;
     let refused = ds.compound().putfh(&ro).op(write(stateid, 0, b"evil")).send().await;
     assert_ne!(refused.status(), NfsStat::OK);
@@ -190,12 +173,12 @@ async fn truth_without_layoutcommit() {
     let mut other = Client::mount(&cluster, "b").await;
     let (fh, stateid) = c.file("f").await;
     let reply = get(&mut c, &fh, layoutget(stateid, IoMode::RW)).await.ok();
-    let files = body(&reply);
+    let files = files_layout(&reply);
     let first = usize::try_from(files.first_stripe_index).unwrap();
     let wanted = [AttrNo::SIZE, AttrNo::CHANGE];
     let before = other.compound().putfh(&fh).getattr(&wanted).send().await.ok().attrs();
     let mut ds = on_data_server(&cluster, first, "a").await;
-    let target = handle(&files, first);
+    let target = layout_handle(&files, first);
     ds.compound().putfh(&target).op(write(stateid, 0, &[7; 1234])).send().await.ok();
     let during = other.compound().putfh(&fh).getattr(&wanted).send().await.ok().attrs();
     assert_eq!(during.size, Some(1234));
@@ -224,10 +207,10 @@ async fn layoutcommit_outcomes() {
     let read_only = get(&mut c, &fh, layoutget(stateid, IoMode::READ)).await.ok().stateid();
     commit(&mut c, &fh, layoutcommit(read_only, Some(9))).await.is(NfsStat::BADIOMODE);
     let reply = get(&mut c, &fh, layoutget(stateid, IoMode::RW)).await.ok();
-    let (layout, files) = (reply.stateid(), body(&reply));
+    let (layout, files) = (reply.stateid(), files_layout(&reply));
     let first = usize::try_from(files.first_stripe_index).unwrap();
     let mut ds = on_data_server(&cluster, first, "a").await;
-    let target = handle(&files, first);
+    let target = layout_handle(&files, first);
     ds.compound().putfh(&target).op(write(stateid, 0, &[7; 10])).send().await.ok();
     let grown = commit(&mut c, &fh, layoutcommit(layout, Some(5_000_000))).await.ok();
     let Ok(OpOk::Layoutcommit(ok)) = &grown.last().result else { panic!("{grown:?}") };
@@ -357,10 +340,10 @@ async fn silence_is_revoked_and_fenced() {
     let (fh, of_a) = a.file("f").await;
     let (_, of_b) = b.file("f").await;
     let reply = get(&mut a, &fh, layoutget(of_a, IoMode::RW)).await.ok();
-    let files = body(&reply);
+    let files = files_layout(&reply);
     let first = usize::try_from(files.first_stripe_index).unwrap();
     let mut ds = on_data_server(&cluster, first, "a").await;
-    let target = handle(&files, first);
+    let target = layout_handle(&files, first);
     ds.compound().putfh(&target).op(write(of_a, 0, &[1; 100])).send().await.ok();
     let flags = until_done(&mut a, &mut b, &fh, setattr(of_b, size(0))).await;
     assert_ne!(flags & seq4_status::RECALLABLE_STATE_REVOKED, 0);
@@ -375,8 +358,8 @@ async fn silence_is_revoked_and_fenced() {
     let attrs = b.compound().putfh(&fh).getattr(&[AttrNo::SIZE]).send().await.ok().attrs();
     assert_eq!(attrs.size, Some(0));
     // The open was not touched, and a new layout works.
-    let fresh = body(&get(&mut a, &fh, layoutget(of_a, IoMode::RW)).await.ok());
-    let works = ds.compound().putfh(&handle(&fresh, first)).op(write(of_a, 0, b"x"));
+    let fresh = files_layout(&get(&mut a, &fh, layoutget(of_a, IoMode::RW)).await.ok());
+    let works = ds.compound().putfh(&layout_handle(&fresh, first)).op(write(of_a, 0, b"x"));
     works.expect(NfsStat::OK).await;
 }
 
@@ -386,10 +369,10 @@ async fn indirect_write_fences_its_own_layout() {
     let cluster = Cluster::striped(1).await;
     let mut a = Client::mount(&cluster, "a").await;
     let (fh, stateid) = a.file("f").await;
-    let files = body(&get(&mut a, &fh, layoutget(stateid, IoMode::RW)).await.ok());
+    let files = files_layout(&get(&mut a, &fh, layoutget(stateid, IoMode::RW)).await.ok());
     let mut ds = on_data_server(&cluster, 0, "a").await;
     a.compound().putfh(&fh).op(write(stateid, 0, b"through")).send().await.ok();
-    let ghost = ds.compound().putfh(&handle(&files, 0)).op(write(stateid, 0, b"ghost!!"));
+    let ghost = ds.compound().putfh(&layout_handle(&files, 0)).op(write(stateid, 0, b"ghost!!"));
     assert_ne!(ghost.send().await.status(), NfsStat::OK);
     let data = a.compound().putfh(&fh).op(read(stateid, 0, 100)).send().await.ok().data();
     assert_eq!(data.0, "through");

@@ -3,7 +3,6 @@
 
 use std::time::Instant;
 
-use weft_layout::FilesLayout;
 use weft_nfs::{AttrNo, FileHandle, IoMode, LockType, NfsStat, OpArgs, Stateid, ops::*};
 
 use crate::support::*;
@@ -142,13 +141,10 @@ async fn handles_of_before_are_fenced() {
     let mut c = Client::mount(&cluster, "a").await;
     let (fh, stateid) = c.file("f").await;
     let get = layoutget(stateid, IoMode::RW);
-    let granted = c.compound().putfh(&fh).op(OpArgs::Layoutget(get)).send().await.ok().layout();
-    let layout: FilesLayout = weft_xdr::from_bytes(granted.layout[0].body.0.clone()).unwrap();
-    let old = FileHandle(layout.filehandles[0].clone());
+    let granted = c.compound().putfh(&fh).op(OpArgs::Layoutget(get)).send().await.ok();
+    let old = layout_handle(&files_layout(&granted), 0);
     cluster.restart().await;
-    let ds_options =
-        ClientOptions { back_channel: false, reclaim_complete: false, ..ClientOptions::new("a") };
-    let mut ds = Client::with(cluster.data_server(0), ds_options).await;
+    let mut ds = on_data_server(&cluster, 0, "a").await;
     let mut c = back(&cluster, "a").await;
     let late = write(Stateid::ANONYMOUS, 0, b"in grace");
     ds.compound().putfh(&old).op(late).expect(NfsStat::OK).await;
@@ -162,8 +158,8 @@ async fn handles_of_before_are_fenced() {
     assert_eq!(size, Some(8), "what was written in grace counts");
 }
 
-/// A copy, here of a hole, to a file in grace outranks the handles of before, as a write does: what was sent with
-/// them and is late does not land on top of it.
+/// A copy, here of a hole, to a file in grace outranks the handles of before, as a write does: what
+/// was sent with them and is late does not land on top of it.
 #[tokio::test]
 async fn copies_outrank_handles_of_before() {
     let options = Options { on_disk: true, lease_s: 60, data_servers: 1, ..Options::default() };
@@ -174,13 +170,10 @@ async fn copies_outrank_handles_of_before() {
     let (target, stateid) = c.file("target").await;
     let get = OpArgs::Layoutget(layoutget(stateid, IoMode::RW));
     c.compound().putfh(&target).op(write(stateid, 0, b"old data")).expect(NfsStat::OK).await;
-    let granted = c.compound().putfh(&target).op(get).send().await.ok().layout();
-    let layout: FilesLayout = weft_xdr::from_bytes(granted.layout[0].body.0.clone()).unwrap();
-    let old = FileHandle(layout.filehandles[0].clone());
+    let granted = c.compound().putfh(&target).op(get).send().await.ok();
+    let old = layout_handle(&files_layout(&granted), 0);
     cluster.restart().await;
-    let ds_options =
-        ClientOptions { back_channel: false, reclaim_complete: false, ..ClientOptions::new("a") };
-    let mut ds = Client::with(cluster.data_server(0), ds_options).await;
+    let mut ds = on_data_server(&cluster, 0, "a").await;
     let mut c = back(&cluster, "a").await;
     let src_stateid = c.compound().putfh(&source).open(reclaim_open()).send().await.ok().stateid();
     let dst_stateid = c.compound().putfh(&target).open(reclaim_open()).send().await.ok().stateid();

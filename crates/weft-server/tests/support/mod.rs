@@ -8,6 +8,7 @@ mod args;
 mod client;
 mod cluster;
 mod compound;
+mod layout;
 mod reply;
 mod wire;
 
@@ -15,6 +16,8 @@ pub use args::*;
 pub use client::{Client, ClientOptions, channel, create_session, exchange, exchange_id};
 pub use cluster::{Cluster, Options, eventually};
 pub use compound::Compound;
+#[allow(unused_imports, reason = "a test binary uses what it needs of this")]
+pub use layout::{files_layout, layout_handle, on_data_server};
 pub use reply::Reply;
 #[allow(unused_imports, reason = "a test binary uses what it needs of this")]
 pub use wire::{Callback, Wire, compound_args, nfs_call, user, user_with_groups};
