@@ -7,7 +7,7 @@ use weft_nfs::{ClientId, Seqid, Stateid, share};
 use crate::limits::{READERS_REMEMBERED_MAX, REVOKED_MAX};
 use crate::state::State;
 use crate::stateid::{Kind, StateNo};
-use crate::{FileKey, Millis, Reason, Refusal};
+use crate::{FileKey, Millis, Refusal};
 
 /// A read delegation.
 #[derive(Debug)]
@@ -243,7 +243,7 @@ impl State {
         stateid: &Stateid,
         file: FileKey,
     ) -> Result<(), Refusal> {
-        let no = self.find_delegation(client, stateid, file)?;
+        let no = self.find_kind(Kind::Delegation, client, stateid, file)?;
         self.remove_delegation(no);
         Ok(())
     }
@@ -259,20 +259,8 @@ impl State {
         stateid: &Stateid,
         file: FileKey,
     ) -> Result<(), Refusal> {
-        self.find_delegation(client, stateid, file)?;
+        self.find_kind(Kind::Delegation, client, stateid, file)?;
         Ok(())
-    }
-
-    fn find_delegation(
-        &self,
-        client: ClientId,
-        stateid: &Stateid,
-        file: FileKey,
-    ) -> Result<StateNo, Reason> {
-        match self.find_on(client, stateid, file)? {
-            (Kind::Delegation, no) => Ok(no),
-            (Kind::Open | Kind::Lock | Kind::Layout, _) => Err(Reason::StateidKind),
-        }
     }
 
     pub(crate) fn remove_delegation(&mut self, no: StateNo) -> Option<Delegation> {

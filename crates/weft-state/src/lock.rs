@@ -97,7 +97,7 @@ impl State {
         args: &LockuArgs,
     ) -> Result<Stateid, Refusal> {
         let range = ByteRange::checked(args.offset, args.length)?;
-        let no = self.find_lock(client, &args.lock_stateid, file)?;
+        let no = self.find_kind(Kind::Lock, client, &args.lock_stateid, file)?;
         let splits = self.files.get(&file).is_some_and(|f| f.ranges.splits(no, range));
         if splits && !self.has_room_for_ranges(client, file, 1) {
             return Err(Reason::TooManyLocks.into());
@@ -109,13 +109,13 @@ impl State {
     fn locker(&self, client: ClientId, file: FileKey, locker: &Locker) -> Result<ForLock, Reason> {
         match locker {
             Locker::New { open_stateid, lock_owner } => {
-                let open = self.find_open(client, open_stateid, file)?;
+                let open = self.find_kind(Kind::Open, client, open_stateid, file)?;
                 let owner = detached(&lock_owner.owner.0);
                 let existing = self.lock_by_owner.get(&(file, client, owner.clone())).copied();
                 Ok(ForLock { open, existing, owner: Some(owner) })
             }
             Locker::Existing { lock_stateid } => {
-                let no = self.find_lock(client, lock_stateid, file)?;
+                let no = self.find_kind(Kind::Lock, client, lock_stateid, file)?;
                 let lock = self.locks.get(&no).ok_or(Reason::StateidUnknown)?;
                 Ok(ForLock { open: lock.open, existing: Some(no), owner: None })
             }
@@ -125,18 +125,6 @@ impl State {
     fn lock_owner(&self, found: &ForLock) -> Bytes {
         let existing = found.existing.and_then(|no| self.locks.get(&no)).map(|l| &l.owner);
         existing.or(found.owner.as_ref()).cloned().unwrap_or_default()
-    }
-
-    fn find_lock(
-        &self,
-        client: ClientId,
-        stateid: &Stateid,
-        file: FileKey,
-    ) -> Result<StateNo, Reason> {
-        match self.find_on(client, stateid, file)? {
-            (Kind::Lock, no) => Ok(no),
-            (Kind::Open | Kind::Layout | Kind::Delegation, _) => Err(Reason::StateidKind),
-        }
     }
 
     fn check_conflict(

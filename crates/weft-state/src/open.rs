@@ -295,7 +295,7 @@ impl State {
         share_deny: u32,
     ) -> Result<Stateid, Refusal> {
         let to = Share::checked(share_access, share_deny)?;
-        let no = self.find_open(client, stateid, file)?;
+        let no = self.find_kind(Kind::Open, client, stateid, file)?;
         let open = self.opens.get_mut(&no).ok_or(Reason::StateidUnknown)?;
         let seen = open.seen;
         let parts = || Share::all().filter(|s| seen & s.bit() != 0 && to.contains(*s));
@@ -323,7 +323,7 @@ impl State {
         stateid: &Stateid,
         file: FileKey,
     ) -> Result<Closed, Refusal> {
-        let no = self.find_open(client, stateid, file)?;
+        let no = self.find_kind(Kind::Open, client, stateid, file)?;
         let last = self.remove_open(no).is_some_and(|(_, last)| last);
         Ok(Closed { stateid: Stateid::INVALID, last_open_of_file: last })
     }
@@ -371,18 +371,6 @@ impl State {
         };
         let open = open.ok_or(Reason::StateidUnknown)?;
         if open.share.allows(access) { Ok(()) } else { Err(Reason::OpenMode) }
-    }
-
-    pub(crate) fn find_open(
-        &self,
-        client: ClientId,
-        stateid: &Stateid,
-        file: FileKey,
-    ) -> Result<StateNo, Reason> {
-        match self.find_on(client, stateid, file)? {
-            (Kind::Open, no) => Ok(no),
-            (Kind::Lock | Kind::Layout | Kind::Delegation, _) => Err(Reason::StateidKind),
-        }
     }
 
     /// Whether anybody has the file open.

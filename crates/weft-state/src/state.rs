@@ -204,6 +204,18 @@ impl State {
         if on == Some(file) { Ok((kind, no)) } else { Err(Reason::StateidOfOtherFile) }
     }
 
+    /// The same for a state of one kind.
+    pub(crate) fn find_kind(
+        &self,
+        kind: Kind,
+        client: ClientId,
+        stateid: &Stateid,
+        file: FileKey,
+    ) -> Result<StateNo, Reason> {
+        let (found, no) = self.find_on(client, stateid, file)?;
+        if found == kind { Ok(no) } else { Err(Reason::StateidKind) }
+    }
+
     pub(crate) fn parse(&self, stateid: &Stateid) -> Result<(Kind, StateNo), Reason> {
         parse(self.instance, stateid)
     }

@@ -1,6 +1,7 @@
 //! Copying between two files whose stripes lie on the same data servers: each copies its own.
 
 use weft_nfs::Verifier;
+use weft_xdr::Decode;
 
 use super::{DataServerError, DataServers, indirect::combined, objects::name};
 use crate::{
@@ -34,12 +35,8 @@ impl DataServers {
         to: u64,
         len: u64,
     ) -> Result<Verifier, DataServerError> {
-        let (target, epoch) = (name(destination), destination.fence_epoch);
-        let copied = self.on_all(source, |server, object, _| async move {
-            let (source, destination) = (object, target);
-            let args = CopyArgs { source, destination, epoch, from, to, len };
-            server.ask::<CopyOk>(Procedure::COPY, &args).await
-        });
+        let copied =
+            self.on_pairs::<CopyOk>(Procedure::COPY, (source, from), (destination, to), len);
         let verifiers: Vec<_> = copied.await?.into_iter().map(|ok| ok.verifier).collect();
         Ok(combined(verifiers.iter().map(std::slice::from_ref)))
     }
@@ -57,12 +54,25 @@ impl DataServers {
         to: u64,
         len: u64,
     ) -> Result<(), DataServerError> {
+        let cloned =
+            self.on_pairs::<Nothing>(Procedure::CLONE, (source, from), (destination, to), len);
+        cloned.await.map(drop)
+    }
+
+    /// Asks every data server about the range of its own pair of objects.
+    async fn on_pairs<T: Decode + Send + 'static>(
+        &self,
+        procedure: Procedure,
+        (source, from): (&Striped, u64),
+        (destination, to): (&Striped, u64),
+        len: u64,
+    ) -> Result<Vec<T>, DataServerError> {
         let (target, epoch) = (name(destination), destination.fence_epoch);
-        let cloned = self.on_all(source, |server, object, _| async move {
+        let answers = self.on_all(source, |server, object, _| async move {
             let (source, destination) = (object, target);
             let args = CopyArgs { source, destination, epoch, from, to, len };
-            server.ask::<Nothing>(Procedure::CLONE, &args).await
+            server.ask::<T>(procedure, &args).await
         });
-        cloned.await.map(drop)
+        answers.await
     }
 }

@@ -13,7 +13,7 @@ use weft_nfs::{
 use weft_store::{
     objects::Content,
     types::{Inode, InodeNo, Lsn},
-    volume::{Settle, SettleSize},
+    volume::Settle,
 };
 
 use super::{Mds, translate};
@@ -107,18 +107,10 @@ impl Mds {
         let destination = self.inode_now(copy.destination)?;
         let to = copy.to + copied.len;
         let done = self.step(&source, &destination, copy, copied.len).await;
-        if let Err(DataServerError::Unreachable { .. }) = &done {
-            self.suspect_ghosts(&destination);
-        }
+        self.suspect_if_unanswered(&destination, &done);
         let step = done.map_err(|e| translate::data_server_status(&e))?;
         let now = self.wall();
-        let learned = Settle {
-            size: SettleSize::AtLeast(to + step.len),
-            mtime: Some(now),
-            settled: false,
-            touched: true,
-            drop_privileges: copy.drop_privileges,
-        };
+        let learned = Settle::written(to + step.len, now, copy.drop_privileges);
         let settled = self.volume.settle(destination.no, &learned, now);
         settled.value.map_err(|e| translate::status(&e))?;
         copied.lsn = copied.lsn.max(settled.lsn.0);

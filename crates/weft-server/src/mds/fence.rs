@@ -9,9 +9,10 @@ use weft_store::types::{Inode, InodeNo, StoreError};
 
 use super::{
     Mds,
-    files::{Fencing, Suspicion},
+    files::{Stale, Suspicion},
     translate,
 };
+use crate::data_servers::DataServerError;
 
 /// Pause before data servers that could not be told are tried again.
 const FENCE_PAUSE: Duration = Duration::from_millis(500);
@@ -19,12 +20,19 @@ const FENCE_PAUSE: Duration = Duration::from_millis(500);
 const FENCES_AT_ONCE: usize = 16;
 
 impl Mds {
-    /// Takes a write of our own that a data server did not answer for a possible ghost. The epoch
-    /// is raised at once, so that handles given out from now on outrank it; the data servers are
-    /// told by whoever needs it first, or in the background.
-    pub(super) fn suspect_ghosts(&self, inode: &Inode) {
-        self.files.lock().suspect_ghosts(inode);
-        self.suspected(inode.no);
+    /// Takes a change of our own that a data server did not answer for a possible ghost: it may
+    /// still be carried out, and must not be on top of what comes later. The epoch is raised at
+    /// once, so that handles given out from now on outrank it; the data servers are told by
+    /// whoever needs it first, or in the background.
+    pub(super) fn suspect_if_unanswered<T>(
+        &self,
+        inode: &Inode,
+        done: &Result<T, DataServerError>,
+    ) {
+        if let Err(DataServerError::Unreachable { .. }) = done {
+            self.files.lock().suspect_ghosts(inode);
+            self.suspected(inode.no);
+        }
     }
 
     /// The same for what one client was given.
@@ -71,7 +79,7 @@ impl Mds {
     /// The store or a data server failed, or more handles became suspect meanwhile (DELAY):
     /// handles may still work.
     pub(super) async fn fence(&self, ino: InodeNo) -> Result<(), NfsStat> {
-        let Some(fencing) = self.raise(ino)? else { return Ok(()) };
+        let Some(stale) = self.raise(ino)? else { return Ok(()) };
         let inode = match self.durable_inode(ino).await {
             Err(StoreError::Stale) => {
                 self.files.lock().forget(ino);
@@ -84,15 +92,15 @@ impl Mds {
             told.map_err(|e| translate::data_server_status(&e))?;
         }
         let mut files = self.files.lock();
-        files.told(ino, fencing, inode.fence_epoch);
-        if files.fencing(ino).is_some() { Err(NfsStat::DELAY) } else { Ok(()) }
+        files.told(ino, stale, inode.fence_epoch);
+        if files.stale(ino).is_some() { Err(NfsStat::DELAY) } else { Ok(()) }
     }
 
     /// Raises the epoch in the volume unless that is done; `None` if nothing is suspect.
-    fn raise(&self, ino: InodeNo) -> Result<Option<Fencing>, NfsStat> {
+    fn raise(&self, ino: InodeNo) -> Result<Option<Stale>, NfsStat> {
         let mut files = self.files.lock();
-        let Some(fencing) = files.fencing(ino) else { return Ok(None) };
-        if !fencing.raised {
+        let Some(stale) = files.stale(ino) else { return Ok(None) };
+        if !stale.raised {
             match self.volume.bump_epoch(ino).value {
                 Ok(_) => files.raised(ino),
                 Err(StoreError::Stale) => {
@@ -102,7 +110,7 @@ impl Mds {
                 Err(e) => return Err(translate::status(&e)),
             }
         }
-        Ok(Some(fencing))
+        Ok(Some(stale))
     }
 
     /// Fences what nobody has waited for, and tries again what could not be told. Runs for ever.

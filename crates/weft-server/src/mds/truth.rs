@@ -75,7 +75,7 @@ impl Mds {
         let mut files = self.files.lock();
         let marks = files.marks(inode);
         let out = self.state().rw_layouts(self.handle(inode.no).key());
-        Asked { marks, quiet: !out && files.fencing(inode.no).is_none() }
+        Asked { marks, quiet: !out && files.stale(inode.no).is_none() }
     }
 
     /// Takes note of what the data servers say after a change that we made ourselves, so that it

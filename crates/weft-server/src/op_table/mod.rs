@@ -33,10 +33,10 @@ pub enum Server {
 }
 
 impl Server {
-    /// Whether it builds an operation.
+    /// Whether it builds an operation that has a row.
     pub fn builds(self, op: OpNum) -> bool {
         match self {
-            Server::Mds => row(op, MINOR_MAX).is_some() && !NOT_BUILT.contains(&op),
+            Server::Mds => !NOT_BUILT.contains(&op),
             Server::Ds => ON_DATA_SERVERS.contains(&op),
         }
     }

@@ -4,7 +4,7 @@ use weft_nfs::NfsStat;
 
 use super::*;
 use crate::testing::*;
-use crate::{IoAccess, StateLimits};
+use crate::{IoAccess, Reason, StateLimits};
 
 const R: u32 = share::ACCESS_READ;
 const W: u32 = share::ACCESS_WRITE;

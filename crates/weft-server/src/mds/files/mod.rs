@@ -23,7 +23,7 @@ use weft_store::types::{Inode, InodeNo};
 
 use crate::data_servers::FileTruth;
 use record::FileRecord;
-pub(super) use record::{Marks, Suspicion};
+pub(super) use record::{Marks, Stale, Suspicion};
 
 /// Files remembered before idle ones are forgotten.
 const FILES_REMEMBERED: usize = 65_536;
@@ -38,15 +38,6 @@ pub(super) struct Table {
     /// Marks of every file without a record.
     floor: u64,
     purge_at: usize,
-}
-
-/// How far the handles of a file are from being worthless.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Fencing {
-    /// Names the suspicion, for [`Table::told`].
-    pub(super) since: u64,
-    /// Whether the volume has raised the epoch.
-    pub(super) raised: bool,
 }
 
 impl Table {
@@ -158,21 +149,20 @@ impl Table {
     }
 
     /// What is left to do before the file's older handles are worthless; `None` if they are.
-    pub(super) fn fencing(&self, ino: InodeNo) -> Option<Fencing> {
-        let stale = self.records.get(&ino)?.stale?;
-        Some(Fencing { since: stale.since, raised: stale.raised })
+    pub(super) fn stale(&self, ino: InodeNo) -> Option<Stale> {
+        self.records.get(&ino)?.stale
     }
 
     /// The volume has raised the file's epoch, under the same lock as the look at
-    /// [`Table::fencing`].
+    /// [`Table::stale`].
     pub(super) fn raised(&mut self, ino: InodeNo) {
         self.record(ino).raised();
     }
 
     /// All data servers of the file refuse what is older than this epoch.
-    pub(super) fn told(&mut self, ino: InodeNo, fencing: Fencing, epoch: u32) {
+    pub(super) fn told(&mut self, ino: InodeNo, stale: Stale, epoch: u32) {
         let record = self.record(ino);
-        record.told(fencing.since, epoch);
+        record.told(stale.since, epoch);
         if record.stale.is_none() {
             self.stale.remove(&ino);
         }

@@ -80,7 +80,7 @@ struct World {
     servers: [u32; SERVERS],
     out: Vec<Out>,
     /// The fencing under way, and the epoch being told.
-    telling: Option<(Fencing, u32, [bool; SERVERS])>,
+    telling: Option<(Stale, u32, [bool; SERVERS])>,
 }
 
 impl World {
@@ -103,13 +103,13 @@ impl World {
         }
     }
 
-    fn raise(&mut self) -> Option<Fencing> {
-        let fencing = self.table.fencing(self.inode.no)?;
-        if !fencing.raised {
+    fn raise(&mut self) -> Option<Stale> {
+        let stale = self.table.stale(self.inode.no)?;
+        if !stale.raised {
             self.inode.fence_epoch += 1;
             self.table.raised(self.inode.no);
         }
-        Some(fencing)
+        Some(stale)
     }
 
     fn holds(&self, client: u64) -> bool {
@@ -156,8 +156,8 @@ impl World {
                 }
             }
             Event::Raise => {
-                if let Some(fencing) = self.raise() {
-                    self.telling = Some((fencing, self.inode.fence_epoch, [false; SERVERS]));
+                if let Some(stale) = self.raise() {
+                    self.telling = Some((stale, self.inode.fence_epoch, [false; SERVERS]));
                 }
             }
             Event::Tell(server) => {
@@ -167,8 +167,8 @@ impl World {
                 }
             }
             Event::ToldAll => {
-                if let Some((fencing, epoch, [true, true])) = self.telling {
-                    self.table.told(self.inode.no, fencing, epoch);
+                if let Some((stale, epoch, [true, true])) = self.telling {
+                    self.table.told(self.inode.no, stale, epoch);
                     self.telling = None;
                 }
             }
@@ -228,7 +228,7 @@ impl World {
     /// Layouts that are held are their holder's own care: others' are recalled first.
     fn truncate(&mut self) {
         if self.table.try_begin_truncation(&self.inode) {
-            if self.table.fencing(self.inode.no).is_none() {
+            if self.table.stale(self.inode.no).is_none() {
                 let may = |o: &Out| matches!(o.right, Right::Held | Right::Returned);
                 self.assert_all_alive("cut", may);
             }
@@ -239,7 +239,7 @@ impl World {
     fn settle(&mut self) {
         self.table.marks(&self.inode);
         let quiet = !self.out.iter().any(|o| o.right == Right::Held);
-        if quiet && self.table.fencing(self.inode.no).is_none() {
+        if quiet && self.table.stale(self.inode.no).is_none() {
             self.assert_all_alive("settled", |o| o.right == Right::Returned);
             self.inode.unsettled = false;
         }

@@ -38,11 +38,12 @@ pub(in crate::mds) enum Suspicion {
 
 /// The file's epoch must be raised in the volume, then told to its data servers (design D5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stale {
-    /// The time of the last suspicion that needed a new epoch.
+pub(in crate::mds) struct Stale {
+    /// The time of the last suspicion that needed a new epoch; names it for
+    /// [`super::Table::told`].
     pub(super) since: u64,
     /// The volume has raised the epoch since.
-    pub(super) raised: bool,
+    pub(in crate::mds) raised: bool,
     /// There is a [`Suspicion::Worthless`] among the reasons.
     pub(super) blocks_grants: bool,
 }

@@ -103,10 +103,10 @@ fn unsettled_files_of_before_are_suspect() {
     let mut t = table();
     assert!(t.refuses_grants(&file(7, true)));
     assert!(!t.refuses_grants(&file(8, false)));
-    let fencing = t.fencing(InodeNo(7)).expect("suspect");
-    assert!(!fencing.raised);
+    let stale = t.stale(InodeNo(7)).expect("suspect");
+    assert!(!stale.raised);
     t.raised(InodeNo(7));
-    t.told(InodeNo(7), fencing, 1);
+    t.told(InodeNo(7), stale, 1);
     assert!(!t.refuses_grants(&file(7, true)), "met, and fenced since");
     t.grant(CLIENT, &file(8, false));
     assert!(!t.refuses_grants(&file(8, true)), "unsettled by a grant of ours");
@@ -119,13 +119,13 @@ fn a_later_suspicion_stands() {
     let inode = file(7, false);
     t.suspect_ghosts(&inode);
     t.raised(inode.no);
-    let first = t.fencing(inode.no).expect("suspect");
+    let first = t.stale(inode.no).expect("suspect");
     t.suspect_lost(inode.no);
     t.told(inode.no, first, 1);
-    let second = t.fencing(inode.no).expect("the second one");
+    let second = t.stale(inode.no).expect("the second one");
     assert!(!second.raised && t.refuses_grants(&inode));
     t.raised(inode.no);
     t.told(inode.no, second, 2);
-    assert_eq!(t.fencing(inode.no), None);
+    assert_eq!(t.stale(inode.no), None);
     assert!(t.all_stale().is_empty());
 }

@@ -4,18 +4,14 @@ use weft_nfs::{
     Failure, NfsStat, OpOk,
     ops::{AllocateArgs, DeallocateArgs},
 };
-use weft_store::{
-    types::{Inode, InodeNo, Lsn},
-    volume::{Settle, SettleSize},
-};
+use weft_store::types::InodeNo;
 
 use super::{
-    data_access::{end_of, may_write, regular_file},
+    data_access::{changed, end_of, may_write, placed_durably, regular_file},
     setattr::until_quiet,
 };
 use crate::{
     compound::{Compound, OpResult},
-    data_servers::DataServerError,
     mds::{Mds, data_server_failure},
 };
 
@@ -30,12 +26,7 @@ pub(super) async fn allocate(mds: &Mds, c: &mut Compound<Mds>, a: &AllocateArgs)
     mds.volume.admit().await;
     let _writing = mds.files.begin_write(&inode).ok_or(NfsStat::DELAY)?;
     let inode = mds.outranked(inode).await?;
-    let was_placed = inode.placement.is_some();
-    let (inode, striped) = mds.placed(c, inode)?;
-    if !was_placed {
-        // Where the space is must be known after a crash.
-        mds.volume.durable(Lsn(c.depends_on)).await.map_err(|_| NfsStat::IO)?;
-    }
+    let (inode, striped) = placed_durably(mds, c, inode).await?;
     let reserved = mds.data_servers.allocate(&striped, a.offset, end).await;
     reserved.map_err(data_server_failure)?;
     changed(mds, c, &inode, end)?;
@@ -73,29 +64,8 @@ async fn punch(
     let inode = c.see(mds.volume.inode(ino))?;
     let Some(striped) = mds.striped(&inode) else { return Ok(()) };
     let punched = mds.data_servers.punch(&striped, a.offset, a.length).await;
-    if let Err(DataServerError::Unreachable { .. }) = &punched {
-        // It may still be carried out, and must not be on top of what comes later.
-        mds.suspect_ghosts(&inode);
-    }
+    mds.suspect_if_unanswered(&inode, &punched);
     // Some of it may be gone even so.
     changed(mds, c, &inode, 0)?;
     punched.map_err(data_server_failure)
-}
-
-/// Notes that the data changed, and that the file reaches at least to `end`.
-pub(super) fn changed(
-    mds: &Mds,
-    c: &mut Compound<Mds>,
-    inode: &Inode,
-    end: u64,
-) -> Result<(), Failure> {
-    let now = mds.wall();
-    let learned = Settle {
-        size: SettleSize::AtLeast(end),
-        mtime: Some(now),
-        settled: false,
-        touched: true,
-        drop_privileges: mds.credential(c).uid != 0,
-    };
-    c.see(mds.volume.settle(inode.no, &learned, now)).map(drop)
 }

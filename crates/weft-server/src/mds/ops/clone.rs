@@ -5,14 +5,12 @@ use weft_state::IoAccess;
 use weft_store::types::{Inode, InodeNo};
 
 use super::{
-    allocate::changed,
     copy::{place_beside, saved_stateid},
-    data_access::{may_access, may_write, regular_file},
+    data_access::{changed, may_access, may_write, regular_file},
     setattr::until_quiet,
 };
 use crate::{
     compound::{Compound, OpResult},
-    data_servers::DataServerError,
     mds::{Mds, attrs::MAX_FILE_BYTES, data_server_failure},
 };
 
@@ -92,9 +90,7 @@ async fn share(
         // A source that was never written is one hole.
         None => mds.data_servers.punch(&target, to, len).await,
     };
-    if let Err(DataServerError::Unreachable { .. }) = &shared {
-        mds.suspect_ghosts(&inode);
-    }
+    mds.suspect_if_unanswered(&inode, &shared);
     // After a failure some data servers may have done their part.
     let end = if shared.is_ok() { to + len } else { 0 };
     changed(mds, c, &inode, end)?;

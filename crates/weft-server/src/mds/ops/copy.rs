@@ -10,9 +10,9 @@ use weft_nfs::{
     },
 };
 use weft_state::IoAccess;
-use weft_store::types::{Inode, Lsn, Placement};
+use weft_store::types::{Inode, Placement};
 
-use super::data_access::{may_access, may_write, regular_file};
+use super::data_access::{may_access, may_write, regular_file, where_is_durable};
 use crate::{
     compound::{Compound, OpResult},
     mds::{Mds, attrs::MAX_FILE_BYTES, copying::Copy, refused},
@@ -100,8 +100,7 @@ pub(super) async fn place_beside(
         }
         _ => drop(mds.placed(c, destination)?),
     }
-    // Where the data goes must be known after a crash.
-    mds.volume.durable(Lsn(c.depends_on)).await.map_err(|_| NfsStat::IO.into())
+    where_is_durable(mds, c).await
 }
 
 /// Begins a copy that goes on after the reply; none if the client cannot be told of its end, or

@@ -1,13 +1,17 @@
-//! What the operations on data of NFSv4.2 check alike: RFC 7862 §15, which sends to READ's and
-//! WRITE's rules for stateids (RFC 8881 §8.2.5, §18.22.3, §18.32.3).
+//! What WRITE and the operations on data of NFSv4.2 check and do alike: RFC 7862 §15, which sends
+//! to READ's and WRITE's rules for stateids (RFC 8881 §8.2.5, §18.22.3, §18.32.3).
 
 use weft_nfs::{Failure, NfsStat, Stateid};
 use weft_state::IoAccess;
-use weft_store::types::{Inode, Kind, Rwx};
+use weft_store::{
+    types::{Inode, Kind, Lsn, Rwx},
+    volume::Settle,
+};
 
 use crate::{
     compound::Compound,
     mds::{Handle, Mds, attrs::MAX_FILE_BYTES, delegations::Undelegated, refused},
+    striped::Striped,
 };
 
 /// The inode of a filehandle that must be of a regular file, else WRONG_TYPE whatever it is.
@@ -52,6 +56,38 @@ pub(super) async fn may_write<'a>(
         true => Ok(Some(mds.undelegated(c, mds.handle(inode.no).key(), false).await?)),
         false => Ok(None),
     }
+}
+
+/// The file with a placement, which is durable if it got it now: where its data are must be known
+/// after a crash.
+pub(super) async fn placed_durably(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    inode: Inode,
+) -> Result<(Inode, Striped), Failure> {
+    let was_placed = inode.placement.is_some();
+    let placed = mds.placed(c, inode)?;
+    if !was_placed {
+        where_is_durable(mds, c).await?;
+    }
+    Ok(placed)
+}
+
+/// Waits for a placement that was chosen in this COMPOUND.
+pub(super) async fn where_is_durable(mds: &Mds, c: &Compound<Mds>) -> Result<(), Failure> {
+    mds.volume.durable(Lsn(c.depends_on)).await.map_err(|_| NfsStat::IO.into())
+}
+
+/// Notes that the data changed, and that the file reaches at least to `end`.
+pub(super) fn changed(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    inode: &Inode,
+    end: u64,
+) -> Result<(), Failure> {
+    let now = mds.wall();
+    let learned = Settle::written(end, now, mds.credential(c).uid != 0);
+    c.see(mds.volume.settle(inode.no, &learned, now)).map(drop)
 }
 
 /// The end of a range that is to be in a file.

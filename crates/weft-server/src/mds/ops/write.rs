@@ -4,16 +4,12 @@ use weft_nfs::{
     Failure, NfsStat, OpOk, StableHow,
     ops::{WriteArgs, WriteOk},
 };
-use weft_store::{
-    types::{Inode, Lsn},
-    volume::{Settle, SettleSize},
-};
+use weft_store::types::Inode;
 use weft_xdr::Payload;
 
-use super::data_access::may_write;
+use super::data_access::{changed, may_write, placed_durably};
 use crate::{
     compound::{Compound, OpResult},
-    data_servers::DataServerError,
     mds::{Mds, attrs::MAX_FILE_BYTES, data_server_failure, files::Suspicion},
 };
 
@@ -32,28 +28,13 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
     mds.volume.admit().await;
     let _writing = mds.files.begin_write(&inode).ok_or(NfsStat::DELAY)?;
     let inode = lay_ghosts(mds, c, inode).await?;
-    let was_placed = inode.placement.is_some();
-    let (inode, striped) = mds.placed(c, inode)?;
-    if !was_placed {
-        // Where the data went must be known after a crash.
-        mds.volume.durable(Lsn(c.depends_on)).await.map_err(|_| NfsStat::IO)?;
-    }
+    let (inode, striped) = placed_durably(mds, c, inode).await?;
     let written = mds.data_servers.write(&striped, a.offset, data.clone(), a.stable).await;
-    if let Err(DataServerError::Unreachable { .. }) = &written {
-        mds.suspect_ghosts(&inode);
-    }
+    mds.suspect_if_unanswered(&inode, &written);
     let (committed, writeverf) = written.map_err(data_server_failure)?;
     mds.core.counters.wrote(data.len());
     if count > 0 {
-        let now = mds.wall();
-        let learned = Settle {
-            size: SettleSize::AtLeast(end),
-            mtime: Some(now),
-            settled: false,
-            touched: true,
-            drop_privileges: mds.credential(c).uid != 0,
-        };
-        c.see(mds.volume.settle(inode.no, &learned, now))?;
+        changed(mds, c, &inode, end)?;
     }
     Ok(OpOk::Write(WriteOk { count, committed, writeverf }))
 }

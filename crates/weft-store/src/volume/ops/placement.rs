@@ -21,6 +21,19 @@ pub struct Settle {
     pub drop_privileges: bool,
 }
 
+impl Settle {
+    /// Data was written, up to `end` at least; whether by another than the superuser.
+    pub fn written(end: u64, now: Timestamp, drop_privileges: bool) -> Settle {
+        Settle {
+            size: SettleSize::AtLeast(end),
+            mtime: Some(now),
+            settled: false,
+            touched: true,
+            drop_privileges,
+        }
+    }
+}
+
 /// What is known of a size, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettleSize {
