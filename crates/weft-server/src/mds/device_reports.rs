@@ -13,7 +13,10 @@ use weft_nfs::{
 use weft_state::Millis;
 use weft_store::types::DeviceId;
 
-use crate::admin::{DeviceStatus, IoStatus};
+use crate::{
+    admin::{DeviceStatus, IoStatus},
+    identity::hex,
+};
 
 /// At most one line in the log for each device in so many milliseconds.
 const LOG_EVERY_MS: u64 = 10_000;
@@ -74,7 +77,7 @@ impl DeviceReports {
 fn device_status(id: DeviceId, report: &Report) -> DeviceStatus {
     let io = |i: IoInfo| IoStatus { operations: i.count, bytes: i.bytes };
     DeviceStatus {
-        device: id.0.iter().map(|b| format!("{b:02x}")).collect(),
+        device: hex(&id.0),
         errors: report.errors.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect(),
         statistics: report.statistics,
         last_read: report.last.map(|(read, _)| io(read)),
@@ -84,7 +87,7 @@ fn device_status(id: DeviceId, report: &Report) -> DeviceStatus {
 
 /// Says what a client could not do.
 pub(super) fn log(client: u64, error: &DeviceError, errors: u64) {
-    let device: String = error.device_id.0.iter().map(|b| format!("{b:02x}")).collect();
+    let device = hex(&error.device_id.0);
     let (op, status): (OpNum, NfsStat) = (error.op, error.status);
     tracing::warn!(client, device, %op, %status, errors, "a client has trouble with a device");
 }

@@ -3,9 +3,12 @@
 use weft_store::types::{Credential, Inode, InodeNo, StoreError};
 
 use super::Mds;
-use crate::admin::{
-    Activity, AdminError, AdminFuture, AdminSource, ClusterStatus, FileLayoutReport, FileReport,
-    Health, ServerStatus, rss_bytes,
+use crate::{
+    admin::{
+        Activity, AdminError, AdminFuture, AdminSource, ClusterStatus, FileLayoutReport,
+        FileReport, Health, ServerStatus, rss_bytes,
+    },
+    identity::hex,
 };
 
 impl AdminSource for Mds {
@@ -104,7 +107,7 @@ impl Mds {
     ) -> FileLayoutReport {
         let device = inode.placement.map(|p| p.device.0).unwrap_or_default();
         FileLayoutReport {
-            device: device.iter().map(|b| format!("{b:02x}")).collect(),
+            device: hex(&device),
             stripe_unit_bytes: striped.stripe_unit_bytes,
             stripe_count: u16::try_from(striped.data_servers.len()).unwrap_or(u16::MAX),
             first_stripe_index: striped.first_stripe_index,
