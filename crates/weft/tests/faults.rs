@@ -116,7 +116,7 @@ fn a_hanging_data_server_holds_up_its_own_files_only() {
     let names: Vec<String> = (0..4).map(|n| format!("/file{n}")).collect();
     names.iter().for_each(|name| drop(servers.weft_ok(&["put", &source, name])));
     let homes: Vec<u32> = names.iter().map(|name| servers.home_of(name)).collect();
-    servers.signal(&ds(homes[0]), "STOP");
+    servers.pause(&ds(homes[0]));
     let stopped = Instant::now();
     let held_up = start(&servers, &["put", &source, &names[0]]);
     while stopped.elapsed() < Duration::from_secs(20) {
@@ -126,7 +126,7 @@ fn a_hanging_data_server_holds_up_its_own_files_only() {
         }
         within(UNDISTURBED, || servers.weft_ok(&["ls", "-l", "/"]));
     }
-    servers.signal(&ds(homes[0]), "CONT");
+    servers.resume(&ds(homes[0]));
     let continued = Instant::now();
     let output = finished(held_up);
     assert!(output.status.success(), "{}{}", support::words(&output), servers.logs());
@@ -153,13 +153,13 @@ fn a_data_server_that_hangs_for_long_is_given_up() {
         let client = Client::connect(address(&servers), options).await.expect("connect");
         let file = client.open("/file", writing).await.expect("open");
         file.write_at(0, support::pattern(12, MIB).into()).await.expect("write");
-        servers.signal(&home, "STOP");
+        servers.pause(&home);
         let stopped = Instant::now();
         let failed = file.write_at(0, old.into()).await.expect_err("nobody took it");
         eprintln!("given up {:?} after its data server stopped: {failed}", stopped.elapsed());
         assert!(stopped.elapsed() < 2 * PATIENCE, "it took {:?}", stopped.elapsed());
         assert!(failed.to_string().contains("data server"), "{failed}");
-        servers.signal(&home, "CONT");
+        servers.resume(&home);
         let later = connect(address(&servers)).await;
         let file = later.open("/file", writing).await.expect("open");
         file.write_at(0, new.into()).await.expect("write");
@@ -394,8 +394,8 @@ fn the_kernel_client_survives_data_server_faults() {
                 servers.kill9("ds1");
             }
             "start1" => servers.start_ds(1),
-            "freeze3" => servers.signal("ds3", "STOP"),
-            "thaw3" => servers.signal("ds3", "CONT"),
+            "freeze3" => servers.pause("ds3"),
+            "thaw3" => servers.resume("ds3"),
             _ => return Err("not a command of this test".to_owned()),
         }
         Ok(())
