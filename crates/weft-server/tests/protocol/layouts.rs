@@ -398,3 +398,26 @@ async fn privileged_files_are_written_indirectly() {
     assert_eq!(attrs.mode, Some(0o777));
     get(&mut user, &fh, layoutget(stateid, IoMode::RW)).await.ok();
 }
+
+/// LAYOUTCOMMIT takes away what a write does, and no more: a set-group-id bit without group-execute
+/// stays, and a commit that brings no news does not move the change attribute.
+#[tokio::test]
+async fn a_commit_leaves_what_is_no_privilege() {
+    let cluster = Cluster::striped(1).await;
+    let mut root = Client::mount(&cluster, "a").await;
+    let (fh, of_root) = root.file("f").await;
+    root.compound().putfh(&fh).op(setattr(of_root, mode(0o2666))).send().await.ok();
+    let mut user = Client::mount_as(&cluster, "b", 1000).await;
+    let opened = user.compound().putfh(&fh).open(open("o", OpenClaim::Fh)).send().await.ok();
+    let layout = get(&mut user, &fh, layoutget(opened.stateid(), IoMode::RW)).await.ok().stateid();
+    let asked = [AttrNo::MODE, AttrNo::CHANGE];
+    let before = user.compound().putfh(&fh).getattr(&asked).send().await.ok().attrs();
+    commit(&mut user, &fh, layoutcommit(layout, None)).await.ok();
+    let after = user.compound().putfh(&fh).getattr(&asked).send().await.ok().attrs();
+    assert_eq!((after.mode, after.change), (Some(0o2666), before.change));
+    // Privileges that came with the layout already out go with the next commit.
+    root.compound().putfh(&fh).op(setattr(of_root, mode(0o6676))).send().await.ok();
+    commit(&mut user, &fh, layoutcommit(layout, None)).await.ok();
+    let attrs = user.compound().putfh(&fh).getattr(&asked).send().await.ok().attrs();
+    assert_eq!(attrs.mode, Some(0o676));
+}

@@ -5,7 +5,7 @@ use weft_nfs::{
     ops::{LayoutcommitArgs, LayoutcommitOk},
 };
 use weft_store::{
-    types::{Inode, MODE_SETGID, MODE_SETUID},
+    types::Inode,
     volume::{Settle, SettleSize},
 };
 
@@ -58,9 +58,10 @@ pub(super) async fn layoutcommit(
     Ok(OpOk::Layoutcommit(LayoutcommitOk { newsize }))
 }
 
-/// Set-id bits do not survive a write by another than the superuser.
+/// Set-id bits that are a privilege do not survive a write by another than the superuser. (One for
+/// the group alone is none without group-execute, and stays: Linux `should_remove_sgid`.)
 fn drop_privileges(mds: &Mds, c: &mut Compound<Mds>, inode: &Inode) -> Result<(), Failure> {
-    if mds.credential(c).uid == 0 || inode.mode & (MODE_SETUID | MODE_SETGID) == 0 {
+    if mds.credential(c).uid == 0 || !inode.is_privileged() {
         return Ok(());
     }
     let learned = Settle {
