@@ -119,6 +119,7 @@ async fn compound<R: Role>(role: &R, call: Call) -> Answer {
     }
     let mut c = Compound {
         now: role.core().clock.now(),
+        view: role.view(&call.conn),
         conn: call.conn,
         caller: role.caller(call.caller).await,
         minorversion: head.minorversion,

@@ -24,11 +24,17 @@ pub trait Role: Send + Sync + Sized + 'static {
     /// A decoded filehandle.
     type Handle: Clone + Send + Sync + 'static;
 
+    /// What the role grants to everybody behind one connection.
+    type View: std::fmt::Debug + Copy + Send + Sync + 'static;
+
     /// Which column of the operation table is this server's.
     const SERVER: op_table::Server;
 
     /// Sessions, clock and counters.
     fn core(&self) -> &Core;
+
+    /// What it grants to those behind this connection; asked once a COMPOUND.
+    fn view(&self, conn: &Conn) -> Self::View;
 
     /// The caller with what this role knows better than the caller's credential.
     fn caller(&self, caller: Caller) -> impl Future<Output = Caller> + Send {
@@ -75,6 +81,8 @@ pub struct Compound<R: Role> {
     pub conn: Arc<Conn>,
     /// Who calls, before any squashing.
     pub caller: Caller,
+    /// What the role grants to this connection.
+    pub view: R::View,
     /// 1 or 2.
     pub minorversion: u32,
     /// Monotonic time of arrival.

@@ -28,6 +28,7 @@ use crate::{
     core::Core,
     identity::HandleKey,
     op_table,
+    rpc::Conn,
 };
 
 pub(crate) use status::object_status;
@@ -86,11 +87,15 @@ impl DataServer {
 
 impl Role for DataServer {
     type Handle = DataServerHandle;
+    type View = ();
     const SERVER: op_table::Server = op_table::Server::Ds;
 
     fn core(&self) -> &Core {
         &self.core
     }
+
+    /// Handles say what they allow, whoever brings them.
+    fn view(&self, _: &Conn) {}
 
     async fn execute<'a>(&'a self, c: &'a mut Compound<Self>, args: OpArgs) -> OpResult {
         match args {

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use weft_nfs::{Failure, NfsStat, OpArgs, OpNum};
+use weft_nfs::{Failure, NfsStat, OpArgs, OpNum, share};
 use weft_store::types::Credential;
 use weft_xdr::rpc::AuthFlavor;
 
@@ -11,6 +11,7 @@ use super::Mds;
 use crate::{
     compound::Compound,
     network::Network,
+    op_table::{ExportUse, export_use},
     rpc::{Caller, NOBODY},
 };
 
@@ -80,14 +81,15 @@ impl Default for Export {
 
 /// The export as one client sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct View {
+pub struct View {
     access: Access,
     root_squash: bool,
     all_squash: bool,
 }
 
 impl Export {
-    fn view(&self, client: SocketAddr) -> View {
+    /// The export as the client at this address sees it.
+    pub(super) fn view(&self, client: SocketAddr) -> View {
         // An IPv4 client of a dual-stack listener appears as ::ffff:a.b.c.d.
         let address: IpAddr = client.ip().to_canonical();
         let fits = |rule: &&ClientRule| rule.networks.iter().any(|n| n.contains(address));
@@ -111,94 +113,12 @@ impl Export {
         [AuthFlavor::SYS.0].into_iter().chain(none).collect()
     }
 
-    fn credential(&self, caller: &Caller, client: SocketAddr) -> Credential {
-        let view = self.view(client);
+    fn credential(&self, caller: &Caller, view: View) -> Credential {
         if !caller.known || view.all_squash || (view.root_squash && caller.uid == 0) {
             let (uid, gid) = (self.anonymous_uid, self.anonymous_gid);
             return Credential { uid, gid, gids: Vec::new() };
         }
         Credential { uid: caller.uid, gid: caller.gid, gids: caller.gids.clone() }
-    }
-}
-
-/// What an operation has to do with the export.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Use {
-    /// Nothing: state, devices, and handles by themselves.
-    None,
-    /// It sets the current filehandle.
-    PutsHandle,
-    /// It asks how to come in.
-    Security,
-    /// It goes on to another object.
-    Walks,
-    /// It looks at one.
-    Reads,
-    /// It changes one.
-    Changes,
-}
-
-fn use_of(args: &OpArgs) -> Use {
-    match args {
-        OpArgs::Putfh(_) | OpArgs::Putrootfh | OpArgs::Putpubfh => Use::PutsHandle,
-        OpArgs::Secinfo(_) | OpArgs::SecinfoNoName(_) => Use::Security,
-        OpArgs::Lookup(_) | OpArgs::Lookupp => Use::Walks,
-        OpArgs::Open(a) if a.share_access & weft_nfs::share::ACCESS_WRITE != 0 => Use::Changes,
-        // One that creates may find that there is nothing to be created: `ops/open.rs` looks.
-        OpArgs::Open(_) => Use::Walks,
-        OpArgs::Access(_)
-        | OpArgs::Commit(_)
-        | OpArgs::Getattr(_)
-        | OpArgs::Getxattr(_)
-        | OpArgs::IoAdvise(_)
-        // Who may not write has no layout to commit.
-        | OpArgs::Layoutcommit(_)
-        | OpArgs::Layoutget(_)
-        | OpArgs::Listxattrs(_)
-        | OpArgs::Lock(_)
-        | OpArgs::Lockt(_)
-        | OpArgs::Nverify(_)
-        | OpArgs::Read(_)
-        | OpArgs::Readdir(_)
-        | OpArgs::Readlink
-        | OpArgs::Seek(_)
-        | OpArgs::Verify(_) => Use::Reads,
-        OpArgs::Allocate(_)
-        | OpArgs::Clone(_)
-        | OpArgs::Copy(_)
-        | OpArgs::Create(_)
-        | OpArgs::Deallocate(_)
-        | OpArgs::Link(_)
-        | OpArgs::Remove(_)
-        | OpArgs::Removexattr(_)
-        | OpArgs::Rename(_)
-        | OpArgs::Setattr(_)
-        | OpArgs::Setxattr(_)
-        | OpArgs::Write(_) => Use::Changes,
-        OpArgs::BackchannelCtl(_)
-        | OpArgs::BindConnToSession(_)
-        | OpArgs::Close(_)
-        | OpArgs::CreateSession(_)
-        | OpArgs::Delegreturn(_)
-        | OpArgs::DestroyClientid(_)
-        | OpArgs::DestroySession(_)
-        | OpArgs::ExchangeId(_)
-        | OpArgs::FreeStateid(_)
-        | OpArgs::Getdeviceinfo(_)
-        | OpArgs::Getfh
-        | OpArgs::Layouterror(_)
-        | OpArgs::Layoutreturn(_)
-        | OpArgs::Layoutstats(_)
-        | OpArgs::Locku(_)
-        | OpArgs::OffloadCancel(_)
-        | OpArgs::OffloadStatus(_)
-        | OpArgs::OpenDowngrade(_)
-        | OpArgs::ReclaimComplete(_)
-        | OpArgs::Restorefh
-        | OpArgs::Savefh
-        | OpArgs::Sequence(_)
-        | OpArgs::TestStateid(_)
-        | OpArgs::Unread(_) => Use::None,
     }
 }
 
@@ -222,10 +142,18 @@ fn tells_itself(next: Option<OpNum>) -> bool {
     )
 }
 
+/// Whether the operation changes something, or opens for that.
+fn changes(args: &OpArgs) -> bool {
+    match args {
+        OpArgs::Open(a) => a.share_access & share::ACCESS_WRITE != 0,
+        _ => export_use(args.op()) == Some(ExportUse::Changes),
+    }
+}
+
 impl Mds {
     /// The caller as the export sees it.
     pub(super) fn credential(&self, c: &Compound<Mds>) -> Credential {
-        self.export.credential(&c.caller, c.conn.peer)
+        self.export.credential(&c.caller, c.view)
     }
 
     /// Refuses what this client may not do with the export.
@@ -234,23 +162,22 @@ impl Mds {
     /// WRONGSEC for a flavor that is not served, where the RFC allows it, else ACCESS; ACCESS for
     /// clients that are not served; ROFS for changes by those that only read.
     pub(super) fn admit(&self, c: &Compound<Mds>, args: &OpArgs) -> Result<(), NfsStat> {
-        let wanted = use_of(args);
         let wrong_flavor = !c.caller.known && !self.export.auth_none;
-        let access = self.export.view(c.conn.peer).access;
-        match wanted {
-            Use::None | Use::Security => Ok(()),
-            Use::PutsHandle if wrong_flavor && !tells_itself(c.next) => Err(NfsStat::WRONGSEC),
-            Use::PutsHandle => Ok(()),
-            Use::Walks if wrong_flavor => Err(NfsStat::WRONGSEC),
-            Use::Changes if wrong_flavor && matches!(args, OpArgs::Open(_)) => {
-                Err(NfsStat::WRONGSEC)
+        let may_tell = match export_use(args.op()).ok_or(NfsStat::NOTSUPP)? {
+            ExportUse::Nothing | ExportUse::Security => return Ok(()),
+            ExportUse::PutsHandle if wrong_flavor && !tells_itself(c.next) => {
+                return Err(NfsStat::WRONGSEC);
             }
-            Use::Reads | Use::Changes if wrong_flavor => Err(NfsStat::ACCESS),
-            Use::Walks | Use::Reads | Use::Changes if access == Access::None => {
-                Err(NfsStat::ACCESS)
-            }
-            Use::Changes if access == Access::ReadOnly => Err(NfsStat::ROFS),
-            Use::Walks | Use::Reads | Use::Changes => Ok(()),
+            ExportUse::PutsHandle => return Ok(()),
+            ExportUse::Walks | ExportUse::Opens => true,
+            ExportUse::Reads | ExportUse::Changes => false,
+        };
+        match c.view.access {
+            _ if wrong_flavor && may_tell => Err(NfsStat::WRONGSEC),
+            _ if wrong_flavor => Err(NfsStat::ACCESS),
+            Access::None => Err(NfsStat::ACCESS),
+            Access::ReadOnly if changes(args) => Err(NfsStat::ROFS),
+            Access::ReadOnly | Access::ReadWrite => Ok(()),
         }
     }
 
@@ -259,7 +186,7 @@ impl Mds {
     /// # Errors
     /// ROFS.
     pub(super) fn writable(&self, c: &Compound<Mds>) -> Result<(), Failure> {
-        match self.export.view(c.conn.peer).access {
+        match c.view.access {
             Access::ReadWrite => Ok(()),
             Access::ReadOnly | Access::None => Err(NfsStat::ROFS.into()),
         }
@@ -317,7 +244,7 @@ mod tests {
             assert_eq!((view.access, view.root_squash), (access, root_squash), "{address}");
             let root = Caller { uid: 0, gid: 0, gids: vec![5], known: true };
             let uid = if root_squash { NOBODY } else { 0 };
-            assert_eq!(export.credential(&root, client(address)).uid, uid, "{address}");
+            assert_eq!(export.credential(&root, view).uid, uid, "{address}");
         }
         let open = Export::default();
         assert_eq!(open.view(client("192.0.2.1:9")).access, Access::ReadWrite);

@@ -45,10 +45,10 @@ use crate::{
     core::Core,
     data_servers::{DataServerError, DataServers},
     op_table,
-    rpc::Caller,
+    rpc::{Caller, Conn},
 };
 
-pub use export::{Access, ClientRule, Export};
+pub use export::{Access, ClientRule, Export, View};
 use files::Files;
 pub use handle::Handle;
 pub use layouts::Striping;
@@ -260,10 +260,15 @@ const CLIENT_RECORD_VERSION: u8 = 1;
 
 impl Role for Mds {
     type Handle = Handle;
+    type View = export::View;
     const SERVER: op_table::Server = op_table::Server::Mds;
 
     fn core(&self) -> &Core {
         &self.core
+    }
+
+    fn view(&self, conn: &Conn) -> export::View {
+        self.export.view(conn.peer)
     }
 
     async fn caller(&self, caller: Caller) -> Caller {

@@ -1,13 +1,15 @@
 //! One row an operation: where it may stand, since when it exists (RFC 8881 §17, RFC 7862 §14,
-//! RFC 8276 §8.4), what it may answer, which server builds it. Dispatch reads the table: what a
+//! RFC 8276 §8.4), what it may answer, what it has to do with the export, which server builds it. Dispatch reads the table: what a
 //! server does not build is NOTSUPP. `docs/operations.md` is made from it.
 
+mod export_use;
 #[cfg(test)]
 mod page;
 mod statuses;
 
 use weft_nfs::OpNum;
 
+pub use export_use::{ExportUse, export_use};
 pub use statuses::may_answer;
 
 /// Where an operation may stand in a COMPOUND.

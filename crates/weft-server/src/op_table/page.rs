@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use weft_nfs::OpNum;
 
-use super::{MINOR_MAX, Place, Row, Server, row, statuses};
+use super::{ExportUse, MINOR_MAX, Place, Row, Server, export_use, row, statuses};
 
 const HEAD: &str = "# Operations
 
@@ -16,7 +16,7 @@ Every operation may also answer: ";
 fn page() -> String {
     let mut page = String::from(HEAD);
     page.push_str(&statuses::everywhere().join(" "));
-    page.push_str(".\n\n| operation | since | where | MDS | DS | may answer |\n| --- | --- | --- | --- | --- | --- |\n");
+    page.push_str(".\n\n| operation | since | where | MDS | DS | export | may answer |\n| --- | --- | --- | --- | --- | --- | --- |\n");
     let rows = OpNum::ALL.iter().filter_map(|op| row(*op, MINOR_MAX));
     rows.for_each(|row| line(&mut page, row));
     page.push_str("\nBeyond the tables of the RFCs:\n\n");
@@ -33,10 +33,23 @@ fn line(page: &mut String, Row { op, since_minor, place }: Row) {
         Place::AloneOrInSession => "alone, or in a session",
         Place::Alone => "alone",
     };
+    let export = match export_use(op) {
+        None | Some(ExportUse::Nothing) => "",
+        Some(ExportUse::PutsHandle) => "puts a handle",
+        Some(ExportUse::Security) => "asks for flavors",
+        Some(ExportUse::Walks) => "walks",
+        Some(ExportUse::Opens) => "walks or changes",
+        Some(ExportUse::Reads) => "reads",
+        Some(ExportUse::Changes) => "changes",
+    };
     let built = |server: Server| if server.builds(op) { "yes" } else { "" };
     let (mds, ds, may) = (built(Server::Mds), built(Server::Ds), statuses::own(op).join(" "));
-    writeln!(page, "| {} {op} | 4.{since_minor} | {place} | {mds} | {ds} | {may} |", op.0)
-        .expect("a string takes it");
+    writeln!(
+        page,
+        "| {} {op} | 4.{since_minor} | {place} | {mds} | {ds} | {export} | {may} |",
+        op.0
+    )
+    .expect("a string takes it");
 }
 
 /// The page in the repository is this one.
