@@ -192,3 +192,5 @@ fn slot_id(index: usize) -> SlotId {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transitions;

@@ -173,3 +173,5 @@ impl ExchangeIdCase {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transitions;

@@ -99,6 +99,9 @@ impl Grace {
 }
 
 #[cfg(test)]
+mod transitions;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -410,3 +410,5 @@ impl State {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transitions;

@@ -150,6 +150,9 @@ impl Offload {
 }
 
 #[cfg(test)]
+mod transitions;
+
+#[cfg(test)]
 mod tests {
     use weft_nfs::Seqid;
 

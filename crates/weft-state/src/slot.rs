@@ -82,6 +82,9 @@ impl Slot {
 }
 
 #[cfg(test)]
+mod transitions;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -12,6 +12,8 @@ mod record;
 mod model_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transitions;
 
 use std::{
     collections::{BTreeSet, HashMap},

@@ -1,3 +1,5 @@
+//! What is remembered of files, one thing at a time.
+
 use weft_nfs::ClientId;
 use weft_store::types::{Inode, InodeNo, Kind, Timestamp};
 

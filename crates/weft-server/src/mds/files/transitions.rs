@@ -1,0 +1,175 @@
+//! The transition tables of what is remembered of a file.
+
+use weft_dev::{Machine, Outcome, assert_snapshot};
+use weft_nfs::ClientId;
+
+use super::{tests::file, *};
+
+const CLIENT: ClientId = ClientId(1);
+
+/// One file, and how often its epoch was raised in the volume.
+struct OneFile {
+    files: Files,
+    inode: Inode,
+    /// Indirect writes under way.
+    writing: usize,
+}
+
+impl OneFile {
+    fn new() -> OneFile {
+        OneFile { files: Files::default(), inode: file(7, false), writing: 0 }
+    }
+
+    fn writers(&self) -> String {
+        let table = self.files.lock();
+        let writers = if table.has_writers(self.inode.no) { "being written" } else { "no writer" };
+        let truncations = table.records.get(&self.inode.no).map_or(0, |r| r.truncations);
+        let truncations = ["", ", being truncated", ", being truncated twice"][truncations];
+        format!("{writers}{truncations}")
+    }
+
+    /// Writes are begun and ended one at a time, so that the guards need not be kept.
+    fn write(&mut self) -> Outcome {
+        let begun = match self.files.begin_write(&self.inode) {
+            Some(writing) => {
+                std::mem::forget(writing);
+                self.writing += 1;
+                Outcome::OK
+            }
+            None => Outcome::Refused("DELAY".into()),
+        };
+        if self.writing > 1 { self.end_write() } else { begun }
+    }
+
+    fn end_write(&mut self) -> Outcome {
+        if self.writing == 0 {
+            return Outcome::Never;
+        }
+        self.writing -= 1;
+        drop(Writing { files: &self.files, ino: self.inode.no });
+        Outcome::OK
+    }
+
+    fn truncations(&self) -> usize {
+        self.files.lock().records.get(&self.inode.no).map_or(0, |r| r.truncations)
+    }
+
+    fn fence(&self) -> String {
+        let table = self.files.lock();
+        let record = table.records.get(&self.inode.no);
+        let given = match record.and_then(|r| r.given.get(&CLIENT)) {
+            None => "no handles out",
+            Some(epoch) if *epoch == self.inode.fence_epoch => "handles out",
+            Some(_) => "older handles out",
+        };
+        let stale = match record.and_then(|r| r.stale) {
+            None => "",
+            Some(Stale { raised: false, blocks_grants: false, .. }) => ", ghosts: to raise",
+            Some(Stale { raised: true, blocks_grants: false, .. }) => ", ghosts: to tell",
+            Some(Stale { raised: false, blocks_grants: true, .. }) => ", worthless: to raise",
+            Some(Stale { raised: true, blocks_grants: true, .. }) => ", worthless: to tell",
+        };
+        let remembered = table.all_stale().contains(&self.inode.no);
+        assert_eq!(remembered, !stale.is_empty(), "what is stale is found");
+        format!("{given}{stale}")
+    }
+}
+
+/// Indirect writes, truncations and grants keep each other away.
+#[test]
+fn writers_and_truncations() {
+    let about = "Writers and truncations of one file, as a grant of a write layout sees them: RFC \
+                 8881 §12.5.4, §13.10, §18.30.";
+    let machine = Machine::new(about, OneFile::new, OneFile::writers)
+        .on("indirect write begins", OneFile::write)
+        .on("indirect write ends", OneFile::end_write)
+        .on("truncation begins", |f| {
+            let begun = f.files.lock().try_begin_truncation(&f.inode);
+            if begun { Outcome::OK } else { Outcome::Refused("DELAY".into()) }
+        })
+        .on("truncation of before a crash is found", |f| {
+            if f.truncations() > 1 {
+                return Outcome::Never;
+            }
+            f.files.lock().begin_left_over(f.inode.no, Some(&f.inode));
+            Outcome::OK
+        })
+        .on("truncation ends", |f| {
+            if f.truncations() == 0 {
+                return Outcome::Never;
+            }
+            f.files.lock().end_truncation(f.inode.no);
+            Outcome::OK
+        })
+        .on("LAYOUTGET of RW", |f| match f.files.lock().refuses_grants(&f.inode) {
+            true => Outcome::Refused("LAYOUTTRYLATER".into()),
+            false => Outcome::OK,
+        });
+    assert_snapshot(env!("CARGO_MANIFEST_DIR"), "file_writers", &machine.table());
+}
+
+/// Handles given out, suspected, outranked and refused.
+#[test]
+fn fences() {
+    let about = "The fence of one file and the handles that one client was given to write with: RFC \
+                 8881 §12.5.5, §13.6, §13.12.";
+    let suspect = |why: Suspicion| {
+        move |f: &mut OneFile| {
+            f.files.lock().suspect_handles_of(CLIENT, &f.inode, why);
+            Outcome::OK
+        }
+    };
+    let machine = Machine::new(about, OneFile::new, OneFile::fence)
+        .on("LAYOUTGET of RW", |f| {
+            let mut table = f.files.lock();
+            if table.refuses_grants(&f.inode) {
+                return Outcome::Refused("LAYOUTTRYLATER".into());
+            }
+            table.grant(CLIENT, &f.inode);
+            Outcome::OK
+        })
+        .on("the client writes indirectly", |f| {
+            let late = f.files.lock().may_write_late(CLIENT, &f.inode);
+            Outcome::said(if late { "its earlier writes may be late" } else { "" })
+        })
+        .on("its earlier writes may be late", suspect(Suspicion::Ghost))
+        .on("its layout is revoked", suspect(Suspicion::Worthless))
+        .on("some write may be late", |f| {
+            f.files.lock().suspect_ghosts(&f.inode);
+            Outcome::OK
+        })
+        .on("a holder is gone", |f| {
+            f.files.lock().suspect_lost(f.inode.no);
+            Outcome::OK
+        })
+        .on("the volume raises the epoch", |f| {
+            let mut table = f.files.lock();
+            match table.stale(f.inode.no) {
+                Some(stale) if !stale.raised => {
+                    f.inode.fence_epoch += 1;
+                    table.raised(f.inode.no);
+                    Outcome::OK
+                }
+                _ => Outcome::Never,
+            }
+        })
+        .on("all data servers know the epoch", |f| {
+            let mut table = f.files.lock();
+            match table.stale(f.inode.no) {
+                Some(stale) if stale.raised => {
+                    table.told(f.inode.no, stale, f.inode.fence_epoch);
+                    Outcome::OK
+                }
+                _ => Outcome::Never,
+            }
+        })
+        .on("the file is removed", |f| {
+            f.files.lock().forget(f.inode.no);
+            Outcome::OK
+        })
+        .on("the client is gone, nothing out", |f| {
+            f.files.lock().forget_client(CLIENT);
+            Outcome::OK
+        });
+    assert_snapshot(env!("CARGO_MANIFEST_DIR"), "file_fence", &machine.table());
+}

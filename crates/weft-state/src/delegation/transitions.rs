@@ -1,0 +1,102 @@
+//! The transition table of a delegation.
+
+use weft_dev::{Machine, Outcome, assert_snapshot};
+
+use super::*;
+use crate::testing::*;
+
+/// What one client has of one file, and the stateid it was given last.
+struct Held {
+    state: State,
+    last: Stateid,
+}
+
+impl Held {
+    fn new() -> Held {
+        let mut state = State::new(1);
+        state.open(A, &owner("a"), FILE, share::ACCESS_READ, 0).unwrap();
+        Held { state, last: Stateid { seqid: Seqid(1), other: [9; 12] } }
+    }
+
+    fn describe(&self) -> String {
+        let no = self.state.delegation_by_holder.get(&(FILE, A));
+        let held = match no.and_then(|no| self.state.delegations.get(no)) {
+            None => "none",
+            Some(Delegation { recalled_at: None, .. }) => "held",
+            Some(Delegation { disowned: false, .. }) => "recalled",
+            Some(Delegation { disowned: true, .. }) => "recalled, unknown to the client",
+        };
+        let revoked = self.state.held_by_client.get(&A).map(|h| &h.revoked);
+        let last = self.state.parse(&self.last).map(|(_, no)| no);
+        let is_last = last.is_ok_and(|no| revoked.is_some_and(|r| r.contains(&no)));
+        let older = revoked.map_or(0, |r| r.len()) > usize::from(is_last);
+        let also = [(is_last, ", revoked"), (older, ", an older one revoked")];
+        also.iter().filter(|(is, _)| *is).fold(held.to_string(), |text, (_, more)| text + more)
+    }
+
+    fn want(&mut self, wanted: Wanted) -> Outcome {
+        match self.state.delegate(A, FILE, wanted, true) {
+            Ok(stateid) => {
+                self.last = stateid;
+                Outcome::OK
+            }
+            Err(why) => Outcome::said(format!("none: {why:?}")),
+        }
+    }
+
+    fn answer(&mut self, known: bool) -> Outcome {
+        let recalled = self.state.delegations_overdue(NOW, 0);
+        if recalled.is_empty() {
+            return Outcome::Never;
+        }
+        self.state.delegation_answered(A, &self.last, known);
+        Outcome::OK
+    }
+}
+
+fn holders_open(h: &mut Held) -> Outcome {
+    let open = h.state.open_check(B, &owner("b"), FILE, share::ACCESS_WRITE, 0);
+    Outcome::of(open)
+}
+
+/// Every event in every state.
+#[test]
+fn transitions() {
+    let about =
+        "A read delegation of one client on one file: RFC 8881 §10.2, §10.4, §18.6, §18.38.";
+    let machine = Machine::new(about, Held::new, Held::describe)
+        .on("OPEN that wants one", |h| h.want(Wanted::Read))
+        .on("OPEN that wants none", |h| h.want(Wanted::Nothing))
+        .on("OPEN that wants one to write", |h| h.want(Wanted::Write))
+        .on("OPEN while it is changed", |h| {
+            h.state.begin_change(FILE);
+            let told = h.want(Wanted::Read);
+            h.state.end_change(FILE);
+            told
+        })
+        .on("another's OPEN to write", holders_open)
+        .on("OPEN of CLAIM_DELEG_CUR_FH", |h| {
+            Outcome::of(h.state.delegation_check(A, &h.last, FILE))
+        })
+        .on("READ", |h| Outcome::of(h.state.check_io(A, &h.last, FILE, crate::IoAccess::Read)))
+        .on("WRITE", |h| Outcome::of(h.state.check_io(A, &h.last, FILE, crate::IoAccess::Write)))
+        .on("recall begins", |h| match h.state.delegation_recall(NOW, A, FILE) {
+            Some(_) => Outcome::said("CB_RECALL"),
+            None => Outcome::OK,
+        })
+        .on("CB_RECALL answered", |h| h.answer(true))
+        .on("CB_RECALL answered BAD_STATEID", |h| h.answer(false))
+        .on("recall overdue", |h| {
+            let overdue = h.state.delegations_overdue(NOW, 0);
+            overdue.iter().for_each(|(client, file)| h.state.delegation_revoke(*client, *file));
+            if overdue.is_empty() { Outcome::Never } else { Outcome::OK }
+        })
+        .on("DELEGRETURN", |h| Outcome::of(h.state.delegation_return(A, &h.last, FILE)))
+        .on("TEST_STATEID", |h| Outcome::said(h.state.test_stateid(A, &h.last)))
+        .on("FREE_STATEID", |h| Outcome::of(h.state.free_stateid(A, &h.last)))
+        .on("client dropped", |h| {
+            h.state.drop_client(A);
+            Outcome::OK
+        });
+    assert_snapshot(env!("CARGO_MANIFEST_DIR"), "delegation", &machine.table());
+}
