@@ -26,20 +26,7 @@ pub(super) async fn layoutcommit(
     if a.length != u64::MAX && a.offset.checked_add(a.length).is_none() {
         return Err(NfsStat::INVAL.into());
     }
-    let inode = mds.current_file(c).map_err(|f| match f.status {
-        NfsStat::WRONG_TYPE => no_layout(),
-        _ => f,
-    })?;
-    let client = c.client()?;
-    if a.reclaim {
-        // §18.42.3: only for layouts of before a restart, and those are gone; the client's data
-        // is on the data servers, where it is found anyway.
-        return Err(NfsStat::NO_GRACE.into());
-    }
-    let stateid = c.stateid(a.stateid).map_err(|_| no_layout())?;
-    let key = mds.handle(inode.no).key();
-    let checked = mds.state().layout_commit_check(client, key, &stateid).map_err(refused);
-    checked.map_err(|f| if f.status == NfsStat::BAD_STATEID { no_layout() } else { f })?;
+    let inode = laid_out(mds, c, a)?;
     if let Some(last) = a.last_write_offset {
         last.checked_add(1).filter(|e| *e <= MAX_FILE_BYTES).ok_or(NfsStat::INVAL)?;
     }
@@ -56,6 +43,24 @@ pub(super) async fn layoutcommit(
         }
     };
     Ok(OpOk::Layoutcommit(LayoutcommitOk { newsize }))
+}
+
+/// The current file, which the client has, or had, a write layout on.
+fn laid_out(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutcommitArgs) -> Result<Inode, Failure> {
+    let inode = mds.current_file(c).map_err(|f| match f.status {
+        NfsStat::WRONG_TYPE => no_layout(),
+        _ => f,
+    })?;
+    if a.reclaim {
+        // §18.42.3: only for layouts of before a restart, and those are gone; the client's data
+        // is on the data servers, where it is found anyway.
+        return Err(NfsStat::NO_GRACE.into());
+    }
+    let (client, key) = (c.client()?, mds.handle(inode.no).key());
+    let stateid = c.stateid(a.stateid).map_err(|_| no_layout())?;
+    let checked = mds.state().layout_commit_check(client, key, &stateid).map_err(refused);
+    checked.map_err(|f| if f.status == NfsStat::BAD_STATEID { no_layout() } else { f })?;
+    Ok(inode)
 }
 
 /// Set-id bits that are a privilege do not survive a write by another than the superuser. (One for

@@ -1,11 +1,12 @@
 //! LAYOUTGET (50): RFC 8881 §18.43; layout stateid §12.5.3; files layout §13.
 
 use weft_nfs::{
-    Failure, IoMode, LayoutType, NfsStat, OpOk,
+    Failure, IoMode, LayoutType, NfsStat, OpOk, Stateid,
     ops::{Body, LayoutSegment, LayoutgetArgs, LayoutgetOk},
 };
 
-use weft_store::types::{Inode, Kind};
+use bytes::Bytes;
+use weft_store::types::{Inode, InodeNo, Kind};
 
 use crate::{
     compound::{Compound, OpResult},
@@ -19,13 +20,7 @@ const AROUND_BODY_BYTES: usize = 4 + 16 + 4 + 8 + 8 + 4 + 4 + 4;
 /// RFC 8881 §18.43. Always the whole file in one segment (design D3).
 pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArgs) -> OpResult {
     // §18.43.3 arguments
-    check_range(a)?;
-    if a.layout_type != LayoutType::NFSV4_1_FILES {
-        return Err(NfsStat::UNKNOWN_LAYOUTTYPE.into());
-    }
-    if a.iomode != IoMode::READ && a.iomode != IoMode::RW {
-        return Err(NfsStat::BADIOMODE.into());
-    }
+    check_arguments(a)?;
     // current filehandle: a regular file
     let inode = mds.current_inode(c)?;
     if inode.kind != Kind::File {
@@ -33,9 +28,8 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
     }
     mds.refuse_in_grace()?;
     // §12.5.3 stateid: open, lock or layout
-    let client = c.client()?;
+    let (client, key) = (c.client()?, mds.handle(inode.no).key());
     let stateid = c.stateid(a.stateid)?;
-    let key = mds.handle(inode.no).key();
     mds.state().layout_check(client, key, &stateid, a.iomode).map_err(refused)?;
     // Data servers do not know who writes, and Linux sends no LAYOUTCOMMIT after a stable write: as
     // long as there are set-id bits for a write to take away, it goes through here.
@@ -51,28 +45,7 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
     let (inode, striped) = mds.placed(c, inode)?;
     mds.data_servers.meet(&striped).await.map_err(|_| NfsStat::LAYOUTTRYLATER)?;
     // record, answer
-    let (stateid, body) = {
-        let mut files = mds.files.lock();
-        // Once more: a truncation may have begun since, or the epoch have been raised.
-        let inode = c.see(mds.volume.inode(inode.no))?;
-        if files.refuses_grants(&inode) {
-            return Err(NfsStat::LAYOUTTRYLATER.into());
-        }
-        let striped = mds.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
-        let body = mds.layout_body(&inode, &striped, a.iomode)?;
-        let allowed = usize::try_from(a.maxcount).unwrap_or(usize::MAX);
-        if AROUND_BODY_BYTES + body.len().next_multiple_of(4) > allowed {
-            return Err(NfsStat::TOOSMALL.into());
-        }
-        let mut state = mds.state();
-        // Once more: a recall may have begun since.
-        let holder = state.layout_check(client, key, &stateid, a.iomode).map_err(refused)?;
-        if a.iomode == IoMode::RW {
-            c.see(mds.volume.mark_unsettled(inode.no))?;
-            files.grant(client, &inode);
-        }
-        (state.layout_granted(&holder, a.iomode), body)
-    };
+    let (stateid, body) = grant(mds, c, a, inode.no, &stateid)?;
     c.current_stateid = Some(stateid);
     let segment = LayoutSegment {
         offset: 0,
@@ -84,12 +57,49 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
     Ok(OpOk::Layoutget(LayoutgetOk { return_on_close: true, stateid, layout: vec![segment] }))
 }
 
-/// §18.43.3: no empty range, none beyond 2^64, and not less than the minimum.
-fn check_range(a: &LayoutgetArgs) -> Result<(), Failure> {
+/// Records the layout, in one critical section with the last look at what could forbid it: a
+/// truncation or a recall may have begun since the first, or the epoch have been raised.
+fn grant(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    a: &LayoutgetArgs,
+    ino: InodeNo,
+    stateid: &Stateid,
+) -> Result<(Stateid, Bytes), Failure> {
+    let (client, key) = (c.client()?, mds.handle(ino).key());
+    let mut files = mds.files.lock();
+    let inode = c.see(mds.volume.inode(ino))?;
+    if files.refuses_grants(&inode) {
+        return Err(NfsStat::LAYOUTTRYLATER.into());
+    }
+    let striped = mds.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
+    let body = mds.layout_body(&inode, &striped, a.iomode)?;
+    let allowed = usize::try_from(a.maxcount).unwrap_or(usize::MAX);
+    if AROUND_BODY_BYTES + body.len().next_multiple_of(4) > allowed {
+        return Err(NfsStat::TOOSMALL.into());
+    }
+    let mut state = mds.state();
+    let holder = state.layout_check(client, key, stateid, a.iomode).map_err(refused)?;
+    if a.iomode == IoMode::RW {
+        c.see(mds.volume.mark_unsettled(ino))?;
+        files.grant(client, &inode);
+    }
+    Ok((state.layout_granted(&holder, a.iomode), body))
+}
+
+/// §18.43.3: a type and a mode there are; no empty range, none beyond 2^64, and not less than the
+/// minimum.
+fn check_arguments(a: &LayoutgetArgs) -> Result<(), Failure> {
     let overflows = a.length != u64::MAX && a.offset.checked_add(a.length).is_none();
     let min_overflows = a.minlength != u64::MAX && a.offset.checked_add(a.minlength).is_none();
     if a.length == 0 || a.length < a.minlength || overflows || min_overflows {
         return Err(NfsStat::INVAL.into());
+    }
+    if a.layout_type != LayoutType::NFSV4_1_FILES {
+        return Err(NfsStat::UNKNOWN_LAYOUTTYPE.into());
+    }
+    if a.iomode != IoMode::READ && a.iomode != IoMode::RW {
+        return Err(NfsStat::BADIOMODE.into());
     }
     Ok(())
 }

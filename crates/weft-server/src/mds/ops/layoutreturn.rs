@@ -1,7 +1,7 @@
 //! LAYOUTRETURN (51): RFC 8881 §18.44.
 
 use weft_nfs::{
-    ClientId, IoMode, LayoutType, NfsStat, OpOk,
+    ClientId, IoMode, LayoutType, NfsStat, OpOk, Stateid,
     ops::{LayoutReturn, LayoutreturnArgs, LayoutreturnOk},
 };
 use weft_store::types::InodeNo;
@@ -24,35 +24,40 @@ pub(super) async fn layoutreturn(
     if ![IoMode::READ, IoMode::RW, IoMode::ANY].contains(&a.iomode) {
         return Err(NfsStat::INVAL.into());
     }
-    let client = c.client()?;
     if a.reclaim {
         // §18.44.3: returns of layouts from before a restart; none survives one here.
         return Err(NfsStat::NO_GRACE.into());
     }
     match &a.layoutreturn {
-        LayoutReturn::File { stateid, .. } => {
-            // §15.2: of what is no file, directories alone have a status of their own.
-            let inode = mds.current_file(c).map_err(|f| match f.status {
-                NfsStat::SYMLINK => NfsStat::WRONG_TYPE.into(),
-                _ => f,
-            })?;
-            let stateid = c.stateid(*stateid)?;
-            let key = mds.handle(inode.no).key();
-            let returned =
-                mds.state().layout_return(client, key, &stateid, a.iomode).map_err(refused)?;
-            if returned.had_rw {
-                outdate_handles(mds, c, client, inode.no);
-                settle(mds, c, inode.no).await;
-            }
-            c.current_stateid = returned.remaining;
-            Ok(OpOk::Layoutreturn(LayoutreturnOk { stateid: returned.remaining }))
-        }
+        LayoutReturn::File { stateid, .. } => return_one(mds, c, *stateid, a.iomode).await,
         LayoutReturn::Fsid => {
             let volume = c.handle()?.volume;
             return_many(mds, c, Some(volume)).await
         }
         LayoutReturn::All => return_many(mds, c, None).await,
     }
+}
+
+async fn return_one(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    stateid: Stateid,
+    iomode: IoMode,
+) -> OpResult {
+    // §15.2: of what is no file, directories alone have a status of their own.
+    let inode = mds.current_file(c).map_err(|f| match f.status {
+        NfsStat::SYMLINK => NfsStat::WRONG_TYPE.into(),
+        _ => f,
+    })?;
+    let (client, stateid) = (c.client()?, c.stateid(stateid)?);
+    let key = mds.handle(inode.no).key();
+    let returned = mds.state().layout_return(client, key, &stateid, iomode).map_err(refused)?;
+    if returned.had_rw {
+        outdate_handles(mds, c, client, inode.no);
+        settle(mds, c, inode.no).await;
+    }
+    c.current_stateid = returned.remaining;
+    Ok(OpOk::Layoutreturn(LayoutreturnOk { stateid: returned.remaining }))
 }
 
 async fn return_many(mds: &Mds, c: &mut Compound<Mds>, volume: Option<u32>) -> OpResult {

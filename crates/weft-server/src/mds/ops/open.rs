@@ -46,28 +46,9 @@ pub(super) async fn open(mds: &Mds, c: &mut Compound<Mds>, a: OpenArgs) -> OpRes
     if access == 0 || a.share_deny > share::DENY_BOTH {
         return Err(NfsStat::INVAL.into());
     }
-    let reclaim = matches!(a.claim, OpenClaim::Previous(_));
-    mds.reclaim_rule(c, reclaim)?;
+    mds.reclaim_rule(c, matches!(a.claim, OpenClaim::Previous(_)))?;
     mds.volume.admit().await;
-    let target = match &a.claim {
-        OpenClaim::Null(name) => by_name(mds, c, &a, name, access).await?,
-        OpenClaim::Fh | OpenClaim::Previous(_) => by_handle(mds, c, &a, access, reclaim).await?,
-        OpenClaim::DelegateCur(delegation, name) => {
-            let dir = directory_not_symlink(mds, c)?;
-            let found = look(mds, c, dir, checked_name(name)?)?;
-            let ino = found.ok_or(NfsStat::NOENT)?.no;
-            under_delegation(mds, c, ino, *delegation)?;
-            by_name(mds, c, &a, name, access).await?
-        }
-        OpenClaim::DelegCurFh(delegation) => {
-            let ino = c.handle()?.ino;
-            under_delegation(mds, c, ino, *delegation)?;
-            by_handle(mds, c, &a, access, reclaim).await?
-        }
-        OpenClaim::DelegatePrev(_) | OpenClaim::DelegPrevFh => {
-            return Err(NfsStat::NOTSUPP.into());
-        }
-    };
+    let target = claimed(mds, c, &a).await?;
     let client = c.client()?;
     let handle = mds.handle(target.inode.no);
     let opened = mds.state().open(client, &a.owner, handle.key(), access, a.share_deny);
@@ -93,6 +74,31 @@ pub(super) async fn open(mds: &Mds, c: &mut Compound<Mds>, a: OpenArgs) -> OpRes
     }))
 }
 
+/// What the claim leads to, made or emptied if it is to be.
+async fn claimed<'a>(
+    mds: &'a Mds,
+    c: &mut Compound<Mds>,
+    a: &OpenArgs,
+) -> Result<Target<'a>, Failure> {
+    match &a.claim {
+        OpenClaim::Null(name) => by_name(mds, c, a, name).await,
+        OpenClaim::Fh | OpenClaim::Previous(_) => by_handle(mds, c, a).await,
+        OpenClaim::DelegateCur(delegation, name) => {
+            let dir = directory_not_symlink(mds, c)?;
+            let found = look(mds, c, dir, checked_name(name)?)?;
+            let ino = found.ok_or(NfsStat::NOENT)?.no;
+            under_delegation(mds, c, ino, *delegation)?;
+            by_name(mds, c, a, name).await
+        }
+        OpenClaim::DelegCurFh(delegation) => {
+            let ino = c.handle()?.ino;
+            under_delegation(mds, c, ino, *delegation)?;
+            by_handle(mds, c, a).await
+        }
+        OpenClaim::DelegatePrev(_) | OpenClaim::DelegPrevFh => Err(NfsStat::NOTSUPP.into()),
+    }
+}
+
 /// CLAIM_DELEGATE_CUR and CLAIM_DELEG_CUR_FH: the delegation must be one on this file.
 fn under_delegation(
     mds: &Mds,
@@ -111,39 +117,21 @@ async fn by_name<'a>(
     c: &mut Compound<Mds>,
     a: &OpenArgs,
     name: &weft_nfs::Component,
-    access: u32,
 ) -> Result<Target<'a>, Failure> {
     let dir = directory_not_symlink(mds, c)?;
     let name = checked_name(name)?;
-    let Some(how) = &a.openhow else {
-        let cred = mds.credential(c);
-        let parent = c.see(mds.volume.inode(dir))?;
-        let inode = c.see(mds.volume.lookup(dir, name, &cred))?;
-        let change = unchanged(&parent);
-        let _undelegated = existing(mds, c, a, &inode, access).await?;
-        return Ok(Target { inode, change, attrset: Bitmap::EMPTY, _undelegated });
-    };
+    let Some(how) = &a.openhow else { return present(mds, c, a, dir, name).await };
     let (settings, exclusivity) = creation(mds, how, c.minorversion).await?;
     // Before anything is made: what is there may not be openable this way.
-    let mut _undelegated = None;
     let found = look(mds, c, dir, name)?;
-    if let Some(found) = &found {
-        let same_exclusive = matches!((exclusivity, found.create_verifier),
-            (Exclusivity::Exclusive(v), Some(w)) if v == w);
-        match exclusivity {
-            Exclusivity::Unchecked => {
-                _undelegated = existing(mds, c, a, found, access).await?;
-            }
-            Exclusivity::Exclusive(_) if same_exclusive => {}
-            Exclusivity::Guarded | Exclusivity::Exclusive(_) => {
-                return Err(NfsStat::EXIST.into());
-            }
-        }
-    }
+    let mut _undelegated = match &found {
+        Some(found) => creatable(mds, c, a, found, exclusivity).await?,
+        None => None,
+    };
     if let Err(read_only) = mds.writable(c) {
         // As with a file that was there: what made it may be long past.
         if let (None, Some(found)) = (&_undelegated, &found) {
-            _undelegated = existing(mds, c, a, found, access).await?;
+            _undelegated = existing(mds, c, a, found).await?;
         }
         let target = not_created(mds, c, dir, found, &settings)?.ok_or(read_only)?;
         return Ok(Target { _undelegated, ..target });
@@ -157,9 +145,40 @@ async fn by_name<'a>(
         return Ok(Target { inode: made.inode, change, attrset, _undelegated });
     }
     // Somebody else made it since it was looked for: it is looked at like any other.
-    let _undelegated = existing(mds, c, a, &made.inode, access).await?;
+    let _undelegated = existing(mds, c, a, &made.inode).await?;
     let (inode, attrset) = truncate_existing(mds, c, made.inode, &settings).await?;
     Ok(Target { inode, change, attrset, _undelegated })
+}
+
+/// A file that must be there.
+async fn present<'a>(
+    mds: &'a Mds,
+    c: &mut Compound<Mds>,
+    a: &OpenArgs,
+    dir: InodeNo,
+    name: &[u8],
+) -> Result<Target<'a>, Failure> {
+    let cred = mds.credential(c);
+    let parent = c.see(mds.volume.inode(dir))?;
+    let inode = c.see(mds.volume.lookup(dir, name, &cred))?;
+    let change = unchanged(&parent);
+    let _undelegated = existing(mds, c, a, &inode).await?;
+    Ok(Target { inode, change, attrset: Bitmap::EMPTY, _undelegated })
+}
+
+/// Whether an OPEN that creates may find this: an exclusive one its own work only (§18.16.3).
+async fn creatable<'a>(
+    mds: &'a Mds,
+    c: &mut Compound<Mds>,
+    a: &OpenArgs,
+    found: &Inode,
+    exclusivity: Exclusivity,
+) -> Result<Option<Undelegated<'a>>, Failure> {
+    match (exclusivity, found.create_verifier) {
+        (Exclusivity::Unchecked, _) => existing(mds, c, a, found).await,
+        (Exclusivity::Exclusive(v), Some(w)) if v == w => Ok(None),
+        (Exclusivity::Guarded | Exclusivity::Exclusive(_), _) => Err(NfsStat::EXIST.into()),
+    }
 }
 
 /// Where nothing may be changed, a file that is there is opened all the same, unless it were cut.
@@ -197,8 +216,6 @@ async fn by_handle<'a>(
     mds: &'a Mds,
     c: &mut Compound<Mds>,
     a: &OpenArgs,
-    access: u32,
-    reclaim: bool,
 ) -> Result<Target<'a>, Failure> {
     let inode = mds.current_file(c)?;
     let settings = match &a.openhow {
@@ -209,7 +226,10 @@ async fn by_handle<'a>(
         // §18.16.3: the object exists, so any other way of creating it fails.
         Some(_) => return Err(NfsStat::EXIST.into()),
     };
-    let _undelegated = if reclaim { None } else { existing(mds, c, a, &inode, access).await? };
+    let _undelegated = match a.claim {
+        OpenClaim::Previous(_) => None,
+        _ => existing(mds, c, a, &inode).await?,
+    };
     let (inode, attrset) = truncate_existing(mds, c, inode, &settings).await?;
     let change = ChangeInfo { atomic: false, before: 0, after: 0 };
     Ok(Target { inode, change, attrset, _undelegated })
@@ -251,8 +271,8 @@ async fn existing<'a>(
     c: &mut Compound<Mds>,
     a: &OpenArgs,
     inode: &Inode,
-    access: u32,
 ) -> Result<Option<Undelegated<'a>>, Failure> {
+    let access = a.share_access & share::ACCESS_MASK;
     match inode.kind {
         Kind::File => {}
         Kind::Directory => return Err(NfsStat::ISDIR.into()),

@@ -4,12 +4,15 @@ use weft_nfs::{
     Failure, NfsStat, OpOk,
     ops::{RenameArgs, RenameOk},
 };
-use weft_store::{types::StoreError, volume::Rename};
+use weft_store::{
+    types::{InodeNo, StoreError},
+    volume::{Rename, Renamed},
+};
 
 use super::lookup::{checked_name, current_directory};
 use crate::{
     compound::{Compound, OpResult},
-    mds::{Mds, translate::change_info},
+    mds::{Mds, delegations::Undelegated, translate::change_info},
 };
 
 /// RFC 8881 §18.26: from the saved to the current directory. A replaced file that is open keeps
@@ -22,31 +25,15 @@ pub(super) async fn rename(mds: &Mds, c: &mut Compound<Mds>, a: &RenameArgs) -> 
     }
     let to_dir = current_directory(mds, c)?;
     let (from_name, to_name) = (checked_name(&a.oldname)?, checked_name(&a.newname)?);
-    let cred = mds.credential(c);
     mds.volume.admit().await;
     // §10.4.4: the source and what it replaces.
-    let source = mds.volume.lookup(from_dir, from_name, &cred).value.ok();
-    let _source = match source {
-        Some(inode) => Some(mds.undelegated(c, mds.handle(inode.no).key(), false).await?),
-        None => None,
-    };
-    let target = mds.volume.lookup(to_dir, to_name, &cred).value.ok();
-    let _target = match target {
-        Some(inode) => Some(mds.undelegated(c, mds.handle(inode.no).key(), false).await?),
-        None => None,
-    };
+    let _source = undelegated(mds, c, from_dir, from_name).await?;
+    let _target = undelegated(mds, c, to_dir, to_name).await?;
+    let cred = mds.credential(c);
     let replaced = mds.volume.lookup(to_dir, to_name, &cred);
     let keep_orphan = replaced.value.is_ok_and(|i| mds.state().is_open(mds.handle(i.no).key()));
     let what = Rename { from_dir, from_name, to_dir, to_name, keep_orphan };
-    let seen = mds.volume.rename(&what, &cred, mds.wall());
-    let renamed = match seen.value {
-        // §18.26.3: a target of the other sort is EXIST, not a wrong type.
-        Err(StoreError::IsDirectory | StoreError::NotDirectory) => {
-            c.depend(seen.lsn.0);
-            return Err(Failure::from(NfsStat::EXIST));
-        }
-        _ => c.see(seen)?,
-    };
+    let renamed = carried_out(mds, c, &what)?;
     if renamed.delete.is_some() {
         mds.reap.notify_one();
     }
@@ -60,4 +47,28 @@ pub(super) async fn rename(mds: &Mds, c: &mut Compound<Mds>, a: &RenameArgs) -> 
         source: change_info(renamed.from_change),
         target: change_info(renamed.to_change),
     }))
+}
+
+/// Takes back others' delegations on what a name leads to, if to anything.
+async fn undelegated<'a>(
+    mds: &'a Mds,
+    c: &Compound<Mds>,
+    dir: InodeNo,
+    name: &[u8],
+) -> Result<Option<Undelegated<'a>>, Failure> {
+    let found = mds.volume.lookup(dir, name, &mds.credential(c)).value;
+    let Ok(inode) = found else { return Ok(None) };
+    mds.undelegated(c, mds.handle(inode.no).key(), false).await.map(Some)
+}
+
+fn carried_out(mds: &Mds, c: &mut Compound<Mds>, what: &Rename<'_>) -> Result<Renamed, Failure> {
+    let seen = mds.volume.rename(what, &mds.credential(c), mds.wall());
+    match seen.value {
+        // §18.26.3: a target of the other sort is EXIST, not a wrong type.
+        Err(StoreError::IsDirectory | StoreError::NotDirectory) => {
+            c.depend(seen.lsn.0);
+            Err(NfsStat::EXIST.into())
+        }
+        _ => c.see(seen),
+    }
 }

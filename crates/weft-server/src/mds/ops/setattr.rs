@@ -66,16 +66,7 @@ pub(super) async fn apply(
     cred: &Credential,
 ) -> Result<Inode, Failure> {
     if set.size.is_none() {
-        // A modification time that is set now must not lose against an earlier write that the
-        // data servers have yet to tell of.
-        let inode = if set.mtime.is_some() { mds.settled(c, inode).await? } else { inode };
-        let done = mds.volume.setattr(inode.no, set, authority, cred, mds.wall());
-        let inode = c.see(done)?.inode;
-        if set.mode.is_some() && inode.is_privileged() {
-            // The next write must be seen: `layoutget`.
-            mds.recall_writers(mds.handle(inode.no).key(), None);
-        }
-        return Ok(inode);
+        return apply_here(mds, c, inode, set, cred).await;
     }
     let ino = inode.no;
     if !mds.files.lock().try_begin_truncation(&inode) {
@@ -100,6 +91,26 @@ pub(super) async fn apply(
             Ok(done?.inode)
         }
     }
+}
+
+/// Sets attributes that data servers know nothing of.
+async fn apply_here(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    inode: Inode,
+    set: &SetAttr,
+    cred: &Credential,
+) -> Result<Inode, Failure> {
+    // A modification time that is set now must not lose against an earlier write that the data
+    // servers have yet to tell of.
+    let inode = if set.mtime.is_some() { mds.settled(c, inode).await? } else { inode };
+    let done = mds.volume.setattr(inode.no, set, Authority::ByPermission, cred, mds.wall());
+    let inode = c.see(done)?.inode;
+    if set.mode.is_some() && inode.is_privileged() {
+        // The next write must be seen: `layoutget`.
+        mds.recall_writers(mds.handle(inode.no).key(), None);
+    }
+    Ok(inode)
 }
 
 /// How long a truncation waits for others' layouts before the client is told to come again; less
