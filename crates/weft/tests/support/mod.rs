@@ -2,7 +2,7 @@
 //! client (`Guest`), and the few facts about this machine that decide what can run here.
 //!
 //! Every integration test is a program of its own and uses only a part of this module.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each program uses a part")]
 
 pub mod cluster;
 pub mod guest;

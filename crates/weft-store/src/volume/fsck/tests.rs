@@ -1,3 +1,5 @@
+//! Volumes with faults, and what the check says of them.
+
 use std::sync::Arc;
 
 use super::*;
