@@ -190,6 +190,46 @@ async fn changes_of_names_recall() {
     b.bare(&second).await.is(NfsStat::OK);
 }
 
+/// Who may not do it makes nobody give a delegation or a layout back, and is not told to wait.
+#[tokio::test]
+async fn refusals_recall_nothing() {
+    let cluster = Cluster::striped(1).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let mut b = Client::mount_as(&cluster, "b", 7).await;
+    let fh = closed_file(&mut a, "f").await;
+    let other = closed_file(&mut a, "g").await;
+    let public = a.public_dir("public").await;
+    let root = a.compound().putrootfh().getfh().send().await.ok().fh();
+    let held = [delegated(&mut a, &fh).await, delegated(&mut a, &other).await];
+    let xattr = |name: &str| {
+        OpArgs::Setxattr(SetxattrArgs {
+            option: SetxattrOption::EITHER,
+            key: name.into(),
+            value: XattrValue("v".into()),
+        })
+    };
+    let xattr_away = OpArgs::Removexattr(RemovexattrArgs { name: "n".into() });
+    // In the saved directory, in the current one, and what is refused.
+    let refused = [
+        (&root, &root, remove("f"), NfsStat::ACCESS),
+        (&root, &root, rename("f", "h"), NfsStat::ACCESS),
+        (&root, &public, rename("f", "h"), NfsStat::ACCESS),
+        (&root, &root, rename("f", "g"), NfsStat::ACCESS),
+        (&fh, &root, link("h"), NfsStat::ACCESS),
+        (&fh, &fh, setattr(Stateid::ANONYMOUS, mode(0o777)), NfsStat::PERM),
+        (&fh, &fh, setattr(Stateid::ANONYMOUS, size(0)), NfsStat::ACCESS),
+        (&fh, &fh, xattr("n"), NfsStat::ACCESS),
+        (&fh, &fh, xattr_away, NfsStat::ACCESS),
+    ];
+    for (saved, current, op, status) in refused {
+        b.compound().putfh(saved).savefh().putfh(current).op(op).expect(status).await;
+    }
+    // Nobody was asked for anything: the first question is about what is allowed.
+    let allowed = setattr(Stateid::ANONYMOUS, mode(0o600));
+    b.compound().by_user(0, 0).putfh(&other).op(allowed).expect(NfsStat::DELAY).await;
+    assert_eq!(recalled(&mut a).await.stateid, held[1]);
+}
+
 /// The holder itself may open for writing, change and unlink without giving it back; its
 /// delegation reads, and opens are claimed under it.
 #[tokio::test]

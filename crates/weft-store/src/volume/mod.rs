@@ -139,6 +139,7 @@ pub struct Stats {
 #[derive(Clone)]
 pub struct Volume {
     inner: Arc<Inner>,
+    rehearses: bool,
 }
 
 struct Inner {
@@ -187,7 +188,15 @@ impl Volume {
         let committer = std::thread::Builder::new().name("weft-commit".into());
         let committer = committer.spawn(move || worker.run());
         let committer = committer.map_err(|e| EngineError::Io(format!("commit thread: {e}")))?;
-        Ok(Self { inner: Arc::new(Inner { shared, committer: Mutex::new(Some(committer)) }) })
+        let inner = Arc::new(Inner { shared, committer: Mutex::new(Some(committer)) });
+        Ok(Self { inner, rehearses: false })
+    }
+
+    /// The same volume, but every operation only says what it would do now: refusals and results
+    /// are those of the real one, and nothing changes. For what must be done before an operation
+    /// and only for who may do it.
+    pub fn rehearsal(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), rehearses: true }
     }
 
     /// Waits until everything up to `lsn` is on stable storage; at once when it already is.
@@ -263,7 +272,7 @@ impl Volume {
         let mut tx = Tx::new(engine, &state.overlay, &mut state.cache, state.counters);
         let value = operation(&mut tx);
         let effect = tx.finish();
-        if value.is_err() || effect.writes.is_empty() {
+        if value.is_err() || self.rehearses || effect.writes.is_empty() {
             return Seen { value, lsn: effect.seen };
         }
         let (lsn, wake) = shared.enqueue(state, effect);

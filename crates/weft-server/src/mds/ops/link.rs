@@ -18,6 +18,8 @@ pub(super) async fn link(mds: &Mds, c: &mut Compound<Mds>, a: &LinkArgs) -> OpRe
     let name = checked_name(&a.newname)?;
     let cred = mds.credential(c);
     mds.volume.admit().await;
+    // Who may not link makes nobody give anything back.
+    c.see(mds.volume.rehearsal().link(object, dir, name, &cred, mds.wall()))?;
     let _undelegated = mds.undelegated(c, mds.handle(object).key(), false).await?;
     let linked = c.see(mds.volume.link(object, dir, name, &cred, mds.wall()))?;
     Ok(OpOk::Link(LinkOk { change: change_info(linked.dir_change) }))

@@ -1,7 +1,7 @@
 //! REMOVE (28): RFC 8881 §18.25.
 
 use weft_nfs::{
-    OpOk,
+    NfsStat, OpOk,
     ops::{RemoveArgs, RemoveOk},
 };
 use weft_store::volume::Remove;
@@ -20,10 +20,15 @@ pub(super) async fn remove(mds: &Mds, c: &mut Compound<Mds>, a: &RemoveArgs) -> 
     let name = checked_name(&a.target)?;
     let cred = mds.credential(c);
     mds.volume.admit().await;
-    let found = c.see(mds.volume.lookup(dir, name, &cred))?;
+    let what = Remove { dir, name, expect: None, keep_orphan: true };
+    // Who may not remove it makes nobody give anything back.
+    let found = c.see(mds.volume.rehearsal().remove(&what, &cred, mds.wall()))?.inode;
     let _undelegated = mds.undelegated(c, mds.handle(found.no).key(), false).await?;
+    if c.see(mds.volume.lookup(dir, name, &cred))?.no != found.no {
+        return Err(NfsStat::DELAY.into());
+    }
     let keep_orphan = mds.state().is_open(mds.handle(found.no).key());
-    let what = Remove { dir, name, expect: None, keep_orphan };
+    let what = Remove { keep_orphan, ..what };
     let removed = c.see(mds.volume.remove(&what, &cred, mds.wall()))?;
     if removed.delete.is_some() {
         mds.reap.notify_one();

@@ -5,14 +5,14 @@ use weft_nfs::{
     ops::{RenameArgs, RenameOk},
 };
 use weft_store::{
-    types::{InodeNo, StoreError},
-    volume::{Rename, Renamed},
+    types::StoreError,
+    volume::{Rename, Renamed, Seen},
 };
 
 use super::lookup::{checked_name, current_directory};
 use crate::{
     compound::{Compound, OpResult},
-    mds::{Mds, delegations::Undelegated, translate::change_info},
+    mds::{Mds, translate::change_info},
 };
 
 /// RFC 8881 §18.26: from the saved to the current directory. A replaced file that is open keeps
@@ -26,19 +26,13 @@ pub(super) async fn rename(mds: &Mds, c: &mut Compound<Mds>, a: &RenameArgs) -> 
     let to_dir = current_directory(mds, c)?;
     let (from_name, to_name) = (checked_name(&a.oldname)?, checked_name(&a.newname)?);
     mds.volume.admit().await;
-    // §10.4.4: the source and what it replaces.
-    let _source = undelegated(mds, c, from_dir, from_name).await?;
-    let _target = undelegated(mds, c, to_dir, to_name).await?;
-    let cred = mds.credential(c);
-    let replaced = mds.volume.lookup(to_dir, to_name, &cred);
-    let keep_orphan = replaced.value.is_ok_and(|i| mds.state().is_open(mds.handle(i.no).key()));
-    let what = Rename { from_dir, from_name, to_dir, to_name, keep_orphan };
-    let renamed = carried_out(mds, c, &what)?;
+    let what = Rename { from_dir, from_name, to_dir, to_name, keep_orphan: true };
+    let (renamed, kept) = carried_out(mds, c, what).await?;
     if renamed.delete.is_some() {
         mds.reap.notify_one();
     }
     // It may have been closed since it was looked at.
-    if let Some(gone) = renamed.replaced.as_ref().filter(|i| keep_orphan && i.nlink == 0)
+    if let Some(gone) = renamed.replaced.as_ref().filter(|i| kept && i.nlink == 0)
         && !mds.state().is_open(mds.handle(gone.no).key())
     {
         mds.last_close(gone.no);
@@ -49,26 +43,41 @@ pub(super) async fn rename(mds: &Mds, c: &mut Compound<Mds>, a: &RenameArgs) -> 
     }))
 }
 
-/// Takes back others' delegations on what a name leads to, if to anything.
-async fn undelegated<'a>(
-    mds: &'a Mds,
-    c: &Compound<Mds>,
-    dir: InodeNo,
-    name: &[u8],
-) -> Result<Option<Undelegated<'a>>, Failure> {
-    let found = mds.volume.lookup(dir, name, &mds.credential(c)).value;
-    let Ok(inode) = found else { return Ok(None) };
-    mds.undelegated(c, mds.handle(inode.no).key(), false).await.map(Some)
+/// Renames once others have given back their delegations of the source and of what it replaces
+/// (§10.4.4). Also whether what it replaced was kept for those who have it open.
+async fn carried_out(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    what: Rename<'_>,
+) -> Result<(Renamed, bool), Failure> {
+    let cred = mds.credential(c);
+    // Who may not rename makes nobody give anything back.
+    let rehearse = || mds.volume.rehearsal().rename(&what, &cred, mds.wall());
+    let plan = outcome(c, rehearse())?;
+    let target = plan.replaced.as_ref().map(|inode| inode.no);
+    let _source = mds.undelegated(c, mds.handle(plan.moved).key(), false).await?;
+    let _target = match target {
+        Some(ino) => Some(mds.undelegated(c, mds.handle(ino).key(), false).await?),
+        None => None,
+    };
+    let again = outcome(c, rehearse())?;
+    if (again.moved, again.replaced.map(|inode| inode.no)) != (plan.moved, target) {
+        return Err(NfsStat::DELAY.into());
+    }
+    let keep_orphan = target.is_some_and(|ino| mds.state().is_open(mds.handle(ino).key()));
+    let what = Rename { keep_orphan, ..what };
+    let renamed = outcome(c, mds.volume.rename(&what, &cred, mds.wall()))?;
+    Ok((renamed, keep_orphan))
 }
 
-fn carried_out(mds: &Mds, c: &mut Compound<Mds>, what: &Rename<'_>) -> Result<Renamed, Failure> {
-    let seen = mds.volume.rename(what, &mds.credential(c), mds.wall());
-    match seen.value {
-        // §18.26.3: a target of the other sort is EXIST, not a wrong type.
-        Err(StoreError::IsDirectory | StoreError::NotDirectory) => {
-            c.depend(seen.lsn.0);
-            Err(NfsStat::EXIST.into())
-        }
-        _ => c.see(seen),
+/// §18.26.3: a target of the other sort is EXIST, not a wrong type.
+fn outcome(
+    c: &mut Compound<Mds>,
+    seen: Seen<Result<Renamed, StoreError>>,
+) -> Result<Renamed, Failure> {
+    if let Err(StoreError::IsDirectory | StoreError::NotDirectory) = seen.value {
+        c.depend(seen.lsn.0);
+        return Err(NfsStat::EXIST.into());
     }
+    c.see(seen)
 }

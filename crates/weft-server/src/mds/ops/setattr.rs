@@ -30,6 +30,9 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
         authority = size_authority(mds, c, &inode, a.stateid)?;
     }
     let cred = mds.credential(c);
+    // Who may not set them makes nobody give anything back, layouts included.
+    let trial = mds.volume.rehearsal();
+    c.see(trial.setattr(inode.no, &settings.set, authority, &cred, mds.wall()))?;
     let truncate = settings.set.size == Some(0);
     let _undelegated = mds.undelegated(c, mds.handle(inode.no).key(), truncate).await?;
     mds.volume.admit().await;

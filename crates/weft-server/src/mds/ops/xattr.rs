@@ -9,7 +9,7 @@ use weft_nfs::{
 };
 use weft_store::{
     types::Kind,
-    volume::{XATTR_NAME_BYTES_MAX, XattrEntry, XattrHow},
+    volume::{Volume, XATTR_NAME_BYTES_MAX, XattrEntry, XattrHow},
 };
 
 use crate::{
@@ -57,9 +57,13 @@ pub(super) async fn setxattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetxattrArgs)
         _ => return Err(NfsStat::INVAL.into()),
     };
     let cred = mds.credential(c);
+    let set =
+        |volume: &Volume| volume.xattr_set(handle.ino, (key, &a.value.0), how, &cred, mds.wall());
+    // Who may not set it makes nobody give anything back.
+    c.see(set(&mds.volume.rehearsal()))?;
     let _undelegated = mds.undelegated(c, handle.key(), false).await?;
     mds.volume.admit().await;
-    let set = mds.volume.xattr_set(handle.ino, (key, &a.value.0), how, &cred, mds.wall());
+    let set = set(&mds.volume);
     Ok(OpOk::Setxattr(XattrChanged { info: change_info(c.see(set)?) }))
 }
 
@@ -102,6 +106,7 @@ pub(super) async fn removexattr(mds: &Mds, c: &mut Compound<Mds>, a: &Removexatt
     let handle = c.handle()?;
     let key = checked_key(&a.name, NfsStat::BADCHAR)?;
     let cred = mds.credential(c);
+    c.see(mds.volume.rehearsal().xattr_remove(handle.ino, key, &cred, mds.wall()))?;
     let _undelegated = mds.undelegated(c, handle.key(), false).await?;
     mds.volume.admit().await;
     let removed = mds.volume.xattr_remove(handle.ino, key, &cred, mds.wall());

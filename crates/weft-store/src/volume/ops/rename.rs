@@ -24,6 +24,8 @@ pub struct Rename<'a> {
 /// A rename that succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renamed {
+    /// What was renamed.
+    pub moved: InodeNo,
     /// Change attribute of the old name's directory.
     pub from_change: ChangeInfo,
     /// Change attribute of the new name's directory.
@@ -51,7 +53,8 @@ impl Volume {
             let plan = find(tx, what, cred)?;
             if plan.replaced.as_ref().is_some_and(|(entry, _)| entry.ino == plan.moved.no) {
                 let (from_change, to_change) = (untouched(&plan.from), untouched(&plan.to));
-                return Ok(Renamed { from_change, to_change, replaced: None, delete: None });
+                let (moved, replaced, delete) = (plan.moved.no, None, None);
+                return Ok(Renamed { moved, from_change, to_change, replaced, delete });
             }
             permit(&plan, cred)?;
             refuse_impossible(tx, &plan)?;
@@ -161,5 +164,5 @@ fn apply(
     }
     touch(&mut moved, now);
     tx.put_inode(&moved);
-    Ok(Renamed { from_change, to_change, replaced, delete })
+    Ok(Renamed { moved: moved.no, from_change, to_change, replaced, delete })
 }
