@@ -76,6 +76,9 @@ pub(crate) const READERS_REMEMBERED_MAX: usize = 1 << 16;
 /// asks again by itself.
 pub(crate) const LOCK_WAITERS_PER_FILE_MAX: usize = 256;
 pub(crate) const LOCK_WAITERS_PER_CLIENT_MAX: usize = 1024;
+/// Locked ranges that are looked through for waiters at once, under the lock that all opens and
+/// locks need: some 100 microseconds. Waiters that are left over are looked at the next time.
+pub(crate) const LOCK_NOTICE_RANGES_MAX: usize = 1 << 16;
 /// Revoked delegations remembered for a client until it frees them.
 pub(crate) const REVOKED_MAX: usize = 1024;
 

@@ -203,8 +203,8 @@ impl State {
         let before = state.ranges.len();
         change(&mut state.ranges);
         let after = state.ranges.len();
-        if self.waiters.contains_key(&file) {
-            self.unlocked.insert(file);
+        if let Some(waiters) = self.waiters.get(&file) {
+            self.unlocked.insert(file, waiters.len());
         }
         let held = self.held(client);
         held.ranges = held.ranges + after - before;

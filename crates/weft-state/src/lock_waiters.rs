@@ -2,10 +2,15 @@
 //! §18.10.3, §20.11. A hint, nothing more: clients also ask again by themselves, so what is
 //! beyond a limit is not noted.
 
+use std::collections::VecDeque;
+use std::ops::Bound::{Excluded, Unbounded};
+
 use bytes::Bytes;
 use weft_nfs::{ClientId, Opaque, StateOwner};
 
-use crate::limits::{LOCK_WAITERS_PER_CLIENT_MAX, LOCK_WAITERS_PER_FILE_MAX};
+use crate::limits::{
+    LOCK_NOTICE_RANGES_MAX, LOCK_WAITERS_PER_CLIENT_MAX, LOCK_WAITERS_PER_FILE_MAX,
+};
 use crate::lock_ranges::ByteRange;
 use crate::state::State;
 use crate::{FileKey, detached};
@@ -39,19 +44,19 @@ impl State {
         write: bool,
     ) {
         self.stop_waiting(client, file, owner);
-        let of_file = self.waiters.get(&file).map_or(0, Vec::len);
+        let of_file = self.waiters.get(&file).map_or(0, VecDeque::len);
         let of_client = self.held_by_client.get(&client).map_or(0, |h| h.waiters);
         if of_file >= LOCK_WAITERS_PER_FILE_MAX || of_client >= LOCK_WAITERS_PER_CLIENT_MAX {
             return;
         }
         let owner = detached(owner);
-        self.waiters.entry(file).or_default().push(Waiter { client, owner, range, write });
+        self.waiters.entry(file).or_default().push_back(Waiter { client, owner, range, write });
         self.held(client).waiters += 1;
     }
 
     /// The owner has what it waited for, or asks for something else.
     pub(crate) fn stop_waiting(&mut self, client: ClientId, file: FileKey, owner: &Bytes) {
-        self.take_waiters(file, |_, w| w.client == client && w.owner == *owner);
+        self.forget_waiters(file, |w| w.client == client && w.owner == *owner);
     }
 
     /// Forgets the waiters of a client.
@@ -61,41 +66,75 @@ impl State {
         }
         let files: Vec<FileKey> = self.waiters.keys().copied().collect();
         for file in files {
-            self.take_waiters(file, |_, w| w.client == client);
+            self.forget_waiters(file, |w| w.client == client);
         }
     }
 
-    /// Takes out the waiters that are in nobody's way any more since locks were given up.
+    /// Takes out waiters that are in nobody's way any more since locks were given up.
+    ///
+    /// **Cost.** At most about [`LOCK_NOTICE_RANGES_MAX`] ranges are looked through; the rest is
+    /// left for the next call, file after file.
     pub fn lock_notices(&mut self) -> Vec<LockNotice> {
         let mut notices = Vec::new();
-        for file in std::mem::take(&mut self.unlocked) {
-            let free = self.take_waiters(file, |state, w| {
-                let own = state.lock_by_owner.get(&(file, w.client, w.owner.clone())).copied();
-                let ranges = state.files.get(&file).map(|f| &f.ranges);
-                ranges.is_none_or(|r| r.conflict(own, w.range, w.write).is_none())
-            });
-            notices.extend(free.into_iter().map(|w| {
-                let owner = StateOwner { clientid: w.client, owner: Opaque(w.owner) };
-                LockNotice { file, owner }
-            }));
+        let mut work = LOCK_NOTICE_RANGES_MAX;
+        while work > 0
+            && let Some(file) = self.next_unlocked()
+        {
+            self.noticed_last = file;
+            self.notices_of(file, &mut work, &mut notices);
         }
         notices
     }
 
-    fn take_waiters(
-        &mut self,
-        file: FileKey,
-        which: impl Fn(&State, &Waiter) -> bool,
-    ) -> Vec<Waiter> {
-        let Some(waiting) = self.waiters.remove(&file) else { return Vec::new() };
-        let (taken, left): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|w| which(self, w));
-        if !left.is_empty() {
-            self.waiters.insert(file, left);
+    /// The file after the last one in the round of those to be looked at.
+    fn next_unlocked(&self) -> Option<FileKey> {
+        let after = self.unlocked.range((Excluded(self.noticed_last), Unbounded)).next();
+        after.or_else(|| self.unlocked.first_key_value()).map(|(file, _)| *file)
+    }
+
+    /// Looks at the waiters of a file as far as `work`, in ranges, goes. Those that wait on go
+    /// behind the others, so that each has its turn.
+    fn notices_of(&mut self, file: FileKey, work: &mut usize, notices: &mut Vec<LockNotice>) {
+        let mut waiting = self.waiters.remove(&file).unwrap_or_default();
+        let mut left = self.unlocked.remove(&file).unwrap_or(0).min(waiting.len());
+        let cost = 1 + self.files.get(&file).map_or(0, |f| f.ranges.len());
+        while left > 0 && *work > 0 {
+            let Some(w) = waiting.pop_front() else { break };
+            (left, *work) = (left - 1, work.saturating_sub(cost));
+            if self.is_blocked(file, &w) {
+                waiting.push_back(w);
+                continue;
+            }
+            self.held(w.client).waiters -= 1;
+            let owner = StateOwner { clientid: w.client, owner: Opaque(w.owner) };
+            notices.push(LockNotice { file, owner });
         }
-        for waiter in &taken {
-            self.held(waiter.client).waiters -= 1;
+        if left > 0 {
+            self.unlocked.insert(file, left);
         }
-        taken
+        if !waiting.is_empty() {
+            self.waiters.insert(file, waiting);
+        }
+    }
+
+    fn is_blocked(&self, file: FileKey, w: &Waiter) -> bool {
+        let own = self.lock_by_owner.get(&(file, w.client, w.owner.clone())).copied();
+        let ranges = self.files.get(&file).map(|f| &f.ranges);
+        ranges.is_some_and(|r| r.conflict(own, w.range, w.write).is_some())
+    }
+
+    fn forget_waiters(&mut self, file: FileKey, which: impl Fn(&Waiter) -> bool) {
+        let Some(mut waiting) = self.waiters.remove(&file) else { return };
+        waiting.retain(|w| {
+            let gone = which(w);
+            if gone {
+                self.held(w.client).waiters -= 1;
+            }
+            !gone
+        });
+        if !waiting.is_empty() {
+            self.waiters.insert(file, waiting);
+        }
     }
 }
 
@@ -188,5 +227,47 @@ mod tests {
             assert_eq!(lock(&mut state, ClientId(100 + n), LockType::WriteBlocking, 0), None);
         }
         assert_eq!(state.waiters[&FILE].len(), LOCK_WAITERS_PER_FILE_MAX);
+    }
+
+    /// However many wait for however many ranges, one call does a bounded part of the work, and
+    /// the calls together all of it, each waiter in its turn.
+    #[test]
+    fn the_work_of_one_call_is_bounded() {
+        let mut state = State::new(1);
+        let held = lock(&mut state, A, LockType::Write, 0).unwrap();
+        // One byte each, so that none merge; none of them is in a waiter's way.
+        let open = state.open(A, &owner("open"), FILE, 3, 0).unwrap();
+        let locker = Locker::New { open_stateid: open, lock_owner: owner("many") };
+        let ranges = StateLimits::default().ranges_per_file_max - 4;
+        for n in 0..ranges as u64 {
+            let locktype = LockType::Write;
+            let (offset, locker) = (100 + 2 * n, locker.clone());
+            let args = LockArgs { locktype, reclaim: false, offset, length: 1, locker };
+            state.lock(A, FILE, &args).unwrap();
+        }
+        let waiters = LOCK_WAITERS_PER_FILE_MAX as u64;
+        for n in 0..waiters {
+            assert_eq!(lock(&mut state, ClientId(100 + n), LockType::WriteBlocking, 0), None);
+        }
+        unlock(&mut state, A, held, 0, 10);
+        let first = state.lock_notices();
+        assert!(!first.is_empty() && first.len() * ranges <= LOCK_NOTICE_RANGES_MAX + ranges);
+        let mut told = first;
+        while !state.unlocked.is_empty() {
+            told.extend(state.lock_notices());
+        }
+        let clients: Vec<_> = told.iter().map(|n| n.owner.clientid.0).collect();
+        assert_eq!(clients, (100..100 + waiters).collect::<Vec<_>>());
+        assert!(state.waiters.is_empty());
+    }
+
+    /// A file whose waiters take all the work of a call does not keep others from their turn.
+    #[test]
+    fn files_take_turns() {
+        let mut state = State::new(1);
+        state.unlocked = [(FILE, 1), (OTHER_FILE, 1)].into();
+        let first = state.next_unlocked().unwrap();
+        state.noticed_last = first;
+        assert_ne!(state.next_unlocked(), Some(first));
     }
 }

@@ -47,9 +47,12 @@ pub struct State {
     /// [`crate::limits::READERS_REMEMBERED_MAX`].
     pub(crate) readers: BTreeSet<(FileKey, ClientId)>,
     /// Who waits for locks of which file.
-    pub(crate) waiters: BTreeMap<FileKey, Vec<Waiter>>,
-    /// Files with waiters where locks were given up since [`State::lock_notices`].
-    pub(crate) unlocked: BTreeSet<FileKey>,
+    pub(crate) waiters: BTreeMap<FileKey, VecDeque<Waiter>>,
+    /// Files where locks were given up, and how many of their waiters, from the first,
+    /// [`State::lock_notices`] has yet to look at.
+    pub(crate) unlocked: BTreeMap<FileKey, usize>,
+    /// The file it looked at last.
+    pub(crate) noticed_last: FileKey,
     pub(crate) files: BTreeMap<FileKey, FileState>,
     pub(crate) held_by_client: BTreeMap<ClientId, Held>,
 }
@@ -116,7 +119,8 @@ impl State {
             changing: BTreeMap::new(),
             readers: BTreeSet::new(),
             waiters: BTreeMap::new(),
-            unlocked: BTreeSet::new(),
+            unlocked: BTreeMap::new(),
+            noticed_last: FileKey { volume: 0, object: 0 },
             files: BTreeMap::new(),
             held_by_client: BTreeMap::new(),
         }
