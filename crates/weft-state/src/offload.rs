@@ -25,6 +25,8 @@ struct Offload {
     copied: u64,
     ended: Option<NfsStat>,
     cancelled: bool,
+    /// The client is gone: kept only until the copy has stopped, since it counts until then.
+    abandoned: bool,
 }
 
 /// How far an operation is.
@@ -44,13 +46,14 @@ impl Offloads {
 
     /// Records a copy that begins, to a file, and gives its stateid; none beyond the limits.
     pub fn begin(&mut self, client: ClientId, file: FileKey) -> Option<Stateid> {
-        let of_client = self.offloads.values().filter(|o| o.client == client).count();
+        let of_client = self.of_client(client).count();
         if of_client >= OFFLOADS_PER_CLIENT_MAX || self.offloads.len() >= OFFLOADS_MAX {
             return None;
         }
         self.last_no += 1;
         let no = StateNo(self.last_no);
-        let offload = Offload { client, file, copied: 0, ended: None, cancelled: false };
+        let offload =
+            Offload { client, file, copied: 0, ended: None, cancelled: false, abandoned: false };
         self.offloads.insert(no, offload);
         Some(offload_stateid(self.instance, no))
     }
@@ -81,7 +84,9 @@ impl Offloads {
 
     /// Whether a copy is neither forgotten nor gone with its client.
     pub fn is_known(&self, stateid: &Stateid) -> bool {
-        parse_offload(self.instance, stateid).is_ok_and(|no| self.offloads.contains_key(&no))
+        let found =
+            parse_offload(self.instance, stateid).ok().and_then(|no| self.offloads.get(&no));
+        found.is_some_and(|o| !o.abandoned)
     }
 
     /// OFFLOAD_STATUS.
@@ -126,12 +131,19 @@ impl Offloads {
 
     /// Whether the client has any.
     pub fn client_has(&self, client: ClientId) -> bool {
-        self.offloads.values().any(|o| o.client == client)
+        self.of_client(client).next().is_some()
     }
 
-    /// Forgets those of a client: they stop.
+    /// The client is gone: its copies stop at their next step, and count until they have.
     pub fn drop_client(&mut self, client: ClientId) {
-        self.offloads.retain(|_, o| o.client != client);
+        for offload in self.offloads.values_mut().filter(|o| o.client == client) {
+            (offload.cancelled, offload.abandoned) = (true, true);
+        }
+        self.offloads.retain(|_, o| !o.abandoned || o.ended.is_none());
+    }
+
+    fn of_client(&self, client: ClientId) -> impl Iterator<Item = &Offload> {
+        self.offloads.values().filter(move |o| o.client == client && !o.abandoned)
     }
 
     fn find(&mut self, stateid: &Stateid) -> Option<&mut Offload> {
@@ -196,6 +208,7 @@ mod tests {
         let other = offloads.begin(A, FILE).unwrap();
         offloads.drop_client(A);
         assert!(!offloads.progress(&other, 1) && !offloads.client_has(A));
+        assert!(!offloads.is_known(&other), "nobody is told");
     }
 
     /// Stateids of others, of other files and servers, with another seqid, and of other kinds.
@@ -221,6 +234,29 @@ mod tests {
         }
         assert!(offloads.progress(&id, 1), "nothing was cancelled");
         assert!(Offloads::new(8).status(A, FILE, &id).is_err());
+    }
+
+    /// Copies of clients that are gone count until they have stopped, so that nobody has more of
+    /// them by coming again; those that had ended are gone with their client.
+    #[test]
+    fn abandoned_copies_count() {
+        let mut offloads = Offloads::new(7);
+        let mut running = Vec::new();
+        for n in 0.. {
+            let client = ClientId(100 + n);
+            let Some(id) = offloads.begin(client, FILE) else { break };
+            running.push(id);
+            offloads.drop_client(client);
+        }
+        assert_eq!(running.len(), OFFLOADS_MAX);
+        for id in running {
+            assert!(!offloads.end(&id, 1, NfsStat::OK));
+            offloads.forget(&id);
+        }
+        let id = offloads.begin(A, FILE).unwrap();
+        assert!(offloads.end(&id, 1, NfsStat::OK));
+        offloads.drop_client(A);
+        assert!(offloads.offloads.is_empty());
     }
 
     /// Both sides of both limits.
