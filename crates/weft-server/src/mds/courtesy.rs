@@ -5,10 +5,10 @@
 
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
-use weft_nfs::{ClientId, FailureBody};
-use weft_state::{Millis, Overdue, Refusal};
+use weft_nfs::{ClientId, Failure, FailureBody, Stateid, share};
+use weft_state::{FileKey, IoAccess, Millis, Overdue, Reason, Refusal};
 
-use super::Mds;
+use super::{Mds, refused};
 use crate::compound::Compound;
 
 /// How long a client is kept by courtesy: over a night's sleep of a laptop.
@@ -50,6 +50,32 @@ impl Mds {
             FailureBody::Denied(held) => self.clear_way(c, &[held.owner.clientid]),
             _ => false,
         }
+    }
+
+    /// Checks the stateid of I/O. With a special one the share reservations of others count (RFC
+    /// 8881 §8.2.3), but not those that are kept by courtesy.
+    ///
+    /// # Errors
+    /// As [`weft_state::State::check_io`].
+    pub(in crate::mds) fn check_io(
+        &self,
+        c: &mut Compound<Mds>,
+        stateid: &Stateid,
+        file: FileKey,
+        access: IoAccess,
+    ) -> Result<(), Failure> {
+        let client = c.client()?;
+        let check = || self.state().check_io(client, stateid, file, access);
+        let Err(denied) = check() else { return Ok(()) };
+        let wanted = match access {
+            IoAccess::Read => share::ACCESS_READ,
+            IoAccess::Write => share::ACCESS_WRITE,
+        };
+        let holders = self.state().share_holders(client, file, wanted, share::DENY_NONE);
+        if denied.because != Reason::IoDenied || !self.clear_way(c, &holders) {
+            return Err(refused(denied));
+        }
+        check().map(drop).map_err(refused)
     }
 
     /// Forgets a client and all it holds unless its lease is valid.

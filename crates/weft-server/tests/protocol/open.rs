@@ -1,5 +1,7 @@
 //! OPEN, OPEN_DOWNGRADE, CLOSE: RFC 8881 §9.7-§9.9, §18.2, §18.16, §18.18.
 
+use std::time::{Duration, Instant};
+
 use weft_nfs::{
     AttrNo, Attrs, Bitmap, FileHandle, NfsStat, OpArgs, Seqid, Stateid, Verifier, ops::*, share,
 };
@@ -296,4 +298,31 @@ async fn no_delegations() {
     let (fh, deleg_stateid) = c.file("f").await;
     let give_back = OpArgs::Delegreturn(DelegreturnArgs { deleg_stateid });
     c.compound().putfh(&fh).op(give_back).expect(NfsStat::BAD_STATEID).await;
+}
+
+/// With a special stateid too, what is reserved is reserved until the lease has passed, and then
+/// gives way (RFC 8881 §8.4.3).
+#[tokio::test]
+async fn expired_reservations_do_not_lock() {
+    let cluster =
+        Cluster::with(Options { lease_s: 1, data_servers: 1, ..Options::default() }).await;
+    let accesses = [
+        read(Stateid::ANONYMOUS, 0, 1),
+        write(Stateid::ANONYMOUS, 0, b"x"),
+        setattr(Stateid::ANONYMOUS, size(1)),
+    ];
+    let mut b = Client::mount(&cluster, "b").await;
+    for (n, access) in accesses.into_iter().enumerate() {
+        let mut silent = Client::mount(&cluster, &format!("silent {n}")).await;
+        let name = format!("f{n}");
+        let alone = OpenArgs { share_deny: share::DENY_BOTH, ..open_create("o", &name) };
+        let reply = silent.compound().putrootfh().open(alone).getfh().send().await.ok();
+        let fh = reply.fh();
+        b.compound().putfh(&fh).op(access.clone()).expect(NfsStat::LOCKED).await;
+        let deadline = Instant::now() + PATIENCE;
+        while b.compound().putfh(&fh).op(access.clone()).send().await.status() != NfsStat::OK {
+            assert!(Instant::now() < deadline, "locked for ever");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
 }

@@ -10,7 +10,7 @@ use weft_store::{
 
 use crate::{
     compound::Compound,
-    mds::{Handle, Mds, attrs::MAX_FILE_BYTES, delegations::Undelegated, refused},
+    mds::{Handle, Mds, attrs::MAX_FILE_BYTES, delegations::Undelegated},
     striped::Striped,
 };
 
@@ -28,13 +28,12 @@ pub(super) fn regular_file(
 /// real one by now: the current one has been looked up.
 pub(super) fn may_access(
     mds: &Mds,
-    c: &Compound<Mds>,
+    c: &mut Compound<Mds>,
     inode: &Inode,
     stateid: &Stateid,
     access: IoAccess,
 ) -> Result<(), Failure> {
-    let file = mds.handle(inode.no).key();
-    mds.state().check_io(c.client()?, stateid, file, access).map_err(refused)?;
+    mds.check_io(c, stateid, mds.handle(inode.no).key(), access)?;
     if stateid.is_special() {
         mds.refuse_in_grace()?;
         let mode = if access == IoAccess::Write { Rwx::WRITE } else { Rwx::READ };
@@ -47,7 +46,7 @@ pub(super) fn may_access(
 /// one they are taken back, for as long as the result lives (RFC 8881 §10.4.4).
 pub(super) async fn may_write<'a>(
     mds: &'a Mds,
-    c: &Compound<Mds>,
+    c: &mut Compound<Mds>,
     inode: &Inode,
     stateid: &Stateid,
 ) -> Result<Option<Undelegated<'a>>, Failure> {

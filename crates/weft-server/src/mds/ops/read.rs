@@ -11,16 +11,15 @@ use weft_xdr::Payload;
 
 use crate::{
     compound::{Compound, OpResult},
-    mds::{Mds, attrs::MAX_IO_BYTES, data_server_failure, refused},
+    mds::{Mds, attrs::MAX_IO_BYTES, data_server_failure},
 };
 
 /// RFC 8881 §18.22. Holes, and files that were never written, read as zeros.
 pub(super) async fn read(mds: &Mds, c: &mut Compound<Mds>, a: &ReadArgs) -> OpResult {
     let inode = mds.current_file(c)?;
-    let client = c.client()?;
     let stateid = c.stateid(a.stateid)?;
     let file = mds.handle(inode.no).key();
-    mds.state().check_io(client, &stateid, file, IoAccess::Read).map_err(refused)?;
+    mds.check_io(c, &stateid, file, IoAccess::Read)?;
     if stateid.is_special() {
         mds.refuse_in_grace()?;
         mds.require(c, &inode, Rwx::READ)?;

@@ -14,7 +14,7 @@ use weft_store::{
 
 use crate::{
     compound::{Compound, OpResult},
-    mds::{Mds, attrs::On, data_server_failure, refused},
+    mds::{Mds, attrs::On, data_server_failure},
 };
 
 /// RFC 8881 §18.30.
@@ -44,14 +44,12 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
 /// now; without one the mode decides, and denials of others count.
 fn size_authority(
     mds: &Mds,
-    c: &Compound<Mds>,
+    c: &mut Compound<Mds>,
     inode: &Inode,
     stateid: Stateid,
 ) -> Result<Authority, Failure> {
     let stateid = c.stateid(stateid)?;
-    let client = c.client()?;
-    let file = mds.handle(inode.no).key();
-    mds.state().check_io(client, &stateid, file, IoAccess::Write).map_err(refused)?;
+    mds.check_io(c, &stateid, mds.handle(inode.no).key(), IoAccess::Write)?;
     Ok(if stateid.is_special() { Authority::ByPermission } else { Authority::ByOpenForWrite })
 }
 
