@@ -321,12 +321,52 @@ impl Role for Mds {
         if let Some(id) = older.filter(|id| *id != client.0) {
             c.see(self.volume.client_remove(id))?;
         }
+        self.still_known(client)?;
         self.grace().client_done(&owner);
         Ok(())
+    }
+}
+
+impl Mds {
+    /// Asked after a client's record was written. One that was dropped before may have been so
+    /// before its record was there, and nobody else takes that away; one that is dropped later
+    /// takes it along.
+    ///
+    /// # Errors
+    /// DEADSESSION, and its record is gone.
+    fn still_known(&self, client: ClientId) -> Result<(), Failure> {
+        if self.core.sessions().client(client).is_some() {
+            return Ok(());
+        }
+        self.forget_client_record(client);
+        Err(NfsStat::DEADSESSION.into())
+    }
+
+    fn forget_client_record(&self, client: ClientId) {
+        self.client_records.lock().expect("client records lock").retain(|_, id| *id != client.0);
+        self.remove_client_record(client.0);
     }
 }
 
 /// Logs a refusal and makes it the operation's failure.
 fn refused(r: Refusal) -> Failure {
     crate::compound::refused(r)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client that is dropped while its record is being written leaves none: the next start
+    /// would wait for it a whole grace.
+    #[tokio::test]
+    async fn the_record_of_a_vanished_client_goes() {
+        let mds = testing::lone_mds().await;
+        let owner = Bytes::from_static(b"gone");
+        mds.volume.client_put(7, b"record").value.unwrap();
+        mds.client_records.lock().unwrap().insert(owner.clone(), 7);
+        assert_eq!(mds.still_known(ClientId(7)).unwrap_err().status, NfsStat::DEADSESSION);
+        assert_eq!(mds.volume.clients().value, Ok(Vec::new()));
+        assert!(!mds.client_records.lock().unwrap().contains_key(&owner));
+    }
 }

@@ -177,8 +177,7 @@ impl Mds {
     /// are fenced in the background; nobody takes them for quiet before.
     pub(super) fn drop_client_state(&self, client: ClientId) {
         // First: whoever is granted what this client held depends on its record being gone.
-        self.client_records.lock().expect("client records lock").retain(|_, id| *id != client.0);
-        self.remove_client_record(client.0);
+        self.forget_client_record(client);
         self.offloads().drop_client(client);
         let dropped = {
             let mut files = self.files.lock();
