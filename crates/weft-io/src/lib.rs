@@ -19,7 +19,7 @@ mod share;
 mod spare;
 
 pub use place::{Destination, Gate, Placement, Received};
-pub use receive::{RecordIoError, RecordReader};
+pub use receive::{Begun, RecordIoError, RecordReader};
 pub use resident::ensure_resident;
 pub use send::{RecordSender, send_record};
 pub use share::share_range;

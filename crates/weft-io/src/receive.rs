@@ -47,6 +47,17 @@ impl From<RecordError> for RecordIoError {
     }
 }
 
+/// What [`RecordReader::begin`] found.
+#[derive(Debug)]
+pub enum Begun {
+    /// A whole record, a small one.
+    Record(Bytes),
+    /// A record that may take so many bytes: [`RecordReader::next`] receives it.
+    Large(usize),
+    /// The peer closed the connection between records.
+    Ended,
+}
+
 /// Reads records off a stream: half of a TCP connection, or anything that reads like one.
 ///
 /// **Cost.** Small records that arrive together take one read. Of a large one at most 16 KiB are
@@ -86,6 +97,28 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
                         return self.ended();
                     }
                 }
+            }
+        }
+    }
+
+    /// The next record if it is small; else no more than 16 KiB of it are received, and its reader
+    /// can see to the memory for the rest first.
+    ///
+    /// Cancel safe: what was received stays.
+    ///
+    /// # Errors
+    /// [`RecordIoError`]; the stream is then out of step.
+    pub async fn begin(&mut self) -> Result<Begun, RecordIoError> {
+        loop {
+            if let Next::Record(record) = self.take()? {
+                return Ok(Begun::Record(record));
+            }
+            let expected = self.assembler.expects(&self.received);
+            if expected > AHEAD_BYTES {
+                return Ok(Begun::Large(expected));
+            }
+            if self.receive(AHEAD_BYTES).await? == 0 {
+                return self.ended::<Bytes>().map(|_| Begun::Ended);
             }
         }
     }
@@ -188,6 +221,25 @@ mod tests {
         let wire = record(&[7; 1000]);
         let mut reader = RecordReader::new(&wire[..], 1000);
         assert_eq!(reader.next().await.unwrap().unwrap().len(), 1000);
+    }
+
+    /// Small records come at once, of large ones the length first; and a record that does not say
+    /// how long it will be counts as long as it may be.
+    #[tokio::test]
+    async fn large_records_are_announced() {
+        let large = pattern(AHEAD_BYTES);
+        let parts = [&3u32.to_be_bytes()[..], b"abc", &record(b"de")].concat();
+        let wire = [record(b"small"), record(&large), parts].concat();
+        let mut reader = RecordReader::new(&wire[..], 1 << 20);
+        assert!(matches!(reader.begin().await, Ok(Begun::Record(r)) if r == b"small"[..]));
+        assert!(matches!(reader.begin().await, Ok(Begun::Large(n)) if n == large.len() + 4));
+        assert!(reader.received.len() <= 2 * AHEAD_BYTES);
+        assert_eq!(reader.next().await.unwrap().unwrap(), large);
+        assert!(matches!(reader.begin().await, Ok(Begun::Large(n)) if n == 1 << 20));
+        assert_eq!(reader.next().await.unwrap().unwrap(), b"abcde"[..]);
+        assert!(matches!(reader.begin().await, Ok(Begun::Ended)));
+        let mut cut = RecordReader::new(&wire[..3], 1 << 20);
+        assert!(matches!(cut.begin().await, Err(RecordIoError::Truncated)));
     }
 
     /// A large record is read in few reads, and afterwards the idle reader holds no memory.

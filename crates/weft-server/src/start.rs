@@ -25,7 +25,7 @@ use crate::{
     ds::DataServer,
     identity::{ClusterSecret, IdentityError, ServerRole, ServerUuid, identity},
     mds::{Access, ClientRule, Export, Mds, MdsParts, Naming, Striping},
-    rpc::{Program, Server, Workers},
+    rpc::{Program, Server, ServerLimits, Workers},
 };
 
 /// Slots granted to one session of a data server: enough to keep a disk and a wire busy.
@@ -271,7 +271,8 @@ fn serve(
     listener: TcpListener,
     workers: Workers,
 ) -> Result<(), StartError> {
-    let server = Server::new(programs, core.connections.clone(), idle_limit);
+    let limits = ServerLimits { idle: idle_limit, ..ServerLimits::default() };
+    let server = Server::new(programs, core.connections.clone(), limits);
     // Accepting moves to the workers' own reactor.
     let listener = listener.into_std()?;
     let first = workers.pick(0).clone();

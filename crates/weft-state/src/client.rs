@@ -3,7 +3,7 @@
 use weft_nfs::ops::{ClientOwner, CreateSessionOk, ExchangeIdArgs};
 use weft_nfs::{ClientId, SequenceId, SessionId, exchgid};
 
-use crate::{Millis, Reason};
+use crate::{Host, Millis, Reason};
 
 /// Who made an EXCHANGE_ID or CREATE_SESSION, as far as AUTH_NONE and AUTH_SYS can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,12 +17,23 @@ pub enum Principal {
     },
 }
 
+/// Where an EXCHANGE_ID came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// Who.
+    pub principal: Principal,
+    /// From which host.
+    pub host: Host,
+}
+
 /// A client record, confirmed or not.
 #[derive(Debug)]
 pub struct Client {
     pub(crate) clientid: ClientId,
     pub(crate) owner: ClientOwner,
     pub(crate) principal: Principal,
+    /// The host it first came from, of whose share it is.
+    pub(crate) host: Host,
     pub(crate) impl_name: Option<String>,
     pub(crate) confirmed: bool,
     /// The `csa_sequence` of the next new CREATE_SESSION.

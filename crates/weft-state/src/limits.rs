@@ -41,6 +41,10 @@ pub struct SessionLimits {
     /// Client records. At the limit unconfirmed ones give way, oldest first; if all are confirmed,
     /// EXCHANGE_ID answers DELAY.
     pub clients_max: usize,
+    /// Client records of one host, so that it takes several to keep others out. A host may stand
+    /// for many (containers, a network behind one address), hence a quarter. Beyond it
+    /// its unconfirmed ones give way, then EXCHANGE_ID answers DELAY.
+    pub clients_per_host_max: usize,
     /// Sessions of one client; CREATE_SESSION then answers NOSPC.
     pub sessions_per_client_max: usize,
     /// Slots of one session. Linux asks for 64; fewer limit its throughput.
@@ -59,6 +63,7 @@ impl Default for SessionLimits {
     fn default() -> Self {
         SessionLimits {
             clients_max: 4096,
+            clients_per_host_max: 1024,
             sessions_per_client_max: 16,
             slots_max: 64,
             request_bytes_max: (1 << 20) + 4096,

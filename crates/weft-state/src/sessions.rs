@@ -11,10 +11,10 @@ use weft_nfs::{ClientId, Opaque, SequenceId, SessionId, create_session_flags, ex
 
 use crate::backchannel::{BackChannel, usable_sec};
 use crate::channel::{Grant, negotiate};
-use crate::client::{Client, ExchangeIdCase, Principal, exchange_id_case};
+use crate::client::{Client, ExchangeIdCase, Origin, Principal, exchange_id_case};
 use crate::limits::{SLOTS_TOTAL_MAX, is_crowded};
 use crate::session::Session;
-use crate::{ConnId, Millis, Reason, Refusal, SessionLimits, detached};
+use crate::{ConnId, Host, Millis, Reason, Refusal, SessionLimits, detached};
 
 /// The `csa_sequence` a new client begins with. Any would do (§18.35.3), but there are clients
 /// that count on 1.
@@ -117,7 +117,7 @@ impl Sessions {
         &mut self,
         now: Millis,
         args: &ExchangeIdArgs,
-        who: &Principal,
+        from: &Origin,
         random: u32,
         holds_state: impl Fn(ClientId) -> bool,
     ) -> Result<ExchangeIdOutcome, Refusal> {
@@ -135,12 +135,13 @@ impl Sessions {
             let holds = !c.sessions.is_empty() || holds_state(c.clientid);
             c.lease_passed(now, lease_ms) || !holds
         };
-        let case = exchange_id_case(args, who, confirmed, records.unconfirmed.is_some(), idle);
+        let case =
+            exchange_id_case(args, &from.principal, confirmed, records.unconfirmed.is_some(), idle);
         let answering = if case.answers_confirmed()? { confirmed } else { None };
         let (clientid, purged) = match answering {
             Some(c) => (c.clientid, None),
             None => {
-                let added = self.add_unconfirmed(now, args, *who, random, records.unconfirmed)?;
+                let added = self.add_unconfirmed(now, args, from, random, records.unconfirmed)?;
                 let replaced = records.confirmed.filter(|_| case == ExchangeIdCase::CollisionIdle);
                 replaced.into_iter().for_each(|old| self.drop_client(old));
                 (added, replaced)
@@ -168,13 +169,13 @@ impl Sessions {
         &mut self,
         now: Millis,
         args: &ExchangeIdArgs,
-        who: Principal,
+        from: &Origin,
         random: u32,
         replaced: Option<ClientId>,
     ) -> Result<ClientId, Reason> {
         match replaced {
             Some(old) => self.drop_client(old),
-            None => self.make_room_for_client()?,
+            None => self.make_room_for_client(from.host)?,
         }
         let owner = ClientOwner {
             verifier: args.clientowner.verifier,
@@ -186,7 +187,8 @@ impl Sessions {
         let client = Client {
             clientid,
             owner,
-            principal: who,
+            principal: from.principal,
+            host: from.host,
             impl_name: args.client_impl_id.0.as_ref().map(impl_name),
             confirmed: false,
             create_next: FIRST_CREATE,
@@ -211,12 +213,16 @@ impl Sessions {
         free.next().unwrap_or(ClientId(high))
     }
 
-    /// Unconfirmed records hold nothing: the oldest gives way to a newcomer.
-    fn make_room_for_client(&mut self) -> Result<(), Reason> {
-        if self.clients.len() < self.limits.clients_max {
+    /// Unconfirmed records hold nothing: the oldest gives way to a newcomer, one of the same host
+    /// if that has its share.
+    fn make_room_for_client(&mut self, host: Host) -> Result<(), Reason> {
+        let of_host = self.clients.values().filter(|c| c.host == host).count();
+        let has_share = of_host >= self.limits.clients_per_host_max;
+        if !has_share && self.clients.len() < self.limits.clients_max {
             return Ok(());
         }
-        let oldest = self.clients.values().filter(|c| !c.confirmed).min_by_key(|c| c.renewed);
+        let may_go = |c: &&Client| !c.confirmed && (!has_share || c.host == host);
+        let oldest = self.clients.values().filter(may_go).min_by_key(|c| c.renewed);
         let id = oldest.map(|c| c.clientid).ok_or(Reason::TooManyClients)?;
         self.drop_client(id);
         Ok(())
@@ -438,14 +444,20 @@ impl Sessions {
     }
 
     /// Records whose lease has passed and that courtesy does not keep any longer: unconfirmed
-    /// ones, which hold nothing; those that were silent for `courtesy_ms` beyond their lease; and
-    /// all if the table is getting full.
+    /// ones, which hold nothing; those that were silent for `courtesy_ms` beyond their lease; all
+    /// if the table is getting full, and those of a host whose share is.
     ///
     /// Source: RFC 8881 §8.4.3.
     pub fn outstayed(&self, now: Millis, courtesy_ms: u64) -> Vec<ClientId> {
-        let courtesy_ms = if self.is_crowded() { 0 } else { courtesy_ms };
+        let crowded = self.is_crowded();
+        let mut of_host = BTreeMap::<Host, usize>::new();
+        self.clients.values().for_each(|c| *of_host.entry(c.host).or_default() += 1);
+        let share = self.limits.clients_per_host_max;
+        let host_is_crowded =
+            |c: &Client| of_host.get(&c.host).is_some_and(|n| is_crowded(*n, share));
         let outstayed = |c: &&Client| {
-            let beyond = if c.confirmed { courtesy_ms } else { 0 };
+            let courteous = c.confirmed && !crowded && !host_is_crowded(c);
+            let beyond = if courteous { courtesy_ms } else { 0 };
             c.lease_passed(now, self.lease_ms.saturating_add(beyond))
         };
         self.clients.values().filter(outstayed).map(|c| c.clientid).collect()

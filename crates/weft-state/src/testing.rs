@@ -11,8 +11,8 @@ use weft_nfs::{
 };
 
 use crate::{
-    ConnId, CreateSessionOutcome, Envelope, FileKey, Identity, InSession, Millis, Principal,
-    Reason, Refusal, SequenceOutcome, SessionLimits, Sessions,
+    ConnId, CreateSessionOutcome, Envelope, FileKey, Host, Identity, InSession, Millis, Origin,
+    Principal, Reason, Refusal, SequenceOutcome, SessionLimits, Sessions,
 };
 
 pub(crate) const ROOT: Principal = Principal::Sys { uid: 0 };
@@ -23,6 +23,15 @@ pub(crate) const FILE: FileKey = FileKey { volume: 1, object: 10 };
 pub(crate) const OTHER_FILE: FileKey = FileKey { volume: 1, object: 11 };
 pub(crate) const A: ClientId = ClientId(1);
 pub(crate) const B: ClientId = ClientId(2);
+
+/// That principal on host 0.
+pub(crate) fn from(principal: Principal) -> Origin {
+    from_host(0, principal)
+}
+
+pub(crate) fn from_host(host: u8, principal: Principal) -> Origin {
+    Origin { principal, host: Host::from(std::net::IpAddr::from([10, 0, 0, host])) }
+}
 
 /// A small request.
 pub(crate) const ENVELOPE: Envelope =
@@ -100,7 +109,7 @@ pub(crate) struct Peer {
 pub(crate) fn exchange_id(s: &mut Sessions, ownerid: &str, verifier: u8) -> Peer {
     let args = exchange_id_args(ownerid, verifier, 0x101);
     let random = ownerid.bytes().map(u32::from).sum::<u32>() + u32::from(verifier);
-    let ok = s.exchange_id(NOW, &args, &ROOT, random, |_| true).unwrap().ok;
+    let ok = s.exchange_id(NOW, &args, &from(ROOT), random, |_| true).unwrap().ok;
     Peer { clientid: ok.clientid, sequence: ok.sequenceid }
 }
 

@@ -74,6 +74,18 @@ impl Assembler {
             }
         }
     }
+
+    /// The most bytes that the message at the front of `buf` may come to, headers included: what
+    /// its header says if it is one fragment, else the limit.
+    pub fn expects(&self, buf: &BytesMut) -> usize {
+        match buf.first_chunk::<4>().map(|h| u32::from_be_bytes(*h)) {
+            None if self.partial.is_empty() => 4,
+            Some(header) if self.partial.is_empty() && header & LAST_FRAGMENT != 0 => {
+                4 + (header & !LAST_FRAGMENT) as usize
+            }
+            None | Some(_) => self.limit,
+        }
+    }
 }
 
 /// The header of a message sent as one fragment.
@@ -114,6 +126,21 @@ mod tests {
             }
         }
         panic!("no record");
+    }
+
+    /// What is expected is never less than what comes.
+    #[test]
+    fn expectations() {
+        let mut asm = Assembler::new(100);
+        let mut buf = BytesMut::new();
+        assert_eq!(asm.expects(&buf), 4);
+        buf.extend_from_slice(&header(30));
+        assert_eq!(asm.expects(&buf), 34);
+        let mut parts = frame(&[b"abc", b"def"]);
+        let _ = parts.split_off(7);
+        assert_eq!(asm.expects(&parts), 100, "more fragments follow");
+        assert!(matches!(asm.next(&mut parts), Ok(Next::Need(_))));
+        assert_eq!(asm.expects(&parts), 100, "and so now");
     }
 
     /// Limit and limit + 1, in one fragment and in many.

@@ -5,7 +5,7 @@ use weft_nfs::{
     NfsStat, OpArgs, OpOk, exchgid,
     ops::{CreateSessionArgs, DestroyClientidArgs, ExchangeIdArgs, ReclaimCompleteArgs},
 };
-use weft_state::Principal;
+use weft_state::{Host, Origin, Principal};
 
 use super::{Compound, OpResult, Role, refused};
 use crate::clock::random;
@@ -49,8 +49,9 @@ async fn exchange_id<R: Role>(role: &R, c: &Compound<R>, a: &ExchangeIdArgs) -> 
     let entropy = u32::from_be_bytes(random());
     let holds_state = |client| role.client_has_state(client);
     let known = {
+        let from = Origin { principal: principal(c), host: Host::from(c.conn.peer.ip()) };
         let mut sessions = role.core().sessions();
-        sessions.exchange_id(c.now, a, &principal(c), entropy, holds_state).map_err(refused)?
+        sessions.exchange_id(c.now, a, &from, entropy, holds_state).map_err(refused)?
     };
     if let Some(gone) = known.purged {
         role.clients_gone(vec![gone]).await;

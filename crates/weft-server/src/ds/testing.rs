@@ -29,7 +29,7 @@ use crate::{
     control::Service,
     core::Core,
     identity::{ClusterSecret, HandleKey, ServerRole, ServerUuid, identity},
-    rpc::{Connections, Program, Server, Workers},
+    rpc::{Connections, Program, Server, ServerLimits, Workers},
 };
 
 /// Connections opened by all tests of the process together, with room to spare.
@@ -92,7 +92,8 @@ impl TestDs {
         let service = Service::new(ds.clone(), DataServerId(self.id), secret.control_key());
         let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds.clone()));
         let programs = vec![nfs, service.clone() as Arc<dyn Program>];
-        let server = Server::new(programs, connections.clone(), IDLE);
+        let limits = ServerLimits { idle: IDLE, ..ServerLimits::default() };
+        let server = Server::new(programs, connections.clone(), limits);
         let listener = listener.into_std().unwrap();
         let workers = self.workers.clone();
         let accept = self.workers.pick(0).spawn(async move {

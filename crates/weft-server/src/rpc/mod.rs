@@ -6,6 +6,7 @@
 
 mod callback;
 mod conn;
+mod hosts;
 mod serve;
 
 use std::{future::Future, pin::Pin};
@@ -14,6 +15,7 @@ use weft_xdr::{Reader, Segment, rpc::CallHeader};
 
 pub use callback::CallbackError;
 pub use conn::{Conn, Connections, ReplyRoom};
+pub use hosts::ServerLimits;
 pub use serve::{Server, Workers};
 
 /// Caller of an RPC, as AUTH_SYS tells it (RFC 5531 §14). AUTH_NONE is nobody.

@@ -13,13 +13,16 @@ use std::{
 use bytes::Bytes;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
-    net::{TcpListener, TcpStream, tcp::OwnedWriteHalf},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
     runtime::Handle,
     sync::{Semaphore, mpsc},
-    time::{Instant, Interval, interval_at},
+    time::{Instant, Interval, interval_at, timeout},
 };
-use weft_io::RecordReader;
-use weft_state::ConnId;
+use weft_io::{Begun, RecordIoError, RecordReader};
+use weft_state::{ConnId, Host};
 use weft_xdr::{
     Decode, Reader, Segment, Writer,
     rpc::{self, AuthFlavor, AuthSys, CallHeader, Message, OpaqueAuth, Reply, auth_stat},
@@ -28,6 +31,7 @@ use weft_xdr::{
 use super::{
     Answer, Call, Caller, Connections, Program,
     conn::{Conn, OUT_QUEUE_MAX, Outgoing, ReplyRoom},
+    hosts::{Hosts, Place, ServerLimits},
 };
 
 /// Longest record accepted: a 4 MiB WRITE and its headers.
@@ -36,8 +40,6 @@ pub const RECORD_BYTES_MAX: usize = (4 << 20) + (64 << 10);
 const CALLS_PER_CONN_MAX: usize = 128;
 /// Request bytes of one connection that are in memory at once.
 const REQUEST_BYTES_PER_CONN_MAX: usize = 16 << 20;
-/// Connections of one server.
-const CONNECTIONS_MAX: usize = 16_384;
 /// How long accepting pauses after an error (out of file descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -91,7 +93,7 @@ impl Drop for EndsWithPanic<'_> {
 pub struct Server {
     programs: Vec<Arc<dyn Program>>,
     connections: Connections,
-    idle_limit: Duration,
+    hosts: Arc<Hosts>,
 }
 
 impl std::fmt::Debug for Server {
@@ -101,20 +103,18 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// A server of these programs; `connections` is where they find connections to call back. A
-    /// connection that no program holds ends after `idle_limit` to twice that, whatever is asked
-    /// on it: else strangers could use up all there are.
+    /// A server of these programs; `connections` is where they find connections to call back.
     pub fn new(
         programs: Vec<Arc<dyn Program>>,
         connections: Connections,
-        idle_limit: Duration,
+        limits: ServerLimits,
     ) -> Arc<Server> {
-        Arc::new(Server { programs, connections, idle_limit })
+        Arc::new(Server { programs, connections, hosts: Hosts::new(limits) })
     }
 
     /// Accepts connections for ever, spreading them over the workers.
     pub async fn accept(self: Arc<Self>, listener: TcpListener, workers: Workers) {
-        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let room = Arc::new(Semaphore::new(self.hosts.limits().connections_max));
         loop {
             let Ok(permit) = room.clone().acquire_owned().await else { return };
             let accepted = listener.accept().await.and_then(|(s, peer)| Ok((s.into_std()?, peer)));
@@ -126,19 +126,29 @@ impl Server {
                     continue;
                 }
             };
+            let Some(place) = self.hosts.enter(Host::from(peer.ip())) else {
+                tracing::debug!(%peer, "its host has too many connections: closing");
+                continue;
+            };
             let id = NEXT_CONN.fetch_add(1, Relaxed);
             let server = self.clone();
             workers.pick(id).spawn(async move {
                 let _permit = permit;
                 match TcpStream::from_std(stream) {
-                    Ok(stream) => server.connection(ConnId(id), stream, peer).await,
+                    Ok(stream) => server.connection(ConnId(id), stream, peer, place).await,
                     Err(e) => tracing::warn!(%peer, error = %e, "cannot use a connection"),
                 }
             });
         }
     }
 
-    async fn connection(self: Arc<Self>, id: ConnId, stream: TcpStream, peer: SocketAddr) {
+    async fn connection(
+        self: Arc<Self>,
+        id: ConnId,
+        stream: TcpStream,
+        peer: SocketAddr,
+        place: Place,
+    ) {
         let Ok(local) = stream.local_addr() else { return };
         if let Err(e) = stream.set_nodelay(true) {
             tracing::debug!(%peer, error = %e, "no TCP_NODELAY");
@@ -154,10 +164,11 @@ impl Server {
         let mut records = RecordReader::new(read, RECORD_BYTES_MAX);
         let calls = Arc::new(Semaphore::new(CALLS_PER_CONN_MAX));
         let bytes = Arc::new(Semaphore::new(REQUEST_BYTES_PER_CONN_MAX));
-        let mut idle = interval_at(Instant::now() + self.idle_limit, self.idle_limit);
+        let idle_limit = self.hosts.limits().idle;
+        let mut idle = interval_at(Instant::now() + idle_limit, idle_limit);
         loop {
             let record = tokio::select! {
-                r = records.next() => r,
+                r = next_record(&mut records, &place) => r,
                 () = conn.closing() => break,
                 () = self.unheld(&conn, &mut idle) => {
                     tracing::debug!(%peer, "nobody known for too long: closing");
@@ -267,6 +278,29 @@ impl Server {
             Answer::ProcUnavail => Err(Reply::ProcUnavail),
             Answer::GarbageArgs => Err(Reply::GarbageArgs),
             Answer::Close => Ok(None),
+        }
+    }
+}
+
+/// The next record. A large one is received when there is room for it; one that then dawdles ends
+/// its connection if others wait for the room.
+async fn next_record(
+    records: &mut RecordReader<OwnedReadHalf>,
+    place: &Place,
+) -> Result<Option<Bytes>, RecordIoError> {
+    let bytes = match records.begin().await? {
+        Begun::Record(record) => return Ok(Some(record)),
+        Begun::Ended => return Ok(None),
+        Begun::Large(bytes) => bytes,
+    };
+    let room = place.room(bytes).await;
+    loop {
+        match timeout(room.patience(), records.next()).await {
+            Ok(received) => return received,
+            Err(_) if room.is_wanted() => {
+                return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+            }
+            Err(_) => {}
         }
     }
 }

@@ -11,6 +11,7 @@ use tokio::{
 use weft_nfs::{
     AttrNo, FileHandle, NFS_PROGRAM, NFS_V4, NfsStat, OpArgs, OpNum, SessionId, Stateid, ops::*,
 };
+use weft_server::rpc::ServerLimits;
 use weft_xdr::{
     Encode, Writer,
     record::{self, LAST_FRAGMENT},
@@ -238,6 +239,66 @@ async fn connections_come_and_go() {
     }
     eventually("end of the connections", || cluster.connections() == 1).await;
     good.renew().await;
+}
+
+/// One host has its share of connections: what is beyond it is closed, other hosts are served, and
+/// what ends makes room.
+#[tokio::test]
+async fn connections_of_one_host() {
+    let server = ServerLimits { connections_per_host_max: 5, ..ServerLimits::default() };
+    let cluster = Cluster::with(Options { server, ..Options::default() }).await;
+    let mut good = Client::mount(&cluster, "good").await;
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        held.push(Wire::connect(cluster.address()).await);
+    }
+    Wire::connect(cluster.address()).await.closed().await;
+    let mut other = Wire::connect_from([127, 0, 0, 2], cluster.address()).await;
+    let call = exchange_id(&ClientOptions::new("other"));
+    let ops = [OpArgs::ExchangeId(call)];
+    other.compound(&user(0, 0), 2, &ops).await.ok();
+    good.renew().await;
+    held.pop();
+    eventually("end of a connection", || cluster.connections() == 5).await;
+    let mut again = Wire::connect(cluster.address()).await;
+    again.compound(&user(0, 0), 2, &ops).await.ok();
+}
+
+/// Large records that are announced and do not come take no memory and, beyond a limit, no room
+/// from others: those of another host are received at once, those of the same host when what
+/// dawdles has been closed.
+#[tokio::test]
+async fn half_sent_records() {
+    const RECORD: u32 = 4 << 20;
+    let server = ServerLimits {
+        unfinished_bytes_max: 800 << 20,
+        unfinished_bytes_per_host_max: 400 << 20,
+        unfinished_patience: Duration::from_millis(200),
+        ..ServerLimits::default()
+    };
+    let cluster = Cluster::with(Options { data_servers: 1, server, ..Options::default() }).await;
+    let mut c = Client::mount(&cluster, "good").await;
+    let (fh, open) = c.file("f").await;
+    let before = resident();
+    let mut dawdling = Vec::new();
+    // As many as fit, and one whose room another needs.
+    for _ in 0..100 {
+        let mut wire = Wire::connect_from([127, 0, 0, 9], cluster.address()).await;
+        wire.raw(&(LAST_FRAGMENT | RECORD).to_be_bytes()).await;
+        wire.raw(&[0; 20_000]).await;
+        dawdling.push(wire);
+    }
+    let data = vec![7; 512 << 10];
+    c.compound().putfh(&fh).op(write(open, 0, &data)).expect(NfsStat::OK).await;
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 200 << 20, "{} MiB for records of 20 KB", grown >> 20);
+    let mut same = Wire::connect_from([127, 0, 0, 9], cluster.address()).await;
+    let garbage = vec![0xff; 1 << 20];
+    same.record(&garbage).await;
+    // Received whole, and then found to be garbage.
+    same.closed().await;
+    dawdling.remove(0).closed().await;
+    c.renew().await;
 }
 
 /// A client that asks and asks and never reads: it stalls itself, nobody else, and what waits

@@ -6,7 +6,7 @@ use weft_nfs::{
     ClientId, NfsStat, OpArgs, OpOk, SequenceId, SessionId, create_session_flags, exchgid, ops::*,
     seq4_status,
 };
-use weft_server::rpc::NOBODY;
+use weft_server::rpc::{NOBODY, ServerLimits};
 use weft_state::SessionLimits;
 use weft_xdr::rpc::{self, CallHeader, OpaqueAuth};
 
@@ -276,6 +276,26 @@ async fn floods_of_clients() {
     let late = exchange_id(&ClientOptions::new("late"));
     assert_eq!(exchange_status(&mut wire, &user(0, 0), late).await, NfsStat::DELAY);
     for c in &mut others {
+        c.renew().await;
+    }
+}
+
+/// A host has its share of the table: beyond it, its clients wait, and those of others do not.
+#[tokio::test]
+async fn floods_of_clients_of_one_host() {
+    let limits = SessionLimits { clients_per_host_max: 4, ..SessionLimits::default() };
+    let cluster = Cluster::with(Options { limits, ..Options::default() }).await;
+    let mut greedy = Vec::new();
+    for n in 0..4 {
+        greedy.push(Client::mount(&cluster, &format!("greedy {n}")).await);
+    }
+    let late = exchange_id(&ClientOptions::new("late"));
+    let mut wire = Wire::connect(cluster.address()).await;
+    let refused = exchange_status(&mut wire, &user(0, 0), late.clone()).await;
+    assert_eq!(refused, NfsStat::DELAY);
+    let mut elsewhere = Wire::connect_from([127, 0, 0, 2], cluster.address()).await;
+    assert_eq!(exchange_status(&mut elsewhere, &user(0, 0), late).await, NfsStat::OK);
+    for c in &mut greedy {
         c.renew().await;
     }
 }
@@ -677,7 +697,8 @@ async fn trailing_bytes_are_refused() {
 #[tokio::test]
 async fn connections_without_a_session_end() {
     let idle = Duration::from_secs(1);
-    let cluster = Cluster::with(Options { idle, ..Options::default() }).await;
+    let server = ServerLimits { idle, ..ServerLimits::default() };
+    let cluster = Cluster::with(Options { server, ..Options::default() }).await;
     let mut c = Client::mount(&cluster, "a").await;
     for _ in 0..2 {
         let mut stranger = Wire::connect(cluster.address()).await;

@@ -18,7 +18,7 @@ use weft_server::{
     ds::DataServer,
     identity::{ClusterSecret, ServerRole, ServerUuid, identity},
     mds::{Export, Mds, MdsParts, Naming, Striping},
-    rpc::{Connections, Program, Server, Workers},
+    rpc::{Connections, Program, Server, ServerLimits, Workers},
 };
 use weft_state::{ConnId, SessionLimits};
 use weft_store::{
@@ -45,8 +45,8 @@ pub struct Options {
     pub limits: SessionLimits,
     /// Whether the volume outlives the metadata server.
     pub on_disk: bool,
-    /// How long a connection may be without a session.
-    pub idle: Duration,
+    /// What connections may take.
+    pub server: ServerLimits,
 }
 
 impl Default for Options {
@@ -58,7 +58,7 @@ impl Default for Options {
             naming: Naming::default(),
             limits: SessionLimits::default(),
             on_disk: false,
-            idle: Duration::from_secs(60),
+            server: ServerLimits::default(),
         }
     }
 }
@@ -90,12 +90,12 @@ impl Serving {
     async fn start(
         programs: Vec<Arc<dyn Program>>,
         connections: Connections,
-        idle: Duration,
+        limits: ServerLimits,
     ) -> Serving {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let listener = listener.into_std().unwrap();
-        let server = Server::new(programs, connections.clone(), idle);
+        let server = Server::new(programs, connections.clone(), limits);
         let accept = workers().pick(0).spawn(async move {
             let listener = TcpListener::from_std(listener).unwrap();
             server.accept(listener, workers().clone()).await;
@@ -159,7 +159,8 @@ impl Cluster {
         let ds = DataServer::new(core, Arc::new(store), key);
         let control = Service::new(ds.clone(), DataServerId(id), self.secret.control_key());
         let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds));
-        let serving = Serving::start(vec![nfs, control], connections, self.options.idle).await;
+        let limits = self.options.server.clone();
+        let serving = Serving::start(vec![nfs, control], connections, limits).await;
         let spec = DataServerSpec {
             id: DataServerId(id),
             control: serving.address,
@@ -216,7 +217,8 @@ impl Cluster {
         let background = workers().pick(0).spawn(mds.clone().run_background());
         let connections = weft_server::compound::Role::core(&*mds).connections.clone();
         let nfs: Arc<dyn Program> = Arc::new(Nfs::new(mds.clone()));
-        let serving = Serving::start(vec![nfs], connections, self.options.idle).await;
+        let limits = self.options.server.clone();
+        let serving = Serving::start(vec![nfs], connections, limits).await;
         self.mds = Some(RunningMds { mds, background, serving });
     }
 

@@ -5,7 +5,7 @@ use std::{collections::HashMap, net::SocketAddr};
 use bytes::Bytes;
 use tokio::{
     io::AsyncWriteExt,
-    net::{TcpStream, tcp::OwnedWriteHalf},
+    net::{TcpSocket, TcpStream, tcp::OwnedWriteHalf},
     sync::mpsc,
     time::timeout,
 };
@@ -74,7 +74,17 @@ impl Callback {
 
 impl Wire {
     pub async fn connect(address: SocketAddr) -> Wire {
-        let stream = TcpStream::connect(address).await.unwrap();
+        Self::over(TcpStream::connect(address).await.unwrap())
+    }
+
+    /// From another address of this host.
+    pub async fn connect_from(from: [u8; 4], address: SocketAddr) -> Wire {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((from, 0).into()).unwrap();
+        Self::over(socket.connect(address).await.unwrap())
+    }
+
+    fn over(stream: TcpStream) -> Wire {
         stream.set_nodelay(true).unwrap();
         let (read, write) = stream.into_split();
         let (tx, incoming) = mpsc::unbounded_channel();

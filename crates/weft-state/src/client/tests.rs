@@ -17,7 +17,7 @@ fn ask(
     who: &Principal,
 ) -> Result<(ClientId, bool), Refusal> {
     let args = exchange_id_args("host", verifier, flags);
-    let ok = s.exchange_id(NOW, &args, who, 5, |_| true)?.ok;
+    let ok = s.exchange_id(NOW, &args, &from(*who), 5, |_| true)?.ok;
     Ok((ok.clientid, ok.flags & exchgid::CONFIRMED_R != 0))
 }
 
@@ -84,7 +84,7 @@ fn case_1_new_owner() {
     assert_eq!(id.0 >> 32, 0xabcd_0123);
     assert!(!s.client(id).unwrap().is_confirmed());
     let other = exchange_id_args("other", 1, 0);
-    let other = s.exchange_id(NOW, &other, &ROOT, 5, |_| true).unwrap().ok.clientid;
+    let other = s.exchange_id(NOW, &other, &from(ROOT), 5, |_| true).unwrap().ok.clientid;
     assert_eq!((id.0 & 0xffff_ffff, other.0 & 0xffff_ffff), (5, 6), "asked for the same");
 }
 
@@ -106,10 +106,10 @@ fn case_3_collision() {
     assert_eq!(why(ask(&mut s, 1, 0, &ALICE)), Reason::ClientInUse);
 
     let args = exchange_id_args("host", 1, 0);
-    let with_session = s.exchange_id(NOW, &args, &ALICE, 5, |_| false);
+    let with_session = s.exchange_id(NOW, &args, &from(ALICE), 5, |_| false);
     assert_eq!(why(with_session), Reason::ClientInUse);
     s.destroy_session(session, CONN).unwrap();
-    let outcome = s.exchange_id(NOW, &args, &ALICE, 5, |_| false).unwrap();
+    let outcome = s.exchange_id(NOW, &args, &from(ALICE), 5, |_| false).unwrap();
     assert_ne!(outcome.ok.clientid, old);
     assert_eq!(outcome.purged, Some(old));
     assert!(s.client(old).is_none());
@@ -117,7 +117,7 @@ fn case_3_collision() {
     let create = create_session_args(outcome.ok.clientid, outcome.ok.sequenceid);
     s.create_session(NOW, &create, &ALICE, CONN, [1; 16]).unwrap();
     let later = Millis(NOW.0 + LEASE_MS + 1);
-    let replaced = s.exchange_id(later, &args, &ROOT, 6, |_| true).unwrap();
+    let replaced = s.exchange_id(later, &args, &from(ROOT), 6, |_| true).unwrap();
     assert_eq!(replaced.purged, Some(create.clientid), "the lease has passed");
 }
 
@@ -178,7 +178,7 @@ fn arguments_are_checked() {
     assert!(ask(&mut s, 1, exchgid::MASK_A & !UPDATE, &ROOT).is_ok());
     let mut args = exchange_id_args("host", 1, 0);
     args.state_protect = StateProtectArgs::Ssv;
-    assert_eq!(why(s.exchange_id(NOW, &args, &ROOT, 0, |_| true)), Reason::SsvUnsupported);
+    assert_eq!(why(s.exchange_id(NOW, &args, &from(ROOT), 0, |_| true)), Reason::SsvUnsupported);
 }
 
 /// Linux refuses a mount when any other flag than roles and CONFIRMED_R comes back.
@@ -186,11 +186,11 @@ fn arguments_are_checked() {
 fn reply_flags_are_roles_and_confirmed() {
     let mut s = sessions();
     let args = exchange_id_args("host", 1, 0x4_0103);
-    let ok = s.exchange_id(NOW, &args, &ROOT, 9, |_| true).unwrap().ok;
+    let ok = s.exchange_id(NOW, &args, &from(ROOT), 9, |_| true).unwrap().ok;
     assert_eq!(ok.flags, exchgid::USE_PNFS_MDS);
     assert_eq!(ok.sequenceid, SequenceId(1));
     create_session(&mut s, Peer { clientid: ok.clientid, sequence: ok.sequenceid });
-    let ok = s.exchange_id(NOW, &args, &ROOT, 9, |_| true).unwrap().ok;
+    let ok = s.exchange_id(NOW, &args, &from(ROOT), 9, |_| true).unwrap().ok;
     assert_eq!(ok.flags, exchgid::USE_PNFS_MDS | exchgid::CONFIRMED_R);
     assert_eq!(ok.sequenceid, SequenceId(2));
 }

@@ -34,7 +34,7 @@ fn linux_purge_lease() {
     let mut s = sessions();
     let (left_over, _) = client_with_session(&mut s, "linux");
     let args = exchange_id_args("linux", 1, 0x101);
-    let ok = s.exchange_id(NOW, &args, &ROOT, 1, |_| true).unwrap().ok;
+    let ok = s.exchange_id(NOW, &args, &from(ROOT), 1, |_| true).unwrap().ok;
     assert_eq!((ok.clientid, ok.flags & exchgid::CONFIRMED_R), (left_over, exchgid::CONFIRMED_R));
 
     let purging = exchange_id(&mut s, "linux", 0xff);
@@ -231,10 +231,42 @@ fn clients_are_limited() {
     assert!(s.client(oldest.clientid).is_none());
     assert!(s.client(kept).is_some());
     create_session(&mut s, newer);
-    let full = s.exchange_id(NOW, &exchange_id_args("three", 1, 0), &ROOT, 0, |_| true);
+    let full = s.exchange_id(NOW, &exchange_id_args("three", 1, 0), &from(ROOT), 0, |_| true);
     assert_eq!(why(full), Reason::TooManyClients);
-    let known = s.exchange_id(NOW, &exchange_id_args("two", 1, 0), &ROOT, 0, |_| true);
+    let known = s.exchange_id(NOW, &exchange_id_args("two", 1, 0), &from(ROOT), 0, |_| true);
     assert!(known.is_ok(), "those that are in stay in");
+}
+
+/// Both sides of a host's share: what is beyond it costs that host's own unconfirmed records, and
+/// nobody else anything; and a host that has nearly used it up gets no courtesy.
+#[test]
+fn clients_of_a_host_are_limited() {
+    let limits =
+        SessionLimits { clients_max: 100, clients_per_host_max: 4, ..SessionLimits::default() };
+    let mut s = sessions_with(limits);
+    let ask = |s: &mut Sessions, host: u8, owner: &str| {
+        let (args, random) = (exchange_id_args(owner, 1, 0), u32::from(owner.as_bytes()[0]));
+        let asked = s.exchange_id(NOW, &args, &from_host(host, ROOT), random, |_| true);
+        let ok = asked.map_err(|r| r.because)?.ok;
+        Ok::<_, Reason>(Peer { clientid: ok.clientid, sequence: ok.sequenceid })
+    };
+    let waiting = ask(&mut s, 1, "of another host").unwrap();
+    for owner in ["a", "b", "c"] {
+        let peer = ask(&mut s, 2, owner).unwrap();
+        create_session(&mut s, peer);
+    }
+    let fourth = ask(&mut s, 2, "d").unwrap();
+    let fifth = ask(&mut s, 2, "e").unwrap();
+    assert!(s.client(fourth.clientid).is_none(), "the oldest unconfirmed one of this host");
+    assert!(s.client(waiting.clientid).is_some());
+    create_session(&mut s, fifth);
+    assert_eq!(ask(&mut s, 2, "f").unwrap_err(), Reason::TooManyClients);
+    let other = ask(&mut s, 1, "g").unwrap();
+    create_session(&mut s, other);
+    let past = Millis(NOW.0 + LEASE_MS + 1);
+    let outstayed = s.outstayed(past, 1_000_000);
+    assert!(!outstayed.contains(&other.clientid));
+    assert_eq!(outstayed.len(), 1 + 4, "the unconfirmed one, and the crowd of host 2");
 }
 
 /// RFC 8881 §18.37.3, §18.50.3: the order of ends.

@@ -1,0 +1,264 @@
+//! What connections take of a server together, and the part of it that one host may take: so that
+//! no host, and not even many strangers, keep others out or fill the memory.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use weft_state::Host;
+
+/// What the connections of one server may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerLimits {
+    /// A connection that no program holds ends after this to twice this, whatever is asked on it.
+    pub idle: Duration,
+    /// Connections: beyond it none is accepted until one ends.
+    pub connections_max: usize,
+    /// Connections of one host: beyond it they are closed at once. A quarter, since a host may
+    /// stand for many (a network behind one address); 256 clients with 16 connections each.
+    pub connections_per_host_max: usize,
+    /// Bytes announced by large records that have not arrived whole. Beyond it the next large one
+    /// is not read on until there is room: 1000 writes of 1 MiB at the same moment.
+    pub unfinished_bytes_max: usize,
+    /// The same of one host: a quarter.
+    pub unfinished_bytes_per_host_max: usize,
+    /// A large record that takes longer is given up, with its connection, while others wait for
+    /// the room. Longer than 1 MiB needs on a line of 2 Mbit/s.
+    pub unfinished_patience: Duration,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        ServerLimits {
+            idle: Duration::from_secs(60),
+            connections_max: 16_384,
+            connections_per_host_max: 4096,
+            unfinished_bytes_max: 1 << 30,
+            unfinished_bytes_per_host_max: 256 << 20,
+            unfinished_patience: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Unit in which room for records is counted.
+const GRAIN_BYTES: usize = 1 << 10;
+
+/// Bytes that records may take, and who waits for some.
+#[derive(Debug)]
+struct Pool {
+    grains: Arc<Semaphore>,
+    max: u32,
+    waiting: AtomicUsize,
+}
+
+impl Pool {
+    fn new(bytes: usize) -> Self {
+        let max = u32::try_from(bytes / GRAIN_BYTES).unwrap_or(u32::MAX).max(1);
+        let grains = Arc::new(Semaphore::new(max as usize));
+        Pool { grains, max, waiting: AtomicUsize::new(0) }
+    }
+
+    /// Waits for room, in turn; all there is, if more is asked for.
+    async fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let grains = u32::try_from(bytes.div_ceil(GRAIN_BYTES)).unwrap_or(u32::MAX).min(self.max);
+        if let Ok(permit) = self.grains.clone().try_acquire_many_owned(grains) {
+            return Some(permit);
+        }
+        let _waits = Waits::of(&self.waiting);
+        // The semaphore is never closed.
+        self.grains.clone().acquire_many_owned(grains).await.ok()
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.waiting.load(Relaxed) > 0
+    }
+}
+
+/// Counts one that waits, also if it gives up.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl<'a> Waits<'a> {
+    fn of(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Relaxed);
+        Waits(count)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// One host's part.
+#[derive(Debug)]
+struct Part {
+    connections: AtomicUsize,
+    room: Pool,
+}
+
+/// What all hosts take.
+#[derive(Debug)]
+pub(super) struct Hosts {
+    limits: ServerLimits,
+    room: Pool,
+    /// Hosts with connections; their counts change only under this lock.
+    parts: Mutex<HashMap<Host, Arc<Part>>>,
+}
+
+impl Hosts {
+    pub(super) fn new(limits: ServerLimits) -> Arc<Self> {
+        let room = Pool::new(limits.unfinished_bytes_max);
+        Arc::new(Hosts { limits, room, parts: Mutex::default() })
+    }
+
+    pub(super) fn limits(&self) -> &ServerLimits {
+        &self.limits
+    }
+
+    /// A connection of this host; none if it has its share.
+    pub(super) fn enter(self: &Arc<Self>, host: Host) -> Option<Place> {
+        // Nothing is half done under this lock.
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let part = parts.entry(host).or_insert_with(|| {
+            let room = Pool::new(self.limits.unfinished_bytes_per_host_max);
+            Arc::new(Part { connections: AtomicUsize::new(0), room })
+        });
+        if part.connections.load(Relaxed) >= self.limits.connections_per_host_max {
+            return None;
+        }
+        part.connections.fetch_add(1, Relaxed);
+        Some(Place { hosts: self.clone(), host, part: part.clone() })
+    }
+}
+
+/// A connection's place, until it ends.
+#[derive(Debug)]
+pub(super) struct Place {
+    hosts: Arc<Hosts>,
+    host: Host,
+    part: Arc<Part>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut parts = self.hosts.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.part.connections.fetch_sub(1, Relaxed) == 1 {
+            parts.remove(&self.host);
+        }
+    }
+}
+
+/// Room for a record that has begun to arrive.
+#[derive(Debug)]
+pub(super) struct RecordRoom<'a> {
+    place: &'a Place,
+    _taken: [Option<OwnedSemaphorePermit>; 2],
+}
+
+impl Place {
+    /// Waits until a record of so many bytes may be received: first for the host's share, so that
+    /// who waits for itself takes nothing from others.
+    pub(super) async fn room(&self, bytes: usize) -> RecordRoom<'_> {
+        let own = self.part.room.take(bytes).await;
+        let all = self.hosts.room.take(bytes).await;
+        RecordRoom { place: self, _taken: [own, all] }
+    }
+}
+
+impl RecordRoom<'_> {
+    /// How long a record may take while others wait for its room.
+    pub(super) fn patience(&self) -> Duration {
+        self.place.hosts.limits.unfinished_patience
+    }
+
+    /// Whether others wait for it.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.place.part.room.is_wanted() || self.place.hosts.room.is_wanted()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    fn hosts() -> Arc<Hosts> {
+        Hosts::new(ServerLimits {
+            connections_per_host_max: 3,
+            unfinished_bytes_max: 10 << 10,
+            unfinished_bytes_per_host_max: 6 << 10,
+            ..ServerLimits::default()
+        })
+    }
+
+    fn host(n: u8) -> Host {
+        IpAddr::from([10, 0, 0, n]).into()
+    }
+
+    /// Polls once.
+    async fn now<T>(future: impl Future<Output = T>) -> Option<T> {
+        let mut future = std::pin::pin!(future);
+        std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
+            std::task::Poll::Ready(value) => std::task::Poll::Ready(Some(value)),
+            std::task::Poll::Pending => std::task::Poll::Ready(None),
+        })
+        .await
+    }
+
+    /// Both sides of a host's share of connections; others are not concerned, and a place that is
+    /// left is free.
+    #[test]
+    fn connections_are_shared() {
+        let hosts = hosts();
+        let mut places: Vec<_> = (0..3).map(|_| hosts.enter(host(1)).unwrap()).collect();
+        assert!(hosts.enter(host(1)).is_none());
+        let other = hosts.enter(host(2)).unwrap();
+        places.pop();
+        places.push(hosts.enter(host(1)).unwrap());
+        assert!(hosts.enter(host(1)).is_none());
+        drop((places, other));
+        assert!(hosts.parts.lock().unwrap().is_empty());
+    }
+
+    /// Both sides of a host's share of room: beyond it the host waits for itself, and others do
+    /// not; who gives up waiting leaves nothing behind.
+    #[tokio::test]
+    async fn room_is_shared() {
+        let hosts = hosts();
+        let (a, b) = (hosts.enter(host(1)).unwrap(), hosts.enter(host(2)).unwrap());
+        let first = now(a.room(4 << 10)).await.unwrap();
+        let second = now(a.room(2 << 10)).await.unwrap();
+        assert!(!first.is_wanted());
+        let mut waiting = Box::pin(a.room(1));
+        assert!(now(&mut waiting).await.is_none());
+        assert!(first.is_wanted() && second.is_wanted());
+        let other = now(b.room(4 << 10)).await.unwrap();
+        assert!(!other.is_wanted(), "the other host has no part in it");
+        drop(waiting);
+        assert!(!first.is_wanted());
+        let third = hosts.enter(host(3)).unwrap();
+        assert!(now(third.room(1)).await.is_none(), "all there is for everybody is taken");
+        drop(second);
+        assert!(now(third.room(1)).await.is_some());
+        assert!(now(a.room(1)).await.is_some());
+    }
+
+    /// A record beyond all there is waits for all there is, and not for ever.
+    #[tokio::test]
+    async fn the_largest_record_fits() {
+        let hosts = hosts();
+        let place = hosts.enter(host(1)).unwrap();
+        let all = now(place.room(1 << 30)).await.unwrap();
+        assert!(now(place.room(1)).await.is_none());
+        drop(all);
+        assert!(now(place.room(1)).await.is_some());
+    }
+}
