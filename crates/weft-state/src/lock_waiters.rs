@@ -229,6 +229,25 @@ mod tests {
         assert_eq!(state.waiters[&FILE].len(), LOCK_WAITERS_PER_FILE_MAX);
     }
 
+    /// Both sides of the limit of waiters of one client, over all files.
+    #[test]
+    fn waiters_of_a_client_are_bounded() {
+        let mut state = State::new(1);
+        let files = LOCK_WAITERS_PER_CLIENT_MAX as u64 + 1;
+        for object in 0..files {
+            let file = FileKey { volume: 2, object };
+            for (client, denied) in [(A, false), (B, true)] {
+                let open = state.open(client, &owner("open"), file, 3, 0).unwrap();
+                let locker = Locker::New { open_stateid: open, lock_owner: owner("lock") };
+                let locktype = LockType::WriteBlocking;
+                let args = LockArgs { locktype, reclaim: false, offset: 0, length: 1, locker };
+                assert_eq!(state.lock(client, file, &args).is_err(), denied);
+            }
+        }
+        assert_eq!(state.held(B).waiters, LOCK_WAITERS_PER_CLIENT_MAX);
+        assert_eq!(state.waiters.len(), LOCK_WAITERS_PER_CLIENT_MAX);
+    }
+
     /// However many wait for however many ranges, one call does a bounded part of the work, and
     /// the calls together all of it, each waiter in its turn.
     #[test]

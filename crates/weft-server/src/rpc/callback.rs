@@ -93,3 +93,32 @@ impl Conn {
         self.pending.lock().expect("pending callbacks lock").waiting.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{net::SocketAddr, sync::Arc};
+
+    use tokio::sync::mpsc;
+    use weft_state::ConnId;
+
+    use super::*;
+
+    /// Both sides of the limit of callbacks that wait on one connection, and that an answer, or the
+    /// end of the connection, makes room.
+    #[tokio::test]
+    async fn waiting_callbacks_are_bounded() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let (out, _queue) = mpsc::channel(1);
+        let conn = Arc::new(Conn::new(ConnId(1), address, address, out));
+        let mut waiting: Vec<_> = (0..PENDING_MAX).map(|_| conn.register().unwrap()).collect();
+        assert_eq!(conn.register().unwrap_err(), CallbackError::Busy);
+        let (xid, answer) = waiting.remove(0);
+        conn.answered(xid, Reply::Success, Reader::new(bytes::Bytes::new()));
+        assert_eq!(answer.await.unwrap().0, Reply::Success);
+        waiting.push(conn.register().unwrap());
+        assert_eq!(conn.register().unwrap_err(), CallbackError::Busy);
+        conn.fail_pending();
+        assert!(waiting.pop().unwrap().1.await.is_err());
+        conn.register().unwrap();
+    }
+}

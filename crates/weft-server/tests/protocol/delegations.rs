@@ -292,6 +292,50 @@ async fn silence_is_revoked() {
     a.compound().op(free()).expect(NfsStat::BAD_STATEID).await;
 }
 
+/// A client that holds much and never answers a callback keeps nobody waiting longer than its
+/// lease: what else is asked meanwhile is answered, its own requests too.
+#[tokio::test]
+async fn callbacks_never_answered() {
+    const FILES: u32 = 40;
+    let cluster = Cluster::with(Options { lease_s: 1, ..Options::default() }).await;
+    let mut deaf = Client::mount(&cluster, "deaf").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let mut files = Vec::new();
+    for n in 0..FILES {
+        let fh = closed_file(&mut b, &format!("f{n}")).await;
+        delegated(&mut deaf, &fh).await;
+        files.push(fh);
+    }
+    let change = |c: &mut Client, n: u32| {
+        let fh = &files[n as usize];
+        let ops = c.compound().slot(n).putfh(fh).op(setattr(Stateid::ANONYMOUS, mode(0o600)));
+        compound_args("", 2, &ops.into_ops())
+    };
+    let credential = b.credential.clone();
+    let mut left: Vec<u32> = (0..FILES).collect();
+    let deadline = Instant::now() + PATIENCE;
+    while !left.is_empty() {
+        assert!(Instant::now() < deadline, "{left:?} wait for ever");
+        // All at once, and beside them what concerns nobody else.
+        let mut sent = Vec::new();
+        for n in left {
+            let args = change(&mut b, n);
+            sent.push((n, b.wire.send_compound(&credential, &args).await));
+        }
+        b.compound().slot(FILES).putrootfh().getattr(&[AttrNo::SIZE]).expect(NfsStat::OK).await;
+        deaf.renew().await;
+        left = Vec::new();
+        for (n, xid) in sent {
+            match b.wire.nfs_reply(xid).await.status() {
+                NfsStat::OK => {}
+                NfsStat::DELAY => left.push(n),
+                status => panic!("{n}: {status}"),
+            }
+        }
+    }
+    deaf.renew().await;
+}
+
 /// A recall that the client cannot take at once is repeated.
 #[tokio::test]
 async fn refused_recalls_are_repeated() {

@@ -179,6 +179,20 @@ fn opens_are_limited() {
     assert!(state.open(ClientId(3), &owner("1"), FILE, R, 0).is_ok());
 }
 
+/// A client that opens file after file has what one client may have, with the limits that servers
+/// run with, and others open as before.
+#[test]
+fn a_million_opens() {
+    let mut state = State::new(1);
+    let file = |object| FileKey { volume: 1, object };
+    let opened = (0..1_000_000).filter(|n| state.open(A, &owner("o"), file(*n), R, 0).is_ok());
+    assert_eq!(opened.count(), StateLimits::default().opens_per_client_max);
+    assert_eq!(why(state.open(A, &owner("o"), file(1 << 40), R, 0)), Reason::TooManyOpens);
+    assert!(state.open(B, &owner("o"), file(1 << 40), R, 0).is_ok());
+    assert!(!state.is_crowded());
+    assert_eq!(state.drop_client(A).closed.len(), StateLimits::default().opens_per_client_max);
+}
+
 /// Proves that dropping a client releases everything, and names what must be followed up.
 #[test]
 fn drop_client() {
