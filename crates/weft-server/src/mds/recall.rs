@@ -23,7 +23,7 @@ use crate::rpc::CallbackError;
 
 /// How long one callback may take before it is sent again or given up.
 const CALLBACK_TIMEOUT: Duration = Duration::from_secs(5);
-/// Pause before a recall is repeated after DELAY.
+/// Pause before a recall is repeated.
 const RECALL_PAUSE: Duration = Duration::from_millis(200);
 
 impl Mds {
@@ -53,11 +53,13 @@ impl Mds {
                 stateid,
             },
         });
-        // Until it is answered, returned, or overdue: then `background` revokes the layout.
+        // Until it is returned, or overdue: then `background` revokes the layout. Also after OK:
+        // Linux keeps a layout while there is something to commit, and commits once for each
+        // recall it gets (`initiate_file_draining`). A write that was under way then ends later,
+        // and its writer waits for a layout that is granted only after the return.
         while self.state().recall_stateid(client, file) == Some(stateid) {
             match self.call_back(client, &op).await {
-                // The client will send LAYOUTRETURN when its I/O has drained.
-                Ok(NfsStat::OK) => return,
+                Ok(NfsStat::OK) => {}
                 Ok(NfsStat::NOMATCHING_LAYOUT) => {
                     return self.has_none(client, file, stateid).await;
                 }
@@ -72,6 +74,9 @@ impl Mds {
     /// `pnfs_layout_mark_request`). The recall may also have overtaken the reply that grants the
     /// layout: what it was given is made worthless before it is forgotten.
     async fn has_none(&self, client: ClientId, file: FileKey, stateid: Stateid) {
+        if self.state().recall_stateid(client, file) != Some(stateid) {
+            return; // returned while the recall was on its way
+        }
         let ino = InodeNo(file.object);
         self.suspect_handles_of(client, ino, Suspicion::Worthless);
         if let Err(status) = self.fence(ino).await {

@@ -298,6 +298,34 @@ async fn recall_answered_and_returned() {
     get(&mut a, &fh, layoutget(of_a, IoMode::RW)).await.ok();
 }
 
+/// A recall is repeated, with the same stateid, until the layout is back: Linux returns it only
+/// when asked with nothing left to commit.
+#[tokio::test]
+async fn recall_is_repeated_until_returned() {
+    let cluster = Cluster::striped(2).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let (fh, of_a) = a.file("f").await;
+    let (_, of_b) = b.file("f").await;
+    get(&mut a, &fh, layoutget(of_a, IoMode::RW)).await.ok();
+    let cut = setattr(of_b, size(0));
+    b.compound().putfh(&fh).op(cut.clone()).expect(NfsStat::DELAY).await;
+    let first = a.wire.callback().await;
+    a.wire.answer(&first, NfsStat::OK).await;
+    let second = a.wire.callback().await;
+    assert_eq!(second.recalled(), first.recalled());
+    give_back(&mut a, &fh, layoutreturn(first.recalled(), IoMode::ANY)).await.ok();
+    // Late, and about a layout that is back: the next one does not suffer.
+    let next = get(&mut a, &fh, layoutget(of_a, IoMode::RW)).await.ok().stateid();
+    a.wire.answer(&second, NfsStat::NOMATCHING_LAYOUT).await;
+    b.compound().putfh(&fh).op(cut.clone()).expect(NfsStat::DELAY).await;
+    let third = a.wire.callback().await;
+    assert_eq!(third.recalled().other, next.other);
+    a.wire.answer(&third, NfsStat::OK).await;
+    give_back(&mut a, &fh, layoutreturn(third.recalled(), IoMode::ANY)).await.ok();
+    until_done(&mut a, &mut b, &fh, cut).await;
+}
+
 /// Repeats an operation of `b` until it is not told to come back; meanwhile `a` stays alive.
 async fn until_done(a: &mut Client, b: &mut Client, fh: &FileHandle, op: OpArgs) -> u32 {
     let (deadline, mut flags) = (Instant::now() + PATIENCE, 0);
