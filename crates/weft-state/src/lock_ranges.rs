@@ -65,6 +65,12 @@ impl LockRanges {
             .find(|h| Some(h.holder) != holder && h.range.overlaps(range) && (write || h.write))
     }
 
+    /// Whether a holder has a range that excludes this one of somebody else. Cost: linear.
+    pub(crate) fn excludes(&self, holder: StateNo, range: ByteRange, write: bool) -> bool {
+        let in_way = |h: &Held| h.range.overlaps(range) && (write || h.write);
+        self.0.iter().any(|h| h.holder == holder && in_way(h))
+    }
+
     /// How many ranges the holder has.
     pub(crate) fn count_of(&self, holder: StateNo) -> usize {
         self.0.iter().filter(|h| h.holder == holder).count()

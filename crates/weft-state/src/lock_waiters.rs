@@ -13,6 +13,7 @@ use crate::limits::{
 };
 use crate::lock_ranges::ByteRange;
 use crate::state::State;
+use crate::stateid::StateNo;
 use crate::{FileKey, detached};
 
 /// A lock owner whose blocking LOCK was denied.
@@ -84,6 +85,20 @@ impl State {
             self.notices_of(file, &mut work, &mut notices);
         }
         notices
+    }
+
+    /// Whether a client holds locks that others wait for.
+    pub fn is_waited_for(&self, client: ClientId) -> bool {
+        let held = self.held_by_client.get(&client);
+        held.is_some_and(|h| h.locks.iter().any(|no| self.has_waiters(client, *no)))
+    }
+
+    fn has_waiters(&self, client: ClientId, no: StateNo) -> bool {
+        let Some(file) = self.locks.get(&no).map(|lock| lock.file) else { return false };
+        let (waiters, held) = (self.waiters.get(&file), self.files.get(&file));
+        let (Some(waiters), Some(held)) = (waiters, held) else { return false };
+        let mut others = waiters.iter().filter(|w| w.client != client);
+        others.any(|w| held.ranges.excludes(no, w.range, w.write))
     }
 
     /// The file after the last one in the round of those to be looked at.
@@ -201,6 +216,20 @@ mod tests {
         assert_eq!(lock(&mut state, B, LockType::ReadBlocking, 0), None);
         state.drop_client(A);
         assert_eq!(state.lock_notices(), vec![notice(B)]);
+    }
+
+    /// Proves that a client is waited for while its lock excludes a request of another.
+    #[test]
+    fn waited_for_by_others() {
+        let mut state = State::new(1);
+        let held = lock(&mut state, A, LockType::Read, 0).unwrap();
+        assert_eq!(lock(&mut state, B, LockType::Write, 0), None);
+        assert!(!state.is_waited_for(A), "who does not block does not wait");
+        assert_eq!(lock(&mut state, B, LockType::WriteBlocking, 5), None);
+        assert!(state.is_waited_for(A));
+        assert!(!state.is_waited_for(B));
+        unlock(&mut state, A, held, 5, 5);
+        assert!(!state.is_waited_for(A), "what is left is in nobody's way");
     }
 
     /// Proves that who has its lock, and who is gone, waits no longer.

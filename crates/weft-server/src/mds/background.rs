@@ -58,6 +58,7 @@ async fn timers(mds: Arc<Mds>) {
     let mut tick = tokio::time::interval(TICK);
     let mut orphans_checked = false;
     let mut revocations = Revocations::default();
+    let mut expired = HashSet::new();
     loop {
         tick.tick().await;
         let now = mds.core.clock.now();
@@ -67,6 +68,7 @@ async fn timers(mds: Arc<Mds>) {
         }
         mds.end_courtesies(now);
         mds.revoke_overdue_delegations(now);
+        mds.clear_way_of_waiters(now, &mut expired);
         mds.notify_lock_waiters();
         drop_strays(&mds);
         revocations.begin(&mds, now);

@@ -3,7 +3,7 @@
 //! locks stay by courtesy until somebody wants what they exclude, room runs short, or too much
 //! time has passed; then the client is forgotten as a whole, its durable record with it.
 
-use std::{sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{collections::HashSet, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use weft_nfs::{ClientId, Failure, FailureBody, Stateid, share};
 use weft_state::{FileKey, IoAccess, Millis, Overdue, Reason, Refusal};
@@ -30,6 +30,20 @@ impl Mds {
         for client in outstayed {
             self.forget_expired(client);
         }
+    }
+
+    /// Forgets clients whose lease has passed since the last time, if others wait for locks of
+    /// theirs: those have asked, and are told when to ask again. `known` are those whose lease had
+    /// passed then; a request that comes later clears its way by itself.
+    pub(super) fn clear_way_of_waiters(&self, now: Millis, known: &mut HashSet<ClientId>) {
+        let expired = HashSet::from_iter(self.core.sessions().expired(now));
+        for client in expired.difference(known) {
+            let is_waited_for = self.state().is_waited_for(*client);
+            if is_waited_for {
+                self.forget_expired(*client);
+            }
+        }
+        *known = expired;
     }
 
     /// Forgets those of the clients whose lease has passed; whether there were any, so that it is

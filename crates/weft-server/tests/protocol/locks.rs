@@ -80,6 +80,23 @@ async fn waiters_are_notified() {
     }
 }
 
+/// Who waits for a lock is told too when the lease of its holder has passed: nobody will unlock it
+/// (§8.4.3, §9.6).
+#[tokio::test]
+async fn waiters_are_notified_when_the_holder_expires() {
+    let cluster = Cluster::with(Options { lease_s: 1, ..Options::default() }).await;
+    let (mut a, mut b, fh, of_a, of_b) = two(&cluster).await;
+    lock(&mut a, &fh, lock_new(of_a, "la", WRITE, 0, 2)).await.ok();
+    let wait = lock_new(of_b, "lb", LockType::WriteBlocking, 0, 2);
+    lock(&mut b, &fh, wait.clone()).await.is(NfsStat::DENIED);
+    let callback = b.wire.callback().await;
+    let lock_owner = StateOwner { clientid: b.clientid, ..state_owner("lb") };
+    let notice = CbOp::NotifyLock(CbNotifyLockArgs { fh: fh.clone(), lock_owner });
+    assert_eq!(callback.ops.get(1), Some(&notice));
+    b.wire.answer(&callback, NfsStat::OK).await;
+    lock(&mut b, &fh, wait).await.ok();
+}
+
 /// A lock is upgraded in place unless another reader is in the way.
 #[tokio::test]
 async fn upgrade() {
