@@ -58,7 +58,7 @@ impl Owner {
             }
         }
         let random = u32::from(self.count);
-        match self.sessions.exchange_id(self.now, &args, &who, random, |_| false) {
+        match self.sessions.exchange_id(self.now, &args, &from(who), random, |_| false) {
             Ok(done) => Outcome::said(if done.purged.is_some() { "state dropped" } else { "" }),
             Err(refusal) => Outcome::Refused(refusal.to_string()),
         }

@@ -23,7 +23,12 @@ impl Last {
             None => "none".into(),
             Some(o) => {
                 let state = if o.ended.is_some() { "ended" } else { "running" };
-                format!("{state}{}", if o.cancelled { ", cancelled" } else { "" })
+                let why = match (o.cancelled, o.abandoned) {
+                    (_, true) => ", client gone",
+                    (true, false) => ", cancelled",
+                    (false, false) => "",
+                };
+                format!("{state}{why}")
             }
         }
     }
@@ -51,7 +56,7 @@ fn transitions() {
     let about = "A copy that goes on after its reply: RFC 7862 §4.8, §15.8, §15.9, §16.1.";
     let machine = Machine::new(about, Last::new, Last::describe)
         .on("COPY", |l| {
-            if l.offloads.is_known(&l.stateid) {
+            if l.describe() != "none" {
                 return Outcome::Never;
             }
             l.stateid = l.offloads.begin(A, FILE).unwrap();
