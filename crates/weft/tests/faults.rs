@@ -5,7 +5,6 @@
 mod support;
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::{Child, Output};
 use std::time::{Duration, Instant};
 
@@ -20,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const UNDISTURBED: Duration = Duration::from_secs(10);
 /// One data server a file: a fault of one concerns its own files only.
 const NARROW: Plan =
-    Plan { data_servers: 4, stripe_width: 1, mds_disk_mib: None, ds1_disk_mib: None };
+    Plan { data_servers: 4, stripe_width: 1, mds_disk_mib: None, ds1_disk_mib: None, wired: false };
 
 /// A put over four data servers, one of which is killed in the middle and comes back seconds
 /// later, succeeds, and so does one that outlives the client's patience with that data server.
@@ -274,8 +273,7 @@ fn a_full_metadata_server_says_so() {
     let source = servers.source(8, MIB);
     servers.weft_ok(&["put", &source, "/before"]);
     servers.weft_ok(&["put", &source, "/removed"]);
-    let filler = servers.data_dir("mds").join("filler");
-    fill(&filler, 24 * MIB);
+    let filler = servers.fill("mds", 24 * MIB);
     let full = || servers.weft(&["mkdir", "/never"]).status.code().filter(|code| *code != 0);
     support::until("full disk", PATIENCE, || {
         full().or_else(|| {
@@ -468,15 +466,6 @@ async fn connect(address: SocketAddr) -> Client {
 /// What a power cut does to a dead data server's pages that nobody synced.
 fn forget_objects(servers: &Servers, id: u32) {
     std::fs::remove_dir_all(servers.data_dir(&ds(id)).join("objects")).expect("objects");
-}
-
-/// Writes zeros until only this many bytes are left on the disk.
-fn fill(path: &Path, left: usize) {
-    let dir = path.parent().and_then(Path::to_str).expect("a plain path");
-    let told = support::run("df", &["-B1", "--output=avail", dir]);
-    let told = String::from_utf8_lossy(&told.stdout).into_owned();
-    let available: usize = told.lines().nth(1).expect("df").trim().parse().expect("a number");
-    std::fs::write(path, vec![0; available.saturating_sub(left)]).expect("the filler");
 }
 
 fn truncate(address: SocketAddr, name: &str, size: u64) {

@@ -52,6 +52,9 @@ pub struct Guest {
     arguments: Vec<String>,
     files: Vec<String>,
     dies: bool,
+    seconds: u32,
+    /// Network namespace of the guest and the server's address there; else this process's own.
+    network: Option<(String, String)>,
     dir: TempDir,
 }
 
@@ -89,8 +92,16 @@ impl Guest {
             return None;
         }
         let dir = tempfile::Builder::new().prefix("weft-guest.").tempdir().expect("a folder");
-        let (arguments, files) = (Vec::new(), Vec::new());
-        let guest = Self { kernel, script, arguments, files, dies: false, dir };
+        let guest = Self {
+            kernel,
+            script,
+            arguments: Vec::new(),
+            files: Vec::new(),
+            seconds: SCRIPT_SECONDS,
+            network: None,
+            dies: false,
+            dir,
+        };
         Some(guest.file(&tests_dir().join("common.sh")))
     }
 
@@ -104,6 +115,30 @@ impl Guest {
     pub fn dies(mut self) -> Self {
         self.dies = true;
         self
+    }
+
+    /// Another time limit for the script.
+    pub fn seconds(mut self, seconds: u32) -> Self {
+        self.seconds = seconds;
+        self
+    }
+
+    /// Puts the guest behind a network namespace, where the server has this address.
+    pub fn behind(mut self, namespace: String, server: String) -> Self {
+        self.network = Some((namespace, server));
+        self
+    }
+
+    /// What stops the guest as a whole and lets it go on (the uml kernel only: it is a process).
+    pub fn freezer(&self) -> Freezer {
+        assert_eq!(self.kernel, Kernel::Uml, "only a guest that is a process can be frozen");
+        Freezer { mark: self.mark() }
+    }
+
+    /// A word on the guest kernel's command line that no other guest has.
+    fn mark(&self) -> String {
+        let dir = self.dir.path().file_name().expect("a name");
+        format!("weft.guest={}", dir.to_string_lossy())
     }
 
     /// Copies a file or folder to `/job` in the guest.
@@ -179,14 +214,24 @@ impl Guest {
     }
 
     fn rig(&self, hook: &Hook) -> Command {
-        let mut rig = Command::new("bash");
+        let mut rig = match &self.network {
+            None => Command::new("bash"),
+            Some((namespace, _)) => {
+                let mut rig = Command::new("ip");
+                rig.args(["netns", "exec", namespace, "bash"]);
+                rig
+            }
+        };
         rig.arg(super::repository().join("tests/kclient/kclient.sh"))
-            .args(["--kernel", self.kernel.name(), "--timeout", &SCRIPT_SECONDS.to_string()])
+            .args(["--kernel", self.kernel.name(), "--timeout", &self.seconds.to_string()])
+            .args(["--append", &self.mark()])
             .arg("--out")
             .arg(self.out_dir())
             .arg("--hook")
             .arg(hook.program());
-        if !has_tap() {
+        if let Some((_, server)) = &self.network {
+            rig.args(["--env", &format!("SERVER={server}")]);
+        } else if !has_tap() {
             rig.args(["--net", "user", "--env", &format!("SERVER={}", outward_address())]);
         }
         for file in &self.files {
@@ -195,6 +240,43 @@ impl Guest {
         rig.arg("--").arg(tests_dir().join(self.script)).args(&self.arguments);
         rig.stdin(Stdio::null());
         rig
+    }
+}
+
+/// Stops a guest as a whole, as a suspended machine stops.
+pub struct Freezer {
+    mark: String,
+}
+
+impl Freezer {
+    pub fn freeze(&self) {
+        self.signal("STOP");
+    }
+
+    pub fn thaw(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let kernels = self.kernels();
+        assert!(!kernels.is_empty(), "no guest with {}", self.mark);
+        for pid in kernels {
+            let sent = super::run("kill", &[&format!("-{signal}"), &pid]);
+            assert!(sent.status.success(), "kill: {}", super::words(&sent));
+        }
+    }
+
+    /// Processes whose command line is that of the guest's kernel: the kernel itself.
+    fn kernels(&self) -> Vec<String> {
+        let processes = std::fs::read_dir("/proc").expect("proc").flatten();
+        let is_kernel = |pid: &String| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let mut words = line.split(|byte| *byte == 0);
+            words.next() == Some(b"/linux".as_slice())
+                && words.any(|word| word == self.mark.as_bytes())
+        };
+        let names = processes.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(is_kernel).collect()
     }
 }
 

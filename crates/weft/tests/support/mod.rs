@@ -7,6 +7,7 @@
 pub mod cluster;
 pub mod guest;
 pub mod hook;
+pub mod load;
 pub mod namespaces;
 pub mod pair;
 pub mod servers;

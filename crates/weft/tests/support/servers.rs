@@ -11,11 +11,18 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::namespaces::Network;
+
 /// Time for servers to serve, after whatever happened to them.
 const PATIENCE: Duration = Duration::from_secs(60);
 const SECRET: &str = "0123456789abcdef0123456789abcdef\n";
 /// Below it a lease is refused, and grace too.
 const LEASE_SECONDS: u32 = 10;
+
+/// The switch between clients and servers.
+pub const DATA_WIRES: u8 = 0;
+/// The switch between the metadata server and the data servers.
+pub const CONTROL_WIRES: u8 = 1;
 
 /// How a cluster is made.
 #[derive(Clone, Copy, Debug)]
@@ -27,11 +34,19 @@ pub struct Plan {
     pub mds_disk_mib: Option<u32>,
     /// The same for data server 1.
     pub ds1_disk_mib: Option<u32>,
+    /// Whether each server is a machine of its own (see [`Servers::network`]).
+    pub wired: bool,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { data_servers: 4, stripe_width: 4, mds_disk_mib: None, ds1_disk_mib: None }
+        Self {
+            data_servers: 4,
+            stripe_width: 4,
+            mds_disk_mib: None,
+            ds1_disk_mib: None,
+            wired: false,
+        }
     }
 }
 
@@ -42,6 +57,7 @@ pub struct Servers {
     plan: Plan,
     running: BTreeMap<String, Child>,
     disks: Vec<PathBuf>,
+    network: Option<Network>,
 }
 
 impl Servers {
@@ -60,7 +76,9 @@ impl Servers {
     pub fn prepare(plan: Plan) -> Self {
         let dir = tempfile::Builder::new().prefix("weft-faults.").tempdir().expect("a folder");
         let port = super::cluster::free_port();
-        let mut servers = Self { dir, port, plan, running: BTreeMap::new(), disks: Vec::new() };
+        let network = plan.wired.then(|| network(plan.data_servers));
+        let (running, disks) = (BTreeMap::new(), Vec::new());
+        let mut servers = Self { dir, port, plan, running, disks, network };
         servers.write_secret("secret", SECRET);
         for (name, mib) in [("mds", plan.mds_disk_mib), ("ds1", plan.ds1_disk_mib)] {
             if let Some(mib) = mib {
@@ -81,13 +99,20 @@ impl Servers {
     /// Starts the metadata server on the data it had.
     pub fn start_mds(&mut self) {
         let mut text = self.config("mds", self.port, "secret");
-        text += &format!("admin_listen = \"127.0.0.1:{}\"\n", self.admin_port());
+        text += &format!("admin_listen = \"{}\"\n", self.admin());
         text += &format!("lease_s = {LEASE_SECONDS}\nstripe_width = {}\n", self.plan.stripe_width);
         for id in 1..=self.plan.data_servers {
-            let port = self.ds_port(id);
+            let (port, place) = (self.ds_port(id), id as usize + 1);
+            let (control, data) = match self.network {
+                // To a wildcard address, clients are told the one by which they came.
+                None => ("127.0.0.1".to_owned(), "0.0.0.0".to_owned()),
+                Some(_) => {
+                    (format!("10.212.{CONTROL_WIRES}.{place}"), Network::address(id as usize))
+                }
+            };
             text += &format!(
-                "[[data_server]]\nid = {id}\ncontrol = \"127.0.0.1:{port}\"\n\
-                 addresses = [\"0.0.0.0:{port}\"]\n"
+                "[[data_server]]\nid = {id}\ncontrol = \"{control}:{port}\"\n\
+                 addresses = [\"{data}:{port}\"]\n"
             );
         }
         self.spawn("mds", "mds", &text);
@@ -149,6 +174,18 @@ impl Servers {
         self.path(&format!("{name}.data"))
     }
 
+    /// Fills a server's own disk until only this many bytes are left; removing the file that is
+    /// returned makes room.
+    pub fn fill(&self, name: &str, left: usize) -> PathBuf {
+        let dir = self.data_dir(name);
+        let told = super::run("df", &["-B1", "--output=avail", dir.to_str().expect("plain")]);
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        let available: usize = told.lines().nth(1).expect("df").trim().parse().expect("a number");
+        let filler = dir.join("filler");
+        std::fs::write(&filler, vec![0; available.saturating_sub(left)]).expect("the filler");
+        filler
+    }
+
     /// Object files of a data server: number and bytes.
     pub fn objects(&self, id: u32) -> (usize, u64) {
         let mut found = (0, 0);
@@ -158,11 +195,11 @@ impl Servers {
 
     /// The `weft` command against this cluster, to be run.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(super::weft_binary());
+        let mut command = self.program("client");
         command
             .args(arguments)
-            .env("WEFT_SERVER", format!("127.0.0.1:{}", self.port))
-            .env("WEFT_ADMIN", format!("127.0.0.1:{}", self.admin_port()))
+            .env("WEFT_SERVER", format!("{}:{}", self.mds_host(), self.port))
+            .env("WEFT_ADMIN", self.admin())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -260,8 +297,43 @@ impl Servers {
         self.path(&format!("{name}.log"))
     }
 
-    fn admin_port(&self) -> u16 {
-        self.port + 1
+    /// The machines: `mds`, `ds1`, `ds2`, …, and `client`, behind which a guest goes. All are on
+    /// [`DATA_WIRES`]; on [`CONTROL_WIRES`] the metadata server reaches its data servers.
+    pub fn network(&self) -> &Network {
+        self.network.as_ref().expect("machines were planned")
+    }
+
+    /// Address of the metadata server as its clients know it.
+    pub fn mds_host(&self) -> String {
+        match self.network {
+            None => "127.0.0.1".to_owned(),
+            Some(_) => Network::address(0),
+        }
+    }
+
+    /// Checks everything with `weft fsck`; no server may be running.
+    pub fn fsck(&self) {
+        assert!(self.running.is_empty(), "servers are running");
+        let mut fsck = Command::new(super::weft_binary());
+        fsck.args(["fsck", "--mds"]).arg(self.data_dir("mds"));
+        for id in 1..=self.plan.data_servers {
+            fsck.arg("--ds").arg(self.data_dir(&ds(id)));
+        }
+        let checked = fsck.output().expect("weft starts");
+        let clean = checked.status.success() && checked.stdout.ends_with(b"clean\n");
+        assert!(clean, "weft fsck: {}{}", super::words(&checked), self.logs());
+    }
+
+    /// The binary, on this machine or on the named one.
+    fn program(&self, machine: &str) -> Command {
+        match &self.network {
+            None => Command::new(super::weft_binary()),
+            Some(network) => network.command(machine, &super::weft_binary()),
+        }
+    }
+
+    fn admin(&self) -> String {
+        format!("{}:{}", self.mds_host(), self.port + 1)
     }
 
     fn ds_port(&self, id: u32) -> u16 {
@@ -280,7 +352,8 @@ impl Servers {
         let path = self.path(&format!("{name}.toml"));
         std::fs::write(&path, config).expect("a configuration");
         let log = File::options().create(true).append(true).open(self.log_path(name));
-        let process = Command::new(super::weft_binary())
+        let process = self
+            .program(name)
             .args([role, "--config"])
             .arg(&path)
             .stdin(Stdio::null())
@@ -318,6 +391,16 @@ impl Drop for Servers {
             eprintln!("{}", self.logs());
         }
     }
+}
+
+fn network(data_servers: u32) -> Network {
+    let names: Vec<String> = (1..=data_servers).map(ds).collect();
+    let servers: Vec<&str> =
+        std::iter::once("mds").chain(names.iter().map(String::as_str)).collect();
+    let mut network = Network::new(&[&servers[..], &["client"]].concat());
+    network.wire(CONTROL_WIRES, &servers);
+    network.route_through("client", servers.len(), &servers);
+    network
 }
 
 /// The name of a data server.
