@@ -1,8 +1,8 @@
 /* locker - POSIX record locks for the tests of restarts and of two clients.
  *   cc -O2 -static -o locker locker.c
- *   locker hold FILE READY RELEASE   takes a write lock on the first 100 bytes of FILE, creates
- *                                    READY, waits until RELEASE exists, writes under the lock,
- *                                    makes that stable, and leaves
+ *   locker hold FILE READY RELEASE   takes a write lock on the first 100 bytes of FILE, writes, makes
+ *                                    that stable, writes again, creates READY, waits until RELEASE
+ *                                    exists, writes under the lock, makes that stable, and leaves
  *   locker share FILE READY RELEASE  the same with a read lock, and without writing
  *   locker try FILE [START [LENGTH]] tries a write lock once, without waiting
  *   locker wait FILE                 waits for the write lock as long as it takes
@@ -60,8 +60,12 @@ static int hold(const char *path, const char *ready, const char *release) {
     if (fd < 0)
         return broken(path);
     int outcome = lock_first_bytes(fd, F_SETLK, F_WRLCK);
-    if (outcome == LOCKED)
-        outcome = until_released(ready, release);
+    if (outcome != LOCKED)
+        return outcome;
+    /* From here on there are a layout (if there are any) and, for a while, a dirty page. */
+    if (pwrite(fd, "mine", 4, 0) != 4 || fsync(fd) || pwrite(fd, "dirt", 4, 0) != 4)
+        return broken("first write under the lock");
+    outcome = until_released(ready, release);
     if (outcome != LOCKED)
         return outcome;
     /* A client that could not reclaim the lock fails this write with EIO. */

@@ -4,14 +4,20 @@
 
 mod support;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use support::guest::{Guest, Kernel};
+use support::guest::{Freezer, Guest, Kernel};
 use support::load::Load;
 use support::servers::{CONTROL_WIRES, DATA_WIRES, Plan, Servers, ds};
+use weft_client::error::ClientError;
+use weft_client::fs::{Client, ClientOptions, File, OpenOptions};
+use weft_nfs::ops::{LockArgs, Locker, PutfhArgs};
+use weft_nfs::{ClientId, LockType, NfsStat, OpArgs, Opaque, StateOwner};
 
-/// Kills of the metadata server, unless WEFT_KILLS says otherwise.
+/// Kills of the metadata server, unless WEFT_KILLS says otherwise; each data server is killed once
+/// for so many.
 const KILLS: u32 = 8;
 /// Kills from one comparison of everything to the next.
 const COMPARE_EVERY: u32 = 4;
@@ -35,7 +41,8 @@ fn load_on(plan: Plan, steps: u32) -> Option<(Guest, Load)> {
 }
 
 fn kills() -> u32 {
-    std::env::var("WEFT_KILLS").map_or(KILLS, |text| text.parse().expect("WEFT_KILLS: a number"))
+    let text = std::env::var("WEFT_KILLS").unwrap_or_default();
+    if text.is_empty() { KILLS } else { text.parse().expect("WEFT_KILLS: a number") }
 }
 
 /// The metadata server is killed at random moments; now and then the data servers with it, and
@@ -67,12 +74,15 @@ fn the_metadata_server_is_killed_again_and_again() {
 #[test]
 fn each_data_server_is_killed() {
     let plan = Plan::default();
-    let Some((guest, mut load)) = load_on(plan, 3 * plan.data_servers) else { return };
+    let rounds = kills().div_ceil(KILLS);
+    let Some((guest, mut load)) = load_on(plan, 3 * rounds * plan.data_servers) else { return };
     let mut steps: Vec<String> = Vec::new();
-    for id in 1..=plan.data_servers {
-        steps.extend(["progress".into(), format!("host:{}", ds(id))]);
+    for _ in 0..rounds {
+        for id in 1..=plan.data_servers {
+            steps.extend(["progress".into(), format!("host:{}", ds(id))]);
+        }
+        steps.extend(["progress".into(), "check".into()]);
     }
-    steps.extend(["progress".into(), "check".into()]);
     load.run(guest, &steps, |load, name| {
         load.random_pause(Duration::from_secs(1));
         load.servers.kill9(name);
@@ -105,6 +115,64 @@ fn wires_are_pulled() {
         std::thread::sleep(if time == "short" { SHORT } else { PAST_THE_LEASE });
         load.servers.network().mend(wires, machine);
     });
+}
+
+/// Two faults at a time: one of a data server or a wire, and within it the death of another server.
+#[test]
+fn faults_overlap() {
+    let plan = Plan { wired: true, ..Plan::default() };
+    let pairs =
+        ["ds-dead", "ds-paused", "ds-unplugged", "control-cut", "data-cut", "mds-unplugged"];
+    let rounds = kills().div_ceil(KILLS);
+    let Some((guest, mut load)) = load_on(plan, 12 * rounds) else { return };
+    let mut steps: Vec<String> = Vec::new();
+    for round in 0..rounds {
+        for (number, pair) in pairs.iter().enumerate() {
+            let id = (round as usize + number) % 4 + 1;
+            steps.extend(["progress".into(), format!("host:{pair}-{id}")]);
+        }
+        steps.extend(["progress".into(), "check".into()]);
+    }
+    load.run(guest, &steps, |load, fault| {
+        let (pair, id) = fault.rsplit_once('-').expect("a data server");
+        overlap(load, pair, id.parse().expect("a number"));
+    });
+}
+
+fn overlap(load: &mut Load, pair: &str, id: u32) {
+    let name = ds(id);
+    load.random_pause(Duration::from_millis(500));
+    match pair {
+        "ds-dead" => {
+            load.servers.kill9(&name);
+            load.restart_mds();
+            load.random_pause(Duration::from_secs(3));
+            load.servers.start_ds(id);
+        }
+        "ds-paused" => {
+            load.servers.pause(&name);
+            load.restart_mds();
+            load.random_pause(Duration::from_secs(3));
+            load.servers.resume(&name);
+        }
+        "ds-unplugged" => cut_around(load, &[CONTROL_WIRES, DATA_WIRES], &name, Load::restart_mds),
+        "control-cut" => cut_around(load, &[CONTROL_WIRES], &name, Load::restart_mds),
+        "data-cut" => cut_around(load, &[DATA_WIRES], &name, Load::restart_mds),
+        "mds-unplugged" => cut_around(load, &[DATA_WIRES], "mds", |load| {
+            load.servers.kill9(&name);
+            load.random_pause(Duration::from_secs(1));
+            load.servers.start_ds(id);
+        }),
+        _ => panic!("no pair of faults {pair}"),
+    }
+}
+
+fn cut_around(load: &mut Load, wires: &[u8], machine: &str, fault: impl FnOnce(&mut Load)) {
+    wires.iter().for_each(|wires| load.servers.network().cut(*wires, machine));
+    load.random_pause(Duration::from_secs(1));
+    fault(load);
+    load.random_pause(Duration::from_secs(3));
+    wires.iter().for_each(|wires| load.servers.network().mend(*wires, machine));
 }
 
 /// The metadata server, and then a data server, stand still for longer than the lease.
@@ -140,4 +208,63 @@ fn disks_are_full() {
             _ => std::fs::remove_file(&filler).expect("the filler"),
         }
     });
+}
+
+/// The client itself stands still past its lease (a suspended machine), with a lock, a layout and
+/// dirty pages. Courtesy keeps the lock until another client wants it: within the lease that is
+/// refused, after it granted. The first client, going on, gets EIO for what it does under the lost
+/// lock, and none of its old writes lands on the bytes of the second one.
+#[test]
+fn a_client_stands_still_past_its_lease() {
+    let Some(guest) = Guest::new(Kernel::Uml, "frozen.sh") else { return };
+    let mut servers = Servers::start(Plan::default());
+    let freezer = guest.freezer();
+    let guest = guest.program("locker").argument(servers.port());
+    guest.run(&mut servers, |servers, words| match words {
+        "freeze" => {
+            let address = ([127, 0, 0, 1], servers.port()).into();
+            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+            runtime.block_on(take_over(address, &freezer));
+            Ok(())
+        }
+        _ => Err("not a command of this test".to_owned()),
+    });
+    servers.kill9("mds");
+    (1..=4).for_each(|id| servers.kill9(&ds(id)));
+    servers.fsck();
+}
+
+async fn take_over(address: SocketAddr, freezer: &Freezer) {
+    let client = Client::connect(address, ClientOptions::default()).await.expect("connect");
+    let writing = OpenOptions { write: true, ..OpenOptions::default() };
+    let file = client.open("/locked", writing).await.expect("open");
+    freezer.freeze();
+    let frozen = Instant::now();
+    let refused = lock(&client, &file).await.expect_err("a lock that another client holds");
+    assert_eq!(refused.status(), Some(NfsStat::DENIED), "{refused}");
+    while let Err(refused) = lock(&client, &file).await {
+        assert_eq!(refused.status(), Some(NfsStat::DENIED), "{refused}");
+        assert!(frozen.elapsed() < 4 * PAST_THE_LEASE, "courtesy without end");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    eprintln!("the lock was had {:?} after its holder stopped", frozen.elapsed());
+    file.write_at(0, b"of the other client\n".to_vec().into()).await.expect("write");
+    file.close().await.expect("close");
+    client.close().await;
+    tokio::time::sleep(PAST_THE_LEASE.saturating_sub(frozen.elapsed())).await;
+    freezer.thaw();
+}
+
+/// The lock of the first 100 bytes.
+async fn lock(client: &Client, file: &File) -> Result<(), ClientError> {
+    let owner = Opaque(b"the other one".to_vec().into());
+    let locker = Locker::New {
+        open_stateid: file.io().io_stateid(),
+        lock_owner: StateOwner { clientid: ClientId(0), owner },
+    };
+    let lock =
+        LockArgs { locktype: LockType::Write, reclaim: false, offset: 0, length: 100, locker };
+    let object = file.io().fh().clone();
+    let ops = vec![OpArgs::Putfh(PutfhArgs { object }), OpArgs::Lock(lock)];
+    client.session().compound(ops).await.map(drop)
 }
