@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use support::guest::{Freezer, Guest, Kernel};
+use support::guest::{Guest, Kernel};
 use support::load::Load;
 use support::servers::{CONTROL_WIRES, DATA_WIRES, Plan, Servers, ds};
 use weft_client::error::ClientError;
@@ -95,7 +95,7 @@ fn each_data_server_is_killed() {
 /// The wires between client and metadata server, client and one data server, metadata server and
 /// one data server are pulled, for less than the lease and for more.
 #[test]
-fn wires_are_pulled() {
+fn a_wire_is_pulled() {
     let plan = Plan { wired: true, ..Plan::default() };
     let Some((guest, mut load)) = load_on(plan, 10) else { return };
     let steps = ["client-mds", "client-ds", "mds-ds"].map(|wire| {
@@ -187,8 +187,8 @@ fn servers_stand_still_past_the_lease() {
     });
 }
 
-/// One data server's disk is full, then the metadata server's: applications hear of it, nothing
-/// that was acknowledged is lost, and with room all goes on.
+/// One data server's disk is full, then the metadata server's, and the server is killed so:
+/// applications hear of it, nothing that was acknowledged is lost, and with room all goes on.
 #[test]
 fn disks_are_full() {
     let plan =
@@ -196,7 +196,8 @@ fn disks_are_full() {
     let Some((guest, mut load)) = load_on(plan, 12) else { return };
     let steps = ["ds1", "mds"].map(|disk| {
         let host = |what| format!("host:{what}-{disk}");
-        ["progress".into(), host("fill"), "nospace".into(), "check".into(), host("free")]
+        let full = ["progress".into(), host("fill"), "nospace".into(), "check".into()];
+        full.into_iter().chain([host("restart"), "nospace".into(), "check".into(), host("free")])
     });
     let last = ["progress", "check"].map(String::from);
     let steps = steps.into_iter().flatten().chain(last).collect::<Vec<String>>();
@@ -205,26 +206,71 @@ fn disks_are_full() {
         let (what, disk) = fault.split_once('-').expect("two words");
         match what {
             "fill" => filler = load.servers.fill(disk, ROOM),
+            "restart" if disk == "mds" => load.restart_mds(),
+            "restart" => {
+                load.servers.kill9(disk);
+                load.servers.start_ds(1);
+            }
             _ => std::fs::remove_file(&filler).expect("the filler"),
         }
     });
 }
 
-/// The client itself stands still past its lease (a suspended machine), with a lock, a layout and
-/// dirty pages. Courtesy keeps the lock until another client wants it: within the lease that is
-/// refused, after it granted. The first client, going on, gets EIO for what it does under the lost
-/// lock, and none of its old writes lands on the bytes of the second one.
+/// When the metadata server is killed while the client stands still.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Restart {
+    Never,
+    /// Before another client wants the lock: grace passes without the first one.
+    Before,
+    /// After another client had the lock: the first one is there in grace, and may reclaim nothing
+    /// (RFC 8881 §8.4.2.1).
+    After,
+}
+
+/// Courtesy keeps the lock until another client wants it: within the lease that is refused, after
+/// it granted.
 #[test]
 fn a_client_stands_still_past_its_lease() {
+    stands_still(Restart::Never);
+}
+
+#[test]
+fn a_client_stands_still_and_misses_the_grace() {
+    stands_still(Restart::Before);
+}
+
+#[test]
+fn a_client_stands_still_and_comes_back_in_grace() {
+    stands_still(Restart::After);
+}
+
+/// The client itself stands still past its lease (a suspended machine), with a lock, a layout and
+/// dirty pages, and another client takes the lock. The first client, going on, gets EIO for what it
+/// does under the lost lock, and none of its old writes lands on the bytes of the second one.
+fn stands_still(restart: Restart) {
     let Some(guest) = Guest::new(Kernel::Uml, "frozen.sh") else { return };
     let mut servers = Servers::start(Plan::default());
     let freezer = guest.freezer();
     let guest = guest.program("locker").argument(servers.port());
     guest.run(&mut servers, |servers, words| match words {
         "freeze" => {
-            let address = ([127, 0, 0, 1], servers.port()).into();
+            let (guest, frozen) = (freezer.freeze(), Instant::now());
+            if restart == Restart::Before {
+                servers.restart_mds();
+            }
             let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-            runtime.block_on(take_over(address, &freezer));
+            let refused = runtime.block_on(take_over(([127, 0, 0, 1], servers.port()).into()));
+            // In grace already the open would have had to wait.
+            assert!(
+                refused || restart == Restart::Before,
+                "a lock was taken away within the lease"
+            );
+            eprintln!("the lock was had {:?} after its holder stopped", frozen.elapsed());
+            std::thread::sleep(PAST_THE_LEASE.saturating_sub(frozen.elapsed()));
+            if restart == Restart::After {
+                servers.restart_mds();
+            }
+            drop(guest);
             Ok(())
         }
         _ => Err("not a command of this test".to_owned()),
@@ -234,25 +280,24 @@ fn a_client_stands_still_past_its_lease() {
     servers.fsck();
 }
 
-async fn take_over(address: SocketAddr, freezer: &Freezer) {
+/// Writes under the lock as soon as it can be had; whether it was refused before.
+async fn take_over(address: SocketAddr) -> bool {
     let client = Client::connect(address, ClientOptions::default()).await.expect("connect");
     let writing = OpenOptions { write: true, ..OpenOptions::default() };
     let file = client.open("/locked", writing).await.expect("open");
-    freezer.freeze();
-    let frozen = Instant::now();
-    let refused = lock(&client, &file).await.expect_err("a lock that another client holds");
-    assert_eq!(refused.status(), Some(NfsStat::DENIED), "{refused}");
+    let began = Instant::now();
+    let mut was_refused = false;
     while let Err(refused) = lock(&client, &file).await {
-        assert_eq!(refused.status(), Some(NfsStat::DENIED), "{refused}");
-        assert!(frozen.elapsed() < 4 * PAST_THE_LEASE, "courtesy without end");
+        let status = refused.status();
+        assert!([Some(NfsStat::DENIED), Some(NfsStat::GRACE)].contains(&status), "{refused}");
+        assert!(began.elapsed() < 4 * PAST_THE_LEASE, "courtesy without end");
+        was_refused = true;
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    eprintln!("the lock was had {:?} after its holder stopped", frozen.elapsed());
     file.write_at(0, b"of the other client\n".to_vec().into()).await.expect("write");
     file.close().await.expect("close");
     client.close().await;
-    tokio::time::sleep(PAST_THE_LEASE.saturating_sub(frozen.elapsed())).await;
-    freezer.thaw();
+    was_refused
 }
 
 /// The lock of the first 100 bytes.

@@ -3,7 +3,7 @@
 
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
@@ -248,22 +248,21 @@ pub struct Freezer {
     mark: String,
 }
 
+/// A guest that stands still; it goes on when this is dropped, also by a test that fails.
+pub struct Frozen<'a>(&'a Freezer);
+
 impl Freezer {
-    pub fn freeze(&self) {
-        self.signal("STOP");
+    pub fn freeze(&self) -> Frozen<'_> {
+        let sent = self.signal("-STOP");
+        assert!(sent.status.success(), "kill: {}", super::words(&sent));
+        Frozen(self)
     }
 
-    pub fn thaw(&self) {
-        self.signal("CONT");
-    }
-
-    fn signal(&self, signal: &str) {
+    fn signal(&self, signal: &str) -> Output {
         let kernels = self.kernels();
-        assert!(!kernels.is_empty(), "no guest with {}", self.mark);
-        for pid in kernels {
-            let sent = super::run("kill", &[&format!("-{signal}"), &pid]);
-            assert!(sent.status.success(), "kill: {}", super::words(&sent));
-        }
+        let words: Vec<&str> =
+            std::iter::once(signal).chain(kernels.iter().map(String::as_str)).collect();
+        super::run("kill", &words)
     }
 
     /// Processes whose command line is that of the guest's kernel: the kernel itself.
@@ -275,8 +274,15 @@ impl Freezer {
             words.next() == Some(b"/linux".as_slice())
                 && words.any(|word| word == self.mark.as_bytes())
         };
-        let names = processes.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        names.filter(is_kernel).collect()
+        let pids = processes.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        pids.filter(is_kernel).collect()
+    }
+}
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        // A guest that could not be woken runs into its time limit, which fails the test.
+        self.0.signal("-CONT");
     }
 }
 

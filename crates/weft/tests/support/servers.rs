@@ -137,6 +137,12 @@ impl Servers {
         process.wait().expect("wait");
     }
 
+    /// Kills the metadata server and starts it again at once.
+    pub fn restart_mds(&mut self) {
+        self.kill9("mds");
+        self.start_mds();
+    }
+
     /// Stops a server as SIGSTOP does, and waits until none of its threads runs any more: the
     /// signal alone returns before that.
     pub fn pause(&self, name: &str) {
