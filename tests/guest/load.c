@@ -287,6 +287,76 @@ static void cut(struct name *name) {
     }
 }
 
+/* A hole in the middle, or room at the end (which is zeros). */
+static void punch_or_allocate(struct name *name, int punch) {
+    struct object *object = name->object;
+    size_t from = punch ? below(object->size + 1) : object->size;
+    size_t length = 1 + below(punch ? LARGE_MAX / 2 : SMALL_MAX);
+    if (from + length > LARGE_MAX)
+        return;
+    doing(punch ? "punch" : "allocate", name->path);
+    int fd = open(name->path, O_RDWR);
+    if (fd < 0)
+        broken("open %s", name->path);
+    int mode = punch ? FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE : 0;
+    int full = 0;
+    if (fallocate(fd, mode, (off_t)from, (off_t)length)) {
+        if (!no_space())
+            broken("fallocate %s (mode %d) at %zu, %zu", name->path, mode, from, length);
+        full = 1;
+    } else if (punch) {
+        size_t end = from + length < object->size ? from + length : object->size;
+        memset(object->data + from, 0, end - from);
+    } else
+        grow(object, from + length);
+    if (close_file(fd, name->path) | full)
+        give_up(object);
+}
+
+/* By the servers among themselves. */
+static void copy(struct name *from) {
+    if (name_count == NAMES_MAX)
+        return;
+    struct name *to = &names[name_count];
+    new_path(to->path);
+    doing("copy", to->path);
+    int source = open(from->path, O_RDONLY), fd = open(to->path, O_RDWR | O_CREAT | O_EXCL, 0644);
+    if (source < 0 || (fd < 0 && !no_space()))
+        broken("open %s and %s", from->path, to->path);
+    if (fd < 0) {
+        close_file(source, from->path);
+        return;
+    }
+    struct object *object = calloc(1, sizeof *object);
+    struct stat facts;
+    if (!object || fstat(fd, &facts))
+        broken("fstat %s", to->path);
+    object->ino = facts.st_ino;
+    object->links = 1;
+    grow(object, from->object->size);
+    memcpy(object->data, from->object->data, object->size);
+    to->object = object;
+    name_count++;
+    int full = 0;
+    for (size_t done = 0; done < object->size && !full;) {
+        ssize_t copied = copy_file_range(source, NULL, fd, NULL, object->size - done, 0);
+        if (copied < 0 && no_space())
+            full = 1;
+        else if (copied <= 0)
+            broken("copy %s to %s at %zu", from->path, to->path, done);
+        else
+            done += (size_t)copied;
+    }
+    if (!full && fsync(fd)) {
+        if (!no_space())
+            broken("fsync %s", to->path);
+        full = 1;
+    }
+    close_file(source, from->path);
+    if (close_file(fd, to->path) | full)
+        give_up(object);
+}
+
 static int is(const char *path, const struct object *object) {
     struct stat facts;
     return !stat(path, &facts) && facts.st_ino == object->ino;
@@ -464,21 +534,27 @@ static void count_up(void) {
 static void operate(void) {
     size_t what = below(100);
     int index = name_count ? (int)below((size_t)name_count) : -1;
-    if (index < 0 || (what < 16 && name_count < NAMES_MAX))
+    if (index < 0 || (what < 14 && name_count < NAMES_MAX))
         create();
-    else if (what < 32)
+    else if (what < 26)
         overwrite(&names[index]);
-    else if (what < 45)
+    else if (what < 36)
         append(&names[index]);
-    else if (what < 52)
+    else if (what < 42)
         cut(&names[index]);
-    else if (what < 60)
+    else if (what < 46)
+        punch_or_allocate(&names[index], 1);
+    else if (what < 49)
+        punch_or_allocate(&names[index], 0);
+    else if (what < 54)
+        copy(&names[index]);
+    else if (what < 61)
         rename_name(index);
-    else if (what < 65)
+    else if (what < 66)
         link_name(&names[index]);
-    else if (what < 75)
+    else if (what < 76)
         unlink_name(index);
-    else if (what < 80)
+    else if (what < 81)
         make_or_remove_dir((int)below(DIRS_MAX));
     else if (what < 88)
         read_back(&names[index]);
