@@ -357,13 +357,27 @@ static void copy(struct name *from) {
         give_up(object);
 }
 
+/* What the client knows of the names in a directory may be older than a request whose reply was
+ * lost: opening the directory makes it ask. */
+static void ask_again(const char *path) {
+    char dir[64];
+    strcpy(dir, path);
+    *strrchr(dir, '/') = 0;
+    int fd = open(dir, O_RDONLY | O_DIRECTORY);
+    if (fd < 0)
+        broken("open %s", dir);
+    close_file(fd, dir);
+}
+
 static int is(const char *path, const struct object *object) {
     struct stat facts;
+    ask_again(path);
     return !stat(path, &facts) && facts.st_ino == object->ino;
 }
 
 static int is_missing(const char *path) {
     struct stat facts;
+    ask_again(path);
     return stat(path, &facts) && errno == ENOENT;
 }
 
@@ -393,8 +407,11 @@ static void rename_name(int index) {
                 broken("%s is gone after a rename that failed", from);
             return;
         }
-        if (why != ENOENT || !is(to, names[index].object) || !is_missing(from))
-            errno = why, broken("rename %s to %s", from, to);
+        int there = is(to, names[index].object);
+        int gone = is_missing(from);
+        if (why != ENOENT || !there || !gone)
+            errno = why, broken("rename %s to %s (which is %s, and the old name is %s)", from, to,
+                                there ? "it" : "not", gone ? "gone" : "there");
         mine->repeated++;
     }
     if (over >= 0)

@@ -3,6 +3,8 @@
  *   locker hold FILE READY RELEASE   takes a write lock on the first 100 bytes of FILE, writes, makes
  *                                    that stable, writes again, creates READY, waits until RELEASE
  *                                    exists, writes under the lock, makes that stable, and leaves
+ *   locker busy FILE READY           takes that lock, creates READY, and then writes and makes stable
+ *                                    without pause until it gets an error
  *   locker share FILE READY RELEASE  the same with a read lock, and without writing
  *   locker try FILE [START [LENGTH]] tries a write lock once, without waiting
  *   locker wait FILE                 waits for the write lock as long as it takes
@@ -41,10 +43,30 @@ static int lock_first_bytes(int fd, int command, short type) {
     return lock(fd, command, type, 0, 100);
 }
 
+static int open_locked(const char *path, int *fd) {
+    *fd = open(path, O_CREAT | O_RDWR, 0644);
+    return *fd < 0 ? broken(path) : lock_first_bytes(*fd, F_SETLK, F_WRLCK);
+}
+
+static int create(const char *path) {
+    int mark = open(path, O_CREAT | O_WRONLY, 0644);
+    return mark < 0 || close(mark) ? broken(path) : 0;
+}
+
+static int busy(const char *path, const char *ready) {
+    int fd, outcome = open_locked(path, &fd);
+    if (outcome != LOCKED)
+        return outcome;
+    if (create(ready))
+        return BROKEN;
+    while (pwrite(fd, "mine", 4, 0) == 4 && !fsync(fd))
+        ;
+    return broken("write under the lock");
+}
+
 static int until_released(const char *ready, const char *release) {
-    int mark = open(ready, O_CREAT | O_WRONLY, 0644);
-    if (mark < 0 || close(mark))
-        return broken(ready);
+    if (create(ready))
+        return BROKEN;
     for (int tenths = 0; access(release, F_OK); tenths++) {
         if (tenths == HOLD_SECONDS_MAX * 10) {
             errno = ETIMEDOUT;
@@ -56,10 +78,7 @@ static int until_released(const char *ready, const char *release) {
 }
 
 static int hold(const char *path, const char *ready, const char *release) {
-    int fd = open(path, O_CREAT | O_RDWR, 0644);
-    if (fd < 0)
-        return broken(path);
-    int outcome = lock_first_bytes(fd, F_SETLK, F_WRLCK);
+    int fd, outcome = open_locked(path, &fd);
     if (outcome != LOCKED)
         return outcome;
     /* From here on there are a layout (if there are any) and, for a while, a dirty page. */
@@ -141,12 +160,14 @@ int main(int argc, char **argv) {
         return share(argv[2], argv[3], argv[4]);
     if (argc == 5 && !strcmp(what, "count"))
         return count(argv[2], atoi(argv[3]), !strcmp(argv[4], "flock"));
+    if (argc == 4 && !strcmp(what, "busy"))
+        return busy(argv[2], argv[3]);
     if (!strcmp(what, "try"))
         return get(argv[2], F_SETLK, argc > 3 ? atoll(argv[3]) : 0, argc > 4 ? atoll(argv[4]) : 100);
     if (argc == 3 && !strcmp(what, "wait"))
         return get(argv[2], F_SETLKW, 0, 100);
     if (argc == 3 && !strcmp(what, "tell"))
         return tell(argv[2]);
-    fprintf(stderr, "locker hold|share|try|wait|tell|count FILE ... (see its source)\n");
+    fprintf(stderr, "locker hold|busy|share|try|wait|tell|count FILE ... (see its source)\n");
     return BROKEN;
 }

@@ -247,9 +247,10 @@ fn a_client_stands_still_and_comes_back_in_grace() {
     stands_still(Restart::After);
 }
 
-/// The client itself stands still past its lease (a suspended machine), with a lock, a layout and
-/// dirty pages, and another client takes the lock. The first client, going on, gets EIO for what it
-/// does under the lost lock, and none of its old writes lands on the bytes of the second one.
+/// The client itself stands still past its lease (a suspended machine), with locks, layouts, a dirty
+/// page and a write under way, and another client takes the locks. The first client, going on, gets
+/// EIO for what it does under the lost locks, and none of its old writes lands on the bytes of the
+/// second one.
 fn stands_still(restart: Restart) {
     let Some(guest) = Guest::new(Kernel::Uml, "frozen.sh") else { return };
     let mut servers = Servers::start(Plan::default());
@@ -283,22 +284,24 @@ fn stands_still(restart: Restart) {
     servers.fsck();
 }
 
-/// Writes under the lock as soon as it can be had; whether it was refused before.
+/// Writes two files under their locks as soon as it can; whether that was refused before.
 async fn take_over(address: SocketAddr) -> bool {
     let client = Client::connect(address, ClientOptions::default()).await.expect("connect");
     let writing = OpenOptions { write: true, ..OpenOptions::default() };
-    let file = client.open("/locked", writing).await.expect("open");
-    let began = Instant::now();
     let mut was_refused = false;
-    while let Err(refused) = lock(&client, &file).await {
-        let status = refused.status();
-        assert!([Some(NfsStat::DENIED), Some(NfsStat::GRACE)].contains(&status), "{refused}");
-        assert!(began.elapsed() < 4 * PAST_THE_LEASE, "courtesy without end");
-        was_refused = true;
-        tokio::time::sleep(Duration::from_millis(200)).await;
+    for name in ["/locked", "/busy"] {
+        let file = client.open(name, writing).await.expect("open");
+        let began = Instant::now();
+        while let Err(refused) = lock(&client, &file).await {
+            let status = refused.status();
+            assert!([Some(NfsStat::DENIED), Some(NfsStat::GRACE)].contains(&status), "{refused}");
+            assert!(began.elapsed() < 4 * PAST_THE_LEASE, "courtesy without end");
+            was_refused = true;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        file.write_at(0, b"of the other client\n".to_vec().into()).await.expect("write");
+        file.close().await.expect("close");
     }
-    file.write_at(0, b"of the other client\n".to_vec().into()).await.expect("write");
-    file.close().await.expect("close");
     client.close().await;
     was_refused
 }
