@@ -187,12 +187,14 @@ impl Mds {
         copied: &Copied,
     ) -> Result<Option<Verifier>, NfsStat> {
         let destination = self.inode_now(copy.destination)?;
+        // Also when only holes were copied: Linux compares the verifier with that of the COMMIT it
+        // sends along, and copies anew for as long as they differ.
         let verifier = match self.striped(&destination) {
-            Some(target) if copied.verifier.is_some() => {
+            Some(target) => {
                 let committed = self.data_servers.commit(&target).await;
                 committed.map_err(|e| translate::data_server_status(&e))?
             }
-            _ => Verifier::default(),
+            None => Verifier::default(),
         };
         let safe = !copied.doubtful && copied.verifier.is_none_or(|v| v == verifier);
         if !safe {

@@ -122,9 +122,8 @@ async fn copies_are_exact() {
         }
         let same = contents(&mut c, &pair.target).await == model;
         assert!(same, "from {from} to {to}, {count} bytes");
-        if len > 2 << 20 {
-            assert_eq!(ok.response.writeverf, commit(&mut c, &pair.target).await);
-        }
+        // Whatever was copied, holes only too: Linux copies again until both are the same.
+        assert_eq!(ok.response.writeverf, commit(&mut c, &pair.target).await);
     }
 }
 
