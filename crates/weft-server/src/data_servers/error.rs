@@ -25,6 +25,12 @@ pub enum DataServerError {
         /// Which.
         id: DataServerId,
     },
+    /// Its file system has no files that reach so far.
+    #[error("data server {} has no files of that size", id.0)]
+    TooBig {
+        /// Which.
+        id: DataServerId,
+    },
     /// Its disk failed.
     #[error("data server {} cannot use its disk: {why}", id.0)]
     Io {
@@ -74,6 +80,7 @@ impl DataServerError {
     pub(super) fn of_status(id: DataServerId, status: ControlStatus) -> Self {
         match status {
             ControlStatus::NO_SPACE => DataServerError::NoSpace { id },
+            ControlStatus::TOO_BIG => DataServerError::TooBig { id },
             ControlStatus::STALE => DataServerError::Fenced { id },
             ControlStatus::UNSUPPORTED => DataServerError::Unsupported { id },
             ControlStatus::UNALIGNED => DataServerError::Unaligned { id },
@@ -91,6 +98,7 @@ impl DataServerError {
         match error {
             ClientError::Nfs { status, .. } => match *status {
                 NfsStat::NOSPC | NfsStat::DQUOT => DataServerError::NoSpace { id },
+                NfsStat::FBIG => DataServerError::TooBig { id },
                 NfsStat::PNFS_NO_LAYOUT => DataServerError::Fenced { id },
                 NfsStat::IO => DataServerError::Io { id, why: why() },
                 _ => DataServerError::Refused { id, why: why() },

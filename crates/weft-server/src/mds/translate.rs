@@ -37,6 +37,7 @@ pub fn data_server_status(e: &DataServerError) -> NfsStat {
         // One that is gone is reported once, by its control connection.
         DataServerError::Unreachable { .. }
         | DataServerError::Fenced { .. }
+        | DataServerError::TooBig { .. }
         | DataServerError::Unsupported { .. }
         | DataServerError::Unaligned { .. } => {
             tracing::debug!(error = %e, "data server");
@@ -49,6 +50,7 @@ pub fn data_server_status(e: &DataServerError) -> NfsStat {
         // The file was fenced while this was under way: asked again, it is looked at anew.
         DataServerError::Fenced { .. } => NfsStat::DELAY,
         DataServerError::NoSpace { .. } => NfsStat::NOSPC,
+        DataServerError::TooBig { .. } => NfsStat::FBIG,
         DataServerError::Unsupported { .. } => NfsStat::NOTSUPP,
         DataServerError::Unaligned { .. } => NfsStat::INVAL,
         DataServerError::Refused { .. } | DataServerError::Io { .. } => NfsStat::IO,

@@ -133,6 +133,18 @@ async fn refusals() {
     assert_eq!(illegal.status(), NfsStat::OP_ILLEGAL);
 }
 
+/// Beyond the largest file of the data servers' file systems (16 TiB on ext4): told as that, not as
+/// a failure of a disk.
+#[tokio::test]
+async fn allocating_beyond_what_data_servers_can_hold() {
+    let cluster = Cluster::striped(2).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (file, id) = c.file("f").await;
+    let reply = c.compound().putfh(&file).op(allocate(id, 1 << 50, 4096)).send().await;
+    // There are file systems that can.
+    assert!(matches!(reply.status(), NfsStat::FBIG | NfsStat::OK), "{:?}", reply.status());
+}
+
 /// DEALLOCATE reads as zeros to the byte, and what lies around it stays (§15.4.3).
 #[tokio::test]
 async fn deallocate_makes_holes() {
