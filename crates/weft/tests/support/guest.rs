@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::hook::Hook;
 
-/// Time a guest script gets, in seconds; a busy two-core machine emulates slowly.
+/// Time a guest script gets, in seconds, unless it asks for more; a busy two-core machine emulates slowly.
 const SCRIPT_SECONDS: u32 = 400;
 /// The rig's exit status for a guest that ended without a result.
 const STATUS_DIED: i32 = 125;
@@ -36,7 +36,8 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    fn name(self) -> &'static str {
+    /// The rig's name for it.
+    pub fn name(self) -> &'static str {
         match self {
             Self::V6_1 => "6.1",
             Self::V6_12 => "6.12",
@@ -52,6 +53,7 @@ pub struct Guest {
     arguments: Vec<String>,
     files: Vec<String>,
     dies: bool,
+    host_programs: Vec<PathBuf>,
     seconds: u32,
     /// Network namespace of the guest and the server's address there; else this process's own.
     network: Option<(String, String)>,
@@ -97,6 +99,7 @@ impl Guest {
             script,
             arguments: Vec::new(),
             files: Vec::new(),
+            host_programs: Vec::new(),
             seconds: SCRIPT_SECONDS,
             network: None,
             dies: false,
@@ -150,6 +153,12 @@ impl Guest {
     /// Copies a file or folder to a place of its own in the guest.
     pub fn file_as(mut self, path: &Path, place: &str) -> Self {
         self.files.push(format!("{}:{place}", path.display()));
+        self
+    }
+
+    /// Puts a program of this machine, with its shared libraries, on the guest's path.
+    pub fn host_program(mut self, path: &Path) -> Self {
+        self.host_programs.push(path.to_owned());
         self
     }
 
@@ -236,6 +245,9 @@ impl Guest {
         }
         for file in &self.files {
             rig.args(["--add", file]);
+        }
+        for program in &self.host_programs {
+            rig.arg("--bin").arg(program);
         }
         rig.arg("--").arg(tests_dir().join(self.script)).args(&self.arguments);
         rig.stdin(Stdio::null());
