@@ -71,7 +71,7 @@ posix_fallocate = 2
 punch_hole = $2
 sendfile = 3
 posix_fadvise = 1
-copy_file_range = 0
+copy_file_range = 3
 END
 }
 

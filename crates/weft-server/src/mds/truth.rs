@@ -145,7 +145,8 @@ impl Mds {
             && !self.state().rw_layouts(key)
             && !self.grace().is_on();
         if news == News::None && !settled {
-            return Ok(inode);
+            // Another who asked at the same time may have been told first, and have settled it.
+            return c.see(self.volume.inode(inode.no));
         }
         if settled {
             files.forget_truth(inode.no);
