@@ -195,6 +195,35 @@ async fn truth_without_layoutcommit() {
     assert_eq!(still.change, after.change);
 }
 
+/// All who ask at once are told the new size, not only the one who hears it first.
+#[tokio::test(flavor = "multi_thread")]
+async fn truth_for_all_who_ask_at_once() {
+    let cluster = Cluster::striped(1).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let mut askers = [
+        Client::mount(&cluster, "b").await,
+        Client::mount(&cluster, "c").await,
+        Client::mount(&cluster, "d").await,
+    ];
+    let (fh, stateid) = c.file("f").await;
+    let reply = get(&mut c, &fh, layoutget(stateid, IoMode::RW)).await.ok();
+    let target = layout_handle(&files_layout(&reply), 0);
+    let mut ds = on_data_server(&cluster, 0, "a").await;
+    let wanted = [AttrNo::SIZE];
+    for size in 1..200_u64 {
+        ds.compound().putfh(&target).op(write(stateid, size - 1, &[7])).send().await.ok();
+        let [b, c, d] = &mut askers;
+        let (b, c, d) = tokio::join!(
+            b.compound().putfh(&fh).getattr(&wanted).send(),
+            c.compound().putfh(&fh).getattr(&wanted).send(),
+            d.compound().putfh(&fh).getattr(&wanted).send(),
+        );
+        for told in [b, c, d] {
+            assert_eq!(told.ok().attrs().size, Some(size));
+        }
+    }
+}
+
 /// LAYOUTCOMMIT makes what is on the data servers visible, never shrinks the file, and refuses the
 /// rest. How far the client says it wrote is not believed: the data servers know.
 #[tokio::test]
