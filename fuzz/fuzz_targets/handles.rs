@@ -1,5 +1,5 @@
-//! Filehandles of data servers: those of strangers are refused, and one that carries our seal,
-//! whatever it says, is read, judged and written without a panic.
+//! Filehandles of data servers: any bytes are judged without a panic, and one that carries our seal,
+//! whatever it says, is read, judged and written again as it was.
 
 #![no_main]
 
@@ -13,7 +13,10 @@ fn number<const N: usize>(data: &[u8], at: usize) -> u64 {
 
 fuzz_target!(|data: &[u8]| {
     let key = HandleKeys::derive(b"a secret of the fuzzer").of(1, [7; 16]);
-    assert!(DataServerHandle::open(&key, data).is_err(), "nobody guesses a seal");
+    // The fuzzer sees what is compared, and so finds seals; then only one form may have each.
+    if let Ok(opened) = DataServerHandle::open(&key, data) {
+        assert_eq!(opened.seal(&key)[..], *data);
+    }
     let handle = DataServerHandle {
         rights: Rights {
             read: number::<1>(data, 0) & 1 != 0,
