@@ -76,6 +76,9 @@ pub const LAYOUT_AVOID: Duration = Duration::from_secs(5);
 pub const SYMLINKS_MAX: usize = 40;
 /// Components looked up in one COMPOUND.
 pub const LOOKUPS_PER_COMPOUND: usize = 16;
+/// Bytes of a file that travel together with its name and open (P3.4): what servers keep beside the
+/// metadata, so that nobody else need be asked.
+pub const EAGER_BYTES: usize = 64 << 10;
 /// Bytes of one READDIR reply.
 pub const READDIR_BYTES: u32 = 256 << 10;
 /// Times an open is renewed after its state was lost before the error is reported.

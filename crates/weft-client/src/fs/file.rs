@@ -52,7 +52,7 @@ impl OpenOptions {
         read | write
     }
 
-    fn how(self) -> Option<CreateHow> {
+    pub(super) fn how(self) -> Option<CreateHow> {
         let size = (self.truncate && !self.exclusive).then_some(0);
         let attrs = Attrs { mode: self.create, size, ..Attrs::default() };
         self.create.map(|_| match self.exclusive {
@@ -63,7 +63,7 @@ impl OpenOptions {
 }
 
 /// Wants no delegation (RFC 8881 §18.16.3): nothing here would use one.
-const WANT_NO_DELEG: u32 = 0x0400;
+pub(super) const WANT_NO_DELEG: u32 = 0x0400;
 
 /// An open file.
 pub struct File {

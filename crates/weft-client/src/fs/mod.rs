@@ -4,6 +4,7 @@
 //! symbolic links are followed by us (the server never does).
 
 mod dir;
+mod eager;
 mod file;
 mod namespace;
 mod path;
@@ -72,6 +73,8 @@ pub struct ClientOptions {
     pub data_server_patience: Duration,
     /// Whether to use layouts at all.
     pub layouts: bool,
+    /// Whether small files travel whole, with their names (P3.4).
+    pub eager: bool,
 }
 
 impl Default for ClientOptions {
@@ -83,6 +86,7 @@ impl Default for ClientOptions {
             patience: Duration::from_secs(90),
             data_server_patience: Duration::from_secs(15),
             layouts: true,
+            eager: true,
         }
     }
 }
@@ -93,6 +97,7 @@ pub struct Client {
     cluster: Arc<Cluster>,
     files: Arc<OpenFiles>,
     owners: Arc<AtomicU64>,
+    eager: bool,
 }
 
 /// Attributes asked for by [`Client::stat`] and [`Client::read_dir`].
@@ -148,7 +153,7 @@ impl Client {
             files: Arc::default(),
         };
         let owners = Arc::new(AtomicU64::new(1));
-        Ok(Client { cluster: Arc::new(cluster), files, owners })
+        Ok(Client { cluster: Arc::new(cluster), files, owners, eager: options.eager })
     }
 
     /// The session with the metadata server, for requests this API has no words for.

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, Permissions},
     io,
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -14,10 +14,11 @@ use std::{
 use bytes::Bytes;
 use weft_io::Destination;
 
-use super::{At, Client, FsError, OpenOptions};
+use super::{At, Client, FsError, OpenOptions, path::names_of};
 use crate::{
     error::ClientError,
     io::{PieceReport, ReadSink, Source},
+    limits,
     random::random,
 };
 
@@ -49,8 +50,14 @@ impl Client {
             return Err(ClientError::Invalid("not a regular file")).at(local);
         }
         let mode = metadata.permissions().mode() & 0o777;
-        let file = self.open(remote, OpenOptions::replace(mode)).await?;
         let size = metadata.len();
+        if let Some(data) = whole(&source, size).at(local)?
+            && self.put_eagerly(names_of(remote), mode, data).await
+        {
+            progress(size);
+            return Ok(size);
+        }
+        let file = self.open(remote, OpenOptions::replace(mode)).await?;
         let source = Source::file(Arc::new(source)).with_report(adding_up(progress));
         let written = file.io().write(0, size, &source).await.at(remote);
         let closed = file.close().await;
@@ -69,6 +76,14 @@ impl Client {
         progress: Progress,
     ) -> Result<u64, FsError> {
         let (remote, local) = (remote.as_ref(), local.as_ref());
+        if let Some((attrs, data)) = self.get_eagerly(names_of(remote)).await {
+            let partial = Partial::create(local, attrs.mode.unwrap_or(0o644) & 0o777).at(local)?;
+            partial.file.write_all_at(&data, 0).at(local)?;
+            let size = data.len() as u64;
+            partial.finish(size).at(local)?;
+            progress(size);
+            return Ok(size);
+        }
         let file = self.open(remote, OpenOptions::read()).await?;
         let mode = file.attrs().mode.unwrap_or(0o644) & 0o777;
         let partial = Partial::create(local, mode).at(local)?;
@@ -82,6 +97,15 @@ impl Client {
         partial.finish(size).at(local)?;
         Ok(size)
     }
+}
+
+/// The bytes of a local file that is small enough to travel whole.
+fn whole(source: &fs::File, size: u64) -> io::Result<Option<Bytes>> {
+    let small = usize::try_from(size).ok().filter(|size| *size <= limits::EAGER_BYTES);
+    let Some(size) = small else { return Ok(None) };
+    let mut data = vec![0; size];
+    source.read_exact_at(&mut data, 0)?;
+    Ok(Some(data.into()))
 }
 
 /// A local file under a temporary name, removed unless finished.

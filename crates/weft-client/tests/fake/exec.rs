@@ -26,7 +26,22 @@ type Back = mpsc::UnboundedSender<Vec<Segment>>;
 struct Current {
     fh: Option<FileHandle>,
     saved: Option<FileHandle>,
+    stateid: Option<Stateid>,
     slot: Option<(SessionId, usize)>,
+}
+
+impl Current {
+    /// The current stateid where it is meant (RFC 8881 §16.2.3.1.2).
+    fn put_stateid(&self, op: &mut OpArgs) {
+        let meant = match op {
+            OpArgs::Write(a) => &mut a.stateid,
+            OpArgs::Close(a) => &mut a.open_stateid,
+            _ => return,
+        };
+        if *meant == Stateid::CURRENT {
+            *meant = self.stateid.expect("an OPEN before it");
+        }
+    }
 }
 
 impl State {
@@ -44,8 +59,9 @@ impl State {
         }
         let mut current = Current::default();
         let mut results = Vec::new();
-        for op in ops {
+        for mut op in ops {
             let number = op.op();
+            current.put_stateid(&mut op);
             if let OpArgs::Sequence(args) = &op
                 && let Some(replay) = self.replay(args)
             {
@@ -55,8 +71,11 @@ impl State {
                 Some(Fault::Status(op, status)) if op == number => Err(status.into()),
                 _ => self.execute(op, &mut current, back),
             };
-            if result.is_ok() {
+            if let Ok(ok) = &result {
                 self.executed.push(number);
+                if let OpOk::Open(open) = ok {
+                    current.stateid = Some(open.stateid);
+                }
             }
             let failed = result.is_err();
             results.push(OpReply { op: number, result });
@@ -442,6 +461,7 @@ impl State {
 
     fn check_stateid(&self, ino: u64, stateid: Stateid) -> Result<(), Failure> {
         match self.opens.get(&stateid.other) {
+            _ if stateid == Stateid::ANONYMOUS => Ok(()),
             Some(opened) if *opened == ino => Ok(()),
             _ => Err(NfsStat::BAD_STATEID.into()),
         }

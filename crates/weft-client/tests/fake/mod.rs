@@ -179,6 +179,11 @@ impl Fake {
         }
     }
 
+    /// Opens that were not closed.
+    pub fn opens(&self) -> usize {
+        self.lock().opens.len()
+    }
+
     /// How often an operation was executed.
     pub fn count(&self, op: OpNum) -> usize {
         self.lock().executed.iter().filter(|o| **o == op).count()

@@ -1,0 +1,108 @@
+//! Small files in one round trip (P3.4): the path, the open and the bytes travel together.
+//!
+//! Whatever is unusual (a link in the path, a file that is too big, an error) is left to the usual
+//! way, which finds out again and says why. Both ways may run one after the other: each puts the
+//! whole content, or changes nothing.
+
+use bytes::Bytes;
+use weft_nfs::{
+    Attrs, Component, FileType, OpArgs, OpOk, StableHow, Stateid,
+    ops::{
+        CloseArgs, GetattrArgs, LookupArgs, OpenArgs, OpenClaim, PutfhArgs, ReadArgs, WriteArgs,
+    },
+    share,
+};
+use weft_xdr::Payload;
+
+use super::{Client, OpenOptions, STAT_ATTRS, file::WANT_NO_DELEG};
+use crate::{limits, session::CompoundOutcome};
+
+impl Client {
+    /// Makes or replaces a file with these bytes, durably, in one COMPOUND; whether that was done.
+    pub(super) async fn put_eagerly(
+        &self,
+        mut names: Vec<Component>,
+        mode: u32,
+        data: Bytes,
+    ) -> bool {
+        let Some(name) = names.pop() else { return false };
+        if !self.is_eager(&names) || data.len() > limits::EAGER_BYTES {
+            return false;
+        }
+        let wanted = data.len();
+        let mut ops = walk(names);
+        let lookups = ops.len();
+        ops.extend([
+            OpArgs::Open(self.open_args(name, mode)),
+            OpArgs::Getfh,
+            OpArgs::Write(WriteArgs {
+                stateid: Stateid::CURRENT,
+                offset: 0,
+                stable: StableHow::FILE_SYNC,
+                data: Payload::Bytes(data),
+            }),
+            close(Stateid::CURRENT),
+        ]);
+        let Ok(outcome) = self.cluster.mds.compound_outcome(ops).await else { return false };
+        let CompoundOutcome { done, failed, .. } = outcome;
+        let mut done = done.into_iter().skip(lookups);
+        let opened = (done.next(), done.next());
+        let written = matches!(&done.next(), Some(OpOk::Write(ok))
+            if ok.committed == StableHow::FILE_SYNC && usize::try_from(ok.count) == Ok(wanted));
+        if let (Some(_), (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh)))) = (failed, opened) {
+            let back = vec![OpArgs::Putfh(PutfhArgs { object: fh.object }), close(open.stateid)];
+            // The server forgets it with the session else.
+            let _ = self.cluster.mds.compound(back).await;
+            return false;
+        }
+        written
+    }
+
+    /// A small file, whole, in one COMPOUND: `None` when it has to be read the usual way.
+    pub(super) async fn get_eagerly(&self, names: Vec<Component>) -> Option<(Attrs, Bytes)> {
+        if !self.is_eager(&names) {
+            return None;
+        }
+        let mut ops = walk(names);
+        let count = u32::try_from(limits::EAGER_BYTES).ok()?;
+        ops.extend([
+            OpArgs::Getattr(GetattrArgs { request: STAT_ATTRS }),
+            OpArgs::Read(ReadArgs { stateid: Stateid::ANONYMOUS, offset: 0, count }),
+        ]);
+        let mut done = self.cluster.mds.compound(ops).await.ok()?.into_iter().rev();
+        let (Some(OpOk::Read(read)), Some(OpOk::Getattr(attrs))) = (done.next(), done.next())
+        else {
+            return None;
+        };
+        let Payload::Bytes(data) = read.data else { return None };
+        let attrs = attrs.attrs;
+        let is_file = attrs.file_type == Some(FileType::REG);
+        (is_file && read.eof).then_some((attrs, data))
+    }
+
+    fn is_eager(&self, dirs: &[Component]) -> bool {
+        self.eager && dirs.len() <= limits::LOOKUPS_PER_COMPOUND
+    }
+
+    fn open_args(&self, name: Component, mode: u32) -> OpenArgs {
+        OpenArgs {
+            seqid: weft_nfs::Seqid(0),
+            share_access: share::ACCESS_WRITE | WANT_NO_DELEG,
+            share_deny: share::DENY_NONE,
+            owner: self.new_owner(),
+            openhow: OpenOptions::replace(mode).how(),
+            claim: OpenClaim::Null(name),
+        }
+    }
+}
+
+/// From the root through directories.
+fn walk(names: Vec<Component>) -> Vec<OpArgs> {
+    let mut ops = vec![OpArgs::Putrootfh];
+    ops.extend(names.into_iter().map(|name| OpArgs::Lookup(LookupArgs { name })));
+    ops
+}
+
+fn close(open_stateid: Stateid) -> OpArgs {
+    OpArgs::Close(CloseArgs { seqid: weft_nfs::Seqid(0), open_stateid })
+}
