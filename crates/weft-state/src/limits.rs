@@ -84,6 +84,9 @@ pub(crate) const LOCK_WAITERS_PER_CLIENT_MAX: usize = 1024;
 /// Locked ranges that are looked through for waiters at once, under the lock that all opens and
 /// locks need: some 100 microseconds. Waiters that are left over are looked at the next time.
 pub(crate) const LOCK_NOTICE_RANGES_MAX: usize = 1 << 16;
+/// Locked ranges that are looked through, under the same lock, to see whether others wait for a
+/// client whose lease has passed: a millisecond or two, once for each such client.
+pub(crate) const LOCK_WAITED_RANGES_MAX: usize = 1 << 20;
 /// Revoked delegations remembered for a client until it frees them.
 pub(crate) const REVOKED_MAX: usize = 1024;
 

@@ -2,6 +2,8 @@
 //!
 //! A range is an inclusive pair of offsets, so that the last byte of 64 bits can be named.
 
+use std::collections::BTreeSet;
+
 use crate::Reason;
 use crate::stateid::StateNo;
 
@@ -65,10 +67,15 @@ impl LockRanges {
             .find(|h| Some(h.holder) != holder && h.range.overlaps(range) && (write || h.write))
     }
 
-    /// Whether a holder has a range that excludes this one of somebody else. Cost: linear.
-    pub(crate) fn excludes(&self, holder: StateNo, range: ByteRange, write: bool) -> bool {
+    /// Whether one of the holders has a range that excludes this one of somebody else. Cost: linear.
+    pub(crate) fn excludes(
+        &self,
+        holders: &BTreeSet<StateNo>,
+        range: ByteRange,
+        write: bool,
+    ) -> bool {
         let in_way = |h: &Held| h.range.overlaps(range) && (write || h.write);
-        self.0.iter().any(|h| h.holder == holder && in_way(h))
+        self.0.iter().any(|h| in_way(h) && holders.contains(&h.holder))
     }
 
     /// How many ranges the holder has.

@@ -2,18 +2,18 @@
 //! §18.10.3, §20.11. A hint, nothing more: clients also ask again by themselves, so what is
 //! beyond a limit is not noted.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
 
 use bytes::Bytes;
 use weft_nfs::{ClientId, Opaque, StateOwner};
 
 use crate::limits::{
-    LOCK_NOTICE_RANGES_MAX, LOCK_WAITERS_PER_CLIENT_MAX, LOCK_WAITERS_PER_FILE_MAX,
+    LOCK_NOTICE_RANGES_MAX, LOCK_WAITED_RANGES_MAX, LOCK_WAITERS_PER_CLIENT_MAX,
+    LOCK_WAITERS_PER_FILE_MAX,
 };
 use crate::lock_ranges::ByteRange;
 use crate::state::State;
-use crate::stateid::StateNo;
 use crate::{FileKey, detached};
 
 /// A lock owner whose blocking LOCK was denied.
@@ -88,17 +88,25 @@ impl State {
     }
 
     /// Whether a client holds locks that others wait for.
+    ///
+    /// **Cost.** A look at each of its locks, and at about [`LOCK_WAITED_RANGES_MAX`] ranges: where
+    /// there are more, the answer is yes, since others wait for locks of files that it has locked.
     pub fn is_waited_for(&self, client: ClientId) -> bool {
-        let held = self.held_by_client.get(&client);
-        held.is_some_and(|h| h.locks.iter().any(|no| self.has_waiters(client, *no)))
-    }
-
-    fn has_waiters(&self, client: ClientId, no: StateNo) -> bool {
-        let Some(file) = self.locks.get(&no).map(|lock| lock.file) else { return false };
-        let (waiters, held) = (self.waiters.get(&file), self.files.get(&file));
-        let (Some(waiters), Some(held)) = (waiters, held) else { return false };
-        let mut others = waiters.iter().filter(|w| w.client != client);
-        others.any(|w| held.ranges.excludes(no, w.range, w.write))
+        let Some(held) = self.held_by_client.get(&client) else { return false };
+        let files = held.locks.iter().filter_map(|no| self.locks.get(no)).map(|lock| lock.file);
+        let files = BTreeSet::from_iter(files.filter(|file| self.waiters.contains_key(file)));
+        let mut work = LOCK_WAITED_RANGES_MAX;
+        for file in files {
+            let (waiters, state) = (self.waiters.get(&file), self.files.get(&file));
+            let (Some(waiters), Some(state)) = (waiters, state) else { continue };
+            for w in waiters.iter().filter(|w| w.client != client) {
+                work = work.saturating_sub(1 + state.ranges.len());
+                if work == 0 || state.ranges.excludes(&held.locks, w.range, w.write) {
+                    return true;
+                }
+            }
+        }
+        false
     }
 
     /// The file after the last one in the round of those to be looked at.
@@ -230,6 +238,31 @@ mod tests {
         assert!(!state.is_waited_for(B));
         unlock(&mut state, A, held, 5, 5);
         assert!(!state.is_waited_for(A), "what is left is in nobody's way");
+    }
+
+    /// However many ranges and waiters there are, the look is short: beyond it the answer is yes.
+    #[test]
+    fn who_is_waited_for_is_told_in_bounded_time() {
+        let mut state = State::new(1);
+        lock(&mut state, B, LockType::Write, 0).unwrap();
+        let open = state.open(A, &owner("open"), FILE, 3, 0).unwrap();
+        let mut lock_bytes = |state: &mut State, ranges: std::ops::Range<u64>| {
+            for n in ranges {
+                let lock_owner = owner("many");
+                let locker = Locker::New { open_stateid: open, lock_owner };
+                let (locktype, offset) = (LockType::Write, 100 + 2 * n);
+                let args = LockArgs { locktype, reclaim: false, offset, length: 1, locker };
+                state.lock(A, FILE, &args).unwrap();
+            }
+        };
+        lock_bytes(&mut state, 0..100);
+        for n in 0..LOCK_WAITERS_PER_FILE_MAX as u64 {
+            assert_eq!(lock(&mut state, ClientId(100 + n), LockType::WriteBlocking, 0), None);
+        }
+        assert!(!state.is_waited_for(A), "all wait for another");
+        lock_bytes(&mut state, 100..StateLimits::default().ranges_per_file_max as u64 - 4);
+        assert!(state.is_waited_for(A), "too much to be looked through");
+        assert!(state.is_waited_for(B));
     }
 
     /// Proves that who has its lock, and who is gone, waits no longer.
