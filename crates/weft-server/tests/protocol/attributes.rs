@@ -462,3 +462,28 @@ async fn access_bits() {
     assert_eq!(rights(&mut c, &fh, 1001, 1).await, (of_file, 0));
     assert_eq!(rights(&mut c, &fh, 0, 0).await, (of_file, bit::READ | write));
 }
+
+/// A size beyond the largest file of the data servers' file systems (16 TiB on ext4): the file has
+/// it, as one hole, and stays usable.
+#[tokio::test]
+async fn sizes_beyond_what_data_servers_can_hold() {
+    let cluster = Cluster::striped(2).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, id) = c.file("f").await;
+    c.compound().putfh(&fh).op(write(id, 0, b"begin")).send().await.ok();
+    // With a layout out data servers may have more than is known here: all of them are asked.
+    let layout = OpArgs::Layoutget(layoutget(id, weft_nfs::IoMode::RW));
+    c.compound().putfh(&fh).op(layout).expect(NfsStat::OK).await;
+    let huge = 1 << 62;
+    c.compound().putfh(&fh).op(setattr(id, size(huge))).expect(NfsStat::OK).await;
+    c.compound().putfh(&fh).op(write(id, 5, b"ning")).expect(NfsStat::OK).await;
+    let now = c.compound().putfh(&fh).getattr(&[AttrNo::SIZE]).send().await.ok().attrs();
+    assert_eq!(now.size, Some(huge));
+    for (at, expected) in [(0, b"begin"), (huge - 5, &[0; 5])] {
+        let read = c.compound().putfh(&fh).op(read(id, at, 5)).send().await.ok().data();
+        assert_eq!(read.0[..], expected[..]);
+    }
+    c.compound().putfh(&fh).op(setattr(id, size(9))).expect(NfsStat::OK).await;
+    let read = c.compound().putfh(&fh).op(read(id, 0, 99)).send().await.ok().data();
+    assert_eq!(read.0[..], b"beginning"[..]);
+}

@@ -182,6 +182,16 @@ pub(super) fn punch_hole(file: &File, offset: u64, len: u64) -> Result<(), Objec
     }
 }
 
+/// Sets a file's length. One that the file system's files cannot have is no length to fail for:
+/// whatever would lie between is a hole.
+pub(super) fn set_len(file: &File, size: u64) -> Result<(), ObjectError> {
+    match file.set_len(size).map_err(io("truncate an object")) {
+        // What was in use lies before the end that such a file has.
+        Err(ObjectError::TooBig) => Ok(()),
+        done => done,
+    }
+}
+
 /// The first byte of data at or after an offset; `None` if there is none.
 pub(super) fn next_data(file: &File, offset: u64) -> Result<Option<u64>, ObjectError> {
     match seek(file, SeekFrom::Data(offset)) {

@@ -291,8 +291,9 @@ impl ObjectStore {
         })
     }
 
-    /// Sets the object's local size, shorter or longer, durably. A missing object stays missing
-    /// if the size is 0; a removed object has nothing to truncate, which is success, because an
+    /// Sets the object's local size, shorter or longer, durably; where the file system has no files
+    /// that long it stays, since what lies behind it reads as zeros all the same. A missing object
+    /// stays missing if the size is 0; a removed object has nothing to truncate, which is success, because an
     /// intent may be carried out again after the file is gone (D18).
     ///
     /// # Errors
@@ -311,7 +312,7 @@ impl ObjectStore {
             None if size == 0 => return Ok(()),
             None => object.file_or_create(&self.home)?,
         };
-        file.set_len(size).map_err(io("truncate an object"))?;
+        holes::set_len(&file, size)?;
         object.wrote();
         drop(gate);
         self.sync(&object)
