@@ -336,6 +336,9 @@ pub enum StoreError {
     /// In use in a way that forbids it.
     #[error("busy")]
     Busy,
+    /// A name leads to another inode than the caller found there.
+    #[error("the name leads elsewhere by now")]
+    Replaced,
     /// A stored record cannot be right; the word names its kind.
     #[error("corrupt {0}")]
     Corrupt(&'static str),

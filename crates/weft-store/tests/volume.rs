@@ -17,9 +17,9 @@ use weft_store::types::{
     Timestamp,
 };
 use weft_store::volume::{
-    Authority, CommitPolicy, Exclusivity, New, Remove, Rename, Seen, SetAttr, Settle, SettleSize,
-    Volume, VolumeConfig, XATTR_NAME_BYTES_MAX, XATTR_NAMES_BYTES_MAX, XATTR_VALUE_BYTES_MAX,
-    XATTR_VALUES_BYTES_MAX, XattrHow,
+    Authority, CommitPolicy, Exclusivity, Expect, New, Remove, Rename, Seen, SetAttr, Settle,
+    SettleSize, Volume, VolumeConfig, XATTR_NAME_BYTES_MAX, XATTR_NAMES_BYTES_MAX,
+    XATTR_VALUE_BYTES_MAX, XATTR_VALUES_BYTES_MAX, XattrHow,
 };
 
 const ROOT: InodeNo = InodeNo::ROOT;
@@ -56,7 +56,8 @@ fn remove(volume: &Volume, name: &str) -> Seen<Result<(), StoreError>> {
 
 fn rename(volume: &Volume, from: &str, to: &str) -> Seen<Result<(), StoreError>> {
     let (from_name, to_name) = (from.as_bytes(), to.as_bytes());
-    let what = Rename { from_dir: ROOT, from_name, to_dir: ROOT, to_name, keep_orphan: false };
+    let (from_dir, to_dir, expect) = (ROOT, ROOT, None);
+    let what = Rename { from_dir, from_name, to_dir, to_name, expect, keep_orphan: false };
     let seen = volume.rename(&what, &root(), at(1));
     Seen { value: seen.value.map(|_| ()), lsn: seen.lsn }
 }
@@ -522,4 +523,27 @@ fn a_volume_keeps_the_identity_it_was_made_with() {
     let made = over(&engine, &config).identity();
     assert_eq!(made.uuid, [7; 16]);
     assert_eq!(over(&engine, &VolumeConfig::default()).identity(), made);
+}
+
+#[test]
+fn what_was_found_is_what_is_changed() {
+    // A caller that says what it found under a name changes that, or nothing.
+    let (_engine, volume) = held();
+    let [a, b, c] = ["a", "b", "c"].map(|name| create(&volume, name).value.unwrap());
+    let remove = |expect| {
+        let what = Remove { dir: ROOT, name: b"a", expect: Some(expect), keep_orphan: false };
+        volume.remove(&what, &root(), at(2)).value.map(|removed| removed.inode.no)
+    };
+    let rename = |expect| {
+        let (from_dir, from_name, to_dir, to_name) = (ROOT, b"b", ROOT, b"c");
+        let expect = Some(expect);
+        let what = Rename { from_dir, from_name, to_dir, to_name, expect, keep_orphan: false };
+        volume.rename(&what, &root(), at(2)).value.map(|renamed| renamed.moved)
+    };
+    assert_eq!(remove(Expect::Inode(b)), Err(StoreError::Replaced));
+    for others in [(a, Some(c)), (b, Some(a)), (b, None)] {
+        assert_eq!(rename(others), Err(StoreError::Replaced));
+    }
+    assert_eq!(remove(Expect::Inode(a)), Ok(a));
+    assert_eq!(rename((b, Some(c))), Ok(b));
 }

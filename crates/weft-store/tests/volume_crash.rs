@@ -123,7 +123,8 @@ async fn perform(volume: &Volume, dir: InodeNo, step: Step) -> bool {
         }
         Step::Rename(_) => {
             let (from_dir, to_dir) = (dir, dir);
-            let what = Rename { from_dir, from_name: from, to_dir, to_name: to, keep_orphan };
+            let (from_name, to_name, expect) = (from, to, None);
+            let what = Rename { from_dir, from_name, to_dir, to_name, expect, keep_orphan };
             volume.confirm(volume.rename(&what, &root(), at(2))).await.map(|_| ())
         }
         Step::Remove(_) => {

@@ -26,6 +26,8 @@ pub fn status(e: &StoreError) -> NfsStat {
         StoreError::XattrTooBig => NfsStat::XATTR2BIG,
         StoreError::WrongType => NfsStat::WRONG_TYPE,
         StoreError::Busy => NfsStat::FILE_OPEN,
+        // What was seen to for one file is to be seen to for another.
+        StoreError::Replaced => NfsStat::DELAY,
         // The volume is broken: IO reaches the application, and an operator must look.
         StoreError::Corrupt(_) | StoreError::Poisoned(_) | StoreError::Io(_) => NfsStat::IO,
     }

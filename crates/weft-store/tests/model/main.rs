@@ -264,7 +264,8 @@ impl Pair {
         let cred = &credentials()[who];
         let ((v_from, m_from), (v_to, m_to)) = (self.pick(from.0), self.pick(to.0));
         let (from_name, to_name) = (NAMES[from.1], NAMES[to.1]);
-        let what = Rename { from_dir: v_from, from_name, to_dir: v_to, to_name, keep_orphan: keep };
+        let (from_dir, to_dir, expect) = (v_from, v_to, None);
+        let what = Rename { from_dir, from_name, to_dir, to_name, expect, keep_orphan: keep };
         let now = Timestamp { seconds: self.clock, nanos: 0 };
         let found = self.volume().rename(&what, cred, now).value;
         let wanted = self.model.rename((m_from, from_name), (m_to, to_name), keep, cred);

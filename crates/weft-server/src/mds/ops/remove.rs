@@ -1,10 +1,10 @@
 //! REMOVE (28): RFC 8881 §18.25.
 
 use weft_nfs::{
-    NfsStat, OpOk,
+    OpOk,
     ops::{RemoveArgs, RemoveOk},
 };
-use weft_store::volume::Remove;
+use weft_store::volume::{Expect, Remove};
 
 use super::lookup::{checked_name, current_directory};
 use crate::{
@@ -24,11 +24,9 @@ pub(super) async fn remove(mds: &Mds, c: &mut Compound<Mds>, a: &RemoveArgs) -> 
     // Who may not remove it makes nobody give anything back.
     let found = c.see(mds.volume.rehearsal().remove(&what, &cred, mds.wall()))?.inode;
     let _undelegated = mds.undelegated(c, mds.handle(found.no).key(), false).await?;
-    if c.see(mds.volume.lookup(dir, name, &cred))?.no != found.no {
-        return Err(NfsStat::DELAY.into());
-    }
+    // It and no other that comes under the name meanwhile: that may be open, or delegated.
     let keep_orphan = mds.state().is_open(mds.handle(found.no).key());
-    let what = Remove { keep_orphan, ..what };
+    let what = Remove { expect: Some(Expect::Inode(found.no)), keep_orphan, ..what };
     let removed = c.see(mds.volume.remove(&what, &cred, mds.wall()))?;
     if removed.delete.is_some() {
         mds.reap.notify_one();

@@ -26,7 +26,7 @@ pub(super) async fn rename(mds: &Mds, c: &mut Compound<Mds>, a: &RenameArgs) -> 
     let to_dir = current_directory(mds, c)?;
     let (from_name, to_name) = (checked_name(&a.oldname)?, checked_name(&a.newname)?);
     mds.volume.admit().await;
-    let what = Rename { from_dir, from_name, to_dir, to_name, keep_orphan: true };
+    let what = Rename { from_dir, from_name, to_dir, to_name, expect: None, keep_orphan: true };
     let (renamed, kept) = carried_out(mds, c, what).await?;
     if renamed.delete.is_some() {
         mds.reap.notify_one();
@@ -52,20 +52,16 @@ async fn carried_out(
 ) -> Result<(Renamed, bool), Failure> {
     let cred = mds.credential(c);
     // Who may not rename makes nobody give anything back.
-    let rehearse = || mds.volume.rehearsal().rename(&what, &cred, mds.wall());
-    let plan = outcome(c, rehearse())?;
+    let plan = outcome(c, mds.volume.rehearsal().rename(&what, &cred, mds.wall()))?;
     let target = plan.replaced.as_ref().map(|inode| inode.no);
     let _source = mds.undelegated(c, mds.handle(plan.moved).key(), false).await?;
     let _target = match target {
         Some(ino) => Some(mds.undelegated(c, mds.handle(ino).key(), false).await?),
         None => None,
     };
-    let again = outcome(c, rehearse())?;
-    if (again.moved, again.replaced.map(|inode| inode.no)) != (plan.moved, target) {
-        return Err(NfsStat::DELAY.into());
-    }
+    // These and no others that come under the names meanwhile: those may be open, or delegated.
     let keep_orphan = target.is_some_and(|ino| mds.state().is_open(mds.handle(ino).key()));
-    let what = Rename { keep_orphan, ..what };
+    let what = Rename { expect: Some((plan.moved, target)), keep_orphan, ..what };
     let renamed = outcome(c, mds.volume.rename(&what, &cred, mds.wall()))?;
     Ok((renamed, keep_orphan))
 }

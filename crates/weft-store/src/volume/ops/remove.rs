@@ -28,6 +28,8 @@ pub enum Expect {
     Directory,
     /// As unlink: else IsDirectory.
     NonDirectory,
+    /// This very inode: else Replaced.
+    Inode(InodeNo),
 }
 
 /// A removal that succeeded.
@@ -47,7 +49,7 @@ impl Volume {
     /// Removes a name; a directory must be empty.
     ///
     /// **Errors.** NameTooLong, BadName; Stale, NotDirectory; Access; NotFound; Permission
-    /// (sticky directory); NotDirectory or IsDirectory against `expect`; NotEmpty.
+    /// (sticky directory); NotDirectory, IsDirectory or Replaced against `expect`; NotEmpty.
     pub fn remove(
         &self,
         what: &Remove<'_>,
@@ -75,6 +77,7 @@ fn removable(
     match what.expect {
         Some(Expect::Directory) if !inode.is_directory() => return Err(StoreError::NotDirectory),
         Some(Expect::NonDirectory) if inode.is_directory() => return Err(StoreError::IsDirectory),
+        Some(Expect::Inode(no)) if inode.no != no => return Err(StoreError::Replaced),
         Some(_) | None => {}
     }
     if inode.entries > 0 {

@@ -17,6 +17,8 @@ pub struct Rename<'a> {
     pub to_dir: InodeNo,
     /// The new name.
     pub to_name: &'a [u8],
+    /// Refuse unless this is what is moved, and what it replaces; absent: whatever it is.
+    pub expect: Option<(InodeNo, Option<InodeNo>)>,
     /// The file under the new name is open: keep its inode as an orphan.
     pub keep_orphan: bool,
 }
@@ -42,7 +44,8 @@ impl Volume {
     ///
     /// **Errors.** NameTooLong, BadName; Stale, NotDirectory (either directory); Access; NotFound;
     /// Permission (sticky); NotDirectory or IsDirectory (a directory replaces only a directory, and
-    /// nothing else does); NotEmpty; Invalid (a directory into itself); TooManyLinks.
+    /// nothing else does); NotEmpty; Invalid (a directory into itself); TooManyLinks; Replaced
+    /// (against `expect`).
     pub fn rename(
         &self,
         what: &Rename<'_>,
@@ -58,6 +61,10 @@ impl Volume {
             }
             permit(&plan, cred)?;
             refuse_impossible(tx, &plan)?;
+            let found = (plan.moved.no, plan.replaced.as_ref().map(|(_, inode)| inode.no));
+            if what.expect.is_some_and(|expected| expected != found) {
+                return Err(StoreError::Replaced);
+            }
             apply(tx, what, plan, now)
         })
     }
