@@ -326,3 +326,31 @@ async fn expired_reservations_do_not_lock() {
         }
     }
 }
+
+/// Who may not use a file takes nothing from those whose lease has passed: courtesy ends for a
+/// request that could be carried out.
+#[tokio::test]
+async fn courtesy_is_not_for_strangers_to_end() {
+    let cluster =
+        Cluster::with(Options { lease_s: 1, data_servers: 1, ..Options::default() }).await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let alone = |name| OpenArgs { share_deny: share::DENY_BOTH, ..open_create("o", name) };
+    let mut silent = Client::mount(&cluster, "silent").await;
+    let opened = silent.compound().putrootfh().open(alone("f")).getfh().send().await.ok();
+    let fh = opened.fh();
+    let own = setattr(opened.stateid(), mode(0o600));
+    silent.compound().putfh(&fh).op(own).expect(NfsStat::OK).await;
+    // Its lease is the younger one, so that its end tells of the other's.
+    let mut younger = Client::mount(&cluster, "younger").await;
+    let other = younger.compound().putrootfh().open(alone("g")).getfh().send().await.ok().fh();
+    let cut = setattr(Stateid::ANONYMOUS, size(1));
+    let deadline = Instant::now() + PATIENCE;
+    while b.compound().putfh(&other).op(cut.clone()).send().await.status() != NfsStat::OK {
+        assert!(Instant::now() < deadline, "locked for ever");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for op in [read(Stateid::ANONYMOUS, 0, 1), write(Stateid::ANONYMOUS, 0, b"x"), cut] {
+        b.by_user(1000).putfh(&fh).op(op).expect(NfsStat::ACCESS).await;
+    }
+    silent.compound().putfh(&fh).op(read(opened.stateid(), 0, 1)).expect(NfsStat::OK).await;
+}

@@ -33,13 +33,13 @@ pub(super) fn may_access(
     stateid: &Stateid,
     access: IoAccess,
 ) -> Result<(), Failure> {
-    mds.check_io(c, stateid, mds.handle(inode.no).key(), access)?;
     if stateid.is_special() {
         mds.refuse_in_grace()?;
         let mode = if access == IoAccess::Write { Rwx::WRITE } else { Rwx::READ };
         mds.require(c, inode, mode)?;
     }
-    Ok(())
+    // Last: it may end the courtesy that others are kept by.
+    mds.check_io(c, stateid, mds.handle(inode.no).key(), access)
 }
 
 /// [`may_access`] for writing. An open for writing has seen to the delegations of others; without

@@ -6,9 +6,9 @@ use weft_nfs::{
     ops::{ReadArgs, ReadOk},
 };
 use weft_state::IoAccess;
-use weft_store::types::Rwx;
 use weft_xdr::Payload;
 
+use super::data_access::may_access;
 use crate::{
     compound::{Compound, OpResult},
     mds::{Mds, attrs::MAX_IO_BYTES, data_server_failure},
@@ -18,12 +18,7 @@ use crate::{
 pub(super) async fn read(mds: &Mds, c: &mut Compound<Mds>, a: &ReadArgs) -> OpResult {
     let inode = mds.current_file(c)?;
     let stateid = c.stateid(a.stateid)?;
-    let file = mds.handle(inode.no).key();
-    mds.check_io(c, &stateid, file, IoAccess::Read)?;
-    if stateid.is_special() {
-        mds.refuse_in_grace()?;
-        mds.require(c, &inode, Rwx::READ)?;
-    }
+    may_access(mds, c, &inode, &stateid, IoAccess::Read)?;
     let inode = mds.settled(c, inode).await?;
     let available = inode.size.saturating_sub(a.offset);
     let len = u64::from(a.count).min(available).min(MAX_IO_BYTES);

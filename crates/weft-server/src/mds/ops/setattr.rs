@@ -27,12 +27,16 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
             return Err(NfsStat::WRONG_TYPE.into());
         }
         mds.refuse_in_grace()?;
-        authority = size_authority(mds, c, &inode, a.stateid)?;
+        authority = size_authority(c.stateid(a.stateid)?);
     }
     let cred = mds.credential(c);
     // Who may not set them makes nobody give anything back, layouts included.
     let trial = mds.volume.rehearsal();
     c.see(trial.setattr(inode.no, &settings.set, authority, &cred, mds.wall()))?;
+    if settings.set.size.is_some() {
+        let stateid = c.stateid(a.stateid)?;
+        mds.check_io(c, &stateid, mds.handle(inode.no).key(), IoAccess::Write)?;
+    }
     let truncate = settings.set.size == Some(0);
     let _undelegated = mds.undelegated(c, mds.handle(inode.no).key(), truncate).await?;
     mds.volume.admit().await;
@@ -42,15 +46,8 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
 
 /// A change of size is a write (§18.30.3): an open for writing allows it, whatever the mode says
 /// now; without one the mode decides, and denials of others count.
-fn size_authority(
-    mds: &Mds,
-    c: &mut Compound<Mds>,
-    inode: &Inode,
-    stateid: Stateid,
-) -> Result<Authority, Failure> {
-    let stateid = c.stateid(stateid)?;
-    mds.check_io(c, &stateid, mds.handle(inode.no).key(), IoAccess::Write)?;
-    Ok(if stateid.is_special() { Authority::ByPermission } else { Authority::ByOpenForWrite })
+fn size_authority(stateid: Stateid) -> Authority {
+    if stateid.is_special() { Authority::ByPermission } else { Authority::ByOpenForWrite }
 }
 
 /// Sets attributes; a change of size also reaches the data servers before the reply.
