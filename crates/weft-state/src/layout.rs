@@ -330,7 +330,7 @@ impl State {
         Some(self.stateid(Kind::Layout, no, seqid))
     }
 
-    /// The stateid to send a recall that is out again, after the client answered DELAY.
+    /// The stateid to send a recall that is out again: that of the layout now.
     pub fn recall_stateid(&self, client: ClientId, file: FileKey) -> Option<Stateid> {
         let no = *self.layout_by_holder.get(&(file, client))?;
         let layout = self.layouts.get(&no).filter(|_| self.recalls.contains_key(&no))?;

@@ -92,7 +92,7 @@ impl Mds {
     /// rotates with the inode number, so that small files spread.
     ///
     /// # Errors
-    /// LAYOUTUNAVAILABLE when there is no data server at all.
+    /// NOSPC when there is no data server at all.
     pub(super) fn placed(
         &self,
         c: &mut Compound<Mds>,
@@ -109,6 +109,11 @@ impl Mds {
         Ok((inode, striped))
     }
 
+    /// Whether there is any device for new files.
+    pub(super) fn places(&self) -> bool {
+        !self.placing.is_empty()
+    }
+
     /// Whether new files may be placed on a device.
     pub(super) fn places_on(&self, device: DeviceId) -> bool {
         self.placing.iter().any(|d| d.id == device)
@@ -118,12 +123,12 @@ impl Mds {
     /// while there are others.
     fn choose_placement(&self, ino: InodeNo) -> Result<Placement, NfsStat> {
         let devices = self.placing.len() as u64;
-        let nth = ino.0.checked_rem(devices).ok_or(NfsStat::LAYOUTUNAVAILABLE)?;
+        let nth = ino.0.checked_rem(devices).ok_or(NfsStat::NOSPC)?;
         let nth = usize::try_from(nth).map_err(|_| NfsStat::SERVERFAULT)?;
         let (before, from) = self.placing.split_at_checked(nth).ok_or(NfsStat::SERVERFAULT)?;
         let is_up = |d: &&Device| self.data_servers.are_up(&d.data_servers);
         let device = from.iter().chain(before).find(is_up).or_else(|| from.first());
-        let device = device.ok_or(NfsStat::LAYOUTUNAVAILABLE)?;
+        let device = device.ok_or(NfsStat::NOSPC)?;
         let count = u16::try_from(device.data_servers.len()).map_err(|_| NfsStat::SERVERFAULT)?;
         let first = (ino.0 / devices) % u64::from(count);
         Ok(Placement {

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use weft_nfs::{
-    ClientId, IoMode, LayoutType, NFS_PROGRAM, NfsStat, Stateid,
+    ClientId, FileHandle, IoMode, LayoutType, NfsStat, Stateid,
     callback::{
         CB_PROC_COMPOUND, CB_VERSION, CbCompoundHeader, CbLayoutrecallArgs, CbOp, CbReply,
         LayoutRecall,
@@ -42,22 +42,12 @@ impl Mds {
     }
 
     async fn recall(self: Arc<Self>, client: ClientId, file: FileKey, stateid: Stateid) {
-        let op = CbOp::Layoutrecall(CbLayoutrecallArgs {
-            layout_type: LayoutType::NFSV4_1_FILES,
-            iomode: IoMode::ANY,
-            changed: false,
-            recall: LayoutRecall::File {
-                fh: Handle::of(file).to_wire(),
-                offset: 0,
-                length: u64::MAX,
-                stateid,
-            },
-        });
         // Until it is returned, or overdue: then `background` revokes the layout. Also after OK:
         // Linux keeps a layout while there is something to commit, and commits once for each
         // recall it gets (`initiate_file_draining`). A write that was under way then ends later,
         // and its writer waits for a layout that is granted only after the return.
-        while self.state().recall_stateid(client, file) == Some(stateid) {
+        while let Some(now) = self.recall_out(client, file, stateid) {
+            let op = layout_recall(Handle::of(file).to_wire(), now);
             match self.call_back(client, &op).await {
                 Ok(NfsStat::OK) => {}
                 Ok(NfsStat::NOMATCHING_LAYOUT) => {
@@ -70,11 +60,18 @@ impl Mds {
         }
     }
 
+    /// The stateid of a recall that began with this one, if it is out still: what the client
+    /// returned of the layout in parts has moved it on.
+    fn recall_out(&self, client: ClientId, file: FileKey, begun: Stateid) -> Option<Stateid> {
+        let out = self.state().recall_stateid(client, file);
+        out.filter(|now| now.other == begun.other)
+    }
+
     /// The client says that it has no such layout, and no LAYOUTRETURN follows (Linux:
     /// `pnfs_layout_mark_request`). The recall may also have overtaken the reply that grants the
     /// layout: what it was given is made worthless before it is forgotten.
     async fn has_none(&self, client: ClientId, file: FileKey, stateid: Stateid) {
-        if self.state().recall_stateid(client, file) != Some(stateid) {
+        if self.recall_out(client, file, stateid).is_none() {
             return; // returned while the recall was on its way
         }
         let ino = InodeNo(file.object);
@@ -84,7 +81,8 @@ impl Mds {
             return;
         }
         let mut state = self.state();
-        if state.recall_stateid(client, file) == Some(stateid) {
+        let out = state.recall_stateid(client, file);
+        if out.is_some_and(|now| now.other == stateid.other) {
             state.recall_done(client, file);
         }
     }
@@ -137,10 +135,6 @@ impl Mds {
             credential,
             verifier: OpaqueAuth::NONE,
         };
-        debug_assert_ne!(
-            cb.cb_program, NFS_PROGRAM,
-            "a callback program is in the transient range"
-        );
         let mut w = Writer::new();
         let head = CbCompoundHeader {
             tag: weft_nfs::Opaque::default(),
@@ -207,4 +201,14 @@ impl Mds {
             Err(e) => tracing::error!(ino = ino.0, error = %e, "cannot release an unlinked file"),
         }
     }
+}
+
+/// CB_LAYOUTRECALL of all that a client has of a file.
+fn layout_recall(fh: FileHandle, stateid: Stateid) -> CbOp {
+    CbOp::Layoutrecall(CbLayoutrecallArgs {
+        layout_type: LayoutType::NFSV4_1_FILES,
+        iomode: IoMode::ANY,
+        changed: false,
+        recall: LayoutRecall::File { fh, offset: 0, length: u64::MAX, stateid },
+    })
 }

@@ -97,13 +97,18 @@ async fn layoutget_maxcount_is_exact() {
     get(&mut c, &fh, args(exact - 1)).await.is(NfsStat::TOOSMALL);
 }
 
-/// Without data servers there are no layouts, and no harm.
+/// Without data servers there are no layouts, and no space: LAYOUTUNAVAILABLE is for LAYOUTGET
+/// alone (RFC 8881 §15.2).
 #[tokio::test]
 async fn no_data_servers() {
     let cluster = Cluster::start().await;
     let mut c = Client::mount(&cluster, "a").await;
     let (fh, stateid) = c.file("f").await;
     get(&mut c, &fh, layoutget(stateid, IoMode::RW)).await.is(NfsStat::LAYOUTUNAVAILABLE);
+    let allocate = OpArgs::Allocate(AllocateArgs { stateid, offset: 0, length: 1 });
+    for op in [write(stateid, 0, b"x"), allocate] {
+        c.compound().putfh(&fh).op(op).expect(NfsStat::NOSPC).await;
+    }
 }
 
 /// GETDEVICEINFO: the device of a layout, size limits, and devices that are none.
@@ -352,6 +357,53 @@ async fn recall_is_repeated_until_returned() {
     assert_eq!(third.recalled().other, next.other);
     a.wire.answer(&third, NfsStat::OK).await;
     give_back(&mut a, &fh, layoutreturn(third.recalled(), IoMode::ANY)).await.ok();
+    until_done(&mut a, &mut b, &fh, cut).await;
+}
+
+/// A recall goes on, with the stateid of now, when only a part of the layout is returned.
+#[tokio::test]
+async fn recall_goes_on_after_a_partial_return() {
+    let cluster = Cluster::striped(2).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let (fh, of_a) = a.file("f").await;
+    let (_, of_b) = b.file("f").await;
+    let held = get(&mut a, &fh, layoutget(of_a, IoMode::READ)).await.ok().stateid();
+    get(&mut a, &fh, layoutget(held, IoMode::RW)).await.ok();
+    let cut = setattr(of_b, size(0));
+    b.compound().putfh(&fh).op(cut.clone()).expect(NfsStat::DELAY).await;
+    let first = a.wire.callback().await;
+    a.wire.answer(&first, NfsStat::OK).await;
+    let rest = give_back(&mut a, &fh, layoutreturn(first.recalled(), IoMode::READ)).await.ok();
+    let rest = rest.stateid();
+    let mut again = a.wire.callback().await;
+    while again.recalled() == first.recalled() {
+        a.wire.answer(&again, NfsStat::OK).await;
+        again = a.wire.callback().await;
+    }
+    assert_eq!(again.recalled(), rest);
+    a.wire.answer(&again, NfsStat::OK).await;
+    give_back(&mut a, &fh, layoutreturn(rest, IoMode::RW)).await.ok();
+    until_done(&mut a, &mut b, &fh, cut).await;
+}
+
+/// Which program callbacks are for is the client's choice, odd as it may be (§18.33.3).
+#[tokio::test]
+async fn callbacks_go_to_any_program() {
+    let cluster = Cluster::striped(2).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let sec_parms = CallbackSecs(vec![CallbackSec::None]);
+    let odd = BackchannelCtlArgs { cb_program: weft_nfs::NFS_PROGRAM, sec_parms };
+    a.compound().op(OpArgs::BackchannelCtl(odd)).expect(NfsStat::OK).await;
+    let (fh, of_a) = a.file("f").await;
+    let (_, of_b) = b.file("f").await;
+    get(&mut a, &fh, layoutget(of_a, IoMode::RW)).await.ok();
+    let cut = setattr(of_b, size(0));
+    b.compound().putfh(&fh).op(cut.clone()).expect(NfsStat::DELAY).await;
+    let recall = tokio::time::timeout(PATIENCE, a.wire.callback()).await.unwrap();
+    a.wire.answer(&recall, NfsStat::OK).await;
+    give_back(&mut a, &fh, layoutreturn(recall.recalled(), IoMode::ANY)).await.ok();
     until_done(&mut a, &mut b, &fh, cut).await;
 }
 

@@ -42,6 +42,7 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
         refused_now(mds, &inode)?;
     }
     // decide
+    can_be_placed(mds, &inode)?;
     let (inode, striped) = mds.placed(c, inode)?;
     mds.data_servers.meet(&striped).await.map_err(|_| NfsStat::LAYOUTTRYLATER)?;
     // record, answer
@@ -55,6 +56,12 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
         body: Body(body),
     };
     Ok(OpOk::Layoutget(LayoutgetOk { return_on_close: true, stateid, layout: vec![segment] }))
+}
+
+/// Where there is no data server there is no layout.
+fn can_be_placed(mds: &Mds, inode: &Inode) -> Result<(), Failure> {
+    let can = inode.placement.is_some() || mds.places();
+    if can { Ok(()) } else { Err(NfsStat::LAYOUTUNAVAILABLE.into()) }
 }
 
 /// Records the layout, in one critical section with the last look at what could forbid it: a
