@@ -194,6 +194,9 @@ pub struct Inode {
     pub unsettled: bool,
     /// It has extended attributes.
     pub has_xattrs: bool,
+    /// The bytes of a file are in the volume itself, not on data servers. With a placement besides,
+    /// they are being moved there, and nobody changes them meanwhile.
+    pub stuffed: bool,
 }
 
 impl Inode {
@@ -234,6 +237,15 @@ const MODE_GROUP_EXECUTE: u16 = 0o0010;
 pub(crate) fn without_privileges(mode: u16) -> u16 {
     let group = if mode & MODE_GROUP_EXECUTE != 0 { MODE_SETGID } else { 0 };
     mode & !(MODE_SETUID | group)
+}
+
+/// What to look for in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// Bytes that were written.
+    Data,
+    /// Bytes that read as zeros because nothing is there.
+    Hole,
 }
 
 /// A directory's change attribute around an operation (atomic: nothing came between).
@@ -339,6 +351,9 @@ pub enum StoreError {
     /// A name leads to another inode than the caller found there.
     #[error("the name leads elsewhere by now")]
     Replaced,
+    /// The bytes of the file are on their way to its data servers.
+    #[error("being moved to data servers")]
+    Moving,
     /// A stored record cannot be right; the word names its kind.
     #[error("corrupt {0}")]
     Corrupt(&'static str),

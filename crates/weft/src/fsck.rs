@@ -80,10 +80,10 @@ fn report(checked: &Checked) {
     for finding in &checked.findings {
         println!("{finding}");
     }
-    let Checked { inodes, entries, orphans, intents, xattrs, .. } = checked;
+    let Checked { inodes, entries, orphans, intents, xattrs, blocks, .. } = checked;
     println!(
         "volume: {inodes} inodes, {entries} names, {orphans} orphans, {intents} intents, \
-         {xattrs} extended attributes"
+         {xattrs} extended attributes, {blocks} blocks of small files"
     );
 }
 

@@ -7,8 +7,8 @@ use std::{
 
 use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 use weft_store::{
-    objects::{Content, CopyRange, ObjectError, ObjectId, ObjectStat, ObjectStore, Sought, Stripe},
-    types::DataServerId,
+    objects::{CopyRange, ObjectError, ObjectId, ObjectStat, ObjectStore, Sought, Stripe},
+    types::{Content, DataServerId},
 };
 use weft_stripe::{Distribution, Form};
 use weft_xdr::{Decode, Encode, Reader, Writer};

@@ -2,7 +2,7 @@
 
 use std::{future::Future, sync::Arc};
 
-use weft_store::objects::{Content, Sought};
+use weft_store::{objects::Sought, types::Content};
 
 use super::{
     DataServerError, DataServers, each,

@@ -9,8 +9,7 @@ use bytes::Bytes;
 use weft_layout::Rights;
 use weft_nfs::{NfsStat, StableHow};
 use weft_store::{
-    objects::Content,
-    types::DataServerId,
+    types::{Content, DataServerId},
     volume::{Volume, VolumeConfig},
 };
 use weft_xdr::Payload;

@@ -11,8 +11,7 @@ use weft_nfs::{
     ops::WriteResponse,
 };
 use weft_store::{
-    objects::Content,
-    types::{Inode, InodeNo, Lsn},
+    types::{Content, Inode, InodeNo, Lsn},
     volume::Settle,
 };
 

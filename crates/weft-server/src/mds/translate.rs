@@ -28,6 +28,7 @@ pub fn status(e: &StoreError) -> NfsStat {
         StoreError::Busy => NfsStat::FILE_OPEN,
         // What was seen to for one file is to be seen to for another.
         StoreError::Replaced => NfsStat::DELAY,
+        StoreError::Moving => NfsStat::DELAY,
         // The volume is broken: IO reaches the application, and an operator must look.
         StoreError::Corrupt(_) | StoreError::Poisoned(_) | StoreError::Io(_) => NfsStat::IO,
     }

@@ -10,6 +10,7 @@ use rustix::{
 use weft_stripe::Distribution;
 
 use super::{OBJECT_BYTES_MAX, ObjectError, ObjectId, ObjectStore, error::io};
+use crate::types::Content;
 
 /// Runs of an object's own bytes that one search for a hole looks at.
 const SEEK_RUNS_MAX: usize = 1024;
@@ -33,15 +34,6 @@ impl Stripe {
             (start < end).then(|| (start, run_end.min(end)))
         })
     }
-}
-
-/// What to look for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
-    /// Bytes that were written.
-    Data,
-    /// Bytes that read as zeros because nothing is there.
-    Hole,
 }
 
 /// How far a search came.

@@ -46,7 +46,7 @@ use weft_io::FileRange;
 
 pub use copy::CopyRange;
 pub use error::ObjectError;
-pub use holes::{Content, Sought, Stripe};
+pub use holes::{Sought, Stripe};
 use {
     cache::Cache,
     error::io,

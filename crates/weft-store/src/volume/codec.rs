@@ -21,7 +21,7 @@ mod flag {
     pub(super) const DIRECTORY: u8 = 1 << 4;
     pub(super) const TARGET: u8 = 1 << 5;
     pub(super) const XATTRS: u8 = 1 << 6;
-    pub(super) const ALL: u8 = (1 << 7) - 1;
+    pub(super) const STUFFED: u8 = 1 << 7;
 }
 
 /// What a name points to.
@@ -129,12 +129,13 @@ pub(super) fn decode_inode(no: InodeNo, raw: &Bytes) -> Result<Inode, StoreError
         next_cookie: 0,
         unsettled: false,
         has_xattrs: false,
+        stuffed: false,
     };
     let flags = fields.u8()?;
     decode_inode_parts(&mut inode, flags, &mut fields, raw)?;
     fields.done()?;
     // The flags a record of this kind may have are exactly those it is written with.
-    if flags & !flag::ALL != 0 || flags != inode_flags(&inode) {
+    if flags != inode_flags(&inode) {
         return Err(fields.corrupt());
     }
     Ok(inode)
@@ -148,6 +149,7 @@ fn decode_inode_parts(
 ) -> Result<(), StoreError> {
     inode.unsettled = flags & flag::UNSETTLED != 0;
     inode.has_xattrs = flags & flag::XATTRS != 0;
+    inode.stuffed = inode.kind == Kind::File && flags & flag::STUFFED != 0;
     if flags & flag::PLACEMENT != 0 {
         inode.placement = Some(fields.placement()?);
     }
@@ -179,6 +181,7 @@ fn inode_flags(inode: &Inode) -> u8 {
     let optional = [
         (inode.unsettled, flag::UNSETTLED),
         (inode.has_xattrs, flag::XATTRS),
+        (inode.stuffed, flag::STUFFED),
         (inode.placement.is_some(), flag::PLACEMENT),
         (inode.create_verifier.is_some(), flag::VERIFIER),
     ];
@@ -286,6 +289,12 @@ pub(super) fn encode_opaque(body: &[u8]) -> Bytes {
 pub(super) fn decode_opaque(what: &'static str, raw: &[u8]) -> Result<Bytes, StoreError> {
     let mut fields = Fields::versioned(raw, what)?;
     Ok(Bytes::copy_from_slice(fields.rest()))
+}
+
+/// The bytes of a block of a file, as [`encode_opaque`] wrapped them.
+pub(super) fn decode_block(raw: &Bytes) -> Result<Bytes, StoreError> {
+    let mut fields = Fields::versioned(raw, "block of a file")?;
+    Ok(raw.slice_ref(fields.rest()))
 }
 
 pub(super) fn encode_xattr_names(names: &[XattrName]) -> Bytes {

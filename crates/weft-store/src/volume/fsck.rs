@@ -37,6 +37,8 @@ pub struct Checked {
     pub intents: u64,
     /// Extended attributes.
     pub xattrs: u64,
+    /// Blocks of files whose bytes are in the volume.
+    pub blocks: u64,
     /// What is wrong, in words; the first 1000.
     pub findings: Vec<String>,
     /// How much is wrong.
@@ -82,11 +84,14 @@ struct Check {
     devices: HashMap<DeviceId, usize>,
     /// Inodes that say so, without those whose list was found.
     have_xattrs: HashSet<InodeNo>,
+    /// Sizes of files whose bytes are in the volume.
+    stuffed: HashMap<InodeNo, u64>,
 }
 
 impl Volume {
     /// Reads every record and holds it against the others: names against inodes, link and entry
-    /// counts, the order of directories, parents, orphans, placements, extended attributes, counters.
+    /// counts, the order of directories, parents, orphans, placements, extended attributes, small
+    /// files, counters.
     ///
     /// **Cost.** Everything is read once, about 40 bytes of memory for each inode, and no other
     /// operation runs meanwhile: meant for a volume that nobody serves.
@@ -103,13 +108,14 @@ impl Volume {
             check.orphans(tx)?;
             check.intents(tx)?;
             check.xattrs(tx)?;
+            check.stuffed(tx)?;
             check.compare(tx.inodes());
             Ok(check.out)
         })
         .value
     }
 
-    /// Which of these objects of data servers have a reason to be there: the file exists, or its
+    /// Which of these objects of data servers have a reason to be there: the file is placed, or its
     /// removal is still owed.
     ///
     /// # Errors
@@ -125,7 +131,7 @@ impl Volume {
         });
         let owed = owed.value?;
         let known = |ino: &InodeNo| match self.inode(*ino).value {
-            Ok(_) => Ok(true),
+            Ok(inode) => Ok(inode.placement.is_some()),
             Err(StoreError::Stale) => Ok(owed.contains(ino)),
             Err(e) => Err(e),
         };
@@ -163,6 +169,9 @@ impl Check {
         self.nodes.insert(inode.no, Node { kind: inode.kind, nlink: inode.nlink, names: 0 });
         if inode.has_xattrs {
             self.have_xattrs.insert(inode.no);
+        }
+        if inode.stuffed {
+            self.stuffed.insert(inode.no, inode.size);
         }
         if inode.is_directory() {
             let directory = Directory {
@@ -369,6 +378,7 @@ fn hex(key: &[u8]) -> String {
     key.iter().map(|b| format!("{b:02x}")).collect()
 }
 
+mod stuffed;
 mod xattrs;
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub(super) mod prefix {
     pub(crate) const DATA_SERVER: u8 = 0x08;
     pub(crate) const XATTR_NAMES: u8 = 0x09;
     pub(crate) const XATTR_VALUE: u8 = 0x0a;
+    pub(crate) const DATA: u8 = 0x0b;
 }
 
 /// What the volume is: made once.
@@ -80,6 +81,15 @@ pub(super) fn xattr_value(ino: InodeNo, name: &[u8]) -> Bytes {
     named(prefix::XATTR_VALUE, ino, name)
 }
 
+/// A block of a file whose bytes are in the volume.
+pub(super) fn data(ino: InodeNo, block: u64) -> Bytes {
+    let mut key = BytesMut::with_capacity(17);
+    key.put_u8(prefix::DATA);
+    key.put_u64(ino.0);
+    key.put_u64(block);
+    key.freeze()
+}
+
 /// The number of a key that is a prefix and one number.
 pub(super) fn number_of(key: &[u8]) -> Option<u64> {
     number_at(key, 1)
@@ -131,6 +141,7 @@ mod tests {
         assert_eq!(device(DeviceId([8; 16]))[..3], [7, 8, 8]);
         assert_eq!(data_server(DataServerId(2))[..], [8, 0, 0, 0, 2]);
         assert_eq!(xattr_names(InodeNo(9))[..], [9, 0, 0, 0, 0, 0, 0, 0, 9]);
+        assert_eq!(data(InodeNo(9), 1)[..], [11, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1]);
         assert_eq!(xattr_value(InodeNo(9), b"ab")[..], [10, 0, 0, 0, 0, 0, 0, 0, 9, b'a', b'b']);
     }
 

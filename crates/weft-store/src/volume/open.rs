@@ -93,6 +93,7 @@ fn root(format: &Format) -> Inode {
         next_cookie: COOKIE_FIRST,
         unsettled: false,
         has_xattrs: false,
+        stuffed: false,
     }
 }
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use weft_store::engine::{Engine, KeyRange, MemoryEngine};
 use weft_store::types::{
-    Credential, DeviceId, Inode, InodeNo, Kind, Placement, StoreError, Timestamp,
+    Content, Credential, DeviceId, Inode, InodeNo, Kind, Placement, StoreError, Timestamp,
 };
 use weft_store::volume::{
     Authority, Exclusivity, Expect, Format, New, Remove, Rename, SetAttr, SetMode, SetTime, Settle,
-    SettleSize, Volume, VolumeConfig, XattrHow,
+    SettleSize, StuffedWrite, Volume, VolumeConfig, XattrHow,
 };
 
 mod reference;
@@ -29,6 +29,8 @@ enum Step {
     Lookup { dir: usize, name: usize, who: usize },
     List { dir: usize, after: usize, who: usize },
     Place { ino: usize },
+    Write { ino: usize, offset: u64, len: usize, value: u8 },
+    Unstuff { ino: usize },
     Settle { ino: usize, size: u64 },
     Release { ino: usize },
     SetXattr { ino: usize, name: usize, value: u8, how: usize, who: usize },
@@ -115,12 +117,28 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => (ino.clone(), name.clone(), who.clone())
             .prop_map(|(ino, name, who)| Step::RemoveXattr { ino, name, who }),
         1 => (ino.clone(), name, who).prop_map(|(ino, name, who)| Step::ReadXattrs { ino, name, who }),
-        2 => ino.clone().prop_map(|ino| Step::Place { ino }),
+        1 => ino.clone().prop_map(|ino| Step::Place { ino }),
+        6 => (ino.clone(), offsets(), lengths(), 1u8..9)
+            .prop_map(|(ino, offset, len, value)| Step::Write { ino, offset, len, value }),
+        1 => ino.clone().prop_map(|ino| Step::Unstuff { ino }),
         1 => (ino.clone(), 0u64..10_000).prop_map(|(ino, size)| Step::Settle { ino, size }),
         1 => ino.prop_map(|ino| Step::Release { ino }),
         1 => Just(Step::Reopen),
     ]
 }
+
+/// Offsets in the first blocks of a small file, often at their edges.
+fn offsets() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), prop::sample::select(vec![8191, 8192, 16_383]), 0u64..STUFFED_LIMIT]
+}
+
+/// Lengths up to more than a block.
+fn lengths() -> impl Strategy<Value = usize> {
+    prop_oneof![0usize..10, Just(8192), 0usize..20_000]
+}
+
+/// How long a file may be that stays in the volume.
+const STUFFED_LIMIT: u64 = 20_000;
 
 /// Volume and model side by side; `pairs` maps every inode ever made to its node.
 struct Pair {
@@ -199,6 +217,24 @@ impl Pair {
                 let wanted = self.model.place(m_ino);
                 self.same(volume.place(v_ino, placement()).value, wanted);
             }
+            Step::Write { ino, offset, len, value } => {
+                let (v_ino, m_ino) = self.pick(ino);
+                let data = vec![value; len];
+                let limit = STUFFED_LIMIT;
+                let write = StuffedWrite { offset, data: &data, limit, drop_privileges: true };
+                let found = volume.write_stuffed(v_ino, &write, now).value;
+                let wanted = self.model.write(m_ino, offset, &data, limit);
+                assert_eq!(found.as_ref().map(Option::is_some), wanted.as_ref().copied());
+                if let Ok(Some(inode)) = found {
+                    self.same(Ok(inode), Ok(m_ino));
+                    self.same_data(v_ino, m_ino);
+                }
+            }
+            Step::Unstuff { ino } => {
+                let (v_ino, m_ino) = self.pick(ino);
+                let wanted = self.model.unstuff(m_ino);
+                self.same(volume.unstuff(v_ino).value, wanted);
+            }
             Step::Settle { ino, size } => {
                 let (v_ino, m_ino) = self.pick(ino);
                 let size_known = SettleSize::AtLeast(size);
@@ -238,7 +274,9 @@ impl Pair {
             Exclusivity::Exclusive([2; 8]),
         ][how];
         let target = if kind == Kind::Symlink { "target".into() } else { "".into() };
-        let new = New { target, ..New::of(kind, mode, how) };
+        // Most files are small ones, but not all.
+        let stuffed = !name.starts_with(b"a");
+        let new = New { target, stuffed, ..New::of(kind, mode, how) };
         let now = Timestamp { seconds: self.clock, nanos: 0 };
         let found = self.volume().create(v_dir, name, &new, cred, now).value;
         let (guarded, verifier) = match how {
@@ -246,7 +284,7 @@ impl Pair {
             Exclusivity::Guarded => (true, None),
             Exclusivity::Exclusive(verifier) => (true, Some(verifier)),
         };
-        let make = Make { kind, mode, cred, guarded, verifier };
+        let make = Make { kind, mode, cred, guarded, stuffed, verifier };
         let before = self.model.next;
         let wanted = self.model.create(m_dir, name, &make);
         if let (Ok(found), Ok((no, created))) = (&found, &wanted) {
@@ -394,6 +432,8 @@ impl Pair {
             entries: node.entries.clone(),
             orphan: inode.nlink == 0,
             placed: inode.placement.is_some(),
+            stuffed: inode.stuffed,
+            data: node.data.clone(),
             verifier: inode.create_verifier,
             xattrs: node.xattrs.clone(),
         };
@@ -402,6 +442,42 @@ impl Pair {
         assert_eq!(inode.entries, node.entries.len() as u64);
         let before = self.changes.insert(inode.no, inode.change);
         assert!(before.is_none_or(|before| before <= inode.change), "change went back");
+    }
+
+    /// The bytes of a small file, whole and in part, and where its data and holes are told.
+    fn same_data(&mut self, ino: InodeNo, no: u64) {
+        let volume = self.volume().clone();
+        let node = &self.model.nodes[&no];
+        let mut wanted = node.data.clone();
+        wanted.resize(usize::try_from(node.size).unwrap(), 0);
+        for (offset, len) in [(0, u64::MAX), (8000, 9000), (node.size, 1)] {
+            let (inode, found) = volume.read_stuffed(ino, offset, len).value.unwrap().unwrap();
+            assert_eq!(inode.size, node.size);
+            let from = wanted.len().min(usize::try_from(offset).unwrap());
+            let until = from + usize::try_from(len).unwrap().min(wanted.len() - from);
+            assert!(found == wanted[from..until], "bytes from {offset}");
+        }
+        // What is told to be a hole reads as zeros, and everything else is told to be data.
+        let mut at = 0;
+        while at < node.size {
+            let data = volume.seek_stuffed(ino, Content::Data, at).value.unwrap();
+            let until = data.unwrap_or(node.size);
+            let hole = &wanted[usize::try_from(at).unwrap()..usize::try_from(until).unwrap()];
+            assert!(hole.iter().all(|byte| *byte == 0), "a hole with data from {at}");
+            let Some(data) = data else { break };
+            let hole = volume.seek_stuffed(ino, Content::Hole, data).value.unwrap();
+            at = hole.unwrap_or(node.size);
+            assert!(at > data);
+        }
+    }
+
+    /// Blocks of small files are exactly those of the inodes there are: `weft fsck` finds nothing.
+    fn no_stray_blocks(&mut self) {
+        let found = self.volume().fsck().unwrap();
+        // The device of these placements was never recorded.
+        let findings: Vec<_> =
+            found.findings.iter().filter(|f| !f.contains("device is unknown")).collect();
+        assert_eq!(findings, Vec::<&String>::new());
     }
 
     /// Records of extended attributes are exactly those of the inodes there are.
@@ -431,6 +507,9 @@ impl Pair {
             let wanted =
                 if self.model.nodes.contains_key(&no) { Ok(no) } else { Err(StoreError::Stale) };
             self.same(found, wanted);
+            if self.model.nodes.get(&no).is_some_and(|node| node.stuffed) {
+                self.same_data(ino, no);
+            }
         }
         for index in 0..self.pairs.len() {
             self.list(index, 0, 0);
@@ -472,5 +551,6 @@ proptest! {
         pair.run(&Step::Reopen);
         pair.same_tree();
         pair.no_stray_xattrs();
+        pair.no_stray_blocks();
     }
 }

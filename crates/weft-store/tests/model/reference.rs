@@ -19,6 +19,9 @@ pub struct Node {
     pub entries: Vec<(Vec<u8>, u64)>,
     pub orphan: bool,
     pub placed: bool,
+    /// Its bytes are in the volume: `data`, up to the last that was written.
+    pub stuffed: bool,
+    pub data: Vec<u8>,
     pub verifier: Option<[u8; 8]>,
     /// In the order they were made.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
@@ -37,6 +40,7 @@ pub struct Make<'a> {
     pub mode: u16,
     pub cred: &'a Credential,
     pub guarded: bool,
+    pub stuffed: bool,
     pub verifier: Option<[u8; 8]>,
 }
 
@@ -70,6 +74,8 @@ impl Reference {
             entries: Vec::new(),
             orphan: false,
             placed: false,
+            stuffed: false,
+            data: Vec::new(),
             verifier: None,
             xattrs: Vec::new(),
         };
@@ -216,6 +222,8 @@ impl Reference {
             entries: Vec::new(),
             orphan: false,
             placed: false,
+            stuffed: make.stuffed && make.kind == Kind::File,
+            data: Vec::new(),
             verifier: make.verifier,
             xattrs: Vec::new(),
         };
@@ -364,6 +372,9 @@ impl Reference {
             if !set.by_open {
                 self.need(no, cred, W)?;
             }
+            if node.stuffed && node.placed {
+                return Err(StoreError::Moving);
+            }
         }
         let (root, owner) = (cred.uid == 0, cred.uid == 0 || cred.uid == node.uid);
         let ownership = set.uid.is_some() || set.gid.is_some();
@@ -381,6 +392,7 @@ impl Reference {
         self.owed += usize::from(cuts);
         let node = self.at(no);
         node.size = set.size.unwrap_or(node.size);
+        node.data.truncate(usize::try_from(node.size).unwrap());
         if set.size.is_some() && !root {
             drop_set_id(node);
         }
@@ -402,7 +414,38 @@ impl Reference {
         if self.node(no)?.kind != Kind::File {
             return Err(StoreError::Invalid);
         }
-        self.at(no).placed = true;
+        let node = self.at(no);
+        node.placed = true;
+        node.stuffed &= !node.data.is_empty();
+        Ok(no)
+    }
+
+    /// Whether it was written.
+    pub fn write(&mut self, no: u64, offset: u64, data: &[u8], limit: u64) -> Answer<bool> {
+        let end = offset + data.len() as u64;
+        let node = self.node(no)?;
+        if !node.stuffed || node.placed || end > limit {
+            return Ok(false);
+        }
+        let node = self.at(no);
+        if !data.is_empty() {
+            let (from, to) = (usize::try_from(offset).unwrap(), usize::try_from(end).unwrap());
+            node.data.resize(node.data.len().max(to), 0);
+            node.data[from..to].copy_from_slice(data);
+            node.size = node.size.max(end);
+            drop_set_id(node);
+        }
+        Ok(true)
+    }
+
+    pub fn unstuff(&mut self, no: u64) -> Answer<u64> {
+        let node = self.node(no)?;
+        if node.stuffed && !node.placed {
+            return Err(StoreError::Invalid);
+        }
+        let node = self.at(no);
+        node.stuffed = false;
+        node.data.clear();
         Ok(no)
     }
 

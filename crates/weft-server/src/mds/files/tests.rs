@@ -32,6 +32,7 @@ pub(super) fn file(no: u64, unsettled: bool) -> Inode {
         next_cookie: 0,
         unsettled,
         has_xattrs: false,
+        stuffed: false,
     }
 }
 

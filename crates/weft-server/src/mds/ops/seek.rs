@@ -5,7 +5,7 @@ use weft_nfs::{
     ops::{DataContent, SeekArgs, SeekOk},
 };
 use weft_state::IoAccess;
-use weft_store::objects::Content;
+use weft_store::types::Content;
 
 use super::data_access::{may_access, regular_file};
 use crate::{

@@ -4,6 +4,7 @@
 use weft_stripe::{Distribution, Form};
 
 use super::*;
+use crate::types::Content;
 
 const BLOCK: u64 = 4096;
 const UNIT: u64 = 4 * BLOCK;

@@ -37,13 +37,13 @@ fn inodes() -> impl Strategy<Value = Inode> {
     let options = (
         prop::option::of(placements()),
         prop::option::of(any::<[u8; 8]>()),
-        any::<(bool, bool)>(),
+        any::<(bool, bool, bool)>(),
         prop::collection::vec(any::<u8>(), 0..300),
     );
     (kinds(), numbers, times, options).prop_map(|(kind, (small, wide, mode), times, options)| {
         let directory = kind == Kind::Directory;
         let device = matches!(kind, Kind::CharDevice | Kind::BlockDevice);
-        let (placement, create_verifier, (unsettled, has_xattrs), target) = options;
+        let (placement, create_verifier, (unsettled, has_xattrs, stuffed), target) = options;
         Inode {
             no: InodeNo(wide[0]),
             kind,
@@ -67,6 +67,7 @@ fn inodes() -> impl Strategy<Value = Inode> {
             next_cookie: if directory { wide[5] } else { 0 },
             unsettled,
             has_xattrs,
+            stuffed: stuffed && kind == Kind::File,
         }
     })
 }

@@ -29,6 +29,8 @@ pub struct New {
     pub target: Bytes,
     /// Size of a regular file, absent: 0.
     pub size: Option<u64>,
+    /// The bytes of a regular file are kept in the volume while there are few.
+    pub stuffed: bool,
     /// Access time; absent: now.
     pub atime: Option<Timestamp>,
     /// Modification time; absent: now.
@@ -64,6 +66,7 @@ impl New {
             rdev: (0, 0),
             target: Bytes::new(),
             size: None,
+            stuffed: false,
             atime: None,
             mtime: None,
             how,
@@ -237,5 +240,6 @@ fn build(no: InodeNo, new: &New, now: Timestamp) -> Inode {
         next_cookie: if directory { COOKIE_FIRST } else { 0 },
         unsettled: false,
         has_xattrs: false,
+        stuffed: new.stuffed && new.kind == Kind::File,
     }
 }

@@ -14,6 +14,7 @@ pub(super) mod records;
 pub(super) mod remove;
 pub(super) mod rename;
 pub(super) mod setattr;
+pub(super) mod stuffed;
 pub(super) mod xattr;
 
 /// Something about the inode changed at `now`.

@@ -1,7 +1,7 @@
 //! A file and its data servers: where its bytes are, whose handles still count, and what is known
 //! of its size.
 
-use super::touch;
+use super::{stuffed, touch};
 use crate::types::{Inode, InodeNo, Kind, Placement, StoreError, Timestamp};
 use crate::volume::tx::Tx;
 use crate::volume::{Seen, Volume, check};
@@ -44,7 +44,8 @@ pub enum SettleSize {
 }
 
 impl Volume {
-    /// Gives a file its placement; one that has one keeps it, and is returned as it is.
+    /// Gives a file its placement; one that has one keeps it, and is returned as it is. Bytes that
+    /// are in the volume have to be brought there now ([`Volume::unstuff`]), if there are any.
     ///
     /// **Errors.** Stale; Invalid if it is not a regular file, or the placement is empty.
     pub fn place(&self, ino: InodeNo, placement: Placement) -> Seen<Result<Inode, StoreError>> {
@@ -55,6 +56,7 @@ impl Volume {
             }
             if inode.placement.is_none() {
                 inode.placement = Some(placement);
+                inode.stuffed = inode.stuffed && !stuffed::is_all_hole(tx, &inode)?;
                 tx.put_inode(&inode);
             }
             Ok(inode)

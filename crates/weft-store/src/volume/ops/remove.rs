@@ -1,6 +1,6 @@
 //! Taking a name away, and with the last one the inode.
 
-use super::{forget_entry, intents, touch, touch_entries, xattr};
+use super::{forget_entry, intents, stuffed, touch, touch_entries, xattr};
 use crate::types::{
     ChangeInfo, Credential, Inode, InodeNo, Intent, IntentKind, Kind, Rwx, StoreError, Timestamp,
 };
@@ -122,6 +122,7 @@ pub(super) fn drop_link(
         return Ok(None);
     }
     xattr::forget(tx, inode)?;
+    stuffed::forget(tx, inode);
     tx.delete_inode(inode.no);
     Ok(intents::record(tx, inode, IntentKind::Delete))
 }

@@ -1,6 +1,6 @@
 //! Setting attributes: the rules of chmod, chown, utimes and truncate.
 
-use super::{intents, touch};
+use super::{intents, stuffed, touch};
 use crate::types::{
     Credential, Inode, InodeNo, Intent, IntentKind, Kind, MODE_BITS, MODE_SETGID, Rwx, StoreError,
     Timestamp,
@@ -78,7 +78,8 @@ impl Volume {
     ///
     /// **Errors.** Invalid (mode beyond 12 bits, a time with too many nanoseconds, size of a
     /// special file), TooBig, IsDirectory (size of a directory); Stale; Access (size or server time
-    /// without write permission); Permission (what only the owner or the superuser may).
+    /// without write permission); Permission (what only the owner or the superuser may); Moving
+    /// (size of a file whose bytes are on their way to data servers).
     pub fn setattr(
         &self,
         ino: InodeNo,
@@ -91,7 +92,7 @@ impl Volume {
             validate(set)?;
             let inode = tx.inode(ino)?;
             permit(&inode, set, authority, cred)?;
-            Ok(apply(tx, inode, set, cred, now))
+            apply(tx, inode, set, cred, now)
         })
     }
 }
@@ -124,6 +125,9 @@ fn permit(
             check::require(inode, cred, Rwx::WRITE)?;
         }
     }
+    if set.size.is_some() && inode.stuffed && inode.placement.is_some() {
+        return Err(StoreError::Moving);
+    }
     let owner = cred.is_superuser() || cred.uid == inode.uid;
     let chown = set.uid.is_some_and(|uid| uid != inode.uid);
     let foreign = |gid| gid != inode.gid && !cred.in_group(gid);
@@ -148,14 +152,17 @@ fn apply(
     set: &SetAttr,
     cred: &Credential,
     now: Timestamp,
-) -> AttrSet {
+) -> Result<AttrSet, StoreError> {
     if *set == SetAttr::default() {
-        return AttrSet { inode, truncate: None };
+        return Ok(AttrSet { inode, truncate: None });
     }
     // While unsettled the objects may be longer than the inode knows.
     let shrinks = |size| size < inode.size || inode.unsettled;
     let cut = set.size.filter(|size| shrinks(*size));
     if let Some(size) = set.size {
+        if inode.stuffed {
+            stuffed::cut(tx, &inode, size)?;
+        }
         inode.size = size;
         inode.mtime = now;
         if !cred.is_superuser() {
@@ -172,7 +179,7 @@ fn apply(
     touch(&mut inode, now);
     tx.put_inode(&inode);
     let truncate = cut.and_then(|size| intents::record(tx, &inode, IntentKind::Truncate { size }));
-    AttrSet { inode, truncate }
+    Ok(AttrSet { inode, truncate })
 }
 
 /// Mode, owner and group. A change of owner or group takes set-id bits away, even those set by the
