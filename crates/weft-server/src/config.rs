@@ -14,7 +14,11 @@ use serde::{
     de::{DeserializeOwned, Error as _},
 };
 
-use crate::{data_servers::AnnouncedAddress, identity::unhex, network::Network, rpc::NOBODY};
+use weft_store::volume::STUFFED_BYTES_MAX;
+
+use crate::{
+    data_servers::AnnouncedAddress, identity::unhex, mds::SmallFiles, network::Network, rpc::NOBODY,
+};
 
 /// Stripe units are multiples of this (design D3).
 const MIB: u64 = 1 << 20;
@@ -110,6 +114,8 @@ pub struct MdsConfig {
     pub engine: EngineKind,
     /// Group commit.
     pub commit: CommitConfig,
+    /// How small files are treated.
+    pub small_files: SmallFilesConfig,
     /// Who may do what.
     pub export: ExportConfig,
     /// How owners are called.
@@ -131,6 +137,18 @@ pub struct CommitConfig {
     pub high: u32,
     /// Whether mutations share a sync at all (for measurements).
     pub coalesce: bool,
+}
+
+/// How small files are treated (`P3.2`, `P0.2`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SmallFilesConfig {
+    /// A file up to so many bytes is kept by the metadata server; 0: none.
+    #[serde(rename = "stuffing_limit", deserialize_with = "small_size")]
+    pub stuffing_limit_bytes: u64,
+    /// Clients send I/O on files below so many bytes to the metadata server; 0: none.
+    #[serde(rename = "write_threshold", deserialize_with = "small_size")]
+    pub threshold_bytes: u64,
 }
 
 /// Who may do what, and as whom.
@@ -284,6 +302,7 @@ impl Default for MdsConfig {
             idle_limit_s: IDLE_LIMIT_S_DEFAULT,
             engine: EngineKind::Fjall,
             commit: CommitConfig::default(),
+            small_files: SmallFilesConfig::default(),
             export: ExportConfig::default(),
             names: NamesConfig::default(),
             data_servers: Vec::new(),
@@ -294,6 +313,13 @@ impl Default for MdsConfig {
 impl Default for CommitConfig {
     fn default() -> Self {
         CommitConfig { low: 8, high: 4096, coalesce: true }
+    }
+}
+
+impl Default for SmallFilesConfig {
+    fn default() -> Self {
+        let SmallFiles { stuffing_limit_bytes, threshold_bytes } = SmallFiles::default();
+        SmallFilesConfig { stuffing_limit_bytes, threshold_bytes }
     }
 }
 
@@ -510,18 +536,26 @@ fn flavors<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Flavor>, D::Error> {
 }
 
 /// Bytes as a number or in words: 1048576, "1MiB".
-fn stripe_unit<'de, D: Deserializer<'de>>(d: D) -> Result<u32, D::Error> {
+fn size<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "a size: a number of bytes, or \"4MiB\"")]
     enum Size {
         Bytes(u64),
         Words(String),
     }
-    let bytes = match Size::deserialize(d)? {
+    Ok(match Size::deserialize(d)? {
         Size::Bytes(bytes) => Some(bytes),
         Size::Words(words) => size_of_words(&words),
-    };
-    bytes
+    })
+}
+
+fn small_size<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
+    let bytes = size(d)?.filter(|b| *b <= STUFFED_BYTES_MAX);
+    bytes.ok_or_else(|| D::Error::custom("not a size from 0 to 1MiB"))
+}
+
+fn stripe_unit<'de, D: Deserializer<'de>>(d: D) -> Result<u32, D::Error> {
+    size(d)?
         .filter(|b| *b > 0 && b % MIB == 0 && *b <= STRIPE_UNIT_MAX)
         .and_then(|b| u32::try_from(b).ok())
         .ok_or_else(|| D::Error::custom("not a multiple of 1MiB from 1MiB to 64MiB"))

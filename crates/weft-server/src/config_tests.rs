@@ -82,6 +82,7 @@ fn every_documented_mds_key_is_read() {
         idle_limit_s: 20,
         engine: EngineKind::Redb,
         commit: CommitConfig { low: 1, high: 8, coalesce: false },
+        small_files: SmallFilesConfig { stuffing_limit_bytes: 16 << 10, threshold_bytes: 32 << 10 },
         export: ExportConfig {
             root_squash: true,
             all_squash: true,

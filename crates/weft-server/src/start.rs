@@ -24,7 +24,7 @@ use crate::{
     data_servers::{DataServerSpec, DataServers, Homes},
     ds::DataServer,
     identity::{ClusterSecret, IdentityError, ServerRole, ServerUuid, identity},
-    mds::{Access, ClientRule, Export, Mds, MdsParts, Naming, Striping},
+    mds::{Access, ClientRule, Export, Mds, MdsParts, Naming, SmallFiles, Striping},
     rpc::{Program, Server, ServerLimits, Workers},
 };
 
@@ -142,6 +142,10 @@ pub async fn mds(
         volume_number: 1,
         data_servers,
         striping: Striping { unit_bytes: config.stripe_unit_bytes, width: config.stripe_width() },
+        small_files: SmallFiles {
+            stuffing_limit_bytes: config.small_files.stuffing_limit_bytes,
+            threshold_bytes: config.small_files.threshold_bytes,
+        },
         export: export(&config.export),
         naming: naming(&config.names),
         address,

@@ -128,6 +128,7 @@ async fn compound<R: Role>(role: &R, call: Call) -> Answer {
         saved: None,
         current_stateid: None,
         saved_stateid: None,
+        opened: false,
         next: None,
         depends_on: 0,
         reply_room: Vec::new(),

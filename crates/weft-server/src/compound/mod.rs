@@ -97,6 +97,8 @@ pub struct Compound<R: Role> {
     pub current_stateid: Option<Stateid>,
     /// Saved stateid.
     pub saved_stateid: Option<Stateid>,
+    /// An OPEN succeeded in this COMPOUND.
+    pub opened: bool,
     /// The operation after the one that is executed.
     pub next: Option<OpNum>,
     /// Greatest log sequence number the reply depends on.

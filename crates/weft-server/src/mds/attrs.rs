@@ -2,9 +2,9 @@
 //! RFC 8275, RFC 8276 §8.2).
 
 use weft_nfs::{
-    Acl, Acl41, AttrNo, Attrs, Bitmap, Failure, FileHandle, Fsid, NfsStat, NfsTime, SpecData,
-    acl_support,
-    attr::{LayoutTypes, ModeMasked, SetTime},
+    Acl, Acl41, AttrNo, Attrs, Bitmap, Failure, FileHandle, Fsid, LayoutType, NfsStat, NfsTime,
+    SpecData, acl_support,
+    attr::{LayoutTypes, MdsThreshold, ModeMasked, SetTime, ThresholdItem},
 };
 use weft_store::{
     types::{Inode, Kind},
@@ -84,6 +84,7 @@ const SUPPORTED_41: Bitmap = Bitmap::of(&[
     AttrNo::FS_LAYOUT_TYPES,
     AttrNo::LAYOUT_TYPES,
     AttrNo::LAYOUT_BLKSIZE,
+    AttrNo::MDSTHRESHOLD,
     AttrNo::MODE_SET_MASKED,
     AttrNo::SUPPATTR_EXCLCREAT,
     AttrNo::FS_CHARSET_CAP,
@@ -166,6 +167,8 @@ pub struct Facts<'a> {
     pub space: (u64, u64, u64),
     /// Inodes in use; only filled when asked for.
     pub files_used: u64,
+    /// Files below so many bytes are read and written through the metadata server.
+    pub threshold: Option<u64>,
     /// How owners are called.
     pub names: &'a Names,
 }
@@ -176,7 +179,7 @@ const FILES_TOTAL: u64 = 1 << 40;
 /// The wanted attributes of an inode, as far as they are supported.
 pub fn values(inode: &Inode, fh: FileHandle, wanted: &Bitmap, facts: &Facts<'_>) -> Attrs {
     let mut a = Attrs::default();
-    own_values(&mut a, inode, fh);
+    own_values(&mut a, inode, fh, facts);
     permission_values(&mut a, inode, wanted, facts.names);
     server_values(&mut a, facts);
     if needs_space(wanted) {
@@ -185,7 +188,7 @@ pub fn values(inode: &Inode, fh: FileHandle, wanted: &Bitmap, facts: &Facts<'_>)
     a.only(&wanted.and(&supported(facts.minorversion)))
 }
 
-fn own_values(a: &mut Attrs, inode: &Inode, fh: FileHandle) {
+fn own_values(a: &mut Attrs, inode: &Inode, fh: FileHandle, facts: &Facts<'_>) {
     a.file_type = Some(file_type(inode.kind));
     a.change = Some(inode.change);
     a.size = Some(inode.size);
@@ -204,6 +207,7 @@ fn own_values(a: &mut Attrs, inode: &Inode, fh: FileHandle) {
     a.time_modify = Some(to_nfs_time(inode.mtime));
     a.rdattr_error = Some(NfsStat::OK);
     let striped = inode.kind == Kind::File;
+    a.mdsthreshold = facts.threshold.filter(|_| striped).map(threshold);
     a.layout_types = Some(if striped { layout_types() } else { LayoutTypes::default() });
 }
 
@@ -220,6 +224,16 @@ fn permission_values(a: &mut Attrs, inode: &Inode, wanted: &Bitmap, names: &Name
         a.dacl = Some(Acl41 { flag: 0, aces: aces.clone() });
         a.acl = Some(aces);
     }
+}
+
+/// Exactly one item (Linux has room for one), with sizes alone: its other hints are understood
+/// differently by the RFC and by Linux (RFC 8881 §5.12.4).
+fn threshold(below: u64) -> MdsThreshold {
+    MdsThreshold(vec![ThresholdItem {
+        layout_type: LayoutType::NFSV4_1_FILES.0,
+        read_size: Some(below),
+        write_size: Some(below),
+    }])
 }
 
 fn layout_types() -> LayoutTypes {

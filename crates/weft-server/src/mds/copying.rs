@@ -4,6 +4,7 @@
 use std::sync::Weak;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::time::Instant;
 use weft_nfs::{
     ClientId, IO_BYTES_MAX, NfsStat, StableHow, Stateid, Verifier,
@@ -12,7 +13,7 @@ use weft_nfs::{
 };
 use weft_store::{
     types::{Content, Inode, InodeNo, Lsn},
-    volume::Settle,
+    volume::{Settle, StuffedWrite},
 };
 
 use super::{Mds, translate};
@@ -59,6 +60,17 @@ pub(super) struct Copied {
     doubtful: bool,
 }
 
+/// Where bytes are copied from.
+#[derive(Debug)]
+enum Origin {
+    /// The file is small: they are here.
+    Here(Bytes),
+    /// Nobody ever wrote them: they are a hole.
+    Nowhere,
+    /// On its data servers.
+    DataServers(Striped),
+}
+
 /// One step.
 #[derive(Debug)]
 struct Step {
@@ -97,15 +109,18 @@ impl Mds {
     /// Copies as much as one step does.
     async fn copy_step(&self, copy: &Copy, copied: &mut Copied) -> Result<(), NfsStat> {
         let _room = self.copy_steps.acquire().await.map_err(|_| NfsStat::SERVERFAULT)?;
-        let source = self.inode_now(copy.source)?;
         let destination = self.inode_now(copy.destination)?;
         let _writing = self.files.begin_write(&destination).ok_or(NfsStat::DELAY)?;
         // Nothing given up before may land on top of what comes now. A newer epoch alone does not
         // see to that as with WRITE: data servers learn none from copying.
         self.fence(destination.no).await?;
         let destination = self.inode_now(copy.destination)?;
+        if self.is_small(copy.to + copy.len) && self.copy_small(copy, copied)? {
+            return Ok(());
+        }
+        let origin = self.origin(copy, copied.len)?;
         let to = copy.to + copied.len;
-        let done = self.step(&source, &destination, copy, copied.len).await;
+        let done = self.step(origin, &destination, copy, copied.len).await;
         self.suspect_if_unanswered(&destination, &done);
         let step = done.map_err(|e| translate::data_server_status(&e))?;
         let now = self.wall();
@@ -121,18 +136,54 @@ impl Mds {
         Ok(())
     }
 
+    /// From one small file to another, or `false`. One that grows too big meanwhile, or whose bytes
+    /// have left, is copied the other way.
+    fn copy_small(&self, copy: &Copy, copied: &mut Copied) -> Result<bool, NfsStat> {
+        let left = copy.len - copied.len;
+        let read = self.volume.read_stuffed(copy.source, copy.from + copied.len, left);
+        let Some((_, data)) = read.value.map_err(|e| translate::status(&e))? else {
+            return Ok(false);
+        };
+        let write = StuffedWrite {
+            offset: copy.to + copied.len,
+            data: &data,
+            limit: self.small_files.stuffing_limit_bytes,
+            drop_privileges: copy.drop_privileges,
+        };
+        let written = self.volume.write_stuffed(copy.destination, &write, self.wall());
+        let lsn = written.lsn.max(read.lsn);
+        let is_written = written.value.map_err(|e| translate::status(&e))?.is_some();
+        if is_written {
+            copied.lsn = copied.lsn.max(lsn.0);
+            copied.len += left;
+        }
+        Ok(is_written)
+    }
+
+    /// Where the next bytes of the source are.
+    fn origin(&self, copy: &Copy, done: u64) -> Result<Origin, NfsStat> {
+        let len = (copy.len - done).min(IO_BYTES_MAX as u64);
+        let read = self.volume.read_stuffed(copy.source, copy.from + done, len);
+        if let Some((_, data)) = read.value.map_err(|e| translate::status(&e))? {
+            return Ok(if data.is_empty() { Origin::Nowhere } else { Origin::Here(data) });
+        }
+        let source = self.inode_now(copy.source)?;
+        Ok(self.striped(&source).map_or(Origin::Nowhere, Origin::DataServers))
+    }
+
     async fn step(
         &self,
-        source: &Inode,
+        origin: Origin,
         destination: &Inode,
         copy: &Copy,
         done: u64,
     ) -> Result<Step, DataServerError> {
         let (from, to, left) = (copy.from + done, copy.to + done, copy.len - done);
         let Some(target) = self.striped(destination) else { return Ok(nothing(left)) };
-        let Some(origin) = self.striped(source) else {
-            // A source that was never written is one hole.
-            return self.copy_hole(destination, &target, to, left).await;
+        let origin = match origin {
+            Origin::DataServers(origin) => origin,
+            Origin::Nowhere => return self.copy_hole(destination, &target, to, left).await,
+            Origin::Here(data) => return self.copy_data(data, &target, to).await,
         };
         if origin.lines_up(from, &target, to) {
             let len = left.min(DataServers::copy_bytes_max(&target));
@@ -161,6 +212,16 @@ impl Mds {
     ) -> Result<Step, DataServerError> {
         let len = left.min(IO_BYTES_MAX as u64);
         let data = self.data_servers.read(origin, from, len).await?;
+        self.copy_data(data, target, to).await
+    }
+
+    async fn copy_data(
+        &self,
+        data: Bytes,
+        target: &Striped,
+        to: u64,
+    ) -> Result<Step, DataServerError> {
+        let len = data.len() as u64;
         let (_, verifier) = self.data_servers.write(target, to, data, StableHow::UNSTABLE).await?;
         Ok(Step { len, verifier: Some(verifier) })
     }

@@ -19,6 +19,7 @@ mod reaper;
 mod recall;
 mod report;
 mod room;
+mod small_files;
 mod translate;
 mod truth;
 
@@ -54,6 +55,7 @@ pub use handle::Handle;
 pub use layouts::Striping;
 pub use names::Naming;
 use names::{Names, SystemHost};
+pub use small_files::SmallFiles;
 
 /// What a metadata server is made of.
 pub struct MdsParts {
@@ -75,6 +77,8 @@ pub struct MdsParts {
     pub data_servers: Arc<DataServers>,
     /// How new files are striped.
     pub striping: Striping,
+    /// How small files are treated.
+    pub small_files: SmallFiles,
     /// Who may do what.
     pub export: Export,
     /// How owners are called.
@@ -102,6 +106,9 @@ pub struct Mds {
     placing: Vec<Device>,
     data_servers: Arc<DataServers>,
     striping: Striping,
+    small_files: SmallFiles,
+    /// Small files on their way to data servers.
+    moves: small_files::Moves,
     export: Export,
     names: Names,
     address: SocketAddr,
@@ -155,6 +162,8 @@ impl Mds {
             placing,
             data_servers: parts.data_servers,
             striping: parts.striping,
+            small_files: parts.small_files,
+            moves: small_files::Moves::default(),
             export: parts.export,
             names: Names::new(parts.naming, Arc::new(SystemHost)),
             address: parts.address,

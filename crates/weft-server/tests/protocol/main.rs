@@ -22,4 +22,5 @@ mod open;
 mod restart;
 mod sequences;
 mod sessions;
+mod small_files;
 mod xattr;

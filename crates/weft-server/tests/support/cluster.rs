@@ -17,7 +17,7 @@ use weft_server::{
     data_servers::{DataServerSpec, DataServers, Homes},
     ds::DataServer,
     identity::{ClusterSecret, ServerRole, ServerUuid, identity},
-    mds::{Export, Mds, MdsParts, Naming, Striping},
+    mds::{Export, Mds, MdsParts, Naming, SmallFiles, Striping},
     rpc::{Connections, Program, Server, ServerLimits, Workers},
 };
 use weft_state::{ConnId, SessionLimits};
@@ -41,6 +41,8 @@ pub struct Options {
     pub export: Export,
     /// How owners are called.
     pub naming: Naming,
+    /// How small files are treated.
+    pub small_files: SmallFiles,
     /// Session limits.
     pub limits: SessionLimits,
     /// Whether the volume outlives the metadata server.
@@ -56,6 +58,7 @@ impl Default for Options {
             lease_s: 60,
             export: Export::default(),
             naming: Naming::default(),
+            small_files: SmallFiles::default(),
             limits: SessionLimits::default(),
             on_disk: false,
             server: ServerLimits::default(),
@@ -125,9 +128,10 @@ impl Cluster {
         Self::with(Options::default()).await
     }
 
-    /// One with data servers.
+    /// One with data servers, where files are from their first byte.
     pub async fn striped(data_servers: u32) -> Cluster {
-        Self::with(Options { data_servers, ..Options::default() }).await
+        let small_files = SmallFiles::OFF;
+        Self::with(Options { data_servers, small_files, ..Options::default() }).await
     }
 
     pub async fn with(options: Options) -> Cluster {
@@ -171,7 +175,7 @@ impl Cluster {
     }
 
     /// Opens the volume; one that was just let go may still be closing on another thread.
-    async fn volume(dir: &Path, on_disk: bool) -> Volume {
+    async fn open_volume(dir: &Path, on_disk: bool) -> Volume {
         let format = Format { uuid: [7; 16], fsid: (7, 8), ..Format::default() };
         let config = VolumeConfig { format, cache_bytes: 8 << 20, ..VolumeConfig::default() };
         if on_disk {
@@ -191,7 +195,7 @@ impl Cluster {
     }
 
     async fn start_mds(&mut self) {
-        let volume = Self::volume(self.dir.path(), self.options.on_disk).await;
+        let volume = Self::open_volume(self.dir.path(), self.options.on_disk).await;
         let data_servers = {
             let _on = workers().pick(0).enter();
             let homes = Homes::open(volume.clone(), self.secret.handle_keys(), []).unwrap();
@@ -208,6 +212,7 @@ impl Cluster {
             volume,
             volume_number: 1,
             data_servers,
+            small_files: self.options.small_files,
             striping: Striping { unit_bytes: 1 << 20, width },
             export: self.options.export.clone(),
             naming: self.options.naming.clone(),
@@ -234,6 +239,22 @@ impl Cluster {
 
     fn running(&self) -> &RunningMds {
         self.mds.as_ref().expect("the metadata server runs")
+    }
+
+    /// The volume of the metadata server.
+    pub fn volume(&self) -> &Volume {
+        self.running().mds.volume()
+    }
+
+    /// Objects of all data servers.
+    pub fn objects(&self) -> usize {
+        fn files(dir: &Path) -> usize {
+            let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
+            let one = |path: &Path| if path.is_dir() { files(path) } else { 1 };
+            entries.map(|entry| one(&entry.unwrap().path())).sum()
+        }
+        let dirs = (1..=self.options.data_servers).map(|id| format!("ds{id}/objects"));
+        dirs.map(|objects| files(&self.dir.path().join(objects))).sum()
     }
 
     /// Connections that the metadata server holds open.

@@ -7,7 +7,7 @@ use weft_nfs::{
 use weft_store::types::InodeNo;
 
 use super::{
-    data_access::{changed, end_of, may_write, placed_durably, regular_file},
+    data_access::{changed, end_of, may_write, regular_file},
     setattr::until_quiet,
 };
 use crate::{
@@ -26,7 +26,7 @@ pub(super) async fn allocate(mds: &Mds, c: &mut Compound<Mds>, a: &AllocateArgs)
     mds.volume.admit().await;
     let _writing = mds.files.begin_write(&inode).ok_or(NfsStat::DELAY)?;
     let inode = mds.outranked(inode).await?;
-    let (inode, striped) = placed_durably(mds, c, inode).await?;
+    let (inode, striped) = mds.on_data_servers(c, inode).await?;
     let reserved = mds.data_servers.allocate(&striped, a.offset, end).await;
     reserved.map_err(data_server_failure)?;
     changed(mds, c, &inode, end)?;
@@ -42,6 +42,7 @@ pub(super) async fn deallocate(mds: &Mds, c: &mut Compound<Mds>, a: &DeallocateA
     let stateid = c.stateid(a.stateid)?;
     let _undelegated = may_write(mds, c, &inode, &stateid).await?;
     mds.volume.admit().await;
+    let inode = if inode.stuffed { mds.on_data_servers(c, inode).await?.0 } else { inode };
     if !mds.files.lock().try_begin_truncation(&inode) {
         return Err(NfsStat::DELAY.into());
     }

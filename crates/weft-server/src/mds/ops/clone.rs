@@ -36,6 +36,7 @@ pub(super) async fn clone(mds: &Mds, c: &mut Compound<Mds>, a: &CloneArgs) -> Op
     if len == 0 {
         return Ok(OpOk::Clone);
     }
+    let source = if source.stuffed { mds.on_data_servers(c, source).await?.0 } else { source };
     place_beside(mds, c, (&source, a.src_offset), (destination, a.dst_offset)).await?;
     let destination = c.see(mds.volume.inode(to.ino))?;
     if !mds.files.lock().try_begin_truncation(&destination) {

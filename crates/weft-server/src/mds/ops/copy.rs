@@ -12,7 +12,7 @@ use weft_nfs::{
 use weft_state::IoAccess;
 use weft_store::types::{Inode, Placement};
 
-use super::data_access::{may_access, may_write, regular_file, where_is_durable};
+use super::data_access::{may_access, may_write, regular_file};
 use crate::{
     compound::{Compound, OpResult},
     mds::{Mds, attrs::MAX_FILE_BYTES, copying::Copy, refused},
@@ -43,7 +43,11 @@ pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpRe
     let len = length(a, source.size)?;
     // How far the destination reaches says which of the source's holes matter.
     let destination = mds.settled(c, destination).await?;
-    place_beside(mds, c, (&source, a.src_offset), (destination, a.dst_offset)).await?;
+    let stays_small =
+        source.stuffed && destination.stuffed && mds.is_small(a.dst_offset.saturating_add(len));
+    if !stays_small {
+        place_beside(mds, c, (&source, a.src_offset), (destination, a.dst_offset)).await?;
+    }
     let copy = Copy {
         source: source.no,
         destination: to.ino,
@@ -82,25 +86,27 @@ fn length(a: &CopyArgs, source_size: u64) -> Result<u64, Failure> {
     Ok(len)
 }
 
-/// A file that was never written gets its stripes where the data servers can copy to them
-/// themselves.
+/// The file on its data servers; one that was never written gets its stripes where they can copy to
+/// them themselves.
 pub(super) async fn place_beside(
     mds: &Mds,
     c: &mut Compound<Mds>,
     (source, from): (&Inode, u64),
     (destination, to): (Inode, u64),
 ) -> Result<(), Failure> {
-    if destination.placement.is_some() {
+    if destination.placement.is_some() && !destination.stuffed {
         return Ok(());
     }
     let beside = mds.striped(source).and_then(|s| s.first_index_beside(from, to));
     match (source.placement, beside) {
         (Some(there), Some(first_stripe_index)) if mds.places_on(there.device) => {
-            c.see(mds.volume.place(destination.no, Placement { first_stripe_index, ..there }))?;
+            let there = Placement { first_stripe_index, ..there };
+            let placed = c.see(mds.volume.place(destination.no, there))?;
+            mds.on_data_servers(c, placed).await?;
         }
-        _ => drop(mds.placed(c, destination)?),
+        _ => drop(mds.on_data_servers(c, destination).await?),
     }
-    where_is_durable(mds, c).await
+    Ok(())
 }
 
 /// Begins a copy that goes on after the reply; none if the client cannot be told of its end, or

@@ -4,14 +4,13 @@
 use weft_nfs::{Failure, NfsStat, Stateid};
 use weft_state::IoAccess;
 use weft_store::{
-    types::{Inode, Kind, Lsn, Rwx},
+    types::{Inode, Kind, Rwx},
     volume::Settle,
 };
 
 use crate::{
     compound::Compound,
     mds::{Handle, Mds, attrs::MAX_FILE_BYTES, delegations::Undelegated},
-    striped::Striped,
 };
 
 /// The inode of a filehandle that must be of a regular file, else WRONG_TYPE whatever it is.
@@ -55,26 +54,6 @@ pub(super) async fn may_write<'a>(
         true => Ok(Some(mds.undelegated(c, mds.handle(inode.no).key(), false).await?)),
         false => Ok(None),
     }
-}
-
-/// The file with a placement, which is durable if it got it now: where its data are must be known
-/// after a crash.
-pub(super) async fn placed_durably(
-    mds: &Mds,
-    c: &mut Compound<Mds>,
-    inode: Inode,
-) -> Result<(Inode, Striped), Failure> {
-    let was_placed = inode.placement.is_some();
-    let placed = mds.placed(c, inode)?;
-    if !was_placed {
-        where_is_durable(mds, c).await?;
-    }
-    Ok(placed)
-}
-
-/// Waits for a placement that was chosen in this COMPOUND.
-pub(super) async fn where_is_durable(mds: &Mds, c: &Compound<Mds>) -> Result<(), Failure> {
-    mds.volume.durable(Lsn(c.depends_on)).await.map_err(|_| NfsStat::IO.into())
 }
 
 /// Notes that the data changed, and that the file reaches at least to `end`.

@@ -36,6 +36,12 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
     if a.iomode == IoMode::RW && inode.is_privileged() && mds.credential(c).uid != 0 {
         return Err(NfsStat::LAYOUTUNAVAILABLE.into());
     }
+    // Linux asks with every OPEN, before it knows what it will do; `mdsthreshold` told it where to
+    // go (RFC 8881 §18.43.4: the file is not to be had this way).
+    let reads = a.iomode == IoMode::READ;
+    if inode.stuffed && (c.opened || reads && mds.is_small(inode.size)) {
+        return Err(NfsStat::LAYOUTUNAVAILABLE.into());
+    }
     // An unfinished truncation comes before new writes, and so does the end of older handles.
     if refused_now(mds, &inode).is_err() {
         mds.fence(inode.no).await.map_err(|_| NfsStat::LAYOUTTRYLATER)?;
@@ -43,7 +49,7 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
     }
     // decide
     can_be_placed(mds, &inode)?;
-    let (inode, striped) = mds.placed(c, inode)?;
+    let (inode, striped) = mds.on_data_servers(c, inode).await?;
     mds.data_servers.meet(&striped).await.map_err(|_| NfsStat::LAYOUTTRYLATER)?;
     // record, answer
     let (stateid, body) = grant(mds, c, a, inode.no, &stateid)?;

@@ -7,7 +7,7 @@ use weft_nfs::{
 };
 use weft_store::{
     types::{Inode, InodeNo, Kind, Rwx},
-    volume::{Authority, Exclusivity, SetAttr},
+    volume::{Authority, Exclusivity, New, SetAttr},
 };
 
 use super::{
@@ -62,6 +62,7 @@ pub(super) async fn open(mds: &Mds, c: &mut Compound<Mds>, a: OpenArgs) -> OpRes
     }
     c.set_current(handle);
     c.current_stateid = Some(stateid);
+    c.opened = true;
     Ok(OpOk::Open(OpenOk {
         stateid,
         cinfo: target.change,
@@ -138,6 +139,7 @@ async fn by_name<'a>(
     }
     let cred = mds.credential(c);
     let new = new_object(&settings, DEFAULT_MODE, exclusivity);
+    let new = New { stuffed: mds.stuffs(), ..new };
     let made = c.see(mds.volume.create(dir, name, &new, &cred, mds.wall()))?;
     let change = change_info(made.dir_change);
     if made.created {

@@ -30,6 +30,7 @@ pub(super) async fn seek(mds: &Mds, c: &mut Compound<Mds>, a: &SeekArgs) -> OpRe
         return Err(NfsStat::NXIO.into());
     }
     let found = match mds.striped(&inode) {
+        _ if inode.stuffed => c.see(mds.volume.seek_stuffed(inode.no, what, a.offset))?,
         Some(file) => {
             let found = mds.data_servers.seek(&file, what, a.offset, inode.size).await;
             found.map_err(data_server_failure)?

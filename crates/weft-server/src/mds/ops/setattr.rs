@@ -67,6 +67,9 @@ pub(super) async fn apply(
         return apply_here(mds, c, inode, set, cred).await;
     }
     let ino = inode.no;
+    // A move to data servers that was begun is finished first.
+    let is_moving = inode.stuffed && inode.placement.is_some();
+    let inode = if is_moving { mds.on_data_servers(c, inode).await?.0 } else { inode };
     if !mds.files.lock().try_begin_truncation(&inode) {
         return Err(NfsStat::DELAY.into());
     }

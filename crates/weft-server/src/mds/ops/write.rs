@@ -1,13 +1,14 @@
-//! WRITE (38): RFC 8881 §18.32, on the indirect path (design D6).
+//! WRITE (38): RFC 8881 §18.32: to the volume while the file is small (design D17), else on the
+//! indirect path (D6).
 
 use weft_nfs::{
-    Failure, NfsStat, OpOk, StableHow,
+    Failure, NfsStat, OpOk, StableHow, Verifier,
     ops::{WriteArgs, WriteOk},
 };
-use weft_store::types::Inode;
+use weft_store::{types::Inode, volume::StuffedWrite};
 use weft_xdr::Payload;
 
-use super::data_access::{changed, may_write, placed_durably};
+use super::data_access::{changed, may_write};
 use crate::{
     compound::{Compound, OpResult},
     mds::{Mds, attrs::MAX_FILE_BYTES, data_server_failure, files::Suspicion},
@@ -26,9 +27,14 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
     let end = a.offset.checked_add(u64::from(count)).filter(|e| *e <= MAX_FILE_BYTES);
     let end = end.ok_or(NfsStat::FBIG)?;
     mds.volume.admit().await;
+    if inode.stuffed && stuff(mds, c, &inode, a.offset, data)? {
+        mds.core.counters.wrote(data.len());
+        let (committed, writeverf) = (StableHow::FILE_SYNC, Verifier::default());
+        return Ok(OpOk::Write(WriteOk { count, committed, writeverf }));
+    }
     let _writing = mds.files.begin_write(&inode).ok_or(NfsStat::DELAY)?;
     let inode = lay_ghosts(mds, c, inode).await?;
-    let (inode, striped) = placed_durably(mds, c, inode).await?;
+    let (inode, striped) = mds.on_data_servers(c, inode).await?;
     let written = mds.data_servers.write(&striped, a.offset, data.clone(), a.stable).await;
     mds.suspect_if_unanswered(&inode, &written);
     let (committed, writeverf) = written.map_err(data_server_failure)?;
@@ -37,6 +43,21 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
         changed(mds, c, &inode, end)?;
     }
     Ok(OpOk::Write(WriteOk { count, committed, writeverf }))
+}
+
+/// Writes to a small file, durably once the reply is sent: its bytes and its inode are one commit,
+/// which the reply waits for anyway. Whether it could stay small.
+fn stuff(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    inode: &Inode,
+    offset: u64,
+    data: &[u8],
+) -> Result<bool, Failure> {
+    let limit = mds.small_files.stuffing_limit_bytes;
+    let drop_privileges = mds.credential(c).uid != 0;
+    let write = StuffedWrite { offset, data, limit, drop_privileges };
+    Ok(c.see(mds.volume.write_stuffed(inode.no, &write, mds.wall()))?.is_some())
 }
 
 /// A client that was given handles to write with and yet writes here has given up on a data

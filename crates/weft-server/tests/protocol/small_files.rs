@@ -1,0 +1,360 @@
+//! Small files in the volume, and how they leave it (design D7, D17; ADR 6): RFC 8881 §5.12.4,
+//! §18.22, §18.32, §18.43; RFC 7862 §15.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use weft_nfs::{
+    AttrNo, FileHandle, IoMode, LayoutType, NfsStat, OpArgs, OpOk, StableHow, Stateid,
+    attr::{MdsThreshold, ThresholdItem},
+    ops::*,
+};
+use weft_server::mds::SmallFiles;
+use weft_store::types::{DeviceId, InodeNo, Placement};
+
+use crate::support::*;
+
+const KIB: u64 = 1 << 10;
+/// The default limit.
+const LIMIT: u64 = 64 * KIB;
+
+type File = (FileHandle, Stateid);
+
+async fn cluster() -> Cluster {
+    Cluster::with(Options { data_servers: 2, on_disk: true, ..Options::default() }).await
+}
+
+/// Bytes that tell their place.
+fn pattern(len: u64) -> Vec<u8> {
+    (0..len).map(|i| (i / 7 + i % 251) as u8).collect()
+}
+
+async fn put(c: &mut Client, file: &File, offset: u64, data: &[u8]) -> WriteOk {
+    let reply = c.compound().putfh(&file.0).op(write(file.1, offset, data)).send().await.ok();
+    let Ok(OpOk::Write(ok)) = &reply.last().result else { panic!("{reply:?}") };
+    ok.clone()
+}
+
+async fn get(c: &mut Client, file: &File, offset: u64, len: u32) -> (Bytes, bool) {
+    c.compound().putfh(&file.0).op(read(file.1, offset, len)).send().await.ok().data()
+}
+
+async fn resize(c: &mut Client, file: &File, to: u64) {
+    c.compound().putfh(&file.0).op(setattr(file.1, size(to))).send().await.ok();
+}
+
+/// The whole of one file into another.
+async fn copy(c: &mut Client, from: &File, into: &File, at: u64) {
+    let copy = CopyArgs {
+        src_stateid: from.1,
+        dst_stateid: into.1,
+        src_offset: 0,
+        dst_offset: at,
+        count: 0,
+        consecutive: true,
+        synchronous: true,
+        source_server: Netlocs::default(),
+    };
+    let files = c.compound().putfh(&from.0).savefh().putfh(&into.0);
+    files.op(OpArgs::Copy(copy)).send().await.ok();
+}
+
+fn number(fh: &FileHandle) -> InodeNo {
+    let raw: [u8; 8] = fh.0[fh.0.len() - 8..].try_into().unwrap();
+    InodeNo(u64::from_be_bytes(raw))
+}
+
+/// A file written, read, cut, grown and removed below the limit concerns no data server; what a
+/// WRITE answers is durable, and there over a restart.
+#[tokio::test]
+async fn small_files_stay_with_the_metadata_server() {
+    let mut cluster = cluster().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let file = c.file("f").await;
+    let mut wanted = pattern(20_000);
+    let done = put(&mut c, &file, 0, &wanted).await;
+    assert_eq!((done.count, done.committed), (20_000, StableHow::FILE_SYNC));
+    put(&mut c, &file, 30_000, b"behind a hole").await;
+    wanted.resize(30_000, 0);
+    wanted.extend_from_slice(b"behind a hole");
+    assert_eq!(get(&mut c, &file, 0, 1 << 20).await, (Bytes::from(wanted.clone()), true));
+    assert_eq!(
+        get(&mut c, &file, 100, 8192).await,
+        (Bytes::from(wanted[100..8292].to_vec()), false)
+    );
+    assert_eq!(get(&mut c, &file, 30_013, 1).await, (Bytes::new(), true));
+    resize(&mut c, &file, 9_000).await;
+    resize(&mut c, &file, 12_000).await;
+    wanted.truncate(9_000);
+    wanted.resize(12_000, 0);
+    cluster.restart().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let open = OpenArgs { openhow: None, ..open_name("b", "f") };
+    let reply = c.compound().putrootfh().op(OpArgs::Open(open)).getfh().send().await.ok();
+    let file = (reply.fh(), reply.stateid());
+    assert_eq!(get(&mut c, &file, 0, 1 << 20).await, (Bytes::from(wanted), true));
+    c.compound().putrootfh().op(remove("f")).send().await.ok();
+    c.compound().putfh(&file.0).op(close(file.1)).send().await.ok();
+    assert_eq!(cluster.objects(), 0);
+    assert_eq!(cluster.volume().fsck().unwrap().blocks, 0);
+}
+
+/// A write that ends at the limit stays, one that ends a byte beyond it takes the whole file to
+/// the data servers; what was there is still there, and the change attribute advances.
+#[tokio::test]
+async fn a_file_leaves_when_it_grows() {
+    let cluster = cluster().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let file = c.file("f").await;
+    let mut wanted = pattern(LIMIT);
+    put(&mut c, &file, 0, &wanted).await;
+    assert_eq!(cluster.objects(), 0);
+    let change = |reply: Reply| reply.attrs().change.unwrap();
+    let before = change(c.compound().putfh(&file.0).getattr(&[AttrNo::CHANGE]).send().await.ok());
+    put(&mut c, &file, LIMIT - 1, b"!!").await;
+    wanted.truncate(wanted.len() - 1);
+    wanted.extend_from_slice(b"!!");
+    assert_eq!(get(&mut c, &file, 0, 1 << 20).await, (Bytes::from(wanted), true));
+    let after = change(c.compound().putfh(&file.0).getattr(&[AttrNo::CHANGE]).send().await.ok());
+    assert!(after > before);
+    assert_eq!(cluster.objects(), 1);
+    // It does not come back.
+    resize(&mut c, &file, 10).await;
+    put(&mut c, &file, 5, b"small again").await;
+    assert_eq!(cluster.objects(), 1);
+    assert_eq!(cluster.volume().fsck().unwrap().blocks, 0);
+}
+
+/// Layouts of a small file: none within OPEN, none to read with; one to write with takes the
+/// file to the data servers, where its bytes are found.
+#[tokio::test]
+async fn a_layout_to_write_with_moves_the_file() {
+    let cluster = cluster().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let file = c.file("f").await;
+    put(&mut c, &file, 0, b"from the volume").await;
+    let within_open = |iomode| {
+        let open = OpArgs::Open(open_create("another", "f"));
+        (open, OpArgs::Layoutget(layoutget(Stateid::CURRENT, iomode)))
+    };
+    for iomode in [IoMode::READ, IoMode::RW] {
+        let (open, get) = within_open(iomode);
+        let refused = c.compound().putrootfh().op(open).op(get);
+        refused.expect(NfsStat::LAYOUTUNAVAILABLE).await;
+    }
+    let get = |iomode| OpArgs::Layoutget(layoutget(file.1, iomode));
+    let refused = c.compound().putfh(&file.0).op(get(IoMode::READ));
+    refused.expect(NfsStat::LAYOUTUNAVAILABLE).await;
+    assert_eq!(cluster.objects(), 0);
+    let granted = c.compound().putfh(&file.0).op(get(IoMode::RW)).send().await.ok();
+    let layout = files_layout(&granted);
+    let first = layout.first_stripe_index as usize;
+    let mut on_ds = on_data_server(&cluster, first, "d").await;
+    let object = layout_handle(&layout, first);
+    let read = read(Stateid::ANONYMOUS, 0, 15);
+    let found = on_ds.compound().putfh(&object).op(read).send().await.ok().data();
+    assert_eq!(found.0, "from the volume");
+    // From here on layouts are granted at once.
+    let (open, get) = within_open(IoMode::RW);
+    c.compound().putrootfh().op(open).op(get).send().await.ok();
+}
+
+/// `mdsthreshold` (§5.12.4) is told for files, when asked for, as exactly one item; not for what is
+/// no file, and not when it is switched off.
+#[tokio::test]
+async fn the_threshold_is_told() {
+    let item = ThresholdItem {
+        layout_type: LayoutType::NFSV4_1_FILES.0,
+        read_size: Some(LIMIT),
+        write_size: Some(LIMIT),
+    };
+    for (small_files, wanted) in
+        [(SmallFiles::default(), Some(MdsThreshold(vec![item]))), (SmallFiles::OFF, None)]
+    {
+        let cluster = Cluster::with(Options { small_files, ..Options::default() }).await;
+        let mut c = Client::mount(&cluster, "a").await;
+        let (file, _) = c.file("f").await;
+        let asked = c.compound().putfh(&file).getattr(&[AttrNo::MDSTHRESHOLD]);
+        assert_eq!(asked.send().await.ok().attrs().mdsthreshold, wanted);
+        let plain = c.compound().putfh(&file).getattr(&[AttrNo::SIZE]).send().await.ok().attrs();
+        assert_eq!(plain.mdsthreshold, None);
+        let root = c.compound().putrootfh().getattr(&[AttrNo::MDSTHRESHOLD]).send().await.ok();
+        assert_eq!(root.attrs().mdsthreshold, None);
+    }
+}
+
+/// A crash in the middle of a move leaves a file that has a place and still its bytes: it is read
+/// as before, and the first change finishes the move; removed, it leaves nothing behind.
+#[tokio::test]
+async fn a_move_that_was_cut_short_is_finished() {
+    let mut cluster = cluster().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let wanted = pattern(10_000);
+    let mut numbers = Vec::new();
+    for name in ["written", "cut", "removed", "layout"] {
+        let file = c.file(name).await;
+        put(&mut c, &file, 0, &wanted).await;
+        numbers.push(number(&file.0));
+    }
+    let volume = cluster.volume();
+    let device = DeviceId(volume.devices().value.unwrap()[0].id.0);
+    let place =
+        Placement { device, stripe_unit_bytes: 1 << 20, stripe_count: 2, first_stripe_index: 1 };
+    for ino in numbers {
+        let placed = volume.confirm(volume.place(ino, place)).await.unwrap();
+        assert!(placed.stuffed && placed.placement.is_some());
+    }
+    cluster.restart().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let mut files = Vec::new();
+    for name in ["written", "cut", "removed", "layout"] {
+        let open = OpArgs::Open(open_name("b", name));
+        let reply = c.compound().putrootfh().op(open).getfh().send().await.ok();
+        let file = (reply.fh(), reply.stateid());
+        assert_eq!(get(&mut c, &file, 0, 1 << 20).await, (Bytes::from(wanted.clone()), true));
+        files.push(file);
+    }
+    assert_eq!(cluster.objects(), 0);
+    put(&mut c, &files[0], 1, b"x").await;
+    resize(&mut c, &files[1], 9_999).await;
+    c.compound().putrootfh().op(remove("removed")).send().await.ok();
+    c.compound().putfh(&files[2].0).op(close(files[2].1)).send().await.ok();
+    let layout = OpArgs::Layoutget(layoutget(files[3].1, IoMode::RW));
+    c.compound().putfh(&files[3].0).op(layout).send().await.ok();
+    let mut changed = wanted.clone();
+    changed[1] = b'x';
+    for (file, wanted) in [(0, &changed[..]), (1, &wanted[..9_999]), (3, &wanted[..])] {
+        let found = get(&mut c, &files[file], 0, 1 << 20).await;
+        assert_eq!(found, (Bytes::copy_from_slice(wanted), true));
+    }
+    eventually("removal", || cluster.objects() == 3).await;
+    assert_eq!(cluster.volume().fsck().unwrap().findings, Vec::<String>::new());
+    assert_eq!(cluster.volume().fsck().unwrap().blocks, 0);
+}
+
+/// The operations on data of NFSv4.2: a small file is copied within the volume; a copy that would
+/// be too big, reserved space and a punched hole take it to the data servers.
+#[tokio::test]
+async fn operations_on_data() {
+    let cluster = cluster().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (source, target) = (c.file("source").await, c.file("target").await);
+    put(&mut c, &source, 0, &pattern(5_000)).await;
+    put(&mut c, &source, 40_000, b"end").await;
+    let mut wanted = pattern(5_000);
+    wanted.resize(40_000, 0);
+    wanted.extend_from_slice(b"end");
+    for (to, objects) in [(0, 0), (LIMIT, 1)] {
+        copy(&mut c, &source, &target, to).await;
+        assert_eq!(get(&mut c, &target, to, 1 << 20).await, (Bytes::from(wanted.clone()), true));
+        assert_eq!(cluster.objects(), objects, "{to}");
+    }
+    let seek = |what, offset| OpArgs::Seek(SeekArgs { stateid: source.1, offset, what });
+    for (what, offset, found) in [
+        (DataContent::HOLE, 0, (5_000, false)),
+        (DataContent::DATA, 5_000, (32_768, false)),
+        (DataContent::HOLE, 40_000, (40_003, true)),
+    ] {
+        let reply = c.compound().putfh(&source.0).op(seek(what, offset)).send().await.ok();
+        let Ok(OpOk::Seek(ok)) = &reply.last().result else { panic!("{reply:?}") };
+        assert_eq!((ok.offset, ok.eof), found);
+    }
+    let punch = DeallocateArgs { stateid: source.1, offset: 0, length: 1000 };
+    c.compound().putfh(&source.0).op(OpArgs::Deallocate(punch)).send().await.ok();
+    wanted[..1000].fill(0);
+    assert_eq!(get(&mut c, &source, 0, 1 << 20).await, (Bytes::from(wanted), true));
+    let reserve = AllocateArgs { stateid: source.1, offset: 0, length: 50_000 };
+    c.compound().putfh(&source.0).op(OpArgs::Allocate(reserve)).send().await.ok();
+    assert_eq!(get(&mut c, &source, 40_000, 1 << 20).await.0.len(), 10_000);
+    assert_eq!(cluster.objects(), 2);
+}
+
+/// One request of [`a_file_is_an_array_of_bytes`].
+#[derive(Debug, Clone)]
+enum Step {
+    Write(u64, usize, u8),
+    Resize(u64),
+    Layout,
+    Copy(u64),
+    Read(u64, u32),
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let offset = || prop_oneof![0u64..20_000, LIMIT - 9_000..LIMIT + 20];
+    prop_oneof![
+        6 => (offset(), 1usize..12_000, 1u8..9).prop_map(|(at, len, byte)| Step::Write(at, len, byte)),
+        2 => offset().prop_map(Step::Resize),
+        1 => Just(Step::Layout),
+        1 => offset().prop_map(Step::Copy),
+        3 => (offset(), 1u32..90_000).prop_map(|(at, len)| Step::Read(at, len)),
+    ]
+}
+
+/// Whatever the limit, a file answers as an array of bytes does: written, cut, grown, copied over
+/// itself by way of another, moved by a layout, in any order.
+#[test]
+fn a_file_is_an_array_of_bytes() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let limits = [0, 1, 8 * KIB, LIMIT];
+    let clusters = limits.map(|stuffing_limit_bytes| {
+        let small_files = SmallFiles { stuffing_limit_bytes, ..SmallFiles::default() };
+        let options = Options { data_servers: 2, small_files, ..Options::default() };
+        runtime.block_on(Cluster::with(options))
+    });
+    let number = AtomicUsize::new(0);
+    let config = ProptestConfig { cases: 24, failure_persistence: None, ..Default::default() };
+    proptest!(config, |(history in prop::collection::vec(steps(), 1..16))| {
+        let number = number.fetch_add(1, Ordering::Relaxed);
+        for cluster in &clusters {
+            runtime.block_on(array_of_bytes(cluster, number, &history));
+        }
+    });
+    for cluster in &clusters {
+        assert_eq!(cluster.volume().fsck().unwrap().findings, Vec::<String>::new());
+    }
+}
+
+async fn array_of_bytes(cluster: &Cluster, number: usize, history: &[Step]) {
+    let mut c = Client::mount(cluster, &format!("client {number}")).await;
+    let file = c.file(&format!("file {number}")).await;
+    let other = c.file(&format!("other {number}")).await;
+    let mut model: Vec<u8> = Vec::new();
+    for step in history {
+        match *step {
+            Step::Write(at, len, byte) => {
+                put(&mut c, &file, at, &vec![byte; len]).await;
+                let at = at as usize;
+                model.resize(model.len().max(at + len), 0);
+                model[at..at + len].fill(byte);
+            }
+            Step::Resize(to) => {
+                resize(&mut c, &file, to).await;
+                model.resize(to as usize, 0);
+            }
+            Step::Layout => {
+                let get = OpArgs::Layoutget(layoutget(file.1, IoMode::RW));
+                let held = c.compound().putfh(&file.0).op(get).send().await.ok().stateid();
+                let back = OpArgs::Layoutreturn(layoutreturn(held, IoMode::RW));
+                c.compound().putfh(&file.0).op(back).send().await.ok();
+            }
+            Step::Copy(_) if model.is_empty() => {}
+            Step::Copy(to) => {
+                resize(&mut c, &other, 0).await;
+                copy(&mut c, &file, &other, 0).await;
+                copy(&mut c, &other, &file, to).await;
+                let (data, to) = (model.clone(), to as usize);
+                model.resize(model.len().max(to + data.len()), 0);
+                model[to..to + data.len()].copy_from_slice(&data);
+            }
+            Step::Read(at, len) => {
+                let (found, _) = get(&mut c, &file, at, len).await;
+                let from = model.len().min(at as usize);
+                let until = model.len().min(at as usize + len as usize);
+                assert!(found == model[from..until], "{at} {len}");
+            }
+        }
+    }
+    let (all, eof) = get(&mut c, &file, 0, 1 << 20).await;
+    assert!(eof && all == model, "{} bytes instead of {}", all.len(), model.len());
+}
