@@ -128,6 +128,10 @@ pub struct FileReport {
     pub fileid: u64,
     /// Bytes of the file.
     pub size: u64,
+    /// The bytes are with the metadata server, since they are few. With a layout too, they are
+    /// being moved to the data servers.
+    #[serde(default)]
+    pub stuffed: bool,
     /// Absent while the file is on no data server.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub layout: Option<FileLayoutReport>,
@@ -308,7 +312,9 @@ mod tests {
         fn file(&self, path: String) -> AdminFuture<'_, Result<FileReport, AdminError>> {
             Box::pin(async move {
                 match path.as_str() {
-                    "/a b" => Ok(FileReport { path, fileid: 9, size: 3, layout: None }),
+                    "/a b" => {
+                        Ok(FileReport { path, fileid: 9, size: 3, stuffed: true, layout: None })
+                    }
                     "/down" => Err(AdminError::Failed("ds 7 is down".into())),
                     _ => Err(AdminError::NotFound(path)),
                 }

@@ -205,6 +205,11 @@ impl Inode {
         self.kind == Kind::Directory
     }
 
+    /// Whether the bytes of a file are on their way from the volume to its data servers.
+    pub fn is_moving(&self) -> bool {
+        self.stuffed && self.placement.is_some()
+    }
+
     /// Whether a write by anybody but the superuser takes set-id bits away.
     pub fn is_privileged(&self) -> bool {
         self.kind == Kind::File && without_privileges(self.mode) != self.mode

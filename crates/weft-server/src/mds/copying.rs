@@ -13,7 +13,7 @@ use weft_nfs::{
 };
 use weft_store::{
     types::{Content, Inode, InodeNo, Lsn},
-    volume::{Settle, StuffedWrite},
+    volume::{Settle, StuffedExtent, StuffedWrite},
 };
 
 use super::{Mds, translate};
@@ -65,8 +65,8 @@ pub(super) struct Copied {
 enum Origin {
     /// The file is small: they are here.
     Here(Bytes),
-    /// Nobody ever wrote them: they are a hole.
-    Nowhere,
+    /// Nobody ever wrote so many of them: they are a hole.
+    Nowhere(u64),
     /// On its data servers.
     DataServers(Striped),
 }
@@ -118,9 +118,13 @@ impl Mds {
         if self.is_small(copy.to + copy.len) && self.copy_small(copy, copied)? {
             return Ok(());
         }
+        // One of two small files has left since, or is leaving: asked again, COPY brings the
+        // destination to its data servers.
+        let target = self.striped(&destination).filter(|_| !destination.stuffed);
+        let target = target.ok_or(NfsStat::DELAY)?;
         let origin = self.origin(copy, copied.len)?;
         let to = copy.to + copied.len;
-        let done = self.step(origin, &destination, copy, copied.len).await;
+        let done = self.step(origin, (&destination, &target), copy, copied.len).await;
         self.suspect_if_unanswered(&destination, &done);
         let step = done.map_err(|e| translate::data_server_status(&e))?;
         let now = self.wall();
@@ -162,41 +166,43 @@ impl Mds {
 
     /// Where the next bytes of the source are.
     fn origin(&self, copy: &Copy, done: u64) -> Result<Origin, NfsStat> {
-        let len = (copy.len - done).min(IO_BYTES_MAX as u64);
-        let read = self.volume.read_stuffed(copy.source, copy.from + done, len);
-        if let Some((_, data)) = read.value.map_err(|e| translate::status(&e))? {
-            return Ok(if data.is_empty() { Origin::Nowhere } else { Origin::Here(data) });
+        let left = copy.len - done;
+        let here = self.volume.extent_stuffed(copy.source, copy.from + done, left);
+        match here.value.map_err(|e| translate::status(&e))? {
+            Some(StuffedExtent::Data(data)) => Ok(Origin::Here(data)),
+            Some(StuffedExtent::Hole(len)) => Ok(Origin::Nowhere(len)),
+            None => {
+                let source = self.inode_now(copy.source)?;
+                Ok(self.striped(&source).map_or(Origin::Nowhere(left), Origin::DataServers))
+            }
         }
-        let source = self.inode_now(copy.source)?;
-        Ok(self.striped(&source).map_or(Origin::Nowhere, Origin::DataServers))
     }
 
     async fn step(
         &self,
         origin: Origin,
-        destination: &Inode,
+        (destination, target): (&Inode, &Striped),
         copy: &Copy,
         done: u64,
     ) -> Result<Step, DataServerError> {
         let (from, to, left) = (copy.from + done, copy.to + done, copy.len - done);
-        let Some(target) = self.striped(destination) else { return Ok(nothing(left)) };
         let origin = match origin {
             Origin::DataServers(origin) => origin,
-            Origin::Nowhere => return self.copy_hole(destination, &target, to, left).await,
-            Origin::Here(data) => return self.copy_data(data, &target, to).await,
+            Origin::Nowhere(len) => return self.copy_hole(destination, target, to, len).await,
+            Origin::Here(data) => return self.copy_data(data, target, to).await,
         };
-        if origin.lines_up(from, &target, to) {
-            let len = left.min(DataServers::copy_bytes_max(&target));
-            match self.data_servers.copy(&origin, from, &target, to, len).await {
+        if origin.lines_up(from, target, to) {
+            let len = left.min(DataServers::copy_bytes_max(target));
+            match self.data_servers.copy(&origin, from, target, to, len).await {
                 Err(DataServerError::Unsupported { .. }) => {}
                 done => return Ok(Step { len, verifier: Some(done?) }),
             }
         }
         match self.data_servers.seek(&origin, Content::Data, from, from + left).await? {
-            Some(data) if data == from => self.copy_through(&origin, from, &target, to, left).await,
+            Some(data) if data == from => self.copy_through(&origin, from, target, to, left).await,
             data => {
                 let hole = data.map_or(left, |data| data - from);
-                self.copy_hole(destination, &target, to, hole).await
+                self.copy_hole(destination, target, to, hole).await
             }
         }
     }

@@ -88,8 +88,8 @@ impl Mds {
         })
     }
 
-    /// The file with a placement: it gets one now if it had none. Which data server comes first
-    /// rotates with the inode number, so that small files spread.
+    /// The file with a placement: it gets one now if it had none, `wish` if there is one. Else
+    /// which data server comes first rotates with the inode number, so that files spread.
     ///
     /// # Errors
     /// NOSPC when there is no data server at all.
@@ -97,12 +97,16 @@ impl Mds {
         &self,
         c: &mut Compound<Mds>,
         inode: Inode,
+        wish: Option<Placement>,
     ) -> Result<(Inode, Striped), Failure> {
         let inode = match inode.placement {
             Some(_) => inode,
             None => {
-                let placement = self.choose_placement(inode.no)?;
-                c.see(self.volume.place(inode.no, placement))?
+                let chosen = match wish {
+                    Some(wish) => wish,
+                    None => self.choose_placement(inode.no)?,
+                };
+                c.see(self.volume.place(inode.no, chosen))?
             }
         };
         let striped = self.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;

@@ -51,7 +51,13 @@ impl AdminSource for Mds {
                 Some(striped) => Some(self.layout_report(&inode, &striped).await),
                 None => None,
             };
-            Ok(FileReport { path, fileid: inode.no.0, size: inode.size, layout })
+            Ok(FileReport {
+                path,
+                fileid: inode.no.0,
+                size: inode.size,
+                stuffed: inode.stuffed,
+                layout,
+            })
         })
     }
 }

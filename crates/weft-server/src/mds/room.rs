@@ -36,7 +36,12 @@ impl Room {
             OpArgs::Open(a) => a.openhow.is_some() && matches!(a.claim, OpenClaim::Null(_)),
             _ => false,
         };
-        if grows && self.scarce.load(Ordering::Relaxed) { Err(NfsStat::NOSPC) } else { Ok(()) }
+        if grows && self.is_scarce() { Err(NfsStat::NOSPC) } else { Ok(()) }
+    }
+
+    /// Whether what need not be in the volume should not be.
+    pub(super) fn is_scarce(&self) -> bool {
+        self.scarce.load(Ordering::Relaxed)
     }
 
     /// Takes note of a look at the disk; says so when things have changed.

@@ -9,17 +9,21 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, Weak},
+    time::Duration,
 };
 
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use weft_nfs::{Failure, NfsStat, StableHow};
 use weft_store::{
-    types::{Content, Inode, InodeNo, Lsn},
-    volume::STUFFED_BYTES_MAX,
+    types::{Inode, InodeNo, Lsn, Placement},
+    volume::{STUFFED_BYTES_MAX, StuffedExtent},
 };
 
 use super::{Mds, data_server_failure, translate};
 use crate::{compound::Compound, striped::Striped};
+
+/// How long a file that somebody else moves is waited for, unless the lease is short.
+const TURN_PATIENCE: Duration = Duration::from_secs(3);
 
 /// How small files are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,19 +80,38 @@ impl Mds {
         Some(self.small_files.threshold_bytes).filter(|below| *below > 0)
     }
 
+    /// Writes of small files may go to the volume, which has room for them.
+    pub(super) fn may_stuff(&self) -> bool {
+        !self.room.is_scarce()
+    }
+
     /// The file on its data servers: it gets a place if it had none, and what the volume has of
     /// it is brought there. Where its bytes are is durable.
     ///
     /// # Errors
-    /// LAYOUTUNAVAILABLE when there is no data server at all; those of writing to data servers
-    /// (NOSPC, DELAY): the bytes are still in the volume then.
+    /// NOSPC when there is no data server at all; DELAY while others take long to move it; those
+    /// of writing to data servers (NOSPC, DELAY): the bytes are still in the volume then.
     pub(super) async fn on_data_servers(
         &self,
         c: &mut Compound<Mds>,
         inode: Inode,
     ) -> Result<(Inode, Striped), Failure> {
+        self.on_data_servers_at(c, inode, None).await
+    }
+
+    /// The same; a file without a place gets this one.
+    ///
+    /// # Errors
+    /// Those of [`Mds::on_data_servers`].
+    pub(super) async fn on_data_servers_at(
+        &self,
+        c: &mut Compound<Mds>,
+        inode: Inode,
+        wish: Option<Placement>,
+    ) -> Result<(Inode, Striped), Failure> {
         let was_there = inode.placement.is_some() && !inode.stuffed;
-        let (inode, striped) = self.placed(c, inode)?;
+        self.files.lock().begin_move(&inode);
+        let (inode, striped) = self.placed(c, inode, wish)?;
         if was_there {
             return Ok((inode, striped));
         }
@@ -97,12 +120,24 @@ impl Mds {
         if !inode.stuffed {
             return Ok((inode, striped));
         }
-        let turn = self.moves.turn(inode.no);
-        let _turn = turn.lock().await;
+        let _turn = self.standing_still(inode.no).await?;
         let inode = c.see(self.volume.inode(inode.no))?;
         let inode = if inode.stuffed { self.move_out(c, inode).await? } else { inode };
         let striped = self.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
         Ok((inode, striped))
+    }
+
+    /// Nobody moves the file as long as the result lives.
+    ///
+    /// # Errors
+    /// DELAY when who moves it takes long: the client asks again, and renews its lease.
+    pub(super) async fn standing_still(
+        &self,
+        ino: InodeNo,
+    ) -> Result<OwnedMutexGuard<()>, NfsStat> {
+        let patience = TURN_PATIENCE.min(Duration::from_secs(self.core.lease_s.into()) / 4);
+        let turn = self.moves.turn(ino).lock_owned();
+        tokio::time::timeout(patience, turn).await.map_err(|_| NfsStat::DELAY)
     }
 
     async fn move_out(&self, c: &mut Compound<Mds>, inode: Inode) -> Result<Inode, Failure> {
@@ -110,15 +145,19 @@ impl Mds {
         let inode = self.outranked(inode).await?;
         let striped = self.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
         let mut at = 0;
-        while let Some(data) = c.see(self.volume.seek_stuffed(inode.no, Content::Data, at))? {
-            let hole = c.see(self.volume.seek_stuffed(inode.no, Content::Hole, data))?;
-            at = hole.unwrap_or(inode.size);
-            let read = c.see(self.volume.read_stuffed(inode.no, data, at - data))?;
-            let (_, bytes) = read.ok_or(NfsStat::SERVERFAULT)?;
-            let written =
-                self.data_servers.write(&striped, data, bytes, StableHow::FILE_SYNC).await;
-            self.suspect_if_unanswered(&inode, &written);
-            written.map_err(data_server_failure)?;
+        while at < inode.size {
+            let extent = c.see(self.volume.extent_stuffed(inode.no, at, inode.size - at))?;
+            match extent.ok_or(NfsStat::SERVERFAULT)? {
+                StuffedExtent::Hole(len) => at += len,
+                StuffedExtent::Data(bytes) => {
+                    let len = bytes.len() as u64;
+                    let stable = StableHow::FILE_SYNC;
+                    let written = self.data_servers.write(&striped, at, bytes, stable).await;
+                    self.suspect_if_unanswered(&inode, &written);
+                    written.map_err(data_server_failure)?;
+                    at += len;
+                }
+            }
         }
         // That they were written just now is no news to anybody.
         if let Some(Ok(truth)) = self.data_servers.truth(&[&striped]).await.pop() {

@@ -12,7 +12,7 @@ use weft_store::types::{
 };
 use weft_store::volume::{
     Authority, Exclusivity, Expect, Format, New, Remove, Rename, SetAttr, SetMode, SetTime, Settle,
-    SettleSize, StuffedWrite, Volume, VolumeConfig, XattrHow,
+    SettleSize, StuffedExtent, StuffedWrite, Volume, VolumeConfig, XattrHow,
 };
 
 mod reference;
@@ -434,6 +434,7 @@ impl Pair {
             placed: inode.placement.is_some(),
             stuffed: inode.stuffed,
             data: node.data.clone(),
+            blocks: node.blocks.clone(),
             verifier: inode.create_verifier,
             xattrs: node.xattrs.clone(),
         };
@@ -460,15 +461,29 @@ impl Pair {
         // What is told to be a hole reads as zeros, and everything else is told to be data.
         let mut at = 0;
         while at < node.size {
-            let data = volume.seek_stuffed(ino, Content::Data, at).value.unwrap();
+            let (_, data) = volume.seek_stuffed(ino, Content::Data, at).value.unwrap().unwrap();
             let until = data.unwrap_or(node.size);
             let hole = &wanted[usize::try_from(at).unwrap()..usize::try_from(until).unwrap()];
             assert!(hole.iter().all(|byte| *byte == 0), "a hole with data from {at}");
             let Some(data) = data else { break };
-            let hole = volume.seek_stuffed(ino, Content::Hole, data).value.unwrap();
+            let (_, hole) = volume.seek_stuffed(ino, Content::Hole, data).value.unwrap().unwrap();
             at = hole.unwrap_or(node.size);
             assert!(at > data);
         }
+        // Put together, its extents are the file, and behind it there is a hole.
+        let (mut glued, end) = (Vec::new(), node.size + 100);
+        while (glued.len() as u64) < end {
+            let at = glued.len() as u64;
+            match volume.extent_stuffed(ino, at, end - at).value.unwrap().unwrap() {
+                StuffedExtent::Data(bytes) => glued.extend_from_slice(&bytes),
+                StuffedExtent::Hole(len) => {
+                    assert!(len > 0);
+                    glued.resize(glued.len() + usize::try_from(len).unwrap(), 0);
+                }
+            }
+        }
+        wanted.resize(glued.len(), 0);
+        assert!(glued == wanted && glued.len() as u64 == end, "extents");
     }
 
     /// Blocks of small files are exactly those of the inodes there are: `weft fsck` finds nothing.

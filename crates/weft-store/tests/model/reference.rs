@@ -1,7 +1,7 @@
 //! A namespace as small as it can be: a map of nodes, one function per operation, POSIX rules
 //! spelled out anew. It shares nothing with the volume but the words.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weft_store::types::{Credential, Kind, StoreError};
 use weft_store::volume::{Expect, XattrHow};
@@ -22,6 +22,8 @@ pub struct Node {
     /// Its bytes are in the volume: `data`, up to the last that was written.
     pub stuffed: bool,
     pub data: Vec<u8>,
+    /// Blocks of it that were written and not cut off since: the rest is holes.
+    pub blocks: BTreeSet<u64>,
     pub verifier: Option<[u8; 8]>,
     /// In the order they were made.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
@@ -55,6 +57,9 @@ pub struct Attributes {
     pub by_open: bool,
 }
 
+/// As much of a small file is written at least.
+const BLOCK_BYTES: u64 = 8192;
+
 const X: u16 = 1;
 const W: u16 = 2;
 const R: u16 = 4;
@@ -76,6 +81,7 @@ impl Reference {
             placed: false,
             stuffed: false,
             data: Vec::new(),
+            blocks: BTreeSet::new(),
             verifier: None,
             xattrs: Vec::new(),
         };
@@ -224,6 +230,7 @@ impl Reference {
             placed: false,
             stuffed: make.stuffed && make.kind == Kind::File,
             data: Vec::new(),
+            blocks: BTreeSet::new(),
             verifier: make.verifier,
             xattrs: Vec::new(),
         };
@@ -372,9 +379,6 @@ impl Reference {
             if !set.by_open {
                 self.need(no, cred, W)?;
             }
-            if node.stuffed && node.placed {
-                return Err(StoreError::Moving);
-            }
         }
         let (root, owner) = (cred.uid == 0, cred.uid == 0 || cred.uid == node.uid);
         let ownership = set.uid.is_some() || set.gid.is_some();
@@ -388,11 +392,17 @@ impl Reference {
             Some(false) if !owner => self.need(no, cred, W)?,
             _ => {}
         }
+        let moving = node.stuffed && node.placed;
+        if moving && set.size.is_some_and(|size| size > 0) {
+            return Err(StoreError::Moving);
+        }
         let cuts = set.size.is_some_and(|size| size < node.size) && node.placed;
         self.owed += usize::from(cuts);
         let node = self.at(no);
         node.size = set.size.unwrap_or(node.size);
         node.data.truncate(usize::try_from(node.size).unwrap());
+        node.blocks.retain(|block| block * BLOCK_BYTES < node.size);
+        node.stuffed &= !(moving && node.size == 0);
         if set.size.is_some() && !root {
             drop_set_id(node);
         }
@@ -416,7 +426,7 @@ impl Reference {
         }
         let node = self.at(no);
         node.placed = true;
-        node.stuffed &= !node.data.is_empty();
+        node.stuffed &= !node.blocks.is_empty();
         Ok(no)
     }
 
@@ -424,7 +434,7 @@ impl Reference {
     pub fn write(&mut self, no: u64, offset: u64, data: &[u8], limit: u64) -> Answer<bool> {
         let end = offset + data.len() as u64;
         let node = self.node(no)?;
-        if !node.stuffed || node.placed || end > limit {
+        if !node.stuffed || node.placed || !data.is_empty() && end > limit {
             return Ok(false);
         }
         let node = self.at(no);
@@ -432,6 +442,7 @@ impl Reference {
             let (from, to) = (usize::try_from(offset).unwrap(), usize::try_from(end).unwrap());
             node.data.resize(node.data.len().max(to), 0);
             node.data[from..to].copy_from_slice(data);
+            node.blocks.extend(offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES));
             node.size = node.size.max(end);
             drop_set_id(node);
         }
@@ -446,6 +457,7 @@ impl Reference {
         let node = self.at(no);
         node.stuffed = false;
         node.data.clear();
+        node.blocks.clear();
         Ok(no)
     }
 

@@ -34,6 +34,8 @@ struct Report {
     modified: String,
     changed: String,
     link_target: Option<String>,
+    /// The bytes are with the metadata server; absent: not known.
+    stuffed: Option<bool>,
     layout: Option<LayoutReport>,
 }
 
@@ -75,10 +77,8 @@ pub(super) async fn stat(
     match attrs.file_type {
         Some(FileType::REG) => {
             report.layout = layout(client, path).await?;
-            if let Some(layout) = &mut report.layout {
-                let told = ask_admin(admin.clone(), path).await;
-                layout.learn(told.and_then(|told| objects_of(told, &attrs)));
-            }
+            let told = ask_admin(admin.clone(), path).await;
+            report.learn(told.and_then(|told| of_this_file(told, &attrs)));
         }
         Some(FileType::LNK) => {
             report.link_target = Some(client.readlink(path).await?.display().to_string());
@@ -118,6 +118,7 @@ fn report(path: &Path, attrs: &Attrs) -> Report {
         modified: time_text(attrs.time_modify),
         changed: time_text(attrs.time_metadata),
         link_target: None,
+        stuffed: None,
         layout: None,
     }
 }
@@ -177,12 +178,23 @@ fn percent_encoded(bytes: &[u8]) -> String {
     out
 }
 
-/// The layout told, if it is of this very file.
-fn objects_of(told: FileReport, attrs: &Attrs) -> Result<FileLayoutReport, String> {
+/// What was told, if it is of this very file.
+fn of_this_file(told: FileReport, attrs: &Attrs) -> Result<FileReport, String> {
     if attrs.fileid != Some(told.fileid) {
         return Err("the admin service that answers is of another cluster".into());
     }
-    told.layout.ok_or_else(|| "the admin service knows no layout of it".into())
+    Ok(told)
+}
+
+impl Report {
+    /// Takes over what the admin service knows of the file.
+    fn learn(&mut self, told: Result<FileReport, String>) {
+        self.stuffed = told.as_ref().ok().map(|told| told.stuffed);
+        if let Some(layout) = &mut self.layout {
+            let none = "the admin service knows no layout of it";
+            layout.learn(told.and_then(|told| told.layout.ok_or_else(|| none.into())));
+        }
+    }
 }
 
 impl LayoutReport {
@@ -232,6 +244,9 @@ impl std::fmt::Display for Report {
         writeln!(f, "  modified  {}", self.modified)?;
         writeln!(f, "  changed   {}", self.changed)?;
         write!(f, "  accessed  {}", self.accessed)?;
+        if self.stuffed == Some(true) {
+            write!(f, "\n  bytes     with the metadata server (a small file)")?;
+        }
         let Some(layout) = &self.layout else { return Ok(()) };
         write!(
             f,
@@ -293,36 +308,55 @@ mod tests {
             fence_epoch: 0,
             objects: (1..).zip(sizes).map(object).collect(),
         };
-        FileReport { path: "/f".into(), fileid: 7, size: 3, layout: Some(layout) }
+        FileReport { path: "/f".into(), fileid: 7, size: 3, stuffed: false, layout: Some(layout) }
     }
 
-    fn text(layout: LayoutReport) -> String {
+    fn asked(layout: Option<LayoutReport>, told: Result<FileReport, String>) -> Report {
         let attrs = Attrs { fileid: Some(7), ..Attrs::default() };
-        Report { layout: Some(layout), ..report(Path::new("/f"), &attrs) }.to_string()
+        let mut report = Report { layout, ..report(Path::new("/f"), &attrs) };
+        report.learn(told.and_then(|told| of_this_file(told, &attrs)));
+        report
     }
 
     /// Each object shows its size, or why it has none; another cluster's answer is not believed.
     #[test]
     fn sizes_are_of_this_file_or_unknown() {
-        let attrs = |fileid| Attrs { fileid: Some(fileid), ..Attrs::default() };
-        let mut known = layout(2);
-        known.learn(objects_of(told(&[Some(42), None]), &attrs(7)));
-        assert_eq!(
-            (known.stripes[0].object_bytes, known.stripes[1].data_server_id),
-            (Some(42), Some(2))
-        );
-        let shown = text(known);
+        let known = asked(Some(layout(2)), Ok(told(&[Some(42), None])));
+        let stripes = &known.layout.as_ref().unwrap().stripes;
+        assert_eq!((stripes[0].object_bytes, stripes[1].data_server_id), (Some(42), Some(2)));
+        let shown = known.to_string();
         assert!(shown.contains("  42 bytes") && shown.contains("  it is down"), "{shown}");
-        for (answer, stripes) in [
-            (objects_of(told(&[Some(42), None]), &attrs(8)), 2),
-            (objects_of(told(&[Some(42)]), &attrs(7)), 2),
-            (Err("no answer".into()), 2),
+        for answer in [
+            Ok(FileReport { fileid: 8, ..told(&[Some(42), None]) }),
+            Ok(told(&[Some(42)])),
+            Err("no answer".into()),
         ] {
-            let mut unknown = layout(stripes);
-            unknown.learn(answer);
-            assert!(unknown.stripes.iter().all(|s| s.object_bytes.is_none()));
-            let shown = text(unknown);
+            let unknown = asked(Some(layout(2)), answer);
+            let stripes = &unknown.layout.as_ref().unwrap().stripes;
+            assert!(stripes.iter().all(|s| s.object_bytes.is_none()));
+            let shown = unknown.to_string();
             assert!(shown.contains("object sizes need the admin address"), "{shown}");
+        }
+    }
+
+    /// A small file says that its bytes are with the metadata server; nobody else does.
+    #[test]
+    fn small_files_are_said_to_be_small() {
+        let small = FileReport { stuffed: true, layout: None, ..told(&[]) };
+        for (answer, stuffed) in [
+            (Ok(small.clone()), Some(true)),
+            (Ok(FileReport { stuffed: false, ..small.clone() }), Some(false)),
+            (Ok(FileReport { fileid: 8, ..small }), None),
+            (Err("no answer".into()), None),
+        ] {
+            let report = asked(None, answer);
+            assert_eq!(report.stuffed, stuffed);
+            let shown = report.to_string();
+            assert_eq!(
+                shown.contains("with the metadata server"),
+                stuffed == Some(true),
+                "{shown}"
+            );
         }
     }
 

@@ -53,12 +53,26 @@ impl Table {
     }
 
     /// The record of a file whose inode was read just now. A file met for the first time that is
-    /// unsettled was given out for writing before the start, or before its record was forgotten.
+    /// unsettled was given out for writing before the start, or before its record was forgotten;
+    /// one that is on its way from the volume to its data servers was being copied then, and some
+    /// of that may still be carried out.
     fn meet(&mut self, inode: &Inode) -> &mut FileRecord {
-        if !self.records.contains_key(&inode.no) && inode.unsettled {
-            self.suspect_lost(inode.no);
+        if !self.records.contains_key(&inode.no) {
+            if inode.unsettled {
+                self.suspect_lost(inode.no);
+            } else if inode.is_moving() {
+                let now = self.tick();
+                self.record(inode.no).suspect(Suspicion::Ghost, now);
+                self.stale.insert(inode.no);
+            }
         }
         self.record(inode.no)
+    }
+
+    /// A file that is to be moved from the volume to its data servers, as it was before it got its
+    /// place there.
+    pub(super) fn begin_move(&mut self, inode: &Inode) {
+        self.meet(inode);
     }
 
     fn record(&mut self, ino: InodeNo) -> &mut FileRecord {

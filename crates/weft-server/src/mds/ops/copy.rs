@@ -43,8 +43,8 @@ pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpRe
     let len = length(a, source.size)?;
     // How far the destination reaches says which of the source's holes matter.
     let destination = mds.settled(c, destination).await?;
-    let stays_small =
-        source.stuffed && destination.stuffed && mds.is_small(a.dst_offset.saturating_add(len));
+    let are_here = source.stuffed && destination.stuffed && !destination.is_moving();
+    let stays_small = are_here && mds.may_stuff() && mds.is_small(a.dst_offset + len);
     if !stays_small {
         place_beside(mds, c, (&source, a.src_offset), (destination, a.dst_offset)).await?;
     }
@@ -98,15 +98,11 @@ pub(super) async fn place_beside(
         return Ok(());
     }
     let beside = mds.striped(source).and_then(|s| s.first_index_beside(from, to));
-    match (source.placement, beside) {
-        (Some(there), Some(first_stripe_index)) if mds.places_on(there.device) => {
-            let there = Placement { first_stripe_index, ..there };
-            let placed = c.see(mds.volume.place(destination.no, there))?;
-            mds.on_data_servers(c, placed).await?;
-        }
-        _ => drop(mds.on_data_servers(c, destination).await?),
-    }
-    Ok(())
+    let there = source.placement.filter(|there| mds.places_on(there.device));
+    let wish = there
+        .zip(beside)
+        .map(|(there, first_stripe_index)| Placement { first_stripe_index, ..there });
+    mds.on_data_servers_at(c, destination, wish).await.map(drop)
 }
 
 /// Begins a copy that goes on after the reply; none if the client cannot be told of its end, or

@@ -65,7 +65,12 @@ pub(super) fn changed(
 ) -> Result<(), Failure> {
     let now = mds.wall();
     let learned = Settle::written(end, now, mds.credential(c).uid != 0);
-    c.see(mds.volume.settle(inode.no, &learned, now)).map(drop)
+    let inode = c.see(mds.volume.settle(inode.no, &learned, now))?;
+    if !inode.unsettled {
+        // What the data servers said when the file was moved there is old, and the volume knows all.
+        mds.files.lock().forget_truth(inode.no);
+    }
+    Ok(())
 }
 
 /// The end of a range that is to be in a file.

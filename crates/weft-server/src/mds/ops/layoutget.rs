@@ -48,8 +48,7 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
         refused_now(mds, &inode)?;
     }
     // decide
-    can_be_placed(mds, &inode)?;
-    let (inode, striped) = mds.on_data_servers(c, inode).await?;
+    let (inode, striped) = mds.on_data_servers(c, inode).await.map_err(not_there)?;
     mds.data_servers.meet(&striped).await.map_err(|_| NfsStat::LAYOUTTRYLATER)?;
     // record, answer
     let (stateid, body) = grant(mds, c, a, inode.no, &stateid)?;
@@ -64,10 +63,14 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
     Ok(OpOk::Layoutget(LayoutgetOk { return_on_close: true, stateid, layout: vec![segment] }))
 }
 
-/// Where there is no data server there is no layout.
-fn can_be_placed(mds: &Mds, inode: &Inode) -> Result<(), Failure> {
-    let can = inode.placement.is_some() || mds.places();
-    if can { Ok(()) } else { Err(NfsStat::LAYOUTUNAVAILABLE.into()) }
+/// Why there is no layout of a file that cannot be brought to its data servers. I/O goes through
+/// here then: what is read is here, and who writes is told what is wrong.
+fn not_there(f: Failure) -> Failure {
+    match f.status {
+        NfsStat::NOSPC => NfsStat::LAYOUTUNAVAILABLE.into(),
+        NfsStat::DELAY => NfsStat::LAYOUTTRYLATER.into(),
+        _ => f,
+    }
 }
 
 /// Records the layout, in one critical section with the last look at what could forbid it: a

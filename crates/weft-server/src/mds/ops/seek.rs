@@ -1,11 +1,11 @@
 //! SEEK (69): RFC 7862 §15.11.
 
 use weft_nfs::{
-    NfsStat, OpOk,
+    Failure, NfsStat, OpOk,
     ops::{DataContent, SeekArgs, SeekOk},
 };
 use weft_state::IoAccess;
-use weft_store::types::Content;
+use weft_store::types::{Content, Inode};
 
 use super::data_access::{may_access, regular_file};
 use crate::{
@@ -29,18 +29,36 @@ pub(super) async fn seek(mds: &Mds, c: &mut Compound<Mds>, a: &SeekArgs) -> OpRe
     if a.offset >= inode.size {
         return Err(NfsStat::NXIO.into());
     }
-    let found = match mds.striped(&inode) {
-        _ if inode.stuffed => c.see(mds.volume.seek_stuffed(inode.no, what, a.offset))?,
-        Some(file) => {
-            let found = mds.data_servers.seek(&file, what, a.offset, inode.size).await;
-            found.map_err(data_server_failure)?
-        }
-        // Nothing was ever written.
-        None => (what == Content::Hole).then_some(a.offset),
-    };
+    let (inode, found) = find(mds, c, inode, what, a.offset).await?;
     let ok = match found {
         Some(offset) => SeekOk { eof: false, offset },
         None => SeekOk { eof: true, offset: inode.size },
     };
     Ok(OpOk::Seek(ok))
+}
+
+/// What was found, and the inode it belongs to.
+async fn find(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    mut inode: Inode,
+    what: Content,
+    offset: u64,
+) -> Result<(Inode, Option<u64>), Failure> {
+    if inode.stuffed {
+        match c.see(mds.volume.seek_stuffed(inode.no, what, offset))? {
+            Some(found) => return Ok(found),
+            // It has left for its data servers since.
+            None => inode = c.see(mds.volume.inode(inode.no))?,
+        }
+    }
+    let found = match mds.striped(&inode) {
+        Some(file) => {
+            let found = mds.data_servers.seek(&file, what, offset, inode.size).await;
+            found.map_err(data_server_failure)?
+        }
+        // Nothing was ever written.
+        None => (what == Content::Hole).then_some(offset),
+    };
+    Ok((inode, found))
 }

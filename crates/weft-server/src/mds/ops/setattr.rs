@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::sync::OwnedMutexGuard;
 use weft_nfs::{
     Failure, NfsStat, OpOk, Stateid,
     ops::{SetattrArgs, SetattrOk},
 };
 use weft_state::IoAccess;
 use weft_store::{
-    types::{Credential, Inode, InodeNo, Intent, Kind},
+    types::{Credential, Inode, InodeNo, Intent, Kind, StoreError},
     volume::{AttrSet, Authority, SetAttr},
 };
 
@@ -32,7 +33,10 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
     let cred = mds.credential(c);
     // Who may not set them makes nobody give anything back, layouts included.
     let trial = mds.volume.rehearsal();
-    c.see(trial.setattr(inode.no, &settings.set, authority, &cred, mds.wall()))?;
+    let trial = trial.setattr(inode.no, &settings.set, authority, &cred, mds.wall());
+    if trial.value != Err(StoreError::Moving) {
+        c.see(trial)?;
+    }
     if settings.set.size.is_some() {
         let stateid = c.stateid(a.stateid)?;
         mds.check_io(c, &stateid, mds.handle(inode.no).key(), IoAccess::Write)?;
@@ -67,18 +71,21 @@ pub(super) async fn apply(
         return apply_here(mds, c, inode, set, cred).await;
     }
     let ino = inode.no;
-    // A move to data servers that was begun is finished first.
-    let is_moving = inode.stuffed && inode.placement.is_some();
-    let inode = if is_moving { mds.on_data_servers(c, inode).await?.0 } else { inode };
+    // A move to data servers that was begun is finished first, unless nothing of it is to stay.
+    let arrives = inode.is_moving() && set.size != Some(0);
+    let inode = if arrives { mds.on_data_servers(c, inode).await?.0 } else { inode };
     if !mds.files.lock().try_begin_truncation(&inode) {
         return Err(NfsStat::DELAY.into());
     }
     // From here on nobody begins to write; now for those who have, and for what was given up: it
     // must not land behind the cut.
-    if let Err(busy) = until_quiet(mds, c, ino).await {
-        mds.files.lock().end_truncation(ino);
-        return Err(busy);
-    }
+    let _still = match until_still(mds, c, &inode).await {
+        Ok(still) => still,
+        Err(busy) => {
+            mds.files.lock().end_truncation(ino);
+            return Err(busy);
+        }
+    };
     let seen = mds.volume.setattr(ino, set, authority, cred, mds.wall());
     let lsn = seen.lsn;
     match c.see(seen) {
@@ -92,6 +99,23 @@ pub(super) async fn apply(
             Ok(done?.inode)
         }
     }
+}
+
+/// [`until_quiet`], and a file whose bytes are in the volume is not moved as long as the result
+/// lives.
+async fn until_still(
+    mds: &Mds,
+    c: &Compound<Mds>,
+    inode: &Inode,
+) -> Result<Option<OwnedMutexGuard<()>>, Failure> {
+    until_quiet(mds, c, inode.no).await?;
+    if !inode.stuffed {
+        return Ok(None);
+    }
+    let still = mds.standing_still(inode.no).await?;
+    // A move may have been given up since.
+    mds.fence(inode.no).await?;
+    Ok(Some(still))
 }
 
 /// Sets attributes that data servers know nothing of.

@@ -27,7 +27,8 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
     let end = a.offset.checked_add(u64::from(count)).filter(|e| *e <= MAX_FILE_BYTES);
     let end = end.ok_or(NfsStat::FBIG)?;
     mds.volume.admit().await;
-    if inode.stuffed && stuff(mds, c, &inode, a.offset, data)? {
+    // One that finds no room in the volume goes on with the file on its data servers.
+    if inode.stuffed && mds.may_stuff() && stuff(mds, c, &inode, a.offset, data)? {
         mds.core.counters.wrote(data.len());
         let (committed, writeverf) = (StableHow::FILE_SYNC, Verifier::default());
         return Ok(OpOk::Write(WriteOk { count, committed, writeverf }));

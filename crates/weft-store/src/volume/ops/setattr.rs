@@ -79,7 +79,7 @@ impl Volume {
     /// **Errors.** Invalid (mode beyond 12 bits, a time with too many nanoseconds, size of a
     /// special file), TooBig, IsDirectory (size of a directory); Stale; Access (size or server time
     /// without write permission); Permission (what only the owner or the superuser may); Moving
-    /// (size of a file whose bytes are on their way to data servers).
+    /// (size, other than 0, of a file whose bytes are on their way to data servers).
     pub fn setattr(
         &self,
         ino: InodeNo,
@@ -125,9 +125,6 @@ fn permit(
             check::require(inode, cred, Rwx::WRITE)?;
         }
     }
-    if set.size.is_some() && inode.stuffed && inode.placement.is_some() {
-        return Err(StoreError::Moving);
-    }
     let owner = cred.is_superuser() || cred.uid == inode.uid;
     let chown = set.uid.is_some_and(|uid| uid != inode.uid);
     let foreign = |gid| gid != inode.gid && !cred.in_group(gid);
@@ -142,6 +139,9 @@ fn permit(
             SetTime::Server => check::require(inode, cred, Rwx::WRITE)?,
             SetTime::Client(_) => return Err(StoreError::Permission),
         }
+    }
+    if set.size.is_some_and(|size| size > 0) && inode.is_moving() {
+        return Err(StoreError::Moving);
     }
     Ok(())
 }
@@ -160,7 +160,11 @@ fn apply(
     let shrinks = |size| size < inode.size || inode.unsettled;
     let cut = set.size.filter(|size| shrinks(*size));
     if let Some(size) = set.size {
-        if inode.stuffed {
+        if inode.is_moving() {
+            // Nothing is left to be moved; what has arrived is cut there.
+            stuffed::forget(tx, &inode);
+            inode.stuffed = false;
+        } else if inode.stuffed {
             stuffed::cut(tx, &inode, size)?;
         }
         inode.size = size;

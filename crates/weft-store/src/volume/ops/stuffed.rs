@@ -1,7 +1,8 @@
 //! Small files whose bytes are in the volume itself (P3.2, design D17): records of a block each,
 //! so that a small write rewrites little, holes cost nothing, and a mutation of data and its inode
 //! is one. A file leaves for its data servers once, in two steps: [`Volume::place`] says where
-//! to, and from then on its bytes stand still; [`Volume::unstuff`] says that they have arrived.
+//! to, and from then on its bytes stand still, unless all of them go; [`Volume::unstuff`] says
+//! that they have arrived.
 
 use bytes::{Bytes, BytesMut};
 
@@ -29,6 +30,15 @@ pub struct StuffedWrite<'a> {
     pub drop_privileges: bool,
 }
 
+/// What a file in the volume has somewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StuffedExtent {
+    /// Bytes that were written; at most [`STUFFED_BYTES_MAX`].
+    Data(Bytes),
+    /// So many bytes that nobody wrote.
+    Hole(u64),
+}
+
 impl Volume {
     /// Writes to a file whose bytes are here. `None`, and nothing is written: they are not, or are
     /// on their way to data servers, or the write would reach beyond the limit.
@@ -43,8 +53,8 @@ impl Volume {
         self.run(|tx| {
             let inode = tx.inode(ino)?;
             let end = write.offset.saturating_add(write.data.len() as u64);
-            let fits = end <= write.limit.min(STUFFED_BYTES_MAX);
-            if !inode.stuffed || inode.placement.is_some() || !fits {
+            let fits = write.data.is_empty() || end <= write.limit.min(STUFFED_BYTES_MAX);
+            if !inode.stuffed || inode.is_moving() || !fits {
                 return Ok(None);
             }
             written(tx, inode, write, now).map(Some)
@@ -72,32 +82,49 @@ impl Volume {
     }
 
     /// The first byte at or after `offset`, and below the end of the file, that is data or in a
-    /// hole, of a file whose bytes are here.
+    /// hole, of a file whose bytes are here, with the inode they belong to. `None`: they are on
+    /// data servers.
     ///
-    /// **Errors.** Stale; Invalid if its bytes are not here.
+    /// **Errors.** Stale.
     pub fn seek_stuffed(
         &self,
         ino: InodeNo,
         what: Content,
         offset: u64,
-    ) -> Seen<Result<Option<u64>, StoreError>> {
+    ) -> Seen<Result<Option<(Inode, Option<u64>)>, StoreError>> {
         self.run(|tx| {
             let inode = tx.inode(ino)?;
             if !inode.stuffed {
-                return Err(StoreError::Invalid);
+                return Ok(None);
             }
-            let mut at = offset;
-            while at < inode.size.min(STUFFED_BYTES_MAX) {
-                let (number, within) = (at / BLOCK_BYTES, at % BLOCK_BYTES);
-                let held = block(tx, ino, number)?.map_or(0, |block| block.len() as u64);
-                match what {
-                    Content::Data if within < held => return Ok(Some(at)),
-                    Content::Hole if within >= held => return Ok(Some(at)),
-                    Content::Hole if held < BLOCK_BYTES => at += held - within,
-                    Content::Data | Content::Hole => at = (number + 1) * BLOCK_BYTES,
-                }
+            let found = seek(tx, &inode, what, offset)?;
+            Ok(Some((inode, found)))
+        })
+    }
+
+    /// What a file whose bytes are here begins with at `offset`, as far as that goes and at most
+    /// `len` bytes; behind its end there is a hole. `None`: its bytes are on data servers.
+    ///
+    /// **Errors.** Stale.
+    pub fn extent_stuffed(
+        &self,
+        ino: InodeNo,
+        offset: u64,
+        len: u64,
+    ) -> Seen<Result<Option<StuffedExtent>, StoreError>> {
+        self.run(|tx| {
+            let inode = tx.inode(ino)?;
+            if !inode.stuffed {
+                return Ok(None);
             }
-            Ok((what == Content::Hole && at < inode.size).then_some(at))
+            let until = |end: Option<u64>| end.map_or(len, |end| len.min(end - offset));
+            let data = seek(tx, &inode, Content::Data, offset)?;
+            if data != Some(offset) {
+                return Ok(Some(StuffedExtent::Hole(until(data))));
+            }
+            let hole = seek(tx, &inode, Content::Hole, offset)?;
+            let data = read(tx, &inode, offset, until(hole))?;
+            Ok(Some(StuffedExtent::Data(data)))
         })
     }
 
@@ -165,6 +192,27 @@ fn write_block(tx: &mut Tx<'_>, inode: &Inode, at: u64, data: &[u8]) -> Result<(
     new[within..within + data.len()].copy_from_slice(data);
     tx.put(keys::data(inode.no, number), codec::encode_opaque(&new));
     Ok(())
+}
+
+/// The first byte from `offset` on of that sort, below the end of the file.
+fn seek(
+    tx: &mut Tx<'_>,
+    inode: &Inode,
+    what: Content,
+    offset: u64,
+) -> Result<Option<u64>, StoreError> {
+    let mut at = offset;
+    while at < inode.size.min(STUFFED_BYTES_MAX) {
+        let (number, within) = (at / BLOCK_BYTES, at % BLOCK_BYTES);
+        let held = block(tx, inode.no, number)?.map_or(0, |block| block.len() as u64);
+        match what {
+            Content::Data if within < held => return Ok(Some(at)),
+            Content::Hole if within >= held => return Ok(Some(at)),
+            Content::Hole if held < BLOCK_BYTES => at += held - within,
+            Content::Data | Content::Hole => at = (number + 1) * BLOCK_BYTES,
+        }
+    }
+    Ok((what == Content::Hole && at < inode.size).then_some(at))
 }
 
 fn read(tx: &mut Tx<'_>, inode: &Inode, offset: u64, len: u64) -> Result<Bytes, StoreError> {
