@@ -29,10 +29,44 @@ count() { # VERSION PHASE: the kernel's own pNFS counters of the mount
   proof "$1" "$2.pnfs_writes" "$(sed -n 's/.*pnfs-writes \([0-9]*\).*/\1/p' /tmp/stat)"
 }
 
+# layoutgets: how often the kernel asked for a layout, OPENs aside, on this mount.
+layoutgets() { awk '$1 == "LAYOUTGET:" { asked += $2 } END { print asked + 0 }' /proc/self/mountstats; }
+
+# Small files: made, written in pieces and as a whole, written over, and read after a new mount.
+small_files() { # VERSION
+  mount_weft /mnt "$1" "$port"
+  host sample "$1.small.idle" || fail "the host could not take a sample"
+  mkdir /mnt/small-"$1"
+  n=0
+  while [ $n -lt 20 ]; do
+    f=/mnt/small-$1/$n
+    dd if=/tmp/data of=$f bs=3000 count=$((n % 10 + 1)) conv=fsync 2>/dev/null || fail "write $f"
+    dd if=/tmp/data of=$f bs=1000 seek=2 skip=2 count=1 conv=notrunc 2>/dev/null ||
+      fail "write into $f"
+    n=$((n + 1))
+  done
+  sync
+  proof "$1" small.write_layoutgets "$(layoutgets)"
+  unmount /mnt
+  drop_caches
+  mount_weft /mnt "$1" "$port"
+  n=0
+  while [ $n -lt 20 ]; do
+    wanted=$(head -c $(((n % 10 + 1) * 3000)) /tmp/data | md5sum | cut -d' ' -f1)
+    [ "$(md5_of /mnt/small-"$1"/$n)" = "$wanted" ] || fail "vers=$1: small file $n differs"
+    n=$((n + 1))
+  done
+  proof "$1" small.read_layoutgets "$(layoutgets)"
+  host sample "$1.small.done" || fail "the host could not take a sample"
+  unmount /mnt
+  drop_caches
+}
+
 watch_fallbacks
 dd if=/dev/urandom of=/tmp/data bs=1M count="$mebibytes" 2>/dev/null || fail "no random data"
 want=$(md5_of /tmp/data)
 for version in 4.1 4.2; do
+  small_files $version
   mount_weft /mnt $version "$port"
   file=/mnt/pnfs-$version
   host sample "$version.idle" || fail "the host could not take a sample"

@@ -31,7 +31,11 @@ fn newest_kernel_stripes_over_all_data_servers() {
     stripes_over_all_data_servers(Kernel::Uml);
 }
 
-/// Writes and reads 64 MiB through the files layout with both minor versions, in one guest.
+/// Twice the small files of the script: 20 of 3 to 30 KB.
+const SMALL_BYTES: u64 = 2 * (1 + 2 + 3 + 4 + 5 + 6 + 7 + 8 + 9 + 10) * 3000;
+
+/// Writes and reads small files through the metadata server, then 64 MiB through the files layout,
+/// with both minor versions, in one guest.
 fn stripes_over_all_data_servers(kernel: Kernel) {
     let Some(guest) = Guest::new(kernel, "pnfs.sh") else { return };
     let mut cluster = Cluster::start(Options::default());
@@ -45,9 +49,28 @@ fn stripes_over_all_data_servers(kernel: Kernel) {
         _ => Err("not a command of this test".to_owned()),
     });
     for version in ["4.1", "4.2"] {
+        small_files_went_to_the_mds(&samples, &report, version);
         kernel_used_the_layout(&report, version);
         every_server_moved_its_share(&samples, version);
         our_client_reads_the_same(&cluster, &report, version);
+    }
+}
+
+/// No layout is asked for, outside of OPEN, and no data server hears of them.
+fn small_files_went_to_the_mds(samples: &BTreeMap<String, Status>, report: &Report, version: &str) {
+    for phase in ["write", "read"] {
+        let asked = report.number(version, &format!("small.{phase}_layoutgets"));
+        assert_eq!(asked, 0, "vers={version} {phase}: LAYOUTGETs for small files");
+    }
+    let sample = |name: &str| &samples[&format!("{version}.small.{name}")];
+    let (idle, done) = (sample("idle"), sample("done"));
+    let put = done.mds.bytes_in - idle.mds.bytes_in;
+    let got = done.mds.bytes_out - idle.mds.bytes_out;
+    assert!(put >= SMALL_BYTES && got >= SMALL_BYTES, "vers={version}: {put} in, {got} out");
+    for (id, before) in &idle.data_servers {
+        let after = &done.data_servers[id];
+        assert_eq!((before.bytes_in, before.bytes_out), (after.bytes_in, after.bytes_out));
+        assert_eq!(before.operations, after.operations, "vers={version}: data server {id}");
     }
 }
 

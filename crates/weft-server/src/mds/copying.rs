@@ -364,3 +364,32 @@ async fn tell(me: &Weak<Mds>, client: ClientId, id: &Stateid, op: &CbOp) {
         tokio::time::sleep(PAUSE).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weft_store::{
+        types::{Credential, Timestamp},
+        volume::New,
+    };
+
+    use super::*;
+    use crate::mds::testing::lone_mds;
+
+    /// Of two small files that are to be copied within the volume one leaves meanwhile: nothing is
+    /// said to be copied before the other one is on its data servers too.
+    #[tokio::test]
+    async fn a_copy_waits_for_the_destination_to_leave() {
+        let mds = lone_mds().await;
+        let make = |name: &[u8], stuffed| {
+            let (root, now) = (Credential::superuser(), Timestamp::default());
+            let new = New { stuffed, size: Some(100), ..New::file(0o644) };
+            let made = mds.volume.create(InodeNo::ROOT, name, &new, &root, now);
+            made.value.unwrap().inode.no
+        };
+        let (source, destination) = (make(b"left", false), make(b"small", true));
+        let copy = Copy { source, destination, from: 0, to: 0, len: 100, drop_privileges: false };
+        assert_eq!(mds.copy(&copy, |_| true).await.err(), Some(NfsStat::DELAY));
+        let here = Copy { source: make(b"here", true), ..copy };
+        assert_eq!(mds.copy(&here, |_| true).await.unwrap().0.len, 100);
+    }
+}

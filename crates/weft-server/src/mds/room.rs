@@ -97,6 +97,7 @@ mod tests {
             room.look(least - 1, total);
             assert_eq!(room.admit(&create), Err(NfsStat::NOSPC));
             assert_eq!(room.admit(&remove), Ok(()));
+            assert!(room.is_scarce(), "bytes of small files go elsewhere");
             room.look(least, total);
             assert_eq!(room.admit(&create), Ok(()));
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use proptest::prelude::*;
 use weft_nfs::{
-    AttrNo, FileHandle, IoMode, LayoutType, NfsStat, OpArgs, OpOk, StableHow, Stateid,
+    AttrNo, Bitmap, FileHandle, IoMode, LayoutType, NfsStat, OpArgs, OpOk, StableHow, Stateid,
     attr::{MdsThreshold, ThresholdItem},
     ops::*,
 };
@@ -60,9 +60,27 @@ async fn copy(c: &mut Client, from: &File, into: &File, at: u64) {
     files.op(OpArgs::Copy(copy)).send().await.ok();
 }
 
+/// A layout to write with, which is not used.
+async fn layout_and_back(c: &mut Client, file: &File) {
+    let get = OpArgs::Layoutget(layoutget(file.1, IoMode::RW));
+    let held = c.compound().putfh(&file.0).op(get).send().await.ok().stateid();
+    let back = OpArgs::Layoutreturn(layoutreturn(held, IoMode::RW));
+    c.compound().putfh(&file.0).op(back).send().await.ok();
+}
+
 fn number(fh: &FileHandle) -> InodeNo {
     let raw: [u8; 8] = fh.0[fh.0.len() - 8..].try_into().unwrap();
     InodeNo(u64::from_be_bytes(raw))
+}
+
+/// As a crash leaves a move that has just begun: the file has its place, and still its bytes.
+async fn begin_move(cluster: &Cluster, file: &File) {
+    let volume = cluster.volume();
+    let device = DeviceId(volume.devices().value.unwrap()[0].id.0);
+    let place =
+        Placement { device, stripe_unit_bytes: 1 << 20, stripe_count: 2, first_stripe_index: 1 };
+    let placed = volume.confirm(volume.place(number(&file.0), place)).await.unwrap();
+    assert!(placed.is_moving());
 }
 
 /// A file written, read, cut, grown and removed below the limit concerns no data server; what a
@@ -191,19 +209,10 @@ async fn a_move_that_was_cut_short_is_finished() {
     let mut cluster = cluster().await;
     let mut c = Client::mount(&cluster, "a").await;
     let wanted = pattern(10_000);
-    let mut numbers = Vec::new();
     for name in ["written", "cut", "removed", "layout"] {
         let file = c.file(name).await;
         put(&mut c, &file, 0, &wanted).await;
-        numbers.push(number(&file.0));
-    }
-    let volume = cluster.volume();
-    let device = DeviceId(volume.devices().value.unwrap()[0].id.0);
-    let place =
-        Placement { device, stripe_unit_bytes: 1 << 20, stripe_count: 2, first_stripe_index: 1 };
-    for ino in numbers {
-        let placed = volume.confirm(volume.place(ino, place)).await.unwrap();
-        assert!(placed.stuffed && placed.placement.is_some());
+        begin_move(&cluster, &file).await;
     }
     cluster.restart().await;
     let mut c = Client::mount(&cluster, "a").await;
@@ -270,6 +279,183 @@ async fn operations_on_data() {
     assert_eq!(cluster.objects(), 2);
 }
 
+/// A sparse file of a terabyte whose few bytes are in the volume is copied as such: its holes cost
+/// neither memory nor disk.
+#[tokio::test]
+async fn holes_of_a_sparse_small_file_stay_holes() {
+    let cluster = cluster().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (source, target) = (c.file("source").await, c.file("target").await);
+    put(&mut c, &source, 100_000 - LIMIT, b"few bytes").await;
+    resize(&mut c, &source, 1 << 40).await;
+    copy(&mut c, &source, &target, 0).await;
+    assert_eq!(get(&mut c, &target, 100_000 - LIMIT, 9).await.0, "few bytes");
+    assert!(cluster.object_bytes() <= 64 << 10, "{}", cluster.object_bytes());
+    assert_eq!(get(&mut c, &source, (1 << 40) - 5, 1 << 20).await, (Bytes::from(vec![0; 5]), true));
+}
+
+/// A copy into a file whose move was cut short finishes that first: what the volume had must not
+/// arrive on top of the copy.
+#[tokio::test]
+async fn a_copy_into_a_moving_file() {
+    let cluster = cluster().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (source, target) = (c.file("source").await, c.file("target").await);
+    put(&mut c, &source, 0, b"new").await;
+    put(&mut c, &target, 0, &pattern(10_000)).await;
+    begin_move(&cluster, &target).await;
+    copy(&mut c, &source, &target, 0).await;
+    let mut wanted = pattern(10_000);
+    wanted[..3].copy_from_slice(b"new");
+    assert_eq!(get(&mut c, &target, 0, 1 << 20).await, (Bytes::from(wanted), true));
+}
+
+/// A file that is being moved is emptied, by SETATTR and by OPEN, without anything of it going to
+/// data servers first (they may be full), and is one on data servers then.
+#[tokio::test]
+async fn a_moving_file_is_emptied() {
+    let cluster = cluster().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    for name in ["by SETATTR", "by OPEN"] {
+        let file = c.file(name).await;
+        put(&mut c, &file, 0, &pattern(10_000)).await;
+        begin_move(&cluster, &file).await;
+        if name == "by OPEN" {
+            let how = CreateHow::Unchecked(size(0));
+            let open = OpenArgs { openhow: Some(how), ..open_name("another", name) };
+            c.compound().putrootfh().op(OpArgs::Open(open)).send().await.ok();
+        } else {
+            resize(&mut c, &file, 0).await;
+        }
+        assert_eq!(get(&mut c, &file, 0, 1 << 20).await, (Bytes::new(), true));
+        assert_eq!(cluster.volume().fsck().unwrap().blocks, 0, "{name}");
+        put(&mut c, &file, 3, b"anew").await;
+        assert_eq!(get(&mut c, &file, 0, 1 << 20).await.0, &b"\0\0\0anew"[..]);
+    }
+    assert_eq!(cluster.volume().fsck().unwrap().findings, Vec::<String>::new());
+}
+
+/// Without data servers files up to the limit are as good as any, and what needs data servers is
+/// NOSPC and changes nothing.
+#[tokio::test]
+async fn without_data_servers_files_are_small() {
+    let cluster = Cluster::start().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let file = c.file("f").await;
+    put(&mut c, &file, LIMIT - 4, b"last").await;
+    let beyond = c.compound().putfh(&file.0).op(write(file.1, LIMIT, b"!"));
+    beyond.expect(NfsStat::NOSPC).await;
+    let reserve = OpArgs::Allocate(AllocateArgs { stateid: file.1, offset: 0, length: 1 });
+    c.compound().putfh(&file.0).op(reserve).expect(NfsStat::NOSPC).await;
+    for iomode in [IoMode::READ, IoMode::RW] {
+        let get = OpArgs::Layoutget(layoutget(file.1, iomode));
+        c.compound().putfh(&file.0).op(get).expect(NfsStat::LAYOUTUNAVAILABLE).await;
+    }
+    put(&mut c, &file, 0, b"first").await;
+    let (found, eof) = get(&mut c, &file, 0, 1 << 20).await;
+    assert!(eof && found.len() as u64 == LIMIT && found.starts_with(b"first\0"));
+    assert!(found.ends_with(b"\0last"));
+    resize(&mut c, &file, 2).await;
+    assert_eq!(get(&mut c, &file, 0, 1 << 20).await, (Bytes::from_static(b"fi"), true));
+}
+
+/// An empty WRITE changes nothing, wherever it is.
+#[tokio::test]
+async fn an_empty_write_moves_nothing() {
+    let cluster = cluster().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let file = c.file("f").await;
+    put(&mut c, &file, 0, b"bytes").await;
+    put(&mut c, &file, LIMIT + 1, b"").await;
+    assert_eq!(get(&mut c, &file, 0, 100).await, (Bytes::from_static(b"bytes"), true));
+    begin_move(&cluster, &file).await;
+    put(&mut c, &file, 0, b"B").await;
+    assert_eq!(cluster.objects(), 1, "it had not left before");
+}
+
+/// That its bytes moved is no news to anybody: neither the modification time nor the change
+/// attribute of a file tell it, also when the write that made it move is followed by a layout.
+#[tokio::test]
+async fn a_move_shows_in_no_attribute() {
+    let cluster = cluster().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let wanted = [AttrNo::CHANGE, AttrNo::TIME_MODIFY, AttrNo::TIME_METADATA, AttrNo::SIZE];
+    for beyond in [false, true] {
+        let file = c.file(if beyond { "beyond" } else { "below" }).await;
+        put(&mut c, &file, 0, b"bytes").await;
+        if beyond {
+            put(&mut c, &file, LIMIT, b"more").await;
+        }
+        let look = || OpArgs::Getattr(GetattrArgs { request: Bitmap::of(&wanted) });
+        let before = c.compound().putfh(&file.0).op(look()).send().await.ok().attrs();
+        let layout = OpArgs::Layoutget(layoutget(file.1, IoMode::RW));
+        let held = c.compound().putfh(&file.0).op(layout).send().await.ok().stateid();
+        let after = c.compound().putfh(&file.0).op(look()).send().await.ok().attrs();
+        assert_eq!((after.size, after.time_modify), (before.size, before.time_modify));
+        if !beyond {
+            // An indirect write may have been somebody's direct one: caches are told to look.
+            assert_eq!(after, before);
+        }
+        let back = OpArgs::Layoutreturn(layoutreturn(held, IoMode::RW));
+        c.compound().putfh(&file.0).op(back).send().await.ok();
+    }
+}
+
+/// A small file that is removed while it is open keeps its bytes until it is closed.
+#[tokio::test]
+async fn an_orphan_keeps_its_bytes() {
+    let cluster = cluster().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let file = c.file("f").await;
+    put(&mut c, &file, 0, b"bytes").await;
+    c.compound().putrootfh().op(remove("f")).send().await.ok();
+    put(&mut c, &file, 5, b" and more").await;
+    assert_eq!(get(&mut c, &file, 0, 100).await.0, "bytes and more");
+    assert_eq!(cluster.volume().fsck().unwrap().findings, Vec::<String>::new());
+    c.compound().putfh(&file.0).op(close(file.1)).send().await.ok();
+    let checked = cluster.volume().fsck().unwrap();
+    assert_eq!((checked.blocks, checked.findings), (0, Vec::new()));
+}
+
+/// Several clients write and read parts of one file of their own while it grows beyond the limit
+/// and one of them asks for layouts: everybody reads what he wrote, at any time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn everybody_finds_what_he_wrote_while_it_moves() {
+    const PARTS: u64 = 40;
+    const PART_BYTES: u64 = 700;
+    const WRITERS: u64 = 4;
+    let cluster = cluster().await;
+    for round in 0..6 {
+        let name = format!("f{round}");
+        Client::mount(&cluster, &format!("{round} first")).await.file(&name).await;
+        let mut clients = tokio::task::JoinSet::new();
+        for who in 0..WRITERS {
+            let mut c = Client::mount(&cluster, &format!("{round} {who}")).await;
+            let file = c.file(&name).await;
+            clients.spawn(async move {
+                for part in 0..PARTS {
+                    let at = (part * WRITERS + who) * PART_BYTES;
+                    let mine = vec![1 + (part * WRITERS + who) as u8; PART_BYTES as usize];
+                    put(&mut c, &file, at, &mine).await;
+                    if who == 0 && part == 5 * round {
+                        layout_and_back(&mut c, &file).await;
+                    }
+                    let found = get(&mut c, &file, at, PART_BYTES as u32).await.0;
+                    assert!(found == mine, "{round} {at}");
+                }
+            });
+        }
+        clients.join_all().await;
+        let mut c = Client::mount(&cluster, &format!("{round} last")).await;
+        let file = c.file(&name).await;
+        let (found, eof) = get(&mut c, &file, 0, 1 << 20).await;
+        assert!(eof && found.len() as u64 == PARTS * WRITERS * PART_BYTES);
+        let parts = found.chunks(PART_BYTES as usize).zip(1..);
+        parts.for_each(|(part, byte)| assert!(part.iter().all(|b| *b == byte), "{round} {byte}"));
+    }
+    assert_eq!(cluster.volume().fsck().unwrap().blocks, 0);
+}
+
 /// One request of [`a_file_is_an_array_of_bytes`].
 #[derive(Debug, Clone)]
 enum Step {
@@ -332,12 +518,7 @@ async fn array_of_bytes(cluster: &Cluster, number: usize, history: &[Step]) {
                 resize(&mut c, &file, to).await;
                 model.resize(to as usize, 0);
             }
-            Step::Layout => {
-                let get = OpArgs::Layoutget(layoutget(file.1, IoMode::RW));
-                let held = c.compound().putfh(&file.0).op(get).send().await.ok().stateid();
-                let back = OpArgs::Layoutreturn(layoutreturn(held, IoMode::RW));
-                c.compound().putfh(&file.0).op(back).send().await.ok();
-            }
+            Step::Layout => layout_and_back(&mut c, &file).await,
             Step::Copy(_) if model.is_empty() => {}
             Step::Copy(to) => {
                 resize(&mut c, &other, 0).await;

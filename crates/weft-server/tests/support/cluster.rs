@@ -2,6 +2,7 @@
 
 use std::{
     net::SocketAddr,
+    os::unix::fs::MetadataExt,
     path::Path,
     sync::{Arc, OnceLock, Weak},
     time::{Duration, Instant},
@@ -244,6 +245,20 @@ impl Cluster {
     /// The volume of the metadata server.
     pub fn volume(&self) -> &Volume {
         self.running().mds.volume()
+    }
+
+    /// Bytes of disk that the objects of all data servers use.
+    pub fn object_bytes(&self) -> u64 {
+        fn used(dir: &Path) -> u64 {
+            let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
+            let entry = |path: &Path| match path.is_dir() {
+                true => used(path),
+                false => path.metadata().map_or(0, |m| m.blocks() * 512),
+            };
+            entries.map(|found| entry(&found.unwrap().path())).sum()
+        }
+        let dirs = (1..=self.options.data_servers).map(|id| format!("ds{id}/objects"));
+        dirs.map(|objects| used(&self.dir.path().join(objects))).sum()
     }
 
     /// Objects of all data servers.

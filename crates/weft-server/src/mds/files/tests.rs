@@ -1,7 +1,7 @@
 //! What is remembered of files, one thing at a time.
 
 use weft_nfs::ClientId;
-use weft_store::types::{Inode, InodeNo, Kind, Timestamp};
+use weft_store::types::{DeviceId, Inode, InodeNo, Kind, Placement, Timestamp};
 
 use super::*;
 
@@ -56,6 +56,26 @@ fn writers_and_truncations_exclude_each_other() {
     files.lock().end_truncation(inode.no);
     assert!(files.begin_write(&inode).is_some());
     assert!(!files.lock().refuses_grants(&inode));
+}
+
+/// A file that is found on its way to its data servers was on it before the start: what was
+/// sent then must be outranked, but blocks no layout. One whose move begins now is met before.
+#[test]
+fn a_move_of_before_the_start_left_ghosts() {
+    let moving = Inode { stuffed: true, placement: Some(placement()), ..file(7, false) };
+    let mut t = table();
+    t.begin_move(&moving);
+    assert!(t.stale(moving.no).is_some_and(|stale| !stale.raised));
+    assert!(!t.refuses_grants(&moving));
+    let mut t = table();
+    t.begin_move(&Inode { placement: None, ..moving.clone() });
+    t.begin_move(&moving);
+    assert_eq!(t.stale(moving.no), None);
+}
+
+fn placement() -> Placement {
+    let device = DeviceId([1; 16]);
+    Placement { device, stripe_unit_bytes: 1 << 20, stripe_count: 1, first_stripe_index: 0 }
 }
 
 /// What happened since is seen in the marks; what happened to other files is not.

@@ -43,11 +43,7 @@ pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpRe
     let len = length(a, source.size)?;
     // How far the destination reaches says which of the source's holes matter.
     let destination = mds.settled(c, destination).await?;
-    let are_here = source.stuffed && destination.stuffed && !destination.is_moving();
-    let stays_small = are_here && mds.may_stuff() && mds.is_small(a.dst_offset + len);
-    if !stays_small {
-        place_beside(mds, c, (&source, a.src_offset), (destination, a.dst_offset)).await?;
-    }
+    make_way(mds, c, a, (&source, destination), len).await?;
     let copy = Copy {
         source: source.no,
         destination: to.ino,
@@ -66,6 +62,26 @@ pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpRe
     let (copied, verifier) = mds.copy(&now, |_| true).await?;
     c.depend(copied.lsn);
     Ok(answer(None, copied.len, StableHow::FILE_SYNC, verifier))
+}
+
+/// The destination goes to its data servers unless the copy is one within the volume.
+async fn make_way(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    a: &CopyArgs,
+    (source, destination): (&Inode, Inode),
+    len: u64,
+) -> Result<(), Failure> {
+    if stays_small(mds, source, &destination, a.dst_offset + len) {
+        return Ok(());
+    }
+    place_beside(mds, c, (source, a.src_offset), (destination, a.dst_offset)).await
+}
+
+/// Whether the volume can copy alone, and the destination can stay there.
+fn stays_small(mds: &Mds, source: &Inode, destination: &Inode, end: u64) -> bool {
+    let are_here = source.stuffed && destination.stuffed && !destination.is_moving();
+    are_here && mds.may_stuff() && mds.is_small(end)
 }
 
 /// The "current" stateid of the source is the saved one, which goes with its filehandle.

@@ -31,15 +31,7 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
     let (client, key) = (c.client()?, mds.handle(inode.no).key());
     let stateid = c.stateid(a.stateid)?;
     mds.state().layout_check(client, key, &stateid, a.iomode).map_err(refused)?;
-    // Data servers do not know who writes, and Linux sends no LAYOUTCOMMIT after a stable write: as
-    // long as there are set-id bits for a write to take away, it goes through here.
-    if a.iomode == IoMode::RW && inode.is_privileged() && mds.credential(c).uid != 0 {
-        return Err(NfsStat::LAYOUTUNAVAILABLE.into());
-    }
-    // Linux asks with every OPEN, before it knows what it will do; `mdsthreshold` told it where to
-    // go (RFC 8881 §18.43.4: the file is not to be had this way).
-    let reads = a.iomode == IoMode::READ;
-    if inode.stuffed && (c.opened || reads && mds.is_small(inode.size)) {
+    if goes_through_here(mds, c, &inode, a.iomode) {
         return Err(NfsStat::LAYOUTUNAVAILABLE.into());
     }
     // An unfinished truncation comes before new writes, and so does the end of older handles.
@@ -61,6 +53,18 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
         body: Body(body),
     };
     Ok(OpOk::Layoutget(LayoutgetOk { return_on_close: true, stateid, layout: vec![segment] }))
+}
+
+/// Whether the file is not to be had by a layout now (§18.43.4).
+fn goes_through_here(mds: &Mds, c: &Compound<Mds>, inode: &Inode, iomode: IoMode) -> bool {
+    let (reads, writes) = (iomode == IoMode::READ, iomode == IoMode::RW);
+    // Data servers do not know who writes, and Linux sends no LAYOUTCOMMIT after a stable write: as
+    // long as there are set-id bits for a write to take away, it goes through here.
+    let is_watched = writes && inode.is_privileged() && mds.credential(c).uid != 0;
+    // Linux asks with every OPEN, before it knows what it will do; `mdsthreshold` told it where to
+    // go.
+    let is_small = inode.stuffed && (c.opened || reads && mds.is_small(inode.size));
+    is_watched || is_small
 }
 
 /// Why there is no layout of a file that cannot be brought to its data servers. I/O goes through

@@ -74,18 +74,7 @@ pub(super) async fn apply(
     // A move to data servers that was begun is finished first, unless nothing of it is to stay.
     let arrives = inode.is_moving() && set.size != Some(0);
     let inode = if arrives { mds.on_data_servers(c, inode).await?.0 } else { inode };
-    if !mds.files.lock().try_begin_truncation(&inode) {
-        return Err(NfsStat::DELAY.into());
-    }
-    // From here on nobody begins to write; now for those who have, and for what was given up: it
-    // must not land behind the cut.
-    let _still = match until_still(mds, c, &inode).await {
-        Ok(still) => still,
-        Err(busy) => {
-            mds.files.lock().end_truncation(ino);
-            return Err(busy);
-        }
-    };
+    let _still = closed(mds, c, &inode).await?;
     let seen = mds.volume.setattr(ino, set, authority, cred, mds.wall());
     let lsn = seen.lsn;
     match c.see(seen) {
@@ -99,6 +88,27 @@ pub(super) async fn apply(
             Ok(done?.inode)
         }
     }
+}
+
+/// The file is closed to writers from here on, until the truncation is said to end.
+///
+/// # Errors
+/// DELAY while others truncate it, or those of [`until_still`].
+async fn closed(
+    mds: &Mds,
+    c: &Compound<Mds>,
+    inode: &Inode,
+) -> Result<Option<OwnedMutexGuard<()>>, Failure> {
+    if !mds.files.lock().try_begin_truncation(inode) {
+        return Err(NfsStat::DELAY.into());
+    }
+    // From here on nobody begins to write; now for those who have, and for what was given up: it
+    // must not land behind the cut.
+    let still = until_still(mds, c, inode).await;
+    if still.is_err() {
+        mds.files.lock().end_truncation(inode.no);
+    }
+    still
 }
 
 /// [`until_quiet`], and a file whose bytes are in the volume is not moved as long as the result
