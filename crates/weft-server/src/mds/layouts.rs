@@ -113,11 +113,6 @@ impl Mds {
         Ok((inode, striped))
     }
 
-    /// Whether there is any device for new files.
-    pub(super) fn places(&self) -> bool {
-        !self.placing.is_empty()
-    }
-
     /// Whether new files may be placed on a device.
     pub(super) fn places_on(&self, device: DeviceId) -> bool {
         self.placing.iter().any(|d| d.id == device)

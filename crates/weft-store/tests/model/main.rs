@@ -233,6 +233,12 @@ impl Pair {
             Step::Unstuff { ino } => {
                 let (v_ino, m_ino) = self.pick(ino);
                 let wanted = self.model.unstuff(m_ino);
+                if wanted.is_ok() {
+                    assert!(volume.unstuff(v_ino).value.is_ok());
+                    assert_eq!(volume.read_stuffed(v_ino, 0, 1).value, Ok(None));
+                    assert_eq!(volume.seek_stuffed(v_ino, Content::Data, 0).value, Ok(None));
+                    assert_eq!(volume.extent_stuffed(v_ino, 0, 1).value, Ok(None));
+                }
                 self.same(volume.unstuff(v_ino).value, wanted);
             }
             Step::Settle { ino, size } => {
@@ -461,12 +467,12 @@ impl Pair {
         // What is told to be a hole reads as zeros, and everything else is told to be data.
         let mut at = 0;
         while at < node.size {
-            let (_, data) = volume.seek_stuffed(ino, Content::Data, at).value.unwrap().unwrap();
+            let data = volume.seek_stuffed(ino, Content::Data, at).value.unwrap().unwrap().found;
             let until = data.unwrap_or(node.size);
             let hole = &wanted[usize::try_from(at).unwrap()..usize::try_from(until).unwrap()];
             assert!(hole.iter().all(|byte| *byte == 0), "a hole with data from {at}");
             let Some(data) = data else { break };
-            let (_, hole) = volume.seek_stuffed(ino, Content::Hole, data).value.unwrap().unwrap();
+            let hole = volume.seek_stuffed(ino, Content::Hole, data).value.unwrap().unwrap().found;
             at = hole.unwrap_or(node.size);
             assert!(at > data);
         }

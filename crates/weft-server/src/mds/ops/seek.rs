@@ -5,7 +5,10 @@ use weft_nfs::{
     ops::{DataContent, SeekArgs, SeekOk},
 };
 use weft_state::IoAccess;
-use weft_store::types::{Content, Inode};
+use weft_store::{
+    types::{Content, Inode},
+    volume::StuffedSeek,
+};
 
 use super::data_access::{may_access, regular_file};
 use crate::{
@@ -47,7 +50,7 @@ async fn find(
 ) -> Result<(Inode, Option<u64>), Failure> {
     if inode.stuffed {
         match c.see(mds.volume.seek_stuffed(inode.no, what, offset))? {
-            Some(found) => return Ok(found),
+            Some(StuffedSeek { inode, found }) => return Ok((inode, found)),
             // It has left for its data servers since.
             None => inode = c.see(mds.volume.inode(inode.no))?,
         }

@@ -30,6 +30,15 @@ pub struct StuffedWrite<'a> {
     pub drop_privileges: bool,
 }
 
+/// What was found in a file in the volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StuffedSeek {
+    /// The file when it was looked at.
+    pub inode: Inode,
+    /// Where, if there is any.
+    pub found: Option<u64>,
+}
+
 /// What a file in the volume has somewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StuffedExtent {
@@ -91,14 +100,14 @@ impl Volume {
         ino: InodeNo,
         what: Content,
         offset: u64,
-    ) -> Seen<Result<Option<(Inode, Option<u64>)>, StoreError>> {
+    ) -> Seen<Result<Option<StuffedSeek>, StoreError>> {
         self.run(|tx| {
             let inode = tx.inode(ino)?;
             if !inode.stuffed {
                 return Ok(None);
             }
             let found = seek(tx, &inode, what, offset)?;
-            Ok(Some((inode, found)))
+            Ok(Some(StuffedSeek { inode, found }))
         })
     }
 
