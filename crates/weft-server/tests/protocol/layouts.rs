@@ -101,7 +101,7 @@ async fn layoutget_maxcount_is_exact() {
 /// alone (RFC 8881 §15.2).
 #[tokio::test]
 async fn no_data_servers() {
-    let cluster = Cluster::start().await;
+    let cluster = Cluster::striped(0).await;
     let mut c = Client::mount(&cluster, "a").await;
     let (fh, stateid) = c.file("f").await;
     get(&mut c, &fh, layoutget(stateid, IoMode::RW)).await.is(NfsStat::LAYOUTUNAVAILABLE);
