@@ -246,7 +246,7 @@ mod tests {
         let mut state = State::new(1);
         lock(&mut state, B, LockType::Write, 0).unwrap();
         let open = state.open(A, &owner("open"), FILE, 3, 0).unwrap();
-        let mut lock_bytes = |state: &mut State, ranges: std::ops::Range<u64>| {
+        let lock_bytes = |state: &mut State, ranges: std::ops::Range<u64>| {
             for n in ranges {
                 let lock_owner = owner("many");
                 let locker = Locker::New { open_stateid: open, lock_owner };
