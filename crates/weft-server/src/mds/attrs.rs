@@ -179,8 +179,9 @@ const FILES_TOTAL: u64 = 1 << 40;
 /// The wanted attributes of an inode, as far as they are supported.
 pub fn values(inode: &Inode, fh: FileHandle, wanted: &Bitmap, facts: &Facts<'_>) -> Attrs {
     let mut a = Attrs::default();
-    own_values(&mut a, inode, fh, facts);
+    own_values(&mut a, inode, fh);
     permission_values(&mut a, inode, wanted, facts.names);
+    layout_values(&mut a, inode, wanted, facts.threshold);
     server_values(&mut a, facts);
     if needs_space(wanted) {
         space_values(&mut a, facts);
@@ -188,7 +189,7 @@ pub fn values(inode: &Inode, fh: FileHandle, wanted: &Bitmap, facts: &Facts<'_>)
     a.only(&wanted.and(&supported(facts.minorversion)))
 }
 
-fn own_values(a: &mut Attrs, inode: &Inode, fh: FileHandle, facts: &Facts<'_>) {
+fn own_values(a: &mut Attrs, inode: &Inode, fh: FileHandle) {
     a.file_type = Some(file_type(inode.kind));
     a.change = Some(inode.change);
     a.size = Some(inode.size);
@@ -206,9 +207,6 @@ fn own_values(a: &mut Attrs, inode: &Inode, fh: FileHandle, facts: &Facts<'_>) {
     a.time_metadata = Some(to_nfs_time(inode.ctime));
     a.time_modify = Some(to_nfs_time(inode.mtime));
     a.rdattr_error = Some(NfsStat::OK);
-    let striped = inode.kind == Kind::File;
-    a.mdsthreshold = facts.threshold.filter(|_| striped).map(threshold);
-    a.layout_types = Some(if striped { layout_types() } else { LayoutTypes::default() });
 }
 
 fn permission_values(a: &mut Attrs, inode: &Inode, wanted: &Bitmap, names: &Names) {
@@ -223,6 +221,20 @@ fn permission_values(a: &mut Attrs, inode: &Inode, wanted: &Bitmap, names: &Name
         let aces = Acl(acl::of_mode(inode.mode, inode.is_directory()));
         a.dacl = Some(Acl41 { flag: 0, aces: aces.clone() });
         a.acl = Some(aces);
+    }
+}
+
+/// Lists, which cost an allocation each: only made when wanted.
+fn layout_values(a: &mut Attrs, inode: &Inode, wanted: &Bitmap, below: Option<u64>) {
+    let striped = inode.kind == Kind::File;
+    if wanted.contains(AttrNo::MDSTHRESHOLD) {
+        a.mdsthreshold = below.filter(|_| striped).map(threshold);
+    }
+    if wanted.contains(AttrNo::LAYOUT_TYPES) {
+        a.layout_types = Some(if striped { layout_types() } else { LayoutTypes::default() });
+    }
+    if wanted.contains(AttrNo::FS_LAYOUT_TYPES) {
+        a.fs_layout_types = Some(layout_types());
     }
 }
 
@@ -264,7 +276,6 @@ fn server_values(a: &mut Attrs, facts: &Facts<'_>) {
     a.maxwrite = Some(MAX_IO_BYTES);
     a.no_trunc = Some(true);
     a.time_delta = Some(NfsTime { seconds: 0, nseconds: 1 });
-    a.fs_layout_types = Some(layout_types());
     a.layout_blksize = Some(LAYOUT_BLOCK_BYTES);
     a.fs_charset_cap = Some(NAMES_MAY_BE_NO_UTF8);
     a.change_attr_type = Some(CHANGE_IS_MONOTONIC);

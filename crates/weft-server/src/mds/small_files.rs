@@ -110,11 +110,11 @@ impl Mds {
         wish: Option<Placement>,
     ) -> Result<(Inode, Striped), Failure> {
         let was_there = inode.placement.is_some() && !inode.stuffed;
+        if was_there {
+            return self.placed(c, inode, wish);
+        }
         self.files.lock().begin_move(&inode);
         let (inode, striped) = self.placed(c, inode, wish)?;
-        if was_there {
-            return Ok((inode, striped));
-        }
         // The place comes first: objects that nobody knows of would stay for ever.
         self.volume.durable(Lsn(c.depends_on)).await.map_err(|e| translate::status(&e))?;
         if !inode.stuffed {
