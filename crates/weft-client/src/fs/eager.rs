@@ -6,15 +6,12 @@
 
 use bytes::Bytes;
 use weft_nfs::{
-    Attrs, Component, FileType, OpArgs, OpOk, StableHow, Stateid,
-    ops::{
-        CloseArgs, GetattrArgs, LookupArgs, OpenArgs, OpenClaim, PutfhArgs, ReadArgs, WriteArgs,
-    },
-    share,
+    Attrs, Component, FileType, OpArgs, OpOk, Seqid, StableHow, Stateid,
+    ops::{CloseArgs, GetattrArgs, ReadArgs, WriteArgs},
 };
 use weft_xdr::Payload;
 
-use super::{Client, OpenOptions, STAT_ATTRS, file::WANT_NO_DELEG};
+use super::{Client, OpenOptions, STAT_ATTRS, path::lookups};
 use crate::{limits, session::CompoundOutcome};
 
 impl Client {
@@ -30,10 +27,10 @@ impl Client {
             return false;
         }
         let wanted = data.len();
-        let mut ops = walk(names);
-        let lookups = ops.len();
+        let mut ops = lookups(OpArgs::Putrootfh, &names);
+        let before = ops.len();
         ops.extend([
-            OpArgs::Open(self.open_args(name, mode)),
+            OpArgs::Open(OpenOptions::replace(mode).open(name, self.new_owner())),
             OpArgs::Getfh,
             OpArgs::Write(WriteArgs {
                 stateid: Stateid::CURRENT,
@@ -45,14 +42,13 @@ impl Client {
         ]);
         let Ok(outcome) = self.cluster.mds.compound_outcome(ops).await else { return false };
         let CompoundOutcome { done, failed, .. } = outcome;
-        let mut done = done.into_iter().skip(lookups);
+        let mut done = done.into_iter().skip(before);
         let opened = (done.next(), done.next());
         let written = matches!(&done.next(), Some(OpOk::Write(ok))
             if ok.committed == StableHow::FILE_SYNC && usize::try_from(ok.count) == Ok(wanted));
         if let (Some(_), (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh)))) = (failed, opened) {
-            let back = vec![OpArgs::Putfh(PutfhArgs { object: fh.object }), close(open.stateid)];
             // The server forgets it with the session else.
-            let _ = self.cluster.mds.compound(back).await;
+            let _ = self.cluster.mds.on_file(&fh.object, close(open.stateid)).await;
             return false;
         }
         written
@@ -63,7 +59,7 @@ impl Client {
         if !self.is_eager(&names) {
             return None;
         }
-        let mut ops = walk(names);
+        let mut ops = lookups(OpArgs::Putrootfh, &names);
         let count = u32::try_from(limits::EAGER_BYTES).ok()?;
         ops.extend([
             OpArgs::Getattr(GetattrArgs { request: STAT_ATTRS }),
@@ -83,26 +79,8 @@ impl Client {
     fn is_eager(&self, dirs: &[Component]) -> bool {
         self.eager && dirs.len() <= limits::LOOKUPS_PER_COMPOUND
     }
-
-    fn open_args(&self, name: Component, mode: u32) -> OpenArgs {
-        OpenArgs {
-            seqid: weft_nfs::Seqid(0),
-            share_access: share::ACCESS_WRITE | WANT_NO_DELEG,
-            share_deny: share::DENY_NONE,
-            owner: self.new_owner(),
-            openhow: OpenOptions::replace(mode).how(),
-            claim: OpenClaim::Null(name),
-        }
-    }
-}
-
-/// From the root through directories.
-fn walk(names: Vec<Component>) -> Vec<OpArgs> {
-    let mut ops = vec![OpArgs::Putrootfh];
-    ops.extend(names.into_iter().map(|name| OpArgs::Lookup(LookupArgs { name })));
-    ops
 }
 
 fn close(open_stateid: Stateid) -> OpArgs {
-    OpArgs::Close(CloseArgs { seqid: weft_nfs::Seqid(0), open_stateid })
+    OpArgs::Close(CloseArgs { seqid: Seqid(0), open_stateid })
 }

@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use weft_nfs::{
     AttrNo, Attrs, Bitmap, Component, FileHandle, FileType, LayoutType, NfsStat, OpArgs, OpNum,
-    OpOk, Seqid, ops::*, share,
+    OpOk, Seqid, StateOwner, ops::*, share,
 };
 
 use super::{At, Client, FsError, path::names_of};
@@ -52,7 +52,19 @@ impl OpenOptions {
         read | write
     }
 
-    pub(super) fn how(self) -> Option<CreateHow> {
+    /// OPEN of a name in the current directory.
+    pub(super) fn open(self, name: Component, owner: StateOwner) -> OpenArgs {
+        OpenArgs {
+            seqid: Seqid(0),
+            share_access: self.access() | WANT_NO_DELEG,
+            share_deny: share::DENY_NONE,
+            owner,
+            openhow: self.how(),
+            claim: OpenClaim::Null(name),
+        }
+    }
+
+    fn how(self) -> Option<CreateHow> {
         let size = (self.truncate && !self.exclusive).then_some(0);
         let attrs = Attrs { mode: self.create, size, ..Attrs::default() };
         self.create.map(|_| match self.exclusive {
@@ -63,7 +75,7 @@ impl OpenOptions {
 }
 
 /// Wants no delegation (RFC 8881 §18.16.3): nothing here would use one.
-pub(super) const WANT_NO_DELEG: u32 = 0x0400;
+const WANT_NO_DELEG: u32 = 0x0400;
 
 /// An open file.
 pub struct File {
@@ -111,14 +123,7 @@ impl Client {
         let name = names.pop().ok_or(isdir)?;
         let parent = self.resolve_names(names, true).await?;
         let owner = self.new_owner();
-        let open = OpenArgs {
-            seqid: Seqid(0),
-            share_access: options.access() | WANT_NO_DELEG,
-            share_deny: share::DENY_NONE,
-            owner: owner.clone(),
-            openhow: options.how(),
-            claim: OpenClaim::Null(name),
-        };
+        let open = options.open(name, owner.clone());
         let request = super::STAT_ATTRS.or(&Bitmap::of(&[AttrNo::MDSTHRESHOLD]));
         let ops = vec![
             OpArgs::Putfh(PutfhArgs { object: parent.fh }),

@@ -116,8 +116,7 @@ impl Client {
         let mut chunks = names.chunks(limits::LOOKUPS_PER_COMPOUND).peekable();
         loop {
             let chunk = chunks.next().unwrap_or_default();
-            let mut ops = vec![start];
-            ops.extend(chunk.iter().map(|n| OpArgs::Lookup(LookupArgs { name: n.clone() })));
+            let mut ops = lookups(start, chunk);
             ops.push(OpArgs::Getfh);
             ops.push(OpArgs::Getattr(GetattrArgs { request: STAT_ATTRS }));
             let outcome = self.cluster.mds.compound_outcome(ops).await;
@@ -140,6 +139,13 @@ impl Client {
             start = OpArgs::Putfh(PutfhArgs { object: fh.object });
         }
     }
+}
+
+/// From one directory through others.
+pub(super) fn lookups(start: OpArgs, names: &[Component]) -> Vec<OpArgs> {
+    let mut ops = vec![start];
+    ops.extend(names.iter().map(|n| OpArgs::Lookup(LookupArgs { name: n.clone() })));
+    ops
 }
 
 #[cfg(test)]

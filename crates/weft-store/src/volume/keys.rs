@@ -35,11 +35,7 @@ pub(super) fn dirent(dir: InodeNo, name: &[u8]) -> Bytes {
 }
 
 pub(super) fn order(dir: InodeNo, cookie: u64) -> Bytes {
-    let mut key = BytesMut::with_capacity(17);
-    key.put_u8(prefix::ORDER);
-    key.put_u64(dir.0);
-    key.put_u64(cookie);
-    key.freeze()
+    numbered_twice(prefix::ORDER, dir.0, cookie)
 }
 
 /// The cookie of a directory-order key of a directory known to the caller.
@@ -83,11 +79,7 @@ pub(super) fn xattr_value(ino: InodeNo, name: &[u8]) -> Bytes {
 
 /// A block of a file whose bytes are in the volume.
 pub(super) fn data(ino: InodeNo, block: u64) -> Bytes {
-    let mut key = BytesMut::with_capacity(17);
-    key.put_u8(prefix::DATA);
-    key.put_u64(ino.0);
-    key.put_u64(block);
-    key.freeze()
+    numbered_twice(prefix::DATA, ino.0, block)
 }
 
 /// The number of a key that is a prefix and one number.
@@ -117,6 +109,14 @@ fn numbered(prefix: u8, number: u64) -> Bytes {
     let mut key = BytesMut::with_capacity(9);
     key.put_u8(prefix);
     key.put_u64(number);
+    key.freeze()
+}
+
+fn numbered_twice(prefix: u8, first: u64, second: u64) -> Bytes {
+    let mut key = BytesMut::with_capacity(17);
+    key.put_u8(prefix);
+    key.put_u64(first);
+    key.put_u64(second);
     key.freeze()
 }
 

@@ -80,13 +80,9 @@ impl Volume {
         offset: u64,
         len: u64,
     ) -> Seen<Result<Option<(Inode, Bytes)>, StoreError>> {
-        self.run(|tx| {
-            let inode = tx.inode(ino)?;
-            if !inode.stuffed {
-                return Ok(None);
-            }
+        self.here(ino, |tx, inode| {
             let data = read(tx, &inode, offset, len)?;
-            Ok(Some((inode, data)))
+            Ok((inode, data))
         })
     }
 
@@ -101,13 +97,9 @@ impl Volume {
         what: Content,
         offset: u64,
     ) -> Seen<Result<Option<StuffedSeek>, StoreError>> {
-        self.run(|tx| {
-            let inode = tx.inode(ino)?;
-            if !inode.stuffed {
-                return Ok(None);
-            }
+        self.here(ino, |tx, inode| {
             let found = seek(tx, &inode, what, offset)?;
-            Ok(Some(StuffedSeek { inode, found }))
+            Ok(StuffedSeek { inode, found })
         })
     }
 
@@ -121,19 +113,27 @@ impl Volume {
         offset: u64,
         len: u64,
     ) -> Seen<Result<Option<StuffedExtent>, StoreError>> {
-        self.run(|tx| {
-            let inode = tx.inode(ino)?;
-            if !inode.stuffed {
-                return Ok(None);
-            }
+        self.here(ino, |tx, inode| {
             let until = |end: Option<u64>| end.map_or(len, |end| len.min(end - offset));
             let data = seek(tx, &inode, Content::Data, offset)?;
             if data != Some(offset) {
-                return Ok(Some(StuffedExtent::Hole(until(data))));
+                return Ok(StuffedExtent::Hole(until(data)));
             }
             let hole = seek(tx, &inode, Content::Hole, offset)?;
             let data = read(tx, &inode, offset, until(hole))?;
-            Ok(Some(StuffedExtent::Data(data)))
+            Ok(StuffedExtent::Data(data))
+        })
+    }
+
+    /// Looks at a file whose bytes are here; `None` if they are not.
+    fn here<T>(
+        &self,
+        ino: InodeNo,
+        look: impl FnOnce(&mut Tx<'_>, Inode) -> Result<T, StoreError>,
+    ) -> Seen<Result<Option<T>, StoreError>> {
+        self.run(|tx| {
+            let inode = tx.inode(ino)?;
+            if inode.stuffed { look(tx, inode).map(Some) } else { Ok(None) }
         })
     }
 
@@ -280,12 +280,7 @@ pub(super) fn forget(tx: &mut Tx<'_>, inode: &Inode) {
 
 /// Whether the file has no byte but zeros that nobody wrote.
 pub(super) fn is_all_hole(tx: &mut Tx<'_>, inode: &Inode) -> Result<bool, StoreError> {
-    for number in 0..blocks(inode.size) {
-        if block(tx, inode.no, number)?.is_some() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    Ok(seek(tx, inode, Content::Data, 0)?.is_none())
 }
 
 /// How many blocks a file of this size may have.
