@@ -175,10 +175,7 @@ async fn deallocate_makes_holes() {
 #[tokio::test]
 async fn deallocate_recalls_layouts() {
     let cluster = Cluster::striped(2).await;
-    let mut a = Client::mount(&cluster, "a").await;
-    let mut b = Client::mount(&cluster, "b").await;
-    let (fh, of_a) = a.file("f").await;
-    let (_, of_b) = b.file("f").await;
+    let (mut a, mut b, fh, of_a, of_b) = two(&cluster).await;
     b.compound().putfh(&fh).op(write(of_b, 0, &[1; 100])).send().await.ok();
     let get = OpArgs::Layoutget(layoutget(of_a, IoMode::RW));
     a.compound().putfh(&fh).op(get.clone()).send().await.ok();

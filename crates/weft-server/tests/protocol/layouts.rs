@@ -312,10 +312,7 @@ async fn layoutreturn_outcomes() {
 #[tokio::test]
 async fn recall_answered_and_returned() {
     let cluster = Cluster::striped(2).await;
-    let mut a = Client::mount(&cluster, "a").await;
-    let mut b = Client::mount(&cluster, "b").await;
-    let (fh, of_a) = a.file("f").await;
-    let (_, of_b) = b.file("f").await;
+    let (mut a, mut b, fh, of_a, of_b) = two(&cluster).await;
     let held = get(&mut a, &fh, layoutget(of_a, IoMode::RW)).await.ok().stateid();
     let cut = || setattr(of_b, size(0));
     b.compound().putfh(&fh).op(cut()).expect(NfsStat::DELAY).await;
@@ -337,10 +334,7 @@ async fn recall_answered_and_returned() {
 #[tokio::test]
 async fn recall_is_repeated_until_returned() {
     let cluster = Cluster::striped(2).await;
-    let mut a = Client::mount(&cluster, "a").await;
-    let mut b = Client::mount(&cluster, "b").await;
-    let (fh, of_a) = a.file("f").await;
-    let (_, of_b) = b.file("f").await;
+    let (mut a, mut b, fh, of_a, of_b) = two(&cluster).await;
     get(&mut a, &fh, layoutget(of_a, IoMode::RW)).await.ok();
     let cut = setattr(of_b, size(0));
     b.compound().putfh(&fh).op(cut.clone()).expect(NfsStat::DELAY).await;
@@ -364,10 +358,7 @@ async fn recall_is_repeated_until_returned() {
 #[tokio::test]
 async fn recall_goes_on_after_a_partial_return() {
     let cluster = Cluster::striped(2).await;
-    let mut a = Client::mount(&cluster, "a").await;
-    let mut b = Client::mount(&cluster, "b").await;
-    let (fh, of_a) = a.file("f").await;
-    let (_, of_b) = b.file("f").await;
+    let (mut a, mut b, fh, of_a, of_b) = two(&cluster).await;
     let held = get(&mut a, &fh, layoutget(of_a, IoMode::READ)).await.ok().stateid();
     get(&mut a, &fh, layoutget(held, IoMode::RW)).await.ok();
     let cut = setattr(of_b, size(0));
@@ -391,13 +382,10 @@ async fn recall_goes_on_after_a_partial_return() {
 #[tokio::test]
 async fn callbacks_go_to_any_program() {
     let cluster = Cluster::striped(2).await;
-    let mut a = Client::mount(&cluster, "a").await;
-    let mut b = Client::mount(&cluster, "b").await;
+    let (mut a, mut b, fh, of_a, of_b) = two(&cluster).await;
     let sec_parms = CallbackSecs(vec![CallbackSec::None]);
     let odd = BackchannelCtlArgs { cb_program: weft_nfs::NFS_PROGRAM, sec_parms };
     a.compound().op(OpArgs::BackchannelCtl(odd)).expect(NfsStat::OK).await;
-    let (fh, of_a) = a.file("f").await;
-    let (_, of_b) = b.file("f").await;
     get(&mut a, &fh, layoutget(of_a, IoMode::RW)).await.ok();
     let cut = setattr(of_b, size(0));
     b.compound().putfh(&fh).op(cut.clone()).expect(NfsStat::DELAY).await;
@@ -425,10 +413,7 @@ async fn until_done(a: &mut Client, b: &mut Client, fh: &FileHandle, op: OpArgs)
 #[tokio::test]
 async fn recall_of_what_is_gone() {
     let cluster = Cluster::striped(2).await;
-    let mut a = Client::mount(&cluster, "a").await;
-    let mut b = Client::mount(&cluster, "b").await;
-    let (fh, of_a) = a.file("f").await;
-    let (_, of_b) = b.file("f").await;
+    let (mut a, mut b, fh, of_a, of_b) = two(&cluster).await;
     get(&mut a, &fh, layoutget(of_a, IoMode::RW)).await.ok();
     let cut = setattr(of_b, size(0));
     b.compound().putfh(&fh).op(cut.clone()).expect(NfsStat::DELAY).await;
@@ -444,10 +429,7 @@ async fn recall_of_what_is_gone() {
 async fn silence_is_revoked_and_fenced() {
     let cluster =
         Cluster::with(Options { data_servers: 2, lease_s: 1, ..Options::default() }).await;
-    let mut a = Client::mount(&cluster, "a").await;
-    let mut b = Client::mount(&cluster, "b").await;
-    let (fh, of_a) = a.file("f").await;
-    let (_, of_b) = b.file("f").await;
+    let (mut a, mut b, fh, of_a, of_b) = two(&cluster).await;
     let reply = get(&mut a, &fh, layoutget(of_a, IoMode::RW)).await.ok();
     let files = files_layout(&reply);
     let first = usize::try_from(files.first_stripe_index).unwrap();

@@ -23,15 +23,6 @@ fn denied(reply: &Reply) -> (u64, u64, LockType) {
     (d.offset, d.length, d.locktype)
 }
 
-/// Two clients on one file, each with an open for reading and writing.
-async fn two(cluster: &Cluster) -> (Client, Client, FileHandle, Stateid, Stateid) {
-    let mut a = Client::mount(cluster, "a").await;
-    let mut b = Client::mount(cluster, "b").await;
-    let (fh, of_a) = a.file("f").await;
-    let (_, of_b) = b.file("f").await;
-    (a, b, fh, of_a, of_b)
-}
-
 /// A conflict names the lock in the way, to LOCK and LOCKT alike; readers share.
 #[tokio::test]
 async fn conflicts_are_named() {

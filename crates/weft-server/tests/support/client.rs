@@ -147,6 +147,15 @@ impl Client {
     }
 }
 
+/// Two clients on one file, each with an open for reading and writing.
+pub async fn two(cluster: &Cluster) -> (Client, Client, FileHandle, Stateid, Stateid) {
+    let mut a = Client::mount(cluster, "a").await;
+    let mut b = Client::mount(cluster, "b").await;
+    let (fh, of_a) = a.file("f").await;
+    let (_, of_b) = b.file("f").await;
+    (a, b, fh, of_a, of_b)
+}
+
 /// EXCHANGE_ID.
 pub async fn exchange(
     wire: &mut Wire,

@@ -13,7 +13,7 @@ mod reply;
 mod wire;
 
 pub use args::*;
-pub use client::{Client, ClientOptions, channel, create_session, exchange, exchange_id};
+pub use client::{Client, ClientOptions, channel, create_session, exchange, exchange_id, two};
 pub use cluster::{Cluster, Options, eventually};
 pub use compound::Compound;
 #[allow(unused_imports, reason = "a test binary uses what it needs of this")]

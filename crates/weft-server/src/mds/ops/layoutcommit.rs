@@ -80,8 +80,8 @@ fn drop_privileges(mds: &Mds, c: &mut Compound<Mds>, inode: &Inode) -> Result<()
 }
 
 /// A layout that is not there (§15.2 has no BAD_STATEID for LAYOUTCOMMIT), or not any more:
-/// revoked, or of before a restart. Nothing is lost by it, since the file is still marked unsettled and its data servers tell its size (design D8). Linux
-/// takes BADLAYOUT for that, and BAD_STATEID for an I/O error (nfs4_layoutcommit_done).
+/// revoked, or of before a restart. Nothing is lost by it, since the file is still marked
+/// unsettled and its data servers tell its size (design D8). Linux takes BADLAYOUT for that, and BAD_STATEID for an I/O error (nfs4_layoutcommit_done).
 fn no_layout() -> Failure {
     NfsStat::BADLAYOUT.into()
 }

@@ -22,14 +22,15 @@ use crate::{
 pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -> OpResult {
     let inode = mds.current_inode(c)?;
     let settings = mds.settings(&a.attrs, On::Existing, c.minorversion).await?;
-    let mut authority = Authority::ByPermission;
+    let mut writer = None;
     if settings.set.size.is_some() {
         if inode.kind != Kind::File {
             return Err(NfsStat::WRONG_TYPE.into());
         }
         mds.refuse_in_grace()?;
-        authority = size_authority(c.stateid(a.stateid)?);
+        writer = Some(c.stateid(a.stateid)?);
     }
+    let authority = writer.map_or(Authority::ByPermission, size_authority);
     let cred = mds.credential(c);
     // Who may not set them makes nobody give anything back, layouts included.
     let trial = mds.volume.rehearsal();
@@ -37,8 +38,7 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
     if trial.value != Err(StoreError::Moving) {
         c.see(trial)?;
     }
-    if settings.set.size.is_some() {
-        let stateid = c.stateid(a.stateid)?;
+    if let Some(stateid) = writer {
         mds.check_io(c, &stateid, mds.handle(inode.no).key(), IoAccess::Write)?;
     }
     let truncate = settings.set.size == Some(0);
