@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -188,7 +189,15 @@ impl Servers {
         let told = String::from_utf8_lossy(&told.stdout).into_owned();
         let available: usize = told.lines().nth(1).expect("df").trim().parse().expect("a number");
         let filler = dir.join("filler");
-        std::fs::write(&filler, vec![0; available.saturating_sub(left)]).expect("the filler");
+        match std::fs::write(&filler, vec![0; available.saturating_sub(left)]) {
+            // Others wrote more than that since the room was measured: now it is all taken.
+            Err(e) if e.kind() == ErrorKind::StorageFull => {
+                let file = File::options().write(true).open(&filler).expect("the filler");
+                let len = file.metadata().expect("its size").len();
+                file.set_len(len.saturating_sub(left as u64)).expect("room");
+            }
+            written => written.expect("the filler"),
+        }
         filler
     }
 
