@@ -135,6 +135,9 @@ pub struct CommitConfig {
     /// Most mutations in a batch.
     #[serde(deserialize_with = "ranged::<_, 1, 65536>")]
     pub high: u32,
+    /// Longest a batch between `low` and `high` waits to grow, microseconds.
+    #[serde(deserialize_with = "ranged::<_, 0, 10_000>")]
+    pub linger_us: u32,
     /// Whether mutations share a sync at all (for measurements).
     pub coalesce: bool,
 }
@@ -312,7 +315,7 @@ impl Default for MdsConfig {
 
 impl Default for CommitConfig {
     fn default() -> Self {
-        CommitConfig { low: 8, high: 4096, coalesce: true }
+        CommitConfig { low: 8, high: 4096, linger_us: 0, coalesce: true }
     }
 }
 

@@ -81,7 +81,7 @@ fn every_documented_mds_key_is_read() {
         threads: Some(4),
         idle_limit_s: 20,
         engine: EngineKind::Redb,
-        commit: CommitConfig { low: 1, high: 8, coalesce: false },
+        commit: CommitConfig { low: 1, high: 8, linger_us: 500, coalesce: false },
         small_files: SmallFilesConfig { stuffing_limit_bytes: 16 << 10, threshold_bytes: 32 << 10 },
         export: ExportConfig {
             root_squash: true,
@@ -186,7 +186,8 @@ fn mistakes_are_explained() {
         ("listen = \"localhost\"", &["not an address and port", "192.0.2.7:2049"]),
         ("[commit]\nlow = 0", &["line 2", "0 is not from 1"]),
         ("[commit]\nlow = 9\nhigh = 8", &["low = 9 is above high = 8"]),
-        ("[commit]\nlinger = 1", &["line 2", "unknown field `linger`", "`coalesce`"]),
+        ("[commit]\nlinger = 1", &["line 2", "unknown field `linger`", "`linger_us`"]),
+        ("[commit]\nlinger_us = 10001", &["line 2", "10001 is not from 0 to 10000"]),
         ("[export]\nroot_squash = 1", &["line 2", "boolean"]),
         ("[export]\nsquash = true", &["unknown field `squash`", "`all_squash`"]),
         ("[export]\nsecurity = [\"krb5\"]", &["line 2", "unknown variant `krb5`", "`sys`"]),

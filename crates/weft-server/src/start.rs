@@ -214,6 +214,7 @@ fn open_volume(config: &MdsConfig) -> Result<Volume, StartError> {
         commit: CommitPolicy {
             low: usize::try_from(config.commit.low).unwrap_or(usize::MAX),
             high: usize::try_from(config.commit.high).unwrap_or(usize::MAX),
+            linger: Duration::from_micros(config.commit.linger_us.into()),
             coalesce: config.commit.coalesce,
             ..CommitPolicy::default()
         },
