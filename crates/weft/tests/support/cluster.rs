@@ -21,6 +21,9 @@ const PORTS: std::ops::Range<u16> = 20_000..32_000;
 /// Ports left to one cluster: the metadata server's, and room for its neighbours.
 const PORTS_EACH: u16 = 20;
 
+/// Name of the configuration, beside the data.
+const CONFIG: &str = "mds.toml";
+
 /// How `weft up` is started.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -65,7 +68,13 @@ pub struct Cluster {
 impl Cluster {
     /// Starts a server on fresh data and waits until it serves.
     pub fn start(options: Options) -> Self {
+        Self::configured(options, "")
+    }
+
+    /// The same with a configuration: the text of a file for `weft mds`.
+    pub fn configured(options: Options, config: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("weft-test.").tempdir().expect("a folder");
+        std::fs::write(dir.path().join(CONFIG), config).expect("the configuration");
         let mut cluster = Self { dir, port: free_port(), options, process: None, admin: None };
         cluster.start_again();
         cluster
@@ -80,6 +89,8 @@ impl Cluster {
             .args(["--data-servers", &self.options.data_servers.to_string()])
             .args(["--lease", &self.options.lease_seconds.to_string()])
             .args(["--grace", &self.options.grace_seconds.to_string()])
+            .arg("--config")
+            .arg(self.dir.path().join(CONFIG))
             .arg("--dir")
             .arg(self.data_dir())
             .stdin(Stdio::null())
@@ -215,6 +226,21 @@ impl Drop for Cluster {
             eprintln!("{}", self.log());
         }
     }
+}
+
+/// How many files there are in folders of this name below a folder, and in theirs.
+pub fn files_below(dir: &Path, name: &str) -> usize {
+    fn count(dir: &Path, name: &str, counts: bool) -> usize {
+        let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
+        let entries = entries.flatten().map(|entry| match entry.file_type() {
+            Ok(kind) if kind.is_dir() => {
+                count(&entry.path(), name, counts || entry.file_name() == name)
+            }
+            _ => usize::from(counts),
+        });
+        entries.sum()
+    }
+    count(dir, name, false)
 }
 
 /// The total length of all files below a folder: what a data server holds.
