@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use support::guest::{Guest, Kernel};
 use support::servers::{Plan, Servers, ds};
-use weft_client::fs::{Client, ClientOptions, OpenOptions};
+use weft_client::fs::{Client, ClientOptions, FsError, OpenOptions};
 
 const MIB: usize = 1 << 20;
 /// Time for work that a fault delays.
@@ -264,6 +264,40 @@ fn a_full_data_server_says_so() {
     }
 }
 
+/// A small file that finds no room half-way to its data server: who made it grow is told, it stays
+/// as it was, also over a crash, and leaves when there is room.
+#[test]
+fn a_data_server_that_fills_up_during_a_move_says_so() {
+    let one = Plan { data_servers: 1, ds1_disk_mib: Some(8), ..NARROW };
+    let mut servers = Servers::start(one);
+    let small = 60_000;
+    let source = servers.source(9, small);
+    servers.weft_ok(&["put", &source, "/grows"]);
+    servers.weft_ok(&["put", &source, "/goes"]);
+    assert_eq!(servers.objects(1).0, 0, "small files are on a data server");
+    let filler = servers.fill("ds1", 20 << 10);
+    let address = address(&servers);
+    for _ in 0..2 {
+        let refused = block_on(append(address, "/grows", small as u64, 100_000));
+        let words = refused.expect_err("no room, and yet it grew").to_string();
+        assert!(words.contains("no space left"), "{words}");
+        servers.verify("/grows", 9, small);
+    }
+    assert!(servers.objects(1).1 > 0, "nothing was moved: the disk was full before");
+    servers.kill9("mds");
+    servers.start_mds();
+    servers.until_reachable(1);
+    servers.verify("/grows", 9, small);
+    servers.weft_ok(&["rm", "/goes"]);
+    std::fs::remove_file(&filler).expect("the filler");
+    support::until("room again", PATIENCE, || {
+        block_on(append(address, "/grows", small as u64, 100_000)).ok()
+    });
+    assert_eq!(servers.stat("/grows")["size"], small + 100_000);
+    servers.weft_ok(&["rm", "/grows"]);
+    support::until("end of the object", PATIENCE, || (servers.objects(1).0 == 0).then_some(()));
+}
+
 /// A disk of the metadata server that fills up: nothing is created any more, in words that say so,
 /// while files are still read, written and removed. With space again all is well, and nothing
 /// acknowledged is lost by a crash in between.
@@ -466,6 +500,17 @@ async fn connect(address: SocketAddr) -> Client {
 /// What a power cut does to a dead data server's pages that nobody synced.
 fn forget_objects(servers: &Servers, id: u32) {
     std::fs::remove_dir_all(servers.data_dir(&ds(id)).join("objects")).expect("objects");
+}
+
+/// Writes so many bytes behind a file's end, durably.
+async fn append(address: SocketAddr, name: &str, at: u64, bytes: usize) -> Result<(), FsError> {
+    let client = connect(address).await;
+    let options = OpenOptions { write: true, ..OpenOptions::default() };
+    let file = client.open(name, options).await?;
+    let written = file.write_at(at, vec![7; bytes].into()).await;
+    let closed = file.close().await;
+    client.close().await;
+    written.and(closed)
 }
 
 fn truncate(address: SocketAddr, name: &str, size: u64) {
