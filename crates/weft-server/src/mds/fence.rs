@@ -29,6 +29,9 @@ impl Mds {
         inode: &Inode,
         done: &Result<T, DataServerError>,
     ) {
+        if done.is_err() {
+            self.files.lock().doubt_size(inode.no);
+        }
         if let Err(DataServerError::Unreachable { .. }) = done {
             self.files.lock().suspect_ghosts(inode);
             self.suspected(inode.no);

@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 
-use weft_nfs::Failure;
+use weft_nfs::{Failure, NfsStat};
 use weft_store::{
-    types::{Inode, Timestamp},
+    types::{Inode, InodeNo, Timestamp},
     volume::{Settle, SettleSize},
 };
 
-use super::{Mds, data_server_failure, files::Marks};
+use super::{Mds, data_server_failure, files::Marks, translate};
 use crate::{
     compound::Compound,
     data_servers::{DataServerError, FileTruth},
@@ -28,7 +28,7 @@ enum News {
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     marks: Marks,
-    /// No write layout was out, and no handle of an earlier one worked.
+    /// No write layout was out, no handle of an earlier one worked, and nobody wrote indirectly.
     quiet: bool,
 }
 
@@ -63,7 +63,7 @@ impl Mds {
         c: &mut Compound<Mds>,
         inode: Inode,
     ) -> Result<Inode, Failure> {
-        let (true, Some(striped)) = (inode.unsettled, self.striped(&inode)) else {
+        let (true, Some(striped)) = (self.must_ask(&inode), self.striped(&inode)) else {
             return Ok(inode);
         };
         let asked = self.asking(&inode);
@@ -71,11 +71,58 @@ impl Mds {
         self.take_truth(c, inode, asked, truth)
     }
 
+    /// Whether only the data servers know the size and times of a file.
+    pub(super) fn must_ask(&self, inode: &Inode) -> bool {
+        inode.unsettled && !self.files.lock().knows_size(inode.no)
+    }
+
+    /// Before an indirect write that ends at `end`, and while it is under way: a file that is to
+    /// grow on its data servers is unsettled, durably. A crash in the middle may leave bytes behind
+    /// the end that the volume knows, which would show when the file grows over them; so its data
+    /// servers are asked then, and what they have of the write is in the file. The file as it is
+    /// now.
+    ///
+    /// # Errors
+    /// STALE; IO if nothing can be made durable.
+    pub(super) async fn announce_growth(&self, ino: InodeNo, end: u64) -> Result<Inode, NfsStat> {
+        let status = |e| translate::status(&e);
+        // Read anew: it may have been settled until just before the write began.
+        let seen = self.volume.inode(ino);
+        let inode = seen.value.map_err(status)?;
+        let is_there = inode.placement.is_some() && !inode.stuffed;
+        if end <= inode.size || !is_there {
+            return Ok(inode);
+        }
+        let mut lsn = seen.lsn;
+        if !inode.unsettled {
+            let mut files = self.files.lock();
+            let marked = self.volume.mark_unsettled(ino);
+            marked.value.map_err(status)?;
+            lsn = marked.lsn;
+            files.announce_growth(&inode);
+        }
+        self.volume.durable(lsn).await.map_err(status)?;
+        self.volume.inode(ino).value.map_err(status)
+    }
+
+    /// The file is open no more: if the volume knows its size it says so. That need not be durable.
+    pub(super) fn end_growth(&self, ino: InodeNo) {
+        let mut files = self.files.lock();
+        if !files.knows_size(ino) || files.has_writers(ino) {
+            return;
+        }
+        files.doubt_size(ino);
+        if let Err(e) = self.volume.settle(ino, &Settle::NOTHING_NEW, self.wall()).value {
+            tracing::error!(ino = ino.0, error = %e, "the file stays unsettled");
+        }
+    }
+
     fn asking(&self, inode: &Inode) -> Asked {
         let mut files = self.files.lock();
         let marks = files.marks(inode);
         let out = self.state().rw_layouts(self.handle(inode.no).key());
-        Asked { marks, quiet: !out && files.stale(inode.no).is_none() }
+        let writes = out || files.has_writers(inode.no);
+        Asked { marks, quiet: !writes && files.stale(inode.no).is_none() }
     }
 
     /// Takes note of what the data servers say after a change that we made ourselves, so that it
@@ -96,7 +143,7 @@ impl Mds {
         let placed: Vec<_> = inodes
             .iter()
             .enumerate()
-            .filter(|(_, i)| i.unsettled)
+            .filter(|(_, i)| self.must_ask(i))
             .filter_map(|(at, i)| Some((at, self.striped(i)?, self.asking(i))))
             .collect();
         if placed.is_empty() {
@@ -150,6 +197,7 @@ impl Mds {
         }
         if settled {
             files.forget_truth(inode.no);
+            files.doubt_size(inode.no);
         }
         let now = self.wall();
         let settle = Settle {

@@ -1,9 +1,11 @@
 //! Restart of the metadata server on its data: grace and reclaim. RFC 8881 §8.4.2, §9.11.1,
 //! §18.51.
 
-use std::time::Instant;
+use std::{io::Write, time::Instant};
 
 use weft_nfs::{AttrNo, FileHandle, IoMode, LockType, NfsStat, OpArgs, Stateid, ops::*};
+use weft_server::mds::SmallFiles;
+use weft_store::types::{Credential, InodeNo};
 
 use crate::support::*;
 
@@ -193,4 +195,57 @@ async fn copies_outrank_handles_of_before() {
     let op = read(dst_stateid, 0, 100);
     let (data, _) = c.compound().putfh(&target).op(op).send().await.ok().data();
     assert_eq!(&data[..], [0; 8]);
+}
+
+/// What a write through the metadata server left behind the end of a file when it was cut short by
+/// a crash is in the file from then on: it does not come to light when the file grows over it.
+#[tokio::test]
+async fn what_an_interrupted_write_left_is_in_the_file() {
+    let options = Options {
+        data_servers: 1,
+        small_files: SmallFiles::OFF,
+        on_disk: true,
+        ..Options::default()
+    };
+    let mut cluster = Cluster::with(options).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, stateid) = c.file("f").await;
+    c.compound().putfh(&fh).op(write(stateid, 0, b"done")).send().await.ok();
+    let [object] = &cluster.object_files()[..] else { panic!("not one object") };
+    let mut object = std::fs::File::options().append(true).open(object).unwrap();
+    object.write_all(b" half").unwrap();
+    let size = c.compound().putfh(&fh).getattr(&[AttrNo::SIZE]).send().await.ok().attrs().size;
+    assert_eq!(size, Some(4), "while it runs the server knows what was written");
+    cluster.restart().await;
+    let mut c = back(&cluster, "a").await;
+    c.compound().op(reclaim_complete()).expect(NfsStat::OK).await;
+    let stateid = c.compound().putrootfh().open(open_name("o", "f")).send().await.ok().stateid();
+    let size = c.compound().putfh(&fh).getattr(&[AttrNo::SIZE]).send().await.ok().attrs().size;
+    assert_eq!(size, Some(9));
+    c.compound().putfh(&fh).op(write(stateid, 20, b"!")).send().await.ok();
+    let (data, _) = c.compound().putfh(&fh).op(read(stateid, 0, 100)).send().await.ok().data();
+    assert_eq!(&data[..], b"done half\0\0\0\0\0\0\0\0\0\0\0!");
+}
+
+/// A file that was closed in peace is settled: nobody is asked about it after a restart.
+#[tokio::test]
+async fn a_closed_file_is_settled() {
+    let options = Options {
+        data_servers: 1,
+        small_files: SmallFiles::OFF,
+        on_disk: true,
+        ..Options::default()
+    };
+    let cluster = Cluster::with(options).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, stateid) = c.file("f").await;
+    let unsettled = || {
+        let entry = cluster.volume().lookup(InodeNo::ROOT, b"f", &Credential::superuser());
+        entry.value.unwrap().unsettled
+    };
+    assert!(!unsettled());
+    c.compound().putfh(&fh).op(write(stateid, 0, b"done")).send().await.ok();
+    assert!(unsettled(), "a crash could now be in the middle of the next write");
+    c.compound().putfh(&fh).op(close(stateid)).send().await.ok();
+    assert!(!unsettled());
 }

@@ -3,7 +3,7 @@
 use std::{
     net::SocketAddr,
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock, Weak},
     time::{Duration, Instant},
 };
@@ -261,15 +261,24 @@ impl Cluster {
         dirs.map(|objects| used(&self.dir.path().join(objects))).sum()
     }
 
-    /// Objects of all data servers.
+    /// How many objects all data servers have.
     pub fn objects(&self) -> usize {
-        fn files(dir: &Path) -> usize {
-            let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
-            let one = |path: &Path| if path.is_dir() { files(path) } else { 1 };
-            entries.map(|entry| one(&entry.unwrap().path())).sum()
+        self.object_files().len()
+    }
+
+    /// The files that are the objects of all data servers.
+    pub fn object_files(&self) -> Vec<PathBuf> {
+        fn files(dir: &Path, found: &mut Vec<PathBuf>) {
+            let Ok(entries) = std::fs::read_dir(dir) else { return };
+            for path in entries.map(|entry| entry.unwrap().path()) {
+                if path.is_dir() { files(&path, found) } else { found.push(path) }
+            }
         }
-        let dirs = (1..=self.options.data_servers).map(|id| format!("ds{id}/objects"));
-        dirs.map(|objects| files(&self.dir.path().join(objects))).sum()
+        let mut found = Vec::new();
+        for id in 1..=self.options.data_servers {
+            files(&self.dir.path().join(format!("ds{id}/objects")), &mut found);
+        }
+        found
     }
 
     /// Connections that the metadata server holds open.

@@ -8,6 +8,7 @@ mod create;
 mod disk;
 mod listing;
 mod loopback;
+mod many;
 mod process;
 mod report;
 mod servers;
@@ -62,6 +63,8 @@ enum Bench {
     CreateDs,
     /// A directory of a million entries.
     Listing,
+    /// Ten million files in one volume (one million with `--quick`).
+    ManyFiles,
 }
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -103,6 +106,7 @@ pub fn run(args: &BenchArgs) -> Outcome {
             Bench::Create => create::bench(&context)?,
             Bench::CreateDs => create::bench_data_servers(&context)?,
             Bench::Listing => listing::bench(&context)?,
+            Bench::ManyFiles => many::bench(&context)?,
         };
         let name = bench.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
         report.add(&name, rows);

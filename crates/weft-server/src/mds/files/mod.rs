@@ -119,6 +119,22 @@ impl Table {
         self.records.get(&ino).is_some_and(|r| r.truncations > 0)
     }
 
+    /// A file that was settled is marked unsettled because an indirect write may now reach beyond
+    /// its end.
+    pub(super) fn announce_growth(&mut self, inode: &Inode) {
+        self.meet(inode).size_is_known = true;
+    }
+
+    /// An indirect write failed, and some of it may be behind the end that the volume knows.
+    pub(super) fn doubt_size(&mut self, ino: InodeNo) {
+        self.record(ino).size_is_known = false;
+    }
+
+    /// Whether the volume knows the size of an unsettled file all the same.
+    pub(super) fn knows_size(&self, ino: InodeNo) -> bool {
+        self.records.get(&ino).is_some_and(|r| r.size_is_known)
+    }
+
     /// Whether indirect writes are under way.
     pub(super) fn has_writers(&self, ino: InodeNo) -> bool {
         self.records.get(&ino).is_some_and(|r| r.writers > 0)
@@ -247,11 +263,13 @@ impl Files {
     /// Begins an indirect write; `None` while the file is being truncated.
     pub(super) fn begin_write(&self, inode: &Inode) -> Option<Writing<'_>> {
         let mut table = self.lock();
+        let now = table.tick();
         let record = table.meet(inode);
         if record.truncations > 0 {
             return None;
         }
         record.writers += 1;
+        record.marks.written = now;
         Some(Writing { files: self, ino: inode.no })
     }
 }
@@ -266,7 +284,9 @@ pub(super) struct Writing<'a> {
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
         let mut table = self.files.lock();
+        let now = table.tick();
         let record = table.record(self.ino);
         record.writers = record.writers.saturating_sub(1);
+        record.marks.written = now;
     }
 }

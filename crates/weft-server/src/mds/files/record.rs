@@ -16,12 +16,14 @@ pub(in crate::mds) struct Marks {
     pub(in crate::mds) granted: u64,
     /// Handles given out became suspect.
     pub(in crate::mds) suspected: u64,
+    /// An indirect write began or ended.
+    pub(in crate::mds) written: u64,
 }
 
 impl Marks {
     /// Everything may have happened at this time.
     pub(super) fn all(at: u64) -> Marks {
-        Marks { truncated: at, granted: at, suspected: at }
+        Marks { truncated: at, granted: at, suspected: at, written: at }
     }
 }
 
@@ -61,6 +63,9 @@ pub(super) struct FileRecord {
     /// it sent with them may still be under way.
     pub(super) given: BTreeMap<ClientId, u32>,
     pub(super) stale: Option<Stale>,
+    /// The file is unsettled for indirect writes alone, all of which succeeded so far: the volume
+    /// knows its size, and the mark is for a crash in the middle of one.
+    pub(super) size_is_known: bool,
     /// The last word of the data servers, so that only news moves the change attribute.
     pub(super) truth: Option<FileTruth>,
 }
@@ -81,6 +86,7 @@ impl FileRecord {
     pub(super) fn grant(&mut self, client: ClientId, epoch: u32, now: u64) {
         self.given.insert(client, epoch);
         self.marks.granted = now;
+        self.size_is_known = false;
     }
 
     /// Handles up to the present epoch are suspect.

@@ -79,10 +79,11 @@ async fn share(
     a: &CloneArgs,
     len: u64,
 ) -> Result<(), Failure> {
+    let (from, to) = (a.src_offset, a.dst_offset);
+    mds.announce_growth(ino, to + len).await?;
     // Its placement and epoch may be others by now.
     let inode = c.see(mds.volume.inode(ino))?;
     let target = mds.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
-    let (from, to) = (a.src_offset, a.dst_offset);
     let shared = match mds.striped(source) {
         Some(origin) if origin.lines_up(from, &target, to) => {
             mds.data_servers.clone_range(&origin, from, &target, to, len).await

@@ -1,6 +1,7 @@
 //! WRITE (38): RFC 8881 §18.32: to the volume while the file is small (design D17), else on the
 //! indirect path (D6).
 
+use bytes::Bytes;
 use weft_nfs::{
     Failure, NfsStat, OpOk, StableHow, Verifier,
     ops::{WriteArgs, WriteOk},
@@ -11,8 +12,13 @@ use weft_xdr::Payload;
 use super::data_access::{changed, may_write};
 use crate::{
     compound::{Compound, OpResult},
+    data_servers::DataServerError,
     mds::{Mds, attrs::MAX_FILE_BYTES, data_server_failure, files::Suspicion},
 };
+
+/// How often a write is sent again because its handles were outranked, before the client is told
+/// to come again.
+const OUTRANKED_MAX: u32 = 3;
 
 /// RFC 8881 §18.32.
 pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> OpResult {
@@ -34,16 +40,36 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
         return Ok(OpOk::Write(WriteOk { count, committed, writeverf }));
     }
     let _writing = mds.files.begin_write(&inode).ok_or(NfsStat::DELAY)?;
-    let inode = lay_ghosts(mds, c, inode).await?;
-    let (inode, striped) = mds.on_data_servers(c, inode).await?;
-    let written = mds.data_servers.write(&striped, a.offset, data.clone(), a.stable).await;
-    mds.suspect_if_unanswered(&inode, &written);
-    let (committed, writeverf) = written.map_err(data_server_failure)?;
+    let (inode, _) = mds.on_data_servers(c, inode).await?;
+    let inode = mds.announce_growth(inode.no, end).await?;
+    let (committed, writeverf) = send(mds, c, &inode, a, data).await?;
     mds.core.counters.wrote(data.len());
     if count > 0 {
         changed(mds, c, &inode, end)?;
     }
     Ok(OpOk::Write(WriteOk { count, committed, writeverf }))
+}
+
+/// Writes to the data servers; again with newer handles if others outranked these meanwhile.
+async fn send(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    inode: &Inode,
+    a: &WriteArgs,
+    data: &Bytes,
+) -> Result<(StableHow, Verifier), Failure> {
+    let mut outranked = 0;
+    loop {
+        let inode = c.see(mds.volume.inode(inode.no))?;
+        let inode = lay_ghosts(mds, c, inode).await?;
+        let striped = mds.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
+        let written = mds.data_servers.write(&striped, a.offset, data.clone(), a.stable).await;
+        mds.suspect_if_unanswered(&inode, &written);
+        match written {
+            Err(DataServerError::Fenced { .. }) if outranked < OUTRANKED_MAX => outranked += 1,
+            written => return written.map_err(data_server_failure),
+        }
+    }
 }
 
 /// Writes to a small file, durably once the reply is sent: its bytes and its inode are one commit,

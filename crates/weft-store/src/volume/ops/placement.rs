@@ -22,6 +22,15 @@ pub struct Settle {
 }
 
 impl Settle {
+    /// What is known already is the whole truth.
+    pub const NOTHING_NEW: Settle = Settle {
+        size: SettleSize::AtLeast(0),
+        mtime: None,
+        settled: true,
+        touched: false,
+        drop_privileges: false,
+    };
+
     /// Data was written, up to `end` at least; whether by another than the superuser.
     pub fn written(end: u64, now: Timestamp, drop_privileges: bool) -> Settle {
         Settle {
