@@ -58,17 +58,23 @@ async fn send(
     a: &WriteArgs,
     data: &Bytes,
 ) -> Result<(StableHow, Verifier), Failure> {
-    let mut outranked = 0;
+    let mut epochs = 0;
+    let now = c.see(mds.volume.inode(inode.no))?;
+    let mut inode = lay_ghosts(mds, c, now).await?;
     loop {
-        let inode = c.see(mds.volume.inode(inode.no))?;
-        let inode = lay_ghosts(mds, c, inode).await?;
         let striped = mds.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
         let written = mds.data_servers.write(&striped, a.offset, data.clone(), a.stable).await;
         mds.suspect_if_unanswered(&inode, &written);
-        match written {
-            Err(DataServerError::Fenced { .. }) if outranked < OUTRANKED_MAX => outranked += 1,
-            written => return written.map_err(data_server_failure),
+        let Err(DataServerError::Fenced { .. }) = written else {
+            return written.map_err(data_server_failure);
+        };
+        let now = c.see(mds.volume.inode(inode.no))?;
+        let now = lay_ghosts(mds, c, now).await?;
+        // With the same epoch it could be followed by what it must outrank.
+        if now.fence_epoch <= inode.fence_epoch || epochs == OUTRANKED_MAX {
+            return written.map_err(data_server_failure);
         }
+        (inode, epochs) = (now, epochs + 1);
     }
 }
 
