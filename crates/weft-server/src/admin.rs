@@ -79,9 +79,24 @@ pub struct ClusterStatus {
     pub uptime_s: u64,
     /// The metadata server, then the data servers by number.
     pub servers: Vec<ServerStatus>,
+    /// Writes to data servers through the metadata server.
+    #[serde(default)]
+    pub indirect: IndirectStatus,
     /// Devices that clients have reported on.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub devices: Vec<DeviceStatus>,
+}
+
+/// Writes to data servers through the metadata server, since it started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndirectStatus {
+    /// Writes that came.
+    pub writes: u64,
+    /// Messages that left for data servers: fewer if small writes were gathered, more if writes
+    /// went over the borders of stripe units.
+    pub messages: u64,
+    /// Parts of writes that wait at the moment, to leave with others or after them.
+    pub waiting: u64,
 }
 
 /// What clients say of a device (LAYOUTERROR, LAYOUTSTATS).
@@ -300,6 +315,7 @@ mod tests {
                 version: "1".into(),
                 uptime_s: 5,
                 servers: vec![mds(), ds],
+                indirect: IndirectStatus { writes: 64, messages: 2, waiting: 0 },
                 devices: Vec::new(),
             };
             Box::pin(async { status })
@@ -352,7 +368,7 @@ mod tests {
                 {"role": "ds", "id": 7, "address": "10.0.0.7:2050", "reachable": false,
                  "error": "gone", "operations": {}, "bytes_in": 0, "bytes_out": 0,
                  "rss_bytes": 0, "clients": 0, "connections": 0, "uptime_s": 0},
-            ]})
+            ], "indirect": {"writes": 64, "messages": 2, "waiting": 0}})
         );
         let back: ClusterStatus = serde_json::from_value(body).unwrap();
         assert_eq!(back.servers[0], mds());

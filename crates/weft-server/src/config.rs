@@ -142,7 +142,7 @@ pub struct CommitConfig {
     pub coalesce: bool,
 }
 
-/// How small files are treated (`P3.2`, `P0.2`).
+/// How small files are treated (`P3.2`, `P0.2`, `P0.5`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SmallFilesConfig {
@@ -152,6 +152,8 @@ pub struct SmallFilesConfig {
     /// Clients send I/O on files below so many bytes to the metadata server; 0: none.
     #[serde(rename = "write_threshold", deserialize_with = "small_size")]
     pub threshold_bytes: u64,
+    /// Small writes that come to the metadata server leave it together.
+    pub gather: bool,
 }
 
 /// Who may do what, and as whom.
@@ -321,8 +323,8 @@ impl Default for CommitConfig {
 
 impl Default for SmallFilesConfig {
     fn default() -> Self {
-        let SmallFiles { stuffing_limit_bytes, threshold_bytes } = SmallFiles::default();
-        SmallFilesConfig { stuffing_limit_bytes, threshold_bytes }
+        let SmallFiles { stuffing_limit_bytes, threshold_bytes, gather } = SmallFiles::default();
+        SmallFilesConfig { stuffing_limit_bytes, threshold_bytes, gather }
     }
 }
 

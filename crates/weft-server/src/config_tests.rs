@@ -82,7 +82,11 @@ fn every_documented_mds_key_is_read() {
         idle_limit_s: 20,
         engine: EngineKind::Redb,
         commit: CommitConfig { low: 1, high: 8, linger_us: 500, coalesce: false },
-        small_files: SmallFilesConfig { stuffing_limit_bytes: 16 << 10, threshold_bytes: 32 << 10 },
+        small_files: SmallFilesConfig {
+            stuffing_limit_bytes: 16 << 10,
+            threshold_bytes: 32 << 10,
+            gather: false,
+        },
         export: ExportConfig {
             root_squash: true,
             all_squash: true,

@@ -130,7 +130,8 @@ pub async fn mds(
         let specs = config.data_servers.iter().map(DataServerSpec::from);
         let uuids = config.data_servers.iter().filter_map(|d| Some((DataServerId(d.id), d.uuid?)));
         let homes = Homes::open(volume.clone(), secret.handle_keys(), uuids)?;
-        DataServers::start(specs, uuid, &secret.control_key(), homes)
+        let gathers = config.small_files.gather;
+        DataServers::start(specs, uuid, &secret.control_key(), homes, gathers)
     };
     let parts = MdsParts {
         identity: identity(ServerRole::Mds, secret, uuid),
@@ -145,6 +146,7 @@ pub async fn mds(
         small_files: SmallFiles {
             stuffing_limit_bytes: config.small_files.stuffing_limit_bytes,
             threshold_bytes: config.small_files.threshold_bytes,
+            gather: config.small_files.gather,
         },
         export: export(&config.export),
         naming: naming(&config.names),

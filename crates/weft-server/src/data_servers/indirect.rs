@@ -1,14 +1,14 @@
 //! The indirect path (design D6, `P0.1`): the metadata server reads and writes the bytes of
 //! striped files itself, for clients without layouts.
 
-use std::sync::Arc;
-
 use bytes::{Bytes, BytesMut};
 use weft_layout::Rights;
 use weft_nfs::{IO_BYTES_MAX, NfsStat, StableHow, Verifier};
-use weft_xdr::Payload;
 
-use super::{DataServerError, DataServers, each, server::Server};
+use super::{
+    DataServerError, DataServers, each,
+    gather::{Target, Written},
+};
 use crate::striped::Striped;
 
 /// Largest READ or WRITE sent to a data server, bytes.
@@ -17,8 +17,7 @@ const PIECE_BYTES_MAX: u64 = 1 << 20;
 /// A part of a file range that one message to one data server can carry.
 #[derive(Debug)]
 struct Piece {
-    server: Arc<Server>,
-    handle: Bytes,
+    target: Target,
     /// Index of the data server in the file's list.
     index: usize,
     /// Offset in the file, which is that in the sparse object too.
@@ -26,15 +25,6 @@ struct Piece {
     /// Offset within the range asked for.
     at: usize,
     len: usize,
-}
-
-/// What a WRITE of one piece did.
-#[derive(Debug)]
-struct Written {
-    index: usize,
-    /// The verifiers of its messages; more than one if the data server restarted between.
-    verifiers: Vec<[u8; 8]>,
-    committed: StableHow,
 }
 
 impl DataServers {
@@ -70,10 +60,11 @@ impl DataServers {
     }
 
     /// Writes a range of a file; how durable it is, and the verifier to compare with
-    /// [`Self::commit`]'s. It returns when no part of it is under way any more.
+    /// [`Self::commit`]'s. It returns when no part of it is under way any more. Small ones may
+    /// leave together with others of the file.
     ///
     /// # Errors
-    /// [`DataServerError`]; some of it may be written.
+    /// [`DataServerError`], also that of one it left with; some of it may be written.
     pub async fn write(
         &self,
         file: &Striped,
@@ -83,13 +74,16 @@ impl DataServers {
     ) -> Result<(StableHow, Verifier), DataServerError> {
         self.meet(file).await?;
         let pieces = self.pieces(file, offset, data.len(), Rights::READ_WRITE)?;
+        self.gather.came();
         let jobs = pieces.into_iter().map(|piece| {
             let part = data.slice(piece.at..piece.at + piece.len);
-            write_piece(piece, part, stable)
+            let written = self.gather.clone().write(piece.target, piece.offset, part, stable);
+            async move { written.await.map(|written| (piece.index, written)) }
         });
         let done = each::all(jobs.collect::<Vec<_>>()).await;
-        let done: Vec<Written> = done.into_iter().collect::<Result<_, _>>()?;
-        let committed = done.iter().map(|w| w.committed).min().unwrap_or(StableHow::FILE_SYNC);
+        let done: Vec<_> = done.into_iter().collect::<Result<_, _>>()?;
+        let committed = done.iter().map(|(_, w)| w.committed).min();
+        let committed = committed.unwrap_or(StableHow::FILE_SYNC);
         Ok((committed, self.verifier_of(file, &done).await?))
     }
 
@@ -136,8 +130,7 @@ impl DataServers {
                 let part = left.min(PIECE_BYTES_MAX);
                 let len = usize::try_from(part).map_err(|_| damaged())?;
                 pieces.push(Piece {
-                    server: server.clone(),
-                    handle: handle.clone(),
+                    target: Target { server: server.clone(), handle: handle.clone() },
                     index: index.into(),
                     offset: from,
                     at,
@@ -155,12 +148,12 @@ impl DataServers {
     async fn verifier_of(
         &self,
         file: &Striped,
-        done: &[Written],
+        done: &[(usize, Written)],
     ) -> Result<Verifier, DataServerError> {
         let mut all = Vec::with_capacity(file.data_servers.len());
         for (index, id) in file.data_servers.iter().enumerate() {
-            let mine = done.iter().filter(|w| w.index == index);
-            let mut said: Vec<_> = mine.flat_map(|w| w.verifiers.iter().copied()).collect();
+            let mine = done.iter().filter(|(at, _)| *at == index);
+            let mut said: Vec<_> = mine.flat_map(|(_, w)| w.verifiers.iter().copied()).collect();
             said.dedup();
             if said.is_empty() {
                 match self.server(*id)?.verifier().await {
@@ -190,7 +183,7 @@ pub(super) fn combined<'a>(verifiers: impl Iterator<Item = &'a [[u8; 8]]>) -> Ve
 
 /// What the data server has of a piece; shorter than the piece where it has nothing.
 async fn read_piece(piece: Piece) -> Result<Bytes, DataServerError> {
-    let Piece { server, handle, offset, len, .. } = piece;
+    let Piece { target: Target { server, handle }, offset, len, .. } = piece;
     let session = server.session().await?;
     let mut parts: Vec<Bytes> = Vec::new();
     let mut got = 0;
@@ -211,29 +204,6 @@ async fn read_piece(piece: Piece) -> Result<Bytes, DataServerError> {
         1 => parts.swap_remove(0),
         _ => parts.concat().into(),
     })
-}
-
-async fn write_piece(
-    piece: Piece,
-    mut data: Bytes,
-    stable: StableHow,
-) -> Result<Written, DataServerError> {
-    let Piece { server, handle, index, mut offset, .. } = piece;
-    let session = server.session().await?;
-    let mut written = Written { index, verifiers: Vec::new(), committed: StableHow::FILE_SYNC };
-    while !data.is_empty() {
-        let part = Payload::Bytes(data.clone());
-        let done = session.ds_write(handle.clone(), offset, part, stable).await;
-        let done = done.map_err(|e| DataServerError::of_client(server.id, &e))?;
-        server.told_verifier(done.verifier.0);
-        written.verifiers.push(done.verifier.0);
-        written.committed = written.committed.min(done.committed);
-        // The session has checked that the count is of what was sent, and not nothing.
-        let count = data.len().min(done.count as usize);
-        data = data.slice(count..);
-        offset += count as u64;
-    }
-    Ok(written)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod addresses;
 mod copy;
 mod each;
 mod error;
+mod gather;
 mod holes;
 mod homes;
 mod indirect;
@@ -31,10 +32,12 @@ pub use homes::Homes;
 pub use objects::{ClusterSpace, FileTruth};
 
 use crate::{
+    admin::IndirectStatus,
     config::DataServerConfig,
     identity::{ControlKey, ServerUuid},
     striped::Striped,
 };
+use gather::Gather;
 use server::Server;
 
 /// Where a data server is.
@@ -63,23 +66,30 @@ impl From<&DataServerConfig> for DataServerSpec {
 pub struct DataServers {
     servers: BTreeMap<DataServerId, Arc<Server>>,
     homes: Arc<Homes>,
+    gather: Arc<Gather>,
 }
 
 impl DataServers {
     /// Begins to connect to all of them, on the current runtime, which must outlive this value.
     /// `us` is the calling metadata server's uuid; only those whose directory is the one in
-    /// `homes` are used.
+    /// `homes` are used. `gathers` tells whether small writes wait so as to leave together.
     pub fn start(
         specs: impl IntoIterator<Item = DataServerSpec>,
         us: ServerUuid,
         control_key: &ControlKey,
         homes: Homes,
+        gathers: bool,
     ) -> Arc<Self> {
         let homes = Arc::new(homes);
         let server =
             |spec: DataServerSpec| (spec.id, Server::start(spec, us, control_key, homes.clone()));
         let servers = specs.into_iter().map(server).collect();
-        Arc::new(DataServers { servers, homes })
+        Arc::new(DataServers { servers, homes, gather: Gather::new(gathers) })
+    }
+
+    /// What was written through here.
+    pub fn indirect(&self) -> IndirectStatus {
+        self.gather.status()
     }
 
     /// Their numbers, ascending.

@@ -1,7 +1,10 @@
 //! The metadata server's view, against real data servers on loopback.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -34,7 +37,7 @@ fn view(servers: &[TestDs], secret: &ClusterSecret) -> Arc<DataServers> {
         control: s.addr,
         addresses: Vec::new(),
     });
-    DataServers::start(specs, ServerUuid([9; 16]), &secret.control_key(), homes(secret))
+    DataServers::start(specs, ServerUuid([9; 16]), &secret.control_key(), homes(secret), true)
 }
 
 /// In a new volume.
@@ -282,7 +285,8 @@ async fn strangers_are_not_trusted() {
         addresses: Vec::new(),
     };
     let key = secret();
-    let confused = DataServers::start([spec], ServerUuid([8; 16]), &key.control_key(), homes(&key));
+    let confused =
+        DataServers::start([spec], ServerUuid([8; 16]), &key.control_key(), homes(&key), true);
     let second = Striped { data_servers: vec![DataServerId(2)], ..file.clone() };
     let (waits, e) = told(confused.truth(&[&second]).await.remove(0));
     assert!(waits && e.ends_with("is data server 1, not 2"), "{e}");
@@ -303,7 +307,7 @@ async fn a_swapped_directory_is_noticed() {
         let spec = DataServerSpec { id: DataServerId(1), control, addresses: Vec::new() };
         let homes = Homes::open(volume.clone(), secret().handle_keys(), configured.to_vec());
         let key = secret().control_key();
-        DataServers::start([spec], ServerUuid([9; 16]), &key, homes.unwrap())
+        DataServers::start([spec], ServerUuid([9; 16]), &key, homes.unwrap(), true)
     };
     let first = start(&[]);
     let file = Striped {
@@ -452,4 +456,105 @@ async fn lined_up_files_are_copied_in_place() {
     cluster.view.fence(&newer).await.unwrap();
     let old = cluster.view.copy(&source, 0, &target, 3 * MIB, 1).await;
     assert!(matches!(old, Err(DataServerError::Fenced { .. })), "{old:?}");
+}
+
+/// A write of the test below: when it began and ended on the clock of the test, and whether it
+/// was answered. One that was not may be carried out at any time.
+#[derive(Debug, Clone, Copy)]
+struct Try {
+    from: usize,
+    to: usize,
+    value: u8,
+    began: u64,
+    ended: Option<u64>,
+}
+
+/// Writes small ranges at random until all are answered, several at once, all that it tried.
+async fn scribble(
+    view: Arc<DataServers>,
+    file: Striped,
+    clock: Arc<AtomicU64>,
+    who: u8,
+) -> Vec<Try> {
+    const SPAN: u64 = 64 << 10;
+    let mut tries = Vec::new();
+    for step in 0..40u8 {
+        let random = noise(u64::from(who) << 8 | u64::from(step), 8);
+        let number = u64::from_le_bytes(random.try_into().unwrap());
+        let (from, len) =
+            (number % 14 * 4096, (number >> 20) % 2 * 4096 + 4096 + (number >> 40) % 7);
+        // Over the border of the first unit.
+        let start = MIB - SPAN / 2;
+        let value = who * 40 + step;
+        let stable = [StableHow::UNSTABLE, StableHow::FILE_SYNC][usize::from(step % 5 == 0)];
+        loop {
+            let began = clock.fetch_add(1, Relaxed);
+            let data = Bytes::from(vec![value; usize::try_from(len).unwrap()]);
+            let done = view.write(&file, start + from, data, stable).await;
+            let ended = done.is_ok().then(|| clock.fetch_add(1, Relaxed));
+            let (from, to) = (usize::try_from(from).unwrap(), usize::try_from(from + len).unwrap());
+            tries.push(Try { from, to, value, began, ended });
+            if done.is_ok() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    tries
+}
+
+/// Several writers of overlapping and adjacent ranges at once, while a data server restarts: each
+/// byte is of a write after whose end no other was begun there and answered.
+#[tokio::test]
+async fn gathered_writes_land_in_an_order() {
+    let mut cluster = Cluster::start(2).await;
+    let file = cluster.file(6);
+    let clock = Arc::new(AtomicU64::new(0));
+    let writers: Vec<_> = (0..6)
+        .map(|who| tokio::spawn(scribble(cluster.view.clone(), file.clone(), clock.clone(), who)))
+        .collect();
+    until("half of the writes", async || clock.load(Relaxed) > 200).await;
+    cluster.servers[0].kill().await;
+    cluster.servers[0].start_again().await;
+    let mut tries = Vec::new();
+    for writer in writers {
+        tries.extend(writer.await.unwrap());
+    }
+    let got = cluster.view.read(&file, MIB - (32 << 10), 64 << 10).await.unwrap();
+    for (at, byte) in got.iter().enumerate() {
+        let here: Vec<_> = tries.iter().filter(|t| (t.from..t.to).contains(&at)).collect();
+        let overwritten = |t: &Try| {
+            here.iter().any(|o| t.ended.is_some_and(|e| o.ended.is_some() && e < o.began))
+        };
+        let allowed = here.is_empty() && *byte == 0
+            || here.iter().any(|t| t.value == *byte && !overwritten(t));
+        assert!(allowed, "byte {at} is {byte}: {here:?}");
+    }
+    let counted = cluster.view.indirect();
+    assert_eq!((counted.writes, counted.waiting), (tries.len() as u64, 0));
+}
+
+/// What waits for a write that a data server does not answer is to look again: written with the
+/// same epoch, it could lie below that one in the end.
+#[tokio::test]
+async fn nothing_follows_an_unanswered_write() {
+    let mut cluster = Cluster::start(1).await;
+    let file = cluster.file(7);
+    cluster.write(&file, 0, b"met").await;
+    cluster.servers[0].kill().await;
+    // Both in one turn: the second finds the first under way.
+    let (lost, behind) = tokio::join!(
+        cluster.view.write(&file, 0, Bytes::from_static(b"lost"), StableHow::UNSTABLE),
+        cluster.view.write(&file, 2, Bytes::from_static(b"behind"), StableHow::UNSTABLE),
+    );
+    assert!(matches!(lost, Err(DataServerError::Unreachable { .. })), "{lost:?}");
+    assert!(matches!(behind, Err(DataServerError::Fenced { .. })), "{behind:?}");
+    cluster.servers[0].start_again().await;
+    let newer = Striped { fence_epoch: 1, ..file.clone() };
+    until("the data server back", async || {
+        let data = Bytes::from_static(b"behind");
+        cluster.view.write(&newer, 2, data, StableHow::UNSTABLE).await.is_ok()
+    })
+    .await;
+    assert_eq!(cluster.view.read(&newer, 2, 6).await.unwrap(), "behind");
 }

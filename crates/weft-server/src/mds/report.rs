@@ -20,6 +20,7 @@ impl AdminSource for Mds {
                 version: env!("CARGO_PKG_VERSION").into(),
                 uptime_s: self.core.clock.now().0 / 1000,
                 servers,
+                indirect: self.data_servers.indirect(),
                 devices: self.device_reports.status(),
             }
         })

@@ -33,16 +33,20 @@ pub struct SmallFiles {
     /// Clients send reads and writes of files below so many bytes to the metadata server (RFC 8881
     /// §5.12.4). 0: they are not told to.
     pub threshold_bytes: u64,
+    /// Small writes that come here for files on data servers wait so as to leave together.
+    pub gather: bool,
 }
 
 impl SmallFiles {
-    /// Everything is on data servers, and clients go there straight.
-    pub const OFF: SmallFiles = SmallFiles { stuffing_limit_bytes: 0, threshold_bytes: 0 };
+    /// Everything is on data servers, and clients go there straight. What comes here all the same
+    /// is gathered.
+    pub const OFF: SmallFiles =
+        SmallFiles { stuffing_limit_bytes: 0, threshold_bytes: 0, gather: true };
 }
 
 impl Default for SmallFiles {
     fn default() -> Self {
-        SmallFiles { stuffing_limit_bytes: 64 << 10, threshold_bytes: 64 << 10 }
+        SmallFiles { stuffing_limit_bytes: 64 << 10, threshold_bytes: 64 << 10, gather: true }
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) async fn lone_mds() -> Arc<Mds> {
         instance: 1,
         volume,
         volume_number: 1,
-        data_servers: DataServers::start([], uuid, &secret.control_key(), homes),
+        data_servers: DataServers::start([], uuid, &secret.control_key(), homes, true),
         small_files: SmallFiles::default(),
         striping: Striping { unit_bytes: 1 << 20, width: 1 },
         export: Export::default(),

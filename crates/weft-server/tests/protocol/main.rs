@@ -10,6 +10,7 @@ mod copy42;
 mod data42;
 mod delegations;
 mod export;
+mod gather;
 mod handles;
 mod hostile;
 mod io;

@@ -11,6 +11,7 @@ use std::{
 use tempfile::TempDir;
 use tokio::{net::TcpListener, task::JoinHandle};
 use weft_server::{
+    admin::IndirectStatus,
     clock::random,
     compound::Nfs,
     control::Service,
@@ -29,7 +30,7 @@ use weft_store::{
     volume::{Format, Volume, VolumeConfig},
 };
 
-use super::PATIENCE;
+use super::{PATIENCE, valve::Valve};
 
 /// What a cluster is like.
 #[derive(Clone)]
@@ -50,6 +51,8 @@ pub struct Options {
     pub on_disk: bool,
     /// What connections may take.
     pub server: ServerLimits,
+    /// Whether the metadata server's way to data servers can be shut.
+    pub valves: bool,
 }
 
 impl Default for Options {
@@ -63,6 +66,7 @@ impl Default for Options {
             limits: SessionLimits::default(),
             on_disk: false,
             server: ServerLimits::default(),
+            valves: false,
         }
     }
 }
@@ -75,6 +79,8 @@ pub struct Cluster {
     uuid: ServerUuid,
     mds: Option<RunningMds>,
     data_servers: Vec<Serving>,
+    /// Of each data server, if they were asked for.
+    pub valves: Vec<Valve>,
     specs: Vec<DataServerSpec>,
 }
 
@@ -143,6 +149,7 @@ impl Cluster {
             uuid: ServerUuid(random()),
             mds: None,
             data_servers: Vec::new(),
+            valves: Vec::new(),
             specs: Vec::new(),
             options,
         };
@@ -166,11 +173,17 @@ impl Cluster {
         let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds));
         let limits = self.options.server.clone();
         let serving = Serving::start(vec![nfs, control], connections, limits).await;
-        let spec = DataServerSpec {
+        let mut spec = DataServerSpec {
             id: DataServerId(id),
             control: serving.address,
             addresses: Vec::new(),
         };
+        if self.options.valves {
+            let valve = Valve::before(serving.address).await;
+            spec.addresses = vec![serving.address.into()];
+            spec.control = valve.address;
+            self.valves.push(valve);
+        }
         self.specs.push(spec);
         self.data_servers.push(serving);
     }
@@ -201,7 +214,8 @@ impl Cluster {
             let _on = workers().pick(0).enter();
             let homes = Homes::open(volume.clone(), self.secret.handle_keys(), []).unwrap();
             let control = self.secret.control_key();
-            DataServers::start(self.specs.clone(), self.uuid, &control, homes)
+            let gathers = self.options.small_files.gather;
+            DataServers::start(self.specs.clone(), self.uuid, &control, homes, gathers)
         };
         let width = u16::try_from(self.specs.len()).unwrap().max(1);
         let parts = MdsParts {
@@ -240,6 +254,16 @@ impl Cluster {
 
     fn running(&self) -> &RunningMds {
         self.mds.as_ref().expect("the metadata server runs")
+    }
+
+    /// What was written through the metadata server.
+    pub fn indirect(&self) -> IndirectStatus {
+        self.running().mds.data_servers().indirect()
+    }
+
+    /// The metadata server itself.
+    pub fn mds(&self) -> &Mds {
+        &self.running().mds
     }
 
     /// The volume of the metadata server.

@@ -83,8 +83,8 @@ impl<'c> Compound<'c> {
         all
     }
 
-    /// Sends it and waits for the reply; its SEQUENCE must succeed.
-    pub async fn send(self) -> Reply {
+    /// Sends it without waiting for the reply: its transaction id.
+    pub async fn begin(self) -> u32 {
         let minor = self.client.options.minor;
         let sequence = self.client.next_sequence(self.slot, self.cachethis);
         let credential = match self.user {
@@ -93,7 +93,16 @@ impl<'c> Compound<'c> {
         };
         let mut all = vec![sequence];
         all.extend(self.ops);
-        let reply = self.client.wire.compound(&credential, minor, &all).await;
+        let args = wire::compound_args("", minor, &all);
+        self.client.wire.send_compound(&credential, &args).await
+    }
+
+    /// Sends it and waits for the reply; its SEQUENCE must succeed.
+    pub async fn send(mut self) -> Reply {
+        let ops = std::mem::take(&mut self.ops);
+        let whole = Compound { ops, client: &mut *self.client, ..self };
+        let xid = whole.begin().await;
+        let reply = self.client.wire.nfs_reply(xid).await;
         let first = reply.compound.results.first().expect("a result of SEQUENCE");
         assert_eq!(first.status(), NfsStat::OK, "SEQUENCE");
         reply

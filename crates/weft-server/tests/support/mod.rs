@@ -10,6 +10,7 @@ mod cluster;
 mod compound;
 mod layout;
 mod reply;
+mod valve;
 mod wire;
 
 pub use args::*;
