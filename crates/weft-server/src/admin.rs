@@ -1,21 +1,27 @@
 //! The admin service: HTTP/JSON on its own port (design D11), for `weft status`, `weft stat`,
-//! monitoring and health checks. It only reads, and asks nobody for a password: it belongs on
-//! loopback or a management network.
+//! monitoring and health checks. The write threshold can be set, all else is only read. It asks
+//! nobody for a password: it belongs on loopback or a management network. What sets something
+//! takes JSON alone, which a web page cannot send to it from a browser.
 
 use std::{collections::BTreeMap, future::Future, io, pin::Pin, sync::Arc};
 
 use axum::{
     Json, Router,
-    extract::{Query, State},
+    extract::{DefaultBodyLimit, Query, State, rejection::JsonRejection},
     http::StatusCode,
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{get, post},
 };
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
+use crate::config::small_size;
+
 /// Longest path asked about, bytes.
 const PATH_BYTES_MAX: usize = 4096;
+
+/// Longest body of a request, bytes.
+const BODY_BYTES_MAX: usize = 1024;
 
 /// What one server has done.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +88,9 @@ pub struct ClusterStatus {
     /// Writes to data servers through the metadata server.
     #[serde(default)]
     pub indirect: IndirectStatus,
+    /// The write threshold of the export.
+    #[serde(default)]
+    pub threshold: ThresholdStatus,
     /// Devices that clients have reported on.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub devices: Vec<DeviceStatus>,
@@ -97,6 +106,28 @@ pub struct IndirectStatus {
     pub messages: u64,
     /// Parts of writes that wait at the moment, to leave with others or after them.
     pub waiting: u64,
+}
+
+/// The write threshold: clients send I/O on files below it to the metadata server. Bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThresholdStatus {
+    /// What the configuration says, and what holds after the next start.
+    pub configured: u64,
+    /// What was set since, or the same.
+    pub set: u64,
+    /// What clients are told now of files on data servers; less than `set` under load.
+    pub now: u64,
+    /// Requests under way for each thread, smoothed over a second: the load.
+    pub requests_per_thread: u64,
+}
+
+/// What `POST /threshold` is given.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetThreshold {
+    /// The threshold until the next start: bytes as a number, or `"32KiB"`.
+    #[serde(deserialize_with = "small_size")]
+    pub write_threshold: u64,
 }
 
 /// What clients say of a device (LAYOUTERROR, LAYOUTSTATS).
@@ -212,6 +243,12 @@ pub trait AdminSource: Send + Sync + 'static {
 
     /// Where the bytes of the file at this path of the export are.
     fn file(&self, path: String) -> AdminFuture<'_, Result<FileReport, AdminError>>;
+
+    /// Sets the write threshold until the next start, bytes.
+    ///
+    /// # Errors
+    /// It is out of range.
+    fn set_threshold(&self, bytes: u64) -> Result<ThresholdStatus, AdminError>;
 }
 
 /// Serves until the listener fails.
@@ -237,6 +274,8 @@ fn router(source: Arc<dyn AdminSource>) -> Router {
         .route("/status", get(status))
         .route("/health", get(health))
         .route("/file", get(file))
+        .route("/threshold", post(threshold))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(source)
 }
 
@@ -268,6 +307,20 @@ async fn file(State(source): Source, Query(query): Query<FileQuery>) -> Response
     }
 }
 
+async fn threshold(
+    State(source): Source,
+    body: Result<Json<SetThreshold>, JsonRejection>,
+) -> Response {
+    let set = match body {
+        Ok(Json(wanted)) => source.set_threshold(wanted.write_threshold),
+        Err(e) => Err(AdminError::BadRequest(e.body_text())),
+    };
+    match set {
+        Ok(status) => Json(status).into_response(),
+        Err(e) => e.into_response(),
+    }
+}
+
 impl IntoResponse for AdminError {
     fn into_response(self) -> Response {
         let code = match &self {
@@ -286,6 +339,13 @@ mod tests {
     use super::*;
 
     struct Fixed;
+
+    const THRESHOLD: ThresholdStatus = ThresholdStatus {
+        configured: 64 << 10,
+        set: 32 << 10,
+        now: 8 << 10,
+        requests_per_thread: 300,
+    };
 
     fn mds() -> ServerStatus {
         let operations = BTreeMap::from([("READ".to_owned(), 3)]);
@@ -316,6 +376,7 @@ mod tests {
                 uptime_s: 5,
                 servers: vec![mds(), ds],
                 indirect: IndirectStatus { writes: 64, messages: 2, waiting: 0 },
+                threshold: THRESHOLD,
                 devices: Vec::new(),
             };
             Box::pin(async { status })
@@ -336,15 +397,31 @@ mod tests {
                 }
             })
         }
+
+        fn set_threshold(&self, bytes: u64) -> Result<ThresholdStatus, AdminError> {
+            Ok(ThresholdStatus { set: bytes, ..THRESHOLD })
+        }
+    }
+
+    async fn get(target: &str) -> (u16, serde_json::Value) {
+        ask(&format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).await
+    }
+
+    async fn set(content_type: &str, body: &str) -> (u16, serde_json::Value) {
+        let length = body.len();
+        let head = format!(
+            "POST /threshold HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+             Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n"
+        );
+        ask(&(head + body)).await
     }
 
     /// Status line and body of one request over a real socket.
-    async fn get(target: &str) -> (u16, serde_json::Value) {
+    async fn ask(request: &str) -> (u16, serde_json::Value) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         let server = tokio::spawn(serve(listener, Arc::new(Fixed)));
         let mut stream = tokio::net::TcpStream::connect(addr).await.unwrap();
-        let request = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut reply = String::new();
         stream.read_to_string(&mut reply).await.unwrap();
@@ -368,10 +445,41 @@ mod tests {
                 {"role": "ds", "id": 7, "address": "10.0.0.7:2050", "reachable": false,
                  "error": "gone", "operations": {}, "bytes_in": 0, "bytes_out": 0,
                  "rss_bytes": 0, "clients": 0, "connections": 0, "uptime_s": 0},
-            ], "indirect": {"writes": 64, "messages": 2, "waiting": 0}})
+            ], "indirect": {"writes": 64, "messages": 2, "waiting": 0}, "threshold":
+                {"configured": 65536, "set": 32768, "now": 8192, "requests_per_thread": 300}})
         );
         let back: ClusterStatus = serde_json::from_value(body).unwrap();
         assert_eq!(back.servers[0], mds());
+    }
+
+    /// The threshold is set by a size as configuration has it; anything else is refused, and why is
+    /// said. A form of a web page is no way.
+    #[tokio::test]
+    async fn the_threshold_is_set() {
+        for (text, bytes) in [("0", 0), ("\"1MiB\"", 1 << 20), ("\"4096\"", 4096), ("1", 1)] {
+            let (code, body) =
+                set("application/json", &format!(r#"{{"write_threshold":{text}}}"#)).await;
+            assert_eq!((code, body["set"].as_u64()), (200, Some(bytes)), "{text}: {body}");
+        }
+        let long = format!(r#"{{"write_threshold":"{}"}}"#, "1".repeat(BODY_BYTES_MAX));
+        for (body, why) in [
+            (r#"{"write_threshold":1048577}"#, "not a size from 0 to 1MiB"),
+            (r#"{"write_threshold":"32 kilos"}"#, "not a size from 0 to 1MiB"),
+            (r#"{"write_threshold":-1}"#, "a size: a number of bytes"),
+            (r#"{"write_threshold":1,"other":2}"#, "unknown field"),
+            ("{}", "missing field"),
+            ("32768", "struct SetThreshold"),
+            ("{", "EOF"),
+            (long.as_str(), "length limit exceeded"),
+        ] {
+            let (code, told) = set("application/json", body).await;
+            let told = told["error"].as_str().unwrap_or_default().to_owned();
+            assert!(code == 400 && told.contains(why), "{body}: {code} {told}");
+        }
+        for form in ["text/plain", "application/x-www-form-urlencoded"] {
+            assert_eq!(set(form, r#"{"write_threshold":1}"#).await.0, 400);
+        }
+        assert_eq!(get("/threshold").await.0, 405);
     }
 
     /// A running test has some memory, and not all of it.

@@ -142,7 +142,7 @@ pub struct CommitConfig {
     pub coalesce: bool,
 }
 
-/// How small files are treated (`P3.2`, `P0.2`, `P0.5`).
+/// How small files are treated (`P3.2`, `P0.2`, `P0.3`, `P0.5`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SmallFilesConfig {
@@ -152,6 +152,8 @@ pub struct SmallFilesConfig {
     /// Clients send I/O on files below so many bytes to the metadata server; 0: none.
     #[serde(rename = "write_threshold", deserialize_with = "small_size")]
     pub threshold_bytes: u64,
+    /// The threshold goes down while the metadata server is busy.
+    pub adaptive: bool,
     /// Small writes that come to the metadata server leave it together.
     pub gather: bool,
 }
@@ -323,8 +325,9 @@ impl Default for CommitConfig {
 
 impl Default for SmallFilesConfig {
     fn default() -> Self {
-        let SmallFiles { stuffing_limit_bytes, threshold_bytes, gather } = SmallFiles::default();
-        SmallFilesConfig { stuffing_limit_bytes, threshold_bytes, gather }
+        let SmallFiles { stuffing_limit_bytes, threshold_bytes, adaptive, gather } =
+            SmallFiles::default();
+        SmallFilesConfig { stuffing_limit_bytes, threshold_bytes, adaptive, gather }
     }
 }
 
@@ -554,7 +557,8 @@ fn size<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
     })
 }
 
-fn small_size<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
+/// A threshold or limit of small files.
+pub(crate) fn small_size<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
     let bytes = size(d)?.filter(|b| *b <= STUFFED_BYTES_MAX);
     bytes.ok_or_else(|| D::Error::custom("not a size from 0 to 1MiB"))
 }

@@ -85,6 +85,7 @@ fn every_documented_mds_key_is_read() {
         small_files: SmallFilesConfig {
             stuffing_limit_bytes: 16 << 10,
             threshold_bytes: 32 << 10,
+            adaptive: false,
             gather: false,
         },
         export: ExportConfig {

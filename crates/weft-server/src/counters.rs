@@ -1,7 +1,7 @@
 //! What a server has done, for `weft status` and metrics. Counting never blocks.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use weft_nfs::OpNum;
 
@@ -16,6 +16,17 @@ pub struct Counters {
     pub bytes_in: AtomicU64,
     /// Payload bytes of READ sent.
     pub bytes_out: AtomicU64,
+    under_way: AtomicUsize,
+}
+
+/// A request under way, until it is dropped.
+#[derive(Debug)]
+pub struct UnderWay<'a>(&'a AtomicUsize);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
 }
 
 impl Default for Counters {
@@ -24,11 +35,23 @@ impl Default for Counters {
             operations: [const { AtomicU64::new(0) }; OPS],
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
+            under_way: AtomicUsize::new(0),
         }
     }
 }
 
 impl Counters {
+    /// Counts a request from now until the result is dropped.
+    pub fn begin(&self) -> UnderWay<'_> {
+        self.under_way.fetch_add(1, Relaxed);
+        UnderWay(&self.under_way)
+    }
+
+    /// Requests under way.
+    pub fn under_way(&self) -> usize {
+        self.under_way.load(Relaxed)
+    }
+
     /// Counts one executed operation.
     pub fn operation(&self, op: OpNum) {
         if let Some(c) = self.operations.get(op.0 as usize) {

@@ -146,8 +146,10 @@ pub async fn mds(
         small_files: SmallFiles {
             stuffing_limit_bytes: config.small_files.stuffing_limit_bytes,
             threshold_bytes: config.small_files.threshold_bytes,
+            adaptive: config.small_files.adaptive,
             gather: config.small_files.gather,
         },
+        threads: u32::try_from(config.threads()).unwrap_or(u32::MAX),
         export: export(&config.export),
         naming: naming(&config.names),
         address,

@@ -6,6 +6,7 @@ mod endpoints;
 mod fsck;
 mod serve;
 mod status;
+mod threshold;
 mod up;
 
 use std::{io::IsTerminal, process::ExitCode};
@@ -30,6 +31,8 @@ enum Command {
     Ds(serve::ServeArgs),
     /// Show what each server has done.
     Status(status::StatusArgs),
+    /// Show the write threshold, or set it until the next start.
+    Threshold(threshold::ThresholdArgs),
     /// Check the data of a stopped cluster.
     Fsck(fsck::FsckArgs),
     /// Measure this machine and Weft on it.
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Mds(a) => serve::mds(&a),
         Command::Ds(a) => serve::ds(&a),
         Command::Status(a) => status::run(&a),
+        Command::Threshold(a) => threshold::run(&a),
         Command::Fsck(a) => fsck::run(&a),
         Command::Bench(a) => bench::run(&a),
         Command::Client(a) => client_cmds::run(a),

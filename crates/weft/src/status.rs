@@ -10,9 +10,9 @@ use std::{
 
 use clap::Args;
 use serde::de::DeserializeOwned;
-use weft_server::admin::{ClusterStatus, ServerStatus};
+use weft_server::admin::{ClusterStatus, IndirectStatus, ServerStatus};
 
-use crate::endpoints::Endpoints;
+use crate::{endpoints::Endpoints, threshold::in_words};
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -80,6 +80,34 @@ impl AdminArgs {
     }
 }
 
+impl AdminArgs {
+    /// Tells the admin service something.
+    ///
+    /// # Errors
+    /// Nobody answers there, or why it refuses.
+    pub fn tell<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        what: &serde_json::Value,
+    ) -> Result<T, Box<dyn Error>> {
+        let address = self.address()?;
+        let agent = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT));
+        let agent: ureq::Agent = agent.http_status_as_error(false).build().into();
+        let mut answer = agent
+            .post(format!("http://{address}{path}"))
+            .header("Content-Type", "application/json")
+            .send(what.to_string().as_bytes())
+            .map_err(|e| format!("no answer from the admin service at {address}: {e}"))?;
+        let body = answer.body_mut().read_to_vec()?;
+        if !answer.status().is_success() {
+            let told: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+            let why = told["error"].as_str().map_or(answer.status().to_string(), str::to_owned);
+            return Err(why.into());
+        }
+        Ok(serde_json::from_slice(&body)?)
+    }
+}
+
 /// Prints the status.
 pub fn run(args: &StatusArgs) -> Result<(), Box<dyn Error>> {
     let status: ClusterStatus = args.admin.ask("/status")?;
@@ -98,6 +126,9 @@ fn table(status: &ClusterStatus) -> String {
         "SERVER", "ADDRESS", "OPS", "BYTES IN", "BYTES OUT", "MEMORY"
     );
     status.servers.iter().map(row).for_each(|row| out += &row);
+    let IndirectStatus { writes, messages, .. } = status.indirect;
+    out += &format!("{}; ", in_words(&status.threshold));
+    out += &format!("{writes} writes for data servers came here, {messages} messages left\n");
     out
 }
 

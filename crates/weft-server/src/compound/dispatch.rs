@@ -52,6 +52,7 @@ impl<R: Role> Program for Nfs<R> {
             if call.header.procedure != PROC_COMPOUND {
                 return Answer::ProcUnavail;
             }
+            let _under_way = self.0.core().counters.begin();
             compound(&*self.0, call).await
         })
     }

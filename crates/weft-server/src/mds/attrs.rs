@@ -14,6 +14,7 @@ use weft_store::{
 use super::{
     Mds, acl,
     names::{Names, Owners},
+    threshold::Threshold,
     translate::{file_type, from_nfs_time, to_nfs_time},
 };
 
@@ -167,8 +168,8 @@ pub struct Facts<'a> {
     pub space: (u64, u64, u64),
     /// Inodes in use; only filled when asked for.
     pub files_used: u64,
-    /// Files below so many bytes are read and written through the metadata server.
-    pub threshold: Option<u64>,
+    /// Below which size files are read and written through the metadata server.
+    pub threshold: &'a Threshold,
     /// How owners are called.
     pub names: &'a Names,
 }
@@ -181,7 +182,7 @@ pub fn values(inode: &Inode, fh: FileHandle, wanted: &Bitmap, facts: &Facts<'_>)
     let mut a = Attrs::default();
     own_values(&mut a, inode, fh);
     permission_values(&mut a, inode, wanted, facts.names);
-    layout_values(&mut a, inode, wanted, facts.threshold);
+    layout_values(&mut a, inode, wanted, facts.threshold.told(inode));
     server_values(&mut a, facts);
     if needs_space(wanted) {
         space_values(&mut a, facts);

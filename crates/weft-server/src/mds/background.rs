@@ -50,7 +50,12 @@ pub(super) fn take_up_truncations(mds: &Mds) -> Result<(), StoreError> {
 }
 
 pub(super) async fn run(mds: Arc<Mds>) {
-    tokio::join!(timers(mds.clone()), mds.clone().run_fences(), Reaper::default().run(&mds));
+    tokio::join!(
+        timers(mds.clone()),
+        mds.clone().run_fences(),
+        mds.clone().watch_load(),
+        Reaper::default().run(&mds)
+    );
 }
 
 /// Leases, grace, and recalls that nobody answered. Nothing here waits for a data server.

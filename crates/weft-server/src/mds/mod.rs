@@ -20,6 +20,7 @@ mod recall;
 mod report;
 mod room;
 mod small_files;
+mod threshold;
 mod translate;
 mod truth;
 
@@ -85,6 +86,8 @@ pub struct MdsParts {
     pub naming: Naming,
     /// Where it serves, to tell administrators.
     pub address: SocketAddr,
+    /// Threads that serve.
+    pub threads: u32,
 }
 
 /// A metadata server.
@@ -107,6 +110,8 @@ pub struct Mds {
     data_servers: Arc<DataServers>,
     striping: Striping,
     small_files: SmallFiles,
+    threshold: threshold::Threshold,
+    threads: u32,
     /// Small files on their way to data servers.
     moves: small_files::Moves,
     export: Export,
@@ -162,7 +167,9 @@ impl Mds {
             placing,
             data_servers: parts.data_servers,
             striping: parts.striping,
+            threshold: threshold::Threshold::new(&parts.small_files),
             small_files: parts.small_files,
+            threads: parts.threads,
             moves: small_files::Moves::default(),
             export: parts.export,
             names: Names::new(parts.naming, Arc::new(SystemHost)),

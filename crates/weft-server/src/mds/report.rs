@@ -6,7 +6,7 @@ use super::Mds;
 use crate::{
     admin::{
         Activity, AdminError, AdminFuture, AdminSource, ClusterStatus, FileLayoutReport,
-        FileReport, Health, ServerStatus, rss_bytes,
+        FileReport, Health, ServerStatus, ThresholdStatus, rss_bytes,
     },
     identity::hex,
 };
@@ -21,6 +21,7 @@ impl AdminSource for Mds {
                 uptime_s: self.core.clock.now().0 / 1000,
                 servers,
                 indirect: self.data_servers.indirect(),
+                threshold: self.threshold_status(),
                 devices: self.device_reports.status(),
             }
         })
@@ -38,6 +39,11 @@ impl AdminSource for Mds {
             }
             Health { healthy: problems.is_empty(), problems }
         })
+    }
+
+    fn set_threshold(&self, bytes: u64) -> Result<ThresholdStatus, AdminError> {
+        Mds::set_threshold(self, bytes)?;
+        Ok(self.threshold_status())
     }
 
     fn file(&self, path: String) -> AdminFuture<'_, Result<FileReport, AdminError>> {

@@ -31,8 +31,10 @@ pub struct SmallFiles {
     /// A file up to so many bytes is kept in the volume; at most [`STUFFED_BYTES_MAX`]. 0: none.
     pub stuffing_limit_bytes: u64,
     /// Clients send reads and writes of files below so many bytes to the metadata server (RFC 8881
-    /// §5.12.4). 0: they are not told to.
+    /// §5.12.4), until another threshold is set. 0: they are not told to.
     pub threshold_bytes: u64,
+    /// The threshold of files on data servers goes down while this server is busy.
+    pub adaptive: bool,
     /// Small writes that come here for files on data servers wait so as to leave together.
     pub gather: bool,
 }
@@ -41,12 +43,17 @@ impl SmallFiles {
     /// Everything is on data servers, and clients go there straight. What comes here all the same
     /// is gathered.
     pub const OFF: SmallFiles =
-        SmallFiles { stuffing_limit_bytes: 0, threshold_bytes: 0, gather: true };
+        SmallFiles { stuffing_limit_bytes: 0, threshold_bytes: 0, adaptive: true, gather: true };
 }
 
 impl Default for SmallFiles {
     fn default() -> Self {
-        SmallFiles { stuffing_limit_bytes: 64 << 10, threshold_bytes: 64 << 10, gather: true }
+        SmallFiles {
+            stuffing_limit_bytes: 64 << 10,
+            threshold_bytes: 64 << 10,
+            adaptive: true,
+            gather: true,
+        }
     }
 }
 
@@ -77,11 +84,6 @@ impl Mds {
     /// Whether a file of this size may be kept in the volume.
     pub(super) fn is_small(&self, size: u64) -> bool {
         size <= self.small_files.stuffing_limit_bytes.min(STUFFED_BYTES_MAX)
-    }
-
-    /// Clients send what they read and write of files below so many bytes here.
-    pub(super) fn threshold(&self) -> Option<u64> {
-        Some(self.small_files.threshold_bytes).filter(|below| *below > 0)
     }
 
     /// Writes of small files may go to the volume, which has room for them.

@@ -28,6 +28,7 @@ pub(super) async fn lone_mds() -> Arc<Mds> {
         volume_number: 1,
         data_servers: DataServers::start([], uuid, &secret.control_key(), homes, true),
         small_files: SmallFiles::default(),
+        threads: 1,
         striping: Striping { unit_bytes: 1 << 20, width: 1 },
         export: Export::default(),
         naming: Naming::default(),

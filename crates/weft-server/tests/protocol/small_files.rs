@@ -10,7 +10,10 @@ use weft_nfs::{
     attr::{MdsThreshold, ThresholdItem},
     ops::*,
 };
-use weft_server::mds::SmallFiles;
+use weft_server::{
+    admin::{AdminError, AdminSource},
+    mds::SmallFiles,
+};
 use weft_store::types::{DeviceId, InodeNo, Placement};
 
 use crate::support::*;
@@ -538,4 +541,72 @@ async fn array_of_bytes(cluster: &Cluster, number: usize, history: &[Step]) {
     }
     let (all, eof) = get(&mut c, &file, 0, 1 << 20).await;
     assert!(eof && all == model, "{} bytes instead of {}", all.len(), model.len());
+}
+
+/// What a client is told of a file's threshold; 0 if nothing.
+async fn told(c: &mut Client, fh: &FileHandle) -> u64 {
+    let asked = c.compound().putfh(fh).getattr(&[AttrNo::MDSTHRESHOLD]).send().await.ok();
+    let items = asked.attrs().mdsthreshold.map(|t| t.0).unwrap_or_default();
+    items.first().and_then(|item| item.write_size).unwrap_or(0)
+}
+
+/// A threshold that is set while the server runs is told from then on; the next start has the
+/// configured one again. One that is out of range changes nothing.
+#[tokio::test]
+async fn the_threshold_can_be_set() {
+    let mut cluster = Cluster::with(Options { on_disk: true, ..Options::default() }).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, _) = c.file("f").await;
+    assert_eq!(told(&mut c, &fh).await, LIMIT);
+    for bytes in [12_345, 1 << 20, 0] {
+        let now = AdminSource::set_threshold(cluster.mds(), bytes).unwrap();
+        assert_eq!((now.configured, now.set, now.now), (LIMIT, bytes, bytes));
+        assert_eq!(told(&mut c, &fh).await, bytes);
+    }
+    let refused = AdminSource::set_threshold(cluster.mds(), (1 << 20) + 1);
+    assert!(matches!(refused, Err(AdminError::BadRequest(_))), "{refused:?}");
+    assert_eq!(told(&mut c, &fh).await, 0);
+    cluster.restart().await;
+    let mut c = Client::mount(&cluster, "b").await;
+    assert_eq!(told(&mut c, &fh).await, LIMIT);
+}
+
+/// While many requests wait here, clients are told to go to data servers for smaller files that
+/// are there; for small ones, whose bytes are here, nothing changes. Afterwards all is as before.
+#[tokio::test]
+async fn load_lowers_the_threshold() {
+    let cluster =
+        Cluster::with(Options { data_servers: 1, valves: true, ..Options::default() }).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let small = c.file("small").await;
+    let big = c.file("big").await;
+    layout_and_back(&mut c, &big).await;
+    put(&mut c, &big, 0, b"here").await;
+    assert_eq!(told(&mut c, &big.0).await, LIMIT);
+    let mut others = Vec::new();
+    for n in 0..8 {
+        let mut other = Client::mount(&cluster, &format!("other {n}")).await;
+        let (_, open) = other.file("big").await;
+        others.push((other, open, Vec::new()));
+    }
+    cluster.valves[0].shut();
+    for (other, open, under_way) in &mut others {
+        for slot in 0..u32::try_from(other.sequence.len()).unwrap() {
+            let write = write(*open, u64::from(slot), b"x");
+            under_way.push(other.compound().slot(slot).putfh(&big.0).op(write).begin().await);
+        }
+    }
+    let busy = || cluster.mds().threshold_status().now < LIMIT;
+    eventually("lower threshold", busy).await;
+    assert!(told(&mut c, &big.0).await < LIMIT);
+    assert_eq!(told(&mut c, &small.0).await, LIMIT);
+    cluster.valves[0].open();
+    for (other, _, under_way) in &mut others {
+        for xid in under_way.drain(..) {
+            other.wire.nfs_reply(xid).await;
+        }
+    }
+    let calm = || cluster.mds().threshold_status().now == LIMIT;
+    eventually("the threshold of before", calm).await;
+    assert_eq!(told(&mut c, &big.0).await, LIMIT);
 }

@@ -228,6 +228,7 @@ impl Cluster {
             volume_number: 1,
             data_servers,
             small_files: self.options.small_files,
+            threads: 1,
             striping: Striping { unit_bytes: 1 << 20, width },
             export: self.options.export.clone(),
             naming: self.options.naming.clone(),

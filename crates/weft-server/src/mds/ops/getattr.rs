@@ -50,7 +50,7 @@ pub(super) async fn facts<'a>(
         minorversion: c.minorversion,
         space: (0, 0, 0),
         files_used: 0,
-        threshold: mds.threshold(),
+        threshold: &mds.threshold,
         names: &mds.names,
     };
     if needs_space(wanted) {
