@@ -61,7 +61,7 @@ impl State {
             }
             return Err(denied);
         }
-        self.stop_waiting(client, file, &owner);
+        self.stop_waiting(client, file, &owner, range);
         self.check_lock_limits(client, file, found.existing.is_none())?;
         let no = match found.existing {
             Some(no) => no,

@@ -16,7 +16,7 @@ use crate::lock_ranges::ByteRange;
 use crate::state::State;
 use crate::{FileKey, detached};
 
-/// A lock owner whose blocking LOCK was denied.
+/// A blocking LOCK that was denied. An owner can have several: threads of one process share it.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     client: ClientId,
@@ -35,7 +35,7 @@ pub struct LockNotice {
 }
 
 impl State {
-    /// Notes that an owner waits; a request of it for the file replaces its former one.
+    /// Notes that an owner waits for a range; asking again for the same, it waits once.
     pub(crate) fn wait_for_lock(
         &mut self,
         client: ClientId,
@@ -44,7 +44,7 @@ impl State {
         range: ByteRange,
         write: bool,
     ) {
-        self.stop_waiting(client, file, owner);
+        self.stop_waiting(client, file, owner, range);
         let of_file = self.waiters.get(&file).map_or(0, VecDeque::len);
         let of_client = self.held_by_client.get(&client).map_or(0, |h| h.waiters);
         if of_file >= LOCK_WAITERS_PER_FILE_MAX || of_client >= LOCK_WAITERS_PER_CLIENT_MAX {
@@ -55,9 +55,15 @@ impl State {
         self.held(client).waiters += 1;
     }
 
-    /// The owner has what it waited for, or asks for something else.
-    pub(crate) fn stop_waiting(&mut self, client: ClientId, file: FileKey, owner: &Bytes) {
-        self.forget_waiters(file, |w| w.client == client && w.owner == *owner);
+    /// The owner has the range it waited for, or asks for it again.
+    pub(crate) fn stop_waiting(
+        &mut self,
+        client: ClientId,
+        file: FileKey,
+        owner: &Bytes,
+        range: ByteRange,
+    ) {
+        self.forget_waiters(file, |w| w.client == client && w.range == range && w.owner == *owner);
     }
 
     /// Forgets the waiters of a client.
@@ -208,6 +214,29 @@ mod tests {
         unlock(&mut state, A, held, 5, 5);
         assert_eq!(state.lock_notices(), vec![notice(B)]);
         assert_eq!(state.lock_notices(), Vec::new());
+        assert_eq!(state.held(B).waiters, 0);
+    }
+
+    /// Threads that share an owner wait for ranges of their own: neither the wait of one nor its
+    /// success ends that of another.
+    #[test]
+    fn an_owner_waits_for_several_ranges() {
+        let mut state = State::new(1);
+        let mut held = lock(&mut state, A, LockType::Write, 0).unwrap();
+        for first in [100, 200] {
+            held = lock(&mut state, A, LockType::Write, first).unwrap();
+        }
+        for first in [0, 100, 200, 0] {
+            assert_eq!(lock(&mut state, B, LockType::WriteBlocking, first), None);
+        }
+        assert_eq!(state.held(B).waiters, 3, "who asks again waits once");
+        unlock(&mut state, A, held, 0, 10);
+        assert_eq!(state.lock_notices(), vec![notice(B)]);
+        lock(&mut state, B, LockType::WriteBlocking, 0).unwrap();
+        unlock(&mut state, A, held, 100, 10);
+        assert_eq!(state.lock_notices(), vec![notice(B)]);
+        unlock(&mut state, A, held, 200, 10);
+        assert_eq!(state.lock_notices(), vec![notice(B)]);
         assert_eq!(state.held(B).waiters, 0);
     }
 
