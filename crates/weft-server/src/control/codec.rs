@@ -47,6 +47,8 @@ xdr_named! {
         COPY = 13,
         /// Makes a range of two objects the same blocks, durably.
         CLONE = 14,
+        /// Makes objects, empty and durably.
+        CREATE = 15,
     }
 }
 
@@ -63,6 +65,7 @@ impl Procedure {
                 | Procedure::ALLOCATE
                 | Procedure::COPY
                 | Procedure::CLONE
+                | Procedure::CREATE
         )
     }
 }
@@ -221,8 +224,22 @@ list! {
     /// FENCE's arguments.
     FenceArgs, FenceItem, BATCH_MAX
 }
+xdr_struct! {
+    /// One object to be made.
+    #[derive(Copy)]
+    pub struct CreateItem {
+        /// Which.
+        pub object: ObjectName,
+        /// The file's fence epoch.
+        pub epoch: u32,
+    }
+}
 list! {
-    /// Result of TRUNCATE, REMOVE and FENCE: a status for each item, in order.
+    /// CREATE's arguments.
+    CreateArgs, CreateItem, BATCH_MAX
+}
+list! {
+    /// Result of TRUNCATE, REMOVE, FENCE and CREATE: a status for each item, in order.
     Statuses, ControlStatus, BATCH_MAX
 }
 xdr_struct! {
@@ -453,6 +470,7 @@ mod tests {
         round_trip(Objects(vec![object; 3]));
         round_trip(StatOk { verifier: [9; 8], objects: ObjectAttrsList(vec![attrs; 2]) });
         round_trip(TruncateArgs(vec![TruncateItem { object, size: 1 }]));
+        round_trip(CreateArgs(vec![CreateItem { object, epoch: 1 }; 2]));
         round_trip(FenceArgs(vec![FenceItem { object, epoch: 1 }]));
         round_trip(Statuses(vec![ControlStatus::OK, ControlStatus(99)]));
         round_trip(ControlResult(Ok(SpaceOk { total: 3, free: 2, available: 1 })));
@@ -491,5 +509,9 @@ mod tests {
         from_bytes::<Objects>(full).unwrap();
         let over = to_bytes(&Objects(vec![object; BATCH_MAX + 1]));
         assert_eq!(from_bytes::<Objects>(over).unwrap_err().kind, DecodeErrorKind::Limit);
+        let item = CreateItem { object, epoch: 3 };
+        from_bytes::<CreateArgs>(to_bytes(&CreateArgs(vec![item; BATCH_MAX]))).unwrap();
+        let over = to_bytes(&CreateArgs(vec![item; BATCH_MAX + 1]));
+        assert_eq!(from_bytes::<CreateArgs>(over).unwrap_err().kind, DecodeErrorKind::Limit);
     }
 }

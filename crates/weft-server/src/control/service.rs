@@ -214,6 +214,7 @@ impl Service {
             }
             Procedure::REMOVE => with(args, async |a| self.change(&peer, a, remove).await).await,
             Procedure::FENCE => with(args, async |a| self.change(&peer, a, fence).await).await,
+            Procedure::CREATE => with(args, async |a| self.change(&peer, a, create).await).await,
             Procedure::SEEK => with(args, async |a| self.seek(a).await).await,
             Procedure::PUNCH => with(args, async |a| self.change(&peer, a, punch).await?).await,
             Procedure::ALLOCATE => {
@@ -309,6 +310,11 @@ fn attrs(store: &ObjectStore, object: ObjectName) -> ObjectAttrs {
 
 fn truncate(store: &ObjectStore, a: TruncateArgs) -> Statuses {
     Statuses(a.0.iter().map(|i| done(store.truncate(id(i.object), i.size))).collect())
+}
+
+fn create(store: &ObjectStore, a: CreateArgs) -> Statuses {
+    let wanted: Vec<_> = a.0.iter().map(|i| (id(i.object), i.epoch)).collect();
+    Statuses(store.create_many(&wanted).into_iter().map(done).collect())
 }
 
 /// All share one outcome: the store makes them durable together.

@@ -80,7 +80,7 @@ fn object(object: u64) -> ObjectName {
 async fn strangers_are_refused() {
     let ds = TestDs::start(4).await;
     let stranger = Caller::new(&ds, 1).await;
-    for procedure in [3, 4, 5, 6, 7, 8, 9, 10, 99, u32::MAX] {
+    for procedure in (3..=16).chain([99, u32::MAX]) {
         let refused: Called<Nothing> = stranger.call(Procedure(procedure), &Nothing).await;
         assert_eq!(refused, Ok(Err(ControlStatus::UNPROVEN)), "procedure {procedure}");
     }
@@ -151,6 +151,17 @@ async fn objects_are_managed() {
     }
     assert!(!ds.dir_has_objects());
 
+    ds.store().fence(id(object(4)), 2).unwrap();
+    let item = |(n, epoch)| CreateItem { object: object(n), epoch };
+    let items = CreateArgs([(3, 0), (4, 1), (4, 2), (1, 9)].map(item).to_vec());
+    for _ in 0..2 {
+        let done: Statuses = mds.call(Procedure::CREATE, &items).await.unwrap().unwrap();
+        let (ok, stale) = (ControlStatus::OK, ControlStatus::STALE);
+        assert_eq!(done.0, [ok, stale, ok, stale], "fenced higher, or removed");
+        ds.store().write(id(object(3)), 0, 0, b"kept").unwrap();
+    }
+    assert_eq!(ds.store().stat(id(object(3))).unwrap().size, 4);
+
     let space: SpaceOk = mds.call(Procedure::SPACE, &Nothing).await.unwrap().unwrap();
     assert!(space.total >= space.free && space.free >= space.available && space.available > 0);
     let status: StatusOk = mds.call(Procedure::STATUS, &Nothing).await.unwrap().unwrap();
@@ -170,6 +181,10 @@ async fn garbage_is_refused() {
         let over: Called<Nothing> = mds.call(procedure, &many(BATCH_MAX + 1)).await;
         assert_eq!(over, Err(Reply::GarbageArgs));
     }
+    let item = |n| CreateItem { object: object(n), epoch: 0 };
+    let over = CreateArgs((0..=BATCH_MAX as u64).map(item).collect());
+    let over: Called<Nothing> = mds.call(Procedure::CREATE, &over).await;
+    assert_eq!(over, Err(Reply::GarbageArgs));
     let trailing: Called<WhoOk> = mds.call(Procedure::WHO, &1u32).await;
     assert_eq!(trailing, Err(Reply::GarbageArgs));
     assert_eq!(mds.raw(99, Bytes::new()).await.err(), Some(Reply::ProcUnavail));
@@ -184,9 +199,9 @@ async fn garbage_is_refused() {
                 if noise >> 62 == 0 { (noise >> 40) as u8 } else { 0 }
             })
             .collect();
-        let procedure = u32::try_from(round % 12).unwrap();
+        let procedure = u32::try_from(round % 17).unwrap();
         // PROVE and HELLO with noise must not take the proven connection's standing away.
-        let by = if matches!(procedure, 5..=7) { &stranger } else { &mds };
+        let by = if matches!(procedure, 5..=7 | 12..=14) { &stranger } else { &mds };
         let _any_answer = by.raw(procedure, Bytes::from(bytes)).await;
     }
     assert_eq!(mds.who().await.unwrap().id, 4);

@@ -1,8 +1,8 @@
 //! The data server's object store: objects are plain files in a fan-out directory tree.
 //!
 //! An object is a stripe index's part of one striped file, named by volume and inode number. It
-//! comes into being at its first write (D10), so a missing object is an empty one. Beside the
-//! files lies the fence log: the smallest epoch each fenced object still accepts (D5), and the
+//! comes into being at its first write (D10), or empty before it if the metadata server wants that,
+//! so a missing object is an empty one. Beside the files lies the fence log: the smallest epoch each fenced object still accepts (D5), and the
 //! tombstones of removed objects, whose numbers are never used again.
 //!
 //! All calls are synchronous and thread safe. Reads of cached objects cost a lock and an `fstat`;
@@ -32,7 +32,7 @@ mod object;
 mod tests;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     os::unix::fs::{FileExt, MetadataExt},
     path::Path,
     sync::{
@@ -316,6 +316,40 @@ impl ObjectStore {
         object.wrote();
         drop(gate);
         self.sync(&object)
+    }
+
+    /// Makes objects, empty and durably; one that is there stays as it is. One result for each, in
+    /// order.
+    ///
+    /// **Cost**: one `fsync` for each directory touched. A missing object is an empty one, so the
+    /// files themselves need none.
+    ///
+    /// # Errors
+    /// [`ObjectError::Stale`] for an old epoch or a removed object, [`ObjectError::NoSpace`],
+    /// [`ObjectError::Io`].
+    pub fn create_many(&self, wanted: &[(ObjectId, u32)]) -> Vec<Result<(), ObjectError>> {
+        let made: Vec<_> = wanted.iter().map(|(id, epoch)| self.create(*id, *epoch)).collect();
+        let of_made = wanted.iter().zip(&made).filter(|(_, made)| made.is_ok());
+        let touched: BTreeSet<_> = of_made.map(|((id, _), _)| Leaf::of(*id)).collect();
+        let synced: BTreeMap<_, _> =
+            touched.into_iter().map(|leaf| (leaf, self.home.sync_leaf(leaf))).collect();
+        let named = wanted.iter().zip(made).map(|((id, _), made)| {
+            let object = made?;
+            synced.get(&Leaf::of(*id)).copied().unwrap_or(Ok(()))?;
+            object.named();
+            Ok(())
+        });
+        named.collect()
+    }
+
+    /// Makes one object, not durably yet.
+    fn create(&self, id: ObjectId, epoch: u32) -> Result<Arc<Object>, ObjectError> {
+        let object = self.object(id);
+        let gate = object.gate_shared();
+        gate.admit(epoch)?;
+        object.file_or_create(&self.home)?;
+        drop(gate);
+        Ok(object)
     }
 
     /// Removes the object durably and for ever: see [`Self::remove_many`].

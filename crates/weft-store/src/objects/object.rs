@@ -114,6 +114,11 @@ impl Object {
         Ok(file.insert(Arc::new(opened)).clone())
     }
 
+    /// The directory was synced after the file was made: its name is durable.
+    pub(super) fn named(&self) {
+        self.unnamed.store(false, Ordering::Release);
+    }
+
     /// Unlinks the file, not durably yet. The caller has raised the epoch to [`REMOVED`], so that
     /// nobody makes it again.
     pub(super) fn unlink(&self, home: &Home) -> Result<(), ObjectError> {
@@ -174,7 +179,7 @@ impl Object {
         let leaf = Leaf::of(self.id);
         if self.unnamed.load(Ordering::Acquire) || !home.is_leaf_synced(leaf) {
             home.sync_leaf(leaf)?;
-            self.unnamed.store(false, Ordering::Release);
+            self.named();
         }
         Ok(())
     }

@@ -128,6 +128,32 @@ fn truncate_sets_the_size() {
     assert!(!store.home.object_path(id(2)).exists());
 }
 
+/// Objects can be made before their first write: empty, again and again, and without harm to what is
+/// there; but not below a fence, nor once removed. They are there after a restart.
+#[test]
+fn objects_are_made_empty() {
+    let (dir, store) = fresh();
+    store.write(id(1), 0, 0, b"abc").unwrap();
+    store.fence(id(2), 3).unwrap();
+    store.remove(id(3)).unwrap();
+    // More than stay open.
+    let many: Vec<_> = (10..40).map(|n| (id(n), 0)).collect();
+    for _ in 0..2 {
+        let mixed = store.create_many(&[(id(1), 0), (id(2), 2), (id(2), 3), (id(3), 0)]);
+        let stale = |current| Err(ObjectError::Stale { current });
+        assert_eq!(mixed, [Ok(()), stale(3), Ok(()), stale(REMOVED)]);
+        assert!(store.create_many(&many).iter().all(Result::is_ok));
+    }
+    assert_eq!(contents(&store, id(1)), b"abc");
+    let fresh = store.stat(id(12)).unwrap();
+    assert_eq!((fresh.size, fresh.blocks_bytes, fresh.writes), (0, 0, 0));
+    drop(store);
+    let store = open_with(dir.path(), 16);
+    let mut found: Vec<_> = store.objects().unwrap().iter().map(|id| id.object).collect();
+    found.sort_unstable();
+    assert_eq!(found, [1, 2].into_iter().chain(10..40).collect::<Vec<_>>());
+}
+
 /// Removing again, and after a restart, is success; writes stay refused with any epoch.
 #[test]
 fn removal_is_for_ever() {

@@ -10,6 +10,7 @@ use super::*;
 enum Call {
     Write { object: u64, epoch: u32, offset: u64, data: Vec<u8> },
     Truncate { object: u64, size: u64 },
+    Create { object: u64, epoch: u32 },
     Commit(u64),
     Fence { object: u64, epoch: u32 },
     Remove(u64),
@@ -23,6 +24,7 @@ fn any_call() -> impl Strategy<Value = Call> {
         6 => (object.clone(), 0..4u32, 0..40u64, prop::collection::vec(any::<u8>(), 0..20))
             .prop_map(|(object, epoch, offset, data)| Call::Write { object, epoch, offset, data }),
         2 => (object.clone(), 0..50u64).prop_map(|(object, size)| Call::Truncate { object, size }),
+        2 => (object.clone(), 0..4u32).prop_map(|(object, epoch)| Call::Create { object, epoch }),
         2 => object.clone().prop_map(Call::Commit),
         2 => (object.clone(), 0..5u32).prop_map(|(object, epoch)| Call::Fence { object, epoch }),
         1 => object.clone().prop_map(Call::Remove),
@@ -64,6 +66,11 @@ fn apply(store: &mut Option<ObjectStore>, dir: &Path, model: &mut HashMap<u64, M
                 m.bytes.resize(size as usize, 0);
             }
             s.truncate(id(object), size).unwrap();
+        }
+        Call::Create { object, epoch } => {
+            // As a write of nothing.
+            let want = model.entry(object).or_default().write(epoch, 0, &[]);
+            assert_eq!(s.create_many(&[(id(object), epoch)]), [want]);
         }
         Call::Commit(object) => assert_eq!(s.commit(id(object)), Ok(s.write_verifier())),
         Call::Fence { object, epoch } => {
