@@ -60,6 +60,12 @@ pub struct ServerStatus {
     /// What it has done; zeroes while it does not answer.
     #[serde(flatten)]
     pub activity: Activity,
+    /// Requests of a metadata server to the control programs of its data servers, by procedure.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub control_messages: BTreeMap<String, u64>,
+    /// Files to come whose objects a metadata server has made; absent unless it makes any ahead.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub files_ahead: Option<usize>,
     /// Disk space, where it is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub space: Option<SpaceStatus>,
@@ -356,6 +362,8 @@ mod tests {
             reachable: true,
             error: None,
             activity: Activity { operations, bytes_in: 1, bytes_out: 2, ..Activity::default() },
+            control_messages: BTreeMap::from([("CREATE".to_owned(), 4)]),
+            files_ahead: Some(3),
             space: None,
         }
     }
@@ -369,6 +377,8 @@ mod tests {
                 reachable: false,
                 error: Some("gone".into()),
                 activity: Activity::default(),
+                control_messages: BTreeMap::new(),
+                files_ahead: None,
                 space: None,
             };
             let status = ClusterStatus {
@@ -441,7 +451,8 @@ mod tests {
             serde_json::json!({"version": "1", "uptime_s": 5, "servers": [
                 {"role": "mds", "address": "10.0.0.1:2049", "reachable": true,
                  "operations": {"READ": 3}, "bytes_in": 1, "bytes_out": 2, "rss_bytes": 0,
-                 "clients": 0, "connections": 0, "uptime_s": 0},
+                 "clients": 0, "connections": 0, "uptime_s": 0,
+                 "control_messages": {"CREATE": 4}, "files_ahead": 3},
                 {"role": "ds", "id": 7, "address": "10.0.0.7:2050", "reachable": false,
                  "error": "gone", "operations": {}, "bytes_in": 0, "bytes_out": 0,
                  "rss_bytes": 0, "clients": 0, "connections": 0, "uptime_s": 0},

@@ -17,7 +17,11 @@ use serde::{
 use weft_store::volume::STUFFED_BYTES_MAX;
 
 use crate::{
-    data_servers::AnnouncedAddress, identity::unhex, mds::SmallFiles, network::Network, rpc::NOBODY,
+    data_servers::AnnouncedAddress,
+    identity::unhex,
+    mds::{ObjectCreation, Precreate, SmallFiles},
+    network::Network,
+    rpc::NOBODY,
 };
 
 /// Stripe units are multiples of this (design D3).
@@ -116,6 +120,10 @@ pub struct MdsConfig {
     pub commit: CommitConfig,
     /// How small files are treated.
     pub small_files: SmallFilesConfig,
+    /// When the objects of files are made.
+    pub object_creation: ObjectCreationKind,
+    /// How many objects are made ahead.
+    pub precreate: PrecreateConfig,
     /// Who may do what.
     pub export: ExportConfig,
     /// How owners are called.
@@ -156,6 +164,31 @@ pub struct SmallFilesConfig {
     pub adaptive: bool,
     /// Small writes that come to the metadata server leave it together.
     pub gather: bool,
+}
+
+/// When the objects of files are made on their data servers (`P2.1`, `P3.1`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ObjectCreationKind {
+    /// By the first write to each.
+    #[default]
+    Implicit,
+    /// With the file.
+    Eager,
+    /// Ahead of the file.
+    Precreate,
+}
+
+/// How many objects are made ahead (`P3.1`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PrecreateConfig {
+    /// With fewer files' objects ready, more are made.
+    #[serde(deserialize_with = "ranged::<_, 1, 16384>")]
+    pub low: u32,
+    /// For so many files at once; one message holds them.
+    #[serde(deserialize_with = "ranged::<_, 1, 1024>")]
+    pub batch: u32,
 }
 
 /// Who may do what, and as whom.
@@ -310,6 +343,8 @@ impl Default for MdsConfig {
             engine: EngineKind::Fjall,
             commit: CommitConfig::default(),
             small_files: SmallFilesConfig::default(),
+            object_creation: ObjectCreationKind::default(),
+            precreate: PrecreateConfig::default(),
             export: ExportConfig::default(),
             names: NamesConfig::default(),
             data_servers: Vec::new(),
@@ -328,6 +363,12 @@ impl Default for SmallFilesConfig {
         let SmallFiles { stuffing_limit_bytes, threshold_bytes, adaptive, gather } =
             SmallFiles::default();
         SmallFilesConfig { stuffing_limit_bytes, threshold_bytes, adaptive, gather }
+    }
+}
+
+impl Default for PrecreateConfig {
+    fn default() -> Self {
+        PrecreateConfig { low: 256, batch: 512 }
     }
 }
 
@@ -390,6 +431,19 @@ impl MdsConfig {
         let all = self.data_servers.len();
         let wanted = self.stripe_width.map_or(STRIPE_WIDTH_DEFAULT.min(all), |w| w as usize);
         u16::try_from(wanted.max(1)).unwrap_or(u16::MAX)
+    }
+
+    /// When the objects of files are made.
+    pub fn creation(&self) -> ObjectCreation {
+        let count = |n| usize::try_from(n).unwrap_or(usize::MAX);
+        let PrecreateConfig { low, batch } = self.precreate;
+        match self.object_creation {
+            ObjectCreationKind::Implicit => ObjectCreation::Implicit,
+            ObjectCreationKind::Eager => ObjectCreation::Eager,
+            ObjectCreationKind::Precreate => {
+                ObjectCreation::Precreate(Precreate { low: count(low), batch: count(batch) })
+            }
+        }
     }
 
     /// Threads that serve NFS.

@@ -88,6 +88,8 @@ fn every_documented_mds_key_is_read() {
             adaptive: false,
             gather: false,
         },
+        object_creation: ObjectCreationKind::Precreate,
+        precreate: PrecreateConfig { low: 100, batch: 200 },
         export: ExportConfig {
             root_squash: true,
             all_squash: true,
@@ -147,6 +149,8 @@ fn every_documented_mds_key_is_read() {
     };
     let read = mds(example(0)).unwrap();
     assert_eq!(read, expected);
+    let ahead = Precreate { low: 100, batch: 200 };
+    assert_eq!(read.creation(), ObjectCreation::Precreate(ahead));
     assert_eq!((read.grace_s(), read.stripe_width(), read.threads()), (30, 2, 4));
 }
 
@@ -189,6 +193,10 @@ fn mistakes_are_explained() {
         ("stripe_width = 2", &["stripe_width = 2", "0 data_server", "at most"]),
         ("engine = \"sqlite\"", &["line 1", "`fjall`", "`redb`"]),
         ("listen = \"localhost\"", &["not an address and port", "192.0.2.7:2049"]),
+        ("object_creation = \"lazy\"", &["line 1", "`implicit`, `eager`, `precreate`"]),
+        ("[precreate]\nlow = 0", &["line 2", "0 is not from 1 to 16384"]),
+        ("[precreate]\nlow = 16385", &["16385 is not from 1 to 16384"]),
+        ("[precreate]\nbatch = 1025", &["1025 is not from 1 to 1024"]),
         ("[commit]\nlow = 0", &["line 2", "0 is not from 1"]),
         ("[commit]\nlow = 9\nhigh = 8", &["low = 9 is above high = 8"]),
         ("[commit]\nlinger = 1", &["line 2", "unknown field `linger`", "`linger_us`"]),

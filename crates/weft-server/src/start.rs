@@ -150,6 +150,7 @@ pub async fn mds(
             gather: config.small_files.gather,
         },
         threads: u32::try_from(config.threads()).unwrap_or(u32::MAX),
+        creation: config.creation(),
         export: export(&config.export),
         naming: naming(&config.names),
         address,

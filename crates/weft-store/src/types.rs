@@ -138,6 +138,22 @@ pub struct Placement {
     pub first_stripe_index: u16,
 }
 
+impl Placement {
+    /// It says nothing: no bytes, or no data servers.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stripe_unit_bytes == 0 || self.stripe_count == 0
+    }
+}
+
+/// An inode number that no file has yet, and where the bytes of the one that gets it will be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reserved {
+    /// The number.
+    pub ino: InodeNo,
+    /// The place.
+    pub placement: Placement,
+}
+
 /// Set-user-id bit of a mode.
 pub const MODE_SETUID: u16 = 0o4000;
 /// Set-group-id bit of a mode.

@@ -5,9 +5,11 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use weft_store::engine::{EngineError, EngineKind};
-use weft_store::types::{Credential, DeviceId, Inode, InodeNo, Placement, StoreError, Timestamp};
+use weft_store::types::{
+    Credential, DataServerId, Device, DeviceId, Inode, InodeNo, Placement, StoreError, Timestamp,
+};
 use weft_store::volume::{
-    Authority, Exclusivity, New, Remove, Rename, SetAttr, SetTime, Volume, VolumeConfig,
+    Authority, Exclusivity, New, Place, Remove, Rename, SetAttr, SetTime, Volume, VolumeConfig,
 };
 
 mod common;
@@ -251,6 +253,78 @@ fn verify(volume: &Volume, told: &mut BTreeMap<u64, Told>) {
         assert_eq!(volume.inode(intent.ino).value, Err(StoreError::Stale));
     }
     assert_eq!(volume.stats().value.unwrap().inodes, numbers.len() as u64);
+}
+
+/// The child: reserves numbers, makes a file of the first, gives the second up, keeps the third, and
+/// removes the file every other time; tells what is durable.
+#[test]
+fn child_reserves_for_ever() {
+    let Some((directory, engine)) = common::child_setup() else { return };
+    let volume = open(&directory, engine).unwrap();
+    let data_servers = (1..=4).map(DataServerId).collect();
+    volume.device_put(&Device { id: placement().device, data_servers }).value.unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        for n in 0.. {
+            let reserved = volume.confirm(volume.reserve(&[placement(); 3])).await.unwrap();
+            reserved.iter().for_each(|r| common::tell(&format!("reserved {}", r.ino.0)));
+            let [first, second, _] = reserved[..] else { panic!("{reserved:?}") };
+            let name = plain(first.ino.0);
+            let new = New { place: Place::Reserved(first), ..New::file(0o644) };
+            let seen = volume.create(InodeNo::ROOT, name.as_bytes(), &new, &root(), at(1));
+            assert_eq!(volume.confirm(seen).await.unwrap().inode.no, first.ino);
+            common::tell(&format!("taken {}", first.ino.0));
+            volume.confirm(volume.give_up_reserved(second.ino)).await.unwrap().unwrap();
+            common::tell(&format!("owed {}", second.ino.0));
+            if n % 2 == 0 {
+                let (dir, name) = (InodeNo::ROOT, name.as_bytes());
+                let what = Remove { dir, name, expect: None, keep_orphan: false };
+                volume.confirm(volume.remove(&what, &root(), at(2))).await.unwrap();
+                common::tell(&format!("owed {}", first.ino.0));
+            }
+        }
+    });
+}
+
+/// Whenever it is killed: every number that was reserved, so that it may have objects, is still
+/// reserved, or a file, or to be removed; one of these, and none earlier than was told.
+#[test]
+fn what_may_have_objects_is_known_after_kill_9() {
+    for engine in EngineKind::ALL {
+        let directory = tempfile::tempdir().unwrap();
+        let mut told: BTreeMap<u64, String> = BTreeMap::new();
+        let mut rng = common::Rng(12);
+        for _ in 0..KILLS {
+            let victim = common::Victim::start("child_reserves_for_ever", directory.path(), engine);
+            for line in victim.kill_after(1 + rng.below(60) as usize) {
+                let (what, number) = line.split_once(' ').unwrap();
+                told.insert(number.parse().unwrap(), what.to_owned());
+            }
+            let volume = open(directory.path(), engine).unwrap();
+            assert_eq!(volume.fsck().unwrap().findings, Vec::<String>::new());
+            let reserved = volume.reserved(None, usize::MAX).value.unwrap();
+            let owed = volume.intents(None, usize::MAX).value.unwrap();
+            for (number, what) in &told {
+                let ino = InodeNo(*number);
+                let found = [
+                    ("reserved", reserved.iter().any(|r| r.ino == ino)),
+                    ("taken", volume.inode(ino).value.is_ok_and(|i| i.placement.is_some())),
+                    ("owed", owed.iter().any(|i| i.ino == ino)),
+                ];
+                let found: Vec<_> = found.iter().filter(|f| f.1).map(|f| f.0).collect();
+                let later = match &what[..] {
+                    "reserved" => &["reserved", "taken", "owed"][..],
+                    "taken" => &["taken", "owed"],
+                    _ => &["owed"],
+                };
+                assert!(
+                    found.len() == 1 && later.contains(&found[0]),
+                    "{number} {what}: {found:?}"
+                );
+            }
+        }
+        assert!(told.len() > 20);
+    }
 }
 
 #[test]

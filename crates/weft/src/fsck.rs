@@ -80,10 +80,11 @@ fn report(checked: &Checked) {
     for finding in &checked.findings {
         println!("{finding}");
     }
-    let Checked { inodes, entries, orphans, intents, xattrs, blocks, .. } = checked;
+    let Checked { inodes, entries, orphans, intents, xattrs, blocks, reserved, .. } = checked;
     println!(
         "volume: {inodes} inodes, {entries} names, {orphans} orphans, {intents} intents, \
-         {xattrs} extended attributes, {blocks} blocks of small files"
+         {xattrs} extended attributes, {blocks} blocks of small files, \
+         {reserved} reserved numbers"
     );
 }
 

@@ -154,9 +154,32 @@ impl DataServers {
         Ok(Bytes::copy_from_slice(&file.handle(index, rights, &key)))
     }
 
+    /// Waits a moment for those of these that are not connected.
+    ///
+    /// # Errors
+    /// [`DataServerError::Unreachable`] for the first that does not come.
+    pub async fn ready(&self, ids: &[DataServerId]) -> Result<(), DataServerError> {
+        for id in ids {
+            self.server(*id)?.ready().await?;
+        }
+        Ok(())
+    }
+
     /// Whether all of these are connected at the moment.
     pub fn are_up(&self, ids: &[DataServerId]) -> bool {
         ids.iter().all(|id| self.servers.get(id).is_some_and(|s| s.is_up()))
+    }
+
+    /// Requests to the control programs of all data servers so far, by procedure; those that keep
+    /// connections alive not counted.
+    pub fn messages(&self) -> BTreeMap<String, u64> {
+        let mut sum = BTreeMap::new();
+        for server in self.servers.values() {
+            for (procedure, count) in server.messages().by_name() {
+                *sum.entry(procedure).or_default() += count;
+            }
+        }
+        sum
     }
 
     fn server(&self, id: DataServerId) -> Result<&Arc<Server>, DataServerError> {

@@ -18,7 +18,7 @@ pub struct FileTruth {
     /// Largest file end that its objects imply, bytes. The file may be longer (a hole at its
     /// end), never shorter.
     pub size_at_least: u64,
-    /// Latest modification of an object, seconds and nanoseconds; `None` if none exists.
+    /// Latest modification of an object, seconds and nanoseconds; `None` while all are empty.
     pub mtime: Option<(i64, u32)>,
     /// Bytes of disk in use.
     pub space_used: u64,
@@ -110,22 +110,53 @@ impl DataServers {
     /// For each file, the first failure of one of its data servers; everything that could be
     /// removed is.
     pub async fn remove(&self, files: &[Striped]) -> Vec<Result<(), DataServerError>> {
-        let files: Vec<_> = files.iter().collect();
+        self.change_each(Procedure::REMOVE, files, |part, _| part.object, Objects).await
+    }
+
+    /// Makes all objects of files, empty and durably; those that are there stay as they are.
+    ///
+    /// **Cost**: one message to each data server concerned, for up to 1024 files.
+    ///
+    /// # Errors
+    /// For each file, the first failure of one of its data servers, which may be another file's of
+    /// the same message; some objects may be made.
+    pub async fn create(&self, files: &[Striped]) -> Vec<Result<(), DataServerError>> {
+        let item = |part: Part, file: &Striped| CreateItem {
+            object: part.object,
+            epoch: file.fence_epoch,
+        };
+        self.change_each(Procedure::CREATE, files, item, CreateArgs).await
+    }
+
+    /// Changes the objects of files on all their data servers at once; for each file, the first
+    /// failure.
+    async fn change_each<I, A>(
+        &self,
+        procedure: Procedure,
+        files: &[Striped],
+        item: impl Fn(Part, &Striped) -> I,
+        args: fn(Vec<I>) -> A,
+    ) -> Vec<Result<(), DataServerError>>
+    where
+        I: Clone + Send + Sync + 'static,
+        A: weft_xdr::Encode + Send + Sync + 'static,
+    {
         let mut jobs = Vec::new();
-        for (id, parts) in parts_by_server(&files) {
+        for (id, parts) in parts_by_server(&files.iter().collect::<Vec<_>>()) {
             let server = self.server(id).cloned();
+            let of_file = |part: &Part| files.get(part.file).map(|file| item(*part, file));
+            let items: Vec<I> = parts.iter().filter_map(of_file).collect();
             jobs.push(async move {
-                let objects: Vec<_> = parts.iter().map(|p| p.object).collect();
-                let removed = match server {
-                    Ok(server) => server.change(Procedure::REMOVE, &objects, Objects).await,
+                let changed = match server {
+                    Ok(server) => server.change(procedure, &items, args).await,
                     Err(e) => Err(e),
                 };
-                (parts, removed)
+                (parts, changed)
             });
         }
         let mut results = vec![Ok(()); files.len()];
-        for (parts, removed) in each::all(jobs).await {
-            let Err(e) = removed else { continue };
+        for (parts, changed) in each::all(jobs).await {
+            let Err(e) = changed else { continue };
             for part in parts {
                 if let Some(result @ Ok(())) = results.get_mut(part.file) {
                     *result = Err(e.clone());
@@ -249,7 +280,9 @@ fn learn(
     let end = rule.and_then(|r| r.file_end_of_object(part.stripe_index, attrs.size));
     let end = end.ok_or_else(|| impossible(id))?;
     let known = known.copied().unwrap_or_default();
-    let mtime = attrs.exists.then_some((attrs.mtime_s, attrs.mtime_ns));
+    // An empty object has never been written, only made, or has been cut by us: its time is news of
+    // neither.
+    let mtime = (attrs.size > 0).then_some((attrs.mtime_s, attrs.mtime_ns));
     Ok(FileTruth {
         size_at_least: known.size_at_least.max(end),
         mtime: known.mtime.max(mtime),
@@ -293,6 +326,8 @@ async fn report(server: &Arc<Server>) -> ServerStatus {
         reachable: activity.is_some(),
         error,
         activity: activity.unwrap_or_default(),
+        control_messages: BTreeMap::new(),
+        files_ahead: None,
         space: space.map(|s| SpaceStatus { total: s.total, free: s.free, available: s.available }),
     }
 }

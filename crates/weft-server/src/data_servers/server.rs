@@ -19,6 +19,7 @@ use weft_xdr::{Decode, Encode};
 use super::{AnnouncedAddress, DataServerError, DataServerSpec, Homes};
 use crate::{
     control::{ControlLink, Expected, codec::*},
+    counters::ControlMessages,
     identity::{ControlKey, ServerUuid, hex},
 };
 
@@ -34,6 +35,7 @@ pub(super) struct Server {
     addresses: Vec<AnnouncedAddress>,
     owner_id: Bytes,
     link: ControlLink,
+    messages: ControlMessages,
     session: OnceCell<Session>,
     /// The last write verifier it told.
     verifier: Mutex<Option<[u8; 8]>>,
@@ -58,6 +60,7 @@ impl Server {
             addresses,
             owner_id: Bytes::from(format!("weft-mds-{}", hex(&us.0))),
             link: ControlLink::start(expected),
+            messages: ControlMessages::default(),
             session: OnceCell::new(),
             verifier: Mutex::default(),
         })
@@ -77,12 +80,18 @@ impl Server {
         self.link.is_up()
     }
 
+    /// Requests to its control program so far.
+    pub(super) fn messages(&self) -> &ControlMessages {
+        &self.messages
+    }
+
     /// Calls its control program.
     pub(super) async fn ask<T: Decode>(
         &self,
         procedure: Procedure,
         args: &impl Encode,
     ) -> Result<T, DataServerError> {
+        self.messages.sent(procedure);
         let answer = self.link.call(procedure, args).await;
         answer.map_err(|e| DataServerError::of_control(self.id, &e))
     }

@@ -155,6 +155,27 @@ async fn files_are_cut_and_removed() {
     assert!(matches!(late, Err(DataServerError::Fenced { .. })), "{late:?}");
 }
 
+/// Objects of many files are made with one message to each data server, and tell nothing of the file
+/// while they are empty; one that was removed fails.
+#[tokio::test]
+async fn objects_are_made_in_batches() {
+    let cluster = Cluster::start(2).await;
+    cluster.view.ready(&cluster.view.ids()).await.unwrap();
+    let files: Vec<_> = (1..=1000).map(|n| cluster.file(n)).collect();
+    for sent in [2, 4] {
+        assert!(cluster.view.create(&files).await.iter().all(Result::is_ok));
+        assert_eq!(cluster.view.messages().get("CREATE"), Some(&sent));
+    }
+    for server in &cluster.servers {
+        assert_eq!(server.store().objects().unwrap().len(), files.len());
+    }
+    let truth = cluster.view.truth(&[&files[7]]).await.pop().unwrap();
+    assert_eq!(truth, Ok(Default::default()));
+    cluster.view.remove(&files[..1]).await.remove(0).unwrap();
+    let late = cluster.view.create(&files[..1]).await.remove(0);
+    assert!(matches!(late, Err(DataServerError::Fenced { .. })), "{late:?}");
+}
+
 /// More files than fit one batch are asked about and removed at once.
 #[tokio::test]
 async fn batches_are_cut_to_the_limit() {

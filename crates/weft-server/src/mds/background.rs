@@ -54,7 +54,8 @@ pub(super) async fn run(mds: Arc<Mds>) {
         timers(mds.clone()),
         mds.clone().run_fences(),
         mds.clone().watch_load(),
-        Reaper::default().run(&mds)
+        Reaper::default().run(&mds),
+        mds.run_pool()
     );
 }
 

@@ -104,7 +104,7 @@ impl Mds {
             None => {
                 let chosen = match wish {
                     Some(wish) => wish,
-                    None => self.choose_placement(inode.no)?,
+                    None => self.choose_placement(inode.no.0)?,
                 };
                 c.see(self.volume.place(inode.no, chosen))?
             }
@@ -118,18 +118,23 @@ impl Mds {
         self.placing.iter().any(|d| d.id == device)
     }
 
-    /// Devices take turns, by inode number; one with a data server that is down is passed over
+    /// Whether this is how new files are placed.
+    pub(super) fn places_like(&self, placement: &Placement) -> bool {
+        self.places_on(placement.device) && placement.stripe_unit_bytes == self.striping.unit_bytes
+    }
+
+    /// Devices take turns, by a number; one with a data server that is down is passed over
     /// while there are others.
-    fn choose_placement(&self, ino: InodeNo) -> Result<Placement, NfsStat> {
+    pub(super) fn choose_placement(&self, turn: u64) -> Result<Placement, NfsStat> {
         let devices = self.placing.len() as u64;
-        let nth = ino.0.checked_rem(devices).ok_or(NfsStat::NOSPC)?;
+        let nth = turn.checked_rem(devices).ok_or(NfsStat::NOSPC)?;
         let nth = usize::try_from(nth).map_err(|_| NfsStat::SERVERFAULT)?;
         let (before, from) = self.placing.split_at_checked(nth).ok_or(NfsStat::SERVERFAULT)?;
         let is_up = |d: &&Device| self.data_servers.are_up(&d.data_servers);
         let device = from.iter().chain(before).find(is_up).or_else(|| from.first());
         let device = device.ok_or(NfsStat::NOSPC)?;
         let count = u16::try_from(device.data_servers.len()).map_err(|_| NfsStat::SERVERFAULT)?;
-        let first = (ino.0 / devices) % u64::from(count);
+        let first = (turn / devices) % u64::from(count);
         Ok(Placement {
             device: device.id,
             stripe_unit_bytes: self.striping.unit_bytes,

@@ -5,6 +5,7 @@ mod attrs;
 mod background;
 mod copying;
 mod courtesy;
+mod creation;
 mod delegations;
 mod device_reports;
 mod export;
@@ -15,6 +16,7 @@ mod layouts;
 mod lock_notices;
 mod names;
 mod ops;
+mod pool;
 mod reaper;
 mod recall;
 mod report;
@@ -50,6 +52,7 @@ use crate::{
     rpc::{Caller, Conn},
 };
 
+pub use creation::{ObjectCreation, Precreate};
 pub use export::{Access, ClientRule, Export, View};
 use files::Files;
 pub use handle::Handle;
@@ -80,6 +83,8 @@ pub struct MdsParts {
     pub striping: Striping,
     /// How small files are treated.
     pub small_files: SmallFiles,
+    /// When the objects of files are made.
+    pub creation: ObjectCreation,
     /// Who may do what.
     pub export: Export,
     /// How owners are called.
@@ -114,6 +119,12 @@ pub struct Mds {
     threads: u32,
     /// Small files on their way to data servers.
     moves: small_files::Moves,
+    creation: ObjectCreation,
+    births: creation::Births,
+    /// Objects that are made ahead.
+    pool: pool::Pool,
+    /// Whose turn it is to get a file that is placed before it has a number.
+    turn: AtomicU64,
     export: Export,
     names: Names,
     address: SocketAddr,
@@ -171,6 +182,10 @@ impl Mds {
             small_files: parts.small_files,
             threads: parts.threads,
             moves: small_files::Moves::default(),
+            creation: parts.creation,
+            births: creation::Births::default(),
+            pool: pool::Pool::default(),
+            turn: AtomicU64::new(0),
             export: parts.export,
             names: Names::new(parts.naming, Arc::new(SystemHost)),
             address: parts.address,
@@ -184,6 +199,7 @@ impl Mds {
             device_reports: device_reports::DeviceReports::default(),
         });
         background::take_up_truncations(&mds)?;
+        pool::take_up_reserved(&mds)?;
         Ok(mds)
     }
 

@@ -197,7 +197,8 @@ impl Mds {
     pub(super) fn last_close(&self, ino: InodeNo) {
         let released = self.volume.release_orphan(ino, self.wall());
         match released.value {
-            Ok(_) => self.reap.notify_one(),
+            Ok(Some(_)) => self.reap.notify_one(),
+            Ok(None) => {}
             Err(e) => tracing::error!(ino = ino.0, error = %e, "cannot release an unlinked file"),
         }
     }

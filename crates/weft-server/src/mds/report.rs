@@ -99,6 +99,8 @@ impl Mds {
                 connections: self.core.connections.count() as u64,
                 uptime_s: self.core.clock.now().0 / 1000,
             },
+            control_messages: self.data_servers.messages(),
+            files_ahead: self.files_ahead(),
             space: None,
         }
     }

@@ -117,12 +117,14 @@ impl Mds {
     ) -> Result<(Inode, Striped), Failure> {
         let was_there = inode.placement.is_some() && !inode.stuffed;
         if was_there {
+            self.born_durably(c).await?;
             return self.placed(c, inode, wish);
         }
         self.files.lock().begin_move(&inode);
         let (inode, striped) = self.placed(c, inode, wish)?;
         // The place comes first: objects that nobody knows of would stay for ever.
         self.volume.durable(Lsn(c.depends_on)).await.map_err(|e| translate::status(&e))?;
+        self.objects_of_placed(c, &striped).await?;
         if !inode.stuffed {
             return Ok((inode, striped));
         }

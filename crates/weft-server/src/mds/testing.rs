@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weft_state::SessionLimits;
 use weft_store::volume::{Format, Volume, VolumeConfig};
 
-use super::{Export, Mds, MdsParts, Naming, SmallFiles, Striping};
+use super::{Export, Mds, MdsParts, Naming, ObjectCreation, SmallFiles, Striping};
 use crate::{
     data_servers::{DataServers, Homes},
     identity::{ClusterSecret, ServerRole, ServerUuid, identity},
@@ -29,6 +29,7 @@ pub(super) async fn lone_mds() -> Arc<Mds> {
         data_servers: DataServers::start([], uuid, &secret.control_key(), homes, true),
         small_files: SmallFiles::default(),
         threads: 1,
+        creation: ObjectCreation::default(),
         striping: Striping { unit_bytes: 1 << 20, width: 1 },
         export: Export::default(),
         naming: Naming::default(),

@@ -7,6 +7,7 @@ mod support;
 mod attributes;
 mod clients;
 mod copy42;
+mod creation;
 mod data42;
 mod delegations;
 mod export;

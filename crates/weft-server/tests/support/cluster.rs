@@ -19,7 +19,7 @@ use weft_server::{
     data_servers::{DataServerSpec, DataServers, Homes},
     ds::DataServer,
     identity::{ClusterSecret, ServerRole, ServerUuid, identity},
-    mds::{Export, Mds, MdsParts, Naming, SmallFiles, Striping},
+    mds::{Export, Mds, MdsParts, Naming, ObjectCreation, SmallFiles, Striping},
     rpc::{Connections, Program, Server, ServerLimits, Workers},
 };
 use weft_state::{ConnId, SessionLimits};
@@ -45,6 +45,8 @@ pub struct Options {
     pub naming: Naming,
     /// How small files are treated.
     pub small_files: SmallFiles,
+    /// When the objects of files are made.
+    pub creation: ObjectCreation,
     /// Session limits.
     pub limits: SessionLimits,
     /// Whether the volume outlives the metadata server.
@@ -63,6 +65,7 @@ impl Default for Options {
             export: Export::default(),
             naming: Naming::default(),
             small_files: SmallFiles::default(),
+            creation: ObjectCreation::default(),
             limits: SessionLimits::default(),
             on_disk: false,
             server: ServerLimits::default(),
@@ -229,6 +232,7 @@ impl Cluster {
             data_servers,
             small_files: self.options.small_files,
             threads: 1,
+            creation: self.options.creation,
             striping: Striping { unit_bytes: 1 << 20, width },
             export: self.options.export.clone(),
             naming: self.options.naming.clone(),
@@ -304,6 +308,34 @@ impl Cluster {
             files(&self.dir.path().join(format!("ds{id}/objects")), &mut found);
         }
         found
+    }
+
+    /// Where the objects of a data server are, by index.
+    pub fn object_dir(&self, index: usize) -> PathBuf {
+        self.dir.path().join(format!("ds{}/objects", index + 1))
+    }
+
+    /// Requests of one sort to the control programs of all data servers so far.
+    pub fn control_messages(&self, procedure: &str) -> u64 {
+        let sent = self.running().mds.data_servers().messages();
+        sent.get(procedure).copied().unwrap_or(0)
+    }
+
+    /// Files to come whose objects are ready.
+    pub fn files_ahead(&self) -> Option<usize> {
+        self.running().mds.files_ahead()
+    }
+
+    /// Ends a data server, by index; the metadata server knows.
+    pub async fn stop_data_server(&self, index: usize) {
+        self.data_servers[index].stop();
+        let (id, all) = (self.specs[index].id, self.running().mds.data_servers());
+        eventually("end of the connection", || !all.are_up(&[id])).await;
+    }
+
+    /// When the objects of files are made from the next start on.
+    pub fn set_creation(&mut self, creation: ObjectCreation) {
+        self.options.creation = creation;
     }
 
     /// Connections that the metadata server holds open.

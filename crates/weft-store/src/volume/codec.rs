@@ -260,6 +260,21 @@ pub(super) fn decode_intent(id: IntentId, raw: &[u8]) -> Result<Intent, StoreErr
     Ok(Intent { id, kind, ino, placement, fence_epoch })
 }
 
+/// Where the file of a reserved number will be.
+pub(super) fn encode_reserved(placement: &Placement) -> Bytes {
+    let mut out = BytesMut::with_capacity(25);
+    out.put_u8(VERSION);
+    put_placement(&mut out, placement);
+    out.freeze()
+}
+
+pub(super) fn decode_reserved(raw: &[u8]) -> Result<Placement, StoreError> {
+    let mut fields = Fields::versioned(raw, "reserved inode number")?;
+    let placement = fields.placement()?;
+    fields.done()?;
+    Ok(placement)
+}
+
 pub(super) fn encode_device(device: &Device) -> Bytes {
     let mut out = BytesMut::with_capacity(1 + 4 * device.data_servers.len());
     out.put_u8(VERSION);

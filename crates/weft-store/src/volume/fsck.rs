@@ -39,6 +39,8 @@ pub struct Checked {
     pub xattrs: u64,
     /// Blocks of files whose bytes are in the volume.
     pub blocks: u64,
+    /// Inode numbers that are reserved for files to come.
+    pub reserved: u64,
     /// What is wrong, in words; the first 1000.
     pub findings: Vec<String>,
     /// How much is wrong.
@@ -86,12 +88,14 @@ struct Check {
     have_xattrs: HashSet<InodeNo>,
     /// Sizes of files whose bytes are in the volume.
     stuffed: HashMap<InodeNo, u64>,
+    /// Inode numbers for files to come.
+    reserved: HashSet<InodeNo>,
 }
 
 impl Volume {
     /// Reads every record and holds it against the others: names against inodes, link and entry
     /// counts, the order of directories, parents, orphans, placements, extended attributes, small
-    /// files, counters.
+    /// files, reserved numbers, counters.
     ///
     /// **Cost.** Everything is read once, about 40 bytes of memory for each inode, and no other
     /// operation runs meanwhile: meant for a volume that nobody serves.
@@ -109,14 +113,15 @@ impl Volume {
             check.intents(tx)?;
             check.xattrs(tx)?;
             check.stuffed(tx)?;
+            check.reserved(tx)?;
             check.compare(tx.inodes());
             Ok(check.out)
         })
         .value
     }
 
-    /// Which of these objects of data servers have a reason to be there: the file is placed, or its
-    /// removal is still owed.
+    /// Which of these objects of data servers have a reason to be there: the file is placed, its
+    /// number is reserved, or its removal is still owed.
     ///
     /// # Errors
     /// [`StoreError`] when the store cannot be read.
@@ -125,6 +130,10 @@ impl Volume {
             let mut owed = HashSet::new();
             each(tx, prefix::INTENT, |key, value| {
                 owed.insert(decode_intent(key, value)?.ino);
+                Ok(())
+            })?;
+            each(tx, prefix::RESERVED, |key, _| {
+                owed.extend(keys::number_of(key).map(InodeNo));
                 Ok(())
             })?;
             Ok(owed)
@@ -185,17 +194,19 @@ impl Check {
             };
             self.directories.insert(inode.no, directory);
         }
-        if let Some(Placement { device, stripe_count, .. }) = inode.placement {
-            match self.devices.get(&device) {
-                Some(members) if *members == usize::from(stripe_count) => {}
-                Some(members) => self.out.wrong(|| {
-                    let no = inode.no.0;
-                    format!("file {no}: {stripe_count} stripes on a device of {members}")
-                }),
-                None => {
-                    self.out.wrong(|| format!("file {}: its device is unknown", inode.no.0));
-                }
-            }
+        if let Some(placement) = &inode.placement {
+            self.placement(inode.no, placement);
+        }
+    }
+
+    fn placement(&mut self, InodeNo(no): InodeNo, place: &Placement) {
+        let Placement { device, stripe_count, .. } = place;
+        match self.devices.get(device) {
+            Some(members) if *members == usize::from(*stripe_count) => {}
+            Some(members) => self
+                .out
+                .wrong(|| format!("file {no}: {stripe_count} stripes on a device of {members}")),
+            None => self.out.wrong(|| format!("file {no}: its device is unknown")),
         }
     }
 
@@ -378,6 +389,7 @@ fn hex(key: &[u8]) -> String {
     key.iter().map(|b| format!("{b:02x}")).collect()
 }
 
+mod reserved;
 mod stuffed;
 mod xattrs;
 

@@ -19,6 +19,7 @@ pub(super) mod prefix {
     pub(crate) const XATTR_NAMES: u8 = 0x09;
     pub(crate) const XATTR_VALUE: u8 = 0x0a;
     pub(crate) const DATA: u8 = 0x0b;
+    pub(crate) const RESERVED: u8 = 0x0c;
 }
 
 /// What the volume is: made once.
@@ -82,6 +83,11 @@ pub(super) fn data(ino: InodeNo, block: u64) -> Bytes {
     numbered_twice(prefix::DATA, ino.0, block)
 }
 
+/// An inode number that no file has yet.
+pub(super) fn reserved(ino: InodeNo) -> Bytes {
+    numbered(prefix::RESERVED, ino.0)
+}
+
 /// The number of a key that is a prefix and one number.
 pub(super) fn number_of(key: &[u8]) -> Option<u64> {
     number_at(key, 1)
@@ -142,6 +148,7 @@ mod tests {
         assert_eq!(data_server(DataServerId(2))[..], [8, 0, 0, 0, 2]);
         assert_eq!(xattr_names(InodeNo(9))[..], [9, 0, 0, 0, 0, 0, 0, 0, 9]);
         assert_eq!(data(InodeNo(9), 1)[..], [11, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(reserved(InodeNo(9))[..], [12, 0, 0, 0, 0, 0, 0, 0, 9]);
         assert_eq!(xattr_value(InodeNo(9), b"ab")[..], [10, 0, 0, 0, 0, 0, 0, 0, 9, b'a', b'b']);
     }
 

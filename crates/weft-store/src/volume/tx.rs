@@ -145,12 +145,22 @@ impl<'a> Tx<'a> {
         self.writes.push((key, None));
     }
 
+    /// The number of the next inode; none above was ever handed out.
+    pub(super) fn next_inode_no(&self) -> InodeNo {
+        InodeNo(self.counters.next_ino)
+    }
+
     /// A number no inode ever had.
     pub(super) fn new_inode_no(&mut self) -> InodeNo {
         let no = InodeNo(self.counters.next_ino);
         self.counters.next_ino += 1;
-        self.counters.inodes += 1;
         no
+    }
+
+    /// An inode that was not there before.
+    pub(super) fn add_inode(&mut self, inode: &Inode) {
+        self.counters.inodes += 1;
+        self.put_inode(inode);
     }
 
     pub(super) fn put_inode(&mut self, inode: &Inode) {

@@ -42,6 +42,7 @@ pub struct Make<'a> {
     pub mode: u16,
     pub cred: &'a Credential,
     pub guarded: bool,
+    pub placed: bool,
     pub stuffed: bool,
     pub verifier: Option<[u8; 8]>,
 }
@@ -227,8 +228,8 @@ impl Reference {
             parent: if directory { dir } else { 0 },
             entries: Vec::new(),
             orphan: false,
-            placed: false,
-            stuffed: make.stuffed && make.kind == Kind::File,
+            placed: make.placed,
+            stuffed: make.stuffed,
             data: Vec::new(),
             blocks: BTreeSet::new(),
             verifier: make.verifier,

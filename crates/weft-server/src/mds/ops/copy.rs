@@ -111,7 +111,7 @@ pub(super) async fn place_beside(
     (destination, to): (Inode, u64),
 ) -> Result<(), Failure> {
     if destination.placement.is_some() && !destination.stuffed {
-        return Ok(());
+        return mds.born_durably(c).await;
     }
     let beside = mds.striped(source).and_then(|s| s.first_index_beside(from, to));
     let there = source.placement.filter(|there| mds.places_on(there.device));

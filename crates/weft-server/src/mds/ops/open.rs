@@ -7,7 +7,7 @@ use weft_nfs::{
 };
 use weft_store::{
     types::{Inode, InodeNo, Kind, Rwx},
-    volume::{Authority, Exclusivity, New, SetAttr},
+    volume::{Authority, Exclusivity, SetAttr},
 };
 
 use super::{
@@ -139,8 +139,7 @@ async fn by_name<'a>(
     }
     let cred = mds.credential(c);
     let new = new_object(&settings, DEFAULT_MODE, exclusivity);
-    let new = New { stuffed: mds.stuffs(), ..new };
-    let made = c.see(mds.volume.create(dir, name, &new, &cred, mds.wall()))?;
+    let made = mds.make_file(c, (dir, name), new, &cred).await?;
     let change = change_info(made.dir_change);
     if made.created {
         let attrset = settings.mask;

@@ -13,7 +13,8 @@ use crate::{
 };
 
 /// RFC 8881 §18.25. The reply waits for the intent to delete the objects, not for the data
-/// servers (design D18). A file that is open keeps its inode until the last CLOSE.
+/// servers (design D18), unless the configuration wants that. A file that is open keeps its inode
+/// until the last CLOSE.
 pub(super) async fn remove(mds: &Mds, c: &mut Compound<Mds>, a: &RemoveArgs) -> OpResult {
     mds.refuse_in_grace()?;
     let dir = current_directory(mds, c)?;
@@ -28,9 +29,7 @@ pub(super) async fn remove(mds: &Mds, c: &mut Compound<Mds>, a: &RemoveArgs) -> 
     let keep_orphan = mds.state().is_open(mds.handle(found.no).key());
     let what = Remove { expect: Some(Expect::Inode(found.no)), keep_orphan, ..what };
     let removed = c.see(mds.volume.remove(&what, &cred, mds.wall()))?;
-    if removed.delete.is_some() {
-        mds.reap.notify_one();
-    }
+    mds.objects_of_removed(c, removed.delete).await;
     // It may have been closed since it was looked at.
     if keep_orphan && removed.last_link && !mds.state().is_open(mds.handle(found.no).key()) {
         mds.last_close(found.no);

@@ -28,9 +28,7 @@ pub(super) async fn rename(mds: &Mds, c: &mut Compound<Mds>, a: &RenameArgs) -> 
     mds.volume.admit().await;
     let what = Rename { from_dir, from_name, to_dir, to_name, expect: None, keep_orphan: true };
     let (renamed, kept) = carried_out(mds, c, what).await?;
-    if renamed.delete.is_some() {
-        mds.reap.notify_one();
-    }
+    mds.objects_of_removed(c, renamed.delete.clone()).await;
     // It may have been closed since it was looked at.
     if let Some(gone) = renamed.replaced.as_ref().filter(|i| kept && i.nlink == 0)
         && !mds.state().is_open(mds.handle(gone.no).key())

@@ -100,6 +100,7 @@ proptest! {
         let _ = decode_dirent(&raw);
         let _ = decode_order(&raw);
         let _ = decode_intent(IntentId(1), &raw);
+        let _ = decode_reserved(&raw);
         let _ = decode_device(DeviceId([0; 16]), &raw);
         let _ = decode_identity(&raw);
         let _ = decode_progress(&raw);
@@ -108,13 +109,16 @@ proptest! {
 
     #[test]
     fn intents_survive_the_disk(placement in placements(), ino: u64, size: u64, cut: bool) {
-        // Both kinds decode to themselves, exactly.
+        // Both kinds, and reserved places, decode to themselves, exactly.
         let kind = if cut { IntentKind::Truncate { size } } else { IntentKind::Delete };
         let id = IntentId(4);
         let intent = Intent { id, kind, ino: InodeNo(ino), placement, fence_epoch: 3 };
         let raw = encode_intent(&intent);
         prop_assert_eq!(decode_intent(id, &raw).unwrap(), intent);
         exact(&raw, |b| decode_intent(id, b));
+        let raw = encode_reserved(&placement);
+        prop_assert_eq!(decode_reserved(&raw), Ok(placement));
+        exact(&raw, decode_reserved);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     engine::{Batch, Engine, MemoryEngine},
     types::{Credential, Device, Timestamp},
     volume::{
-        Exclusivity, New, Remove, STUFFED_BYTES_MAX, StuffedWrite, VolumeConfig, XattrHow,
+        Exclusivity, New, Place, Remove, STUFFED_BYTES_MAX, StuffedWrite, VolumeConfig, XattrHow,
         ops::stuffed::BLOCK_BYTES,
     },
 };
@@ -18,8 +18,18 @@ fn device() -> Device {
     Device { id: DeviceId([7; 16]), data_servers: vec![crate::types::DataServerId(1)] }
 }
 
+fn somewhere() -> Placement {
+    Placement {
+        device: device().id,
+        stripe_unit_bytes: 1 << 20,
+        stripe_count: 1,
+        first_stripe_index: 0,
+    }
+}
+
 /// A volume with a bit of everything: `d/e`, `d/f` with a second name `g`, a symlink, an orphan, a
-/// removal that is owed, two extended attributes and two blocks of `f`.
+/// removal that is owed, two extended attributes and two blocks of `f`, and of three reserved numbers
+/// one that is left, one that is a file and one that was given up.
 fn populated(engine: &Arc<dyn Engine>) {
     let volume = Volume::with_engine(engine.clone(), &VolumeConfig::default()).unwrap();
     let root = Credential::superuser();
@@ -28,7 +38,7 @@ fn populated(engine: &Arc<dyn Engine>) {
     };
     let d = make(InodeNo::ROOT, b"d", &New::directory(0o755));
     make(d.no, b"e", &New::directory(0o755));
-    let f = make(d.no, b"f", &New { stuffed: true, ..New::file(0o644) });
+    let f = make(d.no, b"f", &New { place: Place::Stuffed, ..New::file(0o644) });
     let offset = BLOCK_BYTES - 2;
     let four =
         StuffedWrite { offset, data: b"four", limit: STUFFED_BYTES_MAX, drop_privileges: false };
@@ -43,16 +53,13 @@ fn populated(engine: &Arc<dyn Engine>) {
     for (name, keep) in [(&b"orphan"[..], true), (b"owed", false)] {
         let new = New::of(Kind::File, 0o600, Exclusivity::Unchecked);
         let file = make(InodeNo::ROOT, name, &new);
-        let place = Placement {
-            device: device().id,
-            stripe_unit_bytes: 1 << 20,
-            stripe_count: 1,
-            first_stripe_index: 0,
-        };
-        volume.place(file.no, place).value.unwrap();
+        volume.place(file.no, somewhere()).value.unwrap();
         let remove = Remove { dir: InodeNo::ROOT, name, expect: None, keep_orphan: keep };
         volume.remove(&remove, &root, NOW).value.unwrap();
     }
+    let reserved = volume.reserve(&[somewhere(); 3]).value.unwrap();
+    make(d.no, b"h", &New { place: Place::Reserved(reserved[1]), ..New::file(0o600) });
+    volume.give_up_reserved(reserved[2].ino).value.unwrap().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let last = volume.stats().value.unwrap().lsn;
     runtime.block_on(volume.durable(last)).unwrap();
@@ -71,8 +78,9 @@ fn a_sound_volume() {
     assert_eq!(found.findings, Vec::<String>::new());
     assert_eq!(
         (found.inodes, found.entries, found.orphans, found.intents, found.xattrs, found.blocks),
-        (6, 5, 1, 1, 2, 2)
+        (7, 6, 1, 2, 2, 2)
     );
+    assert_eq!(found.reserved, 1);
 }
 
 /// Each kind of record lost or changed is found, and said.
@@ -109,6 +117,9 @@ fn damage_is_found() {
     assert!(found.findings.iter().any(|f| f.starts_with("inode 01")), "{found:?}");
     // And what is too much.
     let names = codec::encode_xattr_names(&[]);
+    let place = codec::encode_reserved(&somewhere());
+    let elsewhere = Placement { device: DeviceId([8; 16]), ..somewhere() };
+    let elsewhere = codec::encode_reserved(&elsewhere);
     let added = [
         (keys::xattr_names(InodeNo(3)), names, "knows of no extended attributes"),
         (keys::xattr_value(InodeNo(4), b"x"), codec::encode_opaque(b""), "3 values of extended"),
@@ -122,6 +133,11 @@ fn damage_is_found() {
             "of 8193",
         ),
         (keys::data(InodeNo(6), 0), codec::encode_opaque(b"x"), "its bytes are not here"),
+        (keys::reserved(InodeNo(4)), place.clone(), "file 4 exists, and its number is reserved"),
+        (keys::reserved(InodeNo(11)), place.clone(), "number 11 is of the future"),
+        (keys::reserved(InodeNo(7)), place, "number 7 is to be removed"),
+        (keys::reserved(InodeNo(8)), elsewhere, "file 8: its device is unknown"),
+        (keys::reserved(InodeNo(8)), codec::encode_opaque(b""), "reserved number 8"),
     ];
     for (key, value, says) in added {
         let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
@@ -134,12 +150,12 @@ fn damage_is_found() {
     }
 }
 
-/// Objects of placed files and of owed removals belong; others do not.
+/// Objects of placed files, of reserved numbers and of owed removals belong; others do not.
 #[test]
 fn objects_are_accounted_for() {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
     populated(&engine);
     let volume = Volume::with_engine(engine, &VolumeConfig::default()).unwrap();
-    let known = volume.accounts_for(&[4, 6, 7, 8].map(InodeNo)).unwrap();
-    assert_eq!(known, [false, true, true, false]);
+    let known = volume.accounts_for(&[4, 6, 7, 8, 9, 10, 11].map(InodeNo)).unwrap();
+    assert_eq!(known, [false, true, true, true, true, true, false]);
 }

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 
-use super::{take_cookie, touch_entries, untouched};
+use super::{reserved, take_cookie, touch_entries, untouched};
 use crate::types::{
-    ChangeInfo, Credential, Inode, InodeNo, Kind, MODE_BITS, MODE_SETGID, Rwx, StoreError,
-    Timestamp,
+    ChangeInfo, Credential, Inode, InodeNo, Kind, MODE_BITS, MODE_SETGID, Placement, Reserved, Rwx,
+    StoreError, Timestamp,
 };
 use crate::volume::codec::Dirent;
 use crate::volume::open::COOKIE_FIRST;
@@ -29,8 +29,8 @@ pub struct New {
     pub target: Bytes,
     /// Size of a regular file, absent: 0.
     pub size: Option<u64>,
-    /// The bytes of a regular file are kept in the volume while there are few.
-    pub stuffed: bool,
+    /// Where the bytes of a regular file are.
+    pub place: Place,
     /// Access time; absent: now.
     pub atime: Option<Timestamp>,
     /// Modification time; absent: now.
@@ -66,10 +66,33 @@ impl New {
             rdev: (0, 0),
             target: Bytes::new(),
             size: None,
-            stuffed: false,
+            place: Place::Later,
             atime: None,
             mtime: None,
             how,
+        }
+    }
+}
+
+/// Where the bytes of a new file are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nowhere yet: its data servers are chosen when somebody wants to write ([`Volume::place`]).
+    Later,
+    /// In the volume while there are few.
+    Stuffed,
+    /// On these data servers.
+    On(Placement),
+    /// There, and the file gets this number.
+    Reserved(Reserved),
+}
+
+impl Place {
+    /// The data servers, if they are known.
+    fn placement(&self) -> Option<Placement> {
+        match self {
+            Place::Later | Place::Stuffed => None,
+            Place::On(placement) | Place::Reserved(Reserved { placement, .. }) => Some(*placement),
         }
     }
 }
@@ -99,7 +122,8 @@ pub struct Created {
 impl Volume {
     /// Makes `name` in `dir`.
     ///
-    /// **Errors.** NameTooLong, BadName, Invalid (arguments that do not fit the kind), TooBig;
+    /// **Errors.** NameTooLong, BadName, Invalid (arguments that do not fit the kind, a number that
+    /// is not reserved), TooBig;
     /// Stale, NotDirectory; Access (search, and write if something is made); Exists; Permission
     /// (devices, foreign owner or group); TooManyLinks.
     pub fn create(
@@ -142,7 +166,7 @@ fn create(
         check::linkable(&parent)?;
     }
 
-    let mut inode = build(tx.new_inode_no(), new, maker.now);
+    let mut inode = build(numbered(tx, new)?, new, maker.now);
     (inode.uid, inode.gid) = (uid, gid);
     inode.mode = inherited_mode(&parent, new, gid, maker.cred);
     inode.parent = if directory { dir } else { InodeNo(0) };
@@ -150,10 +174,18 @@ fn create(
     parent.entries += 1;
     parent.nlink += u32::from(directory);
     let dir_change = touch_entries(&mut parent, maker.now);
-    tx.put_inode(&inode);
+    tx.add_inode(&inode);
     tx.put_entry(dir, name, &entry);
     tx.put_inode(&parent);
     Ok(Created { inode, created: true, dir_change })
+}
+
+/// The number of the new inode.
+fn numbered(tx: &mut Tx<'_>, new: &New) -> Result<InodeNo, StoreError> {
+    match &new.place {
+        Place::Reserved(reserved) => reserved::take(tx, reserved).map(|()| reserved.ino),
+        Place::Later | Place::Stuffed | Place::On(_) => Ok(tx.new_inode_no()),
+    }
 }
 
 /// Arguments that fit the kind.
@@ -164,7 +196,11 @@ fn validate(new: &New) -> Result<(), StoreError> {
     }
     let target_fits = symlink != new.target.is_empty() && !new.target.contains(&0);
     let size_fits = new.size.is_none() || new.kind == Kind::File;
-    if new.mode & !MODE_BITS != 0 || !target_fits || !size_fits {
+    let place_fits = match new.place.placement() {
+        Some(placement) => new.kind == Kind::File && !placement.is_empty(),
+        None => new.place == Place::Later || new.kind == Kind::File,
+    };
+    if new.mode & !MODE_BITS != 0 || !target_fits || !size_fits || !place_fits {
         return Err(StoreError::Invalid);
     }
     for time in [new.atime, new.mtime].into_iter().flatten() {
@@ -232,7 +268,7 @@ fn build(no: InodeNo, new: &New, now: Timestamp) -> Inode {
         btime: now,
         rdev: if device { new.rdev } else { (0, 0) },
         parent: InodeNo(0),
-        placement: None,
+        placement: new.place.placement(),
         fence_epoch: 0,
         create_verifier: verifier,
         target: new.target.clone(),
@@ -240,6 +276,6 @@ fn build(no: InodeNo, new: &New, now: Timestamp) -> Inode {
         next_cookie: if directory { COOKIE_FIRST } else { 0 },
         unsettled: false,
         has_xattrs: false,
-        stuffed: new.stuffed && new.kind == Kind::File,
+        stuffed: new.place == Place::Stuffed,
     }
 }

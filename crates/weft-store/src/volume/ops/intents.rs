@@ -5,7 +5,9 @@ use std::ops::ControlFlow;
 
 use super::remove;
 use crate::engine::KeyRange;
-use crate::types::{Inode, InodeNo, Intent, IntentId, IntentKind, StoreError, Timestamp};
+use crate::types::{
+    Inode, InodeNo, Intent, IntentId, IntentKind, Placement, StoreError, Timestamp,
+};
 use crate::volume::keys::{self, prefix};
 use crate::volume::tx::Tx;
 use crate::volume::{Seen, Volume, codec};
@@ -84,10 +86,20 @@ impl Volume {
 /// mutation records at most one.
 pub(super) fn record(tx: &mut Tx<'_>, inode: &Inode, kind: IntentKind) -> Option<Intent> {
     let placement = inode.placement?;
+    Some(record_of(tx, inode.no, (placement, inode.fence_epoch), kind))
+}
+
+/// The same about a file of which only this is known: where its objects are, and its fence epoch.
+pub(super) fn record_of(
+    tx: &mut Tx<'_>,
+    ino: InodeNo,
+    (placement, fence_epoch): (Placement, u32),
+    kind: IntentKind,
+) -> Intent {
     let id = IntentId(tx.lsn().0);
-    let intent = Intent { id, kind, ino: inode.no, placement, fence_epoch: inode.fence_epoch };
+    let intent = Intent { id, kind, ino, placement, fence_epoch };
     tx.put(keys::intent(id), codec::encode_intent(&intent));
-    Some(intent)
+    intent
 }
 
 /// Visits records whose key is `prefix` and a number above `after`.

@@ -60,7 +60,7 @@ impl Volume {
     pub fn place(&self, ino: InodeNo, placement: Placement) -> Seen<Result<Inode, StoreError>> {
         self.run(|tx| {
             let mut inode = file(tx, ino)?;
-            if placement.stripe_unit_bytes == 0 || placement.stripe_count == 0 {
+            if placement.is_empty() {
                 return Err(StoreError::Invalid);
             }
             if inode.placement.is_none() {
