@@ -23,6 +23,10 @@ struct Cluster {
 }
 
 async fn cluster(count: usize) -> Cluster {
+    cluster_for(count, ClientOptions::default()).await
+}
+
+async fn cluster_for(count: usize, options: ClientOptions) -> Cluster {
     let mut ds = Vec::new();
     for _ in 0..count {
         ds.push(Fake::data_server().await);
@@ -31,7 +35,7 @@ async fn cluster(count: usize) -> Cluster {
     let options = ClientOptions {
         patience: Duration::from_secs(10),
         data_server_patience: Duration::from_millis(500),
-        ..ClientOptions::default()
+        ..options
     };
     let client = Client::connect(mds.addr, options).await.unwrap();
     Cluster { mds, ds, client }
@@ -473,10 +477,16 @@ async fn failed_transfers_leave_no_lies() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
-/// Directories, links and names, with errors a user can read.
+/// Directories, links and names, with errors a user can read, whether names travel with the
+/// requests on them or before.
 #[tokio::test]
 async fn names() {
-    let c = cluster(0).await;
+    for eager in [true, false] {
+        names_of(&cluster_for(0, ClientOptions { eager, ..ClientOptions::default() }).await).await;
+    }
+}
+
+async fn names_of(c: &Cluster) {
     let client = &c.client;
     client.mkdir_all("/a/b/c", 0o755).await.unwrap();
     client.mkdir_all("/a/b/c", 0o755).await.unwrap();
@@ -488,6 +498,10 @@ async fn names() {
     assert_eq!(c.read("/top/g", 100).await, "through two links");
     assert_eq!(client.readlink("/a/link").await.unwrap(), Path::new("b/c"));
     client.symlink("/loop", "/loop").await.unwrap();
+    client.mkdir("/top/d", 0o755).await.unwrap();
+    client.remove("/a/link/d").await.unwrap();
+    let through_a_file = client.mkdir("/a/b/c/f/d", 0o755).await.unwrap_err();
+    assert_eq!(through_a_file.to_string(), "/a/b/c/f/d: not a directory");
     let endless = client.stat("/loop/x").await.unwrap_err();
     assert_eq!(endless.to_string(), "/loop/x: too many levels of symbolic links");
     let not_dir = client.stat("/a/b/c/f/x").await.unwrap_err();
@@ -501,6 +515,24 @@ async fn names() {
     let deep = format!("/{}", vec!["d"; 40].join("/"));
     client.mkdir_all(&deep, 0o755).await.unwrap();
     client.stat(&deep).await.unwrap();
+}
+
+/// Whole files of all sizes, small ones in one COMPOUND each or not, replaced by shorter ones.
+#[tokio::test]
+async fn whole_files() {
+    for eager in [true, false] {
+        let c = cluster_for(2, ClientOptions { eager, ..ClientOptions::default() }).await;
+        for (seed, len) in [(1, 3 << 20), (2, 64 << 10), (3, 8 << 10), (4, 0)] {
+            let data = Bytes::from(pattern(len, seed));
+            c.client.write_file("/f", 0o644, data.clone()).await.unwrap();
+            assert_eq!(c.client.read_file("/f", len).await.unwrap(), data);
+        }
+        c.client.write_file("/f", 0o644, "12345".into()).await.unwrap();
+        let longer = c.client.read_file("/f", 4).await.unwrap_err();
+        assert_eq!(longer.to_string(), "/f: the file is longer than asked for");
+        let gone = c.client.read_file("/gone", 4).await.unwrap_err();
+        assert_eq!(gone.error.status(), Some(NfsStat::NOENT));
+    }
 }
 
 /// Large directories come in pages, every entry once, with attributes.
@@ -522,6 +554,13 @@ async fn directories_come_in_pages() {
     c.write("/file", b"x").await;
     let not_dir = c.client.read_dir("/file").await.err().unwrap();
     assert_eq!(not_dir.to_string(), "/file: not a directory");
+    let mut names = c.client.read_names("/d").await.unwrap();
+    for name in &seen {
+        let entry = names.next().await.unwrap().unwrap();
+        assert_eq!(&*entry.name.0, name.as_bytes());
+        assert_eq!((entry.attrs.fileid, entry.attrs.size), (None, None));
+    }
+    assert!(names.next().await.unwrap().is_none());
 }
 
 /// A file dropped without close is closed in the background: the server keeps no open.

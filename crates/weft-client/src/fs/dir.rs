@@ -2,9 +2,11 @@
 
 use std::{collections::VecDeque, path::PathBuf};
 
-use weft_nfs::{FileHandle, NfsStat, OpArgs, OpOk, Verifier, ops::DirEntry, ops::ReaddirArgs};
+use weft_nfs::{
+    Bitmap, FileHandle, NfsStat, OpArgs, OpOk, Verifier, ops::DirEntry, ops::ReaddirArgs,
+};
 
-use super::{At, FsError, STAT_ATTRS};
+use super::{At, FsError};
 use crate::{error::ClientError, limits, session::Session};
 
 /// The entries of a directory, fetched a page at a time. Memory is bounded by a page.
@@ -13,6 +15,7 @@ pub struct ReadDir {
     mds: Session,
     fh: FileHandle,
     path: PathBuf,
+    request: Bitmap,
     page: VecDeque<DirEntry>,
     cookie: u64,
     cookieverf: Verifier,
@@ -20,11 +23,12 @@ pub struct ReadDir {
 }
 
 impl ReadDir {
-    pub(super) fn new(mds: Session, fh: FileHandle, path: PathBuf) -> ReadDir {
+    pub(super) fn new(mds: Session, fh: FileHandle, path: PathBuf, request: Bitmap) -> ReadDir {
         ReadDir {
             mds,
             fh,
             path,
+            request,
             page: VecDeque::new(),
             cookie: 0,
             cookieverf: Verifier::default(),
@@ -49,7 +53,7 @@ impl ReadDir {
             cookieverf: self.cookieverf,
             dircount: limits::READDIR_BYTES / 4,
             maxcount: limits::READDIR_BYTES,
-            attr_request: STAT_ATTRS,
+            attr_request: self.request,
         };
         let page = match self.mds.on_file(&self.fh, OpArgs::Readdir(args)).await {
             Ok(OpOk::Readdir(page)) => page,

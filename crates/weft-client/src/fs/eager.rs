@@ -4,6 +4,8 @@
 //! way, which finds out again and says why. Both ways may run one after the other: each puts the
 //! whole content, or changes nothing.
 
+use std::path::Path;
+
 use bytes::Bytes;
 use weft_nfs::{
     Attrs, Component, FileType, OpArgs, OpOk, Seqid, StableHow, Stateid,
@@ -11,10 +13,56 @@ use weft_nfs::{
 };
 use weft_xdr::Payload;
 
-use super::{Client, OpenOptions, STAT_ATTRS, path::lookups};
-use crate::{limits, session::CompoundOutcome};
+use super::{
+    At, Client, FsError, OpenOptions, STAT_ATTRS,
+    path::{lookups, names_of},
+};
+use crate::{error::ClientError, limits, session::CompoundOutcome};
 
 impl Client {
+    /// Makes or replaces a file with these bytes, durably; a small one in one round trip.
+    ///
+    /// # Errors
+    /// [`FsError`]; the file may then hold part of the data.
+    pub async fn write_file(
+        &self,
+        path: impl AsRef<Path>,
+        mode: u32,
+        data: Bytes,
+    ) -> Result<(), FsError> {
+        let path = path.as_ref();
+        if self.put_eagerly(names_of(path), mode, data.clone()).await {
+            return Ok(());
+        }
+        let file = self.open(path, OpenOptions::replace(mode)).await?;
+        let written = file.write_at(0, data).await;
+        let closed = file.close().await;
+        written.and(closed)
+    }
+
+    /// A whole file of at most `len_max` bytes; a small one in one round trip.
+    ///
+    /// # Errors
+    /// [`FsError`]; a longer file is refused.
+    pub async fn read_file(
+        &self,
+        path: impl AsRef<Path>,
+        len_max: usize,
+    ) -> Result<Bytes, FsError> {
+        let path = path.as_ref();
+        let too_long = ClientError::Invalid("the file is longer than asked for");
+        if let Some((_, data)) = self.get_eagerly(names_of(path)).await {
+            return if data.len() <= len_max { Ok(data) } else { Err(too_long).at(path) };
+        }
+        let file = self.open(path, OpenOptions::read()).await?;
+        let read = match usize::try_from(file.size()) {
+            Ok(len) if len <= len_max => file.read_at(0, len).await,
+            _ => Err(too_long).at(path),
+        };
+        let closed = file.close().await;
+        read.and_then(|data| closed.map(|()| data))
+    }
+
     /// Makes or replaces a file with these bytes, durably, in one COMPOUND; whether that was done.
     pub(super) async fn put_eagerly(
         &self,
@@ -76,7 +124,7 @@ impl Client {
         (is_file && read.eof).then_some((attrs, data))
     }
 
-    fn is_eager(&self, dirs: &[Component]) -> bool {
+    pub(super) fn is_eager(&self, dirs: &[Component]) -> bool {
         self.eager && dirs.len() <= limits::LOOKUPS_PER_COMPOUND
     }
 }

@@ -121,17 +121,12 @@ impl Client {
     ) -> Result<(Opened, Attrs), ClientError> {
         let isdir = ClientError::Nfs { op: OpNum::OPEN, status: NfsStat::ISDIR };
         let name = names.pop().ok_or(isdir)?;
-        let parent = self.resolve_names(names, true).await?;
         let owner = self.new_owner();
         let open = options.open(name, owner.clone());
         let request = super::STAT_ATTRS.or(&Bitmap::of(&[AttrNo::MDSTHRESHOLD]));
-        let ops = vec![
-            OpArgs::Putfh(PutfhArgs { object: parent.fh }),
-            OpArgs::Open(open),
-            OpArgs::Getfh,
-            OpArgs::Getattr(GetattrArgs { request }),
-        ];
-        let mut done = self.cluster.mds.compound(ops).await?.into_iter().skip(1);
+        let getattr = OpArgs::Getattr(GetattrArgs { request });
+        let ops = vec![OpArgs::Open(open), OpArgs::Getfh, getattr];
+        let mut done = self.in_directory(names, ops).await?.into_iter();
         let (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh)), Some(OpOk::Getattr(attrs))) =
             (done.next(), done.next(), done.next())
         else {

@@ -73,7 +73,8 @@ pub struct ClientOptions {
     pub data_server_patience: Duration,
     /// Whether to use layouts at all.
     pub layouts: bool,
-    /// Whether small files travel whole, with their names (P3.4).
+    /// Whether names travel with the requests on them, and small files whole (P3.4): one round
+    /// trip instead of a few. `false` is for measurements.
     pub eager: bool,
 }
 

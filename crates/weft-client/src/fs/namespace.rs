@@ -6,9 +6,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use weft_nfs::{Attrs, Component, FileType, NfsStat, OpArgs, OpOk, Stateid, ops::*};
+use weft_nfs::{Attrs, Bitmap, FileType, NfsStat, OpArgs, OpOk, Stateid, ops::*};
 
-use super::{At, Client, FsError, ReadDir, path::names_of};
+use super::{
+    At, Client, FsError, ReadDir, STAT_ATTRS,
+    path::{names_of, split_last},
+};
 use crate::error::ClientError;
 
 impl Client {
@@ -33,13 +36,25 @@ impl Client {
     /// # Errors
     /// [`FsError`]; NOTDIR for anything else.
     pub async fn read_dir(&self, path: impl AsRef<Path>) -> Result<ReadDir, FsError> {
-        let path = path.as_ref();
+        self.read_dir_for(path.as_ref(), STAT_ATTRS).await
+    }
+
+    /// A directory's names, without attributes: whoever wants those asks for each with
+    /// [`Client::stat`]. What one-pass listings (P3.5) are measured against.
+    ///
+    /// # Errors
+    /// [`FsError`]; NOTDIR for anything else.
+    pub async fn read_names(&self, path: impl AsRef<Path>) -> Result<ReadDir, FsError> {
+        self.read_dir_for(path.as_ref(), Bitmap::default()).await
+    }
+
+    async fn read_dir_for(&self, path: &Path, request: Bitmap) -> Result<ReadDir, FsError> {
         let dir = self.resolve(path, true).await?;
         if dir.attrs.file_type != Some(FileType::DIR) {
             let op = weft_nfs::OpNum::READDIR;
             return Err(ClientError::Nfs { op, status: NfsStat::NOTDIR }).at(path);
         }
-        Ok(ReadDir::new(self.cluster.mds.clone(), dir.fh, path.to_path_buf()))
+        Ok(ReadDir::new(self.cluster.mds.clone(), dir.fh, path.to_path_buf(), request))
     }
 
     /// Makes a directory.
@@ -104,9 +119,9 @@ impl Client {
     /// [`FsError`].
     pub async fn remove(&self, path: impl AsRef<Path>) -> Result<(), FsError> {
         let path = path.as_ref();
-        let (parent, target) = self.resolve_parent(path).await?;
+        let (dirs, target) = split_last(path)?;
         let remove = OpArgs::Remove(RemoveArgs { target });
-        self.cluster.mds.on_file(&parent, remove).await.map(drop).at(path)
+        self.in_directory(dirs, vec![remove]).await.map(drop).at(path)
     }
 
     /// Gives a file another name; what has that name already is replaced, if it may be.
@@ -156,9 +171,9 @@ impl Client {
         objtype: CreateType,
         mode: Option<u32>,
     ) -> Result<(), FsError> {
-        let (parent, name): (_, Component) = self.resolve_parent(path).await?;
+        let (dirs, name) = split_last(path)?;
         let attrs = Attrs { mode, ..Attrs::default() };
         let create = OpArgs::Create(CreateArgs { objtype, name, attrs });
-        self.cluster.mds.on_file(&parent, create).await.map(drop).at(path)
+        self.in_directory(dirs, vec![create]).await.map(drop).at(path)
     }
 }

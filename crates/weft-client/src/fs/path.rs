@@ -35,6 +35,13 @@ pub(super) fn names_of(path: &Path) -> Vec<Component> {
     names
 }
 
+/// The names of the directories above, and the last one.
+pub(super) fn split_last(path: &Path) -> Result<(Vec<Component>, Component), FsError> {
+    let mut names = names_of(path);
+    let last = names.pop().ok_or(ClientError::Invalid("the root has no name")).at(path)?;
+    Ok((names, last))
+}
+
 fn extend(names: &mut Vec<Component>, path: &Path) {
     for part in path.components() {
         match part {
@@ -80,10 +87,40 @@ impl Client {
         &self,
         path: &Path,
     ) -> Result<(FileHandle, Component), FsError> {
-        let mut names = names_of(path);
-        let last = names.pop().ok_or(ClientError::Invalid("the root has no name")).at(path)?;
-        let parent = self.resolve_names(names, true).await.at(path)?;
+        let (dirs, last) = split_last(path)?;
+        let parent = self.resolve_names(dirs, true).await.at(path)?;
         Ok((parent.fh, last))
+    }
+
+    /// Runs operations on a directory, found by its names from the root. The names travel with
+    /// the operations unless there is a link among them; the first operation must change nothing
+    /// when it answers SYMLINK or NOTDIR. The results are those of the operations given.
+    pub(super) async fn in_directory(
+        &self,
+        dirs: Vec<Component>,
+        ops: Vec<OpArgs>,
+    ) -> Result<Vec<OpOk>, ClientError> {
+        if self.is_eager(&dirs) {
+            let start = lookups(OpArgs::Putrootfh, &dirs);
+            let done = self.run_after(start, ops.clone()).await;
+            match done.as_ref().err().and_then(ClientError::status) {
+                Some(NfsStat::SYMLINK | NfsStat::NOTDIR) => {}
+                _ => return done,
+            }
+        }
+        let dir = self.resolve_names(dirs, true).await?;
+        self.run_after(vec![OpArgs::Putfh(PutfhArgs { object: dir.fh })], ops).await
+    }
+
+    async fn run_after(
+        &self,
+        mut start: Vec<OpArgs>,
+        ops: Vec<OpArgs>,
+    ) -> Result<Vec<OpOk>, ClientError> {
+        let before = start.len();
+        start.extend(ops);
+        let mut done = self.cluster.mds.compound(start).await?;
+        Ok(done.split_off(before.min(done.len())))
     }
 
     /// The names with the link at this place replaced by its target.

@@ -22,7 +22,7 @@ mod source;
 mod write;
 
 use std::sync::{
-    Arc, Mutex, PoisonError, Weak,
+    Arc, Mutex, MutexGuard, PoisonError, Weak,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
@@ -181,23 +181,38 @@ impl Drop for FileIo {
 
 /// Open files by filehandle, for recalls.
 #[derive(Default)]
-pub struct OpenFiles(Mutex<Vec<(FileHandle, Weak<FileIo>)>>);
+pub struct OpenFiles(Mutex<Opens>);
+
+#[derive(Default)]
+struct Opens {
+    files: Vec<(FileHandle, Weak<FileIo>)>,
+    /// Were open when the closed ones were last forgotten.
+    were_open: usize,
+}
 
 impl OpenFiles {
-    /// Adds an open file; those closed since are forgotten.
+    /// Adds an open file. Those closed since are forgotten whenever they may be half of all: so
+    /// an open costs the same however many there are.
     pub fn insert(&self, file: &Arc<FileIo>) {
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        files.retain(|(_, f)| f.strong_count() > 0);
-        files.push((file.fh().clone(), Arc::downgrade(file)));
+        let mut opens = self.lock();
+        if opens.files.len() >= 2 * opens.were_open.max(8) {
+            opens.files.retain(|(_, f)| f.strong_count() > 0);
+            opens.were_open = opens.files.len();
+        }
+        opens.files.push((file.fh().clone(), Arc::downgrade(file)));
     }
 
     /// The open files with this handle, or all.
     pub fn matching(&self, fh: Option<&FileHandle>) -> Vec<Arc<FileIo>> {
-        let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let opens = self.lock();
+        let files = opens.files.iter();
         files
-            .iter()
             .filter(|(f, _)| fh.is_none_or(|fh| fh == f))
             .filter_map(|(_, f)| f.upgrade())
             .collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Opens> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,9 @@
 //! `weft ls`.
 
 use std::{
+    ffi::OsStr,
     io::{BufWriter, Write},
+    os::unix::ffi::OsStrExt,
     path::Path,
 };
 
@@ -11,8 +13,14 @@ use weft_nfs::{Attrs, FileType, NfsTime, Opaque};
 use super::CommandError;
 
 /// Lists a directory in the server's order, or names a file. Output is written as it comes:
-/// directories of any size need no more memory than a page.
-pub(super) async fn ls(client: &Client, path: &Path, long: bool) -> Result<(), CommandError> {
+/// directories of any size need no more memory than a page. Attributes come with the names (P3.5),
+/// or `one_by_one`.
+pub(super) async fn ls(
+    client: &Client,
+    path: &Path,
+    long: bool,
+    one_by_one: bool,
+) -> Result<(), CommandError> {
     let mut out = BufWriter::new(std::io::stdout().lock());
     let attrs = client.stat(path).await?;
     let is_dir = match attrs.file_type {
@@ -27,8 +35,14 @@ pub(super) async fn ls(client: &Client, path: &Path, long: bool) -> Result<(), C
         line(&mut out, &attrs, name.as_encoded_bytes(), long)?;
         return out.flush().map_err(CommandError::Output);
     }
-    let mut entries = client.read_dir(path).await?;
-    while let Some(entry) = entries.next().await? {
+    let mut entries = match one_by_one {
+        true => client.read_names(path).await?,
+        false => client.read_dir(path).await?,
+    };
+    while let Some(mut entry) = entries.next().await? {
+        if long && one_by_one {
+            entry.attrs = client.stat(path.join(OsStr::from_bytes(&entry.name.0))).await?;
+        }
         line(&mut out, &entry.attrs, &entry.name.0, long)?;
     }
     out.flush().map_err(CommandError::Output)

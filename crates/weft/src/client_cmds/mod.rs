@@ -23,6 +23,10 @@ pub struct ServerArg {
     /// Metadata server, HOST or HOST:PORT.
     #[arg(long, env = "WEFT_SERVER", default_value = "127.0.0.1:2049", global = true)]
     pub server: String,
+    /// Ask for one thing at a time, as clients without whole-file requests and listings with
+    /// attributes do: for comparison.
+    #[arg(long, global = true)]
+    pub one_by_one: bool,
 }
 
 /// Commands on files and directories.
@@ -150,7 +154,8 @@ pub fn run(command: ClientCommand) -> Result<(), Box<dyn Error>> {
 async fn connect_and_run(command: ClientCommand) -> Result<(), CommandError> {
     let addr = resolve(&command.server().server)?;
     probe(addr).await?;
-    let options = ClientOptions { patience: CONNECT_PATIENCE, ..ClientOptions::default() };
+    let eager = !command.server().one_by_one;
+    let options = ClientOptions { patience: CONNECT_PATIENCE, eager, ..ClientOptions::default() };
     let client =
         Client::connect(addr, options).await.map_err(|e| CommandError::Other(e.to_string()))?;
     let done = execute(&client, command).await;
@@ -186,7 +191,9 @@ async fn execute(client: &Client, command: ClientCommand) -> Result<(), CommandE
         ClientCommand::Get { source, destination, .. } => {
             copy::get(client, &source, &destination).await
         }
-        ClientCommand::Ls { path, long, .. } => list::ls(client, &path, long).await,
+        ClientCommand::Ls { path, long, server } => {
+            list::ls(client, &path, long, server.one_by_one).await
+        }
         ClientCommand::Stat { path, json, admin, .. } => {
             stat::stat(client, &path, json, &admin).await
         }
