@@ -18,7 +18,7 @@ use weft_nfs::{
 use weft_server::admin::ClusterStatus;
 
 use super::{
-    Context, Outcome, disk,
+    Context, Outcome, alternating, disk,
     process::Process,
     report::{Cpu, Row, Sample},
     servers::Servers,
@@ -46,8 +46,8 @@ pub(super) fn bench(context: &Context) -> Outcome<Vec<Row>> {
         one.push(runtime.block_on(creators.run(&servers, 1, limit))?);
         many.push(runtime.block_on(creators.run(&servers, CLIENTS, limit))?);
         alone[0].push(disk::append_and_sync(dir, limit)?);
-        alone[1].push(disk::engine_commits(dir, limit, 1)?);
-        alone[2].push(disk::engine_commits(dir, limit, disk::BATCH)?);
+        alone[1].push(disk::engine_commits(dir, limit, 1, disk::RECORD_BYTES)?);
+        alone[2].push(disk::engine_commits(dir, limit, disk::BATCH, disk::RECORD_BYTES)?);
         alone[3].push(runtime.block_on(disk::volume_creates(dir, limit, 1))?);
         alone[4].push(runtime.block_on(disk::volume_creates(dir, limit, CLIENTS as u64))?);
     }
@@ -81,8 +81,7 @@ pub(super) fn bench_data_servers(context: &Context) -> Outcome<Vec<Row>> {
     let mut samples: [Vec<Sample>; 3] = Default::default();
     let (mut operations, mut wakeups, mut idle) = (0, 0, 0);
     for repeat in 0..context.repeats {
-        for turn in 0..COUNTS.len() {
-            let i = if repeat % 2 == 0 { turn } else { COUNTS.len() - 1 - turn };
+        for i in alternating(repeat, COUNTS.len()) {
             let servers = Servers::start(&context.disk.join("cluster"), COUNTS[i])?;
             // Asking for the status wakes every data server: not next to counting that.
             let before = operations_of_data_servers(&servers.status()?);

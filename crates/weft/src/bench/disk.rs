@@ -20,7 +20,7 @@ use super::{
 };
 
 /// Bytes of one record in the log of the plain sync benchmark, and of a value of the engine's.
-const RECORD_BYTES: usize = 200;
+pub(super) const RECORD_BYTES: usize = 200;
 /// Records in one batch of the engine's benchmark.
 pub(super) const BATCH: usize = 64;
 /// Cache of the engine, bytes.
@@ -59,8 +59,13 @@ pub(super) fn append_and_sync(dir: &Path, limit: Duration) -> Outcome<Sample> {
     Ok(sample)
 }
 
-/// Commits batches of `records` to the engine by one thread: records/s.
-pub(super) fn engine_commits(dir: &Path, limit: Duration, records: usize) -> Outcome<Sample> {
+/// Commits batches of `records` to the engine by one thread, each of so many bytes: records/s.
+pub(super) fn engine_commits(
+    dir: &Path,
+    limit: Duration,
+    records: usize,
+    record_bytes: usize,
+) -> Outcome<Sample> {
     let dir = dir.join("engine");
     std::fs::create_dir_all(&dir)?;
     let engine = engine::open(EngineKind::default(), &dir, CACHE_BYTES)?;
@@ -69,7 +74,7 @@ pub(super) fn engine_commits(dir: &Path, limit: Duration, records: usize) -> Out
         let mut batch = Batch::new();
         for i in 0..records {
             let key = (n * records as u64 + i as u64).to_be_bytes();
-            batch.put(key.to_vec(), vec![7; RECORD_BYTES]);
+            batch.put(key.to_vec(), vec![7; record_bytes]);
         }
         Ok(engine.commit(&batch, epoch)?)
     })?;

@@ -5,13 +5,17 @@
 //! where its processor time is told. What the figures mean is in `docs/benchmarks.md`.
 
 mod create;
+mod crew;
 mod disk;
+mod figures;
 mod listing;
 mod loopback;
 mod many;
+mod plot;
 mod process;
 mod report;
 mod servers;
+mod small;
 mod stream;
 
 use std::{
@@ -45,6 +49,11 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=99))]
     repeats: u32,
+    #[command(flatten)]
+    small: small::SmallArgs,
+    /// Plot the figures of `small` there, as SVG.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Be the other end of the loopback benchmark.
     #[arg(long, hide = true)]
     loopback_peer: bool,
@@ -65,6 +74,8 @@ enum Bench {
     Listing,
     /// Ten million files in one volume (one million with `--quick`).
     ManyFiles,
+    /// Small files, with every technique for them off, on, and alone.
+    Small,
 }
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -77,6 +88,7 @@ struct Context {
     memory: PathBuf,
     quick: bool,
     repeats: u32,
+    small: small::SmallArgs,
 }
 
 /// Runs the benchmarks asked for.
@@ -96,10 +108,12 @@ pub fn run(args: &BenchArgs) -> Outcome {
         memory: memory.0.clone(),
         quick: args.quick,
         repeats: args.repeats,
+        small: args.small,
     };
     let mut report = Report::new(args.quick, args.repeats);
     let all = Bench::value_variants();
     for bench in if args.names.is_empty() { all } else { &args.names } {
+        let name = bench.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
         let rows = match bench {
             Bench::Loopback => loopback::bench(&context)?,
             Bench::Stream => stream::bench(&context)?,
@@ -107,14 +121,26 @@ pub fn run(args: &BenchArgs) -> Outcome {
             Bench::CreateDs => create::bench_data_servers(&context)?,
             Bench::Listing => listing::bench(&context)?,
             Bench::ManyFiles => many::bench(&context)?,
+            Bench::Small => {
+                let (rows, figures) = small::bench(&context)?;
+                report.add_points(figures.points(&name));
+                rows
+            }
         };
-        let name = bench.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
         report.add(&name, rows);
     }
     if let Some(file) = &args.json {
         report.write(file)?;
     }
+    if let Some(file) = &args.svg {
+        report.plot(file)?;
+    }
     Ok(())
+}
+
+/// Places of things that are compared, there and back again from repeat to repeat.
+fn alternating(repeat: u32, count: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |turn| if repeat.is_multiple_of(2) { turn } else { count - 1 - turn })
 }
 
 /// A directory of our own below the one given, removed when dropped.

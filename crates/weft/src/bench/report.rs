@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::Outcome;
+use super::{Outcome, figures::Point, plot};
 
 /// Processor seconds of one repeat.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -108,6 +108,11 @@ impl Row {
         Row::new(name, unit, &[sample])
     }
 
+    /// The same figure under another name.
+    pub(super) fn named(self, name: impl Into<String>) -> Row {
+        Row { name: name.into(), ..self }
+    }
+
     /// Adds the ratio of the medians to another row's.
     pub(super) fn against(mut self, other: &Row) -> Row {
         let value = self.median / other.median;
@@ -145,6 +150,9 @@ pub(super) struct Report {
     quick: bool,
     repeats: u32,
     benches: Vec<Section>,
+    /// Figures of phases in configurations.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    points: Vec<Point>,
 }
 
 #[derive(Debug, Serialize)]
@@ -162,7 +170,7 @@ impl Report {
             "FIGURE", "VALUE", "WALL s", "SRV s", "CLI s", "RSS MiB"
         );
         let version = env!("CARGO_PKG_VERSION");
-        Report { version, processors, quick, repeats, benches: Vec::new() }
+        Report { version, processors, quick, repeats, benches: Vec::new(), points: Vec::new() }
     }
 
     /// Shows and keeps the figures of one benchmark.
@@ -170,6 +178,20 @@ impl Report {
         println!("{name}");
         rows.iter().for_each(print);
         self.benches.push(Section { name: name.to_owned(), rows });
+    }
+
+    /// Keeps figures of phases in configurations.
+    pub(super) fn add_points(&mut self, points: Vec<Point>) {
+        self.points.extend(points);
+    }
+
+    /// Plots these.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) fn plot(&self, file: &Path) -> Outcome {
+        let svg = plot::svg(&self.points);
+        std::fs::write(file, svg).map_err(|e| format!("{}: {e}", file.display()).into())
     }
 
     /// Writes all figures as JSON.
@@ -207,7 +229,7 @@ fn print(row: &Row) {
 }
 
 /// Three digits or so.
-fn short(n: f64) -> String {
+pub(super) fn short(n: f64) -> String {
     match n.abs() {
         n if n >= 100.0 || n == 0.0 => format!("{n:.0}"),
         n if n >= 10.0 => format!("{n:.1}"),

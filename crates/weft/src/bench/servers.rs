@@ -32,10 +32,22 @@ impl Servers {
     /// # Errors
     /// They do not start.
     pub(super) fn start(dir: &Path, data_servers: u32) -> Outcome<Servers> {
+        Self::start_with(dir, data_servers, "")
+    }
+
+    /// The same with settings of the metadata server, as its configuration file has them.
+    ///
+    /// # Errors
+    /// They do not start.
+    pub(super) fn start_with(dir: &Path, data_servers: u32, settings: &str) -> Outcome<Servers> {
+        std::fs::create_dir_all(dir)?;
+        let config = dir.join("bench.toml");
+        std::fs::write(&config, settings)?;
         let mut child = Command::new(std::env::current_exe()?)
             .args(["up", "--json", "--listen", "127.0.0.1:0", "--dir"])
             .arg(dir)
-            .args(["--data-servers", &data_servers.to_string()])
+            .args(["--data-servers", &data_servers.to_string(), "--config"])
+            .arg(config)
             .stdout(Stdio::piped())
             .stdin(Stdio::null())
             .spawn()?;
@@ -67,7 +79,15 @@ impl Servers {
     /// # Errors
     /// It cannot connect.
     pub(super) async fn client(&self) -> Outcome<Client> {
-        Ok(Client::connect(self.mds(), ClientOptions::default()).await?)
+        self.client_with(ClientOptions::default()).await
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// It cannot connect.
+    pub(super) async fn client_with(&self, options: ClientOptions) -> Outcome<Client> {
+        Ok(Client::connect(self.mds(), options).await?)
     }
 
     /// What each server says it has done. Asking is itself a message to every data server.

@@ -1,0 +1,51 @@
+//! A directory with the attributes of everything in it: in one pass, or one by one.
+
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+
+use weft_client::{
+    ClientError,
+    fs::{Client, FsError},
+};
+
+/// Lists a directory; every file must have this size. Returns how many there are.
+///
+/// # Errors
+/// [`FsError`]; a wrong size is one.
+pub(super) async fn list(
+    client: &Client,
+    dir: &str,
+    one_pass: bool,
+    size: u64,
+) -> Result<usize, FsError> {
+    let mut entries = match one_pass {
+        true => client.read_dir(dir).await?,
+        false => client.read_names(dir).await?,
+    };
+    let mut found = 0;
+    while let Some(entry) = entries.next().await? {
+        let path = Path::new(dir).join(OsStr::from_bytes(&entry.name.0));
+        let attrs = match one_pass {
+            true => entry.attrs,
+            false => client.stat(&path).await?,
+        };
+        if attrs.size != Some(size) {
+            return Err(FsError { path, error: ClientError::Invalid("its size is wrong") });
+        }
+        found += 1;
+    }
+    Ok(found)
+}
+
+/// Every file must have been found.
+///
+/// # Errors
+/// It was not.
+pub(super) fn expect(dir: &str, found: usize, wanted: usize) -> Result<(), FsError> {
+    match found == wanted {
+        true => Ok(()),
+        false => {
+            let error = ClientError::Invalid("not every file was listed once");
+            Err(FsError { path: dir.into(), error })
+        }
+    }
+}

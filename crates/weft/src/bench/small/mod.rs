@@ -1,0 +1,284 @@
+//! Small files: what each technique brings to the microbenchmark of P3 and to whole small files.
+
+mod listing;
+mod micro;
+mod setup;
+mod whole;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::Args;
+use tokio::runtime::Runtime;
+use weft_client::fs::{Client, ClientOptions, OpenOptions};
+
+use super::{
+    Context, Outcome, alternating, create, crew, disk,
+    figures::{Figures, Key},
+    report::{Row, Sample},
+    servers::Servers,
+};
+use setup::{ALL_OFF, ALL_ON, SETUPS, Setup, Technique};
+
+/// How much of it.
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct SmallArgs {
+    /// Clients of `small`, each with a session, a connection and a directory of its own.
+    #[arg(long, value_name = "N", default_value_t = 8,
+          value_parser = clap::value_parser!(u32).range(1..=256))]
+    clients: u32,
+    /// Files of each client of `small` [default: 12000 over all clients, 1600 with --quick].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    files: Option<u32>,
+    /// Bytes of each file of `small`.
+    #[arg(long, value_name = "M", default_value_t = 8 << 10,
+          value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    bytes: u32,
+}
+
+/// Data servers of the ablation, as on the larger machine of the paper.
+const DATA_SERVERS: u32 = 32;
+/// Data servers over which creates and removes must be flat.
+const FLAT_OVER: [u32; 6] = [1, 2, 4, 8, 16, DATA_SERVERS];
+/// Clients at once that make whole files durable.
+const WHOLE_CLIENTS: usize = 16;
+/// What the engine alone is asked to commit.
+const ENGINE: &str = "engine, batches of 16";
+/// Of the engine's rate that durable whole files must reach.
+const GOAL_OF_ENGINE: f64 = 0.5;
+/// Bytes between the places written to warm up: the smallest stripe unit.
+const STRIPE_UNIT: u64 = 1 << 20;
+
+/// Phases whose rate must grow by a factor from all-off to all-on.
+const GOALS: [(&str, f64); 6] = [
+    ("create", 10.0),
+    ("readdir+stat populated", 12.0),
+    ("remove", 8.0),
+    ("write", 3.0),
+    ("read", 3.0),
+    (whole::LISTING, 5.0),
+];
+
+/// Measures every configuration, and creates and removes over more and more data servers.
+pub(super) fn bench(context: &Context) -> Outcome<(Vec<Row>, Figures)> {
+    let mut bench = Bench {
+        context,
+        runtime: create::runtime()?,
+        size: Size::new(context.small, context.quick),
+        figures: Figures::default(),
+        engine: Vec::new(),
+    };
+    for repeat in 0..context.repeats {
+        bench.ablation(repeat)?;
+        bench.flatness(repeat)?;
+        let limit = Duration::from_secs(if context.quick { 1 } else { 5 });
+        let bytes = bench.size.data.len();
+        bench.engine.push(disk::engine_commits(&context.disk, limit, WHOLE_CLIENTS, bytes)?);
+    }
+    println!("{}", bench.figures.table(DATA_SERVERS));
+    Ok((bench.rows(), bench.figures))
+}
+
+/// How much is done.
+struct Size {
+    clients: usize,
+    /// Of each client.
+    files: usize,
+    /// Of each file.
+    data: Bytes,
+}
+
+impl Size {
+    fn new(args: SmallArgs, quick: bool) -> Size {
+        let all = if quick { 1_600 } else { 12_000 };
+        let files = args.files.unwrap_or((all / args.clients).max(1));
+        let data = Bytes::from_iter((0..args.bytes).map(|n| (n % 251) as u8));
+        Size { clients: args.clients as usize, files: files as usize, data }
+    }
+
+    /// Whole files of each of their clients: as many in all.
+    fn whole_files(&self) -> usize {
+        (self.clients * self.files).div_ceil(WHOLE_CLIENTS)
+    }
+}
+
+struct Bench<'a> {
+    context: &'a Context,
+    runtime: Runtime,
+    size: Size,
+    figures: Figures,
+    engine: Vec<Sample>,
+}
+
+impl Bench<'_> {
+    /// All configurations, in turning order.
+    fn ablation(&mut self, repeat: u32) -> Outcome {
+        for i in alternating(repeat, SETUPS.len()) {
+            let setup = SETUPS[i];
+            let servers = self.start(setup, DATA_SERVERS)?;
+            self.micro(&servers, setup, DATA_SERVERS, &micro::PHASES)?;
+            self.whole(&servers, setup)?;
+        }
+        Ok(())
+    }
+
+    /// Creates and removes of empty files over all numbers of data servers.
+    fn flatness(&mut self, repeat: u32) -> Outcome {
+        for i in alternating(repeat, FLAT_OVER.len()) {
+            for setup in [ALL_OFF, ALL_ON] {
+                let servers = self.start(setup, FLAT_OVER[i])?;
+                self.micro(&servers, setup, FLAT_OVER[i], &micro::NAMES_ONLY)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&self, setup: Setup, data_servers: u32) -> Outcome<Servers> {
+        let dir = self.context.disk.join("cluster");
+        Servers::start_with(&dir, data_servers, &setup.settings(data_servers))
+    }
+
+    /// The phases of the microbenchmark.
+    fn micro(
+        &mut self,
+        servers: &Servers,
+        setup: Setup,
+        data_servers: u32,
+        phases: &[micro::Phase],
+    ) -> Outcome {
+        let size = &self.size;
+        let files = size.files;
+        let clients = self.runtime.block_on(clients(servers, setup, data_servers, size.clients))?;
+        let one_pass = setup.has(Technique::OnePassListing);
+        let process = |(number, client)| {
+            micro::Process::new(client, number, files, size.data.clone()).listing(one_pass)
+        };
+        let mut processes: Vec<_> = clients.into_iter().enumerate().map(process).collect();
+        for phase in phases {
+            let operations = phase.operations(files) * size.clients;
+            let done = crew::phase(servers, processes, operations, |p| p.run(*phase));
+            let (back, sample) = self.runtime.block_on(done)?;
+            processes = back;
+            let names_only = phases == micro::NAMES_ONLY;
+            if let Some(phase) = if names_only { phase.flat_name() } else { Some(phase.name()) } {
+                self.figures.add(Key { phase, config: setup.name, data_servers }, sample);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whole files by more clients, and listing all of them by one.
+    fn whole(&mut self, servers: &Servers, setup: Setup) -> Outcome {
+        let count = self.size.whole_files();
+        let files = count * WHOLE_CLIENTS;
+        let data_servers = DATA_SERVERS;
+        let clients = clients(servers, setup, data_servers, WHOLE_CLIENTS);
+        let clients = self.runtime.block_on(clients)?;
+        let first = clients.first().ok_or("no clients")?;
+        self.runtime.block_on(first.mkdir(whole::DIRECTORY, 0o755))?;
+        let worker =
+            |(number, client)| whole::Worker::new(client, number, count, self.size.data.clone());
+        let mut workers: Vec<_> = clients.into_iter().enumerate().map(worker).collect();
+        for phase in [whole::Phase::CreateWriteClose, whole::Phase::OpenReadClose] {
+            let done = crew::phase(servers, workers, files, |worker| worker.run(phase));
+            let (back, sample) = self.runtime.block_on(done)?;
+            workers = back;
+            let key = Key { phase: phase.name(), config: setup.name, data_servers };
+            self.figures.add(key, sample);
+        }
+        workers.truncate(1);
+        let one_pass = setup.has(Technique::OnePassListing);
+        let done = crew::phase(servers, workers, files, |worker| worker.list(one_pass, files));
+        let (_, sample) = self.runtime.block_on(done)?;
+        self.figures.add(Key { phase: whole::LISTING, config: setup.name, data_servers }, sample);
+        Ok(())
+    }
+}
+
+/// Clients that have met every data server: connecting is no part of any phase.
+async fn clients(
+    servers: &Servers,
+    setup: Setup,
+    data_servers: u32,
+    count: usize,
+) -> Outcome<Vec<Client>> {
+    let mut clients = Vec::new();
+    for number in 0..count {
+        let eager = setup.has(Technique::EagerIo);
+        let client = servers.client_with(ClientOptions { eager, ..ClientOptions::default() });
+        let client = client.await?;
+        let path = format!("/warm-up-{number}");
+        let file = client.open(&path, OpenOptions::replace(0o644)).await?;
+        for stripe in 0..u64::from(data_servers) {
+            file.write_at(stripe * STRIPE_UNIT, Bytes::from_static(b"x")).await?;
+        }
+        file.close().await?;
+        client.remove(&path).await?;
+        clients.push(client);
+    }
+    Ok(clients)
+}
+
+impl Bench<'_> {
+    /// Everything off beside everything on, and the goals.
+    fn rows(&self) -> Vec<Row> {
+        let row = |phase, setup: Setup, data_servers| {
+            self.figures.row(Key { phase, config: setup.name, data_servers })
+        };
+        let micro = micro::PHASES.map(micro::Phase::name);
+        let whole = [whole::Phase::CreateWriteClose, whole::Phase::OpenReadClose];
+        let mut rows = Vec::new();
+        for phase in micro.into_iter().chain(whole.map(whole::Phase::name)).chain([whole::LISTING])
+        {
+            let off = row(phase, ALL_OFF, DATA_SERVERS);
+            let on = row(phase, ALL_ON, DATA_SERVERS);
+            if let (Some(off), Some(on)) = (off, on) {
+                let on = on.against(&off);
+                let goal = GOALS.iter().find(|(name, _)| *name == phase);
+                let on = match goal {
+                    Some((_, factor)) => {
+                        let met = on.ratio() >= *factor;
+                        on.goal(format!("at least {factor}"), met)
+                    }
+                    None => on,
+                };
+                rows.extend([off, on]);
+            }
+        }
+        for phase in micro::PHASES.iter().filter_map(|phase| phase.flat_name()) {
+            for setup in [ALL_OFF, ALL_ON] {
+                rows.extend(self.flat_rows(phase, setup));
+            }
+        }
+        rows.extend(self.engine_rows());
+        rows
+    }
+
+    /// A phase over more and more data servers against the same over one.
+    fn flat_rows(&self, phase: &'static str, setup: Setup) -> Vec<Row> {
+        let row = |data_servers| {
+            let key = Key { phase, config: setup.name, data_servers };
+            let name = format!("{phase}, {}, {data_servers} data servers", setup.name);
+            Some(self.figures.row(key)?.named(name))
+        };
+        let Some(one) = row(FLAT_OVER[0]) else { return Vec::new() };
+        let others = FLAT_OVER.iter().skip(1).filter_map(|n| row(*n)).map(|other| {
+            let other = other.against(&one);
+            let met = (0.9..=1.1).contains(&other.ratio());
+            if setup == ALL_ON { other.goal("0.9 to 1.1", met) } else { other }
+        });
+        let others: Vec<Row> = others.collect();
+        std::iter::once(one).chain(others).collect()
+    }
+
+    /// Durable whole files against the engine alone.
+    fn engine_rows(&self) -> Vec<Row> {
+        let engine = Row::new(ENGINE, "records/s", &self.engine);
+        let phase = whole::Phase::CreateWriteClose.name();
+        let key = Key { phase, config: ALL_ON.name, data_servers: DATA_SERVERS };
+        let Some(durable) = self.figures.row(key) else { return vec![engine] };
+        let durable = durable.named("create+write+close, 16 clients").against(&engine);
+        let met = durable.ratio() >= GOAL_OF_ENGINE;
+        vec![engine, durable.goal("at least 0.5", met)]
+    }
+}

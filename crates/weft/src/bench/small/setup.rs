@@ -1,0 +1,94 @@
+//! The techniques for small files, and the configurations that show what each brings.
+
+use std::fmt::Write;
+
+/// What can be switched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Technique {
+    /// Small files are with the metadata server (P3.2).
+    Stuffing,
+    /// Changes share a sync (P3.3).
+    Coalescing,
+    /// Names and small files travel with the requests on them (P3.4).
+    EagerIo,
+    /// Attributes come with the names of a directory (P3.5).
+    OnePassListing,
+    /// What is small goes through the metadata server, wherever it is kept (P0.2).
+    Threshold,
+}
+
+use Technique::*;
+
+/// A set of techniques with its name in tables and JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Setup {
+    pub(super) name: &'static str,
+    on: &'static [Technique],
+}
+
+/// Everything off: the paper's baseline.
+pub(super) const ALL_OFF: Setup = Setup { name: "all-off", on: &[] };
+/// Everything on: what a server does unless told otherwise.
+pub(super) const ALL_ON: Setup =
+    Setup { name: "all-on", on: &[Stuffing, Coalescing, EagerIo, OnePassListing, Threshold] };
+
+/// All configurations of the ablation, in the order of the table.
+pub(super) const SETUPS: [Setup; 7] = [
+    ALL_OFF,
+    Setup { name: "only-stuffing", on: &[Stuffing] },
+    Setup { name: "only-coalescing", on: &[Coalescing] },
+    Setup { name: "only-eager-io", on: &[EagerIo] },
+    Setup { name: "only-listing", on: &[OnePassListing] },
+    Setup { name: "only-threshold", on: &[Threshold] },
+    ALL_ON,
+];
+
+impl Setup {
+    /// Whether it uses a technique.
+    pub(super) fn has(self, technique: Technique) -> bool {
+        self.on.contains(&technique)
+    }
+
+    /// The metadata server's configuration. Every file is striped over all data servers: the
+    /// baseline's cost is that of telling all of them.
+    pub(super) fn settings(self, data_servers: u32) -> String {
+        let limit = |technique| if self.has(technique) { "64KiB" } else { "0KiB" };
+        let mut toml = format!("stripe_width = {data_servers}\n");
+        let _ = writeln!(toml, "[commit]\ncoalesce = {}", self.has(Coalescing));
+        let _ = writeln!(toml, "[small_files]\nstuffing_limit = \"{}\"", limit(Stuffing));
+        let _ = writeln!(toml, "write_threshold = \"{}\"", limit(Threshold));
+        for id in 1..=data_servers {
+            // The servers under test take their place; without them the width is refused.
+            let _ = writeln!(toml, "[[data_server]]\nid = {id}\ncontrol = \"127.0.0.1:{id}\"");
+        }
+        toml
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_server::config::MdsConfig;
+
+    use super::*;
+
+    /// The server understands each configuration, all-on is its default, and no two are the same.
+    #[test]
+    fn settings_are_those_of_the_server() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("mds.toml");
+        let mut seen = Vec::new();
+        for setup in SETUPS {
+            std::fs::write(&file, setup.settings(1)).unwrap();
+            let config = MdsConfig::load(&file).unwrap();
+            let default = MdsConfig {
+                stripe_width: Some(1),
+                data_servers: config.data_servers.clone(),
+                ..MdsConfig::default()
+            };
+            assert_eq!(config == default, setup == ALL_ON, "{}", setup.name);
+            let client = (setup.has(EagerIo), setup.has(OnePassListing));
+            assert!(!seen.contains(&(config.clone(), client)), "{} is another one", setup.name);
+            seen.push((config, client));
+        }
+    }
+}
