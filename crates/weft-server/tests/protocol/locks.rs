@@ -71,6 +71,29 @@ async fn waiters_are_notified() {
     }
 }
 
+/// Threads share an owner on Linux: each of the ranges it waits for is told of, whichever it asked
+/// for last and whichever it got first (§20.11).
+#[tokio::test]
+async fn an_owner_is_notified_of_each_range() {
+    let cluster = Cluster::start().await;
+    let (mut a, mut b, fh, of_a, of_b) = two(&cluster).await;
+    let held = lock(&mut a, &fh, lock_new(of_a, "la", WRITE, 0, 20)).await.ok().stateid();
+    let held = Stateid { seqid: Seqid(0), ..held };
+    let waits = [0, 10].map(|at| lock_new(of_b, "lb", LockType::WriteBlocking, at, 10));
+    for wait in &waits {
+        lock(&mut b, &fh, wait.clone()).await.is(NfsStat::DENIED);
+    }
+    for (wait, at) in waits.into_iter().zip([0, 10]) {
+        a.compound().putfh(&fh).op(locku(held, at, 10)).expect(NfsStat::OK).await;
+        let callback = b.wire.callback().await;
+        let lock_owner = StateOwner { clientid: b.clientid, ..state_owner("lb") };
+        let notice = CbOp::NotifyLock(CbNotifyLockArgs { fh: fh.clone(), lock_owner });
+        assert_eq!(callback.ops.get(1), Some(&notice));
+        b.wire.answer(&callback, NfsStat::OK).await;
+        lock(&mut b, &fh, wait).await.ok();
+    }
+}
+
 /// Who waits for a lock is told too when the lease of its holder has passed: nobody will unlock it
 /// (§8.4.3, §9.6).
 #[tokio::test]
