@@ -9,11 +9,17 @@ pub(super) enum Technique {
     Stuffing,
     /// Changes share a sync (P3.3).
     Coalescing,
+    /// The first write to an object makes it (P2.2). Without: they are all made with the file, a
+    /// message to each data server (P2.1).
+    ImplicitObjects,
+    /// Objects are made ahead of the files, many at a time (P3.1).
+    PrecreatedObjects,
     /// Names and small files travel with the requests on them (P3.4).
     EagerIo,
     /// Attributes come with the names of a directory (P3.5).
     OnePassListing,
-    /// What is small goes through the metadata server, wherever it is kept (P0.2).
+    /// What is small goes through the metadata server, wherever it is kept (P0.2), and leaves it
+    /// together (P0.5).
     Threshold,
 }
 
@@ -29,14 +35,18 @@ pub(super) struct Setup {
 /// Everything off: the paper's baseline.
 pub(super) const ALL_OFF: Setup = Setup { name: "all-off", on: &[] };
 /// Everything on: what a server does unless told otherwise.
-pub(super) const ALL_ON: Setup =
-    Setup { name: "all-on", on: &[Stuffing, Coalescing, EagerIo, OnePassListing, Threshold] };
+pub(super) const ALL_ON: Setup = Setup {
+    name: "all-on",
+    on: &[Stuffing, Coalescing, ImplicitObjects, EagerIo, OnePassListing, Threshold],
+};
 
 /// All configurations of the ablation, in the order of the table.
-pub(super) const SETUPS: [Setup; 7] = [
+pub(super) const SETUPS: [Setup; 9] = [
     ALL_OFF,
     Setup { name: "only-stuffing", on: &[Stuffing] },
     Setup { name: "only-coalescing", on: &[Coalescing] },
+    Setup { name: "only-implicit", on: &[ImplicitObjects] },
+    Setup { name: "only-precreate", on: &[PrecreatedObjects] },
     Setup { name: "only-eager-io", on: &[EagerIo] },
     Setup { name: "only-listing", on: &[OnePassListing] },
     Setup { name: "only-threshold", on: &[Threshold] },
@@ -53,10 +63,16 @@ impl Setup {
     /// baseline's cost is that of telling all of them.
     pub(super) fn settings(self, data_servers: u32) -> String {
         let limit = |technique| if self.has(technique) { "64KiB" } else { "0KiB" };
-        let mut toml = format!("stripe_width = {data_servers}\n");
+        let objects = match (self.has(ImplicitObjects), self.has(PrecreatedObjects)) {
+            (true, _) => "implicit",
+            (false, true) => "precreate",
+            (false, false) => "eager",
+        };
+        let mut toml = format!("stripe_width = {data_servers}\nobject_creation = \"{objects}\"\n");
         let _ = writeln!(toml, "[commit]\ncoalesce = {}", self.has(Coalescing));
         let _ = writeln!(toml, "[small_files]\nstuffing_limit = \"{}\"", limit(Stuffing));
         let _ = writeln!(toml, "write_threshold = \"{}\"", limit(Threshold));
+        let _ = writeln!(toml, "gather = {on}\nadaptive = {on}", on = self.has(Threshold));
         for id in 1..=data_servers {
             // The servers under test take their place; without them the width is refused.
             let _ = writeln!(toml, "[[data_server]]\nid = {id}\ncontrol = \"127.0.0.1:{id}\"");
