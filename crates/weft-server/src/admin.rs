@@ -1,14 +1,22 @@
 //! The admin service: HTTP/JSON on its own port (design D11), for `weft status`, `weft stat`,
 //! monitoring and health checks. The write threshold can be set, all else is only read. It asks
 //! nobody for a password: it belongs on loopback or a management network. What sets something
-//! takes JSON alone, which a web page cannot send to it from a browser.
+//! takes JSON alone, and calls by address, which a web page cannot make from a browser.
 
-use std::{collections::BTreeMap, future::Future, io, pin::Pin, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    io,
+    net::{Ipv4Addr, Ipv6Addr},
+    pin::Pin,
+    sync::Arc,
+};
 
 use axum::{
     Json, Router,
-    extract::{DefaultBodyLimit, Query, State, rejection::JsonRejection},
-    http::StatusCode,
+    extract::{DefaultBodyLimit, Query, Request, State, rejection::JsonRejection},
+    http::{StatusCode, header},
+    middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -277,12 +285,38 @@ type Source = State<Arc<dyn AdminSource>>;
 
 fn router(source: Arc<dyn AdminSource>) -> Router {
     Router::new()
-        .route("/status", get(status))
-        .route("/health", get(health))
         .route("/file", get(file))
         .route("/threshold", post(threshold))
+        // What shows names of files, or changes something.
+        .route_layer(middleware::from_fn(no_strange_names))
+        .route("/status", get(status))
+        .route("/health", get(health))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(source)
+}
+
+/// Refuses who calls this server by a name. The owner of a name decides which address it has, so
+/// that a web page could come under its own name, and a browser would let it read the answer.
+async fn no_strange_names(request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    if host.is_some_and(is_own_name) {
+        next.run(request).await
+    } else {
+        AdminError::BadRequest("Host: an IP address or localhost, please".into()).into_response()
+    }
+}
+
+/// Whether a Host header has an address, or `localhost`.
+fn is_own_name(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.parse::<u16>().is_ok() => name,
+        _ => host,
+    };
+    let bracketed = name.strip_prefix('[').and_then(|n| n.strip_suffix(']'));
+    match bracketed {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => name == "localhost" || name.parse::<Ipv4Addr>().is_ok(),
+    }
 }
 
 async fn status(State(source): Source) -> Json<ClusterStatus> {
@@ -414,13 +448,14 @@ mod tests {
     }
 
     async fn get(target: &str) -> (u16, serde_json::Value) {
-        ask(&format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).await
+        ask(&format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1:1\r\nConnection: close\r\n\r\n"))
+            .await
     }
 
     async fn set(content_type: &str, body: &str) -> (u16, serde_json::Value) {
         let length = body.len();
         let head = format!(
-            "POST /threshold HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+            "POST /threshold HTTP/1.1\r\nHost: 127.0.0.1:1\r\nConnection: close\r\n\
              Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n"
         );
         ask(&(head + body)).await
@@ -524,5 +559,26 @@ mod tests {
         let long = format!("/file?path=/{}", "x".repeat(PATH_BYTES_MAX));
         assert_eq!(get(&long).await.0, 400);
         assert_eq!(get("/file?path=/down").await.1["error"].as_str(), Some("ds 7 is down"));
+    }
+
+    /// A page that comes under a name of its own and has this server's address is told nothing.
+    #[tokio::test]
+    async fn names_of_others_are_refused() {
+        for (host, own) in [
+            ("127.0.0.1:8049", true),
+            ("[::1]:8049", true),
+            ("10.0.0.1", true),
+            ("localhost:8049", true),
+            ("evil.example:8049", false),
+            ("127.0.0.1.evil.example", false),
+            ("", false),
+        ] {
+            assert_eq!(is_own_name(host), own, "{host}");
+        }
+        let by_name = |target: &str| {
+            format!("GET {target} HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
+        };
+        assert_eq!(ask(&by_name("/file?path=/a")).await.0, 400);
+        assert_ne!(ask(&by_name("/health")).await.0, 400, "monitors may call by name");
     }
 }

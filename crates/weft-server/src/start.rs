@@ -229,7 +229,8 @@ fn open_volume(config: &MdsConfig) -> Result<Volume, StartError> {
     Volume::open(&dir, &volume).map_err(|e| directory_error(&dir)(e.to_string()))
 }
 
-/// Starts a data server. The tasks live on threads of their own until the process ends.
+/// Starts a data server, one of `neighbours` in this process, itself included: they share its
+/// file descriptors. The tasks live on threads of their own until the process ends.
 ///
 /// # Errors
 /// [`StartError`].
@@ -237,10 +238,11 @@ pub async fn ds(
     config: &DsConfig,
     secret: &ClusterSecret,
     listener: TcpListener,
+    neighbours: usize,
 ) -> Result<RunningDs, StartError> {
     std::fs::create_dir_all(&config.dir)
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
-    let objects = ObjectStore::open(&config.dir, &ObjectStoreOptions::default())
+    let objects = ObjectStore::open(&config.dir, &ObjectStoreOptions::one_of(neighbours))
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     let uuid = ServerUuid::load_or_create(&config.dir)?;
     let limits = SessionLimits { slots_max: DS_SLOTS_MAX, ..SessionLimits::default() };

@@ -3,6 +3,7 @@
 use std::{error::Error, path::PathBuf};
 
 use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use weft_server::{
     config::{DsConfig, MdsConfig},
@@ -25,6 +26,17 @@ pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()
 }
 
+/// Lets the process open as many files as the system allows it: the usual limit is a compromise for
+/// programs that use `select`, and a server has an open file for each connection and each object
+/// that is in use.
+pub fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(e) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(error = %e, "the number of open files stays limited");
+    }
+}
+
 /// Resolves when the process is asked to stop.
 ///
 /// # Errors
@@ -41,6 +53,7 @@ pub async fn stopped() -> std::io::Result<()> {
 
 /// Runs a metadata server until it is asked to stop.
 pub fn mds(args: &ServeArgs) -> Outcome {
+    raise_descriptor_limit();
     let config = MdsConfig::load(&args.config)?;
     let secret = ClusterSecret::load(&config.cluster_secret_file)?;
     runtime()?.block_on(async {
@@ -56,11 +69,12 @@ pub fn mds(args: &ServeArgs) -> Outcome {
 
 /// Runs a data server until it is asked to stop.
 pub fn ds(args: &ServeArgs) -> Outcome {
+    raise_descriptor_limit();
     let config = DsConfig::load(&args.config)?;
     let secret = ClusterSecret::load(&config.cluster_secret_file)?;
     runtime()?.block_on(async {
         let listener = start::listen(config.listen).await?;
-        let running = start::ds(&config, &secret, listener).await?;
+        let running = start::ds(&config, &secret, listener, 1).await?;
         println!("weft ds {}: serving on {}", config.id, running.address);
         stopped().await?;
         Ok(())

@@ -68,6 +68,7 @@ struct Cluster {
 
 /// Runs the servers until the process is asked to stop, or the demonstration is over.
 pub fn run(args: UpArgs) -> Result<(), Box<dyn Error>> {
+    serve::raise_descriptor_limit();
     serve::runtime()?.block_on(async {
         let cluster = start(&args).await?;
         if args.json {
@@ -110,7 +111,9 @@ async fn start(args: &UpArgs) -> Result<Cluster, Box<dyn Error>> {
             id,
             ..DsConfig::default()
         };
-        data_servers.push(start::ds(&config, &secret, start::listen(address).await?).await?);
+        let listener = start::listen(address).await?;
+        let neighbours = args.data_servers as usize;
+        data_servers.push(start::ds(&config, &secret, listener, neighbours).await?);
     }
     let config = mds_config(args, &dir, &data_servers)?;
     let admin = admin_listener(args, known.as_ref()).await?;

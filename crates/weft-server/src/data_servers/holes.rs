@@ -135,6 +135,6 @@ impl DataServers {
             };
             jobs.push(ask(self.server(*id)?.clone(), name(file), stripe));
         }
-        each::all(jobs).await.into_iter().collect()
+        each::all_done(each::all(jobs).await)
     }
 }

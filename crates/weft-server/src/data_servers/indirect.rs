@@ -81,7 +81,7 @@ impl DataServers {
             async move { written.await.map(|written| (piece.index, written)) }
         });
         let done = each::all(jobs.collect::<Vec<_>>()).await;
-        let done: Vec<_> = done.into_iter().collect::<Result<_, _>>()?;
+        let done: Vec<_> = each::all_done(done)?;
         let committed = done.iter().map(|(_, w)| w.committed).min();
         let committed = committed.unwrap_or(StableHow::FILE_SYNC);
         Ok((committed, self.verifier_of(file, &done).await?))

@@ -243,7 +243,7 @@ impl DataServers {
             let items: Vec<I> = parts.into_iter().map(&item).collect();
             jobs.push(async move { server?.change(procedure, &items, args).await });
         }
-        each::all(jobs).await.into_iter().collect()
+        each::all_done(each::all(jobs).await)
     }
 
     pub(super) fn damaged(&self, file: &Striped) -> DataServerError {

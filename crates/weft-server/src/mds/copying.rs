@@ -112,11 +112,10 @@ impl Mds {
         let _room = self.copy_steps.acquire().await.map_err(|_| NfsStat::SERVERFAULT)?;
         let destination = self.inode_now(copy.destination)?;
         let _writing = self.files.begin_write(&destination).ok_or(NfsStat::DELAY)?;
-        self.announce_growth(destination.no, copy.to + copy.len).await?;
         // Nothing given up before may land on top of what comes now. A newer epoch alone does not
         // see to that as with WRITE: data servers learn none from copying.
         self.fence(destination.no).await?;
-        let destination = self.inode_now(copy.destination)?;
+        let destination = self.announce_growth(destination.no, copy.to + copy.len).await?;
         if self.is_small(copy.to + copy.len) && self.copy_small(copy, copied)? {
             return Ok(());
         }

@@ -15,7 +15,7 @@ use std::{
 
 use weft_nfs::{Failure, NfsStat};
 use weft_store::{
-    types::{Credential, InodeNo, Intent, Lsn, Placement},
+    types::{Credential, Inode, InodeNo, Intent, Lsn, Placement},
     volume::{Created, Expect, New, Place, Remove, Seen},
 };
 
@@ -50,7 +50,7 @@ pub(super) struct Births(Mutex<Lsn>);
 
 impl Births {
     /// Makes one; whoever sees it finds its LSN in [`Births::last`].
-    fn give<T>(&self, birth: impl FnOnce() -> Seen<T>) -> Seen<T> {
+    pub(super) fn give<T>(&self, birth: impl FnOnce() -> Seen<T>) -> Seen<T> {
         let mut last = self.0.lock().expect("births lock");
         let seen = birth();
         *last = last.max(seen.lsn);
@@ -137,7 +137,7 @@ impl Mds {
             && let Err(failed) = self.make_objects(c, &striped).await
         {
             if is_new(&made) {
-                self.unmake(c, at, made.inode.no);
+                self.unmake(c, at, &made.inode);
             }
             return Err(failed);
         }
@@ -165,15 +165,19 @@ impl Mds {
 
     /// Takes back a file that was made just now and has not all its objects: whoever asked is told
     /// so, and may ask again. One that others have found by now stays.
-    fn unmake(&self, c: &mut Compound<Mds>, (dir, name): (InodeNo, &[u8]), ino: InodeNo) {
+    fn unmake(&self, c: &mut Compound<Mds>, (dir, name): (InodeNo, &[u8]), made: &Inode) {
+        let ino = made.no;
         if self.state().is_open(self.handle(ino).key()) {
             return;
         }
-        let expect = Some(Expect::Inode(ino));
-        let what = Remove { dir, name, expect, keep_orphan: false };
+        // Whoever wrote to it, or was given a layout, has changed it.
+        let expect = Some(Expect::Same { ino, change: made.change, unsettled: made.unsettled });
+        let what = Remove { dir, name, expect, keep_orphan: true };
         let removed = self.volume.remove(&what, &Credential::superuser(), self.wall());
         match c.see(removed) {
-            Ok(_) => self.reap.notify_one(),
+            // Somebody who opened it just now has it to himself, and lets it go with his CLOSE.
+            Ok(_) if self.state().is_open(self.handle(ino).key()) => {}
+            Ok(_) => self.last_close(ino),
             Err(e) => tracing::debug!(ino = ino.0, status = %e.status, "a new file stays"),
         }
     }

@@ -189,6 +189,7 @@ impl Mds {
         };
         self.fence.notify_one();
         for file in dropped.closed {
+            self.end_growth(InodeNo(file.object));
             self.last_close(InodeNo(file.object));
         }
     }

@@ -63,9 +63,13 @@ impl Mds {
         c: &mut Compound<Mds>,
         inode: Inode,
     ) -> Result<Inode, Failure> {
-        let (true, Some(striped)) = (self.must_ask(&inode), self.striped(&inode)) else {
+        let (true, Some(striped)) = (inode.unsettled, self.striped(&inode)) else {
             return Ok(inode);
         };
+        if !self.must_ask(&inode) {
+            // It may have been learned since the file was looked at.
+            return c.see(self.volume.inode(inode.no));
+        }
         let asked = self.asking(&inode);
         let truth = self.data_servers.truth(&[&striped]).await.pop();
         self.take_truth(c, inode, asked, truth)
@@ -86,21 +90,24 @@ impl Mds {
     /// STALE; IO if nothing can be made durable.
     pub(super) async fn announce_growth(&self, ino: InodeNo, end: u64) -> Result<Inode, NfsStat> {
         let status = |e| translate::status(&e);
-        // Read anew: it may have been settled until just before the write began.
-        let seen = self.volume.inode(ino);
-        let inode = seen.value.map_err(status)?;
-        let is_there = inode.placement.is_some() && !inode.stuffed;
-        if end <= inode.size || !is_there {
-            return Ok(inode);
-        }
-        let mut lsn = seen.lsn;
-        if !inode.unsettled {
+        let lsn = {
+            // Under the lock no write layout is granted, and nobody settles the file.
             let mut files = self.files.lock();
-            let marked = self.volume.mark_unsettled(ino);
-            marked.value.map_err(status)?;
-            lsn = marked.lsn;
-            files.announce_growth(&inode);
-        }
+            let seen = self.volume.inode(ino);
+            let inode = seen.value.map_err(status)?;
+            let is_there = inode.placement.is_some() && !inode.stuffed;
+            if end <= inode.size || !is_there {
+                return Ok(inode);
+            }
+            if inode.unsettled {
+                seen.lsn
+            } else {
+                let marked = self.volume.mark_unsettled(ino);
+                marked.value.map_err(status)?;
+                files.announce_growth(&inode);
+                marked.lsn
+            }
+        };
         self.volume.durable(lsn).await.map_err(status)?;
         self.volume.inode(ino).value.map_err(status)
     }
@@ -108,7 +115,7 @@ impl Mds {
     /// The file is open no more: if the volume knows its size it says so. That need not be durable.
     pub(super) fn end_growth(&self, ino: InodeNo) {
         let mut files = self.files.lock();
-        if !files.knows_size(ino) || files.has_writers(ino) {
+        if !files.knows_size(ino) || files.has_writers(ino) || files.is_truncating(ino) {
             return;
         }
         files.doubt_size(ino);
@@ -146,9 +153,6 @@ impl Mds {
             .filter(|(_, i)| self.must_ask(i))
             .filter_map(|(at, i)| Some((at, self.striped(i)?, self.asking(i))))
             .collect();
-        if placed.is_empty() {
-            return inodes.into_iter().map(Ok).collect();
-        }
         let files: Vec<_> = placed.iter().map(|(_, striped, _)| striped).collect();
         let truths = self.data_servers.truth(&files).await;
         let mut answers: HashMap<usize, _> = placed
@@ -160,6 +164,7 @@ impl Mds {
         for (at, inode) in inodes.into_iter().enumerate() {
             out.push(match answers.remove(&at) {
                 Some((asked, truth)) => self.take_truth(c, inode, asked, Some(truth)),
+                None if inode.unsettled => c.see(self.volume.inode(inode.no)),
                 None => Ok(inode),
             });
         }

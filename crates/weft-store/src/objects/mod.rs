@@ -92,10 +92,18 @@ pub struct ObjectStoreOptions {
 
 impl Default for ObjectStoreOptions {
     fn default() -> Self {
+        ObjectStoreOptions::one_of(1)
+    }
+}
+
+impl ObjectStoreOptions {
+    /// For one of so many stores of a process: together they keep half of the descriptors that it
+    /// may have open now.
+    pub fn one_of(stores: usize) -> Self {
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let half = usize::try_from(descriptors / 2).unwrap_or(usize::MAX);
-        let open_objects_max = half.clamp(OPEN_OBJECTS_MIN, OPEN_OBJECTS_MAX);
-        ObjectStoreOptions { open_objects_max }
+        let mine = half / stores.max(1);
+        ObjectStoreOptions { open_objects_max: mine.clamp(OPEN_OBJECTS_MIN, OPEN_OBJECTS_MAX) }
     }
 }
 

@@ -1,6 +1,8 @@
 //! WRITE (38): RFC 8881 §18.32: to the volume while the file is small (design D17), else on the
 //! indirect path (D6).
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use weft_nfs::{
     Failure, NfsStat, OpOk, StableHow, Verifier,
@@ -16,9 +18,12 @@ use crate::{
     mds::{Mds, attrs::MAX_FILE_BYTES, data_server_failure, files::Suspicion},
 };
 
-/// How often a write is sent again because its handles were outranked, before the client is told
-/// to come again.
-const OUTRANKED_MAX: u32 = 3;
+/// How often a write is sent whose handles are outranked each time, before the client is told to
+/// come again.
+const OUTRANKED_MAX: u32 = 4;
+/// How often, and after which pause, a newer epoch is looked for.
+const EPOCH_LOOKS: u32 = 5;
+const EPOCH_LOOK: Duration = Duration::from_millis(5);
 
 /// RFC 8881 §18.32.
 pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> OpResult {
@@ -58,24 +63,35 @@ async fn send(
     a: &WriteArgs,
     data: &Bytes,
 ) -> Result<(StableHow, Verifier), Failure> {
-    let mut epochs = 0;
     let now = c.see(mds.volume.inode(inode.no))?;
     let mut inode = lay_ghosts(mds, c, now).await?;
-    loop {
+    for _ in 0..OUTRANKED_MAX {
         let striped = mds.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
         let written = mds.data_servers.write(&striped, a.offset, data.clone(), a.stable).await;
         mds.suspect_if_unanswered(&inode, &written);
-        let Err(DataServerError::Fenced { .. }) = written else {
-            return written.map_err(data_server_failure);
-        };
-        let now = c.see(mds.volume.inode(inode.no))?;
-        let now = lay_ghosts(mds, c, now).await?;
-        // With the same epoch it could be followed by what it must outrank.
-        if now.fence_epoch <= inode.fence_epoch || epochs == OUTRANKED_MAX {
+        if !matches!(written, Err(DataServerError::Fenced { .. })) {
             return written.map_err(data_server_failure);
         }
-        (inode, epochs) = (now, epochs + 1);
+        inode = outranking(mds, c, &inode).await?;
     }
+    Err(NfsStat::DELAY.into())
+}
+
+/// The file with a newer epoch than it had: with the same one a write could be followed by what it
+/// must outrank.
+///
+/// # Errors
+/// DELAY when whoever has to raise it takes long.
+async fn outranking(mds: &Mds, c: &mut Compound<Mds>, before: &Inode) -> Result<Inode, Failure> {
+    for _ in 0..EPOCH_LOOKS {
+        let now = c.see(mds.volume.inode(before.no))?;
+        let now = lay_ghosts(mds, c, now).await?;
+        if now.fence_epoch > before.fence_epoch {
+            return Ok(now);
+        }
+        tokio::time::sleep(EPOCH_LOOK).await;
+    }
+    Err(NfsStat::DELAY.into())
 }
 
 /// Writes to a small file, durably once the reply is sent: its bytes and its inode are one commit,

@@ -30,6 +30,15 @@ pub enum Expect {
     NonDirectory,
     /// This very inode: else Replaced.
     Inode(InodeNo),
+    /// This very inode, and nothing has happened to it: else Replaced.
+    Same {
+        /// Its number.
+        ino: InodeNo,
+        /// Its change attribute.
+        change: u64,
+        /// Whether it was given out for writing.
+        unsettled: bool,
+    },
 }
 
 /// A removal that succeeded.
@@ -78,6 +87,11 @@ fn removable(
         Some(Expect::Directory) if !inode.is_directory() => return Err(StoreError::NotDirectory),
         Some(Expect::NonDirectory) if inode.is_directory() => return Err(StoreError::IsDirectory),
         Some(Expect::Inode(no)) if inode.no != no => return Err(StoreError::Replaced),
+        Some(Expect::Same { ino, change, unsettled })
+            if (inode.no, inode.change, inode.unsettled) != (ino, change, unsettled) =>
+        {
+            return Err(StoreError::Replaced);
+        }
         Some(_) | None => {}
     }
     if inode.entries > 0 {
