@@ -63,10 +63,28 @@ impl Random {
 
 #[test]
 fn small_files_survive_kill_9_at_every_stage() {
-    survive("small_files", "");
+    let mut cluster = survive("all on", "");
+    // Nothing is left: no data server has an object.
+    let objects = || support::cluster::files_below(&cluster.data_dir(), "objects");
+    support::until("end of the objects", PATIENCE, || (objects() == 0).then_some(()));
+    cluster.stop();
+    cluster.is_clean();
 }
 
-fn survive(what: &str, config: &str) {
+/// Objects that are made with their files, and ahead of them: nothing is owned twice or by nobody.
+#[test]
+fn objects_made_early_survive_kill_9() {
+    for creation in ["eager", "precreate"] {
+        let off = "[small_files]\nstuffing_limit = \"0KiB\"\ngather = false\n";
+        let pool = "[precreate]\nlow = 4\nbatch = 8\n";
+        let config = format!("object_creation = \"{creation}\"\n{off}{pool}");
+        let mut cluster = survive(creation, &config);
+        cluster.stop();
+        cluster.is_clean();
+    }
+}
+
+fn survive(what: &str, config: &str) -> Cluster {
     let options = Options { lease_seconds: 2, grace_seconds: 1, ..Options::default() };
     let mut cluster = Cluster::configured(options, config);
     let known: Vec<_> = (0..CLIENTS).map(|_| Arc::new(Mutex::new(Known::default()))).collect();
@@ -94,7 +112,8 @@ fn survive(what: &str, config: &str) {
     let done: u64 = known.iter().map(|k| k.lock().expect("no panic").acknowledged).sum();
     eprintln!("{what}: {kills} kills, {done} acknowledged changes");
     assert!(done > kills * CLIENTS, "hardly anything was done: {done}");
-    nothing_is_left(&mut cluster, &known);
+    remove_all(&cluster, &known);
+    cluster
 }
 
 /// Runs it to its end; tasks it leaves behind are dropped.
@@ -321,8 +340,8 @@ fn explains(
     assert_eq!(strange, None, "{name} has a byte that nobody wrote there");
 }
 
-/// Removes every file, and waits until no data server has an object.
-fn nothing_is_left(cluster: &mut Cluster, known: &[Arc<Mutex<Known>>]) {
+/// Removes every file.
+fn remove_all(cluster: &Cluster, known: &[Arc<Mutex<Known>>]) {
     let address = SocketAddr::from(([127, 0, 0, 1], cluster.port()));
     in_runtime(async {
         verify(address, known).await;
@@ -335,8 +354,4 @@ fn nothing_is_left(cluster: &mut Cluster, known: &[Arc<Mutex<Known>>]) {
         }
         session.close().await;
     });
-    let objects = || support::cluster::files_below(&cluster.data_dir(), "objects");
-    support::until("end of the objects", PATIENCE, || (objects() == 0).then_some(()));
-    cluster.stop();
-    cluster.is_clean();
 }

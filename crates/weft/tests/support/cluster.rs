@@ -66,9 +66,13 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a server on fresh data and waits until it serves.
+    /// Starts a server on fresh data and waits until it serves. WEFT_TEST_CONFIG names a file with
+    /// its configuration, to see whether tests hold with another than the default.
     pub fn start(options: Options) -> Self {
-        Self::configured(options, "")
+        let config = std::env::var_os("WEFT_TEST_CONFIG").map(|file| {
+            std::fs::read_to_string(file).expect("the configuration WEFT_TEST_CONFIG names")
+        });
+        Self::configured(options, &config.unwrap_or_default())
     }
 
     /// The same with a configuration: the text of a file for `weft mds`.
