@@ -267,6 +267,7 @@ impl State {
         let delegation = self.delegations.remove(&no)?;
         self.delegation_by_holder.remove(&(delegation.file, delegation.client));
         self.held(delegation.client).delegations.remove(&no);
+        self.return_on_close(delegation.client, delegation.file);
         Some(delegation)
     }
 }

@@ -3,6 +3,10 @@
 //!
 //! The `other` of a layout stateid is kept until everything is returned; its seqid grows with
 //! every LAYOUTGET, LAYOUTRETURN and recall, since Linux orders those by it.
+//!
+//! All layouts are granted to be returned before the file is closed (`logr_return_on_close`): a
+//! client that has a file neither open nor delegated holds no layout on it that is only for
+//! reading.
 
 use weft_nfs::{ClientId, IoMode, Seqid, Stateid};
 
@@ -202,7 +206,8 @@ impl State {
 
     /// LAYOUTRETURN of a whole file. (A server asked to take back part of a range returns nothing
     /// here: its layouts have no parts.) Something granted after the seqid the client knew of is
-    /// not returned by it: OLD_STATEID. A layout that is returned already is so again.
+    /// not returned by it: OLD_STATEID. A layout that is returned already is so again. Once the
+    /// client has closed the file, the read part goes with the read-write one.
     ///
     /// # Errors
     /// BADIOMODE, OLD_STATEID, BAD_STATEID.
@@ -229,10 +234,11 @@ impl State {
             return Err(Reason::StateidOld.into());
         }
         let (_, no) = self.parse(stateid)?;
+        let is_used = self.is_used(client, file);
         let layout = self.layouts.get_mut(&no).ok_or(Reason::StateidUnknown)?;
         let had_rw = layout.rw && iomode != IoMode::READ;
         layout.rw &= !had_rw;
-        layout.read &= iomode == IoMode::RW;
+        layout.read &= iomode == IoMode::RW && is_used;
         layout.seqid = layout.seqid.next();
         if layout.read || layout.rw {
             let seqid = layout.seqid;
@@ -263,6 +269,38 @@ impl State {
             .filter_map(|no| self.give_back(no))
             .map(|layout| (layout.file, layout.rw))
             .collect()
+    }
+
+    /// An open or delegation of the client on the file is gone. With the last of them its layout
+    /// counts as returned if it is only for reading: Linux may leave that behind (`pnfs_roc` passes over
+    /// what reads still use), and takes BAD_STATEID for returned when it brings it later.
+    /// Nobody is harmed: a handle to read works on the data servers until the file is fenced,
+    /// layout or not. A read-write one stays until it is returned or taken away, because its holder
+    /// may still write.
+    ///
+    /// Source: RFC 8881 §18.43.3.
+    pub(crate) fn return_on_close(&mut self, client: ClientId, file: FileKey) {
+        let Some(no) = self.layout_by_holder.get(&(file, client)).copied() else { return };
+        let is_read_only = self.layouts.get(&no).is_some_and(|l| !l.rw);
+        if is_read_only && !self.is_used(client, file) {
+            self.give_back(no);
+        }
+    }
+
+    /// Whether the client has the file open, or may open it by itself.
+    fn is_used(&self, client: ClientId, file: FileKey) -> bool {
+        self.has_open(client, file, IoAccess::Read)
+            || self.delegation_by_holder.contains_key(&(file, client))
+    }
+
+    /// Forgets all layouts on a file that is gone, and with them their recalls.
+    pub fn layouts_forget(&mut self, file: FileKey) {
+        let from = (file, ClientId(0));
+        let on_file = self.layout_by_holder.range(from..).take_while(|((f, _), _)| *f == file);
+        let gone: Vec<StateNo> = on_file.map(|(_, no)| *no).collect();
+        for no in gone {
+            self.remove_layout(no);
+        }
     }
 
     /// The layouts of a client whose lease has passed, all to be taken away. Until they are, it is

@@ -311,7 +311,8 @@ impl State {
         Ok(self.stateid(Kind::Open, no, seqid))
     }
 
-    /// CLOSE: also frees the locks based on the open.
+    /// CLOSE: also frees the locks based on the open, and with the client's last open its read
+    /// layout.
     ///
     /// # Errors
     /// BAD_STATEID, OLD_STATEID.
@@ -383,7 +384,7 @@ impl State {
         self.client_shares.get(&(file, client)).is_some_and(|shares| shares.allow(access))
     }
 
-    /// Removes an open and the locks based on it. Says on which file it was, and whether nobody
+    /// Removes an open, the locks based on it, and a read layout that is not used any more. Says on which file it was, and whether nobody
     /// has that open now.
     pub(crate) fn remove_open(&mut self, no: StateNo) -> Option<(FileKey, bool)> {
         let locks = self.opens.get(&no)?.locks.clone();
@@ -396,6 +397,7 @@ impl State {
         if last {
             self.files.remove(&open.file);
         }
+        self.return_on_close(open.client, open.file);
         Some((open.file, last))
     }
 }

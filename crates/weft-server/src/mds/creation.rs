@@ -220,9 +220,11 @@ impl Mds {
         Ok(self.volume.durable(born).await.map_err(|e| translate::status(&e))?)
     }
 
-    /// The objects of a file that was removed go now, before the reply, or later.
+    /// The layouts of a file that was removed are forgotten; its objects go now, before the reply, or
+    /// later.
     pub(super) async fn objects_of_removed(&self, c: &Compound<Mds>, intent: Option<Intent>) {
         let Some(intent) = intent else { return };
+        self.forget_layouts(intent.ino);
         if self.creation != ObjectCreation::Eager || !self.removed_now(c, &intent).await {
             self.reap.notify_one();
         }

@@ -194,11 +194,22 @@ impl Mds {
         }
     }
 
+    /// A removed file is gone from the volume: nobody can return its layouts any more, and its data
+    /// servers refuse their handles with its objects. Under the lock of grants, of which each sees
+    /// that the file is gone or is seen here.
+    pub(super) fn forget_layouts(&self, ino: InodeNo) {
+        let _grants = self.files.lock();
+        self.state().layouts_forget(self.handle(ino).key());
+    }
+
     /// The last open of a file is gone: an unlinked one goes now.
     pub(super) fn last_close(&self, ino: InodeNo) {
         let released = self.volume.release_orphan(ino, self.wall());
         match released.value {
-            Ok(Some(_)) => self.reap.notify_one(),
+            Ok(Some(intent)) => {
+                self.forget_layouts(intent.ino);
+                self.reap.notify_one();
+            }
             Ok(None) => {}
             Err(e) => tracing::error!(ino = ino.0, error = %e, "cannot release an unlinked file"),
         }

@@ -512,3 +512,84 @@ async fn a_commit_leaves_what_is_no_privilege() {
     let attrs = user.compound().putfh(&fh).getattr(&asked).send().await.ok().attrs();
     assert_eq!(attrs.mode, Some(0o676));
 }
+
+/// Ends the client: BUSY if anything is left of it.
+async fn end(mut c: Client) -> NfsStat {
+    let session = OpArgs::DestroySession(DestroySessionArgs { sessionid: c.sessionid });
+    c.bare(&[session]).await.ok();
+    let destroy = OpArgs::DestroyClientid(DestroyClientidArgs { clientid: c.clientid });
+    c.bare(&[destroy]).await.status()
+}
+
+/// Linux may return only the read-write layout with its last CLOSE, though it got one to read too:
+/// nothing is left of that after the CLOSE, whether the LAYOUTRETURN comes before or behind it in the
+/// COMPOUND.
+#[tokio::test]
+async fn a_read_layout_left_behind_goes_with_the_last_close() {
+    let cluster = Cluster::striped(2).await;
+    for returned_first in [true, false] {
+        let (mut a, mut b, fh, of_a, of_b) = two(&cluster).await;
+        let read = get(&mut a, &fh, layoutget(of_a, IoMode::READ)).await.ok().stateid();
+        let both = get(&mut a, &fh, layoutget(read, IoMode::RW)).await.ok().stateid();
+        let back = OpArgs::Layoutreturn(layoutreturn(both, IoMode::RW));
+        let ops = if returned_first { [back, close(of_a)] } else { [close(of_a), back] };
+        let last = ops.into_iter().fold(a.compound().putfh(&fh), |c, op| c.op(op));
+        last.send().await.ok();
+        get(&mut a, &fh, layoutget(both, IoMode::READ)).await.is(NfsStat::BAD_STATEID);
+        // Late and needless, and taken for what it is.
+        give_back(&mut a, &fh, layoutreturn(both, IoMode::ANY)).await.ok();
+        b.compound().putfh(&fh).op(setattr(of_b, size(0))).expect(NfsStat::OK).await;
+        assert_eq!(end(a).await, NfsStat::OK, "nothing is left of it");
+        b.compound().putfh(&fh).op(close(of_b)).expect(NfsStat::OK).await;
+        assert_eq!(end(b).await, NfsStat::OK);
+    }
+}
+
+/// A read-write layout that is not returned outlives the last CLOSE, its read part with it, and is
+/// recalled as before.
+#[tokio::test]
+async fn a_write_layout_outlives_the_last_close() {
+    let cluster = Cluster::striped(2).await;
+    let (mut a, mut b, fh, of_a, of_b) = two(&cluster).await;
+    let held = get(&mut a, &fh, layoutget(of_a, IoMode::READ)).await.ok().stateid();
+    get(&mut a, &fh, layoutget(held, IoMode::RW)).await.ok();
+    a.compound().putfh(&fh).op(close(of_a)).expect(NfsStat::OK).await;
+    let cut = setattr(of_b, size(0));
+    b.compound().putfh(&fh).op(cut.clone()).expect(NfsStat::DELAY).await;
+    let callback = a.wire.callback().await;
+    assert_eq!(callback.recalled().other, held.other);
+    a.wire.answer(&callback, NfsStat::OK).await;
+    give_back(&mut a, &fh, layoutreturn(callback.recalled(), IoMode::RW)).await.ok();
+    until_done(&mut a, &mut b, &fh, cut).await;
+    assert_eq!(end(a).await, NfsStat::OK);
+}
+
+/// Nobody can return layouts of a file that is gone: they are forgotten with it, whether a REMOVE, a
+/// RENAME over it or the last CLOSE after either lets it go.
+#[tokio::test]
+async fn layouts_of_a_removed_file_are_forgotten() {
+    let cluster = Cluster::striped(2).await;
+    for (gone_by, open_still) in [
+        (remove("f"), false),
+        (remove("f"), true),
+        (rename("g", "f"), false),
+        (rename("g", "f"), true),
+    ] {
+        let what = format!("{gone_by:?}, open still: {open_still}");
+        let (mut a, mut b, fh, of_a, of_b) = two(&cluster).await;
+        let (g, of_g) = b.file("g").await;
+        get(&mut a, &fh, layoutget(of_a, IoMode::RW)).await.ok();
+        a.compound().putfh(&fh).op(close(of_a)).expect(NfsStat::OK).await;
+        b.compound().putfh(&g).op(close(of_g)).expect(NfsStat::OK).await;
+        if !open_still {
+            b.compound().putfh(&fh).op(close(of_b)).expect(NfsStat::OK).await;
+        }
+        b.compound().putrootfh().op(OpArgs::Savefh).op(gone_by).expect(NfsStat::OK).await;
+        if open_still {
+            b.compound().putfh(&fh).op(close(of_b)).expect(NfsStat::OK).await;
+        }
+        a.compound().putfh(&fh).expect(NfsStat::STALE).await;
+        assert_eq!(end(a).await, NfsStat::OK, "{what}");
+        assert_eq!(end(b).await, NfsStat::OK, "{what}");
+    }
+}

@@ -3,8 +3,8 @@
 use weft_nfs::{NfsStat, share};
 
 use super::*;
-use crate::StateLimits;
 use crate::testing::*;
+use crate::{StateLimits, Wanted};
 
 const NOTHING: LayoutReturned =
     LayoutReturned { remaining: None, had_rw: false, finished_recall: false };
@@ -268,16 +268,119 @@ fn layouts_on_a_file() {
     assert!(state.recalls.is_empty());
 }
 
-/// Layouts outlive CLOSE (no return on close), and keep their client busy.
+/// Read-write layouts outlive CLOSE, and keep their client busy: their holder may still write.
 #[test]
-fn layouts_outlive_close() {
+fn rw_layouts_outlive_close() {
     let (mut state, open, _) = opened();
     let s = get(&mut state, open, IoMode::RW).unwrap();
     state.close(A, &open, FILE).unwrap();
     assert!(state.client_has_state(A));
-    assert!(get(&mut state, s, IoMode::RW).is_ok(), "it was read-write already");
-    assert!(state.layout_return(A, FILE, &seqid(s, 2), IoMode::ANY).unwrap().had_rw);
+    let s = get(&mut state, s, IoMode::RW).expect("it was read-write already");
+    // The read part goes with the read-write one: nobody would return it any more.
+    let s = get(&mut state, s, IoMode::READ).unwrap();
+    let returned = state.layout_return(A, FILE, &s, IoMode::RW).unwrap();
+    assert_eq!(returned, LayoutReturned { had_rw: true, ..NOTHING });
     assert!(!state.client_has_state(A));
+}
+
+/// Of two layouts the read-write one is returned, as Linux does; the last CLOSE of the client takes
+/// the other one for returned, whoever else has the file open, and its stateid is unknown then.
+#[test]
+fn read_layouts_go_with_the_last_close() {
+    let (mut state, open, _) = opened();
+    let second = state.open(A, &owner("second"), FILE, share::ACCESS_READ, 0).unwrap();
+    let s = get(&mut state, open, IoMode::READ).unwrap();
+    let s = get(&mut state, s, IoMode::RW).unwrap();
+    let s = state.layout_return(A, FILE, &s, IoMode::RW).unwrap().remaining.unwrap();
+    state.close(A, &open, FILE).unwrap();
+    assert_eq!(state.test_stateid(A, &s), NfsStat::OK, "it is open still");
+    state.close(A, &second, FILE).unwrap();
+    assert_eq!(state.layouts_on(FILE), vec![]);
+    assert!(!state.client_has_state(A));
+    assert_eq!(state.test_stateid(A, &s), NfsStat::BAD_STATEID);
+    assert_eq!(why(get(&mut state, s, IoMode::READ)), Reason::StateidUnknown);
+    assert_eq!(state.layout_commit_check(A, FILE, &s), Ok(()), "of what was read-write once");
+    assert_eq!(state.layout_return(A, FILE, &s, IoMode::ANY), Ok(NOTHING));
+}
+
+/// A LAYOUTGET that was checked before the CLOSE, and is checked again to be granted.
+#[test]
+fn close_overtakes_layoutget() {
+    for iomode in [IoMode::READ, IoMode::RW] {
+        let (mut state, open, _) = opened();
+        let s = get(&mut state, open, IoMode::READ).unwrap();
+        for stateid in [open, s] {
+            state.layout_check(A, FILE, &stateid, iomode).unwrap();
+        }
+        state.close(A, &open, FILE).unwrap();
+        for stateid in [open, s] {
+            let late = state.layout_check(A, FILE, &stateid, iomode);
+            assert_eq!(why(late), Reason::StateidUnknown);
+        }
+    }
+}
+
+/// A recall of what is only for reading any more ends with the last CLOSE.
+#[test]
+fn close_ends_the_recall_of_a_read_layout() {
+    let (mut state, open, _) = opened();
+    let s = get(&mut state, open, IoMode::READ).unwrap();
+    get(&mut state, s, IoMode::RW).unwrap();
+    let recall = state.recall_begin(NOW, A, FILE).unwrap();
+    state.layout_return(A, FILE, &recall, IoMode::RW).unwrap();
+    assert!(state.recall_stateid(A, FILE).is_some());
+    state.close(A, &open, FILE).unwrap();
+    assert_eq!(state.recall_stateid(A, FILE), None);
+    assert_eq!(state.recalls_overdue(NOW, 0), vec![]);
+}
+
+/// A client that holds a delegation opens the file by itself after its last CLOSE: its read layout
+/// goes with the delegation, returned or revoked, unless the file was opened again.
+#[test]
+fn read_layouts_stay_with_a_delegation() {
+    let mut state = State::new(1);
+    let reading = |state: &mut State| {
+        let open = state.open(A, &owner("a"), FILE, share::ACCESS_READ, 0).unwrap();
+        let delegation = state.delegate(A, FILE, Wanted::Read, true).unwrap();
+        let layout = get(state, open, IoMode::READ).unwrap();
+        state.close(A, &open, FILE).unwrap();
+        (delegation, layout)
+    };
+    let (delegation, s) = reading(&mut state);
+    let s = get(&mut state, s, IoMode::READ).unwrap();
+    state.delegation_return(A, &delegation, FILE).unwrap();
+    assert_eq!(state.test_stateid(A, &s), NfsStat::BAD_STATEID);
+    assert!(!state.client_has_state(A));
+
+    let (_, s) = reading(&mut state);
+    state.delegation_revoke(A, FILE);
+    assert_eq!(state.test_stateid(A, &s), NfsStat::BAD_STATEID);
+
+    let (delegation, s) = reading(&mut state);
+    state.open(A, &owner("a"), FILE, share::ACCESS_READ, 0).unwrap();
+    state.delegation_return(A, &delegation, FILE).unwrap();
+    assert_eq!(state.test_stateid(A, &s), NfsStat::OK);
+}
+
+/// Nothing is kept of a file that is gone, read-write layouts and recalls included; other files
+/// are left alone.
+#[test]
+fn layouts_of_a_file_that_is_gone() {
+    let (mut state, open, b) = opened();
+    let s = get(&mut state, open, IoMode::RW).unwrap();
+    let holder = state.layout_check(B, FILE, &b, IoMode::READ).unwrap();
+    state.layout_granted(&holder, IoMode::READ);
+    let other = state.open(A, &owner("a"), OTHER_FILE, share::ACCESS_READ, 0).unwrap();
+    let holder = state.layout_check(A, OTHER_FILE, &other, IoMode::READ).unwrap();
+    state.layout_granted(&holder, IoMode::READ);
+    state.recall_begin(NOW, A, FILE).unwrap();
+    state.layouts_forget(FILE);
+    assert_eq!(state.layouts_on(FILE), vec![]);
+    assert_eq!(state.recalls_overdue(NOW, 0), vec![]);
+    assert_eq!(state.test_stateid(A, &s), NfsStat::BAD_STATEID);
+    assert_eq!(why(state.layout_commit_check(A, FILE, &s)), Reason::StateidUnknown);
+    assert_eq!(state.layouts_on(OTHER_FILE).len(), 1);
+    assert_eq!(state.drop_client(A).rw_layouts, vec![]);
 }
 
 /// Proves that LAYOUTRETURN of a volume leaves other volumes alone.

@@ -23,8 +23,8 @@ impl Held {
 
     fn describe(&self) -> String {
         let no = self.state.layout_by_holder.get(&(FILE, A));
+        let open = if self.state.is_open(FILE) { "" } else { ", nothing open" };
         let Some(layout) = no.and_then(|no| self.state.layouts.get(no)) else {
-            let open = if self.state.is_open(FILE) { "" } else { ", nothing open" };
             let returned = self.state.was_returned(A, FILE, &self.last);
             return format!(
                 "none{}{open}",
@@ -38,7 +38,7 @@ impl Held {
             (false, _) => "RW",
         };
         let recalled = no.is_some_and(|no| self.state.recalls.contains_key(no));
-        format!("{held}{}", if recalled { ", recalled" } else { "" })
+        format!("{held}{}{open}", if recalled { ", recalled" } else { "" })
     }
 
     fn get(&mut self, stateid: Stateid, iomode: IoMode) -> Outcome {
@@ -119,6 +119,11 @@ fn transitions() {
         .on("lease passed", |h| {
             let overdue = h.state.layouts_expire(NOW, A);
             h.revoke(overdue)
+        })
+        .on("CLOSE", |h| Outcome::of(h.state.close(A, &h.open, FILE)))
+        .on("the file is gone", |h| {
+            h.state.layouts_forget(FILE);
+            Outcome::OK
         })
         .on("TEST_STATEID", |h| Outcome::said(h.state.test_stateid(A, &h.last)))
         .on("FREE_STATEID", |h| Outcome::of(h.state.free_stateid(A, &h.last)))
