@@ -384,7 +384,8 @@ impl State {
         self.client_shares.get(&(file, client)).is_some_and(|shares| shares.allow(access))
     }
 
-    /// Removes an open, the locks based on it, and a read layout that is not used any more. Says on which file it was, and whether nobody
+    /// Removes an open, the locks based on it, and a read layout that is not used any more. Says on
+    /// which file it was, and whether nobody
     /// has that open now.
     pub(crate) fn remove_open(&mut self, no: StateNo) -> Option<(FileKey, bool)> {
         let locks = self.opens.get(&no)?.locks.clone();

@@ -62,7 +62,10 @@ impl Setup {
     /// The metadata server's configuration. Every file is striped over all data servers: the
     /// baseline's cost is that of telling all of them.
     pub(super) fn settings(self, data_servers: u32) -> String {
-        let limit = |technique| if self.has(technique) { "64KiB" } else { "0KiB" };
+        let limit = |on| if on { "64KiB" } else { "0KiB" };
+        // Who is not told to send what is small to the metadata server asks for layouts, with which
+        // small files leave it.
+        let indirect = self.has(Threshold) || self.has(Stuffing);
         let objects = match (self.has(ImplicitObjects), self.has(PrecreatedObjects)) {
             (true, _) => "implicit",
             (false, true) => "precreate",
@@ -70,8 +73,8 @@ impl Setup {
         };
         let mut toml = format!("stripe_width = {data_servers}\nobject_creation = \"{objects}\"\n");
         let _ = writeln!(toml, "[commit]\ncoalesce = {}", self.has(Coalescing));
-        let _ = writeln!(toml, "[small_files]\nstuffing_limit = \"{}\"", limit(Stuffing));
-        let _ = writeln!(toml, "write_threshold = \"{}\"", limit(Threshold));
+        let _ = writeln!(toml, "[small_files]\nstuffing_limit = \"{}\"", limit(self.has(Stuffing)));
+        let _ = writeln!(toml, "write_threshold = \"{}\"", limit(indirect));
         let _ = writeln!(toml, "gather = {on}\nadaptive = {on}", on = self.has(Threshold));
         for id in 1..=data_servers {
             // The servers under test take their place; without them the width is refused.
