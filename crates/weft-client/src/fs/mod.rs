@@ -26,7 +26,7 @@ use weft_nfs::{AttrNo, Bitmap, ClientId, Opaque, StateOwner};
 
 use crate::{
     error::ClientError,
-    io::{Cluster, OpenFiles},
+    io::{Cluster, IoPolicy, OpenFiles},
     layout::{DataServers, DeviceCache, FilesDriver, LayoutDriver},
     random::random,
     rpc::{Credential, machine_name},
@@ -76,6 +76,8 @@ pub struct ClientOptions {
     /// Whether names travel with the requests on them, and small files whole (P3.4): one round
     /// trip instead of a few. `false` is for measurements.
     pub eager: bool,
+    /// How the data of open files travel.
+    pub policy: IoPolicy,
 }
 
 impl Default for ClientOptions {
@@ -88,6 +90,7 @@ impl Default for ClientOptions {
             data_server_patience: Duration::from_secs(15),
             layouts: true,
             eager: true,
+            policy: IoPolicy::default(),
         }
     }
 }
@@ -152,6 +155,7 @@ impl Client {
             devices: DeviceCache::default(),
             drivers,
             files: Arc::default(),
+            policy: options.policy,
         };
         let owners = Arc::new(AtomicU64::new(1));
         Ok(Client { cluster: Arc::new(cluster), files, owners, eager: options.eager })

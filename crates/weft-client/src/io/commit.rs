@@ -8,7 +8,9 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{FileIo, dirty::RoundNo, lanes::Target, layout::LayoutState, source::Source};
+use super::{
+    FileIo, dirty::RoundNo, lanes::Target, layout::LayoutState, source::Source, write::Outgoing,
+};
 use crate::{error::ClientError, limits};
 
 /// The right to settle a file. One at a time: who finds nothing dirty then knows that nobody
@@ -52,6 +54,12 @@ impl FileIo {
     /// written [`limits::REWRITES_MAX`] times in a row; what is not durable stays remembered.
     /// Once for each open for writing, the failure of a LAYOUTCOMMIT whose layout is gone.
     pub async fn commit(&self) -> Result<(), ClientError> {
+        self.flush().await?;
+        self.commit_sent().await
+    }
+
+    /// The same of what has left for the servers.
+    pub(super) async fn commit_sent(&self) -> Result<(), ClientError> {
         self.settle().await?;
         if !self.writable() {
             return Ok(());
@@ -61,7 +69,7 @@ impl FileIo {
         failure.map_or(Ok(()), Err)
     }
 
-    async fn settle(&self) -> Result<(), ClientError> {
+    pub(super) async fn settle(&self) -> Result<(), ClientError> {
         let mut round = self.round().await;
         for _ in 0..=limits::REWRITES_MAX {
             let lost = {
@@ -135,10 +143,16 @@ impl FileIo {
             let Some(piece) = self.file.lock_dirty().next_lost(lost, from) else { return Ok(()) };
             from = piece.file_offset.saturating_add(1);
             let source = Source::of(&piece.payload);
-            let range = (piece.file_offset, piece.len());
-            let written = self.write_striped(&piece.by, range, &source).await?;
+            let outgoing = Outgoing {
+                by: &piece.by,
+                start: piece.file_offset,
+                ranges: &[(piece.file_offset, piece.len())],
+                source: &source,
+                worth_layout: self.is_worth_layout(&piece.by, piece.end()),
+            };
+            let left = self.write_striped(&outgoing).await?;
             // Boxed: going around may end in giving up a layout, which may end here.
-            Box::pin(self.go_around(quiet, &piece.by, range.0, written, &source)).await?;
+            Box::pin(self.go_around(quiet, &outgoing, left)).await?;
         }
     }
 }

@@ -28,7 +28,7 @@ impl Unsettled {
         self.payload.len() as u64
     }
 
-    fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.file_offset.saturating_add(self.len())
     }
 

@@ -11,7 +11,7 @@ use std::{
 use tokio::sync::{Mutex as AsyncMutex, RwLock};
 use weft_nfs::FileHandle;
 
-use super::{dirty::Dirty, layout::LayoutState};
+use super::{dirty::Dirty, gather::Gathered, layout::LayoutState};
 use crate::error::ClientError;
 
 /// A file in use. There is one layout stateid for each client and file (RFC 8881 §12.5.2), so all
@@ -23,6 +23,8 @@ pub(super) struct SharedFile {
     table: Weak<FileTable>,
     /// Opens that are not closed yet.
     users: AtomicUsize,
+    /// Small writes on their way to becoming large ones.
+    pub(super) gathered: Gathered,
     /// Held by whoever settles: see [`super::commit::Round`].
     pub(super) rounds: AsyncMutex<()>,
     /// Held for reading by who writes, for writing by who writes lost data again: older data
@@ -95,6 +97,7 @@ impl FileTable {
             fh: fh.clone(),
             table: Arc::downgrade(self),
             users: AtomicUsize::new(1),
+            gathered: Gathered::default(),
             rounds: AsyncMutex::new(()),
             writing: RwLock::new(()),
             gate: RwLock::new(LayoutState::None),

@@ -1,7 +1,12 @@
-//! A file range as lanes: one for each server, each with its pieces in file order and a window
+//! File ranges as lanes: one for each server, each with its pieces in file order and a window
 //! of workers that take one piece after another.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::BTreeMap,
+    iter::Flatten,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    vec,
+};
 
 use tokio::task::JoinSet;
 use weft_nfs::FileHandle;
@@ -35,10 +40,13 @@ pub(super) struct Piece {
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) target: Target,
-    pieces: Pieces,
+    pieces: Turns,
 }
 
-/// The pieces of one stripe index, in file order.
+/// What a lane has of one range after another.
+type Turns = Flatten<vec::IntoIter<Pieces>>;
+
+/// The pieces of one stripe index in a range, in file order.
 #[derive(Debug, Clone)]
 struct Pieces {
     stripe_index: u32,
@@ -69,39 +77,47 @@ impl Iterator for Pieces {
     }
 }
 
-/// The whole range to the metadata server.
+/// All of the ranges to the metadata server.
 ///
 /// # Errors
 /// Never in practice: the distribution of one endless unit is a valid one.
 pub(super) fn mds_lane(
     fh: &FileHandle,
-    (offset, len): (u64, u64),
+    ranges: &[(u64, u64)],
     io_bytes: u32,
 ) -> Result<Vec<Lane>, ClientError> {
     let whole = Distribution::round_robin(u64::MAX, 1, 0, Form::Sparse)
         .map_err(|_| ClientError::Invalid("no distribution"))?;
-    let pieces =
-        Pieces { stripe_index: 0, extents: whole.extents(offset, len), current: None, io_bytes };
-    Ok(vec![Lane { target: Target::Mds(fh.clone()), pieces }])
+    let pieces = |&(offset, len): &(u64, u64)| Pieces {
+        stripe_index: 0,
+        extents: whole.extents(offset, len),
+        current: None,
+        io_bytes,
+    };
+    let pieces: Vec<Pieces> = ranges.iter().map(pieces).collect();
+    Ok(vec![Lane { target: Target::Mds(fh.clone()), pieces: pieces.into_iter().flatten() }])
 }
 
-/// The range over the stripes of a plan; stripes it does not touch have no lane.
-pub(super) fn striped_lanes(plan: &Plan, (offset, len): (u64, u64), io_bytes: u32) -> Vec<Lane> {
-    let extents = plan.distribution.extents(offset, len);
-    // Every stripe the range touches is met within one turn.
-    let mut touched: Vec<u32> =
-        extents.clone().take(plan.stripes.len()).map(|e| e.stripe_index).collect();
-    touched.sort_unstable();
-    touched.dedup();
-    let lane = |index: u32| {
+/// The ranges over the stripes of a plan; stripes they do not touch have no lane.
+pub(super) fn striped_lanes(plan: &Plan, ranges: &[(u64, u64)], io_bytes: u32) -> Vec<Lane> {
+    let mut by_stripe: BTreeMap<u32, Vec<Pieces>> = BTreeMap::new();
+    for (offset, len) in ranges {
+        let extents = plan.distribution.extents(*offset, *len);
+        // Every stripe the range touches is met within one turn.
+        let mut touched: Vec<u32> =
+            extents.clone().take(plan.stripes.len()).map(|e| e.stripe_index).collect();
+        touched.sort_unstable();
+        touched.dedup();
+        for stripe_index in touched {
+            let pieces = Pieces { stripe_index, extents: extents.clone(), current: None, io_bytes };
+            by_stripe.entry(stripe_index).or_default().push(pieces);
+        }
+    }
+    let lane = |(index, pieces): (u32, Vec<Pieces>)| {
         let target = Target::Ds(plan.stripes.get(index as usize)?.clone());
-        let extents = extents.clone();
-        Some(Lane {
-            target,
-            pieces: Pieces { stripe_index: index, extents, current: None, io_bytes },
-        })
+        Some(Lane { target, pieces: pieces.into_iter().flatten() })
     };
-    touched.into_iter().filter_map(lane).collect()
+    by_stripe.into_iter().filter_map(lane).collect()
 }
 
 /// Runs `work` on every piece: lanes side by side, at most a window of pieces of each lane at a
@@ -139,7 +155,7 @@ where
 
 async fn take_pieces<W, F>(
     target: Target,
-    pieces: Arc<Mutex<Option<Pieces>>>,
+    pieces: Arc<Mutex<Option<Turns>>>,
     work: W,
 ) -> Result<(), ClientError>
 where
@@ -156,6 +172,6 @@ where
     }
 }
 
-fn lock(pieces: &Mutex<Option<Pieces>>) -> MutexGuard<'_, Option<Pieces>> {
+fn lock(pieces: &Mutex<Option<Turns>>) -> MutexGuard<'_, Option<Turns>> {
     pieces.lock().unwrap_or_else(PoisonError::into_inner)
 }

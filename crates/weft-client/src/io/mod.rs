@@ -10,13 +10,16 @@
 //! - A write that begins after another one has ended wins over it where they overlap, whatever
 //!   servers lose meanwhile. Writes that overlap and are under way at the same time land in any
 //!   order; the one that ended last is the one written again.
+//! - Small writes may be gathered before they leave: [`IoPolicy`].
 
 mod commit;
 mod dirty;
 mod file;
+mod gather;
 mod lanes;
 mod layout;
 mod open;
+mod policy;
 mod read;
 mod source;
 mod write;
@@ -36,6 +39,7 @@ use crate::{
 pub use file::FileTable;
 pub use layout::LayoutInfo;
 use open::Open;
+pub use policy::IoPolicy;
 pub use read::ReadSink;
 pub use source::{PieceReport, Source};
 
@@ -51,6 +55,8 @@ pub struct Cluster {
     pub drivers: Vec<Arc<dyn LayoutDriver>>,
     /// Files in use.
     pub files: Arc<FileTable>,
+    /// How data travel.
+    pub policy: IoPolicy,
 }
 
 /// Below these sizes I/O goes through the metadata server (attribute 68, D7).
@@ -137,6 +143,7 @@ impl FileIo {
         let committed = self.commit().await;
         let returned = if self.leave() { self.return_layout().await } else { Ok(()) };
         // What is not safe now never will be, and the caller knows: no stateid is left for it.
+        self.file.gathered.forget(&self.open).await;
         self.file.lock_dirty().forget(&self.open);
         let closed = self.send_close().await;
         committed.and(returned).and(closed)

@@ -72,6 +72,7 @@ impl FileIo {
         len: u64,
         sink: Arc<S>,
     ) -> Result<u64, ClientError> {
+        self.flush().await?;
         let wanted_end = offset.saturating_add(len);
         if wanted_end > self.size() {
             // Another client may have written more since (or less, if it truncated).
@@ -92,7 +93,7 @@ impl FileIo {
         let (mut failed, mut through_layout) = (vec![(offset, len)], false);
         if let LayoutState::Held(held) = &*self.access(&self.open, iomode, worth_it).await {
             let io_bytes = self.cluster.mds.io_bytes_max().0;
-            let lanes = lanes::striped_lanes(&held.plan, (offset, len), io_bytes);
+            let lanes = lanes::striped_lanes(&held.plan, &[(offset, len)], io_bytes);
             failed = self.read_lanes(lanes, sink.clone()).await?;
             through_layout = true;
         }
@@ -113,7 +114,7 @@ impl FileIo {
     ) -> Result<(), ClientError> {
         loop {
             let io_bytes = self.cluster.mds.io_bytes_max().0;
-            let lanes = lanes::mds_lane(self.fh(), range, io_bytes)?;
+            let lanes = lanes::mds_lane(self.fh(), &[range], io_bytes)?;
             match self.read_lanes(lanes, sink.clone()).await {
                 Ok(_) => return Ok(()),
                 Err(e) if e.is_lost_state() => self.reopen(&self.open).await?,

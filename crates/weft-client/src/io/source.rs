@@ -1,6 +1,6 @@
 //! Where written bytes come from.
 
-use std::{fs::File, sync::Arc};
+use std::{collections::BTreeMap, fs::File, sync::Arc};
 
 use bytes::Bytes;
 use weft_xdr::{FileRange, Payload};
@@ -11,19 +11,40 @@ pub type PieceReport = Arc<dyn Fn(u64) + Send + Sync>;
 /// Bytes to write, cut into parts without copying.
 #[derive(Clone)]
 pub struct Source {
-    all: Payload,
+    all: All,
     report: Option<PieceReport>,
+}
+
+#[derive(Clone)]
+enum All {
+    Whole(Payload),
+    /// Runs of bytes by their distance from the start.
+    Runs(Arc<BTreeMap<u64, Bytes>>),
 }
 
 impl Source {
     /// Bytes in memory.
     pub fn bytes(bytes: Bytes) -> Source {
-        Source { all: Payload::Bytes(bytes), report: None }
+        Source { all: All::Whole(Payload::Bytes(bytes)), report: None }
+    }
+
+    /// Runs of bytes in memory, by their distance from the start.
+    pub(super) fn runs(runs: Arc<BTreeMap<u64, Bytes>>) -> Source {
+        Source { all: All::Runs(runs), report: None }
+    }
+
+    /// The bytes, if they are one run in memory.
+    pub(super) fn as_bytes(&self) -> Option<&Bytes> {
+        match &self.all {
+            All::Whole(Payload::Bytes(bytes)) => Some(bytes),
+            All::Whole(Payload::File(_)) | All::Runs(_) => None,
+        }
     }
 
     /// A local file from its start; its bytes go from the page cache to the socket.
     pub fn file(file: Arc<File>) -> Source {
-        Source { all: Payload::File(FileRange { file, offset: 0, len: 0 }), report: None }
+        let all = All::Whole(Payload::File(FileRange { file, offset: 0, len: 0 }));
+        Source { all, report: None }
     }
 
     /// Reports what has arrived.
@@ -33,22 +54,24 @@ impl Source {
     }
 
     pub(super) fn of(payload: &Payload) -> Source {
-        Source { all: payload.clone(), report: None }
+        Source { all: All::Whole(payload.clone()), report: None }
     }
 
     /// The part at `at` bytes from the start.
     pub(super) fn part(&self, at: u64, len: u32) -> Payload {
         match &self.all {
-            Payload::Bytes(bytes) => {
-                let from = usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
-                let to = from.saturating_add(len as usize).min(bytes.len());
-                Payload::Bytes(bytes.slice(from..to))
-            }
-            Payload::File(f) => Payload::File(FileRange {
+            All::Whole(Payload::Bytes(bytes)) => Payload::Bytes(part_of(bytes, at, len)),
+            All::Whole(Payload::File(f)) => Payload::File(FileRange {
                 file: f.file.clone(),
                 offset: f.offset.saturating_add(at),
                 len: len as usize,
             }),
+            All::Runs(runs) => {
+                let run = runs.range(..=at).next_back();
+                Payload::Bytes(
+                    run.map_or_else(Bytes::new, |(start, run)| part_of(run, at - start, len)),
+                )
+            }
         }
     }
 
@@ -57,6 +80,12 @@ impl Source {
             report(len.into());
         }
     }
+}
+
+fn part_of(bytes: &Bytes, at: u64, len: u32) -> Bytes {
+    let from = usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+    let to = from.saturating_add(len as usize).min(bytes.len());
+    bytes.slice(from..to)
 }
 
 /// The same payload without its first bytes.

@@ -19,67 +19,108 @@ use crate::{error::ClientError, rpc::RpcError, session::Session};
 /// File ranges that did not reach their data server: offset and length.
 type Failed = Vec<(u64, u64)>;
 
-/// What is left of a range after writing it through the layout.
+/// Ranges to be written from one source.
+pub(super) struct Outgoing<'a> {
+    /// Under which open.
+    pub(super) by: &'a Arc<Open>,
+    /// File offset of the source's first byte.
+    pub(super) start: u64,
+    /// File offsets and lengths.
+    pub(super) ranges: &'a [(u64, u64)],
+    pub(super) source: &'a Source,
+    /// Whether to ask for a layout if none is held.
+    pub(super) worth_layout: bool,
+}
+
+impl Outgoing<'_> {
+    /// The first byte of all, and the one behind the last.
+    fn span(&self) -> (u64, u64) {
+        let from = self.ranges.iter().map(|(at, _)| *at).min().unwrap_or(self.start);
+        let end = self.ranges.iter().map(|(at, len)| at.saturating_add(*len)).max();
+        (from, end.unwrap_or(self.start))
+    }
+}
+
+/// What is left after writing through the layout.
 pub(super) enum Left {
     /// All of it was written.
     Nothing,
-    /// There is no layout to write through: offset and length of the whole.
-    All(u64, u64),
+    /// There is no layout to write through.
+    All,
     /// What data servers could not take.
     Failed(Failed),
 }
 
 impl FileIo {
-    /// Writes a range. On return the data are at the servers, not necessarily durable:
-    /// [`FileIo::commit`] makes them so.
+    /// Writes a range. On return the data are at the servers, or gathered if the policy says so
+    /// ([`super::IoPolicy`]), not necessarily durable: [`FileIo::commit`] makes them so.
     ///
     /// # Errors
-    /// [`ClientError`]; part of the range may have been written.
+    /// [`ClientError`]; part of the range may have been written. With a policy that gathers, that
+    /// of an earlier write that only now left; then nothing of this one was taken.
     pub async fn write(&self, offset: u64, len: u64, source: &Source) -> Result<(), ClientError> {
         let end = offset.checked_add(len).ok_or(ClientError::Invalid("beyond the largest file"))?;
         if len == 0 {
             return Ok(());
         }
+        if let Some(data) = self.gathers(len, source) {
+            return self.gather(offset, &data).await;
+        }
+        self.flush_overlapping(offset, end).await?;
+        self.send(&Outgoing {
+            by: &self.open,
+            start: offset,
+            ranges: &[(offset, len)],
+            source,
+            worth_layout: self.is_worth_layout(&self.open, end),
+        })
+        .await?;
+        let is_full = self.file.lock_dirty().is_full();
+        if is_full {
+            self.commit_sent().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the file, with this end at least, is one of those whose data the metadata server
+    /// wants to see on data servers.
+    pub(super) fn is_worth_layout(&self, by: &Open, end: u64) -> bool {
+        end.max(self.size()) >= by.opened.thresholds.write_size
+    }
+
+    /// Writes all ranges, through the layout as far as there is one and it works.
+    pub(super) async fn send(&self, outgoing: &Outgoing<'_>) -> Result<(), ClientError> {
         let left = {
             let _writing = self.file.writing.read().await;
-            match self.write_striped(&self.open, (offset, len), source).await? {
-                Left::All(from, len) => {
-                    self.write_through_mds(&self.open, offset, (from, len), source).await?;
+            match self.write_striped(outgoing).await? {
+                Left::All => {
+                    self.write_through_mds(outgoing, outgoing.ranges).await?;
                     Left::Nothing
                 }
                 left => left,
             }
         };
         if let Left::Failed(_) = &left {
-            self.go_around(&self.quiet().await, &self.open, offset, left, source).await?;
+            self.go_around(&self.quiet().await, outgoing, left).await?;
         }
-        self.size.fetch_max(end, Ordering::AcqRel);
-        let is_full = self.file.lock_dirty().is_full();
-        if is_full {
-            self.commit().await?;
-        }
+        self.size.fetch_max(outgoing.span().1, Ordering::AcqRel);
         Ok(())
     }
 
-    /// Writes a range through the layout, if there is one. Says what is left to be written.
-    pub(super) async fn write_striped(
-        &self,
-        by: &Arc<Open>,
-        (offset, len): (u64, u64),
-        source: &Source,
-    ) -> Result<Left, ClientError> {
-        let end = offset.saturating_add(len);
-        let worth_it = end.max(self.size()) >= by.opened.thresholds.write_size;
-        if let LayoutState::Held(held) = &*self.access(by, IoMode::RW, worth_it).await
+    /// Writes through the layout, if there is one. Says what is left to be written.
+    pub(super) async fn write_striped(&self, outgoing: &Outgoing<'_>) -> Result<Left, ClientError> {
+        let by = outgoing.by;
+        if let LayoutState::Held(held) = &*self.access(by, IoMode::RW, outgoing.worth_layout).await
             && held.iomode == IoMode::RW
         {
             let io_bytes = self.cluster.mds.io_bytes_max().1;
-            let lanes = lanes::striped_lanes(&held.plan, (offset, len), io_bytes);
-            let failed = self.write_lanes(by, lanes, offset, source).await?;
-            held.note_written(offset, end);
+            let lanes = lanes::striped_lanes(&held.plan, outgoing.ranges, io_bytes);
+            let failed = self.write_lanes(outgoing, lanes).await?;
+            let (from, end) = outgoing.span();
+            held.note_written(from, end);
             return Ok(if failed.is_empty() { Left::Nothing } else { Left::Failed(failed) });
         }
-        Ok(Left::All(offset, len))
+        Ok(Left::All)
     }
 
     /// Writes through the metadata server what is left. If a data server failed, the layout is
@@ -89,16 +130,12 @@ impl FileIo {
     pub(super) async fn go_around(
         &self,
         quiet: &Quiet<'_>,
-        by: &Arc<Open>,
-        start: u64,
+        outgoing: &Outgoing<'_>,
         left: Left,
-        source: &Source,
     ) -> Result<(), ClientError> {
         let failed = match left {
             Left::Nothing => return Ok(()),
-            Left::All(offset, len) => {
-                return self.write_through_mds(by, start, (offset, len), source).await;
-            }
+            Left::All => return self.write_through_mds(outgoing, outgoing.ranges).await,
             Left::Failed(failed) => failed,
         };
         tracing::warn!(ranges = failed.len(), "data server failed: through the MDS instead");
@@ -106,32 +143,25 @@ impl FileIo {
             // What is not committed is dirty still, and asked for again below.
             tracing::debug!("COMMIT before the indirect path: {e}");
         }
-        let mut written = Ok(());
-        for range in failed {
-            if written.is_ok() {
-                written = self.write_through_mds(by, start, range, source).await;
-            }
-        }
+        let written = self.write_through_mds(outgoing, &failed).await;
         written.and(self.give_up_layout(quiet).await)
     }
 
     /// The indirect path; the open is renewed if the server has dropped it.
     async fn write_through_mds(
         &self,
-        by: &Arc<Open>,
-        start: u64,
-        range: (u64, u64),
-        source: &Source,
+        outgoing: &Outgoing<'_>,
+        ranges: &[(u64, u64)],
     ) -> Result<(), ClientError> {
         let losses = self.cluster.mds.losses();
         loop {
             let io_bytes = self.cluster.mds.io_bytes_max().1;
-            let lanes = lanes::mds_lane(self.fh(), range, io_bytes)?;
-            match self.write_lanes(by, lanes, start, source).await {
+            let lanes = lanes::mds_lane(self.fh(), ranges, io_bytes)?;
+            match self.write_lanes(outgoing, lanes).await {
                 Ok(_) => return Ok(()),
                 Err(e) if e.is_lost_state() => {
                     tracing::warn!(losses, "open lost, opening again: {e}");
-                    self.reopen(by).await?;
+                    self.reopen(outgoing.by).await?;
                 }
                 Err(e) => return Err(e),
             }
@@ -141,17 +171,15 @@ impl FileIo {
     /// Writes all pieces. Those a data server could not take are returned; other failures end it.
     async fn write_lanes(
         &self,
-        by: &Arc<Open>,
+        outgoing: &Outgoing<'_>,
         lanes: Vec<lanes::Lane>,
-        start: u64,
-        source: &Source,
     ) -> Result<Failed, ClientError> {
         let shared = Arc::new(Shared {
             cluster: self.cluster.clone(),
-            by: by.clone(),
-            stateid: by.io_stateid(),
-            start,
-            source: source.clone(),
+            by: outgoing.by.clone(),
+            stateid: outgoing.by.io_stateid(),
+            start: outgoing.start,
+            source: outgoing.source.clone(),
             outcome: Mutex::new(Outcome::default()),
         });
         let work = {

@@ -328,11 +328,18 @@ impl State {
             }
             OpArgs::Readdir(a) => self.readdir(inode(c)?, &a),
             OpArgs::Setattr(a) => {
+                let ino = inode(c)?;
                 if let (Some(Node::File { data, size, .. }), Some(new)) =
-                    (self.nodes.get_mut(&inode(c)?), a.attrs.size)
+                    (self.nodes.get_mut(&ino), a.attrs.size)
                 {
                     *size = new;
                     data.truncate(new as usize);
+                    for (index, ds) in self.data_servers.iter().enumerate() {
+                        if let Some(o) = ds.lock().objects.get_mut(&object(ino, index)) {
+                            o.data.truncate(new as usize);
+                            o.durable.truncate(new as usize);
+                        }
+                    }
                 }
                 Ok(OpOk::Setattr(SetattrOk { attrsset: Default::default() }))
             }
@@ -413,8 +420,10 @@ impl State {
         if self.data_servers.is_empty() {
             return Err(NfsStat::LAYOUTUNAVAILABLE.into());
         }
-        if let Some(Node::File { striped, .. }) = self.nodes.get_mut(&ino) {
+        if let Some(Node::File { data, striped, .. }) = self.nodes.get_mut(&ino) {
             *striped = true;
+            let data = std::mem::take(data);
+            self.put_striped(ino, 0, &data);
         }
         // RFC 8881 §12.5.3: the open's stateid for the first layout, then the layout's own.
         match self.layouts.get(&ino) {
@@ -507,26 +516,30 @@ impl State {
         } else {
             let ino = inode_of(Some(fh))?;
             self.check_stateid(ino, a.stateid)?;
-            let d = self.distribution();
             let Some(Node::File { data, size, striped }) = self.nodes.get_mut(&ino) else {
                 return Err(NfsStat::INVAL.into());
             };
             *size = (*size).max(a.offset + u64::from(count));
             if *striped {
-                for e in d.extents(a.offset, u64::from(count)) {
-                    let mut ds = self.data_servers[e.stripe_index as usize].lock();
-                    let o = ds.objects.entry(object(ino, e.stripe_index as usize)).or_default();
-                    let at = (e.file_offset - a.offset) as usize;
-                    let part = &bytes[at..at + e.len as usize];
-                    put(&mut o.data, e.object_offset, part);
-                    put(&mut o.durable, e.object_offset, part);
-                }
+                self.put_striped(ino, a.offset, &bytes);
             } else {
                 put(data, a.offset, &bytes);
             }
             committed = StableHow::FILE_SYNC;
         }
         Ok(OpOk::Write(WriteOk { count, committed, writeverf: self.verifier() }))
+    }
+
+    /// Durably.
+    fn put_striped(&self, ino: u64, offset: u64, bytes: &[u8]) {
+        for e in self.distribution().extents(offset, bytes.len() as u64) {
+            let mut ds = self.data_servers[e.stripe_index as usize].lock();
+            let o = ds.objects.entry(object(ino, e.stripe_index as usize)).or_default();
+            let at = (e.file_offset - offset) as usize;
+            let part = &bytes[at..at + e.len as usize];
+            put(&mut o.data, e.object_offset, part);
+            put(&mut o.durable, e.object_offset, part);
+        }
     }
 
     fn distribution(&self) -> Distribution {

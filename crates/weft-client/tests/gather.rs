@@ -1,0 +1,216 @@
+//! Small writes that are gathered before they leave.
+
+mod fake;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use fake::{Fake, Fault, UNIT, pattern};
+use proptest::prelude::*;
+use weft_client::{
+    fs::{Client, ClientOptions, File, OpenOptions},
+    io::IoPolicy,
+};
+use weft_nfs::{NfsStat, OpNum};
+
+struct Cluster {
+    mds: Fake,
+    ds: Vec<Fake>,
+    client: Client,
+}
+
+async fn cluster(policy: IoPolicy) -> Cluster {
+    let ds = vec![Fake::data_server().await, Fake::data_server().await];
+    let mds = Fake::start(ds.clone()).await;
+    let options = ClientOptions {
+        patience: Duration::from_secs(10),
+        data_server_patience: Duration::from_millis(500),
+        policy,
+        ..ClientOptions::default()
+    };
+    let client = Client::connect(mds.addr, options).await.unwrap();
+    Cluster { mds, ds, client }
+}
+
+impl Cluster {
+    async fn open(&self) -> File {
+        let options = OpenOptions { read: true, ..OpenOptions::replace(0o644) };
+        self.client.open("/f", options).await.unwrap()
+    }
+
+    /// WRITEs that arrived: at the metadata server, at all data servers.
+    fn writes(&self) -> (usize, usize) {
+        let data = self.ds.iter().map(|ds| ds.count(OpNum::WRITE)).sum();
+        (self.mds.count(OpNum::WRITE), data)
+    }
+
+    /// What another open sees.
+    async fn content(&self) -> Bytes {
+        let file = self.client.open("/f", OpenOptions::read()).await.unwrap();
+        let data = file.read_at(0, 8 << 20).await.unwrap();
+        file.close().await.unwrap();
+        data
+    }
+}
+
+/// A thousand writes of 16 bytes are one request to the metadata server, and no layout; the size is
+/// known before they leave. What has grown goes to the data servers, in requests of the usual size.
+#[tokio::test]
+async fn small_writes_leave_as_one() {
+    let c = cluster(IoPolicy::gathering(32 << 10)).await;
+    let data = pattern(3 << 20, 3);
+    let file = c.open().await;
+    for (n, part) in data[..16_000].chunks(16).enumerate() {
+        file.write_at(n as u64 * 16, Bytes::copy_from_slice(part)).await.unwrap();
+    }
+    assert_eq!((c.writes(), file.size()), ((0, 0), 16_000));
+    file.commit().await.unwrap();
+    assert_eq!((c.writes(), c.mds.count(OpNum::LAYOUTGET)), ((1, 0), 0));
+    for (n, part) in data[16_000..].chunks(1000).enumerate() {
+        file.write_at(16_000 + n as u64 * 1000, Bytes::copy_from_slice(part)).await.unwrap();
+    }
+    file.close().await.unwrap();
+    let (through_mds, direct) = c.writes();
+    assert!(through_mds == 1 && (3..=8).contains(&direct), "{through_mds} {direct}");
+    assert!(c.content().await == data);
+    c.client.close().await;
+}
+
+/// Whatever is read, also through another open, is what was written last; a larger write takes the
+/// place of gathered ones, and they of it.
+#[tokio::test]
+async fn nobody_sees_what_is_outdated() {
+    let c = cluster(IoPolicy::gathering(100)).await;
+    let (one, two) = (c.open().await, c.open().await);
+    one.write_at(0, Bytes::from_static(b"aaaaaa")).await.unwrap();
+    assert_eq!(two.read_at(0, 10).await.unwrap(), "aaaaaa");
+    one.write_at(2, Bytes::from_static(b"bb")).await.unwrap();
+    two.write_at(3, Bytes::from_static(b"cc")).await.unwrap();
+    assert_eq!(c.content().await, "aabcca");
+    one.write_at(0, Bytes::from_static(b"small")).await.unwrap();
+    one.write_at(1, Bytes::from(vec![b'L'; 200])).await.unwrap();
+    two.write_at(200, Bytes::from_static(b"end")).await.unwrap();
+    two.commit().await.unwrap();
+    let expected = [&b"s"[..], &[b'L'; 199], b"end"].concat();
+    assert!(c.content().await == expected);
+    one.write_at(2, Bytes::from_static(b"gone")).await.unwrap();
+    one.truncate(1).await.unwrap();
+    assert_eq!(c.content().await, "s");
+    one.close().await.unwrap();
+    two.close().await.unwrap();
+    c.client.close().await;
+}
+
+/// What could not leave is reported by the call that wanted it to, and by the next one, and leaves
+/// when it can; a close reports it and ends it.
+#[tokio::test]
+async fn errors_are_told() {
+    let full = |at: &Cluster| at.mds.fault(Fault::Status(OpNum::WRITE, NfsStat::NOSPC));
+    let c = cluster(IoPolicy { gather_below: 100, gather_bytes: 300 }).await;
+    let file = c.open().await;
+    let status = |e: weft_client::fs::FsError| e.error.status();
+    file.write_at(0, Bytes::from_static(b"kept")).await.unwrap();
+    full(&c);
+    assert_eq!(file.commit().await.map_err(status), Err(Some(NfsStat::NOSPC)));
+    full(&c);
+    let next = file.write_at(4, Bytes::from_static(b"next")).await;
+    assert_eq!(next.map_err(status), Err(Some(NfsStat::NOSPC)), "it waits for the older one");
+    file.write_at(4, Bytes::from_static(b"then")).await.unwrap();
+    file.commit().await.unwrap();
+    assert_eq!(c.content().await, "keptthen");
+    file.write_at(0, Bytes::from_static(b"lost")).await.unwrap();
+    full(&c);
+    assert_eq!(file.close().await.map_err(status), Err(Some(NfsStat::NOSPC)));
+    assert_eq!((c.content().await, c.mds.opens()), (Bytes::from_static(b"keptthen"), 0));
+    c.client.close().await;
+}
+
+/// A data server that fails, or forgets, while gathered writes leave costs none of them.
+#[tokio::test]
+async fn data_servers_fail() {
+    let c = cluster(IoPolicy::gathering(4096)).await;
+    for (salt, fault) in [
+        (1, Fault::Status(OpNum::WRITE, NfsStat::IO)),
+        (2, Fault::LoseDataBefore(OpNum::COMMIT)),
+        (3, Fault::DropBefore(OpNum::WRITE)),
+    ] {
+        let file = c.open().await;
+        let data = pattern(2 * UNIT as usize + 77, salt);
+        file.write_at(0, Bytes::copy_from_slice(&data[..8192])).await.unwrap();
+        c.ds[1].fault(fault);
+        for (n, part) in data[8192..].chunks(1500).enumerate() {
+            let at = 8192 + n as u64 * 1500;
+            file.write_at(at, Bytes::copy_from_slice(part)).await.unwrap();
+        }
+        file.close().await.unwrap();
+        assert!(c.content().await == data, "{fault:?}");
+        c.client.remove("/f").await.unwrap();
+    }
+    c.client.close().await;
+}
+
+/// What an application may do with its file.
+#[derive(Debug, Clone)]
+enum Step {
+    Write { at: usize, len: usize },
+    Read { at: usize, len: usize },
+    Truncate(usize),
+    Commit,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let near_unit = (0..2_usize, 0..3000_usize).prop_map(|(unit, at)| unit * (1 << 20) + at);
+    let write = |len| (near_unit.clone(), len).prop_map(|(at, len)| Step::Write { at, len });
+    let step = prop_oneof![
+        12 => write(1..64_usize),
+        2 => write(64..2000_usize),
+        2 => (near_unit.clone(), 1..4000_usize).prop_map(|(at, len)| Step::Read { at, len }),
+        1 => near_unit.clone().prop_map(Step::Truncate),
+        1 => Just(Step::Commit),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+async fn follow(steps: Vec<Step>) {
+    let c = cluster(IoPolicy { gather_below: 64, gather_bytes: 2048 }).await;
+    let (files, mut model) = ([c.open().await, c.open().await], Vec::new());
+    for (n, step) in steps.into_iter().enumerate() {
+        let file = &files[n % 2];
+        match step {
+            Step::Write { at, len } => {
+                let data = pattern(len, n);
+                model.resize(model.len().max(at + len), 0);
+                model[at..at + len].copy_from_slice(&data);
+                file.write_at(at as u64, data.into()).await.unwrap();
+            }
+            Step::Read { at, len } => {
+                let end = model.len().min(at + len);
+                let read = file.read_at(at as u64, len).await.unwrap();
+                assert!(read == model[at.min(end)..end], "step {n}");
+            }
+            Step::Truncate(size) => {
+                model.resize(size, 0);
+                file.truncate(size as u64).await.unwrap();
+            }
+            Step::Commit => file.commit().await.unwrap(),
+        }
+        // The fake asks no data server how long a file is.
+        files.iter().for_each(|file| file.io().set_size(model.len() as u64));
+    }
+    for file in files {
+        file.close().await.unwrap();
+    }
+    assert!(c.content().await == model);
+    c.client.close().await;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Two opens with gathering are one plain array.
+    #[test]
+    fn it_is_a_plain_file(steps in steps()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(follow(steps));
+    }
+}
