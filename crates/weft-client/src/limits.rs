@@ -57,6 +57,9 @@ pub const LEASE_ASSUMED: Duration = Duration::from_secs(45);
 
 /// Requests in flight to one data server for one transfer. With [`IO_BYTES`] each, 8 MiB.
 pub const WINDOW_REQUESTS: usize = 8;
+/// Gathered runs that leave through the metadata server: more are worth a layout, since the data
+/// servers take them side by side.
+pub const MDS_RUNS_MAX: usize = 16;
 /// Written pieces remembered for a COMMIT whose verifier may have changed; reached, the file
 /// commits by itself.
 pub const DIRTY_PIECES_MAX: usize = 64 << 10;

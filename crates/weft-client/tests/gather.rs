@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use weft_client::{
     fs::{Client, ClientOptions, File, OpenOptions},
     io::IoPolicy,
+    limits::MDS_RUNS_MAX,
 };
 use weft_nfs::{NfsStat, OpNum};
 
@@ -73,6 +74,28 @@ async fn small_writes_leave_as_one() {
     let (through_mds, direct) = c.writes();
     assert!(through_mds == 1 && (3..=8).contains(&direct), "{through_mds} {direct}");
     assert!(c.content().await == data);
+    c.client.close().await;
+}
+
+/// A few runs here and there go through the metadata server, many to the data servers.
+#[tokio::test]
+async fn many_runs_are_worth_a_layout() {
+    let c = cluster(IoPolicy::gathering(4096)).await;
+    let file = c.open().await;
+    let scatter = async |runs: u64| {
+        for n in 0..runs {
+            file.write_at(n * 100_000, Bytes::from(vec![n as u8 + 1; 10])).await.unwrap();
+        }
+        file.commit().await.unwrap();
+    };
+    scatter(MDS_RUNS_MAX as u64).await;
+    assert_eq!((c.writes(), c.mds.count(OpNum::LAYOUTGET)), ((MDS_RUNS_MAX, 0), 0));
+    scatter(MDS_RUNS_MAX as u64 + 1).await;
+    let direct = MDS_RUNS_MAX + 1;
+    assert_eq!((c.writes(), c.mds.count(OpNum::LAYOUTGET)), ((MDS_RUNS_MAX, direct), 1));
+    file.close().await.unwrap();
+    let content = c.content().await;
+    assert!((0..=MDS_RUNS_MAX).all(|n| content[n * 100_000 + 9] == n as u8 + 1));
     c.client.close().await;
 }
 
@@ -172,7 +195,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 async fn follow(steps: Vec<Step>) {
-    let c = cluster(IoPolicy { gather_below: 64, gather_bytes: 2048 }).await;
+    let c = cluster(IoPolicy { gather_below: 64, gather_bytes: 8192 }).await;
     let (files, mut model) = ([c.open().await, c.open().await], Vec::new());
     for (n, step) in steps.into_iter().enumerate() {
         let file = &files[n % 2];

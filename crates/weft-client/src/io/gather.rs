@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::{FileIo, open::Open, source::Source, write::Outgoing};
-use crate::error::ClientError;
+use crate::{error::ClientError, limits};
 use runs::{Frozen, Runs};
 
 /// The small writes of a file that have not left yet.
@@ -122,13 +122,14 @@ impl FileIo {
         let below = u64::from(self.cluster.policy.gather_below);
         let end =
             leaving.last_key_value().map_or(0, |(at, run)| at.saturating_add(run.len() as u64));
+        let many = ranges.len() > limits::MDS_RUNS_MAX;
         let grown = ranges.iter().any(|(_, len)| *len >= below);
         let outgoing = Outgoing {
             by: &by,
             start: 0,
             ranges: &ranges,
             source: &Source::runs(leaving),
-            worth_layout: grown && self.is_worth_layout(&by, end),
+            worth_layout: (many || grown) && self.is_worth_layout(&by, end),
         };
         self.send(&outgoing).await?;
         self.file.gathered.clear(buffer);

@@ -1,11 +1,15 @@
 //! How the data of an open file travel (P4.3: policies of the layout driver's user).
 
+#[cfg(doc)]
+use crate::limits;
+
 /// Which writes are gathered (P0.4, write-back gathering). None by default.
 ///
 /// A write below [`gather_below`](IoPolicy::gather_below) is copied into a buffer of the file and
-/// acknowledged; it leaves with others, adjacent ones as one. What has grown to that size goes to
-/// the data servers; what has not goes through the metadata server, unless a layout is held
-/// already: using both ways at once would have the metadata server outrank the layout's handles.
+/// acknowledged; it leaves with others, adjacent ones as one. If one of these has grown to that
+/// size, or they are many ([`limits::MDS_RUNS_MAX`]), they go to the data servers, side by side;
+/// else through the metadata server, unless a layout is held already: using both ways at once
+/// would have the metadata server outrank the layout's handles.
 ///
 /// The buffer leaves when it is full, and before anything that could tell: a read of the file, a
 /// larger write that overlaps it, a truncation, a commit, the close. All opens of the file by this
