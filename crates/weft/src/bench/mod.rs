@@ -4,6 +4,7 @@
 //! median is reported with the range. Servers are a child process (`weft up`), as is the client
 //! where its processor time is told. What the figures mean is in `docs/benchmarks.md`.
 
+mod atlas;
 mod create;
 mod crew;
 mod disk;
@@ -14,8 +15,10 @@ mod many;
 mod plot;
 mod process;
 mod report;
+mod requests;
 mod servers;
 mod small;
+mod small_writes;
 mod stream;
 
 use std::{
@@ -76,6 +79,10 @@ enum Bench {
     ManyFiles,
     /// Small files, with every technique for them off, on, and alone.
     Small,
+    /// Small writes straight to the data servers, through the metadata server, and by a threshold.
+    SmallWrites,
+    /// The output of ATLAS digitization with a write threshold and without.
+    Atlas,
 }
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -121,6 +128,8 @@ pub fn run(args: &BenchArgs) -> Outcome {
             Bench::CreateDs => create::bench_data_servers(&context)?,
             Bench::Listing => listing::bench(&context)?,
             Bench::ManyFiles => many::bench(&context)?,
+            Bench::SmallWrites => small_writes::bench(&context)?,
+            Bench::Atlas => atlas::bench(&context)?,
             Bench::Small => {
                 let (rows, figures) = small::bench(&context)?;
                 report.add_points(figures.points(&name));

@@ -1,0 +1,183 @@
+//! Lists of write requests as applications issue them, and carrying them out.
+
+use bytes::Bytes;
+use weft_client::{
+    ClientError,
+    fs::{Client, ClientOptions, File, FsError, OpenOptions},
+    io::IoPolicy,
+};
+
+use super::{Outcome, servers::Servers};
+
+/// One write of an application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) offset: u64,
+    pub(super) bytes: u32,
+}
+
+/// Largest request of any list.
+pub(super) const REQUEST_BYTES_MAX: u32 = 1 << 20;
+
+/// Storage nodes of the paper (P0 §6.1).
+pub(super) const DATA_SERVERS: u32 = 6;
+
+/// Every file on data servers, none kept by the metadata server: the ways are compared, not the
+/// places.
+pub(super) const SETTINGS: &str =
+    "[small_files]\nstuffing_limit = \"0KiB\"\nwrite_threshold = \"0KiB\"\n";
+
+/// How writes reach the data servers (P0.1, P0.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Each request straight to its data servers, one at a time as the application issues it.
+    Direct,
+    /// Through the metadata server, without layouts; the client gathers what is below a MiB.
+    Indirect,
+    /// The client gathers what is below this many bytes; the rest as [`Way::Direct`].
+    Threshold(u32),
+}
+
+impl Way {
+    /// Its name in tables.
+    pub(super) fn name(self) -> String {
+        match self {
+            Way::Direct => "direct".to_owned(),
+            Way::Indirect => "indirect".to_owned(),
+            Way::Threshold(bytes) => format!("threshold {} KiB", bytes >> 10),
+        }
+    }
+
+    fn options(self) -> ClientOptions {
+        let (layouts, below) = match self {
+            Way::Direct => (true, 0),
+            Way::Indirect => (false, REQUEST_BYTES_MAX),
+            Way::Threshold(bytes) => (true, bytes),
+        };
+        ClientOptions { layouts, policy: IoPolicy::gathering(below), ..ClientOptions::default() }
+    }
+}
+
+/// Numbers from a seed (SplitMix64): the same everywhere, always.
+#[derive(Debug)]
+pub(super) struct Numbers(u64);
+
+impl Numbers {
+    pub(super) fn new(seed: u64) -> Numbers {
+        Numbers(seed)
+    }
+
+    /// The next one.
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// One below a limit above 0; the bias of so few values does not matter.
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    /// One from 0 up to 1.
+    pub(super) fn fraction(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Any order of these.
+    pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last as u64 + 1) as usize);
+        }
+    }
+}
+
+/// An application with a client of its own and the file it writes.
+pub(super) struct Writer {
+    client: Client,
+    file: File,
+    path: String,
+    requests: Vec<Request>,
+    data: Bytes,
+}
+
+impl Writer {
+    /// One that has opened the file and met all data servers, which is no part of what is measured.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub(super) async fn new(
+        servers: &Servers,
+        way: Way,
+        path: &str,
+        requests: Vec<Request>,
+    ) -> Outcome<Writer> {
+        let client = servers.client_with(way.options()).await?;
+        let met = format!("{path}-{}", std::process::id());
+        let file = client.open(&met, OpenOptions::replace(0o644)).await?;
+        for stripe in 0..u64::from(DATA_SERVERS) {
+            let data = Bytes::from(vec![0; REQUEST_BYTES_MAX as usize]);
+            file.write_at(stripe * u64::from(REQUEST_BYTES_MAX), data).await?;
+        }
+        file.close().await?;
+        client.remove(&met).await?;
+        let options = OpenOptions { write: true, create: Some(0o644), ..OpenOptions::default() };
+        let file = client.open(path, options).await?;
+        let data = Bytes::from_iter((0..REQUEST_BYTES_MAX).map(|n| (n % 251) as u8));
+        Ok(Writer { client, file, path: path.to_owned(), requests, data })
+    }
+
+    /// Writes all of it, one request after the other, and makes it durable.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub(super) async fn run(self) -> Result<Writer, FsError> {
+        for request in &self.requests {
+            let data = self.data.slice(..request.bytes as usize);
+            self.file.write_at(request.offset, data).await?;
+        }
+        self.file.commit().await?;
+        Ok(self)
+    }
+
+    /// Closes the file, once it is seen to have the size it should.
+    ///
+    /// # Errors
+    /// It has another one.
+    pub(super) async fn finish(self) -> Result<Client, FsError> {
+        self.file.close().await?;
+        let end = self.requests.iter().map(|r| r.offset + u64::from(r.bytes)).max().unwrap_or(0);
+        let attrs = self.client.stat(&self.path).await?;
+        if attrs.size.is_none_or(|size| size < end) {
+            let error = ClientError::Invalid("it is shorter than what was written");
+            return Err(FsError { path: self.path.into(), error });
+        }
+        Ok(self.client)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same seed gives the same numbers, spread over what they may be; a shuffle loses nothing.
+    #[test]
+    fn numbers_are_from_the_seed() {
+        let numbers = |seed| {
+            let mut numbers = Numbers::new(seed);
+            std::iter::repeat_with(move || numbers.below(10)).take(1000).collect::<Vec<_>>()
+        };
+        assert_eq!(numbers(1), numbers(1));
+        assert_ne!(numbers(1), numbers(2));
+        for digit in 0..10 {
+            let count = numbers(7).iter().filter(|n| **n == digit).count();
+            assert!((60..140).contains(&count), "{digit}: {count}");
+        }
+        let mut items: Vec<u32> = (0..100).collect();
+        Numbers::new(3).shuffle(&mut items);
+        assert_ne!(items, (0..100).collect::<Vec<u32>>());
+        items.sort_unstable();
+        assert_eq!(items, (0..100).collect::<Vec<u32>>());
+    }
+}
