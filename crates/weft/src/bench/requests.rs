@@ -19,6 +19,9 @@ pub(super) struct Request {
 /// Largest request of any list.
 pub(super) const REQUEST_BYTES_MAX: u32 = 1 << 20;
 
+/// Requests that are read back.
+const CHECKS: usize = 100;
+
 /// Storage nodes of the paper (P0 §6.1).
 pub(super) const DATA_SERVERS: u32 = 6;
 
@@ -141,18 +144,22 @@ impl Writer {
         Ok(self)
     }
 
-    /// Closes the file, once it is seen to have the size it should.
+    /// Closes the file and sees whether it holds what was written, at a hundred places or so.
+    /// Requests of a list that overlap must be the same.
     ///
     /// # Errors
-    /// It has another one.
+    /// It does not.
     pub(super) async fn finish(self) -> Result<Client, FsError> {
         self.file.close().await?;
-        let end = self.requests.iter().map(|r| r.offset + u64::from(r.bytes)).max().unwrap_or(0);
-        let attrs = self.client.stat(&self.path).await?;
-        if attrs.size.is_none_or(|size| size < end) {
-            let error = ClientError::Invalid("it is shorter than what was written");
-            return Err(FsError { path: self.path.into(), error });
+        let file = self.client.open(&self.path, OpenOptions::read()).await?;
+        for request in self.requests.iter().step_by(self.requests.len().div_ceil(CHECKS).max(1)) {
+            let bytes = request.bytes as usize;
+            if file.read_at(request.offset, bytes).await? != self.data.slice(..bytes) {
+                let error = ClientError::Invalid("it does not hold what was written");
+                return Err(FsError { path: self.path.into(), error });
+            }
         }
+        file.close().await?;
         Ok(self.client)
     }
 }
