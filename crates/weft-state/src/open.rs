@@ -385,8 +385,7 @@ impl State {
     }
 
     /// Removes an open, the locks based on it, and a read layout that is not used any more. Says on
-    /// which file it was, and whether nobody
-    /// has that open now.
+    /// which file it was, and whether nobody has that open now.
     pub(crate) fn remove_open(&mut self, no: StateNo) -> Option<(FileKey, bool)> {
         let locks = self.opens.get(&no)?.locks.clone();
         locks.into_iter().for_each(|lock| self.remove_lock(lock));
