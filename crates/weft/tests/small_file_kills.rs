@@ -205,9 +205,7 @@ async fn replace(
 ) -> Result<(), FsError> {
     let data = support::pattern(random.0, length(random) as usize);
     begin(known, name, Some(data.clone()), true);
-    let file = session.open(name, OpenOptions::replace(0o644)).await?;
-    file.write_at(0, Bytes::from(data)).await?;
-    file.close().await
+    put(session, name, OpenOptions::replace(0o644), (0, data)).await
 }
 
 async fn write(
@@ -223,8 +221,18 @@ async fn write(
     content[at..at + data.len()].copy_from_slice(&data);
     begin(known, name, Some(content), true);
     let options = OpenOptions { write: true, ..OpenOptions::default() };
+    put(session, name, options, (at as u64, data)).await
+}
+
+/// Writes these bytes there, durably.
+async fn put(
+    session: &Client,
+    name: &str,
+    options: OpenOptions,
+    (at, data): (u64, Vec<u8>),
+) -> Result<(), FsError> {
     let file = session.open(name, options).await?;
-    file.write_at(at as u64, Bytes::from(data)).await?;
+    file.write_at(at, Bytes::from(data)).await?;
     file.close().await
 }
 

@@ -44,7 +44,7 @@ pub struct Precreate {
     pub batch: usize,
 }
 
-/// Up to where files were made that had a place from the beginning.
+/// Up to where files got a place, those included that had one from the beginning.
 #[derive(Debug, Default)]
 pub(super) struct Births(Mutex<Lsn>);
 
@@ -210,8 +210,7 @@ impl Mds {
         made.into_iter().collect::<Result<(), _>>().map_err(data_server_failure)
     }
 
-    /// Waits until a file that had its place from the beginning, and that this compound has seen, is
-    /// durable. To be called before anything is written to its objects.
+    /// Waits until the place of a file that this compound has seen is durable, and the file with it. To be called before anything is written to its objects.
     ///
     /// # Errors
     /// IO.

@@ -20,7 +20,8 @@ const FENCE_PAUSE: Duration = Duration::from_millis(500);
 const FENCES_AT_ONCE: usize = 16;
 
 impl Mds {
-    /// Takes a change of our own that a data server did not answer for a possible ghost: it may
+    /// Notes how a change of our own went: of one that failed some may be behind the end that the
+    /// volume knows. One that a data server did not answer is taken for a possible ghost: it may
     /// still be carried out, and must not be on top of what comes later. The epoch is raised at
     /// once, so that handles given out from now on outrank it; the data servers are told by
     /// whoever needs it first, or in the background.

@@ -61,11 +61,7 @@ async fn waiters_are_notified() {
         let held = Stateid { seqid: Seqid(0), ..held };
         let free = if by_close { close(of_a) } else { locku(held, 1, 1) };
         a.compound().putfh(&fh).op(free).expect(NfsStat::OK).await;
-        let callback = b.wire.callback().await;
-        let lock_owner = StateOwner { clientid: b.clientid, ..state_owner("lb") };
-        let notice = CbOp::NotifyLock(CbNotifyLockArgs { fh: fh.clone(), lock_owner });
-        assert_eq!(callback.ops.get(1), Some(&notice));
-        b.wire.answer(&callback, NfsStat::OK).await;
+        is_notified(&mut b, &fh).await;
         let taken = lock(&mut b, &fh, wait).await.ok().stateid();
         b.compound().putfh(&fh).op(locku(taken, 0, 2)).expect(NfsStat::OK).await;
     }
@@ -85,13 +81,18 @@ async fn an_owner_is_notified_of_each_range() {
     }
     for (wait, at) in waits.into_iter().zip([0, 10]) {
         a.compound().putfh(&fh).op(locku(held, at, 10)).expect(NfsStat::OK).await;
-        let callback = b.wire.callback().await;
-        let lock_owner = StateOwner { clientid: b.clientid, ..state_owner("lb") };
-        let notice = CbOp::NotifyLock(CbNotifyLockArgs { fh: fh.clone(), lock_owner });
-        assert_eq!(callback.ops.get(1), Some(&notice));
-        b.wire.answer(&callback, NfsStat::OK).await;
+        is_notified(&mut b, &fh).await;
         lock(&mut b, &fh, wait).await.ok();
     }
+}
+
+/// The next callback says that a lock of the file which the client's owner "lb" waits for is free.
+async fn is_notified(c: &mut Client, fh: &FileHandle) {
+    let callback = c.wire.callback().await;
+    let lock_owner = StateOwner { clientid: c.clientid, ..state_owner("lb") };
+    let notice = CbOp::NotifyLock(CbNotifyLockArgs { fh: fh.clone(), lock_owner });
+    assert_eq!(callback.ops.get(1), Some(&notice));
+    c.wire.answer(&callback, NfsStat::OK).await;
 }
 
 /// Who waits for a lock is told too when the lease of its holder has passed: nobody will unlock it
@@ -103,11 +104,7 @@ async fn waiters_are_notified_when_the_holder_expires() {
     lock(&mut a, &fh, lock_new(of_a, "la", WRITE, 0, 2)).await.ok();
     let wait = lock_new(of_b, "lb", LockType::WriteBlocking, 0, 2);
     lock(&mut b, &fh, wait.clone()).await.is(NfsStat::DENIED);
-    let callback = b.wire.callback().await;
-    let lock_owner = StateOwner { clientid: b.clientid, ..state_owner("lb") };
-    let notice = CbOp::NotifyLock(CbNotifyLockArgs { fh: fh.clone(), lock_owner });
-    assert_eq!(callback.ops.get(1), Some(&notice));
-    b.wire.answer(&callback, NfsStat::OK).await;
+    is_notified(&mut b, &fh).await;
     lock(&mut b, &fh, wait).await.ok();
 }
 

@@ -19,9 +19,8 @@ use weft_server::admin::ClusterStatus;
 
 use super::{
     Context, Outcome, alternating, disk,
-    process::Process,
-    report::{Cpu, Row, Sample},
-    servers::Servers,
+    report::{Row, Sample},
+    servers::{Meter, Servers},
 };
 
 /// Clients at once in the parallel case.
@@ -170,15 +169,10 @@ impl Creators {
         clients: usize,
         limit: Duration,
     ) -> Outcome<Sample> {
-        let (own, server) = (Process::own(), servers.process());
-        let (own_before, server_before) = (own.cpu_s()?, server.cpu_s()?);
+        let meter = Meter::start(servers)?;
         let started = Instant::now();
         let made = self.create(clients, move |_| started.elapsed() < limit).await?;
-        let wall_s = started.elapsed().as_secs_f64();
-        let client_s = own.cpu_s()? - own_before;
-        let cpu = Cpu { server_s: server.cpu_s()? - server_before, client_s };
-        let rss = server.peak_rss_bytes()?;
-        Ok(Sample::rate(made as f64, wall_s, cpu).with_rss(rss))
+        meter.rate(made as f64, started.elapsed().as_secs_f64())
     }
 
     /// The first of so many clients create, one file after the other, while `more` says so of the

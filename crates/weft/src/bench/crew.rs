@@ -7,9 +7,8 @@ use weft_client::fs::FsError;
 
 use super::{
     Outcome,
-    process::Process,
-    report::{Cpu, Sample},
-    servers::Servers,
+    report::Sample,
+    servers::{Meter, Servers},
 };
 
 /// Algorithm 1 of P3: all members start together, each takes its own time, and the longest one
@@ -29,8 +28,7 @@ where
     W: Future<Output = Result<M, FsError>> + Send + 'static,
 {
     let barrier = Arc::new(Barrier::new(members.len()));
-    let (own, server) = (Process::own(), servers.process());
-    let (own_before, server_before) = (own.cpu_s()?, server.cpu_s()?);
+    let meter = Meter::start(servers)?;
     let mut tasks = JoinSet::new();
     for (index, member) in members.into_iter().enumerate() {
         let (barrier, work) = (barrier.clone(), work(member));
@@ -49,8 +47,6 @@ where
         back.push((index, member));
     }
     back.sort_by_key(|(index, _)| *index);
-    let client_s = own.cpu_s()? - own_before;
-    let cpu = Cpu { server_s: server.cpu_s()? - server_before, client_s };
-    let sample = Sample::rate(operations as f64, longest_s, cpu).with_rss(server.peak_rss_bytes()?);
+    let sample = meter.rate(operations as f64, longest_s)?;
     Ok((back.into_iter().map(|(_, member)| member).collect(), sample))
 }

@@ -5,9 +5,8 @@ use std::time::Instant;
 use super::{
     Context, Outcome,
     create::{CLIENTS, Creators, DIRECTORY, GOAL_RSS_MIB, runtime},
-    process::Process,
-    report::{Cpu, MIB, Row, Sample},
-    servers::Servers,
+    report::{MIB, Row, Sample},
+    servers::{Meter, Servers},
 };
 
 /// Memory that listing may cost the server, MiB.
@@ -38,21 +37,16 @@ pub(super) fn bench(context: &Context) -> Outcome<Vec<Row>> {
 
 async fn make(servers: &Servers, entries: u64) -> Outcome<Sample> {
     let creators = Creators::new(servers, CLIENTS).await?;
-    let (own, server) = (Process::own(), servers.process());
-    let (own_before, server_before) = (own.cpu_s()?, server.cpu_s()?);
+    let meter = Meter::start(servers)?;
     let started = Instant::now();
     let made = creators.create(CLIENTS, move |number| number < entries).await?;
-    let wall_s = started.elapsed().as_secs_f64();
-    let client_s = own.cpu_s()? - own_before;
-    let cpu = Cpu { server_s: server.cpu_s()? - server_before, client_s };
-    Ok(Sample::rate(made as f64, wall_s, cpu).with_rss(server.peak_rss_bytes()?))
+    meter.rate(made as f64, started.elapsed().as_secs_f64())
 }
 
 /// Lists it as a client that has just come, and counts.
 async fn list(servers: &Servers, entries: u64) -> Outcome<Sample> {
     let client = servers.client().await?;
-    let (own, server) = (Process::own(), servers.process());
-    let (own_before, server_before) = (own.cpu_s()?, server.cpu_s()?);
+    let meter = Meter::start(servers)?;
     let started = Instant::now();
     let mut dir = client.read_dir(DIRECTORY).await?;
     let mut seen = 0;
@@ -66,8 +60,7 @@ async fn list(servers: &Servers, entries: u64) -> Outcome<Sample> {
     if seen != entries {
         return Err(format!("{seen} of {entries} entries listed").into());
     }
-    let client_s = own.cpu_s()? - own_before;
-    let cpu = Cpu { server_s: server.cpu_s()? - server_before, client_s };
+    let sample = meter.rate(entries as f64, wall_s)?;
     client.close().await;
-    Ok(Sample::rate(entries as f64, wall_s, cpu).with_rss(server.peak_rss_bytes()?))
+    Ok(sample)
 }

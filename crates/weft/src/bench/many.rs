@@ -15,7 +15,7 @@ use super::{
     create::runtime,
     process::Process,
     report::{Cpu, Row, Sample},
-    servers::Servers,
+    servers::{Meter, Servers},
 };
 
 /// Files of a directory.
@@ -147,8 +147,7 @@ fn directory(number: u64) -> String {
 /// One kind of work by several tasks of one client, on files spread over the whole volume.
 async fn run(servers: &Servers, work: Work, directories: u64, round: u64) -> Outcome<Sample> {
     let client = Arc::new(servers.client().await?);
-    let server = servers.process();
-    let (own_before, server_before) = (Process::own().cpu_s()?, server.cpu_s()?);
+    let meter = Meter::start(servers)?;
     let started = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..TASKS {
@@ -169,10 +168,7 @@ async fn run(servers: &Servers, work: Work, directories: u64, round: u64) -> Out
     while let Some(ended) = tasks.join_next().await {
         done += ended??;
     }
-    let wall_s = started.elapsed().as_secs_f64();
-    let client_s = Process::own().cpu_s()? - own_before;
-    let cpu = Cpu { server_s: server.cpu_s()? - server_before, client_s };
-    Ok(Sample::rate(done as f64, wall_s, cpu).with_rss(server.peak_rss_bytes()?))
+    meter.rate(done as f64, started.elapsed().as_secs_f64())
 }
 
 /// A number below the limit that is far from that of the one before.

@@ -11,7 +11,11 @@ use std::{
 use weft_client::fs::{Client, ClientOptions};
 use weft_server::admin::ClusterStatus;
 
-use super::{Outcome, process::Process};
+use super::{
+    Outcome,
+    process::Process,
+    report::{Cpu, Sample},
+};
 use crate::{endpoints::Endpoints, status::AdminArgs};
 
 /// How long servers may take to stop when asked.
@@ -96,6 +100,35 @@ impl Servers {
     /// No answer.
     pub(super) fn status(&self) -> Outcome<ClusterStatus> {
         AdminArgs::at(self.endpoints.admin).ask("/status")
+    }
+}
+
+/// What work costs the servers and this process from here on.
+pub(super) struct Meter {
+    server: Process,
+    own_before_s: f64,
+    server_before_s: f64,
+}
+
+impl Meter {
+    /// Starts to count.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub(super) fn start(servers: &Servers) -> Outcome<Meter> {
+        let server = servers.process();
+        let (own_before_s, server_before_s) = (Process::own().cpu_s()?, server.cpu_s()?);
+        Ok(Meter { server, own_before_s, server_before_s })
+    }
+
+    /// So much was done in so many seconds.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub(super) fn rate(self, amount: f64, wall_s: f64) -> Outcome<Sample> {
+        let client_s = Process::own().cpu_s()? - self.own_before_s;
+        let cpu = Cpu { server_s: self.server.cpu_s()? - self.server_before_s, client_s };
+        Ok(Sample::rate(amount, wall_s, cpu).with_rss(self.server.peak_rss_bytes()?))
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
     }
     let _writing = mds.files.begin_write(&inode).ok_or(NfsStat::DELAY)?;
     let (inode, _) = mds.on_data_servers(c, inode).await?;
-    let inode = mds.announce_growth(inode.no, end).await?;
+    mds.announce_growth(inode.no, end).await?;
     let (committed, writeverf) = send(mds, c, &inode, a, data).await?;
     mds.core.counters.wrote(data.len());
     if count > 0 {
