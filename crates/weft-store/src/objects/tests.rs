@@ -1,6 +1,5 @@
 //! The store as its callers see it: a model, restarts, failing disks, races, crashes.
 
-mod crash;
 mod holes;
 mod model;
 

@@ -1,11 +1,18 @@
 //! A process that is killed at any moment: everything it acknowledged is there afterwards.
+//!
+//! A program of its own: until a child runs its own program it shares the locks of its parent,
+//! where other tests may open a store again at that moment.
 
 use std::{
+    collections::HashMap,
     io::{BufRead, BufReader, Write},
+    os::unix::fs::FileExt,
+    path::Path,
     process::{Child, Command, Stdio},
 };
 
-use super::*;
+use tempfile::tempdir;
+use weft_store::objects::{ObjectError, ObjectId, ObjectStore, ObjectStoreOptions, REMOVED};
 
 const DIR_VARIABLE: &str = "WEFT_OBJECTS_CRASH_DIR";
 const BASE_VARIABLE: &str = "WEFT_OBJECTS_CRASH_BASE";
@@ -16,11 +23,27 @@ const KILL_AFTER: [usize; 8] = [1, 2, 5, 9, 20, 33, 60, 100];
 /// Object numbers of different rounds are this far apart.
 const ROUND_OBJECTS: u64 = 100_000;
 
+fn id(object: u64) -> ObjectId {
+    ObjectId { volume: 1, object }
+}
+
+fn open(dir: &Path) -> ObjectStore {
+    ObjectStore::open(dir, &ObjectStoreOptions { open_objects_max: 4 }).unwrap()
+}
+
+/// All bytes of an object, as a reader gets them.
+fn contents(store: &ObjectStore, id: ObjectId) -> Vec<u8> {
+    let plan = store.read(id, 0, 1 << 20).unwrap();
+    plan.range.map_or(Vec::new(), |r| {
+        let mut bytes = vec![0; r.len];
+        r.file.read_exact_at(&mut bytes, r.offset).unwrap();
+        bytes
+    })
+}
+
 fn start_child(dir: &Path, base: u64) -> Child {
-    // The test's own name without the crate's, which is how the harness knows it.
-    let (_, module) = module_path!().split_once("::").unwrap();
     Command::new(std::env::current_exe().unwrap())
-        .args([&format!("{module}::child"), "--exact", "--nocapture", "--test-threads=1"])
+        .args(["child", "--exact", "--nocapture", "--test-threads=1"])
         .env(DIR_VARIABLE, dir)
         .env(BASE_VARIABLE, base.to_string())
         .stdout(Stdio::piped())
@@ -36,7 +59,7 @@ fn child() {
         return;
     };
     let base: u64 = std::env::var(BASE_VARIABLE).unwrap().parse().unwrap();
-    let store = open_with(Path::new(&dir), 4);
+    let store = open(Path::new(&dir));
     let mut out = std::io::stdout().lock();
     for n in base.. {
         store.write(id(n), 0, 3, &n.to_be_bytes()).unwrap();
@@ -67,7 +90,7 @@ struct Acked {
 }
 
 /// Notes an acknowledgement; false for a line that is none.
-fn note(acked: &mut std::collections::HashMap<u64, Acked>, line: &str) -> bool {
+fn note(acked: &mut HashMap<u64, Acked>, line: &str) -> bool {
     let mut words = line.split(' ');
     if words.next() != Some("ack") {
         return false;
@@ -109,8 +132,8 @@ fn verify(store: &ObjectStore, n: u64, acked: Acked) {
 #[test]
 fn acknowledged_calls_survive_kills() {
     let dir = tempdir().unwrap();
-    drop(open_with(dir.path(), 4));
-    let mut acked = std::collections::HashMap::new();
+    drop(open(dir.path()));
+    let mut acked = HashMap::new();
     for (round, kill_after) in (0..).zip(KILL_AFTER) {
         let mut child = start_child(dir.path(), round * ROUND_OBJECTS);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -128,7 +151,7 @@ fn acknowledged_calls_survive_kills() {
             note(&mut acked, line);
         }
         child.wait().unwrap();
-        let store = open_with(dir.path(), 4);
+        let store = open(dir.path());
         for (n, a) in &acked {
             verify(&store, *n, *a);
         }
