@@ -24,6 +24,10 @@ const MEMTABLE_BYTES: u64 = 16 << 20;
 /// fjall's 512 MiB a volume of a million files took 5 s of processor time to open.
 const JOURNALS_BYTES: u64 = 128 << 20;
 
+/// Threads that write out memtables and merge tables. With more than one, fjall's first leaves
+/// merging to the others and spins while they do it: a processor lost for all that time.
+const WORKERS: usize = 1;
+
 /// An [`Engine`] over one fjall database.
 pub struct FjallEngine {
     database: Database,
@@ -41,6 +45,7 @@ impl FjallEngine {
     pub fn open(path: &Path, cache_bytes: u64) -> Result<Self, EngineError> {
         let database = Database::builder(path);
         let database = database.cache_size(cache_bytes).max_journaling_size(JOURNALS_BYTES);
+        let database = database.worker_threads(WORKERS);
         let recover = AssertUnwindSafe(|| database.open());
         let recovered = std::panic::catch_unwind(recover)
             .map_err(|_| EngineError::Corrupt("fjall's recovery panicked".into()))?;
