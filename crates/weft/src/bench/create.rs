@@ -215,7 +215,10 @@ async fn create_one(session: &Session, dir: &FileHandle, number: u64) -> Result<
         share_access: share::ACCESS_WRITE | WANT_NO_DELEG,
         share_deny: share::DENY_NONE,
         owner: StateOwner { clientid: ClientId(0), owner },
-        openhow: Some(CreateHow::Guarded(Attrs { mode: Some(0o644), ..Attrs::default() })),
+        openhow: Some(CreateHow::Guarded(Box::new(Attrs {
+            mode: Some(0o644),
+            ..Attrs::default()
+        }))),
         claim: OpenClaim::Null(name),
     });
     let put_dir = OpArgs::Putfh(PutfhArgs { object: dir.clone() });

@@ -115,7 +115,7 @@ pub fn run(args: &BenchArgs) -> Outcome {
         memory: memory.0.clone(),
         quick: args.quick,
         repeats: args.repeats,
-        small: args.small,
+        small: args.small.clone(),
     };
     let mut report = Report::new(args.quick, args.repeats);
     let all = Bench::value_variants();

@@ -21,7 +21,7 @@ use super::{
 use setup::{ALL_OFF, ALL_ON, SETUPS, Setup, Technique};
 
 /// How much of it.
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Clone, Args)]
 pub(super) struct SmallArgs {
     /// Clients of `small`, each with a session, a connection and a directory of its own.
     #[arg(long, value_name = "N", default_value_t = 8,
@@ -34,6 +34,16 @@ pub(super) struct SmallArgs {
     #[arg(long, value_name = "M", default_value_t = 8 << 10,
           value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     bytes: u32,
+    /// Configurations of `small` [default: all].
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = setup::NAMES)]
+    configs: Vec<String>,
+}
+
+impl SmallArgs {
+    /// Whether a configuration is asked for.
+    fn includes(&self, setup: Setup) -> bool {
+        self.configs.is_empty() || self.configs.iter().any(|name| name == setup.name)
+    }
 }
 
 /// Data servers of the ablation, as on the larger machine of the paper.
@@ -64,7 +74,7 @@ pub(super) fn bench(context: &Context) -> Outcome<(Vec<Row>, Figures)> {
     let mut bench = Bench {
         context,
         runtime: create::runtime()?,
-        size: Size::new(context.small, context.quick),
+        size: Size::new(&context.small, context.quick),
         figures: Figures::default(),
         engine: Vec::new(),
     };
@@ -91,7 +101,7 @@ struct Size {
 }
 
 impl Size {
-    fn new(args: SmallArgs, quick: bool) -> Size {
+    fn new(args: &SmallArgs, quick: bool) -> Size {
         let all = if quick { 640 } else { 12_000 };
         let files = args.files.unwrap_or((all / args.clients).max(1));
         let data = Bytes::from_iter((0..args.bytes).map(|n| (n % 251) as u8));
@@ -117,6 +127,9 @@ impl Bench<'_> {
     fn ablation(&mut self, repeat: u32) -> Outcome {
         for i in alternating(repeat, SETUPS.len()) {
             let setup = SETUPS[i];
+            if !self.context.small.includes(setup) {
+                continue;
+            }
             let servers = self.start(setup, DATA_SERVERS)?;
             self.micro(&servers, setup, DATA_SERVERS, &micro::PHASES)?;
             self.whole(&servers, setup)?;
@@ -127,7 +140,7 @@ impl Bench<'_> {
     /// Creates and removes of empty files over all numbers of data servers.
     fn flatness(&mut self, repeat: u32) -> Outcome {
         for i in alternating(repeat, FLAT_OVER.len()) {
-            for setup in [ALL_OFF, ALL_ON] {
+            for setup in [ALL_OFF, ALL_ON].into_iter().filter(|s| self.context.small.includes(*s)) {
                 let servers = self.start(setup, FLAT_OVER[i])?;
                 self.micro(&servers, setup, FLAT_OVER[i], &micro::NAMES_ONLY)?;
             }

@@ -53,6 +53,17 @@ pub(super) const SETUPS: [Setup; 9] = [
     ALL_ON,
 ];
 
+/// Their names.
+pub(super) const NAMES: [&str; SETUPS.len()] = {
+    let mut names = [""; SETUPS.len()];
+    let mut i = 0;
+    while i < names.len() {
+        names[i] = SETUPS[i].name;
+        i += 1;
+    }
+    names
+};
+
 impl Setup {
     /// Whether it uses a technique.
     pub(super) fn has(self, technique: Technique) -> bool {
