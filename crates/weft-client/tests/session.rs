@@ -35,7 +35,7 @@ fn mkdir(name: &str) -> Vec<OpArgs> {
     let create = CreateArgs {
         objtype: CreateType::Directory,
         name: Component::from(name),
-        attrs: Attrs::default(),
+        attrs: Box::new(Attrs::default()),
     };
     vec![OpArgs::Putrootfh, OpArgs::Create(create)]
 }

@@ -207,6 +207,12 @@ impl Decode for bool {
         r.bool()
     }
 }
+impl<T: Decode> Decode for Box<T> {
+    fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
+        T::decode(r).map(Box::new)
+    }
+}
+
 impl<T: Decode> Decode for Option<T> {
     fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
         r.option()

@@ -278,6 +278,12 @@ impl<const N: usize> Encode for [u8; N] {
         w.fixed(self);
     }
 }
+impl<T: Encode + ?Sized> Encode for Box<T> {
+    fn encode(&self, w: &mut Writer) {
+        (**self).encode(w);
+    }
+}
+
 impl<T: Encode + ?Sized> Encode for &T {
     fn encode(&self, w: &mut Writer) {
         (**self).encode(w);

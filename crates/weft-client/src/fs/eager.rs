@@ -121,7 +121,7 @@ impl Client {
         let Payload::Bytes(data) = read.data else { return None };
         let attrs = attrs.attrs;
         let is_file = attrs.file_type == Some(FileType::REG);
-        (is_file && read.eof).then_some((attrs, data))
+        (is_file && read.eof).then_some((*attrs, data))
     }
 
     pub(super) fn is_eager(&self, dirs: &[Component]) -> bool {

@@ -68,8 +68,8 @@ impl OpenOptions {
         let size = (self.truncate && !self.exclusive).then_some(0);
         let attrs = Attrs { mode: self.create, size, ..Attrs::default() };
         self.create.map(|_| match self.exclusive {
-            true => CreateHow::Guarded(attrs),
-            false => CreateHow::Unchecked(attrs),
+            true => CreateHow::Guarded(Box::new(attrs)),
+            false => CreateHow::Unchecked(Box::new(attrs)),
         })
     }
 }
@@ -142,7 +142,7 @@ impl Client {
             size: attrs.size.unwrap_or(0),
             thresholds: thresholds(&attrs),
         };
-        Ok((opened, attrs))
+        Ok((opened, *attrs))
     }
 
     /// Gives a delegation back that came unasked.

@@ -161,7 +161,8 @@ impl Client {
     pub async fn set_attrs(&self, path: impl AsRef<Path>, attrs: Attrs) -> Result<(), FsError> {
         let path = path.as_ref();
         let file = self.resolve(path, true).await?;
-        let set = OpArgs::Setattr(SetattrArgs { stateid: Stateid::ANONYMOUS, attrs });
+        let set =
+            OpArgs::Setattr(SetattrArgs { stateid: Stateid::ANONYMOUS, attrs: Box::new(attrs) });
         self.cluster.mds.on_file(&file.fh, set).await.map(drop).at(path)
     }
 
@@ -173,7 +174,7 @@ impl Client {
     ) -> Result<(), FsError> {
         let (dirs, name) = split_last(path)?;
         let attrs = Attrs { mode, ..Attrs::default() };
-        let create = OpArgs::Create(CreateArgs { objtype, name, attrs });
+        let create = OpArgs::Create(CreateArgs { objtype, name, attrs: Box::new(attrs) });
         self.in_directory(dirs, vec![create]).await.map(drop).at(path)
     }
 }

@@ -171,7 +171,7 @@ impl Client {
                 return Err(Stopped { found, error });
             };
             if chunks.peek().is_none() {
-                return Ok((fh.object, attrs.attrs));
+                return Ok((fh.object, *attrs.attrs));
             }
             start = OpArgs::Putfh(PutfhArgs { object: fh.object });
         }

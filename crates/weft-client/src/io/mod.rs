@@ -161,7 +161,8 @@ impl FileIo {
     pub async fn truncate(&self, size: u64) -> Result<(), ClientError> {
         self.commit().await?;
         let attrs = Attrs { size: Some(size), ..Attrs::default() };
-        let set = OpArgs::Setattr(SetattrArgs { stateid: self.io_stateid(), attrs });
+        let set =
+            OpArgs::Setattr(SetattrArgs { stateid: self.io_stateid(), attrs: Box::new(attrs) });
         self.cluster.mds.on_file(self.fh(), set).await?;
         self.set_size(size);
         Ok(())

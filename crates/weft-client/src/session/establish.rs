@@ -32,9 +32,15 @@ impl Inner {
     /// A connection with an established session, made if there is none.
     pub(super) async fn ready_link(self: &Arc<Self>) -> Result<Link, ClientError> {
         self.check_open()?;
-        if let Some(link) = self.usable_link() {
-            return Ok(link);
+        match self.usable_link() {
+            Some(link) => Ok(link),
+            // Rare and large: not a part of every request's memory.
+            None => Box::pin(self.establish()).await,
         }
+    }
+
+    /// Connects and establishes a session, or waits for who does.
+    async fn establish(self: &Arc<Self>) -> Result<Link, ClientError> {
         let began = Instant::now();
         let mut given_up = self.establishing.lock().await;
         let mut backoff = Backoff::new(self.options.patience);

@@ -154,7 +154,7 @@ impl State {
             OpArgs::Getfh => Ok(OpOk::Getfh(GetfhOk { object: fh(c)? })),
             OpArgs::Getattr(a) => {
                 let attrs = self.attrs(inode(c)?)?.only(&a.request);
-                Ok(OpOk::Getattr(GetattrOk { attrs }))
+                Ok(OpOk::Getattr(GetattrOk { attrs: Box::new(attrs) }))
             }
             OpArgs::Read(a) => self.read(&fh(c)?, &a),
             OpArgs::Write(a) => self.write(&fh(c)?, a),

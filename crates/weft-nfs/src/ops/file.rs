@@ -104,7 +104,7 @@ xdr_struct! {
         /// Its name.
         pub name: Component,
         /// Its attributes.
-        pub attrs: Attrs,
+        pub attrs: Box<Attrs>,
     }
 }
 xdr_struct! {
@@ -127,7 +127,7 @@ xdr_struct! {
     /// GETATTR result.
     pub struct GetattrOk {
         /// Attributes.
-        pub attrs: Attrs,
+        pub attrs: Box<Attrs>,
     }
 }
 xdr_struct! {
@@ -162,7 +162,7 @@ xdr_struct! {
     /// NVERIFY (17) and VERIFY (37), §18.15, §18.30. The list is compared as bytes.
     pub struct VerifyArgs {
         /// Attributes to compare.
-        pub attrs: Attrs,
+        pub attrs: Box<Attrs>,
     }
 }
 xdr_struct! {
@@ -354,7 +354,7 @@ xdr_struct! {
         /// State that authorises a change of size.
         pub stateid: Stateid,
         /// New values.
-        pub attrs: Attrs,
+        pub attrs: Box<Attrs>,
     }
 }
 xdr_struct! {

@@ -22,22 +22,22 @@ xdr_struct! {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CreateHow {
     /// Existing files are fine.
-    Unchecked(Attrs),
+    Unchecked(Box<Attrs>),
     /// Existing files are an error.
-    Guarded(Attrs),
+    Guarded(Box<Attrs>),
     /// Exclusive, 4.0 form.
     Exclusive(Verifier),
     /// Exclusive with attributes.
-    Exclusive41(Verifier, Attrs),
+    Exclusive41(Verifier, Box<Attrs>),
 }
 impl Decode for CreateHow {
     fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
         r.label("createhow4");
         match r.u32()? {
-            0 => Ok(CreateHow::Unchecked(Attrs::decode(r)?)),
-            1 => Ok(CreateHow::Guarded(Attrs::decode(r)?)),
+            0 => Ok(CreateHow::Unchecked(Decode::decode(r)?)),
+            1 => Ok(CreateHow::Guarded(Decode::decode(r)?)),
             2 => Ok(CreateHow::Exclusive(Verifier::decode(r)?)),
-            3 => Ok(CreateHow::Exclusive41(Verifier::decode(r)?, Attrs::decode(r)?)),
+            3 => Ok(CreateHow::Exclusive41(Verifier::decode(r)?, Decode::decode(r)?)),
             _ => Err(r.error(DecodeErrorKind::Value)),
         }
     }

@@ -117,7 +117,7 @@ fn getattr() {
         mode: Some(0o644),
         ..Attrs::default()
     };
-    let ok = OpOk::Getattr(GetattrOk { attrs });
+    let ok = OpOk::Getattr(GetattrOk { attrs: Box::new(attrs) });
     let reply = OpReply { op: OpNum::GETATTR, result: Ok(ok) };
     let expected = "
         00000009 00000000
@@ -153,7 +153,7 @@ fn open() {
         share_access: 2,
         share_deny: 1,
         owner: weft_nfs::StateOwner { clientid: ClientId(1), owner },
-        openhow: Some(CreateHow::Guarded(attrs)),
+        openhow: Some(CreateHow::Guarded(Box::new(attrs))),
         claim: OpenClaim::Null("f".into()),
     });
     let expected = "

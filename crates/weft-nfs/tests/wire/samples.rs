@@ -181,10 +181,10 @@ fn open(openhow: Option<CreateHow>, claim: OpenClaim) -> OpArgs {
 fn opens() -> Vec<OpArgs> {
     let v = Verifier([1; 8]);
     let hows = [
-        CreateHow::Unchecked(every_attr()),
-        CreateHow::Guarded(Attrs::default()),
+        CreateHow::Unchecked(Box::new(every_attr())),
+        CreateHow::Guarded(Box::new(Attrs::default())),
         CreateHow::Exclusive(v),
-        CreateHow::Exclusive41(v, Attrs { mode: Some(0), ..Attrs::default() }),
+        CreateHow::Exclusive41(v, Box::new(Attrs { mode: Some(0), ..Attrs::default() })),
     ];
     let claims = [
         OpenClaim::Previous(1),
@@ -210,7 +210,7 @@ fn creates() -> Vec<OpArgs> {
         CreateType::Other(FileType::REG),
         CreateType::Other(FileType(77)),
     ];
-    let create = |objtype| CreateArgs { objtype, name: "n".into(), attrs: every_attr() };
+    let create = |objtype| CreateArgs { objtype, name: "n".into(), attrs: Box::new(every_attr()) };
     kinds.into_iter().map(|k| OpArgs::Create(create(k))).collect()
 }
 
@@ -309,8 +309,8 @@ fn file_args() -> Vec<OpArgs> {
         OpArgs::Lockt(lockt),
         OpArgs::Locku(locku),
         OpArgs::Lookup(LookupArgs { name: "näme".into() }),
-        OpArgs::Nverify(VerifyArgs { attrs: every_attr() }),
-        OpArgs::Verify(VerifyArgs { attrs: Attrs::default() }),
+        OpArgs::Nverify(VerifyArgs { attrs: Box::new(every_attr()) }),
+        OpArgs::Verify(VerifyArgs { attrs: Box::new(Attrs::default()) }),
         OpArgs::OpenDowngrade(downgrade),
         OpArgs::Putfh(PutfhArgs { object: FileHandle(b("fh")) }),
         OpArgs::Read(ReadArgs { stateid: Stateid::READ_BYPASS, offset, count }),
@@ -319,7 +319,7 @@ fn file_args() -> Vec<OpArgs> {
         OpArgs::Rename(RenameArgs { oldname: "a".into(), newname: "bcdef".into() }),
         OpArgs::Secinfo(SecinfoArgs { name: "x".into() }),
         OpArgs::SecinfoNoName(SecinfoNoNameArgs { style: 1 }),
-        OpArgs::Setattr(SetattrArgs { stateid: stateid(1), attrs: every_attr() }),
+        OpArgs::Setattr(SetattrArgs { stateid: stateid(1), attrs: Box::new(every_attr()) }),
         OpArgs::Write(data(b("short"))),
         OpArgs::Write(data(Bytes::from(vec![7; 5001]))),
     ]
@@ -540,7 +540,7 @@ fn file_ok() -> Vec<OpOk> {
         OpOk::Access(AccessOk { supported: 0x3f, access: 1 }),
         OpOk::Commit(CommitOk { verifier: Verifier([2; 8]) }),
         OpOk::Create(CreateOk { change: change(), attrset: Attrs::KNOWN }),
-        OpOk::Getattr(GetattrOk { attrs: every_attr() }),
+        OpOk::Getattr(GetattrOk { attrs: Box::new(every_attr()) }),
         OpOk::Getfh(GetfhOk { object: FileHandle(b("filehandle")) }),
         OpOk::Link(LinkOk { change: change() }),
         OpOk::Read(read(b(""))),

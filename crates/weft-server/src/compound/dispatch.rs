@@ -27,6 +27,10 @@ const RPC_REPLY_BYTES: usize = 24;
 /// Bytes of a successful SEQUENCE: number, status, session id, five numbers (RFC 8881 §18.46.2).
 const SEQUENCE_RESULT_BYTES: usize = 44;
 
+/// What the state of a call may take, bytes: it is made and moved for each. Rare steps that need
+/// much go into boxes of their own.
+const CALL_BYTES_MAX: usize = 8 << 10;
+
 /// NFSv4 as an RPC program, for one role.
 #[derive(Debug)]
 pub struct Nfs<R>(Arc<R>);
@@ -48,13 +52,15 @@ impl<R: Role> Program for Nfs<R> {
     }
 
     fn call(&self, call: Call) -> AnswerFuture<'_> {
-        Box::pin(async move {
+        let answer = async move {
             if call.header.procedure != PROC_COMPOUND {
                 return Answer::ProcUnavail;
             }
             let _under_way = self.0.core().counters.begin();
             compound(&*self.0, call).await
-        })
+        };
+        debug_assert!(size_of_val(&answer) <= CALL_BYTES_MAX, "{} bytes", size_of_val(&answer));
+        Box::pin(answer)
     }
 
     fn holds(&self, conn: &Conn) -> bool {

@@ -13,7 +13,7 @@ use super::DataServerError;
 pub(super) async fn all<T: Send + 'static>(
     jobs: impl IntoIterator<Item = impl Future<Output = T> + Send + 'static>,
 ) -> Vec<T> {
-    let mut jobs = jobs.into_iter();
+    let mut jobs = jobs.into_iter().map(Box::pin);
     let (Some(first), second) = (jobs.next(), jobs.next()) else { return Vec::new() };
     let Some(second) = second else { return vec![first.await] };
     let mut running = JoinSet::new();

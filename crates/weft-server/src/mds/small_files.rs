@@ -120,6 +120,16 @@ impl Mds {
             self.born_durably(c).await?;
             return self.placed(c, inode, wish);
         }
+        // Once in the life of a file and large: not a part of every request's memory.
+        Box::pin(self.bring_to_data_servers(c, inode, wish)).await
+    }
+
+    async fn bring_to_data_servers(
+        &self,
+        c: &mut Compound<Mds>,
+        inode: Inode,
+        wish: Option<Placement>,
+    ) -> Result<(Inode, Striped), Failure> {
         self.files.lock().begin_move(&inode);
         let (inode, striped) = self.placed(c, inode, wish)?;
         // The place comes first: objects that nobody knows of would stay for ever.

@@ -61,9 +61,9 @@ async fn what_is_supported_is_answered() {
             let wanted = if is_file { readable } else { readable.without(&threshold) };
             assert_eq!(attrs.mask(), wanted);
             attrs.rdattr_error = None;
-            let verify = OpArgs::Verify(VerifyArgs { attrs: attrs.clone() });
+            let verify = OpArgs::Verify(VerifyArgs { attrs: Box::new(attrs.clone()) });
             c.compound().putfh(&fh).op(verify).expect(NfsStat::OK).await;
-            let nverify = OpArgs::Nverify(VerifyArgs { attrs });
+            let nverify = OpArgs::Nverify(VerifyArgs { attrs: Box::new(attrs) });
             c.compound().putfh(&fh).op(nverify).expect(NfsStat::SAME).await;
         }
     }
@@ -129,7 +129,7 @@ async fn what_an_exclusive_create_may_carry() {
     let mut seen = Bitmap::EMPTY;
     for (n, (attrs, wanted)) in carried.into_iter().zip(modes).enumerate() {
         seen = seen.or(&attrs.mask());
-        let how = CreateHow::Exclusive41(weft_nfs::Verifier([7; 8]), attrs.clone());
+        let how = CreateHow::Exclusive41(weft_nfs::Verifier([7; 8]), Box::new(attrs.clone()));
         let make = OpenArgs { openhow: Some(how), ..open_name("o", &format!("x{n}")) };
         let ask = [AttrNo::MODE, AttrNo::SIZE, AttrNo::TIME_ACCESS];
         let reply = c.compound().putrootfh().open(make).getattr(&ask).send().await.ok();
@@ -142,7 +142,7 @@ async fn what_an_exclusive_create_may_carry() {
     }
     assert_eq!(seen, announced);
     let masked = Attrs { mode_set_masked: Some(ModeMasked { value: 0, mask: 0 }), ..mode(0) };
-    let how = CreateHow::Unchecked(Attrs { mode: None, ..masked });
+    let how = CreateHow::Unchecked(Box::new(Attrs { mode: None, ..masked }));
     let make = OpenArgs { openhow: Some(how), ..open_name("o", "y") };
     c.compound().putrootfh().open(make).expect(NfsStat::INVAL).await;
 }
@@ -257,11 +257,11 @@ async fn owners_by_name() {
         let wanted = told(named("alice@example.org", "staff@example.org"), named("1000", "50"));
         assert_eq!(reply.attrs(), wanted);
         for same in [alices, named("1000", "50")] {
-            let verify = OpArgs::Verify(VerifyArgs { attrs: same });
+            let verify = OpArgs::Verify(VerifyArgs { attrs: Box::new(same) });
             c.compound().putfh(&fh).op(verify).expect(NfsStat::OK).await;
         }
         for other in [named("1001", "50"), named("bob@example.org", "50")] {
-            let verify = OpArgs::Verify(VerifyArgs { attrs: other });
+            let verify = OpArgs::Verify(VerifyArgs { attrs: Box::new(other) });
             c.compound().putfh(&fh).op(verify).expect(NfsStat::NOT_SAME).await;
         }
         let roots = create(CreateType::Fifo, "fifo", named("root@example.org", "987654"));
@@ -420,8 +420,8 @@ async fn verify_and_nverify() {
     let (fh, _) = c.file("f").await;
     let same = Attrs { mode: Some(0o644), size: Some(0), ..Attrs::default() };
     let differs = Attrs { size: Some(1), ..same.clone() };
-    let verify = |attrs: &Attrs| OpArgs::Verify(VerifyArgs { attrs: attrs.clone() });
-    let nverify = |attrs: &Attrs| OpArgs::Nverify(VerifyArgs { attrs: attrs.clone() });
+    let verify = |attrs: &Attrs| OpArgs::Verify(VerifyArgs { attrs: Box::new(attrs.clone()) });
+    let nverify = |attrs: &Attrs| OpArgs::Nverify(VerifyArgs { attrs: Box::new(attrs.clone()) });
     let cases = [
         (verify(&same), NfsStat::OK),
         (verify(&differs), NfsStat::NOT_SAME),

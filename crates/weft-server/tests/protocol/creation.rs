@@ -196,8 +196,10 @@ async fn a_file_without_its_objects_is_taken_back() {
     let cluster = Cluster::with(options(2, ObjectCreation::Eager)).await;
     let mut c = Client::mount(&cluster, "a").await;
     c.compound().putrootfh().op(mkdir("d")).send().await.ok();
-    let guarded =
-        || OpenArgs { openhow: Some(CreateHow::Guarded(mode(0o644))), ..open_create("o", "f") };
+    let guarded = || OpenArgs {
+        openhow: Some(CreateHow::Guarded(Box::new(mode(0o644)))),
+        ..open_create("o", "f")
+    };
     // Where its objects would be is a file.
     let in_the_way = cluster.object_dir(1).join("00");
     std::fs::write(&in_the_way, b"").unwrap();

@@ -129,7 +129,7 @@ async fn changes_by_others_recall() {
     b.compound().putrootfh().open_create("g").expect(NfsStat::OK).await;
     let open_with = |access, deny| OpArgs::Open(OpenArgs { share_deny: deny, ..wanting(access) });
     let empty = OpArgs::Open(OpenArgs {
-        openhow: Some(CreateHow::Unchecked(size(0))),
+        openhow: Some(CreateHow::Unchecked(Box::new(size(0)))),
         ..wanting(share::ACCESS_READ)
     });
     let changes = [

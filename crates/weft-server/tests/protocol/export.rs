@@ -81,12 +81,12 @@ async fn clients_that_only_read() {
     };
     let cases = [
         ("f", None, NfsStat::OK),
-        ("f", Some(CreateHow::Unchecked(mode(0o644))), NfsStat::OK),
-        ("f", Some(CreateHow::Unchecked(size(0))), NfsStat::ROFS),
-        ("f", Some(CreateHow::Guarded(mode(0o644))), NfsStat::EXIST),
+        ("f", Some(CreateHow::Unchecked(Box::new(mode(0o644)))), NfsStat::OK),
+        ("f", Some(CreateHow::Unchecked(Box::new(size(0)))), NfsStat::ROFS),
+        ("f", Some(CreateHow::Guarded(Box::new(mode(0o644)))), NfsStat::EXIST),
         ("g", None, NfsStat::NOENT),
-        ("g", Some(CreateHow::Unchecked(mode(0o644))), NfsStat::ROFS),
-        ("g", Some(CreateHow::Guarded(mode(0o644))), NfsStat::ROFS),
+        ("g", Some(CreateHow::Unchecked(Box::new(mode(0o644)))), NfsStat::ROFS),
+        ("g", Some(CreateHow::Guarded(Box::new(mode(0o644)))), NfsStat::ROFS),
     ];
     for (name, how, status) in cases {
         let what = format!("{name} {how:?}");

@@ -518,7 +518,7 @@ async fn valid_requests(c: &mut Client, fh: &FileHandle, s: Stateid) -> Vec<Vec<
         AttrNo::MODE_UMASK,
     ]));
     let lock = lock_new(s, "lo", weft_nfs::LockType::Write, 0, 10);
-    let verify = VerifyArgs { attrs: mode(0o644) };
+    let verify = VerifyArgs { attrs: Box::new(mode(0o644)) };
     let on_file = [
         OpArgs::Getattr(GetattrArgs { request: everything }),
         setattr(s, weft_nfs::Attrs { size: Some(5), ..mode(0o640) }),

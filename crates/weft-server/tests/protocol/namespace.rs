@@ -280,7 +280,8 @@ async fn names_are_bytes() {
     let names = [&b"\xff\xfe"[..], "\u{e4}".as_bytes(), "a\u{308}".as_bytes(), b"A", b"a", b" "];
     for bytes in names {
         let (objtype, attrs) = (CreateType::Directory, mode(0o755));
-        let make = OpArgs::Create(CreateArgs { objtype, name: name(bytes), attrs });
+        let make =
+            OpArgs::Create(CreateArgs { objtype, name: name(bytes), attrs: Box::new(attrs) });
         c.compound().putrootfh().op(make).expect(NfsStat::OK).await;
     }
     let list = OpArgs::Readdir(readdir(0, 4096, &[]));

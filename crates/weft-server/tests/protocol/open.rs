@@ -28,7 +28,7 @@ async fn unchecked() {
     let first = c.compound().putrootfh().open_create("f").getfh().send().await.ok();
     assert_eq!(first.open().attrset, Bitmap::of(&[AttrNo::MODE]));
     assert!(first.open().cinfo.after > first.open().cinfo.before);
-    let again = how("f", CreateHow::Unchecked(mode(0o600)));
+    let again = how("f", CreateHow::Unchecked(Box::new(mode(0o600))));
     let again = c.compound().putrootfh().open(again).getfh().getattr(&[AttrNo::MODE]);
     let again = again.send().await.ok();
     assert_eq!(again.fh(), first.fh());
@@ -45,7 +45,7 @@ async fn unchecked_truncates() {
     let mut c = Client::mount(&cluster, "a").await;
     let (fh, stateid) = c.file("f").await;
     c.compound().putfh(&fh).op(setattr(stateid, size(100))).send().await.ok();
-    let open_sized = |n| how("f", CreateHow::Unchecked(size(n)));
+    let open_sized = |n| how("f", CreateHow::Unchecked(Box::new(size(n))));
     assert_eq!(status(&mut c, open_sized(7)).await, NfsStat::OK);
     assert_eq!(size_of(&mut c, &fh).await, Some(100));
     let cut = c.compound().putrootfh().open(open_sized(0)).send().await.ok();
@@ -59,7 +59,7 @@ async fn guarded() {
     let cluster = Cluster::start().await;
     let mut c = Client::mount(&cluster, "a").await;
     c.public_dir("d").await;
-    let guarded = |name| how(name, CreateHow::Guarded(mode(0o600)));
+    let guarded = |name| how(name, CreateHow::Guarded(Box::new(mode(0o600))));
     assert_eq!(status(&mut c, guarded("f")).await, NfsStat::OK);
     assert_eq!(status(&mut c, guarded("f")).await, NfsStat::EXIST);
     assert_eq!(status(&mut c, guarded("d")).await, NfsStat::EXIST);
@@ -77,7 +77,7 @@ async fn exclusive() {
             let form = if old_form {
                 CreateHow::Exclusive(v)
             } else {
-                CreateHow::Exclusive41(v, mode(0o600))
+                CreateHow::Exclusive41(v, Box::new(mode(0o600)))
             };
             how(&name, form)
         };
@@ -85,7 +85,7 @@ async fn exclusive() {
         let retry = c.compound().putrootfh().open(exclusive(1)).getfh().send().await.ok();
         assert_eq!(first.fh(), retry.fh());
         assert_eq!(status(&mut c, exclusive(2)).await, NfsStat::EXIST);
-        let plain = how(&name, CreateHow::Guarded(Attrs::default()));
+        let plain = how(&name, CreateHow::Guarded(Box::default()));
         assert_eq!(status(&mut c, plain).await, NfsStat::EXIST);
     }
 }
@@ -111,7 +111,7 @@ async fn refusals() {
         (open_create("o", "l"), NfsStat::SYMLINK),
         (OpenArgs { share_access: 0, ..f() }, NfsStat::INVAL),
         (OpenArgs { share_deny: 4, ..f() }, NfsStat::INVAL),
-        (how("n", CreateHow::Unchecked(bad_attrs)), NfsStat::ATTRNOTSUPP),
+        (how("n", CreateHow::Unchecked(Box::new(bad_attrs))), NfsStat::ATTRNOTSUPP),
         (OpenArgs { claim: OpenClaim::Previous(0), ..f() }, NfsStat::NO_GRACE),
         (OpenArgs { claim: OpenClaim::Fh, ..f() }, NfsStat::ISDIR),
         (
@@ -141,9 +141,9 @@ async fn claim_fh() {
     let claim = |openhow| OpenArgs { openhow, ..open("opener", OpenClaim::Fh) };
     let again = c.compound().putfh(&fh).open(claim(None)).send().await.ok();
     assert_eq!(again.stateid().other, stateid.other);
-    let unchecked = claim(Some(CreateHow::Unchecked(Attrs::default())));
+    let unchecked = claim(Some(CreateHow::Unchecked(Box::default())));
     c.compound().putfh(&fh).open(unchecked).expect(NfsStat::OK).await;
-    let guarded = claim(Some(CreateHow::Guarded(Attrs::default())));
+    let guarded = claim(Some(CreateHow::Guarded(Box::default())));
     c.compound().putfh(&fh).open(guarded).expect(NfsStat::EXIST).await;
 }
 
@@ -180,7 +180,7 @@ async fn denied_truncation_does_nothing() {
     let reply = a.compound().putrootfh().open(deny).getfh().send().await.ok();
     let (fh, stateid) = (reply.fh(), reply.stateid());
     a.compound().putfh(&fh).op(setattr(stateid, size(9))).send().await.ok();
-    let cut = how("f", CreateHow::Unchecked(size(0)));
+    let cut = how("f", CreateHow::Unchecked(Box::new(size(0))));
     assert_eq!(status(&mut b, cut).await, NfsStat::SHARE_DENIED);
     assert_eq!(size_of(&mut a, &fh).await, Some(9));
 }

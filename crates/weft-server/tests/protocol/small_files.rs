@@ -324,7 +324,7 @@ async fn a_moving_file_is_emptied() {
         put(&mut c, &file, 0, &pattern(10_000)).await;
         begin_move(&cluster, &file).await;
         if name == "by OPEN" {
-            let how = CreateHow::Unchecked(size(0));
+            let how = CreateHow::Unchecked(Box::new(size(0)));
             let open = OpenArgs { openhow: Some(how), ..open_name("another", name) };
             c.compound().putrootfh().op(OpArgs::Open(open)).send().await.ok();
         } else {

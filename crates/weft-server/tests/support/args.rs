@@ -39,7 +39,7 @@ pub fn size(size: u64) -> Attrs {
 }
 
 pub fn create(kind: CreateType, name: &str, attrs: Attrs) -> OpArgs {
-    OpArgs::Create(CreateArgs { objtype: kind, name: name.into(), attrs })
+    OpArgs::Create(CreateArgs { objtype: kind, name: name.into(), attrs: Box::new(attrs) })
 }
 
 pub fn mkdir(name: &str) -> OpArgs {
@@ -67,7 +67,7 @@ pub fn getattr(attrs: &[AttrNo]) -> OpArgs {
 }
 
 pub fn setattr(stateid: Stateid, attrs: Attrs) -> OpArgs {
-    OpArgs::Setattr(SetattrArgs { stateid, attrs })
+    OpArgs::Setattr(SetattrArgs { stateid, attrs: Box::new(attrs) })
 }
 
 pub fn mtime(t: SetTime) -> Attrs {
@@ -101,7 +101,10 @@ pub fn open_name(owner: &str, name: &str) -> OpenArgs {
 
 /// OPEN of a file that is made if need be.
 pub fn open_create(owner: &str, name: &str) -> OpenArgs {
-    OpenArgs { openhow: Some(CreateHow::Unchecked(mode(0o644))), ..open_name(owner, name) }
+    OpenArgs {
+        openhow: Some(CreateHow::Unchecked(Box::new(mode(0o644)))),
+        ..open_name(owner, name)
+    }
 }
 
 pub fn close(stateid: Stateid) -> OpArgs {

@@ -87,7 +87,7 @@ impl Reply {
 
     #[track_caller]
     pub fn attrs(&self) -> Attrs {
-        self.find("GETATTR", |ok| match ok {
+        *self.find("GETATTR", |ok| match ok {
             OpOk::Getattr(g) => Some(g.attrs.clone()),
             _ => None,
         })

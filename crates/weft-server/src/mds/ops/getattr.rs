@@ -23,7 +23,7 @@ pub(super) async fn getattr(mds: &Mds, c: &mut Compound<Mds>, a: &GetattrArgs) -
     }
     let inode = if needs_truth(&a.request) { mds.settled(c, inode).await? } else { inode };
     let attrs = attributes(mds, c, &inode, &a.request).await?;
-    Ok(OpOk::Getattr(GetattrOk { attrs }))
+    Ok(OpOk::Getattr(GetattrOk { attrs: Box::new(attrs) }))
 }
 
 /// The attributes of an inode whose truth is known already.

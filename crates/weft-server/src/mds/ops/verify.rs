@@ -46,5 +46,5 @@ async fn same(mds: &Mds, c: &mut Compound<Mds>, a: &VerifyArgs) -> Result<bool, 
     if gid == Some(inode.gid) {
         given.owner_group.clone_from(&ours.owner_group);
     }
-    Ok(ours == given)
+    Ok(ours == *given)
 }

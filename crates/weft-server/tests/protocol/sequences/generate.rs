@@ -364,16 +364,17 @@ impl<'a> Generator<'a> {
     fn open(&mut self) -> OpenArgs {
         let (stateid, verifier) = (self.stateid(), self.verifier());
         if self.steady && !self.one_in(8) {
-            let openhow = Some(CreateHow::Unchecked(Attrs { mode: Some(0o666), ..self.attrs() }));
+            let openhow =
+                Some(CreateHow::Unchecked(Box::new(Attrs { mode: Some(0o666), ..self.attrs() })));
             let args = open("o", OpenClaim::Null(self.name()));
             let wants = if self.one_in(3) { share::WANT_READ_DELEG } else { 0 };
             let access = if self.flag() { share::ACCESS_BOTH } else { share::ACCESS_READ };
             return OpenArgs { openhow, share_access: access | wants, ..args };
         }
         let openhow = match self.random.below(8) {
-            0..=2 => Some(CreateHow::Unchecked(self.attrs())),
-            3 => Some(CreateHow::Guarded(self.attrs())),
-            4 => Some(CreateHow::Exclusive41(verifier, self.attrs())),
+            0..=2 => Some(CreateHow::Unchecked(Box::new(self.attrs()))),
+            3 => Some(CreateHow::Guarded(Box::new(self.attrs()))),
+            4 => Some(CreateHow::Exclusive41(verifier, Box::new(self.attrs()))),
             5 => Some(CreateHow::Exclusive(verifier)),
             _ => None,
         };
@@ -407,7 +408,7 @@ impl<'a> Generator<'a> {
             5 => CreateType::Other(FileType(self.bits())),
             _ => CreateType::Directory,
         };
-        CreateArgs { objtype, name: self.name(), attrs: self.attrs() }
+        CreateArgs { objtype, name: self.name(), attrs: Box::new(self.attrs()) }
     }
 
     fn locker(&mut self) -> Locker {
@@ -629,9 +630,9 @@ impl<'a> Generator<'a> {
                 data: Payload::Bytes(self.bytes(10_000)),
             }),
             4 => OpArgs::Commit(CommitArgs { offset, count: self.count() }),
-            5 | 6 => OpArgs::Setattr(SetattrArgs { stateid, attrs: self.attrs() }),
-            7 => OpArgs::Verify(VerifyArgs { attrs: self.attrs() }),
-            8 => OpArgs::Nverify(VerifyArgs { attrs: self.attrs() }),
+            5 | 6 => OpArgs::Setattr(SetattrArgs { stateid, attrs: Box::new(self.attrs()) }),
+            7 => OpArgs::Verify(VerifyArgs { attrs: Box::new(self.attrs()) }),
+            8 => OpArgs::Nverify(VerifyArgs { attrs: Box::new(self.attrs()) }),
             9 => OpArgs::Allocate(AllocateArgs { stateid, offset, length: length % (1 << 24) }),
             10 => OpArgs::Deallocate(DeallocateArgs { stateid, offset, length }),
             11 => OpArgs::Seek(SeekArgs {

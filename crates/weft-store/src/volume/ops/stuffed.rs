@@ -193,8 +193,11 @@ fn write_block(tx: &mut Tx<'_>, inode: &Inode, at: u64, data: &[u8]) -> Result<(
     // What is all new need not be read.
     let old_end = inode.size.saturating_sub(number * BLOCK_BYTES).min(BLOCK_BYTES);
     let replaces = within == 0 && data.len() as u64 >= old_end;
-    let old = if replaces { None } else { block(tx, inode.no, number)? };
-    let old = old.unwrap_or_default();
+    if replaces {
+        tx.put(keys::data(inode.no, number), codec::encode_opaque(data));
+        return Ok(());
+    }
+    let old = block(tx, inode.no, number)?.unwrap_or_default();
     let within = usize::try_from(within).expect("less than a block");
     let mut new = BytesMut::zeroed(old.len().max(within + data.len()));
     new[..old.len()].copy_from_slice(&old);
