@@ -2,14 +2,19 @@
 
 use std::{sync::Arc, time::Instant};
 
+use bytes::Bytes;
 use tokio::{sync::Barrier, task::JoinSet};
-use weft_client::fs::FsError;
+use weft_client::fs::{Client, ClientOptions, FsError, OpenOptions};
 
 use super::{
     Outcome,
     report::Sample,
     servers::{Meter, Servers},
+    setup::{Setup, Technique},
 };
+
+/// Bytes between the places written to warm up: the smallest stripe unit.
+const STRIPE_UNIT: u64 = 1 << 20;
 
 /// Algorithm 1 of P3: all members start together, each takes its own time, and the longest one
 /// is that of the phase. `work` gets each member and gives it back; all together they do
@@ -49,4 +54,39 @@ where
     back.sort_by_key(|(index, _)| *index);
     let sample = meter.rate(operations as f64, longest_s)?;
     Ok((back.into_iter().map(|(_, member)| member).collect(), sample))
+}
+
+/// Clients that have met every data server: connecting is no part of any phase.
+///
+/// # Errors
+/// They cannot.
+pub(super) async fn clients(
+    servers: &Servers,
+    setup: Setup,
+    data_servers: u32,
+    count: usize,
+) -> Outcome<Vec<Client>> {
+    let mut clients = Vec::new();
+    for number in 0..count {
+        let eager = setup.has(Technique::EagerIo);
+        let client = servers.client_with(ClientOptions { eager, ..ClientOptions::default() });
+        let client = client.await?;
+        meet(&client, data_servers, number).await?;
+        clients.push(client);
+    }
+    Ok(clients)
+}
+
+/// Lets a client write to every data server, so that it is connected to them; `number` is its own.
+///
+/// # Errors
+/// It cannot.
+pub(super) async fn meet(client: &Client, data_servers: u32, number: usize) -> Result<(), FsError> {
+    let path = format!("/warm-up-{number}");
+    let file = client.open(&path, OpenOptions::replace(0o644)).await?;
+    for stripe in 0..u64::from(data_servers) {
+        file.write_at(stripe * STRIPE_UNIT, Bytes::from_static(b"x")).await?;
+    }
+    file.close().await?;
+    client.remove(&path).await
 }

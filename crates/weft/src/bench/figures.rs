@@ -33,30 +33,72 @@ pub(super) struct Point {
     pub(super) client_cpu_s: f64,
 }
 
-/// All samples of a benchmark, in the order of their first appearance.
+/// All samples of a benchmark, or of a part of it, in the order of their first appearance.
 #[derive(Debug, Default)]
-pub(super) struct Figures(Vec<(Key, Vec<Sample>)>);
+pub(super) struct Figures {
+    part: &'static str,
+    all: Vec<(Key, Vec<Sample>)>,
+}
 
 impl Figures {
+    /// Those of a part, which comes before the names of the phases.
+    pub(super) fn of(part: &'static str) -> Figures {
+        Figures { part, all: Vec::new() }
+    }
+
     pub(super) fn add(&mut self, key: Key, sample: Sample) {
-        match self.0.iter_mut().find(|(known, _)| *known == key) {
+        match self.all.iter_mut().find(|(known, _)| *known == key) {
             Some((_, samples)) => samples.push(sample),
-            None => self.0.push((key, vec![sample])),
+            None => self.all.push((key, vec![sample])),
         }
     }
 
     /// The figure, if it was measured.
     pub(super) fn row(&self, key: Key) -> Option<Row> {
-        let (_, samples) = self.0.iter().find(|(known, _)| *known == key)?;
-        Some(Row::new(format!("{}, {}", key.phase, key.config), "/s", samples))
+        let (_, samples) = self.all.iter().find(|(known, _)| *known == key)?;
+        let name = format!("{} {}, {}", self.part, key.phase, key.config);
+        Some(Row::new(name.trim_start(), "/s", samples))
+    }
+
+    /// A configuration, and others beside it that may have to be so many times as fast.
+    pub(super) fn compared(&self, key: Key, others: &[(&'static str, Option<f64>)]) -> Vec<Row> {
+        let Some(base) = self.row(key) else { return Vec::new() };
+        let others = others.iter().filter_map(|(config, goal)| {
+            let row = self.row(Key { config, ..key })?.against(&base);
+            let Some(factor) = goal else { return Some(row) };
+            let met = row.ratio() >= *factor;
+            Some(row.goal(format!("at least {factor}"), met))
+        });
+        let others: Vec<Row> = others.collect();
+        std::iter::once(base).chain(others).collect()
+    }
+
+    /// A phase over more and more data servers against the same over the first number of them;
+    /// the rates may have to be the same, but for a tenth.
+    pub(super) fn over_data_servers(&self, key: Key, over: &[u32], flat: bool) -> Vec<Row> {
+        let rows = over.iter().filter_map(|data_servers| {
+            let row = self.row(Key { data_servers: *data_servers, ..key })?;
+            let name = format!("{}, {data_servers} data servers", row.name);
+            Some(row.named(name))
+        });
+        let mut rows: Vec<Row> = rows.collect();
+        if let [one, others @ ..] = rows.as_mut_slice() {
+            for other in others {
+                let against = other.clone().against(one);
+                let met = (0.9..=1.1).contains(&against.ratio());
+                *other = if flat { against.goal("0.9 to 1.1", met) } else { against };
+            }
+        }
+        rows
     }
 
     /// All of them.
     pub(super) fn points(&self, bench: &str) -> Vec<Point> {
+        let bench = format!("{bench} {}", self.part);
         let point = |(key, samples): &(Key, Vec<Sample>)| {
             let row = Row::new("", "/s", samples);
             Point {
-                bench: bench.to_owned(),
+                bench: bench.trim_end().to_owned(),
                 phase: key.phase.to_owned(),
                 config: key.config.to_owned(),
                 data_servers: key.data_servers,
@@ -68,12 +110,13 @@ impl Figures {
                 client_cpu_s: row.cpu.client_s,
             }
         };
-        self.0.iter().map(point).collect()
+        self.all.iter().map(point).collect()
     }
 
     /// Rates with so many data servers: a line for each phase, a column for each configuration.
     pub(super) fn table(&self, data_servers: u32) -> String {
-        let keys = || self.0.iter().map(|(key, _)| key).filter(|k| k.data_servers == data_servers);
+        let keys =
+            || self.all.iter().map(|(key, _)| key).filter(|k| k.data_servers == data_servers);
         let (mut phases, mut configs) = (Vec::new(), Vec::new());
         for key in keys() {
             if !phases.contains(&key.phase) {
@@ -83,12 +126,13 @@ impl Figures {
                 configs.push(key.config);
             }
         }
-        let mut text = format!("  {:<24}", format!("/s, {data_servers} data servers"));
+        let head = format!("{} /s, {data_servers} data servers", self.part);
+        let mut text = format!("  {:<28}", head.trim_start());
         for config in &configs {
             let _ = write!(text, " {config:>15}");
         }
         for phase in phases {
-            let _ = write!(text, "\n  {phase:<24}");
+            let _ = write!(text, "\n  {phase:<28}");
             for config in &configs {
                 let rate = self.row(Key { phase, config, data_servers }).map(|row| row.median);
                 let _ = write!(text, " {:>15}", rate.map_or_else(|| "-".to_owned(), short));
@@ -123,5 +167,35 @@ mod tests {
         let lines: Vec<Vec<String>> = figures.table(4).lines().map(cells).collect();
         assert_eq!(lines[1..], [["200", "-"], ["-", "7.00"]]);
         assert!(figures.table(5).lines().count() == 1);
+    }
+
+    /// A part's name comes before those of its rows and behind that of the benchmark; a goal is
+    /// met from its factor on, and flat is what differs by no more than a tenth.
+    #[test]
+    fn figures_are_compared() {
+        let mut figures = Figures::of("shared");
+        let key = |config, data_servers| Key { phase: "create", config, data_servers };
+        for (config, data_servers, rate) in
+            [("off", 1, 50.0), ("on", 1, 100.0), ("on", 2, 109.0), ("on", 4, 111.0)]
+        {
+            figures.add(key(config, data_servers), Sample::rate(rate, 1.0, Cpu::default()));
+        }
+        let json = |rows: &[Row]| serde_json::to_value(rows).unwrap();
+        let rows = json(&figures.compared(key("off", 1), &[("on", Some(2.0)), ("other", None)]));
+        assert_eq!(
+            (&rows[0]["name"], &rows[1]["ratio"]["value"]),
+            (&"shared create, off".into(), &2.0.into())
+        );
+        assert_eq!(rows[1]["goal"]["met"], true);
+        assert_eq!(
+            json(&figures.compared(key("off", 1), &[("on", Some(2.1))]))[1]["goal"]["met"],
+            false
+        );
+        assert!(figures.compared(key("off", 2), &[("on", None)]).is_empty());
+        let rows = json(&figures.over_data_servers(key("on", 0), &[1, 2, 3, 4], true));
+        let met = [&rows[0]["goal"], &rows[1]["goal"]["met"], &rows[2]["goal"]["met"]];
+        assert_eq!(met, [&serde_json::Value::Null, &true.into(), &false.into()]);
+        assert_eq!(rows[2]["name"], "shared create, on, 4 data servers");
+        assert_eq!(figures.points("mdtest")[0].bench, "mdtest shared");
     }
 }

@@ -9,14 +9,18 @@ mod create;
 mod crew;
 mod disk;
 mod figures;
+mod fileop;
 mod listing;
 mod loopback;
 mod many;
+mod mdtest;
 mod plot;
+mod postmark;
 mod process;
 mod report;
 mod requests;
 mod servers;
+mod setup;
 mod small;
 mod small_writes;
 mod stream;
@@ -28,7 +32,8 @@ use std::{
 
 use clap::{Args, ValueEnum};
 
-use report::Report;
+use figures::Figures;
+use report::{Report, Row};
 
 /// Options of `weft bench`.
 #[derive(Debug, Args)]
@@ -54,7 +59,7 @@ pub struct BenchArgs {
     repeats: u32,
     #[command(flatten)]
     small: small::SmallArgs,
-    /// Plot the figures of `small` there, as SVG.
+    /// Plot the figures of `small`, `mdtest`, `fileop` and `postmark` there, as SVG.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Be the other end of the loopback benchmark.
@@ -79,6 +84,12 @@ enum Bench {
     ManyFiles,
     /// Small files, with every technique for them off, on, and alone.
     Small,
+    /// The phases of mdtest: directories and files, made, looked at, read, removed.
+    Mdtest,
+    /// Creates and removes of one client over 1 to 32 data servers, by when objects are made.
+    Fileop,
+    /// Transactions on a pool of small files, as Postmark does them.
+    Postmark,
     /// Small writes straight to the data servers, through the metadata server, and by a threshold.
     SmallWrites,
     /// The output of ATLAS digitization with a write threshold and without.
@@ -130,11 +141,10 @@ pub fn run(args: &BenchArgs) -> Outcome {
             Bench::ManyFiles => many::bench(&context)?,
             Bench::SmallWrites => small_writes::bench(&context)?,
             Bench::Atlas => atlas::bench(&context)?,
-            Bench::Small => {
-                let (rows, figures) = small::bench(&context)?;
-                report.add_points(figures.points(&name));
-                rows
-            }
+            Bench::Small => with_points(small::bench(&context)?, &name, &mut report),
+            Bench::Mdtest => with_points(mdtest::bench(&context)?, &name, &mut report),
+            Bench::Fileop => with_points(fileop::bench(&context)?, &name, &mut report),
+            Bench::Postmark => with_points(postmark::bench(&context)?, &name, &mut report),
         };
         report.add(&name, rows);
     }
@@ -145,6 +155,16 @@ pub fn run(args: &BenchArgs) -> Outcome {
         report.plot(file)?;
     }
     Ok(())
+}
+
+/// The rows; the report keeps the figures behind them as well.
+fn with_points(
+    (rows, figures): (Vec<Row>, Vec<Figures>),
+    bench: &str,
+    report: &mut Report,
+) -> Vec<Row> {
+    figures.iter().for_each(|figures| report.add_points(figures.points(bench)));
+    rows
 }
 
 /// Places of things that are compared, there and back again from repeat to repeat.

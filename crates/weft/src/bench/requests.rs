@@ -51,7 +51,8 @@ impl Way {
         }
     }
 
-    fn options(self) -> ClientOptions {
+    /// How a client goes it.
+    pub(super) fn options(self) -> ClientOptions {
         let (layouts, below) = match self {
             Way::Direct => (true, 0),
             Way::Indirect => (false, REQUEST_BYTES_MAX),

@@ -10,7 +10,7 @@ use super::listing;
 
 /// What the clients do between two barriers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(in crate::bench) enum Phase {
     Mkdir,
     Create,
     /// Of empty files.
@@ -27,15 +27,15 @@ pub(super) enum Phase {
 use Phase::*;
 
 /// The phases in their order.
-pub(super) const PHASES: [Phase; 9] =
+pub(in crate::bench) const PHASES: [Phase; 9] =
     [Mkdir, Create, ReaddirStatEmpty, Write, Read, ReaddirStatPopulated, Close, Remove, Rmdir];
 
 /// Those in which no data is moved.
-pub(super) const NAMES_ONLY: [Phase; 5] = [Mkdir, Create, Close, Remove, Rmdir];
+pub(in crate::bench) const NAMES_ONLY: [Phase; 5] = [Mkdir, Create, Close, Remove, Rmdir];
 
 impl Phase {
     /// Its name in tables and JSON.
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::bench) fn name(self) -> &'static str {
         match self {
             Mkdir => "mkdir",
             Create => "create",
@@ -51,7 +51,7 @@ impl Phase {
 
     /// Its name where it is measured over more and more data servers, without data; none for what
     /// is not.
-    pub(super) fn flat_name(self) -> Option<&'static str> {
+    pub(in crate::bench) fn flat_name(self) -> Option<&'static str> {
         match self {
             Create => Some("create empty"),
             Remove => Some("remove empty"),
@@ -60,7 +60,7 @@ impl Phase {
     }
 
     /// What one client of so many files does in it.
-    pub(super) fn operations(self, files: usize) -> usize {
+    pub(in crate::bench) fn operations(self, files: usize) -> usize {
         match self {
             Mkdir | Rmdir => 1,
             Create | ReaddirStatEmpty | Write | Read | ReaddirStatPopulated | Close | Remove => {
@@ -72,7 +72,7 @@ impl Phase {
 
 /// One application process of the paper: a client with a session of its own, its directory and
 /// its open files.
-pub(super) struct Process {
+pub(in crate::bench) struct Process {
     client: Client,
     dir: String,
     one_pass: bool,
@@ -83,13 +83,18 @@ pub(super) struct Process {
 
 impl Process {
     /// The `number`th process, which will have `count` files with this content each.
-    pub(super) fn new(client: Client, number: usize, count: usize, data: Bytes) -> Process {
+    pub(in crate::bench) fn new(
+        client: Client,
+        number: usize,
+        count: usize,
+        data: Bytes,
+    ) -> Process {
         let dir = format!("/process-{number:03}");
         Process { client, dir, one_pass: true, data, count, files: Vec::new() }
     }
 
     /// How it lists its directory.
-    pub(super) fn listing(self, one_pass: bool) -> Process {
+    pub(in crate::bench) fn listing(self, one_pass: bool) -> Process {
         Process { one_pass, ..self }
     }
 
@@ -97,7 +102,7 @@ impl Process {
     ///
     /// # Errors
     /// The first failure; content or a size that is not what was written is one.
-    pub(super) async fn run(mut self, phase: Phase) -> Result<Process, FsError> {
+    pub(in crate::bench) async fn run(mut self, phase: Phase) -> Result<Process, FsError> {
         match phase {
             Mkdir => self.client.mkdir(&self.dir, 0o755).await?,
             Create => self.create().await?,

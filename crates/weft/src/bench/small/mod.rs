@@ -1,8 +1,7 @@
 //! Small files: what each technique brings to the microbenchmark of P3 and to whole small files.
 
 mod listing;
-mod micro;
-mod setup;
+pub(super) mod micro;
 mod whole;
 
 use std::time::Duration;
@@ -10,24 +9,24 @@ use std::time::Duration;
 use bytes::Bytes;
 use clap::Args;
 use tokio::runtime::Runtime;
-use weft_client::fs::{Client, ClientOptions, OpenOptions};
 
 use super::{
     Context, Outcome, alternating, create, crew, disk,
     figures::{Figures, Key},
     report::{Row, Sample},
     servers::Servers,
+    setup::{ALL_OFF, ALL_ON, NAMES, SETUPS, Setup, Technique},
 };
-use setup::{ALL_OFF, ALL_ON, SETUPS, Setup, Technique};
 
 /// How much of it.
 #[derive(Debug, Clone, Args)]
 pub(super) struct SmallArgs {
-    /// Clients of `small`, each with a session, a connection and a directory of its own.
+    /// Clients of `small` and `mdtest`, each with a session and a connection of its own.
     #[arg(long, value_name = "N", default_value_t = 8,
           value_parser = clap::value_parser!(u32).range(1..=256))]
     clients: u32,
-    /// Files of each client of `small` [default: 12000 over all clients, 640 with --quick].
+    /// Files of each client of `small` and `mdtest` [default: 12000 over all clients, 640 with
+    /// --quick].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     files: Option<u32>,
     /// Bytes of each file of `small`.
@@ -35,7 +34,7 @@ pub(super) struct SmallArgs {
           value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     bytes: u32,
     /// Configurations of `small` [default: all].
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = setup::NAMES)]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = NAMES)]
     configs: Vec<String>,
 }
 
@@ -56,8 +55,6 @@ const WHOLE_CLIENTS: usize = 16;
 const ENGINE: &str = "engine, batches of 16";
 /// Of the engine's rate that durable whole files must reach.
 const GOAL_OF_ENGINE: f64 = 0.5;
-/// Bytes between the places written to warm up: the smallest stripe unit.
-const STRIPE_UNIT: u64 = 1 << 20;
 
 /// Phases whose rate must grow by a factor from all-off to all-on.
 const GOALS: [(&str, f64); 6] = [
@@ -70,7 +67,7 @@ const GOALS: [(&str, f64); 6] = [
 ];
 
 /// Measures every configuration, and creates and removes over more and more data servers.
-pub(super) fn bench(context: &Context) -> Outcome<(Vec<Row>, Figures)> {
+pub(super) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
     let mut bench = Bench {
         context,
         runtime: create::runtime()?,
@@ -88,20 +85,20 @@ pub(super) fn bench(context: &Context) -> Outcome<(Vec<Row>, Figures)> {
         bench.engine.push(disk::engine_commits(&context.disk, limit, WHOLE_CLIENTS, bytes)?);
     }
     println!("{}", bench.figures.table(DATA_SERVERS));
-    Ok((bench.rows(), bench.figures))
+    Ok((bench.rows(), vec![bench.figures]))
 }
 
 /// How much is done.
-struct Size {
-    clients: usize,
+pub(super) struct Size {
+    pub(super) clients: usize,
     /// Of each client.
-    files: usize,
+    pub(super) files: usize,
     /// Of each file.
     data: Bytes,
 }
 
 impl Size {
-    fn new(args: &SmallArgs, quick: bool) -> Size {
+    pub(super) fn new(args: &SmallArgs, quick: bool) -> Size {
         let all = if quick { 640 } else { 12_000 };
         let files = args.files.unwrap_or((all / args.clients).max(1));
         let data = Bytes::from_iter((0..args.bytes).map(|n| (n % 251) as u8));
@@ -163,7 +160,8 @@ impl Bench<'_> {
     ) -> Outcome {
         let size = &self.size;
         let files = size.files;
-        let clients = self.runtime.block_on(clients(servers, setup, data_servers, size.clients))?;
+        let clients =
+            self.runtime.block_on(crew::clients(servers, setup, data_servers, size.clients))?;
         let one_pass = setup.has(Technique::OnePassListing);
         let process = |(number, client)| {
             micro::Process::new(client, number, files, size.data.clone()).listing(one_pass)
@@ -187,7 +185,7 @@ impl Bench<'_> {
         let count = self.size.whole_files();
         let files = count * WHOLE_CLIENTS;
         let data_servers = DATA_SERVERS;
-        let clients = clients(servers, setup, data_servers, WHOLE_CLIENTS);
+        let clients = crew::clients(servers, setup, data_servers, WHOLE_CLIENTS);
         let clients = self.runtime.block_on(clients)?;
         let first = clients.first().ok_or("no clients")?;
         self.runtime.block_on(first.mkdir(whole::DIRECTORY, 0o755))?;
@@ -210,80 +208,26 @@ impl Bench<'_> {
     }
 }
 
-/// Clients that have met every data server: connecting is no part of any phase.
-async fn clients(
-    servers: &Servers,
-    setup: Setup,
-    data_servers: u32,
-    count: usize,
-) -> Outcome<Vec<Client>> {
-    let mut clients = Vec::new();
-    for number in 0..count {
-        let eager = setup.has(Technique::EagerIo);
-        let client = servers.client_with(ClientOptions { eager, ..ClientOptions::default() });
-        let client = client.await?;
-        let path = format!("/warm-up-{number}");
-        let file = client.open(&path, OpenOptions::replace(0o644)).await?;
-        for stripe in 0..u64::from(data_servers) {
-            file.write_at(stripe * STRIPE_UNIT, Bytes::from_static(b"x")).await?;
-        }
-        file.close().await?;
-        client.remove(&path).await?;
-        clients.push(client);
-    }
-    Ok(clients)
-}
-
 impl Bench<'_> {
     /// Everything off beside everything on, and the goals.
     fn rows(&self) -> Vec<Row> {
-        let row = |phase, setup: Setup, data_servers| {
-            self.figures.row(Key { phase, config: setup.name, data_servers })
-        };
         let micro = micro::PHASES.map(micro::Phase::name);
         let whole = [whole::Phase::CreateWriteClose, whole::Phase::OpenReadClose];
+        let phases = micro.into_iter().chain(whole.map(whole::Phase::name)).chain([whole::LISTING]);
         let mut rows = Vec::new();
-        for phase in micro.into_iter().chain(whole.map(whole::Phase::name)).chain([whole::LISTING])
-        {
-            let off = row(phase, ALL_OFF, DATA_SERVERS);
-            let on = row(phase, ALL_ON, DATA_SERVERS);
-            if let (Some(off), Some(on)) = (off, on) {
-                let on = on.against(&off);
-                let goal = GOALS.iter().find(|(name, _)| *name == phase);
-                let on = match goal {
-                    Some((_, factor)) => {
-                        let met = on.ratio() >= *factor;
-                        on.goal(format!("at least {factor}"), met)
-                    }
-                    None => on,
-                };
-                rows.extend([off, on]);
-            }
+        for phase in phases {
+            let off = Key { phase, config: ALL_OFF.name, data_servers: DATA_SERVERS };
+            let goal = GOALS.iter().find(|(name, _)| *name == phase).map(|(_, factor)| *factor);
+            rows.extend(self.figures.compared(off, &[(ALL_ON.name, goal)]));
         }
         for phase in micro::PHASES.iter().filter_map(|phase| phase.flat_name()) {
             for setup in [ALL_OFF, ALL_ON] {
-                rows.extend(self.flat_rows(phase, setup));
+                let key = Key { phase, config: setup.name, data_servers: FLAT_OVER[0] };
+                rows.extend(self.figures.over_data_servers(key, &FLAT_OVER, setup == ALL_ON));
             }
         }
         rows.extend(self.engine_rows());
         rows
-    }
-
-    /// A phase over more and more data servers against the same over one.
-    fn flat_rows(&self, phase: &'static str, setup: Setup) -> Vec<Row> {
-        let row = |data_servers| {
-            let key = Key { phase, config: setup.name, data_servers };
-            let name = format!("{phase}, {}, {data_servers} data servers", setup.name);
-            Some(self.figures.row(key)?.named(name))
-        };
-        let Some(one) = row(FLAT_OVER[0]) else { return Vec::new() };
-        let others = FLAT_OVER.iter().skip(1).filter_map(|n| row(*n)).map(|other| {
-            let other = other.against(&one);
-            let met = (0.9..=1.1).contains(&other.ratio());
-            if setup == ALL_ON { other.goal("0.9 to 1.1", met) } else { other }
-        });
-        let others: Vec<Row> = others.collect();
-        std::iter::once(one).chain(others).collect()
     }
 
     /// Durable whole files against the engine alone.

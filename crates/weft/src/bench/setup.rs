@@ -64,6 +64,15 @@ pub(super) const NAMES: [&str; SETUPS.len()] = {
     names
 };
 
+/// The three moments at which objects can be made, and what a server does unless told otherwise.
+/// The first three keep no file with the metadata server, or there would be no objects.
+pub(super) const OBJECT_CREATION: [Setup; 4] = [
+    Setup { name: "eager", on: &[Coalescing, EagerIo] },
+    Setup { name: "precreate", on: &[Coalescing, PrecreatedObjects, EagerIo] },
+    Setup { name: "implicit", on: &[Coalescing, ImplicitObjects, EagerIo] },
+    ALL_ON,
+];
+
 impl Setup {
     /// Whether it uses a technique.
     pub(super) fn has(self, technique: Technique) -> bool {
@@ -107,7 +116,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("mds.toml");
         let mut seen = Vec::new();
-        for setup in SETUPS {
+        for setup in SETUPS.into_iter().chain(OBJECT_CREATION.into_iter().take(3)) {
             std::fs::write(&file, setup.settings(1)).unwrap();
             let config = MdsConfig::load(&file).unwrap();
             let default = MdsConfig {
