@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use weft_dev::Numbers;
 use weft_store::engine::{self, Batch, Engine, EngineError, EngineKind, KeyRange, MemoryEngine};
 
 mod common;
@@ -155,16 +156,16 @@ fn a_long_random_history_equals_a_map() {
         let mut engine = open(kind, directory.path());
         let mut epoch = engine.acquire().unwrap();
         let mut model = BTreeMap::new();
-        let mut rng = common::Rng(42);
+        let mut numbers = Numbers::new(42);
         for round in 0..300u64 {
             let mut batch = Batch::new();
-            for _ in 0..rng.below(20) {
-                let key = vec![b'k', rng.below(200) as u8];
-                if rng.below(3) == 0 {
+            for _ in 0..numbers.below(20) {
+                let key = vec![b'k', numbers.below(200) as u8];
+                if numbers.below(3) == 0 {
                     batch.delete(key.clone());
                     model.remove(&key);
                 } else {
-                    let value = vec![round as u8; rng.below(300) as usize];
+                    let value = vec![round as u8; numbers.below(300) as usize];
                     batch.put(key.clone(), value.clone());
                     model.insert(key, value);
                 }
@@ -217,10 +218,10 @@ fn what_was_acknowledged_survives_kill_9() {
     // everything it had acknowledged is there, and every batch is there as a whole or not at all.
     for kind in EngineKind::ALL {
         let directory = tempfile::tempdir().unwrap();
-        let mut rng = common::Rng(7);
+        let mut numbers = Numbers::new(7);
         for _ in 0..KILLS {
             let victim = common::Victim::start("child_commits_for_ever", directory.path(), kind);
-            let told = victim.kill_after(1 + rng.below(60) as usize);
+            let told = victim.kill_after(1 + numbers.below(60) as usize);
             let acknowledged: u64 = told.last().unwrap().parse().unwrap();
             let engine = open(kind, directory.path());
             let last = number(&engine.get(b"last").unwrap().unwrap());

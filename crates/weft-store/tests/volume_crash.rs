@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use weft_dev::Numbers;
 use weft_store::engine::{EngineError, EngineKind};
 use weft_store::types::{
     Credential, DataServerId, Device, DeviceId, Inode, InodeNo, Placement, StoreError, Timestamp,
@@ -216,10 +217,10 @@ fn what_was_durable_survives_kill_9() {
     for engine in EngineKind::ALL {
         let directory = tempfile::tempdir().unwrap();
         let mut told: BTreeMap<u64, Told> = BTreeMap::new();
-        let mut rng = common::Rng(11);
+        let mut numbers = Numbers::new(11);
         for _ in 0..KILLS {
             let victim = common::Victim::start("child_mutates_for_ever", directory.path(), engine);
-            for line in victim.kill_after(1 + rng.below(200) as usize) {
+            for line in victim.kill_after(1 + numbers.below(200) as usize) {
                 let words: Vec<_> = line.split(' ').collect();
                 let told = told.entry(words[0].parse().unwrap()).or_default();
                 told.hear(words[1], words[2], words[3].parse().unwrap());
@@ -293,10 +294,10 @@ fn what_may_have_objects_is_known_after_kill_9() {
     for engine in EngineKind::ALL {
         let directory = tempfile::tempdir().unwrap();
         let mut told: BTreeMap<u64, String> = BTreeMap::new();
-        let mut rng = common::Rng(12);
+        let mut numbers = Numbers::new(12);
         for _ in 0..KILLS {
             let victim = common::Victim::start("child_reserves_for_ever", directory.path(), engine);
-            for line in victim.kill_after(1 + rng.below(60) as usize) {
+            for line in victim.kill_after(1 + numbers.below(60) as usize) {
                 let (what, number) = line.split_once(' ').unwrap();
                 told.insert(number.parse().unwrap(), what.to_owned());
             }

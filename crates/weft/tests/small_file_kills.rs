@@ -14,6 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use support::cluster::{Cluster, Options};
 use weft_client::fs::{Client, ClientOptions, FsError, OpenOptions};
+use weft_dev::Numbers;
 use weft_nfs::NfsStat;
 
 /// Kills of a test, unless WEFT_KILLS says otherwise.
@@ -49,18 +50,6 @@ struct Known {
     acknowledged: u64,
 }
 
-/// Numbers that depend on the seed alone.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
-
 #[test]
 fn small_files_survive_kill_9_at_every_stage() {
     let mut cluster = survive("all on", "");
@@ -94,7 +83,7 @@ fn survive(what: &str, config: &str) -> Cluster {
         in_runtime(async {
             verify(address, &known).await;
             let workers = (0..).zip(&known).map(|(client, known)| {
-                let random = Random((round * CLIENTS + client + 1) * 0x9E37_79B9);
+                let random = Numbers::new(round * CLIENTS + client);
                 tokio::spawn(change(address, client, known.clone(), random))
             });
             let workers: Vec<_> = workers.collect();
@@ -134,7 +123,7 @@ fn name(client: u64, file: u64) -> String {
 }
 
 /// Changes files until the server is gone.
-async fn change(address: SocketAddr, client: u64, known: Arc<Mutex<Known>>, mut random: Random) {
+async fn change(address: SocketAddr, client: u64, known: Arc<Mutex<Known>>, mut random: Numbers) {
     let session = connect(address).await;
     // It is there from the second round on.
     let _ = session.mkdir(format!("/{client}"), 0o755).await;
@@ -149,7 +138,7 @@ async fn step(
     session: &Client,
     client: u64,
     known: &Mutex<Known>,
-    random: &mut Random,
+    random: &mut Numbers,
 ) -> ControlFlow<()> {
     let name = name(client, random.below(FILES));
     let before = known.lock().expect("no panic").files.get(&name).cloned();
@@ -190,7 +179,7 @@ fn begin(known: &Mutex<Known>, name: &str, after: Content, parts: bool) {
 }
 
 /// Most files are small, some are not.
-fn length(random: &mut Random) -> u64 {
+fn length(random: &mut Numbers) -> u64 {
     match random.below(4) {
         0 => random.below(LARGEST),
         _ => random.below(64 << 10),
@@ -201,9 +190,9 @@ async fn replace(
     session: &Client,
     known: &Mutex<Known>,
     name: &str,
-    random: &mut Random,
+    random: &mut Numbers,
 ) -> Result<(), FsError> {
-    let data = support::pattern(random.0, length(random) as usize);
+    let data = support::pattern(random.draw(), length(random) as usize);
     begin(known, name, Some(data.clone()), true);
     put(session, name, OpenOptions::replace(0o644), (0, data)).await
 }
@@ -213,10 +202,10 @@ async fn write(
     known: &Mutex<Known>,
     name: &str,
     mut content: Vec<u8>,
-    random: &mut Random,
+    random: &mut Numbers,
 ) -> Result<(), FsError> {
     let at = random.below(content.len() as u64 + 10_000).min(LARGEST - 1) as usize;
-    let data = support::pattern(random.0, 1 + random.below(40 << 10) as usize);
+    let data = support::pattern(random.draw(), 1 + random.below(40 << 10) as usize);
     content.resize(content.len().max(at + data.len()), 0);
     content[at..at + data.len()].copy_from_slice(&data);
     begin(known, name, Some(content), true);
@@ -241,7 +230,7 @@ async fn cut(
     known: &Mutex<Known>,
     name: &str,
     mut content: Vec<u8>,
-    random: &mut Random,
+    random: &mut Numbers,
 ) -> Result<(), FsError> {
     let size = length(random);
     content.resize(size as usize, 0);

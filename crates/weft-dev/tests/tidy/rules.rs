@@ -27,6 +27,7 @@ const NOTES: &[&str] = &["TODO", "FIXME"];
 
 /// The crates in the order of the arrows: each uses only those before it (`ARCHITECTURE.md`).
 const ARROWS: &[&str] = &[
+    "weft-dev",
     "weft-xdr",
     "weft-nfs",
     "weft-stripe",

@@ -9,6 +9,7 @@ use tokio::{
     net::TcpStream,
     task::JoinSet,
 };
+use weft_dev::Numbers;
 use weft_nfs::{
     AttrNo, FileHandle, NFS_PROGRAM, NFS_V4, NfsStat, OpArgs, OpNum, SessionId, Stateid, ops::*,
 };
@@ -20,26 +21,6 @@ use weft_xdr::{
 };
 
 use crate::support::*;
-
-/// A generator of numbers that are the same in every run (xorshift64*).
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
-    }
-}
 
 /// Resident memory of this process, bytes.
 pub fn resident() -> u64 {
@@ -53,10 +34,10 @@ pub fn resident() -> u64 {
 async fn garbage() {
     let cluster = Cluster::start().await;
     let mut good = Client::mount(&cluster, "good").await;
-    let mut random = Random(1);
+    let mut random = Numbers::new(1);
     for n in 0..200 {
         let mut wire = Wire::connect(cluster.address()).await;
-        let len = 1 + random.below(300);
+        let len = 1 + random.index(300);
         let bytes = random.bytes(len);
         if n % 2 == 0 {
             wire.raw(&bytes).await;
@@ -454,16 +435,16 @@ async fn mutated_requests() {
     let requests = valid_requests(&mut bad, &fh, stateid).await;
     let credential = bad.credential.clone();
     let before = resident();
-    let mut random = Random(0x5eed);
+    let mut random = Numbers::new(0x5eed);
     let (mut answered, mut deep) = (0, 0);
     for round in 0..ROUNDS {
-        let ops = requests[random.below(requests.len())].clone();
-        let slot = 1 + random.below(60) as u32;
-        let mut all = vec![bad.next_sequence(slot, random.below(2) == 0)];
+        let ops = requests[random.index(requests.len())].clone();
+        let slot = 1 + random.index(60) as u32;
+        let mut all = vec![bad.next_sequence(slot, random.index(2) == 0)];
         all.extend(ops);
         let mut args = compound_args("", 2, &all).to_vec();
         // Mostly behind the SEQUENCE, so that the operations themselves are reached.
-        let from = if random.below(8) == 0 { 12 } else { 52 };
+        let from = if random.index(8) == 0 { 12 } else { 52 };
         mutate(&mut args, from, &mut random);
         let xid = bad.wire.send_compound(&credential, &args).await;
         match bad.wire.reply_or_end(xid).await {
@@ -492,16 +473,16 @@ async fn again(old: Client, cluster: &Cluster) -> Client {
 }
 
 /// Changes a few words, bytes or lengths of a request from some byte on.
-fn mutate(args: &mut Vec<u8>, from: usize, random: &mut Random) {
+fn mutate(args: &mut Vec<u8>, from: usize, random: &mut Numbers) {
     const INTERESTING: [u32; 8] = [0, 1, 2, 0xff, 0x7fff_ffff, 0x8000_0000, u32::MAX - 1, u32::MAX];
-    for _ in 0..1 + random.below(4) {
-        let at = from + random.below(args.len() - from);
+    for _ in 0..1 + random.index(4) {
+        let at = from + random.index(args.len() - from);
         let word = at & !3;
-        match random.below(4) {
-            0 => args[at] ^= 1 << random.below(8),
-            1 => args[at] = random.next() as u8,
+        match random.index(4) {
+            0 => args[at] ^= 1 << random.index(8),
+            1 => args[at] = random.draw() as u8,
             2 if word + 4 <= args.len() => {
-                let value = INTERESTING[random.below(INTERESTING.len())];
+                let value = INTERESTING[random.index(INTERESTING.len())];
                 args[word..word + 4].copy_from_slice(&value.to_be_bytes());
             }
             _ if args.len() > 60 => args.truncate(at.max(60)),
@@ -580,12 +561,12 @@ async fn random_arguments() {
     let cluster = Cluster::start().await;
     let mut c = Client::mount(&cluster, "a").await;
     let credential = c.credential.clone();
-    let mut random = Random(77);
+    let mut random = Numbers::new(77);
     for op in OpNum::ALL.iter().chain(&[OpNum(0), OpNum(999)]) {
         for _ in 0..20 {
             let ops = c.compound().putrootfh().op(OpArgs::Unread(*op)).into_ops();
             let mut args = compound_args("", 2, &ops).to_vec();
-            let len = random.below(200);
+            let len = random.index(200);
             args.extend(random.bytes(len));
             let xid = c.wire.send_compound(&credential, &args).await;
             let (reply, body) = c.wire.reply(xid).await;

@@ -71,16 +71,3 @@ impl Victim {
         told
     }
 }
-
-/// A small deterministic generator (xorshift64), so that a failure can be run again.
-pub struct Rng(pub u64);
-
-impl Rng {
-    /// A number below `bound`.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}

@@ -1,11 +1,12 @@
 //! The output of ATLAS digitization, replayed with a write threshold and without: figure 10 of P0.
 
 use tokio::runtime::Runtime;
+use weft_dev::Numbers;
 
 use super::{
     Context, Outcome, alternating, create, crew,
     report::{MIB, Row, Sample},
-    requests::{DATA_SERVERS, Numbers, Request, SETTINGS, Way, Writer},
+    requests::{DATA_SERVERS, Request, SETTINGS, Way, Writer},
     servers::Servers,
 };
 

@@ -62,41 +62,6 @@ impl Way {
     }
 }
 
-/// Numbers from a seed (SplitMix64): the same everywhere, always.
-#[derive(Debug)]
-pub(super) struct Numbers(u64);
-
-impl Numbers {
-    pub(super) fn new(seed: u64) -> Numbers {
-        Numbers(seed)
-    }
-
-    /// The next one.
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// One below a limit above 0; the bias of so few values does not matter.
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    /// One from 0 up to 1.
-    pub(super) fn fraction(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// Any order of these.
-    pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            items.swap(last, self.below(last as u64 + 1) as usize);
-        }
-    }
-}
-
 /// An application with a client of its own and the file it writes.
 pub(super) struct Writer {
     client: Client,
@@ -162,30 +127,5 @@ impl Writer {
         }
         file.close().await?;
         Ok(self.client)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The same seed gives the same numbers, spread over what they may be; a shuffle loses nothing.
-    #[test]
-    fn numbers_are_from_the_seed() {
-        let numbers = |seed| {
-            let mut numbers = Numbers::new(seed);
-            std::iter::repeat_with(move || numbers.below(10)).take(1000).collect::<Vec<_>>()
-        };
-        assert_eq!(numbers(1), numbers(1));
-        assert_ne!(numbers(1), numbers(2));
-        for digit in 0..10 {
-            let count = numbers(7).iter().filter(|n| **n == digit).count();
-            assert!((60..140).contains(&count), "{digit}: {count}");
-        }
-        let mut items: Vec<u32> = (0..100).collect();
-        Numbers::new(3).shuffle(&mut items);
-        assert_ne!(items, (0..100).collect::<Vec<u32>>());
-        items.sort_unstable();
-        assert_eq!(items, (0..100).collect::<Vec<u32>>());
     }
 }

@@ -2,11 +2,12 @@
 //! to 8 of P0.
 
 use tokio::runtime::Runtime;
+use weft_dev::Numbers;
 
 use super::{
     Context, Outcome, alternating, create, crew,
     report::{Row, Sample},
-    requests::{DATA_SERVERS, Numbers, Request, SETTINGS, Way, Writer},
+    requests::{DATA_SERVERS, Request, SETTINGS, Way, Writer},
     servers::Servers,
 };
 

@@ -2,6 +2,7 @@
 //! names, sessions and clients, in any combination, with numbers at their limits.
 
 use bytes::Bytes;
+use weft_dev::Numbers;
 use weft_layout::FilesLayout;
 use weft_nfs::{
     Ace, AceType, Acl, AttrNo, Attrs, Bitmap, ClientId, Component, DeviceId, FileHandle, FileType,
@@ -13,7 +14,7 @@ use weft_nfs::{
 };
 use weft_xdr::Payload;
 
-use crate::{hostile::Random, support::*};
+use crate::support::*;
 
 /// What a peer has heard of, its own and others'.
 #[derive(Clone, Default)]
@@ -29,7 +30,7 @@ pub struct Known {
 /// Most of a kind that is remembered: beyond it the new replaces something older.
 const KNOWN_MAX: usize = 64;
 
-fn note<T: PartialEq>(list: &mut Vec<T>, item: T, random: &mut Random) {
+fn note<T: PartialEq>(list: &mut Vec<T>, item: T, random: &mut Numbers) {
     if list.contains(&item) {
         return;
     }
@@ -37,7 +38,7 @@ fn note<T: PartialEq>(list: &mut Vec<T>, item: T, random: &mut Random) {
         list.push(item);
     } else {
         // The first is where files are made.
-        list[1 + random.below(KNOWN_MAX - 1)] = item;
+        list[1 + random.index(KNOWN_MAX - 1)] = item;
     }
 }
 
@@ -50,7 +51,7 @@ impl Known {
     }
 
     /// Learns from a reply.
-    pub fn learn(&mut self, results: &[OpReply], random: &mut Random) {
+    pub fn learn(&mut self, results: &[OpReply], random: &mut Numbers) {
         for ok in results.iter().filter_map(|r| r.result.as_ref().ok()) {
             match ok {
                 OpOk::Getfh(g) => note(&mut self.handles, g.object.clone(), random),
@@ -81,7 +82,7 @@ impl Known {
         }
     }
 
-    fn learn_layout(&mut self, l: &LayoutgetOk, random: &mut Random) {
+    fn learn_layout(&mut self, l: &LayoutgetOk, random: &mut Numbers) {
         note(&mut self.stateids, l.stateid, random);
         for segment in &l.layout {
             let body: FilesLayout = weft_xdr::from_bytes(segment.body.0.clone()).unwrap();
@@ -96,7 +97,7 @@ impl Known {
 /// Chooses.
 pub struct Generator<'a> {
     known: &'a Known,
-    random: &'a mut Random,
+    random: &'a mut Numbers,
     /// Whether it is for a data server.
     at_data_server: bool,
     /// Whether most of it makes sense, so that something comes of it.
@@ -104,7 +105,7 @@ pub struct Generator<'a> {
 }
 
 impl<'a> Generator<'a> {
-    pub fn new(known: &'a Known, random: &'a mut Random, at_data_server: bool) -> Self {
+    pub fn new(known: &'a Known, random: &'a mut Numbers, at_data_server: bool) -> Self {
         Generator { known, random, at_data_server, steady: false }
     }
 
@@ -112,8 +113,8 @@ impl<'a> Generator<'a> {
     /// with it.
     pub fn request(&mut self, most: usize) -> Vec<OpArgs> {
         self.steady = self.one_in(2);
-        let count = 1 + self.random.below(most);
-        let mut ops = match (self.steady, self.random.below(4)) {
+        let count = 1 + self.random.index(most);
+        let mut ops = match (self.steady, self.random.index(4)) {
             (true, 0 | 1) if !self.at_data_server => {
                 let dir = self.known.handles[0].clone();
                 vec![putfh(&dir), OpArgs::Open(self.open()), OpArgs::Getfh]
@@ -125,7 +126,7 @@ impl<'a> Generator<'a> {
             _ => vec![putfh(&self.handle())],
         };
         for _ in 0..count {
-            ops.push(match self.random.below(4) {
+            ops.push(match self.random.index(4) {
                 0..=2 if self.at_data_server => self.on_objects(),
                 0 | 1 if self.steady => self.on_state(),
                 2 if self.steady => self.on_data(),
@@ -142,11 +143,11 @@ impl<'a> Generator<'a> {
     }
 
     fn one_in(&mut self, n: usize) -> bool {
-        self.random.below(n) == 0
+        self.random.index(n) == 0
     }
 
     fn of<T: Clone>(&mut self, list: &[T]) -> Option<T> {
-        (!list.is_empty()).then(|| list[self.random.below(list.len())].clone())
+        (!list.is_empty()).then(|| list[self.random.index(list.len())].clone())
     }
 
     /// A number for an offset, a length or a cookie.
@@ -167,21 +168,21 @@ impl<'a> Generator<'a> {
             u64::MAX - 1,
             u64::MAX,
         ];
-        if self.one_in(4) { self.random.next() } else { EDGES[self.random.below(EDGES.len())] }
+        if self.one_in(4) { self.random.draw() } else { EDGES[self.random.index(EDGES.len())] }
     }
 
     /// One that lets something be done.
     fn small(&mut self) -> u64 {
-        if self.one_in(4) { self.number() } else { self.random.below(3 << 20) as u64 }
+        if self.one_in(4) { self.number() } else { self.random.index(3 << 20) as u64 }
     }
 
     fn count(&mut self) -> u32 {
         const EDGES: [u32; 9] = [0, 1, 16, 100, 4096, 1 << 16, 1 << 20, 1 << 31, u32::MAX];
-        EDGES[self.random.below(EDGES.len())]
+        EDGES[self.random.index(EDGES.len())]
     }
 
     fn bits(&mut self) -> u32 {
-        let all = self.random.next() as u32;
+        let all = self.random.draw() as u32;
         if self.one_in(3) { all } else { 1 << (all % 32) | u32::from(self.one_in(2)) }
     }
 
@@ -193,20 +194,20 @@ impl<'a> Generator<'a> {
         const NAMES: [&[u8]; 12] =
             [b"a", b"b", b"c", b"d", b"e", b"f", b"", b".", b"..", b"a/b", b"\0", b"\xff\xfe"];
         if self.one_in(30) {
-            let len = [255, 256, 4096][self.random.below(3)];
+            let len = [255, 256, 4096][self.random.index(3)];
             return Component(vec![b'x'; len].into());
         }
         let usual = if self.one_in(if self.steady { 50 } else { 10 }) { NAMES.len() } else { 6 };
-        name(NAMES[self.random.below(usual)])
+        name(NAMES[self.random.index(usual)])
     }
 
     fn opaque(&mut self) -> Opaque {
-        let len = if self.one_in(10) { 1024 } else { self.random.below(3) };
+        let len = if self.one_in(10) { 1024 } else { self.random.index(3) };
         Opaque(vec![b'o'; len].into())
     }
 
     fn bytes(&mut self, max: usize) -> Bytes {
-        let len = self.random.below(max);
+        let len = self.random.index(max);
         vec![7; len].into()
     }
 
@@ -221,12 +222,12 @@ impl<'a> Generator<'a> {
             return handle;
         }
         let mut bytes = handle.0.to_vec();
-        match self.random.below(3) {
+        match self.random.index(3) {
             0 if !bytes.is_empty() => {
-                let bit = self.random.below(bytes.len() * 8);
+                let bit = self.random.index(bytes.len() * 8);
                 bytes[bit / 8] ^= 1 << (bit % 8);
             }
-            1 => bytes.resize(self.random.below(129), 0),
+            1 => bytes.resize(self.random.index(129), 0),
             _ => bytes = self.random.bytes(16),
         }
         FileHandle(bytes.into())
@@ -235,21 +236,21 @@ impl<'a> Generator<'a> {
     fn stateid(&mut self) -> Stateid {
         const SPECIAL: [Stateid; 4] =
             [Stateid::ANONYMOUS, Stateid::READ_BYPASS, Stateid::CURRENT, Stateid::INVALID];
-        let special = SPECIAL[self.random.below(4)];
+        let special = SPECIAL[self.random.index(4)];
         if self.steady && !self.one_in(4) {
             return Stateid::CURRENT;
         }
         let known = self.known;
-        let mut stateid = match self.random.below(8) {
+        let mut stateid = match self.random.index(8) {
             0 => special,
             1 | 2 => Stateid::CURRENT,
             _ => self.of(&known.stateids).unwrap_or(special),
         };
-        match self.random.below(16) {
+        match self.random.index(16) {
             0 => stateid.seqid = Seqid(0),
             1 => stateid.seqid = Seqid(stateid.seqid.0.wrapping_add(1)),
             2 => stateid.seqid = Seqid(stateid.seqid.0.wrapping_sub(1)),
-            3 => stateid.other[self.random.below(12)] ^= 1 << self.random.below(8),
+            3 => stateid.other[self.random.index(12)] ^= 1 << self.random.index(8),
             _ => {}
         }
         stateid
@@ -273,7 +274,7 @@ impl<'a> Generator<'a> {
 
     fn device(&mut self) -> DeviceId {
         let known = self.known;
-        let other = DeviceId([self.random.next() as u8; 16]);
+        let other = DeviceId([self.random.draw() as u8; 16]);
         if self.one_in(10) { other } else { self.of(&known.devices).unwrap_or(other) }
     }
 
@@ -293,20 +294,20 @@ impl<'a> Generator<'a> {
     fn iomode(&mut self) -> IoMode {
         let odd = !self.steady && self.one_in(10);
         let usual = if self.steady { 2 } else { 3 };
-        IoMode(if odd { self.bits() } else { 1 + self.random.below(usual) as u32 })
+        IoMode(if odd { self.bits() } else { 1 + self.random.index(usual) as u32 })
     }
 
     fn lock_type(&mut self) -> LockType {
         use LockType::*;
-        [Read, Write, ReadBlocking, WriteBlocking][self.random.below(4)]
+        [Read, Write, ReadBlocking, WriteBlocking][self.random.index(4)]
     }
 
     fn bitmap(&mut self) -> Bitmap {
-        match self.random.below(6) {
+        match self.random.index(6) {
             0 => Attrs::KNOWN,
             1 => Bitmap::EMPTY,
             2 => Bitmap::from_words(&[self.bits(), self.bits(), self.bits(), self.bits()]),
-            _ => Bitmap::of(&[AttrNo::SIZE, AttrNo(self.random.below(84) as u32)]),
+            _ => Bitmap::of(&[AttrNo::SIZE, AttrNo(self.random.index(84) as u32)]),
         }
     }
 
@@ -321,13 +322,13 @@ impl<'a> Generator<'a> {
     fn acl(&mut self) -> Acl {
         const WHO: [&str; 7] =
             ["OWNER@", "GROUP@", "EVERYONE@", "1000", "someone@example.org", "", "\u{fffd}@"];
-        let count = if self.one_in(8) { 1024 } else { self.random.below(7) };
+        let count = if self.one_in(8) { 1024 } else { self.random.index(7) };
         let aces = (0..count).map(|_| {
-            let who = WHO[self.random.below(WHO.len())];
+            let who = WHO[self.random.index(WHO.len())];
             Ace {
                 acetype: if self.flag() { AceType::ALLOW } else { AceType(self.bits() & 3) },
                 flag: if self.flag() { 0 } else { self.bits() },
-                access_mask: self.random.next() as u32 & if self.flag() { 0x1f_07ff } else { !0 },
+                access_mask: self.random.draw() as u32 & if self.flag() { 0x1f_07ff } else { !0 },
                 who: Opaque(Bytes::from_static(who.as_bytes())),
             }
         });
@@ -337,13 +338,13 @@ impl<'a> Generator<'a> {
     fn attrs(&mut self) -> Attrs {
         let mut a = Attrs::default();
         if self.steady && !self.one_in(5) {
-            a.size = self.one_in(3).then(|| self.random.below(5 << 20) as u64);
+            a.size = self.one_in(3).then(|| self.random.index(5 << 20) as u64);
             return a;
         }
-        for _ in 0..self.random.below(3) {
-            match self.random.below(14) {
+        for _ in 0..self.random.index(3) {
+            match self.random.index(14) {
                 0 | 1 => a.size = Some(self.small()),
-                2 | 3 => a.mode = Some(self.random.below(0o10000) as u32),
+                2 | 3 => a.mode = Some(self.random.index(0o10000) as u32),
                 4 => a.mode = Some(self.bits()),
                 5 => a.owner = Some(self.opaque()),
                 6 => a.owner_group = Some(Opaque(Bytes::from_static(b"1000"))),
@@ -371,14 +372,14 @@ impl<'a> Generator<'a> {
             let access = if self.flag() { share::ACCESS_BOTH } else { share::ACCESS_READ };
             return OpenArgs { openhow, share_access: access | wants, ..args };
         }
-        let openhow = match self.random.below(8) {
+        let openhow = match self.random.index(8) {
             0..=2 => Some(CreateHow::Unchecked(Box::new(self.attrs()))),
             3 => Some(CreateHow::Guarded(Box::new(self.attrs()))),
             4 => Some(CreateHow::Exclusive41(verifier, Box::new(self.attrs()))),
             5 => Some(CreateHow::Exclusive(verifier)),
             _ => None,
         };
-        let claim = match self.random.below(14) {
+        let claim = match self.random.index(14) {
             0 | 1 => OpenClaim::Fh,
             2 => OpenClaim::Previous(self.bits() & 3),
             3 => OpenClaim::DelegateCur(stateid, self.name()),
@@ -399,7 +400,7 @@ impl<'a> Generator<'a> {
 
     fn create(&mut self) -> CreateArgs {
         let dev = SpecData { major: self.bits(), minor: self.bits() };
-        let objtype = match self.random.below(10) {
+        let objtype = match self.random.index(10) {
             0 => CreateType::Link(self.bytes(5000)),
             1 => CreateType::Block(dev),
             2 => CreateType::Char(dev),
@@ -420,7 +421,7 @@ impl<'a> Generator<'a> {
     }
 
     fn layoutreturn(&mut self) -> LayoutreturnArgs {
-        let layoutreturn = match self.random.below(8) {
+        let layoutreturn = match self.random.index(8) {
             0 => LayoutReturn::Fsid,
             1 => LayoutReturn::All,
             _ => LayoutReturn::File {
@@ -456,12 +457,12 @@ impl<'a> Generator<'a> {
 
     fn secs(&mut self) -> CallbackSecs {
         let secs = [vec![CallbackSec::None], vec![], vec![CallbackSec::Gss, CallbackSec::None]];
-        CallbackSecs(secs[self.random.below(3)].clone())
+        CallbackSecs(secs[self.random.index(3)].clone())
     }
 
     /// Any operation at all.
     fn operation(&mut self) -> OpArgs {
-        match self.random.below(10) {
+        match self.random.index(10) {
             0..=3 => self.on_handles(),
             4 | 5 => self.on_names(),
             6 | 7 => self.on_state(),
@@ -471,7 +472,7 @@ impl<'a> Generator<'a> {
     }
 
     fn on_handles(&mut self) -> OpArgs {
-        match self.random.below(14) {
+        match self.random.index(14) {
             0..=4 => OpArgs::Putfh(PutfhArgs { object: self.handle() }),
             5 => OpArgs::Putrootfh,
             6 => OpArgs::Savefh,
@@ -485,7 +486,7 @@ impl<'a> Generator<'a> {
     }
 
     fn on_names(&mut self) -> OpArgs {
-        match self.random.below(17) {
+        match self.random.index(17) {
             0 | 1 => OpArgs::Lookup(LookupArgs { name: self.name() }),
             2..=5 => OpArgs::Open(self.open()),
             6 | 7 => OpArgs::Create(self.create()),
@@ -508,14 +509,14 @@ impl<'a> Generator<'a> {
     }
 
     fn on_xattrs(&mut self) -> OpArgs {
-        match self.random.below(4) {
+        match self.random.index(4) {
             0 => OpArgs::Removexattr(RemovexattrArgs { name: self.name() }),
             1 => {
                 let (cookie, maxcount) = (self.cookie(), self.count());
                 OpArgs::Listxattrs(ListxattrsArgs { cookie, maxcount })
             }
             _ => OpArgs::Setxattr(SetxattrArgs {
-                option: SetxattrOption(self.random.below(4) as u32),
+                option: SetxattrOption(self.random.index(4) as u32),
                 key: self.name(),
                 value: XattrValue(self.bytes(100_000)),
             }),
@@ -524,7 +525,7 @@ impl<'a> Generator<'a> {
 
     /// What a data server takes.
     fn on_objects(&mut self) -> OpArgs {
-        match self.random.below(6) {
+        match self.random.index(6) {
             0 => OpArgs::Getattr(GetattrArgs { request: self.bitmap() }),
             1 => OpArgs::Putfh(PutfhArgs { object: self.handle() }),
             _ => self.on_data(),
@@ -534,10 +535,10 @@ impl<'a> Generator<'a> {
     fn on_state(&mut self) -> OpArgs {
         let stateid = self.stateid();
         let (offset, length) = match self.steady {
-            true => (self.random.below(100) as u64, 1 + self.random.below(100) as u64),
+            true => (self.random.index(100) as u64, 1 + self.random.index(100) as u64),
             false => (self.number(), self.number()),
         };
-        match self.random.below(20) {
+        match self.random.index(20) {
             0 => OpArgs::Close(CloseArgs { seqid: Seqid(0), open_stateid: stateid }),
             1 => downgrade(stateid, self.bits() & 3, self.bits() & 3),
             2..=4 => OpArgs::Lock(LockArgs {
@@ -618,15 +619,15 @@ impl<'a> Generator<'a> {
         let anonymous = self.steady && self.flag();
         let stateid = if anonymous { Stateid::ANONYMOUS } else { self.stateid() };
         let (offset, length) = match self.steady {
-            true => (self.random.below(3 << 20) as u64, 1 + self.random.below(3 << 20) as u64),
+            true => (self.random.index(3 << 20) as u64, 1 + self.random.index(3 << 20) as u64),
             false => (self.small(), self.small()),
         };
-        match self.random.below(16) {
+        match self.random.index(16) {
             0 | 1 => read(stateid, offset, self.count()),
             2 | 3 => OpArgs::Write(WriteArgs {
                 stateid,
                 offset,
-                stable: StableHow(self.random.below(4) as u32),
+                stable: StableHow(self.random.index(4) as u32),
                 data: Payload::Bytes(self.bytes(10_000)),
             }),
             4 => OpArgs::Commit(CommitArgs { offset, count: self.count() }),
@@ -638,7 +639,7 @@ impl<'a> Generator<'a> {
             11 => OpArgs::Seek(SeekArgs {
                 stateid,
                 offset,
-                what: DataContent(self.random.below(3) as u32),
+                what: DataContent(self.random.index(3) as u32),
             }),
             12 => OpArgs::IoAdvise(IoAdviseArgs {
                 stateid,
@@ -669,7 +670,7 @@ impl<'a> Generator<'a> {
     }
 
     fn on_sessions(&mut self) -> OpArgs {
-        match self.random.below(12) {
+        match self.random.index(12) {
             0 => OpArgs::BackchannelCtl(BackchannelCtlArgs {
                 cb_program: self.bits(),
                 sec_parms: self.secs(),
@@ -682,7 +683,7 @@ impl<'a> Generator<'a> {
             2 | 3 => self.exchange_id(),
             4 | 5 => OpArgs::CreateSession(CreateSessionArgs {
                 clientid: self.client(),
-                sequence: SequenceId(self.random.below(3) as u32),
+                sequence: SequenceId(self.random.index(3) as u32),
                 flags: self.bits() & 7,
                 fore_chan_attrs: self.channel(),
                 back_chan_attrs: self.channel(),
@@ -699,13 +700,13 @@ impl<'a> Generator<'a> {
                 highest_slotid: SlotId(self.count()),
                 cachethis: self.flag(),
             }),
-            _ => OpArgs::Unread(OpNum(self.random.below(80) as u32)),
+            _ => OpArgs::Unread(OpNum(self.random.index(80) as u32)),
         }
     }
 
     fn exchange_id(&mut self) -> OpArgs {
         let usual = exchange_id(&ClientOptions::new("nasty"));
-        let state_protect = match self.random.below(6) {
+        let state_protect = match self.random.index(6) {
             0 => StateProtectArgs::Ssv,
             1 => StateProtectArgs::MachCred(StateProtectOps {
                 must_enforce: self.bitmap(),

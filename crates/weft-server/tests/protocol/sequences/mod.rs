@@ -15,14 +15,12 @@ use std::{
     },
 };
 
+use weft_dev::Numbers;
 use weft_nfs::{AttrNo, ClientId, FileHandle, NfsStat, OpArgs, OpOk, SessionId, ops::CreateType};
 use weft_xdr::rpc::{OpaqueAuth, Reply as RpcReply};
 
 use self::generate::{Generator, Known};
-use crate::{
-    hostile::{Random, resident},
-    support::*,
-};
+use crate::{hostile::resident, support::*};
 
 /// Requests of each peer in one run.
 const ROUNDS: usize = 3000;
@@ -72,7 +70,7 @@ struct Peer {
     /// Sessions made so far.
     made: u64,
     known: Arc<Mutex<Known>>,
-    random: Random,
+    random: Numbers,
     at_data_server: bool,
     answers_callbacks: bool,
     /// Operations after SEQUENCE that went well.
@@ -88,7 +86,7 @@ impl Peer {
     async fn establish(&mut self) {
         for _ in 0..20 {
             self.made += 1;
-            let owner = format!("{}-{}", self.name, self.random.below(3));
+            let owner = format!("{}-{}", self.name, self.random.index(3));
             let options = ClientOptions {
                 verifier: self.made,
                 fore: channel(SLOTS, 1 << 20),
@@ -139,7 +137,7 @@ impl Peer {
         if self.sessions.is_empty() {
             self.establish().await;
         }
-        match self.random.below(60) {
+        match self.random.index(60) {
             0 => self.reconnect().await,
             1 => {
                 let bytes = self.random.bytes(3);
@@ -162,14 +160,14 @@ impl Peer {
             }
             _ => {
                 let ops = self.operations(12);
-                let cachethis = self.random.below(3) == 0;
+                let cachethis = self.random.index(3) == 0;
                 self.compound(ops, cachethis).await;
             }
         }
         if self.answers_callbacks {
             for callback in self.wire.callbacks_here() {
                 const ANSWERS: [NfsStat; 3] = [NfsStat::OK, NfsStat::DELAY, NfsStat::BADHANDLE];
-                let status = ANSWERS[self.random.below(3)];
+                let status = ANSWERS[self.random.index(3)];
                 self.wire.answer(&callback, status).await;
             }
         }
@@ -177,11 +175,11 @@ impl Peer {
 
     /// A SEQUENCE: mostly the right one.
     fn next(&mut self, cachethis: bool) -> OpArgs {
-        let at = self.random.below(self.sessions.len());
+        let at = self.random.index(self.sessions.len());
         let session = &mut self.sessions[at];
-        let slot = self.random.below(SLOTS as usize);
+        let slot = self.random.index(SLOTS as usize);
         let last = &mut session.last[slot];
-        match self.random.below(40) {
+        match self.random.index(40) {
             0 => sequence(session.id, slot as u32, *last, cachethis),
             1 => sequence(session.id, slot as u32, last.wrapping_add(2), cachethis),
             2 => sequence(session.id, slot as u32 + 1000, 1, cachethis),
@@ -204,7 +202,7 @@ impl Peer {
             }
             // The slot may be out of step for good.
             Some(NfsStat::SEQ_MISORDERED | NfsStat::SEQ_FALSE_RETRY)
-                if self.random.below(20) > 0 => {}
+                if self.random.index(20) > 0 => {}
             Some(NfsStat::OK | NfsStat::BADSLOT) => {}
             _ => self.sessions.retain(|s| s.id != session),
         }
@@ -213,7 +211,7 @@ impl Peer {
     /// Sends a COMPOUND and learns from its reply; the status of its first operation, if it was
     /// answered.
     async fn send(&mut self, ops: &[OpArgs]) -> Option<NfsStat> {
-        let args = compound_args("", 1 + u32::from(self.random.below(8) > 0), ops);
+        let args = compound_args("", 1 + u32::from(self.random.index(8) > 0), ops);
         let xid = self.wire.send_compound(&self.credential, &args).await;
         let Some((reply, body)) = self.wire.reply_or_end(xid).await else {
             panic!("{}: the connection ended on {ops:?}", self.name);
@@ -269,7 +267,7 @@ async fn run(seed: u64) {
             sessions: Vec::new(),
             made: 0,
             known: known.clone(),
-            random: Random((seed << 8) + n as u64 + 1),
+            random: Numbers::new((seed << 8) + n as u64 + 1),
             at_data_server: n >= PEERS,
             answers_callbacks: n % 2 == 0,
             done: 0,

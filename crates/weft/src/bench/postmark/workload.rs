@@ -5,7 +5,7 @@
 //! by a random length, then a file is made or one is removed; each with a chance of one half. The
 //! pool never holds more than twice the files it begins with.
 
-use super::super::requests::Numbers;
+use weft_dev::Numbers;
 
 /// The parameters a paper names; the others are the program's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,12 +123,12 @@ impl Files {
 
     /// The place of one of those there are.
     fn any(&mut self) -> usize {
-        self.numbers.below(self.living.len() as u64) as usize
+        self.numbers.index(self.living.len())
     }
 
     /// A number below a limit above 0.
     fn below(&mut self, limit: u32) -> u32 {
-        (self.numbers.next() % u64::from(limit)) as u32
+        self.numbers.below(u64::from(limit)) as u32
     }
 }
 
