@@ -27,7 +27,7 @@ const FLAT: [&str; 2] = ["implicit", ALL_ON.name];
 pub(super) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
     let (files, over) = if context.quick { (200, QUICK_OVER) } else { (3000, OVER) };
     let mut figures = Figures::default();
-    for repeat in 0..context.repeats {
+    for repeat in 0..context.ablation_repeats() {
         for i in alternating(repeat, over.len()) {
             for way in alternating(repeat, OBJECT_CREATION.len()) {
                 measure(context, OBJECT_CREATION[way], over[i], files, &mut figures)?;

@@ -95,7 +95,7 @@ pub(super) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
     let runtime = create::runtime()?;
     let size = Size::new(&context.small, context.quick);
     let mut all = PLACES.map(|place| Figures::of(place.name));
-    for repeat in 0..context.repeats {
+    for repeat in 0..context.ablation_repeats() {
         for i in alternating(repeat, 2) {
             let setup = [ALL_OFF, ALL_ON][i];
             let dir = context.disk.join("cluster");

@@ -109,6 +109,14 @@ struct Context {
     small: small::SmallArgs,
 }
 
+impl Context {
+    /// Times that configurations are measured of which the slowest are very slow: once is what fits
+    /// into the minutes of `--quick`.
+    fn ablation_repeats(&self) -> u32 {
+        if self.quick { 1 } else { self.repeats }
+    }
+}
+
 /// Runs the benchmarks asked for.
 ///
 /// # Errors

@@ -126,7 +126,7 @@ pub(super) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
         let parameters = if context.quick { quick(part.parameters) } else { part.parameters };
         let workload = Arc::new(Workload::new(parameters, SEED));
         let (modes, mut figures) = (part.modes(), Figures::of(part.name));
-        for repeat in 0..context.repeats {
+        for repeat in 0..context.ablation_repeats() {
             for i in alternating(repeat, modes.len()) {
                 let mode = modes[i];
                 let dir = context.disk.join("cluster");
@@ -142,10 +142,10 @@ pub(super) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
     Ok((rows, all))
 }
 
-/// A tenth of the files and few transactions.
+/// A fifth of the files and few transactions.
 fn quick(parameters: Parameters) -> Parameters {
     let Parameters { files, transactions, .. } = parameters;
-    Parameters { files: files / 10, transactions: transactions / 80, ..parameters }
+    Parameters { files: files / 5, transactions: transactions / 40, ..parameters }
 }
 
 impl Part {

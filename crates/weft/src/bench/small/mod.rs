@@ -75,9 +75,7 @@ pub(super) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
         figures: Figures::default(),
         engine: Vec::new(),
     };
-    // The baseline takes its time: once is what fits into the minutes of --quick.
-    let repeats = if context.quick { 1 } else { context.repeats };
-    for repeat in 0..repeats {
+    for repeat in 0..context.ablation_repeats() {
         bench.ablation(repeat)?;
         bench.flatness(repeat)?;
         let limit = Duration::from_secs(if context.quick { 1 } else { 5 });
