@@ -19,8 +19,34 @@ const REQUESTS: u64 = 1000;
 const MANY_REQUESTS: u64 = 20_000;
 /// The file that is written at random (P0 §6.2.1).
 const RANDOM_FILE_BYTES: u64 = 32 << 20;
-/// The ways, and the threshold of the paper for one client.
-const WAYS: [Way; 3] = [Way::Direct, Way::Indirect, Way::Threshold(32 << 10)];
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Path {
+    way: Way,
+    /// The metadata server keeps the file while it is small (P3.2), as it does unless told
+    /// otherwise.
+    kept: bool,
+}
+
+/// The paths, with the threshold of the paper for one client.
+const PATHS: [Path; 4] = [
+    Path { way: Way::Direct, kept: false },
+    Path { way: Way::Indirect, kept: false },
+    Path { way: Way::Threshold(32 << 10), kept: false },
+    Path { way: Way::Indirect, kept: true },
+];
+
+impl Path {
+    fn name(self) -> String {
+        let kept = if self.kept { ", kept while small" } else { "" };
+        format!("{}{kept}", self.way.name())
+    }
+
+    /// Whether the paper has a goal for it.
+    fn has_goal(self) -> bool {
+        self.way == Way::Indirect
+    }
+}
 
 /// In which order a client writes its part of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,14 +123,17 @@ impl Case {
 pub(super) fn bench(context: &Context) -> Outcome<Vec<Row>> {
     let runtime = create::runtime()?;
     let bytes_max = if context.quick { 16 << 20 } else { 64 << 20 };
-    let servers = Servers::start_with(&context.disk.join("cluster"), DATA_SERVERS, SETTINGS)?;
+    let start =
+        |dir, settings| Servers::start_with(&context.disk.join(dir), DATA_SERVERS, settings);
+    let (striping, keeping) = (start("striping", SETTINGS)?, start("keeping", "")?);
     let cases = Case::all();
-    let mut samples = vec![vec![Vec::new(); WAYS.len()]; cases.len()];
+    let mut samples = vec![vec![Vec::new(); PATHS.len()]; cases.len()];
     for repeat in 0..context.repeats {
         for (case, samples) in cases.iter().zip(&mut samples) {
-            for way in alternating(repeat, WAYS.len()) {
-                let sample = measure(&runtime, &servers, (*case, WAYS[way]), bytes_max)?;
-                samples[way].push(sample);
+            for way in alternating(repeat, PATHS.len()) {
+                let path = PATHS[way];
+                let servers = if path.kept { &keeping } else { &striping };
+                samples[way].push(measure(&runtime, servers, (*case, path.way), bytes_max)?);
             }
         }
     }
@@ -138,16 +167,16 @@ fn measure(
     })
 }
 
-/// The ways beside each other.
+/// The paths beside each other.
 fn rows(case: Case, samples: &[Vec<Sample>]) -> Vec<Row> {
-    let row = |(way, samples): (&Way, &Vec<Sample>)| {
-        Row::new(format!("{}, {}", case.name(), way.name()), "writes/s", samples)
+    let row = |(path, samples): (&Path, &Vec<Sample>)| {
+        Row::new(format!("{}, {}", case.name(), path.name()), "writes/s", samples)
     };
-    let mut rows: Vec<Row> = WAYS.iter().zip(samples).map(row).collect();
+    let mut rows: Vec<Row> = PATHS.iter().zip(samples).map(row).collect();
     if let [direct, others @ ..] = rows.as_mut_slice() {
-        for (way, other) in WAYS.iter().skip(1).zip(others) {
+        for (path, other) in PATHS.iter().skip(1).zip(others) {
             *other = other.clone().against(direct);
-            if let Some(goal) = case.goal().filter(|_| *way == Way::Indirect) {
+            if let Some(goal) = case.goal().filter(|_| path.has_goal()) {
                 let met = other.ratio() >= goal;
                 *other = other.clone().goal(format!("at least {goal}"), met);
             }
