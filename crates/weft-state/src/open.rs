@@ -202,10 +202,16 @@ impl State {
         if self.conflicts_with_delegation(client, file, share.access, share.deny) {
             return Err(Reason::Delegated.into());
         }
+        if own.is_none() { self.check_room_for_open(client) } else { Ok(()) }
+    }
+
+    /// Whether there is room for one more open of a client; asked before a file is made for it.
+    ///
+    /// # Errors
+    /// DELAY beyond a limit.
+    pub fn check_room_for_open(&self, client: ClientId) -> Result<(), Refusal> {
         let held = self.held_by_client.get(&client).map_or(0, |h| h.opens.len());
-        let full =
-            held >= self.limits.opens_per_client_max || self.opens.len() >= self.limits.opens_max;
-        if own.is_none() && full {
+        if held >= self.limits.opens_per_client_max || self.opens.len() >= self.limits.opens_max {
             return Err(Reason::TooManyOpens.into());
         }
         Ok(())

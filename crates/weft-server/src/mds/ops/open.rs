@@ -127,7 +127,10 @@ async fn by_name<'a>(
     let found = look(mds, c, dir, name)?;
     let mut _undelegated = match &found {
         Some(found) => creatable(mds, c, a, found, exclusivity).await?,
-        None => None,
+        None => {
+            mds.state().check_room_for_open(c.client()?).map_err(refused)?;
+            None
+        }
     };
     if let Err(read_only) = mds.writable(c) {
         // As with a file that was there: what made it may be long past.
