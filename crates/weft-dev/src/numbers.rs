@@ -28,6 +28,17 @@ impl Numbers {
         self.below(len as u64) as usize
     }
 
+    /// True once in so many times, at least one.
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    /// One of these, if there are any.
+    pub fn choose<T: Clone>(&mut self, all: &[T]) -> Option<T> {
+        let at = self.index(all.len().max(1));
+        all.get(at).cloned()
+    }
+
     /// One from 0 up to 1.
     pub fn fraction(&mut self) -> f64 {
         (self.draw() >> 11) as f64 / (1_u64 << 53) as f64

@@ -160,10 +160,16 @@ impl FileIo {
     /// [`ClientError`].
     pub async fn truncate(&self, size: u64) -> Result<(), ClientError> {
         self.commit().await?;
-        let attrs = Attrs { size: Some(size), ..Attrs::default() };
-        let set =
-            OpArgs::Setattr(SetattrArgs { stateid: self.io_stateid(), attrs: Box::new(attrs) });
-        self.cluster.mds.on_file(self.fh(), set).await?;
+        loop {
+            let attrs = Attrs { size: Some(size), ..Attrs::default() };
+            let set =
+                OpArgs::Setattr(SetattrArgs { stateid: self.io_stateid(), attrs: attrs.into() });
+            match self.cluster.mds.on_file(self.fh(), set).await {
+                Ok(_) => break,
+                Err(e) if e.is_lost_state() => self.reopen(&self.open).await?,
+                Err(e) => return Err(e),
+            }
+        }
         self.set_size(size);
         Ok(())
     }
