@@ -26,6 +26,8 @@ use tokio::task::JoinSet;
 
 /// Steps of a sequence, half of them before the restart.
 const STEPS: u64 = 24;
+/// Over all of which every file is striped.
+const DATA_SERVERS: u32 = 3;
 /// Servers at a time: they wait for disks and timers most of the time.
 const AT_ONCE: usize = 4;
 /// Time until nothing is left of what was removed.
@@ -81,7 +83,8 @@ impl Drop for Title {
 /// All switches of clients at servers with these, side by side.
 fn combination(switches: ServerSwitches, seed: u64) {
     let title = Title(format!("WEFT_SEED={seed} WEFT_COMBINATION='{switches}'"));
-    let options = Options { data_servers: 3, lease_seconds: 2, grace_seconds: 1 };
+    let data_servers = DATA_SERVERS as usize;
+    let options = Options { data_servers, lease_seconds: 2, grace_seconds: 1 };
     let mut cluster = Cluster::configured(options, &switches.config());
     let server = SocketAddr::from(([127, 0, 0, 1], cluster.port()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -104,10 +107,10 @@ fn combination(switches: ServerSwitches, seed: u64) {
         sequence.after_restart().await.run(steps).await.finish(server).await;
     });
     side_by_side(&runtime, sequences);
-    if switches.keeps_no_objects() {
-        let objects = || files_below(&cluster.data_dir(), "objects");
-        support::until("end of the objects", PATIENCE, || (objects() == 0).then_some(()));
-    }
+    // Nothing is left but what waits for the next files.
+    let objects = || files_below(&cluster.data_dir(), "objects") as u64;
+    let ahead = || u64::from(DATA_SERVERS) * cluster.status().mds.files_ahead;
+    support::until("end of the objects", PATIENCE, || (objects() == ahead()).then_some(()));
     cluster.stop();
     cluster.is_clean();
 }

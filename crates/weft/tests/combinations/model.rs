@@ -24,6 +24,8 @@ pub struct Open {
     pub file: FileNo,
     /// Written and not committed.
     pub dirty: bool,
+    /// Made before the servers were started again.
+    pub from_before: bool,
     /// Cuts of the file that the open knows of: who has a file open learns of growth, not of what
     /// others take away (close-to-open).
     cuts: u64,
@@ -65,7 +67,8 @@ impl Model {
     }
 
     pub fn open(&mut self, who: usize, file: FileNo) {
-        self.opens.push(Open { who, file, dirty: false, cuts: self.files[file].cuts });
+        let cuts = self.files[file].cuts;
+        self.opens.push(Open { who, file, dirty: false, from_before: false, cuts });
     }
 
     /// Whether others have cut the file since it was opened.

@@ -87,12 +87,25 @@ impl Sequence {
     }
 
     /// The server is about to be killed. A file without a name goes with the opens of it, and our
-    /// client does not reclaim those.
+    /// client does not reclaim those: it opens again by handle what it has open and uses.
     pub async fn before_restart(mut self) -> Self {
         while let Some(open) = self.model.opens.iter().position(|o| !self.model.is_named(o.file)) {
             self.close(open).await;
         }
+        self.model.opens.iter_mut().for_each(|open| open.from_before = true);
         self
+    }
+
+    /// A name is about to go: if it is the last of a file, opens from before the restart go first,
+    /// for the same reason.
+    async fn before_removal(&mut self, name: &str) {
+        let Ok(file) = self.model.find(name) else { return };
+        while self.model.links(file) == 1
+            && let Some(open) =
+                self.model.opens.iter().position(|o| o.file == file && o.from_before)
+        {
+            self.close(open).await;
+        }
     }
 
     /// Everything that was committed is there.
@@ -147,10 +160,12 @@ impl Sequence {
             Action::Close { open } => self.close(open).await,
             Action::Cut { name, size } => self.cut(who, &name, size).await,
             Action::Remove { name } => {
+                self.before_removal(&name).await;
                 let done = self.clients[who].remove(self.path(&name)).await;
                 same(done, self.model.remove(&name));
             }
             Action::Rename { from, to } => {
+                self.before_removal(&to).await;
                 let done = self.clients[who].rename(self.path(&from), self.path(&to)).await;
                 same(done, self.model.rename(&from, &to));
             }

@@ -146,9 +146,10 @@ fn edge(random: &mut Numbers) -> u64 {
 
 /// Somewhere in a file of this size, or behind it.
 fn place(random: &mut Numbers, len: u64) -> u64 {
-    match random.below(4) {
+    match random.below(5) {
         0 => edge(random),
         1 => len + random.below(5000),
+        2 => random.below(64 << 10),
         _ => random.below(len + 1),
     }
 }

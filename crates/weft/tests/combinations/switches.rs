@@ -56,11 +56,6 @@ impl ServerSwitches {
              write_threshold = \"{threshold}\"\nadaptive = {adaptive}\n"
         )
     }
-
-    /// Whether no object exists that has no file yet.
-    pub fn keeps_no_objects(&self) -> bool {
-        self.creation != "precreate"
-    }
 }
 
 impl Display for ServerSwitches {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::{self, net::UnixListener};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -46,6 +48,8 @@ pub struct Counters {
     /// Payload bytes of READ.
     pub bytes_out: u64,
     pub operations: BTreeMap<String, u64>,
+    /// Files to come whose objects are made already.
+    pub files_ahead: u64,
 }
 
 /// `weft status --json`, by role.
@@ -59,7 +63,7 @@ pub struct Status {
 /// A running server; dropping it kills the process and removes its data.
 pub struct Cluster {
     dir: TempDir,
-    port: u16,
+    ports: Ports,
     options: Options,
     process: Option<Child>,
     admin: Option<SocketAddr>,
@@ -79,7 +83,7 @@ impl Cluster {
     pub fn configured(options: Options, config: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("weft-test.").tempdir().expect("a folder");
         std::fs::write(dir.path().join(CONFIG), config).expect("the configuration");
-        let mut cluster = Self { dir, port: free_port(), options, process: None, admin: None };
+        let mut cluster = Self { dir, ports: Ports::free(), options, process: None, admin: None };
         cluster.start_again();
         cluster
     }
@@ -89,7 +93,7 @@ impl Cluster {
         assert!(self.process.is_none(), "the server is running already");
         let log = File::options().create(true).append(true).open(self.log_path()).expect("log");
         let mut child = Command::new(super::weft_binary())
-            .args(["up", "--json", "--listen", &format!("0.0.0.0:{}", self.port)])
+            .args(["up", "--json", "--listen", &format!("0.0.0.0:{}", self.ports.first)])
             .args(["--data-servers", &self.options.data_servers.to_string()])
             .args(["--lease", &self.options.lease_seconds.to_string()])
             .args(["--grace", &self.options.grace_seconds.to_string()])
@@ -107,7 +111,7 @@ impl Cluster {
         let ready = self.ready_line(stdout);
         let ready: Value = serde_json::from_str(&ready)
             .unwrap_or_else(|error| panic!("weft up --json printed {ready:?}: {error}"));
-        assert_eq!(address(&ready["mds"]).port(), self.port, "not the port asked for");
+        assert_eq!(address(&ready["mds"]).port(), self.ports.first, "not the port asked for");
         let data_servers = ready["data_servers"].as_array().map_or(0, Vec::len);
         assert_eq!(data_servers, self.options.data_servers, "in {ready}");
         self.admin = Some(local(address(&ready["admin"])));
@@ -115,7 +119,7 @@ impl Cluster {
 
     /// Port of the metadata server, on every address of this machine.
     pub fn port(&self) -> u16 {
-        self.port
+        self.ports.first
     }
 
     /// Folder of the server's data.
@@ -127,7 +131,7 @@ impl Cluster {
     pub fn weft(&self, arguments: &[&str]) -> Output {
         Command::new(super::weft_binary())
             .args(arguments)
-            .env("WEFT_SERVER", format!("127.0.0.1:{}", self.port))
+            .env("WEFT_SERVER", format!("127.0.0.1:{}", self.ports.first))
             .stdin(Stdio::null())
             .output()
             .expect("weft starts")
@@ -272,6 +276,7 @@ fn parse_status(status: &Value) -> Status {
                 .iter()
                 .map(|(name, count)| (name.clone(), number(count)))
                 .collect(),
+            files_ahead: server["files_ahead"].as_u64().unwrap_or(0),
         };
         match server["role"].as_str() {
             Some("mds") => parsed.mds = counters,
@@ -303,17 +308,34 @@ fn local(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// The first of a row of free ports that no other cluster of this or another test process uses.
-pub fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let rows = (PORTS.end - PORTS.start) / PORTS_EACH;
-    let start = u16::try_from(std::process::id() % u32::from(rows)).expect("less than rows");
-    for _ in 0..rows {
-        let row = (start + NEXT.fetch_add(1, Ordering::Relaxed)) % rows;
-        let port = PORTS.start + row * PORTS_EACH;
-        if (port..port + PORTS_EACH).all(|port| TcpListener::bind(("0.0.0.0", port)).is_ok()) {
-            return port;
+/// A row of ports that no other cluster of this or another test process uses, also while its
+/// servers are down. Told to others by a name that the system forgets with the process.
+pub struct Ports {
+    pub first: u16,
+    _claim: UnixListener,
+}
+
+impl Ports {
+    /// One of which no port is in use by anybody.
+    pub fn free() -> Self {
+        static NEXT: AtomicU16 = AtomicU16::new(0);
+        let rows = (PORTS.end - PORTS.start) / PORTS_EACH;
+        let start = u16::try_from(std::process::id() % u32::from(rows)).expect("less than rows");
+        for _ in 0..rows {
+            let row = (start + NEXT.fetch_add(1, Ordering::Relaxed)) % rows;
+            let first = PORTS.start + row * PORTS_EACH;
+            if let Some(_claim) = claim(first)
+                && (first..first + PORTS_EACH).all(|p| TcpListener::bind(("0.0.0.0", p)).is_ok())
+            {
+                return Self { first, _claim };
+            }
         }
+        panic!("no free row of {PORTS_EACH} ports in {PORTS:?}");
     }
-    panic!("no free row of {PORTS_EACH} ports in {PORTS:?}");
+}
+
+fn claim(first: u16) -> Option<UnixListener> {
+    let name = format!("weft-test-ports-{first}");
+    let name = unix::net::SocketAddr::from_abstract_name(name).expect("a short name");
+    UnixListener::bind_addr(&name).ok()
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::cluster::Ports;
 use super::namespaces::Network;
 
 /// Time for servers to serve, after whatever happened to them.
@@ -54,7 +55,7 @@ impl Default for Plan {
 /// The processes; dropping it kills them and removes their data.
 pub struct Servers {
     dir: TempDir,
-    port: u16,
+    ports: Ports,
     plan: Plan,
     running: BTreeMap<String, Child>,
     disks: Vec<PathBuf>,
@@ -76,10 +77,10 @@ impl Servers {
     /// Folders, secret and ports, but no process.
     pub fn prepare(plan: Plan) -> Self {
         let dir = tempfile::Builder::new().prefix("weft-faults.").tempdir().expect("a folder");
-        let port = super::cluster::free_port();
+        let ports = Ports::free();
         let network = plan.wired.then(|| network(plan.data_servers));
         let (running, disks) = (BTreeMap::new(), Vec::new());
-        let mut servers = Self { dir, port, plan, running, disks, network };
+        let mut servers = Self { dir, ports, plan, running, disks, network };
         servers.write_secret("secret", SECRET);
         for (name, mib) in [("mds", plan.mds_disk_mib), ("ds1", plan.ds1_disk_mib)] {
             if let Some(mib) = mib {
@@ -99,7 +100,7 @@ impl Servers {
 
     /// Starts the metadata server on the data it had.
     pub fn start_mds(&mut self) {
-        let mut text = self.config("mds", self.port, "secret");
+        let mut text = self.config("mds", self.ports.first, "secret");
         text += &format!("admin_listen = \"{}\"\n", self.admin());
         text += &format!("lease_s = {LEASE_SECONDS}\nstripe_width = {}\n", self.plan.stripe_width);
         for id in 1..=self.plan.data_servers {
@@ -168,7 +169,7 @@ impl Servers {
 
     /// Port of the metadata server, on every address of this machine.
     pub fn port(&self) -> u16 {
-        self.port
+        self.ports.first
     }
 
     /// A path in this cluster's folder.
@@ -213,7 +214,7 @@ impl Servers {
         let mut command = self.program("client");
         command
             .args(arguments)
-            .env("WEFT_SERVER", format!("{}:{}", self.mds_host(), self.port))
+            .env("WEFT_SERVER", format!("{}:{}", self.mds_host(), self.ports.first))
             .env("WEFT_ADMIN", self.admin())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -348,11 +349,11 @@ impl Servers {
     }
 
     fn admin(&self) -> String {
-        format!("{}:{}", self.mds_host(), self.port + 1)
+        format!("{}:{}", self.mds_host(), self.ports.first + 1)
     }
 
     fn ds_port(&self, id: u32) -> u16 {
-        self.port + 1 + u16::try_from(id).expect("few data servers")
+        self.ports.first + 1 + u16::try_from(id).expect("few data servers")
     }
 
     fn config(&self, name: &str, port: u16, secret: &str) -> String {
