@@ -185,9 +185,12 @@ impl Mds {
         let key = self.handle(inode.no).key();
         let mut files = self.files.lock();
         let marks = files.marks(&inode);
-        if marks.truncated != asked.marks.truncated || files.is_truncating(inode.no) {
-            // The sizes may be from before the cut; the truncation itself set the right one.
-            return c.see(self.volume.inode(inode.no));
+        // Another who asked at the same time may have been told first.
+        let inode = c.see(self.volume.inode(inode.no))?;
+        let is_old = marks.truncated != asked.marks.truncated || files.is_truncating(inode.no);
+        // The sizes may be from before the cut; the truncation itself set the right one.
+        if is_old || !inode.unsettled {
+            return Ok(inode);
         }
         let news = news(&inode, &truth, files.tell_truth(&inode, truth));
         // Nobody could write since before the question: this is the whole truth. While clients may
@@ -197,8 +200,7 @@ impl Mds {
             && !self.state().rw_layouts(key)
             && !self.grace().is_on();
         if news == News::None && !settled {
-            // Another who asked at the same time may have been told first, and have settled it.
-            return c.see(self.volume.inode(inode.no));
+            return Ok(inode);
         }
         if settled {
             files.forget_truth(inode.no);
