@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use support::cluster::{Cluster, Counters, Options, Status};
+use support::cluster::{ALL_OFF, Cluster, Counters, Options, Status};
 use support::guest::{Guest, Kernel, Report};
 
 /// Size of the file, in MiB: 64 stripe units of the default size.
@@ -18,27 +18,42 @@ const MDS_MAX: u64 = 1 << 20;
 
 #[test]
 fn kernel_6_1_stripes_over_all_data_servers() {
-    stripes_over_all_data_servers(Kernel::V6_1);
+    stripes_over_all_data_servers(Kernel::V6_1, Cluster::start);
 }
 
 #[test]
 fn kernel_6_12_stripes_over_all_data_servers() {
-    stripes_over_all_data_servers(Kernel::V6_12);
+    stripes_over_all_data_servers(Kernel::V6_12, Cluster::start);
 }
 
 #[test]
 fn newest_kernel_stripes_over_all_data_servers() {
-    stripes_over_all_data_servers(Kernel::Uml);
+    stripes_over_all_data_servers(Kernel::Uml, Cluster::start);
 }
 
-/// Twice the small files of the script: 20 of 3 to 30 KB.
+/// Every technique for small files is off: nothing but their names is with the metadata server.
+#[test]
+fn newest_kernel_stripes_over_all_data_servers_with_all_off() {
+    stripes_over_all_data_servers(Kernel::Uml, |o| Cluster::configured(o, ALL_OFF));
+}
+
+/// Small files of the script, of 3 to 30 KB.
+const SMALL_FILES: u64 = 20;
+/// The largest of them.
+const SMALL_MAX: u64 = 10 * 3000;
+/// All of them.
 const SMALL_BYTES: u64 = 2 * (1 + 2 + 3 + 4 + 5 + 6 + 7 + 8 + 9 + 10) * 3000;
 
-/// Writes and reads small files through the metadata server, then 64 MiB through the files layout,
+/// Writes and reads small files where the server wants them, then 64 MiB through the files layout,
 /// with both minor versions, in one guest.
-fn stripes_over_all_data_servers(kernel: Kernel) {
+fn stripes_over_all_data_servers(kernel: Kernel, start: impl FnOnce(Options) -> Cluster) {
     let Some(guest) = Guest::new(kernel, "pnfs.sh") else { return };
-    let mut cluster = Cluster::start(Options::default());
+    let mut cluster = start(Options::default());
+    let small_files_went = match cluster.config().small_files.threshold_bytes {
+        0 => small_files_went_to_data_servers,
+        bytes if bytes > SMALL_MAX => small_files_went_to_the_mds,
+        bytes => panic!("a threshold of {bytes} bytes splits the small files"),
+    };
     let guest = guest.argument(cluster.port()).argument(MEBIBYTES);
     let mut samples = BTreeMap::new();
     let report = guest.run(&mut cluster, |cluster, words| match words.split_once(' ') {
@@ -49,7 +64,7 @@ fn stripes_over_all_data_servers(kernel: Kernel) {
         _ => Err("not a command of this test".to_owned()),
     });
     for version in ["4.1", "4.2"] {
-        small_files_went_to_the_mds(&samples, &report, version);
+        small_files_went(&samples, &report, version);
         kernel_used_the_layout(&report, version);
         every_server_moved_its_share(&samples, version);
         our_client_reads_the_same(&cluster, &report, version);
@@ -72,6 +87,27 @@ fn small_files_went_to_the_mds(samples: &BTreeMap<String, Status>, report: &Repo
         assert_eq!((before.bytes_in, before.bytes_out), (after.bytes_in, after.bytes_out));
         assert_eq!(before.operations, after.operations, "vers={version}: data server {id}");
     }
+}
+
+/// Nothing is written through the metadata server. Only it knows where a file ends: the READ that
+/// meets the end, one a file, is repeated there (RFC 8881 §13.4.3, PNFS_IO_HOLE). Layouts are not
+/// counted, since the kernel asks for them within OPEN.
+fn small_files_went_to_data_servers(samples: &BTreeMap<String, Status>, _: &Report, version: &str) {
+    let sample = |name: &str| &samples[&format!("{version}.small.{name}")];
+    let (idle, done) = (sample("idle"), sample("done"));
+    let written = |c: &Counters| c.operations.get("WRITE").copied().unwrap_or(0);
+    assert_eq!(written(&done.mds), written(&idle.mds), "vers={version}: WRITEs");
+    let read = |c: &Counters| c.operations.get("READ").copied().unwrap_or(0);
+    let ends = read(&done.mds) - read(&idle.mds);
+    assert!(ends <= SMALL_FILES, "vers={version}: {ends} READs through the metadata server");
+    let moved = |bytes: fn(&Counters) -> u64| {
+        let all = |status: &Status| status.data_servers.values().map(bytes).sum::<u64>();
+        all(done) - all(idle)
+    };
+    let put = moved(|c| c.bytes_in);
+    // What the metadata server read it was sent by them too.
+    let got = moved(|c| c.bytes_out) - (done.mds.bytes_out - idle.mds.bytes_out);
+    assert!(put >= SMALL_BYTES && got >= SMALL_BYTES, "vers={version}: {put} in, {got} out");
 }
 
 fn kernel_used_the_layout(report: &Report, version: &str) {

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
+use weft_server::config::MdsConfig;
 
 /// Time a server gets to say that it is serving, and to leave after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,6 +26,9 @@ const PORTS_EACH: u16 = 20;
 
 /// Name of the configuration, beside the data.
 const CONFIG: &str = "mds.toml";
+
+/// A configuration with every technique for small files off.
+pub const ALL_OFF: &str = include_str!("all-off.toml");
 
 /// How `weft up` is started.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +90,11 @@ impl Cluster {
         let mut cluster = Self { dir, ports: Ports::free(), options, process: None, admin: None };
         cluster.start_again();
         cluster
+    }
+
+    /// The configuration it was given.
+    pub fn config(&self) -> MdsConfig {
+        MdsConfig::load(&self.dir.path().join(CONFIG)).expect("a configuration")
     }
 
     /// Starts the process on the data and the port it had.
