@@ -131,7 +131,8 @@ impl Mds {
         let now = self.wall();
         let learned = Settle::written(to + step.len, now, copy.drop_privileges);
         let settled = self.volume.settle(destination.no, &learned, now);
-        settled.value.map_err(|e| translate::status(&e))?;
+        let changed = settled.value.map_err(|e| translate::status(&e))?;
+        self.files.lock().changed(&changed);
         copied.lsn = copied.lsn.max(settled.lsn.0);
         copied.len += step.len;
         if let Some(verifier) = step.verifier {

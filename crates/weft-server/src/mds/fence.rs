@@ -31,7 +31,7 @@ impl Mds {
         done: &Result<T, DataServerError>,
     ) {
         if done.is_err() {
-            self.files.lock().doubt_size(inode.no);
+            self.files.lock().change_failed(inode.no);
         }
         if let Err(DataServerError::Unreachable { .. }) = done {
             self.files.lock().suspect_ghosts(inode);

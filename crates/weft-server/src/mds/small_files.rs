@@ -179,7 +179,7 @@ impl Mds {
         }
         // That they were written just now is no news to anybody.
         if let Some(Ok(truth)) = self.data_servers.truth(&[&striped]).await.pop() {
-            self.files.lock().tell_truth(&inode, truth);
+            self.files.lock().told_own(&inode, truth);
         }
         let moved = c.see(self.volume.unstuff(inode.no))?;
         // Who is told of objects writes to them: after a crash the volume's bytes must not win.

@@ -5,24 +5,19 @@ use std::collections::HashMap;
 
 use weft_nfs::{Failure, NfsStat};
 use weft_store::{
-    types::{Inode, InodeNo, Timestamp},
-    volume::{Settle, SettleSize},
+    types::{Inode, InodeNo},
+    volume::Settle,
 };
 
-use super::{Mds, data_server_failure, files::Marks, translate};
+use super::{
+    Mds, data_server_failure,
+    files::{Knower, Marks},
+    translate,
+};
 use crate::{
     compound::Compound,
     data_servers::{DataServerError, FileTruth},
 };
-
-/// Whether data servers told something new.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum News {
-    None,
-    /// It cannot be told: caches must not rely on the old, but times stay.
-    Possible,
-    Certain,
-}
 
 /// How a file was when the data servers were asked.
 #[derive(Debug, Clone, Copy)]
@@ -30,27 +25,6 @@ struct Asked {
     marks: Marks,
     /// No write layout was out, no handle of an earlier one worked, and nobody wrote indirectly.
     quiet: bool,
-}
-
-/// Whether what the data servers say of a file is news, by what they said last.
-fn news(inode: &Inode, truth: &FileTruth, before: Option<FileTruth>) -> News {
-    match before {
-        Some(before) if before == *truth => News::None,
-        Some(_) => News::Certain,
-        // Nothing is remembered: certain is only what came after the last known change.
-        None => {
-            let later = mtime(truth).is_some_and(|t| t > inode.ctime.max(inode.mtime));
-            match later || truth.size_at_least > inode.size {
-                true => News::Certain,
-                false if truth.mtime.is_some() => News::Possible,
-                false => News::None,
-            }
-        }
-    }
-}
-
-fn mtime(truth: &FileTruth) -> Option<Timestamp> {
-    truth.mtime.map(|(seconds, nanos)| Timestamp { seconds, nanos })
 }
 
 impl Mds {
@@ -77,7 +51,7 @@ impl Mds {
 
     /// Whether only the data servers know the size and times of a file.
     pub(super) fn must_ask(&self, inode: &Inode) -> bool {
-        inode.unsettled && !self.files.lock().knows_size(inode.no)
+        inode.unsettled && self.files.lock().knower(inode) == Knower::Asked
     }
 
     /// Before an indirect write that ends at `end`, and while it is under way: a file that is to
@@ -115,10 +89,9 @@ impl Mds {
     /// The file is open no more: if the volume knows its size it says so. That need not be durable.
     pub(super) fn end_growth(&self, ino: InodeNo) {
         let mut files = self.files.lock();
-        if !files.knows_size(ino) || files.has_writers(ino) || files.is_truncating(ino) {
+        if !files.closed(ino) {
             return;
         }
-        files.doubt_size(ino);
         if let Err(e) = self.volume.settle(ino, &Settle::NOTHING_NEW, self.wall()).value {
             tracing::error!(ino = ino.0, error = %e, "the file stays unsettled");
         }
@@ -137,7 +110,7 @@ impl Mds {
     pub(super) async fn note_own_change(&self, inode: &Inode) {
         let (true, Some(striped)) = (inode.unsettled, self.striped(inode)) else { return };
         if let Some(Ok(truth)) = self.data_servers.truth(&[&striped]).await.pop() {
-            self.files.lock().tell_truth(inode, truth);
+            self.files.lock().told_own(inode, truth);
         }
     }
 
@@ -184,37 +157,13 @@ impl Mds {
         let truth = truth.map_err(data_server_failure)?;
         let key = self.handle(inode.no).key();
         let mut files = self.files.lock();
-        let marks = files.marks(&inode);
-        // Another who asked at the same time may have been told first.
         let inode = c.see(self.volume.inode(inode.no))?;
-        let is_old = marks.truncated != asked.marks.truncated || files.is_truncating(inode.no);
-        // The sizes may be from before the cut; the truncation itself set the right one.
-        if is_old || !inode.unsettled {
-            return Ok(inode);
-        }
-        let news = news(&inode, &truth, files.tell_truth(&inode, truth));
-        // Nobody could write since before the question: this is the whole truth. While clients may
-        // still reclaim, their layouts of before the restart may still be used.
-        let settled = asked.quiet
-            && marks == asked.marks
-            && !self.state().rw_layouts(key)
-            && !self.grace().is_on();
-        if news == News::None && !settled {
-            return Ok(inode);
-        }
-        if settled {
-            files.forget_truth(inode.no);
-            files.doubt_size(inode.no);
-        }
+        // While clients may still reclaim, their layouts of before the restart may still be used.
+        let quiet = asked.quiet && !self.state().rw_layouts(key) && !self.grace().is_on();
         let now = self.wall();
-        let settle = Settle {
-            size: SettleSize::AtLeast(truth.size_at_least),
-            mtime: (news == News::Certain)
-                .then(|| mtime(&truth).filter(|t| *t > inode.mtime).unwrap_or(now)),
-            touched: news != News::None,
-            settled,
-            drop_privileges: false,
-        };
-        c.see(self.volume.settle(inode.no, &settle, now))
+        match files.answered(&inode, (asked.marks, quiet), truth, now) {
+            Some(settle) => c.see(self.volume.settle(inode.no, &settle, now)),
+            None => Ok(inode),
+        }
     }
 }

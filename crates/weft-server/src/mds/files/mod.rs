@@ -7,9 +7,12 @@
 //! been given out for writing: their handles are suspect from the first time they are met.
 
 mod record;
+mod size;
 
 #[cfg(test)]
 mod model_tests;
+#[cfg(test)]
+mod size_model_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -21,11 +24,15 @@ use std::{
 };
 
 use weft_nfs::ClientId;
-use weft_store::types::{Inode, InodeNo};
+use weft_store::{
+    types::{Inode, InodeNo, Timestamp},
+    volume::Settle,
+};
 
 use crate::data_servers::FileTruth;
 use record::FileRecord;
 pub(super) use record::{Marks, Stale, Suspicion};
+pub(super) use size::Knower;
 
 /// Files remembered before idle ones are forgotten.
 const FILES_REMEMBERED: usize = 65_536;
@@ -114,25 +121,54 @@ impl Table {
         self.record(ino).end_truncation(now);
     }
 
-    /// Whether a truncation is under way, or waits for a data server.
-    pub(super) fn is_truncating(&self, ino: InodeNo) -> bool {
-        self.records.get(&ino).is_some_and(|r| r.truncations > 0)
+    /// Who knows the size and the times of the file.
+    pub(super) fn knower(&mut self, inode: &Inode) -> Knower {
+        self.meet(inode).size.knower(inode)
     }
 
-    /// A file that was settled is marked unsettled because an indirect write may now reach beyond
-    /// its end.
+    /// A file that was settled, as `inode` has it, is marked unsettled because an indirect write may
+    /// now reach behind its end.
     pub(super) fn announce_growth(&mut self, inode: &Inode) {
-        self.meet(inode).size_is_known = true;
+        self.meet(inode).size.announced();
     }
 
-    /// An indirect write failed, and some of it may be behind the end that the volume knows.
-    pub(super) fn doubt_size(&mut self, ino: InodeNo) {
-        self.record(ino).size_is_known = false;
+    /// A change of our own is in the volume.
+    pub(super) fn changed(&mut self, inode: &Inode) {
+        self.meet(inode).size.changed(inode);
     }
 
-    /// Whether the volume knows the size of an unsettled file all the same.
-    pub(super) fn knows_size(&self, ino: InodeNo) -> bool {
-        self.records.get(&ino).is_some_and(|r| r.size_is_known)
+    /// A change of our own failed.
+    pub(super) fn change_failed(&mut self, ino: InodeNo) {
+        self.record(ino).size.change_failed();
+    }
+
+    /// The file is open no more; whether that takes the volume's mark away.
+    pub(super) fn closed(&mut self, ino: InodeNo) -> bool {
+        let record = self.records.get_mut(&ino);
+        record.is_some_and(|r| r.writers == 0 && r.truncations == 0 && r.size.closed())
+    }
+
+    /// The data servers were asked after a change of our own.
+    pub(super) fn told_own(&mut self, inode: &Inode, truth: FileTruth) {
+        self.meet(inode).size.told_own(truth);
+    }
+
+    /// The data servers were asked when the file had these marks; whether nobody had a right to
+    /// write then and now. What to conclude, if that holds after what happened since.
+    pub(super) fn answered(
+        &mut self,
+        inode: &Inode,
+        (asked, quiet): (Marks, bool),
+        truth: FileTruth,
+        now: Timestamp,
+    ) -> Option<Settle> {
+        let record = self.meet(inode);
+        if record.marks.truncated != asked.truncated || record.truncations > 0 {
+            // The sizes may be from before the cut; the truncation itself set the right one.
+            return None;
+        }
+        let is_all = quiet && record.marks == asked;
+        record.size.answered(inode, truth, is_all, now)
     }
 
     /// Whether indirect writes are under way.
@@ -219,16 +255,6 @@ impl Table {
         for record in self.records.values_mut() {
             record.given.remove(&client);
         }
-    }
-
-    /// Remembers what the data servers said; what they said before.
-    pub(super) fn tell_truth(&mut self, inode: &Inode, truth: FileTruth) -> Option<FileTruth> {
-        self.meet(inode).truth.replace(truth)
-    }
-
-    /// The truth is in the volume.
-    pub(super) fn forget_truth(&mut self, ino: InodeNo) {
-        self.record(ino).truth = None;
     }
 
     /// Forgets idle files when there are many. What they say if they are met again: something may

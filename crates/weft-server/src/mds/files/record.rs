@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weft_nfs::ClientId;
 
-use crate::data_servers::FileTruth;
+use super::size::SizeTruth;
 
 /// When things last happened to a file, on a clock of their own. Equal marks before and after a
 /// question mean that nothing of the kind happened between.
@@ -63,11 +63,8 @@ pub(super) struct FileRecord {
     /// it sent with them may still be under way.
     pub(super) given: BTreeMap<ClientId, u32>,
     pub(super) stale: Option<Stale>,
-    /// The file is unsettled for indirect writes alone, all of which succeeded so far: the volume
-    /// knows its size, and the mark is for a crash in the middle of one.
-    pub(super) size_is_known: bool,
-    /// The last word of the data servers, so that only news moves the change attribute.
-    pub(super) truth: Option<FileTruth>,
+    /// Who knows its size.
+    pub(super) size: SizeTruth,
 }
 
 impl FileRecord {
@@ -86,7 +83,7 @@ impl FileRecord {
     pub(super) fn grant(&mut self, client: ClientId, epoch: u32, now: u64) {
         self.given.insert(client, epoch);
         self.marks.granted = now;
-        self.size_is_known = false;
+        self.size.granted();
     }
 
     /// Handles up to the present epoch are suspect.

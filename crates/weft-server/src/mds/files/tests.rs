@@ -117,7 +117,7 @@ fn forgetting_looks_like_a_change() {
     }
     assert!(t.may_write_late(CLIENT, &file(1, true)));
     assert_eq!(t.all_stale(), [InodeNo(2)]);
-    assert!(t.is_truncating(InodeNo(3)));
+    assert!(!t.try_begin_truncation(&file(3, false)));
 }
 
 /// A file given out for writing before the start is suspect when it is met, settled ones are not.

@@ -2,6 +2,7 @@
 
 use weft_dev::{Machine, Outcome, assert_snapshot};
 use weft_nfs::ClientId;
+use weft_store::types::Timestamp;
 
 use super::{tests::file, *};
 
@@ -172,4 +173,133 @@ fn fences() {
             Outcome::OK
         });
     assert_snapshot(env!("CARGO_MANIFEST_DIR"), "file_fence", &machine.table());
+}
+
+/// One file, what its data servers have, and when it is.
+struct OneSize {
+    files: Files,
+    inode: Inode,
+    truth: FileTruth,
+    clock: i64,
+}
+
+impl OneSize {
+    fn new() -> OneSize {
+        let (files, truth) = (Files::default(), FileTruth::default());
+        OneSize { files, inode: file(7, false), truth, clock: 0 }
+    }
+
+    fn describe(&self) -> String {
+        let mut table = self.files.lock();
+        let who = match table.knower(&self.inode) {
+            Knower::Recorded => "recorded",
+            Knower::Announced => "announced",
+            Knower::Asked => "asked",
+        };
+        let said = match table.records.get(&self.inode.no).and_then(|r| r.size.said) {
+            Some(said) if said == self.truth => ", told",
+            Some(_) => ", told before",
+            None => "",
+        };
+        let newer = self.truth.mtime.is_some_and(|(at, _)| at > self.inode.ctime.seconds);
+        let data = match (self.truth.mtime, newer) {
+            (None, _) => ", no data",
+            (Some(_), true) => ", newer data",
+            (Some(_), false) => "",
+        };
+        format!("{who}{said}{data}")
+    }
+
+    /// Data reaches the data servers.
+    fn land(&mut self) {
+        self.clock += 1;
+        self.truth.mtime = Some((self.clock, 0));
+        self.truth.writes += 1;
+    }
+
+    fn knower(&self) -> Knower {
+        self.files.lock().knower(&self.inode)
+    }
+
+    /// An indirect write begins.
+    fn begin(&mut self, reaches_behind: bool) {
+        if reaches_behind && !self.inode.unsettled {
+            self.inode.unsettled = true;
+            self.files.lock().announce_growth(&self.inode);
+        }
+        self.land();
+    }
+
+    fn write(&mut self, reaches_behind: bool) -> Outcome {
+        self.begin(reaches_behind);
+        self.clock += 1;
+        self.inode.ctime = Timestamp { seconds: self.clock, nanos: 0 };
+        self.files.lock().changed(&self.inode);
+        Outcome::OK
+    }
+
+    fn ask(&mut self, quiet: bool) -> Outcome {
+        if self.knower() != Knower::Asked {
+            return Outcome::Never;
+        }
+        self.clock += 1;
+        let now = Timestamp { seconds: self.clock, nanos: 0 };
+        let mut table = self.files.lock();
+        let marks = table.marks(&self.inode);
+        let learned = table.answered(&self.inode, (marks, quiet), self.truth, now);
+        let Some(learned) = learned else { return Outcome::said("nothing new") };
+        self.inode.unsettled &= !learned.settled;
+        if learned.touched {
+            self.inode.ctime = now;
+        }
+        Outcome::said(match (learned.mtime, learned.touched) {
+            (Some(_), _) => "news",
+            (None, true) => "perhaps news",
+            (None, false) => "nothing new",
+        })
+    }
+}
+
+/// Who knows the size and the times.
+#[test]
+fn sizes() {
+    let about = "Who knows the size and the times of one file, what its data servers said last, and \
+                 what they have: RFC 8881 §12.5.4, §18.42, docs/adr/0003.";
+    let machine = Machine::new(about, OneSize::new, OneSize::describe)
+        .on("LAYOUTGET of RW", |f| {
+            f.inode.unsettled = true;
+            f.files.lock().grant(CLIENT, &f.inode);
+            Outcome::OK
+        })
+        .on("a client writes to data servers", |f| {
+            if f.knower() != Knower::Asked {
+                return Outcome::Never;
+            }
+            f.land();
+            Outcome::OK
+        })
+        .on("indirect write within the file", |f| f.write(false))
+        .on("indirect write behind its end", |f| f.write(true))
+        .on("indirect write behind its end fails", |f| {
+            f.begin(true);
+            f.files.lock().change_failed(f.inode.no);
+            Outcome::OK
+        })
+        .on("asked, all is quiet", |f| f.ask(true))
+        .on("asked, others may write", |f| f.ask(false))
+        .on("asked after a change of our own", |f| {
+            f.files.lock().told_own(&f.inode, f.truth);
+            Outcome::OK
+        })
+        .on("last CLOSE", |f| {
+            if f.files.lock().closed(f.inode.no) {
+                f.inode.unsettled = false;
+            }
+            Outcome::OK
+        })
+        .on("restart", |f| {
+            f.files = Files::default();
+            Outcome::OK
+        });
+    assert_snapshot(env!("CARGO_MANIFEST_DIR"), "file_size", &machine.table());
 }

@@ -66,11 +66,7 @@ pub(super) fn changed(
     let now = mds.wall();
     let learned = Settle::written(end, now, mds.credential(c).uid != 0);
     let inode = c.see(mds.volume.settle(inode.no, &learned, now))?;
-    let mut files = mds.files.lock();
-    if !inode.unsettled || files.knows_size(inode.no) {
-        // What the data servers said when the file was moved there is old, and the volume knows all.
-        files.forget_truth(inode.no);
-    }
+    mds.files.lock().changed(&inode);
     Ok(())
 }
 
