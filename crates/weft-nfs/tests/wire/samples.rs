@@ -182,7 +182,7 @@ fn opens() -> Vec<OpArgs> {
     let v = Verifier([1; 8]);
     let hows = [
         CreateHow::Unchecked(Box::new(every_attr())),
-        CreateHow::Guarded(Box::new(Attrs::default())),
+        CreateHow::Guarded(Box::default()),
         CreateHow::Exclusive(v),
         CreateHow::Exclusive41(v, Box::new(Attrs { mode: Some(0), ..Attrs::default() })),
     ];
@@ -310,7 +310,7 @@ fn file_args() -> Vec<OpArgs> {
         OpArgs::Locku(locku),
         OpArgs::Lookup(LookupArgs { name: "näme".into() }),
         OpArgs::Nverify(VerifyArgs { attrs: Box::new(every_attr()) }),
-        OpArgs::Verify(VerifyArgs { attrs: Box::new(Attrs::default()) }),
+        OpArgs::Verify(VerifyArgs { attrs: Box::default() }),
         OpArgs::OpenDowngrade(downgrade),
         OpArgs::Putfh(PutfhArgs { object: FileHandle(b("fh")) }),
         OpArgs::Read(ReadArgs { stateid: Stateid::READ_BYPASS, offset, count }),
