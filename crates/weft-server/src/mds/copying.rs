@@ -135,8 +135,7 @@ impl Mds {
         self.files.lock().changed(&changed);
         copied.lsn = copied.lsn.max(settled.lsn.0);
         copied.len += step.len;
-        if let Some(told) = step.verifier {
-            let verifier = self.verifier(copy.destination, told);
+        if let Some(verifier) = step.verifier {
             copied.doubtful |= copied.verifier.is_some_and(|before| before != verifier);
             copied.verifier = Some(verifier);
         }
@@ -258,8 +257,13 @@ impl Mds {
         let destination = self.inode_now(copy.destination)?;
         // Also when only holes were copied: Linux compares the verifier with that of the COMMIT it
         // sends along, and copies anew for as long as they differ.
-        let committed = self.commit_data(&destination).await;
-        let verifier = committed.map_err(|e| translate::data_server_status(&e))?;
+        let verifier = match self.striped(&destination) {
+            Some(target) => {
+                let committed = self.data_servers.commit(&target).await;
+                committed.map_err(|e| translate::data_server_status(&e))?
+            }
+            None => Verifier::default(),
+        };
         let safe = !copied.doubtful && copied.verifier.is_none_or(|v| v == verifier);
         if !safe {
             return Ok(None);

@@ -37,7 +37,7 @@ use std::{
 
 use bytes::{BufMut, Bytes, BytesMut};
 use tokio::sync::{Notify, Semaphore};
-use weft_nfs::{ClientId, Failure, Fsid, NfsStat, OpArgs, Verifier};
+use weft_nfs::{ClientId, Failure, Fsid, NfsStat, OpArgs};
 use weft_state::{ConfirmedClient, Grace, Identity, Offloads, Refusal, SessionLimits, State};
 use weft_store::{
     types::{Device, DeviceId, Inode, InodeNo, Intent, Kind, Lsn, StoreError, Timestamp},
@@ -115,8 +115,6 @@ pub struct Mds {
     data_servers: Arc<DataServers>,
     striping: Striping,
     small_files: SmallFiles,
-    /// Of what small files were written and is not durable yet: another one after each start.
-    write_verifier: Verifier,
     threshold: threshold::Threshold,
     threads: u32,
     /// Small files on their way to data servers.
@@ -182,7 +180,6 @@ impl Mds {
             striping: parts.striping,
             threshold: threshold::Threshold::new(&parts.small_files),
             small_files: parts.small_files,
-            write_verifier: Verifier((u64::from(parts.instance) + 1).to_be_bytes()),
             threads: parts.threads,
             moves: small_files::Moves::default(),
             creation: parts.creation,

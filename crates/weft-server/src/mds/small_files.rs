@@ -172,8 +172,7 @@ impl Mds {
                     let stable = StableHow::FILE_SYNC;
                     let written = self.data_servers.write(&striped, at, bytes, stable).await;
                     self.suspect_if_unanswered(&inode, &written);
-                    let (_, verifier) = written.map_err(data_server_failure)?;
-                    self.files.lock().moves_under(&inode, verifier);
+                    written.map_err(data_server_failure)?;
                     at += len;
                 }
             }

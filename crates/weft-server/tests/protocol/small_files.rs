@@ -7,7 +7,6 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use weft_nfs::{
     AttrNo, Bitmap, FileHandle, IoMode, LayoutType, NfsStat, OpArgs, OpOk, StableHow, Stateid,
-    Verifier,
     attr::{MdsThreshold, ThresholdItem},
     ops::*,
 };
@@ -16,7 +15,6 @@ use weft_server::{
     mds::SmallFiles,
 };
 use weft_store::types::{DeviceId, InodeNo, Placement};
-use weft_xdr::Payload;
 
 use crate::support::*;
 
@@ -49,8 +47,8 @@ async fn resize(c: &mut Client, file: &File, to: u64) {
     c.compound().putfh(&file.0).op(setattr(file.1, size(to))).send().await.ok();
 }
 
-/// The whole of one file into another; the verifier.
-async fn copy(c: &mut Client, from: &File, into: &File, at: u64) -> Verifier {
+/// The whole of one file into another.
+async fn copy(c: &mut Client, from: &File, into: &File, at: u64) {
     let copy = CopyArgs {
         src_stateid: from.1,
         dst_stateid: into.1,
@@ -62,9 +60,7 @@ async fn copy(c: &mut Client, from: &File, into: &File, at: u64) -> Verifier {
         source_server: Netlocs::default(),
     };
     let files = c.compound().putfh(&from.0).savefh().putfh(&into.0);
-    let reply = files.op(OpArgs::Copy(copy)).send().await.ok();
-    let Ok(OpOk::Copy(ok)) = &reply.last().result else { panic!("{reply:?}") };
-    ok.response.writeverf
+    files.op(OpArgs::Copy(copy)).send().await.ok();
 }
 
 /// A layout to write with, which is not used.
@@ -123,61 +119,6 @@ async fn small_files_stay_with_the_metadata_server() {
     c.compound().putfh(&file.0).op(close(file.1)).send().await.ok();
     assert_eq!(cluster.objects(), 0);
     assert_eq!(cluster.volume().fsck().unwrap().blocks, 0);
-}
-
-/// A WRITE that may be lost and tells nothing else of the file is answered before it is durable, with
-/// a verifier that COMMIT tells until the server starts anew; one that is looked at in the same
-/// COMPOUND is durable, for who looked must not see what a crash takes back.
-#[tokio::test]
-async fn unstable_writes_wait_for_commit() {
-    let mut cluster = cluster().await;
-    let mut c = Client::mount(&cluster, "a").await;
-    let file = c.file("f").await;
-    let unstable = |offset, data: &[u8]| {
-        let data = Payload::Bytes(Bytes::copy_from_slice(data));
-        OpArgs::Write(WriteArgs { stateid: file.1, offset, stable: StableHow::UNSTABLE, data })
-    };
-    let written = |reply: Reply| {
-        let ok = reply.compound.results.iter().find_map(|r| match &r.result {
-            Ok(OpOk::Write(ok)) => Some(ok.clone()),
-            _ => None,
-        });
-        ok.expect("a WRITE")
-    };
-    let alone = c.compound().putfh(&file.0).op(unstable(0, b"first ")).send().await.ok();
-    let alone = written(alone);
-    assert_eq!((alone.count, alone.committed), (6, StableHow::UNSTABLE));
-    let looked = c.compound().putfh(&file.0).op(unstable(6, b"second"));
-    let looked = written(looked.getattr(&[AttrNo::SIZE]).send().await.ok());
-    assert_eq!((looked.committed, looked.writeverf), (StableHow::FILE_SYNC, alone.writeverf));
-    let again = c.compound().putfh(&file.0).op(unstable(12, b" third")).send().await.ok();
-    assert_eq!(written(again).committed, StableHow::UNSTABLE);
-    assert_eq!(committed(&mut c, &file.0).await, alone.writeverf);
-    assert_eq!(get(&mut c, &file, 0, 100).await, (Bytes::from("first second third"), true));
-    // It leaves: what was written before goes on under the same verifier, until a data server starts
-    // anew.
-    let left = c.compound().putfh(&file.0).op(unstable(LIMIT, b"far")).send().await.ok();
-    assert_eq!(written(left).writeverf, alone.writeverf);
-    assert_eq!(committed(&mut c, &file.0).await, alone.writeverf);
-    let other = c.file("g").await;
-    put(&mut c, &other, 0, &pattern(100)).await;
-    assert_eq!(copy(&mut c, &other, &file, LIMIT + KIB).await, alone.writeverf);
-    cluster.restart().await;
-    let mut c = Client::mount(&cluster, "a").await;
-    let open = OpenArgs { openhow: None, ..open_name("b", "f") };
-    let reply = c.compound().putrootfh().op(OpArgs::Open(open)).getfh().send().await.ok();
-    let file = (reply.fh(), reply.stateid());
-    let (data, _) = get(&mut c, &file, 0, 18).await;
-    assert_eq!(data, "first second third");
-    assert_ne!(committed(&mut c, &file.0).await, alone.writeverf);
-}
-
-/// COMMIT of the whole file; the verifier.
-async fn committed(c: &mut Client, fh: &FileHandle) -> Verifier {
-    let commit = OpArgs::Commit(CommitArgs { offset: 0, count: 0 });
-    let reply = c.compound().putfh(fh).op(commit).send().await.ok();
-    let Ok(OpOk::Commit(ok)) = &reply.last().result else { panic!("{reply:?}") };
-    ok.verifier
 }
 
 /// A write that ends at the limit stays, one that ends a byte beyond it takes the whole file to

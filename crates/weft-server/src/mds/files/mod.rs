@@ -23,7 +23,7 @@ use std::{
     sync::{Mutex, MutexGuard},
 };
 
-use weft_nfs::{ClientId, Verifier};
+use weft_nfs::ClientId;
 use weft_store::{
     types::{Inode, InodeNo, Timestamp},
     volume::Settle,
@@ -135,16 +135,6 @@ impl Table {
     /// A change of our own is in the volume.
     pub(super) fn changed(&mut self, inode: &Inode) {
         self.meet(inode).size.changed(inode);
-    }
-
-    /// The bytes of a file come from the volume to its data servers, which have this verifier.
-    pub(super) fn moves_under(&mut self, inode: &Inode, verifier: Verifier) {
-        self.meet(inode).moved_under = Some(verifier);
-    }
-
-    /// Whether no data server of the file has lost anything since its bytes came from the volume.
-    pub(super) fn is_as_moved(&self, ino: InodeNo, verifier: Verifier) -> bool {
-        self.records.get(&ino).is_some_and(|r| r.moved_under == Some(verifier))
     }
 
     /// A change of our own failed.

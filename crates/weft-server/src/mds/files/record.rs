@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weft_nfs::{ClientId, Verifier};
+use weft_nfs::ClientId;
 
 use super::size::SizeTruth;
 
@@ -65,8 +65,6 @@ pub(super) struct FileRecord {
     pub(super) stale: Option<Stale>,
     /// Who knows its size.
     pub(super) size: SizeTruth,
-    /// The verifier of its data servers when its bytes came to them from the volume.
-    pub(super) moved_under: Option<Verifier>,
 }
 
 impl FileRecord {

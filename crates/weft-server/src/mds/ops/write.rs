@@ -27,7 +27,6 @@ const EPOCH_LOOK: Duration = Duration::from_millis(5);
 
 /// RFC 8881 §18.32.
 pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> OpResult {
-    let depended = c.depends_on;
     let inode = mds.current_file(c)?;
     let stateid = c.stateid(a.stateid)?;
     let _undelegated = may_write(mds, c, &inode, &stateid).await?;
@@ -42,8 +41,8 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
     // One that finds no room in the volume goes on with the file on its data servers.
     if inode.stuffed && mds.may_stuff() && stuff(mds, c, &inode, a.offset, data)? {
         mds.core.counters.wrote(data.len());
-        let committed = stuffed_how(c, a, depended);
-        return Ok(OpOk::Write(WriteOk { count, committed, writeverf: mds.write_verifier }));
+        let (committed, writeverf) = (StableHow::FILE_SYNC, Verifier::default());
+        return Ok(OpOk::Write(WriteOk { count, committed, writeverf }));
     }
     let _writing = mds.files.begin_write(&inode).ok_or(NfsStat::DELAY)?;
     let (inode, _) = mds.on_data_servers(c, inode).await?;
@@ -71,8 +70,7 @@ async fn send(
         let written = mds.data_servers.write(&striped, a.offset, data.clone(), a.stable).await;
         mds.suspect_if_unanswered(&inode, &written);
         if !matches!(written, Err(DataServerError::Fenced { .. })) {
-            let (committed, told) = written.map_err(data_server_failure)?;
-            return Ok((committed, mds.verifier(inode.no, told)));
+            return written.map_err(data_server_failure);
         }
         inode = outranking(mds, c, &inode).await?;
     }
@@ -96,7 +94,8 @@ async fn outranking(mds: &Mds, c: &mut Compound<Mds>, before: &Inode) -> Result<
     Err(NfsStat::DELAY.into())
 }
 
-/// Writes to a small file: its bytes and its inode are one commit. Whether it could stay small.
+/// Writes to a small file, durably once the reply is sent: its bytes and its inode are one commit,
+/// which the reply waits for anyway. Whether it could stay small.
 fn stuff(
     mds: &Mds,
     c: &mut Compound<Mds>,
@@ -108,18 +107,6 @@ fn stuff(
     let drop_privileges = mds.credential(c).uid != 0;
     let write = StuffedWrite { offset, data, limit, drop_privileges };
     Ok(c.see(mds.volume.write_stuffed(inode.no, &write, mds.wall()))?.is_some())
-}
-
-/// How durable a write to a small file is when it is answered. Replies wait for the commit of all
-/// they depend on; one that ends with a WRITE for which less is enough, and so tells nothing of the
-/// file, goes back to what it depended on before. Clients that look at the file in the same COMPOUND
-/// (Linux does) have waited for the commit and need no COMMIT.
-fn stuffed_how(c: &mut Compound<Mds>, a: &WriteArgs, depended: u64) -> StableHow {
-    if a.stable != StableHow::UNSTABLE || c.next.is_some() {
-        return StableHow::FILE_SYNC;
-    }
-    c.depends_on = depended;
-    StableHow::UNSTABLE
 }
 
 /// A client that was given handles to write with and yet writes here has given up on a data
