@@ -20,12 +20,17 @@ const EPOCH_KEY: &[u8] = b"epoch";
 /// million files measured 130 MiB less than with fjall's 64, at the same rate.
 const MEMTABLE_BYTES: u64 = 16 << 20;
 
+/// Bytes a pair costs in memory beyond its key and value.
+const PAIR_OVERHEAD_BYTES: usize = 64;
+
 /// Bytes of journals that are kept; a start reads them all, so this bounds how long it takes: with
 /// fjall's 512 MiB a volume of a million files took 5 s of processor time to open.
 const JOURNALS_BYTES: u64 = 128 << 20;
 
 /// Threads that write out memtables and merge tables. With more than one, fjall's first leaves
-/// merging to the others and spins while they do it: a processor lost for all that time.
+/// merging to the others and spins while they do it: a processor lost for all that time. With one,
+/// nobody takes fjall's own requests to seal a memtable while it merges, each commit makes one, and
+/// a thread that finds its queue full of them waits for itself: so we seal them ([`Order`]).
 const WORKERS: usize = 1;
 
 /// An [`Engine`] over one fjall database.
@@ -33,8 +38,16 @@ pub struct FjallEngine {
     database: Database,
     map: Keyspace,
     fence: Keyspace,
-    /// The current epoch; held over every commit, so that an acquisition falls between commits.
-    epoch: Mutex<u64>,
+    /// Held over every commit, so that an acquisition falls between commits.
+    order: Mutex<Order>,
+}
+
+/// What commits follow each other by.
+struct Order {
+    /// The current epoch.
+    epoch: u64,
+    /// About so many bytes are in the memtable.
+    in_memory_bytes: u64,
 }
 
 impl FjallEngine {
@@ -56,7 +69,8 @@ impl FjallEngine {
             None => 0,
             Some(raw) => decode_epoch(&raw)?,
         };
-        Ok(Self { database, map, fence, epoch: Mutex::new(epoch) })
+        let order = Mutex::new(Order { epoch, in_memory_bytes: 0 });
+        Ok(Self { database, map, fence, order })
     }
 }
 
@@ -67,7 +81,8 @@ impl FjallEngine {
 fn map_options() -> KeyspaceCreateOptions {
     let in_parts = || PartitioningPolicy::all(true);
     KeyspaceCreateOptions::default()
-        .max_memtable_size(MEMTABLE_BYTES)
+        // Sealed by us.
+        .max_memtable_size(u64::MAX)
         .filter_block_partitioning_policy(in_parts())
         .index_block_partitioning_policy(in_parts())
 }
@@ -93,32 +108,40 @@ impl Engine for FjallEngine {
     }
 
     fn commit(&self, batch: &Batch, fence_epoch: u64) -> Result<(), EngineError> {
-        let current = self.epoch.lock().map_err(poisoned)?;
-        if *current != fence_epoch {
-            return Err(EngineError::Fenced { held: fence_epoch, current: *current });
+        let mut order = self.order.lock().map_err(poisoned)?;
+        if order.epoch != fence_epoch {
+            return Err(EngineError::Fenced { held: fence_epoch, current: order.epoch });
         }
         let mut out = fjall::OwnedWriteBatch::with_capacity(self.database.clone(), batch.len())
             .durability(Some(PersistMode::SyncData));
         for (key, value) in batch.iter() {
+            let value_bytes = value.map_or(0, |value| value.len());
+            order.in_memory_bytes += (key.len() + value_bytes + PAIR_OVERHEAD_BYTES) as u64;
             match value {
                 Some(value) => out.insert(&self.map, &key[..], &value[..]),
                 None => out.remove(&self.map, &key[..]),
             }
         }
-        out.commit().map_err(failed)
+        out.commit().map_err(failed)?;
+        if order.in_memory_bytes >= MEMTABLE_BYTES {
+            // With four that are not written out yet, fjall holds the next commit back.
+            self.map.rotate_memtable().map_err(failed)?;
+            order.in_memory_bytes = 0;
+        }
+        Ok(())
     }
 
     fn epoch(&self) -> Result<u64, EngineError> {
-        Ok(*self.epoch.lock().map_err(poisoned)?)
+        Ok(self.order.lock().map_err(poisoned)?.epoch)
     }
 
     fn acquire(&self) -> Result<u64, EngineError> {
-        let mut current = self.epoch.lock().map_err(poisoned)?;
-        let next = *current + 1;
+        let mut order = self.order.lock().map_err(poisoned)?;
+        let next = order.epoch + 1;
         let mut out = self.database.batch().durability(Some(PersistMode::SyncData));
         out.insert(&self.fence, EPOCH_KEY, next.to_be_bytes());
         out.commit().map_err(failed)?;
-        *current = next;
+        order.epoch = next;
         Ok(next)
     }
 }
@@ -134,4 +157,53 @@ pub(super) fn poisoned<T>(_: std::sync::PoisonError<T>) -> EngineError {
 
 fn failed(error: fjall::Error) -> EngineError {
     EngineError::Io(format!("fjall: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However many commits there are while tables are merged, what is only in memory and in journals
+    /// stays bounded, is written out in the end, and is found again.
+    #[test]
+    fn memory_and_journals_are_bounded() {
+        const PAIRS: u64 = 1000;
+        let dir = tempfile::tempdir().unwrap();
+        let engine = FjallEngine::open(dir.path(), 8 << 20).unwrap();
+        let epoch = engine.acquire().unwrap();
+        let value = |n: u64| (0..1000).map(|i| (n * 31 + i) as u8).collect::<Vec<_>>();
+        let commit = |numbers: std::ops::Range<u64>| {
+            let mut batch = Batch::new();
+            for n in numbers {
+                batch.put(n.reverse_bits().to_be_bytes().to_vec(), value(n));
+            }
+            engine.commit(&batch, epoch).unwrap();
+            assert!(engine.map.sealed_memtable_count() <= 4);
+            assert!(engine.order.lock().unwrap().in_memory_bytes < MEMTABLE_BYTES);
+        };
+        let mut n = 0;
+        for _ in 0..5 {
+            for _ in 0..40 {
+                commit(n..n + PAIRS);
+                n += PAIRS;
+            }
+            for _ in 0..1500 {
+                commit(n..n + 1);
+                n += 1;
+            }
+        }
+        let started = std::time::Instant::now();
+        while engine.map.sealed_memtable_count() > 0 {
+            assert!(started.elapsed().as_secs() < 60, "nobody writes the memtables out");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let journals = engine.database.journal_disk_space().unwrap();
+        assert!(journals <= JOURNALS_BYTES + 2 * (64 << 20), "{} MiB", journals >> 20);
+        drop(engine);
+        let engine = FjallEngine::open(dir.path(), 8 << 20).unwrap();
+        for n in (0..n).step_by(997) {
+            let found = engine.get(&n.reverse_bits().to_be_bytes()).unwrap();
+            assert_eq!(found.unwrap(), value(n), "{n}");
+        }
+    }
 }

@@ -127,10 +127,7 @@ async fn by_name<'a>(
     let found = look(mds, c, dir, name)?;
     let mut _undelegated = match &found {
         Some(found) => creatable(mds, c, a, found, exclusivity).await?,
-        None => {
-            mds.state().check_room_for_open(c.client()?).map_err(refused)?;
-            None
-        }
+        None => None,
     };
     if let Err(read_only) = mds.writable(c) {
         // As with a file that was there: what made it may be long past.
@@ -139,6 +136,9 @@ async fn by_name<'a>(
         }
         let target = not_created(mds, c, dir, found, &settings)?.ok_or(read_only)?;
         return Ok(Target { _undelegated, ..target });
+    }
+    if found.is_none() {
+        mds.state().check_room_for_open(c.client()?).map_err(refused)?;
     }
     let cred = mds.credential(c);
     let new = new_object(&settings, DEFAULT_MODE, exclusivity);
