@@ -210,7 +210,8 @@ impl Mds {
         made.into_iter().collect::<Result<(), _>>().map_err(data_server_failure)
     }
 
-    /// Waits until the place of a file that this compound has seen is durable, and the file with it. To be called before anything is written to its objects.
+    /// Waits until the place of a file that this compound has seen is durable, and the file with it.
+    /// To be called before anything is written to its objects.
     ///
     /// # Errors
     /// IO.

@@ -1,10 +1,13 @@
 //! Clients that work at the same time, and how their time is told.
 
-use std::{sync::Arc, time::Instant};
+use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use tokio::{sync::Barrier, task::JoinSet};
-use weft_client::fs::{Client, ClientOptions, FsError, OpenOptions};
+use weft_client::{
+    ClientError,
+    fs::{Client, ClientOptions, FsError, OpenOptions},
+};
 
 use super::{
     Outcome,
@@ -15,6 +18,8 @@ use super::{
 
 /// Bytes between the places written to warm up: the smallest stripe unit.
 const STRIPE_UNIT: u64 = 1 << 20;
+/// After so many bytes [`content`] begins anew.
+pub(super) const CONTENT_PERIOD: usize = 251;
 
 /// Algorithm 1 of P3: all members start together, each takes its own time, and the longest one
 /// is that of the phase. `work` gets each member and gives it back; all together they do
@@ -71,22 +76,38 @@ pub(super) async fn clients(
         let eager = setup.has(Technique::EagerIo);
         let client = servers.client_with(ClientOptions { eager, ..ClientOptions::default() });
         let client = client.await?;
-        meet(&client, data_servers, number).await?;
+        meet(&client, data_servers, number, Bytes::from_static(b"x")).await?;
         clients.push(client);
     }
     Ok(clients)
 }
 
-/// Lets a client write to every data server, so that it is connected to them; `number` is its own.
+/// Lets a client write this to every data server, so that it is connected to them; `number` is its
+/// own.
 ///
 /// # Errors
 /// It cannot.
-pub(super) async fn meet(client: &Client, data_servers: u32, number: usize) -> Result<(), FsError> {
+pub(super) async fn meet(
+    client: &Client,
+    data_servers: u32,
+    number: usize,
+    data: Bytes,
+) -> Result<(), FsError> {
     let path = format!("/warm-up-{number}");
     let file = client.open(&path, OpenOptions::replace(0o644)).await?;
     for stripe in 0..u64::from(data_servers) {
-        file.write_at(stripe * STRIPE_UNIT, Bytes::from_static(b"x")).await?;
+        file.write_at(stripe * STRIPE_UNIT, data.clone()).await?;
     }
     file.close().await?;
     client.remove(&path).await
+}
+
+/// So many bytes that tell their place.
+pub(super) fn content(len: usize) -> Bytes {
+    Bytes::from_iter((0..len).map(|n| (n % CONTENT_PERIOD) as u8))
+}
+
+/// A file or directory is not as it was made.
+pub(super) fn wrong(path: impl Into<PathBuf>, what: &'static str) -> FsError {
+    FsError { path: path.into(), error: ClientError::Invalid(what) }
 }

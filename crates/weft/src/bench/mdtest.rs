@@ -3,10 +3,7 @@
 
 use bytes::Bytes;
 use tokio::runtime::Runtime;
-use weft_client::{
-    ClientError,
-    fs::{Client, FsError},
-};
+use weft_client::fs::{Client, FsError};
 use weft_nfs::FileType;
 
 use super::{
@@ -168,7 +165,7 @@ impl Rank {
             true => place.root(),
             false => format!("{}/{number:03}", place.root()),
         };
-        let data = Bytes::from_iter((0..place.bytes).map(|n| (n % 251) as u8));
+        let data = crew::content(place.bytes);
         Rank { client, number, dir, items, data }
     }
 
@@ -201,20 +198,16 @@ impl Rank {
         let size_is_right = kind != FileType::REG || attrs.size == Some(self.data.len() as u64);
         match attrs.file_type == Some(kind) && size_is_right {
             true => Ok(()),
-            false => Err(wrong(path, "its type or size is wrong")),
+            false => Err(crew::wrong(path, "its type or size is wrong")),
         }
     }
 
     async fn read(&self, path: String) -> Result<(), FsError> {
         match self.client.read_file(&path, self.data.len()).await? == self.data {
             true => Ok(()),
-            false => Err(wrong(path, "it does not hold what was written")),
+            false => Err(crew::wrong(path, "it does not hold what was written")),
         }
     }
-}
-
-fn wrong(path: String, what: &'static str) -> FsError {
-    FsError { path: path.into(), error: ClientError::Invalid(what) }
 }
 
 #[cfg(test)]

@@ -2,12 +2,11 @@
 
 use bytes::Bytes;
 use weft_client::{
-    ClientError,
     fs::{Client, ClientOptions, File, FsError, OpenOptions},
     io::IoPolicy,
 };
 
-use super::{Outcome, servers::Servers};
+use super::{Outcome, crew, servers::Servers};
 
 /// One write of an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,17 +82,11 @@ impl Writer {
         requests: Vec<Request>,
     ) -> Outcome<Writer> {
         let client = servers.client_with(way.options()).await?;
-        let met = format!("{path}-{}", std::process::id());
-        let file = client.open(&met, OpenOptions::replace(0o644)).await?;
-        for stripe in 0..u64::from(DATA_SERVERS) {
-            let data = Bytes::from(vec![0; REQUEST_BYTES_MAX as usize]);
-            file.write_at(stripe * u64::from(REQUEST_BYTES_MAX), data).await?;
-        }
-        file.close().await?;
-        client.remove(&met).await?;
+        let data = crew::content(REQUEST_BYTES_MAX as usize);
+        // Whole stripe units: what is smaller may be gathered, and go another way.
+        crew::meet(&client, DATA_SERVERS, 0, data.clone()).await?;
         let options = OpenOptions { write: true, create: Some(0o644), ..OpenOptions::default() };
         let file = client.open(path, options).await?;
-        let data = Bytes::from_iter((0..REQUEST_BYTES_MAX).map(|n| (n % 251) as u8));
         Ok(Writer { client, file, path: path.to_owned(), requests, data })
     }
 
@@ -121,8 +114,7 @@ impl Writer {
         for request in self.requests.iter().step_by(self.requests.len().div_ceil(CHECKS).max(1)) {
             let bytes = request.bytes as usize;
             if file.read_at(request.offset, bytes).await? != self.data.slice(..bytes) {
-                let error = ClientError::Invalid("it does not hold what was written");
-                return Err(FsError { path: self.path.into(), error });
+                return Err(crew::wrong(self.path, "it does not hold what was written"));
             }
         }
         file.close().await?;

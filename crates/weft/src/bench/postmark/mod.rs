@@ -8,7 +8,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::runtime::Runtime;
 use weft_client::{
-    ClientError,
     fs::{Client, ClientOptions, File, FsError, OpenOptions},
     io::IoPolicy,
 };
@@ -27,8 +26,6 @@ use workload::{Name, Parameters, Step, Workload};
 const SEED: u64 = 42;
 /// Requests below this are gathered by the threshold, and by a client that gathers.
 const THRESHOLD: u32 = 32 << 10;
-/// Contents differ from file to file by where in the pattern they begin.
-const PATTERN: usize = 251;
 
 /// The parameters of P0 §5.2.
 const P0: Parameters = Parameters {
@@ -201,7 +198,7 @@ fn measure(
 ) -> Outcome {
     runtime.block_on(async {
         let client = servers.client_with(mode.options()).await?;
-        crew::meet(&client, DATA_SERVERS, 0).await?;
+        crew::meet(&client, DATA_SERVERS, 0, Bytes::from_static(b"x")).await?;
         let mut mailers = vec![Mailer::new(client, parameters, workload.clone()).await?];
         let (mut wall_s, mut cpu) = (0.0, Cpu::default());
         let key = |phase| Key { phase, config: mode.name(), data_servers: DATA_SERVERS };
@@ -243,8 +240,9 @@ impl Mailer {
         for directory in 0..parameters.directories.max(1) {
             client.mkdir(directory_path(directory), 0o755).await?;
         }
-        let length = parameters.most_bytes as usize + PATTERN;
-        let pattern = Bytes::from_iter((0..length).map(|n| (n % PATTERN) as u8));
+        // Contents differ from file to file by where in it they begin.
+        let length = parameters.most_bytes as usize + crew::CONTENT_PERIOD;
+        let pattern = crew::content(length);
         Ok(Mailer { client, block: parameters.block_bytes as usize, workload, pattern })
     }
 
@@ -317,7 +315,7 @@ impl Mailer {
     }
 
     fn content(&self, name: Name, from: usize, to: usize) -> Bytes {
-        let start = name.number as usize % PATTERN;
+        let start = name.number as usize % crew::CONTENT_PERIOD;
         self.pattern.slice(start + from..start + to)
     }
 }
@@ -336,7 +334,7 @@ fn path(name: Name) -> String {
 }
 
 fn wrong(name: Name, what: &'static str) -> FsError {
-    FsError { path: path(name).into(), error: ClientError::Invalid(what) }
+    crew::wrong(path(name), what)
 }
 
 #[cfg(test)]

@@ -2,10 +2,9 @@
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
-use weft_client::{
-    ClientError,
-    fs::{Client, FsError},
-};
+use weft_client::fs::{Client, FsError};
+
+use super::super::crew;
 
 /// Lists a directory; every file must have this size. Returns how many there are.
 ///
@@ -29,7 +28,7 @@ pub(super) async fn list(
             false => client.stat(&path).await?,
         };
         if attrs.size != Some(size) {
-            return Err(FsError { path, error: ClientError::Invalid("its size is wrong") });
+            return Err(crew::wrong(path, "its size is wrong"));
         }
         found += 1;
     }
@@ -43,9 +42,6 @@ pub(super) async fn list(
 pub(super) fn expect(dir: &str, found: usize, wanted: usize) -> Result<(), FsError> {
     match found == wanted {
         true => Ok(()),
-        false => {
-            let error = ClientError::Invalid("not every file was listed once");
-            Err(FsError { path: dir.into(), error })
-        }
+        false => Err(crew::wrong(dir, "not every file was listed once")),
     }
 }

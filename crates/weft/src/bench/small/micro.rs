@@ -1,12 +1,9 @@
 //! The microbenchmark of P3: nine phases, each client in a directory of its own.
 
 use bytes::Bytes;
-use weft_client::{
-    ClientError,
-    fs::{Client, File, FsError, OpenOptions},
-};
+use weft_client::fs::{Client, File, FsError, OpenOptions};
 
-use super::listing;
+use super::{super::crew, listing};
 
 /// What the clients do between two barriers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,8 +148,7 @@ impl Process {
     async fn read(&self) -> Result<(), FsError> {
         for (index, file) in self.files.iter().enumerate() {
             if file.read_at(0, self.data.len()).await? != self.data {
-                let error = ClientError::Invalid("it does not hold what was written");
-                return Err(FsError { path: self.path(index).into(), error });
+                return Err(crew::wrong(self.path(index), "it does not hold what was written"));
             }
         }
         Ok(())

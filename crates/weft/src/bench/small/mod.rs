@@ -99,7 +99,7 @@ impl Size {
     pub(super) fn new(args: &SmallArgs, quick: bool) -> Size {
         let all = if quick { 640 } else { 12_000 };
         let files = args.files.unwrap_or((all / args.clients).max(1));
-        let data = Bytes::from_iter((0..args.bytes).map(|n| (n % 251) as u8));
+        let data = crew::content(args.bytes as usize);
         Size { clients: args.clients as usize, files: files as usize, data }
     }
 

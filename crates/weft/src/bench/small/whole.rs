@@ -2,12 +2,9 @@
 //! closed in one go; listed as `ls -l` does.
 
 use bytes::Bytes;
-use weft_client::{
-    ClientError,
-    fs::{Client, FsError},
-};
+use weft_client::fs::{Client, FsError};
 
-use super::listing;
+use super::{super::crew, listing};
 
 /// The directory of all of them.
 pub(super) const DIRECTORY: &str = "/whole";
@@ -61,8 +58,7 @@ impl Worker {
                 Phase::OpenReadClose => {
                     let data = self.client.read_file(&path, self.data.len()).await?;
                     if data != self.data {
-                        let error = ClientError::Invalid("it does not hold what was written");
-                        return Err(FsError { path: path.into(), error });
+                        return Err(crew::wrong(path, "it does not hold what was written"));
                     }
                 }
             }
