@@ -14,14 +14,13 @@ use serde::{
     de::{DeserializeOwned, Error as _},
 };
 
-use weft_store::volume::STUFFED_BYTES_MAX;
-
 use crate::{
     data_servers::AnnouncedAddress,
     identity::unhex,
     mds::{ObjectCreation, Precreate, SmallFiles},
     network::Network,
     rpc::NOBODY,
+    size::{size, small_size},
 };
 
 /// Stripe units are multiples of this (design D3).
@@ -597,44 +596,11 @@ fn flavors<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Flavor>, D::Error> {
     Ok(all)
 }
 
-/// Bytes as a number or in words: 1048576, "1MiB".
-fn size<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a size: a number of bytes, or \"4MiB\"")]
-    enum Size {
-        Bytes(u64),
-        Words(String),
-    }
-    Ok(match Size::deserialize(d)? {
-        Size::Bytes(bytes) => Some(bytes),
-        Size::Words(words) => size_of_words(&words),
-    })
-}
-
-/// A threshold or limit of small files.
-pub(crate) fn small_size<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
-    let bytes = size(d)?.filter(|b| *b <= STUFFED_BYTES_MAX);
-    bytes.ok_or_else(|| D::Error::custom("not a size from 0 to 1MiB"))
-}
-
 fn stripe_unit<'de, D: Deserializer<'de>>(d: D) -> Result<u32, D::Error> {
     size(d)?
         .filter(|b| *b > 0 && b % MIB == 0 && *b <= STRIPE_UNIT_MAX)
         .and_then(|b| u32::try_from(b).ok())
         .ok_or_else(|| D::Error::custom("not a multiple of 1MiB from 1MiB to 64MiB"))
-}
-
-fn size_of_words(words: &str) -> Option<u64> {
-    let digits = words.len() - words.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = words.split_at_checked(digits)?;
-    let factor = match unit.trim_start() {
-        "" | "B" => 1,
-        "KiB" => 1 << 10,
-        "MiB" => MIB,
-        "GiB" => 1 << 30,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ pub mod identity;
 pub mod mds;
 pub mod network;
 pub mod op_table;
+pub mod report;
 pub mod rpc;
+pub mod size;
 pub mod start;
 pub mod striped;

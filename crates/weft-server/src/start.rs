@@ -16,8 +16,8 @@ use crate::{
     clock::{Clock, random},
     compound::{Nfs, Role},
     config::{
-        ClientAccess, ClientConfig, DsConfig, EngineKind, ExportConfig, Flavor, MdsConfig, NamedId,
-        NamesConfig,
+        ClientAccess, ClientConfig, DataServerConfig, DsConfig, EngineKind, ExportConfig, Flavor,
+        MdsConfig, NamedId, NamesConfig,
     },
     control,
     core::Core,
@@ -127,7 +127,7 @@ pub async fn mds(
     let data_servers = {
         // Its connections live on the first worker.
         let _on = workers.pick(0).enter();
-        let specs = config.data_servers.iter().map(DataServerSpec::from);
+        let specs = config.data_servers.iter().map(data_server);
         let uuids = config.data_servers.iter().filter_map(|d| Some((DataServerId(d.id), d.uuid?)));
         let homes = Homes::open(volume.clone(), secret.handle_keys(), uuids)?;
         let gathers = config.small_files.gather;
@@ -164,6 +164,10 @@ pub async fn mds(
     let admin = admin_listener.local_addr()?;
     tokio::spawn(admin::serve(admin_listener, mds.clone()));
     Ok(RunningMds { mds, address, admin })
+}
+
+fn data_server(c: &DataServerConfig) -> DataServerSpec {
+    DataServerSpec { id: DataServerId(c.id), control: c.control, addresses: c.addresses.clone() }
 }
 
 fn export(config: &ExportConfig) -> Export {

@@ -13,7 +13,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 use weft_client::fs::{Client, ClientOptions};
-use weft_server::admin::{ClusterStatus, FileReport};
+use weft_server::report::{ClusterStatus, FileReport};
 
 use crate::{
     endpoints::Endpoints,

@@ -10,7 +10,7 @@ use std::{
 
 use clap::Args;
 use serde::de::DeserializeOwned;
-use weft_server::admin::{ClusterStatus, IndirectStatus, ServerStatus};
+use weft_server::report::{ClusterStatus, IndirectStatus, ServerStatus};
 
 use crate::{endpoints::Endpoints, threshold::in_words};
 

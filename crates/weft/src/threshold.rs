@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use clap::Args;
-use weft_server::admin::{ClusterStatus, ThresholdStatus};
+use weft_server::report::{ClusterStatus, ThresholdStatus};
 
 use crate::status::{AdminArgs, bytes};
 

@@ -18,11 +18,11 @@ use super::{
     proof::{Side, Transcript},
 };
 use crate::{
-    admin,
     clock::random,
     compound::Role,
     ds::DataServer,
     identity::ControlKey,
+    report,
     rpc::{Answer, AnswerFuture, Call, Conn, Program},
 };
 
@@ -188,7 +188,7 @@ impl Service {
             operations: OperationCounts(operations),
             bytes_in: core.counters.bytes_in.load(load),
             bytes_out: core.counters.bytes_out.load(load),
-            rss_bytes: blocking(admin::rss_bytes).await?,
+            rss_bytes: blocking(report::rss_bytes).await?,
             uptime_s: core.clock.now().0 / 1000,
             clients,
             connections: core.connections.count() as u64,

@@ -25,7 +25,7 @@ use weft_nfs::StableHow;
 use weft_xdr::Payload;
 
 use super::{DataServerError, server::Server};
-use crate::admin::IndirectStatus;
+use crate::report::IndirectStatus;
 use queue::{Arrival, Queue, Run, Write};
 
 /// Largest WRITE that waits for others, bytes; a larger one gains nothing.

@@ -32,9 +32,8 @@ pub use homes::Homes;
 pub use objects::{ClusterSpace, FileTruth};
 
 use crate::{
-    admin::IndirectStatus,
-    config::DataServerConfig,
     identity::{ControlKey, ServerUuid},
+    report::IndirectStatus,
     striped::Striped,
 };
 use gather::Gather;
@@ -49,16 +48,6 @@ pub struct DataServerSpec {
     pub control: SocketAddr,
     /// Where clients reach it; `control` if empty.
     pub addresses: Vec<AnnouncedAddress>,
-}
-
-impl From<&DataServerConfig> for DataServerSpec {
-    fn from(c: &DataServerConfig) -> Self {
-        DataServerSpec {
-            id: DataServerId(c.id),
-            control: c.control,
-            addresses: c.addresses.clone(),
-        }
-    }
 }
 
 /// The data servers of a cluster.

@@ -7,8 +7,8 @@ use weft_stripe::Distribution;
 
 use super::{DataServerError, DataServers, each, server::Server};
 use crate::{
-    admin::{Activity, ObjectReport, ServerStatus, SpaceStatus},
     control::codec::*,
+    report::{Activity, ObjectReport, ServerStatus, SpaceStatus},
     striped::Striped,
 };
 

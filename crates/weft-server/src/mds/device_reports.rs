@@ -14,8 +14,8 @@ use weft_state::Millis;
 use weft_store::types::DeviceId;
 
 use crate::{
-    admin::{DeviceStatus, IoStatus},
     identity::hex,
+    report::{DeviceStatus, IoStatus},
 };
 
 /// At most one line in the log for each device in so many milliseconds.

@@ -4,11 +4,11 @@ use weft_store::types::{Credential, Inode, InodeNo, StoreError};
 
 use super::Mds;
 use crate::{
-    admin::{
+    identity::hex,
+    report::{
         Activity, AdminError, AdminFuture, AdminSource, ClusterStatus, FileLayoutReport,
         FileReport, Health, ServerStatus, ThresholdStatus, rss_bytes,
     },
-    identity::hex,
 };
 
 impl AdminSource for Mds {

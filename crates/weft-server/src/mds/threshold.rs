@@ -16,7 +16,7 @@ use std::{
 use weft_store::{types::Inode, volume::STUFFED_BYTES_MAX};
 
 use super::{Mds, SmallFiles};
-use crate::admin::{AdminError, ThresholdStatus};
+use crate::report::{AdminError, ThresholdStatus};
 
 /// How often requests under way are counted.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

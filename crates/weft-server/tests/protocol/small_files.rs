@@ -11,8 +11,8 @@ use weft_nfs::{
     ops::*,
 };
 use weft_server::{
-    admin::{AdminError, AdminSource},
     mds::SmallFiles,
+    report::{AdminError, AdminSource},
 };
 use weft_store::types::{DeviceId, InodeNo, Placement};
 

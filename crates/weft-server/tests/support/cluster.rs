@@ -11,7 +11,6 @@ use std::{
 use tempfile::TempDir;
 use tokio::{net::TcpListener, task::JoinHandle};
 use weft_server::{
-    admin::IndirectStatus,
     clock::random,
     compound::Nfs,
     control::Service,
@@ -20,6 +19,7 @@ use weft_server::{
     ds::DataServer,
     identity::{ClusterSecret, ServerRole, ServerUuid, identity},
     mds::{Export, Mds, MdsParts, Naming, ObjectCreation, SmallFiles, Striping},
+    report::IndirectStatus,
     rpc::{Connections, Program, Server, ServerLimits, Workers},
 };
 use weft_state::{ConnId, SessionLimits};

@@ -15,7 +15,7 @@ use weft_client::{ClientError, fs::Client, session::Session};
 use weft_nfs::{
     Attrs, ClientId, Component, FileHandle, OpArgs, OpOk, Opaque, Seqid, StateOwner, ops::*, share,
 };
-use weft_server::admin::ClusterStatus;
+use weft_server::report::ClusterStatus;
 
 use super::{
     Context, Outcome, alternating, disk,

@@ -9,7 +9,7 @@ use std::{
 };
 
 use weft_client::fs::{Client, ClientOptions};
-use weft_server::admin::ClusterStatus;
+use weft_server::report::ClusterStatus;
 
 use super::{
     Outcome,

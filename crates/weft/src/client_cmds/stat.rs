@@ -9,7 +9,7 @@ use weft_client::{
     layout::StripeTarget,
 };
 use weft_nfs::{Attrs, FileType};
-use weft_server::admin::{FileLayoutReport, FileReport, ObjectReport};
+use weft_server::report::{FileLayoutReport, FileReport, ObjectReport};
 
 use super::{
     CommandError,

@@ -1,0 +1,252 @@
+//! What servers tell administrators about themselves: the types behind `weft status`, `weft stat`
+//! and the admin service, and what can be asked. Every room may report in them; how they travel is
+//! not known here.
+
+use std::{collections::BTreeMap, future::Future, pin::Pin};
+
+use serde::{Deserialize, Serialize};
+
+/// What one server has done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Activity {
+    /// Operations executed, by name.
+    pub operations: BTreeMap<String, u64>,
+    /// Payload bytes of WRITE.
+    pub bytes_in: u64,
+    /// Payload bytes of READ.
+    pub bytes_out: u64,
+    /// Memory of its process, bytes.
+    pub rss_bytes: u64,
+    /// NFS clients known.
+    pub clients: u64,
+    /// Connections open.
+    pub connections: u64,
+    /// Seconds since it started.
+    pub uptime_s: u64,
+}
+
+/// One server of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerStatus {
+    /// "mds" or "ds".
+    pub role: String,
+    /// Number of a data server.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub id: Option<u32>,
+    /// Where it serves NFS.
+    pub address: String,
+    /// Whether it answers.
+    pub reachable: bool,
+    /// Why it does not.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<String>,
+    /// What it has done; zeroes while it does not answer.
+    #[serde(flatten)]
+    pub activity: Activity,
+    /// Requests of a metadata server to the control programs of its data servers, by procedure.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub control_messages: BTreeMap<String, u64>,
+    /// Files to come whose objects a metadata server has made; absent unless it makes any ahead.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub files_ahead: Option<usize>,
+    /// Disk space, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub space: Option<SpaceStatus>,
+}
+
+/// Disk space of a server, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpaceStatus {
+    /// All of it.
+    pub total: u64,
+    /// Not in use.
+    pub free: u64,
+    /// Not in use and not reserved.
+    pub available: u64,
+}
+
+/// `GET /status`, and what `weft status --json` prints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterStatus {
+    /// Version of the software.
+    pub version: String,
+    /// Seconds since the metadata server started.
+    pub uptime_s: u64,
+    /// The metadata server, then the data servers by number.
+    pub servers: Vec<ServerStatus>,
+    /// Writes to data servers through the metadata server.
+    #[serde(default)]
+    pub indirect: IndirectStatus,
+    /// The write threshold of the export.
+    #[serde(default)]
+    pub threshold: ThresholdStatus,
+    /// Devices that clients have reported on.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub devices: Vec<DeviceStatus>,
+}
+
+/// Writes to data servers through the metadata server, since it started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndirectStatus {
+    /// Writes that came.
+    pub writes: u64,
+    /// Messages that left for data servers: fewer if small writes were gathered, more if writes
+    /// went over the borders of stripe units.
+    pub messages: u64,
+    /// Parts of writes that wait at the moment, to leave with others or after them.
+    pub waiting: u64,
+}
+
+/// The write threshold: clients send I/O on files below it to the metadata server. Bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThresholdStatus {
+    /// What the configuration says, and what holds after the next start.
+    pub configured: u64,
+    /// What was set since, or the same.
+    pub set: u64,
+    /// What clients are told now of files on data servers; less than `set` under load.
+    pub now: u64,
+    /// Requests under way for each thread, smoothed over a second: the load.
+    pub requests_per_thread: u64,
+}
+
+/// What clients say of a device (LAYOUTERROR, LAYOUTSTATS).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceStatus {
+    /// Device id, hexadecimal.
+    pub device: String,
+    /// Errors that clients met there, by status.
+    pub errors: BTreeMap<String, u64>,
+    /// Statistics received.
+    pub statistics: u64,
+    /// READs of the last ones: sums of one client for one file.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub last_read: Option<IoStatus>,
+    /// WRITEs of the last ones.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub last_write: Option<IoStatus>,
+}
+
+/// Operations and their bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IoStatus {
+    /// How many.
+    pub operations: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// `GET /health`: whether clients can work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// Whether everything works.
+    pub healthy: bool,
+    /// What does not, in words.
+    pub problems: Vec<String>,
+}
+
+/// `GET /file?path=`: where a file's bytes are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileReport {
+    /// The path asked about.
+    pub path: String,
+    /// Inode number.
+    pub fileid: u64,
+    /// Bytes of the file.
+    pub size: u64,
+    /// The bytes are with the metadata server, since they are few. With a layout too, they are
+    /// being moved to the data servers.
+    #[serde(default)]
+    pub stuffed: bool,
+    /// Absent while the file is on no data server.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub layout: Option<FileLayoutReport>,
+}
+
+/// How a file is striped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileLayoutReport {
+    /// Device id, hexadecimal.
+    pub device: String,
+    /// Bytes of a stripe unit.
+    pub stripe_unit_bytes: u32,
+    /// Data servers of the file.
+    pub stripe_count: u16,
+    /// Index of the one with the first unit.
+    pub first_stripe_index: u16,
+    /// Older handles are refused.
+    pub fence_epoch: u32,
+    /// The objects in stripe order.
+    pub objects: Vec<ObjectReport>,
+}
+
+/// One object of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectReport {
+    /// Number of its data server.
+    pub data_server: u32,
+    /// Where that serves NFS.
+    pub address: String,
+    /// Local size in bytes; absent if the data server does not answer.
+    pub size: Option<u64>,
+    /// Bytes of disk in use.
+    pub space_used: Option<u64>,
+    /// Why there is no answer.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<String>,
+}
+
+/// Why a question about a file has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AdminError {
+    /// The question makes no sense.
+    #[error("{0}")]
+    BadRequest(String),
+    /// There is no such file.
+    #[error("{0}: no such file or directory")]
+    NotFound(String),
+    /// The server cannot tell at the moment.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// The answer to a question, later.
+pub type AdminFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Where the admin service gets its answers.
+pub trait AdminSource: Send + Sync + 'static {
+    /// Every server of the cluster; one that does not answer is in it as such.
+    fn status(&self) -> AdminFuture<'_, ClusterStatus>;
+
+    /// Whether clients can work.
+    fn health(&self) -> AdminFuture<'_, Health>;
+
+    /// Where the bytes of the file at this path of the export are.
+    fn file(&self, path: String) -> AdminFuture<'_, Result<FileReport, AdminError>>;
+
+    /// Sets the write threshold until the next start, bytes.
+    ///
+    /// # Errors
+    /// It is out of range.
+    fn set_threshold(&self, bytes: u64) -> Result<ThresholdStatus, AdminError>;
+}
+
+/// Resident memory of this process, bytes; 0 where the system does not tell. Reads `/proc`,
+/// which never waits for a disk.
+pub fn rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kib = status.lines().find_map(|l| l.strip_prefix("VmRSS:")?.split_whitespace().next());
+    kib.and_then(|k| k.parse::<u64>().ok()).unwrap_or(0).saturating_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A running test has some memory, and not all of it.
+    #[test]
+    fn memory_is_measured() {
+        let rss = rss_bytes();
+        assert!((1 << 20..1 << 40).contains(&rss), "{rss}");
+    }
+}
