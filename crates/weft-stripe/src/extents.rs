@@ -38,11 +38,11 @@ impl Iterator for Extents {
         if self.offset >= self.end {
             return None;
         }
-        let place = self.distribution.locate(self.offset);
+        let location = self.distribution.locate(self.offset);
         let len = self.distribution.bytes_to_unit_end(self.offset).min(self.end - self.offset);
         let extent = Extent {
-            stripe_index: place.stripe_index,
-            object_offset: place.object_offset,
+            stripe_index: location.stripe_index,
+            object_offset: location.object_offset,
             file_offset: self.offset,
             len,
         };

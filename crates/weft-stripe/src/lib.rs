@@ -32,9 +32,9 @@ pub enum Form {
     Dense,
 }
 
-/// One byte's home.
+/// Where one byte of a file is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct Location {
     /// Index into the list of stripes, below [`Distribution::stripe_count`].
     pub stripe_index: u32,
     /// Offset in that stripe's object, in bytes.
@@ -95,8 +95,8 @@ impl Distribution {
         }
     }
 
-    /// The home of one byte of the file.
-    pub fn locate(&self, offset: u64) -> Place {
+    /// The location of one byte of the file.
+    pub fn locate(&self, offset: u64) -> Location {
         match self {
             Distribution::RoundRobin(d) => d.locate(offset),
         }
@@ -109,7 +109,7 @@ impl Distribution {
         }
     }
 
-    /// The file offset stored at an object's offset. `None` if that place holds no byte of the
+    /// The file offset stored at an object's offset. `None` if that location holds no byte of the
     /// file: a hole of the sparse form, an unknown stripe index, or beyond `u64::MAX`.
     pub fn file_offset(&self, stripe_index: u32, object_offset: u64) -> Option<u64> {
         match self {

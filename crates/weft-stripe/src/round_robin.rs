@@ -2,7 +2,7 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-use crate::{DistributionError, Form, Place};
+use crate::{DistributionError, Form, Location};
 
 /// Units of equal size dealt out in turn, beginning with the first stripe index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,8 +69,8 @@ impl RoundRobin {
         })
     }
 
-    /// The home of one byte of the file.
-    pub fn locate(&self, offset: u64) -> Place {
+    /// The location of one byte of the file.
+    pub fn locate(&self, offset: u64) -> Location {
         let (unit, within) = self.split(offset);
         let count = u64::from(self.stripe_count.get());
         // Both terms are below 2^32, so the sum fits and the remainder is a 32-bit number.
@@ -79,7 +79,7 @@ impl RoundRobin {
             Form::Sparse => offset,
             Form::Dense => unit / count * self.stripe_unit_bytes.get() + within,
         };
-        Place { stripe_index: index as u32, object_offset }
+        Location { stripe_index: index as u32, object_offset }
     }
 
     /// Bytes from `offset` to the end of its unit, at least 1.
