@@ -10,7 +10,8 @@ use weft_store::types::{
     Credential, DataServerId, Device, DeviceId, Inode, InodeNo, Placement, StoreError, Timestamp,
 };
 use weft_store::volume::{
-    Authority, Exclusivity, New, Place, Remove, Rename, SetAttr, SetTime, Volume, VolumeConfig,
+    Authority, Exclusivity, New, NewFileData, Remove, Rename, SetAttr, SetTime, Volume,
+    VolumeConfig,
 };
 
 mod common;
@@ -271,7 +272,7 @@ fn child_reserves_for_ever() {
             reserved.iter().for_each(|r| common::tell(&format!("reserved {}", r.ino.0)));
             let [first, second, _] = reserved[..] else { panic!("{reserved:?}") };
             let name = plain(first.ino.0);
-            let new = New { place: Place::Reserved(first), ..New::file(0o644) };
+            let new = New { data: NewFileData::Reserved(first), ..New::file(0o644) };
             let seen = volume.create(InodeNo::ROOT, name.as_bytes(), &new, &root(), at(1));
             assert_eq!(volume.confirm(seen).await.unwrap().inode.no, first.ino);
             common::tell(&format!("taken {}", first.ino.0));

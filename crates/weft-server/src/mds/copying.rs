@@ -371,7 +371,7 @@ async fn tell(me: &Weak<Mds>, client: ClientId, id: &Stateid, op: &CbOp) {
 mod tests {
     use weft_store::{
         types::{Credential, Timestamp},
-        volume::{New, Place},
+        volume::{New, NewFileData},
     };
 
     use super::*;
@@ -384,8 +384,8 @@ mod tests {
         let mds = lone_mds().await;
         let make = |name: &[u8], stuffed| {
             let (root, now) = (Credential::superuser(), Timestamp::default());
-            let place = if stuffed { Place::Stuffed } else { Place::Later };
-            let new = New { place, size: Some(100), ..New::file(0o644) };
+            let data = if stuffed { NewFileData::Stuffed } else { NewFileData::Later };
+            let new = New { data, size: Some(100), ..New::file(0o644) };
             let made = mds.volume.create(InodeNo::ROOT, name, &new, &root, now);
             made.value.unwrap().inode.no
         };

@@ -16,7 +16,7 @@ use std::{
 use weft_nfs::{Failure, NfsStat};
 use weft_store::{
     types::{Credential, Inode, InodeNo, Intent, Lsn, Placement},
-    volume::{Created, Expect, New, Place, Remove, Seen},
+    volume::{Created, Expect, New, NewFileData, Remove, Seen},
 };
 
 use super::{Mds, data_server_failure, translate};
@@ -81,15 +81,19 @@ impl Mds {
         cred: &Credential,
     ) -> Result<Created, Failure> {
         if self.stuffs() {
-            return self.make(c, at, &New { place: Place::Stuffed, ..new }, cred);
+            return self.make(c, at, &New { data: NewFileData::Stuffed, ..new }, cred);
         }
         match self.creation {
             ObjectCreation::Implicit => self.make(c, at, &new, cred),
             ObjectCreation::Eager => self.make_with_objects(c, at, new, cred).await,
             ObjectCreation::Precreate(_) => match self.pool.take() {
                 Some(reserved) => {
-                    let made =
-                        self.make(c, at, &New { place: Place::Reserved(reserved), ..new }, cred);
+                    let made = self.make(
+                        c,
+                        at,
+                        &New { data: NewFileData::Reserved(reserved), ..new },
+                        cred,
+                    );
                     if !made.as_ref().is_ok_and(|made| made.inode.no == reserved.ino) {
                         self.pool.put_back(reserved);
                     }
@@ -108,9 +112,9 @@ impl Mds {
         cred: &Credential,
     ) -> Result<Created, Failure> {
         let make = || self.volume.create(dir, name, new, cred, self.wall());
-        c.see(match new.place {
-            Place::Later | Place::Stuffed => make(),
-            Place::On(_) | Place::Reserved(_) => self.births.give(make),
+        c.see(match new.data {
+            NewFileData::Later | NewFileData::Stuffed => make(),
+            NewFileData::On(_) | NewFileData::Reserved(_) => self.births.give(make),
         })
     }
 
@@ -127,7 +131,7 @@ impl Mds {
         let would = c.see(rehearsal.create(at.0, at.1, &new, cred, self.wall()))?;
         // One that comes to be new after all gets its place, and its objects, when it is written.
         let new = if is_new(&would) {
-            New { place: Place::On(self.place_that_answers().await?), ..new }
+            New { data: NewFileData::On(self.place_that_answers().await?), ..new }
         } else {
             new
         };

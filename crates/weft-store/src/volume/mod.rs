@@ -41,7 +41,7 @@ pub use self::check::{DEPTH_MAX, FILE_BYTES_MAX, LINKS_MAX, NAME_BYTES_MAX, TARG
 pub use self::codec::Identity;
 pub use self::commit::CommitPolicy;
 pub use self::fsck::Checked;
-pub use self::ops::create::{Created, Exclusivity, New, Place};
+pub use self::ops::create::{Created, Exclusivity, New, NewFileData};
 pub use self::ops::link::Linked;
 pub use self::ops::placement::{Settle, SettleSize};
 pub use self::ops::readdir::DirEntry;

@@ -11,8 +11,8 @@ use weft_store::types::{
     Content, Credential, DeviceId, Inode, InodeNo, Kind, Placement, Reserved, StoreError, Timestamp,
 };
 use weft_store::volume::{
-    Authority, Exclusivity, Expect, Format, New, Place, Remove, Rename, SetAttr, SetMode, SetTime,
-    Settle, SettleSize, StuffedExtent, StuffedWrite, Volume, VolumeConfig, XattrHow,
+    Authority, Exclusivity, Expect, Format, New, NewFileData, Remove, Rename, SetAttr, SetMode,
+    SetTime, Settle, SettleSize, StuffedExtent, StuffedWrite, Volume, VolumeConfig, XattrHow,
 };
 
 mod reference;
@@ -306,12 +306,12 @@ impl Pair {
         let target = if kind == Kind::Symlink { "target".into() } else { "".into() };
         // With stuffing most files are small ones, but not all.
         let stuffed = self.stuffing && kind == Kind::File && !name.starts_with(b"a");
-        let place = match kind {
-            Kind::File if stuffed => Place::Stuffed,
-            Kind::File => self.place(),
-            _ => Place::Later,
+        let data = match kind {
+            Kind::File if stuffed => NewFileData::Stuffed,
+            Kind::File => self.data_elsewhere(),
+            _ => NewFileData::Later,
         };
-        let new = New { target, place, ..New::of(kind, mode, how) };
+        let new = New { target, data, ..New::of(kind, mode, how) };
         let now = Timestamp { seconds: self.clock, nanos: 0 };
         let found = self.volume().create(v_dir, name, &new, cred, now).value;
         let (guarded, verifier) = match how {
@@ -319,7 +319,7 @@ impl Pair {
             Exclusivity::Guarded => (true, None),
             Exclusivity::Exclusive(verifier) => (true, Some(verifier)),
         };
-        let placed = matches!(place, Place::On(_) | Place::Reserved(_));
+        let placed = matches!(data, NewFileData::On(_) | NewFileData::Reserved(_));
         let make = Make { kind, mode, cred, guarded, placed, stuffed, verifier };
         let before = self.model.next;
         let wanted = self.model.create(m_dir, name, &make);
@@ -329,7 +329,7 @@ impl Pair {
             assert_eq!(changed, self.model.next > before);
             if self.model.next > before {
                 self.pairs.push((found.inode.no, *no));
-                if let Place::Reserved(reserved) = place {
+                if let NewFileData::Reserved(reserved) = data {
                     assert_eq!(found.inode.no, reserved.ino);
                     assert_eq!(self.pool.remove(0), reserved);
                 }
@@ -339,16 +339,16 @@ impl Pair {
     }
 
     /// Where a file begins that is not kept in the volume.
-    fn place(&mut self) -> Place {
+    fn data_elsewhere(&mut self) -> NewFileData {
         match self.creation {
-            Creation::Implicit => Place::Later,
-            Creation::Eager => Place::On(placement()),
+            Creation::Implicit => NewFileData::Later,
+            Creation::Eager => NewFileData::On(placement()),
             Creation::Precreate => {
                 if self.pool.is_empty() {
                     let places = [placement(); RESERVED_AT_ONCE];
                     self.pool = self.volume().reserve(&places).value.unwrap();
                 }
-                Place::Reserved(self.pool[0])
+                NewFileData::Reserved(self.pool[0])
             }
         }
     }
@@ -360,8 +360,8 @@ impl Pair {
         assert_eq!((owed.ino, owed.placement, owed.fence_epoch), (last.ino, placement(), 0));
         self.model.owed += 1;
         assert_eq!(self.volume().give_up_reserved(last.ino).value, Ok(None));
-        let late = Place::Reserved(last);
-        let new = New { place: late, ..New::of(Kind::File, 0, Exclusivity::Guarded) };
+        let late = NewFileData::Reserved(last);
+        let new = New { data: late, ..New::of(Kind::File, 0, Exclusivity::Guarded) };
         let (root, now) = (Credential::superuser(), Timestamp::default());
         let refused = self.volume().create(InodeNo::ROOT, b"late", &new, &root, now).value;
         assert_eq!(refused, Err(StoreError::Invalid));

@@ -7,8 +7,8 @@ use crate::{
     engine::{Batch, Engine, MemoryEngine},
     types::{Credential, Device, Timestamp},
     volume::{
-        Exclusivity, New, Place, Remove, STUFFED_BYTES_MAX, StuffedWrite, VolumeConfig, XattrHow,
-        ops::stuffed::BLOCK_BYTES,
+        Exclusivity, New, NewFileData, Remove, STUFFED_BYTES_MAX, StuffedWrite, VolumeConfig,
+        XattrHow, ops::stuffed::BLOCK_BYTES,
     },
 };
 
@@ -38,7 +38,7 @@ fn populated(engine: &Arc<dyn Engine>) {
     };
     let d = make(InodeNo::ROOT, b"d", &New::directory(0o755));
     make(d.no, b"e", &New::directory(0o755));
-    let f = make(d.no, b"f", &New { place: Place::Stuffed, ..New::file(0o644) });
+    let f = make(d.no, b"f", &New { data: NewFileData::Stuffed, ..New::file(0o644) });
     let offset = BLOCK_BYTES - 2;
     let four =
         StuffedWrite { offset, data: b"four", limit: STUFFED_BYTES_MAX, drop_privileges: false };
@@ -58,7 +58,7 @@ fn populated(engine: &Arc<dyn Engine>) {
         volume.remove(&remove, &root, NOW).value.unwrap();
     }
     let reserved = volume.reserve(&[somewhere(); 3]).value.unwrap();
-    make(d.no, b"h", &New { place: Place::Reserved(reserved[1]), ..New::file(0o600) });
+    make(d.no, b"h", &New { data: NewFileData::Reserved(reserved[1]), ..New::file(0o600) });
     volume.give_up_reserved(reserved[2].ino).value.unwrap().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let last = volume.stats().value.unwrap().lsn;

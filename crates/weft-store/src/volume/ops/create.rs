@@ -30,7 +30,7 @@ pub struct New {
     /// Size of a regular file, absent: 0.
     pub size: Option<u64>,
     /// Where the bytes of a regular file are.
-    pub place: Place,
+    pub data: NewFileData,
     /// Access time; absent: now.
     pub atime: Option<Timestamp>,
     /// Modification time; absent: now.
@@ -66,7 +66,7 @@ impl New {
             rdev: (0, 0),
             target: Bytes::new(),
             size: None,
-            place: Place::Later,
+            data: NewFileData::Later,
             atime: None,
             mtime: None,
             how,
@@ -76,7 +76,7 @@ impl New {
 
 /// Where the bytes of a new file are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum NewFileData {
     /// Nowhere yet: its data servers are chosen when somebody wants to write ([`Volume::place`]).
     Later,
     /// In the volume while there are few.
@@ -87,12 +87,14 @@ pub enum Place {
     Reserved(Reserved),
 }
 
-impl Place {
+impl NewFileData {
     /// The data servers, if they are known.
     fn placement(&self) -> Option<Placement> {
         match self {
-            Place::Later | Place::Stuffed => None,
-            Place::On(placement) | Place::Reserved(Reserved { placement, .. }) => Some(*placement),
+            NewFileData::Later | NewFileData::Stuffed => None,
+            NewFileData::On(placement) | NewFileData::Reserved(Reserved { placement, .. }) => {
+                Some(*placement)
+            }
         }
     }
 }
@@ -182,9 +184,9 @@ fn create(
 
 /// The number of the new inode.
 fn numbered(tx: &mut Tx<'_>, new: &New) -> Result<InodeNo, StoreError> {
-    match &new.place {
-        Place::Reserved(reserved) => reserved::take(tx, reserved).map(|()| reserved.ino),
-        Place::Later | Place::Stuffed | Place::On(_) => Ok(tx.new_inode_no()),
+    match &new.data {
+        NewFileData::Reserved(reserved) => reserved::take(tx, reserved).map(|()| reserved.ino),
+        NewFileData::Later | NewFileData::Stuffed | NewFileData::On(_) => Ok(tx.new_inode_no()),
     }
 }
 
@@ -196,11 +198,11 @@ fn validate(new: &New) -> Result<(), StoreError> {
     }
     let target_fits = symlink != new.target.is_empty() && !new.target.contains(&0);
     let size_fits = new.size.is_none() || new.kind == Kind::File;
-    let place_fits = match new.place.placement() {
+    let data_fits = match new.data.placement() {
         Some(placement) => new.kind == Kind::File && !placement.is_empty(),
-        None => new.place == Place::Later || new.kind == Kind::File,
+        None => new.data == NewFileData::Later || new.kind == Kind::File,
     };
-    if new.mode & !MODE_BITS != 0 || !target_fits || !size_fits || !place_fits {
+    if new.mode & !MODE_BITS != 0 || !target_fits || !size_fits || !data_fits {
         return Err(StoreError::Invalid);
     }
     for time in [new.atime, new.mtime].into_iter().flatten() {
@@ -268,7 +270,7 @@ fn build(no: InodeNo, new: &New, now: Timestamp) -> Inode {
         btime: now,
         rdev: if device { new.rdev } else { (0, 0) },
         parent: InodeNo(0),
-        placement: new.place.placement(),
+        placement: new.data.placement(),
         fence_epoch: 0,
         create_verifier: verifier,
         target: new.target.clone(),
@@ -276,6 +278,6 @@ fn build(no: InodeNo, new: &New, now: Timestamp) -> Inode {
         next_cookie: if directory { COOKIE_FIRST } else { 0 },
         unsettled: false,
         has_xattrs: false,
-        stuffed: new.place == Place::Stuffed,
+        stuffed: new.data == NewFileData::Stuffed,
     }
 }

@@ -1,6 +1,6 @@
 //! Inode numbers that are reserved with a place before any file has them (P3.1), so that their
 //! objects can be made on the data servers ahead of the files. A number leaves once: it becomes a
-//! file ([`crate::volume::Place::Reserved`]), or its objects are to be removed.
+//! file ([`crate::volume::NewFileData::Reserved`]), or its objects are to be removed.
 
 use super::intents::{self, numbered};
 use crate::types::{InodeNo, Intent, IntentKind, Placement, Reserved, StoreError};
