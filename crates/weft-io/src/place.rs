@@ -108,7 +108,7 @@ impl Gate {
 
 /// Where the payload of one record goes.
 #[derive(Debug, Clone)]
-pub struct Placement {
+pub struct Target {
     /// Which file.
     pub destination: Arc<Destination>,
     /// Where in the file.
@@ -121,7 +121,7 @@ pub struct Placement {
     pub gate: Arc<Gate>,
 }
 
-impl Placement {
+impl Target {
     /// Whether the payload lies in a record of that length, and where it should.
     fn fits(&self, record_bytes: usize) -> bool {
         let tail = self.at.checked_add(self.len).and_then(|end| record_bytes.checked_sub(end));
@@ -212,7 +212,7 @@ impl<R: AsyncRead + AsRef<TcpStream> + Unpin> RecordReader<R> {
     /// [`RecordIoError`]; the stream is then out of step.
     pub async fn next_or_place(
         &mut self,
-        mut look: impl FnMut(&[u8], usize) -> Option<Placement>,
+        mut look: impl FnMut(&[u8], usize) -> Option<Target>,
     ) -> Result<Option<Received>, RecordIoError> {
         let mut looked = false;
         loop {
@@ -224,10 +224,10 @@ impl<R: AsyncRead + AsRef<TcpStream> + Unpin> RecordReader<R> {
             if let Some(record_bytes) = self.large_record_ahead().filter(|_| !looked) {
                 if let Some(head) = self.received.get(4..4 + HEAD_BYTES) {
                     looked = true;
-                    let placement = look(head, record_bytes).filter(|p| p.fits(record_bytes));
+                    let target = look(head, record_bytes).filter(|t| t.fits(record_bytes));
                     // Without a pipe the record takes the way of every other.
-                    if let (Some(placement), Some(pipe)) = (placement, self.pipe()) {
-                        return self.place(placement, record_bytes, &pipe).await.map(Some);
+                    if let (Some(target), Some(pipe)) = (target, self.pipe()) {
+                        return self.place(target, record_bytes, &pipe).await.map(Some);
                     }
                 } else {
                     most = AHEAD_BYTES;
@@ -256,16 +256,16 @@ impl<R: AsyncRead + AsRef<TcpStream> + Unpin> RecordReader<R> {
 
     async fn place(
         &mut self,
-        placement: Placement,
+        target: Target,
         record_bytes: usize,
         pipe: &Arc<Pipe>,
     ) -> Result<Received, RecordIoError> {
-        let Placement { at, len, .. } = placement;
+        let Target { at, len, .. } = target;
         self.inside = true;
         let _header = self.received.split_to(4);
         let mut rest = self.received.split_to(at);
         let first = self.received.split_to(len.min(self.received.len())).freeze();
-        let placed = self.move_payload(placement, first, pipe).await?;
+        let placed = self.move_payload(target, first, pipe).await?;
         let tail = record_bytes - at - len;
         while self.received.len() < tail {
             if self.receive(AHEAD_BYTES).await? == 0 {
@@ -280,11 +280,11 @@ impl<R: AsyncRead + AsRef<TcpStream> + Unpin> RecordReader<R> {
     /// Writes the first part, which is here, and the rest as it comes.
     async fn move_payload(
         &mut self,
-        placement: Placement,
+        target: Target,
         first: Bytes,
         pipe: &Arc<Pipe>,
     ) -> Result<io::Result<()>, RecordIoError> {
-        let Placement { destination, mut offset, len, gate, .. } = placement;
+        let Target { destination, mut offset, len, gate, .. } = target;
         let socket = self.stream.as_ref();
         let mut left = len - first.len();
         let mut first = Some(first);

@@ -3,7 +3,7 @@
 use std::{io, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
-use weft_io::{Destination, Gate, Placement};
+use weft_io::{Destination, Gate, Target};
 use weft_xdr::{
     Decode, Reader,
     rpc::{Message, Reply},
@@ -43,7 +43,7 @@ pub(super) fn placement(
     head: &[u8],
     record_bytes: usize,
     landing: impl FnOnce(u32) -> Option<(Landing, Arc<Gate>)>,
-) -> Option<Placement> {
+) -> Option<Target> {
     let mut r = Reader::new(Bytes::copy_from_slice(head));
     let Ok(Message::Reply(xid, Reply::Success)) = Message::decode(&mut r) else { return None };
     let (landing, gate) = landing(xid)?;
@@ -52,7 +52,7 @@ pub(super) fn placement(
     // RFC 4506 §4.10: padding, and nothing else.
     let end = len.checked_next_multiple_of(4)?.checked_add(at)?;
     let Landing { destination, offset, .. } = landing;
-    (end == record_bytes).then_some(Placement { destination, offset, at, len, gate })
+    (end == record_bytes).then_some(Target { destination, offset, at, len, gate })
 }
 
 /// A record whose payload at `at` was taken out, as a message with an empty one.

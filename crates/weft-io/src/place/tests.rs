@@ -39,12 +39,12 @@ fn destination() -> (Arc<File>, Arc<Destination>) {
     (file.clone(), Arc::new(Destination::new(file)))
 }
 
-fn placement(to: &Arc<Destination>, offset: u64, len: usize) -> Placement {
-    Placement { destination: to.clone(), offset, at: AT, len, gate: Arc::default() }
+fn target(to: &Arc<Destination>, offset: u64, len: usize) -> Target {
+    Target { destination: to.clone(), offset, at: AT, len, gate: Arc::default() }
 }
 
 /// The next record is one of these, with its payload placed or not.
-async fn next(reader: &mut RecordReader<OwnedReadHalf>, p: &Placement) -> io::Result<usize> {
+async fn next(reader: &mut RecordReader<OwnedReadHalf>, p: &Target) -> io::Result<usize> {
     let received = reader.next_or_place(|_, _| Some(p.clone())).await.unwrap().unwrap();
     let Received::Placed { rest, at, placed } = received else { panic!("{received:?}") };
     assert_eq!((at, rest.len()), (AT, AT + (p.len.wrapping_neg() & 3)));
@@ -80,7 +80,7 @@ async fn payloads_land() {
         });
         let mut offset = 4_093;
         for (i, len) in lens.into_iter().enumerate() {
-            let p = placement(&to, offset, len);
+            let p = target(&to, offset, len);
             if len == 100 {
                 let look = |_: &[u8], _| panic!("small");
                 let small = reader.next_or_place(look).await.unwrap().unwrap();
@@ -111,18 +111,18 @@ async fn payloads_land() {
     }
 }
 
-/// A placement outside its record, or that leaves much of it, is not taken.
+/// A target outside its record, or that leaves much of it, is not taken.
 #[tokio::test]
-async fn placements_must_fit() {
+async fn targets_must_fit() {
     let (mut far, mut reader, _write) = pair().await;
     let (_file, to) = destination();
     let payload = pattern(100_000, 1);
-    let whole = placement(&to, 0, payload.len());
+    let whole = target(&to, 0, payload.len());
     let bad = [
-        Placement { len: payload.len() + 1, ..whole.clone() },
-        Placement { at: HEAD_BYTES + 1, len: 1, ..whole.clone() },
-        Placement { len: usize::MAX, ..whole.clone() },
-        Placement { len: payload.len() - TAIL_BYTES_MAX - 1, ..whole.clone() },
+        Target { len: payload.len() + 1, ..whole.clone() },
+        Target { at: HEAD_BYTES + 1, len: 1, ..whole.clone() },
+        Target { len: usize::MAX, ..whole.clone() },
+        Target { len: payload.len() - TAIL_BYTES_MAX - 1, ..whole.clone() },
     ];
     for p in bad {
         far.write_all(&record(&payload, 0)).await.unwrap();
@@ -142,7 +142,7 @@ async fn an_end_inside_a_payload_is_an_error() {
         let (_file, to) = destination();
         far.write_all(&wire[..cut]).await.unwrap();
         drop(far);
-        let got = reader.next_or_place(|_, _| Some(placement(&to, 0, 70_001))).await;
+        let got = reader.next_or_place(|_, _| Some(target(&to, 0, 70_001))).await;
         assert!(matches!(got, Err(RecordIoError::Truncated)), "{cut}: {got:?}");
     }
 }
@@ -163,11 +163,11 @@ async fn a_full_disk_keeps_the_stream_in_step() {
         far
     });
     for n in 0..2 {
-        let failed = next(&mut reader, &placement(&full, 0, payload.len())).await.unwrap_err();
+        let failed = next(&mut reader, &target(&full, 0, payload.len())).await.unwrap_err();
         assert_eq!(failed.kind(), ErrorKind::StorageFull);
         let offset = n << 22;
         assert_eq!(
-            next(&mut reader, &placement(&good, offset, payload.len())).await.unwrap(),
+            next(&mut reader, &target(&good, offset, payload.len())).await.unwrap(),
             payload.len()
         );
         assert!(content(&file, offset, payload.len()) == payload);
@@ -184,9 +184,9 @@ async fn a_shut_gate_stops_the_writing() {
     for early in [true, false] {
         let (mut far, mut reader, _write) = pair().await;
         let (file, to) = destination();
-        let p = placement(&to, 0, payload.len());
+        let p = target(&to, 0, payload.len());
         let (gate, half, seen) = (p.gate.clone(), wire.len() / 2, file.clone());
-        let (wire, good) = (wire.clone(), placement(&to, 2 << 20, payload.len()));
+        let (wire, good) = (wire.clone(), target(&to, 2 << 20, payload.len()));
         let sending = tokio::spawn(async move {
             if early {
                 gate.shut();
@@ -235,7 +235,7 @@ async fn many_into(file: File) {
             });
             for n in 0..8 {
                 let at = ((n * 5 + c) * len) as u64;
-                assert_eq!(next(&mut reader, &placement(&to, at, len)).await.unwrap(), len);
+                assert_eq!(next(&mut reader, &target(&to, at, len)).await.unwrap(), len);
                 let plain = Bytes::from(pattern(len, 99 + n));
                 to.write(plain, ((n * 5 + 4) * len) as u64).await.unwrap();
             }
