@@ -18,7 +18,7 @@ mod send;
 mod share;
 mod spare;
 
-pub use place::{Destination, Gate, Received, Target};
+pub use place::{CancelGuard, Destination, Received, Target};
 pub use receive::{Begun, RecordIoError, RecordReader};
 pub use resident::ensure_resident;
 pub use send::{RecordSender, send_record};

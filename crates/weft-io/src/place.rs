@@ -88,18 +88,18 @@ impl Destination {
 
 /// Whether a payload is still wanted where it was to go.
 #[derive(Debug, Default)]
-pub struct Gate(Mutex<bool>);
+pub struct CancelGuard(Mutex<bool>);
 
-impl Gate {
+impl CancelGuard {
     /// When this returns, nothing is being written for this payload, and nothing will be. Waits
     /// for at most one write of a pipe's content.
-    pub fn shut(&self) {
+    pub fn cancel(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
     }
 
-    fn pass(&self, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        let shut = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if *shut {
+    fn run(&self, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let cancelled = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if *cancelled {
             return Err(io::Error::new(ErrorKind::Interrupted, "nobody waits for it any more"));
         }
         work()
@@ -117,8 +117,8 @@ pub struct Target {
     pub at: usize,
     /// Its bytes.
     pub len: usize,
-    /// Shut when it is not wanted any more.
-    pub gate: Arc<Gate>,
+    /// Cancelled when it is not wanted any more.
+    pub guard: Arc<CancelGuard>,
 }
 
 impl Target {
@@ -284,7 +284,7 @@ impl<R: AsyncRead + AsRef<TcpStream> + Unpin> RecordReader<R> {
         first: Bytes,
         pipe: &Arc<Pipe>,
     ) -> Result<io::Result<()>, RecordIoError> {
-        let Target { destination, mut offset, len, gate, .. } = target;
+        let Target { destination, mut offset, len, guard, .. } = target;
         let socket = self.stream.as_ref();
         let mut left = len - first.len();
         let mut first = Some(first);
@@ -298,14 +298,14 @@ impl<R: AsyncRead + AsRef<TcpStream> + Unpin> RecordReader<R> {
                 }
             }
             let start = first.take().unwrap_or_default();
-            let (gate, into) = (gate.clone(), pipe.clone());
+            let (guard, into) = (guard.clone(), pipe.clone());
             let (at, start_bytes) = (offset, start.len());
             let written = destination.in_turn(|| {
                 // What has come in the meantime goes along; an error will come again.
                 moved += pipe.fill(socket, left - moved).unwrap_or(0);
                 let moved = moved;
                 move |file: &File| {
-                    gate.pass(|| {
+                    guard.run(|| {
                         file.write_all_at(&start, at)?;
                         into.empty(file, at + start.len() as u64, moved)
                     })

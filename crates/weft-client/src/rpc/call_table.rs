@@ -9,7 +9,7 @@ use std::{
 };
 
 use tokio::sync::{Notify, oneshot};
-use weft_io::Gate;
+use weft_io::CancelGuard;
 
 use super::{Answer, Landing, RpcError};
 
@@ -35,7 +35,7 @@ struct Calls {
 #[derive(Debug)]
 struct Call {
     to: oneshot::Sender<Outcome>,
-    landing: Option<(Landing, Arc<Gate>)>,
+    landing: Option<(Landing, Arc<CancelGuard>)>,
 }
 
 impl CallTable {
@@ -72,14 +72,14 @@ impl CallTable {
         }
         let xid = calls.next_xid;
         calls.next_xid = xid.wrapping_add(1);
-        let landing = landing.map(|l| (l, Arc::<Gate>::default()));
-        let gate = landing.as_ref().map(|(_, gate)| gate.clone());
+        let landing = landing.map(|l| (l, Arc::<CancelGuard>::default()));
+        let guard = landing.as_ref().map(|(_, guard)| guard.clone());
         calls.by_xid.insert(xid, Call { to, landing });
-        Ok(Waiting { xid, reply, gate, table: self.clone() })
+        Ok(Waiting { xid, reply, guard, table: self.clone() })
     }
 
-    /// Where the payload of this call's reply may land, as long as its gate is open.
-    pub(super) fn landing(&self, xid: u32) -> Option<(Landing, Arc<Gate>)> {
+    /// Where the payload of this call's reply may land, unless it was cancelled.
+    pub(super) fn landing(&self, xid: u32) -> Option<(Landing, Arc<CancelGuard>)> {
         self.lock().by_xid.get(&xid)?.landing.clone()
     }
 
@@ -119,7 +119,7 @@ impl CallTable {
 pub(super) struct Waiting {
     xid: u32,
     reply: oneshot::Receiver<Outcome>,
-    gate: Option<Arc<Gate>>,
+    guard: Option<Arc<CancelGuard>>,
     table: Arc<CallTable>,
 }
 
@@ -139,8 +139,8 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.table.lock().by_xid.remove(&self.xid);
-        if let Some(gate) = &self.gate {
-            gate.shut();
+        if let Some(guard) = &self.guard {
+            guard.cancel();
         }
     }
 }

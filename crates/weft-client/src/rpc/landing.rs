@@ -3,7 +3,7 @@
 use std::{io, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
-use weft_io::{Destination, Gate, Target};
+use weft_io::{CancelGuard, Destination, Target};
 use weft_xdr::{
     Decode, Reader,
     rpc::{Message, Reply},
@@ -42,17 +42,17 @@ pub struct Answer {
 pub(super) fn placement(
     head: &[u8],
     record_bytes: usize,
-    landing: impl FnOnce(u32) -> Option<(Landing, Arc<Gate>)>,
+    landing: impl FnOnce(u32) -> Option<(Landing, Arc<CancelGuard>)>,
 ) -> Option<Target> {
     let mut r = Reader::new(Bytes::copy_from_slice(head));
     let Ok(Message::Reply(xid, Reply::Success)) = Message::decode(&mut r) else { return None };
-    let (landing, gate) = landing(xid)?;
+    let (landing, guard) = landing(xid)?;
     let len = (landing.find)(&mut r).filter(|len| *len <= landing.len_max)?;
     let at = r.position();
     // RFC 4506 §4.10: padding, and nothing else.
     let end = len.checked_next_multiple_of(4)?.checked_add(at)?;
     let Landing { destination, offset, .. } = landing;
-    (end == record_bytes).then_some(Target { destination, offset, at, len, gate })
+    (end == record_bytes).then_some(Target { destination, offset, at, len, guard })
 }
 
 /// A record whose payload at `at` was taken out, as a message with an empty one.

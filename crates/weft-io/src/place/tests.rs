@@ -40,7 +40,7 @@ fn destination() -> (Arc<File>, Arc<Destination>) {
 }
 
 fn target(to: &Arc<Destination>, offset: u64, len: usize) -> Target {
-    Target { destination: to.clone(), offset, at: AT, len, gate: Arc::default() }
+    Target { destination: to.clone(), offset, at: AT, len, guard: Arc::default() }
 }
 
 /// The next record is one of these, with its payload placed or not.
@@ -175,27 +175,27 @@ async fn a_full_disk_keeps_the_stream_in_step() {
     sending.await.unwrap();
 }
 
-/// Once the gate is shut, before the payload or in the middle of it, nothing more is written, and
+/// Once it is cancelled, before the payload or in the middle of it, nothing more is written, and
 /// the stream goes on.
 #[tokio::test]
-async fn a_shut_gate_stops_the_writing() {
+async fn cancelling_stops_the_writing() {
     let payload = pattern(1 << 20, 1);
     let wire = record(&payload, 0);
     for early in [true, false] {
         let (mut far, mut reader, _write) = pair().await;
         let (file, to) = destination();
         let p = target(&to, 0, payload.len());
-        let (gate, half, seen) = (p.gate.clone(), wire.len() / 2, file.clone());
+        let (guard, half, seen) = (p.guard.clone(), wire.len() / 2, file.clone());
         let (wire, good) = (wire.clone(), target(&to, 2 << 20, payload.len()));
         let sending = tokio::spawn(async move {
             if early {
-                gate.shut();
+                guard.cancel();
             }
             far.write_all(&wire[..half]).await.unwrap();
             while !early && seen.metadata().unwrap().len() < (half - AT - 4) as u64 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            gate.shut();
+            guard.cancel();
             far.write_all(&wire[half..]).await.unwrap();
             far.write_all(&wire).await.unwrap();
             far
