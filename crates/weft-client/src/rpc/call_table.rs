@@ -11,7 +11,7 @@ use std::{
 use tokio::sync::{Notify, oneshot};
 use weft_io::CancelGuard;
 
-use super::{Answer, Landing, RpcError};
+use super::{Answer, DirectPlacement, RpcError};
 
 type Outcome = Result<Answer, RpcError>;
 
@@ -35,7 +35,7 @@ struct Calls {
 #[derive(Debug)]
 struct Call {
     to: oneshot::Sender<Outcome>,
-    landing: Option<(Landing, Arc<CancelGuard>)>,
+    placement: Option<(DirectPlacement, Arc<CancelGuard>)>,
 }
 
 impl CallTable {
@@ -57,10 +57,10 @@ impl CallTable {
     }
 
     /// A transaction id and the place where its reply will arrive; and where the reply's payload
-    /// may land.
+    /// may go.
     pub(super) fn register(
         self: &Arc<Self>,
-        landing: Option<Landing>,
+        placement: Option<DirectPlacement>,
     ) -> Result<Waiting, RpcError> {
         let (to, reply) = oneshot::channel();
         let mut calls = self.lock();
@@ -72,15 +72,15 @@ impl CallTable {
         }
         let xid = calls.next_xid;
         calls.next_xid = xid.wrapping_add(1);
-        let landing = landing.map(|l| (l, Arc::<CancelGuard>::default()));
-        let guard = landing.as_ref().map(|(_, guard)| guard.clone());
-        calls.by_xid.insert(xid, Call { to, landing });
+        let placement = placement.map(|p| (p, Arc::<CancelGuard>::default()));
+        let guard = placement.as_ref().map(|(_, guard)| guard.clone());
+        calls.by_xid.insert(xid, Call { to, placement });
         Ok(Waiting { xid, reply, guard, table: self.clone() })
     }
 
-    /// Where the payload of this call's reply may land, unless it was cancelled.
-    pub(super) fn landing(&self, xid: u32) -> Option<(Landing, Arc<CancelGuard>)> {
-        self.lock().by_xid.get(&xid)?.landing.clone()
+    /// Where the payload of this call's reply may go, unless it was cancelled.
+    pub(super) fn placement(&self, xid: u32) -> Option<(DirectPlacement, Arc<CancelGuard>)> {
+        self.lock().by_xid.get(&xid)?.placement.clone()
     }
 
     /// Replies received so far: while it grows, the peer is alive.
@@ -115,7 +115,7 @@ impl CallTable {
     }
 }
 
-/// A registered call; dropping it forgets the call, and nothing more of its reply lands.
+/// A registered call; dropping it forgets the call, and nothing more of its reply is placed.
 pub(super) struct Waiting {
     xid: u32,
     reply: oneshot::Receiver<Outcome>,

@@ -7,7 +7,7 @@
 
 mod call_table;
 mod credential;
-mod landing;
+mod direct_placement;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -29,7 +29,7 @@ use crate::limits;
 use call_table::CallTable;
 pub use credential::Credential;
 pub(crate) use credential::machine_name;
-pub use landing::{Answer, FindPayload, Landing, Placed};
+pub use direct_placement::{Answer, DirectPlacement, FindPayload, Placed};
 use tasks::Outgoing;
 
 /// Why a call has no result.
@@ -167,15 +167,15 @@ impl Connection {
         args: Vec<Segment>,
     ) -> Result<Reader, RpcError> {
         let procedure = (program, version, procedure);
-        self.call_landing(procedure, credential, args, None).await.map(|a| a.results)
+        self.call_with_placement(procedure, credential, args, None).await.map(|a| a.results)
     }
 
-    async fn call_landing(
+    async fn call_with_placement(
         &self,
         (program, version, procedure): (u32, u32, u32),
         credential: &Credential,
         args: Vec<Segment>,
-        landing: Option<Landing>,
+        placement: Option<DirectPlacement>,
     ) -> Result<Answer, RpcError> {
         for segment in &args {
             if let Segment::File(range) = segment {
@@ -186,7 +186,7 @@ impl Connection {
             }
         }
         let _turn = self.in_flight.acquire().await.map_err(RpcError::lost)?;
-        let waiting = self.calls.register(landing)?;
+        let waiting = self.calls.register(placement)?;
         let header = CallHeader {
             program,
             version,
@@ -228,7 +228,7 @@ impl Connection {
     /// [`Connection::call`] of a peer that may hang without its machine being gone, which no
     /// keepalive finds out. A slow call is waited for as long as the peer answers anything.
     ///
-    /// With a landing, a large payload of the reply may be put there. Once this returns, or its
+    /// With a placement, a large payload of the reply may be put there. Once this returns, or its
     /// future is dropped, nothing is written there any more.
     ///
     /// # Errors
@@ -238,12 +238,12 @@ impl Connection {
         (program, version, procedure): (u32, u32, u32),
         credential: &Credential,
         args: Vec<Segment>,
-        landing: Option<Landing>,
+        placement: Option<DirectPlacement>,
         watch: Watch,
     ) -> Result<Answer, RpcError> {
         let nobody = Credential::NONE;
         let which = (program, version, procedure);
-        let mut call = std::pin::pin!(self.call_landing(which, credential, args, landing));
+        let mut call = std::pin::pin!(self.call_with_placement(which, credential, args, placement));
         loop {
             let seen = self.calls.replies();
             tokio::select! {

@@ -192,15 +192,15 @@ fn from_record(record: Bytes) -> Message {
     weft_xdr::from_bytes(record).unwrap()
 }
 
-/// Results of the landing tests: the payload, as opaque data, is all there is.
+/// Results of the placement tests: the payload, as opaque data, is all there is.
 fn find_opaque(r: &mut Reader) -> Option<usize> {
     r.length(1 << 20).ok()
 }
 
-fn landing(len_max: usize) -> (Arc<std::fs::File>, Landing) {
+fn placement(len_max: usize) -> (Arc<std::fs::File>, DirectPlacement) {
     let file = Arc::new(tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap());
     let destination = Arc::new(weft_io::Destination::new(file.clone()));
-    (file, Landing { destination, offset: 1000, len_max, find: find_opaque })
+    (file, DirectPlacement { destination, offset: 1000, len_max, find: find_opaque })
 }
 
 fn opaque(len: usize) -> Vec<u8> {
@@ -209,14 +209,17 @@ fn opaque(len: usize) -> Vec<u8> {
     w.into_bytes().to_vec()
 }
 
-async fn call_landing(c: &Connection, landing: Landing) -> Result<Answer, RpcError> {
+async fn call_with_placement(
+    c: &Connection,
+    placement: DirectPlacement,
+) -> Result<Answer, RpcError> {
     let nobody = Credential::NONE;
-    c.call_watched((PROGRAM, 1, 2), &nobody, Vec::new(), Some(landing), IMPATIENT).await
+    c.call_watched((PROGRAM, 1, 2), &nobody, Vec::new(), Some(placement), IMPATIENT).await
 }
 
 /// A large payload lands in the file, and the reply comes without it; a small one, one longer than
 /// allowed, or one that something follows, comes with its reply, and so does that of a call that
-/// has no landing.
+/// has no placement.
 #[tokio::test]
 async fn payloads_land() {
     let (c, mut peer) = pair(ConnectOptions::default()).await;
@@ -233,12 +236,12 @@ async fn payloads_land() {
         (opaque(large), true),
     ];
     for (results, lands) in replies {
-        let (file, landing) = landing(large);
+        let (file, placement) = placement(large);
         let serve = async {
             let (xid, ..) = peer.call().await;
             peer.answer(xid, &Reply::Success, &results).await;
         };
-        let (answer, ()) = tokio::join!(call_landing(&c, landing), serve);
+        let (answer, ()) = tokio::join!(call_with_placement(&c, placement), serve);
         let mut answer = answer.unwrap();
         if lands {
             assert_eq!(answer.placed.unwrap().unwrap(), large);
@@ -266,7 +269,7 @@ async fn a_full_disk_is_told() {
     let (c, mut peer) = pair(ConnectOptions::default()).await;
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let destination = Arc::new(weft_io::Destination::new(Arc::new(full)));
-    let full = Landing { destination, offset: 0, len_max: 1 << 20, find: find_opaque };
+    let full = DirectPlacement { destination, offset: 0, len_max: 1 << 20, find: find_opaque };
     let serve = async {
         for _ in 0..2 {
             let (xid, ..) = peer.call().await;
@@ -274,7 +277,7 @@ async fn a_full_disk_is_told() {
         }
     };
     let calls = async {
-        let told = call_landing(&c, full).await.unwrap().placed.unwrap().unwrap_err();
+        let told = call_with_placement(&c, full).await.unwrap().placed.unwrap().unwrap_err();
         assert_eq!(told.kind(), io::ErrorKind::StorageFull);
         assert_eq!(call(&c, b"aaaa").await.unwrap().len(), (1 << 19) + 4);
     };
@@ -291,10 +294,10 @@ async fn nothing_lands_after_the_call() {
         let (c, accepted) = tokio::join!(connecting, listener.accept());
         let (c, (read, mut peer)) = (c.unwrap(), accepted.unwrap().0.into_split());
         let mut records = RecordReader::new(read, 1 << 20);
-        let (file, landing) = landing(1 << 20);
+        let (file, placement) = placement(1 << 20);
         let wire = reply_on_wire(1, &opaque(1 << 20));
         let half = wire.len() / 2;
-        let call_landing = call_landing(&c, landing);
+        let call_with_placement = call_with_placement(&c, placement);
         let begun = async {
             peer.write_all(&wire[..half]).await.unwrap();
             while file.metadata().unwrap().len() < 1000 + half as u64 - 100 {
@@ -302,11 +305,11 @@ async fn nothing_lands_after_the_call() {
             }
         };
         if hang {
-            let (lost, ()) = tokio::join!(call_landing, begun);
+            let (lost, ()) = tokio::join!(call_with_placement, begun);
             assert!(matches!(lost, Err(RpcError::Lost(_))), "{lost:?}");
         } else {
             tokio::select! {
-                _ = call_landing => panic!("half a reply is none"),
+                _ = call_with_placement => panic!("half a reply is none"),
                 () = begun => {}
             }
         }

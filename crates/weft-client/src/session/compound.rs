@@ -9,7 +9,7 @@ use super::Inner;
 use crate::{
     core::{Backoff, SequenceFailure, Slot, first_unrepeatable},
     error::ClientError,
-    rpc::{Landing, Placed, RpcError},
+    rpc::{DirectPlacement, Placed, RpcError},
 };
 
 /// How far a COMPOUND came.
@@ -59,12 +59,12 @@ enum Attempt {
 pub(super) struct Work {
     pub(super) ops: Vec<OpArgs>,
     /// Where the payload of the last result may land.
-    pub(super) landing: Option<Landing>,
+    pub(super) placement: Option<DirectPlacement>,
 }
 
 impl From<Vec<OpArgs>> for Work {
     fn from(ops: Vec<OpArgs>) -> Work {
-        Work { ops, landing: None }
+        Work { ops, placement: None }
     }
 }
 
@@ -117,7 +117,7 @@ impl Inner {
 
     async fn attempt(
         self: &Arc<Self>,
-        Work { ops, landing }: &Work,
+        Work { ops, placement }: &Work,
         unrepeatable: Option<OpNum>,
     ) -> Result<Attempt, ClientError> {
         let slot = self.take_slot().await?;
@@ -140,7 +140,7 @@ impl Inner {
                 return request.session_gone();
             }
             let sent = Instant::now();
-            match self.send_landing(&link, args.clone(), landing.clone()).await {
+            match self.send_with_placement(&link, args.clone(), placement.clone()).await {
                 Ok((reply, placed)) => match self.judge(&slot, reply, sent)? {
                     Verdict::Done(outcome) => {
                         self.put_slot(slot, false, true);

@@ -17,7 +17,7 @@ use crate::{
     core::{Backoff, Step, StepFailure},
     error::ClientError,
     limits,
-    rpc::{Answer, ConnectOptions, Connection, Landing, Placed, RpcError, Watch},
+    rpc::{Answer, ConnectOptions, Connection, DirectPlacement, Placed, RpcError, Watch},
 };
 
 /// How one try to establish ended.
@@ -228,20 +228,20 @@ impl Inner {
         link: &Link,
         args: Vec<Segment>,
     ) -> Result<CompoundReply, RpcError> {
-        self.send_landing(link, args, None).await.map(|(reply, _)| reply)
+        self.send_with_placement(link, args, None).await.map(|(reply, _)| reply)
     }
 
     /// [`Inner::send`], and how the payload landed, if it did.
-    pub(super) async fn send_landing(
+    pub(super) async fn send_with_placement(
         &self,
         link: &Link,
         args: Vec<Segment>,
-        landing: Option<Landing>,
+        placement: Option<DirectPlacement>,
     ) -> Result<(CompoundReply, Option<Placed>), RpcError> {
         let credential = &self.options.credential;
         let procedure = (NFS_PROGRAM, NFS_V4, PROC_COMPOUND);
         let watch = Watch::default();
-        let call = link.connection.call_watched(procedure, credential, args, landing, watch);
+        let call = link.connection.call_watched(procedure, credential, args, placement, watch);
         let Answer { results: mut r, placed } = call.await?;
         let reply = CompoundReply::decode(&mut r)?;
         r.finish()?;
