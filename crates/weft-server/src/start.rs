@@ -21,7 +21,7 @@ use crate::{
     },
     control,
     core::Core,
-    data_servers::{DataServerSpec, DataServers, Homes},
+    data_servers::{DataServerRegistry, DataServerSpec, DataServers},
     ds::DataServer,
     identity::{ClusterSecret, IdentityError, ServerRole, ServerUuid, identity},
     mds::{Access, ClientRule, Export, Mds, MdsParts, Naming, SmallFiles, Striping},
@@ -129,9 +129,9 @@ pub async fn mds(
         let _on = workers.pick(0).enter();
         let specs = config.data_servers.iter().map(data_server);
         let uuids = config.data_servers.iter().filter_map(|d| Some((DataServerId(d.id), d.uuid?)));
-        let homes = Homes::open(volume.clone(), secret.handle_keys(), uuids)?;
+        let registry = DataServerRegistry::open(volume.clone(), secret.handle_keys(), uuids)?;
         let gathers = config.small_files.gather;
-        DataServers::start(specs, uuid, &secret.control_key(), homes, gathers)
+        DataServers::start(specs, uuid, &secret.control_key(), registry, gathers)
     };
     let parts = MdsParts {
         identity: identity(ServerRole::Mds, secret, uuid),
@@ -157,7 +157,7 @@ pub async fn mds(
     };
     let mds = Mds::start(parts).await?;
     workers.pick(0).spawn(mds.clone().run_background());
-    workers.pick(0).spawn(mds.clone().watch_room(config.dir.clone()));
+    workers.pick(0).spawn(mds.clone().watch_disk(config.dir.clone()));
     let nfs: Arc<dyn Program> = Arc::new(Nfs::new(mds.clone()));
     let idle_limit = Duration::from_secs(config.idle_limit_s.into());
     serve(vec![nfs], mds.core(), idle_limit, listener, workers)?;

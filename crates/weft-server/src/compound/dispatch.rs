@@ -138,7 +138,7 @@ async fn compound<R: Role>(role: &R, call: Call) -> Answer {
         opened: false,
         next: None,
         depends_on: 0,
-        reply_room: Vec::new(),
+        reply_budget: Vec::new(),
     };
     let envelope = Envelope {
         request_bytes: call.request_bytes,
@@ -162,7 +162,7 @@ async fn compound<R: Role>(role: &R, call: Call) -> Answer {
     if let Some(session) = &c.session {
         role.core().sessions().complete(session, cacheable(session, &reply));
     }
-    Answer::Results(reply, c.reply_room)
+    Answer::Results(reply, c.reply_budget)
 }
 
 /// What is known of a request beside its operations.

@@ -11,7 +11,7 @@ use weft_state::{ConfirmedClient, InSession, Millis, Refusal};
 use crate::{
     core::Core,
     op_table,
-    rpc::{Caller, Conn, ReplyRoom},
+    rpc::{Caller, Conn, ReplyBudget},
 };
 
 pub use dispatch::Nfs;
@@ -104,7 +104,7 @@ pub struct Compound<R: Role> {
     /// Greatest log sequence number the reply depends on.
     pub depends_on: u64,
     /// Memory that the reply takes until it is sent.
-    pub reply_room: Vec<ReplyRoom>,
+    pub reply_budget: Vec<ReplyBudget>,
 }
 
 impl<R: Role> Compound<R> {
@@ -163,12 +163,12 @@ impl<R: Role> Compound<R> {
     /// DELAY for a further large result of one COMPOUND when there is no room: waiting while
     /// holding some could wait for ever.
     pub async fn reserve_reply(&mut self, bytes: u64) -> Result<(), Failure> {
-        if self.reply_room.is_empty() {
-            self.reply_room.extend(self.conn.reserve_reply(bytes).await);
+        if self.reply_budget.is_empty() {
+            self.reply_budget.extend(self.conn.reserve_reply(bytes).await);
             return Ok(());
         }
         let more = self.conn.try_reserve_reply(bytes).ok_or(NfsStat::DELAY)?;
-        self.reply_room.push(more);
+        self.reply_budget.push(more);
         Ok(())
     }
 

@@ -11,9 +11,9 @@ mod each;
 mod error;
 mod gather;
 mod holes;
-mod homes;
 mod indirect;
 mod objects;
+mod registry;
 mod search;
 mod server;
 #[cfg(test)]
@@ -28,8 +28,8 @@ use weft_store::types::DataServerId;
 
 pub use addresses::{AnnouncedAddress, NotAnAddress};
 pub use error::DataServerError;
-pub use homes::Homes;
-pub use objects::{ClusterSpace, FileTruth};
+pub use objects::{ClusterSpace, DataServerAttrs};
+pub use registry::DataServerRegistry;
 
 use crate::{
     identity::{ControlKey, ServerUuid},
@@ -54,26 +54,27 @@ pub struct DataServerSpec {
 #[derive(Debug)]
 pub struct DataServers {
     servers: BTreeMap<DataServerId, Arc<Server>>,
-    homes: Arc<Homes>,
+    registry: Arc<DataServerRegistry>,
     gather: Arc<Gather>,
 }
 
 impl DataServers {
     /// Begins to connect to all of them, on the current runtime, which must outlive this value.
     /// `us` is the calling metadata server's uuid; only those whose directory is the one in
-    /// `homes` are used. `gathers` tells whether small writes wait so as to leave together.
+    /// `registry` are used. `gathers` tells whether small writes wait so as to leave together.
     pub fn start(
         specs: impl IntoIterator<Item = DataServerSpec>,
         us: ServerUuid,
         control_key: &ControlKey,
-        homes: Homes,
+        registry: DataServerRegistry,
         gathers: bool,
     ) -> Arc<Self> {
-        let homes = Arc::new(homes);
-        let server =
-            |spec: DataServerSpec| (spec.id, Server::start(spec, us, control_key, homes.clone()));
+        let registry = Arc::new(registry);
+        let server = |spec: DataServerSpec| {
+            (spec.id, Server::start(spec, us, control_key, registry.clone()))
+        };
         let servers = specs.into_iter().map(server).collect();
-        Arc::new(DataServers { servers, homes, gather: Gather::new(gathers) })
+        Arc::new(DataServers { servers, registry, gather: Gather::new(gathers) })
     }
 
     /// What was written through here.
@@ -122,7 +123,7 @@ impl DataServers {
     /// [`DataServerError::Unreachable`].
     pub async fn meet(&self, file: &Striped) -> Result<(), DataServerError> {
         for id in &file.data_servers {
-            if self.homes.key(*id).is_none() {
+            if self.registry.key(*id).is_none() {
                 self.server(*id)?.ready().await?;
             }
         }
@@ -138,7 +139,7 @@ impl DataServers {
         rights: Rights,
     ) -> Result<Bytes, DataServerError> {
         let why = "it was never met";
-        let key = self.homes.key(id);
+        let key = self.registry.key(id);
         let key = key.ok_or_else(|| DataServerError::Unreachable { id, why: why.into() })?;
         Ok(Bytes::copy_from_slice(&file.handle(index, rights, &key)))
     }

@@ -14,7 +14,7 @@ use crate::{
 
 /// What the data servers know of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct FileTruth {
+pub struct DataServerAttrs {
     /// Largest file end that its objects imply, bytes. The file may be longer (a hole at its
     /// end), never shorter.
     pub size_at_least: u64,
@@ -55,10 +55,13 @@ impl DataServers {
     ///
     /// # Errors
     /// For each file, the first failure of one of its data servers.
-    pub async fn truth(&self, files: &[&Striped]) -> Vec<Result<FileTruth, DataServerError>> {
+    pub async fn fetch_attrs(
+        &self,
+        files: &[&Striped],
+    ) -> Vec<Result<DataServerAttrs, DataServerError>> {
         let rules: Vec<_> = files.iter().map(|f| f.distribution().ok()).collect();
         let start = |(file, rule): (&&Striped, &Option<_>)| match rule {
-            Some(_) => Ok(FileTruth::default()),
+            Some(_) => Ok(DataServerAttrs::default()),
             None => Err(self.damaged(file)),
         };
         let mut truths: Vec<_> = files.iter().zip(&rules).map(start).collect();
@@ -270,12 +273,12 @@ fn parts_by_server(files: &[&Striped]) -> BTreeMap<DataServerId, Vec<Part>> {
 
 /// Adds what one object tells to what is known of its file.
 fn learn(
-    known: Option<&FileTruth>,
+    known: Option<&DataServerAttrs>,
     id: DataServerId,
     rule: Option<&Distribution>,
     part: Part,
     attrs: &ObjectAttrs,
-) -> Result<FileTruth, DataServerError> {
+) -> Result<DataServerAttrs, DataServerError> {
     let attrs = believed(id, *attrs)?;
     let end = rule.and_then(|r| r.file_end_of_object(part.stripe_index, attrs.size));
     let end = end.ok_or_else(|| impossible(id))?;
@@ -283,7 +286,7 @@ fn learn(
     // An empty object has never been written, only made, or has been cut by us: its time is news of
     // neither.
     let mtime = (attrs.size > 0).then_some((attrs.mtime_s, attrs.mtime_ns));
-    Ok(FileTruth {
+    Ok(DataServerAttrs {
         size_at_least: known.size_at_least.max(end),
         mtime: known.mtime.max(mtime),
         space_used: known.space_used.saturating_add(attrs.blocks_bytes),

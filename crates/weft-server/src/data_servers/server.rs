@@ -16,7 +16,7 @@ use weft_client::{
 use weft_store::types::DataServerId;
 use weft_xdr::{Decode, Encode};
 
-use super::{AnnouncedAddress, DataServerError, DataServerSpec, Homes};
+use super::{AnnouncedAddress, DataServerError, DataServerRegistry, DataServerSpec};
 use crate::{
     control::{ControlLink, Expected, codec::*},
     counters::ControlMessages,
@@ -46,14 +46,14 @@ impl Server {
         spec: DataServerSpec,
         us: ServerUuid,
         key: &ControlKey,
-        homes: Arc<Homes>,
+        registry: Arc<DataServerRegistry>,
     ) -> Arc<Self> {
         let DataServerSpec { id, control, mut addresses } = spec;
         if addresses.is_empty() {
             addresses.push(control.into());
         }
         let key = key.clone();
-        let expected = Expected { id, addr: control, caller: us, key, admission: homes };
+        let expected = Expected { id, addr: control, caller: us, key, admission: registry };
         Arc::new(Server {
             id,
             control,

@@ -17,7 +17,7 @@ use weft_store::{
 };
 use weft_xdr::Payload;
 
-use super::{DataServerError, DataServerSpec, DataServers, Homes};
+use super::{DataServerError, DataServerRegistry, DataServerSpec, DataServers};
 use crate::{
     ds::testing::{TestDs, secret, until},
     identity::{ClusterSecret, ServerUuid},
@@ -37,13 +37,13 @@ fn view(servers: &[TestDs], secret: &ClusterSecret) -> Arc<DataServers> {
         control: s.addr,
         addresses: Vec::new(),
     });
-    DataServers::start(specs, ServerUuid([9; 16]), &secret.control_key(), homes(secret), true)
+    DataServers::start(specs, ServerUuid([9; 16]), &secret.control_key(), registry(secret), true)
 }
 
 /// In a new volume.
-fn homes(secret: &ClusterSecret) -> Homes {
+fn registry(secret: &ClusterSecret) -> DataServerRegistry {
     let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
-    Homes::open(volume, secret.handle_keys(), []).unwrap()
+    DataServerRegistry::open(volume, secret.handle_keys(), []).unwrap()
 }
 
 impl Cluster {
@@ -76,7 +76,7 @@ impl Cluster {
     }
 
     async fn size(&self, file: &Striped) -> u64 {
-        self.view.truth(&[file]).await.pop().unwrap().unwrap().size_at_least
+        self.view.fetch_attrs(&[file]).await.pop().unwrap().unwrap().size_at_least
     }
 }
 
@@ -147,7 +147,7 @@ async fn files_are_cut_and_removed() {
     for _ in 0..2 {
         cluster.view.remove(std::slice::from_ref(&file)).await.remove(0).unwrap();
     }
-    let truths = cluster.view.truth(&[&file, &other]).await;
+    let truths = cluster.view.fetch_attrs(&[&file, &other]).await;
     let [Ok(gone), Ok(stays)] = &truths[..] else { panic!("{truths:?}") };
     assert_eq!((gone.size_at_least, gone.mtime, gone.space_used), (0, None, 0));
     assert!(stays.size_at_least == 5 && stays.mtime.is_some() && stays.space_used > 0);
@@ -169,7 +169,7 @@ async fn objects_are_made_in_batches() {
     for server in &cluster.servers {
         assert_eq!(server.store().objects().unwrap().len(), files.len());
     }
-    let truth = cluster.view.truth(&[&files[7]]).await.pop().unwrap();
+    let truth = cluster.view.fetch_attrs(&[&files[7]]).await.pop().unwrap();
     assert_eq!(truth, Ok(Default::default()));
     cluster.view.remove(&files[..1]).await.remove(0).unwrap();
     let late = cluster.view.create(&files[..1]).await.remove(0);
@@ -185,7 +185,7 @@ async fn batches_are_cut_to_the_limit() {
         cluster.write(&files[n], 0, b"here").await;
     }
     let asked: Vec<_> = files.iter().collect();
-    let truths = cluster.view.truth(&asked).await;
+    let truths = cluster.view.fetch_attrs(&asked).await;
     for (n, truth) in truths.into_iter().enumerate() {
         let expected = if [0, 700, 1400].contains(&n) { 4 } else { 0 };
         assert_eq!(truth.unwrap().size_at_least, expected, "file {n}");
@@ -255,7 +255,7 @@ async fn a_server_that_is_down_fails_fast() {
     cluster.write(&file, MIB, b"right").await;
     cluster.servers[1].kill().await;
     let begin = Instant::now();
-    let truth = cluster.view.truth(&[&file]).await.pop().unwrap();
+    let truth = cluster.view.fetch_attrs(&[&file]).await.pop().unwrap();
     assert!(
         matches!(&truth, Err(DataServerError::Unreachable { id, .. }) if id.0 == 2),
         "{truth:?}"
@@ -263,7 +263,7 @@ async fn a_server_that_is_down_fails_fast() {
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     until("fast failures", async || {
         let begin = Instant::now();
-        assert!(cluster.view.truth(&[&file]).await[0].is_err());
+        assert!(cluster.view.fetch_attrs(&[&file]).await[0].is_err());
         begin.elapsed() < Duration::from_millis(200)
     })
     .await;
@@ -293,11 +293,11 @@ async fn strangers_are_not_trusted() {
     let other = ClusterSecret::from_text("quite another secret of a cluster").unwrap();
     let file = cluster.file(1);
     let told = |e: Result<_, DataServerError>| {
-        let e: DataServerError = Result::<super::FileTruth, _>::unwrap_err(e);
+        let e: DataServerError = Result::<super::DataServerAttrs, _>::unwrap_err(e);
         (matches!(e, DataServerError::Unreachable { .. }), e.to_string())
     };
     let stranger = view(&cluster.servers, &other);
-    let e = told(stranger.truth(&[&file]).await.remove(0));
+    let e = told(stranger.fetch_attrs(&[&file]).await.remove(0));
     let words = "data server 1 cannot be reached: it does not know our cluster secret";
     assert_eq!(e, (true, words.to_owned()));
     let spec = DataServerSpec {
@@ -307,11 +307,11 @@ async fn strangers_are_not_trusted() {
     };
     let key = secret();
     let confused =
-        DataServers::start([spec], ServerUuid([8; 16]), &key.control_key(), homes(&key), true);
+        DataServers::start([spec], ServerUuid([8; 16]), &key.control_key(), registry(&key), true);
     let second = Striped { data_servers: vec![DataServerId(2)], ..file.clone() };
-    let (waits, e) = told(confused.truth(&[&second]).await.remove(0));
+    let (waits, e) = told(confused.fetch_attrs(&[&second]).await.remove(0));
     assert!(waits && e.ends_with("is data server 1, not 2"), "{e}");
-    let e = told(cluster.view.truth(&[&second]).await.remove(0));
+    let e = told(cluster.view.fetch_attrs(&[&second]).await.remove(0));
     assert_eq!(e, (false, "data server 2 refused: it is not configured".to_owned()));
     assert!(cluster.view.addresses_for(DataServerId(2), file_peer(), file_peer()).is_empty());
 }
@@ -326,9 +326,10 @@ async fn a_swapped_directory_is_noticed() {
     let control = server.addr;
     let start = |configured: &[(DataServerId, [u8; 16])]| {
         let spec = DataServerSpec { id: DataServerId(1), control, addresses: Vec::new() };
-        let homes = Homes::open(volume.clone(), secret().handle_keys(), configured.to_vec());
+        let registry =
+            DataServerRegistry::open(volume.clone(), secret().handle_keys(), configured.to_vec());
         let key = secret().control_key();
-        DataServers::start([spec], ServerUuid([9; 16]), &key, homes.unwrap(), true)
+        DataServers::start([spec], ServerUuid([9; 16]), &key, registry.unwrap(), true)
     };
     let first = start(&[]);
     let file = Striped {
@@ -376,7 +377,7 @@ async fn a_swapped_directory_is_noticed() {
     server.start_again().await;
     let told = start(&[(DataServerId(1), server.store().identity())]);
     until("the new directory accepted", async || told.are_up(&[DataServerId(1)])).await;
-    assert_eq!(told.truth(&[&file]).await.remove(0).unwrap().size_at_least, 0);
+    assert_eq!(told.fetch_attrs(&[&file]).await.remove(0).unwrap().size_at_least, 0);
 }
 
 fn file_peer() -> std::net::SocketAddr {
@@ -397,7 +398,7 @@ async fn damaged_placements_are_errors() {
         assert!(cluster.view.write(&bad, 0, data, StableHow::UNSTABLE).await.is_err());
         assert!(cluster.view.read(&bad, 0, 1).await.is_err());
         assert!(cluster.view.truncate(&bad, 0).await.is_err());
-        assert!(cluster.view.truth(&[&bad]).await[0].is_err());
+        assert!(cluster.view.fetch_attrs(&[&bad]).await[0].is_err());
         let _sealed = bad.handle(1, Rights::READ, &secret().handle_keys().of(1, [1; 16]));
     }
 }
@@ -434,13 +435,13 @@ async fn space_is_reserved_by_stripes() {
     let cluster = Cluster::start(2).await;
     let file = cluster.file(1);
     cluster.view.allocate(&file, MIB / 2, 4 * MIB).await.unwrap();
-    let used = cluster.view.truth(&[&file]).await.pop().unwrap().unwrap();
+    let used = cluster.view.fetch_attrs(&[&file]).await.pop().unwrap().unwrap();
     assert_eq!(used.size_at_least, 0);
     let asked = 3 * MIB + MIB / 2;
     assert!((asked..asked + MIB).contains(&used.space_used), "{used:?}");
     let full = cluster.view.allocate(&file, 0, 1 << 60).await;
     assert!(matches!(full, Err(DataServerError::NoSpace { .. })), "{full:?}");
-    let after = cluster.view.truth(&[&file]).await.pop().unwrap().unwrap();
+    let after = cluster.view.fetch_attrs(&[&file]).await.pop().unwrap().unwrap();
     assert_eq!(after.space_used, used.space_used);
 }
 

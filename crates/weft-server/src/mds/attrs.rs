@@ -146,7 +146,7 @@ pub fn supported(minorversion: u32) -> Bitmap {
 }
 
 /// Whether an answer needs the data servers' word while the file is unsettled.
-pub fn needs_truth(wanted: &Bitmap) -> bool {
+pub fn needs_server_attrs(wanted: &Bitmap) -> bool {
     !wanted.and(&ON_DATA_SERVERS).is_empty()
 }
 

@@ -99,7 +99,7 @@ impl Mds {
                     Err(_) => break,
                 }
             }
-            self.end_growth(copy.destination);
+            self.clear_extending(copy.destination);
             if let Some(verifier) = self.copy_is_safe(copy, &copied).await? {
                 return Ok((copied, verifier));
             }
@@ -115,7 +115,7 @@ impl Mds {
         // Nothing given up before may land on top of what comes now. A newer epoch alone does not
         // see to that as with WRITE: data servers learn none from copying.
         self.fence(destination.no).await?;
-        let destination = self.announce_growth(destination.no, copy.to + copy.len).await?;
+        let destination = self.mark_extending(destination.no, copy.to + copy.len).await?;
         if self.is_small(copy.to + copy.len) && self.copy_small(copy, copied)? {
             return Ok(());
         }
@@ -126,7 +126,7 @@ impl Mds {
         let origin = self.origin(copy, copied.len)?;
         let to = copy.to + copied.len;
         let done = self.step(origin, (&destination, &target), copy, copied.len).await;
-        self.suspect_if_unanswered(&destination, &done);
+        self.note_outcome(&destination, &done);
         let step = done.map_err(|e| translate::data_server_status(&e))?;
         let now = self.wall();
         let learned = Settle::written(to + step.len, now, copy.drop_privileges);

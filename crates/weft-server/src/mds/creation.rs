@@ -5,7 +5,7 @@
 //! must exist before they are written.
 //!
 //! A file that begins with a place is seen by others before it is durable. What they write waits for
-//! that ([`Mds::born_durably`]): after a crash the number, and with it the objects, could be another
+//! that ([`Mds::placement_durable`]): after a crash the number, and with it the objects, could be another
 //! file's.
 
 use std::{
@@ -46,19 +46,19 @@ pub struct Precreate {
 
 /// Up to where files got a place, those included that had one from the beginning.
 #[derive(Debug, Default)]
-pub(super) struct Births(Mutex<Lsn>);
+pub(super) struct PlacementLsn(Mutex<Lsn>);
 
-impl Births {
-    /// Makes one; whoever sees it finds its LSN in [`Births::last`].
+impl PlacementLsn {
+    /// Makes one; whoever sees it finds its LSN in [`PlacementLsn::last`].
     pub(super) fn give<T>(&self, birth: impl FnOnce() -> Seen<T>) -> Seen<T> {
-        let mut last = self.0.lock().expect("births lock");
+        let mut last = self.0.lock().expect("placement_lsn lock");
         let seen = birth();
         *last = last.max(seen.lsn);
         seen
     }
 
     fn last(&self) -> Lsn {
-        *self.0.lock().expect("births lock")
+        *self.0.lock().expect("placement_lsn lock")
     }
 }
 
@@ -114,7 +114,7 @@ impl Mds {
         let make = || self.volume.create(dir, name, new, cred, self.wall());
         c.see(match new.data {
             NewFileData::Later | NewFileData::Stuffed => make(),
-            NewFileData::On(_) | NewFileData::Reserved(_) => self.births.give(make),
+            NewFileData::On(_) | NewFileData::Reserved(_) => self.placement_lsn.give(make),
         })
     }
 
@@ -127,8 +127,8 @@ impl Mds {
         cred: &Credential,
     ) -> Result<Created, Failure> {
         // Who may not make it, or would find it, waits for no data server.
-        let rehearsal = self.volume.rehearsal();
-        let would = c.see(rehearsal.create(at.0, at.1, &new, cred, self.wall()))?;
+        let dry_run = self.volume.dry_run();
+        let would = c.see(dry_run.create(at.0, at.1, &new, cred, self.wall()))?;
         // One that comes to be new after all gets its place, and its objects, when it is written.
         let new = if is_new(&would) {
             New { data: NewFileData::On(self.place_that_answers().await?), ..new }
@@ -219,9 +219,9 @@ impl Mds {
     ///
     /// # Errors
     /// IO.
-    pub(super) async fn born_durably(&self, c: &Compound<Mds>) -> Result<(), Failure> {
-        let born = self.births.last().min(Lsn(c.depends_on));
-        Ok(self.volume.durable(born).await.map_err(|e| translate::status(&e))?)
+    pub(super) async fn placement_durable(&self, c: &Compound<Mds>) -> Result<(), Failure> {
+        let placed = self.placement_lsn.last().min(Lsn(c.depends_on));
+        Ok(self.volume.durable(placed).await.map_err(|e| translate::status(&e))?)
     }
 
     /// The layouts of a file that was removed are forgotten; its objects go now, before the reply, or

@@ -58,7 +58,7 @@ impl Mds {
         }
         // What data servers were written to without the metadata server's knowledge is unknown
         // to a reader too.
-        let possible = !self.must_ask(inode) && self.core.sessions().has_back_channel(client);
+        let possible = !self.must_fetch(inode) && self.core.sessions().has_back_channel(client);
         let file = self.handle(inode.no).key();
         let granted = self.state().delegate(client, file, wanted, possible);
         match granted {

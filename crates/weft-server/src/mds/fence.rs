@@ -9,7 +9,7 @@ use weft_store::types::{Inode, InodeNo, StoreError};
 
 use super::{
     Mds,
-    files::{Stale, Suspicion},
+    files::{FenceCause, Stale},
     translate,
 };
 use crate::data_servers::DataServerError;
@@ -25,25 +25,21 @@ impl Mds {
     /// still be carried out, and must not be on top of what comes later. The epoch is raised at
     /// once, so that handles given out from now on outrank it; the data servers are told by
     /// whoever needs it first, or in the background.
-    pub(super) fn suspect_if_unanswered<T>(
-        &self,
-        inode: &Inode,
-        done: &Result<T, DataServerError>,
-    ) {
+    pub(super) fn note_outcome<T>(&self, inode: &Inode, done: &Result<T, DataServerError>) {
         if done.is_err() {
             self.files.lock().change_failed(inode.no);
         }
         if let Err(DataServerError::Unreachable { .. }) = done {
-            self.files.lock().suspect_ghosts(inode);
+            self.files.lock().suspect_late_writes(inode);
             self.suspected(inode.no);
         }
     }
 
     /// The same for what one client was given.
-    pub(super) fn suspect_handles_of(&self, client: ClientId, ino: InodeNo, why: Suspicion) {
+    pub(super) fn suspect_handles_of(&self, client: ClientId, ino: InodeNo, why: FenceCause) {
         match self.volume.inode(ino).value {
             Ok(inode) => self.files.lock().suspect_handles_of(client, &inode, why),
-            Err(_) => self.files.lock().suspect_lost(ino),
+            Err(_) => self.files.lock().suspect_revoked(ino),
         }
         self.suspected(ino);
     }
@@ -61,7 +57,7 @@ impl Mds {
     ///
     /// # Errors
     /// The store failed.
-    pub(super) async fn outranked(&self, inode: Inode) -> Result<Inode, NfsStat> {
+    pub(super) async fn with_fresh_epoch(&self, inode: Inode) -> Result<Inode, NfsStat> {
         match self.raise(inode.no)? {
             None => Ok(inode),
             Some(_) => self.durable_inode(inode.no).await.map_err(|e| translate::status(&e)),

@@ -106,7 +106,7 @@ impl Mds {
                     Some(wish) => wish,
                     None => self.choose_placement(inode.no.0)?,
                 };
-                c.see(self.births.give(|| self.volume.place(inode.no, chosen)))?
+                c.see(self.placement_lsn.give(|| self.volume.place(inode.no, chosen)))?
             }
         };
         let striped = self.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;

@@ -8,6 +8,7 @@ mod courtesy;
 mod creation;
 mod delegations;
 mod device_reports;
+mod disk_reserve;
 mod export;
 mod fence;
 mod files;
@@ -20,7 +21,6 @@ mod pool;
 mod reaper;
 mod recall;
 mod report;
-mod room;
 mod small_files;
 mod threshold;
 mod translate;
@@ -104,7 +104,7 @@ pub struct Mds {
     grace: Mutex<Grace>,
     /// Copies that go on after their reply.
     offloads: Mutex<Offloads>,
-    /// Room for steps of copies.
+    /// DiskReserve for steps of copies.
     copy_steps: Semaphore,
     volume: Volume,
     volume_number: u32,
@@ -120,7 +120,7 @@ pub struct Mds {
     /// Small files on their way to data servers.
     moves: small_files::Moves,
     creation: ObjectCreation,
-    births: creation::Births,
+    placement_lsn: creation::PlacementLsn,
     /// Objects that are made ahead.
     pool: pool::Pool,
     /// Whose turn it is to get a file that is placed before it has a number.
@@ -140,7 +140,7 @@ pub struct Mds {
     abandoned: Mutex<Vec<Intent>>,
     /// Wakes the reaper of intents.
     reap: Notify,
-    room: room::Room,
+    reserve: disk_reserve::DiskReserve,
     /// What clients say of devices.
     device_reports: device_reports::DeviceReports,
 }
@@ -183,7 +183,7 @@ impl Mds {
             threads: parts.threads,
             moves: small_files::Moves::default(),
             creation: parts.creation,
-            births: creation::Births::default(),
+            placement_lsn: creation::PlacementLsn::default(),
             pool: pool::Pool::default(),
             turn: AtomicU64::new(0),
             export: parts.export,
@@ -195,7 +195,7 @@ impl Mds {
             forgotten: AtomicU64::new(0),
             abandoned: Mutex::default(),
             reap: Notify::new(),
-            room: room::Room::default(),
+            reserve: disk_reserve::DiskReserve::default(),
             device_reports: device_reports::DeviceReports::default(),
         });
         background::take_up_truncations(&mds)?;

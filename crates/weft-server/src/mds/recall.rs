@@ -18,7 +18,7 @@ use weft_xdr::{
     rpc::{AuthFlavor, CallHeader, OpaqueAuth},
 };
 
-use super::{Handle, Mds, files::Suspicion};
+use super::{Handle, Mds, files::FenceCause};
 use crate::rpc::CallbackError;
 
 /// How long one callback may take before it is sent again or given up.
@@ -75,7 +75,7 @@ impl Mds {
             return; // returned while the recall was on its way
         }
         let ino = InodeNo(file.object);
-        self.suspect_handles_of(client, ino, Suspicion::Worthless);
+        self.suspect_handles_of(client, ino, FenceCause::Revoked);
         if let Err(status) = self.fence(ino).await {
             tracing::warn!(ino = ino.0, %status, "cannot fence: the layout stays until it can");
             return;
@@ -157,7 +157,7 @@ impl Mds {
         let Overdue { client, file, rw, .. } = layout;
         let ino = InodeNo(file.object);
         if rw {
-            self.suspect_handles_of(client, ino, Suspicion::Worthless);
+            self.suspect_handles_of(client, ino, FenceCause::Revoked);
             if let Err(status) = self.fence(ino).await {
                 tracing::warn!(ino = ino.0, %status, "cannot fence: the layout stays until it can");
                 return;
@@ -182,14 +182,14 @@ impl Mds {
             let mut files = self.files.lock();
             let dropped = self.state().drop_client(client);
             for file in &dropped.rw_layouts {
-                files.suspect_lost(InodeNo(file.object));
+                files.suspect_revoked(InodeNo(file.object));
             }
             files.forget_client(client);
             dropped
         };
         self.fence.notify_one();
         for file in dropped.closed {
-            self.end_growth(InodeNo(file.object));
+            self.clear_extending(InodeNo(file.object));
             self.last_close(InodeNo(file.object));
         }
     }

@@ -88,7 +88,7 @@ impl Mds {
 
     /// Writes of small files may go to the volume, which has room for them.
     pub(super) fn may_stuff(&self) -> bool {
-        !self.room.is_scarce()
+        !self.reserve.is_scarce()
     }
 
     /// The file on its data servers: it gets a place if it had none, and what the volume has of
@@ -117,7 +117,7 @@ impl Mds {
     ) -> Result<(Inode, Striped), Failure> {
         let was_there = inode.placement.is_some() && !inode.stuffed;
         if was_there {
-            self.born_durably(c).await?;
+            self.placement_durable(c).await?;
             return self.placed(c, inode, wish);
         }
         // Once in the life of a file and large: not a part of every request's memory.
@@ -138,7 +138,7 @@ impl Mds {
         if !inode.stuffed {
             return Ok((inode, striped));
         }
-        let _turn = self.standing_still(inode.no).await?;
+        let _turn = self.lock_migration(inode.no).await?;
         let inode = c.see(self.volume.inode(inode.no))?;
         let inode = if inode.stuffed { self.move_out(c, inode).await? } else { inode };
         let striped = self.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
@@ -149,7 +149,7 @@ impl Mds {
     ///
     /// # Errors
     /// DELAY when who moves it takes long: the client asks again, and renews its lease.
-    pub(super) async fn standing_still(
+    pub(super) async fn lock_migration(
         &self,
         ino: InodeNo,
     ) -> Result<OwnedMutexGuard<()>, NfsStat> {
@@ -160,7 +160,7 @@ impl Mds {
 
     async fn move_out(&self, c: &mut Compound<Mds>, inode: Inode) -> Result<Inode, Failure> {
         // A copy that was given up before must not be carried out after this one.
-        let inode = self.outranked(inode).await?;
+        let inode = self.with_fresh_epoch(inode).await?;
         let striped = self.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
         let mut at = 0;
         while at < inode.size {
@@ -171,15 +171,15 @@ impl Mds {
                     let len = bytes.len() as u64;
                     let stable = StableHow::FILE_SYNC;
                     let written = self.data_servers.write(&striped, at, bytes, stable).await;
-                    self.suspect_if_unanswered(&inode, &written);
+                    self.note_outcome(&inode, &written);
                     written.map_err(data_server_failure)?;
                     at += len;
                 }
             }
         }
         // That they were written just now is no news to anybody.
-        if let Some(Ok(truth)) = self.data_servers.truth(&[&striped]).await.pop() {
-            self.files.lock().told_own(&inode, truth);
+        if let Some(Ok(truth)) = self.data_servers.fetch_attrs(&[&striped]).await.pop() {
+            self.files.lock().fetched_own(&inode, truth);
         }
         let moved = c.see(self.volume.unstuff(inode.no))?;
         // Who is told of objects writes to them: after a crash the volume's bytes must not win.

@@ -7,7 +7,7 @@ use weft_store::volume::{Format, Volume, VolumeConfig};
 
 use super::{Export, Mds, MdsParts, Naming, ObjectCreation, SmallFiles, Striping};
 use crate::{
-    data_servers::{DataServers, Homes},
+    data_servers::{DataServerRegistry, DataServers},
     identity::{ClusterSecret, ServerRole, ServerUuid, identity},
 };
 
@@ -17,7 +17,7 @@ pub(super) async fn lone_mds() -> Arc<Mds> {
     let uuid = ServerUuid([1; 16]);
     let format = Format { uuid: [7; 16], fsid: (7, 8), ..Format::default() };
     let volume = Volume::in_memory(&VolumeConfig { format, ..VolumeConfig::default() }).unwrap();
-    let homes = Homes::open(volume.clone(), secret.handle_keys(), []).unwrap();
+    let registry = DataServerRegistry::open(volume.clone(), secret.handle_keys(), []).unwrap();
     let parts = MdsParts {
         identity: identity(ServerRole::Mds, &secret, uuid),
         limits: SessionLimits::default(),
@@ -26,7 +26,7 @@ pub(super) async fn lone_mds() -> Arc<Mds> {
         instance: 1,
         volume,
         volume_number: 1,
-        data_servers: DataServers::start([], uuid, &secret.control_key(), homes, true),
+        data_servers: DataServers::start([], uuid, &secret.control_key(), registry, true),
         small_files: SmallFiles::default(),
         threads: 1,
         creation: ObjectCreation::default(),

@@ -11,12 +11,12 @@ use weft_store::{
 
 use super::{
     Mds, data_server_failure,
-    files::{Knower, Marks},
+    files::{Marks, SizeAuthority},
     translate,
 };
 use crate::{
     compound::Compound,
-    data_servers::{DataServerError, FileTruth},
+    data_servers::{DataServerAttrs, DataServerError},
 };
 
 /// How a file was when the data servers were asked.
@@ -32,7 +32,7 @@ impl Mds {
     ///
     /// # Errors
     /// DELAY while a data server cannot be asked: the truth is not known.
-    pub(super) async fn settled(
+    pub(super) async fn refresh_attrs(
         &self,
         c: &mut Compound<Mds>,
         inode: Inode,
@@ -40,18 +40,18 @@ impl Mds {
         let (true, Some(striped)) = (inode.unsettled, self.striped(&inode)) else {
             return Ok(inode);
         };
-        if !self.must_ask(&inode) {
+        if !self.must_fetch(&inode) {
             // It may have been learned since the file was looked at.
             return c.see(self.volume.inode(inode.no));
         }
         let asked = self.asking(&inode);
-        let truth = self.data_servers.truth(&[&striped]).await.pop();
-        self.take_truth(c, inode, asked, truth)
+        let truth = self.data_servers.fetch_attrs(&[&striped]).await.pop();
+        self.conclude(c, inode, asked, truth)
     }
 
     /// Whether only the data servers know the size and times of a file.
-    pub(super) fn must_ask(&self, inode: &Inode) -> bool {
-        inode.unsettled && self.files.lock().knower(inode) == Knower::Asked
+    pub(super) fn must_fetch(&self, inode: &Inode) -> bool {
+        inode.unsettled && self.files.lock().size_authority(inode) == SizeAuthority::DataServers
     }
 
     /// Before an indirect write that ends at `end`, and while it is under way: a file that is to
@@ -62,7 +62,7 @@ impl Mds {
     ///
     /// # Errors
     /// STALE; IO if nothing can be made durable.
-    pub(super) async fn announce_growth(&self, ino: InodeNo, end: u64) -> Result<Inode, NfsStat> {
+    pub(super) async fn mark_extending(&self, ino: InodeNo, end: u64) -> Result<Inode, NfsStat> {
         let status = |e| translate::status(&e);
         let lsn = {
             // Under the lock no write layout is granted, and nobody settles the file.
@@ -78,7 +78,7 @@ impl Mds {
             } else {
                 let marked = self.volume.mark_unsettled(ino);
                 marked.value.map_err(status)?;
-                files.announce_growth(&inode);
+                files.mark_extending(&inode);
                 marked.lsn
             }
         };
@@ -87,7 +87,7 @@ impl Mds {
     }
 
     /// The file is open no more: if the volume knows its size it says so. That need not be durable.
-    pub(super) fn end_growth(&self, ino: InodeNo) {
+    pub(super) fn clear_extending(&self, ino: InodeNo) {
         let mut files = self.files.lock();
         if !files.closed(ino) {
             return;
@@ -109,13 +109,13 @@ impl Mds {
     /// is no news later.
     pub(super) async fn note_own_change(&self, inode: &Inode) {
         let (true, Some(striped)) = (inode.unsettled, self.striped(inode)) else { return };
-        if let Some(Ok(truth)) = self.data_servers.truth(&[&striped]).await.pop() {
-            self.files.lock().told_own(inode, truth);
+        if let Some(Ok(truth)) = self.data_servers.fetch_attrs(&[&striped]).await.pop() {
+            self.files.lock().fetched_own(inode, truth);
         }
     }
 
-    /// [`Mds::settled`] for many inodes, with one message per data server.
-    pub(super) async fn settled_all(
+    /// [`Mds::refresh_attrs`] for many inodes, with one message per data server.
+    pub(super) async fn refresh_all(
         &self,
         c: &mut Compound<Mds>,
         inodes: Vec<Inode>,
@@ -123,11 +123,11 @@ impl Mds {
         let placed: Vec<_> = inodes
             .iter()
             .enumerate()
-            .filter(|(_, i)| self.must_ask(i))
+            .filter(|(_, i)| self.must_fetch(i))
             .filter_map(|(at, i)| Some((at, self.striped(i)?, self.asking(i))))
             .collect();
         let files: Vec<_> = placed.iter().map(|(_, striped, _)| striped).collect();
-        let truths = self.data_servers.truth(&files).await;
+        let truths = self.data_servers.fetch_attrs(&files).await;
         let mut answers: HashMap<usize, _> = placed
             .iter()
             .zip(truths)
@@ -136,7 +136,7 @@ impl Mds {
         let mut out = Vec::with_capacity(inodes.len());
         for (at, inode) in inodes.into_iter().enumerate() {
             out.push(match answers.remove(&at) {
-                Some((asked, truth)) => self.take_truth(c, inode, asked, Some(truth)),
+                Some((asked, truth)) => self.conclude(c, inode, asked, Some(truth)),
                 None if inode.unsettled => c.see(self.volume.inode(inode.no)),
                 None => Ok(inode),
             });
@@ -146,12 +146,12 @@ impl Mds {
 
     /// Draws the conclusions that still hold: what happened to the file since it was asked about
     /// may have made the answer old.
-    fn take_truth(
+    fn conclude(
         &self,
         c: &mut Compound<Mds>,
         inode: Inode,
         asked: Asked,
-        truth: Option<Result<FileTruth, DataServerError>>,
+        truth: Option<Result<DataServerAttrs, DataServerError>>,
     ) -> Result<Inode, Failure> {
         let Some(truth) = truth else { return Ok(inode) };
         let truth = truth.map_err(data_server_failure)?;

@@ -20,13 +20,13 @@ pub(super) const OUT_QUEUE_MAX: usize = 128;
 const REPLY_BYTES_MAX: u32 = 8 << 20;
 
 /// Memory held for a reply, given back when the reply was written to the socket.
-pub type ReplyRoom = OwnedSemaphorePermit;
+pub type ReplyBudget = OwnedSemaphorePermit;
 
 /// A message on its way out.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) segments: Vec<Segment>,
-    pub(super) _room: Vec<ReplyRoom>,
+    pub(super) _room: Vec<ReplyBudget>,
 }
 
 impl Outgoing {
@@ -46,7 +46,7 @@ pub struct Conn {
     /// Address the client reached us by.
     pub local: SocketAddr,
     pub(super) out: mpsc::Sender<Outgoing>,
-    reply_room: Arc<Semaphore>,
+    reply_budget: Arc<Semaphore>,
     pub(super) pending: Mutex<Pending>,
     close: watch::Sender<bool>,
 }
@@ -59,20 +59,20 @@ impl Conn {
         out: mpsc::Sender<Outgoing>,
     ) -> Self {
         let close = watch::Sender::new(false);
-        let reply_room = Arc::new(Semaphore::new(REPLY_BYTES_MAX as usize));
-        Conn { id, peer, local, out, reply_room, pending: Mutex::default(), close }
+        let reply_budget = Arc::new(Semaphore::new(REPLY_BYTES_MAX as usize));
+        Conn { id, peer, local, out, reply_budget, pending: Mutex::default(), close }
     }
 
     /// Waits until a reply of this many bytes may be made. Who holds room already must not wait
     /// for more: see [`Conn::try_reserve_reply`].
-    pub async fn reserve_reply(&self, bytes: u64) -> Option<ReplyRoom> {
+    pub async fn reserve_reply(&self, bytes: u64) -> Option<ReplyBudget> {
         // The semaphore is never closed.
-        self.reply_room.clone().acquire_many_owned(reply_permits(bytes)).await.ok()
+        self.reply_budget.clone().acquire_many_owned(reply_permits(bytes)).await.ok()
     }
 
     /// The same without waiting; `None` if there is no room now.
-    pub fn try_reserve_reply(&self, bytes: u64) -> Option<ReplyRoom> {
-        self.reply_room.clone().try_acquire_many_owned(reply_permits(bytes)).ok()
+    pub fn try_reserve_reply(&self, bytes: u64) -> Option<ReplyBudget> {
+        self.reply_budget.clone().try_acquire_many_owned(reply_permits(bytes)).ok()
     }
 
     /// Ends the connection as soon as its tasks notice.

@@ -123,7 +123,7 @@ impl Hosts {
     }
 
     /// A connection of this host; none if it has its share.
-    pub(super) fn enter(self: &Arc<Self>, host: Host) -> Option<Place> {
+    pub(super) fn enter(self: &Arc<Self>, host: Host) -> Option<ConnectionPermit> {
         // Nothing is half done under this lock.
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         let part = parts.entry(host).or_insert_with(|| {
@@ -134,19 +134,19 @@ impl Hosts {
             return None;
         }
         part.connections.fetch_add(1, Relaxed);
-        Some(Place { hosts: self.clone(), host, part: part.clone() })
+        Some(ConnectionPermit { hosts: self.clone(), host, part: part.clone() })
     }
 }
 
 /// A connection's place, until it ends.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConnectionPermit {
     hosts: Arc<Hosts>,
     host: Host,
     part: Arc<Part>,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut parts = self.hosts.parts.lock().unwrap_or_else(PoisonError::into_inner);
         if self.part.connections.fetch_sub(1, Relaxed) == 1 {
@@ -157,22 +157,22 @@ impl Drop for Place {
 
 /// Room for a record that has begun to arrive.
 #[derive(Debug)]
-pub(super) struct RecordRoom<'a> {
-    place: &'a Place,
+pub(super) struct RecordBudget<'a> {
+    place: &'a ConnectionPermit,
     _taken: [Option<OwnedSemaphorePermit>; 2],
 }
 
-impl Place {
+impl ConnectionPermit {
     /// Waits until a record of so many bytes may be received: first for the host's share, so that
     /// who waits for itself takes nothing from others.
-    pub(super) async fn room(&self, bytes: usize) -> RecordRoom<'_> {
+    pub(super) async fn room(&self, bytes: usize) -> RecordBudget<'_> {
         let own = self.part.room.take(bytes).await;
         let all = self.hosts.room.take(bytes).await;
-        RecordRoom { place: self, _taken: [own, all] }
+        RecordBudget { place: self, _taken: [own, all] }
     }
 }
 
-impl RecordRoom<'_> {
+impl RecordBudget<'_> {
     /// How long a record may take while others wait for its room.
     pub(super) fn patience(&self) -> Duration {
         self.place.hosts.limits.unfinished_patience

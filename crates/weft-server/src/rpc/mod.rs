@@ -14,7 +14,7 @@ use std::{future::Future, pin::Pin};
 use weft_xdr::{Reader, Segment, rpc::CallHeader};
 
 pub use callback::CallbackError;
-pub use conn::{Conn, Connections, ReplyRoom};
+pub use conn::{Conn, Connections, ReplyBudget};
 pub use hosts::ServerLimits;
 pub use serve::{Server, Workers};
 
@@ -60,7 +60,7 @@ pub struct Call {
 #[derive(Debug)]
 pub enum Answer {
     /// Results of an executed procedure, and the room they take until they are sent.
-    Results(Vec<Segment>, Vec<ReplyRoom>),
+    Results(Vec<Segment>, Vec<ReplyBudget>),
     /// The procedure does not exist.
     ProcUnavail,
     /// The arguments could not be decoded.

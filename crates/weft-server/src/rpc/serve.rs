@@ -30,8 +30,8 @@ use weft_xdr::{
 
 use super::{
     Answer, Call, Caller, Connections, Program,
-    conn::{Conn, OUT_QUEUE_MAX, Outgoing, ReplyRoom},
-    hosts::{Hosts, Place, ServerLimits},
+    conn::{Conn, OUT_QUEUE_MAX, Outgoing, ReplyBudget},
+    hosts::{ConnectionPermit, Hosts, ServerLimits},
 };
 
 /// Longest record accepted: a 4 MiB WRITE and its headers.
@@ -147,7 +147,7 @@ impl Server {
         id: ConnId,
         stream: TcpStream,
         peer: SocketAddr,
-        place: Place,
+        place: ConnectionPermit,
     ) {
         let Ok(local) = stream.local_addr() else { return };
         if let Err(e) = stream.set_nodelay(true) {
@@ -262,7 +262,7 @@ impl Server {
         header: CallHeader,
         args: Reader,
         request_bytes: usize,
-    ) -> Result<Option<(Vec<Segment>, Vec<ReplyRoom>)>, Reply> {
+    ) -> Result<Option<(Vec<Segment>, Vec<ReplyBudget>)>, Reply> {
         let program = self.programs.iter().find(|p| p.program() == header.program);
         let program = program.ok_or(Reply::ProgUnavail)?;
         if header.version != program.version() {
@@ -286,7 +286,7 @@ impl Server {
 /// its connection if others wait for the room.
 async fn next_record(
     records: &mut RecordReader<OwnedReadHalf>,
-    place: &Place,
+    place: &ConnectionPermit,
 ) -> Result<Option<Bytes>, RecordIoError> {
     let bytes = match records.begin().await? {
         Begun::Record(record) => return Ok(Some(record)),

@@ -15,7 +15,7 @@ use weft_server::{
     compound::Nfs,
     control::Service,
     core::Core,
-    data_servers::{DataServerSpec, DataServers, Homes},
+    data_servers::{DataServerRegistry, DataServerSpec, DataServers},
     ds::DataServer,
     identity::{ClusterSecret, ServerRole, ServerUuid, identity},
     mds::{Export, Mds, MdsParts, Naming, ObjectCreation, SmallFiles, Striping},
@@ -215,10 +215,11 @@ impl Cluster {
         let volume = Self::open_volume(self.dir.path(), self.options.on_disk).await;
         let data_servers = {
             let _on = workers().pick(0).enter();
-            let homes = Homes::open(volume.clone(), self.secret.handle_keys(), []).unwrap();
+            let registry =
+                DataServerRegistry::open(volume.clone(), self.secret.handle_keys(), []).unwrap();
             let control = self.secret.control_key();
             let gathers = self.options.small_files.gather;
-            DataServers::start(self.specs.clone(), self.uuid, &control, homes, gathers)
+            DataServers::start(self.specs.clone(), self.uuid, &control, registry, gathers)
         };
         let width = u16::try_from(self.specs.len()).unwrap().max(1);
         let parts = MdsParts {

@@ -29,10 +29,10 @@ use weft_store::{
     volume::Settle,
 };
 
-use crate::data_servers::FileTruth;
+use crate::data_servers::DataServerAttrs;
 use record::FileRecord;
-pub(super) use record::{Marks, Stale, Suspicion};
-pub(super) use size::Knower;
+pub(super) use record::{FenceCause, Marks, Stale};
+pub(super) use size::SizeAuthority;
 
 /// Files remembered before idle ones are forgotten.
 const FILES_REMEMBERED: usize = 65_536;
@@ -66,10 +66,10 @@ impl Table {
     fn meet(&mut self, inode: &Inode) -> &mut FileRecord {
         if !self.records.contains_key(&inode.no) {
             if inode.unsettled {
-                self.suspect_lost(inode.no);
+                self.suspect_revoked(inode.no);
             } else if inode.is_moving() {
                 let now = self.tick();
-                self.record(inode.no).suspect(Suspicion::Ghost, now);
+                self.record(inode.no).suspect(FenceCause::LateWrite, now);
                 self.stale.insert(inode.no);
             }
         }
@@ -122,14 +122,14 @@ impl Table {
     }
 
     /// Who knows the size and the times of the file.
-    pub(super) fn knower(&mut self, inode: &Inode) -> Knower {
-        self.meet(inode).size.knower(inode)
+    pub(super) fn size_authority(&mut self, inode: &Inode) -> SizeAuthority {
+        self.meet(inode).size.size_authority(inode)
     }
 
     /// A file that was settled, as `inode` has it, is marked unsettled because an indirect write may
     /// now reach behind its end.
-    pub(super) fn announce_growth(&mut self, inode: &Inode) {
-        self.meet(inode).size.announced();
+    pub(super) fn mark_extending(&mut self, inode: &Inode) {
+        self.meet(inode).size.marked_extending();
     }
 
     /// A change of our own is in the volume.
@@ -149,8 +149,8 @@ impl Table {
     }
 
     /// The data servers were asked after a change of our own.
-    pub(super) fn told_own(&mut self, inode: &Inode, truth: FileTruth) {
-        self.meet(inode).size.told_own(truth);
+    pub(super) fn fetched_own(&mut self, inode: &Inode, truth: DataServerAttrs) {
+        self.meet(inode).size.fetched_own(truth);
     }
 
     /// The data servers were asked when the file had these marks; whether nobody had a right to
@@ -159,7 +159,7 @@ impl Table {
         &mut self,
         inode: &Inode,
         (asked, quiet): (Marks, bool),
-        truth: FileTruth,
+        truth: DataServerAttrs,
         now: Timestamp,
     ) -> Option<Settle> {
         let record = self.meet(inode);
@@ -196,21 +196,21 @@ impl Table {
     }
 
     /// Takes all handles given out so far for possible ghosts.
-    pub(super) fn suspect_ghosts(&mut self, inode: &Inode) {
+    pub(super) fn suspect_late_writes(&mut self, inode: &Inode) {
         let now = self.tick();
-        self.meet(inode).suspect(Suspicion::Ghost, now);
+        self.meet(inode).suspect(FenceCause::LateWrite, now);
         self.stale.insert(inode.no);
     }
 
     /// Takes all handles given out so far for worthless: a holder of some is gone.
-    pub(super) fn suspect_lost(&mut self, ino: InodeNo) {
+    pub(super) fn suspect_revoked(&mut self, ino: InodeNo) {
         let now = self.tick();
-        self.record(ino).suspect(Suspicion::Worthless, now);
+        self.record(ino).suspect(FenceCause::Revoked, now);
         self.stale.insert(ino);
     }
 
     /// Takes the handles of one client for suspect, with those of everybody of its epoch.
-    pub(super) fn suspect_handles_of(&mut self, client: ClientId, inode: &Inode, why: Suspicion) {
+    pub(super) fn suspect_handles_of(&mut self, client: ClientId, inode: &Inode, why: FenceCause) {
         let now = self.tick();
         self.meet(inode).suspect_handles_of(client, inode.fence_epoch, why, now);
         self.stale.insert(inode.no);

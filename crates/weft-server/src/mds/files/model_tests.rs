@@ -121,7 +121,7 @@ impl World {
         self.out.iter_mut().filter(held).for_each(|o| o.right = right);
     }
 
-    fn suspect_client(&mut self, client: u64, why: Suspicion) {
+    fn suspect_client(&mut self, client: u64, why: FenceCause) {
         self.table.suspect_handles_of(ClientId(client), &self.inode, why);
         self.raise();
     }
@@ -132,15 +132,15 @@ impl World {
             Event::Return(client) => self.let_go(client, Right::Returned),
             Event::GiveUp(client) if self.holds(client) => {
                 self.let_go(client, Right::Ghost);
-                self.suspect_client(client, Suspicion::Ghost);
+                self.suspect_client(client, FenceCause::LateWrite);
             }
             Event::Revoke(client) if self.holds(client) => {
                 self.let_go(client, Right::Worthless);
-                self.suspect_client(client, Suspicion::Worthless);
+                self.suspect_client(client, FenceCause::Revoked);
             }
             Event::Die(client) => {
                 if self.holds(client) {
-                    self.table.suspect_lost(self.inode.no);
+                    self.table.suspect_revoked(self.inode.no);
                 }
                 self.table.forget_client(ClientId(client));
                 self.let_go(client, Right::Worthless);
@@ -151,7 +151,7 @@ impl World {
                 let epoch = self.inode.fence_epoch;
                 if epoch >= self.servers[server] {
                     self.out.push(Out { holder: None, epoch, right: Right::Ghost });
-                    self.table.suspect_ghosts(&self.inode);
+                    self.table.suspect_late_writes(&self.inode);
                     self.raise();
                 }
             }
@@ -214,7 +214,7 @@ impl World {
 
     fn indirect_write(&mut self, client: u64, server: usize) {
         if self.table.may_write_late(ClientId(client), &self.inode) {
-            self.suspect_client(client, Suspicion::Ghost);
+            self.suspect_client(client, FenceCause::LateWrite);
         }
         self.raise();
         self.servers[server] = self.servers[server].max(self.inode.fence_epoch);

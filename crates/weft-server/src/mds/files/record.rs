@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weft_nfs::ClientId;
 
-use super::size::SizeTruth;
+use super::size::SizeRecord;
 
 /// When things last happened to a file, on a clock of their own. Equal marks before and after a
 /// question mean that nothing of the kind happened between.
@@ -29,13 +29,13 @@ impl Marks {
 
 /// Why handles given out must stop working.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::mds) enum Suspicion {
+pub(in crate::mds) enum FenceCause {
     /// A write that its sender gave up may still be carried out. Only what relies on there being
     /// none must wait: indirect writes, truncations, settling. New handles outrank the old ones.
-    Ghost,
+    LateWrite,
     /// The holder lost its right to write: revoked, dead, or of before a restart. Nobody is given
     /// a layout before the old handles are known to be worthless.
-    Worthless,
+    Revoked,
 }
 
 /// The file's epoch must be raised in the volume, then told to its data servers (design D5).
@@ -46,7 +46,7 @@ pub(in crate::mds) struct Stale {
     pub(super) since: u64,
     /// The volume has raised the epoch since.
     pub(in crate::mds) raised: bool,
-    /// There is a [`Suspicion::Worthless`] among the reasons.
+    /// There is a [`FenceCause::Revoked`] among the reasons.
     pub(super) blocks_grants: bool,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct FileRecord {
     pub(super) given: BTreeMap<ClientId, u32>,
     pub(super) stale: Option<Stale>,
     /// Who knows its size.
-    pub(super) size: SizeTruth,
+    pub(super) size: SizeRecord,
 }
 
 impl FileRecord {
@@ -87,9 +87,9 @@ impl FileRecord {
     }
 
     /// Handles up to the present epoch are suspect.
-    pub(super) fn suspect(&mut self, why: Suspicion, now: u64) {
+    pub(super) fn suspect(&mut self, why: FenceCause, now: u64) {
         let blocked = self.stale.is_some_and(|s| s.blocks_grants);
-        let blocks_grants = blocked || why == Suspicion::Worthless;
+        let blocks_grants = blocked || why == FenceCause::Revoked;
         self.stale = Some(Stale { since: now, raised: false, blocks_grants });
         self.marks.suspected = now;
     }
@@ -100,13 +100,13 @@ impl FileRecord {
         &mut self,
         client: ClientId,
         epoch: u32,
-        why: Suspicion,
+        why: FenceCause,
         now: u64,
     ) {
         let outranked = self.given.get(&client).is_some_and(|given| *given < epoch);
         match &mut self.stale {
             Some(stale) if stale.raised && outranked => {
-                stale.blocks_grants |= why == Suspicion::Worthless;
+                stale.blocks_grants |= why == FenceCause::Revoked;
             }
             _ => self.suspect(why, now),
         }

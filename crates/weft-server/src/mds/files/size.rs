@@ -1,6 +1,6 @@
 //! Who knows the size and the times of a file: a pure state machine (design D8, ADR 3).
 //!
-//! The volume's mark (`Inode::unsettled`) is durable and tells [`Knower::Recorded`] from the other
+//! The volume's mark (`Inode::unsettled`) is durable and tells [`SizeAuthority::Volume`] from the other
 //! two. What tells those apart is here, and a restart forgets it: then the data servers are asked.
 
 use weft_store::{
@@ -8,76 +8,76 @@ use weft_store::{
     volume::{Settle, SettleSize},
 };
 
-use crate::data_servers::FileTruth;
+use crate::data_servers::DataServerAttrs;
 
 /// Who knows the size and the times of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::mds) enum Knower {
+pub(in crate::mds) enum SizeAuthority {
     /// The volume, without a mark.
-    Recorded,
+    Volume,
     /// The volume. It is marked because indirect writes may reach behind the end, all of which
     /// succeeded so far: the mark is for a crash in the middle of one.
-    Announced,
+    VolumeExtending,
     /// The data servers: a write layout is or was out, or an indirect write failed.
-    Asked,
+    DataServers,
 }
 
 /// Whether data servers told something new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum News {
-    None,
+enum Freshness {
+    Unchanged,
     /// It cannot be told: caches must not rely on the old, but times stay.
-    Possible,
-    Certain,
+    Unknown,
+    Changed,
 }
 
 /// What is known of one file beside the volume's mark.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct SizeTruth {
-    announced: bool,
+pub(super) struct SizeRecord {
+    extending: bool,
     /// The last word of the data servers, so that only news moves the change attribute.
-    pub(super) said: Option<FileTruth>,
+    pub(super) said: Option<DataServerAttrs>,
 }
 
-impl SizeTruth {
-    pub(super) fn knower(&self, inode: &Inode) -> Knower {
-        match (inode.unsettled, self.announced) {
-            (false, _) => Knower::Recorded,
-            (true, true) => Knower::Announced,
-            (true, false) => Knower::Asked,
+impl SizeRecord {
+    pub(super) fn size_authority(&self, inode: &Inode) -> SizeAuthority {
+        match (inode.unsettled, self.extending) {
+            (false, _) => SizeAuthority::Volume,
+            (true, true) => SizeAuthority::VolumeExtending,
+            (true, false) => SizeAuthority::DataServers,
         }
     }
 
     /// A write layout goes out, and the volume is marked.
     pub(super) fn granted(&mut self) {
-        self.announced = false;
+        self.extending = false;
     }
 
     /// The volume, which had no mark, is marked because an indirect write may reach behind the end.
-    pub(super) fn announced(&mut self) {
-        self.announced = true;
+    pub(super) fn marked_extending(&mut self) {
+        self.extending = true;
     }
 
     /// A change of our own is in the volume, as `inode` has it. Who knows all knows more than the
     /// data servers ever said.
     pub(super) fn changed(&mut self, inode: &Inode) {
-        if self.knower(inode) != Knower::Asked {
+        if self.size_authority(inode) != SizeAuthority::DataServers {
             self.said = None;
         }
     }
 
     /// A change of our own failed: some of it may be behind the end that the volume knows.
     pub(super) fn change_failed(&mut self) {
-        self.announced = false;
+        self.extending = false;
     }
 
     /// The file is open no more, and nothing is under way; whether that takes the mark away.
     pub(super) fn closed(&mut self) -> bool {
-        std::mem::take(&mut self.announced)
+        std::mem::take(&mut self.extending)
     }
 
     /// The data servers were asked about a change of our own, which is no news to anybody.
-    pub(super) fn told_own(&mut self, truth: FileTruth) {
+    pub(super) fn fetched_own(&mut self, truth: DataServerAttrs) {
         self.said = Some(truth);
     }
 
@@ -87,11 +87,11 @@ impl SizeTruth {
     pub(super) fn answered(
         &mut self,
         inode: &Inode,
-        truth: FileTruth,
+        truth: DataServerAttrs,
         is_all: bool,
         now: Timestamp,
     ) -> Option<Settle> {
-        if self.knower(inode) != Knower::Asked {
+        if self.size_authority(inode) != SizeAuthority::DataServers {
             return None;
         }
         let news = news(inode, &truth, self.said.replace(truth));
@@ -101,32 +101,32 @@ impl SizeTruth {
         let later = mtime(&truth).filter(|told| *told > inode.mtime).unwrap_or(now);
         let settle = Settle {
             size: SettleSize::AtLeast(truth.size_at_least),
-            mtime: (news == News::Certain).then_some(later),
-            touched: news != News::None,
+            mtime: (news == Freshness::Changed).then_some(later),
+            touched: news != Freshness::Unchanged,
             settled: is_all,
             drop_privileges: false,
         };
-        (is_all || news != News::None).then_some(settle)
+        (is_all || news != Freshness::Unchanged).then_some(settle)
     }
 }
 
 /// Whether what the data servers say of a file is news, by what they said last.
-fn news(inode: &Inode, truth: &FileTruth, before: Option<FileTruth>) -> News {
+fn news(inode: &Inode, truth: &DataServerAttrs, before: Option<DataServerAttrs>) -> Freshness {
     match before {
-        Some(before) if before == *truth => News::None,
-        Some(_) => News::Certain,
+        Some(before) if before == *truth => Freshness::Unchanged,
+        Some(_) => Freshness::Changed,
         // Nothing is remembered: certain is only what came after the last known change.
         None => {
             let later = mtime(truth).is_some_and(|t| t > inode.ctime.max(inode.mtime));
             match later || truth.size_at_least > inode.size {
-                true => News::Certain,
-                false if truth.mtime.is_some() => News::Possible,
-                false => News::None,
+                true => Freshness::Changed,
+                false if truth.mtime.is_some() => Freshness::Unknown,
+                false => Freshness::Unchanged,
             }
         }
     }
 }
 
-fn mtime(truth: &FileTruth) -> Option<Timestamp> {
+fn mtime(truth: &DataServerAttrs) -> Option<Timestamp> {
     truth.mtime.map(|(seconds, nanos)| Timestamp { seconds, nanos })
 }

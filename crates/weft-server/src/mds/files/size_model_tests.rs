@@ -56,7 +56,7 @@ fn event() -> impl Strategy<Value = Event> {
 struct Question {
     marks: Marks,
     quiet: bool,
-    truth: FileTruth,
+    truth: DataServerAttrs,
 }
 
 struct World {
@@ -64,7 +64,7 @@ struct World {
     /// As the volume has it.
     inode: Inode,
     /// As the data servers have it.
-    truth: FileTruth,
+    truth: DataServerAttrs,
     clock: i64,
     /// A write layout is out.
     granted: bool,
@@ -83,7 +83,7 @@ impl World {
         World {
             files: Files::default(),
             inode: file(7, false),
-            truth: FileTruth::default(),
+            truth: DataServerAttrs::default(),
             clock: 1,
             granted: false,
             late: false,
@@ -99,8 +99,8 @@ impl World {
         Timestamp { seconds: self.clock, nanos: 0 }
     }
 
-    fn knower(&self) -> Knower {
-        self.files.lock().knower(&self.inode)
+    fn size_authority(&self) -> SizeAuthority {
+        self.files.lock().size_authority(&self.inode)
     }
 
     fn step(&mut self, event: Event) {
@@ -129,7 +129,7 @@ impl World {
                     self.inode.unsettled = false;
                 }
             }
-            Event::Ask if self.knower() == Knower::Asked => {
+            Event::Ask if self.size_authority() == SizeAuthority::DataServers => {
                 let question = self.question();
                 self.questions.push(question);
             }
@@ -169,7 +169,7 @@ impl World {
         self.writing = Some(end);
         if end > self.inode.size && !self.inode.unsettled {
             self.inode.unsettled = true;
-            self.files.lock().announce_growth(&self.inode);
+            self.files.lock().mark_extending(&self.inode);
         }
     }
 
@@ -202,7 +202,7 @@ impl World {
         self.truth.writes += 1;
         let mut files = self.files.lock();
         if self.inode.unsettled {
-            files.told_own(&self.inode, self.truth);
+            files.fetched_own(&self.inode, self.truth);
         }
         files.end_truncation(self.inode.no);
         self.changes += 1;
@@ -221,17 +221,21 @@ impl World {
         let Question { marks, quiet, truth } = asked;
         let now = self.now();
         let quiet = quiet && !self.granted;
-        let knower = self.knower();
+        let size_authority = self.size_authority();
         let learned = self.files.lock().answered(&self.inode, (marks, quiet), truth, now);
         if let Some(learned) = learned {
-            assert_eq!(knower, Knower::Asked, "nobody else has anything to learn");
+            assert_eq!(
+                size_authority,
+                SizeAuthority::DataServers,
+                "nobody else has anything to learn"
+            );
             self.settle(&learned, now);
         }
     }
 
     /// A client looks at the attributes: the size is right, and a change of the data shows.
     fn look(&mut self) {
-        if self.knower() == Knower::Asked {
+        if self.size_authority() == SizeAuthority::DataServers {
             let question = self.question();
             self.answer(question);
         }
@@ -244,7 +248,7 @@ impl World {
         let advanced = self.inode.change > change || self.changes == changes;
         assert!(advanced, "a change does not show: {:?}, {:?}", self.inode, self.looked);
         self.looked = (self.changes, self.inode.change);
-        if self.knower() == Knower::Asked {
+        if self.size_authority() == SizeAuthority::DataServers {
             let question = self.question();
             self.answer(question);
         }
@@ -275,10 +279,10 @@ impl World {
 
     /// Who is said to know it does.
     fn check(&self) {
-        let knows = match self.knower() {
-            Knower::Recorded => true,
-            Knower::Announced => self.writing.is_none(),
-            Knower::Asked => false,
+        let knows = match self.size_authority() {
+            SizeAuthority::Volume => true,
+            SizeAuthority::VolumeExtending => self.writing.is_none(),
+            SizeAuthority::DataServers => false,
         };
         if knows {
             let (has, is) = (self.inode.size, self.truth.size_at_least);

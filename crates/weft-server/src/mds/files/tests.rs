@@ -90,7 +90,7 @@ fn marks_tell_what_happened_since() {
         |t, i| assert!(t.try_begin_truncation(i)),
         |t, i| t.end_truncation(i.no),
         |t, i| t.grant(CLIENT, i),
-        |t, i| t.suspect_ghosts(i),
+        |t, i| t.suspect_late_writes(i),
     ];
     for step in steps {
         step(&mut t, &inode);
@@ -107,7 +107,7 @@ fn forgetting_looks_like_a_change() {
     let mut t = table();
     let asked: Vec<_> = (0..8).map(|n| (file(n, false), t.marks(&file(n, false)))).collect();
     t.grant(CLIENT, &asked[1].0);
-    t.suspect_ghosts(&asked[2].0);
+    t.suspect_late_writes(&asked[2].0);
     assert!(t.try_begin_truncation(&asked[3].0));
     let kept = [1, 2, 3];
     t.purge(|ino| ino == InodeNo(1));
@@ -140,10 +140,10 @@ fn unsettled_files_of_before_are_suspect() {
 fn a_later_suspicion_stands() {
     let mut t = table();
     let inode = file(7, false);
-    t.suspect_ghosts(&inode);
+    t.suspect_late_writes(&inode);
     t.raised(inode.no);
     let first = t.stale(inode.no).expect("suspect");
-    t.suspect_lost(inode.no);
+    t.suspect_revoked(inode.no);
     t.told(inode.no, first, 1);
     let second = t.stale(inode.no).expect("the second one");
     assert!(!second.raised && t.refuses_grants(&inode));

@@ -114,7 +114,7 @@ fn writers_and_truncations() {
 fn fences() {
     let about = "The fence of one file and the handles that one client was given to write with: RFC \
                  8881 §12.5.5, §13.6, §13.12.";
-    let suspect = |why: Suspicion| {
+    let suspect = |why: FenceCause| {
         move |f: &mut OneFile| {
             f.files.lock().suspect_handles_of(CLIENT, &f.inode, why);
             Outcome::OK
@@ -133,14 +133,14 @@ fn fences() {
             let late = f.files.lock().may_write_late(CLIENT, &f.inode);
             Outcome::said(if late { "its earlier writes may be late" } else { "" })
         })
-        .on("its earlier writes may be late", suspect(Suspicion::Ghost))
-        .on("its layout is revoked", suspect(Suspicion::Worthless))
+        .on("its earlier writes may be late", suspect(FenceCause::LateWrite))
+        .on("its layout is revoked", suspect(FenceCause::Revoked))
         .on("some write may be late", |f| {
-            f.files.lock().suspect_ghosts(&f.inode);
+            f.files.lock().suspect_late_writes(&f.inode);
             Outcome::OK
         })
         .on("a holder is gone", |f| {
-            f.files.lock().suspect_lost(f.inode.no);
+            f.files.lock().suspect_revoked(f.inode.no);
             Outcome::OK
         })
         .on("the volume raises the epoch", |f| {
@@ -179,22 +179,22 @@ fn fences() {
 struct OneSize {
     files: Files,
     inode: Inode,
-    truth: FileTruth,
+    truth: DataServerAttrs,
     clock: i64,
 }
 
 impl OneSize {
     fn new() -> OneSize {
-        let (files, truth) = (Files::default(), FileTruth::default());
+        let (files, truth) = (Files::default(), DataServerAttrs::default());
         OneSize { files, inode: file(7, false), truth, clock: 0 }
     }
 
     fn describe(&self) -> String {
         let mut table = self.files.lock();
-        let who = match table.knower(&self.inode) {
-            Knower::Recorded => "recorded",
-            Knower::Announced => "announced",
-            Knower::Asked => "asked",
+        let who = match table.size_authority(&self.inode) {
+            SizeAuthority::Volume => "recorded",
+            SizeAuthority::VolumeExtending => "announced",
+            SizeAuthority::DataServers => "asked",
         };
         let said = match table.records.get(&self.inode.no).and_then(|r| r.size.said) {
             Some(said) if said == self.truth => ", told",
@@ -217,15 +217,15 @@ impl OneSize {
         self.truth.writes += 1;
     }
 
-    fn knower(&self) -> Knower {
-        self.files.lock().knower(&self.inode)
+    fn size_authority(&self) -> SizeAuthority {
+        self.files.lock().size_authority(&self.inode)
     }
 
     /// An indirect write begins.
     fn begin(&mut self, reaches_behind: bool) {
         if reaches_behind && !self.inode.unsettled {
             self.inode.unsettled = true;
-            self.files.lock().announce_growth(&self.inode);
+            self.files.lock().mark_extending(&self.inode);
         }
         self.land();
     }
@@ -239,7 +239,7 @@ impl OneSize {
     }
 
     fn ask(&mut self, quiet: bool) -> Outcome {
-        if self.knower() != Knower::Asked {
+        if self.size_authority() != SizeAuthority::DataServers {
             return Outcome::Never;
         }
         self.clock += 1;
@@ -272,7 +272,7 @@ fn sizes() {
             Outcome::OK
         })
         .on("a client writes to data servers", |f| {
-            if f.knower() != Knower::Asked {
+            if f.size_authority() != SizeAuthority::DataServers {
                 return Outcome::Never;
             }
             f.land();
@@ -288,7 +288,7 @@ fn sizes() {
         .on("asked, all is quiet", |f| f.ask(true))
         .on("asked, others may write", |f| f.ask(false))
         .on("asked after a change of our own", |f| {
-            f.files.lock().told_own(&f.inode, f.truth);
+            f.files.lock().fetched_own(&f.inode, f.truth);
             Outcome::OK
         })
         .on("last CLOSE", |f| {

@@ -8,7 +8,7 @@ use weft_store::types::InodeNo;
 
 use super::{
     data_access::{changed, end_of, may_write, regular_file},
-    setattr::until_quiet,
+    setattr::quiesce,
 };
 use crate::{
     compound::{Compound, OpResult},
@@ -25,7 +25,7 @@ pub(super) async fn allocate(mds: &Mds, c: &mut Compound<Mds>, a: &AllocateArgs)
     let _undelegated = may_write(mds, c, &inode, &stateid).await?;
     mds.volume.admit().await;
     let _writing = mds.files.begin_write(&inode).ok_or(NfsStat::DELAY)?;
-    let inode = mds.outranked(inode).await?;
+    let inode = mds.with_fresh_epoch(inode).await?;
     let (inode, striped) = mds.on_data_servers(c, inode).await?;
     let reserved = mds.data_servers.allocate(&striped, a.offset, end).await;
     reserved.map_err(data_server_failure)?;
@@ -46,7 +46,7 @@ pub(super) async fn deallocate(mds: &Mds, c: &mut Compound<Mds>, a: &DeallocateA
     if !mds.files.lock().try_begin_truncation(&inode) {
         return Err(NfsStat::DELAY.into());
     }
-    let punched = match until_quiet(mds, c, inode.no).await {
+    let punched = match quiesce(mds, c, inode.no).await {
         Ok(()) => punch(mds, c, inode.no, a).await,
         Err(busy) => Err(busy),
     };
@@ -65,7 +65,7 @@ async fn punch(
     let inode = c.see(mds.volume.inode(ino))?;
     let Some(striped) = mds.striped(&inode) else { return Ok(()) };
     let punched = mds.data_servers.punch(&striped, a.offset, a.length).await;
-    mds.suspect_if_unanswered(&inode, &punched);
+    mds.note_outcome(&inode, &punched);
     // Some of it may be gone even so.
     changed(mds, c, &inode, 0)?;
     punched.map_err(data_server_failure)

@@ -7,7 +7,7 @@ use weft_store::types::{Inode, InodeNo};
 use super::{
     copy::{place_beside, saved_stateid},
     data_access::{changed, may_access, may_write, regular_file},
-    setattr::until_quiet,
+    setattr::quiesce,
 };
 use crate::{
     compound::{Compound, OpResult},
@@ -30,8 +30,8 @@ pub(super) async fn clone(mds: &Mds, c: &mut Compound<Mds>, a: &CloneArgs) -> Op
     let dst_stateid = c.stateid(a.dst_stateid)?;
     let _undelegated = may_write(mds, c, &destination, &dst_stateid).await?;
     mds.volume.admit().await;
-    let source = mds.settled(c, source).await?;
-    let destination = mds.settled(c, destination).await?;
+    let source = mds.refresh_attrs(c, source).await?;
+    let destination = mds.refresh_attrs(c, destination).await?;
     let len = length(a, &source, &destination)?;
     if len == 0 {
         return Ok(OpOk::Clone);
@@ -42,7 +42,7 @@ pub(super) async fn clone(mds: &Mds, c: &mut Compound<Mds>, a: &CloneArgs) -> Op
     if !mds.files.lock().try_begin_truncation(&destination) {
         return Err(NfsStat::DELAY.into());
     }
-    let shared = match until_quiet(mds, c, to.ino).await {
+    let shared = match quiesce(mds, c, to.ino).await {
         Ok(()) => share(mds, c, &source, to.ino, a, len).await,
         Err(busy) => Err(busy),
     };
@@ -80,7 +80,7 @@ async fn share(
     len: u64,
 ) -> Result<(), Failure> {
     let (from, to) = (a.src_offset, a.dst_offset);
-    mds.announce_growth(ino, to + len).await?;
+    mds.mark_extending(ino, to + len).await?;
     // Its placement and epoch may be others by now.
     let inode = c.see(mds.volume.inode(ino))?;
     let target = mds.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
@@ -92,7 +92,7 @@ async fn share(
         // A source that was never written is one hole.
         None => mds.data_servers.punch(&target, to, len).await,
     };
-    mds.suspect_if_unanswered(&inode, &shared);
+    mds.note_outcome(&inode, &shared);
     // After a failure some data servers may have done their part.
     let end = if shared.is_ok() { to + len } else { 0 };
     changed(mds, c, &inode, end)?;

@@ -20,7 +20,7 @@ pub(super) async fn close(mds: &Mds, c: &mut Compound<Mds>, a: &CloseArgs) -> Op
     let closed = mds.state().close(client, &stateid, file.key()).map_err(refused)?;
     mds.notify_lock_waiters();
     if closed.last_open_of_file {
-        mds.end_growth(file.ino);
+        mds.clear_extending(file.ino);
         mds.last_close(file.ino);
     }
     c.current_stateid = Some(closed.stateid);

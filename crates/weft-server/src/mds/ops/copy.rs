@@ -39,10 +39,10 @@ pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpRe
     let dst_stateid = c.stateid(a.dst_stateid)?;
     let _undelegated = may_write(mds, c, &destination, &dst_stateid).await?;
     mds.volume.admit().await;
-    let source = mds.settled(c, source).await?;
+    let source = mds.refresh_attrs(c, source).await?;
     let len = length(a, source.size)?;
     // How far the destination reaches says which of the source's holes matter.
-    let destination = mds.settled(c, destination).await?;
+    let destination = mds.refresh_attrs(c, destination).await?;
     make_way(mds, c, a, (&source, destination), len).await?;
     let copy = Copy {
         source: source.no,
@@ -111,7 +111,7 @@ pub(super) async fn place_beside(
     (destination, to): (Inode, u64),
 ) -> Result<(), Failure> {
     if destination.placement.is_some() && !destination.stuffed {
-        return mds.born_durably(c).await;
+        return mds.placement_durable(c).await;
     }
     let beside = mds.striped(source).and_then(|s| s.first_index_beside(from, to));
     let there = source.placement.filter(|there| mds.places_on(there.device));

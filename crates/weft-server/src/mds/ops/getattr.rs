@@ -10,7 +10,7 @@ use crate::{
     compound::{Compound, OpResult},
     mds::{
         Mds, attrs,
-        attrs::{Facts, SET_ONLY, needs_space, needs_truth},
+        attrs::{Facts, SET_ONLY, needs_server_attrs, needs_space},
     },
 };
 
@@ -21,7 +21,8 @@ pub(super) async fn getattr(mds: &Mds, c: &mut Compound<Mds>, a: &GetattrArgs) -
     if !a.request.and(&SET_ONLY).is_empty() {
         return Err(NfsStat::INVAL.into());
     }
-    let inode = if needs_truth(&a.request) { mds.settled(c, inode).await? } else { inode };
+    let inode =
+        if needs_server_attrs(&a.request) { mds.refresh_attrs(c, inode).await? } else { inode };
     let attrs = attributes(mds, c, &inode, &a.request).await?;
     Ok(OpOk::Getattr(GetattrOk { attrs: Box::new(attrs) }))
 }

@@ -34,7 +34,7 @@ pub(super) async fn layoutcommit(
     drop_privileges(mds, c, &inode)?;
     // The data servers know how far the client wrote, and when: its own word may be from before a
     // truncation, or from before it set the times (design D8).
-    let newsize = match mds.settled(c, inode.clone()).await {
+    let newsize = match mds.refresh_attrs(c, inode.clone()).await {
         Ok(settled) => (settled.size != inode.size).then_some(settled.size),
         Err(f) => {
             // The file stays unsettled, and whoever looks at it next asks again.

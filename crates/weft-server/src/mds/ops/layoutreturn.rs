@@ -8,7 +8,7 @@ use weft_store::types::InodeNo;
 
 use crate::{
     compound::{Compound, OpResult},
-    mds::{Handle, Mds, files::Suspicion, refused},
+    mds::{Handle, Mds, files::FenceCause, refused},
 };
 
 /// RFC 8881 §18.44. When the last write layout of a file comes back, the data servers are asked
@@ -79,7 +79,7 @@ fn outdate_handles(mds: &Mds, c: &mut Compound<Mds>, client: ClientId, ino: Inod
     let Ok(inode) = c.see(mds.volume.inode(ino)) else { return };
     let Some(file) = mds.striped(&inode) else { return };
     if !mds.data_servers.are_up(&file.data_servers) {
-        mds.suspect_handles_of(client, ino, Suspicion::Ghost);
+        mds.suspect_handles_of(client, ino, FenceCause::LateWrite);
     }
 }
 
@@ -87,7 +87,7 @@ fn outdate_handles(mds: &Mds, c: &mut Compound<Mds>, client: ClientId, ino: Inod
 /// unsettled and the next reader of its size asks again.
 async fn settle(mds: &Mds, c: &mut Compound<Mds>, ino: InodeNo) {
     let Ok(inode) = c.see(mds.volume.inode(ino)) else { return };
-    if let Err(f) = mds.settled(c, inode).await {
+    if let Err(f) = mds.refresh_attrs(c, inode).await {
         tracing::info!(ino = ino.0, status = %f.status, "file stays unsettled");
     }
 }

@@ -19,7 +19,7 @@ pub(super) async fn link(mds: &Mds, c: &mut Compound<Mds>, a: &LinkArgs) -> OpRe
     let cred = mds.credential(c);
     mds.volume.admit().await;
     // Who may not link makes nobody give anything back.
-    c.see(mds.volume.rehearsal().link(object, dir, name, &cred, mds.wall()))?;
+    c.see(mds.volume.dry_run().link(object, dir, name, &cred, mds.wall()))?;
     let _undelegated = mds.undelegated(c, mds.handle(object).key(), false).await?;
     let linked = c.see(mds.volume.link(object, dir, name, &cred, mds.wall()))?;
     Ok(OpOk::Link(LinkOk { change: change_info(linked.dir_change) }))

@@ -42,7 +42,7 @@ use crate::compound::{Compound, OpResult};
 /// Runs one operation. Those of sessions never get here; what is not in the list is not built.
 pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, args: OpArgs) -> OpResult {
     mds.admit(c, &args)?;
-    mds.room.admit(&args)?;
+    mds.reserve.admit(&args)?;
     match args {
         OpArgs::Allocate(a) => allocate::allocate(mds, c, &a).await,
         OpArgs::Clone(a) => clone::clone(mds, c, &a).await,

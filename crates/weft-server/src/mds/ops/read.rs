@@ -21,7 +21,7 @@ pub(super) async fn read(mds: &Mds, c: &mut Compound<Mds>, a: &ReadArgs) -> OpRe
     let inode = mds.current_file(c)?;
     let stateid = c.stateid(a.stateid)?;
     may_access(mds, c, &inode, &stateid, IoAccess::Read)?;
-    let inode = mds.settled(c, inode).await?;
+    let inode = mds.refresh_attrs(c, inode).await?;
     let available = inode.size.saturating_sub(a.offset);
     let len = u64::from(a.count).min(available).min(MAX_IO_BYTES);
     c.reserve_reply(len).await?;

@@ -15,7 +15,7 @@ use crate::{
     compound::{Compound, OpResult},
     mds::{
         Mds, attrs,
-        attrs::{Facts, SET_ONLY, needs_truth},
+        attrs::{Facts, SET_ONLY, needs_server_attrs},
     },
 };
 
@@ -113,8 +113,8 @@ async fn encode(
         names.push((f.cookie, f.name));
         plain.push(f.inode);
     }
-    if needs_truth(wanted) {
-        inodes.extend(mds.settled_all(c, plain).await);
+    if needs_server_attrs(wanted) {
+        inodes.extend(mds.refresh_all(c, plain).await);
     } else {
         inodes.extend(plain.into_iter().map(Ok));
     }

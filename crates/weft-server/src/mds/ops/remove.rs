@@ -23,7 +23,7 @@ pub(super) async fn remove(mds: &Mds, c: &mut Compound<Mds>, a: &RemoveArgs) -> 
     mds.volume.admit().await;
     let what = Remove { dir, name, expect: None, keep_orphan: true };
     // Who may not remove it makes nobody give anything back.
-    let found = c.see(mds.volume.rehearsal().remove(&what, &cred, mds.wall()))?.inode;
+    let found = c.see(mds.volume.dry_run().remove(&what, &cred, mds.wall()))?.inode;
     let _undelegated = mds.undelegated(c, mds.handle(found.no).key(), false).await?;
     // It and no other that comes under the name meanwhile: that may be open, or delegated.
     let keep_orphan = mds.state().is_open(mds.handle(found.no).key());

@@ -50,7 +50,7 @@ async fn carried_out(
 ) -> Result<(Renamed, bool), Failure> {
     let cred = mds.credential(c);
     // Who may not rename makes nobody give anything back.
-    let plan = outcome(c, mds.volume.rehearsal().rename(&what, &cred, mds.wall()))?;
+    let plan = outcome(c, mds.volume.dry_run().rename(&what, &cred, mds.wall()))?;
     let target = plan.replaced.as_ref().map(|inode| inode.no);
     let _source = mds.undelegated(c, mds.handle(plan.moved).key(), false).await?;
     let _target = match target {

@@ -27,7 +27,7 @@ pub(super) async fn seek(mds: &Mds, c: &mut Compound<Mds>, a: &SeekArgs) -> OpRe
     let inode = regular_file(mds, c, &handle)?;
     let stateid = c.stateid(a.stateid)?;
     may_access(mds, c, &inode, &stateid, IoAccess::Read)?;
-    let inode = mds.settled(c, inode).await?;
+    let inode = mds.refresh_attrs(c, inode).await?;
     // §15.11.3: beyond the end there is nothing to find, as lseek(2) has it at the end too.
     if a.offset >= inode.size {
         return Err(NfsStat::NXIO.into());

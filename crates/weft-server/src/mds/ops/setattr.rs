@@ -33,7 +33,7 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
     let authority = writer.map_or(Authority::ByPermission, size_authority);
     let cred = mds.credential(c);
     // Who may not set them makes nobody give anything back, layouts included.
-    let trial = mds.volume.rehearsal();
+    let trial = mds.volume.dry_run();
     let trial = trial.setattr(inode.no, &settings.set, authority, &cred, mds.wall());
     if trial.value != Err(StoreError::Moving) {
         c.see(trial)?;
@@ -93,7 +93,7 @@ pub(super) async fn apply(
 /// The file is closed to writers from here on, until the truncation is said to end.
 ///
 /// # Errors
-/// DELAY while others truncate it, or those of [`until_still`].
+/// DELAY while others truncate it, or those of [`quiesce_and_hold`].
 async fn closed(
     mds: &Mds,
     c: &Compound<Mds>,
@@ -104,25 +104,25 @@ async fn closed(
     }
     // From here on nobody begins to write; now for those who have, and for what was given up: it
     // must not land behind the cut.
-    let still = until_still(mds, c, inode).await;
+    let still = quiesce_and_hold(mds, c, inode).await;
     if still.is_err() {
         mds.files.lock().end_truncation(inode.no);
     }
     still
 }
 
-/// [`until_quiet`], and a file whose bytes are in the volume is not moved as long as the result
+/// [`quiesce`], and a file whose bytes are in the volume is not moved as long as the result
 /// lives.
-async fn until_still(
+async fn quiesce_and_hold(
     mds: &Mds,
     c: &Compound<Mds>,
     inode: &Inode,
 ) -> Result<Option<OwnedMutexGuard<()>>, Failure> {
-    until_quiet(mds, c, inode.no).await?;
+    quiesce(mds, c, inode.no).await?;
     if !inode.stuffed {
         return Ok(None);
     }
-    let still = mds.standing_still(inode.no).await?;
+    let still = mds.lock_migration(inode.no).await?;
     // A move may have been given up since.
     mds.fence(inode.no).await?;
     Ok(Some(still))
@@ -138,7 +138,7 @@ async fn apply_here(
 ) -> Result<Inode, Failure> {
     // A modification time that is set now must not lose against an earlier write that the data
     // servers have yet to tell of.
-    let inode = if set.mtime.is_some() { mds.settled(c, inode).await? } else { inode };
+    let inode = if set.mtime.is_some() { mds.refresh_attrs(c, inode).await? } else { inode };
     let done = mds.volume.setattr(inode.no, set, Authority::ByPermission, cred, mds.wall());
     let inode = c.see(done)?.inode;
     if set.mode.is_some() && inode.is_privileged() {
@@ -150,25 +150,25 @@ async fn apply_here(
 
 /// How long a truncation waits for others' layouts before the client is told to come again; less
 /// with a short lease, since the client that waits does not renew.
-const QUIET_PATIENCE: Duration = Duration::from_secs(3);
+const QUIESCE_PATIENCE: Duration = Duration::from_secs(3);
 /// How often it looks.
-const QUIET_LOOK: Duration = Duration::from_millis(10);
+const QUIESCE_LOOK: Duration = Duration::from_millis(10);
 
 /// Waits until no other client holds a write layout (they are recalled), no indirect write is
 /// under way, and handles that were taken away or given up are worthless.
 ///
 /// # Errors
 /// DELAY when that takes too long: the client asks again.
-pub(super) async fn until_quiet(mds: &Mds, c: &Compound<Mds>, ino: InodeNo) -> Result<(), Failure> {
+pub(super) async fn quiesce(mds: &Mds, c: &Compound<Mds>, ino: InodeNo) -> Result<(), Failure> {
     let client = c.client()?;
     let file = mds.handle(ino).key();
     let lease = Duration::from_secs(mds.core.lease_s.into());
-    let deadline = Instant::now() + QUIET_PATIENCE.min(lease / 4);
+    let deadline = Instant::now() + QUIESCE_PATIENCE.min(lease / 4);
     while mds.recall_writers(file, Some(client)) || mds.files.lock().has_writers(ino) {
         if Instant::now() > deadline {
             return Err(NfsStat::DELAY.into());
         }
-        tokio::time::sleep(QUIET_LOOK).await;
+        tokio::time::sleep(QUIESCE_LOOK).await;
     }
     mds.fence(ino).await.map_err(Failure::from)
 }

@@ -7,7 +7,7 @@ use crate::{
     compound::{Compound, OpResult},
     mds::{
         Mds,
-        attrs::{SET_ONLY, needs_truth, supported},
+        attrs::{SET_ONLY, needs_server_attrs, supported},
         names::Owners,
     },
 };
@@ -32,7 +32,7 @@ async fn same(mds: &Mds, c: &mut Compound<Mds>, a: &VerifyArgs) -> Result<bool, 
     if !mask.without(&supported(c.minorversion)).is_empty() || !a.attrs.undecoded.is_empty() {
         return Err(NfsStat::ATTRNOTSUPP.into());
     }
-    let inode = if needs_truth(&mask) { mds.settled(c, inode).await? } else { inode };
+    let inode = if needs_server_attrs(&mask) { mds.refresh_attrs(c, inode).await? } else { inode };
     let mut given = a.attrs.clone();
     // Other words for the same owner are the same owner; nobody's are those of none.
     let Owners { uid, gid } = match mds.names.owners(&given).await {

@@ -15,12 +15,12 @@ use super::data_access::{changed, may_write};
 use crate::{
     compound::{Compound, OpResult},
     data_servers::DataServerError,
-    mds::{Mds, attrs::MAX_FILE_BYTES, data_server_failure, files::Suspicion},
+    mds::{Mds, attrs::MAX_FILE_BYTES, data_server_failure, files::FenceCause},
 };
 
 /// How often a write is sent whose handles are outranked each time, before the client is told to
 /// come again.
-const OUTRANKED_MAX: u32 = 4;
+const FENCED_TRIES_MAX: u32 = 4;
 /// How often, and after which pause, a newer epoch is looked for.
 const EPOCH_LOOKS: u32 = 5;
 const EPOCH_LOOK: Duration = Duration::from_millis(5);
@@ -46,7 +46,7 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
     }
     let _writing = mds.files.begin_write(&inode).ok_or(NfsStat::DELAY)?;
     let (inode, _) = mds.on_data_servers(c, inode).await?;
-    mds.announce_growth(inode.no, end).await?;
+    mds.mark_extending(inode.no, end).await?;
     let (committed, writeverf) = send(mds, c, &inode, a, data).await?;
     mds.core.counters.wrote(data.len());
     if count > 0 {
@@ -64,15 +64,15 @@ async fn send(
     data: &Bytes,
 ) -> Result<(StableHow, Verifier), Failure> {
     let now = c.see(mds.volume.inode(inode.no))?;
-    let mut inode = lay_ghosts(mds, c, now).await?;
-    for _ in 0..OUTRANKED_MAX {
+    let mut inode = fence_late_writes(mds, c, now).await?;
+    for _ in 0..FENCED_TRIES_MAX {
         let striped = mds.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
         let written = mds.data_servers.write(&striped, a.offset, data.clone(), a.stable).await;
-        mds.suspect_if_unanswered(&inode, &written);
+        mds.note_outcome(&inode, &written);
         if !matches!(written, Err(DataServerError::Fenced { .. })) {
             return written.map_err(data_server_failure);
         }
-        inode = outranking(mds, c, &inode).await?;
+        inode = with_newer_epoch(mds, c, &inode).await?;
     }
     Err(NfsStat::DELAY.into())
 }
@@ -82,10 +82,14 @@ async fn send(
 ///
 /// # Errors
 /// DELAY when whoever has to raise it takes long.
-async fn outranking(mds: &Mds, c: &mut Compound<Mds>, before: &Inode) -> Result<Inode, Failure> {
+async fn with_newer_epoch(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    before: &Inode,
+) -> Result<Inode, Failure> {
     for _ in 0..EPOCH_LOOKS {
         let now = c.see(mds.volume.inode(before.no))?;
-        let now = lay_ghosts(mds, c, now).await?;
+        let now = fence_late_writes(mds, c, now).await?;
         if now.fence_epoch > before.fence_epoch {
             return Ok(now);
         }
@@ -113,11 +117,11 @@ fn stuff(
 /// server, where its first attempt may still be queued: that one must not land on top of this one
 /// ("ghost write"). Nor may a write of our own that a data server did not answer, or one of a
 /// client that lost its layout. So this one goes out with a newer handle than all of those.
-async fn lay_ghosts(mds: &Mds, c: &Compound<Mds>, inode: Inode) -> Result<Inode, Failure> {
+async fn fence_late_writes(mds: &Mds, c: &Compound<Mds>, inode: Inode) -> Result<Inode, Failure> {
     let client = c.client()?;
     let late = mds.files.lock().may_write_late(client, &inode);
     if late {
-        mds.suspect_handles_of(client, inode.no, Suspicion::Ghost);
+        mds.suspect_handles_of(client, inode.no, FenceCause::LateWrite);
     }
-    Ok(mds.outranked(inode).await?)
+    Ok(mds.with_fresh_epoch(inode).await?)
 }

@@ -60,7 +60,7 @@ pub(super) async fn setxattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetxattrArgs)
     let set =
         |volume: &Volume| volume.xattr_set(handle.ino, (key, &a.value.0), how, &cred, mds.wall());
     // Who may not set it makes nobody give anything back.
-    c.see(set(&mds.volume.rehearsal()))?;
+    c.see(set(&mds.volume.dry_run()))?;
     let _undelegated = mds.undelegated(c, handle.key(), false).await?;
     mds.volume.admit().await;
     let set = set(&mds.volume);
@@ -106,7 +106,7 @@ pub(super) async fn removexattr(mds: &Mds, c: &mut Compound<Mds>, a: &Removexatt
     let handle = c.handle()?;
     let key = checked_key(&a.name, NfsStat::BADCHAR)?;
     let cred = mds.credential(c);
-    c.see(mds.volume.rehearsal().xattr_remove(handle.ino, key, &cred, mds.wall()))?;
+    c.see(mds.volume.dry_run().xattr_remove(handle.ino, key, &cred, mds.wall()))?;
     let _undelegated = mds.undelegated(c, handle.key(), false).await?;
     mds.volume.admit().await;
     let removed = mds.volume.xattr_remove(handle.ino, key, &cred, mds.wall());

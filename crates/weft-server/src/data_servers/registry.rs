@@ -23,7 +23,7 @@ const RECORD_VERSION: u8 = 1;
 type Uuid = [u8; 16];
 
 /// The data servers' directories, and the keys that follow from them.
-pub struct Homes {
+pub struct DataServerRegistry {
     volume: Volume,
     keys: HandleKeys,
     /// Uuids that the configuration says are the right ones now.
@@ -34,13 +34,13 @@ pub struct Homes {
     admitting: tokio::sync::Mutex<()>,
 }
 
-impl std::fmt::Debug for Homes {
+impl std::fmt::Debug for DataServerRegistry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Homes").field("known", &self.known).finish_non_exhaustive()
+        f.debug_struct("DataServerRegistry").field("known", &self.known).finish_non_exhaustive()
     }
 }
 
-impl Homes {
+impl DataServerRegistry {
     /// What the volume knows. A uuid in `configured` takes the place of the known one as soon as
     /// the data server comes with it.
     ///
@@ -50,12 +50,12 @@ impl Homes {
         volume: Volume,
         keys: HandleKeys,
         configured: impl IntoIterator<Item = (DataServerId, Uuid)>,
-    ) -> Result<Homes, StoreError> {
+    ) -> Result<DataServerRegistry, StoreError> {
         let mut known = BTreeMap::new();
         for (id, record) in volume.data_servers().value? {
             known.insert(id, decode(&record).ok_or(StoreError::Corrupt("data server"))?);
         }
-        Ok(Homes {
+        Ok(DataServerRegistry {
             volume,
             keys,
             configured: configured.into_iter().collect(),
@@ -109,7 +109,7 @@ impl Homes {
     }
 }
 
-impl Admission for Homes {
+impl Admission for DataServerRegistry {
     fn admit(
         &self,
         id: DataServerId,
@@ -138,8 +138,9 @@ mod tests {
     const ONE: DataServerId = DataServerId(1);
     const TWO: DataServerId = DataServerId(2);
 
-    fn homes(volume: &Volume, configured: &[(DataServerId, Uuid)]) -> Homes {
-        Homes::open(volume.clone(), secret().handle_keys(), configured.iter().copied()).unwrap()
+    fn registry(volume: &Volume, configured: &[(DataServerId, Uuid)]) -> DataServerRegistry {
+        DataServerRegistry::open(volume.clone(), secret().handle_keys(), configured.iter().copied())
+            .unwrap()
     }
 
     /// The first directory of a number stays the only one, also for the next start; a directory
@@ -147,23 +148,23 @@ mod tests {
     #[tokio::test]
     async fn the_first_directory_stays() {
         let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
-        let first = homes(&volume, &[]);
+        let first = registry(&volume, &[]);
         assert!(first.key(ONE).is_none());
         first.admit(ONE, [1; 16]).await.unwrap();
         first.admit(ONE, [1; 16]).await.unwrap();
-        let second = homes(&volume, &[]);
-        for homes in [&first, &second] {
-            assert!(homes.key(ONE).is_some());
-            let other = homes.admit(ONE, [2; 16]).await.unwrap_err();
+        let second = registry(&volume, &[]);
+        for registry in [&first, &second] {
+            assert!(registry.key(ONE).is_some());
+            let other = registry.admit(ONE, [2; 16]).await.unwrap_err();
             let (came, has) = (hex(&[2; 16]), hex(&[1; 16]));
             assert!(other.contains(&format!("is {came}, but data server 1 has {has}")), "{other}");
-            let twice = homes.admit(TWO, [1; 16]).await.unwrap_err();
+            let twice = registry.admit(TWO, [1; 16]).await.unwrap_err();
             assert!(twice.ends_with("is that of data server 1"), "{twice}");
         }
-        let told = homes(&volume, &[(ONE, [2; 16])]);
+        let told = registry(&volume, &[(ONE, [2; 16])]);
         told.admit(ONE, [1; 16]).await.unwrap_err();
         told.admit(ONE, [2; 16]).await.unwrap();
-        let later = homes(&volume, &[]);
+        let later = registry(&volume, &[]);
         later.admit(ONE, [1; 16]).await.unwrap_err();
         later.admit(ONE, [2; 16]).await.unwrap();
         later.admit(TWO, [1; 16]).await.unwrap();
@@ -175,7 +176,7 @@ mod tests {
         for record in [&[][..], &[1; 16], &[1; 18], &[2; 17]] {
             let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
             volume.data_server_put(ONE, record).value.unwrap();
-            let opened = Homes::open(volume, secret().handle_keys(), []);
+            let opened = DataServerRegistry::open(volume, secret().handle_keys(), []);
             assert!(matches!(opened, Err(StoreError::Corrupt(_))), "{record:?}");
         }
         assert_eq!(decode(&encode([3; 16])), Some([3; 16]));

@@ -1,4 +1,4 @@
-//! Room on the volume's own disk. A commit that meets a full disk stops the volume, so names are
+//! DiskReserve on the volume's own disk. A commit that meets a full disk stops the volume, so names are
 //! refused before: what makes room (REMOVE), and what clients need to finish their work, still
 //! finds some.
 
@@ -21,11 +21,11 @@ const RESERVE_SHARE: u64 = 8;
 
 /// Whether there is room for more.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct DiskReserve {
     scarce: AtomicBool,
 }
 
-impl Room {
+impl DiskReserve {
     /// Refuses an operation that makes names, of files or of attributes, while room is scarce.
     ///
     /// # Errors
@@ -64,12 +64,12 @@ impl Room {
 
 impl Mds {
     /// Watches the room on the disk of this directory, for ever.
-    pub async fn watch_room(self: std::sync::Arc<Self>, dir: PathBuf) {
+    pub async fn watch_disk(self: std::sync::Arc<Self>, dir: PathBuf) {
         loop {
             match rustix::fs::statvfs(&dir) {
                 Ok(s) => {
                     let bytes = |blocks: u64| blocks.saturating_mul(s.f_frsize);
-                    self.room.look(bytes(s.f_bavail), bytes(s.f_blocks));
+                    self.reserve.look(bytes(s.f_bavail), bytes(s.f_blocks));
                 }
                 Err(e) => tracing::warn!(dir = %dir.display(), error = %e, "cannot ask for space"),
             }
@@ -91,7 +91,7 @@ mod tests {
         let create = OpArgs::Link(weft_nfs::ops::LinkArgs { newname: "x".into() });
         let remove = OpArgs::Remove(RemoveArgs { target: "x".into() });
         for (total, least) in [(1 << 40, RESERVE_BYTES), (256 << 20, 32 << 20)] {
-            let room = Room::default();
+            let room = DiskReserve::default();
             room.look(least, total);
             assert_eq!(room.admit(&create), Ok(()));
             room.look(least - 1, total);
