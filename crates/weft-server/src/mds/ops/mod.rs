@@ -2,6 +2,7 @@
 
 mod access;
 mod allocate;
+pub(in crate::mds) mod attrs;
 mod clone;
 mod close;
 mod commit;

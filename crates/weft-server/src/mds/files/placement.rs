@@ -8,7 +8,7 @@ use weft_store::{
     volume::Volume,
 };
 
-use super::Mds;
+use crate::mds::Mds;
 use crate::{compound::Compound, striped::Striped};
 
 /// How new files are striped.
@@ -23,7 +23,7 @@ pub struct Striping {
 /// The devices that new files use: the data servers in groups of at most the stripe width. A
 /// device is named by its members, so that the same group is the same device after a restart,
 /// and another group never reuses its name.
-pub(super) fn devices_for(ids: &[DataServerId], striping: Striping) -> Vec<Device> {
+pub(in crate::mds) fn devices_for(ids: &[DataServerId], striping: Striping) -> Vec<Device> {
     let width = usize::from(striping.width).clamp(1, ids.len().max(1));
     let groups = ids.len() / width;
     (0..groups)
@@ -45,7 +45,7 @@ fn device_id(members: &[DataServerId]) -> DeviceId {
 }
 
 /// Records new devices durably and returns all that files may refer to.
-pub(super) async fn record_devices(
+pub(in crate::mds) async fn record_devices(
     volume: &Volume,
     placing: &[Device],
 ) -> Result<HashMap<DeviceId, Device>, StoreError> {
@@ -61,17 +61,17 @@ pub(super) async fn record_devices(
 
 impl Mds {
     /// The device of that name.
-    pub(super) fn device(&self, id: DeviceId) -> Option<Device> {
+    pub(in crate::mds) fn device(&self, id: DeviceId) -> Option<Device> {
         self.devices.read().expect("device lock").get(&id).cloned()
     }
 
     /// A placed file as its data servers know it.
-    pub(super) fn striped(&self, inode: &Inode) -> Option<Striped> {
+    pub(in crate::mds) fn striped(&self, inode: &Inode) -> Option<Striped> {
         self.striped_at(inode.no, inode.placement.as_ref()?, inode.fence_epoch)
     }
 
     /// The same from its parts (for removed files, which have no inode any more).
-    pub(super) fn striped_at(
+    pub(in crate::mds) fn striped_at(
         &self,
         ino: InodeNo,
         placement: &Placement,
@@ -93,7 +93,7 @@ impl Mds {
     ///
     /// # Errors
     /// NOSPC when there is no data server at all.
-    pub(super) fn placed(
+    pub(in crate::mds) fn placed(
         &self,
         c: &mut Compound<Mds>,
         inode: Inode,
@@ -114,18 +114,18 @@ impl Mds {
     }
 
     /// Whether new files may be placed on a device.
-    pub(super) fn places_on(&self, device: DeviceId) -> bool {
+    pub(in crate::mds) fn places_on(&self, device: DeviceId) -> bool {
         self.placing.iter().any(|d| d.id == device)
     }
 
     /// Whether this is how new files are placed.
-    pub(super) fn places_like(&self, placement: &Placement) -> bool {
+    pub(in crate::mds) fn places_like(&self, placement: &Placement) -> bool {
         self.places_on(placement.device) && placement.stripe_unit_bytes == self.striping.unit_bytes
     }
 
     /// Devices take turns, by a number; one with a data server that is down is passed over
     /// while there are others.
-    pub(super) fn choose_placement(&self, turn: u64) -> Result<Placement, NfsStat> {
+    pub(in crate::mds) fn choose_placement(&self, turn: u64) -> Result<Placement, NfsStat> {
         let devices = self.placing.len() as u64;
         let nth = turn.checked_rem(devices).ok_or(NfsStat::NOSPC)?;
         let nth = usize::try_from(nth).map_err(|_| NfsStat::SERVERFAULT)?;
@@ -144,7 +144,7 @@ impl Mds {
     }
 
     /// Rights that a layout of this mode carries on the data servers.
-    pub(super) fn layout_body(
+    pub(in crate::mds) fn layout_body(
         &self,
         inode: &Inode,
         striped: &Striped,
@@ -165,18 +165,18 @@ impl Mds {
     }
 
     /// Leaves an unfinished truncation to the reaper.
-    pub(super) fn abandon_truncation(&self, intent: Intent) {
+    pub(in crate::mds) fn abandon_truncation(&self, intent: Intent) {
         self.abandoned.lock().expect("abandoned lock").push(intent);
         self.reap.notify_one();
     }
 
     /// Takes all of those.
-    pub(super) fn abandoned_truncations(&self) -> Vec<Intent> {
+    pub(in crate::mds) fn abandoned_truncations(&self) -> Vec<Intent> {
         std::mem::take(&mut *self.abandoned.lock().expect("abandoned lock"))
     }
 
     /// Puts one back that cannot be finished yet.
-    pub(super) fn keep_truncation(&self, intent: Intent) {
+    pub(in crate::mds) fn keep_truncation(&self, intent: Intent) {
         self.abandoned.lock().expect("abandoned lock").push(intent);
     }
 }

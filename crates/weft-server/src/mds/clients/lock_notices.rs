@@ -3,7 +3,7 @@
 use weft_nfs::callback::{CbNotifyLockArgs, CbOp};
 use weft_state::LockNotice;
 
-use super::{Handle, Mds};
+use crate::mds::{Handle, Mds};
 
 impl Mds {
     /// Tells those who wait for locks that have been given up since the last time. A hint: it is

@@ -10,7 +10,7 @@ use std::{
 
 use weft_nfs::{NfsStat, OpArgs, ops::OpenClaim};
 
-use super::Mds;
+use crate::mds::Mds;
 
 /// How often the disk is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -21,7 +21,7 @@ const RESERVE_SHARE: u64 = 8;
 
 /// Whether there is room for more.
 #[derive(Debug, Default)]
-pub(super) struct DiskReserve {
+pub(in crate::mds) struct DiskReserve {
     scarce: AtomicBool,
 }
 
@@ -30,7 +30,7 @@ impl DiskReserve {
     ///
     /// # Errors
     /// NOSPC.
-    pub(super) fn admit(&self, args: &OpArgs) -> Result<(), NfsStat> {
+    pub(in crate::mds) fn admit(&self, args: &OpArgs) -> Result<(), NfsStat> {
         let grows = match args {
             OpArgs::Create(_) | OpArgs::Link(_) | OpArgs::Setxattr(_) => true,
             OpArgs::Open(a) => a.openhow.is_some() && matches!(a.claim, OpenClaim::Null(_)),
@@ -40,7 +40,7 @@ impl DiskReserve {
     }
 
     /// Whether what need not be in the volume should not be.
-    pub(super) fn is_scarce(&self) -> bool {
+    pub(in crate::mds) fn is_scarce(&self) -> bool {
         self.scarce.load(Ordering::Relaxed)
     }
 

@@ -11,8 +11,9 @@ use weft_store::{
     volume::{LINKS_MAX, SetAttr, SetMode, SetTime as StoreSetTime},
 };
 
-use super::{
-    Mds, acl,
+use crate::mds::{
+    Mds,
+    export::acl,
     names::{Names, Owners},
     threshold::Threshold,
     translate::{file_type, from_nfs_time, to_nfs_time},

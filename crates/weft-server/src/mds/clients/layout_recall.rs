@@ -18,7 +18,7 @@ use weft_xdr::{
     rpc::{AuthFlavor, CallHeader, OpaqueAuth},
 };
 
-use super::{Handle, Mds, files::FenceCause};
+use crate::mds::{Handle, Mds, files::FenceCause};
 use crate::rpc::CallbackError;
 
 /// How long one callback may take before it is sent again or given up.
@@ -28,7 +28,7 @@ const RECALL_PAUSE: Duration = Duration::from_millis(200);
 
 impl Mds {
     /// Recalls the write layouts that others than `except` hold on a file; whether any is out.
-    pub(super) fn recall_writers(&self, file: FileKey, except: Option<ClientId>) -> bool {
+    pub(in crate::mds) fn recall_writers(&self, file: FileKey, except: Option<ClientId>) -> bool {
         let holders = self.state().layouts_on(file);
         let mut any = false;
         for holder in holders.into_iter().filter(|h| h.rw && Some(h.client) != except) {
@@ -89,7 +89,7 @@ impl Mds {
 
     /// One callback operation behind its CB_SEQUENCE; the operation's status. Runs to its end
     /// even if nobody waits for it any more, since it holds a slot of the back channel.
-    pub(super) async fn call_back(
+    pub(in crate::mds) async fn call_back(
         &self,
         client: ClientId,
         op: &CbOp,
@@ -153,7 +153,7 @@ impl Mds {
     /// Takes a layout away from a client that did not return it: its data-server handles stop
     /// working, durably, before anyone else relies on it. If that cannot be now, the layout stays
     /// until it can.
-    pub(super) async fn revoke(&self, layout: Overdue) {
+    pub(in crate::mds) async fn revoke(&self, layout: Overdue) {
         let Overdue { client, file, rw, .. } = layout;
         let ino = InodeNo(file.object);
         if rw {
@@ -174,7 +174,7 @@ impl Mds {
 
     /// Ends everything a client held: opens, locks, layouts, copies, its record. Its files
     /// are fenced in the background; nobody takes them for quiet before.
-    pub(super) fn drop_client_state(&self, client: ClientId) {
+    pub(in crate::mds) fn drop_client_state(&self, client: ClientId) {
         // First: whoever is granted what this client held depends on its record being gone.
         self.forget_client_record(client);
         self.offloads().drop_client(client);
@@ -197,13 +197,13 @@ impl Mds {
     /// A removed file is gone from the volume: nobody can return its layouts any more, and its data
     /// servers refuse their handles with its objects. Under the lock of grants, of which each sees
     /// that the file is gone or is seen here.
-    pub(super) fn forget_layouts(&self, ino: InodeNo) {
+    pub(in crate::mds) fn forget_layouts(&self, ino: InodeNo) {
         let _grants = self.files.lock();
         self.state().layouts_forget(self.handle(ino).key());
     }
 
     /// The last open of a file is gone: an unlinked one goes now.
-    pub(super) fn last_close(&self, ino: InodeNo) {
+    pub(in crate::mds) fn last_close(&self, ino: InodeNo) {
         let released = self.volume.release_orphan(ino, self.wall());
         match released.value {
             Ok(Some(intent)) => {

@@ -9,7 +9,7 @@ use weft_store::{
     volume::Settle,
 };
 
-use super::{
+use crate::mds::{
     Mds, data_server_failure,
     files::{Marks, SizeAuthority},
     translate,
@@ -32,7 +32,7 @@ impl Mds {
     ///
     /// # Errors
     /// DELAY while a data server cannot be asked: the truth is not known.
-    pub(super) async fn refresh_attrs(
+    pub(in crate::mds) async fn refresh_attrs(
         &self,
         c: &mut Compound<Mds>,
         inode: Inode,
@@ -50,7 +50,7 @@ impl Mds {
     }
 
     /// Whether only the data servers know the size and times of a file.
-    pub(super) fn must_fetch(&self, inode: &Inode) -> bool {
+    pub(in crate::mds) fn must_fetch(&self, inode: &Inode) -> bool {
         inode.unsettled && self.files.lock().size_authority(inode) == SizeAuthority::DataServers
     }
 
@@ -62,7 +62,11 @@ impl Mds {
     ///
     /// # Errors
     /// STALE; IO if nothing can be made durable.
-    pub(super) async fn mark_extending(&self, ino: InodeNo, end: u64) -> Result<Inode, NfsStat> {
+    pub(in crate::mds) async fn mark_extending(
+        &self,
+        ino: InodeNo,
+        end: u64,
+    ) -> Result<Inode, NfsStat> {
         let status = |e| translate::status(&e);
         let lsn = {
             // Under the lock no write layout is granted, and nobody settles the file.
@@ -87,7 +91,7 @@ impl Mds {
     }
 
     /// The file is open no more: if the volume knows its size it says so. That need not be durable.
-    pub(super) fn clear_extending(&self, ino: InodeNo) {
+    pub(in crate::mds) fn clear_extending(&self, ino: InodeNo) {
         let mut files = self.files.lock();
         if !files.closed(ino) {
             return;
@@ -107,7 +111,7 @@ impl Mds {
 
     /// Takes note of what the data servers say after a change that we made ourselves, so that it
     /// is no news later.
-    pub(super) async fn note_own_change(&self, inode: &Inode) {
+    pub(in crate::mds) async fn note_own_change(&self, inode: &Inode) {
         let (true, Some(striped)) = (inode.unsettled, self.striped(inode)) else { return };
         if let Some(Ok(truth)) = self.data_servers.fetch_attrs(&[&striped]).await.pop() {
             self.files.lock().fetched_own(inode, truth);
@@ -115,7 +119,7 @@ impl Mds {
     }
 
     /// [`Mds::refresh_attrs`] for many inodes, with one message per data server.
-    pub(super) async fn refresh_all(
+    pub(in crate::mds) async fn refresh_all(
         &self,
         c: &mut Compound<Mds>,
         inodes: Vec<Inode>,

@@ -7,7 +7,7 @@ use weft_nfs::{Failure, NfsStat, OpArgs, OpNum, share};
 use weft_store::types::Credential;
 use weft_xdr::rpc::AuthFlavor;
 
-use super::Mds;
+use crate::mds::Mds;
 use crate::{
     compound::Compound,
     network::Network,
@@ -89,7 +89,7 @@ pub struct View {
 
 impl Export {
     /// The export as the client at this address sees it.
-    pub(super) fn view(&self, client: SocketAddr) -> View {
+    pub(in crate::mds) fn view(&self, client: SocketAddr) -> View {
         // An IPv4 client of a dual-stack listener appears as ::ffff:a.b.c.d.
         let address: IpAddr = client.ip().to_canonical();
         let fits = |rule: &&ClientRule| rule.networks.iter().any(|n| n.contains(address));
@@ -108,7 +108,7 @@ impl Export {
     }
 
     /// Flavors that are served, preferred first.
-    pub(super) fn flavors(&self) -> Vec<u32> {
+    pub(in crate::mds) fn flavors(&self) -> Vec<u32> {
         let none = self.auth_none.then_some(AuthFlavor::NONE.0);
         [AuthFlavor::SYS.0].into_iter().chain(none).collect()
     }
@@ -152,7 +152,7 @@ fn changes(args: &OpArgs) -> bool {
 
 impl Mds {
     /// The caller as the export sees it.
-    pub(super) fn credential(&self, c: &Compound<Mds>) -> Credential {
+    pub(in crate::mds) fn credential(&self, c: &Compound<Mds>) -> Credential {
         self.export.credential(&c.caller, c.view)
     }
 
@@ -161,7 +161,7 @@ impl Mds {
     /// # Errors
     /// WRONGSEC for a flavor that is not served, where the RFC allows it, else ACCESS; ACCESS for
     /// clients that are not served; ROFS for changes by those that only read.
-    pub(super) fn admit(&self, c: &Compound<Mds>, args: &OpArgs) -> Result<(), NfsStat> {
+    pub(in crate::mds) fn admit(&self, c: &Compound<Mds>, args: &OpArgs) -> Result<(), NfsStat> {
         let wrong_flavor = !c.caller.known && !self.export.auth_none;
         let may_tell = match export_use(args.op()).ok_or(NfsStat::NOTSUPP)? {
             ExportUse::Nothing | ExportUse::Security => return Ok(()),
@@ -185,7 +185,7 @@ impl Mds {
     ///
     /// # Errors
     /// ROFS.
-    pub(super) fn writable(&self, c: &Compound<Mds>) -> Result<(), Failure> {
+    pub(in crate::mds) fn writable(&self, c: &Compound<Mds>) -> Result<(), Failure> {
         match c.view.access {
             Access::ReadWrite => Ok(()),
             Access::ReadOnly | Access::None => Err(NfsStat::ROFS.into()),
@@ -193,7 +193,7 @@ impl Mds {
     }
 
     /// The caller with the groups that count.
-    pub(super) async fn with_groups(&self, caller: Caller) -> Caller {
+    pub(in crate::mds) async fn with_groups(&self, caller: Caller) -> Caller {
         if !self.export.server_groups || !caller.known {
             return caller;
         }

@@ -7,12 +7,12 @@ use tokio::task::JoinSet;
 use weft_nfs::{ClientId, NfsStat};
 use weft_store::types::{Inode, InodeNo, StoreError};
 
-use super::{
+use crate::data_servers::DataServerError;
+use crate::mds::{
     Mds,
     files::{FenceCause, Stale},
     translate,
 };
-use crate::data_servers::DataServerError;
 
 /// Pause before data servers that could not be told are tried again.
 const FENCE_PAUSE: Duration = Duration::from_millis(500);
@@ -25,7 +25,7 @@ impl Mds {
     /// still be carried out, and must not be on top of what comes later. The epoch is raised at
     /// once, so that handles given out from now on outrank it; the data servers are told by
     /// whoever needs it first, or in the background.
-    pub(super) fn note_outcome<T>(&self, inode: &Inode, done: &Result<T, DataServerError>) {
+    pub(in crate::mds) fn note_outcome<T>(&self, inode: &Inode, done: &Result<T, DataServerError>) {
         if done.is_err() {
             self.files.lock().change_failed(inode.no);
         }
@@ -36,7 +36,12 @@ impl Mds {
     }
 
     /// The same for what one client was given.
-    pub(super) fn suspect_handles_of(&self, client: ClientId, ino: InodeNo, why: FenceCause) {
+    pub(in crate::mds) fn suspect_handles_of(
+        &self,
+        client: ClientId,
+        ino: InodeNo,
+        why: FenceCause,
+    ) {
         match self.volume.inode(ino).value {
             Ok(inode) => self.files.lock().suspect_handles_of(client, &inode, why),
             Err(_) => self.files.lock().suspect_revoked(ino),
@@ -57,7 +62,7 @@ impl Mds {
     ///
     /// # Errors
     /// The store failed.
-    pub(super) async fn with_fresh_epoch(&self, inode: Inode) -> Result<Inode, NfsStat> {
+    pub(in crate::mds) async fn with_fresh_epoch(&self, inode: Inode) -> Result<Inode, NfsStat> {
         match self.raise(inode.no)? {
             None => Ok(inode),
             Some(_) => self.durable_inode(inode.no).await.map_err(|e| translate::status(&e)),
@@ -78,7 +83,7 @@ impl Mds {
     /// # Errors
     /// The store or a data server failed, or more handles became suspect meanwhile (DELAY):
     /// handles may still work.
-    pub(super) async fn fence(&self, ino: InodeNo) -> Result<(), NfsStat> {
+    pub(in crate::mds) async fn fence(&self, ino: InodeNo) -> Result<(), NfsStat> {
         let Some(stale) = self.raise(ino)? else { return Ok(()) };
         let inode = match self.durable_inode(ino).await {
             Err(StoreError::Stale) => {
@@ -114,7 +119,7 @@ impl Mds {
     }
 
     /// Fences what nobody has waited for, and tries again what could not be told. Runs for ever.
-    pub(super) async fn run_fences(self: Arc<Self>) {
+    pub(in crate::mds) async fn run_fences(self: Arc<Self>) {
         loop {
             // In grace clients still finish what they began with handles of before the restart.
             // Grace comes after the files in the order of locks: it is let go first.

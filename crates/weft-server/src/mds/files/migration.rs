@@ -19,7 +19,7 @@ use weft_store::{
     volume::{STUFFED_BYTES_MAX, StuffedExtent},
 };
 
-use super::{Mds, data_server_failure, translate};
+use crate::mds::{Mds, data_server_failure, translate};
 use crate::{compound::Compound, striped::Striped};
 
 /// How long a file that somebody else moves is waited for, unless the lease is short.
@@ -59,7 +59,7 @@ impl Default for SmallFiles {
 
 /// Files that are being moved to their data servers: each by one task at a time.
 #[derive(Debug, Default)]
-pub(super) struct Moves(Mutex<HashMap<InodeNo, Weak<AsyncMutex<()>>>>);
+pub(in crate::mds) struct Moves(Mutex<HashMap<InodeNo, Weak<AsyncMutex<()>>>>);
 
 impl Moves {
     /// The turn of a file: whoever holds it locked may move the file.
@@ -77,17 +77,17 @@ impl Moves {
 
 impl Mds {
     /// Whether a file that begins now begins in the volume.
-    pub(super) fn stuffs(&self) -> bool {
+    pub(in crate::mds) fn stuffs(&self) -> bool {
         self.small_files.stuffing_limit_bytes > 0
     }
 
     /// Whether a file of this size may be kept in the volume.
-    pub(super) fn is_small(&self, size: u64) -> bool {
+    pub(in crate::mds) fn is_small(&self, size: u64) -> bool {
         size <= self.small_files.stuffing_limit_bytes.min(STUFFED_BYTES_MAX)
     }
 
     /// Writes of small files may go to the volume, which has room for them.
-    pub(super) fn may_stuff(&self) -> bool {
+    pub(in crate::mds) fn may_stuff(&self) -> bool {
         !self.reserve.is_scarce()
     }
 
@@ -97,7 +97,7 @@ impl Mds {
     /// # Errors
     /// NOSPC when there is no data server at all; DELAY while others take long to move it; those
     /// of writing to data servers (NOSPC, DELAY): the bytes are still in the volume then.
-    pub(super) async fn on_data_servers(
+    pub(in crate::mds) async fn on_data_servers(
         &self,
         c: &mut Compound<Mds>,
         inode: Inode,
@@ -109,7 +109,7 @@ impl Mds {
     ///
     /// # Errors
     /// Those of [`Mds::on_data_servers`].
-    pub(super) async fn on_data_servers_at(
+    pub(in crate::mds) async fn on_data_servers_at(
         &self,
         c: &mut Compound<Mds>,
         inode: Inode,
@@ -149,7 +149,7 @@ impl Mds {
     ///
     /// # Errors
     /// DELAY when who moves it takes long: the client asks again, and renews its lease.
-    pub(super) async fn lock_migration(
+    pub(in crate::mds) async fn lock_migration(
         &self,
         ino: InodeNo,
     ) -> Result<OwnedMutexGuard<()>, NfsStat> {

@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Duration};
 
 use weft_store::types::{Intent, IntentId, IntentKind, StoreError};
 
-use super::Mds;
+use crate::mds::Mds;
 
 /// Intents carried out together.
 const REAP_BATCH: usize = 512;
@@ -27,7 +27,7 @@ struct Round {
 
 /// The task.
 #[derive(Debug, Default)]
-pub(super) struct Reaper {
+pub(in crate::mds) struct Reaper {
     /// Waiting removals that the data servers that are up have carried out.
     partly_done: HashSet<IntentId>,
     was_waiting: bool,
@@ -35,7 +35,7 @@ pub(super) struct Reaper {
 
 impl Reaper {
     /// Runs for ever.
-    pub(super) async fn run(mut self, mds: &Mds) {
+    pub(in crate::mds) async fn run(mut self, mds: &Mds) {
         loop {
             match self.round(mds).await {
                 Ok(Round { done: 0, waiting: 0 }) => mds.reap.notified().await,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weft_nfs::ClientId;
 
-use super::size::SizeRecord;
+use super::size_authority::SizeRecord;
 
 /// When things last happened to a file, on a clock of their own. Equal marks before and after a
 /// question mean that nothing of the kind happened between.
@@ -22,7 +22,7 @@ pub(in crate::mds) struct Marks {
 
 impl Marks {
     /// Everything may have happened at this time.
-    pub(super) fn all(at: u64) -> Marks {
+    pub(in crate::mds) fn all(at: u64) -> Marks {
         Marks { truncated: at, granted: at, suspected: at, written: at }
     }
 }
@@ -43,51 +43,51 @@ pub(in crate::mds) enum FenceCause {
 pub(in crate::mds) struct Stale {
     /// The time of the last suspicion that needed a new epoch; names it for
     /// [`super::Table::told`].
-    pub(super) since: u64,
+    pub(in crate::mds) since: u64,
     /// The volume has raised the epoch since.
     pub(in crate::mds) raised: bool,
     /// There is a [`FenceCause::Revoked`] among the reasons.
-    pub(super) blocks_grants: bool,
+    pub(in crate::mds) blocks_grants: bool,
 }
 
 /// One file.
 #[derive(Debug, Default)]
-pub(super) struct FileRecord {
-    pub(super) marks: Marks,
+pub(in crate::mds) struct FileRecord {
+    pub(in crate::mds) marks: Marks,
     /// Truncations under way, or waiting for a data server: at most one of requests, and those a
     /// crash left over.
-    pub(super) truncations: usize,
+    pub(in crate::mds) truncations: usize,
     /// Indirect writes under way.
-    pub(super) writers: usize,
+    pub(in crate::mds) writers: usize,
     /// Epoch of the last writable handles each client was given, kept beyond their return: what
     /// it sent with them may still be under way.
-    pub(super) given: BTreeMap<ClientId, u32>,
-    pub(super) stale: Option<Stale>,
+    pub(in crate::mds) given: BTreeMap<ClientId, u32>,
+    pub(in crate::mds) stale: Option<Stale>,
     /// Who knows its size.
-    pub(super) size: SizeRecord,
+    pub(in crate::mds) size: SizeRecord,
 }
 
 impl FileRecord {
-    pub(super) fn begin_truncation(&mut self, now: u64) {
+    pub(in crate::mds) fn begin_truncation(&mut self, now: u64) {
         self.truncations += 1;
         self.marks.truncated = now;
     }
 
-    pub(super) fn end_truncation(&mut self, now: u64) {
+    pub(in crate::mds) fn end_truncation(&mut self, now: u64) {
         debug_assert!(self.truncations > 0, "ended without a beginning");
         self.truncations = self.truncations.saturating_sub(1);
         self.marks.truncated = now;
     }
 
     /// Writable handles of this epoch go to a client.
-    pub(super) fn grant(&mut self, client: ClientId, epoch: u32, now: u64) {
+    pub(in crate::mds) fn grant(&mut self, client: ClientId, epoch: u32, now: u64) {
         self.given.insert(client, epoch);
         self.marks.granted = now;
         self.size.granted();
     }
 
     /// Handles up to the present epoch are suspect.
-    pub(super) fn suspect(&mut self, why: FenceCause, now: u64) {
+    pub(in crate::mds) fn suspect(&mut self, why: FenceCause, now: u64) {
         let blocked = self.stale.is_some_and(|s| s.blocks_grants);
         let blocks_grants = blocked || why == FenceCause::Revoked;
         self.stale = Some(Stale { since: now, raised: false, blocks_grants });
@@ -96,7 +96,7 @@ impl FileRecord {
 
     /// Handles of the client are suspect, which may need no new epoch: those of an earlier one
     /// are outranked already, and what is left is to tell the data servers.
-    pub(super) fn suspect_handles_of(
+    pub(in crate::mds) fn suspect_handles_of(
         &mut self,
         client: ClientId,
         epoch: u32,
@@ -113,7 +113,7 @@ impl FileRecord {
     }
 
     /// The epoch is raised for everything suspected so far.
-    pub(super) fn raised(&mut self) {
+    pub(in crate::mds) fn raised(&mut self) {
         if let Some(stale) = &mut self.stale {
             stale.raised = true;
         }
@@ -121,7 +121,7 @@ impl FileRecord {
 
     /// Every data server refuses what is older than `epoch`, which was raised for the suspicion of
     /// `since`. A later one stands.
-    pub(super) fn told(&mut self, since: u64, epoch: u32) {
+    pub(in crate::mds) fn told(&mut self, since: u64, epoch: u32) {
         self.given.retain(|_, given| *given >= epoch);
         if self.stale.is_some_and(|s| s.since == since) {
             self.stale = None;
@@ -129,7 +129,7 @@ impl FileRecord {
     }
 
     /// Whether nothing would be lost with this record but handles given out.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(in crate::mds) fn is_idle(&self) -> bool {
         self.truncations == 0 && self.writers == 0 && self.stale.is_none()
     }
 }

@@ -8,22 +8,22 @@ use std::{collections::HashSet, sync::atomic::Ordering::Relaxed, time::Duration}
 use weft_nfs::{ClientId, Failure, FailureBody, Stateid, share};
 use weft_state::{FileKey, IoAccess, Millis, Overdue, Reason, Refusal};
 
-use super::{Mds, refused};
 use crate::compound::Compound;
+use crate::mds::{Mds, refused};
 
 /// How long a client is kept by courtesy: over a night's sleep of a laptop.
 const COURTESY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Mds {
     /// Layouts of clients whose lease has passed: to be revoked.
-    pub(super) fn layouts_of_expired(&self, now: Millis) -> Vec<Overdue> {
+    pub(in crate::mds) fn layouts_of_expired(&self, now: Millis) -> Vec<Overdue> {
         let expired = self.core.sessions().expired(now);
         let mut state = self.state();
         expired.into_iter().flat_map(|client| state.layouts_expire(now, client)).collect()
     }
 
     /// Forgets clients that courtesy does not keep any longer.
-    pub(super) fn end_courtesies(&self, now: Millis) {
+    pub(in crate::mds) fn end_courtesies(&self, now: Millis) {
         let courtesy_ms = if self.state().is_crowded() { 0 } else { COURTESY.as_millis() };
         let courtesy_ms = u64::try_from(courtesy_ms).unwrap_or(u64::MAX);
         let outstayed = self.core.sessions().outstayed(now, courtesy_ms);
@@ -35,7 +35,7 @@ impl Mds {
     /// Forgets clients whose lease has passed since the last time, if others wait for locks of
     /// theirs: those have asked, and are told when to ask again. `known` are those whose lease had
     /// passed then; a request that comes later clears its way by itself.
-    pub(super) fn clear_way_of_waiters(&self, now: Millis, known: &mut HashSet<ClientId>) {
+    pub(in crate::mds) fn clear_way_of_waiters(&self, now: Millis, known: &mut HashSet<ClientId>) {
         let expired = HashSet::from_iter(self.core.sessions().expired(now));
         for client in expired.difference(known) {
             let is_waited_for = self.state().is_waited_for(*client);
@@ -103,7 +103,7 @@ impl Mds {
     }
 
     /// Removes the durable record of a client, so that it cannot reclaim after a restart.
-    pub(super) fn remove_client_record(&self, id: u64) {
+    pub(in crate::mds) fn remove_client_record(&self, id: u64) {
         let removed = self.volume.client_remove(id);
         self.forgotten.fetch_max(removed.lsn.0, Relaxed);
         if let Err(e) = removed.value {

@@ -13,8 +13,8 @@ use weft_nfs::{
 use weft_state::{FileKey, Millis, NoDelegation, Wanted};
 use weft_store::types::Inode;
 
-use super::{Handle, Mds};
 use crate::compound::Compound;
+use crate::mds::{Handle, Mds};
 
 /// How long a request waits for delegations that it needs back before its client is told to come
 /// again; less with a short lease, since the client that waits does not renew.
@@ -136,7 +136,7 @@ impl Mds {
     }
 
     /// Revokes delegations that were not returned within a lease (§10.4.5).
-    pub(super) fn revoke_overdue_delegations(&self, now: Millis) {
+    pub(in crate::mds) fn revoke_overdue_delegations(&self, now: Millis) {
         let limit_ms = u64::from(self.core.lease_s) * 1000;
         let overdue = self.state().delegations_overdue(now, limit_ms);
         for (client, file) in overdue {

@@ -2,7 +2,7 @@
 
 use weft_store::types::{Credential, Inode, InodeNo, StoreError};
 
-use super::Mds;
+use crate::mds::Mds;
 use crate::{
     identity::hex,
     report::{

@@ -19,7 +19,7 @@ use weft_store::{
     volume::{Created, Expect, New, NewFileData, Remove, Seen},
 };
 
-use super::{Mds, data_server_failure, translate};
+use crate::mds::{Mds, data_server_failure, translate};
 use crate::{compound::Compound, striped::Striped};
 
 /// When the objects of files are made.
@@ -46,11 +46,11 @@ pub struct Precreate {
 
 /// Up to where files got a place, those included that had one from the beginning.
 #[derive(Debug, Default)]
-pub(super) struct PlacementLsn(Mutex<Lsn>);
+pub(in crate::mds) struct PlacementLsn(Mutex<Lsn>);
 
 impl PlacementLsn {
     /// Makes one; whoever sees it finds its LSN in [`PlacementLsn::last`].
-    pub(super) fn give<T>(&self, birth: impl FnOnce() -> Seen<T>) -> Seen<T> {
+    pub(in crate::mds) fn give<T>(&self, birth: impl FnOnce() -> Seen<T>) -> Seen<T> {
         let mut last = self.0.lock().expect("placement_lsn lock");
         let seen = birth();
         *last = last.max(seen.lsn);
@@ -73,7 +73,7 @@ impl Mds {
     /// # Errors
     /// Those of [`weft_store::volume::Volume::create`]; those of making objects (DELAY, NOSPC, IO):
     /// then nothing was made, or it is gone again.
-    pub(super) async fn make_file(
+    pub(in crate::mds) async fn make_file(
         &self,
         c: &mut Compound<Mds>,
         at: (InodeNo, &[u8]),
@@ -163,7 +163,7 @@ impl Mds {
     ///
     /// # Errors
     /// NOSPC when there is no data server at all.
-    pub(super) fn next_placement(&self) -> Result<Placement, NfsStat> {
+    pub(in crate::mds) fn next_placement(&self) -> Result<Placement, NfsStat> {
         self.choose_placement(self.turn.fetch_add(1, Relaxed))
     }
 
@@ -190,7 +190,7 @@ impl Mds {
     ///
     /// # Errors
     /// Those of [`Mds::make_objects`].
-    pub(super) async fn objects_of_placed(
+    pub(in crate::mds) async fn objects_of_placed(
         &self,
         c: &Compound<Mds>,
         striped: &Striped,
@@ -219,14 +219,18 @@ impl Mds {
     ///
     /// # Errors
     /// IO.
-    pub(super) async fn placement_durable(&self, c: &Compound<Mds>) -> Result<(), Failure> {
+    pub(in crate::mds) async fn placement_durable(&self, c: &Compound<Mds>) -> Result<(), Failure> {
         let placed = self.placement_lsn.last().min(Lsn(c.depends_on));
         Ok(self.volume.durable(placed).await.map_err(|e| translate::status(&e))?)
     }
 
     /// The layouts of a file that was removed are forgotten; its objects go now, before the reply, or
     /// later.
-    pub(super) async fn objects_of_removed(&self, c: &Compound<Mds>, intent: Option<Intent>) {
+    pub(in crate::mds) async fn objects_of_removed(
+        &self,
+        c: &Compound<Mds>,
+        intent: Option<Intent>,
+    ) {
         let Some(intent) = intent else { return };
         self.forget_layouts(intent.ino);
         if self.creation != ObjectCreation::Eager || !self.removed_now(c, &intent).await {

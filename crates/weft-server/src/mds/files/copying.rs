@@ -16,7 +16,7 @@ use weft_store::{
     volume::{Settle, StuffedExtent, StuffedWrite},
 };
 
-use super::{Mds, translate};
+use crate::mds::{Mds, translate};
 use crate::{
     data_servers::{DataServerError, DataServers},
     striped::Striped,
@@ -24,7 +24,7 @@ use crate::{
 
 /// Steps of all copies at once. Each is a few megabytes here, or a thread of each data server's, and
 /// asking for one costs a client next to nothing.
-pub(super) const STEPS_AT_ONCE: usize = 16;
+pub(in crate::mds) const STEPS_AT_ONCE: usize = 16;
 /// Times a copy begins anew because a data server may have lost some of it.
 const ATTEMPTS_MAX: usize = 3;
 /// How long a copy that goes on after its reply waits for a data server or a truncation.
@@ -34,26 +34,26 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// What is to be copied.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Copy {
-    pub(super) source: InodeNo,
-    pub(super) destination: InodeNo,
+pub(in crate::mds) struct Copy {
+    pub(in crate::mds) source: InodeNo,
+    pub(in crate::mds) destination: InodeNo,
     /// First byte in the source.
-    pub(super) from: u64,
+    pub(in crate::mds) from: u64,
     /// First byte in the destination.
-    pub(super) to: u64,
+    pub(in crate::mds) to: u64,
     /// Bytes.
-    pub(super) len: u64,
+    pub(in crate::mds) len: u64,
     /// Set-id bits of the destination go.
-    pub(super) drop_privileges: bool,
+    pub(in crate::mds) drop_privileges: bool,
 }
 
 /// How far a copy is.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Copied {
+pub(in crate::mds) struct Copied {
     /// Bytes, from the first.
-    pub(super) len: u64,
+    pub(in crate::mds) len: u64,
     /// What the destination's metadata depends on.
-    pub(super) lsn: u64,
+    pub(in crate::mds) lsn: u64,
     /// The verifier of all writes so far, if there were any.
     verifier: Option<Verifier>,
     /// Writes have told different ones: some may be lost.
@@ -84,7 +84,7 @@ impl Mds {
     ///
     /// # Errors
     /// Nothing was copied, or what was may be lost.
-    pub(super) async fn copy(
+    pub(in crate::mds) async fn copy(
         &self,
         copy: &Copy,
         mut go_on: impl FnMut(u64) -> bool,
@@ -278,7 +278,12 @@ impl Mds {
 
     /// Carries out a copy after its reply, and tells the client how it ended until it has heard.
     /// The destination is being changed ([`weft_state::State::begin_change`]) until the copy ends.
-    pub(super) async fn copy_offloaded(me: Weak<Mds>, client: ClientId, id: Stateid, copy: Copy) {
+    pub(in crate::mds) async fn copy_offloaded(
+        me: Weak<Mds>,
+        client: ClientId,
+        id: Stateid,
+        copy: Copy,
+    ) {
         let mut patient_until = Instant::now() + PATIENCE;
         let mut done = 0;
         let ended = loop {

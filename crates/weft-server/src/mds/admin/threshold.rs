@@ -15,7 +15,7 @@ use std::{
 
 use weft_store::{types::Inode, volume::STUFFED_BYTES_MAX};
 
-use super::{Mds, SmallFiles};
+use crate::mds::{Mds, SmallFiles};
 use crate::report::{AdminError, ThresholdStatus};
 
 /// How often requests under way are counted.
@@ -75,7 +75,7 @@ pub struct Threshold {
 }
 
 impl Threshold {
-    pub(super) fn new(small_files: &SmallFiles) -> Threshold {
+    pub(in crate::mds) fn new(small_files: &SmallFiles) -> Threshold {
         Threshold {
             configured: small_files.threshold_bytes,
             adaptive: small_files.adaptive,
@@ -91,7 +91,7 @@ impl Threshold {
 
     /// Clients send what they read and write of the file to the metadata server while it is
     /// below so many bytes; `None` if they are not told to.
-    pub(super) fn told(&self, inode: &Inode) -> Option<u64> {
+    pub(in crate::mds) fn told(&self, inode: &Inode) -> Option<u64> {
         let below = if inode.stuffed { self.set.load(Relaxed) } else { self.now() };
         Some(below).filter(|below| *below > 0)
     }
@@ -113,7 +113,7 @@ impl Mds {
     ///
     /// # Errors
     /// It is more than configuration allows.
-    pub(super) fn set_threshold(&self, bytes: u64) -> Result<(), AdminError> {
+    pub(in crate::mds) fn set_threshold(&self, bytes: u64) -> Result<(), AdminError> {
         if bytes > STUFFED_BYTES_MAX {
             return Err(AdminError::BadRequest(format!("more than {STUFFED_BYTES_MAX} bytes")));
         }
@@ -123,7 +123,7 @@ impl Mds {
     }
 
     /// Watches the load, for ever.
-    pub(super) async fn watch_load(self: Arc<Self>) {
+    pub(in crate::mds) async fn watch_load(self: Arc<Self>) {
         if !self.threshold.adaptive {
             return;
         }

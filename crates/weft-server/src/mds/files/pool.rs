@@ -11,11 +11,11 @@ use std::{
 use tokio::sync::Notify;
 use weft_store::types::{Reserved, StoreError};
 
-use super::{
+use crate::data_servers::DataServerError;
+use crate::mds::{
     Mds,
     creation::{ObjectCreation, Precreate},
 };
-use crate::data_servers::DataServerError;
 
 /// Pause while a data server does not make objects.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ impl Precreate {
 
 /// Reserved numbers whose objects are there.
 #[derive(Debug, Default)]
-pub(super) struct Pool {
+pub(in crate::mds) struct Pool {
     ready: Mutex<VecDeque<Reserved>>,
     /// Reserved before this start; their objects may be there or not.
     left_over: Mutex<Vec<Reserved>>,
@@ -46,14 +46,14 @@ impl Pool {
     }
 
     /// One for a new file.
-    pub(super) fn take(&self) -> Option<Reserved> {
+    pub(in crate::mds) fn take(&self) -> Option<Reserved> {
         let taken = self.ready().pop_front();
         self.taken.notify_one();
         taken
     }
 
     /// It was not needed.
-    pub(super) fn put_back(&self, reserved: Reserved) {
+    pub(in crate::mds) fn put_back(&self, reserved: Reserved) {
         self.ready().push_front(reserved);
     }
 
@@ -75,7 +75,7 @@ enum Round {
 
 /// What was reserved before this start serves again if new files are still placed that way; else
 /// its objects are to be removed.
-pub(super) fn take_up_reserved(mds: &Mds) -> Result<(), StoreError> {
+pub(in crate::mds) fn take_up_reserved(mds: &Mds) -> Result<(), StoreError> {
     let mut after = None;
     loop {
         let found = mds.volume.reserved(after, LOOK_BATCH).value?;
@@ -106,7 +106,7 @@ impl Mds {
     }
 
     /// Keeps the pool filled, for ever.
-    pub(super) async fn run_pool(&self) {
+    pub(in crate::mds) async fn run_pool(&self) {
         let Some(how) = self.precreates() else { return };
         let mut unmade = std::mem::take(&mut *self.pool.left_over());
         loop {

@@ -1,0 +1,323 @@
+//! What the metadata server remembers of files beside the volume, behind one lock: truncations,
+//! indirect writes and new write layouts exclude each other; handles that must stop working are
+//! known until they have; and conclusions from what data servers said hold only if nothing
+//! happened meanwhile.
+//!
+//! Nothing here is durable. After a restart the volume's `unsettled` tells which files may have
+//! been given out for writing: their handles are suspect from the first time they are met.
+
+mod record;
+mod size_authority;
+
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod size_model_tests;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod transitions;
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Mutex, MutexGuard},
+};
+
+use weft_nfs::ClientId;
+use weft_store::{
+    types::{Inode, InodeNo, Timestamp},
+    volume::Settle,
+};
+
+use crate::data_servers::DataServerAttrs;
+use record::FileRecord;
+pub(in crate::mds) use record::{FenceCause, Marks, Stale};
+pub(in crate::mds) use size_authority::SizeAuthority;
+
+/// Files remembered before idle ones are forgotten.
+const FILES_REMEMBERED: usize = 65_536;
+
+/// The files met since the start. Methods that take an inode meet it.
+#[derive(Debug)]
+pub(in crate::mds) struct Table {
+    records: HashMap<InodeNo, FileRecord>,
+    /// Those whose older handles may still work.
+    stale: BTreeSet<InodeNo>,
+    now: u64,
+    /// Marks of every file without a record.
+    floor: u64,
+    purge_at: usize,
+}
+
+impl Table {
+    fn new(purge_at: usize) -> Self {
+        Table { records: HashMap::new(), stale: BTreeSet::new(), now: 0, floor: 0, purge_at }
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.now += 1;
+        self.now
+    }
+
+    /// The record of a file whose inode was read just now. A file met for the first time that is
+    /// unsettled was given out for writing before the start, or before its record was forgotten;
+    /// one that is on its way from the volume to its data servers was being copied then, and some
+    /// of that may still be carried out.
+    fn meet(&mut self, inode: &Inode) -> &mut FileRecord {
+        if !self.records.contains_key(&inode.no) {
+            if inode.unsettled {
+                self.suspect_revoked(inode.no);
+            } else if inode.is_moving() {
+                let now = self.tick();
+                self.record(inode.no).suspect(FenceCause::LateWrite, now);
+                self.stale.insert(inode.no);
+            }
+        }
+        self.record(inode.no)
+    }
+
+    /// A file that is to be moved from the volume to its data servers, as it was before it got its
+    /// place there.
+    pub(in crate::mds) fn begin_move(&mut self, inode: &Inode) {
+        self.meet(inode);
+    }
+
+    fn record(&mut self, ino: InodeNo) -> &mut FileRecord {
+        let floor = Marks::all(self.floor);
+        let fresh = || FileRecord { marks: floor, ..FileRecord::default() };
+        self.records.entry(ino).or_insert_with(fresh)
+    }
+
+    /// The file's marks now.
+    pub(in crate::mds) fn marks(&mut self, inode: &Inode) -> Marks {
+        self.meet(inode).marks
+    }
+
+    /// Closes the file to writers; `false` if a truncation is under way already.
+    pub(in crate::mds) fn try_begin_truncation(&mut self, inode: &Inode) -> bool {
+        let now = self.tick();
+        let record = self.meet(inode);
+        let free = record.truncations == 0;
+        if free {
+            record.begin_truncation(now);
+        }
+        free
+    }
+
+    /// Closes a file for one more truncation that a crash left over. `inode` is `None` if the file
+    /// was removed since.
+    pub(in crate::mds) fn begin_left_over(&mut self, ino: InodeNo, inode: Option<&Inode>) {
+        let now = self.tick();
+        let record = match inode {
+            Some(inode) => self.meet(inode),
+            None => self.record(ino),
+        };
+        record.begin_truncation(now);
+    }
+
+    /// Ends a truncation.
+    pub(in crate::mds) fn end_truncation(&mut self, ino: InodeNo) {
+        let now = self.tick();
+        self.record(ino).end_truncation(now);
+    }
+
+    /// Who knows the size and the times of the file.
+    pub(in crate::mds) fn size_authority(&mut self, inode: &Inode) -> SizeAuthority {
+        self.meet(inode).size.size_authority(inode)
+    }
+
+    /// A file that was settled, as `inode` has it, is marked unsettled because an indirect write may
+    /// now reach behind its end.
+    pub(in crate::mds) fn mark_extending(&mut self, inode: &Inode) {
+        self.meet(inode).size.marked_extending();
+    }
+
+    /// A change of our own is in the volume.
+    pub(in crate::mds) fn changed(&mut self, inode: &Inode) {
+        self.meet(inode).size.changed(inode);
+    }
+
+    /// A change of our own failed.
+    pub(in crate::mds) fn change_failed(&mut self, ino: InodeNo) {
+        self.record(ino).size.change_failed();
+    }
+
+    /// The file is open no more; whether that takes the volume's mark away.
+    pub(in crate::mds) fn closed(&mut self, ino: InodeNo) -> bool {
+        let record = self.records.get_mut(&ino);
+        record.is_some_and(|r| r.writers == 0 && r.truncations == 0 && r.size.closed())
+    }
+
+    /// The data servers were asked after a change of our own.
+    pub(in crate::mds) fn fetched_own(&mut self, inode: &Inode, truth: DataServerAttrs) {
+        self.meet(inode).size.fetched_own(truth);
+    }
+
+    /// The data servers were asked when the file had these marks; whether nobody had a right to
+    /// write then and now. What to conclude, if that holds after what happened since.
+    pub(in crate::mds) fn answered(
+        &mut self,
+        inode: &Inode,
+        (asked, quiet): (Marks, bool),
+        truth: DataServerAttrs,
+        now: Timestamp,
+    ) -> Option<Settle> {
+        let record = self.meet(inode);
+        if record.marks.truncated != asked.truncated || record.truncations > 0 {
+            // The sizes may be from before the cut; the truncation itself set the right one.
+            return None;
+        }
+        let is_all = quiet && record.marks == asked;
+        record.size.answered(inode, truth, is_all, now)
+    }
+
+    /// Whether indirect writes are under way.
+    pub(in crate::mds) fn has_writers(&self, ino: InodeNo) -> bool {
+        self.records.get(&ino).is_some_and(|r| r.writers > 0)
+    }
+
+    /// Whether a layout must wait for the end of a truncation, or for handles that were taken
+    /// from somebody and may still work.
+    pub(in crate::mds) fn refuses_grants(&mut self, inode: &Inode) -> bool {
+        let record = self.meet(inode);
+        record.truncations > 0 || record.stale.is_some_and(|s| s.blocks_grants)
+    }
+
+    /// Writable handles of the inode's epoch go to a client.
+    pub(in crate::mds) fn grant(&mut self, client: ClientId, inode: &Inode) {
+        let now = self.tick();
+        self.meet(inode).grant(client, inode.fence_epoch, now);
+    }
+
+    /// Whether something that the client sent to data servers itself may still be carried out
+    /// there: it was given handles to write with that have not been outranked since.
+    pub(in crate::mds) fn may_write_late(&mut self, client: ClientId, inode: &Inode) -> bool {
+        self.meet(inode).given.get(&client) == Some(&inode.fence_epoch)
+    }
+
+    /// Takes all handles given out so far for possible ghosts.
+    pub(in crate::mds) fn suspect_late_writes(&mut self, inode: &Inode) {
+        let now = self.tick();
+        self.meet(inode).suspect(FenceCause::LateWrite, now);
+        self.stale.insert(inode.no);
+    }
+
+    /// Takes all handles given out so far for worthless: a holder of some is gone.
+    pub(in crate::mds) fn suspect_revoked(&mut self, ino: InodeNo) {
+        let now = self.tick();
+        self.record(ino).suspect(FenceCause::Revoked, now);
+        self.stale.insert(ino);
+    }
+
+    /// Takes the handles of one client for suspect, with those of everybody of its epoch.
+    pub(in crate::mds) fn suspect_handles_of(
+        &mut self,
+        client: ClientId,
+        inode: &Inode,
+        why: FenceCause,
+    ) {
+        let now = self.tick();
+        self.meet(inode).suspect_handles_of(client, inode.fence_epoch, why, now);
+        self.stale.insert(inode.no);
+    }
+
+    /// What is left to do before the file's older handles are worthless; `None` if they are.
+    pub(in crate::mds) fn stale(&self, ino: InodeNo) -> Option<Stale> {
+        self.records.get(&ino)?.stale
+    }
+
+    /// The volume has raised the file's epoch, under the same lock as the look at
+    /// [`Table::stale`].
+    pub(in crate::mds) fn raised(&mut self, ino: InodeNo) {
+        self.record(ino).raised();
+    }
+
+    /// All data servers of the file refuse what is older than this epoch.
+    pub(in crate::mds) fn told(&mut self, ino: InodeNo, stale: Stale, epoch: u32) {
+        let record = self.record(ino);
+        record.told(stale.since, epoch);
+        if record.stale.is_none() {
+            self.stale.remove(&ino);
+        }
+    }
+
+    /// Files whose older handles may still work.
+    pub(in crate::mds) fn all_stale(&self) -> Vec<InodeNo> {
+        self.stale.iter().copied().collect()
+    }
+
+    /// The file is gone, and its objects refuse everything.
+    pub(in crate::mds) fn forget(&mut self, ino: InodeNo) {
+        self.stale.remove(&ino);
+        if let Some(record) = self.records.get_mut(&ino) {
+            record.stale = None;
+            record.given.clear();
+        }
+    }
+
+    /// A client is gone and was given nothing any more.
+    pub(in crate::mds) fn forget_client(&mut self, client: ClientId) {
+        for record in self.records.values_mut() {
+            record.given.remove(&client);
+        }
+    }
+
+    /// Forgets idle files when there are many. What they say if they are met again: something may
+    /// have happened. `is_out` tells whether a write layout is out.
+    pub(in crate::mds) fn purge(&mut self, is_out: impl Fn(InodeNo) -> bool) {
+        if self.records.len() < self.purge_at {
+            return;
+        }
+        self.floor = self.tick();
+        self.records.retain(|ino, record| !record.is_idle() || is_out(*ino));
+        self.purge_at = FILES_REMEMBERED.max(2 * self.records.len());
+    }
+}
+
+/// The table behind its lock. Lock order: this one, then opens and layouts, or grace, then the
+/// volume.
+#[derive(Debug)]
+pub(in crate::mds) struct Files(Mutex<Table>);
+
+impl Default for Files {
+    fn default() -> Self {
+        Files(Mutex::new(Table::new(FILES_REMEMBERED)))
+    }
+}
+
+impl Files {
+    /// Held while a conclusion is drawn and acted on, never across an await.
+    pub(in crate::mds) fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().expect("files lock")
+    }
+
+    /// Begins an indirect write; `None` while the file is being truncated.
+    pub(in crate::mds) fn begin_write(&self, inode: &Inode) -> Option<Writing<'_>> {
+        let mut table = self.lock();
+        let now = table.tick();
+        let record = table.meet(inode);
+        if record.truncations > 0 {
+            return None;
+        }
+        record.writers += 1;
+        record.marks.written = now;
+        Some(Writing { files: self, ino: inode.no })
+    }
+}
+
+/// An indirect write under way; ends when dropped.
+#[derive(Debug)]
+pub(in crate::mds) struct Writing<'a> {
+    files: &'a Files,
+    ino: InodeNo,
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        let mut table = self.files.lock();
+        let now = table.tick();
+        let record = table.record(self.ino);
+        record.writers = record.writers.saturating_sub(1);
+        record.marks.written = now;
+    }
+}
