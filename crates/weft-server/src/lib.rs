@@ -20,6 +20,7 @@ pub mod identity;
 pub mod mds;
 pub mod network;
 pub mod op_table;
+pub mod refusal;
 pub mod report;
 pub mod rpc;
 pub mod size;

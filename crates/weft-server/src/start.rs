@@ -24,7 +24,9 @@ use crate::{
     data_servers::{DataServerRegistry, DataServerSpec, DataServers},
     ds::DataServer,
     identity::{ClusterSecret, IdentityError, ServerRole, ServerUuid, identity},
-    mds::{Access, ClientRule, Export, Mds, MdsParts, Naming, SmallFiles, Striping},
+    mds::{
+        Access, ClientRule, Export, Mds, MdsParts, Naming, SmallFiles, Striping, run_background,
+    },
     rpc::{Program, Server, ServerLimits, Workers},
 };
 
@@ -156,13 +158,14 @@ pub async fn mds(
         address,
     };
     let mds = Mds::start(parts).await?;
-    workers.pick(0).spawn(mds.clone().run_background());
-    workers.pick(0).spawn(mds.clone().watch_disk(config.dir.clone()));
+    workers.pick(0).spawn(run_background(mds.clone()));
+    let (watched, dir) = (mds.clone(), config.dir.clone());
+    workers.pick(0).spawn(async move { watched.watch_disk(&dir).await });
     let nfs: Arc<dyn Program> = Arc::new(Nfs::new(mds.clone()));
     let idle_limit = Duration::from_secs(config.idle_limit_s.into());
     serve(vec![nfs], mds.core(), idle_limit, listener, workers)?;
     let admin = admin_listener.local_addr()?;
-    tokio::spawn(admin::serve(admin_listener, mds.clone()));
+    tokio::spawn(admin::serve(admin_listener, mds.admin()));
     Ok(RunningMds { mds, address, admin })
 }
 

@@ -10,9 +10,10 @@ use weft_nfs::{
 use weft_state::{Envelope, SequenceOutcome};
 use weft_xdr::{Decode, DecodeError, Encode, Reader, Segment, Writer};
 
-use super::{Compound, OpResult, Role, refused, session_ops};
+use super::{Compound, OpResult, Role, session_ops};
 use crate::{
     op_table::{self, Place},
+    refusal::refused,
     rpc::{Answer, AnswerFuture, Call, Conn, Program},
 };
 
@@ -137,7 +138,7 @@ async fn compound<R: Role>(role: &R, call: Call) -> Answer {
         saved_stateid: None,
         opened: false,
         next: None,
-        depends_on: 0,
+        deps: R::Deps::default(),
         reply_budget: Vec::new(),
     };
     let envelope = Envelope {

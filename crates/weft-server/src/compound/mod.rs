@@ -6,7 +6,7 @@ mod session_ops;
 use std::{future::Future, sync::Arc};
 
 use weft_nfs::{ClientId, Failure, NfsStat, OpArgs, OpNum, OpOk, Stateid};
-use weft_state::{ConfirmedClient, InSession, Millis, Refusal};
+use weft_state::{ConfirmedClient, InSession, Millis};
 
 use crate::{
     core::Core,
@@ -23,6 +23,10 @@ pub type OpResult = Result<OpOk, Failure>;
 pub trait Role: Send + Sync + Sized + 'static {
     /// A decoded filehandle.
     type Handle: Clone + Send + Sync + 'static;
+
+    /// What a reply waits for (log sequence numbers that must be durable), as operations collect
+    /// it.
+    type Deps: Default + std::fmt::Debug + Send + Sync + 'static;
 
     /// What the role grants to everybody behind one connection.
     type View: std::fmt::Debug + Copy + Send + Sync + 'static;
@@ -101,8 +105,8 @@ pub struct Compound<R: Role> {
     pub opened: bool,
     /// The operation after the one that is executed.
     pub next: Option<OpNum>,
-    /// Greatest log sequence number the reply depends on.
-    pub depends_on: u64,
+    /// What the reply waits for.
+    pub deps: R::Deps,
     /// Memory that the reply takes until it is sent.
     pub reply_budget: Vec<ReplyBudget>,
 }
@@ -151,11 +155,6 @@ impl<R: Role> Compound<R> {
         }
     }
 
-    /// Makes the reply wait for this log sequence number.
-    pub fn depend(&mut self, lsn: u64) {
-        self.depends_on = self.depends_on.max(lsn);
-    }
-
     /// Waits until a result of this many bytes may be made: this connection's earlier ones must be
     /// read first.
     ///
@@ -186,10 +185,4 @@ impl<R: Role> Compound<R> {
         self.current_stateid = self.saved_stateid;
         Ok(OpOk::Restorefh)
     }
-}
-
-/// A refusal of the state machines as the wire's failure; the reason goes to the log.
-pub fn refused(refusal: Refusal) -> Failure {
-    tracing::debug!(status = %refusal.status, because = %refusal.because, "refused");
-    Failure { status: refusal.status, body: refusal.body }
 }

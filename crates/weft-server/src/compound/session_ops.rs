@@ -7,8 +7,8 @@ use weft_nfs::{
 };
 use weft_state::{Host, Origin, Principal};
 
-use super::{Compound, OpResult, Role, refused};
-use crate::clock::random;
+use super::{Compound, OpResult, Role};
+use crate::{clock::random, refusal::refused};
 
 /// Runs a session operation, or hands the operation to the role.
 pub(super) async fn execute<R: Role>(role: &R, c: &mut Compound<R>, args: OpArgs) -> OpResult {

@@ -87,6 +87,7 @@ impl DataServer {
 
 impl Role for DataServer {
     type Handle = DataServerHandle;
+    type Deps = ();
     type View = ();
     const SERVER: op_table::Server = op_table::Server::Ds;
 

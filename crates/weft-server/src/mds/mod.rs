@@ -1,27 +1,28 @@
 //! The metadata server: one volume, exported at the root.
+//!
+//! Rooms, from above; each uses only those below it: [`role`] and [`background`] (the server as
+//! others see it), [`ops`] (one operation a file), [`server`] (the rooms put together), [`admin`],
+//! [`clients`] (what clients hold), [`files`] (where bytes are, and how they are changed),
+//! [`export`] (who may do what).
 
 mod admin;
 mod background;
 mod clients;
+mod deps;
 mod export;
 mod files;
 mod handle;
 mod ops;
+mod protocol_state;
+mod role;
 mod server;
 mod translate;
 
 #[cfg(test)]
 mod testing;
 
-use admin::{device_reports, threshold};
-use clients::delegations;
-use export::names;
-use files::{
-    copying, creation, disk_reserve, migration as small_files, placement as layouts, pool, reaper,
-};
-use ops::attrs;
-use server::{CLIENT_RECORD_VERSION, data_server_failure, refused};
-
+pub use background::run_background;
+pub use deps::Deps;
 pub use export::{Access, ClientRule, Export, Naming, View};
 pub use files::{ObjectCreation, Precreate, SmallFiles, Striping};
 pub use handle::Handle;

@@ -5,7 +5,11 @@ use std::sync::Arc;
 use weft_state::SessionLimits;
 use weft_store::volume::{Format, Volume, VolumeConfig};
 
-use super::{Export, Mds, MdsParts, Naming, ObjectCreation, SmallFiles, Striping};
+use super::{
+    export::{Export, Naming},
+    files::{ObjectCreation, SmallFiles, Striping},
+    server::{Mds, MdsParts},
+};
 use crate::{
     data_servers::{DataServerRegistry, DataServers},
     identity::{ClusterSecret, ServerRole, ServerUuid, identity},

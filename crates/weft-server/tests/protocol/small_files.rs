@@ -10,10 +10,7 @@ use weft_nfs::{
     attr::{MdsThreshold, ThresholdItem},
     ops::*,
 };
-use weft_server::{
-    mds::SmallFiles,
-    report::{AdminError, AdminSource},
-};
+use weft_server::{mds::SmallFiles, report::AdminError};
 use weft_store::types::{DeviceId, InodeNo, Placement};
 
 use crate::support::*;
@@ -559,11 +556,11 @@ async fn the_threshold_can_be_set() {
     let (fh, _) = c.file("f").await;
     assert_eq!(told(&mut c, &fh).await, LIMIT);
     for bytes in [12_345, 1 << 20, 0] {
-        let now = AdminSource::set_threshold(cluster.mds(), bytes).unwrap();
+        let now = cluster.mds().admin().set_threshold(bytes).unwrap();
         assert_eq!((now.configured, now.set, now.now), (LIMIT, bytes, bytes));
         assert_eq!(told(&mut c, &fh).await, bytes);
     }
-    let refused = AdminSource::set_threshold(cluster.mds(), (1 << 20) + 1);
+    let refused = cluster.mds().admin().set_threshold((1 << 20) + 1);
     assert!(matches!(refused, Err(AdminError::BadRequest(_))), "{refused:?}");
     assert_eq!(told(&mut c, &fh).await, 0);
     cluster.restart().await;

@@ -18,7 +18,7 @@ use weft_server::{
     data_servers::{DataServerRegistry, DataServerSpec, DataServers},
     ds::DataServer,
     identity::{ClusterSecret, ServerRole, ServerUuid, identity},
-    mds::{Export, Mds, MdsParts, Naming, ObjectCreation, SmallFiles, Striping},
+    mds::{Export, Mds, MdsParts, Naming, ObjectCreation, SmallFiles, Striping, run_background},
     report::IndirectStatus,
     rpc::{Connections, Program, Server, ServerLimits, Workers},
 };
@@ -240,7 +240,7 @@ impl Cluster {
             address: ([127, 0, 0, 1], 0).into(),
         };
         let mds = Mds::start(parts).await.unwrap();
-        let background = workers().pick(0).spawn(mds.clone().run_background());
+        let background = workers().pick(0).spawn(run_background(mds.clone()));
         let connections = weft_server::compound::Role::core(&*mds).connections.clone();
         let nfs: Arc<dyn Program> = Arc::new(Nfs::new(mds.clone()));
         let limits = self.options.server.clone();

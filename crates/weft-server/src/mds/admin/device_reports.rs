@@ -35,7 +35,7 @@ struct Report {
 
 /// The reports on all devices that files may be on; on others nothing is kept.
 #[derive(Debug, Default)]
-pub(in crate::mds) struct DeviceReports(Mutex<HashMap<DeviceId, Report>>);
+pub(crate) struct DeviceReports(Mutex<HashMap<DeviceId, Report>>);
 
 impl DeviceReports {
     fn lock(&self) -> MutexGuard<'_, HashMap<DeviceId, Report>> {
@@ -44,7 +44,7 @@ impl DeviceReports {
 
     /// Counts an error of a known device; whether it is time to log again, and how many errors
     /// that line is about.
-    pub(in crate::mds) fn error(&self, error: &DeviceError, now: Millis) -> Option<u64> {
+    pub(crate) fn error(&self, error: &DeviceError, now: Millis) -> Option<u64> {
         let mut reports = self.lock();
         let report = reports.entry(DeviceId(error.device_id.0)).or_default();
         *report.errors.entry(error.status.name().unwrap_or(UNNAMED)).or_default() += 1;
@@ -58,7 +58,7 @@ impl DeviceReports {
 
     /// Takes note of the statistics of a known device. They are sums of the client's own, so the
     /// last ones are kept, not added up.
-    pub(in crate::mds) fn statistics(&self, device: DeviceId, read: IoInfo, write: IoInfo) {
+    pub(crate) fn statistics(&self, device: DeviceId, read: IoInfo, write: IoInfo) {
         let mut reports = self.lock();
         let report = reports.entry(device).or_default();
         report.statistics += 1;
@@ -66,7 +66,7 @@ impl DeviceReports {
     }
 
     /// For administrators, by device id.
-    pub(in crate::mds) fn status(&self) -> Vec<DeviceStatus> {
+    pub(crate) fn status(&self) -> Vec<DeviceStatus> {
         let reports = self.lock();
         let mut devices: Vec<_> = reports.iter().map(|(id, r)| device_status(*id, r)).collect();
         devices.sort_by(|a, b| a.device.cmp(&b.device));
@@ -86,7 +86,7 @@ fn device_status(id: DeviceId, report: &Report) -> DeviceStatus {
 }
 
 /// Says what a client could not do.
-pub(in crate::mds) fn log(client: u64, error: &DeviceError, errors: u64) {
+pub(crate) fn log(client: u64, error: &DeviceError, errors: u64) {
     let device = hex(&error.device_id.0);
     let (op, status): (OpNum, NfsStat) = (error.op, error.status);
     tracing::warn!(client, device, %op, %status, errors, "a client has trouble with a device");

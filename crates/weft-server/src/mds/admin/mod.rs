@@ -1,5 +1,10 @@
-//! What administrators ask.
+//! What administrators ask and set: the state of the cluster, where a file's bytes are, what clients
+//! say of devices, and the write threshold.
 
-pub(in crate::mds) mod device_reports;
+mod device_reports;
 mod report;
-pub(in crate::mds) mod threshold;
+mod threshold;
+
+pub(crate) use device_reports::log as log_device_error;
+pub(crate) use report::Admin;
+pub(crate) use threshold::Threshold;

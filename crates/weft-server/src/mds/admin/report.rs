@@ -1,27 +1,44 @@
 //! What administrators ask: the state of the cluster, and where a file's bytes are.
 
+use std::{net::SocketAddr, sync::Arc};
+
 use weft_store::types::{Credential, Inode, InodeNo, StoreError};
 
-use crate::mds::Mds;
+use super::{device_reports::DeviceReports, threshold::Threshold};
 use crate::{
+    core::Core,
     identity::hex,
+    mds::files::FileService,
     report::{
         Activity, AdminError, AdminFuture, AdminSource, ClusterStatus, FileLayoutReport,
         FileReport, Health, ServerStatus, ThresholdStatus, rss_bytes,
     },
+    striped::Striped,
 };
 
-impl AdminSource for Mds {
+/// What administrators ask a metadata server, and set.
+pub(crate) struct Admin {
+    core: Arc<Core>,
+    files: Arc<FileService>,
+    /// Where it serves.
+    address: SocketAddr,
+    /// Below which size clients send I/O on a file to the metadata server.
+    pub(crate) threshold: Threshold,
+    /// What clients say of devices.
+    pub(crate) device_reports: DeviceReports,
+}
+
+impl AdminSource for Admin {
     fn status(&self) -> AdminFuture<'_, ClusterStatus> {
         Box::pin(async {
             let mut servers = vec![self.own_status()];
-            servers.extend(self.data_servers.status().await);
+            servers.extend(self.files.data_servers().status().await);
             ClusterStatus {
                 version: env!("CARGO_PKG_VERSION").into(),
                 uptime_s: self.core.clock.now().0 / 1000,
                 servers,
-                indirect: self.data_servers.indirect(),
-                threshold: self.threshold_status(),
+                indirect: self.files.data_servers().indirect(),
+                threshold: self.threshold.status(),
                 devices: self.device_reports.status(),
             }
         })
@@ -30,10 +47,10 @@ impl AdminSource for Mds {
     fn health(&self) -> AdminFuture<'_, Health> {
         Box::pin(async {
             let mut problems = Vec::new();
-            if let Err(e) = self.volume.stats().value {
+            if let Err(e) = self.files.volume().stats().value {
                 problems.push(format!("volume: {e}"));
             }
-            for s in self.data_servers.status().await.into_iter().filter(|s| !s.reachable) {
+            for s in self.files.data_servers().status().await.into_iter().filter(|s| !s.reachable) {
                 let why = s.error.unwrap_or_default();
                 problems.push(format!("data server {}: {why}", s.id.unwrap_or(0)));
             }
@@ -42,8 +59,8 @@ impl AdminSource for Mds {
     }
 
     fn set_threshold(&self, bytes: u64) -> Result<ThresholdStatus, AdminError> {
-        Mds::set_threshold(self, bytes)?;
-        Ok(self.threshold_status())
+        self.threshold.set(bytes)?;
+        Ok(self.threshold.status())
     }
 
     fn file(&self, path: String) -> AdminFuture<'_, Result<FileReport, AdminError>> {
@@ -54,7 +71,7 @@ impl AdminSource for Mds {
                 }
                 e => AdminError::Failed(e.to_string()),
             })?;
-            let layout = match self.striped(&inode) {
+            let layout = match self.files.striped(&inode) {
                 Some(striped) => Some(self.layout_report(&inode, &striped).await),
                 None => None,
             };
@@ -69,15 +86,16 @@ impl AdminSource for Mds {
     }
 }
 
-impl Mds {
-    /// Makes everything acknowledged so far, and what is still on its way, durable.
-    pub async fn stop(&self) {
-        let last = self.volume.stats();
-        if let Ok(stats) = last.value
-            && let Err(e) = self.volume.durable(stats.lsn).await
-        {
-            tracing::error!(error = %e, "the last mutations are not durable");
-        }
+impl Admin {
+    /// Of this server.
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        files: &Arc<FileService>,
+        address: SocketAddr,
+        threshold: Threshold,
+    ) -> Self {
+        let device_reports = DeviceReports::default();
+        Admin { core: core.clone(), files: files.clone(), address, threshold, device_reports }
     }
 
     fn own_status(&self) -> ServerStatus {
@@ -99,8 +117,8 @@ impl Mds {
                 connections: self.core.connections.count() as u64,
                 uptime_s: self.core.clock.now().0 / 1000,
             },
-            control_messages: self.data_servers.messages(),
-            files_ahead: self.files_ahead(),
+            control_messages: self.files.data_servers().messages(),
+            files_ahead: self.files.files_ahead(),
             space: None,
         }
     }
@@ -108,18 +126,14 @@ impl Mds {
     /// An administrator's path walk, past every permission.
     fn walk(&self, path: &str) -> Result<Inode, StoreError> {
         let root = Credential::superuser();
-        let mut inode = self.volume.inode(InodeNo::ROOT).value?;
+        let mut inode = self.files.volume().inode(InodeNo::ROOT).value?;
         for name in path.split('/').filter(|n| !n.is_empty()) {
-            inode = self.volume.lookup(inode.no, name.as_bytes(), &root).value?;
+            inode = self.files.volume().lookup(inode.no, name.as_bytes(), &root).value?;
         }
         Ok(inode)
     }
 
-    async fn layout_report(
-        &self,
-        inode: &Inode,
-        striped: &crate::striped::Striped,
-    ) -> FileLayoutReport {
+    async fn layout_report(&self, inode: &Inode, striped: &Striped) -> FileLayoutReport {
         let device = inode.placement.map(|p| p.device.0).unwrap_or_default();
         FileLayoutReport {
             device: hex(&device),
@@ -127,7 +141,7 @@ impl Mds {
             stripe_count: u16::try_from(striped.data_servers.len()).unwrap_or(u16::MAX),
             first_stripe_index: striped.first_stripe_index,
             fence_epoch: striped.fence_epoch,
-            objects: self.data_servers.object_sizes(striped).await,
+            objects: self.files.data_servers().object_sizes(striped).await,
         }
     }
 }

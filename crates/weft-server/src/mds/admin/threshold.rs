@@ -6,17 +6,17 @@
 //! small ones are here, and to bring them to data servers first would be the greater part of the work.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
 use weft_store::{types::Inode, volume::STUFFED_BYTES_MAX};
 
-use crate::mds::{Mds, SmallFiles};
-use crate::report::{AdminError, ThresholdStatus};
+use crate::{
+    counters::Counters,
+    mds::files::SmallFiles,
+    report::{AdminError, ThresholdStatus},
+};
 
 /// How often requests under way are counted.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -65,7 +65,9 @@ fn lowered(threshold: u64, step: u32) -> u64 {
 
 /// The threshold of the export.
 #[derive(Debug)]
-pub struct Threshold {
+pub(crate) struct Threshold {
+    /// Threads that serve.
+    threads: u32,
     configured: u64,
     adaptive: bool,
     set: AtomicU64,
@@ -75,8 +77,10 @@ pub struct Threshold {
 }
 
 impl Threshold {
-    pub(in crate::mds) fn new(small_files: &SmallFiles) -> Threshold {
+    /// The threshold of a server with so many threads.
+    pub(crate) fn new(small_files: &SmallFiles, threads: u32) -> Threshold {
         Threshold {
+            threads,
             configured: small_files.threshold_bytes,
             adaptive: small_files.adaptive,
             set: small_files.threshold_bytes.into(),
@@ -91,21 +95,18 @@ impl Threshold {
 
     /// Clients send what they read and write of the file to the metadata server while it is
     /// below so many bytes; `None` if they are not told to.
-    pub(in crate::mds) fn told(&self, inode: &Inode) -> Option<u64> {
+    pub(crate) fn told(&self, inode: &Inode) -> Option<u64> {
         let below = if inode.stuffed { self.set.load(Relaxed) } else { self.now() };
         Some(below).filter(|below| *below > 0)
     }
-}
 
-impl Mds {
     /// The threshold, and what it depends on.
-    pub fn threshold_status(&self) -> ThresholdStatus {
-        let Threshold { configured, set, requests, .. } = &self.threshold;
+    pub(crate) fn status(&self) -> ThresholdStatus {
         ThresholdStatus {
-            configured: *configured,
-            set: set.load(Relaxed),
-            now: self.threshold.now(),
-            requests_per_thread: requests.load(Relaxed),
+            configured: self.configured,
+            set: self.set.load(Relaxed),
+            now: self.now(),
+            requests_per_thread: self.requests.load(Relaxed),
         }
     }
 
@@ -113,24 +114,24 @@ impl Mds {
     ///
     /// # Errors
     /// It is more than configuration allows.
-    pub(in crate::mds) fn set_threshold(&self, bytes: u64) -> Result<(), AdminError> {
+    pub(crate) fn set(&self, bytes: u64) -> Result<(), AdminError> {
         if bytes > STUFFED_BYTES_MAX {
             return Err(AdminError::BadRequest(format!("more than {STUFFED_BYTES_MAX} bytes")));
         }
-        let before = self.threshold.set.swap(bytes, Relaxed);
+        let before = self.set.swap(bytes, Relaxed);
         tracing::info!(before, bytes, "the write threshold was set");
         Ok(())
     }
 
     /// Watches the load, for ever.
-    pub(in crate::mds) async fn watch_load(self: Arc<Self>) {
-        if !self.threshold.adaptive {
+    pub(crate) async fn watch(&self, counters: &Counters) {
+        if !self.adaptive {
             return;
         }
         let mut load = Load::default();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            let requests = u32::try_from(self.core.counters.under_way()).unwrap_or(u32::MAX);
+            let requests = u32::try_from(counters.under_way()).unwrap_or(u32::MAX);
             let before = load.step;
             load = load.counted(f64::from(requests) / f64::from(self.threads.max(1)));
             #[allow(
@@ -138,10 +139,10 @@ impl Mds {
                 clippy::cast_sign_loss,
                 reason = "an average of counts"
             )]
-            self.threshold.requests.store(load.requests as u64, Relaxed);
-            self.threshold.step.store(load.step, Relaxed);
+            self.requests.store(load.requests as u64, Relaxed);
+            self.step.store(load.step, Relaxed);
             if load.step != before {
-                tracing::debug!(load.requests, load.step, now = self.threshold.now(), "load");
+                tracing::debug!(load.requests, load.step, now = self.now(), "load");
             }
         }
     }

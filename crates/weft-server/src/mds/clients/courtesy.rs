@@ -3,28 +3,28 @@
 //! locks stay by courtesy until somebody wants what they exclude, room runs short, or too much
 //! time has passed; then the client is forgotten as a whole, its durable record with it.
 
-use std::{collections::HashSet, sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{collections::HashSet, time::Duration};
 
 use weft_nfs::{ClientId, Failure, FailureBody, Stateid, share};
 use weft_state::{FileKey, IoAccess, Millis, Overdue, Reason, Refusal};
 
-use crate::compound::Compound;
-use crate::mds::{Mds, refused};
+use super::service::Clients;
+use crate::{mds::deps::Deps, refusal::refused};
 
 /// How long a client is kept by courtesy: over a night's sleep of a laptop.
 const COURTESY: Duration = Duration::from_secs(24 * 60 * 60);
 
-impl Mds {
+impl Clients {
     /// Layouts of clients whose lease has passed: to be revoked.
-    pub(in crate::mds) fn layouts_of_expired(&self, now: Millis) -> Vec<Overdue> {
+    pub(crate) fn layouts_of_expired(&self, now: Millis) -> Vec<Overdue> {
         let expired = self.core.sessions().expired(now);
-        let mut state = self.state();
+        let mut state = self.protocol.state();
         expired.into_iter().flat_map(|client| state.layouts_expire(now, client)).collect()
     }
 
     /// Forgets clients that courtesy does not keep any longer.
-    pub(in crate::mds) fn end_courtesies(&self, now: Millis) {
-        let courtesy_ms = if self.state().is_crowded() { 0 } else { COURTESY.as_millis() };
+    pub(crate) fn end_courtesies(&self, now: Millis) {
+        let courtesy_ms = if self.protocol.state().is_crowded() { 0 } else { COURTESY.as_millis() };
         let courtesy_ms = u64::try_from(courtesy_ms).unwrap_or(u64::MAX);
         let outstayed = self.core.sessions().outstayed(now, courtesy_ms);
         for client in outstayed {
@@ -35,10 +35,10 @@ impl Mds {
     /// Forgets clients whose lease has passed since the last time, if others wait for locks of
     /// theirs: those have asked, and are told when to ask again. `known` are those whose lease had
     /// passed then; a request that comes later clears its way by itself.
-    pub(in crate::mds) fn clear_way_of_waiters(&self, now: Millis, known: &mut HashSet<ClientId>) {
+    pub(crate) fn clear_way_of_waiters(&self, now: Millis, known: &mut HashSet<ClientId>) {
         let expired = HashSet::from_iter(self.core.sessions().expired(now));
         for client in expired.difference(known) {
-            let is_waited_for = self.state().is_waited_for(*client);
+            let is_waited_for = self.protocol.state().is_waited_for(*client);
             if is_waited_for {
                 self.forget_expired(*client);
             }
@@ -48,20 +48,16 @@ impl Mds {
 
     /// Forgets those of the clients whose lease has passed; whether there were any, so that it is
     /// worth trying again what they stood in the way of.
-    pub(in crate::mds) fn clear_way(&self, c: &mut Compound<Mds>, holders: &[ClientId]) -> bool {
+    pub(crate) fn clear_way(&self, deps: &mut Deps, holders: &[ClientId]) -> bool {
         let gone = holders.iter().filter(|holder| self.forget_expired(**holder)).count();
-        self.depend_on_forgotten(c);
+        self.records.depend_on_forgotten(deps);
         gone > 0
     }
 
-    /// As [`Mds::clear_way`], for the holder of the lock that a refusal names.
-    pub(in crate::mds) fn clear_way_of_lock(
-        &self,
-        c: &mut Compound<Mds>,
-        refusal: &Refusal,
-    ) -> bool {
+    /// As [`Clients::clear_way`], for the holder of the lock that a refusal names.
+    pub(crate) fn clear_way_of_lock(&self, deps: &mut Deps, refusal: &Refusal) -> bool {
         match &refusal.body {
-            FailureBody::Denied(held) => self.clear_way(c, &[held.owner.clientid]),
+            FailureBody::Denied(held) => self.clear_way(deps, &[held.owner.clientid]),
             _ => false,
         }
     }
@@ -71,22 +67,21 @@ impl Mds {
     ///
     /// # Errors
     /// As [`weft_state::State::check_io`].
-    pub(in crate::mds) fn check_io(
+    pub(crate) fn check_io(
         &self,
-        c: &mut Compound<Mds>,
-        stateid: &Stateid,
+        deps: &mut Deps,
+        (client, stateid): (ClientId, &Stateid),
         file: FileKey,
         access: IoAccess,
     ) -> Result<(), Failure> {
-        let client = c.client()?;
-        let check = || self.state().check_io(client, stateid, file, access);
+        let check = || self.protocol.state().check_io(client, stateid, file, access);
         let Err(denied) = check() else { return Ok(()) };
         let wanted = match access {
             IoAccess::Read => share::ACCESS_READ,
             IoAccess::Write => share::ACCESS_WRITE,
         };
-        let holders = self.state().share_holders(client, file, wanted, share::DENY_NONE);
-        if denied.because != Reason::IoDenied || !self.clear_way(c, &holders) {
+        let holders = self.protocol.state().share_holders(client, file, wanted, share::DENY_NONE);
+        if denied.because != Reason::IoDenied || !self.clear_way(deps, &holders) {
             return Err(refused(denied));
         }
         check().map(drop).map_err(refused)
@@ -98,22 +93,25 @@ impl Mds {
             return false;
         }
         tracing::info!(clientid = client.0, "lease expired: client dropped");
-        self.drop_client_state(client);
+        self.drop_client(client);
         true
     }
 
-    /// Removes the durable record of a client, so that it cannot reclaim after a restart.
-    pub(in crate::mds) fn remove_client_record(&self, id: u64) {
-        let removed = self.volume.client_remove(id);
-        self.forgotten.fetch_max(removed.lsn.0, Relaxed);
-        if let Err(e) = removed.value {
-            tracing::error!(error = %e, "cannot remove a client record");
-        }
+    /// Ends everything a client held: opens, locks, layouts, copies, its record.
+    pub(crate) fn drop_client(&self, client: ClientId) {
+        // First: whoever is granted what this client held depends on its record being gone.
+        self.records.forget(client);
+        self.protocol.offloads().drop_client(client);
+        self.files.drop_client(client);
     }
 
-    /// Makes the reply that grants new state wait until nobody who lost something can reclaim it
-    /// after a crash (§8.4.3).
-    pub(in crate::mds) fn depend_on_forgotten(&self, c: &mut Compound<Mds>) {
-        c.depend(self.forgotten.load(Relaxed));
+    /// A request that was under way while its client was dropped may have left state behind.
+    pub(crate) fn drop_strays(&self) {
+        let holders: Vec<_> = self.protocol.state().clients().collect();
+        for client in holders {
+            if self.core.sessions().client(client).is_none() {
+                self.drop_client(client);
+            }
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! Read delegations: to whom they are granted, and how they are taken back before a file changes.
 //! RFC 8881 §10.2, §10.4; design D9.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use weft_nfs::{
     Ace, AceType, ClientId, Failure, NfsStat, Opaque, Stateid,
@@ -13,8 +16,11 @@ use weft_nfs::{
 use weft_state::{FileKey, Millis, NoDelegation, Wanted};
 use weft_store::types::Inode;
 
-use crate::compound::Compound;
-use crate::mds::{Handle, Mds};
+use super::callback::Callbacks;
+use crate::{
+    core::Core,
+    mds::{files::FileService, handle::Handle, protocol_state::ProtocolState},
+};
 
 /// How long a request waits for delegations that it needs back before its client is told to come
 /// again; less with a short lease, since the client that waits does not renew.
@@ -26,22 +32,45 @@ const RECALL_PAUSE: Duration = Duration::from_millis(200);
 
 /// A file that others hold no delegation on, and get none as long as this lives.
 #[derive(Debug)]
-pub(in crate::mds) struct Undelegated<'a> {
-    mds: &'a Mds,
+pub(crate) struct Undelegated<'a> {
+    protocol: &'a ProtocolState,
     file: FileKey,
 }
 
 impl Drop for Undelegated<'_> {
     fn drop(&mut self) {
-        self.mds.state().end_change(self.file);
+        self.protocol.state().end_change(self.file);
     }
 }
 
-impl Mds {
+/// Grants delegations and takes them back.
+pub(crate) struct Delegations {
+    core: Arc<Core>,
+    protocol: Arc<ProtocolState>,
+    files: Arc<FileService>,
+    callbacks: Arc<Callbacks>,
+}
+
+impl Delegations {
+    /// To and from the clients of this server.
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        protocol: &Arc<ProtocolState>,
+        files: &Arc<FileService>,
+        callbacks: &Arc<Callbacks>,
+    ) -> Self {
+        Delegations {
+            core: core.clone(),
+            protocol: protocol.clone(),
+            files: files.clone(),
+            callbacks: callbacks.clone(),
+        }
+    }
+
     /// The delegation that goes with a successful OPEN (§18.16.3): a reason for granting none is
     /// told only to clients that speak of delegations.
-    pub(in crate::mds) fn delegate(
-        &self,
+    pub(crate) fn grant(
+        self: &Arc<Self>,
         client: ClientId,
         inode: &Inode,
         a: &OpenArgs,
@@ -58,16 +87,17 @@ impl Mds {
         }
         // What data servers were written to without the metadata server's knowledge is unknown
         // to a reader too.
-        let possible = !self.must_fetch(inode) && self.core.sessions().has_back_channel(client);
-        let file = self.handle(inode.no).key();
-        let granted = self.state().delegate(client, file, wanted, possible);
+        let possible =
+            !self.files.must_fetch(inode) && self.core.sessions().has_back_channel(client);
+        let file = self.files.key(inode.no);
+        let granted = self.protocol.state().delegate(client, file, wanted, possible);
         match granted {
             Ok(stateid) => {
                 // It may have been revoked before the restart, and the file changed: what the
                 // client cached is not to be trusted for long (§10.2.1).
                 let recall = wanted == Wanted::Reclaim;
                 if recall {
-                    self.recall_delegation(client, file, false);
+                    self.recall(client, file, false);
                 }
                 OpenDelegation::Read { stateid, recall, permissions: ask_for_access() }
             }
@@ -81,26 +111,25 @@ impl Mds {
     ///
     /// # Errors
     /// DELAY when that takes too long: the client asks again.
-    pub(in crate::mds) async fn undelegated(
-        &self,
-        c: &Compound<Mds>,
+    pub(crate) async fn take_back(
+        self: &Arc<Self>,
+        client: ClientId,
         file: FileKey,
         truncate: bool,
     ) -> Result<Undelegated<'_>, Failure> {
-        let client = c.client()?;
-        self.state().begin_change(file);
-        let changing = Undelegated { mds: self, file };
+        self.protocol.state().begin_change(file);
+        let changing = Undelegated { protocol: &self.protocol, file };
         let lease = Duration::from_secs(self.core.lease_s.into());
         let deadline = Instant::now() + RECALL_PATIENCE.min(lease / 4);
         loop {
-            let holders = self.state().delegation_holders(file, client);
+            let holders = self.protocol.state().delegation_holders(file, client);
             if holders.is_empty() {
                 return Ok(changing);
             }
             if self.revoke_of_expired(&holders, file) {
                 continue;
             }
-            holders.into_iter().for_each(|holder| self.recall_delegation(holder, file, truncate));
+            holders.into_iter().for_each(|holder| self.recall(holder, file, truncate));
             if Instant::now() > deadline {
                 return Err(NfsStat::DELAY.into());
             }
@@ -109,9 +138,10 @@ impl Mds {
     }
 
     /// Asks a client for its delegation, unless it has been asked.
-    fn recall_delegation(&self, client: ClientId, file: FileKey, truncate: bool) {
-        let begun = self.state().delegation_recall(self.core.clock.now(), client, file);
-        let (Some(stateid), Some(me)) = (begun, self.me.upgrade()) else { return };
+    fn recall(self: &Arc<Self>, client: ClientId, file: FileKey, truncate: bool) {
+        let begun = self.protocol.state().delegation_recall(self.core.clock.now(), client, file);
+        let Some(stateid) = begun else { return };
+        let me = self.clone();
         let fh = Handle::of(file).to_wire();
         let op = CbOp::Recall(CbRecallArgs { stateid, truncate, fh });
         tokio::spawn(async move { me.send_recall(client, stateid, op).await });
@@ -120,13 +150,13 @@ impl Mds {
     /// Sends CB_RECALL until the client takes it (§20.2), returns the delegation, or is late:
     /// then it is revoked.
     async fn send_recall(&self, client: ClientId, stateid: Stateid, op: CbOp) {
-        while self.state().is_delegated(client, &stateid) {
-            match self.call_back(client, &op).await {
+        while self.protocol.state().is_delegated(client, &stateid) {
+            match self.callbacks.call(client, &op).await {
                 Ok(NfsStat::OK) => {
-                    return self.state().delegation_answered(client, &stateid, true);
+                    return self.protocol.state().delegation_answered(client, &stateid, true);
                 }
                 Ok(NfsStat::BADHANDLE | NfsStat::BAD_STATEID) => {
-                    self.state().delegation_answered(client, &stateid, false);
+                    self.protocol.state().delegation_answered(client, &stateid, false);
                 }
                 Ok(status) => tracing::debug!(client = client.0, %status, "delegation recall"),
                 Err(e) => tracing::debug!(client = client.0, error = %e, "delegation recall"),
@@ -136,11 +166,11 @@ impl Mds {
     }
 
     /// Revokes delegations that were not returned within a lease (§10.4.5).
-    pub(in crate::mds) fn revoke_overdue_delegations(&self, now: Millis) {
+    pub(crate) fn revoke_overdue(&self, now: Millis) {
         let limit_ms = u64::from(self.core.lease_s) * 1000;
-        let overdue = self.state().delegations_overdue(now, limit_ms);
+        let overdue = self.protocol.state().delegations_overdue(now, limit_ms);
         for (client, file) in overdue {
-            self.revoke_delegation(client, file);
+            self.revoke(client, file);
         }
     }
 
@@ -150,19 +180,19 @@ impl Mds {
         let is_live = |client| self.core.sessions().is_live(client, now);
         let mut expired = holders.to_vec();
         expired.retain(|holder| !is_live(*holder));
-        expired.iter().for_each(|holder| self.revoke_delegation(*holder, file));
+        expired.iter().for_each(|holder| self.revoke(*holder, file));
         !expired.is_empty()
     }
 
-    fn revoke_delegation(&self, client: ClientId, file: FileKey) {
+    fn revoke(&self, client: ClientId, file: FileKey) {
         tracing::warn!(client = client.0, ino = file.object, "delegation revoked");
-        self.state().delegation_revoke(client, file);
+        self.protocol.state().delegation_revoke(client, file);
         self.note_revoked(client);
     }
 
     /// Tells a client for as long as it has to free delegations that were revoked (§18.46.3).
-    pub(in crate::mds) fn note_revoked(&self, client: ClientId) {
-        let revoked = self.state().has_revoked(client);
+    pub(crate) fn note_revoked(&self, client: ClientId) {
+        let revoked = self.protocol.state().has_revoked(client);
         let flag = seq4_status::RECALLABLE_STATE_REVOKED;
         self.core.sessions().status_flag(client, flag, revoked);
     }

@@ -1,6 +1,20 @@
-//! What clients hold.
+//! The clients of a metadata server: what they hold, and how it is taken back (callbacks), given
+//! up (courtesy, expiry) and reclaimed (grace).
+//!
+//! It knows opens, locks, delegations, layouts, sessions and grace, and asks the file service to
+//! end handles. It never knows where the bytes of files are, nor a COMPOUND.
 
+mod callback;
 mod courtesy;
-pub(in crate::mds) mod delegations;
+mod delegations;
 mod layout_recall;
 mod lock_notices;
+mod offload;
+mod quiesce;
+mod reclaim;
+mod records;
+mod service;
+
+pub(crate) use delegations::Undelegated;
+pub(crate) use records::known;
+pub(crate) use service::Clients;

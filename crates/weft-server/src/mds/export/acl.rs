@@ -38,7 +38,7 @@ fn ace(acetype: AceType, who: &'static [u8], access_mask: u32) -> Ace {
 
 /// The list that says the same as a mode. A class is denied what a wider one is allowed: other
 /// than in a list, the first class that fits is the only one that counts in a mode.
-pub(in crate::mds) fn of_mode(mode: u16, directory: bool) -> Vec<Ace> {
+pub(crate) fn of_mode(mode: u16, directory: bool) -> Vec<Ace> {
     let of = |shift: u16| permissions(mode >> shift & 7, directory);
     let (user, group, other) = (of(6), of(3), of(0));
     let all = [
@@ -56,7 +56,7 @@ pub(in crate::mds) fn of_mode(mode: u16, directory: bool) -> Vec<Ace> {
 /// # Errors
 /// INVAL for bits that do not exist; ATTRNOTSUPP for what no mode can say: users and groups by
 /// name, inheritance, auditing, writing without appending, and rights that modes do not know.
-pub(in crate::mds) fn mode_of(aces: &[Ace]) -> Result<u16, NfsStat> {
+pub(crate) fn mode_of(aces: &[Ace]) -> Result<u16, NfsStat> {
     aces.iter().try_for_each(check)?;
     let owner = class(aces, &[OWNER, EVERYONE], ALWAYS_OWNER)?;
     // An owner who is in the group must not fare otherwise than one who is not.

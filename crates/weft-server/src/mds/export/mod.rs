@@ -1,8 +1,11 @@
-//! Who may do what.
+//! Who may do what with the export, and how users and groups are called: from a caller to a
+//! credential and back. It never knows files.
 
-pub(in crate::mds) mod acl;
-pub(in crate::mds) mod names;
+pub(crate) mod acl;
+pub(crate) mod names;
 mod rules;
+
+pub(crate) use rules::Asked;
 
 pub use names::Naming;
 pub use rules::{Access, ClientRule, Export, View};

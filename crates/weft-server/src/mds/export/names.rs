@@ -15,6 +15,8 @@ use tokio::sync::Semaphore;
 use weft_nfs::{Attrs, Failure, NfsStat, Opaque, attr::numeric_owner};
 use weft_store::types::Inode;
 
+use crate::rpc::Caller;
+
 pub use host::{Host, SystemHost};
 
 /// How long an answer of the host is believed.
@@ -209,6 +211,15 @@ impl Names {
         match self.ask(Question::GroupsOf(uid)).await {
             Some(Answer::Groups(groups)) => Some(groups),
             _ => None,
+        }
+    }
+
+    /// The caller with the groups that the host knows, if it knows the user; else what the client
+    /// says is all there is.
+    pub(crate) async fn with_groups(&self, caller: Caller) -> Caller {
+        match self.groups_of(caller.uid).await {
+            Some(groups) => Caller { gids: groups.to_vec(), ..caller },
+            None => caller,
         }
     }
 

@@ -7,9 +7,7 @@ use weft_nfs::{Failure, NfsStat, OpArgs, OpNum, share};
 use weft_store::types::Credential;
 use weft_xdr::rpc::AuthFlavor;
 
-use crate::mds::Mds;
 use crate::{
-    compound::Compound,
     network::Network,
     op_table::{ExportUse, export_use},
     rpc::{Caller, NOBODY},
@@ -89,7 +87,7 @@ pub struct View {
 
 impl Export {
     /// The export as the client at this address sees it.
-    pub(in crate::mds) fn view(&self, client: SocketAddr) -> View {
+    pub(crate) fn view(&self, client: SocketAddr) -> View {
         // An IPv4 client of a dual-stack listener appears as ::ffff:a.b.c.d.
         let address: IpAddr = client.ip().to_canonical();
         let fits = |rule: &&ClientRule| rule.networks.iter().any(|n| n.contains(address));
@@ -108,12 +106,13 @@ impl Export {
     }
 
     /// Flavors that are served, preferred first.
-    pub(in crate::mds) fn flavors(&self) -> Vec<u32> {
+    pub(crate) fn flavors(&self) -> Vec<u32> {
         let none = self.auth_none.then_some(AuthFlavor::NONE.0);
         [AuthFlavor::SYS.0].into_iter().chain(none).collect()
     }
 
-    fn credential(&self, caller: &Caller, view: View) -> Credential {
+    /// The caller as the export sees it.
+    pub(crate) fn credential(&self, caller: &Caller, view: View) -> Credential {
         if !caller.known || view.all_squash || (view.root_squash && caller.uid == 0) {
             let (uid, gid) = (self.anonymous_uid, self.anonymous_gid);
             return Credential { uid, gid, gids: Vec::new() };
@@ -150,29 +149,35 @@ fn changes(args: &OpArgs) -> bool {
     }
 }
 
-impl Mds {
-    /// The caller as the export sees it.
-    pub(in crate::mds) fn credential(&self, c: &Compound<Mds>) -> Credential {
-        self.export.credential(&c.caller, c.view)
-    }
+/// What the export looks at of one operation.
+#[derive(Debug)]
+pub(crate) struct Asked<'a> {
+    /// Who calls, before any squashing.
+    pub(crate) caller: &'a Caller,
+    /// The export as this caller's connection sees it.
+    pub(crate) view: View,
+    /// The operation after this one.
+    pub(crate) next: Option<OpNum>,
+}
 
+impl Export {
     /// Refuses what this client may not do with the export.
     ///
     /// # Errors
     /// WRONGSEC for a flavor that is not served, where the RFC allows it, else ACCESS; ACCESS for
     /// clients that are not served; ROFS for changes by those that only read.
-    pub(in crate::mds) fn admit(&self, c: &Compound<Mds>, args: &OpArgs) -> Result<(), NfsStat> {
-        let wrong_flavor = !c.caller.known && !self.export.auth_none;
+    pub(crate) fn admit(&self, asked: &Asked<'_>, args: &OpArgs) -> Result<(), NfsStat> {
+        let wrong_flavor = !asked.caller.known && !self.auth_none;
         let may_tell = match export_use(args.op()).ok_or(NfsStat::NOTSUPP)? {
             ExportUse::Nothing | ExportUse::Security => return Ok(()),
-            ExportUse::PutsHandle if wrong_flavor && !tells_itself(c.next) => {
+            ExportUse::PutsHandle if wrong_flavor && !tells_itself(asked.next) => {
                 return Err(NfsStat::WRONGSEC);
             }
             ExportUse::PutsHandle => return Ok(()),
             ExportUse::Walks | ExportUse::Opens => true,
             ExportUse::Reads | ExportUse::Changes => false,
         };
-        match c.view.access {
+        match asked.view.access {
             _ if wrong_flavor && may_tell => Err(NfsStat::WRONGSEC),
             _ if wrong_flavor => Err(NfsStat::ACCESS),
             Access::None => Err(NfsStat::ACCESS),
@@ -180,27 +185,17 @@ impl Mds {
             Access::ReadOnly | Access::ReadWrite => Ok(()),
         }
     }
+}
 
+impl View {
     /// Whether this client may change anything.
     ///
     /// # Errors
     /// ROFS.
-    pub(in crate::mds) fn writable(&self, c: &Compound<Mds>) -> Result<(), Failure> {
-        match c.view.access {
+    pub(crate) fn writable(self) -> Result<(), Failure> {
+        match self.access {
             Access::ReadWrite => Ok(()),
             Access::ReadOnly | Access::None => Err(NfsStat::ROFS.into()),
-        }
-    }
-
-    /// The caller with the groups that count.
-    pub(in crate::mds) async fn with_groups(&self, caller: Caller) -> Caller {
-        if !self.export.server_groups || !caller.known {
-            return caller;
-        }
-        match self.names.groups_of(caller.uid).await {
-            Some(groups) => Caller { gids: groups.to_vec(), ..caller },
-            // Unknown here: what the client says is all there is.
-            None => caller,
         }
     }
 }

@@ -3,48 +3,54 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::task::JoinSet;
+use tokio::{sync::Notify, task::JoinSet};
 use weft_nfs::{ClientId, NfsStat};
 use weft_store::types::{Inode, InodeNo, StoreError};
 
-use crate::data_servers::DataServerError;
-use crate::mds::{
-    Mds,
-    files::{FenceCause, Stale},
-    translate,
+use super::{
+    records::{FenceCause, Stale},
+    shared::Shared,
 };
+use crate::{data_servers::DataServerError, mds::translate};
 
 /// Pause before data servers that could not be told are tried again.
 const FENCE_PAUSE: Duration = Duration::from_millis(500);
 /// Files being fenced at once in the background: one data server that hangs delays few others.
 const FENCES_AT_ONCE: usize = 16;
 
-impl Mds {
+/// Makes handles that were given out stop working.
+pub(crate) struct Fences {
+    shared: Arc<Shared>,
+    /// Wakes the task that fences files.
+    wake: Notify,
+}
+
+impl Fences {
+    /// Nothing is suspect that the records do not know of.
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Fences { shared, wake: Notify::new() }
+    }
+
     /// Notes how a change of our own went: of one that failed some may be behind the end that the
     /// volume knows. One that a data server did not answer is taken for a possible ghost: it may
     /// still be carried out, and must not be on top of what comes later. The epoch is raised at
     /// once, so that handles given out from now on outrank it; the data servers are told by
     /// whoever needs it first, or in the background.
-    pub(in crate::mds) fn note_outcome<T>(&self, inode: &Inode, done: &Result<T, DataServerError>) {
+    pub(crate) fn note_outcome<T>(&self, inode: &Inode, done: &Result<T, DataServerError>) {
         if done.is_err() {
-            self.files.lock().change_failed(inode.no);
+            self.shared.records.lock().change_failed(inode.no);
         }
         if let Err(DataServerError::Unreachable { .. }) = done {
-            self.files.lock().suspect_late_writes(inode);
+            self.shared.records.lock().suspect_late_writes(inode);
             self.suspected(inode.no);
         }
     }
 
     /// The same for what one client was given.
-    pub(in crate::mds) fn suspect_handles_of(
-        &self,
-        client: ClientId,
-        ino: InodeNo,
-        why: FenceCause,
-    ) {
-        match self.volume.inode(ino).value {
-            Ok(inode) => self.files.lock().suspect_handles_of(client, &inode, why),
-            Err(_) => self.files.lock().suspect_revoked(ino),
+    pub(crate) fn suspect_handles_of(&self, client: ClientId, ino: InodeNo, why: FenceCause) {
+        match self.shared.volume.inode(ino).value {
+            Ok(inode) => self.shared.records.lock().suspect_handles_of(client, &inode, why),
+            Err(_) => self.shared.records.lock().suspect_revoked(ino),
         }
         self.suspected(ino);
     }
@@ -53,7 +59,22 @@ impl Mds {
         if let Err(status) = self.raise(ino) {
             tracing::warn!(ino = ino.0, %status, "the file's epoch cannot be raised yet");
         }
-        self.fence.notify_one();
+        self.wake.notify_one();
+    }
+
+    /// Files became suspect: they are fenced in the background.
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// A client that was given handles to write with and yet writes through the metadata server
+    /// has given up on a data server, where its first attempt may still be queued: that one must
+    /// not land on top of the second. So the file gets an epoch above those handles.
+    pub(crate) fn suspect_late_writes_of(&self, client: ClientId, inode: &Inode) {
+        let late = self.shared.records.lock().may_write_late(client, inode);
+        if late {
+            self.suspect_handles_of(client, inode.no, FenceCause::LateWrite);
+        }
     }
 
     /// The file with an epoch above that of all suspect handles, durably. A data server refuses
@@ -62,19 +83,11 @@ impl Mds {
     ///
     /// # Errors
     /// The store failed.
-    pub(in crate::mds) async fn with_fresh_epoch(&self, inode: Inode) -> Result<Inode, NfsStat> {
+    pub(crate) async fn with_fresh_epoch(&self, inode: Inode) -> Result<Inode, NfsStat> {
         match self.raise(inode.no)? {
             None => Ok(inode),
-            Some(_) => self.durable_inode(inode.no).await.map_err(|e| translate::status(&e)),
+            Some(_) => self.shared.durable_inode(inode.no).await.map_err(|e| translate::status(&e)),
         }
-    }
-
-    /// A data server that knows an epoch which a crash takes back would refuse everybody.
-    async fn durable_inode(&self, ino: InodeNo) -> Result<Inode, StoreError> {
-        let seen = self.volume.inode(ino);
-        let inode = seen.value?;
-        self.volume.durable(seen.lsn).await?;
-        Ok(inode)
     }
 
     /// Makes suspect handles of the file worthless, if there are any: on success no write with
@@ -83,30 +96,30 @@ impl Mds {
     /// # Errors
     /// The store or a data server failed, or more handles became suspect meanwhile (DELAY):
     /// handles may still work.
-    pub(in crate::mds) async fn fence(&self, ino: InodeNo) -> Result<(), NfsStat> {
+    pub(crate) async fn fence(&self, ino: InodeNo) -> Result<(), NfsStat> {
         let Some(stale) = self.raise(ino)? else { return Ok(()) };
-        let inode = match self.durable_inode(ino).await {
+        let inode = match self.shared.durable_inode(ino).await {
             Err(StoreError::Stale) => {
-                self.files.lock().forget(ino);
+                self.shared.records.lock().forget(ino);
                 return Ok(());
             }
             inode => inode.map_err(|e| translate::status(&e))?,
         };
-        if let Some(striped) = self.striped(&inode) {
-            let told = self.data_servers.fence(&striped).await;
+        if let Some(striped) = self.shared.striped(&inode) {
+            let told = self.shared.data_servers.fence(&striped).await;
             told.map_err(|e| translate::data_server_status(&e))?;
         }
-        let mut files = self.files.lock();
+        let mut files = self.shared.records.lock();
         files.told(ino, stale, inode.fence_epoch);
         if files.stale(ino).is_some() { Err(NfsStat::DELAY) } else { Ok(()) }
     }
 
     /// Raises the epoch in the volume unless that is done; `None` if nothing is suspect.
     fn raise(&self, ino: InodeNo) -> Result<Option<Stale>, NfsStat> {
-        let mut files = self.files.lock();
+        let mut files = self.shared.records.lock();
         let Some(stale) = files.stale(ino) else { return Ok(None) };
         if !stale.raised {
-            match self.volume.bump_epoch(ino).value {
+            match self.shared.volume.bump_epoch(ino).value {
                 Ok(_) => files.raised(ino),
                 Err(StoreError::Stale) => {
                     files.forget(ino);
@@ -119,15 +132,15 @@ impl Mds {
     }
 
     /// Fences what nobody has waited for, and tries again what could not be told. Runs for ever.
-    pub(in crate::mds) async fn run_fences(self: Arc<Self>) {
+    pub(crate) async fn run(self: Arc<Self>) {
         loop {
             // In grace clients still finish what they began with handles of before the restart.
             // Grace comes after the files in the order of locks: it is let go first.
-            let in_grace = self.grace().is_on();
-            let stale = if in_grace { Vec::new() } else { self.files.lock().all_stale() };
+            let in_grace = self.shared.protocol.grace().is_on();
+            let stale = if in_grace { Vec::new() } else { self.shared.records.lock().all_stale() };
             if stale.is_empty() {
                 // The end of grace notifies nobody: look now and then.
-                let _ = tokio::time::timeout(FENCE_PAUSE, self.fence.notified()).await;
+                let _ = tokio::time::timeout(FENCE_PAUSE, self.wake.notified()).await;
                 continue;
             }
             if !self.fence_all(stale).await {
@@ -144,8 +157,8 @@ impl Mds {
             if tasks.len() >= FENCES_AT_ONCE {
                 all &= tasks.join_next().await.is_none_or(|done| done.unwrap_or(false));
             }
-            let mds = self.clone();
-            tasks.spawn(async move { mds.fence(ino).await.is_ok() });
+            let fences = self.clone();
+            tasks.spawn(async move { fences.fence(ino).await.is_ok() });
         }
         tasks.join_all().await.into_iter().all(|done| done) && all
     }
@@ -162,12 +175,12 @@ mod tests {
         let mds = lone_mds().await;
         let holder = mds.clone();
         let panicked = std::thread::spawn(move || {
-            let _files = holder.files.lock();
+            let _records = holder.files.shared().records.lock();
             panic!("poisons the lock");
         });
         panicked.join().unwrap_err();
-        let looked = tokio::spawn(mds.clone().run_fences()).await;
+        let looked = tokio::spawn(mds.files.fences().clone().run()).await;
         assert!(looked.unwrap_err().is_panic(), "it looks at the files");
-        assert!(!mds.grace.is_poisoned());
+        assert!(!mds.protocol.grace_is_poisoned());
     }
 }

@@ -12,15 +12,21 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use weft_nfs::{Failure, NfsStat, StableHow};
 use weft_store::{
-    types::{Inode, InodeNo, Lsn, Placement},
+    types::{Inode, InodeNo, Placement},
     volume::{STUFFED_BYTES_MAX, StuffedExtent},
 };
 
-use crate::mds::{Mds, data_server_failure, translate};
-use crate::{compound::Compound, striped::Striped};
+use super::{
+    change::{Changes, Done, Excluded, Plan},
+    creation::Creation,
+    disk_reserve::DiskReserve,
+    shared::Shared,
+};
+use crate::{mds::deps::Deps, striped::Striped};
 
 /// How long a file that somebody else moves is waited for, unless the lease is short.
 const TURN_PATIENCE: Duration = Duration::from_secs(3);
@@ -59,7 +65,7 @@ impl Default for SmallFiles {
 
 /// Files that are being moved to their data servers: each by one task at a time.
 #[derive(Debug, Default)]
-pub(in crate::mds) struct Moves(Mutex<HashMap<InodeNo, Weak<AsyncMutex<()>>>>);
+struct Moves(Mutex<HashMap<InodeNo, Weak<AsyncMutex<()>>>>);
 
 impl Moves {
     /// The turn of a file: whoever holds it locked may move the file.
@@ -75,19 +81,47 @@ impl Moves {
     }
 }
 
-impl Mds {
-    /// Whether a file that begins now begins in the volume.
-    pub(in crate::mds) fn stuffs(&self) -> bool {
-        self.small_files.stuffing_limit_bytes > 0
+/// Files on their way from the volume to data servers.
+pub(crate) struct Migration {
+    shared: Arc<Shared>,
+    changes: Arc<Changes>,
+    creation: Arc<Creation>,
+    reserve: Arc<DiskReserve>,
+    stuffing_limit_bytes: u64,
+    moves: Moves,
+}
+
+impl Migration {
+    /// Of a volume that keeps files up to a limit.
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        changes: &Arc<Changes>,
+        creation: &Arc<Creation>,
+        reserve: &Arc<DiskReserve>,
+        stuffing_limit_bytes: u64,
+    ) -> Self {
+        Migration {
+            shared: shared.clone(),
+            changes: changes.clone(),
+            creation: creation.clone(),
+            reserve: reserve.clone(),
+            stuffing_limit_bytes: stuffing_limit_bytes.min(STUFFED_BYTES_MAX),
+            moves: Moves::default(),
+        }
+    }
+
+    /// Up to which size a file may be kept in the volume, bytes.
+    pub(crate) fn stuffing_limit_bytes(&self) -> u64 {
+        self.stuffing_limit_bytes
     }
 
     /// Whether a file of this size may be kept in the volume.
-    pub(in crate::mds) fn is_small(&self, size: u64) -> bool {
-        size <= self.small_files.stuffing_limit_bytes.min(STUFFED_BYTES_MAX)
+    pub(crate) fn is_small(&self, size: u64) -> bool {
+        size <= self.stuffing_limit_bytes
     }
 
     /// Writes of small files may go to the volume, which has room for them.
-    pub(in crate::mds) fn may_stuff(&self) -> bool {
+    pub(crate) fn may_stuff(&self) -> bool {
         !self.reserve.is_scarce()
     }
 
@@ -97,93 +131,125 @@ impl Mds {
     /// # Errors
     /// NOSPC when there is no data server at all; DELAY while others take long to move it; those
     /// of writing to data servers (NOSPC, DELAY): the bytes are still in the volume then.
-    pub(in crate::mds) async fn on_data_servers(
+    pub(crate) async fn on_data_servers(
         &self,
-        c: &mut Compound<Mds>,
+        deps: &mut Deps,
         inode: Inode,
     ) -> Result<(Inode, Striped), Failure> {
-        self.on_data_servers_at(c, inode, None).await
+        self.on_data_servers_at(deps, inode, None).await
     }
 
     /// The same; a file without a place gets this one.
     ///
     /// # Errors
-    /// Those of [`Mds::on_data_servers`].
-    pub(in crate::mds) async fn on_data_servers_at(
+    /// Those of [`Migration::on_data_servers`].
+    async fn on_data_servers_at(
         &self,
-        c: &mut Compound<Mds>,
+        deps: &mut Deps,
         inode: Inode,
         wish: Option<Placement>,
     ) -> Result<(Inode, Striped), Failure> {
         let was_there = inode.placement.is_some() && !inode.stuffed;
         if was_there {
-            self.placement_durable(c).await?;
-            return self.placed(c, inode, wish);
+            self.shared.placement_durable(deps).await?;
+            return self.shared.placed(deps, inode, wish);
         }
         // Once in the life of a file and large: not a part of every request's memory.
-        Box::pin(self.bring_to_data_servers(c, inode, wish)).await
+        Box::pin(self.bring(deps, inode, wish)).await
     }
 
-    async fn bring_to_data_servers(
+    /// The file on its data servers; one that was never written gets its stripes where those of
+    /// `source` can copy to them themselves, from the byte `from` there to the byte `to` here.
+    ///
+    /// # Errors
+    /// Those of [`Migration::on_data_servers`].
+    pub(crate) async fn place_beside(
         &self,
-        c: &mut Compound<Mds>,
+        deps: &mut Deps,
+        (source, from): (&Inode, u64),
+        (destination, to): (Inode, u64),
+    ) -> Result<(), Failure> {
+        if destination.placement.is_some() && !destination.stuffed {
+            return self.shared.placement_durable(deps).await;
+        }
+        let beside = self.shared.striped(source).and_then(|s| s.first_index_beside(from, to));
+        let places_on = |p: &Placement| self.shared.placements.places_on(p.device);
+        let wish = source
+            .placement
+            .filter(places_on)
+            .zip(beside)
+            .map(|(there, first_stripe_index)| Placement { first_stripe_index, ..there });
+        self.on_data_servers_at(deps, destination, wish).await.map(drop)
+    }
+
+    async fn bring(
+        &self,
+        deps: &mut Deps,
         inode: Inode,
         wish: Option<Placement>,
     ) -> Result<(Inode, Striped), Failure> {
-        self.files.lock().begin_move(&inode);
-        let (inode, striped) = self.placed(c, inode, wish)?;
+        self.shared.records.lock().begin_move(&inode);
+        let (inode, striped) = self.shared.placed(deps, inode, wish)?;
         // The place comes first: objects that nobody knows of would stay for ever.
-        self.volume.durable(Lsn(c.depends_on)).await.map_err(|e| translate::status(&e))?;
-        self.objects_of_placed(c, &striped).await?;
+        self.shared.durable(deps).await?;
+        self.creation.objects_of_placed(deps, &striped).await?;
         if !inode.stuffed {
             return Ok((inode, striped));
         }
-        let _turn = self.lock_migration(inode.no).await?;
-        let inode = c.see(self.volume.inode(inode.no))?;
-        let inode = if inode.stuffed { self.move_out(c, inode).await? } else { inode };
-        let striped = self.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
+        let lock = self.lock(inode.no).await?;
+        let inode = deps.see(self.shared.volume.inode(inode.no))?;
+        let inode = if inode.stuffed { self.move_out(deps, inode, lock).await? } else { inode };
+        let striped = self.shared.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
         Ok((inode, striped))
     }
 
     /// Nobody moves the file as long as the result lives.
     ///
     /// # Errors
-    /// DELAY when who moves it takes long: the client asks again, and renews its lease.
-    pub(in crate::mds) async fn lock_migration(
-        &self,
-        ino: InodeNo,
-    ) -> Result<OwnedMutexGuard<()>, NfsStat> {
-        let patience = TURN_PATIENCE.min(Duration::from_secs(self.core.lease_s.into()) / 4);
+    /// DELAY when whoever moves it takes long: the client asks again, and renews its lease.
+    pub(crate) async fn lock(&self, ino: InodeNo) -> Result<OwnedMutexGuard<()>, NfsStat> {
+        let patience = TURN_PATIENCE.min(Duration::from_secs(self.shared.lease_s.into()) / 4);
         let turn = self.moves.turn(ino).lock_owned();
         tokio::time::timeout(patience, turn).await.map_err(|_| NfsStat::DELAY)
     }
 
-    async fn move_out(&self, c: &mut Compound<Mds>, inode: Inode) -> Result<Inode, Failure> {
-        // A copy that was given up before must not be carried out after this one.
-        let inode = self.with_fresh_epoch(inode).await?;
-        let striped = self.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
-        let mut at = 0;
+    async fn move_out(
+        &self,
+        deps: &mut Deps,
+        inode: Inode,
+        lock: OwnedMutexGuard<()>,
+    ) -> Result<Inode, Failure> {
+        let extents = self.extents(deps, &inode)?;
+        let data_servers = &self.shared.data_servers;
+        let alone = Excluded::Migrating { ino: inode.no, _lock: lock };
+        let change = self.changes.begin(alone, Plan::migrate());
+        let moved = change.run(deps, |target| {
+            let extents = extents.clone();
+            async move {
+                for (at, bytes) in extents {
+                    data_servers.write(&target, at, bytes, StableHow::FILE_SYNC).await?;
+                }
+                Ok(Done { value: (), reaches: None })
+            }
+        });
+        Ok(moved.await?.1)
+    }
+
+    /// What the volume has of a file: bytes and where they begin. They stand still while the file
+    /// is moved.
+    fn extents(&self, deps: &mut Deps, inode: &Inode) -> Result<Vec<(u64, Bytes)>, Failure> {
+        let (mut at, mut extents) = (0, Vec::new());
         while at < inode.size {
-            let extent = c.see(self.volume.extent_stuffed(inode.no, at, inode.size - at))?;
-            match extent.ok_or(NfsStat::SERVERFAULT)? {
+            let extent = self.shared.volume.extent_stuffed(inode.no, at, inode.size - at);
+            match deps.see(extent)?.ok_or(NfsStat::SERVERFAULT)? {
                 StuffedExtent::Hole(len) => at += len,
                 StuffedExtent::Data(bytes) => {
                     let len = bytes.len() as u64;
-                    let stable = StableHow::FILE_SYNC;
-                    let written = self.data_servers.write(&striped, at, bytes, stable).await;
-                    self.note_outcome(&inode, &written);
-                    written.map_err(data_server_failure)?;
+                    extents.push((at, bytes));
                     at += len;
                 }
             }
         }
-        // That they were written just now is no news to anybody.
-        if let Some(Ok(truth)) = self.data_servers.fetch_attrs(&[&striped]).await.pop() {
-            self.files.lock().fetched_own(&inode, truth);
-        }
-        let moved = c.see(self.volume.unstuff(inode.no))?;
-        // Who is told of objects writes to them: after a crash the volume's bytes must not win.
-        self.volume.durable(Lsn(c.depends_on)).await.map_err(|e| translate::status(&e))?;
-        Ok(moved)
+        Ok(extents)
     }
 }

@@ -1,17 +1,38 @@
-//! The files of a metadata server.
+//! The files of a metadata server: where they are, how their bytes are read and changed, and what
+//! is known of them beside the volume.
+//!
+//! It knows the volume, the data servers, and who may write at the moment. It never knows a
+//! COMPOUND, the arguments of an operation, sessions or callbacks: what has to wait for clients is
+//! done by whoever stands above, between two calls.
+//!
+//! From below: [`records`] (pure state machines), [`shared`], then one part a file, then
+//! [`service`], and the verbs on it: [`read`], [`write`], [`alone`], [`copying`], [`layouts`].
 
-pub(in crate::mds) mod copying;
-pub(in crate::mds) mod creation;
-pub(in crate::mds) mod disk_reserve;
+mod alone;
+mod change;
+mod copying;
+mod creation;
+mod disk_reserve;
 mod fence;
-pub(in crate::mds) mod migration;
-pub(in crate::mds) mod placement;
-pub(in crate::mds) mod pool;
-pub(in crate::mds) mod reaper;
+mod layouts;
+mod migration;
+mod placement;
+mod pool;
+mod read;
+mod reaper;
 mod records;
 mod server_attrs;
+mod service;
+mod shared;
+mod write;
 
-pub use creation::{ObjectCreation, Precreate};
+pub(crate) use alone::CloneRange;
+pub(crate) use change::{Quiesced, Writer};
+pub(crate) use copying::Copy;
+pub(crate) use layouts::LayoutWanted;
+pub(crate) use service::{FileParts, FileService};
+
+pub use creation::ObjectCreation;
 pub use migration::SmallFiles;
 pub use placement::Striping;
-pub(in crate::mds) use records::{FenceCause, Files, Marks, SizeAuthority, Stale};
+pub use pool::Precreate;

@@ -1,15 +1,21 @@
-//! Placement of files on data servers, and the files layouts that tell clients (design D2, D3).
+//! Placement of files on data servers (design D2, D3): which devices there are, and which of them,
+//! from which data server on, a file gets.
 
-use std::collections::{HashMap, hash_map::Entry};
-
-use weft_nfs::{Failure, IoMode, NfsStat};
-use weft_store::{
-    types::{DataServerId, Device, DeviceId, Inode, InodeNo, Intent, Placement, StoreError},
-    volume::Volume,
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::{
+        Arc, Mutex, RwLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
-use crate::mds::Mds;
-use crate::{compound::Compound, striped::Striped};
+use weft_nfs::NfsStat;
+use weft_store::{
+    types::{DataServerId, Device, DeviceId, InodeNo, Lsn, Placement, StoreError},
+    volume::{Seen, Volume},
+};
+
+use crate::{data_servers::DataServers, striped::Striped};
 
 /// How new files are striped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,10 +26,126 @@ pub struct Striping {
     pub width: u16,
 }
 
+/// The devices of a volume, and whose turn it is to get a file.
+#[derive(Debug)]
+pub(crate) struct Placements {
+    volume_number: u32,
+    data_servers: Arc<DataServers>,
+    striping: Striping,
+    /// All devices that files may refer to.
+    devices: RwLock<HashMap<DeviceId, Device>>,
+    /// Those that new files are placed on.
+    placing: Vec<Device>,
+    /// Whose turn it is to get a file that is placed before it has a number.
+    turn: AtomicU64,
+}
+
+impl Placements {
+    /// Reads the devices of a volume, and records those of these data servers that are new.
+    ///
+    /// # Errors
+    /// The volume cannot be read, or the devices cannot be recorded.
+    pub(crate) async fn open(
+        volume: &Volume,
+        volume_number: u32,
+        data_servers: Arc<DataServers>,
+        striping: Striping,
+    ) -> Result<Self, StoreError> {
+        let placing = devices_for(&data_servers.ids(), striping);
+        let devices = RwLock::new(record_devices(volume, &placing).await?);
+        let turn = AtomicU64::new(0);
+        Ok(Placements { volume_number, data_servers, striping, devices, placing, turn })
+    }
+
+    /// The device of that name.
+    pub(crate) fn device(&self, id: DeviceId) -> Option<Device> {
+        self.devices.read().expect("device lock").get(&id).cloned()
+    }
+
+    /// A placed file as its data servers know it, from its parts: removed files have no inode any
+    /// more. `None` for a device that nobody knows.
+    pub(crate) fn striped_at(
+        &self,
+        ino: InodeNo,
+        placement: &Placement,
+        fence_epoch: u32,
+    ) -> Option<Striped> {
+        let device = self.device(placement.device)?;
+        Some(Striped {
+            volume: self.volume_number,
+            object: ino.0,
+            fence_epoch,
+            data_servers: device.data_servers,
+            stripe_unit_bytes: placement.stripe_unit_bytes,
+            first_stripe_index: placement.first_stripe_index,
+        })
+    }
+
+    /// Whether new files may be placed on a device.
+    pub(crate) fn places_on(&self, device: DeviceId) -> bool {
+        self.placing.iter().any(|d| d.id == device)
+    }
+
+    /// Whether this is how new files are placed.
+    pub(crate) fn places_like(&self, placement: &Placement) -> bool {
+        self.places_on(placement.device) && placement.stripe_unit_bytes == self.striping.unit_bytes
+    }
+
+    /// The place of a file whose number is not known yet.
+    ///
+    /// # Errors
+    /// NOSPC when there is no data server at all.
+    pub(crate) fn next(&self) -> Result<Placement, NfsStat> {
+        self.choose(self.turn.fetch_add(1, Relaxed))
+    }
+
+    /// Devices take turns, by a number; one with a data server that is down is passed over
+    /// while there are others.
+    ///
+    /// # Errors
+    /// NOSPC when there is no data server at all.
+    pub(crate) fn choose(&self, turn: u64) -> Result<Placement, NfsStat> {
+        let devices = self.placing.len() as u64;
+        let nth = turn.checked_rem(devices).ok_or(NfsStat::NOSPC)?;
+        let nth = usize::try_from(nth).map_err(|_| NfsStat::SERVERFAULT)?;
+        let (before, from) = self.placing.split_at_checked(nth).ok_or(NfsStat::SERVERFAULT)?;
+        let is_up = |d: &&Device| self.data_servers.are_up(&d.data_servers);
+        let device = from.iter().chain(before).find(is_up).or_else(|| from.first());
+        let device = device.ok_or(NfsStat::NOSPC)?;
+        let count = u16::try_from(device.data_servers.len()).map_err(|_| NfsStat::SERVERFAULT)?;
+        let first = (turn / devices) % u64::from(count);
+        Ok(Placement {
+            device: device.id,
+            stripe_unit_bytes: self.striping.unit_bytes,
+            stripe_count: count,
+            first_stripe_index: u16::try_from(first).unwrap_or(0),
+        })
+    }
+}
+
+/// Up to where files got a place, those included that had one from the beginning.
+#[derive(Debug, Default)]
+pub(crate) struct PlacementLsn(Mutex<Lsn>);
+
+impl PlacementLsn {
+    /// Gives a place; whoever sees it finds its LSN in [`PlacementLsn::last`].
+    pub(crate) fn give<T>(&self, place: impl FnOnce() -> Seen<T>) -> Seen<T> {
+        let mut last = self.0.lock().expect("placement lock");
+        let seen = place();
+        *last = last.max(seen.lsn);
+        seen
+    }
+
+    /// The LSN of the last place that was given.
+    pub(crate) fn last(&self) -> Lsn {
+        *self.0.lock().expect("placement lock")
+    }
+}
+
 /// The devices that new files use: the data servers in groups of at most the stripe width. A
 /// device is named by its members, so that the same group is the same device after a restart,
 /// and another group never reuses its name.
-pub(in crate::mds) fn devices_for(ids: &[DataServerId], striping: Striping) -> Vec<Device> {
+fn devices_for(ids: &[DataServerId], striping: Striping) -> Vec<Device> {
     let width = usize::from(striping.width).clamp(1, ids.len().max(1));
     let groups = ids.len() / width;
     (0..groups)
@@ -45,7 +167,7 @@ fn device_id(members: &[DataServerId]) -> DeviceId {
 }
 
 /// Records new devices durably and returns all that files may refer to.
-pub(in crate::mds) async fn record_devices(
+async fn record_devices(
     volume: &Volume,
     placing: &[Device],
 ) -> Result<HashMap<DeviceId, Device>, StoreError> {
@@ -57,128 +179,6 @@ pub(in crate::mds) async fn record_devices(
         }
     }
     Ok(known)
-}
-
-impl Mds {
-    /// The device of that name.
-    pub(in crate::mds) fn device(&self, id: DeviceId) -> Option<Device> {
-        self.devices.read().expect("device lock").get(&id).cloned()
-    }
-
-    /// A placed file as its data servers know it.
-    pub(in crate::mds) fn striped(&self, inode: &Inode) -> Option<Striped> {
-        self.striped_at(inode.no, inode.placement.as_ref()?, inode.fence_epoch)
-    }
-
-    /// The same from its parts (for removed files, which have no inode any more).
-    pub(in crate::mds) fn striped_at(
-        &self,
-        ino: InodeNo,
-        placement: &Placement,
-        fence_epoch: u32,
-    ) -> Option<Striped> {
-        let device = self.device(placement.device)?;
-        Some(Striped {
-            volume: self.volume_number,
-            object: ino.0,
-            fence_epoch,
-            data_servers: device.data_servers,
-            stripe_unit_bytes: placement.stripe_unit_bytes,
-            first_stripe_index: placement.first_stripe_index,
-        })
-    }
-
-    /// The file with a placement: it gets one now if it had none, `wish` if there is one. Else
-    /// which data server comes first rotates with the inode number, so that files spread.
-    ///
-    /// # Errors
-    /// NOSPC when there is no data server at all.
-    pub(in crate::mds) fn placed(
-        &self,
-        c: &mut Compound<Mds>,
-        inode: Inode,
-        wish: Option<Placement>,
-    ) -> Result<(Inode, Striped), Failure> {
-        let inode = match inode.placement {
-            Some(_) => inode,
-            None => {
-                let chosen = match wish {
-                    Some(wish) => wish,
-                    None => self.choose_placement(inode.no.0)?,
-                };
-                c.see(self.placement_lsn.give(|| self.volume.place(inode.no, chosen)))?
-            }
-        };
-        let striped = self.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
-        Ok((inode, striped))
-    }
-
-    /// Whether new files may be placed on a device.
-    pub(in crate::mds) fn places_on(&self, device: DeviceId) -> bool {
-        self.placing.iter().any(|d| d.id == device)
-    }
-
-    /// Whether this is how new files are placed.
-    pub(in crate::mds) fn places_like(&self, placement: &Placement) -> bool {
-        self.places_on(placement.device) && placement.stripe_unit_bytes == self.striping.unit_bytes
-    }
-
-    /// Devices take turns, by a number; one with a data server that is down is passed over
-    /// while there are others.
-    pub(in crate::mds) fn choose_placement(&self, turn: u64) -> Result<Placement, NfsStat> {
-        let devices = self.placing.len() as u64;
-        let nth = turn.checked_rem(devices).ok_or(NfsStat::NOSPC)?;
-        let nth = usize::try_from(nth).map_err(|_| NfsStat::SERVERFAULT)?;
-        let (before, from) = self.placing.split_at_checked(nth).ok_or(NfsStat::SERVERFAULT)?;
-        let is_up = |d: &&Device| self.data_servers.are_up(&d.data_servers);
-        let device = from.iter().chain(before).find(is_up).or_else(|| from.first());
-        let device = device.ok_or(NfsStat::NOSPC)?;
-        let count = u16::try_from(device.data_servers.len()).map_err(|_| NfsStat::SERVERFAULT)?;
-        let first = (turn / devices) % u64::from(count);
-        Ok(Placement {
-            device: device.id,
-            stripe_unit_bytes: self.striping.unit_bytes,
-            stripe_count: count,
-            first_stripe_index: u16::try_from(first).unwrap_or(0),
-        })
-    }
-
-    /// Rights that a layout of this mode carries on the data servers.
-    pub(in crate::mds) fn layout_body(
-        &self,
-        inode: &Inode,
-        striped: &Striped,
-        iomode: IoMode,
-    ) -> Result<bytes::Bytes, NfsStat> {
-        let device = inode.placement.as_ref().ok_or(NfsStat::SERVERFAULT)?.device;
-        let rights = if iomode == IoMode::RW {
-            weft_layout::Rights::READ_WRITE
-        } else {
-            weft_layout::Rights::READ
-        };
-        let device = weft_nfs::DeviceId(device.0);
-        let body = self.data_servers.layout_body(striped, device, rights);
-        body.map_err(|e| {
-            tracing::info!(ino = inode.no.0, error = %e, "no layout yet");
-            NfsStat::LAYOUTTRYLATER
-        })
-    }
-
-    /// Leaves an unfinished truncation to the reaper.
-    pub(in crate::mds) fn abandon_truncation(&self, intent: Intent) {
-        self.abandoned.lock().expect("abandoned lock").push(intent);
-        self.reap.notify_one();
-    }
-
-    /// Takes all of those.
-    pub(in crate::mds) fn abandoned_truncations(&self) -> Vec<Intent> {
-        std::mem::take(&mut *self.abandoned.lock().expect("abandoned lock"))
-    }
-
-    /// Puts one back that cannot be finished yet.
-    pub(in crate::mds) fn keep_truncation(&self, intent: Intent) {
-        self.abandoned.lock().expect("abandoned lock").push(intent);
-    }
 }
 
 #[cfg(test)]

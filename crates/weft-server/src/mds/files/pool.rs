@@ -4,18 +4,24 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
 use tokio::sync::Notify;
 use weft_store::types::{Reserved, StoreError};
 
+use super::{reaper::Reaper, shared::Shared};
 use crate::data_servers::DataServerError;
-use crate::mds::{
-    Mds,
-    creation::{ObjectCreation, Precreate},
-};
+
+/// How many objects are made ahead of their files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Precreate {
+    /// With fewer files' objects ready, more are made.
+    pub low: usize,
+    /// For so many files at once.
+    pub batch: usize,
+}
 
 /// Pause while a data server does not make objects.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -31,35 +37,15 @@ impl Precreate {
 }
 
 /// Reserved numbers whose objects are there.
-#[derive(Debug, Default)]
-pub(in crate::mds) struct Pool {
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    reaper: Arc<Reaper>,
+    how: Precreate,
     ready: Mutex<VecDeque<Reserved>>,
     /// Reserved before this start; their objects may be there or not.
     left_over: Mutex<Vec<Reserved>>,
     /// Wakes the task that fills it.
     taken: Notify,
-}
-
-impl Pool {
-    fn ready(&self) -> MutexGuard<'_, VecDeque<Reserved>> {
-        self.ready.lock().expect("pool lock")
-    }
-
-    /// One for a new file.
-    pub(in crate::mds) fn take(&self) -> Option<Reserved> {
-        let taken = self.ready().pop_front();
-        self.taken.notify_one();
-        taken
-    }
-
-    /// It was not needed.
-    pub(in crate::mds) fn put_back(&self, reserved: Reserved) {
-        self.ready().push_front(reserved);
-    }
-
-    fn left_over(&self) -> MutexGuard<'_, Vec<Reserved>> {
-        self.left_over.lock().expect("pool lock")
-    }
 }
 
 /// What one look at the pool did.
@@ -73,45 +59,72 @@ enum Round {
     Waiting,
 }
 
-/// What was reserved before this start serves again if new files are still placed that way; else
-/// its objects are to be removed.
-pub(in crate::mds) fn take_up_reserved(mds: &Mds) -> Result<(), StoreError> {
-    let mut after = None;
+/// What was reserved before this start serves again if objects are still made ahead and new files
+/// still placed that way; else its objects are to be removed.
+fn left_over(shared: &Shared, serves: bool) -> Result<Vec<Reserved>, StoreError> {
+    let (mut after, mut kept) = (None, Vec::new());
     loop {
-        let found = mds.volume.reserved(after, LOOK_BATCH).value?;
-        let Some(last) = found.last() else { return Ok(()) };
+        let found = shared.volume.reserved(after, LOOK_BATCH).value?;
+        let Some(last) = found.last() else { return Ok(kept) };
         after = Some(last.ino);
         for reserved in found {
-            if mds.precreates().is_some() && mds.places_like(&reserved.placement) {
-                mds.pool.left_over().push(reserved);
+            if serves && shared.placements.places_like(&reserved.placement) {
+                kept.push(reserved);
             } else {
-                mds.volume.give_up_reserved(reserved.ino).value?;
+                shared.volume.give_up_reserved(reserved.ino).value?;
             }
         }
     }
 }
 
-impl Mds {
-    /// How objects are made ahead, if they are: files that begin in the volume have none.
-    fn precreates(&self) -> Option<Precreate> {
-        match self.creation {
-            ObjectCreation::Precreate(how) if !self.stuffs() => Some(how),
-            _ => None,
-        }
+impl Pool {
+    /// The pool of a volume; `None` unless objects are made ahead.
+    ///
+    /// # Errors
+    /// The volume cannot be read.
+    pub(crate) fn start(
+        shared: &Arc<Shared>,
+        reaper: &Arc<Reaper>,
+        how: Option<Precreate>,
+    ) -> Result<Option<Self>, StoreError> {
+        let left_over = Mutex::new(left_over(shared, how.is_some())?);
+        Ok(how.map(|how| Pool {
+            shared: shared.clone(),
+            reaper: reaper.clone(),
+            how,
+            ready: Mutex::default(),
+            left_over,
+            taken: Notify::new(),
+        }))
     }
 
-    /// Files to come whose objects are made; absent unless objects are made ahead.
-    pub fn files_ahead(&self) -> Option<usize> {
-        self.precreates().map(|_| self.pool.ready().len())
+    fn ready(&self) -> MutexGuard<'_, VecDeque<Reserved>> {
+        self.ready.lock().expect("pool lock")
+    }
+
+    /// Files to come whose objects are made.
+    pub(crate) fn len(&self) -> usize {
+        self.ready().len()
+    }
+
+    /// One for a new file.
+    pub(crate) fn take(&self) -> Option<Reserved> {
+        let taken = self.ready().pop_front();
+        self.taken.notify_one();
+        taken
+    }
+
+    /// It was not needed.
+    pub(crate) fn put_back(&self, reserved: Reserved) {
+        self.ready().push_front(reserved);
     }
 
     /// Keeps the pool filled, for ever.
-    pub(in crate::mds) async fn run_pool(&self) {
-        let Some(how) = self.precreates() else { return };
-        let mut unmade = std::mem::take(&mut *self.pool.left_over());
+    pub(crate) async fn run(&self) {
+        let mut unmade = std::mem::take(&mut *self.left_over.lock().expect("pool lock"));
         loop {
-            match self.fill(how, &mut unmade).await {
-                Ok(Round::Enough) => self.pool.taken.notified().await,
+            match self.fill(&mut unmade).await {
+                Ok(Round::Enough) => self.taken.notified().await,
                 Ok(Round::Made) => {}
                 Ok(Round::Waiting) => tokio::time::sleep(PAUSE).await,
                 Err(e) => {
@@ -122,16 +135,17 @@ impl Mds {
         }
     }
 
-    async fn fill(&self, how: Precreate, unmade: &mut Vec<Reserved>) -> Result<Round, StoreError> {
-        let count = how.to_reserve(self.pool.ready().len(), unmade.len());
+    async fn fill(&self, unmade: &mut Vec<Reserved>) -> Result<Round, StoreError> {
+        let count = self.how.to_reserve(self.len(), unmade.len());
         if count == 0 && unmade.is_empty() {
             return Ok(Round::Enough);
         }
-        let places: Result<Vec<_>, _> = (0..count).map(|_| self.next_placement()).collect();
+        let places: Result<Vec<_>, _> = (0..count).map(|_| self.shared.placements.next()).collect();
         // Without any data server there is nothing to make.
         let Ok(places) = places else { return Ok(Round::Waiting) };
         // Durable first: objects that nobody knows of would stay for ever.
-        unmade.extend(self.volume.confirm(self.volume.reserve(&places)).await?);
+        let volume = &self.shared.volume;
+        unmade.extend(volume.confirm(volume.reserve(&places)).await?);
         let wanted = unmade.len();
         *unmade = self.make_ahead(std::mem::take(unmade)).await?;
         Ok(if unmade.len() < wanted { Round::Made } else { Round::Waiting })
@@ -141,24 +155,24 @@ impl Mds {
     async fn make_ahead(&self, wanted: Vec<Reserved>) -> Result<Vec<Reserved>, StoreError> {
         let (mut asked, mut files, mut unmade) = (Vec::new(), Vec::new(), Vec::new());
         for reserved in wanted {
-            match self.striped_at(reserved.ino, &reserved.placement, 0) {
+            match self.shared.placements.striped_at(reserved.ino, &reserved.placement, 0) {
                 Some(file) => {
                     asked.push(reserved);
                     files.push(file);
                 }
                 None => {
-                    self.volume.give_up_reserved(reserved.ino).value?;
+                    self.shared.volume.give_up_reserved(reserved.ino).value?;
                 }
             }
         }
-        let made = self.data_servers.create(&files).await;
+        let made = self.shared.data_servers.create(&files).await;
         for (reserved, made) in asked.into_iter().zip(made) {
             match made {
-                Ok(()) => self.pool.ready().push_back(reserved),
+                Ok(()) => self.ready().push_back(reserved),
                 // The data server knows of a removal: such a number is of no use.
                 Err(DataServerError::Fenced { .. }) => {
-                    self.volume.give_up_reserved(reserved.ino).value?;
-                    self.reap.notify_one();
+                    self.shared.volume.give_up_reserved(reserved.ino).value?;
+                    self.reaper.wake();
                 }
                 Err(e) => {
                     tracing::debug!(object = reserved.ino.0, error = %e, "not made ahead");

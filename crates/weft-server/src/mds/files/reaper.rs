@@ -1,11 +1,16 @@
 //! Carries out intents (design D18): each is idempotent, and forgotten only when done. What waits
 //! for a data server that is down holds up nothing else.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use weft_store::types::{Intent, IntentId, IntentKind, StoreError};
+use tokio::sync::Notify;
+use weft_store::types::{InodeNo, Intent, IntentId, IntentKind, StoreError};
 
-use crate::mds::Mds;
+use super::shared::Shared;
 
 /// Intents carried out together.
 const REAP_BATCH: usize = 512;
@@ -25,23 +30,114 @@ struct Round {
     waiting: usize,
 }
 
-/// The task.
-#[derive(Debug, Default)]
-pub(in crate::mds) struct Reaper {
-    /// Waiting removals that the data servers that are up have carried out.
-    partly_done: HashSet<IntentId>,
-    was_waiting: bool,
+/// Removals and truncations that are not done yet.
+pub(crate) struct Reaper {
+    shared: Arc<Shared>,
+    /// Unfinished truncations that no request is working on; their files are closed to writers.
+    abandoned: Mutex<Vec<Intent>>,
+    wake: Notify,
 }
 
 impl Reaper {
-    /// Runs for ever.
-    pub(in crate::mds) async fn run(mut self, mds: &Mds) {
+    /// The reaper of a volume. Truncations that a crash interrupted come before any new write to
+    /// their files.
+    ///
+    /// # Errors
+    /// The volume cannot be read.
+    pub(crate) fn start(shared: Arc<Shared>) -> Result<Self, StoreError> {
+        let reaper = Reaper { shared, abandoned: Mutex::default(), wake: Notify::new() };
+        reaper.take_up_truncations()?;
+        Ok(reaper)
+    }
+
+    fn take_up_truncations(&self) -> Result<(), StoreError> {
+        let mut after = None;
         loop {
-            match self.round(mds).await {
-                Ok(Round { done: 0, waiting: 0 }) => mds.reap.notified().await,
+            let intents = self.shared.volume.intents(after, REAP_BATCH).value?;
+            let Some(last) = intents.last() else { return Ok(()) };
+            after = Some(last.id);
+            for intent in intents {
+                if matches!(intent.kind, IntentKind::Truncate { .. }) {
+                    let inode = match self.shared.volume.inode(intent.ino).value {
+                        Ok(inode) => Some(inode),
+                        Err(StoreError::Stale) => None,
+                        Err(e) => return Err(e),
+                    };
+                    self.shared.records.lock().begin_left_over(intent.ino, inode.as_ref());
+                    self.abandon(intent);
+                }
+            }
+        }
+    }
+
+    /// There is a new intent to remove objects.
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Leaves an unfinished truncation to the reaper. Its file stays closed to writers until it is
+    /// done.
+    pub(crate) fn abandon(&self, intent: Intent) {
+        self.keep(intent);
+        self.wake();
+    }
+
+    fn keep(&self, intent: Intent) {
+        self.abandoned.lock().expect("abandoned lock").push(intent);
+    }
+
+    /// The last open of a file is gone: an unlinked one goes now.
+    pub(crate) fn release(&self, ino: InodeNo) {
+        let released = self.shared.volume.release_orphan(ino, self.shared.wall());
+        match released.value {
+            Ok(Some(intent)) => {
+                self.forget_layouts(intent.ino);
+                self.wake();
+            }
+            Ok(None) => {}
+            Err(e) => tracing::error!(ino = ino.0, error = %e, "cannot release an unlinked file"),
+        }
+    }
+
+    /// Releases files that were unlinked while open, and that nobody reclaimed in grace; whether
+    /// all of them could be looked at.
+    pub(crate) fn release_unclaimed(&self) -> bool {
+        let mut after = None;
+        loop {
+            let orphans = match self.shared.volume.orphans(after, REAP_BATCH).value {
+                Ok(orphans) => orphans,
+                Err(e) => {
+                    tracing::error!(error = %e, "cannot list unlinked files");
+                    return false;
+                }
+            };
+            let Some(last) = orphans.last() else { return true };
+            after = Some(*last);
+            for ino in orphans {
+                if !self.shared.protocol.state().is_open(self.shared.key(ino)) {
+                    self.release(ino);
+                }
+            }
+        }
+    }
+
+    /// A removed file is gone from the volume: nobody can return its layouts any more, and its
+    /// data servers refuse their handles with its objects. Under the lock of grants, of which each
+    /// sees that the file is gone or is seen here.
+    pub(crate) fn forget_layouts(&self, ino: InodeNo) {
+        let _grants = self.shared.records.lock();
+        self.shared.protocol.state().layouts_forget(self.shared.key(ino));
+    }
+
+    /// Carries out what there is to do, for ever.
+    pub(crate) async fn run(&self) {
+        let mut progress = Progress::default();
+        loop {
+            match self.round(&mut progress).await {
+                Ok(Round { done: 0, waiting: 0 }) => self.wake.notified().await,
                 Ok(Round { waiting: 0, .. }) => {}
                 Ok(round) => {
-                    self.note_waiting(round.waiting);
+                    progress.note_waiting(round.waiting);
                     let waiting = u32::try_from(round.waiting).unwrap_or(u32::MAX);
                     tokio::time::sleep(REAP_PAUSE + REAP_PAUSE_EACH * waiting).await;
                     continue;
@@ -52,7 +148,127 @@ impl Reaper {
                     continue;
                 }
             }
-            self.was_waiting = false;
+            progress.was_waiting = false;
+        }
+    }
+
+    /// Carries out everything that can be done now.
+    async fn round(&self, progress: &mut Progress) -> Result<Round, StoreError> {
+        let mut round = self.finish_truncations().await?;
+        let mut after: Option<IntentId> = None;
+        loop {
+            let seen = self.shared.volume.intents(after, REAP_BATCH);
+            let mut intents = seen.value?;
+            self.shared.volume.durable(seen.lsn).await?;
+            let Some(last) = intents.last() else { return Ok(round) };
+            after = Some(last.id);
+            // A truncation belongs to its request until that gives it up: done later than its
+            // reply, it would cut what was written since.
+            intents.retain(|i| i.kind == IntentKind::Delete);
+            self.remove(progress, intents, &mut round).await?;
+        }
+    }
+
+    async fn remove(
+        &self,
+        progress: &mut Progress,
+        deletes: Vec<Intent>,
+        round: &mut Round,
+    ) -> Result<(), StoreError> {
+        let (mut files, mut asked, mut done) = (Vec::new(), Vec::new(), Vec::new());
+        for intent in deletes {
+            let file = self.shared.placements.striped_at(
+                intent.ino,
+                &intent.placement,
+                intent.fence_epoch,
+            );
+            match file {
+                None => done.push(intent),
+                Some(f)
+                    if progress.partly_done.contains(&intent.id)
+                        && !self.shared.data_servers.are_up(&f.data_servers) =>
+                {
+                    round.waiting += 1;
+                }
+                Some(f) => {
+                    files.push(f);
+                    asked.push(intent);
+                }
+            }
+        }
+        let removed = self.shared.data_servers.remove(&files).await;
+        for (intent, removed) in asked.into_iter().zip(removed) {
+            match removed {
+                Ok(()) => {
+                    progress.partly_done.remove(&intent.id);
+                    done.push(intent);
+                }
+                Err(e) => {
+                    tracing::debug!(object = intent.ino.0, error = %e, "removal waits");
+                    progress.note_partly_done(intent.id);
+                    round.waiting += 1;
+                }
+            }
+        }
+        round.done += done.len();
+        done.iter().try_for_each(|i| self.shared.volume.complete_intent(i.id).value)
+    }
+
+    /// Truncations that their requests gave up, or that a crash cut short. Their files take no
+    /// writes until this is done.
+    async fn finish_truncations(&self) -> Result<Round, StoreError> {
+        let mut round = Round::default();
+        let mut broken = None;
+        let abandoned = std::mem::take(&mut *self.abandoned.lock().expect("abandoned lock"));
+        for intent in abandoned {
+            if broken.is_some() || !self.cut(&intent).await {
+                self.keep(intent);
+                round.waiting += 1;
+            } else if let Err(e) = self.complete_durably(&intent).await {
+                self.keep(intent);
+                broken = Some(e);
+            } else {
+                self.shared.records.lock().end_truncation(intent.ino);
+                round.done += 1;
+            }
+        }
+        broken.map_or(Ok(round), Err)
+    }
+
+    /// Whether the objects of a truncation have the right size now.
+    async fn cut(&self, intent: &Intent) -> bool {
+        let (epoch, placement) = (intent.fence_epoch, &intent.placement);
+        let file = self.shared.placements.striped_at(intent.ino, placement, epoch);
+        let (Some(file), IntentKind::Truncate { size }) = (file, &intent.kind) else { return true };
+        let done = self.shared.data_servers.truncate(&file, *size).await;
+        if let Err(e) = &done {
+            tracing::debug!(object = intent.ino.0, error = %e, "truncation waits");
+        }
+        done.is_ok()
+    }
+
+    /// Forgets an intent that is done, for good: found again after a crash, that of a truncation
+    /// would cut what was written since. So this comes before anybody writes.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn complete_durably(&self, intent: &Intent) -> Result<(), StoreError> {
+        self.shared.volume.confirm(self.shared.volume.complete_intent(intent.id)).await
+    }
+}
+
+/// What the reaper remembers from round to round.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Waiting removals that the data servers that are up have carried out.
+    partly_done: HashSet<IntentId>,
+    was_waiting: bool,
+}
+
+impl Progress {
+    fn note_partly_done(&mut self, id: IntentId) {
+        if self.partly_done.len() < PARTLY_DONE_MAX {
+            self.partly_done.insert(id);
         }
     }
 
@@ -63,105 +279,4 @@ impl Reaper {
         }
         self.was_waiting = true;
     }
-
-    /// Carries out everything that can be done now.
-    async fn round(&mut self, mds: &Mds) -> Result<Round, StoreError> {
-        let mut round = finish_truncations(mds).await?;
-        let mut after: Option<IntentId> = None;
-        loop {
-            let seen = mds.volume.intents(after, REAP_BATCH);
-            let mut intents = seen.value?;
-            mds.volume.durable(seen.lsn).await?;
-            let Some(last) = intents.last() else { return Ok(round) };
-            after = Some(last.id);
-            // A truncation belongs to its request until that gives it up: done later than its
-            // reply, it would cut what was written since.
-            intents.retain(|i| i.kind == IntentKind::Delete);
-            self.remove(mds, intents, &mut round).await?;
-        }
-    }
-
-    async fn remove(
-        &mut self,
-        mds: &Mds,
-        deletes: Vec<Intent>,
-        round: &mut Round,
-    ) -> Result<(), StoreError> {
-        let (mut files, mut asked, mut done) = (Vec::new(), Vec::new(), Vec::new());
-        for intent in deletes {
-            let file = mds.striped_at(intent.ino, &intent.placement, intent.fence_epoch);
-            match file {
-                None => done.push(intent),
-                Some(f)
-                    if self.partly_done.contains(&intent.id)
-                        && !mds.data_servers.are_up(&f.data_servers) =>
-                {
-                    round.waiting += 1;
-                }
-                Some(f) => {
-                    files.push(f);
-                    asked.push(intent);
-                }
-            }
-        }
-        let removed = mds.data_servers.remove(&files).await;
-        for (intent, removed) in asked.into_iter().zip(removed) {
-            match removed {
-                Ok(()) => {
-                    self.partly_done.remove(&intent.id);
-                    done.push(intent);
-                }
-                Err(e) => {
-                    tracing::debug!(object = intent.ino.0, error = %e, "removal waits");
-                    if self.partly_done.len() < PARTLY_DONE_MAX {
-                        self.partly_done.insert(intent.id);
-                    }
-                    round.waiting += 1;
-                }
-            }
-        }
-        round.done += done.len();
-        complete(mds, &done)
-    }
-}
-
-/// Truncations that their requests gave up, or that a crash cut short. Their files take no
-/// writes until this is done.
-async fn finish_truncations(mds: &Mds) -> Result<Round, StoreError> {
-    let mut round = Round::default();
-    let mut broken = None;
-    for intent in mds.abandoned_truncations() {
-        if broken.is_some() || !cut(mds, &intent).await {
-            mds.keep_truncation(intent);
-            round.waiting += 1;
-        } else if let Err(e) = complete_durably(mds, &intent).await {
-            mds.keep_truncation(intent);
-            broken = Some(e);
-        } else {
-            mds.files.lock().end_truncation(intent.ino);
-            round.done += 1;
-        }
-    }
-    broken.map_or(Ok(round), Err)
-}
-
-/// Whether the objects of a truncation have the right size now.
-async fn cut(mds: &Mds, intent: &Intent) -> bool {
-    let file = mds.striped_at(intent.ino, &intent.placement, intent.fence_epoch);
-    let (Some(file), IntentKind::Truncate { size }) = (file, &intent.kind) else { return true };
-    let done = mds.data_servers.truncate(&file, *size).await;
-    if let Err(e) = &done {
-        tracing::debug!(object = intent.ino.0, error = %e, "truncation waits");
-    }
-    done.is_ok()
-}
-
-/// Found again after a crash, the intent would cut what was written since: it must be gone for
-/// good before anybody writes.
-async fn complete_durably(mds: &Mds, intent: &Intent) -> Result<(), StoreError> {
-    mds.volume.confirm(mds.volume.complete_intent(intent.id)).await
-}
-
-fn complete(mds: &Mds, intents: &[Intent]) -> Result<(), StoreError> {
-    intents.iter().try_for_each(|i| mds.volume.complete_intent(i.id).value)
 }

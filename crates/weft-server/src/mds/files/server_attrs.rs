@@ -1,22 +1,21 @@
 //! Sizes and times are right without LAYOUTCOMMIT (design D8): while a write layout is out, the
 //! data servers are asked before an answer depends on them.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
-use weft_nfs::{Failure, NfsStat};
+use weft_nfs::Failure;
 use weft_store::{
     types::{Inode, InodeNo},
     volume::Settle,
 };
 
-use crate::mds::{
-    Mds, data_server_failure,
-    files::{Marks, SizeAuthority},
-    translate,
+use super::{
+    records::{Marks, SizeAuthority},
+    shared::Shared,
 };
 use crate::{
-    compound::Compound,
     data_servers::{DataServerAttrs, DataServerError},
+    mds::{deps::Deps, translate},
 };
 
 /// How a file was when the data servers were asked.
@@ -27,31 +26,38 @@ struct Asked {
     quiet: bool,
 }
 
-impl Mds {
+/// Keeps sizes and times right while data servers know more than the volume.
+pub(crate) struct ServerAttrs {
+    shared: Arc<Shared>,
+}
+
+impl ServerAttrs {
+    /// Of these files.
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        ServerAttrs { shared }
+    }
+
     /// The inode with the size and times that its data servers tell, if it is unsettled.
     ///
     /// # Errors
     /// DELAY while a data server cannot be asked: the truth is not known.
-    pub(in crate::mds) async fn refresh_attrs(
-        &self,
-        c: &mut Compound<Mds>,
-        inode: Inode,
-    ) -> Result<Inode, Failure> {
-        let (true, Some(striped)) = (inode.unsettled, self.striped(&inode)) else {
+    pub(crate) async fn refresh(&self, deps: &mut Deps, inode: Inode) -> Result<Inode, Failure> {
+        let (true, Some(striped)) = (inode.unsettled, self.shared.striped(&inode)) else {
             return Ok(inode);
         };
         if !self.must_fetch(&inode) {
             // It may have been learned since the file was looked at.
-            return c.see(self.volume.inode(inode.no));
+            return deps.see(self.shared.volume.inode(inode.no));
         }
         let asked = self.asking(&inode);
-        let truth = self.data_servers.fetch_attrs(&[&striped]).await.pop();
-        self.conclude(c, inode, asked, truth)
+        let attrs = self.shared.data_servers.fetch_attrs(&[&striped]).await.pop();
+        self.conclude(deps, inode, asked, attrs)
     }
 
     /// Whether only the data servers know the size and times of a file.
-    pub(in crate::mds) fn must_fetch(&self, inode: &Inode) -> bool {
-        inode.unsettled && self.files.lock().size_authority(inode) == SizeAuthority::DataServers
+    pub(crate) fn must_fetch(&self, inode: &Inode) -> bool {
+        inode.unsettled
+            && self.shared.records.lock().size_authority(inode) == SizeAuthority::DataServers
     }
 
     /// Before an indirect write that ends at `end`, and while it is under way: a file that is to
@@ -62,86 +68,90 @@ impl Mds {
     ///
     /// # Errors
     /// STALE; IO if nothing can be made durable.
-    pub(in crate::mds) async fn mark_extending(
+    pub(crate) async fn mark_extending(
         &self,
+        deps: &mut Deps,
         ino: InodeNo,
         end: u64,
-    ) -> Result<Inode, NfsStat> {
-        let status = |e| translate::status(&e);
+    ) -> Result<Inode, Failure> {
         let lsn = {
             // Under the lock no write layout is granted, and nobody settles the file.
-            let mut files = self.files.lock();
-            let seen = self.volume.inode(ino);
-            let inode = seen.value.map_err(status)?;
+            let mut files = self.shared.records.lock();
+            let seen = self.shared.volume.inode(ino);
+            let lsn = seen.lsn;
+            let inode = deps.see(seen)?;
             let is_there = inode.placement.is_some() && !inode.stuffed;
             if end <= inode.size || !is_there {
                 return Ok(inode);
             }
             if inode.unsettled {
-                seen.lsn
+                lsn
             } else {
-                let marked = self.volume.mark_unsettled(ino);
-                marked.value.map_err(status)?;
+                let marked = self.shared.volume.mark_unsettled(ino);
+                let lsn = marked.lsn;
+                deps.see(marked)?;
                 files.mark_extending(&inode);
-                marked.lsn
+                lsn
             }
         };
-        self.volume.durable(lsn).await.map_err(status)?;
-        self.volume.inode(ino).value.map_err(status)
+        self.shared.volume.durable(lsn).await.map_err(|e| translate::status(&e))?;
+        deps.see(self.shared.volume.inode(ino))
     }
 
     /// The file is open no more: if the volume knows its size it says so. That need not be durable.
-    pub(in crate::mds) fn clear_extending(&self, ino: InodeNo) {
-        let mut files = self.files.lock();
+    pub(crate) fn clear_extending(&self, ino: InodeNo) {
+        let mut files = self.shared.records.lock();
         if !files.closed(ino) {
             return;
         }
-        if let Err(e) = self.volume.settle(ino, &Settle::NOTHING_NEW, self.wall()).value {
+        if let Err(e) =
+            self.shared.volume.settle(ino, &Settle::NOTHING_NEW, self.shared.wall()).value
+        {
             tracing::error!(ino = ino.0, error = %e, "the file stays unsettled");
         }
     }
 
     fn asking(&self, inode: &Inode) -> Asked {
-        let mut files = self.files.lock();
+        let mut files = self.shared.records.lock();
         let marks = files.marks(inode);
-        let out = self.state().rw_layouts(self.handle(inode.no).key());
+        let out = self.shared.protocol.state().rw_layouts(self.shared.key(inode.no));
         let writes = out || files.has_writers(inode.no);
         Asked { marks, quiet: !writes && files.stale(inode.no).is_none() }
     }
 
     /// Takes note of what the data servers say after a change that we made ourselves, so that it
     /// is no news later.
-    pub(in crate::mds) async fn note_own_change(&self, inode: &Inode) {
-        let (true, Some(striped)) = (inode.unsettled, self.striped(inode)) else { return };
-        if let Some(Ok(truth)) = self.data_servers.fetch_attrs(&[&striped]).await.pop() {
-            self.files.lock().fetched_own(inode, truth);
+    pub(crate) async fn note_own_change(&self, inode: &Inode) {
+        let Some(striped) = self.shared.striped(inode) else { return };
+        if let Some(Ok(attrs)) = self.shared.data_servers.fetch_attrs(&[&striped]).await.pop() {
+            self.shared.records.lock().fetched_own(inode, attrs);
         }
     }
 
-    /// [`Mds::refresh_attrs`] for many inodes, with one message per data server.
-    pub(in crate::mds) async fn refresh_all(
+    /// [`ServerAttrs::refresh`] for many inodes, with one message per data server.
+    pub(crate) async fn refresh_all(
         &self,
-        c: &mut Compound<Mds>,
+        deps: &mut Deps,
         inodes: Vec<Inode>,
     ) -> Vec<Result<Inode, Failure>> {
         let placed: Vec<_> = inodes
             .iter()
             .enumerate()
             .filter(|(_, i)| self.must_fetch(i))
-            .filter_map(|(at, i)| Some((at, self.striped(i)?, self.asking(i))))
+            .filter_map(|(at, i)| Some((at, self.shared.striped(i)?, self.asking(i))))
             .collect();
         let files: Vec<_> = placed.iter().map(|(_, striped, _)| striped).collect();
-        let truths = self.data_servers.fetch_attrs(&files).await;
+        let fetched = self.shared.data_servers.fetch_attrs(&files).await;
         let mut answers: HashMap<usize, _> = placed
             .iter()
-            .zip(truths)
-            .map(|((at, _, asked), truth)| (*at, (*asked, truth)))
+            .zip(fetched)
+            .map(|((at, _, asked), attrs)| (*at, (*asked, attrs)))
             .collect();
         let mut out = Vec::with_capacity(inodes.len());
         for (at, inode) in inodes.into_iter().enumerate() {
             out.push(match answers.remove(&at) {
-                Some((asked, truth)) => self.conclude(c, inode, asked, Some(truth)),
-                None if inode.unsettled => c.see(self.volume.inode(inode.no)),
+                Some((asked, attrs)) => self.conclude(deps, inode, asked, Some(attrs)),
+                None if inode.unsettled => deps.see(self.shared.volume.inode(inode.no)),
                 None => Ok(inode),
             });
         }
@@ -152,21 +162,23 @@ impl Mds {
     /// may have made the answer old.
     fn conclude(
         &self,
-        c: &mut Compound<Mds>,
+        deps: &mut Deps,
         inode: Inode,
         asked: Asked,
-        truth: Option<Result<DataServerAttrs, DataServerError>>,
+        attrs: Option<Result<DataServerAttrs, DataServerError>>,
     ) -> Result<Inode, Failure> {
-        let Some(truth) = truth else { return Ok(inode) };
-        let truth = truth.map_err(data_server_failure)?;
-        let key = self.handle(inode.no).key();
-        let mut files = self.files.lock();
-        let inode = c.see(self.volume.inode(inode.no))?;
+        let Some(attrs) = attrs else { return Ok(inode) };
+        let attrs = attrs.map_err(|e| translate::data_server_status(&e))?;
+        let key = self.shared.key(inode.no);
+        let mut files = self.shared.records.lock();
+        let inode = deps.see(self.shared.volume.inode(inode.no))?;
         // While clients may still reclaim, their layouts of before the restart may still be used.
-        let quiet = asked.quiet && !self.state().rw_layouts(key) && !self.grace().is_on();
-        let now = self.wall();
-        match files.answered(&inode, (asked.marks, quiet), truth, now) {
-            Some(settle) => c.see(self.volume.settle(inode.no, &settle, now)),
+        let quiet = asked.quiet
+            && !self.shared.protocol.state().rw_layouts(key)
+            && !self.shared.protocol.grace().is_on();
+        let now = self.shared.wall();
+        match files.answered(&inode, (asked.marks, quiet), attrs, now) {
+            Some(settle) => deps.see(self.shared.volume.settle(inode.no, &settle, now)),
             None => Ok(inode),
         }
     }

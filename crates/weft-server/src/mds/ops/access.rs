@@ -8,7 +8,7 @@ use weft_store::types::{Credential, Inode, Kind, MODE_STICKY, Rwx};
 
 use crate::{
     compound::{Compound, OpResult},
-    mds::Mds,
+    mds::server::Mds,
 };
 
 /// RFC 8881 §18.1. Rights not known here are left out of `supported`.
@@ -21,7 +21,7 @@ pub(super) fn access(mds: &Mds, c: &mut Compound<Mds>, a: &AccessArgs) -> OpResu
         supported &= !XATTR_RIGHTS;
     }
     let mut granted = granted(&inode, &cred);
-    if mds.writable(c).is_err() {
+    if c.view.writable().is_err() {
         granted &= !CHANGES;
     }
     Ok(OpOk::Access(AccessOk { supported, access: supported & granted }))

@@ -1,35 +1,26 @@
 //! ALLOCATE (59) and DEALLOCATE (62): RFC 7862 §15.1, §15.4.
 
 use weft_nfs::{
-    Failure, NfsStat, OpOk,
+    OpOk,
     ops::{AllocateArgs, DeallocateArgs},
 };
-use weft_store::types::InodeNo;
 
-use super::{
-    data_access::{changed, end_of, may_write, regular_file},
-    setattr::quiesce,
-};
+use super::data_access::{end_of, may_write, regular_file, writer};
 use crate::{
     compound::{Compound, OpResult},
-    mds::{Mds, data_server_failure},
+    mds::server::Mds,
 };
 
-/// RFC 7862 §15.1. The space is reserved on the data servers, each for its own stripe units; the
-/// file grows to the end of the range once all of it is.
+/// RFC 7862 §15.1. The space is reserved on the data servers; the file grows to the end of the
+/// range once all of it is.
 pub(super) async fn allocate(mds: &Mds, c: &mut Compound<Mds>, a: &AllocateArgs) -> OpResult {
     let end = end_of(a.offset, a.length)?;
     let handle = c.handle()?;
     let inode = regular_file(mds, c, &handle)?;
     let stateid = c.stateid(a.stateid)?;
     let _undelegated = may_write(mds, c, &inode, &stateid).await?;
-    mds.volume.admit().await;
-    let _writing = mds.files.begin_write(&inode).ok_or(NfsStat::DELAY)?;
-    let inode = mds.with_fresh_epoch(inode).await?;
-    let (inode, striped) = mds.on_data_servers(c, inode).await?;
-    let reserved = mds.data_servers.allocate(&striped, a.offset, end).await;
-    reserved.map_err(data_server_failure)?;
-    changed(mds, c, &inode, end)?;
+    let by = writer(mds, c)?;
+    mds.files.allocate(&mut c.deps, inode, by, (a.offset, end)).await?;
     Ok(OpOk::Allocate)
 }
 
@@ -41,32 +32,12 @@ pub(super) async fn deallocate(mds: &Mds, c: &mut Compound<Mds>, a: &DeallocateA
     let inode = regular_file(mds, c, &handle)?;
     let stateid = c.stateid(a.stateid)?;
     let _undelegated = may_write(mds, c, &inode, &stateid).await?;
-    mds.volume.admit().await;
-    let inode = if inode.stuffed { mds.on_data_servers(c, inode).await?.0 } else { inode };
-    if !mds.files.lock().try_begin_truncation(&inode) {
-        return Err(NfsStat::DELAY.into());
-    }
-    let punched = match quiesce(mds, c, inode.no).await {
-        Ok(()) => punch(mds, c, inode.no, a).await,
-        Err(busy) => Err(busy),
+    let by = writer(mds, c)?;
+    let inode = match inode.stuffed {
+        true => mds.files.on_data_servers(&mut c.deps, inode).await?,
+        false => inode,
     };
-    mds.files.lock().end_truncation(inode.no);
-    punched?;
+    let quiesced = mds.clients.quiesce(by.client, &inode).await?;
+    mds.files.punch(&mut c.deps, quiesced, by, (a.offset, a.length)).await?;
     Ok(OpOk::Deallocate)
-}
-
-async fn punch(
-    mds: &Mds,
-    c: &mut Compound<Mds>,
-    ino: InodeNo,
-    a: &DeallocateArgs,
-) -> Result<(), Failure> {
-    // Its placement and epoch may be others by now.
-    let inode = c.see(mds.volume.inode(ino))?;
-    let Some(striped) = mds.striped(&inode) else { return Ok(()) };
-    let punched = mds.data_servers.punch(&striped, a.offset, a.length).await;
-    mds.note_outcome(&inode, &punched);
-    // Some of it may be gone even so.
-    changed(mds, c, &inode, 0)?;
-    punched.map_err(data_server_failure)
 }

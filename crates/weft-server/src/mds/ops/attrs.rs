@@ -12,10 +12,11 @@ use weft_store::{
 };
 
 use crate::mds::{
-    Mds,
-    export::acl,
-    names::{Names, Owners},
-    threshold::Threshold,
+    admin::Threshold,
+    export::{
+        acl,
+        names::{Names, Owners},
+    },
     translate::{file_type, from_nfs_time, to_nfs_time},
 };
 
@@ -334,20 +335,18 @@ fn settable(a: &Attrs, on: On, minorversion: u32) -> Result<(), Failure> {
     }
 }
 
-impl Mds {
-    /// Checks a `fattr4` that is to be set.
-    ///
-    /// # Errors
-    /// Those of [`settable`], [`Names::owners`] and [`settings`].
-    pub async fn settings(
-        &self,
-        a: &Attrs,
-        on: On,
-        minorversion: u32,
-    ) -> Result<Settings, Failure> {
-        settable(a, on, minorversion)?;
-        settings(a, self.names.owners(a).await?)
-    }
+/// Checks a `fattr4` that is to be set.
+///
+/// # Errors
+/// Those of [`settable`], [`Names::owners`] and [`checked`].
+pub async fn settings(
+    names: &Names,
+    a: &Attrs,
+    on: On,
+    minorversion: u32,
+) -> Result<Settings, Failure> {
+    settable(a, on, minorversion)?;
+    checked(a, names.owners(a).await?)
 }
 
 /// The values of a `fattr4` that is [`settable`].
@@ -355,7 +354,7 @@ impl Mds {
 /// # Errors
 /// FBIG, INVAL for bad values and for two ways of saying the mode or the list, ATTRNOTSUPP for
 /// lists that no mode can express.
-fn settings(a: &Attrs, owners: Owners) -> Result<Settings, Failure> {
+fn checked(a: &Attrs, owners: Owners) -> Result<Settings, Failure> {
     if a.size.is_some_and(|s| s > MAX_FILE_BYTES) {
         return Err(NfsStat::FBIG.into());
     }

@@ -2,16 +2,16 @@
 
 use weft_nfs::{Failure, NfsStat, OpOk, ops::CloneArgs};
 use weft_state::IoAccess;
-use weft_store::types::{Inode, InodeNo};
+use weft_store::types::Inode;
 
 use super::{
-    copy::{place_beside, saved_stateid},
-    data_access::{changed, may_access, may_write, regular_file},
-    setattr::quiesce,
+    attrs::MAX_FILE_BYTES,
+    copy::saved_stateid,
+    data_access::{may_access, may_write, regular_file, writer},
 };
 use crate::{
     compound::{Compound, OpResult},
-    mds::{Mds, attrs::MAX_FILE_BYTES, data_server_failure},
+    mds::{files::CloneRange, server::Mds},
 };
 
 /// Offsets and lengths must be multiples of it: the block of the file systems that can share
@@ -29,25 +29,23 @@ pub(super) async fn clone(mds: &Mds, c: &mut Compound<Mds>, a: &CloneArgs) -> Op
     may_access(mds, c, &source, &src_stateid, IoAccess::Read)?;
     let dst_stateid = c.stateid(a.dst_stateid)?;
     let _undelegated = may_write(mds, c, &destination, &dst_stateid).await?;
-    mds.volume.admit().await;
-    let source = mds.refresh_attrs(c, source).await?;
-    let destination = mds.refresh_attrs(c, destination).await?;
+    let by = writer(mds, c)?;
+    let source = mds.files.refresh(&mut c.deps, source).await?;
+    let destination = mds.files.refresh(&mut c.deps, destination).await?;
     let len = length(a, &source, &destination)?;
     if len == 0 {
         return Ok(OpOk::Clone);
     }
-    let source = if source.stuffed { mds.on_data_servers(c, source).await?.0 } else { source };
-    place_beside(mds, c, (&source, a.src_offset), (destination, a.dst_offset)).await?;
-    let destination = c.see(mds.volume.inode(to.ino))?;
-    if !mds.files.lock().try_begin_truncation(&destination) {
-        return Err(NfsStat::DELAY.into());
-    }
-    let shared = match quiesce(mds, c, to.ino).await {
-        Ok(()) => share(mds, c, &source, to.ino, a, len).await,
-        Err(busy) => Err(busy),
+    let source = match source.stuffed {
+        true => mds.files.on_data_servers(&mut c.deps, source).await?,
+        false => source,
     };
-    mds.files.lock().end_truncation(to.ino);
-    shared?;
+    let beside = (&source, a.src_offset);
+    mds.files.place_beside(&mut c.deps, beside, (destination, a.dst_offset)).await?;
+    let destination = c.deps.see(mds.files.volume().inode(to.ino))?;
+    let quiesced = mds.clients.quiesce(by.client, &destination).await?;
+    let range = CloneRange { source, from: a.src_offset, to: a.dst_offset, len };
+    mds.files.clone_range(&mut c.deps, quiesced, by, &range).await?;
     Ok(OpOk::Clone)
 }
 
@@ -69,32 +67,4 @@ fn length(a: &CloneArgs, source: &Inode, destination: &Inode) -> Result<u64, Fai
         return Err(NfsStat::INVAL.into());
     }
     Ok(len)
-}
-
-async fn share(
-    mds: &Mds,
-    c: &mut Compound<Mds>,
-    source: &Inode,
-    ino: InodeNo,
-    a: &CloneArgs,
-    len: u64,
-) -> Result<(), Failure> {
-    let (from, to) = (a.src_offset, a.dst_offset);
-    mds.mark_extending(ino, to + len).await?;
-    // Its placement and epoch may be others by now.
-    let inode = c.see(mds.volume.inode(ino))?;
-    let target = mds.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
-    let shared = match mds.striped(source) {
-        Some(origin) if origin.lines_up(from, &target, to) => {
-            mds.data_servers.clone_range(&origin, from, &target, to, len).await
-        }
-        Some(_) => return Err(NfsStat::XDEV.into()),
-        // A source that was never written is one hole.
-        None => mds.data_servers.punch(&target, to, len).await,
-    };
-    mds.note_outcome(&inode, &shared);
-    // After a failure some data servers may have done their part.
-    let end = if shared.is_ok() { to + len } else { 0 };
-    changed(mds, c, &inode, end)?;
-    shared.map_err(data_server_failure)
 }

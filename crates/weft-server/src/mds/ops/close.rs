@@ -8,7 +8,8 @@ use weft_nfs::{
 
 use crate::{
     compound::{Compound, OpResult},
-    mds::{Mds, refused},
+    mds::server::Mds,
+    refusal::refused,
 };
 
 /// RFC 8881 §18.2. The last CLOSE of an unlinked file lets it go, and the last one of a client its read
@@ -17,11 +18,10 @@ pub(super) async fn close(mds: &Mds, c: &mut Compound<Mds>, a: &CloseArgs) -> Op
     let file = c.handle()?;
     let stateid = c.stateid(a.open_stateid)?;
     let client = c.client()?;
-    let closed = mds.state().close(client, &stateid, file.key()).map_err(refused)?;
-    mds.notify_lock_waiters();
+    let closed = mds.protocol.state().close(client, &stateid, file.key()).map_err(refused)?;
+    mds.clients.notify_lock_waiters();
     if closed.last_open_of_file {
-        mds.clear_extending(file.ino);
-        mds.last_close(file.ino);
+        mds.files.closed(file.ino);
     }
     c.current_stateid = Some(closed.stateid);
     Ok(OpOk::Close(StateidOk { stateid: closed.stateid }))
@@ -36,7 +36,8 @@ pub(super) fn open_downgrade(mds: &Mds, c: &mut Compound<Mds>, a: &OpenDowngrade
     let file = c.handle()?.key();
     let stateid = c.stateid(a.open_stateid)?;
     let client = c.client()?;
-    let downgraded = mds.state().open_downgrade(client, &stateid, file, access, a.share_deny);
+    let downgraded =
+        mds.protocol.state().open_downgrade(client, &stateid, file, access, a.share_deny);
     let stateid = downgraded.map_err(refused)?;
     c.current_stateid = Some(stateid);
     Ok(OpOk::OpenDowngrade(StateidOk { stateid }))

@@ -10,12 +10,16 @@ use weft_nfs::{
     },
 };
 use weft_state::IoAccess;
-use weft_store::types::{Inode, Placement};
+use weft_store::types::Inode;
 
-use super::data_access::{may_access, may_write, regular_file};
+use super::{
+    attrs::MAX_FILE_BYTES,
+    data_access::{may_access, may_write, regular_file, writer},
+};
 use crate::{
     compound::{Compound, OpResult},
-    mds::{Mds, attrs::MAX_FILE_BYTES, copying::Copy, refused},
+    mds::{files::Copy, server::Mds},
+    refusal::refused,
 };
 
 /// Most bytes that are copied before the reply: a second or two of work, well within what
@@ -38,11 +42,11 @@ pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpRe
     may_access(mds, c, &source, &src_stateid, IoAccess::Read)?;
     let dst_stateid = c.stateid(a.dst_stateid)?;
     let _undelegated = may_write(mds, c, &destination, &dst_stateid).await?;
-    mds.volume.admit().await;
-    let source = mds.refresh_attrs(c, source).await?;
+    let by = writer(mds, c)?;
+    let source = mds.files.refresh(&mut c.deps, source).await?;
     let len = length(a, source.size)?;
     // How far the destination reaches says which of the source's holes matter.
-    let destination = mds.refresh_attrs(c, destination).await?;
+    let destination = mds.files.refresh(&mut c.deps, destination).await?;
     make_way(mds, c, a, (&source, destination), len).await?;
     let copy = Copy {
         source: source.no,
@@ -50,17 +54,17 @@ pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpRe
         from: a.src_offset,
         to: a.dst_offset,
         len,
-        drop_privileges: mds.credential(c).uid != 0,
+        drop_privileges: !by.is_superuser,
     };
     if len > COPY_BYTES_MAX
         && !a.synchronous
-        && let Some(id) = offload(mds, c, copy)?
+        && let Some(id) = mds.clients.offload(by.client, copy)
     {
         return Ok(answer(Some(id), 0, StableHow::UNSTABLE, Verifier::default()));
     }
     let now = Copy { len: len.min(COPY_BYTES_MAX), ..copy };
-    let (copied, verifier) = mds.copy(&now, |_| true).await?;
-    c.depend(copied.lsn);
+    let (copied, verifier) = mds.files.copy(&now, |_| true).await?;
+    c.deps.depend(copied.deps.lsn());
     Ok(answer(None, copied.len, StableHow::FILE_SYNC, verifier))
 }
 
@@ -72,16 +76,11 @@ async fn make_way(
     (source, destination): (&Inode, Inode),
     len: u64,
 ) -> Result<(), Failure> {
-    if stays_small(mds, source, &destination, a.dst_offset + len) {
+    if mds.files.copies_in_volume(source, &destination, a.dst_offset + len) {
         return Ok(());
     }
-    place_beside(mds, c, (source, a.src_offset), (destination, a.dst_offset)).await
-}
-
-/// Whether the volume can copy alone, and the destination can stay there.
-fn stays_small(mds: &Mds, source: &Inode, destination: &Inode, end: u64) -> bool {
-    let are_here = source.stuffed && destination.stuffed && !destination.is_moving();
-    are_here && mds.may_stuff() && mds.is_small(end)
+    let (from, to) = ((source, a.src_offset), (destination, a.dst_offset));
+    mds.files.place_beside(&mut c.deps, from, to).await
 }
 
 /// The "current" stateid of the source is the saved one, which goes with its filehandle.
@@ -102,42 +101,6 @@ fn length(a: &CopyArgs, source_size: u64) -> Result<u64, Failure> {
     Ok(len)
 }
 
-/// The file on its data servers; one that was never written gets its stripes where they can copy to
-/// them themselves.
-pub(super) async fn place_beside(
-    mds: &Mds,
-    c: &mut Compound<Mds>,
-    (source, from): (&Inode, u64),
-    (destination, to): (Inode, u64),
-) -> Result<(), Failure> {
-    if destination.placement.is_some() && !destination.stuffed {
-        return mds.placement_durable(c).await;
-    }
-    let beside = mds.striped(source).and_then(|s| s.first_index_beside(from, to));
-    let there = source.placement.filter(|there| mds.places_on(there.device));
-    let wish = there
-        .zip(beside)
-        .map(|(there, first_stripe_index)| Placement { first_stripe_index, ..there });
-    mds.on_data_servers_at(c, destination, wish).await.map(drop)
-}
-
-/// Begins a copy that goes on after the reply; none if the client cannot be told of its end, or
-/// too many are under way.
-fn offload(mds: &Mds, c: &Compound<Mds>, copy: Copy) -> Result<Option<Stateid>, Failure> {
-    let client = c.client()?;
-    if !mds.core.sessions().has_back_channel(client) {
-        return Ok(None);
-    }
-    let destination = mds.handle(copy.destination).key();
-    let begun = mds.offloads().begin(client, destination);
-    if let Some(id) = begun {
-        // Nobody gets a delegation meanwhile, even if the client closes the file (RFC 8881 §10.4).
-        mds.state().begin_change(destination);
-        tokio::spawn(Mds::copy_offloaded(mds.me.clone(), client, id, copy));
-    }
-    Ok(begun)
-}
-
 fn answer(
     callback_id: Option<Stateid>,
     count: u64,
@@ -155,7 +118,7 @@ fn answer(
 pub(super) fn offload_status(mds: &Mds, c: &Compound<Mds>, a: &OffloadStatusArgs) -> OpResult {
     let (client, file) = (c.client()?, c.handle()?.key());
     let stateid = c.stateid(a.stateid)?;
-    let progress = mds.offloads().status(client, file, &stateid).map_err(refused)?;
+    let progress = mds.protocol.offloads().status(client, file, &stateid).map_err(refused)?;
     Ok(OpOk::OffloadStatus(OffloadStatusOk { count: progress.copied, complete: progress.ended }))
 }
 
@@ -174,9 +137,9 @@ pub(super) async fn offload_cancel(
 ) -> OpResult {
     let (client, file) = (c.client()?, c.handle()?.key());
     let stateid = c.stateid(a.stateid)?;
-    mds.offloads().cancel(client, file, &stateid).map_err(refused)?;
+    mds.protocol.offloads().cancel(client, file, &stateid).map_err(refused)?;
     let deadline = Instant::now() + STOP_PATIENCE;
-    while mds.offloads().is_known(&stateid) {
+    while mds.protocol.offloads().is_known(&stateid) {
         if Instant::now() > deadline {
             return Err(NfsStat::DELAY.into());
         }

@@ -9,14 +9,13 @@ use weft_store::{
     volume::{Exclusivity, New, SetTime},
 };
 
-use super::lookup::{checked_name, current_directory};
+use super::{
+    attrs::{On, Settings, settings},
+    lookup::{checked_name, current_directory},
+};
 use crate::{
     compound::{Compound, OpResult},
-    mds::{
-        Mds,
-        attrs::{On, Settings},
-        translate::change_info,
-    },
+    mds::{server::Mds, translate::change_info},
 };
 
 /// Mode of an object whose creator gave none.
@@ -33,7 +32,7 @@ pub(super) async fn create(mds: &Mds, c: &mut Compound<Mds>, a: CreateArgs) -> O
     if a.attrs.size.is_some() {
         return Err(NfsStat::INVAL.into());
     }
-    let settings = mds.settings(&a.attrs, On::Creation, c.minorversion).await?;
+    let settings = settings(&mds.names, &a.attrs, On::Creation, c.minorversion).await?;
     let mut new = new_object(&settings, DEFAULT_MODE, Exclusivity::Guarded);
     match a.objtype {
         CreateType::Directory => new.kind = Kind::Directory,
@@ -54,9 +53,9 @@ pub(super) async fn create(mds: &Mds, c: &mut Compound<Mds>, a: CreateArgs) -> O
         CreateType::Other(_) => return Err(NfsStat::BADTYPE.into()),
     }
     let cred = mds.credential(c);
-    mds.volume.admit().await;
-    let made = c.see(mds.volume.create(dir, name, &new, &cred, mds.wall()))?;
-    c.set_current(mds.handle(made.inode.no));
+    mds.files.volume().admit().await;
+    let made = c.deps.see(mds.files.volume().create(dir, name, &new, &cred, mds.files.wall()))?;
+    c.set_current(mds.files.handle(made.inode.no));
     Ok(OpOk::Create(CreateOk { change: change_info(made.dir_change), attrset: settings.mask }))
 }
 

@@ -3,14 +3,12 @@
 
 use weft_nfs::{Failure, NfsStat, Stateid};
 use weft_state::IoAccess;
-use weft_store::{
-    types::{Inode, Kind, Rwx},
-    volume::Settle,
-};
+use weft_store::types::{Inode, Kind, Rwx};
 
+use super::attrs::MAX_FILE_BYTES;
 use crate::{
     compound::Compound,
-    mds::{Handle, Mds, attrs::MAX_FILE_BYTES, delegations::Undelegated},
+    mds::{clients::Undelegated, files::Writer, handle::Handle, server::Mds},
 };
 
 /// The inode of a filehandle that must be of a regular file, else WRONG_TYPE whatever it is.
@@ -19,7 +17,7 @@ pub(super) fn regular_file(
     c: &mut Compound<Mds>,
     handle: &Handle,
 ) -> Result<Inode, Failure> {
-    let inode = c.see(mds.volume.inode(handle.ino))?;
+    let inode = c.deps.see(mds.files.volume().inode(handle.ino))?;
     if inode.kind == Kind::File { Ok(inode) } else { Err(NfsStat::WRONG_TYPE.into()) }
 }
 
@@ -33,12 +31,13 @@ pub(super) fn may_access(
     access: IoAccess,
 ) -> Result<(), Failure> {
     if stateid.is_special() {
-        mds.refuse_in_grace()?;
+        mds.protocol.refuse_in_grace()?;
         let mode = if access == IoAccess::Write { Rwx::WRITE } else { Rwx::READ };
-        mds.require(c, inode, mode)?;
+        require(mds, c, inode, mode)?;
     }
     // Last: it may end the courtesy that others are kept by.
-    mds.check_io(c, stateid, mds.handle(inode.no).key(), access)
+    let holder = (c.client()?, stateid);
+    mds.clients.check_io(&mut c.deps, holder, mds.files.key(inode.no), access)
 }
 
 /// [`may_access`] for writing. An open for writing has seen to the delegations of others; without
@@ -51,23 +50,33 @@ pub(super) async fn may_write<'a>(
 ) -> Result<Option<Undelegated<'a>>, Failure> {
     may_access(mds, c, inode, stateid, IoAccess::Write)?;
     match stateid.is_special() {
-        true => Ok(Some(mds.undelegated(c, mds.handle(inode.no).key(), false).await?)),
+        true => Ok(Some(
+            mds.clients.delegations.take_back(c.client()?, mds.files.key(inode.no), false).await?,
+        )),
         false => Ok(None),
     }
 }
 
-/// Notes that the data changed, and that the file reaches at least to `end`.
-pub(super) fn changed(
+/// Who changes the current file.
+///
+/// # Errors
+/// OP_NOT_IN_SESSION.
+pub(super) fn writer(mds: &Mds, c: &Compound<Mds>) -> Result<Writer, Failure> {
+    Ok(Writer { client: c.client()?, is_superuser: mds.credential(c).is_superuser() })
+}
+
+/// Refuses what the mode does not allow the caller.
+///
+/// # Errors
+/// ACCESS.
+pub(super) fn require(
     mds: &Mds,
-    c: &mut Compound<Mds>,
+    c: &Compound<Mds>,
     inode: &Inode,
-    end: u64,
+    wanted: Rwx,
 ) -> Result<(), Failure> {
-    let now = mds.wall();
-    let learned = Settle::written(end, now, mds.credential(c).uid != 0);
-    let inode = c.see(mds.volume.settle(inode.no, &learned, now))?;
-    mds.files.lock().changed(&inode);
-    Ok(())
+    let allowed = inode.allowed(&mds.credential(c));
+    if allowed.contains(wanted) { Ok(()) } else { Err(NfsStat::ACCESS.into()) }
 }
 
 /// The end of a range that is to be in a file.

@@ -6,12 +6,13 @@ use weft_nfs::{
 };
 use weft_store::types::Inode;
 
+use super::{
+    attrs,
+    attrs::{Facts, SET_ONLY, needs_server_attrs, needs_space},
+};
 use crate::{
     compound::{Compound, OpResult},
-    mds::{
-        Mds, attrs,
-        attrs::{Facts, SET_ONLY, needs_server_attrs, needs_space},
-    },
+    mds::server::Mds,
 };
 
 /// RFC 8881 §18.7. Attributes not supported are left out (§18.7.3).
@@ -21,8 +22,11 @@ pub(super) async fn getattr(mds: &Mds, c: &mut Compound<Mds>, a: &GetattrArgs) -
     if !a.request.and(&SET_ONLY).is_empty() {
         return Err(NfsStat::INVAL.into());
     }
-    let inode =
-        if needs_server_attrs(&a.request) { mds.refresh_attrs(c, inode).await? } else { inode };
+    let inode = if needs_server_attrs(&a.request) {
+        mds.files.refresh(&mut c.deps, inode).await?
+    } else {
+        inode
+    };
     let attrs = attributes(mds, c, &inode, &a.request).await?;
     Ok(OpOk::Getattr(GetattrOk { attrs: Box::new(attrs) }))
 }
@@ -36,7 +40,7 @@ pub(super) async fn attributes(
 ) -> Result<Attrs, Failure> {
     let facts = facts(mds, c, wanted).await?;
     mds.names.learn(std::iter::once(inode)).await;
-    Ok(attrs::values(inode, mds.handle(inode.no).to_wire(), wanted, &facts))
+    Ok(attrs::values(inode, mds.files.handle(inode.no).to_wire(), wanted, &facts))
 }
 
 /// What attributes depend on beside the inode; space is asked for only when wanted.
@@ -46,19 +50,19 @@ pub(super) async fn facts<'a>(
     wanted: &Bitmap,
 ) -> Result<Facts<'a>, Failure> {
     let mut facts = Facts {
-        fsid: mds.fsid,
+        fsid: mds.files.shared().fsid(),
         lease_s: mds.core.lease_s,
         minorversion: c.minorversion,
         space: (0, 0, 0),
         files_used: 0,
-        threshold: &mds.threshold,
+        threshold: &mds.admin.threshold,
         names: &mds.names,
     };
     if needs_space(wanted) {
-        let space = mds.data_servers.space().await;
+        let space = mds.files.data_servers().space().await;
         facts.space = (space.total, space.free, space.available);
         // How many inodes there are is a statistic: nobody waits for its durability.
-        facts.files_used = mds.volume.stats().value.map_err(|_| NfsStat::IO)?.inodes;
+        facts.files_used = mds.files.volume().stats().value.map_err(|_| NfsStat::IO)?.inodes;
     }
     Ok(facts)
 }

@@ -8,7 +8,7 @@ use weft_store::types::DeviceId;
 
 use crate::{
     compound::{Compound, OpResult},
-    mds::Mds,
+    mds::server::Mds,
     striped::device_body,
 };
 
@@ -24,11 +24,10 @@ pub(super) fn getdeviceinfo(mds: &Mds, c: &mut Compound<Mds>, a: &GetdeviceinfoA
     if a.layout_type != LayoutType::NFSV4_1_FILES {
         return Err(NfsStat::UNKNOWN_LAYOUTTYPE.into());
     }
-    let device = mds.device(DeviceId(a.device_id.0)).ok_or(NfsStat::NOENT)?;
+    let device = mds.files.device(DeviceId(a.device_id.0)).ok_or(NfsStat::NOENT)?;
     let addresses: Vec<_> = device
-        .data_servers
         .iter()
-        .map(|id| mds.data_servers.addresses_for(*id, c.conn.peer, c.conn.local))
+        .map(|id| mds.files.data_servers().addresses_for(*id, c.conn.peer, c.conn.local))
         .collect();
     if addresses.iter().any(Vec::is_empty) {
         // A data server that is not configured any more: the client goes through us.

@@ -7,29 +7,29 @@ use weft_nfs::{
 
 use crate::{
     compound::{Compound, OpResult},
-    mds::{Handle, Mds},
+    mds::{handle::Handle, server::Mds},
 };
 
 /// RFC 8881 §18.19.
 pub(super) fn putfh(mds: &Mds, c: &mut Compound<Mds>, a: &PutfhArgs) -> OpResult {
     let handle = Handle::from_wire(&a.object)?;
-    if handle.volume != mds.volume_number {
+    if handle.volume != mds.files.root().volume {
         return Err(NfsStat::STALE.into());
     }
-    c.see(mds.volume.inode(handle.ino))?;
+    c.deps.see(mds.files.volume().inode(handle.ino))?;
     c.set_current(handle);
     Ok(OpOk::Putfh)
 }
 
 /// RFC 8881 §18.20: the public filehandle is the root's.
 pub(super) fn putpubfh(mds: &Mds, c: &mut Compound<Mds>) -> OpResult {
-    c.set_current(mds.root());
+    c.set_current(mds.files.root());
     Ok(OpOk::Putpubfh)
 }
 
 /// RFC 8881 §18.21.
 pub(super) fn putrootfh(mds: &Mds, c: &mut Compound<Mds>) -> OpResult {
-    c.set_current(mds.root());
+    c.set_current(mds.files.root());
     Ok(OpOk::Putrootfh)
 }
 

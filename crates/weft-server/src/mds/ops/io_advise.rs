@@ -9,7 +9,7 @@ use weft_state::IoAccess;
 use super::data_access::{may_access, regular_file};
 use crate::{
     compound::{Compound, OpResult},
-    mds::Mds,
+    mds::server::Mds,
 };
 
 /// RFC 7862 §15.5. The data goes between clients and data servers, whose kernels see for

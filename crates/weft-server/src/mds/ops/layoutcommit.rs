@@ -9,9 +9,11 @@ use weft_store::{
     volume::{Settle, SettleSize},
 };
 
+use super::attrs::MAX_FILE_BYTES;
 use crate::{
     compound::{Compound, OpResult},
-    mds::{Mds, attrs::MAX_FILE_BYTES, refused, translate::from_nfs_time},
+    mds::{server::Mds, translate::from_nfs_time},
+    refusal::refused,
 };
 
 /// RFC 8881 §18.42: the client says that it wrote. The file grows, never shrinks, by it.
@@ -34,7 +36,7 @@ pub(super) async fn layoutcommit(
     drop_privileges(mds, c, &inode)?;
     // The data servers know how far the client wrote, and when: its own word may be from before a
     // truncation, or from before it set the times (design D8).
-    let newsize = match mds.refresh_attrs(c, inode.clone()).await {
+    let newsize = match mds.files.refresh(&mut c.deps, inode.clone()).await {
         Ok(settled) => (settled.size != inode.size).then_some(settled.size),
         Err(f) => {
             // The file stays unsettled, and whoever looks at it next asks again.
@@ -56,9 +58,9 @@ fn laid_out(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutcommitArgs) -> Result<In
         // is on the data servers, where it is found anyway.
         return Err(NfsStat::NO_GRACE.into());
     }
-    let (client, key) = (c.client()?, mds.handle(inode.no).key());
+    let (client, key) = (c.client()?, mds.files.key(inode.no));
     let stateid = c.stateid(a.stateid).map_err(|_| no_layout())?;
-    let checked = mds.state().layout_commit_check(client, key, &stateid).map_err(refused);
+    let checked = mds.protocol.state().layout_commit_check(client, key, &stateid).map_err(refused);
     checked.map_err(|f| if f.status == NfsStat::BAD_STATEID { no_layout() } else { f })?;
     Ok(inode)
 }
@@ -66,7 +68,7 @@ fn laid_out(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutcommitArgs) -> Result<In
 /// Set-id bits that are a privilege do not survive a write by another than the superuser. (One for
 /// the group alone is none without group-execute, and stays: Linux `should_remove_sgid`.)
 fn drop_privileges(mds: &Mds, c: &mut Compound<Mds>, inode: &Inode) -> Result<(), Failure> {
-    if mds.credential(c).uid == 0 || !inode.is_privileged() {
+    if mds.credential(c).is_superuser() || !inode.is_privileged() {
         return Ok(());
     }
     let learned = Settle {
@@ -76,12 +78,13 @@ fn drop_privileges(mds: &Mds, c: &mut Compound<Mds>, inode: &Inode) -> Result<()
         touched: true,
         drop_privileges: true,
     };
-    c.see(mds.volume.settle(inode.no, &learned, mds.wall())).map(drop)
+    c.deps.see(mds.files.volume().settle(inode.no, &learned, mds.files.wall())).map(drop)
 }
 
 /// A layout that is not there (§15.2 has no BAD_STATEID for LAYOUTCOMMIT), or not any more:
 /// revoked, or of before a restart. Nothing is lost by it, since the file is still marked
-/// unsettled and its data servers tell its size (design D8). Linux takes BADLAYOUT for that, and BAD_STATEID for an I/O error (nfs4_layoutcommit_done).
+/// unsettled and its data servers tell its size (design D8). Linux takes BADLAYOUT for that, and
+/// BAD_STATEID for an I/O error (nfs4_layoutcommit_done).
 fn no_layout() -> Failure {
     NfsStat::BADLAYOUT.into()
 }

@@ -9,7 +9,8 @@ use weft_store::types::DeviceId;
 use super::data_access::regular_file;
 use crate::{
     compound::{Compound, OpResult},
-    mds::{Mds, device_reports, refused},
+    mds::{admin::log_device_error, server::Mds},
+    refusal::refused,
 };
 
 /// RFC 7862 §15.6. The errors themselves are never refused: those of devices that are not known
@@ -18,11 +19,11 @@ pub(super) fn layouterror(mds: &Mds, c: &mut Compound<Mds>, a: &LayouterrorArgs)
     check(mds, c, a.offset, a.length, a.stateid)?;
     let client = c.client()?;
     for error in &a.errors.0 {
-        if mds.device(DeviceId(error.device_id.0)).is_none() {
+        if mds.files.device(DeviceId(error.device_id.0)).is_none() {
             continue;
         }
-        if let Some(errors) = mds.device_reports.error(error, c.now) {
-            device_reports::log(client.0, error, errors);
+        if let Some(errors) = mds.admin.device_reports.error(error, c.now) {
+            log_device_error(client.0, error, errors);
         }
     }
     Ok(OpOk::Layouterror)
@@ -32,8 +33,8 @@ pub(super) fn layouterror(mds: &Mds, c: &mut Compound<Mds>, a: &LayouterrorArgs)
 pub(super) fn layoutstats(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutstatsArgs) -> OpResult {
     check(mds, c, a.offset, a.length, a.stateid)?;
     let device = DeviceId(a.device_id.0);
-    if mds.device(device).is_some() {
-        mds.device_reports.statistics(device, a.read, a.write);
+    if mds.files.device(device).is_some() {
+        mds.admin.device_reports.statistics(device, a.read, a.write);
     }
     Ok(OpOk::Layoutstats)
 }
@@ -52,6 +53,6 @@ fn check(
     let handle = c.handle()?;
     let inode = regular_file(mds, c, &handle)?;
     let stateid = c.stateid(stateid)?;
-    let file = mds.handle(inode.no).key();
-    mds.state().layout_report_check(c.client()?, file, &stateid).map_err(refused)
+    let file = mds.files.key(inode.no);
+    mds.protocol.state().layout_report_check(c.client()?, file, &stateid).map_err(refused)
 }

@@ -1,14 +1,14 @@
 //! LAYOUTRETURN (51): RFC 8881 §18.44.
 
 use weft_nfs::{
-    ClientId, IoMode, LayoutType, NfsStat, OpOk, Stateid,
+    IoMode, LayoutType, NfsStat, OpOk, Stateid,
     ops::{LayoutReturn, LayoutreturnArgs, LayoutreturnOk},
 };
-use weft_store::types::InodeNo;
 
 use crate::{
     compound::{Compound, OpResult},
-    mds::{Handle, Mds, files::FenceCause, refused},
+    mds::{handle::Handle, server::Mds},
+    refusal::refused,
 };
 
 /// RFC 8881 §18.44. When the last write layout of a file comes back, the data servers are asked
@@ -50,11 +50,11 @@ async fn return_one(
         _ => f,
     })?;
     let (client, stateid) = (c.client()?, c.stateid(stateid)?);
-    let key = mds.handle(inode.no).key();
-    let returned = mds.state().layout_return(client, key, &stateid, iomode).map_err(refused)?;
+    let key = mds.files.key(inode.no);
+    let returned =
+        mds.protocol.state().layout_return(client, key, &stateid, iomode).map_err(refused)?;
     if returned.had_rw {
-        outdate_handles(mds, c, client, inode.no);
-        settle(mds, c, inode.no).await;
+        mds.files.layout_returned(&mut c.deps, client, inode.no).await;
     }
     c.current_stateid = returned.remaining;
     Ok(OpOk::Layoutreturn(LayoutreturnOk { stateid: returned.remaining }))
@@ -62,32 +62,11 @@ async fn return_one(
 
 async fn return_many(mds: &Mds, c: &mut Compound<Mds>, volume: Option<u32>) -> OpResult {
     let client = c.client()?;
-    let returned = mds.state().layout_return_all(client, volume);
+    let returned = mds.protocol.state().layout_return_all(client, volume);
     for (key, had_rw) in returned {
         if had_rw {
-            outdate_handles(mds, c, client, Handle::of(key).ino);
-            settle(mds, c, Handle::of(key).ino).await;
+            mds.files.layout_returned(&mut c.deps, client, Handle::of(key).ino).await;
         }
     }
     Ok(OpOk::Layoutreturn(LayoutreturnOk { stateid: None }))
-}
-
-/// A write layout that comes back while one of its data servers is down may come from a client
-/// that gave that server up, with writes still queued there: no such write may land on top of
-/// what is written next.
-fn outdate_handles(mds: &Mds, c: &mut Compound<Mds>, client: ClientId, ino: InodeNo) {
-    let Ok(inode) = c.see(mds.volume.inode(ino)) else { return };
-    let Some(file) = mds.striped(&inode) else { return };
-    if !mds.data_servers.are_up(&file.data_servers) {
-        mds.suspect_handles_of(client, ino, FenceCause::LateWrite);
-    }
-}
-
-/// The layout is back whatever the data servers say: if they cannot be asked now, the file stays
-/// unsettled and the next reader of its size asks again.
-async fn settle(mds: &Mds, c: &mut Compound<Mds>, ino: InodeNo) {
-    let Ok(inode) = c.see(mds.volume.inode(ino)) else { return };
-    if let Err(f) = mds.refresh_attrs(c, inode).await {
-        tracing::info!(ino = ino.0, status = %f.status, "file stays unsettled");
-    }
 }

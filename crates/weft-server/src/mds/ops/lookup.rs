@@ -3,9 +3,10 @@
 use weft_nfs::{Failure, NfsStat, OpOk, ops::LookupArgs};
 use weft_store::types::{InodeNo, Kind};
 
+use super::attrs::MAX_NAME_BYTES;
 use crate::{
     compound::{Compound, OpResult},
-    mds::{Mds, attrs::MAX_NAME_BYTES},
+    mds::server::Mds,
 };
 
 /// A component as the store takes it.
@@ -57,8 +58,8 @@ pub(super) fn lookup(mds: &Mds, c: &mut Compound<Mds>, a: &LookupArgs) -> OpResu
     let dir = directory_not_symlink(mds, c)?;
     let name = checked_name(&a.name)?;
     let cred = mds.credential(c);
-    let found = c.see(mds.volume.lookup(dir, name, &cred))?;
-    c.set_current(mds.handle(found.no));
+    let found = c.deps.see(mds.files.volume().lookup(dir, name, &cred))?;
+    c.set_current(mds.files.handle(found.no));
     Ok(OpOk::Lookup)
 }
 
@@ -69,7 +70,7 @@ pub(super) fn lookupp(mds: &Mds, c: &mut Compound<Mds>) -> OpResult {
         return Err(NfsStat::NOENT.into());
     }
     let cred = mds.credential(c);
-    let parent = c.see(mds.volume.parent(dir, &cred))?;
-    c.set_current(mds.handle(parent.no));
+    let parent = c.deps.see(mds.files.volume().parent(dir, &cred))?;
+    c.set_current(mds.files.handle(parent.no));
     Ok(OpOk::Lookupp)
 }

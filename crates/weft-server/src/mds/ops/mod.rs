@@ -2,7 +2,7 @@
 
 mod access;
 mod allocate;
-pub(in crate::mds) mod attrs;
+mod attrs;
 mod clone;
 mod close;
 mod commit;
@@ -35,15 +35,18 @@ mod verify;
 mod write;
 mod xattr;
 
-use weft_nfs::{NfsStat, OpArgs};
+use weft_nfs::{NfsStat, OpArgs, ops::OpenClaim};
 
-use super::Mds;
+use super::{export::Asked, server::Mds};
 use crate::compound::{Compound, OpResult};
 
 /// Runs one operation. Those of sessions never get here; what is not in the list is not built.
 pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, args: OpArgs) -> OpResult {
-    mds.admit(c, &args)?;
-    mds.reserve.admit(&args)?;
+    let asked = Asked { caller: &c.caller, view: c.view, next: c.next };
+    mds.export.admit(&asked, &args)?;
+    if grows(&args) {
+        mds.files.admit_growth()?;
+    }
     match args {
         OpArgs::Allocate(a) => allocate::allocate(mds, c, &a).await,
         OpArgs::Clone(a) => clone::clone(mds, c, &a).await,
@@ -105,5 +108,15 @@ pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, args: OpArgs) -> O
         | OpArgs::Savefh
         | OpArgs::Sequence(_)
         | OpArgs::Unread(_) => Err(NfsStat::NOTSUPP.into()),
+    }
+}
+
+/// Whether an operation makes names, of files or of attributes: not while the volume's disk is
+/// full.
+fn grows(args: &OpArgs) -> bool {
+    match args {
+        OpArgs::Create(_) | OpArgs::Link(_) | OpArgs::Setxattr(_) => true,
+        OpArgs::Open(a) => a.openhow.is_some() && matches!(a.claim, OpenClaim::Null(_)),
+        _ => false,
     }
 }

@@ -11,19 +11,16 @@ use weft_store::{
 };
 
 use super::{
+    attrs::{On, Settings, settings},
     create::new_object,
+    data_access::require,
     lookup::{checked_name, directory_not_symlink},
     setattr,
 };
 use crate::{
     compound::{Compound, OpResult},
-    mds::{
-        Mds,
-        attrs::{On, Settings},
-        delegations::Undelegated,
-        refused,
-        translate::change_info,
-    },
+    mds::{clients::Undelegated, server::Mds, translate::change_info},
+    refusal::refused,
 };
 
 /// Mode of a file whose creator gave none.
@@ -46,17 +43,18 @@ pub(super) async fn open(mds: &Mds, c: &mut Compound<Mds>, a: OpenArgs) -> OpRes
     if access == 0 || a.share_deny > share::DENY_BOTH {
         return Err(NfsStat::INVAL.into());
     }
-    mds.reclaim_rule(c, matches!(a.claim, OpenClaim::Previous(_)))?;
-    mds.volume.admit().await;
+    let (client, reclaims) = (c.client()?, matches!(a.claim, OpenClaim::Previous(_)));
+    mds.clients.reclaim_rule(&mut c.deps, client, reclaims, c.now)?;
+    mds.files.volume().admit().await;
     let target = claimed(mds, c, &a).await?;
     let client = c.client()?;
-    let handle = mds.handle(target.inode.no);
-    let opened = mds.state().open(client, &a.owner, handle.key(), access, a.share_deny);
+    let handle = mds.files.handle(target.inode.no);
+    let opened = mds.protocol.state().open(client, &a.owner, handle.key(), access, a.share_deny);
     let stateid = opened.map_err(refused)?;
-    mds.depend_on_forgotten(c);
+    mds.clients.records.depend_on_forgotten(&mut c.deps);
     // It may have been removed between the look and the open.
-    if let Err(gone) = c.see(mds.volume.inode(handle.ino)) {
-        let closed = mds.state().close(client, &stateid, handle.key());
+    if let Err(gone) = c.deps.see(mds.files.volume().inode(handle.ino)) {
+        let closed = mds.protocol.state().close(client, &stateid, handle.key());
         closed.map_err(refused)?;
         return Err(gone);
     }
@@ -71,7 +69,7 @@ pub(super) async fn open(mds: &Mds, c: &mut Compound<Mds>, a: OpenArgs) -> OpRes
             | open_result::MAY_NOTIFY_LOCK
             | open_result::PRESERVE_UNLINKED,
         attrset: target.attrset,
-        delegation: mds.delegate(client, &target.inode, &a),
+        delegation: mds.clients.delegations.grant(client, &target.inode, &a),
     }))
 }
 
@@ -108,8 +106,8 @@ fn under_delegation(
     delegation: Stateid,
 ) -> Result<(), Failure> {
     let delegation = c.stateid(delegation)?;
-    let (client, file) = (c.client()?, mds.handle(ino).key());
-    mds.state().delegation_check(client, &delegation, file).map_err(refused)
+    let (client, file) = (c.client()?, mds.files.key(ino));
+    mds.protocol.state().delegation_check(client, &delegation, file).map_err(refused)
 }
 
 /// CLAIM_NULL and CLAIM_DELEGATE_CUR: a name in the current directory.
@@ -129,7 +127,7 @@ async fn by_name<'a>(
         Some(found) => creatable(mds, c, a, found, exclusivity).await?,
         None => None,
     };
-    if let Err(read_only) = mds.writable(c) {
+    if let Err(read_only) = c.view.writable() {
         // As with a file that was there: what made it may be long past.
         if let (None, Some(found)) = (&_undelegated, &found) {
             _undelegated = existing(mds, c, a, found).await?;
@@ -138,11 +136,11 @@ async fn by_name<'a>(
         return Ok(Target { _undelegated, ..target });
     }
     if found.is_none() {
-        mds.state().check_room_for_open(c.client()?).map_err(refused)?;
+        mds.protocol.state().check_room_for_open(c.client()?).map_err(refused)?;
     }
     let cred = mds.credential(c);
     let new = new_object(&settings, DEFAULT_MODE, exclusivity);
-    let made = mds.make_file(c, (dir, name), new, &cred).await?;
+    let made = mds.files.make(&mut c.deps, (dir, name), new, &cred).await?;
     let change = change_info(made.dir_change);
     if made.created {
         let attrset = settings.mask;
@@ -163,8 +161,8 @@ async fn present<'a>(
     name: &[u8],
 ) -> Result<Target<'a>, Failure> {
     let cred = mds.credential(c);
-    let parent = c.see(mds.volume.inode(dir))?;
-    let inode = c.see(mds.volume.lookup(dir, name, &cred))?;
+    let parent = c.deps.see(mds.files.volume().inode(dir))?;
+    let inode = c.deps.see(mds.files.volume().lookup(dir, name, &cred))?;
     let change = unchanged(&parent);
     let _undelegated = existing(mds, c, a, &inode).await?;
     Ok(Target { inode, change, attrset: Bitmap::EMPTY, _undelegated })
@@ -194,7 +192,7 @@ fn not_created(
     settings: &Settings,
 ) -> Result<Option<Target<'static>>, Failure> {
     let Some(inode) = found.filter(|_| settings.set.size != Some(0)) else { return Ok(None) };
-    let change = unchanged(&c.see(mds.volume.inode(dir))?);
+    let change = unchanged(&c.deps.see(mds.files.volume().inode(dir))?);
     Ok(Some(Target { inode, change, attrset: Bitmap::EMPTY, _undelegated: None }))
 }
 
@@ -208,10 +206,10 @@ async fn truncate_existing(
     if settings.set.size != Some(0) {
         return Ok((inode, Bitmap::EMPTY));
     }
-    mds.writable(c)?;
+    c.view.writable()?;
     let set = SetAttr { size: Some(0), ..SetAttr::default() };
     let cred = mds.credential(c);
-    let inode = setattr::apply(mds, c, inode, &set, Authority::ByPermission, &cred).await?;
+    let inode = setattr::apply(mds, c, inode, (&set, Authority::ByPermission), &cred).await?;
     Ok((inode, Bitmap::of(&[AttrNo::SIZE])))
 }
 
@@ -225,7 +223,7 @@ async fn by_handle<'a>(
     let settings = match &a.openhow {
         None => Settings::default(),
         Some(CreateHow::Unchecked(attrs)) => {
-            mds.settings(attrs, On::Creation, c.minorversion).await?
+            settings(&mds.names, attrs, On::Creation, c.minorversion).await?
         }
         // §18.16.3: the object exists, so any other way of creating it fails.
         Some(_) => return Err(NfsStat::EXIST.into()),
@@ -251,7 +249,7 @@ async fn creation(
         CreateHow::Exclusive(v) => return Ok((Settings::default(), Exclusivity::Exclusive(v.0))),
         CreateHow::Exclusive41(v, a) => (a, Exclusivity::Exclusive(v.0)),
     };
-    Ok((mds.settings(attrs, On::Creation, minorversion).await?, exclusivity))
+    Ok((settings(&mds.names, attrs, On::Creation, minorversion).await?, exclusivity))
 }
 
 fn look(
@@ -261,7 +259,7 @@ fn look(
     name: &[u8],
 ) -> Result<Option<Inode>, Failure> {
     let cred = mds.credential(c);
-    match c.see(mds.volume.lookup(dir, name, &cred)) {
+    match c.deps.see(mds.files.volume().lookup(dir, name, &cred)) {
         Ok(inode) => Ok(Some(inode)),
         Err(f) if f.status == NfsStat::NOENT => Ok(None),
         Err(f) => Err(f),
@@ -284,21 +282,24 @@ async fn existing<'a>(
         _ => return Err(NfsStat::WRONG_TYPE.into()),
     }
     if access & share::ACCESS_READ != 0 {
-        mds.require_to_read(c, inode)?;
+        require_to_read(mds, c, inode)?;
     }
     if access & share::ACCESS_WRITE != 0 {
-        mds.require(c, inode, Rwx::WRITE)?;
+        require(mds, c, inode, Rwx::WRITE)?;
     }
-    let file = mds.handle(inode.no).key();
+    let file = mds.files.key(inode.no);
     let truncate = truncates(a);
     let excludes = access & share::ACCESS_WRITE != 0 || a.share_deny & share::DENY_READ != 0;
-    let undelegated =
-        if truncate || excludes { Some(mds.undelegated(c, file, truncate).await?) } else { None };
+    let undelegated = if truncate || excludes {
+        Some(mds.clients.delegations.take_back(c.client()?, file, truncate).await?)
+    } else {
+        None
+    };
     let client = c.client()?;
-    let check = || mds.state().open_check(client, &a.owner, file, access, a.share_deny);
+    let check = || mds.protocol.state().open_check(client, &a.owner, file, access, a.share_deny);
     let Err(denied) = check() else { return Ok(undelegated) };
-    let holders = mds.state().share_holders(client, file, access, a.share_deny);
-    if !mds.clear_way(c, &holders) {
+    let holders = mds.protocol.state().share_holders(client, file, access, a.share_deny);
+    if !mds.clients.clear_way(&mut c.deps, &holders) {
         return Err(refused(denied));
     }
     check().map_err(refused)?;
@@ -314,28 +315,12 @@ fn unchanged(dir: &Inode) -> ChangeInfo {
     ChangeInfo { atomic: true, before: dir.change, after: dir.change }
 }
 
-impl Mds {
-    /// Refuses what the mode does not allow the caller.
-    ///
-    /// # Errors
-    /// ACCESS.
-    pub(in crate::mds) fn require(
-        &self,
-        c: &Compound<Mds>,
-        inode: &Inode,
-        wanted: Rwx,
-    ) -> Result<(), Failure> {
-        let allowed = inode.allowed(&self.credential(c));
-        if allowed.contains(wanted) { Ok(()) } else { Err(NfsStat::ACCESS.into()) }
+/// Reading is also allowed to whoever may execute: the client's kernel reads programs to run them
+/// (RFC 8881 §18.16.3).
+fn require_to_read(mds: &Mds, c: &Compound<Mds>, inode: &Inode) -> Result<(), Failure> {
+    let allowed = inode.allowed(&mds.credential(c));
+    if allowed.contains(Rwx::READ) || allowed.contains(Rwx::EXECUTE) {
+        return Ok(());
     }
-
-    /// Reading is also allowed to who may execute: the client's kernel reads programs to run
-    /// them (RFC 8881 §18.16.3).
-    fn require_to_read(&self, c: &Compound<Mds>, inode: &Inode) -> Result<(), Failure> {
-        let allowed = inode.allowed(&self.credential(c));
-        if allowed.contains(Rwx::READ) || allowed.contains(Rwx::EXECUTE) {
-            return Ok(());
-        }
-        Err(NfsStat::ACCESS.into())
-    }
+    Err(NfsStat::ACCESS.into())
 }

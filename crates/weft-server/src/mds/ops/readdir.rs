@@ -10,13 +10,15 @@ use weft_nfs::{
 use weft_store::types::{Inode, InodeNo};
 use weft_xdr::{Encode, Writer};
 
-use super::{getattr::facts, lookup::current_directory};
+use super::{
+    attrs,
+    attrs::{Facts, SET_ONLY, needs_server_attrs},
+    getattr::facts,
+    lookup::current_directory,
+};
 use crate::{
     compound::{Compound, OpResult},
-    mds::{
-        Mds, attrs,
-        attrs::{Facts, SET_ONLY, needs_server_attrs},
-    },
+    mds::server::Mds,
 };
 
 /// Largest reply, bytes: what Linux asks for at most.
@@ -75,10 +77,10 @@ fn collect(
     let mut room = budget;
     let mut found = Vec::new();
     let mut attr_bytes: Option<usize> = None;
-    let seen = mds.volume.readdir(dir, a.cookie, &cred, |e| {
+    let seen = mds.files.volume().readdir(dir, a.cookie, &cred, |e| {
         // Attributes differ little in size from entry to entry: those of the first are the guess.
         let guess = *attr_bytes.get_or_insert_with(|| {
-            let wire = mds.handle(e.inode.no).to_wire();
+            let wire = mds.files.handle(e.inode.no).to_wire();
             let values = attrs::values(e.inode, wire, &a.attr_request, facts);
             encoded_len(&values).saturating_sub(64)
         });
@@ -94,7 +96,7 @@ fn collect(
         });
         ControlFlow::Continue(())
     });
-    let eof = c.see(seen)?;
+    let eof = c.deps.see(seen)?;
     Ok((found, eof))
 }
 
@@ -114,7 +116,7 @@ async fn encode(
         plain.push(f.inode);
     }
     if needs_server_attrs(wanted) {
-        inodes.extend(mds.refresh_all(c, plain).await);
+        inodes.extend(mds.files.refresh_all(&mut c.deps, plain).await);
     } else {
         inodes.extend(plain.into_iter().map(Ok));
     }
@@ -144,7 +146,7 @@ fn entry_attrs(
     facts: &Facts<'_>,
 ) -> Result<Attrs, Failure> {
     match inode {
-        Ok(inode) => Ok(attrs::values(&inode, mds.handle(inode.no).to_wire(), wanted, facts)),
+        Ok(inode) => Ok(attrs::values(&inode, mds.files.handle(inode.no).to_wire(), wanted, facts)),
         Err(f) if wanted.contains(AttrNo::RDATTR_ERROR) => {
             Ok(Attrs { rdattr_error: Some(f.status), ..Attrs::default() })
         }

@@ -5,7 +5,7 @@ use weft_store::types::Kind;
 
 use crate::{
     compound::{Compound, OpResult},
-    mds::Mds,
+    mds::server::Mds,
 };
 
 /// RFC 8881 §18.24. Other objects than symbolic links: WRONG_TYPE.

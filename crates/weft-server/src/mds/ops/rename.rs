@@ -12,28 +12,28 @@ use weft_store::{
 use super::lookup::{checked_name, current_directory};
 use crate::{
     compound::{Compound, OpResult},
-    mds::{Mds, translate::change_info},
+    mds::{server::Mds, translate::change_info},
 };
 
 /// RFC 8881 §18.26: from the saved to the current directory. A replaced file that is open keeps
 /// its inode until the last CLOSE.
 pub(super) async fn rename(mds: &Mds, c: &mut Compound<Mds>, a: &RenameArgs) -> OpResult {
-    mds.refuse_in_grace()?;
+    mds.protocol.refuse_in_grace()?;
     let from_dir = c.saved_handle()?.ino;
-    if !c.see(mds.volume.inode(from_dir))?.is_directory() {
+    if !c.deps.see(mds.files.volume().inode(from_dir))?.is_directory() {
         return Err(NfsStat::NOTDIR.into());
     }
     let to_dir = current_directory(mds, c)?;
     let (from_name, to_name) = (checked_name(&a.oldname)?, checked_name(&a.newname)?);
-    mds.volume.admit().await;
+    mds.files.volume().admit().await;
     let what = Rename { from_dir, from_name, to_dir, to_name, expect: None, keep_orphan: true };
     let (renamed, kept) = carried_out(mds, c, what).await?;
-    mds.objects_of_removed(c, renamed.delete.clone()).await;
+    mds.files.removed(&c.deps, renamed.delete.clone()).await;
     // It may have been closed since it was looked at.
     if let Some(gone) = renamed.replaced.as_ref().filter(|i| kept && i.nlink == 0)
-        && !mds.state().is_open(mds.handle(gone.no).key())
+        && !mds.protocol.state().is_open(mds.files.key(gone.no))
     {
-        mds.last_close(gone.no);
+        mds.files.release(gone.no);
     }
     Ok(OpOk::Rename(RenameOk {
         source: change_info(renamed.from_change),
@@ -50,17 +50,20 @@ async fn carried_out(
 ) -> Result<(Renamed, bool), Failure> {
     let cred = mds.credential(c);
     // Who may not rename makes nobody give anything back.
-    let plan = outcome(c, mds.volume.dry_run().rename(&what, &cred, mds.wall()))?;
+    let plan = outcome(c, mds.files.volume().dry_run().rename(&what, &cred, mds.files.wall()))?;
     let target = plan.replaced.as_ref().map(|inode| inode.no);
-    let _source = mds.undelegated(c, mds.handle(plan.moved).key(), false).await?;
+    let _source =
+        mds.clients.delegations.take_back(c.client()?, mds.files.key(plan.moved), false).await?;
     let _target = match target {
-        Some(ino) => Some(mds.undelegated(c, mds.handle(ino).key(), false).await?),
+        Some(ino) => {
+            Some(mds.clients.delegations.take_back(c.client()?, mds.files.key(ino), false).await?)
+        }
         None => None,
     };
     // These and no others that come under the names meanwhile: those may be open, or delegated.
-    let keep_orphan = target.is_some_and(|ino| mds.state().is_open(mds.handle(ino).key()));
+    let keep_orphan = target.is_some_and(|ino| mds.protocol.state().is_open(mds.files.key(ino)));
     let what = Rename { expect: Some((plan.moved, target)), keep_orphan, ..what };
-    let renamed = outcome(c, mds.volume.rename(&what, &cred, mds.wall()))?;
+    let renamed = outcome(c, mds.files.volume().rename(&what, &cred, mds.files.wall()))?;
     Ok((renamed, keep_orphan))
 }
 
@@ -70,8 +73,8 @@ fn outcome(
     seen: Seen<Result<Renamed, StoreError>>,
 ) -> Result<Renamed, Failure> {
     if let Err(StoreError::IsDirectory | StoreError::NotDirectory) = seen.value {
-        c.depend(seen.lsn.0);
+        c.deps.depend(seen.lsn);
         return Err(NfsStat::EXIST.into());
     }
-    c.see(seen)
+    c.deps.see(seen)
 }

@@ -9,7 +9,7 @@ use weft_store::types::InodeNo;
 use super::lookup::{checked_name, current_directory};
 use crate::{
     compound::{Compound, OpResult},
-    mds::Mds,
+    mds::server::Mds,
 };
 
 fn flavors(mds: &Mds) -> SecinfoOk {
@@ -21,7 +21,7 @@ pub(super) fn secinfo(mds: &Mds, c: &mut Compound<Mds>, a: &SecinfoArgs) -> OpRe
     let dir = current_directory(mds, c)?;
     let name = checked_name(&a.name)?;
     let cred = mds.credential(c);
-    c.see(mds.volume.lookup(dir, name, &cred))?;
+    c.deps.see(mds.files.volume().lookup(dir, name, &cred))?;
     c.current = None;
     Ok(OpOk::Secinfo(flavors(mds)))
 }

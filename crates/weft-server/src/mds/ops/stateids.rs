@@ -7,13 +7,14 @@ use weft_nfs::{
 
 use crate::{
     compound::{Compound, OpResult},
-    mds::{Mds, refused},
+    mds::server::Mds,
+    refusal::refused,
 };
 
 /// RFC 8881 §18.48.
 pub(super) fn test_stateid(mds: &Mds, c: &Compound<Mds>, a: &TestStateidArgs) -> OpResult {
     let client = c.client()?;
-    let state = mds.state();
+    let state = mds.protocol.state();
     let status_codes = a.stateids.iter().map(|s| state.test_stateid(client, s)).collect();
     Ok(OpOk::TestStateid(TestStateidOk { status_codes }))
 }
@@ -22,7 +23,7 @@ pub(super) fn test_stateid(mds: &Mds, c: &Compound<Mds>, a: &TestStateidArgs) ->
 pub(super) fn free_stateid(mds: &Mds, c: &Compound<Mds>, a: &FreeStateidArgs) -> OpResult {
     let client = c.client()?;
     let stateid = c.stateid(a.stateid)?;
-    mds.state().free_stateid(client, &stateid).map_err(refused)?;
-    mds.note_revoked(client);
+    mds.protocol.state().free_stateid(client, &stateid).map_err(refused)?;
+    mds.clients.delegations.note_revoked(client);
     Ok(OpOk::FreeStateid)
 }

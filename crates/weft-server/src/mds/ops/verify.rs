@@ -2,14 +2,13 @@
 
 use weft_nfs::{AttrNo, Failure, NfsStat, OpOk, ops::VerifyArgs};
 
-use super::getattr::attributes;
+use super::{
+    attrs::{SET_ONLY, needs_server_attrs, supported},
+    getattr::attributes,
+};
 use crate::{
     compound::{Compound, OpResult},
-    mds::{
-        Mds,
-        attrs::{SET_ONLY, needs_server_attrs, supported},
-        names::Owners,
-    },
+    mds::{export::names::Owners, server::Mds},
 };
 
 /// RFC 8881 §18.31: goes on when all are the same.
@@ -32,7 +31,11 @@ async fn same(mds: &Mds, c: &mut Compound<Mds>, a: &VerifyArgs) -> Result<bool, 
     if !mask.without(&supported(c.minorversion)).is_empty() || !a.attrs.undecoded.is_empty() {
         return Err(NfsStat::ATTRNOTSUPP.into());
     }
-    let inode = if needs_server_attrs(&mask) { mds.refresh_attrs(c, inode).await? } else { inode };
+    let inode = if needs_server_attrs(&mask) {
+        mds.files.refresh(&mut c.deps, inode).await?
+    } else {
+        inode
+    };
     let mut given = a.attrs.clone();
     // Other words for the same owner are the same owner; nobody's are those of none.
     let Owners { uid, gid } = match mds.names.owners(&given).await {

@@ -14,7 +14,7 @@ use weft_store::{
 
 use crate::{
     compound::{Compound, OpResult},
-    mds::{Mds, translate::change_info},
+    mds::{server::Mds, translate::change_info},
 };
 
 /// LISTXATTRS4resok without names: cookie, count, eof.
@@ -41,7 +41,7 @@ pub(super) async fn getxattr(mds: &Mds, c: &mut Compound<Mds>, a: &GetxattrArgs)
     let handle = c.handle()?;
     let key = checked_key(&a.name, NfsStat::INVAL)?;
     let cred = mds.credential(c);
-    let value = c.see(mds.volume.xattr_get(handle.ino, key, &cred))?;
+    let value = c.deps.see(mds.files.volume().xattr_get(handle.ino, key, &cred))?;
     c.reserve_reply(value.len() as u64).await?;
     Ok(OpOk::Getxattr(GetxattrOk { value: XattrValue(value) }))
 }
@@ -57,14 +57,15 @@ pub(super) async fn setxattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetxattrArgs)
         _ => return Err(NfsStat::INVAL.into()),
     };
     let cred = mds.credential(c);
-    let set =
-        |volume: &Volume| volume.xattr_set(handle.ino, (key, &a.value.0), how, &cred, mds.wall());
+    let set = |volume: &Volume| {
+        volume.xattr_set(handle.ino, (key, &a.value.0), how, &cred, mds.files.wall())
+    };
     // Who may not set it makes nobody give anything back.
-    c.see(set(&mds.volume.dry_run()))?;
-    let _undelegated = mds.undelegated(c, handle.key(), false).await?;
-    mds.volume.admit().await;
-    let set = set(&mds.volume);
-    Ok(OpOk::Setxattr(XattrChanged { info: change_info(c.see(set)?) }))
+    c.deps.see(set(&mds.files.volume().dry_run()))?;
+    let _undelegated = mds.clients.delegations.take_back(c.client()?, handle.key(), false).await?;
+    mds.files.volume().admit().await;
+    let set = set(&mds.files.volume());
+    Ok(OpOk::Setxattr(XattrChanged { info: change_info(c.deps.see(set)?) }))
 }
 
 /// RFC 8276 §8.4.3. Objects that cannot have extended attributes have none.
@@ -74,7 +75,9 @@ pub(super) fn listxattrs(mds: &Mds, c: &mut Compound<Mds>, a: &ListxattrsArgs) -
     let room = maxcount.checked_sub(LIST_FIXED_BYTES).ok_or(NfsStat::TOOSMALL)?;
     let cred = mds.credential(c);
     let all = match inode.kind {
-        Kind::File | Kind::Directory => c.see(mds.volume.xattr_list(inode.no, a.cookie, &cred))?,
+        Kind::File | Kind::Directory => {
+            c.deps.see(mds.files.volume().xattr_list(inode.no, a.cookie, &cred))?
+        }
         _ => Vec::new(),
     };
     let fitting = fitting(&all, room);
@@ -106,9 +109,14 @@ pub(super) async fn removexattr(mds: &Mds, c: &mut Compound<Mds>, a: &Removexatt
     let handle = c.handle()?;
     let key = checked_key(&a.name, NfsStat::BADCHAR)?;
     let cred = mds.credential(c);
-    c.see(mds.volume.dry_run().xattr_remove(handle.ino, key, &cred, mds.wall()))?;
-    let _undelegated = mds.undelegated(c, handle.key(), false).await?;
-    mds.volume.admit().await;
-    let removed = mds.volume.xattr_remove(handle.ino, key, &cred, mds.wall());
-    Ok(OpOk::Removexattr(XattrChanged { info: change_info(c.see(removed)?) }))
+    c.deps.see(mds.files.volume().dry_run().xattr_remove(
+        handle.ino,
+        key,
+        &cred,
+        mds.files.wall(),
+    ))?;
+    let _undelegated = mds.clients.delegations.take_back(c.client()?, handle.key(), false).await?;
+    mds.files.volume().admit().await;
+    let removed = mds.files.volume().xattr_remove(handle.ino, key, &cred, mds.files.wall());
+    Ok(OpOk::Removexattr(XattrChanged { info: change_info(c.deps.see(removed)?) }))
 }

@@ -31,15 +31,15 @@ use weft_store::{
 
 use crate::data_servers::DataServerAttrs;
 use record::FileRecord;
-pub(in crate::mds) use record::{FenceCause, Marks, Stale};
-pub(in crate::mds) use size_authority::SizeAuthority;
+pub(crate) use record::{FenceCause, Marks, Stale};
+pub(crate) use size_authority::SizeAuthority;
 
 /// Files remembered before idle ones are forgotten.
 const FILES_REMEMBERED: usize = 65_536;
 
 /// The files met since the start. Methods that take an inode meet it.
 #[derive(Debug)]
-pub(in crate::mds) struct Table {
+pub(crate) struct Table {
     records: HashMap<InodeNo, FileRecord>,
     /// Those whose older handles may still work.
     stale: BTreeSet<InodeNo>,
@@ -78,7 +78,7 @@ impl Table {
 
     /// A file that is to be moved from the volume to its data servers, as it was before it got its
     /// place there.
-    pub(in crate::mds) fn begin_move(&mut self, inode: &Inode) {
+    pub(crate) fn begin_move(&mut self, inode: &Inode) {
         self.meet(inode);
     }
 
@@ -89,12 +89,12 @@ impl Table {
     }
 
     /// The file's marks now.
-    pub(in crate::mds) fn marks(&mut self, inode: &Inode) -> Marks {
+    pub(crate) fn marks(&mut self, inode: &Inode) -> Marks {
         self.meet(inode).marks
     }
 
     /// Closes the file to writers; `false` if a truncation is under way already.
-    pub(in crate::mds) fn try_begin_truncation(&mut self, inode: &Inode) -> bool {
+    pub(crate) fn try_begin_truncation(&mut self, inode: &Inode) -> bool {
         let now = self.tick();
         let record = self.meet(inode);
         let free = record.truncations == 0;
@@ -106,7 +106,7 @@ impl Table {
 
     /// Closes a file for one more truncation that a crash left over. `inode` is `None` if the file
     /// was removed since.
-    pub(in crate::mds) fn begin_left_over(&mut self, ino: InodeNo, inode: Option<&Inode>) {
+    pub(crate) fn begin_left_over(&mut self, ino: InodeNo, inode: Option<&Inode>) {
         let now = self.tick();
         let record = match inode {
             Some(inode) => self.meet(inode),
@@ -116,46 +116,46 @@ impl Table {
     }
 
     /// Ends a truncation.
-    pub(in crate::mds) fn end_truncation(&mut self, ino: InodeNo) {
+    pub(crate) fn end_truncation(&mut self, ino: InodeNo) {
         let now = self.tick();
         self.record(ino).end_truncation(now);
     }
 
     /// Who knows the size and the times of the file.
-    pub(in crate::mds) fn size_authority(&mut self, inode: &Inode) -> SizeAuthority {
+    pub(crate) fn size_authority(&mut self, inode: &Inode) -> SizeAuthority {
         self.meet(inode).size.size_authority(inode)
     }
 
     /// A file that was settled, as `inode` has it, is marked unsettled because an indirect write may
     /// now reach behind its end.
-    pub(in crate::mds) fn mark_extending(&mut self, inode: &Inode) {
+    pub(crate) fn mark_extending(&mut self, inode: &Inode) {
         self.meet(inode).size.marked_extending();
     }
 
     /// A change of our own is in the volume.
-    pub(in crate::mds) fn changed(&mut self, inode: &Inode) {
+    pub(crate) fn changed(&mut self, inode: &Inode) {
         self.meet(inode).size.changed(inode);
     }
 
     /// A change of our own failed.
-    pub(in crate::mds) fn change_failed(&mut self, ino: InodeNo) {
+    pub(crate) fn change_failed(&mut self, ino: InodeNo) {
         self.record(ino).size.change_failed();
     }
 
     /// The file is open no more; whether that takes the volume's mark away.
-    pub(in crate::mds) fn closed(&mut self, ino: InodeNo) -> bool {
+    pub(crate) fn closed(&mut self, ino: InodeNo) -> bool {
         let record = self.records.get_mut(&ino);
         record.is_some_and(|r| r.writers == 0 && r.truncations == 0 && r.size.closed())
     }
 
     /// The data servers were asked after a change of our own.
-    pub(in crate::mds) fn fetched_own(&mut self, inode: &Inode, truth: DataServerAttrs) {
+    pub(crate) fn fetched_own(&mut self, inode: &Inode, truth: DataServerAttrs) {
         self.meet(inode).size.fetched_own(truth);
     }
 
     /// The data servers were asked when the file had these marks; whether nobody had a right to
     /// write then and now. What to conclude, if that holds after what happened since.
-    pub(in crate::mds) fn answered(
+    pub(crate) fn answered(
         &mut self,
         inode: &Inode,
         (asked, quiet): (Marks, bool),
@@ -172,68 +172,63 @@ impl Table {
     }
 
     /// Whether indirect writes are under way.
-    pub(in crate::mds) fn has_writers(&self, ino: InodeNo) -> bool {
+    pub(crate) fn has_writers(&self, ino: InodeNo) -> bool {
         self.records.get(&ino).is_some_and(|r| r.writers > 0)
     }
 
     /// Whether a layout must wait for the end of a truncation, or for handles that were taken
     /// from somebody and may still work.
-    pub(in crate::mds) fn refuses_grants(&mut self, inode: &Inode) -> bool {
+    pub(crate) fn refuses_grants(&mut self, inode: &Inode) -> bool {
         let record = self.meet(inode);
         record.truncations > 0 || record.stale.is_some_and(|s| s.blocks_grants)
     }
 
     /// Writable handles of the inode's epoch go to a client.
-    pub(in crate::mds) fn grant(&mut self, client: ClientId, inode: &Inode) {
+    pub(crate) fn grant(&mut self, client: ClientId, inode: &Inode) {
         let now = self.tick();
         self.meet(inode).grant(client, inode.fence_epoch, now);
     }
 
     /// Whether something that the client sent to data servers itself may still be carried out
     /// there: it was given handles to write with that have not been outranked since.
-    pub(in crate::mds) fn may_write_late(&mut self, client: ClientId, inode: &Inode) -> bool {
+    pub(crate) fn may_write_late(&mut self, client: ClientId, inode: &Inode) -> bool {
         self.meet(inode).given.get(&client) == Some(&inode.fence_epoch)
     }
 
     /// Takes all handles given out so far for possible ghosts.
-    pub(in crate::mds) fn suspect_late_writes(&mut self, inode: &Inode) {
+    pub(crate) fn suspect_late_writes(&mut self, inode: &Inode) {
         let now = self.tick();
         self.meet(inode).suspect(FenceCause::LateWrite, now);
         self.stale.insert(inode.no);
     }
 
     /// Takes all handles given out so far for worthless: a holder of some is gone.
-    pub(in crate::mds) fn suspect_revoked(&mut self, ino: InodeNo) {
+    pub(crate) fn suspect_revoked(&mut self, ino: InodeNo) {
         let now = self.tick();
         self.record(ino).suspect(FenceCause::Revoked, now);
         self.stale.insert(ino);
     }
 
     /// Takes the handles of one client for suspect, with those of everybody of its epoch.
-    pub(in crate::mds) fn suspect_handles_of(
-        &mut self,
-        client: ClientId,
-        inode: &Inode,
-        why: FenceCause,
-    ) {
+    pub(crate) fn suspect_handles_of(&mut self, client: ClientId, inode: &Inode, why: FenceCause) {
         let now = self.tick();
         self.meet(inode).suspect_handles_of(client, inode.fence_epoch, why, now);
         self.stale.insert(inode.no);
     }
 
     /// What is left to do before the file's older handles are worthless; `None` if they are.
-    pub(in crate::mds) fn stale(&self, ino: InodeNo) -> Option<Stale> {
+    pub(crate) fn stale(&self, ino: InodeNo) -> Option<Stale> {
         self.records.get(&ino)?.stale
     }
 
     /// The volume has raised the file's epoch, under the same lock as the look at
     /// [`Table::stale`].
-    pub(in crate::mds) fn raised(&mut self, ino: InodeNo) {
+    pub(crate) fn raised(&mut self, ino: InodeNo) {
         self.record(ino).raised();
     }
 
     /// All data servers of the file refuse what is older than this epoch.
-    pub(in crate::mds) fn told(&mut self, ino: InodeNo, stale: Stale, epoch: u32) {
+    pub(crate) fn told(&mut self, ino: InodeNo, stale: Stale, epoch: u32) {
         let record = self.record(ino);
         record.told(stale.since, epoch);
         if record.stale.is_none() {
@@ -242,12 +237,12 @@ impl Table {
     }
 
     /// Files whose older handles may still work.
-    pub(in crate::mds) fn all_stale(&self) -> Vec<InodeNo> {
+    pub(crate) fn all_stale(&self) -> Vec<InodeNo> {
         self.stale.iter().copied().collect()
     }
 
     /// The file is gone, and its objects refuse everything.
-    pub(in crate::mds) fn forget(&mut self, ino: InodeNo) {
+    pub(crate) fn forget(&mut self, ino: InodeNo) {
         self.stale.remove(&ino);
         if let Some(record) = self.records.get_mut(&ino) {
             record.stale = None;
@@ -256,7 +251,7 @@ impl Table {
     }
 
     /// A client is gone and was given nothing any more.
-    pub(in crate::mds) fn forget_client(&mut self, client: ClientId) {
+    pub(crate) fn forget_client(&mut self, client: ClientId) {
         for record in self.records.values_mut() {
             record.given.remove(&client);
         }
@@ -264,7 +259,7 @@ impl Table {
 
     /// Forgets idle files when there are many. What they say if they are met again: something may
     /// have happened. `is_out` tells whether a write layout is out.
-    pub(in crate::mds) fn purge(&mut self, is_out: impl Fn(InodeNo) -> bool) {
+    pub(crate) fn purge(&mut self, is_out: impl Fn(InodeNo) -> bool) {
         if self.records.len() < self.purge_at {
             return;
         }
@@ -277,22 +272,22 @@ impl Table {
 /// The table behind its lock. Lock order: this one, then opens and layouts, or grace, then the
 /// volume.
 #[derive(Debug)]
-pub(in crate::mds) struct Files(Mutex<Table>);
+pub(crate) struct Records(Mutex<Table>);
 
-impl Default for Files {
+impl Default for Records {
     fn default() -> Self {
-        Files(Mutex::new(Table::new(FILES_REMEMBERED)))
+        Records(Mutex::new(Table::new(FILES_REMEMBERED)))
     }
 }
 
-impl Files {
+impl Records {
     /// Held while a conclusion is drawn and acted on, never across an await.
-    pub(in crate::mds) fn lock(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().expect("files lock")
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().expect("file records lock")
     }
 
     /// Begins an indirect write; `None` while the file is being truncated.
-    pub(in crate::mds) fn begin_write(&self, inode: &Inode) -> Option<Writing<'_>> {
+    pub(crate) fn begin_write(&self, inode: &Inode) -> Option<Writing<'_>> {
         let mut table = self.lock();
         let now = table.tick();
         let record = table.meet(inode);
@@ -301,20 +296,65 @@ impl Files {
         }
         record.writers += 1;
         record.marks.written = now;
-        Some(Writing { files: self, ino: inode.no })
+        Some(Writing { records: self, ino: inode.no })
+    }
+
+    /// Blocks all writes of the file, for what must be alone with it; `None` if they are blocked
+    /// already. Writes that have begun go on: they are to be waited for.
+    pub(crate) fn block_writes(&self, inode: &Inode) -> Option<WritesBlocked<'_>> {
+        let free = self.lock().try_begin_truncation(inode);
+        free.then(|| WritesBlocked { records: self, ino: inode.no, stays: false })
+    }
+}
+
+/// Nobody begins to write to the file, and nobody gets a layout to, until this is dropped: also by
+/// a panic.
+#[derive(Debug)]
+pub(crate) struct WritesBlocked<'a> {
+    records: &'a Records,
+    ino: InodeNo,
+    stays: bool,
+}
+
+impl WritesBlocked<'_> {
+    /// The file.
+    pub(crate) fn ino(&self) -> InodeNo {
+        self.ino
+    }
+
+    /// The block outlives this value: whoever finishes what was begun ends it.
+    pub(crate) fn stay(mut self) {
+        self.stays = true;
+    }
+}
+
+impl Drop for WritesBlocked<'_> {
+    fn drop(&mut self) {
+        // A panic may have poisoned the lock, and with it all files: there is nothing to free then.
+        let Ok(mut table) = self.records.0.lock() else { return };
+        if !self.stays {
+            table.end_truncation(self.ino);
+        }
     }
 }
 
 /// An indirect write under way; ends when dropped.
 #[derive(Debug)]
-pub(in crate::mds) struct Writing<'a> {
-    files: &'a Files,
+pub(crate) struct Writing<'a> {
+    records: &'a Records,
     ino: InodeNo,
+}
+
+impl Writing<'_> {
+    /// The file.
+    pub(crate) fn ino(&self) -> InodeNo {
+        self.ino
+    }
 }
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        let mut table = self.files.lock();
+        let Ok(mut table) = self.records.0.lock() else { return };
         let now = table.tick();
         let record = table.record(self.ino);
         record.writers = record.writers.saturating_sub(1);

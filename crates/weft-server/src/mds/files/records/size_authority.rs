@@ -12,7 +12,7 @@ use crate::data_servers::DataServerAttrs;
 
 /// Who knows the size and the times of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::mds) enum SizeAuthority {
+pub(crate) enum SizeAuthority {
     /// The volume, without a mark.
     Volume,
     /// The volume. It is marked because indirect writes may reach behind the end, all of which
@@ -33,14 +33,14 @@ enum Freshness {
 
 /// What is known of one file beside the volume's mark.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::mds) struct SizeRecord {
+pub(crate) struct SizeRecord {
     extending: bool,
     /// The last word of the data servers, so that only news moves the change attribute.
-    pub(in crate::mds) said: Option<DataServerAttrs>,
+    pub(crate) said: Option<DataServerAttrs>,
 }
 
 impl SizeRecord {
-    pub(in crate::mds) fn size_authority(&self, inode: &Inode) -> SizeAuthority {
+    pub(crate) fn size_authority(&self, inode: &Inode) -> SizeAuthority {
         match (inode.unsettled, self.extending) {
             (false, _) => SizeAuthority::Volume,
             (true, true) => SizeAuthority::VolumeExtending,
@@ -49,42 +49,42 @@ impl SizeRecord {
     }
 
     /// A write layout goes out, and the volume is marked.
-    pub(in crate::mds) fn granted(&mut self) {
+    pub(crate) fn granted(&mut self) {
         self.extending = false;
     }
 
     /// The volume, which had no mark, is marked because an indirect write may reach behind the end.
-    pub(in crate::mds) fn marked_extending(&mut self) {
+    pub(crate) fn marked_extending(&mut self) {
         self.extending = true;
     }
 
     /// A change of our own is in the volume, as `inode` has it. Who knows all knows more than the
     /// data servers ever said.
-    pub(in crate::mds) fn changed(&mut self, inode: &Inode) {
+    pub(crate) fn changed(&mut self, inode: &Inode) {
         if self.size_authority(inode) != SizeAuthority::DataServers {
             self.said = None;
         }
     }
 
     /// A change of our own failed: some of it may be behind the end that the volume knows.
-    pub(in crate::mds) fn change_failed(&mut self) {
+    pub(crate) fn change_failed(&mut self) {
         self.extending = false;
     }
 
     /// The file is open no more, and nothing is under way; whether that takes the mark away.
-    pub(in crate::mds) fn closed(&mut self) -> bool {
+    pub(crate) fn closed(&mut self) -> bool {
         std::mem::take(&mut self.extending)
     }
 
     /// The data servers were asked about a change of our own, which is no news to anybody.
-    pub(in crate::mds) fn fetched_own(&mut self, truth: DataServerAttrs) {
+    pub(crate) fn fetched_own(&mut self, truth: DataServerAttrs) {
         self.said = Some(truth);
     }
 
     /// The data servers were asked; whether nobody could write since before the question, so that
     /// this is all there is to know. What to conclude, if anything: another who asked at the same
     /// time may have been told first.
-    pub(in crate::mds) fn answered(
+    pub(crate) fn answered(
         &mut self,
         inode: &Inode,
         truth: DataServerAttrs,

@@ -60,7 +60,7 @@ struct Question {
 }
 
 struct World {
-    files: Files,
+    files: Records,
     /// As the volume has it.
     inode: Inode,
     /// As the data servers have it.
@@ -81,7 +81,7 @@ struct World {
 impl World {
     fn new() -> Self {
         World {
-            files: Files::default(),
+            files: Records::default(),
             inode: file(7, false),
             truth: DataServerAttrs::default(),
             clock: 1,
@@ -184,7 +184,7 @@ impl World {
         } else {
             self.files.lock().change_failed(self.inode.no);
         }
-        drop(Writing { files: &self.files, ino: self.inode.no });
+        drop(Writing { records: &self.files, ino: self.inode.no });
     }
 
     /// Others' layouts were recalled, and handles of before the restart are refused.
@@ -257,11 +257,11 @@ impl World {
 
     fn restart(&mut self) {
         if self.writing.take().is_some() {
-            drop(Writing { files: &self.files, ino: self.inode.no });
+            drop(Writing { records: &self.files, ino: self.inode.no });
         }
         self.late |= self.granted;
         self.granted = false;
-        self.files = Files::default();
+        self.files = Records::default();
         self.questions.clear();
     }
 

@@ -43,7 +43,7 @@ fn table() -> Table {
 /// Writers and truncations exclude each other, and a second truncation waits.
 #[test]
 fn writers_and_truncations_exclude_each_other() {
-    let files = Files::default();
+    let files = Records::default();
     let inode = file(7, false);
     let writing = files.begin_write(&inode).expect("nothing in the way");
     assert!(files.lock().try_begin_truncation(&inode), "it closes the file, then waits");

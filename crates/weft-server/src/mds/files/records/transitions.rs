@@ -10,7 +10,7 @@ const CLIENT: ClientId = ClientId(1);
 
 /// One file, and how often its epoch was raised in the volume.
 struct OneFile {
-    files: Files,
+    files: Records,
     inode: Inode,
     /// Indirect writes under way.
     writing: usize,
@@ -18,7 +18,7 @@ struct OneFile {
 
 impl OneFile {
     fn new() -> OneFile {
-        OneFile { files: Files::default(), inode: file(7, false), writing: 0 }
+        OneFile { files: Records::default(), inode: file(7, false), writing: 0 }
     }
 
     fn writers(&self) -> String {
@@ -47,7 +47,7 @@ impl OneFile {
             return Outcome::Never;
         }
         self.writing -= 1;
-        drop(Writing { files: &self.files, ino: self.inode.no });
+        drop(Writing { records: &self.files, ino: self.inode.no });
         Outcome::OK
     }
 
@@ -177,7 +177,7 @@ fn fences() {
 
 /// One file, what its data servers have, and when it is.
 struct OneSize {
-    files: Files,
+    files: Records,
     inode: Inode,
     truth: DataServerAttrs,
     clock: i64,
@@ -185,7 +185,7 @@ struct OneSize {
 
 impl OneSize {
     fn new() -> OneSize {
-        let (files, truth) = (Files::default(), DataServerAttrs::default());
+        let (files, truth) = (Records::default(), DataServerAttrs::default());
         OneSize { files, inode: file(7, false), truth, clock: 0 }
     }
 
@@ -298,7 +298,7 @@ fn sizes() {
             Outcome::OK
         })
         .on("restart", |f| {
-            f.files = Files::default();
+            f.files = Records::default();
             Outcome::OK
         });
     assert_snapshot(env!("CARGO_MANIFEST_DIR"), "file_size", &machine.table());
