@@ -4,20 +4,14 @@
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use weft_nfs::{CompoundArgsHeader, OpArgs, decode_op, encode_op_args};
-use weft_xdr::{Decode, Reader, Writer};
-
-fn written(op: &OpArgs) -> Bytes {
-    let mut w = Writer::new();
-    encode_op_args(op, &mut w);
-    w.into_bytes()
-}
+use weft_nfs::{CompoundArgsHeader, OpArgs};
+use weft_xdr::{Decode, Reader, from_bytes, to_bytes};
 
 fn operations(r: &mut Reader) {
-    while let Ok(op) = decode_op(r) {
-        let bytes = written(&op);
-        let again = decode_op(&mut Reader::new(bytes.clone())).expect("what we write can be read");
-        assert_eq!(written(&again), bytes);
+    while let Ok(op) = OpArgs::decode(r) {
+        let bytes = to_bytes(&op);
+        let again: OpArgs = from_bytes(bytes.clone()).expect("what we write can be read");
+        assert_eq!(to_bytes(&again), bytes);
     }
 }
 

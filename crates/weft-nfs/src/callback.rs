@@ -7,6 +7,7 @@ use weft_xdr::{
 use crate::basic::{
     FileHandle, Fsid, IoMode, LayoutType, SequenceId, SessionId, SlotId, StateOwner, Stateid,
 };
+use crate::op_args::op_args;
 use crate::ops::WriteResponse;
 use crate::status::NfsStat;
 
@@ -230,21 +231,19 @@ xdr_struct! {
     }
 }
 
-/// A callback operation. Those not listed are answered NOTSUPP by our client.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CbOp {
-    /// CB_SEQUENCE.
-    Sequence(CbSequenceArgs),
-    /// CB_LAYOUTRECALL.
-    Layoutrecall(CbLayoutrecallArgs),
-    /// CB_RECALL.
-    Recall(CbRecallArgs),
-    /// CB_OFFLOAD.
-    Offload(CbOffloadArgs),
-    /// CB_NOTIFY_LOCK.
-    NotifyLock(CbNotifyLockArgs),
-    /// Anything else: its number. Its arguments were not read, so it ends the COMPOUND.
-    Other(CbOpNum),
+op_args! {
+    /// A callback operation.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub enum CbOp, "nfs_cb_argop4" {
+        CbOpNum::CB_SEQUENCE => Sequence(CbSequenceArgs),
+        CbOpNum::CB_LAYOUTRECALL => Layoutrecall(CbLayoutrecallArgs),
+        CbOpNum::CB_RECALL => Recall(CbRecallArgs),
+        CbOpNum::CB_OFFLOAD => Offload(CbOffloadArgs),
+        CbOpNum::CB_NOTIFY_LOCK => NotifyLock(CbNotifyLockArgs),
+        /// One whose arguments are not read, so that it ends the COMPOUND: our client answers
+        /// NOTSUPP.
+        else Other(CbOpNum),
+    }
 }
 
 xdr_struct! {
@@ -258,46 +257,6 @@ xdr_struct! {
         pub callback_ident: u32,
         /// Number of operations that follow.
         pub count: u32,
-    }
-}
-
-impl Decode for CbOp {
-    fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(match CbOpNum::decode(r)? {
-            CbOpNum::CB_SEQUENCE => CbOp::Sequence(Decode::decode(r)?),
-            CbOpNum::CB_LAYOUTRECALL => CbOp::Layoutrecall(Decode::decode(r)?),
-            CbOpNum::CB_RECALL => CbOp::Recall(Decode::decode(r)?),
-            CbOpNum::CB_OFFLOAD => CbOp::Offload(Decode::decode(r)?),
-            CbOpNum::CB_NOTIFY_LOCK => CbOp::NotifyLock(Decode::decode(r)?),
-            other => CbOp::Other(other),
-        })
-    }
-}
-impl Encode for CbOp {
-    fn encode(&self, w: &mut Writer) {
-        match self {
-            CbOp::Sequence(a) => {
-                CbOpNum::CB_SEQUENCE.encode(w);
-                a.encode(w);
-            }
-            CbOp::Layoutrecall(a) => {
-                CbOpNum::CB_LAYOUTRECALL.encode(w);
-                a.encode(w);
-            }
-            CbOp::Recall(a) => {
-                CbOpNum::CB_RECALL.encode(w);
-                a.encode(w);
-            }
-            CbOp::Offload(a) => {
-                CbOpNum::CB_OFFLOAD.encode(w);
-                a.encode(w);
-            }
-            CbOp::NotifyLock(a) => {
-                CbOpNum::CB_NOTIFY_LOCK.encode(w);
-                a.encode(w);
-            }
-            CbOp::Other(n) => n.encode(w),
-        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! request under way, only requests made of repeatable operations are sent again by themselves.
 
 use weft_nfs::{
-    OpArgs, OpNum,
+    OpArgs, OpNum, Repeatable,
     ops::{CreateHow, SetxattrOption},
 };
 
@@ -14,26 +14,14 @@ pub fn first_unrepeatable(ops: &[OpArgs]) -> Option<OpNum> {
 }
 
 fn is_repeatable(op: &OpArgs) -> bool {
-    match op {
+    match (op.repeatable(), op) {
+        (Repeatable::Always, _) => true,
         // What insists on a key being there, or not, fails the second time.
-        OpArgs::Setxattr(set) => set.option == SetxattrOption::EITHER,
+        (Repeatable::ByArguments, OpArgs::Setxattr(set)) => set.option == SetxattrOption::EITHER,
         // A second plain OPEN by the same owner only upgrades the first.
-        OpArgs::Open(open) => matches!(open.openhow, None | Some(CreateHow::Unchecked(_))),
-        OpArgs::Close(_)
-        | OpArgs::Create(_)
-        | OpArgs::Link(_)
-        | OpArgs::Remove(_)
-        | OpArgs::Rename(_)
-        | OpArgs::Removexattr(_)
-        | OpArgs::Lock(_)
-        | OpArgs::Locku(_)
-        | OpArgs::OpenDowngrade(_)
-        | OpArgs::Delegreturn(_)
-        | OpArgs::FreeStateid(_)
-        | OpArgs::DestroySession(_)
-        | OpArgs::DestroyClientid(_)
-        | OpArgs::CreateSession(_)
-        | OpArgs::Unread(_) => false,
-        _ => true,
+        (Repeatable::ByArguments, OpArgs::Open(open)) => {
+            matches!(open.openhow, None | Some(CreateHow::Unchecked(_)))
+        }
+        (Repeatable::ByArguments | Repeatable::Never, _) => false,
     }
 }

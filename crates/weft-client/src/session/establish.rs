@@ -8,9 +8,9 @@ use std::{
 use tokio::sync::mpsc;
 use weft_nfs::{
     AttrNo, Bitmap, CompoundReply, NFS_PROGRAM, NFS_V4, NfsStat, OpArgs, OpOk, PROC_COMPOUND,
-    encode_compound_header, encode_op_args, ops::*,
+    encode_compound_header, ops::*,
 };
-use weft_xdr::{Decode, Segment, Writer};
+use weft_xdr::{Decode, Encode, Segment, Writer};
 
 use super::{Inner, Link, callback};
 use crate::{
@@ -218,7 +218,7 @@ impl Inner {
     pub(super) fn encode(&self, ops: &[OpArgs]) -> Vec<Segment> {
         let mut w = Writer::new();
         encode_compound_header(&mut w, "", self.options.minorversion, ops.len());
-        ops.iter().for_each(|op| encode_op_args(op, &mut w));
+        ops.iter().for_each(|op| op.encode(&mut w));
         w.into_segments()
     }
 

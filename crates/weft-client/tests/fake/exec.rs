@@ -8,7 +8,6 @@ use weft_nfs::{
     IoMode, LayoutType, NfsStat, OpArgs, OpOk, OpReply, Seqid, SequenceId, SessionId, StableHow,
     Stateid, Verifier,
     attr::{MdsThreshold, ThresholdItem},
-    decode_op,
     ops::*,
 };
 use weft_stripe::{Distribution, Form};
@@ -48,7 +47,7 @@ impl State {
     /// Executes a COMPOUND; none ends the connection.
     pub(super) fn compound(&mut self, mut r: Reader, back: &Back) -> Option<Bytes> {
         let header = CompoundArgsHeader::decode(&mut r).unwrap();
-        let ops: Vec<OpArgs> = (0..header.count).map(|_| decode_op(&mut r).unwrap()).collect();
+        let ops: Vec<OpArgs> = (0..header.count).map(|_| OpArgs::decode(&mut r).unwrap()).collect();
         r.finish().unwrap();
         let fault = self.take_fault(&ops);
         if matches!(fault, Some(Fault::DropBefore(_))) {

@@ -4,9 +4,9 @@
 use bytes::Bytes;
 use weft_nfs::{
     AttrNo, Attrs, Bitmap, ClientId, FileType, IoMode, LayoutType, OpArgs, OpNum, OpOk, OpReply,
-    Opaque, Seqid, SequenceId, Stateid, Verifier, encode_op_args, ops::*,
+    Opaque, Seqid, SequenceId, Stateid, Verifier, ops::*,
 };
-use weft_xdr::{Writer, rpc::AuthSys, to_bytes};
+use weft_xdr::{rpc::AuthSys, to_bytes};
 
 /// Bytes from hexadecimal digits; blanks and line ends do not count.
 fn hex(text: &str) -> Vec<u8> {
@@ -16,9 +16,7 @@ fn hex(text: &str) -> Vec<u8> {
 }
 
 fn args(op: &OpArgs) -> Vec<u8> {
-    let mut w = Writer::new();
-    encode_op_args(op, &mut w);
-    w.into_bytes().to_vec()
+    to_bytes(op).to_vec()
 }
 
 /// RFC 8881 §18.35.1: a client without state protection or implementation id.

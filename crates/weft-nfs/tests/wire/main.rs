@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use weft_nfs::{AttrNo, Attrs, Bitmap, OpArgs, OpNum, decode_op};
-use weft_xdr::{DecodeErrorKind, Reader, from_bytes, to_bytes};
+use weft_nfs::{AttrNo, Attrs, Bitmap, OpArgs, OpNum};
+use weft_xdr::{Decode, DecodeErrorKind, Reader, from_bytes, to_bytes};
 
 use samples::{all, every_attr};
 
@@ -41,7 +41,7 @@ fn samples_cover_every_operation() {
     let zeros = Bytes::from_static(&[0; 4096]);
     let known = |op: &&OpNum| {
         let wire = [&op.0.to_be_bytes()[..], &zeros].concat();
-        !matches!(decode_op(&mut Reader::new(wire.into())), Ok(OpArgs::Unread(_)))
+        !matches!(OpArgs::decode(&mut Reader::new(wire.into())), Ok(OpArgs::Unread(_)))
     };
     let known: BTreeSet<_> = OpNum::ALL.iter().filter(known).copied().collect();
     assert!(known.len() > 40);

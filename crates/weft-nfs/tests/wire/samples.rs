@@ -2,9 +2,7 @@
 
 use bytes::Bytes;
 use weft_nfs::{attr::*, callback::*, ops::*, *};
-use weft_xdr::{
-    Decode, DecodeError, Encode, Payload, Reader, Writer, from_bytes, rpc::AuthSys, to_bytes,
-};
+use weft_xdr::{Decode, DecodeError, Encode, Payload, from_bytes, rpc::AuthSys, to_bytes};
 
 /// A value on the wire, and the way to read and write it again.
 pub struct Sample {
@@ -27,23 +25,9 @@ impl Sample {
     }
 }
 
-/// Arguments under their number.
-#[derive(Debug)]
-struct Args(OpArgs);
-impl Encode for Args {
-    fn encode(&self, w: &mut Writer) {
-        encode_op_args(&self.0, w);
-    }
-}
-impl Decode for Args {
-    fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
-        decode_op(r).map(Args)
-    }
-}
-
 /// Everything.
 pub fn all() -> Vec<Sample> {
-    let mut out: Vec<_> = op_args().into_iter().map(|a| Sample::of(&Args(a))).collect();
+    let mut out: Vec<_> = op_args().iter().map(Sample::of).collect();
     out.extend(replies().iter().map(Sample::of));
     out.extend(callbacks());
     out.extend(basics());

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use weft_nfs::{
     CompoundArgsHeader, NFS_PROGRAM, NFS_V4, NfsStat, OpArgs, OpNum, OpOk, OpReply, PROC_COMPOUND,
-    decode_op,
 };
 use weft_state::{Envelope, SequenceOutcome};
 use weft_xdr::{Decode, DecodeError, Encode, Reader, Segment, Writer};
@@ -225,7 +224,7 @@ async fn run<R: Role>(
 /// One operation. Bytes after the last one make it malformed, before it is executed (BADXDR,
 /// RFC 8881 §15.1.1.1). The arguments of one that is not built are not read, so nobody can tell.
 fn decode(args: &mut Reader, is_last: bool) -> Result<OpArgs, DecodeError> {
-    let op = decode_op(args)?;
+    let op = OpArgs::decode(args)?;
     if is_last && !matches!(op, OpArgs::Unread(_)) {
         args.finish()?;
     }

@@ -15,7 +15,7 @@ use weft_nfs::{
     callback::{
         CbCompoundHeader, CbOffloadArgs, CbOp, CbOpNum, CbReply, CbSequenceOk, LayoutRecall,
     },
-    encode_compound_header, encode_op_args,
+    encode_compound_header,
 };
 use weft_xdr::{
     Decode, Encode, Reader, Writer, record,
@@ -235,7 +235,7 @@ pub fn user_with_groups(uid: u32, gid: u32, gids: Vec<u32>) -> OpaqueAuth {
 pub fn compound_args(tag: &str, minor: u32, ops: &[OpArgs]) -> Bytes {
     let mut w = Writer::new();
     encode_compound_header(&mut w, tag, minor, ops.len());
-    ops.iter().for_each(|op| encode_op_args(op, &mut w));
+    ops.iter().for_each(|op| op.encode(&mut w));
     w.into_bytes()
 }
 
