@@ -1,20 +1,25 @@
 //! COMPOUND: RFC 8881 §16.2, and the rules around it that are the same for every role.
 
+mod decode;
 mod dispatch;
+mod fingerprint;
+mod gate;
+mod program;
+mod reply;
 mod session_ops;
 
 use std::{future::Future, sync::Arc};
 
-use weft_nfs::{ClientId, Failure, NfsStat, OpArgs, OpNum, OpOk, Stateid};
+use weft_nfs::{ClientId, Failure, NfsStat, OpArgs, OpOk, Stateid};
 use weft_state::{ConfirmedClient, InSession, Millis};
 
 use crate::{
     core::Core,
-    op_table,
+    op_table::{Row, Server},
     rpc::{Caller, Conn, ReplyBudget},
 };
 
-pub use dispatch::Nfs;
+pub use program::Nfs;
 
 /// The result of one operation.
 pub type OpResult = Result<OpOk, Failure>;
@@ -32,7 +37,7 @@ pub trait Role: Send + Sync + Sized + 'static {
     type View: std::fmt::Debug + Copy + Send + Sync + 'static;
 
     /// Which column of the operation table is this server's.
-    const SERVER: op_table::Server;
+    const SERVER: Server;
 
     /// Sessions, clock and counters.
     fn core(&self) -> &Core;
@@ -49,6 +54,7 @@ pub trait Role: Send + Sync + Sized + 'static {
     fn execute<'a>(
         &'a self,
         c: &'a mut Compound<Self>,
+        row: &'static Row,
         args: OpArgs,
     ) -> impl Future<Output = OpResult> + Send + 'a;
 
@@ -103,8 +109,8 @@ pub struct Compound<R: Role> {
     pub saved_stateid: Option<Stateid>,
     /// An OPEN succeeded in this COMPOUND.
     pub opened: bool,
-    /// The operation after the one that is executed.
-    pub next: Option<OpNum>,
+    /// The operation after the one that is executed; ILLEGAL's row if its number means nothing.
+    pub next: Option<&'static Row>,
     /// What the reply waits for.
     pub deps: R::Deps,
     /// Memory that the reply takes until it is sent.

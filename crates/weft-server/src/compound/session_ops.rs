@@ -8,10 +8,15 @@ use weft_nfs::{
 use weft_state::{Host, Origin, Principal};
 
 use super::{Compound, OpResult, Role};
-use crate::{clock::random, refusal::refused};
+use crate::{clock::random, op_table::Row, refusal::refused};
 
 /// Runs a session operation, or hands the operation to the role.
-pub(super) async fn execute<R: Role>(role: &R, c: &mut Compound<R>, args: OpArgs) -> OpResult {
+pub(super) async fn execute<R: Role>(
+    role: &R,
+    c: &mut Compound<R>,
+    row: &'static Row,
+    args: OpArgs,
+) -> OpResult {
     match args {
         OpArgs::ExchangeId(a) => exchange_id(role, c, &a).await,
         OpArgs::CreateSession(a) => create_session(role, c, &a).await,
@@ -33,7 +38,7 @@ pub(super) async fn execute<R: Role>(role: &R, c: &mut Compound<R>, args: OpArgs
         OpArgs::ReclaimComplete(a) => reclaim_complete(role, c, &a).await,
         OpArgs::Savefh => c.savefh(),
         OpArgs::Restorefh => c.restorefh(),
-        args => role.execute(c, args).await,
+        args => role.execute(c, row, args).await,
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{
     compound::{Compound, OpResult, Role},
     core::Core,
     identity::HandleKey,
-    op_table,
+    op_table::{Row, Server},
     rpc::Conn,
 };
 
@@ -89,7 +89,7 @@ impl Role for DataServer {
     type Handle = DataServerHandle;
     type Deps = ();
     type View = ();
-    const SERVER: op_table::Server = op_table::Server::Ds;
+    const SERVER: Server = Server::Ds;
 
     fn core(&self) -> &Core {
         &self.core
@@ -98,7 +98,12 @@ impl Role for DataServer {
     /// Handles say what they allow, whoever brings them.
     fn view(&self, _: &Conn) {}
 
-    async fn execute<'a>(&'a self, c: &'a mut Compound<Self>, args: OpArgs) -> OpResult {
+    async fn execute<'a>(
+        &'a self,
+        c: &'a mut Compound<Self>,
+        _: &'static Row,
+        args: OpArgs,
+    ) -> OpResult {
         match args {
             OpArgs::Putfh(a) => self.putfh(c, &a),
             OpArgs::Read(a) => self.read(c, &a).await,

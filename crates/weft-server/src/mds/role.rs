@@ -7,7 +7,7 @@ use super::{deps::Deps, export::View, handle::Handle, ops, server::Mds, translat
 use crate::{
     compound::{Compound, OpResult, Role},
     core::Core,
-    op_table,
+    op_table::{Row, Server},
     rpc::{Caller, Conn},
 };
 
@@ -15,7 +15,7 @@ impl Role for Mds {
     type Handle = Handle;
     type Deps = Deps;
     type View = View;
-    const SERVER: op_table::Server = op_table::Server::Mds;
+    const SERVER: Server = Server::Mds;
 
     fn core(&self) -> &Core {
         &self.core
@@ -32,8 +32,13 @@ impl Role for Mds {
         self.names.with_groups(caller).await
     }
 
-    async fn execute<'a>(&'a self, c: &'a mut Compound<Self>, args: OpArgs) -> OpResult {
-        ops::execute(self, c, args).await
+    async fn execute<'a>(
+        &'a self,
+        c: &'a mut Compound<Self>,
+        row: &'static Row,
+        args: OpArgs,
+    ) -> OpResult {
+        ops::execute(self, c, row, args).await
     }
 
     async fn durable<'a>(&'a self, c: &'a Compound<Self>) -> Result<(), NfsStat> {

@@ -2,51 +2,75 @@
 
 use std::fmt::Write;
 
-use weft_nfs::OpNum;
+use weft_nfs::NfsStat;
 
-use super::{ExportUse, MINOR_MAX, Place, Row, Server, export_use, row, statuses};
+use super::{
+    BuiltBy, EVERYWHERE, Effect, ExportUse, Position, ROWS, Row,
+    Server::{self, Ds, Mds},
+};
 
 const HEAD: &str = "# Operations
 
 Made from the operation table (`crates/weft-server/src/op_table`) by its test: `WEFT_BLESS=1 cargo test -p weft-server --lib
-op_table` writes it anew. What a server does not build answers NFS4ERR_NOTSUPP; 4.0 operations do so too.
+op_table` writes it anew. What a server does not execute answers NFS4ERR_NOTSUPP; 4.0 operations, which 4.1 forbids (\"must not\"),
+do so too.
 
 Every operation may also answer: ";
 
+const COLUMNS: &str = "
+| operation | since | where | MDS | DS | export | effect | may answer |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+";
+
 fn page() -> String {
-    let mut page = String::from(HEAD);
-    page.push_str(&statuses::everywhere().join(" "));
-    page.push_str(".\n\n| operation | since | where | MDS | DS | export | may answer |\n| --- | --- | --- | --- | --- | --- | --- |\n");
-    let rows = OpNum::ALL.iter().filter_map(|op| row(*op, MINOR_MAX));
-    rows.for_each(|row| line(&mut page, row));
+    let mut page = format!("{HEAD}{}.\n{COLUMNS}", names(EVERYWHERE.iter().skip(1)));
+    ROWS.iter().for_each(|row| line(&mut page, row));
     page.push_str("\nBeyond the tables of the RFCs:\n\n");
-    for (op, status, why) in statuses::beyond() {
-        writeln!(page, "- {op} answers {status}: {why}").expect("a string takes it");
+    for row in ROWS {
+        for (status, why) in row.beyond {
+            writeln!(page, "- {} answers {status}: {why}", row.op).expect("a string takes it");
+        }
     }
     page
 }
 
-fn line(page: &mut String, Row { op, since_minor, place }: Row) {
-    let place = match place {
-        Place::InSession => "in a session",
-        Place::Sequence => "first",
-        Place::AloneOrInSession => "alone, or in a session",
-        Place::Alone => "alone",
+fn names<'a>(statuses: impl Iterator<Item = &'a NfsStat>) -> String {
+    statuses.map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+fn line(page: &mut String, row: &Row) {
+    let position = match row.position {
+        Position::InSession => "in a session",
+        Position::First => "first",
+        Position::AloneOrInSession => "alone, or in a session",
+        Position::Alone => "alone",
     };
-    let export = match export_use(op) {
-        None | Some(ExportUse::Nothing) => "",
-        Some(ExportUse::PutsHandle) => "puts a handle",
-        Some(ExportUse::Security) => "asks for flavors",
-        Some(ExportUse::Walks) => "walks",
-        Some(ExportUse::Opens) => "walks or changes",
-        Some(ExportUse::Reads) => "reads",
-        Some(ExportUse::Changes) => "changes",
+    let export = match row.export {
+        ExportUse::Nothing => "",
+        ExportUse::PutsHandle => "puts a handle",
+        ExportUse::MovesHandle => "moves a handle",
+        ExportUse::Security => "asks for flavors",
+        ExportUse::Walks => "walks",
+        ExportUse::Uses => "uses",
     };
-    let built = |server: Server| if server.builds(op) { "yes" } else { "" };
-    let (mds, ds, may) = (built(Server::Mds), built(Server::Ds), statuses::own(op).join(" "));
+    let effect = match row.effect {
+        Effect::Nothing => "",
+        Effect::State => "opens, locks",
+        Effect::Changes => "changes",
+        Effect::Grows => "changes, grows",
+        Effect::Opens => "opens, may change and grow",
+    };
+    let built = |server: Server| match row.built_by {
+        BuiltBy::Obsolete => "must not",
+        _ if row.is_built_by(server) => "yes",
+        _ => "",
+    };
+    let (mds, ds) = (built(Mds), built(Ds));
+    let may = names(row.statuses.iter().chain(row.beyond.iter().map(|(status, _)| status)));
+    let (op, since) = (row.op, row.since_minor);
     writeln!(
         page,
-        "| {} {op} | 4.{since_minor} | {place} | {mds} | {ds} | {export} | {may} |",
+        "| {} {op} | 4.{since} | {position} | {mds} | {ds} | {export} | {effect} | {may} |",
         op.0
     )
     .expect("a string takes it");

@@ -3,13 +3,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use weft_nfs::{Failure, NfsStat, OpArgs, OpNum, share};
+use weft_nfs::{Failure, NfsStat, OpArgs, share};
 use weft_store::types::Credential;
 use weft_xdr::rpc::AuthFlavor;
 
 use crate::{
     network::Network,
-    op_table::{ExportUse, export_use},
+    op_table::{Effect, ExportUse, Row},
     rpc::{Caller, NOBODY},
 };
 
@@ -121,31 +121,12 @@ impl Export {
     }
 }
 
-/// What may follow an operation that puts a filehandle, whatever the flavor: what asks for
-/// flavors, what replaces the handle, and what may itself answer WRONGSEC (RFC 8881 §2.6.3.1.1).
-fn tells_itself(next: Option<OpNum>) -> bool {
-    matches!(
-        next,
-        None | Some(
-            OpNum::PUTFH
-                | OpNum::PUTROOTFH
-                | OpNum::PUTPUBFH
-                | OpNum::SAVEFH
-                | OpNum::RESTOREFH
-                | OpNum::SECINFO
-                | OpNum::SECINFO_NO_NAME
-                | OpNum::LOOKUP
-                | OpNum::LOOKUPP
-                | OpNum::OPEN
-        )
-    )
-}
-
 /// Whether the operation changes something, or opens for that.
-fn changes(args: &OpArgs) -> bool {
-    match args {
-        OpArgs::Open(a) => a.share_access & share::ACCESS_WRITE != 0,
-        _ => export_use(args.op()) == Some(ExportUse::Changes),
+fn writes(row: &Row, args: &OpArgs) -> bool {
+    match (row.effect, args) {
+        (Effect::Changes | Effect::Grows, _) => true,
+        (_, OpArgs::Open(a)) => a.share_access & share::ACCESS_WRITE != 0,
+        _ => false,
     }
 }
 
@@ -157,7 +138,7 @@ pub(crate) struct Asked<'a> {
     /// The export as this caller's connection sees it.
     pub(crate) view: View,
     /// The operation after this one.
-    pub(crate) next: Option<OpNum>,
+    pub(crate) next: Option<&'static Row>,
 }
 
 impl Export {
@@ -166,22 +147,23 @@ impl Export {
     /// # Errors
     /// WRONGSEC for a flavor that is not served, where the RFC allows it, else ACCESS; ACCESS for
     /// clients that are not served; ROFS for changes by those that only read.
-    pub(crate) fn admit(&self, asked: &Asked<'_>, args: &OpArgs) -> Result<(), NfsStat> {
+    pub(crate) fn admit(&self, asked: &Asked<'_>, row: &Row, args: &OpArgs) -> Result<(), NfsStat> {
         let wrong_flavor = !asked.caller.known && !self.auth_none;
-        let may_tell = match export_use(args.op()).ok_or(NfsStat::NOTSUPP)? {
-            ExportUse::Nothing | ExportUse::Security => return Ok(()),
-            ExportUse::PutsHandle if wrong_flavor && !tells_itself(asked.next) => {
-                return Err(NfsStat::WRONGSEC);
+        let may_tell = match row.export {
+            ExportUse::Nothing | ExportUse::MovesHandle | ExportUse::Security => return Ok(()),
+            ExportUse::PutsHandle if wrong_flavor => {
+                let deferred = asked.next.is_none_or(|next| next.export.defers_flavor());
+                return if deferred { Ok(()) } else { Err(NfsStat::WRONGSEC) };
             }
             ExportUse::PutsHandle => return Ok(()),
-            ExportUse::Walks | ExportUse::Opens => true,
-            ExportUse::Reads | ExportUse::Changes => false,
+            ExportUse::Walks => true,
+            ExportUse::Uses => false,
         };
         match asked.view.access {
             _ if wrong_flavor && may_tell => Err(NfsStat::WRONGSEC),
             _ if wrong_flavor => Err(NfsStat::ACCESS),
             Access::None => Err(NfsStat::ACCESS),
-            Access::ReadOnly if changes(args) => Err(NfsStat::ROFS),
+            Access::ReadOnly if writes(row, args) => Err(NfsStat::ROFS),
             Access::ReadOnly | Access::ReadWrite => Ok(()),
         }
     }

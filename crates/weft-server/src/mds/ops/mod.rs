@@ -38,13 +38,16 @@ mod xattr;
 use weft_nfs::{NfsStat, OpArgs, ops::OpenClaim};
 
 use super::{export::Asked, server::Mds};
-use crate::compound::{Compound, OpResult};
+use crate::{
+    compound::{Compound, OpResult},
+    op_table::{Effect, Row},
+};
 
 /// Runs one operation. Those of sessions never get here; what is not in the list is not built.
-pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, args: OpArgs) -> OpResult {
+pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, row: &Row, args: OpArgs) -> OpResult {
     let asked = Asked { caller: &c.caller, view: c.view, next: c.next };
-    mds.export.admit(&asked, &args)?;
-    if grows(&args) {
+    mds.export.admit(&asked, row, &args)?;
+    if grows(row, &args) {
         mds.files.admit_growth()?;
     }
     match args {
@@ -113,10 +116,10 @@ pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, args: OpArgs) -> O
 
 /// Whether an operation makes names, of files or of attributes: not while the volume's disk is
 /// full.
-fn grows(args: &OpArgs) -> bool {
-    match args {
-        OpArgs::Create(_) | OpArgs::Link(_) | OpArgs::Setxattr(_) => true,
-        OpArgs::Open(a) => a.openhow.is_some() && matches!(a.claim, OpenClaim::Null(_)),
+fn grows(row: &Row, args: &OpArgs) -> bool {
+    match (row.effect, args) {
+        (Effect::Grows, _) => true,
+        (_, OpArgs::Open(a)) => a.openhow.is_some() && matches!(a.claim, OpenClaim::Null(_)),
         _ => false,
     }
 }
