@@ -41,7 +41,7 @@ fn own_session_last<R: Role>(c: &Compound<R>, args: &OpArgs, at: Standing) -> Re
     if a.sessionid == own.sessionid && !is_last { Err(NfsStat::NOT_ONLY_OP) } else { Ok(()) }
 }
 
-/// RFC 8881 §2.10.6.1.1, §18.46.3: SEQUENCE is first, and all but a few operations come after it.
+/// RFC 8881 §2.10.2.1, §18.46.3: SEQUENCE is first, and all but a few operations come after it.
 /// Those few are alone if they come without (§18.34.3, §18.35.3, §18.36.3, §18.37.3, §18.50.3).
 fn position(position: Position, in_session: bool, at: Standing) -> Result<(), NfsStat> {
     match position {

@@ -61,7 +61,7 @@ impl Results {
         }
         let status = reply.status();
         if !row.may_answer(status) {
-            tracing::error!(op = %row.op, %status, "an answer that the operation's row does not have");
+            tracing::error!(op = %row.op, %status, "an answer that its row does not have");
             debug_assert!(false, "{} may not answer {status}", row.op);
         }
         self.status = status;

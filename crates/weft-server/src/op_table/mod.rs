@@ -14,7 +14,7 @@ use weft_nfs::{NfsStat, OpNum};
 
 use rows::{EVERYWHERE, FIRST, ILLEGAL, ROWS};
 
-/// Where an operation may stand in a COMPOUND (RFC 8881 §2.10.6.1.1, §16.2.3).
+/// Where an operation may stand in a COMPOUND (RFC 8881 §2.10.2.1, §16.2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Position {
     /// After SEQUENCE.
