@@ -1,14 +1,13 @@
 //! READ, WRITE and COMMIT of a data server: RFC 8881 §18.22, §18.32, §18.3, and §13.
 
-use weft_layout::{Access, DataServerHandle, NotAdmitted};
+use weft_layout::Access;
 use weft_nfs::{
     Failure, IO_BYTES_MAX, NfsStat, OpOk, StableHow, Verifier,
     ops::{CommitArgs, CommitOk, ReadArgs, ReadOk, WriteArgs, WriteOk},
 };
-use weft_store::objects::ObjectId;
 use weft_xdr::{FileRange, Payload};
 
-use super::{DataServer, object_status};
+use super::{DataServer, grant::ObjectGrant, object_status};
 use crate::compound::{Compound, OpResult};
 
 /// Room in a reply for everything that is not READ's data: the COMPOUND's head, SEQUENCE, PUTFH.
@@ -19,49 +18,35 @@ impl DataServer {
     /// nothing of the file's end, so `eof` is never said; where it has nothing, the metadata
     /// server knows whether that is a hole or the end (RFC 8881 §13.4.3, PNFS_IO_HOLE).
     pub(super) async fn read(&self, c: &Compound<Self>, a: &ReadArgs) -> OpResult {
-        let handle = c.handle()?;
-        admit(&handle, a.offset, a.count.into(), Access::Read)?;
-        self.adopt_epoch(&handle).await?;
-        self.store.check(object(&handle), handle.epoch).map_err(|e| object_status(&e))?;
+        let grant = self.admit(c, Access::Read, a.offset, a.count.into()).await?;
         let count = reply_limit(c).min(a.count as usize);
         let data = if count == 0 {
             Payload::Bytes(bytes::Bytes::new())
         } else {
-            Payload::File(self.resident(&handle, a.offset, count).await?)
+            Payload::File(self.plan_read(grant, a.offset, count).await?)
         };
         self.core.counters.read(data.len());
         Ok(OpOk::Read(ReadOk { eof: false, data }))
     }
 
-    /// A handle that is newer than the object's epoch proves that the metadata server fenced the
-    /// file while this server could not be told (design D5): older handles end here and now, so
-    /// that none of them writes after the newer one was used.
-    async fn adopt_epoch(&self, handle: &DataServerHandle) -> Result<(), Failure> {
-        let (id, epoch) = (object(handle), handle.epoch);
-        if self.store.epoch(id) >= epoch {
-            return Ok(());
-        }
-        self.blocking(move |s| s.fence(id, epoch)).await
-    }
-
     /// The part of the object that is here, and in memory.
-    async fn resident(
+    async fn plan_read(
         &self,
-        handle: &DataServerHandle,
+        grant: ObjectGrant,
         offset: u64,
         count: usize,
     ) -> Result<FileRange, Failure> {
         // Again if a truncation came between planning and looking: it cannot go on for ever,
         // since only the metadata server truncates.
-        for _ in 0..RESIDENT_TRIES {
-            let plan = self.store.read(object(handle), offset, count);
+        for _ in 0..PLAN_TRIES {
+            let plan = self.store.read(grant.id, offset, count);
             let range = plan.map_err(|e| object_status(&e))?.range;
             let range = range.ok_or(NfsStat::PNFS_IO_HOLE)?;
             match weft_io::ensure_resident(&range).await {
                 Ok(()) => return Ok(range),
                 Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {}
                 Err(error) => {
-                    tracing::error!(%error, ?handle, "cannot read an object");
+                    tracing::error!(%error, object = ?grant.id, "cannot read an object");
                     return Err(NfsStat::IO.into());
                 }
             }
@@ -72,12 +57,9 @@ impl DataServer {
     /// WRITE (38). Unstable data goes to the page cache at once, on this thread; whatever waits
     /// for the disk goes through the blocking pool.
     pub(super) async fn write(&self, c: &Compound<Self>, a: WriteArgs) -> OpResult {
-        let handle = c.handle()?;
         let Payload::Bytes(data) = a.data else { return Err(NfsStat::SERVERFAULT.into()) };
-        let len = data.len();
-        admit(&handle, a.offset, len as u64, Access::Write)?;
-        self.adopt_epoch(&handle).await?;
-        let (id, epoch, offset) = (object(&handle), handle.epoch, a.offset);
+        let (offset, len) = (a.offset, data.len());
+        let ObjectGrant { id, epoch } = self.admit(c, Access::Write, offset, len as u64).await?;
         let (verifier, committed) = match a.stable {
             StableHow::UNSTABLE => {
                 let written = self.store.write(id, epoch, offset, &data);
@@ -102,39 +84,20 @@ impl DataServer {
     /// A fenced client gets PNFS_NO_LAYOUT: what it had written was accepted, but it must learn
     /// that it lost its layout, and sends the data again through the metadata server.
     pub(super) async fn commit(&self, c: &Compound<Self>, a: &CommitArgs) -> OpResult {
-        let handle = c.handle()?;
+        c.handle()?;
         // §18.3.3: the range must not pass the largest offset.
         a.offset.checked_add(a.count.into()).ok_or(NfsStat::INVAL)?;
-        admit(&handle, 0, 0, Access::Write)?;
-        self.adopt_epoch(&handle).await?;
-        let (id, epoch) = (object(&handle), handle.epoch);
-        self.store.check(id, epoch).map_err(|e| object_status(&e))?;
+        let ObjectGrant { id, .. } = self.admit(c, Access::Write, 0, 0).await?;
         let verifier = self.blocking(move |s| s.commit(id)).await?;
         Ok(OpOk::Commit(CommitOk { verifier: Verifier(verifier) }))
     }
 }
 
-/// Looks at an object that shrinks while it is read: see [`DataServer::resident`].
-const RESIDENT_TRIES: usize = 3;
-
-fn object(handle: &DataServerHandle) -> ObjectId {
-    ObjectId { volume: handle.volume, object: handle.object }
-}
+/// Looks at an object that shrinks while it is read: see [`DataServer::plan_read`].
+const PLAN_TRIES: usize = 3;
 
 /// Bytes of data that one READ may return on this session.
 fn reply_limit(c: &Compound<DataServer>) -> usize {
     let reply = c.session.as_ref().map_or(IO_BYTES_MAX, |s| s.response_bytes_max);
     reply.saturating_sub(READ_ENVELOPE_BYTES).min(IO_BYTES_MAX)
-}
-
-/// Whether the handle allows this access to this range.
-///
-/// A range that is not of the handle's stripe is refused, never stored: some Linux kernels send
-/// data to the wrong data server (`filelayout_pg_test`, 6.2 to 2026).
-fn admit(handle: &DataServerHandle, offset: u64, len: u64, access: Access) -> Result<(), NfsStat> {
-    handle.admits(offset, len, access).map_err(|refusal| match refusal {
-        NotAdmitted::Rights => NfsStat::ACCESS,
-        // Ranges that end beyond the largest offset are nobody's.
-        NotAdmitted::NotOurs => NfsStat::INVAL,
-    })
 }

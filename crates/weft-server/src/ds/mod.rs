@@ -7,6 +7,7 @@
 //! answered here.
 
 mod data;
+mod grant;
 mod status;
 #[cfg(test)]
 pub(crate) mod testing;
