@@ -64,7 +64,10 @@ impl Operations {
                 tracing::debug!(op = %row.op, %error, "malformed operation");
                 NfsStat::BADXDR
             }),
-            None => Err(NfsStat::BADXDR),
+            None => {
+                tracing::debug!(index, "the request ends before this operation");
+                Err(NfsStat::BADXDR)
+            }
         };
         self.look_ahead();
         Some(Operation { row, args, index })
@@ -88,5 +91,49 @@ impl Operations {
         {
             self.next = Some(Row::of(op, self.minorversion));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_xdr::{Encode, Writer};
+
+    use super::*;
+
+    fn operations(ops: &[OpArgs], count: u32, extra: &[u8]) -> Operations {
+        let mut w = Writer::new();
+        ops.iter().for_each(|op| op.encode(&mut w));
+        w.raw(extra);
+        Operations::new(Reader::new(w.into_bytes()), 1, count)
+    }
+
+    /// Each operation is known before its turn; a request that ends early has one more that is
+    /// malformed and has no number.
+    #[test]
+    fn one_operation_ahead() {
+        let mut all = operations(&[OpArgs::Putrootfh, OpArgs::Getfh], 3, &[]);
+        let number = |row: Option<&Row>| row.map(|row| row.op);
+        assert_eq!(number(all.next()), Some(OpNum::PUTROOTFH));
+        let first = all.take().unwrap();
+        assert_eq!((first.row.op, first.index), (OpNum::PUTROOTFH, 0));
+        assert_eq!(number(all.next()), Some(OpNum::GETFH));
+        assert!(matches!(all.take().unwrap().args, Ok(OpArgs::Getfh)));
+        assert_eq!(number(all.next()), None);
+        let missing = all.take().unwrap();
+        assert_eq!((missing.row.op, missing.args.err()), (OpNum::ILLEGAL, Some(NfsStat::BADXDR)));
+        assert!(all.take().is_none());
+    }
+
+    /// A number of a later minor version is ILLEGAL, whatever follows it; bytes behind the last
+    /// operation make that one malformed, unless its arguments are not read.
+    #[test]
+    fn numbers_without_arguments() {
+        let seek = OpArgs::Unread(OpNum::SEEK);
+        let later = operations(&[seek], 1, &[1; 7]).take().unwrap();
+        assert_eq!((later.row.op, later.args.err()), (OpNum::ILLEGAL, Some(NfsStat::OP_ILLEGAL)));
+        let longer = operations(&[OpArgs::Getfh], 1, &[0; 4]).take().unwrap();
+        assert_eq!((longer.row.op, longer.args.err()), (OpNum::GETFH, Some(NfsStat::BADXDR)));
+        let unread = operations(&[OpArgs::Unread(OpNum::RENEW)], 1, &[0; 4]).take().unwrap();
+        assert!(matches!(unread.args, Ok(OpArgs::Unread(OpNum::RENEW))));
     }
 }
