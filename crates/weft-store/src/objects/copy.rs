@@ -49,8 +49,8 @@ impl ObjectStore {
             None => false,
         };
         let to = match has_data {
-            true => Some(object.file_or_create(&self.home)?),
-            false => object.file(&self.home)?,
+            true => Some(object.file_or_create(&self.dir)?),
+            false => object.file(&self.dir)?,
         };
         let Some(to) = to else { return Ok(verifier) };
         let copied = Copying { from: from.as_deref(), to: &to }.run(range);
@@ -85,8 +85,8 @@ impl ObjectStore {
         };
         let shared = size.saturating_sub(range.from).min(range.len);
         let to = match shared {
-            0 => object.file(&self.home)?,
-            _ => Some(object.file_or_create(&self.home)?),
+            0 => object.file(&self.dir)?,
+            _ => Some(object.file_or_create(&self.dir)?),
         };
         let Some(to) = to else { return Ok(()) };
         let cloned = match &from {
@@ -117,7 +117,7 @@ impl ObjectStore {
         if self.epoch(source) == REMOVED {
             return Err(ObjectError::Stale { current: REMOVED });
         }
-        self.object(source).file(&self.home)
+        self.object(source).file(&self.dir)
     }
 }
 

@@ -21,7 +21,7 @@ use super::{
     ObjectError, ObjectId, REMOVED,
     error::io,
     group_sync::{GroupSync, lock},
-    home::{open_rw, replace_file},
+    store_dir::{open_rw, replace_file},
 };
 
 const LOG_FILE: &str = "fences.log";

@@ -60,7 +60,7 @@ impl ObjectStore {
         from: u64,
         end: u64,
     ) -> Result<Sought, ObjectError> {
-        let file = self.object(id).file(&self.home)?;
+        let file = self.object(id).file(&self.dir)?;
         match (what, &file) {
             (Content::Data, None) => Ok(Sought::NotBefore(end)),
             (Content::Data, Some(file)) => own_data(file, stripe, from, end),
@@ -84,7 +84,7 @@ impl ObjectStore {
         let object = self.object(id);
         let gate = object.gate_shared();
         gate.admit(epoch)?;
-        let Some(file) = object.file(&self.home)? else { return Ok(()) };
+        let Some(file) = object.file(&self.dir)? else { return Ok(()) };
         let punched = punch_hole(&file, offset, len);
         object.wrote();
         drop(gate);
@@ -113,7 +113,7 @@ impl ObjectStore {
         if stripe.runs(offset, end).next().is_none() {
             return Ok(());
         }
-        let file = object.file_or_create(&self.home)?;
+        let file = object.file_or_create(&self.dir)?;
         let reserved = stripe.runs(offset, end).try_for_each(|(start, end)| {
             let reserved = fallocate(&*file, FallocateFlags::KEEP_SIZE, start, end - start);
             reserved.map_err(io("reserve space"))

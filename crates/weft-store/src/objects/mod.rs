@@ -26,8 +26,8 @@ mod error;
 mod fences;
 mod group_sync;
 mod holes;
-mod home;
 mod object;
+mod store_dir;
 #[cfg(test)]
 mod tests;
 
@@ -51,8 +51,8 @@ use {
     cache::Cache,
     error::io,
     fences::FenceLog,
-    home::{Home, Leaf},
     object::Object,
+    store_dir::{Leaf, StoreDir},
 };
 
 /// The epoch of a removed object: no write carries it, so none is accepted.
@@ -146,7 +146,7 @@ pub struct Space {
 /// A directory of objects, owned by this process while the value lives.
 #[derive(Debug)]
 pub struct ObjectStore {
-    home: Home,
+    dir: StoreDir,
     fences: FenceLog,
     cache: Cache,
     verifier: AtomicU64,
@@ -159,23 +159,23 @@ impl ObjectStore {
     /// [`ObjectError::InUse`] if another process has it open, [`ObjectError::Corrupt`] if its
     /// identity or acknowledged fences are damaged, otherwise what the disk says.
     pub fn open(dir: &Path, options: &ObjectStoreOptions) -> Result<Self, ObjectError> {
-        let (home, new) = Home::open(dir)?;
+        let (dir, new) = StoreDir::open(dir)?;
         let fences = if new {
-            let fences = FenceLog::create(home.root(), home.identity())?;
+            let fences = FenceLog::create(dir.root(), dir.identity())?;
             // The identity is written last: it says that all the rest is there.
-            home.write_identity()?;
+            dir.write_identity()?;
             fences
         } else {
-            FenceLog::open(home.root(), home.identity())?
+            FenceLog::open(dir.root(), dir.identity())?
         };
         let cache = Cache::new(options.open_objects_max);
         let verifier = AtomicU64::new(random_verifier(None)?);
-        Ok(ObjectStore { home, fences, cache, verifier })
+        Ok(ObjectStore { dir, fences, cache, verifier })
     }
 
     /// The store's own identity, made with it and never changed.
     pub fn identity(&self) -> [u8; 16] {
-        self.home.identity()
+        self.dir.identity()
     }
 
     /// All objects that have a file, in no order; for checks of a store that nobody serves.
@@ -183,7 +183,7 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::Io`].
     pub fn objects(&self) -> Result<Vec<ObjectId>, ObjectError> {
-        self.home.objects()
+        self.dir.objects()
     }
 
     /// The current write verifier: random at each open, and new after any failed write or sync.
@@ -200,7 +200,7 @@ impl ObjectStore {
     /// What the disk says; a missing object is an empty one.
     pub fn read(&self, id: ObjectId, offset: u64, len: usize) -> Result<ReadPlan, ObjectError> {
         let object = self.object(id);
-        let Some(file) = object.file(&self.home)? else {
+        let Some(file) = object.file(&self.dir)? else {
             return Ok(ReadPlan { range: None, at_or_past_end: true });
         };
         let size = file.metadata().map_err(io("stat an object"))?.len();
@@ -236,7 +236,7 @@ impl ObjectStore {
         if data.is_empty() {
             return Ok(verifier);
         }
-        let file = object.file_or_create(&self.home)?;
+        let file = object.file_or_create(&self.dir)?;
         let written = file.write_all_at(data, offset).map_err(io("write an object"));
         // Only now: a sync that ran while we wrote must not count as ours.
         object.wrote();
@@ -284,7 +284,7 @@ impl ObjectStore {
     /// What the disk says; a missing object has zeroes.
     pub fn stat(&self, id: ObjectId) -> Result<ObjectStat, ObjectError> {
         let object = self.object(id);
-        let Some(file) = object.file(&self.home)? else {
+        let Some(file) = object.file(&self.dir)? else {
             return Ok(ObjectStat::default());
         };
         // Counted before looking: a write in between makes the count old, never the attributes.
@@ -315,10 +315,10 @@ impl ObjectStore {
         if gate.is_removed() {
             return Ok(());
         }
-        let file = match object.file(&self.home)? {
+        let file = match object.file(&self.dir)? {
             Some(file) => file,
             None if size == 0 => return Ok(()),
-            None => object.file_or_create(&self.home)?,
+            None => object.file_or_create(&self.dir)?,
         };
         holes::set_len(&file, size)?;
         object.wrote();
@@ -340,7 +340,7 @@ impl ObjectStore {
         let of_made = wanted.iter().zip(&made).filter(|(_, made)| made.is_ok());
         let touched: BTreeSet<_> = of_made.map(|((id, _), _)| Leaf::of(*id)).collect();
         let synced: BTreeMap<_, _> =
-            touched.into_iter().map(|leaf| (leaf, self.home.sync_leaf(leaf))).collect();
+            touched.into_iter().map(|leaf| (leaf, self.dir.sync_leaf(leaf))).collect();
         let named = wanted.iter().zip(made).map(|((id, _), made)| {
             let object = made?;
             synced.get(&Leaf::of(*id)).copied().unwrap_or(Ok(()))?;
@@ -355,7 +355,7 @@ impl ObjectStore {
         let object = self.object(id);
         let gate = object.gate_shared();
         gate.admit(epoch)?;
-        object.file_or_create(&self.home)?;
+        object.file_or_create(&self.dir)?;
         drop(gate);
         Ok(object)
     }
@@ -382,10 +382,10 @@ impl ObjectStore {
         self.fences.sync()?;
         let mut touched = BTreeSet::new();
         for id in ids {
-            self.object(*id).unlink(&self.home)?;
+            self.object(*id).unlink(&self.dir)?;
             touched.insert(Leaf::of(*id));
         }
-        touched.into_iter().try_for_each(|leaf| self.home.sync_leaf(leaf))
+        touched.into_iter().try_for_each(|leaf| self.dir.sync_leaf(leaf))
     }
 
     /// Refuses every epoch below `epoch` from now on and for ever: see [`Self::fence_many`].
@@ -428,7 +428,7 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::Io`].
     pub fn space(&self) -> Result<Space, ObjectError> {
-        let s = rustix::fs::statvfs(self.home.root()).map_err(io("ask for space"))?;
+        let s = rustix::fs::statvfs(self.dir.root()).map_err(io("ask for space"))?;
         let bytes = |blocks: u64| blocks.saturating_mul(s.f_frsize);
         Ok(Space { total: bytes(s.f_blocks), free: bytes(s.f_bfree), available: bytes(s.f_bavail) })
     }
@@ -459,7 +459,7 @@ impl ObjectStore {
 
     /// Makes one object durable, together with others that wait for the same.
     fn sync(&self, object: &Object) -> Result<(), ObjectError> {
-        object.sync(&self.home, |e| self.doubt(object.id(), e))
+        object.sync(&self.dir, |e| self.doubt(object.id(), e))
     }
 
     /// Data accepted earlier may be lost: clients must learn that from the verifier.

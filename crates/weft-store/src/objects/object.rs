@@ -12,7 +12,7 @@ use super::{
     ObjectError, ObjectId, REMOVED,
     error::io,
     group_sync::{GroupSync, lock},
-    home::{Home, Leaf},
+    store_dir::{Leaf, StoreDir},
 };
 
 /// Orders writes (shared) against fences, truncations and removal (alone).
@@ -88,25 +88,25 @@ impl Object {
     }
 
     /// The open file; `None` if the object is missing.
-    pub(super) fn file(&self, home: &Home) -> Result<Option<Arc<File>>, ObjectError> {
+    pub(super) fn file(&self, dir: &StoreDir) -> Result<Option<Arc<File>>, ObjectError> {
         let mut file = lock(&self.file);
         if file.is_none() {
-            *file = home.open_object(self.id)?.map(Arc::new);
+            *file = dir.open_object(self.id)?.map(Arc::new);
         }
         Ok(file.clone())
     }
 
     /// The open file, made if the object is missing. The caller holds the gate and has found the
     /// object not removed.
-    pub(super) fn file_or_create(&self, home: &Home) -> Result<Arc<File>, ObjectError> {
+    pub(super) fn file_or_create(&self, dir: &StoreDir) -> Result<Arc<File>, ObjectError> {
         let mut file = lock(&self.file);
         if let Some(file) = &*file {
             return Ok(file.clone());
         }
-        let opened = match home.open_object(self.id)? {
+        let opened = match dir.open_object(self.id)? {
             Some(existing) => existing,
             None => {
-                let made = home.create_object(self.id)?;
+                let made = dir.create_object(self.id)?;
                 self.unnamed.store(true, Ordering::Release);
                 made
             }
@@ -121,10 +121,10 @@ impl Object {
 
     /// Unlinks the file, not durably yet. The caller has raised the epoch to [`REMOVED`], so that
     /// nobody makes it again.
-    pub(super) fn unlink(&self, home: &Home) -> Result<(), ObjectError> {
+    pub(super) fn unlink(&self, dir: &StoreDir) -> Result<(), ObjectError> {
         // Held across the unlink: a reader must not open the old file between and keep it.
         let mut file = lock(&self.file);
-        home.unlink_object(self.id)?;
+        dir.unlink_object(self.id)?;
         *file = None;
         self.dirty.store(false, Ordering::Release);
         Ok(())
@@ -157,7 +157,7 @@ impl Object {
     /// failure before anybody who waited is.
     pub(super) fn sync(
         &self,
-        home: &Home,
+        dir: &StoreDir,
         failed: impl FnOnce(&ObjectError),
     ) -> Result<(), ObjectError> {
         // Within the round even if clean: a running round may be syncing what concerns us.
@@ -165,11 +165,11 @@ impl Object {
             if !self.dirty.swap(false, Ordering::AcqRel) {
                 return Ok(());
             }
-            self.sync_now(home).inspect_err(failed)
+            self.sync_now(dir).inspect_err(failed)
         })
     }
 
-    fn sync_now(&self, home: &Home) -> Result<(), ObjectError> {
+    fn sync_now(&self, dir: &StoreDir) -> Result<(), ObjectError> {
         let file = lock(&self.file).clone();
         // Gone: removed meanwhile.
         let Some(file) = file else {
@@ -177,8 +177,8 @@ impl Object {
         };
         file.sync_data().map_err(io("sync an object"))?;
         let leaf = Leaf::of(self.id);
-        if self.unnamed.load(Ordering::Acquire) || !home.is_leaf_synced(leaf) {
-            home.sync_leaf(leaf)?;
+        if self.unnamed.load(Ordering::Acquire) || !dir.is_leaf_synced(leaf) {
+            dir.sync_leaf(leaf)?;
             self.named();
         }
         Ok(())

@@ -50,7 +50,7 @@ fn missing_objects_are_empty() {
     store.commit(id(1)).unwrap();
     store.truncate(id(1), 0).unwrap();
     store.write(id(1), 0, 5, b"").unwrap();
-    assert!(!store.home.object_path(id(1)).exists());
+    assert!(!store.dir.object_path(id(1)).exists());
     store.remove(id(1)).unwrap();
     assert_eq!(store.epoch(id(1)), REMOVED);
 }
@@ -108,7 +108,7 @@ fn ranges_beyond_a_file_are_too_big() {
         assert_eq!(store.write(id(1), 0, offset, b"ab"), Err(ObjectError::TooBig));
     }
     assert_eq!(store.truncate(id(1), 1 << 63), Err(ObjectError::TooBig));
-    assert!(!store.home.object_path(id(1)).exists());
+    assert!(!store.dir.object_path(id(1)).exists());
 }
 
 /// Truncation shortens, lengthens and makes objects, but never brings back a removed one.
@@ -124,7 +124,7 @@ fn truncate_sets_the_size() {
     assert_eq!(contents(&store, id(2)), b"\0\0\0\0");
     store.remove(id(2)).unwrap();
     store.truncate(id(2), 4).unwrap();
-    assert!(!store.home.object_path(id(2)).exists());
+    assert!(!store.dir.object_path(id(2)).exists());
 }
 
 /// Objects can be made before their first write: empty, again and again, and without harm to what is
@@ -173,7 +173,7 @@ fn removal_is_for_ever() {
             assert_eq!(store.write(object, epoch, 0, b"late"), stale);
             assert_eq!(store.check(object, epoch).map(|()| [0; 8]), stale);
         }
-        assert!(!store.home.object_path(object).exists());
+        assert!(!store.dir.object_path(object).exists());
     }
 }
 
@@ -270,11 +270,11 @@ fn removal_races_with_everything() {
                 std::thread::yield_now();
             }
             store.remove(id(object)).unwrap();
-            assert!(!store.home.object_path(id(object)).exists());
+            assert!(!store.dir.object_path(id(object)).exists());
         }
         done.store(true, Ordering::Release);
     });
-    assert!((0..6).all(|o| !store.home.object_path(id(o)).exists()));
+    assert!((0..6).all(|o| !store.dir.object_path(id(o)).exists()));
 }
 
 /// The cache keeps its limit, also when all objects are unsynced, and loses nothing.
@@ -294,7 +294,7 @@ fn the_cache_is_bounded() {
 
 /// A file in place of the object that takes writes but cannot be synced: a disk that loses data.
 fn put_device(store: &ObjectStore, id: ObjectId, device: &str) {
-    let path = store.home.object_path(id);
+    let path = store.dir.object_path(id);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     symlink(device, path).unwrap();
 }

@@ -43,7 +43,7 @@ fn searches_find_own_data_and_holes() {
     assert_eq!(missing, Sought::At(UNIT));
     let missing = store.seek(id(2), stripe, Content::Data, 0, end * BLOCK).unwrap();
     assert_eq!(missing, Sought::NotBefore(end * BLOCK));
-    assert!(!store.home.object_path(id(2)).exists());
+    assert!(!store.dir.object_path(id(2)).exists());
 }
 
 /// A search for a hole through very much data stops, and says where; the next one goes on.
@@ -78,7 +78,7 @@ fn punching_makes_holes() {
     store.punch(id(1), 0, 0, u64::MAX).unwrap();
     assert_eq!(store.stat(id(1)).unwrap().size, before.size);
     store.punch(id(2), 0, 0, BLOCK).unwrap();
-    assert!(!store.home.object_path(id(2)).exists());
+    assert!(!store.dir.object_path(id(2)).exists());
     store.fence(id(1), 5).unwrap();
     assert_eq!(store.punch(id(1), 4, 0, 1), Err(ObjectError::Stale { current: 5 }));
 }
@@ -93,7 +93,7 @@ fn space_is_reserved() {
     assert_eq!(stat.size, 0);
     assert!(stat.blocks_bytes >= 4 * UNIT && stat.blocks_bytes < 8 * UNIT, "{stat:?}");
     store.allocate(id(2), 0, stripe(4, 2), 0, UNIT).unwrap();
-    assert!(!store.home.object_path(id(2)).exists(), "no unit of its own");
+    assert!(!store.dir.object_path(id(2)).exists(), "no unit of its own");
     let beyond = OBJECT_BYTES_MAX + 1;
     assert_eq!(store.allocate(id(1), 0, stripe(1, 0), 0, beyond), Err(ObjectError::TooBig));
     store.fence(id(1), 5).unwrap();
@@ -130,7 +130,7 @@ fn copies_are_exact() {
     assert_eq!(contents(&store, id(2)), source);
     assert!(store.stat(id(2)).unwrap().blocks_bytes < 8 * BLOCK);
     store.copy(id(3), id(4), 0, all).unwrap();
-    assert!(!store.home.object_path(id(4)).exists());
+    assert!(!store.dir.object_path(id(4)).exists());
 }
 
 /// A fenced destination, a removed source and ranges without an end in reach are refused.

@@ -43,7 +43,7 @@ impl Leaf {
 }
 
 #[derive(Debug)]
-pub(super) struct Home {
+pub(super) struct StoreDir {
     root: PathBuf,
     identity: [u8; 16],
     /// Holds the `flock` for as long as the store is open.
@@ -53,7 +53,7 @@ pub(super) struct Home {
     synced_leaves: Mutex<HashSet<Leaf>>,
 }
 
-impl Home {
+impl StoreDir {
     /// Takes possession of the directory; the flag says that it is new and has no identity yet.
     pub(super) fn open(root: &Path) -> Result<(Self, bool), ObjectError> {
         fs::create_dir_all(root).map_err(io("make the store's directory"))?;
@@ -71,7 +71,7 @@ impl Home {
         make_dir(&objects)?;
         sync_dir(root)?;
         let synced_leaves = Mutex::default();
-        Ok((Home { root: root.to_owned(), identity, _lock: lock, synced_leaves }, new))
+        Ok((StoreDir { root: root.to_owned(), identity, _lock: lock, synced_leaves }, new))
     }
 
     pub(super) fn root(&self) -> &Path {
