@@ -140,7 +140,7 @@ pub struct Stats {
 #[derive(Clone)]
 pub struct Volume {
     inner: Arc<Inner>,
-    is_dry_run: bool,
+    dry_run: bool,
 }
 
 struct Inner {
@@ -190,14 +190,14 @@ impl Volume {
         let committer = committer.spawn(move || worker.run());
         let committer = committer.map_err(|e| EngineError::Io(format!("commit thread: {e}")))?;
         let inner = Arc::new(Inner { shared, committer: Mutex::new(Some(committer)) });
-        Ok(Self { inner, is_dry_run: false })
+        Ok(Self { inner, dry_run: false })
     }
 
     /// The same volume, but every operation only says what it would do now: refusals and results
     /// are those of the real one, and nothing changes. For what must be done before an operation
     /// and only for who may do it.
     pub fn dry_run(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), is_dry_run: true }
+        Self { inner: Arc::clone(&self.inner), dry_run: true }
     }
 
     /// Waits until everything up to `lsn` is on stable storage; at once when it already is.
@@ -273,7 +273,7 @@ impl Volume {
         let mut tx = Tx::new(engine, &state.overlay, &mut state.cache, state.counters);
         let value = operation(&mut tx);
         let effect = tx.finish();
-        if value.is_err() || self.is_dry_run || effect.writes.is_empty() {
+        if value.is_err() || self.dry_run || effect.writes.is_empty() {
             return Seen { value, lsn: effect.seen };
         }
         let (lsn, wake) = shared.enqueue(state, effect);
