@@ -1,9 +1,9 @@
-//! What only tests and benchmarks need: transition tables of state machines ([`Machine`]), numbers
-//! from a seed ([`Numbers`]), and the checks of our own sources (`tests/tidy.rs`). It knows none of
-//! the other crates.
+//! What only tests and benchmarks need: transition tables of state machines ([`Machine`]), random
+//! numbers from a seed ([`SeededRng`]), and the checks of our own sources (`tests/tidy.rs`). It
+//! knows none of the other crates.
 
 mod machine;
-mod numbers;
+mod seeded_rng;
 
 pub use machine::{Machine, Outcome, assert_snapshot};
-pub use numbers::Numbers;
+pub use seeded_rng::SeededRng;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weft_dev::Numbers;
+use weft_dev::SeededRng;
 use weft_store::engine::{self, Batch, Engine, EngineError, EngineKind, KeyRange, MemoryEngine};
 
 mod common;
@@ -156,7 +156,7 @@ fn a_long_random_history_equals_a_map() {
         let mut engine = open(kind, directory.path());
         let mut epoch = engine.acquire().unwrap();
         let mut model = BTreeMap::new();
-        let mut numbers = Numbers::new(42);
+        let mut numbers = SeededRng::new(42);
         for round in 0..300u64 {
             let mut batch = Batch::new();
             for _ in 0..numbers.below(20) {
@@ -218,7 +218,7 @@ fn what_was_acknowledged_survives_kill_9() {
     // everything it had acknowledged is there, and every batch is there as a whole or not at all.
     for kind in EngineKind::ALL {
         let directory = tempfile::tempdir().unwrap();
-        let mut numbers = Numbers::new(7);
+        let mut numbers = SeededRng::new(7);
         for _ in 0..KILLS {
             let victim = common::Victim::start("child_commits_for_ever", directory.path(), kind);
             let told = victim.kill_after(1 + numbers.below(60) as usize);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use weft_dev::Numbers;
+use weft_dev::SeededRng;
 use weft_store::engine::{EngineError, EngineKind};
 use weft_store::types::{
     Credential, DataServerId, Device, DeviceId, Inode, InodeNo, Placement, StoreError, Timestamp,
@@ -218,7 +218,7 @@ fn what_was_durable_survives_kill_9() {
     for engine in EngineKind::ALL {
         let directory = tempfile::tempdir().unwrap();
         let mut told: BTreeMap<u64, Told> = BTreeMap::new();
-        let mut numbers = Numbers::new(11);
+        let mut numbers = SeededRng::new(11);
         for _ in 0..KILLS {
             let victim = common::Victim::start("child_mutates_for_ever", directory.path(), engine);
             for line in victim.kill_after(1 + numbers.below(200) as usize) {
@@ -295,7 +295,7 @@ fn what_may_have_objects_is_known_after_kill_9() {
     for engine in EngineKind::ALL {
         let directory = tempfile::tempdir().unwrap();
         let mut told: BTreeMap<u64, String> = BTreeMap::new();
-        let mut numbers = Numbers::new(12);
+        let mut numbers = SeededRng::new(12);
         for _ in 0..KILLS {
             let victim = common::Victim::start("child_reserves_for_ever", directory.path(), engine);
             for line in victim.kill_after(1 + numbers.below(60) as usize) {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use support::cluster::{Cluster, Options};
 use weft_client::fs::{Client, ClientOptions, FsError, OpenOptions};
-use weft_dev::Numbers;
+use weft_dev::SeededRng;
 use weft_nfs::NfsStat;
 
 /// Kills of a test, unless WEFT_KILLS says otherwise.
@@ -83,7 +83,7 @@ fn survive(what: &str, config: &str) -> Cluster {
         in_runtime(async {
             verify(address, &known).await;
             let workers = (0..).zip(&known).map(|(client, known)| {
-                let random = Numbers::new(round * CLIENTS + client);
+                let random = SeededRng::new(round * CLIENTS + client);
                 tokio::spawn(change(address, client, known.clone(), random))
             });
             let workers: Vec<_> = workers.collect();
@@ -123,7 +123,7 @@ fn name(client: u64, file: u64) -> String {
 }
 
 /// Changes files until the server is gone.
-async fn change(address: SocketAddr, client: u64, known: Arc<Mutex<Known>>, mut random: Numbers) {
+async fn change(address: SocketAddr, client: u64, known: Arc<Mutex<Known>>, mut random: SeededRng) {
     let session = connect(address).await;
     // It is there from the second round on.
     let _ = session.mkdir(format!("/{client}"), 0o755).await;
@@ -138,7 +138,7 @@ async fn step(
     session: &Client,
     client: u64,
     known: &Mutex<Known>,
-    random: &mut Numbers,
+    random: &mut SeededRng,
 ) -> ControlFlow<()> {
     let name = name(client, random.below(FILES));
     let before = known.lock().expect("no panic").files.get(&name).cloned();
@@ -179,7 +179,7 @@ fn begin(known: &Mutex<Known>, name: &str, after: Content, parts: bool) {
 }
 
 /// Most files are small, some are not.
-fn length(random: &mut Numbers) -> u64 {
+fn length(random: &mut SeededRng) -> u64 {
     match random.below(4) {
         0 => random.below(LARGEST),
         _ => random.below(64 << 10),
@@ -190,7 +190,7 @@ async fn replace(
     session: &Client,
     known: &Mutex<Known>,
     name: &str,
-    random: &mut Numbers,
+    random: &mut SeededRng,
 ) -> Result<(), FsError> {
     let data = support::pattern(random.draw(), length(random) as usize);
     begin(known, name, Some(data.clone()), true);
@@ -202,7 +202,7 @@ async fn write(
     known: &Mutex<Known>,
     name: &str,
     mut content: Vec<u8>,
-    random: &mut Numbers,
+    random: &mut SeededRng,
 ) -> Result<(), FsError> {
     let at = random.below(content.len() as u64 + 10_000).min(LARGEST - 1) as usize;
     let data = support::pattern(random.draw(), 1 + random.below(40 << 10) as usize);
@@ -230,7 +230,7 @@ async fn cut(
     known: &Mutex<Known>,
     name: &str,
     mut content: Vec<u8>,
-    random: &mut Numbers,
+    random: &mut SeededRng,
 ) -> Result<(), FsError> {
     let size = length(random);
     content.resize(size as usize, 0);

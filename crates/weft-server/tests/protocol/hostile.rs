@@ -9,7 +9,7 @@ use tokio::{
     net::TcpStream,
     task::JoinSet,
 };
-use weft_dev::Numbers;
+use weft_dev::SeededRng;
 use weft_nfs::{
     AttrNo, FileHandle, NFS_PROGRAM, NFS_V4, NfsStat, OpArgs, OpNum, SessionId, Stateid, ops::*,
 };
@@ -34,7 +34,7 @@ pub fn resident() -> u64 {
 async fn garbage() {
     let cluster = Cluster::start().await;
     let mut good = Client::mount(&cluster, "good").await;
-    let mut random = Numbers::new(1);
+    let mut random = SeededRng::new(1);
     for n in 0..200 {
         let mut wire = Wire::connect(cluster.address()).await;
         let len = 1 + random.index(300);
@@ -435,7 +435,7 @@ async fn mutated_requests() {
     let requests = valid_requests(&mut bad, &fh, stateid).await;
     let credential = bad.credential.clone();
     let before = resident();
-    let mut random = Numbers::new(0x5eed);
+    let mut random = SeededRng::new(0x5eed);
     let (mut answered, mut deep) = (0, 0);
     for round in 0..ROUNDS {
         let ops = requests[random.index(requests.len())].clone();
@@ -473,7 +473,7 @@ async fn again(old: Client, cluster: &Cluster) -> Client {
 }
 
 /// Changes a few words, bytes or lengths of a request from some byte on.
-fn mutate(args: &mut Vec<u8>, from: usize, random: &mut Numbers) {
+fn mutate(args: &mut Vec<u8>, from: usize, random: &mut SeededRng) {
     const INTERESTING: [u32; 8] = [0, 1, 2, 0xff, 0x7fff_ffff, 0x8000_0000, u32::MAX - 1, u32::MAX];
     for _ in 0..1 + random.index(4) {
         let at = from + random.index(args.len() - from);
@@ -561,7 +561,7 @@ async fn random_arguments() {
     let cluster = Cluster::start().await;
     let mut c = Client::mount(&cluster, "a").await;
     let credential = c.credential.clone();
-    let mut random = Numbers::new(77);
+    let mut random = SeededRng::new(77);
     for op in OpNum::ALL.iter().chain(&[OpNum(0), OpNum(999)]) {
         for _ in 0..20 {
             let ops = c.compound().putrootfh().op(OpArgs::Unread(*op)).into_ops();

@@ -1,7 +1,7 @@
 //! The output of ATLAS digitization, replayed with a write threshold and without: figure 10 of P0.
 
 use tokio::runtime::Runtime;
-use weft_dev::Numbers;
+use weft_dev::SeededRng;
 
 use super::{
     Context, Outcome, alternating, create, crew,
@@ -75,7 +75,7 @@ fn measure(
 
 /// The requests of so many events: they cover one file, each byte once, in any order.
 fn requests(events: u64, seed: u64) -> Vec<Request> {
-    let mut numbers = Numbers::new(seed);
+    let mut numbers = SeededRng::new(seed);
     let (mut sizes, mut bytes) = (Vec::new(), 0);
     while bytes < events * EVENT_BYTES {
         let mut hundred = hundred(&mut numbers);
@@ -95,7 +95,7 @@ fn requests(events: u64, seed: u64) -> Vec<Request> {
 }
 
 /// Sizes of a hundred requests.
-fn hundred(numbers: &mut Numbers) -> Vec<u32> {
+fn hundred(numbers: &mut SeededRng) -> Vec<u32> {
     let mut sizes = Vec::new();
     for (count, from, below) in SMALL {
         sizes.extend((0..count).map(|_| between(numbers, from, below)));
@@ -107,7 +107,7 @@ fn hundred(numbers: &mut Numbers) -> Vec<u32> {
 
 /// A size from one to below another, the more likely the smaller it is: the density falls with the
 /// third power.
-fn between(numbers: &mut Numbers, from: u32, below: u32) -> u32 {
+fn between(numbers: &mut SeededRng, from: u32, below: u32) -> u32 {
     let (low, high) = (f64::from(from), f64::from(below));
     let rest = 1.0 - numbers.fraction() * (1.0 - (low / high).powi(2));
     #[allow(

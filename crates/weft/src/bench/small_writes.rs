@@ -2,7 +2,7 @@
 //! to 8 of P0.
 
 use tokio::runtime::Runtime;
-use weft_dev::Numbers;
+use weft_dev::SeededRng;
 
 use super::{
     Context, Outcome, alternating, create, crew,
@@ -105,7 +105,7 @@ impl Case {
     /// The requests of one client: its part of the file is its own.
     fn requests(self, client: u64, bytes_max: u64) -> Vec<Request> {
         let (count, size) = (self.requests_each(bytes_max), u64::from(self.bytes));
-        let mut numbers = Numbers::new(client);
+        let mut numbers = SeededRng::new(client);
         let places = match self.order {
             Order::Sequential => count,
             Order::Random => (RANDOM_FILE_BYTES / self.clients / size).max(1),

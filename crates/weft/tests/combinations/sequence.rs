@@ -12,7 +12,7 @@ use weft_nfs::{Attrs, Component, FileType, NfsStat, OpArgs};
 use super::model::{FileNo, Model, parent};
 use super::steps::{self, Action, CLIENTS, Data, Step};
 use super::switches::ClientSwitches;
-use weft_dev::Numbers;
+use weft_dev::SeededRng;
 
 /// More than any file has.
 const ALL: usize = 64 << 20;
@@ -33,7 +33,7 @@ pub struct Sequence {
     /// Beside the opens of the model.
     files: Vec<File>,
     looked: BTreeMap<FileNo, Looked>,
-    random: Numbers,
+    random: SeededRng,
     steps: Vec<Step>,
 }
 
@@ -72,7 +72,7 @@ impl Sequence {
             model: Model::default(),
             files: Vec::new(),
             looked: BTreeMap::new(),
-            random: Numbers::new(seed),
+            random: SeededRng::new(seed),
             steps: Vec::new(),
         }
     }

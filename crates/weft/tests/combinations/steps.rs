@@ -2,7 +2,7 @@
 
 use super::model::{FileNo, Model};
 use super::support::pattern;
-use weft_dev::Numbers;
+use weft_dev::SeededRng;
 
 /// Clients of a sequence, which share its files.
 pub const CLIENTS: usize = 2;
@@ -56,7 +56,7 @@ pub struct Step {
 }
 
 /// The next step.
-pub fn next(model: &Model, random: &mut Numbers) -> Step {
+pub fn next(model: &Model, random: &mut SeededRng) -> Step {
     let who = random.below(CLIENTS as u64) as usize;
     let own: Vec<usize> =
         (0..model.opens.len()).filter(|open| model.opens[*open].who == who).collect();
@@ -68,7 +68,7 @@ pub fn next(model: &Model, random: &mut Numbers) -> Step {
     Step { who, action }
 }
 
-fn on_open(model: &Model, random: &mut Numbers, open: usize) -> Action {
+fn on_open(model: &Model, random: &mut SeededRng, open: usize) -> Action {
     let file = model.opens[open].file;
     let len = model.files[file].bytes.len() as u64;
     match random.below(12) {
@@ -84,13 +84,13 @@ fn on_open(model: &Model, random: &mut Numbers, open: usize) -> Action {
     }
 }
 
-fn write(random: &mut Numbers, open: usize, at: u64) -> Action {
+fn write(random: &mut SeededRng, open: usize, at: u64) -> Action {
     let at = at.min(LARGEST - 1);
     let len = (1 + length(random)).min(LARGEST - at);
     Action::Write { open, at, data: Data { seed: random.draw(), len } }
 }
 
-fn on_path(model: &Model, random: &mut Numbers) -> Action {
+fn on_path(model: &Model, random: &mut SeededRng) -> Action {
     let name = name(model, random);
     match random.below(18) {
         0..=2 => {
@@ -112,7 +112,7 @@ fn on_path(model: &Model, random: &mut Numbers) -> Action {
 }
 
 /// The name of a file: mostly one that is there.
-fn name(model: &Model, random: &mut Numbers) -> String {
+fn name(model: &Model, random: &mut SeededRng) -> String {
     let there: Vec<String> = model.names.keys().cloned().collect();
     match random.choose(&there) {
         Some(name) if !random.one_in(3) => name,
@@ -120,16 +120,16 @@ fn name(model: &Model, random: &mut Numbers) -> String {
     }
 }
 
-fn any_file(random: &mut Numbers) -> String {
+fn any_file(random: &mut SeededRng) -> String {
     random.choose(&FILES).expect("names").to_owned()
 }
 
-fn any_dir(random: &mut Numbers) -> String {
+fn any_dir(random: &mut SeededRng) -> String {
     random.choose(&DIRS).expect("names").to_owned()
 }
 
 /// How many bytes at a time: few, mostly.
-fn length(random: &mut Numbers) -> u64 {
+fn length(random: &mut SeededRng) -> u64 {
     match random.below(12) {
         0..=6 => random.below(300),
         7 | 8 => random.below(8 << 10),
@@ -139,13 +139,13 @@ fn length(random: &mut Numbers) -> u64 {
 }
 
 /// Near one of the sizes that matter.
-fn edge(random: &mut Numbers) -> u64 {
+fn edge(random: &mut SeededRng) -> u64 {
     let edge = random.choose(&EDGES).expect("edges") + random.below(2000);
     edge.saturating_sub(random.below(2000))
 }
 
 /// Somewhere in a file of this size, or behind it.
-fn place(random: &mut Numbers, len: u64) -> u64 {
+fn place(random: &mut SeededRng, len: u64) -> u64 {
     match random.below(5) {
         0 => edge(random),
         1 => len + random.below(5000),
@@ -154,14 +154,14 @@ fn place(random: &mut Numbers, len: u64) -> u64 {
     }
 }
 
-fn size(random: &mut Numbers, model: &Model, file: FileNo) -> u64 {
+fn size(random: &mut SeededRng, model: &Model, file: FileNo) -> u64 {
     match random.below(3) {
         0 => edge(random),
         _ => random.below(model.files[file].bytes.len() as u64 + 1),
     }
 }
 
-fn cut_size(random: &mut Numbers, model: &Model, name: &str) -> u64 {
+fn cut_size(random: &mut SeededRng, model: &Model, name: &str) -> u64 {
     match model.find(name) {
         Ok(file) => size(random, model, file),
         Err(_) => edge(random),

@@ -2,7 +2,7 @@
 //! names, sessions and clients, in any combination, with numbers at their limits.
 
 use bytes::Bytes;
-use weft_dev::Numbers;
+use weft_dev::SeededRng;
 use weft_layout::FilesLayout;
 use weft_nfs::{
     Ace, AceType, Acl, AttrNo, Attrs, Bitmap, ClientId, Component, DeviceId, FileHandle, FileType,
@@ -30,7 +30,7 @@ pub struct Known {
 /// Most of a kind that is remembered: beyond it the new replaces something older.
 const KNOWN_MAX: usize = 64;
 
-fn note<T: PartialEq>(list: &mut Vec<T>, item: T, random: &mut Numbers) {
+fn note<T: PartialEq>(list: &mut Vec<T>, item: T, random: &mut SeededRng) {
     if list.contains(&item) {
         return;
     }
@@ -51,7 +51,7 @@ impl Known {
     }
 
     /// Learns from a reply.
-    pub fn learn(&mut self, results: &[OpReply], random: &mut Numbers) {
+    pub fn learn(&mut self, results: &[OpReply], random: &mut SeededRng) {
         for ok in results.iter().filter_map(|r| r.result.as_ref().ok()) {
             match ok {
                 OpOk::Getfh(g) => note(&mut self.handles, g.object.clone(), random),
@@ -82,7 +82,7 @@ impl Known {
         }
     }
 
-    fn learn_layout(&mut self, l: &LayoutgetOk, random: &mut Numbers) {
+    fn learn_layout(&mut self, l: &LayoutgetOk, random: &mut SeededRng) {
         note(&mut self.stateids, l.stateid, random);
         for segment in &l.layout {
             let body: FilesLayout = weft_xdr::from_bytes(segment.body.0.clone()).unwrap();
@@ -97,7 +97,7 @@ impl Known {
 /// Chooses.
 pub struct Generator<'a> {
     known: &'a Known,
-    random: &'a mut Numbers,
+    random: &'a mut SeededRng,
     /// Whether it is for a data server.
     at_data_server: bool,
     /// Whether most of it makes sense, so that something comes of it.
@@ -105,7 +105,7 @@ pub struct Generator<'a> {
 }
 
 impl<'a> Generator<'a> {
-    pub fn new(known: &'a Known, random: &'a mut Numbers, at_data_server: bool) -> Self {
+    pub fn new(known: &'a Known, random: &'a mut SeededRng, at_data_server: bool) -> Self {
         Generator { known, random, at_data_server, steady: false }
     }
 

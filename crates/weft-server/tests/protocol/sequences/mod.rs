@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use weft_dev::Numbers;
+use weft_dev::SeededRng;
 use weft_nfs::{AttrNo, ClientId, FileHandle, NfsStat, OpArgs, OpOk, SessionId, ops::CreateType};
 use weft_xdr::rpc::{OpaqueAuth, Reply as RpcReply};
 
@@ -70,7 +70,7 @@ struct Peer {
     /// Sessions made so far.
     made: u64,
     known: Arc<Mutex<Known>>,
-    random: Numbers,
+    random: SeededRng,
     at_data_server: bool,
     answers_callbacks: bool,
     /// Operations after SEQUENCE that went well.
@@ -267,7 +267,7 @@ async fn run(seed: u64) {
             sessions: Vec::new(),
             made: 0,
             known: known.clone(),
-            random: Numbers::new((seed << 8) + n as u64 + 1),
+            random: SeededRng::new((seed << 8) + n as u64 + 1),
             at_data_server: n >= PEERS,
             answers_callbacks: n % 2 == 0,
             done: 0,

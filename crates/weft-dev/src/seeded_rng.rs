@@ -2,12 +2,12 @@
 
 /// Numbers from a seed (SplitMix64): the same everywhere, always.
 #[derive(Debug, Clone)]
-pub struct Numbers(u64);
+pub struct SeededRng(u64);
 
-impl Numbers {
+impl SeededRng {
     /// Those of a seed. Seeds beside each other have nothing in common.
-    pub fn new(seed: u64) -> Numbers {
-        Numbers(seed)
+    pub fn new(seed: u64) -> SeededRng {
+        SeededRng(seed)
     }
 
     /// The next one.
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn numbers_are_from_the_seed() {
         let numbers = |seed| {
-            let mut numbers = Numbers::new(seed);
+            let mut numbers = SeededRng::new(seed);
             std::iter::repeat_with(move || numbers.below(10)).take(1000).collect::<Vec<_>>()
         };
         assert_eq!(numbers(1), numbers(1));
@@ -75,7 +75,7 @@ mod tests {
             assert!((60..140).contains(&count), "{digit}: {count}");
         }
         let mut items: Vec<u32> = (0..100).collect();
-        Numbers::new(3).shuffle(&mut items);
+        SeededRng::new(3).shuffle(&mut items);
         assert_ne!(items, (0..100).collect::<Vec<u32>>());
         items.sort_unstable();
         assert_eq!(items, (0..100).collect::<Vec<u32>>());
