@@ -12,16 +12,16 @@ use super::{Batch, Engine, EngineError, KeyRange, Visit};
 #[derive(Default)]
 pub struct MemoryEngine {
     map: Mutex<BTreeMap<Bytes, Bytes>>,
-    gate: Mutex<Gate>,
-    opened: Condvar,
+    control: Mutex<CommitControl>,
+    changed: Condvar,
 }
 
 #[derive(Default)]
-struct Gate {
+struct CommitControl {
     epoch: u64,
     held: bool,
     failing: Option<String>,
-    /// Commits that are waiting at the gate.
+    /// Commits that are held back now.
     waiting: usize,
     commits: u64,
 }
@@ -34,35 +34,35 @@ impl MemoryEngine {
 
     /// Holds every later commit back until [`MemoryEngine::release`].
     pub fn hold(&self) {
-        self.gate().held = true;
+        self.control().held = true;
     }
 
     /// Lets held commits go on.
     pub fn release(&self) {
-        self.gate().held = false;
-        self.opened.notify_all();
+        self.control().held = false;
+        self.changed.notify_all();
     }
 
-    /// Blocks until a commit is waiting at the gate; only sensible after [`MemoryEngine::hold`].
+    /// Blocks until a commit is held back; only sensible after [`MemoryEngine::hold`].
     pub fn wait_for_held_commit(&self) {
-        let mut gate = self.gate();
-        while gate.waiting == 0 {
-            gate = self.opened.wait(gate).unwrap_or_else(PoisonError::into_inner);
+        let mut control = self.control();
+        while control.waiting == 0 {
+            control = self.changed.wait(control).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// Makes every later commit fail with this reason, applying nothing.
     pub fn fail(&self, reason: &str) {
-        self.gate().failing = Some(reason.to_owned());
+        self.control().failing = Some(reason.to_owned());
     }
 
     /// Commits applied so far.
     pub fn commits(&self) -> u64 {
-        self.gate().commits
+        self.control().commits
     }
 
-    fn gate(&self) -> MutexGuard<'_, Gate> {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    fn control(&self) -> MutexGuard<'_, CommitControl> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn map(&self) -> MutexGuard<'_, BTreeMap<Bytes, Bytes>> {
@@ -89,20 +89,20 @@ impl Engine for MemoryEngine {
     }
 
     fn commit(&self, batch: &Batch, fence_epoch: u64) -> Result<(), EngineError> {
-        let mut gate = self.gate();
-        gate.waiting += 1;
-        self.opened.notify_all();
-        while gate.held {
-            gate = self.opened.wait(gate).unwrap_or_else(PoisonError::into_inner);
+        let mut control = self.control();
+        control.waiting += 1;
+        self.changed.notify_all();
+        while control.held {
+            control = self.changed.wait(control).unwrap_or_else(PoisonError::into_inner);
         }
-        gate.waiting -= 1;
-        if gate.epoch != fence_epoch {
-            return Err(EngineError::Fenced { held: fence_epoch, current: gate.epoch });
+        control.waiting -= 1;
+        if control.epoch != fence_epoch {
+            return Err(EngineError::Fenced { held: fence_epoch, current: control.epoch });
         }
-        if let Some(reason) = &gate.failing {
+        if let Some(reason) = &control.failing {
             return Err(EngineError::Io(reason.clone()));
         }
-        gate.commits += 1;
+        control.commits += 1;
         let mut map = self.map();
         for (key, value) in batch.iter() {
             match value {
@@ -114,12 +114,12 @@ impl Engine for MemoryEngine {
     }
 
     fn epoch(&self) -> Result<u64, EngineError> {
-        Ok(self.gate().epoch)
+        Ok(self.control().epoch)
     }
 
     fn acquire(&self) -> Result<u64, EngineError> {
-        let mut gate = self.gate();
-        gate.epoch += 1;
-        Ok(gate.epoch)
+        let mut control = self.control();
+        control.epoch += 1;
+        Ok(control.epoch)
     }
 }

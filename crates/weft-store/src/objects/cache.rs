@@ -1,6 +1,6 @@
 //! The open objects, bounded: second chance (an approximation of least recently used).
 //!
-//! There is never more than one [`Object`] of an id: its gate orders writes and fences, so an
+//! There is never more than one [`Object`] of an id: its epoch lock orders writes and fences, so an
 //! object that anyone still holds is not evicted.
 
 use std::{

@@ -27,7 +27,7 @@ impl ObjectStore {
     /// verifier that was valid when it began. Where the source has a hole, or ends, the
     /// destination gets one.
     ///
-    /// **Cost**: holds the destination's gate all the while: a fence waits for it.
+    /// **Cost**: holds the destination's epoch lock all the while: a fence waits for it.
     ///
     /// # Errors
     /// [`ObjectError::Stale`] if the destination is fenced or the source is gone,
@@ -41,8 +41,8 @@ impl ObjectStore {
     ) -> Result<WriteVerifier, ObjectError> {
         let from = self.copied_from(source, range)?;
         let object = self.object(destination);
-        let gate = object.gate_shared();
-        gate.admit(epoch)?;
+        let epoch_lock = object.epoch_shared();
+        epoch_lock.admit(epoch)?;
         let verifier = self.write_verifier();
         let has_data = match &from {
             Some(from) => next_data(from, range.from)?.is_some_and(|d| d < range.from + range.len),
@@ -55,7 +55,7 @@ impl ObjectStore {
         let Some(to) = to else { return Ok(verifier) };
         let copied = Copying { from: from.as_deref(), to: &to }.run(range);
         object.wrote();
-        drop(gate);
+        drop(epoch_lock);
         if let Err(e @ ObjectError::Io { .. }) = &copied {
             self.doubt(destination, e);
         }
@@ -77,8 +77,8 @@ impl ObjectStore {
     ) -> Result<(), ObjectError> {
         let from = self.copied_from(source, range)?;
         let object = self.object(destination);
-        let gate = object.gate_shared();
-        gate.admit(epoch)?;
+        let epoch_lock = object.epoch_shared();
+        epoch_lock.admit(epoch)?;
         let size = match &from {
             Some(from) => from.metadata().map_err(io("stat an object"))?.len(),
             None => 0,
@@ -99,7 +99,7 @@ impl ObjectStore {
         // Behind the source's end there are zeros.
         let done = cloned.and_then(|()| copying.hole(range.to + shared, range.len - shared));
         object.wrote();
-        drop(gate);
+        drop(epoch_lock);
         done?;
         self.sync(&object)
     }

@@ -82,12 +82,12 @@ impl ObjectStore {
         len: u64,
     ) -> Result<(), ObjectError> {
         let object = self.object(id);
-        let gate = object.gate_shared();
-        gate.admit(epoch)?;
+        let epoch_lock = object.epoch_shared();
+        epoch_lock.admit(epoch)?;
         let Some(file) = object.file(&self.dir)? else { return Ok(()) };
         let punched = punch_hole(&file, offset, len);
         object.wrote();
-        drop(gate);
+        drop(epoch_lock);
         punched?;
         self.sync(&object)
     }
@@ -108,8 +108,8 @@ impl ObjectStore {
             return Err(ObjectError::TooBig);
         }
         let object = self.object(id);
-        let gate = object.gate_shared();
-        gate.admit(epoch)?;
+        let epoch_lock = object.epoch_shared();
+        epoch_lock.admit(epoch)?;
         if stripe.runs(offset, end).next().is_none() {
             return Ok(());
         }
@@ -119,7 +119,7 @@ impl ObjectStore {
             reserved.map_err(io("reserve space"))
         });
         object.wrote();
-        drop(gate);
+        drop(epoch_lock);
         reserved?;
         self.sync(&object)
     }

@@ -12,11 +12,11 @@
 //! | lock | guards | held across I/O |
 //! | --- | --- | --- |
 //! | cache | the map of open objects | no |
-//! | gate (per object) | its epoch; writes hold it shared, fence/truncate/remove alone | yes |
+//! | epoch (per object) | what it accepts; writes shared, fence/truncate/remove exclusive | yes |
 //! | file (per object) | the open file; opening, creating, unlinking | yes |
 //! | fences | the log's tail and the epochs; a sync happens outside | appends only |
 //!
-//! Order: gate before file, either before fences; cache before fences; no other nesting.
+//! Order: epoch before file, either before fences; cache before fences; no other nesting.
 //!
 //! The files' form is in `docs/formats.md`, "Data server directory".
 
@@ -230,8 +230,8 @@ impl ObjectStore {
             return Err(ObjectError::TooBig);
         }
         let object = self.object(id);
-        let gate = object.gate_shared();
-        gate.admit(epoch)?;
+        let epoch_lock = object.epoch_shared();
+        epoch_lock.admit(epoch)?;
         let verifier = self.write_verifier();
         if data.is_empty() {
             return Ok(verifier);
@@ -240,7 +240,7 @@ impl ObjectStore {
         let written = file.write_all_at(data, offset).map_err(io("write an object"));
         // Only now: a sync that ran while we wrote must not count as ours.
         object.wrote();
-        drop(gate);
+        drop(epoch_lock);
         // A refusal for want of space loses nothing that was accepted before, an error may.
         if let Err(e @ ObjectError::Io { .. }) = &written {
             self.doubt(id, e);
@@ -311,8 +311,8 @@ impl ObjectStore {
             return Err(ObjectError::TooBig);
         }
         let object = self.object(id);
-        let gate = object.gate_alone();
-        if gate.is_removed() {
+        let epoch_lock = object.epoch_exclusive();
+        if epoch_lock.is_removed() {
             return Ok(());
         }
         let file = match object.file(&self.dir)? {
@@ -322,7 +322,7 @@ impl ObjectStore {
         };
         holes::set_len(&file, size)?;
         object.wrote();
-        drop(gate);
+        drop(epoch_lock);
         self.sync(&object)
     }
 
@@ -353,10 +353,10 @@ impl ObjectStore {
     /// Makes one object, not durably yet.
     fn create(&self, id: ObjectId, epoch: u32) -> Result<Arc<Object>, ObjectError> {
         let object = self.object(id);
-        let gate = object.gate_shared();
-        gate.admit(epoch)?;
+        let epoch_lock = object.epoch_shared();
+        epoch_lock.admit(epoch)?;
         object.file_or_create(&self.dir)?;
-        drop(gate);
+        drop(epoch_lock);
         Ok(object)
     }
 
@@ -436,9 +436,9 @@ impl ObjectStore {
     /// Raises one epoch in memory and in the log's tail, not durably yet.
     fn raise(&self, id: ObjectId, epoch: u32) -> Result<(), ObjectError> {
         let object = self.object(id);
-        let mut gate = object.gate_alone();
+        let mut epoch_lock = object.epoch_exclusive();
         self.fences.raise(id, epoch)?;
-        gate.raise(epoch);
+        epoch_lock.raise(epoch);
         Ok(())
     }
 

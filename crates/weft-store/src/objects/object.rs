@@ -1,4 +1,4 @@
-//! One open object: its gate, its file, and what of it is not durable yet.
+//! One open object: its epoch, its file, and what of it is not durable yet.
 
 use std::{
     fs::File,
@@ -15,13 +15,14 @@ use super::{
     store_dir::{Leaf, StoreDir},
 };
 
-/// Orders writes (shared) against fences, truncations and removal (alone).
+/// The smallest epoch that an object accepts. Its lock orders writes (shared) against fences,
+/// truncations and removal (exclusive).
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct AcceptedEpoch {
     epoch: u32,
 }
 
-impl Gate {
+impl AcceptedEpoch {
     /// Whether a write with a handle of this epoch may go on.
     pub(super) fn admit(&self, epoch: u32) -> Result<(), ObjectError> {
         admit(self.epoch, epoch)
@@ -48,7 +49,7 @@ pub(super) fn admit(current: u32, epoch: u32) -> Result<(), ObjectError> {
 #[derive(Debug)]
 pub(super) struct Object {
     id: ObjectId,
-    gate: RwLock<Gate>,
+    epoch_lock: RwLock<AcceptedEpoch>,
     /// Open if the object exists and was used.
     file: Mutex<Option<Arc<File>>>,
     /// The file was made by us and its directory entry may not be durable.
@@ -65,7 +66,7 @@ impl Object {
     pub(super) fn new(id: ObjectId, epoch: u32) -> Self {
         Object {
             id,
-            gate: RwLock::new(Gate { epoch }),
+            epoch_lock: RwLock::new(AcceptedEpoch { epoch }),
             file: Mutex::default(),
             unnamed: AtomicBool::default(),
             dirty: AtomicBool::default(),
@@ -79,12 +80,12 @@ impl Object {
         self.id
     }
 
-    pub(super) fn gate_shared(&self) -> RwLockReadGuard<'_, Gate> {
-        self.gate.read().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn epoch_shared(&self) -> RwLockReadGuard<'_, AcceptedEpoch> {
+        self.epoch_lock.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn gate_alone(&self) -> RwLockWriteGuard<'_, Gate> {
-        self.gate.write().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn epoch_exclusive(&self) -> RwLockWriteGuard<'_, AcceptedEpoch> {
+        self.epoch_lock.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The open file; `None` if the object is missing.
@@ -96,8 +97,8 @@ impl Object {
         Ok(file.clone())
     }
 
-    /// The open file, made if the object is missing. The caller holds the gate and has found the
-    /// object not removed.
+    /// The open file, made if the object is missing. The caller holds the epoch lock and has found
+    /// that the object is not removed.
     pub(super) fn file_or_create(&self, dir: &StoreDir) -> Result<Arc<File>, ObjectError> {
         let mut file = lock(&self.file);
         if let Some(file) = &*file {
