@@ -11,6 +11,7 @@
 //! Entry points: [`RecordReader`], [`RecordSender`], [`ensure_resident`], [`Destination`],
 //! [`share_range`].
 
+mod pipe;
 mod place;
 mod receive;
 mod resident;

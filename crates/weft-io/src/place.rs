@@ -7,16 +7,12 @@
 
 use std::{
     fs::File,
-    io::{self, ErrorKind, Read},
-    os::{fd::OwnedFd, unix::fs::FileExt},
+    io::{self, ErrorKind},
+    os::unix::fs::FileExt,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use bytes::{Bytes, BytesMut};
-use rustix::{
-    io::Errno,
-    pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice},
-};
 use tokio::{
     io::{AsyncRead, Interest},
     net::TcpStream,
@@ -24,6 +20,7 @@ use tokio::{
 use weft_xdr::record::{LAST_FRAGMENT, Next};
 
 use crate::{
+    pipe::Pipe,
     receive::{AHEAD_BYTES, RecordIoError, RecordReader},
     resident,
 };
@@ -35,10 +32,6 @@ const PLACED_RECORD_BYTES_MIN: usize = 64 << 10;
 const HEAD_BYTES: usize = 512;
 /// What may follow a payload in its record: padding, and little else.
 const TAIL_BYTES_MAX: usize = 512;
-/// Room asked for in a pipe: what an unprivileged process may have (pipe(7)).
-const PIPE_BYTES: usize = 1 << 20;
-/// Bytes copied at once where the file cannot take them from a pipe.
-const COPY_BYTES: usize = 64 << 10;
 
 /// A local file that takes data at many places at a time.
 ///
@@ -143,62 +136,6 @@ pub enum Received {
         /// Bytes of the payload; or what the destination said, which may hold part of it then.
         placed: io::Result<usize>,
     },
-}
-
-/// What carries pages from a socket to a file.
-#[derive(Debug)]
-pub(crate) struct Pipe {
-    out: OwnedFd,
-    into: OwnedFd,
-}
-
-impl Pipe {
-    fn new() -> io::Result<Pipe> {
-        let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        // Beyond the user's share of such memory it stays as small as it is, and works.
-        let _ = fcntl_setpipe_size(&into, PIPE_BYTES);
-        Ok(Pipe { out, into })
-    }
-
-    /// Takes what the socket has, within the pipe's room.
-    fn fill(&self, socket: &TcpStream, most: usize) -> io::Result<usize> {
-        let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
-        loop {
-            match splice(socket, None, &self.into, None, most, flags) {
-                Err(Errno::INTR) => {}
-                other => return other.map_err(io::Error::from),
-            }
-        }
-    }
-
-    /// Writes `left` bytes, all there are in the pipe, to the file.
-    fn empty(&self, file: &File, mut offset: u64, mut left: usize) -> io::Result<()> {
-        while left > 0 {
-            let flags = SpliceFlags::MOVE;
-            match splice(&self.out, None, file, Some(&mut offset), left, flags) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(moved) => left = left.saturating_sub(moved),
-                Err(Errno::INTR) => {}
-                // The file system has no such operation.
-                Err(Errno::INVAL) => return self.copy(file, offset, left),
-                Err(e) => return Err(e.into()),
-            }
-        }
-        Ok(())
-    }
-
-    fn copy(&self, file: &File, mut offset: u64, mut left: usize) -> io::Result<()> {
-        let mut out = File::from(self.out.try_clone()?);
-        let mut part = vec![0; COPY_BYTES];
-        while left > 0 {
-            let most = left.min(part.len());
-            let got = out.read(&mut part[..most])?;
-            file.write_all_at(&part[..got], offset)?;
-            offset += got as u64;
-            left -= got;
-        }
-        Ok(())
-    }
 }
 
 impl<R: AsyncRead + AsRef<TcpStream> + Unpin> RecordReader<R> {

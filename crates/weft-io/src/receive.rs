@@ -6,7 +6,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use weft_xdr::record::{Assembler, Next, RecordError};
 
-use crate::{place::Pipe, spare};
+use crate::{pipe::Pipe, spare};
 
 /// Bytes asked for when nothing is known about what comes: several metadata requests, or the head
 /// of a WRITE. It bounds what an idle connection holds, and what is copied of a large record.

@@ -10,8 +10,6 @@ pub mod attr;
 mod basic;
 pub mod callback;
 mod compound;
-mod op_args;
-mod operations;
 pub mod ops;
 mod status;
 
@@ -19,9 +17,9 @@ pub use acl::{ACES_MAX, Ace, AceType, Acl, Acl41, ace_flag, ace_mask, acl_suppor
 pub use attr::{AttrNo, Attrs, Bitmap};
 pub use basic::*;
 pub use compound::{
-    CompoundArgsHeader, CompoundReply, Failure, FailureBody, OpReply, encode_compound_header,
+    COMPOUND_OPS_MAX, CompoundArgsHeader, CompoundReply, Failure, FailureBody, OpArgs, OpNum, OpOk,
+    OpReply, decode_op, encode_compound_header, encode_op_args,
 };
-pub use operations::{OpArgs, OpNum, OpOk, Repeatable};
 pub use status::NfsStat;
 
 /// RPC program number of NFS.
@@ -32,7 +30,5 @@ pub const NFS_V4: u32 = 4;
 pub const PROC_NULL: u32 = 0;
 /// Procedure COMPOUND.
 pub const PROC_COMPOUND: u32 = 1;
-/// Most operations accepted in one COMPOUND; Linux sends at most 8 at a time.
-pub const COMPOUND_OPS_MAX: usize = 64;
 /// Longest COMPOUND tag accepted. The tag is echoed, so it is a way to make us send bytes.
 pub const TAG_BYTES_MAX: usize = 1024;

@@ -5,8 +5,7 @@ use weft_nfs::ops::{CallbackSec, CallbackSecs, ChannelAttrs};
 use weft_nfs::{ClientId, SequenceId, SessionId, SlotId};
 
 use crate::ConnId;
-use crate::channel::is_usable;
-use crate::limits::CONNS_PER_SESSION_MAX;
+use crate::limits::{BACK_BYTES_MIN, BACK_OPS_MIN, CONNS_PER_SESSION_MAX, FORE_BYTES_MIN};
 
 /// A callback about to be sent: where, and the head of its CB_COMPOUND. Ends with
 /// [`crate::Sessions::callback_end`], always.
@@ -42,6 +41,14 @@ pub(crate) fn usable_sec(offered: &CallbackSecs) -> Option<CallbackSec> {
         Some(_) => Some(CallbackSec::None),
         None => offered.0.is_empty().then_some(CallbackSec::None),
     }
+}
+
+/// Whether callbacks fit through a back channel of these attributes.
+pub(crate) fn is_usable(back: &ChannelAttrs) -> bool {
+    back.maxrequests > 0
+        && back.maxoperations >= BACK_OPS_MIN
+        && back.maxrequestsize >= BACK_BYTES_MIN
+        && back.maxresponsesize >= FORE_BYTES_MIN
 }
 
 /// One back channel.

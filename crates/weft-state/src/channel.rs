@@ -4,10 +4,8 @@
 use weft_nfs::create_session_flags as flags;
 use weft_nfs::ops::{ChannelAttrs, CreateSessionArgs, RdmaIrd};
 
-use crate::backchannel::usable_sec;
-use crate::limits::{
-    BACK_BYTES_MIN, BACK_OPS_MIN, BACK_SLOTS_MAX, FORE_BYTES_MIN, SLOTS_LEFT_SHARE,
-};
+use crate::backchannel::{is_usable, usable_sec};
+use crate::limits::{BACK_SLOTS_MAX, FORE_BYTES_MIN, SLOTS_LEFT_SHARE};
 use crate::{Reason, SessionLimits};
 
 /// Flags a client may set in CREATE_SESSION.
@@ -75,12 +73,4 @@ fn back_channel(asked: &ChannelAttrs) -> ChannelAttrs {
         rdma_ird: RdmaIrd(None),
         ..*asked
     }
-}
-
-/// Whether callbacks fit through a back channel of these attributes.
-pub(crate) fn is_usable(back: &ChannelAttrs) -> bool {
-    back.maxrequests > 0
-        && back.maxoperations >= BACK_OPS_MIN
-        && back.maxrequestsize >= BACK_BYTES_MIN
-        && back.maxresponsesize >= FORE_BYTES_MIN
 }

@@ -4,7 +4,7 @@ use weft_xdr::{
     Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer, xdr_named, xdr_struct,
 };
 
-use super::Body;
+use super::layout::Body;
 use crate::attr::Bitmap;
 use crate::basic::{DeviceId, LayoutType, NetAddr, Opaque, StableHow, Stateid, Verifier};
 use crate::operations::OpNum;

@@ -3,11 +3,8 @@
 
 use std::ops::ControlFlow;
 
-use super::remove;
 use crate::engine::KeyRange;
-use crate::types::{
-    Inode, InodeNo, Intent, IntentId, IntentKind, Placement, StoreError, Timestamp,
-};
+use crate::types::{Inode, InodeNo, Intent, IntentId, IntentKind, Placement, StoreError};
 use crate::volume::keys::{self, prefix};
 use crate::volume::tx::Tx;
 use crate::volume::{Seen, Volume, codec};
@@ -59,25 +56,6 @@ impl Volume {
                 Ok(())
             })?;
             Ok(found)
-        })
-    }
-
-    /// An orphan was closed for the last time: its inode goes. Answers the objects to delete, if it
-    /// had any. No orphan of that number: nothing happens.
-    pub fn release_orphan(
-        &self,
-        ino: InodeNo,
-        now: Timestamp,
-    ) -> Seen<Result<Option<Intent>, StoreError>> {
-        self.run(|tx| {
-            if tx.get(keys::orphan(ino))?.is_none() {
-                return Ok(None);
-            }
-            let mut inode = tx.inode(ino)?;
-            tx.delete(keys::orphan(ino));
-            // As if its last name went only now.
-            inode.nlink = 1;
-            remove::drop_link(tx, &mut inode, false, now)
         })
     }
 }

@@ -70,6 +70,25 @@ impl Volume {
             remove(tx, what, parent, (entry, inode), now)
         })
     }
+
+    /// An orphan was closed for the last time: its inode goes. Answers the objects to delete, if it
+    /// had any. No orphan of that number: nothing happens.
+    pub fn release_orphan(
+        &self,
+        ino: InodeNo,
+        now: Timestamp,
+    ) -> Seen<Result<Option<Intent>, StoreError>> {
+        self.run(|tx| {
+            if tx.get(keys::orphan(ino))?.is_none() {
+                return Ok(None);
+            }
+            let mut inode = tx.inode(ino)?;
+            tx.delete(keys::orphan(ino));
+            // As if its last name went only now.
+            inode.nlink = 1;
+            drop_link(tx, &mut inode, false, now)
+        })
+    }
 }
 
 fn removable(
