@@ -2,6 +2,8 @@
 //! file for reading and trust what it cached until it is asked to give it back. There are no
 //! write delegations (design D9).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use weft_nfs::{ClientId, Seqid, Stateid, share};
 
 use crate::limits::{READERS_REMEMBERED_MAX, REVOKED_MAX};
@@ -19,6 +21,71 @@ pub(crate) struct Delegation {
     recalled_at: Option<Millis>,
     /// Whether the client's last answer to the recall was that it has no such delegation.
     disowned: bool,
+}
+
+/// All delegations, at most one of a client on a file, and what decides whether to grant one.
+#[derive(Debug, Default)]
+pub(crate) struct Delegations {
+    by_no: BTreeMap<StateNo, Delegation>,
+    by_holder: BTreeMap<(FileKey, ClientId), StateNo>,
+    /// Files being changed, and by how many requests.
+    changing: BTreeMap<FileKey, usize>,
+    /// Clients that have opened a file for reading since it was last changed; at most
+    /// [`READERS_REMEMBERED_MAX`].
+    readers: BTreeSet<(FileKey, ClientId)>,
+}
+
+impl Delegations {
+    pub(crate) fn get(&self, no: StateNo) -> Option<&Delegation> {
+        self.by_no.get(&no)
+    }
+
+    /// Whether the client holds a delegation on the file.
+    pub(crate) fn holds(&self, client: ClientId, file: FileKey) -> bool {
+        self.by_holder.contains_key(&(file, client))
+    }
+
+    fn no_of(&self, client: ClientId, file: FileKey) -> Option<StateNo> {
+        self.by_holder.get(&(file, client)).copied()
+    }
+
+    fn insert(&mut self, no: StateNo, delegation: Delegation) {
+        self.by_holder.insert((delegation.file, delegation.client), no);
+        self.by_no.insert(no, delegation);
+    }
+
+    fn remove(&mut self, no: StateNo) -> Option<Delegation> {
+        let delegation = self.by_no.remove(&no)?;
+        self.by_holder.remove(&(delegation.file, delegation.client));
+        Some(delegation)
+    }
+
+    /// Whether the client has opened the file for reading before, noting that it does now.
+    fn has_read_before(&mut self, client: ClientId, file: FileKey) -> bool {
+        if self.readers.len() >= READERS_REMEMBERED_MAX {
+            self.readers.clear();
+        }
+        !self.readers.insert((file, client))
+    }
+
+    fn begin_change(&mut self, file: FileKey) {
+        *self.changing.entry(file).or_default() += 1;
+        let from = (file, ClientId(0));
+        let readers: Vec<_> =
+            self.readers.range(from..).take_while(|(f, _)| *f == file).copied().collect();
+        for reader in readers {
+            self.readers.remove(&reader);
+        }
+    }
+
+    fn end_change(&mut self, file: FileKey) {
+        if let Some(changes) = self.changing.get_mut(&file) {
+            *changes -= 1;
+            if *changes == 0 {
+                self.changing.remove(&file);
+            }
+        }
+    }
 }
 
 /// What an OPEN says about delegations.
@@ -89,7 +156,7 @@ impl State {
             Wanted::Nothing => return Err(NoDelegation::NotWanted),
             Wanted::Cancel => return Err(NoDelegation::Cancelled),
             Wanted::Write => return Err(NoDelegation::WriteUnsupported),
-            Wanted::NoPreference if !self.has_read_before(client, file) => {
+            Wanted::NoPreference if !self.delegations.has_read_before(client, file) => {
                 return Err(NoDelegation::NotAsked);
             }
             Wanted::NoPreference | Wanted::Read | Wanted::Reclaim => {}
@@ -102,7 +169,6 @@ impl State {
         let (no, seqid) = (self.next_no(), Seqid(1));
         let delegation = Delegation { client, file, seqid, recalled_at: None, disowned: false };
         self.delegations.insert(no, delegation);
-        self.delegation_by_holder.insert((file, client), no);
         self.held(client).delegations.insert(no);
         Ok(self.stateid(Kind::Delegation, no, seqid))
     }
@@ -114,50 +180,32 @@ impl State {
         possible: bool,
     ) -> Option<NoDelegation> {
         let contended = self.files.get(&file).is_some_and(|f| f.shares.excludes_reading_alone());
-        if contended || self.changing.contains_key(&file) || self.rw_layouts(file) {
+        if contended || self.delegations.changing.contains_key(&file) || self.rw_layouts(file) {
             return Some(NoDelegation::Contention);
         }
         let held = self.held_by_client.get(&client).map_or(0, |h| h.delegations.len());
         let full = held >= self.limits.delegations_per_client_max
-            || self.delegations.len() >= self.limits.delegations_max;
-        let has_one = self.delegation_by_holder.contains_key(&(file, client));
+            || self.delegations.by_no.len() >= self.limits.delegations_max;
+        let has_one = self.delegations.holds(client, file);
         (full || has_one || !possible).then_some(NoDelegation::Resource)
-    }
-
-    /// Whether the client has opened the file for reading before, noting that it does now.
-    fn has_read_before(&mut self, client: ClientId, file: FileKey) -> bool {
-        if self.readers.len() >= READERS_REMEMBERED_MAX {
-            self.readers.clear();
-        }
-        !self.readers.insert((file, client))
     }
 
     /// From here on nobody gets a delegation on the file, until [`State::end_change`] has been
     /// called as often.
     pub fn begin_change(&mut self, file: FileKey) {
-        *self.changing.entry(file).or_default() += 1;
-        let from = (file, ClientId(0));
-        let readers: Vec<_> =
-            self.readers.range(from..).take_while(|(f, _)| *f == file).copied().collect();
-        for reader in readers {
-            self.readers.remove(&reader);
-        }
+        self.delegations.begin_change(file);
     }
 
     /// The change is done, or given up.
     pub fn end_change(&mut self, file: FileKey) {
-        if let Some(changes) = self.changing.get_mut(&file) {
-            *changes -= 1;
-            if *changes == 0 {
-                self.changing.remove(&file);
-            }
-        }
+        self.delegations.end_change(file);
     }
 
     /// Other clients that hold a delegation on the file.
     pub fn delegation_holders(&self, file: FileKey, except: ClientId) -> Vec<ClientId> {
         let from = (file, ClientId(0));
-        let on_file = self.delegation_by_holder.range(from..).take_while(|((f, _), _)| *f == file);
+        let holders = &self.delegations.by_holder;
+        let on_file = holders.range(from..).take_while(|((f, _), _)| *f == file);
         on_file.map(|((_, client), _)| *client).filter(|client| *client != except).collect()
     }
 
@@ -182,8 +230,8 @@ impl State {
         client: ClientId,
         file: FileKey,
     ) -> Option<Stateid> {
-        let no = *self.delegation_by_holder.get(&(file, client))?;
-        let delegation = self.delegations.get_mut(&no).filter(|d| d.recalled_at.is_none())?;
+        let no = self.delegations.no_of(client, file)?;
+        let delegation = self.delegations.by_no.get_mut(&no).filter(|d| d.recalled_at.is_none())?;
         delegation.recalled_at = Some(now);
         let seqid = delegation.seqid;
         Some(self.stateid(Kind::Delegation, no, seqid))
@@ -194,7 +242,7 @@ impl State {
     /// stateid.
     pub fn delegation_answered(&mut self, client: ClientId, stateid: &Stateid, known: bool) {
         let Ok((Kind::Delegation, no)) = self.find(client, stateid) else { return };
-        if let Some(delegation) = self.delegations.get_mut(&no) {
+        if let Some(delegation) = self.delegations.by_no.get_mut(&no) {
             delegation.disowned = !known;
         }
     }
@@ -207,13 +255,13 @@ impl State {
     /// Delegations whose recall has been out for `limit_ms` or longer.
     pub fn delegations_overdue(&self, now: Millis, limit_ms: u64) -> Vec<(ClientId, FileKey)> {
         let overdue = |d: &&Delegation| d.recalled_at.is_some_and(|at| now.since(at) >= limit_ms);
-        self.delegations.values().filter(overdue).map(|d| (d.client, d.file)).collect()
+        self.delegations.by_no.values().filter(overdue).map(|d| (d.client, d.file)).collect()
     }
 
     /// Takes a delegation away from a client that did not return it. It is remembered as revoked
     /// until FREE_STATEID (§8.2.4, §10.4.5), unless the client does not know it.
     pub fn delegation_revoke(&mut self, client: ClientId, file: FileKey) {
-        let Some(no) = self.delegation_by_holder.get(&(file, client)).copied() else { return };
+        let Some(no) = self.delegations.no_of(client, file) else { return };
         let Some(delegation) = self.remove_delegation(no) else { return };
         if delegation.disowned {
             return;
@@ -264,8 +312,7 @@ impl State {
     }
 
     pub(crate) fn remove_delegation(&mut self, no: StateNo) -> Option<Delegation> {
-        let delegation = self.delegations.remove(&no)?;
-        self.delegation_by_holder.remove(&(delegation.file, delegation.client));
+        let delegation = self.delegations.remove(no)?;
         self.held(delegation.client).delegations.remove(&no);
         self.return_on_close(delegation.client, delegation.file);
         Some(delegation)

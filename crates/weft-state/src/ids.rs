@@ -16,7 +16,7 @@ impl Millis {
 pub struct ConnId(pub u64);
 
 /// A file: its volume and its number there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FileKey {
     /// The volume.
     pub volume: u32,

@@ -8,6 +8,8 @@
 //! client that has a file neither open nor delegated holds no layout on it that is only for
 //! reading.
 
+use std::collections::BTreeMap;
+
 use weft_nfs::{ClientId, IoMode, Seqid, Stateid};
 
 use crate::limits::RETURNED_LAYOUTS_MAX;
@@ -27,6 +29,51 @@ pub(crate) struct Layout {
     pub(crate) rw: bool,
     /// Whether it ever was read-write, so that a LAYOUTCOMMIT can be outstanding.
     was_rw: bool,
+}
+
+/// All layouts, at most one of a client on a file, and which of them are being recalled.
+#[derive(Debug, Default)]
+pub(crate) struct Layouts {
+    by_no: BTreeMap<StateNo, Layout>,
+    by_holder: BTreeMap<(FileKey, ClientId), StateNo>,
+    /// Layouts being recalled, and since when.
+    recalls: BTreeMap<StateNo, Millis>,
+}
+
+impl Layouts {
+    pub(crate) fn len(&self) -> usize {
+        self.by_no.len()
+    }
+
+    pub(crate) fn get(&self, no: StateNo) -> Option<&Layout> {
+        self.by_no.get(&no)
+    }
+
+    fn no_of(&self, client: ClientId, file: FileKey) -> Option<StateNo> {
+        self.by_holder.get(&(file, client)).copied()
+    }
+
+    /// Every layout on a file.
+    fn on(&self, file: FileKey) -> impl Iterator<Item = StateNo> {
+        let from = (file, ClientId(0));
+        self.by_holder.range(from..).take_while(move |((f, _), _)| *f == file).map(|(_, no)| *no)
+    }
+
+    fn insert(&mut self, no: StateNo, layout: Layout) {
+        self.by_holder.insert((layout.file, layout.client), no);
+        self.by_no.insert(no, layout);
+    }
+
+    fn remove(&mut self, no: StateNo) -> Option<Layout> {
+        let layout = self.by_no.remove(&no)?;
+        self.recalls.remove(&no);
+        self.by_holder.remove(&(layout.file, layout.client));
+        Some(layout)
+    }
+
+    fn is_recalled(&self, no: StateNo) -> bool {
+        self.recalls.contains_key(&no)
+    }
 }
 
 /// Proof that a LAYOUTGET may be granted.
@@ -114,8 +161,8 @@ impl State {
                 self.check_open_mode(kind, no, access)?;
             }
         }
-        let existing = self.layout_by_holder.get(&(file, client));
-        if existing.is_some_and(|no| self.recalls.contains_key(no)) {
+        let existing = self.layouts.no_of(client, file);
+        if existing.is_some_and(|no| self.layouts.is_recalled(no)) {
             return Err(Reason::RecallOut.into());
         }
         let held = self.held_by_client.get(&client).map_or(0, |h| h.layouts.len());
@@ -129,12 +176,9 @@ impl State {
 
     /// Records a granted layout and gives its stateid.
     pub fn layout_granted(&mut self, holder: &LayoutHolder, iomode: IoMode) -> Stateid {
-        let key = (holder.file, holder.client);
-        let no = match self.layout_by_holder.get(&key) {
-            Some(no) => *no,
-            None => self.add_layout(holder),
-        };
-        let layout = self.layouts.get_mut(&no);
+        let existing = self.layouts.no_of(holder.client, holder.file);
+        let no = existing.unwrap_or_else(|| self.add_layout(holder));
+        let layout = self.layouts.by_no.get_mut(&no);
         let seqid = layout.map_or(Seqid(1), |l| {
             l.seqid = l.seqid.next();
             l.granted = l.seqid;
@@ -158,7 +202,6 @@ impl State {
             was_rw: false,
         };
         self.layouts.insert(no, layout);
-        self.layout_by_holder.insert((holder.file, holder.client), no);
         self.held(holder.client).layouts.insert(no);
         no
     }
@@ -177,11 +220,10 @@ impl State {
         file: FileKey,
         stateid: &Stateid,
     ) -> Result<(), Refusal> {
-        if self.was_returned(client, file, stateid) {
-            return Ok(());
+        match self.find_reported(client, file, stateid)? {
+            Some(layout) if !layout.was_rw => Err(Reason::IoModeInvalid.into()),
+            Some(_) | None => Ok(()),
         }
-        let layout = self.find_layout(client, file, stateid)?;
-        if layout.was_rw { Ok(()) } else { Err(Reason::IoModeInvalid.into()) }
     }
 
     /// Checks a LAYOUTERROR or LAYOUTSTATS: the layout is held, whatever for, or was returned a
@@ -197,10 +239,7 @@ impl State {
         file: FileKey,
         stateid: &Stateid,
     ) -> Result<(), Refusal> {
-        if self.was_returned(client, file, stateid) {
-            return Ok(());
-        }
-        self.find_layout(client, file, stateid)?;
+        self.find_reported(client, file, stateid)?;
         Ok(())
     }
 
@@ -235,7 +274,7 @@ impl State {
         }
         let (_, no) = self.parse(stateid)?;
         let is_used = self.is_used(client, file);
-        let layout = self.layouts.get_mut(&no).ok_or(Reason::StateidUnknown)?;
+        let layout = self.layouts.by_no.get_mut(&no).ok_or(Reason::StateidUnknown)?;
         let had_rw = layout.rw && iomode != IoMode::READ;
         layout.rw &= !had_rw;
         layout.read &= iomode == IoMode::RW && is_used;
@@ -245,7 +284,7 @@ impl State {
             let remaining = Some(self.stateid(Kind::Layout, no, seqid));
             return Ok(LayoutReturned { remaining, had_rw, finished_recall: false });
         }
-        let finished_recall = self.recalls.contains_key(&no);
+        let finished_recall = self.layouts.is_recalled(no);
         self.give_back(no);
         Ok(LayoutReturned { remaining: None, had_rw, finished_recall })
     }
@@ -260,7 +299,7 @@ impl State {
         let held = self.held_by_client.get(&client);
         let all: Vec<StateNo> = held.into_iter().flat_map(|h| &h.layouts).copied().collect();
         let in_volume = |no: &StateNo| {
-            let file = self.layouts.get(no).map(|l| l.file);
+            let file = self.layouts.get(*no).map(|l| l.file);
             volume.is_none() || file.map(|f| f.volume) == volume
         };
         let returned: Vec<StateNo> = all.into_iter().filter(in_volume).collect();
@@ -280,8 +319,8 @@ impl State {
     ///
     /// Source: RFC 8881 §18.43.3.
     pub(crate) fn return_on_close(&mut self, client: ClientId, file: FileKey) {
-        let Some(no) = self.layout_by_holder.get(&(file, client)).copied() else { return };
-        let is_read_only = self.layouts.get(&no).is_some_and(|l| !l.rw);
+        let Some(no) = self.layouts.no_of(client, file) else { return };
+        let is_read_only = self.layouts.get(no).is_some_and(|l| !l.rw);
         if is_read_only && !self.is_used(client, file) {
             self.give_back(no);
         }
@@ -289,15 +328,12 @@ impl State {
 
     /// Whether the client has the file open, or may open it by itself.
     fn is_used(&self, client: ClientId, file: FileKey) -> bool {
-        self.has_open(client, file, IoAccess::Read)
-            || self.delegation_by_holder.contains_key(&(file, client))
+        self.has_open(client, file, IoAccess::Read) || self.delegations.holds(client, file)
     }
 
     /// Forgets all layouts on a file that is gone, and with them their recalls.
     pub fn layouts_forget(&mut self, file: FileKey) {
-        let from = (file, ClientId(0));
-        let on_file = self.layout_by_holder.range(from..).take_while(|((f, _), _)| *f == file);
-        let gone: Vec<StateNo> = on_file.map(|(_, no)| *no).collect();
+        let gone: Vec<StateNo> = self.layouts.on(file).collect();
         for no in gone {
             self.remove_layout(no);
         }
@@ -314,31 +350,29 @@ impl State {
             .copied()
             .collect();
         for no in &held {
-            self.recalls.entry(*no).or_insert(now);
+            self.layouts.recalls.entry(*no).or_insert(now);
         }
         held.into_iter().filter_map(|no| self.overdue(no)).collect()
     }
 
     fn overdue(&self, no: StateNo) -> Option<Overdue> {
-        let l = self.layouts.get(&no)?;
+        let l = self.layouts.get(no)?;
         let stateid = self.stateid(Kind::Layout, no, l.seqid);
         Some(Overdue { client: l.client, file: l.file, stateid, rw: l.rw })
     }
 
     /// Every layout on a file.
     pub fn layouts_on(&self, file: FileKey) -> Vec<LayoutInfo> {
-        let from = (file, ClientId(0));
-        let on_file = self.layout_by_holder.range(from..).take_while(|((f, _), _)| *f == file);
-        let info = |(_, no): (&(FileKey, ClientId), &StateNo)| {
+        let info = |no: StateNo| {
             let l = self.layouts.get(no)?;
             Some(LayoutInfo {
                 client: l.client,
-                stateid: self.stateid(Kind::Layout, *no, l.seqid),
+                stateid: self.stateid(Kind::Layout, no, l.seqid),
                 rw: l.rw,
-                recalled_at: self.recalls.get(no).copied(),
+                recalled_at: self.layouts.recalls.get(&no).copied(),
             })
         };
-        on_file.filter_map(info).collect()
+        self.layouts.on(file).filter_map(info).collect()
     }
 
     /// Whether any client holds a read-write layout on a file.
@@ -357,34 +391,34 @@ impl State {
         client: ClientId,
         file: FileKey,
     ) -> Option<Stateid> {
-        let no = *self.layout_by_holder.get(&(file, client))?;
-        if self.recalls.contains_key(&no) {
+        let no = self.layouts.no_of(client, file)?;
+        if self.layouts.is_recalled(no) {
             return None;
         }
-        let layout = self.layouts.get_mut(&no)?;
+        let layout = self.layouts.by_no.get_mut(&no)?;
         layout.seqid = layout.seqid.next();
         let seqid = layout.seqid;
-        self.recalls.insert(no, now);
+        self.layouts.recalls.insert(no, now);
         Some(self.stateid(Kind::Layout, no, seqid))
     }
 
     /// The stateid to send a recall that is out again: that of the layout now.
     pub fn recall_stateid(&self, client: ClientId, file: FileKey) -> Option<Stateid> {
-        let no = *self.layout_by_holder.get(&(file, client))?;
-        let layout = self.layouts.get(&no).filter(|_| self.recalls.contains_key(&no))?;
+        let no = self.layouts.no_of(client, file)?;
+        let layout = self.layouts.get(no).filter(|_| self.layouts.is_recalled(no))?;
         Some(self.stateid(Kind::Layout, no, layout.seqid))
     }
 
     /// The client answered a recall with NOMATCHING_LAYOUT: everything is returned, no
     /// LAYOUTRETURN follows. Says whether it was held read-write.
     pub fn recall_done(&mut self, client: ClientId, file: FileKey) -> bool {
-        let no = self.layout_by_holder.get(&(file, client)).copied();
+        let no = self.layouts.no_of(client, file);
         no.and_then(|no| self.give_back(no)).is_some_and(|l| l.rw)
     }
 
     /// Layouts whose recall has been out for `limit_ms` or longer.
     pub fn recalls_overdue(&self, now: Millis, limit_ms: u64) -> Vec<Overdue> {
-        let overdue = self.recalls.iter().filter(|(_, at)| now.since(**at) >= limit_ms);
+        let overdue = self.layouts.recalls.iter().filter(|(_, at)| now.since(**at) >= limit_ms);
         overdue.filter_map(|(no, _)| self.overdue(*no)).collect()
     }
 
@@ -406,7 +440,7 @@ impl State {
         if kind != Kind::Layout {
             return Err(Reason::StateidKind);
         }
-        let layout = self.layouts.get(&no).ok_or(Reason::StateidUnknown)?;
+        let layout = self.layouts.get(no).ok_or(Reason::StateidUnknown)?;
         if layout.client != client {
             return Err(Reason::StateidForeign);
         }
@@ -417,6 +451,19 @@ impl State {
             return Err(Reason::StateidFuture);
         }
         Ok(layout)
+    }
+
+    /// Finds the layout that a client reports about; none if it was returned a little while ago.
+    fn find_reported(
+        &self,
+        client: ClientId,
+        file: FileKey,
+        stateid: &Stateid,
+    ) -> Result<Option<&Layout>, Reason> {
+        if self.was_returned(client, file, stateid) {
+            return Ok(None);
+        }
+        self.find_layout(client, file, stateid).map(Some)
     }
 
     fn was_returned(&self, client: ClientId, file: FileKey, stateid: &Stateid) -> bool {
@@ -438,9 +485,7 @@ impl State {
     }
 
     pub(crate) fn remove_layout(&mut self, no: StateNo) -> Option<Layout> {
-        let layout = self.layouts.remove(&no)?;
-        self.recalls.remove(&no);
-        self.layout_by_holder.remove(&(layout.file, layout.client));
+        let layout = self.layouts.remove(no)?;
         self.held(layout.client).layouts.remove(&no);
         Some(layout)
     }

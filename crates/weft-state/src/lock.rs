@@ -1,11 +1,13 @@
 //! Byte-range locks: RFC 8881 §9.1-§9.6, §18.10-§18.12.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use weft_nfs::ops::{LockArgs, LockDenied, Locker, LocktArgs, LockuArgs};
 use weft_nfs::{ClientId, FailureBody, LockType, Opaque, Seqid, StateOwner, Stateid, share};
 
 use crate::lock_ranges::{self, ByteRange};
-use crate::state::State;
+use crate::state::{OwnerKey, State};
 use crate::stateid::{Kind, StateNo};
 use crate::{FileKey, Reason, Refusal, detached};
 
@@ -18,6 +20,34 @@ pub(crate) struct Lock {
     /// The open it was first based on; its CLOSE frees the locks.
     pub(crate) open: StateNo,
     pub(crate) seqid: Seqid,
+}
+
+/// The lock states of all owners, one of an owner on a file. Their ranges are kept by file.
+#[derive(Debug, Default)]
+pub(crate) struct Locks {
+    by_no: BTreeMap<StateNo, Lock>,
+    by_owner: BTreeMap<OwnerKey, StateNo>,
+}
+
+impl Locks {
+    pub(crate) fn get(&self, no: StateNo) -> Option<&Lock> {
+        self.by_no.get(&no)
+    }
+
+    pub(crate) fn no_of(&self, client: ClientId, file: FileKey, owner: &Bytes) -> Option<StateNo> {
+        self.by_owner.get(&(file, client, owner.clone())).copied()
+    }
+
+    fn insert(&mut self, no: StateNo, lock: Lock) {
+        self.by_owner.insert((lock.file, lock.client, lock.owner.clone()), no);
+        self.by_no.insert(no, lock);
+    }
+
+    fn remove(&mut self, no: StateNo) -> Option<Lock> {
+        let lock = self.by_no.remove(&no)?;
+        self.by_owner.remove(&(lock.file, lock.client, lock.owner.clone()));
+        Some(lock)
+    }
 }
 
 /// Whom a LOCK is for, found by its stateid.
@@ -49,7 +79,7 @@ impl State {
         let range = ByteRange::checked(args.offset, args.length)?;
         let found = self.locker(client, file, &args.locker)?;
         let write = args.locktype.is_write();
-        let open = self.opens.get(&found.open).ok_or(Reason::StateidUnknown)?;
+        let open = self.opens.get(found.open).ok_or(Reason::StateidUnknown)?;
         let needed = if write { share::ACCESS_WRITE } else { share::ACCESS_READ };
         if open.share.access & needed == 0 {
             return Err(Reason::OpenMode.into());
@@ -79,8 +109,8 @@ impl State {
     /// Source: RFC 8881 §18.11.3.
     pub fn lockt(&self, client: ClientId, file: FileKey, args: &LocktArgs) -> Result<(), Refusal> {
         let range = ByteRange::checked(args.offset, args.length)?;
-        let own = self.lock_by_owner.get(&(file, client, args.owner.owner.0.clone()));
-        self.check_conflict(file, own.copied(), range, args.locktype.is_write())
+        let own = self.locks.no_of(client, file, &args.owner.owner.0);
+        self.check_conflict(file, own, range, args.locktype.is_write())
     }
 
     /// LOCKU: unlocks a range, whatever of it is locked; the rest of a split lock stays.
@@ -111,19 +141,19 @@ impl State {
             Locker::New { open_stateid, lock_owner } => {
                 let open = self.find_kind(Kind::Open, client, open_stateid, file)?;
                 let owner = detached(&lock_owner.owner.0);
-                let existing = self.lock_by_owner.get(&(file, client, owner.clone())).copied();
+                let existing = self.locks.no_of(client, file, &owner);
                 Ok(ForLock { open, existing, owner: Some(owner) })
             }
             Locker::Existing { lock_stateid } => {
                 let no = self.find_kind(Kind::Lock, client, lock_stateid, file)?;
-                let lock = self.locks.get(&no).ok_or(Reason::StateidUnknown)?;
+                let lock = self.locks.get(no).ok_or(Reason::StateidUnknown)?;
                 Ok(ForLock { open: lock.open, existing: Some(no), owner: None })
             }
         }
     }
 
     fn lock_owner(&self, found: &ForLock) -> Bytes {
-        let existing = found.existing.and_then(|no| self.locks.get(&no)).map(|l| &l.owner);
+        let existing = found.existing.and_then(|no| self.locks.get(no)).map(|l| &l.owner);
         existing.or(found.owner.as_ref()).cloned().unwrap_or_default()
     }
 
@@ -146,7 +176,7 @@ impl State {
 
     fn denied(&self, held: &lock_ranges::Held) -> LockDenied {
         let (offset, length) = held.range.offset_length();
-        let holder = self.locks.get(&held.holder);
+        let holder = self.locks.get(held.holder);
         LockDenied {
             offset,
             length,
@@ -183,12 +213,9 @@ impl State {
         owner: Bytes,
     ) -> StateNo {
         let no = self.next_no();
-        self.lock_by_owner.insert((file, client, owner.clone()), no);
         self.locks.insert(no, Lock { client, owner, file, open, seqid: Seqid(0) });
         self.held(client).locks.insert(no);
-        if let Some(open) = self.opens.get_mut(&open) {
-            open.locks.insert(no);
-        }
+        self.opens.base(open, no);
         no
     }
 
@@ -203,15 +230,13 @@ impl State {
         let before = state.ranges.len();
         change(&mut state.ranges);
         let after = state.ranges.len();
-        if let Some(waiters) = self.waiters.get(&file) {
-            self.unlocked.insert(file, waiters.len());
-        }
+        self.lock_waiters.note_change(file);
         let held = self.held(client);
         held.ranges = held.ranges + after - before;
     }
 
     fn bump_lock(&mut self, no: StateNo) -> Stateid {
-        let lock = self.locks.get_mut(&no);
+        let lock = self.locks.by_no.get_mut(&no);
         let seqid = lock.map_or(Seqid(1), |l| {
             l.seqid = l.seqid.next();
             l.seqid
@@ -221,19 +246,16 @@ impl State {
 
     /// How many ranges are locked under a lock stateid.
     pub(crate) fn ranges_of(&self, no: StateNo) -> usize {
-        let file = self.locks.get(&no).and_then(|l| self.files.get(&l.file));
+        let file = self.locks.get(no).and_then(|l| self.files.get(&l.file));
         file.map_or(0, |f| f.ranges.count_of(no))
     }
 
     /// Unlocks and forgets a lock state.
     pub(crate) fn remove_lock(&mut self, no: StateNo) {
-        let Some(lock) = self.locks.remove(&no) else { return };
+        let Some(lock) = self.locks.remove(no) else { return };
         self.change_ranges(lock.client, lock.file, |ranges| ranges.unlock_all(no));
         self.held(lock.client).locks.remove(&no);
-        if let Some(open) = self.opens.get_mut(&lock.open) {
-            open.locks.remove(&no);
-        }
-        self.lock_by_owner.remove(&(lock.file, lock.client, lock.owner));
+        self.opens.unbase(lock.open, no);
     }
 }
 

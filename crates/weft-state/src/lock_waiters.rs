@@ -2,7 +2,7 @@
 //! §18.10.3, §20.11. A hint, nothing more: clients also ask again by themselves, so what is
 //! beyond a limit is not noted.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
 
 use bytes::Bytes;
@@ -18,11 +18,49 @@ use crate::{FileKey, detached};
 
 /// A blocking LOCK that was denied. An owner can have several: threads of one process share it.
 #[derive(Debug)]
-pub(crate) struct Waiter {
+struct Waiter {
     client: ClientId,
     owner: Bytes,
     range: ByteRange,
     write: bool,
+}
+
+/// All denied blocking LOCKs, and which of them are to be looked at again.
+#[derive(Debug, Default)]
+pub(crate) struct LockWaiters {
+    /// Never an empty queue.
+    by_file: BTreeMap<FileKey, VecDeque<Waiter>>,
+    /// Files where locks were given up, and how many of their waiters, from the first,
+    /// [`State::lock_notices`] has yet to look at.
+    unlocked: BTreeMap<FileKey, usize>,
+    /// The file it looked at last.
+    noticed_last: FileKey,
+}
+
+impl LockWaiters {
+    /// The locks of a file have changed: all that wait for some of them may have a chance.
+    pub(crate) fn note_change(&mut self, file: FileKey) {
+        if let Some(waiters) = self.by_file.get(&file) {
+            self.unlocked.insert(file, waiters.len());
+        }
+    }
+
+    /// Whether anybody waits for locks of the file.
+    pub(crate) fn has_any(&self, file: FileKey) -> bool {
+        self.by_file.contains_key(&file)
+    }
+
+    /// Whether [`State::lock_notices`] has nothing left to look at.
+    #[cfg(test)]
+    pub(crate) fn all_noticed(&self) -> bool {
+        self.unlocked.is_empty()
+    }
+
+    /// The file after the last one in the round of those to be looked at.
+    fn next_unlocked(&self) -> Option<FileKey> {
+        let after = self.unlocked.range((Excluded(self.noticed_last), Unbounded)).next();
+        after.or_else(|| self.unlocked.first_key_value()).map(|(file, _)| *file)
+    }
 }
 
 /// A lock that was waited for, and could be had now: CB_NOTIFY_LOCK.
@@ -45,13 +83,14 @@ impl State {
         write: bool,
     ) {
         self.stop_waiting(client, file, owner, range);
-        let of_file = self.waiters.get(&file).map_or(0, VecDeque::len);
+        let of_file = self.lock_waiters.by_file.get(&file).map_or(0, VecDeque::len);
         let of_client = self.held_by_client.get(&client).map_or(0, |h| h.waiters);
         if of_file >= LOCK_WAITERS_PER_FILE_MAX || of_client >= LOCK_WAITERS_PER_CLIENT_MAX {
             return;
         }
         let owner = detached(owner);
-        self.waiters.entry(file).or_default().push_back(Waiter { client, owner, range, write });
+        let waiter = Waiter { client, owner, range, write };
+        self.lock_waiters.by_file.entry(file).or_default().push_back(waiter);
         self.held(client).waiters += 1;
     }
 
@@ -71,7 +110,7 @@ impl State {
         if self.held(client).waiters == 0 {
             return;
         }
-        let files: Vec<FileKey> = self.waiters.keys().copied().collect();
+        let files: Vec<FileKey> = self.lock_waiters.by_file.keys().copied().collect();
         for file in files {
             self.forget_waiters(file, |w| w.client == client);
         }
@@ -85,9 +124,9 @@ impl State {
         let mut notices = Vec::new();
         let mut work = LOCK_NOTICE_RANGES_MAX;
         while work > 0
-            && let Some(file) = self.next_unlocked()
+            && let Some(file) = self.lock_waiters.next_unlocked()
         {
-            self.noticed_last = file;
+            self.lock_waiters.noticed_last = file;
             self.notices_of(file, &mut work, &mut notices);
         }
         notices
@@ -99,11 +138,11 @@ impl State {
     /// there are more, the answer is yes, since others wait for locks of files that it has locked.
     pub fn is_waited_for(&self, client: ClientId) -> bool {
         let Some(held) = self.held_by_client.get(&client) else { return false };
-        let files = held.locks.iter().filter_map(|no| self.locks.get(no)).map(|lock| lock.file);
-        let files = BTreeSet::from_iter(files.filter(|file| self.waiters.contains_key(file)));
+        let files = held.locks.iter().filter_map(|no| self.locks.get(*no)).map(|lock| lock.file);
+        let files = BTreeSet::from_iter(files.filter(|file| self.lock_waiters.has_any(*file)));
         let mut work = LOCK_WAITED_RANGES_MAX;
         for file in files {
-            let (waiters, state) = (self.waiters.get(&file), self.files.get(&file));
+            let (waiters, state) = (self.lock_waiters.by_file.get(&file), self.files.get(&file));
             let (Some(waiters), Some(state)) = (waiters, state) else { continue };
             for w in waiters.iter().filter(|w| w.client != client) {
                 work = work.saturating_sub(1 + state.ranges.len());
@@ -115,17 +154,11 @@ impl State {
         false
     }
 
-    /// The file after the last one in the round of those to be looked at.
-    fn next_unlocked(&self) -> Option<FileKey> {
-        let after = self.unlocked.range((Excluded(self.noticed_last), Unbounded)).next();
-        after.or_else(|| self.unlocked.first_key_value()).map(|(file, _)| *file)
-    }
-
     /// Looks at the waiters of a file as far as `work`, in ranges, goes. Those that wait on go
     /// behind the others, so that each has its turn.
     fn notices_of(&mut self, file: FileKey, work: &mut usize, notices: &mut Vec<LockNotice>) {
-        let mut waiting = self.waiters.remove(&file).unwrap_or_default();
-        let mut left = self.unlocked.remove(&file).unwrap_or(0).min(waiting.len());
+        let mut waiting = self.lock_waiters.by_file.remove(&file).unwrap_or_default();
+        let mut left = self.lock_waiters.unlocked.remove(&file).unwrap_or(0).min(waiting.len());
         let cost = 1 + self.files.get(&file).map_or(0, |f| f.ranges.len());
         while left > 0 && *work > 0 {
             let Some(w) = waiting.pop_front() else { break };
@@ -139,21 +172,21 @@ impl State {
             notices.push(LockNotice { file, owner });
         }
         if left > 0 {
-            self.unlocked.insert(file, left);
+            self.lock_waiters.unlocked.insert(file, left);
         }
         if !waiting.is_empty() {
-            self.waiters.insert(file, waiting);
+            self.lock_waiters.by_file.insert(file, waiting);
         }
     }
 
     fn is_blocked(&self, file: FileKey, w: &Waiter) -> bool {
-        let own = self.lock_by_owner.get(&(file, w.client, w.owner.clone())).copied();
+        let own = self.locks.no_of(w.client, file, &w.owner);
         let ranges = self.files.get(&file).map(|f| &f.ranges);
         ranges.is_some_and(|r| r.conflict(own, w.range, w.write).is_some())
     }
 
     fn forget_waiters(&mut self, file: FileKey, which: impl Fn(&Waiter) -> bool) {
-        let Some(mut waiting) = self.waiters.remove(&file) else { return };
+        let Some(mut waiting) = self.lock_waiters.by_file.remove(&file) else { return };
         waiting.retain(|w| {
             let gone = which(w);
             if gone {
@@ -162,7 +195,7 @@ impl State {
             !gone
         });
         if !waiting.is_empty() {
-            self.waiters.insert(file, waiting);
+            self.lock_waiters.by_file.insert(file, waiting);
         }
     }
 }
@@ -305,7 +338,7 @@ mod tests {
         assert_eq!(state.lock_notices(), Vec::new(), "it asked by itself");
         assert_eq!(lock(&mut state, A, LockType::WriteBlocking, 0), None);
         state.drop_client(A);
-        assert!(state.waiters.is_empty());
+        assert!(state.lock_waiters.by_file.is_empty());
     }
 
     /// Both sides of the limit of waiters of one file.
@@ -317,7 +350,7 @@ mod tests {
         for n in 0..=LOCK_WAITERS_PER_FILE_MAX as u64 {
             assert_eq!(lock(&mut state, ClientId(100 + n), LockType::WriteBlocking, 0), None);
         }
-        assert_eq!(state.waiters[&FILE].len(), LOCK_WAITERS_PER_FILE_MAX);
+        assert_eq!(state.lock_waiters.by_file[&FILE].len(), LOCK_WAITERS_PER_FILE_MAX);
     }
 
     /// Both sides of the limit of waiters of one client, over all files.
@@ -336,7 +369,7 @@ mod tests {
             }
         }
         assert_eq!(state.held(B).waiters, LOCK_WAITERS_PER_CLIENT_MAX);
-        assert_eq!(state.waiters.len(), LOCK_WAITERS_PER_CLIENT_MAX);
+        assert_eq!(state.lock_waiters.by_file.len(), LOCK_WAITERS_PER_CLIENT_MAX);
     }
 
     /// However many wait for however many ranges, one call does a bounded part of the work, and
@@ -363,21 +396,21 @@ mod tests {
         let first = state.lock_notices();
         assert!(!first.is_empty() && first.len() * ranges <= LOCK_NOTICE_RANGES_MAX + ranges);
         let mut told = first;
-        while !state.unlocked.is_empty() {
+        while !state.lock_waiters.unlocked.is_empty() {
             told.extend(state.lock_notices());
         }
         let clients: Vec<_> = told.iter().map(|n| n.owner.clientid.0).collect();
         assert_eq!(clients, (100..100 + waiters).collect::<Vec<_>>());
-        assert!(state.waiters.is_empty());
+        assert!(state.lock_waiters.by_file.is_empty());
     }
 
     /// A file whose waiters take all the work of a call does not keep others from their turn.
     #[test]
     fn files_take_turns() {
         let mut state = State::new(1);
-        state.unlocked = [(FILE, 1), (OTHER_FILE, 1)].into();
-        let first = state.next_unlocked().unwrap();
-        state.noticed_last = first;
-        assert_ne!(state.next_unlocked(), Some(first));
+        state.lock_waiters.unlocked = [(FILE, 1), (OTHER_FILE, 1)].into();
+        let first = state.lock_waiters.next_unlocked().unwrap();
+        state.lock_waiters.noticed_last = first;
+        assert_ne!(state.lock_waiters.next_unlocked(), Some(first));
     }
 }

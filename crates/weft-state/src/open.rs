@@ -1,12 +1,12 @@
 //! Opens and their share reservations, and the check of stateids in I/O: RFC 8881 §8.2, §9.1.2,
 //! §9.7-§9.9, §18.2, §18.16, §18.18.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use weft_nfs::{ClientId, Seqid, StateOwner, Stateid, share};
 
-use crate::state::State;
+use crate::state::{OwnerKey, State};
 use crate::stateid::{Kind, StateNo};
 use crate::{FileKey, Reason, Refusal, detached};
 
@@ -49,7 +49,61 @@ pub(crate) struct Open {
     /// Every share of an OPEN that this open is the union of: bit `deny * 4 + access`.
     seen: u16,
     /// Lock states based on it.
-    pub(crate) locks: BTreeSet<StateNo>,
+    locks: BTreeSet<StateNo>,
+}
+
+/// All opens, at most one of an owner on a file.
+#[derive(Debug, Default)]
+pub(crate) struct Opens {
+    by_no: BTreeMap<StateNo, Open>,
+    by_owner: BTreeMap<OwnerKey, StateNo>,
+    /// What the opens of a file by one client add up to: nobody walks through them, of whom there
+    /// may be [`crate::StateLimits::opens_per_client_max`].
+    client_shares: BTreeMap<(FileKey, ClientId), Shares>,
+}
+
+impl Opens {
+    pub(crate) fn len(&self) -> usize {
+        self.by_no.len()
+    }
+
+    pub(crate) fn get(&self, no: StateNo) -> Option<&Open> {
+        self.by_no.get(&no)
+    }
+
+    /// Notes that a lock state is based on an open, whose CLOSE frees it.
+    pub(crate) fn base(&mut self, open: StateNo, lock: StateNo) {
+        if let Some(open) = self.by_no.get_mut(&open) {
+            open.locks.insert(lock);
+        }
+    }
+
+    /// The lock state is gone.
+    pub(crate) fn unbase(&mut self, open: StateNo, lock: StateNo) {
+        if let Some(open) = self.by_no.get_mut(&open) {
+            open.locks.remove(&lock);
+        }
+    }
+
+    fn insert(&mut self, no: StateNo, open: Open) {
+        self.by_owner.insert((open.file, open.client, open.owner.clone()), no);
+        self.by_no.insert(no, open);
+    }
+
+    fn remove(&mut self, no: StateNo) -> Option<Open> {
+        let open = self.by_no.remove(&no)?;
+        self.by_owner.remove(&(open.file, open.client, open.owner.clone()));
+        Some(open)
+    }
+
+    /// Changes the count of the shares that one client has of a file.
+    fn count_shares(&mut self, file: FileKey, client: ClientId, change: impl Fn(&mut Shares)) {
+        let own = self.client_shares.entry((file, client)).or_default();
+        change(own);
+        if own.opens == 0 {
+            self.client_shares.remove(&(file, client));
+        }
+    }
 }
 
 /// Access and deny bits, checked.
@@ -168,19 +222,7 @@ impl Shares {
 }
 
 impl State {
-    /// Whether [`State::open`] would be refused; asked before the namespace is changed.
-    pub fn open_would_conflict(
-        &self,
-        client: ClientId,
-        owner: &StateOwner,
-        file: FileKey,
-        share_access: u32,
-        share_deny: u32,
-    ) -> bool {
-        self.open_check(client, owner, file, share_access, share_deny).is_err()
-    }
-
-    /// As [`State::open_would_conflict`], with the reason.
+    /// Whether [`State::open`] would be refused, and why; asked before the namespace is changed.
     ///
     /// # Errors
     /// As [`State::open`].
@@ -194,8 +236,8 @@ impl State {
     ) -> Result<(), Refusal> {
         let share = Share::checked(share_access, share_deny)?;
         let key = (file, client, owner.owner.0.clone());
-        let existing = self.open_by_owner.get(&key);
-        let own = existing.and_then(|no| self.opens.get(no)).map(|o| o.share);
+        let existing = self.opens.by_owner.get(&key);
+        let own = existing.and_then(|no| self.opens.get(*no)).map(|o| o.share);
         if self.files.get(&file).is_some_and(|f| f.shares.conflicts(own, share)) {
             return Err(Reason::ShareDenied.into());
         }
@@ -229,7 +271,7 @@ impl State {
     ) -> Vec<ClientId> {
         let wanted = Share { access: share_access & share::ACCESS_MASK, deny: share_deny };
         let from = (file, ClientId(0));
-        let of_file = self.client_shares.range(from..).take_while(|(k, _)| k.0 == file);
+        let of_file = self.opens.client_shares.range(from..).take_while(|(k, _)| k.0 == file);
         let holders = of_file.filter(|(k, s)| k.1 != client && s.conflicts(None, wanted));
         holders.map(|(k, _)| k.1).collect()
     }
@@ -237,11 +279,7 @@ impl State {
     /// Changes the counts of shares of a file and of one client's part in them.
     fn count_shares(&mut self, file: FileKey, client: ClientId, change: impl Fn(&mut Shares)) {
         change(&mut self.files.entry(file).or_default().shares);
-        let own = self.client_shares.entry((file, client)).or_default();
-        change(own);
-        if own.opens == 0 {
-            self.client_shares.remove(&(file, client));
-        }
+        self.opens.count_shares(file, client, change);
     }
 
     /// OPEN: a new open with seqid 1, or the upgrade of the one the same owner has on the file.
@@ -263,9 +301,9 @@ impl State {
         self.open_check(client, owner, file, share_access, share_deny)?;
         let share = Share::checked(share_access, share_deny)?;
         let key = (file, client, detached(&owner.owner.0));
-        let existing = self.open_by_owner.get(&key).copied();
+        let existing = self.opens.by_owner.get(&key).copied();
         if let Some(no) = existing
-            && let Some(open) = self.opens.get_mut(&no)
+            && let Some(open) = self.opens.by_no.get_mut(&no)
         {
             let before = open.share;
             let after = before.union(share);
@@ -278,9 +316,8 @@ impl State {
         }
         self.count_shares(file, client, |shares| shares.add(share));
         let no = self.next_no();
-        let owner = key.2.clone();
+        let (_, _, owner) = key;
         let (seqid, seen, locks) = (Seqid(1), share.bit(), BTreeSet::new());
-        self.open_by_owner.insert(key, no);
         self.opens.insert(no, Open { client, owner, file, seqid, share, seen, locks });
         self.held(client).opens.insert(no);
         Ok(self.stateid(Kind::Open, no, seqid))
@@ -302,7 +339,7 @@ impl State {
     ) -> Result<Stateid, Refusal> {
         let to = Share::checked(share_access, share_deny)?;
         let no = self.find_kind(Kind::Open, client, stateid, file)?;
-        let open = self.opens.get_mut(&no).ok_or(Reason::StateidUnknown)?;
+        let open = self.opens.by_no.get_mut(&no).ok_or(Reason::StateidUnknown)?;
         let seen = open.seen;
         let parts = || Share::all().filter(|s| seen & s.bit() != 0 && to.contains(*s));
         if parts().reduce(Share::union) != Some(to) {
@@ -370,8 +407,8 @@ impl State {
         access: IoAccess,
     ) -> Result<(), Reason> {
         let open = match kind {
-            Kind::Open => self.opens.get(&no),
-            Kind::Lock => self.locks.get(&no).and_then(|l| self.opens.get(&l.open)),
+            Kind::Open => self.opens.get(no),
+            Kind::Lock => self.locks.get(no).and_then(|l| self.opens.get(l.open)),
             Kind::Delegation if access == IoAccess::Read => return Ok(()),
             Kind::Delegation => return Err(Reason::OpenMode),
             Kind::Layout => return Err(Reason::StateidKind),
@@ -387,17 +424,17 @@ impl State {
 
     /// Whether the client has the file open for this access.
     pub(crate) fn has_open(&self, client: ClientId, file: FileKey, access: IoAccess) -> bool {
-        self.client_shares.get(&(file, client)).is_some_and(|shares| shares.allow(access))
+        let own = self.opens.client_shares.get(&(file, client));
+        own.is_some_and(|shares| shares.allow(access))
     }
 
     /// Removes an open, the locks based on it, and a read layout that is not used any more. Says on
     /// which file it was, and whether nobody has that open now.
     pub(crate) fn remove_open(&mut self, no: StateNo) -> Option<(FileKey, bool)> {
-        let locks = self.opens.get(&no)?.locks.clone();
+        let locks = self.opens.get(no)?.locks.clone();
         locks.into_iter().for_each(|lock| self.remove_lock(lock));
-        let open = self.opens.remove(&no)?;
+        let open = self.opens.remove(no)?;
         self.held(open.client).opens.remove(&no);
-        self.open_by_owner.remove(&(open.file, open.client, open.owner));
         self.count_shares(open.file, open.client, |shares| shares.remove(open.share));
         let last = !self.is_open(open.file);
         if last {

@@ -6,15 +6,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 use weft_nfs::{ClientId, NfsStat, Seqid, Stateid};
 
-use crate::delegation::Delegation;
-use crate::layout::Layout;
+use crate::delegation::Delegations;
+use crate::layout::Layouts;
 use crate::limits::is_crowded;
-use crate::lock::Lock;
+use crate::lock::Locks;
 use crate::lock_ranges::LockRanges;
-use crate::lock_waiters::Waiter;
-use crate::open::{Open, Shares};
+use crate::lock_waiters::LockWaiters;
+use crate::open::{Opens, Shares};
 use crate::stateid::{Kind, StateNo, check_seqid, parse, stateid};
-use crate::{FileKey, Millis, Reason, Refusal, StateLimits};
+use crate::{FileKey, Reason, Refusal, StateLimits};
 
 /// A file and the owner that opened or locked it.
 pub(crate) type OwnerKey = (FileKey, ClientId, Bytes);
@@ -28,31 +28,11 @@ pub struct State {
     instance: u32,
     pub(crate) limits: StateLimits,
     last_no: u64,
-    pub(crate) opens: BTreeMap<StateNo, Open>,
-    pub(crate) open_by_owner: BTreeMap<OwnerKey, StateNo>,
-    /// What the opens of a file by one client add up to: nobody walks through them, of whom there
-    /// may be [`StateLimits::opens_per_client_max`].
-    pub(crate) client_shares: BTreeMap<(FileKey, ClientId), Shares>,
-    pub(crate) locks: BTreeMap<StateNo, Lock>,
-    pub(crate) lock_by_owner: BTreeMap<OwnerKey, StateNo>,
-    pub(crate) layouts: BTreeMap<StateNo, Layout>,
-    pub(crate) layout_by_holder: BTreeMap<(FileKey, ClientId), StateNo>,
-    /// Layouts being recalled, and since when.
-    pub(crate) recalls: BTreeMap<StateNo, Millis>,
-    pub(crate) delegations: BTreeMap<StateNo, Delegation>,
-    pub(crate) delegation_by_holder: BTreeMap<(FileKey, ClientId), StateNo>,
-    /// Files being changed, and by how many requests.
-    pub(crate) changing: BTreeMap<FileKey, usize>,
-    /// Who has opened which file for reading, since it was last changed; at most
-    /// [`crate::limits::READERS_REMEMBERED_MAX`].
-    pub(crate) readers: BTreeSet<(FileKey, ClientId)>,
-    /// Who waits for locks of which file.
-    pub(crate) waiters: BTreeMap<FileKey, VecDeque<Waiter>>,
-    /// Files where locks were given up, and how many of their waiters, from the first,
-    /// [`State::lock_notices`] has yet to look at.
-    pub(crate) unlocked: BTreeMap<FileKey, usize>,
-    /// The file it looked at last.
-    pub(crate) noticed_last: FileKey,
+    pub(crate) opens: Opens,
+    pub(crate) locks: Locks,
+    pub(crate) layouts: Layouts,
+    pub(crate) delegations: Delegations,
+    pub(crate) lock_waiters: LockWaiters,
     pub(crate) files: BTreeMap<FileKey, FileState>,
     pub(crate) held_by_client: BTreeMap<ClientId, Held>,
 }
@@ -106,21 +86,11 @@ impl State {
             instance,
             limits: StateLimits::default(),
             last_no: 0,
-            opens: BTreeMap::new(),
-            open_by_owner: BTreeMap::new(),
-            client_shares: BTreeMap::new(),
-            locks: BTreeMap::new(),
-            lock_by_owner: BTreeMap::new(),
-            layouts: BTreeMap::new(),
-            layout_by_holder: BTreeMap::new(),
-            recalls: BTreeMap::new(),
-            delegations: BTreeMap::new(),
-            delegation_by_holder: BTreeMap::new(),
-            changing: BTreeMap::new(),
-            readers: BTreeSet::new(),
-            waiters: BTreeMap::new(),
-            unlocked: BTreeMap::new(),
-            noticed_last: FileKey { volume: 0, object: 0 },
+            opens: Opens::default(),
+            locks: Locks::default(),
+            layouts: Layouts::default(),
+            delegations: Delegations::default(),
+            lock_waiters: LockWaiters::default(),
             files: BTreeMap::new(),
             held_by_client: BTreeMap::new(),
         }
@@ -173,22 +143,26 @@ impl State {
         stateid: &Stateid,
     ) -> Result<(Kind, StateNo), Reason> {
         let (kind, no) = parse(self.instance, stateid)?;
-        let found = match kind {
-            Kind::Open => self.opens.get(&no).map(|o| (o.client, o.seqid)),
-            Kind::Lock => self.locks.get(&no).map(|l| (l.client, l.seqid)),
-            Kind::Layout => self.layouts.get(&no).map(|l| (l.client, l.seqid)),
-            Kind::Delegation => self.delegations.get(&no).map(|d| (d.client, d.seqid)),
-        };
         let revoked = self.held_by_client.get(&client).is_some_and(|h| h.revoked.contains(&no));
         if kind == Kind::Delegation && revoked {
             return Err(Reason::DelegationRevoked);
         }
-        let (holder, current) = found.ok_or(Reason::StateidUnknown)?;
+        let (holder, _, current) = self.of(kind, no).ok_or(Reason::StateidUnknown)?;
         if holder != client {
             return Err(Reason::StateidForeign);
         }
         check_seqid(stateid.seqid, current)?;
         Ok((kind, no))
+    }
+
+    /// Whose a state is, on which file, and its seqid.
+    fn of(&self, kind: Kind, no: StateNo) -> Option<(ClientId, FileKey, Seqid)> {
+        match kind {
+            Kind::Open => self.opens.get(no).map(|o| (o.client, o.file, o.seqid)),
+            Kind::Lock => self.locks.get(no).map(|l| (l.client, l.file, l.seqid)),
+            Kind::Layout => self.layouts.get(no).map(|l| (l.client, l.file, l.seqid)),
+            Kind::Delegation => self.delegations.get(no).map(|d| (d.client, d.file, d.seqid)),
+        }
     }
 
     /// Finds a state and checks that it is one on this file.
@@ -199,12 +173,7 @@ impl State {
         file: FileKey,
     ) -> Result<(Kind, StateNo), Reason> {
         let (kind, no) = self.find(client, stateid)?;
-        let on = match kind {
-            Kind::Open => self.opens.get(&no).map(|o| o.file),
-            Kind::Lock => self.locks.get(&no).map(|l| l.file),
-            Kind::Layout => self.layouts.get(&no).map(|l| l.file),
-            Kind::Delegation => self.delegations.get(&no).map(|d| d.file),
-        };
+        let on = self.of(kind, no).map(|(_, on, _)| on);
         if on == Some(file) { Ok((kind, no)) } else { Err(Reason::StateidOfOtherFile) }
     }
 

@@ -214,6 +214,6 @@ fn delegations_go_with_their_client() {
     let (mut state, stateid) = delegated();
     state.drop_client(A);
     assert_eq!(state.test_stateid(A, &stateid), NfsStat::BAD_STATEID);
-    assert!(state.delegations.is_empty() && state.delegation_by_holder.is_empty());
+    assert!(state.delegations.by_no.is_empty() && state.delegations.by_holder.is_empty());
     assert!(state.open(B, &owner("b"), FILE, W, 0).is_ok());
 }

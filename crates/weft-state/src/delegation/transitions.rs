@@ -19,7 +19,7 @@ impl Held {
     }
 
     fn describe(&self) -> String {
-        let no = self.state.delegation_by_holder.get(&(FILE, A));
+        let no = self.state.delegations.no_of(A, FILE);
         let held = match no.and_then(|no| self.state.delegations.get(no)) {
             None => "none",
             Some(Delegation { recalled_at: None, .. }) => "held",

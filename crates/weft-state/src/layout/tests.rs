@@ -265,7 +265,7 @@ fn layouts_on_a_file() {
     assert!(state.rw_layouts(FILE) && state.layouts_on(OTHER_FILE).is_empty());
     assert_eq!(state.drop_client(B).rw_layouts, vec![FILE]);
     assert_eq!(state.layouts_on(FILE), vec![info(A, s, false, None)]);
-    assert!(state.recalls.is_empty());
+    assert!(state.layouts.recalls.is_empty());
 }
 
 /// Read-write layouts outlive CLOSE, and keep their client busy: their holder may still write.

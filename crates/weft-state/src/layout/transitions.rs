@@ -22,7 +22,7 @@ impl Held {
     }
 
     fn describe(&self) -> String {
-        let no = self.state.layout_by_holder.get(&(FILE, A));
+        let no = self.state.layouts.no_of(A, FILE);
         let open = if self.state.is_open(FILE) { "" } else { ", nothing open" };
         let Some(layout) = no.and_then(|no| self.state.layouts.get(no)) else {
             let returned = self.state.was_returned(A, FILE, &self.last);
@@ -37,7 +37,7 @@ impl Held {
             (true, false) => "READ",
             (false, _) => "RW",
         };
-        let recalled = no.is_some_and(|no| self.state.recalls.contains_key(no));
+        let recalled = no.is_some_and(|no| self.state.layouts.is_recalled(no));
         format!("{held}{}{open}", if recalled { ", recalled" } else { "" })
     }
 

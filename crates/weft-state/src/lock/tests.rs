@@ -54,7 +54,7 @@ fn denied_names_the_holder() {
     assert!(state.lockt(B, FILE, &test_args("l", true, 15, 1)).is_ok());
     assert!(state.lockt(B, FILE, &test_args("l", true, 0, 10)).is_ok());
     assert!(state.lockt(A, FILE, &test_args("l", true, 0, 99)).is_ok(), "own locks do not count");
-    assert!(state.locks.len() == 1, "a refused lock leaves no state");
+    assert!(state.locks.by_no.len() == 1, "a refused lock leaves no state");
 }
 
 /// Proves the numbering: one lock stateid for an owner and file, seqid 1 first, then by one.
@@ -126,7 +126,8 @@ fn close_frees_the_locks() {
     assert!(state.lockt(B, FILE, &test_args("l", true, 0, u64::MAX)).is_ok());
     assert_eq!(state.held_by_client[&A].ranges, 0);
     state.drop_client(B);
-    assert!(state.locks.is_empty() && state.lock_by_owner.is_empty() && state.files.is_empty());
+    assert!(state.locks.by_no.is_empty() && state.locks.by_owner.is_empty());
+    assert!(state.files.is_empty());
 }
 
 /// Linux frees the stateid of a lock owner that ended: only without locked ranges.

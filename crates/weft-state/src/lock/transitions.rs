@@ -25,19 +25,19 @@ impl Held {
 
     fn describe(&self) -> String {
         let [own, others] = [0, 1].map(|i| self.locked(i));
-        let waits = if self.state.waiters.contains_key(&FILE) { ", who waits" } else { "" };
+        let waits = if self.state.lock_waiters.has_any(FILE) { ", who waits" } else { "" };
         let open =
             if self.state.has_open(A, FILE, crate::IoAccess::Read) { "" } else { ", closed" };
-        let unlocked = if self.state.unlocked.is_empty() { "" } else { ", given up since" };
+        let unlocked = if self.state.lock_waiters.all_noticed() { "" } else { ", given up since" };
         format!("{own}{open}; other: {others}{waits}{unlocked}")
     }
 
     fn locked(&self, who: usize) -> &'static str {
-        let key = (FILE, CLIENTS[who], owner("lock").owner.0);
-        let Some(no) = self.state.lock_by_owner.get(&key) else { return "no state" };
+        let no = self.state.locks.no_of(CLIENTS[who], FILE, &owner("lock").owner.0);
+        let Some(no) = no else { return "no state" };
         let range = ByteRange::checked(0, 10).unwrap();
         let ranges = &self.state.files[&FILE].ranges;
-        match (self.state.ranges_of(*no), ranges.conflict(None, range, false)) {
+        match (self.state.ranges_of(no), ranges.conflict(None, range, false)) {
             (0, _) => "nothing locked",
             (_, Some(_)) => "write lock",
             (_, None) => "read lock",

@@ -17,7 +17,7 @@ fn share_reservation_table() {
         let mut state = State::new(1);
         state.open(A, &owner("a"), FILE, a.access, a.deny).unwrap();
         let expected = a.access & b.deny == 0 && a.deny & b.access == 0;
-        let conflict = state.open_would_conflict(B, &owner("b"), FILE, b.access, b.deny);
+        let conflict = state.open_check(B, &owner("b"), FILE, b.access, b.deny).is_err();
         assert_eq!(!conflict, expected, "{a:?} then {b:?}");
         let answer = state.open(B, &owner("b"), FILE, b.access, b.deny);
         assert_eq!(answer.is_ok(), expected);
@@ -94,7 +94,7 @@ fn close() {
     assert_eq!(why(state.close(A, &a, FILE)), Reason::StateidUnknown);
     assert!(!state.client_has_state(A) && state.client_has_state(B));
     assert!(state.close(B, &b, FILE).unwrap().last_open_of_file);
-    assert!(!state.is_open(FILE) && state.files.is_empty() && state.open_by_owner.is_empty());
+    assert!(!state.is_open(FILE) && state.files.is_empty() && state.opens.by_owner.is_empty());
 }
 
 /// RFC 8881 §8.2.2: whose, which file, which seqid, which instance.
@@ -245,13 +245,13 @@ fn opens_of_a_client_add_up() {
     assert!(!state.has_open(A, FILE, IoAccess::Write));
     assert_eq!(holders(&state, share::DENY_WRITE), Vec::new());
     assert_eq!(holders(&state, share::DENY_READ), vec![A]);
-    assert_eq!(state.client_shares.len(), 1);
+    assert_eq!(state.opens.client_shares.len(), 1);
     for open in opens {
         assert!(state.has_open(A, FILE, IoAccess::Read));
         state.close(A, &open, FILE).unwrap();
     }
     assert!(!state.has_open(A, FILE, IoAccess::Read));
-    assert!(state.client_shares.is_empty());
+    assert!(state.opens.client_shares.is_empty());
 }
 
 /// Both sides of the point from which room runs short.
@@ -297,7 +297,7 @@ fn every_upgrade_and_downgrade() {
 fn seqids_of_opens_wrap() {
     let mut state = State::new(1);
     let first = state.open(A, &owner("a"), FILE, R, 0).unwrap();
-    state.opens.values_mut().for_each(|o| o.seqid = Seqid(u32::MAX));
+    state.opens.by_no.values_mut().for_each(|o| o.seqid = Seqid(u32::MAX));
     let last = Stateid { seqid: Seqid(u32::MAX), ..first };
     assert_eq!(state.test_stateid(A, &last), NfsStat::OK);
     let wrapped = state.open(A, &owner("a"), FILE, W, 0).unwrap();

@@ -23,7 +23,7 @@ impl Held {
     }
 
     fn open(&self) -> Option<&Open> {
-        self.state.opens.values().next()
+        self.state.opens.by_no.values().next()
     }
 
     /// The shares that were opened; their union is what the open allows and denies.
