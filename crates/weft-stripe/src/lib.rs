@@ -17,55 +17,17 @@
 
 mod extents;
 mod round_robin;
+mod scheme;
 #[cfg(test)]
 mod tests;
 
 pub use extents::{Extent, Extents};
-pub use round_robin::RoundRobin;
+pub use round_robin::{DistributionError, Form, RoundRobin};
+pub use scheme::Location;
+use scheme::Scheme;
 
-/// How file offsets become object offsets (RFC 8881 §13.4.4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Form {
-    /// Object offset = file offset; the units of other stripe indices are holes.
-    Sparse,
-    /// The units of one stripe index follow each other without holes.
-    Dense,
-}
-
-/// Where one byte of a file is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Location {
-    /// Index into the list of stripes, below [`Distribution::stripe_count`].
-    pub stripe_index: u32,
-    /// Offset in that stripe's object, in bytes.
-    pub object_offset: u64,
-}
-
-/// Parameters that describe no distribution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DistributionError {
-    /// A stripe unit of no bytes.
-    ZeroUnit,
-    /// No stripes.
-    ZeroCount,
-    /// The first stripe index is not below the stripe count.
-    FirstBeyondCount,
-}
-
-impl std::fmt::Display for DistributionError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            DistributionError::ZeroUnit => "the stripe unit is zero",
-            DistributionError::ZeroCount => "the stripe count is zero",
-            DistributionError::FirstBeyondCount => "the first stripe index is beyond the count",
-        })
-    }
-}
-
-impl std::error::Error for DistributionError {}
-
-/// A rule that spreads a file over objects. Further aggregation schemes are further variants;
-/// callers use the methods only. Source: `P1.3`.
+/// A rule that spreads a file over objects. Further aggregation schemes are further variants, each
+/// with its arithmetic in a file of its own; callers use the methods only. Source: `P1.3`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Distribution {
@@ -88,49 +50,44 @@ impl Distribution {
             .map(Distribution::RoundRobin)
     }
 
+    /// The arithmetic of the scheme: the only place that tells schemes apart.
+    fn scheme(&self) -> &dyn Scheme {
+        match self {
+            Distribution::RoundRobin(d) => d,
+        }
+    }
+
     /// Number of stripe indices.
     pub fn stripe_count(&self) -> u32 {
-        match self {
-            Distribution::RoundRobin(d) => d.stripe_count(),
-        }
+        self.scheme().stripe_count()
     }
 
     /// The location of one byte of the file.
     pub fn locate(&self, offset: u64) -> Location {
-        match self {
-            Distribution::RoundRobin(d) => d.locate(offset),
-        }
+        self.scheme().locate(offset)
     }
 
     /// Bytes from `offset` to the end of its stripe unit, at least 1.
     pub fn bytes_to_unit_end(&self, offset: u64) -> u64 {
-        match self {
-            Distribution::RoundRobin(d) => d.bytes_to_unit_end(offset),
-        }
+        self.scheme().bytes_to_unit_end(offset)
     }
 
     /// The file offset stored at an object's offset. `None` if that location holds no byte of the
     /// file: a hole of the sparse form, an unknown stripe index, or beyond `u64::MAX`.
     pub fn file_offset(&self, stripe_index: u32, object_offset: u64) -> Option<u64> {
-        match self {
-            Distribution::RoundRobin(d) => d.file_offset(stripe_index, object_offset),
-        }
+        self.scheme().file_offset(stripe_index, object_offset)
     }
 
     /// The size an object has when the file has `file_size` bytes and no unit of it is missing
     /// at the end: what a truncation sets. 0 for an unknown stripe index.
     pub fn object_size_for(&self, file_size: u64, stripe_index: u32) -> u64 {
-        match self {
-            Distribution::RoundRobin(d) => d.object_size_for(file_size, stripe_index),
-        }
+        self.scheme().object_size_for(file_size, stripe_index)
     }
 
     /// One past the last byte of the file that an object of this size holds. `None` if the size
     /// is beyond what any file of this distribution can have.
     pub fn file_end_of_object(&self, stripe_index: u32, object_size: u64) -> Option<u64> {
-        match self {
-            Distribution::RoundRobin(d) => d.file_end_of_object(stripe_index, object_size),
-        }
+        self.scheme().file_end_of_object(stripe_index, object_size)
     }
 
     /// The first run of a file's bytes in an object at or after an object offset: its start, and
@@ -138,9 +95,7 @@ impl Distribution {
     /// below `u64::MAX`. With sparse objects this is the rest of the unit at the offset, or the
     /// next own unit; an object without holes between its units has one run.
     pub fn next_own_run(&self, stripe_index: u32, object_offset: u64) -> Option<(u64, u64)> {
-        match self {
-            Distribution::RoundRobin(d) => d.next_own_run(stripe_index, object_offset),
-        }
+        self.scheme().next_own_run(stripe_index, object_offset)
     }
 
     /// The file size that object sizes, listed by stripe index, imply: the largest file end.

@@ -2,7 +2,39 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-use crate::{DistributionError, Form, Location};
+use crate::scheme::{Location, Scheme};
+
+/// How file offsets become object offsets (RFC 8881 §13.4.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// Object offset = file offset; the units of other stripe indices are holes.
+    Sparse,
+    /// The units of one stripe index follow each other without holes.
+    Dense,
+}
+
+/// Parameters that describe no distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DistributionError {
+    /// A stripe unit of no bytes.
+    ZeroUnit,
+    /// No stripes.
+    ZeroCount,
+    /// The first stripe index is not below the stripe count.
+    FirstBeyondCount,
+}
+
+impl std::fmt::Display for DistributionError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            DistributionError::ZeroUnit => "the stripe unit is zero",
+            DistributionError::ZeroCount => "the stripe count is zero",
+            DistributionError::FirstBeyondCount => "the first stripe index is beyond the count",
+        })
+    }
+}
+
+impl std::error::Error for DistributionError {}
 
 /// Units of equal size dealt out in turn, beginning with the first stripe index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,11 +70,6 @@ impl RoundRobin {
         self.stripe_unit_bytes.get()
     }
 
-    /// Number of stripe indices.
-    pub fn stripe_count(&self) -> u32 {
-        self.stripe_count.get()
-    }
-
     /// The stripe index of the file's first unit.
     pub fn first_stripe_index(&self) -> u32 {
         self.first_stripe_index
@@ -67,79 +94,6 @@ impl RoundRobin {
         } else {
             count - first + stripe_index
         })
-    }
-
-    /// The location of one byte of the file.
-    pub fn locate(&self, offset: u64) -> Location {
-        let (unit, within) = self.split(offset);
-        let count = u64::from(self.stripe_count.get());
-        // Both terms are below 2^32, so the sum fits and the remainder is a 32-bit number.
-        let index = (unit % count + u64::from(self.first_stripe_index)) % count;
-        let object_offset = match self.form {
-            Form::Sparse => offset,
-            Form::Dense => unit / count * self.stripe_unit_bytes.get() + within,
-        };
-        Location { stripe_index: index as u32, object_offset }
-    }
-
-    /// Bytes from `offset` to the end of its unit, at least 1.
-    pub fn bytes_to_unit_end(&self, offset: u64) -> u64 {
-        self.stripe_unit_bytes.get() - self.split(offset).1
-    }
-
-    /// The inverse of [`Self::locate`]; `None` where no byte of a file lives.
-    pub fn file_offset(&self, stripe_index: u32, object_offset: u64) -> Option<u64> {
-        let slot = self.slot(stripe_index)?;
-        match self.form {
-            Form::Sparse => {
-                let own = self.locate(object_offset).stripe_index == stripe_index;
-                own.then_some(object_offset)
-            }
-            Form::Dense => {
-                let (own_unit, within) = self.split(object_offset);
-                let unit = own_unit
-                    .checked_mul(u64::from(self.stripe_count.get()))?
-                    .checked_add(u64::from(slot))?;
-                unit.checked_mul(self.stripe_unit_bytes.get())?.checked_add(within)
-            }
-        }
-    }
-
-    /// The size of a stripe index's object in a file of `file_size` bytes.
-    pub fn object_size_for(&self, file_size: u64, stripe_index: u32) -> u64 {
-        match self.form {
-            Form::Sparse => self.own_end(file_size, stripe_index),
-            Form::Dense => self.own_bytes(file_size, stripe_index),
-        }
-    }
-
-    /// One past the last byte of the file in an object of this size.
-    pub fn file_end_of_object(&self, stripe_index: u32, object_size: u64) -> Option<u64> {
-        let Some(last) = object_size.checked_sub(1) else {
-            return Some(0);
-        };
-        match self.form {
-            // A sparse object may end in a hole (a truncation set it to the file's size): the
-            // hole is another index's to vouch for.
-            Form::Sparse => Some(self.own_end(object_size, stripe_index)),
-            Form::Dense => self.file_offset(stripe_index, last)?.checked_add(1),
-        }
-    }
-
-    /// The first run of own bytes at or after an object offset.
-    pub fn next_own_run(&self, stripe_index: u32, object_offset: u64) -> Option<(u64, u64)> {
-        let slot = u64::from(self.slot(stripe_index)?);
-        let count = u64::from(self.stripe_count.get());
-        if count == 1 || self.form == Form::Dense {
-            return Some((object_offset, u64::MAX));
-        }
-        let (unit, _) = self.split(object_offset);
-        let ahead = (slot + count - unit % count) % count;
-        let start = match ahead {
-            0 => object_offset,
-            n => unit.checked_add(n)?.checked_mul(self.stripe_unit_bytes.get())?,
-        };
-        Some((start, start.saturating_add(self.bytes_to_unit_end(start))))
     }
 
     /// One past the last byte below `file_size` that belongs to a stripe index; 0 if none does.
@@ -178,5 +132,78 @@ impl RoundRobin {
     /// Unit number and offset within the unit.
     fn split(&self, offset: u64) -> (u64, u64) {
         (offset / self.stripe_unit_bytes, offset % self.stripe_unit_bytes)
+    }
+}
+
+impl Scheme for RoundRobin {
+    fn stripe_count(&self) -> u32 {
+        self.stripe_count.get()
+    }
+
+    fn locate(&self, offset: u64) -> Location {
+        let (unit, within) = self.split(offset);
+        let count = u64::from(self.stripe_count.get());
+        // Both terms are below 2^32, so the sum fits and the remainder is a 32-bit number.
+        let index = (unit % count + u64::from(self.first_stripe_index)) % count;
+        let object_offset = match self.form {
+            Form::Sparse => offset,
+            Form::Dense => unit / count * self.stripe_unit_bytes.get() + within,
+        };
+        Location { stripe_index: index as u32, object_offset }
+    }
+
+    fn bytes_to_unit_end(&self, offset: u64) -> u64 {
+        self.stripe_unit_bytes.get() - self.split(offset).1
+    }
+
+    fn file_offset(&self, stripe_index: u32, object_offset: u64) -> Option<u64> {
+        let slot = self.slot(stripe_index)?;
+        match self.form {
+            Form::Sparse => {
+                let own = self.locate(object_offset).stripe_index == stripe_index;
+                own.then_some(object_offset)
+            }
+            Form::Dense => {
+                let (own_unit, within) = self.split(object_offset);
+                let unit = own_unit
+                    .checked_mul(u64::from(self.stripe_count.get()))?
+                    .checked_add(u64::from(slot))?;
+                unit.checked_mul(self.stripe_unit_bytes.get())?.checked_add(within)
+            }
+        }
+    }
+
+    fn object_size_for(&self, file_size: u64, stripe_index: u32) -> u64 {
+        match self.form {
+            Form::Sparse => self.own_end(file_size, stripe_index),
+            Form::Dense => self.own_bytes(file_size, stripe_index),
+        }
+    }
+
+    fn file_end_of_object(&self, stripe_index: u32, object_size: u64) -> Option<u64> {
+        let Some(last) = object_size.checked_sub(1) else {
+            return Some(0);
+        };
+        match self.form {
+            // A sparse object may end in a hole (a truncation set it to the file's size): the
+            // hole is another index's to vouch for.
+            Form::Sparse => Some(self.own_end(object_size, stripe_index)),
+            Form::Dense => self.file_offset(stripe_index, last)?.checked_add(1),
+        }
+    }
+
+    fn next_own_run(&self, stripe_index: u32, object_offset: u64) -> Option<(u64, u64)> {
+        let slot = u64::from(self.slot(stripe_index)?);
+        let count = u64::from(self.stripe_count.get());
+        if count == 1 || self.form == Form::Dense {
+            return Some((object_offset, u64::MAX));
+        }
+        let (unit, _) = self.split(object_offset);
+        let ahead = (slot + count - unit % count) % count;
+        let start = match ahead {
+            0 => object_offset,
+            n => unit.checked_add(n)?.checked_mul(self.stripe_unit_bytes.get())?,
+        };
+        Some((start, start.saturating_add(self.bytes_to_unit_end(start))))
     }
 }
