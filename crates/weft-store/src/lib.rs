@@ -11,5 +11,6 @@
 
 pub mod engine;
 pub mod objects;
+mod sync;
 pub mod types;
 pub mod volume;

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 
 use bytes::Bytes;
 
 use super::{Batch, Engine, EngineError, KeyRange, Visit};
+use crate::sync::{lock, wait};
 
 /// An [`Engine`] that forgets everything when dropped.
 #[derive(Default)]
@@ -47,7 +48,7 @@ impl MemoryEngine {
     pub fn wait_for_held_commit(&self) {
         let mut control = self.control();
         while control.waiting == 0 {
-            control = self.changed.wait(control).unwrap_or_else(PoisonError::into_inner);
+            control = wait(&self.changed, control);
         }
     }
 
@@ -62,11 +63,11 @@ impl MemoryEngine {
     }
 
     fn control(&self) -> MutexGuard<'_, CommitControl> {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.control)
     }
 
     fn map(&self) -> MutexGuard<'_, BTreeMap<Bytes, Bytes>> {
-        self.map.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.map)
     }
 }
 
@@ -93,7 +94,7 @@ impl Engine for MemoryEngine {
         control.waiting += 1;
         self.changed.notify_all();
         while control.held {
-            control = self.changed.wait(control).unwrap_or_else(PoisonError::into_inner);
+            control = wait(&self.changed, control);
         }
         control.waiting -= 1;
         if control.epoch != fence_epoch {

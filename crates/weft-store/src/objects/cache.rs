@@ -8,7 +8,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use super::{ObjectId, group_sync::lock, object::Object};
+use super::{ObjectId, object::Object};
+use crate::sync::lock;
 
 /// Entries looked at for one eviction; if all are busy or fresh the cache grows by one for now.
 const SCAN_MAX: usize = 64;

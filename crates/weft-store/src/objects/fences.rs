@@ -20,9 +20,10 @@ use rustix::fs::{FallocateFlags, fallocate};
 use super::{
     ObjectError, ObjectId, REMOVED,
     error::io,
-    group_sync::{GroupSync, lock},
+    group_sync::GroupSync,
     store_dir::{open_rw, replace_file},
 };
+use crate::sync::lock;
 
 const LOG_FILE: &str = "fences.log";
 const MAGIC: [u8; 8] = *b"weftfnc1";

@@ -1,8 +1,9 @@
 //! One sync for everyone who waits: calls that arrive while one runs share the next.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex};
 
 use super::ObjectError;
+use crate::sync::{lock, wait};
 
 /// Rounds of an expensive call. Each caller is covered by a round that began after it came.
 #[derive(Debug, Default)]
@@ -55,18 +56,13 @@ impl GroupSync {
             {
                 rounds.waiting += 1;
             }
-            rounds = self.ended.wait(rounds).unwrap_or_else(PoisonError::into_inner);
+            rounds = wait(&self.ended, rounds);
         }
         match rounds.failed {
             Some((round, e)) if round >= concerns_from => Err(e),
             _ => Ok(()),
         }
     }
-}
-
-/// Locks; a panic of another holder does not concern us, our critical sections do not panic.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

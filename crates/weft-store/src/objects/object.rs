@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     sync::{
-        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -11,9 +11,10 @@ use std::{
 use super::{
     ObjectError, ObjectId, REMOVED,
     error::io,
-    group_sync::{GroupSync, lock},
+    group_sync::GroupSync,
     store_dir::{Leaf, StoreDir},
 };
+use crate::sync::{self, lock};
 
 /// The smallest epoch that an object accepts. Its lock orders writes (shared) against fences,
 /// truncations and removal (exclusive).
@@ -81,11 +82,11 @@ impl Object {
     }
 
     pub(super) fn epoch_shared(&self) -> RwLockReadGuard<'_, AcceptedEpoch> {
-        self.epoch_lock.read().unwrap_or_else(PoisonError::into_inner)
+        sync::read(&self.epoch_lock)
     }
 
     pub(super) fn epoch_exclusive(&self) -> RwLockWriteGuard<'_, AcceptedEpoch> {
-        self.epoch_lock.write().unwrap_or_else(PoisonError::into_inner)
+        sync::write(&self.epoch_lock)
     }
 
     /// The open file; `None` if the object is missing.

@@ -14,7 +14,8 @@ use rustix::{
     io::Errno,
 };
 
-use super::{ObjectError, ObjectId, error::io, group_sync::lock};
+use super::{ObjectError, ObjectId, error::io};
+use crate::sync::lock;
 
 const LOCK_FILE: &str = "lock";
 const IDENTITY_FILE: &str = "identity";

@@ -117,7 +117,7 @@ impl Volume {
             check.compare(tx.inodes());
             Ok(check.out)
         })
-        .value
+        .unconfirmed()
     }
 
     /// Which of these objects of data servers have a reason to be there: the file is placed, its
@@ -138,8 +138,8 @@ impl Volume {
             })?;
             Ok(owed)
         });
-        let owed = owed.value?;
-        let known = |ino: &InodeNo| match self.inode(*ino).value {
+        let owed = owed.unconfirmed()?;
+        let known = |ino: &InodeNo| match self.inode(*ino).unconfirmed() {
             Ok(inode) => Ok(inode.placement.is_some()),
             Err(StoreError::Stale) => Ok(owed.contains(ino)),
             Err(e) => Err(e),
