@@ -12,7 +12,7 @@ pub enum RecordError {
     /// The fragments add up to more than the limit.
     #[error("record of more than {limit} bytes")]
     TooLong {
-        /// Bytes allowed.
+        /// Most bytes that are allowed.
         limit: usize,
     },
     /// A fragment without data that is not the last: it only keeps us busy.

@@ -28,7 +28,7 @@ crate::xdr_named! {
 /// Flavor and body of a credential or verifier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpaqueAuth {
-    /// The flavor.
+    /// How the caller authenticates itself.
     pub flavor: AuthFlavor,
     /// Body, at most [`AUTH_BYTES_MAX`] bytes.
     pub body: Bytes,
@@ -52,16 +52,16 @@ impl Encode for OpaqueAuth {
     }
 }
 
-/// An AUTH_SYS credential: who the client's kernel says is calling.
+/// An AUTH_SYS credential: the caller, as the client's kernel names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthSys {
     /// Arbitrary, chosen by the caller.
     pub stamp: u32,
-    /// Caller's machine.
+    /// Host name of the caller, as it says.
     pub machine: Bytes,
-    /// Effective user.
+    /// Effective user id.
     pub uid: u32,
-    /// Effective group.
+    /// Effective group id.
     pub gid: u32,
     /// Supplementary groups, at most [`AUTH_SYS_GIDS_MAX`].
     pub gids: Vec<u32>,
@@ -96,11 +96,11 @@ pub struct CallHeader {
     pub program: u32,
     /// Program version.
     pub version: u32,
-    /// Procedure.
+    /// Procedure number.
     pub procedure: u32,
-    /// Credential.
+    /// Says who calls.
     pub credential: OpaqueAuth,
-    /// Verifier.
+    /// Proves the credential, where the flavor has proofs.
     pub verifier: OpaqueAuth,
 }
 

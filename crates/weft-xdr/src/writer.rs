@@ -9,9 +9,9 @@ use crate::reader::pad;
 /// A range of an open file that is part of a message. Plain data: this room never reads it.
 #[derive(Debug, Clone)]
 pub struct FileRange {
-    /// The file.
+    /// File that the bytes are sent from.
     pub file: Arc<File>,
-    /// First byte.
+    /// Where the range begins: an offset in the file, in bytes.
     pub offset: u64,
     /// Number of bytes; the range must lie inside the file when the message is sent.
     pub len: usize,
@@ -44,7 +44,7 @@ impl Segment {
 /// Opaque data of a READ reply or WRITE call: in memory, or still in a file.
 #[derive(Debug, Clone)]
 pub enum Payload {
-    /// In memory.
+    /// Bytes that are in memory.
     Bytes(Bytes),
     /// In a file.
     File(FileRange),
@@ -125,7 +125,7 @@ impl Writer {
         self.open.put_i64(v);
     }
 
-    /// A boolean.
+    /// Writes a boolean: 4 bytes.
     pub fn bool(&mut self, v: bool) {
         self.open.put_u32(v.into());
     }
