@@ -41,7 +41,7 @@ pub mod ace_mask {
     pub const WRITE_RETENTION: u32 = 0x200;
     /// Hold retention.
     pub const WRITE_RETENTION_HOLD: u32 = 0x400;
-    /// Delete it.
+    /// Delete the object itself.
     pub const DELETE: u32 = 0x1_0000;
     /// Read the list.
     pub const READ_ACL: u32 = 0x2_0000;
@@ -78,9 +78,9 @@ xdr_struct! {
         pub acetype: AceType,
         /// Inheritance and group flags.
         pub flag: u32,
-        /// Permissions.
+        /// Permissions that the entry allows or denies: bits of [`ace_mask`].
         pub access_mask: u32,
-        /// Who.
+        /// Whom the entry is about: `user@domain`, or a special identifier such as `OWNER@`.
         pub who: Opaque,
     }
 }

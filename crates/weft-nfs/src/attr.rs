@@ -125,7 +125,7 @@ impl Encode for Bitmap {
 pub enum SetTime {
     /// The server's clock.
     ToServer,
-    /// This time.
+    /// The time that the client gives.
     ToClient(NfsTime),
 }
 impl Decode for SetTime {
@@ -154,7 +154,7 @@ xdr_struct! {
     /// `mode_masked4`: mode bits under a mask (RFC 8881 §6.2.5).
     #[derive(Copy)]
     pub struct ModeMasked {
-        /// New bits.
+        /// Values of the mode bits that the mask selects.
         pub value: u32,
         /// Which bits to change.
         pub mask: u32,
@@ -305,19 +305,19 @@ attributes! {
     2 FH_EXPIRE_TYPE fh_expire_type: u32,
     /// Changes whenever the object does.
     3 CHANGE change: u64,
-    /// Bytes.
+    /// Size in bytes.
     4 SIZE size: u64,
-    /// Hard links.
+    /// Whether there are hard links.
     5 LINK_SUPPORT link_support: bool,
-    /// Symbolic links.
+    /// Whether there are symbolic links.
     6 SYMLINK_SUPPORT symlink_support: bool,
     /// Has named attributes.
     7 NAMED_ATTR named_attr: bool,
-    /// File system.
+    /// File system that the object is in.
     8 FSID fsid: Fsid,
     /// Distinct handles mean distinct objects.
     9 UNIQUE_HANDLES unique_handles: bool,
-    /// Seconds.
+    /// Length of a lease in seconds.
     10 LEASE_TIME lease_time: u32,
     /// Why an entry's attributes are missing (READDIR).
     11 RDATTR_ERROR rdattr_error: NfsStat,
@@ -325,7 +325,7 @@ attributes! {
     12 ACL acl: Acl,
     /// Kinds of ACE supported.
     13 ACLSUPPORT aclsupport: u32,
-    /// Archived.
+    /// Whether the file was archived since it was changed.
     14 ARCHIVE archive: bool,
     /// Times can be set.
     15 CANSETTIME cansettime: bool,
@@ -347,17 +347,17 @@ attributes! {
     23 FILES_TOTAL files_total: u64,
     /// All objects here share their per-file-system attributes.
     26 HOMOGENEOUS homogeneous: bool,
-    /// Largest file.
+    /// Most bytes of a file.
     27 MAXFILESIZE maxfilesize: u64,
-    /// Most links.
+    /// Most hard links of a file.
     28 MAXLINK maxlink: u32,
-    /// Longest name.
+    /// Most bytes of a name.
     29 MAXNAME maxname: u32,
-    /// Largest READ.
+    /// Most bytes of one READ.
     30 MAXREAD maxread: u64,
-    /// Largest WRITE.
+    /// Most bytes of one WRITE.
     31 MAXWRITE maxwrite: u64,
-    /// Permission bits.
+    /// Permission bits, with set-user-id, set-group-id and sticky.
     33 MODE mode: u32,
     /// Long names are refused, not cut.
     34 NO_TRUNC no_trunc: bool,
@@ -367,21 +367,21 @@ attributes! {
     36 OWNER owner: Opaque,
     /// Group, decimal under AUTH_SYS.
     37 OWNER_GROUP owner_group: Opaque,
-    /// Device numbers.
+    /// Major and minor number of a device.
     41 RAWDEV rawdev: SpecData,
     /// Bytes a user may still write.
     42 SPACE_AVAIL space_avail: u64,
-    /// Free bytes.
+    /// Bytes of the file system that are not in use.
     43 SPACE_FREE space_free: u64,
-    /// All bytes.
+    /// Size of the file system in bytes.
     44 SPACE_TOTAL space_total: u64,
     /// Bytes this object occupies.
     45 SPACE_USED space_used: u64,
-    /// Last access.
+    /// When the data were last read.
     47 TIME_ACCESS time_access: NfsTime,
     /// Set-only form of the above.
     48 TIME_ACCESS_SET time_access_set: SetTime,
-    /// Creation.
+    /// When the object was made.
     50 TIME_CREATE time_create: NfsTime,
     /// Granularity of times.
     51 TIME_DELTA time_delta: NfsTime,
@@ -399,9 +399,9 @@ attributes! {
     62 FS_LAYOUT_TYPES fs_layout_types: LayoutTypes,
     /// Layout types of this file.
     64 LAYOUT_TYPES layout_types: LayoutTypes,
-    /// Preferred block.
+    /// Preferred size of I/O through a layout, in bytes.
     65 LAYOUT_BLKSIZE layout_blksize: u32,
-    /// Preferred alignment.
+    /// Preferred alignment of I/O through a layout, in bytes.
     66 LAYOUT_ALIGNMENT layout_alignment: u32,
     /// Below these sizes, I/O goes through the metadata server.
     68 MDSTHRESHOLD mdsthreshold: MdsThreshold,
@@ -419,7 +419,7 @@ attributes! {
     79 CHANGE_ATTR_TYPE change_attr_type: u32,
     /// Mode and umask of a creation.
     81 MODE_UMASK mode_umask: ModeUmask,
-    /// Extended attributes.
+    /// Whether there are extended attributes.
     82 XATTR_SUPPORT xattr_support: bool,
 }
 

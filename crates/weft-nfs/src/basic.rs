@@ -67,7 +67,7 @@ opaque_id! {
     Verifier, 8
 }
 opaque_id! {
-    /// `sessionid4`.
+    /// `sessionid4`: names a session; chosen by the server.
     SessionId, 16
 }
 opaque_id! {
@@ -75,7 +75,7 @@ opaque_id! {
     DeviceId, 16
 }
 integer_id! {
-    /// `clientid4`.
+    /// `clientid4`: names a client; chosen by the server.
     ClientId, u64, u64
 }
 integer_id! {
@@ -83,7 +83,7 @@ integer_id! {
     SequenceId, u32, u32
 }
 integer_id! {
-    /// `slotid4`.
+    /// `slotid4`: a slot of a session, counted from 0.
     SlotId, u32, u32
 }
 integer_id! {
@@ -113,7 +113,7 @@ xdr_struct! {
     pub struct Stateid {
         /// Generation of the state.
         pub seqid: Seqid,
-        /// Which state.
+        /// Names the state; chosen by the server.
         pub other: [u8; 12],
     }
 }
@@ -134,7 +134,7 @@ impl Stateid {
     }
 }
 
-/// `nfs_fh4`.
+/// `nfs_fh4`: names a file; opaque to clients.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileHandle(pub Bytes);
 
@@ -203,7 +203,7 @@ impl Encode for Opaque {
 }
 
 xdr_struct! {
-    /// `nfstime4`.
+    /// `nfstime4`: seconds and nanoseconds since 1970.
     #[derive(Copy, PartialOrd, Ord, Default, Hash)]
     pub struct NfsTime {
         /// Seconds since 1970.
@@ -214,12 +214,12 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// `fsid4`.
+    /// `fsid4`: names a file system within a server.
     #[derive(Copy, Hash)]
     pub struct Fsid {
-        /// First half.
+        /// First half of the file system identifier.
         pub major: u64,
-        /// Second half.
+        /// Second half of the file system identifier.
         pub minor: u64,
     }
 }
@@ -228,9 +228,9 @@ xdr_struct! {
     /// `specdata4`: device numbers of a special file.
     #[derive(Copy, Hash)]
     pub struct SpecData {
-        /// Major number.
+        /// Major number of the device.
         pub major: u32,
-        /// Minor number.
+        /// Minor number of the device.
         pub minor: u32,
     }
 }
@@ -241,9 +241,9 @@ xdr_struct! {
     pub struct ChangeInfo {
         /// Whether the two are known to enclose nothing else.
         pub atomic: bool,
-        /// Before.
+        /// Change attribute before the operation.
         pub before: u64,
-        /// After.
+        /// Change attribute after the operation.
         pub after: u64,
     }
 }
@@ -260,12 +260,12 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// `state_owner4`: who opens or locks, within a client.
+    /// `state_owner4`: an open owner or a lock owner of a client.
     #[derive(Hash)]
     pub struct StateOwner {
         /// Ignored by sessions servers: the session's client counts (RFC 8881 §18.16.3).
         pub clientid: ClientId,
-        /// The owner.
+        /// Name of the owner, which the client chose; opaque.
         pub owner: Opaque,
     }
 }
@@ -393,11 +393,11 @@ pub mod exchgid {
     pub const SUPP_FENCE_OPS: u32 = 0x4;
     /// Stateids are bound to the principal.
     pub const BIND_PRINC_STATEID: u32 = 0x100;
-    /// No pNFS.
+    /// The server is an ordinary one, without pNFS.
     pub const USE_NON_PNFS: u32 = 0x1_0000;
-    /// Metadata server.
+    /// The server is a metadata server of pNFS.
     pub const USE_PNFS_MDS: u32 = 0x2_0000;
-    /// Data server.
+    /// The server is a data server of pNFS.
     pub const USE_PNFS_DS: u32 = 0x4_0000;
     /// All role bits.
     pub const MASK_PNFS: u32 = 0x7_0000;
@@ -448,11 +448,11 @@ pub mod seq4_status {
 
 /// Bits of OPEN share_access and its wants, RFC 8881 §18.16.
 pub mod share {
-    /// Read.
+    /// Open for reading.
     pub const ACCESS_READ: u32 = 1;
-    /// Write.
+    /// Open for writing.
     pub const ACCESS_WRITE: u32 = 2;
-    /// Both.
+    /// Read and write.
     pub const ACCESS_BOTH: u32 = 3;
     /// The access bits without the wants.
     pub const ACCESS_MASK: u32 = 3;
@@ -464,7 +464,7 @@ pub mod share {
     pub const WANT_WRITE_DELEG: u32 = 0x200;
     /// Wants any delegation.
     pub const WANT_ANY_DELEG: u32 = 0x300;
-    /// Wants none.
+    /// The client wants no delegation.
     pub const WANT_NO_DELEG: u32 = 0x400;
     /// Takes back an earlier want.
     pub const WANT_CANCEL: u32 = 0x500;

@@ -44,9 +44,9 @@ xdr_struct! {
     /// CB_SEQUENCE (11), §20.9. No referring calls are sent.
     #[derive(Copy)]
     pub struct CbSequenceArgs {
-        /// The session.
+        /// Identifier of the session.
         pub sessionid: SessionId,
-        /// Request number.
+        /// Sequence id of the request in its slot.
         pub sequenceid: SequenceId,
         /// Slot of the back channel.
         pub slotid: SlotId,
@@ -80,13 +80,13 @@ impl Encode for NoReferringCalls {
 }
 
 xdr_struct! {
-    /// CB_SEQUENCE result.
+    /// What CB_SEQUENCE returns when it succeeds.
     pub struct CbSequenceOk {
-        /// Echo.
+        /// Session of the request, echoed.
         pub sessionid: SessionId,
-        /// Echo.
+        /// Sequence id of the request, echoed.
         pub sequenceid: SequenceId,
-        /// Echo.
+        /// Slot of the request, echoed.
         pub slotid: SlotId,
         /// Highest slot the client accepts.
         pub highest_slotid: SlotId,
@@ -100,18 +100,18 @@ xdr_struct! {
 pub enum LayoutRecall {
     /// One file.
     File {
-        /// The file.
+        /// Filehandle of the file.
         fh: FileHandle,
-        /// First byte.
+        /// Where the range begins: an offset in the file, in bytes.
         offset: u64,
-        /// Bytes.
+        /// Length of the range in bytes; `u64::MAX`: to the end of the file.
         length: u64,
         /// The layout, seqid one above the last the client saw.
         stateid: Stateid,
     },
     /// A file system.
     Fsid(Fsid),
-    /// Everything.
+    /// Every layout of the client.
     All,
 }
 impl Decode for LayoutRecall {
@@ -152,33 +152,33 @@ impl Encode for LayoutRecall {
 xdr_struct! {
     /// CB_LAYOUTRECALL (5), §20.3.
     pub struct CbLayoutrecallArgs {
-        /// Layout type.
+        /// Type of the layout; files layouts are the one served.
         pub layout_type: LayoutType,
-        /// Mode.
+        /// Layouts of which mode are recalled.
         pub iomode: IoMode,
         /// Whether new layouts will differ (clients then drain).
         pub changed: bool,
-        /// What.
+        /// One file, one file system, or everything.
         pub recall: LayoutRecall,
     }
 }
 xdr_struct! {
     /// CB_RECALL (4), §20.2.
     pub struct CbRecallArgs {
-        /// The delegation.
+        /// Stateid of the delegation that is recalled.
         pub stateid: Stateid,
         /// Whether the file will be truncated.
         pub truncate: bool,
-        /// The file.
+        /// Filehandle of the file.
         pub fh: FileHandle,
     }
 }
 xdr_struct! {
     /// CB_NOTIFY_LOCK (13), §20.11.
     pub struct CbNotifyLockArgs {
-        /// The file.
+        /// Filehandle of the file.
         pub fh: FileHandle,
-        /// Who waits for a lock.
+        /// Lock owner that waits for the lock.
         pub lock_owner: StateOwner,
     }
 }
@@ -186,9 +186,9 @@ xdr_struct! {
 /// `offload_info4`: how an offloaded operation ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OffloadInfo {
-    /// Well; `callback_id` is never there.
+    /// It is complete; `callback_id` is never there.
     Done(WriteResponse),
-    /// Not.
+    /// The copy ended early.
     Failed {
         /// `coa_status`: never OK.
         status: NfsStat,
@@ -249,11 +249,11 @@ op_args! {
 xdr_struct! {
     /// Head of `CB_COMPOUND4args`.
     pub struct CbCompoundHeader {
-        /// Echoed.
+        /// Tag of the request, which the reply echoes.
         pub tag: crate::Opaque,
-        /// Minor version.
+        /// Minor version of the session that the callback belongs to.
         pub minorversion: u32,
-        /// 4.0 only.
+        /// Used by NFSv4.0 only; 0.
         pub callback_ident: u32,
         /// Number of operations that follow.
         pub count: u32,
@@ -266,7 +266,7 @@ xdr_struct! {
 pub struct CbReply {
     /// Status of the last operation executed.
     pub status: NfsStat,
-    /// Operations executed.
+    /// Operations that were executed, each with its status.
     pub results: Vec<(CbOpNum, NfsStat, Option<CbSequenceOk>)>,
 }
 impl Decode for CbReply {

@@ -261,16 +261,16 @@ operations! {
 /// A refused operation: its status and, where the RFC gives that status a body, the body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Not OK.
+    /// Why the operation failed; never OK.
     pub status: NfsStat,
-    /// Body.
+    /// What the reply carries beside the status.
     pub body: FailureBody,
 }
 
 /// What goes with some statuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FailureBody {
-    /// Nothing.
+    /// The status says all.
     None,
     /// LOCK, LOCKT with DENIED: the lock in the way.
     Denied(LockDenied),
@@ -372,7 +372,7 @@ impl Decode for OpReply {
 pub struct CompoundReply {
     /// Status of the last operation executed.
     pub status: NfsStat,
-    /// Echo.
+    /// Tag of the request, echoed.
     pub tag: Opaque,
     /// Results, one for every operation executed.
     pub results: Vec<OpReply>,

@@ -16,7 +16,7 @@ xdr_struct! {
     }
 }
 xdr_struct! {
-    /// ACCESS result.
+    /// What ACCESS returns when it succeeds.
     pub struct AccessOk {
         /// Rights the server can tell about.
         pub supported: u32,
@@ -27,14 +27,14 @@ xdr_struct! {
 xdr_struct! {
     /// COMMIT (5), §18.3.
     pub struct CommitArgs {
-        /// First byte.
+        /// Where the range begins: an offset in the file, in bytes.
         pub offset: u64,
         /// Bytes; 0 means to the end of the file.
         pub count: u32,
     }
 }
 xdr_struct! {
-    /// COMMIT result.
+    /// What COMMIT returns when it succeeds.
     pub struct CommitOk {
         /// Changes when uncommitted data may have been lost.
         pub verifier: Verifier,
@@ -101,14 +101,14 @@ xdr_struct! {
     pub struct CreateArgs {
         /// What to make.
         pub objtype: CreateType,
-        /// Its name.
+        /// Name of the new object in the directory.
         pub name: Component,
-        /// Its attributes.
+        /// Attributes that the new object is to have.
         pub attrs: Box<Attrs>,
     }
 }
 xdr_struct! {
-    /// CREATE result.
+    /// What CREATE returns when it succeeds.
     pub struct CreateOk {
         /// The directory's change.
         pub change: ChangeInfo,
@@ -119,21 +119,21 @@ xdr_struct! {
 xdr_struct! {
     /// GETATTR (9), §18.7.
     pub struct GetattrArgs {
-        /// Attributes wanted.
+        /// Numbers of the attributes that are wanted.
         pub request: Bitmap,
     }
 }
 xdr_struct! {
-    /// GETATTR result.
+    /// What GETATTR returns when it succeeds.
     pub struct GetattrOk {
-        /// Attributes.
+        /// Those of the wanted attributes that are supported.
         pub attrs: Box<Attrs>,
     }
 }
 xdr_struct! {
     /// GETFH (10) result, §18.8.
     pub struct GetfhOk {
-        /// Current filehandle.
+        /// The filehandle that is current.
         pub object: FileHandle,
     }
 }
@@ -145,7 +145,7 @@ xdr_struct! {
     }
 }
 xdr_struct! {
-    /// LINK result.
+    /// What LINK returns when it succeeds.
     pub struct LinkOk {
         /// The directory's change.
         pub change: ChangeInfo,
@@ -177,9 +177,9 @@ xdr_struct! {
     pub struct ReadArgs {
         /// Open, lock, delegation or special stateid.
         pub stateid: Stateid,
-        /// First byte.
+        /// Where the range begins: an offset in the file, in bytes.
         pub offset: u64,
-        /// Bytes wanted.
+        /// Most bytes to read.
         pub count: u32,
     }
 }
@@ -189,7 +189,7 @@ xdr_struct! {
 pub struct ReadOk {
     /// Whether the data reaches the end of the file.
     pub eof: bool,
-    /// Data.
+    /// Bytes from the offset on.
     pub data: Payload,
 }
 impl Decode for ReadOk {
@@ -225,9 +225,9 @@ xdr_struct! {
     pub struct DirEntry {
         /// Place in the directory.
         pub cookie: u64,
-        /// Name.
+        /// Name of the entry in the directory.
         pub name: Component,
-        /// Attributes.
+        /// Those of the wanted attributes that are supported.
         pub attrs: Attrs,
     }
 }
@@ -273,7 +273,7 @@ impl Encode for ReaddirOk {
 /// READLINK (27) result, §18.24.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadlinkOk {
-    /// Target.
+    /// Target of the symbolic link, as it was given.
     pub link: bytes::Bytes,
 }
 impl Decode for ReadlinkOk {
@@ -295,7 +295,7 @@ xdr_struct! {
     }
 }
 xdr_struct! {
-    /// REMOVE result.
+    /// What REMOVE returns when it succeeds.
     pub struct RemoveOk {
         /// The directory's change.
         pub change: ChangeInfo,
@@ -304,14 +304,14 @@ xdr_struct! {
 xdr_struct! {
     /// RENAME (29), §18.26: from the saved to the current directory.
     pub struct RenameArgs {
-        /// Old name.
+        /// Name in the saved directory.
         pub oldname: Component,
-        /// New name.
+        /// Name in the current directory.
         pub newname: Component,
     }
 }
 xdr_struct! {
-    /// RENAME result.
+    /// What RENAME returns when it succeeds.
     pub struct RenameOk {
         /// Change of the directory it left.
         pub source: ChangeInfo,
@@ -329,7 +329,7 @@ xdr_struct! {
 xdr_struct! {
     /// SECINFO and SECINFO_NO_NAME result: flavors, preferred first. RPCSEC_GSS is not offered.
     pub struct SecinfoOk {
-        /// Flavors.
+        /// Security flavors that are accepted, the preferred one first.
         pub flavors: Flavors,
     }
 }
@@ -353,7 +353,7 @@ xdr_struct! {
     pub struct SetattrArgs {
         /// State that authorises a change of size.
         pub stateid: Stateid,
-        /// New values.
+        /// Attributes to set, and their values.
         pub attrs: Box<Attrs>,
     }
 }
@@ -370,11 +370,11 @@ xdr_struct! {
 pub struct WriteArgs {
     /// Open, lock, delegation or special stateid.
     pub stateid: Stateid,
-    /// First byte.
+    /// Where the range begins: an offset in the file, in bytes.
     pub offset: u64,
     /// How durable before the answer.
     pub stable: StableHow,
-    /// Data.
+    /// Bytes from the offset on.
     pub data: Payload,
 }
 impl Decode for WriteArgs {
@@ -397,9 +397,9 @@ impl Encode for WriteArgs {
     }
 }
 xdr_struct! {
-    /// WRITE result.
+    /// What WRITE returns when it succeeds.
     pub struct WriteOk {
-        /// Bytes written.
+        /// Bytes of the data that were written, from the first.
         pub count: u32,
         /// How durable they are.
         pub committed: StableHow,

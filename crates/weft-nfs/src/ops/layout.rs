@@ -26,22 +26,22 @@ impl Encode for Body {
 xdr_struct! {
     /// GETDEVICEINFO (47), §18.40.
     pub struct GetdeviceinfoArgs {
-        /// The device.
+        /// Device whose address is wanted.
         pub device_id: DeviceId,
         /// Its layout type.
         pub layout_type: LayoutType,
-        /// Largest result.
+        /// Most bytes of the result, as XDR.
         pub maxcount: u32,
-        /// Notifications wanted.
+        /// Numbers of the device notifications that are wanted.
         pub notify_types: Bitmap,
     }
 }
 xdr_struct! {
-    /// GETDEVICEINFO result.
+    /// What GETDEVICEINFO returns when it succeeds.
     pub struct GetdeviceinfoOk {
-        /// Layout type.
+        /// Type of the layout; files layouts are the one served.
         pub layout_type: LayoutType,
-        /// Address body.
+        /// Address of the device, in the form of its layout type.
         pub addr_body: Body,
         /// Notifications the server will send.
         pub notification: Bitmap,
@@ -50,9 +50,9 @@ xdr_struct! {
 xdr_struct! {
     /// GETDEVICELIST (48), §18.41.
     pub struct GetdevicelistArgs {
-        /// Layout type.
+        /// Type of the layout; files layouts are the one served.
         pub layout_type: LayoutType,
-        /// Most devices.
+        /// Most device ids to return.
         pub maxdevices: u32,
         /// Where to go on.
         pub cookie: u64,
@@ -66,24 +66,24 @@ xdr_struct! {
     pub struct LayoutcommitArgs {
         /// First byte written.
         pub offset: u64,
-        /// Bytes.
+        /// Length of the range in bytes; `u64::MAX`: to the end of the file.
         pub length: u64,
         /// After a server restart.
         pub reclaim: bool,
-        /// The layout.
+        /// Stateid of the layout.
         pub stateid: Stateid,
         /// Last byte written, if the file may have grown.
         pub last_write_offset: Option<u64>,
         /// Modification time, if the client knows one.
         pub time_modify: Option<NfsTime>,
-        /// Layout type.
+        /// Type of the layout; files layouts are the one served.
         pub layout_type: LayoutType,
         /// Body; empty for files layouts.
         pub update_body: Body,
     }
 }
 xdr_struct! {
-    /// LAYOUTCOMMIT result.
+    /// What LAYOUTCOMMIT returns when it succeeds.
     pub struct LayoutcommitOk {
         /// New size, if it changed.
         pub newsize: Option<u64>,
@@ -94,46 +94,46 @@ xdr_struct! {
     pub struct LayoutgetArgs {
         /// Whether the client wants to be called when one becomes available.
         pub signal_layout_avail: bool,
-        /// Layout type.
+        /// Type of the layout; files layouts are the one served.
         pub layout_type: LayoutType,
         /// Read or read and write.
         pub iomode: IoMode,
-        /// First byte.
+        /// Where the range begins: an offset in the file, in bytes.
         pub offset: u64,
-        /// Bytes wanted.
+        /// Bytes wanted from the offset on; `u64::MAX`: to the end of the file.
         pub length: u64,
-        /// Bytes needed.
+        /// Bytes without which the layout is of no use.
         pub minlength: u64,
         /// Open, lock, delegation or layout stateid.
         pub stateid: Stateid,
-        /// Largest result.
+        /// Most bytes of the result, as XDR.
         pub maxcount: u32,
     }
 }
 xdr_struct! {
     /// `layout4`: one segment.
     pub struct LayoutSegment {
-        /// First byte.
+        /// Where the range begins: an offset in the file, in bytes.
         pub offset: u64,
         /// Bytes; all ones means to the end.
         pub length: u64,
-        /// For what.
+        /// Whether it may be written with, or only read.
         pub iomode: IoMode,
-        /// Layout type.
+        /// Type of the layout; files layouts are the one served.
         pub layout_type: LayoutType,
-        /// Body.
+        /// Layout body, in the form of its type; opaque here.
         pub body: Body,
     }
 }
 
-/// LAYOUTGET result.
+/// What LAYOUTGET returns when it succeeds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayoutgetOk {
     /// Return it before CLOSE.
     pub return_on_close: bool,
-    /// The layout.
+    /// Stateid of the layout.
     pub stateid: Stateid,
-    /// Segments.
+    /// Segments of the layout, in order of their offsets.
     pub layout: Vec<LayoutSegment>,
 }
 /// Most segments accepted from the wire.
@@ -161,18 +161,18 @@ impl Encode for LayoutgetOk {
 pub enum LayoutReturn {
     /// Ranges of the current file.
     File {
-        /// First byte.
+        /// Where the range begins: an offset in the file, in bytes.
         offset: u64,
-        /// Bytes.
+        /// Length of the range in bytes; `u64::MAX`: to the end of the file.
         length: u64,
-        /// The layout.
+        /// Stateid of the layout.
         stateid: Stateid,
-        /// Body.
+        /// Layout body, in the form of its type; opaque here.
         body: Body,
     },
     /// Everything in the current file system.
     Fsid,
-    /// Everything.
+    /// Every layout of the client.
     All,
 }
 impl Decode for LayoutReturn {
@@ -212,18 +212,18 @@ xdr_struct! {
     pub struct LayoutreturnArgs {
         /// After a server restart.
         pub reclaim: bool,
-        /// Layout type.
+        /// Type of the layout; files layouts are the one served.
         pub layout_type: LayoutType,
-        /// Which mode.
+        /// Layouts of which mode are returned.
         pub iomode: IoMode,
-        /// What.
+        /// One file, one file system, or everything.
         pub layoutreturn: LayoutReturn,
     }
 }
 xdr_struct! {
     /// LAYOUTRETURN result: the stateid, if any of the layout remains.
     pub struct LayoutreturnOk {
-        /// What remains.
+        /// Stateid of what the client still holds; none if nothing.
         pub stateid: Option<Stateid>,
     }
 }

@@ -4,14 +4,14 @@ use weft_xdr::{Decode, DecodeError, Encode, Reader, Writer, xdr_struct};
 
 use crate::basic::{LockType, Seqid, StateOwner, Stateid};
 
-/// `locker4`: who locks.
+/// `locker4`: the lock owner, by the stateid it already has or by the open it begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Locker {
     /// First lock of this owner on the file: based on an open.
     New {
-        /// The open.
+        /// Stateid of the open that the first lock of this owner is based on.
         open_stateid: Stateid,
-        /// The owner.
+        /// Lock owner that has no lock stateid on the file yet.
         lock_owner: StateOwner,
     },
     /// A further lock.
@@ -57,41 +57,41 @@ impl Encode for Locker {
 xdr_struct! {
     /// LOCK (12), §18.10.
     pub struct LockArgs {
-        /// Kind.
+        /// Whether the lock is shared or exclusive, and whether its owner waits for it.
         pub locktype: LockType,
         /// Reclaim after a server restart.
         pub reclaim: bool,
-        /// First byte.
+        /// Where the range begins: an offset in the file, in bytes.
         pub offset: u64,
         /// Bytes; all ones means to the end.
         pub length: u64,
-        /// Who.
+        /// The open or the lock that the lock is based on, and with the first its owner.
         pub locker: Locker,
     }
 }
 xdr_struct! {
     /// `LOCK4denied`: the lock in the way.
     pub struct LockDenied {
-        /// First byte.
+        /// Where the range begins: an offset in the file, in bytes.
         pub offset: u64,
-        /// Bytes.
+        /// Length of the range in bytes; `u64::MAX`: to the end of the file.
         pub length: u64,
-        /// Kind.
+        /// Whether the lock is shared or exclusive, and whether its owner waits for it.
         pub locktype: LockType,
-        /// Holder.
+        /// Owner of the lock that is in the way.
         pub owner: StateOwner,
     }
 }
 xdr_struct! {
     /// LOCKT (13), §18.11.
     pub struct LocktArgs {
-        /// Kind.
+        /// Whether the lock is shared or exclusive, and whether its owner waits for it.
         pub locktype: LockType,
-        /// First byte.
+        /// Where the range begins: an offset in the file, in bytes.
         pub offset: u64,
-        /// Bytes.
+        /// Length of the range in bytes; `u64::MAX`: to the end of the file.
         pub length: u64,
-        /// Who asks.
+        /// Lock owner whose own locks are not in the way.
         pub owner: StateOwner,
     }
 }
@@ -104,9 +104,9 @@ xdr_struct! {
         pub seqid: Seqid,
         /// The lock state.
         pub lock_stateid: Stateid,
-        /// First byte.
+        /// Where the range begins: an offset in the file, in bytes.
         pub offset: u64,
-        /// Bytes.
+        /// Length of the range in bytes; `u64::MAX`: to the end of the file.
         pub length: u64,
     }
 }

@@ -13,7 +13,7 @@ xdr_struct! {
     pub struct CloseArgs {
         /// Ignored in 4.1.
         pub seqid: Seqid,
-        /// The open.
+        /// Stateid of the open.
         pub open_stateid: Stateid,
     }
 }
@@ -138,7 +138,7 @@ xdr_struct! {
         pub share_access: u32,
         /// Access denied to others.
         pub share_deny: u32,
-        /// Who opens.
+        /// Open owner.
         pub owner: StateOwner,
         /// Create or not, and how.
         pub openhow: Option<CreateHow>,
@@ -150,17 +150,17 @@ xdr_struct! {
 /// `open_delegation4`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpenDelegation {
-    /// None.
+    /// No delegation, without a reason.
     None,
     /// None, with the reason (`why_no_delegation4`) and, where the reason has one, its boolean.
     NoneExt(u32, Option<bool>),
     /// Read delegation.
     Read {
-        /// Its stateid.
+        /// Stateid of the delegation.
         stateid: Stateid,
         /// Whether it is being recalled already.
         recall: bool,
-        /// Who may open without asking.
+        /// Users that may open the file without asking the server.
         permissions: Ace,
     },
 }
@@ -207,9 +207,9 @@ impl Encode for OpenDelegation {
 }
 
 xdr_struct! {
-    /// OPEN result.
+    /// What OPEN returns when it succeeds.
     pub struct OpenOk {
-        /// The open.
+        /// Stateid of the open, new or upgraded.
         pub stateid: Stateid,
         /// The directory's change.
         pub cinfo: ChangeInfo,
@@ -224,27 +224,27 @@ xdr_struct! {
 xdr_struct! {
     /// OPEN_DOWNGRADE (21), §18.18.
     pub struct OpenDowngradeArgs {
-        /// The open.
+        /// Stateid of the open.
         pub open_stateid: Stateid,
         /// Ignored in 4.1.
         pub seqid: Seqid,
-        /// Remaining access.
+        /// Access that remains: bits of [`crate::share`].
         pub share_access: u32,
-        /// Remaining denial.
+        /// Denial that remains: bits of [`crate::share`].
         pub share_deny: u32,
     }
 }
 xdr_struct! {
     /// Result of CLOSE, OPEN_DOWNGRADE, LOCK and LOCKU: the state's new stateid.
     pub struct StateidOk {
-        /// The state.
+        /// Stateid of the state, its seqid raised.
         pub stateid: Stateid,
     }
 }
 xdr_struct! {
     /// DELEGRETURN (8), §18.6.
     pub struct DelegreturnArgs {
-        /// The delegation.
+        /// Stateid of the delegation that is returned.
         pub deleg_stateid: Stateid,
     }
 }

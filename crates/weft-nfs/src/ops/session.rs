@@ -21,9 +21,9 @@ xdr_struct! {
     pub struct ImplId {
         /// DNS domain of the implementer.
         pub domain: Opaque,
-        /// Product.
+        /// Name and version of the product.
         pub name: Opaque,
-        /// Build date.
+        /// When it was built.
         pub date: NfsTime,
     }
 }
@@ -130,7 +130,7 @@ impl Encode for ImplIds {
 xdr_struct! {
     /// EXCHANGE_ID (42), §18.35.
     pub struct ExchangeIdArgs {
-        /// Who the client is.
+        /// Name that the client gives itself, and the verifier of its start.
         pub clientowner: ClientOwner,
         /// See [`crate::exchgid`].
         pub flags: u32,
@@ -150,7 +150,7 @@ xdr_struct! {
     }
 }
 xdr_struct! {
-    /// EXCHANGE_ID result.
+    /// What EXCHANGE_ID returns when it succeeds.
     pub struct ExchangeIdOk {
         /// Shorthand for the client.
         pub clientid: ClientId,
@@ -158,7 +158,7 @@ xdr_struct! {
         pub sequenceid: SequenceId,
         /// See [`crate::exchgid`].
         pub flags: u32,
-        /// Protection granted.
+        /// State protection that is granted: none, or the machine credential.
         pub state_protect: StateProtectOk,
         /// Which server this is.
         pub server_owner: ServerOwner,
@@ -189,15 +189,15 @@ xdr_struct! {
     pub struct ChannelAttrs {
         /// Padding before data; 0 here.
         pub headerpadsize: u32,
-        /// Largest request.
+        /// Most bytes of a request.
         pub maxrequestsize: u32,
-        /// Largest reply.
+        /// Most bytes of a reply.
         pub maxresponsesize: u32,
         /// Largest reply that is kept for replay.
         pub maxresponsesize_cached: u32,
         /// Most operations in a COMPOUND.
         pub maxoperations: u32,
-        /// Slots.
+        /// Number of slots: requests that may be under way at once.
         pub maxrequests: u32,
         /// RDMA only.
         pub rdma_ird: RdmaIrd,
@@ -262,7 +262,7 @@ impl Encode for CallbackSecs {
 xdr_struct! {
     /// CREATE_SESSION (43), §18.36.
     pub struct CreateSessionArgs {
-        /// Whose session.
+        /// Client that the session belongs to.
         pub clientid: ClientId,
         /// Replay protection of this very operation.
         pub sequence: SequenceId,
@@ -279,13 +279,13 @@ xdr_struct! {
     }
 }
 xdr_struct! {
-    /// CREATE_SESSION result.
+    /// What CREATE_SESSION returns when it succeeds.
     pub struct CreateSessionOk {
-        /// The session.
+        /// Identifier of the session.
         pub sessionid: SessionId,
-        /// Echo.
+        /// Sequence id of the request, echoed.
         pub sequence: SequenceId,
-        /// Granted flags.
+        /// Those of the flags that are granted: see [`crate::create_session_flags`].
         pub flags: u32,
         /// Granted fore channel.
         pub fore_chan_attrs: ChannelAttrs,
@@ -296,18 +296,18 @@ xdr_struct! {
 xdr_struct! {
     /// DESTROY_SESSION (44), §18.37.
     pub struct DestroySessionArgs {
-        /// The session.
+        /// Identifier of the session.
         pub sessionid: SessionId,
     }
 }
 xdr_struct! {
     /// SEQUENCE (53), §18.46.
     pub struct SequenceArgs {
-        /// The session.
+        /// Identifier of the session.
         pub sessionid: SessionId,
         /// Request number on the slot.
         pub sequenceid: SequenceId,
-        /// The slot.
+        /// Slot of the session that the request uses.
         pub slotid: SlotId,
         /// Highest slot in use.
         pub highest_slotid: SlotId,
@@ -316,13 +316,13 @@ xdr_struct! {
     }
 }
 xdr_struct! {
-    /// SEQUENCE result.
+    /// What SEQUENCE returns when it succeeds.
     pub struct SequenceOk {
-        /// The session.
+        /// Identifier of the session.
         pub sessionid: SessionId,
-        /// Echo.
+        /// Sequence id of the request, echoed.
         pub sequenceid: SequenceId,
-        /// Echo.
+        /// Slot of the request, echoed.
         pub slotid: SlotId,
         /// Highest slot the server accepts.
         pub highest_slotid: SlotId,
@@ -335,22 +335,22 @@ xdr_struct! {
 xdr_struct! {
     /// BIND_CONN_TO_SESSION (41), §18.34.
     pub struct BindConnToSessionArgs {
-        /// The session.
+        /// Identifier of the session.
         pub sessionid: SessionId,
         /// FORE 1, BACK 2, FORE_OR_BOTH 3, BACK_OR_BOTH 7.
         pub dir: u32,
-        /// RDMA step-up.
+        /// Whether the connection changes to RDMA: never.
         pub use_conn_in_rdma_mode: bool,
     }
 }
 xdr_struct! {
-    /// BIND_CONN_TO_SESSION result.
+    /// What BIND_CONN_TO_SESSION returns when it succeeds.
     pub struct BindConnToSessionOk {
-        /// The session.
+        /// Identifier of the session.
         pub sessionid: SessionId,
         /// FORE 1, BACK 2, BOTH 3.
         pub dir: u32,
-        /// RDMA step-up.
+        /// Whether the connection changes to RDMA: never.
         pub use_conn_in_rdma_mode: bool,
     }
 }
@@ -359,14 +359,14 @@ xdr_struct! {
     pub struct BackchannelCtlArgs {
         /// New program number.
         pub cb_program: u32,
-        /// New authentication.
+        /// Credentials for callbacks from now on.
         pub sec_parms: CallbackSecs,
     }
 }
 xdr_struct! {
     /// DESTROY_CLIENTID (57), §18.50.
     pub struct DestroyClientidArgs {
-        /// The client.
+        /// Identifier of the client.
         pub clientid: ClientId,
     }
 }
@@ -380,7 +380,7 @@ xdr_struct! {
 xdr_struct! {
     /// FREE_STATEID (45), §18.38.
     pub struct FreeStateidArgs {
-        /// The state.
+        /// Stateid to be freed.
         pub stateid: Stateid,
     }
 }
@@ -388,7 +388,7 @@ xdr_struct! {
 /// TEST_STATEID (55), §18.48.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestStateidArgs {
-    /// States.
+    /// Stateids to be tested, in order.
     pub stateids: Vec<Stateid>,
 }
 /// Most stateids tested at once.
@@ -424,7 +424,7 @@ impl Encode for TestStateidOk {
 xdr_struct! {
     /// SECINFO_NO_NAME (52), §18.45: 0 current filehandle, 1 parent.
     pub struct SecinfoNoNameArgs {
-        /// Which object.
+        /// Whether the current filehandle is meant, or its parent.
         pub style: u32,
     }
 }

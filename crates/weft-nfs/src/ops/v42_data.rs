@@ -52,7 +52,7 @@ xdr_struct! {
     }
 }
 xdr_struct! {
-    /// SEEK result.
+    /// What SEEK returns when it succeeds.
     pub struct SeekOk {
         /// `sr_eof`: there is none before the end.
         pub eof: bool,
@@ -75,7 +75,7 @@ xdr_struct! {
     }
 }
 xdr_struct! {
-    /// IO_ADVISE result.
+    /// What IO_ADVISE returns when it succeeds.
     pub struct IoAdviseOk {
         /// `ior_hints`: those that will be acted on.
         pub hints: Bitmap,
@@ -259,7 +259,7 @@ xdr_struct! {
     }
 }
 xdr_struct! {
-    /// COPY result.
+    /// What COPY returns when it succeeds.
     pub struct CopyOk {
         /// `cr_response`.
         pub response: WriteResponse,
@@ -299,7 +299,7 @@ xdr_struct! {
     }
 }
 xdr_struct! {
-    /// OFFLOAD_STATUS result.
+    /// What OFFLOAD_STATUS returns when it succeeds.
     pub struct OffloadStatusOk {
         /// `osr_count`: bytes done so far.
         pub count: u64,

@@ -11,7 +11,7 @@ pub const XATTR_BYTES_MAX: usize = 1 << 20;
 /// Most names accepted in one LISTXATTRS result (a client's limit).
 pub const XATTR_NAMES_MAX: usize = 1 << 14;
 
-/// `xattrvalue4`: bytes that nobody but the application understands.
+/// `xattrvalue4`: bytes with a meaning to applications only.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct XattrValue(pub Bytes);
 impl Decode for XattrValue {
@@ -34,7 +34,7 @@ xdr_struct! {
     }
 }
 xdr_struct! {
-    /// GETXATTR result.
+    /// What GETXATTR returns when it succeeds.
     pub struct GetxattrOk {
         /// `gxr_value`.
         pub value: XattrValue,
