@@ -65,7 +65,7 @@ impl std::fmt::Debug for HandleKey {
 /// What a handle allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rights {
-    /// READ.
+    /// Whether READ is allowed.
     pub read: bool,
     /// WRITE and COMMIT.
     pub write: bool,
@@ -93,7 +93,7 @@ pub enum HandleError {
     /// Not of our form: another length or version, or parameters that describe no stripe.
     #[error("not a data-server filehandle")]
     Malformed,
-    /// Of our form, but not sealed with our key: by nobody who has it, or for another data server.
+    /// Of our form, but not sealed with our key: forged, or made for another data server.
     #[error("filehandle is not sealed for this data server")]
     Forged,
 }
