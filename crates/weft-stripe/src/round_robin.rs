@@ -18,7 +18,7 @@ pub enum Form {
 pub enum DistributionError {
     /// A stripe unit of no bytes.
     ZeroUnit,
-    /// No stripes.
+    /// A stripe count of zero.
     ZeroCount,
     /// The first stripe index is not below the stripe count.
     FirstBeyondCount,
