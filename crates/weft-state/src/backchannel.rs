@@ -21,7 +21,7 @@ pub struct Callback {
     pub minorversion: u32,
     /// Credential to use: `None` or `Sys`, never `Gss`.
     pub sec: CallbackSec,
-    /// CB_SEQUENCE.
+    /// Arguments of its CB_SEQUENCE.
     pub sequence: CbSequenceArgs,
     /// Most bytes of the request.
     pub request_bytes_max: usize,

@@ -5,7 +5,7 @@ use weft_nfs::{ClientId, SequenceId, SessionId, exchgid};
 
 use crate::{Host, Millis, Reason};
 
-/// Who made an EXCHANGE_ID or CREATE_SESSION, as far as AUTH_NONE and AUTH_SYS can tell.
+/// The caller of an EXCHANGE_ID or CREATE_SESSION, as far as AUTH_NONE and AUTH_SYS can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Principal {
     /// AUTH_NONE.
@@ -20,7 +20,7 @@ pub enum Principal {
 /// Where an EXCHANGE_ID came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
-    /// Who.
+    /// Principal of the caller.
     pub principal: Principal,
     /// From which host.
     pub host: Host,
@@ -53,7 +53,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Its id.
+    /// Client id of the record.
     pub fn clientid(&self) -> ClientId {
         self.clientid
     }
@@ -63,7 +63,7 @@ impl Client {
         &self.owner
     }
 
-    /// Who asked for the record.
+    /// The caller that asked for the record.
     pub fn principal(&self) -> Principal {
         self.principal
     }
@@ -83,7 +83,7 @@ impl Client {
         self.renewed
     }
 
-    /// Its sessions.
+    /// Sessions of the client, in the order of their creation.
     pub fn sessions(&self) -> &[SessionId] {
         &self.sessions
     }

@@ -97,7 +97,7 @@ pub enum Wanted {
     Read,
     /// A write delegation.
     Write,
-    /// None.
+    /// No delegation.
     Nothing,
     /// An earlier want is taken back.
     Cancel,
@@ -124,7 +124,7 @@ impl Wanted {
 /// Why no delegation is granted: `why_no_delegation4`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoDelegation {
-    /// The client expressed no want, so that no reason is told.
+    /// The client expressed no want, so that no reason is given.
     NotAsked,
     /// It wants none.
     NotWanted,

@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(g.tick(Millis(1000)), None);
     }
 
-    /// Proves that the last RECLAIM_COMPLETE ends it early, and that the end is told once.
+    /// Proves that the last RECLAIM_COMPLETE ends it early, and that the end is reported once.
     #[test]
     fn ends_when_all_are_done() {
         let mut g = grace();
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(g.tick(Millis(1002)), None);
     }
 
-    /// Proves that time ends it (both sides of the limit), and who is forgotten then.
+    /// Proves that time ends it (both sides of the limit), and which clients are forgotten then.
     #[test]
     fn ends_by_time_and_names_who_did_not_complete() {
         let mut g = grace();

@@ -18,7 +18,7 @@ pub struct ConnId(pub u64);
 /// A file: its volume and its number there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FileKey {
-    /// The volume.
+    /// Number of the volume.
     pub volume: u32,
     /// The object in the volume; never reused.
     pub object: u64,

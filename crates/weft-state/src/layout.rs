@@ -97,7 +97,7 @@ pub struct LayoutReturned {
 /// A layout that is out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LayoutInfo {
-    /// Who holds it.
+    /// The client that holds it.
     pub client: ClientId,
     /// Its current stateid.
     pub stateid: Stateid,
@@ -111,20 +111,20 @@ pub struct LayoutInfo {
 /// and be granted another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overdue {
-    /// Who holds it.
+    /// The client that holds it.
     pub client: ClientId,
     /// On which file.
     pub file: FileKey,
-    /// Its stateid.
+    /// Stateid of the layout.
     pub stateid: Stateid,
     /// Whether it is read-write: then it is to be fenced before [`State::layout_revoke`].
     pub rw: bool,
 }
 
 impl State {
-    /// Checks a LAYOUTGET. The stateid is that of an open, a lock, a delegation, or the layout itself with any
-    /// seqid given out so far (several LAYOUTGETs run in parallel, §12.5.3). While a recall is
-    /// out nothing is granted, else clients and server chase each other.
+    /// Checks a LAYOUTGET. The stateid is that of an open, a lock, a delegation, or the layout
+    /// itself with any seqid given out so far (several LAYOUTGETs run in parallel, §12.5.3). While
+    /// a recall is out nothing is granted, else clients and server chase each other.
     ///
     /// [`State::layout_granted`] must follow in the same critical section, or not at all.
     ///
@@ -311,9 +311,9 @@ impl State {
     }
 
     /// An open or delegation of the client on the file is gone. With the last of them its layout
-    /// counts as returned if it is only for reading: Linux may leave that behind (`pnfs_roc` passes over
-    /// what reads still use), and takes BAD_STATEID for returned when it brings it later.
-    /// Nobody is harmed: a handle to read works on the data servers until the file is fenced,
+    /// counts as returned if it is only for reading: Linux may leave that behind (`pnfs_roc` passes
+    /// over what reads still use), and takes BAD_STATEID for returned when it brings it later.
+    /// That does no harm: a handle to read works on the data servers until the file is fenced,
     /// layout or not. A read-write one stays until it is returned or taken away, because its holder
     /// may still write.
     ///

@@ -9,7 +9,8 @@
 //! state of the peer's.
 //!
 //! **Entry points.** A data server needs only [`Sessions`]. A metadata server wraps [`Sessions`],
-//! [`State`], [`Offloads`] and [`Grace`] in a mutex each, and finishes each call before it awaits anything.
+//! [`State`], [`Offloads`] and [`Grace`] in a mutex each, and finishes each call before it awaits
+//! anything.
 //!
 //! ```
 //! use weft_state::{FileKey, IoAccess, State};

@@ -74,11 +74,11 @@ impl Default for SessionLimits {
     }
 }
 
-/// Reads of files by clients that are remembered, to see who reads a file again. Beyond this the
-/// memory starts anew.
+/// Pairs of file and reading client that are remembered, to recognise a client that reads a file
+/// again. Beyond this the memory starts anew.
 pub(crate) const READERS_REMEMBERED_MAX: usize = 1 << 16;
-/// Requests noted as waiting for locks of one file, and of one client. Who waits beyond that asks
-/// again by itself.
+/// Requests noted as waiting for locks of one file, and of one client. Whoever waits beyond that
+/// asks again by itself.
 pub(crate) const LOCK_WAITERS_PER_FILE_MAX: usize = 256;
 pub(crate) const LOCK_WAITERS_PER_CLIENT_MAX: usize = 1024;
 /// Locked ranges that are looked through for waiters at once, under the lock that all opens and

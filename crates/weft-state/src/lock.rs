@@ -50,7 +50,7 @@ impl Locks {
     }
 }
 
-/// Whom a LOCK is for, found by its stateid.
+/// The lock owner of a LOCK, found by the stateid it came with.
 struct ForLock {
     open: StateNo,
     existing: Option<StateNo>,
@@ -62,8 +62,8 @@ struct ForLock {
 const RANGES_ADDED_MAX: usize = 2;
 
 impl State {
-    /// LOCK. Who is denied one of the blocking kinds is told by [`State::lock_notices`] when it
-    /// is worth asking again; nothing is reserved for it.
+    /// LOCK. An owner that is denied a lock of a blocking kind is listed by
+    /// [`State::lock_notices`] when it is worth asking again; nothing is reserved for it.
     ///
     /// # Errors
     /// DENIED with the lock in the way, OPENMODE, INVAL for the range, BAD_STATEID, OLD_STATEID,

@@ -67,7 +67,7 @@ impl LockRanges {
             .find(|h| Some(h.holder) != holder && h.range.overlaps(range) && (write || h.write))
     }
 
-    /// Whether one of the holders has a range that excludes this one of somebody else. Cost: linear.
+    /// Whether one of the holders has a range that excludes this one of another. Cost: linear.
     pub(crate) fn excludes(
         &self,
         holders: &BTreeSet<StateNo>,

@@ -1,6 +1,6 @@
-//! Who waits for a byte-range lock, so that it can be told when to ask again: RFC 8881 §9.6,
-//! §18.10.3, §20.11. A hint, nothing more: clients also ask again by themselves, so what is
-//! beyond a limit is not noted.
+//! Lock owners that wait for a byte-range lock, so that they can be notified when to ask again:
+//! RFC 8881 §9.6, §18.10.3, §20.11. A hint, nothing more: clients also ask again by themselves, so
+//! waiters beyond a limit are not noted.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -66,9 +66,9 @@ impl LockWaiters {
 /// A lock that was waited for, and could be had now: CB_NOTIFY_LOCK.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockNotice {
-    /// The file.
+    /// File that the lock is of.
     pub file: FileKey,
-    /// Who waits.
+    /// Lock owner that waits.
     pub owner: StateOwner,
 }
 
@@ -116,7 +116,7 @@ impl State {
         }
     }
 
-    /// Takes out waiters that are in nobody's way any more since locks were given up.
+    /// Takes out waiters whose ranges no lock of others excludes any more.
     ///
     /// **Cost.** At most about [`LOCK_NOTICE_RANGES_MAX`] ranges are looked through; the rest is
     /// left for the next call, file after file.
@@ -234,7 +234,7 @@ mod tests {
         LockNotice { file: FILE, owner: StateOwner { clientid: client, ..owner("lock") } }
     }
 
-    /// Proves that a waiter is told once, when all that is in its way is gone; and that only
+    /// Proves that a waiter is notified once, when all that is in its way is gone; and that only
     /// blocking requests wait.
     #[test]
     fn told_once_when_free() {
@@ -327,7 +327,7 @@ mod tests {
         assert!(state.is_waited_for(B));
     }
 
-    /// Proves that who has its lock, and who is gone, waits no longer.
+    /// Proves that an owner that has its lock, or is gone, waits no longer.
     #[test]
     fn nobody_waits_for_ever() {
         let mut state = State::new(1);

@@ -32,7 +32,7 @@ struct Offload {
 /// How far an operation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffloadProgress {
-    /// Bytes copied.
+    /// Bytes copied so far.
     pub copied: u64,
     /// How it ended, if it has.
     pub ended: Option<NfsStat>,
@@ -196,7 +196,7 @@ mod tests {
         assert!(!offloads.client_has(A) && !offloads.is_known(&id));
     }
 
-    /// A cancelled copy is told to stop, and nobody is told that it ended.
+    /// A cancelled copy stops, and no callback says that it ended.
     #[test]
     fn cancelled_copies_stop() {
         let mut offloads = Offloads::new(7);

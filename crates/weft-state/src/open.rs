@@ -13,16 +13,16 @@ use crate::{FileKey, Reason, Refusal, detached};
 /// What I/O does to the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IoAccess {
-    /// READ, SEEK.
+    /// Reads data: READ, SEEK.
     Read,
     /// WRITE, SETATTR of the size, ALLOCATE.
     Write,
 }
 
-/// Proof that a stateid allows an access: who does the I/O, and under what.
+/// Proof that a stateid allows an access: the client, and what the stateid stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IoHolder {
-    /// The client.
+    /// Client that does the I/O.
     pub client: ClientId,
     /// Whether an open (or a lock under one) stands behind it; otherwise a special stateid does,
     /// and file permissions are to be checked at every I/O.
@@ -57,8 +57,8 @@ pub(crate) struct Open {
 pub(crate) struct Opens {
     by_no: BTreeMap<StateNo, Open>,
     by_owner: BTreeMap<OwnerKey, StateNo>,
-    /// What the opens of a file by one client add up to: nobody walks through them, of whom there
-    /// may be [`crate::StateLimits::opens_per_client_max`].
+    /// The shares of all opens of a file by one client, added up, so that no check walks through
+    /// the opens: there may be [`crate::StateLimits::opens_per_client_max`] of them.
     client_shares: BTreeMap<(FileKey, ClientId), Shares>,
 }
 

@@ -17,9 +17,9 @@ use crate::{Callback, ConnId, Millis, Reason, Refusal, Sessions};
 /// [`Sessions::complete`], always, else its slot stays busy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InSession {
-    /// Whose session.
+    /// Client that the session belongs to.
     pub clientid: ClientId,
-    /// The session.
+    /// Identifier of the session.
     pub sessionid: SessionId,
     /// The slot taken.
     pub slotid: SlotId,
@@ -323,7 +323,7 @@ impl Sessions {
     ///
     /// Unanswered (connection lost, timeout) leaves the slot's sequence id in doubt: it is used
     /// last, with the same number. The connection no longer counts as back channel, so that the
-    /// client is told CB_PATH_DOWN and binds one again.
+    /// client learns CB_PATH_DOWN and binds one again.
     pub fn callback_end(&mut self, cb: &Callback, answered: bool) {
         if let Some(session) = self.sessions.get_mut(&cb.sequence.sessionid) {
             session.back.end(cb, answered);

@@ -22,7 +22,7 @@ const FIRST_CREATE: SequenceId = SequenceId(1);
 /// Longest implementation name kept for people to read.
 const IMPL_NAME_BYTES_MAX: usize = 128;
 
-/// Who this server says it is; one for every process role with a client table of its own (D4).
+/// The identity of this server; one for every process role with a client table of its own (D4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// `eir_server_owner`: its major id differs from that of every other client table.
@@ -40,7 +40,7 @@ pub struct Identity {
 /// A client that CREATE_SESSION has just confirmed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfirmedClient {
-    /// Its id.
+    /// Identifier of the client.
     pub clientid: ClientId,
     /// Its owner, for the durable record.
     pub owner: ClientOwner,
@@ -49,7 +49,7 @@ pub struct ConfirmedClient {
 /// What EXCHANGE_ID did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExchangeIdOutcome {
-    /// The answer.
+    /// What the reply says.
     pub ok: ExchangeIdOk,
     /// Another principal's client of the same owner, that held nothing, already forgotten here
     /// (case 3): the server must drop what it knows of it now.
@@ -59,7 +59,7 @@ pub struct ExchangeIdOutcome {
 /// What CREATE_SESSION did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateSessionOutcome {
-    /// The answer.
+    /// What the reply says.
     pub ok: CreateSessionOk,
     /// The client, if this confirmed it (not when it was confirmed before, nor in a retry).
     pub confirmed: Option<ConfirmedClient>,

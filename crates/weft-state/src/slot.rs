@@ -42,7 +42,7 @@ pub(crate) enum Admission {
 
 impl Slot {
     /// Judges a request: new, replay, or refused as uncached retry, false retry, misordered or
-    /// in progress (§2.10.6.1.3). A retry of a running request is told to come back (DELAY)
+    /// in progress (§2.10.6.1.3). A retry of a running request is answered DELAY,
     /// whatever it contains. `digest` 0 means unknown and matches anything.
     pub(crate) fn judge(&self, sequenceid: SequenceId, digest: u64) -> Result<Admission, Reason> {
         let next = sequenceid == self.sequenceid.next();

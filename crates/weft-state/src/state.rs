@@ -1,5 +1,5 @@
-//! The table of opens, byte-range locks, delegations and layouts of a metadata server, and what concerns all
-//! of them: RFC 8881 §8.2, §18.38, §18.48.
+//! The table of opens, byte-range locks, delegations and layouts of a metadata server, and what
+//! concerns all of them: RFC 8881 §8.2, §18.38, §18.48.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -101,8 +101,8 @@ impl State {
         self.limits = limits;
     }
 
-    /// TEST_STATEID of one stateid: OK, OLD_STATEID, DELEG_REVOKED or BAD_STATEID; never STALE_STATEID, on which
-    /// Linux hangs.
+    /// TEST_STATEID of one stateid: OK, OLD_STATEID, DELEG_REVOKED or BAD_STATEID; never
+    /// STALE_STATEID, on which Linux hangs.
     ///
     /// Source: RFC 8881 §18.48.3.
     pub fn test_stateid(&self, client: ClientId, stateid: &Stateid) -> NfsStat {

@@ -55,7 +55,7 @@ fn granted_by_access_pattern() {
     assert!(state.delegate(B, FILE, Wanted::NoPreference, true).is_ok());
 }
 
-/// Proves each reason for granting none, and that reasons are told only to who asked.
+/// Proves each reason for granting none, and that reasons are given only to a client that asked.
 #[test]
 fn reasons_for_none() {
     let mut state = State::new(1);

@@ -302,8 +302,8 @@ fn leases_pass_and_come_back() {
     assert!(!s.is_live(ClientId(5), NOW));
 }
 
-/// Proves who outstays a courtesy: at both sides of its end, unconfirmed ones at once, everybody
-/// when the table is getting full; and that only the expired can be dropped as such.
+/// Proves which clients outstay a courtesy: at both sides of its end, unconfirmed ones at once,
+/// everybody when the table is getting full; and that only the expired can be dropped as such.
 #[test]
 fn courtesy_ends() {
     const COURTESY_MS: u64 = 1000;
