@@ -2,8 +2,8 @@
 //!
 //! Sending executes a plan: a list of [`Segment`]s whose bytes go out by vectored writes and whose
 //! file ranges go from page cache to socket by `sendfile`, never through our memory. Receiving
-//! reads large records straight into the buffer they are decoded from, or, where somebody waits for
-//! a payload in a file, moves it there inside the kernel.
+//! reads large records straight into the buffer they are decoded from, or, where a
+//! payload is wanted in a file, moves it there inside the kernel.
 //!
 //! **Invariants of absence.** Nothing here knows RPC beyond record marking, or NFS, or what a file
 //! is for. A record is sent whole or the connection is shut down: nothing is sent short.

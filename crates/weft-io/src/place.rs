@@ -25,10 +25,10 @@ use crate::{
     resident,
 };
 
-/// Records below this are not worth the system calls.
+/// Records below this size, in bytes, are not worth the system calls.
 const PLACED_RECORD_BYTES_MIN: usize = 64 << 10;
-/// Bytes of a record's head that are waited for before somebody looks at it: more than the head of
-/// any reply with one payload.
+/// Bytes of a record's head that are waited for before `look` sees it: more than the head of any
+/// reply with one payload.
 const HEAD_BYTES: usize = 512;
 /// What may follow a payload in its record: padding, and little else.
 const TAIL_BYTES_MAX: usize = 512;
@@ -60,7 +60,7 @@ impl Destination {
         self.in_turn(|| move |file: &File| file.write_all_at(&data, offset)).await
     }
 
-    /// When nobody else is at it, runs what `work` then says.
+    /// Waits until no other write is under way, and runs what `work` then returns.
     async fn in_turn<W>(&self, work: impl FnOnce() -> W) -> io::Result<()>
     where
         W: FnOnce(&File) -> io::Result<()> + Send + 'static,
@@ -102,13 +102,13 @@ impl CancelGuard {
 /// Where the payload of one record goes.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Which file.
+    /// File that takes the payload.
     pub destination: Arc<Destination>,
     /// Where in the file.
     pub offset: u64,
     /// Where the payload begins in the record, in bytes; within the head that was looked at.
     pub at: usize,
-    /// Its bytes.
+    /// Length of the payload in bytes.
     pub len: usize,
     /// Cancelled when it is not wanted any more.
     pub guard: Arc<CancelGuard>,
@@ -122,7 +122,7 @@ impl Target {
     }
 }
 
-/// What came.
+/// What [`RecordReader::next_or_place`] received.
 #[derive(Debug)]
 pub enum Received {
     /// A whole record.
@@ -260,7 +260,7 @@ impl<R: AsyncRead + AsRef<TcpStream> + Unpin> RecordReader<R> {
         Ok(Ok(()))
     }
 
-    /// Reads and drops so many bytes.
+    /// Reads and drops `left` bytes.
     async fn discard(&mut self, mut left: usize) -> Result<(), RecordIoError> {
         while left > 0 {
             let got = self.receive(left.min(AHEAD_BYTES)).await?;

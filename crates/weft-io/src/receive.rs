@@ -52,7 +52,7 @@ impl From<RecordError> for RecordIoError {
 pub enum Begun {
     /// A whole record, a small one.
     Record(Bytes),
-    /// A record that may take so many bytes: [`RecordReader::next`] receives it.
+    /// A record that may take this many bytes: [`RecordReader::next`] receives it.
     Large(usize),
     /// The peer closed the connection between records.
     Ended,
@@ -152,7 +152,7 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
         if between { Ok(None) } else { Err(RecordIoError::Truncated) }
     }
 
-    /// One read of at most so many bytes.
+    /// One read of at most `most` bytes.
     pub(crate) async fn receive(&mut self, most: usize) -> io::Result<usize> {
         spare::reserve(&mut self.received, most);
         self.stream.read_buf(&mut (&mut self.received).limit(most)).await
