@@ -52,19 +52,19 @@ pub enum Kind {
     BlockDevice,
 }
 
-/// Who asks. User 0 is the superuser; squashing happens above this crate.
+/// The user that asks. User 0 is the superuser; squashing happens above this crate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credential {
-    /// User.
+    /// Effective user id.
     pub uid: u32,
-    /// Primary group.
+    /// Effective group id.
     pub gid: u32,
     /// Supplementary groups; the caller bounds their number.
     pub gids: Vec<u32>,
 }
 
 impl Credential {
-    /// The superuser.
+    /// The credential of the superuser, who may do everything.
     pub fn superuser() -> Self {
         Self::default()
     }
@@ -114,7 +114,7 @@ pub struct DeviceId(pub [u8; 16]);
 /// An ordered set of data servers that files are striped over; immutable once made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Its identifier.
+    /// Identifier of the device.
     pub id: DeviceId,
     /// Data servers in stripe order; at most [`Device::DATA_SERVERS_MAX`].
     pub data_servers: Vec<DataServerId>,
@@ -148,9 +148,9 @@ impl Placement {
 /// An inode number that no file has yet, and where the bytes of the one that gets it will be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserved {
-    /// The number.
+    /// Inode number that the file will have.
     pub ino: InodeNo,
-    /// The place.
+    /// Data servers that its objects will be on.
     pub placement: Placement,
 }
 
@@ -166,15 +166,15 @@ pub const MODE_BITS: u16 = 0o7777;
 /// Everything a volume knows about one file, directory or special file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inode {
-    /// Its number.
+    /// Inode number, never used again.
     pub no: InodeNo,
     /// What it is.
     pub kind: Kind,
     /// Permission bits, set-id bits and sticky bit (12 bits).
     pub mode: u16,
-    /// Owner.
+    /// User id of the owner.
     pub uid: u32,
-    /// Group.
+    /// Group id.
     pub gid: u32,
     /// Names it has; a directory also counts itself and its subdirectories. 0: an orphan.
     pub nlink: u32,
@@ -182,13 +182,13 @@ pub struct Inode {
     pub size: u64,
     /// Change attribute: advances with every change of data or metadata, never goes back.
     pub change: u64,
-    /// Last access.
+    /// Time of the last access.
     pub atime: Timestamp,
     /// Last change of the data or of a directory's entries.
     pub mtime: Timestamp,
     /// Last change of anything.
     pub ctime: Timestamp,
-    /// Creation.
+    /// Time of creation.
     pub btime: Timestamp,
     /// Major and minor number of a device file.
     pub rdev: (u32, u32),
@@ -288,7 +288,7 @@ pub struct IntentId(pub u64);
 /// write, waited for [`crate::volume::Volume::complete_intent`] of a truncation to be durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
-    /// Its identifier.
+    /// Identifier of the intent.
     pub id: IntentId,
     /// What is to be done.
     pub kind: IntentKind,

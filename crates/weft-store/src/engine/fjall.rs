@@ -42,11 +42,11 @@ pub struct FjallEngine {
     order: Mutex<Order>,
 }
 
-/// What commits follow each other by.
+/// What the order of commits depends on.
 struct Order {
     /// The current epoch.
     epoch: u64,
-    /// About so many bytes are in the memtable.
+    /// Approximate size of the memtable in bytes.
     in_memory_bytes: u64,
 }
 
@@ -163,8 +163,8 @@ fn failed(error: fjall::Error) -> EngineError {
 mod tests {
     use super::*;
 
-    /// However many commits there are while tables are merged, what is only in memory and in journals
-    /// stays bounded, is written out in the end, and is found again.
+    /// However many commits there are while tables are merged, what is only in memory and in
+    /// journals stays bounded, is written out in the end, and is found again.
     #[test]
     fn memory_and_journals_are_bounded() {
         const PAIRS: u64 = 1000;

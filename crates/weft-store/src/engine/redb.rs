@@ -1,5 +1,6 @@
-//! The second engine: redb, a copy-on-write B+tree in one file. Kept green by the same suite; it
-//! writes more (about 13 KB a durable operation) but its correctness story is the most conservative.
+//! The second engine: redb, a copy-on-write B+tree in one file. It passes the same suite;
+//! it writes more (about 13 KB a durable operation), but its correctness story is the most
+//! conservative.
 
 use std::ops::Bound;
 use std::path::Path;

@@ -18,7 +18,7 @@ pub struct CopyRange {
     pub from: u64,
     /// First byte in the destination.
     pub to: u64,
-    /// Bytes.
+    /// Length of the range in bytes.
     pub len: u64,
 }
 

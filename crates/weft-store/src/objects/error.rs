@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-/// Why a call of the object store failed. Cheap to copy: everyone who waited for a failed sync
+/// Why a call of the object store failed. Cheap to copy: every call that waited for a failed sync
 /// gets one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {

@@ -1,4 +1,4 @@
-//! One sync for everyone who waits: calls that arrive while one runs share the next.
+//! One sync for all calls that wait: those that arrive while one runs share the next.
 
 use std::sync::{Condvar, Mutex};
 

@@ -2,8 +2,9 @@
 //!
 //! An object is a stripe index's part of one striped file, named by volume and inode number. It
 //! comes into being at its first write (D10), or empty before it if the metadata server wants that,
-//! so a missing object is an empty one. Beside the files lies the fence log: the smallest epoch each fenced object still accepts (D5), and the
-//! tombstones of removed objects, whose numbers are never used again.
+//! so a missing object is an empty one. Beside the files lies the fence log: the smallest epoch
+//! each fenced object still accepts (D5), and the tombstones of removed objects, whose numbers are
+//! never used again.
 //!
 //! All calls are synchronous and thread safe. Reads of cached objects cost a lock and an `fstat`;
 //! everything that waits for a disk (`commit`, `truncate`, `remove`, `fence`, and a `write` that
@@ -77,7 +78,7 @@ pub type WriteVerifier = [u8; 8];
 /// The name of an object: unique in a cluster for ever, because inode numbers are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId {
-    /// Volume number.
+    /// Number of the volume that the file is in.
     pub volume: u32,
     /// The file's inode number.
     pub object: u64,
@@ -97,7 +98,7 @@ impl Default for ObjectStoreOptions {
 }
 
 impl ObjectStoreOptions {
-    /// For one of so many stores of a process: together they keep half of the descriptors that it
+    /// For one of `stores` stores of a process: together they keep half of the descriptors that it
     /// may have open now.
     pub fn one_of(stores: usize) -> Self {
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -178,7 +179,7 @@ impl ObjectStore {
         self.dir.identity()
     }
 
-    /// All objects that have a file, in no order; for checks of a store that nobody serves.
+    /// All objects that have a file, in no order; for checks of a store that no server has open.
     ///
     /// # Errors
     /// [`ObjectError::Io`].
@@ -301,8 +302,8 @@ impl ObjectStore {
 
     /// Sets the object's local size, shorter or longer, durably; where the file system has no files
     /// that long it stays, since what lies behind it reads as zeros all the same. A missing object
-    /// stays missing if the size is 0; a removed object has nothing to truncate, which is success, because an
-    /// intent may be carried out again after the file is gone (D18).
+    /// stays missing if the size is 0; a removed object has nothing to truncate, which is success,
+    /// because an intent may be carried out again after the file is gone (D18).
     ///
     /// # Errors
     /// [`ObjectError::TooBig`], [`ObjectError::NoSpace`], [`ObjectError::Io`].

@@ -122,7 +122,7 @@ impl Object {
     }
 
     /// Unlinks the file, not durably yet. The caller has raised the epoch to [`REMOVED`], so that
-    /// nobody makes it again.
+    /// no write makes it again.
     pub(super) fn unlink(&self, dir: &StoreDir) -> Result<(), ObjectError> {
         // Held across the unlink: a reader must not open the old file between and keep it.
         let mut file = lock(&self.file);
@@ -155,8 +155,8 @@ impl Object {
         self.touched.swap(false, Ordering::Relaxed)
     }
 
-    /// Makes everything written so far durable, the file's name included. `failed` is told of a
-    /// failure before anybody who waited is.
+    /// Makes everything written so far durable, the file's name included. `failed` is
+    /// called with a failure before any call that waited returns it.
     pub(super) fn sync(
         &self,
         dir: &StoreDir,

@@ -50,7 +50,7 @@ pub(super) struct StoreDir {
     /// Holds the `flock` for as long as the store is open.
     _lock: File,
     /// Leaves whose own entries were made durable by this process; at most 65,536. The lock is
-    /// held while directories are made, so that nobody relies on one that is not durable.
+    /// held while directories are made, so that no call relies on one that is not durable.
     synced_leaves: Mutex<HashSet<Leaf>>,
 }
 

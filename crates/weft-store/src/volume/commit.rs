@@ -30,7 +30,7 @@ pub struct CommitPolicy {
     pub linger: Duration,
     /// Most bytes of one batch (one mutation always fits).
     pub batch_bytes_max: usize,
-    /// Above so many bytes not yet durable, [`super::Volume::admit`] holds new work back.
+    /// Bytes not yet durable above which [`super::Volume::admit`] holds new work back.
     pub pending_bytes_max: usize,
     /// Whether mutations share a sync at all; `false` is for measuring what coalescing brings.
     pub coalesce: bool,
@@ -226,7 +226,7 @@ impl Shared {
         Some(state)
     }
 
-    /// The group is durable: the overlay lets go of it and waiters are told.
+    /// The group is durable: the overlay lets go of it and waiters go on.
     fn retire(&self, group: Group) -> Result<(), EngineError> {
         let panicked = |_| EngineError::Io("an operation panicked".into());
         let mut state = self.state.lock().map_err(panicked)?;

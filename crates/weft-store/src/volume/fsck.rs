@@ -35,7 +35,7 @@ pub struct Checked {
     pub orphans: u64,
     /// Removals and truncations still owed to data servers.
     pub intents: u64,
-    /// Extended attributes.
+    /// Number of extended attributes.
     pub xattrs: u64,
     /// Blocks of files whose bytes are in the volume.
     pub blocks: u64,
@@ -60,7 +60,7 @@ impl Checked {
 struct Node {
     kind: Kind,
     nlink: u32,
-    /// Names found.
+    /// Number of names found.
     names: u32,
 }
 
@@ -98,7 +98,7 @@ impl Volume {
     /// files, reserved numbers, counters.
     ///
     /// **Cost.** Everything is read once, about 40 bytes of memory for each inode, and no other
-    /// operation runs meanwhile: meant for a volume that nobody serves.
+    /// operation runs meanwhile: meant for a volume that no server has open.
     ///
     /// # Errors
     /// [`StoreError`] when the store cannot be read. A record that cannot be decoded is a finding.

@@ -114,7 +114,7 @@ impl Default for Format {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "an answer must not be sent before its lsn is durable"]
 pub struct Seen<T> {
-    /// The answer.
+    /// The answer itself; see [`Seen::unconfirmed`].
     pub value: T,
     /// Greatest LSN it depends on; 0 if only on what is durable.
     pub lsn: Lsn,
@@ -133,7 +133,7 @@ impl<T> Seen<T> {
     }
 }
 
-/// How a volume is doing.
+/// Figures of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
     /// Inodes in use, root and orphans included.
@@ -183,7 +183,7 @@ impl Volume {
     }
 
     /// Opens the volume an engine holds, making it if the engine is empty. Takes the engine over
-    /// from any former owner; nobody checks it for lost acknowledgements.
+    /// from any former owner; it is not checked for lost acknowledgements.
     pub fn with_engine(
         engine: Arc<dyn Engine>,
         config: &VolumeConfig,
@@ -208,8 +208,8 @@ impl Volume {
     }
 
     /// The same volume, but every operation only says what it would do now: refusals and results
-    /// are those of the real one, and nothing changes. For what must be done before an operation
-    /// and only for who may do it.
+    /// are those of the real one, and nothing changes. For what must be done before an operation,
+    /// and only if its caller may do the operation.
     pub fn dry_run(&self) -> Self {
         Self { inner: Arc::clone(&self.inner), dry_run: true }
     }

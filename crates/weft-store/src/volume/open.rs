@@ -55,7 +55,7 @@ fn progress(engine: &dyn Engine) -> Result<Option<Progress>, EngineError> {
     raw.map(|raw| codec::decode_progress(&raw)).transpose().map_err(corrupt)
 }
 
-/// The first batch of a volume: who it is, its root, and that this was mutation 1.
+/// The first batch of a volume: its identity, its root, and that this was mutation 1.
 fn format(format: &Format) -> Batch {
     let identity = Identity { format: FORMAT_VERSION, uuid: format.uuid, fsid: format.fsid };
     let next_ino = InodeNo::ROOT.0 + 1;

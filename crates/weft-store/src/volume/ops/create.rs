@@ -19,7 +19,7 @@ pub struct New {
     pub kind: Kind,
     /// Its mode, umask applied (12 bits).
     pub mode: u16,
-    /// Owner; absent: who asks. Only the superuser gives files away.
+    /// User id of the owner; absent: that of the caller. Only the superuser gives files away.
     pub uid: Option<u32>,
     /// Group; absent: the directory's if that is set-group-id, else the asker's.
     pub gid: Option<u32>,
@@ -77,7 +77,7 @@ impl New {
 /// Where the bytes of a new file are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewFileData {
-    /// Nowhere yet: its data servers are chosen when somebody wants to write ([`Volume::place`]).
+    /// Nowhere yet: its data servers are chosen at the first write ([`Volume::place`]).
     Later,
     /// In the volume while there are few.
     Stuffed,
@@ -104,7 +104,7 @@ impl NewFileData {
 pub enum Exclusivity {
     /// Return what is there.
     Unchecked,
-    /// Refuse.
+    /// Refuse with [`StoreError::Exists`].
     Guarded,
     /// Refuse, unless it was made with this very verifier: then this is the same request again.
     Exclusive([u8; 8]),
@@ -140,7 +140,7 @@ impl Volume {
     }
 }
 
-/// Who makes it, and when.
+/// The caller that makes it, and when.
 struct Maker<'a> {
     cred: &'a Credential,
     now: Timestamp,

@@ -48,7 +48,7 @@ impl Settle {
 pub enum SettleSize {
     /// The file reaches at least so far; never shrinks it.
     AtLeast(u64),
-    /// Exactly so.
+    /// The size is this many bytes.
     Exactly(u64),
 }
 

@@ -18,7 +18,7 @@ const CHUNK_ENTRIES: usize = 64;
 pub struct DirEntry<'a> {
     /// Where to go on after this entry; ascending, at least 3, never used again.
     pub cookie: u64,
-    /// Its name.
+    /// Name of the entry.
     pub name: &'a [u8],
     /// What it points to.
     pub inode: &'a Inode,

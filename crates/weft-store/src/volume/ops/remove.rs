@@ -11,9 +11,9 @@ use crate::volume::{Seen, Volume, check, codec, keys};
 /// Which name to take away.
 #[derive(Clone, Copy, Debug)]
 pub struct Remove<'a> {
-    /// The directory.
+    /// Directory that the name is in.
     pub dir: InodeNo,
-    /// The name.
+    /// Name to take away.
     pub name: &'a [u8],
     /// Refuse unless it is of this sort; absent: whatever it is.
     pub expect: Option<Expect>,
@@ -32,7 +32,7 @@ pub enum Expect {
     Inode(InodeNo),
     /// This very inode, and nothing has happened to it: else Replaced.
     Same {
-        /// Its number.
+        /// Inode number.
         ino: InodeNo,
         /// Its change attribute.
         change: u64,
@@ -71,8 +71,8 @@ impl Volume {
         })
     }
 
-    /// An orphan was closed for the last time: its inode goes. Answers the objects to delete, if it
-    /// had any. No orphan of that number: nothing happens.
+    /// An orphan was closed for the last time: its inode goes. Returns the objects to delete, if it
+    /// had any. If there is no orphan of that number, nothing happens.
     pub fn release_orphan(
         &self,
         ino: InodeNo,

@@ -46,8 +46,8 @@ impl Volume {
         })
     }
 
-    /// Gives a reserved number up: no file will ever have it. Answers the objects to delete. No such
-    /// reservation: nothing happens.
+    /// Gives a reserved number up: no file will ever have it. Returns the objects to delete;
+    /// `None`, and nothing happens, if the number is not reserved.
     pub fn give_up_reserved(&self, ino: InodeNo) -> Seen<Result<Option<Intent>, StoreError>> {
         self.run(|tx| {
             let Some(placement) = placement(tx, ino)? else { return Ok(None) };

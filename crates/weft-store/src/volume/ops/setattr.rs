@@ -11,17 +11,17 @@ use crate::volume::{Seen, Volume, check};
 /// What to set; absent: leave as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttr {
-    /// Mode.
+    /// Mode bits to set; absent: unchanged.
     pub mode: Option<SetMode>,
-    /// Owner.
+    /// User id of the new owner; absent: unchanged.
     pub uid: Option<u32>,
-    /// Group.
+    /// Id of the new group; absent: unchanged.
     pub gid: Option<u32>,
     /// Size in bytes of a regular file.
     pub size: Option<u64>,
-    /// Access time.
+    /// Access time to set; absent: unchanged.
     pub atime: Option<SetTime>,
-    /// Modification time.
+    /// Modification time to set; absent: unchanged.
     pub mtime: Option<SetTime>,
 }
 
@@ -49,9 +49,9 @@ impl SetMode {
 /// Which time to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetTime {
-    /// The server's now: who may write, may do this.
+    /// The server's time: whoever may write may set it.
     Server,
-    /// The client's: only the owner may.
+    /// A time of the client's choice: only the owner may set it.
     Client(Timestamp),
 }
 

@@ -20,9 +20,9 @@ pub const STUFFED_BYTES_MAX: u64 = 1 << 20;
 /// A write to a small file.
 #[derive(Clone, Copy, Debug)]
 pub struct StuffedWrite<'a> {
-    /// First byte.
+    /// Where the range begins: an offset in the file, in bytes.
     pub offset: u64,
-    /// The bytes.
+    /// Bytes to write.
     pub data: &'a [u8],
     /// The file may be so long and still stay in the volume; at most [`STUFFED_BYTES_MAX`] counts.
     pub limit: u64,
@@ -44,7 +44,7 @@ pub struct StuffedSeek {
 pub enum StuffedExtent {
     /// Bytes that were written; at most [`STUFFED_BYTES_MAX`].
     Data(Bytes),
-    /// So many bytes that nobody wrote.
+    /// A hole of this many bytes, which were never written.
     Hole(u64),
 }
 

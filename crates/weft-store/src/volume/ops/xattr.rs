@@ -32,7 +32,7 @@ pub enum XattrHow {
     Either,
     /// It must not.
     Create,
-    /// It must.
+    /// The attribute must exist.
     Replace,
 }
 
@@ -41,7 +41,7 @@ pub enum XattrHow {
 pub struct XattrEntry {
     /// Where to go on after this name; ascending, never 0, never used again in this inode.
     pub cookie: u64,
-    /// The name.
+    /// Name of the attribute.
     pub name: Bytes,
 }
 
