@@ -1,16 +1,17 @@
-//! Numbers that look like chance and are the same in every run.
+//! Random numbers that are the same in every run.
 
-/// Numbers from a seed (SplitMix64): the same everywhere, always.
+/// A generator of pseudo-random numbers (SplitMix64): the same seed gives the same numbers on every
+/// machine.
 #[derive(Debug, Clone)]
 pub struct SeededRng(u64);
 
 impl SeededRng {
-    /// Those of a seed. Seeds beside each other have nothing in common.
+    /// The generator of a seed. Neighbouring seeds give unrelated numbers.
     pub fn new(seed: u64) -> SeededRng {
         SeededRng(seed)
     }
 
-    /// The next one.
+    /// The next number: 64 random bits.
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -18,38 +19,38 @@ impl SeededRng {
         z ^ (z >> 31)
     }
 
-    /// One below a limit above 0; the bias of so few values does not matter.
+    /// A number below `limit`, which must be above 0; its bias towards small numbers is negligible.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.draw() % limit
     }
 
-    /// A place in a list of so many, at least one.
+    /// An index into a list of `len` items, at least one.
     pub fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize
     }
 
-    /// True once in so many times, at least one.
+    /// True once in `n` calls on average; `n` is at least 1.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    /// One of these, if there are any.
+    /// One of `all`; `None` if there are none.
     pub fn choose<T: Clone>(&mut self, all: &[T]) -> Option<T> {
         let at = self.index(all.len().max(1));
         all.get(at).cloned()
     }
 
-    /// One from 0 up to 1.
+    /// A number from 0 up to, but not including, 1.
     pub fn fraction(&mut self) -> f64 {
         (self.draw() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// So many bytes.
+    /// `len` random bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| self.draw() as u8).collect()
     }
 
-    /// Any order of these.
+    /// Puts the items in a random order.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.index(last + 1));
