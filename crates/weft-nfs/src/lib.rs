@@ -10,6 +10,8 @@ pub mod attr;
 mod basic;
 pub mod callback;
 mod compound;
+mod op_args;
+mod operations;
 pub mod ops;
 mod status;
 
@@ -17,9 +19,10 @@ pub use acl::{ACES_MAX, Ace, AceType, Acl, Acl41, ace_flag, ace_mask, acl_suppor
 pub use attr::{AttrNo, Attrs, Bitmap};
 pub use basic::*;
 pub use compound::{
-    COMPOUND_OPS_MAX, CompoundArgsHeader, CompoundReply, Failure, FailureBody, OpArgs, OpNum, OpOk,
-    OpReply, decode_op, encode_compound_header, encode_op_args,
+    COMPOUND_OPS_MAX, CompoundArgsHeader, CompoundReply, Failure, FailureBody, OpReply,
+    encode_compound_header,
 };
+pub use operations::{OpArgs, OpNum, OpOk, Repeatable};
 pub use status::NfsStat;
 
 /// RPC program number of NFS.
