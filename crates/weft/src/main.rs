@@ -1,6 +1,5 @@
 //! `weft`: the one binary: servers, and the client commands that need no mount.
 
-mod bench;
 mod demo;
 mod endpoints;
 mod fsck;
@@ -35,8 +34,6 @@ enum Command {
     Threshold(threshold::ThresholdArgs),
     /// Check the data of a stopped cluster.
     Fsck(fsck::FsckArgs),
-    /// Measure this machine and Weft on it.
-    Bench(bench::BenchArgs),
     #[command(flatten)]
     Client(client_cmds::ClientCommand),
 }
@@ -59,7 +56,6 @@ fn main() -> ExitCode {
         Command::Status(a) => status::run(&a),
         Command::Threshold(a) => threshold::run(&a),
         Command::Fsck(a) => fsck::run(&a),
-        Command::Bench(a) => bench::run(&a),
         Command::Client(a) => client_cmds::run(a),
     };
     match outcome {

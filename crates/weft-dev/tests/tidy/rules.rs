@@ -38,6 +38,7 @@ const ARROWS: &[&str] = &[
     "weft-client",
     "weft-server",
     "weft",
+    "weft-bench",
 ];
 
 /// The rules that a file breaks, with what breaks them.

@@ -78,7 +78,7 @@ fn measure(
     let dir = context.disk.join(format!("files-{directories}"));
     let made = runtime.block_on(make(&dir.join("mds/volume"), directories))?;
     let began = Instant::now();
-    let servers = Servers::start(&dir, 2)?;
+    let servers = Servers::start(&context.weft, &dir, 2)?;
     let start = Sample {
         value: began.elapsed().as_secs_f64(),
         wall_s: began.elapsed().as_secs_f64(),

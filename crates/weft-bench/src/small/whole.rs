@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use weft_client::fs::{Client, FsError};
 
-use super::{super::crew, listing};
+use super::{super::workers, listing};
 
 /// The directory of all of them.
 pub(super) const DIRECTORY: &str = "/whole";
@@ -58,7 +58,7 @@ impl Worker {
                 Phase::OpenReadClose => {
                     let data = self.client.read_file(&path, self.data.len()).await?;
                     if data != self.data {
-                        return Err(crew::wrong(path, "it does not hold what was written"));
+                        return Err(workers::wrong(path, "it does not hold what was written"));
                     }
                 }
             }

@@ -11,11 +11,12 @@ use clap::Args;
 use tokio::runtime::Runtime;
 
 use super::{
-    Context, Outcome, alternating, create, crew, disk,
+    Context, Outcome, alternating, create, disk,
     figures::{Figures, Key},
     report::{Row, Sample},
     servers::Servers,
     setup::{ALL_OFF, ALL_ON, NAMES, SETUPS, Setup, Technique},
+    workers,
 };
 
 /// How much of it.
@@ -99,7 +100,7 @@ impl Size {
     pub(super) fn new(args: &SmallArgs, quick: bool) -> Size {
         let all = if quick { 640 } else { 12_000 };
         let files = args.files.unwrap_or((all / args.clients).max(1));
-        let data = crew::content(args.bytes as usize);
+        let data = workers::content(args.bytes as usize);
         Size { clients: args.clients as usize, files: files as usize, data }
     }
 
@@ -145,7 +146,7 @@ impl Bench<'_> {
 
     fn start(&self, setup: Setup, data_servers: u32) -> Outcome<Servers> {
         let dir = self.context.disk.join("cluster");
-        Servers::start_with(&dir, data_servers, &setup.settings(data_servers))
+        Servers::start_with(&self.context.weft, &dir, data_servers, &setup.settings(data_servers))
     }
 
     /// The phases of the microbenchmark.
@@ -159,7 +160,7 @@ impl Bench<'_> {
         let size = &self.size;
         let files = size.files;
         let clients =
-            self.runtime.block_on(crew::clients(servers, setup, data_servers, size.clients))?;
+            self.runtime.block_on(workers::clients(servers, setup, data_servers, size.clients))?;
         let one_pass = setup.has(Technique::OnePassListing);
         let process = |(number, client)| {
             micro::Process::new(client, number, files, size.data.clone()).listing(one_pass)
@@ -167,7 +168,7 @@ impl Bench<'_> {
         let mut processes: Vec<_> = clients.into_iter().enumerate().map(process).collect();
         for phase in phases {
             let operations = phase.operations(files) * size.clients;
-            let done = crew::phase(servers, processes, operations, |p| p.run(*phase));
+            let done = workers::phase(servers, processes, operations, |p| p.run(*phase));
             let (back, sample) = self.runtime.block_on(done)?;
             processes = back;
             let names_only = phases == micro::NAMES_ONLY;
@@ -183,7 +184,7 @@ impl Bench<'_> {
         let count = self.size.whole_files();
         let files = count * WHOLE_CLIENTS;
         let data_servers = DATA_SERVERS;
-        let clients = crew::clients(servers, setup, data_servers, WHOLE_CLIENTS);
+        let clients = workers::clients(servers, setup, data_servers, WHOLE_CLIENTS);
         let clients = self.runtime.block_on(clients)?;
         let first = clients.first().ok_or("no clients")?;
         self.runtime.block_on(first.mkdir(whole::DIRECTORY, 0o755))?;
@@ -191,7 +192,7 @@ impl Bench<'_> {
             |(number, client)| whole::Worker::new(client, number, count, self.size.data.clone());
         let mut workers: Vec<_> = clients.into_iter().enumerate().map(worker).collect();
         for phase in [whole::Phase::CreateWriteClose, whole::Phase::OpenReadClose] {
-            let done = crew::phase(servers, workers, files, |worker| worker.run(phase));
+            let done = workers::phase(servers, workers, files, |worker| worker.run(phase));
             let (back, sample) = self.runtime.block_on(done)?;
             workers = back;
             let key = Key { phase: phase.name(), config: setup.name, data_servers };
@@ -199,7 +200,7 @@ impl Bench<'_> {
         }
         workers.truncate(1);
         let one_pass = setup.has(Technique::OnePassListing);
-        let done = crew::phase(servers, workers, files, |worker| worker.list(one_pass, files));
+        let done = workers::phase(servers, workers, files, |worker| worker.list(one_pass, files));
         let (_, sample) = self.runtime.block_on(done)?;
         self.figures.add(Key { phase: whole::LISTING, config: setup.name, data_servers }, sample);
         Ok(())

@@ -5,10 +5,11 @@ use tokio::runtime::Runtime;
 use weft_dev::SeededRng;
 
 use super::{
-    Context, Outcome, alternating, create, crew,
+    Context, Outcome, alternating, create,
     report::{Row, Sample},
     requests::{DATA_SERVERS, Request, SETTINGS, Way, Writer},
     servers::Servers,
+    workers,
 };
 
 /// Sizes of the requests.
@@ -123,8 +124,9 @@ impl Case {
 pub(super) fn bench(context: &Context) -> Outcome<Vec<Row>> {
     let runtime = create::runtime()?;
     let bytes_max = if context.quick { 16 << 20 } else { 64 << 20 };
-    let start =
-        |dir, settings| Servers::start_with(&context.disk.join(dir), DATA_SERVERS, settings);
+    let start = |dir, settings| {
+        Servers::start_with(&context.weft, &context.disk.join(dir), DATA_SERVERS, settings)
+    };
     let (striping, keeping) = (start("striping", SETTINGS)?, start("keeping", "")?);
     let cases = Case::all();
     let mut samples = vec![vec![Vec::new(); PATHS.len()]; cases.len()];
@@ -155,7 +157,7 @@ fn measure(
         }
         let requests = case.clients * case.requests_each(bytes_max);
         let requests = usize::try_from(requests)?;
-        let (writers, sample) = crew::phase(servers, writers, requests, Writer::run).await?;
+        let (writers, sample) = workers::phase(servers, writers, requests, Writer::run).await?;
         let mut last = None;
         for writer in writers {
             last = Some(writer.finish().await?);

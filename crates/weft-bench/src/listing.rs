@@ -15,7 +15,7 @@ const GOAL_GROWTH_MIB: f64 = 32.0;
 /// Makes the directory and lists it.
 pub(super) fn bench(context: &Context) -> Outcome<Vec<Row>> {
     let entries: u64 = if context.quick { 100_000 } else { 1_000_000 };
-    let servers = Servers::start(&context.disk.join("cluster"), 4)?;
+    let servers = Servers::start(&context.weft, &context.disk.join("cluster"), 4)?;
     let runtime = runtime()?;
     let made = runtime.block_on(make(&servers, entries))?;
     let made = Row::new("making it, 64 clients", "creates/s", &[made]);

@@ -4,10 +4,11 @@ use tokio::runtime::Runtime;
 use weft_dev::SeededRng;
 
 use super::{
-    Context, Outcome, alternating, create, crew,
+    Context, Outcome, alternating, create,
     report::{MIB, Row, Sample},
     requests::{DATA_SERVERS, Request, SETTINGS, Way, Writer},
     servers::Servers,
+    workers,
 };
 
 /// Bytes of one event: 500 of them make about 650 MB (P0 §6.3.1).
@@ -35,7 +36,8 @@ const GOAL: f64 = 2.0;
 pub(super) fn bench(context: &Context) -> Outcome<Vec<Row>> {
     let runtime = create::runtime()?;
     let requests = requests(if context.quick { 50 } else { 500 }, SEED);
-    let servers = Servers::start_with(&context.disk.join("cluster"), DATA_SERVERS, SETTINGS)?;
+    let servers =
+        Servers::start_with(&context.weft, &context.disk.join("cluster"), DATA_SERVERS, SETTINGS)?;
     let mut samples = vec![Vec::new(); WAYS.len()];
     for repeat in 0..context.repeats {
         for way in alternating(repeat, WAYS.len()) {
@@ -65,7 +67,7 @@ fn measure(
         let bytes: u64 = requests.iter().map(|r| u64::from(r.bytes)).sum();
         let writer = vec![Writer::new(servers, way, path, requests).await?];
         let bytes = usize::try_from(bytes)?;
-        let (writers, sample) = crew::phase(servers, writer, bytes, Writer::run).await?;
+        let (writers, sample) = workers::phase(servers, writer, bytes, Writer::run).await?;
         for writer in writers {
             writer.finish().await?.remove(path).await?;
         }

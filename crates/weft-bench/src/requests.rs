@@ -6,7 +6,7 @@ use weft_client::{
     io::IoPolicy,
 };
 
-use super::{Outcome, crew, servers::Servers};
+use super::{Outcome, servers::Servers, workers};
 
 /// One write of an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,9 +82,9 @@ impl Writer {
         requests: Vec<Request>,
     ) -> Outcome<Writer> {
         let client = servers.client_with(way.options()).await?;
-        let data = crew::content(REQUEST_BYTES_MAX as usize);
+        let data = workers::content(REQUEST_BYTES_MAX as usize);
         // Whole stripe units: what is smaller may be gathered, and go another way.
-        crew::meet(&client, DATA_SERVERS, 0, data.clone()).await?;
+        workers::meet(&client, DATA_SERVERS, 0, data.clone()).await?;
         let options = OpenOptions { write: true, create: Some(0o644), ..OpenOptions::default() };
         let file = client.open(path, options).await?;
         Ok(Writer { client, file, path: path.to_owned(), requests, data })
@@ -114,7 +114,7 @@ impl Writer {
         for request in self.requests.iter().step_by(self.requests.len().div_ceil(CHECKS).max(1)) {
             let bytes = request.bytes as usize;
             if file.read_at(request.offset, bytes).await? != self.data.slice(..bytes) {
-                return Err(crew::wrong(self.path, "it does not hold what was written"));
+                return Err(workers::wrong(self.path, "it does not hold what was written"));
             }
         }
         file.close().await?;

@@ -59,7 +59,7 @@ impl Peer {
     /// Starts it.
     pub(super) fn start() -> Outcome<Peer> {
         let mut child = Command::new(std::env::current_exe()?)
-            .args(["bench", "--loopback-peer"])
+            .arg("--loopback-peer")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -130,7 +130,7 @@ pub(super) fn peer() -> Outcome {
         for stream in listener.incoming().flatten() {
             thread::spawn(move || {
                 if let Err(e) = answer(stream) {
-                    eprintln!("weft: loopback peer: {e}");
+                    eprintln!("weft-bench: loopback peer: {e}");
                 }
             });
         }

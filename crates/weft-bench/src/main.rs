@@ -1,4 +1,4 @@
-//! `weft bench`: what Weft costs, against what this very machine can do at the same moment.
+//! `weft-bench`: what Weft costs, against what this very machine can do at the same moment.
 //!
 //! Every figure stands beside the thing to beat, measured in the same run; repeats alternate, the
 //! median is reported with the range. Servers are a child process (`weft up`), as is the client
@@ -6,7 +6,6 @@
 
 mod atlas;
 mod create;
-mod crew;
 mod disk;
 mod figures;
 mod fileop;
@@ -24,20 +23,26 @@ mod setup;
 mod small;
 mod small_writes;
 mod stream;
+mod weft;
+mod workers;
 
 use std::{
     error::Error,
+    io::IsTerminal,
     path::{Path, PathBuf},
+    process::ExitCode,
 };
 
-use clap::{Args, ValueEnum};
+use clap::{Parser, ValueEnum};
 
 use figures::Figures;
 use report::{Report, Row};
+use weft::Weft;
 
-/// Options of `weft bench`.
-#[derive(Debug, Args)]
-pub struct BenchArgs {
+/// Measure this machine and Weft on it.
+#[derive(Debug, Parser)]
+#[command(name = "weft-bench", version, about, max_term_width = 100)]
+struct Cli {
     /// Which benchmarks [default: all].
     #[arg(value_enum)]
     names: Vec<Bench>,
@@ -62,6 +67,9 @@ pub struct BenchArgs {
     /// Plot the figures of `small`, `mdtest`, `fileop` and `postmark` there, as SVG.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// The `weft` program to measure [default: the one beside this program].
+    #[arg(long, value_name = "FILE")]
+    weft: Option<PathBuf>,
     /// Be the other end of the loopback benchmark.
     #[arg(long, hide = true)]
     loopback_peer: bool,
@@ -100,6 +108,8 @@ type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// What every benchmark is told.
 struct Context {
+    /// The program under test.
+    weft: Weft,
     /// Scratch on a disk.
     disk: PathBuf,
     /// Scratch in memory.
@@ -117,19 +127,38 @@ impl Context {
     }
 }
 
+fn main() -> ExitCode {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("WEFT_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // Colours are for people, not for files.
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+    match run(&Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("weft-bench: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Runs the benchmarks asked for.
 ///
 /// # Errors
 /// A benchmark that could not be carried out. A goal that was missed is not an error.
-pub fn run(args: &BenchArgs) -> Outcome {
+fn run(args: &Cli) -> Outcome {
     if args.loopback_peer {
         return loopback::peer();
     }
     if cfg!(debug_assertions) {
-        eprintln!("weft: this is not a release build: the figures mean nothing");
+        eprintln!("weft-bench: this is not a release build: the figures mean nothing");
     }
     let (disk, memory) = (Scratch::new(&args.dir)?, Scratch::new(&args.memory_dir)?);
     let context = Context {
+        weft: Weft::find(args.weft.as_deref())?,
         disk: disk.0.clone(),
         memory: memory.0.clone(),
         quick: args.quick,

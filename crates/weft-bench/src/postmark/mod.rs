@@ -13,12 +13,13 @@ use weft_client::{
 };
 
 use super::{
-    Context, Outcome, alternating, create, crew,
+    Context, Outcome, alternating, create,
     figures::{Figures, Key},
     report::{Cpu, MIB, Row, Sample},
     requests::{DATA_SERVERS, SETTINGS, Way},
     servers::Servers,
     setup::{ALL_OFF, ALL_ON},
+    workers,
 };
 use workload::{Name, Parameters, Step, Workload};
 
@@ -127,7 +128,8 @@ pub(super) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
             for i in alternating(repeat, modes.len()) {
                 let mode = modes[i];
                 let dir = context.disk.join("cluster");
-                let servers = Servers::start_with(&dir, DATA_SERVERS, &mode.settings())?;
+                let servers =
+                    Servers::start_with(&context.weft, &dir, DATA_SERVERS, &mode.settings())?;
                 let run = (mode, parameters, workload.clone());
                 measure(&runtime, &servers, run, &mut figures)?;
             }
@@ -198,7 +200,7 @@ fn measure(
 ) -> Outcome {
     runtime.block_on(async {
         let client = servers.client_with(mode.options()).await?;
-        crew::meet(&client, DATA_SERVERS, 0, Bytes::from_static(b"x")).await?;
+        workers::meet(&client, DATA_SERVERS, 0, Bytes::from_static(b"x")).await?;
         let mut mailers = vec![Mailer::new(client, parameters, workload.clone()).await?];
         let (mut wall_s, mut cpu) = (0.0, Cpu::default());
         let key = |phase| Key { phase, config: mode.name(), data_servers: DATA_SERVERS };
@@ -209,7 +211,7 @@ fn measure(
                 Phase::Rest => workload.rest.len(),
             };
             let run = |mailer: Mailer| mailer.run(phase);
-            let (back, sample) = crew::phase(servers, mailers, operations, run).await?;
+            let (back, sample) = workers::phase(servers, mailers, operations, run).await?;
             mailers = back;
             wall_s += sample.wall_s;
             cpu.server_s += sample.cpu.server_s;
@@ -241,8 +243,8 @@ impl Mailer {
             client.mkdir(directory_path(directory), 0o755).await?;
         }
         // Contents differ from file to file by where in it they begin.
-        let length = parameters.most_bytes as usize + crew::CONTENT_PERIOD;
-        let pattern = crew::content(length);
+        let length = parameters.most_bytes as usize + workers::CONTENT_PERIOD;
+        let pattern = workers::content(length);
         Ok(Mailer { client, block: parameters.block_bytes as usize, workload, pattern })
     }
 
@@ -315,7 +317,7 @@ impl Mailer {
     }
 
     fn content(&self, name: Name, from: usize, to: usize) -> Bytes {
-        let start = name.number as usize % crew::CONTENT_PERIOD;
+        let start = name.number as usize % workers::CONTENT_PERIOD;
         self.pattern.slice(start + from..start + to)
     }
 }
@@ -334,7 +336,7 @@ fn path(name: Name) -> String {
 }
 
 fn wrong(name: Name, what: &'static str) -> FsError {
-    crew::wrong(path(name), what)
+    workers::wrong(path(name), what)
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::{
     fs::File,
     io::{Read, Write},
     path::{Path, PathBuf},
-    process::Command,
     time::Instant,
 };
 
@@ -15,6 +14,7 @@ use super::{
     process::Process,
     report::{Cpu, MIB, Row, Sample},
     servers::Servers,
+    weft::Weft,
 };
 
 /// Share of the loopback limit that a stream is to reach when all data is in memory.
@@ -42,7 +42,7 @@ struct Streams {
 
 fn in_memory(context: &Context, bytes: u64) -> Outcome<Vec<Row>> {
     let peer = Peer::start()?;
-    let here = Place { in_memory: true, ..Place::new(&context.memory, bytes)? };
+    let here = Place { in_memory: true, ..Place::new(&context.weft, &context.memory, bytes)? };
     let mut plain: [Vec<Sample>; 4] = Default::default();
     let mut streams = [Streams::default(), Streams::default()];
     for n in 0..context.repeats {
@@ -81,7 +81,7 @@ fn in_memory(context: &Context, bytes: u64) -> Outcome<Vec<Row>> {
 }
 
 fn on_disk(context: &Context, bytes: u64) -> Outcome<Vec<Row>> {
-    let here = Place::new(&context.disk, bytes)?;
+    let here = Place::new(&context.weft, &context.disk, bytes)?;
     let mut plain = Vec::new();
     let mut streams = [Streams::default(), Streams::default()];
     for n in 0..context.repeats {
@@ -103,6 +103,7 @@ fn on_disk(context: &Context, bytes: u64) -> Outcome<Vec<Row>> {
 
 /// Where files are: source and copy beside the servers' data.
 struct Place<'a> {
+    weft: &'a Weft,
     dir: &'a Path,
     source: PathBuf,
     bytes: u64,
@@ -110,7 +111,7 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    fn new(dir: &'a Path, bytes: u64) -> Outcome<Place<'a>> {
+    fn new(weft: &'a Weft, dir: &'a Path, bytes: u64) -> Outcome<Place<'a>> {
         let source = dir.join("source");
         let mut file = File::create(&source).map_err(|e| format!("{}: {e}", source.display()))?;
         let block = block();
@@ -119,7 +120,7 @@ impl<'a> Place<'a> {
             file.write_all(&block[8..])?;
         }
         file.sync_all()?;
-        Ok(Place { dir, source, bytes, in_memory: false })
+        Ok(Place { weft, dir, source, bytes, in_memory: false })
     }
 
     /// Once with four data servers and once with one, the order alternating.
@@ -131,7 +132,7 @@ impl<'a> Place<'a> {
     }
 
     fn measure(&self, data_servers: u32, streams: &mut Streams) -> Outcome {
-        let servers = Servers::start(&self.dir.join("cluster"), data_servers)?;
+        let servers = Servers::start(self.weft, &self.dir.join("cluster"), data_servers)?;
         let (copy, mds) = (self.dir.join("copy"), servers.mds().to_string());
         let run = |args: [&OsStr; 3]| self.client(&servers, &mds, args);
         self.warm()?;
@@ -166,8 +167,7 @@ impl<'a> Place<'a> {
         let (own, server) = (Process::own(), servers.process());
         let (own_before, server_before) = (own.children_cpu_s()?, server.cpu_s()?);
         let started = Instant::now();
-        let exe = std::env::current_exe()?;
-        let status = Command::new(exe).args(args).args(["--server", mds]).status()?;
+        let status = self.weft.command().args(args).args(["--server", mds]).status()?;
         let wall_s = started.elapsed().as_secs_f64();
         if !status.success() {
             return Err(format!("{args:?} failed").into());

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use weft_client::fs::{Client, File, FsError, OpenOptions};
 
-use super::{super::crew, listing};
+use super::{super::workers, listing};
 
 /// What the clients do between two barriers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::bench) enum Phase {
+pub(crate) enum Phase {
     Mkdir,
     Create,
     /// Of empty files.
@@ -24,15 +24,15 @@ pub(in crate::bench) enum Phase {
 use Phase::*;
 
 /// The phases in their order.
-pub(in crate::bench) const PHASES: [Phase; 9] =
+pub(crate) const PHASES: [Phase; 9] =
     [Mkdir, Create, ReaddirStatEmpty, Write, Read, ReaddirStatPopulated, Close, Remove, Rmdir];
 
 /// Those in which no data is moved.
-pub(in crate::bench) const NAMES_ONLY: [Phase; 5] = [Mkdir, Create, Close, Remove, Rmdir];
+pub(crate) const NAMES_ONLY: [Phase; 5] = [Mkdir, Create, Close, Remove, Rmdir];
 
 impl Phase {
     /// Its name in tables and JSON.
-    pub(in crate::bench) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Mkdir => "mkdir",
             Create => "create",
@@ -48,7 +48,7 @@ impl Phase {
 
     /// Its name where it is measured over more and more data servers, without data; none for what
     /// is not.
-    pub(in crate::bench) fn flat_name(self) -> Option<&'static str> {
+    pub(crate) fn flat_name(self) -> Option<&'static str> {
         match self {
             Create => Some("create empty"),
             Remove => Some("remove empty"),
@@ -57,7 +57,7 @@ impl Phase {
     }
 
     /// What one client of so many files does in it.
-    pub(in crate::bench) fn operations(self, files: usize) -> usize {
+    pub(crate) fn operations(self, files: usize) -> usize {
         match self {
             Mkdir | Rmdir => 1,
             Create | ReaddirStatEmpty | Write | Read | ReaddirStatPopulated | Close | Remove => {
@@ -69,7 +69,7 @@ impl Phase {
 
 /// One application process of the paper: a client with a session of its own, its directory and
 /// its open files.
-pub(in crate::bench) struct Process {
+pub(crate) struct Process {
     client: Client,
     dir: String,
     one_pass: bool,
@@ -80,18 +80,13 @@ pub(in crate::bench) struct Process {
 
 impl Process {
     /// The `number`th process, which will have `count` files with this content each.
-    pub(in crate::bench) fn new(
-        client: Client,
-        number: usize,
-        count: usize,
-        data: Bytes,
-    ) -> Process {
+    pub(crate) fn new(client: Client, number: usize, count: usize, data: Bytes) -> Process {
         let dir = format!("/process-{number:03}");
         Process { client, dir, one_pass: true, data, count, files: Vec::new() }
     }
 
     /// How it lists its directory.
-    pub(in crate::bench) fn listing(self, one_pass: bool) -> Process {
+    pub(crate) fn listing(self, one_pass: bool) -> Process {
         Process { one_pass, ..self }
     }
 
@@ -99,7 +94,7 @@ impl Process {
     ///
     /// # Errors
     /// The first failure; content or a size that is not what was written is one.
-    pub(in crate::bench) async fn run(mut self, phase: Phase) -> Result<Process, FsError> {
+    pub(crate) async fn run(mut self, phase: Phase) -> Result<Process, FsError> {
         match phase {
             Mkdir => self.client.mkdir(&self.dir, 0o755).await?,
             Create => self.create().await?,
@@ -148,7 +143,7 @@ impl Process {
     async fn read(&self) -> Result<(), FsError> {
         for (index, file) in self.files.iter().enumerate() {
             if file.read_at(0, self.data.len()).await? != self.data {
-                return Err(crew::wrong(self.path(index), "it does not hold what was written"));
+                return Err(workers::wrong(self.path(index), "it does not hold what was written"));
             }
         }
         Ok(())

@@ -4,12 +4,13 @@
 use bytes::Bytes;
 
 use super::{
-    Context, Outcome, alternating, create, crew,
+    Context, Outcome, alternating, create,
     figures::{Figures, Key},
     report::Row,
     servers::Servers,
     setup::{ALL_ON, OBJECT_CREATION, Setup},
     small::micro::{Phase, Process},
+    workers,
 };
 
 /// Data servers, over which creating and removing must not grow dearer.
@@ -52,15 +53,16 @@ fn measure(
     figures: &mut Figures,
 ) -> Outcome {
     let dir = context.disk.join("cluster");
-    let servers = Servers::start_with(&dir, data_servers, &setup.settings(data_servers))?;
+    let servers =
+        Servers::start_with(&context.weft, &dir, data_servers, &setup.settings(data_servers))?;
     create::runtime()?.block_on(async {
-        let clients = crew::clients(&servers, setup, data_servers, 1).await?;
+        let clients = workers::clients(&servers, setup, data_servers, 1).await?;
         let process = |client| Process::new(client, 0, files, Bytes::from_static(b"x"));
         let mut processes: Vec<_> = clients.into_iter().map(process).collect();
         for phase in PHASES {
             let operations = phase.operations(files);
             let run = |process: Process| process.run(phase);
-            let (back, sample) = crew::phase(&servers, processes, operations, run).await?;
+            let (back, sample) = workers::phase(&servers, processes, operations, run).await?;
             processes = back;
             if phase != Phase::Mkdir {
                 let key = Key { phase: phase.name(), config: setup.name, data_servers };

@@ -4,7 +4,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 use weft_client::fs::{Client, FsError};
 
-use super::super::crew;
+use crate::workers;
 
 /// Lists a directory; every file must have this size. Returns how many there are.
 ///
@@ -28,7 +28,7 @@ pub(super) async fn list(
             false => client.stat(&path).await?,
         };
         if attrs.size != Some(size) {
-            return Err(crew::wrong(path, "its size is wrong"));
+            return Err(workers::wrong(path, "its size is wrong"));
         }
         found += 1;
     }
@@ -42,6 +42,6 @@ pub(super) async fn list(
 pub(super) fn expect(dir: &str, found: usize, wanted: usize) -> Result<(), FsError> {
     match found == wanted {
         true => Ok(()),
-        false => Err(crew::wrong(dir, "not every file was listed once")),
+        false => Err(workers::wrong(dir, "not every file was listed once")),
     }
 }

@@ -4,10 +4,11 @@ use std::{
     io::{BufRead, BufReader},
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     time::{Duration, Instant},
 };
 
+use serde::Deserialize;
 use weft_client::fs::{Client, ClientOptions};
 use weft_server::report::ClusterStatus;
 
@@ -15,16 +16,24 @@ use super::{
     Outcome,
     process::Process,
     report::{Cpu, Sample},
+    weft::Weft,
 };
-use crate::{endpoints::Endpoints, status::AdminArgs};
 
 /// How long servers may take to stop when asked.
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks at that.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
+/// Where running servers are, as `weft up --json` prints it.
+#[derive(Debug, Deserialize)]
+struct Endpoints {
+    mds: SocketAddr,
+    admin: SocketAddr,
+}
+
 /// A metadata server and data servers, running.
 pub(super) struct Servers {
+    weft: Weft,
     child: Child,
     endpoints: Endpoints,
     dir: PathBuf,
@@ -35,19 +44,25 @@ impl Servers {
     ///
     /// # Errors
     /// They do not start.
-    pub(super) fn start(dir: &Path, data_servers: u32) -> Outcome<Servers> {
-        Self::start_with(dir, data_servers, "")
+    pub(super) fn start(weft: &Weft, dir: &Path, data_servers: u32) -> Outcome<Servers> {
+        Self::start_with(weft, dir, data_servers, "")
     }
 
     /// The same with settings of the metadata server, as its configuration file has them.
     ///
     /// # Errors
     /// They do not start.
-    pub(super) fn start_with(dir: &Path, data_servers: u32, settings: &str) -> Outcome<Servers> {
+    pub(super) fn start_with(
+        weft: &Weft,
+        dir: &Path,
+        data_servers: u32,
+        settings: &str,
+    ) -> Outcome<Servers> {
         std::fs::create_dir_all(dir)?;
         let config = dir.join("bench.toml");
         std::fs::write(&config, settings)?;
-        let mut child = Command::new(std::env::current_exe()?)
+        let mut child = weft
+            .command()
             .args(["up", "--json", "--listen", "127.0.0.1:0", "--dir"])
             .arg(dir)
             .args(["--data-servers", &data_servers.to_string(), "--config"])
@@ -59,7 +74,9 @@ impl Servers {
         let stdout = child.stdout.take().ok_or("no output of the servers")?;
         BufReader::new(stdout).read_line(&mut line)?;
         match serde_json::from_str(&line) {
-            Ok(endpoints) => Ok(Servers { child, endpoints, dir: dir.to_path_buf() }),
+            Ok(endpoints) => {
+                Ok(Servers { weft: weft.clone(), child, endpoints, dir: dir.to_path_buf() })
+            }
             Err(e) => {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -99,7 +116,12 @@ impl Servers {
     /// # Errors
     /// No answer.
     pub(super) fn status(&self) -> Outcome<ClusterStatus> {
-        AdminArgs::at(self.endpoints.admin).ask("/status")
+        let admin = self.endpoints.admin.to_string();
+        let asked = self.weft.command().args(["status", "--json", "--admin", &admin]).output()?;
+        if !asked.status.success() {
+            return Err(String::from_utf8_lossy(&asked.stderr).into());
+        }
+        Ok(serde_json::from_slice(&asked.stdout)?)
     }
 }
 
@@ -140,7 +162,7 @@ impl Drop for Servers {
         let started = Instant::now();
         while let Ok(None) = self.child.try_wait() {
             if started.elapsed() > STOP_PATIENCE {
-                eprintln!("weft: the servers do not stop: killed");
+                eprintln!("weft-bench: the servers do not stop: killed");
                 let _ = self.child.kill();
                 let _ = self.child.wait();
                 break;

@@ -7,12 +7,13 @@ use weft_client::fs::{Client, FsError};
 use weft_nfs::FileType;
 
 use super::{
-    Context, Outcome, alternating, create, crew,
+    Context, Outcome, alternating, create,
     figures::{Figures, Key},
     report::Row,
     servers::Servers,
     setup::{ALL_OFF, ALL_ON, Setup},
     small::Size,
+    workers,
 };
 
 /// As many as on the larger machine of the paper.
@@ -96,7 +97,12 @@ pub(super) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
         for i in alternating(repeat, 2) {
             let setup = [ALL_OFF, ALL_ON][i];
             let dir = context.disk.join("cluster");
-            let servers = Servers::start_with(&dir, DATA_SERVERS, &setup.settings(DATA_SERVERS))?;
+            let servers = Servers::start_with(
+                &context.weft,
+                &dir,
+                DATA_SERVERS,
+                &setup.settings(DATA_SERVERS),
+            )?;
             for (place, figures) in PLACES.iter().zip(&mut all) {
                 measure(&runtime, &servers, (setup, *place), &size, figures)?;
             }
@@ -121,7 +127,7 @@ fn measure(
     figures: &mut Figures,
 ) -> Outcome {
     runtime.block_on(async {
-        let clients = crew::clients(servers, setup, DATA_SERVERS, size.clients).await?;
+        let clients = workers::clients(servers, setup, DATA_SERVERS, size.clients).await?;
         let first = clients.first().ok_or("no clients")?.clone();
         first.mkdir(place.root(), 0o755).await?;
         let mut ranks = Vec::new();
@@ -135,7 +141,7 @@ fn measure(
         for phase in PHASES {
             let operations = size.files * ranks.len();
             let run = |rank: Rank| rank.run(phase);
-            let (back, sample) = crew::phase(servers, ranks, operations, run).await?;
+            let (back, sample) = workers::phase(servers, ranks, operations, run).await?;
             ranks = back;
             let config = setup.name;
             figures.add(Key { phase: phase.name(), config, data_servers: DATA_SERVERS }, sample);
@@ -165,7 +171,7 @@ impl Rank {
             true => place.root(),
             false => format!("{}/{number:03}", place.root()),
         };
-        let data = crew::content(place.bytes);
+        let data = workers::content(place.bytes);
         Rank { client, number, dir, items, data }
     }
 
@@ -198,14 +204,14 @@ impl Rank {
         let size_is_right = kind != FileType::REG || attrs.size == Some(self.data.len() as u64);
         match attrs.file_type == Some(kind) && size_is_right {
             true => Ok(()),
-            false => Err(crew::wrong(path, "its type or size is wrong")),
+            false => Err(workers::wrong(path, "its type or size is wrong")),
         }
     }
 
     async fn read(&self, path: String) -> Result<(), FsError> {
         match self.client.read_file(&path, self.data.len()).await? == self.data {
             true => Ok(()),
-            false => Err(crew::wrong(path, "it does not hold what was written")),
+            false => Err(workers::wrong(path, "it does not hold what was written")),
         }
     }
 }

@@ -36,7 +36,7 @@ const WANT_NO_DELEG: u32 = 0x0400;
 pub(super) fn bench(context: &Context) -> Outcome<Vec<Row>> {
     let limit = duration(context);
     let runtime = runtime()?;
-    let servers = Servers::start(&context.disk.join("cluster"), 4)?;
+    let servers = Servers::start(&context.weft, &context.disk.join("cluster"), 4)?;
     let creators = runtime.block_on(Creators::new(&servers, CLIENTS))?;
     let (mut one, mut many) = (Vec::new(), Vec::new());
     let mut alone: [Vec<Sample>; 5] = Default::default();
@@ -81,7 +81,7 @@ pub(super) fn bench_data_servers(context: &Context) -> Outcome<Vec<Row>> {
     let (mut operations, mut wakeups, mut idle) = (0, 0, 0);
     for repeat in 0..context.repeats {
         for i in alternating(repeat, COUNTS.len()) {
-            let servers = Servers::start(&context.disk.join("cluster"), COUNTS[i])?;
+            let servers = Servers::start(&context.weft, &context.disk.join("cluster"), COUNTS[i])?;
             // Asking for the status wakes every data server: not next to counting that.
             let before = operations_of_data_servers(&servers.status()?);
             let creators = runtime.block_on(Creators::new(&servers, CLIENTS))?;
