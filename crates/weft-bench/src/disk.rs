@@ -13,16 +13,16 @@ use weft_store::{
     volume::{New, Volume, VolumeConfig},
 };
 
-use super::{
-    Outcome,
+use crate::{
+    outcome::Outcome,
     process::Process,
     report::{Cpu, MIB, Sample},
 };
 
 /// Bytes of one record in the log of the plain sync benchmark, and of a value of the engine's.
-pub(super) const RECORD_BYTES: usize = 200;
+pub(crate) const RECORD_BYTES: usize = 200;
 /// Records in one batch of the engine's benchmark.
-pub(super) const BATCH: usize = 64;
+pub(crate) const BATCH: usize = 64;
 /// Cache of the engine, bytes.
 const CACHE_BYTES: u64 = 32 << 20;
 
@@ -32,7 +32,7 @@ fn own_cpu(before: f64) -> Outcome<Cpu> {
 }
 
 /// Writes a new file in large blocks and makes it durable: MiB/s.
-pub(super) fn write_and_sync(dir: &Path, bytes: u64) -> Outcome<Sample> {
+pub(crate) fn write_and_sync(dir: &Path, bytes: u64) -> Outcome<Sample> {
     let before = Process::own().cpu_s()?;
     let path = dir.join("plain");
     let block = vec![7; 1 << 20];
@@ -48,7 +48,7 @@ pub(super) fn write_and_sync(dir: &Path, bytes: u64) -> Outcome<Sample> {
 }
 
 /// Appends a small record and syncs, again and again: syncs/s.
-pub(super) fn append_and_sync(dir: &Path, limit: Duration) -> Outcome<Sample> {
+pub(crate) fn append_and_sync(dir: &Path, limit: Duration) -> Outcome<Sample> {
     let path = dir.join("log");
     let mut file = File::create(&path)?;
     let sample = repeat(limit, 1, |_| {
@@ -60,7 +60,7 @@ pub(super) fn append_and_sync(dir: &Path, limit: Duration) -> Outcome<Sample> {
 }
 
 /// Commits batches of `records` to the engine by one thread, each of so many bytes: records/s.
-pub(super) fn engine_commits(
+pub(crate) fn engine_commits(
     dir: &Path,
     limit: Duration,
     records: usize,
@@ -98,7 +98,7 @@ fn repeat(limit: Duration, weight: usize, mut work: impl FnMut(u64) -> Outcome) 
 
 /// Creates files in one directory of a volume in this process, without network or protocol:
 /// creates/s.
-pub(super) async fn volume_creates(dir: &Path, limit: Duration, tasks: u64) -> Outcome<Sample> {
+pub(crate) async fn volume_creates(dir: &Path, limit: Duration, tasks: u64) -> Outcome<Sample> {
     let dir = dir.join("volume");
     let volume = Volume::open(&dir, &VolumeConfig::default())?;
     let before = Process::own().cpu_s()?;

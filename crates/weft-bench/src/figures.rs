@@ -2,51 +2,30 @@
 
 use std::fmt::Write;
 
-use serde::Serialize;
-
-use super::report::{Row, Sample, short};
+use crate::report::{Point, Row, Sample, short};
 
 /// What is measured: a phase, in a configuration, with so many data servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Key {
-    pub(super) phase: &'static str,
-    pub(super) config: &'static str,
-    pub(super) data_servers: u32,
-}
-
-/// A figure as scripts and the plot read it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Point {
-    pub(super) bench: String,
-    pub(super) phase: String,
-    pub(super) config: String,
-    pub(super) data_servers: u32,
-    /// Operations a second, the median of the repeats.
-    pub(super) rate: f64,
-    pub(super) least: f64,
-    pub(super) most: f64,
-    /// Wall seconds of the phase.
-    pub(super) wall_s: f64,
-    /// Processor seconds of the servers in the phase.
-    pub(super) cpu_s: f64,
-    /// The same of the clients.
-    pub(super) client_cpu_s: f64,
+pub(crate) struct Key {
+    pub(crate) phase: &'static str,
+    pub(crate) config: &'static str,
+    pub(crate) data_servers: u32,
 }
 
 /// All samples of a benchmark, or of a part of it, in the order of their first appearance.
 #[derive(Debug, Default)]
-pub(super) struct Figures {
+pub(crate) struct Figures {
     part: &'static str,
     all: Vec<(Key, Vec<Sample>)>,
 }
 
 impl Figures {
     /// Those of a part, which comes before the names of the phases.
-    pub(super) fn of(part: &'static str) -> Figures {
+    pub(crate) fn of(part: &'static str) -> Figures {
         Figures { part, all: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, key: Key, sample: Sample) {
+    pub(crate) fn add(&mut self, key: Key, sample: Sample) {
         match self.all.iter_mut().find(|(known, _)| *known == key) {
             Some((_, samples)) => samples.push(sample),
             None => self.all.push((key, vec![sample])),
@@ -54,14 +33,14 @@ impl Figures {
     }
 
     /// The figure, if it was measured.
-    pub(super) fn row(&self, key: Key) -> Option<Row> {
+    pub(crate) fn row(&self, key: Key) -> Option<Row> {
         let (_, samples) = self.all.iter().find(|(known, _)| *known == key)?;
         let name = format!("{} {}, {}", self.part, key.phase, key.config);
         Some(Row::new(name.trim_start(), "/s", samples))
     }
 
     /// A configuration, and others beside it that may have to be so many times as fast.
-    pub(super) fn compared(&self, key: Key, others: &[(&'static str, Option<f64>)]) -> Vec<Row> {
+    pub(crate) fn compared(&self, key: Key, others: &[(&'static str, Option<f64>)]) -> Vec<Row> {
         let Some(base) = self.row(key) else { return Vec::new() };
         let others = others.iter().filter_map(|(config, goal)| {
             let row = self.row(Key { config, ..key })?.against(&base);
@@ -75,7 +54,7 @@ impl Figures {
 
     /// A phase over more and more data servers against the same over the first number of them;
     /// the rates may have to be the same, but for a tenth.
-    pub(super) fn over_data_servers(&self, key: Key, over: &[u32], flat: bool) -> Vec<Row> {
+    pub(crate) fn over_data_servers(&self, key: Key, over: &[u32], flat: bool) -> Vec<Row> {
         let rows = over.iter().filter_map(|data_servers| {
             let row = self.row(Key { data_servers: *data_servers, ..key })?;
             let name = format!("{}, {data_servers} data servers", row.name);
@@ -93,7 +72,7 @@ impl Figures {
     }
 
     /// All of them.
-    pub(super) fn points(&self, bench: &str) -> Vec<Point> {
+    pub(crate) fn points(&self, bench: &str) -> Vec<Point> {
         let bench = format!("{bench} {}", self.part);
         let point = |(key, samples): &(Key, Vec<Sample>)| {
             let row = Row::new("", "/s", samples);
@@ -114,7 +93,7 @@ impl Figures {
     }
 
     /// Rates with so many data servers: a line for each phase, a column for each configuration.
-    pub(super) fn table(&self, data_servers: u32) -> String {
+    pub(crate) fn table(&self, data_servers: u32) -> String {
         let keys =
             || self.all.iter().map(|(key, _)| key).filter(|k| k.data_servers == data_servers);
         let (mut phases, mut configs) = (Vec::new(), Vec::new());
@@ -144,8 +123,8 @@ impl Figures {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::Cpu;
     use super::*;
+    use crate::report::Cpu;
 
     /// Repeats of one key come together, in the order of the keys; the table has a place for each,
     /// and says where there is nothing.

@@ -4,30 +4,21 @@
 //! median is reported with the range. Servers are a child process (`weft up`), as is the client
 //! where its processor time is told. What the figures mean is in `docs/benchmarks.md`.
 
-mod atlas;
-mod create;
+mod benches;
+mod context;
 mod disk;
 mod figures;
-mod fileop;
-mod listing;
-mod loopback;
-mod many;
-mod mdtest;
+mod outcome;
 mod plot;
-mod postmark;
 mod process;
 mod report;
 mod requests;
 mod servers;
 mod setup;
-mod small;
-mod small_writes;
-mod stream;
 mod weft;
 mod workers;
 
 use std::{
-    error::Error,
     io::IsTerminal,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -35,7 +26,12 @@ use std::{
 
 use clap::{Parser, ValueEnum};
 
+use benches::{
+    atlas, create, fileop, listing, loopback, many, mdtest, postmark, small, small_writes, stream,
+};
+use context::{Context, SmallArgs};
 use figures::Figures;
+use outcome::Outcome;
 use report::{Report, Row};
 use weft::Weft;
 
@@ -63,7 +59,7 @@ struct Cli {
           value_parser = clap::value_parser!(u32).range(1..=99))]
     repeats: u32,
     #[command(flatten)]
-    small: small::SmallArgs,
+    small: SmallArgs,
     /// Plot the figures of `small`, `mdtest`, `fileop` and `postmark` there, as SVG.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -102,29 +98,6 @@ enum Bench {
     SmallWrites,
     /// The output of ATLAS digitization with a write threshold and without.
     Atlas,
-}
-
-type Outcome<T = ()> = Result<T, Box<dyn Error>>;
-
-/// What every benchmark is told.
-struct Context {
-    /// The program under test.
-    weft: Weft,
-    /// Scratch on a disk.
-    disk: PathBuf,
-    /// Scratch in memory.
-    memory: PathBuf,
-    quick: bool,
-    repeats: u32,
-    small: small::SmallArgs,
-}
-
-impl Context {
-    /// Times that configurations are measured of which the slowest are very slow: once is what fits
-    /// into the minutes of `--quick`.
-    fn ablation_repeats(&self) -> u32 {
-        if self.quick { 1 } else { self.repeats }
-    }
 }
 
 fn main() -> ExitCode {
@@ -189,7 +162,7 @@ fn run(args: &Cli) -> Outcome {
         report.write(file)?;
     }
     if let Some(file) = &args.svg {
-        report.plot(file)?;
+        plot(&report, file)?;
     }
     Ok(())
 }
@@ -204,9 +177,10 @@ fn with_points(
     rows
 }
 
-/// Places of things that are compared, there and back again from repeat to repeat.
-fn alternating(repeat: u32, count: usize) -> impl Iterator<Item = usize> {
-    (0..count).map(move |turn| if repeat.is_multiple_of(2) { turn } else { count - 1 - turn })
+/// Plots the figures of phases in configurations.
+fn plot(report: &Report, file: &Path) -> Outcome {
+    let svg = plot::svg(report.points());
+    std::fs::write(file, svg).map_err(|e| format!("{}: {e}", file.display()).into())
 }
 
 /// A directory of our own below the one given, removed when dropped.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{figures::Point, report::short};
+use crate::report::{Point, short};
 
 /// Height of the bars' area, pixels.
 const HEIGHT: f64 = 260.0;
@@ -29,7 +29,7 @@ struct Panel {
 
 /// Two panels a benchmark: every configuration in every phase, and the phases that were measured
 /// with several numbers of data servers.
-pub(super) fn svg(points: &[Point]) -> String {
+pub(crate) fn svg(points: &[Point]) -> String {
     let mut panels = Vec::new();
     for bench in distinct(points.iter().map(|p| p.bench.as_str())) {
         let of_bench: Vec<&Point> = points.iter().filter(|p| p.bench == bench).collect();

@@ -2,18 +2,18 @@
 
 use std::{fs, path::PathBuf};
 
-use super::Outcome;
+use crate::outcome::Outcome;
 
 /// A process whose costs are looked at.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Process(u32);
+pub(crate) struct Process(u32);
 
 impl Process {
-    pub(super) fn own() -> Process {
+    pub(crate) fn own() -> Process {
         Process(std::process::id())
     }
 
-    pub(super) fn new(pid: u32) -> Process {
+    pub(crate) fn new(pid: u32) -> Process {
         Process(pid)
     }
 
@@ -22,12 +22,12 @@ impl Process {
     }
 
     /// Processor seconds of all its threads so far, those that have ended included.
-    pub(super) fn cpu_s(self) -> Outcome<f64> {
+    pub(crate) fn cpu_s(self) -> Outcome<f64> {
         self.ticks(UTIME)
     }
 
     /// Processor seconds of its children that have ended and were waited for.
-    pub(super) fn children_cpu_s(self) -> Outcome<f64> {
+    pub(crate) fn children_cpu_s(self) -> Outcome<f64> {
         self.ticks(CUTIME)
     }
 
@@ -43,17 +43,17 @@ impl Process {
     }
 
     /// Resident memory now, bytes.
-    pub(super) fn rss_bytes(self) -> Outcome<u64> {
+    pub(crate) fn rss_bytes(self) -> Outcome<u64> {
         self.status("VmRSS:")
     }
 
     /// Most resident memory since the start or [`Self::reset_peak`], bytes.
-    pub(super) fn peak_rss_bytes(self) -> Outcome<u64> {
+    pub(crate) fn peak_rss_bytes(self) -> Outcome<u64> {
         self.status("VmHWM:")
     }
 
     /// Starts looking for the most resident memory anew.
-    pub(super) fn reset_peak(self) -> Outcome {
+    pub(crate) fn reset_peak(self) -> Outcome {
         Ok(fs::write(self.file("clear_refs"), "5")?)
     }
 
@@ -65,7 +65,7 @@ impl Process {
 
     /// How often threads whose names begin so were given a processor: a thread that serves a
     /// socket runs whenever a message comes, so 0 means that none came.
-    pub(super) fn wakeups(self, name: &str) -> Outcome<u64> {
+    pub(crate) fn wakeups(self, name: &str) -> Outcome<u64> {
         let mut sum = 0;
         for task in fs::read_dir(self.file("task"))? {
             let task = task?.path();

@@ -4,44 +4,44 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Outcome, figures::Point, plot};
+use crate::outcome::Outcome;
 
 /// Processor seconds of one repeat.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
-pub(super) struct Cpu {
+pub(crate) struct Cpu {
     /// Of the server process.
-    pub(super) server_s: f64,
+    pub(crate) server_s: f64,
     /// Of the client process.
-    pub(super) client_s: f64,
+    pub(crate) client_s: f64,
 }
 
 /// One measurement of one thing.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sample {
+pub(crate) struct Sample {
     /// In the row's unit.
-    pub(super) value: f64,
+    pub(crate) value: f64,
     /// Wall seconds it took.
-    pub(super) wall_s: f64,
-    pub(super) cpu: Cpu,
+    pub(crate) wall_s: f64,
+    pub(crate) cpu: Cpu,
     /// Most memory the server process had; 0: there was no server.
-    pub(super) rss_bytes: u64,
+    pub(crate) rss_bytes: u64,
 }
 
 impl Sample {
     /// A rate: so much of something in so many seconds.
-    pub(super) fn rate(amount: f64, wall_s: f64, cpu: Cpu) -> Sample {
+    pub(crate) fn rate(amount: f64, wall_s: f64, cpu: Cpu) -> Sample {
         Sample { value: amount / wall_s, wall_s, cpu, rss_bytes: 0 }
     }
 
     /// The same with the server's memory.
-    pub(super) fn with_rss(self, rss_bytes: u64) -> Sample {
+    pub(crate) fn with_rss(self, rss_bytes: u64) -> Sample {
         Sample { rss_bytes, ..self }
     }
 }
 
 /// A ratio of two rows.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Ratio {
+pub(crate) struct Ratio {
     /// The row divided by.
     to: String,
     value: f64,
@@ -49,27 +49,27 @@ pub(super) struct Ratio {
 
 /// What we want to reach.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Goal {
+pub(crate) struct Goal {
     what: String,
     met: bool,
 }
 
 /// One figure.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Row {
-    pub(super) name: String,
-    pub(super) unit: &'static str,
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) unit: &'static str,
     /// The middle of the repeats; of an even number the lower one.
-    pub(super) median: f64,
-    pub(super) least: f64,
-    pub(super) most: f64,
-    pub(super) repeats: usize,
+    pub(crate) median: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+    pub(crate) repeats: usize,
     /// Wall seconds, median.
-    pub(super) wall_s: f64,
+    pub(crate) wall_s: f64,
     /// Processor seconds, medians.
-    pub(super) cpu: Cpu,
+    pub(crate) cpu: Cpu,
     /// Most memory the server process ever had, MiB; 0: there was no server.
-    pub(super) server_rss_mib: f64,
+    pub(crate) server_rss_mib: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     ratio: Option<Ratio>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,11 +77,11 @@ pub(super) struct Row {
 }
 
 /// Bytes in a MiB.
-pub(super) const MIB: f64 = (1 << 20) as f64;
+pub(crate) const MIB: f64 = (1 << 20) as f64;
 
 impl Row {
     /// The figure that samples of one thing make.
-    pub(super) fn new(name: impl Into<String>, unit: &'static str, samples: &[Sample]) -> Row {
+    pub(crate) fn new(name: impl Into<String>, unit: &'static str, samples: &[Sample]) -> Row {
         let of = |f: fn(&Sample) -> f64| sorted(samples.iter().map(f));
         let values = of(|s| s.value);
         Row {
@@ -103,30 +103,30 @@ impl Row {
     }
 
     /// A single number that is not a repeat of anything.
-    pub(super) fn single(name: impl Into<String>, unit: &'static str, value: f64) -> Row {
+    pub(crate) fn single(name: impl Into<String>, unit: &'static str, value: f64) -> Row {
         let sample = Sample { value, wall_s: 0.0, cpu: Cpu::default(), rss_bytes: 0 };
         Row::new(name, unit, &[sample])
     }
 
     /// The same figure under another name.
-    pub(super) fn named(self, name: impl Into<String>) -> Row {
+    pub(crate) fn named(self, name: impl Into<String>) -> Row {
         Row { name: name.into(), ..self }
     }
 
     /// Adds the ratio of the medians to another row's.
-    pub(super) fn against(mut self, other: &Row) -> Row {
+    pub(crate) fn against(mut self, other: &Row) -> Row {
         let value = self.median / other.median;
         self.ratio = Some(Ratio { to: other.name.clone(), value });
         self
     }
 
     /// The ratio; not a number without one.
-    pub(super) fn ratio(&self) -> f64 {
+    pub(crate) fn ratio(&self) -> f64 {
         self.ratio.as_ref().map_or(f64::NAN, |r| r.value)
     }
 
     /// Adds a goal and whether it is met.
-    pub(super) fn goal(mut self, what: impl Into<String>, met: bool) -> Row {
+    pub(crate) fn goal(mut self, what: impl Into<String>, met: bool) -> Row {
         self.goal = Some(Goal { what: what.into(), met });
         self
     }
@@ -142,9 +142,28 @@ fn median(sorted: &[f64]) -> f64 {
     sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN)
 }
 
+/// A figure as scripts and the plot read it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Point {
+    pub(crate) bench: String,
+    pub(crate) phase: String,
+    pub(crate) config: String,
+    pub(crate) data_servers: u32,
+    /// Operations a second, the median of the repeats.
+    pub(crate) rate: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+    /// Wall seconds of the phase.
+    pub(crate) wall_s: f64,
+    /// Processor seconds of the servers in the phase.
+    pub(crate) cpu_s: f64,
+    /// The same of the clients.
+    pub(crate) client_cpu_s: f64,
+}
+
 /// All figures of a run.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(crate) struct Report {
     version: &'static str,
     processors: usize,
     quick: bool,
@@ -162,7 +181,7 @@ struct Section {
 }
 
 impl Report {
-    pub(super) fn new(quick: bool, repeats: u32) -> Report {
+    pub(crate) fn new(quick: bool, repeats: u32) -> Report {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         println!("{processors} processors; median of {repeats}, in brackets least and most");
         println!(
@@ -174,31 +193,27 @@ impl Report {
     }
 
     /// Shows and keeps the figures of one benchmark.
-    pub(super) fn add(&mut self, name: &str, rows: Vec<Row>) {
+    pub(crate) fn add(&mut self, name: &str, rows: Vec<Row>) {
         println!("{name}");
         rows.iter().for_each(print);
         self.benches.push(Section { name: name.to_owned(), rows });
     }
 
     /// Keeps figures of phases in configurations.
-    pub(super) fn add_points(&mut self, points: Vec<Point>) {
+    pub(crate) fn add_points(&mut self, points: Vec<Point>) {
         self.points.extend(points);
     }
 
-    /// Plots these.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub(super) fn plot(&self, file: &Path) -> Outcome {
-        let svg = plot::svg(&self.points);
-        std::fs::write(file, svg).map_err(|e| format!("{}: {e}", file.display()).into())
+    /// Figures of phases in configurations so far.
+    pub(crate) fn points(&self) -> &[Point] {
+        &self.points
     }
 
     /// Writes all figures as JSON.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(super) fn write(&self, file: &Path) -> Outcome {
+    pub(crate) fn write(&self, file: &Path) -> Outcome {
         let text = serde_json::to_vec_pretty(self)?;
         std::fs::write(file, text).map_err(|e| format!("{}: {e}", file.display()).into())
     }
@@ -229,7 +244,7 @@ fn print(row: &Row) {
 }
 
 /// Three digits or so.
-pub(super) fn short(n: f64) -> String {
+pub(crate) fn short(n: f64) -> String {
     match n.abs() {
         n if n >= 100.0 || n == 0.0 => format!("{n:.0}"),
         n if n >= 10.0 => format!("{n:.1}"),

@@ -6,32 +6,32 @@ use weft_client::{
     io::IoPolicy,
 };
 
-use super::{Outcome, servers::Servers, workers};
+use crate::{outcome::Outcome, servers::Servers, workers};
 
 /// One write of an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Request {
-    pub(super) offset: u64,
-    pub(super) bytes: u32,
+pub(crate) struct Request {
+    pub(crate) offset: u64,
+    pub(crate) bytes: u32,
 }
 
 /// Largest request of any list.
-pub(super) const REQUEST_BYTES_MAX: u32 = 1 << 20;
+pub(crate) const REQUEST_BYTES_MAX: u32 = 1 << 20;
 
 /// Requests that are read back.
 const CHECKS: usize = 100;
 
 /// Storage nodes of the paper (P0 §6.1).
-pub(super) const DATA_SERVERS: u32 = 6;
+pub(crate) const DATA_SERVERS: u32 = 6;
 
 /// Every file on data servers, none kept by the metadata server: the ways are compared, not the
 /// places.
-pub(super) const SETTINGS: &str =
+pub(crate) const SETTINGS: &str =
     "[small_files]\nstuffing_limit = \"0KiB\"\nwrite_threshold = \"0KiB\"\n";
 
 /// How writes reach the data servers (P0.1, P0.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(crate) enum Way {
     /// Each request straight to its data servers, one at a time as the application issues it.
     Direct,
     /// Through the metadata server, without layouts; the client gathers what is below a MiB.
@@ -42,7 +42,7 @@ pub(super) enum Way {
 
 impl Way {
     /// Its name in tables.
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         match self {
             Way::Direct => "direct".to_owned(),
             Way::Indirect => "indirect".to_owned(),
@@ -51,7 +51,7 @@ impl Way {
     }
 
     /// How a client goes it.
-    pub(super) fn options(self) -> ClientOptions {
+    pub(crate) fn options(self) -> ClientOptions {
         let (layouts, below) = match self {
             Way::Direct => (true, 0),
             Way::Indirect => (false, REQUEST_BYTES_MAX),
@@ -62,7 +62,7 @@ impl Way {
 }
 
 /// An application with a client of its own and the file it writes.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     client: Client,
     file: File,
     path: String,
@@ -75,7 +75,7 @@ impl Writer {
     ///
     /// # Errors
     /// It cannot.
-    pub(super) async fn new(
+    pub(crate) async fn new(
         servers: &Servers,
         way: Way,
         path: &str,
@@ -94,7 +94,7 @@ impl Writer {
     ///
     /// # Errors
     /// The first failure.
-    pub(super) async fn run(self) -> Result<Writer, FsError> {
+    pub(crate) async fn run(self) -> Result<Writer, FsError> {
         for request in &self.requests {
             let data = self.data.slice(..request.bytes as usize);
             self.file.write_at(request.offset, data).await?;
@@ -108,7 +108,7 @@ impl Writer {
     ///
     /// # Errors
     /// It does not.
-    pub(super) async fn finish(self) -> Result<Client, FsError> {
+    pub(crate) async fn finish(self) -> Result<Client, FsError> {
         self.file.close().await?;
         let file = self.client.open(&self.path, OpenOptions::read()).await?;
         for request in self.requests.iter().step_by(self.requests.len().div_ceil(CHECKS).max(1)) {

@@ -12,8 +12,8 @@ use serde::Deserialize;
 use weft_client::fs::{Client, ClientOptions};
 use weft_server::report::ClusterStatus;
 
-use super::{
-    Outcome,
+use crate::{
+    outcome::Outcome,
     process::Process,
     report::{Cpu, Sample},
     weft::Weft,
@@ -32,7 +32,7 @@ struct Endpoints {
 }
 
 /// A metadata server and data servers, running.
-pub(super) struct Servers {
+pub(crate) struct Servers {
     weft: Weft,
     child: Child,
     endpoints: Endpoints,
@@ -44,7 +44,7 @@ impl Servers {
     ///
     /// # Errors
     /// They do not start.
-    pub(super) fn start(weft: &Weft, dir: &Path, data_servers: u32) -> Outcome<Servers> {
+    pub(crate) fn start(weft: &Weft, dir: &Path, data_servers: u32) -> Outcome<Servers> {
         Self::start_with(weft, dir, data_servers, "")
     }
 
@@ -52,7 +52,7 @@ impl Servers {
     ///
     /// # Errors
     /// They do not start.
-    pub(super) fn start_with(
+    pub(crate) fn start_with(
         weft: &Weft,
         dir: &Path,
         data_servers: u32,
@@ -86,12 +86,12 @@ impl Servers {
     }
 
     /// The process of all of them.
-    pub(super) fn process(&self) -> Process {
+    pub(crate) fn process(&self) -> Process {
         Process::new(self.child.id())
     }
 
     /// Where clients connect.
-    pub(super) fn mds(&self) -> SocketAddr {
+    pub(crate) fn mds(&self) -> SocketAddr {
         self.endpoints.mds
     }
 
@@ -99,7 +99,7 @@ impl Servers {
     ///
     /// # Errors
     /// It cannot connect.
-    pub(super) async fn client(&self) -> Outcome<Client> {
+    pub(crate) async fn client(&self) -> Outcome<Client> {
         self.client_with(ClientOptions::default()).await
     }
 
@@ -107,7 +107,7 @@ impl Servers {
     ///
     /// # Errors
     /// It cannot connect.
-    pub(super) async fn client_with(&self, options: ClientOptions) -> Outcome<Client> {
+    pub(crate) async fn client_with(&self, options: ClientOptions) -> Outcome<Client> {
         Ok(Client::connect(self.mds(), options).await?)
     }
 
@@ -115,7 +115,7 @@ impl Servers {
     ///
     /// # Errors
     /// No answer.
-    pub(super) fn status(&self) -> Outcome<ClusterStatus> {
+    pub(crate) fn status(&self) -> Outcome<ClusterStatus> {
         let admin = self.endpoints.admin.to_string();
         let asked = self.weft.command().args(["status", "--json", "--admin", &admin]).output()?;
         if !asked.status.success() {
@@ -126,7 +126,7 @@ impl Servers {
 }
 
 /// What work costs the servers and this process from here on.
-pub(super) struct Meter {
+pub(crate) struct Meter {
     server: Process,
     own_before_s: f64,
     server_before_s: f64,
@@ -137,7 +137,7 @@ impl Meter {
     ///
     /// # Errors
     /// The system does not tell.
-    pub(super) fn start(servers: &Servers) -> Outcome<Meter> {
+    pub(crate) fn start(servers: &Servers) -> Outcome<Meter> {
         let server = servers.process();
         let (own_before_s, server_before_s) = (Process::own().cpu_s()?, server.cpu_s()?);
         Ok(Meter { server, own_before_s, server_before_s })
@@ -147,7 +147,7 @@ impl Meter {
     ///
     /// # Errors
     /// The system does not tell.
-    pub(super) fn rate(self, amount: f64, wall_s: f64) -> Outcome<Sample> {
+    pub(crate) fn rate(self, amount: f64, wall_s: f64) -> Outcome<Sample> {
         let client_s = Process::own().cpu_s()? - self.own_before_s;
         let cpu = Cpu { server_s: self.server.cpu_s()? - self.server_before_s, client_s };
         Ok(Sample::rate(amount, wall_s, cpu).with_rss(self.server.peak_rss_bytes()?))

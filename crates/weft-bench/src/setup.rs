@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 /// What can be switched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Technique {
+pub(crate) enum Technique {
     /// Small files are with the metadata server (P3.2).
     Stuffing,
     /// Changes share a sync (P3.3).
@@ -27,21 +27,21 @@ use Technique::*;
 
 /// A set of techniques with its name in tables and JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Setup {
-    pub(super) name: &'static str,
+pub(crate) struct Setup {
+    pub(crate) name: &'static str,
     on: &'static [Technique],
 }
 
 /// Everything off: the paper's baseline.
-pub(super) const ALL_OFF: Setup = Setup { name: "all-off", on: &[] };
+pub(crate) const ALL_OFF: Setup = Setup { name: "all-off", on: &[] };
 /// Everything on: what a server does unless told otherwise.
-pub(super) const ALL_ON: Setup = Setup {
+pub(crate) const ALL_ON: Setup = Setup {
     name: "all-on",
     on: &[Stuffing, Coalescing, ImplicitObjects, EagerIo, OnePassListing, Threshold],
 };
 
 /// All configurations of the ablation, in the order of the table.
-pub(super) const SETUPS: [Setup; 9] = [
+pub(crate) const SETUPS: [Setup; 9] = [
     ALL_OFF,
     Setup { name: "only-stuffing", on: &[Stuffing] },
     Setup { name: "only-coalescing", on: &[Coalescing] },
@@ -54,7 +54,7 @@ pub(super) const SETUPS: [Setup; 9] = [
 ];
 
 /// Their names.
-pub(super) const NAMES: [&str; SETUPS.len()] = {
+pub(crate) const NAMES: [&str; SETUPS.len()] = {
     let mut names = [""; SETUPS.len()];
     let mut i = 0;
     while i < names.len() {
@@ -66,7 +66,7 @@ pub(super) const NAMES: [&str; SETUPS.len()] = {
 
 /// The three moments at which objects can be made, and what a server does unless told otherwise.
 /// The first three keep no file with the metadata server, or there would be no objects.
-pub(super) const OBJECT_CREATION: [Setup; 4] = [
+pub(crate) const OBJECT_CREATION: [Setup; 4] = [
     Setup { name: "eager", on: &[Coalescing, EagerIo] },
     Setup { name: "precreate", on: &[Coalescing, PrecreatedObjects, EagerIo] },
     Setup { name: "implicit", on: &[Coalescing, ImplicitObjects, EagerIo] },
@@ -75,13 +75,13 @@ pub(super) const OBJECT_CREATION: [Setup; 4] = [
 
 impl Setup {
     /// Whether it uses a technique.
-    pub(super) fn has(self, technique: Technique) -> bool {
+    pub(crate) fn has(self, technique: Technique) -> bool {
         self.on.contains(&technique)
     }
 
     /// The metadata server's configuration. Every file is striped over all data servers: the
     /// baseline's cost is that of telling all of them.
-    pub(super) fn settings(self, data_servers: u32) -> String {
+    pub(crate) fn settings(self, data_servers: u32) -> String {
         let limit = |on| if on { "64KiB" } else { "0KiB" };
         // Who is not told to send what is small to the metadata server asks for layouts, with which
         // small files leave it.

@@ -5,7 +5,7 @@ use std::{
     process::Command,
 };
 
-use super::Outcome;
+use crate::outcome::Outcome;
 
 /// Name of the program's file.
 const NAME: &str = "weft";

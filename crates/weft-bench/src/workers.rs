@@ -3,14 +3,14 @@
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use tokio::{sync::Barrier, task::JoinSet};
+use tokio::{runtime::Runtime, sync::Barrier, task::JoinSet};
 use weft_client::{
     ClientError,
     fs::{Client, ClientOptions, FsError, OpenOptions},
 };
 
-use super::{
-    Outcome,
+use crate::{
+    outcome::Outcome,
     report::Sample,
     servers::{Meter, Servers},
     setup::{Setup, Technique},
@@ -19,7 +19,15 @@ use super::{
 /// Bytes between the places written to warm up: the smallest stripe unit.
 const STRIPE_UNIT: u64 = 1 << 20;
 /// After so many bytes [`content`] begins anew.
-pub(super) const CONTENT_PERIOD: usize = 251;
+pub(crate) const CONTENT_PERIOD: usize = 251;
+
+/// The runtime of clients in this process: as many threads as `weft put` has.
+///
+/// # Errors
+/// The system gives no threads.
+pub(crate) fn runtime() -> Outcome<Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
+}
 
 /// Algorithm 1 of P3: all members start together, each takes its own time, and the longest one
 /// is that of the phase. `work` gets each member and gives it back; all together they do
@@ -27,7 +35,7 @@ pub(super) const CONTENT_PERIOD: usize = 251;
 ///
 /// # Errors
 /// The first failure of a member.
-pub(super) async fn phase<M, W>(
+pub(crate) async fn phase<M, W>(
     servers: &Servers,
     members: Vec<M>,
     operations: usize,
@@ -65,7 +73,7 @@ where
 ///
 /// # Errors
 /// They cannot.
-pub(super) async fn clients(
+pub(crate) async fn clients(
     servers: &Servers,
     setup: Setup,
     data_servers: u32,
@@ -87,7 +95,7 @@ pub(super) async fn clients(
 ///
 /// # Errors
 /// It cannot.
-pub(super) async fn meet(
+pub(crate) async fn meet(
     client: &Client,
     data_servers: u32,
     number: usize,
@@ -103,11 +111,11 @@ pub(super) async fn meet(
 }
 
 /// So many bytes that tell their place.
-pub(super) fn content(len: usize) -> Bytes {
+pub(crate) fn content(len: usize) -> Bytes {
     Bytes::from_iter((0..len).map(|n| (n % CONTENT_PERIOD) as u8))
 }
 
 /// A file or directory is not as it was made.
-pub(super) fn wrong(path: impl Into<PathBuf>, what: &'static str) -> FsError {
+pub(crate) fn wrong(path: impl Into<PathBuf>, what: &'static str) -> FsError {
     FsError { path: path.into(), error: ClientError::Invalid(what) }
 }

@@ -3,13 +3,14 @@
 
 use bytes::Bytes;
 
-use super::{
-    Context, Outcome, alternating, create,
+use super::small::micro::{Phase, Process};
+use crate::{
+    context::{Context, alternating},
     figures::{Figures, Key},
+    outcome::Outcome,
     report::Row,
     servers::Servers,
     setup::{ALL_ON, OBJECT_CREATION, Setup},
-    small::micro::{Phase, Process},
     workers,
 };
 
@@ -25,7 +26,7 @@ const SHOWN: [Phase; 2] = [Phase::Create, Phase::Remove];
 const FLAT: [&str; 2] = ["implicit", ALL_ON.name];
 
 /// Measures every number of data servers, each way.
-pub(super) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
+pub(crate) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
     let (files, over) = if context.quick { (200, QUICK_OVER) } else { (3000, OVER) };
     let mut figures = Figures::default();
     for repeat in 0..context.ablation_repeats() {
@@ -55,7 +56,7 @@ fn measure(
     let dir = context.disk.join("cluster");
     let servers =
         Servers::start_with(&context.weft, &dir, data_servers, &setup.settings(data_servers))?;
-    create::runtime()?.block_on(async {
+    workers::runtime()?.block_on(async {
         let clients = workers::clients(&servers, setup, data_servers, 1).await?;
         let process = |client| Process::new(client, 0, files, Bytes::from_static(b"x"));
         let mut processes: Vec<_> = clients.into_iter().map(process).collect();

@@ -5,34 +5,34 @@
 //! by a random length, then a file is made or one is removed; each with a chance of one half. The
 //! pool never holds more than twice the files it begins with.
 
-use weft_dev::SeededRng;
+use weft_dev::Numbers;
 
 /// The parameters a paper names; the others are the program's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Parameters {
+pub(crate) struct Parameters {
     /// Files in the pool at the beginning.
-    pub(super) files: u32,
-    pub(super) transactions: usize,
+    pub(crate) files: u32,
+    pub(crate) transactions: usize,
     /// Smallest file.
-    pub(super) least_bytes: u32,
+    pub(crate) least_bytes: u32,
     /// Largest file.
-    pub(super) most_bytes: u32,
+    pub(crate) most_bytes: u32,
     /// Of each read and write.
-    pub(super) block_bytes: u32,
+    pub(crate) block_bytes: u32,
     /// Over which the files are spread at random; 0: they are all in one.
-    pub(super) directories: u32,
+    pub(crate) directories: u32,
 }
 
 /// Its number, never used twice, and its directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Name {
-    pub(super) number: u32,
-    pub(super) directory: u32,
+pub(crate) struct Name {
+    pub(crate) number: u32,
+    pub(crate) directory: u32,
 }
 
 /// What is done to one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// Made with so many bytes.
     Create { file: Name, bytes: u32 },
     /// Read whole: so many bytes.
@@ -45,19 +45,18 @@ pub(super) enum Step {
 
 /// All of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Workload {
+pub(crate) struct Workload {
     /// The files of the beginning.
-    pub(super) pool: Vec<Step>,
-    pub(super) transactions: Vec<[Step; 2]>,
+    pub(crate) pool: Vec<Step>,
+    pub(crate) transactions: Vec<[Step; 2]>,
     /// Removes what is left.
-    pub(super) rest: Vec<Step>,
+    pub(crate) rest: Vec<Step>,
 }
 
 impl Workload {
     /// The workload of a seed. It has fewer transactions than asked for if the pool is ever empty.
-    pub(super) fn new(parameters: Parameters, seed: u64) -> Workload {
-        let mut files =
-            Files { parameters, numbers: SeededRng::new(seed), living: vec![], made: 0 };
+    pub(crate) fn new(parameters: Parameters, seed: u64) -> Workload {
+        let mut files = Files { parameters, numbers: Numbers::new(seed), living: vec![], made: 0 };
         let pool = (0..parameters.files).map(|_| files.create()).collect();
         let mut transactions = Vec::new();
         while transactions.len() < parameters.transactions && !files.living.is_empty() {
@@ -68,7 +67,7 @@ impl Workload {
     }
 
     /// Bytes that are written in all.
-    pub(super) fn bytes_written(&self) -> u64 {
+    pub(crate) fn bytes_written(&self) -> u64 {
         let steps = self.pool.iter().chain(self.transactions.iter().flatten());
         let written = |step: &Step| match *step {
             Step::Create { bytes, .. } | Step::Append { bytes, .. } => u64::from(bytes),
@@ -81,7 +80,7 @@ impl Workload {
 /// The pool while the workload is made.
 struct Files {
     parameters: Parameters,
-    numbers: SeededRng,
+    numbers: Numbers,
     /// Each with its size.
     living: Vec<(Name, u32)>,
     made: u32,

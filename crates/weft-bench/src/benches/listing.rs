@@ -2,21 +2,23 @@
 
 use std::time::Instant;
 
-use super::{
-    Context, Outcome,
-    create::{CLIENTS, Creators, DIRECTORY, GOAL_RSS_MIB, runtime},
+use super::create::{CLIENTS, Creators, DIRECTORY, GOAL_RSS_MIB};
+use crate::{
+    context::Context,
+    outcome::Outcome,
     report::{MIB, Row, Sample},
     servers::{Meter, Servers},
+    workers,
 };
 
 /// Memory that listing may cost the server, MiB.
 const GOAL_GROWTH_MIB: f64 = 32.0;
 
 /// Makes the directory and lists it.
-pub(super) fn bench(context: &Context) -> Outcome<Vec<Row>> {
+pub(crate) fn bench(context: &Context) -> Outcome<Vec<Row>> {
     let entries: u64 = if context.quick { 100_000 } else { 1_000_000 };
     let servers = Servers::start(&context.weft, &context.disk.join("cluster"), 4)?;
-    let runtime = runtime()?;
+    let runtime = workers::runtime()?;
     let made = runtime.block_on(make(&servers, entries))?;
     let made = Row::new("making it, 64 clients", "creates/s", &[made]);
     let before = servers.process().rss_bytes()?;

@@ -4,14 +4,15 @@
 use bytes::Bytes;
 use weft_client::fs::{Client, FsError};
 
-use super::{super::workers, listing};
+use super::listing;
+use crate::workers;
 
 /// The directory of all of them.
-pub(super) const DIRECTORY: &str = "/whole";
+pub(crate) const DIRECTORY: &str = "/whole";
 
 /// What one client does, all in the same directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     /// Durable when it is done.
     CreateWriteClose,
     OpenReadClose,
@@ -19,7 +20,7 @@ pub(super) enum Phase {
 
 impl Phase {
     /// Its name in tables and JSON.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Phase::CreateWriteClose => "create+write+close",
             Phase::OpenReadClose => "open+read+close",
@@ -28,10 +29,10 @@ impl Phase {
 }
 
 /// The listing's name in tables and JSON.
-pub(super) const LISTING: &str = "ls -l";
+pub(crate) const LISTING: &str = "ls -l";
 
 /// A client and the files that are its own.
-pub(super) struct Worker {
+pub(crate) struct Worker {
     client: Client,
     number: usize,
     count: usize,
@@ -40,7 +41,7 @@ pub(super) struct Worker {
 
 impl Worker {
     /// The `number`th one, which will have `count` files with this content each.
-    pub(super) fn new(client: Client, number: usize, count: usize, data: Bytes) -> Worker {
+    pub(crate) fn new(client: Client, number: usize, count: usize, data: Bytes) -> Worker {
         Worker { client, number, count, data }
     }
 
@@ -48,7 +49,7 @@ impl Worker {
     ///
     /// # Errors
     /// The first failure; content that is not what was written is one.
-    pub(super) async fn run(self, phase: Phase) -> Result<Worker, FsError> {
+    pub(crate) async fn run(self, phase: Phase) -> Result<Worker, FsError> {
         for index in 0..self.count {
             let path = format!("{DIRECTORY}/{:03}-{index:06}", self.number);
             match phase {
@@ -70,7 +71,7 @@ impl Worker {
     ///
     /// # Errors
     /// The first failure, or a file that is missing.
-    pub(super) async fn list(self, one_pass: bool, files: usize) -> Result<Worker, FsError> {
+    pub(crate) async fn list(self, one_pass: bool, files: usize) -> Result<Worker, FsError> {
         let size = self.data.len() as u64;
         let found = listing::list(&self.client, DIRECTORY, one_pass, size).await?;
         listing::expect(DIRECTORY, found, files)?;

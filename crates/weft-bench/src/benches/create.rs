@@ -10,32 +10,34 @@ use std::{
 };
 
 use bytes::Bytes;
-use tokio::runtime::Runtime;
 use weft_client::{ClientError, fs::Client, session::Session};
 use weft_nfs::{
     Attrs, ClientId, Component, FileHandle, OpArgs, OpOk, Opaque, Seqid, StateOwner, ops::*, share,
 };
 use weft_server::report::ClusterStatus;
 
-use super::{
-    Context, Outcome, alternating, disk,
+use crate::{
+    context::{Context, alternating},
+    disk,
+    outcome::Outcome,
     report::{Row, Sample},
     servers::{Meter, Servers},
+    workers,
 };
 
 /// Clients at once in the parallel case.
-pub(super) const CLIENTS: usize = 64;
+pub(crate) const CLIENTS: usize = 64;
 /// How many times a single client's rate all together are to reach.
 const GOAL_SPEEDUP: f64 = 20.0;
 /// Memory of the servers in all of the benchmarks, MiB.
-pub(super) const GOAL_RSS_MIB: f64 = 256.0;
+pub(crate) const GOAL_RSS_MIB: f64 = 256.0;
 /// Wants no delegation: RFC 8881 §18.16.3.
 const WANT_NO_DELEG: u32 = 0x0400;
 
 /// Measures one client and many, and what the store and the disk do alone.
-pub(super) fn bench(context: &Context) -> Outcome<Vec<Row>> {
+pub(crate) fn bench(context: &Context) -> Outcome<Vec<Row>> {
     let limit = duration(context);
-    let runtime = runtime()?;
+    let runtime = workers::runtime()?;
     let servers = Servers::start(&context.weft, &context.disk.join("cluster"), 4)?;
     let creators = runtime.block_on(Creators::new(&servers, CLIENTS))?;
     let (mut one, mut many) = (Vec::new(), Vec::new());
@@ -74,9 +76,9 @@ pub(super) fn bench(context: &Context) -> Outcome<Vec<Row>> {
 }
 
 /// Measures creates with 1, 4 and 16 data servers, and the messages these get meanwhile.
-pub(super) fn bench_data_servers(context: &Context) -> Outcome<Vec<Row>> {
+pub(crate) fn bench_data_servers(context: &Context) -> Outcome<Vec<Row>> {
     const COUNTS: [u32; 3] = [1, 4, 16];
-    let runtime = runtime()?;
+    let runtime = workers::runtime()?;
     let mut samples: [Vec<Sample>; 3] = Default::default();
     let (mut operations, mut wakeups, mut idle) = (0, 0, 0);
     for repeat in 0..context.repeats {
@@ -113,7 +115,7 @@ pub(super) fn bench_data_servers(context: &Context) -> Outcome<Vec<Row>> {
 }
 
 /// The memory of the servers as a row with its goal.
-pub(super) fn memory_goal(rows: &[&Row]) -> Row {
+pub(crate) fn memory_goal(rows: &[&Row]) -> Row {
     let most = rows.iter().map(|r| r.server_rss_mib).fold(0.0, f64::max);
     let row = Row::single("server memory at most", "MiB", most);
     row.goal("below 256 MiB", most < GOAL_RSS_MIB)
@@ -128,13 +130,8 @@ fn duration(context: &Context) -> Duration {
     Duration::from_secs(if context.quick { 2 } else { 5 })
 }
 
-/// The runtime of clients in this process: as many threads as `weft put` has.
-pub(super) fn runtime() -> Outcome<Runtime> {
-    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
-}
-
 /// Clients that create files in one directory.
-pub(super) struct Creators {
+pub(crate) struct Creators {
     clients: Vec<Client>,
     dir: FileHandle,
     /// Names are used once.
@@ -142,11 +139,11 @@ pub(super) struct Creators {
 }
 
 /// Where the files are made.
-pub(super) const DIRECTORY: &str = "/files";
+pub(crate) const DIRECTORY: &str = "/files";
 
 impl Creators {
     /// Connects the clients and makes the directory.
-    pub(super) async fn new(servers: &Servers, clients: usize) -> Outcome<Creators> {
+    pub(crate) async fn new(servers: &Servers, clients: usize) -> Outcome<Creators> {
         let mut connected = Vec::new();
         for _ in 0..clients {
             connected.push(servers.client().await?);
@@ -163,7 +160,7 @@ impl Creators {
     }
 
     /// The first of so many clients create until the time is up: creates/s.
-    pub(super) async fn run(
+    pub(crate) async fn run(
         &self,
         servers: &Servers,
         clients: usize,
@@ -177,7 +174,7 @@ impl Creators {
 
     /// The first of so many clients create, one file after the other, while `more` says so of the
     /// number of the next file. Returns how many they made.
-    pub(super) async fn create(
+    pub(crate) async fn create(
         &self,
         clients: usize,
         more: impl Fn(u64) -> bool + Clone + Send + Sync + 'static,

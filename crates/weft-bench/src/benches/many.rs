@@ -10,12 +10,13 @@ use weft_store::{
     volume::{New, Volume, VolumeConfig},
 };
 
-use super::{
-    Context, Outcome,
-    create::runtime,
+use crate::{
+    context::Context,
+    outcome::Outcome,
     process::Process,
     report::{Cpu, Row, Sample},
     servers::{Meter, Servers},
+    workers,
 };
 
 /// Files of a directory.
@@ -50,9 +51,9 @@ const WORKS: [(Work, &str, &str); 4] = [
 ];
 
 /// Makes both volumes, serves them one after the other, and compares.
-pub(super) fn bench(context: &Context) -> Outcome<Vec<Row>> {
+pub(crate) fn bench(context: &Context) -> Outcome<Vec<Row>> {
     let directories: u64 = if context.quick { 100 } else { 1000 };
-    let runtime = runtime()?;
+    let runtime = workers::runtime()?;
     let mut rows = vec![Row::single("files", "", (directories * FILES_EACH) as f64)];
     let (few, _) = measure(context, &runtime, 1)?;
     let (many, start) = measure(context, &runtime, directories)?;

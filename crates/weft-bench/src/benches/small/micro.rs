@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use weft_client::fs::{Client, File, FsError, OpenOptions};
 
-use super::{super::workers, listing};
+use super::listing;
+use crate::workers;
 
 /// What the clients do between two barriers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

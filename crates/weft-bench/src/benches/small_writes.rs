@@ -4,8 +4,9 @@
 use tokio::runtime::Runtime;
 use weft_dev::SeededRng;
 
-use super::{
-    Context, Outcome, alternating, create,
+use crate::{
+    context::{Context, alternating},
+    outcome::Outcome,
     report::{Row, Sample},
     requests::{DATA_SERVERS, Request, SETTINGS, Way, Writer},
     servers::Servers,
@@ -121,8 +122,8 @@ impl Case {
 }
 
 /// Measures every point, each way.
-pub(super) fn bench(context: &Context) -> Outcome<Vec<Row>> {
-    let runtime = create::runtime()?;
+pub(crate) fn bench(context: &Context) -> Outcome<Vec<Row>> {
+    let runtime = workers::runtime()?;
     let bytes_max = if context.quick { 16 << 20 } else { 64 << 20 };
     let start = |dir, settings| {
         Servers::start_with(&context.weft, &context.disk.join(dir), DATA_SERVERS, settings)

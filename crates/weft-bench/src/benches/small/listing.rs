@@ -10,7 +10,7 @@ use crate::workers;
 ///
 /// # Errors
 /// [`FsError`]; a wrong size is one.
-pub(super) async fn list(
+pub(crate) async fn list(
     client: &Client,
     dir: &str,
     one_pass: bool,
@@ -39,7 +39,7 @@ pub(super) async fn list(
 ///
 /// # Errors
 /// It was not.
-pub(super) fn expect(dir: &str, found: usize, wanted: usize) -> Result<(), FsError> {
+pub(crate) fn expect(dir: &str, found: usize, wanted: usize) -> Result<(), FsError> {
     match found == wanted {
         true => Ok(()),
         false => Err(workers::wrong(dir, "not every file was listed once")),

@@ -6,13 +6,13 @@ use tokio::runtime::Runtime;
 use weft_client::fs::{Client, FsError};
 use weft_nfs::FileType;
 
-use super::{
-    Context, Outcome, alternating, create,
+use crate::{
+    context::{Context, alternating},
     figures::{Figures, Key},
+    outcome::Outcome,
     report::Row,
     servers::Servers,
     setup::{ALL_OFF, ALL_ON, Setup},
-    small::Size,
     workers,
 };
 
@@ -89,9 +89,8 @@ impl Phase {
 }
 
 /// Measures both places with everything off and with everything on.
-pub(super) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
-    let runtime = create::runtime()?;
-    let size = Size::new(&context.small, context.quick);
+pub(crate) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
+    let runtime = workers::runtime()?;
     let mut all = PLACES.map(|place| Figures::of(place.name));
     for repeat in 0..context.ablation_repeats() {
         for i in alternating(repeat, 2) {
@@ -104,7 +103,7 @@ pub(super) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
                 &setup.settings(DATA_SERVERS),
             )?;
             for (place, figures) in PLACES.iter().zip(&mut all) {
-                measure(&runtime, &servers, (setup, *place), &size, figures)?;
+                measure(&runtime, &servers, (setup, *place), context, figures)?;
             }
         }
     }
@@ -123,23 +122,24 @@ fn measure(
     runtime: &Runtime,
     servers: &Servers,
     (setup, place): (Setup, Place),
-    size: &Size,
+    context: &Context,
     figures: &mut Figures,
 ) -> Outcome {
     runtime.block_on(async {
-        let clients = workers::clients(servers, setup, DATA_SERVERS, size.clients).await?;
+        let clients = workers::clients(servers, setup, DATA_SERVERS, context.clients()).await?;
         let first = clients.first().ok_or("no clients")?.clone();
         first.mkdir(place.root(), 0o755).await?;
+        let items = context.files_of_each();
         let mut ranks = Vec::new();
         for (number, client) in clients.into_iter().enumerate() {
-            let rank = Rank::new(client, number, size.files, place);
+            let rank = Rank::new(client, number, items, place);
             if !place.shared {
                 first.mkdir(&rank.dir, 0o755).await?;
             }
             ranks.push(rank);
         }
         for phase in PHASES {
-            let operations = size.files * ranks.len();
+            let operations = items * ranks.len();
             let run = |rank: Rank| rank.run(phase);
             let (back, sample) = workers::phase(servers, ranks, operations, run).await?;
             ranks = back;

@@ -8,9 +8,11 @@ use std::{
     time::Instant,
 };
 
-use super::{
-    Context, Outcome, disk,
-    loopback::{Peer, Way},
+use super::loopback::{Direction, Peer};
+use crate::{
+    context::Context,
+    disk,
+    outcome::Outcome,
     process::Process,
     report::{Cpu, MIB, Row, Sample},
     servers::Servers,
@@ -26,7 +28,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 const REMOTE: &str = "/stream";
 
 /// Measures in memory and on the disk.
-pub(super) fn bench(context: &Context) -> Outcome<Vec<Row>> {
+pub(crate) fn bench(context: &Context) -> Outcome<Vec<Row>> {
     let bytes: u64 = if context.quick { 512 << 20 } else { 2 << 30 };
     let mut rows = in_memory(context, bytes)?;
     rows.extend(on_disk(context, bytes)?);
@@ -42,16 +44,16 @@ struct Streams {
 
 fn in_memory(context: &Context, bytes: u64) -> Outcome<Vec<Row>> {
     let peer = Peer::start()?;
-    let here = Place { in_memory: true, ..Place::new(&context.weft, &context.memory, bytes)? };
+    let here = Medium { in_memory: true, ..Medium::new(&context.weft, &context.memory, bytes)? };
     let mut plain: [Vec<Sample>; 4] = Default::default();
     let mut streams = [Streams::default(), Streams::default()];
     for n in 0..context.repeats {
-        plain[0].push(peer.measure(Way::Out, bytes, None)?);
-        plain[1].push(peer.measure(Way::In, bytes, None)?);
+        plain[0].push(peer.measure(Direction::Out, bytes, None)?);
+        plain[1].push(peer.measure(Direction::In, bytes, None)?);
         here.warm()?;
-        plain[2].push(peer.measure(Way::Out, bytes, Some(here.dir))?);
+        plain[2].push(peer.measure(Direction::Out, bytes, Some(here.dir))?);
         here.warm()?;
-        plain[3].push(peer.measure(Way::In, bytes, Some(here.dir))?);
+        plain[3].push(peer.measure(Direction::In, bytes, Some(here.dir))?);
         here.both(n, &mut streams)?;
     }
     let names = [
@@ -81,7 +83,7 @@ fn in_memory(context: &Context, bytes: u64) -> Outcome<Vec<Row>> {
 }
 
 fn on_disk(context: &Context, bytes: u64) -> Outcome<Vec<Row>> {
-    let here = Place::new(&context.weft, &context.disk, bytes)?;
+    let here = Medium::new(&context.weft, &context.disk, bytes)?;
     let mut plain = Vec::new();
     let mut streams = [Streams::default(), Streams::default()];
     for n in 0..context.repeats {
@@ -101,8 +103,8 @@ fn on_disk(context: &Context, bytes: u64) -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
-/// Where files are: source and copy beside the servers' data.
-struct Place<'a> {
+/// Memory or a disk, where source and copy are beside the servers' data.
+struct Medium<'a> {
     weft: &'a Weft,
     dir: &'a Path,
     source: PathBuf,
@@ -110,8 +112,8 @@ struct Place<'a> {
     in_memory: bool,
 }
 
-impl<'a> Place<'a> {
-    fn new(weft: &'a Weft, dir: &'a Path, bytes: u64) -> Outcome<Place<'a>> {
+impl<'a> Medium<'a> {
+    fn new(weft: &'a Weft, dir: &'a Path, bytes: u64) -> Outcome<Medium<'a>> {
         let source = dir.join("source");
         let mut file = File::create(&source).map_err(|e| format!("{}: {e}", source.display()))?;
         let block = block();
@@ -120,7 +122,7 @@ impl<'a> Place<'a> {
             file.write_all(&block[8..])?;
         }
         file.sync_all()?;
-        Ok(Place { weft, dir, source, bytes, in_memory: false })
+        Ok(Medium { weft, dir, source, bytes, in_memory: false })
     }
 
     /// Once with four data servers and once with one, the order alternating.

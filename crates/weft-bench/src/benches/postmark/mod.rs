@@ -12,9 +12,10 @@ use weft_client::{
     io::IoPolicy,
 };
 
-use super::{
-    Context, Outcome, alternating, create,
+use crate::{
+    context::{Context, alternating},
     figures::{Figures, Key},
+    outcome::Outcome,
     report::{Cpu, MIB, Row, Sample},
     requests::{DATA_SERVERS, SETTINGS, Way},
     servers::Servers,
@@ -117,8 +118,8 @@ impl Mode {
 }
 
 /// Measures both parts.
-pub(super) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
-    let runtime = create::runtime()?;
+pub(crate) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
+    let runtime = workers::runtime()?;
     let (mut rows, mut all) = (Vec::new(), Vec::new());
     for part in PARTS {
         let parameters = if context.quick { quick(part.parameters) } else { part.parameters };

@@ -3,8 +3,9 @@
 use tokio::runtime::Runtime;
 use weft_dev::SeededRng;
 
-use super::{
-    Context, Outcome, alternating, create,
+use crate::{
+    context::{Context, alternating},
+    outcome::Outcome,
     report::{MIB, Row, Sample},
     requests::{DATA_SERVERS, Request, SETTINGS, Way, Writer},
     servers::Servers,
@@ -33,8 +34,8 @@ const WAYS: [Way; 3] = [Way::Direct, Way::Indirect, Way::Threshold(32 << 10)];
 const GOAL: f64 = 2.0;
 
 /// Measures the ways.
-pub(super) fn bench(context: &Context) -> Outcome<Vec<Row>> {
-    let runtime = create::runtime()?;
+pub(crate) fn bench(context: &Context) -> Outcome<Vec<Row>> {
+    let runtime = workers::runtime()?;
     let requests = requests(if context.quick { 50 } else { 500 }, SEED);
     let servers =
         Servers::start_with(&context.weft, &context.disk.join("cluster"), DATA_SERVERS, SETTINGS)?;

@@ -16,8 +16,9 @@ use std::{
     time::Instant,
 };
 
-use super::{
-    Context, Outcome,
+use crate::{
+    context::Context,
+    outcome::Outcome,
     process::Process,
     report::{Cpu, MIB, Row, Sample},
 };
@@ -29,19 +30,19 @@ const CALL_BYTES: usize = 1 << 20;
 
 /// Which way the bytes go, seen from the benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(crate) enum Direction {
     Out,
     In,
 }
 
 /// Measures both directions.
-pub(super) fn bench(context: &Context) -> Outcome<Vec<Row>> {
+pub(crate) fn bench(context: &Context) -> Outcome<Vec<Row>> {
     let bytes = if context.quick { 1 << 30 } else { 4 << 30 };
     let peer = Peer::start()?;
     let (mut out, mut into) = (Vec::new(), Vec::new());
     for _ in 0..context.repeats {
-        out.push(peer.measure(Way::Out, bytes, None)?);
-        into.push(peer.measure(Way::In, bytes, None)?);
+        out.push(peer.measure(Direction::Out, bytes, None)?);
+        into.push(peer.measure(Direction::In, bytes, None)?);
     }
     Ok(vec![
         Row::new("4 connections, sending", "MiB/s", &out),
@@ -50,14 +51,14 @@ pub(super) fn bench(context: &Context) -> Outcome<Vec<Row>> {
 }
 
 /// The process at the other end.
-pub(super) struct Peer {
+pub(crate) struct Peer {
     child: Child,
     address: SocketAddr,
 }
 
 impl Peer {
     /// Starts it.
-    pub(super) fn start() -> Outcome<Peer> {
+    pub(crate) fn start() -> Outcome<Peer> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg("--loopback-peer")
             .stdin(Stdio::piped())
@@ -72,7 +73,12 @@ impl Peer {
 
     /// Moves so many bytes over all connections together; the receiver writes them to files in
     /// the directory, if there is one.
-    pub(super) fn measure(&self, way: Way, bytes: u64, dir: Option<&Path>) -> Outcome<Sample> {
+    pub(crate) fn measure(
+        &self,
+        direction: Direction,
+        bytes: u64,
+        dir: Option<&Path>,
+    ) -> Outcome<Sample> {
         let (own, far) = (Process::own(), Process::new(self.child.id()));
         let (own_before, far_before) = (own.cpu_s()?, far.cpu_s()?);
         let started = Instant::now();
@@ -83,7 +89,7 @@ impl Peer {
             .iter()
             .map(|file| {
                 let (address, file) = (self.address, file.clone());
-                thread::spawn(move || one(address, way, each, file.as_deref()))
+                thread::spawn(move || one(address, direction, each, file.as_deref()))
             })
             .collect();
         for t in threads {
@@ -106,24 +112,29 @@ impl Drop for Peer {
 
 /// One connection: the direction, the length, the name of the file or none, the bytes, and one
 /// byte back when all have come.
-fn one(address: SocketAddr, way: Way, bytes: u64, file: Option<&Path>) -> std::io::Result<()> {
+fn one(
+    address: SocketAddr,
+    direction: Direction,
+    bytes: u64,
+    file: Option<&Path>,
+) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(address)?;
     let name = file.map_or(&b""[..], |f| f.as_os_str().as_bytes());
-    stream.write_all(&[u8::from(way == Way::Out)])?;
+    stream.write_all(&[u8::from(direction == Direction::Out)])?;
     stream.write_all(&bytes.to_be_bytes())?;
     stream.write_all(&(name.len() as u64).to_be_bytes())?;
     stream.write_all(name)?;
-    match way {
-        Way::Out => {
+    match direction {
+        Direction::Out => {
             send(&mut stream, bytes)?;
             stream.read_exact(&mut [0])
         }
-        Way::In => receive(&mut stream, bytes, file),
+        Direction::In => receive(&mut stream, bytes, file),
     }
 }
 
 /// Serves connections until the process that started us is gone.
-pub(super) fn peer() -> Outcome {
+pub(crate) fn peer() -> Outcome {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("{}", listener.local_addr()?);
     thread::spawn(move || {

@@ -1,50 +1,24 @@
 //! Small files: what each technique brings to the microbenchmark of P3 and to whole small files.
 
 mod listing;
-pub(super) mod micro;
+pub(crate) mod micro;
 mod whole;
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use clap::Args;
 use tokio::runtime::Runtime;
 
-use super::{
-    Context, Outcome, alternating, create, disk,
+use crate::{
+    context::{Context, alternating},
+    disk,
     figures::{Figures, Key},
+    outcome::Outcome,
     report::{Row, Sample},
     servers::Servers,
-    setup::{ALL_OFF, ALL_ON, NAMES, SETUPS, Setup, Technique},
+    setup::{ALL_OFF, ALL_ON, SETUPS, Setup, Technique},
     workers,
 };
-
-/// How much of it.
-#[derive(Debug, Clone, Args)]
-pub(super) struct SmallArgs {
-    /// Clients of `small` and `mdtest`, each with a session and a connection of its own.
-    #[arg(long, value_name = "N", default_value_t = 8,
-          value_parser = clap::value_parser!(u32).range(1..=256))]
-    clients: u32,
-    /// Files of each client of `small` and `mdtest` [default: 12000 over all clients, 640 with
-    /// --quick].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    files: Option<u32>,
-    /// Bytes of each file of `small`.
-    #[arg(long, value_name = "M", default_value_t = 8 << 10,
-          value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
-    bytes: u32,
-    /// Configurations of `small` [default: all].
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = NAMES)]
-    configs: Vec<String>,
-}
-
-impl SmallArgs {
-    /// Whether a configuration is asked for.
-    fn includes(&self, setup: Setup) -> bool {
-        self.configs.is_empty() || self.configs.iter().any(|name| name == setup.name)
-    }
-}
 
 /// Data servers of the ablation, as on the larger machine of the paper.
 const DATA_SERVERS: u32 = 32;
@@ -68,11 +42,11 @@ const GOALS: [(&str, f64); 6] = [
 ];
 
 /// Measures every configuration, and creates and removes over more and more data servers.
-pub(super) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
+pub(crate) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
     let mut bench = Bench {
         context,
-        runtime: create::runtime()?,
-        size: Size::new(&context.small, context.quick),
+        runtime: workers::runtime()?,
+        data: workers::content(context.file_bytes()),
         figures: Figures::default(),
         engine: Vec::new(),
     };
@@ -80,40 +54,18 @@ pub(super) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
         bench.ablation(repeat)?;
         bench.flatness(repeat)?;
         let limit = Duration::from_secs(if context.quick { 1 } else { 5 });
-        let bytes = bench.size.data.len();
+        let bytes = bench.data.len();
         bench.engine.push(disk::engine_commits(&context.disk, limit, WHOLE_CLIENTS, bytes)?);
     }
     println!("{}", bench.figures.table(DATA_SERVERS));
     Ok((bench.rows(), vec![bench.figures]))
 }
 
-/// How much is done.
-pub(super) struct Size {
-    pub(super) clients: usize,
-    /// Of each client.
-    pub(super) files: usize,
-    /// Of each file.
-    data: Bytes,
-}
-
-impl Size {
-    pub(super) fn new(args: &SmallArgs, quick: bool) -> Size {
-        let all = if quick { 640 } else { 12_000 };
-        let files = args.files.unwrap_or((all / args.clients).max(1));
-        let data = workers::content(args.bytes as usize);
-        Size { clients: args.clients as usize, files: files as usize, data }
-    }
-
-    /// Whole files of each of their clients: as many in all.
-    fn whole_files(&self) -> usize {
-        (self.clients * self.files).div_ceil(WHOLE_CLIENTS)
-    }
-}
-
 struct Bench<'a> {
     context: &'a Context,
     runtime: Runtime,
-    size: Size,
+    /// Of each file.
+    data: Bytes,
     figures: Figures,
     engine: Vec<Sample>,
 }
@@ -123,7 +75,7 @@ impl Bench<'_> {
     fn ablation(&mut self, repeat: u32) -> Outcome {
         for i in alternating(repeat, SETUPS.len()) {
             let setup = SETUPS[i];
-            if !self.context.small.includes(setup) {
+            if !self.context.includes(setup) {
                 continue;
             }
             let servers = self.start(setup, DATA_SERVERS)?;
@@ -136,7 +88,7 @@ impl Bench<'_> {
     /// Creates and removes of empty files over all numbers of data servers.
     fn flatness(&mut self, repeat: u32) -> Outcome {
         for i in alternating(repeat, FLAT_OVER.len()) {
-            for setup in [ALL_OFF, ALL_ON].into_iter().filter(|s| self.context.small.includes(*s)) {
+            for setup in [ALL_OFF, ALL_ON].into_iter().filter(|s| self.context.includes(*s)) {
                 let servers = self.start(setup, FLAT_OVER[i])?;
                 self.micro(&servers, setup, FLAT_OVER[i], &micro::NAMES_ONLY)?;
             }
@@ -157,17 +109,16 @@ impl Bench<'_> {
         data_servers: u32,
         phases: &[micro::Phase],
     ) -> Outcome {
-        let size = &self.size;
-        let files = size.files;
+        let (count, files) = (self.context.clients(), self.context.files_of_each());
         let clients =
-            self.runtime.block_on(workers::clients(servers, setup, data_servers, size.clients))?;
+            self.runtime.block_on(workers::clients(servers, setup, data_servers, count))?;
         let one_pass = setup.has(Technique::OnePassListing);
         let process = |(number, client)| {
-            micro::Process::new(client, number, files, size.data.clone()).listing(one_pass)
+            micro::Process::new(client, number, files, self.data.clone()).listing(one_pass)
         };
         let mut processes: Vec<_> = clients.into_iter().enumerate().map(process).collect();
         for phase in phases {
-            let operations = phase.operations(files) * size.clients;
+            let operations = phase.operations(files) * count;
             let done = workers::phase(servers, processes, operations, |p| p.run(*phase));
             let (back, sample) = self.runtime.block_on(done)?;
             processes = back;
@@ -179,9 +130,14 @@ impl Bench<'_> {
         Ok(())
     }
 
+    /// Whole files of each of their clients: in all as many as the microbenchmark has.
+    fn whole_files(&self) -> usize {
+        (self.context.clients() * self.context.files_of_each()).div_ceil(WHOLE_CLIENTS)
+    }
+
     /// Whole files by more clients, and listing all of them by one.
     fn whole(&mut self, servers: &Servers, setup: Setup) -> Outcome {
-        let count = self.size.whole_files();
+        let count = self.whole_files();
         let files = count * WHOLE_CLIENTS;
         let data_servers = DATA_SERVERS;
         let clients = workers::clients(servers, setup, data_servers, WHOLE_CLIENTS);
@@ -189,7 +145,7 @@ impl Bench<'_> {
         let first = clients.first().ok_or("no clients")?;
         self.runtime.block_on(first.mkdir(whole::DIRECTORY, 0o755))?;
         let worker =
-            |(number, client)| whole::Worker::new(client, number, count, self.size.data.clone());
+            |(number, client)| whole::Worker::new(client, number, count, self.data.clone());
         let mut workers: Vec<_> = clients.into_iter().enumerate().map(worker).collect();
         for phase in [whole::Phase::CreateWriteClose, whole::Phase::OpenReadClose] {
             let done = workers::phase(servers, workers, files, |worker| worker.run(phase));
