@@ -59,7 +59,7 @@ pub(crate) fn append_and_sync(dir: &Path, limit: Duration) -> Outcome<Sample> {
     Ok(sample)
 }
 
-/// Commits batches of `records` to the engine by one thread, each of so many bytes: records/s.
+/// Commits batches of `records` to the engine by one thread, each of `record_bytes`: records/s.
 pub(crate) fn engine_commits(
     dir: &Path,
     limit: Duration,

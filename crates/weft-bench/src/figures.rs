@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::report::{Point, Row, Sample, short};
 
-/// What is measured: a phase, in a configuration, with so many data servers.
+/// What is measured: a phase, in a configuration, with a number of data servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) phase: &'static str,
@@ -15,14 +15,15 @@ pub(crate) struct Key {
 /// All samples of a benchmark, or of a part of it, in the order of their first appearance.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
-    part: &'static str,
+    /// Name of the part; none if they are of the whole benchmark.
+    part: Option<&'static str>,
     all: Vec<(Key, Vec<Sample>)>,
 }
 
 impl Figures {
     /// Those of a part, which comes before the names of the phases.
     pub(crate) fn of(part: &'static str) -> Figures {
-        Figures { part, all: Vec::new() }
+        Figures { part: Some(part), all: Vec::new() }
     }
 
     pub(crate) fn add(&mut self, key: Key, sample: Sample) {
@@ -32,14 +33,19 @@ impl Figures {
         }
     }
 
+    /// A text with the name of the part before it.
+    fn titled(&self, text: &str) -> String {
+        self.part.map_or_else(|| text.to_owned(), |part| format!("{part} {text}"))
+    }
+
     /// The figure, if it was measured.
     pub(crate) fn row(&self, key: Key) -> Option<Row> {
         let (_, samples) = self.all.iter().find(|(known, _)| *known == key)?;
-        let name = format!("{} {}, {}", self.part, key.phase, key.config);
-        Some(Row::new(name.trim_start(), "/s", samples))
+        let name = self.titled(&format!("{}, {}", key.phase, key.config));
+        Some(Row::new(name, "/s", samples))
     }
 
-    /// A configuration, and others beside it that may have to be so many times as fast.
+    /// A configuration, and others beside it that may have to be faster by a factor.
     pub(crate) fn compared(&self, key: Key, others: &[(&'static str, Option<f64>)]) -> Vec<Row> {
         let Some(base) = self.row(key) else { return Vec::new() };
         let others = others.iter().filter_map(|(config, goal)| {
@@ -71,13 +77,13 @@ impl Figures {
         rows
     }
 
-    /// All of them.
+    /// All figures of the benchmark with this name, as scripts and the plot read them.
     pub(crate) fn points(&self, bench: &str) -> Vec<Point> {
-        let bench = format!("{bench} {}", self.part);
+        let bench = self.part.map_or_else(|| bench.to_owned(), |part| format!("{bench} {part}"));
         let point = |(key, samples): &(Key, Vec<Sample>)| {
             let row = Row::new("", "/s", samples);
             Point {
-                bench: bench.trim_end().to_owned(),
+                bench: bench.clone(),
                 phase: key.phase.to_owned(),
                 config: key.config.to_owned(),
                 data_servers: key.data_servers,
@@ -92,7 +98,8 @@ impl Figures {
         self.all.iter().map(point).collect()
     }
 
-    /// Rates with so many data servers: a line for each phase, a column for each configuration.
+    /// Rates with this number of data servers: a line for each phase, a column for each
+    /// configuration.
     pub(crate) fn table(&self, data_servers: u32) -> String {
         let keys =
             || self.all.iter().map(|(key, _)| key).filter(|k| k.data_servers == data_servers);
@@ -105,8 +112,8 @@ impl Figures {
                 configs.push(key.config);
             }
         }
-        let head = format!("{} /s, {data_servers} data servers", self.part);
-        let mut text = format!("  {:<28}", head.trim_start());
+        let head = self.titled(&format!("/s, {data_servers} data servers"));
+        let mut text = format!("  {head:<28}");
         for config in &configs {
             let _ = write!(text, " {config:>15}");
         }

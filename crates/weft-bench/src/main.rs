@@ -2,7 +2,7 @@
 //!
 //! Every figure stands beside the thing to beat, measured in the same run; repeats alternate, the
 //! median is reported with the range. Servers are a child process (`weft up`), as is the client
-//! where its processor time is told. What the figures mean is in `docs/benchmarks.md`.
+//! where its processor time counts. What the figures mean is in `docs/benchmarks.md`.
 
 mod benches;
 mod context;

@@ -15,7 +15,7 @@ const MARGIN: f64 = 64.0;
 /// Width of a bar, and of the space between groups.
 const BAR: f64 = 13.0;
 const GAP: f64 = 22.0;
-/// Colours of a group's bars, told apart also by who sees few colours (after Okabe and Ito).
+/// Colours of a group's bars, which colour-blind readers can tell apart (after Okabe and Ito).
 const COLOURS: [&str; 8] =
     ["#999999", "#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7"];
 

@@ -28,7 +28,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// A rate: so much of something in so many seconds.
+    /// A rate: an amount of something over the seconds it took.
     pub(crate) fn rate(amount: f64, wall_s: f64, cpu: Cpu) -> Sample {
         Sample { value: amount / wall_s, wall_s, cpu, rss_bytes: 0 }
     }

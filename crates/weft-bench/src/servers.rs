@@ -143,7 +143,7 @@ impl Meter {
         Ok(Meter { server, own_before_s, server_before_s })
     }
 
-    /// So much was done in so many seconds.
+    /// The rate of an amount that was done in some seconds, with its costs.
     ///
     /// # Errors
     /// The system does not tell.

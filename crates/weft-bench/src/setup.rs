@@ -34,7 +34,7 @@ pub(crate) struct Setup {
 
 /// Everything off: the paper's baseline.
 pub(crate) const ALL_OFF: Setup = Setup { name: "all-off", on: &[] };
-/// Everything on: what a server does unless told otherwise.
+/// Everything on: what a server does by default.
 pub(crate) const ALL_ON: Setup = Setup {
     name: "all-on",
     on: &[Stuffing, Coalescing, ImplicitObjects, EagerIo, OnePassListing, Threshold],
@@ -64,7 +64,7 @@ pub(crate) const NAMES: [&str; SETUPS.len()] = {
     names
 };
 
-/// The three moments at which objects can be made, and what a server does unless told otherwise.
+/// The three moments at which objects can be made, and what a server does by default.
 /// The first three keep no file with the metadata server, or there would be no objects.
 pub(crate) const OBJECT_CREATION: [Setup; 4] = [
     Setup { name: "eager", on: &[Coalescing, EagerIo] },
@@ -83,8 +83,8 @@ impl Setup {
     /// baseline's cost is that of telling all of them.
     pub(crate) fn settings(self, data_servers: u32) -> String {
         let limit = |on| if on { "64KiB" } else { "0KiB" };
-        // Who is not told to send what is small to the metadata server asks for layouts, with which
-        // small files leave it.
+        // A client that is not told to send small I/O to the metadata server asks for layouts, with
+        // which small files leave it.
         let indirect = self.has(Threshold) || self.has(Stuffing);
         let objects = match (self.has(ImplicitObjects), self.has(PrecreatedObjects)) {
             (true, _) => "implicit",

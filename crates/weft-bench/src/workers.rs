@@ -1,4 +1,4 @@
-//! Clients that work at the same time, and how their time is told.
+//! Clients that work at the same time, and how their time is measured.
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
@@ -18,7 +18,7 @@ use crate::{
 
 /// Bytes between the places written to warm up: the smallest stripe unit.
 const STRIPE_UNIT: u64 = 1 << 20;
-/// After so many bytes [`content`] begins anew.
+/// Bytes after which [`content`] repeats.
 pub(crate) const CONTENT_PERIOD: usize = 251;
 
 /// The runtime of clients in this process: as many threads as `weft put` has.
@@ -110,7 +110,7 @@ pub(crate) async fn meet(
     client.remove(&path).await
 }
 
-/// So many bytes that tell their place.
+/// Content of a file: each byte follows from its place, so that what is misplaced is seen.
 pub(crate) fn content(len: usize) -> Bytes {
     Bytes::from_iter((0..len).map(|n| (n % CONTENT_PERIOD) as u8))
 }

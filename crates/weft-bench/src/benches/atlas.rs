@@ -18,22 +18,22 @@ const EVENT_BYTES: u64 = 1_300_000;
 const LARGE_BYTES: u32 = 275 << 10;
 /// The larger ones.
 const LARGEST_BYTES: u32 = 1 << 20;
-/// How many of the large requests are of the larger kind: so many that the large ones carry 95 % of
-/// the bytes.
+/// Share of the larger kind among the large requests, such that the large ones carry 95 % of the
+/// bytes.
 const LARGEST_SHARE: f64 = 0.44;
 /// Of a hundred requests, how many are from how many bytes to below how many (P0 §5.4, §6.3).
 const SMALL: [(usize, u32, u32); 3] =
     [(49, 16, 1 << 10), (38, 1 << 10, 4 << 10), (9, 4 << 10, 32 << 10)];
 /// How many are large.
 const LARGE: usize = 4;
-/// What the distribution is made from.
+/// Seed of the requests.
 const SEED: u64 = 2006;
 
 const WAYS: [Way; 3] = [Way::Direct, Way::Indirect, Way::Threshold(32 << 10)];
 /// What the paper reached with 500 events.
 const GOAL: f64 = 2.0;
 
-/// Measures the ways.
+/// Measures each way.
 pub(crate) fn bench(context: &Context) -> Outcome<Vec<Row>> {
     let runtime = workers::runtime()?;
     let requests = requests(if context.quick { 50 } else { 500 }, SEED);
@@ -76,7 +76,7 @@ fn measure(
     })
 }
 
-/// The requests of so many events: they cover one file, each byte once, in any order.
+/// The requests of a number of events: they cover one file, each byte once, in any order.
 fn requests(events: u64, seed: u64) -> Vec<Request> {
     let mut numbers = SeededRng::new(seed);
     let (mut sizes, mut bytes) = (Vec::new(), 0);

@@ -159,7 +159,7 @@ impl Creators {
         Ok(Creators { clients: connected, dir: dir.object, next: Arc::default() })
     }
 
-    /// The first of so many clients create until the time is up: creates/s.
+    /// The first `clients` clients create until the time is up: creates/s.
     pub(crate) async fn run(
         &self,
         servers: &Servers,
@@ -172,7 +172,7 @@ impl Creators {
         meter.rate(made as f64, started.elapsed().as_secs_f64())
     }
 
-    /// The first of so many clients create, one file after the other, while `more` says so of the
+    /// The first `clients` clients create, one file after the other, while `more` says so of the
     /// number of the next file. Returns how many they made.
     pub(crate) async fn create(
         &self,

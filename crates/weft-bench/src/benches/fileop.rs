@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 
-use super::small::micro::{Phase, Process};
+use super::small::micro::{Phase, Step, Worker, measured, unmeasured};
 use crate::{
     context::{Context, alternating},
     figures::{Figures, Key},
@@ -19,9 +19,15 @@ const OVER: &[u32] = &[1, 2, 4, 8, 16, 32];
 /// The same with `--quick`.
 const QUICK_OVER: &[u32] = &[1, 4, 32];
 /// What is done to each file: it must have been written, or there may be nothing to remove.
-const PHASES: [Phase; 5] = [Phase::Mkdir, Phase::Create, Phase::Write, Phase::Close, Phase::Remove];
+const STEPS: [Step; 5] = [
+    unmeasured(Phase::Mkdir),
+    measured(Phase::Create, "create"),
+    measured(Phase::Write, "write"),
+    measured(Phase::Close, "close"),
+    measured(Phase::Remove, "remove"),
+];
 /// What is shown; the others are among the points of the JSON.
-const SHOWN: [Phase; 2] = [Phase::Create, Phase::Remove];
+const SHOWN: [&str; 2] = ["create", "remove"];
 /// Those of which the paper says, and we, that it makes no difference.
 const FLAT: [&str; 2] = ["implicit", ALL_ON.name];
 
@@ -39,7 +45,7 @@ pub(crate) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
     let mut rows = Vec::new();
     for phase in SHOWN {
         for setup in OBJECT_CREATION {
-            let key = Key { phase: phase.name(), config: setup.name, data_servers: over[0] };
+            let key = Key { phase, config: setup.name, data_servers: over[0] };
             rows.extend(figures.over_data_servers(key, over, FLAT.contains(&setup.name)));
         }
     }
@@ -58,16 +64,15 @@ fn measure(
         Servers::start_with(&context.weft, &dir, data_servers, &setup.settings(data_servers))?;
     workers::runtime()?.block_on(async {
         let clients = workers::clients(&servers, setup, data_servers, 1).await?;
-        let process = |client| Process::new(client, 0, files, Bytes::from_static(b"x"));
-        let mut processes: Vec<_> = clients.into_iter().map(process).collect();
-        for phase in PHASES {
+        let worker = |client| Worker::new(client, 0, files, Bytes::from_static(b"x"));
+        let mut workers: Vec<_> = clients.into_iter().map(worker).collect();
+        for Step { phase, name } in STEPS {
             let operations = phase.operations(files);
-            let run = |process: Process| process.run(phase);
-            let (back, sample) = workers::phase(&servers, processes, operations, run).await?;
-            processes = back;
-            if phase != Phase::Mkdir {
-                let key = Key { phase: phase.name(), config: setup.name, data_servers };
-                figures.add(key, sample);
+            let run = |worker: Worker| worker.run(phase);
+            let (back, sample) = workers::phase(&servers, workers, operations, run).await?;
+            workers = back;
+            if let Some(phase) = name {
+                figures.add(Key { phase, config: setup.name, data_servers }, sample);
             }
         }
         Ok(())
@@ -78,10 +83,10 @@ fn measure(
 mod tests {
     use super::*;
 
-    /// What is shown is measured, and who must be flat is one of those measured.
+    /// What is shown is measured, and what must be flat is one of those measured.
     #[test]
     fn what_is_shown_is_measured() {
-        assert!(SHOWN.iter().all(|phase| PHASES.contains(phase)));
+        assert!(SHOWN.iter().all(|name| STEPS.iter().any(|step| step.name == Some(*name))));
         assert!(FLAT.iter().all(|name| OBJECT_CREATION.iter().any(|setup| setup.name == *name)));
         assert!(QUICK_OVER.iter().all(|count| OVER.contains(count)));
     }

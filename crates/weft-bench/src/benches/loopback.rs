@@ -57,7 +57,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Starts it.
+    /// Starts the process.
     pub(crate) fn start() -> Outcome<Peer> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg("--loopback-peer")
@@ -71,7 +71,7 @@ impl Peer {
         Ok(Peer { child, address: line.trim().parse()? })
     }
 
-    /// Moves so many bytes over all connections together; the receiver writes them to files in
+    /// Moves `bytes` bytes over all connections together; the receiver writes them to files in
     /// the directory, if there is one.
     pub(crate) fn measure(
         &self,

@@ -21,7 +21,7 @@ const DATA_SERVERS: u32 = 32;
 
 /// Where the items of a client are, and how large its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct Variant {
     name: &'static str,
     shared: bool,
     bytes: usize,
@@ -29,69 +29,58 @@ struct Place {
 
 /// The usual two: empty files in directories of their own (`-u`), and files of 3901 bytes (`-w`,
 /// `-e`) in one directory.
-const PLACES: [Place; 2] = [
-    Place { name: "unique", shared: false, bytes: 0 },
-    Place { name: "shared", shared: true, bytes: 3901 },
+const VARIANTS: [Variant; 2] = [
+    Variant { name: "unique", shared: false, bytes: 0 },
+    Variant { name: "shared", shared: true, bytes: 3901 },
 ];
 
-/// What the clients do between two barriers.
+/// What a client does with each of its items between two barriers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    DirectoryCreation,
-    DirectoryStat,
-    DirectoryRemoval,
-    FileCreation,
-    FileStat,
-    FileRead,
-    FileRemoval,
+enum Work {
+    MakeDirectory,
+    StatDirectory,
+    RemoveDirectory,
+    WriteFile,
+    StatFile,
+    ReadFile,
+    RemoveFile,
 }
 
-use Phase::*;
+/// A phase: work with a name in tables and JSON.
+#[derive(Debug, Clone, Copy)]
+struct Phase {
+    work: Work,
+    name: &'static str,
+    /// How many times the baseline's rate the paper reached with a directory for each process.
+    goal: Option<f64>,
+}
+
+const fn phase(work: Work, name: &'static str, goal: Option<f64>) -> Phase {
+    Phase { work, name, goal }
+}
 
 /// The phases in their order.
 const PHASES: [Phase; 7] = [
-    DirectoryCreation,
-    DirectoryStat,
-    DirectoryRemoval,
-    FileCreation,
-    FileStat,
-    FileRead,
-    FileRemoval,
+    phase(Work::MakeDirectory, "directory creation", Some(3.35)),
+    phase(Work::StatDirectory, "directory stat", Some(1.2)),
+    phase(Work::RemoveDirectory, "directory removal", Some(1.67)),
+    phase(Work::WriteFile, "file creation", Some(10.05)),
+    phase(Work::StatFile, "file stat", Some(12.06)),
+    phase(Work::ReadFile, "file read", None),
+    phase(Work::RemoveFile, "file removal", Some(8.27)),
 ];
 
 impl Phase {
-    /// Its name in tables and JSON.
-    fn name(self) -> &'static str {
-        match self {
-            DirectoryCreation => "directory creation",
-            DirectoryStat => "directory stat",
-            DirectoryRemoval => "directory removal",
-            FileCreation => "file creation",
-            FileStat => "file stat",
-            FileRead => "file read",
-            FileRemoval => "file removal",
-        }
-    }
-
-    /// How many times the baseline's rate the paper reached, with a directory for each process.
-    fn goal(self, place: Place) -> Option<f64> {
-        let factor = match self {
-            DirectoryCreation => Some(3.35),
-            DirectoryStat => Some(1.2),
-            DirectoryRemoval => Some(1.67),
-            FileCreation => Some(10.05),
-            FileStat => Some(12.06),
-            FileRead => None,
-            FileRemoval => Some(8.27),
-        };
-        factor.filter(|_| !place.shared)
+    /// Its goal in a variant; the paper has none for a shared directory.
+    fn goal_of(self, variant: Variant) -> Option<f64> {
+        self.goal.filter(|_| !variant.shared)
     }
 }
 
-/// Measures both places with everything off and with everything on.
+/// Measures both variants with everything off and with everything on.
 pub(crate) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
     let runtime = workers::runtime()?;
-    let mut all = PLACES.map(|place| Figures::of(place.name));
+    let mut all = VARIANTS.map(|variant| Figures::of(variant.name));
     for repeat in 0..context.ablation_repeats() {
         for i in alternating(repeat, 2) {
             let setup = [ALL_OFF, ALL_ON][i];
@@ -102,17 +91,17 @@ pub(crate) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
                 DATA_SERVERS,
                 &setup.settings(DATA_SERVERS),
             )?;
-            for (place, figures) in PLACES.iter().zip(&mut all) {
-                measure(&runtime, &servers, (setup, *place), context, figures)?;
+            for (variant, figures) in VARIANTS.iter().zip(&mut all) {
+                measure(&runtime, &servers, (setup, *variant), context, figures)?;
             }
         }
     }
     let mut rows = Vec::new();
-    for (place, figures) in PLACES.iter().zip(&all) {
+    for (variant, figures) in VARIANTS.iter().zip(&all) {
         println!("{}", figures.table(DATA_SERVERS));
         for phase in PHASES {
-            let off = Key { phase: phase.name(), config: ALL_OFF.name, data_servers: DATA_SERVERS };
-            rows.extend(figures.compared(off, &[(ALL_ON.name, phase.goal(*place))]));
+            let off = Key { phase: phase.name, config: ALL_OFF.name, data_servers: DATA_SERVERS };
+            rows.extend(figures.compared(off, &[(ALL_ON.name, phase.goal_of(*variant))]));
         }
     }
     Ok((rows, all.into()))
@@ -121,36 +110,36 @@ pub(crate) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
 fn measure(
     runtime: &Runtime,
     servers: &Servers,
-    (setup, place): (Setup, Place),
+    (setup, variant): (Setup, Variant),
     context: &Context,
     figures: &mut Figures,
 ) -> Outcome {
     runtime.block_on(async {
         let clients = workers::clients(servers, setup, DATA_SERVERS, context.clients()).await?;
         let first = clients.first().ok_or("no clients")?.clone();
-        first.mkdir(place.root(), 0o755).await?;
+        first.mkdir(variant.root(), 0o755).await?;
         let items = context.files_of_each();
         let mut ranks = Vec::new();
         for (number, client) in clients.into_iter().enumerate() {
-            let rank = Rank::new(client, number, items, place);
-            if !place.shared {
+            let rank = Rank::new(client, number, items, variant);
+            if !variant.shared {
                 first.mkdir(&rank.dir, 0o755).await?;
             }
             ranks.push(rank);
         }
         for phase in PHASES {
             let operations = items * ranks.len();
-            let run = |rank: Rank| rank.run(phase);
+            let run = |rank: Rank| rank.run(phase.work);
             let (back, sample) = workers::phase(servers, ranks, operations, run).await?;
             ranks = back;
             let config = setup.name;
-            figures.add(Key { phase: phase.name(), config, data_servers: DATA_SERVERS }, sample);
+            figures.add(Key { phase: phase.name, config, data_servers: DATA_SERVERS }, sample);
         }
         Ok(())
     })
 }
 
-impl Place {
+impl Variant {
     fn root(self) -> String {
         format!("/mdtest-{}", self.name)
     }
@@ -166,12 +155,12 @@ struct Rank {
 }
 
 impl Rank {
-    fn new(client: Client, number: usize, items: usize, place: Place) -> Rank {
-        let dir = match place.shared {
-            true => place.root(),
-            false => format!("{}/{number:03}", place.root()),
+    fn new(client: Client, number: usize, items: usize, variant: Variant) -> Rank {
+        let dir = match variant.shared {
+            true => variant.root(),
+            false => format!("{}/{number:03}", variant.root()),
         };
-        let data = workers::content(place.bytes);
+        let data = workers::content(variant.bytes);
         Rank { client, number, dir, items, data }
     }
 
@@ -183,17 +172,17 @@ impl Rank {
     ///
     /// # Errors
     /// The first failure; content or attributes that are not what they must be are one.
-    async fn run(self, phase: Phase) -> Result<Rank, FsError> {
+    async fn run(self, work: Work) -> Result<Rank, FsError> {
         for index in 0..self.items {
             let (dir, file) = (self.path("dir", index), self.path("file", index));
-            match phase {
-                DirectoryCreation => self.client.mkdir(&dir, 0o755).await?,
-                DirectoryStat => self.stat(dir, FileType::DIR).await?,
-                DirectoryRemoval => self.client.remove(&dir).await?,
-                FileCreation => self.client.write_file(&file, 0o644, self.data.clone()).await?,
-                FileStat => self.stat(file, FileType::REG).await?,
-                FileRead => self.read(file).await?,
-                FileRemoval => self.client.remove(&file).await?,
+            match work {
+                Work::MakeDirectory => self.client.mkdir(&dir, 0o755).await?,
+                Work::StatDirectory => self.stat(dir, FileType::DIR).await?,
+                Work::RemoveDirectory => self.client.remove(&dir).await?,
+                Work::WriteFile => self.client.write_file(&file, 0o644, self.data.clone()).await?,
+                Work::StatFile => self.stat(file, FileType::REG).await?,
+                Work::ReadFile => self.read(file).await?,
+                Work::RemoveFile => self.client.remove(&file).await?,
             }
         }
         Ok(self)
@@ -224,9 +213,9 @@ mod tests {
     /// of their own have a goal.
     #[test]
     fn phases_of_the_table() {
-        let names: std::collections::HashSet<_> = PHASES.iter().map(|p| p.name()).collect();
+        let names: std::collections::HashSet<_> = PHASES.iter().map(|p| p.name).collect();
         assert_eq!(names.len(), 7);
-        let goals = |place| PHASES.iter().filter(|p| p.goal(place).is_some()).count();
-        assert_eq!(PLACES.map(goals), [6, 0]);
+        let goals = |variant| PHASES.iter().filter(|p| p.goal_of(variant).is_some()).count();
+        assert_eq!(VARIANTS.map(goals), [6, 0]);
     }
 }

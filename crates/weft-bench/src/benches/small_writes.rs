@@ -1,5 +1,5 @@
-//! Small writes straight to the data servers, through the metadata server, and by a threshold: figures 6
-//! to 8 of P0.
+//! Small writes straight to the data servers, through the metadata server, and by a threshold:
+//! figures 6 to 8 of P0.
 
 use tokio::runtime::Runtime;
 use weft_dev::SeededRng;
@@ -17,28 +17,29 @@ use crate::{
 const SIZES: [u32; 6] = [16, 256, 4 << 10, 32 << 10, 256 << 10, 1 << 20];
 /// Requests of a client, unless their bytes are too many (P0 §6.2.1).
 const REQUESTS: u64 = 1000;
-/// The same once more of the smallest ones: so many that the one commit at the end does not count.
+/// The same once more of the smallest ones: enough that the one commit at the end does not count.
 const MANY_REQUESTS: u64 = 20_000;
 /// The file that is written at random (P0 §6.2.1).
 const RANDOM_FILE_BYTES: u64 = 32 << 20;
-/// What is compared.
+
+/// What is compared: a way for the writes, and whether the file may stay with the metadata server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Path {
+struct Variant {
     way: Way,
-    /// The metadata server keeps the file while it is small (P3.2), as it does unless told
-    /// otherwise.
+    /// The metadata server keeps the file while it is small (P3.2), as it does by
+    /// default.
     kept: bool,
 }
 
-/// The paths, with the threshold of the paper for one client.
-const PATHS: [Path; 4] = [
-    Path { way: Way::Direct, kept: false },
-    Path { way: Way::Indirect, kept: false },
-    Path { way: Way::Threshold(32 << 10), kept: false },
-    Path { way: Way::Indirect, kept: true },
+/// All variants, with the threshold of the paper for one client.
+const VARIANTS: [Variant; 4] = [
+    Variant { way: Way::Direct, kept: false },
+    Variant { way: Way::Indirect, kept: false },
+    Variant { way: Way::Threshold(32 << 10), kept: false },
+    Variant { way: Way::Indirect, kept: true },
 ];
 
-impl Path {
+impl Variant {
     fn name(self) -> String {
         let kept = if self.kept { ", kept while small" } else { "" };
         format!("{}{kept}", self.way.name())
@@ -99,7 +100,7 @@ impl Case {
         }
     }
 
-    /// Requests of each client, of at most so many bytes for all of them.
+    /// Requests of each client, such that those of all have at most `bytes_max` bytes.
     fn requests_each(self, bytes_max: u64) -> u64 {
         (bytes_max / self.clients / u64::from(self.bytes)).clamp(1, self.requests_max)
     }
@@ -130,13 +131,13 @@ pub(crate) fn bench(context: &Context) -> Outcome<Vec<Row>> {
     };
     let (striping, keeping) = (start("striping", SETTINGS)?, start("keeping", "")?);
     let cases = Case::all();
-    let mut samples = vec![vec![Vec::new(); PATHS.len()]; cases.len()];
+    let mut samples = vec![vec![Vec::new(); VARIANTS.len()]; cases.len()];
     for repeat in 0..context.repeats {
         for (case, samples) in cases.iter().zip(&mut samples) {
-            for way in alternating(repeat, PATHS.len()) {
-                let path = PATHS[way];
-                let servers = if path.kept { &keeping } else { &striping };
-                samples[way].push(measure(&runtime, servers, (*case, path.way), bytes_max)?);
+            for way in alternating(repeat, VARIANTS.len()) {
+                let variant = VARIANTS[way];
+                let servers = if variant.kept { &keeping } else { &striping };
+                samples[way].push(measure(&runtime, servers, (*case, variant.way), bytes_max)?);
             }
         }
     }
@@ -170,16 +171,16 @@ fn measure(
     })
 }
 
-/// The paths beside each other.
+/// The variants beside each other.
 fn rows(case: Case, samples: &[Vec<Sample>]) -> Vec<Row> {
-    let row = |(path, samples): (&Path, &Vec<Sample>)| {
-        Row::new(format!("{}, {}", case.name(), path.name()), "writes/s", samples)
+    let row = |(variant, samples): (&Variant, &Vec<Sample>)| {
+        Row::new(format!("{}, {}", case.name(), variant.name()), "writes/s", samples)
     };
-    let mut rows: Vec<Row> = PATHS.iter().zip(samples).map(row).collect();
+    let mut rows: Vec<Row> = VARIANTS.iter().zip(samples).map(row).collect();
     if let [direct, others @ ..] = rows.as_mut_slice() {
-        for (path, other) in PATHS.iter().skip(1).zip(others) {
+        for (variant, other) in VARIANTS.iter().skip(1).zip(others) {
             *other = other.clone().against(direct);
-            if let Some(goal) = case.goal().filter(|_| path.has_goal()) {
+            if let Some(goal) = case.goal().filter(|_| variant.has_goal()) {
                 let met = other.ratio() >= goal;
                 *other = other.clone().goal(format!("at least {goal}"), met);
             }
@@ -202,8 +203,8 @@ mod tests {
         assert_eq!(Case::all().into_iter().filter(|c| c.goal().is_some()).count(), 3);
     }
 
-    /// Sequential requests of all clients cover the file without gap or overlap, random ones stay in
-    /// the client's part of the file; neither is more than was allowed.
+    /// Sequential requests of all clients cover the file without gap or overlap, random ones stay
+    /// in the client's part of the file; neither is more than was allowed.
     #[test]
     fn parts_are_disjoint() {
         for case in Case::all() {

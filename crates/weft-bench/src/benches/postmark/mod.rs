@@ -52,7 +52,7 @@ enum Mode {
     Path(Way),
 }
 
-/// A configuration, and others that are held against it, with how many times as fast they must
+/// A configuration, and others that are compared with it, with how many times as fast they must
 /// write.
 type Compared = (Mode, &'static [(Mode, Option<f64>)]);
 
@@ -149,7 +149,7 @@ fn quick(parameters: Parameters) -> Parameters {
 }
 
 impl Part {
-    /// All that are held against each other.
+    /// All configurations that are compared.
     fn modes(&self) -> Vec<Mode> {
         let with_base = |(base, others): &Compared| {
             std::iter::once(*base).chain(others.iter().map(|(mode, _)| *mode)).collect::<Vec<_>>()
@@ -172,13 +172,16 @@ impl Part {
     }
 }
 
-/// What comes after each other.
+/// A part of the workload that is timed by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Pool,
     Transactions,
     Rest,
 }
+
+/// The phases in their order.
+const PHASES: [Phase; 3] = [Phase::Pool, Phase::Transactions, Phase::Rest];
 
 impl Phase {
     fn name(self) -> &'static str {
@@ -202,18 +205,18 @@ fn measure(
     runtime.block_on(async {
         let client = servers.client_with(mode.options()).await?;
         workers::meet(&client, DATA_SERVERS, 0, Bytes::from_static(b"x")).await?;
-        let mut mailers = vec![Mailer::new(client, parameters, workload.clone()).await?];
+        let mut workers = vec![Worker::new(client, parameters, workload.clone()).await?];
         let (mut wall_s, mut cpu) = (0.0, Cpu::default());
         let key = |phase| Key { phase, config: mode.name(), data_servers: DATA_SERVERS };
-        for phase in [Phase::Pool, Phase::Transactions, Phase::Rest] {
+        for phase in PHASES {
             let operations = match phase {
                 Phase::Pool => workload.pool.len(),
                 Phase::Transactions => workload.transactions.len(),
                 Phase::Rest => workload.rest.len(),
             };
-            let run = |mailer: Mailer| mailer.run(phase);
-            let (back, sample) = workers::phase(servers, mailers, operations, run).await?;
-            mailers = back;
+            let run = |worker: Worker| worker.run(phase);
+            let (back, sample) = workers::phase(servers, workers, operations, run).await?;
+            workers = back;
             wall_s += sample.wall_s;
             cpu.server_s += sample.cpu.server_s;
             cpu.client_s += sample.cpu.client_s;
@@ -225,35 +228,35 @@ fn measure(
     })
 }
 
-/// Who carries it out.
-struct Mailer {
+/// A client that carries out the workload.
+struct Worker {
     client: Client,
     block: usize,
     workload: Arc<Workload>,
     pattern: Bytes,
 }
 
-impl Mailer {
-    /// One whose directories are there.
+impl Worker {
+    /// A worker whose directories are there.
     async fn new(
         client: Client,
         parameters: Parameters,
         workload: Arc<Workload>,
-    ) -> Result<Mailer, FsError> {
+    ) -> Result<Worker, FsError> {
         for directory in 0..parameters.directories.max(1) {
             client.mkdir(directory_path(directory), 0o755).await?;
         }
         // Contents differ from file to file by where in it they begin.
         let length = parameters.most_bytes as usize + workers::CONTENT_PERIOD;
         let pattern = workers::content(length);
-        Ok(Mailer { client, block: parameters.block_bytes as usize, workload, pattern })
+        Ok(Worker { client, block: parameters.block_bytes as usize, workload, pattern })
     }
 
-    /// One step after the other.
+    /// Carries out the steps of a phase, one after the other.
     ///
     /// # Errors
     /// The first failure; content or a size that is not what was written is one.
-    async fn run(self, phase: Phase) -> Result<Mailer, FsError> {
+    async fn run(self, phase: Phase) -> Result<Worker, FsError> {
         match phase {
             Phase::Pool => self.steps(&self.workload.pool).await?,
             Phase::Transactions => self.steps(self.workload.transactions.as_flattened()).await?,

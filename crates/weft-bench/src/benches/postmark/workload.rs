@@ -13,17 +13,17 @@ pub(crate) struct Parameters {
     /// Files in the pool at the beginning.
     pub(crate) files: u32,
     pub(crate) transactions: usize,
-    /// Smallest file.
+    /// Bytes of the smallest file.
     pub(crate) least_bytes: u32,
-    /// Largest file.
+    /// Bytes of the largest file.
     pub(crate) most_bytes: u32,
-    /// Of each read and write.
+    /// Bytes of each read and write.
     pub(crate) block_bytes: u32,
     /// Over which the files are spread at random; 0: they are all in one.
     pub(crate) directories: u32,
 }
 
-/// Its number, never used twice, and its directory.
+/// Name of a file: a number, never used twice, and a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Name {
     pub(crate) number: u32,
@@ -33,17 +33,17 @@ pub(crate) struct Name {
 /// What is done to one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Made with so many bytes.
+    /// A file is made with this many bytes.
     Create { file: Name, bytes: u32 },
-    /// Read whole: so many bytes.
+    /// A file is read whole: this many bytes.
     Read { file: Name, bytes: u32 },
-    /// So many bytes are added to these.
+    /// Bytes are added to the `from` bytes it has.
     Append { file: Name, from: u32, bytes: u32 },
-    /// Removed.
+    /// A file is removed.
     Delete { file: Name },
 }
 
-/// All of it.
+/// All steps, in the order in which they are carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Workload {
     /// The files of the beginning.

@@ -24,40 +24,48 @@ pub(crate) enum Phase {
 
 use Phase::*;
 
-/// The phases in their order.
-pub(crate) const PHASES: [Phase; 9] =
-    [Mkdir, Create, ReaddirStatEmpty, Write, Read, ReaddirStatPopulated, Close, Remove, Rmdir];
+/// A phase in its place in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) phase: Phase,
+    /// Its name in tables and JSON; without one it is carried out and not measured.
+    pub(crate) name: Option<&'static str>,
+}
 
-/// Those in which no data is moved.
-pub(crate) const NAMES_ONLY: [Phase; 5] = [Mkdir, Create, Close, Remove, Rmdir];
+/// A phase that is measured under a name.
+pub(crate) const fn measured(phase: Phase, name: &'static str) -> Step {
+    Step { phase, name: Some(name) }
+}
+
+/// A phase that is only carried out, since others need it.
+pub(crate) const fn unmeasured(phase: Phase) -> Step {
+    Step { phase, name: None }
+}
+
+/// All phases in their order.
+pub(crate) const STEPS: [Step; 9] = [
+    measured(Mkdir, "mkdir"),
+    measured(Create, "create"),
+    measured(ReaddirStatEmpty, "readdir+stat empty"),
+    measured(Write, "write"),
+    measured(Read, "read"),
+    measured(ReaddirStatPopulated, "readdir+stat populated"),
+    measured(Close, "close"),
+    measured(Remove, "remove"),
+    measured(Rmdir, "rmdir"),
+];
+
+/// Those in which no data is moved; their names tell the files apart from those of [`STEPS`].
+pub(crate) const NAMES_ONLY: [Step; 5] = [
+    unmeasured(Mkdir),
+    measured(Create, "create empty"),
+    unmeasured(Close),
+    measured(Remove, "remove empty"),
+    unmeasured(Rmdir),
+];
 
 impl Phase {
-    /// Its name in tables and JSON.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Mkdir => "mkdir",
-            Create => "create",
-            ReaddirStatEmpty => "readdir+stat empty",
-            Write => "write",
-            Read => "read",
-            ReaddirStatPopulated => "readdir+stat populated",
-            Close => "close",
-            Remove => "remove",
-            Rmdir => "rmdir",
-        }
-    }
-
-    /// Its name where it is measured over more and more data servers, without data; none for what
-    /// is not.
-    pub(crate) fn flat_name(self) -> Option<&'static str> {
-        match self {
-            Create => Some("create empty"),
-            Remove => Some("remove empty"),
-            Mkdir | ReaddirStatEmpty | Write | Read | ReaddirStatPopulated | Close | Rmdir => None,
-        }
-    }
-
-    /// What one client of so many files does in it.
+    /// Operations of one client that has this many files.
     pub(crate) fn operations(self, files: usize) -> usize {
         match self {
             Mkdir | Rmdir => 1,
@@ -70,7 +78,7 @@ impl Phase {
 
 /// One application process of the paper: a client with a session of its own, its directory and
 /// its open files.
-pub(crate) struct Process {
+pub(crate) struct Worker {
     client: Client,
     dir: String,
     one_pass: bool,
@@ -79,23 +87,23 @@ pub(crate) struct Process {
     files: Vec<File>,
 }
 
-impl Process {
-    /// The `number`th process, which will have `count` files with this content each.
-    pub(crate) fn new(client: Client, number: usize, count: usize, data: Bytes) -> Process {
+impl Worker {
+    /// The `number`th worker, which will have `count` files with this content each.
+    pub(crate) fn new(client: Client, number: usize, count: usize, data: Bytes) -> Worker {
         let dir = format!("/process-{number:03}");
-        Process { client, dir, one_pass: true, data, count, files: Vec::new() }
+        Worker { client, dir, one_pass: true, data, count, files: Vec::new() }
     }
 
-    /// How it lists its directory.
-    pub(crate) fn listing(self, one_pass: bool) -> Process {
-        Process { one_pass, ..self }
+    /// The same worker, listing its directory in one pass or one by one.
+    pub(crate) fn listing(self, one_pass: bool) -> Worker {
+        Worker { one_pass, ..self }
     }
 
     /// Does its part of a phase, one operation after the other.
     ///
     /// # Errors
     /// The first failure; content or a size that is not what was written is one.
-    pub(crate) async fn run(mut self, phase: Phase) -> Result<Process, FsError> {
+    pub(crate) async fn run(mut self, phase: Phase) -> Result<Worker, FsError> {
         match phase {
             Mkdir => self.client.mkdir(&self.dir, 0o755).await?,
             Create => self.create().await?,
@@ -163,10 +171,11 @@ mod tests {
     /// The phases are the paper's nine, each once, with names that tell them apart.
     #[test]
     fn nine_phases() {
-        let names: std::collections::HashSet<_> = PHASES.iter().map(|p| p.name()).collect();
+        let names: std::collections::HashSet<_> = STEPS.iter().map(|s| s.name).collect();
         assert_eq!(names.len(), 9);
-        let counts = PHASES.map(|p| p.operations(12_000));
+        let counts = STEPS.map(|step| step.phase.operations(12_000));
         assert_eq!(counts, [1, 12_000, 12_000, 12_000, 12_000, 12_000, 12_000, 12_000, 1]);
-        assert!(NAMES_ONLY.iter().all(|p| PHASES.contains(p)));
+        let phases = STEPS.map(|step| step.phase);
+        assert!(NAMES_ONLY.iter().all(|step| phases.contains(&step.phase)));
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     setup::{ALL_OFF, ALL_ON, SETUPS, Setup, Technique},
     workers,
 };
+use micro::{NAMES_ONLY, STEPS, Step};
 
 /// Data servers of the ablation, as on the larger machine of the paper.
 const DATA_SERVERS: u32 = 32;
@@ -79,7 +80,7 @@ impl Bench<'_> {
                 continue;
             }
             let servers = self.start(setup, DATA_SERVERS)?;
-            self.micro(&servers, setup, DATA_SERVERS, &micro::PHASES)?;
+            self.micro(&servers, setup, DATA_SERVERS, &STEPS)?;
             self.whole(&servers, setup)?;
         }
         Ok(())
@@ -90,7 +91,7 @@ impl Bench<'_> {
         for i in alternating(repeat, FLAT_OVER.len()) {
             for setup in [ALL_OFF, ALL_ON].into_iter().filter(|s| self.context.includes(*s)) {
                 let servers = self.start(setup, FLAT_OVER[i])?;
-                self.micro(&servers, setup, FLAT_OVER[i], &micro::NAMES_ONLY)?;
+                self.micro(&servers, setup, FLAT_OVER[i], &NAMES_ONLY)?;
             }
         }
         Ok(())
@@ -107,23 +108,22 @@ impl Bench<'_> {
         servers: &Servers,
         setup: Setup,
         data_servers: u32,
-        phases: &[micro::Phase],
+        steps: &[Step],
     ) -> Outcome {
         let (count, files) = (self.context.clients(), self.context.files_of_each());
         let clients =
             self.runtime.block_on(workers::clients(servers, setup, data_servers, count))?;
         let one_pass = setup.has(Technique::OnePassListing);
-        let process = |(number, client)| {
-            micro::Process::new(client, number, files, self.data.clone()).listing(one_pass)
+        let worker = |(number, client)| {
+            micro::Worker::new(client, number, files, self.data.clone()).listing(one_pass)
         };
-        let mut processes: Vec<_> = clients.into_iter().enumerate().map(process).collect();
-        for phase in phases {
+        let mut workers: Vec<_> = clients.into_iter().enumerate().map(worker).collect();
+        for Step { phase, name } in steps {
             let operations = phase.operations(files) * count;
-            let done = workers::phase(servers, processes, operations, |p| p.run(*phase));
+            let done = workers::phase(servers, workers, operations, |worker| worker.run(*phase));
             let (back, sample) = self.runtime.block_on(done)?;
-            processes = back;
-            let names_only = phases == micro::NAMES_ONLY;
-            if let Some(phase) = if names_only { phase.flat_name() } else { Some(phase.name()) } {
+            workers = back;
+            if let Some(phase) = *name {
                 self.figures.add(Key { phase, config: setup.name, data_servers }, sample);
             }
         }
@@ -147,7 +147,7 @@ impl Bench<'_> {
         let worker =
             |(number, client)| whole::Worker::new(client, number, count, self.data.clone());
         let mut workers: Vec<_> = clients.into_iter().enumerate().map(worker).collect();
-        for phase in [whole::Phase::CreateWriteClose, whole::Phase::OpenReadClose] {
+        for phase in whole::PHASES {
             let done = workers::phase(servers, workers, files, |worker| worker.run(phase));
             let (back, sample) = self.runtime.block_on(done)?;
             workers = back;
@@ -166,16 +166,15 @@ impl Bench<'_> {
 impl Bench<'_> {
     /// Everything off beside everything on, and the goals.
     fn rows(&self) -> Vec<Row> {
-        let micro = micro::PHASES.map(micro::Phase::name);
-        let whole = [whole::Phase::CreateWriteClose, whole::Phase::OpenReadClose];
-        let phases = micro.into_iter().chain(whole.map(whole::Phase::name)).chain([whole::LISTING]);
+        let micro = STEPS.iter().filter_map(|step| step.name);
+        let phases = micro.chain(whole::PHASES.map(whole::Phase::name)).chain([whole::LISTING]);
         let mut rows = Vec::new();
         for phase in phases {
             let off = Key { phase, config: ALL_OFF.name, data_servers: DATA_SERVERS };
             let goal = GOALS.iter().find(|(name, _)| *name == phase).map(|(_, factor)| *factor);
             rows.extend(self.figures.compared(off, &[(ALL_ON.name, goal)]));
         }
-        for phase in micro::PHASES.iter().filter_map(|phase| phase.flat_name()) {
+        for phase in NAMES_ONLY.iter().filter_map(|step| step.name) {
             for setup in [ALL_OFF, ALL_ON] {
                 let key = Key { phase, config: setup.name, data_servers: FLAT_OVER[0] };
                 rows.extend(self.figures.over_data_servers(key, &FLAT_OVER, setup == ALL_ON));

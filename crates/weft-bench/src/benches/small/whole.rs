@@ -28,6 +28,9 @@ impl Phase {
     }
 }
 
+/// The phases in their order.
+pub(crate) const PHASES: [Phase; 2] = [Phase::CreateWriteClose, Phase::OpenReadClose];
+
 /// The listing's name in tables and JSON.
 pub(crate) const LISTING: &str = "ls -l";
 
