@@ -1,11 +1,9 @@
-//! The main job, shown: a real file goes in and comes out again over all data servers at once,
-//! and each of them says what it moved.
+//! The demonstration of `weft up --demo`: a real file goes in and comes out again over all data
+//! servers at once, and each of them says what it moved.
 
 use std::{
-    error::Error,
     fs::File,
     io::{BufReader, Read},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::Path,
     sync::Arc,
     time::Instant,
@@ -16,15 +14,17 @@ use weft_client::fs::{Client, ClientOptions};
 use weft_server::report::{ClusterStatus, FileReport};
 
 use crate::{
-    endpoints::Endpoints,
-    status::{AdminArgs, bytes},
+    admin::AdminArgs,
+    endpoints::{Endpoints, reachable},
+    outcome::Outcome,
+    status::bytes,
 };
 
-/// The file in the export.
+/// Path of the file in the export.
 const REMOTE: &str = "/weft-demo";
 
 /// Copies this very program in and out, compares, and shows where it went.
-pub async fn run(endpoints: &Endpoints) -> Result<(), Box<dyn Error>> {
+pub async fn run(endpoints: &Endpoints) -> Outcome {
     let source = std::env::current_exe()?;
     let copy = endpoints.dir.join("demo-copy");
     let admin = AdminArgs::at(endpoints.admin);
@@ -55,23 +55,12 @@ pub async fn run(endpoints: &Endpoints) -> Result<(), Box<dyn Error>> {
 }
 
 /// The admin client blocks, so it asks from a thread where that is allowed.
-async fn ask<T>(admin: &AdminArgs, path: &str) -> Result<T, Box<dyn Error>>
+async fn ask<T>(admin: &AdminArgs, path: &str) -> Outcome<T>
 where
     T: serde::de::DeserializeOwned + Send + 'static,
 {
     let (admin, path) = (admin.clone(), path.to_owned());
-    let answer = tokio::task::spawn_blocking(move || admin.ask(&path).map_err(|e| e.to_string()));
-    Ok(answer.await??)
-}
-
-/// An address of this machine to reach a listener by.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ip => ip,
-    };
-    SocketAddr::new(ip, address.port())
+    tokio::task::spawn_blocking(move || admin.ask(&path)).await?
 }
 
 fn progress_bar(size: u64) -> ProgressBar {

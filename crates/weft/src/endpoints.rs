@@ -3,7 +3,7 @@
 
 use std::{
     fs, io,
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
 };
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// File in the directory.
 const FILE: &str = "endpoints.json";
 
-/// Addresses of a running (or last run) `weft up`.
+/// Addresses of a `weft up` that runs, or of its last run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoints {
     /// Where clients mount.
@@ -23,7 +23,7 @@ pub struct Endpoints {
     pub data_servers: Vec<SocketAddr>,
     /// Path to mount.
     pub export: String,
-    /// The directory.
+    /// The directory that holds all data and this file.
     pub dir: PathBuf,
 }
 
@@ -49,4 +49,15 @@ impl Endpoints {
         fs::write(&new, serde_json::to_vec_pretty(self)?)?;
         fs::rename(new, self.dir.join(FILE))
     }
+}
+
+/// An address by which this machine reaches one of its own listeners: the loopback address in place
+/// of the unspecified one.
+pub fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
 }

@@ -2,7 +2,6 @@
 //! against the volume. It repairs nothing: crashes leave nothing to repair.
 
 use std::{
-    error::Error,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -15,7 +14,9 @@ use weft_store::{
     volume::{Checked, Volume, VolumeConfig},
 };
 
-/// Objects held against the volume at a time.
+use crate::outcome::Outcome;
+
+/// Objects compared with the volume at a time.
 const OBJECTS_AT_ONCE: usize = 4096;
 
 /// Options of `weft fsck`.
@@ -34,7 +35,7 @@ pub struct FsckArgs {
 
 /// Checks, and says what is wrong; an error if anything is. A cluster that runs cannot be checked:
 /// its directories are in use.
-pub fn run(args: &FsckArgs) -> Result<(), Box<dyn Error>> {
+pub fn run(args: &FsckArgs) -> Outcome {
     let mds = args.mds.clone().unwrap_or_else(|| args.dir.join("mds"));
     let volume = open(&mds.join("volume"))?;
     let data_servers = match &args.mds {
@@ -69,8 +70,8 @@ fn data_servers_of(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// A volume that exists: checking makes none.
-fn open(dir: &Path) -> Result<Volume, Box<dyn Error>> {
+/// Opens a volume that exists: checking makes none.
+fn open(dir: &Path) -> Outcome<Volume> {
     let none = || format!("{}: there is no volume here", dir.display());
     let engine = engine::kind_of(dir).ok_or_else(none)?;
     Ok(Volume::open(dir, &VolumeConfig { engine, ..VolumeConfig::default() })?)
@@ -88,8 +89,8 @@ fn report(checked: &Checked) {
     );
 }
 
-/// Objects without a file, and without a removal that is owed.
-fn unaccounted(volume: &Volume, dir: &Path) -> Result<u64, Box<dyn Error>> {
+/// How many objects of a data server belong to no file and to no removal that is still owed.
+fn unaccounted(volume: &Volume, dir: &Path) -> Outcome<u64> {
     if !dir.join("identity").exists() {
         return Err(format!("{}: there is no data server here", dir.display()).into());
     }

@@ -1,8 +1,11 @@
-//! `weft`: the one binary: servers, and the client commands that need no mount.
+//! `weft`: the servers and the client commands that need no mount, in one program.
 
+mod admin;
+mod client_cmds;
 mod demo;
 mod endpoints;
 mod fsck;
+mod outcome;
 mod serve;
 mod status;
 mod threshold;
@@ -11,6 +14,8 @@ mod up;
 use std::{io::IsTerminal, process::ExitCode};
 
 use clap::{Parser, Subcommand};
+
+use outcome::OutputError;
 
 /// A parallel file system that every NFS client speaks.
 #[derive(Debug, Parser)]
@@ -38,8 +43,6 @@ enum Command {
     Client(client_cmds::ClientCommand),
 }
 
-mod client_cmds;
-
 fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_env("WEFT_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
+        Err(e) if e.downcast_ref().is_some_and(OutputError::is_reader_gone) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("weft: {e}");
             ExitCode::FAILURE

@@ -1,6 +1,6 @@
 //! `weft mds` and `weft ds`: one server from its configuration file.
 
-use std::{error::Error, path::PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -11,6 +11,8 @@ use weft_server::{
     start,
 };
 
+use crate::outcome::Outcome;
+
 /// Options of `weft mds` and `weft ds`.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
@@ -18,8 +20,6 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 }
-
-type Outcome = Result<(), Box<dyn Error>>;
 
 /// The runtime of everything that is not NFS traffic: HTTP, signals.
 pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {

@@ -1,23 +1,14 @@
 //! `weft status`: what each server has done.
 
-use std::{
-    error::Error,
-    io::{ErrorKind, Write},
-    net::SocketAddr,
-    path::PathBuf,
-    time::Duration,
-};
+use std::io::Write;
 
 use clap::Args;
-use serde::de::DeserializeOwned;
-use weft_server::report::{ClusterStatus, IndirectStatus, ServerStatus};
+use weft_server::admin::{ClusterStatus, IndirectStatus, ServerStatus, ThresholdStatus};
 
-use crate::{endpoints::Endpoints, threshold::in_words};
-
-/// How long an answer may take.
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// Where the metadata server listens for administrators unless told otherwise.
-pub const ADMIN_DEFAULT: &str = "127.0.0.1:8049";
+use crate::{
+    admin::AdminArgs,
+    outcome::{Outcome, OutputError},
+};
 
 /// Options of `weft status`.
 #[derive(Debug, Args)]
@@ -29,94 +20,11 @@ pub struct StatusArgs {
     admin: AdminArgs,
 }
 
-/// Which cluster is asked.
-#[derive(Debug, Clone, Args)]
-pub struct AdminArgs {
-    /// Admin address of the metadata server [default: that of ./.weft, else 127.0.0.1:8049].
-    #[arg(long, value_name = "ADDR:PORT", env = "WEFT_ADMIN")]
-    admin: Option<SocketAddr>,
-    /// Directory of a `weft up`, instead of an address.
-    #[arg(long, value_name = "DIR", conflicts_with = "admin")]
-    dir: Option<PathBuf>,
-}
-
-impl AdminArgs {
-    /// The cluster whose admin service is there.
-    pub fn at(admin: SocketAddr) -> AdminArgs {
-        AdminArgs { admin: Some(admin), dir: None }
-    }
-
-    /// The admin address meant.
-    ///
-    /// # Errors
-    /// The directory has never been used by `weft up`.
-    pub fn address(&self) -> Result<SocketAddr, Box<dyn Error>> {
-        if let Some(address) = self.admin {
-            return Ok(address);
-        }
-        let dir = self.dir.clone().unwrap_or_else(|| PathBuf::from(".weft"));
-        match (Endpoints::load(&dir)?, &self.dir) {
-            (Some(endpoints), _) => Ok(endpoints.admin),
-            (None, Some(dir)) => {
-                Err(format!("{}: not a directory of `weft up`", dir.display()).into())
-            }
-            (None, None) => Ok(ADMIN_DEFAULT.parse()?),
-        }
-    }
-
-    /// Asks the admin service.
-    ///
-    /// # Errors
-    /// Nobody answers there, or with an error.
-    pub fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, Box<dyn Error>> {
-        let address = self.address()?;
-        let agent: ureq::Agent =
-            ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).build().into();
-        let mut answer = agent
-            .get(format!("http://{address}{path}"))
-            .call()
-            .map_err(|e| format!("no answer from the admin service at {address}: {e}"))?;
-        Ok(serde_json::from_slice(&answer.body_mut().read_to_vec()?)?)
-    }
-}
-
-impl AdminArgs {
-    /// Tells the admin service something.
-    ///
-    /// # Errors
-    /// Nobody answers there, or why it refuses.
-    pub fn tell<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        what: &serde_json::Value,
-    ) -> Result<T, Box<dyn Error>> {
-        let address = self.address()?;
-        let agent = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT));
-        let agent: ureq::Agent = agent.http_status_as_error(false).build().into();
-        let mut answer = agent
-            .post(format!("http://{address}{path}"))
-            .header("Content-Type", "application/json")
-            .send(what.to_string().as_bytes())
-            .map_err(|e| format!("no answer from the admin service at {address}: {e}"))?;
-        let body = answer.body_mut().read_to_vec()?;
-        if !answer.status().is_success() {
-            let told: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
-            let why = told["error"].as_str().map_or(answer.status().to_string(), str::to_owned);
-            return Err(why.into());
-        }
-        Ok(serde_json::from_slice(&body)?)
-    }
-}
-
 /// Prints the status.
-pub fn run(args: &StatusArgs) -> Result<(), Box<dyn Error>> {
+pub fn run(args: &StatusArgs) -> Outcome {
     let status: ClusterStatus = args.admin.ask("/status")?;
     let text = if args.json { serde_json::to_string(&status)? + "\n" } else { table(&status) };
-    match std::io::stdout().write_all(text.as_bytes()) {
-        // Who reads has seen enough.
-        Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
-    }
+    Ok(std::io::stdout().write_all(text.as_bytes()).map_err(OutputError::from)?)
 }
 
 fn table(status: &ClusterStatus) -> String {
@@ -127,7 +35,7 @@ fn table(status: &ClusterStatus) -> String {
     );
     status.servers.iter().map(row).for_each(|row| out += &row);
     let IndirectStatus { writes, messages, .. } = status.indirect;
-    out += &format!("{}; ", in_words(&status.threshold));
+    out += &format!("{}; ", threshold_in_words(&status.threshold));
     out += &format!("{writes} writes for data servers came here, {messages} messages left\n");
     out
 }
@@ -148,7 +56,42 @@ fn row(s: &ServerStatus) -> String {
     )
 }
 
-/// Bytes for people.
+/// The threshold and what changes it, in one line.
+pub fn threshold_in_words(t: &ThresholdStatus) -> String {
+    let mut words = format!("write threshold {}", bytes(t.set));
+    if t.set != t.configured {
+        words += &format!(" (configured {})", bytes(t.configured));
+    }
+    if t.now != t.set {
+        let load = t.requests_per_thread;
+        words +=
+            &format!(", on data servers {} under load ({load} requests a thread)", bytes(t.now));
+    }
+    words
+}
+
+/// A number of bytes with a unit, for people.
 pub fn bytes(n: u64) -> String {
     indicatif::BinaryBytes(n).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is as configured is not said twice.
+    #[test]
+    fn words_are_few() {
+        let calm = ThresholdStatus {
+            configured: 65_536,
+            set: 65_536,
+            now: 65_536,
+            requests_per_thread: 1,
+        };
+        assert_eq!(threshold_in_words(&calm), "write threshold 64.00 KiB");
+        let busy = ThresholdStatus { set: 32_768, now: 8_192, requests_per_thread: 300, ..calm };
+        let words = "write threshold 32.00 KiB (configured 64.00 KiB), on data servers 8.00 KiB \
+                     under load (300 requests a thread)";
+        assert_eq!(threshold_in_words(&busy), words);
+    }
 }

@@ -4,9 +4,8 @@
 //! split over machines without a client noticing.
 
 use std::{
-    error::Error,
     fs,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
 };
 
@@ -17,7 +16,12 @@ use weft_server::{
     start::{self, RunningDs, RunningMds},
 };
 
-use crate::{demo, endpoints::Endpoints, serve};
+use crate::{
+    demo,
+    endpoints::{Endpoints, reachable},
+    outcome::Outcome,
+    serve,
+};
 
 /// Options of `weft up`.
 #[derive(Debug, Args)]
@@ -57,7 +61,7 @@ pub struct UpArgs {
     once: bool,
 }
 
-/// Everything that runs.
+/// The servers of this process, which run for as long as this lives.
 struct Cluster {
     mds: RunningMds,
     _data_servers: Vec<RunningDs>,
@@ -67,7 +71,7 @@ struct Cluster {
 }
 
 /// Runs the servers until the process is asked to stop, or the demonstration is over.
-pub fn run(args: UpArgs) -> Result<(), Box<dyn Error>> {
+pub fn run(args: UpArgs) -> Outcome {
     serve::raise_descriptor_limit();
     serve::runtime()?.block_on(async {
         let cluster = start(&args).await?;
@@ -94,7 +98,7 @@ pub fn run(args: UpArgs) -> Result<(), Box<dyn Error>> {
     })
 }
 
-async fn start(args: &UpArgs) -> Result<Cluster, Box<dyn Error>> {
+async fn start(args: &UpArgs) -> Outcome<Cluster> {
     fs::create_dir_all(&args.dir).map_err(|e| format!("{}: {e}", args.dir.display()))?;
     let dir = fs::canonicalize(&args.dir)?;
     let lock = lock(&dir)?;
@@ -129,32 +133,34 @@ async fn start(args: &UpArgs) -> Result<Cluster, Box<dyn Error>> {
     Ok(Cluster { mds, _data_servers: data_servers, _lock: lock, endpoints })
 }
 
-/// One process a directory: said before ports and stores are tried, which would say it worse.
-fn lock(dir: &Path) -> Result<fs::File, String> {
+/// Takes the directory for this process. It comes first, since its error says more than those of
+/// ports and stores in use.
+fn lock(dir: &Path) -> Outcome<fs::File> {
     let path = dir.join("lock");
     let file = fs::File::create(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => {
-            Err(format!("{}: another `weft up` is using this directory", dir.display()))
+            Err(format!("{}: another `weft up` is using this directory", dir.display()).into())
         }
-        Err(fs::TryLockError::Error(e)) => Err(format!("{}: {e}", path.display())),
+        Err(fs::TryLockError::Error(e)) => Err(format!("{}: {e}", path.display()).into()),
     }
 }
 
-/// Files of a data server that is left out could not be read.
-fn check_count(known: Option<&Endpoints>, args: &UpArgs) -> Result<(), String> {
+/// Refuses to leave out a data server: its files could not be read.
+fn check_count(known: Option<&Endpoints>, args: &UpArgs) -> Outcome {
     let had = known.map_or(0, |k| k.data_servers.len());
     if had > args.data_servers as usize {
         let dir = args.dir.display();
         return Err(format!(
             "{dir} has {had} data servers: --data-servers may add to them, not leave some out"
-        ));
+        )
+        .into());
     }
     Ok(())
 }
 
-/// The same port as last time, if there was one.
+/// Where a data server listens: on the same port as last time, if there was one.
 fn data_server_address(args: &UpArgs, known: Option<&Endpoints>, id: u32) -> SocketAddr {
     let last = known.and_then(|k| k.data_servers.get(id as usize - 1));
     SocketAddr::new(args.listen.ip(), last.map_or(0, SocketAddr::port))
@@ -176,26 +182,14 @@ async fn admin_listener(
     start::listen((Ipv4Addr::LOCALHOST, 0).into()).await
 }
 
-fn mds_config(
-    args: &UpArgs,
-    dir: &Path,
-    data_servers: &[RunningDs],
-) -> Result<MdsConfig, Box<dyn Error>> {
+fn mds_config(args: &UpArgs, dir: &Path, data_servers: &[RunningDs]) -> Outcome<MdsConfig> {
     let base = match &args.config {
         Some(file) => MdsConfig::load(file)?,
         None => MdsConfig::default(),
     };
-    let reach = |address: SocketAddr| {
-        let ip = match address.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(ip) if ip.is_unspecified() => std::net::Ipv6Addr::LOCALHOST.into(),
-            ip => ip,
-        };
-        SocketAddr::new(ip, address.port())
-    };
     let servers = data_servers.iter().zip(1..).map(|(ds, id)| DataServerConfig {
         id,
-        control: reach(ds.address),
+        control: reachable(ds.address),
         addresses: vec![ds.address.into()],
         uuid: None,
     });

@@ -1,4 +1,4 @@
-//! `weft put` and `weft get`.
+//! `weft put` and `weft get`, with a progress bar on a terminal.
 
 use std::{
     ffi::OsStr,
@@ -11,15 +11,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use weft_client::fs::{Client, Progress};
 use weft_nfs::{FileType, NfsStat};
 
-use super::CommandError;
+use crate::outcome::Outcome;
 
 /// Copies a local file to the cluster.
-pub(super) async fn put(
-    client: &Client,
-    source: &Path,
-    destination: &Path,
-) -> Result<(), CommandError> {
-    let size = std::fs::metadata(source).map(|m| m.len()).map_err(|e| about(source, e))?;
+pub(super) async fn put(client: &Client, source: &Path, destination: &Path) -> Outcome {
+    let size = std::fs::metadata(source)
+        .map(|m| m.len())
+        .map_err(|e| format!("{}: {e}", source.display()))?;
     let destination = remote_target(client, destination, source.file_name()).await?;
     let bar = progress_bar(size, source);
     let done = client.put_file(source, &destination, counting(&bar)).await;
@@ -29,11 +27,7 @@ pub(super) async fn put(
 }
 
 /// Copies a file from the cluster.
-pub(super) async fn get(
-    client: &Client,
-    source: &Path,
-    destination: &Path,
-) -> Result<(), CommandError> {
+pub(super) async fn get(client: &Client, source: &Path, destination: &Path) -> Outcome {
     let attrs = client.stat_followed(source).await?;
     let destination = match source.file_name() {
         Some(name) if destination.is_dir() => destination.join(name),
@@ -46,12 +40,12 @@ pub(super) async fn get(
     Ok(())
 }
 
-/// The name itself, or the same name in a directory of that name.
+/// Where a file goes: the destination itself, or `name` in it if it is a directory.
 pub(super) async fn remote_target(
     client: &Client,
     destination: &Path,
     name: Option<&OsStr>,
-) -> Result<PathBuf, CommandError> {
+) -> Outcome<PathBuf> {
     let is_dir = match client.stat_followed(destination).await {
         Ok(attrs) => attrs.file_type == Some(FileType::DIR),
         Err(e) if e.error.status() == Some(NfsStat::NOENT) => false,
@@ -61,10 +55,6 @@ pub(super) async fn remote_target(
         Some(name) if is_dir => Ok(destination.join(name)),
         _ => Ok(destination.to_path_buf()),
     }
-}
-
-fn about(path: &Path, e: impl std::fmt::Display) -> CommandError {
-    CommandError::Other(format!("{}: {e}", path.display()))
 }
 
 fn counting(bar: &ProgressBar) -> Progress {

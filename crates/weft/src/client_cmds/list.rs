@@ -1,4 +1,4 @@
-//! `weft ls`.
+//! `weft ls`, and how attributes are shown.
 
 use std::{
     ffi::OsStr,
@@ -10,17 +10,12 @@ use std::{
 use weft_client::fs::Client;
 use weft_nfs::{Attrs, FileType, NfsTime, Opaque};
 
-use super::CommandError;
+use crate::outcome::{Outcome, OutputError};
 
 /// Lists a directory in the server's order, or names a file. Output is written as it comes:
 /// directories of any size need no more memory than a page. Attributes come with the names (P3.5),
 /// or `one_by_one`.
-pub(super) async fn ls(
-    client: &Client,
-    path: &Path,
-    long: bool,
-    one_by_one: bool,
-) -> Result<(), CommandError> {
+pub(super) async fn ls(client: &Client, path: &Path, long: bool, one_by_one: bool) -> Outcome {
     let mut out = BufWriter::new(std::io::stdout().lock());
     let attrs = client.stat(path).await?;
     let is_dir = match attrs.file_type {
@@ -33,7 +28,7 @@ pub(super) async fn ls(
     if !is_dir {
         let name = path.file_name().unwrap_or(path.as_os_str());
         line(&mut out, &attrs, name.as_encoded_bytes(), long)?;
-        return out.flush().map_err(CommandError::Output);
+        return Ok(out.flush().map_err(OutputError::from)?);
     }
     let mut entries = match one_by_one {
         true => client.read_names(path).await?,
@@ -45,10 +40,10 @@ pub(super) async fn ls(
         }
         line(&mut out, &entry.attrs, &entry.name.0, long)?;
     }
-    out.flush().map_err(CommandError::Output)
+    Ok(out.flush().map_err(OutputError::from)?)
 }
 
-fn line(out: &mut impl Write, attrs: &Attrs, name: &[u8], long: bool) -> Result<(), CommandError> {
+fn line(out: &mut impl Write, attrs: &Attrs, name: &[u8], long: bool) -> Result<(), OutputError> {
     if long {
         write!(
             out,
@@ -59,10 +54,10 @@ fn line(out: &mut impl Write, attrs: &Attrs, name: &[u8], long: bool) -> Result<
             owner_text(attrs.owner_group.as_ref()),
             attrs.size.unwrap_or(0),
             time_text(attrs.time_modify),
-        )
-        .map_err(CommandError::Output)?;
+        )?;
     }
-    out.write_all(name).and_then(|()| out.write_all(b"\n")).map_err(CommandError::Output)
+    out.write_all(name)?;
+    Ok(out.write_all(b"\n")?)
 }
 
 /// An owner as the server spells it.

@@ -1,4 +1,5 @@
-//! The commands for users of files: no root, no mount, exit status 0 only when it is done.
+//! The commands for users of files: they need no root and no mount, and their exit status is 0 only
+//! when all is done.
 
 mod copy;
 mod list;
@@ -6,18 +7,24 @@ mod names;
 mod stat;
 
 use std::{
-    error::Error,
-    io::ErrorKind,
     net::{SocketAddr, ToSocketAddrs},
     path::PathBuf,
+    time::Duration,
 };
 
 use clap::{Args, Subcommand};
-use weft_client::fs::{Client, ClientOptions, FsError};
+use weft_client::fs::{Client, ClientOptions};
 
-use crate::status::AdminArgs;
+use crate::{admin::AdminArgs, outcome::Outcome};
 
-/// Which server.
+/// The port NFS is on when none is given.
+const NFS_PORT: u16 = 2049;
+/// How long an address may take to answer at all.
+const PROBE_PATIENCE: Duration = Duration::from_secs(5);
+/// A user in front of a terminal waits this long for a server; transfers ride out a restart.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Options that say which server a command talks to, and how.
 #[derive(Debug, Clone, Args)]
 pub struct ServerArg {
     /// Metadata server, HOST or HOST:PORT.
@@ -106,20 +113,6 @@ pub enum ClientCommand {
     },
 }
 
-/// A failed command: what the user reads.
-#[derive(Debug, thiserror::Error)]
-pub enum CommandError {
-    /// About a path.
-    #[error(transparent)]
-    Path(#[from] FsError),
-    /// About standard output.
-    #[error("cannot write the result: {0}")]
-    Output(std::io::Error),
-    /// About the server.
-    #[error("{0}")]
-    Other(String),
-}
-
 impl ClientCommand {
     fn server(&self) -> &ServerArg {
         match self {
@@ -138,52 +131,40 @@ impl ClientCommand {
 ///
 /// # Errors
 /// What the user should read; the exit status is then not 0.
-pub fn run(command: ClientCommand) -> Result<(), Box<dyn Error>> {
+pub fn run(command: ClientCommand) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|e| CommandError::Other(format!("cannot start: {e}")))?;
-    match runtime.block_on(connect_and_run(command)) {
-        // Whoever read our output has seen enough.
-        Err(CommandError::Output(e)) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
-        done => Ok(done?),
-    }
+        .map_err(|e| format!("cannot start: {e}"))?;
+    runtime.block_on(connect_and_run(command))
 }
 
-async fn connect_and_run(command: ClientCommand) -> Result<(), CommandError> {
+async fn connect_and_run(command: ClientCommand) -> Outcome {
     let addr = resolve(&command.server().server)?;
     probe(addr).await?;
     let eager = !command.server().one_by_one;
     let options = ClientOptions { patience: CONNECT_PATIENCE, eager, ..ClientOptions::default() };
-    let client =
-        Client::connect(addr, options).await.map_err(|e| CommandError::Other(e.to_string()))?;
+    let client = Client::connect(addr, options).await?;
     let done = execute(&client, command).await;
     client.close().await;
     done
 }
 
-/// Somebody must be there to begin with: a wrong address is told at once. A server that goes away
+/// Fails at once if no server answers at the address, which may be wrong. A server that goes away
 /// later is waited for.
-async fn probe(addr: SocketAddr) -> Result<(), CommandError> {
+async fn probe(addr: SocketAddr) -> Outcome {
     let connected = tokio::time::timeout(PROBE_PATIENCE, tokio::net::TcpStream::connect(addr));
     let why = match connected.await {
         Ok(Ok(_)) => return Ok(()),
         Ok(Err(e)) => e.to_string(),
         Err(_) => "no answer".into(),
     };
-    Err(CommandError::Other(format!(
-        "no server at {addr}: {why} (is it running? --server or WEFT_SERVER name another)"
-    )))
+    Err(format!("no server at {addr}: {why} (is it running? --server or WEFT_SERVER name another)")
+        .into())
 }
 
-/// How long an address may take to answer at all.
-const PROBE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
-
-/// A user in front of a terminal waits this long for a server; transfers ride out a restart.
-const CONNECT_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
-
-async fn execute(client: &Client, command: ClientCommand) -> Result<(), CommandError> {
+async fn execute(client: &Client, command: ClientCommand) -> Outcome {
     match command {
         ClientCommand::Put { source, destination, .. } => {
             copy::put(client, &source, &destination).await
@@ -205,13 +186,10 @@ async fn execute(client: &Client, command: ClientCommand) -> Result<(), CommandE
     }
 }
 
-/// The port NFS is on when none is given.
-const NFS_PORT: u16 = 2049;
-
-fn resolve(server: &str) -> Result<SocketAddr, CommandError> {
+fn resolve(server: &str) -> Outcome<SocketAddr> {
     let found = match server.to_socket_addrs() {
         Ok(mut addrs) => addrs.next(),
         Err(_) => (server, NFS_PORT).to_socket_addrs().ok().and_then(|mut addrs| addrs.next()),
     };
-    found.ok_or_else(|| CommandError::Other(format!("{server}: no such server")))
+    found.ok_or_else(|| format!("{server}: no such server").into())
 }

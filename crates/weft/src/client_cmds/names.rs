@@ -1,4 +1,4 @@
-//! `weft rm`, `weft mkdir`, `weft mv`.
+//! `weft rm`, `weft mkdir`, `weft mv`: what changes names only.
 
 use std::{
     ffi::OsStr,
@@ -9,17 +9,16 @@ use std::{
 use weft_client::fs::Client;
 use weft_nfs::{FileType, NfsStat};
 
-use super::{CommandError, copy::remote_target};
+use super::copy::remote_target;
+use crate::outcome::Outcome;
 
 /// Entries of a directory removed between two looks at it: bounds what `rm -r` remembers.
 const REMOVED_AT_A_TIME: usize = 4096;
+/// Mode of a new directory.
+const DIRECTORY_MODE: u32 = 0o755;
 
 /// Removes paths in order; the first failure ends it.
-pub(super) async fn rm(
-    client: &Client,
-    paths: &[PathBuf],
-    recursive: bool,
-) -> Result<(), CommandError> {
+pub(super) async fn rm(client: &Client, paths: &[PathBuf], recursive: bool) -> Outcome {
     for path in paths {
         if recursive {
             remove_tree(client, path).await?;
@@ -31,7 +30,7 @@ pub(super) async fn rm(
 }
 
 /// Removes a tree, deepest first. What vanishes meanwhile is fine.
-async fn remove_tree(client: &Client, root: &Path) -> Result<(), CommandError> {
+async fn remove_tree(client: &Client, root: &Path) -> Outcome {
     let mut pending = vec![root.to_path_buf()];
     while let Some(path) = pending.last().cloned() {
         match client.remove(&path).await {
@@ -50,7 +49,7 @@ async fn remove_tree(client: &Client, root: &Path) -> Result<(), CommandError> {
 }
 
 /// Removes the files among the first entries of a directory; returns the directories.
-async fn empty_directory(client: &Client, path: &Path) -> Result<Vec<PathBuf>, CommandError> {
+async fn empty_directory(client: &Client, path: &Path) -> Outcome<Vec<PathBuf>> {
     let mut entries = client.read_dir(path).await?;
     let (mut files, mut directories) = (Vec::new(), Vec::new());
     while let Some(entry) = entries.next().await? {
@@ -72,12 +71,8 @@ async fn empty_directory(client: &Client, path: &Path) -> Result<Vec<PathBuf>, C
     Ok(directories)
 }
 
-/// Makes directories.
-pub(super) async fn mkdir(
-    client: &Client,
-    paths: &[PathBuf],
-    parents: bool,
-) -> Result<(), CommandError> {
+/// Makes directories, with those above them if asked to.
+pub(super) async fn mkdir(client: &Client, paths: &[PathBuf], parents: bool) -> Outcome {
     for path in paths {
         if parents {
             client.mkdir_all(path, DIRECTORY_MODE).await?;
@@ -88,15 +83,8 @@ pub(super) async fn mkdir(
     Ok(())
 }
 
-/// Mode of a new directory.
-const DIRECTORY_MODE: u32 = 0o755;
-
-/// Renames.
-pub(super) async fn mv(
-    client: &Client,
-    source: &Path,
-    destination: &Path,
-) -> Result<(), CommandError> {
+/// Renames a file or directory, or moves it into a directory.
+pub(super) async fn mv(client: &Client, source: &Path, destination: &Path) -> Outcome {
     let destination = remote_target(client, destination, source.file_name()).await?;
     client.rename(source, destination).await?;
     Ok(())

@@ -1,4 +1,4 @@
-//! `weft stat`.
+//! `weft stat`: a file's attributes, its layout, and the sizes of its objects.
 
 use std::{io::Write, path::Path};
 
@@ -11,11 +11,11 @@ use weft_client::{
 use weft_nfs::{Attrs, FileType};
 use weft_server::report::{FileLayoutReport, FileReport, ObjectReport};
 
-use super::{
-    CommandError,
-    list::{mode_text, owner_text, time_text},
+use super::list::{mode_text, owner_text, time_text};
+use crate::{
+    admin::AdminArgs,
+    outcome::{Outcome, OutputError},
 };
-use crate::status::AdminArgs;
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -66,12 +66,7 @@ struct StripeReport {
 }
 
 /// Shows attributes and layout; the sizes of objects are asked of the admin service.
-pub(super) async fn stat(
-    client: &Client,
-    path: &Path,
-    json: bool,
-    admin: &AdminArgs,
-) -> Result<(), CommandError> {
+pub(super) async fn stat(client: &Client, path: &Path, json: bool, admin: &AdminArgs) -> Outcome {
     let attrs = client.stat(path).await?;
     let mut report = report(path, &attrs);
     match attrs.file_type {
@@ -85,12 +80,8 @@ pub(super) async fn stat(
         }
         _ => {}
     }
-    let text = if json {
-        serde_json::to_string_pretty(&report).map_err(|e| CommandError::Other(e.to_string()))?
-    } else {
-        report.to_string()
-    };
-    writeln!(std::io::stdout(), "{text}").map_err(CommandError::Output)
+    let text = if json { serde_json::to_string_pretty(&report)? } else { report.to_string() };
+    Ok(writeln!(std::io::stdout(), "{text}").map_err(OutputError::from)?)
 }
 
 fn report(path: &Path, attrs: &Attrs) -> Report {
@@ -125,7 +116,7 @@ fn report(path: &Path, attrs: &Attrs) -> Report {
 
 /// The layout as a client gets it; none for files served by the metadata server, and for those
 /// we may not open.
-async fn layout(client: &Client, path: &Path) -> Result<Option<LayoutReport>, CommandError> {
+async fn layout(client: &Client, path: &Path) -> Outcome<Option<LayoutReport>> {
     let Ok(file) = client.open(path, OpenOptions::read()).await else { return Ok(None) };
     let info = file.layout_info().await;
     file.close().await?;
@@ -178,7 +169,7 @@ fn percent_encoded(bytes: &[u8]) -> String {
     out
 }
 
-/// What was told, if it is of this very file.
+/// The answer of the admin service, if it is about this very file.
 fn of_this_file(told: FileReport, attrs: &Attrs) -> Result<FileReport, String> {
     if attrs.fileid != Some(told.fileid) {
         return Err("the admin service that answers is of another cluster".into());
