@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use weft_server::admin::{ClusterStatus, IndirectStatus, ServerStatus, ThresholdStatus};
+use weft_server::report::{ClusterStatus, IndirectStatus, ServerStatus, ThresholdStatus};
 
 use crate::{
     admin::AdminArgs,

@@ -1,7 +1,7 @@
 //! `weft threshold`: below which size clients send I/O on a file to the metadata server (`P0.2`).
 
 use clap::Args;
-use weft_server::admin::ClusterStatus;
+use weft_server::report::ClusterStatus;
 
 use crate::{admin::AdminArgs, outcome::Outcome, status::threshold_in_words};
 

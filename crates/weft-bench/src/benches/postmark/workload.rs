@@ -5,7 +5,7 @@
 //! by a random length, then a file is made or one is removed; each with a chance of one half. The
 //! pool never holds more than twice the files it begins with.
 
-use weft_dev::Numbers;
+use weft_dev::SeededRng;
 
 /// The parameters a paper names; the others are the program's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,8 @@ pub(crate) struct Workload {
 impl Workload {
     /// The workload of a seed. It has fewer transactions than asked for if the pool is ever empty.
     pub(crate) fn new(parameters: Parameters, seed: u64) -> Workload {
-        let mut files = Files { parameters, numbers: Numbers::new(seed), living: vec![], made: 0 };
+        let mut files =
+            Files { parameters, numbers: SeededRng::new(seed), living: vec![], made: 0 };
         let pool = (0..parameters.files).map(|_| files.create()).collect();
         let mut transactions = Vec::new();
         while transactions.len() < parameters.transactions && !files.living.is_empty() {
@@ -80,7 +81,7 @@ impl Workload {
 /// The pool while the workload is made.
 struct Files {
     parameters: Parameters,
-    numbers: Numbers,
+    numbers: SeededRng,
     /// Each with its size.
     living: Vec<(Name, u32)>,
     made: u32,
