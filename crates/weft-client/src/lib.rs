@@ -30,5 +30,6 @@ pub mod limits;
 mod random;
 pub mod rpc;
 pub mod session;
+mod sync;
 
 pub use error::ClientError;

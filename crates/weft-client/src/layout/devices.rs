@@ -1,14 +1,11 @@
 //! Device bodies by id. Device ids are never reused (D3), so entries are never stale.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::HashMap;
 
 use bytes::Bytes;
 use weft_nfs::{Bitmap, DeviceId, LayoutType, OpArgs, OpOk, ops::*};
 
-use crate::{error::ClientError, limits, session::Session};
+use crate::{error::ClientError, limits, session::Session, sync::Mutex};
 
 /// A bounded cache of GETDEVICEINFO answers.
 #[derive(Debug, Default)]
@@ -29,7 +26,7 @@ impl DeviceCache {
         device_id: DeviceId,
     ) -> Result<Bytes, ClientError> {
         let key = (layout_type, device_id);
-        if let Some(body) = self.lock().get(&key) {
+        if let Some(body) = self.0.lock().get(&key) {
             return Ok(body.clone());
         }
         let args = GetdeviceinfoArgs {
@@ -45,15 +42,11 @@ impl DeviceCache {
         if ok.layout_type != layout_type {
             return Err(ClientError::Protocol("device of another layout type"));
         }
-        let mut bodies = self.lock();
+        let mut bodies = self.0.lock();
         if bodies.len() >= limits::DEVICES_MAX {
             bodies.clear(); // rare, and every entry can be asked for again
         }
         bodies.insert(key, ok.addr_body.0.clone());
         Ok(ok.addr_body.0)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(LayoutType, DeviceId), Bytes>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,11 +1,6 @@
 //! Sessions with data servers, made at first use and shared by all files.
 
-use std::{
-    collections::HashMap,
-    net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
-};
+use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Instant};
 
 use tokio::sync::OnceCell;
 
@@ -13,6 +8,7 @@ use crate::{
     error::ClientError,
     limits,
     session::{Session, SessionOptions},
+    sync::Mutex,
 };
 
 /// A data server's addresses, in the device's order: several ways to one server.
@@ -57,13 +53,13 @@ impl DataServers {
     /// Remembers for a while that a data server does not answer.
     pub fn avoid(&self, addrs: &DataServerAddrs) {
         if let Ok(entry) = self.entry(addrs) {
-            *entry.lock() = Some(Instant::now() + limits::DATA_SERVER_AVOID);
+            *entry.avoid_until.lock() = Some(Instant::now() + limits::DATA_SERVER_AVOID);
         }
     }
 
     /// Ends all sessions.
     pub async fn close(&self) {
-        let entries: Vec<_> = std::mem::take(&mut *self.lock()).into_values().collect();
+        let entries: Vec<_> = std::mem::take(&mut *self.by_addrs.lock()).into_values().collect();
         let mut closing = tokio::task::JoinSet::new();
         for entry in entries {
             if let Some(session) = entry.session.get() {
@@ -85,7 +81,7 @@ impl DataServers {
     }
 
     fn entry(&self, addrs: &DataServerAddrs) -> Result<Arc<Entry>, ClientError> {
-        let mut by_addrs = self.lock();
+        let mut by_addrs = self.by_addrs.lock();
         if let Some(entry) = by_addrs.get(addrs) {
             return Ok(entry.clone());
         }
@@ -94,18 +90,10 @@ impl DataServers {
         }
         Ok(by_addrs.entry(addrs.clone()).or_default().clone())
     }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<DataServerAddrs, Arc<Entry>>> {
-        self.by_addrs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Entry {
-    fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.avoid_until.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn is_avoided(&self) -> bool {
-        self.lock().is_some_and(|until| Instant::now() < until)
+        self.avoid_until.lock().is_some_and(|until| Instant::now() < until)
     }
 }

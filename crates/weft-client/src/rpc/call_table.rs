@@ -3,15 +3,16 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use tokio::sync::{Notify, oneshot};
-use weft_io::CancelGuard;
+use weft_io::Gate;
 
-use super::{Answer, DirectPlacement, RpcError};
+use super::{Answer, Landing, RpcError};
+use crate::sync::Mutex;
 
 type Outcome = Result<Answer, RpcError>;
 
@@ -35,7 +36,7 @@ struct Calls {
 #[derive(Debug)]
 struct Call {
     to: oneshot::Sender<Outcome>,
-    placement: Option<(DirectPlacement, Arc<CancelGuard>)>,
+    landing: Option<(Landing, Arc<Gate>)>,
 }
 
 impl CallTable {
@@ -44,26 +45,22 @@ impl CallTable {
         CallTable { calls: Mutex::new(calls), closing: Notify::new(), replies: AtomicU64::new(0) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Calls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn is_closed(&self) -> bool {
-        self.lock().closed.is_some()
+        self.calls.lock().closed.is_some()
     }
 
     pub(super) fn why_closed(&self) -> RpcError {
-        self.lock().closed.clone().unwrap_or_else(|| RpcError::lost("closed"))
+        self.calls.lock().closed.clone().unwrap_or_else(|| RpcError::lost("closed"))
     }
 
     /// A transaction id and the place where its reply will arrive; and where the reply's payload
-    /// may go.
+    /// may land.
     pub(super) fn register(
         self: &Arc<Self>,
-        placement: Option<DirectPlacement>,
+        landing: Option<Landing>,
     ) -> Result<Waiting, RpcError> {
         let (to, reply) = oneshot::channel();
-        let mut calls = self.lock();
+        let mut calls = self.calls.lock();
         if let Some(why) = &calls.closed {
             return Err(why.clone());
         }
@@ -72,15 +69,15 @@ impl CallTable {
         }
         let xid = calls.next_xid;
         calls.next_xid = xid.wrapping_add(1);
-        let placement = placement.map(|p| (p, Arc::<CancelGuard>::default()));
-        let guard = placement.as_ref().map(|(_, guard)| guard.clone());
-        calls.by_xid.insert(xid, Call { to, placement });
-        Ok(Waiting { xid, reply, guard, table: self.clone() })
+        let landing = landing.map(|l| (l, Arc::<Gate>::default()));
+        let gate = landing.as_ref().map(|(_, gate)| gate.clone());
+        calls.by_xid.insert(xid, Call { to, landing });
+        Ok(Waiting { xid, reply, gate, table: self.clone() })
     }
 
-    /// Where the payload of this call's reply may go, unless it was cancelled.
-    pub(super) fn placement(&self, xid: u32) -> Option<(DirectPlacement, Arc<CancelGuard>)> {
-        self.lock().by_xid.get(&xid)?.placement.clone()
+    /// Where the payload of this call's reply may land, as long as its gate is open.
+    pub(super) fn landing(&self, xid: u32) -> Option<(Landing, Arc<Gate>)> {
+        self.calls.lock().by_xid.get(&xid)?.landing.clone()
     }
 
     /// Replies received so far: while it grows, the peer is alive.
@@ -91,7 +88,7 @@ impl CallTable {
     /// Delivers a reply; one nobody waits for (any more) is dropped.
     pub(super) fn complete(&self, xid: u32, outcome: Outcome) {
         self.replies.fetch_add(1, Ordering::Relaxed);
-        let call = self.lock().by_xid.remove(&xid);
+        let call = self.calls.lock().by_xid.remove(&xid);
         if let Some(call) = call {
             let _ = call.to.send(outcome);
         }
@@ -99,7 +96,7 @@ impl CallTable {
 
     /// Fails every call in flight and every later one. The first reason stands.
     pub(super) fn close(&self, why: RpcError) {
-        let mut calls = self.lock();
+        let mut calls = self.calls.lock();
         let why = calls.closed.get_or_insert(why).clone();
         let waiting = std::mem::take(&mut calls.by_xid);
         drop(calls);
@@ -115,11 +112,11 @@ impl CallTable {
     }
 }
 
-/// A registered call; dropping it forgets the call, and nothing more of its reply is placed.
+/// A registered call; dropping it forgets the call, and nothing more of its reply lands.
 pub(super) struct Waiting {
     xid: u32,
     reply: oneshot::Receiver<Outcome>,
-    guard: Option<Arc<CancelGuard>>,
+    gate: Option<Arc<Gate>>,
     table: Arc<CallTable>,
 }
 
@@ -138,9 +135,9 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.table.lock().by_xid.remove(&self.xid);
-        if let Some(guard) = &self.guard {
-            guard.cancel();
+        self.table.calls.lock().by_xid.remove(&self.xid);
+        if let Some(gate) = &self.gate {
+            gate.shut();
         }
     }
 }

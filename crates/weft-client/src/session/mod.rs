@@ -12,7 +12,7 @@ mod establish;
 use std::{
     net::SocketAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -27,6 +27,7 @@ use crate::{
     error::ClientError,
     random::random,
     rpc::{Connection, Credential},
+    sync::{Mutex, MutexGuard},
 };
 pub use callback::CallbackHandler;
 use compound::Work;
@@ -205,15 +206,15 @@ impl Session {
 
 impl Inner {
     fn core(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+        self.core.lock()
     }
 
     fn current_link(&self) -> Option<Link> {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.link.lock().clone()
     }
 
     fn set_link(&self, link: Option<Link>) {
-        *self.link.lock().unwrap_or_else(PoisonError::into_inner) = link;
+        *self.link.lock() = link;
     }
 
     fn check_open(&self) -> Result<(), ClientError> {
