@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, sync::Arc};
 use weft_nfs::{NfsStat, OpNum};
 use weft_xdr::DecodeError;
 
-use crate::{layout::LayoutError, rpc::RpcError};
+use crate::{layout::plan::LayoutError, rpc::error::RpcError};
 
 /// Why an operation of the client failed.
 #[derive(Debug, Clone, thiserror::Error)]

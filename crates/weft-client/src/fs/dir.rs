@@ -6,7 +6,7 @@ use weft_nfs::{
     Bitmap, FileHandle, NfsStat, OpArgs, OpOk, Verifier, ops::DirEntry, ops::ReaddirArgs,
 };
 
-use super::{At, FsError};
+use super::error::{At, FsError};
 use crate::{error::ClientError, limits, session::Session};
 
 /// The entries of a directory, fetched a page at a time. Memory is bounded by a page.

@@ -14,7 +14,9 @@ use weft_nfs::{
 use weft_xdr::Payload;
 
 use super::{
-    At, Client, FsError, OpenOptions, STAT_ATTRS,
+    client::{Client, STAT_ATTRS},
+    error::{At, FsError},
+    file::OpenOptions,
     path::{lookups, names_of},
 };
 use crate::{error::ClientError, limits, session::CompoundOutcome};

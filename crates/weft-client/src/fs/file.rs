@@ -14,7 +14,11 @@ use weft_nfs::{
     OpOk, Seqid, StateOwner, ops::*, share,
 };
 
-use super::{At, Client, FsError, path::names_of};
+use super::{
+    client::{Client, STAT_ATTRS},
+    error::{At, FsError},
+    path::names_of,
+};
 use crate::{
     error::ClientError,
     io::{FileIo, LayoutInfo, Opened, Source, Thresholds},
@@ -123,7 +127,7 @@ impl Client {
         let name = names.pop().ok_or(isdir)?;
         let owner = self.new_owner();
         let open = options.open(name, owner.clone());
-        let request = super::STAT_ATTRS.or(&Bitmap::of(&[AttrNo::MDSTHRESHOLD]));
+        let request = STAT_ATTRS.or(&Bitmap::of(&[AttrNo::MDSTHRESHOLD]));
         let getattr = OpArgs::Getattr(GetattrArgs { request });
         let ops = vec![OpArgs::Open(open), OpArgs::Getfh, getattr];
         let mut done = self.in_directory(names, ops).await?.into_iter();

@@ -9,7 +9,9 @@ use bytes::Bytes;
 use weft_nfs::{Attrs, Bitmap, FileType, NfsStat, OpArgs, OpOk, Stateid, ops::*};
 
 use super::{
-    At, Client, FsError, ReadDir, STAT_ATTRS,
+    client::{Client, STAT_ATTRS},
+    dir::ReadDir,
+    error::{At, FsError},
     path::{names_of, split_last},
 };
 use crate::error::ClientError;

@@ -10,7 +10,10 @@ use weft_nfs::{
     ops::{GetattrArgs, LookupArgs, PutfhArgs},
 };
 
-use super::{At, Client, FsError, STAT_ATTRS};
+use super::{
+    client::{Client, STAT_ATTRS},
+    error::{At, FsError},
+};
 use crate::{error::ClientError, limits};
 
 /// A path with every symbolic link but perhaps the last replaced by what it says.

@@ -14,7 +14,12 @@ use std::{
 use bytes::Bytes;
 use weft_io::Destination;
 
-use super::{At, Client, FsError, OpenOptions, path::names_of};
+use super::{
+    client::Client,
+    error::{At, FsError},
+    file::OpenOptions,
+    path::names_of,
+};
 use crate::{
     error::ClientError,
     io::{PieceReport, ReadSink, Source},

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use weft_layout::{FilesDeviceAddr, FilesLayout};
 use weft_nfs::{DeviceId, FileHandle, LayoutType, ops::LayoutSegment};
 
-use super::{LayoutDriver, LayoutError, Plan, StripeTarget};
+use super::plan::{LayoutDriver, LayoutError, Plan, StripeTarget};
 
 /// The driver of files layouts.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,18 +1,16 @@
 //! Sessions with data servers, made at first use and shared by all files.
 
-use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Instant};
+use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use tokio::sync::OnceCell;
 
+use super::plan::DataServerAddrs;
 use crate::{
     error::ClientError,
     limits,
     session::{Session, SessionOptions},
     sync::Mutex,
 };
-
-/// A data server's addresses, in the device's order: several ways to one server.
-pub type DataServerAddrs = Arc<[SocketAddr]>;
 
 /// The data servers in use.
 #[derive(Debug)]

@@ -11,7 +11,10 @@ use std::{
 use tokio::sync::{Notify, oneshot};
 use weft_io::Gate;
 
-use super::{Answer, Landing, RpcError};
+use super::{
+    error::RpcError,
+    landing::{Answer, Landing},
+};
 use crate::sync::Mutex;
 
 type Outcome = Result<Answer, RpcError>;

@@ -9,26 +9,16 @@ use tokio::{
 };
 use weft_io::{Received, RecordReader, RecordSender};
 use weft_xdr::{
-    Decode, Reader, Segment, Writer,
+    Decode, Reader, Writer,
     rpc::{CallHeader, Message, Reply},
 };
 
-use super::{Answer, IncomingCall, Placed, RpcError, call_table::CallTable, direct_placement};
-
-/// A message to send.
-#[derive(Debug)]
-pub(super) struct Outgoing {
-    /// The call's transaction id; none for a reply.
-    pub(super) xid: Option<u32>,
-    /// The message without its record mark.
-    pub(super) segments: Vec<Segment>,
-}
-
-impl Outgoing {
-    fn has_file(&self) -> bool {
-        self.segments.iter().any(|s| matches!(s, Segment::File(_)))
-    }
-}
+use super::{
+    call_table::CallTable,
+    error::RpcError,
+    landing::{self, Answer, Placed},
+    message::{IncomingCall, Outgoing},
+};
 
 /// Messages taken off the queue at a time.
 const BATCH: usize = 16;
@@ -86,14 +76,12 @@ impl Receiver {
     pub(super) async fn run(self, socket: OwnedReadHalf, record_bytes_max: usize) {
         let mut records = RecordReader::new(socket, record_bytes_max);
         let why = loop {
-            let place =
-                |head: &[u8], len| direct_placement::target(head, len, |x| self.calls.placement(x));
+            let place = |head: &[u8], len| landing::placement(head, len, |x| self.calls.landing(x));
             let taken = match records.next_or_place(place).await {
                 Ok(Some(Received::Record(record))) => self.take(record, None),
-                Ok(Some(Received::Placed { rest, at, placed })) => self.take(
-                    direct_placement::without_payload(rest, at),
-                    Some(placed.map_err(Arc::new)),
-                ),
+                Ok(Some(Received::Placed { rest, at, placed })) => {
+                    self.take(landing::without_payload(rest, at), Some(placed.map_err(Arc::new)))
+                }
                 Ok(None) => break RpcError::lost("closed by the peer"),
                 Err(e) => break RpcError::lost(e),
             };

@@ -1,13 +1,13 @@
 //! One connection against a peer that this test plays.
 
-use std::time::Duration;
+use std::{io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use tokio::{io::AsyncWriteExt, net::TcpListener};
+use tokio::{io::AsyncWriteExt, net::TcpListener, sync::mpsc};
 use weft_io::{RecordReader, RecordSender};
 use weft_xdr::{
-    Decode,
-    rpc::{Message, auth_stat},
+    Decode, Reader, Segment, Writer,
+    rpc::{CallHeader, Message, OpaqueAuth, Reply, auth_stat},
 };
 
 use super::*;

@@ -7,22 +7,14 @@ use tokio::sync::mpsc;
 use weft_nfs::{
     NfsStat, SequenceId, SlotId,
     callback::{
-        CB_OPS_MAX, CB_PROC_COMPOUND, CB_PROC_NULL, CB_VERSION, CbCompoundHeader,
-        CbLayoutrecallArgs, CbOp, CbOpNum, CbRecallArgs, CbReply, CbSequenceArgs, CbSequenceOk,
+        CB_OPS_MAX, CB_PROC_COMPOUND, CB_PROC_NULL, CB_VERSION, CbCompoundHeader, CbOp, CbOpNum,
+        CbReply, CbSequenceArgs, CbSequenceOk,
     },
 };
 use weft_xdr::{Decode, Reader, Segment, rpc::Reply};
 
-use super::Inner;
+use super::{inner::Inner, options::CallbackHandler};
 use crate::{core::CB_PROGRAM, limits, rpc::IncomingCall};
-
-/// Who answers recalls. The methods decide and return; what takes time runs elsewhere.
-pub trait CallbackHandler: Send + Sync + 'static {
-    /// CB_LAYOUTRECALL (§20.3): OK if it will be returned, NOMATCHING_LAYOUT, or DELAY.
-    fn cb_layoutrecall(&self, args: &CbLayoutrecallArgs) -> NfsStat;
-    /// CB_RECALL (§20.2): OK if the delegation will be returned.
-    fn cb_recall(&self, args: &CbRecallArgs) -> NfsStat;
-}
 
 /// One slot of the back channel: the reply of the request before, for replay.
 #[derive(Default)]

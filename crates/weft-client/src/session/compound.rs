@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use weft_nfs::{CompoundReply, Failure, NfsStat, OpArgs, OpNum, OpOk, OpReply};
 use weft_xdr::Segment;
 
-use super::Inner;
+use super::inner::Inner;
 use crate::{
     core::{Backoff, SequenceFailure, Slot, first_unrepeatable},
     error::ClientError,

@@ -12,7 +12,10 @@ use weft_nfs::{
 };
 use weft_xdr::{Decode, Encode, Segment, Writer};
 
-use super::{Inner, Link, callback};
+use super::{
+    callback,
+    inner::{Inner, Link},
+};
 use crate::{
     core::{Backoff, Step, StepFailure},
     error::ClientError,

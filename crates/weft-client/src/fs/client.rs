@@ -1,0 +1,154 @@
+//! A client of one cluster.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use weft_nfs::{AttrNo, Bitmap, ClientId, Opaque, StateOwner};
+
+use super::recall;
+use crate::{
+    error::ClientError,
+    io::{Cluster, IoPolicy, OpenFiles},
+    layout::{DataServers, DeviceCache, FilesDriver, LayoutDriver},
+    random::random,
+    rpc::{Credential, machine_name},
+    session::{Session, SessionOptions},
+};
+
+/// How a client connects.
+#[derive(Debug, Clone)]
+pub struct ClientOptions {
+    /// 1 or 2.
+    pub minorversion: u32,
+    /// Who is asking.
+    pub credential: Credential,
+    /// Requests under way at a time, for each server.
+    pub slots: u32,
+    /// How long to wait for a metadata server that cannot be reached.
+    pub patience: Duration,
+    /// The same for a data server, before its data go through the metadata server.
+    pub data_server_patience: Duration,
+    /// Whether to use layouts at all.
+    pub layouts: bool,
+    /// Whether names travel with the requests on them, and small files whole (P3.4): one round
+    /// trip instead of a few. `false` is for measurements.
+    pub eager: bool,
+    /// How the data of open files travel.
+    pub policy: IoPolicy,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        ClientOptions {
+            minorversion: 2,
+            credential: Credential::of_process(),
+            slots: 64,
+            patience: Duration::from_secs(90),
+            data_server_patience: Duration::from_secs(15),
+            layouts: true,
+            eager: true,
+            policy: IoPolicy::default(),
+        }
+    }
+}
+
+/// A client of one Weft (or other NFSv4.1) server and its data servers. Clones share it.
+#[derive(Clone)]
+pub struct Client {
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) files: Arc<OpenFiles>,
+    owners: Arc<AtomicU64>,
+    pub(super) eager: bool,
+}
+
+/// Attributes asked for by [`Client::stat`] and [`Client::read_dir`].
+pub const STAT_ATTRS: Bitmap = Bitmap::of(&[
+    AttrNo::TYPE,
+    AttrNo::CHANGE,
+    AttrNo::SIZE,
+    AttrNo::FSID,
+    AttrNo::FILEID,
+    AttrNo::MODE,
+    AttrNo::NUMLINKS,
+    AttrNo::OWNER,
+    AttrNo::OWNER_GROUP,
+    AttrNo::RAWDEV,
+    AttrNo::SPACE_USED,
+    AttrNo::TIME_ACCESS,
+    AttrNo::TIME_METADATA,
+    AttrNo::TIME_MODIFY,
+]);
+
+impl Client {
+    /// Connects to a metadata server.
+    ///
+    /// # Errors
+    /// [`ClientError::Unreachable`] after the options' patience; a refusal at once.
+    pub async fn connect(
+        server: SocketAddr,
+        options: ClientOptions,
+    ) -> Result<Client, ClientError> {
+        let files = Arc::new(OpenFiles::default());
+        let mut session = SessionOptions {
+            minorversion: options.minorversion,
+            slots: options.slots,
+            patience: options.patience,
+            ..SessionOptions::new(crate::core::Role::Mds, owner_id()?, options.credential.clone())
+        };
+        let data = SessionOptions {
+            role: crate::core::Role::Ds,
+            patience: options.data_server_patience,
+            ..session.clone()
+        };
+        session.callbacks = Some(Arc::new(recall::Recalls::new(files.clone())));
+        let mds = Session::open(server, session).await?;
+        let mut drivers: Vec<Arc<dyn LayoutDriver>> = Vec::new();
+        if options.layouts && mds.serves_layouts() {
+            drivers.push(Arc::new(FilesDriver));
+        }
+        let cluster = Cluster {
+            mds,
+            servers: DataServers::new(data),
+            devices: DeviceCache::default(),
+            drivers,
+            files: Arc::default(),
+            policy: options.policy,
+        };
+        let owners = Arc::new(AtomicU64::new(1));
+        Ok(Client { cluster: Arc::new(cluster), files, owners, eager: options.eager })
+    }
+
+    /// The session with the metadata server, for requests this API has no words for.
+    pub fn session(&self) -> &Session {
+        &self.cluster.mds
+    }
+
+    /// Ends all sessions, so that the servers can forget us at once. Files should be closed.
+    pub async fn close(self) {
+        self.cluster.servers.close().await;
+        self.cluster.mds.clone().close().await;
+    }
+
+    /// An open-owner of its own for every open, so that each has its own stateid.
+    pub(super) fn new_owner(&self) -> StateOwner {
+        let n = self.owners.fetch_add(1, Ordering::Relaxed);
+        StateOwner {
+            clientid: ClientId(0),
+            owner: Opaque(Bytes::copy_from_slice(&n.to_be_bytes())),
+        }
+    }
+}
+
+/// Unique to this client: machine, process, and random bytes for what those leave open.
+fn owner_id() -> Result<Bytes, ClientError> {
+    let unique = u64::from_be_bytes(random()?);
+    let id = format!("weft {} {} {unique:016x}", machine_name(), std::process::id());
+    Ok(Bytes::from(id))
+}

@@ -1,0 +1,238 @@
+//! One connection and the calls over it.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::{
+    net::TcpStream,
+    sync::{Semaphore, mpsc},
+    task::AbortHandle,
+};
+use weft_xdr::{
+    Reader, Segment, Writer,
+    rpc::{CallHeader, OpaqueAuth},
+};
+
+use super::{
+    call_table::CallTable,
+    credential::Credential,
+    error::RpcError,
+    landing::{Answer, Landing},
+    message::{IncomingCall, Outgoing},
+    tasks,
+};
+use crate::limits;
+
+/// How a connection is made.
+#[derive(Debug, Clone)]
+pub struct ConnectOptions {
+    /// Largest message accepted from the peer, in bytes.
+    pub record_bytes_max: usize,
+    /// Where calls from the peer go; without it they are answered PROG_UNAVAIL.
+    pub incoming: Option<mpsc::Sender<IncomingCall>>,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        ConnectOptions { record_bytes_max: limits::RECORD_BYTES_MAX, incoming: None }
+    }
+}
+
+/// One connection to an RPC server. Clones share it; the last one dropped closes it.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    peer: SocketAddr,
+    calls: Arc<CallTable>,
+    outgoing: mpsc::Sender<Outgoing>,
+    in_flight: Arc<Semaphore>,
+    _tasks: Arc<Tasks>,
+}
+
+#[derive(Debug)]
+struct Tasks([AbortHandle; 2]);
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.0.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Connection {
+    /// Connects with default options.
+    ///
+    /// # Errors
+    /// [`RpcError::Connect`].
+    pub async fn connect(addr: SocketAddr) -> Result<Connection, RpcError> {
+        Self::connect_with(addr, ConnectOptions::default()).await
+    }
+
+    /// Connects; [`limits::CONNECT_TIMEOUT`] bounds the attempt.
+    ///
+    /// # Errors
+    /// [`RpcError::Connect`].
+    pub async fn connect_with(
+        addr: SocketAddr,
+        options: ConnectOptions,
+    ) -> Result<Connection, RpcError> {
+        let refused = |e: io::Error| RpcError::Connect { addr, why: e.to_string().into() };
+        let stream = tokio::time::timeout(limits::CONNECT_TIMEOUT, TcpStream::connect(addr))
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            .map_err(refused)?;
+        tune(&stream).map_err(refused)?;
+        Ok(Self::over(stream, addr, options))
+    }
+
+    fn over(stream: TcpStream, peer: SocketAddr, options: ConnectOptions) -> Connection {
+        let calls = Arc::new(CallTable::new());
+        let (outgoing, queue) = mpsc::channel(limits::OUTGOING_QUEUE);
+        let (read_half, write_half) = stream.into_split();
+        let reader = tasks::Receiver {
+            calls: calls.clone(),
+            replies: outgoing.downgrade(),
+            incoming: options.incoming,
+        };
+        let read = tokio::spawn(reader.run(read_half, options.record_bytes_max));
+        let write = tokio::spawn(tasks::send_all(write_half, queue, calls.clone()));
+        Connection {
+            peer,
+            calls,
+            outgoing,
+            in_flight: Arc::new(Semaphore::new(limits::CALLS_IN_FLIGHT_MAX)),
+            _tasks: Arc::new(Tasks([read.abort_handle(), write.abort_handle()])),
+        }
+    }
+
+    /// The peer's address.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Whether the connection has ended.
+    pub fn is_closed(&self) -> bool {
+        self.calls.is_closed()
+    }
+
+    /// Calls a procedure; the reader returned stands at the results of an accepted, successful
+    /// call. Dropping the future forgets the call, which may still be executed.
+    ///
+    /// # Errors
+    /// [`RpcError`]; only after [`RpcError::Lost`] is it unknown whether the call was executed.
+    pub async fn call(
+        &self,
+        program: u32,
+        version: u32,
+        procedure: u32,
+        credential: &Credential,
+        args: Vec<Segment>,
+    ) -> Result<Reader, RpcError> {
+        let procedure = (program, version, procedure);
+        self.call_landing(procedure, credential, args, None).await.map(|a| a.results)
+    }
+
+    async fn call_landing(
+        &self,
+        (program, version, procedure): (u32, u32, u32),
+        credential: &Credential,
+        args: Vec<Segment>,
+        landing: Option<Landing>,
+    ) -> Result<Answer, RpcError> {
+        for segment in &args {
+            if let Segment::File(range) = segment {
+                // A local disk error found here fails one call; found while sending, the
+                // connection. And cold ranges of several calls are read side by side.
+                let ready = weft_io::ensure_resident(range).await;
+                ready.map_err(|e| RpcError::Source(e.to_string().into()))?;
+            }
+        }
+        let _turn = self.in_flight.acquire().await.map_err(RpcError::lost)?;
+        let waiting = self.calls.register(landing)?;
+        let header = CallHeader {
+            program,
+            version,
+            procedure,
+            credential: credential.to_wire(),
+            verifier: OpaqueAuth::NONE,
+        };
+        let mut w = Writer::new();
+        weft_xdr::rpc::call(&mut w, waiting.xid(), &header);
+        w.append(args);
+        let message = Outgoing { xid: Some(waiting.xid()), segments: w.into_segments() };
+        if self.outgoing.send(message).await.is_err() {
+            return Err(self.calls.why_closed());
+        }
+        waiting.reply().await
+    }
+}
+
+/// How long a peer may be silent.
+#[derive(Debug, Clone, Copy)]
+pub struct Watch {
+    /// Without a reply to anything for this long, while a call waits, the peer is asked whether
+    /// it is there at all.
+    pub silence: Duration,
+    /// It has this long to answer anything.
+    pub answer: Duration,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Watch { silence: limits::SILENCE_MAX, answer: limits::PING_LIMIT }
+    }
+}
+
+/// Procedure 0 of every program: nothing in, nothing out.
+const PROC_NULL: u32 = 0;
+
+impl Connection {
+    /// [`Connection::call`] of a peer that may hang without its machine being gone, which no
+    /// keepalive finds out. A slow call is waited for as long as the peer answers anything.
+    ///
+    /// With a landing, a large payload of the reply may be put there. Once this returns, or its
+    /// future is dropped, nothing is written there any more.
+    ///
+    /// # Errors
+    /// Also [`RpcError::Lost`] when the peer hangs: the connection is closed then.
+    pub async fn call_watched(
+        &self,
+        (program, version, procedure): (u32, u32, u32),
+        credential: &Credential,
+        args: Vec<Segment>,
+        landing: Option<Landing>,
+        watch: Watch,
+    ) -> Result<Answer, RpcError> {
+        let nobody = Credential::NONE;
+        let which = (program, version, procedure);
+        let mut call = std::pin::pin!(self.call_landing(which, credential, args, landing));
+        loop {
+            let seen = self.calls.replies();
+            tokio::select! {
+                answer = &mut call => return answer,
+                () = tokio::time::sleep(watch.silence) => {}
+            }
+            if self.calls.replies() != seen {
+                continue;
+            }
+            let ping = self.call(program, version, PROC_NULL, &nobody, Vec::new());
+            tokio::select! {
+                answer = &mut call => return answer,
+                pinged = tokio::time::timeout(watch.answer, ping) => {
+                    if pinged.is_err() && self.calls.replies() == seen {
+                        self.calls.close(RpcError::lost("the peer does not answer"));
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn tune(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    let keepalive = TcpKeepalive::new()
+        .with_time(limits::KEEPALIVE_IDLE)
+        .with_interval(limits::KEEPALIVE_INTERVAL)
+        .with_retries(limits::KEEPALIVE_PROBES);
+    socket.set_tcp_keepalive(&keepalive)?;
+    socket.set_tcp_user_timeout(Some(limits::USER_TIMEOUT))
+}

@@ -1,0 +1,71 @@
+//! What the tasks of a session share.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+use tokio::sync::Notify;
+
+use super::options::SessionOptions;
+use crate::{
+    core::{Core, Step},
+    error::ClientError,
+    rpc::Connection,
+    sync::{Mutex, MutexGuard},
+};
+
+/// A session's state, its connection, and who waits for what.
+pub(super) struct Inner {
+    pub(super) addr: SocketAddr,
+    pub(super) options: SessionOptions,
+    pub(super) core: Mutex<Core>,
+    pub(super) link: Mutex<Option<Link>>,
+    /// Held by the one task that is (re-)establishing the session; the others wait their turn
+    /// and find it done, or given up: when and why. This is the one lock held across awaits, and
+    /// that is its purpose.
+    pub(super) establishing: tokio::sync::Mutex<Option<(Instant, Arc<str>)>>,
+    pub(super) slot_freed: Notify,
+    pub(super) closed: AtomicBool,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("addr", &self.addr).finish_non_exhaustive()
+    }
+}
+
+/// A connection and its number, so that whoever finds it broken breaks no newer one.
+#[derive(Debug, Clone)]
+pub(super) struct Link {
+    pub(super) connection: Connection,
+    pub(super) number: u64,
+}
+
+impl Inner {
+    pub(super) fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock()
+    }
+
+    pub(super) fn current_link(&self) -> Option<Link> {
+        self.link.lock().clone()
+    }
+
+    pub(super) fn set_link(&self, link: Option<Link>) {
+        *self.link.lock() = link;
+    }
+
+    pub(super) fn check_open(&self) -> Result<(), ClientError> {
+        if self.closed.load(Ordering::Acquire) { Err(ClientError::Closed) } else { Ok(()) }
+    }
+
+    /// A connection over which requests may be sent, and nothing else is to be done first.
+    pub(super) fn usable_link(&self) -> Option<Link> {
+        let link = self.current_link().filter(|l| !l.connection.is_closed())?;
+        (self.core().step() == Step::Ready).then_some(link)
+    }
+}

@@ -1,0 +1,69 @@
+//! How a session is opened, and what answers the server's callbacks.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use weft_nfs::{
+    NfsStat,
+    callback::{CbLayoutrecallArgs, CbRecallArgs},
+};
+
+use crate::{core::Role, rpc::Credential};
+
+/// How a session is opened.
+#[derive(Clone)]
+pub struct SessionOptions {
+    /// 1 or 2.
+    pub minorversion: u32,
+    /// Identity of this client at the server; unique among its clients.
+    pub owner_id: Bytes,
+    /// Metadata or data.
+    pub role: Role,
+    /// Slots asked for: requests under way at a time.
+    pub slots: u32,
+    /// Sent with every request.
+    pub credential: Credential,
+    /// How long a request waits for a server that cannot be reached or asks for delay.
+    pub patience: Duration,
+    /// Who answers recalls; without one no back channel is made.
+    pub callbacks: Option<Arc<dyn CallbackHandler>>,
+}
+
+impl SessionOptions {
+    /// Options for a server role: 4.2, 32 slots, no back channel, a minute and a half of
+    /// patience with a metadata server and a quarter of one with a data server.
+    pub fn new(role: Role, owner_id: Bytes, credential: Credential) -> SessionOptions {
+        let patience = match role {
+            Role::Mds => Duration::from_secs(90),
+            Role::Ds => Duration::from_secs(15),
+        };
+        SessionOptions {
+            minorversion: 2,
+            owner_id,
+            role,
+            slots: 32,
+            credential,
+            patience,
+            callbacks: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for SessionOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SessionOptions")
+            .field("minorversion", &self.minorversion)
+            .field("owner_id", &self.owner_id)
+            .field("role", &self.role)
+            .field("slots", &self.slots)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Who answers recalls. The methods decide and return; what takes time runs elsewhere.
+pub trait CallbackHandler: Send + Sync + 'static {
+    /// CB_LAYOUTRECALL (§20.3): OK if it will be returned, NOMATCHING_LAYOUT, or DELAY.
+    fn cb_layoutrecall(&self, args: &CbLayoutrecallArgs) -> NfsStat;
+    /// CB_RECALL (§20.2): OK if the delegation will be returned.
+    fn cb_recall(&self, args: &CbRecallArgs) -> NfsStat;
+}

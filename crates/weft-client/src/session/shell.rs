@@ -1,0 +1,139 @@
+//! The session as its users see it.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Weak, atomic::AtomicBool},
+    time::{Duration, Instant},
+};
+
+use tokio::{sync::Notify, task::AbortHandle};
+use weft_nfs::{OpArgs, OpOk, Verifier, exchgid};
+
+use super::{
+    compound::{CompoundOutcome, Work},
+    inner::Inner,
+    options::SessionOptions,
+};
+use crate::{
+    core::{Core, CoreConfig},
+    error::ClientError,
+    random::random,
+    sync::Mutex,
+};
+
+/// A session with one server. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Session {
+    inner: Arc<Inner>,
+    _renewal: Arc<AbortOnDrop>,
+}
+
+#[derive(Debug)]
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Session {
+    /// Connects and establishes the session.
+    ///
+    /// # Errors
+    /// [`ClientError::Unreachable`] after the options' patience; a refusal at once.
+    pub async fn open(addr: SocketAddr, options: SessionOptions) -> Result<Session, ClientError> {
+        let core = Core::new(CoreConfig {
+            minorversion: options.minorversion,
+            owner_id: options.owner_id.clone(),
+            verifier: Verifier(random()?),
+            role: options.role,
+            slots: options.slots,
+            back_channel: options.callbacks.is_some(),
+        });
+        let inner = Arc::new(Inner {
+            addr,
+            options,
+            core: Mutex::new(core),
+            link: Mutex::new(None),
+            establishing: tokio::sync::Mutex::new(None),
+            slot_freed: Notify::new(),
+            closed: AtomicBool::new(false),
+        });
+        inner.ready_link().await?;
+        let renewal = tokio::spawn(renew_lease(Arc::downgrade(&inner)));
+        Ok(Session { inner, _renewal: Arc::new(AbortOnDrop(renewal.abort_handle())) })
+    }
+
+    /// The server's address.
+    pub fn addr(&self) -> SocketAddr {
+        self.inner.addr
+    }
+
+    /// Runs a COMPOUND: SEQUENCE is put before the operations. The results are those of the
+    /// operations given, without SEQUENCE's.
+    ///
+    /// # Errors
+    /// [`ClientError::Nfs`] names the operation that failed; what those before it did stands.
+    pub async fn compound(&self, ops: Vec<OpArgs>) -> Result<Vec<OpOk>, ClientError> {
+        self.compound_outcome(ops).await?.into_result()
+    }
+
+    /// Runs a COMPOUND and tells how far it came.
+    ///
+    /// # Errors
+    /// Only when there is no answer at all; refusals are in the outcome.
+    pub async fn compound_outcome(&self, ops: Vec<OpArgs>) -> Result<CompoundOutcome, ClientError> {
+        self.run(ops.into()).await
+    }
+
+    pub(super) async fn run(&self, work: Work) -> Result<CompoundOutcome, ClientError> {
+        let inner = self.inner.clone();
+        let run = tokio::spawn(async move { inner.run(work).await });
+        run.await.unwrap_or(Err(ClientError::Closed))
+    }
+
+    /// Largest READ and WRITE payloads of this session, in bytes.
+    pub fn io_bytes_max(&self) -> (u32, u32) {
+        self.inner.core().io_bytes_max()
+    }
+
+    /// Whether the server gives layouts.
+    pub fn serves_layouts(&self) -> bool {
+        self.inner.core().server_flags() & exchgid::USE_PNFS_MDS != 0
+    }
+
+    /// How often the server has forgotten us. When it grows, every open and layout is gone.
+    pub fn losses(&self) -> u64 {
+        self.inner.core().losses()
+    }
+
+    /// Ends the session and the client record at the server. Best effort: a server that cannot
+    /// be reached forgets us when the lease ends.
+    pub async fn close(self) {
+        self.inner.close().await;
+    }
+}
+
+/// Sends a bare SEQUENCE whenever nothing else has renewed the lease for a while.
+async fn renew_lease(session: Weak<Inner>) {
+    loop {
+        let Some(at) = session.upgrade().map(|s| s.core().renew_at()) else { return };
+        let now = Instant::now();
+        // Without a session there is nothing to renew; the next request makes one.
+        let at = at.unwrap_or(now + Duration::from_secs(1));
+        if at > now {
+            tokio::time::sleep_until(at.into()).await;
+            continue;
+        }
+        let Some(inner) = session.upgrade() else { return };
+        if let Err(e) = inner.clone().run(Vec::new()).await {
+            if matches!(e, ClientError::Closed) {
+                return;
+            }
+            tracing::warn!(server = %inner.addr, "lease could not be renewed: {e}");
+            drop(inner);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+}
