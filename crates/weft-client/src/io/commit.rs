@@ -9,7 +9,8 @@ use tokio::{
 };
 
 use super::{
-    FileIo, dirty::RoundNo, lanes::Target, layout::LayoutState, source::Source, write::Outgoing,
+    FileIo, dirty::RoundNo, layout::LayoutState, server_queues::Target, source::Source,
+    write::Outgoing,
 };
 use crate::{error::ClientError, limits};
 

@@ -6,8 +6,8 @@ use weft_nfs::Verifier;
 use weft_xdr::Payload;
 
 use super::{
-    lanes::Target,
     open::Open,
+    server_queues::Target,
     source::{held_bytes, kept_part},
 };
 use crate::limits;

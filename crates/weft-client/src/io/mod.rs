@@ -14,13 +14,13 @@
 
 mod commit;
 mod dirty;
-mod file;
 mod gather;
-mod lanes;
 mod layout;
 mod open;
 mod policy;
 mod read;
+mod server_queues;
+mod shared_file;
 mod source;
 mod write;
 
@@ -36,11 +36,11 @@ use crate::{
     layout::{DataServers, DeviceCache, LayoutDriver},
     session::Session,
 };
-pub use file::FileTable;
 pub use layout::LayoutInfo;
 use open::Open;
 pub use policy::IoPolicy;
 pub use read::ReadSink;
+pub use shared_file::FileTable;
 pub use source::{PieceReport, Source};
 
 /// What all open files of a client share.
@@ -89,7 +89,7 @@ pub struct Opened {
 pub struct FileIo {
     cluster: Arc<Cluster>,
     open: Arc<Open>,
-    file: Arc<file::SharedFile>,
+    file: Arc<shared_file::SharedFile>,
     /// End of the file as far as we know: grows with our writes, refreshed before reads at it.
     size: AtomicU64,
     /// Failures of the file this open has heard of, or that were before it.

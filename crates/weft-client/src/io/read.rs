@@ -12,8 +12,8 @@ use weft_nfs::{AttrNo, Bitmap, FileHandle, IoMode, OpArgs, OpOk, Stateid, ops::G
 
 use super::{
     Cluster, FileIo,
-    lanes::{self, Piece, Target},
     layout::LayoutState,
+    server_queues::{self, Piece, Target},
     write::is_curable,
 };
 use crate::{
@@ -93,8 +93,8 @@ impl FileIo {
         let (mut failed, mut through_layout) = (vec![(offset, len)], false);
         if let LayoutState::Held(held) = &*self.access(&self.open, iomode, worth_it).await {
             let io_bytes = self.cluster.mds.io_bytes_max().0;
-            let lanes = lanes::striped_lanes(&held.plan, &[(offset, len)], io_bytes);
-            failed = self.read_lanes(lanes, sink.clone()).await?;
+            let queues = server_queues::striped_queues(&held.plan, &[(offset, len)], io_bytes);
+            failed = self.read_queues(queues, sink.clone()).await?;
             through_layout = true;
         }
         if through_layout && !failed.is_empty() {
@@ -114,8 +114,8 @@ impl FileIo {
     ) -> Result<(), ClientError> {
         loop {
             let io_bytes = self.cluster.mds.io_bytes_max().0;
-            let lanes = lanes::mds_lane(self.fh(), &[range], io_bytes)?;
-            match self.read_lanes(lanes, sink.clone()).await {
+            let queues = server_queues::mds_queue(self.fh(), &[range], io_bytes)?;
+            match self.read_queues(queues, sink.clone()).await {
                 Ok(_) => return Ok(()),
                 Err(e) if e.is_lost_state() => self.reopen(&self.open).await?,
                 Err(e) => return Err(e),
@@ -124,9 +124,9 @@ impl FileIo {
     }
 
     /// Reads all pieces; ranges a data server could not give are returned.
-    async fn read_lanes<S: ReadSink>(
+    async fn read_queues<S: ReadSink>(
         &self,
-        lanes: Vec<lanes::Lane>,
+        queues: Vec<server_queues::ServerQueue>,
         sink: Arc<S>,
     ) -> Result<Vec<(u64, u64)>, ClientError> {
         let shared = Arc::new(Shared {
@@ -139,7 +139,7 @@ impl FileIo {
             let shared = shared.clone();
             move |target, piece| shared.clone().read_piece(target, piece)
         };
-        lanes::run(lanes, work).await?;
+        server_queues::run(queues, work).await?;
         let mut failed = shared.failed.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(std::mem::take(&mut *failed))
     }

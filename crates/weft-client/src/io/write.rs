@@ -9,9 +9,9 @@ use super::{
     Cluster, FileIo,
     commit::Quiet,
     dirty::Unsettled,
-    lanes::{self, Piece, Target},
     layout::LayoutState,
     open::Open,
+    server_queues::{self, Piece, Target},
     source::{Source, rest_of},
 };
 use crate::{error::ClientError, rpc::RpcError, session::Session};
@@ -114,8 +114,8 @@ impl FileIo {
             && held.iomode == IoMode::RW
         {
             let io_bytes = self.cluster.mds.io_bytes_max().1;
-            let lanes = lanes::striped_lanes(&held.plan, outgoing.ranges, io_bytes);
-            let failed = self.write_lanes(outgoing, lanes).await?;
+            let queues = server_queues::striped_queues(&held.plan, outgoing.ranges, io_bytes);
+            let failed = self.write_queues(outgoing, queues).await?;
             let (from, end) = outgoing.span();
             held.note_written(from, end);
             return Ok(if failed.is_empty() { Left::Nothing } else { Left::Failed(failed) });
@@ -156,8 +156,8 @@ impl FileIo {
         let losses = self.cluster.mds.losses();
         loop {
             let io_bytes = self.cluster.mds.io_bytes_max().1;
-            let lanes = lanes::mds_lane(self.fh(), ranges, io_bytes)?;
-            match self.write_lanes(outgoing, lanes).await {
+            let queues = server_queues::mds_queue(self.fh(), ranges, io_bytes)?;
+            match self.write_queues(outgoing, queues).await {
                 Ok(_) => return Ok(()),
                 Err(e) if e.is_lost_state() => {
                     tracing::warn!(losses, "open lost, opening again: {e}");
@@ -169,10 +169,10 @@ impl FileIo {
     }
 
     /// Writes all pieces. Those a data server could not take are returned; other failures end it.
-    async fn write_lanes(
+    async fn write_queues(
         &self,
         outgoing: &Outgoing<'_>,
-        lanes: Vec<lanes::Lane>,
+        queues: Vec<server_queues::ServerQueue>,
     ) -> Result<Failed, ClientError> {
         let shared = Arc::new(Shared {
             cluster: self.cluster.clone(),
@@ -186,7 +186,7 @@ impl FileIo {
             let shared = shared.clone();
             move |target, piece| shared.clone().write_piece(target, piece)
         };
-        let ran = lanes::run(lanes, work).await;
+        let ran = server_queues::run(queues, work).await;
         let outcome =
             std::mem::take(&mut *shared.outcome.lock().unwrap_or_else(PoisonError::into_inner));
         let mut dirty = self.file.lock_dirty();

@@ -38,7 +38,7 @@ pub(super) struct Piece {
 
 /// The pieces of one target.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct ServerQueue {
     pub(super) target: Target,
     pieces: Turns,
 }
@@ -81,11 +81,11 @@ impl Iterator for Pieces {
 ///
 /// # Errors
 /// Never in practice: the distribution of one endless unit is a valid one.
-pub(super) fn mds_lane(
+pub(super) fn mds_queue(
     fh: &FileHandle,
     ranges: &[(u64, u64)],
     io_bytes: u32,
-) -> Result<Vec<Lane>, ClientError> {
+) -> Result<Vec<ServerQueue>, ClientError> {
     let whole = Distribution::round_robin(u64::MAX, 1, 0, Form::Sparse)
         .map_err(|_| ClientError::Invalid("no distribution"))?;
     let pieces = |&(offset, len): &(u64, u64)| Pieces {
@@ -95,11 +95,15 @@ pub(super) fn mds_lane(
         io_bytes,
     };
     let pieces: Vec<Pieces> = ranges.iter().map(pieces).collect();
-    Ok(vec![Lane { target: Target::Mds(fh.clone()), pieces: pieces.into_iter().flatten() }])
+    Ok(vec![ServerQueue { target: Target::Mds(fh.clone()), pieces: pieces.into_iter().flatten() }])
 }
 
 /// The ranges over the stripes of a plan; stripes they do not touch have no lane.
-pub(super) fn striped_lanes(plan: &Plan, ranges: &[(u64, u64)], io_bytes: u32) -> Vec<Lane> {
+pub(super) fn striped_queues(
+    plan: &Plan,
+    ranges: &[(u64, u64)],
+    io_bytes: u32,
+) -> Vec<ServerQueue> {
     let mut by_stripe: BTreeMap<u32, Vec<Pieces>> = BTreeMap::new();
     for (offset, len) in ranges {
         let extents = plan.distribution.extents(*offset, *len);
@@ -113,33 +117,33 @@ pub(super) fn striped_lanes(plan: &Plan, ranges: &[(u64, u64)], io_bytes: u32) -
             by_stripe.entry(stripe_index).or_default().push(pieces);
         }
     }
-    let lane = |(index, pieces): (u32, Vec<Pieces>)| {
+    let queue = |(index, pieces): (u32, Vec<Pieces>)| {
         let target = Target::Ds(plan.stripes.get(index as usize)?.clone());
-        Some(Lane { target, pieces: pieces.into_iter().flatten() })
+        Some(ServerQueue { target, pieces: pieces.into_iter().flatten() })
     };
-    by_stripe.into_iter().filter_map(lane).collect()
+    by_stripe.into_iter().filter_map(queue).collect()
 }
 
 /// Runs `work` on every piece: lanes side by side, at most a window of pieces of each lane at a
 /// time. `work` reports an error only for what cannot be cured piece by piece; the first one
 /// ends the run after the pieces under way.
-pub(super) async fn run<W, F>(lanes: Vec<Lane>, work: W) -> Result<(), ClientError>
+pub(super) async fn run<W, F>(queues: Vec<ServerQueue>, work: W) -> Result<(), ClientError>
 where
     W: Fn(Target, Piece) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Result<(), ClientError>> + Send + 'static,
 {
-    if let [lane] = lanes.as_slice() {
-        let mut look = lane.pieces.clone();
+    if let [queue] = queues.as_slice() {
+        let mut look = queue.pieces.clone();
         if let (Some(only), None) = (look.next(), look.next()) {
             // As most small requests are: no task is worth it.
-            return work(lane.target.clone(), only).await;
+            return work(queue.target.clone(), only).await;
         }
     }
     let mut tasks = JoinSet::new();
-    for lane in lanes {
-        let pieces = Arc::new(Mutex::new(Some(lane.pieces)));
+    for queue in queues {
+        let pieces = Arc::new(Mutex::new(Some(queue.pieces)));
         for _ in 0..limits::WINDOW_REQUESTS {
-            let worker = take_pieces(lane.target.clone(), pieces.clone(), work.clone());
+            let worker = take_pieces(queue.target.clone(), pieces.clone(), work.clone());
             tasks.spawn(worker);
         }
     }
