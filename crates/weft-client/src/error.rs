@@ -37,7 +37,7 @@ pub enum ClientError {
     },
     /// The server's answer breaks the protocol.
     #[error("the server broke the protocol: {0}")]
-    Protocol(&'static str),
+    Protocol(#[from] ProtocolError),
     /// The server's bytes are not what they should be.
     #[error("the server's answer cannot be read: {0}")]
     Decode(#[from] DecodeError),
@@ -53,12 +53,55 @@ pub enum ClientError {
     /// The caller's argument makes no sense.
     #[error("{0}")]
     Invalid(&'static str),
+    /// The server has dropped our open as often as we opened the file again.
+    #[error("the server keeps dropping our open")]
+    OpenLost,
+    /// A path leads through more symbolic links than [`crate::limits::SYMLINKS_MAX`].
+    #[error("too many levels of symbolic links")]
+    SymlinkLoop,
+    /// A file that was to be read whole is longer than the caller allowed.
+    #[error("the file is longer than asked for")]
+    FileTooLong,
     /// Data servers kept losing what was written before it could be committed.
     #[error("a data server lost uncommitted data again and again")]
     NotCommitted,
 }
 
+/// How a server's answer breaks the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    /// The result is not one of this operation, or not one it may have.
+    #[error("{0} answered with something else")]
+    UnexpectedResult(OpNum),
+    /// The results do not begin with that of SEQUENCE.
+    #[error("the first result is not SEQUENCE's")]
+    NoSequence,
+    /// SEQUENCE's result names another slot, session or sequence id than its request.
+    #[error("reply to another slot's request")]
+    WrongSlot,
+    /// Not a single request fits the session.
+    #[error("the session granted is too small")]
+    SessionTooSmall,
+    /// GETATTR left out the size.
+    #[error("GETATTR without the size")]
+    NoSize,
+    /// READ returned no bytes, and said that there are more.
+    #[error("READ of nothing before the end")]
+    EmptyRead,
+    /// The last cookie of a READDIR is the one it was asked to start from.
+    #[error("READDIR does not move on")]
+    ReaddirStuck,
+    /// GETDEVICEINFO returned a device of another layout type than asked for.
+    #[error("device of another layout type")]
+    WrongDevice,
+}
+
 impl ClientError {
+    /// An operation was answered with another's result, or one it may not have.
+    pub fn unexpected(op: OpNum) -> ClientError {
+        ProtocolError::UnexpectedResult(op).into()
+    }
+
     /// The server's status, if that is what failed.
     pub fn status(&self) -> Option<NfsStat> {
         match self {
@@ -79,6 +122,38 @@ impl ClientError {
                     | NfsStat::ADMIN_REVOKED
             )
         )
+    }
+
+    /// Whether the server no longer knows a layout we hold.
+    pub(crate) fn is_layout_gone(&self) -> bool {
+        self.is_lost_state()
+            || matches!(
+                self.status(),
+                Some(NfsStat::BADLAYOUT | NfsStat::NOMATCHING_LAYOUT | NfsStat::PNFS_NO_LAYOUT)
+            )
+    }
+
+    /// Whether the metadata server may do better than the data server that said this.
+    pub(crate) fn is_curable(&self) -> bool {
+        match self {
+            ClientError::Nfs { status, .. } => {
+                !matches!(*status, NfsStat::NOSPC | NfsStat::DQUOT | NfsStat::FBIG | NfsStat::ROFS)
+            }
+            ClientError::Rpc(RpcError::Source(_)) => false,
+            ClientError::Rpc(_)
+            | ClientError::Unreachable { .. }
+            | ClientError::Protocol(_)
+            | ClientError::Decode(_)
+            | ClientError::OutcomeUnknown { .. } => true,
+            ClientError::Layout(_)
+            | ClientError::Closed
+            | ClientError::Local(_)
+            | ClientError::Invalid(_)
+            | ClientError::OpenLost
+            | ClientError::SymlinkLoop
+            | ClientError::FileTooLong
+            | ClientError::NotCommitted => false,
+        }
     }
 }
 

@@ -223,7 +223,7 @@ async fn create_one(session: &Session, dir: &FileHandle, number: u64) -> Result<
     let (Some(_), Some(OpOk::Open(open)), Some(OpOk::Getfh(fh))) =
         (done.next(), done.next(), done.next())
     else {
-        return Err(ClientError::Protocol("OPEN answered with something else"));
+        return Err(ClientError::unexpected(OpNum::OPEN));
     };
     let put_file = OpArgs::Putfh(PutfhArgs { object: fh.object });
     let close = OpArgs::Close(CloseArgs { seqid: Seqid(0), open_stateid: open.stateid });

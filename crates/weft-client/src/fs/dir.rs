@@ -3,11 +3,15 @@
 use std::{collections::VecDeque, path::PathBuf};
 
 use weft_nfs::{
-    Bitmap, FileHandle, NfsStat, OpArgs, OpOk, Verifier, ops::DirEntry, ops::ReaddirArgs,
+    Bitmap, FileHandle, NfsStat, OpArgs, OpNum, OpOk, Verifier, ops::DirEntry, ops::ReaddirArgs,
 };
 
 use super::error::{At, FsError};
-use crate::{error::ClientError, limits, session::Session};
+use crate::{
+    error::{ClientError, ProtocolError},
+    limits,
+    session::Session,
+};
 
 /// The entries of a directory, fetched a page at a time. Memory is bounded by a page.
 #[derive(Debug)]
@@ -57,7 +61,7 @@ impl ReadDir {
         };
         let page = match self.mds.on_file(&self.fh, OpArgs::Readdir(args)).await {
             Ok(OpOk::Readdir(page)) => page,
-            Ok(_) => return Err(ClientError::Protocol("READDIR answered with something else")),
+            Ok(_) => return Err(ClientError::unexpected(OpNum::READDIR)),
             // The server cannot go on where we are (§18.23.3): from the start, skipping nothing,
             // would repeat entries, so the caller hears of it.
             Err(e) => return Err(e),
@@ -66,11 +70,11 @@ impl ReadDir {
         self.cookieverf = page.cookieverf;
         match page.entries.last() {
             Some(last) if last.cookie == self.cookie => {
-                return Err(ClientError::Protocol("READDIR does not move on"));
+                return Err(ProtocolError::ReaddirStuck.into());
             }
             Some(last) => self.cookie = last.cookie,
             None if !page.eof => {
-                let op = weft_nfs::OpNum::READDIR;
+                let op = OpNum::READDIR;
                 return Err(ClientError::Nfs { op, status: NfsStat::TOOSMALL });
             }
             None => {}

@@ -52,7 +52,7 @@ impl Client {
         len_max: usize,
     ) -> Result<Bytes, FsError> {
         let path = path.as_ref();
-        let too_long = ClientError::Invalid("the file is longer than asked for");
+        let too_long = ClientError::FileTooLong;
         if let Some((_, data)) = self.get_eagerly(names_of(path)).await {
             return if data.len() <= len_max { Ok(data) } else { Err(too_long).at(path) };
         }

@@ -134,7 +134,7 @@ impl Client {
         let (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh)), Some(OpOk::Getattr(attrs))) =
             (done.next(), done.next(), done.next())
         else {
-            return Err(ClientError::Protocol("OPEN answered with something else"));
+            return Err(ClientError::unexpected(OpNum::OPEN));
         };
         self.decline_delegation(&fh.object, &open.delegation).await;
         let attrs = attrs.attrs;

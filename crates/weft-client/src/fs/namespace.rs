@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use weft_nfs::{Attrs, Bitmap, FileType, NfsStat, OpArgs, OpOk, Stateid, ops::*};
+use weft_nfs::{Attrs, Bitmap, FileType, NfsStat, OpArgs, OpNum, OpOk, Stateid, ops::*};
 
 use super::{
     client::{Client, STAT_ATTRS},
@@ -53,7 +53,7 @@ impl Client {
     async fn read_dir_for(&self, path: &Path, request: Bitmap) -> Result<ReadDir, FsError> {
         let dir = self.resolve(path, true).await?;
         if dir.attrs.file_type != Some(FileType::DIR) {
-            let op = weft_nfs::OpNum::READDIR;
+            let op = OpNum::READDIR;
             return Err(ClientError::Nfs { op, status: NfsStat::NOTDIR }).at(path);
         }
         Ok(ReadDir::new(self.cluster.mds.clone(), dir.fh, path.to_path_buf(), request))
@@ -85,7 +85,7 @@ impl Client {
         if self.stat_followed(path).await?.file_type == Some(FileType::DIR) {
             return Ok(());
         }
-        let op = weft_nfs::OpNum::CREATE;
+        let op = OpNum::CREATE;
         Err(ClientError::Nfs { op, status: NfsStat::NOTDIR }).at(path)
     }
 
@@ -111,7 +111,7 @@ impl Client {
         let link = self.resolve(path, false).await?;
         match self.cluster.mds.on_file(&link.fh, OpArgs::Readlink).await.at(path)? {
             OpOk::Readlink(ok) => Ok(PathBuf::from(std::ffi::OsStr::from_bytes(&ok.link))),
-            _ => Err(ClientError::Protocol("READLINK answered with something else")).at(path),
+            _ => Err(ClientError::unexpected(OpNum::READLINK)).at(path),
         }
     }
 

@@ -82,7 +82,7 @@ impl Client {
             };
             names = self.replace_link(names, link_at).await?;
         }
-        Err(ClientError::Invalid("too many levels of symbolic links"))
+        Err(ClientError::SymlinkLoop)
     }
 
     /// The directory a path's last name is in, and that name.
@@ -136,7 +136,7 @@ impl Client {
         let (fh, _) = self.walk(head).await.map_err(|s| s.error)?;
         let target = match self.cluster.mds.on_file(&fh, OpArgs::Readlink).await {
             Ok(OpOk::Readlink(ok)) => ok.link,
-            Ok(_) => return Err(ClientError::Protocol("READLINK answered with something else")),
+            Ok(_) => return Err(ClientError::unexpected(OpNum::READLINK)),
             // It is no link but something else that is no directory.
             Err(ClientError::Nfs { status: NfsStat::INVAL | NfsStat::WRONG_TYPE, .. }) => {
                 return Err(ClientError::Nfs { op: OpNum::LOOKUP, status: NfsStat::NOTDIR });
@@ -170,7 +170,7 @@ impl Client {
             let mut done = outcome.done.into_iter().rev();
             let (Some(OpOk::Getattr(attrs)), Some(OpOk::Getfh(fh))) = (done.next(), done.next())
             else {
-                let error = ClientError::Protocol("LOOKUP answered with something else");
+                let error = ClientError::unexpected(OpNum::LOOKUP);
                 return Err(Stopped { found, error });
             };
             if chunks.peek().is_none() {

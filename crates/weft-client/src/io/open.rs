@@ -1,11 +1,38 @@
-//! One open of a file: its stateid, and opening again when the server has lost it.
+//! One open of a file: what it gave, and its stateid.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use weft_nfs::{FileHandle, Seqid, StateOwner, Stateid, share};
 
-use weft_nfs::{OpArgs, OpOk, Seqid, Stateid, ops::*, share};
+use crate::{
+    error::ClientError,
+    limits,
+    sync::{Mutex, MutexGuard},
+};
 
-use super::{FileIo, Opened, layout::LayoutState};
-use crate::{error::ClientError, limits};
+/// Below these sizes I/O goes through the metadata server (attribute 68, D7).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Thresholds {
+    /// For reading.
+    pub read_size: u64,
+    /// For writing.
+    pub write_size: u64,
+}
+
+/// What an open gave.
+#[derive(Debug, Clone)]
+pub struct Opened {
+    /// The file.
+    pub fh: FileHandle,
+    /// The open.
+    pub stateid: Stateid,
+    /// The open-owner it was made under.
+    pub owner: StateOwner,
+    /// [`share`] bits.
+    pub access: u32,
+    /// Size at open.
+    pub size: u64,
+    /// Hints of the server.
+    pub thresholds: Thresholds,
+}
 
 /// What is known of an open.
 #[derive(Debug)]
@@ -22,7 +49,7 @@ impl Open {
 
     /// The stateid as the server gave it.
     pub(super) fn lock_stateid(&self) -> MutexGuard<'_, Stateid> {
-        self.stateid.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stateid.lock()
     }
 
     /// The stateid as I/O sends it: seqid 0 means the current one (RFC 8881 §8.2.2).
@@ -34,10 +61,14 @@ impl Open {
         self.opened.access & share::ACCESS_WRITE != 0
     }
 
-    fn count_reopen(&self) -> Result<(), ClientError> {
-        let mut reopens = self.reopens.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Counts one more time of opening again, if it may be.
+    ///
+    /// # Errors
+    /// [`ClientError::OpenLost`] after [`limits::REOPENS_MAX`].
+    pub(super) fn count_reopen(&self) -> Result<(), ClientError> {
+        let mut reopens = self.reopens.lock();
         if *reopens >= limits::REOPENS_MAX {
-            return Err(ClientError::Invalid("the server keeps dropping our open"));
+            return Err(ClientError::OpenLost);
         }
         *reopens += 1;
         Ok(())
@@ -46,41 +77,15 @@ impl Open {
     #[cfg(test)]
     pub(super) fn for_tests() -> Open {
         Open::new(Opened {
-            fh: weft_nfs::FileHandle(bytes::Bytes::new()),
+            fh: FileHandle(bytes::Bytes::new()),
             stateid: Stateid::ANONYMOUS,
-            owner: weft_nfs::StateOwner {
+            owner: StateOwner {
                 clientid: weft_nfs::ClientId(0),
                 owner: weft_nfs::Opaque(bytes::Bytes::new()),
             },
             access: share::ACCESS_WRITE,
             size: 0,
-            thresholds: super::Thresholds::default(),
+            thresholds: Thresholds::default(),
         })
-    }
-}
-
-impl FileIo {
-    /// Opens the file again by its handle, after the server has lost our state (§8.4.2). A layout
-    /// of before the loss went with it.
-    pub(super) async fn reopen(&self, open: &Open) -> Result<(), ClientError> {
-        open.count_reopen()?;
-        let mut state = self.file.gate.write().await;
-        let args = OpArgs::Open(OpenArgs {
-            seqid: Seqid(0),
-            share_access: open.opened.access,
-            share_deny: share::DENY_NONE,
-            owner: open.opened.owner.clone(),
-            openhow: None,
-            claim: OpenClaim::Fh,
-        });
-        match self.cluster.mds.on_file(self.fh(), args).await? {
-            OpOk::Open(ok) => *open.lock_stateid() = ok.stateid,
-            _ => return Err(ClientError::Protocol("OPEN answered with something else")),
-        }
-        let losses = self.cluster.mds.losses();
-        if !matches!(&*state, LayoutState::Held(held) if held.losses == losses) {
-            *state = LayoutState::None;
-        }
-        Ok(())
     }
 }

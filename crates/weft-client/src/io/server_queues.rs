@@ -1,21 +1,17 @@
-//! File ranges as lanes: one for each server, each with its pieces in file order and a window
+//! File ranges as queues: one for each server, each with its pieces in file order and a window
 //! of workers that take one piece after another.
 
-use std::{
-    collections::BTreeMap,
-    iter::Flatten,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    vec,
-};
+use std::{collections::BTreeMap, iter::Flatten, sync::Arc, vec};
 
 use tokio::task::JoinSet;
 use weft_nfs::FileHandle;
-use weft_stripe::{Distribution, Extent, Extents, Form};
+use weft_stripe::{Extent, Extents};
 
 use crate::{
     error::ClientError,
-    layout::{Plan, StripeTarget},
+    layout::plan::{Plan, StripeTarget},
     limits,
+    sync::Mutex,
 };
 
 /// Where a piece goes.
@@ -25,6 +21,16 @@ pub(super) enum Target {
     Mds(FileHandle),
     /// To a data server: an object.
     Ds(StripeTarget),
+}
+
+impl Target {
+    /// The handle it has at its server.
+    pub(super) fn fh(&self) -> &FileHandle {
+        match self {
+            Target::Mds(fh) => fh,
+            Target::Ds(ds) => &ds.fh,
+        }
+    }
 }
 
 /// A part of a file range that fits one request.
@@ -43,14 +49,14 @@ pub(super) struct ServerQueue {
     pieces: Turns,
 }
 
-/// What a lane has of one range after another.
+/// What a queue has of one range after another.
 type Turns = Flatten<vec::IntoIter<Pieces>>;
 
 /// The pieces of one stripe index in a range, in file order.
 #[derive(Debug, Clone)]
 struct Pieces {
     stripe_index: u32,
-    extents: Extents,
+    extents: Option<Extents>,
     current: Option<Extent>,
     io_bytes: u32,
 }
@@ -62,7 +68,7 @@ impl Iterator for Pieces {
         let mine = self.stripe_index;
         let mut extent = match self.current.take() {
             Some(rest) => rest,
-            None => self.extents.find(|e| e.stripe_index == mine)?,
+            None => self.extents.as_mut()?.find(|e| e.stripe_index == mine)?,
         };
         let len = u32::try_from(extent.len).unwrap_or(u32::MAX).min(self.io_bytes.max(1));
         let piece =
@@ -77,28 +83,18 @@ impl Iterator for Pieces {
     }
 }
 
-/// All of the ranges to the metadata server.
-///
-/// # Errors
-/// Never in practice: the distribution of one endless unit is a valid one.
-pub(super) fn mds_queue(
-    fh: &FileHandle,
-    ranges: &[(u64, u64)],
-    io_bytes: u32,
-) -> Result<Vec<ServerQueue>, ClientError> {
-    let whole = Distribution::round_robin(u64::MAX, 1, 0, Form::Sparse)
-        .map_err(|_| ClientError::Invalid("no distribution"))?;
-    let pieces = |&(offset, len): &(u64, u64)| Pieces {
-        stripe_index: 0,
-        extents: whole.extents(offset, len),
-        current: None,
-        io_bytes,
+/// All of the ranges to the metadata server, where the file is one piece.
+pub(super) fn mds_queue(fh: &FileHandle, ranges: &[(u64, u64)], io_bytes: u32) -> Vec<ServerQueue> {
+    let whole = |&(offset, len): &(u64, u64)| {
+        let extent = Extent { stripe_index: 0, object_offset: offset, file_offset: offset, len };
+        let current = (len > 0).then_some(extent);
+        Pieces { stripe_index: 0, extents: None, current, io_bytes }
     };
-    let pieces: Vec<Pieces> = ranges.iter().map(pieces).collect();
-    Ok(vec![ServerQueue { target: Target::Mds(fh.clone()), pieces: pieces.into_iter().flatten() }])
+    let pieces: Vec<Pieces> = ranges.iter().map(whole).collect();
+    vec![ServerQueue { target: Target::Mds(fh.clone()), pieces: pieces.into_iter().flatten() }]
 }
 
-/// The ranges over the stripes of a plan; stripes they do not touch have no lane.
+/// The ranges over the stripes of a plan; stripes they do not touch have no queue.
 pub(super) fn striped_queues(
     plan: &Plan,
     ranges: &[(u64, u64)],
@@ -113,7 +109,8 @@ pub(super) fn striped_queues(
         touched.sort_unstable();
         touched.dedup();
         for stripe_index in touched {
-            let pieces = Pieces { stripe_index, extents: extents.clone(), current: None, io_bytes };
+            let pieces =
+                Pieces { stripe_index, extents: Some(extents.clone()), current: None, io_bytes };
             by_stripe.entry(stripe_index).or_default().push(pieces);
         }
     }
@@ -124,7 +121,7 @@ pub(super) fn striped_queues(
     by_stripe.into_iter().filter_map(queue).collect()
 }
 
-/// Runs `work` on every piece: lanes side by side, at most a window of pieces of each lane at a
+/// Runs `work` on every piece: queues side by side, at most a window of pieces of each queue at a
 /// time. `work` reports an error only for what cannot be cured piece by piece; the first one
 /// ends the run after the pieces under way.
 pub(super) async fn run<W, F>(queues: Vec<ServerQueue>, work: W) -> Result<(), ClientError>
@@ -167,15 +164,11 @@ where
     F: Future<Output = Result<(), ClientError>>,
 {
     loop {
-        let piece = lock(&pieces).as_mut().and_then(Iterator::next);
+        let piece = pieces.lock().as_mut().and_then(Iterator::next);
         let Some(piece) = piece else { return Ok(()) };
         if let Err(e) = work(target.clone(), piece).await {
-            *lock(&pieces) = None; // the lane's other workers stop too
+            *pieces.lock() = None; // the queue's other workers stop too
             return Err(e);
         }
     }
-}
-
-fn lock(pieces: &Mutex<Option<Turns>>) -> MutexGuard<'_, Option<Turns>> {
-    pieces.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,16 +3,19 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
-use tokio::sync::{Mutex as AsyncMutex, RwLock};
+use tokio::sync::RwLock;
 use weft_nfs::FileHandle;
 
-use super::{dirty::Dirty, gather::Gathered, layout::LayoutState};
-use crate::error::ClientError;
+use super::{dirty::Dirty, gather::buffer::Gathered, guards::Guards, held::LayoutState};
+use crate::{
+    error::ClientError,
+    sync::{Mutex, MutexGuard},
+};
 
 /// A file in use. There is one layout stateid for each client and file (RFC 8881 §12.5.2), so all
 /// opens of the file use one layout, and settle together what was written through it.
@@ -25,14 +28,10 @@ pub(super) struct SharedFile {
     users: AtomicUsize,
     /// Small writes on their way to becoming large ones.
     pub(super) gathered: Gathered,
-    /// Held by whoever settles: see [`super::commit::Round`].
-    pub(super) rounds: AsyncMutex<()>,
-    /// Held for reading by who writes, for writing by who writes lost data again: older data
-    /// never overtake newer ones.
-    pub(super) writing: RwLock<()>,
+    pub(super) guards: Guards,
     /// I/O holds it for reading, whatever changes the layout for writing: so a layout goes back
     /// only when no request relies on it any more.
-    pub(super) gate: RwLock<LayoutState>,
+    pub(super) layout: RwLock<LayoutState>,
     dirty: Mutex<Dirty>,
     failures: Mutex<Failures>,
 }
@@ -47,12 +46,12 @@ struct Failures {
 
 impl SharedFile {
     pub(super) fn lock_dirty(&self) -> MutexGuard<'_, Dirty> {
-        self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
+        self.dirty.lock()
     }
 
     /// Remembers a failure; returns it.
     pub(super) fn failed(&self, e: ClientError) -> ClientError {
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = self.failures.lock();
         failures.count += 1;
         failures.last = Some(e.clone());
         e
@@ -60,7 +59,7 @@ impl SharedFile {
 
     /// The last failure after the first `seen` ones, and how many there were.
     pub(super) fn failure_after(&self, seen: u64) -> (u64, Option<ClientError>) {
-        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let failures = self.failures.lock();
         (failures.count, failures.last.clone().filter(|_| failures.count > seen))
     }
 
@@ -73,7 +72,7 @@ impl SharedFile {
 impl Drop for SharedFile {
     fn drop(&mut self) {
         let Some(table) = self.table.upgrade() else { return };
-        let mut files = table.lock();
+        let mut files = table.0.lock();
         // Somebody else may have opened the file in this moment.
         if files.get(&self.fh).is_some_and(|f| f.strong_count() == 0) {
             files.remove(&self.fh);
@@ -88,7 +87,7 @@ pub struct FileTable(Mutex<HashMap<FileHandle, Weak<SharedFile>>>);
 impl FileTable {
     /// What the opens of a file share; the caller is one of them until it leaves.
     pub(super) fn join(self: &Arc<Self>, fh: &FileHandle) -> Arc<SharedFile> {
-        let mut files = self.lock();
+        let mut files = self.0.lock();
         if let Some(file) = files.get(fh).and_then(Weak::upgrade) {
             file.users.fetch_add(1, Ordering::AcqRel);
             return file;
@@ -98,18 +97,13 @@ impl FileTable {
             table: Arc::downgrade(self),
             users: AtomicUsize::new(1),
             gathered: Gathered::default(),
-            rounds: AsyncMutex::new(()),
-            writing: RwLock::new(()),
-            gate: RwLock::new(LayoutState::None),
+            guards: Guards::default(),
+            layout: RwLock::new(LayoutState::None),
             dirty: Mutex::new(Dirty::default()),
             failures: Mutex::new(Failures::default()),
         });
         files.insert(fh.clone(), Arc::downgrade(&file));
         file
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<FileHandle, Weak<SharedFile>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -128,8 +122,8 @@ mod tests {
         assert!(Arc::ptr_eq(&one, &again) && !Arc::ptr_eq(&one, &other));
         assert_eq!([one.leave(), again.leave(), other.leave()], [false, true, true]);
         drop((one, other));
-        assert_eq!(table.lock().len(), 1);
+        assert_eq!(table.0.lock().len(), 1);
         drop(again);
-        assert!(table.lock().is_empty());
+        assert!(table.0.lock().is_empty());
     }
 }

@@ -1,23 +1,23 @@
-//! Writing.
+//! WRITE of file ranges: one try of each piece, at the data servers or at the metadata server.
 
-use std::sync::{Arc, Mutex, PoisonError, atomic::Ordering};
+use std::sync::Arc;
 
-use weft_nfs::{FileHandle, IoMode, NfsStat, StableHow, Stateid, Verifier};
+use weft_nfs::{FileHandle, IoMode, StableHow, Stateid, Verifier};
 use weft_xdr::Payload;
 
 use super::{
-    Cluster, FileIo,
-    commit::Quiet,
+    cluster::Cluster,
+    data_path::DataPath,
     dirty::Unsettled,
-    layout::LayoutState,
+    held::LayoutState,
     open::Open,
-    server_queues::{self, Piece, Target},
+    server_queues::{self, Piece, ServerQueue, Target},
     source::{Source, rest_of},
 };
-use crate::{error::ClientError, rpc::RpcError, session::Session};
+use crate::{error::ClientError, session::Session, sync::Mutex};
 
 /// File ranges that did not reach their data server: offset and length.
-type Failed = Vec<(u64, u64)>;
+pub(super) type Failed = Vec<(u64, u64)>;
 
 /// Ranges to be written from one source.
 pub(super) struct Outgoing<'a> {
@@ -34,7 +34,7 @@ pub(super) struct Outgoing<'a> {
 
 impl Outgoing<'_> {
     /// The first byte of all, and the one behind the last.
-    fn span(&self) -> (u64, u64) {
+    pub(super) fn span(&self) -> (u64, u64) {
         let from = self.ranges.iter().map(|(at, _)| *at).min().unwrap_or(self.start);
         let end = self.ranges.iter().map(|(at, len)| at.saturating_add(*len)).max();
         (from, end.unwrap_or(self.start))
@@ -51,62 +51,7 @@ pub(super) enum Left {
     Failed(Failed),
 }
 
-impl FileIo {
-    /// Writes a range. On return the data are at the servers, or gathered if the policy says so
-    /// ([`super::IoPolicy`]), not necessarily durable: [`FileIo::commit`] makes them so.
-    ///
-    /// # Errors
-    /// [`ClientError`]; part of the range may have been written. With a policy that gathers, that
-    /// of an earlier write that only now left; then nothing of this one was taken.
-    pub async fn write(&self, offset: u64, len: u64, source: &Source) -> Result<(), ClientError> {
-        let end = offset.checked_add(len).ok_or(ClientError::Invalid("beyond the largest file"))?;
-        if len == 0 {
-            return Ok(());
-        }
-        if let Some(data) = self.gathers(len, source) {
-            return self.gather(offset, &data).await;
-        }
-        self.flush_overlapping(offset, end).await?;
-        self.send(&Outgoing {
-            by: &self.open,
-            start: offset,
-            ranges: &[(offset, len)],
-            source,
-            worth_layout: self.is_worth_layout(&self.open, end),
-        })
-        .await?;
-        let is_full = self.file.lock_dirty().is_full();
-        if is_full {
-            self.commit_sent().await?;
-        }
-        Ok(())
-    }
-
-    /// Whether the file, with this end at least, is one of those whose data the metadata server
-    /// wants to see on data servers.
-    pub(super) fn is_worth_layout(&self, by: &Open, end: u64) -> bool {
-        end.max(self.size()) >= by.opened.thresholds.write_size
-    }
-
-    /// Writes all ranges, through the layout as far as there is one and it works.
-    pub(super) async fn send(&self, outgoing: &Outgoing<'_>) -> Result<(), ClientError> {
-        let left = {
-            let _writing = self.file.writing.read().await;
-            match self.write_striped(outgoing).await? {
-                Left::All => {
-                    self.write_through_mds(outgoing, outgoing.ranges).await?;
-                    Left::Nothing
-                }
-                left => left,
-            }
-        };
-        if let Left::Failed(_) = &left {
-            self.go_around(&self.quiet().await, outgoing, left).await?;
-        }
-        self.size.fetch_max(outgoing.span().1, Ordering::AcqRel);
-        Ok(())
-    }
-
+impl DataPath {
     /// Writes through the layout, if there is one. Says what is left to be written.
     pub(super) async fn write_striped(&self, outgoing: &Outgoing<'_>) -> Result<Left, ClientError> {
         let by = outgoing.by;
@@ -123,56 +68,22 @@ impl FileIo {
         Ok(Left::All)
     }
 
-    /// Writes through the metadata server what is left. If a data server failed, the layout is
-    /// returned after that, not before: while it is held, the server knows that a write may
-    /// still be on its way to a data server, and fences it. What the data servers hold is
-    /// committed first, because the fence refuses our COMMITs too.
-    pub(super) async fn go_around(
-        &self,
-        quiet: &Quiet<'_>,
-        outgoing: &Outgoing<'_>,
-        left: Left,
-    ) -> Result<(), ClientError> {
-        let failed = match left {
-            Left::Nothing => return Ok(()),
-            Left::All => return self.write_through_mds(outgoing, outgoing.ranges).await,
-            Left::Failed(failed) => failed,
-        };
-        tracing::warn!(ranges = failed.len(), "data server failed: through the MDS instead");
-        if let Err(e) = self.commit_round(quiet.round()).await {
-            // What is not committed is dirty still, and asked for again below.
-            tracing::debug!("COMMIT before the indirect path: {e}");
-        }
-        let written = self.write_through_mds(outgoing, &failed).await;
-        written.and(self.give_up_layout(quiet).await)
-    }
-
-    /// The indirect path; the open is renewed if the server has dropped it.
-    async fn write_through_mds(
+    /// Writes ranges through the metadata server.
+    pub(super) async fn write_at_mds(
         &self,
         outgoing: &Outgoing<'_>,
         ranges: &[(u64, u64)],
     ) -> Result<(), ClientError> {
-        let losses = self.cluster.mds.losses();
-        loop {
-            let io_bytes = self.cluster.mds.io_bytes_max().1;
-            let queues = server_queues::mds_queue(self.fh(), ranges, io_bytes)?;
-            match self.write_queues(outgoing, queues).await {
-                Ok(_) => return Ok(()),
-                Err(e) if e.is_lost_state() => {
-                    tracing::warn!(losses, "open lost, opening again: {e}");
-                    self.reopen(outgoing.by).await?;
-                }
-                Err(e) => return Err(e),
-            }
-        }
+        let io_bytes = self.cluster.mds.io_bytes_max().1;
+        let queues = server_queues::mds_queue(self.fh(), ranges, io_bytes);
+        self.write_queues(outgoing, queues).await.map(drop)
     }
 
     /// Writes all pieces. Those a data server could not take are returned; other failures end it.
     async fn write_queues(
         &self,
         outgoing: &Outgoing<'_>,
-        queues: Vec<server_queues::ServerQueue>,
+        queues: Vec<ServerQueue>,
     ) -> Result<Failed, ClientError> {
         let shared = Arc::new(Shared {
             cluster: self.cluster.clone(),
@@ -187,8 +98,7 @@ impl FileIo {
             move |target, piece| shared.clone().write_piece(target, piece)
         };
         let ran = server_queues::run(queues, work).await;
-        let outcome =
-            std::mem::take(&mut *shared.outcome.lock().unwrap_or_else(PoisonError::into_inner));
+        let outcome = std::mem::take(&mut *shared.outcome.lock());
         let mut dirty = self.file.lock_dirty();
         for written in outcome.written {
             match written {
@@ -228,36 +138,27 @@ enum Written {
 impl Shared {
     async fn write_piece(self: Arc<Self>, target: Target, piece: Piece) -> Result<(), ClientError> {
         let payload = self.source.part(piece.file_offset - self.start, piece.len);
-        let written = match &target {
-            Target::Mds(fh) => {
-                write_all(&self.cluster.mds, fh, self.stateid, &piece, &payload).await
-            }
-            Target::Ds(ds) => match self.cluster.servers.session(&ds.server).await {
-                Ok(session) => write_all(&session, &ds.fh, self.stateid, &piece, &payload).await,
-                Err(e) => Err(e),
-            },
+        let written = match self.cluster.session(&target).await {
+            Ok(session) => write_all(&session, target.fh(), self.stateid, &piece, &payload).await,
+            Err(e) => Err(e),
         };
-        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        match (written, &target) {
-            (Ok(unstable), _) => {
+        let (file_offset, len) = (piece.file_offset, piece.len.into());
+        match written {
+            Ok(verifier) => {
                 self.source.arrived(piece.len);
-                let file_offset = piece.file_offset;
-                outcome.written.push(match unstable {
-                    None => Written::Durable(file_offset, piece.len.into()),
+                self.outcome.lock().written.push(match verifier {
+                    None => Written::Durable(file_offset, len),
                     Some(verifier) => {
                         let by = self.by.clone();
                         Written::Waits(Unsettled { file_offset, payload, target, verifier, by })
                     }
                 });
             }
-            (Err(e), Target::Ds(ds)) if is_curable(&e) => {
-                tracing::debug!(server = ?ds.server, "WRITE failed on a data server: {e}");
-                if matches!(e, ClientError::Unreachable { .. }) {
-                    self.cluster.servers.avoid(&ds.server);
-                }
-                outcome.failed.push((piece.file_offset, piece.len.into()));
+            Err(e) if self.cluster.can_go_around(&target, &e) => {
+                tracing::debug!(?target, "WRITE failed on a data server: {e}");
+                self.outcome.lock().failed.push((file_offset, len));
             }
-            (Err(e), _) => return Err(e),
+            Err(e) => return Err(e),
         }
         Ok(())
     }
@@ -289,24 +190,4 @@ async fn write_all(
         }
     }
     Ok(unstable)
-}
-
-/// Whether the metadata server may do better than the data server that said this.
-pub(super) fn is_curable(e: &ClientError) -> bool {
-    match e {
-        ClientError::Nfs { status, .. } => {
-            !matches!(*status, NfsStat::NOSPC | NfsStat::DQUOT | NfsStat::FBIG | NfsStat::ROFS)
-        }
-        ClientError::Rpc(RpcError::Source(_)) => false,
-        ClientError::Rpc(_)
-        | ClientError::Unreachable { .. }
-        | ClientError::Protocol(_)
-        | ClientError::Decode(_)
-        | ClientError::OutcomeUnknown { .. } => true,
-        ClientError::Layout(_)
-        | ClientError::Closed
-        | ClientError::Local(_)
-        | ClientError::Invalid(_)
-        | ClientError::NotCommitted => false,
-    }
 }

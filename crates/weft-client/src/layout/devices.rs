@@ -3,9 +3,14 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use weft_nfs::{Bitmap, DeviceId, LayoutType, OpArgs, OpOk, ops::*};
+use weft_nfs::{Bitmap, DeviceId, LayoutType, OpArgs, OpNum, OpOk, ops::*};
 
-use crate::{error::ClientError, limits, session::Session, sync::Mutex};
+use crate::{
+    error::{ClientError, ProtocolError},
+    limits,
+    session::Session,
+    sync::Mutex,
+};
 
 /// A bounded cache of GETDEVICEINFO answers.
 #[derive(Debug, Default)]
@@ -37,10 +42,10 @@ impl DeviceCache {
         };
         let mut done = mds.compound(vec![OpArgs::Getdeviceinfo(args)]).await?;
         let Some(OpOk::Getdeviceinfo(ok)) = done.pop() else {
-            return Err(ClientError::Protocol("GETDEVICEINFO answered with something else"));
+            return Err(ClientError::unexpected(OpNum::GETDEVICEINFO));
         };
         if ok.layout_type != layout_type {
-            return Err(ClientError::Protocol("device of another layout type"));
+            return Err(ProtocolError::WrongDevice.into());
         }
         let mut bodies = self.0.lock();
         if bodies.len() >= limits::DEVICES_MAX {

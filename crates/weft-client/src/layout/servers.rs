@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use tokio::sync::OnceCell;
 
-use super::plan::DataServerAddrs;
+use super::plan::{DataServerAddrs, LayoutError};
 use crate::{
     error::ClientError,
     limits,
@@ -38,7 +38,10 @@ impl DataServers {
     pub async fn session(&self, addrs: &DataServerAddrs) -> Result<Session, ClientError> {
         let entry = self.entry(addrs)?;
         if entry.is_avoided() {
-            let addr = addrs.first().copied().ok_or(ClientError::Invalid("no address"))?;
+            let addr = addrs
+                .first()
+                .copied()
+                .ok_or_else(|| LayoutError::new("a data server without addresses"))?;
             return Err(ClientError::Unreachable { addr, why: "it failed a moment ago".into() });
         }
         let session = entry.session.get_or_try_init(|| self.open(addrs)).await;
@@ -68,7 +71,7 @@ impl DataServers {
     }
 
     async fn open(&self, addrs: &DataServerAddrs) -> Result<Session, ClientError> {
-        let mut last = ClientError::Invalid("a data server without addresses");
+        let mut last = LayoutError::new("a data server without addresses").into();
         for addr in addrs.iter() {
             match Session::open(*addr, self.options.clone()).await {
                 Ok(session) => return Ok(session),
@@ -84,7 +87,7 @@ impl DataServers {
             return Ok(entry.clone());
         }
         if by_addrs.len() >= limits::DATA_SERVERS_MAX {
-            return Err(ClientError::Invalid("too many data servers"));
+            return Err(LayoutError::new("too many data servers").into());
         }
         Ok(by_addrs.entry(addrs.clone()).or_default().clone())
     }

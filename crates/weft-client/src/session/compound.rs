@@ -8,8 +8,8 @@ use weft_xdr::Segment;
 use super::inner::Inner;
 use crate::{
     core::{Backoff, SequenceFailure, Slot, first_unrepeatable},
-    error::ClientError,
-    rpc::{DirectPlacement, Placed, RpcError},
+    error::{ClientError, ProtocolError},
+    rpc::{Landing, Placed, RpcError},
 };
 
 /// How far a COMPOUND came.
@@ -59,12 +59,12 @@ enum Attempt {
 pub(super) struct Work {
     pub(super) ops: Vec<OpArgs>,
     /// Where the payload of the last result may land.
-    pub(super) placement: Option<DirectPlacement>,
+    pub(super) landing: Option<Landing>,
 }
 
 impl From<Vec<OpArgs>> for Work {
     fn from(ops: Vec<OpArgs>) -> Work {
-        Work { ops, placement: None }
+        Work { ops, landing: None }
     }
 }
 
@@ -117,7 +117,7 @@ impl Inner {
 
     async fn attempt(
         self: &Arc<Self>,
-        Work { ops, placement }: &Work,
+        Work { ops, landing }: &Work,
         unrepeatable: Option<OpNum>,
     ) -> Result<Attempt, ClientError> {
         let slot = self.take_slot().await?;
@@ -140,7 +140,7 @@ impl Inner {
                 return request.session_gone();
             }
             let sent = Instant::now();
-            match self.send_with_placement(&link, args.clone(), placement.clone()).await {
+            match self.send_landing(&link, args.clone(), landing.clone()).await {
                 Ok((reply, placed)) => match self.judge(&slot, reply, sent)? {
                     Verdict::Done(outcome) => {
                         self.put_slot(slot, false, true);
@@ -233,7 +233,7 @@ impl Inner {
             Some(OpReply { result: Ok(OpOk::Sequence(ok)), .. }) => {
                 if !self.core().sequenced(slot, &ok, sent) {
                     self.core().session_lost(slot.epoch(), true);
-                    return Err(ClientError::Protocol("reply to another slot's request"));
+                    return Err(ProtocolError::WrongSlot.into());
                 }
                 Ok(Verdict::Done(outcome(results)))
             }
@@ -252,7 +252,7 @@ impl Inner {
                     }
                 }
             }
-            Some(_) => Err(ClientError::Protocol("the first result is not SEQUENCE's")),
+            Some(_) => Err(ProtocolError::NoSequence.into()),
             None => {
                 self.core().session_lost(slot.epoch(), true);
                 Err(nfs(OpNum::SEQUENCE, reply.status))

@@ -53,7 +53,7 @@ impl Session {
             {
                 Ok((data, eof))
             }
-            _ => Err(ClientError::Protocol("READ answered with something else")),
+            _ => Err(ClientError::unexpected(OpNum::READ)),
         }
     }
 
@@ -86,7 +86,7 @@ impl Session {
             {
                 Ok((DataRead::Here(data), eof))
             }
-            _ => Err(ClientError::Protocol("READ answered with something else")),
+            _ => Err(ClientError::unexpected(OpNum::READ)),
         }
     }
 
@@ -112,7 +112,7 @@ impl Session {
             {
                 Ok(DataWritten { count: ok.count, committed: ok.committed, verifier: ok.writeverf })
             }
-            _ => Err(ClientError::Protocol("WRITE answered with something else")),
+            _ => Err(ClientError::unexpected(OpNum::WRITE)),
         }
     }
 
@@ -123,7 +123,7 @@ impl Session {
     pub async fn commit(&self, fh: &FileHandle) -> Result<Verifier, ClientError> {
         match self.on_file(fh, OpArgs::Commit(CommitArgs { offset: 0, count: 0 })).await? {
             OpOk::Commit(ok) => Ok(ok.verifier),
-            _ => Err(ClientError::Protocol("COMMIT answered with something else")),
+            _ => Err(ClientError::unexpected(OpNum::COMMIT)),
         }
     }
 

@@ -7,10 +7,10 @@ use std::{
 
 use tokio::sync::mpsc;
 use weft_nfs::{
-    AttrNo, Bitmap, CompoundReply, NFS_PROGRAM, NFS_V4, NfsStat, OpArgs, OpOk, PROC_COMPOUND,
-    encode_compound_header, ops::*,
+    AttrNo, Bitmap, CompoundReply, NFS_PROGRAM, NFS_V4, NfsStat, OpArgs, OpNum, OpOk,
+    PROC_COMPOUND, encode_compound_header, encode_op_args, ops::*,
 };
-use weft_xdr::{Decode, Encode, Segment, Writer};
+use weft_xdr::{Decode, Segment, Writer};
 
 use super::{
     callback,
@@ -18,9 +18,9 @@ use super::{
 };
 use crate::{
     core::{Backoff, Step, StepFailure},
-    error::ClientError,
+    error::{ClientError, ProtocolError},
     limits,
-    rpc::{Answer, ConnectOptions, Connection, DirectPlacement, Placed, RpcError, Watch},
+    rpc::{Answer, ConnectOptions, Connection, Landing, Placed, RpcError, Watch},
 };
 
 /// How one try to establish ended.
@@ -86,7 +86,7 @@ impl Inner {
         let taken = tokio::time::timeout(limits::STEP_LIMIT, self.take_step(&link, &step)).await;
         let result = taken.unwrap_or_else(|_| Err(RpcError::Lost("the server hangs".into())));
         match result {
-            Ok(Ok(ok)) => self.step_done(&ok),
+            Ok(Ok(ok)) => self.step_done(&step, &ok),
             Ok(Err(status)) => self.step_refused(&step, status),
             Err(RpcError::Refused(r)) => Err(ClientError::Rpc(RpcError::Refused(r))),
             Err(e) => {
@@ -136,7 +136,7 @@ impl Inner {
         }
     }
 
-    fn step_done(&self, ok: &OpOk) -> Result<Try, ClientError> {
+    fn step_done(&self, step: &Step, ok: &OpOk) -> Result<Try, ClientError> {
         let now = Instant::now();
         let mut core = self.core();
         match ok {
@@ -146,14 +146,14 @@ impl Inner {
                 let made = core.created(ok, now);
                 drop(core);
                 self.slot_freed.notify_waiters();
-                made.map_err(|_| ClientError::Protocol("the session granted is too small"))?;
+                made.map_err(|_| ProtocolError::SessionTooSmall)?;
             }
             OpOk::BindConnToSession(_) => core.bound(now),
             OpOk::Getattr(ok) => {
                 let lease = ok.attrs.lease_time.map(|s| Duration::from_secs(s.into()));
                 core.reclaimed(lease);
             }
-            _ => return Err(ClientError::Protocol("answer to another operation")),
+            _ => return Err(ClientError::unexpected(op_of(step))),
         }
         Ok(Try::Again)
     }
@@ -163,16 +163,7 @@ impl Inner {
         match failure {
             StepFailure::Later => Ok(Try::Later(status.to_string().into())),
             StepFailure::Changed => Ok(Try::Again),
-            StepFailure::Fatal(status) => {
-                let op = match step {
-                    Step::ExchangeId(_) => weft_nfs::OpNum::EXCHANGE_ID,
-                    Step::DestroySession(_) => weft_nfs::OpNum::DESTROY_SESSION,
-                    Step::CreateSession(_) => weft_nfs::OpNum::CREATE_SESSION,
-                    Step::BindConnection(_) => weft_nfs::OpNum::BIND_CONN_TO_SESSION,
-                    Step::ReclaimComplete | Step::Ready => weft_nfs::OpNum::RECLAIM_COMPLETE,
-                };
-                Err(ClientError::Nfs { op, status })
-            }
+            StepFailure::Fatal(status) => Err(ClientError::Nfs { op: op_of(step), status }),
         }
     }
 
@@ -221,7 +212,7 @@ impl Inner {
     pub(super) fn encode(&self, ops: &[OpArgs]) -> Vec<Segment> {
         let mut w = Writer::new();
         encode_compound_header(&mut w, "", self.options.minorversion, ops.len());
-        ops.iter().for_each(|op| op.encode(&mut w));
+        ops.iter().for_each(|op| encode_op_args(op, &mut w));
         w.into_segments()
     }
 
@@ -231,20 +222,20 @@ impl Inner {
         link: &Link,
         args: Vec<Segment>,
     ) -> Result<CompoundReply, RpcError> {
-        self.send_with_placement(link, args, None).await.map(|(reply, _)| reply)
+        self.send_landing(link, args, None).await.map(|(reply, _)| reply)
     }
 
     /// [`Inner::send`], and how the payload landed, if it did.
-    pub(super) async fn send_with_placement(
+    pub(super) async fn send_landing(
         &self,
         link: &Link,
         args: Vec<Segment>,
-        placement: Option<DirectPlacement>,
+        landing: Option<Landing>,
     ) -> Result<(CompoundReply, Option<Placed>), RpcError> {
         let credential = &self.options.credential;
         let procedure = (NFS_PROGRAM, NFS_V4, PROC_COMPOUND);
         let watch = Watch::default();
-        let call = link.connection.call_watched(procedure, credential, args, placement, watch);
+        let call = link.connection.call_watched(procedure, credential, args, landing, watch);
         let Answer { results: mut r, placed } = call.await?;
         let reply = CompoundReply::decode(&mut r)?;
         r.finish()?;
@@ -268,6 +259,17 @@ impl Inner {
         };
         let _ = tokio::time::timeout(GOODBYE_TIMEOUT, goodbye).await;
         self.set_link(None);
+    }
+}
+
+/// The operation of a step.
+fn op_of(step: &Step) -> OpNum {
+    match step {
+        Step::ExchangeId(_) => OpNum::EXCHANGE_ID,
+        Step::DestroySession(_) => OpNum::DESTROY_SESSION,
+        Step::CreateSession(_) => OpNum::CREATE_SESSION,
+        Step::BindConnection(_) => OpNum::BIND_CONN_TO_SESSION,
+        Step::ReclaimComplete | Step::Ready => OpNum::RECLAIM_COMPLETE,
     }
 }
 

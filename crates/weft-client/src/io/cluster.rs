@@ -1,0 +1,49 @@
+//! The servers a client has to do with.
+
+use std::sync::Arc;
+
+use super::{policy::IoPolicy, server_queues::Target, shared_file::FileTable};
+use crate::{
+    error::ClientError,
+    layout::{DataServers, DeviceCache, plan::LayoutDriver},
+    session::Session,
+};
+
+/// What all open files of a client share.
+pub struct Cluster {
+    /// The metadata server.
+    pub mds: Session,
+    /// The data servers.
+    pub servers: DataServers,
+    /// Devices seen.
+    pub devices: DeviceCache,
+    /// Layout types understood, preferred first.
+    pub drivers: Vec<Arc<dyn LayoutDriver>>,
+    /// Files in use.
+    pub files: Arc<FileTable>,
+    /// How data travel.
+    pub policy: IoPolicy,
+}
+
+impl Cluster {
+    /// The session with the server of a target.
+    pub(super) async fn session(&self, target: &Target) -> Result<Session, ClientError> {
+        match target {
+            Target::Mds(_) => Ok(self.mds.clone()),
+            Target::Ds(ds) => self.servers.session(&ds.server).await,
+        }
+    }
+
+    /// Whether the metadata server may do what this target has failed to do. A data server that
+    /// cannot be reached is avoided for a while.
+    pub(super) fn can_go_around(&self, target: &Target, e: &ClientError) -> bool {
+        let Target::Ds(ds) = target else { return false };
+        if !e.is_curable() {
+            return false;
+        }
+        if matches!(e, ClientError::Unreachable { .. }) {
+            self.servers.avoid(&ds.server);
+        }
+        true
+    }
+}

@@ -1,0 +1,55 @@
+//! Opening again what the server has forgotten.
+
+use weft_nfs::{OpArgs, OpNum, OpOk, Seqid, ops::*, share};
+
+use super::{data_path::DataPath, held::LayoutState, open::Open};
+use crate::error::ClientError;
+
+impl DataPath {
+    /// Makes a request that relies on an open. Whenever the server has lost that state the file is
+    /// opened again, and the request made again: [`crate::limits::REOPENS_MAX`] times in the life
+    /// of the open.
+    pub(super) async fn reopening<T, F>(
+        &self,
+        open: &Open,
+        request: impl Fn() -> F,
+    ) -> Result<T, ClientError>
+    where
+        F: Future<Output = Result<T, ClientError>>,
+    {
+        loop {
+            match request().await {
+                Err(e) if e.is_lost_state() => {
+                    let losses = self.cluster.mds.losses();
+                    tracing::warn!(losses, "open lost, opening again: {e}");
+                    self.reopen(open).await?;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Opens the file again by its handle, after the server has lost our state (RFC 8881 §8.4.2).
+    /// A layout of before the loss went with it.
+    async fn reopen(&self, open: &Open) -> Result<(), ClientError> {
+        open.count_reopen()?;
+        let mut state = self.file.layout.write().await;
+        let args = OpArgs::Open(OpenArgs {
+            seqid: Seqid(0),
+            share_access: open.opened.access,
+            share_deny: share::DENY_NONE,
+            owner: open.opened.owner.clone(),
+            openhow: None,
+            claim: OpenClaim::Fh,
+        });
+        match self.cluster.mds.on_file(self.fh(), args).await? {
+            OpOk::Open(ok) => *open.lock_stateid() = ok.stateid,
+            _ => return Err(ClientError::unexpected(OpNum::OPEN)),
+        }
+        let losses = self.cluster.mds.losses();
+        if state.held().is_none_or(|held| held.losses != losses) {
+            *state = LayoutState::None;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,53 @@
+//! Where bytes that were read go.
+
+use std::{collections::BTreeMap, io, sync::Arc};
+
+use bytes::{Bytes, BytesMut};
+use weft_io::Destination;
+
+use crate::sync::Mutex;
+
+/// Takes what was read, piece by piece, in any order. What is never given is zeros.
+pub trait ReadSink: Send + Sync + 'static {
+    /// Data at a file offset: a slice of the receive buffer.
+    fn take(&self, offset: u64, data: Bytes) -> impl Future<Output = io::Result<()>> + Send;
+
+    /// A file that data may be put into at their file offsets, past [`ReadSink::take`].
+    fn destination(&self) -> Option<Arc<Destination>> {
+        None
+    }
+
+    /// Hears of bytes that were put there.
+    fn placed(&self, _bytes: u64) {}
+}
+
+/// Pieces in memory by file offset.
+#[derive(Default)]
+pub(super) struct MemorySink(Mutex<BTreeMap<u64, Bytes>>);
+
+impl ReadSink for MemorySink {
+    async fn take(&self, offset: u64, data: Bytes) -> io::Result<()> {
+        self.0.lock().insert(offset, data);
+        Ok(())
+    }
+}
+
+impl MemorySink {
+    /// The bytes from an offset on, so many of them; those never given are zeros.
+    pub(super) fn join(&self, start: u64, len: usize) -> Bytes {
+        let pieces = std::mem::take(&mut *self.0.lock());
+        if let (1, Some(only)) = (pieces.len(), pieces.get(&start))
+            && only.len() == len
+        {
+            return only.clone();
+        }
+        let mut out = BytesMut::zeroed(len);
+        for (offset, data) in pieces {
+            let at = usize::try_from(offset - start).unwrap_or(usize::MAX);
+            if let Some(to) = at.checked_add(data.len()).and_then(|end| out.get_mut(at..end)) {
+                to.copy_from_slice(&data);
+            }
+        }
+        out.freeze()
+    }
+}
