@@ -25,7 +25,7 @@ pub use backoff::Backoff;
 pub use idempotence::first_unrepeatable;
 pub use slots::{Slot, SlotTable};
 
-/// Program number our callbacks are called under. Any will do: the connection says who is meant.
+/// Program number our callbacks are called under. Any will do: the connection tells which client is meant.
 pub const CB_PROGRAM: u32 = 0x4000_0000 + CB_VERSION;
 
 /// What the session is for: RFC 8881 §13.1.
@@ -46,7 +46,7 @@ pub struct CoreConfig {
     pub owner_id: Bytes,
     /// Random per client instance.
     pub verifier: Verifier,
-    /// What for.
+    /// What the session is for.
     pub role: Role,
     /// Slots asked for.
     pub slots: u32,
@@ -303,7 +303,7 @@ impl Core {
     }
 
     /// Gives a slot back. `consumed` says whether the server has used up the sequence id.
-    pub fn release(&mut self, slot: Slot, consumed: bool) {
+    pub fn release(&mut self, slot: &Slot, consumed: bool) {
         if let Some(session) = self.session.as_mut().filter(|_| slot.epoch() == self.epoch) {
             session.slots.release(slot, consumed);
         }
@@ -311,7 +311,7 @@ impl Core {
 
     /// Gives up a slot whose last request may or may not have reached the server. The sequence
     /// id is unusable both ways, so the session is replaced.
-    pub fn poison(&mut self, slot: Slot) {
+    pub fn poison(&mut self, slot: &Slot) {
         self.session_lost(slot.epoch(), true);
     }
 

@@ -59,7 +59,7 @@ impl SlotTable {
     }
 
     /// Frees a slot; `consumed` moves it to the next sequence id.
-    pub fn release(&mut self, slot: Slot, consumed: bool) {
+    pub fn release(&mut self, slot: &Slot, consumed: bool) {
         if let Some(state) = self.slots.get_mut(slot.id as usize) {
             state.busy = false;
             if consumed {

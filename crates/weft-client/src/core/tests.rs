@@ -156,17 +156,17 @@ fn slots() {
     let mut c = ready(Role::Ds, now);
     let slot = c.acquire().unwrap();
     assert_eq!((slot.id(), slot.sequence()), (SlotId(0), SequenceId(1)));
-    c.release(slot, false);
+    c.release(&slot, false);
     let slot = c.acquire().unwrap();
     assert_eq!(slot.sequence(), SequenceId(1));
-    c.release(slot, true);
+    c.release(&slot, true);
     let all: Vec<Slot> = std::iter::from_fn(|| c.acquire()).collect();
     assert_eq!(all.len(), 4);
     assert_eq!(all[0].sequence(), SequenceId(2));
     assert_eq!(c.sequence(&all[0], false).unwrap().highest_slotid, SlotId(3));
     let ok = sequence_ok(&c, &all[0], 1, 0);
     assert!(c.sequenced(&all[0], &ok, now));
-    all.into_iter().for_each(|s| c.release(s, true));
+    all.into_iter().for_each(|s| c.release(&s, true));
     let held: Vec<Slot> = std::iter::from_fn(|| c.acquire()).collect();
     assert_eq!(held.len(), 2, "slots 0 and 1");
     let other = SequenceOk { slotid: SlotId(1), ..sequence_ok(&c, &held[0], 3, 0) };
@@ -180,14 +180,14 @@ fn a_poisoned_slot_replaces_the_session() {
     let now = Instant::now();
     let mut c = ready(Role::Ds, now);
     let (doubtful, other) = (c.acquire().unwrap(), c.acquire().unwrap());
-    c.poison(doubtful);
+    c.poison(&doubtful);
     assert_eq!(c.step(), Step::DestroySession(SessionId([1; 16])));
     assert!(c.acquire().is_none());
     c.destroyed();
     assert!(matches!(c.step(), Step::CreateSession(_)));
     c.created(&session_ok(2, 4), now).unwrap();
     assert!(c.sequence(&other, false).is_none());
-    c.release(other, true);
+    c.release(&other, true);
     assert_eq!(c.acquire().unwrap().sequence(), SequenceId(1));
 }
 

@@ -1,11 +1,17 @@
 //! One COMPOUND from slot to answer.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use weft_nfs::{CompoundReply, Failure, NfsStat, OpArgs, OpNum, OpOk, OpReply};
 use weft_xdr::Segment;
 
-use super::inner::Inner;
+use super::{
+    inner::{Inner, Link},
+    slot::SlotGuard,
+};
 use crate::{
     core::{Backoff, SequenceFailure, Slot, first_unrepeatable},
     error::{ClientError, ProtocolError},
@@ -26,7 +32,7 @@ pub struct CompoundOutcome {
 /// The operation that ended a COMPOUND.
 #[derive(Debug, Clone)]
 pub struct FailedOp {
-    /// Which.
+    /// The operation.
     pub op: OpNum,
     /// Status and body.
     pub failure: Failure,
@@ -54,7 +60,7 @@ enum Attempt {
     Again,
 }
 
-/// What is to be done.
+/// A COMPOUND to be run.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) ops: Vec<OpArgs>,
@@ -68,13 +74,26 @@ impl From<Vec<OpArgs>> for Work {
     }
 }
 
-/// A request under way on a slot.
-struct Request<'a> {
-    ops: &'a [OpArgs],
-    /// Why it cannot be repeated, if so.
-    unrepeatable: Option<OpNum>,
-    /// It was sent over a connection that then broke, so it may have been executed.
-    in_doubt: bool,
+/// The waits of one request that is sent again and again on its slot.
+struct Resending {
+    backoff: Backoff,
+    /// When its connection broke first.
+    lost_since: Option<Instant>,
+}
+
+impl Resending {
+    fn new(patience: Duration) -> Resending {
+        Resending { backoff: Backoff::new(patience), lost_since: None }
+    }
+
+    /// Waits after DELAY.
+    async fn wait(&mut self) -> Result<(), ClientError> {
+        let Some(wait) = self.backoff.next_wait() else {
+            return Err(nfs(OpNum::SEQUENCE, NfsStat::DELAY));
+        };
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
 }
 
 /// What a reply says of its request.
@@ -84,7 +103,7 @@ enum Verdict {
     Resend,
     /// Send the same again, the session being bound first.
     Rebind,
-    /// The slot is out of use; see the request's doubts.
+    /// The slot is out of use, and so is its session.
     SlotLost,
     /// The slot is fine; the reply is not kept.
     ReplyGone,
@@ -115,113 +134,97 @@ impl Inner {
         }
     }
 
+    /// Uses one slot, over any number of connections.
     async fn attempt(
         self: &Arc<Self>,
-        Work { ops, landing }: &Work,
+        work: &Work,
         unrepeatable: Option<OpNum>,
     ) -> Result<Attempt, ClientError> {
-        let slot = self.take_slot().await?;
-        // A reply worth keeping is one that must not be produced twice.
-        let Some(args) = self.encode_on(&slot, ops, unrepeatable.is_some()) else {
-            return Ok(Attempt::Again);
-        };
-        let mut request = Request { ops, unrepeatable, in_doubt: false };
-        let mut backoff = Backoff::new(self.options.patience);
-        let mut lost_since = None;
+        let mut slot = self.take_slot().await?;
+        let args = self.encode_on(&slot, &work.ops, unrepeatable);
+        let Some(args) = args else { return Ok(Attempt::Again) };
+        let mut resending = Resending::new(self.options.patience);
         loop {
-            let link = match self.ready_link().await {
-                Ok(link) => link,
-                Err(e) => {
-                    self.put_slot(slot, request.in_doubt, false);
-                    return Err(e);
-                }
-            };
+            let link = self.ready_link().await?;
             if self.core().epoch() != slot.epoch() {
-                return request.session_gone();
+                return on_another_slot(unrepeatable, slot.is_in_doubt());
             }
             let sent = Instant::now();
-            match self.send_landing(&link, args.clone(), landing.clone()).await {
-                Ok((reply, placed)) => match self.judge(&slot, reply, sent)? {
-                    Verdict::Done(outcome) => {
-                        self.put_slot(slot, false, true);
-                        return Ok(Attempt::Answered(CompoundOutcome { placed, ..outcome }));
-                    }
-                    Verdict::Resend => match backoff.next_wait() {
-                        Some(wait) => tokio::time::sleep(wait).await,
-                        None => {
-                            self.put_slot(slot, request.in_doubt, false);
-                            return Err(nfs(OpNum::SEQUENCE, NfsStat::DELAY));
-                        }
-                    },
-                    Verdict::Rebind => {}
-                    Verdict::SlotLost => {
-                        self.slot_freed.notify_one();
-                        return request.session_gone();
-                    }
-                    Verdict::ReplyGone => {
-                        self.put_slot(slot, false, true);
-                        request.in_doubt = true;
-                        return request.session_gone();
-                    }
-                },
-                Err(e @ (RpcError::Lost(_) | RpcError::Connect { .. })) => {
-                    request.in_doubt = true;
-                    self.link_lost(link.number);
-                    // A request that ends its connection every time must itself end: at once, or
-                    // because nobody answers it.
-                    let since = *lost_since.get_or_insert_with(Instant::now);
-                    let wait = backoff.next_wait();
-                    match wait.filter(|_| since.elapsed() < self.options.patience) {
-                        Some(wait) => tokio::time::sleep(wait).await,
-                        None => {
-                            self.put_slot(slot, true, false);
-                            let why = e.to_string().into();
-                            return Err(ClientError::Unreachable { addr: self.addr, why });
-                        }
-                    }
-                }
-                Err(e @ RpcError::Source(_)) => {
-                    self.put_slot(slot, request.in_doubt, false);
-                    return Err(e.into());
-                }
+            let reply = self.send_landing(&link, args.clone(), work.landing.clone());
+            let (reply, placed) = match slot.reply(reply).await {
+                Ok(reply) => reply,
                 Err(e) => {
-                    // The server answered nonsense: whether it executed is anybody's guess.
-                    self.put_slot(slot, true, false);
-                    return Err(e.into());
+                    self.wait_for_link(&link, &mut resending, e).await?;
+                    continue;
+                }
+            };
+            match self.judge(&slot, reply, sent)? {
+                Verdict::Done(outcome) => {
+                    slot.put_used();
+                    return Ok(Attempt::Answered(CompoundOutcome { placed, ..outcome }));
+                }
+                Verdict::Resend => resending.wait().await?,
+                Verdict::Rebind => {}
+                Verdict::SlotLost => return on_another_slot(unrepeatable, slot.is_in_doubt()),
+                Verdict::ReplyGone => {
+                    slot.put_used();
+                    return on_another_slot(unrepeatable, true);
                 }
             }
         }
     }
 
+    /// After a request got no reply: waits until it may be sent over another connection.
+    async fn wait_for_link(
+        &self,
+        link: &Link,
+        resending: &mut Resending,
+        e: RpcError,
+    ) -> Result<(), ClientError> {
+        if !matches!(e, RpcError::Lost(_) | RpcError::Connect { .. }) {
+            return Err(e.into());
+        }
+        self.link_lost(link.number);
+        // A request that ends its connection every time must itself end: at once, or because
+        // nobody answers it.
+        let since = *resending.lost_since.get_or_insert_with(Instant::now);
+        let wait = resending.backoff.next_wait();
+        let Some(wait) = wait.filter(|_| since.elapsed() < self.options.patience) else {
+            let why = e.to_string().into();
+            return Err(ClientError::Unreachable { addr: self.addr, why });
+        };
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+
     /// Waits for a free slot of a usable session.
-    async fn take_slot(self: &Arc<Self>) -> Result<Slot, ClientError> {
+    async fn take_slot(self: &Arc<Self>) -> Result<SlotGuard, ClientError> {
         loop {
             let freed = self.slot_freed.notified();
             self.ready_link().await?;
-            if let Some(slot) = self.core().acquire() {
+            if let Some(slot) = SlotGuard::acquire(self) {
                 return Ok(slot);
             }
             freed.await;
         }
     }
 
-    fn put_slot(&self, slot: Slot, in_doubt: bool, consumed: bool) {
-        if in_doubt {
-            self.core().poison(slot);
-        } else {
-            self.core().release(slot, consumed);
-        }
-        self.slot_freed.notify_one();
-    }
-
-    fn encode_on(&self, slot: &Slot, ops: &[OpArgs], cachethis: bool) -> Option<Vec<Segment>> {
-        let sequence = self.core().sequence(slot, cachethis)?;
+    /// The request as it goes over this slot; none when the slot's session is gone.
+    fn encode_on(
+        &self,
+        slot: &Slot,
+        ops: &[OpArgs],
+        unrepeatable: Option<OpNum>,
+    ) -> Option<Vec<Segment>> {
+        // A reply worth keeping is one that must not be produced twice.
+        let sequence = self.core().sequence(slot, unrepeatable.is_some())?;
         let mut all = Vec::with_capacity(ops.len() + 1);
         all.push(OpArgs::Sequence(sequence));
         all.extend(ops.iter().cloned());
         Some(self.encode(&all))
     }
 
+    /// What a reply says. On an error the session is lost, and the slot with it.
     fn judge(
         &self,
         slot: &Slot,
@@ -252,7 +255,10 @@ impl Inner {
                     }
                 }
             }
-            Some(_) => Err(ProtocolError::NoSequence.into()),
+            Some(_) => {
+                self.core().session_lost(slot.epoch(), true);
+                Err(ProtocolError::NoSequence.into())
+            }
             None => {
                 self.core().session_lost(slot.epoch(), true);
                 Err(nfs(OpNum::SEQUENCE, reply.status))
@@ -261,15 +267,13 @@ impl Inner {
     }
 }
 
-impl Request<'_> {
-    /// The session is gone with the request on it: whether to try on the next one.
-    fn session_gone(&self) -> Result<Attempt, ClientError> {
-        match self.unrepeatable {
-            Some(op) if self.in_doubt => Err(ClientError::OutcomeUnknown { op }),
-            _ => {
-                tracing::debug!(ops = self.ops.len(), "request moves to another slot");
-                Ok(Attempt::Again)
-            }
+/// The session is gone with the request on it: whether to try on the next one.
+fn on_another_slot(unrepeatable: Option<OpNum>, in_doubt: bool) -> Result<Attempt, ClientError> {
+    match unrepeatable {
+        Some(op) if in_doubt => Err(ClientError::OutcomeUnknown { op }),
+        _ => {
+            tracing::debug!("a request moves to another slot");
+            Ok(Attempt::Again)
         }
     }
 }

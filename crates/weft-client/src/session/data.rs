@@ -18,7 +18,7 @@ use crate::{error::ClientError, rpc::Landing};
 pub enum DataRead {
     /// A slice of the receive buffer.
     Here(Bytes),
-    /// So many bytes, in the file they were meant for.
+    /// The number of bytes that went straight to the file they were meant for.
     Placed(usize),
 }
 

@@ -15,6 +15,7 @@ use weft_xdr::{Decode, Segment, Writer};
 use super::{
     callback,
     inner::{Inner, Link},
+    slot::SlotGuard,
 };
 use crate::{
     core::{Backoff, Step, StepFailure},
@@ -27,7 +28,7 @@ use crate::{
 enum Try {
     /// Something can still be done at once.
     Again,
-    /// Wait first.
+    /// Nothing before a wait, for this reason.
     Later(Arc<str>),
 }
 
@@ -42,7 +43,7 @@ impl Inner {
         }
     }
 
-    /// Connects and establishes a session, or waits for who does.
+    /// Connects and establishes a session, or waits for the task that does.
     async fn establish(self: &Arc<Self>) -> Result<Link, ClientError> {
         let began = Instant::now();
         let mut given_up = self.establishing.lock().await;
@@ -53,7 +54,7 @@ impl Inner {
             if let Some(link) = self.usable_link() {
                 return Ok(link);
             }
-            // Who had the turn before has been patient for us too.
+            // The task that tried before has waited as long as this one would.
             if let Some((_, why)) = given_up.as_ref().filter(|(at, _)| *at >= began) {
                 return Err(ClientError::Unreachable { addr: self.addr, why: why.clone() });
             }
@@ -90,18 +91,17 @@ impl Inner {
             Ok(Err(status)) => self.step_refused(&step, status),
             Err(RpcError::Refused(r)) => Err(ClientError::Rpc(RpcError::Refused(r))),
             Err(e) => {
-                if step == Step::ReclaimComplete {
-                    // Its slot is in an unknown state.
-                    let epoch = self.core().epoch();
-                    self.core().session_lost(epoch, true);
-                }
                 self.link_lost(link.number);
                 Ok(Try::Later(e.to_string().into()))
             }
         }
     }
 
-    async fn take_step(&self, link: &Link, step: &Step) -> Result<Result<OpOk, NfsStat>, RpcError> {
+    async fn take_step(
+        self: &Arc<Self>,
+        link: &Link,
+        step: &Step,
+    ) -> Result<Result<OpOk, NfsStat>, RpcError> {
         match step {
             Step::Ready => Ok(Err(NfsStat::DELAY)),
             Step::ReclaimComplete => self.reclaim_complete(link).await,
@@ -181,16 +181,15 @@ impl Inner {
     }
 
     /// RECLAIM_COMPLETE and the question for the lease time, on a slot of the new session.
-    async fn reclaim_complete(&self, link: &Link) -> Result<Result<OpOk, NfsStat>, RpcError> {
-        let (slot, sequence) = {
-            let mut core = self.core();
-            let slot = core.acquire();
-            let sequence = slot.as_ref().and_then(|s| core.sequence(s, true));
-            (slot, sequence)
-        };
-        let (Some(slot), Some(sequence)) = (slot, sequence) else {
+    async fn reclaim_complete(
+        self: &Arc<Self>,
+        link: &Link,
+    ) -> Result<Result<OpOk, NfsStat>, RpcError> {
+        let Some(mut slot) = SlotGuard::acquire(self) else {
             return Ok(Err(NfsStat::DELAY)); // all slots are busy: their requests end soon
         };
+        let sequence = self.core().sequence(&slot, true);
+        let Some(sequence) = sequence else { return Ok(Err(NfsStat::DELAY)) };
         let request = AttrNo::LEASE_TIME;
         let ops = [
             OpArgs::Sequence(sequence),
@@ -198,10 +197,10 @@ impl Inner {
             OpArgs::Putrootfh,
             OpArgs::Getattr(GetattrArgs { request: Bitmap::of(&[request]) }),
         ];
-        let mut reply = self.send(link, self.encode(&ops)).await?;
-        let sequenced = reply.results.first().is_some_and(|r| r.result.is_ok());
-        self.core().release(slot, sequenced);
-        self.slot_freed.notify_one();
+        let mut reply = slot.reply(self.send(link, self.encode(&ops))).await?;
+        if reply.results.first().is_some_and(|r| r.result.is_ok()) {
+            slot.put_used();
+        }
         Ok(match reply.results.pop() {
             Some(last) => last.result.map_err(|f| f.status),
             None => Err(reply.status),

@@ -19,7 +19,7 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-/// A session's state, its connection, and who waits for what.
+/// A session's state and its connection.
 pub(super) struct Inner {
     pub(super) addr: SocketAddr,
     pub(super) options: SessionOptions,

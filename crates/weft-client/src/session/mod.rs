@@ -11,6 +11,7 @@ mod establish;
 mod inner;
 mod options;
 mod shell;
+mod slot;
 
 pub use compound::{CompoundOutcome, FailedOp};
 pub use data::{DataRead, DataWritten};

@@ -25,7 +25,7 @@ pub struct SessionOptions {
     pub credential: Credential,
     /// How long a request waits for a server that cannot be reached or asks for delay.
     pub patience: Duration,
-    /// Who answers recalls; without one no back channel is made.
+    /// What answers recalls; without it no back channel is made.
     pub callbacks: Option<Arc<dyn CallbackHandler>>,
 }
 
@@ -60,7 +60,7 @@ impl std::fmt::Debug for SessionOptions {
     }
 }
 
-/// Who answers recalls. The methods decide and return; what takes time runs elsewhere.
+/// Answers recalls. The methods decide and return; whatever takes time runs in another task.
 pub trait CallbackHandler: Send + Sync + 'static {
     /// CB_LAYOUTRECALL (§20.3): OK if it will be returned, NOMATCHING_LAYOUT, or DELAY.
     fn cb_layoutrecall(&self, args: &CbLayoutrecallArgs) -> NfsStat;
