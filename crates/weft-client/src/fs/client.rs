@@ -27,7 +27,7 @@ use crate::{
 pub struct ClientOptions {
     /// 1 or 2.
     pub minorversion: u32,
-    /// Who is asking.
+    /// The user sent with every request.
     pub credential: Credential,
     /// Requests under way at a time, for each server.
     pub slots: u32,
@@ -125,7 +125,7 @@ impl Client {
         Ok(Client { cluster: Arc::new(cluster), files, owners, eager: options.eager })
     }
 
-    /// The session with the metadata server, for requests this API has no words for.
+    /// The session with the metadata server, for requests that this API does not offer.
     pub fn session(&self) -> &Session {
         &self.cluster.mds
     }

@@ -33,10 +33,11 @@ impl Client {
         data: Bytes,
     ) -> Result<(), FsError> {
         let path = path.as_ref();
-        if self.put_eagerly(names_of(path), mode, data.clone()).await {
+        let names = names_of(path);
+        if self.put_eagerly(&names, mode, data.clone()).await {
             return Ok(());
         }
-        let file = self.open(path, OpenOptions::replace(mode)).await?;
+        let file = self.open_at(path, names, OpenOptions::replace(mode)).await?;
         let written = file.write_at(0, data).await;
         let closed = file.close().await;
         written.and(closed)
@@ -53,10 +54,11 @@ impl Client {
     ) -> Result<Bytes, FsError> {
         let path = path.as_ref();
         let too_long = ClientError::FileTooLong;
-        if let Some((_, data)) = self.get_eagerly(names_of(path)).await {
+        let names = names_of(path);
+        if let Some((_, data)) = self.get_eagerly(&names).await {
             return if data.len() <= len_max { Ok(data) } else { Err(too_long).at(path) };
         }
-        let file = self.open(path, OpenOptions::read()).await?;
+        let file = self.open_at(path, names, OpenOptions::read()).await?;
         let read = match usize::try_from(file.size()) {
             Ok(len) if len <= len_max => file.read_at(0, len).await,
             _ => Err(too_long).at(path),
@@ -66,21 +68,16 @@ impl Client {
     }
 
     /// Makes or replaces a file with these bytes, durably, in one COMPOUND; whether that was done.
-    pub(super) async fn put_eagerly(
-        &self,
-        mut names: Vec<Component>,
-        mode: u32,
-        data: Bytes,
-    ) -> bool {
-        let Some(name) = names.pop() else { return false };
-        if !self.is_eager(&names) || data.len() > limits::EAGER_BYTES {
+    pub(super) async fn put_eagerly(&self, names: &[Component], mode: u32, data: Bytes) -> bool {
+        let Some((name, dirs)) = names.split_last() else { return false };
+        if !self.is_eager(dirs) || data.len() > limits::EAGER_BYTES {
             return false;
         }
         let wanted = data.len();
-        let mut ops = lookups(OpArgs::Putrootfh, &names);
+        let mut ops = lookups(OpArgs::Putrootfh, dirs);
         let before = ops.len();
         ops.extend([
-            OpArgs::Open(OpenOptions::replace(mode).open(name, self.new_owner())),
+            OpArgs::Open(OpenOptions::replace(mode).open(name.clone(), self.new_owner())),
             OpArgs::Getfh,
             OpArgs::Write(WriteArgs {
                 stateid: Stateid::CURRENT,
@@ -105,11 +102,11 @@ impl Client {
     }
 
     /// A small file, whole, in one COMPOUND: `None` when it has to be read the usual way.
-    pub(super) async fn get_eagerly(&self, names: Vec<Component>) -> Option<(Attrs, Bytes)> {
-        if !self.is_eager(&names) {
+    pub(super) async fn get_eagerly(&self, names: &[Component]) -> Option<(Attrs, Bytes)> {
+        if !self.is_eager(names) {
             return None;
         }
-        let mut ops = lookups(OpArgs::Putrootfh, &names);
+        let mut ops = lookups(OpArgs::Putrootfh, names);
         let count = u32::try_from(limits::EAGER_BYTES).ok()?;
         ops.extend([
             OpArgs::Getattr(GetattrArgs { request: STAT_ATTRS }),

@@ -27,25 +27,25 @@ use crate::{
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpenOptions {
-    /// For reading.
+    /// Open it for reading.
     pub read: bool,
-    /// For writing.
+    /// Open it for writing.
     pub write: bool,
-    /// Make it, with this mode, if it does not exist.
+    /// Create it with this mode if it does not exist.
     pub create: Option<u32>,
     /// It must not exist yet.
     pub exclusive: bool,
-    /// Cut it to nothing.
+    /// Truncate it to size 0.
     pub truncate: bool,
 }
 
 impl OpenOptions {
-    /// For reading only.
+    /// Opens for reading only.
     pub fn read() -> OpenOptions {
         OpenOptions { read: true, ..OpenOptions::default() }
     }
 
-    /// A new or emptied file for writing.
+    /// Opens a new or emptied file for writing.
     pub fn replace(mode: u32) -> OpenOptions {
         OpenOptions { write: true, create: Some(mode), truncate: true, ..OpenOptions::default() }
     }
@@ -100,10 +100,20 @@ impl Client {
         options: OpenOptions,
     ) -> Result<File, FsError> {
         let path = path.as_ref();
-        let opened = match self.open_names(names_of(path), options).await {
+        self.open_at(path, names_of(path), options).await
+    }
+
+    /// The same, with the path's names.
+    pub(super) async fn open_at(
+        &self,
+        path: &Path,
+        names: Vec<Component>,
+        options: OpenOptions,
+    ) -> Result<File, FsError> {
+        let opened = match self.open_names(names.clone(), options).await {
             // The last name is a link: what it leads to is meant.
             Err(e) if e.status() == Some(NfsStat::SYMLINK) => {
-                let target = self.resolve(path, true).await?;
+                let target = self.resolve_names(names, true).await.at(path)?;
                 self.open_names(target.names, options).await
             }
             other => other,
@@ -184,7 +194,7 @@ impl File {
         self.io.size()
     }
 
-    /// The data path, for those who need more than bytes.
+    /// The data path, for callers that need more than whole buffers.
     pub fn io(&self) -> &Arc<FileIo> {
         &self.io
     }

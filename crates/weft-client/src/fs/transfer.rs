@@ -56,13 +56,14 @@ impl Client {
         }
         let mode = metadata.permissions().mode() & 0o777;
         let size = metadata.len();
+        let names = names_of(remote);
         if let Some(data) = whole(&source, size).at(local)?
-            && self.put_eagerly(names_of(remote), mode, data).await
+            && self.put_eagerly(&names, mode, data).await
         {
             progress(size);
             return Ok(size);
         }
-        let file = self.open(remote, OpenOptions::replace(mode)).await?;
+        let file = self.open_at(remote, names, OpenOptions::replace(mode)).await?;
         let source = Source::file(Arc::new(source)).with_report(adding_up(progress));
         let written = file.io().write(0, size, &source).await.at(remote);
         let closed = file.close().await;
@@ -81,7 +82,8 @@ impl Client {
         progress: Progress,
     ) -> Result<u64, FsError> {
         let (remote, local) = (remote.as_ref(), local.as_ref());
-        if let Some((attrs, data)) = self.get_eagerly(names_of(remote)).await {
+        let names = names_of(remote);
+        if let Some((attrs, data)) = self.get_eagerly(&names).await {
             let partial = Partial::create(local, attrs.mode.unwrap_or(0o644) & 0o777).at(local)?;
             partial.file.write_all_at(&data, 0).at(local)?;
             let size = data.len() as u64;
@@ -89,7 +91,7 @@ impl Client {
             progress(size);
             return Ok(size);
         }
-        let file = self.open(remote, OpenOptions::read()).await?;
+        let file = self.open_at(remote, names, OpenOptions::read()).await?;
         let mode = file.attrs().mode.unwrap_or(0o644) & 0o777;
         let partial = Partial::create(local, mode).at(local)?;
         let destination = Arc::new(Destination::new(partial.file.clone()));
