@@ -12,7 +12,8 @@ use std::{
 use bytes::Bytes;
 use weft_client::{ClientError, fs::Client, session::Session};
 use weft_nfs::{
-    Attrs, ClientId, Component, FileHandle, OpArgs, OpOk, Opaque, Seqid, StateOwner, ops::*, share,
+    Attrs, ClientId, Component, FileHandle, OpArgs, OpNum, OpOk, Opaque, Seqid, StateOwner, ops::*,
+    share,
 };
 use weft_server::report::ClusterStatus;
 

@@ -11,8 +11,8 @@ use crate::limits;
 /// else through the metadata server, unless a layout is held already: using both ways at once
 /// would have the metadata server outrank the layout's handles.
 ///
-/// The buffer leaves when it is full, and before anything that could tell: a read of the file, a
-/// larger write that overlaps it, a truncation, a commit, the close. All opens of the file by this
+/// The buffer leaves when it is full, and before anything that would show that it has not: a read
+/// of the file, a larger write that overlaps it, a truncation, a commit, the close. All opens of the file by this
 /// client share it. Others see the bytes, and the size, when they have left.
 ///
 /// **Errors.** What could not leave stays, and the call that wanted it to reports why; so does

@@ -100,7 +100,7 @@ impl DataPath {
 
     /// Takes one step after another until nothing is left to be done. After the first failure of
     /// going around or returning a layout, what that layout's servers lost is written again all
-    /// the same; then the failure is told.
+    /// the same; then the failure is returned.
     async fn recover(
         &self,
         blocked: &WritesBlocked<'_>,

@@ -33,7 +33,7 @@ impl ReadSink for MemorySink {
 }
 
 impl MemorySink {
-    /// The bytes from an offset on, so many of them; those never given are zeros.
+    /// `len` bytes from file offset `start` on; those never given are zeros.
     pub(super) fn join(&self, start: u64, len: usize) -> Bytes {
         let pieces = std::mem::take(&mut *self.0.lock());
         if let (1, Some(only)) = (pieces.len(), pieces.get(&start))

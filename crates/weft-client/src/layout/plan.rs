@@ -38,7 +38,7 @@ pub struct StripeTarget {
 pub struct Plan {
     /// The device it came from.
     pub device: DeviceId,
-    /// The arithmetic.
+    /// How file offsets map to stripe indexes and object offsets.
     pub distribution: Distribution,
     /// Bytes in a stripe unit.
     pub stripe_unit_bytes: u64,

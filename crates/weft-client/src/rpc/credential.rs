@@ -1,4 +1,4 @@
-//! Who is calling: AUTH_NONE and AUTH_SYS (RFC 5531 §14 and Appendix A).
+//! The caller's identity: AUTH_NONE and AUTH_SYS (RFC 5531 §14 and Appendix A).
 
 use bytes::Bytes;
 use weft_xdr::rpc::{
@@ -10,7 +10,7 @@ use weft_xdr::rpc::{
 pub struct Credential(OpaqueAuth);
 
 impl Credential {
-    /// Nobody in particular.
+    /// AUTH_NONE: no user.
     pub const NONE: Credential = Credential(OpaqueAuth::NONE);
 
     /// This user and groups. Groups beyond the protocol's sixteen are left out.

@@ -3,7 +3,7 @@
 use std::{io, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
-use weft_io::{CancelGuard, Destination, Target};
+use weft_io::{Destination, Gate, Placement};
 use weft_xdr::{
     Decode, Reader,
     rpc::{Message, Reply},
@@ -13,15 +13,14 @@ use weft_xdr::{
 /// what was expected, or shorter than that.
 pub type FindPayload = fn(&mut Reader) -> Option<usize>;
 
-/// Where the payload of a reply may go without passing our memory: direct data placement, as
-/// RFC 8166 calls it.
+/// Where the payload of a reply may land.
 #[derive(Debug, Clone)]
-pub struct DirectPlacement {
-    /// Which file.
+pub struct Landing {
+    /// The file it goes to.
     pub destination: Arc<Destination>,
-    /// Where in it.
+    /// The offset in it.
     pub offset: u64,
-    /// Most bytes of the payload.
+    /// Largest payload taken, in bytes.
     pub len_max: usize,
     /// Finds the payload, which must be the last of the results.
     pub find: FindPayload,
@@ -35,25 +34,25 @@ pub type Placed = Result<usize, Arc<io::Error>>;
 pub struct Answer {
     /// Stands at the results.
     pub results: Reader,
-    /// How the payload was placed, if it did not come with the results: there it is empty then.
+    /// How the payload landed, if it did not come with the results: there it is empty then.
     pub placed: Option<Placed>,
 }
 
 /// Where the payload of a reply goes that begins like this and has that length.
-pub(super) fn target(
+pub(super) fn placement(
     head: &[u8],
     record_bytes: usize,
-    placement: impl FnOnce(u32) -> Option<(DirectPlacement, Arc<CancelGuard>)>,
-) -> Option<Target> {
+    landing: impl FnOnce(u32) -> Option<(Landing, Arc<Gate>)>,
+) -> Option<Placement> {
     let mut r = Reader::new(Bytes::copy_from_slice(head));
     let Ok(Message::Reply(xid, Reply::Success)) = Message::decode(&mut r) else { return None };
-    let (placement, guard) = placement(xid)?;
-    let len = (placement.find)(&mut r).filter(|len| *len <= placement.len_max)?;
+    let (landing, gate) = landing(xid)?;
+    let len = (landing.find)(&mut r).filter(|len| *len <= landing.len_max)?;
     let at = r.position();
     // RFC 4506 §4.10: padding, and nothing else.
     let end = len.checked_next_multiple_of(4)?.checked_add(at)?;
-    let DirectPlacement { destination, offset, .. } = placement;
-    (end == record_bytes).then_some(Target { destination, offset, at, len, guard })
+    let Landing { destination, offset, .. } = landing;
+    (end == record_bytes).then_some(Placement { destination, offset, at, len, gate })
 }
 
 /// A record whose payload at `at` was taken out, as a message with an empty one.

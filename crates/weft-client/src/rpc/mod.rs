@@ -2,7 +2,7 @@
 //! task, one reader task, and calls coming the other way (NFS back channel).
 //!
 //! Replies are matched by transaction id. Nothing is retransmitted here: when the connection
-//! ends, every call in flight fails with [`RpcError::Lost`] and the caller, who knows what a
+//! ends, every call in flight fails with [`RpcError::Lost`] and the caller, which knows what a
 //! repetition means, decides.
 
 mod call_table;

@@ -29,7 +29,7 @@ pub(in crate::io) struct Buffer {
 }
 
 impl Buffer {
-    /// Whether a write of so many bytes may join what is there.
+    /// Whether a write of `bytes` bytes may join what is there.
     pub(super) fn has_room_for(&self, by: &Arc<Open>, bytes: usize, limit_bytes: usize) -> bool {
         let same = self.by.as_ref().is_none_or(|old| Arc::ptr_eq(old, by));
         same && self.leaving.is_none() && self.runs.has_room(bytes, limit_bytes)

@@ -23,7 +23,7 @@ impl Runs {
         self.by_offset.is_empty()
     }
 
-    /// Whether so many bytes more are within a limit. An empty one takes any write.
+    /// Whether `bytes` more bytes are within a limit. If there are no runs, any write is.
     pub(super) fn has_room(&self, bytes: usize, limit_bytes: usize) -> bool {
         let overhead = (self.by_offset.len() + 1) * RUN_OVERHEAD_BYTES;
         self.is_empty() || self.bytes.saturating_add(bytes).saturating_add(overhead) <= limit_bytes
