@@ -152,6 +152,35 @@ async fn a_changed_verifier_means_writing_again() {
     assert_eq!(c.ds[1].count(OpNum::WRITE), 4);
 }
 
+/// A data server that fails while lost data are written again, and one that loses them once more,
+/// cost nothing, whether a commit finds the loss or the recall of the layout.
+#[tokio::test]
+async fn failures_while_lost_data_are_written_again() {
+    for recalled in [false, true] {
+        let c = cluster(2).await;
+        let data = pattern(5 << 20, 6);
+        let file = c.client.open("/f", OpenOptions::replace(0o644)).await.unwrap();
+        file.write_at(0, Bytes::copy_from_slice(&data)).await.unwrap();
+        for fault in [Fault::LoseDataBefore(OpNum::COMMIT), Fault::LoseDataBefore(OpNum::COMMIT)] {
+            c.ds[0].fault(fault);
+        }
+        let refused = Fault::Status(OpNum::WRITE, NfsStat::IO);
+        for fault in [Fault::LoseDataBefore(OpNum::COMMIT), refused] {
+            c.ds[1].fault(fault);
+        }
+        if recalled {
+            c.mds.recall(file.io().fh().clone());
+            let returned = |s: &fake::State| s.executed.contains(&OpNum::LAYOUTRETURN);
+            c.mds.until("the layout is back", returned).await;
+        }
+        file.close().await.unwrap();
+        assert!(c.durable(data.len()) == data, "recalled: {recalled}");
+        assert!(c.ds.iter().all(|ds| ds.lock().faults.is_empty()), "all of it happened");
+        assert!(c.mds.count(OpNum::WRITE) > 0);
+        assert_eq!(c.mds.count(OpNum::LAYOUTRETURN), c.mds.count(OpNum::LAYOUTGET));
+    }
+}
+
 /// What was written after a data server's restart and before COMMIT stays on top when the data
 /// of before the restart are written again, whichever way the newer data went.
 #[tokio::test]
