@@ -25,7 +25,8 @@ pub use backoff::Backoff;
 pub use idempotence::first_unrepeatable;
 pub use slots::{Slot, SlotTable};
 
-/// Program number our callbacks are called under. Any will do: the connection tells which client is meant.
+/// Program number our callbacks are called under. Any will do: the connection tells which client is
+/// meant.
 pub const CB_PROGRAM: u32 = 0x4000_0000 + CB_VERSION;
 
 /// What the session is for: RFC 8881 §13.1.

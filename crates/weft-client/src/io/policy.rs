@@ -9,11 +9,11 @@ use crate::limits;
 /// acknowledged; it leaves with others, adjacent ones as one. If one of these has grown to that
 /// size, or they are many ([`limits::MDS_RUNS_MAX`]), they go to the data servers, side by side;
 /// else through the metadata server, unless a layout is held already: using both ways at once
-/// would have the metadata server outrank the layout's handles.
+/// would have the metadata server fence the layout's handles.
 ///
 /// The buffer leaves when it is full, and before anything that would show that it has not: a read
-/// of the file, a larger write that overlaps it, a truncation, a commit, the close. All opens of the file by this
-/// client share it. Others see the bytes, and the size, when they have left.
+/// of the file, a larger write that overlaps it, a truncation, a commit, the close. All opens of
+/// the file by this client share it. Others see the bytes, and the size, when they have left.
 ///
 /// **Errors.** What could not leave stays, and the call that wanted it to reports why; so does
 /// every later one until it could. A close reports it too, and gives it up.

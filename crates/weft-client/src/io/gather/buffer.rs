@@ -12,7 +12,7 @@ use crate::io::open::Open;
 
 /// The small writes of a file that have not left yet.
 #[derive(Debug, Default)]
-pub(in crate::io) struct Gathered {
+pub struct Gathered {
     /// Whether there may be some: most files never have any.
     some: AtomicBool,
     buffer: Mutex<Buffer>,
@@ -20,7 +20,7 @@ pub(in crate::io) struct Gathered {
 
 /// Held while it is being emptied, so that nothing newer leaves before what is older.
 #[derive(Debug, Default)]
-pub(in crate::io) struct Buffer {
+pub struct Buffer {
     /// Under which open they were written.
     by: Option<Arc<Open>>,
     runs: Runs,
@@ -77,7 +77,7 @@ impl Gathered {
     }
 
     /// Gives up what was written under an open.
-    pub(in crate::io) async fn forget(&self, by: &Arc<Open>) {
+    pub async fn forget(&self, by: &Arc<Open>) {
         let Some(mut buffer) = self.used().await else { return };
         if buffer.by.as_ref().is_some_and(|open| Arc::ptr_eq(open, by)) {
             self.clear(&mut buffer);

@@ -10,8 +10,8 @@ const RUN_OVERHEAD_BYTES: usize = 256;
 /// Runs ready to leave, by offset: they neither overlap nor touch.
 pub(super) type Frozen = BTreeMap<u64, Bytes>;
 
-/// Runs by offset that do not overlap. A write at the end of one makes it longer; no write moves more
-/// bytes than its own.
+/// Runs by offset that do not overlap. A write at the end of one makes it longer; no write moves
+/// more bytes than its own.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     by_offset: BTreeMap<u64, BytesMut>,
