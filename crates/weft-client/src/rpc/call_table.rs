@@ -9,11 +9,11 @@ use std::{
 };
 
 use tokio::sync::{Notify, oneshot};
-use weft_io::Gate;
+use weft_io::CancelGuard;
 
 use super::{
+    direct_placement::{Answer, DirectPlacement},
     error::RpcError,
-    landing::{Answer, Landing},
 };
 use crate::sync::Mutex;
 
@@ -39,7 +39,7 @@ struct Calls {
 #[derive(Debug)]
 struct Call {
     to: oneshot::Sender<Outcome>,
-    landing: Option<(Landing, Arc<Gate>)>,
+    placement: Option<(DirectPlacement, Arc<CancelGuard>)>,
 }
 
 impl CallTable {
@@ -57,10 +57,10 @@ impl CallTable {
     }
 
     /// A transaction id and the place where its reply will arrive; and where the reply's payload
-    /// may land.
+    /// may go.
     pub(super) fn register(
         self: &Arc<Self>,
-        landing: Option<Landing>,
+        placement: Option<DirectPlacement>,
     ) -> Result<Waiting, RpcError> {
         let (to, reply) = oneshot::channel();
         let mut calls = self.calls.lock();
@@ -72,15 +72,15 @@ impl CallTable {
         }
         let xid = calls.next_xid;
         calls.next_xid = xid.wrapping_add(1);
-        let landing = landing.map(|l| (l, Arc::<Gate>::default()));
-        let gate = landing.as_ref().map(|(_, gate)| gate.clone());
-        calls.by_xid.insert(xid, Call { to, landing });
-        Ok(Waiting { xid, reply, gate, table: self.clone() })
+        let placement = placement.map(|p| (p, Arc::<CancelGuard>::default()));
+        let guard = placement.as_ref().map(|(_, guard)| guard.clone());
+        calls.by_xid.insert(xid, Call { to, placement });
+        Ok(Waiting { xid, reply, guard, table: self.clone() })
     }
 
-    /// Where the payload of this call's reply may land, as long as its gate is open.
-    pub(super) fn landing(&self, xid: u32) -> Option<(Landing, Arc<Gate>)> {
-        self.calls.lock().by_xid.get(&xid)?.landing.clone()
+    /// Where the payload of this call's reply may go, unless it was cancelled.
+    pub(super) fn placement(&self, xid: u32) -> Option<(DirectPlacement, Arc<CancelGuard>)> {
+        self.calls.lock().by_xid.get(&xid)?.placement.clone()
     }
 
     /// Replies received so far: while it grows, the peer is alive.
@@ -115,11 +115,11 @@ impl CallTable {
     }
 }
 
-/// A registered call; dropping it forgets the call, and nothing more of its reply lands.
+/// A registered call; dropping it forgets the call, and nothing more of its reply is placed.
 pub(super) struct Waiting {
     xid: u32,
     reply: oneshot::Receiver<Outcome>,
-    gate: Option<Arc<Gate>>,
+    guard: Option<Arc<CancelGuard>>,
     table: Arc<CallTable>,
 }
 
@@ -139,8 +139,8 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.table.calls.lock().by_xid.remove(&self.xid);
-        if let Some(gate) = &self.gate {
-            gate.shut();
+        if let Some(guard) = &self.guard {
+            guard.cancel();
         }
     }
 }

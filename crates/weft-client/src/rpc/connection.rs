@@ -16,8 +16,8 @@ use weft_xdr::{
 use super::{
     call_table::CallTable,
     credential::Credential,
+    direct_placement::{Answer, DirectPlacement},
     error::RpcError,
-    landing::{Answer, Landing},
     message::{IncomingCall, Outgoing},
     tasks,
 };
@@ -127,15 +127,15 @@ impl Connection {
         args: Vec<Segment>,
     ) -> Result<Reader, RpcError> {
         let procedure = (program, version, procedure);
-        self.call_landing(procedure, credential, args, None).await.map(|a| a.results)
+        self.call_with_placement(procedure, credential, args, None).await.map(|a| a.results)
     }
 
-    async fn call_landing(
+    async fn call_with_placement(
         &self,
         (program, version, procedure): (u32, u32, u32),
         credential: &Credential,
         args: Vec<Segment>,
-        landing: Option<Landing>,
+        placement: Option<DirectPlacement>,
     ) -> Result<Answer, RpcError> {
         for segment in &args {
             if let Segment::File(range) = segment {
@@ -146,7 +146,7 @@ impl Connection {
             }
         }
         let _turn = self.in_flight.acquire().await.map_err(RpcError::lost)?;
-        let waiting = self.calls.register(landing)?;
+        let waiting = self.calls.register(placement)?;
         let header = CallHeader {
             program,
             version,
@@ -188,7 +188,7 @@ impl Connection {
     /// [`Connection::call`] of a peer that may hang without its machine being gone, which no
     /// keepalive finds out. A slow call is waited for as long as the peer answers anything.
     ///
-    /// With a landing, a large payload of the reply may be put there. Once this returns, or its
+    /// With a placement, a large payload of the reply may be put there. Once this returns, or its
     /// future is dropped, nothing is written there any more.
     ///
     /// # Errors
@@ -198,12 +198,12 @@ impl Connection {
         (program, version, procedure): (u32, u32, u32),
         credential: &Credential,
         args: Vec<Segment>,
-        landing: Option<Landing>,
+        placement: Option<DirectPlacement>,
         watch: Watch,
     ) -> Result<Answer, RpcError> {
         let nobody = Credential::NONE;
         let which = (program, version, procedure);
-        let mut call = std::pin::pin!(self.call_landing(which, credential, args, landing));
+        let mut call = std::pin::pin!(self.call_with_placement(which, credential, args, placement));
         loop {
             let seen = self.calls.replies();
             tokio::select! {

@@ -3,7 +3,7 @@
 use std::{io, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
-use weft_io::{Destination, Gate, Placement};
+use weft_io::{CancelGuard, Destination, Target};
 use weft_xdr::{
     Decode, Reader,
     rpc::{Message, Reply},
@@ -13,9 +13,10 @@ use weft_xdr::{
 /// what was expected, or shorter than that.
 pub type FindPayload = fn(&mut Reader) -> Option<usize>;
 
-/// Where the payload of a reply may land.
+/// Where the payload of a reply may go without passing our memory: direct data placement, as
+/// RFC 8166 calls it.
 #[derive(Debug, Clone)]
-pub struct Landing {
+pub struct DirectPlacement {
     /// The file it goes to.
     pub destination: Arc<Destination>,
     /// The offset in it.
@@ -34,25 +35,25 @@ pub type Placed = Result<usize, Arc<io::Error>>;
 pub struct Answer {
     /// Stands at the results.
     pub results: Reader,
-    /// How the payload landed, if it did not come with the results: there it is empty then.
+    /// How the payload was placed, if it did not come with the results: there it is empty then.
     pub placed: Option<Placed>,
 }
 
 /// Where the payload of a reply goes that begins like this and has that length.
-pub(super) fn placement(
+pub(super) fn target(
     head: &[u8],
     record_bytes: usize,
-    landing: impl FnOnce(u32) -> Option<(Landing, Arc<Gate>)>,
-) -> Option<Placement> {
+    placement: impl FnOnce(u32) -> Option<(DirectPlacement, Arc<CancelGuard>)>,
+) -> Option<Target> {
     let mut r = Reader::new(Bytes::copy_from_slice(head));
     let Ok(Message::Reply(xid, Reply::Success)) = Message::decode(&mut r) else { return None };
-    let (landing, gate) = landing(xid)?;
-    let len = (landing.find)(&mut r).filter(|len| *len <= landing.len_max)?;
+    let (placement, guard) = placement(xid)?;
+    let len = (placement.find)(&mut r).filter(|len| *len <= placement.len_max)?;
     let at = r.position();
     // RFC 4506 §4.10: padding, and nothing else.
     let end = len.checked_next_multiple_of(4)?.checked_add(at)?;
-    let Landing { destination, offset, .. } = landing;
-    (end == record_bytes).then_some(Placement { destination, offset, at, len, gate })
+    let DirectPlacement { destination, offset, .. } = placement;
+    (end == record_bytes).then_some(Target { destination, offset, at, len, guard })
 }
 
 /// A record whose payload at `at` was taken out, as a message with an empty one.

@@ -8,8 +8,8 @@
 mod call_table;
 mod connection;
 mod credential;
+mod direct_placement;
 pub(crate) mod error;
-mod landing;
 mod message;
 mod tasks;
 #[cfg(test)]
@@ -18,6 +18,6 @@ mod tests;
 pub use connection::{ConnectOptions, Connection, Watch};
 pub use credential::Credential;
 pub(crate) use credential::machine_name;
+pub use direct_placement::{Answer, DirectPlacement, FindPayload, Placed};
 pub use error::RpcError;
-pub use landing::{Answer, FindPayload, Landing, Placed};
 pub use message::IncomingCall;

@@ -15,8 +15,8 @@ use weft_xdr::{
 
 use super::{
     call_table::CallTable,
+    direct_placement::{self, Answer, Placed},
     error::RpcError,
-    landing::{self, Answer, Placed},
     message::{IncomingCall, Outgoing},
 };
 
@@ -76,12 +76,14 @@ impl Receiver {
     pub(super) async fn run(self, socket: OwnedReadHalf, record_bytes_max: usize) {
         let mut records = RecordReader::new(socket, record_bytes_max);
         let why = loop {
-            let place = |head: &[u8], len| landing::placement(head, len, |x| self.calls.landing(x));
+            let place =
+                |head: &[u8], len| direct_placement::target(head, len, |x| self.calls.placement(x));
             let taken = match records.next_or_place(place).await {
                 Ok(Some(Received::Record(record))) => self.take(record, None),
-                Ok(Some(Received::Placed { rest, at, placed })) => {
-                    self.take(landing::without_payload(rest, at), Some(placed.map_err(Arc::new)))
-                }
+                Ok(Some(Received::Placed { rest, at, placed })) => self.take(
+                    direct_placement::without_payload(rest, at),
+                    Some(placed.map_err(Arc::new)),
+                ),
                 Ok(None) => break RpcError::lost("closed by the peer"),
                 Err(e) => break RpcError::lost(e),
             };

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     core::{Backoff, SequenceFailure, Slot, first_unrepeatable},
     error::{ClientError, ProtocolError},
-    rpc::{Landing, Placed, RpcError},
+    rpc::{DirectPlacement, Placed, RpcError},
 };
 
 /// How far a COMPOUND came.
@@ -65,12 +65,12 @@ enum Attempt {
 pub(super) struct Work {
     pub(super) ops: Vec<OpArgs>,
     /// Where the payload of the last result may land.
-    pub(super) landing: Option<Landing>,
+    pub(super) placement: Option<DirectPlacement>,
 }
 
 impl From<Vec<OpArgs>> for Work {
     fn from(ops: Vec<OpArgs>) -> Work {
-        Work { ops, landing: None }
+        Work { ops, placement: None }
     }
 }
 
@@ -150,7 +150,7 @@ impl Inner {
                 return on_another_slot(unrepeatable, slot.is_in_doubt());
             }
             let sent = Instant::now();
-            let reply = self.send_landing(&link, args.clone(), work.landing.clone());
+            let reply = self.send_with_placement(&link, args.clone(), work.placement.clone());
             let (reply, placed) = match slot.reply(reply).await {
                 Ok(reply) => reply,
                 Err(e) => {

@@ -11,7 +11,7 @@ use weft_nfs::{
 use weft_xdr::{Decode, Payload, Reader};
 
 use super::{compound::Work, shell::Session};
-use crate::{error::ClientError, rpc::Landing};
+use crate::{error::ClientError, rpc::DirectPlacement};
 
 /// Where the data of a READ are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,8 +74,8 @@ impl Session {
         let read = OpArgs::Read(ReadArgs { stateid, offset, count });
         let ops = vec![OpArgs::Putfh(PutfhArgs { object: fh.clone() }), read];
         let len_max = count as usize;
-        let landing = Landing { destination, offset: to, len_max, find: find_data };
-        let outcome = self.run(Work { ops, landing: Some(landing) }).await?;
+        let placement = DirectPlacement { destination, offset: to, len_max, find: find_data };
+        let outcome = self.run(Work { ops, placement: Some(placement) }).await?;
         let placed = outcome.placed.clone();
         match (last(outcome.into_result()?)?, placed) {
             (OpOk::Read(ReadOk { eof, data }), Some(placed)) if data.is_empty() => {

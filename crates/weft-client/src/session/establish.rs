@@ -8,9 +8,9 @@ use std::{
 use tokio::sync::mpsc;
 use weft_nfs::{
     AttrNo, Bitmap, CompoundReply, NFS_PROGRAM, NFS_V4, NfsStat, OpArgs, OpNum, OpOk,
-    PROC_COMPOUND, encode_compound_header, encode_op_args, ops::*,
+    PROC_COMPOUND, encode_compound_header, ops::*,
 };
-use weft_xdr::{Decode, Segment, Writer};
+use weft_xdr::{Decode, Encode, Segment, Writer};
 
 use super::{
     callback,
@@ -21,7 +21,7 @@ use crate::{
     core::{Backoff, Step, StepFailure},
     error::{ClientError, ProtocolError},
     limits,
-    rpc::{Answer, ConnectOptions, Connection, Landing, Placed, RpcError, Watch},
+    rpc::{Answer, ConnectOptions, Connection, DirectPlacement, Placed, RpcError, Watch},
 };
 
 /// How one try to establish ended.
@@ -211,7 +211,7 @@ impl Inner {
     pub(super) fn encode(&self, ops: &[OpArgs]) -> Vec<Segment> {
         let mut w = Writer::new();
         encode_compound_header(&mut w, "", self.options.minorversion, ops.len());
-        ops.iter().for_each(|op| encode_op_args(op, &mut w));
+        ops.iter().for_each(|op| op.encode(&mut w));
         w.into_segments()
     }
 
@@ -221,20 +221,20 @@ impl Inner {
         link: &Link,
         args: Vec<Segment>,
     ) -> Result<CompoundReply, RpcError> {
-        self.send_landing(link, args, None).await.map(|(reply, _)| reply)
+        self.send_with_placement(link, args, None).await.map(|(reply, _)| reply)
     }
 
     /// [`Inner::send`], and how the payload landed, if it did.
-    pub(super) async fn send_landing(
+    pub(super) async fn send_with_placement(
         &self,
         link: &Link,
         args: Vec<Segment>,
-        landing: Option<Landing>,
+        placement: Option<DirectPlacement>,
     ) -> Result<(CompoundReply, Option<Placed>), RpcError> {
         let credential = &self.options.credential;
         let procedure = (NFS_PROGRAM, NFS_V4, PROC_COMPOUND);
         let watch = Watch::default();
-        let call = link.connection.call_watched(procedure, credential, args, landing, watch);
+        let call = link.connection.call_watched(procedure, credential, args, placement, watch);
         let Answer { results: mut r, placed } = call.await?;
         let reply = CompoundReply::decode(&mut r)?;
         r.finish()?;
