@@ -74,3 +74,26 @@ fn rules_find_what_they_are_there_for() {
     assert_eq!(broken(lib, &long(800)), none);
     assert_eq!(broken(lib, &long(801)), [format!("file-lines {lib}")]);
 }
+
+/// Where a function ends: not with the pattern of a struct among its parameters, nor with an array
+/// among its types.
+#[test]
+fn functions_end_where_their_blocks_do() {
+    let text = "//! X.
+fn taken_apart(Pair { a, b }: Pair) -> u8 {
+    a + b
+}
+fn declared(of: [u8; 4]);
+async fn in_lines(
+    Pair { a, b }: Pair,
+) {
+    if a > b {
+        work();
+    }
+}
+";
+    let source = Source::new("crates/x/src/x.rs".into(), text.into());
+    let found: Vec<_> = source.functions().into_iter().map(|f| (f.name, f.lines)).collect();
+    let expected = [("taken_apart", 3), ("declared", 1), ("in_lines", 7)];
+    assert_eq!(found, expected.map(|(name, lines)| (name.to_string(), lines)));
+}

@@ -109,8 +109,8 @@ fn block_end(code: &[String], first: usize) -> usize {
                 '}' => depth -= 1,
                 _ => {}
             }
-            let ended = (c == '}' && depth == 0) || (c == ';' && depth == 0 && round == 0);
-            if ended {
+            // The braces of a pattern among the parameters are inside their parentheses.
+            if matches!(c, '}' | ';') && depth == 0 && round == 0 {
                 return at;
             }
         }
