@@ -1,7 +1,5 @@
 //! The rules.
 
-use std::{collections::BTreeMap, path::Path};
-
 use crate::source::Source;
 
 /// Lines of a function.
@@ -24,22 +22,6 @@ const HANDLERS: &[&str] = &[
 const BANNED: &[&str] = &[".unwrap()", "dbg!(", "todo!(", "unimplemented!("];
 /// What is not left in comments.
 const NOTES: &[&str] = &["TODO", "FIXME"];
-
-/// The crates in the order of the arrows: each uses only those before it (`ARCHITECTURE.md`).
-const ARROWS: &[&str] = &[
-    "weft-dev",
-    "weft-xdr",
-    "weft-nfs",
-    "weft-stripe",
-    "weft-layout",
-    "weft-state",
-    "weft-io",
-    "weft-store",
-    "weft-client",
-    "weft-server",
-    "weft",
-    "weft-bench",
-];
 
 /// The rules that a file breaks, with what breaks them.
 pub fn broken(source: &Source) -> Vec<String> {
@@ -109,22 +91,4 @@ fn allows_without_reason(source: &Source) -> bool {
         let end = (at + until).min(source.code.len() - 1);
         !source.code[at..=end].iter().any(|l| l.contains("reason ="))
     })
-}
-
-/// Dependencies that point the wrong way, tests' own left out.
-pub fn arrows(root: &Path) -> Vec<String> {
-    let order: BTreeMap<&str, usize> = ARROWS.iter().enumerate().map(|(i, n)| (*n, i)).collect();
-    let mut found = Vec::new();
-    for (name, at) in &order {
-        let manifest = root.join("crates").join(name).join("Cargo.toml");
-        let manifest = std::fs::read_to_string(manifest).expect("a crate of the list");
-        let of_code = manifest.split("[dev-dependencies]").next().unwrap_or_default();
-        let uses = of_code.lines().filter_map(|l| l.split(['.', ' ', '=']).next());
-        for used in uses.filter(|u| u.starts_with("weft-")) {
-            if order.get(used).is_none_or(|before| before >= at) {
-                found.push(format!("arrow {name} {used}"));
-            }
-        }
-    }
-    found
 }

@@ -31,7 +31,21 @@ pub struct Function {
 pub fn all(root: &Path) -> Vec<Source> {
     let mut sources = Vec::new();
     collect(root, &root.join("crates"), &mut sources);
+    mark_test_files(&mut sources);
     sources
+}
+
+/// Marks the files that are declared for tests only (`#[cfg(test)] mod x;`), and what is below them.
+pub fn mark_test_files(sources: &mut [Source]) {
+    let declared: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
+    let is_declared = |path: &str| {
+        declared.iter().any(|module| {
+            path.strip_prefix(module.as_str()).is_some_and(|r| r == ".rs" || r.starts_with('/'))
+        })
+    };
+    for source in sources.iter_mut().filter(|source| is_declared(&source.path)) {
+        source.tested.fill(true);
+    }
 }
 
 fn collect(root: &Path, dir: &Path, sources: &mut Vec<Source>) {
@@ -50,13 +64,33 @@ impl Source {
     pub fn new(path: String, text: String) -> Source {
         let lines: Vec<String> = text.lines().map(String::from).collect();
         let code: Vec<String> = blanked(&text).lines().map(String::from).collect();
-        let all_tests = is_test_file(&path);
+        let all_tests = ["/tests/", "/examples/"].iter().any(|folder| path.contains(folder));
         let mut tested = vec![all_tests; lines.len()];
         for first in (0..code.len()).filter(|at| code[*at].trim() == "#[cfg(test)]") {
             let end = block_end(&code, first + 1);
             tested[first..=end].fill(true);
         }
         Source { path, lines, code, tested }
+    }
+
+    /// The paths, without `.rs`, of the modules that it declares for tests only.
+    fn test_modules(&self) -> Vec<String> {
+        let (folder, file) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
+        let below = match file.trim_end_matches(".rs") {
+            "lib" | "main" | "mod" => folder.to_string(),
+            stem => format!("{folder}/{stem}"),
+        };
+        let mut found = Vec::new();
+        for at in (0..self.code.len()).filter(|at| self.code[*at].trim() == "#[cfg(test)]") {
+            let line = |at: usize| self.lines.get(at).map_or("", |line| line.trim());
+            let elsewhere = line(at + 1).strip_prefix("#[path = \"");
+            if let Some(path) = elsewhere.and_then(|rest| rest.strip_suffix(".rs\"]")) {
+                found.push(format!("{folder}/{path}"));
+            } else if let Some((_, name)) = line(at + 1).split_once("mod ") {
+                found.extend(name.strip_suffix(';').map(|name| format!("{below}/{name}")));
+            }
+        }
+        found
     }
 
     /// Its functions, those inside others too.
@@ -79,21 +113,6 @@ impl Source {
         let parameters = parameters(&self.code[first..=end].join("\n"));
         Some(Function { name, first, lines: end - first + 1, parameters })
     }
-}
-
-/// Files of tests, and what is only there for tests.
-fn is_test_file(path: &str) -> bool {
-    let file = path.rsplit('/').next().unwrap_or_default();
-    ["/tests/", "/examples/"].iter().any(|dir| path.contains(dir))
-        || [
-            "tests.rs",
-            "testing.rs",
-            "transitions.rs",
-            "model_tests.rs",
-            "config_tests.rs",
-            "page.rs",
-        ]
-        .contains(&file)
 }
 
 /// The line where the block that begins at or after a line ends; of a declaration without one, the
