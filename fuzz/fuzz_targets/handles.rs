@@ -1,5 +1,5 @@
-//! Filehandles of data servers: any bytes are judged without a panic, and one that carries our seal,
-//! whatever it says, is read, judged and written again as it was.
+//! Filehandles of data servers: any bytes are judged without a panic, and one that carries our
+//! seal, whatever it says, is read, judged and written again as it was.
 
 #![no_main]
 

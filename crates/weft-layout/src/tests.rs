@@ -368,7 +368,8 @@ proptest! {
     /// Any sound handle comes back from its sealed form.
     #[test]
     fn handles_round_trip(read: bool, write: bool, slot: u16, volume: u32, object: u64,
-                          epoch: u32, stripe_count in 1..=u16::MAX, stripe_unit_mib in 1..=u16::MAX) {
+                          epoch: u32, stripe_count in 1..=u16::MAX,
+                          stripe_unit_mib in 1..=u16::MAX) {
         let slot = slot % stripe_count;
         let h = DataServerHandle { rights: Rights { read, write }, slot, volume, object, epoch,
                                    stripe_count, stripe_unit_mib };

@@ -39,7 +39,10 @@ pub enum IdentityError {
         source: io::Error,
     },
     /// Others may read the cluster secret.
-    #[error("{}: others may read the cluster secret (mode {mode:03o}): chmod 600 it", path.display())]
+    #[error(
+        "{}: others may read the cluster secret (mode {mode:03o}): chmod 600 it",
+        path.display()
+    )]
     NotSecret {
         /// Which file.
         path: PathBuf,

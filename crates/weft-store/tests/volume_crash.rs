@@ -257,8 +257,8 @@ fn verify(volume: &Volume, told: &mut BTreeMap<u64, Told>) {
     assert_eq!(volume.stats().value.unwrap().inodes, numbers.len() as u64);
 }
 
-/// The child: reserves numbers, makes a file of the first, gives the second up, keeps the third, and
-/// removes the file every other time; tells what is durable.
+/// The child: reserves numbers, makes a file of the first, gives the second up, keeps the third,
+/// and removes the file every other time; tells what is durable.
 #[test]
 fn child_reserves_for_ever() {
     let Some((directory, engine)) = common::child_setup() else { return };

@@ -176,7 +176,9 @@ proptest! {
 
     /// Extents cover the range exactly, in order, each within one unit and where locate says.
     #[test]
-    fn extents_cover_in_order(d in any_distribution(), offset in any_offset(), len in any::<u64>()) {
+    fn extents_cover_in_order(
+        d in any_distribution(), offset in any_offset(), len in any::<u64>(),
+    ) {
         let mut at = offset;
         let end = offset.saturating_add(len);
         for e in d.extents(offset, len).take(64) {

@@ -247,10 +247,10 @@ fn a_client_stands_still_and_comes_back_in_grace() {
     stands_still(Restart::After);
 }
 
-/// The client itself stands still past its lease (a suspended machine), with locks, layouts, a dirty
-/// page and a write under way, and another client takes the locks. The first client, going on, gets
-/// EIO for what it does under the lost locks, and none of its old writes lands on the bytes of the
-/// second one.
+/// The client itself stands still past its lease (a suspended machine), with locks, layouts, a
+/// dirty page and a write under way, and another client takes the locks. The first client, going
+/// on, gets EIO for what it does under the lost locks, and none of its old writes lands on the
+/// bytes of the second one.
 fn stands_still(restart: Restart) {
     let Some(guest) = Guest::new(Kernel::Uml, "frozen.sh") else { return };
     let mut servers = Servers::start(Plan::default());

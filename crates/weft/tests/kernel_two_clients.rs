@@ -1,5 +1,6 @@
 //! Two unmodified Linux clients at once: each sees what the other did as promised, locks exclude,
-//! and delegations and layouts come back when the other needs the file, or when their holder is dead.
+//! and delegations and layouts come back when the other needs the file, or when their holder is
+//! dead.
 
 mod support;
 

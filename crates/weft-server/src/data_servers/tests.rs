@@ -155,8 +155,8 @@ async fn files_are_cut_and_removed() {
     assert!(matches!(late, Err(DataServerError::Fenced { .. })), "{late:?}");
 }
 
-/// Objects of many files are made with one message to each data server, and tell nothing of the file
-/// while they are empty; one that was removed fails.
+/// Objects of many files are made with one message to each data server, and tell nothing of the
+/// file while they are empty; one that was removed fails.
 #[tokio::test]
 async fn objects_are_made_in_batches() {
     let cluster = Cluster::start(2).await;

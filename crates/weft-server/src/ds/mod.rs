@@ -22,7 +22,7 @@ use weft_nfs::{
     ops::{PutfhArgs, TestStateidArgs, TestStateidOk},
 };
 use weft_state::ConfirmedClient;
-use weft_store::objects::ObjectStore;
+use weft_store::objects::{ObjectError, ObjectStore};
 
 use crate::{
     compound::{Compound, OpResult, Role},
@@ -73,7 +73,7 @@ impl DataServer {
     /// Runs a call of the object store that may wait for the disk.
     async fn blocking<T: Send + 'static>(
         &self,
-        call: impl FnOnce(&ObjectStore) -> Result<T, weft_store::objects::ObjectError> + Send + 'static,
+        call: impl FnOnce(&ObjectStore) -> Result<T, ObjectError> + Send + 'static,
     ) -> Result<T, Failure> {
         let store = self.store.clone();
         match tokio::task::spawn_blocking(move || call(&store)).await {

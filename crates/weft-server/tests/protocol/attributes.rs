@@ -1,5 +1,5 @@
-//! Attributes: GETATTR, SETATTR, VERIFY, NVERIFY, ACCESS. RFC 8881 §5, §6, §18.1, §18.7, §18.15, §18.30,
-//! §18.31.
+//! Attributes: GETATTR, SETATTR, VERIFY, NVERIFY, ACCESS. RFC 8881 §5, §6, §18.1, §18.7, §18.15,
+//! §18.30, §18.31.
 
 use bytes::Bytes;
 use weft_nfs::{

@@ -1,5 +1,5 @@
-//! When the objects of files are made (ADR 7; P2.1, P2.2, P3.1): messages, objects on the data servers,
-//! what happens without one, and what a restart leaves. RFC 8881 §18.16, §18.25, §18.26.
+//! When the objects of files are made (ADR 7; P2.1, P2.2, P3.1): messages, objects on the data
+//! servers, what happens without one, and what a restart leaves. RFC 8881 §18.16, §18.25, §18.26.
 
 use weft_nfs::{AttrNo, FileHandle, IoMode, NfsStat, OpArgs, Stateid, ops::*};
 use weft_server::mds::{ObjectCreation, Precreate, SmallFiles};
@@ -49,9 +49,9 @@ async fn is_settled(cluster: &Cluster) {
     assert_eq!(cluster.volume().fsck().unwrap().findings, Vec::<String>::new());
 }
 
-/// What a file costs: no message with implicit objects, one to each data server for the file and one
-/// for its removal with eager ones, and none for the file when its objects are there ahead; a refill
-/// makes those of many files with one message to each.
+/// What a file costs: no message with implicit objects, one to each data server for the file and
+/// one for its removal with eager ones, and none for the file when its objects are there ahead; a
+/// refill makes those of many files with one message to each.
 #[tokio::test]
 async fn messages_are_counted() {
     for servers in [1usize, 4, 8] {
@@ -123,8 +123,8 @@ async fn what_is_replaced_goes_at_once() {
     is_settled(&cluster).await;
 }
 
-/// Objects that are there ahead of the first write are no news: with a write layout out, the times of a
-/// file are those of its making.
+/// Objects that are there ahead of the first write are no news: with a write layout out, the times
+/// of a file are those of its making.
 #[tokio::test]
 async fn empty_objects_tell_nothing() {
     for way in WAYS {
@@ -143,8 +143,8 @@ async fn empty_objects_tell_nothing() {
     }
 }
 
-/// A file that begins in the volume has no objects. When it leaves it gets all of them at once, written
-/// or not; when it is removed before, there was never a message.
+/// A file that begins in the volume has no objects. When it leaves it gets all of them at once,
+/// written or not; when it is removed before, there was never a message.
 #[tokio::test]
 async fn small_files_get_objects_when_they_leave() {
     let small_files = SmallFiles::default();
@@ -170,8 +170,8 @@ async fn small_files_get_objects_when_they_leave() {
     }
 }
 
-/// While a data server is away an OPEN that creates says DELAY and makes nothing; one that finds its
-/// file, and one that nobody may make, are answered as ever.
+/// While a data server is away an OPEN that creates says DELAY and makes nothing; one that finds
+/// its file, and one that nobody may make, are answered as ever.
 #[tokio::test]
 async fn nothing_is_made_in_vain() {
     let cluster = Cluster::with(options(2, ObjectCreation::Eager)).await;
@@ -189,8 +189,8 @@ async fn nothing_is_made_in_vain() {
     c.compound().putrootfh().lookup("there").expect(NfsStat::NOENT).await;
 }
 
-/// A data server that cannot make objects: the file is gone again when the error is told, so that asking
-/// again is not met with EXIST, and so are the objects that were made.
+/// A data server that cannot make objects: the file is gone again when the error is told, so that
+/// asking again is not met with EXIST, and so are the objects that were made.
 #[tokio::test]
 async fn a_file_without_its_objects_is_taken_back() {
     let cluster = Cluster::with(options(2, ObjectCreation::Eager)).await;
@@ -214,8 +214,8 @@ async fn a_file_without_its_objects_is_taken_back() {
     assert_eq!(cluster.objects(), 2);
 }
 
-/// Objects that were made ahead outlive restarts, are made anew where a crash came between, serve one
-/// file each, and go when nobody wants them any more. Nothing is left over at any stage.
+/// Objects that were made ahead outlive restarts, are made anew where a crash came between, serve
+/// one file each, and go when nobody wants them any more. Nothing is left over at any stage.
 #[tokio::test]
 async fn what_is_made_ahead_outlives_restarts() {
     let mut cluster = Cluster::with(options(2, ObjectCreation::Precreate(FEW))).await;

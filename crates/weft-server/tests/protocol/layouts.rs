@@ -522,8 +522,8 @@ async fn end(mut c: Client) -> NfsStat {
 }
 
 /// Linux may return only the read-write layout with its last CLOSE, though it got one to read too:
-/// nothing is left of that after the CLOSE, whether the LAYOUTRETURN comes before or behind it in the
-/// COMPOUND.
+/// nothing is left of that after the CLOSE, whether the LAYOUTRETURN comes before or behind it in
+/// the COMPOUND.
 #[tokio::test]
 async fn a_read_layout_left_behind_goes_with_the_last_close() {
     let cluster = Cluster::striped(2).await;
@@ -564,8 +564,8 @@ async fn a_write_layout_outlives_the_last_close() {
     assert_eq!(end(a).await, NfsStat::OK);
 }
 
-/// Nobody can return layouts of a file that is gone: they are forgotten with it, whether a REMOVE, a
-/// RENAME over it or the last CLOSE after either lets it go.
+/// Nobody can return layouts of a file that is gone: they are forgotten with it, whether a REMOVE,
+/// a RENAME over it or the last CLOSE after either lets it go.
 #[tokio::test]
 async fn layouts_of_a_removed_file_are_forgotten() {
     let cluster = Cluster::striped(2).await;

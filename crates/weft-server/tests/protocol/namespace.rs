@@ -272,7 +272,8 @@ async fn link_outcomes() {
     other.expect(NfsStat::ACCESS).await;
 }
 
-/// Names are bytes: what is no UTF-8, or the same letter written otherwise, is another name (§14.4).
+/// Names are bytes: what is no UTF-8, or the same letter written otherwise, is another name
+/// (§14.4).
 #[tokio::test]
 async fn names_are_bytes() {
     let cluster = Cluster::start().await;

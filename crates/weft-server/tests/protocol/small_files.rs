@@ -469,7 +469,8 @@ enum Step {
 fn steps() -> impl Strategy<Value = Step> {
     let offset = || prop_oneof![0u64..20_000, LIMIT - 9_000..LIMIT + 20];
     prop_oneof![
-        6 => (offset(), 1usize..12_000, 1u8..9).prop_map(|(at, len, byte)| Step::Write(at, len, byte)),
+        6 => (offset(), 1usize..12_000, 1u8..9)
+            .prop_map(|(at, len, byte)| Step::Write(at, len, byte)),
         2 => offset().prop_map(Step::Resize),
         1 => Just(Step::Layout),
         1 => offset().prop_map(Step::Copy),

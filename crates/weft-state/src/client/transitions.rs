@@ -111,8 +111,8 @@ impl Owner {
 #[test]
 fn transitions() {
     let update = exchgid::UPD_CONFIRMED_REC_A;
-    let about = "The records of one client owner, which may have one session: RFC 8881 §8.3, §8.4.3, \
-                 §18.35-§18.37, §18.50.";
+    let about = "The records of one client owner, which may have one session: RFC 8881 §8.3, \
+                 §8.4.3, §18.35-§18.37, §18.50.";
     let machine = Machine::new(about, Owner::new, Owner::describe)
         .on("EXCHANGE_ID", |o| o.exchange_id(true, true, 0))
         .on("EXCHANGE_ID, other verifier", |o| o.exchange_id(false, true, 0))

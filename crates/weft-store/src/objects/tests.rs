@@ -127,8 +127,8 @@ fn truncate_sets_the_size() {
     assert!(!store.dir.object_path(id(2)).exists());
 }
 
-/// Objects can be made before their first write: empty, again and again, and without harm to what is
-/// there; but not below a fence, nor once removed. They are there after a restart.
+/// Objects can be made before their first write: empty, again and again, and without harm to what
+/// is there; but not below a fence, nor once removed. They are there after a restart.
 #[test]
 fn objects_are_made_empty() {
     let (dir, store) = fresh();

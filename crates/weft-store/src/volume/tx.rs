@@ -324,7 +324,10 @@ mod tests {
             let range = KeyRange { from: &from, until: Some(&until) };
             let seen = merge(&engine, &overlay, range, &mut |key, value| {
                 found.push((key[0], value[0]));
-                if found.len() == stop_after { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                if found.len() < stop_after {
+                    return ControlFlow::Continue(());
+                }
+                ControlFlow::Break(())
             }).unwrap();
             let within = |key: &u8| *key >= bounds.0 && *key < bounds.1;
             let all: Vec<_> = expected.into_iter().filter(|(key, _)| within(key)).collect();

@@ -117,7 +117,8 @@ fn steps() -> impl Strategy<Value = Step> {
         ),
         1 => (ino.clone(), name.clone(), who.clone())
             .prop_map(|(ino, name, who)| Step::RemoveXattr { ino, name, who }),
-        1 => (ino.clone(), name, who).prop_map(|(ino, name, who)| Step::ReadXattrs { ino, name, who }),
+        1 => (ino.clone(), name, who)
+            .prop_map(|(ino, name, who)| Step::ReadXattrs { ino, name, who }),
         1 => ino.clone().prop_map(|ino| Step::Place { ino }),
         6 => (ino.clone(), offsets(), lengths(), 1u8..9)
             .prop_map(|(ino, offset, len, value)| Step::Write { ino, offset, len, value }),
@@ -625,8 +626,8 @@ proptest! {
     #[test]
     fn the_volume_answers_like_the_model(history in prop::collection::vec(steps(), 1..120)) {
         // Every answer, refusals included, equals the model's; so does the whole tree at the end,
-        // before and after reopening, however files begin. The commit thread runs meanwhile, so that
-        // reads hit the overlay, the cache and the engine in every mixture.
+        // before and after reopening, however files begin. The commit thread runs meanwhile, so
+        // that reads hit the overlay, the cache and the engine in every mixture.
         for creation in [Creation::Implicit, Creation::Eager, Creation::Precreate] {
             for stuffing in [true, false] {
                 let mut pair = Pair::new(creation, stuffing);

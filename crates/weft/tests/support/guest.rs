@@ -9,7 +9,8 @@ use tempfile::TempDir;
 
 use super::hook::Hook;
 
-/// Time a guest script gets, in seconds, unless it asks for more; a busy two-core machine emulates slowly.
+/// Time a guest script gets, in seconds, unless it asks for more; a busy two-core machine emulates
+/// slowly.
 const SCRIPT_SECONDS: u32 = 400;
 /// The rig's exit status for a guest that ended without a result.
 const STATUS_DIED: i32 = 125;

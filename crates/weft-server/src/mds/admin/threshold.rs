@@ -3,7 +3,8 @@
 //!
 //! The measure of load is how many requests are under way for each thread, wherever they wait:
 //! what one more would have to wait for. Only files on data servers are sent away. The bytes of
-//! small ones are here, and to bring them to data servers first would be the greater part of the work.
+//! small ones are here, and to bring them to data servers first would be the greater part of the
+//! work.
 
 use std::{
     sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},

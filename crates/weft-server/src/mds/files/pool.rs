@@ -1,6 +1,6 @@
-//! Files to come whose objects are made ahead (P3.1; ADR 7): a number and a place each, reserved in the
-//! volume before any object is made, so that none is ever forgotten. Whoever makes a file takes one,
-//! in the mutation that makes the inode, and sends no message.
+//! Files to come whose objects are made ahead (P3.1; ADR 7): a number and a place each, reserved in
+//! the volume before any object is made, so that none is ever forgotten. Whoever makes a file takes
+//! one, in the mutation that makes the inode, and sends no message.
 
 use std::{
     collections::VecDeque,
@@ -29,8 +29,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 const LOOK_BATCH: usize = 512;
 
 impl Precreate {
-    /// How many numbers to reserve now, with objects of so many ready, and of so many wanted but not
-    /// made because a data server is away. The others get more meanwhile, but not without end.
+    /// How many numbers to reserve now, with objects of so many ready, and of so many wanted but
+    /// not made because a data server is away. The others get more meanwhile, but not without end.
     fn to_reserve(self, ready: usize, unmade: usize) -> usize {
         if ready < self.low && unmade < self.batch { self.batch } else { 0 }
     }
@@ -188,8 +188,8 @@ impl Pool {
 mod tests {
     use super::*;
 
-    /// More is reserved below the mark, a whole batch, and while objects of less than a batch wait for
-    /// a data server; both sides of both limits.
+    /// More is reserved below the mark, a whole batch, and while objects of less than a batch wait
+    /// for a data server; both sides of both limits.
     #[test]
     fn the_pool_is_filled_below_its_mark() {
         let how = Precreate { low: 10, batch: 4 };

@@ -12,8 +12,8 @@ use crate::{
     refusal::refused,
 };
 
-/// RFC 8881 §18.2. The last CLOSE of an unlinked file lets it go, and the last one of a client its read
-/// layout (§18.43.3).
+/// RFC 8881 §18.2. The last CLOSE of an unlinked file lets it go, and the last one of a client its
+/// read layout (§18.43.3).
 pub(super) async fn close(mds: &Mds, c: &mut Compound<Mds>, a: &CloseArgs) -> OpResult {
     let file = c.handle()?;
     let stateid = c.stateid(a.open_stateid)?;

@@ -28,8 +28,8 @@ fn somewhere() -> Placement {
 }
 
 /// A volume with a bit of everything: `d/e`, `d/f` with a second name `g`, a symlink, an orphan, a
-/// removal that is owed, two extended attributes and two blocks of `f`, and of three reserved numbers
-/// one that is left, one that is a file and one that was given up.
+/// removal that is owed, two extended attributes and two blocks of `f`, and of three reserved
+/// numbers one that is left, one that is a file and one that was given up.
 fn populated(engine: &Arc<dyn Engine>) {
     let volume = Volume::with_engine(engine.clone(), &VolumeConfig::default()).unwrap();
     let root = Credential::superuser();
