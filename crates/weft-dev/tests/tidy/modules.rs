@@ -35,8 +35,8 @@ impl Modules {
         crates
     }
 
-    /// Which file uses which. A file that only passes a name on (`pub use`) does not use it; whoever
-    /// names it through that file uses the one that defines it.
+    /// Which file uses which. A file that only passes a name on (`pub use`) does not use it;
+    /// whoever names it through that file uses the one that defines it.
     pub fn arrows(&self) -> BTreeSet<(String, String)> {
         let mut arrows = BTreeSet::new();
         for (module, file) in &self.files {

@@ -8,6 +8,8 @@ const FUNCTION_LINES_MAX: usize = 70;
 const HANDLER_LINES_MAX: usize = 40;
 /// Lines of a file, those of its tests left out.
 const FILE_LINES_MAX: usize = 800;
+/// Characters of a line.
+const COLUMNS_MAX: usize = 100;
 /// Parameters of a function, `self` left out.
 const PARAMETERS_MAX: usize = 5;
 
@@ -55,6 +57,7 @@ pub fn broken(source: &Source) -> Vec<String> {
         |l: &String| l.split(|c: char| !c.is_alphanumeric() && c != '_').any(|w| w == "unsafe");
     in_code("unsafe", !path.starts_with("crates/weft-io/") && source.code.iter().any(words));
     in_code("allow-reason", allows_without_reason(source));
+    in_code("columns", source.lines.iter().any(|l| l.chars().count() > COLUMNS_MAX));
     found
 }
 

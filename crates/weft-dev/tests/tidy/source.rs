@@ -1,5 +1,5 @@
-//! A source file without what only looks like code: text in strings and comments is blanked, line by
-//! line, and tests are known.
+//! A source file without what only looks like code: text in strings and comments is blanked, line
+//! by line, and tests are known.
 
 use std::path::Path;
 
@@ -35,7 +35,8 @@ pub fn all(root: &Path) -> Vec<Source> {
     sources
 }
 
-/// Marks the files that are declared for tests only (`#[cfg(test)] mod x;`), and what is below them.
+/// Marks the files that are declared for tests only (`#[cfg(test)] mod x;`), and what is below
+/// them.
 pub fn mark_test_files(sources: &mut [Source]) {
     let declared: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
     let is_declared = |path: &str| {

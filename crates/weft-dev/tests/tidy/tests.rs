@@ -38,6 +38,9 @@ fn rules_find_what_they_are_there_for() {
     assert_eq!(with("let s = \"x.unwrap() } TODO\"; // not.unwrap()").len(), 0);
     assert_eq!(with("#[allow(clippy::x)]\nfn f() {}"), [format!("allow-reason {lib}")]);
     assert_eq!(with("#[allow(clippy::x, reason = \"why\")]\nfn f() {}"), none);
+    let wide = |columns: usize| format!("// {}", "§".repeat(columns - 3));
+    assert_eq!(with(&wide(100)), none);
+    assert_eq!(with(&wide(101)), [format!("columns {lib}")]);
     assert_eq!(with("fn f() { unsafe { g() } }"), [format!("unsafe {lib}")]);
     assert_eq!(broken("crates/weft-io/src/x.rs", "//! X.\nfn f() { unsafe { g() } }\n"), none);
     assert_eq!(broken(lib, "fn f() {}\n"), [format!("module-doc {lib}")]);
