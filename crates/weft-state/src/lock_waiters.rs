@@ -118,7 +118,7 @@ impl State {
 
     /// Takes out waiters whose ranges no lock of others excludes any more.
     ///
-    /// **Cost.** At most about [`LOCK_NOTICE_RANGES_MAX`] ranges are looked through; the rest is
+    /// **Cost.** At most about `LOCK_NOTICE_RANGES_MAX` ranges are looked through; the rest is
     /// left for the next call, file after file.
     pub fn lock_notices(&mut self) -> Vec<LockNotice> {
         let mut notices = Vec::new();
@@ -134,7 +134,7 @@ impl State {
 
     /// Whether a client holds locks that others wait for.
     ///
-    /// **Cost.** A look at each of its locks, and at about [`LOCK_WAITED_RANGES_MAX`] ranges: where
+    /// **Cost.** A look at each of its locks, and at about `LOCK_WAITED_RANGES_MAX` ranges: where
     /// there are more, the answer is yes, since others wait for locks of files that it has locked.
     pub fn is_waited_for(&self, client: ClientId) -> bool {
         let Some(held) = self.held_by_client.get(&client) else { return false };

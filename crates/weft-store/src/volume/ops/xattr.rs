@@ -19,7 +19,7 @@ pub const XATTR_NAME_BYTES_MAX: usize = 255;
 pub const XATTR_VALUE_BYTES_MAX: usize = 64 << 10;
 /// Most bytes that the values of one inode take together.
 pub const XATTR_VALUES_BYTES_MAX: usize = 1 << 20;
-/// Most bytes that the names of one inode take together, each with [`NAME_OVERHEAD_BYTES`].
+/// Most bytes that the names of one inode take together, each with `NAME_OVERHEAD_BYTES`.
 pub const XATTR_NAMES_BYTES_MAX: usize = 64 << 10;
 /// What a name takes in the list of a Linux program beyond itself ("user." and the NUL): a list
 /// that does not fit 64 KiB could never be read there.
