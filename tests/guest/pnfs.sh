@@ -40,8 +40,8 @@ small_files() { # VERSION
   n=0
   while [ $n -lt 20 ]; do
     f=/mnt/small-$1/$n
-    dd if=/tmp/data of=$f bs=3000 count=$((n % 10 + 1)) conv=fsync 2>/dev/null || fail "write $f"
-    dd if=/tmp/data of=$f bs=1000 seek=2 skip=2 count=1 conv=notrunc 2>/dev/null ||
+    dd if=/tmp/data of="$f" bs=3000 count=$((n % 10 + 1)) conv=fsync 2>/dev/null || fail "write $f"
+    dd if=/tmp/data of="$f" bs=1000 seek=2 skip=2 count=1 conv=notrunc 2>/dev/null ||
       fail "write into $f"
     n=$((n + 1))
   done

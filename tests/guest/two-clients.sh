@@ -43,6 +43,7 @@ opens_alone() {
 
 delegated() { # FILE: reads until there is a delegation
   until_true 30 "delegation of $1" opens_alone "$1"
+  # shellcheck disable=SC2034 # two-delegations.sh counts from here
   returns=$(sent DELEGRETURN)
 }
 

@@ -65,7 +65,7 @@ told() { is "$(sent LOCK)" $((locks + 1)); }
 reads_on() { is "$(wc -c <&9)" 100000 && exec 9<&-; }
 unlocks() {
   : >/tmp/release
-  wait $holder
+  wait "$holder"
 }
 b delegated "$d/link"
 b locks_alone

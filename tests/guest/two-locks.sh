@@ -11,7 +11,7 @@ take() { # hold or share
 }
 release() {
   : >/tmp/release
-  wait $holder
+  wait "$holder"
 }
 refused() {
   locker try "$d/lock" "$@"
