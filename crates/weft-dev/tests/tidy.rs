@@ -1,9 +1,11 @@
-//! Checks of our own sources, as a test: how long functions and files are, who uses whom, and what
-//! is not to be left behind. It reads the repository and nothing else. `tidy.toml` says who may use
-//! whom, and what may break a rule; what breaks it no more must leave that list.
+//! Checks of our own sources, as a test: how long functions and files are, who uses whom, what is
+//! cited, and what is not to be left behind. It reads the repository and nothing else. `tidy.toml`
+//! says who may use whom, and what may break a rule; what breaks it no more must leave that list.
 
 #[path = "tidy/arrows.rs"]
 mod arrows;
+#[path = "tidy/citations.rs"]
+mod citations;
 #[path = "tidy/modules.rs"]
 mod modules;
 #[path = "tidy/paths.rs"]
@@ -37,6 +39,7 @@ fn sources_are_tidy() {
     found.extend(arrows::crates(&table, root));
     found.extend(arrows::rooms(&table.rooms, &sources, &arrows));
     found.extend(arrows::circles(&table.circles, &arrows));
+    found.extend(citations::broken(root, &sources));
     let new: Vec<_> = found.difference(&table.exceptions).collect();
     let old: Vec<_> = table.exceptions.difference(&found).collect();
     assert!(new.is_empty(), "tidy: {} to be put right: {new:#?}", new.len());

@@ -102,8 +102,8 @@ pub struct FilesLayout {
 }
 
 impl FilesLayout {
-    /// The only kind we grant (D3): sparse, the whole file, one filehandle for each data server
-    /// of the device in its order, which Linux needs to split I/O at unit boundaries at all.
+    /// The only kind we grant (design D3): sparse, the whole file, one filehandle for each data
+    /// server of the device in its order, which Linux needs to split I/O at unit boundaries at all.
     ///
     /// # Errors
     /// [`LayoutError`] for a stripe unit that is no multiple of 1 MiB, no filehandles or more

@@ -1,8 +1,8 @@
-//! The filehandle of a data server: proof, by itself, of what its bearer may do (D5).
+//! The filehandle of a data server: proof, by itself, of what its bearer may do (design D5).
 
 use weft_stripe::{Distribution, Form};
 
-/// Length of a handle: as short as a wide layout needs (D3).
+/// Length of a handle: as short as a wide layout needs (design D3).
 const HANDLE_BYTES: usize = 32;
 
 /// The part of a handle that its MAC covers.

@@ -132,7 +132,7 @@ pub struct MdsConfig {
     pub data_servers: Vec<DataServerConfig>,
 }
 
-/// Group commit (`P3.3`).
+/// Group commit (P3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CommitConfig {
@@ -149,7 +149,7 @@ pub struct CommitConfig {
     pub coalesce: bool,
 }
 
-/// How small files are treated (`P3.2`, `P0.2`, `P0.3`, `P0.5`).
+/// How small files are treated (P3.2, P0.2, P0.3, P0.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SmallFilesConfig {
@@ -165,7 +165,7 @@ pub struct SmallFilesConfig {
     pub gather: bool,
 }
 
-/// When the objects of files are made on their data servers (`P2.1`, `P3.1`).
+/// When the objects of files are made on their data servers (P2.1, P3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ObjectCreationKind {
@@ -178,7 +178,7 @@ pub enum ObjectCreationKind {
     Precreate,
 }
 
-/// How many objects are made ahead (`P3.1`).
+/// How many objects are made ahead (P3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PrecreateConfig {

@@ -1,4 +1,4 @@
-//! `weft threshold`: below which size clients send I/O on a file to the metadata server (`P0.2`).
+//! `weft threshold`: below which size clients send I/O on a file to the metadata server (P0.2).
 
 use clap::Args;
 use weft_server::report::ClusterStatus;

@@ -1,4 +1,4 @@
-//! Device bodies by id. Device ids are never reused (D3), so entries are never stale.
+//! Device bodies by id. Device ids are never reused (design D3), so entries are never stale.
 
 use std::collections::HashMap;
 

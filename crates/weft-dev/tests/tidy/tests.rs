@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    arrows, rules,
+    arrows, citations, rules,
     source::{self, Source},
     table::Table,
 };
@@ -227,4 +227,30 @@ fn files_of_tests_are_known_by_their_declaration() {
     let expected = ["page.rs", "model/mod.rs", "model/parts.rs", "a_tests.rs"];
     let expected: BTreeSet<String> = expected.map(|f| format!("crates/x/src/{f}")).into();
     assert_eq!(tested.map(String::from).collect::<BTreeSet<_>>(), expected);
+}
+
+/// What is cited is explained, and cited in one form, over the end of a line too.
+#[test]
+fn citations_lead_somewhere() {
+    let page = "# X\n\n### D5. A title\n### D13. Another\n## P3. A paper\n| P3.2 | a row |\n";
+    let explained = citations::explained(page);
+    let faults = |text: &str| {
+        let source = Source::new("x.rs".into(), text.into());
+        citations::of_source(&source, &explained)
+    };
+    let none: [&str; 0] = [];
+    for right in [
+        "//! As it is (design D5, D13; P3.2), says P3 §5.",
+        "//! As it is (design\n//! D5): P3's table.",
+        "const D7: u8 = P9;",
+        "let s = \"D7 // P9.9\";",
+    ] {
+        assert_eq!(faults(right), none, "{right}");
+    }
+    let unknown = |number: &str| format!("citation x.rs {number} is nowhere explained");
+    assert_eq!(faults("/// (design D7)"), [unknown("D7")]);
+    assert_eq!(faults("f(); // P3.7: why"), [unknown("P3.7")]);
+    assert_eq!(faults("//! As it is (D5).").len(), 1);
+    assert_eq!(faults("//! As it is (`P3.2`).").len(), 1);
+    assert_eq!(citations::of_text("x.md", "Design D13, D14", &explained).len(), 1);
 }

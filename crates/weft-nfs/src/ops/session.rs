@@ -145,7 +145,7 @@ xdr_struct! {
     pub struct ServerOwner {
         /// Trunking of sessions needs this equal too.
         pub minor_id: u64,
-        /// Distinct for every process with its own client table (D4).
+        /// Distinct for every process with its own client table (design D4).
         pub major_id: Opaque,
     }
 }

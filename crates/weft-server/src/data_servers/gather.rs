@@ -1,4 +1,4 @@
-//! Gathering small writes (`P0.5`): those to one object that come while others are under way,
+//! Gathering small writes (P0.5): those to one object that come while others are under way,
 //! from whichever client, leave as few messages. No timer: a lone write leaves at once, and what
 //! waits, waits for the one before it.
 //!

@@ -1,4 +1,4 @@
-//! The indirect path (design D6, `P0.1`): the metadata server reads and writes the bytes of
+//! The indirect path (design D6, P0.1): the metadata server reads and writes the bytes of
 //! striped files itself, for clients without layouts.
 
 use bytes::{Bytes, BytesMut};

@@ -1,4 +1,4 @@
-//! Small writes through the metadata server that leave it together (`P0.5`): RFC 8881 §18.32.
+//! Small writes through the metadata server that leave it together (P0.5): RFC 8881 §18.32.
 
 use weft_nfs::{FileHandle, OpArgs, OpOk, StableHow, Stateid, Verifier, ops::*};
 use weft_server::mds::SmallFiles;

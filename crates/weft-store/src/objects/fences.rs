@@ -1,4 +1,4 @@
-//! The fence log: the epochs that objects still accept, surviving restarts (D5).
+//! The fence log: the epochs that objects still accept, surviving restarts (design D5).
 //!
 //! Records of 32 bytes behind a header of 32 (`docs/formats.md`). Epochs only rise, so records
 //! may be applied in any order, and a record that survived a crash without having been

@@ -1,10 +1,10 @@
 //! The data server's object store: objects are plain files in a fan-out directory tree.
 //!
 //! An object is a stripe index's part of one striped file, named by volume and inode number. It
-//! comes into being at its first write (D10), or empty before it if the metadata server wants that,
-//! so a missing object is an empty one. Beside the files lies the fence log: the smallest epoch
-//! each fenced object still accepts (D5), and the tombstones of removed objects, whose numbers are
-//! never used again.
+//! comes into being at its first write (design D10), or empty before it if the metadata server
+//! wants that, so a missing object is an empty one. Beside the files lies the fence log: the
+//! smallest epoch each fenced object still accepts (design D5), and the tombstones of removed
+//! objects, whose numbers are never used again.
 //!
 //! All calls are synchronous and thread safe. Reads of cached objects cost a lock and an `fstat`;
 //! everything that waits for a disk (`commit`, `truncate`, `remove`, `fence`, and a `write` that
@@ -303,7 +303,7 @@ impl ObjectStore {
     /// Sets the object's local size, shorter or longer, durably; where the file system has no files
     /// that long it stays, since what lies behind it reads as zeros all the same. A missing object
     /// stays missing if the size is 0; a removed object has nothing to truncate, which is success,
-    /// because an intent may be carried out again after the file is gone (D18).
+    /// because an intent may be carried out again after the file is gone (design D18).
     ///
     /// # Errors
     /// [`ObjectError::TooBig`], [`ObjectError::NoSpace`], [`ObjectError::Io`].

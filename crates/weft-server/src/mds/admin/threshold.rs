@@ -1,4 +1,4 @@
-//! The write threshold (`P0.2`, `P0.3`; design D7): below which size clients send I/O on a file
+//! The write threshold (P0.2, P0.3; design D7): below which size clients send I/O on a file
 //! here. It is set, can be set anew while the server runs, and gives way to load.
 //!
 //! The measure of load is how many requests are under way for each thread, wherever they wait:

@@ -123,7 +123,7 @@ pub const SET_ONLY: Bitmap = Bitmap::of(&[
 const LATER_ONLY: Bitmap = Bitmap::of(&[AttrNo::MODE_SET_MASKED]);
 /// For OPEN and CREATE alone (RFC 8275 §5).
 const CREATE_ONLY: Bitmap = Bitmap::of(&[AttrNo::MODE_UMASK]);
-/// Attributes whose truth may be on the data servers while a write layout is out (D8).
+/// Attributes whose truth may be on the data servers while a write layout is out (design D8).
 const ON_DATA_SERVERS: Bitmap = Bitmap::of(&[
     AttrNo::SIZE,
     AttrNo::CHANGE,

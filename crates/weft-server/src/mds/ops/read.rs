@@ -1,5 +1,5 @@
 //! READ (25): RFC 8881 §18.22: from the volume while the file is small (design D17), else on the
-//! indirect path (D6).
+//! indirect path (design D6).
 
 use weft_nfs::{
     OpOk,

@@ -1,5 +1,5 @@
 //! WRITE (38): RFC 8881 §18.32: to the volume while the file is small (design D17), else on the
-//! indirect path (D6).
+//! indirect path (design D6).
 
 use weft_nfs::{
     NfsStat, OpOk, StableHow,
