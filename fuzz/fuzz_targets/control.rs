@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use weft_fuzz::stable;
-use weft_server::control::codec::*;
+use weft_control::codec::*;
 
 fuzz_target!(|data: &[u8]| {
     let Some((which, data)) = data.split_first() else { return };

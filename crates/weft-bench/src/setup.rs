@@ -106,7 +106,7 @@ impl Setup {
 
 #[cfg(test)]
 mod tests {
-    use weft_server::config::MdsConfig;
+    use ::weft::config::MdsConfig;
 
     use super::*;
 

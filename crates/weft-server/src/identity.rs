@@ -126,7 +126,14 @@ impl ClusterSecret {
 
 /// Key of the control program's proofs.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ControlKey(pub(crate) [u8; 32]);
+pub struct ControlKey([u8; 32]);
+
+impl ControlKey {
+    /// The key itself, for a keyed hash.
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
 
 impl std::fmt::Debug for ControlKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -245,7 +252,7 @@ fn malformed(path: &Path) -> impl FnOnce(&'static str) -> IdentityError {
 }
 
 /// Lower-case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, b| {
         write!(out, "{b:02x}").expect("a string takes everything");
         out
@@ -253,7 +260,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 /// The bytes of exactly so many hexadecimal digits.
-pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     if text.len() != 2 * N || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
     }

@@ -1,28 +1,18 @@
-//! The servers: RPC service, COMPOUND dispatch, the metadata server, the data server and the
-//! control program between them.
+//! The service that metadata and data servers are built on: RPC on sockets, COMPOUND, the table of
+//! operations, and what every NFS server here has.
 //!
-//! A request flows `socket → record → RPC call → COMPOUND → slot → operation → state | store →
-//! results → socket`. Handlers see a [`compound::Compound`], never sockets, XDR or clocks.
+//! A request flows `socket → record → RPC call → COMPOUND → slot → operation → results → socket`.
+//! A role ([`compound::Role`]) executes the operations. Handlers see a [`compound::Compound`],
+//! never sockets, XDR or clocks.
 //!
-//! **Invariants of absence.** A wire type never reaches the disk; a disk type never reaches the
-//! wire (`mds::translate` is the only place that knows both).
+//! **Invariants of absence.** No volume, no objects, no file system: nothing of `weft-store`.
 
-pub mod admin;
 pub mod clock;
 pub mod compound;
-pub mod config;
-pub mod control;
 pub mod core;
 pub mod counters;
-pub mod data_servers;
-pub mod ds;
 pub mod identity;
-pub mod mds;
-pub mod network;
 pub mod op_table;
 pub mod refusal;
 pub mod report;
 pub mod rpc;
-pub mod size;
-pub mod start;
-pub mod striped;

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
-use weft_server::{
+use weft::{
     config::{DsConfig, MdsConfig},
-    identity::ClusterSecret,
     start,
 };
+use weft_server::identity::ClusterSecret;
 
 use crate::outcome::Outcome;
 

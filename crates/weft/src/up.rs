@@ -10,11 +10,11 @@ use std::{
 };
 
 use clap::Args;
-use weft_server::{
+use weft::{
     config::{DataServerConfig, DsConfig, MdsConfig},
-    identity::ClusterSecret,
     start::{self, RunningDs, RunningMds},
 };
+use weft_server::identity::ClusterSecret;
 
 use crate::{
     demo,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use weft_server::config::MdsConfig;
+use weft::config::MdsConfig;
 
 /// Time a server gets to say that it is serving, and to leave after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,0 +1,7 @@
+//! The data server's side of the control program.
+
+mod service;
+#[cfg(test)]
+mod tests;
+
+pub use service::Service;

@@ -1,0 +1,103 @@
+//! READ, WRITE and COMMIT of a data server: RFC 8881 §18.22, §18.32, §18.3, and §13.
+
+use weft_layout::Access;
+use weft_nfs::{
+    Failure, IO_BYTES_MAX, NfsStat, OpOk, StableHow, Verifier,
+    ops::{CommitArgs, CommitOk, ReadArgs, ReadOk, WriteArgs, WriteOk},
+};
+use weft_server::compound::{Compound, OpResult};
+use weft_xdr::{FileRange, Payload};
+
+use crate::{grant::ObjectGrant, server::DataServer, status::object_status};
+
+/// Room in a reply for everything that is not READ's data: the COMPOUND's head, SEQUENCE, PUTFH.
+const READ_ENVELOPE_BYTES: usize = 256;
+
+impl DataServer {
+    /// READ (25). Data that is here goes from the page cache to the socket. A data server knows
+    /// nothing of the file's end, so `eof` is never said; where it has nothing, the metadata
+    /// server knows whether that is a hole or the end (RFC 8881 §13.4.3, PNFS_IO_HOLE).
+    pub(super) async fn read(&self, c: &Compound<Self>, a: &ReadArgs) -> OpResult {
+        let grant = self.admit(c, Access::Read, a.offset, a.count.into()).await?;
+        let count = reply_limit(c).min(a.count as usize);
+        let data = if count == 0 {
+            Payload::Bytes(bytes::Bytes::new())
+        } else {
+            Payload::File(self.plan_read(grant, a.offset, count).await?)
+        };
+        self.core.counters.read(data.len());
+        Ok(OpOk::Read(ReadOk { eof: false, data }))
+    }
+
+    /// The part of the object that is here, and in memory.
+    async fn plan_read(
+        &self,
+        grant: ObjectGrant,
+        offset: u64,
+        count: usize,
+    ) -> Result<FileRange, Failure> {
+        // Again if a truncation came between planning and looking: it cannot go on for ever,
+        // since only the metadata server truncates.
+        for _ in 0..PLAN_TRIES {
+            let plan = self.store.read(grant.id, offset, count);
+            let range = plan.map_err(|e| object_status(&e))?.range;
+            let range = range.ok_or(NfsStat::PNFS_IO_HOLE)?;
+            match weft_io::ensure_resident(&range).await {
+                Ok(()) => return Ok(range),
+                Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {}
+                Err(error) => {
+                    tracing::error!(%error, object = ?grant.id, "cannot read an object");
+                    return Err(NfsStat::IO.into());
+                }
+            }
+        }
+        Err(NfsStat::PNFS_IO_HOLE.into())
+    }
+
+    /// WRITE (38). Unstable data goes to the page cache at once, on this thread; whatever waits
+    /// for the disk goes through the blocking pool.
+    pub(super) async fn write(&self, c: &Compound<Self>, a: WriteArgs) -> OpResult {
+        let Payload::Bytes(data) = a.data else { return Err(NfsStat::SERVERFAULT.into()) };
+        let (offset, len) = (a.offset, data.len());
+        let ObjectGrant { id, epoch } = self.admit(c, Access::Write, offset, len as u64).await?;
+        let (verifier, committed) = match a.stable {
+            StableHow::UNSTABLE => {
+                let written = self.store.write(id, epoch, offset, &data);
+                (written.map_err(|e| object_status(&e))?, StableHow::UNSTABLE)
+            }
+            StableHow::DATA_SYNC | StableHow::FILE_SYNC => {
+                let stable = self.blocking(move |s| s.write_stable(id, epoch, offset, &data));
+                (stable.await?, StableHow::FILE_SYNC)
+            }
+            _ => return Err(NfsStat::INVAL.into()),
+        };
+        self.core.counters.wrote(len);
+        Ok(OpOk::Write(WriteOk {
+            count: u32::try_from(len).map_err(|_| NfsStat::SERVERFAULT)?,
+            committed,
+            writeverf: Verifier(verifier),
+        }))
+    }
+
+    /// COMMIT (5). The whole object becomes durable, whatever the range.
+    ///
+    /// A fenced client gets PNFS_NO_LAYOUT: what it had written was accepted, but it must learn
+    /// that it lost its layout, and sends the data again through the metadata server.
+    pub(super) async fn commit(&self, c: &Compound<Self>, a: &CommitArgs) -> OpResult {
+        c.handle()?;
+        // §18.3.3: the range must not pass the largest offset.
+        a.offset.checked_add(a.count.into()).ok_or(NfsStat::INVAL)?;
+        let ObjectGrant { id, .. } = self.admit(c, Access::Write, 0, 0).await?;
+        let verifier = self.blocking(move |s| s.commit(id)).await?;
+        Ok(OpOk::Commit(CommitOk { verifier: Verifier(verifier) }))
+    }
+}
+
+/// Looks at an object that shrinks while it is read: see [`DataServer::plan_read`].
+const PLAN_TRIES: usize = 3;
+
+/// Bytes of data that one READ may return on this session.
+fn reply_limit(c: &Compound<DataServer>) -> usize {
+    let reply = c.session.as_ref().map_or(IO_BYTES_MAX, |s| s.response_bytes_max);
+    reply.saturating_sub(READ_ENVELOPE_BYTES).min(IO_BYTES_MAX)
+}

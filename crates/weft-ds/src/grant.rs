@@ -1,0 +1,71 @@
+//! What a filehandle grants to an operation on its object: RFC 8881 §13.6, and ADR 5.
+
+use weft_layout::{Access, DataServerHandle, NotAdmitted};
+use weft_nfs::{Failure, NfsStat};
+use weft_server::compound::Compound;
+use weft_store::objects::ObjectId;
+
+use crate::{server::DataServer, status::object_status};
+
+/// An object that an operation may use now. The store looks at the epoch once more when it writes,
+/// since the object may be fenced between.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ObjectGrant {
+    /// The object.
+    pub(super) id: ObjectId,
+    /// The epoch of the filehandle, which the object accepted.
+    pub(super) epoch: u32,
+}
+
+impl DataServer {
+    /// Checks the current filehandle once for the whole operation: its rights, its range, and its
+    /// epoch.
+    ///
+    /// # Errors
+    /// NOFILEHANDLE; ACCESS or INVAL for what the handle does not allow; PNFS_NO_LAYOUT for one
+    /// that is older than the object's epoch.
+    pub(super) async fn admit(
+        &self,
+        c: &Compound<Self>,
+        access: Access,
+        offset: u64,
+        len: u64,
+    ) -> Result<ObjectGrant, Failure> {
+        let handle = c.handle()?;
+        allowed(&handle, offset, len, access)?;
+        let id = ObjectId { volume: handle.volume, object: handle.object };
+        let grant = ObjectGrant { id, epoch: handle.epoch };
+        let current = self.store.epoch(id);
+        if current < grant.epoch {
+            self.adopt_epoch(grant).await?;
+        }
+        if current != grant.epoch {
+            self.store.check(id, grant.epoch).map_err(|e| object_status(&e))?;
+        }
+        Ok(grant)
+    }
+
+    /// A handle that is newer than the object's epoch proves that the metadata server fenced the
+    /// file while this server could not be told (design D5): older handles end here and now, so
+    /// that none of them writes after the newer one was used.
+    async fn adopt_epoch(&self, ObjectGrant { id, epoch }: ObjectGrant) -> Result<(), Failure> {
+        self.blocking(move |s| s.fence(id, epoch)).await
+    }
+}
+
+/// Whether the handle allows this access to this range.
+///
+/// A range that is not of the handle's stripe is refused, never stored: some Linux kernels send
+/// data to the wrong data server (`filelayout_pg_test`, 6.2 to 2026).
+fn allowed(
+    handle: &DataServerHandle,
+    offset: u64,
+    len: u64,
+    access: Access,
+) -> Result<(), NfsStat> {
+    handle.admits(offset, len, access).map_err(|refusal| match refusal {
+        NotAdmitted::Rights => NfsStat::ACCESS,
+        // Ranges that end beyond the largest offset are nobody's.
+        NotAdmitted::NotOurs => NfsStat::INVAL,
+    })
+}

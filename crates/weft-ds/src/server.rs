@@ -1,0 +1,123 @@
+//! The data server as the COMPOUND service sees it.
+
+use std::sync::Arc;
+
+use weft_layout::DataServerHandle;
+use weft_nfs::{
+    ClientId, Failure, NfsStat, OpArgs, OpOk,
+    ops::{PutfhArgs, TestStateidArgs, TestStateidOk},
+};
+use weft_server::{
+    compound::{Compound, OpResult, Role},
+    core::Core,
+    identity::HandleKey,
+    op_table::{Row, Server},
+    rpc::Conn,
+};
+use weft_state::ConfirmedClient;
+use weft_store::objects::{ObjectError, ObjectStore};
+
+use crate::status::object_status;
+
+/// A data server: its clients and sessions, and its objects.
+#[derive(Debug)]
+pub struct DataServer {
+    pub(crate) core: Core,
+    pub(crate) store: Arc<ObjectStore>,
+    pub(crate) handle_key: HandleKey,
+}
+
+impl DataServer {
+    /// A data server of these objects; filehandles sealed with `handle_key` are accepted.
+    pub fn new(core: Core, store: Arc<ObjectStore>, handle_key: HandleKey) -> Arc<Self> {
+        Arc::new(DataServer { core, store, handle_key })
+    }
+
+    /// The objects.
+    pub fn store(&self) -> &Arc<ObjectStore> {
+        &self.store
+    }
+
+    /// PUTFH (22): RFC 8881 §18.19. A handle that is malformed, or not sealed by the cluster's
+    /// key, is BADHANDLE. Which volume it is of does not matter: every volume's objects are here.
+    fn putfh(&self, c: &mut Compound<Self>, a: &PutfhArgs) -> OpResult {
+        let handle = DataServerHandle::open(&self.handle_key, &a.object.0).map_err(|e| {
+            tracing::debug!(peer = %c.conn.peer, error = %e, "filehandle refused");
+            NfsStat::BADHANDLE
+        })?;
+        c.set_current(handle);
+        Ok(OpOk::Putfh)
+    }
+
+    /// TEST_STATEID (55): RFC 8881 §18.48. No stateid is ours.
+    fn test_stateid(a: &TestStateidArgs) -> OpResult {
+        let status_codes = vec![NfsStat::BAD_STATEID; a.stateids.len()];
+        Ok(OpOk::TestStateid(TestStateidOk { status_codes }))
+    }
+
+    /// Runs a call of the object store that may wait for the disk.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&ObjectStore) -> Result<T, ObjectError> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let store = self.store.clone();
+        match tokio::task::spawn_blocking(move || call(&store)).await {
+            Ok(done) => done.map_err(|e| object_status(&e).into()),
+            Err(e) => {
+                tracing::error!(error = %e, "the object store panicked");
+                Err(NfsStat::SERVERFAULT.into())
+            }
+        }
+    }
+}
+
+impl Role for DataServer {
+    type Handle = DataServerHandle;
+    type Deps = ();
+    type View = ();
+    const SERVER: Server = Server::Ds;
+
+    fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// Handles say what they allow, whoever brings them.
+    fn view(&self, _: &Conn) {}
+
+    async fn execute<'a>(
+        &'a self,
+        c: &'a mut Compound<Self>,
+        _: &'static Row,
+        args: OpArgs,
+    ) -> OpResult {
+        match args {
+            OpArgs::Putfh(a) => self.putfh(c, &a),
+            OpArgs::Read(a) => self.read(c, &a).await,
+            OpArgs::Write(a) => self.write(c, a).await,
+            OpArgs::Commit(a) => self.commit(c, &a).await,
+            OpArgs::TestStateid(a) => Self::test_stateid(&a),
+            // Not in the operation table's column of data servers.
+            _ => Err(NfsStat::NOTSUPP.into()),
+        }
+    }
+
+    async fn durable<'a>(&'a self, _: &'a Compound<Self>) -> Result<(), NfsStat> {
+        Ok(())
+    }
+
+    async fn client_confirmed(&self, _: &ConfirmedClient) {}
+
+    async fn clients_gone(&self, _: Vec<ClientId>) {}
+
+    fn client_has_state(&self, _: ClientId) -> bool {
+        false
+    }
+
+    async fn reclaim_complete<'a>(
+        &'a self,
+        _: &'a mut Compound<Self>,
+        _: ClientId,
+    ) -> Result<(), Failure> {
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! A data server on loopback for tests: started, killed, started again on the same data and port.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use tempfile::TempDir;
+use tokio::{net::TcpListener, task::JoinHandle};
+use weft_client::{
+    core::Role,
+    rpc::Credential,
+    session::{Session, SessionOptions},
+};
+use weft_server::{
+    compound::Nfs,
+    core::Core,
+    identity::{ClusterSecret, HandleKey, ServerRole, ServerUuid, identity},
+    rpc::{Connections, Program, Server, ServerLimits, Workers},
+};
+use weft_state::{ConnId, SessionLimits};
+use weft_store::{
+    objects::{ObjectStore, ObjectStoreOptions},
+    types::DataServerId,
+};
+
+use crate::control::Service;
+use crate::server::DataServer;
+
+/// Connections opened by all tests of the process together, with room to spare.
+const CONNS_MAX: u64 = 10_000;
+
+/// The secret of the cluster of all tests.
+pub fn secret() -> ClusterSecret {
+    ClusterSecret::from_text("a secret for tests, not for clusters").unwrap()
+}
+
+/// Polls until `done`; fails after ten seconds.
+pub async fn until(what: &str, mut done: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !done().await {
+        assert!(Instant::now() < deadline, "no {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// A data server in this process, on a directory of its own.
+pub struct TestDs {
+    /// Its number.
+    pub id: u32,
+    /// Where it serves.
+    pub addr: SocketAddr,
+    dir: TempDir,
+    workers: Workers,
+    running: Option<Running>,
+}
+
+struct Running {
+    ds: Arc<DataServer>,
+    service: Arc<Service>,
+    connections: Connections,
+    accept: JoinHandle<()>,
+}
+
+/// Longer than any test.
+const IDLE: Duration = Duration::from_secs(600);
+
+impl TestDs {
+    /// One with an empty directory.
+    pub async fn start(id: u32) -> TestDs {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut ds = TestDs {
+            id,
+            addr: listener.local_addr().unwrap(),
+            dir: tempfile::tempdir().unwrap(),
+            workers: Workers::start("test-ds", 1).unwrap(),
+            running: None,
+        };
+        ds.serve(listener);
+        ds
+    }
+
+    fn serve(&mut self, listener: TcpListener) {
+        let secret = secret();
+        let store = ObjectStore::open(self.dir.path(), &ObjectStoreOptions::default()).unwrap();
+        let uuid = ServerUuid(store.identity());
+        let identity = identity(ServerRole::Ds, &secret, uuid);
+        let core = Core::new(identity, SessionLimits::default(), 60);
+        let connections = core.connections.clone();
+        let key = secret.handle_keys().of(self.id, store.identity());
+        let ds = DataServer::new(core, Arc::new(store), key);
+        let service = Service::new(ds.clone(), DataServerId(self.id), secret.control_key());
+        let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds.clone()));
+        let programs = vec![nfs, service.clone() as Arc<dyn Program>];
+        let limits = ServerLimits { idle: IDLE, ..ServerLimits::default() };
+        let server = Server::new(programs, connections.clone(), limits);
+        let listener = listener.into_std().unwrap();
+        let workers = self.workers.clone();
+        let accept = self.workers.pick(0).spawn(async move {
+            server.accept(TcpListener::from_std(listener).unwrap(), workers).await;
+        });
+        self.running = Some(Running { ds, service, connections, accept });
+    }
+
+    fn running(&self) -> &Running {
+        self.running.as_ref().expect("the data server runs")
+    }
+
+    /// The data server itself.
+    pub fn ds(&self) -> &Arc<DataServer> {
+        &self.running().ds
+    }
+
+    /// Its objects.
+    pub fn store(&self) -> &ObjectStore {
+        self.ds().store()
+    }
+
+    /// What its handles are sealed with.
+    pub fn handle_key(&self) -> HandleKey {
+        secret().handle_keys().of(self.id, self.store().identity())
+    }
+
+    /// Gives it an empty directory in place of its own; returns that one.
+    pub fn swap_dir(&mut self, dir: TempDir) -> TempDir {
+        assert!(self.running.is_none(), "it is using its directory");
+        std::mem::replace(&mut self.dir, dir)
+    }
+
+    /// Whether any object's file was ever made.
+    pub fn dir_has_objects(&self) -> bool {
+        fn files(dir: &std::path::Path) -> usize {
+            let entries = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path());
+            entries.map(|p| if p.is_dir() { files(&p) } else { 1 }).sum()
+        }
+        let objects = self.dir.path().join("objects");
+        objects.exists() && files(&objects) > 0
+    }
+
+    /// Its side of the control program.
+    pub fn service(&self) -> &Arc<Service> {
+        &self.running().service
+    }
+
+    /// Ends it: nothing is answered any more, and its directory is free.
+    pub async fn kill(&mut self) {
+        let Running { ds, service, connections, accept } = self.running.take().unwrap();
+        accept.abort();
+        let _aborted = accept.await;
+        for conn in (0..CONNS_MAX).filter_map(|id| connections.find(ConnId(id))) {
+            conn.close();
+        }
+        let store = Arc::downgrade(ds.store());
+        drop((ds, service));
+        until("end of the data server", async || store.strong_count() == 0).await;
+    }
+
+    /// Starts it again on its data and port.
+    pub async fn start_again(&mut self) {
+        assert!(self.running.is_none(), "it runs already");
+        self.serve(TcpListener::bind(self.addr).await.unwrap());
+    }
+
+    /// A session of a new client.
+    pub async fn session(&self) -> Session {
+        static CLIENTS: AtomicU32 = AtomicU32::new(0);
+        let name = format!("test-{}", CLIENTS.fetch_add(1, Relaxed));
+        let credential = Credential::sys("test", 0, 0, &[]);
+        let options = SessionOptions::new(Role::Ds, Bytes::from(name), credential);
+        Session::open(self.addr, options).await.unwrap()
+    }
+}

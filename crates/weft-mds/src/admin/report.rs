@@ -1,0 +1,146 @@
+//! What administrators ask: the state of the cluster, and where a file's bytes are.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use weft_server::{
+    core::Core,
+    identity::hex,
+    report::{
+        Activity, AdminError, AdminFuture, AdminSource, ClusterStatus, FileLayoutReport,
+        FileReport, Health, ServerStatus, ThresholdStatus, rss_bytes,
+    },
+};
+use weft_store::types::{Credential, Inode, InodeNo, StoreError};
+
+use super::{device_reports::DeviceReports, threshold::Threshold};
+use crate::{files::FileService, striped::Striped};
+
+/// What administrators ask a metadata server, and set.
+pub(crate) struct Admin {
+    core: Arc<Core>,
+    files: Arc<FileService>,
+    /// Where it serves.
+    address: SocketAddr,
+    /// Below which size clients send I/O on a file to the metadata server.
+    pub(crate) threshold: Threshold,
+    /// What clients say of devices.
+    pub(crate) device_reports: DeviceReports,
+}
+
+impl AdminSource for Admin {
+    fn status(&self) -> AdminFuture<'_, ClusterStatus> {
+        Box::pin(async {
+            let mut servers = vec![self.own_status()];
+            servers.extend(self.files.data_servers().status().await);
+            ClusterStatus {
+                version: env!("CARGO_PKG_VERSION").into(),
+                uptime_s: self.core.clock.now().0 / 1000,
+                servers,
+                indirect: self.files.data_servers().indirect(),
+                threshold: self.threshold.status(),
+                devices: self.device_reports.status(),
+            }
+        })
+    }
+
+    fn health(&self) -> AdminFuture<'_, Health> {
+        Box::pin(async {
+            let mut problems = Vec::new();
+            if let Err(e) = self.files.volume().stats().value {
+                problems.push(format!("volume: {e}"));
+            }
+            for s in self.files.data_servers().status().await.into_iter().filter(|s| !s.reachable) {
+                let why = s.error.unwrap_or_default();
+                problems.push(format!("data server {}: {why}", s.id.unwrap_or(0)));
+            }
+            Health { healthy: problems.is_empty(), problems }
+        })
+    }
+
+    fn set_threshold(&self, bytes: u64) -> Result<ThresholdStatus, AdminError> {
+        self.threshold.set(bytes)?;
+        Ok(self.threshold.status())
+    }
+
+    fn file(&self, path: String) -> AdminFuture<'_, Result<FileReport, AdminError>> {
+        Box::pin(async move {
+            let inode = self.walk(&path).map_err(|e| match e {
+                StoreError::NotFound | StoreError::NotDirectory => {
+                    AdminError::NotFound(path.clone())
+                }
+                e => AdminError::Failed(e.to_string()),
+            })?;
+            let layout = match self.files.striped(&inode) {
+                Some(striped) => Some(self.layout_report(&inode, &striped).await),
+                None => None,
+            };
+            Ok(FileReport {
+                path,
+                fileid: inode.no.0,
+                size: inode.size,
+                stuffed: inode.stuffed,
+                layout,
+            })
+        })
+    }
+}
+
+impl Admin {
+    /// Of this server.
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        files: &Arc<FileService>,
+        address: SocketAddr,
+        threshold: Threshold,
+    ) -> Self {
+        let device_reports = DeviceReports::default();
+        Admin { core: core.clone(), files: files.clone(), address, threshold, device_reports }
+    }
+
+    fn own_status(&self) -> ServerStatus {
+        let counters = &self.core.counters;
+        let load = std::sync::atomic::Ordering::Relaxed;
+        let clients = self.core.sessions().clients().filter(|c| c.is_confirmed()).count();
+        ServerStatus {
+            role: "mds".into(),
+            id: None,
+            address: self.address.to_string(),
+            reachable: true,
+            error: None,
+            activity: Activity {
+                operations: counters.operations(),
+                bytes_in: counters.bytes_in.load(load),
+                bytes_out: counters.bytes_out.load(load),
+                rss_bytes: rss_bytes(),
+                clients: clients as u64,
+                connections: self.core.connections.count() as u64,
+                uptime_s: self.core.clock.now().0 / 1000,
+            },
+            control_messages: self.files.data_servers().messages(),
+            files_ahead: self.files.files_ahead(),
+            space: None,
+        }
+    }
+
+    /// An administrator's path walk, past every permission.
+    fn walk(&self, path: &str) -> Result<Inode, StoreError> {
+        let root = Credential::superuser();
+        let mut inode = self.files.volume().inode(InodeNo::ROOT).value?;
+        for name in path.split('/').filter(|n| !n.is_empty()) {
+            inode = self.files.volume().lookup(inode.no, name.as_bytes(), &root).value?;
+        }
+        Ok(inode)
+    }
+
+    async fn layout_report(&self, inode: &Inode, striped: &Striped) -> FileLayoutReport {
+        let device = inode.placement.map(|p| p.device.0).unwrap_or_default();
+        FileLayoutReport {
+            device: hex(&device),
+            stripe_unit_bytes: striped.stripe_unit_bytes,
+            stripe_count: u16::try_from(striped.data_servers.len()).unwrap_or(u16::MAX),
+            first_stripe_index: striped.first_stripe_index,
+            fence_epoch: striped.fence_epoch,
+            objects: self.files.data_servers().object_sizes(striped).await,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Taking layouts back: CB_LAYOUTRECALL (RFC 8881 §20.3, §12.5.5), and revocation when a client
+//! does not answer.
+
+use std::{sync::Arc, time::Duration};
+
+use weft_nfs::{
+    ClientId, FileHandle, IoMode, LayoutType, NfsStat, Stateid,
+    callback::{CbLayoutrecallArgs, CbOp, LayoutRecall},
+    seq4_status,
+};
+use weft_server::core::Core;
+use weft_state::{FileKey, Overdue};
+use weft_store::types::InodeNo;
+
+use super::callback::Callbacks;
+use crate::{files::FileService, handle::Handle, protocol_state::ProtocolState};
+
+/// Pause before a recall is repeated.
+const RECALL_PAUSE: Duration = Duration::from_millis(200);
+
+/// Takes layouts back.
+pub(crate) struct LayoutRecalls {
+    core: Arc<Core>,
+    protocol: Arc<ProtocolState>,
+    files: Arc<FileService>,
+    callbacks: Arc<Callbacks>,
+}
+
+impl LayoutRecalls {
+    /// From the clients of this server.
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        protocol: &Arc<ProtocolState>,
+        files: &Arc<FileService>,
+        callbacks: &Arc<Callbacks>,
+    ) -> Self {
+        LayoutRecalls {
+            core: core.clone(),
+            protocol: protocol.clone(),
+            files: files.clone(),
+            callbacks: callbacks.clone(),
+        }
+    }
+
+    /// Recalls the write layouts that others than `except` hold on a file; whether any is out.
+    pub(crate) fn recall_writers(
+        self: &Arc<Self>,
+        file: FileKey,
+        except: Option<ClientId>,
+    ) -> bool {
+        let holders = self.protocol.state().layouts_on(file);
+        let mut any = false;
+        for holder in holders.into_iter().filter(|h| h.rw && Some(h.client) != except) {
+            any = true;
+            let begun =
+                self.protocol.state().recall_begin(self.core.clock.now(), holder.client, file);
+            if let Some(stateid) = begun {
+                tokio::spawn(self.clone().recall(holder.client, file, stateid));
+            }
+        }
+        any
+    }
+
+    async fn recall(self: Arc<Self>, client: ClientId, file: FileKey, stateid: Stateid) {
+        // Until it is returned, or overdue: then `background` revokes the layout. Also after OK:
+        // Linux keeps a layout while there is something to commit, and commits once for each
+        // recall it gets (`initiate_file_draining`). A write that was under way then ends later,
+        // and its writer waits for a layout that is granted only after the return.
+        while let Some(now) = self.recall_out(client, file, stateid) {
+            let op = layout_recall(Handle::of(file).to_wire(), now);
+            match self.callbacks.call(client, &op).await {
+                Ok(NfsStat::OK) => {}
+                Ok(NfsStat::NOMATCHING_LAYOUT) => {
+                    return self.has_none(client, file, stateid).await;
+                }
+                Ok(status) => tracing::debug!(client = client.0, %status, "layout recall"),
+                Err(e) => tracing::debug!(client = client.0, error = %e, "layout recall"),
+            }
+            tokio::time::sleep(RECALL_PAUSE).await;
+        }
+    }
+
+    /// The stateid of a recall that began with this one, if it is out still: what the client
+    /// returned of the layout in parts has moved it on.
+    fn recall_out(&self, client: ClientId, file: FileKey, begun: Stateid) -> Option<Stateid> {
+        let out = self.protocol.state().recall_stateid(client, file);
+        out.filter(|now| now.other == begun.other)
+    }
+
+    /// The client says that it has no such layout, and no LAYOUTRETURN follows (Linux:
+    /// `pnfs_layout_mark_request`). The recall may also have overtaken the reply that grants the
+    /// layout: what it was given is made worthless before it is forgotten.
+    async fn has_none(&self, client: ClientId, file: FileKey, stateid: Stateid) {
+        if self.recall_out(client, file, stateid).is_none() {
+            return; // returned while the recall was on its way
+        }
+        let ino = InodeNo(file.object);
+        if let Err(status) = self.files.revoke_handles(client, ino).await {
+            tracing::warn!(ino = ino.0, %status, "cannot fence: the layout stays until it can");
+            return;
+        }
+        let mut state = self.protocol.state();
+        let out = state.recall_stateid(client, file);
+        if out.is_some_and(|now| now.other == stateid.other) {
+            state.recall_done(client, file);
+        }
+    }
+
+    /// Takes a layout away from a client that did not return it: its data-server handles stop
+    /// working, durably, before anyone else relies on it. If that cannot be now, the layout stays
+    /// until it can.
+    pub(crate) async fn revoke(&self, layout: Overdue) {
+        let Overdue { client, file, rw, .. } = layout;
+        let ino = InodeNo(file.object);
+        if rw {
+            if let Err(status) = self.files.revoke_handles(client, ino).await {
+                tracing::warn!(ino = ino.0, %status, "cannot fence: the layout stays until it can");
+                return;
+            }
+        }
+        if !self.protocol.state().layout_revoke(&layout) {
+            return;
+        }
+        tracing::warn!(client = client.0, ino = ino.0, "layout revoked");
+        // Told once: the stateid is unknown from now on, so there is nothing to free.
+        let flag = seq4_status::RECALLABLE_STATE_REVOKED;
+        self.core.sessions().status_flag_once(client, flag);
+    }
+}
+
+/// CB_LAYOUTRECALL of all that a client has of a file.
+fn layout_recall(fh: FileHandle, stateid: Stateid) -> CbOp {
+    CbOp::Layoutrecall(CbLayoutrecallArgs {
+        layout_type: LayoutType::NFSV4_1_FILES,
+        iomode: IoMode::ANY,
+        changed: false,
+        recall: LayoutRecall::File { fh, offset: 0, length: u64::MAX, stateid },
+    })
+}

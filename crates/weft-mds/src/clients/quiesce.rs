@@ -1,0 +1,43 @@
+//! Waiting until nobody writes to a file: not through here, and not with a layout.
+
+use std::time::{Duration, Instant};
+
+use weft_nfs::{ClientId, Failure, NfsStat};
+use weft_store::types::Inode;
+
+use super::service::Clients;
+use crate::files::Quiesced;
+
+/// How long a truncation waits for others' layouts before the client is told to come again; less
+/// with a short lease, since the client that waits does not renew.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(10);
+
+impl Clients {
+    /// Blocks the writes of a file, and waits until no client but the one that asks holds a write
+    /// layout (they are recalled), no indirect write is under way, and handles that were taken
+    /// away or given up are worthless.
+    ///
+    /// # Errors
+    /// DELAY when that takes too long, or somebody else is alone with the file: the client asks
+    /// again.
+    pub(crate) async fn quiesce(
+        &self,
+        client: ClientId,
+        inode: &Inode,
+    ) -> Result<Quiesced<'_>, Failure> {
+        let admitted = self.files.admit().await;
+        let blocked = self.files.block_writes(&admitted, inode)?;
+        let file = self.files.key(inode.no);
+        let lease = Duration::from_secs(self.core.lease_s.into());
+        let deadline = Instant::now() + PATIENCE.min(lease / 4);
+        while self.layouts.recall_writers(file, Some(client)) || self.files.has_writers(inode.no) {
+            if Instant::now() > deadline {
+                return Err(NfsStat::DELAY.into());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(self.files.quiesced(blocked).await?)
+    }
+}

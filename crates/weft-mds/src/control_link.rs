@@ -1,0 +1,310 @@
+//! The metadata server's side of the control program: one connection to one data server, made
+//! and made again in the background, so that nobody waits long for one that is down.
+
+use std::{
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    sync::{Notify, watch},
+    task::AbortHandle,
+    time::{sleep, timeout},
+};
+use weft_client::rpc::{Connection, Credential, RpcError};
+use weft_store::types::DataServerId;
+use weft_xdr::{Decode, Encode, Writer};
+
+use weft_control::{
+    codec::*,
+    proof::{Side, Transcript},
+};
+use weft_server::{
+    clock::random,
+    identity::{ControlKey, ServerUuid},
+};
+
+/// How long a request waits for a data server that has just gone: long enough for one that is
+/// restarted, short enough for whoever waits behind the request.
+const CONNECT_WAIT: Duration = Duration::from_secs(2);
+/// How long connecting and proving may take.
+const ESTABLISH_LIMIT: Duration = Duration::from_secs(2);
+/// How long an answer that costs no disk sync may take.
+const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+/// How long a batch of durable changes may take on a slow disk.
+const CHANGE_LIMIT: Duration = Duration::from_secs(30);
+/// How often an idle connection is tried.
+const PING_EVERY: Duration = Duration::from_secs(2);
+/// First pause after a failed attempt to connect, doubled up to [`BACKOFF_MAX`].
+const BACKOFF_MIN: Duration = Duration::from_millis(20);
+/// Longest pause between attempts.
+const BACKOFF_MAX: Duration = Duration::from_secs(1);
+
+/// Why the control program has no answer.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum ControlError {
+    /// It cannot be reached, or did not answer in time; a change may or may not be carried out.
+    #[error("{0}")]
+    Unreachable(Arc<str>),
+    /// It refused.
+    #[error("refused: {0}")]
+    Refused(ControlStatus),
+    /// It is not who it should be, or does not speak the program.
+    #[error("{0}")]
+    Wrong(Arc<str>),
+}
+
+/// Whom to talk to.
+#[derive(Debug, Clone)]
+pub(crate) struct Expected {
+    /// Its number.
+    pub(crate) id: DataServerId,
+    /// Its address.
+    pub(crate) addr: SocketAddr,
+    /// Who we are.
+    pub(crate) caller: ServerUuid,
+    /// What both know.
+    pub(crate) key: ControlKey,
+    /// Whether its directory is the right one.
+    pub(crate) admission: Arc<dyn Admission>,
+}
+
+/// Judges the directories of data servers.
+pub(crate) trait Admission: std::fmt::Debug + Send + Sync {
+    /// Whether a data server that has proven itself, of this number and with a directory of this
+    /// uuid, may be used; why not. Called before it is, and every time it connects.
+    fn admit(
+        &self,
+        id: DataServerId,
+        uuid: [u8; 16],
+    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>>;
+}
+
+/// An established connection.
+#[derive(Debug)]
+struct Live {
+    connection: Connection,
+    /// Asks the background task to replace it.
+    give_up: Notify,
+}
+
+#[derive(Debug, Clone)]
+enum Link {
+    Down { since: Instant, why: ControlError },
+    Up(Arc<Live>),
+}
+
+/// The connection to one data server; dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct ControlLink {
+    link: watch::Receiver<Link>,
+    task: AbortHandle,
+}
+
+impl Drop for ControlLink {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl ControlLink {
+    /// Begins to connect, on the current runtime.
+    pub(crate) fn start(expected: Expected) -> ControlLink {
+        let why = ControlError::Unreachable("not connected yet".into());
+        let (link, seen) = watch::channel(Link::Down { since: Instant::now(), why });
+        let task = tokio::spawn(keep_connected(expected, link));
+        ControlLink { link: seen, task: task.abort_handle() }
+    }
+
+    /// Whether there is a connection.
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(&*self.link.borrow(), Link::Up(_))
+    }
+
+    /// Returns when there is a connection.
+    ///
+    /// # Errors
+    /// There is none, and was none for [`CONNECT_WAIT`].
+    pub(crate) async fn ready(&self) -> Result<(), ControlError> {
+        self.live().await.map(|_| ())
+    }
+
+    /// Calls a procedure.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub(crate) async fn call<T: Decode>(
+        &self,
+        procedure: Procedure,
+        args: &impl Encode,
+    ) -> Result<T, ControlError> {
+        let live = self.live().await?;
+        let changes = procedure.changes();
+        let limit = if changes { CHANGE_LIMIT } else { ANSWER_LIMIT };
+        let answer = tokio::select! {
+            answer = timeout(limit, call(&live.connection, procedure, args)) => answer,
+            gone = self.replaced(&live) => return Err(gone),
+        };
+        let answer = answer.unwrap_or_else(|_| {
+            let why = format!("no answer to {procedure} in {} s", limit.as_secs());
+            Err(ControlError::Unreachable(why.into()))
+        });
+        // Whatever is still going on over there must end before we try again: the next
+        // connection's PROVE waits for it. A slow answer alone is no reason.
+        let lost = match &answer {
+            Err(ControlError::Unreachable(_)) => changes || live.connection.is_closed(),
+            Err(ControlError::Refused(status)) => *status == ControlStatus::UNPROVEN,
+            Err(ControlError::Wrong(_)) | Ok(_) => false,
+        };
+        if lost {
+            live.give_up.notify_one();
+        }
+        answer
+    }
+
+    async fn live(&self) -> Result<Arc<Live>, ControlError> {
+        let mut link = self.link.clone();
+        let patience = match &*link.borrow() {
+            Link::Up(live) => return Ok(live.clone()),
+            Link::Down { since, .. } => CONNECT_WAIT.saturating_sub(since.elapsed()),
+        };
+        // Either outcome of waiting is looked at below.
+        let _ = timeout(patience, link.wait_for(|l| matches!(l, Link::Up(_)))).await;
+        match &*link.borrow() {
+            Link::Up(live) => Ok(live.clone()),
+            // Even one that is not who it should be: once that is put right, it answers.
+            Link::Down { why, .. } => Err(ControlError::Unreachable(why.to_string().into())),
+        }
+    }
+
+    /// Resolves when `live` is the connection no more.
+    async fn replaced(&self, live: &Arc<Live>) -> ControlError {
+        let mut link = self.link.clone();
+        let other = |l: &Link| !matches!(l, Link::Up(now) if Arc::ptr_eq(now, live));
+        match link.wait_for(other).await.as_deref() {
+            Ok(Link::Down { why, .. }) => why.clone(),
+            _ => ControlError::Unreachable("the connection was replaced".into()),
+        }
+    }
+}
+
+/// The background task: connects, watches, and connects again.
+async fn keep_connected(expected: Expected, link: watch::Sender<Link>) {
+    let mut backoff = BACKOFF_MIN;
+    let mut told = String::new();
+    loop {
+        let why = match establish(&expected).await {
+            Ok(connection) => {
+                tracing::info!(id = expected.id.0, addr = %expected.addr, "data server connected");
+                backoff = BACKOFF_MIN;
+                told.clear();
+                let live = Arc::new(Live { connection, give_up: Notify::new() });
+                link.send_replace(Link::Up(live.clone()));
+                let why = until_lost(&live).await;
+                tracing::warn!(id = expected.id.0, error = %why, "data server lost");
+                why
+            }
+            Err(why) => {
+                // Said once, not at every attempt.
+                let words = why.to_string();
+                if told != words {
+                    tracing::warn!(id = expected.id.0, error = words, "data server not connected");
+                    told = words;
+                }
+                why
+            }
+        };
+        link.send_modify(|l| {
+            let since = match l {
+                Link::Down { since, .. } => *since,
+                Link::Up(_) => Instant::now(),
+            };
+            *l = Link::Down { since, why };
+        });
+        sleep(backoff).await;
+        backoff = (backoff * 2).min(BACKOFF_MAX);
+    }
+}
+
+async fn establish(expected: &Expected) -> Result<Connection, ControlError> {
+    let connected = timeout(ESTABLISH_LIMIT, async {
+        let connection = Connection::connect(expected.addr).await.map_err(failed)?;
+        prove(&connection, expected).await?;
+        let who: WhoOk = call(&connection, Procedure::WHO, &Nothing).await?;
+        Ok((connection, who))
+    });
+    let (connection, who) = connected.await.unwrap_or_else(|_| {
+        Err(ControlError::Unreachable(format!("{}: no answer", expected.addr).into()))
+    })?;
+    if who.id != expected.id.0 {
+        let why = format!("{} is data server {}, not {}", expected.addr, who.id, expected.id.0);
+        return Err(ControlError::Wrong(why.into()));
+    }
+    let admitted = expected.admission.admit(expected.id, who.uuid).await;
+    admitted.map_err(|why| ControlError::Wrong(format!("{}: {why}", expected.addr).into()))?;
+    Ok(connection)
+}
+
+async fn prove(connection: &Connection, expected: &Expected) -> Result<(), ControlError> {
+    let hello = HelloArgs { nonce: random(), caller: expected.caller.0 };
+    let theirs: HelloOk = call(connection, Procedure::HELLO, &hello).await?;
+    let said =
+        Transcript { caller: hello.caller, caller_nonce: hello.nonce, server_nonce: theirs.nonce };
+    let wrong = || ControlError::Wrong("it does not know our cluster secret".into());
+    if !said.is_proof(&expected.key, Side::Server, theirs.proof) {
+        return Err(wrong());
+    }
+    let ours = ProveArgs { proof: said.proof(&expected.key, Side::Caller) };
+    let proven: Result<Nothing, _> = call(connection, Procedure::PROVE, &ours).await;
+    match proven {
+        Err(ControlError::Refused(ControlStatus::BAD_PROOF)) => Err(wrong()),
+        other => other.map(|Nothing| ()),
+    }
+}
+
+/// Watches a connection until it must be replaced; why.
+async fn until_lost(live: &Live) -> ControlError {
+    loop {
+        tokio::select! {
+            () = live.give_up.notified() => {
+                return ControlError::Unreachable("the connection was given up".into());
+            }
+            () = sleep(PING_EVERY) => {}
+        }
+        let ping = call::<WhoOk>(&live.connection, Procedure::WHO, &Nothing);
+        match timeout(ANSWER_LIMIT, ping).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(why)) => return why,
+            Err(_) => return ControlError::Unreachable("it does not answer".into()),
+        }
+    }
+}
+
+async fn call<T: Decode>(
+    connection: &Connection,
+    procedure: Procedure,
+    args: &impl Encode,
+) -> Result<T, ControlError> {
+    let mut w = Writer::new();
+    args.encode(&mut w);
+    let args = w.into_segments();
+    let (program, version) = (CONTROL_PROGRAM, CONTROL_VERSION);
+    let called = connection.call(program, version, procedure.0, &Credential::NONE, args).await;
+    let mut results = called.map_err(failed)?;
+    let decoded = ControlResult::<T>::decode(&mut results);
+    match decoded.and_then(|d| results.finish().map(|()| d)) {
+        Ok(ControlResult(result)) => result.map_err(ControlError::Refused),
+        Err(e) => Err(ControlError::Wrong(format!("its answer to {procedure}: {e}").into())),
+    }
+}
+
+fn failed(error: RpcError) -> ControlError {
+    match error {
+        RpcError::Connect { .. } | RpcError::Lost(_) | RpcError::Source(_) => {
+            ControlError::Unreachable(error.to_string().into())
+        }
+        RpcError::Refused(_) | RpcError::Decode(_) => ControlError::Wrong(error.to_string().into()),
+    }
+}

@@ -1,0 +1,137 @@
+//! Data, holes and space of files: what RFC 7862 §15.1, §15.4 and §15.11 ask of the data servers.
+
+use std::{future::Future, sync::Arc};
+
+use weft_control::codec::{
+    AllocateArgs, Nothing, ObjectName, Procedure, PunchArgs, SeekArgs, SeekOk, SpaceOk, StripeName,
+};
+use weft_store::{objects::Sought, types::Content};
+
+use super::{
+    DataServerError, DataServers, each,
+    objects::name,
+    search::{Merged, merge},
+    server::Server,
+};
+use crate::striped::Striped;
+
+/// Stripe units of one object that one request reserves.
+const ALLOCATE_UNITS_MAX: u64 = 1024;
+
+impl DataServers {
+    /// Looks for data or a hole in a file, from `from` to `end`; `None` if there is none.
+    ///
+    /// **Cost**: one message to each data server of the file, and another for every thousand
+    /// stripe units without a hole.
+    ///
+    /// # Errors
+    /// [`DataServerError`].
+    pub async fn seek(
+        &self,
+        file: &Striped,
+        what: Content,
+        from: u64,
+        end: u64,
+    ) -> Result<Option<u64>, DataServerError> {
+        let mut from = from;
+        loop {
+            let told = self.on_all(file, |server, object, stripe| async move {
+                let hole = what == Content::Hole;
+                let args = SeekArgs { object, stripe, hole, from, end };
+                let told: SeekOk = server.ask(Procedure::SEEK, &args).await?;
+                Ok(if told.found { Sought::At(told.at) } else { Sought::NotBefore(told.at) })
+            });
+            match merge(told.await?, end) {
+                Merged::Found(at) => return Ok(Some(at)),
+                Merged::Nothing => return Ok(None),
+                Merged::GoOn(at) if at > from => from = at,
+                Merged::GoOn(_) => return Err(self.damaged(file)),
+            }
+        }
+    }
+
+    /// Makes a hole in a file, durably.
+    ///
+    /// # Errors
+    /// [`DataServerError`]; some of the data may be gone. One that was given up may still be
+    /// carried out, until the file is fenced.
+    pub async fn punch(
+        &self,
+        file: &Striped,
+        offset: u64,
+        len: u64,
+    ) -> Result<(), DataServerError> {
+        let epoch = file.fence_epoch;
+        // The units of others are holes already: one request for the whole range.
+        let punched = self.on_all(file, |server, object, _| async move {
+            let args = PunchArgs { object, epoch, offset, len };
+            server.ask::<Nothing>(Procedure::PUNCH, &args).await
+        });
+        punched.await.map(drop)
+    }
+
+    /// Reserves space for a range of a file, durably. Sizes stay.
+    ///
+    /// # Errors
+    /// [`DataServerError`]; some of it may be reserved. What plainly does not fit is refused
+    /// before anything is.
+    pub async fn allocate(
+        &self,
+        file: &Striped,
+        offset: u64,
+        end: u64,
+    ) -> Result<(), DataServerError> {
+        self.has_room(file, end.saturating_sub(offset)).await?;
+        let epoch = file.fence_epoch;
+        let step = u64::from(file.stripe_unit_bytes)
+            .saturating_mul(file.data_servers.len() as u64)
+            .saturating_mul(ALLOCATE_UNITS_MAX);
+        let mut from = offset;
+        while from < end {
+            let until = from.saturating_add(step).min(end);
+            let reserved = self.on_all(file, |server, object, stripe| async move {
+                let args = AllocateArgs { object, epoch, stripe, offset: from, end: until };
+                server.ask::<Nothing>(Procedure::ALLOCATE, &args).await
+            });
+            reserved.await?;
+            from = until;
+        }
+        Ok(())
+    }
+
+    /// Whether each data server has, or has in use for the file already, its share of the bytes.
+    async fn has_room(&self, file: &Striped, len: u64) -> Result<(), DataServerError> {
+        let share = len / (file.data_servers.len() as u64).max(1);
+        let room = self.on_all(file, |server, object, _| async move {
+            let space: SpaceOk = server.ask(Procedure::SPACE, &Nothing).await?;
+            let used = server.stat(&[object]).await?;
+            let used: u64 = used.iter().map(|o| o.blocks_bytes).sum();
+            let fits = space.available.saturating_add(used) >= share;
+            if fits { Ok(()) } else { Err(DataServerError::NoSpace { id: server.id }) }
+        });
+        room.await.map(drop)
+    }
+
+    /// Asks all data servers of a file at once; what they said, in stripe order.
+    pub(super) async fn on_all<T, F>(
+        &self,
+        file: &Striped,
+        ask: impl Fn(Arc<Server>, ObjectName, StripeName) -> F,
+    ) -> Result<Vec<T>, DataServerError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, DataServerError>> + Send + 'static,
+    {
+        let count = u32::try_from(file.data_servers.len()).unwrap_or(u32::MAX);
+        let mut jobs = Vec::with_capacity(file.data_servers.len());
+        for (index, id) in (0..).zip(&file.data_servers) {
+            let stripe = StripeName {
+                unit_bytes: file.stripe_unit_bytes.into(),
+                count,
+                slot: file.slot(index).into(),
+            };
+            jobs.push(ask(self.server(*id)?.clone(), name(file), stripe));
+        }
+        each::all_done(each::all(jobs).await)
+    }
+}

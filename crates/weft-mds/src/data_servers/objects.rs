@@ -1,0 +1,334 @@
+//! What the objects of files are, and changing them: sizes, removal, fences, space.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use weft_control::codec::*;
+use weft_server::report::{Activity, ObjectReport, ServerStatus, SpaceStatus};
+use weft_store::types::DataServerId;
+use weft_stripe::Distribution;
+
+use super::{DataServerError, DataServers, each, server::Server};
+use crate::striped::Striped;
+
+/// What the data servers know of a file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DataServerAttrs {
+    /// Largest file end that its objects imply, bytes. The file may be longer (a hole at its
+    /// end), never shorter.
+    pub size_at_least: u64,
+    /// Latest modification of an object, seconds and nanoseconds; `None` while all are empty.
+    pub mtime: Option<(i64, u32)>,
+    /// Bytes of disk in use.
+    pub space_used: u64,
+    /// Sum of the objects' write counters: with the rest equal, an equal sum means that nothing
+    /// was written between (a counter starts anew when a data server closes the object).
+    pub writes: u64,
+}
+
+/// Disk space of all data servers together, bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClusterSpace {
+    /// All of it.
+    pub total: u64,
+    /// Not in use.
+    pub free: u64,
+    /// Not in use and not reserved.
+    pub available: u64,
+    /// Data servers that did not tell; theirs is not in the sums.
+    pub missing: Vec<DataServerId>,
+}
+
+/// The object of a file at one of its stripe indices.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    file: usize,
+    stripe_index: u32,
+    object: ObjectName,
+}
+
+impl DataServers {
+    /// What the data servers know of each file.
+    ///
+    /// **Cost**: one message to each data server concerned, for up to 1024 files.
+    ///
+    /// # Errors
+    /// For each file, the first failure of one of its data servers.
+    pub async fn fetch_attrs(
+        &self,
+        files: &[&Striped],
+    ) -> Vec<Result<DataServerAttrs, DataServerError>> {
+        let rules: Vec<_> = files.iter().map(|f| f.distribution().ok()).collect();
+        let start = |(file, rule): (&&Striped, &Option<_>)| match rule {
+            Some(_) => Ok(DataServerAttrs::default()),
+            None => Err(self.damaged(file)),
+        };
+        let mut truths: Vec<_> = files.iter().zip(&rules).map(start).collect();
+        let mut asked = Vec::new();
+        for (id, parts) in parts_by_server(files) {
+            let server = self.server(id).cloned();
+            asked.push(async move {
+                let objects: Vec<_> = parts.iter().map(|p| p.object).collect();
+                let attrs = match server {
+                    Ok(server) => server.stat(&objects).await,
+                    Err(e) => Err(e),
+                };
+                (id, parts, attrs)
+            });
+        }
+        for (id, parts, attrs) in each::all(asked).await {
+            for (at, part) in parts.into_iter().enumerate() {
+                let Some(truth) = truths.get_mut(part.file) else { continue };
+                let told = attrs.as_ref().map_err(Clone::clone).and_then(|all| {
+                    let attrs = all.get(at).ok_or_else(|| impossible(id))?;
+                    let rule = rules.get(part.file).and_then(Option::as_ref);
+                    learn(truth.as_ref().ok(), id, rule, part, attrs)
+                });
+                if truth.is_ok() {
+                    *truth = told;
+                }
+            }
+        }
+        truths
+    }
+
+    /// Cuts every object to what a file of `size` bytes needs, durably.
+    ///
+    /// # Errors
+    /// [`DataServerError`]; some objects may be cut already. A truncation that was given up is
+    /// never carried out after another request of ours.
+    pub async fn truncate(&self, file: &Striped, size: u64) -> Result<(), DataServerError> {
+        let rule = file.distribution().map_err(|_| self.damaged(file))?;
+        let item = |part: Part| TruncateItem {
+            object: part.object,
+            size: rule.object_size_for(size, part.stripe_index),
+        };
+        self.change(Procedure::TRUNCATE, &[file], item, TruncateArgs).await
+    }
+
+    /// Removes all objects of files, durably and for ever. Doing it again is success.
+    ///
+    /// # Errors
+    /// For each file, the first failure of one of its data servers; everything that could be
+    /// removed is.
+    pub async fn remove(&self, files: &[Striped]) -> Vec<Result<(), DataServerError>> {
+        self.change_each(Procedure::REMOVE, files, |part, _| part.object, Objects).await
+    }
+
+    /// Makes all objects of files, empty and durably; those that are there stay as they are.
+    ///
+    /// **Cost**: one message to each data server concerned, for up to 1024 files.
+    ///
+    /// # Errors
+    /// For each file, the first failure of one of its data servers, which may be another file's of
+    /// the same message; some objects may be made.
+    pub async fn create(&self, files: &[Striped]) -> Vec<Result<(), DataServerError>> {
+        let item = |part: Part, file: &Striped| CreateItem {
+            object: part.object,
+            epoch: file.fence_epoch,
+        };
+        self.change_each(Procedure::CREATE, files, item, CreateArgs).await
+    }
+
+    /// Changes the objects of files on all their data servers at once; for each file, the first
+    /// failure.
+    async fn change_each<I, A>(
+        &self,
+        procedure: Procedure,
+        files: &[Striped],
+        item: impl Fn(Part, &Striped) -> I,
+        args: fn(Vec<I>) -> A,
+    ) -> Vec<Result<(), DataServerError>>
+    where
+        I: Clone + Send + Sync + 'static,
+        A: weft_xdr::Encode + Send + Sync + 'static,
+    {
+        let mut jobs = Vec::new();
+        for (id, parts) in parts_by_server(&files.iter().collect::<Vec<_>>()) {
+            let server = self.server(id).cloned();
+            let of_file = |part: &Part| files.get(part.file).map(|file| item(*part, file));
+            let items: Vec<I> = parts.iter().filter_map(of_file).collect();
+            jobs.push(async move {
+                let changed = match server {
+                    Ok(server) => server.change(procedure, &items, args).await,
+                    Err(e) => Err(e),
+                };
+                (parts, changed)
+            });
+        }
+        let mut results = vec![Ok(()); files.len()];
+        for (parts, changed) in each::all(jobs).await {
+            let Err(e) = changed else { continue };
+            for part in parts {
+                if let Some(result @ Ok(())) = results.get_mut(part.file) {
+                    *result = Err(e.clone());
+                }
+            }
+        }
+        results
+    }
+
+    /// Refuses every handle with a lower epoch than the file's from now on, durably. When it
+    /// returns, no write with such a handle is under way.
+    ///
+    /// # Errors
+    /// The first failure; the fence may stand on some data servers.
+    pub async fn fence(&self, file: &Striped) -> Result<(), DataServerError> {
+        let epoch = file.fence_epoch;
+        let item = move |part: Part| FenceItem { object: part.object, epoch };
+        self.change(Procedure::FENCE, &[file], item, FenceArgs).await
+    }
+
+    /// Disk space of all data servers that answer.
+    pub async fn space(&self) -> ClusterSpace {
+        let spaces = self.servers.values().cloned();
+        let spaces = spaces.map(|s| async move { (s.id, space(&s).await) });
+        let mut sum = ClusterSpace::default();
+        for (id, space) in each::all(spaces).await {
+            let Ok(space) = space else {
+                sum.missing.push(id);
+                continue;
+            };
+            sum.total = sum.total.saturating_add(space.total);
+            sum.free = sum.free.saturating_add(space.free);
+            sum.available = sum.available.saturating_add(space.available);
+        }
+        sum
+    }
+
+    /// What every data server has done, by number; those that do not answer say why.
+    pub async fn status(&self) -> Vec<ServerStatus> {
+        let reports = self.servers.values().cloned();
+        each::all(reports.map(|s| async move { report(&s).await })).await
+    }
+
+    /// The objects of a file, in stripe order.
+    pub async fn object_sizes(&self, file: &Striped) -> Vec<ObjectReport> {
+        let object = name(file);
+        let mut reports = Vec::with_capacity(file.data_servers.len());
+        for id in file.data_servers.iter().copied() {
+            let server = self.server(id).cloned();
+            reports.push(async move {
+                let stat = match &server {
+                    Ok(server) => server.stat(&[object]).await,
+                    Err(e) => Err(e.clone()),
+                };
+                let stat = stat.and_then(|s| s.first().copied().ok_or_else(|| impossible(id)));
+                let stat = stat.and_then(|s| believed(id, s));
+                ObjectReport {
+                    data_server: id.0,
+                    address: server.map_or_else(|_| String::new(), |s| s.control().to_string()),
+                    size: stat.as_ref().ok().map(|s| s.size),
+                    space_used: stat.as_ref().ok().map(|s| s.blocks_bytes),
+                    error: stat.err().map(|e| e.to_string()),
+                }
+            });
+        }
+        each::all(reports).await
+    }
+
+    /// Changes the objects of files on all their data servers at once; all are tried.
+    async fn change<I, A>(
+        &self,
+        procedure: Procedure,
+        files: &[&Striped],
+        item: impl Fn(Part) -> I,
+        args: fn(Vec<I>) -> A,
+    ) -> Result<(), DataServerError>
+    where
+        I: Clone + Send + Sync + 'static,
+        A: weft_xdr::Encode + Send + Sync + 'static,
+    {
+        let mut jobs = Vec::new();
+        for (id, parts) in parts_by_server(files) {
+            let server = self.server(id).cloned();
+            let items: Vec<I> = parts.into_iter().map(&item).collect();
+            jobs.push(async move { server?.change(procedure, &items, args).await });
+        }
+        each::all_done(each::all(jobs).await)
+    }
+
+    pub(super) fn damaged(&self, file: &Striped) -> DataServerError {
+        let id = file.data_servers.first().copied().unwrap_or(DataServerId(0));
+        let why = format!("the placement of file {} makes no sense", file.object);
+        DataServerError::Refused { id, why: why.into() }
+    }
+}
+
+pub(super) fn name(file: &Striped) -> ObjectName {
+    ObjectName { volume: file.volume, object: file.object }
+}
+
+fn parts_by_server(files: &[&Striped]) -> BTreeMap<DataServerId, Vec<Part>> {
+    let mut by_server: BTreeMap<_, Vec<Part>> = BTreeMap::new();
+    for (at, file) in files.iter().enumerate() {
+        for (stripe_index, id) in (0..).zip(&file.data_servers) {
+            let part = Part { file: at, stripe_index, object: name(file) };
+            by_server.entry(*id).or_default().push(part);
+        }
+    }
+    by_server
+}
+
+/// Adds what one object tells to what is known of its file.
+fn learn(
+    known: Option<&DataServerAttrs>,
+    id: DataServerId,
+    rule: Option<&Distribution>,
+    part: Part,
+    attrs: &ObjectAttrs,
+) -> Result<DataServerAttrs, DataServerError> {
+    let attrs = believed(id, *attrs)?;
+    let end = rule.and_then(|r| r.file_end_of_object(part.stripe_index, attrs.size));
+    let end = end.ok_or_else(|| impossible(id))?;
+    let known = known.copied().unwrap_or_default();
+    // An empty object has never been written, only made, or has been cut by us: its time is news of
+    // neither.
+    let mtime = (attrs.size > 0).then_some((attrs.mtime_s, attrs.mtime_ns));
+    Ok(DataServerAttrs {
+        size_at_least: known.size_at_least.max(end),
+        mtime: known.mtime.max(mtime),
+        space_used: known.space_used.saturating_add(attrs.blocks_bytes),
+        writes: known.writes.wrapping_add(attrs.writes),
+    })
+}
+
+fn believed(id: DataServerId, attrs: ObjectAttrs) -> Result<ObjectAttrs, DataServerError> {
+    match attrs.status {
+        ControlStatus::OK => Ok(attrs),
+        bad => Err(DataServerError::of_status(id, bad)),
+    }
+}
+
+fn impossible(id: DataServerId) -> DataServerError {
+    DataServerError::Refused { id, why: "attributes that no object can have".into() }
+}
+
+async fn space(server: &Arc<Server>) -> Result<SpaceOk, DataServerError> {
+    server.ask(Procedure::SPACE, &Nothing).await
+}
+
+async fn report(server: &Arc<Server>) -> ServerStatus {
+    let told: Result<StatusOk, _> = server.ask(Procedure::STATUS, &Nothing).await;
+    let space = space(server).await.ok();
+    let error = told.as_ref().err().map(ToString::to_string);
+    let activity = told.ok().map(|s| Activity {
+        operations: s.operations.0.into_iter().map(|o| (o.name, o.count)).collect(),
+        bytes_in: s.bytes_in,
+        bytes_out: s.bytes_out,
+        rss_bytes: s.rss_bytes,
+        clients: s.clients,
+        connections: s.connections,
+        uptime_s: s.uptime_s,
+    });
+    ServerStatus {
+        role: "ds".into(),
+        id: Some(server.id.0),
+        address: server.control().to_string(),
+        reachable: activity.is_some(),
+        error,
+        activity: activity.unwrap_or_default(),
+        control_messages: BTreeMap::new(),
+        files_ahead: None,
+        space: space.map(|s| SpaceStatus { total: s.total, free: s.free, available: s.available }),
+    }
+}

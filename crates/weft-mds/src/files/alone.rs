@@ -1,0 +1,186 @@
+//! Changes that are alone with their file: DEALLOCATE, CLONE, and a new size.
+
+use weft_nfs::{Failure, NfsStat};
+use weft_store::{
+    types::{Credential, Inode, InodeNo},
+    volume::{AttrSet, Authority, SetAttr},
+};
+
+use super::{
+    change::{Admitted, Done, Excluded, Plan, Quiesced, Writer},
+    records::WritesBlocked,
+    service::FileService,
+};
+use crate::deps::Deps;
+
+/// A range of a file that is to become the same blocks as one of another.
+#[derive(Debug)]
+pub(crate) struct CloneRange {
+    /// The file it comes from, on its data servers.
+    pub(crate) source: Inode,
+    /// First byte there.
+    pub(crate) from: u64,
+    /// First byte in the file that is changed.
+    pub(crate) to: u64,
+    /// Bytes.
+    pub(crate) len: u64,
+}
+
+impl FileService {
+    /// Waits while too much is not durable yet: first of all when a file is to be changed.
+    pub(crate) async fn admit(&self) -> Admitted {
+        self.changes.admit().await
+    }
+
+    /// From here on nobody begins to write to the file.
+    ///
+    /// # Errors
+    /// DELAY while somebody else is alone with it.
+    pub(crate) fn block_writes(
+        &self,
+        admitted: &Admitted,
+        inode: &Inode,
+    ) -> Result<WritesBlocked<'_>, NfsStat> {
+        self.changes.block_writes(admitted, inode)
+    }
+
+    /// Whether writes through here are under way.
+    pub(crate) fn has_writers(&self, ino: InodeNo) -> bool {
+        self.shared.records.lock().has_writers(ino)
+    }
+
+    /// Nobody is left who could write: what was given up or taken away is fenced.
+    ///
+    /// # Errors
+    /// DELAY while somebody writes, or a data server cannot be told.
+    pub(crate) async fn quiesced<'a>(
+        &self,
+        blocked: WritesBlocked<'a>,
+    ) -> Result<Quiesced<'a>, NfsStat> {
+        self.changes.quiesced(blocked).await
+    }
+
+    /// Makes a hole.
+    ///
+    /// # Errors
+    /// Those of data servers: some of the data may be gone.
+    pub(crate) async fn punch<'a>(
+        &'a self,
+        deps: &mut Deps,
+        quiesced: Quiesced<'a>,
+        by: Writer,
+        (offset, length): (u64, u64),
+    ) -> Result<(), Failure> {
+        // What was never written is a hole.
+        if deps.see(self.shared.volume.inode(quiesced.ino()))?.placement.is_none() {
+            return Ok(());
+        }
+        let servers = &self.shared.data_servers;
+        let change = self.changes.begin(Excluded::Quiesced(quiesced), Plan::punch(by));
+        let punched = change.run(deps, |file| async move {
+            servers.punch(&file, offset, length).await?;
+            Ok(Done { value: (), reaches: Some(0) })
+        });
+        punched.await.map(drop)
+    }
+
+    /// Makes a range the same blocks as one of another file, on every data server. Readers may see
+    /// one data server's part before another's.
+    ///
+    /// # Errors
+    /// XDEV where the stripes do not line up, NOTSUPP where blocks cannot be shared; those of data
+    /// servers: some of them may have done their part.
+    pub(crate) async fn clone_range<'a>(
+        &'a self,
+        deps: &mut Deps,
+        quiesced: Quiesced<'a>,
+        by: Writer,
+        range: &CloneRange,
+    ) -> Result<(), Failure> {
+        let CloneRange { from, to, len, .. } = *range;
+        let origin = self.shared.striped(&range.source);
+        let target = deps.see(self.shared.volume.inode(quiesced.ino()))?;
+        let target = self.shared.striped(&target).ok_or(NfsStat::SERVERFAULT)?;
+        if origin.as_ref().is_some_and(|origin| !origin.lines_up(from, &target, to)) {
+            return Err(NfsStat::XDEV.into());
+        }
+        let (servers, origin) = (&self.shared.data_servers, origin.as_ref());
+        let plan = Plan::clone_range(by, to + len);
+        let change = self.changes.begin(Excluded::Quiesced(quiesced), plan);
+        let shared = change.run(deps, |file| async move {
+            match origin {
+                Some(origin) => servers.clone_range(origin, from, &file, to, len).await?,
+                // A source that was never written is one hole.
+                None => servers.punch(&file, to, len).await?,
+            }
+            Ok(Done { value: (), reaches: Some(to + len) })
+        });
+        shared.await.map(drop)
+    }
+
+    /// Sets attributes, a size among them. The volume cuts what it has by itself; what data servers
+    /// have is cut before this returns, and before anybody writes again.
+    ///
+    /// # Errors
+    /// Those of the store; DELAY while a data server cannot be reached: the size is set then, and
+    /// the file takes no writes until it is cut.
+    pub(crate) async fn set_size<'a>(
+        &'a self,
+        deps: &mut Deps,
+        quiesced: Quiesced<'a>,
+        (set, authority): (&SetAttr, Authority),
+        cred: &Credential,
+    ) -> Result<Inode, Failure> {
+        let (volume, ino, size) = (&self.shared.volume, quiesced.ino(), set.size.unwrap_or(0));
+        let seen = volume.setattr(ino, set, authority, cred, self.shared.wall());
+        let lsn = seen.lsn;
+        let (inode, intent) = match deps.see(seen)? {
+            AttrSet { inode, truncate: None } => return Ok(inode),
+            AttrSet { inode, truncate: Some(intent) } => (inode, intent),
+        };
+        // From here on the truncation is finished, by this or by the reaper.
+        let servers = &self.shared.data_servers;
+        let change = self.changes.begin(Excluded::Quiesced(quiesced), Plan::truncate(intent));
+        // The intent comes first: a crash in the middle finds it and goes on.
+        volume.durable(lsn).await.map_err(|_| NfsStat::IO)?;
+        let cut = change.run(deps, |file| async move {
+            servers.truncate(&file, size).await?;
+            Ok(Done { value: (), reaches: None })
+        });
+        cut.await?;
+        Ok(inode)
+    }
+
+    /// What a size is set of stands still: a move to data servers that was begun is finished first,
+    /// unless nothing of it is to stay.
+    ///
+    /// # Errors
+    /// Those of bringing it there.
+    pub(crate) async fn before_set_size(
+        &self,
+        deps: &mut Deps,
+        inode: Inode,
+        size: u64,
+    ) -> Result<Inode, Failure> {
+        let arrives = inode.is_moving() && size != 0;
+        if arrives { self.on_data_servers(deps, inode).await } else { Ok(inode) }
+    }
+
+    /// A file whose bytes are in the volume is not moved either, as long as the result lives.
+    ///
+    /// # Errors
+    /// DELAY while somebody moves it, or a data server cannot be told.
+    pub(crate) async fn hold_still<'a>(
+        &self,
+        quiesced: Quiesced<'a>,
+        inode: &Inode,
+    ) -> Result<Quiesced<'a>, NfsStat> {
+        if !inode.stuffed {
+            return Ok(quiesced);
+        }
+        let lock = self.migration.lock(inode.no).await?;
+        // A move may have been given up since.
+        self.fences.fence(inode.no).await?;
+        Ok(quiesced.with_migration_locked(lock))
+    }
+}

@@ -1,0 +1,483 @@
+//! Changing the bytes of a file that is on data servers: nine steps, in the one order they may
+//! have, written once.
+//!
+//! 1. **Admit**: what is not durable yet is bounded ([`Changes::admit`]).
+//! 2. **Exclude**: beside other writers ([`Writing`]), alone with the file ([`Quiesced`]), or alone
+//!    in moving it ([`Excluded::Migrating`]). A truncation never runs beside any of them.
+//! 3. **Place**: the file is on its data servers ([`super::migration`]); [`Change::run`] sees to it
+//!    that it still is.
+//! 4. **Mark**: what a crash in the middle may leave behind is found again ([`Plan::extends_to`],
+//!    or a truncation's intent).
+//! 5. **Fence**: nothing that was given up before may be carried out after this ([`OlderHandles`]).
+//! 6. **Do**: the closure.
+//! 7. **Note the outcome**: a failure may be half done, and what nobody answered may be done later.
+//! 8. **Settle**: the volume learns what was changed, also by a failure.
+//! 9. **Release**: by dropping, whatever happened.
+//!
+//! How the changes differ, and why, is in the constructors of [`Plan`].
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::OwnedMutexGuard;
+use weft_nfs::{ClientId, Failure, NfsStat};
+use weft_store::{
+    types::{Inode, InodeNo, Intent},
+    volume::Settle,
+};
+
+use super::{
+    fence::Fences,
+    reaper::Reaper,
+    records::{WritesBlocked, Writing},
+    server_attrs::ServerAttrs,
+    shared::Shared,
+};
+use crate::{data_servers::DataServerError, deps::Deps, striped::Striped, translate};
+
+/// How often something is tried whose handles are fenced each time, before the client is told to
+/// come again.
+const FENCED_TRIES_MAX: u32 = 4;
+/// How often, and after which pause, a newer epoch is looked for.
+const EPOCH_LOOKS: u32 = 5;
+const EPOCH_LOOK: Duration = Duration::from_millis(5);
+
+/// Who changes a file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Writer {
+    /// The client that asked.
+    pub(crate) client: ClientId,
+    /// Whoever else writes takes set-id bits away.
+    pub(crate) is_superuser: bool,
+}
+
+/// What is done about handles, and about requests, that were given out or given up before.
+#[derive(Debug, Clone, Copy)]
+enum OlderHandles {
+    /// A newer epoch travels with the change itself: data servers refuse older ones from the
+    /// moment they see it, so that no message of its own is needed. If others raise the epoch
+    /// meanwhile, it is tried again with theirs. With a client, what that client may have sent to
+    /// data servers itself is outranked too.
+    Outranked { late_writes_of: Option<ClientId> },
+    /// The data servers are told before.
+    Refused,
+    /// They were told when the file was quiesced, and nothing was given out since.
+    Quiesced,
+}
+
+/// What the volume learns at the end.
+#[derive(Debug)]
+enum Settles {
+    /// The data changed, and the file reaches as far as was done. After a failure some of it may
+    /// be changed even so, which caches must not miss: the change attribute moves all the same.
+    Written { drop_privileges: bool },
+    /// It lets go of the bytes it had, durably. After a failure it still has them.
+    Moved,
+    /// The truncation that it recorded is done, durably. After a failure, or a panic, the reaper
+    /// goes on with it, and nobody writes before that.
+    Truncated(Option<Intent>),
+}
+
+/// How one change differs from the others.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    older: OlderHandles,
+    /// The file is marked, durably, before it may come to reach further than the volume says.
+    extends_to: Option<u64>,
+    settles: Settles,
+}
+
+impl Plan {
+    /// WRITE up to `end`. A client that was given handles to write with and yet writes through
+    /// here has given up on a data server, where its first attempt may still be queued.
+    pub(crate) fn write(by: Writer, end: u64) -> Plan {
+        Plan {
+            older: OlderHandles::Outranked { late_writes_of: Some(by.client) },
+            extends_to: Some(end),
+            settles: Settles::Written { drop_privileges: !by.is_superuser },
+        }
+    }
+
+    /// One step of a COPY that ends at `end`. Data servers learn no epoch from copying among
+    /// themselves: they are told before. The client's own late writes are no matter here: it waits
+    /// for its writes before it copies (Linux: `_nfs42_proc_copy` calls `nfs_sync_inode`).
+    pub(crate) fn copy(end: u64, drop_privileges: bool) -> Plan {
+        Plan {
+            older: OlderHandles::Refused,
+            extends_to: Some(end),
+            settles: Settles::Written { drop_privileges },
+        }
+    }
+
+    /// ALLOCATE. The objects keep their sizes until the volume says that the file is longer, so a
+    /// crash leaves nothing behind the end that could show: there is no mark. Nor can a late write
+    /// collide with what changes no byte.
+    pub(crate) fn allocate(by: Writer) -> Plan {
+        Plan {
+            older: OlderHandles::Outranked { late_writes_of: None },
+            extends_to: None,
+            settles: Settles::Written { drop_privileges: !by.is_superuser },
+        }
+    }
+
+    /// DEALLOCATE: alone with the file, since what the hole swallows must have been there before.
+    /// It never makes a file longer.
+    pub(crate) fn punch(by: Writer) -> Plan {
+        Plan {
+            older: OlderHandles::Quiesced,
+            extends_to: None,
+            settles: Settles::Written { drop_privileges: !by.is_superuser },
+        }
+    }
+
+    /// CLONE up to `end`: alone with the file, as a truncation.
+    pub(crate) fn clone_range(by: Writer, end: u64) -> Plan {
+        Plan {
+            older: OlderHandles::Quiesced,
+            extends_to: Some(end),
+            settles: Settles::Written { drop_privileges: !by.is_superuser },
+        }
+    }
+
+    /// The bytes of a small file leave the volume. Their new place is recorded, which is mark
+    /// enough: until the volume lets go of the bytes it is what counts.
+    pub(crate) fn migrate() -> Plan {
+        Plan {
+            older: OlderHandles::Outranked { late_writes_of: None },
+            extends_to: None,
+            settles: Settles::Moved,
+        }
+    }
+
+    /// SETATTR of a size, recorded as this intent: that is its mark.
+    pub(crate) fn truncate(intent: Intent) -> Plan {
+        Plan {
+            older: OlderHandles::Quiesced,
+            extends_to: None,
+            settles: Settles::Truncated(Some(intent)),
+        }
+    }
+}
+
+/// What an attempt achieved.
+#[derive(Debug)]
+pub(crate) struct Done<T> {
+    /// Its result.
+    pub(crate) value: T,
+    /// The file reaches at least so far by it, bytes; `None` if it changed nothing.
+    pub(crate) reaches: Option<u64>,
+}
+
+/// Nobody else writes to the file, and nothing that was given out or given up before is carried
+/// out on it, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Quiesced<'a> {
+    blocked: WritesBlocked<'a>,
+    _migration: Option<OwnedMutexGuard<()>>,
+}
+
+impl<'a> Quiesced<'a> {
+    /// The file.
+    pub(crate) fn ino(&self) -> InodeNo {
+        self.blocked.ino()
+    }
+
+    /// Nor is the file moved to its data servers.
+    pub(super) fn with_migration_locked(self, lock: OwnedMutexGuard<()>) -> Quiesced<'a> {
+        Quiesced { _migration: Some(lock), ..self }
+    }
+}
+
+/// Who else may change the file meanwhile.
+#[derive(Debug)]
+pub(crate) enum Excluded<'a> {
+    /// Other writers, but no truncation.
+    Writing(Writing<'a>),
+    /// Nobody.
+    Quiesced(Quiesced<'a>),
+    /// Nobody who moves the file too. What is written meanwhile goes to its data servers after
+    /// the move.
+    Migrating { ino: InodeNo, _lock: OwnedMutexGuard<()> },
+}
+
+impl Excluded<'_> {
+    fn ino(&self) -> InodeNo {
+        match self {
+            Excluded::Writing(writing) => writing.ino(),
+            Excluded::Quiesced(quiesced) => quiesced.ino(),
+            Excluded::Migrating { ino, .. } => *ino,
+        }
+    }
+}
+
+/// Proof that a change was admitted.
+#[derive(Debug)]
+pub(crate) struct Admitted(());
+
+/// Changes of files on data servers.
+pub(crate) struct Changes {
+    shared: Arc<Shared>,
+    fences: Arc<Fences>,
+    attrs: Arc<ServerAttrs>,
+    reaper: Arc<Reaper>,
+}
+
+impl Changes {
+    /// Of these files.
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        fences: &Arc<Fences>,
+        attrs: &Arc<ServerAttrs>,
+        reaper: &Arc<Reaper>,
+    ) -> Self {
+        Changes {
+            shared: shared.clone(),
+            fences: fences.clone(),
+            attrs: attrs.clone(),
+            reaper: reaper.clone(),
+        }
+    }
+
+    /// Step 1. Waits while too much is not durable yet.
+    pub(crate) async fn admit(&self) -> Admitted {
+        self.shared.volume.admit().await;
+        Admitted(())
+    }
+
+    /// Step 2, beside other writers.
+    ///
+    /// # Errors
+    /// DELAY while somebody is alone with the file.
+    pub(crate) fn begin_write(&self, _: &Admitted, inode: &Inode) -> Result<Excluded<'_>, NfsStat> {
+        self.shared.records.begin_write(inode).map(Excluded::Writing).ok_or(NfsStat::DELAY)
+    }
+
+    /// Step 2, alone, begins with this: from here on nobody begins to write. Whoever calls waits
+    /// for those who have, and takes back what clients hold; then comes [`Changes::quiesced`].
+    ///
+    /// # Errors
+    /// DELAY while somebody else is alone with the file.
+    pub(crate) fn block_writes(
+        &self,
+        _: &Admitted,
+        inode: &Inode,
+    ) -> Result<WritesBlocked<'_>, NfsStat> {
+        self.shared.records.block_writes(inode).ok_or(NfsStat::DELAY)
+    }
+
+    /// Step 2, alone, ends with this: what was given up, or taken away, is fenced. It must not
+    /// land behind the change.
+    ///
+    /// # Errors
+    /// DELAY while somebody still writes, or a data server cannot be told.
+    pub(crate) async fn quiesced<'a>(
+        &self,
+        blocked: WritesBlocked<'a>,
+    ) -> Result<Quiesced<'a>, NfsStat> {
+        if self.shared.records.lock().has_writers(blocked.ino()) {
+            return Err(NfsStat::DELAY);
+        }
+        self.fences.fence(blocked.ino()).await?;
+        Ok(Quiesced { blocked, _migration: None })
+    }
+
+    /// A change by this plan, of a file from which others are excluded.
+    pub(crate) fn begin<'a>(&'a self, excluded: Excluded<'a>, plan: Plan) -> Change<'a> {
+        let ino = excluded.ino();
+        Change { changes: self, ino, excluded: Some(excluded), plan, failed: false }
+    }
+}
+
+/// A change under way.
+pub(crate) struct Change<'a> {
+    changes: &'a Changes,
+    ino: InodeNo,
+    /// Until it ends.
+    excluded: Option<Excluded<'a>>,
+    plan: Plan,
+    /// An attempt failed: some of it may be done.
+    failed: bool,
+}
+
+impl Change<'_> {
+    /// Steps 4 to 9. `act` is given the file with handles that nothing older outlives, and may be
+    /// called again with newer ones.
+    ///
+    /// # Errors
+    /// Those of data servers, as statuses; DELAY if the file is not on its data servers (any
+    /// more), or is fenced again and again; those of the store. Some of it may be done, except
+    /// where the plan says that this cannot be.
+    pub(crate) async fn run<T, F>(
+        mut self,
+        deps: &mut Deps,
+        act: impl FnMut(Striped) -> F,
+    ) -> Result<(T, Inode), Failure>
+    where
+        F: Future<Output = Result<Done<T>, DataServerError>>,
+    {
+        let inode = self.marked(deps).await?;
+        match self.attempts(deps, inode, act).await {
+            Ok((inode, done)) => Ok((done.value, self.settle(deps, inode, done.reaches).await?)),
+            Err(failure) => {
+                self.settle_failure(deps);
+                Err(failure)
+            }
+        }
+    }
+
+    /// Step 4: the file as it is now.
+    async fn marked(&self, deps: &mut Deps) -> Result<Inode, Failure> {
+        match self.plan.extends_to {
+            Some(end) => self.changes.attrs.mark_extending(deps, self.ino, end).await,
+            // Its placement and epoch may be others by now.
+            None => deps.see(self.changes.shared.volume.inode(self.ino)),
+        }
+    }
+
+    /// Steps 5 to 7, until it is done or fails.
+    async fn attempts<T, F>(
+        &mut self,
+        deps: &mut Deps,
+        inode: Inode,
+        mut act: impl FnMut(Striped) -> F,
+    ) -> Result<(Inode, Done<T>), Failure>
+    where
+        F: Future<Output = Result<Done<T>, DataServerError>>,
+    {
+        let mut inode = self.fenced(inode).await?;
+        for _ in 0..FENCED_TRIES_MAX {
+            let done = act(self.target(&inode)?).await;
+            self.changes.fences.note_outcome(&inode, &done);
+            self.failed |= done.is_err();
+            let outranks = matches!(self.plan.older, OlderHandles::Outranked { .. });
+            match done {
+                Ok(done) => return Ok((inode, done)),
+                Err(DataServerError::Fenced { .. }) if outranks => {}
+                Err(e) => return Err(translate::data_server_status(&e).into()),
+            }
+            inode = self.with_newer_epoch(deps, &inode).await?;
+        }
+        Err(NfsStat::DELAY.into())
+    }
+
+    /// Step 5.
+    async fn fenced(&self, inode: Inode) -> Result<Inode, NfsStat> {
+        let fences = &self.changes.fences;
+        match self.plan.older {
+            OlderHandles::Outranked { late_writes_of } => {
+                if let Some(client) = late_writes_of {
+                    fences.suspect_late_writes_of(client, &inode);
+                }
+                fences.with_fresh_epoch(inode).await
+            }
+            OlderHandles::Refused => {
+                fences.fence(self.ino).await?;
+                self.changes.shared.inode_now(self.ino)
+            }
+            OlderHandles::Quiesced => Ok(inode),
+        }
+    }
+
+    /// The file with a newer epoch than it had: with the same one this change could be followed by
+    /// what it must outrank.
+    ///
+    /// # Errors
+    /// DELAY when whoever has to raise it takes long.
+    async fn with_newer_epoch(&self, deps: &mut Deps, before: &Inode) -> Result<Inode, Failure> {
+        for _ in 0..EPOCH_LOOKS {
+            let now = deps.see(self.changes.shared.volume.inode(before.no))?;
+            let now = self.fenced(now).await?;
+            if now.fence_epoch > before.fence_epoch {
+                return Ok(now);
+            }
+            tokio::time::sleep(EPOCH_LOOK).await;
+        }
+        Err(NfsStat::DELAY.into())
+    }
+
+    /// The file as its data servers know it. Asked again, one that is not there is brought there
+    /// first.
+    fn target(&self, inode: &Inode) -> Result<Striped, NfsStat> {
+        let is_there = !inode.stuffed || matches!(self.plan.settles, Settles::Moved);
+        if inode.placement.is_none() || !is_there {
+            return Err(NfsStat::DELAY);
+        }
+        self.changes.shared.striped(inode).ok_or(NfsStat::SERVERFAULT)
+    }
+
+    /// Step 8: the file as the volume has it then.
+    async fn settle(
+        &mut self,
+        deps: &mut Deps,
+        inode: Inode,
+        reaches: Option<u64>,
+    ) -> Result<Inode, Failure> {
+        let Changes { shared, attrs, reaper, .. } = self.changes;
+        match &mut self.plan.settles {
+            Settles::Written { drop_privileges } => match reaches {
+                Some(end) => written(shared, deps, &inode, end, *drop_privileges),
+                None => Ok(inode),
+            },
+            Settles::Moved => {
+                // That they were written just now is no news to anybody.
+                attrs.note_own_change(&inode).await;
+                let moved = deps.see(shared.volume.unstuff(inode.no))?;
+                // Whoever is told of objects writes to them: after a crash the volume's bytes must
+                // not win.
+                shared.durable(deps).await?;
+                Ok(moved)
+            }
+            Settles::Truncated(intent) => {
+                if let Some(done) = intent {
+                    reaper.complete_durably(done).await.map_err(|_| NfsStat::IO)?;
+                }
+                *intent = None;
+                if inode.unsettled {
+                    attrs.note_own_change(&inode).await;
+                }
+                Ok(inode)
+            }
+        }
+    }
+
+    /// Step 8 after a failure: that the data may have changed is told to whoever keeps some of it,
+    /// before the reply. The failure itself is what the caller hears of.
+    fn settle_failure(&self, deps: &mut Deps) {
+        let Settles::Written { drop_privileges } = self.plan.settles else { return };
+        let shared = &self.changes.shared;
+        if !self.failed {
+            return;
+        }
+        let changed = deps
+            .see(shared.volume.inode(self.ino))
+            .and_then(|inode| written(shared, deps, &inode, 0, drop_privileges));
+        if let Err(f) = changed {
+            tracing::warn!(ino = self.ino.0, status = %f.status, "a failed change stays unseen");
+        }
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        let Settles::Truncated(unfinished) = &mut self.plan.settles else { return };
+        let Some(intent) = unfinished.take() else { return };
+        if let Some(Excluded::Quiesced(quiesced)) = self.excluded.take() {
+            quiesced.blocked.stay();
+        }
+        self.changes.reaper.abandon(intent);
+    }
+}
+
+/// Notes that the data changed, and that the file reaches at least to `end`.
+fn written(
+    shared: &Shared,
+    deps: &mut Deps,
+    inode: &Inode,
+    end: u64,
+    drop_privileges: bool,
+) -> Result<Inode, Failure> {
+    let now = shared.wall();
+    let learned = Settle::written(end, now, drop_privileges);
+    let inode = deps.see(shared.volume.settle(inode.no, &learned, now))?;
+    shared.records.lock().changed(&inode);
+    Ok(inode)
+}

@@ -1,0 +1,148 @@
+//! What a layout stands on: a file on its data servers, whose older handles cannot be used any
+//! more, and handles of its epoch (design D2, D3).
+
+use bytes::Bytes;
+use weft_layout::Rights;
+use weft_nfs::{ClientId, Failure, IoMode, NfsStat, Stateid};
+use weft_server::refusal::refused;
+use weft_store::types::{DataServerId, DeviceId, Inode, InodeNo};
+
+use super::{records::FenceCause, service::FileService};
+use crate::{deps::Deps, striped::Striped};
+
+/// A layout that a client wants of a file.
+#[derive(Debug)]
+pub(crate) struct LayoutWanted {
+    pub(crate) client: ClientId,
+    pub(crate) ino: InodeNo,
+    /// The open, lock, delegation or layout it is asked for with.
+    pub(crate) stateid: Stateid,
+    pub(crate) iomode: IoMode,
+    /// Largest body it has room for, bytes.
+    pub(crate) body_bytes_max: usize,
+}
+
+impl FileService {
+    /// Makes the file ready for a layout: on its data servers, with nothing left of a truncation
+    /// or of handles that were taken away from somebody.
+    ///
+    /// # Errors
+    /// LAYOUTTRYLATER while that takes long; LAYOUTUNAVAILABLE if the file cannot be brought to
+    /// its data servers: I/O goes through here then, what is read is here, and whoever writes is
+    /// told what is wrong.
+    pub(crate) async fn ready_for_layout(
+        &self,
+        deps: &mut Deps,
+        inode: Inode,
+    ) -> Result<(), Failure> {
+        // An unfinished truncation comes before new writes, and so does the end of older handles.
+        if self.refuse_grants(&inode).is_err() {
+            self.fences.fence(inode.no).await.map_err(|_| NfsStat::LAYOUTTRYLATER)?;
+            self.refuse_grants(&inode)?;
+        }
+        let there = self.migration.on_data_servers(deps, inode).await;
+        let (_, striped) = there.map_err(|f| match f.status {
+            NfsStat::NOSPC => NfsStat::LAYOUTUNAVAILABLE.into(),
+            NfsStat::DELAY => NfsStat::LAYOUTTRYLATER.into(),
+            _ => f,
+        })?;
+        let met = self.shared.data_servers.meet(&striped).await;
+        met.map_err(|_| NfsStat::LAYOUTTRYLATER.into())
+    }
+
+    /// Nothing is granted while a truncation is under way, or handles that were taken away from
+    /// somebody may still work.
+    fn refuse_grants(&self, inode: &Inode) -> Result<(), NfsStat> {
+        let refuses = self.shared.records.lock().refuses_grants(inode);
+        if refuses { Err(NfsStat::LAYOUTTRYLATER) } else { Ok(()) }
+    }
+
+    /// Records the layout, in one critical section with the last look at what could forbid it: a
+    /// truncation or a recall may have begun since the first, or the epoch have been raised. Its
+    /// stateid and its body.
+    ///
+    /// # Errors
+    /// LAYOUTTRYLATER, TOOSMALL; those of the stateid.
+    pub(crate) fn grant_layout(
+        &self,
+        deps: &mut Deps,
+        wanted: &LayoutWanted,
+    ) -> Result<(Stateid, Bytes), Failure> {
+        let LayoutWanted { client, ino, stateid, iomode, body_bytes_max } = wanted;
+        let mut files = self.shared.records.lock();
+        let inode = deps.see(self.shared.volume.inode(*ino))?;
+        if files.refuses_grants(&inode) {
+            return Err(NfsStat::LAYOUTTRYLATER.into());
+        }
+        let striped = self.shared.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
+        let body = self.layout_body(&inode, &striped, *iomode)?;
+        if body.len().next_multiple_of(4) > *body_bytes_max {
+            return Err(NfsStat::TOOSMALL.into());
+        }
+        let key = self.shared.key(*ino);
+        let mut state = self.shared.protocol.state();
+        let holder = state.layout_check(*client, key, stateid, *iomode);
+        let holder = holder.map_err(refused)?;
+        if *iomode == IoMode::RW {
+            deps.see(self.shared.volume.mark_unsettled(*ino))?;
+            files.grant(*client, &inode);
+        }
+        Ok((state.layout_granted(&holder, *iomode), body))
+    }
+
+    /// The body of a layout, with the rights that its mode carries on the data servers.
+    fn layout_body(
+        &self,
+        inode: &Inode,
+        striped: &Striped,
+        iomode: IoMode,
+    ) -> Result<Bytes, NfsStat> {
+        let device = inode.placement.as_ref().ok_or(NfsStat::SERVERFAULT)?.device;
+        let rights = if iomode == IoMode::RW { Rights::READ_WRITE } else { Rights::READ };
+        let device = weft_nfs::DeviceId(device.0);
+        let body = self.shared.data_servers.layout_body(striped, device, rights);
+        body.map_err(|e| {
+            tracing::info!(ino = inode.no.0, error = %e, "no layout yet");
+            NfsStat::LAYOUTTRYLATER
+        })
+    }
+
+    /// A write layout came back. If one of its data servers is down it may come from a client that
+    /// gave that server up, with writes still queued there: no such write may land on top of what
+    /// is written next. Then the data servers are asked for the last time, and size and times are
+    /// settled (design D8).
+    ///
+    /// The layout is back whatever the data servers say: if they cannot be asked now, the file
+    /// stays unsettled and the next reader of its size asks again.
+    pub(crate) async fn layout_returned(&self, deps: &mut Deps, client: ClientId, ino: InodeNo) {
+        let Ok(inode) = deps.see(self.shared.volume.inode(ino)) else { return };
+        if let Some(file) = self.shared.striped(&inode)
+            && !self.shared.data_servers.are_up(&file.data_servers)
+        {
+            self.fences.suspect_handles_of(client, ino, FenceCause::LateWrite);
+        }
+        let Ok(inode) = deps.see(self.shared.volume.inode(ino)) else { return };
+        if let Err(f) = self.refresh(deps, inode).await {
+            tracing::info!(ino = ino.0, status = %f.status, "file stays unsettled");
+        }
+    }
+
+    /// What a client was given of a file is taken away: its handles stop working, durably, before
+    /// anyone else relies on it.
+    ///
+    /// # Errors
+    /// They may still work: that could not be now.
+    pub(crate) async fn revoke_handles(
+        &self,
+        client: ClientId,
+        ino: InodeNo,
+    ) -> Result<(), NfsStat> {
+        self.fences.suspect_handles_of(client, ino, FenceCause::Revoked);
+        self.fences.fence(ino).await
+    }
+
+    /// The data servers of a device, in stripe order; `None` for a device that nobody knows.
+    pub(crate) fn device(&self, id: DeviceId) -> Option<Vec<DataServerId>> {
+        self.shared.placements.device(id).map(|device| device.data_servers)
+    }
+}

@@ -1,0 +1,255 @@
+//! Small files (P3.2, P0.2; design D7, D17): while a file is small its bytes are in the volume, and
+//! clients are told to send what they read and write of it here.
+//!
+//! A file leaves for its data servers once, when somebody writes beyond the limit or is given a
+//! layout to write with. Its place is recorded first; from then on its bytes stand still, are
+//! copied, and at last the volume lets go of them. A crash between finds bytes and place, and
+//! whoever needs the file on its data servers next begins the copy anew.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, Weak},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+use weft_nfs::{Failure, NfsStat, StableHow};
+use weft_store::{
+    types::{Inode, InodeNo, Placement},
+    volume::{STUFFED_BYTES_MAX, StuffedExtent},
+};
+
+use super::{
+    change::{Changes, Done, Excluded, Plan},
+    creation::Creation,
+    disk_reserve::DiskReserve,
+    shared::Shared,
+};
+use crate::{deps::Deps, striped::Striped};
+
+/// How long a file that somebody else moves is waited for, unless the lease is short.
+const TURN_PATIENCE: Duration = Duration::from_secs(3);
+
+/// How small files are treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SmallFiles {
+    /// A file up to so many bytes is kept in the volume; at most [`STUFFED_BYTES_MAX`]. 0: none.
+    pub stuffing_limit_bytes: u64,
+    /// Clients send reads and writes of files below so many bytes to the metadata server (RFC 8881
+    /// §5.12.4), until another threshold is set. 0: they are not told to.
+    pub threshold_bytes: u64,
+    /// The threshold of files on data servers goes down while this server is busy.
+    pub adaptive: bool,
+    /// Small writes that come here for files on data servers wait so as to leave together.
+    pub gather: bool,
+}
+
+impl SmallFiles {
+    /// Everything is on data servers, and clients go there straight. What comes here all the same
+    /// is gathered.
+    pub const OFF: SmallFiles =
+        SmallFiles { stuffing_limit_bytes: 0, threshold_bytes: 0, adaptive: true, gather: true };
+}
+
+impl Default for SmallFiles {
+    fn default() -> Self {
+        SmallFiles {
+            stuffing_limit_bytes: 64 << 10,
+            threshold_bytes: 64 << 10,
+            adaptive: true,
+            gather: true,
+        }
+    }
+}
+
+/// Files that are being moved to their data servers: each by one task at a time.
+#[derive(Debug, Default)]
+struct Moves(Mutex<HashMap<InodeNo, Weak<AsyncMutex<()>>>>);
+
+impl Moves {
+    /// The turn of a file: whoever holds it locked may move the file.
+    fn turn(&self, ino: InodeNo) -> Arc<AsyncMutex<()>> {
+        let mut turns = self.0.lock().expect("moves lock");
+        if let Some(turn) = turns.get(&ino).and_then(Weak::upgrade) {
+            return turn;
+        }
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Arc::new(AsyncMutex::new(()));
+        turns.insert(ino, Arc::downgrade(&turn));
+        turn
+    }
+}
+
+/// Files on their way from the volume to data servers.
+pub(crate) struct Migration {
+    shared: Arc<Shared>,
+    changes: Arc<Changes>,
+    creation: Arc<Creation>,
+    reserve: Arc<DiskReserve>,
+    stuffing_limit_bytes: u64,
+    moves: Moves,
+}
+
+impl Migration {
+    /// Of a volume that keeps files up to a limit.
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        changes: &Arc<Changes>,
+        creation: &Arc<Creation>,
+        reserve: &Arc<DiskReserve>,
+        stuffing_limit_bytes: u64,
+    ) -> Self {
+        Migration {
+            shared: shared.clone(),
+            changes: changes.clone(),
+            creation: creation.clone(),
+            reserve: reserve.clone(),
+            stuffing_limit_bytes: stuffing_limit_bytes.min(STUFFED_BYTES_MAX),
+            moves: Moves::default(),
+        }
+    }
+
+    /// Up to which size a file may be kept in the volume, bytes.
+    pub(crate) fn stuffing_limit_bytes(&self) -> u64 {
+        self.stuffing_limit_bytes
+    }
+
+    /// Whether a file of this size may be kept in the volume.
+    pub(crate) fn is_small(&self, size: u64) -> bool {
+        size <= self.stuffing_limit_bytes
+    }
+
+    /// Writes of small files may go to the volume, which has room for them.
+    pub(crate) fn may_stuff(&self) -> bool {
+        !self.reserve.is_scarce()
+    }
+
+    /// The file on its data servers: it gets a place if it had none, and what the volume has of
+    /// it is brought there. Where its bytes are is durable.
+    ///
+    /// # Errors
+    /// NOSPC when there is no data server at all; DELAY while others take long to move it; those
+    /// of writing to data servers (NOSPC, DELAY): the bytes are still in the volume then.
+    pub(crate) async fn on_data_servers(
+        &self,
+        deps: &mut Deps,
+        inode: Inode,
+    ) -> Result<(Inode, Striped), Failure> {
+        self.on_data_servers_at(deps, inode, None).await
+    }
+
+    /// The same; a file without a place gets this one.
+    ///
+    /// # Errors
+    /// Those of [`Migration::on_data_servers`].
+    async fn on_data_servers_at(
+        &self,
+        deps: &mut Deps,
+        inode: Inode,
+        wish: Option<Placement>,
+    ) -> Result<(Inode, Striped), Failure> {
+        let was_there = inode.placement.is_some() && !inode.stuffed;
+        if was_there {
+            self.shared.placement_durable(deps).await?;
+            return self.shared.placed(deps, inode, wish);
+        }
+        // Once in the life of a file and large: not a part of every request's memory.
+        Box::pin(self.bring(deps, inode, wish)).await
+    }
+
+    /// The file on its data servers; one that was never written gets its stripes where those of
+    /// `source` can copy to them themselves, from the byte `from` there to the byte `to` here.
+    ///
+    /// # Errors
+    /// Those of [`Migration::on_data_servers`].
+    pub(crate) async fn place_beside(
+        &self,
+        deps: &mut Deps,
+        (source, from): (&Inode, u64),
+        (destination, to): (Inode, u64),
+    ) -> Result<(), Failure> {
+        if destination.placement.is_some() && !destination.stuffed {
+            return self.shared.placement_durable(deps).await;
+        }
+        let beside = self.shared.striped(source).and_then(|s| s.first_index_beside(from, to));
+        let places_on = |p: &Placement| self.shared.placements.places_on(p.device);
+        let wish = source
+            .placement
+            .filter(places_on)
+            .zip(beside)
+            .map(|(there, first_stripe_index)| Placement { first_stripe_index, ..there });
+        self.on_data_servers_at(deps, destination, wish).await.map(drop)
+    }
+
+    async fn bring(
+        &self,
+        deps: &mut Deps,
+        inode: Inode,
+        wish: Option<Placement>,
+    ) -> Result<(Inode, Striped), Failure> {
+        self.shared.records.lock().begin_move(&inode);
+        let (inode, striped) = self.shared.placed(deps, inode, wish)?;
+        // The place comes first: objects that nobody knows of would stay for ever.
+        self.shared.durable(deps).await?;
+        self.creation.objects_of_placed(deps, &striped).await?;
+        if !inode.stuffed {
+            return Ok((inode, striped));
+        }
+        let lock = self.lock(inode.no).await?;
+        let inode = deps.see(self.shared.volume.inode(inode.no))?;
+        let inode = if inode.stuffed { self.move_out(deps, inode, lock).await? } else { inode };
+        let striped = self.shared.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
+        Ok((inode, striped))
+    }
+
+    /// Nobody moves the file as long as the result lives.
+    ///
+    /// # Errors
+    /// DELAY when whoever moves it takes long: the client asks again, and renews its lease.
+    pub(crate) async fn lock(&self, ino: InodeNo) -> Result<OwnedMutexGuard<()>, NfsStat> {
+        let patience = TURN_PATIENCE.min(Duration::from_secs(self.shared.lease_s.into()) / 4);
+        let turn = self.moves.turn(ino).lock_owned();
+        tokio::time::timeout(patience, turn).await.map_err(|_| NfsStat::DELAY)
+    }
+
+    async fn move_out(
+        &self,
+        deps: &mut Deps,
+        inode: Inode,
+        lock: OwnedMutexGuard<()>,
+    ) -> Result<Inode, Failure> {
+        let extents = self.extents(deps, &inode)?;
+        let data_servers = &self.shared.data_servers;
+        let alone = Excluded::Migrating { ino: inode.no, _lock: lock };
+        let change = self.changes.begin(alone, Plan::migrate());
+        let moved = change.run(deps, |target| {
+            let extents = extents.clone();
+            async move {
+                for (at, bytes) in extents {
+                    data_servers.write(&target, at, bytes, StableHow::FILE_SYNC).await?;
+                }
+                Ok(Done { value: (), reaches: None })
+            }
+        });
+        Ok(moved.await?.1)
+    }
+
+    /// What the volume has of a file: bytes and where they begin. They stand still while the file
+    /// is moved.
+    fn extents(&self, deps: &mut Deps, inode: &Inode) -> Result<Vec<(u64, Bytes)>, Failure> {
+        let (mut at, mut extents) = (0, Vec::new());
+        while at < inode.size {
+            let extent = self.shared.volume.extent_stuffed(inode.no, at, inode.size - at);
+            match deps.see(extent)?.ok_or(NfsStat::SERVERFAULT)? {
+                StuffedExtent::Hole(len) => at += len,
+                StuffedExtent::Data(bytes) => {
+                    let len = bytes.len() as u64;
+                    extents.push((at, bytes));
+                    at += len;
+                }
+            }
+        }
+        Ok(extents)
+    }
+}

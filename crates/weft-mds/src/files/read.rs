@@ -1,0 +1,87 @@
+//! Reading a file: from the volume while it is small (design D17), else from its data servers (D6).
+
+use bytes::Bytes;
+use weft_nfs::{Failure, NfsStat, Verifier};
+use weft_store::{
+    types::{Content, Inode},
+    volume::StuffedSeek,
+};
+
+use super::service::FileService;
+use crate::{deps::Deps, translate};
+
+impl FileService {
+    /// Bytes of a file, and the inode they belong to. Holes, and files that were never written,
+    /// read as zeros; so does what lies behind the end, which only the caller looks at.
+    ///
+    /// # Errors
+    /// Those of the store and of data servers.
+    pub(crate) async fn read(
+        &self,
+        deps: &mut Deps,
+        mut inode: Inode,
+        offset: u64,
+        len: u64,
+    ) -> Result<(Inode, Bytes), Failure> {
+        if inode.stuffed {
+            match deps.see(self.shared.volume.read_stuffed(inode.no, offset, len))? {
+                Some(found) => return Ok(found),
+                // It has left for its data servers since.
+                None => inode = deps.see(self.shared.volume.inode(inode.no))?,
+            }
+        }
+        let data = match self.shared.striped(&inode) {
+            Some(file) if len > 0 => {
+                let read = self.shared.data_servers.read(&file, offset, len).await;
+                read.map_err(|e| translate::data_server_status(&e))?
+            }
+            _ => Bytes::from(vec![0; usize::try_from(len).unwrap_or(0)]),
+        };
+        Ok((inode, data))
+    }
+
+    /// The next data or hole of a file, from an offset below its size on; `None` if there is none.
+    /// And the inode it belongs to.
+    ///
+    /// # Errors
+    /// Those of the store and of data servers.
+    pub(crate) async fn seek(
+        &self,
+        deps: &mut Deps,
+        mut inode: Inode,
+        what: Content,
+        offset: u64,
+    ) -> Result<(Inode, Option<u64>), Failure> {
+        if inode.stuffed {
+            match deps.see(self.shared.volume.seek_stuffed(inode.no, what, offset))? {
+                Some(StuffedSeek { inode, found }) => return Ok((inode, found)),
+                // It has left for its data servers since.
+                None => inode = deps.see(self.shared.volume.inode(inode.no))?,
+            }
+        }
+        let found = match self.shared.striped(&inode) {
+            Some(file) => {
+                let found = self.shared.data_servers.seek(&file, what, offset, inode.size).await;
+                found.map_err(|e| translate::data_server_status(&e))?
+            }
+            // Nothing was ever written.
+            None => (what == Content::Hole).then_some(offset),
+        };
+        Ok((inode, found))
+    }
+
+    /// Makes all that was written to a file on its data servers durable.
+    ///
+    /// # Errors
+    /// Those of data servers.
+    pub(crate) async fn commit(&self, inode: &Inode) -> Result<Verifier, NfsStat> {
+        match self.shared.striped(inode) {
+            Some(file) => {
+                let committed = self.shared.data_servers.commit(&file).await;
+                committed.map_err(|e| translate::data_server_status(&e))
+            }
+            // Nothing was ever written, so nothing can have been lost.
+            None => Ok(Verifier::default()),
+        }
+    }
+}

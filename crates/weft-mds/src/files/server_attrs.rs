@@ -1,0 +1,186 @@
+//! Sizes and times are right without LAYOUTCOMMIT (design D8): while a write layout is out, the
+//! data servers are asked before an answer depends on them.
+
+use std::{collections::HashMap, sync::Arc};
+
+use weft_nfs::Failure;
+use weft_store::{
+    types::{Inode, InodeNo},
+    volume::Settle,
+};
+
+use super::{
+    records::{Marks, SizeAuthority},
+    shared::Shared,
+};
+use crate::{
+    data_servers::{DataServerAttrs, DataServerError},
+    deps::Deps,
+    translate,
+};
+
+/// How a file was when the data servers were asked.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    marks: Marks,
+    /// No write layout was out, no handle of an earlier one worked, and nobody wrote indirectly.
+    quiet: bool,
+}
+
+/// Keeps sizes and times right while data servers know more than the volume.
+pub(crate) struct ServerAttrs {
+    shared: Arc<Shared>,
+}
+
+impl ServerAttrs {
+    /// Of these files.
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        ServerAttrs { shared }
+    }
+
+    /// The inode with the size and times that its data servers tell, if it is unsettled.
+    ///
+    /// # Errors
+    /// DELAY while a data server cannot be asked: the truth is not known.
+    pub(crate) async fn refresh(&self, deps: &mut Deps, inode: Inode) -> Result<Inode, Failure> {
+        let (true, Some(striped)) = (inode.unsettled, self.shared.striped(&inode)) else {
+            return Ok(inode);
+        };
+        if !self.must_fetch(&inode) {
+            // It may have been learned since the file was looked at.
+            return deps.see(self.shared.volume.inode(inode.no));
+        }
+        let asked = self.asking(&inode);
+        let attrs = self.shared.data_servers.fetch_attrs(&[&striped]).await.pop();
+        self.conclude(deps, inode, asked, attrs)
+    }
+
+    /// Whether only the data servers know the size and times of a file.
+    pub(crate) fn must_fetch(&self, inode: &Inode) -> bool {
+        inode.unsettled
+            && self.shared.records.lock().size_authority(inode) == SizeAuthority::DataServers
+    }
+
+    /// Before an indirect write that ends at `end`, and while it is under way: a file that is to
+    /// grow on its data servers is unsettled, durably. A crash in the middle may leave bytes behind
+    /// the end that the volume knows, which would show when the file grows over them; so its data
+    /// servers are asked then, and what they have of the write is in the file. The file as it is
+    /// now.
+    ///
+    /// # Errors
+    /// STALE; IO if nothing can be made durable.
+    pub(crate) async fn mark_extending(
+        &self,
+        deps: &mut Deps,
+        ino: InodeNo,
+        end: u64,
+    ) -> Result<Inode, Failure> {
+        let lsn = {
+            // Under the lock no write layout is granted, and nobody settles the file.
+            let mut files = self.shared.records.lock();
+            let seen = self.shared.volume.inode(ino);
+            let lsn = seen.lsn;
+            let inode = deps.see(seen)?;
+            let is_there = inode.placement.is_some() && !inode.stuffed;
+            if end <= inode.size || !is_there {
+                return Ok(inode);
+            }
+            if inode.unsettled {
+                lsn
+            } else {
+                let marked = self.shared.volume.mark_unsettled(ino);
+                let lsn = marked.lsn;
+                deps.see(marked)?;
+                files.mark_extending(&inode);
+                lsn
+            }
+        };
+        self.shared.volume.durable(lsn).await.map_err(|e| translate::status(&e))?;
+        deps.see(self.shared.volume.inode(ino))
+    }
+
+    /// The file is open no more: if the volume knows its size it says so. That need not be durable.
+    pub(crate) fn clear_extending(&self, ino: InodeNo) {
+        let mut files = self.shared.records.lock();
+        if !files.closed(ino) {
+            return;
+        }
+        if let Err(e) =
+            self.shared.volume.settle(ino, &Settle::NOTHING_NEW, self.shared.wall()).value
+        {
+            tracing::error!(ino = ino.0, error = %e, "the file stays unsettled");
+        }
+    }
+
+    fn asking(&self, inode: &Inode) -> Asked {
+        let mut files = self.shared.records.lock();
+        let marks = files.marks(inode);
+        let out = self.shared.protocol.state().rw_layouts(self.shared.key(inode.no));
+        let writes = out || files.has_writers(inode.no);
+        Asked { marks, quiet: !writes && files.stale(inode.no).is_none() }
+    }
+
+    /// Takes note of what the data servers say after a change that we made ourselves, so that it
+    /// is no news later.
+    pub(crate) async fn note_own_change(&self, inode: &Inode) {
+        let Some(striped) = self.shared.striped(inode) else { return };
+        if let Some(Ok(attrs)) = self.shared.data_servers.fetch_attrs(&[&striped]).await.pop() {
+            self.shared.records.lock().fetched_own(inode, attrs);
+        }
+    }
+
+    /// [`ServerAttrs::refresh`] for many inodes, with one message per data server.
+    pub(crate) async fn refresh_all(
+        &self,
+        deps: &mut Deps,
+        inodes: Vec<Inode>,
+    ) -> Vec<Result<Inode, Failure>> {
+        let placed: Vec<_> = inodes
+            .iter()
+            .enumerate()
+            .filter(|(_, i)| self.must_fetch(i))
+            .filter_map(|(at, i)| Some((at, self.shared.striped(i)?, self.asking(i))))
+            .collect();
+        let files: Vec<_> = placed.iter().map(|(_, striped, _)| striped).collect();
+        let fetched = self.shared.data_servers.fetch_attrs(&files).await;
+        let mut answers: HashMap<usize, _> = placed
+            .iter()
+            .zip(fetched)
+            .map(|((at, _, asked), attrs)| (*at, (*asked, attrs)))
+            .collect();
+        let mut out = Vec::with_capacity(inodes.len());
+        for (at, inode) in inodes.into_iter().enumerate() {
+            out.push(match answers.remove(&at) {
+                Some((asked, attrs)) => self.conclude(deps, inode, asked, Some(attrs)),
+                None if inode.unsettled => deps.see(self.shared.volume.inode(inode.no)),
+                None => Ok(inode),
+            });
+        }
+        out
+    }
+
+    /// Draws the conclusions that still hold: what happened to the file since it was asked about
+    /// may have made the answer old.
+    fn conclude(
+        &self,
+        deps: &mut Deps,
+        inode: Inode,
+        asked: Asked,
+        attrs: Option<Result<DataServerAttrs, DataServerError>>,
+    ) -> Result<Inode, Failure> {
+        let Some(attrs) = attrs else { return Ok(inode) };
+        let attrs = attrs.map_err(|e| translate::data_server_status(&e))?;
+        let key = self.shared.key(inode.no);
+        let mut files = self.shared.records.lock();
+        let inode = deps.see(self.shared.volume.inode(inode.no))?;
+        // While clients may still reclaim, their layouts of before the restart may still be used.
+        let quiet = asked.quiet
+            && !self.shared.protocol.state().rw_layouts(key)
+            && !self.shared.protocol.grace().is_on();
+        let now = self.shared.wall();
+        match files.answered(&inode, (asked.marks, quiet), attrs, now) {
+            Some(settle) => deps.see(self.shared.volume.settle(inode.no, &settle, now)),
+            None => Ok(inode),
+        }
+    }
+}

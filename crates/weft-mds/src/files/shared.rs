@@ -1,0 +1,130 @@
+//! What all parts of the file service stand on.
+
+use std::sync::Arc;
+
+use weft_nfs::{Failure, Fsid, NfsStat};
+use weft_server::clock::Clock;
+use weft_state::FileKey;
+use weft_store::{
+    types::{Inode, InodeNo, Placement, StoreError, Timestamp},
+    volume::Volume,
+};
+
+use super::{
+    placement::{PlacementLsn, Placements},
+    records::Records,
+};
+use crate::{
+    data_servers::DataServers, deps::Deps, handle::Handle, protocol_state::ProtocolState,
+    striped::Striped, translate,
+};
+
+/// The volume, the data servers, and what is remembered of files beside both.
+pub(crate) struct Shared {
+    pub(crate) volume: Volume,
+    /// Number of the volume in filehandles.
+    pub(crate) volume_number: u32,
+    pub(crate) data_servers: Arc<DataServers>,
+    pub(crate) placements: Placements,
+    pub(crate) placement_lsn: PlacementLsn,
+    pub(crate) records: Records,
+    /// Asked who may write, and who may still reclaim that.
+    pub(crate) protocol: Arc<ProtocolState>,
+    pub(crate) clock: Clock,
+    /// Lease, seconds.
+    pub(crate) lease_s: u32,
+}
+
+impl Shared {
+    /// The file system id of the volume.
+    pub(crate) fn fsid(&self) -> Fsid {
+        let (major, minor) = self.volume.identity().fsid;
+        Fsid { major, minor }
+    }
+
+    /// The filehandle of an inode.
+    pub(crate) fn handle(&self, ino: InodeNo) -> Handle {
+        Handle { volume: self.volume_number, ino }
+    }
+
+    /// The state machines' name of a file.
+    pub(crate) fn key(&self, ino: InodeNo) -> FileKey {
+        self.handle(ino).key()
+    }
+
+    /// Wall time, for timestamps.
+    pub(crate) fn wall(&self) -> Timestamp {
+        let (seconds, nanos) = self.clock.wall();
+        Timestamp { seconds, nanos }
+    }
+
+    /// A placed file as its data servers know it; `None` while it has no place.
+    pub(crate) fn striped(&self, inode: &Inode) -> Option<Striped> {
+        self.placements.striped_at(inode.no, inode.placement.as_ref()?, inode.fence_epoch)
+    }
+
+    /// The file as it is now, for work that no reply waits for and for decisions that are looked
+    /// at again under the lock of the records: what it was derived from need not be durable.
+    ///
+    /// # Errors
+    /// Those of the store, as statuses.
+    pub(crate) fn inode_now(&self, ino: InodeNo) -> Result<Inode, NfsStat> {
+        self.volume.inode(ino).value.map_err(|e| translate::status(&e))
+    }
+
+    /// Waits until all that was seen so far is durable.
+    ///
+    /// # Errors
+    /// IO: it never will be.
+    pub(crate) async fn durable(&self, deps: &Deps) -> Result<(), NfsStat> {
+        self.volume.durable(deps.lsn()).await.map_err(|e| translate::status(&e))
+    }
+
+    /// The file as it is now, once that is durable: a data server that knows an epoch which a
+    /// crash takes back would refuse everybody.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn durable_inode(&self, ino: InodeNo) -> Result<Inode, StoreError> {
+        let seen = self.volume.inode(ino);
+        let inode = seen.value?;
+        self.volume.durable(seen.lsn).await?;
+        Ok(inode)
+    }
+
+    /// The file with a placement: it gets one now if it had none, `wish` if there is one. Else
+    /// which data server comes first rotates with the inode number, so that files spread.
+    ///
+    /// # Errors
+    /// NOSPC when there is no data server at all.
+    pub(crate) fn placed(
+        &self,
+        deps: &mut Deps,
+        inode: Inode,
+        wish: Option<Placement>,
+    ) -> Result<(Inode, Striped), Failure> {
+        let inode = match inode.placement {
+            Some(_) => inode,
+            None => {
+                let chosen = match wish {
+                    Some(wish) => wish,
+                    None => self.placements.choose(inode.no.0)?,
+                };
+                deps.see(self.placement_lsn.give(|| self.volume.place(inode.no, chosen)))?
+            }
+        };
+        let striped = self.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
+        Ok((inode, striped))
+    }
+
+    /// Waits until the place of a file that `deps` has seen is durable, and the file with it. To
+    /// be called before anything is written to its objects: after a crash the number, and with it
+    /// the objects, could be another file's.
+    ///
+    /// # Errors
+    /// IO.
+    pub(crate) async fn placement_durable(&self, deps: &Deps) -> Result<(), Failure> {
+        let placed = self.placement_lsn.last().min(deps.lsn());
+        Ok(self.volume.durable(placed).await.map_err(|e| translate::status(&e))?)
+    }
+}

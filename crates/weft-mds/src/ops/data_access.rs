@@ -1,0 +1,90 @@
+//! What WRITE and the operations on data of NFSv4.2 check and do alike: RFC 7862 §15, which sends
+//! to READ's and WRITE's rules for stateids (RFC 8881 §8.2.5, §18.22.3, §18.32.3).
+
+use weft_nfs::{Failure, NfsStat, Stateid};
+use weft_server::compound::Compound;
+use weft_state::IoAccess;
+use weft_store::types::{Inode, Kind, Rwx};
+
+use super::attrs::MAX_FILE_BYTES;
+use crate::{clients::Undelegated, files::Writer, handle::Handle, server::Mds};
+
+/// The inode of a filehandle that must be of a regular file, else WRONG_TYPE whatever it is.
+pub(super) fn regular_file(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    handle: &Handle,
+) -> Result<Inode, Failure> {
+    let inode = c.deps.see(mds.files.volume().inode(handle.ino))?;
+    if inode.kind == Kind::File { Ok(inode) } else { Err(NfsStat::WRONG_TYPE.into()) }
+}
+
+/// Whether the stateid, or without one the caller, may read or write the file. `stateid` is a
+/// real one by now: the current one has been looked up.
+pub(super) fn may_access(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    inode: &Inode,
+    stateid: &Stateid,
+    access: IoAccess,
+) -> Result<(), Failure> {
+    if stateid.is_special() {
+        mds.protocol.refuse_in_grace()?;
+        let mode = if access == IoAccess::Write { Rwx::WRITE } else { Rwx::READ };
+        require(mds, c, inode, mode)?;
+    }
+    // Last: it may end the courtesy that others are kept by.
+    let holder = (c.client()?, stateid);
+    mds.clients.check_io(&mut c.deps, holder, mds.files.key(inode.no), access)
+}
+
+/// [`may_access`] for writing. An open for writing has seen to the delegations of others; without
+/// one they are taken back, for as long as the result lives (RFC 8881 §10.4.4).
+pub(super) async fn may_write<'a>(
+    mds: &'a Mds,
+    c: &mut Compound<Mds>,
+    inode: &Inode,
+    stateid: &Stateid,
+) -> Result<Option<Undelegated<'a>>, Failure> {
+    may_access(mds, c, inode, stateid, IoAccess::Write)?;
+    match stateid.is_special() {
+        true => Ok(Some(
+            mds.clients.delegations.take_back(c.client()?, mds.files.key(inode.no), false).await?,
+        )),
+        false => Ok(None),
+    }
+}
+
+/// Who changes the current file.
+///
+/// # Errors
+/// OP_NOT_IN_SESSION.
+pub(super) fn writer(mds: &Mds, c: &Compound<Mds>) -> Result<Writer, Failure> {
+    Ok(Writer { client: c.client()?, is_superuser: mds.credential(c).is_superuser() })
+}
+
+/// Refuses what the mode does not allow the caller.
+///
+/// # Errors
+/// ACCESS.
+pub(super) fn require(
+    mds: &Mds,
+    c: &Compound<Mds>,
+    inode: &Inode,
+    wanted: Rwx,
+) -> Result<(), Failure> {
+    let allowed = inode.allowed(&mds.credential(c));
+    if allowed.contains(wanted) { Ok(()) } else { Err(NfsStat::ACCESS.into()) }
+}
+
+/// The end of a range that is to be in a file.
+///
+/// # Errors
+/// INVAL if it is empty, FBIG if it ends beyond the largest file.
+pub(super) fn end_of(offset: u64, length: u64) -> Result<u64, Failure> {
+    if length == 0 {
+        return Err(NfsStat::INVAL.into());
+    }
+    let end = offset.checked_add(length).filter(|end| *end <= MAX_FILE_BYTES);
+    end.ok_or(NfsStat::FBIG.into())
+}

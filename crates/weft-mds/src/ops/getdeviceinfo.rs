@@ -1,0 +1,47 @@
+//! GETDEVICEINFO (47): RFC 8881 §18.40; files device address §13.2.1.
+
+use weft_nfs::{
+    Bitmap, Failure, FailureBody, LayoutType, NfsStat, OpOk,
+    ops::{Body, GetdeviceinfoArgs, GetdeviceinfoOk},
+};
+use weft_server::compound::{Compound, OpResult};
+use weft_store::types::DeviceId;
+
+use crate::{server::Mds, striped::device_body};
+
+/// Bit numbers NOTIFY_DEVICEID4_CHANGE (1) and _DELETE (2). Linux keeps a device in its cache
+/// only if exactly these come back. Device ids never change meaning here, so that none is ever
+/// due.
+const NOTIFICATIONS: u32 = 0b110;
+/// Bytes of `GETDEVICEINFO4resok` around the body: type, body length, bitmap of one word.
+const AROUND_BODY_BYTES: usize = 4 + 4 + 8;
+
+/// RFC 8881 §18.40. Each client gets the addresses it can reach.
+pub(super) fn getdeviceinfo(mds: &Mds, c: &mut Compound<Mds>, a: &GetdeviceinfoArgs) -> OpResult {
+    if a.layout_type != LayoutType::NFSV4_1_FILES {
+        return Err(NfsStat::UNKNOWN_LAYOUTTYPE.into());
+    }
+    let device = mds.files.device(DeviceId(a.device_id.0)).ok_or(NfsStat::NOENT)?;
+    let addresses: Vec<_> = device
+        .iter()
+        .map(|id| mds.files.data_servers().addresses_for(*id, c.conn.peer, c.conn.local))
+        .collect();
+    if addresses.iter().any(Vec::is_empty) {
+        // A data server that is not configured any more: the client goes through us.
+        return Err(NfsStat::NOENT.into());
+    }
+    let body = device_body(&addresses);
+    let needed = AROUND_BODY_BYTES + body.len().next_multiple_of(4);
+    if a.maxcount != 0 && needed > usize::try_from(a.maxcount).unwrap_or(usize::MAX) {
+        let mincount = u32::try_from(needed).unwrap_or(u32::MAX);
+        return Err(Failure { status: NfsStat::TOOSMALL, body: FailureBody::Mincount(mincount) });
+    }
+    let granted = Bitmap::from_words(&[NOTIFICATIONS]).and(&a.notify_types);
+    // §18.40.3: a maxcount of zero asks for the notifications only.
+    let addr_body = if a.maxcount == 0 { Body::default() } else { Body(body) };
+    Ok(OpOk::Getdeviceinfo(GetdeviceinfoOk {
+        layout_type: a.layout_type,
+        addr_body,
+        notification: granted,
+    }))
+}

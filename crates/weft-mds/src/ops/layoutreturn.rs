@@ -1,0 +1,72 @@
+//! LAYOUTRETURN (51): RFC 8881 §18.44.
+
+use weft_nfs::{
+    IoMode, LayoutType, NfsStat, OpOk, Stateid,
+    ops::{LayoutReturn, LayoutreturnArgs, LayoutreturnOk},
+};
+use weft_server::{
+    compound::{Compound, OpResult},
+    refusal::refused,
+};
+
+use crate::{handle::Handle, server::Mds};
+
+/// RFC 8881 §18.44. When the last write layout of a file comes back, the data servers are asked
+/// for the last time, and its size and times are settled (design D8).
+pub(super) async fn layoutreturn(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    a: &LayoutreturnArgs,
+) -> OpResult {
+    if a.layout_type != LayoutType::NFSV4_1_FILES {
+        return Err(NfsStat::UNKNOWN_LAYOUTTYPE.into());
+    }
+    if ![IoMode::READ, IoMode::RW, IoMode::ANY].contains(&a.iomode) {
+        return Err(NfsStat::INVAL.into());
+    }
+    if a.reclaim {
+        // §18.44.3: returns of layouts from before a restart; none survives one here.
+        return Err(NfsStat::NO_GRACE.into());
+    }
+    match &a.layoutreturn {
+        LayoutReturn::File { stateid, .. } => return_one(mds, c, *stateid, a.iomode).await,
+        LayoutReturn::Fsid => {
+            let volume = c.handle()?.volume;
+            return_many(mds, c, Some(volume)).await
+        }
+        LayoutReturn::All => return_many(mds, c, None).await,
+    }
+}
+
+async fn return_one(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    stateid: Stateid,
+    iomode: IoMode,
+) -> OpResult {
+    // §15.2: of what is no file, directories alone have a status of their own.
+    let inode = mds.current_file(c).map_err(|f| match f.status {
+        NfsStat::SYMLINK => NfsStat::WRONG_TYPE.into(),
+        _ => f,
+    })?;
+    let (client, stateid) = (c.client()?, c.stateid(stateid)?);
+    let key = mds.files.key(inode.no);
+    let returned =
+        mds.protocol.state().layout_return(client, key, &stateid, iomode).map_err(refused)?;
+    if returned.had_rw {
+        mds.files.layout_returned(&mut c.deps, client, inode.no).await;
+    }
+    c.current_stateid = returned.remaining;
+    Ok(OpOk::Layoutreturn(LayoutreturnOk { stateid: returned.remaining }))
+}
+
+async fn return_many(mds: &Mds, c: &mut Compound<Mds>, volume: Option<u32>) -> OpResult {
+    let client = c.client()?;
+    let returned = mds.protocol.state().layout_return_all(client, volume);
+    for (key, had_rw) in returned {
+        if had_rw {
+            mds.files.layout_returned(&mut c.deps, client, Handle::of(key).ino).await;
+        }
+    }
+    Ok(OpOk::Layoutreturn(LayoutreturnOk { stateid: None }))
+}

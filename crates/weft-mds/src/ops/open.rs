@@ -1,0 +1,326 @@
+//! OPEN (18): RFC 8881 §18.16.
+
+use weft_nfs::{
+    AttrNo, Bitmap, ChangeInfo, Failure, NfsStat, OpOk, Stateid, open_result,
+    ops::{CreateHow, OpenArgs, OpenClaim, OpenOk},
+    share,
+};
+use weft_server::{
+    compound::{Compound, OpResult},
+    refusal::refused,
+};
+use weft_store::{
+    types::{Inode, InodeNo, Kind, Rwx},
+    volume::{Authority, Exclusivity, SetAttr},
+};
+
+use super::{
+    attrs::{On, Settings, settings},
+    create::new_object,
+    data_access::require,
+    lookup::{checked_name, directory_not_symlink},
+    setattr,
+};
+use crate::{clients::Undelegated, server::Mds, translate::change_info};
+
+/// Mode of a file whose creator gave none.
+const DEFAULT_MODE: u16 = 0o600;
+
+/// What the name or handle led to.
+struct Target<'a> {
+    inode: Inode,
+    change: ChangeInfo,
+    attrset: Bitmap,
+    /// Others' delegations are kept away until the open stands.
+    _undelegated: Option<Undelegated<'a>>,
+}
+
+/// RFC 8881 §18.16.
+pub(super) async fn open(mds: &Mds, c: &mut Compound<Mds>, a: OpenArgs) -> OpResult {
+    // Delegation wants in the high bits are wishes; unknown ones are no error (Linux gives up
+    // CLAIM_FH for good after an INVAL: nfs4_clear_cap_atomic_open_v1).
+    let access = a.share_access & share::ACCESS_MASK;
+    if access == 0 || a.share_deny > share::DENY_BOTH {
+        return Err(NfsStat::INVAL.into());
+    }
+    let (client, reclaims) = (c.client()?, matches!(a.claim, OpenClaim::Previous(_)));
+    mds.clients.reclaim_rule(&mut c.deps, client, reclaims, c.now)?;
+    mds.files.volume().admit().await;
+    let target = claimed(mds, c, &a).await?;
+    let client = c.client()?;
+    let handle = mds.files.handle(target.inode.no);
+    let opened = mds.protocol.state().open(client, &a.owner, handle.key(), access, a.share_deny);
+    let stateid = opened.map_err(refused)?;
+    mds.clients.records.depend_on_forgotten(&mut c.deps);
+    // It may have been removed between the look and the open.
+    if let Err(gone) = c.deps.see(mds.files.volume().inode(handle.ino)) {
+        let closed = mds.protocol.state().close(client, &stateid, handle.key());
+        closed.map_err(refused)?;
+        return Err(gone);
+    }
+    c.set_current(handle);
+    c.current_stateid = Some(stateid);
+    c.opened = true;
+    Ok(OpOk::Open(OpenOk {
+        stateid,
+        cinfo: target.change,
+        // Orphans are kept while they are open, over a restart too (design D18).
+        rflags: open_result::LOCKTYPE_POSIX
+            | open_result::MAY_NOTIFY_LOCK
+            | open_result::PRESERVE_UNLINKED,
+        attrset: target.attrset,
+        delegation: mds.clients.delegations.grant(client, &target.inode, &a),
+    }))
+}
+
+/// What the claim leads to, made or emptied if it is to be.
+async fn claimed<'a>(
+    mds: &'a Mds,
+    c: &mut Compound<Mds>,
+    a: &OpenArgs,
+) -> Result<Target<'a>, Failure> {
+    match &a.claim {
+        OpenClaim::Null(name) => by_name(mds, c, a, name).await,
+        OpenClaim::Fh | OpenClaim::Previous(_) => by_handle(mds, c, a).await,
+        OpenClaim::DelegateCur(delegation, name) => {
+            let dir = directory_not_symlink(mds, c)?;
+            let found = look(mds, c, dir, checked_name(name)?)?;
+            let ino = found.ok_or(NfsStat::NOENT)?.no;
+            under_delegation(mds, c, ino, *delegation)?;
+            by_name(mds, c, a, name).await
+        }
+        OpenClaim::DelegCurFh(delegation) => {
+            let ino = c.handle()?.ino;
+            under_delegation(mds, c, ino, *delegation)?;
+            by_handle(mds, c, a).await
+        }
+        OpenClaim::DelegatePrev(_) | OpenClaim::DelegPrevFh => Err(NfsStat::NOTSUPP.into()),
+    }
+}
+
+/// CLAIM_DELEGATE_CUR and CLAIM_DELEG_CUR_FH: the delegation must be one on this file.
+fn under_delegation(
+    mds: &Mds,
+    c: &Compound<Mds>,
+    ino: InodeNo,
+    delegation: Stateid,
+) -> Result<(), Failure> {
+    let delegation = c.stateid(delegation)?;
+    let (client, file) = (c.client()?, mds.files.key(ino));
+    mds.protocol.state().delegation_check(client, &delegation, file).map_err(refused)
+}
+
+/// CLAIM_NULL and CLAIM_DELEGATE_CUR: a name in the current directory.
+async fn by_name<'a>(
+    mds: &'a Mds,
+    c: &mut Compound<Mds>,
+    a: &OpenArgs,
+    name: &weft_nfs::Component,
+) -> Result<Target<'a>, Failure> {
+    let dir = directory_not_symlink(mds, c)?;
+    let name = checked_name(name)?;
+    let Some(how) = &a.openhow else { return present(mds, c, a, dir, name).await };
+    let (settings, exclusivity) = creation(mds, how, c.minorversion).await?;
+    // Before anything is made: what is there may not be openable this way.
+    let found = look(mds, c, dir, name)?;
+    let mut _undelegated = match &found {
+        Some(found) => creatable(mds, c, a, found, exclusivity).await?,
+        None => None,
+    };
+    if let Err(read_only) = c.view.writable() {
+        // As with a file that was there: what made it may be long past.
+        if let (None, Some(found)) = (&_undelegated, &found) {
+            _undelegated = existing(mds, c, a, found).await?;
+        }
+        let target = not_created(mds, c, dir, found, &settings)?.ok_or(read_only)?;
+        return Ok(Target { _undelegated, ..target });
+    }
+    if found.is_none() {
+        mds.protocol.state().check_room_for_open(c.client()?).map_err(refused)?;
+    }
+    let cred = mds.credential(c);
+    let new = new_object(&settings, DEFAULT_MODE, exclusivity);
+    let made = mds.files.make(&mut c.deps, (dir, name), new, &cred).await?;
+    let change = change_info(made.dir_change);
+    if made.created {
+        let attrset = settings.mask;
+        return Ok(Target { inode: made.inode, change, attrset, _undelegated });
+    }
+    // Somebody else made it since it was looked for: it is looked at like any other.
+    let _undelegated = existing(mds, c, a, &made.inode).await?;
+    let (inode, attrset) = truncate_existing(mds, c, made.inode, &settings).await?;
+    Ok(Target { inode, change, attrset, _undelegated })
+}
+
+/// A file that must be there.
+async fn present<'a>(
+    mds: &'a Mds,
+    c: &mut Compound<Mds>,
+    a: &OpenArgs,
+    dir: InodeNo,
+    name: &[u8],
+) -> Result<Target<'a>, Failure> {
+    let cred = mds.credential(c);
+    let parent = c.deps.see(mds.files.volume().inode(dir))?;
+    let inode = c.deps.see(mds.files.volume().lookup(dir, name, &cred))?;
+    let change = unchanged(&parent);
+    let _undelegated = existing(mds, c, a, &inode).await?;
+    Ok(Target { inode, change, attrset: Bitmap::EMPTY, _undelegated })
+}
+
+/// Whether an OPEN that creates may find this: an exclusive one its own work only (§18.16.3).
+async fn creatable<'a>(
+    mds: &'a Mds,
+    c: &mut Compound<Mds>,
+    a: &OpenArgs,
+    found: &Inode,
+    exclusivity: Exclusivity,
+) -> Result<Option<Undelegated<'a>>, Failure> {
+    match (exclusivity, found.create_verifier) {
+        (Exclusivity::Unchecked, _) => existing(mds, c, a, found).await,
+        (Exclusivity::Exclusive(v), Some(w)) if v == w => Ok(None),
+        (Exclusivity::Guarded | Exclusivity::Exclusive(_), _) => Err(NfsStat::EXIST.into()),
+    }
+}
+
+/// Where nothing may be changed, a file that is there is opened all the same, unless it were cut.
+fn not_created(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    dir: InodeNo,
+    found: Option<Inode>,
+    settings: &Settings,
+) -> Result<Option<Target<'static>>, Failure> {
+    let Some(inode) = found.filter(|_| settings.set.size != Some(0)) else { return Ok(None) };
+    let change = unchanged(&c.deps.see(mds.files.volume().inode(dir))?);
+    Ok(Some(Target { inode, change, attrset: Bitmap::EMPTY, _undelegated: None }))
+}
+
+/// UNCHECKED on an existing file: of the attributes only a size of zero counts (§18.16.3).
+async fn truncate_existing(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    inode: Inode,
+    settings: &Settings,
+) -> Result<(Inode, Bitmap), Failure> {
+    if settings.set.size != Some(0) {
+        return Ok((inode, Bitmap::EMPTY));
+    }
+    c.view.writable()?;
+    let set = SetAttr { size: Some(0), ..SetAttr::default() };
+    let cred = mds.credential(c);
+    let inode = setattr::apply(mds, c, inode, (&set, Authority::ByPermission), &cred).await?;
+    Ok((inode, Bitmap::of(&[AttrNo::SIZE])))
+}
+
+/// CLAIM_FH, CLAIM_DELEG_CUR_FH and CLAIM_PREVIOUS: the current filehandle is the file.
+async fn by_handle<'a>(
+    mds: &'a Mds,
+    c: &mut Compound<Mds>,
+    a: &OpenArgs,
+) -> Result<Target<'a>, Failure> {
+    let inode = mds.current_file(c)?;
+    let settings = match &a.openhow {
+        None => Settings::default(),
+        Some(CreateHow::Unchecked(attrs)) => {
+            settings(&mds.names, attrs, On::Creation, c.minorversion).await?
+        }
+        // §18.16.3: the object exists, so any other way of creating it fails.
+        Some(_) => return Err(NfsStat::EXIST.into()),
+    };
+    let _undelegated = match a.claim {
+        OpenClaim::Previous(_) => None,
+        _ => existing(mds, c, a, &inode).await?,
+    };
+    let (inode, attrset) = truncate_existing(mds, c, inode, &settings).await?;
+    let change = ChangeInfo { atomic: false, before: 0, after: 0 };
+    Ok(Target { inode, change, attrset, _undelegated })
+}
+
+/// How to create, with the attributes checked.
+async fn creation(
+    mds: &Mds,
+    how: &CreateHow,
+    minorversion: u32,
+) -> Result<(Settings, Exclusivity), Failure> {
+    let (attrs, exclusivity) = match how {
+        CreateHow::Unchecked(a) => (a, Exclusivity::Unchecked),
+        CreateHow::Guarded(a) => (a, Exclusivity::Guarded),
+        CreateHow::Exclusive(v) => return Ok((Settings::default(), Exclusivity::Exclusive(v.0))),
+        CreateHow::Exclusive41(v, a) => (a, Exclusivity::Exclusive(v.0)),
+    };
+    Ok((settings(&mds.names, attrs, On::Creation, minorversion).await?, exclusivity))
+}
+
+fn look(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    dir: InodeNo,
+    name: &[u8],
+) -> Result<Option<Inode>, Failure> {
+    let cred = mds.credential(c);
+    match c.deps.see(mds.files.volume().lookup(dir, name, &cred)) {
+        Ok(inode) => Ok(Some(inode)),
+        Err(f) if f.status == NfsStat::NOENT => Ok(None),
+        Err(f) => Err(f),
+    }
+}
+
+/// Whether a file that is there already may be opened this way: its type (§18.16.4), the mode,
+/// the denials of others, and their delegations, which are taken back first.
+async fn existing<'a>(
+    mds: &'a Mds,
+    c: &mut Compound<Mds>,
+    a: &OpenArgs,
+    inode: &Inode,
+) -> Result<Option<Undelegated<'a>>, Failure> {
+    let access = a.share_access & share::ACCESS_MASK;
+    match inode.kind {
+        Kind::File => {}
+        Kind::Directory => return Err(NfsStat::ISDIR.into()),
+        Kind::Symlink => return Err(NfsStat::SYMLINK.into()),
+        _ => return Err(NfsStat::WRONG_TYPE.into()),
+    }
+    if access & share::ACCESS_READ != 0 {
+        require_to_read(mds, c, inode)?;
+    }
+    if access & share::ACCESS_WRITE != 0 {
+        require(mds, c, inode, Rwx::WRITE)?;
+    }
+    let file = mds.files.key(inode.no);
+    let truncate = truncates(a);
+    let excludes = access & share::ACCESS_WRITE != 0 || a.share_deny & share::DENY_READ != 0;
+    let undelegated = if truncate || excludes {
+        Some(mds.clients.delegations.take_back(c.client()?, file, truncate).await?)
+    } else {
+        None
+    };
+    let client = c.client()?;
+    let check = || mds.protocol.state().open_check(client, &a.owner, file, access, a.share_deny);
+    let Err(denied) = check() else { return Ok(undelegated) };
+    let holders = mds.protocol.state().share_holders(client, file, access, a.share_deny);
+    if !mds.clients.clear_way(&mut c.deps, &holders) {
+        return Err(refused(denied));
+    }
+    check().map_err(refused)?;
+    Ok(undelegated)
+}
+
+/// Whether an OPEN of a file that exists empties it.
+fn truncates(a: &OpenArgs) -> bool {
+    matches!(&a.openhow, Some(CreateHow::Unchecked(attrs)) if attrs.size == Some(0))
+}
+
+fn unchanged(dir: &Inode) -> ChangeInfo {
+    ChangeInfo { atomic: true, before: dir.change, after: dir.change }
+}
+
+/// Reading is also allowed to whoever may execute: the client's kernel reads programs to run them
+/// (RFC 8881 §18.16.3).
+fn require_to_read(mds: &Mds, c: &Compound<Mds>, inode: &Inode) -> Result<(), Failure> {
+    let allowed = inode.allowed(&mds.credential(c));
+    if allowed.contains(Rwx::READ) || allowed.contains(Rwx::EXECUTE) {
+        return Ok(());
+    }
+    Err(NfsStat::ACCESS.into())
+}

@@ -1,0 +1,159 @@
+//! READDIR (26): RFC 8881 §18.23.
+
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+use weft_nfs::{
+    AttrNo, Attrs, Bitmap, Component, Failure, NfsStat, OpOk, Verifier,
+    ops::{DirEntry, ReaddirArgs, ReaddirOk},
+};
+use weft_server::compound::{Compound, OpResult};
+use weft_store::types::{Inode, InodeNo};
+use weft_xdr::{Encode, Writer};
+
+use super::{
+    attrs,
+    attrs::{Facts, SET_ONLY, needs_server_attrs},
+    getattr::facts,
+    lookup::current_directory,
+};
+use crate::server::Mds;
+
+/// Largest reply, bytes: what Linux asks for at most.
+const REPLY_BYTES_MAX: usize = 1 << 20;
+/// Verifier, end of list, eof.
+const FIXED_BYTES: usize = 16;
+/// An entry without its name and attributes: "another one", cookie, name length, bitmap length,
+/// attribute length.
+const ENTRY_BYTES_MIN: usize = 24;
+/// Cookies that mean "." and ".." elsewhere (§18.23.3).
+const RESERVED_COOKIES: [u64; 2] = [1, 2];
+
+struct Found {
+    cookie: u64,
+    name: Bytes,
+    inode: Inode,
+}
+
+/// RFC 8881 §18.23. Cookies are stable for ever, so the verifier is always zero.
+pub(super) async fn readdir(mds: &Mds, c: &mut Compound<Mds>, a: &ReaddirArgs) -> OpResult {
+    let dir = current_directory(mds, c)?;
+    if RESERVED_COOKIES.contains(&a.cookie) {
+        return Err(NfsStat::BAD_COOKIE.into());
+    }
+    if a.cookie != 0 && a.cookieverf != Verifier::default() {
+        return Err(NfsStat::NOT_SAME.into());
+    }
+    // §18.23.3: set-only attributes cannot be asked for.
+    if !a.attr_request.and(&SET_ONLY).is_empty() {
+        return Err(NfsStat::INVAL.into());
+    }
+    let budget = usize::try_from(a.maxcount).unwrap_or(usize::MAX).min(REPLY_BYTES_MAX);
+    let budget = budget.checked_sub(FIXED_BYTES).ok_or(NfsStat::TOOSMALL)?;
+    c.reserve_reply(budget as u64).await?;
+    let facts = facts(mds, c, &a.attr_request).await?;
+    let (found, mut eof) = collect(mds, c, dir, a, budget, &facts)?;
+    let some_left = !eof;
+    let (entries, fitted_all) = encode(mds, c, found, &a.attr_request, budget, &facts).await?;
+    eof &= fitted_all;
+    if entries.is_empty() && (some_left || !fitted_all) {
+        return Err(NfsStat::TOOSMALL.into());
+    }
+    Ok(OpOk::Readdir(ReaddirOk { cookieverf: Verifier::default(), entries, eof }))
+}
+
+/// Entries that may fit, by a lower bound of their size; and whether the directory ends there.
+fn collect(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    dir: InodeNo,
+    a: &ReaddirArgs,
+    budget: usize,
+    facts: &Facts<'_>,
+) -> Result<(Vec<Found>, bool), Failure> {
+    let cred = mds.credential(c);
+    let mut room = budget;
+    let mut found = Vec::new();
+    let mut attr_bytes: Option<usize> = None;
+    let seen = mds.files.volume().readdir(dir, a.cookie, &cred, |e| {
+        // Attributes differ little in size from entry to entry: those of the first are the guess.
+        let guess = *attr_bytes.get_or_insert_with(|| {
+            let wire = mds.files.handle(e.inode.no).to_wire();
+            let values = attrs::values(e.inode, wire, &a.attr_request, facts);
+            encoded_len(&values).saturating_sub(64)
+        });
+        let least = ENTRY_BYTES_MIN + e.name.len() + guess;
+        if least > room {
+            return ControlFlow::Break(());
+        }
+        room -= least;
+        found.push(Found {
+            cookie: e.cookie,
+            name: Bytes::copy_from_slice(e.name),
+            inode: e.inode.clone(),
+        });
+        ControlFlow::Continue(())
+    });
+    let eof = c.deps.see(seen)?;
+    Ok((found, eof))
+}
+
+async fn encode(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    found: Vec<Found>,
+    wanted: &Bitmap,
+    budget: usize,
+    facts: &Facts<'_>,
+) -> Result<(Vec<DirEntry>, bool), Failure> {
+    let mut inodes: Vec<Result<Inode, Failure>> = Vec::with_capacity(found.len());
+    let mut names = Vec::with_capacity(found.len());
+    let mut plain = Vec::with_capacity(found.len());
+    for f in found {
+        names.push((f.cookie, f.name));
+        plain.push(f.inode);
+    }
+    if needs_server_attrs(wanted) {
+        inodes.extend(mds.files.refresh_all(&mut c.deps, plain).await);
+    } else {
+        inodes.extend(plain.into_iter().map(Ok));
+    }
+    mds.names.learn(inodes.iter().flatten()).await;
+    let (mut entries, mut room) = (Vec::with_capacity(names.len()), budget);
+    for ((cookie, name), inode) in names.into_iter().zip(inodes) {
+        let attrs = entry_attrs(mds, inode, wanted, facts)?;
+        let entry = DirEntry { cookie, name: Component(name), attrs };
+        let mut w = Writer::new();
+        entry.encode(&mut w);
+        let len = w.len() + 4;
+        if len > room {
+            return Ok((entries, false));
+        }
+        room -= len;
+        entries.push(entry);
+    }
+    Ok((entries, true))
+}
+
+/// An entry whose attributes cannot be had says so, if it was asked to (§5.8.1.12); else the
+/// whole READDIR fails.
+fn entry_attrs(
+    mds: &Mds,
+    inode: Result<Inode, Failure>,
+    wanted: &Bitmap,
+    facts: &Facts<'_>,
+) -> Result<Attrs, Failure> {
+    match inode {
+        Ok(inode) => Ok(attrs::values(&inode, mds.files.handle(inode.no).to_wire(), wanted, facts)),
+        Err(f) if wanted.contains(AttrNo::RDATTR_ERROR) => {
+            Ok(Attrs { rdattr_error: Some(f.status), ..Attrs::default() })
+        }
+        Err(f) => Err(f),
+    }
+}
+
+fn encoded_len(attrs: &Attrs) -> usize {
+    let mut w = Writer::new();
+    attrs.encode(&mut w);
+    w.len()
+}

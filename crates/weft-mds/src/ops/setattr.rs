@@ -1,0 +1,96 @@
+//! SETATTR (34): RFC 8881 §18.30.
+
+use weft_nfs::{
+    Failure, NfsStat, OpOk, Stateid,
+    ops::{SetattrArgs, SetattrOk},
+};
+use weft_server::compound::{Compound, OpResult};
+use weft_state::IoAccess;
+use weft_store::{
+    types::{Credential, Inode, Kind, StoreError},
+    volume::{Authority, SetAttr},
+};
+
+use super::attrs::{On, settings};
+use crate::server::Mds;
+
+/// RFC 8881 §18.30.
+pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -> OpResult {
+    let inode = mds.current_inode(c)?;
+    let settings = settings(&mds.names, &a.attrs, On::Existing, c.minorversion).await?;
+    let mut writer = None;
+    if settings.set.size.is_some() {
+        if inode.kind != Kind::File {
+            return Err(NfsStat::WRONG_TYPE.into());
+        }
+        mds.protocol.refuse_in_grace()?;
+        writer = Some(c.stateid(a.stateid)?);
+    }
+    let authority = writer.map_or(Authority::ByPermission, size_authority);
+    let cred = mds.credential(c);
+    // Who may not set them makes nobody give anything back, layouts included.
+    let trial = mds.files.volume().dry_run();
+    let trial = trial.setattr(inode.no, &settings.set, authority, &cred, mds.files.wall());
+    if trial.value != Err(StoreError::Moving) {
+        c.deps.see(trial)?;
+    }
+    if let Some(stateid) = writer {
+        let (holder, file) = ((c.client()?, &stateid), mds.files.key(inode.no));
+        mds.clients.check_io(&mut c.deps, holder, file, IoAccess::Write)?;
+    }
+    let truncate = settings.set.size == Some(0);
+    let _undelegated =
+        mds.clients.delegations.take_back(c.client()?, mds.files.key(inode.no), truncate).await?;
+    mds.files.volume().admit().await;
+    apply(mds, c, inode, (&settings.set, authority), &cred).await?;
+    Ok(OpOk::Setattr(SetattrOk { attrsset: settings.mask }))
+}
+
+/// A change of size is a write (§18.30.3): an open for writing allows it, whatever the mode says
+/// now; without one the mode decides, and denials of others count.
+fn size_authority(stateid: Stateid) -> Authority {
+    if stateid.is_special() { Authority::ByPermission } else { Authority::ByOpenForWrite }
+}
+
+/// Sets attributes; a change of size also reaches the data servers before the reply.
+///
+/// # Errors
+/// DELAY while others still hold write layouts (they are being recalled) or a data server cannot
+/// be reached.
+pub(super) async fn apply(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    inode: Inode,
+    (set, authority): (&SetAttr, Authority),
+    cred: &Credential,
+) -> Result<Inode, Failure> {
+    let Some(size) = set.size else { return apply_here(mds, c, inode, set, cred).await };
+    let inode = mds.files.before_set_size(&mut c.deps, inode, size).await?;
+    // From here on nobody begins to write; those who have are waited for, and so is what was given
+    // up: it must not land behind the cut.
+    let quiesced = mds.clients.quiesce(c.client()?, &inode).await?;
+    let still = mds.files.hold_still(quiesced, &inode).await?;
+    mds.files.set_size(&mut c.deps, still, (set, authority), cred).await
+}
+
+/// Sets attributes that data servers know nothing of.
+async fn apply_here(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    inode: Inode,
+    set: &SetAttr,
+    cred: &Credential,
+) -> Result<Inode, Failure> {
+    // A modification time that is set now must not lose against an earlier write that the data
+    // servers have yet to tell of.
+    let inode =
+        if set.mtime.is_some() { mds.files.refresh(&mut c.deps, inode).await? } else { inode };
+    let done =
+        mds.files.volume().setattr(inode.no, set, Authority::ByPermission, cred, mds.files.wall());
+    let inode = c.deps.see(done)?.inode;
+    if set.mode.is_some() && inode.is_privileged() {
+        // The next write must be seen: `layoutget`.
+        mds.clients.layouts.recall_writers(mds.files.key(inode.no), None);
+    }
+    Ok(inode)
+}

@@ -1,0 +1,68 @@
+//! A metadata server as the COMPOUND service sees it.
+
+use weft_nfs::{ClientId, Failure, NfsStat, OpArgs};
+use weft_server::{
+    compound::{Compound, OpResult, Role},
+    core::Core,
+    op_table::{Row, Server},
+    rpc::{Caller, Conn},
+};
+use weft_state::ConfirmedClient;
+
+use super::{deps::Deps, export::View, handle::Handle, ops, server::Mds, translate};
+
+impl Role for Mds {
+    type Handle = Handle;
+    type Deps = Deps;
+    type View = View;
+    const SERVER: Server = Server::Mds;
+
+    fn core(&self) -> &Core {
+        &self.core
+    }
+
+    fn view(&self, conn: &Conn) -> View {
+        self.export.view(conn.peer)
+    }
+
+    async fn caller(&self, caller: Caller) -> Caller {
+        if !self.export.server_groups || !caller.known {
+            return caller;
+        }
+        self.names.with_groups(caller).await
+    }
+
+    async fn execute<'a>(
+        &'a self,
+        c: &'a mut Compound<Self>,
+        row: &'static Row,
+        args: OpArgs,
+    ) -> OpResult {
+        ops::execute(self, c, row, args).await
+    }
+
+    async fn durable<'a>(&'a self, c: &'a Compound<Self>) -> Result<(), NfsStat> {
+        self.volume().durable(c.deps.lsn()).await.map_err(|e| translate::status(&e))
+    }
+
+    async fn client_confirmed(&self, client: &ConfirmedClient) {
+        tracing::info!(clientid = client.clientid.0, owner = ?client.owner.ownerid, "client");
+    }
+
+    async fn clients_gone(&self, clients: Vec<ClientId>) {
+        clients.into_iter().for_each(|client| self.clients.drop_client(client));
+    }
+
+    fn client_has_state(&self, client: ClientId) -> bool {
+        let has_state = self.protocol.state().client_has_state(client);
+        has_state || self.protocol.offloads().client_has(client)
+    }
+
+    async fn reclaim_complete<'a>(
+        &'a self,
+        c: &'a mut Compound<Self>,
+        client: ClientId,
+    ) -> Result<(), Failure> {
+        self.clients.reclaim_complete(&mut c.deps, client)
+    }
+}

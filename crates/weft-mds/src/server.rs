@@ -1,0 +1,188 @@
+//! A metadata server: its rooms, and how they are put together.
+
+use std::{net::SocketAddr, path::Path, sync::Arc};
+
+use weft_nfs::{Failure, NfsStat};
+use weft_server::{
+    compound::Compound,
+    core::Core,
+    report::{AdminSource, ThresholdStatus},
+};
+use weft_state::{Grace, Identity, SessionLimits};
+use weft_store::{
+    types::{Credential, Inode, Kind, StoreError},
+    volume::Volume,
+};
+
+use super::{
+    admin::{Admin, Threshold},
+    clients::{self, Clients},
+    export::{
+        Export, Naming,
+        names::{Names, SystemHost},
+    },
+    files::{FileParts, FileService, ObjectCreation, SmallFiles, Striping},
+    protocol_state::ProtocolState,
+};
+use crate::data_servers::DataServers;
+
+/// What a metadata server is made of.
+pub struct MdsParts {
+    /// Identity announced to clients.
+    pub identity: Identity,
+    /// Session limits.
+    pub limits: SessionLimits,
+    /// Lease, seconds.
+    pub lease_s: u32,
+    /// Longest grace after a start, seconds.
+    pub grace_s: u32,
+    /// Instance number, random at every start.
+    pub instance: u32,
+    /// The volume.
+    pub volume: Volume,
+    /// Its number in filehandles.
+    pub volume_number: u32,
+    /// The data servers.
+    pub data_servers: Arc<DataServers>,
+    /// How new files are striped.
+    pub striping: Striping,
+    /// How small files are treated.
+    pub small_files: SmallFiles,
+    /// When the objects of files are made.
+    pub creation: ObjectCreation,
+    /// Who may do what.
+    pub export: Export,
+    /// How owners are called.
+    pub naming: Naming,
+    /// Where it serves, to tell administrators.
+    pub address: SocketAddr,
+    /// Threads that serve.
+    pub threads: u32,
+}
+
+/// A metadata server.
+pub struct Mds {
+    pub(super) core: Arc<Core>,
+    /// Opens, locks, delegations, layouts; grace; copies under way.
+    pub(super) protocol: Arc<ProtocolState>,
+    /// Where the bytes are, and how they are changed.
+    pub(super) files: Arc<FileService>,
+    /// What clients hold, and how it is taken back.
+    pub(super) clients: Arc<Clients>,
+    /// Who may do what.
+    pub(super) export: Export,
+    /// How users and groups are called.
+    pub(super) names: Names,
+    /// What administrators ask and set.
+    pub(super) admin: Arc<Admin>,
+}
+
+impl std::fmt::Debug for Mds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mds").finish_non_exhaustive()
+    }
+}
+
+impl Mds {
+    /// Starts a metadata server on an open volume: grace begins, unfinished work is taken up.
+    ///
+    /// # Errors
+    /// The volume cannot be read, or the devices cannot be recorded.
+    pub async fn start(parts: MdsParts) -> Result<Arc<Mds>, StoreError> {
+        let core = Arc::new(Core::new(parts.identity, parts.limits, parts.lease_s));
+        let known = clients::known(&parts.volume)?;
+        let grace_ms = u64::from(parts.grace_s) * 1000;
+        let grace = Grace::start(core.clock.now(), grace_ms, known.clone());
+        let protocol = Arc::new(ProtocolState::new(parts.instance, grace));
+        let threshold = Threshold::new(&parts.small_files, parts.threads);
+        let files = FileService::start(FileParts {
+            volume: parts.volume,
+            volume_number: parts.volume_number,
+            data_servers: parts.data_servers,
+            striping: parts.striping,
+            small_files: parts.small_files,
+            creation: parts.creation,
+            protocol: protocol.clone(),
+            clock: core.clock.clone(),
+            lease_s: parts.lease_s,
+        });
+        let files = files.await?;
+        Ok(Arc::new(Mds {
+            clients: Clients::new(&core, &protocol, &files, &known),
+            admin: Arc::new(Admin::new(&core, &files, parts.address, threshold)),
+            core,
+            protocol,
+            files,
+            export: parts.export,
+            names: Names::new(parts.naming, Arc::new(SystemHost)),
+        }))
+    }
+
+    /// The volume.
+    pub fn volume(&self) -> &Volume {
+        self.files.volume()
+    }
+
+    /// The data servers.
+    pub fn data_servers(&self) -> &Arc<DataServers> {
+        self.files.data_servers()
+    }
+
+    /// What administrators ask and set.
+    pub fn admin(&self) -> Arc<dyn AdminSource> {
+        self.admin.clone()
+    }
+
+    /// The write threshold, and what it depends on.
+    pub fn threshold_status(&self) -> ThresholdStatus {
+        self.admin.threshold.status()
+    }
+
+    /// Files to come whose objects are made; absent unless objects are made ahead.
+    pub fn files_ahead(&self) -> Option<usize> {
+        self.files.files_ahead()
+    }
+
+    /// Watches the room on the disk of this directory, for ever.
+    pub async fn watch_disk(&self, dir: &Path) {
+        self.files.watch_disk(dir).await;
+    }
+
+    /// Makes everything acknowledged so far, and what is still on its way, durable.
+    pub async fn stop(&self) {
+        let last = self.volume().stats();
+        if let Ok(stats) = last.value
+            && let Err(e) = self.volume().durable(stats.lsn).await
+        {
+            tracing::error!(error = %e, "the last mutations are not durable");
+        }
+    }
+
+    /// The caller as the export sees it.
+    pub(super) fn credential(&self, c: &Compound<Mds>) -> Credential {
+        self.export.credential(&c.caller, c.view)
+    }
+
+    /// The inode of the current filehandle.
+    ///
+    /// # Errors
+    /// NOFILEHANDLE, STALE.
+    pub(super) fn current_inode(&self, c: &mut Compound<Mds>) -> Result<Inode, Failure> {
+        let handle = c.handle()?;
+        c.deps.see(self.files.volume().inode(handle.ino))
+    }
+
+    /// The inode of the current filehandle, which must be a regular file.
+    ///
+    /// # Errors
+    /// NOFILEHANDLE, STALE; ISDIR, SYMLINK, WRONG_TYPE.
+    pub(super) fn current_file(&self, c: &mut Compound<Mds>) -> Result<Inode, Failure> {
+        let inode = self.current_inode(c)?;
+        match inode.kind {
+            Kind::File => Ok(inode),
+            Kind::Directory => Err(NfsStat::ISDIR.into()),
+            Kind::Symlink => Err(NfsStat::SYMLINK.into()),
+            _ => Err(NfsStat::WRONG_TYPE.into()),
+        }
+    }
+}

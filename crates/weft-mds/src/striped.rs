@@ -1,0 +1,221 @@
+//! A file placed on data servers: what its objects are, and how clients are told.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use weft_layout::{DataServerHandle, FilesDeviceAddr, FilesLayout, NetAddr, NflUtil, Rights};
+use weft_nfs::DeviceId;
+use weft_server::identity::HandleKey;
+use weft_store::{objects::ObjectId, types::DataServerId};
+use weft_stripe::{Distribution, DistributionError, Form};
+
+/// Bytes that stripe units are a multiple of: handles carry the unit in MiB.
+const MIB: u32 = 1 << 20;
+
+/// A placed file: one object on each of its data servers, sparse, all under the same number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Striped {
+    /// The volume.
+    pub volume: u32,
+    /// The file's inode number.
+    pub object: u64,
+    /// Handles with a lower epoch are refused by the data servers.
+    pub fence_epoch: u32,
+    /// Data servers in stripe order; at least one.
+    pub data_servers: Vec<DataServerId>,
+    /// Bytes of a stripe unit: a multiple of 1 MiB.
+    pub stripe_unit_bytes: u32,
+    /// Index in the list of the data server that holds the first unit.
+    pub first_stripe_index: u16,
+}
+
+impl Striped {
+    /// The rule that spreads the file: round robin, sparse; a stripe index is an index into
+    /// [`Self::data_servers`].
+    ///
+    /// # Errors
+    /// [`DistributionError`]: the fields contradict each other (a damaged placement).
+    pub fn distribution(&self) -> Result<Distribution, DistributionError> {
+        Distribution::round_robin(
+            self.stripe_unit_bytes.into(),
+            u32::from(self.stripe_count()),
+            self.first_stripe_index.into(),
+            Form::Sparse,
+        )
+    }
+
+    /// Whether the byte at `to + n` of another file is, for every n, in the object on the same
+    /// data server as the one at `from + n` of this: then each data server can copy its own part.
+    pub fn lines_up(&self, from: u64, other: &Striped, to: u64) -> bool {
+        self.data_servers == other.data_servers
+            && self.stripe_unit_bytes == other.stripe_unit_bytes
+            && self.first_index_beside(from, to) == Some(other.first_stripe_index)
+    }
+
+    /// The first stripe index that lets another file on the same data servers line up with this
+    /// one (see [`Self::lines_up`]); `None` if no index does, because units would be cut.
+    pub fn first_index_beside(&self, from: u64, to: u64) -> Option<u16> {
+        let (unit, count) = (u64::from(self.stripe_unit_bytes), u64::from(self.stripe_count()));
+        if unit == 0 || count == 0 || from % unit != to % unit {
+            return None;
+        }
+        let here = from / unit % count + u64::from(self.first_stripe_index) % count;
+        u16::try_from((here + count - to / unit % count) % count).ok()
+    }
+
+    /// The name of its objects.
+    pub fn object_id(&self) -> ObjectId {
+        ObjectId { volume: self.volume, object: self.object }
+    }
+
+    /// The filehandle of the object at an index of the list of data servers, sealed with that
+    /// data server's key.
+    pub fn handle(&self, index: u16, rights: Rights, key: &HandleKey) -> [u8; 32] {
+        let count = self.stripe_count();
+        DataServerHandle {
+            rights,
+            slot: self.slot(index),
+            volume: self.volume,
+            object: self.object,
+            epoch: self.fence_epoch,
+            stripe_count: count,
+            stripe_unit_mib: u16::try_from(self.stripe_unit_bytes / MIB).unwrap_or(u16::MAX),
+        }
+        .seal(key)
+    }
+
+    /// The body of a files layout for the whole file (design D3), with the filehandles of its
+    /// data servers in stripe order.
+    pub fn layout_body(&self, device: DeviceId, filehandles: Vec<Bytes>) -> Bytes {
+        let layout = FilesLayout {
+            device,
+            util: NflUtil {
+                dense: false,
+                commit_thru_mds: false,
+                stripe_unit_bytes: self.stripe_unit_bytes,
+            },
+            first_stripe_index: self.first_stripe_index.into(),
+            pattern_offset: 0,
+            filehandles,
+        };
+        weft_xdr::to_bytes(&layout)
+    }
+
+    /// Number of data servers. More than a layout can name are never placed.
+    fn stripe_count(&self) -> u16 {
+        u16::try_from(self.data_servers.len()).unwrap_or(u16::MAX)
+    }
+
+    /// The units an object holds: those whose number modulo the stripe count is its slot.
+    pub(crate) fn slot(&self, index: u16) -> u16 {
+        let count = u32::from(self.stripe_count()).max(1);
+        let first = u32::from(self.first_stripe_index) % count;
+        let slot = (u32::from(index) + count - first) % count;
+        u16::try_from(slot).expect("below the stripe count")
+    }
+}
+
+/// The body of a device address: data servers in stripe order, each with its addresses.
+pub fn device_body(addresses: &[Vec<SocketAddr>]) -> Bytes {
+    let indices = (0..addresses.len()).map(|i| u32::try_from(i).expect("few data servers"));
+    let device = FilesDeviceAddr {
+        stripe_indices: indices.collect(),
+        data_servers: addresses
+            .iter()
+            .map(|a| a.iter().copied().map(NetAddr::from).collect())
+            .collect(),
+    };
+    weft_xdr::to_bytes(&device)
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_ds::testing::secret;
+    use weft_layout::Access;
+    use weft_xdr::from_bytes;
+
+    use super::*;
+
+    fn file(count: u32, first_stripe_index: u16) -> Striped {
+        Striped {
+            volume: 1,
+            object: 42,
+            fence_epoch: 3,
+            data_servers: (1..=count).map(DataServerId).collect(),
+            stripe_unit_bytes: 2 << 20,
+            first_stripe_index,
+        }
+    }
+
+    /// For every width and first index: a client that decodes layout and device, our own
+    /// arithmetic, and the data servers that open the handles agree on the home of every unit.
+    #[test]
+    fn all_sides_agree_on_the_stripes() {
+        let keys = secret().handle_keys();
+        let key = |index: u16| keys.of(u32::from(index) + 1, [7; 16]);
+        for (count, first) in (1..=5u16).flat_map(|n| (0..n).map(move |f| (n, f))) {
+            let file = file(count.into(), first);
+            let rule = file.distribution().unwrap();
+            let at: Vec<_> =
+                (0..count).map(|i| vec![SocketAddr::from(([10, 0, 0, 1], 2050 + i))]).collect();
+            let device: FilesDeviceAddr = from_bytes(device_body(&at)).unwrap();
+            let sealed = |i| Bytes::copy_from_slice(&file.handle(i, Rights::READ_WRITE, &key(i)));
+            let body = file.layout_body(DeviceId([7; 16]), (0..count).map(sealed).collect());
+            assert!(body.len() < 4096);
+            let layout: FilesLayout = from_bytes(body).unwrap();
+            let theirs = layout.distribution(&device).unwrap();
+            for unit in 0..3 * u64::from(count) {
+                let offset = unit * u64::from(file.stripe_unit_bytes);
+                let home = rule.locate(offset);
+                assert_eq!(theirs.locate(offset), home);
+                for index in 0..count {
+                    let sealed = layout.filehandle(&device, index.into()).unwrap();
+                    let handle = DataServerHandle::open(&key(index), sealed).unwrap();
+                    let admitted = handle.admits(offset, 1, Access::Write).is_ok();
+                    assert_eq!(admitted, u32::from(index) == home.stripe_index);
+                    assert_eq!((handle.object, handle.epoch), (42, 3));
+                }
+            }
+        }
+    }
+
+    /// Files that line up have every pair of bytes on one data server; those that do not have some
+    /// pair apart; and beside any file, unit by unit, another can be put.
+    #[test]
+    fn lined_up_bytes_share_data_servers() {
+        let unit = 2 << 20;
+        for (count, first, other_first) in
+            (1..=4u16).flat_map(|n| (0..n).flat_map(move |f| (0..n).map(move |o| (n, f, o))))
+        {
+            let (a, b) = (file(count.into(), first), file(count.into(), other_first));
+            let (rule_a, rule_b) = (a.distribution().unwrap(), b.distribution().unwrap());
+            for (from, to) in [(0, 0), (unit, 0), (0, 3 * unit), (5, 5 + unit), (1, 0), (7, unit)] {
+                let together = (0..8 * unit).step_by(1 << 20).all(|n| {
+                    let (a, b) = (rule_a.locate(from + n), rule_b.locate(to + n));
+                    a.stripe_index == b.stripe_index
+                        && rule_a.bytes_to_unit_end(from + n) == rule_b.bytes_to_unit_end(to + n)
+                });
+                // One data server holds everything, but units are still compared.
+                assert_eq!(a.lines_up(from, &b, to), together, "{count} {first} {from} {to}");
+                if let Some(beside) = a.first_index_beside(from, to) {
+                    assert!(a.lines_up(from, &file(count.into(), beside), to));
+                } else {
+                    assert_ne!(from % unit, to % unit);
+                }
+            }
+        }
+        let wider = Striped { stripe_unit_bytes: 1 << 20, ..file(2, 0) };
+        assert!(!file(2, 0).lines_up(0, &wider, 0) && !file(2, 0).lines_up(0, &file(3, 0), 0));
+    }
+
+    /// The widest file that configuration allows fits a layout body of less than a page, which
+    /// is what Linux has room for.
+    #[test]
+    fn the_widest_layout_fits() {
+        let key = secret().handle_keys().of(1, [7; 16]);
+        let file = file(100, 99);
+        let sealed = |i| Bytes::copy_from_slice(&file.handle(i, Rights::READ, &key));
+        let body = file.layout_body(DeviceId([7; 16]), (0..100).map(sealed).collect());
+        assert!(body.len() + 28 <= 4096, "{}", body.len());
+    }
+}

@@ -1,0 +1,41 @@
+//! Fixture of this room's tests: a metadata server on a volume in memory, without data servers.
+
+use std::sync::Arc;
+
+use weft_server::identity::{ClusterSecret, ServerRole, ServerUuid, identity};
+use weft_state::SessionLimits;
+use weft_store::volume::{Format, Volume, VolumeConfig};
+
+use super::{
+    export::{Export, Naming},
+    files::{ObjectCreation, SmallFiles, Striping},
+    server::{Mds, MdsParts},
+};
+use crate::data_servers::{DataServerRegistry, DataServers};
+
+/// One that nobody talks to, and whose background does not run.
+pub(super) async fn lone_mds() -> Arc<Mds> {
+    let secret = ClusterSecret::from_text("a secret for tests, not for clusters").unwrap();
+    let uuid = ServerUuid([1; 16]);
+    let format = Format { uuid: [7; 16], fsid: (7, 8), ..Format::default() };
+    let volume = Volume::in_memory(&VolumeConfig { format, ..VolumeConfig::default() }).unwrap();
+    let registry = DataServerRegistry::open(volume.clone(), secret.handle_keys(), []).unwrap();
+    let parts = MdsParts {
+        identity: identity(ServerRole::Mds, &secret, uuid),
+        limits: SessionLimits::default(),
+        lease_s: 60,
+        grace_s: 60,
+        instance: 1,
+        volume,
+        volume_number: 1,
+        data_servers: DataServers::start([], uuid, &secret.control_key(), registry, true),
+        small_files: SmallFiles::default(),
+        threads: 1,
+        creation: ObjectCreation::default(),
+        striping: Striping { unit_bytes: 1 << 20, width: 1 },
+        export: Export::default(),
+        naming: Naming::default(),
+        address: ([127, 0, 0, 1], 0).into(),
+    };
+    Mds::start(parts).await.unwrap()
+}

@@ -1,0 +1,251 @@
+//! Restart of the metadata server on its data: grace and reclaim. RFC 8881 §8.4.2, §9.11.1,
+//! §18.51.
+
+use std::{io::Write, time::Instant};
+
+use weft_mds::SmallFiles;
+use weft_nfs::{AttrNo, FileHandle, IoMode, LockType, NfsStat, OpArgs, Stateid, ops::*};
+use weft_store::types::{Credential, InodeNo};
+
+use crate::support::*;
+
+async fn durable() -> Cluster {
+    Cluster::with(Options { on_disk: true, lease_s: 60, ..Options::default() }).await
+}
+
+/// A client that comes back after the restart, before its RECLAIM_COMPLETE.
+async fn back(cluster: &Cluster, owner: &str) -> Client {
+    let options = ClientOptions { reclaim_complete: false, ..ClientOptions::new(owner) };
+    Client::with(cluster.address(), options).await
+}
+
+fn reclaim_open() -> OpenArgs {
+    open("opener", OpenClaim::Previous(0))
+}
+
+async fn reclaim_lock(c: &mut Client, fh: &FileHandle, stateid: Stateid) -> Reply {
+    let args = LockArgs { reclaim: true, ..lock_new(stateid, "lo", LockType::Write, 0, 10) };
+    c.compound().putfh(fh).op(OpArgs::Lock(args)).send().await
+}
+
+/// What was acknowledged is there after a restart, under the same filehandles; sessions, opens
+/// and their stateids are not.
+#[tokio::test]
+async fn names_survive_and_sessions_do_not() {
+    let mut cluster = durable().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, stateid) = c.file("f").await;
+    let (session, clientid) = (c.sessionid, c.clientid);
+    cluster.restart().await;
+    c.wire = Wire::connect(cluster.address()).await;
+    c.bare(&[sequence(session, 0, 99, false)]).await.is(NfsStat::BADSESSION);
+    let stale = create_session(clientid, weft_nfs::SequenceId(1), &c.options);
+    c.bare(&[OpArgs::CreateSession(stale)]).await.is(NfsStat::STALE_CLIENTID);
+    let mut c = back(&cluster, "a").await;
+    assert_ne!(c.clientid, clientid);
+    let found = c.compound().putrootfh().lookup("f").getfh().send().await.ok().fh();
+    assert_eq!(found, fh);
+    c.compound().putfh(&fh).op(close(stateid)).expect(NfsStat::BAD_STATEID).await;
+}
+
+/// In grace: a known client reclaims its open and its lock; new ones wait; then it is over at
+/// once, because the only client known is done.
+#[tokio::test]
+async fn reclaim_of_open_and_lock() {
+    let mut cluster = durable().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, stateid) = c.file("f").await;
+    let lock = lock_new(stateid, "lo", LockType::Write, 0, 10);
+    c.compound().putfh(&fh).op(OpArgs::Lock(lock)).send().await.ok();
+    cluster.restart().await;
+    let mut c = back(&cluster, "a").await;
+    let mut stranger = back(&cluster, "stranger").await;
+    stranger.compound().op(reclaim_complete()).expect(NfsStat::OK).await;
+    let waits = [OpArgs::Open(open_create("o", "new")), remove("f"), lookup("f")];
+    let expected = [NfsStat::GRACE, NfsStat::GRACE, NfsStat::OK];
+    for (op, status) in waits.into_iter().zip(expected) {
+        stranger.compound().putrootfh().op(op).expect(status).await;
+    }
+    let io = read(Stateid::ANONYMOUS, 0, 1);
+    stranger.compound().putfh(&fh).op(io).expect(NfsStat::GRACE).await;
+    let test = lockt("x", LockType::Read, 0, 1);
+    stranger.compound().putfh(&fh).op(test).expect(NfsStat::GRACE).await;
+    let again = c.compound().putfh(&fh).open(reclaim_open()).send().await.ok().stateid();
+    reclaim_lock(&mut c, &fh, again).await.ok();
+    c.compound().putrootfh().open_create("new").expect(NfsStat::GRACE).await;
+    c.compound().op(reclaim_complete()).expect(NfsStat::OK).await;
+    // Nobody else is known: grace has ended, long before its time.
+    stranger.compound().putrootfh().open_create("new").expect(NfsStat::OK).await;
+    let test = lockt("x", LockType::Read, 0, 1);
+    stranger.compound().putfh(&fh).op(test).expect(NfsStat::DENIED).await;
+}
+
+/// After RECLAIM_COMPLETE, and after grace, nothing is reclaimed.
+#[tokio::test]
+async fn no_reclaim_afterwards() {
+    let mut cluster = durable().await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let _b = Client::mount(&cluster, "b").await;
+    let (fh, _) = a.file("f").await;
+    cluster.restart().await;
+    let mut a = back(&cluster, "a").await;
+    a.compound().op(reclaim_complete()).expect(NfsStat::OK).await;
+    a.compound().putfh(&fh).open(reclaim_open()).expect(NfsStat::NO_GRACE).await;
+    // Grace goes on, since `b` may still come.
+    a.compound().putfh(&fh).open(open("o", OpenClaim::Fh)).expect(NfsStat::GRACE).await;
+    let mut b = back(&cluster, "b").await;
+    b.compound().op(reclaim_complete()).expect(NfsStat::OK).await;
+    b.compound().putfh(&fh).open(reclaim_open()).expect(NfsStat::NO_GRACE).await;
+    a.compound().putfh(&fh).open(open("o", OpenClaim::Fh)).expect(NfsStat::OK).await;
+}
+
+/// A client that the server did not know before the restart has nothing to reclaim.
+#[tokio::test]
+async fn strangers_do_not_reclaim() {
+    let mut cluster = durable().await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let (fh, _) = a.file("f").await;
+    cluster.restart().await;
+    let mut stranger = back(&cluster, "stranger").await;
+    stranger.compound().putfh(&fh).open(reclaim_open()).expect(NfsStat::NO_GRACE).await;
+}
+
+/// A client that never comes back: grace ends by time, its record with it, so that it cannot
+/// reclaim after the next restart what others may hold by then.
+#[tokio::test]
+async fn grace_ends_by_time() {
+    let options = Options { on_disk: true, lease_s: 1, ..Options::default() };
+    let mut cluster = Cluster::with(options).await;
+    let mut gone = Client::mount(&cluster, "gone").await;
+    let (fh, _) = gone.file("f").await;
+    cluster.restart().await;
+    let started = Instant::now();
+    let mut c = Client::mount(&cluster, "c").await;
+    loop {
+        let status = c.compound().putrootfh().open_create("new").send().await.status();
+        if status == NfsStat::OK {
+            break;
+        }
+        assert_eq!(status, NfsStat::GRACE);
+        assert!(started.elapsed() < PATIENCE, "grace never ends");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let mut gone = back(&cluster, "gone").await;
+    gone.compound().putfh(&fh).open(reclaim_open()).expect(NfsStat::NO_GRACE).await;
+}
+
+/// Handles given out for writing before the restart are worthless once grace is over, before the
+/// file's size is believed or anybody else may write.
+#[tokio::test]
+async fn handles_of_before_are_fenced() {
+    let options = Options { on_disk: true, lease_s: 60, data_servers: 1, ..Options::default() };
+    let mut cluster = Cluster::with(options).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, stateid) = c.file("f").await;
+    let get = layoutget(stateid, IoMode::RW);
+    let granted = c.compound().putfh(&fh).op(OpArgs::Layoutget(get)).send().await.ok();
+    let old = layout_handle(&files_layout(&granted), 0);
+    cluster.restart().await;
+    let mut ds = on_data_server(&cluster, 0, "a").await;
+    let mut c = back(&cluster, "a").await;
+    let late = write(Stateid::ANONYMOUS, 0, b"in grace");
+    ds.compound().putfh(&old).op(late).expect(NfsStat::OK).await;
+    let again = c.compound().putfh(&fh).open(reclaim_open()).send().await.ok().stateid();
+    c.compound().op(reclaim_complete()).expect(NfsStat::OK).await;
+    let get = layoutget(again, IoMode::RW);
+    c.compound().putfh(&fh).op(OpArgs::Layoutget(get)).expect(NfsStat::OK).await;
+    let late = ds.compound().putfh(&old).op(write(Stateid::ANONYMOUS, 0, b"too late")).send().await;
+    assert_ne!(late.status(), NfsStat::OK);
+    let size = c.compound().putfh(&fh).getattr(&[AttrNo::SIZE]).send().await.ok().attrs().size;
+    assert_eq!(size, Some(8), "what was written in grace counts");
+}
+
+/// A copy, here of a hole, to a file in grace outranks the handles of before, as a write does: what
+/// was sent with them and is late does not land on top of it.
+#[tokio::test]
+async fn copies_outrank_handles_of_before() {
+    let options = Options { on_disk: true, lease_s: 60, data_servers: 1, ..Options::default() };
+    let mut cluster = Cluster::with(options).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (source, stateid) = c.file("source").await;
+    c.compound().putfh(&source).op(setattr(stateid, size(8))).expect(NfsStat::OK).await;
+    let (target, stateid) = c.file("target").await;
+    let get = OpArgs::Layoutget(layoutget(stateid, IoMode::RW));
+    c.compound().putfh(&target).op(write(stateid, 0, b"old data")).expect(NfsStat::OK).await;
+    let granted = c.compound().putfh(&target).op(get).send().await.ok();
+    let old = layout_handle(&files_layout(&granted), 0);
+    cluster.restart().await;
+    let mut ds = on_data_server(&cluster, 0, "a").await;
+    let mut c = back(&cluster, "a").await;
+    let src_stateid = c.compound().putfh(&source).open(reclaim_open()).send().await.ok().stateid();
+    let dst_stateid = c.compound().putfh(&target).open(reclaim_open()).send().await.ok().stateid();
+    let copy = OpArgs::Copy(CopyArgs {
+        src_stateid,
+        dst_stateid,
+        src_offset: 0,
+        dst_offset: 0,
+        count: 0,
+        consecutive: true,
+        synchronous: true,
+        source_server: Netlocs::default(),
+    });
+    c.compound().putfh(&source).savefh().putfh(&target).op(copy).expect(NfsStat::OK).await;
+    let late = ds.compound().putfh(&old).op(write(Stateid::ANONYMOUS, 0, b"late")).send().await;
+    assert_ne!(late.status(), NfsStat::OK);
+    let op = read(dst_stateid, 0, 100);
+    let (data, _) = c.compound().putfh(&target).op(op).send().await.ok().data();
+    assert_eq!(&data[..], [0; 8]);
+}
+
+/// What a write through the metadata server left behind the end of a file when it was cut short by
+/// a crash is in the file from then on: it does not come to light when the file grows over it.
+#[tokio::test]
+async fn what_an_interrupted_write_left_is_in_the_file() {
+    let options = Options {
+        data_servers: 1,
+        small_files: SmallFiles::OFF,
+        on_disk: true,
+        ..Options::default()
+    };
+    let mut cluster = Cluster::with(options).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, stateid) = c.file("f").await;
+    c.compound().putfh(&fh).op(write(stateid, 0, b"done")).send().await.ok();
+    let [object] = &cluster.object_files()[..] else { panic!("not one object") };
+    let mut object = std::fs::File::options().append(true).open(object).unwrap();
+    object.write_all(b" half").unwrap();
+    let size = c.compound().putfh(&fh).getattr(&[AttrNo::SIZE]).send().await.ok().attrs().size;
+    assert_eq!(size, Some(4), "while it runs the server knows what was written");
+    cluster.restart().await;
+    let mut c = back(&cluster, "a").await;
+    c.compound().op(reclaim_complete()).expect(NfsStat::OK).await;
+    let stateid = c.compound().putrootfh().open(open_name("o", "f")).send().await.ok().stateid();
+    let size = c.compound().putfh(&fh).getattr(&[AttrNo::SIZE]).send().await.ok().attrs().size;
+    assert_eq!(size, Some(9));
+    c.compound().putfh(&fh).op(write(stateid, 20, b"!")).send().await.ok();
+    let (data, _) = c.compound().putfh(&fh).op(read(stateid, 0, 100)).send().await.ok().data();
+    assert_eq!(&data[..], b"done half\0\0\0\0\0\0\0\0\0\0\0!");
+}
+
+/// A file that was closed in peace is settled: nobody is asked about it after a restart.
+#[tokio::test]
+async fn a_closed_file_is_settled() {
+    let options = Options {
+        data_servers: 1,
+        small_files: SmallFiles::OFF,
+        on_disk: true,
+        ..Options::default()
+    };
+    let cluster = Cluster::with(options).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, stateid) = c.file("f").await;
+    let unsettled = || {
+        let entry = cluster.volume().lookup(InodeNo::ROOT, b"f", &Credential::superuser());
+        entry.value.unwrap().unsettled
+    };
+    assert!(!unsettled());
+    c.compound().putfh(&fh).op(write(stateid, 0, b"done")).send().await.ok();
+    assert!(unsettled(), "a crash could now be in the middle of the next write");
+    c.compound().putfh(&fh).op(close(stateid)).send().await.ok();
+    assert!(!unsettled());
+}

@@ -1,0 +1,384 @@
+//! Servers on loopback: started, killed, and started again on the same data.
+
+use std::{
+    net::SocketAddr,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock, Weak},
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+use tokio::{net::TcpListener, task::JoinHandle};
+use weft_ds::{DataServer, control::Service};
+use weft_mds::{
+    Export, Mds, MdsParts, Naming, ObjectCreation, SmallFiles, Striping,
+    data_servers::{DataServerRegistry, DataServerSpec, DataServers},
+    run_background,
+};
+use weft_server::{
+    clock::random,
+    compound::Nfs,
+    core::Core,
+    identity::{ClusterSecret, ServerRole, ServerUuid, identity},
+    report::IndirectStatus,
+    rpc::{Connections, Program, Server, ServerLimits, Workers},
+};
+use weft_state::{ConnId, SessionLimits};
+use weft_store::{
+    engine::EngineError,
+    objects::{ObjectStore, ObjectStoreOptions},
+    types::DataServerId,
+    volume::{Format, Volume, VolumeConfig},
+};
+
+use super::{PATIENCE, valve::Valve};
+
+/// What a cluster is like.
+#[derive(Clone)]
+pub struct Options {
+    /// How many data servers there are.
+    pub data_servers: u32,
+    /// Lease, and longest grace, seconds.
+    pub lease_s: u32,
+    /// How callers are mapped.
+    pub export: Export,
+    /// How owners are called.
+    pub naming: Naming,
+    /// How small files are treated.
+    pub small_files: SmallFiles,
+    /// When the objects of files are made.
+    pub creation: ObjectCreation,
+    /// Session limits.
+    pub limits: SessionLimits,
+    /// Whether the volume outlives the metadata server.
+    pub on_disk: bool,
+    /// What connections may take.
+    pub server: ServerLimits,
+    /// Whether the metadata server's way to data servers can be shut.
+    pub valves: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            data_servers: 0,
+            lease_s: 60,
+            export: Export::default(),
+            naming: Naming::default(),
+            small_files: SmallFiles::default(),
+            creation: ObjectCreation::default(),
+            limits: SessionLimits::default(),
+            on_disk: false,
+            server: ServerLimits::default(),
+            valves: false,
+        }
+    }
+}
+
+/// A metadata server and its data servers.
+pub struct Cluster {
+    options: Options,
+    dir: TempDir,
+    secret: ClusterSecret,
+    uuid: ServerUuid,
+    mds: Option<RunningMds>,
+    data_servers: Vec<Serving>,
+    /// Of each data server, if they were asked for.
+    pub valves: Vec<Valve>,
+    specs: Vec<DataServerSpec>,
+}
+
+struct RunningMds {
+    mds: Arc<Mds>,
+    background: JoinHandle<()>,
+    serving: Serving,
+}
+
+struct Serving {
+    address: SocketAddr,
+    connections: Connections,
+    accept: JoinHandle<()>,
+}
+
+impl Serving {
+    async fn start(
+        programs: Vec<Arc<dyn Program>>,
+        connections: Connections,
+        limits: ServerLimits,
+    ) -> Serving {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let listener = listener.into_std().unwrap();
+        let server = Server::new(programs, connections.clone(), limits);
+        let accept = workers().pick(0).spawn(async move {
+            let listener = TcpListener::from_std(listener).unwrap();
+            server.accept(listener, workers().clone()).await;
+        });
+        Serving { address, connections, accept }
+    }
+
+    fn stop(&self) {
+        /// More connections than all tests of a process open together.
+        const CONNS_MAX: u64 = 100_000;
+        self.accept.abort();
+        (1..CONNS_MAX)
+            .filter_map(|id| self.connections.find(ConnId(id)))
+            .for_each(|conn| conn.close());
+    }
+}
+
+/// Threads shared by the servers of all tests of a process.
+fn workers() -> &'static Workers {
+    static WORKERS: OnceLock<Workers> = OnceLock::new();
+    WORKERS.get_or_init(|| Workers::start("test-server", 3).unwrap())
+}
+
+impl Cluster {
+    /// One without data servers, with generous leases.
+    pub async fn start() -> Cluster {
+        Self::with(Options::default()).await
+    }
+
+    /// One with data servers, where files are from their first byte.
+    pub async fn striped(data_servers: u32) -> Cluster {
+        let small_files = SmallFiles::OFF;
+        Self::with(Options { data_servers, small_files, ..Options::default() }).await
+    }
+
+    pub async fn with(options: Options) -> Cluster {
+        let secret = ClusterSecret::from_text("a secret for tests, not for clusters").unwrap();
+        let mut cluster = Cluster {
+            dir: tempfile::tempdir().unwrap(),
+            secret,
+            uuid: ServerUuid(random()),
+            mds: None,
+            data_servers: Vec::new(),
+            valves: Vec::new(),
+            specs: Vec::new(),
+            options,
+        };
+        for id in 1..=cluster.options.data_servers {
+            cluster.start_data_server(id).await;
+        }
+        cluster.start_mds().await;
+        cluster
+    }
+
+    async fn start_data_server(&mut self, id: u32) {
+        let dir = self.dir.path().join(format!("ds{id}"));
+        std::fs::create_dir_all(&dir).unwrap();
+        let store = ObjectStore::open(&dir, &ObjectStoreOptions::default()).unwrap();
+        let who = identity(ServerRole::Ds, &self.secret, ServerUuid(store.identity()));
+        let core = Core::new(who, SessionLimits::default(), 3600);
+        let connections = core.connections.clone();
+        let key = self.secret.handle_keys().of(id, store.identity());
+        let ds = DataServer::new(core, Arc::new(store), key);
+        let control = Service::new(ds.clone(), DataServerId(id), self.secret.control_key());
+        let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds));
+        let limits = self.options.server.clone();
+        let serving = Serving::start(vec![nfs, control], connections, limits).await;
+        let mut spec = DataServerSpec {
+            id: DataServerId(id),
+            control: serving.address,
+            addresses: Vec::new(),
+        };
+        if self.options.valves {
+            let valve = Valve::before(serving.address).await;
+            spec.addresses = vec![serving.address.into()];
+            spec.control = valve.address;
+            self.valves.push(valve);
+        }
+        self.specs.push(spec);
+        self.data_servers.push(serving);
+    }
+
+    /// Opens the volume; one that was just let go may still be closing on another thread.
+    async fn open_volume(dir: &Path, on_disk: bool) -> Volume {
+        let format = Format { uuid: [7; 16], fsid: (7, 8), ..Format::default() };
+        let config = VolumeConfig { format, cache_bytes: 8 << 20, ..VolumeConfig::default() };
+        if on_disk {
+            let mut opened = None;
+            eventually("end of the former volume", || {
+                opened = match Volume::open(&dir.join("volume"), &config) {
+                    Err(EngineError::InUse(_)) => None,
+                    other => Some(other.unwrap()),
+                };
+                opened.is_some()
+            })
+            .await;
+            opened.unwrap()
+        } else {
+            Volume::in_memory(&config).unwrap()
+        }
+    }
+
+    async fn start_mds(&mut self) {
+        let volume = Self::open_volume(self.dir.path(), self.options.on_disk).await;
+        let data_servers = {
+            let _on = workers().pick(0).enter();
+            let registry =
+                DataServerRegistry::open(volume.clone(), self.secret.handle_keys(), []).unwrap();
+            let control = self.secret.control_key();
+            let gathers = self.options.small_files.gather;
+            DataServers::start(self.specs.clone(), self.uuid, &control, registry, gathers)
+        };
+        let width = u16::try_from(self.specs.len()).unwrap().max(1);
+        let parts = MdsParts {
+            identity: identity(ServerRole::Mds, &self.secret, self.uuid),
+            limits: self.options.limits.clone(),
+            lease_s: self.options.lease_s,
+            grace_s: self.options.lease_s,
+            instance: u32::from_be_bytes(random()),
+            volume,
+            volume_number: 1,
+            data_servers,
+            small_files: self.options.small_files,
+            threads: 1,
+            creation: self.options.creation,
+            striping: Striping { unit_bytes: 1 << 20, width },
+            export: self.options.export.clone(),
+            naming: self.options.naming.clone(),
+            address: ([127, 0, 0, 1], 0).into(),
+        };
+        let mds = Mds::start(parts).await.unwrap();
+        let background = workers().pick(0).spawn(run_background(mds.clone()));
+        let connections = weft_server::compound::Role::core(&*mds).connections.clone();
+        let nfs: Arc<dyn Program> = Arc::new(Nfs::new(mds.clone()));
+        let limits = self.options.server.clone();
+        let serving = Serving::start(vec![nfs], connections, limits).await;
+        self.mds = Some(RunningMds { mds, background, serving });
+    }
+
+    /// Where the metadata server serves.
+    pub fn address(&self) -> SocketAddr {
+        self.running().serving.address
+    }
+
+    /// Where a data server serves, by index.
+    pub fn data_server(&self, index: usize) -> SocketAddr {
+        self.data_servers[index].address
+    }
+
+    fn running(&self) -> &RunningMds {
+        self.mds.as_ref().expect("the metadata server runs")
+    }
+
+    /// What was written through the metadata server.
+    pub fn indirect(&self) -> IndirectStatus {
+        self.running().mds.data_servers().indirect()
+    }
+
+    /// The metadata server itself.
+    pub fn mds(&self) -> &Mds {
+        &self.running().mds
+    }
+
+    /// The volume of the metadata server.
+    pub fn volume(&self) -> &Volume {
+        self.running().mds.volume()
+    }
+
+    /// Bytes of disk that the objects of all data servers use.
+    pub fn object_bytes(&self) -> u64 {
+        fn used(dir: &Path) -> u64 {
+            let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
+            let entry = |path: &Path| match path.is_dir() {
+                true => used(path),
+                false => path.metadata().map_or(0, |m| m.blocks() * 512),
+            };
+            entries.map(|found| entry(&found.unwrap().path())).sum()
+        }
+        let dirs = (1..=self.options.data_servers).map(|id| format!("ds{id}/objects"));
+        dirs.map(|objects| used(&self.dir.path().join(objects))).sum()
+    }
+
+    /// How many objects all data servers have.
+    pub fn objects(&self) -> usize {
+        self.object_files().len()
+    }
+
+    /// The files that are the objects of all data servers.
+    pub fn object_files(&self) -> Vec<PathBuf> {
+        fn files(dir: &Path, found: &mut Vec<PathBuf>) {
+            let Ok(entries) = std::fs::read_dir(dir) else { return };
+            for path in entries.map(|entry| entry.unwrap().path()) {
+                if path.is_dir() { files(&path, found) } else { found.push(path) }
+            }
+        }
+        let mut found = Vec::new();
+        for id in 1..=self.options.data_servers {
+            files(&self.dir.path().join(format!("ds{id}/objects")), &mut found);
+        }
+        found
+    }
+
+    /// Where the objects of a data server are, by index.
+    pub fn object_dir(&self, index: usize) -> PathBuf {
+        self.dir.path().join(format!("ds{}/objects", index + 1))
+    }
+
+    /// Requests of one sort to the control programs of all data servers so far.
+    pub fn control_messages(&self, procedure: &str) -> u64 {
+        let sent = self.running().mds.data_servers().messages();
+        sent.get(procedure).copied().unwrap_or(0)
+    }
+
+    /// Files to come whose objects are ready.
+    pub fn files_ahead(&self) -> Option<usize> {
+        self.running().mds.files_ahead()
+    }
+
+    /// Ends a data server, by index; the metadata server knows.
+    pub async fn stop_data_server(&self, index: usize) {
+        self.data_servers[index].stop();
+        let (id, all) = (self.specs[index].id, self.running().mds.data_servers());
+        eventually("end of the connection", || !all.are_up(&[id])).await;
+    }
+
+    /// When the objects of files are made from the next start on.
+    pub fn set_creation(&mut self, creation: ObjectCreation) {
+        self.options.creation = creation;
+    }
+
+    /// Connections that the metadata server holds open.
+    pub fn connections(&self) -> usize {
+        self.running().serving.connections.count()
+    }
+
+    /// What the export is from the next start on.
+    pub fn set_export(&mut self, export: Export) {
+        self.options.export = export;
+    }
+
+    /// Kills the metadata server without a word to anybody, and starts it on the same data, at
+    /// another port.
+    pub async fn restart(&mut self) {
+        let RunningMds { mds, background, serving } = self.mds.take().expect("it runs");
+        serving.stop();
+        background.abort();
+        let gone: Weak<Mds> = Arc::downgrade(&mds);
+        drop((mds, serving));
+        eventually("end of the metadata server", || gone.strong_count() == 0).await;
+        self.start_mds().await;
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Some(running) = &self.mds {
+            running.background.abort();
+            running.serving.stop();
+        }
+        self.data_servers.iter().for_each(Serving::stop);
+    }
+}
+
+/// Polls until `done`; fails when patience ends.
+pub async fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < deadline, "no {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}

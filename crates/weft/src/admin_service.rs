@@ -1,0 +1,345 @@
+//! The admin service: HTTP/JSON on its own port (design D11), for `weft status`, `weft stat`,
+//! monitoring and health checks. The write threshold can be set, all else is only read. It asks
+//! nobody for a password: it belongs on loopback or a management network. What sets something
+//! takes JSON alone, and calls by address, which a web page cannot make from a browser.
+
+use std::{
+    io,
+    net::{Ipv4Addr, Ipv6Addr},
+    sync::Arc,
+};
+
+use axum::{
+    Json, Router,
+    extract::{DefaultBodyLimit, Query, Request, State, rejection::JsonRejection},
+    http::{StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+use weft_server::report::{AdminError, AdminSource, ClusterStatus};
+
+use crate::size::small_size;
+
+/// Longest path asked about, bytes.
+const PATH_BYTES_MAX: usize = 4096;
+
+/// Longest body of a request, bytes.
+const BODY_BYTES_MAX: usize = 1024;
+
+/// What `POST /threshold` is given.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetThreshold {
+    /// The threshold until the next start: bytes as a number, or `"32KiB"`.
+    #[serde(deserialize_with = "small_size")]
+    pub write_threshold: u64,
+}
+
+/// Serves until the listener fails.
+///
+/// # Errors
+/// What the listener says.
+pub async fn serve(listener: TcpListener, source: Arc<dyn AdminSource>) -> io::Result<()> {
+    axum::serve(listener, router(source)).await
+}
+
+type Source = State<Arc<dyn AdminSource>>;
+
+fn router(source: Arc<dyn AdminSource>) -> Router {
+    Router::new()
+        .route("/file", get(file))
+        .route("/threshold", post(threshold))
+        // What shows names of files, or changes something.
+        .route_layer(middleware::from_fn(no_strange_names))
+        .route("/status", get(status))
+        .route("/health", get(health))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(source)
+}
+
+/// Refuses who calls this server by a name. The owner of a name decides which address it has, so
+/// that a web page could come under its own name, and a browser would let it read the answer.
+async fn no_strange_names(request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    if host.is_some_and(is_own_name) {
+        next.run(request).await
+    } else {
+        refusal(&AdminError::BadRequest("Host: an IP address or localhost, please".into()))
+    }
+}
+
+/// Whether a Host header has an address, or `localhost`.
+fn is_own_name(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.parse::<u16>().is_ok() => name,
+        _ => host,
+    };
+    let bracketed = name.strip_prefix('[').and_then(|n| n.strip_suffix(']'));
+    match bracketed {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => name == "localhost" || name.parse::<Ipv4Addr>().is_ok(),
+    }
+}
+
+async fn status(State(source): Source) -> Json<ClusterStatus> {
+    Json(source.status().await)
+}
+
+/// 200 when healthy, 503 when not: what load balancers and Kubernetes look at.
+async fn health(State(source): Source) -> Response {
+    let health = source.health().await;
+    let code = if health.healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Json(health)).into_response()
+}
+
+#[derive(Deserialize)]
+struct FileQuery {
+    path: String,
+}
+
+async fn file(State(source): Source, Query(query): Query<FileQuery>) -> Response {
+    let report = if query.path.len() > PATH_BYTES_MAX || !query.path.starts_with('/') {
+        Err(AdminError::BadRequest("path: begins with / and has at most 4096 bytes".into()))
+    } else {
+        source.file(query.path).await
+    };
+    match report {
+        Ok(report) => Json(report).into_response(),
+        Err(e) => refusal(&e),
+    }
+}
+
+async fn threshold(
+    State(source): Source,
+    body: Result<Json<SetThreshold>, JsonRejection>,
+) -> Response {
+    let set = match body {
+        Ok(Json(wanted)) => source.set_threshold(wanted.write_threshold),
+        Err(e) => Err(AdminError::BadRequest(e.body_text())),
+    };
+    match set {
+        Ok(status) => Json(status).into_response(),
+        Err(e) => refusal(&e),
+    }
+}
+
+fn refusal(why: &AdminError) -> Response {
+    let code = match why {
+        AdminError::BadRequest(_) => StatusCode::BAD_REQUEST,
+        AdminError::NotFound(_) => StatusCode::NOT_FOUND,
+        AdminError::Failed(_) => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    (code, Json(serde_json::json!({ "error": why.to_string() }))).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use std::collections::BTreeMap;
+    use weft_server::report::{
+        Activity, AdminFuture, FileReport, Health, IndirectStatus, ServerStatus, ThresholdStatus,
+    };
+
+    use super::*;
+
+    struct Fixed;
+
+    const THRESHOLD: ThresholdStatus = ThresholdStatus {
+        configured: 64 << 10,
+        set: 32 << 10,
+        now: 8 << 10,
+        requests_per_thread: 300,
+    };
+
+    fn mds() -> ServerStatus {
+        let operations = BTreeMap::from([("READ".to_owned(), 3)]);
+        ServerStatus {
+            role: "mds".into(),
+            id: None,
+            address: "10.0.0.1:2049".into(),
+            reachable: true,
+            error: None,
+            activity: Activity { operations, bytes_in: 1, bytes_out: 2, ..Activity::default() },
+            control_messages: BTreeMap::from([("CREATE".to_owned(), 4)]),
+            files_ahead: Some(3),
+            space: None,
+        }
+    }
+
+    impl AdminSource for Fixed {
+        fn status(&self) -> AdminFuture<'_, ClusterStatus> {
+            let ds = ServerStatus {
+                role: "ds".into(),
+                id: Some(7),
+                address: "10.0.0.7:2050".into(),
+                reachable: false,
+                error: Some("gone".into()),
+                activity: Activity::default(),
+                control_messages: BTreeMap::new(),
+                files_ahead: None,
+                space: None,
+            };
+            let status = ClusterStatus {
+                version: "1".into(),
+                uptime_s: 5,
+                servers: vec![mds(), ds],
+                indirect: IndirectStatus { writes: 64, messages: 2, waiting: 0 },
+                threshold: THRESHOLD,
+                devices: Vec::new(),
+            };
+            Box::pin(async { status })
+        }
+
+        fn health(&self) -> AdminFuture<'_, Health> {
+            Box::pin(async { Health { healthy: false, problems: vec!["ds 7".into()] } })
+        }
+
+        fn file(&self, path: String) -> AdminFuture<'_, Result<FileReport, AdminError>> {
+            Box::pin(async move {
+                match path.as_str() {
+                    "/a b" => {
+                        Ok(FileReport { path, fileid: 9, size: 3, stuffed: true, layout: None })
+                    }
+                    "/down" => Err(AdminError::Failed("ds 7 is down".into())),
+                    _ => Err(AdminError::NotFound(path)),
+                }
+            })
+        }
+
+        fn set_threshold(&self, bytes: u64) -> Result<ThresholdStatus, AdminError> {
+            Ok(ThresholdStatus { set: bytes, ..THRESHOLD })
+        }
+    }
+
+    async fn get(target: &str) -> (u16, serde_json::Value) {
+        ask(&format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1:1\r\nConnection: close\r\n\r\n"))
+            .await
+    }
+
+    async fn set(content_type: &str, body: &str) -> (u16, serde_json::Value) {
+        let length = body.len();
+        let head = format!(
+            "POST /threshold HTTP/1.1\r\nHost: 127.0.0.1:1\r\nConnection: close\r\n\
+             Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n"
+        );
+        ask(&(head + body)).await
+    }
+
+    /// Status line and body of one request over a real socket.
+    async fn ask(request: &str) -> (u16, serde_json::Value) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let server = tokio::spawn(serve(listener, Arc::new(Fixed)));
+        let mut stream = tokio::net::TcpStream::connect(addr).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).await.unwrap();
+        server.abort();
+        let code = reply.split(' ').nth(1).unwrap().parse().unwrap();
+        let body = reply.split("\r\n\r\n").nth(1).unwrap();
+        (code, serde_json::from_str(body).unwrap_or(serde_json::Value::Null))
+    }
+
+    /// The status has the fields that scripts and the end-to-end tests rely on.
+    #[tokio::test]
+    async fn status_keeps_its_form() {
+        let (code, body) = get("/status").await;
+        assert_eq!(code, 200);
+        assert_eq!(
+            body,
+            serde_json::json!({"version": "1", "uptime_s": 5, "servers": [
+                {"role": "mds", "address": "10.0.0.1:2049", "reachable": true,
+                 "operations": {"READ": 3}, "bytes_in": 1, "bytes_out": 2, "rss_bytes": 0,
+                 "clients": 0, "connections": 0, "uptime_s": 0,
+                 "control_messages": {"CREATE": 4}, "files_ahead": 3},
+                {"role": "ds", "id": 7, "address": "10.0.0.7:2050", "reachable": false,
+                 "error": "gone", "operations": {}, "bytes_in": 0, "bytes_out": 0,
+                 "rss_bytes": 0, "clients": 0, "connections": 0, "uptime_s": 0},
+            ], "indirect": {"writes": 64, "messages": 2, "waiting": 0}, "threshold":
+                {"configured": 65536, "set": 32768, "now": 8192, "requests_per_thread": 300}})
+        );
+        let back: ClusterStatus = serde_json::from_value(body).unwrap();
+        assert_eq!(back.servers[0], mds());
+    }
+
+    /// The threshold is set by a size as configuration has it; anything else is refused, and why is
+    /// said. A form of a web page is no way.
+    #[tokio::test]
+    async fn the_threshold_is_set() {
+        for (text, bytes) in [("0", 0), ("\"1MiB\"", 1 << 20), ("\"4096\"", 4096), ("1", 1)] {
+            let (code, body) =
+                set("application/json", &format!(r#"{{"write_threshold":{text}}}"#)).await;
+            assert_eq!((code, body["set"].as_u64()), (200, Some(bytes)), "{text}: {body}");
+        }
+        let long = format!(r#"{{"write_threshold":"{}"}}"#, "1".repeat(BODY_BYTES_MAX));
+        for (body, why) in [
+            (r#"{"write_threshold":1048577}"#, "not a size from 0 to 1MiB"),
+            (r#"{"write_threshold":"32 kilos"}"#, "not a size from 0 to 1MiB"),
+            (r#"{"write_threshold":-1}"#, "a size: a number of bytes"),
+            (r#"{"write_threshold":1,"other":2}"#, "unknown field"),
+            ("{}", "missing field"),
+            ("32768", "struct SetThreshold"),
+            ("{", "EOF"),
+            (long.as_str(), "length limit exceeded"),
+        ] {
+            let (code, told) = set("application/json", body).await;
+            let told = told["error"].as_str().unwrap_or_default().to_owned();
+            assert!(code == 400 && told.contains(why), "{body}: {code} {told}");
+        }
+        for form in ["text/plain", "application/x-www-form-urlencoded"] {
+            assert_eq!(set(form, r#"{"write_threshold":1}"#).await.0, 400);
+        }
+        assert_eq!(get("/threshold").await.0, 405);
+    }
+
+    /// An unhealthy cluster is told by the status code too.
+    #[tokio::test]
+    async fn health_is_a_status_code() {
+        let (code, body) = get("/health").await;
+        assert_eq!((code, body["problems"][0].as_str()), (503, Some("ds 7")));
+    }
+
+    /// Files are asked for by path; every kind of failure has its code and says why.
+    #[tokio::test]
+    async fn files_are_found_by_path() {
+        let (code, body) = get("/file?path=/a%20b").await;
+        assert_eq!((code, body["fileid"].as_u64()), (200, Some(9)));
+        for (target, expected) in [
+            ("/file?path=/missing", 404),
+            ("/file?path=/down", 503),
+            ("/file?path=relative", 400),
+            ("/file", 400),
+            ("/nothing", 404),
+        ] {
+            assert_eq!(get(target).await.0, expected, "{target}");
+        }
+        let long = format!("/file?path=/{}", "x".repeat(PATH_BYTES_MAX));
+        assert_eq!(get(&long).await.0, 400);
+        assert_eq!(get("/file?path=/down").await.1["error"].as_str(), Some("ds 7 is down"));
+    }
+
+    /// A page that comes under a name of its own and has this server's address is told nothing.
+    #[tokio::test]
+    async fn names_of_others_are_refused() {
+        for (host, own) in [
+            ("127.0.0.1:8049", true),
+            ("[::1]:8049", true),
+            ("10.0.0.1", true),
+            ("localhost:8049", true),
+            ("evil.example:8049", false),
+            ("127.0.0.1.evil.example", false),
+            ("", false),
+        ] {
+            assert_eq!(is_own_name(host), own, "{host}");
+        }
+        let by_name = |target: &str| {
+            format!("GET {target} HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
+        };
+        assert_eq!(ask(&by_name("/file?path=/a")).await.0, 400);
+        assert_ne!(ask(&by_name("/health")).await.0, 400, "monitors may call by name");
+    }
+}

@@ -1,0 +1,605 @@
+//! Configuration: one TOML file a server, or none. Every key is described in
+//! `docs/configuration.md`; a key that is not there is an error.
+
+use std::{
+    collections::BTreeSet,
+    fmt::Display,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error as _},
+};
+use weft_mds::{
+    ObjectCreation, Precreate, SmallFiles, data_servers::AnnouncedAddress, network::Network,
+};
+use weft_server::{identity::unhex, rpc::NOBODY};
+
+use crate::size::{size, small_size};
+
+/// Stripe units are multiples of this (design D3).
+const MIB: u64 = 1 << 20;
+/// Largest stripe unit, bytes.
+const STRIPE_UNIT_MAX: u64 = 64 * MIB;
+/// Data servers that a file is striped over unless configured otherwise.
+const STRIPE_WIDTH_DEFAULT: usize = 8;
+/// Data servers of one file at most: their filehandles must fit a layout body of 4096 bytes.
+const STRIPE_WIDTH_MAX: u64 = 100;
+/// A client makes its session within milliseconds of connecting.
+const IDLE_LIMIT_S_DEFAULT: u32 = 60;
+/// Addresses of one data server: Linux uses at most 16.
+const ADDRESSES_MAX: usize = 16;
+/// Rules for clients: each request looks through them.
+const CLIENTS_MAX: usize = 256;
+/// Networks of one rule.
+const NETWORKS_MAX: usize = 64;
+/// Users or groups of the configured table, which is looked through from the start.
+const NAMES_MAX: usize = 1024;
+
+/// Why there is no configuration. Every message names the file.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A key or value is wrong; the message shows its line.
+    #[error("{}: {source}", path.display())]
+    Parse {
+        /// Which file.
+        path: PathBuf,
+        /// Where, what, and what is allowed.
+        source: Box<toml::de::Error>,
+    },
+    /// Values contradict each other.
+    #[error("{}: {why}", path.display())]
+    Contradiction {
+        /// Which file.
+        path: PathBuf,
+        /// Which values, and what is allowed.
+        why: String,
+    },
+}
+
+/// Engine of the volume store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineKind {
+    /// Log-structured; the default.
+    Fjall,
+    /// B-tree.
+    Redb,
+}
+
+/// Configuration of a metadata server.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MdsConfig {
+    /// Where clients connect.
+    #[serde(deserialize_with = "address")]
+    pub listen: SocketAddr,
+    /// Data directory.
+    pub dir: PathBuf,
+    /// Where `weft status` and browsers connect (HTTP, unauthenticated: keep it on loopback).
+    #[serde(deserialize_with = "address")]
+    pub admin_listen: SocketAddr,
+    /// File with the cluster secret, readable by its owner only.
+    pub cluster_secret_file: PathBuf,
+    /// Lease, seconds.
+    #[serde(deserialize_with = "ranged::<_, 10, 3600>")]
+    pub lease_s: u32,
+    /// Longest grace after a start, seconds; the lease if absent.
+    #[serde(deserialize_with = "maybe_ranged::<_, 10, 3600>")]
+    pub grace_s: Option<u32>,
+    /// Bytes of the stripe unit of new files.
+    #[serde(rename = "stripe_unit", deserialize_with = "stripe_unit")]
+    pub stripe_unit_bytes: u32,
+    /// Data servers of a new file at most.
+    #[serde(deserialize_with = "maybe_ranged::<_, 1, STRIPE_WIDTH_MAX>")]
+    pub stripe_width: Option<u32>,
+    /// Threads that serve NFS; the number of processors if absent.
+    #[serde(deserialize_with = "maybe_ranged::<_, 1, 256>")]
+    pub threads: Option<u32>,
+    /// How long a connection may be without a session, seconds.
+    #[serde(deserialize_with = "ranged::<_, 10, 3600>")]
+    pub idle_limit_s: u32,
+    /// Engine of the volume store; only a new volume asks.
+    pub engine: EngineKind,
+    /// Group commit.
+    pub commit: CommitConfig,
+    /// How small files are treated.
+    pub small_files: SmallFilesConfig,
+    /// When the objects of files are made.
+    pub object_creation: ObjectCreationKind,
+    /// How many objects are made ahead.
+    pub precreate: PrecreateConfig,
+    /// Who may do what.
+    pub export: ExportConfig,
+    /// How owners are called.
+    pub names: NamesConfig,
+    /// The data servers.
+    #[serde(rename = "data_server")]
+    pub data_servers: Vec<DataServerConfig>,
+}
+
+/// Group commit (P3.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CommitConfig {
+    /// With fewer mutations waiting a batch is committed at once.
+    #[serde(deserialize_with = "ranged::<_, 1, 65536>")]
+    pub low: u32,
+    /// Most mutations in a batch.
+    #[serde(deserialize_with = "ranged::<_, 1, 65536>")]
+    pub high: u32,
+    /// Longest a batch between `low` and `high` waits to grow, microseconds.
+    #[serde(deserialize_with = "ranged::<_, 0, 10_000>")]
+    pub linger_us: u32,
+    /// Whether mutations share a sync at all (for measurements).
+    pub coalesce: bool,
+}
+
+/// How small files are treated (P3.2, P0.2, P0.3, P0.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SmallFilesConfig {
+    /// A file up to so many bytes is kept by the metadata server; 0: none.
+    #[serde(rename = "stuffing_limit", deserialize_with = "small_size")]
+    pub stuffing_limit_bytes: u64,
+    /// Clients send I/O on files below so many bytes to the metadata server; 0: none.
+    #[serde(rename = "write_threshold", deserialize_with = "small_size")]
+    pub threshold_bytes: u64,
+    /// The threshold goes down while the metadata server is busy.
+    pub adaptive: bool,
+    /// Small writes that come to the metadata server leave it together.
+    pub gather: bool,
+}
+
+/// When the objects of files are made on their data servers (P2.1, P3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ObjectCreationKind {
+    /// By the first write to each.
+    #[default]
+    Implicit,
+    /// With the file.
+    Eager,
+    /// Ahead of the file.
+    Precreate,
+}
+
+/// How many objects are made ahead (P3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PrecreateConfig {
+    /// With fewer files' objects ready, more are made.
+    #[serde(deserialize_with = "ranged::<_, 1, 16384>")]
+    pub low: u32,
+    /// For so many files at once; one message holds them.
+    #[serde(deserialize_with = "ranged::<_, 1, 1024>")]
+    pub batch: u32,
+}
+
+/// Who may do what, and as whom.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExportConfig {
+    /// User 0 becomes the anonymous user.
+    pub root_squash: bool,
+    /// Everybody becomes the anonymous user.
+    pub all_squash: bool,
+    /// The anonymous user.
+    pub anonymous_uid: u32,
+    /// The anonymous group.
+    pub anonymous_gid: u32,
+    /// Security flavors that are served.
+    #[serde(deserialize_with = "flavors")]
+    pub security: Vec<Flavor>,
+    /// Only clients that connect from a port below 1024 are served.
+    pub secure_ports: bool,
+    /// Groups of users are those of this machine's databases.
+    pub server_groups: bool,
+    /// Rules for clients, the first that fits decides; without any everybody reads and writes.
+    #[serde(rename = "client", deserialize_with = "clients")]
+    pub clients: Vec<ClientConfig>,
+}
+
+/// A security flavor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Flavor {
+    /// AUTH_SYS.
+    Sys,
+    /// AUTH_NONE: the anonymous user.
+    None,
+}
+
+/// What clients of some networks may do.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientConfig {
+    /// Which clients.
+    #[serde(deserialize_with = "networks")]
+    pub networks: Vec<Network>,
+    /// What they may do.
+    pub access: ClientAccess,
+    /// As `export.root_squash`, for these clients.
+    #[serde(default)]
+    pub root_squash: Option<bool>,
+    /// As `export.all_squash`, for these clients.
+    #[serde(default)]
+    pub all_squash: Option<bool>,
+}
+
+/// What a client may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub enum ClientAccess {
+    /// Read and write.
+    #[serde(rename = "rw")]
+    ReadWrite,
+    /// Read.
+    #[serde(rename = "ro")]
+    ReadOnly,
+    /// Nothing.
+    #[serde(rename = "none")]
+    None,
+}
+
+/// How owners are called.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NamesConfig {
+    /// What follows the `@` of an owner; without it only numbers are understood.
+    #[serde(deserialize_with = "domain")]
+    pub domain: Option<String>,
+    /// Whether this machine's user and group databases are asked.
+    pub host: bool,
+    /// Whether clients are told names where there are some, instead of numbers.
+    pub answer: bool,
+    /// Users, before those of the host.
+    #[serde(rename = "user", deserialize_with = "named")]
+    pub users: Vec<NamedId>,
+    /// Groups, before those of the host.
+    #[serde(rename = "group", deserialize_with = "named")]
+    pub groups: Vec<NamedId>,
+}
+
+/// The name of a user or group.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamedId {
+    /// The name, without domain.
+    pub name: String,
+    /// The number.
+    pub id: u32,
+}
+
+/// A data server as the metadata server is told of it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataServerConfig {
+    /// Its number: given once, never to another one.
+    #[serde(deserialize_with = "ranged::<_, 1, 0xffff_ffff>")]
+    pub id: u32,
+    /// Where the metadata server reaches it.
+    #[serde(deserialize_with = "address")]
+    pub control: SocketAddr,
+    /// Where clients reach it; `control` if empty.
+    #[serde(default, deserialize_with = "announced")]
+    pub addresses: Vec<AnnouncedAddress>,
+    /// The uuid of its directory, to accept another one than it was first met with.
+    #[serde(default, deserialize_with = "uuid")]
+    pub uuid: Option<[u8; 16]>,
+}
+
+/// Configuration of a data server.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DsConfig {
+    /// Where clients and the metadata server connect.
+    #[serde(deserialize_with = "address")]
+    pub listen: SocketAddr,
+    /// Data directory.
+    pub dir: PathBuf,
+    /// Its number in the cluster.
+    #[serde(deserialize_with = "ranged::<_, 1, 0xffff_ffff>")]
+    pub id: u32,
+    /// File with the cluster secret, readable by its owner only.
+    pub cluster_secret_file: PathBuf,
+    /// Threads that serve NFS.
+    #[serde(deserialize_with = "ranged::<_, 1, 256>")]
+    pub threads: u32,
+    /// How long a connection may be without a session, seconds.
+    #[serde(deserialize_with = "ranged::<_, 10, 3600>")]
+    pub idle_limit_s: u32,
+}
+
+const SECRET_FILE: &str = "/etc/weft/cluster.secret";
+
+impl Default for MdsConfig {
+    fn default() -> Self {
+        MdsConfig {
+            listen: (Ipv4Addr::UNSPECIFIED, 2049).into(),
+            dir: "/var/lib/weft/mds".into(),
+            admin_listen: (Ipv4Addr::LOCALHOST, 8049).into(),
+            cluster_secret_file: SECRET_FILE.into(),
+            lease_s: 90,
+            grace_s: None,
+            stripe_unit_bytes: 1 << 20,
+            stripe_width: None,
+            threads: None,
+            idle_limit_s: IDLE_LIMIT_S_DEFAULT,
+            engine: EngineKind::Fjall,
+            commit: CommitConfig::default(),
+            small_files: SmallFilesConfig::default(),
+            object_creation: ObjectCreationKind::default(),
+            precreate: PrecreateConfig::default(),
+            export: ExportConfig::default(),
+            names: NamesConfig::default(),
+            data_servers: Vec::new(),
+        }
+    }
+}
+
+impl Default for CommitConfig {
+    fn default() -> Self {
+        CommitConfig { low: 8, high: 4096, linger_us: 0, coalesce: true }
+    }
+}
+
+impl Default for SmallFilesConfig {
+    fn default() -> Self {
+        let SmallFiles { stuffing_limit_bytes, threshold_bytes, adaptive, gather } =
+            SmallFiles::default();
+        SmallFilesConfig { stuffing_limit_bytes, threshold_bytes, adaptive, gather }
+    }
+}
+
+impl Default for PrecreateConfig {
+    fn default() -> Self {
+        PrecreateConfig { low: 256, batch: 512 }
+    }
+}
+
+impl Default for ExportConfig {
+    fn default() -> Self {
+        ExportConfig {
+            root_squash: false,
+            all_squash: false,
+            anonymous_uid: NOBODY,
+            anonymous_gid: NOBODY,
+            security: vec![Flavor::Sys, Flavor::None],
+            secure_ports: false,
+            server_groups: false,
+            clients: Vec::new(),
+        }
+    }
+}
+
+impl Default for DsConfig {
+    fn default() -> Self {
+        DsConfig {
+            listen: (Ipv4Addr::UNSPECIFIED, 2050).into(),
+            dir: "/var/lib/weft/ds".into(),
+            id: 1,
+            cluster_secret_file: SECRET_FILE.into(),
+            threads: 1,
+            idle_limit_s: IDLE_LIMIT_S_DEFAULT,
+        }
+    }
+}
+
+impl MdsConfig {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        Self::parse(path, &read(path)?)
+    }
+
+    /// Checks a text; `path` is for messages.
+    ///
+    /// # Errors
+    /// [`ConfigError`], but not `Read`.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        let config: MdsConfig = parse(path, text)?;
+        match config.contradiction() {
+            Some(why) => Err(ConfigError::Contradiction { path: path.into(), why }),
+            None => Ok(config),
+        }
+    }
+
+    /// Longest grace after a start, seconds.
+    pub fn grace_s(&self) -> u32 {
+        self.grace_s.unwrap_or(self.lease_s)
+    }
+
+    /// Data servers of a new file: at most 8 unless configured, never more than there are.
+    pub fn stripe_width(&self) -> u16 {
+        let all = self.data_servers.len();
+        let wanted = self.stripe_width.map_or(STRIPE_WIDTH_DEFAULT.min(all), |w| w as usize);
+        u16::try_from(wanted.max(1)).unwrap_or(u16::MAX)
+    }
+
+    /// When the objects of files are made.
+    pub fn creation(&self) -> ObjectCreation {
+        let count = |n| usize::try_from(n).unwrap_or(usize::MAX);
+        let PrecreateConfig { low, batch } = self.precreate;
+        match self.object_creation {
+            ObjectCreationKind::Implicit => ObjectCreation::Implicit,
+            ObjectCreationKind::Eager => ObjectCreation::Eager,
+            ObjectCreationKind::Precreate => {
+                ObjectCreation::Precreate(Precreate { low: count(low), batch: count(batch) })
+            }
+        }
+    }
+
+    /// Threads that serve NFS.
+    pub fn threads(&self) -> usize {
+        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.map_or_else(processors, |t| t as usize)
+    }
+
+    fn contradiction(&self) -> Option<String> {
+        let all = self.data_servers.len();
+        if let Some(width) = self.stripe_width
+            && width as usize > all
+        {
+            return Some(format!(
+                "stripe_width = {width}, but there are {all} data_server entries: at most as many"
+            ));
+        }
+        let CommitConfig { low, high, .. } = self.commit;
+        if low > high {
+            return Some(format!("commit: low = {low} is above high = {high}"));
+        }
+        let (mut ids, mut controls) = (BTreeSet::new(), BTreeSet::new());
+        self.data_servers.iter().find_map(|d| {
+            if !ids.insert(d.id) {
+                Some(format!("data_server: id = {} is given twice; each needs its own", d.id))
+            } else if !controls.insert(d.control) {
+                Some(format!("data_server: control = \"{}\" is given twice", d.control))
+            } else {
+                None
+            }
+        })
+    }
+}
+
+impl DsConfig {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        Self::parse(path, &read(path)?)
+    }
+
+    /// Checks a text; `path` is for messages.
+    ///
+    /// # Errors
+    /// [`ConfigError`], but not `Read`.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        parse(path, text)
+    }
+}
+
+fn read(path: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.into(), source })
+}
+
+fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, ConfigError> {
+    toml::from_str(text).map_err(|e| ConfigError::Parse { path: path.into(), source: Box::new(e) })
+}
+
+/// An integer of a range, with the range in the message.
+fn ranged<'de, D: Deserializer<'de>, const MIN: u64, const MAX: u64>(
+    d: D,
+) -> Result<u32, D::Error> {
+    let n = i64::deserialize(d)?;
+    let inside = u64::try_from(n).ok().filter(|n| (MIN..=MAX).contains(n));
+    inside
+        .and_then(|n| u32::try_from(n).ok())
+        .ok_or_else(|| D::Error::custom(format!("{n} is not from {MIN} to {MAX}")))
+}
+
+fn maybe_ranged<'de, D: Deserializer<'de>, const MIN: u64, const MAX: u64>(
+    d: D,
+) -> Result<Option<u32>, D::Error> {
+    ranged::<D, MIN, MAX>(d).map(Some)
+}
+
+fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(d: D) -> Result<T, D::Error> {
+    String::deserialize(d)?.parse().map_err(D::Error::custom)
+}
+
+fn address<'de, D: Deserializer<'de>>(d: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(d)?;
+    text.parse().map_err(|_| {
+        D::Error::custom(format!(
+            "{text:?} is not an address and port: \"192.0.2.7:2049\", \"[2001:db8::7]:2049\""
+        ))
+    })
+}
+
+fn uuid<'de, D: Deserializer<'de>>(d: D) -> Result<Option<[u8; 16]>, D::Error> {
+    let text = String::deserialize(d)?;
+    let uuid = unhex(&text).ok_or_else(|| {
+        D::Error::custom(format!("{text:?} is not 32 hexadecimal digits, as in DIR/identity"))
+    });
+    uuid.map(Some)
+}
+
+fn announced<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<AnnouncedAddress>, D::Error> {
+    #[derive(Deserialize)]
+    struct One(#[serde(deserialize_with = "parsed")] AnnouncedAddress);
+    let all = Vec::<One>::deserialize(d)?;
+    if all.len() > ADDRESSES_MAX {
+        return Err(D::Error::custom(format!("more than {ADDRESSES_MAX} addresses")));
+    }
+    Ok(all.into_iter().map(|One(a)| a).collect())
+}
+
+/// At most `max` of something.
+fn at_most<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    d: D,
+    max: usize,
+    what: &str,
+) -> Result<Vec<T>, D::Error> {
+    let all = Vec::<T>::deserialize(d)?;
+    if all.len() > max {
+        return Err(D::Error::custom(format!("more than {max} {what}")));
+    }
+    Ok(all)
+}
+
+fn clients<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<ClientConfig>, D::Error> {
+    at_most(d, CLIENTS_MAX, "clients")
+}
+
+fn networks<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Network>, D::Error> {
+    #[derive(Deserialize)]
+    struct One(#[serde(deserialize_with = "parsed")] Network);
+    let all: Vec<One> = at_most(d, NETWORKS_MAX, "networks")?;
+    Ok(all.into_iter().map(|One(n)| n).collect())
+}
+
+fn named<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<NamedId>, D::Error> {
+    at_most(d, NAMES_MAX, "names")
+}
+
+fn domain<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
+    let domain = String::deserialize(d)?;
+    if domain.is_empty() || domain.contains('@') {
+        return Err(D::Error::custom("a domain is not empty and has no @: \"example.org\""));
+    }
+    Ok(Some(domain))
+}
+
+/// AUTH_SYS must be among them: without it nobody but the anonymous user could come.
+fn flavors<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Flavor>, D::Error> {
+    let all = Vec::<Flavor>::deserialize(d)?;
+    if !all.contains(&Flavor::Sys) {
+        return Err(D::Error::custom("\"sys\" must be among them"));
+    }
+    Ok(all)
+}
+
+fn stripe_unit<'de, D: Deserializer<'de>>(d: D) -> Result<u32, D::Error> {
+    size(d)?
+        .filter(|b| *b > 0 && b % MIB == 0 && *b <= STRIPE_UNIT_MAX)
+        .and_then(|b| u32::try_from(b).ok())
+        .ok_or_else(|| D::Error::custom("not a multiple of 1MiB from 1MiB to 64MiB"))
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

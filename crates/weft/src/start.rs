@@ -1,0 +1,307 @@
+//! Putting servers together from their configuration, and starting them.
+
+use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+use tokio::net::TcpListener;
+use weft_ds::{DataServer, control::Service};
+use weft_mds::{
+    Access, ClientRule, Export, Mds, MdsParts, Naming, SmallFiles, Striping,
+    data_servers::{DataServerRegistry, DataServerSpec, DataServers},
+    run_background,
+};
+use weft_server::{
+    clock::{Clock, random},
+    compound::{Nfs, Role},
+    core::Core,
+    identity::{ClusterSecret, IdentityError, ServerRole, ServerUuid, identity},
+    rpc::{Program, Server, ServerLimits, Workers},
+};
+use weft_state::SessionLimits;
+use weft_store::{
+    engine::EngineKind as StoreEngine,
+    objects::{ObjectStore, ObjectStoreOptions},
+    types::{DataServerId, StoreError, Timestamp},
+    volume::{CommitPolicy, Format, Volume, VolumeConfig},
+};
+
+use crate::{
+    admin_service,
+    config::{
+        ClientAccess, ClientConfig, DataServerConfig, DsConfig, EngineKind, ExportConfig, Flavor,
+        MdsConfig, NamedId, NamesConfig,
+    },
+};
+
+/// Slots granted to one session of a data server: enough to keep a disk and a wire busy.
+const DS_SLOTS_MAX: u32 = 128;
+
+/// Memory for the caches of a volume. The engine's part, 12 MiB, is allocated by whatever thread
+/// lists a directory, and the allocator keeps as much again for each of two.
+const VOLUME_CACHE_BYTES: u64 = 48 << 20;
+/// How often a data server forgets clients whose lease has passed.
+const DS_SWEEP: Duration = Duration::from_secs(60);
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {error}{}", listen_hint(.error))]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+    /// The data directory cannot be used.
+    #[error("data directory {path}: {error}")]
+    Directory {
+        /// The directory.
+        path: String,
+        /// Why.
+        error: String,
+    },
+    /// Identity or secret.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The volume store.
+    #[error("volume store: {0}")]
+    Store(#[from] StoreError),
+    /// The system refuses threads or files.
+    #[error("the system refuses: {0}")]
+    System(#[from] io::Error),
+}
+
+fn listen_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => " (another server is using it; choose another port)",
+        io::ErrorKind::PermissionDenied => " (ports below 1024 need privileges)",
+        io::ErrorKind::AddrNotAvailable => " (no such address on this machine)",
+        _ => "",
+    }
+}
+
+/// Listens, with the error naming the address.
+///
+/// # Errors
+/// [`StartError::Listen`].
+pub async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address).await.map_err(|error| StartError::Listen { address, error })
+}
+
+/// A server that is serving.
+#[derive(Debug, Clone)]
+pub struct RunningMds {
+    /// The server.
+    pub mds: Arc<Mds>,
+    /// Where clients connect.
+    pub address: SocketAddr,
+    /// Where administrators do.
+    pub admin: SocketAddr,
+}
+
+/// A data server that is serving.
+#[derive(Debug, Clone)]
+pub struct RunningDs {
+    /// The server.
+    pub ds: Arc<DataServer>,
+    /// Where clients and the metadata server connect.
+    pub address: SocketAddr,
+}
+
+fn directory_error(path: &Path) -> impl FnOnce(String) -> StartError + '_ {
+    move |error| StartError::Directory { path: path.display().to_string(), error }
+}
+
+/// Starts a metadata server. The tasks live on threads of their own until the process ends.
+///
+/// # Errors
+/// [`StartError`].
+pub async fn mds(
+    config: &MdsConfig,
+    secret: &ClusterSecret,
+    listener: TcpListener,
+    admin_listener: TcpListener,
+) -> Result<RunningMds, StartError> {
+    std::fs::create_dir_all(&config.dir)
+        .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
+    let address = listener.local_addr()?;
+    let volume = open_volume(config)?;
+    let workers = Workers::start("weft-mds", config.threads())?;
+    let uuid = ServerUuid::load_or_create(&config.dir)?;
+    let data_servers = {
+        // Its connections live on the first worker.
+        let _on = workers.pick(0).enter();
+        let specs = config.data_servers.iter().map(data_server);
+        let uuids = config.data_servers.iter().filter_map(|d| Some((DataServerId(d.id), d.uuid?)));
+        let registry = DataServerRegistry::open(volume.clone(), secret.handle_keys(), uuids)?;
+        let gathers = config.small_files.gather;
+        DataServers::start(specs, uuid, &secret.control_key(), registry, gathers)
+    };
+    let parts = MdsParts {
+        identity: identity(ServerRole::Mds, secret, uuid),
+        limits: SessionLimits::default(),
+        lease_s: config.lease_s,
+        grace_s: config.grace_s(),
+        instance: u32::from_be_bytes(random()),
+        volume,
+        volume_number: 1,
+        data_servers,
+        striping: Striping { unit_bytes: config.stripe_unit_bytes, width: config.stripe_width() },
+        small_files: SmallFiles {
+            stuffing_limit_bytes: config.small_files.stuffing_limit_bytes,
+            threshold_bytes: config.small_files.threshold_bytes,
+            adaptive: config.small_files.adaptive,
+            gather: config.small_files.gather,
+        },
+        threads: u32::try_from(config.threads()).unwrap_or(u32::MAX),
+        creation: config.creation(),
+        export: export(&config.export),
+        naming: naming(&config.names),
+        address,
+    };
+    let mds = Mds::start(parts).await?;
+    workers.pick(0).spawn(run_background(mds.clone()));
+    let (watched, dir) = (mds.clone(), config.dir.clone());
+    workers.pick(0).spawn(async move { watched.watch_disk(&dir).await });
+    let nfs: Arc<dyn Program> = Arc::new(Nfs::new(mds.clone()));
+    let idle_limit = Duration::from_secs(config.idle_limit_s.into());
+    serve(vec![nfs], mds.core(), idle_limit, listener, workers)?;
+    let admin = admin_listener.local_addr()?;
+    tokio::spawn(admin_service::serve(admin_listener, mds.admin()));
+    Ok(RunningMds { mds, address, admin })
+}
+
+fn data_server(c: &DataServerConfig) -> DataServerSpec {
+    DataServerSpec { id: DataServerId(c.id), control: c.control, addresses: c.addresses.clone() }
+}
+
+fn export(config: &ExportConfig) -> Export {
+    let rule = |c: &ClientConfig| ClientRule {
+        networks: c.networks.clone(),
+        access: match c.access {
+            ClientAccess::ReadWrite => Access::ReadWrite,
+            ClientAccess::ReadOnly => Access::ReadOnly,
+            ClientAccess::None => Access::None,
+        },
+        root_squash: c.root_squash,
+        all_squash: c.all_squash,
+    };
+    Export {
+        root_squash: config.root_squash,
+        all_squash: config.all_squash,
+        anonymous_uid: config.anonymous_uid,
+        anonymous_gid: config.anonymous_gid,
+        auth_none: config.security.contains(&Flavor::None),
+        secure_ports: config.secure_ports,
+        server_groups: config.server_groups,
+        rules: config.clients.iter().map(rule).collect(),
+    }
+}
+
+fn naming(config: &NamesConfig) -> Naming {
+    let table = |all: &[NamedId]| all.iter().map(|n| (n.name.clone(), n.id)).collect();
+    Naming {
+        domain: config.domain.clone(),
+        users: table(&config.users),
+        groups: table(&config.groups),
+        host: config.host,
+        answer: config.answer,
+    }
+}
+
+fn open_volume(config: &MdsConfig) -> Result<Volume, StartError> {
+    let (seconds, nanos) = Clock::default().wall();
+    let uuid: [u8; 16] = random();
+    let (major, minor) = uuid.split_at(8);
+    let half = |b: &[u8]| b.iter().fold(0, |n, b| n << 8 | u64::from(*b));
+    let volume = VolumeConfig {
+        engine: match config.engine {
+            EngineKind::Fjall => StoreEngine::Fjall,
+            EngineKind::Redb => StoreEngine::Redb,
+        },
+        format: Format {
+            uuid,
+            fsid: (half(major), half(minor)),
+            now: Timestamp { seconds, nanos },
+            ..Format::default()
+        },
+        commit: CommitPolicy {
+            low: usize::try_from(config.commit.low).unwrap_or(usize::MAX),
+            high: usize::try_from(config.commit.high).unwrap_or(usize::MAX),
+            linger: Duration::from_micros(config.commit.linger_us.into()),
+            coalesce: config.commit.coalesce,
+            ..CommitPolicy::default()
+        },
+        cache_bytes: VOLUME_CACHE_BYTES,
+    };
+    let dir = config.dir.join("volume");
+    Volume::open(&dir, &volume).map_err(|e| directory_error(&dir)(e.to_string()))
+}
+
+/// Starts a data server, one of `neighbours` in this process, itself included: they share its
+/// file descriptors. The tasks live on threads of their own until the process ends.
+///
+/// # Errors
+/// [`StartError`].
+pub async fn ds(
+    config: &DsConfig,
+    secret: &ClusterSecret,
+    listener: TcpListener,
+    neighbours: usize,
+) -> Result<RunningDs, StartError> {
+    std::fs::create_dir_all(&config.dir)
+        .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
+    let objects = ObjectStore::open(&config.dir, &ObjectStoreOptions::one_of(neighbours))
+        .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
+    let uuid = ServerUuid::load_or_create(&config.dir)?;
+    let limits = SessionLimits { slots_max: DS_SLOTS_MAX, ..SessionLimits::default() };
+    let core = Core::new(identity(ServerRole::Ds, secret, uuid), limits, DS_LEASE_S);
+    let handle_key = secret.handle_keys().of(config.id, objects.identity());
+    let ds = DataServer::new(core, Arc::new(objects), handle_key);
+    let workers = Workers::start(&format!("weft-ds{}", config.id), config.threads as usize)?;
+    workers.pick(0).spawn(drop_dead_clients(ds.clone()));
+    let address = listener.local_addr()?;
+    let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds.clone()));
+    let control: Arc<dyn Program> =
+        Service::new(ds.clone(), DataServerId(config.id), secret.control_key());
+    let idle_limit = Duration::from_secs(config.idle_limit_s.into());
+    serve(vec![nfs, control], ds.core(), idle_limit, listener, workers)?;
+    Ok(RunningDs { ds, address })
+}
+
+/// Clients renew at the metadata server's pace; a data server holds nothing that expires but
+/// sessions, so it is generous.
+const DS_LEASE_S: u32 = 3600;
+
+/// A data server keeps nothing for its clients but their sessions.
+async fn drop_dead_clients(ds: Arc<DataServer>) {
+    let mut tick = tokio::time::interval(DS_SWEEP);
+    loop {
+        tick.tick().await;
+        let mut sessions = ds.core().sessions();
+        for client in sessions.expired(ds.core().clock.now()) {
+            sessions.drop_client(client);
+        }
+    }
+}
+
+fn serve(
+    programs: Vec<Arc<dyn Program>>,
+    core: &Core,
+    idle_limit: Duration,
+    listener: TcpListener,
+    workers: Workers,
+) -> Result<(), StartError> {
+    let limits = ServerLimits { idle: idle_limit, ..ServerLimits::default() };
+    let server = Server::new(programs, core.connections.clone(), limits);
+    // Accepting moves to the workers' own reactor.
+    let listener = listener.into_std()?;
+    let first = workers.pick(0).clone();
+    first.spawn(async move {
+        match TcpListener::from_std(listener) {
+            Ok(listener) => server.accept(listener, workers).await,
+            Err(e) => tracing::error!(error = %e, "cannot accept connections"),
+        }
+    });
+    Ok(())
+}
