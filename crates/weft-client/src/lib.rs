@@ -21,8 +21,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Small programs to start from stand in `examples/`: write and read back, list a directory, write by
-//! stripe unit, gather small writes.
+//! Small programs to start from stand in `examples/`: write and read back, list a directory, write
+//! by stripe unit, gather small writes.
 
 pub mod core;
 pub mod error;

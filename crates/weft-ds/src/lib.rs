@@ -7,8 +7,8 @@
 //! answered here.
 //!
 //! A metadata server asks it and tells it what clients cannot by the control program
-//! ([`control::Service`]). **Invariants of absence:** a data server asks nobody. It has no client of
-//! NFS or RPC among its dependencies, and knows no volume and no metadata server.
+//! ([`control::Service`]). **Invariants of absence:** a data server asks nobody. It has no client
+//! of NFS or RPC among its dependencies, and knows no volume and no metadata server.
 
 pub mod control;
 mod data;

@@ -1,8 +1,8 @@
 //! Locks, and what follows if a thread panicked while it held one.
 //!
-//! The rule: where a critical section cannot panic, or leaves nothing half done if it does, the next
-//! holder goes on; such locks are taken by the functions here. Elsewhere the next holder gets an
-//! error: the volume's executor and the engines on disk look at the poison themselves and stop.
+//! The rule: where a critical section cannot panic, or leaves nothing half done if it does, the
+//! next holder goes on; such locks are taken by the functions here. Elsewhere the next holder gets
+//! an error: the volume's executor and the engines on disk look at the poison themselves and stop.
 
 use std::sync::{
     Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,

@@ -15,8 +15,8 @@ const PARAMETERS_MAX: usize = 5;
 
 /// Where the operations are.
 const HANDLERS: &[&str] = &[
-    "crates/weft-server/src/mds/ops/",
-    "crates/weft-server/src/ds/data.rs",
+    "crates/weft-mds/src/ops/",
+    "crates/weft-ds/src/data.rs",
     "crates/weft-server/src/compound/session_ops.rs",
 ];
 

@@ -60,6 +60,11 @@ fn collect(root: &Path, dir: &Path, sources: &mut Vec<Source>) {
     }
 }
 
+/// Whether a line says that what follows is for tests: ours, or with a feature those of others.
+fn is_for_tests(line: &str) -> bool {
+    line.trim() == "#[cfg(test)]" || line.trim().starts_with("#[cfg(any(test, feature")
+}
+
 impl Source {
     /// Takes a source apart.
     pub fn new(path: String, text: String) -> Source {
@@ -67,7 +72,7 @@ impl Source {
         let code: Vec<String> = blanked(&text).lines().map(String::from).collect();
         let all_tests = ["/tests/", "/examples/"].iter().any(|folder| path.contains(folder));
         let mut tested = vec![all_tests; lines.len()];
-        for first in (0..code.len()).filter(|at| code[*at].trim() == "#[cfg(test)]") {
+        for first in (0..code.len()).filter(|at| is_for_tests(&code[*at])) {
             let end = block_end(&code, first + 1);
             tested[first..=end].fill(true);
         }
@@ -82,7 +87,7 @@ impl Source {
             stem => format!("{folder}/{stem}"),
         };
         let mut found = Vec::new();
-        for at in (0..self.code.len()).filter(|at| self.code[*at].trim() == "#[cfg(test)]") {
+        for at in (0..self.code.len()).filter(|at| is_for_tests(&self.code[*at])) {
             let line = |at: usize| self.lines.get(at).map_or("", |line| line.trim());
             let elsewhere = line(at + 1).strip_prefix("#[path = \"");
             if let Some(path) = elsewhere.and_then(|rest| rest.strip_suffix(".rs\"]")) {

@@ -15,7 +15,7 @@ fn broken(path: &str, text: &str) -> Vec<String> {
 /// Every rule finds what it is there for, on both sides of its limit.
 #[test]
 fn rules_find_what_they_are_there_for() {
-    let op = "crates/weft-server/src/mds/ops/x.rs";
+    let op = "crates/weft-mds/src/ops/x.rs";
     let lib = "crates/weft-state/src/x.rs";
     let function = |lines: usize| {
         let inside = "    work();\n".repeat(lines - 2);

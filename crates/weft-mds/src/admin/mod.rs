@@ -1,5 +1,5 @@
-//! What administrators ask and set: the state of the cluster, where a file's bytes are, what clients
-//! say of devices, and the write threshold.
+//! What administrators ask and set: the state of the cluster, where a file's bytes are, what
+//! clients say of devices, and the write threshold.
 
 mod device_reports;
 mod report;

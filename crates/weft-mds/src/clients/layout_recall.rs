@@ -112,11 +112,9 @@ impl LayoutRecalls {
     pub(crate) async fn revoke(&self, layout: Overdue) {
         let Overdue { client, file, rw, .. } = layout;
         let ino = InodeNo(file.object);
-        if rw {
-            if let Err(status) = self.files.revoke_handles(client, ino).await {
-                tracing::warn!(ino = ino.0, %status, "cannot fence: the layout stays until it can");
-                return;
-            }
+        if rw && let Err(status) = self.files.revoke_handles(client, ino).await {
+            tracing::warn!(ino = ino.0, %status, "cannot fence: the layout stays until it can");
+            return;
         }
         if !self.protocol.state().layout_revoke(&layout) {
             return;

@@ -4,7 +4,7 @@ use weft_control::codec::{CopyArgs, CopyOk, Nothing, Procedure};
 use weft_nfs::Verifier;
 use weft_xdr::Decode;
 
-use super::{DataServerError, DataServers, indirect::combined, objects::name};
+use super::{cluster::DataServers, error::DataServerError, indirect::combined, objects::name};
 use crate::striped::Striped;
 
 /// Bytes of one object that one request copies at most: a fraction of a second, in which the

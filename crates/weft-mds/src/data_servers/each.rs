@@ -4,7 +4,7 @@ use std::future::Future;
 
 use tokio::task::JoinSet;
 
-use super::DataServerError;
+use super::error::DataServerError;
 
 /// Runs all to their ends, at once, and returns what they gave in the order of `jobs`.
 ///

@@ -25,7 +25,7 @@ use weft_nfs::StableHow;
 use weft_server::report::IndirectStatus;
 use weft_xdr::Payload;
 
-use super::{DataServerError, server::Server};
+use super::{error::DataServerError, server::Server};
 use queue::{Arrival, Queue, Run, Write};
 
 /// Largest WRITE that waits for others, bytes; a larger one gains nothing.

@@ -8,7 +8,9 @@ use weft_control::codec::{
 use weft_store::{objects::Sought, types::Content};
 
 use super::{
-    DataServerError, DataServers, each,
+    cluster::DataServers,
+    each,
+    error::DataServerError,
     objects::name,
     search::{Merged, merge},
     server::Server,

@@ -6,7 +6,9 @@ use weft_layout::Rights;
 use weft_nfs::{IO_BYTES_MAX, NfsStat, StableHow, Verifier};
 
 use super::{
-    DataServerError, DataServers, each,
+    cluster::DataServers,
+    each,
+    error::DataServerError,
     gather::{Target, Written},
 };
 use crate::striped::Striped;

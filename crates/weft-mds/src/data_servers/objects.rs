@@ -7,7 +7,7 @@ use weft_server::report::{Activity, ObjectReport, ServerStatus, SpaceStatus};
 use weft_store::types::DataServerId;
 use weft_stripe::Distribution;
 
-use super::{DataServerError, DataServers, each, server::Server};
+use super::{cluster::DataServers, each, error::DataServerError, server::Server};
 use crate::striped::Striped;
 
 /// What the data servers know of a file.

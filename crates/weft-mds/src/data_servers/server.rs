@@ -18,7 +18,10 @@ use weft_server::identity::{ControlKey, ServerUuid, hex};
 use weft_store::types::DataServerId;
 use weft_xdr::{Decode, Encode};
 
-use super::{AnnouncedAddress, DataServerError, DataServerRegistry, DataServerSpec};
+use super::{
+    addresses::AnnouncedAddress, error::DataServerError, registry::DataServerRegistry,
+    spec::DataServerSpec,
+};
 use crate::{control_link::ControlLink, control_link::Expected};
 
 /// How long a READ, WRITE or COMMIT on a data server is tried over lost connections. Its client

@@ -16,7 +16,7 @@ use weft_nfs::{Attrs, Failure, NfsStat, Opaque, attr::numeric_owner};
 use weft_server::rpc::Caller;
 use weft_store::types::Inode;
 
-pub use host::{Host, SystemHost};
+pub use host::{Answer, Host, Question, SystemHost};
 
 /// How long an answer of the host is believed.
 const BELIEVED: Duration = Duration::from_secs(300);
@@ -26,34 +26,6 @@ const KEPT_MAX: usize = 16_384;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Questions put to the host at once: a slow directory service must not take all threads.
 const ASKING_MAX: usize = 8;
-
-/// What the host can be asked.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Question {
-    /// The number of a user.
-    UserId(String),
-    /// The number of a group.
-    GroupId(String),
-    /// The name of a user.
-    UserName(u32),
-    /// The name of a group.
-    GroupName(u32),
-    /// The groups of a user.
-    GroupsOf(u32),
-}
-
-/// What the host answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// There is no such user or group.
-    Unknown,
-    /// A number.
-    Id(u32),
-    /// A name.
-    Name(String),
-    /// Groups.
-    Groups(Arc<[u32]>),
-}
 
 /// How owners are called: a configuration.
 #[derive(Debug, Clone, Default)]

@@ -19,9 +19,6 @@ use crate::{
     translate,
 };
 
-/// Steps of all copies at once. Each is a few megabytes here, or a thread of each data server's, and
-/// asking for one costs a client next to nothing.
-pub(super) const STEPS_AT_ONCE: usize = 16;
 /// Times a copy begins anew because a data server may have lost some of it.
 const ATTEMPTS_MAX: usize = 3;
 

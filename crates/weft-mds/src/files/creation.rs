@@ -28,8 +28,8 @@ pub enum ObjectCreation {
     /// By the first write to each.
     #[default]
     Implicit,
-    /// All of a file's before the reply to the request that made the file, or gave it its place. The
-    /// replies to removals wait for the data servers too.
+    /// All of a file's before the reply to the request that made the file, or gave it its place.
+    /// The replies to removals wait for the data servers too.
     Eager,
     /// Ahead of the files, many at once; while there are none, as [`ObjectCreation::Eager`].
     Precreate(Precreate),
@@ -215,8 +215,8 @@ impl Creation {
         made.map_err(|e| translate::data_server_status(&e).into())
     }
 
-    /// The layouts of a file that was removed are forgotten; its objects go now, before the reply, or
-    /// later.
+    /// The layouts of a file that was removed are forgotten; its objects go now, before the reply,
+    /// or later.
     pub(crate) async fn objects_of_removed(&self, deps: &Deps, intent: Option<Intent>) {
         let Some(intent) = intent else { return };
         self.reaper.forget_layouts(intent.ino);

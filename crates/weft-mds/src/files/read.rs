@@ -1,4 +1,5 @@
-//! Reading a file: from the volume while it is small (design D17), else from its data servers (D6).
+//! Reading a file: from the volume while it is small (design D17), else from its data servers
+//! (design D6).
 
 use bytes::Bytes;
 use weft_nfs::{Failure, NfsStat, Verifier};

@@ -13,7 +13,6 @@ use weft_store::{
 
 use super::{
     change::Changes,
-    copying::STEPS_AT_ONCE,
     creation::{Creation, ObjectCreation},
     disk_reserve::DiskReserve,
     fence::Fences,
@@ -28,6 +27,10 @@ use crate::{
     data_servers::DataServers, deps::Deps, handle::Handle, protocol_state::ProtocolState,
     striped::Striped,
 };
+
+/// Steps of all copies at once. Each is a few megabytes here, or a thread of each data server's,
+/// and asking for one costs a client next to nothing.
+const COPY_STEPS_AT_ONCE: usize = 16;
 
 /// What a file service is made of.
 pub(crate) struct FileParts {
@@ -85,7 +88,7 @@ impl FileService {
         let creation = Arc::new(Creation::start(&shared, &reaper, parts.creation, limit > 0)?);
         let reserve = Arc::new(DiskReserve::default());
         let migration = Migration::new(&shared, &changes, &creation, &reserve, limit);
-        let copy_steps = Semaphore::new(STEPS_AT_ONCE);
+        let copy_steps = Semaphore::new(COPY_STEPS_AT_ONCE);
         Ok(Arc::new(FileService {
             shared,
             fences,

@@ -1,5 +1,5 @@
-//! Writing to a file: to the volume while it is small (design D17), else to its data servers (D6);
-//! and reserving space for it.
+//! Writing to a file: to the volume while it is small (design D17), else to its data servers
+//! (design D6); and reserving space for it.
 
 use bytes::Bytes;
 use weft_nfs::{Failure, StableHow, Verifier};

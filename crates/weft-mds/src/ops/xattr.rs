@@ -62,7 +62,7 @@ pub(super) async fn setxattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetxattrArgs)
     c.deps.see(set(&mds.files.volume().dry_run()))?;
     let _undelegated = mds.clients.delegations.take_back(c.client()?, handle.key(), false).await?;
     mds.files.volume().admit().await;
-    let set = set(&mds.files.volume());
+    let set = set(mds.files.volume());
     Ok(OpOk::Setxattr(XattrChanged { info: change_info(c.deps.see(set)?) }))
 }
 

@@ -5,14 +5,19 @@ use std::fmt::Write;
 use weft_nfs::NfsStat;
 
 use super::{
-    BuiltBy, EVERYWHERE, Effect, ExportUse, Position, ROWS, Row,
-    Server::{self, Ds, Mds},
+    row::{
+        BuiltBy, Effect, ExportUse, Position, Row,
+        Server::{self, Ds, Mds},
+    },
+    rows::{EVERYWHERE, ROWS},
 };
 
 const HEAD: &str = "# Operations
 
-Made from the operation table (`crates/weft-server/src/op_table`) by its test: `WEFT_BLESS=1 cargo test -p weft-server --lib
-op_table` writes it anew. What a server does not execute answers NFS4ERR_NOTSUPP; 4.0 operations, which 4.1 forbids (\"must not\"),
+Made from the operation table (`crates/weft-server/src/op_table`) by its test: \
+`WEFT_BLESS=1 cargo test -p weft-server --lib
+op_table` writes it anew. What a server does not execute answers NFS4ERR_NOTSUPP; 4.0 operations, \
+which 4.1 forbids (\"must not\"),
 do so too.
 
 Every operation may also answer: ";

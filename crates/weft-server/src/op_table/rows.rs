@@ -2,7 +2,7 @@
 
 use weft_nfs::{NfsStat, OpNum};
 
-use super::{BuiltBy, Effect, ExportUse, Position, Row};
+use super::row::{BuiltBy, Effect, ExportUse, Position, Row};
 
 /// What every operation may answer: the errors of XDR, sessions and a server in trouble, and
 /// NOTSUPP for what a role does not build.
@@ -38,6 +38,28 @@ pub(super) const ILLEGAL: Row = Row {
     statuses: &[NfsStat::OP_ILLEGAL],
     beyond: &[],
 };
+
+impl Row {
+    /// The row of a number in this minor version; ILLEGAL's for one that it does not have.
+    pub fn of(op: OpNum, minorversion: u32) -> &'static Row {
+        let at = usize::try_from(op.0).ok().and_then(|number| number.checked_sub(FIRST));
+        let row = at.and_then(|at| ROWS.get(at));
+        row.filter(|row| row.since_minor <= minorversion).unwrap_or(&ILLEGAL)
+    }
+
+    /// What stands for an operation that has no number, or none of this minor version.
+    pub fn illegal() -> &'static Row {
+        &ILLEGAL
+    }
+
+    /// Whether the operation may answer this: RFC 8881 §15.2, RFC 7862 §11.2, RFC 8276 §8.4.5, and
+    /// where we go beyond them.
+    pub fn may_answer(&self, status: NfsStat) -> bool {
+        EVERYWHERE.contains(&status)
+            || self.statuses.contains(&status)
+            || self.beyond.iter().any(|(ours, _)| *ours == status)
+    }
+}
 
 /// `OPERATION: position, built by, use of the export, effect [the RFCs' statuses] beyond [ours]`,
 /// the statuses without [`EVERYWHERE`].

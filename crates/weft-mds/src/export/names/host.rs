@@ -1,10 +1,36 @@
 //! The user and group databases of the machine (passwd, group, and what they are served by).
 
-use std::{ffi::CString, io};
+use std::{ffi::CString, io, sync::Arc};
 
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 
-use super::{Answer, Question};
+/// What the host can be asked.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Question {
+    /// The number of a user.
+    UserId(String),
+    /// The number of a group.
+    GroupId(String),
+    /// The name of a user.
+    UserName(u32),
+    /// The name of a group.
+    GroupName(u32),
+    /// The groups of a user.
+    GroupsOf(u32),
+}
+
+/// What the host answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// There is no such user or group.
+    Unknown,
+    /// A number.
+    Id(u32),
+    /// A name.
+    Name(String),
+    /// Groups.
+    Groups(Arc<[u32]>),
+}
 
 /// Who can be asked about users and groups.
 pub trait Host: std::fmt::Debug + Send + Sync {

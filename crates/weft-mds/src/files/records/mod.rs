@@ -126,8 +126,8 @@ impl Table {
         self.meet(inode).size.size_authority(inode)
     }
 
-    /// A file that was settled, as `inode` has it, is marked unsettled because an indirect write may
-    /// now reach behind its end.
+    /// A file that was settled, as `inode` has it, is marked unsettled because an indirect write
+    /// may now reach behind its end.
     pub(crate) fn mark_extending(&mut self, inode: &Inode) {
         self.meet(inode).size.marked_extending();
     }

@@ -1,7 +1,8 @@
 //! Who knows the size and the times of a file: a pure state machine (design D8, ADR 3).
 //!
-//! The volume's mark (`Inode::unsettled`) is durable and tells [`SizeAuthority::Volume`] from the other
-//! two. What tells those apart is here, and a restart forgets it: then the data servers are asked.
+//! The volume's mark (`Inode::unsettled`) is durable and tells [`SizeAuthority::Volume`] from the
+//! other two. What tells those apart is here, and a restart forgets it: then the data servers are
+//! asked.
 
 use weft_store::{
     types::{Inode, Timestamp},

@@ -112,8 +112,8 @@ fn writers_and_truncations() {
 /// Handles given out, suspected, outranked and refused.
 #[test]
 fn fences() {
-    let about = "The fence of one file and the handles that one client was given to write with: RFC \
-                 8881 §12.5.5, §13.6, §13.12.";
+    let about = "The fence of one file and the handles that one client was given to write with: \
+                 RFC 8881 §12.5.5, §13.6, §13.12.";
     let suspect = |why: FenceCause| {
         move |f: &mut OneFile| {
             f.files.lock().suspect_handles_of(CLIENT, &f.inode, why);
@@ -263,8 +263,8 @@ impl OneSize {
 /// Who knows the size and the times.
 #[test]
 fn sizes() {
-    let about = "Who knows the size and the times of one file, what its data servers said last, and \
-                 what they have: RFC 8881 §12.5.4, §18.42, docs/adr/0003.";
+    let about = "Who knows the size and the times of one file, what its data servers said last, \
+                 and what they have: RFC 8881 §12.5.4, §18.42, docs/adr/0003.";
     let machine = Machine::new(about, OneSize::new, OneSize::describe)
         .on("LAYOUTGET of RW", |f| {
             f.inode.unsettled = true;

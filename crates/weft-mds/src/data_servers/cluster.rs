@@ -1,0 +1,146 @@
+//! The data servers of a cluster: which there are, whether they are up, and the way to them.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+
+use bytes::Bytes;
+use weft_layout::Rights;
+use weft_nfs::DeviceId;
+use weft_server::{
+    identity::{ControlKey, ServerUuid},
+    report::IndirectStatus,
+};
+use weft_store::types::DataServerId;
+
+use super::{
+    addresses, error::DataServerError, gather::Gather, registry::DataServerRegistry,
+    server::Server, spec::DataServerSpec,
+};
+use crate::striped::Striped;
+
+/// The data servers of a cluster.
+#[derive(Debug)]
+pub struct DataServers {
+    pub(super) servers: BTreeMap<DataServerId, Arc<Server>>,
+    registry: Arc<DataServerRegistry>,
+    pub(super) gather: Arc<Gather>,
+}
+
+impl DataServers {
+    /// Begins to connect to all of them, on the current runtime, which must outlive this value.
+    /// `us` is the calling metadata server's uuid; only those whose directory is the one in
+    /// `registry` are used. `gathers` tells whether small writes wait so as to leave together.
+    pub fn start(
+        specs: impl IntoIterator<Item = DataServerSpec>,
+        us: ServerUuid,
+        control_key: &ControlKey,
+        registry: DataServerRegistry,
+        gathers: bool,
+    ) -> Arc<Self> {
+        let registry = Arc::new(registry);
+        let server = |spec: DataServerSpec| {
+            (spec.id, Server::start(spec, us, control_key, registry.clone()))
+        };
+        let servers = specs.into_iter().map(server).collect();
+        Arc::new(DataServers { servers, registry, gather: Gather::new(gathers) })
+    }
+
+    /// What was written through here.
+    pub fn indirect(&self) -> IndirectStatus {
+        self.gather.status()
+    }
+
+    /// Their numbers, ascending.
+    pub fn ids(&self) -> Vec<DataServerId> {
+        self.servers.keys().copied().collect()
+    }
+
+    /// The addresses of a data server for a client at `peer` that reached the metadata server at
+    /// `local`, in an order that never changes. Empty for an unknown data server.
+    pub fn addresses_for(
+        &self,
+        id: DataServerId,
+        peer: SocketAddr,
+        local: SocketAddr,
+    ) -> Vec<SocketAddr> {
+        self.servers
+            .get(&id)
+            .map(|s| addresses::select(s.addresses(), peer, local))
+            .unwrap_or_default()
+    }
+
+    /// The body of a files layout for a whole file (design D3).
+    ///
+    /// # Errors
+    /// As [`DataServers::meet`], which is to be called before.
+    pub fn layout_body(
+        &self,
+        file: &Striped,
+        device: DeviceId,
+        rights: Rights,
+    ) -> Result<Bytes, DataServerError> {
+        let handles = (0..).zip(&file.data_servers);
+        let handles = handles.map(|(index, id)| self.handle(file, index, *id, rights));
+        Ok(file.layout_body(device, handles.collect::<Result<_, _>>()?))
+    }
+
+    /// Waits a moment for those data servers of a file that were never met: only then can their
+    /// filehandles be sealed.
+    ///
+    /// # Errors
+    /// [`DataServerError::Unreachable`].
+    pub async fn meet(&self, file: &Striped) -> Result<(), DataServerError> {
+        for id in &file.data_servers {
+            if self.registry.key(*id).is_none() {
+                self.server(*id)?.ready().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The sealed filehandle of the object at an index of a file's data servers.
+    pub(super) fn handle(
+        &self,
+        file: &Striped,
+        index: u16,
+        id: DataServerId,
+        rights: Rights,
+    ) -> Result<Bytes, DataServerError> {
+        let why = "it was never met";
+        let key = self.registry.key(id);
+        let key = key.ok_or_else(|| DataServerError::Unreachable { id, why: why.into() })?;
+        Ok(Bytes::copy_from_slice(&file.handle(index, rights, &key)))
+    }
+
+    /// Waits a moment for those of these that are not connected.
+    ///
+    /// # Errors
+    /// [`DataServerError::Unreachable`] for the first that does not come.
+    pub async fn ready(&self, ids: &[DataServerId]) -> Result<(), DataServerError> {
+        for id in ids {
+            self.server(*id)?.ready().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether all of these are connected at the moment.
+    pub fn are_up(&self, ids: &[DataServerId]) -> bool {
+        ids.iter().all(|id| self.servers.get(id).is_some_and(|s| s.is_up()))
+    }
+
+    /// Requests to the control programs of all data servers so far, by procedure; those that keep
+    /// connections alive not counted.
+    pub fn messages(&self) -> BTreeMap<String, u64> {
+        let mut sum = BTreeMap::new();
+        for server in self.servers.values() {
+            for (procedure, count) in server.messages().by_name() {
+                *sum.entry(procedure).or_default() += count;
+            }
+        }
+        sum
+    }
+
+    pub(super) fn server(&self, id: DataServerId) -> Result<&Arc<Server>, DataServerError> {
+        let why = "it is not configured";
+        self.servers.get(&id).ok_or_else(|| DataServerError::Refused { id, why: why.into() })
+    }
+}
