@@ -6,7 +6,7 @@ use weft_nfs::{Failure, NfsStat};
 use weft_state::{Grace, Offloads, State};
 
 /// Opens, locks, delegations and layouts; grace; copies that go on after their reply. Each table
-/// is behind a lock of its own, held for one call into it and never across an await.
+/// is behind a lock of its own, held for a few calls at most and never across an await.
 ///
 /// Lock order: the records of files, then these, then the volume.
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! Copies that go on after their reply, and the word of their end: CB_OFFLOAD, RFC 7862 §16.1.
+//! Copies that go on after their reply, and telling clients how they ended: CB_OFFLOAD, RFC 7862
+//! §16.1.
 
 use std::{
     sync::{Arc, Weak},
@@ -13,11 +14,11 @@ use weft_nfs::{
 };
 
 use super::service::Clients;
-use crate::files::Copy;
+use crate::{deps::Deps, files::Copy};
 
 /// How long a copy that goes on after its reply waits for a data server or a truncation.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Pause before a step, or the word of the end, is tried again.
+/// Pause before a step, or the callback about the end, is tried again.
 const PAUSE: Duration = Duration::from_millis(200);
 
 impl Clients {
@@ -44,20 +45,21 @@ impl Clients {
 async fn carry_out(clients: Weak<Clients>, client: ClientId, id: Stateid, copy: Copy) {
     let mut patient_until = Instant::now() + PATIENCE;
     let mut done = 0;
+    let mut deps = Deps::default();
     let ended = loop {
         let Some(clients) = clients.upgrade() else { return };
         let rest = copy.rest(done);
         let mut stopped = false;
-        let went = clients.files.copy(&rest, |n| {
+        let went = clients.files.copy(&mut deps, &rest, |n| {
             let go_on = clients.protocol.offloads().progress(&id, done + n);
             stopped |= !go_on;
             go_on
         });
         match went.await {
             _ if stopped => break Err(NfsStat::DELAY),
-            Ok((copied, verifier)) if done + copied.len == copy.len => break Ok(verifier),
+            Ok((copied, verifier)) if done + copied == copy.len => break Ok(verifier),
             Ok((copied, _)) => {
-                done += copied.len;
+                done += copied;
                 patient_until = Instant::now() + PATIENCE;
             }
             Err(NfsStat::DELAY) if Instant::now() < patient_until => {}

@@ -6,7 +6,7 @@ use weft_nfs::{ClientId, Failure, NfsStat};
 use weft_store::types::Inode;
 
 use super::service::Clients;
-use crate::files::Quiesced;
+use crate::files::{Admitted, Quiesced};
 
 /// How long a truncation waits for others' layouts before the client is told to come again; less
 /// with a short lease, since the client that waits does not renew.
@@ -24,11 +24,11 @@ impl Clients {
     /// again.
     pub(crate) async fn quiesce(
         &self,
+        admitted: &Admitted,
         client: ClientId,
         inode: &Inode,
     ) -> Result<Quiesced<'_>, Failure> {
-        let admitted = self.files.admit().await;
-        let blocked = self.files.block_writes(&admitted, inode)?;
+        let blocked = self.files.block_writes(admitted, inode)?;
         let file = self.files.key(inode.no);
         let lease = Duration::from_secs(self.core.lease_s.into());
         let deadline = Instant::now() + PATIENCE.min(lease / 4);

@@ -7,7 +7,8 @@ use weft_store::{
 };
 
 use super::{
-    change::{Admitted, Done, Excluded, Plan, Quiesced, Writer},
+    change::{Admitted, Done},
+    plan::{Plan, Quiesced, Writer},
     records::WritesBlocked,
     service::FileService,
 };
@@ -27,7 +28,7 @@ pub(crate) struct CloneRange {
 }
 
 impl FileService {
-    /// Waits while too much is not durable yet: first of all when a file is to be changed.
+    /// Waits while too much is not durable yet: the first step of a change.
     pub(crate) async fn admit(&self) -> Admitted {
         self.changes.admit().await
     }
@@ -76,7 +77,7 @@ impl FileService {
             return Ok(());
         }
         let servers = &self.shared.data_servers;
-        let change = self.changes.begin(Excluded::Quiesced(quiesced), Plan::punch(by));
+        let change = self.changes.begin(Plan::punch(quiesced, by));
         let punched = change.run(deps, |file| async move {
             servers.punch(&file, offset, length).await?;
             Ok(Done { value: (), reaches: Some(0) })
@@ -105,8 +106,7 @@ impl FileService {
             return Err(NfsStat::XDEV.into());
         }
         let (servers, origin) = (&self.shared.data_servers, origin.as_ref());
-        let plan = Plan::clone_range(by, to + len);
-        let change = self.changes.begin(Excluded::Quiesced(quiesced), plan);
+        let change = self.changes.begin(Plan::clone_range(quiesced, by, to + len));
         let shared = change.run(deps, |file| async move {
             match origin {
                 Some(origin) => servers.clone_range(origin, from, &file, to, len).await?,
@@ -140,7 +140,7 @@ impl FileService {
         };
         // From here on the truncation is finished, by this or by the reaper.
         let servers = &self.shared.data_servers;
-        let change = self.changes.begin(Excluded::Quiesced(quiesced), Plan::truncate(intent));
+        let change = self.changes.begin(Plan::truncate(quiesced, intent));
         // The intent comes first: a crash in the middle finds it and goes on.
         volume.durable(lsn).await.map_err(|_| NfsStat::IO)?;
         let cut = change.run(deps, |file| async move {
@@ -151,8 +151,8 @@ impl FileService {
         Ok(inode)
     }
 
-    /// What a size is set of stands still: a move to data servers that was begun is finished first,
-    /// unless nothing of it is to stay.
+    /// Finishes a migration that has begun, unless the new size is 0 and nothing would be left to
+    /// move.
     ///
     /// # Errors
     /// Those of bringing it there.

@@ -3,9 +3,9 @@
 //!
 //! 1. **Admit**: what is not durable yet is bounded ([`Changes::admit`]).
 //! 2. **Exclude**: beside other writers ([`Writing`]), alone with the file ([`Quiesced`]), or alone
-//!    in moving it ([`Excluded::Migrating`]). A truncation never runs beside any of them.
-//! 3. **Place**: the file is on its data servers ([`super::migration`]); [`Change::run`] sees to it
-//!    that it still is.
+//!    in moving it. A truncation never runs beside any of them.
+//! 3. **Place**: the caller brings the file to its data servers ([`super::migration`]). A change of
+//!    one that is not there is refused with DELAY, for the client to come again.
 //! 4. **Mark**: what a crash in the middle may leave behind is found again ([`Plan::extends_to`],
 //!    or a truncation's intent).
 //! 5. **Fence**: nothing that was given up before may be carried out after this ([`OlderHandles`]).
@@ -18,15 +18,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::OwnedMutexGuard;
-use weft_nfs::{ClientId, Failure, NfsStat};
+use weft_nfs::{Failure, NfsStat};
 use weft_store::{
-    types::{Inode, InodeNo, Intent},
+    types::{Inode, InodeNo},
     volume::Settle,
 };
 
 use super::{
     fence::Fences,
+    plan::{OlderHandles, Plan, Quiesced, Settles},
     reaper::Reaper,
     records::{WritesBlocked, Writing},
     server_attrs::ServerAttrs,
@@ -41,123 +41,6 @@ const FENCED_TRIES_MAX: u32 = 4;
 const EPOCH_LOOKS: u32 = 5;
 const EPOCH_LOOK: Duration = Duration::from_millis(5);
 
-/// Who changes a file.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Writer {
-    /// The client that asked.
-    pub(crate) client: ClientId,
-    /// Whoever else writes takes set-id bits away.
-    pub(crate) is_superuser: bool,
-}
-
-/// What is done about handles, and about requests, that were given out or given up before.
-#[derive(Debug, Clone, Copy)]
-enum OlderHandles {
-    /// A newer epoch travels with the change itself: data servers refuse older ones from the
-    /// moment they see it, so that no message of its own is needed. If others raise the epoch
-    /// meanwhile, it is tried again with theirs. With a client, what that client may have sent to
-    /// data servers itself is outranked too.
-    Outranked { late_writes_of: Option<ClientId> },
-    /// The data servers are told before.
-    Refused,
-    /// They were told when the file was quiesced, and nothing was given out since.
-    Quiesced,
-}
-
-/// What the volume learns at the end.
-#[derive(Debug)]
-enum Settles {
-    /// The data changed, and the file reaches as far as was done. After a failure some of it may
-    /// be changed even so, which caches must not miss: the change attribute moves all the same.
-    Written { drop_privileges: bool },
-    /// It lets go of the bytes it had, durably. After a failure it still has them.
-    Moved,
-    /// The truncation that it recorded is done, durably. After a failure, or a panic, the reaper
-    /// goes on with it, and nobody writes before that.
-    Truncated(Option<Intent>),
-}
-
-/// How one change differs from the others.
-#[derive(Debug)]
-pub(crate) struct Plan {
-    older: OlderHandles,
-    /// The file is marked, durably, before it may come to reach further than the volume says.
-    extends_to: Option<u64>,
-    settles: Settles,
-}
-
-impl Plan {
-    /// WRITE up to `end`. A client that was given handles to write with and yet writes through
-    /// here has given up on a data server, where its first attempt may still be queued.
-    pub(crate) fn write(by: Writer, end: u64) -> Plan {
-        Plan {
-            older: OlderHandles::Outranked { late_writes_of: Some(by.client) },
-            extends_to: Some(end),
-            settles: Settles::Written { drop_privileges: !by.is_superuser },
-        }
-    }
-
-    /// One step of a COPY that ends at `end`. Data servers learn no epoch from copying among
-    /// themselves: they are told before. The client's own late writes are no matter here: it waits
-    /// for its writes before it copies (Linux: `_nfs42_proc_copy` calls `nfs_sync_inode`).
-    pub(crate) fn copy(end: u64, drop_privileges: bool) -> Plan {
-        Plan {
-            older: OlderHandles::Refused,
-            extends_to: Some(end),
-            settles: Settles::Written { drop_privileges },
-        }
-    }
-
-    /// ALLOCATE. The objects keep their sizes until the volume says that the file is longer, so a
-    /// crash leaves nothing behind the end that could show: there is no mark. Nor can a late write
-    /// collide with what changes no byte.
-    pub(crate) fn allocate(by: Writer) -> Plan {
-        Plan {
-            older: OlderHandles::Outranked { late_writes_of: None },
-            extends_to: None,
-            settles: Settles::Written { drop_privileges: !by.is_superuser },
-        }
-    }
-
-    /// DEALLOCATE: alone with the file, since what the hole swallows must have been there before.
-    /// It never makes a file longer.
-    pub(crate) fn punch(by: Writer) -> Plan {
-        Plan {
-            older: OlderHandles::Quiesced,
-            extends_to: None,
-            settles: Settles::Written { drop_privileges: !by.is_superuser },
-        }
-    }
-
-    /// CLONE up to `end`: alone with the file, as a truncation.
-    pub(crate) fn clone_range(by: Writer, end: u64) -> Plan {
-        Plan {
-            older: OlderHandles::Quiesced,
-            extends_to: Some(end),
-            settles: Settles::Written { drop_privileges: !by.is_superuser },
-        }
-    }
-
-    /// The bytes of a small file leave the volume. Their new place is recorded, which is mark
-    /// enough: until the volume lets go of the bytes it is what counts.
-    pub(crate) fn migrate() -> Plan {
-        Plan {
-            older: OlderHandles::Outranked { late_writes_of: None },
-            extends_to: None,
-            settles: Settles::Moved,
-        }
-    }
-
-    /// SETATTR of a size, recorded as this intent: that is its mark.
-    pub(crate) fn truncate(intent: Intent) -> Plan {
-        Plan {
-            older: OlderHandles::Quiesced,
-            extends_to: None,
-            settles: Settles::Truncated(Some(intent)),
-        }
-    }
-}
-
 /// What an attempt achieved.
 #[derive(Debug)]
 pub(crate) struct Done<T> {
@@ -165,48 +48,6 @@ pub(crate) struct Done<T> {
     pub(crate) value: T,
     /// The file reaches at least so far by it, bytes; `None` if it changed nothing.
     pub(crate) reaches: Option<u64>,
-}
-
-/// Nobody else writes to the file, and nothing that was given out or given up before is carried
-/// out on it, as long as this lives.
-#[derive(Debug)]
-pub(crate) struct Quiesced<'a> {
-    blocked: WritesBlocked<'a>,
-    _migration: Option<OwnedMutexGuard<()>>,
-}
-
-impl<'a> Quiesced<'a> {
-    /// The file.
-    pub(crate) fn ino(&self) -> InodeNo {
-        self.blocked.ino()
-    }
-
-    /// Nor is the file moved to its data servers.
-    pub(super) fn with_migration_locked(self, lock: OwnedMutexGuard<()>) -> Quiesced<'a> {
-        Quiesced { _migration: Some(lock), ..self }
-    }
-}
-
-/// Who else may change the file meanwhile.
-#[derive(Debug)]
-pub(crate) enum Excluded<'a> {
-    /// Other writers, but no truncation.
-    Writing(Writing<'a>),
-    /// Nobody.
-    Quiesced(Quiesced<'a>),
-    /// Nobody who moves the file too. What is written meanwhile goes to its data servers after
-    /// the move.
-    Migrating { ino: InodeNo, _lock: OwnedMutexGuard<()> },
-}
-
-impl Excluded<'_> {
-    fn ino(&self) -> InodeNo {
-        match self {
-            Excluded::Writing(writing) => writing.ino(),
-            Excluded::Quiesced(quiesced) => quiesced.ino(),
-            Excluded::Migrating { ino, .. } => *ino,
-        }
-    }
 }
 
 /// Proof that a change was admitted.
@@ -222,7 +63,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Of these files.
+    /// Made of the parts it works with.
     pub(crate) fn new(
         shared: &Arc<Shared>,
         fences: &Arc<Fences>,
@@ -247,8 +88,8 @@ impl Changes {
     ///
     /// # Errors
     /// DELAY while somebody is alone with the file.
-    pub(crate) fn begin_write(&self, _: &Admitted, inode: &Inode) -> Result<Excluded<'_>, NfsStat> {
-        self.shared.records.begin_write(inode).map(Excluded::Writing).ok_or(NfsStat::DELAY)
+    pub(crate) fn begin_write(&self, _: &Admitted, inode: &Inode) -> Result<Writing<'_>, NfsStat> {
+        self.shared.records.begin_write(inode).ok_or(NfsStat::DELAY)
     }
 
     /// Step 2, alone, begins with this: from here on nobody begins to write. Whoever calls waits
@@ -277,13 +118,12 @@ impl Changes {
             return Err(NfsStat::DELAY);
         }
         self.fences.fence(blocked.ino()).await?;
-        Ok(Quiesced { blocked, _migration: None })
+        Ok(Quiesced::new(blocked))
     }
 
-    /// A change by this plan, of a file from which others are excluded.
-    pub(crate) fn begin<'a>(&'a self, excluded: Excluded<'a>, plan: Plan) -> Change<'a> {
-        let ino = excluded.ino();
-        Change { changes: self, ino, excluded: Some(excluded), plan, failed: false }
+    /// A change by this plan.
+    pub(super) fn begin<'a>(&'a self, plan: Plan<'a>) -> Change<'a> {
+        Change { changes: self, ino: plan.ino(), plan, failed: false }
     }
 }
 
@@ -291,9 +131,7 @@ impl Changes {
 pub(crate) struct Change<'a> {
     changes: &'a Changes,
     ino: InodeNo,
-    /// Until it ends.
-    excluded: Option<Excluded<'a>>,
-    plan: Plan,
+    plan: Plan<'a>,
     /// An attempt failed: some of it may be done.
     failed: bool,
 }
@@ -346,8 +184,10 @@ impl Change<'_> {
         let mut inode = self.fenced(inode).await?;
         for _ in 0..FENCED_TRIES_MAX {
             let done = act(self.target(&inode)?).await;
-            self.changes.fences.note_outcome(&inode, &done);
-            self.failed |= done.is_err();
+            if self.plan.leaves_traces() {
+                self.changes.fences.note_outcome(&inode, &done);
+                self.failed |= done.is_err();
+            }
             let outranks = matches!(self.plan.older, OlderHandles::Outranked { .. });
             match done {
                 Ok(done) => return Ok((inode, done)),
@@ -413,12 +253,14 @@ impl Change<'_> {
     ) -> Result<Inode, Failure> {
         let Changes { shared, attrs, reaper, .. } = self.changes;
         match &mut self.plan.settles {
-            Settles::Written { drop_privileges } => match reaches {
-                Some(end) => written(shared, deps, &inode, end, *drop_privileges),
-                None => Ok(inode),
-            },
+            Settles::Written { drop_privileges } | Settles::Allocated { drop_privileges } => {
+                match reaches {
+                    Some(end) => written(shared, deps, &inode, end, *drop_privileges),
+                    None => Ok(inode),
+                }
+            }
             Settles::Moved => {
-                // That they were written just now is no news to anybody.
+                // That they were written just now is nothing new to tell clients of.
                 attrs.note_own_change(&inode).await;
                 let moved = deps.see(shared.volume.unstuff(inode.no))?;
                 // Whoever is told of objects writes to them: after a crash the volume's bytes must
@@ -451,19 +293,16 @@ impl Change<'_> {
             .see(shared.volume.inode(self.ino))
             .and_then(|inode| written(shared, deps, &inode, 0, drop_privileges));
         if let Err(f) = changed {
-            tracing::warn!(ino = self.ino.0, status = %f.status, "a failed change stays unseen");
+            tracing::debug!(ino = self.ino.0, status = %f.status, "a failed change stays unseen");
         }
     }
 }
 
 impl Drop for Change<'_> {
     fn drop(&mut self) {
-        let Settles::Truncated(unfinished) = &mut self.plan.settles else { return };
-        let Some(intent) = unfinished.take() else { return };
-        if let Some(Excluded::Quiesced(quiesced)) = self.excluded.take() {
-            quiesced.blocked.stay();
+        if let Some(intent) = self.plan.take_unfinished() {
+            self.changes.reaper.abandon(intent);
         }
-        self.changes.reaper.abandon(intent);
     }
 }
 

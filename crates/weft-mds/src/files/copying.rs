@@ -8,10 +8,7 @@ use weft_store::{
     volume::{StuffedExtent, StuffedWrite},
 };
 
-use super::{
-    change::{Done, Plan},
-    service::FileService,
-};
+use super::{change::Done, plan::Plan, service::FileService};
 use crate::{
     data_servers::{DataServerError, DataServers},
     deps::Deps,
@@ -46,11 +43,9 @@ impl Copy {
 
 /// How far a copy is.
 #[derive(Debug, Default)]
-pub(crate) struct Copied {
+struct Copied {
     /// Bytes, from the first.
-    pub(crate) len: u64,
-    /// What the destination's metadata depends on.
-    pub(crate) deps: Deps,
+    len: u64,
     /// The verifier of all writes so far, if there were any.
     verifier: Option<Verifier>,
     /// Writes have told different ones: some may be lost.
@@ -87,19 +82,20 @@ struct Step {
 
 impl FileService {
     /// Copies, and makes durable what was copied: all of it, or as much as could be before
-    /// `go_on` said no or a step failed.
+    /// `go_on` said no or a step failed. The bytes copied, and the verifier of the destination.
     ///
     /// # Errors
     /// Nothing was copied, or what was may be lost.
     pub(crate) async fn copy(
         &self,
+        deps: &mut Deps,
         copy: &Copy,
         mut go_on: impl FnMut(u64) -> bool,
-    ) -> Result<(Copied, Verifier), NfsStat> {
+    ) -> Result<(u64, Verifier), NfsStat> {
         for _ in 0..ATTEMPTS_MAX {
             let mut copied = Copied::default();
             while copied.len < copy.len && go_on(copied.len) {
-                match self.copy_step(copy, &mut copied).await {
+                match self.copy_step(deps, copy, &mut copied).await {
                     Ok(()) => {}
                     Err(status) if copied.len == 0 => return Err(status),
                     // §15.2.3: what was copied before counts.
@@ -107,30 +103,36 @@ impl FileService {
                 }
             }
             self.attrs.clear_extending(copy.destination);
-            if let Some(verifier) = self.copy_is_safe(copy, &copied).await? {
-                return Ok((copied, verifier));
+            if let Some(verifier) = self.copy_is_safe(deps, copy, &copied).await? {
+                return Ok((copied.len, verifier));
             }
         }
         Err(NfsStat::DELAY)
     }
 
     /// Copies as much as one step does.
-    async fn copy_step(&self, copy: &Copy, copied: &mut Copied) -> Result<(), NfsStat> {
+    async fn copy_step(
+        &self,
+        deps: &mut Deps,
+        copy: &Copy,
+        copied: &mut Copied,
+    ) -> Result<(), NfsStat> {
         let _turn = self.copy_steps.acquire().await.map_err(|_| NfsStat::SERVERFAULT)?;
         let admitted = self.changes.admit().await;
         let destination = self.shared.inode_now(copy.destination)?;
         let writing = self.changes.begin_write(&admitted, &destination)?;
         let end = copy.to + copy.len;
         let rest = copy.rest(copied.len);
-        if self.migration.is_small(end) && self.copy_small(&rest, copied)? {
+        if self.migration.is_small(end) && self.copy_small(deps, &rest)? {
+            copied.len += rest.len;
             return Ok(());
         }
         let origin = self.origin(&rest)?;
         let size = destination.size;
-        let change = self.changes.begin(writing, Plan::copy(end, copy.drop_privileges));
+        let change = self.changes.begin(Plan::copy(writing, end, copy.drop_privileges));
         // One of two small files may have left since, or be leaving: DELAY then, and asked again,
         // COPY brings the destination to its data servers.
-        let done = change.run(&mut copied.deps, |file| {
+        let done = change.run(deps, |file| {
             let (origin, target) = (origin.clone(), Target { file, to: rest.to, size });
             async move {
                 let step = self.step(origin, &target, &rest).await?;
@@ -149,13 +151,10 @@ impl FileService {
 
     /// From one small file to another, or `false`. One that grows too big meanwhile, or whose bytes
     /// have left, is copied the other way.
-    fn copy_small(&self, rest: &Copy, copied: &mut Copied) -> Result<bool, NfsStat> {
+    fn copy_small(&self, deps: &mut Deps, rest: &Copy) -> Result<bool, NfsStat> {
         let volume = &self.shared.volume;
-        let read = volume.read_stuffed(rest.source, rest.from, rest.len);
-        let lsn = read.lsn;
-        let Some((_, data)) = read.value.map_err(|e| translate::status(&e))? else {
-            return Ok(false);
-        };
+        let read = deps.see(volume.read_stuffed(rest.source, rest.from, rest.len));
+        let Some((_, data)) = read.map_err(|f| f.status)? else { return Ok(false) };
         let write = StuffedWrite {
             offset: rest.to,
             data: &data,
@@ -163,13 +162,7 @@ impl FileService {
             drop_privileges: rest.drop_privileges,
         };
         let written = volume.write_stuffed(rest.destination, &write, self.shared.wall());
-        let lsn = written.lsn.max(lsn);
-        let is_written = written.value.map_err(|e| translate::status(&e))?.is_some();
-        if is_written {
-            copied.deps.depend(lsn);
-            copied.len += rest.len;
-        }
-        Ok(is_written)
+        Ok(deps.see(written).map_err(|f| f.status)?.is_some())
     }
 
     /// Where the next bytes of the source are.
@@ -232,6 +225,7 @@ impl FileService {
     /// Makes what was copied durable: the verifier, or `None` if some of it may be lost.
     async fn copy_is_safe(
         &self,
+        deps: &Deps,
         copy: &Copy,
         copied: &Copied,
     ) -> Result<Option<Verifier>, NfsStat> {
@@ -243,7 +237,7 @@ impl FileService {
         if !safe {
             return Ok(None);
         }
-        self.shared.durable(&copied.deps).await?;
+        self.shared.durable(deps).await?;
         Ok(Some(verifier))
     }
 }
@@ -272,8 +266,11 @@ mod tests {
         };
         let (source, destination) = (make(b"left", false), make(b"small", true));
         let copy = Copy { source, destination, from: 0, to: 0, len: 100, drop_privileges: false };
-        assert_eq!(mds.files.copy(&copy, |_| true).await.err(), Some(NfsStat::DELAY));
+        assert_eq!(
+            mds.files.copy(&mut Deps::default(), &copy, |_| true).await.err(),
+            Some(NfsStat::DELAY)
+        );
         let here = Copy { source: make(b"here", true), ..copy };
-        assert_eq!(mds.files.copy(&here, |_| true).await.unwrap().0.len, 100);
+        assert_eq!(mds.files.copy(&mut Deps::default(), &here, |_| true).await.unwrap().0, 100);
     }
 }

@@ -32,7 +32,7 @@ impl Fences {
     }
 
     /// Notes how a change of our own went: of one that failed some may be behind the end that the
-    /// volume knows. One that a data server did not answer is taken for a possible ghost: it may
+    /// volume knows. One that a data server did not answer is suspect: it may
     /// still be carried out, and must not be on top of what comes later. The epoch is raised at
     /// once, so that handles given out from now on outrank it; the data servers are told by
     /// whoever needs it first, or in the background.
@@ -168,7 +168,7 @@ impl Fences {
 mod tests {
     use crate::testing::lone_mds;
 
-    /// Who holds the files asks for grace; who looks at the files for the fences must not hold
+    /// Whoever holds the records asks for grace; whoever looks at them for the fences must not hold
     /// grace meanwhile. A lock that panics where it is taken tells what was held there.
     #[tokio::test]
     async fn grace_is_not_held_while_files_are_locked() {

@@ -21,9 +21,10 @@ use weft_store::{
 };
 
 use super::{
-    change::{Changes, Done, Excluded, Plan},
+    change::{Changes, Done},
     creation::Creation,
     disk_reserve::DiskReserve,
+    plan::Plan,
     shared::Shared,
 };
 use crate::{deps::Deps, striped::Striped};
@@ -221,8 +222,7 @@ impl Migration {
     ) -> Result<Inode, Failure> {
         let extents = self.extents(deps, &inode)?;
         let data_servers = &self.shared.data_servers;
-        let alone = Excluded::Migrating { ino: inode.no, _lock: lock };
-        let change = self.changes.begin(alone, Plan::migrate());
+        let change = self.changes.begin(Plan::migrate(inode.no, lock));
         let moved = change.run(deps, |target| {
             let extents = extents.clone();
             async move {

@@ -17,6 +17,7 @@ mod fence;
 mod layouts;
 mod migration;
 mod placement;
+mod plan;
 mod pool;
 mod read;
 mod reaper;
@@ -27,9 +28,10 @@ mod shared;
 mod write;
 
 pub(crate) use alone::CloneRange;
-pub(crate) use change::{Quiesced, Writer};
+pub(crate) use change::Admitted;
 pub(crate) use copying::Copy;
 pub(crate) use layouts::LayoutWanted;
+pub(crate) use plan::{Quiesced, Writer};
 pub(crate) use service::{FileParts, FileService};
 
 pub use creation::ObjectCreation;

@@ -219,6 +219,9 @@ impl Reaper {
     async fn finish_truncations(&self) -> Result<Round, StoreError> {
         let mut round = Round::default();
         let mut broken = None;
+        // Objects are never cut for a size that a crash would take back.
+        let volume = &self.shared.volume;
+        volume.durable(volume.stats().value?.lsn).await?;
         let abandoned = std::mem::take(&mut *self.abandoned.lock().expect("abandoned lock"));
         for intent in abandoned {
             if broken.is_some() || !self.cut(&intent).await {

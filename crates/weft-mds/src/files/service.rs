@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use tokio::sync::Semaphore;
-use weft_nfs::{ClientId, Failure, NfsStat};
+use weft_nfs::{ClientId, Failure, Fsid, NfsStat};
 use weft_server::clock::Clock;
 use weft_state::FileKey;
 use weft_store::{
@@ -131,7 +131,13 @@ impl FileService {
         &self.shared.data_servers
     }
 
+    /// The file system id of the volume.
+    pub(crate) fn fsid(&self) -> Fsid {
+        self.shared.fsid()
+    }
+
     /// What the parts of this service share.
+    #[cfg(test)]
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }

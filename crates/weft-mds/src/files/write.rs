@@ -6,7 +6,8 @@ use weft_nfs::{Failure, StableHow, Verifier};
 use weft_store::{types::Inode, volume::StuffedWrite};
 
 use super::{
-    change::{Done, Plan, Writer},
+    change::Done,
+    plan::{Plan, Writer},
     service::FileService,
 };
 use crate::deps::Deps;
@@ -37,7 +38,7 @@ impl FileService {
         self.migration.on_data_servers(deps, inode).await?;
         let servers = &self.shared.data_servers;
         let end = offset + data.len() as u64;
-        let change = self.changes.begin(writing, Plan::write(by, end));
+        let change = self.changes.begin(Plan::write(writing, by, end));
         let written = change.run(deps, |file| {
             let data = data.clone();
             async move {
@@ -84,7 +85,7 @@ impl FileService {
         let writing = self.changes.begin_write(&admitted, &inode)?;
         self.migration.on_data_servers(deps, inode).await?;
         let servers = &self.shared.data_servers;
-        let change = self.changes.begin(writing, Plan::allocate(by));
+        let change = self.changes.begin(Plan::allocate(writing, by));
         let reserved = change.run(deps, |file| async move {
             servers.allocate(&file, offset, end).await?;
             Ok(Done { value: (), reaches: Some(end) })

@@ -31,11 +31,12 @@ pub(super) async fn deallocate(mds: &Mds, c: &mut Compound<Mds>, a: &DeallocateA
     let stateid = c.stateid(a.stateid)?;
     let _undelegated = may_write(mds, c, &inode, &stateid).await?;
     let by = writer(mds, c)?;
+    let admitted = mds.files.admit().await;
     let inode = match inode.stuffed {
         true => mds.files.on_data_servers(&mut c.deps, inode).await?,
         false => inode,
     };
-    let quiesced = mds.clients.quiesce(by.client, &inode).await?;
+    let quiesced = mds.clients.quiesce(&admitted, by.client, &inode).await?;
     mds.files.punch(&mut c.deps, quiesced, by, (a.offset, a.length)).await?;
     Ok(OpOk::Deallocate)
 }

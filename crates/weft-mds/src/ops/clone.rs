@@ -28,6 +28,7 @@ pub(super) async fn clone(mds: &Mds, c: &mut Compound<Mds>, a: &CloneArgs) -> Op
     let dst_stateid = c.stateid(a.dst_stateid)?;
     let _undelegated = may_write(mds, c, &destination, &dst_stateid).await?;
     let by = writer(mds, c)?;
+    let admitted = mds.files.admit().await;
     let source = mds.files.refresh(&mut c.deps, source).await?;
     let destination = mds.files.refresh(&mut c.deps, destination).await?;
     let len = length(a, &source, &destination)?;
@@ -41,7 +42,7 @@ pub(super) async fn clone(mds: &Mds, c: &mut Compound<Mds>, a: &CloneArgs) -> Op
     let beside = (&source, a.src_offset);
     mds.files.place_beside(&mut c.deps, beside, (destination, a.dst_offset)).await?;
     let destination = c.deps.see(mds.files.volume().inode(to.ino))?;
-    let quiesced = mds.clients.quiesce(by.client, &destination).await?;
+    let quiesced = mds.clients.quiesce(&admitted, by.client, &destination).await?;
     let range = CloneRange { source, from: a.src_offset, to: a.dst_offset, len };
     mds.files.clone_range(&mut c.deps, quiesced, by, &range).await?;
     Ok(OpOk::Clone)

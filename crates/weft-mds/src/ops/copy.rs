@@ -43,6 +43,7 @@ pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpRe
     let dst_stateid = c.stateid(a.dst_stateid)?;
     let _undelegated = may_write(mds, c, &destination, &dst_stateid).await?;
     let by = writer(mds, c)?;
+    mds.files.admit().await;
     let source = mds.files.refresh(&mut c.deps, source).await?;
     let len = length(a, source.size)?;
     // How far the destination reaches says which of the source's holes matter.
@@ -63,9 +64,8 @@ pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpRe
         return Ok(answer(Some(id), 0, StableHow::UNSTABLE, Verifier::default()));
     }
     let now = Copy { len: len.min(COPY_BYTES_MAX), ..copy };
-    let (copied, verifier) = mds.files.copy(&now, |_| true).await?;
-    c.deps.depend(copied.deps.lsn());
-    Ok(answer(None, copied.len, StableHow::FILE_SYNC, verifier))
+    let (copied, verifier) = mds.files.copy(&mut c.deps, &now, |_| true).await?;
+    Ok(answer(None, copied, StableHow::FILE_SYNC, verifier))
 }
 
 /// The destination goes to its data servers unless the copy is one within the volume.

@@ -48,7 +48,7 @@ pub(super) async fn facts<'a>(
     wanted: &Bitmap,
 ) -> Result<Facts<'a>, Failure> {
     let mut facts = Facts {
-        fsid: mds.files.shared().fsid(),
+        fsid: mds.files.fsid(),
         lease_s: mds.core.lease_s,
         minorversion: c.minorversion,
         space: (0, 0, 0),

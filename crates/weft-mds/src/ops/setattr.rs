@@ -41,7 +41,6 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
     let truncate = settings.set.size == Some(0);
     let _undelegated =
         mds.clients.delegations.take_back(c.client()?, mds.files.key(inode.no), truncate).await?;
-    mds.files.volume().admit().await;
     apply(mds, c, inode, (&settings.set, authority), &cred).await?;
     Ok(OpOk::Setattr(SetattrOk { attrsset: settings.mask }))
 }
@@ -64,11 +63,12 @@ pub(super) async fn apply(
     (set, authority): (&SetAttr, Authority),
     cred: &Credential,
 ) -> Result<Inode, Failure> {
+    let admitted = mds.files.admit().await;
     let Some(size) = set.size else { return apply_here(mds, c, inode, set, cred).await };
     let inode = mds.files.before_set_size(&mut c.deps, inode, size).await?;
     // From here on nobody begins to write; those who have are waited for, and so is what was given
     // up: it must not land behind the cut.
-    let quiesced = mds.clients.quiesce(c.client()?, &inode).await?;
+    let quiesced = mds.clients.quiesce(&admitted, c.client()?, &inode).await?;
     let still = mds.files.hold_still(quiesced, &inode).await?;
     mds.files.set_size(&mut c.deps, still, (set, authority), cred).await
 }

@@ -323,7 +323,7 @@ impl WritesBlocked<'_> {
     }
 
     /// The block outlives this value: whoever finishes what was begun ends it.
-    pub(crate) fn stay(mut self) {
+    pub(crate) fn stay(&mut self) {
         self.stays = true;
     }
 }

@@ -1,0 +1,198 @@
+//! How the changes of a file's bytes differ from each other, and why.
+
+use tokio::sync::OwnedMutexGuard;
+use weft_nfs::ClientId;
+use weft_store::types::{InodeNo, Intent};
+
+use super::records::{WritesBlocked, Writing};
+
+/// Who changes a file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Writer {
+    /// The client that asked.
+    pub(crate) client: ClientId,
+    /// Whoever else writes takes set-id bits away.
+    pub(crate) is_superuser: bool,
+}
+
+/// Nobody else writes to the file, and nothing that was given out or given up before is carried
+/// out on it, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Quiesced<'a> {
+    blocked: WritesBlocked<'a>,
+    _migration: Option<OwnedMutexGuard<()>>,
+}
+
+impl<'a> Quiesced<'a> {
+    /// Whoever holds the block has seen to the rest.
+    pub(super) fn new(blocked: WritesBlocked<'a>) -> Self {
+        Quiesced { blocked, _migration: None }
+    }
+
+    /// The file.
+    pub(crate) fn ino(&self) -> InodeNo {
+        self.blocked.ino()
+    }
+
+    /// The file is not moved to its data servers either.
+    pub(super) fn with_migration_locked(self, lock: OwnedMutexGuard<()>) -> Quiesced<'a> {
+        Quiesced { _migration: Some(lock), ..self }
+    }
+}
+
+/// Who else may change the file meanwhile.
+#[derive(Debug)]
+enum Excluded<'a> {
+    /// Other writers, but no truncation.
+    Writing(Writing<'a>),
+    /// Nobody.
+    Quiesced(Quiesced<'a>),
+    /// Writers, who wait for the move and then go to the data servers; nobody else moves the file.
+    Migrating { ino: InodeNo, _lock: OwnedMutexGuard<()> },
+}
+
+/// What is done about handles, and about requests, that were given out or given up before.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum OlderHandles {
+    /// A newer epoch travels with the change itself: data servers refuse older ones from the
+    /// moment they see it, so that no message of its own is needed. If others raise the epoch
+    /// meanwhile, it is tried again with theirs. With a client, what that client may have sent to
+    /// data servers itself is outranked too.
+    Outranked { late_writes_of: Option<ClientId> },
+    /// The data servers are told before.
+    Refused,
+    /// They were told when the file was quiesced, and nothing was given out since.
+    Quiesced,
+}
+
+/// What the volume learns at the end.
+#[derive(Debug)]
+pub(super) enum Settles {
+    /// The data changed, and the file reaches as far as was done. After a failure some of it may
+    /// be changed even so, which caches must not miss: the change attribute moves all the same.
+    Written { drop_privileges: bool },
+    /// Space was reserved, and the file reaches as far. After a failure nothing has changed.
+    Allocated { drop_privileges: bool },
+    /// It lets go of the bytes it had, durably. After a failure it still has them.
+    Moved,
+    /// The truncation that it recorded is done, durably. After a failure, or a panic, the reaper
+    /// goes on with it, and nobody writes before that.
+    Truncated(Option<Intent>),
+}
+
+/// How one change differs from the others.
+#[derive(Debug)]
+pub(crate) struct Plan<'a> {
+    excluded: Excluded<'a>,
+    pub(super) older: OlderHandles,
+    /// The file is marked, durably, before it may come to reach further than the volume says.
+    pub(super) extends_to: Option<u64>,
+    pub(super) settles: Settles,
+}
+
+impl<'a> Plan<'a> {
+    /// The file.
+    pub(super) fn ino(&self) -> InodeNo {
+        match &self.excluded {
+            Excluded::Writing(writing) => writing.ino(),
+            Excluded::Quiesced(quiesced) => quiesced.ino(),
+            Excluded::Migrating { ino, .. } => *ino,
+        }
+    }
+
+    /// Gives up the truncation that is not done, if there is one. Its file stays closed to writers.
+    pub(super) fn take_unfinished(&mut self) -> Option<Intent> {
+        let Settles::Truncated(intent) = &mut self.settles else { return None };
+        let intent = intent.take()?;
+        if let Excluded::Quiesced(quiesced) = &mut self.excluded {
+            quiesced.blocked.stay();
+        }
+        Some(intent)
+    }
+
+    /// Whether a failure may have changed bytes, or left something to be carried out later.
+    pub(super) fn leaves_traces(&self) -> bool {
+        match self.settles {
+            Settles::Written { .. } | Settles::Moved => true,
+            Settles::Allocated { .. } | Settles::Truncated(_) => false,
+        }
+    }
+
+    /// WRITE up to `end`. A client that was given handles to write with and yet writes through
+    /// here has given up on a data server, where its first attempt may still be queued.
+    pub(super) fn write(writing: Writing<'a>, by: Writer, end: u64) -> Self {
+        Plan {
+            excluded: Excluded::Writing(writing),
+            older: OlderHandles::Outranked { late_writes_of: Some(by.client) },
+            extends_to: Some(end),
+            settles: Settles::Written { drop_privileges: !by.is_superuser },
+        }
+    }
+
+    /// One step of a COPY that ends at `end`. Data servers learn no epoch from copying among
+    /// themselves: they are told before. The client's own late writes are no matter here: it waits
+    /// for its writes before it copies (Linux: `_nfs42_proc_copy` calls `nfs_sync_inode`).
+    pub(super) fn copy(writing: Writing<'a>, end: u64, drop_privileges: bool) -> Self {
+        Plan {
+            excluded: Excluded::Writing(writing),
+            older: OlderHandles::Refused,
+            extends_to: Some(end),
+            settles: Settles::Written { drop_privileges },
+        }
+    }
+
+    /// ALLOCATE. It changes no byte, so there is nothing for a late write to collide with, and
+    /// nothing to tell after a failure. The objects keep their sizes until the volume says that the
+    /// file is longer: a crash leaves nothing behind the end that could show, so there is no mark.
+    pub(super) fn allocate(writing: Writing<'a>, by: Writer) -> Self {
+        Plan {
+            excluded: Excluded::Writing(writing),
+            older: OlderHandles::Outranked { late_writes_of: None },
+            extends_to: None,
+            settles: Settles::Allocated { drop_privileges: !by.is_superuser },
+        }
+    }
+
+    /// DEALLOCATE: alone with the file, since what the hole swallows must have been there before.
+    /// It never makes a file longer.
+    pub(super) fn punch(alone: Quiesced<'a>, by: Writer) -> Self {
+        Plan {
+            excluded: Excluded::Quiesced(alone),
+            older: OlderHandles::Quiesced,
+            extends_to: None,
+            settles: Settles::Written { drop_privileges: !by.is_superuser },
+        }
+    }
+
+    /// CLONE up to `end`: alone with the file, as a truncation.
+    pub(super) fn clone_range(alone: Quiesced<'a>, by: Writer, end: u64) -> Self {
+        Plan {
+            excluded: Excluded::Quiesced(alone),
+            older: OlderHandles::Quiesced,
+            extends_to: Some(end),
+            settles: Settles::Written { drop_privileges: !by.is_superuser },
+        }
+    }
+
+    /// The bytes of a small file leave the volume. Their new place is recorded, which is mark
+    /// enough: until the volume lets go of the bytes it is what counts.
+    pub(super) fn migrate(ino: InodeNo, lock: OwnedMutexGuard<()>) -> Self {
+        Plan {
+            excluded: Excluded::Migrating { ino, _lock: lock },
+            older: OlderHandles::Outranked { late_writes_of: None },
+            extends_to: None,
+            settles: Settles::Moved,
+        }
+    }
+
+    /// SETATTR of a size, recorded as this intent: that is its mark. A failure makes nothing
+    /// suspect: data servers never carry a truncation out after a later request of ours.
+    pub(super) fn truncate(alone: Quiesced<'a>, intent: Intent) -> Self {
+        Plan {
+            excluded: Excluded::Quiesced(alone),
+            older: OlderHandles::Quiesced,
+            extends_to: None,
+            settles: Settles::Truncated(Some(intent)),
+        }
+    }
+}
