@@ -44,7 +44,8 @@ pub(super) async fn clone(mds: &Mds, c: &mut Compound<Mds>, a: &CloneArgs) -> Op
     let destination = c.deps.see(mds.files.volume().inode(to.ino))?;
     let quiesced = mds.clients.quiesce(&admitted, by.client, &destination).await?;
     let range = CloneRange { source, from: a.src_offset, to: a.dst_offset, len };
-    mds.files.clone_range(&mut c.deps, quiesced, by, &range).await?;
+    // Rare and large: not a part of every request's memory.
+    Box::pin(mds.files.clone_range(&mut c.deps, quiesced, by, &range)).await?;
     Ok(OpOk::Clone)
 }
 

@@ -64,7 +64,9 @@ pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpRe
         return Ok(answer(Some(id), 0, StableHow::UNSTABLE, Verifier::default()));
     }
     let now = Copy { len: len.min(COPY_BYTES_MAX), ..copy };
-    let (copied, verifier) = mds.files.copy(&mut c.deps, &now, |_| true).await?;
+    // Rare and large: not a part of every request's memory.
+    let copied = Box::pin(mds.files.copy(&mut c.deps, &now, |_| true));
+    let (copied, verifier) = copied.await?;
     Ok(answer(None, copied, StableHow::FILE_SYNC, verifier))
 }
 

@@ -63,8 +63,25 @@ pub(super) async fn apply(
     (set, authority): (&SetAttr, Authority),
     cred: &Credential,
 ) -> Result<Inode, Failure> {
+    match set.size {
+        // Rare and large: not a part of every request's memory.
+        Some(size) => Box::pin(resize(mds, c, (inode, size), (set, authority), cred)).await,
+        None => {
+            mds.files.volume().admit().await;
+            apply_here(mds, c, inode, set, cred).await
+        }
+    }
+}
+
+/// Sets attributes, a size among them.
+async fn resize(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    (inode, size): (Inode, u64),
+    (set, authority): (&SetAttr, Authority),
+    cred: &Credential,
+) -> Result<Inode, Failure> {
     let admitted = mds.files.admit().await;
-    let Some(size) = set.size else { return apply_here(mds, c, inode, set, cred).await };
     let inode = mds.files.before_set_size(&mut c.deps, inode, size).await?;
     // From here on nobody begins to write; those who have are waited for, and so is what was given
     // up: it must not land behind the cut.
