@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::EngineError;
+use super::contract::EngineError;
 
 /// Exclusive use of a directory by this process, until dropped.
 #[derive(Debug)]

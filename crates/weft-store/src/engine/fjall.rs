@@ -10,7 +10,7 @@ use bytes::Bytes;
 use fjall::config::PartitioningPolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
-use super::{Batch, Engine, EngineError, KeyRange, Visit};
+use super::contract::{Batch, Engine, EngineError, KeyRange, Visit};
 
 /// Key of the epoch in the keyspace `fence`.
 const EPOCH_KEY: &[u8] = b"epoch";

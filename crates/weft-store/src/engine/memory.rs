@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 use bytes::Bytes;
 
-use super::{Batch, Engine, EngineError, KeyRange, Visit};
+use super::contract::{Batch, Engine, EngineError, KeyRange, Visit};
 use crate::sync::{lock, wait};
 
 /// An [`Engine`] that forgets everything when dropped.

@@ -9,8 +9,8 @@ use std::sync::Mutex;
 use bytes::Bytes;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 
+use super::contract::{Batch, Engine, EngineError, KeyRange, Visit};
 use super::fjall::{decode_epoch, poisoned};
-use super::{Batch, Engine, EngineError, KeyRange, Visit};
 
 const MAP: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("map");
 const FENCE: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("fence");

@@ -1,0 +1,124 @@
+//! What an engine promises, what it is asked with, and why it may refuse.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+
+/// What a scan calls for each pair of key and value, in key order; `Break` ends the scan.
+pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+
+/// An ordered map of bytes to bytes that outlives the process.
+///
+/// **Invariants.** A batch becomes visible and durable as a whole. After a commit failed with
+/// anything but [`EngineError::Fenced`] the state on disk is unknown: the caller must stop and
+/// reopen, never try again. Readers may run beside one committer.
+pub trait Engine: Send + Sync {
+    /// The value of `key`, copied out.
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError>;
+
+    /// Visits every pair within `range`, ascending.
+    fn scan(&self, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<(), EngineError>;
+
+    /// Applies `batch` and makes it durable (one `fdatasync`); refused with
+    /// [`EngineError::Fenced`], nothing written, unless `fence_epoch` is the current epoch.
+    fn commit(&self, batch: &Batch, fence_epoch: u64) -> Result<(), EngineError>;
+
+    /// The current epoch: 0 until somebody acquired ownership.
+    fn epoch(&self) -> Result<u64, EngineError>;
+
+    /// Takes ownership: durably advances the epoch, so that every former owner's commits are
+    /// refused, and returns it.
+    fn acquire(&self) -> Result<u64, EngineError>;
+}
+
+/// Keys from `from` (included) up to `until` (excluded; absent: to the end).
+#[derive(Clone, Copy, Debug)]
+pub struct KeyRange<'a> {
+    /// First key that may be visited.
+    pub from: &'a [u8],
+    /// First key beyond the range.
+    pub until: Option<&'a [u8]>,
+}
+
+impl KeyRange<'_> {
+    /// Whether the range can hold no key; some maps refuse to look at a backward range.
+    pub fn is_empty(&self) -> bool {
+        self.until.is_some_and(|until| until <= self.from)
+    }
+}
+
+/// Writes that become durable together; the last write of a key wins.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    writes: BTreeMap<Bytes, Option<Bytes>>,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets `key` to `value`.
+    pub fn put(&mut self, key: impl Into<Bytes>, value: impl Into<Bytes>) {
+        self.writes.insert(key.into(), Some(value.into()));
+    }
+
+    /// Removes `key`, which need not exist.
+    pub fn delete(&mut self, key: impl Into<Bytes>) {
+        self.writes.insert(key.into(), None);
+    }
+
+    /// Sets (`Some`) or removes (`None`) `key`.
+    pub fn write(&mut self, key: Bytes, value: Option<Bytes>) {
+        self.writes.insert(key, value);
+    }
+
+    /// The writes in key order; `None` removes.
+    pub fn iter(&self) -> impl Iterator<Item = (&Bytes, Option<&Bytes>)> {
+        self.writes.iter().map(|(key, value)| (key, value.as_ref()))
+    }
+
+    /// Number of keys written.
+    pub fn len(&self) -> usize {
+        self.writes.len()
+    }
+
+    /// Whether nothing would be written.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+}
+
+impl IntoIterator for Batch {
+    type Item = (Bytes, Option<Bytes>);
+    type IntoIter = std::collections::btree_map::IntoIter<Bytes, Option<Bytes>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.writes.into_iter()
+    }
+}
+
+/// Why an engine could not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// Another owner acquired the engine; nothing was written.
+    #[error("fenced: epoch {held} is stale, the current one is {current}")]
+    Fenced {
+        /// Epoch of the refused commit.
+        held: u64,
+        /// Epoch of the present owner.
+        current: u64,
+    },
+    /// Another process has the directory open.
+    #[error("{} is in use by another process", .0.display())]
+    InUse(PathBuf),
+    /// What was read cannot be right; never repaired silently.
+    #[error("corrupt: {0}")]
+    Corrupt(String),
+    /// The engine or the file system below it failed.
+    #[error("{0}")]
+    Io(String),
+}
