@@ -9,8 +9,8 @@ use std::{
 use bytes::Bytes;
 
 use super::{
-    Volume,
     codec::{self, Dirent},
+    handle::Volume,
     keys::{self, prefix},
     tx::Tx,
 };

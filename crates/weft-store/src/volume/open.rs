@@ -8,8 +8,9 @@ use bytes::Bytes;
 
 use super::codec::{self, Identity, Progress};
 use super::commit::Opened;
+use super::config::{Format, VolumeConfig};
+use super::keys;
 use super::tx::Counters;
-use super::{Format, VolumeConfig, keys};
 use crate::engine::{self, AckedFile, Batch, DirectoryLock, Engine, EngineError};
 use crate::types::{Inode, InodeNo, Kind, Lsn, MODE_BITS, StoreError};
 

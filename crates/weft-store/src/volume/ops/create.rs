@@ -2,15 +2,18 @@
 
 use bytes::Bytes;
 
-use super::{reserved, take_cookie, touch_entries, untouched};
+use super::inode_changes::{take_cookie, touch_entries, untouched};
+use super::reserved;
 use crate::types::{
     ChangeInfo, Credential, Inode, InodeNo, Kind, MODE_BITS, MODE_SETGID, Placement, Reserved, Rwx,
     StoreError, Timestamp,
 };
+use crate::volume::check::{self, TARGET_BYTES_MAX};
 use crate::volume::codec::Dirent;
+use crate::volume::handle::Volume;
 use crate::volume::open::COOKIE_FIRST;
+use crate::volume::seen::Seen;
 use crate::volume::tx::Tx;
-use crate::volume::{Seen, TARGET_BYTES_MAX, Volume, check};
 
 /// What to make.
 #[derive(Clone, Debug)]

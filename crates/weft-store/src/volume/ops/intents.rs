@@ -5,9 +5,11 @@ use std::ops::ControlFlow;
 
 use crate::engine::KeyRange;
 use crate::types::{Inode, InodeNo, Intent, IntentId, IntentKind, Placement, StoreError};
+use crate::volume::codec;
+use crate::volume::handle::Volume;
 use crate::volume::keys::{self, prefix};
+use crate::volume::seen::Seen;
 use crate::volume::tx::Tx;
-use crate::volume::{Seen, Volume, codec};
 
 impl Volume {
     /// Intents not yet completed, oldest first, at most `limit`, those above `after`. Only to be

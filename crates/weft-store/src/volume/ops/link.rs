@@ -1,10 +1,12 @@
 //! Giving an inode one more name.
 
-use super::{take_cookie, touch, touch_entries};
+use super::inode_changes::{take_cookie, touch, touch_entries};
 use crate::types::{ChangeInfo, Credential, Inode, InodeNo, Rwx, StoreError, Timestamp};
+use crate::volume::check;
 use crate::volume::codec::Dirent;
+use crate::volume::handle::Volume;
+use crate::volume::seen::Seen;
 use crate::volume::tx::Tx;
-use crate::volume::{Seen, Volume, check};
 
 /// A link that succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]

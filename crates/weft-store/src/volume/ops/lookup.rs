@@ -1,8 +1,10 @@
 //! Reading inodes: by number, by name, and upwards.
 
 use crate::types::{Credential, Inode, InodeNo, Rwx, StoreError};
+use crate::volume::check;
+use crate::volume::handle::Volume;
+use crate::volume::seen::Seen;
 use crate::volume::tx::Tx;
-use crate::volume::{Seen, Volume, check};
 
 impl Volume {
     /// The inode `ino`.

@@ -1,10 +1,13 @@
 //! A file and its data servers: where its bytes are, whose handles still count, and what is known
 //! of its size.
 
-use super::{stuffed, touch};
+use super::inode_changes::touch;
+use super::stuffed;
 use crate::types::{Inode, InodeNo, Kind, Placement, StoreError, Timestamp};
+use crate::volume::check;
+use crate::volume::handle::Volume;
+use crate::volume::seen::Seen;
 use crate::volume::tx::Tx;
-use crate::volume::{Seen, Volume, check};
 
 /// What the data servers (or a client's LAYOUTCOMMIT) said about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

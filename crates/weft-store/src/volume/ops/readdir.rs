@@ -6,8 +6,10 @@ use bytes::Bytes;
 
 use crate::engine::KeyRange;
 use crate::types::{Credential, Inode, InodeNo, Lsn, Rwx, StoreError};
+use crate::volume::handle::Volume;
+use crate::volume::seen::Seen;
 use crate::volume::tx::Tx;
-use crate::volume::{Seen, Volume, check, codec, keys};
+use crate::volume::{check, codec, keys};
 
 /// Entries read under one hold of the volume's lock: bounds both the hold and the memory of a
 /// listing, whatever the size of the directory.

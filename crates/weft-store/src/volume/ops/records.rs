@@ -8,9 +8,11 @@ use bytes::Bytes;
 use super::intents::numbered;
 use crate::engine::KeyRange;
 use crate::types::{DataServerId, Device, DeviceId, StoreError};
+use crate::volume::codec;
+use crate::volume::handle::Volume;
 use crate::volume::keys::{self, prefix};
+use crate::volume::seen::Seen;
 use crate::volume::tx::Tx;
-use crate::volume::{Seen, Volume, codec};
 
 impl Volume {
     /// Keeps (or replaces) the record of a client.

@@ -1,12 +1,15 @@
 //! Taking a name away, and with the last one the inode.
 
-use super::{forget_entry, intents, stuffed, touch, touch_entries, xattr};
+use super::inode_changes::{forget_entry, touch, touch_entries};
+use super::{intents, stuffed, xattr};
 use crate::types::{
     ChangeInfo, Credential, Inode, InodeNo, Intent, IntentKind, Kind, Rwx, StoreError, Timestamp,
 };
 use crate::volume::codec::Dirent;
+use crate::volume::handle::Volume;
+use crate::volume::seen::Seen;
 use crate::volume::tx::Tx;
-use crate::volume::{Seen, Volume, check, codec, keys};
+use crate::volume::{check, codec, keys};
 
 /// Which name to take away.
 #[derive(Clone, Copy, Debug)]

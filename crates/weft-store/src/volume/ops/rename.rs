@@ -1,10 +1,13 @@
 //! Moving a name, over another if need be, in one step.
 
-use super::{forget_entry, is_below, remove, take_cookie, touch, touch_entries, untouched};
+use super::inode_changes::{forget_entry, is_below, take_cookie, touch, touch_entries, untouched};
+use super::remove;
 use crate::types::{ChangeInfo, Credential, Inode, InodeNo, Intent, Rwx, StoreError, Timestamp};
+use crate::volume::check;
 use crate::volume::codec::Dirent;
+use crate::volume::handle::Volume;
+use crate::volume::seen::Seen;
 use crate::volume::tx::Tx;
-use crate::volume::{Seen, Volume, check};
 
 /// From where to where.
 #[derive(Clone, Copy, Debug)]

@@ -4,9 +4,11 @@
 
 use super::intents::{self, numbered};
 use crate::types::{InodeNo, Intent, IntentKind, Placement, Reserved, StoreError};
+use crate::volume::codec;
+use crate::volume::handle::Volume;
 use crate::volume::keys::{self, prefix};
+use crate::volume::seen::Seen;
 use crate::volume::tx::Tx;
-use crate::volume::{Seen, Volume, codec};
 
 impl Volume {
     /// Reserves an inode number for each of these places, in their order. Objects may be made for

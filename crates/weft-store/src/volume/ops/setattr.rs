@@ -1,12 +1,15 @@
 //! Setting attributes: the rules of chmod, chown, utimes and truncate.
 
-use super::{intents, stuffed, touch};
+use super::inode_changes::touch;
+use super::{intents, stuffed};
 use crate::types::{
     Credential, Inode, InodeNo, Intent, IntentKind, Kind, MODE_BITS, MODE_SETGID, Rwx, StoreError,
     Timestamp,
 };
+use crate::volume::check;
+use crate::volume::handle::Volume;
+use crate::volume::seen::Seen;
 use crate::volume::tx::Tx;
-use crate::volume::{Seen, Volume, check};
 
 /// What to set; absent: leave as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

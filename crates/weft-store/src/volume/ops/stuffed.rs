@@ -6,10 +6,12 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::touch;
+use super::inode_changes::touch;
 use crate::types::{Content, Inode, InodeNo, StoreError, Timestamp, without_privileges};
+use crate::volume::handle::Volume;
+use crate::volume::seen::Seen;
 use crate::volume::tx::Tx;
-use crate::volume::{Seen, Volume, codec, keys};
+use crate::volume::{codec, keys};
 
 /// Bytes of a block: what a write of one byte makes the log write, and what a file of this size
 /// needs one record for.

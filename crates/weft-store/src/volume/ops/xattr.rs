@@ -5,13 +5,15 @@
 
 use bytes::Bytes;
 
-use super::touch;
+use super::inode_changes::touch;
 use crate::types::{
     ChangeInfo, Credential, Inode, InodeNo, Kind, MODE_STICKY, Rwx, StoreError, Timestamp,
 };
 use crate::volume::codec::XattrName;
+use crate::volume::handle::Volume;
+use crate::volume::seen::Seen;
 use crate::volume::tx::Tx;
-use crate::volume::{Seen, Volume, check, codec, keys};
+use crate::volume::{check, codec, keys};
 
 /// Longest name of an extended attribute, in bytes.
 pub const XATTR_NAME_BYTES_MAX: usize = 255;

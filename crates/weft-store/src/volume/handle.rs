@@ -1,0 +1,181 @@
+//! A handle on an open volume: the one order of its operations, and the wait for the disk.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use super::codec::Identity;
+use super::commit::{Opened, Shared};
+use super::config::VolumeConfig;
+use super::open;
+use super::seen::Seen;
+use super::tx::Tx;
+use crate::engine::{Engine, EngineError, MemoryEngine};
+use crate::types::{Lsn, StoreError};
+
+/// Figures of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// Inodes in use, root and orphans included.
+    pub inodes: u64,
+    /// LSN of the last mutation.
+    pub lsn: Lsn,
+    /// LSN of the last durable mutation.
+    pub durable: Lsn,
+    /// Bytes waiting to become durable.
+    pub pending_bytes: usize,
+    /// Syncs since the volume was opened.
+    pub batches: u64,
+    /// Mutations made durable by them.
+    pub mutations: u64,
+}
+
+/// A handle on an open volume; clones share it, and the last one dropped commits and closes it.
+#[derive(Clone)]
+pub struct Volume {
+    inner: Arc<Inner>,
+    dry_run: bool,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    committer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shared.close();
+        let committer = self.committer.get_mut().ok().and_then(Option::take);
+        if let Some(committer) = committer {
+            // A panic there was already turned into a poisoned volume.
+            let _ = committer.join();
+        }
+    }
+}
+
+impl Volume {
+    /// Opens the volume in `directory`, making both if need be. Blocks while the engine recovers.
+    ///
+    /// **Errors.** [`EngineError::InUse`] if another process has it; [`EngineError::Corrupt`] if
+    /// the engine recovered less than was acknowledged; [`EngineError::Io`].
+    pub fn open(directory: &Path, config: &VolumeConfig) -> Result<Self, EngineError> {
+        Self::start(open::directory(directory, config)?, config)
+    }
+
+    /// Opens the volume an engine holds, making it if the engine is empty. Takes the engine over
+    /// from any former owner; it is not checked for lost acknowledgements.
+    pub fn with_engine(
+        engine: Arc<dyn Engine>,
+        config: &VolumeConfig,
+    ) -> Result<Self, EngineError> {
+        Self::start(open::engine(engine, config)?, config)
+    }
+
+    /// A volume in memory, for tests.
+    pub fn in_memory(config: &VolumeConfig) -> Result<Self, EngineError> {
+        Self::with_engine(Arc::new(MemoryEngine::new()), config)
+    }
+
+    fn start(opened: Opened, config: &VolumeConfig) -> Result<Self, EngineError> {
+        let record_cache_bytes = config.cache_bytes - config.engine_cache_bytes();
+        let shared = Arc::new(Shared::new(opened, config.commit, record_cache_bytes));
+        let worker = Arc::clone(&shared);
+        let committer = std::thread::Builder::new().name("weft-commit".into());
+        let committer = committer.spawn(move || worker.run());
+        let committer = committer.map_err(|e| EngineError::Io(format!("commit thread: {e}")))?;
+        let inner = Arc::new(Inner { shared, committer: Mutex::new(Some(committer)) });
+        Ok(Self { inner, dry_run: false })
+    }
+
+    /// The same volume, but every operation only says what it would do now: refusals and results
+    /// are those of the real one, and nothing changes. For what must be done before an operation,
+    /// and only if its caller may do the operation.
+    pub fn dry_run(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), dry_run: true }
+    }
+
+    /// Waits until everything up to `lsn` is on stable storage; at once when it already is.
+    ///
+    /// **Errors.** [`StoreError::Poisoned`] if a commit failed before `lsn` was reached.
+    pub async fn durable(&self, lsn: Lsn) -> Result<(), StoreError> {
+        if lsn <= self.inner.shared.durable.borrow().lsn {
+            return Ok(());
+        }
+        let mut progress = self.inner.shared.durable.subscribe();
+        let reached = progress.wait_for(|at| at.lsn >= lsn || at.poisoned.is_some()).await;
+        let at = reached.map_err(|_| StoreError::Poisoned("the volume closed".into()))?;
+        match &at.poisoned {
+            Some(error) if at.lsn < lsn => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The answer, once everything it depends on is durable.
+    pub async fn confirm<T>(&self, seen: Seen<Result<T, StoreError>>) -> Result<T, StoreError> {
+        self.durable(seen.lsn).await?;
+        seen.value
+    }
+
+    /// Waits while more than [`super::CommitPolicy::pending_bytes_max`] bytes are not yet durable: call it
+    /// before starting work that writes. Returns at once when the volume stopped, for the call
+    /// that follows to say so.
+    pub async fn admit(&self) {
+        let shared = &self.inner.shared;
+        let within =
+            || shared.pending_bytes.load(Ordering::Relaxed) <= shared.policy.pending_bytes_max;
+        if within() {
+            return;
+        }
+        let mut progress = shared.durable.subscribe();
+        // The sender lives as long as this handle, so the wait ends by its condition alone.
+        let _ = progress.wait_for(|at| within() || at.poisoned.is_some()).await;
+    }
+
+    /// What the volume is.
+    pub fn identity(&self) -> Identity {
+        self.inner.shared.identity
+    }
+
+    /// How the volume is doing.
+    pub fn stats(&self) -> Seen<Result<Stats, StoreError>> {
+        let shared = &self.inner.shared;
+        self.run(|tx| {
+            Ok(Stats {
+                inodes: tx.inodes(),
+                lsn: Lsn(tx.lsn().0 - 1),
+                durable: shared.durable.borrow().lsn,
+                pending_bytes: shared.pending_bytes.load(Ordering::Relaxed),
+                batches: shared.batches.load(Ordering::Relaxed),
+                mutations: shared.mutations.load(Ordering::Relaxed),
+            })
+        })
+    }
+
+    /// Runs one operation: the next in the one order of this volume. What it wrote takes effect,
+    /// as a whole, if it succeeded.
+    pub(super) fn run<T>(
+        &self,
+        operation: impl FnOnce(&mut Tx<'_>) -> Result<T, StoreError>,
+    ) -> Seen<Result<T, StoreError>> {
+        let shared = &self.inner.shared;
+        let mut guard = match shared.state() {
+            Ok(guard) => guard,
+            Err(stopped) => return Seen { value: Err(stopped), lsn: Lsn(0) },
+        };
+        let state = &mut *guard;
+        let engine = &*shared.engine;
+        let mut tx = Tx::new(engine, &state.overlay, &mut state.cache, state.counters);
+        let value = operation(&mut tx);
+        let effect = tx.finish();
+        if value.is_err() || self.dry_run || effect.writes.is_empty() {
+            return Seen { value, lsn: effect.seen };
+        }
+        let (lsn, wake) = shared.enqueue(state, effect);
+        drop(guard);
+        if wake {
+            shared.wake();
+        }
+        Seen { value, lsn }
+    }
+}
