@@ -2,7 +2,7 @@
 
 use std::iter::FusedIterator;
 
-use crate::Distribution;
+use crate::distribution::Distribution;
 
 /// A contiguous part of a file range that lies in one stripe unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,9 +25,11 @@ pub struct Extents {
     end: u64,
 }
 
-impl Extents {
-    pub(crate) fn new(distribution: Distribution, offset: u64, len: u64) -> Self {
-        Extents { distribution, offset, end: offset.saturating_add(len) }
+impl Distribution {
+    /// The parts of a file range in file order, cut at stripe-unit boundaries. A range that
+    /// would end beyond `u64::MAX` ends there: no file is longer.
+    pub fn extents(&self, offset: u64, len: u64) -> Extents {
+        Extents { distribution: *self, offset, end: offset.saturating_add(len) }
     }
 }
 
