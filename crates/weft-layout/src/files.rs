@@ -5,7 +5,7 @@ use weft_nfs::DeviceId;
 use weft_stripe::{Distribution, Form};
 use weft_xdr::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer};
 
-use crate::NetAddr;
+use crate::net_addr::NetAddr;
 
 /// Stripe indices of a device: what Linux accepts (`NFS4_PNFS_MAX_STRIPE_CNT`).
 pub const STRIPE_COUNT_MAX: usize = 4096;

@@ -5,10 +5,12 @@ use weft_xdr::{
 };
 
 use crate::basic::{
-    FileHandle, Fsid, IoMode, LayoutType, SequenceId, SessionId, SlotId, StateOwner, Stateid,
+    FileHandle, Fsid, IoMode, LayoutType, Opaque, SequenceId, SessionId, SlotId, StateOwner,
+    Stateid,
 };
 use crate::op_args::op_args;
 use crate::ops::WriteResponse;
+use crate::program::TAG_BYTES_MAX;
 use crate::status::NfsStat;
 
 /// Callback program version.
@@ -250,7 +252,7 @@ xdr_struct! {
     /// Head of `CB_COMPOUND4args`.
     pub struct CbCompoundHeader {
         /// Tag of the request, which the reply echoes.
-        pub tag: crate::Opaque,
+        pub tag: Opaque,
         /// Minor version of the session that the callback belongs to.
         pub minorversion: u32,
         /// Used by NFSv4.0 only; 0.
@@ -273,7 +275,7 @@ impl Decode for CbReply {
     fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
         r.label("CB_COMPOUND4res");
         let status = NfsStat::decode(r)?;
-        let _tag = r.opaque(crate::TAG_BYTES_MAX)?;
+        let _tag = r.opaque(TAG_BYTES_MAX)?;
         let mut results = Vec::new();
         for _ in 0..r.length(CB_OPS_MAX)? {
             let (op, stat) = (CbOpNum::decode(r)?, NfsStat::decode(r)?);

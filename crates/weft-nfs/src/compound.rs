@@ -5,7 +5,8 @@ use weft_xdr::{Decode, DecodeError, Encode, Reader, Writer, xdr_struct};
 
 use crate::attr::Bitmap;
 use crate::basic::Opaque;
-use crate::operations::{OpNum, OpOk};
+use crate::op_num::OpNum;
+use crate::operations::OpOk;
 use crate::ops::{CopyRequirements, LockDenied};
 use crate::status::NfsStat;
 

@@ -11,8 +11,11 @@ mod basic;
 pub mod callback;
 mod compound;
 mod op_args;
+mod op_num;
+mod op_rows;
 mod operations;
 pub mod ops;
+mod program;
 mod status;
 
 pub use acl::{ACES_MAX, Ace, AceType, Acl, Acl41, ace_flag, ace_mask, acl_support};
@@ -22,16 +25,7 @@ pub use compound::{
     COMPOUND_OPS_MAX, CompoundArgsHeader, CompoundReply, Failure, FailureBody, OpReply,
     encode_compound_header,
 };
-pub use operations::{OpArgs, OpNum, OpOk, Repeatable};
+pub use op_num::OpNum;
+pub use operations::{OpArgs, OpOk, Repeatable};
+pub use program::{NFS_PROGRAM, NFS_V4, PROC_COMPOUND, PROC_NULL, TAG_BYTES_MAX};
 pub use status::NfsStat;
-
-/// RPC program number of NFS.
-pub const NFS_PROGRAM: u32 = 100_003;
-/// The NFS version whose minor versions we speak.
-pub const NFS_V4: u32 = 4;
-/// Procedure NULL.
-pub const PROC_NULL: u32 = 0;
-/// Procedure COMPOUND.
-pub const PROC_COMPOUND: u32 = 1;
-/// Longest COMPOUND tag accepted. The tag is echoed, so it is a way to make us send bytes.
-pub const TAG_BYTES_MAX: usize = 1024;

@@ -4,6 +4,7 @@ use weft_xdr::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer, xdr
 
 use crate::attr::Bitmap;
 use crate::basic::{ClientId, NfsTime, Opaque, SequenceId, SessionId, SlotId, Stateid, Verifier};
+use crate::status::NfsStat;
 
 xdr_struct! {
     /// `client_owner4`.
@@ -408,7 +409,7 @@ impl Encode for TestStateidArgs {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestStateidOk {
     /// Statuses in the order asked.
-    pub status_codes: Vec<crate::NfsStat>,
+    pub status_codes: Vec<NfsStat>,
 }
 impl Decode for TestStateidOk {
     fn decode(r: &mut Reader) -> Result<Self, DecodeError> {

@@ -7,7 +7,7 @@ use weft_xdr::{
 use super::layout::Body;
 use crate::attr::Bitmap;
 use crate::basic::{DeviceId, LayoutType, NetAddr, Opaque, StableHow, Stateid, Verifier};
-use crate::operations::OpNum;
+use crate::op_num::OpNum;
 use crate::status::NfsStat;
 
 xdr_struct! {
