@@ -4,7 +4,7 @@ use weft_nfs::callback::{CbSequenceArgs, NoReferringCalls};
 use weft_nfs::ops::{CallbackSec, CallbackSecs, ChannelAttrs};
 use weft_nfs::{ClientId, SequenceId, SessionId, SlotId};
 
-use crate::ConnId;
+use crate::ids::{ConnId, detached};
 use crate::limits::{BACK_BYTES_MIN, BACK_OPS_MIN, CONNS_PER_SESSION_MAX, FORE_BYTES_MIN};
 
 /// A callback about to be sent: where, and the head of its CB_COMPOUND. Ends with
@@ -35,7 +35,7 @@ pub(crate) fn usable_sec(offered: &CallbackSecs) -> Option<CallbackSec> {
     match sys.or(none) {
         Some(CallbackSec::Sys(sys)) => {
             let mut sys = sys.clone();
-            sys.machine = crate::detached(&sys.machine);
+            sys.machine = detached(&sys.machine);
             Some(CallbackSec::Sys(sys))
         }
         Some(_) => Some(CallbackSec::None),

@@ -5,8 +5,8 @@ use weft_nfs::create_session_flags as flags;
 use weft_nfs::ops::{ChannelAttrs, CreateSessionArgs, RdmaIrd};
 
 use crate::backchannel::{is_usable, usable_sec};
-use crate::limits::{BACK_SLOTS_MAX, FORE_BYTES_MIN, SLOTS_LEFT_SHARE};
-use crate::{Reason, SessionLimits};
+use crate::limits::{BACK_SLOTS_MAX, FORE_BYTES_MIN, SLOTS_LEFT_SHARE, SessionLimits};
+use crate::refusal::Reason;
 
 /// Flags a client may set in CREATE_SESSION.
 const FLAGS_KNOWN: u32 = flags::PERSIST | flags::CONN_BACK_CHAN | flags::CONN_RDMA;

@@ -3,7 +3,9 @@
 use weft_nfs::ops::{ClientOwner, CreateSessionOk, ExchangeIdArgs};
 use weft_nfs::{ClientId, SequenceId, SessionId, exchgid};
 
-use crate::{Host, Millis, Reason};
+use crate::host::Host;
+use crate::ids::Millis;
+use crate::refusal::Reason;
 
 /// The caller of an EXCHANGE_ID or CREATE_SESSION, as far as AUTH_NONE and AUTH_SYS can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

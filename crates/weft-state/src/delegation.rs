@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weft_nfs::{ClientId, Seqid, Stateid, share};
 
+use crate::ids::{FileKey, Millis};
 use crate::limits::{READERS_REMEMBERED_MAX, REVOKED_MAX};
+use crate::refusal::Refusal;
 use crate::state::State;
 use crate::stateid::{Kind, StateNo};
-use crate::{FileKey, Millis, Refusal};
 
 /// A read delegation.
 #[derive(Debug)]

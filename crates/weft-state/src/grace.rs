@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use crate::Millis;
+use crate::ids::Millis;
 
 /// A client that reclaims nothing for so long has done with it, or is gone.
 const RECLAIM_PAUSE_MS: u64 = 2000;

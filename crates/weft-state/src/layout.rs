@@ -12,10 +12,12 @@ use std::collections::BTreeMap;
 
 use weft_nfs::{ClientId, IoMode, Seqid, Stateid};
 
+use crate::ids::{FileKey, Millis};
 use crate::limits::RETURNED_LAYOUTS_MAX;
+use crate::open::IoAccess;
+use crate::refusal::{Reason, Refusal};
 use crate::state::State;
 use crate::stateid::{Kind, StateNo, is_after};
-use crate::{FileKey, IoAccess, Millis, Reason, Refusal};
 
 /// What a client holds on a file.
 #[derive(Debug)]

@@ -64,5 +64,3 @@ pub use refusal::{Reason, Refusal};
 pub use sequence::{Envelope, InSession, SequenceOutcome};
 pub use sessions::{ConfirmedClient, CreateSessionOutcome, ExchangeIdOutcome, Identity, Sessions};
 pub use state::{Dropped, State};
-
-use ids::detached;

@@ -6,10 +6,11 @@ use bytes::Bytes;
 use weft_nfs::ops::{LockArgs, LockDenied, Locker, LocktArgs, LockuArgs};
 use weft_nfs::{ClientId, FailureBody, LockType, Opaque, Seqid, StateOwner, Stateid, share};
 
+use crate::ids::{FileKey, detached};
 use crate::lock_ranges::{self, ByteRange};
+use crate::refusal::{Reason, Refusal};
 use crate::state::{OwnerKey, State};
 use crate::stateid::{Kind, StateNo};
-use crate::{FileKey, Reason, Refusal, detached};
 
 /// The locks of one lock owner on one file.
 #[derive(Debug)]

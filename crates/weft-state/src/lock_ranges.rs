@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::Reason;
+use crate::refusal::Reason;
 use crate::stateid::StateNo;
 
 /// A range of bytes, both ends inclusive; `first <= last`.

@@ -8,13 +8,13 @@ use std::ops::Bound::{Excluded, Unbounded};
 use bytes::Bytes;
 use weft_nfs::{ClientId, Opaque, StateOwner};
 
+use crate::ids::{FileKey, detached};
 use crate::limits::{
     LOCK_NOTICE_RANGES_MAX, LOCK_WAITED_RANGES_MAX, LOCK_WAITERS_PER_CLIENT_MAX,
     LOCK_WAITERS_PER_FILE_MAX,
 };
 use crate::lock_ranges::ByteRange;
 use crate::state::State;
-use crate::{FileKey, detached};
 
 /// A blocking LOCK that was denied. An owner can have several: threads of one process share it.
 #[derive(Debug)]

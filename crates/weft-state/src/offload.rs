@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use weft_nfs::{ClientId, NfsStat, Stateid};
 
+use crate::ids::FileKey;
 use crate::limits::{OFFLOADS_MAX, OFFLOADS_PER_CLIENT_MAX};
+use crate::refusal::{Reason, Refusal};
 use crate::stateid::{StateNo, offload_stateid, parse_offload};
-use crate::{FileKey, Reason, Refusal};
 
 /// The copies of one metadata server that are under way, or whose end their clients have not
 /// been told.

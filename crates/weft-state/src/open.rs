@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use weft_nfs::{ClientId, Seqid, StateOwner, Stateid, share};
 
+use crate::ids::{FileKey, detached};
+use crate::refusal::{Reason, Refusal};
 use crate::state::{OwnerKey, State};
 use crate::stateid::{Kind, StateNo};
-use crate::{FileKey, Reason, Refusal, detached};
 
 /// What I/O does to the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -7,11 +7,13 @@ use weft_nfs::ops::{
 };
 use weft_nfs::{ClientId, SequenceId, SessionId, SlotId, seq4_status};
 
-use crate::backchannel::usable_sec;
+use crate::backchannel::{Callback, usable_sec};
+use crate::ids::{ConnId, Millis};
 use crate::limits::{SLOTS_TOTAL_MAX, SLOTS_WHEN_CROWDED, is_crowded};
+use crate::refusal::{Reason, Refusal};
 use crate::session::Session;
+use crate::sessions::Sessions;
 use crate::slot::Admission;
-use crate::{Callback, ConnId, Millis, Reason, Refusal, Sessions};
 
 /// A request admitted by SEQUENCE: proof that it runs in a session, once. It ends with
 /// [`Sessions::complete`], always, else its slot stays busy.

@@ -3,8 +3,8 @@
 use weft_nfs::ops::{ChannelAttrs, SequenceArgs};
 use weft_nfs::{ClientId, SlotId};
 
-use crate::ConnId;
 use crate::backchannel::BackChannel;
+use crate::ids::ConnId;
 use crate::limits::CONNS_PER_SESSION_MAX;
 use crate::slot::Slot;
 

@@ -12,9 +12,11 @@ use weft_nfs::{ClientId, Opaque, SequenceId, SessionId, create_session_flags, ex
 use crate::backchannel::{BackChannel, usable_sec};
 use crate::channel::{Grant, negotiate};
 use crate::client::{Client, ExchangeIdCase, Origin, Principal, exchange_id_case};
-use crate::limits::{SLOTS_TOTAL_MAX, is_crowded};
+use crate::host::Host;
+use crate::ids::{ConnId, Millis, detached};
+use crate::limits::{SLOTS_TOTAL_MAX, SessionLimits, is_crowded};
+use crate::refusal::{Reason, Refusal};
 use crate::session::Session;
-use crate::{ConnId, Host, Millis, Reason, Refusal, SessionLimits, detached};
 
 /// The `csa_sequence` a new client begins with. Any would do (§18.35.3), but there are clients
 /// that count on 1.
@@ -22,7 +24,8 @@ const FIRST_CREATE: SequenceId = SequenceId(1);
 /// Longest implementation name kept for people to read.
 const IMPL_NAME_BYTES_MAX: usize = 128;
 
-/// The identity of this server; one for every process role with a client table of its own (D4).
+/// The identity of this server; one for every process role with a client table of its own (design
+/// D4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// `eir_server_owner`: its major id differs from that of every other client table.

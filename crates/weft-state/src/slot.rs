@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use weft_nfs::SequenceId;
 
-use crate::Reason;
+use crate::refusal::Reason;
 
 /// A slot: the last request it saw, and what became of it.
 #[derive(Debug)]

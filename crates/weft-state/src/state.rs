@@ -7,14 +7,15 @@ use bytes::Bytes;
 use weft_nfs::{ClientId, NfsStat, Seqid, Stateid};
 
 use crate::delegation::Delegations;
+use crate::ids::FileKey;
 use crate::layout::Layouts;
-use crate::limits::is_crowded;
+use crate::limits::{StateLimits, is_crowded};
 use crate::lock::Locks;
 use crate::lock_ranges::LockRanges;
 use crate::lock_waiters::LockWaiters;
 use crate::open::{Opens, Shares};
+use crate::refusal::{Reason, Refusal};
 use crate::stateid::{Kind, StateNo, check_seqid, parse, stateid};
-use crate::{FileKey, Reason, Refusal, StateLimits};
 
 /// A file and the owner that opened or locked it.
 pub(crate) type OwnerKey = (FileKey, ClientId, Bytes);

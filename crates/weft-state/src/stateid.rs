@@ -6,7 +6,7 @@
 
 use weft_nfs::{Seqid, Stateid};
 
-use crate::Reason;
+use crate::refusal::Reason;
 
 /// What a stateid stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-/// Below these sizes I/O goes through the metadata server (attribute 68, D7).
+/// Below these sizes I/O goes through the metadata server (attribute 68, design D7).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Thresholds {
     /// For reading.

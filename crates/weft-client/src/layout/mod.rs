@@ -1,4 +1,4 @@
-//! Layouts: opaque bodies handed to a driver chosen by type (`P4.1`), which turns a layout and
+//! Layouts: opaque bodies handed to a driver chosen by type (P4.1), which turns a layout and
 //! its device into a [`Plan`] that the I/O room executes.
 
 mod devices;

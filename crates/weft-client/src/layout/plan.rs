@@ -46,7 +46,7 @@ pub struct Plan {
     pub stripes: Vec<StripeTarget>,
 }
 
-/// One layout type's knowledge (`P4.1`).
+/// One layout type's knowledge (P4.1).
 pub trait LayoutDriver: Send + Sync + 'static {
     /// The type it understands.
     fn layout_type(&self) -> LayoutType;

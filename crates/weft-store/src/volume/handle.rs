@@ -117,9 +117,9 @@ impl Volume {
         seen.value
     }
 
-    /// Waits while more than [`super::CommitPolicy::pending_bytes_max`] bytes are not yet durable: call it
-    /// before starting work that writes. Returns at once when the volume stopped, for the call
-    /// that follows to say so.
+    /// Waits while more than [`super::CommitPolicy::pending_bytes_max`] bytes are not yet durable:
+    /// call it before starting work that writes. Returns at once when the volume stopped, for the
+    /// call that follows to say so.
     pub async fn admit(&self) {
         let shared = &self.inner.shared;
         let within =
