@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use super::{ObjectId, object::Object};
+use super::{object::Object, object_id::ObjectId};
 use crate::sync::lock;
 
 /// Entries looked at for one eviction; if all are busy or fresh the cache grows by one for now.

@@ -6,9 +6,11 @@ use std::{fs::File, sync::Arc};
 use rustix::{fs::copy_file_range, io::Errno};
 
 use super::{
-    OBJECT_BYTES_MAX, ObjectError, ObjectId, ObjectStore, REMOVED, WriteVerifier,
-    error::io,
-    holes::{next_data, next_hole, punch_hole},
+    epoch::REMOVED,
+    error::{ObjectError, io},
+    object_id::ObjectId,
+    sparse_file::{OBJECT_BYTES_MAX, next_data, next_hole, punch_hole},
+    store::{ObjectStore, WriteVerifier},
 };
 
 /// A range of one object and its place in another.

@@ -18,9 +18,10 @@ use std::{
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::{
-    ObjectError, ObjectId, REMOVED,
-    error::io,
+    epoch::REMOVED,
+    error::{ObjectError, io},
     group_sync::GroupSync,
+    object_id::ObjectId,
     store_dir::{open_rw, replace_file},
 };
 use crate::sync::lock;

@@ -2,7 +2,7 @@
 
 use std::sync::{Condvar, Mutex};
 
-use super::ObjectError;
+use super::error::ObjectError;
 use crate::sync::{lock, wait};
 
 /// Rounds of an expensive call. Each caller is covered by a round that began after it came.

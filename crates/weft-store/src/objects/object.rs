@@ -9,43 +9,13 @@ use std::{
 };
 
 use super::{
-    ObjectError, ObjectId, REMOVED,
-    error::io,
+    epoch::AcceptedEpoch,
+    error::{ObjectError, io},
     group_sync::GroupSync,
+    object_id::ObjectId,
     store_dir::{Leaf, StoreDir},
 };
 use crate::sync::{self, lock};
-
-/// The smallest epoch that an object accepts. Its lock orders writes (shared) against fences,
-/// truncations and removal (exclusive).
-#[derive(Debug)]
-pub(super) struct AcceptedEpoch {
-    epoch: u32,
-}
-
-impl AcceptedEpoch {
-    /// Whether a write with a handle of this epoch may go on.
-    pub(super) fn admit(&self, epoch: u32) -> Result<(), ObjectError> {
-        admit(self.epoch, epoch)
-    }
-
-    pub(super) fn is_removed(&self) -> bool {
-        self.epoch == REMOVED
-    }
-
-    /// Refuses everything below `epoch` from now on.
-    pub(super) fn raise(&mut self, epoch: u32) {
-        self.epoch = self.epoch.max(epoch);
-    }
-}
-
-/// Whether an object fenced at `current` accepts a handle of `epoch`.
-pub(super) fn admit(current: u32, epoch: u32) -> Result<(), ObjectError> {
-    if epoch < current || current == REMOVED {
-        return Err(ObjectError::Stale { current });
-    }
-    Ok(())
-}
 
 #[derive(Debug)]
 pub(super) struct Object {
@@ -67,7 +37,7 @@ impl Object {
     pub(super) fn new(id: ObjectId, epoch: u32) -> Self {
         Object {
             id,
-            epoch_lock: RwLock::new(AcceptedEpoch { epoch }),
+            epoch_lock: RwLock::new(AcceptedEpoch::new(epoch)),
             file: Mutex::default(),
             unnamed: AtomicBool::default(),
             dirty: AtomicBool::default(),

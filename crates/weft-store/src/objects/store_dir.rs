@@ -14,7 +14,10 @@ use rustix::{
     io::Errno,
 };
 
-use super::{ObjectError, ObjectId, error::io};
+use super::{
+    error::{ObjectError, io},
+    object_id::ObjectId,
+};
 use crate::sync::lock;
 
 const LOCK_FILE: &str = "lock";

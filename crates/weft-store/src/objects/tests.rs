@@ -5,7 +5,8 @@ mod model;
 
 use std::{
     fs,
-    os::unix::fs::symlink,
+    os::unix::fs::{FileExt, symlink},
+    path::Path,
     sync::atomic::{AtomicBool, Ordering},
     thread::scope,
 };

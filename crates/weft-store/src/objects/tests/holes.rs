@@ -4,7 +4,7 @@
 use weft_stripe::{Distribution, Form};
 
 use super::*;
-use crate::types::Content;
+use crate::{objects::sparse_file::OBJECT_BYTES_MAX, types::Content};
 
 const BLOCK: u64 = 4096;
 const UNIT: u64 = 4 * BLOCK;

@@ -1,0 +1,402 @@
+//! The store itself: one directory of objects, and what is done with them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    os::unix::fs::{FileExt, MetadataExt},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use weft_io::FileRange;
+
+use super::{
+    cache::Cache,
+    epoch::{self, REMOVED},
+    error::{ObjectError, io},
+    fences::FenceLog,
+    object::Object,
+    object_id::ObjectId,
+    options::ObjectStoreOptions,
+    sparse_file::{self, OBJECT_BYTES_MAX},
+    store_dir::{Leaf, StoreDir},
+};
+
+/// Objects evicted by one call: more than one, so that an overfull cache shrinks again.
+const EVICTIONS_MAX: usize = 2;
+
+/// Changes whenever unsynced data may have been lost: RFC 8881 §18.32.3 (`writeverf`).
+pub type WriteVerifier = [u8; 8];
+
+/// What a read will return: a range of the object's file, clamped to its local size.
+#[derive(Debug, Clone)]
+pub struct ReadPlan {
+    /// The bytes; `None` if there are none.
+    pub range: Option<FileRange>,
+    /// Whether the asked range reaches or passes the object's local end.
+    pub at_or_past_end: bool,
+}
+
+/// Attributes of an object; those of a missing one are all zero.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ObjectStat {
+    /// Local size in bytes.
+    pub size: u64,
+    /// Last modification, seconds.
+    pub mtime_s: i64,
+    /// Last modification, nanoseconds within the second.
+    pub mtime_ns: u32,
+    /// Bytes of disk in use.
+    pub blocks_bytes: u64,
+    /// Writes since the object was last opened: two equal numbers with equal times mean that
+    /// nothing was written between. Starts at 0 again after the object left the cache.
+    pub writes: u64,
+}
+
+/// Disk space of the file system below the store, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// All of it.
+    pub total: u64,
+    /// Not in use.
+    pub free: u64,
+    /// Not in use and not reserved for the superuser.
+    pub available: u64,
+}
+
+/// A directory of objects, owned by this process while the value lives.
+#[derive(Debug)]
+pub struct ObjectStore {
+    pub(super) dir: StoreDir,
+    fences: FenceLog,
+    pub(super) cache: Cache,
+    verifier: AtomicU64,
+}
+
+impl ObjectStore {
+    /// Opens the store in `dir`, making a new one if there is none.
+    ///
+    /// # Errors
+    /// [`ObjectError::InUse`] if another process has it open, [`ObjectError::Corrupt`] if its
+    /// identity or acknowledged fences are damaged, otherwise what the disk says.
+    pub fn open(dir: &Path, options: &ObjectStoreOptions) -> Result<Self, ObjectError> {
+        let (dir, new) = StoreDir::open(dir)?;
+        let fences = if new {
+            let fences = FenceLog::create(dir.root(), dir.identity())?;
+            // The identity is written last: it says that all the rest is there.
+            dir.write_identity()?;
+            fences
+        } else {
+            FenceLog::open(dir.root(), dir.identity())?
+        };
+        let cache = Cache::new(options.open_objects_max);
+        let verifier = AtomicU64::new(random_verifier(None)?);
+        Ok(ObjectStore { dir, fences, cache, verifier })
+    }
+
+    /// The store's own identity, made with it and never changed.
+    pub fn identity(&self) -> [u8; 16] {
+        self.dir.identity()
+    }
+
+    /// All objects that have a file, in no order; for checks of a store that no server has open.
+    ///
+    /// # Errors
+    /// [`ObjectError::Io`].
+    pub fn objects(&self) -> Result<Vec<ObjectId>, ObjectError> {
+        self.dir.objects()
+    }
+
+    /// The current write verifier: random at each open, and new after any failed write or sync.
+    ///
+    /// A reply to a WRITE carries the one [`Self::write`] returned, not this: it may have changed
+    /// since the data was taken.
+    pub fn write_verifier(&self) -> WriteVerifier {
+        self.verifier.load(Ordering::Acquire).to_be_bytes()
+    }
+
+    /// Plans a read. The caller has checked the epoch ([`Self::check`]).
+    ///
+    /// # Errors
+    /// What the disk says; a missing object is an empty one.
+    pub fn read(&self, id: ObjectId, offset: u64, len: usize) -> Result<ReadPlan, ObjectError> {
+        let object = self.object(id);
+        let Some(file) = object.file(&self.dir)? else {
+            return Ok(ReadPlan { range: None, at_or_past_end: true });
+        };
+        let size = file.metadata().map_err(io("stat an object"))?.len();
+        let left = size.saturating_sub(offset);
+        let len_here = usize::try_from(left).unwrap_or(usize::MAX).min(len);
+        let range = (len_here > 0).then(|| FileRange { file, offset, len: len_here });
+        Ok(ReadPlan { range, at_or_past_end: left <= len as u64 })
+    }
+
+    /// Writes all of `data`, unstable until [`Self::commit`], and returns the verifier that was
+    /// valid when it began. The object is made if it is missing; an empty write makes nothing.
+    ///
+    /// After [`Self::fence`] has returned no write with an older epoch reaches the file.
+    ///
+    /// # Errors
+    /// [`ObjectError::Stale`] for an old epoch, [`ObjectError::TooBig`], [`ObjectError::NoSpace`],
+    /// [`ObjectError::Io`]; part of the data may have been written by the last three.
+    pub fn write(
+        &self,
+        id: ObjectId,
+        epoch: u32,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<WriteVerifier, ObjectError> {
+        let end = offset.checked_add(data.len() as u64);
+        if end.is_none_or(|end| end > OBJECT_BYTES_MAX) {
+            return Err(ObjectError::TooBig);
+        }
+        let object = self.object(id);
+        let epoch_lock = object.epoch_shared();
+        epoch_lock.admit(epoch)?;
+        let verifier = self.write_verifier();
+        if data.is_empty() {
+            return Ok(verifier);
+        }
+        let file = object.file_or_create(&self.dir)?;
+        let written = file.write_all_at(data, offset).map_err(io("write an object"));
+        // Only now: a sync that ran while we wrote must not count as ours.
+        object.wrote();
+        drop(epoch_lock);
+        // A refusal for want of space loses nothing that was accepted before, an error may.
+        if let Err(e @ ObjectError::Io { .. }) = &written {
+            self.doubt(id, e);
+        }
+        written.map(|()| verifier)
+    }
+
+    /// Writes all of `data` and makes it durable.
+    ///
+    /// # Errors
+    /// As [`Self::write`] and [`Self::commit`].
+    pub fn write_stable(
+        &self,
+        id: ObjectId,
+        epoch: u32,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<WriteVerifier, ObjectError> {
+        let before = self.write(id, epoch, offset, data)?;
+        let after = self.commit(id)?;
+        // Some sync failed between: it may have been the one that should have covered us.
+        if before == after { Ok(after) } else { Err(ObjectError::SyncLost) }
+    }
+
+    /// Makes everything written to the object so far durable, its name included, and returns the
+    /// verifier: it differs from a write's if that write may be lost.
+    ///
+    /// **Cost**: one `fdatasync` for all commits of the object that wait together, none if nothing
+    /// was written; one `fsync` of the directory for a new object.
+    ///
+    /// # Errors
+    /// [`ObjectError::Io`]; the verifier has then changed.
+    pub fn commit(&self, id: ObjectId) -> Result<WriteVerifier, ObjectError> {
+        self.sync(&self.object(id))?;
+        Ok(self.write_verifier())
+    }
+
+    /// The object's attributes.
+    ///
+    /// # Errors
+    /// What the disk says; a missing object has zeroes.
+    pub fn stat(&self, id: ObjectId) -> Result<ObjectStat, ObjectError> {
+        let object = self.object(id);
+        let Some(file) = object.file(&self.dir)? else {
+            return Ok(ObjectStat::default());
+        };
+        // Counted before looking: a write in between makes the count old, never the attributes.
+        let writes = object.writes();
+        let m = file.metadata().map_err(io("stat an object"))?;
+        Ok(ObjectStat {
+            size: m.len(),
+            mtime_s: m.mtime(),
+            mtime_ns: u32::try_from(m.mtime_nsec()).unwrap_or(0),
+            blocks_bytes: m.blocks().saturating_mul(512),
+            writes,
+        })
+    }
+
+    /// Sets the object's local size, shorter or longer, durably; where the file system has no files
+    /// that long it stays, since what lies behind it reads as zeros all the same. A missing object
+    /// stays missing if the size is 0; a removed object has nothing to truncate, which is success,
+    /// because an intent may be carried out again after the file is gone (design D18).
+    ///
+    /// # Errors
+    /// [`ObjectError::TooBig`], [`ObjectError::NoSpace`], [`ObjectError::Io`].
+    pub fn truncate(&self, id: ObjectId, size: u64) -> Result<(), ObjectError> {
+        if size > OBJECT_BYTES_MAX {
+            return Err(ObjectError::TooBig);
+        }
+        let object = self.object(id);
+        let epoch_lock = object.epoch_exclusive();
+        if epoch_lock.is_removed() {
+            return Ok(());
+        }
+        let file = match object.file(&self.dir)? {
+            Some(file) => file,
+            None if size == 0 => return Ok(()),
+            None => object.file_or_create(&self.dir)?,
+        };
+        sparse_file::set_len(&file, size)?;
+        object.wrote();
+        drop(epoch_lock);
+        self.sync(&object)
+    }
+
+    /// Makes objects, empty and durably; one that is there stays as it is. One result for each, in
+    /// order.
+    ///
+    /// **Cost**: one `fsync` for each directory touched. A missing object is an empty one, so the
+    /// files themselves need none.
+    ///
+    /// # Errors
+    /// [`ObjectError::Stale`] for an old epoch or a removed object, [`ObjectError::NoSpace`],
+    /// [`ObjectError::Io`].
+    pub fn create_many(&self, wanted: &[(ObjectId, u32)]) -> Vec<Result<(), ObjectError>> {
+        let made: Vec<_> = wanted.iter().map(|(id, epoch)| self.create(*id, *epoch)).collect();
+        let of_made = wanted.iter().zip(&made).filter(|(_, made)| made.is_ok());
+        let touched: BTreeSet<_> = of_made.map(|((id, _), _)| Leaf::of(*id)).collect();
+        let synced: BTreeMap<_, _> =
+            touched.into_iter().map(|leaf| (leaf, self.dir.sync_leaf(leaf))).collect();
+        let named = wanted.iter().zip(made).map(|((id, _), made)| {
+            let object = made?;
+            synced.get(&Leaf::of(*id)).copied().unwrap_or(Ok(()))?;
+            object.named();
+            Ok(())
+        });
+        named.collect()
+    }
+
+    /// Makes one object, not durably yet.
+    fn create(&self, id: ObjectId, epoch: u32) -> Result<Arc<Object>, ObjectError> {
+        let object = self.object(id);
+        let epoch_lock = object.epoch_shared();
+        epoch_lock.admit(epoch)?;
+        object.file_or_create(&self.dir)?;
+        drop(epoch_lock);
+        Ok(object)
+    }
+
+    /// Removes the object durably and for ever: see [`Self::remove_many`].
+    ///
+    /// # Errors
+    /// As [`Self::remove_many`].
+    pub fn remove(&self, id: ObjectId) -> Result<(), ObjectError> {
+        self.remove_many(&[id])
+    }
+
+    /// Removes objects durably and for ever; later writes to them are refused. Objects that are
+    /// missing or removed already are success.
+    ///
+    /// **Cost**: one sync of the fence log, one `fsync` for each directory touched.
+    ///
+    /// # Errors
+    /// [`ObjectError::NoSpace`], [`ObjectError::Io`]: some may be removed, all may be tried again.
+    pub fn remove_many(&self, ids: &[ObjectId]) -> Result<(), ObjectError> {
+        for id in ids {
+            self.raise(*id, REMOVED)?;
+        }
+        self.fences.sync()?;
+        let mut touched = BTreeSet::new();
+        for id in ids {
+            self.object(*id).unlink(&self.dir)?;
+            touched.insert(Leaf::of(*id));
+        }
+        touched.into_iter().try_for_each(|leaf| self.dir.sync_leaf(leaf))
+    }
+
+    /// Refuses every epoch below `epoch` from now on and for ever: see [`Self::fence_many`].
+    ///
+    /// # Errors
+    /// As [`Self::fence_many`].
+    pub fn fence(&self, id: ObjectId, epoch: u32) -> Result<(), ObjectError> {
+        self.fence_many(&[(id, epoch)])
+    }
+
+    /// Raises the epochs of objects, durably before it returns; one that is as high already stays.
+    /// Writes under way with an older epoch are finished when it returns, later ones are refused.
+    ///
+    /// **Cost**: one sync of the fence log, shared with others that wait.
+    ///
+    /// # Errors
+    /// [`ObjectError::NoSpace`], [`ObjectError::Io`]: some may be raised, none is promised.
+    pub fn fence_many(&self, fences: &[(ObjectId, u32)]) -> Result<(), ObjectError> {
+        for (id, epoch) in fences {
+            self.raise(*id, *epoch)?;
+        }
+        self.fences.sync()
+    }
+
+    /// The smallest epoch the object accepts: 0 if it was never fenced, [`REMOVED`] if it is gone.
+    pub fn epoch(&self, id: ObjectId) -> u32 {
+        self.fences.epoch(id)
+    }
+
+    /// Whether a handle of this epoch may still be used, for calls that do not write.
+    ///
+    /// # Errors
+    /// [`ObjectError::Stale`].
+    pub fn check(&self, id: ObjectId, epoch: u32) -> Result<(), ObjectError> {
+        epoch::admit(self.epoch(id), epoch)
+    }
+
+    /// Space of the file system below.
+    ///
+    /// # Errors
+    /// [`ObjectError::Io`].
+    pub fn space(&self) -> Result<Space, ObjectError> {
+        let s = rustix::fs::statvfs(self.dir.root()).map_err(io("ask for space"))?;
+        let bytes = |blocks: u64| blocks.saturating_mul(s.f_frsize);
+        Ok(Space { total: bytes(s.f_blocks), free: bytes(s.f_bfree), available: bytes(s.f_bavail) })
+    }
+
+    /// Raises one epoch in memory and in the log's tail, not durably yet.
+    fn raise(&self, id: ObjectId, epoch: u32) -> Result<(), ObjectError> {
+        let object = self.object(id);
+        let mut epoch_lock = object.epoch_exclusive();
+        self.fences.raise(id, epoch)?;
+        epoch_lock.raise(epoch);
+        Ok(())
+    }
+
+    /// The open object, taken from the cache or put there.
+    pub(super) fn object(&self, id: ObjectId) -> Arc<Object> {
+        let object = self.cache.get(id, || self.fences.epoch(id));
+        for _ in 0..EVICTIONS_MAX {
+            let Some(victim) = self.cache.victim() else {
+                break;
+            };
+            // What leaves the cache is synced first: the file's descriptor is what remembers a
+            // failed write-back. A failure has changed the verifier, which is all it can do.
+            let _ = self.sync(&victim);
+            self.cache.retire(victim);
+        }
+        object
+    }
+
+    /// Makes one object durable, together with others that wait for the same.
+    pub(super) fn sync(&self, object: &Object) -> Result<(), ObjectError> {
+        object.sync(&self.dir, |e| self.doubt(object.id(), e))
+    }
+
+    /// Data accepted earlier may be lost: clients must learn that from the verifier.
+    pub(super) fn doubt(&self, id: ObjectId, error: &ObjectError) {
+        tracing::error!(?id, %error, "object data may be lost; the write verifier changes");
+        let old = self.verifier.load(Ordering::Acquire);
+        // Without random numbers, the next number still differs, which is what counts.
+        let new = random_verifier(Some(old)).unwrap_or(old.wrapping_add(1));
+        self.verifier.store(new, Ordering::Release);
+    }
+}
+
+/// A random verifier that is not `old`.
+fn random_verifier(old: Option<u64>) -> Result<u64, ObjectError> {
+    let new = getrandom::u64().map_err(|_| ObjectError::NoRandom)?;
+    Ok(if Some(new) == old { new.wrapping_add(1) } else { new })
+}
