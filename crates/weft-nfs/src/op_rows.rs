@@ -48,11 +48,13 @@ macro_rules! op_rows {
             BIND_CONN_TO_SESSION = 41, minor 1, Always:
                 BindConnToSession(BindConnToSessionArgs) => BindConnToSessionOk;
             EXCHANGE_ID = 42, minor 1, Always: ExchangeId(ExchangeIdArgs) => ExchangeIdOk;
-            CREATE_SESSION = 43, minor 1, Never: CreateSession(CreateSessionArgs) => CreateSessionOk;
+            CREATE_SESSION = 43, minor 1, Never:
+                CreateSession(CreateSessionArgs) => CreateSessionOk;
             DESTROY_SESSION = 44, minor 1, Never: DestroySession(DestroySessionArgs);
             FREE_STATEID = 45, minor 1, Never: FreeStateid(FreeStateidArgs);
             GET_DIR_DELEGATION = 46, minor 1;
-            GETDEVICEINFO = 47, minor 1, Always: Getdeviceinfo(GetdeviceinfoArgs) => GetdeviceinfoOk;
+            GETDEVICEINFO = 47, minor 1, Always:
+                Getdeviceinfo(GetdeviceinfoArgs) => GetdeviceinfoOk;
             GETDEVICELIST = 48, minor 1;
             LAYOUTCOMMIT = 49, minor 1, Always: Layoutcommit(LayoutcommitArgs) => LayoutcommitOk;
             LAYOUTGET = 50, minor 1, Always: Layoutget(LayoutgetArgs) => LayoutgetOk;
@@ -72,7 +74,8 @@ macro_rules! op_rows {
             LAYOUTERROR = 64, minor 2, Always: Layouterror(LayouterrorArgs);
             LAYOUTSTATS = 65, minor 2, Always: Layoutstats(LayoutstatsArgs);
             OFFLOAD_CANCEL = 66, minor 2, Always: OffloadCancel(OffloadCancelArgs);
-            OFFLOAD_STATUS = 67, minor 2, Always: OffloadStatus(OffloadStatusArgs) => OffloadStatusOk;
+            OFFLOAD_STATUS = 67, minor 2, Always:
+                OffloadStatus(OffloadStatusArgs) => OffloadStatusOk;
             READ_PLUS = 68, minor 2;
             SEEK = 69, minor 2, Always: Seek(SeekArgs) => SeekOk;
             WRITE_SAME = 70, minor 2;
