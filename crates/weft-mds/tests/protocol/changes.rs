@@ -1,8 +1,8 @@
 //! Changes of a file's bytes that end half-way, since one of its data servers is gone: what others
 //! are told of them.
 
-use weft_nfs::{AttrNo, Attrs, FileHandle, NfsStat, OpArgs, Stateid, ops::*};
 use weft_mds::SmallFiles;
+use weft_nfs::{AttrNo, Attrs, FileHandle, NfsStat, OpArgs, Stateid, ops::*};
 use weft_store::types::{Credential, InodeNo};
 
 use crate::support::*;
