@@ -1,4 +1,4 @@
-//! Fixture of this room's tests: a metadata server on a volume in memory, without data servers.
+//! Fixtures of tests: metadata servers on volumes in memory.
 
 use std::sync::Arc;
 
@@ -11,14 +11,24 @@ use super::{
     files::{ObjectCreation, SmallFiles, Striping},
     server::{Mds, MdsParts},
 };
-use crate::data_servers::{DataServerRegistry, DataServers};
+use crate::data_servers::{DataServerRegistry, DataServerSpec, DataServers};
 
-/// One that nobody talks to, and whose background does not run.
+/// One without data servers, that nobody talks to, and whose background does not run.
 pub(super) async fn lone_mds() -> Arc<Mds> {
+    mds_on(new_volume(), &[]).await
+}
+
+/// An empty volume.
+pub(super) fn new_volume() -> Volume {
+    let format = Format { uuid: [7; 16], fsid: (7, 8), ..Format::default() };
+    Volume::in_memory(&VolumeConfig { format, ..VolumeConfig::default() }).unwrap()
+}
+
+/// The same as [`lone_mds`] on this volume, and with data servers.
+pub(super) async fn mds_on(volume: Volume, servers: &[DataServerSpec]) -> Arc<Mds> {
     let secret = ClusterSecret::from_text("a secret for tests, not for clusters").unwrap();
     let uuid = ServerUuid([1; 16]);
-    let format = Format { uuid: [7; 16], fsid: (7, 8), ..Format::default() };
-    let volume = Volume::in_memory(&VolumeConfig { format, ..VolumeConfig::default() }).unwrap();
+    let servers = servers.iter().cloned();
     let registry = DataServerRegistry::open(volume.clone(), secret.handle_keys(), []).unwrap();
     let parts = MdsParts {
         identity: identity(ServerRole::Mds, &secret, uuid),
@@ -28,7 +38,7 @@ pub(super) async fn lone_mds() -> Arc<Mds> {
         instance: 1,
         volume,
         volume_number: 1,
-        data_servers: DataServers::start([], uuid, &secret.control_key(), registry, true),
+        data_servers: DataServers::start(servers, uuid, &secret.control_key(), registry, true),
         small_files: SmallFiles::default(),
         threads: 1,
         creation: ObjectCreation::default(),

@@ -41,3 +41,46 @@ impl Clients {
         Ok(self.files.quiesced(blocked).await?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weft_store::{
+        types::{Credential, InodeNo, Timestamp},
+        volume::New,
+    };
+
+    use super::*;
+    use crate::testing::lone_mds;
+
+    /// Whoever waits for a writer and is given up, and whoever panics when it is alone with the
+    /// file, leaves the file open: to writers, and to whoever wants to be alone with it next.
+    #[tokio::test]
+    async fn the_block_ends_with_its_request() {
+        let mds = lone_mds().await;
+        let (root, now) = (Credential::superuser(), Timestamp::default());
+        let made = mds.files.volume().create(InodeNo::ROOT, b"f", &New::file(0o644), &root, now);
+        let inode = made.value.unwrap().inode;
+        let records = &mds.files.shared().records;
+        let quiesce = || {
+            let (mds, inode) = (mds.clone(), inode.clone());
+            async move { mds.clients.quiesce(ClientId(1), &inode).await.map(drop) }
+        };
+        let writing = records.begin_write(&inode).unwrap();
+        let waiting = tokio::spawn(quiesce());
+        while records.begin_write(&inode).is_some() {
+            tokio::task::yield_now().await;
+        }
+        waiting.abort();
+        assert!(waiting.await.unwrap_err().is_cancelled());
+        assert!(records.begin_write(&inode).is_some());
+        drop(writing);
+        let (holder, held) = (mds.clone(), inode.clone());
+        let panicking = tokio::spawn(async move {
+            let _alone = holder.clients.quiesce(ClientId(1), &held).await.unwrap();
+            panic!("alone with the file");
+        });
+        assert!(panicking.await.unwrap_err().is_panic());
+        assert!(records.begin_write(&inode).is_some());
+        assert!(quiesce().await.is_ok());
+    }
+}

@@ -320,3 +320,6 @@ fn written(
     shared.records.lock().changed(&inode);
     Ok(inode)
 }
+
+#[cfg(test)]
+mod tests;
