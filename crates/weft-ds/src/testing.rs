@@ -2,21 +2,12 @@
 
 use std::{
     net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering::Relaxed},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use tempfile::TempDir;
 use tokio::{net::TcpListener, task::JoinHandle};
-use weft_client::{
-    core::Role,
-    rpc::Credential,
-    session::{Session, SessionOptions},
-};
 use weft_server::{
     compound::Nfs,
     core::Core,
@@ -164,14 +155,5 @@ impl TestDs {
     pub async fn start_again(&mut self) {
         assert!(self.running.is_none(), "it runs already");
         self.serve(TcpListener::bind(self.addr).await.unwrap());
-    }
-
-    /// A session of a new client.
-    pub async fn session(&self) -> Session {
-        static CLIENTS: AtomicU32 = AtomicU32::new(0);
-        let name = format!("test-{}", CLIENTS.fetch_add(1, Relaxed));
-        let credential = Credential::sys("test", 0, 0, &[]);
-        let options = SessionOptions::new(Role::Ds, Bytes::from(name), credential);
-        Session::open(self.addr, options).await.unwrap()
     }
 }

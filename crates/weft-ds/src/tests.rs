@@ -1,7 +1,13 @@
 //! The data server's protocol through a real socket.
 
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
 use bytes::Bytes;
-use weft_client::session::Session;
+use weft_client::{
+    core::Role,
+    rpc::Credential,
+    session::{Session, SessionOptions},
+};
 use weft_layout::{DataServerHandle, HandleKey, HandleKeys, Rights};
 use weft_nfs::{Bitmap, FileHandle, NfsStat, OpArgs, OpOk, StableHow, Stateid, Verifier, ops::*};
 use weft_store::objects::ObjectId;
@@ -49,6 +55,15 @@ fn rw(ds: &TestDs, file: &File) -> Bytes {
 
 fn id(file: &File) -> ObjectId {
     ObjectId { volume: file.volume, object: file.object }
+}
+
+/// A session of a new client.
+async fn session(ds: &TestDs) -> Session {
+    static CLIENTS: AtomicU32 = AtomicU32::new(0);
+    let name = format!("test-{}", CLIENTS.fetch_add(1, Relaxed));
+    let credential = Credential::sys("test", 0, 0, &[]);
+    let options = SessionOptions::new(Role::Ds, Bytes::from(name), credential);
+    Session::open(ds.addr, options).await.unwrap()
 }
 
 fn read(offset: u64, count: u32) -> OpArgs {
@@ -106,7 +121,7 @@ async fn committed(session: &Session, handle: &[u8]) -> Verifier {
 #[tokio::test]
 async fn data_goes_in_and_out() {
     let ds = TestDs::start(1).await;
-    let session = ds.session().await;
+    let session = session(&ds).await;
     let fh = rw(&ds, &file(7));
     assert_eq!(data(&session, &fh, 0, 10).await, Err(NfsStat::PNFS_IO_HOLE));
     assert!(!ds.dir_has_objects(), "a READ makes nothing");
@@ -133,7 +148,7 @@ async fn data_goes_in_and_out() {
 #[tokio::test]
 async fn the_verifier_tells_of_a_restart() {
     let mut ds = TestDs::start(1).await;
-    let session = ds.session().await;
+    let session = session(&ds).await;
     let fh = rw(&ds, &file(7));
     let unstable = written(&session, &fh, write(0, b"abc", StableHow::UNSTABLE)).await.unwrap();
     for stable in [StableHow::DATA_SYNC, StableHow::FILE_SYNC] {
@@ -155,7 +170,7 @@ async fn the_verifier_tells_of_a_restart() {
 #[tokio::test]
 async fn forged_handles_are_refused() {
     let ds = TestDs::start(1).await;
-    let session = ds.session().await;
+    let session = session(&ds).await;
     let good = rw(&ds, &file(7));
     let mut bad: Vec<Vec<u8>> = (0..good.len()).map(|n| good[..n].to_vec()).collect();
     bad.push([&good[..], &[0]].concat());
@@ -184,7 +199,7 @@ async fn forged_handles_are_refused() {
 #[tokio::test]
 async fn another_stripe_is_refused() {
     let ds = TestDs::start(1).await;
-    let session = ds.session().await;
+    let session = session(&ds).await;
     let fh = rw(&ds, &file(7));
     for (offset, len) in [(MIB, 1), (MIB - 1, 2), (3 * MIB, 4096), (2 * MIB - 1, 2)] {
         let bytes = vec![1; len as usize];
@@ -202,7 +217,7 @@ async fn another_stripe_is_refused() {
 #[tokio::test]
 async fn a_read_handle_only_reads() {
     let ds = TestDs::start(1).await;
-    let session = ds.session().await;
+    let session = session(&ds).await;
     let fh = handle(&ds, &file(7), Rights::READ);
     let none = handle(&ds, &file(7), Rights { read: false, write: false });
     let op = || write(0, b"abc", StableHow::UNSTABLE);
@@ -219,7 +234,7 @@ async fn a_read_handle_only_reads() {
 #[tokio::test]
 async fn fenced_handles_are_refused() {
     let mut ds = TestDs::start(1).await;
-    let session = ds.session().await;
+    let session = session(&ds).await;
     let old = file(7);
     let new = File { fence_epoch: 5, ..old.clone() };
     let op = || write(0, b"abc", StableHow::UNSTABLE);
@@ -249,7 +264,7 @@ async fn fenced_handles_are_refused() {
 #[tokio::test]
 async fn ranges_are_checked() {
     let ds = TestDs::start(1).await;
-    let session = ds.session().await;
+    let session = session(&ds).await;
     let mut alone = file(9);
     alone.data_servers = 1;
     let fh = rw(&ds, &alone);
@@ -276,7 +291,7 @@ async fn ranges_are_checked() {
 #[tokio::test]
 async fn what_is_not_looked_at() {
     let ds = TestDs::start(1).await;
-    let session = ds.session().await;
+    let session = session(&ds).await;
     let fh = rw(&ds, &file(7));
     assert_eq!(status(&session, &fh, write(0, b"", StableHow::UNSTABLE)).await, NfsStat::OK);
     assert_eq!(status(&session, &fh, commit()).await, NfsStat::OK);
@@ -301,7 +316,7 @@ async fn what_is_not_looked_at() {
 #[tokio::test]
 async fn everything_else_is_not_supported() {
     let ds = TestDs::start(1).await;
-    let session = ds.session().await;
+    let session = session(&ds).await;
     let object = FileHandle(rw(&ds, &file(7)));
     let stateid = Stateid::ANONYMOUS;
     for op in [

@@ -63,7 +63,10 @@ mod tests {
         let records = &mds.files.shared().records;
         let quiesce = || {
             let (mds, inode) = (mds.clone(), inode.clone());
-            async move { mds.clients.quiesce(ClientId(1), &inode).await.map(drop) }
+            async move {
+                let admitted = mds.files.admit().await;
+                mds.clients.quiesce(&admitted, ClientId(1), &inode).await.map(drop)
+            }
         };
         let writing = records.begin_write(&inode).unwrap();
         let waiting = tokio::spawn(quiesce());
@@ -76,7 +79,8 @@ mod tests {
         drop(writing);
         let (holder, held) = (mds.clone(), inode.clone());
         let panicking = tokio::spawn(async move {
-            let _alone = holder.clients.quiesce(ClientId(1), &held).await.unwrap();
+            let admitted = holder.files.admit().await;
+            let _alone = holder.clients.quiesce(&admitted, ClientId(1), &held).await.unwrap();
             panic!("alone with the file");
         });
         assert!(panicking.await.unwrap_err().is_panic());

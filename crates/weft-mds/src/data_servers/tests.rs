@@ -9,6 +9,11 @@ use std::{
 };
 
 use bytes::Bytes;
+use weft_client::{
+    core::Role,
+    rpc::Credential,
+    session::{Session, SessionOptions},
+};
 use weft_ds::testing::{TestDs, secret, until};
 use weft_layout::Rights;
 use weft_nfs::{NfsStat, StableHow};
@@ -357,7 +362,11 @@ async fn a_swapped_directory_is_noticed() {
     assert!(second.read(&file, 0, 4).await.is_err());
     assert!(!second.are_up(&[DataServerId(1)]));
     second.layout_body(&file, device, Rights::READ_WRITE).unwrap();
-    let session = server.session().await;
+    let session = {
+        let credential = Credential::sys("test", 0, 0, &[]);
+        let options = SessionOptions::new(Role::Ds, Bytes::from_static(b"test"), credential);
+        Session::open(server.addr, options).await.unwrap()
+    };
     let refused = session.ds_write(
         Bytes::copy_from_slice(&sealed),
         0,

@@ -123,7 +123,7 @@ impl Changes {
 
     /// A change by this plan.
     pub(super) fn begin<'a>(&'a self, plan: Plan<'a>) -> Change<'a> {
-        Change { changes: self, ino: plan.ino(), plan, failed: false }
+        Change { changes: self, ino: plan.ino(), plan, failed: false, under_way: None }
     }
 }
 
@@ -134,6 +134,8 @@ pub(crate) struct Change<'a> {
     plan: Plan<'a>,
     /// An attempt failed: some of it may be done.
     failed: bool,
+    /// The file as it was when the attempt began that is under way.
+    under_way: Option<Inode>,
 }
 
 impl Change<'_> {
@@ -183,7 +185,10 @@ impl Change<'_> {
     {
         let mut inode = self.fenced(inode).await?;
         for _ in 0..FENCED_TRIES_MAX {
-            let done = act(self.target(&inode)?).await;
+            let target = self.target(&inode)?;
+            self.under_way = Some(inode.clone());
+            let done = act(target).await;
+            self.under_way = None;
             if self.plan.leaves_traces() {
                 self.changes.fences.note_outcome(&inode, &done);
                 self.failed |= done.is_err();
@@ -281,6 +286,19 @@ impl Change<'_> {
         }
     }
 
+    /// Steps 7 and 8 of an attempt that never ended. There is no reply to wait for them.
+    fn give_up(&self, inode: &Inode) {
+        let Changes { shared, fences, .. } = self.changes;
+        shared.records.gave_up(inode);
+        fences.wake();
+        let Settles::Written { drop_privileges } = self.plan.settles else { return };
+        let now = shared.wall();
+        let learned = Settle::written(0, now, drop_privileges);
+        if let Err(e) = shared.volume.settle(inode.no, &learned, now).value {
+            tracing::warn!(ino = inode.no.0, error = %e, "a change that was given up stays unseen");
+        }
+    }
+
     /// Step 8 after a failure: that the data may have changed is told to whoever keeps some of it,
     /// before the reply. The failure itself is what the caller hears of.
     fn settle_failure(&self, deps: &mut Deps) {
@@ -302,6 +320,10 @@ impl Drop for Change<'_> {
     fn drop(&mut self) {
         if let Some(intent) = self.plan.take_unfinished() {
             self.changes.reaper.abandon(intent);
+        }
+        // The request ended in the middle, by a panic perhaps: that is a failure as well.
+        if let Some(inode) = self.under_way.take().filter(|_| self.plan.leaves_traces()) {
+            self.give_up(&inode);
         }
     }
 }

@@ -49,14 +49,9 @@ pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpRe
     // How far the destination reaches says which of the source's holes matter.
     let destination = mds.files.refresh(&mut c.deps, destination).await?;
     make_way(mds, c, a, (&source, destination), len).await?;
-    let copy = Copy {
-        source: source.no,
-        destination: to.ino,
-        from: a.src_offset,
-        to: a.dst_offset,
-        len,
-        drop_privileges: !by.is_superuser,
-    };
+    let (from, to, destination) = (a.src_offset, a.dst_offset, to.ino);
+    let drop_privileges = !by.is_superuser;
+    let copy = Copy { source: source.no, destination, from, to, len, drop_privileges };
     if len > COPY_BYTES_MAX
         && !a.synchronous
         && let Some(id) = mds.clients.offload(by.client, copy)

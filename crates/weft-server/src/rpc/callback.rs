@@ -1,6 +1,6 @@
 //! Calls in the other direction on the client's own connection (RFC 8881 §2.10.3.1).
 
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use weft_xdr::{
@@ -12,13 +12,6 @@ use super::conn::{Conn, Outgoing};
 
 /// Callbacks under way on one connection; back channels have few slots.
 const PENDING_MAX: usize = 64;
-
-/// Callbacks waiting for their answers, by transaction id.
-#[derive(Debug, Default)]
-pub(super) struct Pending {
-    xid: u32,
-    waiting: HashMap<u32, oneshot::Sender<(Reply, Reader)>>,
-}
 
 /// Why a callback brought no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -6,11 +6,9 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use weft_state::ConnId;
-use weft_xdr::Segment;
-
-use super::callback::Pending;
+use weft_xdr::{Reader, Segment, rpc::Reply};
 
 /// Replies and callbacks queued on one connection before its tasks wait for the peer to read.
 pub(super) const OUT_QUEUE_MAX: usize = 128;
@@ -34,6 +32,13 @@ impl Outgoing {
     pub(super) fn small(segments: Vec<Segment>) -> Self {
         Outgoing { segments, _room: Vec::new() }
     }
+}
+
+/// Callbacks waiting for their answers, by transaction id.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    pub(super) xid: u32,
+    pub(super) waiting: HashMap<u32, oneshot::Sender<(Reply, Reader)>>,
 }
 
 /// A connection. Lives as long as the socket or any request that came on it.

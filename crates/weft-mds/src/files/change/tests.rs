@@ -3,15 +3,16 @@
 use bytes::Bytes;
 use tokio::sync::Notify;
 use weft_ds::testing::{TestDs, until};
-use weft_nfs::StableHow;
+use weft_nfs::{ClientId, StableHow};
 use weft_store::{
-    types::{Credential, DataServerId, Timestamp},
+    types::{Credential, DataServerId, Intent, Timestamp},
     volume::{Authority, New, NewFileData, SetAttr, Volume},
 };
 
 use super::*;
 use crate::{
     data_servers::DataServerSpec,
+    files::plan::Writer,
     server::Mds,
     testing::{mds_on, new_volume},
 };
@@ -101,27 +102,23 @@ async fn file(mds: &Mds, kind: Kind, name: &str) -> Inode {
 async fn begin<'a>(mds: &'a Mds, kind: Kind, inode: &Inode) -> Change<'a> {
     let changes = &mds.files.changes;
     let admitted = changes.admit().await;
-    let excluded = match kind {
-        Kind::Write | Kind::Copy | Kind::Allocate => changes.begin_write(&admitted, inode).unwrap(),
-        Kind::Punch | Kind::Clone | Kind::Truncate => {
-            let blocked = changes.block_writes(&admitted, inode).unwrap();
-            Excluded::Quiesced(changes.quiesced(blocked).await.unwrap())
-        }
-        Kind::Migrate => {
-            let lock = mds.files.migration.lock(inode.no).await.unwrap();
-            Excluded::Migrating { ino: inode.no, _lock: lock }
-        }
+    let writing = || changes.begin_write(&admitted, inode).unwrap();
+    let alone = async || {
+        let blocked = changes.block_writes(&admitted, inode).unwrap();
+        changes.quiesced(blocked).await.unwrap()
     };
-    let plan = match kind {
-        Kind::Write => Plan::write(BY, END),
-        Kind::Copy => Plan::copy(END, false),
-        Kind::Allocate => Plan::allocate(BY),
-        Kind::Punch => Plan::punch(BY),
-        Kind::Clone => Plan::clone_range(BY, END),
-        Kind::Migrate => Plan::migrate(),
-        Kind::Truncate => Plan::truncate(resize(mds.volume(), inode.no, SIZE / 2).unwrap()),
-    };
-    changes.begin(excluded, plan)
+    changes.begin(match kind {
+        Kind::Write => Plan::write(writing(), BY, END),
+        Kind::Copy => Plan::copy(writing(), END, false),
+        Kind::Allocate => Plan::allocate(writing(), BY),
+        Kind::Punch => Plan::punch(alone().await, BY),
+        Kind::Clone => Plan::clone_range(alone().await, BY, END),
+        Kind::Migrate => Plan::migrate(inode.no, mds.files.migration.lock(inode.no).await.unwrap()),
+        Kind::Truncate => {
+            let alone = alone().await;
+            Plan::truncate(alone, resize(mds.volume(), inode.no, SIZE / 2).unwrap())
+        }
+    })
 }
 
 /// What a change that ends like this leaves behind.
@@ -153,9 +150,9 @@ async fn after(mds: &Mds, kind: Kind, outcome: Outcome, name: &str) -> String {
 /// What each change leaves behind when it is done, when a data server refuses, when one does not
 /// answer, and when its request ends in the middle. *Moved*: the change attribute and the
 /// modification time are newer, so that no cache of the old bytes stays valid. *Longer*: the size
-/// is. *Asked*: data servers are asked for it from now on. *Out*: the bytes left the volume. *Late*:
-/// some of it may still be carried out, which the next change must outrank. *Blocked*: nobody
-/// writes before the reaper is done.
+/// is. *Asked*: data servers are asked for it from now on. *Out*: the bytes left the volume.
+/// *Late*: some of it may still be carried out, which the next change must outrank. *Blocked*:
+/// nobody writes before the reaper is done.
 #[tokio::test]
 async fn a_change_settles_by_its_plan_and_its_outcome() {
     let nobody = DataServerSpec {
@@ -166,13 +163,13 @@ async fn a_change_settles_by_its_plan_and_its_outcome() {
     let mds = mds_on(new_volume(), &[nobody]).await;
     let outcomes = [Outcome::Done, Outcome::Refused, Outcome::Unanswered, Outcome::GivenUp];
     let table = [
-        (Kind::Write, ["moved longer", "moved asked", "moved asked late", ""]),
-        (Kind::Copy, ["moved longer", "moved asked", "moved asked late", ""]),
-        (Kind::Allocate, ["moved longer", "moved", "moved late", ""]),
-        (Kind::Punch, ["moved", "moved", "moved late", ""]),
-        (Kind::Clone, ["moved longer", "moved asked", "moved asked late", ""]),
-        (Kind::Migrate, ["out", "", "late", ""]),
-        (Kind::Truncate, ["", "blocked", "late blocked", "blocked"]),
+        (Kind::Write, ["moved longer", "moved asked", "moved asked late", "moved asked late"]),
+        (Kind::Copy, ["moved longer", "moved asked", "moved asked late", "moved asked late"]),
+        (Kind::Allocate, ["moved longer", "", "", ""]),
+        (Kind::Punch, ["moved", "moved", "moved late", "moved late"]),
+        (Kind::Clone, ["moved longer", "moved asked", "moved asked late", "moved asked late"]),
+        (Kind::Migrate, ["out", "", "late", "late"]),
+        (Kind::Truncate, ["", "blocked", "blocked", "blocked"]),
     ];
     for (kind, expected) in table {
         for (outcome, expected) in outcomes.into_iter().zip(expected) {

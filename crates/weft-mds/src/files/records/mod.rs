@@ -286,6 +286,15 @@ impl Records {
         self.0.lock().expect("file records lock")
     }
 
+    /// A change of our own was given up in the middle: some of it may be behind the end that the
+    /// volume knows, and some may still be carried out. Asked where a panic goes on, so that a
+    /// poisoned lock is no reason for another.
+    pub(crate) fn gave_up(&self, inode: &Inode) {
+        let Ok(mut table) = self.0.lock() else { return };
+        table.change_failed(inode.no);
+        table.suspect_late_writes(inode);
+    }
+
     /// Begins an indirect write; `None` while the file is being truncated.
     pub(crate) fn begin_write(&self, inode: &Inode) -> Option<Writing<'_>> {
         let mut table = self.lock();
