@@ -46,7 +46,7 @@ impl AdminSource for Admin {
     fn health(&self) -> AdminFuture<'_, Health> {
         Box::pin(async {
             let mut problems = Vec::new();
-            if let Err(e) = self.files.volume().stats().value {
+            if let Err(e) = self.files.volume().stats().unconfirmed() {
                 problems.push(format!("volume: {e}"));
             }
             for s in self.files.data_servers().status().await.into_iter().filter(|s| !s.reachable) {
@@ -125,9 +125,9 @@ impl Admin {
     /// An administrator's path walk, past every permission.
     fn walk(&self, path: &str) -> Result<Inode, StoreError> {
         let root = Credential::superuser();
-        let mut inode = self.files.volume().inode(InodeNo::ROOT).value?;
+        let mut inode = self.files.volume().inode(InodeNo::ROOT).unconfirmed()?;
         for name in path.split('/').filter(|n| !n.is_empty()) {
-            inode = self.files.volume().lookup(inode.no, name.as_bytes(), &root).value?;
+            inode = self.files.volume().lookup(inode.no, name.as_bytes(), &root).unconfirmed()?;
         }
         Ok(inode)
     }

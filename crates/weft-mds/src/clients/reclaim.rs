@@ -99,9 +99,9 @@ mod tests {
         let mds = lone_mds().await;
         let owner = Bytes::from_static(b"gone");
         mds.clients.records.put(&mut Deps::default(), ClientId(7), &owner).unwrap();
-        assert_eq!(mds.files.volume().clients().value.unwrap().len(), 1);
+        assert_eq!(mds.files.volume().clients().unconfirmed().unwrap().len(), 1);
         assert_eq!(mds.clients.still_known(ClientId(7)).unwrap_err().status, NfsStat::DEADSESSION);
-        assert_eq!(mds.files.volume().clients().value, Ok(Vec::new()));
+        assert_eq!(mds.files.volume().clients().unconfirmed(), Ok(Vec::new()));
         assert!(!mds.clients.records.has(&owner));
     }
 }

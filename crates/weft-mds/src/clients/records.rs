@@ -38,7 +38,7 @@ pub(crate) type Known = (u64, Bytes);
 /// # Errors
 /// The volume cannot be read, or has a record that is none.
 pub(crate) fn known(volume: &Volume) -> Result<Vec<Known>, StoreError> {
-    let records = volume.clients().value?;
+    let records = volume.clients().unconfirmed()?;
     let known = records.into_iter().map(|(id, record)| match record.split_first() {
         Some((&VERSION, _)) => Ok((id, record.slice(1..))),
         _ => Err(StoreError::Corrupt("client record")),

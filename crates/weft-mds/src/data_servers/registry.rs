@@ -53,7 +53,7 @@ impl DataServerRegistry {
         configured: impl IntoIterator<Item = (DataServerId, Uuid)>,
     ) -> Result<DataServerRegistry, StoreError> {
         let mut known = BTreeMap::new();
-        for (id, record) in volume.data_servers().value? {
+        for (id, record) in volume.data_servers().unconfirmed()? {
             known.insert(id, decode(&record).ok_or(StoreError::Corrupt("data server"))?);
         }
         Ok(DataServerRegistry {
@@ -176,7 +176,7 @@ mod tests {
     fn damaged_records_are_errors() {
         for record in [&[][..], &[1; 16], &[1; 18], &[2; 17]] {
             let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
-            volume.data_server_put(ONE, record).value.unwrap();
+            volume.data_server_put(ONE, record).unconfirmed().unwrap();
             let opened = DataServerRegistry::open(volume, secret().handle_keys(), []);
             assert!(matches!(opened, Err(StoreError::Corrupt(_))), "{record:?}");
         }

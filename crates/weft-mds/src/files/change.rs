@@ -294,7 +294,7 @@ impl Change<'_> {
         let Settles::Written { drop_privileges } = self.plan.settles else { return };
         let now = shared.wall();
         let learned = Settle::written(0, now, drop_privileges);
-        if let Err(e) = shared.volume.settle(inode.no, &learned, now).value {
+        if let Err(e) = shared.volume.settle(inode.no, &learned, now).unconfirmed() {
             tracing::warn!(ino = inode.no.0, error = %e, "a change that was given up stays unseen");
         }
     }

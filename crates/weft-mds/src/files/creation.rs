@@ -235,7 +235,7 @@ impl Creation {
         }
         let removed = self.shared.data_servers.remove(slice::from_ref(&file)).await;
         removed.iter().all(Result::is_ok)
-            && self.shared.volume.complete_intent(intent.id).value.is_ok()
+            && self.shared.volume.complete_intent(intent.id).unconfirmed().is_ok()
     }
 }
 

@@ -48,7 +48,7 @@ impl Fences {
 
     /// The same for what one client was given.
     pub(crate) fn suspect_handles_of(&self, client: ClientId, ino: InodeNo, why: FenceCause) {
-        match self.shared.volume.inode(ino).value {
+        match self.shared.volume.inode(ino).unconfirmed() {
             Ok(inode) => self.shared.records.lock().suspect_handles_of(client, &inode, why),
             Err(_) => self.shared.records.lock().suspect_revoked(ino),
         }
@@ -119,7 +119,7 @@ impl Fences {
         let mut files = self.shared.records.lock();
         let Some(stale) = files.stale(ino) else { return Ok(None) };
         if !stale.raised {
-            match self.shared.volume.bump_epoch(ino).value {
+            match self.shared.volume.bump_epoch(ino).unconfirmed() {
                 Ok(_) => files.raised(ino),
                 Err(StoreError::Stale) => {
                     files.forget(ino);

@@ -171,7 +171,8 @@ async fn record_devices(
     volume: &Volume,
     placing: &[Device],
 ) -> Result<HashMap<DeviceId, Device>, StoreError> {
-    let mut known: HashMap<_, _> = volume.devices().value?.into_iter().map(|d| (d.id, d)).collect();
+    let mut known: HashMap<_, _> =
+        volume.devices().unconfirmed()?.into_iter().map(|d| (d.id, d)).collect();
     for device in placing {
         if let Entry::Vacant(new) = known.entry(device.id) {
             volume.confirm(volume.device_put(device)).await?;

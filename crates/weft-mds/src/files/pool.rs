@@ -64,14 +64,14 @@ enum Round {
 fn left_over(shared: &Shared, serves: bool) -> Result<Vec<Reserved>, StoreError> {
     let (mut after, mut kept) = (None, Vec::new());
     loop {
-        let found = shared.volume.reserved(after, LOOK_BATCH).value?;
+        let found = shared.volume.reserved(after, LOOK_BATCH).unconfirmed()?;
         let Some(last) = found.last() else { return Ok(kept) };
         after = Some(last.ino);
         for reserved in found {
             if serves && shared.placements.places_like(&reserved.placement) {
                 kept.push(reserved);
             } else {
-                shared.volume.give_up_reserved(reserved.ino).value?;
+                shared.volume.give_up_reserved(reserved.ino).unconfirmed()?;
             }
         }
     }
@@ -161,7 +161,7 @@ impl Pool {
                     files.push(file);
                 }
                 None => {
-                    self.shared.volume.give_up_reserved(reserved.ino).value?;
+                    self.shared.volume.give_up_reserved(reserved.ino).unconfirmed()?;
                 }
             }
         }
@@ -171,7 +171,7 @@ impl Pool {
                 Ok(()) => self.ready().push_back(reserved),
                 // The data server knows of a removal: such a number is of no use.
                 Err(DataServerError::Fenced { .. }) => {
-                    self.shared.volume.give_up_reserved(reserved.ino).value?;
+                    self.shared.volume.give_up_reserved(reserved.ino).unconfirmed()?;
                     self.reaper.wake();
                 }
                 Err(e) => {

@@ -53,12 +53,12 @@ impl Reaper {
     fn take_up_truncations(&self) -> Result<(), StoreError> {
         let mut after = None;
         loop {
-            let intents = self.shared.volume.intents(after, REAP_BATCH).value?;
+            let intents = self.shared.volume.intents(after, REAP_BATCH).unconfirmed()?;
             let Some(last) = intents.last() else { return Ok(()) };
             after = Some(last.id);
             for intent in intents {
                 if matches!(intent.kind, IntentKind::Truncate { .. }) {
-                    let inode = match self.shared.volume.inode(intent.ino).value {
+                    let inode = match self.shared.volume.inode(intent.ino).unconfirmed() {
                         Ok(inode) => Some(inode),
                         Err(StoreError::Stale) => None,
                         Err(e) => return Err(e),
@@ -104,7 +104,7 @@ impl Reaper {
     pub(crate) fn release_unclaimed(&self) -> bool {
         let mut after = None;
         loop {
-            let orphans = match self.shared.volume.orphans(after, REAP_BATCH).value {
+            let orphans = match self.shared.volume.orphans(after, REAP_BATCH).unconfirmed() {
                 Ok(orphans) => orphans,
                 Err(e) => {
                     tracing::error!(error = %e, "cannot list unlinked files");
@@ -211,7 +211,7 @@ impl Reaper {
             }
         }
         round.done += done.len();
-        done.iter().try_for_each(|i| self.shared.volume.complete_intent(i.id).value)
+        done.iter().try_for_each(|i| self.shared.volume.complete_intent(i.id).unconfirmed())
     }
 
     /// Truncations that their requests gave up, or that a crash cut short. Their files take no
@@ -221,7 +221,7 @@ impl Reaper {
         let mut broken = None;
         // Objects are never cut for a size that a crash would take back.
         let volume = &self.shared.volume;
-        volume.durable(volume.stats().value?.lsn).await?;
+        volume.durable(volume.stats().unconfirmed()?.lsn).await?;
         let abandoned = std::mem::take(&mut *self.abandoned.lock().expect("abandoned lock"));
         for intent in abandoned {
             if broken.is_some() || !self.cut(&intent).await {

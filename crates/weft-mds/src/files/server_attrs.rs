@@ -106,7 +106,7 @@ impl ServerAttrs {
             return;
         }
         if let Err(e) =
-            self.shared.volume.settle(ino, &Settle::NOTHING_NEW, self.shared.wall()).value
+            self.shared.volume.settle(ino, &Settle::NOTHING_NEW, self.shared.wall()).unconfirmed()
         {
             tracing::error!(ino = ino.0, error = %e, "the file stays unsettled");
         }

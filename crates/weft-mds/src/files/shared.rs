@@ -69,7 +69,7 @@ impl Shared {
     /// # Errors
     /// Those of the store, as statuses.
     pub(crate) fn inode_now(&self, ino: InodeNo) -> Result<Inode, NfsStat> {
-        self.volume.inode(ino).value.map_err(|e| translate::status(&e))
+        self.volume.inode(ino).unconfirmed().map_err(|e| translate::status(&e))
     }
 
     /// Waits until all that was seen so far is durable.

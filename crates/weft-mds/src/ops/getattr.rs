@@ -60,7 +60,8 @@ pub(super) async fn facts<'a>(
         let space = mds.files.data_servers().space().await;
         facts.space = (space.total, space.free, space.available);
         // How many inodes there are is a statistic: nobody waits for its durability.
-        facts.files_used = mds.files.volume().stats().value.map_err(|_| NfsStat::IO)?.inodes;
+        facts.files_used =
+            mds.files.volume().stats().unconfirmed().map_err(|_| NfsStat::IO)?.inodes;
     }
     Ok(facts)
 }

@@ -137,7 +137,7 @@ async fn what_clients_are_told() {
     let text = |o: Opaque| String::from_utf8(o.0.to_vec()).unwrap();
     assert_eq!(text(names.user(1000)), "1000");
     let volume = weft_store::volume::Volume::in_memory(&Default::default()).unwrap();
-    let root = volume.inode(weft_store::types::InodeNo::ROOT).value.unwrap();
+    let root = volume.inode(weft_store::types::InodeNo::ROOT).unconfirmed().unwrap();
     let alices = Inode { uid: 1000, gid: 50, ..root };
     names.learn([&alices].into_iter()).await;
     assert_eq!(text(names.user(1000)), "alice@example.org");

@@ -26,7 +26,7 @@ const BY: Writer = Writer { client: ClientId(1), is_superuser: true };
 fn make(volume: &Volume, name: &str, data: NewFileData) -> Inode {
     let new = New { data, size: Some(SIZE), ..New::file(0o644) };
     let (root, now) = (Credential::superuser(), Timestamp::default());
-    volume.create(InodeNo::ROOT, name.as_bytes(), &new, &root, now).value.unwrap().inode
+    volume.create(InodeNo::ROOT, name.as_bytes(), &new, &root, now).unconfirmed().unwrap().inode
 }
 
 fn resize(volume: &Volume, ino: InodeNo, size: u64) -> Option<Intent> {
@@ -207,7 +207,7 @@ async fn a_truncation_that_is_given_up_is_finished_by_the_reaper() {
     let admitted = mds.files.admit().await;
     let blocked = mds.files.block_writes(&admitted, &inode).unwrap();
     let quiesced = mds.files.quiesced(blocked).await.unwrap();
-    let is_recorded = || !volume.intents(None, 1).value.unwrap().is_empty();
+    let is_recorded = || !volume.intents(None, 1).unconfirmed().unwrap().is_empty();
     let set = SetAttr { size: Some(1000), ..SetAttr::default() };
     let (mut deps, root) = (Deps::default(), Credential::superuser());
     tokio::select! {
