@@ -85,7 +85,7 @@ pub enum Effect {
     /// disk is nearly full.
     Grows,
     /// Opens; as `Grows` if it may make the file, as `Changes` if it opens for writing. One that
-    /// makes may find the file there: `mds/ops/open.rs` looks.
+    /// makes may find the file there: `ops/open.rs` of `weft-mds` looks.
     Opens,
 }
 

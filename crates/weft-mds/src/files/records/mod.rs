@@ -195,7 +195,7 @@ impl Table {
         self.meet(inode).given.get(&client) == Some(&inode.fence_epoch)
     }
 
-    /// Takes all handles given out so far for possible ghosts.
+    /// Writes with any of the handles given out so far may still be carried out late.
     pub(crate) fn suspect_late_writes(&mut self, inode: &Inode) {
         let now = self.tick();
         self.meet(inode).suspect(FenceCause::LateWrite, now);

@@ -196,7 +196,7 @@ impl World {
         holders.filter(|h| gone(**h)).for_each(|h| *h += CLIENTS);
     }
 
-    /// Ghosts are outranked; of those who lost their right nothing works.
+    /// Late writes are outranked; of those who lost their right nothing works.
     fn grant(&mut self, client: u64) {
         if self.table.refuses_grants(&self.inode) {
             return;
