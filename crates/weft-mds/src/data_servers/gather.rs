@@ -3,8 +3,8 @@
 //! waits, waits for the one before it.
 //!
 //! The handle names the queue, so what leaves together is of one object and one epoch; a newer
-//! epoch never waits for an older one. Who sends a write keeps the file open to it
-//! (`Writing` of `files::records`) until its answer is here, so a truncation waits for what waits here.
+//! epoch never waits for an older one. Whoever sends a write holds the file's `Writing` (of
+//! `files::records`) until its answer is here, so a truncation waits for what waits here.
 //! When a message is not answered it may still be carried out later: what waited for it must not
 //! be written with the same epoch, since the late one could land on top. It is told to look again,
 //! as if the object were fenced already, and finds a newer epoch.
