@@ -61,7 +61,7 @@ fn writers_and_truncations_exclude_each_other() {
 /// A file that is found on its way to its data servers was on it before the start: what was
 /// sent then must be outranked, but blocks no layout. One whose move begins now is met before.
 #[test]
-fn a_move_of_before_the_start_left_ghosts() {
+fn a_move_of_before_the_start_left_late_writes() {
     let moving = Inode { stuffed: true, placement: Some(placement()), ..file(7, false) };
     let mut t = table();
     t.begin_move(&moving);

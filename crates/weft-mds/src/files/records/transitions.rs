@@ -65,10 +65,10 @@ impl OneFile {
         };
         let stale = match record.and_then(|r| r.stale) {
             None => "",
-            Some(Stale { raised: false, blocks_grants: false, .. }) => ", ghosts: to raise",
-            Some(Stale { raised: true, blocks_grants: false, .. }) => ", ghosts: to tell",
-            Some(Stale { raised: false, blocks_grants: true, .. }) => ", worthless: to raise",
-            Some(Stale { raised: true, blocks_grants: true, .. }) => ", worthless: to tell",
+            Some(Stale { raised: false, blocks_grants: false, .. }) => ", late writes: to raise",
+            Some(Stale { raised: true, blocks_grants: false, .. }) => ", late writes: to tell",
+            Some(Stale { raised: false, blocks_grants: true, .. }) => ", revoked: to raise",
+            Some(Stale { raised: true, blocks_grants: true, .. }) => ", revoked: to tell",
         };
         let remembered = table.all_stale().contains(&self.inode.no);
         assert_eq!(remembered, !stale.is_empty(), "what is stale is found");
