@@ -4,8 +4,9 @@
 //! 1. **Admit**: what is not durable yet is bounded ([`Changes::admit`]).
 //! 2. **Exclude**: beside other writers ([`Writing`]), alone with the file ([`Quiesced`]), or alone
 //!    in moving it. A truncation never runs beside any of them.
-//! 3. **Place**: the caller brings the file to its data servers ([`super::migration`]). A change of
-//!    one that is not there is refused with DELAY, for the client to come again.
+//! 3. **Place**: the caller brings the file to its data servers ([`super::migration`]), before it
+//!    excludes if it will be alone: moving a file is a change of its own. A change of a file that
+//!    is not there is refused with DELAY, for the client to come again.
 //! 4. **Mark**: what a crash in the middle may leave behind is found again ([`Plan::extends_to`],
 //!    or a truncation's intent).
 //! 5. **Fence**: nothing that was given up before may be carried out after this ([`OlderHandles`]).
