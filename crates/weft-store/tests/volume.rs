@@ -438,6 +438,8 @@ fn an_open_file_outlives_its_last_name() {
     let owed = volume.release_orphan(ino, at(3)).value.unwrap().unwrap();
     assert_eq!((owed.kind, owed.ino), (IntentKind::Delete, ino));
     assert_eq!(volume.inode(ino).value, Err(StoreError::Stale));
+    assert_eq!(volume.exists(ino).value, Err(StoreError::Stale));
+    assert_eq!(volume.exists(InodeNo::ROOT).value, Ok(()));
     assert_eq!(volume.release_orphan(ino, at(3)).value, Ok(None));
     assert_eq!(volume.orphans(None, 9).value.unwrap(), []);
 }

@@ -14,7 +14,7 @@ pub(super) fn putfh(mds: &Mds, c: &mut Compound<Mds>, a: &PutfhArgs) -> OpResult
     if handle.volume != mds.files.root().volume {
         return Err(NfsStat::STALE.into());
     }
-    c.deps.see(mds.files.volume().inode(handle.ino))?;
+    c.deps.see(mds.files.volume().exists(handle.ino))?;
     c.set_current(handle);
     Ok(OpOk::Putfh)
 }

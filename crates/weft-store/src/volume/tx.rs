@@ -189,6 +189,10 @@ impl<'a> Tx<'a> {
         codec::decode_inode(ino, &raw)
     }
 
+    pub(super) fn exists(&mut self, ino: InodeNo) -> Result<(), StoreError> {
+        self.get(keys::inode(ino))?.map(drop).ok_or(StoreError::Stale)
+    }
+
     /// The inode, which must be a directory.
     pub(super) fn directory(&mut self, ino: InodeNo) -> Result<Inode, StoreError> {
         let inode = self.inode(ino)?;

@@ -14,6 +14,13 @@ impl Volume {
         self.run(|tx| tx.inode(ino))
     }
 
+    /// Whether the inode `ino` is there. It is not read.
+    ///
+    /// **Errors.** [`StoreError::Stale`] if it is gone.
+    pub fn exists(&self, ino: InodeNo) -> Seen<Result<(), StoreError>> {
+        self.run(|tx| tx.exists(ino))
+    }
+
     /// The inode `name` points to in `dir`.
     ///
     /// **Errors.** Stale, NotDirectory, NameTooLong, BadName; Access without search permission;
