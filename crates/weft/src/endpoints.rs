@@ -3,7 +3,7 @@
 
 use std::{
     fs, io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
@@ -49,15 +49,4 @@ impl Endpoints {
         fs::write(&new, serde_json::to_vec_pretty(self)?)?;
         fs::rename(new, self.dir.join(FILE))
     }
-}
-
-/// An address by which this machine reaches one of its own listeners: the loopback address in place
-/// of the unspecified one.
-pub fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ip => ip,
-    };
-    SocketAddr::new(ip, address.port())
 }

@@ -11,17 +11,13 @@ use std::{
 
 use clap::Args;
 use weft::{
+    address::reachable,
     config::{DataServerConfig, DsConfig, MdsConfig},
     start::{self, RunningDs, RunningMds},
 };
 use weft_server::identity::ClusterSecret;
 
-use crate::{
-    demo,
-    endpoints::{Endpoints, reachable},
-    outcome::Outcome,
-    serve,
-};
+use crate::{demo, endpoints::Endpoints, outcome::Outcome, serve};
 
 /// Options of `weft up`.
 #[derive(Debug, Args)]
