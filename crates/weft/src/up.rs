@@ -11,6 +11,7 @@ use std::{
 
 use clap::Args;
 use weft::{
+    address::reachable,
     config::{DataServerConfig, DsConfig, MdsConfig},
     start::{self, RunningDs, RunningMds},
 };
@@ -19,7 +20,7 @@ use weft_server::identity::ClusterSecret;
 
 use crate::{
     demo,
-    endpoints::{Endpoints, data_server_dir, data_servers_in, reachable},
+    endpoints::{Endpoints, data_server_dir, data_servers_in},
     outcome::Outcome,
     serve,
 };
