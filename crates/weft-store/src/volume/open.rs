@@ -12,10 +12,10 @@ use super::config::{Format, VolumeConfig};
 use super::keys;
 use super::tx::Counters;
 use crate::engine::{self, AckedFile, Batch, DirectoryLock, Engine, EngineError};
-use crate::types::{Inode, InodeNo, Kind, Lsn, MODE_BITS, StoreError};
+use crate::types::{Inode, InodeNo, Kind, LengthBounds, Lsn, MODE_BITS, StoreError};
 
 /// Version of the layout of keys this code reads and writes.
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
 /// First cookie of a directory: 0 is the start, 1 and 2 are reserved for "." and "..".
 pub(super) const COOKIE_FIRST: u64 = 3;
 
@@ -94,6 +94,7 @@ fn root(format: &Format) -> Inode {
         next_cookie: COOKIE_FIRST,
         unsettled: false,
         has_xattrs: false,
+        bounds: LengthBounds::NONE,
         stuffed: false,
     }
 }
