@@ -10,7 +10,7 @@ use crate::types::{
 };
 
 /// Version of every value but the identity's; each kind of record may advance by itself.
-const VERSION: u8 = 1;
+pub(super) const VERSION: u8 = 1;
 
 /// Optional parts of an inode record.
 mod flag {
@@ -395,14 +395,14 @@ fn kind_code(kind: Kind) -> u8 {
 }
 
 /// A cursor that can only take what is there.
-struct Fields<'a> {
+pub(super) struct Fields<'a> {
     rest: &'a [u8],
     what: &'static str,
 }
 
 impl<'a> Fields<'a> {
     /// Starts past the version byte, which must be the one written today.
-    fn versioned(raw: &'a [u8], what: &'static str) -> Result<Self, StoreError> {
+    pub(super) fn versioned(raw: &'a [u8], what: &'static str) -> Result<Self, StoreError> {
         let mut fields = Self { rest: raw, what };
         match fields.u8()? {
             VERSION => Ok(fields),
@@ -410,7 +410,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
+    pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
         let Some((taken, rest)) = self.rest.split_first_chunk::<N>() else {
             return Err(self.corrupt());
         };
@@ -434,15 +434,15 @@ impl<'a> Fields<'a> {
         self.take().map(u16::from_be_bytes)
     }
 
-    fn u32(&mut self) -> Result<u32, StoreError> {
+    pub(super) fn u32(&mut self) -> Result<u32, StoreError> {
         self.take().map(u32::from_be_bytes)
     }
 
-    fn u64(&mut self) -> Result<u64, StoreError> {
+    pub(super) fn u64(&mut self) -> Result<u64, StoreError> {
         self.take().map(u64::from_be_bytes)
     }
 
-    fn timestamp(&mut self) -> Result<Timestamp, StoreError> {
+    pub(super) fn timestamp(&mut self) -> Result<Timestamp, StoreError> {
         let seconds = self.take().map(i64::from_be_bytes)?;
         let time = Timestamp { seconds, nanos: self.u32()? };
         if time.is_valid() { Ok(time) } else { Err(self.corrupt()) }
@@ -478,7 +478,11 @@ impl<'a> Fields<'a> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.corrupt()) }
     }
 
-    fn corrupt(&self) -> StoreError {
+    pub(super) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub(super) fn corrupt(&self) -> StoreError {
         StoreError::Corrupt(self.what)
     }
 }
