@@ -44,6 +44,9 @@ pub(super) fn run_of(key: &[u8]) -> Option<u64> {
     number_at(key, RUNS.len())
 }
 
+/// From what the volume was restored, if it was.
+pub(super) const RESTORED: &[u8] = &[prefix::META, 16];
+
 pub(super) fn inode(ino: InodeNo) -> Bytes {
     numbered(prefix::INODE, ino.0)
 }

@@ -18,6 +18,7 @@
 //! # });
 //! ```
 
+mod backup;
 mod check;
 mod codec;
 mod commit;
@@ -30,6 +31,10 @@ mod ops;
 mod seen;
 mod tx;
 
+pub use self::backup::{
+    Backup, BackupError, BackupHeader, BackupReader, BackupSummary, Record, Restore, RestoreReport,
+    Restored, restore,
+};
 pub use self::check::{DEPTH_MAX, FILE_BYTES_MAX, LINKS_MAX, NAME_BYTES_MAX, TARGET_BYTES_MAX};
 pub use self::codec::Identity;
 pub use self::commit::CommitPolicy;
