@@ -6,8 +6,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::types::{
     DataServerId, Device, DeviceId, Inode, InodeNo, Intent, IntentId, IntentKind, Kind, Lsn,
-    Placement, StoreError, Timestamp,
+    Placement, Run, StoreError, Timestamp,
 };
+use crate::volume::ops::runs::VolumeRun;
 
 /// Version of every value but the identity's; each kind of record may advance by itself.
 pub(super) const VERSION: u8 = 1;
@@ -53,6 +54,8 @@ pub(super) struct XattrName {
 pub struct Identity {
     /// Version of the whole layout of keys.
     pub format: u32,
+    /// Number of the volume in the names of its objects and in filehandles; not 0.
+    pub number: u32,
     /// Unique name of the volume.
     pub uuid: [u8; 16],
     /// File system id: major and minor.
@@ -338,24 +341,51 @@ pub(super) fn decode_xattr_names(raw: &Bytes) -> Result<Vec<XattrName>, StoreErr
 }
 
 pub(super) fn encode_identity(identity: &Identity) -> Bytes {
-    let mut out = BytesMut::with_capacity(37);
+    let mut out = BytesMut::with_capacity(41);
     out.put_u8(VERSION);
     out.put_u32(identity.format);
+    out.put_u32(identity.number);
     out.put_slice(&identity.uuid);
     out.put_u64(identity.fsid.0);
     out.put_u64(identity.fsid.1);
     out.freeze()
 }
 
+/// The version of the whole layout of keys: read first, since all else may depend on it.
+pub(super) fn decode_format(raw: &[u8]) -> Result<u32, StoreError> {
+    Fields::versioned(raw, "volume identity")?.u32()
+}
+
 pub(super) fn decode_identity(raw: &[u8]) -> Result<Identity, StoreError> {
     let mut fields = Fields::versioned(raw, "volume identity")?;
     let identity = Identity {
         format: fields.u32()?,
+        number: fields.u32()?,
         uuid: fields.take()?,
         fsid: (fields.u64()?, fields.u64()?),
     };
     fields.done()?;
-    Ok(identity)
+    if identity.number == 0 { Err(fields.corrupt()) } else { Ok(identity) }
+}
+
+pub(super) fn encode_run(run: &VolumeRun) -> Bytes {
+    let mut out = BytesMut::with_capacity(33);
+    out.put_u8(VERSION);
+    out.put_slice(&run.run.id);
+    out.put_u64(run.found_lsn.0);
+    out.put_u64(run.found_next);
+    out.freeze()
+}
+
+pub(super) fn decode_run(number: u64, raw: &[u8]) -> Result<VolumeRun, StoreError> {
+    let mut fields = Fields::versioned(raw, "run")?;
+    let run = VolumeRun {
+        run: Run { number, id: fields.take()? },
+        found_lsn: Lsn(fields.u64()?),
+        found_next: fields.u64()?,
+    };
+    fields.done()?;
+    Ok(run)
 }
 
 pub(super) fn encode_progress(progress: &Progress) -> Bytes {

@@ -152,6 +152,11 @@ impl<'a> Tx<'a> {
         InodeNo(self.counters.next_ino)
     }
 
+    /// Hands out no number below this one any more.
+    pub(super) fn skip_inode_numbers(&mut self, below: u64) {
+        self.counters.next_ino = self.counters.next_ino.max(below);
+    }
+
     /// A number no inode ever had.
     pub(super) fn new_inode_no(&mut self) -> InodeNo {
         let no = InodeNo(self.counters.next_ino);
@@ -159,11 +164,9 @@ impl<'a> Tx<'a> {
         no
     }
 
-    /// Inode numbers below `next_ino` are not handed out any more, and fence epochs below
-    /// `epoch_floor` not read; neither is ever lowered.
-    pub(super) fn raise(&mut self, next_ino: u64, epoch_floor: u32) {
-        self.counters.next_ino = self.counters.next_ino.max(next_ino);
-        self.counters.epoch_floor = self.counters.epoch_floor.max(epoch_floor);
+    /// No inode is read with a lower fence epoch any more. Whoever calls keeps it in the record.
+    pub(super) fn raise_epoch_floor(&mut self, floor: u32) {
+        self.counters.epoch_floor = self.counters.epoch_floor.max(floor);
     }
 
     /// The lowest fence epoch that an inode may have: a volume that was restored does not know
