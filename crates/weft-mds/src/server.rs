@@ -90,7 +90,7 @@ impl Mds {
         let core = Arc::new(Core::new(parts.identity, parts.limits, parts.lease_s));
         let known = clients::known(&parts.volume)?;
         let grace_ms = u64::from(parts.grace_s) * 1000;
-        let grace = Grace::start(core.clock.now(), grace_ms, known.clone());
+        let grace = Grace::start(core.clock.now(), grace_ms, clients::reclaimers(&known));
         let protocol = Arc::new(ProtocolState::new(parts.instance, grace));
         let threshold = Threshold::new(&parts.small_files, parts.threads);
         let files = FileService::start(FileParts {
@@ -104,8 +104,11 @@ impl Mds {
             lease_s: parts.lease_s,
         });
         let files = files.await?;
+        let clients = Clients::new(&core, &protocol, &files, known);
+        // At once, if there is nobody to wait for.
+        clients.end_grace(core.clock.now());
         Ok(Arc::new(Mds {
-            clients: Clients::new(&core, &protocol, &files, &known),
+            clients,
             admin: Arc::new(Admin::new(&core, &files, parts.address, threshold)),
             core,
             protocol,

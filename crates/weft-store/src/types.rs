@@ -1,8 +1,13 @@
 //! The words the volume store speaks: numbers, times, inodes, placements, and its errors.
 
+mod bounds;
+
 use bytes::Bytes;
 
 use crate::engine::EngineError;
+
+pub(crate) use self::bounds::Bounds;
+pub use self::bounds::{LengthBounds, ShortObject};
 
 /// Number of an inode within its volume; never reused, so it needs no generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -220,6 +225,8 @@ pub struct Inode {
     pub unsettled: bool,
     /// It has extended attributes.
     pub has_xattrs: bool,
+    /// How long its objects on data servers are at least.
+    pub bounds: LengthBounds,
     /// The bytes of a file are in the volume itself, not on data servers. With a placement besides,
     /// they are being moved there, and nobody changes them meanwhile.
     pub stuffed: bool,

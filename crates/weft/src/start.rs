@@ -10,6 +10,7 @@ use std::{
 
 use tokio::net::TcpListener;
 use weft_ds::{DataServer, control::Service};
+use weft_io::durable;
 use weft_mds::{
     Access, ClientRule, Export, Mds, MdsParts, Naming, SmallFiles, Striping,
     data_servers::{DataServerRegistry, DataServerSpec, DataServers},
@@ -229,7 +230,7 @@ fn naming(config: &NamesConfig) -> Naming {
 /// [`StartError::Directory`], also if there is a volume.
 pub fn create_volume(config: &MdsConfig) -> Result<(), StartError> {
     refuse_data_server_directory(&config.dir)?;
-    std::fs::create_dir_all(&config.dir)
+    durable::create_dir_all(&config.dir)
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     let dir = volume_dir(config);
     let volume = VolumeConfig { format: new_format(), ..volume_config(config) };
@@ -308,7 +309,7 @@ pub async fn ds(
     listener: TcpListener,
     neighbours: usize,
 ) -> Result<RunningDs, StartError> {
-    std::fs::create_dir_all(&config.dir)
+    durable::create_dir_all(&config.dir)
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     let objects = ObjectStore::open(&config.dir, &ObjectStoreOptions::one_of(neighbours))
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;

@@ -32,7 +32,7 @@ impl Clients {
         core: &Arc<Core>,
         protocol: &Arc<ProtocolState>,
         files: &Arc<FileService>,
-        known: &[Known],
+        known: Vec<Known>,
     ) -> Arc<Self> {
         let callbacks = Arc::new(Callbacks::new(core.clone()));
         Arc::new(Clients {

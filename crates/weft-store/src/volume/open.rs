@@ -14,7 +14,7 @@ use super::config::{Format, VolumeConfig};
 use super::keys;
 use super::tx::Counters;
 use crate::engine::{self, AckedFile, Batch, DirectoryLock, Engine, EngineError};
-use crate::types::{Inode, InodeNo, Kind, Lsn, MODE_BITS, StoreError};
+use crate::types::{Inode, InodeNo, Kind, LengthBounds, Lsn, MODE_BITS, StoreError};
 
 /// Version of the layout of keys this code reads and writes.
 pub(super) const FORMAT_VERSION: u32 = 2;
@@ -123,6 +123,7 @@ fn root(format: &Format) -> Inode {
         next_cookie: COOKIE_FIRST,
         unsettled: false,
         has_xattrs: false,
+        bounds: LengthBounds::NONE,
         stuffed: false,
     }
 }
