@@ -164,11 +164,9 @@ impl<'a> Tx<'a> {
         no
     }
 
-    /// Inode numbers below `next_ino` are not handed out any more, and fence epochs below
-    /// `epoch_floor` not read; neither is ever lowered.
-    pub(super) fn raise(&mut self, next_ino: u64, epoch_floor: u32) {
-        self.counters.next_ino = self.counters.next_ino.max(next_ino);
-        self.counters.epoch_floor = self.counters.epoch_floor.max(epoch_floor);
+    /// No inode is read with a lower fence epoch any more. Whoever calls keeps it in the record.
+    pub(super) fn raise_epoch_floor(&mut self, floor: u32) {
+        self.counters.epoch_floor = self.counters.epoch_floor.max(floor);
     }
 
     /// The lowest fence epoch that an inode may have: a volume that was restored does not know

@@ -50,6 +50,12 @@ impl BackupHeader {
             .map_err(|_| BackupError::Damaged { at: 0, what: "the volume's identity" })
     }
 
+    /// The version of its layout of keys, which all else may depend on.
+    pub(super) fn volume_format(&self) -> Result<u32, BackupError> {
+        codec::decode_format(&self.identity)
+            .map_err(|_| BackupError::Damaged { at: 0, what: "the volume's identity" })
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
         out.put_slice(&MAGIC);

@@ -66,7 +66,7 @@ pub fn restore(
     how: &Restore,
 ) -> Result<RestoreReport, BackupError> {
     let reader = BackupReader::start(input)?;
-    let found = reader.header().identity()?.format;
+    let found = reader.header().volume_format()?;
     let known = open::FORMAT_VERSION;
     if found != known {
         return Err(BackupError::VolumeFormat { found, known });

@@ -61,7 +61,8 @@ impl Volume {
             let next = object_max.checked_add(1).ok_or(StoreError::TooBig)?;
             restored.epoch_floor = restored.epoch_floor.max(floor.ok_or(StoreError::TooBig)?);
             restored.reconciled.insert(data_server);
-            tx.raise(next, restored.epoch_floor);
+            tx.skip_inode_numbers(next);
+            tx.raise_epoch_floor(restored.epoch_floor);
             tx.put(Bytes::from_static(keys::RESTORED), encode(&restored));
             Ok(restored)
         })
