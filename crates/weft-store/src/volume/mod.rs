@@ -21,6 +21,7 @@
 mod check;
 mod codec;
 mod commit;
+mod compare;
 mod config;
 mod fsck;
 mod handle;
@@ -29,10 +30,12 @@ mod open;
 mod ops;
 mod seen;
 mod tx;
+mod walk;
 
 pub use self::check::{DEPTH_MAX, FILE_BYTES_MAX, LINKS_MAX, NAME_BYTES_MAX, TARGET_BYTES_MAX};
 pub use self::codec::Identity;
 pub use self::commit::CommitPolicy;
+pub use self::compare::{FoundObject, ObjectFault, compare};
 pub use self::config::{Format, VolumeConfig};
 pub use self::fsck::Checked;
 pub use self::handle::{Stats, Volume};
@@ -49,3 +52,4 @@ pub use self::ops::xattr::{
     XattrEntry, XattrHow,
 };
 pub use self::seen::Seen;
+pub use self::walk::PlacedFiles;
