@@ -4,6 +4,7 @@ use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use tokio::net::TcpListener;
 use weft_ds::{DataServer, control::Service};
+use weft_io::durable;
 use weft_mds::{
     Access, ClientRule, Export, Mds, MdsParts, Naming, SmallFiles, Striping,
     data_servers::{DataServerRegistry, DataServerSpec, DataServers},
@@ -122,7 +123,7 @@ pub async fn mds(
     listener: TcpListener,
     admin_listener: TcpListener,
 ) -> Result<RunningMds, StartError> {
-    std::fs::create_dir_all(&config.dir)
+    durable::create_dir_all(&config.dir)
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     let address = listener.local_addr()?;
     let volume = open_volume(config)?;
@@ -249,7 +250,7 @@ pub async fn ds(
     listener: TcpListener,
     neighbours: usize,
 ) -> Result<RunningDs, StartError> {
-    std::fs::create_dir_all(&config.dir)
+    durable::create_dir_all(&config.dir)
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     let objects = ObjectStore::open(&config.dir, &ObjectStoreOptions::one_of(neighbours))
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;

@@ -11,14 +11,16 @@ use std::{
 
 use clap::Args;
 use weft::{
+    address::reachable,
     config::{DataServerConfig, DsConfig, MdsConfig},
     start::{self, RunningDs, RunningMds},
 };
+use weft_io::durable;
 use weft_server::identity::ClusterSecret;
 
 use crate::{
     demo,
-    endpoints::{Endpoints, reachable},
+    endpoints::{Endpoints, data_server_dir, data_servers_in},
     outcome::Outcome,
     serve,
 };
@@ -99,22 +101,18 @@ pub fn run(args: UpArgs) -> Outcome {
 }
 
 async fn start(args: &UpArgs) -> Outcome<Cluster> {
-    fs::create_dir_all(&args.dir).map_err(|e| format!("{}: {e}", args.dir.display()))?;
+    durable::create_dir_all(&args.dir).map_err(|e| format!("{}: {e}", args.dir.display()))?;
     let dir = fs::canonicalize(&args.dir)?;
     let lock = lock(&dir)?;
     let secret = ClusterSecret::load_or_create(&dir.join("cluster.secret"))?;
     let known = Endpoints::load(&dir)?;
-    check_count(known.as_ref(), args)?;
+    check_count(&dir, known.as_ref(), args)?;
     let listener = start::listen(args.listen).await?;
     let mut data_servers = Vec::new();
     for id in 1..=args.data_servers {
         let address = data_server_address(args, known.as_ref(), id);
-        let config = DsConfig {
-            listen: address,
-            dir: dir.join(format!("ds-{id}")),
-            id,
-            ..DsConfig::default()
-        };
+        let config =
+            DsConfig { listen: address, dir: data_server_dir(&dir, id), id, ..DsConfig::default() };
         let listener = start::listen(address).await?;
         let neighbours = args.data_servers as usize;
         data_servers.push(start::ds(&config, &secret, listener, neighbours).await?);
@@ -148,8 +146,9 @@ fn lock(dir: &Path) -> Outcome<fs::File> {
 }
 
 /// Refuses to leave out a data server: its files could not be read.
-fn check_count(known: Option<&Endpoints>, args: &UpArgs) -> Outcome {
-    let had = known.map_or(0, |k| k.data_servers.len());
+fn check_count(dir: &Path, known: Option<&Endpoints>, args: &UpArgs) -> Outcome {
+    let started = data_servers_in(dir)? as usize;
+    let had = known.map_or(0, |k| k.data_servers.len()).max(started);
     if had > args.data_servers as usize {
         let dir = args.dir.display();
         return Err(format!(

@@ -13,6 +13,7 @@ use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
 };
+use weft_io::durable;
 
 use super::{
     error::{ObjectError, io},
@@ -60,7 +61,7 @@ pub(super) struct StoreDir {
 impl StoreDir {
     /// Takes possession of the directory; the flag says that it is new and has no identity yet.
     pub(super) fn open(root: &Path) -> Result<(Self, bool), ObjectError> {
-        fs::create_dir_all(root).map_err(io("make the store's directory"))?;
+        durable::create_dir_all(root).map_err(io("make the store's directory"))?;
         let lock = open_rw(&root.join(LOCK_FILE), true).map_err(io("open the lock file"))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
@@ -187,17 +188,8 @@ pub(super) fn replace_file(
     name: &str,
     fill: impl FnOnce(&mut File) -> std::io::Result<()>,
 ) -> Result<File, ObjectError> {
-    let temporary = root.join(format!("{name}.new"));
-    match fs::remove_file(&temporary) {
-        Err(e) if e.kind() != ErrorKind::NotFound => return Err(io("clear a leftover")(e)),
-        _ => {}
-    }
-    let mut file = open_rw(&temporary, true).map_err(io("make a file of the store"))?;
-    fill(&mut file).map_err(io("write a file of the store"))?;
-    file.sync_all().map_err(io("sync a file of the store"))?;
-    fs::rename(&temporary, root.join(name)).map_err(io("rename a file of the store"))?;
-    sync_dir(root)?;
-    Ok(file)
+    durable::replace_file(&root.join(name), FILE_MODE, fill)
+        .map_err(io("replace a file of the store"))
 }
 
 pub(super) fn open_rw(path: &Path, create: bool) -> std::io::Result<File> {
@@ -205,7 +197,7 @@ pub(super) fn open_rw(path: &Path, create: bool) -> std::io::Result<File> {
 }
 
 pub(super) fn sync_dir(path: &Path) -> Result<(), ObjectError> {
-    File::open(path).and_then(|d| d.sync_all()).map_err(io("sync a directory"))
+    durable::sync_dir(path).map_err(io("sync a directory"))
 }
 
 fn make_dir(path: &Path) -> Result<(), ObjectError> {

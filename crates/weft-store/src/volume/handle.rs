@@ -102,6 +102,7 @@ impl Volume {
         if lsn <= self.inner.shared.durable.borrow().lsn {
             return Ok(());
         }
+        self.inner.shared.wants(lsn);
         let mut progress = self.inner.shared.durable.subscribe();
         let reached = progress.wait_for(|at| at.lsn >= lsn || at.poisoned.is_some()).await;
         let at = reached.map_err(|_| StoreError::Poisoned("the volume closed".into()))?;
