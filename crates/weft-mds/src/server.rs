@@ -40,8 +40,6 @@ pub struct MdsParts {
     pub instance: u32,
     /// The volume.
     pub volume: Volume,
-    /// Its number in filehandles.
-    pub volume_number: u32,
     /// The data servers.
     pub data_servers: Arc<DataServers>,
     /// How new files are striped.
@@ -97,7 +95,6 @@ impl Mds {
         let threshold = Threshold::new(&parts.small_files, parts.threads);
         let files = FileService::start(FileParts {
             volume: parts.volume,
-            volume_number: parts.volume_number,
             data_servers: parts.data_servers,
             striping: parts.striping,
             small_files: parts.small_files,

@@ -508,7 +508,7 @@ fn records_of_others_survive_reopening() {
     assert_eq!(volume.client_remove(5).value, Ok(()));
     assert_eq!(volume.client_remove(5).value, Ok(()));
     for record in [&b"old"[..], b"new"] {
-        assert_eq!(volume.data_server_put(DataServerId(1), record).value, Ok(()));
+        assert_eq!(volume.data_server_put(DataServerId(1), record, 0).value, Ok(()));
     }
     for _ in 0..2 {
         assert_eq!(volume.device_put(&device).value, Ok(()));

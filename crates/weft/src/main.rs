@@ -6,6 +6,7 @@ mod clients;
 mod demo;
 mod endpoints;
 mod fsck;
+mod init;
 mod outcome;
 mod serve;
 mod status;
@@ -30,6 +31,8 @@ struct Cli {
 enum Command {
     /// Run a metadata server and data servers in one process, for one machine or a first try.
     Up(up::UpArgs),
+    /// Make a new, empty file system for a metadata server.
+    Init(init::InitArgs),
     /// Run a metadata server.
     Mds(serve::ServeArgs),
     /// Run a data server.
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         .init();
     let outcome = match Cli::parse().command {
         Command::Up(a) => up::run(a),
+        Command::Init(a) => init::run(&a),
         Command::Mds(a) => serve::mds(&a),
         Command::Ds(a) => serve::ds(&a),
         Command::Status(a) => status::run(&a),

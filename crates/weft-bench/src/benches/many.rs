@@ -100,7 +100,7 @@ fn measure(
 
 /// Fills a new volume.
 async fn make(dir: &Path, directories: u64) -> Outcome<Sample> {
-    let volume = Volume::open(dir, &VolumeConfig::default())?;
+    let volume = Volume::make(dir, &VolumeConfig::default())?;
     let before = Process::own().cpu_s()?;
     let started = Instant::now();
     let mut makers = tokio::task::JoinSet::new();

@@ -115,6 +115,12 @@ pub enum EngineError {
     /// Another process has the directory open.
     #[error("{} is in use by another process", .0.display())]
     InUse(PathBuf),
+    /// There is no volume in the directory.
+    #[error("{}: there is no volume here", .0.display())]
+    NoVolume(PathBuf),
+    /// There is a volume in the directory already.
+    #[error("{}: there is a volume here already", .0.display())]
+    VolumeExists(PathBuf),
     /// What was read cannot be right; never repaired silently.
     #[error("corrupt: {0}")]
     Corrupt(String),

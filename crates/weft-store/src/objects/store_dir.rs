@@ -32,6 +32,14 @@ const IDENTITY_TITLE: &str = "weft-data-server 1";
 const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
+/// The entry of a metadata server's directory that tells it from ours.
+const VOLUME_DIR: &str = "volume";
+
+/// Whether the directory is that of a data server.
+pub fn is_store(root: &Path) -> bool {
+    root.join(IDENTITY_FILE).exists()
+}
+
 /// A directory of objects, by its two levels: bits 8..24 of the object number, so that objects
 /// made one after another share a directory and its syncs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -61,6 +69,9 @@ pub(super) struct StoreDir {
 impl StoreDir {
     /// Takes possession of the directory; the flag says that it is new and has no identity yet.
     pub(super) fn open(root: &Path) -> Result<(Self, bool), ObjectError> {
+        if root.join(VOLUME_DIR).exists() {
+            return Err(ObjectError::NotOurs);
+        }
         durable::create_dir_all(root).map_err(io("make the store's directory"))?;
         let lock = open_rw(&root.join(LOCK_FILE), true).map_err(io("open the lock file"))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use super::codec::Identity;
 use super::commit::{Opened, Shared};
 use super::config::VolumeConfig;
-use super::open;
+use super::open::{self, Purpose};
 use super::seen::Seen;
 use super::tx::Tx;
 use crate::engine::{Engine, EngineError, MemoryEngine};
@@ -55,12 +55,23 @@ impl Drop for Inner {
 }
 
 impl Volume {
-    /// Opens the volume in `directory`, making both if need be. Blocks while the engine recovers.
+    /// Makes a volume in `directory`, and the directory if need be. One whose making was
+    /// interrupted is made anew.
     ///
-    /// **Errors.** [`EngineError::InUse`] if another process has it; [`EngineError::Corrupt`] if
-    /// the engine recovered less than was acknowledged; [`EngineError::Io`].
+    /// **Errors.** [`EngineError::VolumeExists`] if there is one; [`EngineError::InUse`] if another
+    /// process has it; [`EngineError::Io`].
+    pub fn make(directory: &Path, config: &VolumeConfig) -> Result<Self, EngineError> {
+        Self::start(open::directory(directory, config, Purpose::Make)?, config)
+    }
+
+    /// Opens the volume in `directory`; what it was made as stays. Blocks while the engine
+    /// recovers.
+    ///
+    /// **Errors.** [`EngineError::NoVolume`] if there is none; [`EngineError::InUse`] if another
+    /// process has it; [`EngineError::Corrupt`] if the engine recovered less than was acknowledged;
+    /// [`EngineError::Io`].
     pub fn open(directory: &Path, config: &VolumeConfig) -> Result<Self, EngineError> {
-        Self::start(open::directory(directory, config)?, config)
+        Self::start(open::directory(directory, config, Purpose::Open)?, config)
     }
 
     /// Opens the volume an engine holds, making it if the engine is empty. Takes the engine over

@@ -42,6 +42,7 @@ pub use self::ops::placement::{Settle, SettleSize};
 pub use self::ops::readdir::DirEntry;
 pub use self::ops::remove::{Expect, Remove, Removed};
 pub use self::ops::rename::{Rename, Renamed};
+pub use self::ops::runs::VolumeRun;
 pub use self::ops::setattr::{AttrSet, Authority, SetAttr, SetMode, SetTime};
 pub use self::ops::stuffed::{STUFFED_BYTES_MAX, StuffedExtent, StuffedSeek, StuffedWrite};
 pub use self::ops::xattr::{

@@ -150,6 +150,11 @@ impl<'a> Tx<'a> {
         InodeNo(self.counters.next_ino)
     }
 
+    /// Hands out no number below this one any more.
+    pub(super) fn skip_inode_numbers(&mut self, below: u64) {
+        self.counters.next_ino = self.counters.next_ino.max(below);
+    }
+
     /// A number no inode ever had.
     pub(super) fn new_inode_no(&mut self) -> InodeNo {
         let no = InodeNo(self.counters.next_ino);
