@@ -107,9 +107,10 @@ impl Mds {
         let clients = Clients::new(&core, &protocol, &files, known);
         // At once, if there is nobody to wait for.
         clients.end_grace(core.clock.now());
+        let admin = Admin::new(&core, &protocol, &clients, parts.address, threshold);
         Ok(Arc::new(Mds {
             clients,
-            admin: Arc::new(Admin::new(&core, &files, parts.address, threshold)),
+            admin: Arc::new(admin),
             core,
             protocol,
             files,

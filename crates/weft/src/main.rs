@@ -2,6 +2,7 @@
 
 mod admin;
 mod client_cmds;
+mod clients;
 mod demo;
 mod endpoints;
 mod fsck;
@@ -41,6 +42,8 @@ enum Command {
     Ds(serve::ServeArgs),
     /// Show what each server has done.
     Status(status::StatusArgs),
+    /// Show who is connected and what each holds, or end a client that will not come back.
+    Clients(clients::ClientsArgs),
     /// Show the write threshold, or set it until the next start.
     Threshold(threshold::ThresholdArgs),
     /// Check the data of a stopped cluster.
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Mds(a) => serve::mds(&a),
         Command::Ds(a) => serve::ds(&a),
         Command::Status(a) => status::run(&a),
+        Command::Clients(a) => clients::run(&a),
         Command::Threshold(a) => threshold::run(&a),
         Command::Fsck(a) => fsck::run(&a),
         Command::Client(a) => client_cmds::run(a),
