@@ -163,11 +163,7 @@ impl Servers {
     /// signal alone returns before that.
     pub fn pause(&self, name: &str) {
         self.signal(name, "STOP");
-        let tasks = format!("/proc/{}/task", self.running[name].id());
-        super::until("a paused server", Duration::from_secs(10), || {
-            let states = std::fs::read_dir(&tasks).ok()?.map(|task| state_of(&task.ok()?.path()));
-            states.collect::<Option<Vec<_>>>()?.iter().all(|state| *state == 'T').then_some(())
-        });
+        super::until_stopped(self.running[name].id());
     }
 
     /// Lets a paused server go on.
@@ -450,11 +446,4 @@ fn count_objects(dir: &Path, found: &mut (usize, u64)) {
             Err(_) => {} // removed meanwhile
         }
     }
-}
-
-/// State letter of a task (proc(5), /proc/PID/stat field 3); none when it has just ended.
-fn state_of(task: &Path) -> Option<char> {
-    let stat = std::fs::read_to_string(task.join("stat")).ok()?;
-    // The name before it, in parentheses, may hold anything.
-    stat.rsplit_once(") ")?.1.chars().next()
 }
