@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use weft_store::engine::{Batch, Engine, EngineError, KeyRange, MemoryEngine, Visit};
+use weft_store::engine::{Batch, Engine, EngineError, KeyRange, MemoryEngine, Snapshot, Visit};
 use weft_store::types::{
     Credential, DataServerId, Device, DeviceId, InodeNo, IntentKind, Lsn, Placement, StoreError,
     Timestamp,
@@ -323,6 +323,10 @@ impl Engine for Counting {
             self.reads.fetch_add(1, Ordering::Relaxed);
             visit(key, value)
         })
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Snapshot>, EngineError> {
+        self.inner.snapshot()
     }
 
     fn commit(&self, batch: &Batch, fence_epoch: u64) -> Result<(), EngineError> {

@@ -17,7 +17,10 @@ use std::{io::IsTerminal, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-use outcome::OutputError;
+use outcome::{NotChecked, OutputError};
+
+/// Exit status of a check that could not be made; one that found something is a failure.
+const NOT_CHECKED: u8 = 2;
 
 /// A parallel file system that every NFS client speaks.
 #[derive(Debug, Parser)]
@@ -74,7 +77,7 @@ fn main() -> ExitCode {
         Err(e) if e.downcast_ref().is_some_and(OutputError::is_reader_gone) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("weft: {e}");
-            ExitCode::FAILURE
+            if e.is::<NotChecked>() { ExitCode::from(NOT_CHECKED) } else { ExitCode::FAILURE }
         }
     }
 }

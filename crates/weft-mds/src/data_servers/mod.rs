@@ -26,5 +26,5 @@ pub use addresses::{AnnouncedAddress, NotAnAddress};
 pub use cluster::DataServers;
 pub use error::DataServerError;
 pub use objects::{ClusterSpace, DataServerAttrs, FileObjects};
-pub use registry::DataServerRegistry;
+pub use registry::{DataServerRegistry, recorded_uuid};
 pub use spec::DataServerSpec;

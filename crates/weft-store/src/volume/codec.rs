@@ -11,7 +11,7 @@ use crate::types::{
 use crate::volume::ops::runs::VolumeRun;
 
 /// Version of every value but an inode; each kind of record may advance by itself.
-const VERSION: u8 = 1;
+pub(super) const VERSION: u8 = 1;
 /// Version of an inode.
 const INODE_VERSION: u8 = 2;
 
@@ -452,14 +452,14 @@ fn kind_code(kind: Kind) -> u8 {
 }
 
 /// A cursor that can only take what is there.
-struct Fields<'a> {
+pub(super) struct Fields<'a> {
     rest: &'a [u8],
     what: &'static str,
 }
 
 impl<'a> Fields<'a> {
     /// Starts past the version byte, which must be the one written today.
-    fn versioned(raw: &'a [u8], what: &'static str) -> Result<Self, StoreError> {
+    pub(super) fn versioned(raw: &'a [u8], what: &'static str) -> Result<Self, StoreError> {
         Self::of_version(VERSION, raw, what)
     }
 
@@ -468,7 +468,7 @@ impl<'a> Fields<'a> {
         if fields.u8()? == version { Ok(fields) } else { Err(fields.corrupt()) }
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
+    pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
         let Some((taken, rest)) = self.rest.split_first_chunk::<N>() else {
             return Err(self.corrupt());
         };
@@ -492,15 +492,15 @@ impl<'a> Fields<'a> {
         self.take().map(u16::from_be_bytes)
     }
 
-    fn u32(&mut self) -> Result<u32, StoreError> {
+    pub(super) fn u32(&mut self) -> Result<u32, StoreError> {
         self.take().map(u32::from_be_bytes)
     }
 
-    fn u64(&mut self) -> Result<u64, StoreError> {
+    pub(super) fn u64(&mut self) -> Result<u64, StoreError> {
         self.take().map(u64::from_be_bytes)
     }
 
-    fn timestamp(&mut self) -> Result<Timestamp, StoreError> {
+    pub(super) fn timestamp(&mut self) -> Result<Timestamp, StoreError> {
         let seconds = self.take().map(i64::from_be_bytes)?;
         let time = Timestamp { seconds, nanos: self.u32()? };
         if time.is_valid() { Ok(time) } else { Err(self.corrupt()) }
@@ -556,7 +556,11 @@ impl<'a> Fields<'a> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.corrupt()) }
     }
 
-    fn corrupt(&self) -> StoreError {
+    pub(super) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub(super) fn corrupt(&self) -> StoreError {
         StoreError::Corrupt(self.what)
     }
 }

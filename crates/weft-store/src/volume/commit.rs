@@ -333,7 +333,7 @@ fn take_group(queue: &mut VecDeque<Mutation>, policy: &CommitPolicy, until: Opti
 
 impl From<Counters> for Progress {
     fn from(counters: Counters) -> Self {
-        let Counters { lsn, next_ino, inodes } = counters;
+        let Counters { lsn, next_ino, inodes, .. } = counters;
         Progress { lsn, next_ino, inodes }
     }
 }
@@ -346,7 +346,12 @@ mod tests {
 
     fn queue(sizes: &[usize]) -> VecDeque<Mutation> {
         let mutation = |(index, bytes): (usize, &usize)| Mutation {
-            counters: Counters { lsn: Lsn(index as u64 + 1), next_ino: 2, inodes: 1 },
+            counters: Counters {
+                lsn: Lsn(index as u64 + 1),
+                next_ino: 2,
+                inodes: 1,
+                epoch_floor: 0,
+            },
             writes: vec![(Bytes::from(vec![index as u8]), None)],
             bytes: *bytes,
         };

@@ -11,7 +11,7 @@ use super::config::VolumeConfig;
 use super::open::{self, Purpose};
 use super::seen::Seen;
 use super::tx::Tx;
-use crate::engine::{Engine, EngineError, MemoryEngine};
+use crate::engine::{Engine, EngineError, MemoryEngine, Snapshot};
 use crate::types::{Lsn, StoreError};
 
 /// Figures of a volume.
@@ -147,6 +147,13 @@ impl Volume {
     /// What the volume is.
     pub fn identity(&self) -> Identity {
         self.inner.shared.identity
+    }
+
+    /// The engine's records as they are now, unless the volume has stopped: what is on the disk is
+    /// not known then.
+    pub(super) fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {
+        drop(self.inner.shared.state()?);
+        Ok(self.inner.shared.engine.snapshot()?)
     }
 
     /// How the volume is doing.

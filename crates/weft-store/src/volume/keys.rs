@@ -27,6 +27,9 @@ pub(super) const IDENTITY: &[u8] = &[prefix::META, 1];
 /// Where the volume is: written with every batch.
 pub(super) const PROGRESS: &[u8] = &[prefix::META, 2];
 
+/// From what the volume was restored, if it was.
+pub(super) const RESTORED: &[u8] = &[prefix::META, 16];
+
 /// Before the key of every run, and beyond it.
 pub(super) const RUNS: &[u8] = &[prefix::META, 3];
 pub(super) const RUNS_END: &[u8] = &[prefix::META, 4];

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::backup;
 use super::codec::{self, Identity, Progress};
 use super::commit::Opened;
 use super::config::{Format, VolumeConfig};
@@ -16,7 +17,7 @@ use crate::engine::{self, AckedFile, Batch, DirectoryLock, Engine, EngineError};
 use crate::types::{Inode, InodeNo, Kind, LengthBounds, Lsn, MODE_BITS, StoreError};
 
 /// Version of the layout of keys this code reads and writes.
-const FORMAT_VERSION: u32 = 2;
+pub(super) const FORMAT_VERSION: u32 = 2;
 /// First cookie of a directory: 0 is the start, 1 and 2 are reserved for "." and "..".
 pub(super) const COOKIE_FIRST: u64 = 3;
 
@@ -73,7 +74,8 @@ pub(super) fn engine(
     let identity = codec::decode_identity(&raw).map_err(corrupt)?;
     let Progress { lsn, next_ino, inodes } =
         progress(&*engine)?.ok_or_else(|| missing("progress"))?;
-    let counters = Counters { lsn, next_ino, inodes };
+    let epoch_floor = backup::floor(engine.get(keys::RESTORED)?.as_deref()).map_err(corrupt)?;
+    let counters = Counters { lsn, next_ino, inodes, epoch_floor };
     Ok(Opened { engine, epoch, identity, counters, acked: None, lock: None })
 }
 

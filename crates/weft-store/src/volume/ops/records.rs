@@ -92,6 +92,16 @@ impl Volume {
         })
     }
 
+    /// Forgets a data server; it need not be known.
+    pub fn data_server_remove(&self, id: DataServerId) -> Seen<Result<(), StoreError>> {
+        self.run(|tx| {
+            if tx.get(keys::data_server(id))?.is_some() {
+                tx.delete(keys::data_server(id));
+            }
+            Ok(())
+        })
+    }
+
     /// Every data server's record, by identifier.
     pub fn data_servers(&self) -> Seen<Result<Vec<(DataServerId, Bytes)>, StoreError>> {
         self.run(|tx| {
