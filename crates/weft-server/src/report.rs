@@ -52,6 +52,29 @@ pub struct ServerStatus {
     /// Disk space, where it is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub space: Option<SpaceStatus>,
+    /// Removals and truncations that wait for a data server.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub owed: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// A client that sends reads and writes through the metadata server that data servers should have
+/// had, in the last minute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FallbackStatus {
+    /// Its machine, as far as one can tell.
+    pub name: String,
+    /// Where it came from.
+    pub address: String,
+    /// Requests.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The likely reason.
+    pub why: String,
 }
 
 /// Disk space of a server, bytes.
@@ -86,6 +109,9 @@ pub struct ClusterStatus {
     /// The grace period after the start, while it is on.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub grace: Option<GraceStatus>,
+    /// Clients whose I/O is not parallel at the moment.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub fallbacks: Vec<FallbackStatus>,
 }
 
 /// The grace period after a start of the metadata server: nothing can be opened or locked anew
@@ -223,6 +249,9 @@ pub struct Health {
     pub healthy: bool,
     /// What does not, in words.
     pub problems: Vec<String>,
+    /// What works and should be looked at.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// The grace period after the start, while it is on.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub grace: Option<GraceStatus>,

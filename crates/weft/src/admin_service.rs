@@ -194,6 +194,7 @@ mod tests {
             control_messages: BTreeMap::from([("CREATE".to_owned(), 4)]),
             files_ahead: Some(3),
             space: None,
+            owed: 0,
         }
     }
 
@@ -218,6 +219,7 @@ mod tests {
                 control_messages: BTreeMap::new(),
                 files_ahead: None,
                 space: None,
+                owed: 2,
             };
             let status = ClusterStatus {
                 version: "1".into(),
@@ -227,13 +229,19 @@ mod tests {
                 threshold: THRESHOLD,
                 devices: Vec::new(),
                 grace: None,
+                fallbacks: Vec::new(),
             };
             Box::pin(async { status })
         }
 
         fn health(&self) -> AdminFuture<'_, Health> {
             Box::pin(async {
-                Health { healthy: false, problems: vec!["ds 7".into()], grace: Some(grace()) }
+                Health {
+                    healthy: false,
+                    problems: vec!["ds 7".into()],
+                    warnings: Vec::new(),
+                    grace: Some(grace()),
+                }
             })
         }
 
@@ -314,7 +322,7 @@ mod tests {
                  "control_messages": {"CREATE": 4}, "files_ahead": 3},
                 {"role": "ds", "id": 7, "address": "10.0.0.7:2050", "reachable": false,
                  "error": "gone", "operations": {}, "bytes_in": 0, "bytes_out": 0,
-                 "rss_bytes": 0, "clients": 0, "connections": 0, "uptime_s": 0},
+                 "rss_bytes": 0, "clients": 0, "connections": 0, "uptime_s": 0, "owed": 2},
             ], "indirect": {"writes": 64, "messages": 2, "waiting": 0}, "threshold":
                 {"configured": 65536, "set": 32768, "now": 8192, "requests_per_thread": 300}})
         );

@@ -79,7 +79,8 @@ fn evicted(who: &str, evicted: &Evicted) -> String {
     let awaited = if evicted.was_awaited { "Nobody waits for it in grace any more. " } else { "" };
     match &evicted.client {
         Some(c) => format!(
-            "{awaited}Evicted {} ({}): {} opens, {} locks, {} delegations and {} layouts are free.\n",
+            "{awaited}Evicted {} ({}): {} opens, {} locks, {} delegations and {} layouts are \
+             free.\n",
             c.name, c.address, c.opens, c.locks, c.delegations, c.layouts
         ),
         None => format!("{awaited}{who} was not connected.\n"),
@@ -140,12 +141,15 @@ mod tests {
             awaited: vec![awaited("kc12", Some("192.0.2.7")), awaited("b", None)],
         };
         let report = ClientsReport { clients: vec![client(), silent], grace: Some(grace) };
-        let expected = "\
-CLIENT                   ADDRESS                NFS  SESS  OPENS  LOCKS DELEGS LAYOUTS ID               LEASE
-kc12                     192.0.2.7              4.2     1     12      1      2       4 00c0ffee00000001 seen 3 s ago
-kc12                     192.0.2.7              4.2     1     12      1      2       4 00c0ffee00000001 over: kept by courtesy, seen 300 s ago
-in grace, 40 s left, waiting for: kc12 (192.0.2.7), b
-";
+        let numbers = "4.2     1     12      1      2       4 00c0ffee00000001";
+        let machine = "kc12                     192.0.2.7              ";
+        let expected = format!(
+            "CLIENT                   ADDRESS                NFS  SESS  OPENS  LOCKS DELEGS \
+             LAYOUTS ID               LEASE\n\
+             {machine}{numbers} seen 3 s ago\n\
+             {machine}{numbers} over: kept by courtesy, seen 300 s ago\n\
+             in grace, 40 s left, waiting for: kc12 (192.0.2.7), b\n"
+        );
         assert_eq!(table(&report), expected);
         let told = evicted("kc12", &Evicted { client: Some(client()), was_awaited: false });
         let free = "12 opens, 1 locks, 2 delegations and 4 layouts are free.\n";

@@ -37,6 +37,7 @@ use crate::{
         ClientAccess, ClientConfig, DataServerConfig, DsConfig, EngineKind, ExportConfig, Flavor,
         MdsConfig, NamedId, NamesConfig,
     },
+    disk_kind::warn_if_unfit,
 };
 
 /// Slots granted to one session of a data server: enough to keep a disk and a wire busy.
@@ -141,6 +142,7 @@ pub async fn mds(
 ) -> Result<RunningMds, StartError> {
     let address = listener.local_addr()?;
     let volume = open_volume(config)?;
+    warn_if_unfit(&config.dir);
     let workers = Workers::start("weft-mds", config.threads())?;
     let uuid = ServerUuid::load_or_create(&config.dir)?;
     let data_servers = {
@@ -186,7 +188,11 @@ pub async fn mds(
 }
 
 fn data_server(c: &DataServerConfig) -> DataServerSpec {
-    DataServerSpec { id: DataServerId(c.id), control: c.control, addresses: c.addresses.clone() }
+    DataServerSpec {
+        id: DataServerId(c.id),
+        control: c.control.clone(),
+        addresses: c.addresses.clone(),
+    }
 }
 
 fn export(config: &ExportConfig) -> Export {
@@ -210,6 +216,21 @@ fn export(config: &ExportConfig) -> Export {
         server_groups: config.server_groups,
         rules: config.clients.iter().map(rule).collect(),
     }
+}
+
+/// Lets a running server do what a changed configuration says. Nothing is changed if it cannot do
+/// all of it.
+///
+/// # Errors
+/// Why not: the keys that only a restart changes, or what the server says.
+pub fn reload(running: &RunningMds, old: &MdsConfig, new: &MdsConfig) -> Result<(), String> {
+    let fixed = old.fixed_keys_changed(new);
+    if !fixed.is_empty() {
+        let keys = fixed.join(", ");
+        return Err(format!("{keys}: only a restart changes that; nothing was changed"));
+    }
+    let threshold = new.small_files.threshold_bytes;
+    running.mds.reconfigure(export(&new.export), threshold).map_err(|e| e.to_string())
 }
 
 fn naming(config: &NamesConfig) -> Naming {
@@ -311,6 +332,7 @@ pub async fn ds(
 ) -> Result<RunningDs, StartError> {
     durable::create_dir_all(&config.dir)
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
+    warn_if_unfit(&config.dir);
     let objects = ObjectStore::open(&config.dir, &ObjectStoreOptions::one_of(neighbours))
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     let uuid = ServerUuid::load_or_create(&config.dir)?;

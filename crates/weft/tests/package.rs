@@ -58,7 +58,8 @@ fn it_installs_and_runs() {
     let version = must(Command::new(root.join("usr/bin/weft")).arg("--version"));
     assert_eq!(version.trim(), format!("weft {}", env!("CARGO_PKG_VERSION")));
     let passwd = fs::read_to_string(root.join("etc/passwd")).unwrap();
-    let weft: Vec<&str> = passwd.lines().find(|l| l.starts_with("weft:")).unwrap().split(':').collect();
+    let weft: Vec<&str> =
+        passwd.lines().find(|l| l.starts_with("weft:")).unwrap().split(':').collect();
     let (uid, gid): (u32, u32) = (weft[2].parse().unwrap(), weft[3].parse().unwrap());
     assert_eq!(weft[6], "/usr/sbin/nologin");
     let owner = |path: &str| {

@@ -4,6 +4,8 @@
 mod client_names;
 mod clients;
 mod device_reports;
+mod fallbacks;
+mod health;
 mod report;
 mod threshold;
 

@@ -12,7 +12,7 @@ use weft_server::{
 };
 use weft_store::types::{Credential, Inode, InodeNo, StoreError};
 
-use super::{device_reports::DeviceReports, threshold::Threshold};
+use super::{device_reports::DeviceReports, fallbacks::Fallbacks, threshold::Threshold};
 use crate::{
     clients::Clients, files::FileService, protocol_state::ProtocolState, striped::Striped,
 };
@@ -29,13 +29,15 @@ pub(crate) struct Admin {
     pub(crate) threshold: Threshold,
     /// What clients say of devices.
     pub(crate) device_reports: DeviceReports,
+    /// Clients that send here what data servers should have.
+    pub(crate) fallbacks: Fallbacks,
 }
 
 impl AdminSource for Admin {
     fn status(&self) -> AdminFuture<'_, ClusterStatus> {
         Box::pin(async {
             let mut servers = vec![self.own_status()];
-            servers.extend(self.files.data_servers().status().await);
+            servers.extend(self.data_server_statuses().await);
             ClusterStatus {
                 version: env!("CARGO_PKG_VERSION").into(),
                 uptime_s: self.core.clock.now().0 / 1000,
@@ -44,26 +46,13 @@ impl AdminSource for Admin {
                 threshold: self.threshold.status(),
                 devices: self.device_reports.status(),
                 grace: self.grace_status(),
+                fallbacks: self.fallback_statuses(),
             }
         })
     }
 
     fn health(&self) -> AdminFuture<'_, Health> {
-        Box::pin(async {
-            let mut problems = Vec::new();
-            if let Err(e) = self.files.volume().stats().unconfirmed() {
-                problems.push(format!("volume: {e}"));
-            }
-            for s in self.files.data_servers().status().await.into_iter().filter(|s| !s.reachable) {
-                let why = s.error.unwrap_or_default();
-                problems.push(format!("data server {}: {why}", s.id.unwrap_or(0)));
-            }
-            let grace = self.grace_status();
-            if grace.is_some() {
-                problems.push("in grace: nothing can be opened or locked anew".into());
-            }
-            Health { healthy: problems.is_empty(), problems, grace }
-        })
+        Box::pin(self.health_now())
     }
 
     fn clients(&self) -> ClientsReport {
@@ -119,6 +108,7 @@ impl Admin {
             address,
             threshold,
             device_reports: DeviceReports::default(),
+            fallbacks: Fallbacks::default(),
         }
     }
 
@@ -144,6 +134,7 @@ impl Admin {
             control_messages: self.files.data_servers().messages(),
             files_ahead: self.files.files_ahead(),
             space: None,
+            owed: 0,
         }
     }
 

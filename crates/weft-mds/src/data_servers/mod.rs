@@ -21,6 +21,7 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
+pub use crate::control_address::{ControlAddress, DATA_SERVER_PORT};
 pub use addresses::{AnnouncedAddress, NotAnAddress};
 pub use cluster::DataServers;
 pub use error::DataServerError;

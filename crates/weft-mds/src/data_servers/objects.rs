@@ -386,5 +386,6 @@ async fn report(server: &Arc<Server>) -> ServerStatus {
         control_messages: BTreeMap::new(),
         files_ahead: None,
         space: space.map(|s| SpaceStatus { total: s.total, free: s.free, available: s.available }),
+        owed: 0,
     }
 }

@@ -24,7 +24,7 @@ use weft_store::{
 };
 use weft_xdr::Payload;
 
-use super::{DataServerError, DataServerRegistry, DataServerSpec, DataServers};
+use super::{ControlAddress, DataServerError, DataServerRegistry, DataServerSpec, DataServers};
 use crate::striped::Striped;
 
 const MIB: u64 = 1 << 20;
@@ -37,7 +37,7 @@ struct Cluster {
 fn view(servers: &[TestDs], secret: &ClusterSecret) -> Arc<DataServers> {
     let specs = servers.iter().map(|s| DataServerSpec {
         id: DataServerId(s.id),
-        control: s.addr,
+        control: s.addr.into(),
         addresses: Vec::new(),
     });
     DataServers::start(specs, ServerUuid([9; 16]), &secret.control_key(), registry(secret), true)
@@ -307,7 +307,7 @@ async fn strangers_are_not_trusted() {
     assert_eq!(e, (true, words.to_owned()));
     let spec = DataServerSpec {
         id: DataServerId(2),
-        control: cluster.servers[0].addr,
+        control: cluster.servers[0].addr.into(),
         addresses: Vec::new(),
     };
     let key = secret();
@@ -321,6 +321,31 @@ async fn strangers_are_not_trusted() {
     assert!(cluster.view.addresses_for(DataServerId(2), file_peer(), file_peer()).is_empty());
 }
 
+/// A data server is reached by its machine's name, which is looked up at each connection: clients
+/// are told the number that it means. One whose name nobody knows is said to be so.
+#[tokio::test]
+async fn a_data_server_is_reached_by_name() {
+    let server = TestDs::start(1).await;
+    let secret = secret();
+    let start = |name: &str| {
+        let control = ControlAddress::Name(name.into(), server.addr.port());
+        let spec = DataServerSpec { id: DataServerId(1), control, addresses: Vec::new() };
+        let registry = registry(&secret);
+        DataServers::start([spec], ServerUuid([9; 16]), &secret.control_key(), registry, true)
+    };
+    let view = start("localhost");
+    view.ready(&[DataServerId(1)]).await.unwrap();
+    assert_eq!(view.addresses_for(DataServerId(1), file_peer(), server.addr), [server.addr]);
+    let status = view.status().await.remove(0);
+    assert!(status.reachable && status.address.starts_with("localhost:"), "{status:?}");
+    let session = view.server(DataServerId(1)).unwrap().session().await.unwrap();
+    drop(session);
+    let nobody = start("no-such-host.invalid");
+    let e = nobody.ready(&[DataServerId(1)]).await.unwrap_err().to_string();
+    assert!(e.contains("no such host no-such-host.invalid:"), "{e}");
+    assert!(nobody.addresses_for(DataServerId(1), file_peer(), server.addr).is_empty());
+}
+
 /// A data server that comes back with an empty directory, or another one's, is not used, and
 /// status says so; with its own one again, or in a new start that is told of the new one, it is.
 /// Handles for the directory it should have do not work in the other one.
@@ -330,7 +355,8 @@ async fn a_swapped_directory_is_noticed() {
     let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
     let control = server.addr;
     let start = |configured: &[(DataServerId, [u8; 16])]| {
-        let spec = DataServerSpec { id: DataServerId(1), control, addresses: Vec::new() };
+        let spec =
+            DataServerSpec { id: DataServerId(1), control: control.into(), addresses: Vec::new() };
         let registry =
             DataServerRegistry::open(volume.clone(), secret().handle_keys(), configured.to_vec());
         let key = secret().control_key();

@@ -18,7 +18,7 @@ use super::{
     fence::Fences,
     migration::{Migration, SmallFiles},
     placement::{PlacementLsn, Placements, Striping},
-    reaper::Reaper,
+    reaper::{Owed, Reaper},
     records::Records,
     server_attrs::ServerAttrs,
     shared::Shared,
@@ -105,6 +105,11 @@ impl FileService {
     /// servers. Runs for ever.
     pub(crate) async fn run_background(&self) {
         tokio::join!(self.fences.clone().run(), self.reaper.run(), self.creation.run());
+    }
+
+    /// Removals and truncations that wait for data servers.
+    pub(crate) fn owed(&self) -> Owed {
+        self.reaper.owed()
     }
 
     /// Watches the room on the disk of this directory, for ever.

@@ -226,9 +226,9 @@ async fn free_stateid() {
     a.compound().op(free(Stateid::ANONYMOUS)).expect(NfsStat::BAD_STATEID).await;
 }
 
-/// A client whose machine is dead has a lock that another one waits for. An administrator evicts it,
-/// by the name of its machine: the lock is granted at once, a lease before its time, and what the
-/// dead one held is gone for good.
+/// A client whose machine is dead has a lock that another one waits for. An administrator evicts
+/// it, by the name of its machine: the lock is granted at once, a lease before its time, and what
+/// the dead one held is gone for good.
 #[tokio::test]
 async fn the_lock_of_an_evicted_client_is_free() {
     let mut cluster =

@@ -180,13 +180,13 @@ impl Cluster {
         let serving = Serving::start(vec![nfs, control], connections, limits).await;
         let mut spec = DataServerSpec {
             id: DataServerId(id),
-            control: serving.address,
+            control: serving.address.into(),
             addresses: Vec::new(),
         };
         if self.options.valves {
             let valve = Valve::before(serving.address).await;
             spec.addresses = vec![serving.address.into()];
-            spec.control = valve.address;
+            spec.control = valve.address.into();
             self.valves.push(valve);
         }
         self.specs.push(spec);
