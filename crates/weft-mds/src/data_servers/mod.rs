@@ -15,15 +15,19 @@ mod holes;
 mod indirect;
 mod objects;
 mod registry;
+mod room;
 mod search;
 mod server;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod unconfigured;
 
 pub use addresses::{AnnouncedAddress, NotAnAddress};
 pub use cluster::DataServers;
 pub use error::DataServerError;
 pub use objects::{ClusterSpace, DataServerAttrs};
 pub use registry::DataServerRegistry;
+pub(crate) use room::{Candidate, Standing};
 pub use spec::DataServerSpec;
+pub use unconfigured::{Stranded, Unconfigured, require_configured};
