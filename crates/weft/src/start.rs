@@ -6,7 +6,9 @@ use tokio::net::TcpListener;
 use weft_ds::{DataServer, control::Service};
 use weft_mds::{
     Access, ClientRule, Export, Mds, MdsParts, Naming, SmallFiles, Striping,
-    data_servers::{DataServerRegistry, DataServerSpec, DataServers},
+    data_servers::{
+        DataServerRegistry, DataServerSpec, DataServers, Unconfigured, require_configured,
+    },
     run_background,
 };
 use weft_server::{
@@ -66,6 +68,9 @@ pub enum StartError {
     /// The volume store.
     #[error("volume store: {0}")]
     Store(#[from] StoreError),
+    /// The configuration lacks a data server.
+    #[error(transparent)]
+    Unconfigured(#[from] Unconfigured),
     /// The system refuses threads or files.
     #[error("the system refuses: {0}")]
     System(#[from] io::Error),
@@ -126,6 +131,7 @@ pub async fn mds(
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     let address = listener.local_addr()?;
     let volume = open_volume(config)?;
+    require_configured(&volume, config.data_servers.iter().map(|d| DataServerId(d.id)))?;
     let workers = Workers::start("weft-mds", config.threads())?;
     let uuid = ServerUuid::load_or_create(&config.dir)?;
     let data_servers = {
