@@ -97,7 +97,12 @@ struct Live {
 
 #[derive(Debug, Clone)]
 enum Link {
-    Down { since: Instant, why: ControlError },
+    /// `met`: there was a connection before.
+    Down {
+        since: Instant,
+        why: ControlError,
+        met: bool,
+    },
     Up(Arc<Live>),
 }
 
@@ -121,7 +126,7 @@ impl ControlLink {
     /// Begins to connect, on the current runtime.
     pub(crate) fn start(expected: Expected) -> ControlLink {
         let why = ControlError::Unreachable("not connected yet".into());
-        let (link, seen) = watch::channel(Link::Down { since: Instant::now(), why });
+        let (link, seen) = watch::channel(Link::Down { since: Instant::now(), why, met: false });
         let number = match &expected.addr {
             ControlAddress::Number(address) => Some(*address),
             ControlAddress::Name(..) => None,
@@ -154,6 +159,15 @@ impl ControlLink {
     /// There is none, and was none for [`CONNECT_WAIT`].
     pub(crate) async fn ready(&self) -> Result<(), ControlError> {
         self.live().await.map(|_| ())
+    }
+
+    /// Returns when there is or was a connection, and at the latest [`CONNECT_WAIT`] after the
+    /// start.
+    pub(crate) async fn begun(&self) {
+        if matches!(&*self.link.borrow(), Link::Down { met: false, .. }) {
+            // Whether it came or not is looked at by whoever waited.
+            let _ = self.live().await;
+        }
     }
 
     /// Calls a procedure.
@@ -253,11 +267,11 @@ async fn keep_connected(expected: Expected, tell: Tell) {
             }
         };
         link.send_modify(|l| {
-            let since = match l {
-                Link::Down { since, .. } => *since,
-                Link::Up(_) => Instant::now(),
+            let (since, met) = match l {
+                Link::Down { since, met, .. } => (*since, *met),
+                Link::Up(_) => (Instant::now(), true),
             };
-            *l = Link::Down { since, why };
+            *l = Link::Down { since, why, met };
         });
         sleep(backoff).await;
         backoff = (backoff * 2).min(BACKOFF_MAX);

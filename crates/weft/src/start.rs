@@ -13,7 +13,9 @@ use weft_ds::{DataServer, control::Service};
 use weft_io::durable;
 use weft_mds::{
     Access, ClientRule, Export, Mds, MdsParts, Naming, SmallFiles, Striping,
-    data_servers::{DataServerRegistry, DataServerSpec, DataServers},
+    data_servers::{
+        DataServerRegistry, DataServerSpec, DataServers, Unconfigured, require_configured,
+    },
     run_background,
 };
 use weft_server::{
@@ -84,6 +86,9 @@ pub enum StartError {
     /// The volume store.
     #[error("volume store: {0}")]
     Store(#[from] StoreError),
+    /// The configuration lacks a data server.
+    #[error(transparent)]
+    Unconfigured(#[from] Unconfigured),
     /// The system refuses threads or files.
     #[error("the system refuses: {0}")]
     System(#[from] io::Error),
@@ -143,6 +148,7 @@ pub async fn mds(
     let address = listener.local_addr()?;
     let volume = open_volume(config)?;
     warn_if_unfit(&config.dir);
+    require_configured(&volume, config.data_servers.iter().map(|d| DataServerId(d.id)))?;
     let workers = Workers::start("weft-mds", config.threads())?;
     let uuid = ServerUuid::load_or_create(&config.dir)?;
     let data_servers = {

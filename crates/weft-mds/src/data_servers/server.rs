@@ -3,10 +3,11 @@
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
+use tokio::sync::Notify;
 use weft_client::{
     core::Role,
     rpc::Credential,
@@ -18,7 +19,10 @@ use weft_store::types::DataServerId;
 use weft_xdr::{Decode, Encode};
 
 use super::{
-    addresses::AnnouncedAddress, error::DataServerError, registry::DataServerRegistry,
+    addresses::AnnouncedAddress,
+    error::DataServerError,
+    registry::DataServerRegistry,
+    room::{Candidate, Room, Standing},
     spec::DataServerSpec,
 };
 use crate::{
@@ -44,6 +48,9 @@ pub(super) struct Server {
     session: tokio::sync::Mutex<Option<(SocketAddr, Session)>>,
     /// The last write verifier it told.
     verifier: Mutex<Option<[u8; 8]>>,
+    room: Mutex<Room>,
+    /// Told when it refuses for want of space.
+    look: Arc<Notify>,
 }
 
 impl Server {
@@ -52,6 +59,7 @@ impl Server {
         us: ServerUuid,
         key: &ControlKey,
         registry: Arc<DataServerRegistry>,
+        look: Arc<Notify>,
     ) -> Arc<Self> {
         let DataServerSpec { id, control, addresses } = spec;
         let (key, addr) = (key.clone(), control.clone());
@@ -65,6 +73,8 @@ impl Server {
             messages: ControlMessages::default(),
             session: tokio::sync::Mutex::default(),
             verifier: Mutex::default(),
+            room: Mutex::default(),
+            look,
         })
     }
 
@@ -104,7 +114,45 @@ impl Server {
     ) -> Result<T, DataServerError> {
         self.messages.sent(procedure);
         let answer = self.link.call(procedure, args).await;
-        answer.map_err(|e| DataServerError::of_control(self.id, &e))
+        answer.map_err(|e| self.noted(DataServerError::of_control(self.id, &e)))
+    }
+
+    /// A failure of its own. One that refuses for want of space is passed over by new files from
+    /// now on.
+    pub(super) fn noted(&self, error: DataServerError) -> DataServerError {
+        if matches!(error, DataServerError::NoSpace { .. }) {
+            self.room().refused(Instant::now());
+            self.look.notify_one();
+        }
+        error
+    }
+
+    /// Asks how much room it has, beside all requests, and remembers that.
+    pub(super) async fn look_at_room(&self) {
+        match self.link.call::<SpaceOk>(Procedure::SPACE, &Nothing).await {
+            Ok(space) => self.room().told(space.total, space.available),
+            Err(error) => tracing::debug!(id = self.id.0, %error, "its room is not known"),
+        }
+    }
+
+    /// Returns when it is connected, or was not from the start on for as long as requests wait.
+    pub(super) async fn begun(&self) {
+        self.link.begun().await;
+    }
+
+    /// What new files may hope for from it.
+    pub(super) fn candidate(&self) -> Candidate {
+        let room = *self.room();
+        let standing = match (self.is_up(), room.is_full(Instant::now())) {
+            (false, _) => Standing::Away,
+            (true, true) => Standing::Full,
+            (true, false) => Standing::Ready,
+        };
+        Candidate { id: self.id, standing, available: room.available() }
+    }
+
+    fn room(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Attributes of objects, in order.
@@ -133,7 +181,7 @@ impl Server {
             let done: Statuses = self.ask(procedure, &args(batch.to_vec())).await?;
             self.same_length(batch.len(), done.0.len())?;
             if let Some(bad) = done.0.into_iter().find(|s| *s != ControlStatus::OK) {
-                return Err(DataServerError::of_status(self.id, bad));
+                return Err(self.noted(DataServerError::of_status(self.id, bad)));
             }
         }
         Ok(())

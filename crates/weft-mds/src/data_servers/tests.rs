@@ -24,7 +24,9 @@ use weft_store::{
 };
 use weft_xdr::Payload;
 
-use super::{ControlAddress, DataServerError, DataServerRegistry, DataServerSpec, DataServers};
+use super::{
+    ControlAddress, DataServerError, DataServerRegistry, DataServerSpec, DataServers, Standing,
+};
 use crate::striped::Striped;
 
 const MIB: u64 = 1 << 20;
@@ -479,6 +481,30 @@ async fn space_is_reserved_by_stripes() {
     assert!(matches!(full, Err(DataServerError::NoSpace { .. })), "{full:?}");
     let after = cluster.view.fetch_attrs(&[&file]).await.pop().unwrap().unwrap().attrs;
     assert_eq!(after.space_used, used.space_used);
+}
+
+/// A data server that refuses a change for want of space is passed over, and asked at once; one
+/// that refuses for another reason is not. What it tells is remembered.
+#[tokio::test]
+async fn who_refuses_for_want_of_space_is_passed_over() {
+    let cluster = Cluster::start(2).await;
+    let view = &cluster.view;
+    view.begun().await;
+    let standing = || view.candidates().iter().map(|c| c.standing).collect::<Vec<_>>();
+    assert_eq!(standing(), [Standing::Ready; 2]);
+    let (one, two) = (DataServerId(1), DataServerId(2));
+    view.server(one).unwrap().noted(DataServerError::TooBig { id: one });
+    assert!(view.have_room(&[one, two]));
+    view.server(one).unwrap().noted(DataServerError::NoSpace { id: one });
+    assert_eq!(standing(), [Standing::Full, Standing::Ready]);
+    assert!(!view.have_room(&[one, two]) && view.have_room(&[two]));
+    assert_eq!(view.candidates()[1].available, None);
+    let asks = tokio::spawn({
+        let view = view.clone();
+        async move { view.watch_room().await }
+    });
+    until("an answer", async || view.candidates()[1].available.is_some()).await;
+    asks.abort();
 }
 
 /// Files that line up are copied without a byte on the network, durably after the commit whose

@@ -130,8 +130,8 @@ impl Migration {
     /// it is brought there. Where its bytes are is durable.
     ///
     /// # Errors
-    /// NOSPC when there is no data server at all; DELAY while others take long to move it; those
-    /// of writing to data servers (NOSPC, DELAY): the bytes are still in the volume then.
+    /// NXIO when there is no data server at all, DELAY while none is up or others take long to move
+    /// it; those of writing to data servers (NOSPC, DELAY): the bytes are still in the volume then.
     pub(crate) async fn on_data_servers(
         &self,
         deps: &mut Deps,
@@ -153,7 +153,7 @@ impl Migration {
         let was_there = inode.placement.is_some() && !inode.stuffed;
         if was_there {
             self.shared.placement_durable(deps).await?;
-            return self.shared.placed(deps, inode, wish);
+            return self.shared.placed(deps, inode, wish).await;
         }
         // Once in the life of a file and large: not a part of every request's memory.
         Box::pin(self.bring(deps, inode, wish)).await
@@ -174,10 +174,10 @@ impl Migration {
             return self.shared.placement_durable(deps).await;
         }
         let beside = self.shared.striped(source).and_then(|s| s.first_index_beside(from, to));
-        let places_on = |p: &Placement| self.shared.placements.places_on(p.device);
+        let serves = |p: &Placement| self.shared.placements.serves(p.device);
         let wish = source
             .placement
-            .filter(places_on)
+            .filter(serves)
             .zip(beside)
             .map(|(there, first_stripe_index)| Placement { first_stripe_index, ..there });
         self.on_data_servers_at(deps, destination, wish).await.map(drop)
@@ -190,7 +190,7 @@ impl Migration {
         wish: Option<Placement>,
     ) -> Result<(Inode, Striped), Failure> {
         self.shared.records.lock().begin_move(&inode);
-        let (inode, striped) = self.shared.placed(deps, inode, wish)?;
+        let (inode, striped) = self.shared.placed(deps, inode, wish).await?;
         // The place comes first: objects that nobody knows of would stay for ever.
         self.shared.durable(deps).await?;
         self.creation.objects_of_placed(deps, &striped).await?;

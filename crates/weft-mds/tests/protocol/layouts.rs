@@ -97,8 +97,8 @@ async fn layoutget_maxcount_is_exact() {
     get(&mut c, &fh, args(exact - 1)).await.is(NfsStat::TOOSMALL);
 }
 
-/// Without data servers there are no layouts, and no space: LAYOUTUNAVAILABLE is for LAYOUTGET
-/// alone (RFC 8881 §15.2).
+/// Without data servers there are no layouts, and no devices to write to, which is not a full disk:
+/// LAYOUTUNAVAILABLE is for LAYOUTGET alone (RFC 8881 §15.2).
 #[tokio::test]
 async fn no_data_servers() {
     let cluster = Cluster::striped(0).await;
@@ -107,7 +107,7 @@ async fn no_data_servers() {
     get(&mut c, &fh, layoutget(stateid, IoMode::RW)).await.is(NfsStat::LAYOUTUNAVAILABLE);
     let allocate = OpArgs::Allocate(AllocateArgs { stateid, offset: 0, length: 1 });
     for op in [write(stateid, 0, b"x"), allocate] {
-        c.compound().putfh(&fh).op(op).expect(NfsStat::NOSPC).await;
+        c.compound().putfh(&fh).op(op).expect(NfsStat::NXIO).await;
     }
 }
 

@@ -102,22 +102,31 @@ impl Servers {
     /// Makes the volume of the metadata server, which has none.
     pub fn init_mds(&self) {
         let config = self.path("mds.toml");
-        std::fs::write(&config, self.mds_config()).expect("a configuration");
+        std::fs::write(&config, self.mds_config(|_| true)).expect("a configuration");
         let made = self.weft(&["init", "--config", config.to_str().expect("a plain path")]);
         assert!(made.status.success(), "weft init: {}", super::words(&made));
     }
 
     /// Starts the metadata server on the data it had.
     pub fn start_mds(&mut self) {
-        let text = self.mds_config();
+        let text = self.mds_config(|_| true);
         self.spawn("mds", "mds", &text);
     }
 
-    fn mds_config(&self) -> String {
+    /// Starts a metadata server that does not know of this data server, and waits for its end.
+    pub fn mds_without(&self, id: u32) -> Output {
+        let path = self.path("without.toml");
+        std::fs::write(&path, self.mds_config(|one| one != id)).expect("a configuration");
+        let mut command = Command::new("timeout");
+        command.arg("60").arg(super::weft_binary()).args(["mds", "--config"]).arg(&path);
+        command.output().expect("weft starts")
+    }
+
+    fn mds_config(&self, has: impl Fn(u32) -> bool) -> String {
         let mut text = self.config("mds", self.ports.first, "secret");
         text += &format!("admin_listen = \"{}\"\n", self.admin());
         text += &format!("lease_s = {LEASE_SECONDS}\nstripe_width = {}\n", self.plan.stripe_width);
-        for id in 1..=self.plan.data_servers {
+        for id in (1..=self.plan.data_servers).filter(|id| has(*id)) {
             let (port, place) = (self.ds_port(id), id as usize + 1);
             let (control, data) = match self.network {
                 // To a wildcard address, clients are told the one by which they came.

@@ -5,7 +5,7 @@ use tokio::sync::Notify;
 use weft_ds::testing::{TestDs, until};
 use weft_nfs::{ClientId, StableHow};
 use weft_store::{
-    types::{Credential, DataServerId, Intent, Timestamp},
+    types::{Credential, DataServerId, Intent, Placement, Timestamp},
     volume::{Authority, New, NewFileData, SetAttr, Volume},
 };
 
@@ -96,7 +96,16 @@ async fn file(mds: &Mds, kind: Kind, name: &str) -> Inode {
         write(mds, inode.no, 0, b"data").await.unwrap();
     }
     let inode = mds.files.shared.inode_now(inode.no).unwrap();
-    mds.files.shared.placed(&mut Deps::default(), inode, None).unwrap().0
+    // No data server is there: whose the file is, is settled all the same.
+    let device = mds.volume().devices().unconfirmed().unwrap().remove(0);
+    let stripe_count = u16::try_from(device.data_servers.len()).unwrap();
+    let place = Placement {
+        device: device.id,
+        stripe_unit_bytes: 1 << 20,
+        stripe_count,
+        first_stripe_index: 0,
+    };
+    mds.files.shared.placed(&mut Deps::default(), inode, Some(place)).await.unwrap().0
 }
 
 async fn begin<'a>(mds: &'a Mds, kind: Kind, inode: &Inode) -> Change<'a> {
