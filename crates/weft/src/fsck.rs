@@ -72,7 +72,13 @@ fn data_servers_of(dir: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Opens a volume that exists: checking makes none.
 fn open(dir: &Path) -> Outcome<Volume> {
-    let none = || format!("{}: there is no volume here", dir.display());
+    let none = || {
+        let dir = dir.display();
+        format!(
+            "{dir}: there is no volume here (--dir names the directory of a `weft up`, --mds and \
+             --ds those of its servers)"
+        )
+    };
     let engine = engine::kind_of(dir).ok_or_else(none)?;
     Ok(Volume::open(dir, &VolumeConfig { engine, ..VolumeConfig::default() })?)
 }

@@ -4,5 +4,5 @@
 pub mod address;
 pub mod admin_service;
 pub mod config;
-mod size;
+pub mod size;
 pub mod start;
