@@ -131,6 +131,11 @@ impl Cluster {
         self.ports.first
     }
 
+    /// Process number of the server.
+    pub fn pid(&self) -> String {
+        self.process.as_ref().expect("the server is running").id().to_string()
+    }
+
     /// Folder of the server's data.
     pub fn data_dir(&self) -> std::path::PathBuf {
         self.dir.path().join("data")
