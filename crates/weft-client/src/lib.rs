@@ -27,6 +27,7 @@
 pub mod core;
 pub mod error;
 pub mod fs;
+mod identity;
 pub mod io;
 pub mod layout;
 pub mod limits;
@@ -34,5 +35,8 @@ mod random;
 pub mod rpc;
 pub mod session;
 mod sync;
+mod waiting;
 
 pub use error::ClientError;
+pub use identity::Identity;
+pub use waiting::{OnWait, WaitReason, Waiting};

@@ -55,6 +55,15 @@ pub const DELAY_MAX: Duration = Duration::from_secs(1);
 /// A lease assumed where the server does not tell (data servers).
 pub const LEASE_ASSUMED: Duration = Duration::from_secs(45);
 
+/// Owners that the programs of one user share on one machine: more run under unique ones.
+pub const IDENTITIES_MAX: u32 = 64;
+/// An answer that takes longer is a wait worth telling of.
+pub const QUIET_MAX: Duration = Duration::from_millis(600);
+/// How long saying goodbye to a server may take: it forgets us by itself when the lease ends.
+pub const GOODBYE_LIMIT: Duration = Duration::from_millis(1300);
+/// How long removing what an unfinished transfer has left may take.
+pub const DISCARD_LIMIT: Duration = Duration::from_millis(700);
+
 /// Requests in flight to one data server for one transfer. With [`IO_BYTES`] each, 8 MiB.
 pub const WINDOW_REQUESTS: usize = 8;
 /// Gathered runs that leave through the metadata server: more are worth a layout, since the data

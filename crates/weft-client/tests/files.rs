@@ -13,7 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use fake::{Fake, Fault, Node, UNIT, pattern};
-use weft_client::fs::{Client, ClientOptions, OpenOptions, Progress};
+use weft_client::fs::{Client, ClientOptions, OpenOptions, Progress, Upload};
 use weft_nfs::{NfsStat, OpNum};
 
 struct Cluster {
@@ -100,7 +100,7 @@ async fn put_and_get_over_all_data_servers() {
     c.client.close().await;
 }
 
-/// A small file goes in, and comes out, in one COMPOUND each, without a layout; one that is a byte
+/// A small file goes in, after a look at what is there, and comes out, in one COMPOUND each, without a layout; one that is a byte
 /// too big goes the usual way. What cannot be done at once is done the usual way too, and leaves
 /// nothing open.
 #[tokio::test]
@@ -114,7 +114,8 @@ async fn small_files_travel_whole() {
         std::fs::write(&local, &data).unwrap();
         let before = requests();
         c.client.put_file(&local, "/f", quiet()).await.unwrap();
-        assert_eq!(requests() - before == 1, whole, "put {size}");
+        // A look at what is there, and all of it.
+        assert_eq!(requests() - before == 2, whole, "put {size}");
         let before = requests();
         assert_eq!(c.client.get_file("/f", &back, quiet()).await.unwrap(), size as u64);
         assert_eq!(requests() - before == 1, whole, "get {size}");
@@ -483,6 +484,109 @@ async fn an_open_survives_a_restart_of_the_metadata_server() {
     file.write_at(1 << 20, Bytes::copy_from_slice(&data[1 << 20..])).await.unwrap();
     file.close().await.unwrap();
     assert!(c.read("/f", data.len()).await == data);
+}
+
+/// Names in the fake's root directory.
+fn names_at(c: &Cluster) -> Vec<String> {
+    let state = c.mds.lock();
+    let Some(fake::Node::Dir(entries)) = state.nodes.get(&1) else { panic!("no root") };
+    entries.keys().map(|n| String::from_utf8(n.to_vec()).unwrap()).collect()
+}
+
+/// A put that fails, whichever way it goes, leaves the file that was there as it was, and nothing
+/// else: what was written went to a temporary name.
+#[tokio::test]
+async fn a_failed_put_replaces_nothing() {
+    let c = cluster(2).await;
+    let dir = tempfile::tempdir().unwrap();
+    let local = dir.path().join("in");
+    c.write("/f", b"what was there").await;
+    for (size, full) in [(5, vec![&c.mds, &c.ds[0]]), (3 << 20, vec![&c.ds[1]])] {
+        std::fs::write(&local, pattern(size, 5)).unwrap();
+        for server in &full {
+            server.fault(Fault::Status(OpNum::WRITE, NfsStat::NOSPC));
+        }
+        let failed = c.client.put_file(&local, "/f", quiet()).await.unwrap_err();
+        assert_eq!(failed.to_string(), "/f: no space left on the servers", "{size}");
+        assert_eq!(c.read("/f", 99).await, "what was there", "{size}");
+        assert_eq!((names_at(&c), c.mds.opens()), (vec!["f".to_owned()], 0), "{size}");
+        full.iter().for_each(|server| server.lock().faults.clear());
+    }
+    c.client.put_file(&local, "/f", quiet()).await.unwrap();
+    assert_eq!(c.read("/f", 4 << 20).await, pattern(3 << 20, 5));
+    assert_eq!(names_at(&c), ["f"]);
+}
+
+/// A put that is dropped in the middle leaves the file that was there; its temporary file goes when
+/// the client is closed.
+#[tokio::test]
+async fn an_interrupted_put_goes_with_its_client() {
+    let c = cluster(1).await;
+    let dir = tempfile::tempdir().unwrap();
+    let local = dir.path().join("in");
+    std::fs::write(&local, pattern(3 << 20, 5)).unwrap();
+    c.write("/f", b"what was there").await;
+    c.ds[0].fault(Fault::Hold(OpNum::WRITE));
+    let writes = c.ds[0].count(OpNum::WRITE);
+    tokio::select! {
+        put = c.client.put_file(&local, "/f", quiet()) => panic!("{put:?}"),
+        () = c.ds[0].until("a write", |s| {
+            s.executed.iter().filter(|op| **op == OpNum::WRITE).count() > writes
+        }) => {}
+    }
+    assert_eq!(names_at(&c).len(), 2, "{:?}", names_at(&c));
+    assert_eq!(c.read("/f", 99).await, "what was there");
+    c.client.clone().close().await;
+    assert_eq!(names_at(&c), ["f"]);
+}
+
+/// A server that forgets us while the file gets its name has done it, or does it again.
+#[tokio::test]
+async fn a_name_given_in_doubt_is_looked_up() {
+    let c = cluster(1).await;
+    let dir = tempfile::tempdir().unwrap();
+    let local = dir.path().join("in");
+    std::fs::write(&local, pattern(1 << 20, 5)).unwrap();
+    c.mds.fault(Fault::DropAfterAndForget(OpNum::RENAME));
+    c.client.put_file(&local, "/f", quiet()).await.unwrap();
+    assert_eq!(c.read("/f", 2 << 20).await, pattern(1 << 20, 5));
+    assert_eq!((names_at(&c), c.mds.count(OpNum::RENAME)), (vec!["f".to_owned()], 1));
+}
+
+/// In place, the file stays the same one.
+#[tokio::test]
+async fn in_place_keeps_the_file() {
+    let c = cluster(1).await;
+    let dir = tempfile::tempdir().unwrap();
+    let local = dir.path().join("in");
+    std::fs::write(&local, b"new").unwrap();
+    c.write("/f", b"what was there").await;
+    let before = c.client.stat("/f").await.unwrap().fileid;
+    c.client.put(Upload::file(&local).unwrap().in_place(), "/f").await.unwrap();
+    assert_eq!(c.client.stat("/f").await.unwrap().fileid, before);
+    c.client.put_file(&local, "/f", quiet()).await.unwrap();
+    assert_ne!(c.client.stat("/f").await.unwrap().fileid, before);
+    assert_eq!(c.read("/f", 99).await, "new");
+}
+
+/// Streams of any length go in and come out in order; a fifo is not opened unasked.
+#[tokio::test]
+async fn streams() {
+    let c = cluster(2).await;
+    for size in [0, 5, (9 << 20) + 3] {
+        let data = pattern(size, 7);
+        let put = Upload::stream(std::io::Cursor::new(data.clone()), 0o644);
+        assert_eq!(c.client.put(put, "/s").await.unwrap(), size as u64);
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let read = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            std::io::Read::read_to_end(&mut reader, &mut all).map(|_| all)
+        });
+        assert_eq!(c.client.get_stream("/s", writer, quiet()).await.unwrap(), size as u64);
+        assert!(read.join().unwrap().unwrap() == data, "{size}");
+    }
+    let refused = Upload::file("/dev/null").err().unwrap().to_string();
+    assert_eq!(refused, "/dev/null: is a device, not a regular file");
 }
 
 /// A local file that shrinks while it is sent fails the put with its name; a get that fails

@@ -7,7 +7,7 @@ use std::{io::ErrorKind, os::unix::fs::FileExt, sync::Arc, time::Duration};
 use bytes::Bytes;
 use fake::{Fake, Fault};
 use weft_client::{
-    ClientError,
+    ClientError, OnWait, WaitReason, Waiting,
     core::Role,
     rpc::Credential,
     session::{DataRead, Session, SessionOptions},
@@ -43,6 +43,58 @@ fn mkdir(name: &str) -> Vec<OpArgs> {
 fn getattr() -> Vec<OpArgs> {
     let request = weft_client::fs::STAT_ATTRS;
     vec![OpArgs::Putrootfh, OpArgs::Getattr(GetattrArgs { request })]
+}
+
+/// A session that is closed leaves no record at the server, also when something is open still: then
+/// the client starts anew, which ends what it had, and leaves.
+#[tokio::test]
+async fn a_closed_session_is_forgotten() {
+    for (busy, incarnations) in [(false, 1), (true, 2)] {
+        let fake = Fake::start(vec![]).await;
+        let session = open(&fake).await;
+        if busy {
+            fake.fault(Fault::Status(OpNum::DESTROY_CLIENTID, NfsStat::CLIENTID_BUSY));
+        }
+        fake.fault(Fault::Status(OpNum::DESTROY_SESSION, NfsStat::DELAY));
+        let clone = session.clone();
+        session.close().await;
+        assert_eq!(fake.count(OpNum::DESTROY_CLIENTID), 1);
+        assert_eq!(fake.count(OpNum::EXCHANGE_ID), incarnations);
+        assert!(fake.lock().sessions.is_empty());
+        assert!(matches!(clone.compound(getattr()).await, Err(ClientError::Closed)));
+        clone.close().await;
+        assert_eq!(fake.count(OpNum::DESTROY_CLIENTID), 1, "once is enough");
+    }
+}
+
+/// Whoever wants to know is told of every kind of wait.
+#[tokio::test]
+async fn waits_are_told_of() {
+    let fake = Fake::start(vec![]).await;
+    let told: Arc<std::sync::Mutex<Vec<WaitReason>>> = Arc::default();
+    let hears = told.clone();
+    let on_wait: OnWait = Arc::new(move |w: &Waiting| hears.lock().unwrap().push(w.why.clone()));
+    let options = SessionOptions { on_wait: Some(on_wait), ..options() };
+    let session = Session::open(fake.addr, options).await.unwrap();
+    assert_eq!(*told.lock().unwrap(), []);
+    for (status, why) in [(NfsStat::GRACE, WaitReason::Grace), (NfsStat::DELAY, WaitReason::Delay)]
+    {
+        fake.fault(Fault::Status(OpNum::GETATTR, status));
+        session.compound(getattr()).await.unwrap();
+        assert_eq!(std::mem::take(&mut *told.lock().unwrap()), [why]);
+    }
+    fake.fault(Fault::DropBefore(OpNum::GETATTR));
+    session.compound(getattr()).await.unwrap();
+    assert!(matches!(told.lock().unwrap()[..], [WaitReason::Unreachable(_), ..]));
+    told.lock().unwrap().clear();
+    fake.fault(Fault::Hold(OpNum::GETATTR));
+    let held = tokio::spawn(async move { session.compound(getattr()).await.map(drop) });
+    while told.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    fake.release();
+    held.await.unwrap().unwrap();
+    assert_eq!(told.lock().unwrap()[0], WaitReason::NoAnswer);
 }
 
 /// A request that must not run twice runs once, whether the connection ends before or after it

@@ -1,23 +1,30 @@
 //! The admin service of a metadata server: where it is, and asking it over HTTP.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Args;
 use serde::de::DeserializeOwned;
+use weft::address::{Host, HostPort};
 
 use crate::{endpoints::Endpoints, outcome::Outcome};
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Where the metadata server listens for administrators unless told otherwise.
-const ADMIN_DEFAULT: &str = "127.0.0.1:8049";
+/// Port of the admin service unless told otherwise, on the loopback address.
+const ADMIN_PORT: u16 = 8049;
+/// Where `weft up` keeps its data unless told otherwise.
+const DIR_DEFAULT: &str = ".weft";
 
 /// Options that say which cluster is asked.
 #[derive(Debug, Clone, Args)]
 pub struct AdminArgs {
     /// Admin address of the metadata server [default: that of ./.weft, else 127.0.0.1:8049].
-    #[arg(long, value_name = "ADDR:PORT", env = "WEFT_ADMIN")]
-    admin: Option<SocketAddr>,
+    #[arg(long, value_name = "HOST:PORT", env = "WEFT_ADMIN")]
+    admin: Option<HostPort>,
     /// Directory of a `weft up`, instead of an address.
     #[arg(long, value_name = "DIR", conflicts_with = "admin")]
     dir: Option<PathBuf>,
@@ -26,25 +33,63 @@ pub struct AdminArgs {
 impl AdminArgs {
     /// Those of the cluster whose admin service is at an address.
     pub fn at(admin: SocketAddr) -> AdminArgs {
-        AdminArgs { admin: Some(admin), dir: None }
+        let host = Host::Ip(admin.ip());
+        AdminArgs { admin: Some(HostPort { host, port: Some(admin.port()) }), dir: None }
     }
 
-    /// The address of the admin service.
+    /// Whether anything says where the admin service is.
+    pub fn is_known(&self) -> bool {
+        self.admin.is_some()
+            || self.dir.is_some()
+            || Endpoints::load(Path::new(DIR_DEFAULT)).is_ok_and(|found| found.is_some())
+    }
+
+    /// The addresses of the admin service, of which the first that answers is asked.
     ///
     /// # Errors
     /// The directory has never been used by `weft up`.
-    fn address(&self) -> Outcome<SocketAddr> {
-        if let Some(address) = self.admin {
-            return Ok(address);
+    fn addresses(&self) -> Outcome<Vec<SocketAddr>> {
+        if let Some(admin) = &self.admin {
+            return Ok(admin.resolve(ADMIN_PORT)?);
         }
-        let dir = self.dir.clone().unwrap_or_else(|| PathBuf::from(".weft"));
-        match (Endpoints::load(&dir)?, &self.dir) {
-            (Some(endpoints), _) => Ok(endpoints.admin),
-            (None, Some(dir)) => {
-                Err(format!("{}: not a directory of `weft up`", dir.display()).into())
+        let dir = self.dir.clone().unwrap_or_else(|| PathBuf::from(DIR_DEFAULT));
+        match (Endpoints::load(&dir), &self.dir) {
+            (Ok(Some(endpoints)), _) => Ok(vec![endpoints.admin]),
+            (Ok(None), None) => Ok(vec![(std::net::Ipv4Addr::LOCALHOST, ADMIN_PORT).into()]),
+            (_, Some(dir)) if !dir.exists() => {
+                Err(format!("{}: no such directory", dir.display()).into())
             }
-            (None, None) => Ok(ADMIN_DEFAULT.parse()?),
+            (_, Some(dir)) if !dir.is_dir() => {
+                Err(format!("{}: a file, not a directory of `weft up`", dir.display()).into())
+            }
+            (Ok(None), Some(dir)) => {
+                Err(format!("{}: `weft up` has never used this directory", dir.display()).into())
+            }
+            (Err(e), _) => Err(e.into()),
         }
+    }
+
+    /// Why nobody answered, and what to do about it.
+    fn nobody(&self, address: SocketAddr, why: &ureq::Error) -> String {
+        if self.is_known() {
+            return format!("no answer from the admin service at {address}: {why}");
+        }
+        format!(
+            "no cluster in ./{DIR_DEFAULT}, and no answer at {address}: {why} (--dir names the \
+             directory of a `weft up`, --admin the admin address of a `weft mds`)"
+        )
+    }
+
+    /// Sends a request to the first address that takes it.
+    fn send<R>(&self, request: impl Fn(SocketAddr) -> Result<R, ureq::Error>) -> Outcome<R> {
+        let mut failure = "the admin service has no address".to_owned();
+        for address in self.addresses()? {
+            match request(address) {
+                Ok(answer) => return Ok(answer),
+                Err(e) => failure = self.nobody(address, &e),
+            }
+        }
+        Err(failure.into())
     }
 
     /// Asks the admin service.
@@ -52,13 +97,9 @@ impl AdminArgs {
     /// # Errors
     /// Nobody answers there, or with an error.
     pub fn ask<T: DeserializeOwned>(&self, path: &str) -> Outcome<T> {
-        let address = self.address()?;
         let agent: ureq::Agent =
             ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).build().into();
-        let mut answer = agent
-            .get(format!("http://{address}{path}"))
-            .call()
-            .map_err(|e| format!("no answer from the admin service at {address}: {e}"))?;
+        let mut answer = self.send(|at| agent.get(format!("http://{at}{path}")).call())?;
         Ok(serde_json::from_slice(&answer.body_mut().read_to_vec()?)?)
     }
 
@@ -67,14 +108,12 @@ impl AdminArgs {
     /// # Errors
     /// Nobody answers there, or why it refuses.
     pub fn tell<T: DeserializeOwned>(&self, path: &str, what: &serde_json::Value) -> Outcome<T> {
-        let address = self.address()?;
         let agent = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT));
         let agent: ureq::Agent = agent.http_status_as_error(false).build().into();
-        let mut answer = agent
-            .post(format!("http://{address}{path}"))
-            .header("Content-Type", "application/json")
-            .send(what.to_string().as_bytes())
-            .map_err(|e| format!("no answer from the admin service at {address}: {e}"))?;
+        let mut answer = self.send(|at| {
+            let post = agent.post(format!("http://{at}{path}"));
+            post.header("Content-Type", "application/json").send(what.to_string().as_bytes())
+        })?;
         let body = answer.body_mut().read_to_vec()?;
         if !answer.status().is_success() {
             let refusal: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();

@@ -414,6 +414,20 @@ impl MdsConfig {
         Self::parse(path, &read(path)?)
     }
 
+    /// Reads a file for `weft up`, which has data servers of its own: how many of them a file may
+    /// be over is not checked here.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn load_for_up(path: &Path) -> Result<Self, ConfigError> {
+        let config: MdsConfig = parse(path, &read(path)?)?;
+        let alone = MdsConfig { stripe_width: None, data_servers: Vec::new(), ..config.clone() };
+        match alone.contradiction() {
+            Some(why) => Err(ConfigError::Contradiction { path: path.into(), why }),
+            None => Ok(config),
+        }
+    }
+
     /// Checks a text; `path` is for messages.
     ///
     /// # Errors

@@ -11,7 +11,10 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 use weft::address::reachable;
-use weft_client::fs::{Client, ClientOptions};
+use weft_client::{
+    Identity,
+    fs::{Client, ClientOptions},
+};
 use weft_server::report::{ClusterStatus, FileReport};
 
 use crate::{admin::AdminArgs, endpoints::Endpoints, outcome::Outcome, status::bytes};
@@ -19,13 +22,26 @@ use crate::{admin::AdminArgs, endpoints::Endpoints, outcome::Outcome, status::by
 /// Path of the file in the export.
 const REMOTE: &str = "/weft-demo";
 
-/// Copies this very program in and out, compares, and shows where it went.
-pub async fn run(endpoints: &Endpoints) -> Outcome {
+/// Copies this very program in and out, compares, and shows where it went; `None` if it was stopped
+/// in the middle. However it ends, its client takes leave: the next start has nobody to wait for.
+pub async fn run(endpoints: &Endpoints, stop: impl Future) -> Outcome<Option<()>> {
+    let server = reachable(endpoints.mds);
+    let identity = Some(Identity::of_user(server)?);
+    let options = ClientOptions { identity, ..ClientOptions::default() };
+    let client = Client::connect(server, options).await?;
+    let shown = tokio::select! {
+        shown = show(&client, endpoints) => shown.map(Some),
+        _ = stop => Ok(None),
+    };
+    client.close().await;
+    shown
+}
+
+async fn show(client: &Client, endpoints: &Endpoints) -> Outcome {
     let source = std::env::current_exe()?;
     let copy = endpoints.dir.join("demo-copy");
     let admin = AdminArgs::at(endpoints.admin);
     let before: ClusterStatus = ask(&admin, "/status").await?;
-    let client = Client::connect(reachable(endpoints.mds), ClientOptions::default()).await?;
     let size = source.metadata()?.len();
     println!("\nCopying {} ({}) in as {REMOTE} …", source.display(), bytes(size));
     let bar = progress_bar(size);

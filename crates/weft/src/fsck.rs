@@ -68,7 +68,13 @@ fn check(args: &FsckArgs, report: &mut Report) -> Outcome {
 /// Opens the volume of a metadata server that does not run: checking makes none.
 pub fn open_volume(mds: &Path) -> Outcome<Volume> {
     let dir = mds.join("volume");
-    let none = || format!("{}: there is no volume here", dir.display());
+    let none = || {
+        let dir = dir.display();
+        format!(
+            "{dir}: there is no volume here (--dir names the directory of a `weft up`, --mds and \
+             --ds those of its servers)"
+        )
+    };
     let engine = engine::kind_of(&dir).ok_or_else(none)?;
     Ok(Volume::open(&dir, &VolumeConfig { engine, ..VolumeConfig::default() })?)
 }

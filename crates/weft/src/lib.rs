@@ -5,5 +5,5 @@ pub mod address;
 pub mod admin_service;
 pub mod config;
 mod disk_kind;
-mod size;
+pub mod size;
 pub mod start;

@@ -1,4 +1,7 @@
 //! `weft`: the servers and the client commands that need no mount, in one program.
+//!
+//! Exit status: 0 all done; 1 it failed, and standard error says why; 2 the command line is wrong;
+//! 130 and 143 for a client command that Ctrl-C or SIGTERM has ended.
 
 mod admin;
 mod client_cmds;
@@ -24,11 +27,15 @@ const NOT_CHECKED: u8 = 2;
 
 /// A parallel file system that every NFS client speaks.
 #[derive(Debug, Parser)]
-#[command(name = "weft", version, about, max_term_width = 100)]
+#[command(name = "weft", version, about, max_term_width = 100, after_help = EXIT_STATUS)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
+
+/// What `weft --help` ends with.
+const EXIT_STATUS: &str = "Exit status: 0 all done; 1 failed, as standard error says; 2 wrong command line; \
+     130 and 143 ended by Ctrl-C or SIGTERM.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -77,7 +84,11 @@ fn main() -> ExitCode {
         Err(e) if e.downcast_ref().is_some_and(OutputError::is_reader_gone) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("weft: {e}");
-            if e.is::<NotChecked>() { ExitCode::from(NOT_CHECKED) } else { ExitCode::FAILURE }
+            match e.downcast_ref::<client_cmds::Interrupted>() {
+                Some(interrupted) => ExitCode::from(interrupted.exit_status()),
+                None if e.is::<NotChecked>() => ExitCode::from(NOT_CHECKED),
+                None => ExitCode::FAILURE,
+            }
         }
     }
 }

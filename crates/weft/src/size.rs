@@ -31,15 +31,15 @@ pub(crate) fn small_size<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Erro
     bytes.ok_or_else(|| D::Error::custom("not a size from 0 to 1MiB"))
 }
 
-/// A number and a unit: "4MiB", "4 MiB", "4096".
-fn size_of_words(words: &str) -> Option<u64> {
+/// A number and a unit: "4MiB", "4 MiB", "4M", "4096". Units are powers of 1024.
+pub fn size_of_words(words: &str) -> Option<u64> {
     let digits = words.len() - words.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = words.split_at_checked(digits)?;
     let factor = match unit.trim_start() {
         "" | "B" => 1,
-        "KiB" => 1 << 10,
-        "MiB" => MIB,
-        "GiB" => 1 << 30,
+        "K" | "KiB" => 1 << 10,
+        "M" | "MiB" => MIB,
+        "G" | "GiB" => 1 << 30,
         _ => return None,
     };
     number.parse::<u64>().ok()?.checked_mul(factor)

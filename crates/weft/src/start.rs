@@ -283,6 +283,9 @@ fn new_format() -> Format {
         number: u32::from_be_bytes(random()).max(1),
         uuid,
         fsid: (half(major), half(minor)),
+        // Who makes it can make the first directories in it, root or not.
+        root_uid: rustix::process::geteuid().as_raw(),
+        root_gid: rustix::process::getegid().as_raw(),
         now: Timestamp { seconds, nanos },
         ..Format::default()
     }

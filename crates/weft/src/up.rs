@@ -5,14 +5,15 @@
 
 use std::{
     fs,
-    io::Write,
+    io::{self, Write},
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
 };
 
 use clap::Args;
+use tokio::net::TcpListener;
 use weft::{
-    address::reachable,
+    address::{HostPort, NFS_PORT, bracketed, reachable},
     config::{DataServerConfig, DsConfig, MdsConfig},
     start::{self, RunningDs, RunningMds},
 };
@@ -26,6 +27,20 @@ use crate::{
     serve,
 };
 
+/// Held while a process uses the directory.
+const LOCK: &str = "lock";
+/// Data servers of a new directory.
+const DATA_SERVERS_DEFAULT: u32 = 4;
+/// What this command decides itself: in a configuration it has no effect.
+const DECIDED_HERE: [(&str, &str); 7] = [
+    ("listen", "--listen"),
+    ("admin_listen", "--admin-listen"),
+    ("dir", "--dir"),
+    ("lease_s", "--lease"),
+    ("grace_s", "--grace"),
+    ("cluster_secret_file", "--dir"),
+    ("data_server", "--data-servers"),
+];
 /// Most data servers of one process.
 const DATA_SERVERS_MAX: u32 = 64;
 
@@ -35,17 +50,19 @@ pub struct UpArgs {
     /// Directory of all data; made if it is not there.
     #[arg(long, value_name = "DIR", default_value = ".weft")]
     dir: PathBuf,
-    /// Where clients mount. The data servers get ports of their own on the same address.
+    /// Where clients mount: HOST, HOST:PORT or :PORT. The data servers get ports of their own on
+    /// the same address.
     #[arg(long, value_name = "ADDR:PORT", default_value = "0.0.0.0:2049")]
-    listen: SocketAddr,
-    /// How many data servers.
-    #[arg(long, value_name = "N", default_value_t = 4,
+    listen: HostPort,
+    /// How many data servers [default: those that the directory has, 4 in a new one].
+    #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=DATA_SERVERS_MAX.into()))]
-    data_servers: u32,
+    data_servers: Option<u32>,
     /// Where `weft status` connects [default: a free port of the loopback address].
     #[arg(long, value_name = "ADDR:PORT")]
-    admin_listen: Option<SocketAddr>,
-    /// Lease, seconds.
+    admin_listen: Option<HostPort>,
+    /// Lease, seconds. Less than 10 is for trials: a client that is slower than that loses its
+    /// opens and locks.
     #[arg(long, value_name = "SECONDS", default_value_t = 90,
           value_parser = clap::value_parser!(u32).range(1..=3600))]
     lease: u32,
@@ -87,22 +104,16 @@ pub fn run(args: UpArgs) -> Outcome {
         } else {
             print_how_to_mount(&cluster.endpoints);
         }
-        let mut is_asked_to_stop = false;
-        let outcome = if args.demo {
-            tokio::select! {
-                outcome = demo::run(&cluster.endpoints) => outcome,
-                () = signals.stopped() => {
-                    is_asked_to_stop = true;
-                    Err("stopped during the demonstration".into())
-                }
-            }
-        } else {
-            Ok(())
+        let outcome = match args.demo {
+            true => demo::run(&cluster.endpoints, signals.stopped()).await,
+            false => Ok(Some(())),
         };
-        if !args.once && !is_asked_to_stop {
-            if let Err(e) = &outcome {
-                eprintln!("weft: the demonstration failed: {e}");
-            }
+        if let Err(e) = outcome.as_ref()
+            && !args.once
+        {
+            eprintln!("weft: the demonstration failed: {e}");
+        }
+        if !args.once && !matches!(outcome, Ok(None)) {
             if !args.json {
                 println!("\nServing. Ctrl-C stops it; started again, everything is as it was.");
             }
@@ -113,35 +124,42 @@ pub fn run(args: UpArgs) -> Outcome {
             // The terminal may be gone.
             let _ = writeln!(std::io::stdout(), "Stopped.");
         }
-        if args.once { outcome } else { Ok(()) }
+        match outcome {
+            Ok(None) if args.once => Err("stopped before the demonstration was over".into()),
+            outcome if args.once => outcome.map(drop),
+            _ => Ok(()),
+        }
     })
 }
 
 async fn start(args: &UpArgs) -> Outcome<Cluster> {
-    // A port that is taken is found out before anything is made.
-    let is_new = fs::read_dir(&args.dir).map_or(true, |mut entries| entries.next().is_none());
-    let mut early = None;
-    if is_new {
-        early = Some((start::listen(args.listen).await?, admin_listener(args, None).await?));
-    }
-    durable::create_dir_all(&args.dir).map_err(|e| format!("{}: {e}", args.dir.display()))?;
+    warn_of_ignored(args)?;
+    let new = !args.dir.exists();
+    durable::create_dir_all(&args.dir).map_err(|e| cannot_make(&args.dir, &e))?;
     let dir = fs::canonicalize(&args.dir)?;
     let lock = lock(&dir)?;
+    // Before anything is made: a directory that was not there is not left behind for a port.
+    let (listener, admin) = match listeners(args, Endpoints::load(&dir)?.as_ref()).await {
+        Ok(listeners) => listeners,
+        Err(e) => {
+            if new {
+                let _ = fs::remove_file(dir.join(LOCK)).and_then(|()| fs::remove_dir(&dir));
+            }
+            return Err(e);
+        }
+    };
     let secret = ClusterSecret::load_or_create(&dir.join("cluster.secret"))?;
     let known = Endpoints::load(&dir)?;
-    check_count(&dir, known.as_ref(), args)?;
+    let count = data_servers(&dir, known.as_ref(), args)?;
+    check_width(args, mds_config(args, &dir)?.stripe_width, count)?;
     make_or_find_volume(args, &dir, known.as_ref())?;
-    let (listener, admin) = match early {
-        Some(listeners) => listeners,
-        None => (start::listen(args.listen).await?, admin_listener(args, known.as_ref()).await?),
-    };
     let mut data_servers = Vec::new();
-    for id in 1..=args.data_servers {
-        let address = data_server_address(args, known.as_ref(), id);
+    for id in 1..=count {
+        let address = data_server_address(listener.local_addr()?, known.as_ref(), id);
         let config =
             DsConfig { listen: address, dir: data_server_dir(&dir, id), id, ..DsConfig::default() };
         let listener = start::listen(address).await?;
-        let neighbours = args.data_servers as usize;
+        let neighbours = count as usize;
         data_servers.push(start::ds(&config, &secret, listener, neighbours).await?);
     }
     let config = MdsConfig { data_servers: specs(&data_servers), ..mds_config(args, &dir)? };
@@ -160,8 +178,8 @@ async fn start(args: &UpArgs) -> Outcome<Cluster> {
 /// Takes the directory for this process. It comes first, since its error says more than those of
 /// ports and stores in use.
 fn lock(dir: &Path) -> Outcome<fs::File> {
-    let path = dir.join("lock");
-    let file = fs::File::create(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let path = dir.join(LOCK);
+    let file = fs::File::create(&path).map_err(|e| cannot_write(dir, &e))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => {
@@ -171,40 +189,77 @@ fn lock(dir: &Path) -> Outcome<fs::File> {
     }
 }
 
-/// Refuses to leave out a data server: its files could not be read.
-fn check_count(dir: &Path, known: Option<&Endpoints>, args: &UpArgs) -> Outcome {
+/// Why there is no directory, in words that say what is in the way.
+fn cannot_make(dir: &Path, e: &io::Error) -> String {
+    let shown = dir.display();
+    match dir.metadata() {
+        Ok(metadata) if !metadata.is_dir() => format!("{shown}: is a file, not a directory"),
+        _ => format!("{shown}: cannot make the directory: {e}{}", whoever(e)),
+    }
+}
+
+fn cannot_write(dir: &Path, e: &io::Error) -> String {
+    format!("{}: cannot be written: {e}{}", dir.display(), whoever(e))
+}
+
+fn whoever(e: &io::Error) -> String {
+    let uid = rustix::process::geteuid().as_raw();
+    match e.kind() {
+        io::ErrorKind::PermissionDenied => format!(" (for user {uid}, who runs this)"),
+        _ => String::new(),
+    }
+}
+
+/// How many data servers: those there are, and more if that is asked for. To leave one out is
+/// refused: its files could not be read.
+fn data_servers(dir: &Path, known: Option<&Endpoints>, args: &UpArgs) -> Outcome<u32> {
     let started = data_servers_in(dir)? as usize;
     let had = known.map_or(0, |k| k.data_servers.len()).max(started);
-    if had > args.data_servers as usize {
+    let had = u32::try_from(had).unwrap_or(u32::MAX);
+    let wanted = args.data_servers.unwrap_or(if had > 0 { had } else { DATA_SERVERS_DEFAULT });
+    if had > wanted {
         let dir = args.dir.display();
         return Err(format!(
             "{dir} has {had} data servers: --data-servers may add to them, not leave some out"
         )
         .into());
     }
-    Ok(())
+    Ok(wanted)
 }
 
 /// Where a data server listens: on the same port as last time, if there was one.
-fn data_server_address(args: &UpArgs, known: Option<&Endpoints>, id: u32) -> SocketAddr {
+fn data_server_address(mds: SocketAddr, known: Option<&Endpoints>, id: u32) -> SocketAddr {
     let last = known.and_then(|k| k.data_servers.get(id as usize - 1));
-    SocketAddr::new(args.listen.ip(), last.map_or(0, SocketAddr::port))
+    SocketAddr::new(mds.ip(), last.map_or(0, SocketAddr::port))
+}
+
+/// Where clients and administrators connect.
+async fn listeners(
+    args: &UpArgs,
+    known: Option<&Endpoints>,
+) -> Outcome<(TcpListener, TcpListener)> {
+    let listener = start::listen(listen_address(&args.listen, NFS_PORT)?).await?;
+    Ok((listener, admin_listener(args, known).await?))
+}
+
+/// The address to listen on; of a name that has several, one of IPv4, which every client speaks.
+fn listen_address(listen: &HostPort, default_port: u16) -> Outcome<SocketAddr> {
+    let found = listen.resolve(default_port)?;
+    let address = found.iter().find(|a| a.is_ipv4()).or(found.first());
+    Ok(*address.ok_or_else(|| format!("{listen}: no address"))?)
 }
 
 /// The admin port of last time if it is still free; nothing remembers it but the directory.
-async fn admin_listener(
-    args: &UpArgs,
-    known: Option<&Endpoints>,
-) -> Result<tokio::net::TcpListener, start::StartError> {
-    if let Some(address) = args.admin_listen {
-        return start::listen(address).await;
+async fn admin_listener(args: &UpArgs, known: Option<&Endpoints>) -> Outcome<TcpListener> {
+    if let Some(listen) = &args.admin_listen {
+        return Ok(start::listen(listen_address(listen, 0)?).await?);
     }
     if let Some(last) = known
         && let Ok(listener) = start::listen(last.admin).await
     {
         return Ok(listener);
     }
-    start::listen((Ipv4Addr::LOCALHOST, 0).into()).await
+    Ok(start::listen((Ipv4Addr::LOCALHOST, 0).into()).await?)
 }
 
 /// Makes the volume where nothing ever was, before anything else is: where there are data servers,
@@ -231,7 +286,7 @@ fn make_or_find_volume(args: &UpArgs, dir: &Path, known: Option<&Endpoints>) -> 
 
 fn mds_config(args: &UpArgs, dir: &Path) -> Outcome<MdsConfig> {
     let base = match &args.config {
-        Some(file) => MdsConfig::load(file)?,
+        Some(file) => MdsConfig::load_for_up(file)?,
         None => MdsConfig::default(),
     };
     Ok(MdsConfig {
@@ -240,6 +295,30 @@ fn mds_config(args: &UpArgs, dir: &Path) -> Outcome<MdsConfig> {
         grace_s: Some(args.grace.unwrap_or(args.lease)),
         ..base
     })
+}
+
+/// Says which settings of the configuration have no effect here.
+fn warn_of_ignored(args: &UpArgs) -> Outcome {
+    let Some(file) = &args.config else { return Ok(()) };
+    let text = fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let Ok(table) = text.parse::<toml::Table>() else { return Ok(()) };
+    for (key, option) in DECIDED_HERE.iter().filter(|(key, _)| table.contains_key(*key)) {
+        let file = file.display();
+        eprintln!("weft: warning: {file}: {key} has no effect on `weft up`, which has {option}");
+    }
+    Ok(())
+}
+
+/// A file over more data servers than there are cannot be made.
+fn check_width(args: &UpArgs, width: Option<u32>, count: u32) -> Outcome {
+    match (width, &args.config) {
+        (Some(width), Some(file)) if width > count => Err(format!(
+            "{}: stripe_width = {width}, but there are {count} data servers: at most as many",
+            file.display()
+        )
+        .into()),
+        _ => Ok(()),
+    }
 }
 
 /// The data servers as the metadata server is told of them.
@@ -255,13 +334,13 @@ fn specs(data_servers: &[RunningDs]) -> Vec<DataServerConfig> {
 
 fn print_how_to_mount(e: &Endpoints) {
     let (host, port) = (e.mds.ip(), e.mds.port());
-    let shown = if host.is_unspecified() { "THIS-HOST".to_owned() } else { host.to_string() };
+    let shown = if host.is_unspecified() { "THIS-HOST".to_owned() } else { bracketed(host) };
     println!("Weft serves {} from {}", e.mds, e.dir.display());
     println!("  {} data servers, each on a port of its own", e.data_servers.len());
     println!("Mount it (as root, on any Linux machine that reaches this one):");
     println!("  mount -t nfs4 -o vers=4.2,port={port} {shown}:/ /mnt");
     println!("Or use it without a mount:");
-    println!("  weft put FILE /name --server 127.0.0.1:{port}");
+    println!("  weft put FILE /name --server {}", reachable(e.mds));
     println!("See who moves what:");
     println!("  weft status --dir {}", e.dir.display());
 }

@@ -371,6 +371,11 @@ impl Core {
         self.renewed.map(|at| at + self.lease / 3)
     }
 
+    /// The server's lease as far as it is known.
+    pub fn lease(&self) -> Duration {
+        self.lease
+    }
+
     /// The session's id.
     pub fn session_id(&self) -> Option<SessionId> {
         self.session.as_ref().map(|s| s.id)
@@ -403,11 +408,13 @@ impl Core {
     }
 
     fn exchange_id_args(&self) -> ExchangeIdArgs {
+        self.exchange_id_args_of(self.config.verifier)
+    }
+
+    /// EXCHANGE_ID of another incarnation of this client.
+    pub fn exchange_id_args_of(&self, verifier: Verifier) -> ExchangeIdArgs {
         ExchangeIdArgs {
-            clientowner: ClientOwner {
-                verifier: self.config.verifier,
-                ownerid: Opaque(self.config.owner_id.clone()),
-            },
+            clientowner: ClientOwner { verifier, ownerid: Opaque(self.config.owner_id.clone()) },
             flags: match self.config.role {
                 Role::Mds => exchgid::USE_PNFS_MDS,
                 Role::Ds => exchgid::USE_PNFS_DS,
@@ -415,6 +422,11 @@ impl Core {
             state_protect: StateProtectArgs::None,
             client_impl_id: ImplIds(None),
         }
+    }
+
+    /// CREATE_SESSION but for the client id and its sequence.
+    pub fn create_session_template(&self) -> CreateSessionArgs {
+        self.create_session_args(&Client { id: ClientId(0), create_sequence: SequenceId(0) })
     }
 
     fn create_session_args(&self, client: &Client) -> CreateSessionArgs {

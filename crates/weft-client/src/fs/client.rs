@@ -12,18 +12,20 @@ use std::{
 use bytes::Bytes;
 use weft_nfs::{AttrNo, Bitmap, ClientId, Opaque, StateOwner};
 
-use super::recall;
+use super::{recall, scratch::Scratch};
 use crate::{
+    core::Role,
     error::ClientError,
+    identity::Identity,
     io::{Cluster, IoPolicy, OpenFiles},
     layout::{DataServers, DeviceCache, FilesDriver, LayoutDriver},
-    random::random,
-    rpc::{Credential, machine_name},
+    rpc::Credential,
     session::{Session, SessionOptions},
+    waiting::OnWait,
 };
 
 /// How a client connects.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ClientOptions {
     /// 1 or 2.
     pub minorversion: u32,
@@ -42,6 +44,10 @@ pub struct ClientOptions {
     pub eager: bool,
     /// How the data of open files travel.
     pub policy: IoPolicy,
+    /// Who the client is; a unique one if absent.
+    pub identity: Option<Identity>,
+    /// Told of what requests wait for.
+    pub on_wait: Option<OnWait>,
 }
 
 impl Default for ClientOptions {
@@ -55,6 +61,8 @@ impl Default for ClientOptions {
             layouts: true,
             eager: true,
             policy: IoPolicy::default(),
+            identity: None,
+            on_wait: None,
         }
     }
 }
@@ -65,6 +73,7 @@ pub struct Client {
     pub(super) cluster: Arc<Cluster>,
     pub(super) files: Arc<OpenFiles>,
     owners: Arc<AtomicU64>,
+    pub(super) scratch: Arc<Scratch>,
     pub(super) eager: bool,
 }
 
@@ -96,14 +105,16 @@ impl Client {
         options: ClientOptions,
     ) -> Result<Client, ClientError> {
         let files = Arc::new(OpenFiles::default());
+        let identity = options.identity.clone().map_or_else(Identity::unique, Ok)?;
         let mut session = SessionOptions {
             minorversion: options.minorversion,
             slots: options.slots,
             patience: options.patience,
-            ..SessionOptions::new(crate::core::Role::Mds, owner_id()?, options.credential.clone())
+            on_wait: options.on_wait.clone(),
+            ..SessionOptions::new(Role::Mds, identity.clone(), options.credential.clone())
         };
         let data = SessionOptions {
-            role: crate::core::Role::Ds,
+            role: Role::Ds,
             patience: options.data_server_patience,
             ..session.clone()
         };
@@ -122,7 +133,9 @@ impl Client {
             policy: options.policy,
         };
         let owners = Arc::new(AtomicU64::new(1));
-        Ok(Client { cluster: Arc::new(cluster), files, owners, eager: options.eager })
+        let scratch = Arc::new(Scratch::of(identity.owner_id()));
+        let (cluster, eager) = (Arc::new(cluster), options.eager);
+        Ok(Client { cluster, files, owners, scratch, eager })
     }
 
     /// The session with the metadata server, for requests that this API does not offer.
@@ -130,10 +143,12 @@ impl Client {
         &self.cluster.mds
     }
 
-    /// Ends all sessions, so that the servers can forget us at once. Files should be closed.
+    /// Ends all sessions, so that the servers forget us at once, and removes what unfinished
+    /// transfers have left. What is written to files that are not closed may be lost. It takes no
+    /// longer than [`crate::limits::DISCARD_LIMIT`] and [`crate::limits::GOODBYE_LIMIT`].
     pub async fn close(self) {
-        self.cluster.servers.close().await;
-        self.cluster.mds.clone().close().await;
+        self.discard_all().await;
+        tokio::join!(self.cluster.servers.close(), self.cluster.mds.clone().close());
     }
 
     /// An open-owner of its own for every open, so that each has its own stateid.
@@ -144,11 +159,4 @@ impl Client {
             owner: Opaque(Bytes::copy_from_slice(&n.to_be_bytes())),
         }
     }
-}
-
-/// Unique to this client: machine, process, and random bytes for what those leave open.
-fn owner_id() -> Result<Bytes, ClientError> {
-    let unique = u64::from_be_bytes(random()?);
-    let id = format!("weft {} {} {unique:016x}", machine_name(), std::process::id());
-    Ok(Bytes::from(id))
 }

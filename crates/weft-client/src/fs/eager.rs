@@ -9,7 +9,7 @@ use std::path::Path;
 use bytes::Bytes;
 use weft_nfs::{
     Attrs, Component, FileType, OpArgs, OpOk, Seqid, StableHow, Stateid,
-    ops::{CloseArgs, GetattrArgs, ReadArgs, WriteArgs},
+    ops::{CloseArgs, GetattrArgs, ReadArgs, RenameArgs, WriteArgs},
 };
 use weft_xdr::Payload;
 
@@ -18,6 +18,7 @@ use super::{
     error::{At, FsError},
     file::OpenOptions,
     path::{lookups, names_of},
+    scratch::Temporary,
 };
 use crate::{error::ClientError, limits, session::CompoundOutcome};
 
@@ -99,6 +100,51 @@ impl Client {
             return false;
         }
         written
+    }
+
+    /// Makes a file with these bytes under a temporary name and gives it its own, durably, in one
+    /// COMPOUND; whether that was done.
+    pub(super) async fn put_eagerly_beside(
+        &self,
+        temporary: &Temporary<'_>,
+        (name, mode): (&Component, u32),
+        data: Bytes,
+    ) -> bool {
+        // Two more than other requests on a directory: the directory is set aside, and taken back.
+        if !self.is_eager(temporary.dirs) || data.len() > limits::EAGER_BYTES {
+            return false;
+        }
+        let wanted = data.len();
+        let new = OpenOptions { exclusive: true, ..OpenOptions::replace(mode) };
+        let mut ops = lookups(OpArgs::Putrootfh, temporary.dirs);
+        let before = ops.len();
+        ops.extend([
+            OpArgs::Savefh,
+            OpArgs::Open(new.open(temporary.name.clone(), self.new_owner())),
+            OpArgs::Getfh,
+            OpArgs::Write(WriteArgs {
+                stateid: Stateid::CURRENT,
+                offset: 0,
+                stable: StableHow::FILE_SYNC,
+                data: Payload::Bytes(data),
+            }),
+            close(Stateid::CURRENT),
+            OpArgs::Restorefh,
+            OpArgs::Rename(RenameArgs { oldname: temporary.name.clone(), newname: name.clone() }),
+        ]);
+        let Ok(outcome) = self.cluster.mds.compound_outcome(ops).await else { return false };
+        let CompoundOutcome { done, failed, .. } = outcome;
+        let mut done = done.into_iter().skip(before + 1);
+        let opened = (done.next(), done.next());
+        let written = matches!(&done.next(), Some(OpOk::Write(ok))
+            if ok.committed == StableHow::FILE_SYNC && usize::try_from(ok.count) == Ok(wanted));
+        let closed = done.next().is_some();
+        if let (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh)), false) = (opened.0, opened.1, closed)
+        {
+            // The server forgets it with the session else.
+            let _ = self.cluster.mds.on_file(&fh.object, close(open.stateid)).await;
+        }
+        written && failed.is_none()
     }
 
     /// A small file, whole, in one COMPOUND: `None` when it has to be read the usual way.

@@ -119,16 +119,22 @@ impl Client {
             other => other,
         };
         let (opened, attrs) = opened.at(path)?;
-        let io = Arc::new(FileIo::new(self.cluster.clone(), opened));
-        self.files.insert(&io);
-        let file = File { io, path: path.to_path_buf(), attrs, closed: AtomicBool::new(false) };
+        let mut file = self.opened(opened, attrs);
+        file.path = path.to_path_buf();
         if options.truncate && options.create.is_none() {
             file.truncate(0).await?;
         }
         Ok(file)
     }
 
-    async fn open_names(
+    /// A file that is open at the server.
+    pub(super) fn opened(&self, opened: Opened, attrs: Attrs) -> File {
+        let io = Arc::new(FileIo::new(self.cluster.clone(), opened));
+        self.files.insert(&io);
+        File { io, path: PathBuf::new(), attrs, closed: AtomicBool::new(false) }
+    }
+
+    pub(super) async fn open_names(
         &self,
         mut names: Vec<Component>,
         options: OpenOptions,
@@ -248,8 +254,14 @@ impl File {
     /// # Errors
     /// [`FsError`].
     pub async fn close(self) -> Result<(), FsError> {
+        let path = self.path.clone();
+        self.close_io().await.at(&path)
+    }
+
+    /// The same, for whoever knows the path.
+    pub(super) async fn close_io(self) -> Result<(), ClientError> {
         self.closed.store(true, Ordering::Release);
-        self.io.close().await.at(&self.path)
+        self.io.close().await
     }
 }
 
@@ -263,7 +275,11 @@ impl Drop for File {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (io, path) = (self.io.clone(), self.path.clone());
             runtime.spawn(async move {
-                if let Err(e) = io.close().await {
+                let closed = io.close().await;
+                // A client that is closed has left its files to the server.
+                if let Err(e) = closed.as_ref()
+                    && !matches!(e, ClientError::Closed)
+                {
                     tracing::warn!(path = %path.display(), "close failed: {e}");
                 }
             });

@@ -8,13 +8,17 @@ mod dir;
 mod eager;
 mod error;
 mod file;
+mod landing;
 mod namespace;
 mod path;
+mod put;
 mod recall;
+mod scratch;
 mod transfer;
 
 pub use client::{Client, ClientOptions, STAT_ATTRS};
 pub use dir::ReadDir;
 pub use error::FsError;
 pub use file::{File, OpenOptions};
+pub use put::Upload;
 pub use transfer::Progress;

@@ -6,7 +6,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use weft_nfs::{AttrNo, Attrs, Bitmap, FileType, NfsStat, OpArgs, OpNum, OpOk, Stateid, ops::*};
+use weft_nfs::{
+    AttrNo, Attrs, Bitmap, Component, FileType, NfsStat, OpArgs, OpNum, OpOk, Stateid, ops::*,
+};
 
 use super::{
     client::{Client, STAT_ATTRS},
@@ -50,6 +52,12 @@ impl Client {
     /// [`FsError`]; NOTDIR for anything else.
     pub async fn read_names(&self, path: impl AsRef<Path>) -> Result<ReadDir, FsError> {
         self.read_dir_for(path.as_ref(), Bitmap::default()).await
+    }
+
+    /// The entries of a directory found by its names from the root.
+    pub(super) async fn read_dir_of(&self, dirs: Vec<Component>) -> Result<ReadDir, ClientError> {
+        let dir = self.resolve_names(dirs, true).await?;
+        Ok(ReadDir::new(self.cluster.mds.clone(), dir.fh, PathBuf::new(), STAT_ATTRS))
     }
 
     async fn read_dir_for(&self, path: &Path, request: Bitmap) -> Result<ReadDir, FsError> {

@@ -113,6 +113,11 @@ impl Connection {
         self.calls.is_closed()
     }
 
+    /// Replies received so far: while it grows, the peer is alive.
+    pub fn replies(&self) -> u64 {
+        self.calls.replies()
+    }
+
     /// Calls a procedure; the reader returned stands at the results of an accepted, successful
     /// call. Dropping the future forgets the call, which may still be executed.
     ///

@@ -16,6 +16,7 @@ use crate::{
     core::{Backoff, SequenceFailure, Slot, first_unrepeatable},
     error::{ClientError, ProtocolError},
     rpc::{DirectPlacement, Placed, RpcError},
+    waiting::WaitReason,
 };
 
 /// How far a COMPOUND came.
@@ -120,6 +121,8 @@ impl Inner {
         let ops = &work.ops;
         let unrepeatable = first_unrepeatable(ops);
         let mut backoff = Backoff::new(self.options.patience);
+        // It ends by itself, a lease after the restart: to give up before is to no purpose.
+        let mut grace = Backoff::new(self.options.patience.max(self.core().lease() * 2));
         loop {
             let Attempt::Answered(outcome) = self.attempt(&work, unrepeatable).await? else {
                 continue;
@@ -127,10 +130,12 @@ impl Inner {
             let executed = ops.get(..outcome.done.len()).unwrap_or_default();
             let later = outcome.failed.as_ref().is_some_and(|f| is_later(f.failure.status))
                 && first_unrepeatable(executed).is_none();
-            match backoff.next_wait().filter(|_| later) {
-                Some(wait) => tokio::time::sleep(wait).await,
-                None => return Ok(outcome),
-            }
+            let status = outcome.failed.as_ref().map(|f| f.failure.status).filter(|_| later);
+            let Some(status) = status else { return Ok(outcome) };
+            let waits = if status == NfsStat::GRACE { &mut grace } else { &mut backoff };
+            let Some(wait) = waits.next_wait() else { return Ok(outcome) };
+            self.tell(WaitReason::of(status));
+            tokio::time::sleep(wait).await;
         }
     }
 
@@ -163,7 +168,10 @@ impl Inner {
                     slot.put_used();
                     return Ok(Attempt::Answered(CompoundOutcome { placed, ..outcome }));
                 }
-                Verdict::Resend => resending.wait().await?,
+                Verdict::Resend => {
+                    self.tell(WaitReason::Delay);
+                    resending.wait().await?;
+                }
                 Verdict::Rebind => {}
                 Verdict::SlotLost => return on_another_slot(unrepeatable, slot.is_in_doubt()),
                 Verdict::ReplyGone => {
@@ -193,6 +201,7 @@ impl Inner {
             let why = e.to_string().into();
             return Err(ClientError::Unreachable { addr: self.addr, why });
         };
+        self.tell(WaitReason::Unreachable(e.to_string().into()));
         tokio::time::sleep(wait).await;
         Ok(())
     }

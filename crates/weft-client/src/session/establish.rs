@@ -22,14 +22,15 @@ use crate::{
     error::{ClientError, ProtocolError},
     limits,
     rpc::{Answer, ConnectOptions, Connection, DirectPlacement, Placed, RpcError, Watch},
+    waiting::WaitReason,
 };
 
 /// How one try to establish ended.
-enum Try {
+pub(super) enum Try {
     /// Something can still be done at once.
     Again,
     /// Nothing before a wait, for this reason.
-    Later(Arc<str>),
+    Later(WaitReason),
 }
 
 impl Inner {
@@ -58,7 +59,9 @@ impl Inner {
             if let Some((_, why)) = given_up.as_ref().filter(|(at, _)| *at >= began) {
                 return Err(ClientError::Unreachable { addr: self.addr, why: why.clone() });
             }
-            let Try::Later(why) = self.try_step().await? else { continue };
+            let Try::Later(reason) = self.try_step().await? else { continue };
+            let why: Arc<str> = words(&reason);
+            self.tell(reason);
             let Some(wait) = backoff.next_wait().filter(|_| Instant::now() < deadline) else {
                 *given_up = Some((Instant::now(), why.clone()));
                 return Err(ClientError::Unreachable { addr: self.addr, why });
@@ -92,7 +95,7 @@ impl Inner {
             Err(RpcError::Refused(r)) => Err(ClientError::Rpc(RpcError::Refused(r))),
             Err(e) => {
                 self.link_lost(link.number);
-                Ok(Try::Later(e.to_string().into()))
+                Ok(Try::Later(WaitReason::Unreachable(e.to_string().into())))
             }
         }
     }
@@ -117,7 +120,7 @@ impl Inner {
         }
     }
 
-    async fn connect(self: &Arc<Self>) -> Result<Try, ClientError> {
+    pub(super) async fn connect(self: &Arc<Self>) -> Result<Try, ClientError> {
         let mut options =
             ConnectOptions { record_bytes_max: limits::RECORD_BYTES_MAX, incoming: None };
         if let Some(handler) = &self.options.callbacks {
@@ -125,14 +128,14 @@ impl Inner {
             options.incoming = Some(to);
             tokio::spawn(callback::serve(Arc::downgrade(self), handler.clone(), calls));
         }
-        match Connection::connect_with(self.addr, options).await {
+        match self.answered(Connection::connect_with(self.addr, options), || 0).await {
             Ok(connection) => {
                 let number = LINKS.fetch_add(1, Ordering::Relaxed);
                 self.core().connection_lost();
                 self.set_link(Some(Link { connection, number }));
                 Ok(Try::Again)
             }
-            Err(e) => Ok(Try::Later(e.to_string().into())),
+            Err(e) => Ok(Try::Later(WaitReason::Unreachable(e.to_string().into()))),
         }
     }
 
@@ -161,7 +164,7 @@ impl Inner {
     fn step_refused(&self, step: &Step, status: NfsStat) -> Result<Try, ClientError> {
         let failure = self.core().step_failed(step, status);
         match failure {
-            StepFailure::Later => Ok(Try::Later(status.to_string().into())),
+            StepFailure::Later => Ok(Try::Later(WaitReason::of(status))),
             StepFailure::Changed => Ok(Try::Again),
             StepFailure::Fatal(status) => Err(ClientError::Nfs { op: op_of(step), status }),
         }
@@ -235,29 +238,19 @@ impl Inner {
         let procedure = (NFS_PROGRAM, NFS_V4, PROC_COMPOUND);
         let watch = Watch::default();
         let call = link.connection.call_watched(procedure, credential, args, placement, watch);
-        let Answer { results: mut r, placed } = call.await?;
+        let Answer { results: mut r, placed } =
+            self.answered(call, || link.connection.replies()).await?;
         let reply = CompoundReply::decode(&mut r)?;
         r.finish()?;
         Ok((reply, placed))
     }
+}
 
-    /// Gives up the session and the client record.
-    pub(super) async fn close(self: &Arc<Self>) {
-        let link = self.usable_link();
-        self.closed.store(true, Ordering::Release);
-        let (session, client) = {
-            let core = self.core();
-            (core.session_id(), core.client_id())
-        };
-        let (Some(link), Some(sessionid), Some(clientid)) = (link, session, client) else { return };
-        let goodbye = async {
-            let _ =
-                self.bare(&link, OpArgs::DestroySession(DestroySessionArgs { sessionid })).await;
-            let _ =
-                self.bare(&link, OpArgs::DestroyClientid(DestroyClientidArgs { clientid })).await;
-        };
-        let _ = tokio::time::timeout(GOODBYE_TIMEOUT, goodbye).await;
-        self.set_link(None);
+/// A reason for errors, which name the server already.
+fn words(why: &WaitReason) -> Arc<str> {
+    match why {
+        WaitReason::Unreachable(why) => why.clone(),
+        other => other.to_string().into(),
     }
 }
 
@@ -272,7 +265,5 @@ fn op_of(step: &Step) -> OpNum {
     }
 }
 
-/// A server that does not answer our goodbye will forget us by itself.
-const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Numbers of connections, unique in the process.
 static LINKS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);

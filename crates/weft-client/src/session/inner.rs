@@ -15,8 +15,10 @@ use super::options::SessionOptions;
 use crate::{
     core::{Core, Step},
     error::ClientError,
+    limits,
     rpc::Connection,
     sync::{Mutex, MutexGuard},
+    waiting::{WaitReason, Waiting},
 };
 
 /// A session's state and its connection.
@@ -49,6 +51,33 @@ pub(super) struct Link {
 impl Inner {
     pub(super) fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock()
+    }
+
+    /// Tells whoever wants to know what is waited for.
+    pub(super) fn tell(&self, why: WaitReason) {
+        if let Some(on_wait) = &self.options.on_wait {
+            on_wait(&Waiting { server: self.addr, role: self.options.role, why });
+        }
+    }
+
+    /// Waits for an answer, and tells of it whenever none has come for a while; `seen` changes
+    /// with every sign of life.
+    pub(super) async fn answered<T>(
+        &self,
+        answer: impl Future<Output = T>,
+        seen: impl Fn() -> u64,
+    ) -> T {
+        let mut answer = std::pin::pin!(answer);
+        loop {
+            let before = seen();
+            tokio::select! {
+                answer = &mut answer => return answer,
+                () = tokio::time::sleep(limits::QUIET_MAX) => {}
+            }
+            if seen() == before {
+                self.tell(WaitReason::NoAnswer);
+            }
+        }
     }
 
     pub(super) fn current_link(&self) -> Option<Link> {

@@ -8,6 +8,7 @@ mod callback;
 mod compound;
 mod data;
 mod establish;
+mod goodbye;
 mod inner;
 mod options;
 mod shell;

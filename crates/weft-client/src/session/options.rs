@@ -2,21 +2,20 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use weft_nfs::{
     NfsStat,
     callback::{CbLayoutrecallArgs, CbRecallArgs},
 };
 
-use crate::{core::Role, rpc::Credential};
+use crate::{core::Role, identity::Identity, rpc::Credential, waiting::OnWait};
 
 /// How a session is opened.
 #[derive(Clone)]
 pub struct SessionOptions {
     /// 1 or 2.
     pub minorversion: u32,
-    /// Identity of this client at the server; unique among its clients.
-    pub owner_id: Bytes,
+    /// Who this client is to the server; unique among its clients.
+    pub identity: Identity,
     /// Metadata or data.
     pub role: Role,
     /// Slots asked for: requests under way at a time.
@@ -27,24 +26,31 @@ pub struct SessionOptions {
     pub patience: Duration,
     /// What answers recalls; without it no back channel is made.
     pub callbacks: Option<Arc<dyn CallbackHandler>>,
+    /// Told of what requests wait for.
+    pub on_wait: Option<OnWait>,
 }
 
 impl SessionOptions {
     /// Options for a server role: 4.2, 32 slots, no back channel, a minute and a half of
     /// patience with a metadata server and a quarter of one with a data server.
-    pub fn new(role: Role, owner_id: Bytes, credential: Credential) -> SessionOptions {
+    pub fn new(
+        role: Role,
+        identity: impl Into<Identity>,
+        credential: Credential,
+    ) -> SessionOptions {
         let patience = match role {
             Role::Mds => Duration::from_secs(90),
             Role::Ds => Duration::from_secs(15),
         };
         SessionOptions {
             minorversion: 2,
-            owner_id,
+            identity: identity.into(),
             role,
             slots: 32,
             credential,
             patience,
             callbacks: None,
+            on_wait: None,
         }
     }
 }
@@ -53,7 +59,7 @@ impl std::fmt::Debug for SessionOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SessionOptions")
             .field("minorversion", &self.minorversion)
-            .field("owner_id", &self.owner_id)
+            .field("identity", &self.identity)
             .field("role", &self.role)
             .field("slots", &self.slots)
             .finish_non_exhaustive()

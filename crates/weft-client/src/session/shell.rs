@@ -45,7 +45,7 @@ impl Session {
     pub async fn open(addr: SocketAddr, options: SessionOptions) -> Result<Session, ClientError> {
         let core = Core::new(CoreConfig {
             minorversion: options.minorversion,
-            owner_id: options.owner_id.clone(),
+            owner_id: options.identity.owner_id().clone(),
             verifier: Verifier(random()?),
             role: options.role,
             slots: options.slots,

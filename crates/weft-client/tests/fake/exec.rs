@@ -150,6 +150,10 @@ impl State {
                 c.saved = c.fh.clone();
                 Ok(OpOk::Savefh)
             }
+            OpArgs::Restorefh => {
+                c.fh = c.saved.clone();
+                Ok(OpOk::Restorefh)
+            }
             OpArgs::Getfh => Ok(OpOk::Getfh(GetfhOk { object: fh(c)? })),
             OpArgs::Getattr(a) => {
                 let attrs = self.attrs(inode(c)?)?.only(&a.request);

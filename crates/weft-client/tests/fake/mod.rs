@@ -79,7 +79,7 @@ pub struct Object {
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+pub struct Slot {
     last: SequenceId,
     reply: Option<Bytes>,
 }
@@ -102,7 +102,7 @@ pub struct State {
     /// The next reply is to be kept back.
     holding: bool,
     clients: HashMap<u64, ()>,
-    sessions: HashMap<SessionId, Vec<Slot>>,
+    pub sessions: HashMap<SessionId, Vec<Slot>>,
     next: u64,
     verifier: u64,
     data_servers: Vec<Fake>,

@@ -2,21 +2,23 @@
 
 use std::{
     ffi::OsStr,
-    io::{BufWriter, Write},
+    io::{BufWriter, IsTerminal, Write},
     os::unix::ffi::OsStrExt,
     path::Path,
 };
 
-use weft_client::fs::Client;
 use weft_nfs::{Attrs, FileType, NfsStat, NfsTime, Opaque};
 
+use super::{connect::Remote, quote::quoted};
 use crate::outcome::{Outcome, OutputError};
 
 /// Lists a directory in the server's order, or names a file. Output is written as it comes:
 /// directories of any size need no more memory than a page. Attributes come with the names (P3.5),
 /// or `one_by_one`. An entry that the server tells nothing of is shown with `?`, and is an error at
-/// the end.
-pub(super) async fn ls(client: &Client, path: &Path, long: bool, one_by_one: bool) -> Outcome {
+/// the end. Names are shown as they are, but on a terminal quoted where that is needed.
+pub(super) async fn ls(remote: &Remote, path: &Path, long: bool, one_by_one: bool) -> Outcome {
+    let (client, path) = (&remote.client, &remote.path(path));
+    let how = Shown { long, quoted: std::io::stdout().is_terminal() };
     let mut out = BufWriter::new(std::io::stdout().lock());
     let attrs = client.stat(path).await?;
     let is_dir = match attrs.file_type {
@@ -28,7 +30,7 @@ pub(super) async fn ls(client: &Client, path: &Path, long: bool, one_by_one: boo
     };
     if !is_dir {
         let name = path.file_name().unwrap_or(path.as_os_str());
-        line(&mut out, &attrs, name.as_encoded_bytes(), long)?;
+        line(&mut out, &attrs, name.as_encoded_bytes(), how)?;
         return Ok(out.flush().map_err(OutputError::from)?);
     }
     let mut entries = match one_by_one {
@@ -43,7 +45,7 @@ pub(super) async fn ls(client: &Client, path: &Path, long: bool, one_by_one: boo
         if long && one_by_one {
             entry.attrs = client.stat(path.join(OsStr::from_bytes(&entry.name.0))).await?;
         }
-        line(&mut out, &entry.attrs, &entry.name.0, long)?;
+        line(&mut out, &entry.attrs, &entry.name.0, how)?;
     }
     out.flush().map_err(OutputError::from)?;
     if !long || untold.is_empty() {
@@ -63,14 +65,23 @@ pub(super) async fn ls(client: &Client, path: &Path, long: bool, one_by_one: boo
 /// Entries without attributes that an error names.
 const UNTOLD_NAMED_MAX: usize = 3;
 
-fn line(out: &mut impl Write, attrs: &Attrs, name: &[u8], long: bool) -> Result<(), OutputError> {
-    if long && attrs.rdattr_error.is_some_and(|status| status != NfsStat::OK) {
+/// How entries are shown.
+#[derive(Clone, Copy)]
+struct Shown {
+    /// With attributes.
+    long: bool,
+    /// Names as a terminal may show them.
+    quoted: bool,
+}
+
+fn line(out: &mut impl Write, attrs: &Attrs, name: &[u8], how: Shown) -> Result<(), OutputError> {
+    if how.long && attrs.rdattr_error.is_some_and(|status| status != NfsStat::OK) {
         let unknown = "?";
         write!(
             out,
             "?????????? {unknown:>3} {unknown:<8} {unknown:<8} {unknown:>14} {unknown:<20} "
         )?;
-    } else if long {
+    } else if how.long {
         write!(
             out,
             "{} {:>3} {:<8} {:<8} {:>14} {} ",
@@ -82,7 +93,10 @@ fn line(out: &mut impl Write, attrs: &Attrs, name: &[u8], long: bool) -> Result<
             time_text(attrs.time_modify),
         )?;
     }
-    out.write_all(name)?;
+    match how.quoted {
+        true => out.write_all(quoted(name).as_bytes())?,
+        false => out.write_all(name)?,
+    }
     Ok(out.write_all(b"\n")?)
 }
 

@@ -1,34 +1,36 @@
 //! The commands for users of files: they need no root and no mount, and their exit status is 0 only
-//! when all is done.
+//! when all is done. Others: `main`.
 
+mod connect;
 mod copy;
+mod interrupt;
 mod list;
 mod names;
+mod quote;
 mod stat;
+mod waits;
 
-use std::{
-    net::{SocketAddr, ToSocketAddrs},
-    path::PathBuf,
-    time::Duration,
-};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use weft_client::fs::{Client, ClientOptions};
 
 use crate::{admin::AdminArgs, outcome::Outcome};
-
-/// The port NFS is on when none is given.
-const NFS_PORT: u16 = 2049;
-/// How long an address may take to answer at all.
-const PROBE_PATIENCE: Duration = Duration::from_secs(5);
-/// A user in front of a terminal waits this long for a server; transfers ride out a restart.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(30);
+use connect::Remote;
+use copy::PutHow;
+pub use interrupt::{Interrupted, Interrupts};
 
 /// Options that say which server a command talks to, and how.
 #[derive(Debug, Clone, Args)]
 pub struct ServerArg {
-    /// Metadata server, HOST or HOST:PORT.
-    #[arg(long, env = "WEFT_SERVER", default_value = "127.0.0.1:2049", global = true)]
+    /// Metadata server: HOST, HOST:PORT, or as mount takes it, HOST:/PATH; IPv6 addresses in
+    /// brackets. Remote paths begin at PATH.
+    #[arg(
+        long,
+        env = "WEFT_SERVER",
+        value_name = "HOST",
+        default_value = "127.0.0.1:2049",
+        global = true
+    )]
     pub server: String,
     /// Ask for one thing at a time, as clients without whole-file requests and listings with
     /// attributes do: for comparison.
@@ -39,21 +41,36 @@ pub struct ServerArg {
 /// Commands on files and directories.
 #[derive(Debug, Subcommand)]
 pub enum ClientCommand {
-    /// Copy a local file to the cluster; done means durable on every data server.
+    /// Copy local files to the cluster; done means durable on every data server. A file that is
+    /// there is replaced when the new one is complete, and never by a part of it; the new one gets
+    /// its mode (and, as root, its owner), other hard links keep the old one.
     Put {
-        /// Local file.
-        source: PathBuf,
-        /// Remote file, or directory to put it in.
+        /// Local files; - is standard input.
+        #[arg(required = true, value_name = "SOURCE")]
+        sources: Vec<PathBuf>,
+        /// Remote file, or directory to put them in.
         destination: PathBuf,
+        /// Directories with everything below.
+        #[arg(short, long)]
+        recursive: bool,
+        /// Write into the file that is there, which keeps hard links and owner; if that fails, its
+        /// old content is lost.
+        #[arg(long)]
+        in_place: bool,
         #[command(flatten)]
         server: ServerArg,
     },
-    /// Copy a file from the cluster; the local name appears when it is complete.
+    /// Copy files from the cluster; the local name appears when the file is complete. Devices and
+    /// fifos are written into, links are followed.
     Get {
-        /// Remote file.
-        source: PathBuf,
-        /// Local file, or directory to put it in.
+        /// Remote files.
+        #[arg(required = true, value_name = "SOURCE")]
+        sources: Vec<PathBuf>,
+        /// Local file, or directory to put them in; - is standard output.
         destination: PathBuf,
+        /// Directories with everything below.
+        #[arg(short, long)]
+        recursive: bool,
         #[command(flatten)]
         server: ServerArg,
     },
@@ -137,59 +154,49 @@ pub fn run(command: ClientCommand) -> Outcome {
         .enable_all()
         .build()
         .map_err(|e| format!("cannot start: {e}"))?;
-    runtime.block_on(connect_and_run(command))
-}
-
-async fn connect_and_run(command: ClientCommand) -> Outcome {
-    let addr = resolve(&command.server().server)?;
-    probe(addr).await?;
-    let eager = !command.server().one_by_one;
-    let options = ClientOptions { patience: CONNECT_PATIENCE, eager, ..ClientOptions::default() };
-    let client = Client::connect(addr, options).await?;
-    let done = execute(&client, command).await;
-    client.close().await;
+    let done = runtime.block_on(connect_and_run(command));
+    // A thread may still wait for standard input, or for a reader of a fifo.
+    runtime.shutdown_background();
     done
 }
 
-/// Fails at once if no server answers at the address, which may be wrong. A server that goes away
-/// later is waited for.
-async fn probe(addr: SocketAddr) -> Outcome {
-    let connected = tokio::time::timeout(PROBE_PATIENCE, tokio::net::TcpStream::connect(addr));
-    let why = match connected.await {
-        Ok(Ok(_)) => return Ok(()),
-        Ok(Err(e)) => e.to_string(),
-        Err(_) => "no answer".into(),
+/// However it ends, by itself or by a signal, the servers are told, so that nobody has to wait for
+/// what this client has left. A second signal ends it at once.
+async fn connect_and_run(command: ClientCommand) -> Outcome {
+    let mut interrupts = Interrupts::new()?;
+    let remote = tokio::select! {
+        remote = Remote::connect(command.server()) => remote?,
+        interrupted = interrupts.next() => return Err(interrupted.into()),
     };
-    Err(format!("no server at {addr}: {why} (is it running? --server or WEFT_SERVER name another)")
-        .into())
-}
-
-async fn execute(client: &Client, command: ClientCommand) -> Outcome {
-    match command {
-        ClientCommand::Put { source, destination, .. } => {
-            copy::put(client, &source, &destination).await
-        }
-        ClientCommand::Get { source, destination, .. } => {
-            copy::get(client, &source, &destination).await
-        }
-        ClientCommand::Ls { path, long, server } => {
-            list::ls(client, &path, long, server.one_by_one).await
-        }
-        ClientCommand::Stat { path, json, admin, .. } => {
-            stat::stat(client, &path, json, &admin).await
-        }
-        ClientCommand::Rm { paths, recursive, .. } => names::rm(client, &paths, recursive).await,
-        ClientCommand::Mkdir { paths, parents, .. } => names::mkdir(client, &paths, parents).await,
-        ClientCommand::Mv { source, destination, .. } => {
-            names::mv(client, &source, &destination).await
-        }
+    let done = tokio::select! {
+        done = execute(&remote, command) => done,
+        interrupted = interrupts.next() => Err(interrupted.into()),
+    };
+    tokio::select! {
+        () = remote.client.close() => done,
+        interrupted = interrupts.next() => Err(interrupted.into()),
     }
 }
 
-fn resolve(server: &str) -> Outcome<SocketAddr> {
-    let found = match server.to_socket_addrs() {
-        Ok(mut addrs) => addrs.next(),
-        Err(_) => (server, NFS_PORT).to_socket_addrs().ok().and_then(|mut addrs| addrs.next()),
-    };
-    found.ok_or_else(|| format!("{server}: no such server").into())
+async fn execute(remote: &Remote, command: ClientCommand) -> Outcome {
+    match command {
+        ClientCommand::Put { sources, destination, recursive, in_place, .. } => {
+            let how = PutHow { recursive, in_place };
+            copy::put(remote, &sources, &destination, how).await
+        }
+        ClientCommand::Get { sources, destination, recursive, .. } => {
+            copy::get(remote, &sources, &destination, recursive).await
+        }
+        ClientCommand::Ls { path, long, server } => {
+            list::ls(remote, &path, long, server.one_by_one).await
+        }
+        ClientCommand::Stat { path, json, admin, .. } => {
+            stat::stat(remote, &path, json, &admin).await
+        }
+        ClientCommand::Rm { paths, recursive, .. } => names::rm(remote, &paths, recursive).await,
+        ClientCommand::Mkdir { paths, parents, .. } => names::mkdir(remote, &paths, parents).await,
+        ClientCommand::Mv { source, destination, .. } => {
+            names::mv(remote, &source, &destination).await
+        }
+    }
 }

@@ -3,13 +3,14 @@
 use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
+use weft_client::ClientError;
 use weft_client::fs::Client;
 use weft_nfs::{FileType, NfsStat};
 
-use super::copy::remote_target;
+use super::{connect::Remote, copy::remote_target};
 use crate::outcome::Outcome;
 
 /// Entries of a directory removed between two looks at it: bounds what `rm -r` remembers.
@@ -18,15 +19,38 @@ const REMOVED_AT_A_TIME: usize = 4096;
 const DIRECTORY_MODE: u32 = 0o755;
 
 /// Removes paths in order; the first failure ends it.
-pub(super) async fn rm(client: &Client, paths: &[PathBuf], recursive: bool) -> Outcome {
-    for path in paths {
+pub(super) async fn rm(remote: &Remote, paths: &[PathBuf], recursive: bool) -> Outcome {
+    let client = &remote.client;
+    let paths: Vec<_> = paths.iter().map(|path| remote.path(path)).collect();
+    // Before anything is gone.
+    if let Some(path) = paths.iter().find(|path| is_root(path)) {
+        return Err(format!("{}: the root cannot be removed", path.display()).into());
+    }
+    for path in &paths {
         if recursive {
             remove_tree(client, path).await?;
-        } else {
-            client.remove(path).await?;
+            continue;
         }
+        client.remove(path).await.map_err(|e| match e.error.status() {
+            Some(NfsStat::NOTEMPTY) => format!("{e} (rm -r removes it with everything below)"),
+            _ => e.to_string(),
+        })?;
     }
     Ok(())
+}
+
+/// Whether a path leads to the root of what the server exports.
+fn is_root(path: &Path) -> bool {
+    let mut depth = 0_usize;
+    for part in path.components() {
+        match part {
+            Component::Normal(_) => depth += 1,
+            Component::ParentDir => depth = depth.saturating_sub(1),
+            Component::RootDir => depth = 0,
+            Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    depth == 0
 }
 
 /// Removes a tree, deepest first. What vanishes meanwhile is fine.
@@ -72,20 +96,49 @@ async fn empty_directory(client: &Client, path: &Path) -> Outcome<Vec<PathBuf>> 
 }
 
 /// Makes directories, with those above them if asked to.
-pub(super) async fn mkdir(client: &Client, paths: &[PathBuf], parents: bool) -> Outcome {
+pub(super) async fn mkdir(remote: &Remote, paths: &[PathBuf], parents: bool) -> Outcome {
+    let client = &remote.client;
     for path in paths {
+        let path = remote.path(path);
         if parents {
-            client.mkdir_all(path, DIRECTORY_MODE).await?;
+            client.mkdir_all(&path, DIRECTORY_MODE).await?;
         } else {
-            client.mkdir(path, DIRECTORY_MODE).await?;
+            client.mkdir(&path, DIRECTORY_MODE).await?;
         }
     }
     Ok(())
 }
 
 /// Renames a file or directory, or moves it into a directory.
-pub(super) async fn mv(client: &Client, source: &Path, destination: &Path) -> Outcome {
-    let destination = remote_target(client, destination, source.file_name()).await?;
-    client.rename(source, destination).await?;
+pub(super) async fn mv(remote: &Remote, source: &Path, destination: &Path) -> Outcome {
+    let (source, destination) = (remote.path(source), remote.path(destination));
+    let destination = remote_target(&remote.client, &destination, source.file_name()).await?;
+    let renamed = remote.client.rename(&source, &destination).await;
+    renamed.map_err(|e| {
+        let into_itself = e.error.status() == Some(NfsStat::INVAL);
+        if into_itself && destination.starts_with(&source) {
+            let (source, destination) = (source.display(), destination.display());
+            return format!("{source}: cannot move a directory into itself ({destination})");
+        }
+        match e.error {
+            ClientError::Invalid(_) if is_root(&source) => "/: the root cannot be moved".into(),
+            _ => e.to_string(),
+        }
+    })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However the root is written.
+    #[test]
+    fn roots() {
+        for (path, root) in
+            [("/", true), ("//", true), (".", true), ("/a/..", true), ("/..", true), ("a", false)]
+        {
+            assert_eq!(is_root(Path::new(path)), root, "{path}");
+        }
+    }
 }

@@ -11,7 +11,10 @@ use weft_client::{
 use weft_nfs::{Attrs, FileType};
 use weft_server::report::{FileLayoutReport, FileReport, ObjectReport};
 
-use super::list::{mode_text, owner_text, time_text};
+use super::{
+    connect::Remote,
+    list::{mode_text, owner_text, time_text},
+};
 use crate::{
     admin::AdminArgs,
     outcome::{Outcome, OutputError},
@@ -65,15 +68,19 @@ struct StripeReport {
     error: Option<String>,
 }
 
-/// Shows attributes and layout; the sizes of objects are asked of the admin service.
-pub(super) async fn stat(client: &Client, path: &Path, json: bool, admin: &AdminArgs) -> Outcome {
+/// Shows attributes and layout; the sizes of objects are asked of the admin service, if it is known
+/// where that is.
+pub(super) async fn stat(remote: &Remote, path: &Path, json: bool, admin: &AdminArgs) -> Outcome {
+    let (client, path) = (&remote.client, &remote.path(path));
     let attrs = client.stat(path).await?;
     let mut report = report(path, &attrs);
     match attrs.file_type {
         Some(FileType::REG) => {
             report.layout = layout(client, path).await?;
-            let told = ask_admin(admin.clone(), path).await;
-            report.learn(told.and_then(|told| of_this_file(told, &attrs)));
+            if admin.is_known() {
+                let told = ask_admin(admin.clone(), path).await;
+                report.learn(told.and_then(|told| of_this_file(told, &attrs)));
+            }
         }
         Some(FileType::LNK) => {
             report.link_target = Some(client.readlink(path).await?.display().to_string());

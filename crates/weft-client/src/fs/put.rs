@@ -1,0 +1,348 @@
+//! Whole files to the server: under a temporary name, and in their place with all their bytes.
+
+use std::{
+    fs,
+    io::{self, Read},
+    os::unix::fs::{FileExt, FileTypeExt, PermissionsExt},
+    path::Path,
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use weft_nfs::{
+    Attrs, Component, FileType, NfsStat, OpArgs, OpNum, Opaque,
+    ops::{PutfhArgs, RenameArgs, SetattrArgs},
+};
+
+use super::{
+    client::Client,
+    error::{At, FsError},
+    file::{File, OpenOptions},
+    path::names_of,
+    scratch::Temporary,
+    transfer::{Progress, adding_up},
+};
+use crate::{error::ClientError, io::Source, limits};
+
+/// Bytes taken from a stream at a time.
+const STREAM_BYTES: usize = 4 << 20;
+/// Permissions of a file that is written by a stream, and those that one has kept.
+const PERMISSIONS: u32 = 0o1777;
+/// Bits of a mode without which nobody may write.
+const WRITABLE: u32 = 0o222;
+
+/// A file on its way to the server.
+pub struct Upload {
+    content: Content,
+    mode: u32,
+    in_place: bool,
+    progress: Progress,
+}
+
+enum Content {
+    File(Arc<fs::File>, u64),
+    Stream(Option<Box<dyn Read + Send>>),
+}
+
+impl Upload {
+    /// A local file, which must not change meanwhile.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no regular file.
+    pub fn file(local: impl AsRef<Path>) -> Result<Upload, FsError> {
+        let local = local.as_ref();
+        // Asked before it is opened: to open a fifo waits for whoever writes to it.
+        let metadata = fs::metadata(local).at(local)?;
+        refuse_special(&metadata).at(local)?;
+        let content = Content::File(Arc::new(fs::File::open(local).at(local)?), metadata.len());
+        let mode = metadata.permissions().mode() & 0o777;
+        Ok(Upload { content, mode, in_place: false, progress: Arc::new(|_| {}) })
+    }
+
+    /// Bytes up to the end of a stream; the mode is that of a new file.
+    pub fn stream(from: impl Read + Send + 'static, mode: u32) -> Upload {
+        let content = Content::Stream(Some(Box::new(from)));
+        Upload { content, mode, in_place: false, progress: Arc::new(|_| {}) }
+    }
+
+    /// Writes into the file that is there, which keeps its links and its owner. If that fails, what
+    /// was there is lost.
+    pub fn in_place(self) -> Upload {
+        Upload { in_place: true, ..self }
+    }
+
+    /// Tells how many bytes have arrived.
+    pub fn with_progress(self, progress: Progress) -> Upload {
+        Upload { progress, ..self }
+    }
+
+    /// All of it, if that is little.
+    fn whole(&self) -> Result<Option<Bytes>, ClientError> {
+        let Content::File(file, size) = &self.content else { return Ok(None) };
+        let small = usize::try_from(*size).ok().filter(|size| *size <= limits::EAGER_BYTES);
+        let Some(size) = small else { return Ok(None) };
+        let mut data = vec![0; size];
+        file.read_exact_at(&mut data, 0)?;
+        Ok(Some(data.into()))
+    }
+}
+
+fn refuse_special(metadata: &fs::Metadata) -> Result<(), ClientError> {
+    let kind = metadata.file_type();
+    if kind.is_file() {
+        return Ok(());
+    }
+    Err(ClientError::Invalid(match kind {
+        kind if kind.is_dir() => "is a directory",
+        kind if kind.is_fifo() => "is a fifo, not a regular file",
+        kind if kind.is_socket() => "is a socket, not a regular file",
+        _ => "is a device, not a regular file",
+    }))
+}
+
+/// Where an upload goes.
+struct Target {
+    dirs: Vec<Component>,
+    name: Component,
+    /// Of the file that is there.
+    old: Option<Attrs>,
+}
+
+impl Target {
+    fn path(&self) -> Vec<Component> {
+        let mut path = self.dirs.clone();
+        path.push(self.name.clone());
+        path
+    }
+
+    /// Attributes that the new file needs beside its mode: the owner of the old one, if it is not
+    /// ours, and as far as we are the superuser, who may give files away.
+    fn owner(&self) -> Option<Attrs> {
+        let old = self.old.as_ref().filter(|_| rustix::process::geteuid().is_root())?;
+        let (owner, owner_group) = (old.owner.clone(), old.owner_group.clone());
+        let is_root = |id: &Option<Opaque>| id.as_ref().is_none_or(|id| &id.0[..] == b"0");
+        let ours = is_root(&owner) && is_root(&owner_group);
+        (!ours).then(|| Attrs { owner, owner_group, ..Attrs::default() })
+    }
+}
+
+impl Client {
+    /// Copies a local file to the server; returns its size. As [`Client::put`].
+    ///
+    /// # Errors
+    /// [`FsError`]; what was there before is as it was.
+    pub async fn put_file(
+        &self,
+        local: impl AsRef<Path>,
+        remote: impl AsRef<Path>,
+        progress: Progress,
+    ) -> Result<u64, FsError> {
+        self.put(Upload::file(local)?.with_progress(progress), remote).await
+    }
+
+    /// Puts a file at a path; returns its size. On return the data are durable on every data
+    /// server and visible to others. A file that is there is replaced by the whole new one, which
+    /// gets its mode, and its owner if we are the superuser; other hard links to it keep the old
+    /// one. A link at the end of the path is followed.
+    ///
+    /// # Errors
+    /// [`FsError`]; what was there before is as it was, unless the upload is in place.
+    pub async fn put(&self, upload: Upload, remote: impl AsRef<Path>) -> Result<u64, FsError> {
+        let remote = remote.as_ref();
+        let target = self.target_of(names_of(remote)).await.at(remote)?;
+        let put = match upload.in_place {
+            true => self.put_in_place(upload, &target).await,
+            false => self.put_beside(upload, &target).await,
+        };
+        put.at(remote)
+    }
+
+    /// What is at the path an upload goes to.
+    async fn target_of(&self, names: Vec<Component>) -> Result<Target, ClientError> {
+        let isdir = ClientError::Nfs { op: OpNum::OPEN, status: NfsStat::ISDIR };
+        let mut found = match self.resolve_names(names.clone(), false).await {
+            Ok(found) => Some(found),
+            Err(e) if e.status() == Some(NfsStat::NOENT) => None,
+            Err(e) => return Err(e),
+        };
+        if let Some(link) = found.take_if(|f| f.attrs.file_type == Some(FileType::LNK)) {
+            found = Some(self.resolve_names(link.names, true).await?);
+        }
+        let (mut path, old) = match found {
+            Some(found) => (found.names, Some(found.attrs)),
+            None => (names, None),
+        };
+        let name = path.pop().ok_or(isdir.clone())?;
+        if let Some(old) = &old {
+            match old.file_type {
+                Some(FileType::REG) => {}
+                Some(FileType::DIR) => return Err(isdir),
+                _ => return Err(ClientError::Invalid("is not a regular file")),
+            }
+            if old.mode.is_some_and(|mode| mode & WRITABLE == 0) {
+                return Err(ClientError::Invalid("is read-only (its mode lets nobody write)"));
+            }
+        }
+        Ok(Target { dirs: path, name, old })
+    }
+
+    async fn put_in_place(&self, upload: Upload, target: &Target) -> Result<u64, ClientError> {
+        let Upload { mut content, mode, progress, .. } = upload;
+        let (opened, attrs) = self.open_names(target.path(), OpenOptions::replace(mode)).await?;
+        let file = self.opened(opened, attrs);
+        let sent = send(&file, &mut content, progress).await;
+        let closed = file.close_io().await;
+        sent.and_then(|size| closed.map(|()| size))
+    }
+
+    async fn put_beside(&self, upload: Upload, target: &Target) -> Result<u64, ClientError> {
+        let kept = target.old.as_ref().and_then(|old| old.mode).map(|mode| mode & PERMISSIONS);
+        let (mode, owner) = (kept.unwrap_or(upload.mode), target.owner());
+        let temporary = self.temporary(&target.dirs, &target.name);
+        if owner.is_none()
+            && let Some(data) = upload.whole()?
+        {
+            let size = data.len() as u64;
+            if self.put_eagerly_beside(&temporary, (&target.name, mode), data).await {
+                self.keep(&temporary);
+                (upload.progress)(size);
+                return Ok(size);
+            }
+        }
+        let put = self.put_usually(upload, target, &temporary, (mode, owner)).await;
+        match &put {
+            Ok(_) => self.keep(&temporary),
+            Err(_) => self.discard(temporary.path()).await,
+        }
+        put
+    }
+
+    /// Open, write, close, rename.
+    async fn put_usually(
+        &self,
+        upload: Upload,
+        target: &Target,
+        temporary: &Temporary<'_>,
+        (mode, owner): (u32, Option<Attrs>),
+    ) -> Result<u64, ClientError> {
+        let Upload { mut content, progress, .. } = upload;
+        let options = OpenOptions { read: false, ..OpenOptions::replace(mode) };
+        let (opened, attrs) = self.open_names(temporary.path(), options).await?;
+        let file = self.opened(opened, attrs.clone());
+        let sent = async {
+            self.set_owner_and_mode(&file, owner, (&attrs, mode)).await?;
+            send(&file, &mut content, progress).await
+        };
+        let sent = sent.await;
+        let closed = file.close_io().await;
+        let size = sent.and_then(|size| closed.map(|()| size))?;
+        self.rename_over(temporary, target, attrs.fileid).await?;
+        self.remove_old(&target.dirs, &target.name, &attrs).await;
+        Ok(size)
+    }
+
+    /// A temporary file that was left by somebody else may have another mode; and who gets a file
+    /// may lose bits of it. A superuser whom the server takes for somebody else keeps the file, as
+    /// any user does.
+    async fn set_owner_and_mode(
+        &self,
+        file: &File,
+        owner: Option<Attrs>,
+        (attrs, mode): (&Attrs, u32),
+    ) -> Result<(), ClientError> {
+        let mut mode_is_right = attrs.mode.is_none_or(|has| has & PERMISSIONS == mode);
+        let has = (&attrs.owner, &attrs.owner_group);
+        if let Some(owner) = owner.filter(|o| (&o.owner, &o.owner_group) != has) {
+            match self.set_on(file, owner).await {
+                Err(e) if matches!(e.status(), Some(NfsStat::PERM | NfsStat::ACCESS)) => {}
+                set => {
+                    set?;
+                    mode_is_right = false;
+                }
+            }
+        }
+        if mode_is_right {
+            return Ok(());
+        }
+        self.set_on(file, Attrs { mode: Some(mode), ..Attrs::default() }).await
+    }
+
+    async fn set_on(&self, file: &File, attrs: Attrs) -> Result<(), ClientError> {
+        let (stateid, attrs) = (file.io().io_stateid(), Box::new(attrs));
+        let set = OpArgs::Setattr(SetattrArgs { stateid, attrs });
+        self.cluster.mds.on_file(file.io().fh(), set).await.map(drop)
+    }
+
+    /// Gives the file its own name. A server that has forgotten us meanwhile does not say whether
+    /// it did so: then it is seen by the file that has the name.
+    async fn rename_over(
+        &self,
+        temporary: &Temporary<'_>,
+        target: &Target,
+        fileid: Option<u64>,
+    ) -> Result<(), ClientError> {
+        let dir = self.resolve_names(target.dirs.clone(), true).await?.fh;
+        let mut again = false;
+        loop {
+            let renamed = self.cluster.mds.compound(vec![
+                OpArgs::Putfh(PutfhArgs { object: dir.clone() }),
+                OpArgs::Savefh,
+                OpArgs::Rename(RenameArgs {
+                    oldname: temporary.name.clone(),
+                    newname: target.name.clone(),
+                }),
+            ]);
+            match renamed.await {
+                Ok(_) => return Ok(()),
+                Err(e @ ClientError::OutcomeUnknown { .. }) => {
+                    let there = self.resolve_names(target.path(), false).await;
+                    match there {
+                        Ok(there) if there.attrs.fileid == fileid && fileid.is_some() => {
+                            return Ok(());
+                        }
+                        _ if again => return Err(e),
+                        _ => again = true,
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+/// Sends all of it; how much that was.
+async fn send(file: &File, content: &mut Content, progress: Progress) -> Result<u64, ClientError> {
+    match content {
+        Content::File(local, size) => {
+            let source = Source::file(local.clone()).with_report(adding_up(progress));
+            file.io().write(0, *size, &source).await?;
+            Ok(*size)
+        }
+        Content::Stream(stream) => {
+            let mut offset = 0;
+            loop {
+                let data = next_of(stream).await?;
+                let len = data.len() as u64;
+                if len == 0 {
+                    return Ok(offset);
+                }
+                file.io().write(offset, len, &Source::bytes(data)).await?;
+                offset += len;
+                progress(offset);
+            }
+        }
+    }
+}
+
+/// What comes next of a stream, which is waited for in a thread where that is allowed.
+async fn next_of(stream: &mut Option<Box<dyn Read + Send>>) -> Result<Bytes, ClientError> {
+    let Some(mut taken) = stream.take() else { return Ok(Bytes::new()) };
+    let read = tokio::task::spawn_blocking(move || {
+        let mut data = Vec::new();
+        let read = taken.by_ref().take(STREAM_BYTES as u64).read_to_end(&mut data);
+        (read.map(|_| Bytes::from(data)), taken)
+    });
+    let (data, taken) = read.await.map_err(io::Error::other)?;
+    *stream = Some(taken);
+    Ok(data?)
+}

@@ -1,0 +1,124 @@
+//! From what a user calls a server to a session with it.
+
+use std::{
+    net::SocketAddr,
+    path::{Component, Path, PathBuf},
+    time::Duration,
+};
+
+use weft::address::{HostPort, NFS_PORT, Source};
+use weft_client::{
+    Identity, OnWait, WaitReason, Waiting,
+    core::Role,
+    fs::{Client, ClientOptions},
+};
+
+use super::{ServerArg, waits};
+use crate::outcome::Outcome;
+
+/// How long an address may take to answer at all.
+const PROBE_PATIENCE: Duration = Duration::from_secs(5);
+/// A user in front of a terminal waits this long for a server; transfers ride out a restart.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(30);
+/// How often who waits for an address is told so.
+const TELL_EVERY: Duration = Duration::from_millis(600);
+
+/// A client, and the directory of the server that paths begin at.
+pub(super) struct Remote {
+    pub(super) client: Client,
+    root: PathBuf,
+}
+
+impl Remote {
+    /// Connects to the first of the server's addresses that answers.
+    pub(super) async fn connect(server: &ServerArg) -> Outcome<Remote> {
+        let source: Source = server.server.parse()?;
+        let on_wait = waits::on_stderr();
+        let address = find(&source.server, &on_wait).await?;
+        let options = ClientOptions {
+            patience: CONNECT_PATIENCE,
+            eager: !server.one_by_one,
+            identity: Some(Identity::of_user(address)?),
+            on_wait: Some(on_wait),
+            ..ClientOptions::default()
+        };
+        let client = Client::connect(address, options).await?;
+        Ok(Remote { client, root: source.path.into() })
+    }
+
+    /// A path of the user's as the server has it.
+    pub(super) fn path(&self, path: &Path) -> PathBuf {
+        below(&self.root, path)
+    }
+}
+
+/// A path below a root that `..` does not leave. The root of the server changes nothing.
+fn below(root: &Path, path: &Path) -> PathBuf {
+    if root == Path::new("/") {
+        return path.to_path_buf();
+    }
+    let mut inside = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => inside.push(name),
+            Component::ParentDir => drop(inside.pop()),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    root.join(inside)
+}
+
+/// The first address of a server that accepts connections. It fails soon if none does: the name may
+/// be wrong. A server that goes away later is waited for.
+async fn find(server: &HostPort, on_wait: &OnWait) -> Outcome<SocketAddr> {
+    let asked = server.clone();
+    let addresses = tokio::task::spawn_blocking(move || asked.resolve(NFS_PORT)).await??;
+    let mut failures = Vec::new();
+    for address in addresses {
+        match probe(address, on_wait).await {
+            Ok(()) => return Ok(address),
+            Err(why) => failures.push(format!("{address}: {why}")),
+        }
+    }
+    let why = failures.join("; ");
+    Err(format!("no server at {why} (is it running? --server or WEFT_SERVER name another)").into())
+}
+
+async fn probe(address: SocketAddr, on_wait: &OnWait) -> Result<(), String> {
+    let connect = tokio::net::TcpStream::connect(address);
+    let mut connect = std::pin::pin!(tokio::time::timeout(PROBE_PATIENCE, connect));
+    loop {
+        tokio::select! {
+            connected = &mut connect => return match connected {
+                Ok(Ok(_)) => Ok(()),
+                Ok(Err(e)) => Err(e.to_string()),
+                Err(_) => Err("no answer".into()),
+            },
+            () = tokio::time::sleep(TELL_EVERY) => on_wait(&Waiting {
+                server: address,
+                role: Role::Mds,
+                why: WaitReason::NoAnswer,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Paths stay below the directory that was given with the server.
+    #[test]
+    fn paths_below_a_root() {
+        for (root, path, whole) in [
+            ("/", "/a/../b", "/a/../b"),
+            ("/", "a", "a"),
+            ("/r", "/a", "/r/a"),
+            ("/r/s", "a/./b/", "/r/s/a/b"),
+            ("/r", "/../../x", "/r/x"),
+            ("/r", "/", "/r"),
+        ] {
+            assert_eq!(below(Path::new(root), Path::new(path)), Path::new(whole), "{root} {path}");
+        }
+    }
+}
