@@ -373,7 +373,7 @@ fn mistakes_are_named(bench: &Bench) {
 
 /// Who waits for a server that says nothing is told so, and goes on when it does again.
 fn waits_are_said(bench: &Bench) {
-    let pid = bench.cluster.pid();
+    let pid = bench.cluster.pid().to_string();
     assert!(support::run("kill", &["-STOP", &pid]).status.success());
     let mut ls = bench.spawn(&["ls", "/"]);
     let mut said = String::new();

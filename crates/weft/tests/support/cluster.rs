@@ -175,11 +175,6 @@ impl Cluster {
         self.ports.first
     }
 
-    /// Process number of the server.
-    pub fn pid(&self) -> String {
-        self.process.as_ref().expect("the server is running").id().to_string()
-    }
-
     /// Folder of the server's data.
     pub fn data_dir(&self) -> PathBuf {
         self.data.clone()
