@@ -4,7 +4,10 @@
 use std::{
     net::SocketAddr,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -25,6 +28,8 @@ use weft_server::{
     clock::random,
     identity::{ControlKey, ServerUuid},
 };
+
+use crate::control_address::ControlAddress;
 
 /// How long a request waits for a data server that has just gone: long enough for one that is
 /// restarted, short enough for whoever waits behind the request.
@@ -61,8 +66,8 @@ pub(crate) enum ControlError {
 pub(crate) struct Expected {
     /// Its number.
     pub(crate) id: DataServerId,
-    /// Its address.
-    pub(crate) addr: SocketAddr,
+    /// Its address, or its name.
+    pub(crate) addr: ControlAddress,
     /// Who we are.
     pub(crate) caller: ServerUuid,
     /// What both know.
@@ -100,6 +105,9 @@ enum Link {
 #[derive(Debug)]
 pub(crate) struct ControlLink {
     link: watch::Receiver<Link>,
+    connections: Arc<AtomicU64>,
+    /// What its address or name meant last.
+    found: watch::Receiver<Option<SocketAddr>>,
     task: AbortHandle,
 }
 
@@ -114,8 +122,25 @@ impl ControlLink {
     pub(crate) fn start(expected: Expected) -> ControlLink {
         let why = ControlError::Unreachable("not connected yet".into());
         let (link, seen) = watch::channel(Link::Down { since: Instant::now(), why });
-        let task = tokio::spawn(keep_connected(expected, link));
-        ControlLink { link: seen, task: task.abort_handle() }
+        let number = match &expected.addr {
+            ControlAddress::Number(address) => Some(*address),
+            ControlAddress::Name(..) => None,
+        };
+        let (found, seen_at) = watch::channel(number);
+        let connections = Arc::new(AtomicU64::new(0));
+        let tell = Tell { link, found, connections: connections.clone() };
+        let task = tokio::spawn(keep_connected(expected, tell));
+        ControlLink { link: seen, connections, found: seen_at, task: task.abort_handle() }
+    }
+
+    /// How many connections there were so far, the present one included.
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Acquire)
+    }
+
+    /// Where it is, as far as its name was ever looked up.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        *self.found.borrow()
     }
 
     /// Whether there is a connection.
@@ -190,16 +215,27 @@ impl ControlLink {
     }
 }
 
+/// What the background task tells.
+struct Tell {
+    link: watch::Sender<Link>,
+    found: watch::Sender<Option<SocketAddr>>,
+    connections: Arc<AtomicU64>,
+}
+
 /// The background task: connects, watches, and connects again.
-async fn keep_connected(expected: Expected, link: watch::Sender<Link>) {
+async fn keep_connected(expected: Expected, tell: Tell) {
+    let Tell { link, found, connections } = tell;
     let mut backoff = BACKOFF_MIN;
     let mut told = String::new();
+    let mut was_lost = false;
     loop {
-        let why = match establish(&expected).await {
+        let why = match establish(&expected, &found).await {
             Ok(connection) => {
-                tracing::info!(id = expected.id.0, addr = %expected.addr, "data server connected");
+                note_connected(&expected, was_lost || !told.is_empty());
+                was_lost = true;
                 backoff = BACKOFF_MIN;
                 told.clear();
+                connections.fetch_add(1, Ordering::AcqRel);
                 let live = Arc::new(Live { connection, give_up: Notify::new() });
                 link.send_replace(Link::Up(live.clone()));
                 let why = until_lost(&live).await;
@@ -228,9 +264,47 @@ async fn keep_connected(expected: Expected, link: watch::Sender<Link>) {
     }
 }
 
-async fn establish(expected: &Expected) -> Result<Connection, ControlError> {
+/// Whoever was told that it is away is told that it is back.
+fn note_connected(expected: &Expected, was_away: bool) {
+    let (id, addr) = (expected.id.0, &expected.addr);
+    if was_away {
+        tracing::warn!(id, %addr, "data server is back");
+    } else {
+        tracing::info!(id, %addr, "data server connected");
+    }
+}
+
+/// Connects to the first that answers of the addresses that it has now.
+async fn connect(
+    expected: &Expected,
+    found: &watch::Sender<Option<SocketAddr>>,
+) -> Result<Connection, ControlError> {
+    let unknown =
+        |e| ControlError::Unreachable(format!("no such host {}: {e}", expected.addr).into());
+    let addresses = expected.addr.resolve().await.map_err(unknown)?;
+    let known = *found.borrow();
+    if !known.is_some_and(|at| addresses.contains(&at)) {
+        found.send_replace(addresses.first().copied());
+    }
+    let mut last = ControlError::Unreachable("it has no address".into());
+    for address in addresses {
+        match Connection::connect(address).await {
+            Ok(connection) => {
+                found.send_replace(Some(address));
+                return Ok(connection);
+            }
+            Err(e) => last = failed(e),
+        }
+    }
+    Err(last)
+}
+
+async fn establish(
+    expected: &Expected,
+    found: &watch::Sender<Option<SocketAddr>>,
+) -> Result<Connection, ControlError> {
     let connected = timeout(ESTABLISH_LIMIT, async {
-        let connection = Connection::connect(expected.addr).await.map_err(failed)?;
+        let connection = connect(expected, found).await?;
         prove(&connection, expected).await?;
         let who: WhoOk = call(&connection, Procedure::WHO, &Nothing).await?;
         Ok((connection, who))

@@ -22,11 +22,11 @@ impl Role for Mds {
     }
 
     fn view(&self, conn: &Conn) -> View {
-        self.export.view(conn.peer)
+        self.export().view(conn.peer)
     }
 
     async fn caller(&self, caller: Caller) -> Caller {
-        if !self.export.server_groups || !caller.known {
+        if !self.export().server_groups || !caller.known {
             return caller;
         }
         self.names.with_groups(caller).await
@@ -63,6 +63,7 @@ impl Role for Mds {
         c: &'a mut Compound<Self>,
         client: ClientId,
     ) -> Result<(), Failure> {
-        self.clients.reclaim_complete(&mut c.deps, client)
+        self.clients.records.depend_on_forgotten(&mut c.deps);
+        self.clients.reclaim_complete(client)
     }
 }

@@ -1,12 +1,16 @@
 //! A metadata server: its rooms, and how they are put together.
 
-use std::{net::SocketAddr, path::Path, sync::Arc};
+use std::{
+    net::SocketAddr,
+    path::Path,
+    sync::{Arc, RwLock},
+};
 
 use weft_nfs::{Failure, NfsStat};
 use weft_server::{
     compound::Compound,
     core::Core,
-    report::{AdminSource, ThresholdStatus},
+    report::{AdminError, AdminSource, ThresholdStatus},
 };
 use weft_state::{Grace, Identity, SessionLimits};
 use weft_store::{
@@ -40,8 +44,6 @@ pub struct MdsParts {
     pub instance: u32,
     /// The volume.
     pub volume: Volume,
-    /// Its number in filehandles.
-    pub volume_number: u32,
     /// The data servers.
     pub data_servers: Arc<DataServers>,
     /// How new files are striped.
@@ -70,7 +72,7 @@ pub struct Mds {
     /// What clients hold, and how it is taken back.
     pub(super) clients: Arc<Clients>,
     /// Who may do what.
-    pub(super) export: Export,
+    export: RwLock<Arc<Export>>,
     /// How users and groups are called.
     pub(super) names: Names,
     /// What administrators ask and set.
@@ -92,12 +94,11 @@ impl Mds {
         let core = Arc::new(Core::new(parts.identity, parts.limits, parts.lease_s));
         let known = clients::known(&parts.volume)?;
         let grace_ms = u64::from(parts.grace_s) * 1000;
-        let grace = Grace::start(core.clock.now(), grace_ms, known.clone());
+        let grace = Grace::start(core.clock.now(), grace_ms, clients::reclaimers(&known));
         let protocol = Arc::new(ProtocolState::new(parts.instance, grace));
         let threshold = Threshold::new(&parts.small_files, parts.threads);
         let files = FileService::start(FileParts {
             volume: parts.volume,
-            volume_number: parts.volume_number,
             data_servers: parts.data_servers,
             striping: parts.striping,
             small_files: parts.small_files,
@@ -107,15 +108,34 @@ impl Mds {
             lease_s: parts.lease_s,
         });
         let files = files.await?;
+        let clients = Clients::new(&core, &protocol, &files, known);
+        // At once, if there is nobody to wait for.
+        clients.end_grace(core.clock.now());
+        let admin = Admin::new(&core, &protocol, &clients, parts.address, threshold);
         Ok(Arc::new(Mds {
-            clients: Clients::new(&core, &protocol, &files, &known),
-            admin: Arc::new(Admin::new(&core, &files, parts.address, threshold)),
+            clients,
+            admin: Arc::new(admin),
             core,
             protocol,
             files,
-            export: parts.export,
+            export: RwLock::new(Arc::new(parts.export)),
             names: Names::new(parts.naming, Arc::new(SystemHost)),
         }))
+    }
+
+    /// Who may do what from the next request on, and the write threshold.
+    ///
+    /// # Errors
+    /// The threshold is out of range: nothing is changed.
+    pub fn reconfigure(&self, export: Export, threshold_bytes: u64) -> Result<(), AdminError> {
+        self.admin.threshold.reconfigure(threshold_bytes)?;
+        *self.export.write().expect("export lock") = Arc::new(export);
+        Ok(())
+    }
+
+    /// Who may do what.
+    pub(super) fn export(&self) -> Arc<Export> {
+        self.export.read().expect("export lock").clone()
     }
 
     /// The volume.
@@ -160,7 +180,7 @@ impl Mds {
 
     /// The caller as the export sees it.
     pub(super) fn credential(&self, c: &Compound<Mds>) -> Credential {
-        self.export.credential(&c.caller, c.view)
+        self.export().credential(&c.caller, c.view)
     }
 
     /// The inode of the current filehandle.

@@ -4,7 +4,7 @@
 use std::{
     fs,
     io::{self, Write as _},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
@@ -109,17 +109,6 @@ pub fn data_servers_in(dir: &Path) -> Result<u32, EndpointsError> {
         }
     }
     Ok(highest)
-}
-
-/// An address by which this machine reaches one of its own listeners: the loopback address in place
-/// of the unspecified one.
-pub fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ip => ip,
-    };
-    SocketAddr::new(ip, address.port())
 }
 
 #[cfg(test)]

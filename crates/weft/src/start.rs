@@ -1,6 +1,12 @@
 //! Putting servers together from their configuration, and starting them.
 
-use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::net::TcpListener;
 use weft_ds::{DataServer, control::Service};
@@ -19,8 +25,8 @@ use weft_server::{
 };
 use weft_state::SessionLimits;
 use weft_store::{
-    engine::EngineKind as StoreEngine,
-    objects::{ObjectStore, ObjectStoreOptions},
+    engine::{EngineError, EngineKind as StoreEngine},
+    objects::{self, ObjectStore, ObjectStoreOptions},
     types::{DataServerId, StoreError, Timestamp},
     volume::{CommitPolicy, Format, Volume, VolumeConfig},
 };
@@ -31,6 +37,7 @@ use crate::{
         ClientAccess, ClientConfig, DataServerConfig, DsConfig, EngineKind, ExportConfig, Flavor,
         MdsConfig, NamedId, NamesConfig,
     },
+    disk_kind::warn_if_unfit,
 };
 
 /// Slots granted to one session of a data server: enough to keep a disk and a wire busy.
@@ -60,6 +67,16 @@ pub enum StartError {
         path: String,
         /// Why.
         error: String,
+    },
+    /// The directory of a metadata server has no volume.
+    #[error(
+        "{}: there is no volume here: put the right directory in its place (is its disk \
+         mounted?), or make a new, empty file system with `weft init --config FILE`",
+        path.display()
+    )]
+    NoVolume {
+        /// The directory.
+        path: PathBuf,
     },
     /// Identity or secret.
     #[error(transparent)]
@@ -123,10 +140,9 @@ pub async fn mds(
     listener: TcpListener,
     admin_listener: TcpListener,
 ) -> Result<RunningMds, StartError> {
-    durable::create_dir_all(&config.dir)
-        .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     let address = listener.local_addr()?;
     let volume = open_volume(config)?;
+    warn_if_unfit(&config.dir);
     let workers = Workers::start("weft-mds", config.threads())?;
     let uuid = ServerUuid::load_or_create(&config.dir)?;
     let data_servers = {
@@ -145,7 +161,6 @@ pub async fn mds(
         grace_s: config.grace_s(),
         instance: u32::from_be_bytes(random()),
         volume,
-        volume_number: 1,
         data_servers,
         striping: Striping { unit_bytes: config.stripe_unit_bytes, width: config.stripe_width() },
         small_files: SmallFiles {
@@ -173,7 +188,11 @@ pub async fn mds(
 }
 
 fn data_server(c: &DataServerConfig) -> DataServerSpec {
-    DataServerSpec { id: DataServerId(c.id), control: c.control, addresses: c.addresses.clone() }
+    DataServerSpec {
+        id: DataServerId(c.id),
+        control: c.control.clone(),
+        addresses: c.addresses.clone(),
+    }
 }
 
 fn export(config: &ExportConfig) -> Export {
@@ -199,6 +218,21 @@ fn export(config: &ExportConfig) -> Export {
     }
 }
 
+/// Lets a running server do what a changed configuration says. Nothing is changed if it cannot do
+/// all of it.
+///
+/// # Errors
+/// Why not: the keys that only a restart changes, or what the server says.
+pub fn reload(running: &RunningMds, old: &MdsConfig, new: &MdsConfig) -> Result<(), String> {
+    let fixed = old.fixed_keys_changed(new);
+    if !fixed.is_empty() {
+        let keys = fixed.join(", ");
+        return Err(format!("{keys}: only a restart changes that; nothing was changed"));
+    }
+    let threshold = new.small_files.threshold_bytes;
+    running.mds.reconfigure(export(&new.export), threshold).map_err(|e| e.to_string())
+}
+
 fn naming(config: &NamesConfig) -> Naming {
     let table = |all: &[NamedId]| all.iter().map(|n| (n.name.clone(), n.id)).collect();
     Naming {
@@ -210,22 +244,70 @@ fn naming(config: &NamesConfig) -> Naming {
     }
 }
 
-fn open_volume(config: &MdsConfig) -> Result<Volume, StartError> {
+/// Makes the volume of a metadata server in its directory: a new and empty file system. Nothing
+/// else ever makes one, so that a directory that is missing is not taken for a new one.
+///
+/// # Errors
+/// [`StartError::Directory`], also if there is a volume.
+pub fn create_volume(config: &MdsConfig) -> Result<(), StartError> {
+    refuse_data_server_directory(&config.dir)?;
+    durable::create_dir_all(&config.dir)
+        .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
+    let dir = volume_dir(config);
+    let volume = VolumeConfig { format: new_format(), ..volume_config(config) };
+    Volume::make(&dir, &volume).map(drop).map_err(|e| directory_error(&dir)(e.to_string()))
+}
+
+/// Whether the directory of a metadata server has a volume.
+pub fn has_volume(config: &MdsConfig) -> bool {
+    weft_store::engine::kind_of(&volume_dir(config)).is_some()
+}
+
+fn volume_dir(config: &MdsConfig) -> PathBuf {
+    config.dir.join("volume")
+}
+
+/// What a new volume is: nothing of it is like that of another.
+fn new_format() -> Format {
     let (seconds, nanos) = Clock::default().wall();
     let uuid: [u8; 16] = random();
     let (major, minor) = uuid.split_at(8);
     let half = |b: &[u8]| b.iter().fold(0, |n, b| n << 8 | u64::from(*b));
-    let volume = VolumeConfig {
+    Format {
+        number: u32::from_be_bytes(random()).max(1),
+        uuid,
+        fsid: (half(major), half(minor)),
+        now: Timestamp { seconds, nanos },
+        ..Format::default()
+    }
+}
+
+fn open_volume(config: &MdsConfig) -> Result<Volume, StartError> {
+    refuse_data_server_directory(&config.dir)?;
+    let dir = volume_dir(config);
+    Volume::open(&dir, &volume_config(config)).map_err(|error| match error {
+        EngineError::NoVolume(_) => StartError::NoVolume { path: config.dir.clone() },
+        error => directory_error(&dir)(error.to_string()),
+    })
+}
+
+/// The directory of a data server is not to be a metadata server's too.
+fn refuse_data_server_directory(dir: &Path) -> Result<(), StartError> {
+    if !objects::is_store(dir) {
+        return Ok(());
+    }
+    let why = "this is the directory of a data server: check `dir`, and that this is the \
+               configuration of a metadata server";
+    Err(directory_error(dir)(why.into()))
+}
+
+fn volume_config(config: &MdsConfig) -> VolumeConfig {
+    VolumeConfig {
         engine: match config.engine {
             EngineKind::Fjall => StoreEngine::Fjall,
             EngineKind::Redb => StoreEngine::Redb,
         },
-        format: Format {
-            uuid,
-            fsid: (half(major), half(minor)),
-            now: Timestamp { seconds, nanos },
-            ..Format::default()
-        },
+        format: Format::default(),
         commit: CommitPolicy {
             low: usize::try_from(config.commit.low).unwrap_or(usize::MAX),
             high: usize::try_from(config.commit.high).unwrap_or(usize::MAX),
@@ -234,9 +316,7 @@ fn open_volume(config: &MdsConfig) -> Result<Volume, StartError> {
             ..CommitPolicy::default()
         },
         cache_bytes: VOLUME_CACHE_BYTES,
-    };
-    let dir = config.dir.join("volume");
-    Volume::open(&dir, &volume).map_err(|e| directory_error(&dir)(e.to_string()))
+    }
 }
 
 /// Starts a data server, one of `neighbours` in this process, itself included: they share its
@@ -252,6 +332,7 @@ pub async fn ds(
 ) -> Result<RunningDs, StartError> {
     durable::create_dir_all(&config.dir)
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
+    warn_if_unfit(&config.dir);
     let objects = ObjectStore::open(&config.dir, &ObjectStoreOptions::one_of(neighbours))
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     let uuid = ServerUuid::load_or_create(&config.dir)?;

@@ -5,12 +5,14 @@
 
 use std::{
     fs,
+    io::Write,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
 };
 
 use clap::Args;
 use weft::{
+    address::reachable,
     config::{DataServerConfig, DsConfig, MdsConfig},
     start::{self, RunningDs, RunningMds},
 };
@@ -19,10 +21,13 @@ use weft_server::identity::ClusterSecret;
 
 use crate::{
     demo,
-    endpoints::{Endpoints, data_server_dir, data_servers_in, reachable},
+    endpoints::{Endpoints, data_server_dir, data_servers_in},
     outcome::Outcome,
     serve,
 };
+
+/// Most data servers of one process.
+const DATA_SERVERS_MAX: u32 = 64;
 
 /// Options of `weft up`.
 #[derive(Debug, Args)]
@@ -35,7 +40,7 @@ pub struct UpArgs {
     listen: SocketAddr,
     /// How many data servers.
     #[arg(long, value_name = "N", default_value_t = 4,
-          value_parser = clap::value_parser!(u32).range(1..=64))]
+          value_parser = clap::value_parser!(u32).range(1..=DATA_SERVERS_MAX.into()))]
     data_servers: u32,
     /// Where `weft status` connects [default: a free port of the loopback address].
     #[arg(long, value_name = "ADDR:PORT")]
@@ -75,38 +80,61 @@ struct Cluster {
 pub fn run(args: UpArgs) -> Outcome {
     serve::raise_descriptor_limit();
     serve::runtime()?.block_on(async {
+        let mut signals = serve::Signals::listen()?;
         let cluster = start(&args).await?;
         if args.json {
             println!("{}", serde_json::to_string(&cluster.endpoints)?);
         } else {
             print_how_to_mount(&cluster.endpoints);
         }
-        let outcome = if args.demo { demo::run(&cluster.endpoints).await } else { Ok(()) };
-        if !args.once {
+        let mut is_asked_to_stop = false;
+        let outcome = if args.demo {
+            tokio::select! {
+                outcome = demo::run(&cluster.endpoints) => outcome,
+                () = signals.stopped() => {
+                    is_asked_to_stop = true;
+                    Err("stopped during the demonstration".into())
+                }
+            }
+        } else {
+            Ok(())
+        };
+        if !args.once && !is_asked_to_stop {
             if let Err(e) = &outcome {
                 eprintln!("weft: the demonstration failed: {e}");
             }
             if !args.json {
                 println!("\nServing. Ctrl-C stops it; started again, everything is as it was.");
             }
-            serve::stopped().await?;
+            signals.stopped().await;
         }
         cluster.mds.mds.stop().await;
         if !args.json {
-            println!("Stopped.");
+            // The terminal may be gone.
+            let _ = writeln!(std::io::stdout(), "Stopped.");
         }
         if args.once { outcome } else { Ok(()) }
     })
 }
 
 async fn start(args: &UpArgs) -> Outcome<Cluster> {
+    // A port that is taken is found out before anything is made.
+    let is_new = fs::read_dir(&args.dir).map_or(true, |mut entries| entries.next().is_none());
+    let mut early = None;
+    if is_new {
+        early = Some((start::listen(args.listen).await?, admin_listener(args, None).await?));
+    }
     durable::create_dir_all(&args.dir).map_err(|e| format!("{}: {e}", args.dir.display()))?;
     let dir = fs::canonicalize(&args.dir)?;
     let lock = lock(&dir)?;
     let secret = ClusterSecret::load_or_create(&dir.join("cluster.secret"))?;
     let known = Endpoints::load(&dir)?;
     check_count(&dir, known.as_ref(), args)?;
-    let listener = start::listen(args.listen).await?;
+    make_or_find_volume(args, &dir, known.as_ref())?;
+    let (listener, admin) = match early {
+        Some(listeners) => listeners,
+        None => (start::listen(args.listen).await?, admin_listener(args, known.as_ref()).await?),
+    };
     let mut data_servers = Vec::new();
     for id in 1..=args.data_servers {
         let address = data_server_address(args, known.as_ref(), id);
@@ -116,8 +144,7 @@ async fn start(args: &UpArgs) -> Outcome<Cluster> {
         let neighbours = args.data_servers as usize;
         data_servers.push(start::ds(&config, &secret, listener, neighbours).await?);
     }
-    let config = mds_config(args, &dir, &data_servers)?;
-    let admin = admin_listener(args, known.as_ref()).await?;
+    let config = MdsConfig { data_servers: specs(&data_servers), ..mds_config(args, &dir)? };
     let mds = start::mds(&config, &secret, listener, admin).await?;
     let endpoints = Endpoints {
         mds: mds.address,
@@ -180,24 +207,50 @@ async fn admin_listener(
     start::listen((Ipv4Addr::LOCALHOST, 0).into()).await
 }
 
-fn mds_config(args: &UpArgs, dir: &Path, data_servers: &[RunningDs]) -> Outcome<MdsConfig> {
+/// Makes the volume where nothing ever was, before anything else is: where there are data servers,
+/// a missing volume is lost or elsewhere, and a new one in its place would not be theirs.
+fn make_or_find_volume(args: &UpArgs, dir: &Path, known: Option<&Endpoints>) -> Outcome {
+    let config = mds_config(args, dir)?;
+    let data_server = |n| dir.join(format!("ds-{n}")).exists();
+    let used = known.is_some() || (1..=DATA_SERVERS_MAX).any(data_server);
+    if used && !start::has_volume(&config) {
+        return Err(format!(
+            "{}: there is no volume here, but {} has data servers: put the directory of the \
+             metadata server back, or begin anew with another --dir",
+            config.dir.display(),
+            dir.display()
+        )
+        .into());
+    }
+    match start::create_volume(&config) {
+        // From an earlier start: what is wrong with it, opening it says.
+        Err(_) if start::has_volume(&config) => Ok(()),
+        made => Ok(made?),
+    }
+}
+
+fn mds_config(args: &UpArgs, dir: &Path) -> Outcome<MdsConfig> {
     let base = match &args.config {
         Some(file) => MdsConfig::load(file)?,
         None => MdsConfig::default(),
     };
-    let servers = data_servers.iter().zip(1..).map(|(ds, id)| DataServerConfig {
-        id,
-        control: reachable(ds.address),
-        addresses: vec![ds.address.into()],
-        uuid: None,
-    });
     Ok(MdsConfig {
         dir: dir.join("mds"),
         lease_s: args.lease,
         grace_s: Some(args.grace.unwrap_or(args.lease)),
-        data_servers: servers.collect(),
         ..base
     })
+}
+
+/// The data servers as the metadata server is told of them.
+fn specs(data_servers: &[RunningDs]) -> Vec<DataServerConfig> {
+    let spec = |(ds, id): (&RunningDs, u32)| DataServerConfig {
+        id,
+        control: reachable(ds.address).into(),
+        addresses: vec![ds.address.into()],
+        uuid: None,
+    };
+    data_servers.iter().zip(1..).map(spec).collect()
 }
 
 fn print_how_to_mount(e: &Endpoints) {

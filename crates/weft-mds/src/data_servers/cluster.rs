@@ -64,7 +64,7 @@ impl DataServers {
     ) -> Vec<SocketAddr> {
         self.servers
             .get(&id)
-            .map(|s| addresses::select(s.addresses(), peer, local))
+            .map(|s| addresses::select(&s.addresses(), peer, local))
             .unwrap_or_default()
     }
 
@@ -124,7 +124,20 @@ impl DataServers {
 
     /// Whether all of these are connected at the moment.
     pub fn are_up(&self, ids: &[DataServerId]) -> bool {
-        ids.iter().all(|id| self.servers.get(id).is_some_and(|s| s.is_up()))
+        self.first_away(ids).is_none()
+    }
+
+    /// The first of these that is not connected at the moment.
+    pub fn first_away(&self, ids: &[DataServerId]) -> Option<DataServerId> {
+        let is_up = |id| self.servers.get(id).is_some_and(|s| s.is_up());
+        ids.iter().find(|id| !is_up(*id)).copied()
+    }
+
+    /// How many connections to these there were so far: the same number twice means that none of
+    /// them went away between.
+    pub fn connections(&self, ids: &[DataServerId]) -> u64 {
+        let of = |id| self.servers.get(id).map_or(0, |server| server.connections());
+        ids.iter().map(of).sum()
     }
 
     /// Requests to the control programs of all data servers so far, by procedure; those that keep

@@ -21,9 +21,10 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
+pub use crate::control_address::{ControlAddress, DATA_SERVER_PORT};
 pub use addresses::{AnnouncedAddress, NotAnAddress};
 pub use cluster::DataServers;
 pub use error::DataServerError;
-pub use objects::{ClusterSpace, DataServerAttrs};
-pub use registry::DataServerRegistry;
+pub use objects::{ClusterSpace, DataServerAttrs, FileObjects};
+pub use registry::{DataServerRegistry, recorded_uuid};
 pub use spec::DataServerSpec;

@@ -7,7 +7,6 @@ use std::{
 };
 
 use bytes::Bytes;
-use tokio::sync::OnceCell;
 use weft_client::{
     core::Role,
     rpc::Credential,
@@ -22,7 +21,10 @@ use super::{
     addresses::AnnouncedAddress, error::DataServerError, registry::DataServerRegistry,
     spec::DataServerSpec,
 };
-use crate::{control_link::ControlLink, control_link::Expected};
+use crate::{
+    control_address::ControlAddress,
+    control_link::{ControlLink, Expected},
+};
 
 /// How long a READ, WRITE or COMMIT on a data server is tried over lost connections. Its client
 /// waits meanwhile, and will ask again.
@@ -32,12 +34,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) id: DataServerId,
-    control: SocketAddr,
+    control: ControlAddress,
+    /// Empty: what `control` means.
     addresses: Vec<AnnouncedAddress>,
     owner_id: Bytes,
     link: ControlLink,
     messages: ControlMessages,
-    session: OnceCell<Session>,
+    /// With the address it goes to.
+    session: tokio::sync::Mutex<Option<(SocketAddr, Session)>>,
     /// The last write verifier it told.
     verifier: Mutex<Option<[u8; 8]>>,
 }
@@ -49,12 +53,9 @@ impl Server {
         key: &ControlKey,
         registry: Arc<DataServerRegistry>,
     ) -> Arc<Self> {
-        let DataServerSpec { id, control, mut addresses } = spec;
-        if addresses.is_empty() {
-            addresses.push(control.into());
-        }
-        let key = key.clone();
-        let expected = Expected { id, addr: control, caller: us, key, admission: registry };
+        let DataServerSpec { id, control, addresses } = spec;
+        let (key, addr) = (key.clone(), control.clone());
+        let expected = Expected { id, addr, caller: us, key, admission: registry };
         Arc::new(Server {
             id,
             control,
@@ -62,23 +63,32 @@ impl Server {
             owner_id: Bytes::from(format!("weft-mds-{}", hex(&us.0))),
             link: ControlLink::start(expected),
             messages: ControlMessages::default(),
-            session: OnceCell::new(),
+            session: tokio::sync::Mutex::default(),
             verifier: Mutex::default(),
         })
     }
 
-    pub(super) fn addresses(&self) -> &[AnnouncedAddress] {
-        &self.addresses
+    /// Where clients reach it; none if its name was never known.
+    pub(super) fn addresses(&self) -> Vec<AnnouncedAddress> {
+        if self.addresses.is_empty() {
+            return self.link.address().map(AnnouncedAddress::from).into_iter().collect();
+        }
+        self.addresses.clone()
     }
 
     /// Where it serves NFS, for people to read.
-    pub(super) fn control(&self) -> SocketAddr {
-        self.control
+    pub(super) fn control(&self) -> &ControlAddress {
+        &self.control
     }
 
     /// Whether it is connected at the moment.
     pub(super) fn is_up(&self) -> bool {
         self.link.is_up()
+    }
+
+    /// How many connections to it there were so far.
+    pub(super) fn connections(&self) -> u64 {
+        self.link.connections()
     }
 
     /// Requests to its control program so far.
@@ -136,17 +146,25 @@ impl Server {
     }
 
     /// The NFS session. A server whose control connection is down is not even tried.
-    pub(super) async fn session(&self) -> Result<&Session, DataServerError> {
+    pub(super) async fn session(&self) -> Result<Session, DataServerError> {
         self.ready().await?;
-        let open = || {
-            let credential = Credential::sys("weft-mds", 0, 0, &[]);
-            let mut options = SessionOptions::new(Role::Ds, self.owner_id.clone(), credential);
-            options.patience = PATIENCE;
-            options.slots = SESSION_SLOTS;
-            Session::open(self.control, options)
-        };
-        let session = self.session.get_or_try_init(open).await;
-        session.map_err(|e| DataServerError::of_client(self.id, &e))
+        let (id, why) = (self.id, "its address is not known");
+        let unknown = || DataServerError::Unreachable { id, why: why.into() };
+        let address = self.link.address().ok_or_else(unknown)?;
+        let mut session = self.session.lock().await;
+        if let Some((at, open)) = &*session
+            && *at == address
+        {
+            return Ok(open.clone());
+        }
+        let credential = Credential::sys("weft-mds", 0, 0, &[]);
+        let mut options = SessionOptions::new(Role::Ds, self.owner_id.clone(), credential);
+        options.patience = PATIENCE;
+        options.slots = SESSION_SLOTS;
+        let opened = Session::open(address, options).await;
+        let opened = opened.map_err(|e| DataServerError::of_client(self.id, &e))?;
+        *session = Some((address, opened.clone()));
+        Ok(opened)
     }
 
     /// The last verifier known; asked for if none is.

@@ -24,7 +24,7 @@ use weft_store::{
 };
 use weft_xdr::Payload;
 
-use super::{DataServerError, DataServerRegistry, DataServerSpec, DataServers};
+use super::{ControlAddress, DataServerError, DataServerRegistry, DataServerSpec, DataServers};
 use crate::striped::Striped;
 
 const MIB: u64 = 1 << 20;
@@ -37,7 +37,7 @@ struct Cluster {
 fn view(servers: &[TestDs], secret: &ClusterSecret) -> Arc<DataServers> {
     let specs = servers.iter().map(|s| DataServerSpec {
         id: DataServerId(s.id),
-        control: s.addr,
+        control: s.addr.into(),
         addresses: Vec::new(),
     });
     DataServers::start(specs, ServerUuid([9; 16]), &secret.control_key(), registry(secret), true)
@@ -67,6 +67,7 @@ impl Cluster {
             data_servers: self.view.ids(),
             stripe_unit_bytes: 1 << 20,
             first_stripe_index: u16::try_from(object % self.servers.len() as u64).unwrap(),
+            lengths_min: Vec::new(),
         }
     }
 
@@ -79,7 +80,7 @@ impl Cluster {
     }
 
     async fn size(&self, file: &Striped) -> u64 {
-        self.view.fetch_attrs(&[file]).await.pop().unwrap().unwrap().size_at_least
+        self.view.fetch_attrs(&[file]).await.pop().unwrap().unwrap().attrs.size_at_least
     }
 }
 
@@ -152,6 +153,7 @@ async fn files_are_cut_and_removed() {
     }
     let truths = cluster.view.fetch_attrs(&[&file, &other]).await;
     let [Ok(gone), Ok(stays)] = &truths[..] else { panic!("{truths:?}") };
+    let (gone, stays) = (gone.attrs, stays.attrs);
     assert_eq!((gone.size_at_least, gone.mtime, gone.space_used), (0, None, 0));
     assert!(stays.size_at_least == 5 && stays.mtime.is_some() && stays.space_used > 0);
     let late = cluster.view.write(&file, 0, Bytes::from_static(b"x"), StableHow::UNSTABLE).await;
@@ -170,10 +172,10 @@ async fn objects_are_made_in_batches() {
         assert_eq!(cluster.view.messages().get("CREATE"), Some(&sent));
     }
     for server in &cluster.servers {
-        assert_eq!(server.store().objects().unwrap().len(), files.len());
+        assert_eq!(server.store().objects(None, usize::MAX).unwrap().len(), files.len());
     }
     let truth = cluster.view.fetch_attrs(&[&files[7]]).await.pop().unwrap();
-    assert_eq!(truth, Ok(Default::default()));
+    assert_eq!(truth.unwrap().attrs, Default::default());
     cluster.view.remove(&files[..1]).await.remove(0).unwrap();
     let late = cluster.view.create(&files[..1]).await.remove(0);
     assert!(matches!(late, Err(DataServerError::Fenced { .. })), "{late:?}");
@@ -191,7 +193,7 @@ async fn batches_are_cut_to_the_limit() {
     let truths = cluster.view.fetch_attrs(&asked).await;
     for (n, truth) in truths.into_iter().enumerate() {
         let expected = if [0, 700, 1400].contains(&n) { 4 } else { 0 };
-        assert_eq!(truth.unwrap().size_at_least, expected, "file {n}");
+        assert_eq!(truth.unwrap().attrs.size_at_least, expected, "file {n}");
     }
     assert!(cluster.view.remove(&files).await.iter().all(Result::is_ok));
     assert!(cluster.servers.iter().all(|s| !s.dir_has_objects()));
@@ -296,7 +298,7 @@ async fn strangers_are_not_trusted() {
     let other = ClusterSecret::from_text("quite another secret of a cluster").unwrap();
     let file = cluster.file(1);
     let told = |e: Result<_, DataServerError>| {
-        let e: DataServerError = Result::<super::DataServerAttrs, _>::unwrap_err(e);
+        let e: DataServerError = Result::<super::FileObjects, _>::unwrap_err(e);
         (matches!(e, DataServerError::Unreachable { .. }), e.to_string())
     };
     let stranger = view(&cluster.servers, &other);
@@ -305,7 +307,7 @@ async fn strangers_are_not_trusted() {
     assert_eq!(e, (true, words.to_owned()));
     let spec = DataServerSpec {
         id: DataServerId(2),
-        control: cluster.servers[0].addr,
+        control: cluster.servers[0].addr.into(),
         addresses: Vec::new(),
     };
     let key = secret();
@@ -319,6 +321,31 @@ async fn strangers_are_not_trusted() {
     assert!(cluster.view.addresses_for(DataServerId(2), file_peer(), file_peer()).is_empty());
 }
 
+/// A data server is reached by its machine's name, which is looked up at each connection: clients
+/// are told the number that it means. One whose name nobody knows is said to be so.
+#[tokio::test]
+async fn a_data_server_is_reached_by_name() {
+    let server = TestDs::start(1).await;
+    let secret = secret();
+    let start = |name: &str| {
+        let control = ControlAddress::Name(name.into(), server.addr.port());
+        let spec = DataServerSpec { id: DataServerId(1), control, addresses: Vec::new() };
+        let registry = registry(&secret);
+        DataServers::start([spec], ServerUuid([9; 16]), &secret.control_key(), registry, true)
+    };
+    let view = start("localhost");
+    view.ready(&[DataServerId(1)]).await.unwrap();
+    assert_eq!(view.addresses_for(DataServerId(1), file_peer(), server.addr), [server.addr]);
+    let status = view.status().await.remove(0);
+    assert!(status.reachable && status.address.starts_with("localhost:"), "{status:?}");
+    let session = view.server(DataServerId(1)).unwrap().session().await.unwrap();
+    drop(session);
+    let nobody = start("no-such-host.invalid");
+    let e = nobody.ready(&[DataServerId(1)]).await.unwrap_err().to_string();
+    assert!(e.contains("no such host no-such-host.invalid:"), "{e}");
+    assert!(nobody.addresses_for(DataServerId(1), file_peer(), server.addr).is_empty());
+}
+
 /// A data server that comes back with an empty directory, or another one's, is not used, and
 /// status says so; with its own one again, or in a new start that is told of the new one, it is.
 /// Handles for the directory it should have do not work in the other one.
@@ -328,7 +355,8 @@ async fn a_swapped_directory_is_noticed() {
     let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
     let control = server.addr;
     let start = |configured: &[(DataServerId, [u8; 16])]| {
-        let spec = DataServerSpec { id: DataServerId(1), control, addresses: Vec::new() };
+        let spec =
+            DataServerSpec { id: DataServerId(1), control: control.into(), addresses: Vec::new() };
         let registry =
             DataServerRegistry::open(volume.clone(), secret().handle_keys(), configured.to_vec());
         let key = secret().control_key();
@@ -342,6 +370,7 @@ async fn a_swapped_directory_is_noticed() {
         data_servers: vec![DataServerId(1)],
         stripe_unit_bytes: 1 << 20,
         first_stripe_index: 0,
+        lengths_min: Vec::new(),
     };
     let device = weft_nfs::DeviceId([1; 16]);
     let data = Bytes::from_static(b"here");
@@ -384,7 +413,7 @@ async fn a_swapped_directory_is_noticed() {
     server.start_again().await;
     let told = start(&[(DataServerId(1), server.store().identity())]);
     until("the new directory accepted", async || told.are_up(&[DataServerId(1)])).await;
-    assert_eq!(told.fetch_attrs(&[&file]).await.remove(0).unwrap().size_at_least, 0);
+    assert_eq!(told.fetch_attrs(&[&file]).await.remove(0).unwrap().attrs.size_at_least, 0);
 }
 
 fn file_peer() -> std::net::SocketAddr {
@@ -442,13 +471,13 @@ async fn space_is_reserved_by_stripes() {
     let cluster = Cluster::start(2).await;
     let file = cluster.file(1);
     cluster.view.allocate(&file, MIB / 2, 4 * MIB).await.unwrap();
-    let used = cluster.view.fetch_attrs(&[&file]).await.pop().unwrap().unwrap();
+    let used = cluster.view.fetch_attrs(&[&file]).await.pop().unwrap().unwrap().attrs;
     assert_eq!(used.size_at_least, 0);
     let asked = 3 * MIB + MIB / 2;
     assert!((asked..asked + MIB).contains(&used.space_used), "{used:?}");
     let full = cluster.view.allocate(&file, 0, 1 << 60).await;
     assert!(matches!(full, Err(DataServerError::NoSpace { .. })), "{full:?}");
-    let after = cluster.view.fetch_attrs(&[&file]).await.pop().unwrap().unwrap();
+    let after = cluster.view.fetch_attrs(&[&file]).await.pop().unwrap().unwrap().attrs;
     assert_eq!(after.space_used, used.space_used);
 }
 

@@ -18,7 +18,7 @@ use super::{
     fence::Fences,
     migration::{Migration, SmallFiles},
     placement::{PlacementLsn, Placements, Striping},
-    reaper::Reaper,
+    reaper::{Owed, Reaper},
     records::Records,
     server_attrs::ServerAttrs,
     shared::Shared,
@@ -35,8 +35,6 @@ const COPY_STEPS_AT_ONCE: usize = 16;
 /// What a file service is made of.
 pub(crate) struct FileParts {
     pub(crate) volume: Volume,
-    /// Its number in filehandles.
-    pub(crate) volume_number: u32,
     pub(crate) data_servers: Arc<DataServers>,
     pub(crate) striping: Striping,
     pub(crate) small_files: SmallFiles,
@@ -67,7 +65,8 @@ impl FileService {
     /// # Errors
     /// The volume cannot be read, or the devices cannot be recorded.
     pub(crate) async fn start(parts: FileParts) -> Result<Arc<Self>, StoreError> {
-        let (volume, number) = (parts.volume, parts.volume_number);
+        let volume = parts.volume;
+        let number = volume.identity().number;
         let servers = parts.data_servers.clone();
         let shared = Arc::new(Shared {
             placements: Placements::open(&volume, number, servers, parts.striping).await?,
@@ -106,6 +105,11 @@ impl FileService {
     /// servers. Runs for ever.
     pub(crate) async fn run_background(&self) {
         tokio::join!(self.fences.clone().run(), self.reaper.run(), self.creation.run());
+    }
+
+    /// Removals and truncations that wait for data servers.
+    pub(crate) fn owed(&self) -> Owed {
+        self.reaper.owed()
     }
 
     /// Watches the room on the disk of this directory, for ever.

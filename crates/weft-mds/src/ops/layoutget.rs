@@ -35,13 +35,14 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
     }
     // decide
     let ino = inode.no;
-    mds.files.ready_for_layout(&mut c.deps, inode).await?;
+    mds.files.ready_for_layout(&mut c.deps, inode, a.iomode).await?;
     // record, answer
     let allowed = usize::try_from(a.maxcount).unwrap_or(usize::MAX);
     let body_bytes_max = allowed.checked_sub(AROUND_BODY_BYTES).ok_or(NfsStat::TOOSMALL)?;
     let wanted = LayoutWanted { client, ino, stateid, iomode: a.iomode, body_bytes_max };
     let (stateid, body) = mds.files.grant_layout(&mut c.deps, &wanted)?;
     c.current_stateid = Some(stateid);
+    mds.admin.fallbacks.granted(client);
     let segment = LayoutSegment {
         offset: 0,
         length: u64::MAX,

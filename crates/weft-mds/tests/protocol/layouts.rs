@@ -593,3 +593,27 @@ async fn layouts_of_a_removed_file_are_forgotten() {
         assert_eq!(end(b).await, NfsStat::OK, "{what}");
     }
 }
+
+/// A client whose I/O comes through the metadata server although data servers have the file is
+/// named, with the likely reason: it asks for no layouts, or it has them and does not use them.
+#[tokio::test]
+async fn clients_that_fall_back_are_named() {
+    let cluster = Cluster::striped(1).await;
+    let mut c = Client::mount(&cluster, "Linux NFSv4.2 kc12").await;
+    let (fh, stateid) = c.file("f").await;
+    let admin = cluster.mds().admin();
+    // The first one brings the file to its data servers.
+    for n in 0..5 {
+        assert_eq!(admin.health().await.warnings, [""; 0], "after {n}");
+        c.compound().putfh(&fh).op(write(stateid, 0, b"data")).expect(NfsStat::OK).await;
+    }
+    let health = admin.health().await;
+    assert!(health.healthy);
+    let [told] = &health.warnings[..] else { panic!("{health:?}") };
+    assert!(told.starts_with("kc12 (127.0.0.1) sends 4 requests through"), "{told}");
+    assert!(told.contains("asks for no layouts"), "{told}");
+    let get = OpArgs::Layoutget(layoutget(stateid, IoMode::RW));
+    c.compound().putfh(&fh).op(get).expect(NfsStat::OK).await;
+    let told = &admin.status().await.fallbacks[0].why;
+    assert!(told.contains("does not reach the data servers"), "{told}");
+}

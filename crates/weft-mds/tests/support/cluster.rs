@@ -180,13 +180,13 @@ impl Cluster {
         let serving = Serving::start(vec![nfs, control], connections, limits).await;
         let mut spec = DataServerSpec {
             id: DataServerId(id),
-            control: serving.address,
+            control: serving.address.into(),
             addresses: Vec::new(),
         };
         if self.options.valves {
             let valve = Valve::before(serving.address).await;
             spec.addresses = vec![serving.address.into()];
-            spec.control = valve.address;
+            spec.control = valve.address.into();
             self.valves.push(valve);
         }
         self.specs.push(spec);
@@ -200,7 +200,9 @@ impl Cluster {
         if on_disk {
             let mut opened = None;
             eventually("end of the former volume", || {
-                opened = match Volume::open(&dir.join("volume"), &config) {
+                let at = dir.join("volume");
+                opened = match Volume::open(&at, &config) {
+                    Err(EngineError::NoVolume(_)) => Some(Volume::make(&at, &config).unwrap()),
                     Err(EngineError::InUse(_)) => None,
                     other => Some(other.unwrap()),
                 };
@@ -231,7 +233,6 @@ impl Cluster {
             grace_s: self.options.lease_s,
             instance: u32::from_be_bytes(random()),
             volume,
-            volume_number: 1,
             data_servers,
             small_files: self.options.small_files,
             threads: 1,

@@ -157,7 +157,7 @@ async fn after(mds: &Mds, kind: Kind, outcome: Outcome, name: &str) -> String {
 async fn a_change_settles_by_its_plan_and_its_outcome() {
     let nobody = DataServerSpec {
         id: DataServerId(1),
-        control: ([127, 0, 0, 1], 1).into(),
+        control: std::net::SocketAddr::from(([127, 0, 0, 1], 1)).into(),
         addresses: Vec::new(),
     };
     let mds = mds_on(new_volume(), &[nobody]).await;
@@ -198,7 +198,7 @@ async fn a_change_that_never_began_moves_nothing() {
 async fn a_truncation_that_is_given_up_is_finished_by_the_reaper() {
     let (mut server, volume) = (TestDs::start(1).await, new_volume());
     let id = DataServerId(1);
-    let spec = DataServerSpec { id, control: server.addr, addresses: Vec::new() };
+    let spec = DataServerSpec { id, control: server.addr.into(), addresses: Vec::new() };
     let mds = mds_on(volume.clone(), std::slice::from_ref(&spec)).await;
     let inode = make(&volume, "f", NewFileData::Later);
     write(&mds, inode.no, 0, &[b'o'; 3000]).await.unwrap();
