@@ -2,7 +2,7 @@
 //! them, and the comparison with what is there afterwards: every file is what was acknowledged, or
 //! what the change that was under way made of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
@@ -41,7 +41,7 @@ pub struct Known {
     pub acknowledged: u64,
     /// Largest file in bytes.
     largest: u64,
-    /// Whether the servers' disks are being taken away, so that their errors are none of ours.
+    /// Whether the servers' disks are being taken away: see [`disks_go`].
     disks_go: bool,
 }
 
@@ -72,8 +72,10 @@ pub fn begin_all(
     (0..).zip(known).map(one).collect()
 }
 
-/// From now on errors of the servers end what clients do, and are no failures: until all is
-/// [verified](verify) again.
+/// From now on, and until all is [verified](verify) again, errors of the servers end what clients
+/// do and are no failures. Nor is a success a promise: a file system that is being shut down may
+/// have a sync succeed whose journal was thrown away (ext4 looks for that before it waits for the
+/// data, not after).
 pub fn disks_go(known: &[Arc<Mutex<Known>>]) {
     known.iter().for_each(|known| known.lock().expect("no panic").disks_go = true);
 }
@@ -137,7 +139,11 @@ async fn step(
     };
     match done {
         Ok(()) => {
-            acknowledge(&mut known.lock().expect("no panic"));
+            let mut known = known.lock().expect("no panic");
+            if known.disks_go {
+                return ControlFlow::Break(());
+            }
+            acknowledge(&mut known);
             ControlFlow::Continue(())
         }
         Err(_) if known.lock().expect("no panic").disks_go => ControlFlow::Break(()),
@@ -281,6 +287,23 @@ async fn read(session: &Client, name: &str) -> Content {
     Some(content.into())
 }
 
+/// How two contents of a file differ, in words.
+fn difference(name: &str, was: Option<&Vec<u8>>, is: Option<&Vec<u8>>) -> String {
+    let (Some(was), Some(is)) = (was, is) else {
+        return format!("{name} was there: {}, is there: {}", was.is_some(), is.is_some());
+    };
+    let other = |(_, (a, b)): &(usize, (&u8, &u8))| a != b;
+    let differ: Vec<_> = was.iter().zip(is).enumerate().filter(other).collect();
+    let places = differ.first().zip(differ.last()).map(|(first, last)| first.0..=last.0);
+    let zeros = differ.iter().filter(|(_, (_, b))| **b == 0).count();
+    format!(
+        "{name} had {} bytes and has {}; {} differ, at {places:?}, {zeros} of them zero now",
+        was.len(),
+        is.len(),
+        differ.len()
+    )
+}
+
 fn differs(known: &BTreeMap<String, Vec<u8>>, seen: &BTreeMap<String, Vec<u8>>) -> ! {
     let sizes = |files: &BTreeMap<String, Vec<u8>>| {
         files.iter().map(|(name, content)| (name.clone(), content.len())).collect::<Vec<_>>()
@@ -306,12 +329,11 @@ fn explains(
     }
     let Pending { name, after, parts, .. } = pending;
     assert!(*parts, "{name}: neither done nor not done");
-    let others = |files: &BTreeMap<String, Vec<u8>>| {
-        let mut others = files.clone();
-        others.remove(name);
-        others
-    };
-    assert!(others(known) == others(seen), "a change of {name} changed others");
+    let names: BTreeSet<&String> = known.keys().chain(seen.keys()).collect();
+    for other in names.into_iter().filter(|other| *other != name) {
+        let (was, is) = (known.get(other), seen.get(other));
+        assert!(was == is, "a change of {name} changed another: {}", difference(other, was, is));
+    }
     let (before, now) = (known.get(name), seen.get(name).unwrap_or_else(|| panic!("no {name}")));
     let (before, after) = (before.map_or(&[][..], |b| b), after.as_ref().expect("a write"));
     assert!(now.len() <= before.len().max(after.len()), "{name} is too long");
