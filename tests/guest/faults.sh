@@ -1,6 +1,6 @@
 #!/bin/sh
 # faults.sh PORT WIDE OTHER: a mounted client lives through the death and the standstill of a data
-# server. WIDE is striped over data servers 1 and 3, OTHER over 2 and 4. `host kill1` kills data
+# server. Others were writing files in /cuts meanwhile. WIDE is striped over data servers 1 and 3, OTHER over 2 and 4. `host kill1` kills data
 # server 1 once it has got some of WIDE, `host start1` starts it again, `host freeze2` and `host
 # thaw2` stop data server 2 and let it go on.
 # shellcheck source-path=SCRIPTDIR source=common.sh
@@ -36,6 +36,15 @@ serves() { # FILE WHEN: quickly, past every cache
   [ $took -le 10 ] || fail "$1 took $took s $2"
 }
 
+lists_and_makes() { # where others were writing files when their data server died
+  began=$(date +%s)
+  ls -l /mnt/cuts >/tmp/list || fail "ls -l with data server 1 dead"
+  grep -q cut /tmp/list || fail "ls -l shows no file"
+  took=$(($(date +%s) - began))
+  [ $took -le 5 ] || fail "ls -l took $took s with data server 1 dead"
+  for n in 1 2 3 4; do serves "/mnt/cuts/new$n" "new, with data server 1 dead"; done
+}
+
 remount() {
   unmount /mnt
   drop_caches
@@ -48,6 +57,7 @@ write_slowly "$wide" &
 writer=$!
 host kill1 || fail "host kill1"
 serves "$other" "with data server 1 dead"
+lists_and_makes
 sleep 5
 kill -0 $writer 2>/dev/null || fail "the write ended without its data server"
 host start1 || fail "host start1"

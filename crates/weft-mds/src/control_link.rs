@@ -359,6 +359,10 @@ async fn until_lost(live: &Live) -> ControlError {
             () = live.give_up.notified() => {
                 return ControlError::Unreachable("the connection was given up".into());
             }
+            // Known at once: new files are placed elsewhere from now on.
+            () = live.connection.ended() => {
+                return ControlError::Unreachable("the connection has ended".into());
+            }
             () = sleep(PING_EVERY) => {}
         }
         let ping = call::<WhoOk>(&live.connection, Procedure::WHO, &Nothing);

@@ -246,8 +246,8 @@ impl State {
         }
     }
 
-    /// Whether the client has the file open, delegated or laid out: it may have bytes of it, or rely
-    /// on its size.
+    /// Whether the client has the file open, delegated or laid out: it may have bytes of it, or
+    /// rely on its size.
     pub fn holds(&self, client: ClientId, file: FileKey) -> bool {
         self.has_opens(client, file)
             || self.has_delegation(client, file)

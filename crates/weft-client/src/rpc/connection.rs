@@ -118,6 +118,11 @@ impl Connection {
         self.calls.replies()
     }
 
+    /// Returns once the connection has ended.
+    pub async fn ended(&self) {
+        self.outgoing.closed().await;
+    }
+
     /// Calls a procedure; the reader returned stands at the results of an accepted, successful
     /// call. Dropping the future forgets the call, which may still be executed.
     ///

@@ -29,8 +29,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 const LOOK_BATCH: usize = 512;
 
 impl Precreate {
-    /// How many numbers to reserve now, with objects of so many ready to be taken, and of so many wanted but
-    /// not made because a data server is away. The others get more meanwhile, but not without end.
+    /// How many numbers to reserve now, with objects of so many ready to be taken, and of so many
+    /// wanted but not made because a data server is away. The others get more meanwhile, but not
+    /// without end.
     fn to_reserve(self, ready: usize, unmade: usize) -> usize {
         if ready < self.low && unmade < self.batch { self.batch } else { 0 }
     }

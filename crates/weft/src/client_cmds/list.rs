@@ -179,7 +179,7 @@ mod tests {
         let text = |status, long| {
             let mut out = Vec::new();
             let attrs = Attrs { rdattr_error: Some(status), ..Attrs::default() };
-            line(&mut out, &attrs, b"name", long).unwrap();
+            line(&mut out, &attrs, b"name", Shown { long, quoted: false }).unwrap();
             String::from_utf8(out).unwrap()
         };
         let (untold, told) = (text(NfsStat::DELAY, true), text(NfsStat::OK, true));

@@ -243,7 +243,8 @@ fn objects(data: &Path, copies: &Path) -> Vec<(PathBuf, ObjectId)> {
         let copied = super::support::run("cp", &["-r", from.to_str().expect("plain"), to]);
         assert!(copied.status.success(), "{}", super::support::words(&copied));
         let store = ObjectStore::open(&copy, &ObjectStoreOptions::default()).expect("a store");
-        found.extend(store.objects().expect("objects").into_iter().map(|o| (from.clone(), o)));
+        let objects = store.objects(None, usize::MAX).expect("objects");
+        found.extend(objects.into_iter().map(|o| (from.clone(), o)));
     }
     found
 }

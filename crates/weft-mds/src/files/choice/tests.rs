@@ -1,3 +1,5 @@
+//! Which data servers a new file gets, over many turns and whatever the room.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
