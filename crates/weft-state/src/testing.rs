@@ -11,7 +11,7 @@ use weft_nfs::{
 };
 
 use crate::{
-    ConnId, CreateSessionOutcome, Envelope, FileKey, Host, Identity, InSession, Millis, Origin,
+    ConnId, CreateSessionOutcome, Envelope, FileKey, Identity, InSession, Millis, Origin,
     Principal, Reason, Refusal, SequenceOutcome, SessionLimits, Sessions,
 };
 

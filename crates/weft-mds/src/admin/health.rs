@@ -79,8 +79,9 @@ impl Admin {
 fn problem_of(server: &ServerStatus) -> Option<String> {
     let id = server.id.unwrap_or(0);
     if !server.reachable {
-        let why = server.error.as_deref().unwrap_or("no reason given");
-        return Some(format!("data server {id}: {why}"));
+        // The error names the data server.
+        let silent = || format!("data server {id} cannot be reached");
+        return Some(server.error.clone().unwrap_or_else(silent));
     }
     let SpaceStatus { total, available, .. } = server.space?;
     let full = available.saturating_mul(100) < total.saturating_mul(FULL_PERCENT);
@@ -119,8 +120,9 @@ mod tests {
         assert_eq!((problem_of(&server(10, 0)), owed_by(&server(10, 0))), (None, None));
         let full = "data server 3 is full: 9 of 1000 bytes are free";
         assert_eq!(problem_of(&server(9, 0)).as_deref(), Some(full));
-        let away = ServerStatus { reachable: false, error: Some("gone".into()), ..server(10, 0) };
-        assert_eq!(problem_of(&away).as_deref(), Some("data server 3: gone"));
+        let gone = "data server 3 cannot be reached: gone";
+        let away = ServerStatus { reachable: false, error: Some(gone.into()), ..server(10, 0) };
+        assert_eq!(problem_of(&away).as_deref(), Some(gone));
         let owed = "data server 3: 5 removals or truncations wait for it";
         assert_eq!(owed_by(&server(10, 5)).as_deref(), Some(owed));
     }
