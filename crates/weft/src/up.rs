@@ -266,8 +266,8 @@ async fn admin_listener(args: &UpArgs, known: Option<&Endpoints>) -> Outcome<Tcp
 /// a missing volume is lost or elsewhere, and a new one in its place would not be theirs.
 fn make_or_find_volume(args: &UpArgs, dir: &Path, known: Option<&Endpoints>) -> Outcome {
     let config = mds_config(args, dir)?;
-    let data_server = |n| dir.join(format!("ds-{n}")).exists();
-    let used = known.is_some() || (1..=DATA_SERVERS_MAX).any(data_server);
+    // A directory made for a disk, or the disk itself, is no data server before it was one.
+    let used = known.is_some() || data_servers_in(dir)? > 0;
     if used && !start::has_volume(&config) {
         return Err(format!(
             "{}: there is no volume here, but {} has data servers: put the directory of the \

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use weft_store::{
+    objects::ObjectId,
     types::{DataServerId, Device, DeviceId, Inode, InodeNo, IntentKind},
     volume::{FoundObject, ObjectFault, Volume, compare},
 };
@@ -35,7 +36,8 @@ pub fn check(volume: &Volume, stores: &[Store], report: &mut Report) -> Outcome 
     loop {
         let part = volume.placed_files(after, INODES_AT_ONCE)?;
         for inode in &part.files {
-            look(inode, &devices, (stores, cut.contains(&inode.no)), &mut faults)?;
+            let object = super::objects::object(volume, inode.no);
+            look((inode, object), &devices, (stores, cut.contains(&inode.no)), &mut faults)?;
         }
         if faults.len() >= FAULTS_AT_ONCE {
             tell(volume, &std::mem::take(&mut faults), report)?;
@@ -72,7 +74,7 @@ fn truncations(volume: &Volume) -> Outcome<HashSet<InodeNo>> {
 
 /// One file. An object whose directory is not there cannot be looked at: that was a finding.
 fn look(
-    inode: &Inode,
+    (inode, object): (&Inode, ObjectId),
     devices: &HashMap<DeviceId, Device>,
     (stores, truncation_owed): (&[Store], bool),
     faults: &mut Vec<Fault>,
@@ -81,7 +83,6 @@ fn look(
     let Some(device) = device else { return Ok(()) };
     for (index, id) in device.data_servers.iter().copied().enumerate() {
         let Some(store) = stores.iter().find(|store| store.id == id) else { continue };
-        let object = super::objects::object(inode.no);
         let size = store.objects.stat(object)?.size;
         let found = FoundObject { size, epoch: Some(store.objects.epoch(object)) };
         if let Some(fault) = compare(inode, index, found, truncation_owed) {
