@@ -100,9 +100,9 @@ async fn put_and_get_over_all_data_servers() {
     c.client.close().await;
 }
 
-/// A small file goes in, after a look at what is there, and comes out, in one COMPOUND each, without a layout; one that is a byte
-/// too big goes the usual way. What cannot be done at once is done the usual way too, and leaves
-/// nothing open.
+/// A small file goes in, after a look at what is there, and comes out, in one COMPOUND each, and
+/// without a layout; one that is a byte too big goes the usual way. What cannot be done at once is
+/// done the usual way too, and leaves nothing open.
 #[tokio::test]
 async fn small_files_travel_whole() {
     let c = cluster(2).await;

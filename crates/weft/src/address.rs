@@ -20,8 +20,8 @@ const SCHEMES: [&str; 2] = ["nfs://", "weft://"];
 pub enum AddressError {
     /// It is written wrong.
     #[error(
-        "\"{0}\" is not an address: write HOST or HOST:PORT, such as localhost, fs.example.org:2049, \
-         192.0.2.7:2049 or [2001:db8::7]:2049"
+        "\"{0}\" is not an address: write HOST or HOST:PORT, such as localhost, \
+         fs.example.org:2049, 192.0.2.7:2049 or [2001:db8::7]:2049"
     )]
     Malformed(String),
     /// The part behind the last colon is no port.

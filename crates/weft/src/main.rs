@@ -34,7 +34,8 @@ struct Cli {
 }
 
 /// What `weft --help` ends with.
-const EXIT_STATUS: &str = "Exit status: 0 all done; 1 failed, as standard error says; 2 wrong command line; \
+const EXIT_STATUS: &str = "Exit status: 0 all done; 1 failed, as standard error says; \
+     2 wrong command line; \
      130 and 143 ended by Ctrl-C or SIGTERM.";
 
 #[derive(Debug, Subcommand)]

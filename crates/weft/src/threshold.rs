@@ -10,8 +10,8 @@ use crate::{admin::AdminArgs, outcome::Outcome, status::threshold_in_words};
 /// Options of `weft threshold`.
 #[derive(Debug, Args)]
 pub struct ThresholdArgs {
-    /// What to set it to: bytes, or with a unit, as 32K or 32KiB; 0 to 1MiB. The next start goes back to the
-    /// configuration.
+    /// What to set it to: bytes, or with a unit, as 32K or 32KiB; 0 to 1MiB. The next start goes
+    /// back to the configuration.
     #[arg(value_name = "SIZE")]
     size: Option<String>,
     #[command(flatten)]

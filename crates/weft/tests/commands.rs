@@ -171,8 +171,8 @@ fn a_put_replaces_whole_files_or_nothing(bench: &Bench) {
     }
 }
 
-/// What a killed put has left, another of the same user takes over at once, in place too, though the
-/// lease of the dead one lasts for an hour. Two that live do not disturb each other.
+/// What a killed put has left, another of the same user takes over at once, in place too, though
+/// the lease of the dead one lasts for an hour. Two that live do not disturb each other.
 fn a_dead_put_stands_in_nobodys_way(bench: &Bench) {
     let new = bench.file("new", 2, 2 * MIB);
     for in_place in [false, true] {

@@ -18,7 +18,7 @@ use super::{
     error::{At, FsError},
     file::OpenOptions,
     path::{lookups, names_of},
-    scratch::Temporary,
+    unfinished::Temporary,
 };
 use crate::{error::ClientError, limits, session::CompoundOutcome};
 

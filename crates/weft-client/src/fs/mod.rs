@@ -15,6 +15,7 @@ mod put;
 mod recall;
 mod scratch;
 mod transfer;
+mod unfinished;
 
 pub use client::{Client, ClientOptions, STAT_ATTRS};
 pub use dir::ReadDir;

@@ -19,8 +19,8 @@ use super::{
     error::{At, FsError},
     file::{File, OpenOptions},
     path::names_of,
-    scratch::Temporary,
     transfer::{Progress, adding_up},
+    unfinished::Temporary,
 };
 use crate::{error::ClientError, io::Source, limits};
 

@@ -10,10 +10,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use weft_nfs::{Attrs, Component, NfsStat, OpArgs, ops::RemoveArgs};
+use weft_nfs::{Attrs, Component};
 
-use super::client::Client;
-use crate::{error::ClientError, limits, sync::Mutex};
+use crate::sync::Mutex;
 
 /// Between the name of the file and who writes it.
 const MARK: &str = ".weft-put-";
@@ -23,8 +22,6 @@ const DIGITS: usize = 16;
 const NAME_BYTES_MAX: usize = 255;
 /// What nobody has written to for so long is nobody's any more.
 const OLD: Duration = Duration::from_secs(24 * 3600);
-/// Entries of a directory looked through for old ones.
-const LOOKED_AT_MAX: usize = 4096;
 
 /// The temporary names in use, from the root, and whose they are.
 pub(super) struct Scratch {
@@ -41,7 +38,7 @@ impl Scratch {
     }
 
     /// A temporary name beside a file, ours until it is given up.
-    fn take(&self, dirs: &[Component], name: &Component) -> Component {
+    pub(super) fn take(&self, dirs: &[Component], name: &Component) -> Component {
         let mut names = self.names.lock();
         let mut number = self.owner;
         loop {
@@ -56,13 +53,19 @@ impl Scratch {
         }
     }
 
-    fn give_up(&self, path: &[Component]) {
+    /// All that are in use.
+    pub(super) fn all(&self) -> Vec<Vec<Component>> {
+        self.names.lock().clone()
+    }
+
+    /// The name is free again.
+    pub(super) fn give_up(&self, path: &[Component]) {
         self.names.lock().retain(|p| p != path);
     }
 }
 
 /// What begins every temporary name of a file. Of a long name the end is left out.
-fn beginning(name: &[u8]) -> Vec<u8> {
+pub(super) fn beginning(name: &[u8]) -> Vec<u8> {
     let room = NAME_BYTES_MAX - 1 - MARK.len() - DIGITS;
     let kept = name.get(..room).unwrap_or(name);
     [b".", kept, MARK.as_bytes()].concat()
@@ -75,7 +78,7 @@ fn temporary(name: &[u8], number: u64) -> Component {
 }
 
 /// Whether this is a temporary name with that beginning.
-fn is_temporary(name: &[u8], beginning: &[u8]) -> bool {
+pub(super) fn is_temporary(name: &[u8], beginning: &[u8]) -> bool {
     let is_digit = |b: &u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
     let number = name.strip_prefix(beginning);
     number.is_some_and(|n| n.len() == DIGITS && n.iter().all(is_digit))
@@ -83,87 +86,10 @@ fn is_temporary(name: &[u8], beginning: &[u8]) -> bool {
 
 /// Whether a file was last written to long before another one, both by the server's clock, and is
 /// the same user's.
-fn is_old(left: &Attrs, new: &Attrs) -> bool {
+pub(super) fn is_old(left: &Attrs, new: &Attrs) -> bool {
     let (Some(then), Some(now)) = (left.time_modify, new.time_modify) else { return false };
     let seconds = now.seconds.saturating_sub(then.seconds);
     left.owner.is_some() && left.owner == new.owner && seconds > OLD.as_secs().cast_signed()
-}
-
-/// A temporary name in use. Dropped in the middle of a transfer, it stays with the client, which
-/// removes the file when it is closed.
-pub(super) struct Temporary<'a> {
-    pub(super) dirs: &'a [Component],
-    pub(super) name: Component,
-}
-
-impl Temporary<'_> {
-    pub(super) fn path(&self) -> Vec<Component> {
-        let mut path = self.dirs.to_vec();
-        path.push(self.name.clone());
-        path
-    }
-}
-
-impl Client {
-    /// A temporary name beside a file.
-    pub(super) fn temporary<'a>(&self, dirs: &'a [Component], name: &Component) -> Temporary<'a> {
-        Temporary { dirs, name: self.scratch.take(dirs, name) }
-    }
-
-    /// The file has its own name now.
-    pub(super) fn keep(&self, temporary: &Temporary<'_>) {
-        self.scratch.give_up(&temporary.path());
-    }
-
-    /// Removes the file, if that is soon done.
-    pub(super) async fn discard(&self, path: Vec<Component>) {
-        let removal = self.remove_scratch(path.clone());
-        match tokio::time::timeout(limits::DISCARD_LIMIT, removal).await {
-            Ok(Ok(())) => self.scratch.give_up(&path),
-            left => tracing::debug!(?path, ?left, "a temporary file stays"),
-        }
-    }
-
-    /// Removes the files of all transfers that did not end, if that is soon done.
-    pub(super) async fn discard_all(&self) {
-        let left: Vec<_> = self.scratch.names.lock().clone();
-        let removals = async {
-            for path in left {
-                self.discard(path).await;
-            }
-        };
-        let _ = tokio::time::timeout(limits::DISCARD_LIMIT, removals).await;
-    }
-
-    async fn remove_scratch(&self, mut path: Vec<Component>) -> Result<(), ClientError> {
-        let Some(target) = path.pop() else { return Ok(()) };
-        let remove = OpArgs::Remove(RemoveArgs { target });
-        match self.in_directory(path, vec![remove]).await {
-            Err(e) if e.status() == Some(NfsStat::NOENT) => Ok(()),
-            done => done.map(drop),
-        }
-    }
-
-    /// Removes what dead clients of the same user have left of this file, if it is old. What
-    /// cannot be seen or removed stays.
-    pub(super) async fn remove_old(&self, dirs: &[Component], name: &Component, new: &Attrs) {
-        let beginning = beginning(&name.0);
-        let Ok(mut entries) = self.read_dir_of(dirs.to_vec()).await else { return };
-        let mut old = Vec::new();
-        for _ in 0..LOOKED_AT_MAX {
-            let Ok(Some(entry)) = entries.next().await else { break };
-            if is_temporary(&entry.name.0, &beginning) && is_old(&entry.attrs, new) {
-                old.push(entry.name);
-            }
-        }
-        for name in old {
-            let mut path = dirs.to_vec();
-            path.push(name);
-            if let Err(e) = self.remove_scratch(path).await {
-                tracing::debug!("an old temporary file stays: {e}");
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -193,7 +119,7 @@ mod tests {
         assert_ne!(Scratch::of(&Bytes::from_static(b"b")).take(&[], &name), first);
     }
 
-    /// A name of any length has a temporary one that is short enough; nothing else is taken for one.
+    /// A name of any length has a temporary one that is short enough; nothing else is one.
     #[test]
     fn what_is_a_temporary_name() {
         for len in [1, 100, 228, 229, 255] {

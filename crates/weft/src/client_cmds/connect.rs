@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use clap::Args;
 use weft::address::{HostPort, NFS_PORT, Source};
 use weft_client::{
     Identity, OnWait, WaitReason, Waiting,
@@ -13,7 +14,7 @@ use weft_client::{
     fs::{Client, ClientOptions},
 };
 
-use super::{ServerArg, waits};
+use super::waits;
 use crate::outcome::Outcome;
 
 /// How long an address may take to answer at all.
@@ -22,6 +23,25 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(5);
 const CONNECT_PATIENCE: Duration = Duration::from_secs(30);
 /// How often who waits for an address is told so.
 const TELL_EVERY: Duration = Duration::from_millis(600);
+
+/// Options that say which server a command talks to, and how.
+#[derive(Debug, Clone, Args)]
+pub struct ServerArg {
+    /// Metadata server: HOST, HOST:PORT, or as mount takes it, HOST:/PATH; IPv6 addresses in
+    /// brackets. Remote paths begin at PATH.
+    #[arg(
+        long,
+        env = "WEFT_SERVER",
+        value_name = "HOST",
+        default_value = "127.0.0.1:2049",
+        global = true
+    )]
+    pub server: String,
+    /// Ask for one thing at a time, as clients without whole-file requests and listings with
+    /// attributes do: for comparison.
+    #[arg(long, global = true)]
+    pub one_by_one: bool,
+}
 
 /// A client, and the directory of the server that paths begin at.
 pub(super) struct Remote {

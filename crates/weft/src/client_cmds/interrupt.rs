@@ -6,8 +6,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// A signal asked the command to end.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", if *.0 == SignalKind::interrupt().as_raw_value() { "interrupted" } else { "terminated" })]
+#[error("{}", word(*.0))]
 pub struct Interrupted(i32);
+
+fn word(number: i32) -> &'static str {
+    match SignalKind::from_raw(number) {
+        kind if kind == SignalKind::interrupt() => "interrupted",
+        _ => "terminated",
+    }
+}
 
 impl Interrupted {
     /// The exit status that shells give to a command that a signal has ended.

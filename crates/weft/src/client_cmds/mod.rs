@@ -12,31 +12,12 @@ mod waits;
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 use crate::{admin::AdminArgs, outcome::Outcome};
-use connect::Remote;
+use connect::{Remote, ServerArg};
 use copy::PutHow;
 pub use interrupt::{Interrupted, Interrupts};
-
-/// Options that say which server a command talks to, and how.
-#[derive(Debug, Clone, Args)]
-pub struct ServerArg {
-    /// Metadata server: HOST, HOST:PORT, or as mount takes it, HOST:/PATH; IPv6 addresses in
-    /// brackets. Remote paths begin at PATH.
-    #[arg(
-        long,
-        env = "WEFT_SERVER",
-        value_name = "HOST",
-        default_value = "127.0.0.1:2049",
-        global = true
-    )]
-    pub server: String,
-    /// Ask for one thing at a time, as clients without whole-file requests and listings with
-    /// attributes do: for comparison.
-    #[arg(long, global = true)]
-    pub one_by_one: bool,
-}
 
 /// Commands on files and directories.
 #[derive(Debug, Subcommand)]
