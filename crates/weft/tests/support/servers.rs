@@ -125,8 +125,10 @@ impl Servers {
     fn mds_config(&self, has: impl Fn(u32) -> bool) -> String {
         let mut text = self.config("mds", self.ports.first, "secret");
         text += &format!("admin_listen = \"{}\"\n", self.admin());
-        text += &format!("lease_s = {LEASE_SECONDS}\nstripe_width = {}\n", self.plan.stripe_width);
-        for id in (1..=self.plan.data_servers).filter(|id| has(*id)) {
+        let ids: Vec<u32> = (1..=self.plan.data_servers).filter(|id| has(*id)).collect();
+        let width = ids.len().min(self.plan.stripe_width as usize);
+        text += &format!("lease_s = {LEASE_SECONDS}\nstripe_width = {width}\n");
+        for id in ids {
             let (port, place) = (self.ds_port(id), id as usize + 1);
             let (control, data) = match self.network {
                 // To a wildcard address, clients are told the one by which they came.
