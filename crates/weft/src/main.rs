@@ -1,6 +1,8 @@
 //! `weft`: the servers and the client commands that need no mount, in one program.
 
+mod accept_loss;
 mod admin;
+mod check;
 mod client_cmds;
 mod demo;
 mod endpoints;
@@ -42,6 +44,10 @@ enum Command {
     Threshold(threshold::ThresholdArgs),
     /// Check the data of a stopped cluster.
     Fsck(fsck::FsckArgs),
+    /// Check the data of a running cluster.
+    Check(check::CheckArgs),
+    /// List what is lost with a data server, and accept another directory in its place.
+    AcceptLoss(accept_loss::AcceptLossArgs),
     #[command(flatten)]
     Client(client_cmds::ClientCommand),
 }
@@ -62,6 +68,8 @@ fn main() -> ExitCode {
         Command::Status(a) => status::run(&a),
         Command::Threshold(a) => threshold::run(&a),
         Command::Fsck(a) => fsck::run(&a),
+        Command::Check(a) => check::run(&a),
+        Command::AcceptLoss(a) => accept_loss::run(&a),
         Command::Client(a) => client_cmds::run(a),
     };
     match outcome {

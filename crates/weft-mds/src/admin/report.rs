@@ -6,13 +6,14 @@ use weft_server::{
     core::Core,
     identity::hex,
     report::{
-        Activity, AdminError, AdminFuture, AdminSource, ClusterStatus, FileLayoutReport,
-        FileReport, Health, ServerStatus, ThresholdStatus, rss_bytes,
+        Activity, AdminError, AdminFuture, AdminSource, CheckedFiles, CheckedObjects,
+        ClusterStatus, FileLayoutReport, FileReport, Health, ServerStatus, ThresholdStatus,
+        rss_bytes,
     },
 };
 use weft_store::types::{Credential, Inode, InodeNo, StoreError};
 
-use super::{device_reports::DeviceReports, threshold::Threshold};
+use super::{check::Checks, device_reports::DeviceReports, threshold::Threshold};
 use crate::{files::FileService, striped::Striped};
 
 /// What administrators ask a metadata server, and set.
@@ -25,6 +26,7 @@ pub(crate) struct Admin {
     pub(crate) threshold: Threshold,
     /// What clients say of devices.
     pub(crate) device_reports: DeviceReports,
+    checks: Checks,
 }
 
 impl AdminSource for Admin {
@@ -62,6 +64,18 @@ impl AdminSource for Admin {
         Ok(self.threshold.status())
     }
 
+    fn check_files(&self, after: Option<u64>) -> AdminFuture<'_, Result<CheckedFiles, AdminError>> {
+        Box::pin(self.checks.files(&self.files, after))
+    }
+
+    fn check_objects(
+        &self,
+        data_server: u32,
+        after: Option<(u32, u64)>,
+    ) -> AdminFuture<'_, Result<CheckedObjects, AdminError>> {
+        Box::pin(self.checks.objects(&self.files, data_server, after))
+    }
+
     fn file(&self, path: String) -> AdminFuture<'_, Result<FileReport, AdminError>> {
         Box::pin(async move {
             let inode = self.walk(&path).map_err(|e| match e {
@@ -94,7 +108,15 @@ impl Admin {
         threshold: Threshold,
     ) -> Self {
         let device_reports = DeviceReports::default();
-        Admin { core: core.clone(), files: files.clone(), address, threshold, device_reports }
+        let checks = Checks::default();
+        Admin {
+            core: core.clone(),
+            files: files.clone(),
+            address,
+            threshold,
+            device_reports,
+            checks,
+        }
     }
 
     fn own_status(&self) -> ServerStatus {
