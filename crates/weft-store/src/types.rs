@@ -22,6 +22,16 @@ impl InodeNo {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lsn(pub u64);
 
+/// One start of a server on its data, until it ends: its number, ascending from 1, and a random
+/// name by which two copies of the data that were both started can be told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Run {
+    /// How many starts there were up to this one.
+    pub number: u64,
+    /// Random.
+    pub id: [u8; 16],
+}
+
 /// A point in time: seconds since 1970 and nanoseconds (0..1_000_000_000) past them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {

@@ -1,5 +1,6 @@
 //! The admin service: HTTP/JSON on its own port (design D11), for `weft status`, `weft stat`,
-//! monitoring and health checks. The write threshold can be set, all else is only read. It asks
+//! monitoring and health checks. The write threshold can be set and a client be ended, all else is
+//! only read. It asks
 //! nobody for a password: it belongs on loopback or a management network. What sets something
 //! takes JSON alone, and calls by address, which a web page cannot make from a browser.
 
@@ -19,7 +20,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
-use weft_server::report::{AdminError, AdminSource, ClusterStatus};
+use weft_server::report::{AdminError, AdminSource, ClientsReport, ClusterStatus};
 
 use crate::size::small_size;
 
@@ -56,6 +57,14 @@ pub struct CheckObjects {
     pub after: Option<(u32, u64)>,
 }
 
+/// What `POST /clients/evict` is given.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EvictClient {
+    /// Its id, name, owner or address.
+    pub client: String,
+}
+
 /// Serves until the listener fails.
 ///
 /// # Errors
@@ -72,6 +81,8 @@ fn router(source: Arc<dyn AdminSource>) -> Router {
         .route("/threshold", post(threshold))
         .route("/check/files", post(check_files))
         .route("/check/objects", post(check_objects))
+        .route("/clients", get(clients))
+        .route("/clients/evict", post(evict))
         // What shows names of files, or changes something.
         .route_layer(middleware::from_fn(no_strange_names))
         .route("/status", get(status))
@@ -168,10 +179,25 @@ async fn threshold(
     }
 }
 
+async fn clients(State(source): Source) -> Json<ClientsReport> {
+    Json(source.clients())
+}
+
+async fn evict(State(source): Source, body: Result<Json<EvictClient>, JsonRejection>) -> Response {
+    let evicted = match body {
+        Ok(Json(wanted)) => source.evict(wanted.client).await,
+        Err(e) => Err(AdminError::BadRequest(e.body_text())),
+    };
+    match evicted {
+        Ok(evicted) => Json(evicted).into_response(),
+        Err(e) => refusal(&e),
+    }
+}
+
 fn refusal(why: &AdminError) -> Response {
     let code = match why {
         AdminError::BadRequest(_) => StatusCode::BAD_REQUEST,
-        AdminError::NotFound(_) => StatusCode::NOT_FOUND,
+        AdminError::NotFound(_) | AdminError::NoClient(_) => StatusCode::NOT_FOUND,
         AdminError::Failed(_) => StatusCode::SERVICE_UNAVAILABLE,
     };
     (code, Json(serde_json::json!({ "error": why.to_string() }))).into_response()
@@ -183,8 +209,8 @@ mod tests {
 
     use std::collections::BTreeMap;
     use weft_server::report::{
-        Activity, AdminFuture, CheckedFiles, CheckedObjects, FileReport, Health, IndirectStatus,
-        ServerStatus, ThresholdStatus,
+        Activity, AdminFuture, AwaitedClient, CheckedFiles, CheckedObjects, Evicted, FileReport,
+        GraceStatus, Health, IndirectStatus, ServerStatus, ThresholdStatus,
     };
 
     use super::*;
@@ -213,6 +239,15 @@ mod tests {
         }
     }
 
+    fn grace() -> GraceStatus {
+        let awaited = AwaitedClient {
+            name: "kc12".into(),
+            owner: "Linux NFSv4.2 kc12".into(),
+            address: Some("192.0.2.7".into()),
+        };
+        GraceStatus { left_s: 40, awaited: vec![awaited] }
+    }
+
     impl AdminSource for Fixed {
         fn status(&self) -> AdminFuture<'_, ClusterStatus> {
             let ds = ServerStatus {
@@ -233,12 +268,15 @@ mod tests {
                 indirect: IndirectStatus { writes: 64, messages: 2, waiting: 0 },
                 threshold: THRESHOLD,
                 devices: Vec::new(),
+                grace: None,
             };
             Box::pin(async { status })
         }
 
         fn health(&self) -> AdminFuture<'_, Health> {
-            Box::pin(async { Health { healthy: false, problems: vec!["ds 7".into()] } })
+            Box::pin(async {
+                Health { healthy: false, problems: vec!["ds 7".into()], grace: Some(grace()) }
+            })
         }
 
         fn file(&self, path: String) -> AdminFuture<'_, Result<FileReport, AdminError>> {
@@ -279,6 +317,19 @@ mod tests {
             })
         }
 
+        fn clients(&self) -> ClientsReport {
+            ClientsReport { clients: Vec::new(), grace: Some(grace()) }
+        }
+
+        fn evict(&self, who: String) -> AdminFuture<'_, Result<Evicted, AdminError>> {
+            Box::pin(async move {
+                match who.as_str() {
+                    "kc12" => Ok(Evicted { client: None, was_awaited: true }),
+                    _ => Err(AdminError::NoClient(who)),
+                }
+            })
+        }
+
         fn set_threshold(&self, bytes: u64) -> Result<ThresholdStatus, AdminError> {
             Ok(ThresholdStatus { set: bytes, ..THRESHOLD })
         }
@@ -290,10 +341,10 @@ mod tests {
     }
 
     async fn set(content_type: &str, body: &str) -> (u16, serde_json::Value) {
-        tell("/threshold", content_type, body).await
+        post("/threshold", content_type, body).await
     }
 
-    async fn tell(path: &str, content_type: &str, body: &str) -> (u16, serde_json::Value) {
+    async fn post(path: &str, content_type: &str, body: &str) -> (u16, serde_json::Value) {
         let length = body.len();
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: 127.0.0.1:1\r\nConnection: close\r\n\
@@ -373,20 +424,41 @@ mod tests {
     #[tokio::test]
     async fn checks_go_part_by_part() {
         let json = "application/json";
-        let (code, body) = tell("/check/files", json, r#"{"after":null}"#).await;
+        let (code, body) = post("/check/files", json, r#"{"after":null}"#).await;
         assert_eq!((code, body["files"].as_u64(), body["last"].as_u64()), (200, Some(3), Some(7)));
-        let (code, body) = tell("/check/files", json, r#"{"after":7}"#).await;
+        let (code, body) = post("/check/files", json, r#"{"after":7}"#).await;
         assert!(code == 200 && body["last"].is_null(), "{body}");
         let first = r#"{"data_server":7,"after":null}"#;
-        let (code, body) = tell("/check/objects", json, first).await;
+        let (code, body) = post("/check/objects", json, first).await;
         assert_eq!((code, &body["unaccounted"]), (200, &serde_json::json!([[1, 9]])));
-        let (code, body) = tell("/check/objects", json, r#"{"data_server":7,"after":[1,9]}"#).await;
+        let (code, body) = post("/check/objects", json, r#"{"data_server":7,"after":[1,9]}"#).await;
         assert!(code == 200 && body["last"].is_null(), "{body}");
         let down = r#"{"data_server":8,"after":null}"#;
-        let (code, body) = tell("/check/objects", json, down).await;
+        let (code, body) = post("/check/objects", json, down).await;
         assert_eq!((code, body["error"].as_str()), (503, Some("ds 8 is down")));
-        assert_eq!(tell("/check/files", json, "{").await.0, 400);
+        assert_eq!(post("/check/files", json, "{").await.0, 400);
         assert_eq!(get("/check/files").await.0, 405);
+    }
+
+    /// Who is there is told, one is ended by name; whoever is unknown is named, and a form of a web
+    /// page is no way.
+    #[tokio::test]
+    async fn clients_are_told_and_ended() {
+        let (code, body) = get("/clients").await;
+        let kc12 = serde_json::json!({
+            "name": "kc12", "owner": "Linux NFSv4.2 kc12", "address": "192.0.2.7"
+        });
+        let grace = serde_json::json!({ "left_s": 40, "awaited": [kc12] });
+        assert_eq!((code, body), (200, serde_json::json!({ "clients": [], "grace": grace })));
+        let evict = |body| async move { post("/clients/evict", "application/json", body).await };
+        let (code, body) = evict(r#"{"client":"kc12"}"#).await;
+        assert_eq!((code, &body["was_awaited"]), (200, &true.into()));
+        let (code, body) = evict(r#"{"client":"kc13"}"#).await;
+        let why = "kc13: no such client (`weft clients` lists them)";
+        assert_eq!((code, &body["error"]), (404, &why.into()));
+        assert_eq!(evict(r#"{"clients":"kc12"}"#).await.0, 400);
+        let form = "application/x-www-form-urlencoded";
+        assert_eq!(post("/clients/evict", form, r#"{"client":"kc12"}"#).await.0, 400);
     }
 
     /// An unhealthy cluster is told by the status code too.

@@ -4,9 +4,11 @@ mod accept_loss;
 mod admin;
 mod check;
 mod client_cmds;
+mod clients;
 mod demo;
 mod endpoints;
 mod fsck;
+mod init;
 mod outcome;
 mod serve;
 mod status;
@@ -34,12 +36,16 @@ struct Cli {
 enum Command {
     /// Run a metadata server and data servers in one process, for one machine or a first try.
     Up(up::UpArgs),
+    /// Make a new, empty file system for a metadata server.
+    Init(init::InitArgs),
     /// Run a metadata server.
     Mds(serve::ServeArgs),
     /// Run a data server.
     Ds(serve::ServeArgs),
     /// Show what each server has done.
     Status(status::StatusArgs),
+    /// Show who is connected and what each holds, or end a client that will not come back.
+    Clients(clients::ClientsArgs),
     /// Show the write threshold, or set it until the next start.
     Threshold(threshold::ThresholdArgs),
     /// Check the data of a stopped cluster.
@@ -63,9 +69,11 @@ fn main() -> ExitCode {
         .init();
     let outcome = match Cli::parse().command {
         Command::Up(a) => up::run(a),
+        Command::Init(a) => init::run(&a),
         Command::Mds(a) => serve::mds(&a),
         Command::Ds(a) => serve::ds(&a),
         Command::Status(a) => status::run(&a),
+        Command::Clients(a) => clients::run(&a),
         Command::Threshold(a) => threshold::run(&a),
         Command::Fsck(a) => fsck::run(&a),
         Command::Check(a) => check::run(&a),

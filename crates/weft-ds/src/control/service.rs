@@ -395,7 +395,7 @@ fn status(error: &ObjectError) -> ControlStatus {
         ObjectError::Unaligned => return ControlStatus::UNALIGNED,
         ObjectError::Io { .. } | ObjectError::SyncLost => ControlStatus::IO,
         ObjectError::Poisoned | ObjectError::Corrupt(_) => ControlStatus::IO,
-        ObjectError::InUse | ObjectError::NoRandom => ControlStatus::FAULT,
+        ObjectError::InUse | ObjectError::NotOurs | ObjectError::NoRandom => ControlStatus::FAULT,
     };
     tracing::error!(%error, "object store");
     status

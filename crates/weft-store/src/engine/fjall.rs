@@ -8,9 +8,9 @@ use std::sync::Mutex;
 
 use bytes::Bytes;
 use fjall::config::PartitioningPolicy;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 
-use super::contract::{Batch, Engine, EngineError, KeyRange, Visit};
+use super::contract::{Batch, Engine, EngineError, KeyRange, Snapshot, Visit};
 
 /// Key of the epoch in the keyspace `fence`.
 const EPOCH_KEY: &[u8] = b"epoch";
@@ -97,14 +97,13 @@ impl Engine for FjallEngine {
         if range.is_empty() {
             return Ok(());
         }
-        let until = range.until.map_or(Bound::Unbounded, Bound::Excluded);
-        for pair in self.map.range::<&[u8], _>((Bound::Included(range.from), until)) {
-            let (key, value) = pair.into_inner().map_err(failed)?;
-            if visit(&key, &value).is_break() {
-                break;
-            }
-        }
-        Ok(())
+        visit_all(self.map.range::<&[u8], _>(bounds(&range)), visit)
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Snapshot>, EngineError> {
+        // Between two commits, as an acquisition.
+        let _order = self.order.lock().map_err(poisoned)?;
+        Ok(Box::new(FjallSnapshot { map: self.map.clone(), at: self.database.snapshot() }))
     }
 
     fn commit(&self, batch: &Batch, fence_epoch: u64) -> Result<(), EngineError> {
@@ -144,6 +143,35 @@ impl Engine for FjallEngine {
         order.epoch = next;
         Ok(next)
     }
+}
+
+/// A moment of the map. Fjall keeps what it sees until it is dropped.
+struct FjallSnapshot {
+    map: Keyspace,
+    at: fjall::Snapshot,
+}
+
+impl Snapshot for FjallSnapshot {
+    fn scan(&self, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<(), EngineError> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        visit_all(self.at.range::<&[u8], _>(&self.map, bounds(&range)), visit)
+    }
+}
+
+fn bounds<'a>(range: &KeyRange<'a>) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
+    (Bound::Included(range.from), range.until.map_or(Bound::Unbounded, Bound::Excluded))
+}
+
+fn visit_all(pairs: fjall::Iter, visit: &mut Visit<'_>) -> Result<(), EngineError> {
+    for pair in pairs {
+        let (key, value) = pair.into_inner().map_err(failed)?;
+        if visit(&key, &value).is_break() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn decode_epoch(raw: &[u8]) -> Result<u64, EngineError> {

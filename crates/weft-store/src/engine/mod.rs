@@ -11,7 +11,7 @@ mod kind;
 mod memory;
 mod redb;
 
-pub use self::contract::{Batch, Engine, EngineError, KeyRange, Visit};
+pub use self::contract::{Batch, Engine, EngineError, KeyRange, Snapshot, Visit};
 pub use self::directory::{AckedFile, DirectoryLock};
 pub use self::fjall::FjallEngine;
 pub use self::kind::{EngineKind, kind_of, open};

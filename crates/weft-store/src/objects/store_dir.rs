@@ -13,6 +13,7 @@ use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
 };
+use weft_io::durable;
 
 use super::{
     error::{ObjectError, io},
@@ -30,6 +31,14 @@ const IDENTITY_TITLE: &str = "weft-data-server 1";
 /// Other users of the machine have no business with objects.
 const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
+
+/// The entry of a metadata server's directory that tells it from ours.
+const VOLUME_DIR: &str = "volume";
+
+/// Whether the directory is that of a data server.
+pub fn is_store(root: &Path) -> bool {
+    root.join(IDENTITY_FILE).exists()
+}
 
 /// A directory of objects, by its two levels: bits 8..24 of the object number, so that objects
 /// made one after another share a directory and its syncs.
@@ -60,7 +69,10 @@ pub(super) struct StoreDir {
 impl StoreDir {
     /// Takes possession of the directory; the flag says that it is new and has no identity yet.
     pub(super) fn open(root: &Path) -> Result<(Self, bool), ObjectError> {
-        fs::create_dir_all(root).map_err(io("make the store's directory"))?;
+        if root.join(VOLUME_DIR).exists() {
+            return Err(ObjectError::NotOurs);
+        }
+        durable::create_dir_all(root).map_err(io("make the store's directory"))?;
         let lock = open_rw(&root.join(LOCK_FILE), true).map_err(io("open the lock file"))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
@@ -213,17 +225,8 @@ pub(super) fn replace_file(
     name: &str,
     fill: impl FnOnce(&mut File) -> std::io::Result<()>,
 ) -> Result<File, ObjectError> {
-    let temporary = root.join(format!("{name}.new"));
-    match fs::remove_file(&temporary) {
-        Err(e) if e.kind() != ErrorKind::NotFound => return Err(io("clear a leftover")(e)),
-        _ => {}
-    }
-    let mut file = open_rw(&temporary, true).map_err(io("make a file of the store"))?;
-    fill(&mut file).map_err(io("write a file of the store"))?;
-    file.sync_all().map_err(io("sync a file of the store"))?;
-    fs::rename(&temporary, root.join(name)).map_err(io("rename a file of the store"))?;
-    sync_dir(root)?;
-    Ok(file)
+    durable::replace_file(&root.join(name), FILE_MODE, fill)
+        .map_err(io("replace a file of the store"))
 }
 
 pub(super) fn open_rw(path: &Path, create: bool) -> std::io::Result<File> {
@@ -231,7 +234,7 @@ pub(super) fn open_rw(path: &Path, create: bool) -> std::io::Result<File> {
 }
 
 pub(super) fn sync_dir(path: &Path) -> Result<(), ObjectError> {
-    File::open(path).and_then(|d| d.sync_all()).map_err(io("sync a directory"))
+    durable::sync_dir(path).map_err(io("sync a directory"))
 }
 
 fn make_dir(path: &Path) -> Result<(), ObjectError> {

@@ -6,11 +6,12 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::types::{
     Bounds, DataServerId, Device, DeviceId, Inode, InodeNo, Intent, IntentId, IntentKind, Kind,
-    LengthBounds, Lsn, Placement, StoreError, Timestamp,
+    LengthBounds, Lsn, Placement, Run, StoreError, Timestamp,
 };
+use crate::volume::ops::runs::VolumeRun;
 
 /// Version of every value but an inode; each kind of record may advance by itself.
-const VERSION: u8 = 1;
+pub(super) const VERSION: u8 = 1;
 /// Version of an inode.
 const INODE_VERSION: u8 = 2;
 
@@ -57,6 +58,8 @@ pub(super) struct XattrName {
 pub struct Identity {
     /// Version of the whole layout of keys.
     pub format: u32,
+    /// Number of the volume in the names of its objects and in filehandles; not 0.
+    pub number: u32,
     /// Unique name of the volume.
     pub uuid: [u8; 16],
     /// File system id: major and minor.
@@ -357,24 +360,51 @@ pub(super) fn decode_xattr_names(raw: &Bytes) -> Result<Vec<XattrName>, StoreErr
 }
 
 pub(super) fn encode_identity(identity: &Identity) -> Bytes {
-    let mut out = BytesMut::with_capacity(37);
+    let mut out = BytesMut::with_capacity(41);
     out.put_u8(VERSION);
     out.put_u32(identity.format);
+    out.put_u32(identity.number);
     out.put_slice(&identity.uuid);
     out.put_u64(identity.fsid.0);
     out.put_u64(identity.fsid.1);
     out.freeze()
 }
 
+/// The version of the whole layout of keys: read first, since all else may depend on it.
+pub(super) fn decode_format(raw: &[u8]) -> Result<u32, StoreError> {
+    Fields::versioned(raw, "volume identity")?.u32()
+}
+
 pub(super) fn decode_identity(raw: &[u8]) -> Result<Identity, StoreError> {
     let mut fields = Fields::versioned(raw, "volume identity")?;
     let identity = Identity {
         format: fields.u32()?,
+        number: fields.u32()?,
         uuid: fields.take()?,
         fsid: (fields.u64()?, fields.u64()?),
     };
     fields.done()?;
-    Ok(identity)
+    if identity.number == 0 { Err(fields.corrupt()) } else { Ok(identity) }
+}
+
+pub(super) fn encode_run(run: &VolumeRun) -> Bytes {
+    let mut out = BytesMut::with_capacity(33);
+    out.put_u8(VERSION);
+    out.put_slice(&run.run.id);
+    out.put_u64(run.found_lsn.0);
+    out.put_u64(run.found_next);
+    out.freeze()
+}
+
+pub(super) fn decode_run(number: u64, raw: &[u8]) -> Result<VolumeRun, StoreError> {
+    let mut fields = Fields::versioned(raw, "run")?;
+    let run = VolumeRun {
+        run: Run { number, id: fields.take()? },
+        found_lsn: Lsn(fields.u64()?),
+        found_next: fields.u64()?,
+    };
+    fields.done()?;
+    Ok(run)
 }
 
 pub(super) fn encode_progress(progress: &Progress) -> Bytes {
@@ -422,14 +452,14 @@ fn kind_code(kind: Kind) -> u8 {
 }
 
 /// A cursor that can only take what is there.
-struct Fields<'a> {
+pub(super) struct Fields<'a> {
     rest: &'a [u8],
     what: &'static str,
 }
 
 impl<'a> Fields<'a> {
     /// Starts past the version byte, which must be the one written today.
-    fn versioned(raw: &'a [u8], what: &'static str) -> Result<Self, StoreError> {
+    pub(super) fn versioned(raw: &'a [u8], what: &'static str) -> Result<Self, StoreError> {
         Self::of_version(VERSION, raw, what)
     }
 
@@ -438,7 +468,7 @@ impl<'a> Fields<'a> {
         if fields.u8()? == version { Ok(fields) } else { Err(fields.corrupt()) }
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
+    pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
         let Some((taken, rest)) = self.rest.split_first_chunk::<N>() else {
             return Err(self.corrupt());
         };
@@ -462,15 +492,15 @@ impl<'a> Fields<'a> {
         self.take().map(u16::from_be_bytes)
     }
 
-    fn u32(&mut self) -> Result<u32, StoreError> {
+    pub(super) fn u32(&mut self) -> Result<u32, StoreError> {
         self.take().map(u32::from_be_bytes)
     }
 
-    fn u64(&mut self) -> Result<u64, StoreError> {
+    pub(super) fn u64(&mut self) -> Result<u64, StoreError> {
         self.take().map(u64::from_be_bytes)
     }
 
-    fn timestamp(&mut self) -> Result<Timestamp, StoreError> {
+    pub(super) fn timestamp(&mut self) -> Result<Timestamp, StoreError> {
         let seconds = self.take().map(i64::from_be_bytes)?;
         let time = Timestamp { seconds, nanos: self.u32()? };
         if time.is_valid() { Ok(time) } else { Err(self.corrupt()) }
@@ -526,7 +556,11 @@ impl<'a> Fields<'a> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.corrupt()) }
     }
 
-    fn corrupt(&self) -> StoreError {
+    pub(super) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub(super) fn corrupt(&self) -> StoreError {
         StoreError::Corrupt(self.what)
     }
 }

@@ -32,7 +32,7 @@ pub fn check(volume: &Volume, stores: &[Store], report: &mut Report) -> Outcome 
     let devices = devices_of(volume)?;
     let cut = truncations(volume)?;
     let known: HashSet<_> = volume.data_servers().unconfirmed()?.into_iter().map(|s| s.0).collect();
-    let servers = Servers { devices, stores, known };
+    let servers = Servers { volume, devices, stores, known };
     let (mut after, mut faults, mut files) = (None, Vec::new(), 0_u64);
     loop {
         let part = volume.placed_files(after, INODES_AT_ONCE)?;
@@ -74,6 +74,7 @@ fn truncations(volume: &Volume) -> Outcome<HashSet<InodeNo>> {
 
 /// Where objects are.
 struct Servers<'a> {
+    volume: &'a Volume,
     devices: HashMap<DeviceId, Device>,
     stores: &'a [Store],
     /// Data servers with a directory; what another one had is lost, and that was accepted.
@@ -90,7 +91,7 @@ fn look(
     let device = inode.placement.and_then(|placement| servers.devices.get(&placement.device));
     let Some(device) = device else { return Ok(()) };
     for (index, id) in device.data_servers.iter().copied().enumerate() {
-        let object = super::objects::object(inode.no);
+        let object = super::objects::object(servers.volume, inode.no);
         let found = match servers.stores.iter().find(|store| store.id == id) {
             Some(store) => FoundObject {
                 size: store.objects.stat(object)?.size,

@@ -11,12 +11,10 @@ use crate::outcome::Outcome;
 
 /// Objects compared with the volume at a time, about.
 const OBJECTS_AT_ONCE: usize = 4096;
-/// Number of the volume in the names of objects.
-const VOLUME_NUMBER: u32 = 1;
 
 /// The name of the objects of a file.
-pub fn object(ino: InodeNo) -> ObjectId {
-    ObjectId { volume: VOLUME_NUMBER, object: ino.0 }
+pub fn object(volume: &Volume, ino: InodeNo) -> ObjectId {
+    ObjectId { volume: volume.identity().number, object: ino.0 }
 }
 
 /// Looks for objects of a data server that belong to no file there and to no removal that is owed.
@@ -29,7 +27,7 @@ pub fn check(volume: &Volume, store: &Store, report: &mut Report) -> Outcome {
         after = Some(*last);
         count += part.len();
         let (ours, foreign): (Vec<_>, Vec<_>) =
-            part.iter().partition(|object| object.volume == VOLUME_NUMBER);
+            part.iter().partition(|object| object.volume == volume.identity().number);
         for object in foreign {
             unaccounted(store, object, "belongs to another volume", report)?;
         }

@@ -178,9 +178,13 @@ fn small_records_survive_the_disk() {
     let entry = Dirent { ino: InodeNo(7), cookie: 3, kind: Kind::Fifo };
     assert_eq!(decode_dirent(&encode_dirent(&entry)), Ok(entry));
     exact(&encode_dirent(&entry), decode_dirent);
-    let identity = Identity { format: 1, uuid: [9; 16], fsid: (1, 2) };
+    let identity = Identity { format: 2, number: 3, uuid: [9; 16], fsid: (1, 2) };
     assert_eq!(decode_identity(&encode_identity(&identity)), Ok(identity));
     exact(&encode_identity(&identity), decode_identity);
+    let run = Run { number: 5, id: [4; 16] };
+    let run = VolumeRun { run, found_lsn: Lsn(6), found_next: 7 };
+    assert_eq!(decode_run(5, &encode_run(&run)), Ok(run));
+    exact(&encode_run(&run), |raw| decode_run(5, raw));
     let progress = Progress { lsn: Lsn(3), next_ino: 2, inodes: 1 };
     assert_eq!(decode_progress(&encode_progress(&progress)), Ok(progress));
     exact(&encode_progress(&progress), decode_progress);

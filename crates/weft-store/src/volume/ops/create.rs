@@ -175,6 +175,7 @@ fn create(
     (inode.uid, inode.gid) = (uid, gid);
     inode.mode = inherited_mode(&parent, new, gid, maker.cred);
     inode.parent = if directory { dir } else { InodeNo(0) };
+    inode.fence_epoch = tx.epoch_floor();
     let entry = Dirent { ino: inode.no, cookie: take_cookie(&mut parent), kind: new.kind };
     parent.entries += 1;
     parent.nlink += u32::from(directory);
