@@ -49,6 +49,8 @@ xdr_named! {
         CLONE = 14,
         /// Makes objects, empty and durably.
         CREATE = 15,
+        /// Lists objects.
+        LIST = 30,
     }
 }
 
@@ -162,6 +164,16 @@ xdr_struct! {
 list! {
     /// STAT's and REMOVE's arguments.
     Objects, ObjectName, BATCH_MAX
+}
+xdr_struct! {
+    /// LIST: its result are [`Objects`] in an order that never changes; none behind the last.
+    #[derive(Copy)]
+    pub struct ListArgs {
+        /// Begins with the first, whatever `after` is.
+        pub from_first: bool,
+        /// The object before the first one listed.
+        pub after: ObjectName,
+    }
 }
 xdr_struct! {
     /// Attributes of one object.
@@ -473,6 +485,7 @@ mod tests {
         round_trip(ProveArgs { proof: [3; 32] });
         round_trip(WhoOk { id: 7, uuid: [8; 16] });
         round_trip(Objects(vec![object; 3]));
+        round_trip(ListArgs { from_first: true, after: object });
         round_trip(StatOk { verifier: [9; 8], objects: ObjectAttrsList(vec![attrs; 2]) });
         round_trip(TruncateArgs(vec![TruncateItem { object, size: 1 }]));
         round_trip(CreateArgs(vec![CreateItem { object, epoch: 1 }; 2]));

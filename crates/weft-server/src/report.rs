@@ -325,6 +325,45 @@ pub enum AdminError {
     Failed(String),
 }
 
+/// A part of the files of a volume, held against their objects.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckedFiles {
+    /// Files on data servers that were compared.
+    pub files: u64,
+    /// What is wrong.
+    pub faults: Vec<FileFault>,
+    /// Data servers that could not be asked, and why.
+    pub unreachable: BTreeMap<u32, String>,
+    /// The last inode that was looked at; `None` behind the last one.
+    pub last: Option<u64>,
+}
+
+/// What is wrong with an object of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileFault {
+    /// One path of the file from the root; `None` if it has no name.
+    pub path: Option<String>,
+    /// Inode number.
+    pub fileid: u64,
+    /// Where the object is.
+    pub data_server: u32,
+    /// Bytes are lost.
+    pub lost: bool,
+    /// In words.
+    pub what: String,
+}
+
+/// A part of the objects of a data server, held against the volume.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckedObjects {
+    /// Objects that were compared.
+    pub objects: u64,
+    /// Those without a reason to be there: volume, and number in it.
+    pub unaccounted: Vec<(u32, u64)>,
+    /// The last object that was looked at; `None` behind the last one.
+    pub last: Option<(u32, u64)>,
+}
+
 /// The answer to a question, later.
 pub type AdminFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -338,6 +377,16 @@ pub trait AdminSource: Send + Sync + 'static {
 
     /// Where the bytes of the file at this path of the export are.
     fn file(&self, path: String) -> AdminFuture<'_, Result<FileReport, AdminError>>;
+
+    /// Compares the next files behind an inode with their objects. One part at a time.
+    fn check_files(&self, after: Option<u64>) -> AdminFuture<'_, Result<CheckedFiles, AdminError>>;
+
+    /// Compares the next objects of a data server, behind one, with the volume. One part at a time.
+    fn check_objects(
+        &self,
+        data_server: u32,
+        after: Option<(u32, u64)>,
+    ) -> AdminFuture<'_, Result<CheckedObjects, AdminError>>;
 
     /// Who is there, and what each holds.
     fn clients(&self) -> ClientsReport;

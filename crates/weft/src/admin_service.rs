@@ -39,6 +39,24 @@ pub struct SetThreshold {
     pub write_threshold: u64,
 }
 
+/// What `POST /check/files` is given.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckFiles {
+    /// The inode before the first that is looked at.
+    pub after: Option<u64>,
+}
+
+/// What `POST /check/objects` is given.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckObjects {
+    /// Whose objects.
+    pub data_server: u32,
+    /// The object before the first that is looked at: volume and number.
+    pub after: Option<(u32, u64)>,
+}
+
 /// What `POST /clients/evict` is given.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,6 +79,8 @@ fn router(source: Arc<dyn AdminSource>) -> Router {
     Router::new()
         .route("/file", get(file))
         .route("/threshold", post(threshold))
+        .route("/check/files", post(check_files))
+        .route("/check/objects", post(check_objects))
         .route("/clients", get(clients))
         .route("/clients/evict", post(evict))
         // What shows names of files, or changes something.
@@ -123,6 +143,28 @@ async fn file(State(source): Source, Query(query): Query<FileQuery>) -> Response
     }
 }
 
+async fn check_files(
+    State(source): Source,
+    body: Result<Json<CheckFiles>, JsonRejection>,
+) -> Response {
+    let checked = match body {
+        Ok(Json(asked)) => source.check_files(asked.after).await,
+        Err(e) => Err(AdminError::BadRequest(e.body_text())),
+    };
+    checked.map_or_else(|e| refusal(&e), |checked| Json(checked).into_response())
+}
+
+async fn check_objects(
+    State(source): Source,
+    body: Result<Json<CheckObjects>, JsonRejection>,
+) -> Response {
+    let checked = match body {
+        Ok(Json(asked)) => source.check_objects(asked.data_server, asked.after).await,
+        Err(e) => Err(AdminError::BadRequest(e.body_text())),
+    };
+    checked.map_or_else(|e| refusal(&e), |checked| Json(checked).into_response())
+}
+
 async fn threshold(
     State(source): Source,
     body: Result<Json<SetThreshold>, JsonRejection>,
@@ -167,8 +209,8 @@ mod tests {
 
     use std::collections::BTreeMap;
     use weft_server::report::{
-        Activity, AdminFuture, AwaitedClient, Evicted, FileReport, GraceStatus, Health,
-        IndirectStatus, ServerStatus, ThresholdStatus,
+        Activity, AdminFuture, AwaitedClient, CheckedFiles, CheckedObjects, Evicted, FileReport,
+        GraceStatus, Health, IndirectStatus, ServerStatus, ThresholdStatus,
     };
 
     use super::*;
@@ -253,6 +295,32 @@ mod tests {
                     }
                     "/down" => Err(AdminError::Failed("ds 7 is down".into())),
                     _ => Err(AdminError::NotFound(path)),
+                }
+            })
+        }
+
+        fn check_files(
+            &self,
+            after: Option<u64>,
+        ) -> AdminFuture<'_, Result<CheckedFiles, AdminError>> {
+            let last = after.map_or(Some(7), |_| None);
+            Box::pin(async move { Ok(CheckedFiles { files: 3, last, ..CheckedFiles::default() }) })
+        }
+
+        fn check_objects(
+            &self,
+            data_server: u32,
+            after: Option<(u32, u64)>,
+        ) -> AdminFuture<'_, Result<CheckedObjects, AdminError>> {
+            Box::pin(async move {
+                match (data_server, after) {
+                    (7, None) => Ok(CheckedObjects {
+                        objects: 1,
+                        unaccounted: vec![(1, 9)],
+                        last: Some((1, 9)),
+                    }),
+                    (7, Some((1, 9))) => Ok(CheckedObjects::default()),
+                    _ => Err(AdminError::Failed("ds 8 is down".into())),
                 }
             })
         }
@@ -358,6 +426,26 @@ mod tests {
             assert_eq!(set(form, r#"{"write_threshold":1}"#).await.0, 400);
         }
         assert_eq!(get("/threshold").await.0, 405);
+    }
+
+    /// A check goes on from where the last part ended; a data server that cannot be asked says so.
+    #[tokio::test]
+    async fn checks_go_part_by_part() {
+        let json = "application/json";
+        let (code, body) = post("/check/files", json, r#"{"after":null}"#).await;
+        assert_eq!((code, body["files"].as_u64(), body["last"].as_u64()), (200, Some(3), Some(7)));
+        let (code, body) = post("/check/files", json, r#"{"after":7}"#).await;
+        assert!(code == 200 && body["last"].is_null(), "{body}");
+        let first = r#"{"data_server":7,"after":null}"#;
+        let (code, body) = post("/check/objects", json, first).await;
+        assert_eq!((code, &body["unaccounted"]), (200, &serde_json::json!([[1, 9]])));
+        let (code, body) = post("/check/objects", json, r#"{"data_server":7,"after":[1,9]}"#).await;
+        assert!(code == 200 && body["last"].is_null(), "{body}");
+        let down = r#"{"data_server":8,"after":null}"#;
+        let (code, body) = post("/check/objects", json, down).await;
+        assert_eq!((code, body["error"].as_str()), (503, Some("ds 8 is down")));
+        assert_eq!(post("/check/files", json, "{").await.0, 400);
+        assert_eq!(get("/check/files").await.0, 405);
     }
 
     /// Who is there is told, one is ended by name; whoever is unknown is named, and a form of a web

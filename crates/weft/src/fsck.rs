@@ -1,7 +1,7 @@
 //! `weft fsck`: every record of a volume against every other, and the objects of data servers
 //! against the volume, in both directions. It repairs nothing: crashes leave nothing to repair.
 
-mod files;
+pub mod files;
 mod objects;
 mod stores;
 
@@ -92,6 +92,11 @@ impl Report {
     pub fn new(json: bool) -> Self {
         let watched = std::io::stderr().is_terminal() && !json;
         Report { json, findings: 0, told: watched.then(Instant::now) }
+    }
+
+    /// Whether nothing is wrong so far.
+    pub fn is_clean(&self) -> bool {
+        self.findings == 0
     }
 
     /// Something is wrong: what kind of thing, in words, and what scripts want to know of it.

@@ -3,7 +3,9 @@
 //! Exit status: 0 all done; 1 it failed, and standard error says why; 2 the command line is wrong;
 //! 130 and 143 for a client command that Ctrl-C or SIGTERM has ended.
 
+mod accept_loss;
 mod admin;
+mod check;
 mod client_cmds;
 mod clients;
 mod demo;
@@ -56,6 +58,10 @@ enum Command {
     Threshold(threshold::ThresholdArgs),
     /// Check the data of a stopped cluster.
     Fsck(fsck::FsckArgs),
+    /// Check the data of a running cluster.
+    Check(check::CheckArgs),
+    /// List what is lost with a data server, and accept another directory in its place.
+    AcceptLoss(accept_loss::AcceptLossArgs),
     #[command(flatten)]
     Client(client_cmds::ClientCommand),
 }
@@ -78,6 +84,8 @@ fn main() -> ExitCode {
         Command::Clients(a) => clients::run(&a),
         Command::Threshold(a) => threshold::run(&a),
         Command::Fsck(a) => fsck::run(&a),
+        Command::Check(a) => check::run(&a),
+        Command::AcceptLoss(a) => accept_loss::run(&a),
         Command::Client(a) => client_cmds::run(a),
     };
     match outcome {

@@ -147,6 +147,15 @@ impl Service {
         Ok(StatOk { verifier, objects: ObjectAttrsList(blocking(stat).await?) })
     }
 
+    async fn list(&self, a: ListArgs) -> Result<Objects, ControlStatus> {
+        let store = self.data_server.store().clone();
+        let after = (!a.from_first).then(|| id(a.after));
+        let listed = blocking(move || store.objects(after, BATCH_MAX)).await?;
+        let listed = listed.map_err(|e| status(&e))?.into_iter().take(BATCH_MAX);
+        let name = |id: ObjectId| ObjectName { volume: id.volume, object: id.object };
+        Ok(Objects(listed.map(name).collect()))
+    }
+
     async fn seek(&self, a: SeekArgs) -> Result<SeekOk, ControlStatus> {
         let store = self.data_server.store().clone();
         blocking(move || seek(&store, a)).await?
@@ -209,6 +218,7 @@ impl Service {
         match procedure {
             Procedure::WHO => with(args, async |Nothing| Ok(self.who())).await,
             Procedure::STAT => with(args, async |a| self.stat(a).await).await,
+            Procedure::LIST => with(args, async |a| self.list(a).await).await,
             Procedure::TRUNCATE => {
                 with(args, async |a| self.change(&peer, a, truncate).await).await
             }

@@ -6,13 +6,16 @@ use weft_server::{
     core::Core,
     identity::hex,
     report::{
-        Activity, AdminError, AdminFuture, AdminSource, ClientsReport, ClusterStatus, Evicted,
-        FileLayoutReport, FileReport, Health, ServerStatus, ThresholdStatus, rss_bytes,
+        Activity, AdminError, AdminFuture, AdminSource, CheckedFiles, CheckedObjects,
+        ClientsReport, ClusterStatus, Evicted, FileLayoutReport, FileReport, Health, ServerStatus,
+        ThresholdStatus, rss_bytes,
     },
 };
 use weft_store::types::{Credential, Inode, InodeNo, StoreError};
 
-use super::{device_reports::DeviceReports, fallbacks::Fallbacks, threshold::Threshold};
+use super::{
+    check::Checks, device_reports::DeviceReports, fallbacks::Fallbacks, threshold::Threshold,
+};
 use crate::{
     clients::Clients, files::FileService, protocol_state::ProtocolState, striped::Striped,
 };
@@ -31,6 +34,7 @@ pub(crate) struct Admin {
     pub(crate) device_reports: DeviceReports,
     /// Clients that send here what data servers should have.
     pub(crate) fallbacks: Fallbacks,
+    checks: Checks,
 }
 
 impl AdminSource for Admin {
@@ -66,6 +70,18 @@ impl AdminSource for Admin {
     fn set_threshold(&self, bytes: u64) -> Result<ThresholdStatus, AdminError> {
         self.threshold.set(bytes)?;
         Ok(self.threshold.status())
+    }
+
+    fn check_files(&self, after: Option<u64>) -> AdminFuture<'_, Result<CheckedFiles, AdminError>> {
+        Box::pin(self.checks.files(&self.files, after))
+    }
+
+    fn check_objects(
+        &self,
+        data_server: u32,
+        after: Option<(u32, u64)>,
+    ) -> AdminFuture<'_, Result<CheckedObjects, AdminError>> {
+        Box::pin(self.checks.objects(&self.files, data_server, after))
     }
 
     fn file(&self, path: String) -> AdminFuture<'_, Result<FileReport, AdminError>> {
@@ -109,6 +125,7 @@ impl Admin {
             threshold,
             device_reports: DeviceReports::default(),
             fallbacks: Fallbacks::default(),
+            checks: Checks::default(),
         }
     }
 

@@ -147,6 +147,51 @@ impl DataServers {
         Ok(())
     }
 
+    /// How long an object of each of these files is on one data server, in order.
+    ///
+    /// # Errors
+    /// [`DataServerError`].
+    pub async fn lengths_on(
+        &self,
+        id: DataServerId,
+        files: &[&Striped],
+    ) -> Result<Vec<u64>, DataServerError> {
+        let objects: Vec<_> = files.iter().map(|file| name(file)).collect();
+        let told = self.server(id)?.stat(&objects).await?;
+        told.into_iter().map(|attrs| Ok(believed(id, attrs)?.size)).collect()
+    }
+
+    /// The next objects of a data server behind one, volume and number; none behind the last.
+    ///
+    /// # Errors
+    /// [`DataServerError`].
+    pub async fn list(
+        &self,
+        id: DataServerId,
+        after: Option<(u32, u64)>,
+    ) -> Result<Vec<(u32, u64)>, DataServerError> {
+        let (volume, object) = after.unwrap_or_default();
+        let after = ObjectName { volume, object };
+        let args = ListArgs { from_first: (volume, object) == (0, 0), after };
+        let listed: Objects = self.server(id)?.ask(Procedure::LIST, &args).await?;
+        Ok(listed.0.into_iter().map(|o| (o.volume, o.object)).collect())
+    }
+
+    /// Which of these objects have a file on a data server.
+    ///
+    /// # Errors
+    /// [`DataServerError`].
+    pub async fn exist(
+        &self,
+        id: DataServerId,
+        objects: &[(u32, u64)],
+    ) -> Result<Vec<bool>, DataServerError> {
+        let names = objects.iter().map(|(volume, object)| (*volume, *object));
+        let names: Vec<_> = names.map(|(volume, object)| ObjectName { volume, object }).collect();
+        let told = self.server(id)?.stat(&names).await?;
+        told.into_iter().map(|attrs| Ok(believed(id, attrs)?.exists)).collect()
+    }
+
     /// Cuts every object to what a file of `size` bytes needs, durably.
     ///
     /// # Errors

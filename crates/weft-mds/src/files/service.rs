@@ -182,6 +182,16 @@ impl FileService {
         self.shared.striped(inode)
     }
 
+    /// Whether a truncation of the file is under way, or waits for a data server.
+    pub(crate) fn is_being_cut(&self, ino: InodeNo) -> bool {
+        self.shared.records.lock().is_being_cut(ino)
+    }
+
+    /// Number of the volume in the names of objects.
+    pub(crate) fn volume_number(&self) -> u32 {
+        self.shared.volume_number
+    }
+
     /// Whether a file of this size may be kept in the volume.
     pub(crate) fn is_small(&self, size: u64) -> bool {
         self.migration.is_small(size)

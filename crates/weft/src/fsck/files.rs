@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 
 use weft_store::{
-    objects::ObjectId,
     types::{DataServerId, Device, DeviceId, Inode, InodeNo, IntentKind},
     volume::{FoundObject, ObjectFault, Volume, compare},
 };
@@ -32,12 +31,13 @@ pub struct Fault {
 pub fn check(volume: &Volume, stores: &[Store], report: &mut Report) -> Outcome {
     let devices = devices_of(volume)?;
     let cut = truncations(volume)?;
+    let known: HashSet<_> = volume.data_servers().unconfirmed()?.into_iter().map(|s| s.0).collect();
+    let servers = Servers { volume, devices, stores, known };
     let (mut after, mut faults, mut files) = (None, Vec::new(), 0_u64);
     loop {
         let part = volume.placed_files(after, INODES_AT_ONCE)?;
         for inode in &part.files {
-            let object = super::objects::object(volume, inode.no);
-            look((inode, object), &devices, (stores, cut.contains(&inode.no)), &mut faults)?;
+            look(inode, &servers, cut.contains(&inode.no), &mut faults)?;
         }
         if faults.len() >= FAULTS_AT_ONCE {
             tell(volume, &std::mem::take(&mut faults), report)?;
@@ -72,19 +72,34 @@ fn truncations(volume: &Volume) -> Outcome<HashSet<InodeNo>> {
     }
 }
 
+/// Where objects are.
+struct Servers<'a> {
+    volume: &'a Volume,
+    devices: HashMap<DeviceId, Device>,
+    stores: &'a [Store],
+    /// Data servers with a directory; what another one had is lost, and that was accepted.
+    known: HashSet<DataServerId>,
+}
+
 /// One file. An object whose directory is not there cannot be looked at: that was a finding.
 fn look(
-    (inode, object): (&Inode, ObjectId),
-    devices: &HashMap<DeviceId, Device>,
-    (stores, truncation_owed): (&[Store], bool),
+    inode: &Inode,
+    servers: &Servers<'_>,
+    truncation_owed: bool,
     faults: &mut Vec<Fault>,
 ) -> Outcome {
-    let device = inode.placement.and_then(|placement| devices.get(&placement.device));
+    let device = inode.placement.and_then(|placement| servers.devices.get(&placement.device));
     let Some(device) = device else { return Ok(()) };
     for (index, id) in device.data_servers.iter().copied().enumerate() {
-        let Some(store) = stores.iter().find(|store| store.id == id) else { continue };
-        let size = store.objects.stat(object)?.size;
-        let found = FoundObject { size, epoch: Some(store.objects.epoch(object)) };
+        let object = super::objects::object(servers.volume, inode.no);
+        let found = match servers.stores.iter().find(|store| store.id == id) {
+            Some(store) => FoundObject {
+                size: store.objects.stat(object)?.size,
+                epoch: Some(store.objects.epoch(object)),
+            },
+            None if servers.known.contains(&id) => continue,
+            None => FoundObject { size: 0, epoch: None },
+        };
         if let Some(fault) = compare(inode, index, found, truncation_owed) {
             faults.push(Fault { ino: inode.no, data_server: id, fault });
         }

@@ -20,7 +20,6 @@ pub fn object(volume: &Volume, ino: InodeNo) -> ObjectId {
 /// Looks for objects of a data server that belong to no file there and to no removal that is owed.
 pub fn check(volume: &Volume, store: &Store, report: &mut Report) -> Outcome {
     let devices = devices_of(volume)?;
-    let number = volume.identity().number;
     let (mut after, mut count) = (None, 0);
     loop {
         let part = store.objects.objects(after, OBJECTS_AT_ONCE)?;
@@ -28,7 +27,7 @@ pub fn check(volume: &Volume, store: &Store, report: &mut Report) -> Outcome {
         after = Some(*last);
         count += part.len();
         let (ours, foreign): (Vec<_>, Vec<_>) =
-            part.iter().partition(|object| object.volume == number);
+            part.iter().partition(|object| object.volume == volume.identity().number);
         for object in foreign {
             unaccounted(store, object, "belongs to another volume", report)?;
         }

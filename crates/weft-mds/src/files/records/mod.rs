@@ -219,6 +219,11 @@ impl Table {
         record.size.answered(inode, truth, is_all, now)
     }
 
+    /// Whether a truncation is under way, or waits for a data server.
+    pub(crate) fn is_being_cut(&self, ino: InodeNo) -> bool {
+        self.records.get(&ino).is_some_and(|r| r.truncations > 0)
+    }
+
     /// Whether indirect writes are under way.
     pub(crate) fn has_writers(&self, ino: InodeNo) -> bool {
         self.records.get(&ino).is_some_and(|r| r.writers > 0)
