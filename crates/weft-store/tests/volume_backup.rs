@@ -42,8 +42,8 @@ fn now() -> Timestamp {
 
 /// One step of one writer; what it did, unless it was refused.
 fn step(volume: &Volume, writer: u64, rng: &mut SeededRng) -> Option<(Lsn, Done)> {
-    let mut name = || format!("{writer}-{}", rng.below(NAMES));
-    let (name, other) = (name(), name());
+    let (name, other) = (rng.below(NAMES), rng.below(NAMES));
+    let (name, other) = (format!("{writer}-{name}"), format!("{writer}-{other}"));
     let found = volume.lookup(InodeNo::ROOT, name.as_bytes(), &root()).value;
     let Ok(inode) = found else {
         let new = New { data: NewFileData::Stuffed, ..New::file(0o644) };
@@ -75,7 +75,8 @@ fn step(volume: &Volume, writer: u64, rng: &mut SeededRng) -> Option<(Lsn, Done)
         }
         _ => {
             let offset = rng.below(FILE_BYTES_MAX / 2);
-            let data = rng.bytes(1 + rng.below(FILE_BYTES_MAX / 2) as usize);
+            let len = 1 + rng.below(FILE_BYTES_MAX / 2);
+            let data = rng.bytes(len as usize);
             let write =
                 StuffedWrite { offset, data: &data, limit: FILE_BYTES_MAX, drop_privileges: false };
             let seen = volume.write_stuffed(inode.no, &write, now());

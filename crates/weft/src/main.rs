@@ -1,16 +1,19 @@
 //! `weft`: the servers and the client commands that need no mount, in one program.
 
 mod admin;
+mod backup;
 mod client_cmds;
 mod demo;
 mod endpoints;
 mod fsck;
 mod init;
 mod outcome;
+mod restore;
 mod serve;
 mod status;
 mod threshold;
 mod up;
+mod utc;
 
 use std::{io::IsTerminal, process::ExitCode};
 
@@ -40,6 +43,10 @@ enum Command {
     Status(status::StatusArgs),
     /// Show the write threshold, or set it until the next start.
     Threshold(threshold::ThresholdArgs),
+    /// Write a backup of a volume, while it serves or while it is stopped.
+    Backup(backup::BackupArgs),
+    /// Make the directory of a metadata server from a backup.
+    Restore(restore::RestoreArgs),
     /// Check the data of a stopped cluster.
     Fsck(fsck::FsckArgs),
     #[command(flatten)]
@@ -62,6 +69,8 @@ fn main() -> ExitCode {
         Command::Ds(a) => serve::ds(&a),
         Command::Status(a) => status::run(&a),
         Command::Threshold(a) => threshold::run(&a),
+        Command::Backup(a) => backup::run(&a),
+        Command::Restore(a) => restore::run(&a),
         Command::Fsck(a) => fsck::run(&a),
         Command::Client(a) => client_cmds::run(a),
     };

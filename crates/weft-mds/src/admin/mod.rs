@@ -1,6 +1,7 @@
 //! What administrators ask and set: the state of the cluster, where a file's bytes are, what
 //! clients say of devices, and the write threshold.
 
+mod backup;
 mod device_reports;
 mod report;
 mod threshold;

@@ -6,13 +6,13 @@ use weft_server::{
     core::Core,
     identity::hex,
     report::{
-        Activity, AdminError, AdminFuture, AdminSource, ClusterStatus, FileLayoutReport,
-        FileReport, Health, ServerStatus, ThresholdStatus, rss_bytes,
+        Activity, AdminError, AdminFuture, AdminSource, ByteStream, ClusterStatus,
+        FileLayoutReport, FileReport, Health, ServerStatus, ThresholdStatus, rss_bytes,
     },
 };
-use weft_store::types::{Credential, Inode, InodeNo, StoreError};
+use weft_store::types::{Credential, Inode, InodeNo, StoreError, Timestamp};
 
-use super::{device_reports::DeviceReports, threshold::Threshold};
+use super::{backup::Backups, device_reports::DeviceReports, threshold::Threshold};
 use crate::{files::FileService, striped::Striped};
 
 /// What administrators ask a metadata server, and set.
@@ -25,6 +25,7 @@ pub(crate) struct Admin {
     pub(crate) threshold: Threshold,
     /// What clients say of devices.
     pub(crate) device_reports: DeviceReports,
+    backups: Backups,
 }
 
 impl AdminSource for Admin {
@@ -62,6 +63,11 @@ impl AdminSource for Admin {
         Ok(self.threshold.status())
     }
 
+    fn backup(&self) -> AdminFuture<'_, Result<ByteStream, AdminError>> {
+        let (seconds, nanos) = self.core.clock.wall();
+        Box::pin(self.backups.take(self.files.volume().clone(), Timestamp { seconds, nanos }))
+    }
+
     fn file(&self, path: String) -> AdminFuture<'_, Result<FileReport, AdminError>> {
         Box::pin(async move {
             let inode = self.walk(&path).map_err(|e| match e {
@@ -93,8 +99,14 @@ impl Admin {
         address: SocketAddr,
         threshold: Threshold,
     ) -> Self {
-        let device_reports = DeviceReports::default();
-        Admin { core: core.clone(), files: files.clone(), address, threshold, device_reports }
+        Admin {
+            core: core.clone(),
+            files: files.clone(),
+            address,
+            threshold,
+            device_reports: DeviceReports::default(),
+            backups: Backups::default(),
+        }
     }
 
     fn own_status(&self) -> ServerStatus {

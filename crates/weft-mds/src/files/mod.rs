@@ -22,6 +22,7 @@ mod pool;
 mod read;
 mod reaper;
 mod records;
+mod remains;
 mod server_attrs;
 mod service;
 mod shared;

@@ -92,8 +92,9 @@ impl LengthBounds {
         if lengths.iter().all(|length| *length == 0) {
             return LengthBounds::NONE;
         }
-        let is_dense =
-            |size| (0..).zip(&*lengths).all(|(index, length)| dense(placement, size, index) == *length);
+        let is_dense = |size| {
+            (0..).zip(&*lengths).all(|(index, length)| dense(placement, size, index) == *length)
+        };
         let kept = match self.0 {
             Bounds::Dense(before) => Some(before),
             Bounds::Nothing | Bounds::Each(_) => None,

@@ -55,7 +55,8 @@ fn inodes() -> impl Strategy<Value = Inode> {
     (kinds(), numbers, times, options).prop_map(|(kind, (small, wide, mode), times, options)| {
         let directory = kind == Kind::Directory;
         let device = matches!(kind, Kind::CharDevice | Kind::BlockDevice);
-        let (placement, create_verifier, (unsettled, has_xattrs, stuffed), target, bounds) = options;
+        let (placement, create_verifier, (unsettled, has_xattrs, stuffed), target, bounds) =
+            options;
         let placement: Option<Placement> = placement;
         let has_objects = kind == Kind::File && placement.is_some();
         let (placement, bounds) = match bounds {
