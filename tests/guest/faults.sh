@@ -1,8 +1,8 @@
 #!/bin/sh
 # faults.sh PORT WIDE OTHER: a mounted client lives through the death and the standstill of a data
-# server. WIDE is striped over data servers 1 and 2, OTHER over 3 and 4. `host kill1` kills data
-# server 1 once it has got some of WIDE, `host start1` starts it again, `host freeze3` and `host
-# thaw3` stop data server 3 and let it go on.
+# server. WIDE is striped over data servers 1 and 3, OTHER over 2 and 4. `host kill1` kills data
+# server 1 once it has got some of WIDE, `host start1` starts it again, `host freeze2` and `host
+# thaw2` stop data server 2 and let it go on.
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . /job/common.sh
 port=$1 wide=/mnt/$2 other=/mnt/$3
@@ -57,13 +57,13 @@ proof 4.2 recovered-after-death $(($(date +%s) - began))
 remount
 cmp /tmp/large "$wide" || fail "$wide differs after the death of a data server"
 
-host freeze3 || fail "host freeze3"
+host freeze2 || fail "host freeze2"
 write_file /tmp/large "$other" &
 writer=$!
-serves "$wide" "with data server 3 frozen"
+serves "$wide" "with data server 2 frozen"
 sleep 10
 kill -0 $writer 2>/dev/null || fail "the write ended without its frozen data server"
-host thaw3 || fail "host thaw3"
+host thaw2 || fail "host thaw2"
 began=$(date +%s)
 wait $writer || fail "write over the standstill of a data server"
 proof 4.2 recovered-after-freeze $(($(date +%s) - began))

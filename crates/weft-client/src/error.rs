@@ -182,7 +182,7 @@ pub fn describe(status: NfsStat) -> Option<&'static str> {
         NfsStat::PERM => "operation not permitted",
         NfsStat::NOENT => "no such file or directory",
         NfsStat::IO => "input/output error on the server",
-        NfsStat::NXIO => "no such device or address",
+        NfsStat::NXIO => "no data server is configured",
         NfsStat::ACCESS => "permission denied",
         NfsStat::EXIST => "file exists",
         NfsStat::XDEV => "not on the same volume",

@@ -57,9 +57,18 @@ pub fn replace_file(
         _ => {}
     }
     let file = write_draft(&draft, mode, fill)?;
-    fs::rename(&draft, path)?;
-    sync_name(path)?;
+    rename(&draft, path)?;
     Ok(file)
+}
+
+/// Gives a file or directory another name in the same directory, durably. What is in it the caller
+/// has synced.
+///
+/// # Errors
+/// What the system says.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)?;
+    sync_name(to)
 }
 
 /// Makes a small file with these permission bits and contents unless there is one, whatever is in

@@ -29,6 +29,8 @@ use weft_server::{
     identity::{ControlKey, ServerUuid},
 };
 
+use crate::control_address::ControlAddress;
+
 /// How long a request waits for a data server that has just gone: long enough for one that is
 /// restarted, short enough for whoever waits behind the request.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
@@ -64,8 +66,8 @@ pub(crate) enum ControlError {
 pub(crate) struct Expected {
     /// Its number.
     pub(crate) id: DataServerId,
-    /// Its address.
-    pub(crate) addr: SocketAddr,
+    /// Its address, or its name.
+    pub(crate) addr: ControlAddress,
     /// Who we are.
     pub(crate) caller: ServerUuid,
     /// What both know.
@@ -95,7 +97,12 @@ struct Live {
 
 #[derive(Debug, Clone)]
 enum Link {
-    Down { since: Instant, why: ControlError },
+    /// `met`: there was a connection before.
+    Down {
+        since: Instant,
+        why: ControlError,
+        met: bool,
+    },
     Up(Arc<Live>),
 }
 
@@ -104,6 +111,8 @@ enum Link {
 pub(crate) struct ControlLink {
     link: watch::Receiver<Link>,
     connections: Arc<AtomicU64>,
+    /// What its address or name meant last.
+    found: watch::Receiver<Option<SocketAddr>>,
     task: AbortHandle,
 }
 
@@ -117,15 +126,26 @@ impl ControlLink {
     /// Begins to connect, on the current runtime.
     pub(crate) fn start(expected: Expected) -> ControlLink {
         let why = ControlError::Unreachable("not connected yet".into());
-        let (link, seen) = watch::channel(Link::Down { since: Instant::now(), why });
+        let (link, seen) = watch::channel(Link::Down { since: Instant::now(), why, met: false });
+        let number = match &expected.addr {
+            ControlAddress::Number(address) => Some(*address),
+            ControlAddress::Name(..) => None,
+        };
+        let (found, seen_at) = watch::channel(number);
         let connections = Arc::new(AtomicU64::new(0));
-        let task = tokio::spawn(keep_connected(expected, link, connections.clone()));
-        ControlLink { link: seen, connections, task: task.abort_handle() }
+        let tell = Tell { link, found, connections: connections.clone() };
+        let task = tokio::spawn(keep_connected(expected, tell));
+        ControlLink { link: seen, connections, found: seen_at, task: task.abort_handle() }
     }
 
     /// How many connections there were so far, the present one included.
     pub(crate) fn connections(&self) -> u64 {
         self.connections.load(Ordering::Acquire)
+    }
+
+    /// Where it is, as far as its name was ever looked up.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        *self.found.borrow()
     }
 
     /// Whether there is a connection.
@@ -139,6 +159,15 @@ impl ControlLink {
     /// There is none, and was none for [`CONNECT_WAIT`].
     pub(crate) async fn ready(&self) -> Result<(), ControlError> {
         self.live().await.map(|_| ())
+    }
+
+    /// Returns when there is or was a connection, and at the latest [`CONNECT_WAIT`] after the
+    /// start.
+    pub(crate) async fn begun(&self) {
+        if matches!(&*self.link.borrow(), Link::Down { met: false, .. }) {
+            // Whether it came or not is looked at by whoever waited.
+            let _ = self.live().await;
+        }
     }
 
     /// Calls a procedure.
@@ -200,18 +229,24 @@ impl ControlLink {
     }
 }
 
-/// The background task: connects, watches, and connects again.
-async fn keep_connected(
-    expected: Expected,
+/// What the background task tells.
+struct Tell {
     link: watch::Sender<Link>,
+    found: watch::Sender<Option<SocketAddr>>,
     connections: Arc<AtomicU64>,
-) {
+}
+
+/// The background task: connects, watches, and connects again.
+async fn keep_connected(expected: Expected, tell: Tell) {
+    let Tell { link, found, connections } = tell;
     let mut backoff = BACKOFF_MIN;
     let mut told = String::new();
+    let mut was_lost = false;
     loop {
-        let why = match establish(&expected).await {
+        let why = match establish(&expected, &found).await {
             Ok(connection) => {
-                tracing::info!(id = expected.id.0, addr = %expected.addr, "data server connected");
+                note_connected(&expected, was_lost || !told.is_empty());
+                was_lost = true;
                 backoff = BACKOFF_MIN;
                 told.clear();
                 connections.fetch_add(1, Ordering::AcqRel);
@@ -232,20 +267,58 @@ async fn keep_connected(
             }
         };
         link.send_modify(|l| {
-            let since = match l {
-                Link::Down { since, .. } => *since,
-                Link::Up(_) => Instant::now(),
+            let (since, met) = match l {
+                Link::Down { since, met, .. } => (*since, *met),
+                Link::Up(_) => (Instant::now(), true),
             };
-            *l = Link::Down { since, why };
+            *l = Link::Down { since, why, met };
         });
         sleep(backoff).await;
         backoff = (backoff * 2).min(BACKOFF_MAX);
     }
 }
 
-async fn establish(expected: &Expected) -> Result<Connection, ControlError> {
+/// Whoever was told that it is away is told that it is back.
+fn note_connected(expected: &Expected, was_away: bool) {
+    let (id, addr) = (expected.id.0, &expected.addr);
+    if was_away {
+        tracing::warn!(id, %addr, "data server is back");
+    } else {
+        tracing::info!(id, %addr, "data server connected");
+    }
+}
+
+/// Connects to the first that answers of the addresses that it has now.
+async fn connect(
+    expected: &Expected,
+    found: &watch::Sender<Option<SocketAddr>>,
+) -> Result<Connection, ControlError> {
+    let unknown =
+        |e| ControlError::Unreachable(format!("no such host {}: {e}", expected.addr).into());
+    let addresses = expected.addr.resolve().await.map_err(unknown)?;
+    let known = *found.borrow();
+    if !known.is_some_and(|at| addresses.contains(&at)) {
+        found.send_replace(addresses.first().copied());
+    }
+    let mut last = ControlError::Unreachable("it has no address".into());
+    for address in addresses {
+        match Connection::connect(address).await {
+            Ok(connection) => {
+                found.send_replace(Some(address));
+                return Ok(connection);
+            }
+            Err(e) => last = failed(e),
+        }
+    }
+    Err(last)
+}
+
+async fn establish(
+    expected: &Expected,
+    found: &watch::Sender<Option<SocketAddr>>,
+) -> Result<Connection, ControlError> {
     let connected = timeout(ESTABLISH_LIMIT, async {
-        let connection = Connection::connect(expected.addr).await.map_err(failed)?;
+        let connection = connect(expected, found).await?;
         prove(&connection, expected).await?;
         let who: WhoOk = call(&connection, Procedure::WHO, &Nothing).await?;
         Ok((connection, who))

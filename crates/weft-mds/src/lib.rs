@@ -18,6 +18,7 @@
 mod admin;
 mod background;
 mod clients;
+mod control_address;
 mod control_link;
 pub mod data_servers;
 mod deps;

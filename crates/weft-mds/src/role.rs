@@ -22,11 +22,11 @@ impl Role for Mds {
     }
 
     fn view(&self, conn: &Conn) -> View {
-        self.export.view(conn.peer)
+        self.export().view(conn.peer)
     }
 
     async fn caller(&self, caller: Caller) -> Caller {
-        if !self.export.server_groups || !caller.known {
+        if !self.export().server_groups || !caller.known {
             return caller;
         }
         self.names.with_groups(caller).await

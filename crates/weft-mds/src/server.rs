@@ -1,12 +1,16 @@
 //! A metadata server: its rooms, and how they are put together.
 
-use std::{net::SocketAddr, path::Path, sync::Arc};
+use std::{
+    net::SocketAddr,
+    path::Path,
+    sync::{Arc, RwLock},
+};
 
 use weft_nfs::{Failure, NfsStat};
 use weft_server::{
     compound::Compound,
     core::Core,
-    report::{AdminSource, ThresholdStatus},
+    report::{AdminError, AdminSource, ThresholdStatus},
 };
 use weft_state::{Grace, Identity, SessionLimits};
 use weft_store::{
@@ -68,7 +72,7 @@ pub struct Mds {
     /// What clients hold, and how it is taken back.
     pub(super) clients: Arc<Clients>,
     /// Who may do what.
-    pub(super) export: Export,
+    export: RwLock<Arc<Export>>,
     /// How users and groups are called.
     pub(super) names: Names,
     /// What administrators ask and set.
@@ -107,15 +111,31 @@ impl Mds {
         let clients = Clients::new(&core, &protocol, &files, known);
         // At once, if there is nobody to wait for.
         clients.end_grace(core.clock.now());
+        let admin = Admin::new(&core, &protocol, &clients, parts.address, threshold);
         Ok(Arc::new(Mds {
             clients,
-            admin: Arc::new(Admin::new(&core, &files, parts.address, threshold)),
+            admin: Arc::new(admin),
             core,
             protocol,
             files,
-            export: parts.export,
+            export: RwLock::new(Arc::new(parts.export)),
             names: Names::new(parts.naming, Arc::new(SystemHost)),
         }))
+    }
+
+    /// Who may do what from the next request on, and the write threshold.
+    ///
+    /// # Errors
+    /// The threshold is out of range: nothing is changed.
+    pub fn reconfigure(&self, export: Export, threshold_bytes: u64) -> Result<(), AdminError> {
+        self.admin.threshold.reconfigure(threshold_bytes)?;
+        *self.export.write().expect("export lock") = Arc::new(export);
+        Ok(())
+    }
+
+    /// Who may do what.
+    pub(super) fn export(&self) -> Arc<Export> {
+        self.export.read().expect("export lock").clone()
     }
 
     /// The volume.
@@ -160,7 +180,7 @@ impl Mds {
 
     /// The caller as the export sees it.
     pub(super) fn credential(&self, c: &Compound<Mds>) -> Credential {
-        self.export.credential(&c.caller, c.view)
+        self.export().credential(&c.caller, c.view)
     }
 
     /// The inode of the current filehandle.

@@ -202,6 +202,11 @@ impl State {
         self.delegations.end_change(file);
     }
 
+    /// Whether the client holds a delegation on a file.
+    pub(crate) fn has_delegation(&self, client: ClientId, file: FileKey) -> bool {
+        self.delegations.by_holder.contains_key(&(file, client))
+    }
+
     /// Other clients that hold a delegation on the file.
     pub fn delegation_holders(&self, file: FileKey, except: ClientId) -> Vec<ClientId> {
         let from = (file, ClientId(0));

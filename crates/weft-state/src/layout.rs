@@ -377,6 +377,11 @@ impl State {
         self.layouts.on(file).filter_map(info).collect()
     }
 
+    /// Whether the client holds a layout on a file.
+    pub(crate) fn has_layout(&self, client: ClientId, file: FileKey) -> bool {
+        self.layouts.no_of(client, file).is_some()
+    }
+
     /// Whether any client holds a read-write layout on a file.
     pub fn rw_layouts(&self, file: FileKey) -> bool {
         self.layouts_on(file).iter().any(|l| l.rw)

@@ -423,6 +423,11 @@ impl State {
         self.files.get(&file).is_some_and(|f| f.shares.opens > 0)
     }
 
+    /// Whether the client has the file open.
+    pub(crate) fn has_opens(&self, client: ClientId, file: FileKey) -> bool {
+        self.opens.client_shares.contains_key(&(file, client))
+    }
+
     /// Whether the client has the file open for this access.
     pub(crate) fn has_open(&self, client: ClientId, file: FileKey, access: IoAccess) -> bool {
         let own = self.opens.client_shares.get(&(file, client));

@@ -14,11 +14,18 @@ use serde::{
     de::{DeserializeOwned, Error as _},
 };
 use weft_mds::{
-    ObjectCreation, Precreate, SmallFiles, data_servers::AnnouncedAddress, network::Network,
+    ObjectCreation, Precreate, SmallFiles,
+    data_servers::{AnnouncedAddress, ControlAddress},
+    network::Network,
 };
 use weft_server::{identity::unhex, rpc::NOBODY};
 
-use crate::size::{size, small_size};
+pub use weft_mds::data_servers::DATA_SERVER_PORT;
+
+use crate::{
+    address::{Host, HostPort, NFS_PORT},
+    size::{size, small_size},
+};
 
 /// Stripe units are multiples of this (design D3).
 const MIB: u64 = 1 << 20;
@@ -83,12 +90,12 @@ pub enum EngineKind {
 #[serde(default, deny_unknown_fields)]
 pub struct MdsConfig {
     /// Where clients connect.
-    #[serde(deserialize_with = "address")]
+    #[serde(deserialize_with = "listened::<_, NFS_PORT>")]
     pub listen: SocketAddr,
     /// Data directory.
     pub dir: PathBuf,
     /// Where `weft status` and browsers connect (HTTP, unauthenticated: keep it on loopback).
-    #[serde(deserialize_with = "address")]
+    #[serde(deserialize_with = "listened::<_, ADMIN_PORT>")]
     pub admin_listen: SocketAddr,
     /// File with the cluster secret, readable by its owner only.
     pub cluster_secret_file: PathBuf,
@@ -288,10 +295,10 @@ pub struct DataServerConfig {
     /// Its number: given once, never to another one.
     #[serde(deserialize_with = "ranged::<_, 1, 0xffff_ffff>")]
     pub id: u32,
-    /// Where the metadata server reaches it.
-    #[serde(deserialize_with = "address")]
-    pub control: SocketAddr,
-    /// Where clients reach it; `control` if empty.
+    /// Where the metadata server reaches it: a name is looked up whenever it connects.
+    #[serde(deserialize_with = "control")]
+    pub control: ControlAddress,
+    /// Where clients reach it; what `control` means if empty.
     #[serde(default, deserialize_with = "announced")]
     pub addresses: Vec<AnnouncedAddress>,
     /// The uuid of its directory, to accept another one than it was first met with.
@@ -304,7 +311,7 @@ pub struct DataServerConfig {
 #[serde(default, deny_unknown_fields)]
 pub struct DsConfig {
     /// Where clients and the metadata server connect.
-    #[serde(deserialize_with = "address")]
+    #[serde(deserialize_with = "listened::<_, DATA_SERVER_PORT>")]
     pub listen: SocketAddr,
     /// Data directory.
     pub dir: PathBuf,
@@ -321,6 +328,8 @@ pub struct DsConfig {
     pub idle_limit_s: u32,
 }
 
+/// Port of the admin service unless told otherwise.
+const ADMIN_PORT: u16 = 8049;
 const SECRET_FILE: &str = "/etc/weft/cluster.secret";
 
 impl Default for MdsConfig {
@@ -410,7 +419,13 @@ impl MdsConfig {
     /// # Errors
     /// [`ConfigError`], but not `Read`.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
-        let config: MdsConfig = parse(path, text)?;
+        let config: MdsConfig = match parse(path, text) {
+            Err(_) if DsConfig::parse(path, text).is_ok() => {
+                let why = "this is the configuration of a data server (weft ds --config FILE)";
+                return Err(ConfigError::Contradiction { path: path.into(), why: why.into() });
+            }
+            parsed => parsed?,
+        };
         match config.contradiction() {
             Some(why) => Err(ConfigError::Contradiction { path: path.into(), why }),
             None => Ok(config),
@@ -448,6 +463,39 @@ impl MdsConfig {
         self.threads.map_or_else(processors, |t| t as usize)
     }
 
+    /// What a running server cannot change to become as `new` says: the keys that differ.
+    pub fn fixed_keys_changed(&self, new: &MdsConfig) -> Vec<&'static str> {
+        // What it can, or what only the next start looks at, is left out.
+        let fixed = |c: &MdsConfig| {
+            let small_files = SmallFilesConfig { threshold_bytes: 0, ..c.small_files };
+            let export = ExportConfig::default();
+            MdsConfig { export, grace_s: None, small_files, ..c.clone() }
+        };
+        let (old, new) = (fixed(self), fixed(new));
+        let changed = [
+            ("listen", old.listen != new.listen),
+            ("dir", old.dir != new.dir),
+            ("admin_listen", old.admin_listen != new.admin_listen),
+            ("cluster_secret_file", old.cluster_secret_file != new.cluster_secret_file),
+            ("lease_s", old.lease_s != new.lease_s),
+            ("stripe_unit", old.stripe_unit_bytes != new.stripe_unit_bytes),
+            ("stripe_width", old.stripe_width != new.stripe_width),
+            ("threads", old.threads != new.threads),
+            ("idle_limit_s", old.idle_limit_s != new.idle_limit_s),
+            ("engine", old.engine != new.engine),
+            ("commit", old.commit != new.commit),
+            ("small_files", old.small_files != new.small_files),
+            ("object_creation", old.object_creation != new.object_creation),
+            ("precreate", old.precreate != new.precreate),
+            ("names", old.names != new.names),
+            ("data_server", old.data_servers != new.data_servers),
+        ];
+        let keys: Vec<_> =
+            changed.iter().filter(|(_, differs)| *differs).map(|(k, _)| *k).collect();
+        assert!(!keys.is_empty() || old == new, "every key is in the list or may change");
+        keys
+    }
+
     fn contradiction(&self) -> Option<String> {
         let all = self.data_servers.len();
         if let Some(width) = self.stripe_width
@@ -465,7 +513,7 @@ impl MdsConfig {
         self.data_servers.iter().find_map(|d| {
             if !ids.insert(d.id) {
                 Some(format!("data_server: id = {} is given twice; each needs its own", d.id))
-            } else if !controls.insert(d.control) {
+            } else if !controls.insert(&d.control) {
                 Some(format!("data_server: control = \"{}\" is given twice", d.control))
             } else {
                 None
@@ -488,7 +536,18 @@ impl DsConfig {
     /// # Errors
     /// [`ConfigError`], but not `Read`.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
-        parse(path, text)
+        let no = |why: &str| ConfigError::Contradiction { path: path.into(), why: why.into() };
+        let table: toml::Table = parse(path, text)?;
+        match parse(path, text) {
+            Err(_) if parse::<MdsConfig>(path, text).is_ok() => {
+                Err(no("this is the configuration of a metadata server (weft mds --config FILE)"))
+            }
+            Ok(_) if !table.contains_key("id") => {
+                Err(no("id is missing: each data server has a number of its own, that of its \
+                 [[data_server]] in the metadata server's configuration"))
+            }
+            parsed => parsed,
+        }
     }
 }
 
@@ -521,13 +580,22 @@ fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(d: D) -> Result<T
     String::deserialize(d)?.parse().map_err(D::Error::custom)
 }
 
-fn address<'de, D: Deserializer<'de>>(d: D) -> Result<SocketAddr, D::Error> {
-    let text = String::deserialize(d)?;
-    text.parse().map_err(|_| {
-        D::Error::custom(format!(
-            "{text:?} is not an address and port: \"192.0.2.7:2049\", \"[2001:db8::7]:2049\""
-        ))
-    })
+/// Where a server listens: an address of this machine, or a name of it.
+fn listened<'de, D: Deserializer<'de>, const PORT: u16>(d: D) -> Result<SocketAddr, D::Error> {
+    let address: HostPort = parsed(d)?;
+    let found = address.resolve(PORT).map_err(D::Error::custom)?;
+    found.first().copied().ok_or_else(|| D::Error::custom("it has no address"))
+}
+
+/// Where a data server is reached.
+fn control<'de, D: Deserializer<'de>>(d: D) -> Result<ControlAddress, D::Error> {
+    let HostPort { host, port } = parsed(d)?;
+    let port = port.unwrap_or(DATA_SERVER_PORT);
+    match host {
+        Host::Ip(ip) => Ok(SocketAddr::new(ip, port).into()),
+        Host::Name(name) => Ok(ControlAddress::Name(name, port)),
+        Host::Any => Err(D::Error::custom("name the data server's machine: \"ds1.example.org\"")),
+    }
 }
 
 fn uuid<'de, D: Deserializer<'de>>(d: D) -> Result<Option<[u8; 16]>, D::Error> {

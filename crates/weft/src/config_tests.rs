@@ -56,7 +56,7 @@ fn nothing_needs_to_be_configured() {
     assert_eq!((c.grace_s(), c.stripe_width(), c.lease_s), (90, 1, 90));
     assert!(c.threads() >= 1);
     assert!(c.admin_listen.ip().is_loopback());
-    assert_eq!(ds("").unwrap(), DsConfig::default());
+    assert_eq!(ds("id = 1").unwrap(), DsConfig::default());
     let lots: String = (1..=9)
         .map(|i| format!("[[data_server]]\nid={i}\ncontrol=\"10.0.0.{i}:2050\"\n"))
         .collect();
@@ -132,7 +132,7 @@ fn every_documented_mds_key_is_read() {
         data_servers: vec![
             DataServerConfig {
                 id: 1,
-                control: "10.0.0.5:2050".parse().unwrap(),
+                control: SocketAddr::from(([10, 0, 0, 5], 2050)).into(),
                 addresses: vec![
                     "10.0.0.5:2050/24".parse().unwrap(),
                     "10.1.0.5:2050/24".parse().unwrap(),
@@ -141,7 +141,7 @@ fn every_documented_mds_key_is_read() {
             },
             DataServerConfig {
                 id: 2,
-                control: "10.0.0.6:2050".parse().unwrap(),
+                control: SocketAddr::from(([10, 0, 0, 6], 2050)).into(),
                 addresses: Vec::new(),
                 uuid: Some([0xab; 16]),
             },
@@ -192,7 +192,7 @@ fn mistakes_are_explained() {
         ("stripe_width = 0", &["0 is not from 1 to 100"]),
         ("stripe_width = 2", &["stripe_width = 2", "0 data_server", "at most"]),
         ("engine = \"sqlite\"", &["line 1", "`fjall`", "`redb`"]),
-        ("listen = \"localhost\"", &["not an address and port", "192.0.2.7:2049"]),
+        ("listen = \"local host\"", &["is not an address", "192.0.2.7:2049"]),
         ("object_creation = \"lazy\"", &["line 1", "`implicit`, `eager`, `precreate`"]),
         ("[precreate]\nlow = 0", &["line 2", "0 is not from 1 to 16384"]),
         ("[precreate]\nlow = 16385", &["16385 is not from 1 to 16384"]),
@@ -214,7 +214,10 @@ fn mistakes_are_explained() {
         ("[[names.user]]\nname = \"a\"\nid = -1", &["line 3", "-1"]),
         ("[[data_server]]\nid = 1", &["line 1", "missing field `control`"]),
         ("[[data_server]]\nid = 0\ncontrol = \"1.1.1.1:1\"", &["line 2", "not from 1"]),
-        (&server("addresses = [\"10.0.0.1\"]"), &["line 4", "ADDRESS:PORT/PREFIX"]),
+        (
+            &server("addresses = [\"ds1.lab\"]"),
+            &["line 4", "clients can be told", "10.0.0.5:2050/24"],
+        ),
         (&server("adresses = []"), &["line 4", "unknown field `adresses`", "`addresses`"]),
         (&server(&server("")), &["id = 1 is given twice"]),
         (&server("[[data_server]]\nid=2\ncontrol=\"10.0.0.1:1\""), &["10.0.0.1:1", "twice"]),
@@ -262,5 +265,71 @@ fn sizes_are_read() {
     ] {
         let config = mds(&format!("stripe_unit = {text}")).unwrap();
         assert_eq!(config.stripe_unit_bytes, bytes, "{text}");
+    }
+}
+
+/// Addresses are written as people write them: with or without port, as names, in brackets.
+#[test]
+fn addresses_have_default_ports() {
+    let text = "listen = \"localhost\"\nadmin_listen = \"[::1]\"\n\
+                [[data_server]]\nid = 1\ncontrol = \"ds1.lab\"\n\
+                [[data_server]]\nid = 2\ncontrol = \"ds1.lab:2051\"\n\
+                addresses = [\"10.0.0.5/24\"]\n\
+                [[data_server]]\nid = 3\ncontrol = \"[2001:db8::7]\"\n\
+                [[data_server]]\nid = 4\ncontrol = \"10.0.0.1\"\n";
+    let read = mds(text).unwrap();
+    assert!(read.listen.ip().is_loopback() && read.listen.port() == 2049);
+    assert_eq!(read.admin_listen, "[::1]:8049".parse().unwrap());
+    let controls: Vec<_> = read.data_servers.iter().map(|d| d.control.to_string()).collect();
+    assert_eq!(controls, ["ds1.lab:2050", "ds1.lab:2051", "[2001:db8::7]:2050", "10.0.0.1:2050"]);
+    assert_eq!(read.data_servers[1].addresses, ["10.0.0.5:2050/24".parse().unwrap()]);
+    let e = mds("listen = \"no-such-host.invalid\"").unwrap_err().to_string();
+    assert!(e.contains("no such host no-such-host.invalid"), "{e}");
+    let e = mds("[[data_server]]\nid = 1\ncontrol = \":2050\"").unwrap_err().to_string();
+    assert!(e.contains("name the data server's machine"), "{e}");
+    assert_eq!(
+        DsConfig::parse("x".as_ref(), "id = 3\nlisten = \"10.0.0.1\"").unwrap().listen.port(),
+        2050
+    );
+}
+
+/// What a running server takes from a changed file, and what it says it cannot: each key by name.
+#[test]
+fn what_a_reload_may_change() {
+    let old = MdsConfig::default();
+    let changed = |text: &str| old.fixed_keys_changed(&mds(text).unwrap());
+    for text in [
+        "",
+        "grace_s = 20",
+        "[export]\nroot_squash = true",
+        "[[export.client]]\nnetworks = [\"10.0.0.0/8\"]\naccess = \"ro\"",
+        "[small_files]\nwrite_threshold = 0",
+    ] {
+        assert_eq!(changed(text), [""; 0], "{text}");
+    }
+    for (text, keys) in [
+        ("lease_s = 20\nengine = \"redb\"", &["lease_s", "engine"][..]),
+        ("listen = \"127.0.0.1:1\"", &["listen"]),
+        ("[small_files]\nstuffing_limit = 0", &["small_files"]),
+        ("[names]\ndomain = \"example.org\"", &["names"]),
+        ("[[data_server]]\nid = 1\ncontrol = \"10.0.0.1\"", &["data_server"]),
+    ] {
+        assert_eq!(changed(text), keys, "{text}");
+    }
+}
+
+/// The file of the other role is named as such, also if it has nothing that the role does not know;
+/// and a data server without a number is none.
+#[test]
+fn files_of_the_other_role() {
+    for text in ["lease_s = 60", "[[data_server]]\nid = 1\ncontrol = \"a\""] {
+        let e = ds(text).unwrap_err().to_string();
+        assert!(e.contains("ds.toml: this is the configuration of a metadata server"), "{e}");
+    }
+    let e = mds("id = 1").unwrap_err().to_string();
+    assert!(e.contains("this is the configuration of a data server (weft ds"), "{e}");
+    for text in ["", "dir = \"/srv/weft/mds\""] {
+        let e = ds(text).unwrap_err().to_string();
+        assert!(e.contains("id is missing"), "{e}");
     }
 }

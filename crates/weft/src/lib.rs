@@ -4,5 +4,6 @@
 pub mod address;
 pub mod admin_service;
 pub mod config;
+mod disk_kind;
 mod size;
 pub mod start;

@@ -3,6 +3,7 @@
 mod admin;
 mod backup;
 mod client_cmds;
+mod clients;
 mod demo;
 mod endpoints;
 mod fsck;
@@ -19,7 +20,10 @@ use std::{io::IsTerminal, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-use outcome::OutputError;
+use outcome::{NotChecked, OutputError};
+
+/// Exit status of a check that could not be made; one that found something is a failure.
+const NOT_CHECKED: u8 = 2;
 
 /// A parallel file system that every NFS client speaks.
 #[derive(Debug, Parser)]
@@ -41,6 +45,8 @@ enum Command {
     Ds(serve::ServeArgs),
     /// Show what each server has done.
     Status(status::StatusArgs),
+    /// Show who is connected and what each holds, or end a client that will not come back.
+    Clients(clients::ClientsArgs),
     /// Show the write threshold, or set it until the next start.
     Threshold(threshold::ThresholdArgs),
     /// Write a backup of a volume, while it serves or while it is stopped.
@@ -68,6 +74,7 @@ fn main() -> ExitCode {
         Command::Mds(a) => serve::mds(&a),
         Command::Ds(a) => serve::ds(&a),
         Command::Status(a) => status::run(&a),
+        Command::Clients(a) => clients::run(&a),
         Command::Threshold(a) => threshold::run(&a),
         Command::Backup(a) => backup::run(&a),
         Command::Restore(a) => restore::run(&a),
@@ -79,7 +86,7 @@ fn main() -> ExitCode {
         Err(e) if e.downcast_ref().is_some_and(OutputError::is_reader_gone) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("weft: {e}");
-            ExitCode::FAILURE
+            if e.is::<NotChecked>() { ExitCode::from(NOT_CHECKED) } else { ExitCode::FAILURE }
         }
     }
 }

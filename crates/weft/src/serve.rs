@@ -1,15 +1,18 @@
 //! `weft mds` and `weft ds`: one server from its configuration file.
 
-use std::path::PathBuf;
+use std::{
+    io::{IsTerminal, Write},
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use weft::{
     config::{DsConfig, MdsConfig},
-    start,
+    start::{self, RunningMds},
 };
-use weft_server::identity::ClusterSecret;
+use weft_server::identity::{ClusterSecret, IdentityError};
 
 use crate::outcome::Outcome;
 
@@ -37,33 +40,110 @@ pub fn raise_descriptor_limit() {
     }
 }
 
-/// Resolves when the process is asked to stop.
-///
-/// # Errors
-/// Signals cannot be waited for.
-pub async fn stopped() -> std::io::Result<()> {
-    let mut term = signal(SignalKind::terminate())?;
-    let mut int = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
+/// What a server is asked for by signals.
+pub struct Signals {
+    term: Signal,
+    int: Signal,
+    hangup: Signal,
+    /// Whether a terminal was there to go away.
+    on_terminal: bool,
+}
+
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// To stop: SIGTERM, Ctrl-C, or the terminal is gone.
+    Stop,
+    /// To read the configuration again: SIGHUP.
+    Reload,
+}
+
+impl Signals {
+    /// From here on no signal ends the process by itself.
+    ///
+    /// # Errors
+    /// Signals cannot be waited for.
+    pub fn listen() -> std::io::Result<Signals> {
+        Ok(Signals {
+            term: signal(SignalKind::terminate())?,
+            int: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+            on_terminal: std::io::stdout().is_terminal(),
+        })
     }
-    Ok(())
+
+    /// The next thing asked for.
+    pub async fn next(&mut self) -> Asked {
+        tokio::select! {
+            _ = self.term.recv() => Asked::Stop,
+            _ = self.int.recv() => Asked::Stop,
+            _ = self.hangup.recv() => {
+                let gone = self.on_terminal && !std::io::stdout().is_terminal();
+                if gone { Asked::Stop } else { Asked::Reload }
+            }
+        }
+    }
+
+    /// Resolves when the process is asked to stop. Who has nothing to reload says so.
+    pub async fn stopped(&mut self) {
+        while self.next().await == Asked::Reload {
+            tracing::warn!("SIGHUP: nothing is read again here; a restart is needed");
+        }
+    }
 }
 
 /// Runs a metadata server until it is asked to stop.
 pub fn mds(args: &ServeArgs) -> Outcome {
     raise_descriptor_limit();
     let config = MdsConfig::load(&args.config)?;
-    let secret = ClusterSecret::load(&config.cluster_secret_file)?;
+    let secret = load_secret(&config.cluster_secret_file)?;
     runtime()?.block_on(async {
+        let mut signals = Signals::listen()?;
         let listener = start::listen(config.listen).await?;
         let admin = start::listen(config.admin_listen).await?;
         let running = start::mds(&config, &secret, listener, admin).await?;
         println!("weft mds: serving on {}, admin on {}", running.address, running.admin);
-        stopped().await?;
+        let mut current = config;
+        while signals.next().await == Asked::Reload {
+            reload(&running, &mut current, &args.config);
+        }
         running.mds.stop().await;
         Ok(())
+    })
+}
+
+/// Reads the configuration again; says what came of it.
+fn reload(running: &RunningMds, current: &mut MdsConfig, file: &Path) {
+    let read = MdsConfig::load(file).map_err(|e| e.to_string());
+    let named = |why| format!("{}: {why}", file.display());
+    let done =
+        read.and_then(|new| start::reload(running, current, &new).map_err(named).map(|()| new));
+    match done {
+        Ok(new) => {
+            *current = new;
+            // Whoever reads may be gone; the server is not.
+            let _ = writeln!(std::io::stdout(), "weft mds: {} was read again", file.display());
+        }
+        Err(why) => tracing::error!("SIGHUP: the configuration stays as it was: {why}"),
+    }
+}
+
+/// The cluster secret, or which file it should be in and how to make one.
+fn load_secret(path: &Path) -> Outcome<ClusterSecret> {
+    ClusterSecret::load(path).map_err(|e| {
+        let missing = matches!(&e, IdentityError::File { source, .. }
+            if source.kind() == std::io::ErrorKind::NotFound);
+        if missing {
+            let path = path.display();
+            format!(
+                "there is no cluster secret: all servers of a cluster share one, in {path} \
+                 (cluster_secret_file). Make it once and copy it to every server: \
+                 (umask 077; openssl rand -hex 32 > {path})"
+            )
+            .into()
+        } else {
+            e.into()
+        }
     })
 }
 
@@ -71,12 +151,13 @@ pub fn mds(args: &ServeArgs) -> Outcome {
 pub fn ds(args: &ServeArgs) -> Outcome {
     raise_descriptor_limit();
     let config = DsConfig::load(&args.config)?;
-    let secret = ClusterSecret::load(&config.cluster_secret_file)?;
+    let secret = load_secret(&config.cluster_secret_file)?;
     runtime()?.block_on(async {
+        let mut signals = Signals::listen()?;
         let listener = start::listen(config.listen).await?;
         let running = start::ds(&config, &secret, listener, 1).await?;
         println!("weft ds {}: serving on {}", config.id, running.address);
-        stopped().await?;
+        signals.stopped().await;
         Ok(())
     })
 }

@@ -13,7 +13,9 @@ use weft_ds::{DataServer, control::Service};
 use weft_io::durable;
 use weft_mds::{
     Access, ClientRule, Export, Mds, MdsParts, Naming, SmallFiles, Striping,
-    data_servers::{DataServerRegistry, DataServerSpec, DataServers},
+    data_servers::{
+        DataServerRegistry, DataServerSpec, DataServers, Unconfigured, require_configured,
+    },
     run_background,
 };
 use weft_server::{
@@ -37,6 +39,7 @@ use crate::{
         ClientAccess, ClientConfig, DataServerConfig, DsConfig, EngineKind, ExportConfig, Flavor,
         MdsConfig, NamedId, NamesConfig,
     },
+    disk_kind::warn_if_unfit,
 };
 
 /// Slots granted to one session of a data server: enough to keep a disk and a wire busy.
@@ -83,6 +86,9 @@ pub enum StartError {
     /// The volume store.
     #[error("volume store: {0}")]
     Store(#[from] StoreError),
+    /// The configuration lacks a data server.
+    #[error(transparent)]
+    Unconfigured(#[from] Unconfigured),
     /// The system refuses threads or files.
     #[error("the system refuses: {0}")]
     System(#[from] io::Error),
@@ -141,6 +147,8 @@ pub async fn mds(
 ) -> Result<RunningMds, StartError> {
     let address = listener.local_addr()?;
     let volume = open_volume(config)?;
+    warn_if_unfit(&config.dir);
+    require_configured(&volume, config.data_servers.iter().map(|d| DataServerId(d.id)))?;
     let workers = Workers::start("weft-mds", config.threads())?;
     let uuid = ServerUuid::load_or_create(&config.dir)?;
     let data_servers = {
@@ -187,7 +195,11 @@ pub async fn mds(
 }
 
 fn data_server(c: &DataServerConfig) -> DataServerSpec {
-    DataServerSpec { id: DataServerId(c.id), control: c.control, addresses: c.addresses.clone() }
+    DataServerSpec {
+        id: DataServerId(c.id),
+        control: c.control.clone(),
+        addresses: c.addresses.clone(),
+    }
 }
 
 fn export(config: &ExportConfig) -> Export {
@@ -211,6 +223,21 @@ fn export(config: &ExportConfig) -> Export {
         server_groups: config.server_groups,
         rules: config.clients.iter().map(rule).collect(),
     }
+}
+
+/// Lets a running server do what a changed configuration says. Nothing is changed if it cannot do
+/// all of it.
+///
+/// # Errors
+/// Why not: the keys that only a restart changes, or what the server says.
+pub fn reload(running: &RunningMds, old: &MdsConfig, new: &MdsConfig) -> Result<(), String> {
+    let fixed = old.fixed_keys_changed(new);
+    if !fixed.is_empty() {
+        let keys = fixed.join(", ");
+        return Err(format!("{keys}: only a restart changes that; nothing was changed"));
+    }
+    let threshold = new.small_files.threshold_bytes;
+    running.mds.reconfigure(export(&new.export), threshold).map_err(|e| e.to_string())
 }
 
 fn naming(config: &NamesConfig) -> Naming {
@@ -312,6 +339,7 @@ pub async fn ds(
 ) -> Result<RunningDs, StartError> {
     durable::create_dir_all(&config.dir)
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
+    warn_if_unfit(&config.dir);
     let objects = ObjectStore::open(&config.dir, &ObjectStoreOptions::one_of(neighbours))
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     let uuid = ServerUuid::load_or_create(&config.dir)?;

@@ -3,10 +3,13 @@
 use std::io::Write;
 
 use clap::Args;
-use weft_server::report::{ClusterStatus, IndirectStatus, ServerStatus, ThresholdStatus};
+use weft_server::report::{
+    ClusterStatus, FallbackStatus, IndirectStatus, ServerStatus, SpaceStatus, ThresholdStatus,
+};
 
 use crate::{
     admin::AdminArgs,
+    clients::grace_in_words,
     outcome::{Outcome, OutputError},
 };
 
@@ -29,12 +32,17 @@ pub fn run(args: &StatusArgs) -> Outcome {
 
 fn table(status: &ClusterStatus) -> String {
     let mut out = format!("weft {}, up {} s\n", status.version, status.uptime_s);
+    status.grace.iter().for_each(|grace| out += &grace_in_words(grace));
     out += &format!(
-        "{:<6} {:<22} {:>10} {:>12} {:>12} {:>10}\n",
+        "{:<6} {:<22} {:>10} {:>12} {:>12} {:>10}  FREE\n",
         "SERVER", "ADDRESS", "OPS", "BYTES IN", "BYTES OUT", "MEMORY"
     );
     status.servers.iter().map(row).for_each(|row| out += &row);
     let IndirectStatus { writes, messages, .. } = status.indirect;
+    for f in &status.fallbacks {
+        let FallbackStatus { name, address, requests, why, .. } = f;
+        out += &format!("not parallel: {name} ({address}), {requests} requests in a row: {why}\n");
+    }
     out += &format!("{}; ", threshold_in_words(&status.threshold));
     out += &format!("{writes} writes for data servers came here, {messages} messages left\n");
     out
@@ -42,18 +50,27 @@ fn table(status: &ClusterStatus) -> String {
 
 fn row(s: &ServerStatus) -> String {
     let name = s.id.map_or_else(|| s.role.clone(), |id| format!("{} {id}", s.role));
+    let owed = match s.owed {
+        0 => String::new(),
+        n => format!("       {n} removals or truncations wait for it\n"),
+    };
     if !s.reachable {
         let why = s.error.as_deref().unwrap_or("no reason given");
-        return format!("{name:<6} {:<22} unreachable: {why}\n", s.address);
+        return format!("{name:<6} {:<22} unreachable: {why}\n{owed}", s.address);
     }
     let ops: u64 = s.activity.operations.values().sum();
     format!(
-        "{name:<6} {:<22} {ops:>10} {:>12} {:>12} {:>10}\n",
+        "{name:<6} {:<22} {ops:>10} {:>12} {:>12} {:>10}  {}\n",
         s.address,
         bytes(s.activity.bytes_in),
         bytes(s.activity.bytes_out),
-        bytes(s.activity.rss_bytes)
-    )
+        bytes(s.activity.rss_bytes),
+        s.space.map_or_else(|| "-".to_owned(), free)
+    ) + &owed
+}
+
+fn free(space: SpaceStatus) -> String {
+    format!("{} of {}", bytes(space.available), bytes(space.total))
 }
 
 /// The threshold and what changes it, in one line.

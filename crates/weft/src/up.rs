@@ -5,6 +5,7 @@
 
 use std::{
     fs,
+    io::Write,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
 };
@@ -79,31 +80,50 @@ struct Cluster {
 pub fn run(args: UpArgs) -> Outcome {
     serve::raise_descriptor_limit();
     serve::runtime()?.block_on(async {
+        let mut signals = serve::Signals::listen()?;
         let cluster = start(&args).await?;
         if args.json {
             println!("{}", serde_json::to_string(&cluster.endpoints)?);
         } else {
             print_how_to_mount(&cluster.endpoints);
         }
-        let outcome = if args.demo { demo::run(&cluster.endpoints).await } else { Ok(()) };
-        if !args.once {
+        let mut is_asked_to_stop = false;
+        let outcome = if args.demo {
+            tokio::select! {
+                outcome = demo::run(&cluster.endpoints) => outcome,
+                () = signals.stopped() => {
+                    is_asked_to_stop = true;
+                    Err("stopped during the demonstration".into())
+                }
+            }
+        } else {
+            Ok(())
+        };
+        if !args.once && !is_asked_to_stop {
             if let Err(e) = &outcome {
                 eprintln!("weft: the demonstration failed: {e}");
             }
             if !args.json {
                 println!("\nServing. Ctrl-C stops it; started again, everything is as it was.");
             }
-            serve::stopped().await?;
+            signals.stopped().await;
         }
         cluster.mds.mds.stop().await;
         if !args.json {
-            println!("Stopped.");
+            // The terminal may be gone.
+            let _ = writeln!(std::io::stdout(), "Stopped.");
         }
         if args.once { outcome } else { Ok(()) }
     })
 }
 
 async fn start(args: &UpArgs) -> Outcome<Cluster> {
+    // A port that is taken is found out before anything is made.
+    let is_new = fs::read_dir(&args.dir).map_or(true, |mut entries| entries.next().is_none());
+    let mut early = None;
+    if is_new {
+        early = Some((start::listen(args.listen).await?, admin_listener(args, None).await?));
+    }
     durable::create_dir_all(&args.dir).map_err(|e| format!("{}: {e}", args.dir.display()))?;
     let dir = fs::canonicalize(&args.dir)?;
     let lock = lock(&dir)?;
@@ -111,7 +131,10 @@ async fn start(args: &UpArgs) -> Outcome<Cluster> {
     let known = Endpoints::load(&dir)?;
     check_count(&dir, known.as_ref(), args)?;
     make_or_find_volume(args, &dir, known.as_ref())?;
-    let listener = start::listen(args.listen).await?;
+    let (listener, admin) = match early {
+        Some(listeners) => listeners,
+        None => (start::listen(args.listen).await?, admin_listener(args, known.as_ref()).await?),
+    };
     let mut data_servers = Vec::new();
     for id in 1..=args.data_servers {
         let address = data_server_address(args, known.as_ref(), id);
@@ -122,7 +145,6 @@ async fn start(args: &UpArgs) -> Outcome<Cluster> {
         data_servers.push(start::ds(&config, &secret, listener, neighbours).await?);
     }
     let config = MdsConfig { data_servers: specs(&data_servers), ..mds_config(args, &dir)? };
-    let admin = admin_listener(args, known.as_ref()).await?;
     let mds = start::mds(&config, &secret, listener, admin).await?;
     let endpoints = Endpoints {
         mds: mds.address,
@@ -224,7 +246,7 @@ fn mds_config(args: &UpArgs, dir: &Path) -> Outcome<MdsConfig> {
 fn specs(data_servers: &[RunningDs]) -> Vec<DataServerConfig> {
     let spec = |(ds, id): (&RunningDs, u32)| DataServerConfig {
         id,
-        control: reachable(ds.address),
+        control: reachable(ds.address).into(),
         addresses: vec![ds.address.into()],
         uuid: None,
     };

@@ -140,6 +140,7 @@ impl Client {
         let request = STAT_ATTRS.or(&Bitmap::of(&[AttrNo::MDSTHRESHOLD]));
         let getattr = OpArgs::Getattr(GetattrArgs { request });
         let ops = vec![OpArgs::Open(open), OpArgs::Getfh, getattr];
+        let losses = self.cluster.mds.losses();
         let mut done = self.in_directory(names, ops).await?.into_iter();
         let (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh)), Some(OpOk::Getattr(attrs))) =
             (done.next(), done.next(), done.next())
@@ -155,6 +156,7 @@ impl Client {
             access: options.access(),
             size: attrs.size.unwrap_or(0),
             thresholds: thresholds(&attrs),
+            losses,
         };
         Ok((opened, *attrs))
     }

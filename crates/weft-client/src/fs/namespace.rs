@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use weft_nfs::{Attrs, Bitmap, FileType, NfsStat, OpArgs, OpNum, OpOk, Stateid, ops::*};
+use weft_nfs::{AttrNo, Attrs, Bitmap, FileType, NfsStat, OpArgs, OpNum, OpOk, Stateid, ops::*};
 
 use super::{
     client::{Client, STAT_ATTRS},
@@ -33,12 +33,14 @@ impl Client {
         Ok(self.resolve(path.as_ref(), true).await?.attrs)
     }
 
-    /// A directory's entries with their attributes.
+    /// A directory's entries with their attributes. An entry whose attributes the server cannot
+    /// tell has none but `rdattr_error`, which says why.
     ///
     /// # Errors
     /// [`FsError`]; NOTDIR for anything else.
     pub async fn read_dir(&self, path: impl AsRef<Path>) -> Result<ReadDir, FsError> {
-        self.read_dir_for(path.as_ref(), STAT_ATTRS).await
+        let request = STAT_ATTRS.or(&Bitmap::of(&[AttrNo::RDATTR_ERROR]));
+        self.read_dir_for(path.as_ref(), request).await
     }
 
     /// A directory's names, without attributes: whoever wants those asks for each with

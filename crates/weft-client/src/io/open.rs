@@ -1,5 +1,7 @@
 //! One open of a file: what it gave, and its stateid.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use weft_nfs::{FileHandle, Seqid, StateOwner, Stateid, share};
 
 use crate::{
@@ -32,6 +34,8 @@ pub struct Opened {
     pub size: u64,
     /// Hints of the server.
     pub thresholds: Thresholds,
+    /// How often the server had forgotten us, before it was asked.
+    pub losses: u64,
 }
 
 /// What is known of an open.
@@ -39,12 +43,31 @@ pub struct Opened {
 pub(super) struct Open {
     pub(super) opened: Opened,
     stateid: Mutex<Stateid>,
+    /// How often the server had forgotten us when it was opened last.
+    losses: AtomicU64,
     reopens: Mutex<u32>,
 }
 
 impl Open {
     pub(super) fn new(opened: Opened) -> Open {
-        Open { stateid: Mutex::new(opened.stateid), reopens: Mutex::new(0), opened }
+        Open {
+            stateid: Mutex::new(opened.stateid),
+            losses: AtomicU64::new(opened.losses),
+            reopens: Mutex::new(0),
+            opened,
+        }
+    }
+
+    /// The server, which had forgotten us so often before it was asked, opened it again.
+    pub(super) fn opened_again(&self, stateid: Stateid, losses: u64) {
+        *self.lock_stateid() = stateid;
+        self.losses.store(losses, Ordering::Release);
+    }
+
+    /// How often the server had forgotten us when it was opened last: if it is more often by now,
+    /// the server does not know the open.
+    pub(super) fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Acquire)
     }
 
     /// The stateid as the server gave it.
@@ -86,6 +109,7 @@ impl Open {
             access: share::ACCESS_WRITE,
             size: 0,
             thresholds: Thresholds::default(),
+            losses: 0,
         })
     }
 }

@@ -42,8 +42,9 @@ impl DataPath {
             openhow: None,
             claim: OpenClaim::Fh,
         });
+        let before = self.cluster.mds.losses();
         match self.cluster.mds.on_file(self.fh(), args).await? {
-            OpOk::Open(ok) => *open.lock_stateid() = ok.stateid,
+            OpOk::Open(ok) => open.opened_again(ok.stateid, before),
             _ => return Err(ClientError::unexpected(OpNum::OPEN)),
         }
         let losses = self.cluster.mds.losses();

@@ -6,13 +6,22 @@ use super::data_path::DataPath;
 use crate::error::{ClientError, ProtocolError};
 
 impl DataPath {
-    /// The file's size, asked of the metadata server.
+    /// The file's size, asked of the metadata server. A server that does not know that we have the
+    /// file open may tell less than the file has, while one of its data servers is away: then it is
+    /// asked in a way that it has to wait for the truth.
     pub(super) async fn getattr_size(&self) -> Result<u64, ClientError> {
         let request = Bitmap::of(&[AttrNo::SIZE]);
-        match self.cluster.mds.on_file(self.fh(), OpArgs::Getattr(GetattrArgs { request })).await? {
-            OpOk::Getattr(ok) => Ok(ok.attrs.size.ok_or(ProtocolError::NoSize)?),
-            _ => Err(ClientError::unexpected(OpNum::GETATTR)),
+        let getattr = || OpArgs::Getattr(GetattrArgs { request });
+        let told = self.cluster.mds.on_file(self.fh(), getattr()).await?;
+        if self.cluster.mds.losses() == self.open.losses() {
+            return size_of(told);
         }
+        // RFC 8881 §18.15: what is compared is the file's own size, and no file has this one.
+        let none = Attrs { size: Some(u64::MAX), ..Attrs::default() };
+        let putfh = OpArgs::Putfh(PutfhArgs { object: self.fh().clone() });
+        let ops = vec![putfh, OpArgs::Nverify(VerifyArgs { attrs: none.into() }), getattr()];
+        let last = self.cluster.mds.compound(ops).await?.pop();
+        size_of(last.ok_or(ClientError::unexpected(OpNum::GETATTR))?)
     }
 
     /// Sets the size, under the open.
@@ -20,5 +29,12 @@ impl DataPath {
         let attrs = Attrs { size: Some(size), ..Attrs::default() };
         let set = SetattrArgs { stateid: self.io_stateid(), attrs: attrs.into() };
         self.cluster.mds.on_file(self.fh(), OpArgs::Setattr(set)).await.map(drop)
+    }
+}
+
+fn size_of(told: OpOk) -> Result<u64, ClientError> {
+    match told {
+        OpOk::Getattr(ok) => Ok(ok.attrs.size.ok_or(ProtocolError::NoSize)?),
+        _ => Err(ClientError::unexpected(OpNum::GETATTR)),
     }
 }

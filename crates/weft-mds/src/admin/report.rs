@@ -6,19 +6,25 @@ use weft_server::{
     core::Core,
     identity::hex,
     report::{
-        Activity, AdminError, AdminFuture, AdminSource, ByteStream, ClusterStatus,
-        FileLayoutReport, FileReport, Health, ServerStatus, ThresholdStatus, rss_bytes,
+        Activity, AdminError, AdminFuture, AdminSource, ByteStream, ClientsReport, ClusterStatus,
+        Evicted, FileLayoutReport, FileReport, Health, ServerStatus, ThresholdStatus, rss_bytes,
     },
 };
 use weft_store::types::{Credential, Inode, InodeNo, StoreError, Timestamp};
 
-use super::{backup::Backups, device_reports::DeviceReports, threshold::Threshold};
-use crate::{files::FileService, striped::Striped};
+use super::{
+    backup::Backups, device_reports::DeviceReports, fallbacks::Fallbacks, threshold::Threshold,
+};
+use crate::{
+    clients::Clients, files::FileService, protocol_state::ProtocolState, striped::Striped,
+};
 
 /// What administrators ask a metadata server, and set.
 pub(crate) struct Admin {
-    core: Arc<Core>,
-    files: Arc<FileService>,
+    pub(super) core: Arc<Core>,
+    pub(super) files: Arc<FileService>,
+    pub(super) clients: Arc<Clients>,
+    pub(super) protocol: Arc<ProtocolState>,
     /// Where it serves.
     address: SocketAddr,
     /// Below which size clients send I/O on a file to the metadata server.
@@ -26,13 +32,15 @@ pub(crate) struct Admin {
     /// What clients say of devices.
     pub(crate) device_reports: DeviceReports,
     backups: Backups,
+    /// Clients that send here what data servers should have.
+    pub(crate) fallbacks: Fallbacks,
 }
 
 impl AdminSource for Admin {
     fn status(&self) -> AdminFuture<'_, ClusterStatus> {
         Box::pin(async {
             let mut servers = vec![self.own_status()];
-            servers.extend(self.files.data_servers().status().await);
+            servers.extend(self.data_server_statuses().await);
             ClusterStatus {
                 version: env!("CARGO_PKG_VERSION").into(),
                 uptime_s: self.core.clock.now().0 / 1000,
@@ -40,22 +48,22 @@ impl AdminSource for Admin {
                 indirect: self.files.data_servers().indirect(),
                 threshold: self.threshold.status(),
                 devices: self.device_reports.status(),
+                grace: self.grace_status(),
+                fallbacks: self.fallback_statuses(),
             }
         })
     }
 
     fn health(&self) -> AdminFuture<'_, Health> {
-        Box::pin(async {
-            let mut problems = Vec::new();
-            if let Err(e) = self.files.volume().stats().unconfirmed() {
-                problems.push(format!("volume: {e}"));
-            }
-            for s in self.files.data_servers().status().await.into_iter().filter(|s| !s.reachable) {
-                let why = s.error.unwrap_or_default();
-                problems.push(format!("data server {}: {why}", s.id.unwrap_or(0)));
-            }
-            Health { healthy: problems.is_empty(), problems }
-        })
+        Box::pin(self.health_now())
+    }
+
+    fn clients(&self) -> ClientsReport {
+        ClientsReport { clients: self.client_statuses(), grace: self.grace_status() }
+    }
+
+    fn evict(&self, who: String) -> AdminFuture<'_, Result<Evicted, AdminError>> {
+        Box::pin(async move { self.evict_client(&who).await })
     }
 
     fn set_threshold(&self, bytes: u64) -> Result<ThresholdStatus, AdminError> {
@@ -95,16 +103,20 @@ impl Admin {
     /// Of this server.
     pub(crate) fn new(
         core: &Arc<Core>,
-        files: &Arc<FileService>,
+        protocol: &Arc<ProtocolState>,
+        clients: &Arc<Clients>,
         address: SocketAddr,
         threshold: Threshold,
     ) -> Self {
         Admin {
             core: core.clone(),
-            files: files.clone(),
+            files: clients.files().clone(),
+            clients: clients.clone(),
+            protocol: protocol.clone(),
             address,
             threshold,
             device_reports: DeviceReports::default(),
+            fallbacks: Fallbacks::default(),
             backups: Backups::default(),
         }
     }
@@ -131,6 +143,7 @@ impl Admin {
             control_messages: self.files.data_servers().messages(),
             files_ahead: self.files.files_ahead(),
             space: None,
+            owed: 0,
         }
     }
 

@@ -69,7 +69,7 @@ fn lowered(threshold: u64, step: u32) -> u64 {
 pub(crate) struct Threshold {
     /// Threads that serve.
     threads: u32,
-    configured: u64,
+    configured: AtomicU64,
     adaptive: bool,
     set: AtomicU64,
     step: AtomicU32,
@@ -82,7 +82,7 @@ impl Threshold {
     pub(crate) fn new(small_files: &SmallFiles, threads: u32) -> Threshold {
         Threshold {
             threads,
-            configured: small_files.threshold_bytes,
+            configured: small_files.threshold_bytes.into(),
             adaptive: small_files.adaptive,
             set: small_files.threshold_bytes.into(),
             step: 0.into(),
@@ -104,7 +104,7 @@ impl Threshold {
     /// The threshold, and what it depends on.
     pub(crate) fn status(&self) -> ThresholdStatus {
         ThresholdStatus {
-            configured: self.configured,
+            configured: self.configured.load(Relaxed),
             set: self.set.load(Relaxed),
             now: self.now(),
             requests_per_thread: self.requests.load(Relaxed),
@@ -121,6 +121,18 @@ impl Threshold {
         }
         let before = self.set.swap(bytes, Relaxed);
         tracing::info!(before, bytes, "the write threshold was set");
+        Ok(())
+    }
+
+    /// Takes another configured threshold; one that was set since the start stays until it changes.
+    ///
+    /// # Errors
+    /// As [`Threshold::set`].
+    pub(crate) fn reconfigure(&self, bytes: u64) -> Result<(), AdminError> {
+        if self.configured.load(Relaxed) != bytes {
+            self.set(bytes)?;
+            self.configured.store(bytes, Relaxed);
+        }
         Ok(())
     }
 

@@ -46,6 +46,11 @@ impl Clients {
         })
     }
 
+    /// Where the bytes of their files are.
+    pub(crate) fn files(&self) -> &Arc<FileService> {
+        &self.files
+    }
+
     /// Tells those who wait for locks that have been given up since the last time.
     pub(crate) fn notify_lock_waiters(&self) {
         lock_notices::send(&self.protocol, &self.callbacks);

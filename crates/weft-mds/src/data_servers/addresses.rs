@@ -7,7 +7,7 @@ use std::{
     str::FromStr,
 };
 
-use crate::network::Network;
+use crate::{control_address::DATA_SERVER_PORT, network::Network};
 
 /// An address of a data server and, if it has a prefix length, the network whose clients use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,11 @@ pub struct AnnouncedAddress {
 
 /// A text that is no announced address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not ADDRESS:PORT or ADDRESS:PORT/PREFIX: \"10.0.0.5:2050/24\"")]
+#[error(
+    "{0:?} is not an address that clients can be told: numbers, with a port unless it is 2050, and \
+     the prefix length of a network if only clients of that network use it: \"10.0.0.5:2050/24\", \
+     \"10.0.0.5\", \"[2001:db8::5]:2050\""
+)]
 pub struct NotAnAddress(String);
 
 impl FromStr for AnnouncedAddress {
@@ -30,7 +34,10 @@ impl FromStr for AnnouncedAddress {
             Some((addr, prefix)) => (addr, Some(prefix)),
             None => (text, None),
         };
-        let addr: SocketAddr = addr.parse().map_err(|_| wrong())?;
+        let bare = addr.strip_prefix('[').and_then(|a| a.strip_suffix(']')).unwrap_or(addr);
+        let default_port = |ip: IpAddr| SocketAddr::new(ip, DATA_SERVER_PORT);
+        let addr: Result<SocketAddr, _> = addr.parse().or_else(|_| bare.parse().map(default_port));
+        let addr = addr.map_err(|_| wrong())?;
         let longest = if addr.is_ipv4() { 32 } else { 128 };
         let prefix_bits = match prefix {
             Some(p) => Some(p.parse().ok().filter(|p| *p <= longest).ok_or_else(wrong)?),
@@ -153,9 +160,16 @@ mod tests {
         for text in ["10.0.0.5:2050", "10.0.0.5:2050/24", "[2001:db8::5]:1/128", "0.0.0.0:1/0"] {
             assert_eq!(text.parse::<AnnouncedAddress>().unwrap().to_string(), text);
         }
+        for (text, full) in [
+            ("10.0.0.5", "10.0.0.5:2050"),
+            ("10.0.0.5/24", "10.0.0.5:2050/24"),
+            ("[2001:db8::5]", "[2001:db8::5]:2050"),
+            ("2001:db8::5/64", "[2001:db8::5]:2050/64"),
+        ] {
+            assert_eq!(text.parse::<AnnouncedAddress>().unwrap().to_string(), full);
+        }
         for text in [
             "",
-            "10.0.0.5",
             "10.0.0.5:0",
             "10.0.0.5:70000",
             "10.0.0.5:1/33",

@@ -1,8 +1,9 @@
 //! The data servers of a cluster: which there are, whether they are up, and the way to them.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use tokio::{sync::Notify, time::timeout};
 use weft_layout::Rights;
 use weft_nfs::DeviceId;
 use weft_server::{
@@ -12,10 +13,18 @@ use weft_server::{
 use weft_store::types::DataServerId;
 
 use super::{
-    addresses, error::DataServerError, gather::Gather, registry::DataServerRegistry,
-    server::Server, spec::DataServerSpec,
+    addresses, each,
+    error::DataServerError,
+    gather::Gather,
+    registry::DataServerRegistry,
+    room::{Candidate, Standing},
+    server::Server,
+    spec::DataServerSpec,
 };
 use crate::striped::Striped;
+
+/// How often data servers are asked how much room they have.
+const LOOK_EVERY: Duration = Duration::from_secs(3);
 
 /// The data servers of a cluster.
 #[derive(Debug)]
@@ -23,6 +32,8 @@ pub struct DataServers {
     pub(super) servers: BTreeMap<DataServerId, Arc<Server>>,
     registry: Arc<DataServerRegistry>,
     pub(super) gather: Arc<Gather>,
+    /// Told when somebody has no space left.
+    look: Arc<Notify>,
 }
 
 impl DataServers {
@@ -37,11 +48,12 @@ impl DataServers {
         gathers: bool,
     ) -> Arc<Self> {
         let registry = Arc::new(registry);
+        let look = Arc::new(Notify::new());
         let server = |spec: DataServerSpec| {
-            (spec.id, Server::start(spec, us, control_key, registry.clone()))
+            (spec.id, Server::start(spec, us, control_key, registry.clone(), look.clone()))
         };
         let servers = specs.into_iter().map(server).collect();
-        Arc::new(DataServers { servers, registry, gather: Gather::new(gathers) })
+        Arc::new(DataServers { servers, registry, gather: Gather::new(gathers), look })
     }
 
     /// What was written through here.
@@ -64,7 +76,7 @@ impl DataServers {
     ) -> Vec<SocketAddr> {
         self.servers
             .get(&id)
-            .map(|s| addresses::select(s.addresses(), peer, local))
+            .map(|s| addresses::select(&s.addresses(), peer, local))
             .unwrap_or_default()
     }
 
@@ -124,7 +136,13 @@ impl DataServers {
 
     /// Whether all of these are connected at the moment.
     pub fn are_up(&self, ids: &[DataServerId]) -> bool {
-        ids.iter().all(|id| self.servers.get(id).is_some_and(|s| s.is_up()))
+        self.first_away(ids).is_none()
+    }
+
+    /// The first of these that is not connected at the moment.
+    pub fn first_away(&self, ids: &[DataServerId]) -> Option<DataServerId> {
+        let is_up = |id| self.servers.get(id).is_some_and(|s| s.is_up());
+        ids.iter().find(|id| !is_up(*id)).copied()
     }
 
     /// How many connections to these there were so far: the same number twice means that none of
@@ -132,6 +150,39 @@ impl DataServers {
     pub fn connections(&self, ids: &[DataServerId]) -> u64 {
         let of = |id| self.servers.get(id).map_or(0, |server| server.connections());
         ids.iter().map(of).sum()
+    }
+
+    /// Whether all of these are connected and have room for more.
+    pub(crate) fn have_room(&self, ids: &[DataServerId]) -> bool {
+        let ready = |s: &Arc<Server>| s.candidate().standing == Standing::Ready;
+        ids.iter().all(|id| self.servers.get(id).is_some_and(ready))
+    }
+
+    /// All of them, as new files may hope for room there.
+    pub(crate) fn candidates(&self) -> Vec<Candidate> {
+        self.servers.values().map(|s| s.candidate()).collect()
+    }
+
+    /// Returns when each of them was reached, or had its time to be: a start is no outage.
+    pub(crate) async fn begun(&self) {
+        for server in self.servers.values() {
+            server.begun().await;
+        }
+    }
+
+    /// Somebody found no space on one of them, we do not know which: all are asked at once.
+    pub(crate) fn look_at_room(&self) {
+        self.look.notify_one();
+    }
+
+    /// Keeps asking all that are up how much room they have, for ever.
+    pub(crate) async fn watch_room(&self) {
+        loop {
+            let up: Vec<_> = self.servers.values().filter(|s| s.is_up()).cloned().collect();
+            each::all(up.into_iter().map(|s| async move { s.look_at_room().await })).await;
+            // Either is a reason to ask again.
+            let _ = timeout(LOOK_EVERY, self.look.notified()).await;
+        }
     }
 
     /// Requests to the control programs of all data servers so far, by procedure; those that keep

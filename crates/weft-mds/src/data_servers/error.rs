@@ -86,6 +86,21 @@ pub enum DataServerError {
 }
 
 impl DataServerError {
+    /// Which data server it is about.
+    pub fn id(&self) -> DataServerId {
+        match self {
+            DataServerError::Unreachable { id, .. }
+            | DataServerError::NoSpace { id }
+            | DataServerError::TooBig { id }
+            | DataServerError::Io { id, .. }
+            | DataServerError::Fenced { id }
+            | DataServerError::Unsupported { id }
+            | DataServerError::Unaligned { id }
+            | DataServerError::Lost { id, .. }
+            | DataServerError::Refused { id, .. } => *id,
+        }
+    }
+
     pub(super) fn of_control(id: DataServerId, error: &ControlError) -> Self {
         match error {
             ControlError::Unreachable(why) => DataServerError::Unreachable { id, why: why.clone() },

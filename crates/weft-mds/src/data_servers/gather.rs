@@ -151,7 +151,7 @@ impl Gather {
             self.messages.fetch_add(1, Relaxed);
             let part = Payload::Bytes(data.clone());
             let done = session.ds_write(handle.clone(), offset, part, stable).await;
-            let done = done.map_err(|e| DataServerError::of_client(server.id, &e))?;
+            let done = done.map_err(|e| server.noted(DataServerError::of_client(server.id, &e)))?;
             server.told_verifier(done.verifier.0);
             written.verifiers.push(done.verifier.0);
             written.committed = written.committed.min(done.committed);

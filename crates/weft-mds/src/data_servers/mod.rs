@@ -15,15 +15,20 @@ mod holes;
 mod indirect;
 mod objects;
 mod registry;
+mod room;
 mod search;
 mod server;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod unconfigured;
 
+pub use crate::control_address::{ControlAddress, DATA_SERVER_PORT};
 pub use addresses::{AnnouncedAddress, NotAnAddress};
 pub use cluster::DataServers;
 pub use error::DataServerError;
 pub use objects::{Away, ClusterSpace, DataServerAttrs, FileObjects};
-pub use registry::DataServerRegistry;
+pub use registry::{DataServerRegistry, recorded_uuid};
+pub(crate) use room::{Candidate, Standing};
 pub use spec::DataServerSpec;
+pub use unconfigured::{Stranded, Unconfigured, require_configured};

@@ -1,7 +1,8 @@
 //! What the objects of files are, and changing them: sizes, removal, fences, space.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use tokio::time::timeout;
 use weft_control::codec::*;
 use weft_server::report::{Activity, ObjectReport, ServerStatus, SpaceStatus};
 use weft_store::types::DataServerId;
@@ -9,6 +10,9 @@ use weft_stripe::Distribution;
 
 use super::{cluster::DataServers, each, error::DataServerError, server::Server};
 use crate::striped::Striped;
+
+/// How long a report waits for a data server: people wait for it.
+const STATUS_LIMIT: Duration = Duration::from_secs(1);
 
 /// What the data servers know of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -374,8 +378,13 @@ async fn space(server: &Arc<Server>) -> Result<SpaceOk, DataServerError> {
 }
 
 async fn report(server: &Arc<Server>) -> ServerStatus {
-    let told: Result<StatusOk, _> = server.ask(Procedure::STATUS, &Nothing).await;
-    let space = space(server).await.ok();
+    let told = async {
+        let told = timeout(STATUS_LIMIT, server.ask::<StatusOk>(Procedure::STATUS, &Nothing)).await;
+        let why = || format!("no answer in {} s", STATUS_LIMIT.as_secs()).into();
+        told.unwrap_or_else(|_| Err(DataServerError::Unreachable { id: server.id, why: why() }))
+    };
+    let space = async { timeout(STATUS_LIMIT, space(server)).await.ok()?.ok() };
+    let (told, space) = tokio::join!(told, space);
     let error = told.as_ref().err().map(ToString::to_string);
     let activity = told.ok().map(|s| Activity {
         operations: s.operations.0.into_iter().map(|o| (o.name, o.count)).collect(),
@@ -396,5 +405,6 @@ async fn report(server: &Arc<Server>) -> ServerStatus {
         control_messages: BTreeMap::new(),
         files_ahead: None,
         space: space.map(|s| SpaceStatus { total: s.total, free: s.free, available: s.available }),
+        owed: 0,
     }
 }

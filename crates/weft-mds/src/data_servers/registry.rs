@@ -124,6 +124,11 @@ fn encode(uuid: Uuid) -> Vec<u8> {
     [&[RECORD_VERSION][..], &uuid].concat()
 }
 
+/// The uuid in a data server's record of the volume; `None` if it is none.
+pub fn recorded_uuid(record: &[u8]) -> Option<[u8; 16]> {
+    decode(record)
+}
+
 fn decode(record: &[u8]) -> Option<Uuid> {
     let (version, uuid) = record.split_first()?;
     if *version == RECORD_VERSION { uuid.try_into().ok() } else { None }

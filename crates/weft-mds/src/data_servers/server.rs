@@ -3,11 +3,11 @@
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use tokio::sync::OnceCell;
+use tokio::sync::Notify;
 use weft_client::{
     core::Role,
     rpc::Credential,
@@ -19,10 +19,16 @@ use weft_store::types::DataServerId;
 use weft_xdr::{Decode, Encode};
 
 use super::{
-    addresses::AnnouncedAddress, error::DataServerError, registry::DataServerRegistry,
+    addresses::AnnouncedAddress,
+    error::DataServerError,
+    registry::DataServerRegistry,
+    room::{Candidate, Room, Standing},
     spec::DataServerSpec,
 };
-use crate::{control_link::ControlLink, control_link::Expected};
+use crate::{
+    control_address::ControlAddress,
+    control_link::{ControlLink, Expected},
+};
 
 /// How long a READ, WRITE or COMMIT on a data server is tried over lost connections. Its client
 /// waits meanwhile, and will ask again.
@@ -32,14 +38,19 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) id: DataServerId,
-    control: SocketAddr,
+    control: ControlAddress,
+    /// Empty: what `control` means.
     addresses: Vec<AnnouncedAddress>,
     owner_id: Bytes,
     link: ControlLink,
     messages: ControlMessages,
-    session: OnceCell<Session>,
+    /// With the address it goes to.
+    session: tokio::sync::Mutex<Option<(SocketAddr, Session)>>,
     /// The last write verifier it told.
     verifier: Mutex<Option<[u8; 8]>>,
+    room: Mutex<Room>,
+    /// Told when it refuses for want of space.
+    look: Arc<Notify>,
 }
 
 impl Server {
@@ -48,13 +59,11 @@ impl Server {
         us: ServerUuid,
         key: &ControlKey,
         registry: Arc<DataServerRegistry>,
+        look: Arc<Notify>,
     ) -> Arc<Self> {
-        let DataServerSpec { id, control, mut addresses } = spec;
-        if addresses.is_empty() {
-            addresses.push(control.into());
-        }
-        let key = key.clone();
-        let expected = Expected { id, addr: control, caller: us, key, admission: registry };
+        let DataServerSpec { id, control, addresses } = spec;
+        let (key, addr) = (key.clone(), control.clone());
+        let expected = Expected { id, addr, caller: us, key, admission: registry };
         Arc::new(Server {
             id,
             control,
@@ -62,18 +71,24 @@ impl Server {
             owner_id: Bytes::from(format!("weft-mds-{}", hex(&us.0))),
             link: ControlLink::start(expected),
             messages: ControlMessages::default(),
-            session: OnceCell::new(),
+            session: tokio::sync::Mutex::default(),
             verifier: Mutex::default(),
+            room: Mutex::default(),
+            look,
         })
     }
 
-    pub(super) fn addresses(&self) -> &[AnnouncedAddress] {
-        &self.addresses
+    /// Where clients reach it; none if its name was never known.
+    pub(super) fn addresses(&self) -> Vec<AnnouncedAddress> {
+        if self.addresses.is_empty() {
+            return self.link.address().map(AnnouncedAddress::from).into_iter().collect();
+        }
+        self.addresses.clone()
     }
 
     /// Where it serves NFS, for people to read.
-    pub(super) fn control(&self) -> SocketAddr {
-        self.control
+    pub(super) fn control(&self) -> &ControlAddress {
+        &self.control
     }
 
     /// Whether it is connected at the moment.
@@ -99,7 +114,45 @@ impl Server {
     ) -> Result<T, DataServerError> {
         self.messages.sent(procedure);
         let answer = self.link.call(procedure, args).await;
-        answer.map_err(|e| DataServerError::of_control(self.id, &e))
+        answer.map_err(|e| self.noted(DataServerError::of_control(self.id, &e)))
+    }
+
+    /// A failure of its own. One that refuses for want of space is passed over by new files from
+    /// now on.
+    pub(super) fn noted(&self, error: DataServerError) -> DataServerError {
+        if matches!(error, DataServerError::NoSpace { .. }) {
+            self.room().refused(Instant::now());
+            self.look.notify_one();
+        }
+        error
+    }
+
+    /// Asks how much room it has, beside all requests, and remembers that.
+    pub(super) async fn look_at_room(&self) {
+        match self.link.call::<SpaceOk>(Procedure::SPACE, &Nothing).await {
+            Ok(space) => self.room().told(space.total, space.available),
+            Err(error) => tracing::debug!(id = self.id.0, %error, "its room is not known"),
+        }
+    }
+
+    /// Returns when it is connected, or was not from the start on for as long as requests wait.
+    pub(super) async fn begun(&self) {
+        self.link.begun().await;
+    }
+
+    /// What new files may hope for from it.
+    pub(super) fn candidate(&self) -> Candidate {
+        let room = *self.room();
+        let standing = match (self.is_up(), room.is_full(Instant::now())) {
+            (false, _) => Standing::Away,
+            (true, true) => Standing::Full,
+            (true, false) => Standing::Ready,
+        };
+        Candidate { id: self.id, standing, available: room.available() }
+    }
+
+    fn room(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Attributes of objects, in order.
@@ -128,7 +181,7 @@ impl Server {
             let done: Statuses = self.ask(procedure, &args(batch.to_vec())).await?;
             self.same_length(batch.len(), done.0.len())?;
             if let Some(bad) = done.0.into_iter().find(|s| *s != ControlStatus::OK) {
-                return Err(DataServerError::of_status(self.id, bad));
+                return Err(self.noted(DataServerError::of_status(self.id, bad)));
             }
         }
         Ok(())
@@ -141,17 +194,25 @@ impl Server {
     }
 
     /// The NFS session. A server whose control connection is down is not even tried.
-    pub(super) async fn session(&self) -> Result<&Session, DataServerError> {
+    pub(super) async fn session(&self) -> Result<Session, DataServerError> {
         self.ready().await?;
-        let open = || {
-            let credential = Credential::sys("weft-mds", 0, 0, &[]);
-            let mut options = SessionOptions::new(Role::Ds, self.owner_id.clone(), credential);
-            options.patience = PATIENCE;
-            options.slots = SESSION_SLOTS;
-            Session::open(self.control, options)
-        };
-        let session = self.session.get_or_try_init(open).await;
-        session.map_err(|e| DataServerError::of_client(self.id, &e))
+        let (id, why) = (self.id, "its address is not known");
+        let unknown = || DataServerError::Unreachable { id, why: why.into() };
+        let address = self.link.address().ok_or_else(unknown)?;
+        let mut session = self.session.lock().await;
+        if let Some((at, open)) = &*session
+            && *at == address
+        {
+            return Ok(open.clone());
+        }
+        let credential = Credential::sys("weft-mds", 0, 0, &[]);
+        let mut options = SessionOptions::new(Role::Ds, self.owner_id.clone(), credential);
+        options.patience = PATIENCE;
+        options.slots = SESSION_SLOTS;
+        let opened = Session::open(address, options).await;
+        let opened = opened.map_err(|e| DataServerError::of_client(self.id, &e))?;
+        *session = Some((address, opened.clone()));
+        Ok(opened)
     }
 
     /// The last verifier known; asked for if none is.

@@ -1,10 +1,9 @@
 //! A data server as the configuration has it.
 
-use std::net::SocketAddr;
-
 use weft_store::types::DataServerId;
 
 use super::addresses::AnnouncedAddress;
+use crate::control_address::ControlAddress;
 
 /// Where a data server is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +11,7 @@ pub struct DataServerSpec {
     /// Its number.
     pub id: DataServerId,
     /// Where the metadata server reaches it: its NFS port.
-    pub control: SocketAddr,
-    /// Where clients reach it; `control` if empty.
+    pub control: ControlAddress,
+    /// Where clients reach it; what `control` means if empty.
     pub addresses: Vec<AnnouncedAddress>,
 }

@@ -24,7 +24,9 @@ use weft_store::{
 };
 use weft_xdr::Payload;
 
-use super::{DataServerError, DataServerRegistry, DataServerSpec, DataServers};
+use super::{
+    ControlAddress, DataServerError, DataServerRegistry, DataServerSpec, DataServers, Standing,
+};
 use crate::striped::Striped;
 
 const MIB: u64 = 1 << 20;
@@ -37,7 +39,7 @@ struct Cluster {
 fn view(servers: &[TestDs], secret: &ClusterSecret) -> Arc<DataServers> {
     let specs = servers.iter().map(|s| DataServerSpec {
         id: DataServerId(s.id),
-        control: s.addr,
+        control: s.addr.into(),
         addresses: Vec::new(),
     });
     DataServers::start(specs, ServerUuid([9; 16]), &secret.control_key(), registry(secret), true)
@@ -172,7 +174,7 @@ async fn objects_are_made_in_batches() {
         assert_eq!(cluster.view.messages().get("CREATE"), Some(&sent));
     }
     for server in &cluster.servers {
-        assert_eq!(server.store().objects().unwrap().len(), files.len());
+        assert_eq!(server.store().objects(None, usize::MAX).unwrap().len(), files.len());
     }
     let truth = cluster.view.fetch_attrs(&[&files[7]]).await.pop().unwrap();
     assert_eq!(truth.unwrap().attrs, Default::default());
@@ -307,7 +309,7 @@ async fn strangers_are_not_trusted() {
     assert_eq!(e, (true, words.to_owned()));
     let spec = DataServerSpec {
         id: DataServerId(2),
-        control: cluster.servers[0].addr,
+        control: cluster.servers[0].addr.into(),
         addresses: Vec::new(),
     };
     let key = secret();
@@ -321,6 +323,31 @@ async fn strangers_are_not_trusted() {
     assert!(cluster.view.addresses_for(DataServerId(2), file_peer(), file_peer()).is_empty());
 }
 
+/// A data server is reached by its machine's name, which is looked up at each connection: clients
+/// are told the number that it means. One whose name nobody knows is said to be so.
+#[tokio::test]
+async fn a_data_server_is_reached_by_name() {
+    let server = TestDs::start(1).await;
+    let secret = secret();
+    let start = |name: &str| {
+        let control = ControlAddress::Name(name.into(), server.addr.port());
+        let spec = DataServerSpec { id: DataServerId(1), control, addresses: Vec::new() };
+        let registry = registry(&secret);
+        DataServers::start([spec], ServerUuid([9; 16]), &secret.control_key(), registry, true)
+    };
+    let view = start("localhost");
+    view.ready(&[DataServerId(1)]).await.unwrap();
+    assert_eq!(view.addresses_for(DataServerId(1), file_peer(), server.addr), [server.addr]);
+    let status = view.status().await.remove(0);
+    assert!(status.reachable && status.address.starts_with("localhost:"), "{status:?}");
+    let session = view.server(DataServerId(1)).unwrap().session().await.unwrap();
+    drop(session);
+    let nobody = start("no-such-host.invalid");
+    let e = nobody.ready(&[DataServerId(1)]).await.unwrap_err().to_string();
+    assert!(e.contains("no such host no-such-host.invalid:"), "{e}");
+    assert!(nobody.addresses_for(DataServerId(1), file_peer(), server.addr).is_empty());
+}
+
 /// A data server that comes back with an empty directory, or another one's, is not used, and
 /// status says so; with its own one again, or in a new start that is told of the new one, it is.
 /// Handles for the directory it should have do not work in the other one.
@@ -330,7 +357,8 @@ async fn a_swapped_directory_is_noticed() {
     let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
     let control = server.addr;
     let start = |configured: &[(DataServerId, [u8; 16])]| {
-        let spec = DataServerSpec { id: DataServerId(1), control, addresses: Vec::new() };
+        let spec =
+            DataServerSpec { id: DataServerId(1), control: control.into(), addresses: Vec::new() };
         let registry =
             DataServerRegistry::open(volume.clone(), secret().handle_keys(), configured.to_vec());
         let key = secret().control_key();
@@ -453,6 +481,30 @@ async fn space_is_reserved_by_stripes() {
     assert!(matches!(full, Err(DataServerError::NoSpace { .. })), "{full:?}");
     let after = cluster.view.fetch_attrs(&[&file]).await.pop().unwrap().unwrap().attrs;
     assert_eq!(after.space_used, used.space_used);
+}
+
+/// A data server that refuses a change for want of space is passed over, and asked at once; one
+/// that refuses for another reason is not. What it tells is remembered.
+#[tokio::test]
+async fn who_refuses_for_want_of_space_is_passed_over() {
+    let cluster = Cluster::start(2).await;
+    let view = &cluster.view;
+    view.begun().await;
+    let standing = || view.candidates().iter().map(|c| c.standing).collect::<Vec<_>>();
+    assert_eq!(standing(), [Standing::Ready; 2]);
+    let (one, two) = (DataServerId(1), DataServerId(2));
+    view.server(one).unwrap().noted(DataServerError::TooBig { id: one });
+    assert!(view.have_room(&[one, two]));
+    view.server(one).unwrap().noted(DataServerError::NoSpace { id: one });
+    assert_eq!(standing(), [Standing::Full, Standing::Ready]);
+    assert!(!view.have_room(&[one, two]) && view.have_room(&[two]));
+    assert_eq!(view.candidates()[1].available, None);
+    let asks = tokio::spawn({
+        let view = view.clone();
+        async move { view.watch_room().await }
+    });
+    until("an answer", async || view.candidates()[1].available.is_some()).await;
+    asks.abort();
 }
 
 /// Files that line up are copied without a byte on the network, durably after the commit whose

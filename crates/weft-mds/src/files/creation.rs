@@ -154,9 +154,9 @@ impl Creation {
     /// A place for a new file whose data servers are there: nothing is to be made in vain.
     ///
     /// # Errors
-    /// NOSPC without data servers, DELAY while one of them is away.
+    /// NXIO without data servers, DELAY while none of them is there.
     async fn place_that_answers(&self) -> Result<Placement, Failure> {
-        let placement = self.shared.placements.next()?;
+        let placement = self.shared.placements.next().await?;
         let device = self.shared.placements.device(placement.device).ok_or(NfsStat::SERVERFAULT)?;
         self.shared
             .data_servers

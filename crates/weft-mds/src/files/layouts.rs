@@ -44,7 +44,7 @@ impl FileService {
         }
         let there = self.migration.on_data_servers(deps, inode).await;
         let (_, striped) = there.map_err(|f| match f.status {
-            NfsStat::NOSPC => NfsStat::LAYOUTUNAVAILABLE.into(),
+            NfsStat::NOSPC | NfsStat::NXIO => NfsStat::LAYOUTUNAVAILABLE.into(),
             NfsStat::DELAY => NfsStat::LAYOUTTRYLATER.into(),
             _ => f,
         })?;

@@ -25,7 +25,7 @@ use super::{
     creation::Creation,
     disk_reserve::DiskReserve,
     plan::Plan,
-    remains::Remains,
+    remains::{Remains, Turn},
     shared::Shared,
 };
 use crate::{deps::Deps, striped::Striped};
@@ -136,8 +136,8 @@ impl Migration {
     /// it is brought there. Where its bytes are is durable.
     ///
     /// # Errors
-    /// NOSPC when there is no data server at all; DELAY while others take long to move it; those
-    /// of writing to data servers (NOSPC, DELAY): the bytes are still in the volume then.
+    /// NXIO when there is no data server at all, DELAY while none is up or others take long to move
+    /// it; those of writing to data servers (NOSPC, DELAY): the bytes are still in the volume then.
     pub(crate) async fn on_data_servers(
         &self,
         deps: &mut Deps,
@@ -160,7 +160,7 @@ impl Migration {
         if was_there {
             self.shared.placement_durable(deps).await?;
             self.cut_remains(&inode).await?;
-            return self.shared.placed(deps, inode, wish);
+            return self.shared.placed(deps, inode, wish).await;
         }
         // Once in the life of a file and large: not a part of every request's memory.
         Box::pin(self.bring(deps, inode, wish)).await
@@ -182,10 +182,10 @@ impl Migration {
             return self.cut_remains(&destination).await;
         }
         let beside = self.shared.striped(source).and_then(|s| s.first_index_beside(from, to));
-        let places_on = |p: &Placement| self.shared.placements.places_on(p.device);
+        let serves = |p: &Placement| self.shared.placements.serves(p.device);
         let wish = source
             .placement
-            .filter(places_on)
+            .filter(serves)
             .zip(beside)
             .map(|(there, first_stripe_index)| Placement { first_stripe_index, ..there });
         self.on_data_servers_at(deps, destination, wish).await.map(drop)
@@ -203,14 +203,18 @@ impl Migration {
         Ok(Box::pin(self.remains.cut(inode)).await?)
     }
 
-    /// The place that the file has or gets, with nothing there that the volume does not know.
-    async fn cleared(&self, inode: &Inode, wish: Option<Placement>) -> Result<Placement, NfsStat> {
+    /// The place that the file has or gets, with nothing there that the volume does not know; to be
+    /// held until it has it.
+    async fn cleared(
+        &self,
+        inode: &Inode,
+        wish: Option<Placement>,
+    ) -> Result<(Placement, Turn<'_>), NfsStat> {
         let place = match inode.placement.or(wish) {
             Some(place) => place,
-            None => self.shared.placements.choose(inode.no.0)?,
+            None => self.shared.placements.next().await?,
         };
-        self.remains.clear(inode, &place).await?;
-        Ok(place)
+        Ok((place, self.remains.clear(inode, &place).await?))
     }
 
     async fn bring(
@@ -220,11 +224,13 @@ impl Migration {
         wish: Option<Placement>,
     ) -> Result<(Inode, Striped), Failure> {
         self.shared.records.lock().begin_move(&inode);
-        let wish = match self.remains.may_be(&inode) {
+        let cleared = match self.remains.may_be(&inode) {
             true => Some(self.cleared(&inode, wish).await?),
-            false => wish,
+            false => None,
         };
-        let (inode, striped) = self.shared.placed(deps, inode, wish)?;
+        let wish = cleared.as_ref().map(|(place, _)| *place).or(wish);
+        let (inode, striped) = self.shared.placed(deps, inode, wish).await?;
+        drop(cleared);
         // The place comes first: objects that nobody knows of would stay for ever.
         self.shared.durable(deps).await?;
         self.creation.objects_of_placed(deps, &striped).await?;

@@ -10,6 +10,7 @@
 
 mod alone;
 mod change;
+mod choice;
 mod copying;
 mod creation;
 mod disk_reserve;

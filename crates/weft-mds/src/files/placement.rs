@@ -1,8 +1,11 @@
-//! Placement of files on data servers (design D2, D3): which devices there are, and which of them,
-//! from which data server on, a file gets.
+//! Placement of files on data servers (design D2, D3, D22): which devices there are, and which of
+//! them, from which data server on, a file gets. Who is chosen is decided in [`super::choice`].
+//!
+//! A device is an ordered set of data servers. Devices are made when a file needs them, kept in the
+//! volume for ever, and used again by whoever needs the same set.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{BTreeSet, HashMap},
     sync::{
         Arc, Mutex, RwLock,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -15,7 +18,16 @@ use weft_store::{
     volume::{Seen, Volume},
 };
 
-use crate::{data_servers::DataServers, striped::Striped};
+use super::choice::{Choice, choose};
+use crate::{
+    data_servers::{Candidate, DataServers, Standing},
+    striped::Striped,
+    translate,
+};
+
+/// So many devices are made for whatever sets of data servers are up and have room; from then on
+/// one of those is used. Each is a record of the volume, and an address list with every client.
+const DEVICES_MAX: usize = 1024;
 
 /// How new files are striped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,21 +39,22 @@ pub struct Striping {
 }
 
 /// The devices of a volume, and whose turn it is to get a file.
-#[derive(Debug)]
 pub(crate) struct Placements {
+    volume: Volume,
     volume_number: u32,
     data_servers: Arc<DataServers>,
     striping: Striping,
-    /// All devices that files may refer to.
+    /// All devices that files may refer to; each is durable.
     devices: RwLock<HashMap<DeviceId, Device>>,
-    /// Those that new files are placed on.
-    placing: Vec<Device>,
-    /// Whose turn it is to get a file that is placed before it has a number.
+    /// Devices are recorded one after another, so that there are never too many.
+    recording: tokio::sync::Mutex<()>,
+    /// Whose turn it is to get a file.
     turn: AtomicU64,
 }
 
 impl Placements {
-    /// Reads the devices of a volume, and records those of these data servers that are new.
+    /// Reads the devices of a volume, and records those that files get while all data servers are
+    /// up and have as much room as each other.
     ///
     /// # Errors
     /// The volume cannot be read, or the devices cannot be recorded.
@@ -51,10 +64,20 @@ impl Placements {
         data_servers: Arc<DataServers>,
         striping: Striping,
     ) -> Result<Self, StoreError> {
-        let placing = devices_for(&data_servers.ids(), striping);
-        let devices = RwLock::new(record_devices(volume, &placing).await?);
-        let turn = AtomicU64::new(0);
-        Ok(Placements { volume_number, data_servers, striping, devices, placing, turn })
+        let known = volume.devices().unconfirmed()?;
+        let placements = Placements {
+            volume: volume.clone(),
+            volume_number,
+            striping,
+            devices: RwLock::new(known.into_iter().map(|d| (d.id, d)).collect()),
+            recording: tokio::sync::Mutex::default(),
+            turn: AtomicU64::new(0),
+            data_servers,
+        };
+        for members in usual_sets(&placements.data_servers.ids(), striping.width) {
+            placements.record(members, DEVICES_MAX).await?;
+        }
+        Ok(placements)
     }
 
     /// The device of that name.
@@ -82,45 +105,107 @@ impl Placements {
         })
     }
 
-    /// Whether new files may be placed on a device.
-    pub(crate) fn places_on(&self, device: DeviceId) -> bool {
-        self.placing.iter().any(|d| d.id == device)
+    /// Whether new files may be placed on a device now: its data servers are up and have room.
+    pub(crate) fn serves(&self, device: DeviceId) -> bool {
+        self.device(device).is_some_and(|d| self.data_servers.have_room(&d.data_servers))
     }
 
-    /// Whether this is how new files are placed.
+    /// Whether this is how new files are placed while all data servers are up.
     pub(crate) fn places_like(&self, placement: &Placement) -> bool {
-        self.places_on(placement.device) && placement.stripe_unit_bytes == self.striping.unit_bytes
+        let ids = self.data_servers.ids();
+        let width = usize::from(self.striping.width).min(ids.len());
+        placement.stripe_unit_bytes == self.striping.unit_bytes
+            && self.device(placement.device).is_some_and(|device| {
+                let members = device.data_servers;
+                members.len() == width && members.iter().all(|m| ids.contains(m))
+            })
     }
 
-    /// The place of a file whose number is not known yet.
+    /// The place of a file that has none: on data servers that are up and have room, if there are
+    /// any. Its device is durable.
+    ///
+    /// **Cost**: the first file of a set of data servers waits for the volume to record that.
     ///
     /// # Errors
-    /// NOSPC when there is no data server at all.
-    pub(crate) fn next(&self) -> Result<Placement, NfsStat> {
-        self.choose(self.turn.fetch_add(1, Relaxed))
-    }
-
-    /// Devices take turns, by a number; one with a data server that is down is passed over
-    /// while there are others.
-    ///
-    /// # Errors
-    /// NOSPC when there is no data server at all.
-    pub(crate) fn choose(&self, turn: u64) -> Result<Placement, NfsStat> {
-        let devices = self.placing.len() as u64;
-        let nth = turn.checked_rem(devices).ok_or(NfsStat::NOSPC)?;
-        let nth = usize::try_from(nth).map_err(|_| NfsStat::SERVERFAULT)?;
-        let (before, from) = self.placing.split_at_checked(nth).ok_or(NfsStat::SERVERFAULT)?;
-        let is_up = |d: &&Device| self.data_servers.are_up(&d.data_servers);
-        let device = from.iter().chain(before).find(is_up).or_else(|| from.first());
-        let device = device.ok_or(NfsStat::NOSPC)?;
-        let count = u16::try_from(device.data_servers.len()).map_err(|_| NfsStat::SERVERFAULT)?;
-        let first = (turn / devices) % u64::from(count);
+    /// NXIO when there is no data server at all, DELAY while none is up; those of the volume.
+    pub(crate) async fn next(&self) -> Result<Placement, NfsStat> {
+        if self.data_servers.ids().is_empty() {
+            tracing::warn!(
+                "a file needs data servers, and none is configured: add one, see README"
+            );
+            return Err(NfsStat::NXIO);
+        }
+        self.data_servers.begun().await;
+        let (candidates, turn) = (self.data_servers.candidates(), self.turn.fetch_add(1, Relaxed));
+        let chosen = choose(&candidates, self.striping.width, turn).ok_or(NfsStat::DELAY)?;
+        let id = device_id(&chosen.members);
+        let (device, first) = match self.device(id) {
+            Some(device) => (device, chosen.first_index),
+            None => self.made(chosen, &candidates).await?,
+        };
+        let (count, first) = (device.data_servers.len(), u16::try_from(first));
         Ok(Placement {
             device: device.id,
             stripe_unit_bytes: self.striping.unit_bytes,
-            stripe_count: count,
-            first_stripe_index: u16::try_from(first).unwrap_or(0),
+            stripe_count: u16::try_from(count).map_err(|_| NfsStat::SERVERFAULT)?,
+            first_stripe_index: first.map_err(|_| NfsStat::SERVERFAULT)?,
         })
+    }
+
+    /// A device for a choice that has none yet. When there are too many it is one of those there
+    /// are: the widest whose data servers could have been chosen, or a single data server.
+    async fn made(
+        &self,
+        chosen: Choice,
+        candidates: &[Candidate],
+    ) -> Result<(Device, usize), NfsStat> {
+        let recorded = |recorded: Result<Option<Device>, StoreError>| {
+            recorded.map_err(|e| translate::status(&e))
+        };
+        let first = chosen.first_index;
+        let fallback: Vec<_> = chosen.members.get(first).copied().into_iter().collect();
+        if let Some(device) = recorded(self.record(chosen.members, DEVICES_MAX).await)? {
+            return Ok((device, first));
+        }
+        if let Some(device) = self.widest_of(candidates) {
+            return Ok((device, 0));
+        }
+        let single = recorded(self.record(fallback, usize::MAX).await)?;
+        Ok((single.ok_or(NfsStat::SERVERFAULT)?, 0))
+    }
+
+    /// The widest known device whose data servers are all up and have room.
+    fn widest_of(&self, candidates: &[Candidate]) -> Option<Device> {
+        let ready: BTreeSet<_> =
+            candidates.iter().filter(|c| c.standing == Standing::Ready).map(|c| c.id).collect();
+        let devices = self.devices.read().expect("device lock");
+        let width = usize::from(self.striping.width);
+        let usable = devices.values().filter(|d| {
+            d.data_servers.len() <= width && d.data_servers.iter().all(|m| ready.contains(m))
+        });
+        usable.max_by_key(|d| (d.data_servers.len(), d.id)).cloned()
+    }
+
+    /// The device of a set, which is recorded durably unless it is known; `None` if there are `max`
+    /// already. A device is named by its members, so that the same set is the same device after a
+    /// restart, and another set never reuses its name.
+    async fn record(
+        &self,
+        members: Vec<DataServerId>,
+        max: usize,
+    ) -> Result<Option<Device>, StoreError> {
+        let _one_at_a_time = self.recording.lock().await;
+        let device = Device { id: device_id(&members), data_servers: members };
+        let known = self.devices.read().expect("device lock").len();
+        if let Some(device) = self.device(device.id) {
+            return Ok(Some(device));
+        }
+        if known >= max {
+            return Ok(None);
+        }
+        self.volume.confirm(self.volume.device_put(&device)).await?;
+        self.devices.write().expect("device lock").insert(device.id, device.clone());
+        Ok(Some(device))
     }
 }
 
@@ -143,18 +228,12 @@ impl PlacementLsn {
     }
 }
 
-/// The devices that new files use: the data servers in groups of at most the stripe width. A
-/// device is named by its members, so that the same group is the same device after a restart,
-/// and another group never reuses its name.
-fn devices_for(ids: &[DataServerId], striping: Striping) -> Vec<Device> {
-    let width = usize::from(striping.width).clamp(1, ids.len().max(1));
-    let groups = ids.len() / width;
-    (0..groups)
-        .map(|g| {
-            let members = ids[g * width..(g + 1) * width].to_vec();
-            Device { id: device_id(&members), data_servers: members }
-        })
-        .collect()
+/// The sets that files get while all data servers are up and have as much room as each other.
+fn usual_sets(ids: &[DataServerId], width: u16) -> BTreeSet<Vec<DataServerId>> {
+    let candidate =
+        |id: &DataServerId| Candidate { id: *id, standing: Standing::Ready, available: None };
+    let all: Vec<_> = ids.iter().map(candidate).collect();
+    (0..ids.len() as u64).filter_map(|turn| Some(choose(&all, width, turn)?.members)).collect()
 }
 
 fn device_id(members: &[DataServerId]) -> DeviceId {
@@ -167,38 +246,21 @@ fn device_id(members: &[DataServerId]) -> DeviceId {
     DeviceId(id)
 }
 
-/// Records new devices durably and returns all that files may refer to.
-async fn record_devices(
-    volume: &Volume,
-    placing: &[Device],
-) -> Result<HashMap<DeviceId, Device>, StoreError> {
-    let mut known: HashMap<_, _> =
-        volume.devices().unconfirmed()?.into_iter().map(|d| (d.id, d)).collect();
-    for device in placing {
-        if let Entry::Vacant(new) = known.entry(device.id) {
-            volume.confirm(volume.device_put(device)).await?;
-            new.insert(device.clone());
-        }
-    }
-    Ok(known)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Groups are disjoint, full, and named by their members only.
+    /// Sets overlap so that all data servers are used; a device is named by its members only.
     #[test]
-    fn devices_are_stable_groups() {
-        let ids: Vec<_> = (1..=10).map(DataServerId).collect();
-        let four = Striping { unit_bytes: 1 << 20, width: 4 };
-        let devices = devices_for(&ids, four);
-        assert_eq!(devices.len(), 2);
-        assert_eq!(devices[1].data_servers, ids[4..8]);
-        assert_eq!(devices, devices_for(&ids, four));
-        assert_ne!(devices[0].id, devices[1].id);
-        assert!(devices_for(&[], four).is_empty());
-        let wide = devices_for(&ids[..3], four);
-        assert_eq!((wide.len(), wide[0].data_servers.len()), (1, 3));
+    fn devices_are_stable_sets() {
+        let ids: Vec<_> = (1..=9).map(DataServerId).collect();
+        let eight = usual_sets(&ids, 8);
+        assert_eq!(eight.len(), 9);
+        let used: BTreeSet<_> = eight.iter().flatten().copied().collect();
+        assert!(used.iter().eq(&ids));
+        let names: BTreeSet<_> = eight.iter().map(|set| device_id(set)).collect();
+        assert_eq!(names.len(), 9);
+        assert_eq!(usual_sets(&ids[..8], 8).into_iter().collect::<Vec<_>>(), [&ids[..8]]);
+        assert!(usual_sets(&[], 8).is_empty());
     }
 }

@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const LOOK_BATCH: usize = 512;
 
 impl Precreate {
-    /// How many numbers to reserve now, with objects of so many ready, and of so many wanted but
+    /// How many numbers to reserve now, with objects of so many ready to be taken, and of so many wanted but
     /// not made because a data server is away. The others get more meanwhile, but not without end.
     fn to_reserve(self, ready: usize, unmade: usize) -> usize {
         if ready < self.low && unmade < self.batch { self.batch } else { 0 }
@@ -107,11 +107,32 @@ impl Pool {
         self.ready().len()
     }
 
-    /// One for a new file.
+    /// One for a new file, whose data servers are up and have room.
     pub(crate) fn take(&self) -> Option<Reserved> {
-        let taken = self.ready().pop_front();
+        let taken = {
+            let mut ready = self.ready();
+            let serves = ready.iter().position(|r| self.serves(r));
+            serves.and_then(|at| ready.remove(at))
+        };
         self.taken.notify_one();
         taken
+    }
+
+    fn serves(&self, reserved: &Reserved) -> bool {
+        self.shared.placements.serves(reserved.placement.device)
+    }
+
+    /// How many could be taken now, and those that others are made instead of: their data servers
+    /// are down or full, and too many such wait for them already.
+    fn look(&self) -> (usize, Vec<Reserved>) {
+        let mut ready = self.ready();
+        let (serving, mut waiting): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut *ready).into_iter().partition(|r| self.serves(r));
+        let surplus = waiting.len().saturating_sub(self.how.low + self.how.batch);
+        let given_up = waiting.drain(..surplus).collect();
+        let usable = serving.len();
+        ready.extend(serving.into_iter().chain(waiting));
+        (usable, given_up)
     }
 
     /// It was not needed.
@@ -136,13 +157,21 @@ impl Pool {
     }
 
     async fn fill(&self, unmade: &mut Vec<Reserved>) -> Result<Round, StoreError> {
-        let count = self.how.to_reserve(self.len(), unmade.len());
+        let (usable, given_up) = self.look();
+        for reserved in given_up {
+            self.shared.volume.give_up_reserved(reserved.ino).unconfirmed()?;
+            self.reaper.wake();
+        }
+        let count = self.how.to_reserve(usable, unmade.len());
         if count == 0 && unmade.is_empty() {
             return Ok(Round::Enough);
         }
-        let places: Result<Vec<_>, _> = (0..count).map(|_| self.shared.placements.next()).collect();
-        // Without any data server there is nothing to make.
-        let Ok(places) = places else { return Ok(Round::Waiting) };
+        let mut places = Vec::with_capacity(count);
+        for _ in 0..count {
+            // Without any data server there is nothing to make.
+            let Ok(place) = self.shared.placements.next().await else { return Ok(Round::Waiting) };
+            places.push(place);
+        }
         // Durable first: objects that nobody knows of would stay for ever.
         let volume = &self.shared.volume;
         unmade.extend(volume.confirm(volume.reserve(&places)).await?);

@@ -2,15 +2,16 @@
 //! for a data server that is down holds up nothing else.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use tokio::sync::Notify;
-use weft_store::types::{InodeNo, Intent, IntentId, IntentKind, StoreError};
+use weft_store::types::{DataServerId, InodeNo, Intent, IntentId, IntentKind, StoreError};
 
 use super::shared::Shared;
+use crate::data_servers::DataServerError;
 
 /// Intents carried out together.
 const REAP_BATCH: usize = 512;
@@ -28,7 +29,19 @@ const PARTLY_DONE_MAX: usize = 65_536;
 struct Round {
     done: usize,
     waiting: usize,
+    /// What waits for each data server.
+    owed: Owed,
 }
+
+impl Round {
+    fn waits_for(&mut self, server: DataServerId) {
+        self.waiting += 1;
+        *self.owed.entry(server).or_default() += 1;
+    }
+}
+
+/// Removals and truncations that wait, by the first data server that they wait for.
+pub(crate) type Owed = BTreeMap<DataServerId, u64>;
 
 /// Removals and truncations that are not done yet.
 pub(crate) struct Reaper {
@@ -36,6 +49,8 @@ pub(crate) struct Reaper {
     /// Unfinished truncations that no request is working on; their files are closed to writers.
     abandoned: Mutex<Vec<Intent>>,
     wake: Notify,
+    /// As of the last round.
+    owed: Mutex<Owed>,
 }
 
 impl Reaper {
@@ -45,7 +60,12 @@ impl Reaper {
     /// # Errors
     /// The volume cannot be read.
     pub(crate) fn start(shared: Arc<Shared>) -> Result<Self, StoreError> {
-        let reaper = Reaper { shared, abandoned: Mutex::default(), wake: Notify::new() };
+        let reaper = Reaper {
+            shared,
+            abandoned: Mutex::default(),
+            wake: Notify::new(),
+            owed: Mutex::default(),
+        };
         reaper.take_up_truncations()?;
         Ok(reaper)
     }
@@ -68,6 +88,15 @@ impl Reaper {
                 }
             }
         }
+    }
+
+    /// What waits for data servers.
+    pub(crate) fn owed(&self) -> Owed {
+        self.owed.lock().expect("owed lock").clone()
+    }
+
+    fn note_owed(&self, round: &Round) {
+        self.owed.lock().expect("owed lock").clone_from(&round.owed);
     }
 
     /// There is a new intent to remove objects.
@@ -134,10 +163,14 @@ impl Reaper {
         let mut progress = Progress::default();
         loop {
             match self.round(&mut progress).await {
-                Ok(Round { done: 0, waiting: 0 }) => self.wake.notified().await,
-                Ok(Round { waiting: 0, .. }) => {}
+                Ok(Round { done: 0, waiting: 0, .. }) => {
+                    self.note_owed(&Round::default());
+                    self.wake.notified().await;
+                }
+                Ok(Round { waiting: 0, .. }) => self.note_owed(&Round::default()),
                 Ok(round) => {
-                    progress.note_waiting(round.waiting);
+                    self.note_owed(&round);
+                    progress.note_waiting(&round);
                     let waiting = u32::try_from(round.waiting).unwrap_or(u32::MAX);
                     tokio::time::sleep(REAP_PAUSE + REAP_PAUSE_EACH * waiting).await;
                     continue;
@@ -186,9 +219,10 @@ impl Reaper {
                 None => done.push(intent),
                 Some(f)
                     if progress.partly_done.contains(&intent.id)
-                        && !self.shared.data_servers.are_up(&f.data_servers) =>
+                        && let Some(away) =
+                            self.shared.data_servers.first_away(&f.data_servers) =>
                 {
-                    round.waiting += 1;
+                    round.waits_for(away);
                 }
                 Some(f) => {
                     files.push(f);
@@ -206,7 +240,7 @@ impl Reaper {
                 Err(e) => {
                     tracing::debug!(object = intent.ino.0, error = %e, "removal waits");
                     progress.note_partly_done(intent.id);
-                    round.waiting += 1;
+                    round.waits_for(e.id());
                 }
             }
         }
@@ -224,9 +258,13 @@ impl Reaper {
         volume.durable(volume.stats().unconfirmed()?.lsn).await?;
         let abandoned = std::mem::take(&mut *self.abandoned.lock().expect("abandoned lock"));
         for intent in abandoned {
-            if broken.is_some() || !self.cut(&intent).await {
+            if broken.is_some() {
                 self.keep(intent);
                 round.waiting += 1;
+            } else if let Err(e) = self.cut(&intent).await {
+                tracing::debug!(object = intent.ino.0, error = %e, "truncation waits");
+                self.keep(intent);
+                round.waits_for(e.id());
             } else if let Err(e) = self.complete_durably(&intent).await {
                 self.keep(intent);
                 broken = Some(e);
@@ -238,16 +276,14 @@ impl Reaper {
         broken.map_or(Ok(round), Err)
     }
 
-    /// Whether the objects of a truncation have the right size now.
-    async fn cut(&self, intent: &Intent) -> bool {
+    /// Gives the objects of a truncation the right size.
+    async fn cut(&self, intent: &Intent) -> Result<(), DataServerError> {
         let (epoch, placement) = (intent.fence_epoch, &intent.placement);
         let file = self.shared.placements.striped_at(intent.ino, placement, epoch);
-        let (Some(file), IntentKind::Truncate { size }) = (file, &intent.kind) else { return true };
-        let done = self.shared.data_servers.truncate(&file, *size).await;
-        if let Err(e) = &done {
-            tracing::debug!(object = intent.ino.0, error = %e, "truncation waits");
-        }
-        done.is_ok()
+        let (Some(file), IntentKind::Truncate { size }) = (file, &intent.kind) else {
+            return Ok(());
+        };
+        self.shared.data_servers.truncate(&file, *size).await
     }
 
     /// Forgets an intent that is done, for good: found again after a crash, that of a truncation
@@ -276,9 +312,12 @@ impl Progress {
     }
 
     /// Said once, not every second.
-    fn note_waiting(&mut self, waiting: usize) {
+    fn note_waiting(&mut self, round: &Round) {
         if !self.was_waiting {
-            tracing::warn!(waiting, "removals and truncations wait for a data server");
+            for (server, waiting) in &round.owed {
+                let id = server.0;
+                tracing::warn!(id, waiting, "removals and truncations wait for a data server");
+            }
         }
         self.was_waiting = true;
     }

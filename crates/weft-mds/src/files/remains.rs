@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 use weft_nfs::NfsStat;
 use weft_store::types::{Inode, InodeNo, Placement, StoreError};
 
@@ -32,6 +32,12 @@ pub(crate) struct Remains {
     /// Nobody else cuts a file, or finds that it is cut, as long as its turn is held.
     turns: [AsyncMutex<()>; TURNS],
     done: Mutex<HashSet<InodeNo>>,
+}
+
+/// That nobody else clears or cuts a file.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    _held: MutexGuard<'a, ()>,
 }
 
 impl Remains {
@@ -73,31 +79,36 @@ impl Remains {
         }
     }
 
-    /// The same for a file that is to get this place.
+    /// The same for a file that is to get this place: nothing is there when this returns. Nobody
+    /// else clears anything for it before it has its place, if the turn is held until then: what is
+    /// written to that place is not to be cleared away.
     ///
     /// # Errors
     /// Those of [`Remains::cut`].
-    pub(crate) async fn clear(&self, inode: &Inode, place: &Placement) -> Result<(), NfsStat> {
-        if !self.may_be(inode) {
-            return Ok(());
-        }
-        let _turn = self.turn(inode.no).lock().await;
+    pub(crate) async fn clear(
+        &self,
+        inode: &Inode,
+        place: &Placement,
+    ) -> Result<Turn<'_>, NfsStat> {
+        let turn = self.turn(inode.no).lock().await;
         let now = self.shared.inode_now(inode.no)?;
         match now.placement {
-            None => self.cut_at(&now, place, 0).await,
-            Some(placement) => self.cut_to_size(&now, &placement).await,
+            // Another place may have been cleared for it before, and not been given.
+            None => self.cut_at(&now, place, 0).await?,
+            Some(placement) => self.cut_to_size(&now, &placement).await?,
         }
+        Ok(Turn { _held: turn })
     }
 
     async fn cut_to_size(&self, inode: &Inode, placement: &Placement) -> Result<(), NfsStat> {
+        if self.done().contains(&inode.no) {
+            return Ok(());
+        }
         let size = if inode.stuffed { 0 } else { inode.size };
         self.cut_at(inode, placement, size).await
     }
 
     async fn cut_at(&self, inode: &Inode, at: &Placement, size: u64) -> Result<(), NfsStat> {
-        if self.done().contains(&inode.no) {
-            return Ok(());
-        }
         let file = self.shared.placements.striped_at(inode.no, at, inode.fence_epoch);
         let cut = self.cut_objects(&file.ok_or(NfsStat::IO)?, inode, size).await;
         cut.map_err(|e| translate::data_server_status(&e))?;

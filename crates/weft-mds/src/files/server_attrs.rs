@@ -1,9 +1,10 @@
 //! Sizes and times are right without LAYOUTCOMMIT (design D8): while a write layout is out, the
-//! data servers are asked before an answer depends on them.
+//! data servers are asked before an answer depends on them. While one of them is away, who merely
+//! looks is told what was known last, and who may rely on it waits (ADR 11).
 
 use std::{collections::HashMap, sync::Arc};
 
-use weft_nfs::Failure;
+use weft_nfs::{ClientId, Failure};
 use weft_store::{
     types::{Inode, InodeNo, StoreError},
     volume::Settle,
@@ -28,6 +29,15 @@ struct Asked {
     connections: u64,
     /// No write layout was out, no handle of an earlier one worked, and nobody wrote indirectly.
     quiet: bool,
+}
+
+/// What is answered when a data server does not tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Otherwise {
+    /// That it is not known now.
+    Fail,
+    /// What the volume has, and every client was told at most that: the size is a lower bound.
+    LowerBound,
 }
 
 /// Keeps sizes and times right while data servers know more than the volume.
@@ -62,7 +72,7 @@ impl ServerAttrs {
             // Nobody is left who would ask for it: what is taken for there must stay there.
             objects.unsynced = !Box::pin(self.made_durable(&striped, asked.connections)).await;
         }
-        self.conclude(deps, inode, asked, told)
+        self.conclude(deps, inode, (asked, Otherwise::Fail), told)
     }
 
     /// Whether all that the data servers had when they were asked is durable now.
@@ -167,12 +177,27 @@ impl ServerAttrs {
         Some(told.lengths)
     }
 
-    /// [`ServerAttrs::refresh`] for many inodes, with one message per data server.
-    pub(crate) async fn refresh_all(
+    /// The inodes for a client that looks at their attributes, with one message per data server. Of
+    /// a file that it neither has open nor delegated nor laid out it is told the last that is known
+    /// while a data server cannot tell: it has no bytes of the file and appends nothing, and when
+    /// it opens the file it is told the truth, or to wait. Such a size is never less than what a
+    /// client was told before, since what is told is in the volume.
+    ///
+    /// # Errors
+    /// For each, DELAY while a data server cannot be asked about a file that the client holds.
+    //
+    // RFC 8881 §12.5.4.2: before LAYOUTCOMMIT others need not see what was written.
+    pub(crate) async fn look(
         &self,
         deps: &mut Deps,
+        client: ClientId,
         inodes: Vec<Inode>,
     ) -> Vec<Result<Inode, Failure>> {
+        let otherwise = |ino| match self.shared.protocol.state().holds(client, self.shared.key(ino))
+        {
+            true => Otherwise::Fail,
+            false => Otherwise::LowerBound,
+        };
         let placed: Vec<_> = inodes
             .iter()
             .enumerate()
@@ -189,7 +214,10 @@ impl ServerAttrs {
         let mut out = Vec::with_capacity(inodes.len());
         for (at, inode) in inodes.into_iter().enumerate() {
             out.push(match answers.remove(&at) {
-                Some((asked, attrs)) => self.conclude(deps, inode, asked, Some(attrs)),
+                Some((asked, attrs)) => {
+                    let how = (asked, otherwise(inode.no));
+                    self.conclude(deps, inode, how, Some(attrs))
+                }
                 None if inode.unsettled => deps.see(self.shared.volume.inode(inode.no)),
                 None => Ok(inode),
             });
@@ -203,11 +231,24 @@ impl ServerAttrs {
         &self,
         deps: &mut Deps,
         inode: Inode,
-        asked: Asked,
+        (asked, otherwise): (Asked, Otherwise),
         told: Option<Result<FileObjects, DataServerError>>,
     ) -> Result<Inode, Failure> {
         let Some(told) = told else { return Ok(inode) };
-        let told = told.map_err(|e| translate::data_server_status(&e))?;
+        let told = match told {
+            Ok(told) => told,
+            // It was cut or removed just now: asked again, it is looked at anew.
+            Err(e @ DataServerError::Fenced { .. }) => {
+                return Err(translate::data_server_status(&e).into());
+            }
+            Err(e) => {
+                let status = translate::data_server_status(&e);
+                return match otherwise {
+                    Otherwise::Fail => Err(status.into()),
+                    Otherwise::LowerBound => deps.see(self.shared.volume.inode(inode.no)),
+                };
+            }
+        };
         let key = self.shared.key(inode.no);
         let mut files = self.shared.records.lock();
         let inode = deps.see(self.shared.volume.inode(inode.no))?;

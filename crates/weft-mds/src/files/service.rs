@@ -18,7 +18,7 @@ use super::{
     fence::Fences,
     migration::{Migration, SmallFiles},
     placement::{PlacementLsn, Placements, Striping},
-    reaper::Reaper,
+    reaper::{Owed, Reaper},
     records::Records,
     server_attrs::ServerAttrs,
     shared::Shared,
@@ -102,9 +102,19 @@ impl FileService {
     }
 
     /// Fences, removals, unfinished truncations and objects made ahead: what waits for data
-    /// servers. Runs for ever.
+    /// servers; and how much room those have. Runs for ever.
     pub(crate) async fn run_background(&self) {
-        tokio::join!(self.fences.clone().run(), self.reaper.run(), self.creation.run());
+        tokio::join!(
+            self.fences.clone().run(),
+            self.reaper.run(),
+            self.creation.run(),
+            self.shared.data_servers.watch_room(),
+        );
+    }
+
+    /// Removals and truncations that wait for data servers.
+    pub(crate) fn owed(&self) -> Owed {
+        self.reaper.owed()
     }
 
     /// Watches the room on the disk of this directory, for ever.
@@ -235,13 +245,17 @@ impl FileService {
         self.attrs.refresh(deps, inode).await
     }
 
-    /// The same for many, with one message to each data server.
-    pub(crate) async fn refresh_all(
+    /// The inodes for a client that looks at their attributes.
+    ///
+    /// # Errors
+    /// For each those of [`ServerAttrs::look`].
+    pub(crate) async fn look(
         &self,
         deps: &mut Deps,
+        client: ClientId,
         inodes: Vec<Inode>,
     ) -> Vec<Result<Inode, Failure>> {
-        self.attrs.refresh_all(deps, inodes).await
+        self.attrs.look(deps, client, inodes).await
     }
 
     /// Whether only the data servers know the size and times of a file.

@@ -136,12 +136,11 @@ impl Shared {
         Ok(inode)
     }
 
-    /// The file with a placement: it gets one now if it had none, `wish` if there is one. Else
-    /// which data server comes first rotates with the inode number, so that files spread.
+    /// The file with a placement: it gets one now if it had none, `wish` if there is one.
     ///
     /// # Errors
-    /// NOSPC when there is no data server at all.
-    pub(crate) fn placed(
+    /// Those of [`Placements::next`].
+    pub(crate) async fn placed(
         &self,
         deps: &mut Deps,
         inode: Inode,
@@ -152,7 +151,7 @@ impl Shared {
             None => {
                 let chosen = match wish {
                     Some(wish) => wish,
-                    None => self.placements.choose(inode.no.0)?,
+                    None => self.placements.next().await?,
                 };
                 deps.see(self.placement_lsn.give(|| self.volume.place(inode.no, chosen)))?
             }

@@ -20,8 +20,10 @@ pub(super) async fn getattr(mds: &Mds, c: &mut Compound<Mds>, a: &GetattrArgs) -
     if !a.request.and(&SET_ONLY).is_empty() {
         return Err(NfsStat::INVAL.into());
     }
-    let inode = if needs_server_attrs(&a.request) {
-        mds.files.refresh(&mut c.deps, inode).await?
+    let inode = if inode.unsettled && needs_server_attrs(&a.request) {
+        let client = c.client()?;
+        let looked = mds.files.look(&mut c.deps, client, vec![inode]).await.pop();
+        looked.ok_or(NfsStat::SERVERFAULT)??
     } else {
         inode
     };

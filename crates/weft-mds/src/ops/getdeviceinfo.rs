@@ -27,7 +27,8 @@ pub(super) fn getdeviceinfo(mds: &Mds, c: &mut Compound<Mds>, a: &GetdeviceinfoA
         .map(|id| mds.files.data_servers().addresses_for(*id, c.conn.peer, c.conn.local))
         .collect();
     if addresses.iter().any(Vec::is_empty) {
-        // A data server that is not configured any more: the client goes through us.
+        // A data server that is not configured any more, or whose name nobody knows: the client
+        // goes through us.
         return Err(NfsStat::NOENT.into());
     }
     let body = device_body(&addresses);

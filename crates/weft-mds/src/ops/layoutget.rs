@@ -42,6 +42,7 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
     let wanted = LayoutWanted { client, ino, stateid, iomode: a.iomode, body_bytes_max };
     let (stateid, body) = mds.files.grant_layout(&mut c.deps, &wanted)?;
     c.current_stateid = Some(stateid);
+    mds.admin.fallbacks.granted(client);
     let segment = LayoutSegment {
         offset: 0,
         length: u64::MAX,

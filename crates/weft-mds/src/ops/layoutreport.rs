@@ -22,6 +22,9 @@ pub(super) fn layouterror(mds: &Mds, c: &mut Compound<Mds>, a: &LayouterrorArgs)
         if mds.files.device(DeviceId(error.device_id.0)).is_none() {
             continue;
         }
+        if matches!(error.status, NfsStat::NOSPC | NfsStat::DQUOT) {
+            mds.files.data_servers().look_at_room();
+        }
         if let Some(errors) = mds.admin.device_reports.error(error, c.now) {
             log_device_error(client.0, error, errors);
         }

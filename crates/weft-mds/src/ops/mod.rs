@@ -46,7 +46,7 @@ use super::{export::Asked, server::Mds};
 /// Runs one operation. Those of sessions never get here; what is not in the list is not built.
 pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, row: &Row, args: OpArgs) -> OpResult {
     let asked = Asked { caller: &c.caller, view: c.view, next: c.next };
-    mds.export.admit(&asked, row, &args)?;
+    mds.export().admit(&asked, row, &args)?;
     if grows(row, &args) {
         mds.files.admit_growth()?;
     }

@@ -114,7 +114,8 @@ async fn encode(
         plain.push(f.inode);
     }
     if needs_server_attrs(wanted) {
-        inodes.extend(mds.files.refresh_all(&mut c.deps, plain).await);
+        let client = c.client()?;
+        inodes.extend(mds.files.look(&mut c.deps, client, plain).await);
     } else {
         inodes.extend(plain.into_iter().map(Ok));
     }

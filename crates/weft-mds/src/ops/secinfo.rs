@@ -11,7 +11,7 @@ use super::lookup::{checked_name, current_directory};
 use crate::server::Mds;
 
 fn flavors(mds: &Mds) -> SecinfoOk {
-    SecinfoOk { flavors: Flavors(mds.export.flavors()) }
+    SecinfoOk { flavors: Flavors(mds.export().flavors()) }
 }
 
 /// RFC 8881 §18.29; the current filehandle is consumed (§2.6.3.1.1.8).

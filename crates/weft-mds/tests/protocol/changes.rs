@@ -133,7 +133,7 @@ async fn a_copy_by_data_servers_that_fails_half_way_is_seen_by_others() {
     let make = async |c: &mut Client| {
         write_and_close(c, "source", &NEW).await;
         // Between them, so that both begin on the same data server.
-        c.file("another").await;
+        write_and_close(c, "another", &NEW).await;
         write_and_close(c, "f", &OLD).await;
     };
     let mut shared = Shared::new(options, make).await;

@@ -97,8 +97,8 @@ async fn layoutget_maxcount_is_exact() {
     get(&mut c, &fh, args(exact - 1)).await.is(NfsStat::TOOSMALL);
 }
 
-/// Without data servers there are no layouts, and no space: LAYOUTUNAVAILABLE is for LAYOUTGET
-/// alone (RFC 8881 §15.2).
+/// Without data servers there are no layouts, and no devices to write to, which is not a full disk:
+/// LAYOUTUNAVAILABLE is for LAYOUTGET alone (RFC 8881 §15.2).
 #[tokio::test]
 async fn no_data_servers() {
     let cluster = Cluster::striped(0).await;
@@ -107,7 +107,7 @@ async fn no_data_servers() {
     get(&mut c, &fh, layoutget(stateid, IoMode::RW)).await.is(NfsStat::LAYOUTUNAVAILABLE);
     let allocate = OpArgs::Allocate(AllocateArgs { stateid, offset: 0, length: 1 });
     for op in [write(stateid, 0, b"x"), allocate] {
-        c.compound().putfh(&fh).op(op).expect(NfsStat::NOSPC).await;
+        c.compound().putfh(&fh).op(op).expect(NfsStat::NXIO).await;
     }
 }
 
@@ -592,4 +592,28 @@ async fn layouts_of_a_removed_file_are_forgotten() {
         assert_eq!(end(a).await, NfsStat::OK, "{what}");
         assert_eq!(end(b).await, NfsStat::OK, "{what}");
     }
+}
+
+/// A client whose I/O comes through the metadata server although data servers have the file is
+/// named, with the likely reason: it asks for no layouts, or it has them and does not use them.
+#[tokio::test]
+async fn clients_that_fall_back_are_named() {
+    let cluster = Cluster::striped(1).await;
+    let mut c = Client::mount(&cluster, "Linux NFSv4.2 kc12").await;
+    let (fh, stateid) = c.file("f").await;
+    let admin = cluster.mds().admin();
+    // The first one brings the file to its data servers.
+    for n in 0..5 {
+        assert_eq!(admin.health().await.warnings, [""; 0], "after {n}");
+        c.compound().putfh(&fh).op(write(stateid, 0, b"data")).expect(NfsStat::OK).await;
+    }
+    let health = admin.health().await;
+    assert!(health.healthy);
+    let [told] = &health.warnings[..] else { panic!("{health:?}") };
+    assert!(told.starts_with("kc12 (127.0.0.1) sends 4 requests through"), "{told}");
+    assert!(told.contains("asks for no layouts"), "{told}");
+    let get = OpArgs::Layoutget(layoutget(stateid, IoMode::RW));
+    c.compound().putfh(&fh).op(get).expect(NfsStat::OK).await;
+    let told = &admin.status().await.fallbacks[0].why;
+    assert!(told.contains("does not reach the data servers"), "{told}");
 }

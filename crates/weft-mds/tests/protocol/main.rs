@@ -5,6 +5,7 @@
 mod support;
 
 mod attributes;
+mod away;
 mod changes;
 mod clients;
 mod copy42;

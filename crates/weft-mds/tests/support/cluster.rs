@@ -39,6 +39,8 @@ use super::{PATIENCE, valve::Valve};
 pub struct Options {
     /// How many data servers there are.
     pub data_servers: u32,
+    /// Data servers of a file, at most.
+    pub stripe_width: u16,
     /// Lease, and longest grace, seconds.
     pub lease_s: u32,
     /// How callers are mapped.
@@ -63,6 +65,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             data_servers: 0,
+            stripe_width: u16::MAX,
             lease_s: 60,
             export: Export::default(),
             naming: Naming::default(),
@@ -180,13 +183,13 @@ impl Cluster {
         let serving = Serving::start(vec![nfs, control], connections, limits).await;
         let mut spec = DataServerSpec {
             id: DataServerId(id),
-            control: serving.address,
+            control: serving.address.into(),
             addresses: Vec::new(),
         };
         if self.options.valves {
             let valve = Valve::before(serving.address).await;
             spec.addresses = vec![serving.address.into()];
-            spec.control = valve.address;
+            spec.control = valve.address.into();
             self.valves.push(valve);
         }
         self.specs.push(spec);
@@ -225,7 +228,7 @@ impl Cluster {
             let gathers = self.options.small_files.gather;
             DataServers::start(self.specs.clone(), self.uuid, &control, registry, gathers)
         };
-        let width = u16::try_from(self.specs.len()).unwrap().max(1);
+        let width = u16::try_from(self.specs.len()).unwrap().clamp(1, self.options.stripe_width);
         let parts = MdsParts {
             identity: identity(ServerRole::Mds, &self.secret, self.uuid),
             limits: self.options.limits.clone(),

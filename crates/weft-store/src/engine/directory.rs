@@ -67,7 +67,8 @@ impl AckedFile {
         let file = OpenOptions::new().read(true).write(true).open(&path);
         let file = file.map_err(|e| io("open", &path, &e))?;
         let mut image = [0u8; ACKED_BYTES];
-        file.read_exact_at(&mut image, 0).map_err(|e| io("read", &path, &e))?;
+        // What is missing of it stays zero, which is no file of ours.
+        file.read_at(&mut image, 0).map_err(|e| io("read", &path, &e))?;
         let acked = decode_acked(&image).ok_or_else(|| {
             let at = path.display();
             EngineError::Corrupt(format!("{at} is damaged; delete it to do without its check"))
@@ -116,7 +117,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
     (wide & u64::from(u32::MAX)) as u32
 }
 
-fn io(what: &str, path: &Path, error: &std::io::Error) -> EngineError {
+pub(super) fn io(what: &str, path: &Path, error: &std::io::Error) -> EngineError {
     EngineError::Io(format!("cannot {what} {}: {error}", path.display()))
 }
 
@@ -159,7 +160,12 @@ mod tests {
             std::fs::write(&path, &bad).unwrap();
             assert!(AckedFile::open(dir.path(), u64::MAX).is_err(), "bit {bit}");
         }
-        std::fs::write(&path, &good[..15]).unwrap();
-        assert!(AckedFile::open(dir.path(), u64::MAX).is_err());
+        for short in 0..good.len() {
+            std::fs::write(&path, &good[..short]).unwrap();
+            let refused = AckedFile::open(dir.path(), u64::MAX).unwrap_err();
+            let says_what_to_do = matches!(&refused, EngineError::Corrupt(why)
+                if why.contains("is damaged; delete it to do without its check"));
+            assert!(says_what_to_do, "{short}: {refused}");
+        }
     }
 }

@@ -1,11 +1,18 @@
 //! The engines that a volume directory can be made with, told apart by name.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
+use weft_io::durable;
+
 use super::contract::{Engine, EngineError};
+use super::directory::io;
 use super::fjall::FjallEngine;
 use super::redb::RedbEngine;
+
+/// Cache of an engine that is only made: it has nothing to keep.
+const DRAFT_CACHE_BYTES: u64 = 1 << 20;
 
 /// The embedded engines a volume directory can be made with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,8 +67,63 @@ pub fn open(
         }
     }
     let path = directory.join(kind.name());
+    if !path.try_exists().map_err(|e| io("look for", &path, &e))? {
+        make(kind, directory, &path)?;
+    }
+    open_at(kind, &path, cache_bytes)
+}
+
+fn open_at(
+    kind: EngineKind,
+    path: &Path,
+    cache_bytes: u64,
+) -> Result<Arc<dyn Engine>, EngineError> {
     Ok(match kind {
-        EngineKind::Fjall => Arc::new(FjallEngine::open(&path, cache_bytes)?),
-        EngineKind::Redb => Arc::new(RedbEngine::open(&path, cache_bytes)?),
+        EngineKind::Fjall => Arc::new(FjallEngine::open(path, cache_bytes)?),
+        EngineKind::Redb => Arc::new(RedbEngine::open(path, cache_bytes)?),
     })
+}
+
+/// Makes a new engine under another name and renames it once it is whole: neither engine opens what
+/// a power cut or a kill left half made. What such a one did leave is removed.
+fn make(kind: EngineKind, directory: &Path, path: &Path) -> Result<(), EngineError> {
+    let draft_of = |kind: EngineKind| directory.join(format!("{}.new", kind.name()));
+    for draft in EngineKind::ALL.map(draft_of) {
+        remove(&draft).map_err(|e| io("remove", &draft, &e))?;
+    }
+    let draft = draft_of(kind);
+    drop(open_at(kind, &draft, DRAFT_CACHE_BYTES)?);
+    durable::rename(&draft, path).map_err(|e| io("rename", &draft, &e))
+}
+
+/// Removes a file or a directory with all that is in it, if there is one.
+fn remove(path: &Path) -> std::io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(e),
+        Ok(found) if found.is_dir() => std::fs::remove_dir_all(path),
+        Ok(_) => std::fs::remove_file(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an engine had written when it was cut off while it was made is in nobody's way, of
+    /// whichever engine it is.
+    #[test]
+    fn half_made_engines_are_made_anew() {
+        for kind in EngineKind::ALL {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::create_dir(dir.path().join("fjall.new")).unwrap();
+            std::fs::write(dir.path().join("fjall.new/0.jnl"), b"").unwrap();
+            std::fs::write(dir.path().join("redb.new"), [0; 4096]).unwrap();
+            drop(open(kind, dir.path(), DRAFT_CACHE_BYTES).unwrap());
+            assert_eq!(kind_of(dir.path()), Some(kind));
+            assert_eq!(dir.path().read_dir().unwrap().count(), 1);
+            let engine = open(kind, dir.path(), DRAFT_CACHE_BYTES).unwrap();
+            assert_eq!(engine.acquire().unwrap(), 1);
+        }
+    }
 }

@@ -141,13 +141,15 @@ impl FenceLog {
     ) -> Result<Self, ObjectError> {
         let loaded = if new { None } else { Some(load(root, identity, limits)?) };
         let log = match loaded {
-            Some(Loaded { log, torn: false }) => log,
+            Some(Loaded { log, torn: false }) => {
+                // What an earlier process wrote may be in the page cache only; from here on it is
+                // relied upon, for a fence that is as high already is not written again.
+                log.file.sync_all().map_err(io("sync the fence log"))?;
+                log
+            }
             Some(Loaded { log, torn: true }) => write_out(root, identity, limits, log.epochs)?,
             None => write_out(root, identity, limits, Epochs::default())?,
         };
-        // What an earlier process wrote may be in the page cache only; from here on it is relied
-        // upon, for a fence that is as high already is not written again.
-        log.file.sync_all().map_err(io("sync the fence log"))?;
         let mut log = Log { durable: log.records, ..log };
         log.reserve((log.records + 1) * RECORD_BYTES as u64);
         let log = Mutex::new(log);

@@ -103,12 +103,17 @@ impl ObjectStore {
         self.dir.identity()
     }
 
-    /// All objects that have a file, in no order; for checks of a store that no server has open.
+    /// Objects that have a file, those behind `after`, in an order that never changes; none if
+    /// there are no more. At least `limit` if there are as many, and some more.
     ///
     /// # Errors
     /// [`ObjectError::Io`].
-    pub fn objects(&self) -> Result<Vec<ObjectId>, ObjectError> {
-        self.dir.objects()
+    pub fn objects(
+        &self,
+        after: Option<ObjectId>,
+        limit: usize,
+    ) -> Result<Vec<ObjectId>, ObjectError> {
+        self.dir.objects(after, limit)
     }
 
     /// The current write verifier: random at each open, and new after any failed write or sync.

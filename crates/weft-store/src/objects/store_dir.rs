@@ -132,19 +132,45 @@ impl StoreDir {
         open_rw(&path, true).map_err(io("make an object"))
     }
 
-    /// All objects that have a file.
-    pub(super) fn objects(&self) -> Result<Vec<ObjectId>, ObjectError> {
-        let mut found = Vec::new();
-        let mut dirs = vec![self.root.join(OBJECTS_DIR)];
-        while let Some(dir) = dirs.pop() {
-            for entry in fs::read_dir(&dir).map_err(io("list objects"))? {
-                let entry = entry.map_err(io("list objects"))?;
-                if entry.file_type().map_err(io("list objects"))?.is_dir() {
-                    dirs.push(entry.path());
-                } else if let Some(id) = entry.file_name().to_str().and_then(object_of) {
-                    found.push(id);
+    /// Objects that have a file, those behind `after`, in an order that never changes: by
+    /// directory, and within one by name. At least `limit` if there are as many, and no more than
+    /// one directory holds beyond.
+    pub(super) fn objects(
+        &self,
+        after: Option<ObjectId>,
+        limit: usize,
+    ) -> Result<Vec<ObjectId>, ObjectError> {
+        let (mut found, from) = (Vec::new(), after.map(Leaf::of));
+        for outer in from.map_or(0, |leaf| leaf.outer)..=u8::MAX {
+            if !self.root.join(format!("{OBJECTS_DIR}/{outer:02x}")).exists() {
+                continue;
+            }
+            for inner in 0..=u8::MAX {
+                let leaf = Leaf { outer, inner };
+                if from.is_some_and(|from| leaf < from) {
+                    continue;
+                }
+                let mut here = self.objects_in(leaf)?;
+                here.retain(|id| from != Some(leaf) || after.is_some_and(|after| *id > after));
+                here.sort_unstable();
+                found.append(&mut here);
+                if found.len() >= limit {
+                    return Ok(found);
                 }
             }
+        }
+        Ok(found)
+    }
+
+    fn objects_in(&self, leaf: Leaf) -> Result<Vec<ObjectId>, ObjectError> {
+        let entries = match fs::read_dir(self.leaf_path(leaf)) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(io("list objects"))?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(io("list objects"))?.file_name();
+            found.extend(name.to_str().and_then(object_of));
         }
         Ok(found)
     }

@@ -22,6 +22,7 @@ mod backup;
 mod check;
 mod codec;
 mod commit;
+mod compare;
 mod config;
 mod fsck;
 mod handle;
@@ -30,6 +31,7 @@ mod open;
 mod ops;
 mod seen;
 mod tx;
+mod walk;
 
 pub use self::backup::{
     Backup, BackupError, BackupHeader, BackupReader, BackupSummary, Record, Restore, RestoreReport,
@@ -38,6 +40,7 @@ pub use self::backup::{
 pub use self::check::{DEPTH_MAX, FILE_BYTES_MAX, LINKS_MAX, NAME_BYTES_MAX, TARGET_BYTES_MAX};
 pub use self::codec::Identity;
 pub use self::commit::CommitPolicy;
+pub use self::compare::{FoundObject, ObjectFault, compare};
 pub use self::config::{Format, VolumeConfig};
 pub use self::fsck::Checked;
 pub use self::handle::{Stats, Volume};
@@ -55,3 +58,4 @@ pub use self::ops::xattr::{
     XattrEntry, XattrHow,
 };
 pub use self::seen::Seen;
+pub use self::walk::PlacedFiles;

@@ -8,13 +8,14 @@ use std::{
 };
 
 use weft_client::fs::Client;
-use weft_nfs::{Attrs, FileType, NfsTime, Opaque};
+use weft_nfs::{Attrs, FileType, NfsStat, NfsTime, Opaque};
 
 use crate::outcome::{Outcome, OutputError};
 
 /// Lists a directory in the server's order, or names a file. Output is written as it comes:
 /// directories of any size need no more memory than a page. Attributes come with the names (P3.5),
-/// or `one_by_one`.
+/// or `one_by_one`. An entry that the server tells nothing of is shown with `?`, and is an error at
+/// the end.
 pub(super) async fn ls(client: &Client, path: &Path, long: bool, one_by_one: bool) -> Outcome {
     let mut out = BufWriter::new(std::io::stdout().lock());
     let attrs = client.stat(path).await?;
@@ -34,17 +35,42 @@ pub(super) async fn ls(client: &Client, path: &Path, long: bool, one_by_one: boo
         true => client.read_names(path).await?,
         false => client.read_dir(path).await?,
     };
+    let mut untold: Vec<String> = Vec::new();
     while let Some(mut entry) = entries.next().await? {
+        if let Some(why) = entry.attrs.rdattr_error.filter(|s| *s != NfsStat::OK) {
+            untold.push(format!("{} ({why})", String::from_utf8_lossy(&entry.name.0)));
+        }
         if long && one_by_one {
             entry.attrs = client.stat(path.join(OsStr::from_bytes(&entry.name.0))).await?;
         }
         line(&mut out, &entry.attrs, &entry.name.0, long)?;
     }
-    Ok(out.flush().map_err(OutputError::from)?)
+    out.flush().map_err(OutputError::from)?;
+    if !long || untold.is_empty() {
+        return Ok(());
+    }
+    let (some, more) = untold.split_at(untold.len().min(UNTOLD_NAMED_MAX));
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    Err(format!(
+        "{}: the server cannot tell the attributes of {}{more} now; `weft status` says which \
+         servers are away",
+        path.display(),
+        some.join(", ")
+    )
+    .into())
 }
 
+/// Entries without attributes that an error names.
+const UNTOLD_NAMED_MAX: usize = 3;
+
 fn line(out: &mut impl Write, attrs: &Attrs, name: &[u8], long: bool) -> Result<(), OutputError> {
-    if long {
+    if long && attrs.rdattr_error.is_some_and(|status| status != NfsStat::OK) {
+        let unknown = "?";
+        write!(
+            out,
+            "?????????? {unknown:>3} {unknown:<8} {unknown:<8} {unknown:>14} {unknown:<20} "
+        )?;
+    } else if long {
         write!(
             out,
             "{} {:>3} {:<8} {:<8} {:>14} {} ",
@@ -131,6 +157,22 @@ mod tests {
         assert_eq!(text(951_868_800), "2000-03-01T00:00:00Z");
         assert_eq!(text(1_795_217_325), "2026-11-20T23:28:45Z");
         assert_eq!(text(4_107_542_400), "2100-03-01T00:00:00Z");
+    }
+
+    /// An entry that the server tells nothing of is there, with question marks, and in its columns.
+    #[test]
+    fn untold_entries() {
+        let text = |status, long| {
+            let mut out = Vec::new();
+            let attrs = Attrs { rdattr_error: Some(status), ..Attrs::default() };
+            line(&mut out, &attrs, b"name", long).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let (untold, told) = (text(NfsStat::DELAY, true), text(NfsStat::OK, true));
+        assert!(untold.starts_with("??????????   ? ?        ?  "), "{untold}");
+        assert!(untold.ends_with(" name\n") && told.ends_with(" name\n"));
+        assert!(!told.contains("??"), "{told}");
+        assert_eq!(text(NfsStat::DELAY, false), "name\n");
     }
 
     /// Permission letters, special bits with and without execute.

@@ -1,13 +1,14 @@
 //! A metadata server and its data servers in one process: started, asked, killed, started again.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::{self, net::UnixListener};
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -67,11 +68,15 @@ pub struct Status {
 /// A running server; dropping it kills the process and removes its data.
 pub struct Cluster {
     dir: TempDir,
+    data: PathBuf,
     ports: Ports,
     options: Options,
     process: Option<Child>,
     admin: Option<SocketAddr>,
 }
+
+/// A server that was started and has not said yet that it serves.
+pub type Starting = mpsc::Receiver<String>;
 
 impl Cluster {
     /// Starts a server on fresh data and waits until it serves. WEFT_TEST_CONFIG names a file with
@@ -85,11 +90,22 @@ impl Cluster {
 
     /// The same with a configuration: the text of a file for `weft mds`.
     pub fn configured(options: Options, config: &str) -> Self {
-        let dir = tempfile::Builder::new().prefix("weft-test.").tempdir().expect("a folder");
-        std::fs::write(dir.path().join(CONFIG), config).expect("the configuration");
-        let mut cluster = Self { dir, ports: Ports::free(), options, process: None, admin: None };
+        let mut cluster = Self::prepare(options, config);
         cluster.start_again();
         cluster
+    }
+
+    /// Folders and ports, but no process.
+    pub fn prepare(options: Options, config: &str) -> Self {
+        let dir = tempfile::Builder::new().prefix("weft-test.").tempdir().expect("a folder");
+        let data = dir.path().join("data");
+        Self::prepare_on(dir, data, options, config)
+    }
+
+    /// The same with the data in a folder of the caller's.
+    pub fn prepare_on(dir: TempDir, data: PathBuf, options: Options, config: &str) -> Self {
+        std::fs::write(dir.path().join(CONFIG), config).expect("the configuration");
+        Self { dir, data, ports: Ports::free(), options, process: None, admin: None }
     }
 
     /// The configuration it was given.
@@ -99,6 +115,12 @@ impl Cluster {
 
     /// Starts the process on the data and the port it had.
     pub fn start_again(&mut self) {
+        let starting = self.spawn(&[]);
+        self.serves(&starting);
+    }
+
+    /// The same with these variables in its environment; it may not serve yet.
+    pub fn spawn(&mut self, environment: &[(&str, OsString)]) -> Starting {
         assert!(self.process.is_none(), "the server is running already");
         let log = File::options().create(true).append(true).open(self.log_path()).expect("log");
         let mut child = Command::new(super::weft_binary())
@@ -110,6 +132,7 @@ impl Cluster {
             .arg(self.dir.path().join(CONFIG))
             .arg("--dir")
             .arg(self.data_dir())
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -117,13 +140,34 @@ impl Cluster {
             .expect("weft starts");
         let stdout = child.stdout.take().expect("stdout is piped");
         self.process = Some(child);
-        let ready = self.ready_line(stdout);
+        first_line(stdout)
+    }
+
+    /// Waits until it serves; where, as it says it.
+    pub fn serves(&mut self, starting: &Starting) -> Value {
+        let ready = match starting.recv_timeout(PATIENCE) {
+            Ok(line) => line,
+            Err(error) => panic!("weft up printed no ready line ({error})\n{}", self.log()),
+        };
         let ready: Value = serde_json::from_str(&ready)
             .unwrap_or_else(|error| panic!("weft up --json printed {ready:?}: {error}"));
         assert_eq!(address(&ready["mds"]).port(), self.ports.first, "not the port asked for");
         let data_servers = ready["data_servers"].as_array().map_or(0, Vec::len);
         assert_eq!(data_servers, self.options.data_servers, "in {ready}");
         self.admin = Some(local(address(&ready["admin"])));
+        ready
+    }
+
+    /// Number of the process.
+    pub fn pid(&self) -> u32 {
+        self.process.as_ref().expect("the server is running").id()
+    }
+
+    /// Stops the process as SIGSTOP does, and waits until none of its threads runs.
+    pub fn pause(&self) {
+        let sent = super::run("kill", &["-STOP", &self.pid().to_string()]);
+        assert!(sent.status.success(), "kill: {}", super::words(&sent));
+        super::until_stopped(self.pid());
     }
 
     /// Port of the metadata server, on every address of this machine.
@@ -132,8 +176,8 @@ impl Cluster {
     }
 
     /// Folder of the server's data.
-    pub fn data_dir(&self) -> std::path::PathBuf {
-        self.dir.path().join("data")
+    pub fn data_dir(&self) -> PathBuf {
+        self.data.clone()
     }
 
     /// Runs the `weft` command against this server.
@@ -212,24 +256,6 @@ impl Cluster {
     fn log_path(&self) -> std::path::PathBuf {
         self.dir.path().join("server.log")
     }
-
-    /// The one line on stdout that says where the server listens.
-    fn ready_line(&mut self, stdout: std::process::ChildStdout) -> String {
-        let (sender, receiver) = mpsc::channel();
-        std::thread::spawn(move || {
-            let mut lines = BufReader::new(stdout).lines();
-            // An error or the end of the stream is told apart from silence by the channel closing.
-            if let Some(Ok(line)) = lines.next()
-                && sender.send(line).is_ok()
-            {
-                lines.for_each(drop); // keeps the pipe open and empty as long as the server lives
-            }
-        });
-        match receiver.recv_timeout(PATIENCE) {
-            Ok(line) => line,
-            Err(error) => panic!("weft up printed no ready line ({error})\n{}", self.log()),
-        }
-    }
 }
 
 impl Drop for Cluster {
@@ -243,6 +269,21 @@ impl Drop for Cluster {
             eprintln!("{}", self.log());
         }
     }
+}
+
+/// The one line on stdout that says where the server listens; an error once there will be none.
+fn first_line(stdout: ChildStdout) -> Starting {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut lines = BufReader::new(stdout).lines();
+        // An error or the end of the stream is told apart from silence by the channel closing.
+        if let Some(Ok(line)) = lines.next()
+            && sender.send(line).is_ok()
+        {
+            lines.for_each(drop); // keeps the pipe open and empty as long as the server lives
+        }
+    });
+    receiver
 }
 
 /// How many files there are in folders of this name below a folder, and in theirs.

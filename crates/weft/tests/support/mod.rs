@@ -4,6 +4,7 @@
 //! Every integration test is a program of its own and uses only a part of this module.
 #![allow(dead_code, reason = "each program uses a part")]
 
+pub mod changes;
 pub mod cluster;
 pub mod guest;
 pub mod hook;
@@ -12,7 +13,7 @@ pub mod namespaces;
 pub mod pair;
 pub mod servers;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -88,4 +89,24 @@ pub fn pattern(seed: u64, length: usize) -> Vec<u8> {
     }
     bytes.truncate(length);
     bytes
+}
+
+/// Waits until no thread of a process that was stopped runs any more: the signal alone returns
+/// before that.
+pub fn until_stopped(pid: u32) {
+    until("a stopped process", Duration::from_secs(10), || is_stopped(pid).then_some(()));
+}
+
+/// Whether every thread of a process is stopped.
+pub fn is_stopped(pid: u32) -> bool {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    let states: Option<Vec<char>> = tasks.map(|task| state_of(&task.ok()?.path())).collect();
+    states.is_some_and(|states| states.iter().all(|state| *state == 'T'))
+}
+
+/// State letter of a task (proc(5), /proc/PID/stat field 3); none when it has just ended.
+fn state_of(task: &Path) -> Option<char> {
+    let stat = std::fs::read_to_string(task.join("stat")).ok()?;
+    // The name before it, in parentheses, may hold anything.
+    stat.rsplit_once(") ")?.1.chars().next()
 }

@@ -102,22 +102,31 @@ impl Servers {
     /// Makes the volume of the metadata server, which has none.
     pub fn init_mds(&self) {
         let config = self.path("mds.toml");
-        std::fs::write(&config, self.mds_config()).expect("a configuration");
+        std::fs::write(&config, self.mds_config(|_| true)).expect("a configuration");
         let made = self.weft(&["init", "--config", config.to_str().expect("a plain path")]);
         assert!(made.status.success(), "weft init: {}", super::words(&made));
     }
 
     /// Starts the metadata server on the data it had.
     pub fn start_mds(&mut self) {
-        let text = self.mds_config();
+        let text = self.mds_config(|_| true);
         self.spawn("mds", "mds", &text);
     }
 
-    fn mds_config(&self) -> String {
+    /// Starts a metadata server that does not know of this data server, and waits for its end.
+    pub fn mds_without(&self, id: u32) -> Output {
+        let path = self.path("without.toml");
+        std::fs::write(&path, self.mds_config(|one| one != id)).expect("a configuration");
+        let mut command = Command::new("timeout");
+        command.arg("60").arg(super::weft_binary()).args(["mds", "--config"]).arg(&path);
+        command.output().expect("weft starts")
+    }
+
+    fn mds_config(&self, has: impl Fn(u32) -> bool) -> String {
         let mut text = self.config("mds", self.ports.first, "secret");
         text += &format!("admin_listen = \"{}\"\n", self.admin());
         text += &format!("lease_s = {LEASE_SECONDS}\nstripe_width = {}\n", self.plan.stripe_width);
-        for id in 1..=self.plan.data_servers {
+        for id in (1..=self.plan.data_servers).filter(|id| has(*id)) {
             let (port, place) = (self.ds_port(id), id as usize + 1);
             let (control, data) = match self.network {
                 // To a wildcard address, clients are told the one by which they came.
@@ -163,11 +172,7 @@ impl Servers {
     /// signal alone returns before that.
     pub fn pause(&self, name: &str) {
         self.signal(name, "STOP");
-        let tasks = format!("/proc/{}/task", self.running[name].id());
-        super::until("a paused server", Duration::from_secs(10), || {
-            let states = std::fs::read_dir(&tasks).ok()?.map(|task| state_of(&task.ok()?.path()));
-            states.collect::<Option<Vec<_>>>()?.iter().all(|state| *state == 'T').then_some(())
-        });
+        super::until_stopped(self.running[name].id());
     }
 
     /// Lets a paused server go on.
@@ -450,11 +455,4 @@ fn count_objects(dir: &Path, found: &mut (usize, u64)) {
             Err(_) => {} // removed meanwhile
         }
     }
-}
-
-/// State letter of a task (proc(5), /proc/PID/stat field 3); none when it has just ended.
-fn state_of(task: &Path) -> Option<char> {
-    let stat = std::fs::read_to_string(task.join("stat")).ok()?;
-    // The name before it, in parentheses, may hold anything.
-    stat.rsplit_once(") ")?.1.chars().next()
 }

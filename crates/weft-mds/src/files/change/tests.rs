@@ -5,7 +5,7 @@ use tokio::sync::Notify;
 use weft_ds::testing::{TestDs, until};
 use weft_nfs::{ClientId, StableHow};
 use weft_store::{
-    types::{Credential, DataServerId, Intent, Timestamp},
+    types::{Credential, DataServerId, Intent, Placement, Timestamp},
     volume::{Authority, New, NewFileData, SetAttr, Volume},
 };
 
@@ -96,7 +96,16 @@ async fn file(mds: &Mds, kind: Kind, name: &str) -> Inode {
         write(mds, inode.no, 0, b"data").await.unwrap();
     }
     let inode = mds.files.shared.inode_now(inode.no).unwrap();
-    mds.files.shared.placed(&mut Deps::default(), inode, None).unwrap().0
+    // No data server is there: whose the file is, is settled all the same.
+    let device = mds.volume().devices().unconfirmed().unwrap().remove(0);
+    let stripe_count = u16::try_from(device.data_servers.len()).unwrap();
+    let place = Placement {
+        device: device.id,
+        stripe_unit_bytes: 1 << 20,
+        stripe_count,
+        first_stripe_index: 0,
+    };
+    mds.files.shared.placed(&mut Deps::default(), inode, Some(place)).await.unwrap().0
 }
 
 async fn begin<'a>(mds: &'a Mds, kind: Kind, inode: &Inode) -> Change<'a> {
@@ -157,7 +166,7 @@ async fn after(mds: &Mds, kind: Kind, outcome: Outcome, name: &str) -> String {
 async fn a_change_settles_by_its_plan_and_its_outcome() {
     let nobody = DataServerSpec {
         id: DataServerId(1),
-        control: ([127, 0, 0, 1], 1).into(),
+        control: std::net::SocketAddr::from(([127, 0, 0, 1], 1)).into(),
         addresses: Vec::new(),
     };
     let mds = mds_on(new_volume(), &[nobody]).await;
@@ -198,7 +207,7 @@ async fn a_change_that_never_began_moves_nothing() {
 async fn a_truncation_that_is_given_up_is_finished_by_the_reaper() {
     let (mut server, volume) = (TestDs::start(1).await, new_volume());
     let id = DataServerId(1);
-    let spec = DataServerSpec { id, control: server.addr, addresses: Vec::new() };
+    let spec = DataServerSpec { id, control: server.addr.into(), addresses: Vec::new() };
     let mds = mds_on(volume.clone(), std::slice::from_ref(&spec)).await;
     let inode = make(&volume, "f", NewFileData::Later);
     write(&mds, inode.no, 0, &[b'o'; 3000]).await.unwrap();

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::intents::numbered;
 use crate::engine::KeyRange;
-use crate::types::{DataServerId, Device, DeviceId, StoreError};
+use crate::types::{DataServerId, Device, DeviceId, Inode, InodeNo, StoreError};
 use crate::volume::codec;
 use crate::volume::handle::Volume;
 use crate::volume::keys::{self, prefix};
@@ -77,6 +77,24 @@ impl Volume {
         })
     }
 
+    /// The inodes above `after`, in order, at most `limit`.
+    pub fn inodes(
+        &self,
+        after: Option<InodeNo>,
+        limit: usize,
+    ) -> Seen<Result<Vec<Inode>, StoreError>> {
+        let after = after.map(|ino| ino.0);
+        self.run(|tx| {
+            let mut found = Vec::new();
+            numbered(tx, prefix::INODE, after, limit, |ino, value| {
+                let value = Bytes::copy_from_slice(value);
+                found.push(codec::decode_inode(InodeNo(ino), &value)?);
+                Ok(())
+            })?;
+            Ok(found)
+        })
+    }
+
     /// Keeps (or replaces) the record of a data server. From here on no inode gets a number below
     /// `unused_from`: what the data server has there may be another file's.
     pub fn data_server_put(
@@ -88,6 +106,16 @@ impl Volume {
         self.run(|tx| {
             tx.put(keys::data_server(id), codec::encode_opaque(record));
             tx.skip_inode_numbers(unused_from);
+            Ok(())
+        })
+    }
+
+    /// Forgets a data server; it need not be known.
+    pub fn data_server_remove(&self, id: DataServerId) -> Seen<Result<(), StoreError>> {
+        self.run(|tx| {
+            if tx.get(keys::data_server(id))?.is_some() {
+                tx.delete(keys::data_server(id));
+            }
             Ok(())
         })
     }

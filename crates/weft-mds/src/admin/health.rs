@@ -1,0 +1,127 @@
+//! Whether clients can work, and what an administrator should look at.
+
+use weft_server::report::{FallbackStatus, Health, ServerStatus, SpaceStatus};
+use weft_store::types::Inode;
+
+use super::{client_names::client_name, report::Admin};
+
+/// A data server is full with less than this part of its disk left, percent.
+const FULL_PERCENT: u64 = 1;
+
+impl Admin {
+    /// What `/health` answers.
+    pub(super) async fn health_now(&self) -> Health {
+        let (mut problems, mut warnings) = (Vec::new(), Vec::new());
+        if let Err(e) = self.files.volume().stats().unconfirmed() {
+            problems.push(format!("volume: {e}"));
+        }
+        for server in self.data_server_statuses().await {
+            problems.extend(problem_of(&server));
+            warnings.extend(owed_by(&server));
+        }
+        let grace = self.grace_status();
+        if grace.is_some() {
+            problems.push("in grace: nothing can be opened or locked anew".into());
+        }
+        let fallbacks = self.fallback_statuses();
+        warnings.extend(fallbacks.iter().map(|f| {
+            let FallbackStatus { name, address, requests, why, .. } = f;
+            format!(
+                "{name} ({address}) sends {requests} requests through the metadata server: {why}"
+            )
+        }));
+        Health { healthy: problems.is_empty(), problems, warnings, grace }
+    }
+
+    /// The data servers, with what waits for each.
+    pub(super) async fn data_server_statuses(&self) -> Vec<ServerStatus> {
+        let owed = self.files.owed();
+        let mut servers = self.files.data_servers().status().await;
+        for server in &mut servers {
+            let id = weft_store::types::DataServerId(server.id.unwrap_or(0));
+            server.owed = owed.get(&id).copied().unwrap_or(0);
+        }
+        servers
+    }
+
+    /// A READ or WRITE has come here. Of one that a data server should have had note is taken.
+    pub(crate) fn note_io(&self, client: Option<weft_nfs::ClientId>, inode: &Inode, bytes: u64) {
+        let by_right = inode.stuffed
+            || inode.placement.is_none()
+            || inode.is_privileged()
+            || bytes <= self.threshold.status().now;
+        if let (false, Some(client)) = (by_right, client)
+            && !self.protocol.grace().is_on()
+        {
+            self.fallbacks.came(client, bytes, self.core.clock.now());
+        }
+    }
+
+    /// Clients that go through here at the moment, and why.
+    pub(super) fn fallback_statuses(&self) -> Vec<FallbackStatus> {
+        let sessions = self.core.sessions();
+        let is_known = |client| sessions.client(client).is_some();
+        let found = self.fallbacks.now(self.core.clock.now(), is_known).into_iter();
+        let status = found.filter_map(|f| {
+            let client = sessions.client(f.client)?;
+            Some(FallbackStatus {
+                name: client_name(&client.owner().ownerid.0),
+                address: client.address().to_string(),
+                requests: f.requests,
+                bytes: f.bytes,
+                why: f.why().into(),
+            })
+        });
+        status.collect()
+    }
+}
+
+fn problem_of(server: &ServerStatus) -> Option<String> {
+    let id = server.id.unwrap_or(0);
+    if !server.reachable {
+        let why = server.error.as_deref().unwrap_or("no reason given");
+        return Some(format!("data server {id}: {why}"));
+    }
+    let SpaceStatus { total, available, .. } = server.space?;
+    let full = available.saturating_mul(100) < total.saturating_mul(FULL_PERCENT);
+    full.then(|| format!("data server {id} is full: {available} of {total} bytes are free"))
+}
+
+fn owed_by(server: &ServerStatus) -> Option<String> {
+    let (id, owed) = (server.id.unwrap_or(0), server.owed);
+    (owed > 0).then(|| format!("data server {id}: {owed} removals or truncations wait for it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_server::report::Activity;
+
+    use super::*;
+
+    fn server(available: u64, owed: u64) -> ServerStatus {
+        ServerStatus {
+            role: "ds".into(),
+            id: Some(3),
+            address: String::new(),
+            reachable: true,
+            error: None,
+            activity: Activity::default(),
+            control_messages: Default::default(),
+            files_ahead: None,
+            space: Some(SpaceStatus { total: 1000, free: available, available }),
+            owed,
+        }
+    }
+
+    /// A full data server, one that is away and one that is owed something are named.
+    #[test]
+    fn data_servers_are_named() {
+        assert_eq!((problem_of(&server(10, 0)), owed_by(&server(10, 0))), (None, None));
+        let full = "data server 3 is full: 9 of 1000 bytes are free";
+        assert_eq!(problem_of(&server(9, 0)).as_deref(), Some(full));
+        let away = ServerStatus { reachable: false, error: Some("gone".into()), ..server(10, 0) };
+        assert_eq!(problem_of(&away).as_deref(), Some("data server 3: gone"));
+        let owed = "data server 3: 5 removals or truncations wait for it";
+        assert_eq!(owed_by(&server(10, 5)).as_deref(), Some(owed));
+    }
+}

@@ -1,0 +1,163 @@
+//! SIGHUP: a metadata server reads its configuration again, without a restart or a grace; nobody
+//! dies of it.
+
+mod support;
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    process::{Child, Command, Output, Stdio},
+    time::Duration,
+};
+
+use support::{run, until, weft_binary, words};
+use tempfile::TempDir;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const SECRET: &str = "0123456789abcdef0123456789abcdef\n";
+
+/// A server process and what it wrote.
+struct Server {
+    dir: TempDir,
+    process: Child,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself; the test says so then.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Server {
+    /// Starts `weft ARGUMENTS` in a new directory with a secret and this configuration.
+    fn start(arguments: &[&str], config: &str) -> Server {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        fs::write(path("secret"), SECRET).unwrap();
+        fs::set_permissions(path("secret"), fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(path("config"), config).unwrap();
+        if arguments[0] == "mds" {
+            let mut init = Command::new(weft_binary());
+            init.args(["init", "--config", "config"]).current_dir(dir.path());
+            let made = init.output().unwrap();
+            assert!(made.status.success(), "{}", words(&made));
+        }
+        let process = Command::new(weft_binary())
+            .args(arguments)
+            .current_dir(dir.path())
+            .stdout(File::create(path("out")).unwrap())
+            .stderr(File::create(path("err")).unwrap())
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        Server { dir, process }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn until_it_says(&self, file: &str, what: &str) -> String {
+        until(what, PATIENCE, || {
+            let said = fs::read_to_string(self.path(file)).unwrap();
+            said.contains(what).then_some(said)
+        })
+    }
+
+    fn reload(&self, config: &str) {
+        fs::write(self.path("config"), config).unwrap();
+        self.signal("-HUP");
+    }
+
+    fn signal(&self, signal: &str) {
+        let sent = run("kill", &[signal, &self.process.id().to_string()]);
+        assert!(sent.status.success(), "{}", words(&sent));
+    }
+
+    fn weft(&self, arguments: &[&str]) -> Output {
+        Command::new(weft_binary()).args(arguments).output().unwrap()
+    }
+}
+
+fn config(lease_s: u32, access: &str) -> String {
+    format!(
+        "listen = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndir = \"mds\"\n\
+         cluster_secret_file = \"secret\"\nlease_s = {lease_s}\n\
+         [[export.client]]\nnetworks = [\"127.0.0.0/8\"]\naccess = \"{access}\"\n"
+    )
+}
+
+/// New rules for clients hold from the next request on; a change that a running server cannot make
+/// is refused by name, with everything else in that file; a mistake in it likewise.
+#[test]
+fn client_rules_change_while_it_serves() {
+    let server = Server::start(&["mds", "--config", "config"], &config(60, "none"));
+    let said = server.until_it_says("out", "serving on");
+    let address = said.split("serving on ").nth(1).unwrap().split(',').next().unwrap().to_owned();
+    let ls = || server.weft(&["ls", "/", "--server", &address]);
+    assert!(!ls().status.success(), "nobody may");
+    server.reload(&config(60, "rw"));
+    server.until_it_says("out", "was read again");
+    assert!(ls().status.success(), "{}", words(&ls()));
+    server.reload(&config(120, "none"));
+    let said = server.until_it_says("err", "only a restart changes that");
+    assert!(said.contains("config: lease_s: only"), "{said}");
+    assert!(ls().status.success(), "nothing of it holds: {}", words(&ls()));
+    server.reload("lease = 1");
+    server.until_it_says("err", "unknown field `lease`");
+    assert!(ls().status.success(), "{}", words(&ls()));
+}
+
+/// Data servers and `weft up` have nothing to read again; they go on, and stop when asked to.
+#[test]
+fn nobody_dies_of_it() {
+    let ds = "id = 1\nlisten = \"127.0.0.1:0\"\ndir = \"ds\"\ncluster_secret_file = \"secret\"\n";
+    let up = ["up", "--dir", "up", "--listen", "127.0.0.1:0", "--data-servers", "1"];
+    for (arguments, config) in [(&["ds", "--config", "config"][..], ds), (&up, "")] {
+        let mut server = Server::start(arguments, config);
+        server.until_it_says("out", if config.is_empty() { "Serving." } else { "serving on" });
+        server.signal("-HUP");
+        server.until_it_says("err", "SIGHUP: nothing is read again here");
+        assert!(server.process.try_wait().unwrap().is_none(), "{arguments:?} is gone");
+        server.signal("-TERM");
+        assert!(server.process.wait().unwrap().success());
+    }
+}
+
+/// A server without a secret says which it is, and how to make one.
+#[test]
+fn a_missing_secret_is_explained() {
+    for role in ["mds", "ds"] {
+        let id = if role == "ds" { "id = 1\n" } else { "" };
+        let config = format!(
+            "{id}listen = \"127.0.0.1:0\"\ndir = \"data\"\n\
+             cluster_secret_file = \"none/cluster.secret\"\n"
+        );
+        let mut server = Server::start(&[role, "--config", "config"], &config);
+        assert!(!server.process.wait().unwrap().success());
+        let said = fs::read_to_string(server.path("err")).unwrap();
+        assert!(said.contains("openssl rand -hex 32 > none/cluster.secret"), "{said}");
+    }
+}
+
+/// A port that is taken leaves nothing behind in a new directory.
+#[test]
+fn a_taken_port_leaves_nothing() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for option in ["--listen", "--admin-listen"] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut up = Command::new(weft_binary());
+        up.args(["up", "--dir", "new", option, &address]).current_dir(dir.path());
+        if option != "--listen" {
+            up.args(["--listen", "127.0.0.1:0"]);
+        }
+        let output = up.output().unwrap();
+        assert!(!output.status.success());
+        assert!(words(&output).contains("another server is using it"), "{}", words(&output));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{option}");
+    }
+}
