@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeMap, future::Future, pin::Pin};
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// What one server has done.
@@ -364,6 +365,9 @@ pub struct CheckedObjects {
     pub last: Option<(u32, u64)>,
 }
 
+/// Bytes that come piece by piece, some hundred KiB each; an error is the last piece.
+pub type ByteStream = tokio::sync::mpsc::Receiver<std::io::Result<Bytes>>;
+
 /// The answer to a question, later.
 pub type AdminFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -399,6 +403,9 @@ pub trait AdminSource: Send + Sync + 'static {
     /// # Errors
     /// It is out of range.
     fn set_threshold(&self, bytes: u64) -> Result<ThresholdStatus, AdminError>;
+
+    /// A backup of the volume as it is now; one at a time, and only while it is being taken.
+    fn backup(&self) -> AdminFuture<'_, Result<ByteStream, AdminError>>;
 }
 
 /// Resident memory of this process, bytes; 0 where the system does not tell. Reads `/proc`,

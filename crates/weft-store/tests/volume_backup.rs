@@ -81,7 +81,7 @@ fn step(volume: &Volume, writer: u64, rng: &mut SeededRng) -> Option<(Lsn, Done)
                 StuffedWrite { offset, data: &data, limit: FILE_BYTES_MAX, drop_privileges: false };
             let seen = volume.write_stuffed(inode.no, &write, now());
             let written = seen.value.ok().flatten().is_some();
-            written.then(|| (seen.lsn, Done::Wrote(name, offset, data)))
+            written.then_some((seen.lsn, Done::Wrote(name, offset, data)))
         }
     }
 }

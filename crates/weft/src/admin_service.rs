@@ -1,8 +1,8 @@
 //! The admin service: HTTP/JSON on its own port (design D11), for `weft status`, `weft stat`,
-//! monitoring and health checks. The write threshold can be set and a client be ended, all else is
-//! only read. It asks
-//! nobody for a password: it belongs on loopback or a management network. What sets something
-//! takes JSON alone, and calls by address, which a web page cannot make from a browser.
+//! `weft backup`, monitoring and health checks. The write threshold can be set and a client be
+//! ended, all else is only read. It asks nobody for a password but those who want a backup: it
+//! belongs on loopback or a management network. What sets something takes JSON alone, and calls by
+//! address, which a web page cannot make from a browser.
 
 use std::{
     io,
@@ -11,7 +11,7 @@ use std::{
 };
 
 use axum::{
-    Json, Router,
+    Extension, Json, Router,
     extract::{DefaultBodyLimit, Query, Request, State, rejection::JsonRejection},
     http::{StatusCode, header},
     middleware::{self, Next},
@@ -23,6 +23,10 @@ use tokio::net::TcpListener;
 use weft_server::report::{AdminError, AdminSource, ClientsReport, ClusterStatus};
 
 use crate::size::small_size;
+
+mod backup;
+
+pub use backup::{BackupChallenge, BackupGate, BackupProof};
 
 /// Longest path asked about, bytes.
 const PATH_BYTES_MAX: usize = 4096;
@@ -69,18 +73,24 @@ pub struct EvictClient {
 ///
 /// # Errors
 /// What the listener says.
-pub async fn serve(listener: TcpListener, source: Arc<dyn AdminSource>) -> io::Result<()> {
-    axum::serve(listener, router(source)).await
+pub async fn serve(
+    listener: TcpListener,
+    source: Arc<dyn AdminSource>,
+    gate: BackupGate,
+) -> io::Result<()> {
+    axum::serve(listener, router(source, gate)).await
 }
 
 type Source = State<Arc<dyn AdminSource>>;
 
-fn router(source: Arc<dyn AdminSource>) -> Router {
+fn router(source: Arc<dyn AdminSource>, gate: BackupGate) -> Router {
+    let gate = Arc::new(gate);
     Router::new()
         .route("/file", get(file))
         .route("/threshold", post(threshold))
         .route("/check/files", post(check_files))
         .route("/check/objects", post(check_objects))
+        .route("/backup", get(backup::challenge).post(backup::backup).layer(Extension(gate)))
         .route("/clients", get(clients))
         .route("/clients/evict", post(evict))
         // What shows names of files, or changes something.
@@ -208,14 +218,20 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use std::collections::BTreeMap;
+    use weft_server::identity::ClusterSecret;
     use weft_server::report::{
-        Activity, AdminFuture, AwaitedClient, CheckedFiles, CheckedObjects, Evicted, FileReport,
-        GraceStatus, Health, IndirectStatus, ServerStatus, ThresholdStatus,
+        Activity, AdminFuture, AwaitedClient, ByteStream, CheckedFiles, CheckedObjects, Evicted,
+        FileReport, GraceStatus, Health, IndirectStatus, ServerStatus, ThresholdStatus,
     };
 
     use super::*;
 
     struct Fixed;
+
+    fn gate() -> BackupGate {
+        let secret = "0123456789abcdef0123456789abcdef";
+        BackupGate::new(ClusterSecret::from_text(secret).unwrap().admin_key())
+    }
 
     const THRESHOLD: ThresholdStatus = ThresholdStatus {
         configured: 64 << 10,
@@ -341,6 +357,14 @@ mod tests {
         fn set_threshold(&self, bytes: u64) -> Result<ThresholdStatus, AdminError> {
             Ok(ThresholdStatus { set: bytes, ..THRESHOLD })
         }
+
+        fn backup(&self) -> AdminFuture<'_, Result<ByteStream, AdminError>> {
+            Box::pin(async {
+                let (pieces, stream) = tokio::sync::mpsc::channel(4);
+                pieces.try_send(Ok("\"all \"".into())).unwrap();
+                Ok(stream)
+            })
+        }
     }
 
     async fn get(target: &str) -> (u16, serde_json::Value) {
@@ -365,7 +389,7 @@ mod tests {
     async fn ask(request: &str) -> (u16, serde_json::Value) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
-        let server = tokio::spawn(serve(listener, Arc::new(Fixed)));
+        let server = tokio::spawn(serve(listener, Arc::new(Fixed), gate()));
         let mut stream = tokio::net::TcpStream::connect(addr).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut reply = String::new();
@@ -446,6 +470,25 @@ mod tests {
         assert_eq!((code, body["error"].as_str()), (503, Some("ds 8 is down")));
         assert_eq!(post("/check/files", json, "{").await.0, 400);
         assert_eq!(get("/check/files").await.0, 405);
+    }
+
+    /// Who cannot prove the cluster's secret gets no backup: not without a proof, with a wrong one
+    /// or with one for another start of the server; neither does a form of a web page.
+    #[tokio::test]
+    async fn a_backup_is_for_those_who_know_the_secret() {
+        let own = gate();
+        let proof = own.key().backup_proof(own.challenge());
+        assert!(own.accepts(&proof) && !gate().accepts(&proof), "good for one start");
+        let (code, told) = get("/backup").await;
+        assert_eq!(code, 200, "{told}");
+        assert_eq!(told["challenge"].as_str().map(str::len), Some(32));
+        for body in ["{}", "", "{\"proof\":\"\"}", &format!("{{\"proof\":\"{proof}\"}}")] {
+            let (code, told) = post("/backup", "application/json", body).await;
+            let why = told["error"].as_str().unwrap_or_default().to_owned();
+            assert!(code == 400 || (code == 403 && why.contains("secret")), "{body}: {code} {why}");
+        }
+        let proof = format!("{{\"proof\":\"{proof}\"}}");
+        assert_eq!(post("/backup", "text/plain", &proof).await.0, 400);
     }
 
     /// Who is there is told, one is ended by name; whoever is unknown is named, and a form of a web

@@ -5,6 +5,7 @@
 
 mod accept_loss;
 mod admin;
+mod backup;
 mod check;
 mod client_cmds;
 mod clients;
@@ -13,10 +14,12 @@ mod endpoints;
 mod fsck;
 mod init;
 mod outcome;
+mod restore;
 mod serve;
 mod status;
 mod threshold;
 mod up;
+mod utc;
 
 use std::{io::IsTerminal, process::ExitCode};
 
@@ -56,6 +59,10 @@ enum Command {
     Clients(clients::ClientsArgs),
     /// Show the write threshold, or set it until the next start.
     Threshold(threshold::ThresholdArgs),
+    /// Write a backup of a volume, while it serves or while it is stopped.
+    Backup(backup::BackupArgs),
+    /// Make the directory of a metadata server from a backup.
+    Restore(restore::RestoreArgs),
     /// Check the data of a stopped cluster.
     Fsck(fsck::FsckArgs),
     /// Check the data of a running cluster.
@@ -83,6 +90,8 @@ fn main() -> ExitCode {
         Command::Status(a) => status::run(&a),
         Command::Clients(a) => clients::run(&a),
         Command::Threshold(a) => threshold::run(&a),
+        Command::Backup(a) => backup::run(&a),
+        Command::Restore(a) => restore::run(&a),
         Command::Fsck(a) => fsck::run(&a),
         Command::Check(a) => check::run(&a),
         Command::AcceptLoss(a) => accept_loss::run(&a),

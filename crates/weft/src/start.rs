@@ -34,7 +34,7 @@ use weft_store::{
 };
 
 use crate::{
-    admin_service,
+    admin_service::{self, BackupGate},
     config::{
         ClientAccess, ClientConfig, DataServerConfig, DsConfig, EngineKind, ExportConfig, Flavor,
         MdsConfig, NamedId, NamesConfig,
@@ -189,7 +189,8 @@ pub async fn mds(
     let idle_limit = Duration::from_secs(config.idle_limit_s.into());
     serve(vec![nfs], mds.core(), idle_limit, listener, workers)?;
     let admin = admin_listener.local_addr()?;
-    tokio::spawn(admin_service::serve(admin_listener, mds.admin()));
+    let gate = BackupGate::new(secret.admin_key());
+    tokio::spawn(admin_service::serve(admin_listener, mds.admin(), gate));
     Ok(RunningMds { mds, address, admin })
 }
 

@@ -1,6 +1,7 @@
 //! What administrators ask and set: the state of the cluster and of its clients, where a file's
 //! bytes are, what clients say of devices, the write threshold; and the end of a client.
 
+mod backup;
 mod check;
 mod client_names;
 mod clients;

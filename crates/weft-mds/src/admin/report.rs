@@ -6,15 +6,16 @@ use weft_server::{
     core::Core,
     identity::hex,
     report::{
-        Activity, AdminError, AdminFuture, AdminSource, CheckedFiles, CheckedObjects,
+        Activity, AdminError, AdminFuture, AdminSource, ByteStream, CheckedFiles, CheckedObjects,
         ClientsReport, ClusterStatus, Evicted, FileLayoutReport, FileReport, Health, ServerStatus,
         ThresholdStatus, rss_bytes,
     },
 };
-use weft_store::types::{Credential, Inode, InodeNo, StoreError};
+use weft_store::types::{Credential, Inode, InodeNo, StoreError, Timestamp};
 
 use super::{
-    check::Checks, device_reports::DeviceReports, fallbacks::Fallbacks, threshold::Threshold,
+    backup::Backups, check::Checks, device_reports::DeviceReports, fallbacks::Fallbacks,
+    threshold::Threshold,
 };
 use crate::{
     clients::Clients, files::FileService, protocol_state::ProtocolState, striped::Striped,
@@ -32,6 +33,7 @@ pub(crate) struct Admin {
     pub(crate) threshold: Threshold,
     /// What clients say of devices.
     pub(crate) device_reports: DeviceReports,
+    backups: Backups,
     /// Clients that send here what data servers should have.
     pub(crate) fallbacks: Fallbacks,
     checks: Checks,
@@ -84,6 +86,11 @@ impl AdminSource for Admin {
         Box::pin(self.checks.objects(&self.files, data_server, after))
     }
 
+    fn backup(&self) -> AdminFuture<'_, Result<ByteStream, AdminError>> {
+        let (seconds, nanos) = self.core.clock.wall();
+        Box::pin(self.backups.take(self.files.volume().clone(), Timestamp { seconds, nanos }))
+    }
+
     fn file(&self, path: String) -> AdminFuture<'_, Result<FileReport, AdminError>> {
         Box::pin(async move {
             let inode = self.walk(&path).map_err(|e| match e {
@@ -126,6 +133,7 @@ impl Admin {
             device_reports: DeviceReports::default(),
             fallbacks: Fallbacks::default(),
             checks: Checks::default(),
+            backups: Backups::default(),
         }
     }
 

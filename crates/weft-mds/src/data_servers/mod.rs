@@ -27,7 +27,7 @@ pub use crate::control_address::{ControlAddress, DATA_SERVER_PORT};
 pub use addresses::{AnnouncedAddress, NotAnAddress};
 pub use cluster::DataServers;
 pub use error::DataServerError;
-pub use objects::{ClusterSpace, DataServerAttrs, FileObjects};
+pub use objects::{Away, ClusterSpace, DataServerAttrs, FileObjects};
 pub use registry::{DataServerRegistry, recorded_uuid};
 pub(crate) use room::{Candidate, Standing};
 pub use spec::DataServerSpec;

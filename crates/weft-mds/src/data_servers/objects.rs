@@ -40,6 +40,15 @@ pub struct FileObjects {
     pub unsynced: bool,
 }
 
+/// What becomes of a question when a data server is away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Away {
+    /// It is answered by the others.
+    PassedOver,
+    /// It has no answer.
+    Fails,
+}
+
 /// Refuses an object that is shorter than it must be.
 pub(super) fn not_short(
     file: &Striped,
@@ -120,25 +129,26 @@ impl DataServers {
         truths
     }
 
-    /// Whether every object of a file is as long as it must be. Those of data servers that cannot
-    /// be reached are passed over.
+    /// Whether every object of a file is as long as it must be. Those of data servers that are away
+    /// are passed over, or it is not known.
     ///
     /// **Cost**: one message to each data server that has something to lose.
     ///
     /// # Errors
     /// [`DataServerError::Lost`], and what a data server says that cannot tell.
-    pub async fn check_lengths(&self, file: &Striped) -> Result<(), DataServerError> {
+    pub async fn check_lengths(&self, file: &Striped, away: Away) -> Result<(), DataServerError> {
         let mut asked = Vec::new();
         for (index, id) in file.data_servers.iter().copied().enumerate() {
             let server = self.server(id)?.clone();
             let object = name(file);
-            if file.length_min(index) > 0 && server.is_up() {
+            let asks = away == Away::Fails || server.is_up();
+            if file.length_min(index) > 0 && asks {
                 asked.push(async move { (index, id, server.stat(&[object]).await) });
             }
         }
         for (index, id, told) in each::all(asked).await {
             let told = match told {
-                Err(DataServerError::Unreachable { .. }) => continue,
+                Err(DataServerError::Unreachable { .. }) if away == Away::PassedOver => continue,
                 told => told?,
             };
             let attrs = believed(id, *told.first().ok_or_else(|| impossible(id))?)?;

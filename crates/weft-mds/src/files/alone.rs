@@ -161,7 +161,7 @@ impl FileService {
     }
 
     /// Finishes a migration that has begun, unless the new size is 0 and nothing would be left to
-    /// move.
+    /// move; what data servers have and the volume does not know must not show in a longer file.
     ///
     /// # Errors
     /// Those of bringing it there.
@@ -171,8 +171,11 @@ impl FileService {
         inode: Inode,
         size: u64,
     ) -> Result<Inode, Failure> {
-        let arrives = inode.is_moving() && size != 0;
-        if arrives { self.on_data_servers(deps, inode).await } else { Ok(inode) }
+        if inode.is_moving() && size != 0 {
+            return self.on_data_servers(deps, inode).await;
+        }
+        self.migration.cut_remains(&inode).await?;
+        Ok(inode)
     }
 
     /// A file whose bytes are in the volume is not moved either, as long as the result lives.

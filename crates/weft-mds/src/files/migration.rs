@@ -16,7 +16,7 @@ use bytes::Bytes;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use weft_nfs::{Failure, NfsStat, StableHow};
 use weft_store::{
-    types::{Inode, InodeNo, Placement},
+    types::{Inode, InodeNo, Placement, StoreError},
     volume::{STUFFED_BYTES_MAX, StuffedExtent},
 };
 
@@ -25,6 +25,7 @@ use super::{
     creation::Creation,
     disk_reserve::DiskReserve,
     plan::Plan,
+    remains::{Remains, Turn},
     shared::Shared,
 };
 use crate::{deps::Deps, striped::Striped};
@@ -88,27 +89,32 @@ pub(crate) struct Migration {
     changes: Arc<Changes>,
     creation: Arc<Creation>,
     reserve: Arc<DiskReserve>,
+    remains: Remains,
     stuffing_limit_bytes: u64,
     moves: Moves,
 }
 
 impl Migration {
     /// Of a volume that keeps files up to a limit.
-    pub(crate) fn new(
+    ///
+    /// # Errors
+    /// The volume cannot be read.
+    pub(crate) fn start(
         shared: &Arc<Shared>,
         changes: &Arc<Changes>,
         creation: &Arc<Creation>,
         reserve: &Arc<DiskReserve>,
         stuffing_limit_bytes: u64,
-    ) -> Self {
-        Migration {
+    ) -> Result<Self, StoreError> {
+        Ok(Migration {
             shared: shared.clone(),
             changes: changes.clone(),
             creation: creation.clone(),
             reserve: reserve.clone(),
+            remains: Remains::start(shared)?,
             stuffing_limit_bytes: stuffing_limit_bytes.min(STUFFED_BYTES_MAX),
             moves: Moves::default(),
-        }
+        })
     }
 
     /// Up to which size a file may be kept in the volume, bytes.
@@ -153,6 +159,7 @@ impl Migration {
         let was_there = inode.placement.is_some() && !inode.stuffed;
         if was_there {
             self.shared.placement_durable(deps).await?;
+            self.cut_remains(&inode).await?;
             return self.shared.placed(deps, inode, wish).await;
         }
         // Once in the life of a file and large: not a part of every request's memory.
@@ -171,7 +178,8 @@ impl Migration {
         (destination, to): (Inode, u64),
     ) -> Result<(), Failure> {
         if destination.placement.is_some() && !destination.stuffed {
-            return self.shared.placement_durable(deps).await;
+            self.shared.placement_durable(deps).await?;
+            return self.cut_remains(&destination).await;
         }
         let beside = self.shared.striped(source).and_then(|s| s.first_index_beside(from, to));
         let serves = |p: &Placement| self.shared.placements.serves(p.device);
@@ -183,6 +191,32 @@ impl Migration {
         self.on_data_servers_at(deps, destination, wish).await.map(drop)
     }
 
+    /// Nothing of a placed file is left on its data servers that the volume does not know.
+    ///
+    /// # Errors
+    /// Those of data servers, as statuses.
+    pub(crate) async fn cut_remains(&self, inode: &Inode) -> Result<(), Failure> {
+        if !self.remains.may_be(inode) {
+            return Ok(());
+        }
+        // Once in the life of a file, and only after a restoration.
+        Ok(Box::pin(self.remains.cut(inode)).await?)
+    }
+
+    /// The place that the file has or gets, with nothing there that the volume does not know; to be
+    /// held until it has it.
+    async fn cleared(
+        &self,
+        inode: &Inode,
+        wish: Option<Placement>,
+    ) -> Result<(Placement, Turn<'_>), NfsStat> {
+        let place = match inode.placement.or(wish) {
+            Some(place) => place,
+            None => self.shared.placements.next().await?,
+        };
+        Ok((place, self.remains.clear(inode, &place).await?))
+    }
+
     async fn bring(
         &self,
         deps: &mut Deps,
@@ -190,7 +224,13 @@ impl Migration {
         wish: Option<Placement>,
     ) -> Result<(Inode, Striped), Failure> {
         self.shared.records.lock().begin_move(&inode);
+        let cleared = match self.remains.may_be(&inode) {
+            true => Some(self.cleared(&inode, wish).await?),
+            false => None,
+        };
+        let wish = cleared.as_ref().map(|(place, _)| *place).or(wish);
         let (inode, striped) = self.shared.placed(deps, inode, wish).await?;
+        drop(cleared);
         // The place comes first: objects that nobody knows of would stay for ever.
         self.shared.durable(deps).await?;
         self.creation.objects_of_placed(deps, &striped).await?;

@@ -23,6 +23,7 @@ mod pool;
 mod read;
 mod reaper;
 mod records;
+mod remains;
 mod server_attrs;
 mod service;
 mod shared;

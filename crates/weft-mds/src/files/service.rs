@@ -86,7 +86,7 @@ impl FileService {
         let limit = parts.small_files.stuffing_limit_bytes;
         let creation = Arc::new(Creation::start(&shared, &reaper, parts.creation, limit > 0)?);
         let reserve = Arc::new(DiskReserve::default());
-        let migration = Migration::new(&shared, &changes, &creation, &reserve, limit);
+        let migration = Migration::start(&shared, &changes, &creation, &reserve, limit)?;
         let copy_steps = Semaphore::new(COPY_STEPS_AT_ONCE);
         Ok(Arc::new(FileService {
             shared,

@@ -6,7 +6,10 @@ use weft_nfs::NfsStat;
 use weft_store::types::{Inode, InodeNo};
 
 use super::shared::Shared;
-use crate::{data_servers::DataServerError, translate};
+use crate::{
+    data_servers::{Away, DataServerError},
+    translate,
+};
 
 impl Shared {
     /// Lets a change of a file begin only if no object of it has lost anything. Files are looked
@@ -42,7 +45,7 @@ impl Shared {
     async fn look(&self, mut inode: Inode) -> Result<(), NfsStat> {
         loop {
             let Some(file) = self.striped(&inode) else { return Ok(()) };
-            let lost = match self.data_servers.check_lengths(&file).await {
+            let lost = match self.data_servers.check_lengths(&file, Away::PassedOver).await {
                 Err(e @ DataServerError::Lost { .. }) => e,
                 told => return told.map_err(|e| translate::data_server_status(&e)),
             };

@@ -424,6 +424,21 @@ pub(super) fn decode_progress(raw: &[u8]) -> Result<Progress, StoreError> {
     Ok(progress)
 }
 
+/// The lowest fence epoch that an inode is read with.
+pub(super) fn encode_epoch_floor(floor: u32) -> Bytes {
+    let mut out = BytesMut::with_capacity(5);
+    out.put_u8(VERSION);
+    out.put_u32(floor);
+    out.freeze()
+}
+
+pub(super) fn decode_epoch_floor(raw: &[u8]) -> Result<u32, StoreError> {
+    let mut fields = Fields::versioned(raw, "fence epoch floor")?;
+    let floor = fields.u32()?;
+    fields.done()?;
+    Ok(floor)
+}
+
 fn put_placement(out: &mut BytesMut, placement: &Placement) {
     out.put_slice(&placement.device.0);
     out.put_u32(placement.stripe_unit_bytes);

@@ -29,6 +29,8 @@ pub(super) const PROGRESS: &[u8] = &[prefix::META, 2];
 
 /// From what the volume was restored, if it was.
 pub(super) const RESTORED: &[u8] = &[prefix::META, 16];
+/// The lowest fence epoch that an inode is read with.
+pub(super) const EPOCH_FLOOR: &[u8] = &[prefix::META, 17];
 
 /// Before the key of every run, and beyond it.
 pub(super) const RUNS: &[u8] = &[prefix::META, 3];

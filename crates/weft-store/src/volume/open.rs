@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::backup;
 use super::codec::{self, Identity, Progress};
 use super::commit::Opened;
 use super::config::{Format, VolumeConfig};
@@ -74,7 +73,8 @@ pub(super) fn engine(
     let identity = codec::decode_identity(&raw).map_err(corrupt)?;
     let Progress { lsn, next_ino, inodes } =
         progress(&*engine)?.ok_or_else(|| missing("progress"))?;
-    let epoch_floor = backup::floor(engine.get(keys::RESTORED)?.as_deref()).map_err(corrupt)?;
+    let floor = engine.get(keys::EPOCH_FLOOR)?.map(|raw| codec::decode_epoch_floor(&raw));
+    let epoch_floor = floor.transpose().map_err(corrupt)?.unwrap_or(0);
     let counters = Counters { lsn, next_ino, inodes, epoch_floor };
     Ok(Opened { engine, epoch, identity, counters, acked: None, lock: None })
 }

@@ -94,7 +94,7 @@ pub(super) struct Counters {
     pub(super) lsn: Lsn,
     pub(super) next_ino: u64,
     pub(super) inodes: u64,
-    /// No inode has a lower fence epoch; kept in the record of a restored volume.
+    /// No inode has a lower fence epoch; has a record of its own.
     pub(super) epoch_floor: u32,
 }
 
@@ -164,13 +164,15 @@ impl<'a> Tx<'a> {
         no
     }
 
-    /// No inode is read with a lower fence epoch any more. Whoever calls keeps it in the record.
+    /// No inode is read with a lower fence epoch any more.
     pub(super) fn raise_epoch_floor(&mut self, floor: u32) {
-        self.counters.epoch_floor = self.counters.epoch_floor.max(floor);
+        let floor = self.counters.epoch_floor.max(floor);
+        self.counters.epoch_floor = floor;
+        self.put(Bytes::from_static(keys::EPOCH_FLOOR), codec::encode_epoch_floor(floor));
     }
 
-    /// The lowest fence epoch that an inode may have: a volume that was restored does not know
-    /// what its data servers were told since its backup.
+    /// The lowest fence epoch that an inode may have: a volume in an older state than its data
+    /// servers saw does not know what they were told since.
     pub(super) fn epoch_floor(&self) -> u32 {
         self.counters.epoch_floor
     }

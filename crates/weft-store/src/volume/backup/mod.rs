@@ -19,7 +19,6 @@ pub use self::format::BackupHeader;
 pub use self::read::{BackupReader, Record};
 pub use self::restore::{Restore, RestoreReport, restore};
 pub use self::restored::Restored;
-pub(super) use self::restored::floor;
 
 use super::codec;
 use super::handle::Volume;

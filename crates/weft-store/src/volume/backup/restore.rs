@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use weft_io::durable;
 
 use super::format::BackupHeader;
 use super::read::{BackupReader, Record};
@@ -25,6 +26,9 @@ use crate::volume::{codec, open};
 const BATCH_BYTES: usize = 4 << 20;
 /// What is written last: without it there is no volume.
 const LAST: [&[u8]; 3] = [keys::IDENTITY, keys::PROGRESS, keys::RESTORED];
+/// Inode numbers that are passed over: more than can have been given since any backup, so that a
+/// number is new to data servers that have not told yet what they have seen.
+const NUMBERS_PASSED_OVER: u64 = 1 << 40;
 /// What is added to the name of a volume that is being restored.
 const BUILDING_SUFFIX: &str = "restoring";
 
@@ -75,12 +79,12 @@ pub fn restore(
     let home = home.unwrap_or(Path::new("."));
     let building = directory.with_extension(BUILDING_SUFFIX);
     require_empty(home, &building)?;
-    make_durably(home).map_err(|e| cannot("make", home, &e))?;
+    durable::create_dir_all(home).map_err(|e| cannot("make", home, &e))?;
     let lock = clear(&building)?;
     let report = build(reader, &building, how).and_then(|report| {
         sync_all(&building).map_err(|e| cannot("sync", &building, &e))?;
         fs::rename(&building, directory).map_err(|e| cannot("make", directory, &e))?;
-        sync_directory(home).map_err(|e| cannot("sync", home, &e))?;
+        durable::sync_dir(home).map_err(|e| cannot("sync", home, &e))?;
         Ok(report)
     });
     if report.is_err() {
@@ -194,22 +198,24 @@ impl<'a> Loader<'a> {
         let progress = meta(keys::PROGRESS).map(|raw| codec::decode_progress(raw)).transpose()?;
         let progress = progress.filter(|progress| progress.lsn == header.lsn);
         let whole = meta(keys::IDENTITY).is_some();
-        let Some(Progress { next_ino, .. }) = progress.filter(|_| whole) else {
+        let Some(progress) = progress.filter(|_| whole) else {
             return Err(BackupError::Damaged { at: 0, what: "it has no identity or progress" });
         };
         let restored = Restored {
             id: how.id,
-            previous: before.as_ref().map_or([0; 16], |before| before.id),
+            previous: before.map_or([0; 16], |before| before.id),
             lsn: header.lsn,
             time: how.now,
-            first_new: InodeNo(next_ino),
-            epoch_floor: before.map_or(0, |before| before.epoch_floor),
+            first_new: InodeNo(progress.next_ino),
             reconciled: [].into(),
         };
         self.commit()?;
         for (key, value) in std::mem::take(&mut self.meta) {
             self.batch.put(key, value);
         }
+        let next_ino = progress.next_ino.saturating_add(NUMBERS_PASSED_OVER);
+        let progress = codec::encode_progress(&Progress { next_ino, ..progress });
+        self.batch.put(keys::PROGRESS, progress);
         self.batch.put(keys::RESTORED, restored::encode(&restored));
         self.commit()?;
         Ok(self.files)
@@ -221,13 +227,6 @@ fn is_file(key: &[u8], value: &Bytes) -> bool {
     matches!(inode, Some(Ok(inode)) if inode.kind == Kind::File)
 }
 
-/// Makes a directory and those above it, so that a power cut leaves them.
-fn make_durably(directory: &Path) -> io::Result<()> {
-    let missing: Vec<&Path> = directory.ancestors().take_while(|at| !at.exists()).collect();
-    fs::create_dir_all(directory)?;
-    missing.iter().filter_map(|made| made.parent()).try_for_each(sync_directory)
-}
-
 fn sync_all(directory: &Path) -> io::Result<()> {
     let mut inside: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -236,12 +235,7 @@ fn sync_all(directory: &Path) -> io::Result<()> {
     for path in inside {
         if path.is_dir() { sync_all(&path)? } else { File::open(&path)?.sync_all()? }
     }
-    sync_directory(directory)
-}
-
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    let directory = if directory == Path::new("") { Path::new(".") } else { directory };
-    File::open(directory)?.sync_all()
+    durable::sync_dir(directory)
 }
 
 fn cannot(what: &str, path: &Path, error: &io::Error) -> BackupError {

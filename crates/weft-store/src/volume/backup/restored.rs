@@ -12,7 +12,7 @@ use crate::volume::keys;
 use crate::volume::seen::Seen;
 
 /// Bytes of the record before the data servers.
-const FIXED_BYTES: usize = 65;
+const FIXED_BYTES: usize = 61;
 
 /// That a volume was restored, and from what.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +28,6 @@ pub struct Restored {
     /// The first inode number that the backup had not given: data servers may have newer bytes, and
     /// more of them, of files below it.
     pub first_new: InodeNo,
-    /// No inode is read with a lower fence epoch: data servers may have seen this of it.
-    pub epoch_floor: u32,
     /// Data servers that have told what they had seen before the restoration.
     pub reconciled: BTreeSet<DataServerId>,
 }
@@ -42,36 +40,29 @@ impl Volume {
         })
     }
 
-    /// Takes in what a data server has seen of the volume before it was restored: an object number
-    /// that it may know is never given again, and a fence epoch neither. The data server may be
-    /// used once this is durable. What is higher already stays.
+    /// Takes in what a data server has seen of a later state of the volume than this one: object
+    /// numbers below `unused_from` are never given again, and every inode has a fence epoch above
+    /// `epoch_max`. What is higher already stays. Once this is durable the data server may be used.
     ///
-    /// **Errors.** Invalid if the volume was not restored; TooBig if no epoch is left (the last one
-    /// is that of objects that are gone).
+    /// **Errors.** TooBig if no epoch is left (the last one is that of objects that are gone).
     pub fn reconcile(
         &self,
         data_server: DataServerId,
-        object_max: u64,
+        unused_from: u64,
         epoch_max: u32,
-    ) -> Seen<Result<Restored, StoreError>> {
+    ) -> Seen<Result<(), StoreError>> {
         self.run(|tx| {
-            let raw = tx.get(Bytes::from_static(keys::RESTORED))?.ok_or(StoreError::Invalid)?;
-            let mut restored = decode(&raw)?;
-            let floor = epoch_max.checked_add(1).filter(|floor| *floor < u32::MAX);
-            let next = object_max.checked_add(1).ok_or(StoreError::TooBig)?;
-            restored.epoch_floor = restored.epoch_floor.max(floor.ok_or(StoreError::TooBig)?);
-            restored.reconciled.insert(data_server);
-            tx.skip_inode_numbers(next);
-            tx.raise_epoch_floor(restored.epoch_floor);
-            tx.put(Bytes::from_static(keys::RESTORED), encode(&restored));
-            Ok(restored)
+            let above = epoch_max.checked_add(1).filter(|floor| *floor < u32::MAX);
+            tx.skip_inode_numbers(unused_from);
+            tx.raise_epoch_floor(above.ok_or(StoreError::TooBig)?);
+            if let Some(raw) = tx.get(Bytes::from_static(keys::RESTORED))? {
+                let mut restored = decode(&raw)?;
+                restored.reconciled.insert(data_server);
+                tx.put(Bytes::from_static(keys::RESTORED), encode(&restored));
+            }
+            Ok(())
         })
     }
-}
-
-/// The fence epoch below which no inode is read of a volume with this record, or without one.
-pub(in crate::volume) fn floor(record: Option<&[u8]>) -> Result<u32, StoreError> {
-    Ok(record.map(decode).transpose()?.map_or(0, |restored| restored.epoch_floor))
 }
 
 pub(super) fn encode(restored: &Restored) -> Bytes {
@@ -83,7 +74,6 @@ pub(super) fn encode(restored: &Restored) -> Bytes {
     out.put_i64(restored.time.seconds);
     out.put_u32(restored.time.nanos);
     out.put_u64(restored.first_new.0);
-    out.put_u32(restored.epoch_floor);
     for data_server in &restored.reconciled {
         out.put_u32(data_server.0);
     }
@@ -98,7 +88,6 @@ pub(in crate::volume) fn decode(raw: &[u8]) -> Result<Restored, StoreError> {
         lsn: Lsn(fields.u64()?),
         time: fields.timestamp()?,
         first_new: InodeNo(fields.u64()?),
-        epoch_floor: fields.u32()?,
         reconciled: BTreeSet::new(),
     };
     while !fields.is_empty() {

@@ -189,10 +189,10 @@ fn only_a_whole_backup_becomes_a_volume() {
 #[test]
 fn a_restored_volume_goes_on_above_its_data_servers() {
     // Numbers and epochs are those of the highest data server, also after reopening; each is
-    // remembered; a volume that was not restored knows nothing of it.
+    // remembered; a volume that was not restored remembers none.
     let original = volume(0..3);
+    assert_eq!(original.reconcile(DataServerId(1), 1, 0).value, Ok(()));
     assert_eq!(original.restored().value, Ok(None));
-    assert_eq!(original.reconcile(DataServerId(1), 1, 1).value, Err(StoreError::Invalid));
     let old = make(&original, 3);
     original.bump_epoch(old).value.unwrap();
     settle(&original);
@@ -203,26 +203,27 @@ fn a_restored_volume_goes_on_above_its_data_servers() {
     let at = dir.path().join("volume");
     let (volume, _) = restored(&file[..], &at, 7);
     let epoch = |volume: &Volume, ino| volume.inode(ino).value.unwrap().fence_epoch;
-    assert_eq!(epoch(&volume, old), 1);
-    let after = volume.reconcile(DataServerId(2), 500, 9).value.unwrap();
-    assert_eq!((after.first_new, after.epoch_floor, after.id), (InodeNo(next + 1), 10, [7; 16]));
-    volume.reconcile(DataServerId(1), 400, 3).value.unwrap();
+    assert_eq!(epoch(&volume, old), 2);
+    let first = make(&volume, 5);
+    assert!(first.0 >= next + (1 << 40), "a number that data servers may have seen: {first:?}");
+    volume.reconcile(DataServerId(2), 1 << 50, 9).value.unwrap();
+    volume.reconcile(DataServerId(1), 1 << 49, 3).value.unwrap();
     settle(&volume);
     drop(volume);
     let volume = Volume::open(&at, &VolumeConfig::default()).unwrap();
     assert_eq!(epoch(&volume, old), 10);
-    assert_eq!(make(&volume, 5), InodeNo(501));
-    assert_eq!(epoch(&volume, InodeNo(501)), 10);
+    let second = make(&volume, 6);
+    assert_eq!((second, epoch(&volume, second)), (InodeNo(1 << 50), 10));
     assert_eq!(volume.bump_epoch(old).value, Ok(11));
     let kept = volume.restored().value.unwrap().unwrap();
     assert_eq!(kept.reconciled, [DataServerId(1), DataServerId(2)].into());
-    for (object, epoch) in [(u64::MAX, 1), (1, u32::MAX - 1), (1, u32::MAX)] {
-        assert_eq!(volume.reconcile(DataServerId(3), object, epoch).value, Err(StoreError::TooBig));
+    assert_eq!((kept.first_new, kept.id), (InodeNo(next + 1), [7; 16]));
+    for epoch in [u32::MAX - 1, u32::MAX] {
+        let refused = volume.reconcile(DataServerId(3), 1, epoch).value;
+        assert_eq!(refused, Err(StoreError::TooBig));
     }
-    assert_eq!(
-        volume.reconcile(DataServerId(3), 1, u32::MAX - 2).value.unwrap().epoch_floor,
-        u32::MAX - 1
-    );
+    volume.reconcile(DataServerId(3), 1, u32::MAX - 2).value.unwrap();
+    assert_eq!(epoch(&volume, old), u32::MAX - 1);
 }
 
 #[test]
@@ -263,11 +264,13 @@ fn the_restorations_of_a_volume_are_a_chain() {
     let (first, _) = restored(&file[..], &dir.path().join("1/volume"), 1);
     assert_eq!(first.restored().value.unwrap().unwrap().previous, [0; 16]);
     first.reconcile(DataServerId(1), 50, 6).value.unwrap();
+    assert_eq!(first.inode(InodeNo(2)).value.unwrap().fence_epoch, 7);
     settle(&first);
     let (file, _) = written(&first);
     let (second, _) = restored(&file[..], &dir.path().join("2/volume"), 2);
     let kept = second.restored().value.unwrap().unwrap();
-    assert_eq!((kept.id, kept.previous, kept.epoch_floor), ([2; 16], [1; 16], 7));
+    assert_eq!((kept.id, kept.previous), ([2; 16], [1; 16]));
+    assert_eq!(second.inode(InodeNo(2)).value.unwrap().fence_epoch, 7);
     assert_eq!((kept.lsn, kept.reconciled), (first.stats().value.unwrap().lsn, [].into()));
     assert!(kept.lsn > Lsn(1));
 }
