@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::contract::{Engine, EngineError};
 use super::fjall::FjallEngine;
 use super::redb::RedbEngine;
+use crate::reserve::Reserve;
 
 /// The embedded engines a volume directory can be made with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,15 +45,17 @@ pub fn kind_of(directory: &Path) -> Option<EngineKind> {
     EngineKind::ALL.into_iter().find(|kind| directory.join(kind.name()).exists())
 }
 
-/// Opens (or makes) the engine of `kind` inside `directory`, which the caller holds locked.
+/// Opens (or makes) the engine of `kind` inside the directory of `reserve`, which the caller holds
+/// locked.
 ///
-/// **Errors.** [`EngineError::Io`] if the directory was made with another engine: data written by
+/// **Errors.** [`EngineError::Full`]; [`EngineError::Io`] if the directory was made with another engine: data written by
 /// one is never mistaken for an empty volume by the other.
 pub fn open(
     kind: EngineKind,
-    directory: &Path,
+    reserve: &Arc<Reserve>,
     cache_bytes: u64,
 ) -> Result<Arc<dyn Engine>, EngineError> {
+    let directory = reserve.dir();
     for other in EngineKind::ALL.into_iter().filter(|other| *other != kind) {
         if directory.join(other.name()).exists() {
             let (at, made, asked) = (directory.display(), other.name(), kind.name());
@@ -61,7 +64,7 @@ pub fn open(
     }
     let path = directory.join(kind.name());
     Ok(match kind {
-        EngineKind::Fjall => Arc::new(FjallEngine::open(&path, cache_bytes)?),
-        EngineKind::Redb => Arc::new(RedbEngine::open(&path, cache_bytes)?),
+        EngineKind::Fjall => Arc::new(FjallEngine::open(&path, cache_bytes, reserve)?),
+        EngineKind::Redb => Arc::new(RedbEngine::open(&path, cache_bytes, reserve)?),
     })
 }

@@ -12,6 +12,7 @@ use super::config::{Format, VolumeConfig};
 use super::keys;
 use super::tx::Counters;
 use crate::engine::{self, AckedFile, Batch, DirectoryLock, Engine, EngineError};
+use crate::reserve::Reserve;
 use crate::types::{Inode, InodeNo, Kind, Lsn, MODE_BITS, StoreError};
 
 /// Version of the layout of keys this code reads and writes.
@@ -21,13 +22,23 @@ pub(super) const COOKIE_FIRST: u64 = 3;
 
 pub(super) fn directory(at: &Path, config: &VolumeConfig) -> Result<Opened, EngineError> {
     let lock = DirectoryLock::acquire(at)?;
-    let engine = engine::open(config.engine, at, config.engine_cache_bytes())?;
+    let reserve = reserve(at, config.reserve_bytes)?;
+    let engine = engine::open(config.engine, &reserve, config.engine_cache_bytes())?;
     let recovered = progress(&*engine)?.map_or(0, |progress| progress.lsn.0);
     let acked = AckedFile::open(at, recovered)?;
     let mut opened = self::engine(engine, config)?;
     opened.acked = Some(acked);
     opened.lock = Some(lock);
+    opened.reserve = Some(reserve);
     Ok(opened)
+}
+
+/// The reserve, whole if there is room: without it nothing may grow.
+fn reserve(at: &Path, bytes_max: u64) -> Result<Arc<Reserve>, EngineError> {
+    let failed = |e| EngineError::Io(format!("cannot keep a reserve in {}: {e}", at.display()));
+    let reserve = Reserve::open(at, bytes_max).map_err(failed)?;
+    reserve.look().map_err(failed)?;
+    Ok(Arc::new(reserve))
 }
 
 pub(super) fn engine(
@@ -48,7 +59,7 @@ pub(super) fn engine(
     let Progress { lsn, next_ino, inodes } =
         progress(&*engine)?.ok_or_else(|| missing("progress"))?;
     let counters = Counters { lsn, next_ino, inodes };
-    Ok(Opened { engine, epoch, identity, counters, acked: None, lock: None })
+    Ok(Opened { engine, epoch, identity, counters, acked: None, lock: None, reserve: None })
 }
 
 fn progress(engine: &dyn Engine) -> Result<Option<Progress>, EngineError> {
