@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use weft::{
     config::{DsConfig, MdsConfig},
-    start,
+    start::{self, RunningMds},
 };
 use weft_server::identity::ClusterSecret;
 
@@ -51,6 +51,19 @@ pub async fn stopped() -> std::io::Result<()> {
     Ok(())
 }
 
+/// Waits until the process is asked to stop, and stops the metadata server.
+///
+/// # Errors
+/// The server cannot go on: the process is to end with a status, and to be started again.
+pub async fn until_stopped(running: &RunningMds) -> Outcome {
+    tokio::select! {
+        asked = stopped() => asked?,
+        failure = running.failed() => return Err(failure.into()),
+    }
+    running.mds.stop().await;
+    Ok(())
+}
+
 /// Runs a metadata server until it is asked to stop.
 pub fn mds(args: &ServeArgs) -> Outcome {
     raise_descriptor_limit();
@@ -61,9 +74,7 @@ pub fn mds(args: &ServeArgs) -> Outcome {
         let admin = start::listen(config.admin_listen).await?;
         let running = start::mds(&config, &secret, listener, admin).await?;
         println!("weft mds: serving on {}, admin on {}", running.address, running.admin);
-        stopped().await?;
-        running.mds.stop().await;
-        Ok(())
+        until_stopped(&running).await
     })
 }
 

@@ -1,6 +1,12 @@
 //! Putting servers together from their configuration, and starting them.
 
-use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::net::TcpListener;
 use weft_ds::{DataServer, control::Service};
@@ -60,6 +66,17 @@ pub enum StartError {
         /// Why.
         error: String,
     },
+    /// A server that was running cannot go on.
+    #[error(
+        "the volume in {path} has stopped: {error}. Everything that was acknowledged is there, and \
+         clients wait. Look for errors of the disk (dmesg), check with `weft fsck`, start again"
+    )]
+    Stopped {
+        /// The volume's directory.
+        path: String,
+        /// Why.
+        error: String,
+    },
     /// Identity or secret.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -97,6 +114,16 @@ pub struct RunningMds {
     pub address: SocketAddr,
     /// Where administrators do.
     pub admin: SocketAddr,
+    /// Directory of its volume.
+    volume_dir: PathBuf,
+}
+
+impl RunningMds {
+    /// Waits until the server must end, which may be never: its volume has stopped.
+    pub async fn failed(&self) -> StartError {
+        let error = self.mds.failed().await.to_string();
+        StartError::Stopped { path: self.volume_dir.display().to_string(), error }
+    }
 }
 
 /// A data server that is serving.
@@ -125,7 +152,8 @@ pub async fn mds(
     std::fs::create_dir_all(&config.dir)
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     let address = listener.local_addr()?;
-    let volume = open_volume(config)?;
+    let volume_dir = config.dir.join("volume");
+    let volume = open_volume(config, &volume_dir)?;
     let workers = Workers::start("weft-mds", config.threads())?;
     let uuid = ServerUuid::load_or_create(&config.dir)?;
     let data_servers = {
@@ -161,14 +189,12 @@ pub async fn mds(
     };
     let mds = Mds::start(parts).await?;
     workers.pick(0).spawn(run_background(mds.clone()));
-    let (watched, dir) = (mds.clone(), config.dir.clone());
-    workers.pick(0).spawn(async move { watched.watch_disk(&dir).await });
     let nfs: Arc<dyn Program> = Arc::new(Nfs::new(mds.clone()));
     let idle_limit = Duration::from_secs(config.idle_limit_s.into());
     serve(vec![nfs], mds.core(), idle_limit, listener, workers)?;
     let admin = admin_listener.local_addr()?;
     tokio::spawn(admin_service::serve(admin_listener, mds.admin()));
-    Ok(RunningMds { mds, address, admin })
+    Ok(RunningMds { mds, address, admin, volume_dir })
 }
 
 fn data_server(c: &DataServerConfig) -> DataServerSpec {
@@ -209,7 +235,7 @@ fn naming(config: &NamesConfig) -> Naming {
     }
 }
 
-fn open_volume(config: &MdsConfig) -> Result<Volume, StartError> {
+fn open_volume(config: &MdsConfig, dir: &Path) -> Result<Volume, StartError> {
     let (seconds, nanos) = Clock::default().wall();
     let uuid: [u8; 16] = random();
     let (major, minor) = uuid.split_at(8);
@@ -233,9 +259,9 @@ fn open_volume(config: &MdsConfig) -> Result<Volume, StartError> {
             ..CommitPolicy::default()
         },
         cache_bytes: VOLUME_CACHE_BYTES,
+        reserve_bytes: config.disk_reserve_bytes,
     };
-    let dir = config.dir.join("volume");
-    Volume::open(&dir, &volume).map_err(|e| directory_error(&dir)(e.to_string()))
+    Volume::open(dir, &volume).map_err(|e| directory_error(dir)(e.to_string()))
 }
 
 /// Starts a data server, one of `neighbours` in this process, itself included: they share its
@@ -251,7 +277,11 @@ pub async fn ds(
 ) -> Result<RunningDs, StartError> {
     std::fs::create_dir_all(&config.dir)
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
-    let objects = ObjectStore::open(&config.dir, &ObjectStoreOptions::one_of(neighbours))
+    let options = ObjectStoreOptions {
+        reserve_bytes: config.disk_reserve_bytes,
+        ..ObjectStoreOptions::one_of(neighbours)
+    };
+    let objects = ObjectStore::open(&config.dir, &options)
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     let uuid = ServerUuid::load_or_create(&config.dir)?;
     let limits = SessionLimits { slots_max: DS_SLOTS_MAX, ..SessionLimits::default() };

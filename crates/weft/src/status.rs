@@ -3,7 +3,9 @@
 use std::io::Write;
 
 use clap::Args;
-use weft_server::report::{ClusterStatus, IndirectStatus, ServerStatus, ThresholdStatus};
+use weft_server::report::{
+    ClusterStatus, IndirectStatus, ServerStatus, SpaceStatus, ThresholdStatus,
+};
 
 use crate::{
     admin::AdminArgs,
@@ -47,13 +49,22 @@ fn row(s: &ServerStatus) -> String {
         return format!("{name:<6} {:<22} unreachable: {why}\n", s.address);
     }
     let ops: u64 = s.activity.operations.values().sum();
-    format!(
+    let row = format!(
         "{name:<6} {:<22} {ops:>10} {:>12} {:>12} {:>10}\n",
         s.address,
         bytes(s.activity.bytes_in),
         bytes(s.activity.bytes_out),
         bytes(s.activity.rss_bytes)
-    )
+    );
+    row + &full_in_words(&name, s.space)
+}
+
+/// A line about a disk that is nearly full.
+fn full_in_words(name: &str, space: Option<SpaceStatus>) -> String {
+    space.filter(SpaceStatus::is_nearly_full).map_or(String::new(), |space| {
+        let (available, total) = (bytes(space.available), bytes(space.total));
+        format!("{name:<6} its disk is (nearly) full: {available} of {total} may be used\n")
+    })
 }
 
 /// The threshold and what changes it, in one line.
@@ -78,6 +89,16 @@ pub fn bytes(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A disk with room is not mentioned.
+    #[test]
+    fn a_full_disk_has_a_line() {
+        let of = |available| Some(SpaceStatus { total: 1 << 30, free: 1 << 29, available });
+        assert_eq!(full_in_words("ds 2", of(1 << 29)), "");
+        assert_eq!(full_in_words("ds 2", None), "");
+        let line = "ds 2   its disk is (nearly) full: 1.00 MiB of 1.00 GiB may be used\n";
+        assert_eq!(full_in_words("ds 2", of(1 << 20)), line);
+    }
 
     /// What is as configured is not said twice.
     #[test]

@@ -88,9 +88,10 @@ pub fn run(args: UpArgs) -> Outcome {
             if !args.json {
                 println!("\nServing. Ctrl-C stops it; started again, everything is as it was.");
             }
-            serve::stopped().await?;
+            serve::until_stopped(&cluster.mds).await?;
+        } else {
+            cluster.mds.mds.stop().await;
         }
-        cluster.mds.mds.stop().await;
         if !args.json {
             println!("Stopped.");
         }

@@ -7,7 +7,7 @@ use weft_server::{
     identity::hex,
     report::{
         Activity, AdminError, AdminFuture, AdminSource, ClusterStatus, FileLayoutReport,
-        FileReport, Health, ServerStatus, ThresholdStatus, rss_bytes,
+        FileReport, Health, ServerStatus, SpaceStatus, ThresholdStatus, rss_bytes,
     },
 };
 use weft_store::types::{Credential, Inode, InodeNo, StoreError};
@@ -49,8 +49,17 @@ impl AdminSource for Admin {
             if let Err(e) = self.files.volume().stats().unconfirmed() {
                 problems.push(format!("volume: {e}"));
             }
-            for s in self.files.data_servers().status().await.into_iter().filter(|s| !s.reachable) {
-                let why = s.error.unwrap_or_default();
+            if !self.files.volume().has_room() {
+                let why = "the disk of the volume is (nearly) full: nothing may grow";
+                problems.push(why.to_owned());
+            }
+            for s in self.files.data_servers().status().await {
+                let full = s.space.is_some_and(|space| space.is_nearly_full());
+                let why = match s.reachable {
+                    true if full => "its disk is (nearly) full".to_owned(),
+                    true => continue,
+                    false => s.error.unwrap_or_default(),
+                };
                 problems.push(format!("data server {}: {why}", s.id.unwrap_or(0)));
             }
             Health { healthy: problems.is_empty(), problems }
@@ -118,7 +127,11 @@ impl Admin {
             },
             control_messages: self.files.data_servers().messages(),
             files_ahead: self.files.files_ahead(),
-            space: None,
+            space: self.files.volume().space().map(|s| SpaceStatus {
+                total: s.total,
+                free: s.free,
+                available: s.available,
+            }),
         }
     }
 

@@ -12,7 +12,6 @@ mod alone;
 mod change;
 mod copying;
 mod creation;
-mod disk_reserve;
 mod fence;
 mod layouts;
 mod migration;

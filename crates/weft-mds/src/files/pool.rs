@@ -136,9 +136,10 @@ impl Pool {
     }
 
     async fn fill(&self, unmade: &mut Vec<Reserved>) -> Result<Round, StoreError> {
-        let count = self.how.to_reserve(self.len(), unmade.len());
+        let room = self.shared.volume.has_room();
+        let count = if room { self.how.to_reserve(self.len(), unmade.len()) } else { 0 };
         if count == 0 && unmade.is_empty() {
-            return Ok(Round::Enough);
+            return Ok(if room { Round::Enough } else { Round::Waiting });
         }
         let places: Result<Vec<_>, _> = (0..count).map(|_| self.shared.placements.next()).collect();
         // Without any data server there is nothing to make.

@@ -85,7 +85,18 @@ impl Cluster {
 
     /// The same with a configuration: the text of a file for `weft mds`.
     pub fn configured(options: Options, config: &str) -> Self {
+        Self::prepared(options, config, |_| {})
+    }
+
+    /// The same with its data on a disk of its own, mounted at `disk`.
+    pub fn on_disk(options: Options, config: &str, disk: &Path) -> Self {
+        let link = |data: &Path| unix::fs::symlink(disk, data).expect("a link to the disk");
+        Self::prepared(options, config, |dir| link(&dir.join("data")))
+    }
+
+    fn prepared(options: Options, config: &str, prepare: impl FnOnce(&Path)) -> Self {
         let dir = tempfile::Builder::new().prefix("weft-test.").tempdir().expect("a folder");
+        prepare(dir.path());
         std::fs::write(dir.path().join(CONFIG), config).expect("the configuration");
         let mut cluster = Self { dir, ports: Ports::free(), options, process: None, admin: None };
         cluster.start_again();
@@ -129,6 +140,19 @@ impl Cluster {
     /// Port of the metadata server, on every address of this machine.
     pub fn port(&self) -> u16 {
         self.ports.first
+    }
+
+    /// Its process id, which changes when it is started again.
+    pub fn pid(&self) -> u32 {
+        self.process.as_ref().expect("the server is running").id()
+    }
+
+    /// What a URL of the admin service says; the status code is not looked at.
+    pub fn admin_get(&self, path: &str) -> String {
+        let mut stream = std::net::TcpStream::connect(self.admin.expect("started")).expect("admin");
+        let asked = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        std::io::Write::write_all(&mut stream, asked.as_bytes()).expect("a request");
+        std::io::read_to_string(stream).expect("an answer")
     }
 
     /// Folder of the server's data.
@@ -184,6 +208,23 @@ impl Cluster {
         }
     }
 
+    /// Waits until the process has ended by itself; its status.
+    pub fn ended(&mut self) -> std::process::ExitStatus {
+        let mut process = self.process.take().expect("the server is running");
+        let waited = std::time::Instant::now();
+        loop {
+            match process.try_wait().expect("wait") {
+                Some(status) => return status,
+                None if waited.elapsed() > PATIENCE => {
+                    process.kill().expect("kill");
+                    process.wait().expect("wait");
+                    panic!("the server does not end\n{}", self.log());
+                }
+                None => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+
     /// Expects `weft fsck` to find nothing amiss in the volume of the server, which is down: what
     /// it left behind needs no repair, and nothing is left that belongs to no file.
     pub fn is_clean(&self) {
@@ -209,7 +250,7 @@ impl Cluster {
         format!("server log:\n{}", lines[lines.len().saturating_sub(60)..].join("\n"))
     }
 
-    fn log_path(&self) -> std::path::PathBuf {
+    pub fn log_path(&self) -> std::path::PathBuf {
         self.dir.path().join("server.log")
     }
 

@@ -5,6 +5,7 @@
 #![allow(dead_code, reason = "each program uses a part")]
 
 pub mod cluster;
+pub mod disk;
 pub mod guest;
 pub mod hook;
 pub mod load;
