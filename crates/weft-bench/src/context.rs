@@ -41,6 +41,10 @@ pub(crate) struct SmallArgs {
     /// --quick].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     files: Option<u32>,
+    /// Data servers of `small` and `mdtest`, over all of which every file is striped.
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    data_servers: u32,
     /// Bytes of each file of `small`.
     #[arg(long, value_name = "M", default_value_t = 8 << 10,
           value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
@@ -66,6 +70,16 @@ impl Context {
     pub(crate) fn files_of_each(&self) -> usize {
         let all = if self.quick { QUICK_FILES } else { FILES };
         self.small.files.unwrap_or((all / self.small.clients).max(1)) as usize
+    }
+
+    /// Data servers of `small` and `mdtest`.
+    pub(crate) fn data_servers(&self) -> u32 {
+        self.small.data_servers
+    }
+
+    /// Whether `small` is to measure everything, not some configurations.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.small.configs.is_empty()
     }
 
     /// Bytes of each file of `small`.

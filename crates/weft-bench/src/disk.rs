@@ -103,7 +103,7 @@ fn repeat(limit: Duration, weight: usize, mut work: impl FnMut(u64) -> Outcome) 
 /// creates/s.
 pub(crate) async fn volume_creates(dir: &Path, limit: Duration, tasks: u64) -> Outcome<Sample> {
     let dir = dir.join("volume");
-    let volume = Volume::open(&dir, &VolumeConfig::default())?;
+    let volume = Volume::make(&dir, &VolumeConfig::default())?;
     let before = Process::own().cpu_s()?;
     let started = Instant::now();
     let mut creators = tokio::task::JoinSet::new();

@@ -59,7 +59,7 @@ impl Figures {
     }
 
     /// A phase over more and more data servers against the same over the first number of them;
-    /// the rates may have to be the same, but for a tenth.
+    /// the medians may have to be the same, but for a tenth.
     pub(crate) fn over_data_servers(&self, key: Key, over: &[u32], flat: bool) -> Vec<Row> {
         let rows = over.iter().filter_map(|data_servers| {
             let row = self.row(Key { data_servers: *data_servers, ..key })?;
@@ -164,7 +164,10 @@ mod tests {
         for (config, data_servers, rate) in
             [("off", 1, 50.0), ("on", 1, 100.0), ("on", 2, 109.0), ("on", 4, 111.0)]
         {
-            figures.add(key(config, data_servers), Sample::rate(rate, 1.0, Cpu::default()));
+            for noise in [0.7, 1.0, 1.4] {
+                let sample = Sample::rate(rate * noise, 1.0, Cpu::default());
+                figures.add(key(config, data_servers), sample);
+            }
         }
         let json = |rows: &[Row]| serde_json::to_value(rows).unwrap();
         let rows = json(&figures.compared(key("off", 1), &[("on", Some(2.0)), ("other", None)]));

@@ -39,19 +39,36 @@ impl Sample {
     }
 }
 
+/// Repeats below which a median says nothing about a goal.
+const REPEATS_MIN: usize = 3;
+
 /// A ratio of two rows.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Ratio {
     /// The row divided by.
     to: String,
     value: f64,
+    /// Repeats of that row.
+    #[serde(skip)]
+    repeats: usize,
 }
 
 /// What we want to reach.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Goal {
     what: String,
-    met: bool,
+    /// Not known with fewer repeats than it takes to judge.
+    met: Option<bool>,
+}
+
+impl Goal {
+    fn verdict(&self) -> &'static str {
+        match self.met {
+            Some(true) => "met",
+            Some(false) => "MISSED",
+            None => "not judged: too few repeats",
+        }
+    }
 }
 
 /// One figure.
@@ -116,7 +133,7 @@ impl Row {
     /// Adds the ratio of the medians to another row's.
     pub(crate) fn against(mut self, other: &Row) -> Row {
         let value = self.median / other.median;
-        self.ratio = Some(Ratio { to: other.name.clone(), value });
+        self.ratio = Some(Ratio { to: other.name.clone(), value, repeats: other.repeats });
         self
     }
 
@@ -125,9 +142,18 @@ impl Row {
         self.ratio.as_ref().map_or(f64::NAN, |r| r.value)
     }
 
-    /// Adds a goal and whether it is met.
+    /// Adds a goal and whether the median, or the ratio of the medians, meets it. With fewer than
+    /// [`REPEATS_MIN`] repeats of either row it is not judged.
     pub(crate) fn goal(mut self, what: impl Into<String>, met: bool) -> Row {
+        let repeats = self.ratio.as_ref().map_or(self.repeats, |r| r.repeats.min(self.repeats));
+        let met = (repeats >= REPEATS_MIN).then_some(met);
         self.goal = Some(Goal { what: what.into(), met });
+        self
+    }
+
+    /// The same for what no repeat makes surer: a count, or a most of everything.
+    pub(crate) fn goal_counted(mut self, what: impl Into<String>, met: bool) -> Row {
+        self.goal = Some(Goal { what: what.into(), met: Some(met) });
         self
     }
 }
@@ -238,7 +264,7 @@ fn print(row: &Row) {
         print!("  {:.2} of {}", r.value, r.to);
     }
     if let Some(g) = &row.goal {
-        print!("  ({}: {})", g.what, if g.met { "met" } else { "MISSED" });
+        print!("  ({}: {})", g.what, g.verdict());
     }
     println!();
 }
@@ -270,11 +296,29 @@ mod tests {
         assert_eq!(row.against(&even).ratio(), 2.0 / 3.0);
     }
 
+    /// Medians of fewer than three repeats, of the figure or of what it is held against, judge no
+    /// goal; ranges that overlap meet none. What is counted needs no repeats.
+    #[test]
+    fn goals_need_repeats() {
+        let row = |values: &[f64]| {
+            Row::new("a", "x", &values.iter().map(|v| sample(*v)).collect::<Vec<_>>())
+        };
+        let verdict = |row: Row, met| row.goal("more", met).goal.unwrap().verdict();
+        let (two, three) = (row(&[1.0, 2.0]), row(&[1.0, 2.0, 3.0]));
+        assert_eq!(verdict(two.clone(), true), "not judged: too few repeats");
+        assert_eq!(verdict(three.clone(), true), "met");
+        assert_eq!(verdict(three.clone(), false), "MISSED");
+        assert_eq!(verdict(three.clone().against(&two), true), "not judged: too few repeats");
+        assert_eq!(verdict(two.against(&three), false), "not judged: too few repeats");
+        let counted = Row::single("a", "x", 0.0).goal_counted("none", true);
+        assert_eq!(counted.goal.unwrap().verdict(), "met");
+    }
+
     /// The form that scripts read.
     #[test]
     fn json_keeps_its_form() {
         let row = Row::single("a", "x", 2.0);
-        let row = row.clone().against(&row).goal("more", false);
+        let row = row.clone().against(&row).goal_counted("more", false);
         let json = serde_json::to_value(row).unwrap();
         assert_eq!(json["median"], 2.0);
         assert_eq!(json["ratio"]["value"], 1.0);

@@ -64,6 +64,11 @@ pub(crate) const NAMES: [&str; SETUPS.len()] = {
     names
 };
 
+/// Everything that is on by default except what keeps small files away from data servers: each file
+/// that was written has an object.
+pub(crate) const WITH_OBJECTS: Setup =
+    Setup { name: "with-objects", on: &[Coalescing, ImplicitObjects, EagerIo, OnePassListing] };
+
 /// The three moments at which objects can be made, and what a server does by default.
 /// The first three keep no file with the metadata server, or there would be no objects.
 pub(crate) const OBJECT_CREATION: [Setup; 4] = [
@@ -116,7 +121,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("mds.toml");
         let mut seen = Vec::new();
-        for setup in SETUPS.into_iter().chain(OBJECT_CREATION.into_iter().take(3)) {
+        for setup in
+            SETUPS.into_iter().chain([WITH_OBJECTS]).chain(OBJECT_CREATION.into_iter().take(3))
+        {
             std::fs::write(&file, setup.settings(1)).unwrap();
             let config = MdsConfig::load(&file).unwrap();
             let default = MdsConfig {

@@ -181,6 +181,8 @@ xdr_struct! {
         pub blocks_bytes: u64,
         /// Writes since it was opened.
         pub writes: u64,
+        /// Something was written that a power cut may still take away.
+        pub unsynced: bool,
     }
 }
 list! {
@@ -291,6 +293,8 @@ xdr_struct! {
         pub found: bool,
         /// Where; or below what offset it is not.
         pub at: u64,
+        /// Local size of the object in bytes.
+        pub size: u64,
     }
 }
 xdr_struct! {
@@ -462,6 +466,7 @@ mod tests {
             mtime_ns: 4,
             blocks_bytes: 5,
             writes: 6,
+            unsynced: true,
         };
         round_trip(HelloArgs { nonce: [1; 32], caller: [2; 16] });
         round_trip(HelloOk { nonce: [1; 32], proof: [2; 32] });
@@ -477,7 +482,7 @@ mod tests {
         round_trip(ControlResult::<SpaceOk>(Err(ControlStatus::IO)));
         let stripe = StripeName { unit_bytes: 1 << 20, count: 4, slot: 3 };
         round_trip(SeekArgs { object, stripe, hole: true, from: 1, end: 2 });
-        round_trip(SeekOk { found: true, at: 3 });
+        round_trip(SeekOk { found: true, at: 3, size: 4 });
         round_trip(PunchArgs { object, epoch: 1, offset: 2, len: 3 });
         round_trip(AllocateArgs { object, epoch: 1, stripe, offset: 2, end: 3 });
         round_trip(CopyArgs {

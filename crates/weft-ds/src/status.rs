@@ -16,7 +16,9 @@ pub(crate) fn object_status(error: &ObjectError) -> NfsStat {
         // The client goes around this data server for two minutes: what a bad disk deserves.
         ObjectError::Io { .. } | ObjectError::SyncLost => complain(error, NfsStat::IO),
         ObjectError::Poisoned | ObjectError::Corrupt(_) => complain(error, NfsStat::IO),
-        ObjectError::InUse | ObjectError::NoRandom => complain(error, NfsStat::SERVERFAULT),
+        ObjectError::InUse | ObjectError::NotOurs | ObjectError::NoRandom => {
+            complain(error, NfsStat::SERVERFAULT)
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Moving RPC records between sockets, memory and files.
+//! Moving RPC records between sockets, memory and files; and files that survive a power cut
+//! ([`durable`]).
 //!
 //! Sending executes a plan: a list of [`Segment`]s whose bytes go out by vectored writes and whose
 //! file ranges go from page cache to socket by `sendfile`, never through our memory. Receiving
@@ -11,6 +12,7 @@
 //! Entry points: [`RecordReader`], [`RecordSender`], [`ensure_resident`], [`Destination`],
 //! [`share_range`].
 
+pub mod durable;
 mod pipe;
 mod place;
 mod receive;

@@ -40,6 +40,7 @@ async fn timers(mds: &Mds) {
         clients.clear_way_of_waiters(now, &mut expired);
         clients.notify_lock_waiters();
         clients.drop_strays();
+        clients.sweep_records(now);
         revocations.begin(mds, now);
         mds.files.purge();
     }

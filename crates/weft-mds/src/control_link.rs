@@ -4,7 +4,10 @@
 use std::{
     net::SocketAddr,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -100,6 +103,7 @@ enum Link {
 #[derive(Debug)]
 pub(crate) struct ControlLink {
     link: watch::Receiver<Link>,
+    connections: Arc<AtomicU64>,
     task: AbortHandle,
 }
 
@@ -114,8 +118,14 @@ impl ControlLink {
     pub(crate) fn start(expected: Expected) -> ControlLink {
         let why = ControlError::Unreachable("not connected yet".into());
         let (link, seen) = watch::channel(Link::Down { since: Instant::now(), why });
-        let task = tokio::spawn(keep_connected(expected, link));
-        ControlLink { link: seen, task: task.abort_handle() }
+        let connections = Arc::new(AtomicU64::new(0));
+        let task = tokio::spawn(keep_connected(expected, link, connections.clone()));
+        ControlLink { link: seen, connections, task: task.abort_handle() }
+    }
+
+    /// How many connections there were so far, the present one included.
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Acquire)
     }
 
     /// Whether there is a connection.
@@ -191,7 +201,11 @@ impl ControlLink {
 }
 
 /// The background task: connects, watches, and connects again.
-async fn keep_connected(expected: Expected, link: watch::Sender<Link>) {
+async fn keep_connected(
+    expected: Expected,
+    link: watch::Sender<Link>,
+    connections: Arc<AtomicU64>,
+) {
     let mut backoff = BACKOFF_MIN;
     let mut told = String::new();
     loop {
@@ -200,6 +214,7 @@ async fn keep_connected(expected: Expected, link: watch::Sender<Link>) {
                 tracing::info!(id = expected.id.0, addr = %expected.addr, "data server connected");
                 backoff = BACKOFF_MIN;
                 told.clear();
+                connections.fetch_add(1, Ordering::AcqRel);
                 let live = Arc::new(Live { connection, give_up: Notify::new() });
                 link.send_replace(Link::Up(live.clone()));
                 let why = until_lost(&live).await;

@@ -63,6 +63,7 @@ impl Role for Mds {
         c: &'a mut Compound<Self>,
         client: ClientId,
     ) -> Result<(), Failure> {
-        self.clients.reclaim_complete(&mut c.deps, client)
+        self.clients.records.depend_on_forgotten(&mut c.deps);
+        self.clients.reclaim_complete(client)
     }
 }

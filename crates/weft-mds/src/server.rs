@@ -40,8 +40,6 @@ pub struct MdsParts {
     pub instance: u32,
     /// The volume.
     pub volume: Volume,
-    /// Its number in filehandles.
-    pub volume_number: u32,
     /// The data servers.
     pub data_servers: Arc<DataServers>,
     /// How new files are striped.
@@ -92,12 +90,11 @@ impl Mds {
         let core = Arc::new(Core::new(parts.identity, parts.limits, parts.lease_s));
         let known = clients::known(&parts.volume)?;
         let grace_ms = u64::from(parts.grace_s) * 1000;
-        let grace = Grace::start(core.clock.now(), grace_ms, known.clone());
+        let grace = Grace::start(core.clock.now(), grace_ms, clients::reclaimers(&known));
         let protocol = Arc::new(ProtocolState::new(parts.instance, grace));
         let threshold = Threshold::new(&parts.small_files, parts.threads);
         let files = FileService::start(FileParts {
             volume: parts.volume,
-            volume_number: parts.volume_number,
             data_servers: parts.data_servers,
             striping: parts.striping,
             small_files: parts.small_files,
@@ -107,9 +104,13 @@ impl Mds {
             lease_s: parts.lease_s,
         });
         let files = files.await?;
+        let clients = Clients::new(&core, &protocol, &files, known);
+        // At once, if there is nobody to wait for.
+        clients.end_grace(core.clock.now());
+        let admin = Admin::new(&core, &protocol, &clients, parts.address, threshold);
         Ok(Arc::new(Mds {
-            clients: Clients::new(&core, &protocol, &files, &known),
-            admin: Arc::new(Admin::new(&core, &files, parts.address, threshold)),
+            clients,
+            admin: Arc::new(admin),
             core,
             protocol,
             files,

@@ -27,6 +27,8 @@ pub struct Striped {
     pub stripe_unit_bytes: u32,
     /// Index in the list of the data server that holds the first unit.
     pub first_stripe_index: u16,
+    /// How long its objects are at least, in the same order; empty if nothing is known to be there.
+    pub lengths_min: Vec<u64>,
 }
 
 impl Striped {
@@ -42,6 +44,11 @@ impl Striped {
             self.first_stripe_index.into(),
             Form::Sparse,
         )
+    }
+
+    /// How long the object at an index is at least, bytes: a shorter one has lost something.
+    pub fn length_min(&self, index: usize) -> u64 {
+        self.lengths_min.get(index).copied().unwrap_or(0)
     }
 
     /// Whether the byte at `to + n` of another file is, for every n, in the object on the same
@@ -144,6 +151,7 @@ mod tests {
             data_servers: (1..=count).map(DataServerId).collect(),
             stripe_unit_bytes: 2 << 20,
             first_stripe_index,
+            lengths_min: Vec::new(),
         }
     }
 

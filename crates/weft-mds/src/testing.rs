@@ -37,7 +37,6 @@ pub(super) async fn mds_on(volume: Volume, servers: &[DataServerSpec]) -> Arc<Md
         grace_s: 60,
         instance: 1,
         volume,
-        volume_number: 1,
         data_servers: DataServers::start(servers, uuid, &secret.control_key(), registry, true),
         small_files: SmallFiles::default(),
         threads: 1,

@@ -58,7 +58,9 @@ pub fn data_server_status(e: &DataServerError) -> NfsStat {
         DataServerError::TooBig { .. } => NfsStat::FBIG,
         DataServerError::Unsupported { .. } => NfsStat::NOTSUPP,
         DataServerError::Unaligned { .. } => NfsStat::INVAL,
-        DataServerError::Refused { .. } | DataServerError::Io { .. } => NfsStat::IO,
+        DataServerError::Refused { .. }
+        | DataServerError::Io { .. }
+        | DataServerError::Lost { .. } => NfsStat::IO,
     }
 }
 

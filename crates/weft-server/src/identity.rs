@@ -3,13 +3,14 @@
 
 use std::{
     fmt::Write as _,
-    fs::{File, OpenOptions},
-    io::{self, Read as _, Write as _},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    fs::File,
+    io::{self, Read as _},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
 use bytes::Bytes;
+use weft_io::durable;
 use weft_nfs::{
     NfsTime, Opaque, exchgid,
     ops::{ImplId, ServerOwner},
@@ -24,6 +25,8 @@ pub use weft_layout::{HandleKey, HandleKeys};
 const SECRET_CHARS_MIN: usize = 32;
 /// Longest identity or secret file read; anything longer is not one of ours.
 const FILE_BYTES_MAX: u64 = 4096;
+/// Only the owner reads these files.
+const PRIVATE_MODE: u32 = 0o600;
 /// Name of the file with a server's uuid in its data directory.
 const UUID_FILE: &str = "server-id";
 
@@ -206,32 +209,10 @@ fn opaque(text: String) -> Opaque {
 }
 
 /// Makes a file that only the owner can read, with all its contents or not at all; one that is
-/// there already stays.
+/// there already stays. Durable either way.
 fn create_if_missing(path: &Path, contents: &str) -> Result<(), IdentityError> {
-    if path.try_exists().map_err(at(path))? {
-        return Ok(());
-    }
-    let dir = match path.parent() {
-        Some(dir) if dir != Path::new("") => dir,
-        _ => Path::new("."),
-    };
-    let draft = path.with_extension(format!("new-{}", hex(&random::<8>())));
-    let written = write_new(&draft, contents).and_then(|()| {
-        match std::fs::hard_link(&draft, path) {
-            // Somebody else was faster: theirs it is.
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            linked => linked,
-        }
-    });
-    // The draft has done its duty, or was never made.
-    let _ = std::fs::remove_file(&draft);
-    written.and_then(|()| File::open(dir)?.sync_all()).map_err(at(path))
-}
-
-fn write_new(path: &Path, contents: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    writeln!(file, "{contents}")?;
-    file.sync_all()
+    let line = format!("{contents}\n");
+    durable::create_file(path, PRIVATE_MODE, line.as_bytes()).map_err(at(path))
 }
 
 fn text_of(file: &mut File, path: &Path) -> Result<String, IdentityError> {

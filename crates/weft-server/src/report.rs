@@ -93,6 +93,86 @@ pub struct ClusterStatus {
     /// Devices that clients have reported on.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub devices: Vec<DeviceStatus>,
+    /// The grace period after the start, while it is on.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub grace: Option<GraceStatus>,
+}
+
+/// The grace period after a start of the metadata server: nothing can be opened or locked anew
+/// until it ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraceStatus {
+    /// Seconds until it ends, sooner if all that are awaited are done; 0 if it goes on only
+    /// because somebody is reclaiming.
+    pub left_s: u64,
+    /// Who is awaited.
+    pub awaited: Vec<AwaitedClient>,
+}
+
+/// A client that held something before the start and has not come back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwaitedClient {
+    /// Its machine, as far as one can tell.
+    pub name: String,
+    /// How it calls itself (`co_ownerid`).
+    pub owner: String,
+    /// Where it came from; absent once it has begun to reclaim.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub address: Option<String>,
+}
+
+/// `GET /clients`, and what `weft clients --json` prints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientsReport {
+    /// By name.
+    pub clients: Vec<ClientStatus>,
+    /// The grace period after the start, while it is on.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub grace: Option<GraceStatus>,
+}
+
+/// A client of the metadata server, and how much it holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientStatus {
+    /// Client id, hexadecimal.
+    pub id: String,
+    /// Its machine, as far as one can tell.
+    pub name: String,
+    /// How it calls itself (`co_ownerid`).
+    pub owner: String,
+    /// Where it came from.
+    pub address: String,
+    /// What it says it is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub implementation: Option<String>,
+    /// Whether its lease is valid; if not, what it holds is kept by courtesy.
+    pub lease_valid: bool,
+    /// Seconds since it last renewed its lease.
+    pub silent_s: u64,
+    /// NFS 4.1 or 4.2.
+    pub minor_version: u32,
+    /// Sessions.
+    pub sessions: usize,
+    /// Open files, each owner's of its own.
+    pub opens: usize,
+    /// Locked byte ranges.
+    pub locks: usize,
+    /// Delegations.
+    pub delegations: usize,
+    /// Files with layouts.
+    pub layouts: usize,
+    /// Owners that wait for locks.
+    pub waiting_for_locks: usize,
+}
+
+/// What `POST /clients/evict` did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evicted {
+    /// Who was ended, and what it held; absent if it was not connected.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub client: Option<ClientStatus>,
+    /// Whether it was awaited in grace.
+    pub was_awaited: bool,
 }
 
 /// Writes to data servers through the metadata server, since it started.
@@ -153,6 +233,9 @@ pub struct Health {
     pub healthy: bool,
     /// What does not, in words.
     pub problems: Vec<String>,
+    /// The grace period after the start, while it is on.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub grace: Option<GraceStatus>,
 }
 
 /// `GET /file?path=`: where a file's bytes are.
@@ -206,7 +289,7 @@ pub struct ObjectReport {
     pub error: Option<String>,
 }
 
-/// Why a question about a file has no answer.
+/// Why a question has no answer, or nothing is done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AdminError {
     /// The question makes no sense.
@@ -215,6 +298,9 @@ pub enum AdminError {
     /// There is no such file.
     #[error("{0}: no such file or directory")]
     NotFound(String),
+    /// No client is called so.
+    #[error("{0}: no such client (`weft clients` lists them)")]
+    NoClient(String),
     /// The server cannot tell at the moment.
     #[error("{0}")]
     Failed(String),
@@ -233,6 +319,12 @@ pub trait AdminSource: Send + Sync + 'static {
 
     /// Where the bytes of the file at this path of the export are.
     fn file(&self, path: String) -> AdminFuture<'_, Result<FileReport, AdminError>>;
+
+    /// Who is there, and what each holds.
+    fn clients(&self) -> ClientsReport;
+
+    /// Ends a client, by id, name, owner or address.
+    fn evict(&self, who: String) -> AdminFuture<'_, Result<Evicted, AdminError>>;
 
     /// Sets the write threshold until the next start, bytes.
     ///

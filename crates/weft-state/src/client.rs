@@ -1,5 +1,7 @@
 //! Client records, and which case of EXCHANGE_ID a request is: RFC 8881 §18.35.4.
 
+use std::net::IpAddr;
+
 use weft_nfs::ops::{ClientOwner, CreateSessionOk, ExchangeIdArgs};
 use weft_nfs::{ClientId, SequenceId, SessionId, exchgid};
 
@@ -24,8 +26,8 @@ pub enum Principal {
 pub struct Origin {
     /// Principal of the caller.
     pub principal: Principal,
-    /// From which host.
-    pub host: Host,
+    /// From which address.
+    pub address: IpAddr,
 }
 
 /// A client record, confirmed or not.
@@ -34,7 +36,9 @@ pub struct Client {
     pub(crate) clientid: ClientId,
     pub(crate) owner: ClientOwner,
     pub(crate) principal: Principal,
-    /// The host it first came from, of whose share it is.
+    /// Where it first came from.
+    pub(crate) address: IpAddr,
+    /// That host, of whose share it is.
     pub(crate) host: Host,
     pub(crate) impl_name: Option<String>,
     pub(crate) confirmed: bool,
@@ -68,6 +72,11 @@ impl Client {
     /// The caller that asked for the record.
     pub fn principal(&self) -> Principal {
         self.principal
+    }
+
+    /// Where it came from when it asked for the record.
+    pub fn address(&self) -> IpAddr {
+        self.address
     }
 
     /// What it says it is, for people to read.

@@ -9,26 +9,35 @@ use crate::ids::Millis;
 /// A client that reclaims nothing for so long has done with it, or is gone.
 const RECLAIM_PAUSE_MS: u64 = 2000;
 
-/// The grace period: which clients of before the restart may still reclaim. It ends when all of
-/// them have sent RECLAIM_COMPLETE, or by time; while something is being reclaimed it is extended,
-/// to twice the time at most.
+/// A client of before the restart, by its durable record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownClient {
+    /// Id of the record.
+    pub record: u64,
+    /// Its `co_ownerid`.
+    pub ownerid: Bytes,
+    /// Whether the server waits for it: its lease was valid as far as is known.
+    pub awaited: bool,
+}
+
+/// The grace period: which clients of before the restart may still reclaim. It ends when all those
+/// that are awaited have sent RECLAIM_COMPLETE, or by time; while something is being reclaimed it
+/// is extended, to twice the time at most.
 #[derive(Debug)]
 pub struct Grace {
     ends: Millis,
     /// When it ends although clients are still reclaiming.
     ends_at_last: Millis,
     last_reclaim: Option<Millis>,
-    /// Record by `co_ownerid`.
-    waiting: BTreeMap<Bytes, u64>,
-    phase: Phase,
+    /// Who has not completed its reclaim, by `co_ownerid`.
+    waiting: BTreeMap<Bytes, Waiting>,
+    is_on: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    On,
-    /// Over, and [`Grace::tick`] has not said so yet.
-    OverUntold,
-    Over,
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    record: u64,
+    awaited: bool,
 }
 
 /// The end of a grace period.
@@ -36,31 +45,42 @@ enum Phase {
 pub struct Ended {
     /// Durable records of clients that did not complete their reclaim: to be deleted before
     /// others are given anything, so that they cannot reclaim after the next restart what others
-    /// had in between (§8.4.3). One that is back gets a new record with its RECLAIM_COMPLETE.
+    /// had in between (§8.4.3). One that is back gets a new record with what it holds next.
     pub incomplete: Vec<u64>,
 }
 
+/// A grace period that is on, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GraceLeft {
+    /// Milliseconds until it ends by time; 0 if it goes on only because somebody is reclaiming.
+    pub left_ms: u64,
+    /// Who is awaited, by `co_ownerid`.
+    pub awaited: Vec<Bytes>,
+}
+
 impl Grace {
-    /// A grace period of `grace_ms` for the clients with durable records: record id and
-    /// `co_ownerid`. Without any there is nothing to wait for: it is over at once.
-    pub fn start(now: Millis, grace_ms: u64, known: Vec<(u64, Bytes)>) -> Self {
-        let phase = if known.is_empty() { Phase::Over } else { Phase::On };
-        let waiting = known.into_iter().map(|(record, id)| (id, record)).collect();
+    /// A grace period of `grace_ms` for the clients with durable records. It is on until the first
+    /// [`Grace::tick`], and longer only if somebody is awaited.
+    pub fn start(now: Millis, grace_ms: u64, known: Vec<KnownClient>) -> Self {
+        let waiting = known.into_iter().map(|k| {
+            let KnownClient { record, ownerid, awaited } = k;
+            (ownerid, Waiting { record, awaited })
+        });
+        let waiting = waiting.collect();
         let after = |ms: u64| Millis(now.0.saturating_add(ms));
         let (ends, ends_at_last) = (after(grace_ms), after(grace_ms.saturating_mul(2)));
-        Grace { ends, ends_at_last, last_reclaim: None, waiting, phase }
+        Grace { ends, ends_at_last, last_reclaim: None, waiting, is_on: true }
     }
 
     /// Whether requests that are not reclaims are to be answered GRACE.
-    /// By time it ends with [`Grace::tick`], so that [`Ended::incomplete`] comes first.
     pub fn is_on(&self) -> bool {
-        self.phase == Phase::On
+        self.is_on
     }
 
     /// Whether the client of this `co_ownerid` was known before the restart and has not completed
     /// its reclaim. Outside of grace ([`Grace::is_on`]) nobody may: NO_GRACE.
     pub fn may_reclaim(&self, ownerid: &[u8]) -> bool {
-        self.phase == Phase::On && self.waiting.contains_key(ownerid)
+        self.is_on && self.waiting.contains_key(ownerid)
     }
 
     /// Something was reclaimed: the period does not end in the middle of it.
@@ -68,33 +88,38 @@ impl Grace {
         self.last_reclaim = Some(now);
     }
 
-    /// A client has sent RECLAIM_COMPLETE. Says whether that ended the period.
-    pub fn client_done(&mut self, ownerid: &[u8]) -> bool {
-        if self.waiting.remove(ownerid).is_none() || self.phase != Phase::On {
-            return false;
-        }
-        if self.waiting.is_empty() {
-            self.phase = Phase::OverUntold;
-        }
-        self.waiting.is_empty()
+    /// A client has sent RECLAIM_COMPLETE, or will never come. Tells if that ended the period.
+    pub fn client_done(&mut self, ownerid: &[u8]) -> Option<Ended> {
+        let done = self.waiting.remove(ownerid);
+        if done.is_some() && self.is_on && !self.awaits_somebody() { self.end() } else { None }
+    }
+
+    /// Who is awaited, and for how long; absent when it is over.
+    pub fn left(&self, now: Millis) -> Option<GraceLeft> {
+        let awaited = self.waiting.iter().filter(|(_, w)| w.awaited);
+        let awaited = awaited.map(|(ownerid, _)| ownerid.clone()).collect();
+        self.is_on.then(|| GraceLeft { left_ms: self.ends.0.saturating_sub(now.0), awaited })
+    }
+
+    fn awaits_somebody(&self) -> bool {
+        self.waiting.values().any(|w| w.awaited)
     }
 
     fn is_reclaiming(&self, now: Millis) -> bool {
         self.last_reclaim.is_some_and(|at| now.since(at) < RECLAIM_PAUSE_MS)
     }
 
-    /// Lets time pass. Tells the end of the period once, however it came.
+    /// Lets time pass. Tells of the end of the period if this is it.
     pub fn tick(&mut self, now: Millis) -> Option<Ended> {
-        let over = match self.phase {
-            Phase::On => now >= self.ends_at_last || now >= self.ends && !self.is_reclaiming(now),
-            Phase::OverUntold => true,
-            Phase::Over => false,
-        };
-        if !over {
-            return None;
-        }
-        self.phase = Phase::Over;
-        Some(Ended { incomplete: std::mem::take(&mut self.waiting).into_values().collect() })
+        let time_is_up = now >= self.ends_at_last || now >= self.ends && !self.is_reclaiming(now);
+        let over = self.is_on && (time_is_up || !self.awaits_somebody());
+        if over { self.end() } else { None }
+    }
+
+    fn end(&mut self) -> Option<Ended> {
+        self.is_on = false;
+        let left = std::mem::take(&mut self.waiting).into_values();
+        Some(Ended { incomplete: left.map(|w| w.record).collect() })
     }
 }
 
@@ -105,9 +130,12 @@ mod transitions;
 mod tests {
     use super::*;
 
+    fn known(record: u64, ownerid: &'static [u8], awaited: bool) -> KnownClient {
+        KnownClient { record, ownerid: Bytes::from_static(ownerid), awaited }
+    }
+
     fn grace() -> Grace {
-        let known = vec![(1, Bytes::from_static(b"a")), (2, Bytes::from_static(b"b"))];
-        Grace::start(Millis(1000), 500, known)
+        Grace::start(Millis(1000), 500, vec![known(1, b"a", true), known(2, b"b", true)])
     }
 
     /// Proves that the period is not ended in the middle of reclaims (both sides of the pause),
@@ -120,19 +148,39 @@ mod tests {
         assert_eq!(g.tick(Millis(1999)), None);
         g.reclaimed(Millis(1999));
         assert!(g.tick(Millis(2000)).is_some(), "twice the time");
-        let mut g = Grace::start(Millis(0), 10_000, vec![(1, Bytes::from_static(b"a"))]);
+        let mut g = Grace::start(Millis(0), 10_000, vec![known(1, b"a", true)]);
         g.reclaimed(Millis(9000));
         assert_eq!(g.tick(Millis(10_999)), None);
         assert!(g.is_on() && g.may_reclaim(b"a"));
         assert!(g.tick(Millis(11_000)).is_some());
     }
 
-    /// Proves that a server nobody knew does not wait.
+    /// Proves that a server does not wait that awaits nobody, and that whoever is known without
+    /// being awaited loses its record before anybody else is given anything.
     #[test]
-    fn nobody_known_no_grace() {
+    fn nobody_awaited_no_grace() {
         let mut g = Grace::start(Millis(0), 500, Vec::new());
-        assert!(!g.is_on());
-        assert_eq!(g.tick(Millis(1000)), None);
+        assert_eq!(g.tick(Millis(0)), Some(Ended { incomplete: Vec::new() }));
+        assert_eq!((g.is_on(), g.tick(Millis(1000))), (false, None));
+        let mut g = Grace::start(Millis(0), 500, vec![known(4, b"late", false)]);
+        assert!(g.is_on() && g.may_reclaim(b"late"));
+        assert_eq!(g.tick(Millis(0)), Some(Ended { incomplete: vec![4] }));
+        assert!(!g.is_on() && !g.may_reclaim(b"late"));
+    }
+
+    /// Proves that who is not awaited may reclaim for as long as the others are awaited, that the
+    /// period does not wait for it, and that one that reclaimed is not forgotten.
+    #[test]
+    fn who_is_not_awaited_may_come_in_time() {
+        let all = || vec![known(1, b"a", true), known(2, b"b", false), known(3, b"c", false)];
+        let mut g = Grace::start(Millis(0), 500, all());
+        assert!(g.may_reclaim(b"b"));
+        assert_eq!(g.client_done(b"b"), None);
+        assert_eq!(g.tick(Millis(1)), None);
+        let left = GraceLeft { left_ms: 499, awaited: vec![Bytes::from_static(b"a")] };
+        assert_eq!(g.left(Millis(1)), Some(left));
+        assert_eq!(g.client_done(b"a"), Some(Ended { incomplete: vec![3] }));
+        assert_eq!(g.left(Millis(1)), None);
     }
 
     /// Proves that the last RECLAIM_COMPLETE ends it early, and that the end is reported once.
@@ -140,14 +188,13 @@ mod tests {
     fn ends_when_all_are_done() {
         let mut g = grace();
         assert!(g.may_reclaim(b"a") && !g.may_reclaim(b"stranger"));
-        assert!(!g.client_done(b"stranger"));
-        assert!(!g.client_done(b"a"));
+        assert_eq!(g.client_done(b"stranger"), None);
+        assert_eq!(g.client_done(b"a"), None);
         assert!(!g.may_reclaim(b"a") && g.may_reclaim(b"b"));
         assert!(g.is_on());
-        assert!(g.client_done(b"b"));
+        assert_eq!(g.client_done(b"b"), Some(Ended { incomplete: Vec::new() }));
         assert!(!g.is_on());
-        assert_eq!(g.tick(Millis(1001)), Some(Ended { incomplete: Vec::new() }));
-        assert_eq!(g.tick(Millis(1002)), None);
+        assert_eq!((g.client_done(b"b"), g.tick(Millis(1002))), (None, None));
     }
 
     /// Proves that time ends it (both sides of the limit), and which clients are forgotten then.

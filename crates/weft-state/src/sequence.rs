@@ -210,6 +210,13 @@ impl Sessions {
         }
     }
 
+    /// The minor version that a client speaks: the greatest of its sessions; 1 without any.
+    pub fn minorversion_of(&self, client: ClientId) -> u32 {
+        let sessions = self.clients.get(&client).map(|c| c.sessions()).unwrap_or_default();
+        let minor = sessions.iter().filter_map(|id| self.sessions.get(id)).map(|s| s.minorversion);
+        minor.max().unwrap_or(1)
+    }
+
     /// Notes the minor version of a session's COMPOUNDs (1 until noted). Linux wants callbacks in
     /// the minor version of the mount; call it once CREATE_SESSION has succeeded.
     pub fn note_minorversion(&mut self, sessionid: SessionId, minorversion: u32) {

@@ -178,7 +178,7 @@ impl Sessions {
     ) -> Result<ClientId, Reason> {
         match replaced {
             Some(old) => self.drop_client(old),
-            None => self.make_room_for_client(from.host)?,
+            None => self.make_room_for_client(from.address.into())?,
         }
         let owner = ClientOwner {
             verifier: args.clientowner.verifier,
@@ -191,7 +191,8 @@ impl Sessions {
             clientid,
             owner,
             principal: from.principal,
-            host: from.host,
+            address: from.address,
+            host: from.address.into(),
             impl_name: args.client_impl_id.0.as_ref().map(impl_name),
             confirmed: false,
             create_next: FIRST_CREATE,

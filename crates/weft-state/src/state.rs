@@ -70,6 +70,21 @@ impl Held {
     }
 }
 
+/// How much a client holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HeldCounts {
+    /// Open files, each owner's of its own.
+    pub opens: usize,
+    /// Locked byte ranges.
+    pub locks: usize,
+    /// Delegations.
+    pub delegations: usize,
+    /// Files with layouts.
+    pub layouts: usize,
+    /// Owners that wait for locks.
+    pub waiting_for_locks: usize,
+}
+
 /// What was lost with a client.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Dropped {
@@ -210,6 +225,25 @@ impl State {
     /// Whether the client holds any open, lock, delegation or layout.
     pub fn client_has_state(&self, client: ClientId) -> bool {
         self.held_by_client.get(&client).is_some_and(|h| !h.is_empty())
+    }
+
+    /// Whether the client holds what can be reclaimed after a restart: opens (their locks with
+    /// them) and delegations.
+    pub fn client_could_reclaim(&self, client: ClientId) -> bool {
+        let held = self.held_by_client.get(&client);
+        held.is_some_and(|h| !h.opens.is_empty() || !h.delegations.is_empty())
+    }
+
+    /// What the client holds, counted.
+    pub fn count_held(&self, client: ClientId) -> HeldCounts {
+        let Some(held) = self.held_by_client.get(&client) else { return HeldCounts::default() };
+        HeldCounts {
+            opens: held.opens.len(),
+            locks: held.ranges,
+            delegations: held.delegations.len(),
+            layouts: held.layouts.len(),
+            waiting_for_locks: held.waiters,
+        }
     }
 
     /// Every client that holds or held something and was not dropped since, by id. One that

@@ -30,7 +30,7 @@ pub(crate) fn from(principal: Principal) -> Origin {
 }
 
 pub(crate) fn from_host(host: u8, principal: Principal) -> Origin {
-    Origin { principal, host: Host::from(std::net::IpAddr::from([10, 0, 0, host])) }
+    Origin { principal, address: std::net::IpAddr::from([10, 0, 0, host]) }
 }
 
 /// A small request.

@@ -20,7 +20,7 @@ fn main() {
             let at = Path::new(&directory).join(format!("{}-{workers}-{coalesce}", engine.name()));
             let commit = CommitPolicy { coalesce, ..CommitPolicy::default() };
             let config = VolumeConfig { engine, commit, ..VolumeConfig::default() };
-            let volume = Volume::open(&at, &config).unwrap();
+            let volume = Volume::make(&at, &config).unwrap();
             let started = Instant::now();
             let until = started + Duration::from_secs(seconds);
             let made = runtime.block_on(run(&volume, workers, until));

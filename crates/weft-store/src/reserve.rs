@@ -191,6 +191,11 @@ impl Reserve {
         false
     }
 
+    /// Waits a moment; whether there is a use in waiting on.
+    pub fn pause(&self) -> bool {
+        !self.closes_within(ASK_EVERY)
+    }
+
     /// Gives back all of it; whether there was anything.
     pub fn release_all(&self) -> bool {
         self.release(u64::MAX, u32::MAX)

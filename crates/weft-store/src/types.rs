@@ -1,8 +1,13 @@
 //! The words the volume store speaks: numbers, times, inodes, placements, and its errors.
 
+mod bounds;
+
 use bytes::Bytes;
 
 use crate::engine::EngineError;
+
+pub(crate) use self::bounds::Bounds;
+pub use self::bounds::{LengthBounds, ShortObject};
 
 /// Number of an inode within its volume; never reused, so it needs no generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,6 +21,16 @@ impl InodeNo {
 /// Log sequence number: the place of a mutation in the one order of a volume; 0 is before all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lsn(pub u64);
+
+/// One start of a server on its data, until it ends: its number, ascending from 1, and a random
+/// name by which two copies of the data that were both started can be told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Run {
+    /// How many starts there were up to this one.
+    pub number: u64,
+    /// Random.
+    pub id: [u8; 16],
+}
 
 /// A point in time: seconds since 1970 and nanoseconds (0..1_000_000_000) past them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -210,6 +225,8 @@ pub struct Inode {
     pub unsettled: bool,
     /// It has extended attributes.
     pub has_xattrs: bool,
+    /// How long its objects on data servers are at least.
+    pub bounds: LengthBounds,
     /// The bytes of a file are in the volume itself, not on data servers. With a placement besides,
     /// they are being moved there, and nobody changes them meanwhile.
     pub stuffed: bool,

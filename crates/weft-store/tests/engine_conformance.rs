@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use weft_dev::SeededRng;
-use weft_store::engine::{self, Batch, Engine, EngineError, EngineKind, KeyRange, MemoryEngine};
+use weft_store::engine::{
+    self, Batch, Engine, EngineError, EngineKind, KeyRange, MemoryEngine, Snapshot,
+};
 use weft_store::reserve::Reserve;
 
 mod common;
@@ -104,6 +107,86 @@ fn scans_are_ordered_bounded_and_stoppable() {
         };
         engine.scan(KeyRange { from: b"", until: None }, visit).unwrap();
         assert_eq!(visited, 1);
+    });
+}
+
+#[test]
+fn a_snapshot_is_the_map_of_one_moment() {
+    // Later commits do not reach it, neither new keys, new values, removals nor many of them; two
+    // of different moments differ; ranges and breaks are those of a scan; and dropping them
+    // changes nothing.
+    on_all(|engine| {
+        let epoch = engine.acquire().unwrap();
+        let empty = engine.snapshot().unwrap();
+        engine.commit(&batch(&[(b"a", Some(b"1")), (b"b", Some(b"2"))]), epoch).unwrap();
+        let first = engine.snapshot().unwrap();
+        engine
+            .commit(&batch(&[(b"a", Some(b"x")), (b"b", None), (b"c", Some(b"3"))]), epoch)
+            .unwrap();
+        let second = engine.snapshot().unwrap();
+        for n in 0u32..2000 {
+            let (key, value) = (n.to_be_bytes(), vec![n as u8; 500]);
+            engine.commit(&batch(&[(&key, Some(&value)), (b"c", Some(&value))]), epoch).unwrap();
+        }
+        let pairs = |snapshot: &dyn Snapshot, from: &[u8], until: Option<&[u8]>| {
+            let mut found = Vec::new();
+            let visit = &mut |key: &[u8], value: &[u8]| {
+                found.push((key.to_vec(), value.to_vec()));
+                ControlFlow::Continue(())
+            };
+            snapshot.scan(KeyRange { from, until }, visit).unwrap();
+            found
+        };
+        let wanted = |pairs: &[(&[u8], &[u8])]| -> Vec<(Vec<u8>, Vec<u8>)> {
+            pairs.iter().map(|(k, v)| (k.to_vec(), v.to_vec())).collect()
+        };
+        assert_eq!(pairs(&*empty, b"", None), []);
+        assert_eq!(pairs(&*first, b"", None), wanted(&[(b"a", b"1"), (b"b", b"2")]));
+        assert_eq!(pairs(&*second, b"", None), wanted(&[(b"a", b"x"), (b"c", b"3")]));
+        assert_eq!(pairs(&*first, b"a\0", Some(b"b\0")), wanted(&[(b"b", b"2")]));
+        assert_eq!(pairs(&*first, b"b", Some(b"a")), []);
+        let mut visited = 0;
+        let stop = &mut |_: &[u8], _: &[u8]| {
+            visited += 1;
+            ControlFlow::Break(())
+        };
+        first.scan(KeyRange { from: b"", until: None }, stop).unwrap();
+        assert_eq!(visited, 1);
+        drop((empty, first, second));
+        assert_eq!(contents(engine, b"", None).len(), 2002);
+    });
+}
+
+#[test]
+fn a_snapshot_beside_a_writer_holds_whole_batches() {
+    // Each batch writes the same number under many keys: every snapshot taken meanwhile has one
+    // number everywhere, and none is older than the last commit that had returned.
+    on_all(|engine| {
+        let epoch = engine.acquire().unwrap();
+        let committed = AtomicU64::new(0);
+        let write = |n: u64| {
+            let mut all = Batch::new();
+            (0u8..50).for_each(|key| all.put(vec![key], n.to_be_bytes().to_vec()));
+            engine.commit(&all, epoch).unwrap();
+            committed.store(n, Ordering::SeqCst);
+        };
+        write(1);
+        std::thread::scope(|scope| {
+            scope.spawn(|| (2..200).for_each(write));
+            while committed.load(Ordering::SeqCst) < 199 {
+                let before = committed.load(Ordering::SeqCst);
+                let snapshot = engine.snapshot().unwrap();
+                let mut numbers = Vec::new();
+                let visit = &mut |_: &[u8], value: &[u8]| {
+                    numbers.push(u64::from_be_bytes(value.try_into().unwrap()));
+                    ControlFlow::Continue(())
+                };
+                snapshot.scan(KeyRange { from: b"", until: None }, visit).unwrap();
+                assert_eq!(numbers.len(), 50);
+                assert!(numbers.iter().all(|n| *n == numbers[0]), "{numbers:?}");
+                assert!(numbers[0] >= before, "{} < {before}", numbers[0]);
+            }
+        });
     });
 }
 

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use weft_store::engine::{Batch, Engine, EngineError, KeyRange, MemoryEngine, Visit};
+use weft_store::engine::{Batch, Engine, EngineError, KeyRange, MemoryEngine, Snapshot, Visit};
 use weft_store::types::{
     Credential, DataServerId, Device, DeviceId, InodeNo, IntentKind, Lsn, Placement, StoreError,
     Timestamp,
@@ -172,22 +172,32 @@ async fn volume_works(volume: &Volume) {
 #[tokio::test]
 async fn mutations_of_a_busy_volume_share_syncs() {
     // While one commit is held 100 mutations collect and then need one commit; without coalescing
-    // each needs its own.
-    for (coalesce, syncs) in [(true, 1), (false, 100)] {
+    // each that is waited for needs its own, and the others go with these.
+    for (coalesce, each, syncs) in
+        [(true, true, 1), (false, true, 100), (true, false, 1), (false, false, 1)]
+    {
         let engine = Arc::new(MemoryEngine::new());
         let commit = CommitPolicy { coalesce, ..CommitPolicy::default() };
         let volume = over(&engine, &VolumeConfig { commit, ..VolumeConfig::default() });
         engine.hold();
-        let _ = create(&volume, "first");
+        let wait = |lsn: &Lsn| {
+            let (volume, lsn) = (volume.clone(), *lsn);
+            tokio::spawn(async move { volume.durable(lsn).await.unwrap() })
+        };
+        let first = wait(&create(&volume, "first").lsn);
+        tokio::task::yield_now().await;
         engine.wait_for_held_commit();
         let before = engine.commits();
-        let mut last = Lsn(0);
-        for n in 0..100 {
-            last = create(&volume, &n.to_string()).lsn;
-        }
+        let made: Vec<_> = (0..100).map(|n| create(&volume, &n.to_string()).lsn).collect();
+        let awaited = if each { &made[..] } else { &made[99..] };
+        let waiting: Vec<_> = std::iter::once(first).chain(awaited.iter().map(wait)).collect();
+        // On this one thread all of them wait before the next line runs.
+        tokio::task::yield_now().await;
         engine.release();
-        volume.durable(last).await.unwrap();
-        assert_eq!(engine.commits() - before, 1 + syncs);
+        for waiter in waiting {
+            waiter.await.unwrap();
+        }
+        assert_eq!(engine.commits() - before, 1 + syncs, "{coalesce} {each}");
     }
 }
 
@@ -313,6 +323,10 @@ impl Engine for Counting {
             self.reads.fetch_add(1, Ordering::Relaxed);
             visit(key, value)
         })
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Snapshot>, EngineError> {
+        self.inner.snapshot()
     }
 
     fn commit(&self, batch: &Batch, fence_epoch: u64) -> Result<(), EngineError> {
@@ -498,7 +512,7 @@ fn records_of_others_survive_reopening() {
     assert_eq!(volume.client_remove(5).value, Ok(()));
     assert_eq!(volume.client_remove(5).value, Ok(()));
     for record in [&b"old"[..], b"new"] {
-        assert_eq!(volume.data_server_put(DataServerId(1), record).value, Ok(()));
+        assert_eq!(volume.data_server_put(DataServerId(1), record, 0).value, Ok(()));
     }
     for _ in 0..2 {
         assert_eq!(volume.device_put(&device).value, Ok(()));

@@ -22,7 +22,11 @@ const KILLS: u64 = 8;
 const WORKERS: u64 = 4;
 
 fn open(directory: &Path, engine: EngineKind) -> Result<Volume, EngineError> {
-    Volume::open(directory, &VolumeConfig { engine, ..VolumeConfig::default() })
+    let config = VolumeConfig { engine, ..VolumeConfig::default() };
+    match Volume::open(directory, &config) {
+        Err(EngineError::NoVolume(_)) => Volume::make(directory, &config),
+        opened => opened,
+    }
 }
 
 fn root() -> Credential {

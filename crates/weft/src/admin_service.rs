@@ -1,5 +1,6 @@
 //! The admin service: HTTP/JSON on its own port (design D11), for `weft status`, `weft stat`,
-//! monitoring and health checks. The write threshold can be set, all else is only read. It asks
+//! monitoring and health checks. The write threshold can be set and a client be ended, all else is
+//! only read. It asks
 //! nobody for a password: it belongs on loopback or a management network. What sets something
 //! takes JSON alone, and calls by address, which a web page cannot make from a browser.
 
@@ -19,7 +20,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
-use weft_server::report::{AdminError, AdminSource, ClusterStatus};
+use weft_server::report::{AdminError, AdminSource, ClientsReport, ClusterStatus};
 
 use crate::size::small_size;
 
@@ -38,6 +39,14 @@ pub struct SetThreshold {
     pub write_threshold: u64,
 }
 
+/// What `POST /clients/evict` is given.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EvictClient {
+    /// Its id, name, owner or address.
+    pub client: String,
+}
+
 /// Serves until the listener fails.
 ///
 /// # Errors
@@ -52,6 +61,8 @@ fn router(source: Arc<dyn AdminSource>) -> Router {
     Router::new()
         .route("/file", get(file))
         .route("/threshold", post(threshold))
+        .route("/clients", get(clients))
+        .route("/clients/evict", post(evict))
         // What shows names of files, or changes something.
         .route_layer(middleware::from_fn(no_strange_names))
         .route("/status", get(status))
@@ -126,10 +137,25 @@ async fn threshold(
     }
 }
 
+async fn clients(State(source): Source) -> Json<ClientsReport> {
+    Json(source.clients())
+}
+
+async fn evict(State(source): Source, body: Result<Json<EvictClient>, JsonRejection>) -> Response {
+    let evicted = match body {
+        Ok(Json(wanted)) => source.evict(wanted.client).await,
+        Err(e) => Err(AdminError::BadRequest(e.body_text())),
+    };
+    match evicted {
+        Ok(evicted) => Json(evicted).into_response(),
+        Err(e) => refusal(&e),
+    }
+}
+
 fn refusal(why: &AdminError) -> Response {
     let code = match why {
         AdminError::BadRequest(_) => StatusCode::BAD_REQUEST,
-        AdminError::NotFound(_) => StatusCode::NOT_FOUND,
+        AdminError::NotFound(_) | AdminError::NoClient(_) => StatusCode::NOT_FOUND,
         AdminError::Failed(_) => StatusCode::SERVICE_UNAVAILABLE,
     };
     (code, Json(serde_json::json!({ "error": why.to_string() }))).into_response()
@@ -141,7 +167,8 @@ mod tests {
 
     use std::collections::BTreeMap;
     use weft_server::report::{
-        Activity, AdminFuture, FileReport, Health, IndirectStatus, ServerStatus, ThresholdStatus,
+        Activity, AdminFuture, AwaitedClient, Evicted, FileReport, GraceStatus, Health,
+        IndirectStatus, ServerStatus, ThresholdStatus,
     };
 
     use super::*;
@@ -170,6 +197,15 @@ mod tests {
         }
     }
 
+    fn grace() -> GraceStatus {
+        let awaited = AwaitedClient {
+            name: "kc12".into(),
+            owner: "Linux NFSv4.2 kc12".into(),
+            address: Some("192.0.2.7".into()),
+        };
+        GraceStatus { left_s: 40, awaited: vec![awaited] }
+    }
+
     impl AdminSource for Fixed {
         fn status(&self) -> AdminFuture<'_, ClusterStatus> {
             let ds = ServerStatus {
@@ -190,12 +226,15 @@ mod tests {
                 indirect: IndirectStatus { writes: 64, messages: 2, waiting: 0 },
                 threshold: THRESHOLD,
                 devices: Vec::new(),
+                grace: None,
             };
             Box::pin(async { status })
         }
 
         fn health(&self) -> AdminFuture<'_, Health> {
-            Box::pin(async { Health { healthy: false, problems: vec!["ds 7".into()] } })
+            Box::pin(async {
+                Health { healthy: false, problems: vec!["ds 7".into()], grace: Some(grace()) }
+            })
         }
 
         fn file(&self, path: String) -> AdminFuture<'_, Result<FileReport, AdminError>> {
@@ -206,6 +245,19 @@ mod tests {
                     }
                     "/down" => Err(AdminError::Failed("ds 7 is down".into())),
                     _ => Err(AdminError::NotFound(path)),
+                }
+            })
+        }
+
+        fn clients(&self) -> ClientsReport {
+            ClientsReport { clients: Vec::new(), grace: Some(grace()) }
+        }
+
+        fn evict(&self, who: String) -> AdminFuture<'_, Result<Evicted, AdminError>> {
+            Box::pin(async move {
+                match who.as_str() {
+                    "kc12" => Ok(Evicted { client: None, was_awaited: true }),
+                    _ => Err(AdminError::NoClient(who)),
                 }
             })
         }
@@ -221,9 +273,13 @@ mod tests {
     }
 
     async fn set(content_type: &str, body: &str) -> (u16, serde_json::Value) {
+        post("/threshold", content_type, body).await
+    }
+
+    async fn post(path: &str, content_type: &str, body: &str) -> (u16, serde_json::Value) {
         let length = body.len();
         let head = format!(
-            "POST /threshold HTTP/1.1\r\nHost: 127.0.0.1:1\r\nConnection: close\r\n\
+            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1:1\r\nConnection: close\r\n\
              Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n"
         );
         ask(&(head + body)).await
@@ -294,6 +350,27 @@ mod tests {
             assert_eq!(set(form, r#"{"write_threshold":1}"#).await.0, 400);
         }
         assert_eq!(get("/threshold").await.0, 405);
+    }
+
+    /// Who is there is told, one is ended by name; whoever is unknown is named, and a form of a web
+    /// page is no way.
+    #[tokio::test]
+    async fn clients_are_told_and_ended() {
+        let (code, body) = get("/clients").await;
+        let kc12 = serde_json::json!({
+            "name": "kc12", "owner": "Linux NFSv4.2 kc12", "address": "192.0.2.7"
+        });
+        let grace = serde_json::json!({ "left_s": 40, "awaited": [kc12] });
+        assert_eq!((code, body), (200, serde_json::json!({ "clients": [], "grace": grace })));
+        let evict = |body| async move { post("/clients/evict", "application/json", body).await };
+        let (code, body) = evict(r#"{"client":"kc12"}"#).await;
+        assert_eq!((code, &body["was_awaited"]), (200, &true.into()));
+        let (code, body) = evict(r#"{"client":"kc13"}"#).await;
+        let why = "kc13: no such client (`weft clients` lists them)";
+        assert_eq!((code, &body["error"]), (404, &why.into()));
+        assert_eq!(evict(r#"{"clients":"kc12"}"#).await.0, 400);
+        let form = "application/x-www-form-urlencoded";
+        assert_eq!(post("/clients/evict", form, r#"{"client":"kc12"}"#).await.0, 400);
     }
 
     /// An unhealthy cluster is told by the status code too.

@@ -10,15 +10,11 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
+use weft::address::reachable;
 use weft_client::fs::{Client, ClientOptions};
 use weft_server::report::{ClusterStatus, FileReport};
 
-use crate::{
-    admin::AdminArgs,
-    endpoints::{Endpoints, reachable},
-    outcome::Outcome,
-    status::bytes,
-};
+use crate::{admin::AdminArgs, endpoints::Endpoints, outcome::Outcome, status::bytes};
 
 /// Path of the file in the export.
 const REMOTE: &str = "/weft-demo";

@@ -1,23 +1,26 @@
 //! `weft fsck`: every record of a volume against every other, and the objects of data servers
-//! against the volume. It repairs nothing: crashes leave nothing to repair.
+//! against the volume, in both directions. It repairs nothing: crashes leave nothing to repair.
+
+mod files;
+mod objects;
+mod stores;
 
 use std::{
-    fs, io,
+    io::{IsTerminal, Write},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use clap::Args;
 use weft_store::{
     engine,
-    objects::{ObjectStore, ObjectStoreOptions},
-    types::InodeNo,
     volume::{Checked, Volume, VolumeConfig},
 };
 
-use crate::outcome::Outcome;
+use crate::outcome::{NotChecked, Outcome, OutputError};
 
-/// Objects compared with the volume at a time.
-const OBJECTS_AT_ONCE: usize = 4096;
+/// How often a person is told how far it is.
+const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 
 /// Options of `weft fsck`.
 #[derive(Debug, Args)]
@@ -28,82 +31,118 @@ pub struct FsckArgs {
     /// Data directory of a `weft mds`, instead of --dir.
     #[arg(long, value_name = "DIR")]
     mds: Option<PathBuf>,
-    /// Data directories of `weft ds`, beside --mds.
+    /// Data directories of `weft ds`, beside --mds: all of them, for what is missing is a finding.
     #[arg(long, value_name = "DIR", requires = "mds")]
     ds: Vec<PathBuf>,
+    /// Print JSON: an object a line for each finding, and one for the end.
+    #[arg(long)]
+    json: bool,
 }
 
-/// Checks, and says what is wrong; an error if anything is. A cluster that runs cannot be checked:
-/// its directories are in use.
+/// Checks, and says what is wrong; an error if anything is, another one if it could not be checked.
+/// A cluster that runs cannot be checked: its directories are in use (`weft check` asks it).
 pub fn run(args: &FsckArgs) -> Outcome {
+    let mut report = Report::new(args.json);
+    let checked = check(args, &mut report);
+    checked.map_err(|e| if e.is::<OutputError>() { e } else { Box::new(NotChecked(e)) })?;
+    report.end()
+}
+
+fn check(args: &FsckArgs, report: &mut Report) -> Outcome {
     let mds = args.mds.clone().unwrap_or_else(|| args.dir.join("mds"));
-    let volume = open(&mds.join("volume"))?;
-    let data_servers = match &args.mds {
+    let volume = open_volume(&mds)?;
+    let dirs = match &args.mds {
         Some(_) => args.ds.clone(),
-        None => data_servers_of(&args.dir)?,
+        None => stores::of_up(&args.dir)?,
     };
     let checked = volume.fsck()?;
-    report(&checked);
-    let mut wrong = checked.findings_count;
-    for dir in &data_servers {
-        wrong += unaccounted(&volume, dir)?;
+    report.volume(&checked)?;
+    let stores = stores::open(&volume, &dirs, report)?;
+    files::check(&volume, &stores, report)?;
+    for store in &stores {
+        objects::check(&volume, store, report)?;
     }
-    match wrong {
-        0 => {
-            println!("clean");
-            Ok(())
-        }
-        n => Err(format!("{n} findings").into()),
-    }
+    Ok(())
 }
 
-/// The directories `ds-1`, `ds-2`, … of a `weft up`.
-fn data_servers_of(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        if entry.file_name().to_str().is_some_and(|name| name.starts_with("ds-")) {
-            found.push(entry.path());
-        }
-    }
-    found.sort();
-    Ok(found)
-}
-
-/// Opens a volume that exists: checking makes none.
-fn open(dir: &Path) -> Outcome<Volume> {
+/// Opens the volume of a metadata server that does not run: checking makes none.
+pub fn open_volume(mds: &Path) -> Outcome<Volume> {
+    let dir = mds.join("volume");
     let none = || format!("{}: there is no volume here", dir.display());
-    let engine = engine::kind_of(dir).ok_or_else(none)?;
-    Ok(Volume::open(dir, &VolumeConfig { engine, ..VolumeConfig::default() })?)
+    let engine = engine::kind_of(&dir).ok_or_else(none)?;
+    Ok(Volume::open(&dir, &VolumeConfig { engine, ..VolumeConfig::default() })?)
 }
 
-fn report(checked: &Checked) {
-    for finding in &checked.findings {
-        println!("{finding}");
-    }
-    let Checked { inodes, entries, orphans, intents, xattrs, blocks, reserved, .. } = checked;
-    println!(
-        "volume: {inodes} inodes, {entries} names, {orphans} orphans, {intents} intents, \
-         {xattrs} extended attributes, {blocks} blocks of small files, \
-         {reserved} reserved numbers"
-    );
+/// What was found so far: said as it is found, and counted.
+pub struct Report {
+    json: bool,
+    findings: u64,
+    /// When a person was last told how far it is; none is there if absent.
+    told: Option<Instant>,
 }
 
-/// How many objects of a data server belong to no file and to no removal that is still owed.
-fn unaccounted(volume: &Volume, dir: &Path) -> Outcome<u64> {
-    if !dir.join("identity").exists() {
-        return Err(format!("{}: there is no data server here", dir.display()).into());
+impl Report {
+    /// Nothing was found yet.
+    pub fn new(json: bool) -> Self {
+        let watched = std::io::stderr().is_terminal() && !json;
+        Report { json, findings: 0, told: watched.then(Instant::now) }
     }
-    let objects = ObjectStore::open(dir, &ObjectStoreOptions::default())?.objects()?;
-    let mut leaked = 0;
-    for part in objects.chunks(OBJECTS_AT_ONCE) {
-        let inodes: Vec<_> = part.iter().map(|o| InodeNo(o.object)).collect();
-        let known = volume.accounts_for(&inodes)?;
-        for object in inodes.iter().zip(known).filter(|(_, known)| !known).map(|(ino, _)| ino) {
-            println!("{}: object {} belongs to no file", dir.display(), object.0);
-            leaked += 1;
+
+    /// Something is wrong: what kind of thing, in words, and what scripts want to know of it.
+    pub fn wrong(&mut self, kind: &str, what: &str, of: &serde_json::Value) -> Outcome {
+        self.findings += 1;
+        let mut line = serde_json::json!({ "finding": kind, "text": what });
+        if let (Some(line), Some(more)) = (line.as_object_mut(), of.as_object()) {
+            line.extend(more.clone());
+        }
+        self.say(what, &line)
+    }
+
+    /// Something that is not wrong.
+    pub fn say(&mut self, words: &str, json: &serde_json::Value) -> Outcome {
+        let line = if self.json { json.to_string() } else { words.to_owned() };
+        Ok(writeln!(std::io::stdout(), "{line}").map_err(OutputError::from)?)
+    }
+
+    /// Tells a person how far it is, now and then.
+    pub fn progress(&mut self, words: impl FnOnce() -> String) {
+        let Some(told) = self.told.as_mut().filter(|told| told.elapsed() >= PROGRESS_EVERY) else {
+            return;
+        };
+        *told = Instant::now();
+        // Nothing is lost with it.
+        let _ = write!(std::io::stderr(), "\r{:<60}\r", words());
+    }
+
+    fn volume(&mut self, checked: &Checked) -> Outcome {
+        for finding in &checked.findings {
+            self.wrong("volume", finding, &serde_json::Value::Null)?;
+        }
+        self.findings += checked.findings_count - checked.findings.len() as u64;
+        let Checked { inodes, entries, orphans, intents, xattrs, blocks, reserved, .. } = checked;
+        let words = format!(
+            "volume: {inodes} inodes, {entries} names, {orphans} orphans, {intents} intents, \
+             {xattrs} extended attributes, {blocks} blocks of small files, \
+             {reserved} reserved numbers"
+        );
+        let counts = serde_json::json!({ "volume": {
+            "inodes": inodes, "names": entries, "orphans": orphans, "intents": intents,
+            "xattrs": xattrs, "blocks": blocks, "reserved": reserved,
+        }});
+        self.say(&words, &counts)
+    }
+
+    /// What came of it.
+    pub fn end(mut self) -> Outcome {
+        let findings = self.findings;
+        let end = serde_json::json!({ "clean": findings == 0, "findings": findings });
+        match findings {
+            0 => self.say("clean", &end),
+            _ if self.json => {
+                self.say("", &end)?;
+                Err(format!("{findings} findings").into())
+            }
+            _ => Err(format!("{findings} findings").into()),
         }
     }
-    println!("{}: {} objects", dir.display(), objects.len());
-    Ok(leaked)
 }

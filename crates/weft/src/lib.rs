@@ -1,6 +1,7 @@
 //! What the program `weft` puts together from the servers' crates: configuration files, starting
-//! servers by them, and the admin service over HTTP.
+//! servers by them, the admin service over HTTP, and addresses as people write them.
 
+pub mod address;
 pub mod admin_service;
 pub mod config;
 mod size;

@@ -2,9 +2,11 @@
 
 mod admin;
 mod client_cmds;
+mod clients;
 mod demo;
 mod endpoints;
 mod fsck;
+mod init;
 mod outcome;
 mod serve;
 mod status;
@@ -15,7 +17,10 @@ use std::{io::IsTerminal, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-use outcome::OutputError;
+use outcome::{NotChecked, OutputError};
+
+/// Exit status of a check that could not be made; one that found something is a failure.
+const NOT_CHECKED: u8 = 2;
 
 /// A parallel file system that every NFS client speaks.
 #[derive(Debug, Parser)]
@@ -29,12 +34,16 @@ struct Cli {
 enum Command {
     /// Run a metadata server and data servers in one process, for one machine or a first try.
     Up(up::UpArgs),
+    /// Make a new, empty file system for a metadata server.
+    Init(init::InitArgs),
     /// Run a metadata server.
     Mds(serve::ServeArgs),
     /// Run a data server.
     Ds(serve::ServeArgs),
     /// Show what each server has done.
     Status(status::StatusArgs),
+    /// Show who is connected and what each holds, or end a client that will not come back.
+    Clients(clients::ClientsArgs),
     /// Show the write threshold, or set it until the next start.
     Threshold(threshold::ThresholdArgs),
     /// Check the data of a stopped cluster.
@@ -54,9 +63,11 @@ fn main() -> ExitCode {
         .init();
     let outcome = match Cli::parse().command {
         Command::Up(a) => up::run(a),
+        Command::Init(a) => init::run(&a),
         Command::Mds(a) => serve::mds(&a),
         Command::Ds(a) => serve::ds(&a),
         Command::Status(a) => status::run(&a),
+        Command::Clients(a) => clients::run(&a),
         Command::Threshold(a) => threshold::run(&a),
         Command::Fsck(a) => fsck::run(&a),
         Command::Client(a) => client_cmds::run(a),
@@ -66,7 +77,7 @@ fn main() -> ExitCode {
         Err(e) if e.downcast_ref().is_some_and(OutputError::is_reader_gone) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("weft: {e}");
-            ExitCode::FAILURE
+            if e.is::<NotChecked>() { ExitCode::from(NOT_CHECKED) } else { ExitCode::FAILURE }
         }
     }
 }

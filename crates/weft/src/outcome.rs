@@ -6,6 +6,11 @@ use std::{error::Error, io};
 /// for, in `main`.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
+/// What was to be checked could not be: neither good nor bad is known of it.
+#[derive(Debug, thiserror::Error)]
+#[error("not checked: {0}")]
+pub struct NotChecked(pub Box<dyn Error + Send + Sync>);
+
 /// The result cannot be written to standard output.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the result: {0}")]

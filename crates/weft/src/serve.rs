@@ -1,6 +1,6 @@
 //! `weft mds` and `weft ds`: one server from its configuration file.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -12,6 +12,10 @@ use weft::{
 use weft_server::identity::ClusterSecret;
 
 use crate::outcome::Outcome;
+
+/// How long a server that is asked to stop waits for its last changes: on a full disk they may
+/// wait for ever.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Options of `weft mds` and `weft ds`.
 #[derive(Debug, Args)]
@@ -60,7 +64,9 @@ pub async fn until_stopped(running: &RunningMds) -> Outcome {
         asked = stopped() => asked?,
         failure = running.failed() => return Err(failure.into()),
     }
-    running.mds.stop().await;
+    if tokio::time::timeout(STOP_PATIENCE, running.mds.stop()).await.is_err() {
+        tracing::warn!("the last changes found no room on the disk; nobody was told they are done");
+    }
     Ok(())
 }
 

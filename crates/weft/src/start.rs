@@ -10,6 +10,7 @@ use std::{
 
 use tokio::net::TcpListener;
 use weft_ds::{DataServer, control::Service};
+use weft_io::durable;
 use weft_mds::{
     Access, ClientRule, Export, Mds, MdsParts, Naming, SmallFiles, Striping,
     data_servers::{DataServerRegistry, DataServerSpec, DataServers},
@@ -24,8 +25,8 @@ use weft_server::{
 };
 use weft_state::SessionLimits;
 use weft_store::{
-    engine::EngineKind as StoreEngine,
-    objects::{ObjectStore, ObjectStoreOptions},
+    engine::{EngineError, EngineKind as StoreEngine},
+    objects::{self, ObjectStore, ObjectStoreOptions},
     types::{DataServerId, StoreError, Timestamp},
     volume::{CommitPolicy, Format, Volume, VolumeConfig},
 };
@@ -76,6 +77,16 @@ pub enum StartError {
         path: String,
         /// Why.
         error: String,
+    },
+    /// The directory of a metadata server has no volume.
+    #[error(
+        "{}: there is no volume here: put the right directory in its place (is its disk \
+         mounted?), or make a new, empty file system with `weft init --config FILE`",
+        path.display()
+    )]
+    NoVolume {
+        /// The directory.
+        path: PathBuf,
     },
     /// Identity or secret.
     #[error(transparent)]
@@ -149,11 +160,9 @@ pub async fn mds(
     listener: TcpListener,
     admin_listener: TcpListener,
 ) -> Result<RunningMds, StartError> {
-    std::fs::create_dir_all(&config.dir)
-        .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     let address = listener.local_addr()?;
-    let volume_dir = config.dir.join("volume");
-    let volume = open_volume(config, &volume_dir)?;
+    let volume_dir = volume_dir(config);
+    let volume = open_volume(config)?;
     let workers = Workers::start("weft-mds", config.threads())?;
     let uuid = ServerUuid::load_or_create(&config.dir)?;
     let data_servers = {
@@ -172,7 +181,6 @@ pub async fn mds(
         grace_s: config.grace_s(),
         instance: u32::from_be_bytes(random()),
         volume,
-        volume_number: 1,
         data_servers,
         striping: Striping { unit_bytes: config.stripe_unit_bytes, width: config.stripe_width() },
         small_files: SmallFiles {
@@ -235,22 +243,70 @@ fn naming(config: &NamesConfig) -> Naming {
     }
 }
 
-fn open_volume(config: &MdsConfig, dir: &Path) -> Result<Volume, StartError> {
+/// Makes the volume of a metadata server in its directory: a new and empty file system. Nothing
+/// else ever makes one, so that a directory that is missing is not taken for a new one.
+///
+/// # Errors
+/// [`StartError::Directory`], also if there is a volume.
+pub fn create_volume(config: &MdsConfig) -> Result<(), StartError> {
+    refuse_data_server_directory(&config.dir)?;
+    durable::create_dir_all(&config.dir)
+        .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
+    let dir = volume_dir(config);
+    let volume = VolumeConfig { format: new_format(), ..volume_config(config) };
+    Volume::make(&dir, &volume).map(drop).map_err(|e| directory_error(&dir)(e.to_string()))
+}
+
+/// Whether the directory of a metadata server has a volume.
+pub fn has_volume(config: &MdsConfig) -> bool {
+    weft_store::engine::kind_of(&volume_dir(config)).is_some()
+}
+
+fn volume_dir(config: &MdsConfig) -> PathBuf {
+    config.dir.join("volume")
+}
+
+/// What a new volume is: nothing of it is like that of another.
+fn new_format() -> Format {
     let (seconds, nanos) = Clock::default().wall();
     let uuid: [u8; 16] = random();
     let (major, minor) = uuid.split_at(8);
     let half = |b: &[u8]| b.iter().fold(0, |n, b| n << 8 | u64::from(*b));
-    let volume = VolumeConfig {
+    Format {
+        number: u32::from_be_bytes(random()).max(1),
+        uuid,
+        fsid: (half(major), half(minor)),
+        now: Timestamp { seconds, nanos },
+        ..Format::default()
+    }
+}
+
+fn open_volume(config: &MdsConfig) -> Result<Volume, StartError> {
+    refuse_data_server_directory(&config.dir)?;
+    let dir = volume_dir(config);
+    Volume::open(&dir, &volume_config(config)).map_err(|error| match error {
+        EngineError::NoVolume(_) => StartError::NoVolume { path: config.dir.clone() },
+        error => directory_error(&dir)(error.to_string()),
+    })
+}
+
+/// The directory of a data server is not to be a metadata server's too.
+fn refuse_data_server_directory(dir: &Path) -> Result<(), StartError> {
+    if !objects::is_store(dir) {
+        return Ok(());
+    }
+    let why = "this is the directory of a data server: check `dir`, and that this is the \
+               configuration of a metadata server";
+    Err(directory_error(dir)(why.into()))
+}
+
+fn volume_config(config: &MdsConfig) -> VolumeConfig {
+    VolumeConfig {
         engine: match config.engine {
             EngineKind::Fjall => StoreEngine::Fjall,
             EngineKind::Redb => StoreEngine::Redb,
         },
-        format: Format {
-            uuid,
-            fsid: (half(major), half(minor)),
-            now: Timestamp { seconds, nanos },
-            ..Format::default()
-        },
+        format: Format::default(),
         commit: CommitPolicy {
             low: usize::try_from(config.commit.low).unwrap_or(usize::MAX),
             high: usize::try_from(config.commit.high).unwrap_or(usize::MAX),
@@ -260,8 +316,7 @@ fn open_volume(config: &MdsConfig, dir: &Path) -> Result<Volume, StartError> {
         },
         cache_bytes: VOLUME_CACHE_BYTES,
         reserve_bytes: config.disk_reserve_bytes,
-    };
-    Volume::open(dir, &volume).map_err(|e| directory_error(dir)(e.to_string()))
+    }
 }
 
 /// Starts a data server, one of `neighbours` in this process, itself included: they share its
@@ -275,7 +330,7 @@ pub async fn ds(
     listener: TcpListener,
     neighbours: usize,
 ) -> Result<RunningDs, StartError> {
-    std::fs::create_dir_all(&config.dir)
+    durable::create_dir_all(&config.dir)
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     let options = ObjectStoreOptions {
         reserve_bytes: config.disk_reserve_bytes,

@@ -9,6 +9,7 @@ use weft_server::report::{
 
 use crate::{
     admin::AdminArgs,
+    clients::grace_in_words,
     outcome::{Outcome, OutputError},
 };
 
@@ -31,6 +32,7 @@ pub fn run(args: &StatusArgs) -> Outcome {
 
 fn table(status: &ClusterStatus) -> String {
     let mut out = format!("weft {}, up {} s\n", status.version, status.uptime_s);
+    status.grace.iter().for_each(|grace| out += &grace_in_words(grace));
     out += &format!(
         "{:<6} {:<22} {:>10} {:>12} {:>12} {:>10}\n",
         "SERVER", "ADDRESS", "OPS", "BYTES IN", "BYTES OUT", "MEMORY"

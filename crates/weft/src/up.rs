@@ -11,17 +11,22 @@ use std::{
 
 use clap::Args;
 use weft::{
+    address::reachable,
     config::{DataServerConfig, DsConfig, MdsConfig},
     start::{self, RunningDs, RunningMds},
 };
+use weft_io::durable;
 use weft_server::identity::ClusterSecret;
 
 use crate::{
     demo,
-    endpoints::{Endpoints, reachable},
+    endpoints::{Endpoints, data_server_dir, data_servers_in},
     outcome::Outcome,
     serve,
 };
+
+/// Most data servers of one process.
+const DATA_SERVERS_MAX: u32 = 64;
 
 /// Options of `weft up`.
 #[derive(Debug, Args)]
@@ -34,7 +39,7 @@ pub struct UpArgs {
     listen: SocketAddr,
     /// How many data servers.
     #[arg(long, value_name = "N", default_value_t = 4,
-          value_parser = clap::value_parser!(u32).range(1..=64))]
+          value_parser = clap::value_parser!(u32).range(1..=DATA_SERVERS_MAX.into()))]
     data_servers: u32,
     /// Where `weft status` connects [default: a free port of the loopback address].
     #[arg(long, value_name = "ADDR:PORT")]
@@ -100,27 +105,24 @@ pub fn run(args: UpArgs) -> Outcome {
 }
 
 async fn start(args: &UpArgs) -> Outcome<Cluster> {
-    fs::create_dir_all(&args.dir).map_err(|e| format!("{}: {e}", args.dir.display()))?;
+    durable::create_dir_all(&args.dir).map_err(|e| format!("{}: {e}", args.dir.display()))?;
     let dir = fs::canonicalize(&args.dir)?;
     let lock = lock(&dir)?;
     let secret = ClusterSecret::load_or_create(&dir.join("cluster.secret"))?;
     let known = Endpoints::load(&dir)?;
-    check_count(known.as_ref(), args)?;
+    check_count(&dir, known.as_ref(), args)?;
+    make_or_find_volume(args, &dir, known.as_ref())?;
     let listener = start::listen(args.listen).await?;
     let mut data_servers = Vec::new();
     for id in 1..=args.data_servers {
         let address = data_server_address(args, known.as_ref(), id);
-        let config = DsConfig {
-            listen: address,
-            dir: dir.join(format!("ds-{id}")),
-            id,
-            ..DsConfig::default()
-        };
+        let config =
+            DsConfig { listen: address, dir: data_server_dir(&dir, id), id, ..DsConfig::default() };
         let listener = start::listen(address).await?;
         let neighbours = args.data_servers as usize;
         data_servers.push(start::ds(&config, &secret, listener, neighbours).await?);
     }
-    let config = mds_config(args, &dir, &data_servers)?;
+    let config = MdsConfig { data_servers: specs(&data_servers), ..mds_config(args, &dir)? };
     let admin = admin_listener(args, known.as_ref()).await?;
     let mds = start::mds(&config, &secret, listener, admin).await?;
     let endpoints = Endpoints {
@@ -149,8 +151,9 @@ fn lock(dir: &Path) -> Outcome<fs::File> {
 }
 
 /// Refuses to leave out a data server: its files could not be read.
-fn check_count(known: Option<&Endpoints>, args: &UpArgs) -> Outcome {
-    let had = known.map_or(0, |k| k.data_servers.len());
+fn check_count(dir: &Path, known: Option<&Endpoints>, args: &UpArgs) -> Outcome {
+    let started = data_servers_in(dir)? as usize;
+    let had = known.map_or(0, |k| k.data_servers.len()).max(started);
     if had > args.data_servers as usize {
         let dir = args.dir.display();
         return Err(format!(
@@ -183,24 +186,50 @@ async fn admin_listener(
     start::listen((Ipv4Addr::LOCALHOST, 0).into()).await
 }
 
-fn mds_config(args: &UpArgs, dir: &Path, data_servers: &[RunningDs]) -> Outcome<MdsConfig> {
+/// Makes the volume where nothing ever was, before anything else is: where there are data servers,
+/// a missing volume is lost or elsewhere, and a new one in its place would not be theirs.
+fn make_or_find_volume(args: &UpArgs, dir: &Path, known: Option<&Endpoints>) -> Outcome {
+    let config = mds_config(args, dir)?;
+    let data_server = |n| dir.join(format!("ds-{n}")).exists();
+    let used = known.is_some() || (1..=DATA_SERVERS_MAX).any(data_server);
+    if used && !start::has_volume(&config) {
+        return Err(format!(
+            "{}: there is no volume here, but {} has data servers: put the directory of the \
+             metadata server back, or begin anew with another --dir",
+            config.dir.display(),
+            dir.display()
+        )
+        .into());
+    }
+    match start::create_volume(&config) {
+        // From an earlier start: what is wrong with it, opening it says.
+        Err(_) if start::has_volume(&config) => Ok(()),
+        made => Ok(made?),
+    }
+}
+
+fn mds_config(args: &UpArgs, dir: &Path) -> Outcome<MdsConfig> {
     let base = match &args.config {
         Some(file) => MdsConfig::load(file)?,
         None => MdsConfig::default(),
     };
-    let servers = data_servers.iter().zip(1..).map(|(ds, id)| DataServerConfig {
-        id,
-        control: reachable(ds.address),
-        addresses: vec![ds.address.into()],
-        uuid: None,
-    });
     Ok(MdsConfig {
         dir: dir.join("mds"),
         lease_s: args.lease,
         grace_s: Some(args.grace.unwrap_or(args.lease)),
-        data_servers: servers.collect(),
         ..base
     })
+}
+
+/// The data servers as the metadata server is told of them.
+fn specs(data_servers: &[RunningDs]) -> Vec<DataServerConfig> {
+    let spec = |(ds, id): (&RunningDs, u32)| DataServerConfig {
+        id,
+        control: reachable(ds.address),
+        addresses: vec![ds.address.into()],
+        uuid: None,
+    };
+    data_servers.iter().zip(1..).map(spec).collect()
 }
 
 fn print_how_to_mount(e: &Endpoints) {

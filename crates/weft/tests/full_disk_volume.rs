@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use support::disk::{Disk, Kind};
 use weft_dev::SeededRng;
-use weft_store::engine::EngineKind;
+use weft_store::engine::{self, EngineKind};
 use weft_store::types::{Credential, InodeNo, Timestamp};
 use weft_store::volume::{New, Remove, Volume, VolumeConfig, XattrHow};
 
@@ -31,7 +31,11 @@ const ATTRIBUTE: &[u8] = b"user.load";
 
 fn open(at: &Path, engine: EngineKind) -> Volume {
     let reserve_bytes = RESERVE_BYTES;
-    Volume::open(at, &VolumeConfig { engine, reserve_bytes, ..VolumeConfig::default() }).unwrap()
+    let config = VolumeConfig { engine, reserve_bytes, ..VolumeConfig::default() };
+    match engine::kind_of(at) {
+        None => Volume::make(at, &config).unwrap(),
+        Some(_) => Volume::open(at, &config).unwrap(),
+    }
 }
 
 fn now() -> Timestamp {
@@ -128,6 +132,10 @@ async fn round(disk: &Arc<Disk>, engine: EngineKind, seed: u64) {
         load.make().await;
     }
     filler.join().unwrap();
+    while load.volume.has_room() {
+        // The volume has not looked yet, or has freed some.
+        disk.fill();
+    }
     let full = Instant::now();
     for _ in 0..30 + load.numbers.below(100) {
         if load.numbers.one_in(2) { load.make().await } else { load.remove().await }
@@ -198,7 +206,7 @@ fn a_change_waits_for_room() {
     for engine in EngineKind::ALL {
         let disk = Disk::new(Kind::Tmpfs, DISK_MIB);
         let config = VolumeConfig { engine, ..VolumeConfig::default() };
-        let volume = Volume::open(&disk.at().join("volume"), &config).unwrap();
+        let volume = Volume::make(&disk.at().join("volume"), &config).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let make = |n: u32| {

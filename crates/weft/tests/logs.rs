@@ -25,6 +25,8 @@ fn a_log_in_a_file_has_no_colours() {
         path("secret"),
     );
     fs::write(path("mds.toml"), config).unwrap();
+    let made = Command::new(weft_binary()).args(["init", "--config", &path("mds.toml")]).output();
+    assert!(made.unwrap().status.success());
     let mut server = Command::new(weft_binary())
         .args(["mds", "--config", &path("mds.toml")])
         .env_remove("NO_COLOR")

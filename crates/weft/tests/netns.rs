@@ -52,6 +52,7 @@ impl Servers {
             servers.spawn("ds", &format!("ds{id}"), &text);
         }
         let text = servers.metadata_server_config();
+        servers.init(&text);
         servers.spawn("mds", "mds", &text);
         servers
     }
@@ -82,6 +83,13 @@ impl Servers {
             );
         }
         text
+    }
+
+    /// Makes the volume of the metadata server.
+    fn init(&self, config: &str) {
+        let path = self.dir.path().join("mds.toml");
+        std::fs::write(&path, config).expect("a configuration");
+        self.weft_ok(&["init", "--config", path.to_str().expect("a plain path")]);
     }
 
     fn spawn(&mut self, role: &str, machine: &str, config: &str) {

@@ -101,17 +101,14 @@ pub(crate) fn bench_data_servers(context: &Context) -> Outcome<Vec<Row>> {
     let name = |n: u32| format!("64 clients, {n} data servers");
     let [one, four, sixteen] = &samples;
     let one = Row::new(name(1), "creates/s", one);
-    let row = |n, samples: &[Sample]| {
-        let row = Row::new(name(n), "creates/s", samples).against(&one);
-        let within = row.most >= one.least && row.least <= one.most;
-        row.goal("within the noise of 1", within)
-    };
+    // Empty files have no objects: that their creates do not grow dearer is no goal by itself.
+    let row = |n, samples: &[Sample]| Row::new(name(n), "creates/s", samples).against(&one);
     let (four, sixteen) = (row(4, four), row(16, sixteen));
     let ops = Row::single("NFS operations at data servers", "", operations as f64);
     let woken = Row::single("wake-ups of data servers", "", wakeups as f64);
     let idle = Row::single("the same in as long without creates", "", idle as f64);
     let memory = memory_goal(&[&one, &four, &sixteen]);
-    let ops = ops.goal("none", operations == 0);
+    let ops = ops.goal_counted("none", operations == 0);
     Ok(vec![one, four, sixteen, ops, woken, idle, memory])
 }
 
@@ -119,7 +116,7 @@ pub(crate) fn bench_data_servers(context: &Context) -> Outcome<Vec<Row>> {
 pub(crate) fn memory_goal(rows: &[&Row]) -> Row {
     let most = rows.iter().map(|r| r.server_rss_mib).fold(0.0, f64::max);
     let row = Row::single("server memory at most", "MiB", most);
-    row.goal("below 256 MiB", most < GOAL_RSS_MIB)
+    row.goal_counted("below 256 MiB", most < GOAL_RSS_MIB)
 }
 
 fn operations_of_data_servers(status: &ClusterStatus) -> u64 {

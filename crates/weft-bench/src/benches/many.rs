@@ -66,7 +66,7 @@ pub(crate) fn bench(context: &Context) -> Outcome<Vec<Row>> {
     }
     let most = rows.iter().map(|row| row.server_rss_mib).fold(0.0, f64::max);
     let met = most < GOAL_MEMORY_MIB;
-    rows.push(Row::single("server memory at most", "MiB", most).goal("below 512 MiB", met));
+    rows.push(Row::single("server memory at most", "MiB", most).goal_counted("below 512 MiB", met));
     Ok(rows)
 }
 
@@ -100,7 +100,7 @@ fn measure(
 
 /// Fills a new volume.
 async fn make(dir: &Path, directories: u64) -> Outcome<Sample> {
-    let volume = Volume::open(dir, &VolumeConfig::default())?;
+    let volume = Volume::make(dir, &VolumeConfig::default())?;
     let before = Process::own().cpu_s()?;
     let started = Instant::now();
     let mut makers = tokio::task::JoinSet::new();

@@ -16,9 +16,6 @@ use crate::{
     workers,
 };
 
-/// As many as on the larger machine of the paper.
-const DATA_SERVERS: u32 = 32;
-
 /// Where the items of a client are, and how large its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Variant {
@@ -79,18 +76,14 @@ impl Phase {
 
 /// Measures both variants with everything off and with everything on.
 pub(crate) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
-    let runtime = workers::runtime()?;
+    let (runtime, data_servers) = (workers::runtime()?, context.data_servers());
     let mut all = VARIANTS.map(|variant| Figures::of(variant.name));
     for repeat in 0..context.ablation_repeats() {
         for i in alternating(repeat, 2) {
             let setup = [ALL_OFF, ALL_ON][i];
             let dir = context.disk.join("cluster");
-            let servers = Servers::start_with(
-                &context.weft,
-                &dir,
-                DATA_SERVERS,
-                &setup.settings(DATA_SERVERS),
-            )?;
+            let settings = setup.settings(data_servers);
+            let servers = Servers::start_with(&context.weft, &dir, data_servers, &settings)?;
             for (variant, figures) in VARIANTS.iter().zip(&mut all) {
                 measure(&runtime, &servers, (setup, *variant), context, figures)?;
             }
@@ -98,9 +91,9 @@ pub(crate) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
     }
     let mut rows = Vec::new();
     for (variant, figures) in VARIANTS.iter().zip(&all) {
-        println!("{}", figures.table(DATA_SERVERS));
+        println!("{}", figures.table(data_servers));
         for phase in PHASES {
-            let off = Key { phase: phase.name, config: ALL_OFF.name, data_servers: DATA_SERVERS };
+            let off = Key { phase: phase.name, config: ALL_OFF.name, data_servers };
             rows.extend(figures.compared(off, &[(ALL_ON.name, phase.goal_of(*variant))]));
         }
     }
@@ -114,8 +107,9 @@ fn measure(
     context: &Context,
     figures: &mut Figures,
 ) -> Outcome {
+    let data_servers = context.data_servers();
     runtime.block_on(async {
-        let clients = workers::clients(servers, setup, DATA_SERVERS, context.clients()).await?;
+        let clients = workers::clients(servers, setup, data_servers, context.clients()).await?;
         let first = clients.first().ok_or("no clients")?.clone();
         first.mkdir(variant.root(), 0o755).await?;
         let items = context.files_of_each();
@@ -133,7 +127,7 @@ fn measure(
             let (back, sample) = workers::phase(servers, ranks, operations, run).await?;
             ranks = back;
             let config = setup.name;
-            figures.add(Key { phase: phase.name, config, data_servers: DATA_SERVERS }, sample);
+            figures.add(Key { phase: phase.name, config, data_servers }, sample);
         }
         Ok(())
     })

@@ -18,6 +18,7 @@ const SIZES: [u32; 6] = [16, 256, 4 << 10, 32 << 10, 256 << 10, 1 << 20];
 /// Requests of a client, unless their bytes are too many (P0 §6.2.1).
 const REQUESTS: u64 = 1000;
 /// The same once more of the smallest ones: enough that the one commit at the end does not count.
+/// The paper had no such many, so there is no goal for them.
 const MANY_REQUESTS: u64 = 20_000;
 /// The file that is written at random (P0 §6.2.1).
 const RANDOM_FILE_BYTES: u64 = 32 << 20;
@@ -91,9 +92,11 @@ impl Case {
         format!("{order} {size} x{}{many}", self.clients)
     }
 
-    /// What the paper reached with 16 bytes in sequence through the server against direct.
+    /// What the paper reached with 16 bytes in sequence through the server against direct, with
+    /// as many requests as it had.
     fn goal(self) -> Option<f64> {
         match (self.order, self.bytes, self.clients) {
+            _ if self.requests_max != REQUESTS => None,
             (Order::Sequential, 16, 1) => Some(67.0),
             (Order::Sequential, 16, _) => Some(20.0),
             _ => None,
@@ -200,7 +203,7 @@ mod tests {
     fn all_points() {
         let names: HashSet<String> = Case::all().into_iter().map(Case::name).collect();
         assert_eq!(names.len(), 2 * 2 * SIZES.len() + 1);
-        assert_eq!(Case::all().into_iter().filter(|c| c.goal().is_some()).count(), 3);
+        assert_eq!(Case::all().into_iter().filter(|c| c.goal().is_some()).count(), 2);
     }
 
     /// Sequential requests of all clients cover the file without gap or overlap, random ones stay

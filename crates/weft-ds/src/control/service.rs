@@ -305,6 +305,7 @@ fn attrs(store: &ObjectStore, object: ObjectName) -> ObjectAttrs {
         mtime_ns: stat.mtime_ns,
         blocks_bytes: stat.blocks_bytes,
         writes: stat.writes,
+        unsynced: stat.unsynced,
     }
 }
 
@@ -339,10 +340,12 @@ fn stripe(name: StripeName) -> Result<Stripe, ControlStatus> {
 fn seek(store: &ObjectStore, a: SeekArgs) -> Result<SeekOk, ControlStatus> {
     let what = if a.hole { Content::Hole } else { Content::Data };
     let sought = store.seek(id(a.object), stripe(a.stripe)?, what, a.from, a.end);
-    Ok(match sought.map_err(|e| status(&e))? {
-        Sought::At(at) => SeekOk { found: true, at },
-        Sought::NotBefore(at) => SeekOk { found: false, at },
-    })
+    let (found, at) = match sought.map_err(|e| status(&e))? {
+        Sought::At(at) => (true, at),
+        Sought::NotBefore(at) => (false, at),
+    };
+    let size = store.stat(id(a.object)).map_err(|e| status(&e))?.size;
+    Ok(SeekOk { found, at, size })
 }
 
 fn punch(store: &ObjectStore, a: PunchArgs) -> Result<Nothing, ControlStatus> {
@@ -382,7 +385,7 @@ fn status(error: &ObjectError) -> ControlStatus {
         ObjectError::Unaligned => return ControlStatus::UNALIGNED,
         ObjectError::Io { .. } | ObjectError::SyncLost => ControlStatus::IO,
         ObjectError::Poisoned | ObjectError::Corrupt(_) => ControlStatus::IO,
-        ObjectError::InUse | ObjectError::NoRandom => ControlStatus::FAULT,
+        ObjectError::InUse | ObjectError::NotOurs | ObjectError::NoRandom => ControlStatus::FAULT,
     };
     tracing::error!(%error, "object store");
     status

@@ -1,6 +1,8 @@
-//! What administrators ask and set: the state of the cluster, where a file's bytes are, what
-//! clients say of devices, and the write threshold.
+//! What administrators ask and set: the state of the cluster and of its clients, where a file's
+//! bytes are, what clients say of devices, the write threshold; and the end of a client.
 
+mod client_names;
+mod clients;
 mod device_reports;
 mod report;
 mod threshold;

@@ -6,19 +6,24 @@ use weft_server::{
     core::Core,
     identity::hex,
     report::{
-        Activity, AdminError, AdminFuture, AdminSource, ClusterStatus, FileLayoutReport,
-        FileReport, Health, ServerStatus, SpaceStatus, ThresholdStatus, rss_bytes,
+        Activity, AdminError, AdminFuture, AdminSource, ClientsReport, ClusterStatus, Evicted,
+        FileLayoutReport, FileReport, Health, ServerStatus, SpaceStatus, ThresholdStatus,
+        rss_bytes,
     },
 };
 use weft_store::types::{Credential, Inode, InodeNo, StoreError};
 
 use super::{device_reports::DeviceReports, threshold::Threshold};
-use crate::{files::FileService, striped::Striped};
+use crate::{
+    clients::Clients, files::FileService, protocol_state::ProtocolState, striped::Striped,
+};
 
 /// What administrators ask a metadata server, and set.
 pub(crate) struct Admin {
-    core: Arc<Core>,
-    files: Arc<FileService>,
+    pub(super) core: Arc<Core>,
+    pub(super) files: Arc<FileService>,
+    pub(super) clients: Arc<Clients>,
+    pub(super) protocol: Arc<ProtocolState>,
     /// Where it serves.
     address: SocketAddr,
     /// Below which size clients send I/O on a file to the metadata server.
@@ -39,6 +44,7 @@ impl AdminSource for Admin {
                 indirect: self.files.data_servers().indirect(),
                 threshold: self.threshold.status(),
                 devices: self.device_reports.status(),
+                grace: self.grace_status(),
             }
         })
     }
@@ -62,8 +68,20 @@ impl AdminSource for Admin {
                 };
                 problems.push(format!("data server {}: {why}", s.id.unwrap_or(0)));
             }
-            Health { healthy: problems.is_empty(), problems }
+            let grace = self.grace_status();
+            if grace.is_some() {
+                problems.push("in grace: nothing can be opened or locked anew".into());
+            }
+            Health { healthy: problems.is_empty(), problems, grace }
         })
+    }
+
+    fn clients(&self) -> ClientsReport {
+        ClientsReport { clients: self.client_statuses(), grace: self.grace_status() }
+    }
+
+    fn evict(&self, who: String) -> AdminFuture<'_, Result<Evicted, AdminError>> {
+        Box::pin(async move { self.evict_client(&who).await })
     }
 
     fn set_threshold(&self, bytes: u64) -> Result<ThresholdStatus, AdminError> {
@@ -98,12 +116,20 @@ impl Admin {
     /// Of this server.
     pub(crate) fn new(
         core: &Arc<Core>,
-        files: &Arc<FileService>,
+        protocol: &Arc<ProtocolState>,
+        clients: &Arc<Clients>,
         address: SocketAddr,
         threshold: Threshold,
     ) -> Self {
-        let device_reports = DeviceReports::default();
-        Admin { core: core.clone(), files: files.clone(), address, threshold, device_reports }
+        Admin {
+            core: core.clone(),
+            files: clients.files().clone(),
+            clients: clients.clone(),
+            protocol: protocol.clone(),
+            address,
+            threshold,
+            device_reports: DeviceReports::default(),
+        }
     }
 
     fn own_status(&self) -> ServerStatus {

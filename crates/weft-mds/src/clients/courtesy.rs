@@ -98,6 +98,13 @@ impl Clients {
         true
     }
 
+    /// Ends a client, whatever it holds and however lively it is, as an administrator wants.
+    pub(crate) fn evict(&self, client: ClientId) {
+        self.core.sessions().drop_client(client);
+        self.drop_client(client);
+        self.notify_lock_waiters();
+    }
+
     /// Ends everything a client held: opens, locks, layouts, copies, its record.
     pub(crate) fn drop_client(&self, client: ClientId) {
         // First: whoever is granted what this client held depends on its record being gone.

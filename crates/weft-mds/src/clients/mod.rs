@@ -12,9 +12,10 @@ mod lock_notices;
 mod offload;
 mod quiesce;
 mod reclaim;
+mod record;
 mod records;
 mod service;
 
 pub(crate) use delegations::Undelegated;
-pub(crate) use records::known;
+pub(crate) use records::{known, reclaimers};
 pub(crate) use service::Clients;

@@ -1,9 +1,9 @@
 //! Who may reclaim, who may take new state, and when grace ends: RFC 8881 §8.4.2, §18.51.
 
 use weft_nfs::{ClientId, Failure, NfsStat};
-use weft_state::Millis;
+use weft_state::{Ended, GraceLeft, Millis};
 
-use super::service::Clients;
+use super::{record::ClientRecord, records::Holds, service::Clients};
 use crate::deps::Deps;
 
 impl Clients {
@@ -39,69 +39,69 @@ impl Clients {
         if grace.is_on() || !complete { Err(NfsStat::GRACE.into()) } else { Ok(()) }
     }
 
-    /// RECLAIM_COMPLETE (§18.51): from here on the client's record on disk is of this incarnation,
-    /// so that it may reclaim after the next restart.
+    /// What a client was just given can be reclaimed: it is marked, durably, before it is told.
     ///
     /// # Errors
-    /// DEADSESSION if it is gone; those of the store.
-    pub(crate) fn reclaim_complete(
-        &self,
-        deps: &mut Deps,
-        client: ClientId,
-    ) -> Result<(), Failure> {
+    /// Those of the store: what it was given is to be taken back.
+    pub(crate) fn note_holder(&self, deps: &mut Deps, client: ClientId) -> Result<(), Failure> {
+        self.records.hold(deps, client, || {
+            let sessions = self.core.sessions();
+            let known = sessions.client(client)?;
+            let ownerid = known.owner().ownerid.0.clone();
+            Some(ClientRecord { ownerid, address: known.address(), awaited: true })
+        })
+    }
+
+    /// RECLAIM_COMPLETE (§18.51): what the client had before the restart and has not reclaimed is
+    /// no longer its own.
+    ///
+    /// # Errors
+    /// DEADSESSION if it is gone.
+    pub(crate) fn reclaim_complete(&self, client: ClientId) -> Result<(), Failure> {
         let owner = {
             let sessions = self.core.sessions();
             let known = sessions.client(client).ok_or(NfsStat::DEADSESSION)?;
             known.owner().ownerid.0.clone()
         };
-        self.records.put(deps, client, &owner)?;
-        self.still_known(client)?;
-        self.protocol.grace().client_done(&owner);
+        self.never_reclaims(&owner);
         Ok(())
     }
 
-    /// Asked after a client's record was written. One that was dropped before may have been so
-    /// before its record was there, and nobody else takes that away; one that is dropped later
-    /// takes it along.
-    ///
-    /// # Errors
-    /// DEADSESSION, and its record is gone.
-    fn still_known(&self, client: ClientId) -> Result<(), Failure> {
-        if self.core.sessions().client(client).is_some() {
-            return Ok(());
-        }
-        self.records.forget(client);
-        Err(NfsStat::DEADSESSION.into())
+    /// Nobody waits for this owner of before the restart any more.
+    pub(crate) fn never_reclaims(&self, ownerid: &[u8]) {
+        let mut grace = self.protocol.grace();
+        self.records.forget_former(ownerid);
+        self.note_end(grace.client_done(ownerid));
     }
 
     /// Ends grace when it is time. The records of clients that did not complete their reclaim go
     /// before anybody is given anything that they had.
     pub(crate) fn end_grace(&self, now: Millis) {
         let mut grace = self.protocol.grace();
-        if let Some(ended) = grace.tick(now) {
-            tracing::info!(gone = ended.incomplete.len(), "grace has ended");
-            ended.incomplete.into_iter().for_each(|id| self.records.remove(id));
-        }
+        self.note_end(grace.tick(now));
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use bytes::Bytes;
+    /// To be called before the lock of grace is let go.
+    fn note_end(&self, ended: Option<Ended>) {
+        let Some(Ended { incomplete }) = ended else { return };
+        tracing::info!(gone = incomplete.len(), "grace has ended");
+        self.records.end_reclaim(&incomplete);
+    }
 
-    use super::*;
-    use crate::testing::lone_mds;
+    /// Who is awaited, and for how long; absent when grace is over.
+    pub(crate) fn grace_left(&self, now: Millis) -> Option<GraceLeft> {
+        self.protocol.grace().left(now)
+    }
 
-    /// A client that is dropped while its record is being written leaves none: the next start
-    /// would wait for it a whole grace.
-    #[tokio::test]
-    async fn the_record_of_a_vanished_client_goes() {
-        let mds = lone_mds().await;
-        let owner = Bytes::from_static(b"gone");
-        mds.clients.records.put(&mut Deps::default(), ClientId(7), &owner).unwrap();
-        assert_eq!(mds.files.volume().clients().unconfirmed().unwrap().len(), 1);
-        assert_eq!(mds.clients.still_known(ClientId(7)).unwrap_err().status, NfsStat::DEADSESSION);
-        assert_eq!(mds.files.volume().clients().unconfirmed(), Ok(Vec::new()));
-        assert!(!mds.clients.records.has(&owner));
+    /// Brings the durable marks of clients up to date.
+    pub(crate) fn sweep_records(&self, now: Millis) {
+        self.records.sweep(now, |client| {
+            let is_live = self.core.sessions().is_live(client, now);
+            match self.protocol.state().client_could_reclaim(client) {
+                false => Holds::Nothing,
+                true if is_live => Holds::Live,
+                true => Holds::ByCourtesy,
+            }
+        });
     }
 }

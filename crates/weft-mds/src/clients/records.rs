@@ -1,4 +1,8 @@
-//! The durable records of clients: who may reclaim after the next restart (RFC 8881 §8.4.2.1).
+//! The durable marks of clients: who holds what it may reclaim after the next restart, and is
+//! awaited then (RFC 8881 §8.4.2.1, ADR 12).
+//!
+//! A client is marked before the reply to its first OPEN leaves, and for as long as it holds an
+//! open or a delegation. Nobody waits for one without a mark, which has nothing to reclaim.
 
 use std::{
     collections::HashMap,
@@ -8,84 +12,147 @@ use std::{
     },
 };
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use weft_nfs::{ClientId, Failure};
+use weft_state::{KnownClient, Millis};
 use weft_store::{
     types::{Lsn, StoreError},
     volume::Volume,
 };
 
+use super::record::ClientRecord;
 use crate::deps::Deps;
 
-/// Version of the records in the volume.
-const VERSION: u8 = 1;
+/// A client that holds nothing stays marked for so long: most take something again at once, and
+/// each mark is a commit.
+const IDLE_MS: u64 = 5000;
 
-/// The records of a volume.
+/// The marks in a volume.
 pub(crate) struct ClientRecords {
     volume: Volume,
-    /// The id of the record of each owner.
-    id_by_owner: Mutex<HashMap<Bytes, u64>>,
+    /// Lock order: before sessions and state.
+    marks: Mutex<Marks>,
     /// The last removal of a record (a log sequence number). Until it is durable the client could
     /// come back after a crash for what others have been given since.
     forgotten: AtomicU64,
 }
 
-/// A record: its id, and whose it is.
-pub(crate) type Known = (u64, Bytes);
+#[derive(Debug, Default)]
+struct Marks {
+    /// Of before this start, by owner.
+    former: HashMap<Bytes, (u64, ClientRecord)>,
+    /// Of this start.
+    current: HashMap<ClientId, Mark>,
+}
 
-/// The clients that may reclaim after this start.
+#[derive(Debug)]
+struct Mark {
+    record: ClientRecord,
+    /// Until this is durable the client must not be told that it holds something.
+    lsn: Lsn,
+    idle_since: Option<Millis>,
+}
+
+/// What a client holds that it could reclaim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holds {
+    /// Nothing.
+    Nothing,
+    /// Something, with a valid lease.
+    Live,
+    /// Something, by courtesy.
+    ByCourtesy,
+}
+
+/// A record: its id, and of whom.
+pub(crate) type Known = (u64, ClientRecord);
+
+/// The clients that may reclaim after this start: one record of each owner. Two of one
+/// owner are left by a crash while the latter took the place of the former.
 ///
 /// # Errors
 /// The volume cannot be read, or has a record that is none.
 pub(crate) fn known(volume: &Volume) -> Result<Vec<Known>, StoreError> {
-    let records = volume.clients().unconfirmed()?;
-    let known = records.into_iter().map(|(id, record)| match record.split_first() {
-        Some((&VERSION, _)) => Ok((id, record.slice(1..))),
-        _ => Err(StoreError::Corrupt("client record")),
-    });
-    known.collect()
+    let mut by_owner = HashMap::<Bytes, Known>::new();
+    for (id, bytes) in volume.clients().unconfirmed()? {
+        let record = ClientRecord::decode(&bytes).ok_or(StoreError::Corrupt("client record"))?;
+        if let Some((other, _)) = by_owner.insert(record.ownerid.clone(), (id, record)) {
+            volume.client_remove(other).unconfirmed()?;
+        }
+    }
+    Ok(by_owner.into_values().collect())
+}
+
+/// The same as grace knows them.
+pub(crate) fn reclaimers(known: &[Known]) -> Vec<KnownClient> {
+    let reclaimer = |(id, r): &Known| KnownClient {
+        record: *id,
+        ownerid: r.ownerid.clone(),
+        awaited: r.awaited,
+    };
+    known.iter().map(reclaimer).collect()
 }
 
 impl ClientRecords {
     /// Those of a volume, of which these are known.
-    pub(crate) fn new(volume: Volume, known: &[Known]) -> Self {
-        let ids = known.iter().map(|(id, owner)| (owner.clone(), *id)).collect();
-        ClientRecords { volume, id_by_owner: Mutex::new(ids), forgotten: AtomicU64::new(0) }
+    pub(crate) fn new(volume: Volume, known: Vec<Known>) -> Self {
+        let former = known.into_iter().map(|(id, r)| (r.ownerid.clone(), (id, r))).collect();
+        let marks = Mutex::new(Marks { former, current: HashMap::new() });
+        ClientRecords { volume, marks, forgotten: AtomicU64::new(0) }
     }
 
-    fn ids(&self) -> MutexGuard<'_, HashMap<Bytes, u64>> {
-        self.id_by_owner.lock().expect("client records lock")
+    fn marks(&self) -> MutexGuard<'_, Marks> {
+        self.marks.lock().expect("client records lock")
     }
 
-    /// From here on the record of this owner is of this incarnation.
+    /// A client has been given something that it could reclaim: it is marked if it was not, and
+    /// the reply waits until that is durable. `who` tells who it is; nobody if it is gone, whose
+    /// state goes too.
     ///
     /// # Errors
-    /// Those of the store.
-    pub(crate) fn put(
+    /// Those of the store: what it was given is to be taken back.
+    pub(crate) fn hold(
         &self,
         deps: &mut Deps,
         client: ClientId,
-        owner: &Bytes,
+        who: impl FnOnce() -> Option<ClientRecord>,
     ) -> Result<(), Failure> {
-        let mut record = BytesMut::with_capacity(1 + owner.len());
-        record.put_u8(VERSION);
-        record.put_slice(owner);
-        deps.see(self.volume.client_put(client.0, &record))?;
-        let older = self.ids().insert(owner.clone(), client.0);
-        match older.filter(|id| *id != client.0) {
-            Some(id) => deps.see(self.volume.client_remove(id)),
-            None => Ok(()),
+        let mut marks = self.marks();
+        if let Some(mark) = marks.current.get_mut(&client) {
+            mark.idle_since = None;
+            deps.depend(mark.lsn);
+            return Ok(());
         }
+        let Some(record) = who() else { return Ok(()) };
+        deps.see(self.volume.client_put(client.0, &record.encode()))?;
+        if let Some((former, _)) = marks.former.remove(&record.ownerid) {
+            deps.see(self.volume.client_remove(former))?;
+        }
+        marks.current.insert(client, Mark { record, lsn: deps.lsn(), idle_since: None });
+        Ok(())
     }
 
-    /// Removes the record of a client that is gone.
+    /// Removes the mark of a client that is gone.
     pub(crate) fn forget(&self, client: ClientId) {
-        self.ids().retain(|_, id| *id != client.0);
+        let mut marks = self.marks();
+        marks.current.remove(&client);
         self.remove(client.0);
     }
 
-    /// Removes a record, so that its client cannot reclaim after a restart.
-    pub(crate) fn remove(&self, id: u64) {
+    /// Removes what is left of an owner's record of before this start: it has reclaimed what it
+    /// wanted, or never will.
+    pub(crate) fn forget_former(&self, ownerid: &[u8]) {
+        let former = self.marks().former.remove(ownerid);
+        former.into_iter().for_each(|(id, _)| self.remove(id));
+    }
+
+    /// Removes records of before this start, so that their clients cannot reclaim after the next.
+    pub(crate) fn end_reclaim(&self, incomplete: &[u64]) {
+        self.marks().former.clear();
+        incomplete.iter().for_each(|id| self.remove(*id));
+    }
+
+    fn remove(&self, id: u64) {
         let removed = self.volume.client_remove(id);
         self.forgotten.fetch_max(removed.lsn.0, Relaxed);
         if let Err(e) = removed.value {
@@ -93,15 +160,168 @@ impl ClientRecords {
         }
     }
 
+    /// Brings the marks up to date: those of clients that hold nothing any more go, those of
+    /// clients whose lease has passed tell that nobody needs to wait for them. `holds` is asked
+    /// under the lock of the marks, so that no client takes something meanwhile unseen.
+    pub(crate) fn sweep(&self, now: Millis, holds: impl Fn(ClientId) -> Holds) {
+        let mut marks = self.marks();
+        marks.current.retain(|client, mark| {
+            let awaited = match holds(*client) {
+                Holds::Nothing => {
+                    let since = *mark.idle_since.get_or_insert(now);
+                    if now.since(since) < IDLE_MS {
+                        return true;
+                    }
+                    self.remove(client.0);
+                    return false;
+                }
+                Holds::Live => true,
+                Holds::ByCourtesy => false,
+            };
+            mark.idle_since = None;
+            self.set_awaited(*client, mark, awaited);
+            true
+        });
+    }
+
+    fn set_awaited(&self, client: ClientId, mark: &mut Mark, awaited: bool) {
+        if mark.record.awaited == awaited {
+            return;
+        }
+        let record = ClientRecord { awaited, ..mark.record.clone() };
+        let put = self.volume.client_put(client.0, &record.encode());
+        match put.value {
+            Ok(()) => *mark = Mark { record, lsn: put.lsn, idle_since: None },
+            Err(e) => tracing::error!(error = %e, "cannot change a client record"),
+        }
+    }
+
     /// Makes the reply that grants new state wait until nobody who lost something can reclaim it
     /// after a crash (RFC 8881 §8.4.3).
     pub(crate) fn depend_on_forgotten(&self, deps: &mut Deps) {
-        deps.depend(Lsn(self.forgotten.load(Relaxed)));
+        deps.depend(self.last_forgotten());
     }
 
-    /// Whether there is a record of this owner.
-    #[cfg(test)]
-    pub(crate) fn has(&self, owner: &Bytes) -> bool {
-        self.ids().contains_key(owner)
+    /// When this is durable, all that were forgotten are so for ever.
+    pub(crate) fn last_forgotten(&self) -> Lsn {
+        Lsn(self.forgotten.load(Relaxed))
+    }
+
+    /// Where an owner of before this start came from, while it may reclaim.
+    pub(crate) fn former_address(&self, ownerid: &[u8]) -> Option<std::net::IpAddr> {
+        self.marks().former.get(ownerid).map(|(_, record)| record.address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_store::volume::VolumeConfig;
+
+    use super::*;
+
+    const A: ClientId = ClientId(7);
+
+    fn record(ownerid: &'static str) -> ClientRecord {
+        let ownerid = Bytes::from_static(ownerid.as_bytes());
+        ClientRecord { ownerid, address: [192, 0, 2, 7].into(), awaited: true }
+    }
+
+    fn volume() -> Volume {
+        Volume::in_memory(&VolumeConfig::default()).unwrap()
+    }
+
+    fn on(volume: &Volume) -> ClientRecords {
+        ClientRecords::new(volume.clone(), known(volume).unwrap())
+    }
+
+    /// What the next start would know: ids, owners, and whether they are awaited.
+    fn left(volume: &Volume) -> Vec<(u64, Bytes, bool)> {
+        let mut all: Vec<_> =
+            known(volume).unwrap().into_iter().map(|(id, r)| (id, r.ownerid, r.awaited)).collect();
+        all.sort();
+        all
+    }
+
+    fn hold(records: &ClientRecords, client: ClientId) -> Lsn {
+        let mut deps = Deps::default();
+        records.hold(&mut deps, client, || Some(record("a"))).unwrap();
+        deps.lsn()
+    }
+
+    /// A client is marked by what it takes first; the next reply waits for the same mark without
+    /// another; nothing left, it loses the mark after a while, and not a moment earlier.
+    #[test]
+    fn marks_follow_what_is_held() {
+        let volume = volume();
+        let records = on(&volume);
+        let first = hold(&records, A);
+        assert!(first > Lsn::default());
+        assert_eq!(hold(&records, A), first);
+        assert_eq!(left(&volume), [(7, "a".into(), true)]);
+        records.sweep(Millis(10), |_| Holds::Live);
+        records.sweep(Millis(20), |_| Holds::Nothing);
+        records.sweep(Millis(20 + IDLE_MS - 1), |_| Holds::Nothing);
+        assert_eq!(left(&volume).len(), 1);
+        // It took something in between.
+        hold(&records, A);
+        records.sweep(Millis(20 + IDLE_MS), |_| Holds::Nothing);
+        assert_eq!(left(&volume).len(), 1);
+        let before = records.last_forgotten();
+        records.sweep(Millis(20 + 2 * IDLE_MS), |_| Holds::Nothing);
+        assert_eq!(left(&volume), []);
+        assert!(records.last_forgotten() > before, "whoever is given something waits for that");
+        assert!(hold(&records, A) > first);
+    }
+
+    /// Who has let its lease pass is not awaited, until it is back.
+    #[test]
+    fn courtesy_is_not_awaited() {
+        let volume = volume();
+        let records = on(&volume);
+        hold(&records, A);
+        for (holds, awaited) in
+            [(Holds::ByCourtesy, false), (Holds::ByCourtesy, false), (Holds::Live, true)]
+        {
+            records.sweep(Millis(1), |_| holds);
+            assert_eq!(left(&volume), [(7, "a".into(), awaited)]);
+        }
+    }
+
+    /// The mark of this start takes the place of the former one of the same owner; one that
+    /// reclaims nothing has none left, as one that never came.
+    #[test]
+    fn former_records_go() {
+        let volume = volume();
+        hold(&on(&volume), A);
+        let again = on(&volume);
+        assert_eq!(again.former_address(b"a"), Some([192, 0, 2, 7].into()));
+        hold(&again, ClientId(9));
+        assert_eq!(left(&volume), [(9, "a".into(), true)]);
+        again.end_reclaim(&[7]);
+        assert_eq!(left(&volume), [(9, "a".into(), true)], "it has reclaimed");
+        let third = on(&volume);
+        third.forget_former(b"stranger");
+        assert_eq!(left(&volume).len(), 1);
+        third.forget_former(b"a");
+        assert_eq!(left(&volume), []);
+    }
+
+    /// A crash between the new record and the removal of the old one leaves one client, not two.
+    #[test]
+    fn two_records_of_an_owner_are_one_client() {
+        let volume = volume();
+        for id in [3, 9] {
+            volume.client_put(id, &record("a").encode()).unconfirmed().unwrap();
+        }
+        assert_eq!(left(&volume), [(9, "a".into(), true)]);
+        assert_eq!(volume.clients().unconfirmed().unwrap().len(), 1);
+    }
+
+    /// What is no record is said to be none.
+    #[test]
+    fn damaged_records_are_errors() {
+        let volume = volume();
+        volume.client_put(1, b"\x01owner").unconfirmed().unwrap();
+        assert_eq!(known(&volume).unwrap_err(), StoreError::Corrupt("client record"));
     }
 }

@@ -32,7 +32,7 @@ impl Clients {
         core: &Arc<Core>,
         protocol: &Arc<ProtocolState>,
         files: &Arc<FileService>,
-        known: &[Known],
+        known: Vec<Known>,
     ) -> Arc<Self> {
         let callbacks = Arc::new(Callbacks::new(core.clone()));
         Arc::new(Clients {
@@ -44,6 +44,11 @@ impl Clients {
             files: files.clone(),
             callbacks,
         })
+    }
+
+    /// Where the bytes of their files are.
+    pub(crate) fn files(&self) -> &Arc<FileService> {
+        &self.files
     }
 
     /// Tells those who wait for locks that have been given up since the last time.

@@ -127,6 +127,13 @@ impl DataServers {
         ids.iter().all(|id| self.servers.get(id).is_some_and(|s| s.is_up()))
     }
 
+    /// How many connections to these there were so far: the same number twice means that none of
+    /// them went away between.
+    pub fn connections(&self, ids: &[DataServerId]) -> u64 {
+        let of = |id| self.servers.get(id).map_or(0, |server| server.connections());
+        ids.iter().map(of).sum()
+    }
+
     /// Requests to the control programs of all data servers so far, by procedure; those that keep
     /// connections alive not counted.
     pub fn messages(&self) -> BTreeMap<String, u64> {

@@ -59,6 +59,22 @@ pub enum DataServerError {
         /// Which.
         id: DataServerId,
     },
+    /// An object of a file is gone or shorter than it was when the file settled: bytes are lost.
+    #[error(
+        "data server {} has lost bytes of file {object}: its object has {found} of at least \
+         {expected} bytes; `weft check` names the file",
+        id.0
+    )]
+    Lost {
+        /// Which.
+        id: DataServerId,
+        /// The file's inode number.
+        object: u64,
+        /// How long its object is.
+        found: u64,
+        /// How long it was at least.
+        expected: u64,
+    },
     /// It refused for another reason: a mistake of ours, of its own, or of the configuration.
     #[error("data server {} refused: {why}", id.0)]
     Refused {

@@ -11,7 +11,7 @@ use super::{
     cluster::DataServers,
     each,
     error::DataServerError,
-    objects::name,
+    objects::{name, not_short},
     search::{Merged, merge},
     server::Server,
 };
@@ -27,7 +27,7 @@ impl DataServers {
     /// stripe units without a hole.
     ///
     /// # Errors
-    /// [`DataServerError`].
+    /// [`DataServerError`]; Lost if one of the objects is shorter than it must be.
     pub async fn seek(
         &self,
         file: &Striped,
@@ -40,10 +40,17 @@ impl DataServers {
             let told = self.on_all(file, |server, object, stripe| async move {
                 let hole = what == Content::Hole;
                 let args = SeekArgs { object, stripe, hole, from, end };
-                let told: SeekOk = server.ask(Procedure::SEEK, &args).await?;
-                Ok(if told.found { Sought::At(told.at) } else { Sought::NotBefore(told.at) })
+                server.ask::<SeekOk>(Procedure::SEEK, &args).await
             });
-            match merge(told.await?, end) {
+            let told = told.await?;
+            for (place, told) in file.data_servers.iter().copied().enumerate().zip(&told) {
+                not_short(file, place, told.size)?;
+            }
+            let sought = told.iter().map(|told| match told.found {
+                true => Sought::At(told.at),
+                false => Sought::NotBefore(told.at),
+            });
+            match merge(sought, end) {
                 Merged::Found(at) => return Ok(Some(at)),
                 Merged::Nothing => return Ok(None),
                 Merged::GoOn(at) if at > from => from = at,

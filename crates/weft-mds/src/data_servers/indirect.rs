@@ -27,16 +27,20 @@ struct Piece {
     /// Offset within the range asked for.
     at: usize,
     len: usize,
+    /// How long the object is at least, by what the volume knows: less is a loss, not a hole.
+    length_min: u64,
+    /// The file's number.
+    object: u64,
 }
 
 impl DataServers {
-    /// Reads a range of a file: what no data server has is zeros, and so is what lies behind the
-    /// file's end, which only the caller knows. At most `IO_BYTES_MAX` (4 MiB) are read.
+    /// Reads a range of a file: holes are zeros, and so is what lies behind the file's end, which
+    /// only the caller knows. At most `IO_BYTES_MAX` (4 MiB) are read.
     ///
     /// **Cost**: no copy if the range lies within a stripe unit, else one.
     ///
     /// # Errors
-    /// [`DataServerError`].
+    /// [`DataServerError`]; Lost where an object ends before the bytes that it once had.
     pub async fn read(
         &self,
         file: &Striped,
@@ -137,6 +141,8 @@ impl DataServers {
                     offset: from,
                     at,
                     len,
+                    length_min: file.length_min(index.into()),
+                    object: file.object,
                 });
                 (from, left, at) = (from + part, left - part, at + len);
             }
@@ -183,9 +189,9 @@ pub(super) fn combined<'a>(verifiers: impl Iterator<Item = &'a [[u8; 8]]>) -> Ve
     Verifier(out)
 }
 
-/// What the data server has of a piece; shorter than the piece where it has nothing.
+/// What the data server has of a piece; shorter than the piece where the object ends.
 async fn read_piece(piece: Piece) -> Result<Bytes, DataServerError> {
-    let Piece { target: Target { server, handle }, offset, len, .. } = piece;
+    let Piece { target: Target { server, handle }, offset, len, length_min, object, .. } = piece;
     let session = server.session().await?;
     let mut parts: Vec<Bytes> = Vec::new();
     let mut got = 0;
@@ -200,6 +206,10 @@ async fn read_piece(piece: Piece) -> Result<Bytes, DataServerError> {
             Err(e) if e.status() == Some(NfsStat::PNFS_IO_HOLE) => break,
             Err(e) => return Err(DataServerError::of_client(server.id, &e)),
         }
+    }
+    let (found, expected) = (offset + got as u64, length_min);
+    if got < len && found < expected {
+        return Err(DataServerError::Lost { id: server.id, object, found, expected });
     }
     Ok(match parts.len() {
         0 => Bytes::new(),

@@ -24,6 +24,6 @@ mod tests;
 pub use addresses::{AnnouncedAddress, NotAnAddress};
 pub use cluster::DataServers;
 pub use error::DataServerError;
-pub use objects::{ClusterSpace, DataServerAttrs};
-pub use registry::DataServerRegistry;
+pub use objects::{ClusterSpace, DataServerAttrs, FileObjects};
+pub use registry::{DataServerRegistry, recorded_uuid};
 pub use spec::DataServerSpec;

@@ -25,6 +25,28 @@ pub struct DataServerAttrs {
     pub writes: u64,
 }
 
+/// What the objects of a file are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileObjects {
+    /// What follows for the file.
+    pub attrs: DataServerAttrs,
+    /// How long each is, by stripe index.
+    pub lengths: Vec<u64>,
+    /// Whether a power cut may still take away some of that.
+    pub unsynced: bool,
+}
+
+/// Refuses an object that is shorter than it must be.
+pub(super) fn not_short(
+    file: &Striped,
+    (index, id): (usize, DataServerId),
+    found: u64,
+) -> Result<(), DataServerError> {
+    let expected = file.length_min(index);
+    let lost = DataServerError::Lost { id, object: file.object, found, expected };
+    if found < expected { Err(lost) } else { Ok(()) }
+}
+
 /// Disk space of all data servers together, bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterSpace {
@@ -56,10 +78,13 @@ impl DataServers {
     pub async fn fetch_attrs(
         &self,
         files: &[&Striped],
-    ) -> Vec<Result<DataServerAttrs, DataServerError>> {
+    ) -> Vec<Result<FileObjects, DataServerError>> {
         let rules: Vec<_> = files.iter().map(|f| f.distribution().ok()).collect();
         let start = |(file, rule): (&&Striped, &Option<_>)| match rule {
-            Some(_) => Ok(DataServerAttrs::default()),
+            Some(_) => {
+                let lengths = vec![0; file.data_servers.len()];
+                Ok(FileObjects { lengths, ..FileObjects::default() })
+            }
             None => Err(self.damaged(file)),
         };
         let mut truths: Vec<_> = files.iter().zip(&rules).map(start).collect();
@@ -89,6 +114,33 @@ impl DataServers {
             }
         }
         truths
+    }
+
+    /// Whether every object of a file is as long as it must be. Those of data servers that cannot
+    /// be reached are passed over.
+    ///
+    /// **Cost**: one message to each data server that has something to lose.
+    ///
+    /// # Errors
+    /// [`DataServerError::Lost`], and what a data server says that cannot tell.
+    pub async fn check_lengths(&self, file: &Striped) -> Result<(), DataServerError> {
+        let mut asked = Vec::new();
+        for (index, id) in file.data_servers.iter().copied().enumerate() {
+            let server = self.server(id)?.clone();
+            let object = name(file);
+            if file.length_min(index) > 0 && server.is_up() {
+                asked.push(async move { (index, id, server.stat(&[object]).await) });
+            }
+        }
+        for (index, id, told) in each::all(asked).await {
+            let told = match told {
+                Err(DataServerError::Unreachable { .. }) => continue,
+                told => told?,
+            };
+            let attrs = believed(id, *told.first().ok_or_else(|| impossible(id))?)?;
+            not_short(file, (index, id), attrs.size)?;
+        }
+        Ok(())
     }
 
     /// Cuts every object to what a file of `size` bytes needs, durably.
@@ -271,25 +323,29 @@ fn parts_by_server(files: &[&Striped]) -> BTreeMap<DataServerId, Vec<Part>> {
 
 /// Adds what one object tells to what is known of its file.
 fn learn(
-    known: Option<&DataServerAttrs>,
+    known: Option<&FileObjects>,
     id: DataServerId,
     rule: Option<&Distribution>,
     part: Part,
     attrs: &ObjectAttrs,
-) -> Result<DataServerAttrs, DataServerError> {
+) -> Result<FileObjects, DataServerError> {
     let attrs = believed(id, *attrs)?;
     let end = rule.and_then(|r| r.file_end_of_object(part.stripe_index, attrs.size));
     let end = end.ok_or_else(|| impossible(id))?;
-    let known = known.copied().unwrap_or_default();
+    let FileObjects { attrs: known, mut lengths, unsynced } = known.cloned().unwrap_or_default();
+    if let Some(length) = lengths.get_mut(part.stripe_index as usize) {
+        *length = attrs.size;
+    }
     // An empty object has never been written, only made, or has been cut by us: its time is news of
     // neither.
     let mtime = (attrs.size > 0).then_some((attrs.mtime_s, attrs.mtime_ns));
-    Ok(DataServerAttrs {
+    let known = DataServerAttrs {
         size_at_least: known.size_at_least.max(end),
         mtime: known.mtime.max(mtime),
         space_used: known.space_used.saturating_add(attrs.blocks_bytes),
         writes: known.writes.wrapping_add(attrs.writes),
-    })
+    };
+    Ok(FileObjects { attrs: known, lengths, unsynced: unsynced || attrs.unsynced })
 }
 
 fn believed(id: DataServerId, attrs: ObjectAttrs) -> Result<ObjectAttrs, DataServerError> {

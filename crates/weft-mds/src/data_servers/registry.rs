@@ -100,7 +100,7 @@ impl DataServerRegistry {
         if !self.judge(id, uuid)? {
             return Ok(());
         }
-        let put = self.volume.data_server_put(id, &encode(uuid));
+        let put = self.volume.data_server_put(id, &encode(uuid), 0);
         self.volume.confirm(put).await.map_err(|e| format!("its uuid is not recorded: {e}"))?;
         if let Some(former) = self.known().insert(id, uuid) {
             let (former, now) = (hex(&former), hex(&uuid));
@@ -122,6 +122,11 @@ impl Admission for DataServerRegistry {
 
 fn encode(uuid: Uuid) -> Vec<u8> {
     [&[RECORD_VERSION][..], &uuid].concat()
+}
+
+/// The uuid in a data server's record of the volume; `None` if it is none.
+pub fn recorded_uuid(record: &[u8]) -> Option<[u8; 16]> {
+    decode(record)
 }
 
 fn decode(record: &[u8]) -> Option<Uuid> {
@@ -176,7 +181,7 @@ mod tests {
     fn damaged_records_are_errors() {
         for record in [&[][..], &[1; 16], &[1; 18], &[2; 17]] {
             let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
-            volume.data_server_put(ONE, record).unconfirmed().unwrap();
+            volume.data_server_put(ONE, record, 0).unconfirmed().unwrap();
             let opened = DataServerRegistry::open(volume, secret().handle_keys(), []);
             assert!(matches!(opened, Err(StoreError::Corrupt(_))), "{record:?}");
         }

@@ -81,6 +81,11 @@ impl Server {
         self.link.is_up()
     }
 
+    /// How many connections to it there were so far.
+    pub(super) fn connections(&self) -> u64 {
+        self.link.connections()
+    }
+
     /// Requests to its control program so far.
     pub(super) fn messages(&self) -> &ControlMessages {
         &self.messages

@@ -105,11 +105,15 @@ impl FileService {
         if origin.as_ref().is_some_and(|origin| !origin.lines_up(from, &target, to)) {
             return Err(NfsStat::XDEV.into());
         }
+        self.shared.require_whole_source(range.source.no).await?;
         let (servers, origin) = (&self.shared.data_servers, origin.as_ref());
         let change = self.changes.begin(Plan::clone_range(quiesced, by, to + len));
         let shared = change.run(deps, |file| async move {
             match origin {
-                Some(origin) => servers.clone_range(origin, from, &file, to, len).await?,
+                Some(origin) => {
+                    servers.clone_range(origin, from, &file, to, len).await?;
+                    self.shared.note_lengths(&file, None).await?;
+                }
                 // A source that was never written is one hole.
                 None => servers.punch(&file, to, len).await?,
             }
@@ -122,7 +126,7 @@ impl FileService {
     /// have is cut before this returns, and before anybody writes again.
     ///
     /// # Errors
-    /// Those of the store; DELAY while a data server cannot be reached: the size is set then, and
+    /// Those of the store; IO for a file that has lost bytes, unless all go; DELAY while a data server cannot be reached: the size is set then, and
     /// the file takes no writes until it is cut.
     pub(crate) async fn set_size<'a>(
         &'a self,
@@ -132,6 +136,11 @@ impl FileService {
         cred: &Credential,
     ) -> Result<Inode, Failure> {
         let (volume, ino, size) = (&self.shared.volume, quiesced.ino(), set.size.unwrap_or(0));
+        if size > 0 {
+            // Cutting makes every object as long as the size demands: what is lost would be zeros.
+            self.shared.require_whole(ino).await?;
+        }
+        self.attrs.take_in_written(ino);
         let seen = volume.setattr(ino, set, authority, cred, self.shared.wall());
         let lsn = seen.lsn;
         let (inode, intent) = match deps.see(seen)? {

@@ -140,11 +140,11 @@ pub(crate) struct Change<'a> {
 }
 
 impl Change<'_> {
-    /// Steps 4 to 9. `act` is given the file with handles that nothing older outlives, and may be
+    /// Steps 4 to 9, unless bytes of the file are lost. `act` is given the file with handles that nothing older outlives, and may be
     /// called again with newer ones.
     ///
     /// # Errors
-    /// Those of data servers, as statuses; DELAY if the file is not on its data servers (any
+    /// Those of data servers, as statuses; IO for a file that has lost bytes; DELAY if the file is not on its data servers (any
     /// more), or is fenced again and again; those of the store. Some of it may be done, except
     /// where the plan says that this cannot be.
     pub(crate) async fn run<T, F>(
@@ -155,6 +155,9 @@ impl Change<'_> {
     where
         F: Future<Output = Result<Done<T>, DataServerError>>,
     {
+        if self.plan.builds_on_what_is_there() {
+            self.changes.shared.require_whole(self.ino).await?;
+        }
         let inode = self.marked(deps).await?;
         match self.attempts(deps, inode, act).await {
             Ok((inode, done)) => Ok((done.value, self.settle(deps, inode, done.reaches).await?)),
@@ -267,8 +270,8 @@ impl Change<'_> {
             }
             Settles::Moved => {
                 // That they were written just now is nothing new to tell clients of.
-                attrs.note_own_change(&inode).await;
-                let moved = deps.see(shared.volume.unstuff(inode.no))?;
+                let lengths = attrs.note_own_change(&inode).await.unwrap_or_default();
+                let moved = deps.see(shared.volume.unstuff(inode.no, &lengths))?;
                 // Whoever is told of objects writes to them: after a crash the volume's bytes must
                 // not win.
                 shared.durable(deps).await?;

@@ -92,6 +92,7 @@ impl FileService {
         copy: &Copy,
         mut go_on: impl FnMut(u64) -> bool,
     ) -> Result<(u64, Verifier), NfsStat> {
+        self.shared.require_whole_source(copy.source).await?;
         for _ in 0..ATTEMPTS_MAX {
             let mut copied = Copied::default();
             while copied.len < copy.len && go_on(copied.len) {
@@ -102,8 +103,9 @@ impl FileService {
                     Err(_) => break,
                 }
             }
+            let safe = self.copy_is_safe(deps, copy, &copied).await;
             self.attrs.clear_extending(copy.destination);
-            if let Some(verifier) = self.copy_is_safe(deps, copy, &copied).await? {
+            if let Some(verifier) = safe? {
                 return Ok((copied.len, verifier));
             }
         }
@@ -195,7 +197,11 @@ impl FileService {
             let len = left.min(DataServers::copy_bytes_max(file));
             match servers.copy(&origin, from, file, target.to, len).await {
                 Err(DataServerError::Unsupported { .. }) => {}
-                done => return Ok(Step { len, verifier: Some(done?) }),
+                done => {
+                    let verifier = done?;
+                    self.shared.note_lengths(file, Some(verifier)).await?;
+                    return Ok(Step { len, verifier: Some(verifier) });
+                }
             }
         }
         match servers.seek(&origin, Content::Data, from, from + left).await? {
@@ -210,7 +216,9 @@ impl FileService {
 
     async fn copy_data(&self, data: Bytes, target: &Target) -> Result<Step, DataServerError> {
         let (servers, len) = (&self.shared.data_servers, data.len() as u64);
+        let bytes = data.len();
         let written = servers.write(&target.file, target.to, data, StableHow::UNSTABLE).await?;
+        self.shared.note_written(&target.file, (target.to, bytes), written);
         Ok(Step { len, verifier: Some(written.1) })
     }
 

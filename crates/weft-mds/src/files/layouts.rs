@@ -28,13 +28,15 @@ impl FileService {
     ///
     /// # Errors
     /// LAYOUTTRYLATER while that takes long; LAYOUTUNAVAILABLE if the file cannot be brought to
-    /// its data servers: I/O goes through here then, what is read is here, and whoever writes is
-    /// told what is wrong.
+    /// its data servers, or has lost bytes: I/O goes through here then, what is read is here, and
+    /// whoever writes is told what is wrong.
     pub(crate) async fn ready_for_layout(
         &self,
         deps: &mut Deps,
         inode: Inode,
+        iomode: IoMode,
     ) -> Result<(), Failure> {
+        let ino = inode.no;
         // An unfinished truncation comes before new writes, and so does the end of older handles.
         if self.refuse_grants(&inode).is_err() {
             self.fences.fence(inode.no).await.map_err(|_| NfsStat::LAYOUTTRYLATER)?;
@@ -47,7 +49,13 @@ impl FileService {
             _ => f,
         })?;
         let met = self.shared.data_servers.meet(&striped).await;
-        met.map_err(|_| NfsStat::LAYOUTTRYLATER.into())
+        met.map_err(|_| NfsStat::LAYOUTTRYLATER)?;
+        if iomode == IoMode::RW {
+            // What is wrong is said here to whoever writes.
+            let whole = self.shared.require_whole(ino).await;
+            whole.map_err(|_| NfsStat::LAYOUTUNAVAILABLE)?;
+        }
+        Ok(())
     }
 
     /// Nothing is granted while a truncation is under way, or handles that were taken away from

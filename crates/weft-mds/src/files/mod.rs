@@ -24,6 +24,7 @@ mod records;
 mod server_attrs;
 mod service;
 mod shared;
+mod whole;
 mod write;
 
 pub(crate) use alone::CloneRange;

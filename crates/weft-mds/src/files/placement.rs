@@ -78,6 +78,7 @@ impl Placements {
             data_servers: device.data_servers,
             stripe_unit_bytes: placement.stripe_unit_bytes,
             first_stripe_index: placement.first_stripe_index,
+            lengths_min: Vec::new(),
         })
     }
 

@@ -110,6 +110,15 @@ impl<'a> Plan<'a> {
         Some(intent)
     }
 
+    /// Whether it leaves bytes that were there before. What moves brings all there is, and a
+    /// truncation was looked at before it was recorded.
+    pub(super) fn builds_on_what_is_there(&self) -> bool {
+        match self.settles {
+            Settles::Written { .. } | Settles::Allocated { .. } => true,
+            Settles::Moved | Settles::Truncated(_) => false,
+        }
+    }
+
     /// Whether a failure may have changed bytes, or left something to be carried out later.
     pub(super) fn leaves_traces(&self) -> bool {
         match self.settles {

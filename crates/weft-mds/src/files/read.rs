@@ -9,14 +9,14 @@ use weft_store::{
 };
 
 use super::service::FileService;
-use crate::{deps::Deps, translate};
+use crate::{data_servers::DataServerError, deps::Deps, translate};
 
 impl FileService {
     /// Bytes of a file, and the inode they belong to. Holes, and files that were never written,
     /// read as zeros; so does what lies behind the end, which only the caller looks at.
     ///
     /// # Errors
-    /// Those of the store and of data servers.
+    /// Those of the store and of data servers; IO for bytes that are lost.
     pub(crate) async fn read(
         &self,
         deps: &mut Deps,
@@ -31,14 +31,33 @@ impl FileService {
                 None => inode = deps.see(self.shared.volume.inode(inode.no))?,
             }
         }
-        let data = match self.shared.striped(&inode) {
-            Some(file) if len > 0 => {
-                let read = self.shared.data_servers.read(&file, offset, len).await;
-                read.map_err(|e| translate::data_server_status(&e))?
-            }
-            _ => Bytes::from(vec![0; usize::try_from(len).unwrap_or(0)]),
-        };
-        Ok((inode, data))
+        loop {
+            let file = match self.shared.striped(&inode) {
+                Some(file) if len > 0 => file,
+                _ => {
+                    let zeros = vec![0; usize::try_from(len).unwrap_or(0)];
+                    return Ok((inode, Bytes::from(zeros)));
+                }
+            };
+            let lost = match self.shared.data_servers.read(&file, offset, len).await {
+                Ok(data) => return Ok((inode, data)),
+                Err(e) => e,
+            };
+            inode = self.still_lost(deps, inode, &lost)?;
+        }
+    }
+
+    /// What was found missing by what was known of the file is not lost if the file was cut
+    /// meanwhile: the file as it is now, to look again.
+    fn still_lost(
+        &self,
+        deps: &mut Deps,
+        before: Inode,
+        lost: &DataServerError,
+    ) -> Result<Inode, Failure> {
+        let now = deps.see(self.shared.volume.inode(before.no))?;
+        let is_other = matches!(lost, DataServerError::Lost { .. }) && now.bounds != before.bounds;
+        if is_other { Ok(now) } else { Err(translate::data_server_status(lost).into()) }
     }
 
     /// The next data or hole of a file, from an offset below its size on; `None` if there is none.
@@ -60,15 +79,17 @@ impl FileService {
                 None => inode = deps.see(self.shared.volume.inode(inode.no))?,
             }
         }
-        let found = match self.shared.striped(&inode) {
-            Some(file) => {
-                let found = self.shared.data_servers.seek(&file, what, offset, inode.size).await;
-                found.map_err(|e| translate::data_server_status(&e))?
-            }
-            // Nothing was ever written.
-            None => (what == Content::Hole).then_some(offset),
-        };
-        Ok((inode, found))
+        loop {
+            let Some(file) = self.shared.striped(&inode) else {
+                // Nothing was ever written.
+                return Ok((inode, (what == Content::Hole).then_some(offset)));
+            };
+            let lost = match self.shared.data_servers.seek(&file, what, offset, inode.size).await {
+                Ok(found) => return Ok((inode, found)),
+                Err(e) => e,
+            };
+            inode = self.still_lost(deps, inode, &lost)?;
+        }
     }
 
     /// Makes all that was written to a file on its data servers durable.
@@ -78,8 +99,13 @@ impl FileService {
     pub(crate) async fn commit(&self, inode: &Inode) -> Result<Verifier, NfsStat> {
         match self.shared.striped(inode) {
             Some(file) => {
+                let began = self.shared.records.lock().committing(inode.no);
                 let committed = self.shared.data_servers.commit(&file).await;
-                committed.map_err(|e| translate::data_server_status(&e))
+                let told = committed.map_err(|e| translate::data_server_status(&e))?;
+                if let Some(began) = began {
+                    self.shared.records.lock().committed(inode.no, &began, told);
+                }
+                Ok(told)
             }
             // Nothing was ever written, so nothing can have been lost.
             None => Ok(Verifier::default()),

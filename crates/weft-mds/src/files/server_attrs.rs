@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use weft_nfs::Failure;
 use weft_store::{
-    types::{Inode, InodeNo},
+    types::{Inode, InodeNo, StoreError},
     volume::Settle,
 };
 
@@ -14,8 +14,9 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    data_servers::{DataServerAttrs, DataServerError},
+    data_servers::{DataServerError, FileObjects},
     deps::Deps,
+    striped::Striped,
     translate,
 };
 
@@ -23,6 +24,8 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     marks: Marks,
+    /// How many connections to its data servers were made before.
+    connections: u64,
     /// No write layout was out, no handle of an earlier one worked, and nobody wrote indirectly.
     quiet: bool,
 }
@@ -51,8 +54,21 @@ impl ServerAttrs {
             return deps.see(self.shared.volume.inode(inode.no));
         }
         let asked = self.asking(&inode);
-        let attrs = self.shared.data_servers.fetch_attrs(&[&striped]).await.pop();
-        self.conclude(deps, inode, asked, attrs)
+        let mut told = self.shared.data_servers.fetch_attrs(&[&striped]).await.pop();
+        if let Some(Ok(objects)) = &mut told
+            && objects.unsynced
+            && asked.quiet
+        {
+            // Nobody is left who would ask for it: what is taken for there must stay there.
+            objects.unsynced = !Box::pin(self.made_durable(&striped, asked.connections)).await;
+        }
+        self.conclude(deps, inode, asked, told)
+    }
+
+    /// Whether all that the data servers had when they were asked is durable now.
+    async fn made_durable(&self, file: &Striped, connections: u64) -> bool {
+        let servers = &self.shared.data_servers;
+        servers.commit(file).await.is_ok() && servers.connections(&file.data_servers) == connections
     }
 
     /// Whether only the data servers know the size and times of a file.
@@ -102,13 +118,29 @@ impl ServerAttrs {
     /// The file is open no more: if the volume knows its size it says so. That need not be durable.
     pub(crate) fn clear_extending(&self, ino: InodeNo) {
         let mut files = self.shared.records.lock();
-        if !files.closed(ino) {
-            return;
+        let lengths = files.take_written(ino);
+        let settled = files.closed(ino);
+        if settled || !lengths.is_empty() {
+            self.take_in(ino, &lengths, settled);
         }
-        if let Err(e) =
-            self.shared.volume.settle(ino, &Settle::NOTHING_NEW, self.shared.wall()).unconfirmed()
-        {
-            tracing::error!(ino = ino.0, error = %e, "the file stays unsettled");
+    }
+
+    /// The volume learns how long the objects are at least, of what was written through here. To be
+    /// called before they are cut, alone with the file.
+    pub(crate) fn take_in_written(&self, ino: InodeNo) {
+        let mut files = self.shared.records.lock();
+        let lengths = files.take_written(ino);
+        if !lengths.is_empty() {
+            self.take_in(ino, &lengths, false);
+        }
+    }
+
+    fn take_in(&self, ino: InodeNo, lengths: &[u64], settled: bool) {
+        let (learned, now) = (Settle { settled, ..Settle::NOTHING_NEW }, self.shared.wall());
+        let seen = self.shared.volume.settle_lengths(ino, &learned, lengths, now);
+        match seen.unconfirmed() {
+            Ok(_) | Err(StoreError::Stale) => {}
+            Err(e) => tracing::error!(ino = ino.0, error = %e, "the file stays unsettled"),
         }
     }
 
@@ -117,16 +149,22 @@ impl ServerAttrs {
         let marks = files.marks(inode);
         let out = self.shared.protocol.state().rw_layouts(self.shared.key(inode.no));
         let writes = out || files.has_writers(inode.no);
-        Asked { marks, quiet: !writes && files.stale(inode.no).is_none() }
+        let connections = self.connections(inode);
+        Asked { marks, connections, quiet: !writes && files.stale(inode.no).is_none() }
+    }
+
+    fn connections(&self, inode: &Inode) -> u64 {
+        let file = self.shared.striped(inode);
+        file.map_or(0, |file| self.shared.data_servers.connections(&file.data_servers))
     }
 
     /// Takes note of what the data servers say after a change that we made ourselves, so that it
-    /// is no news later.
-    pub(crate) async fn note_own_change(&self, inode: &Inode) {
-        let Some(striped) = self.shared.striped(inode) else { return };
-        if let Some(Ok(attrs)) = self.shared.data_servers.fetch_attrs(&[&striped]).await.pop() {
-            self.shared.records.lock().fetched_own(inode, attrs);
-        }
+    /// is no news later. How long the objects are, if they say so.
+    pub(crate) async fn note_own_change(&self, inode: &Inode) -> Option<Vec<u64>> {
+        let striped = self.shared.striped(inode)?;
+        let told = self.shared.data_servers.fetch_attrs(&[&striped]).await.pop()?.ok()?;
+        self.shared.records.lock().fetched_own(inode, told.attrs);
+        Some(told.lengths)
     }
 
     /// [`ServerAttrs::refresh`] for many inodes, with one message per data server.
@@ -166,21 +204,31 @@ impl ServerAttrs {
         deps: &mut Deps,
         inode: Inode,
         asked: Asked,
-        attrs: Option<Result<DataServerAttrs, DataServerError>>,
+        told: Option<Result<FileObjects, DataServerError>>,
     ) -> Result<Inode, Failure> {
-        let Some(attrs) = attrs else { return Ok(inode) };
-        let attrs = attrs.map_err(|e| translate::data_server_status(&e))?;
+        let Some(told) = told else { return Ok(inode) };
+        let told = told.map_err(|e| translate::data_server_status(&e))?;
         let key = self.shared.key(inode.no);
         let mut files = self.shared.records.lock();
         let inode = deps.see(self.shared.volume.inode(inode.no))?;
         // While clients may still reclaim, their layouts of before the restart may still be used.
         let quiet = asked.quiet
+            && !told.unsynced
             && !self.shared.protocol.state().rw_layouts(key)
             && !self.shared.protocol.grace().is_on();
         let now = self.shared.wall();
-        match files.answered(&inode, (asked.marks, quiet), attrs, now) {
-            Some(settle) => deps.see(self.shared.volume.settle(inode.no, &settle, now)),
-            None => Ok(inode),
+        let Some(settle) = files.answered(&inode, (asked.marks, quiet), told.attrs, now) else {
+            return Ok(inode);
+        };
+        let volume = &self.shared.volume;
+        if !settle.settled {
+            return deps.see(volume.settle(inode.no, &settle, now));
         }
+        let settled = deps.see(volume.settle_lengths(inode.no, &settle, &told.lengths, now))?;
+        let short = settled.placement.map(|p| settled.bounds.short(&p, &told.lengths));
+        if short.is_some_and(|short| short.is_empty()) {
+            files.found_whole(inode.no, asked.connections);
+        }
+        Ok(settled)
     }
 }

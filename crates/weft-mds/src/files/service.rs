@@ -34,8 +34,6 @@ const COPY_STEPS_AT_ONCE: usize = 16;
 /// What a file service is made of.
 pub(crate) struct FileParts {
     pub(crate) volume: Volume,
-    /// Its number in filehandles.
-    pub(crate) volume_number: u32,
     pub(crate) data_servers: Arc<DataServers>,
     pub(crate) striping: Striping,
     pub(crate) small_files: SmallFiles,
@@ -65,7 +63,8 @@ impl FileService {
     /// # Errors
     /// The volume cannot be read, or the devices cannot be recorded.
     pub(crate) async fn start(parts: FileParts) -> Result<Arc<Self>, StoreError> {
-        let (volume, number) = (parts.volume, parts.volume_number);
+        let volume = parts.volume;
+        let number = volume.identity().number;
         let servers = parts.data_servers.clone();
         let shared = Arc::new(Shared {
             placements: Placements::open(&volume, number, servers, parts.striping).await?,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weft_nfs::{Failure, Fsid, NfsStat};
+use weft_nfs::{Failure, Fsid, NfsStat, StableHow, Verifier};
 use weft_server::clock::Clock;
 use weft_state::FileKey;
 use weft_store::{
@@ -15,8 +15,12 @@ use super::{
     records::Records,
 };
 use crate::{
-    data_servers::DataServers, deps::Deps, handle::Handle, protocol_state::ProtocolState,
-    striped::Striped, translate,
+    data_servers::{DataServerError, DataServers},
+    deps::Deps,
+    handle::Handle,
+    protocol_state::ProtocolState,
+    striped::Striped,
+    translate,
 };
 
 /// The volume, the data servers, and what is remembered of files beside both.
@@ -60,7 +64,13 @@ impl Shared {
 
     /// A placed file as its data servers know it; `None` while it has no place.
     pub(crate) fn striped(&self, inode: &Inode) -> Option<Striped> {
-        self.placements.striped_at(inode.no, inode.placement.as_ref()?, inode.fence_epoch)
+        let placement = inode.placement.as_ref()?;
+        let mut file = self.placements.striped_at(inode.no, placement, inode.fence_epoch)?;
+        if !inode.bounds.is_none() {
+            let of = |index| inode.bounds.of(placement, index);
+            file.lengths_min = (0..file.data_servers.len()).map(of).collect();
+        }
+        Some(file)
     }
 
     /// The file as it is now, for work that no reply waits for and for decisions that are looked
@@ -70,6 +80,40 @@ impl Shared {
     /// Those of the store, as statuses.
     pub(crate) fn inode_now(&self, ino: InodeNo) -> Result<Inode, NfsStat> {
         self.volume.inode(ino).unconfirmed().map_err(|e| translate::status(&e))
+    }
+
+    /// A write through here has ended: how long it made the objects is kept until the volume takes
+    /// it in. Whoever calls is not alone with the file, but nobody cuts it meanwhile.
+    pub(crate) fn note_written(
+        &self,
+        file: &Striped,
+        (offset, len): (u64, usize),
+        (committed, verifier): (StableHow, Verifier),
+    ) {
+        let Ok(rule) = file.distribution() else { return };
+        let mut ends = vec![0; file.data_servers.len()];
+        for extent in rule.extents(offset, len as u64) {
+            if let Some(end) = ends.get_mut(extent.stripe_index as usize) {
+                *end = extent.object_offset + extent.len;
+            }
+        }
+        let unstable = (committed == StableHow::UNSTABLE).then_some(verifier);
+        self.records.lock().wrote(InodeNo(file.object), &ends, unstable);
+    }
+
+    /// The same after data servers have changed the objects among themselves: they are asked.
+    ///
+    /// # Errors
+    /// Those of data servers.
+    pub(crate) async fn note_lengths(
+        &self,
+        file: &Striped,
+        unstable: Option<Verifier>,
+    ) -> Result<(), DataServerError> {
+        if let Some(told) = self.data_servers.fetch_attrs(&[file]).await.pop() {
+            self.records.lock().wrote(InodeNo(file.object), &told?.lengths, unstable);
+        }
+        Ok(())
     }
 
     /// Waits until all that was seen so far is durable.

@@ -43,7 +43,9 @@ impl FileService {
             let data = data.clone();
             async move {
                 let reaches = (!data.is_empty()).then_some(end);
+                let len = data.len();
                 let value = servers.write(&file, offset, data, stable).await?;
+                self.shared.note_written(&file, (offset, len), value);
                 Ok(Done { value, reaches })
             }
         });

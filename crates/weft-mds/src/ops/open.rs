@@ -52,8 +52,11 @@ pub(super) async fn open(mds: &Mds, c: &mut Compound<Mds>, a: OpenArgs) -> OpRes
     let opened = mds.protocol.state().open(client, &a.owner, handle.key(), access, a.share_deny);
     let stateid = opened.map_err(refused)?;
     mds.clients.records.depend_on_forgotten(&mut c.deps);
-    // It may have been removed between the look and the open.
-    if let Err(gone) = c.deps.see(mds.files.volume().inode(handle.ino)) {
+    // Marked after it was given, so that whoever takes marks away sees it. And the file may have
+    // been removed between the look and the open.
+    let noted = mds.clients.note_holder(&mut c.deps, client);
+    let stands = noted.and_then(|()| c.deps.see(mds.files.volume().inode(handle.ino)));
+    if let Err(gone) = stands {
         let closed = mds.protocol.state().close(client, &stateid, handle.key());
         closed.map_err(refused)?;
         return Err(gone);

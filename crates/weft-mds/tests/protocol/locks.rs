@@ -225,3 +225,48 @@ async fn free_stateid() {
     a.compound().op(free(idle)).expect(NfsStat::BAD_STATEID).await;
     a.compound().op(free(Stateid::ANONYMOUS)).expect(NfsStat::BAD_STATEID).await;
 }
+
+/// A client whose machine is dead has a lock that another one waits for. An administrator evicts it,
+/// by the name of its machine: the lock is granted at once, a lease before its time, and what the
+/// dead one held is gone for good.
+#[tokio::test]
+async fn the_lock_of_an_evicted_client_is_free() {
+    let mut cluster =
+        Cluster::with(Options { on_disk: true, lease_s: 3600, ..Options::default() }).await;
+    let mut dead = Client::mount(&cluster, "Linux NFSv4.2 kc12").await;
+    let (fh, stateid) = dead.file("f").await;
+    let lock = lock_new(stateid, "lo", LockType::Write, 0, 10);
+    dead.compound().putfh(&fh).op(OpArgs::Lock(lock)).send().await.ok();
+    let mut c = Client::mount(&cluster, "Linux NFSv4.2 kc13").await;
+    let open = open_name("o", "f");
+    let stateid = c.compound().putrootfh().open(open).send().await.ok().stateid();
+    let lock = || OpArgs::Lock(lock_new(stateid, "mine", LockType::Write, 0, 10));
+    c.compound().putfh(&fh).op(lock()).expect(NfsStat::DENIED).await;
+    let admin = cluster.mds().admin();
+    let listed = admin.clients().clients;
+    let held: Vec<_> = listed.iter().map(|c| (&c.name[..], c.opens, c.locks)).collect();
+    assert_eq!(held, [("kc12", 1, 1), ("kc13", 1, 0)]);
+    let unknown = admin.evict("kc14".into()).await.unwrap_err();
+    assert_eq!(unknown.to_string(), "kc14: no such client (`weft clients` lists them)");
+    let both = admin.evict("127.0.0.1".into()).await.unwrap_err().to_string();
+    assert!(both.contains("2 clients") && both.contains(&listed[0].id), "{both}");
+    let evicted = admin.evict("kc12".into()).await.unwrap();
+    assert_eq!((evicted.client, evicted.was_awaited), (Some(listed[0].clone()), false));
+    c.compound().putfh(&fh).op(lock()).expect(NfsStat::OK).await;
+    let session = dead.sessionid;
+    dead.bare(&[sequence(session, 0, 99, false)]).await.is(NfsStat::BADSESSION);
+    drop(admin);
+    cluster.restart().await;
+    // The other one alone is awaited, until it is evicted as well.
+    let admin = cluster.mds().admin();
+    let grace = admin.clients().grace.unwrap();
+    let awaited: Vec<_> =
+        grace.awaited.iter().map(|c| (&c.name[..], c.address.as_deref())).collect();
+    assert_eq!(awaited, [("kc13", Some("127.0.0.1"))]);
+    assert!(!admin.health().await.healthy);
+    let mut new = Client::mount(&cluster, "new").await;
+    new.compound().putrootfh().open_create("g").expect(NfsStat::GRACE).await;
+    assert!(admin.evict("kc13".into()).await.unwrap().was_awaited);
+    assert_eq!(admin.status().await.grace, None);
+    new.compound().putrootfh().open_create("g").expect(NfsStat::OK).await;
+}

@@ -20,6 +20,7 @@ mod layouts;
 mod limits;
 mod listing;
 mod locks;
+mod lost;
 mod namespace;
 mod open;
 mod restart;

@@ -85,8 +85,9 @@ async fn reclaim_of_open_and_lock() {
 async fn no_reclaim_afterwards() {
     let mut cluster = durable().await;
     let mut a = Client::mount(&cluster, "a").await;
-    let _b = Client::mount(&cluster, "b").await;
+    let mut b = Client::mount(&cluster, "b").await;
     let (fh, _) = a.file("f").await;
+    b.file("of b").await;
     cluster.restart().await;
     let mut a = back(&cluster, "a").await;
     a.compound().op(reclaim_complete()).expect(NfsStat::OK).await;
@@ -108,6 +109,50 @@ async fn strangers_do_not_reclaim() {
     cluster.restart().await;
     let mut stranger = back(&cluster, "stranger").await;
     stranger.compound().putfh(&fh).open(reclaim_open()).expect(NfsStat::NO_GRACE).await;
+}
+
+/// Clients that hold nothing are not waited for, whether they never held anything or have closed
+/// what they had; nor is one that said goodbye.
+#[tokio::test]
+async fn who_holds_nothing_is_not_awaited() {
+    let mut cluster = durable().await;
+    let _idle = Client::mount(&cluster, "idle").await;
+    let mut closed = Client::mount(&cluster, "closed").await;
+    let (fh, stateid) = closed.file("f").await;
+    closed.compound().putfh(&fh).op(close(stateid)).expect(NfsStat::OK).await;
+    let mut gone = Client::mount(&cluster, "gone").await;
+    let (fh, stateid) = gone.file("g").await;
+    gone.compound().putfh(&fh).op(close(stateid)).expect(NfsStat::OK).await;
+    let (session, clientid) = (gone.sessionid, gone.clientid);
+    let destroy = OpArgs::DestroySession(DestroySessionArgs { sessionid: session });
+    gone.bare(&[destroy]).await.is(NfsStat::OK);
+    let destroy = OpArgs::DestroyClientid(DestroyClientidArgs { clientid });
+    gone.bare(&[destroy]).await.is(NfsStat::OK);
+    let records = || cluster.volume().clients().unconfirmed().unwrap().len();
+    eventually("the mark of who holds nothing goes", || records() == 0).await;
+    cluster.restart().await;
+    let mut c = Client::mount(&cluster, "c").await;
+    c.compound().putrootfh().open_create("new").expect(NfsStat::OK).await;
+}
+
+/// A client with a file open that has no other name any more is waited for: what it has open
+/// outlives the restart.
+#[tokio::test]
+async fn an_open_file_without_a_name_is_awaited() {
+    let mut cluster = durable().await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let (fh, stateid) = a.file("f").await;
+    a.compound().putfh(&fh).op(write(stateid, 0, b"kept")).send().await.ok();
+    a.compound().putrootfh().op(remove("f")).expect(NfsStat::OK).await;
+    cluster.restart().await;
+    let mut stranger = Client::mount(&cluster, "stranger").await;
+    stranger.compound().putrootfh().open_create("new").expect(NfsStat::GRACE).await;
+    let mut a = back(&cluster, "a").await;
+    let again = a.compound().putfh(&fh).open(reclaim_open()).send().await.ok().stateid();
+    a.compound().op(reclaim_complete()).expect(NfsStat::OK).await;
+    let (data, _) = a.compound().putfh(&fh).op(read(again, 0, 9)).send().await.ok().data();
+    assert_eq!(&data[..], b"kept");
+    stranger.compound().putrootfh().open_create("new").expect(NfsStat::OK).await;
 }
 
 /// A client that never comes back: grace ends by time, its record with it, so that it cannot

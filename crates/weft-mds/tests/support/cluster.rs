@@ -200,7 +200,9 @@ impl Cluster {
         if on_disk {
             let mut opened = None;
             eventually("end of the former volume", || {
-                opened = match Volume::open(&dir.join("volume"), &config) {
+                let at = dir.join("volume");
+                opened = match Volume::open(&at, &config) {
+                    Err(EngineError::NoVolume(_)) => Some(Volume::make(&at, &config).unwrap()),
                     Err(EngineError::InUse(_)) => None,
                     other => Some(other.unwrap()),
                 };
@@ -231,7 +233,6 @@ impl Cluster {
             grace_s: self.options.lease_s,
             instance: u32::from_be_bytes(random()),
             volume,
-            volume_number: 1,
             data_servers,
             small_files: self.options.small_files,
             threads: 1,

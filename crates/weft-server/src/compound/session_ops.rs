@@ -5,7 +5,7 @@ use weft_nfs::{
     NfsStat, OpArgs, OpOk, exchgid,
     ops::{CreateSessionArgs, DestroyClientidArgs, ExchangeIdArgs, ReclaimCompleteArgs},
 };
-use weft_state::{Host, Origin, Principal};
+use weft_state::{Origin, Principal};
 
 use super::{Compound, OpResult, Role};
 use crate::{clock::random, op_table::Row, refusal::refused};
@@ -54,7 +54,7 @@ async fn exchange_id<R: Role>(role: &R, c: &Compound<R>, a: &ExchangeIdArgs) -> 
     let entropy = u32::from_be_bytes(random());
     let holds_state = |client| role.client_has_state(client);
     let known = {
-        let from = Origin { principal: principal(c), host: Host::from(c.conn.peer.ip()) };
+        let from = Origin { principal: principal(c), address: c.conn.peer.ip().to_canonical() };
         let mut sessions = role.core().sessions();
         sessions.exchange_id(c.now, a, &from, entropy, holds_state).map_err(refused)?
     };

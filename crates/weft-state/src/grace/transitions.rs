@@ -6,7 +6,7 @@ use super::*;
 
 const GRACE_MS: u64 = 60_000;
 
-/// A server that two clients knew before it started, and the time.
+/// A server that three clients knew before it started, one of which it does not await; the time.
 struct Restarted {
     grace: Grace,
     now: Millis,
@@ -14,7 +14,13 @@ struct Restarted {
 
 impl Restarted {
     fn new() -> Restarted {
-        let known = vec![(1, Bytes::from_static(b"a")), (2, Bytes::from_static(b"b"))];
+        let all: [(u64, &'static [u8], bool); 3] =
+            [(1, b"a", true), (2, b"b", true), (3, b"late", false)];
+        let known = all.map(|(record, ownerid, awaited)| {
+            let ownerid = Bytes::from_static(ownerid);
+            KnownClient { record, ownerid, awaited }
+        });
+        let known = known.into();
         Restarted { grace: Grace::start(Millis(0), GRACE_MS, known), now: Millis(1) }
     }
 
@@ -27,10 +33,9 @@ impl Restarted {
             _ => "",
         };
         let reclaiming = if self.grace.is_reclaiming(self.now) { ", reclaiming" } else { "" };
-        match self.grace.phase {
-            Phase::On => format!("in grace for {}{reclaiming}{time}", waiting.join(" and ")),
-            Phase::OverUntold => "over, to be told".into(),
-            Phase::Over => "over".into(),
+        match self.grace.is_on {
+            true => format!("in grace for {}{reclaiming}{time}", waiting.join(" and ")),
+            false => "over".into(),
         }
     }
 
@@ -43,7 +48,7 @@ impl Restarted {
     }
 
     fn complete(&mut self, who: &[u8]) -> Outcome {
-        Outcome::said(if self.grace.client_done(who) { "the last one" } else { "" })
+        ended(self.grace.client_done(who))
     }
 
     fn until(&mut self, then: Millis) -> Outcome {
@@ -55,10 +60,20 @@ impl Restarted {
     }
 }
 
+fn ended(how: Option<Ended>) -> Outcome {
+    match how {
+        None => Outcome::OK,
+        Some(Ended { incomplete }) if incomplete.is_empty() => Outcome::said("over"),
+        Some(Ended { incomplete }) => {
+            Outcome::said(format!("over, records of {} deleted", incomplete.len()))
+        }
+    }
+}
+
 /// Every event in every state.
 #[test]
 fn transitions() {
-    let about = "The grace period after a restart that clients a and b knew the server before: \
+    let about = "The grace period after a restart. Clients a and b are awaited, late is not: \
                  RFC 8881 §8.4.2, §9.11.2, §18.51.";
     let machine = Machine::new(about, Restarted::new, Restarted::describe)
         .on("a reclaims", |r| r.reclaim(b"a"))
@@ -67,13 +82,8 @@ fn transitions() {
         .on("RECLAIM_COMPLETE of a", |r| r.complete(b"a"))
         .on("RECLAIM_COMPLETE of b", |r| r.complete(b"b"))
         .on("RECLAIM_COMPLETE of a stranger", |r| r.complete(b"c"))
-        .on("look at the clock", |r| match r.grace.tick(r.now) {
-            None => Outcome::OK,
-            Some(Ended { incomplete }) if incomplete.is_empty() => Outcome::said("over"),
-            Some(Ended { incomplete }) => {
-                Outcome::said(format!("over, records of {} deleted", incomplete.len()))
-            }
-        })
+        .on("RECLAIM_COMPLETE of late", |r| r.complete(b"late"))
+        .on("look at the clock", |r| ended(r.grace.tick(r.now)))
         .on("two seconds pass", |r| {
             let reclaiming = r.grace.is_reclaiming(r.now);
             let then = Millis(r.now.0 + RECLAIM_PAUSE_MS);

@@ -22,6 +22,13 @@ pub trait Engine: Send + Sync {
     /// Visits every pair within `range`, ascending.
     fn scan(&self, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<(), EngineError>;
 
+    /// The map as it is now, for a reader that takes its time: commits go on beside it and do not
+    /// change it. It holds whole batches only, all of them durable.
+    ///
+    /// **Cost.** What is replaced or removed meanwhile keeps its place on the disk until the
+    /// snapshot is dropped.
+    fn snapshot(&self) -> Result<Box<dyn Snapshot>, EngineError>;
+
     /// Applies `batch` and makes it durable (one `fdatasync`); refused with
     /// [`EngineError::Fenced`], nothing written, unless `fence_epoch` is the current epoch.
     fn commit(&self, batch: &Batch, fence_epoch: u64) -> Result<(), EngineError>;
@@ -32,6 +39,12 @@ pub trait Engine: Send + Sync {
     /// Takes ownership: durably advances the epoch, so that every former owner's commits are
     /// refused, and returns it.
     fn acquire(&self) -> Result<u64, EngineError>;
+}
+
+/// The map of an [`Engine`] as it was at one moment.
+pub trait Snapshot: Send {
+    /// Visits every pair within `range`, ascending.
+    fn scan(&self, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<(), EngineError>;
 }
 
 /// Keys from `from` (included) up to `until` (excluded; absent: to the end).
@@ -125,6 +138,12 @@ pub enum EngineError {
     /// The disk is full, and there was no waiting for room: the engine was being opened or closed.
     #[error("{}: no space left on its disk; make room and start again", .0.display())]
     Full(PathBuf),
+    /// There is no volume in the directory.
+    #[error("{}: there is no volume here", .0.display())]
+    NoVolume(PathBuf),
+    /// There is a volume in the directory already.
+    #[error("{}: there is a volume here already", .0.display())]
+    VolumeExists(PathBuf),
     /// What was read cannot be right; never repaired silently.
     #[error("corrupt: {0}")]
     Corrupt(String),

@@ -2,10 +2,12 @@
 //! `acked` side file that remembers the last acknowledged mutation.
 
 use std::fs::{File, OpenOptions};
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use weft_io::durable;
 
 use super::contract::EngineError;
 
@@ -20,7 +22,7 @@ impl DirectoryLock {
     ///
     /// **Errors.** [`EngineError::InUse`] while another holder lives.
     pub fn acquire(directory: &Path) -> Result<Self, EngineError> {
-        std::fs::create_dir_all(directory).map_err(|e| io("create", directory, &e))?;
+        durable::create_dir_all(directory).map_err(|e| io("create", directory, &e))?;
         let path = directory.join("lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let file = file.map_err(|e| io("open", &path, &e))?;
@@ -36,6 +38,8 @@ impl DirectoryLock {
 const ACKED_MAGIC: [u8; 4] = *b"WFTA";
 /// Bytes of an `acked` file: magic, LSN, CRC-32C of both.
 const ACKED_BYTES: usize = 16;
+/// Permission bits of an `acked` file, less the umask.
+const ACKED_MODE: u32 = 0o644;
 
 /// The side file that holds the LSN of the last acknowledged mutation.
 ///
@@ -58,7 +62,7 @@ impl AckedFile {
     pub fn open(directory: &Path, recovered_lsn: u64) -> Result<Self, EngineError> {
         let path = directory.join("acked");
         if !path.exists() {
-            return Self::make(directory, path, recovered_lsn);
+            return Self::make(path, recovered_lsn);
         }
         let file = OpenOptions::new().read(true).write(true).open(&path);
         let file = file.map_err(|e| io("open", &path, &e))?;
@@ -84,15 +88,11 @@ impl AckedFile {
         self.file.write_all_at(&encode_acked(lsn), 0).map_err(|e| io("write", &self.path, &e))
     }
 
-    fn make(directory: &Path, path: PathBuf, lsn: u64) -> Result<Self, EngineError> {
+    fn make(path: PathBuf, lsn: u64) -> Result<Self, EngineError> {
         tracing::info!(path = %path.display(), "making the record of acknowledged mutations");
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-        let made = Self { file: file.map_err(|e| io("create", &path, &e))?, path };
-        made.record(lsn)?;
-        made.file.sync_all().map_err(|e| io("sync", &made.path, &e))?;
-        let parent = File::open(directory).and_then(|d| d.sync_all());
-        parent.map_err(|e| io("sync", directory, &e))?;
-        Ok(made)
+        // At once with its contents: an empty one would be taken for damage.
+        let file = durable::replace_file(&path, ACKED_MODE, |f| f.write_all(&encode_acked(lsn)));
+        Ok(Self { file: file.map_err(|e| io("make", &path, &e))?, path })
     }
 }
 

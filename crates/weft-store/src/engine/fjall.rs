@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fjall::config::PartitioningPolicy;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 
-use super::contract::{Batch, Engine, EngineError, KeyRange, Visit};
+use super::contract::{Batch, Engine, EngineError, KeyRange, Snapshot, Visit};
 use super::journal_room;
 use crate::reserve::{self, Reserve};
 
@@ -65,6 +65,8 @@ pub struct FjallEngine {
     open: RwLock<Option<Open>>,
     /// Held over every commit, so that an acquisition falls between commits.
     order: Mutex<Order>,
+    /// Each snapshot has one, too.
+    snapshots: Arc<()>,
 }
 
 /// An open database.
@@ -130,6 +132,7 @@ impl FjallEngine {
             ahead_bytes: reserve.ahead_bytes(),
             open: RwLock::new(Some(open)),
             order: Mutex::new(order),
+            snapshots: Arc::default(),
         })
     }
 
@@ -152,6 +155,12 @@ impl FjallEngine {
             };
             let Err(refusal) = tried else { return Ok(()) };
             self.await_room(order, refusal)?;
+            // They hold the directory. Nobody takes another one, since the order is ours.
+            while Arc::strong_count(&self.snapshots) > 1 {
+                if !self.reserve.pause() {
+                    return Err(EngineError::Full(self.reserve.dir().to_owned()));
+                }
+            }
             let mut open = self.open.write().map_err(poisoned)?;
             // The old one goes first: two cannot have the directory.
             *open = None;
@@ -278,15 +287,15 @@ impl Engine for FjallEngine {
         if range.is_empty() {
             return Ok(());
         }
-        let until = range.until.map_or(Bound::Unbounded, Bound::Excluded);
+        self.with(|open| visit_all(open.map.range::<&[u8], _>(bounds(&range)), visit))
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Snapshot>, EngineError> {
+        // Between two commits, as an acquisition.
+        let _order = self.order.lock().map_err(poisoned)?;
         self.with(|open| {
-            for pair in open.map.range::<&[u8], _>((Bound::Included(range.from), until)) {
-                let (key, value) = pair.into_inner().map_err(failed)?;
-                if visit(&key, &value).is_break() {
-                    break;
-                }
-            }
-            Ok(())
+            let (map, at) = (open.map.clone(), open.database.snapshot());
+            Ok(Box::new(FjallSnapshot { map, at, _alive: self.snapshots.clone() }) as Box<_>)
         })
     }
 
@@ -348,6 +357,37 @@ fn refusal(error: fjall::Error) -> Refusal {
         cause = inner.source();
     }
     Refusal::Failed(failed(error))
+}
+
+/// A moment of the map. Fjall keeps what it sees until it is dropped.
+struct FjallSnapshot {
+    map: Keyspace,
+    at: fjall::Snapshot,
+    /// The database is not closed before all of them are gone.
+    _alive: Arc<()>,
+}
+
+impl Snapshot for FjallSnapshot {
+    fn scan(&self, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<(), EngineError> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        visit_all(self.at.range::<&[u8], _>(&self.map, bounds(&range)), visit)
+    }
+}
+
+fn bounds<'a>(range: &KeyRange<'a>) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
+    (Bound::Included(range.from), range.until.map_or(Bound::Unbounded, Bound::Excluded))
+}
+
+fn visit_all(pairs: fjall::Iter, visit: &mut Visit<'_>) -> Result<(), EngineError> {
+    for pair in pairs {
+        let (key, value) = pair.into_inner().map_err(failed)?;
+        if visit(&key, &value).is_break() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn decode_epoch(raw: &[u8]) -> Result<u64, EngineError> {

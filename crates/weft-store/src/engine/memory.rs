@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 use bytes::Bytes;
 
-use super::contract::{Batch, Engine, EngineError, KeyRange, Visit};
+use super::contract::{Batch, Engine, EngineError, KeyRange, Snapshot, Visit};
 use crate::sync::{lock, wait};
 
 /// An [`Engine`] that forgets everything when dropped.
@@ -77,16 +77,12 @@ impl Engine for MemoryEngine {
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<(), EngineError> {
-        if range.is_empty() {
-            return Ok(());
-        }
-        let until = range.until.map_or(Bound::Unbounded, Bound::Excluded);
-        for (key, value) in self.map().range::<[u8], _>((Bound::Included(range.from), until)) {
-            if visit(key, value).is_break() {
-                break;
-            }
-        }
+        scan(&self.map(), range, visit);
         Ok(())
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Snapshot>, EngineError> {
+        Ok(Box::new(MemorySnapshot(self.map().clone())))
     }
 
     fn commit(&self, batch: &Batch, fence_epoch: u64) -> Result<(), EngineError> {
@@ -122,5 +118,27 @@ impl Engine for MemoryEngine {
         let mut control = self.control();
         control.epoch += 1;
         Ok(control.epoch)
+    }
+}
+
+/// A moment of the map: a copy of it.
+struct MemorySnapshot(BTreeMap<Bytes, Bytes>);
+
+impl Snapshot for MemorySnapshot {
+    fn scan(&self, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<(), EngineError> {
+        scan(&self.0, range, visit);
+        Ok(())
+    }
+}
+
+fn scan(map: &BTreeMap<Bytes, Bytes>, range: KeyRange<'_>, visit: &mut Visit<'_>) {
+    if range.is_empty() {
+        return;
+    }
+    let until = range.until.map_or(Bound::Unbounded, Bound::Excluded);
+    for (key, value) in map.range::<[u8], _>((Bound::Included(range.from), until)) {
+        if visit(key, value).is_break() {
+            break;
+        }
     }
 }

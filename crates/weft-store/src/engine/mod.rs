@@ -13,7 +13,7 @@ mod memory;
 mod patient_file;
 mod redb;
 
-pub use self::contract::{Batch, Engine, EngineError, KeyRange, Visit};
+pub use self::contract::{Batch, Engine, EngineError, KeyRange, Snapshot, Visit};
 pub use self::directory::{AckedFile, DirectoryLock};
 pub use self::fjall::FjallEngine;
 pub use self::kind::{EngineKind, kind_of, open};

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition};
 
-use super::contract::{Batch, Engine, EngineError, KeyRange, Visit};
+use super::contract::{Batch, Engine, EngineError, KeyRange, Snapshot, Visit};
 use super::fjall::{decode_epoch, poisoned};
 use super::patient_file::PatientFile;
 use crate::reserve::Reserve;
@@ -60,6 +60,30 @@ impl RedbEngine {
         transaction.commit().map_err(failed)?;
         Ok(Self { database, epoch: Mutex::new(epoch) })
     }
+
+    fn now(&self) -> Result<RedbSnapshot, EngineError> {
+        let transaction = self.database.begin_read().map_err(failed)?;
+        Ok(RedbSnapshot(transaction.open_table(MAP).map_err(failed)?))
+    }
+}
+
+/// A moment of the map: a read transaction, which redb's pages wait for.
+struct RedbSnapshot(ReadOnlyTable<&'static [u8], &'static [u8]>);
+
+impl Snapshot for RedbSnapshot {
+    fn scan(&self, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<(), EngineError> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let until = range.until.map_or(Bound::Unbounded, Bound::Excluded);
+        for pair in self.0.range::<&[u8]>((Bound::Included(range.from), until)).map_err(failed)? {
+            let (key, value) = pair.map_err(failed)?;
+            if visit(key.value(), value.value()).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Engine for RedbEngine {
@@ -71,19 +95,11 @@ impl Engine for RedbEngine {
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<(), EngineError> {
-        if range.is_empty() {
-            return Ok(());
-        }
-        let transaction = self.database.begin_read().map_err(failed)?;
-        let table = transaction.open_table(MAP).map_err(failed)?;
-        let until = range.until.map_or(Bound::Unbounded, Bound::Excluded);
-        for pair in table.range::<&[u8]>((Bound::Included(range.from), until)).map_err(failed)? {
-            let (key, value) = pair.map_err(failed)?;
-            if visit(key.value(), value.value()).is_break() {
-                break;
-            }
-        }
-        Ok(())
+        self.now()?.scan(range, visit)
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Snapshot>, EngineError> {
+        Ok(Box::new(self.now()?))
     }
 
     fn commit(&self, batch: &Batch, fence_epoch: u64) -> Result<(), EngineError> {

@@ -44,6 +44,12 @@ pub enum ObjectError {
     /// Another process has the directory open.
     #[error("another process has the directory open")]
     InUse,
+    /// It is the directory of a metadata server.
+    #[error(
+        "this is the directory of a metadata server: check `dir`, and that this is the \
+         configuration of a data server"
+    )]
+    NotOurs,
     /// Something that was durable is damaged.
     #[error("damaged: {0}")]
     Corrupt(&'static str),

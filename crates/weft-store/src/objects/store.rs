@@ -55,6 +55,8 @@ pub struct ObjectStat {
     /// Writes since the object was last opened: two equal numbers with equal times mean that
     /// nothing was written between. Starts at 0 again after the object left the cache.
     pub writes: u64,
+    /// Something was written, or tried, that no sync of this process has made durable.
+    pub unsynced: bool,
 }
 
 /// Disk space of the file system below the store, in bytes.
@@ -107,12 +109,17 @@ impl ObjectStore {
         self.dir.identity()
     }
 
-    /// All objects that have a file, in no order; for checks of a store that no server has open.
+    /// Objects that have a file, those behind `after`, in an order that never changes; none if
+    /// there are no more. At least `limit` if there are as many, and some more.
     ///
     /// # Errors
     /// [`ObjectError::Io`].
-    pub fn objects(&self) -> Result<Vec<ObjectId>, ObjectError> {
-        self.dir.objects()
+    pub fn objects(
+        &self,
+        after: Option<ObjectId>,
+        limit: usize,
+    ) -> Result<Vec<ObjectId>, ObjectError> {
+        self.dir.objects(after, limit)
     }
 
     /// The current write verifier: random at each open, and new after any failed write or sync.
@@ -239,6 +246,7 @@ impl ObjectStore {
         };
         // Counted before looking: a write in between makes the count old, never the attributes.
         let writes = object.writes();
+        let unsynced = object.is_dirty();
         let m = file.metadata().map_err(io("stat an object"))?;
         Ok(ObjectStat {
             size: m.len(),
@@ -246,6 +254,7 @@ impl ObjectStore {
             mtime_ns: u32::try_from(m.mtime_nsec()).unwrap_or(0),
             blocks_bytes: m.blocks().saturating_mul(512),
             writes,
+            unsynced,
         })
     }
 

@@ -13,6 +13,7 @@ use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
 };
+use weft_io::durable;
 
 use super::{
     error::{ObjectError, io},
@@ -30,6 +31,14 @@ const IDENTITY_TITLE: &str = "weft-data-server 1";
 /// Other users of the machine have no business with objects.
 const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
+
+/// The entry of a metadata server's directory that tells it from ours.
+const VOLUME_DIR: &str = "volume";
+
+/// Whether the directory is that of a data server.
+pub fn is_store(root: &Path) -> bool {
+    root.join(IDENTITY_FILE).exists()
+}
 
 /// A directory of objects, by its two levels: bits 8..24 of the object number, so that objects
 /// made one after another share a directory and its syncs.
@@ -60,7 +69,10 @@ pub(super) struct StoreDir {
 impl StoreDir {
     /// Takes possession of the directory; the flag says that it is new and has no identity yet.
     pub(super) fn open(root: &Path) -> Result<(Self, bool), ObjectError> {
-        fs::create_dir_all(root).map_err(io("make the store's directory"))?;
+        if root.join(VOLUME_DIR).exists() {
+            return Err(ObjectError::NotOurs);
+        }
+        durable::create_dir_all(root).map_err(io("make the store's directory"))?;
         let lock = open_rw(&root.join(LOCK_FILE), true).map_err(io("open the lock file"))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
@@ -120,19 +132,45 @@ impl StoreDir {
         open_rw(&path, true).map_err(io("make an object"))
     }
 
-    /// All objects that have a file.
-    pub(super) fn objects(&self) -> Result<Vec<ObjectId>, ObjectError> {
-        let mut found = Vec::new();
-        let mut dirs = vec![self.root.join(OBJECTS_DIR)];
-        while let Some(dir) = dirs.pop() {
-            for entry in fs::read_dir(&dir).map_err(io("list objects"))? {
-                let entry = entry.map_err(io("list objects"))?;
-                if entry.file_type().map_err(io("list objects"))?.is_dir() {
-                    dirs.push(entry.path());
-                } else if let Some(id) = entry.file_name().to_str().and_then(object_of) {
-                    found.push(id);
+    /// Objects that have a file, those behind `after`, in an order that never changes: by
+    /// directory, and within one by name. At least `limit` if there are as many, and no more than
+    /// one directory holds beyond.
+    pub(super) fn objects(
+        &self,
+        after: Option<ObjectId>,
+        limit: usize,
+    ) -> Result<Vec<ObjectId>, ObjectError> {
+        let (mut found, from) = (Vec::new(), after.map(Leaf::of));
+        for outer in from.map_or(0, |leaf| leaf.outer)..=u8::MAX {
+            if !self.root.join(format!("{OBJECTS_DIR}/{outer:02x}")).exists() {
+                continue;
+            }
+            for inner in 0..=u8::MAX {
+                let leaf = Leaf { outer, inner };
+                if from.is_some_and(|from| leaf < from) {
+                    continue;
+                }
+                let mut here = self.objects_in(leaf)?;
+                here.retain(|id| from != Some(leaf) || after.is_some_and(|after| *id > after));
+                here.sort_unstable();
+                found.append(&mut here);
+                if found.len() >= limit {
+                    return Ok(found);
                 }
             }
+        }
+        Ok(found)
+    }
+
+    fn objects_in(&self, leaf: Leaf) -> Result<Vec<ObjectId>, ObjectError> {
+        let entries = match fs::read_dir(self.leaf_path(leaf)) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(io("list objects"))?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(io("list objects"))?.file_name();
+            found.extend(name.to_str().and_then(object_of));
         }
         Ok(found)
     }
@@ -187,17 +225,8 @@ pub(super) fn replace_file(
     name: &str,
     fill: impl FnOnce(&mut File) -> std::io::Result<()>,
 ) -> Result<File, ObjectError> {
-    let temporary = root.join(format!("{name}.new"));
-    match fs::remove_file(&temporary) {
-        Err(e) if e.kind() != ErrorKind::NotFound => return Err(io("clear a leftover")(e)),
-        _ => {}
-    }
-    let mut file = open_rw(&temporary, true).map_err(io("make a file of the store"))?;
-    fill(&mut file).map_err(io("write a file of the store"))?;
-    file.sync_all().map_err(io("sync a file of the store"))?;
-    fs::rename(&temporary, root.join(name)).map_err(io("rename a file of the store"))?;
-    sync_dir(root)?;
-    Ok(file)
+    durable::replace_file(&root.join(name), FILE_MODE, fill)
+        .map_err(io("replace a file of the store"))
 }
 
 pub(super) fn open_rw(path: &Path, create: bool) -> std::io::Result<File> {
@@ -205,7 +234,7 @@ pub(super) fn open_rw(path: &Path, create: bool) -> std::io::Result<File> {
 }
 
 pub(super) fn sync_dir(path: &Path) -> Result<(), ObjectError> {
-    File::open(path).and_then(|d| d.sync_all()).map_err(io("sync a directory"))
+    durable::sync_dir(path).map_err(io("sync a directory"))
 }
 
 fn make_dir(path: &Path) -> Result<(), ObjectError> {

@@ -163,7 +163,7 @@ fn objects_are_made_empty() {
     assert_eq!((fresh.size, fresh.blocks_bytes, fresh.writes), (0, 0, 0));
     drop(store);
     let store = open_with(dir.path(), 16);
-    let mut found: Vec<_> = store.objects().unwrap().iter().map(|id| id.object).collect();
+    let mut found: Vec<_> = store.objects(None, 3).unwrap().iter().map(|id| id.object).collect();
     found.sort_unstable();
     assert_eq!(found, [1, 2].into_iter().chain(10..40).collect::<Vec<_>>());
 }

@@ -5,23 +5,28 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::types::{
-    DataServerId, Device, DeviceId, Inode, InodeNo, Intent, IntentId, IntentKind, Kind, Lsn,
-    Placement, StoreError, Timestamp,
+    Bounds, DataServerId, Device, DeviceId, Inode, InodeNo, Intent, IntentId, IntentKind, Kind,
+    LengthBounds, Lsn, Placement, Run, StoreError, Timestamp,
 };
+use crate::volume::ops::runs::VolumeRun;
 
-/// Version of every value but the identity's; each kind of record may advance by itself.
-const VERSION: u8 = 1;
+/// Version of every value but an inode; each kind of record may advance by itself.
+pub(super) const VERSION: u8 = 1;
+/// Version of an inode.
+const INODE_VERSION: u8 = 2;
 
 /// Optional parts of an inode record.
 mod flag {
-    pub(super) const UNSETTLED: u8 = 1 << 0;
-    pub(super) const PLACEMENT: u8 = 1 << 1;
-    pub(super) const VERIFIER: u8 = 1 << 2;
-    pub(super) const RDEV: u8 = 1 << 3;
-    pub(super) const DIRECTORY: u8 = 1 << 4;
-    pub(super) const TARGET: u8 = 1 << 5;
-    pub(super) const XATTRS: u8 = 1 << 6;
-    pub(super) const STUFFED: u8 = 1 << 7;
+    pub(super) const UNSETTLED: u16 = 1 << 0;
+    pub(super) const PLACEMENT: u16 = 1 << 1;
+    pub(super) const VERIFIER: u16 = 1 << 2;
+    pub(super) const RDEV: u16 = 1 << 3;
+    pub(super) const DIRECTORY: u16 = 1 << 4;
+    pub(super) const TARGET: u16 = 1 << 5;
+    pub(super) const XATTRS: u16 = 1 << 6;
+    pub(super) const STUFFED: u16 = 1 << 7;
+    pub(super) const DENSE: u16 = 1 << 8;
+    pub(super) const BOUNDS: u16 = 1 << 9;
 }
 
 /// What a name points to.
@@ -53,6 +58,8 @@ pub(super) struct XattrName {
 pub struct Identity {
     /// Version of the whole layout of keys.
     pub format: u32,
+    /// Number of the volume in the names of its objects and in filehandles; not 0.
+    pub number: u32,
     /// Unique name of the volume.
     pub uuid: [u8; 16],
     /// File system id: major and minor.
@@ -69,7 +76,7 @@ pub(super) struct Progress {
 
 pub(super) fn encode_inode(inode: &Inode) -> Bytes {
     let mut out = BytesMut::with_capacity(160 + inode.target.len());
-    out.put_u8(VERSION);
+    out.put_u8(INODE_VERSION);
     out.put_u8(kind_code(inode.kind));
     out.put_u16(inode.mode);
     out.put_u32(inode.uid);
@@ -83,7 +90,7 @@ pub(super) fn encode_inode(inode: &Inode) -> Bytes {
     }
     out.put_u32(inode.fence_epoch);
     let flags = inode_flags(inode);
-    out.put_u8(flags);
+    out.put_u16(flags);
     if let Some(placement) = &inode.placement {
         put_placement(&mut out, placement);
     }
@@ -99,12 +106,15 @@ pub(super) fn encode_inode(inode: &Inode) -> Bytes {
         out.put_u64(inode.entries);
         out.put_u64(inode.next_cookie);
     }
+    if flags & flag::BOUNDS != 0 {
+        put_bounds(&mut out, &inode.bounds);
+    }
     out.put_slice(&inode.target);
     out.freeze()
 }
 
 pub(super) fn decode_inode(no: InodeNo, raw: &Bytes) -> Result<Inode, StoreError> {
-    let mut fields = Fields::versioned(raw, "inode")?;
+    let mut fields = Fields::of_version(INODE_VERSION, raw, "inode")?;
     let kind = fields.kind()?;
     let mut inode = Inode {
         no,
@@ -129,9 +139,10 @@ pub(super) fn decode_inode(no: InodeNo, raw: &Bytes) -> Result<Inode, StoreError
         next_cookie: 0,
         unsettled: false,
         has_xattrs: false,
+        bounds: LengthBounds::NONE,
         stuffed: false,
     };
-    let flags = fields.u8()?;
+    let flags = fields.u16()?;
     decode_inode_parts(&mut inode, flags, &mut fields, raw)?;
     fields.done()?;
     // The flags a record of this kind may have are exactly those it is written with.
@@ -143,7 +154,7 @@ pub(super) fn decode_inode(no: InodeNo, raw: &Bytes) -> Result<Inode, StoreError
 
 fn decode_inode_parts(
     inode: &mut Inode,
-    flags: u8,
+    flags: u16,
     fields: &mut Fields<'_>,
     raw: &Bytes,
 ) -> Result<(), StoreError> {
@@ -164,6 +175,7 @@ fn decode_inode_parts(
         inode.entries = fields.u64()?;
         inode.next_cookie = fields.u64()?;
     }
+    inode.bounds = fields.bounds(flags, inode)?;
     if flags & flag::TARGET != 0 {
         inode.target = raw.slice_ref(fields.rest());
     }
@@ -171,7 +183,7 @@ fn decode_inode_parts(
 }
 
 /// The flags that describe `inode`; a directory, symlink or device always has its own part.
-fn inode_flags(inode: &Inode) -> u8 {
+fn inode_flags(inode: &Inode) -> u16 {
     let mut flags = match inode.kind {
         Kind::Directory => flag::DIRECTORY,
         Kind::Symlink => flag::TARGET,
@@ -190,7 +202,17 @@ fn inode_flags(inode: &Inode) -> u8 {
             flags |= bit;
         }
     }
-    flags
+    flags | bounds_flags(inode)
+}
+
+/// A file whose objects are as long as its size demands has no part for that.
+fn bounds_flags(inode: &Inode) -> u16 {
+    match &inode.bounds.0 {
+        Bounds::Nothing => 0,
+        Bounds::Dense(size) if *size == inode.size => flag::DENSE,
+        Bounds::Dense(_) => flag::DENSE | flag::BOUNDS,
+        Bounds::Each(_) => flag::BOUNDS,
+    }
 }
 
 pub(super) fn encode_dirent(entry: &Dirent) -> Bytes {
@@ -338,24 +360,51 @@ pub(super) fn decode_xattr_names(raw: &Bytes) -> Result<Vec<XattrName>, StoreErr
 }
 
 pub(super) fn encode_identity(identity: &Identity) -> Bytes {
-    let mut out = BytesMut::with_capacity(37);
+    let mut out = BytesMut::with_capacity(41);
     out.put_u8(VERSION);
     out.put_u32(identity.format);
+    out.put_u32(identity.number);
     out.put_slice(&identity.uuid);
     out.put_u64(identity.fsid.0);
     out.put_u64(identity.fsid.1);
     out.freeze()
 }
 
+/// The version of the whole layout of keys: read first, since all else may depend on it.
+pub(super) fn decode_format(raw: &[u8]) -> Result<u32, StoreError> {
+    Fields::versioned(raw, "volume identity")?.u32()
+}
+
 pub(super) fn decode_identity(raw: &[u8]) -> Result<Identity, StoreError> {
     let mut fields = Fields::versioned(raw, "volume identity")?;
     let identity = Identity {
         format: fields.u32()?,
+        number: fields.u32()?,
         uuid: fields.take()?,
         fsid: (fields.u64()?, fields.u64()?),
     };
     fields.done()?;
-    Ok(identity)
+    if identity.number == 0 { Err(fields.corrupt()) } else { Ok(identity) }
+}
+
+pub(super) fn encode_run(run: &VolumeRun) -> Bytes {
+    let mut out = BytesMut::with_capacity(33);
+    out.put_u8(VERSION);
+    out.put_slice(&run.run.id);
+    out.put_u64(run.found_lsn.0);
+    out.put_u64(run.found_next);
+    out.freeze()
+}
+
+pub(super) fn decode_run(number: u64, raw: &[u8]) -> Result<VolumeRun, StoreError> {
+    let mut fields = Fields::versioned(raw, "run")?;
+    let run = VolumeRun {
+        run: Run { number, id: fields.take()? },
+        found_lsn: Lsn(fields.u64()?),
+        found_next: fields.u64()?,
+    };
+    fields.done()?;
+    Ok(run)
 }
 
 pub(super) fn encode_progress(progress: &Progress) -> Bytes {
@@ -382,6 +431,14 @@ fn put_placement(out: &mut BytesMut, placement: &Placement) {
     out.put_u16(placement.first_stripe_index);
 }
 
+fn put_bounds(out: &mut BytesMut, bounds: &LengthBounds) {
+    match &bounds.0 {
+        Bounds::Nothing => {}
+        Bounds::Dense(size) => out.put_u64(*size),
+        Bounds::Each(lengths) => lengths.iter().for_each(|length| out.put_u64(*length)),
+    }
+}
+
 fn kind_code(kind: Kind) -> u8 {
     match kind {
         Kind::File => 1,
@@ -395,22 +452,23 @@ fn kind_code(kind: Kind) -> u8 {
 }
 
 /// A cursor that can only take what is there.
-struct Fields<'a> {
+pub(super) struct Fields<'a> {
     rest: &'a [u8],
     what: &'static str,
 }
 
 impl<'a> Fields<'a> {
     /// Starts past the version byte, which must be the one written today.
-    fn versioned(raw: &'a [u8], what: &'static str) -> Result<Self, StoreError> {
-        let mut fields = Self { rest: raw, what };
-        match fields.u8()? {
-            VERSION => Ok(fields),
-            _ => Err(fields.corrupt()),
-        }
+    pub(super) fn versioned(raw: &'a [u8], what: &'static str) -> Result<Self, StoreError> {
+        Self::of_version(VERSION, raw, what)
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
+    fn of_version(version: u8, raw: &'a [u8], what: &'static str) -> Result<Self, StoreError> {
+        let mut fields = Self { rest: raw, what };
+        if fields.u8()? == version { Ok(fields) } else { Err(fields.corrupt()) }
+    }
+
+    pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
         let Some((taken, rest)) = self.rest.split_first_chunk::<N>() else {
             return Err(self.corrupt());
         };
@@ -434,15 +492,15 @@ impl<'a> Fields<'a> {
         self.take().map(u16::from_be_bytes)
     }
 
-    fn u32(&mut self) -> Result<u32, StoreError> {
+    pub(super) fn u32(&mut self) -> Result<u32, StoreError> {
         self.take().map(u32::from_be_bytes)
     }
 
-    fn u64(&mut self) -> Result<u64, StoreError> {
+    pub(super) fn u64(&mut self) -> Result<u64, StoreError> {
         self.take().map(u64::from_be_bytes)
     }
 
-    fn timestamp(&mut self) -> Result<Timestamp, StoreError> {
+    pub(super) fn timestamp(&mut self) -> Result<Timestamp, StoreError> {
         let seconds = self.take().map(i64::from_be_bytes)?;
         let time = Timestamp { seconds, nanos: self.u32()? };
         if time.is_valid() { Ok(time) } else { Err(self.corrupt()) }
@@ -470,6 +528,26 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// The bounds that the flags of an inode announce: one for each of its objects.
+    fn bounds(&mut self, flags: u16, inode: &Inode) -> Result<LengthBounds, StoreError> {
+        let bounds = match (flags & flag::DENSE != 0, flags & flag::BOUNDS != 0) {
+            (false, false) => return Ok(LengthBounds::NONE),
+            (true, false) => Bounds::Dense(inode.size),
+            (true, true) => Bounds::Dense(self.u64()?),
+            (false, true) => {
+                let count = inode.placement.map_or(0, |placement| placement.stripe_count);
+                Bounds::Each((0..count).map(|_| self.u64()).collect::<Result<_, _>>()?)
+            }
+        };
+        let is_something = match &bounds {
+            Bounds::Nothing | Bounds::Dense(0) => false,
+            Bounds::Dense(_) => true,
+            Bounds::Each(lengths) => lengths.iter().any(|length| *length > 0),
+        };
+        let has_objects = inode.kind == Kind::File && inode.placement.is_some();
+        if is_something && has_objects { Ok(LengthBounds(bounds)) } else { Err(self.corrupt()) }
+    }
+
     fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
@@ -478,7 +556,11 @@ impl<'a> Fields<'a> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.corrupt()) }
     }
 
-    fn corrupt(&self) -> StoreError {
+    pub(super) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub(super) fn corrupt(&self) -> StoreError {
         StoreError::Corrupt(self.what)
     }
 }

@@ -1,7 +1,7 @@
 //! Group commit (design D14, P3.3): mutations queue in memory while one thread makes batches of
 //! them durable; an idle volume commits at once, a busy one collects while the last batch syncs.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -17,6 +17,8 @@ use crate::types::{Lsn, StoreError};
 
 /// What a queued write costs beyond its key and value.
 const WRITE_OVERHEAD_BYTES: usize = 64;
+/// Without coalescing: how long mutations that nobody waits for stay behind.
+const UNAWAITED_MAX: Duration = Duration::from_secs(1);
 
 /// When the commit thread syncs what it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +35,10 @@ pub struct CommitPolicy {
     pub batch_bytes_max: usize,
     /// Bytes not yet durable above which [`super::Volume::admit`] holds new work back.
     pub pending_bytes_max: usize,
-    /// Whether mutations share a sync at all; `false` is for measuring what coalescing brings.
+    /// Whether operations share a sync at all; `false` is for measuring what coalescing brings:
+    /// every mutation that is waited for has a sync of its own, as in a server without group
+    /// commit. Those that nobody waits for (that a removal is completed, say) go with the next
+    /// one: such a server would make no sync for them either.
     pub coalesce: bool,
 }
 
@@ -79,6 +84,8 @@ pub(super) struct State {
     pub(super) cache: RecordCache,
     pub(super) counters: Counters,
     queue: VecDeque<Mutation>,
+    /// Mutations not yet durable that somebody waits for; only kept without coalescing.
+    awaited: BTreeSet<Lsn>,
     poisoned: Option<StoreError>,
     closing: bool,
 }
@@ -123,6 +130,7 @@ impl Shared {
             cache: RecordCache::new(cache_bytes),
             counters: opened.counters,
             queue: VecDeque::new(),
+            awaited: BTreeSet::new(),
             poisoned: None,
             closing: false,
         };
@@ -172,6 +180,20 @@ impl Shared {
         (lsn, waiting == 1 || waiting >= self.policy.high)
     }
 
+    /// Somebody waits for this mutation to be durable.
+    pub(super) fn wants(&self, lsn: Lsn) {
+        if self.policy.coalesce {
+            return;
+        }
+        if let Ok(mut state) = self.state()
+            && state.queue.back().is_some_and(|last| lsn <= last.counters.lsn)
+        {
+            state.awaited.insert(lsn);
+            drop(state);
+            self.wake();
+        }
+    }
+
     /// Wakes the commit thread. Not under the lock, which is the first thing it needs.
     pub(super) fn wake(&self) {
         self.work.notify_one();
@@ -218,13 +240,31 @@ impl Shared {
             }
             state = self.work.wait(state).ok()?;
         }
-        state = self.linger(state)?;
-        Some(take_group(&mut state.queue, &self.policy))
+        state = if self.policy.coalesce { self.linger(state)? } else { self.until_wanted(state)? };
+        let until = state.awaited.pop_first();
+        Some(take_group(&mut state.queue, &self.policy, until))
+    }
+
+    /// Without coalescing: waits until somebody waits for one of the mutations.
+    fn until_wanted<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+    ) -> Option<MutexGuard<'a, State>> {
+        let until = Instant::now() + UNAWAITED_MAX;
+        loop {
+            let first = state.queue.front().map(|m| m.counters.lsn);
+            state.awaited = state.awaited.split_off(&first.unwrap_or_default());
+            let left = until.checked_duration_since(Instant::now());
+            let (None, Some(left), false) = (state.awaited.first(), left, state.closing) else {
+                return Some(state);
+            };
+            state = self.work.wait_timeout(state, left).ok()?.0;
+        }
     }
 
     fn linger<'a>(&'a self, mut state: MutexGuard<'a, State>) -> Option<MutexGuard<'a, State>> {
         let policy = &self.policy;
-        if policy.linger.is_zero() || !policy.coalesce || state.queue.len() < policy.low {
+        if policy.linger.is_zero() || state.queue.len() < policy.low {
             return Some(state);
         }
         let until = Instant::now() + policy.linger;
@@ -273,14 +313,16 @@ impl Drop for StopOnPanic<'_> {
     }
 }
 
-/// The head of the queue as one batch, which always records how far it goes.
-fn take_group(queue: &mut VecDeque<Mutation>, policy: &CommitPolicy) -> Group {
-    let limit = if policy.coalesce { policy.high.max(1) as u64 } else { 1 };
+/// The head of the queue as one batch, at most to the mutation `until`; it always records how far
+/// it goes.
+fn take_group(queue: &mut VecDeque<Mutation>, policy: &CommitPolicy, until: Option<Lsn>) -> Group {
+    let limit = policy.high.max(1) as u64;
     let mut group = Group { batch: Batch::new(), lsn: Lsn(0), bytes: 0, mutations: 0 };
     let mut last = None;
     while let Some(next) = queue.front() {
         let full = group.bytes + next.bytes > policy.batch_bytes_max;
-        if group.mutations == limit || (full && group.mutations > 0) {
+        let beyond = until.is_some_and(|until| next.counters.lsn > until);
+        if group.mutations == limit || ((full || beyond) && group.mutations > 0) {
             break;
         }
         let Some(mutation) = queue.pop_front() else { break };
@@ -300,7 +342,7 @@ fn take_group(queue: &mut VecDeque<Mutation>, policy: &CommitPolicy) -> Group {
 
 impl From<Counters> for Progress {
     fn from(counters: Counters) -> Self {
-        let Counters { lsn, next_ino, inodes } = counters;
+        let Counters { lsn, next_ino, inodes, .. } = counters;
         Progress { lsn, next_ino, inodes }
     }
 }
@@ -313,18 +355,24 @@ mod tests {
 
     fn queue(sizes: &[usize]) -> VecDeque<Mutation> {
         let mutation = |(index, bytes): (usize, &usize)| Mutation {
-            counters: Counters { lsn: Lsn(index as u64 + 1), next_ino: 2, inodes: 1 },
+            counters: Counters {
+                lsn: Lsn(index as u64 + 1),
+                next_ino: 2,
+                inodes: 1,
+                epoch_floor: 0,
+            },
             writes: vec![(Bytes::from(vec![index as u8]), None)],
             bytes: *bytes,
         };
         sizes.iter().enumerate().map(mutation).collect()
     }
 
-    fn groups(sizes: &[usize], policy: CommitPolicy) -> Vec<(u64, u64)> {
+    fn groups(sizes: &[usize], policy: CommitPolicy, until: &[u64]) -> Vec<(u64, u64)> {
         let mut queue = queue(sizes);
+        let mut until = until.iter().map(|lsn| Lsn(*lsn));
         let mut found = Vec::new();
         while !queue.is_empty() {
-            let group = take_group(&mut queue, &policy);
+            let group = take_group(&mut queue, &policy, until.next());
             assert_eq!(group.batch.len() as u64, group.mutations + 1, "one key each, and progress");
             found.push((group.lsn.0, group.mutations));
         }
@@ -332,14 +380,15 @@ mod tests {
     }
 
     #[test]
-    fn a_group_ends_at_the_count_at_the_bytes_or_after_one() {
-        // Both sides of the count and byte limits; an oversized mutation goes alone; without
-        // coalescing every mutation does.
+    fn a_group_ends_at_the_count_at_the_bytes_or_at_what_is_awaited() {
+        // Both sides of the count and byte limits; an oversized mutation goes alone; a mutation
+        // that is waited for on its own is the last of its group.
         let policy = CommitPolicy { high: 3, batch_bytes_max: 100, ..CommitPolicy::default() };
-        assert_eq!(groups(&[1, 1, 1, 1], policy), [(3, 3), (4, 1)]);
-        assert_eq!(groups(&[50, 50, 1], policy), [(2, 2), (3, 1)]);
-        assert_eq!(groups(&[50, 51, 1], policy), [(1, 1), (3, 2)]);
-        assert_eq!(groups(&[500, 1], policy), [(1, 1), (2, 1)]);
-        assert_eq!(groups(&[1, 1], CommitPolicy { coalesce: false, ..policy }), [(1, 1), (2, 1)]);
+        assert_eq!(groups(&[1, 1, 1, 1], policy, &[]), [(3, 3), (4, 1)]);
+        assert_eq!(groups(&[50, 50, 1], policy, &[]), [(2, 2), (3, 1)]);
+        assert_eq!(groups(&[50, 51, 1], policy, &[]), [(1, 1), (3, 2)]);
+        assert_eq!(groups(&[500, 1], policy, &[]), [(1, 1), (2, 1)]);
+        assert_eq!(groups(&[1, 1], policy, &[1, 2]), [(1, 1), (2, 1)]);
+        assert_eq!(groups(&[1, 1, 1], policy, &[2]), [(2, 2), (3, 1)]);
     }
 }

@@ -4,7 +4,7 @@ use super::commit::CommitPolicy;
 use crate::engine::EngineKind;
 use crate::types::Timestamp;
 
-/// How to open a volume, and how to make it if it is not there.
+/// How to open a volume, or how to make one.
 #[derive(Clone, Debug)]
 pub struct VolumeConfig {
     /// Which engine keeps it.
@@ -42,6 +42,8 @@ impl Default for VolumeConfig {
 /// What a new volume is made as.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
+    /// Its number in the names of objects and in filehandles: random, not 0.
+    pub number: u32,
     /// Its unique name; the caller's random number.
     pub uuid: [u8; 16],
     /// Its file system id, major and minor.
@@ -58,7 +60,7 @@ pub struct Format {
 
 impl Default for Format {
     fn default() -> Self {
-        let (uuid, fsid, now) = ([0; 16], (1, 1), Timestamp::default());
-        Self { uuid, fsid, root_mode: 0o755, root_uid: 0, root_gid: 0, now }
+        let (number, uuid, fsid, now) = (1, [0; 16], (1, 1), Timestamp::default());
+        Self { number, uuid, fsid, root_mode: 0o755, root_uid: 0, root_gid: 0, now }
     }
 }

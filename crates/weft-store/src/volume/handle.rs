@@ -8,10 +8,10 @@ use std::thread::JoinHandle;
 use super::codec::Identity;
 use super::commit::{Opened, Shared};
 use super::config::VolumeConfig;
-use super::open;
+use super::open::{self, Purpose};
 use super::seen::Seen;
 use super::tx::Tx;
-use crate::engine::{Engine, EngineError, MemoryEngine};
+use crate::engine::{Engine, EngineError, MemoryEngine, Snapshot};
 use crate::reserve::Disk;
 use crate::types::{Lsn, StoreError};
 
@@ -56,12 +56,23 @@ impl Drop for Inner {
 }
 
 impl Volume {
-    /// Opens the volume in `directory`, making both if need be. Blocks while the engine recovers.
+    /// Makes a volume in `directory`, and the directory if need be. One whose making was
+    /// interrupted is made anew.
     ///
-    /// **Errors.** [`EngineError::InUse`] if another process has it; [`EngineError::Corrupt`] if
-    /// the engine recovered less than was acknowledged; [`EngineError::Io`].
+    /// **Errors.** [`EngineError::VolumeExists`] if there is one; [`EngineError::InUse`] if another
+    /// process has it; [`EngineError::Io`].
+    pub fn make(directory: &Path, config: &VolumeConfig) -> Result<Self, EngineError> {
+        Self::start(open::directory(directory, config, Purpose::Make)?, config)
+    }
+
+    /// Opens the volume in `directory`; what it was made as stays. Blocks while the engine
+    /// recovers.
+    ///
+    /// **Errors.** [`EngineError::NoVolume`] if there is none; [`EngineError::InUse`] if another
+    /// process has it; [`EngineError::Corrupt`] if the engine recovered less than was acknowledged;
+    /// [`EngineError::Io`].
     pub fn open(directory: &Path, config: &VolumeConfig) -> Result<Self, EngineError> {
-        Self::start(open::directory(directory, config)?, config)
+        Self::start(open::directory(directory, config, Purpose::Open)?, config)
     }
 
     /// Opens the volume an engine holds, making it if the engine is empty. Takes the engine over
@@ -106,6 +117,7 @@ impl Volume {
         if lsn <= self.inner.shared.durable.borrow().lsn {
             return Ok(());
         }
+        self.inner.shared.wants(lsn);
         let mut progress = self.inner.shared.durable.subscribe();
         let reached = progress.wait_for(|at| at.lsn >= lsn || at.poisoned.is_some()).await;
         let at = reached.map_err(|_| StoreError::Poisoned("the volume closed".into()))?;
@@ -160,6 +172,13 @@ impl Volume {
     /// What the volume is.
     pub fn identity(&self) -> Identity {
         self.inner.shared.identity
+    }
+
+    /// The engine's records as they are now, unless the volume has stopped: what is on the disk is
+    /// not known then.
+    pub(super) fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {
+        drop(self.inner.shared.state()?);
+        Ok(self.inner.shared.engine.snapshot()?)
     }
 
     /// How the volume is doing.

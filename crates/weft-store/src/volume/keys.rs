@@ -27,6 +27,26 @@ pub(super) const IDENTITY: &[u8] = &[prefix::META, 1];
 /// Where the volume is: written with every batch.
 pub(super) const PROGRESS: &[u8] = &[prefix::META, 2];
 
+/// From what the volume was restored, if it was.
+pub(super) const RESTORED: &[u8] = &[prefix::META, 16];
+
+/// Before the key of every run, and beyond it.
+pub(super) const RUNS: &[u8] = &[prefix::META, 3];
+pub(super) const RUNS_END: &[u8] = &[prefix::META, 4];
+
+/// One start of a metadata server on the volume.
+pub(super) fn run(number: u64) -> Bytes {
+    let mut key = BytesMut::with_capacity(10);
+    key.put_slice(RUNS);
+    key.put_u64(number);
+    key.freeze()
+}
+
+/// The number of a run's key.
+pub(super) fn run_of(key: &[u8]) -> Option<u64> {
+    number_at(key, RUNS.len())
+}
+
 pub(super) fn inode(ino: InodeNo) -> Bytes {
     numbered(prefix::INODE, ino.0)
 }
@@ -148,6 +168,7 @@ mod tests {
         assert_eq!(data_server(DataServerId(2))[..], [8, 0, 0, 0, 2]);
         assert_eq!(xattr_names(InodeNo(9))[..], [9, 0, 0, 0, 0, 0, 0, 0, 9]);
         assert_eq!(data(InodeNo(9), 1)[..], [11, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(run(9)[..], [0, 3, 0, 0, 0, 0, 0, 0, 0, 9]);
         assert_eq!(reserved(InodeNo(9))[..], [12, 0, 0, 0, 0, 0, 0, 0, 9]);
         assert_eq!(xattr_value(InodeNo(9), b"ab")[..], [10, 0, 0, 0, 0, 0, 0, 0, 9, b'a', b'b']);
     }
@@ -158,6 +179,7 @@ mod tests {
         assert_eq!(number_of(&inode(InodeNo(77))), Some(77));
         assert_eq!(cookie_of(&order(InodeNo(5), 78)), Some(78));
         assert_eq!(number_of(&order(InodeNo(5), 78)), None);
+        assert_eq!(run_of(&run(79)), Some(79));
         assert_eq!(cookie_of(b""), None);
     }
 }

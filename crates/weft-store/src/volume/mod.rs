@@ -18,9 +18,11 @@
 //! # });
 //! ```
 
+mod backup;
 mod check;
 mod codec;
 mod commit;
+mod compare;
 mod config;
 mod fsck;
 mod handle;
@@ -29,10 +31,16 @@ mod open;
 mod ops;
 mod seen;
 mod tx;
+mod walk;
 
+pub use self::backup::{
+    Backup, BackupError, BackupHeader, BackupReader, BackupSummary, Record, Restore, RestoreReport,
+    Restored, restore,
+};
 pub use self::check::{DEPTH_MAX, FILE_BYTES_MAX, LINKS_MAX, NAME_BYTES_MAX, TARGET_BYTES_MAX};
 pub use self::codec::Identity;
 pub use self::commit::CommitPolicy;
+pub use self::compare::{FoundObject, ObjectFault, compare};
 pub use self::config::{Format, VolumeConfig};
 pub use self::fsck::Checked;
 pub use self::handle::{Stats, Volume};
@@ -42,6 +50,7 @@ pub use self::ops::placement::{Settle, SettleSize};
 pub use self::ops::readdir::DirEntry;
 pub use self::ops::remove::{Expect, Remove, Removed};
 pub use self::ops::rename::{Rename, Renamed};
+pub use self::ops::runs::VolumeRun;
 pub use self::ops::setattr::{AttrSet, Authority, SetAttr, SetMode, SetTime};
 pub use self::ops::stuffed::{STUFFED_BYTES_MAX, StuffedExtent, StuffedSeek, StuffedWrite};
 pub use self::ops::xattr::{
@@ -49,3 +58,4 @@ pub use self::ops::xattr::{
     XattrEntry, XattrHow,
 };
 pub use self::seen::Seen;
+pub use self::walk::PlacedFiles;

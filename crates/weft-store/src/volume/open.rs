@@ -1,11 +1,13 @@
-//! Opening a volume: take the directory, recover the engine, prove that nothing acknowledged is
-//! missing, and only then make what was never there.
+//! Making a volume, and opening one that was made: take the directory, recover the engine, prove
+//! that nothing acknowledged is missing. Opening never makes anything: a directory without a volume
+//! is more often a wrong one than a new one.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::backup;
 use super::codec::{self, Identity, Progress};
 use super::commit::Opened;
 use super::config::{Format, VolumeConfig};
@@ -13,17 +15,39 @@ use super::keys;
 use super::tx::Counters;
 use crate::engine::{self, AckedFile, Batch, DirectoryLock, Engine, EngineError};
 use crate::reserve::Reserve;
-use crate::types::{Inode, InodeNo, Kind, Lsn, MODE_BITS, StoreError};
+use crate::types::{Inode, InodeNo, Kind, LengthBounds, Lsn, MODE_BITS, StoreError};
 
 /// Version of the layout of keys this code reads and writes.
-const FORMAT_VERSION: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 2;
 /// First cookie of a directory: 0 is the start, 1 and 2 are reserved for "." and "..".
 pub(super) const COOKIE_FIRST: u64 = 3;
 
-pub(super) fn directory(at: &Path, config: &VolumeConfig) -> Result<Opened, EngineError> {
+/// What a directory or an engine is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To make a volume where there is none.
+    Make,
+    /// To open the volume that is there.
+    Open,
+}
+
+pub(super) fn directory(
+    at: &Path,
+    config: &VolumeConfig,
+    purpose: Purpose,
+) -> Result<Opened, EngineError> {
+    if purpose == Purpose::Open && engine::kind_of(at).is_none() {
+        return Err(EngineError::NoVolume(at.to_owned()));
+    }
     let lock = DirectoryLock::acquire(at)?;
     let reserve = reserve(at, config.reserve_bytes)?;
     let engine = engine::open(config.engine, &reserve, config.engine_cache_bytes())?;
+    // An engine without an identity is what a crash left of a volume that was being made.
+    match (purpose, engine.get(keys::IDENTITY)?) {
+        (Purpose::Open, None) => return Err(EngineError::NoVolume(at.to_owned())),
+        (Purpose::Make, Some(_)) => return Err(EngineError::VolumeExists(at.to_owned())),
+        _ => {}
+    }
     let recovered = progress(&*engine)?.map_or(0, |progress| progress.lsn.0);
     let acked = AckedFile::open(at, recovered)?;
     let mut opened = self::engine(engine, config)?;
@@ -34,13 +58,14 @@ pub(super) fn directory(at: &Path, config: &VolumeConfig) -> Result<Opened, Engi
 }
 
 /// The reserve, whole if there is room: without it nothing may grow.
-fn reserve(at: &Path, bytes_max: u64) -> Result<Arc<Reserve>, EngineError> {
+pub(super) fn reserve(at: &Path, bytes_max: u64) -> Result<Arc<Reserve>, EngineError> {
     let failed = |e| EngineError::Io(format!("cannot keep a reserve in {}: {e}", at.display()));
     let reserve = Reserve::open(at, bytes_max).map_err(failed)?;
     reserve.look().map_err(failed)?;
     Ok(Arc::new(reserve))
 }
 
+/// Opens the volume an engine holds, made if it holds none.
 pub(super) fn engine(
     engine: Arc<dyn Engine>,
     config: &VolumeConfig,
@@ -50,15 +75,18 @@ pub(super) fn engine(
         engine.commit(&format(&config.format), epoch)?;
     }
     let raw = engine.get(keys::IDENTITY)?.ok_or_else(|| missing("identity"))?;
-    let identity = codec::decode_identity(&raw).map_err(corrupt)?;
-    if identity.format != FORMAT_VERSION {
-        let found = identity.format;
-        let why = format!("volume format {found}; this program knows {FORMAT_VERSION}");
-        return Err(EngineError::Corrupt(why));
+    let found = codec::decode_format(&raw).map_err(corrupt)?;
+    if found != FORMAT_VERSION {
+        return Err(EngineError::Corrupt(format!(
+            "it has volume format {found}, and this program reads format {FORMAT_VERSION} only: \
+             use the version of weft that made it"
+        )));
     }
+    let identity = codec::decode_identity(&raw).map_err(corrupt)?;
     let Progress { lsn, next_ino, inodes } =
         progress(&*engine)?.ok_or_else(|| missing("progress"))?;
-    let counters = Counters { lsn, next_ino, inodes };
+    let epoch_floor = backup::floor(engine.get(keys::RESTORED)?.as_deref()).map_err(corrupt)?;
+    let counters = Counters { lsn, next_ino, inodes, epoch_floor };
     Ok(Opened { engine, epoch, identity, counters, acked: None, lock: None, reserve: None })
 }
 
@@ -69,7 +97,8 @@ fn progress(engine: &dyn Engine) -> Result<Option<Progress>, EngineError> {
 
 /// The first batch of a volume: its identity, its root, and that this was mutation 1.
 fn format(format: &Format) -> Batch {
-    let identity = Identity { format: FORMAT_VERSION, uuid: format.uuid, fsid: format.fsid };
+    let Format { number, uuid, fsid, .. } = *format;
+    let identity = Identity { format: FORMAT_VERSION, number, uuid, fsid };
     let next_ino = InodeNo::ROOT.0 + 1;
     let progress = Progress { lsn: Lsn(1), next_ino, inodes: 1 };
     let root = root(format);
@@ -105,6 +134,7 @@ fn root(format: &Format) -> Inode {
         next_cookie: COOKIE_FIRST,
         unsettled: false,
         has_xattrs: false,
+        bounds: LengthBounds::NONE,
         stuffed: false,
     }
 }

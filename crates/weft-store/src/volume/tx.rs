@@ -94,6 +94,8 @@ pub(super) struct Counters {
     pub(super) lsn: Lsn,
     pub(super) next_ino: u64,
     pub(super) inodes: u64,
+    /// No inode has a lower fence epoch; kept in the record of a restored volume.
+    pub(super) epoch_floor: u32,
 }
 
 /// What an operation leaves behind.
@@ -150,11 +152,27 @@ impl<'a> Tx<'a> {
         InodeNo(self.counters.next_ino)
     }
 
+    /// Hands out no number below this one any more.
+    pub(super) fn skip_inode_numbers(&mut self, below: u64) {
+        self.counters.next_ino = self.counters.next_ino.max(below);
+    }
+
     /// A number no inode ever had.
     pub(super) fn new_inode_no(&mut self) -> InodeNo {
         let no = InodeNo(self.counters.next_ino);
         self.counters.next_ino += 1;
         no
+    }
+
+    /// No inode is read with a lower fence epoch any more. Whoever calls keeps it in the record.
+    pub(super) fn raise_epoch_floor(&mut self, floor: u32) {
+        self.counters.epoch_floor = self.counters.epoch_floor.max(floor);
+    }
+
+    /// The lowest fence epoch that an inode may have: a volume that was restored does not know
+    /// what its data servers were told since its backup.
+    pub(super) fn epoch_floor(&self) -> u32 {
+        self.counters.epoch_floor
     }
 
     /// An inode that was not there before.
@@ -186,7 +204,9 @@ impl<'a> Tx<'a> {
     /// The inode, or [`StoreError::Stale`] if it is gone.
     pub(super) fn inode(&mut self, ino: InodeNo) -> Result<Inode, StoreError> {
         let raw = self.get(keys::inode(ino))?.ok_or(StoreError::Stale)?;
-        codec::decode_inode(ino, &raw)
+        let mut inode = codec::decode_inode(ino, &raw)?;
+        inode.fence_epoch = inode.fence_epoch.max(self.counters.epoch_floor);
+        Ok(inode)
     }
 
     pub(super) fn exists(&mut self, ino: InodeNo) -> Result<(), StoreError> {

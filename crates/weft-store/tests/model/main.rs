@@ -259,12 +259,12 @@ impl Pair {
                 let (v_ino, m_ino) = self.pick(ino);
                 let wanted = self.model.unstuff(m_ino);
                 if wanted.is_ok() {
-                    assert!(volume.unstuff(v_ino).value.is_ok());
+                    assert!(volume.unstuff(v_ino, &[]).value.is_ok());
                     assert_eq!(volume.read_stuffed(v_ino, 0, 1).value, Ok(None));
                     assert_eq!(volume.seek_stuffed(v_ino, Content::Data, 0).value, Ok(None));
                     assert_eq!(volume.extent_stuffed(v_ino, 0, 1).value, Ok(None));
                 }
-                self.same(volume.unstuff(v_ino).value, wanted);
+                self.same(volume.unstuff(v_ino, &[]).value, wanted);
             }
             Step::Settle { ino, size } => {
                 let (v_ino, m_ino) = self.pick(ino);

@@ -74,7 +74,7 @@ impl Servers {
         servers
     }
 
-    /// Folders, secret and ports, but no process.
+    /// Folders, secret, ports and an empty volume, but no process.
     pub fn prepare(plan: Plan) -> Self {
         let dir = tempfile::Builder::new().prefix("weft-faults.").tempdir().expect("a folder");
         let ports = Ports::free();
@@ -87,6 +87,7 @@ impl Servers {
                 servers.mount_disk(name, mib);
             }
         }
+        servers.init_mds();
         servers
     }
 
@@ -98,8 +99,21 @@ impl Servers {
         std::fs::set_permissions(&path, private).expect("a private secret");
     }
 
+    /// Makes the volume of the metadata server, which has none.
+    pub fn init_mds(&self) {
+        let config = self.path("mds.toml");
+        std::fs::write(&config, self.mds_config()).expect("a configuration");
+        let made = self.weft(&["init", "--config", config.to_str().expect("a plain path")]);
+        assert!(made.status.success(), "weft init: {}", super::words(&made));
+    }
+
     /// Starts the metadata server on the data it had.
     pub fn start_mds(&mut self) {
+        let text = self.mds_config();
+        self.spawn("mds", "mds", &text);
+    }
+
+    fn mds_config(&self) -> String {
         let mut text = self.config("mds", self.ports.first, "secret");
         text += &format!("admin_listen = \"{}\"\n", self.admin());
         text += &format!("lease_s = {LEASE_SECONDS}\nstripe_width = {}\n", self.plan.stripe_width);
@@ -117,7 +131,7 @@ impl Servers {
                  addresses = [\"{data}:{port}\"]\n"
             );
         }
-        self.spawn("mds", "mds", &text);
+        text
     }
 
     /// Starts a data server on the data it had.

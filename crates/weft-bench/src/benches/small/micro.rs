@@ -55,12 +55,14 @@ pub(crate) const STEPS: [Step; 9] = [
     measured(Rmdir, "rmdir"),
 ];
 
-/// Those in which no data is moved; their names tell the files apart from those of [`STEPS`].
-pub(crate) const NAMES_ONLY: [Step; 5] = [
+/// Files that are made, written and removed, and nothing else; their names tell the phases apart
+/// from those of [`STEPS`].
+pub(crate) const WRITTEN_FILES: [Step; 6] = [
     unmeasured(Mkdir),
-    measured(Create, "create empty"),
-    unmeasured(Close),
-    measured(Remove, "remove empty"),
+    measured(Create, "flat create"),
+    measured(Write, "flat write"),
+    measured(Close, "flat close"),
+    measured(Remove, "flat remove"),
     unmeasured(Rmdir),
 ];
 
@@ -176,6 +178,6 @@ mod tests {
         let counts = STEPS.map(|step| step.phase.operations(12_000));
         assert_eq!(counts, [1, 12_000, 12_000, 12_000, 12_000, 12_000, 12_000, 12_000, 1]);
         let phases = STEPS.map(|step| step.phase);
-        assert!(NAMES_ONLY.iter().all(|step| phases.contains(&step.phase)));
+        assert!(WRITTEN_FILES.iter().all(|step| phases.contains(&step.phase)));
     }
 }

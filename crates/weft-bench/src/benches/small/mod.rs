@@ -16,15 +16,15 @@ use crate::{
     outcome::Outcome,
     report::{Row, Sample},
     servers::Servers,
-    setup::{ALL_OFF, ALL_ON, SETUPS, Setup, Technique},
+    setup::{ALL_OFF, ALL_ON, SETUPS, Setup, Technique, WITH_OBJECTS},
     workers,
 };
-use micro::{NAMES_ONLY, STEPS, Step};
+use micro::{STEPS, Step, WRITTEN_FILES};
 
-/// Data servers of the ablation, as on the larger machine of the paper.
-const DATA_SERVERS: u32 = 32;
-/// Data servers over which creates and removes must be flat.
-const FLAT_OVER: [u32; 6] = [1, 2, 4, 8, 16, DATA_SERVERS];
+/// Data servers over which files are made and removed: those that have objects must be flat.
+const FLAT_OVER: [u32; 6] = [1, 2, 4, 8, 16, 32];
+/// What must be flat: its files have an object each, and none is kept by the metadata server.
+const FLAT: Setup = WITH_OBJECTS;
 /// Clients at once that make whole files durable.
 const WHOLE_CLIENTS: usize = 16;
 /// What the engine alone is asked to commit.
@@ -58,7 +58,7 @@ pub(crate) fn bench(context: &Context) -> Outcome<(Vec<Row>, Vec<Figures>)> {
         let bytes = bench.data.len();
         bench.engine.push(disk::engine_commits(&context.disk, limit, WHOLE_CLIENTS, bytes)?);
     }
-    println!("{}", bench.figures.table(DATA_SERVERS));
+    println!("{}", bench.figures.table(context.data_servers()));
     Ok((bench.rows(), vec![bench.figures]))
 }
 
@@ -79,19 +79,23 @@ impl Bench<'_> {
             if !self.context.includes(setup) {
                 continue;
             }
-            let servers = self.start(setup, DATA_SERVERS)?;
-            self.micro(&servers, setup, DATA_SERVERS, &STEPS)?;
+            let data_servers = self.context.data_servers();
+            let servers = self.start(setup, data_servers)?;
+            self.micro(&servers, setup, data_servers, &STEPS)?;
             self.whole(&servers, setup)?;
         }
         Ok(())
     }
 
-    /// Creates and removes of empty files over all numbers of data servers.
+    /// Files with objects, made and removed over all numbers of data servers.
     fn flatness(&mut self, repeat: u32) -> Outcome {
+        if !self.context.is_whole() {
+            return Ok(());
+        }
         for i in alternating(repeat, FLAT_OVER.len()) {
-            for setup in [ALL_OFF, ALL_ON].into_iter().filter(|s| self.context.includes(*s)) {
+            for setup in [ALL_OFF, FLAT] {
                 let servers = self.start(setup, FLAT_OVER[i])?;
-                self.micro(&servers, setup, FLAT_OVER[i], &NAMES_ONLY)?;
+                self.micro(&servers, setup, FLAT_OVER[i], &WRITTEN_FILES)?;
             }
         }
         Ok(())
@@ -139,7 +143,7 @@ impl Bench<'_> {
     fn whole(&mut self, servers: &Servers, setup: Setup) -> Outcome {
         let count = self.whole_files();
         let files = count * WHOLE_CLIENTS;
-        let data_servers = DATA_SERVERS;
+        let data_servers = self.context.data_servers();
         let clients = workers::clients(servers, setup, data_servers, WHOLE_CLIENTS);
         let clients = self.runtime.block_on(clients)?;
         let first = clients.first().ok_or("no clients")?;
@@ -170,14 +174,15 @@ impl Bench<'_> {
         let phases = micro.chain(whole::PHASES.map(whole::Phase::name)).chain([whole::LISTING]);
         let mut rows = Vec::new();
         for phase in phases {
-            let off = Key { phase, config: ALL_OFF.name, data_servers: DATA_SERVERS };
+            let data_servers = self.context.data_servers();
+            let off = Key { phase, config: ALL_OFF.name, data_servers };
             let goal = GOALS.iter().find(|(name, _)| *name == phase).map(|(_, factor)| *factor);
             rows.extend(self.figures.compared(off, &[(ALL_ON.name, goal)]));
         }
-        for phase in NAMES_ONLY.iter().filter_map(|step| step.name) {
-            for setup in [ALL_OFF, ALL_ON] {
+        for phase in WRITTEN_FILES.iter().filter_map(|step| step.name) {
+            for setup in [ALL_OFF, FLAT] {
                 let key = Key { phase, config: setup.name, data_servers: FLAT_OVER[0] };
-                rows.extend(self.figures.over_data_servers(key, &FLAT_OVER, setup == ALL_ON));
+                rows.extend(self.figures.over_data_servers(key, &FLAT_OVER, setup == FLAT));
             }
         }
         rows.extend(self.engine_rows());
@@ -188,7 +193,8 @@ impl Bench<'_> {
     fn engine_rows(&self) -> Vec<Row> {
         let engine = Row::new(ENGINE, "records/s", &self.engine);
         let phase = whole::Phase::CreateWriteClose.name();
-        let key = Key { phase, config: ALL_ON.name, data_servers: DATA_SERVERS };
+        let data_servers = self.context.data_servers();
+        let key = Key { phase, config: ALL_ON.name, data_servers };
         let Some(durable) = self.figures.row(key) else { return vec![engine] };
         let durable = durable.named("create+write+close, 16 clients").against(&engine);
         let met = durable.ratio() >= GOAL_OF_ENGINE;

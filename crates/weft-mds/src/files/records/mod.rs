@@ -6,6 +6,7 @@
 //! Nothing here is durable. After a restart the volume's `unsettled` tells which files may have
 //! been given out for writing: their handles are suspect from the first time they are met.
 
+mod indirect_writes;
 mod record;
 mod size_authority;
 
@@ -23,13 +24,14 @@ use std::{
     sync::{Mutex, MutexGuard},
 };
 
-use weft_nfs::ClientId;
+use weft_nfs::{ClientId, Verifier};
 use weft_store::{
     types::{Inode, InodeNo, Timestamp},
     volume::Settle,
 };
 
 use crate::data_servers::DataServerAttrs;
+pub(crate) use indirect_writes::Committing;
 use record::FileRecord;
 pub(crate) use record::{FenceCause, Marks, Stale};
 pub(crate) use size_authority::SizeAuthority;
@@ -142,10 +144,56 @@ impl Table {
         self.record(ino).size.change_failed();
     }
 
-    /// The file is open no more; whether that takes the volume's mark away.
+    /// The file is open no more; whether that takes the volume's mark away. How long its objects
+    /// are at least is to be taken from [`Table::take_written`] before.
     pub(crate) fn closed(&mut self, ino: InodeNo) -> bool {
         let record = self.records.get_mut(&ino);
         record.is_some_and(|r| r.writers == 0 && r.truncations == 0 && r.size.closed())
+    }
+
+    /// A write through here has made the objects of the file so long, by stripe index; with a
+    /// verifier unless it is durable. Whoever calls still holds its [`Writing`].
+    pub(crate) fn wrote(&mut self, ino: InodeNo, ends: &[u64], unstable: Option<Verifier>) {
+        let writes = &mut self.record(ino).indirect;
+        writes.get_or_insert_default().wrote(ends, unstable);
+    }
+
+    /// A COMMIT of all objects of the file begins; `None` if nothing was written through here.
+    pub(crate) fn committing(&self, ino: InodeNo) -> Option<Committing> {
+        Some(self.records.get(&ino)?.indirect.as_ref()?.committing())
+    }
+
+    /// It succeeded.
+    pub(crate) fn committed(&mut self, ino: InodeNo, began: &Committing, told: Verifier) {
+        let record = self.records.get_mut(&ino);
+        if let Some(writes) = record.and_then(|r| r.indirect.as_mut()) {
+            writes.committed(began, told);
+        }
+    }
+
+    /// How long the objects are at least by what was written through here, durably, which is
+    /// forgotten with this. If some of it is not durable, the data servers are to be asked later.
+    /// Nothing while somebody writes.
+    pub(crate) fn take_written(&mut self, ino: InodeNo) -> Vec<u64> {
+        let Some(record) = self.records.get_mut(&ino).filter(|r| r.writers == 0) else {
+            return Vec::new();
+        };
+        let Some(writes) = record.indirect.take() else { return Vec::new() };
+        let (durable, is_all) = writes.into_durable();
+        if !is_all {
+            record.size.change_failed();
+        }
+        durable
+    }
+
+    /// Whether the objects of the file were whole when there were as many connections.
+    pub(crate) fn is_whole(&self, ino: InodeNo, connections: u64) -> bool {
+        self.records.get(&ino).is_some_and(|r| r.whole == Some(connections))
+    }
+
+    /// They were found to be whole, after so many connections were made.
+    pub(crate) fn found_whole(&mut self, ino: InodeNo, connections: u64) {
+        self.record(ino).whole = Some(connections);
     }
 
     /// The data servers were asked after a change of our own.

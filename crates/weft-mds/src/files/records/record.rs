@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weft_nfs::ClientId;
 
-use super::size_authority::SizeRecord;
+use super::{indirect_writes::IndirectWrites, size_authority::SizeRecord};
 
 /// When things last happened to a file, on a clock of their own. Equal marks before and after a
 /// question mean that nothing of the kind happened between.
@@ -65,6 +65,11 @@ pub(crate) struct FileRecord {
     pub(crate) stale: Option<Stale>,
     /// Who knows its size.
     pub(crate) size: SizeRecord,
+    /// What was written through here since it was last taken in.
+    pub(crate) indirect: Option<Box<IndirectWrites>>,
+    /// No object had lost anything when it was looked at, with so many connections to its data
+    /// servers made so far.
+    pub(crate) whole: Option<u64>,
 }
 
 impl FileRecord {
@@ -128,7 +133,8 @@ impl FileRecord {
         }
     }
 
-    /// Whether nothing would be lost with this record but handles given out.
+    /// Whether nothing would be lost with this record but handles given out, and least lengths of
+    /// objects that the volume has not taken in.
     pub(crate) fn is_idle(&self) -> bool {
         self.truncations == 0 && self.writers == 0 && self.stale.is_none()
     }

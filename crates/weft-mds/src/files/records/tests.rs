@@ -28,6 +28,7 @@ pub(super) fn file(no: u64, unsettled: bool) -> Inode {
         fence_epoch: 0,
         create_verifier: None,
         target: Default::default(),
+        bounds: Default::default(),
         entries: 0,
         next_cookie: 0,
         unsettled,

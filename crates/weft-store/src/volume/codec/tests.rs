@@ -31,6 +31,17 @@ fn kinds() -> impl Strategy<Value = Kind> {
     ])
 }
 
+/// Of every form; a dense one of no bytes stands for that of the file's size.
+fn bounds() -> impl Strategy<Value = LengthBounds> {
+    let each = prop::collection::vec(1..u64::MAX, 1..6);
+    prop_oneof![
+        Just(LengthBounds::NONE),
+        Just(LengthBounds(Bounds::Dense(0))),
+        (1..u64::MAX).prop_map(|size| LengthBounds(Bounds::Dense(size))),
+        each.prop_map(|lengths| LengthBounds(Bounds::Each(lengths.into()))),
+    ]
+}
+
 fn inodes() -> impl Strategy<Value = Inode> {
     let numbers = (any::<[u32; 4]>(), any::<[u64; 6]>(), any::<u16>());
     let times = [timestamps(), timestamps(), timestamps(), timestamps()];
@@ -39,11 +50,25 @@ fn inodes() -> impl Strategy<Value = Inode> {
         prop::option::of(any::<[u8; 8]>()),
         any::<(bool, bool, bool)>(),
         prop::collection::vec(any::<u8>(), 0..300),
+        bounds(),
     );
     (kinds(), numbers, times, options).prop_map(|(kind, (small, wide, mode), times, options)| {
         let directory = kind == Kind::Directory;
         let device = matches!(kind, Kind::CharDevice | Kind::BlockDevice);
-        let (placement, create_verifier, (unsettled, has_xattrs, stuffed), target) = options;
+        let (placement, create_verifier, (unsettled, has_xattrs, stuffed), target, bounds) =
+            options;
+        let placement: Option<Placement> = placement;
+        let has_objects = kind == Kind::File && placement.is_some();
+        let (placement, bounds) = match bounds {
+            _ if !has_objects => (placement, LengthBounds::NONE),
+            LengthBounds(Bounds::Dense(0)) => (placement, LengthBounds(Bounds::Dense(wide[1] | 1))),
+            LengthBounds(Bounds::Each(each)) => {
+                let stripe_count = u16::try_from(each.len()).unwrap();
+                let placement = placement.map(|p| Placement { stripe_count, ..p });
+                (placement, LengthBounds(Bounds::Each(each)))
+            }
+            other => (placement, other),
+        };
         Inode {
             no: InodeNo(wide[0]),
             kind,
@@ -51,7 +76,7 @@ fn inodes() -> impl Strategy<Value = Inode> {
             uid: small[0],
             gid: small[1],
             nlink: small[2],
-            size: wide[1],
+            size: wide[1] | 1,
             change: wide[2],
             atime: times[0],
             mtime: times[1],
@@ -67,6 +92,7 @@ fn inodes() -> impl Strategy<Value = Inode> {
             next_cookie: if directory { wide[5] } else { 0 },
             unsettled,
             has_xattrs,
+            bounds,
             stuffed: stuffed && kind == Kind::File,
         }
     })
@@ -152,9 +178,13 @@ fn small_records_survive_the_disk() {
     let entry = Dirent { ino: InodeNo(7), cookie: 3, kind: Kind::Fifo };
     assert_eq!(decode_dirent(&encode_dirent(&entry)), Ok(entry));
     exact(&encode_dirent(&entry), decode_dirent);
-    let identity = Identity { format: 1, uuid: [9; 16], fsid: (1, 2) };
+    let identity = Identity { format: 2, number: 3, uuid: [9; 16], fsid: (1, 2) };
     assert_eq!(decode_identity(&encode_identity(&identity)), Ok(identity));
     exact(&encode_identity(&identity), decode_identity);
+    let run = Run { number: 5, id: [4; 16] };
+    let run = VolumeRun { run, found_lsn: Lsn(6), found_next: 7 };
+    assert_eq!(decode_run(5, &encode_run(&run)), Ok(run));
+    exact(&encode_run(&run), |raw| decode_run(5, raw));
     let progress = Progress { lsn: Lsn(3), next_ino: 2, inodes: 1 };
     assert_eq!(decode_progress(&encode_progress(&progress)), Ok(progress));
     exact(&encode_progress(&progress), decode_progress);

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use super::inode_changes::{take_cookie, touch_entries, untouched};
 use super::reserved;
 use crate::types::{
-    ChangeInfo, Credential, Inode, InodeNo, Kind, MODE_BITS, MODE_SETGID, Placement, Reserved, Rwx,
-    StoreError, Timestamp,
+    ChangeInfo, Credential, Inode, InodeNo, Kind, LengthBounds, MODE_BITS, MODE_SETGID, Placement,
+    Reserved, Rwx, StoreError, Timestamp,
 };
 use crate::volume::check::{self, TARGET_BYTES_MAX};
 use crate::volume::codec::Dirent;
@@ -175,6 +175,7 @@ fn create(
     (inode.uid, inode.gid) = (uid, gid);
     inode.mode = inherited_mode(&parent, new, gid, maker.cred);
     inode.parent = if directory { dir } else { InodeNo(0) };
+    inode.fence_epoch = tx.epoch_floor();
     let entry = Dirent { ino: inode.no, cookie: take_cookie(&mut parent), kind: new.kind };
     parent.entries += 1;
     parent.nlink += u32::from(directory);
@@ -281,6 +282,7 @@ fn build(no: InodeNo, new: &New, now: Timestamp) -> Inode {
         next_cookie: if directory { COOKIE_FIRST } else { 0 },
         unsettled: false,
         has_xattrs: false,
+        bounds: LengthBounds::NONE,
         stuffed: new.data == NewFileData::Stuffed,
     }
 }

@@ -21,9 +21,11 @@ impl Volume {
     ) -> Seen<Result<Vec<Intent>, StoreError>> {
         let after = after.map(|id| id.0);
         self.run(|tx| {
-            let mut found = Vec::new();
+            let (mut found, floor) = (Vec::new(), tx.epoch_floor());
             numbered(tx, prefix::INTENT, after, limit, |id, value| {
-                found.push(codec::decode_intent(IntentId(id), value)?);
+                let intent = codec::decode_intent(IntentId(id), value)?;
+                let fence_epoch = intent.fence_epoch.max(floor);
+                found.push(Intent { fence_epoch, ..intent });
                 Ok(())
             })?;
             Ok(found)

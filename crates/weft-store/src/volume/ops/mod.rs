@@ -12,6 +12,7 @@ pub(super) mod records;
 pub(super) mod remove;
 pub(super) mod rename;
 pub(super) mod reserved;
+pub(super) mod runs;
 pub(super) mod setattr;
 pub(super) mod stuffed;
 pub(super) mod xattr;

@@ -102,6 +102,24 @@ impl Volume {
         self.run(|tx| settle(tx, ino, learned, now))
     }
 
+    /// [`Volume::settle`], and the objects of the file were found to be so long, durably, by stripe
+    /// index: from now on one that is shorter has lost something.
+    ///
+    /// **Errors.** Those of [`Volume::settle`].
+    pub fn settle_lengths(
+        &self,
+        ino: InodeNo,
+        learned: &Settle,
+        lengths: &[u64],
+        now: Timestamp,
+    ) -> Seen<Result<Inode, StoreError>> {
+        self.run(|tx| {
+            let mut inode = settle(tx, ino, learned, now)?;
+            raise_bounds(tx, &mut inode, lengths);
+            Ok(inode)
+        })
+    }
+
     /// Advances the fence epoch of a file, so that handles given out before can be refused.
     ///
     /// **Errors.** Stale; Invalid (not a regular file); TooBig when the epochs are used up, the
@@ -145,6 +163,16 @@ fn settle(
         tx.put_inode(&inode);
     }
     Ok(inode)
+}
+
+/// What a client sees of the file stays.
+pub(super) fn raise_bounds(tx: &mut Tx<'_>, inode: &mut Inode, lengths: &[u64]) {
+    let Some(placement) = &inode.placement else { return };
+    let raised = inode.bounds.raised(placement, inode.size, lengths);
+    if raised != inode.bounds {
+        inode.bounds = raised;
+        tx.put_inode(inode);
+    }
 }
 
 fn file(tx: &mut Tx<'_>, ino: InodeNo) -> Result<Inode, StoreError> {

@@ -77,10 +77,27 @@ impl Volume {
         })
     }
 
-    /// Keeps (or replaces) the record of a data server.
-    pub fn data_server_put(&self, id: DataServerId, record: &[u8]) -> Seen<Result<(), StoreError>> {
+    /// Keeps (or replaces) the record of a data server. From here on no inode gets a number below
+    /// `unused_from`: what the data server has there may be another file's.
+    pub fn data_server_put(
+        &self,
+        id: DataServerId,
+        record: &[u8],
+        unused_from: u64,
+    ) -> Seen<Result<(), StoreError>> {
         self.run(|tx| {
             tx.put(keys::data_server(id), codec::encode_opaque(record));
+            tx.skip_inode_numbers(unused_from);
+            Ok(())
+        })
+    }
+
+    /// Forgets a data server; it need not be known.
+    pub fn data_server_remove(&self, id: DataServerId) -> Seen<Result<(), StoreError>> {
+        self.run(|tx| {
+            if tx.get(keys::data_server(id))?.is_some() {
+                tx.delete(keys::data_server(id));
+            }
             Ok(())
         })
     }

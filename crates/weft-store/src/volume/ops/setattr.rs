@@ -171,6 +171,10 @@ fn apply(
             stuffed::cut(tx, &inode, size)?;
         }
         inode.size = size;
+        if let (Some(_), Some(placement)) = (cut, &inode.placement) {
+            // In the commit of the intent: before, while and after it is carried out they hold.
+            inode.bounds = inode.bounds.cut(placement, size);
+        }
         inode.mtime = now;
         if !cred.is_superuser() {
             inode.mode = crate::types::without_privileges(inode.mode);

@@ -7,6 +7,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::inode_changes::touch;
+use super::placement::raise_bounds;
 use crate::types::{Content, Inode, InodeNo, StoreError, Timestamp, without_privileges};
 use crate::volume::handle::Volume;
 use crate::volume::seen::Seen;
@@ -140,11 +141,11 @@ impl Volume {
     }
 
     /// The bytes of a file have arrived, durably, where [`Volume::place`] said: from here on they
-    /// are there. Nothing that a client can see changes. A file whose bytes are there already is
-    /// returned as it is.
+    /// are there, in objects of these lengths, by stripe index. Nothing that a client can see
+    /// changes. A file whose bytes are there already is returned as it is.
     ///
     /// **Errors.** Stale; Invalid if it was not placed.
-    pub fn unstuff(&self, ino: InodeNo) -> Seen<Result<Inode, StoreError>> {
+    pub fn unstuff(&self, ino: InodeNo, lengths: &[u64]) -> Seen<Result<Inode, StoreError>> {
         self.run(|tx| {
             let mut inode = tx.inode(ino)?;
             if !inode.stuffed {
@@ -156,6 +157,7 @@ impl Volume {
             forget(tx, &inode);
             inode.stuffed = false;
             tx.put_inode(&inode);
+            raise_bounds(tx, &mut inode, lengths);
             Ok(inode)
         })
     }

@@ -1,0 +1,83 @@
+//! The durable record of a client, as the volume keeps it.
+
+use std::net::IpAddr;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+/// Version of the records in the volume.
+const VERSION: u8 = 2;
+
+/// Flag of a record: its client's lease was valid.
+const AWAITED: u8 = 1;
+
+/// Who holds what can be reclaimed after a restart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ClientRecord {
+    /// Its `co_ownerid`.
+    pub(crate) ownerid: Bytes,
+    /// Where it came from.
+    pub(crate) address: IpAddr,
+    /// Whether a restarted server waits for it: its lease has not passed.
+    pub(crate) awaited: bool,
+}
+
+impl ClientRecord {
+    /// As bytes: version, flags, length of the address, address, owner.
+    pub(super) fn encode(&self) -> Bytes {
+        let mut out = BytesMut::with_capacity(3 + 16 + self.ownerid.len());
+        out.put_u8(VERSION);
+        out.put_u8(if self.awaited { AWAITED } else { 0 });
+        match self.address {
+            IpAddr::V4(v4) => {
+                out.put_u8(4);
+                out.put_slice(&v4.octets());
+            }
+            IpAddr::V6(v6) => {
+                out.put_u8(16);
+                out.put_slice(&v6.octets());
+            }
+        }
+        out.put_slice(&self.ownerid);
+        out.freeze()
+    }
+
+    /// From bytes that [`ClientRecord::encode`] gave.
+    pub(super) fn decode(bytes: &Bytes) -> Option<ClientRecord> {
+        let [VERSION, flags @ (0 | AWAITED), length, rest @ ..] = &bytes[..] else { return None };
+        let (address, ownerid) = rest.split_at_checked(usize::from(*length))?;
+        let address: IpAddr = match address.len() {
+            4 => <[u8; 4]>::try_from(address).ok()?.into(),
+            16 => <[u8; 16]>::try_from(address).ok()?.into(),
+            _ => return None,
+        };
+        let ownerid = bytes.slice_ref(ownerid);
+        Some(ClientRecord { ownerid, address, awaited: *flags == AWAITED })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Records come back as they were; what is cut short, of another version or with flags of
+    /// another time is none.
+    #[test]
+    fn records_come_back() {
+        for (address, awaited) in [("192.0.2.7", true), ("2001:db8::1", false)] {
+            let address = address.parse().unwrap();
+            let ownerid = Bytes::from_static(b"Linux NFSv4.2 kc12");
+            let record = ClientRecord { ownerid, address, awaited };
+            let bytes = record.encode();
+            assert_eq!(ClientRecord::decode(&bytes), Some(record));
+            let address_end = bytes.len() - b"Linux NFSv4.2 kc12".len();
+            for end in 0..address_end {
+                assert_eq!(ClientRecord::decode(&bytes.slice(..end)), None, "{end}");
+            }
+            for (at, value) in [(0, 1), (0, 3), (1, 2), (2, 5)] {
+                let mut other = bytes.to_vec();
+                other[at] = value;
+                assert_eq!(ClientRecord::decode(&other.into()), None, "byte {at}");
+            }
+        }
+    }
+}

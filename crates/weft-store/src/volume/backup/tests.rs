@@ -1,0 +1,310 @@
+//! Backup files that are not what was written, and what a restored volume remembers.
+
+use std::io::Read;
+
+use super::*;
+use crate::engine::EngineKind;
+use crate::types::{
+    Credential, DataServerId, DeviceId, InodeNo, IntentKind, Lsn, Placement, Timestamp,
+};
+use crate::volume::{New, NewFileData, VolumeConfig};
+
+const NOW: Timestamp = Timestamp { seconds: 1000, nanos: 5 };
+
+/// A volume with a name for each of these numbers, and some KiB with each.
+fn volume(names: std::ops::Range<u32>) -> Volume {
+    let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
+    for n in names {
+        make(&volume, n);
+    }
+    settle(&volume);
+    volume
+}
+
+fn make(volume: &Volume, n: u32) -> InodeNo {
+    let (root, name) = (Credential::superuser(), format!("file-{n}"));
+    let made = volume.create(InodeNo::ROOT, name.as_bytes(), &New::file(0o644), &root, NOW);
+    made.value.unwrap().inode.no
+}
+
+fn settle(volume: &Volume) {
+    let lsn = volume.stats().unconfirmed().unwrap().lsn;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(volume.durable(lsn)).unwrap();
+}
+
+fn written(volume: &Volume) -> (Vec<u8>, BackupSummary) {
+    let mut file = Vec::new();
+    let summary = volume.backup(NOW).unwrap().write(&mut file).unwrap();
+    (file, summary)
+}
+
+/// All records of a backup, or why there are none.
+fn records(file: &[u8]) -> Result<(Vec<Record>, BackupSummary), BackupError> {
+    let mut reader = BackupReader::start(file)?;
+    let mut all = Vec::new();
+    while let Some(block) = reader.next_block()? {
+        all.extend(block);
+    }
+    Ok((all, reader.summary()))
+}
+
+/// Where blocks begin and end, from the frames.
+fn borders(file: &[u8]) -> Vec<usize> {
+    let at = |at: usize| u32::from_be_bytes(file[at..at + 4].try_into().unwrap()) as usize;
+    let mut found = vec![0, 36, 36 + at(32) + 4];
+    while *found.last().unwrap() < file.len() {
+        let begin = *found.last().unwrap();
+        found.extend([begin + 20, begin + 20 + at(begin + 4), begin + 24 + at(begin + 4)]);
+    }
+    found
+}
+
+fn how(id: u8) -> Restore {
+    Restore { engine: EngineKind::Fjall, id: [id; 16], now: NOW }
+}
+
+fn restored(file: impl Read, at: &std::path::Path, id: u8) -> (Volume, RestoreReport) {
+    let report = restore(file, at, &how(id)).unwrap();
+    assert_eq!(report.checked.findings, Vec::<String>::new());
+    (Volume::open(at, &VolumeConfig::default()).unwrap(), report)
+}
+
+#[test]
+fn a_backup_has_every_record_in_order() {
+    // What comes back is what the engine holds; the counts are right; several blocks.
+    let volume = volume(0..2500);
+    let (file, summary) = written(&volume);
+    let (found, counted) = records(&file).unwrap();
+    assert!(borders(&file).len() > 9, "one block proves little");
+    assert_eq!((counted, summary.bytes), (summary, file.len() as u64));
+    assert_eq!(summary.inodes, 2501);
+    let mut all = Vec::new();
+    let everything = KeyRange { from: b"", until: None };
+    let visit = &mut |key: &[u8], value: &[u8]| {
+        all.push((Bytes::copy_from_slice(key), Bytes::copy_from_slice(value)));
+        ControlFlow::Continue(())
+    };
+    volume.snapshot().unwrap().scan(everything, visit).unwrap();
+    assert!(found == all);
+    let header = BackupReader::start(&file[..]).map(|r| r.header().clone()).unwrap();
+    assert_eq!((header.lsn, header.time), (volume.stats().unconfirmed().unwrap().lsn, NOW));
+    assert_eq!(header.identity().unwrap(), volume.identity());
+}
+
+#[test]
+fn a_part_of_a_backup_is_called_a_part() {
+    // Cut at every border of a block, one byte before and one after, and at each byte of a small
+    // one: always told as too short, never as anything else, and never as whole.
+    let (large, _) = written(&volume(0..2500));
+    let cuts = borders(&large).into_iter().flat_map(|at| [at.saturating_sub(1), at, at + 1]);
+    let large_cuts = cuts.filter(|at| *at < large.len()).map(|at| &large[..at]);
+    let (small, _) = written(&volume(0..1));
+    let small_cuts = (0..small.len()).map(|at| &small[..at]);
+    for part in large_cuts.chain(small_cuts) {
+        let why = records(part).unwrap_err();
+        assert!(
+            matches!(why, BackupError::Truncated { at } if at == part.len() as u64),
+            "{} bytes: {why}",
+            part.len()
+        );
+    }
+}
+
+#[test]
+fn a_changed_byte_is_noticed() {
+    // Each bit of a small backup; swapped, doubled and missing blocks and a longer file of a large
+    // one; the end of another backup.
+    let (small, _) = written(&volume(0..1));
+    for bit in 0..small.len() * 8 {
+        let mut bad = small.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        assert!(records(&bad).is_err(), "bit {bit}");
+    }
+    let (large, _) = written(&volume(0..2500));
+    let borders = borders(&large);
+    let begins: Vec<usize> = borders[2..].iter().copied().step_by(3).collect();
+    let block = |n: usize| &large[begins[n]..begins[n + 1]];
+    let head = &large[..begins[0]];
+    let count = begins.len() - 1;
+    let put = |order: &[usize]| {
+        let blocks = order.iter().flat_map(|n| block(*n));
+        head.iter().chain(blocks).copied().collect::<Vec<u8>>()
+    };
+    let all: Vec<usize> = (0..count).collect();
+    assert_eq!(put(&all), large);
+    for n in 0..count - 1 {
+        let (mut swapped, mut missing, mut doubled) = (all.clone(), all.clone(), all.clone());
+        swapped.swap(n, n + 1);
+        missing.remove(n);
+        doubled.insert(n, n);
+        for order in [swapped, missing, doubled] {
+            assert!(records(&put(&order)).is_err(), "{order:?}");
+        }
+    }
+    let longer = [&large[..], b"x"].concat();
+    assert!(records(&longer).unwrap_err().to_string().contains("follows its end"));
+}
+
+#[test]
+fn what_is_no_backup_is_named() {
+    // Other files, other versions, another format of the volume.
+    let (file, _) = written(&volume(0..1));
+    for other in [&b"#!/bin/sh\n"[..], &[0; 4096], b"weftbku\0", &[0xff; 40]] {
+        assert!(matches!(records(other), Err(BackupError::Foreign)), "{other:?}");
+    }
+    let mut newer = file.clone();
+    newer[11] = 2;
+    let why = records(&newer).unwrap_err().to_string();
+    assert_eq!(why, "it is a backup of version 2; this program reads version 1");
+}
+
+#[test]
+fn only_a_whole_backup_becomes_a_volume() {
+    // A backup cut anywhere leaves no directory of that name, and none that opens; a whole one
+    // afterwards takes its place all the same.
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("home/volume");
+    let (file, _) = written(&volume(0..2500));
+    for cut in borders(&file).into_iter().filter(|at| *at < file.len()).step_by(4) {
+        restore(&file[..cut], &at, &how(1)).unwrap_err();
+        assert!(!at.exists());
+    }
+    // As a kill leaves it: the building directory, with everything but the end.
+    let (volume, report) = restored(&file[..], &at, 1);
+    assert_eq!((report.files, report.summary.inodes), (2500, 2501));
+    drop(volume);
+    std::fs::rename(&at, dir.path().join("home/volume.restoring")).unwrap();
+    let (volume, _) = restored(&file[..], &at, 2);
+    assert_eq!(volume.restored().unconfirmed().unwrap().unwrap().id, [2; 16]);
+    drop(volume);
+    // And a volume that is there is never replaced, nor is anything put beside other things.
+    let why = restore(&file[..], &at, &how(3)).unwrap_err().to_string();
+    assert!(why.contains("is not empty (it has volume)"), "{why}");
+    std::fs::write(dir.path().join("something"), "").unwrap();
+    let why = restore(&file[..], &dir.path().join("volume"), &how(3)).unwrap_err().to_string();
+    assert!(why.contains("is not empty"), "{why}");
+}
+
+#[test]
+fn a_restored_volume_goes_on_above_its_data_servers() {
+    // Numbers and epochs are those of the highest data server, also after reopening; each is
+    // remembered; a volume that was not restored knows nothing of it.
+    let original = volume(0..3);
+    assert_eq!(original.restored().value, Ok(None));
+    assert_eq!(original.reconcile(DataServerId(1), 1, 1).value, Err(StoreError::Invalid));
+    let old = make(&original, 3);
+    original.bump_epoch(old).value.unwrap();
+    settle(&original);
+    let next = make(&original, 4).0;
+    settle(&original);
+    let (file, _) = written(&original);
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("volume");
+    let (volume, _) = restored(&file[..], &at, 7);
+    let epoch = |volume: &Volume, ino| volume.inode(ino).value.unwrap().fence_epoch;
+    assert_eq!(epoch(&volume, old), 1);
+    let after = volume.reconcile(DataServerId(2), 500, 9).value.unwrap();
+    assert_eq!((after.first_new, after.epoch_floor, after.id), (InodeNo(next + 1), 10, [7; 16]));
+    volume.reconcile(DataServerId(1), 400, 3).value.unwrap();
+    settle(&volume);
+    drop(volume);
+    let volume = Volume::open(&at, &VolumeConfig::default()).unwrap();
+    assert_eq!(epoch(&volume, old), 10);
+    assert_eq!(make(&volume, 5), InodeNo(501));
+    assert_eq!(epoch(&volume, InodeNo(501)), 10);
+    assert_eq!(volume.bump_epoch(old).value, Ok(11));
+    let kept = volume.restored().value.unwrap().unwrap();
+    assert_eq!(kept.reconciled, [DataServerId(1), DataServerId(2)].into());
+    for (object, epoch) in [(u64::MAX, 1), (1, u32::MAX - 1), (1, u32::MAX)] {
+        assert_eq!(volume.reconcile(DataServerId(3), object, epoch).value, Err(StoreError::TooBig));
+    }
+    assert_eq!(
+        volume.reconcile(DataServerId(3), 1, u32::MAX - 2).value.unwrap().epoch_floor,
+        u32::MAX - 1
+    );
+}
+
+#[test]
+fn what_was_promised_to_clients_and_files_to_come_is_not_restored() {
+    // Client records and reserved numbers are in the backup and not in the volume; intents are,
+    // with the epoch that data servers may want.
+    let original = volume(0..1);
+    original.client_put(5, b"client").value.unwrap();
+    let placement = Placement {
+        device: DeviceId([1; 16]),
+        stripe_unit_bytes: 1 << 20,
+        stripe_count: 1,
+        first_stripe_index: 0,
+    };
+    let device = crate::types::Device { id: placement.device, data_servers: vec![DataServerId(1)] };
+    original.device_put(&device).value.unwrap();
+    original.reserve(&[placement, placement]).value.unwrap();
+    let given_up = original.reserve(&[placement]).value.unwrap()[0];
+    original.give_up_reserved(given_up.ino).value.unwrap();
+    settle(&original);
+    let (file, _) = written(&original);
+    let dir = tempfile::tempdir().unwrap();
+    let (volume, _) = restored(&file[..], &dir.path().join("volume"), 1);
+    assert_eq!(volume.clients().value.unwrap(), []);
+    assert_eq!(volume.reserved(None, 10).value.unwrap(), []);
+    volume.reconcile(DataServerId(1), 100, 6).value.unwrap();
+    let intents = volume.intents(None, 10).value.unwrap();
+    let found: Vec<_> = intents.iter().map(|i| (i.kind, i.ino, i.fence_epoch)).collect();
+    assert_eq!(found, [(IntentKind::Delete, given_up.ino, 7)]);
+}
+
+#[test]
+fn the_restorations_of_a_volume_are_a_chain() {
+    // A backup of a restored volume names the restoration it came from, and keeps its epochs; the
+    // data servers have to tell again.
+    let (file, _) = written(&volume(0..1));
+    let dir = tempfile::tempdir().unwrap();
+    let (first, _) = restored(&file[..], &dir.path().join("1/volume"), 1);
+    assert_eq!(first.restored().value.unwrap().unwrap().previous, [0; 16]);
+    first.reconcile(DataServerId(1), 50, 6).value.unwrap();
+    settle(&first);
+    let (file, _) = written(&first);
+    let (second, _) = restored(&file[..], &dir.path().join("2/volume"), 2);
+    let kept = second.restored().value.unwrap().unwrap();
+    assert_eq!((kept.id, kept.previous, kept.epoch_floor), ([2; 16], [1; 16], 7));
+    assert_eq!((kept.lsn, kept.reconciled), (first.stats().value.unwrap().lsn, [].into()));
+    assert!(kept.lsn > Lsn(1));
+}
+
+#[test]
+fn a_stopped_volume_gives_no_backup() {
+    // After a failed commit nobody knows what is on the disk.
+    let engine = std::sync::Arc::new(crate::engine::MemoryEngine::new());
+    let volume = Volume::with_engine(engine.clone(), &VolumeConfig::default()).unwrap();
+    engine.fail("the disk is gone");
+    let root = Credential::superuser();
+    let new = New { data: NewFileData::Later, ..New::file(0o644) };
+    let seen = volume.create(InodeNo::ROOT, b"a", &new, &root, NOW);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(volume.confirm(seen)).unwrap_err();
+    assert!(matches!(volume.backup(NOW), Err(BackupError::Store(_))));
+}
+
+#[test]
+fn a_reader_that_fails_is_not_a_short_file() {
+    // An error of the disk is told as one, and so is one of the disk written to.
+    struct Broken;
+    impl Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("bad sector"))
+        }
+    }
+    impl std::io::Write for Broken {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::from_raw_os_error(28))
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let why = BackupReader::start(Broken).map(drop).unwrap_err();
+    assert_eq!(why.to_string(), "it cannot be read: bad sector");
+    let why = volume(0..1).backup(NOW).unwrap().write(&mut Broken).unwrap_err().to_string();
+    assert!(why.contains("cannot be written: No space left"), "{why}");
+}

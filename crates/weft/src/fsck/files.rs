@@ -1,0 +1,109 @@
+//! From the volume to the data servers: has every placed file the bytes it had?
+
+use std::collections::{HashMap, HashSet};
+
+use weft_store::{
+    types::{DataServerId, Device, DeviceId, Inode, InodeNo, IntentKind},
+    volume::{FoundObject, ObjectFault, Volume, compare},
+};
+
+use super::{Report, stores::Store};
+use crate::outcome::Outcome;
+
+/// Inodes looked at in one go.
+const INODES_AT_ONCE: usize = 4096;
+/// Faults kept before they are told with the paths of their files.
+const FAULTS_AT_ONCE: usize = 4096;
+/// Owed work read in one go.
+const INTENTS_AT_ONCE: usize = 4096;
+
+/// What is wrong with an object of a file.
+pub struct Fault {
+    /// The file.
+    pub ino: InodeNo,
+    /// Where the object is.
+    pub data_server: DataServerId,
+    /// What is wrong.
+    pub fault: ObjectFault,
+}
+
+/// Compares the objects of all placed files with what the volume says.
+pub fn check(volume: &Volume, stores: &[Store], report: &mut Report) -> Outcome {
+    let devices = devices_of(volume)?;
+    let cut = truncations(volume)?;
+    let (mut after, mut faults, mut files) = (None, Vec::new(), 0_u64);
+    loop {
+        let part = volume.placed_files(after, INODES_AT_ONCE)?;
+        for inode in &part.files {
+            look(inode, &devices, (stores, cut.contains(&inode.no)), &mut faults)?;
+        }
+        if faults.len() >= FAULTS_AT_ONCE {
+            tell(volume, &std::mem::take(&mut faults), report)?;
+        }
+        files += part.files.len() as u64;
+        report.progress(|| format!("{files} files on data servers compared"));
+        after = part.last;
+        if after.is_none() {
+            break;
+        }
+    }
+    tell(volume, &faults, report)?;
+    let words = format!("{files} files on data servers compared with their objects");
+    report.say(&words, &serde_json::json!({ "files": files }))
+}
+
+/// Every device, by name.
+pub fn devices_of(volume: &Volume) -> Outcome<HashMap<DeviceId, Device>> {
+    let devices = volume.devices().unconfirmed()?;
+    Ok(devices.into_iter().map(|device| (device.id, device)).collect())
+}
+
+/// Files that are still to be cut.
+fn truncations(volume: &Volume) -> Outcome<HashSet<InodeNo>> {
+    let (mut found, mut after) = (HashSet::new(), None);
+    loop {
+        let intents = volume.intents(after, INTENTS_AT_ONCE).unconfirmed()?;
+        let Some(last) = intents.last() else { return Ok(found) };
+        after = Some(last.id);
+        let cuts = intents.iter().filter(|i| matches!(i.kind, IntentKind::Truncate { .. }));
+        found.extend(cuts.map(|intent| intent.ino));
+    }
+}
+
+/// One file. An object whose directory is not there cannot be looked at: that was a finding.
+fn look(
+    inode: &Inode,
+    devices: &HashMap<DeviceId, Device>,
+    (stores, truncation_owed): (&[Store], bool),
+    faults: &mut Vec<Fault>,
+) -> Outcome {
+    let device = inode.placement.and_then(|placement| devices.get(&placement.device));
+    let Some(device) = device else { return Ok(()) };
+    for (index, id) in device.data_servers.iter().copied().enumerate() {
+        let Some(store) = stores.iter().find(|store| store.id == id) else { continue };
+        let object = super::objects::object(inode.no);
+        let size = store.objects.stat(object)?.size;
+        let found = FoundObject { size, epoch: Some(store.objects.epoch(object)) };
+        if let Some(fault) = compare(inode, index, found, truncation_owed) {
+            faults.push(Fault { ino: inode.no, data_server: id, fault });
+        }
+    }
+    Ok(())
+}
+
+/// Says what is wrong, by path.
+pub fn tell(volume: &Volume, faults: &[Fault], report: &mut Report) -> Outcome {
+    let files: HashSet<_> = faults.iter().map(|fault| fault.ino).collect();
+    let paths = volume.paths_of(&files)?;
+    for Fault { ino, data_server: DataServerId(id), fault } in faults {
+        let path = paths.get(ino).map_or_else(
+            || format!("a file without a name, inode {}", ino.0),
+            |path| String::from_utf8_lossy(path).into_owned(),
+        );
+        let lost = matches!(fault, ObjectFault::Lost { .. });
+        let kind = if lost { "damaged" } else { "object" };
+        let of = serde_json::json!({ "path": path, "fileid": ino.0, "data_server": id });
+        report.wrong(kind, &format!("{path}: data server {id}: {fault}"), &of)?;
+    }
+    Ok(())
+}
