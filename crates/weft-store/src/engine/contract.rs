@@ -12,8 +12,8 @@ pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 /// An ordered map of bytes to bytes that outlives the process.
 ///
 /// **Invariants.** A batch becomes visible and durable as a whole. An engine on a full disk waits
-/// for room ([`crate::reserve::Reserve`]) and loses nothing. After a commit failed with anything but
-/// [`EngineError::Fenced`] the state on disk is unknown: the caller must stop and reopen, never try
+/// for room ([`crate::reserve::Reserve`]) and loses nothing. After a commit failed with anything
+/// but [`EngineError::Fenced`] the state on disk is unknown: the caller must stop and reopen, never try
 /// again. Readers may run beside one committer.
 pub trait Engine: Send + Sync {
     /// The value of `key`, copied out.

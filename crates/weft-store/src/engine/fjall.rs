@@ -53,8 +53,8 @@ const FAILURES_WITH_ROOM_MAX: u32 = 3;
 /// An [`Engine`] over one fjall database.
 ///
 /// After an error fjall takes no more commits. Where the error was a full disk, the engine makes or
-/// awaits room, opens the database again and repeats the batch: a batch is written as a whole or not
-/// at all, and writing it a second time changes nothing. Readers wait while it is opened.
+/// awaits room, opens the database again and repeats the batch: a batch is written as a whole or
+/// not at all, and writing it a second time changes nothing. Readers wait while it is opened.
 pub struct FjallEngine {
     path: PathBuf,
     cache_bytes: u64,

@@ -48,8 +48,8 @@ pub fn kind_of(directory: &Path) -> Option<EngineKind> {
 /// Opens (or makes) the engine of `kind` inside the directory of `reserve`, which the caller holds
 /// locked.
 ///
-/// **Errors.** [`EngineError::Full`]; [`EngineError::Io`] if the directory was made with another engine: data written by
-/// one is never mistaken for an empty volume by the other.
+/// **Errors.** [`EngineError::Full`]; [`EngineError::Io`] if the directory was made with another
+/// engine: data written by one is never mistaken for an empty volume by the other.
 pub fn open(
     kind: EngineKind,
     reserve: &Arc<Reserve>,
