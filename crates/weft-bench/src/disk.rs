@@ -4,11 +4,13 @@ use std::{
     fs::File,
     io::Write,
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use weft_store::{
     engine::{self, Batch, EngineKind},
+    reserve::Reserve,
     types::{Credential, InodeNo, Timestamp},
     volume::{New, Volume, VolumeConfig},
 };
@@ -68,7 +70,8 @@ pub(crate) fn engine_commits(
 ) -> Outcome<Sample> {
     let dir = dir.join("engine");
     std::fs::create_dir_all(&dir)?;
-    let engine = engine::open(EngineKind::default(), &dir, CACHE_BYTES)?;
+    let reserve = Arc::new(Reserve::open(&dir, 0)?);
+    let engine = engine::open(EngineKind::default(), &reserve, CACHE_BYTES)?;
     let epoch = engine.acquire()?;
     let sample = repeat(limit, records, |n| {
         let mut batch = Batch::new();

@@ -2,7 +2,6 @@
 
 use std::{
     net::SocketAddr,
-    path::Path,
     sync::{Arc, RwLock},
 };
 
@@ -163,9 +162,10 @@ impl Mds {
         self.files.files_ahead()
     }
 
-    /// Watches the room on the disk of this directory, for ever.
-    pub async fn watch_disk(&self, dir: &Path) {
-        self.files.watch_disk(dir).await;
+    /// Waits until the volume has stopped after a failure of its disk, which may be never; why it
+    /// did. Nothing is served from then on: the process is to end and be started again.
+    pub async fn failed(&self) -> StoreError {
+        self.volume().stopped().await
     }
 
     /// Makes everything acknowledged so far, and what is still on its way, durable.

@@ -29,8 +29,10 @@ pub fn status(e: &StoreError) -> NfsStat {
         // What was seen to for one file is to be seen to for another.
         StoreError::Replaced => NfsStat::DELAY,
         StoreError::Moving => NfsStat::DELAY,
-        // The volume is broken: IO reaches the application, and an operator must look.
-        StoreError::Corrupt(_) | StoreError::Poisoned(_) | StoreError::Io(_) => NfsStat::IO,
+        // The process ends and is started again: the client waits for it.
+        StoreError::Poisoned(_) => NfsStat::DELAY,
+        // The record is broken: IO reaches the application, and an operator must look.
+        StoreError::Corrupt(_) | StoreError::Io(_) => NfsStat::IO,
     }
 }
 
@@ -92,4 +94,40 @@ pub fn from_nfs_time(t: NfsTime) -> Result<Timestamp, NfsStat> {
 /// A directory's change. The executor applies one mutation at a time, so it is atomic.
 pub fn change_info(c: types::ChangeInfo) -> ChangeInfo {
     ChangeInfo { atomic: true, before: c.before, after: c.after }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use weft_nfs::OpNum;
+    use weft_server::op_table::Row;
+    use weft_store::{
+        engine::MemoryEngine,
+        types::InodeNo,
+        volume::{Volume, VolumeConfig},
+    };
+
+    use super::*;
+    use crate::testing::mds_on;
+
+    /// While a server whose volume has stopped is about to end, clients are told to come again.
+    /// That is a status of every operation that waits for the volume; IO is none of RECLAIM_COMPLETE.
+    #[tokio::test]
+    async fn a_stopped_volume_makes_clients_wait() {
+        let engine = Arc::new(MemoryEngine::new());
+        let volume = Volume::with_engine(engine.clone(), &VolumeConfig::default()).unwrap();
+        let mds = mds_on(volume.clone(), &[]).await;
+        engine.fail("the disk is on fire");
+        let changed = volume.client_put(1, b"somebody");
+        volume.confirm(changed).await.unwrap_err();
+        let why = mds.failed().await;
+        assert!(matches!(&why, StoreError::Poisoned(why) if why.contains("fire")), "{why}");
+        assert_eq!(status(&why), NfsStat::DELAY);
+        let later = volume.inode(InodeNo::ROOT).unconfirmed().unwrap_err();
+        assert_eq!(status(&later), NfsStat::DELAY);
+        let reclaim_complete = Row::of(OpNum::RECLAIM_COMPLETE, 2);
+        assert!(reclaim_complete.may_answer(NfsStat::DELAY));
+        assert!(!reclaim_complete.may_answer(NfsStat::IO));
+    }
 }

@@ -85,8 +85,18 @@ pub struct SpaceStatus {
     pub total: u64,
     /// Not in use.
     pub free: u64,
-    /// Not in use and not reserved.
+    /// Not in use and not reserved: so much may still be written.
     pub available: u64,
+}
+
+/// A disk with less than this part of it available is nearly full.
+const NEARLY_FULL_SHARE: u64 = 50;
+
+impl SpaceStatus {
+    /// Whether an administrator should make room.
+    pub fn is_nearly_full(&self) -> bool {
+        self.available < self.total / NEARLY_FULL_SHARE
+    }
 }
 
 /// `GET /status`, and what `weft status --json` prints.
@@ -419,6 +429,15 @@ pub fn rss_bytes() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A fiftieth of the disk is the border.
+    #[test]
+    fn a_nearly_full_disk_is_told() {
+        let of = |available| SpaceStatus { total: 1000, free: 500, available };
+        assert!(of(0).is_nearly_full());
+        assert!(of(19).is_nearly_full());
+        assert!(!of(20).is_nearly_full());
+    }
 
     /// A running test has some memory, and not all of it.
     #[test]

@@ -2,7 +2,8 @@
 //! server.
 //!
 //! The volume store is an ordered map of bytes ([`engine`]) under one namespace executor with
-//! group commit ([`volume`]). It speaks inodes, directory entries and placements ([`types`]).
+//! group commit ([`volume`]). It speaks inodes, directory entries and placements ([`types`]). Both
+//! stores keep room on their disks ([`reserve`]).
 //!
 //! **What this crate never knows:** NFS, XDR, sessions, or who is asking beyond a
 //! [`types::Credential`]. The executor sees no clock and no random numbers: time and fresh
@@ -11,6 +12,7 @@
 
 pub mod engine;
 pub mod objects;
+pub mod reserve;
 mod sync;
 pub mod types;
 pub mod volume;

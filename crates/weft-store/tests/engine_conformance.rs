@@ -11,6 +11,7 @@ use weft_dev::SeededRng;
 use weft_store::engine::{
     self, Batch, Engine, EngineError, EngineKind, KeyRange, MemoryEngine, Snapshot,
 };
+use weft_store::reserve::Reserve;
 
 mod common;
 
@@ -18,8 +19,12 @@ const CACHE_BYTES: u64 = 8 << 20;
 /// Kills of one engine in the crash case.
 const KILLS: u64 = 10;
 
+fn reserve(directory: &Path) -> Arc<Reserve> {
+    Arc::new(Reserve::open(directory, 0).unwrap())
+}
+
 fn open(kind: EngineKind, directory: &Path) -> Arc<dyn Engine> {
-    engine::open(kind, directory, CACHE_BYTES).unwrap()
+    engine::open(kind, &reserve(directory), CACHE_BYTES).unwrap()
 }
 
 /// Runs a case on every engine, and on the one in memory.
@@ -227,7 +232,7 @@ fn a_directory_of_one_engine_is_not_an_empty_one_of_another() {
     for (made, asked) in [EngineKind::ALL, [EngineKind::Redb, EngineKind::Fjall]].map(Into::into) {
         let directory = tempfile::tempdir().unwrap();
         drop(open(made, directory.path()));
-        assert!(engine::open(asked, directory.path(), CACHE_BYTES).is_err(), "{made:?}");
+        assert!(engine::open(asked, &reserve(directory.path()), CACHE_BYTES).is_err(), "{made:?}");
     }
 }
 

@@ -28,7 +28,7 @@ fn id(object: u64) -> ObjectId {
 }
 
 fn open(dir: &Path) -> ObjectStore {
-    ObjectStore::open(dir, &ObjectStoreOptions { open_objects_max: 4 }).unwrap()
+    ObjectStore::open(dir, &ObjectStoreOptions { open_objects_max: 4, reserve_bytes: 0 }).unwrap()
 }
 
 /// All bytes of an object, as a reader gets them.

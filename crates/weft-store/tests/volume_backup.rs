@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use weft_dev::SeededRng;
 use weft_store::engine::{self, Engine, EngineKind, MemoryEngine};
+use weft_store::reserve::Reserve;
 use weft_store::types::{Credential, InodeNo, Lsn, Timestamp};
 use weft_store::volume::{
     New, NewFileData, Remove, Rename, Restore, StuffedWrite, Volume, VolumeConfig, restore,
@@ -75,8 +76,8 @@ fn step(volume: &Volume, writer: u64, rng: &mut SeededRng) -> Option<(Lsn, Done)
         }
         _ => {
             let offset = rng.below(FILE_BYTES_MAX / 2);
-            let len = 1 + rng.below(FILE_BYTES_MAX / 2);
-            let data = rng.bytes(len as usize);
+            let len = 1 + rng.below(FILE_BYTES_MAX / 2) as usize;
+            let data = rng.bytes(len);
             let write =
                 StuffedWrite { offset, data: &data, limit: FILE_BYTES_MAX, drop_privileges: false };
             let seen = volume.write_stuffed(inode.no, &write, now());
@@ -193,6 +194,7 @@ fn backups_on_disk(kind: EngineKind) {
     for seed in 0..SEEDS {
         let at = scratch.path().join(format!("{seed}-{}", kind.name()));
         std::fs::create_dir(&at).unwrap();
-        backups_of(engine::open(kind, &at, 8 << 20).unwrap(), seed, scratch.path());
+        let reserve = Arc::new(Reserve::open(&at, 0).unwrap());
+        backups_of(engine::open(kind, &reserve, 8 << 20).unwrap(), seed, scratch.path());
     }
 }

@@ -24,9 +24,13 @@ pub use weft_mds::data_servers::DATA_SERVER_PORT;
 
 use crate::{
     address::{Host, HostPort, NFS_PORT},
-    size::{size, small_size},
+    size::{reserve, size, small_size},
 };
 
+/// What a volume keeps allocated: the engine's journals, and tables being rewritten.
+const VOLUME_RESERVE_BYTES: u64 = 256 * MIB;
+/// What data leaves free: more than a volume on the same disk needs to let files be made.
+const DATA_RESERVE_BYTES: u64 = 128 * MIB;
 /// Stripe units are multiples of this (design D3).
 const MIB: u64 = 1 << 20;
 /// Largest stripe unit, bytes.
@@ -117,6 +121,9 @@ pub struct MdsConfig {
     /// How long a connection may be without a session, seconds.
     #[serde(deserialize_with = "ranged::<_, 10, 3600>")]
     pub idle_limit_s: u32,
+    /// Most bytes of the volume's disk that are kept allocated for when it is full; 0: none.
+    #[serde(rename = "disk_reserve", deserialize_with = "reserve")]
+    pub disk_reserve_bytes: u64,
     /// Engine of the volume store; only a new volume asks.
     pub engine: EngineKind,
     /// Group commit.
@@ -320,6 +327,9 @@ pub struct DsConfig {
     pub id: u32,
     /// File with the cluster secret, readable by its owner only.
     pub cluster_secret_file: PathBuf,
+    /// Most bytes of its disk that data leaves free; 0: none.
+    #[serde(rename = "disk_reserve", deserialize_with = "reserve")]
+    pub disk_reserve_bytes: u64,
     /// Threads that serve NFS.
     #[serde(deserialize_with = "ranged::<_, 1, 256>")]
     pub threads: u32,
@@ -345,6 +355,7 @@ impl Default for MdsConfig {
             stripe_width: None,
             threads: None,
             idle_limit_s: IDLE_LIMIT_S_DEFAULT,
+            disk_reserve_bytes: VOLUME_RESERVE_BYTES,
             engine: EngineKind::Fjall,
             commit: CommitConfig::default(),
             small_files: SmallFilesConfig::default(),
@@ -399,6 +410,7 @@ impl Default for DsConfig {
             dir: "/var/lib/weft/ds".into(),
             id: 1,
             cluster_secret_file: SECRET_FILE.into(),
+            disk_reserve_bytes: DATA_RESERVE_BYTES,
             threads: 1,
             idle_limit_s: IDLE_LIMIT_S_DEFAULT,
         }

@@ -80,6 +80,7 @@ fn every_documented_mds_key_is_read() {
         stripe_width: Some(2),
         threads: Some(4),
         idle_limit_s: 20,
+        disk_reserve_bytes: 1 << 30,
         engine: EngineKind::Redb,
         commit: CommitConfig { low: 1, high: 8, linger_us: 500, coalesce: false },
         small_files: SmallFilesConfig {
@@ -165,6 +166,7 @@ fn every_documented_ds_key_is_read() {
         cluster_secret_file: "/srv/weft/secret".into(),
         threads: 2,
         idle_limit_s: 30,
+        disk_reserve_bytes: 512 << 20,
     };
     assert_eq!(ds(example(1)).unwrap(), expected);
 }

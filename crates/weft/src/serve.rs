@@ -3,6 +3,7 @@
 use std::{
     io::{IsTerminal, Write},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use clap::Args;
@@ -15,6 +16,10 @@ use weft::{
 use weft_server::identity::{ClusterSecret, IdentityError};
 
 use crate::outcome::Outcome;
+
+/// How long a server that is asked to stop waits for its last changes: on a full disk they may
+/// wait for ever.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Options of `weft mds` and `weft ds`.
 #[derive(Debug, Args)]
@@ -92,6 +97,24 @@ impl Signals {
     }
 }
 
+/// Waits until the process is asked to stop.
+///
+/// # Errors
+/// The server cannot go on: the process is to end with a status, and to be started again.
+pub async fn until_stopped(running: &RunningMds, signals: &mut Signals) -> Outcome {
+    tokio::select! {
+        () = signals.stopped() => Ok(()),
+        failure = running.failed() => Err(failure.into()),
+    }
+}
+
+/// Stops a metadata server: what is on its way becomes durable, if the disk has room for it.
+pub async fn stop(running: &RunningMds) {
+    if tokio::time::timeout(STOP_PATIENCE, running.mds.stop()).await.is_err() {
+        tracing::warn!("the last changes found no room on the disk; nobody was told they are done");
+    }
+}
+
 /// Runs a metadata server until it is asked to stop.
 pub fn mds(args: &ServeArgs) -> Outcome {
     raise_descriptor_limit();
@@ -104,10 +127,16 @@ pub fn mds(args: &ServeArgs) -> Outcome {
         let running = start::mds(&config, &secret, listener, admin).await?;
         println!("weft mds: serving on {}, admin on {}", running.address, running.admin);
         let mut current = config;
-        while signals.next().await == Asked::Reload {
-            reload(&running, &mut current, &args.config);
+        loop {
+            tokio::select! {
+                asked = signals.next() => match asked {
+                    Asked::Reload => reload(&running, &mut current, &args.config),
+                    Asked::Stop => break,
+                },
+                failure = running.failed() => return Err(failure.into()),
+            }
         }
-        running.mds.stop().await;
+        stop(&running).await;
         Ok(())
     })
 }

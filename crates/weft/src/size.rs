@@ -31,6 +31,14 @@ pub(crate) fn small_size<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Erro
     bytes.ok_or_else(|| D::Error::custom("not a size from 0 to 1MiB"))
 }
 
+/// Disk space that is kept: any size.
+///
+/// # Errors
+/// It is no size.
+pub(crate) fn reserve<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
+    size(d)?.ok_or_else(|| D::Error::custom("not a size, such as \"256MiB\""))
+}
+
 /// A number and a unit: "4MiB", "4 MiB", "4M", "4096". Units are powers of 1024.
 pub fn size_of_words(words: &str) -> Option<u64> {
     let digits = words.len() - words.trim_start_matches(|c: char| c.is_ascii_digit()).len();

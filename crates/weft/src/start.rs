@@ -70,6 +70,17 @@ pub enum StartError {
         /// Why.
         error: String,
     },
+    /// A server that was running cannot go on.
+    #[error(
+        "the volume in {path} has stopped: {error}. Everything that was acknowledged is there, and \
+         clients wait. Look for errors of the disk (dmesg), check with `weft fsck`, start again"
+    )]
+    Stopped {
+        /// The volume's directory.
+        path: String,
+        /// Why.
+        error: String,
+    },
     /// The directory of a metadata server has no volume.
     #[error(
         "{}: there is no volume here: put the right directory in its place (is its disk \
@@ -120,6 +131,16 @@ pub struct RunningMds {
     pub address: SocketAddr,
     /// Where administrators do.
     pub admin: SocketAddr,
+    /// Directory of its volume.
+    volume_dir: PathBuf,
+}
+
+impl RunningMds {
+    /// Waits until the server must end, which may be never: its volume has stopped.
+    pub async fn failed(&self) -> StartError {
+        let error = self.mds.failed().await.to_string();
+        StartError::Stopped { path: self.volume_dir.display().to_string(), error }
+    }
 }
 
 /// A data server that is serving.
@@ -146,6 +167,7 @@ pub async fn mds(
     admin_listener: TcpListener,
 ) -> Result<RunningMds, StartError> {
     let address = listener.local_addr()?;
+    let volume_dir = volume_dir(config);
     let volume = open_volume(config)?;
     warn_if_unfit(&config.dir);
     require_configured(&volume, config.data_servers.iter().map(|d| DataServerId(d.id)))?;
@@ -183,15 +205,13 @@ pub async fn mds(
     };
     let mds = Mds::start(parts).await?;
     workers.pick(0).spawn(run_background(mds.clone()));
-    let (watched, dir) = (mds.clone(), config.dir.clone());
-    workers.pick(0).spawn(async move { watched.watch_disk(&dir).await });
     let nfs: Arc<dyn Program> = Arc::new(Nfs::new(mds.clone()));
     let idle_limit = Duration::from_secs(config.idle_limit_s.into());
     serve(vec![nfs], mds.core(), idle_limit, listener, workers)?;
     let admin = admin_listener.local_addr()?;
     let gate = BackupGate::new(secret.admin_key());
     tokio::spawn(admin_service::serve(admin_listener, mds.admin(), gate));
-    Ok(RunningMds { mds, address, admin })
+    Ok(RunningMds { mds, address, admin, volume_dir })
 }
 
 fn data_server(c: &DataServerConfig) -> DataServerSpec {
@@ -326,6 +346,7 @@ fn volume_config(config: &MdsConfig) -> VolumeConfig {
             ..CommitPolicy::default()
         },
         cache_bytes: VOLUME_CACHE_BYTES,
+        reserve_bytes: config.disk_reserve_bytes,
     }
 }
 
@@ -343,7 +364,11 @@ pub async fn ds(
     durable::create_dir_all(&config.dir)
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     warn_if_unfit(&config.dir);
-    let objects = ObjectStore::open(&config.dir, &ObjectStoreOptions::one_of(neighbours))
+    let options = ObjectStoreOptions {
+        reserve_bytes: config.disk_reserve_bytes,
+        ..ObjectStoreOptions::one_of(neighbours)
+    };
+    let objects = ObjectStore::open(&config.dir, &options)
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     let uuid = ServerUuid::load_or_create(&config.dir)?;
     let limits = SessionLimits { slots_max: DS_SLOTS_MAX, ..SessionLimits::default() };

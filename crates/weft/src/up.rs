@@ -117,9 +117,9 @@ pub fn run(args: UpArgs) -> Outcome {
             if !args.json {
                 println!("\nServing. Ctrl-C stops it; started again, everything is as it was.");
             }
-            signals.stopped().await;
+            serve::until_stopped(&cluster.mds, &mut signals).await?;
         }
-        cluster.mds.mds.stop().await;
+        serve::stop(&cluster.mds).await;
         if !args.json {
             // The terminal may be gone.
             let _ = writeln!(std::io::stdout(), "Stopped.");

@@ -5,15 +5,15 @@ use weft_store::types::Inode;
 
 use super::{client_names::client_name, report::Admin};
 
-/// A data server is full with less than this part of its disk left, percent.
-const FULL_PERCENT: u64 = 1;
-
 impl Admin {
     /// What `/health` answers.
     pub(super) async fn health_now(&self) -> Health {
         let (mut problems, mut warnings) = (Vec::new(), Vec::new());
         if let Err(e) = self.files.volume().stats().unconfirmed() {
             problems.push(format!("volume: {e}"));
+        }
+        if !self.files.volume().has_room() {
+            problems.push("the disk of the volume is (nearly) full: nothing may grow".to_owned());
         }
         for server in self.data_server_statuses().await {
             problems.extend(problem_of(&server));
@@ -83,9 +83,8 @@ fn problem_of(server: &ServerStatus) -> Option<String> {
         let silent = || format!("data server {id} cannot be reached");
         return Some(server.error.clone().unwrap_or_else(silent));
     }
-    let SpaceStatus { total, available, .. } = server.space?;
-    let full = available.saturating_mul(100) < total.saturating_mul(FULL_PERCENT);
-    full.then(|| format!("data server {id} is full: {available} of {total} bytes are free"))
+    let SpaceStatus { total, available, .. } = server.space.filter(SpaceStatus::is_nearly_full)?;
+    Some(format!("data server {id} is (nearly) full: {available} of {total} bytes are free"))
 }
 
 fn owed_by(server: &ServerStatus) -> Option<String> {
@@ -117,8 +116,8 @@ mod tests {
     /// A full data server, one that is away and one that is owed something are named.
     #[test]
     fn data_servers_are_named() {
-        assert_eq!((problem_of(&server(10, 0)), owed_by(&server(10, 0))), (None, None));
-        let full = "data server 3 is full: 9 of 1000 bytes are free";
+        assert_eq!((problem_of(&server(20, 0)), owed_by(&server(20, 0))), (None, None));
+        let full = "data server 3 is (nearly) full: 9 of 1000 bytes are free";
         assert_eq!(problem_of(&server(9, 0)).as_deref(), Some(full));
         let gone = "data server 3 cannot be reached: gone";
         let away = ServerStatus { reachable: false, error: Some(gone.into()), ..server(10, 0) };

@@ -8,7 +8,7 @@ use weft_server::{
     report::{
         Activity, AdminError, AdminFuture, AdminSource, ByteStream, CheckedFiles, CheckedObjects,
         ClientsReport, ClusterStatus, Evicted, FileLayoutReport, FileReport, Health, ServerStatus,
-        ThresholdStatus, rss_bytes,
+        SpaceStatus, ThresholdStatus, rss_bytes,
     },
 };
 use weft_store::types::{Credential, Inode, InodeNo, StoreError, Timestamp};
@@ -158,7 +158,11 @@ impl Admin {
             },
             control_messages: self.files.data_servers().messages(),
             files_ahead: self.files.files_ahead(),
-            space: None,
+            space: self.files.volume().space().map(|s| SpaceStatus {
+                total: s.total,
+                free: s.free,
+                available: s.available,
+            }),
             owed: 0,
         }
     }

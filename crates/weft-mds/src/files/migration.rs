@@ -23,7 +23,6 @@ use weft_store::{
 use super::{
     change::{Changes, Done},
     creation::Creation,
-    disk_reserve::DiskReserve,
     plan::Plan,
     remains::{Remains, Turn},
     shared::Shared,
@@ -88,7 +87,6 @@ pub(crate) struct Migration {
     shared: Arc<Shared>,
     changes: Arc<Changes>,
     creation: Arc<Creation>,
-    reserve: Arc<DiskReserve>,
     remains: Remains,
     stuffing_limit_bytes: u64,
     moves: Moves,
@@ -103,14 +101,12 @@ impl Migration {
         shared: &Arc<Shared>,
         changes: &Arc<Changes>,
         creation: &Arc<Creation>,
-        reserve: &Arc<DiskReserve>,
         stuffing_limit_bytes: u64,
     ) -> Result<Self, StoreError> {
         Ok(Migration {
             shared: shared.clone(),
             changes: changes.clone(),
             creation: creation.clone(),
-            reserve: reserve.clone(),
             remains: Remains::start(shared)?,
             stuffing_limit_bytes: stuffing_limit_bytes.min(STUFFED_BYTES_MAX),
             moves: Moves::default(),
@@ -129,7 +125,7 @@ impl Migration {
 
     /// Writes of small files may go to the volume, which has room for them.
     pub(crate) fn may_stuff(&self) -> bool {
-        !self.reserve.is_scarce()
+        self.shared.volume.has_room()
     }
 
     /// The file on its data servers: it gets a place if it had none, and what the volume has of

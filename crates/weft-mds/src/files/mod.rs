@@ -13,7 +13,6 @@ mod change;
 mod choice;
 mod copying;
 mod creation;
-mod disk_reserve;
 mod fence;
 mod layouts;
 mod migration;

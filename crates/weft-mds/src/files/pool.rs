@@ -163,9 +163,10 @@ impl Pool {
             self.shared.volume.give_up_reserved(reserved.ino).unconfirmed()?;
             self.reaper.wake();
         }
-        let count = self.how.to_reserve(usable, unmade.len());
+        let room = self.shared.volume.has_room();
+        let count = if room { self.how.to_reserve(usable, unmade.len()) } else { 0 };
         if count == 0 && unmade.is_empty() {
-            return Ok(Round::Enough);
+            return Ok(if room { Round::Enough } else { Round::Waiting });
         }
         let mut places = Vec::with_capacity(count);
         for _ in 0..count {

@@ -1,6 +1,6 @@
 //! The file service: everything that is done to files, for whoever stands above.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use weft_nfs::{ClientId, Failure, Fsid, NfsStat};
@@ -14,7 +14,6 @@ use weft_store::{
 use super::{
     change::Changes,
     creation::{Creation, ObjectCreation},
-    disk_reserve::DiskReserve,
     fence::Fences,
     migration::{Migration, SmallFiles},
     placement::{PlacementLsn, Placements, Striping},
@@ -54,7 +53,6 @@ pub(crate) struct FileService {
     pub(super) migration: Migration,
     creation: Arc<Creation>,
     reaper: Arc<Reaper>,
-    reserve: Arc<DiskReserve>,
     /// Room for steps of copies.
     pub(super) copy_steps: Semaphore,
 }
@@ -85,8 +83,7 @@ impl FileService {
         let changes = Arc::new(Changes::new(&shared, &fences, &attrs, &reaper));
         let limit = parts.small_files.stuffing_limit_bytes;
         let creation = Arc::new(Creation::start(&shared, &reaper, parts.creation, limit > 0)?);
-        let reserve = Arc::new(DiskReserve::default());
-        let migration = Migration::start(&shared, &changes, &creation, &reserve, limit)?;
+        let migration = Migration::start(&shared, &changes, &creation, limit)?;
         let copy_steps = Semaphore::new(COPY_STEPS_AT_ONCE);
         Ok(Arc::new(FileService {
             shared,
@@ -96,7 +93,6 @@ impl FileService {
             migration,
             creation,
             reaper,
-            reserve,
             copy_steps,
         }))
     }
@@ -117,17 +113,12 @@ impl FileService {
         self.reaper.owed()
     }
 
-    /// Watches the room on the disk of this directory, for ever.
-    pub(crate) async fn watch_disk(&self, dir: &Path) {
-        self.reserve.watch(dir).await;
-    }
-
     /// Refuses what makes names while the volume's disk is full.
     ///
     /// # Errors
     /// NOSPC.
     pub(crate) fn admit_growth(&self) -> Result<(), NfsStat> {
-        self.reserve.admit_growth()
+        if self.volume().has_room() { Ok(()) } else { Err(NfsStat::NOSPC) }
     }
 
     /// The volume: names and attributes.

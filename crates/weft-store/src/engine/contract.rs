@@ -11,9 +11,10 @@ pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
 /// An ordered map of bytes to bytes that outlives the process.
 ///
-/// **Invariants.** A batch becomes visible and durable as a whole. After a commit failed with
-/// anything but [`EngineError::Fenced`] the state on disk is unknown: the caller must stop and
-/// reopen, never try again. Readers may run beside one committer.
+/// **Invariants.** A batch becomes visible and durable as a whole. An engine on a full disk waits
+/// for room ([`crate::reserve::Reserve`]) and loses nothing. After a commit failed with anything
+/// but [`EngineError::Fenced`] the state on disk is unknown: the caller must stop and reopen, never try
+/// again. Readers may run beside one committer.
 pub trait Engine: Send + Sync {
     /// The value of `key`, copied out.
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError>;
@@ -99,6 +100,12 @@ impl Batch {
         self.writes.len()
     }
 
+    /// Bytes of all keys and values.
+    pub fn bytes(&self) -> u64 {
+        self.iter().map(|(key, value)| key.len() + value.map_or(0, Bytes::len)).sum::<usize>()
+            as u64
+    }
+
     /// Whether nothing would be written.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
@@ -128,6 +135,9 @@ pub enum EngineError {
     /// Another process has the directory open.
     #[error("{} is in use by another process", .0.display())]
     InUse(PathBuf),
+    /// The disk is full, and there was no waiting for room: the engine was being opened or closed.
+    #[error("{}: no space left on its disk; make room and start again", .0.display())]
+    Full(PathBuf),
     /// There is no volume in the directory.
     #[error("{}: there is no volume here", .0.display())]
     NoVolume(PathBuf),

@@ -3,14 +3,17 @@
 
 use std::ops::Bound;
 use std::panic::AssertUnwindSafe;
-use std::path::Path;
-use std::sync::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fjall::config::PartitioningPolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 
 use super::contract::{Batch, Engine, EngineError, KeyRange, Snapshot, Visit};
+use super::journal_room;
+use crate::reserve::{self, Reserve};
 
 /// Key of the epoch in the keyspace `fence`.
 const EPOCH_KEY: &[u8] = b"epoch";
@@ -33,13 +36,44 @@ const JOURNALS_BYTES: u64 = 128 << 20;
 /// a thread that finds its queue full of them waits for itself: so we seal them ([`Order`]).
 const WORKERS: usize = 1;
 
+/// Memtables that wait to be written out. With four, fjall holds commits back until there are less,
+/// and would do so for ever if its worker has met a full disk and ended: so we never let it come so
+/// far.
+const SEALED_MAX: usize = 3;
+
+/// How often one that waits for fjall's worker, or for a lock of its directory, asks again.
+const ASK_EVERY: Duration = Duration::from_millis(5);
+/// How long an engine that was closed may still hold the lock of its directory.
+const CLOSING_MAX: Duration = Duration::from_secs(30);
+
+/// Failures of fjall's worker with room on the disk that are forgiven: the room may have come back
+/// before we looked. More are a failing disk.
+const FAILURES_WITH_ROOM_MAX: u32 = 3;
+
 /// An [`Engine`] over one fjall database.
+///
+/// After an error fjall takes no more commits. Where the error was a full disk, the engine makes or
+/// awaits room, opens the database again and repeats the batch: a batch is written as a whole or
+/// not at all, and writing it a second time changes nothing. Readers wait while it is opened.
 pub struct FjallEngine {
+    path: PathBuf,
+    cache_bytes: u64,
+    reserve: Arc<Reserve>,
+    /// Kept allocated behind the journal's end.
+    ahead_bytes: u64,
+    /// Absent when it could not be opened again.
+    open: RwLock<Option<Open>>,
+    /// Held over every commit, so that an acquisition falls between commits.
+    order: Mutex<Order>,
+    /// Each snapshot has one, too.
+    snapshots: Arc<()>,
+}
+
+/// An open database.
+struct Open {
     database: Database,
     map: Keyspace,
     fence: Keyspace,
-    /// Held over every commit, so that an acquisition falls between commits.
-    order: Mutex<Order>,
 }
 
 /// What the order of commits depends on.
@@ -48,30 +82,184 @@ struct Order {
     epoch: u64,
     /// Approximate size of the memtable in bytes.
     in_memory_bytes: u64,
+    /// How often the worker failed though there was room.
+    failures_with_room: u32,
+    /// Bytes written since space was allocated for the journal.
+    since_allocated_bytes: u64,
+    /// Journals there were then: with another number there is a new one.
+    journals: usize,
+}
+
+/// Why fjall did not do what it was asked.
+enum Refusal {
+    /// There was no room.
+    Full,
+    /// Its worker has failed, which says only in a log why.
+    WorkerFailed,
+    /// An engine that was just closed has not let go of the directory.
+    Locked,
+    /// Anything else.
+    Failed(EngineError),
 }
 
 impl FjallEngine {
-    /// Opens (or makes) the database at `path` with a block cache of `cache_bytes`.
+    /// Opens (or makes) the database at `path` with a block cache of `cache_bytes`. On a full disk
+    /// it lives on the reserve.
     ///
     /// **Errors.** [`EngineError::Corrupt`] also where fjall's recovery panics on a damaged
-    /// journal.
-    pub fn open(path: &Path, cache_bytes: u64) -> Result<Self, EngineError> {
-        let database = Database::builder(path);
-        let database = database.cache_size(cache_bytes).max_journaling_size(JOURNALS_BYTES);
-        let database = database.worker_threads(WORKERS);
-        let recover = AssertUnwindSafe(|| database.open());
-        let recovered = std::panic::catch_unwind(recover)
-            .map_err(|_| EngineError::Corrupt("fjall's recovery panicked".into()))?;
-        let database = recovered.map_err(failed)?;
-        let map = database.keyspace("map", map_options).map_err(failed)?;
-        let fence = database.keyspace("fence", KeyspaceCreateOptions::default).map_err(failed)?;
-        let epoch = match fence.get(EPOCH_KEY).map_err(failed)? {
+    /// journal; [`EngineError::Full`].
+    pub fn open(
+        path: &Path,
+        cache_bytes: u64,
+        reserve: &Arc<Reserve>,
+    ) -> Result<Self, EngineError> {
+        let open = open_again(path, cache_bytes, reserve)?;
+        let epoch = match open.fence.get(EPOCH_KEY).map_err(failed)? {
             None => 0,
             Some(raw) => decode_epoch(&raw)?,
         };
-        let order = Mutex::new(Order { epoch, in_memory_bytes: 0 });
-        Ok(Self { database, map, fence, order })
+        let order = Order {
+            epoch,
+            in_memory_bytes: 0,
+            failures_with_room: 0,
+            since_allocated_bytes: 0,
+            journals: 0,
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            cache_bytes,
+            reserve: reserve.clone(),
+            ahead_bytes: reserve.ahead_bytes(),
+            open: RwLock::new(Some(open)),
+            order: Mutex::new(order),
+            snapshots: Arc::default(),
+        })
     }
+
+    /// Asks the open database; waits while it is opened again.
+    fn with<T>(&self, ask: impl FnOnce(&Open) -> Result<T, EngineError>) -> Result<T, EngineError> {
+        let open = self.open.read().map_err(poisoned)?;
+        ask(open.as_ref().ok_or_else(|| EngineError::Full(self.reserve.dir().to_owned()))?)
+    }
+
+    /// Writes until it is written: waits for room, and opens the database again if need be.
+    fn persist(
+        &self,
+        order: &mut Order,
+        write: impl Fn(&Open) -> Result<(), Refusal>,
+    ) -> Result<(), EngineError> {
+        loop {
+            let tried = {
+                let open = self.open.read().map_err(poisoned)?;
+                open.as_ref().map_or(Err(Refusal::Full), &write)
+            };
+            let Err(refusal) = tried else { return Ok(()) };
+            self.await_room(order, refusal)?;
+            // They hold the directory. Nobody takes another one, since the order is ours.
+            while Arc::strong_count(&self.snapshots) > 1 {
+                if !self.reserve.pause() {
+                    return Err(EngineError::Full(self.reserve.dir().to_owned()));
+                }
+            }
+            let mut open = self.open.write().map_err(poisoned)?;
+            // The old one goes first: two cannot have the directory.
+            *open = None;
+            *open = Some(open_again(&self.path, self.cache_bytes, &self.reserve)?);
+            // Recovery has cut what was allocated behind the journal's end.
+            order.journals = 0;
+        }
+    }
+
+    /// Keeps blocks allocated behind the end of the journal, so that a commit on a disk that
+    /// somebody else has filled finds its room. Without it the commit finds out, and uses the
+    /// reserve.
+    fn keep_journal_room(&self, order: &mut Order, written: u64) -> Result<(), EngineError> {
+        let ahead = self.ahead_bytes;
+        order.since_allocated_bytes += written;
+        self.with(|open| {
+            let journals = open.database.journal_count();
+            if ahead == 0 || journals == order.journals && order.since_allocated_bytes < ahead / 2 {
+                return Ok(());
+            }
+            if let Err(error) = journal_room::allocate(&self.path, ahead) {
+                tracing::debug!(%error, "no room is allocated for the journal");
+            }
+            order.since_allocated_bytes = 0;
+            order.journals = journals;
+            Ok(())
+        })
+    }
+
+    /// Returns when it makes sense to open the database again.
+    fn await_room(&self, order: &mut Order, refusal: Refusal) -> Result<(), EngineError> {
+        match refusal {
+            Refusal::Failed(error) => return Err(error),
+            Refusal::WorkerFailed if !self.reserve.is_scarce() => {
+                order.failures_with_room += 1;
+                if order.failures_with_room > FAILURES_WITH_ROOM_MAX {
+                    let why = "fjall could not write out its tables; the log says why";
+                    return Err(EngineError::Io(why.into()));
+                }
+                return Ok(());
+            }
+            Refusal::Full | Refusal::WorkerFailed | Refusal::Locked => {}
+        }
+        if self.reserve.wait_for_room() {
+            return Ok(());
+        }
+        Err(EngineError::Full(self.reserve.dir().to_owned()))
+    }
+
+    /// Has a full memtable written out, unless the worker is far behind or has failed: then the
+    /// next commit sees to it.
+    fn seal(&self, order: &mut Order) -> Result<(), EngineError> {
+        if order.in_memory_bytes < MEMTABLE_BYTES {
+            return Ok(());
+        }
+        self.with(|open| {
+            // Only who commits sees whether the worker has failed; this writes nothing.
+            let works = || open.database.persist(PersistMode::Buffer).is_ok();
+            while open.map.sealed_memtable_count() >= SEALED_MAX && works() {
+                std::thread::sleep(ASK_EVERY);
+            }
+            if works() && open.map.rotate_memtable().is_ok() {
+                order.in_memory_bytes = 0;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Opens the database, and waits for what may hold it back: room, and the lock of its directory.
+fn open_again(path: &Path, cache_bytes: u64, reserve: &Reserve) -> Result<Open, EngineError> {
+    let started = Instant::now();
+    loop {
+        match open_once(path, cache_bytes) {
+            Ok(open) => return Ok(open),
+            Err(Refusal::Locked) if started.elapsed() < CLOSING_MAX => {
+                std::thread::sleep(ASK_EVERY);
+            }
+            Err(Refusal::Full) if reserve.wait_for_room() => {}
+            Err(Refusal::Full) => return Err(EngineError::Full(reserve.dir().to_owned())),
+            Err(Refusal::Failed(error)) => return Err(error),
+            Err(Refusal::Locked | Refusal::WorkerFailed) => {
+                return Err(EngineError::InUse(path.to_owned()));
+            }
+        }
+    }
+}
+
+fn open_once(path: &Path, cache_bytes: u64) -> Result<Open, Refusal> {
+    let database = Database::builder(path);
+    let database = database.cache_size(cache_bytes).max_journaling_size(JOURNALS_BYTES);
+    let database = database.worker_threads(WORKERS);
+    let recover = AssertUnwindSafe(|| database.open());
+    let recovered = std::panic::catch_unwind(recover)
+        .map_err(|_| Refusal::Failed(EngineError::Corrupt("fjall's recovery panicked".into())))?;
+    let database = recovered.map_err(refusal)?;
+    let map = database.keyspace("map", map_options).map_err(refusal)?;
+    let fence = database.keyspace("fence", KeyspaceCreateOptions::default).map_err(refusal)?;
+    Ok(Open { database, map, fence })
 }
 
 /// How the map is kept. Filters and indexes are in parts of a block's size, as in fjall's lowest
@@ -89,21 +277,26 @@ fn map_options() -> KeyspaceCreateOptions {
 
 impl Engine for FjallEngine {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
-        let found = self.map.get(key).map_err(failed)?;
-        Ok(found.map(|value| Bytes::copy_from_slice(&value)))
+        self.with(|open| {
+            let found = open.map.get(key).map_err(failed)?;
+            Ok(found.map(|value| Bytes::copy_from_slice(&value)))
+        })
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<(), EngineError> {
         if range.is_empty() {
             return Ok(());
         }
-        visit_all(self.map.range::<&[u8], _>(bounds(&range)), visit)
+        self.with(|open| visit_all(open.map.range::<&[u8], _>(bounds(&range)), visit))
     }
 
     fn snapshot(&self) -> Result<Box<dyn Snapshot>, EngineError> {
         // Between two commits, as an acquisition.
         let _order = self.order.lock().map_err(poisoned)?;
-        Ok(Box::new(FjallSnapshot { map: self.map.clone(), at: self.database.snapshot() }))
+        self.with(|open| {
+            let (map, at) = (open.map.clone(), open.database.snapshot());
+            Ok(Box::new(FjallSnapshot { map, at, _alive: self.snapshots.clone() }) as Box<_>)
+        })
     }
 
     fn commit(&self, batch: &Batch, fence_epoch: u64) -> Result<(), EngineError> {
@@ -111,23 +304,11 @@ impl Engine for FjallEngine {
         if order.epoch != fence_epoch {
             return Err(EngineError::Fenced { held: fence_epoch, current: order.epoch });
         }
-        let mut out = fjall::OwnedWriteBatch::with_capacity(self.database.clone(), batch.len())
-            .durability(Some(PersistMode::SyncData));
-        for (key, value) in batch.iter() {
-            let value_bytes = value.map_or(0, |value| value.len());
-            order.in_memory_bytes += (key.len() + value_bytes + PAIR_OVERHEAD_BYTES) as u64;
-            match value {
-                Some(value) => out.insert(&self.map, &key[..], &value[..]),
-                None => out.remove(&self.map, &key[..]),
-            }
-        }
-        out.commit().map_err(failed)?;
-        if order.in_memory_bytes >= MEMTABLE_BYTES {
-            // With four that are not written out yet, fjall holds the next commit back.
-            self.map.rotate_memtable().map_err(failed)?;
-            order.in_memory_bytes = 0;
-        }
-        Ok(())
+        let bytes = batch.bytes() + (batch.len() * PAIR_OVERHEAD_BYTES) as u64;
+        self.persist(&mut order, |open| open.write(batch))?;
+        order.in_memory_bytes += bytes;
+        self.seal(&mut order)?;
+        self.keep_journal_room(&mut order, bytes)
     }
 
     fn epoch(&self) -> Result<u64, EngineError> {
@@ -137,18 +318,53 @@ impl Engine for FjallEngine {
     fn acquire(&self) -> Result<u64, EngineError> {
         let mut order = self.order.lock().map_err(poisoned)?;
         let next = order.epoch + 1;
-        let mut out = self.database.batch().durability(Some(PersistMode::SyncData));
-        out.insert(&self.fence, EPOCH_KEY, next.to_be_bytes());
-        out.commit().map_err(failed)?;
+        self.persist(&mut order, |open| {
+            let mut out = open.database.batch().durability(Some(PersistMode::SyncData));
+            out.insert(&open.fence, EPOCH_KEY, next.to_be_bytes());
+            out.commit().map_err(refusal)
+        })?;
         order.epoch = next;
         Ok(next)
     }
+}
+
+impl Open {
+    fn write(&self, batch: &Batch) -> Result<(), Refusal> {
+        let mut out = fjall::OwnedWriteBatch::with_capacity(self.database.clone(), batch.len())
+            .durability(Some(PersistMode::SyncData));
+        for (key, value) in batch.iter() {
+            match value {
+                Some(value) => out.insert(&self.map, &key[..], &value[..]),
+                None => out.remove(&self.map, &key[..]),
+            }
+        }
+        out.commit().map_err(refusal)
+    }
+}
+
+/// What fjall's errors mean to us.
+fn refusal(error: fjall::Error) -> Refusal {
+    match &error {
+        fjall::Error::Poisoned => return Refusal::WorkerFailed,
+        fjall::Error::Locked => return Refusal::Locked,
+        _ => {}
+    }
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    while let Some(inner) = cause {
+        if inner.downcast_ref().is_some_and(reserve::is_full) {
+            return Refusal::Full;
+        }
+        cause = inner.source();
+    }
+    Refusal::Failed(failed(error))
 }
 
 /// A moment of the map. Fjall keeps what it sees until it is dropped.
 struct FjallSnapshot {
     map: Keyspace,
     at: fjall::Snapshot,
+    /// The database is not closed before all of them are gone.
+    _alive: Arc<()>,
 }
 
 impl Snapshot for FjallSnapshot {
@@ -197,16 +413,19 @@ mod tests {
     fn memory_and_journals_are_bounded() {
         const PAIRS: u64 = 1000;
         let dir = tempfile::tempdir().unwrap();
-        let engine = FjallEngine::open(dir.path(), 8 << 20).unwrap();
+        let reserve = Arc::new(Reserve::open(dir.path(), 0).unwrap());
+        let path = dir.path().join("fjall");
+        let engine = FjallEngine::open(&path, 8 << 20, &reserve).unwrap();
         let epoch = engine.acquire().unwrap();
         let value = |n: u64| (0..1000).map(|i| (n * 31 + i) as u8).collect::<Vec<_>>();
+        let sealed = || engine.with(|open| Ok(open.map.sealed_memtable_count())).unwrap();
         let commit = |numbers: std::ops::Range<u64>| {
             let mut batch = Batch::new();
             for n in numbers {
                 batch.put(n.reverse_bits().to_be_bytes().to_vec(), value(n));
             }
             engine.commit(&batch, epoch).unwrap();
-            assert!(engine.map.sealed_memtable_count() <= 4);
+            assert!(sealed() <= 4);
             assert!(engine.order.lock().unwrap().in_memory_bytes < MEMTABLE_BYTES);
         };
         let mut n = 0;
@@ -221,14 +440,15 @@ mod tests {
             }
         }
         let started = std::time::Instant::now();
-        while engine.map.sealed_memtable_count() > 0 {
+        while sealed() > 0 {
             assert!(started.elapsed().as_secs() < 60, "nobody writes the memtables out");
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        let journals = engine.database.journal_disk_space().unwrap();
+        let journals = engine.with(|open| open.database.journal_disk_space().map_err(failed));
+        let journals = journals.unwrap();
         assert!(journals <= JOURNALS_BYTES + 2 * (64 << 20), "{} MiB", journals >> 20);
         drop(engine);
-        let engine = FjallEngine::open(dir.path(), 8 << 20).unwrap();
+        let engine = FjallEngine::open(&path, 8 << 20, &reserve).unwrap();
         for n in (0..n).step_by(997) {
             let found = engine.get(&n.reverse_bits().to_be_bytes()).unwrap();
             assert_eq!(found.unwrap(), value(n), "{n}");

@@ -10,6 +10,7 @@ use super::contract::{Engine, EngineError};
 use super::directory::io;
 use super::fjall::FjallEngine;
 use super::redb::RedbEngine;
+use crate::reserve::Reserve;
 
 /// Cache of an engine that is only made: it has nothing to keep.
 const DRAFT_CACHE_BYTES: u64 = 1 << 20;
@@ -51,15 +52,17 @@ pub fn kind_of(directory: &Path) -> Option<EngineKind> {
     EngineKind::ALL.into_iter().find(|kind| directory.join(kind.name()).exists())
 }
 
-/// Opens (or makes) the engine of `kind` inside `directory`, which the caller holds locked.
+/// Opens (or makes) the engine of `kind` inside the directory of `reserve`, which the caller holds
+/// locked.
 ///
-/// **Errors.** [`EngineError::Io`] if the directory was made with another engine: data written by
-/// one is never mistaken for an empty volume by the other.
+/// **Errors.** [`EngineError::Full`]; [`EngineError::Io`] if the directory was made with another
+/// engine: data written by one is never mistaken for an empty volume by the other.
 pub fn open(
     kind: EngineKind,
-    directory: &Path,
+    reserve: &Arc<Reserve>,
     cache_bytes: u64,
 ) -> Result<Arc<dyn Engine>, EngineError> {
+    let directory = reserve.dir();
     for other in EngineKind::ALL.into_iter().filter(|other| *other != kind) {
         if directory.join(other.name()).exists() {
             let (at, made, asked) = (directory.display(), other.name(), kind.name());
@@ -68,31 +71,33 @@ pub fn open(
     }
     let path = directory.join(kind.name());
     if !path.try_exists().map_err(|e| io("look for", &path, &e))? {
-        make(kind, directory, &path)?;
+        make(kind, reserve, &path)?;
     }
-    open_at(kind, &path, cache_bytes)
+    open_at(kind, &path, reserve, cache_bytes)
 }
 
 fn open_at(
     kind: EngineKind,
     path: &Path,
+    reserve: &Arc<Reserve>,
     cache_bytes: u64,
 ) -> Result<Arc<dyn Engine>, EngineError> {
     Ok(match kind {
-        EngineKind::Fjall => Arc::new(FjallEngine::open(path, cache_bytes)?),
-        EngineKind::Redb => Arc::new(RedbEngine::open(path, cache_bytes)?),
+        EngineKind::Fjall => Arc::new(FjallEngine::open(path, cache_bytes, reserve)?),
+        EngineKind::Redb => Arc::new(RedbEngine::open(path, cache_bytes, reserve)?),
     })
 }
 
 /// Makes a new engine under another name and renames it once it is whole: neither engine opens what
 /// a power cut or a kill left half made. What such a one did leave is removed.
-fn make(kind: EngineKind, directory: &Path, path: &Path) -> Result<(), EngineError> {
+fn make(kind: EngineKind, reserve: &Arc<Reserve>, path: &Path) -> Result<(), EngineError> {
+    let directory = reserve.dir();
     let draft_of = |kind: EngineKind| directory.join(format!("{}.new", kind.name()));
     for draft in EngineKind::ALL.map(draft_of) {
         remove(&draft).map_err(|e| io("remove", &draft, &e))?;
     }
     let draft = draft_of(kind);
-    drop(open_at(kind, &draft, DRAFT_CACHE_BYTES)?);
+    drop(open_at(kind, &draft, reserve, DRAFT_CACHE_BYTES)?);
     durable::rename(&draft, path).map_err(|e| io("rename", &draft, &e))
 }
 
@@ -119,10 +124,12 @@ mod tests {
             std::fs::create_dir(dir.path().join("fjall.new")).unwrap();
             std::fs::write(dir.path().join("fjall.new/0.jnl"), b"").unwrap();
             std::fs::write(dir.path().join("redb.new"), [0; 4096]).unwrap();
-            drop(open(kind, dir.path(), DRAFT_CACHE_BYTES).unwrap());
+            let reserve = Arc::new(Reserve::open(dir.path(), 0).unwrap());
+            drop(open(kind, &reserve, DRAFT_CACHE_BYTES).unwrap());
             assert_eq!(kind_of(dir.path()), Some(kind));
-            assert_eq!(dir.path().read_dir().unwrap().count(), 1);
-            let engine = open(kind, dir.path(), DRAFT_CACHE_BYTES).unwrap();
+            let left = dir.path().read_dir().unwrap().map(|e| e.unwrap().file_name());
+            assert!(left.filter(|name| name != "reserve").eq([kind.name()]));
+            let engine = open(kind, &reserve, DRAFT_CACHE_BYTES).unwrap();
             assert_eq!(engine.acquire().unwrap(), 1);
         }
     }

@@ -7,8 +7,10 @@
 mod contract;
 mod directory;
 mod fjall;
+mod journal_room;
 mod kind;
 mod memory;
+mod patient_file;
 mod redb;
 
 pub use self::contract::{Batch, Engine, EngineError, KeyRange, Snapshot, Visit};

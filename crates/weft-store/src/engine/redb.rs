@@ -4,13 +4,16 @@
 
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition};
 
 use super::contract::{Batch, Engine, EngineError, KeyRange, Snapshot, Visit};
 use super::fjall::{decode_epoch, poisoned};
+use super::patient_file::PatientFile;
+use crate::reserve::Reserve;
 
 const MAP: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("map");
 const FENCE: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("fence");
@@ -25,10 +28,27 @@ pub struct RedbEngine {
 }
 
 impl RedbEngine {
-    /// Opens (or makes) the file at `path` with a page cache of `cache_bytes`.
-    pub fn open(path: &Path, cache_bytes: u64) -> Result<Self, EngineError> {
+    /// Opens (or makes) the file at `path` with a page cache of `cache_bytes`. On a full disk it
+    /// lives on the reserve, and then waits: redb itself never learns that there was no room, since
+    /// after an error it would answer nothing any more.
+    pub fn open(
+        path: &Path,
+        cache_bytes: u64,
+        reserve: &Arc<Reserve>,
+    ) -> Result<Self, EngineError> {
+        let file = PatientFile::open(path, reserve).map_err(failed)?;
+        let refused = file.refused();
+        let full = |error| match refused.load(Ordering::Acquire) {
+            true => EngineError::Full(reserve.dir().to_owned()),
+            false => error,
+        };
+        Self::over(file, cache_bytes).map_err(full)
+    }
+
+    fn over(file: PatientFile, cache_bytes: u64) -> Result<Self, EngineError> {
         let cache = usize::try_from(cache_bytes).unwrap_or(usize::MAX);
-        let database = Database::builder().set_cache_size(cache).create(path).map_err(failed)?;
+        let database = Database::builder().set_cache_size(cache).create_with_backend(file);
+        let database = database.map_err(failed)?;
         // Readers may then rely on both tables.
         let transaction = database.begin_write().map_err(failed)?;
         transaction.open_table(MAP).map_err(failed)?;

@@ -1,7 +1,7 @@
 //! Copying between two objects of the store without the bytes leaving the kernel
 //! (`copy_file_range`), and sharing blocks where the file system can. Holes stay holes.
 
-use std::{fs::File, sync::Arc};
+use std::{fs::File, os::unix::fs::MetadataExt, sync::Arc};
 
 use rustix::{fs::copy_file_range, io::Errno};
 
@@ -51,7 +51,14 @@ impl ObjectStore {
             None => false,
         };
         let to = match has_data {
-            true => Some(object.file_or_create(&self.dir)?),
+            true => {
+                let blocks_bytes = match &from {
+                    Some(from) => from.metadata().map_err(io("stat an object"))?.blocks() * 512,
+                    None => 0,
+                };
+                self.room.admit_new(blocks_bytes.min(range.len))?;
+                Some(object.file_or_create(&self.dir)?)
+            }
             false => object.file(&self.dir)?,
         };
         let Some(to) = to else { return Ok(verifier) };
@@ -88,7 +95,10 @@ impl ObjectStore {
         let shared = size.saturating_sub(range.from).min(range.len);
         let to = match shared {
             0 => object.file(&self.dir)?,
-            _ => Some(object.file_or_create(&self.dir)?),
+            _ => {
+                self.room.admit_new(0)?;
+                Some(object.file_or_create(&self.dir)?)
+            }
         };
         let Some(to) = to else { return Ok(()) };
         let cloned = match &from {

@@ -115,6 +115,7 @@ impl ObjectStore {
         if stripe.runs(offset, end).next().is_none() {
             return Ok(());
         }
+        self.room.admit_new(stripe.runs(offset, end).map(|(start, end)| end - start).sum())?;
         let file = object.file_or_create(&self.dir)?;
         let reserved = stripe.runs(offset, end).try_for_each(|(start, end)| {
             let reserved = fallocate(&*file, FallocateFlags::KEEP_SIZE, start, end - start);

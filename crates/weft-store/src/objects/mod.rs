@@ -6,6 +6,8 @@
 //! smallest epoch each fenced object still accepts (design D5), and the tombstones of removed
 //! objects, whose numbers are never used again.
 //!
+//! Data stops above a floor of free space, which is kept for removals, truncations and fences.
+//!
 //! All calls are synchronous and thread safe. Reads of cached objects cost a lock and an `fstat`;
 //! everything that waits for a disk (`commit`, `truncate`, `remove`, `fence`, and a `write` that
 //! meets a full cache of unsynced objects) belongs on the blocking pool.
@@ -31,6 +33,7 @@ mod holes;
 mod object;
 mod object_id;
 mod options;
+mod room;
 mod sparse_file;
 mod store;
 mod store_dir;

@@ -1,4 +1,4 @@
-//! How many objects a store keeps open.
+//! How many objects a store keeps open, and how much room free.
 
 use rustix::process::{Resource, getrlimit};
 
@@ -14,6 +14,8 @@ const OPEN_OBJECTS_MIN: usize = 16;
 pub struct ObjectStoreOptions {
     /// Objects kept open; more are open only while more are in use at the same moment.
     pub open_objects_max: usize,
+    /// Most bytes of its disk that data leaves free; a small disk's share is smaller. 0: none.
+    pub reserve_bytes: u64,
 }
 
 impl Default for ObjectStoreOptions {
@@ -29,6 +31,7 @@ impl ObjectStoreOptions {
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let half = usize::try_from(descriptors / 2).unwrap_or(usize::MAX);
         let mine = half / stores.max(1);
-        ObjectStoreOptions { open_objects_max: mine.clamp(OPEN_OBJECTS_MIN, OPEN_OBJECTS_MAX) }
+        let open_objects_max = mine.clamp(OPEN_OBJECTS_MIN, OPEN_OBJECTS_MAX);
+        ObjectStoreOptions { open_objects_max, reserve_bytes: 0 }
     }
 }

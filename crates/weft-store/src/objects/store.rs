@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs::File,
     os::unix::fs::{FileExt, MetadataExt},
     path::Path,
     sync::{
@@ -20,7 +21,8 @@ use super::{
     object::Object,
     object_id::ObjectId,
     options::ObjectStoreOptions,
-    sparse_file::{self, OBJECT_BYTES_MAX},
+    room::Room,
+    sparse_file::{self, OBJECT_BYTES_MAX, next_hole},
     store_dir::{Leaf, StoreDir},
 };
 
@@ -64,7 +66,8 @@ pub struct Space {
     pub total: u64,
     /// Not in use.
     pub free: u64,
-    /// Not in use and not reserved for the superuser.
+    /// Not in use, not reserved for the superuser, and above what data leaves free: so much may be
+    /// written.
     pub available: u64,
 }
 
@@ -73,6 +76,7 @@ pub struct Space {
 pub struct ObjectStore {
     pub(super) dir: StoreDir,
     fences: FenceLog,
+    pub(super) room: Room,
     pub(super) cache: Cache,
     verifier: AtomicU64,
 }
@@ -95,7 +99,9 @@ impl ObjectStore {
         };
         let cache = Cache::new(options.open_objects_max);
         let verifier = AtomicU64::new(random_verifier(None)?);
-        Ok(ObjectStore { dir, fences, cache, verifier })
+        let room = Room::open(dir.root(), options.reserve_bytes);
+        let room = room.map_err(io("keep a reserve"))?;
+        Ok(ObjectStore { dir, fences, room, cache, verifier })
     }
 
     /// The store's own identity, made with it and never changed.
@@ -166,16 +172,37 @@ impl ObjectStore {
         if data.is_empty() {
             return Ok(verifier);
         }
-        let file = object.file_or_create(&self.dir)?;
+        let file = self.file_to_write(&object, offset, data.len() as u64)?;
         let written = file.write_all_at(data, offset).map_err(io("write an object"));
         // Only now: a sync that ran while we wrote must not count as ours.
         object.wrote();
         drop(epoch_lock);
         // A refusal for want of space loses nothing that was accepted before, an error may.
-        if let Err(e @ ObjectError::Io { .. }) = &written {
-            self.doubt(id, e);
+        match &written {
+            Err(ObjectError::NoSpace) => self.room.was_refused(),
+            Err(e @ ObjectError::Io { .. }) => self.doubt(id, e),
+            _ => {}
         }
         written.map(|()| verifier)
+    }
+
+    /// The object's file, made if it is missing, if there is room for what is to be written. What
+    /// has its place on the disk already needs none.
+    fn file_to_write(
+        &self,
+        object: &Object,
+        offset: u64,
+        len: u64,
+    ) -> Result<Arc<File>, ObjectError> {
+        let Some(file) = object.file(&self.dir)? else {
+            self.room.admit_new(len)?;
+            return object.file_or_create(&self.dir);
+        };
+        match self.room.admit(len) {
+            Err(ObjectError::NoSpace) if next_hole(&file, offset)? >= offset + len => {}
+            admitted => admitted?,
+        }
+        Ok(file)
     }
 
     /// Writes all of `data` and makes it durable.
@@ -239,6 +266,16 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::TooBig`], [`ObjectError::NoSpace`], [`ObjectError::Io`].
     pub fn truncate(&self, id: ObjectId, size: u64) -> Result<(), ObjectError> {
+        self.truncate_by(sparse_file::set_len, id, size)
+    }
+
+    /// [`Self::truncate`] with what sets the length of a file.
+    pub(super) fn truncate_by(
+        &self,
+        set_len: impl Fn(&File, u64) -> Result<(), ObjectError>,
+        id: ObjectId,
+        size: u64,
+    ) -> Result<(), ObjectError> {
         if size > OBJECT_BYTES_MAX {
             return Err(ObjectError::TooBig);
         }
@@ -250,11 +287,13 @@ impl ObjectStore {
         let file = match object.file(&self.dir)? {
             Some(file) => file,
             None if size == 0 => return Ok(()),
-            None => object.file_or_create(&self.dir)?,
+            None => self.room.must(|| object.file_or_create(&self.dir))?,
         };
-        sparse_file::set_len(&file, size)?;
+        let cut = self.room.must(|| set_len(&file, size));
+        // Also after a failure: the file may have been made just now, and is to get its name.
         object.wrote();
         drop(epoch_lock);
+        cut?;
         self.sync(&object)
     }
 
@@ -287,7 +326,10 @@ impl ObjectStore {
         let object = self.object(id);
         let epoch_lock = object.epoch_shared();
         epoch_lock.admit(epoch)?;
-        object.file_or_create(&self.dir)?;
+        if object.file(&self.dir)?.is_none() {
+            self.room.admit_new(0)?;
+            object.file_or_create(&self.dir)?;
+        }
         drop(epoch_lock);
         Ok(object)
     }
@@ -308,6 +350,10 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::NoSpace`], [`ObjectError::Io`]: some may be removed, all may be tried again.
     pub fn remove_many(&self, ids: &[ObjectId]) -> Result<(), ObjectError> {
+        self.room.must(|| self.remove_all(ids))
+    }
+
+    fn remove_all(&self, ids: &[ObjectId]) -> Result<(), ObjectError> {
         for id in ids {
             self.raise(*id, REMOVED)?;
         }
@@ -336,10 +382,12 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::NoSpace`], [`ObjectError::Io`]: some may be raised, none is promised.
     pub fn fence_many(&self, fences: &[(ObjectId, u32)]) -> Result<(), ObjectError> {
-        for (id, epoch) in fences {
-            self.raise(*id, *epoch)?;
-        }
-        self.fences.sync()
+        self.room.must(|| {
+            for (id, epoch) in fences {
+                self.raise(*id, *epoch)?;
+            }
+            self.fences.sync()
+        })
     }
 
     /// The smallest epoch the object accepts: 0 if it was never fenced, [`REMOVED`] if it is gone.
@@ -360,9 +408,8 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::Io`].
     pub fn space(&self) -> Result<Space, ObjectError> {
-        let s = rustix::fs::statvfs(self.dir.root()).map_err(io("ask for space"))?;
-        let bytes = |blocks: u64| blocks.saturating_mul(s.f_frsize);
-        Ok(Space { total: bytes(s.f_blocks), free: bytes(s.f_bfree), available: bytes(s.f_bavail) })
+        let (disk, available) = self.room.disk().map_err(io("ask for space"))?;
+        Ok(Space { total: disk.total, free: disk.free, available })
     }
 
     /// Raises one epoch in memory and in the log's tail, not durably yet.

@@ -4,7 +4,7 @@ mod holes;
 mod model;
 
 use std::{
-    fs,
+    fs::{self, File},
     os::unix::fs::{FileExt, symlink},
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
@@ -13,14 +13,14 @@ use std::{
 
 use tempfile::{TempDir, tempdir};
 
-use super::*;
+use super::{store_dir::Leaf, *};
 
 fn id(object: u64) -> ObjectId {
     ObjectId { volume: 1, object }
 }
 
 fn open_with(dir: &Path, open_objects_max: usize) -> ObjectStore {
-    ObjectStore::open(dir, &ObjectStoreOptions { open_objects_max }).unwrap()
+    ObjectStore::open(dir, &ObjectStoreOptions { open_objects_max, reserve_bytes: 0 }).unwrap()
 }
 
 fn fresh() -> (TempDir, ObjectStore) {
@@ -126,6 +126,20 @@ fn truncate_sets_the_size() {
     store.remove(id(2)).unwrap();
     store.truncate(id(2), 4).unwrap();
     assert!(!store.dir.object_path(id(2)).exists());
+}
+
+/// A truncation that makes an object and then fails leaves one that is synced before it is
+/// forgotten, and whose next commit makes its name durable.
+#[test]
+fn a_failed_truncation_leaves_an_object_to_be_synced() {
+    let (_dir, store) = fresh();
+    let fails = |_: &File, _| Err(ObjectError::Io { doing: "truncate an object", errno: 5 });
+    store.truncate_by(fails, id(1), 4).unwrap_err();
+    assert!(store.dir.object_path(id(1)).exists());
+    assert!(store.object(id(1)).is_dirty(), "nobody would sync its name");
+    store.commit(id(1)).unwrap();
+    assert!(store.dir.is_leaf_synced(Leaf::of(id(1))));
+    assert!(!store.object(id(1)).is_dirty());
 }
 
 /// Objects can be made before their first write: empty, again and again, and without harm to what

@@ -12,6 +12,7 @@ use super::codec::{self, Identity, Progress};
 use super::keys;
 use super::tx::{Counters, Effect, Overlay, RecordCache, Write};
 use crate::engine::{AckedFile, Batch, DirectoryLock, Engine, EngineError};
+use crate::reserve::Reserve;
 use crate::types::{Lsn, StoreError};
 
 /// What a queued write costs beyond its key and value.
@@ -98,6 +99,8 @@ pub(super) struct Shared {
     epoch: u64,
     acked: Option<AckedFile>,
     _lock: Option<DirectoryLock>,
+    /// Room on the volume's disk; absent in memory.
+    pub(super) reserve: Option<Arc<Reserve>>,
     // Locks and counters.
     state: Mutex<State>,
     /// Signalled when the queue is empty no more, or long enough, and at closing.
@@ -117,6 +120,7 @@ pub(super) struct Opened {
     pub(super) counters: Counters,
     pub(super) acked: Option<AckedFile>,
     pub(super) lock: Option<DirectoryLock>,
+    pub(super) reserve: Option<Arc<Reserve>>,
 }
 
 impl Shared {
@@ -138,6 +142,7 @@ impl Shared {
             epoch: opened.epoch,
             acked: opened.acked,
             _lock: opened.lock,
+            reserve: opened.reserve,
             state: Mutex::new(state),
             work: Condvar::new(),
             durable: watch::Sender::new(durable),
@@ -198,6 +203,10 @@ impl Shared {
     pub(super) fn close(&self) {
         if let Ok(mut state) = self.state.lock() {
             state.closing = true;
+        }
+        // What is queued and finds no room is not durable, and nobody was told that it is.
+        if let Some(reserve) = &self.reserve {
+            reserve.close();
         }
         self.work.notify_all();
     }

@@ -16,6 +16,8 @@ pub struct VolumeConfig {
     /// Memory for caches in bytes: a quarter for the engine's blocks, the rest for records. What
     /// is asked for again and again is found among the records; a long listing fills the blocks.
     pub cache_bytes: u64,
+    /// Most bytes of its disk that it keeps allocated for when the disk is full; 0: none.
+    pub reserve_bytes: u64,
 }
 
 impl VolumeConfig {
@@ -32,6 +34,7 @@ impl Default for VolumeConfig {
             format: Format::default(),
             commit: CommitPolicy::default(),
             cache_bytes: 128 << 20,
+            reserve_bytes: 0,
         }
     }
 }

@@ -12,6 +12,7 @@ use super::open::{self, Purpose};
 use super::seen::Seen;
 use super::tx::Tx;
 use crate::engine::{Engine, EngineError, MemoryEngine, Snapshot};
+use crate::reserve::Disk;
 use crate::types::{Lsn, StoreError};
 
 /// Figures of a volume.
@@ -40,16 +41,16 @@ pub struct Volume {
 
 struct Inner {
     shared: Arc<Shared>,
-    committer: Mutex<Option<JoinHandle<()>>>,
+    /// The commit thread, and the one that watches the disk.
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         self.shared.close();
-        let committer = self.committer.get_mut().ok().and_then(Option::take);
-        if let Some(committer) = committer {
-            // A panic there was already turned into a poisoned volume.
-            let _ = committer.join();
+        for thread in self.threads.get_mut().map(std::mem::take).unwrap_or_default() {
+            // A panic of the commit thread was already turned into a poisoned volume.
+            let _ = thread.join();
         }
     }
 }
@@ -91,11 +92,14 @@ impl Volume {
     fn start(opened: Opened, config: &VolumeConfig) -> Result<Self, EngineError> {
         let record_cache_bytes = config.cache_bytes - config.engine_cache_bytes();
         let shared = Arc::new(Shared::new(opened, config.commit, record_cache_bytes));
+        let mut threads = Vec::new();
         let worker = Arc::clone(&shared);
-        let committer = std::thread::Builder::new().name("weft-commit".into());
-        let committer = committer.spawn(move || worker.run());
-        let committer = committer.map_err(|e| EngineError::Io(format!("commit thread: {e}")))?;
-        let inner = Arc::new(Inner { shared, committer: Mutex::new(Some(committer)) });
+        threads.push(spawn("weft-commit", move || worker.run())?);
+        if let Some(reserve) = shared.reserve.clone() {
+            reserve.be_patient();
+            threads.push(spawn("weft-room", move || reserve.watch())?);
+        }
+        let inner = Arc::new(Inner { shared, threads: Mutex::new(threads) });
         Ok(Self { inner, dry_run: false })
     }
 
@@ -142,6 +146,27 @@ impl Volume {
         let mut progress = shared.durable.subscribe();
         // The sender lives as long as this handle, so the wait ends by its condition alone.
         let _ = progress.wait_for(|at| within() || at.poisoned.is_some()).await;
+    }
+
+    /// Whether the volume's disk has room for more names, attributes and small files. Without it
+    /// what is asked for is still done, on the reserve, which is kept for removals and for clients
+    /// that finish their work: refuse the rest before.
+    pub fn has_room(&self) -> bool {
+        !self.inner.shared.reserve.as_ref().is_some_and(|reserve| reserve.is_scarce())
+    }
+
+    /// The volume's disk, where only what may be used for growth is available; `None` in memory,
+    /// or if the disk does not tell.
+    pub fn space(&self) -> Option<Disk> {
+        self.inner.shared.reserve.as_ref()?.space().ok()
+    }
+
+    /// Waits until the volume has stopped after a failed commit, which may be never; why it did.
+    pub async fn stopped(&self) -> StoreError {
+        let mut progress = self.inner.shared.durable.subscribe();
+        let stopped = progress.wait_for(|at| at.poisoned.is_some()).await;
+        let why = stopped.ok().and_then(|at| at.poisoned.clone());
+        why.unwrap_or_else(|| StoreError::Poisoned("the volume closed".into()))
     }
 
     /// What the volume is.
@@ -197,4 +222,9 @@ impl Volume {
         }
         Seen { value, lsn }
     }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, EngineError> {
+    let spawned = std::thread::Builder::new().name(name.into()).spawn(run);
+    spawned.map_err(|e| EngineError::Io(format!("thread {name}: {e}")))
 }

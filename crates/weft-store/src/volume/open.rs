@@ -13,6 +13,7 @@ use super::config::{Format, VolumeConfig};
 use super::keys;
 use super::tx::Counters;
 use crate::engine::{self, AckedFile, Batch, DirectoryLock, Engine, EngineError};
+use crate::reserve::Reserve;
 use crate::types::{Inode, InodeNo, Kind, LengthBounds, Lsn, MODE_BITS, StoreError};
 
 /// Version of the layout of keys this code reads and writes.
@@ -38,7 +39,8 @@ pub(super) fn directory(
         return Err(EngineError::NoVolume(at.to_owned()));
     }
     let lock = DirectoryLock::acquire(at)?;
-    let engine = engine::open(config.engine, at, config.engine_cache_bytes())?;
+    let reserve = reserve(at, config.reserve_bytes)?;
+    let engine = engine::open(config.engine, &reserve, config.engine_cache_bytes())?;
     // An engine without an identity is what a crash left of a volume that was being made.
     match (purpose, engine.get(keys::IDENTITY)?) {
         (Purpose::Open, None) => return Err(EngineError::NoVolume(at.to_owned())),
@@ -50,7 +52,16 @@ pub(super) fn directory(
     let mut opened = self::engine(engine, config)?;
     opened.acked = Some(acked);
     opened.lock = Some(lock);
+    opened.reserve = Some(reserve);
     Ok(opened)
+}
+
+/// The reserve, whole if there is room: without it nothing may grow.
+pub(super) fn reserve(at: &Path, bytes_max: u64) -> Result<Arc<Reserve>, EngineError> {
+    let failed = |e| EngineError::Io(format!("cannot keep a reserve in {}: {e}", at.display()));
+    let reserve = Reserve::open(at, bytes_max).map_err(failed)?;
+    reserve.look().map_err(failed)?;
+    Ok(Arc::new(reserve))
 }
 
 /// Opens the volume an engine holds, made if it holds none.
@@ -76,7 +87,7 @@ pub(super) fn engine(
     let floor = engine.get(keys::EPOCH_FLOOR)?.map(|raw| codec::decode_epoch_floor(&raw));
     let epoch_floor = floor.transpose().map_err(corrupt)?.unwrap_or(0);
     let counters = Counters { lsn, next_ino, inodes, epoch_floor };
-    Ok(Opened { engine, epoch, identity, counters, acked: None, lock: None })
+    Ok(Opened { engine, epoch, identity, counters, acked: None, lock: None, reserve: None })
 }
 
 fn progress(engine: &dyn Engine) -> Result<Option<Progress>, EngineError> {

@@ -95,6 +95,14 @@ impl Cluster {
         cluster
     }
 
+    /// The same with its data on a disk of its own, mounted at `disk`.
+    pub fn on_disk(options: Options, config: &str, disk: &Path) -> Self {
+        let dir = tempfile::Builder::new().prefix("weft-test.").tempdir().expect("a folder");
+        let mut cluster = Self::prepare_on(dir, disk.to_owned(), options, config);
+        cluster.start_again();
+        cluster
+    }
+
     /// Folders and ports, but no process.
     pub fn prepare(options: Options, config: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("weft-test.").tempdir().expect("a folder");
@@ -158,11 +166,6 @@ impl Cluster {
         ready
     }
 
-    /// Number of the process.
-    pub fn pid(&self) -> u32 {
-        self.process.as_ref().expect("the server is running").id()
-    }
-
     /// Stops the process as SIGSTOP does, and waits until none of its threads runs.
     pub fn pause(&self) {
         let sent = super::run("kill", &["-STOP", &self.pid().to_string()]);
@@ -173,6 +176,19 @@ impl Cluster {
     /// Port of the metadata server, on every address of this machine.
     pub fn port(&self) -> u16 {
         self.ports.first
+    }
+
+    /// Its process id, which changes when it is started again.
+    pub fn pid(&self) -> u32 {
+        self.process.as_ref().expect("the server is running").id()
+    }
+
+    /// What a URL of the admin service says; the status code is not looked at.
+    pub fn admin_get(&self, path: &str) -> String {
+        let mut stream = std::net::TcpStream::connect(self.admin.expect("started")).expect("admin");
+        let asked = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        std::io::Write::write_all(&mut stream, asked.as_bytes()).expect("a request");
+        std::io::read_to_string(stream).expect("an answer")
     }
 
     /// Folder of the server's data.
@@ -228,6 +244,23 @@ impl Cluster {
         }
     }
 
+    /// Waits until the process has ended by itself; its status.
+    pub fn ended(&mut self) -> std::process::ExitStatus {
+        let mut process = self.process.take().expect("the server is running");
+        let waited = std::time::Instant::now();
+        loop {
+            match process.try_wait().expect("wait") {
+                Some(status) => return status,
+                None if waited.elapsed() > PATIENCE => {
+                    process.kill().expect("kill");
+                    process.wait().expect("wait");
+                    panic!("the server does not end\n{}", self.log());
+                }
+                None => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+
     /// Expects `weft fsck` to find nothing amiss in the volume of the server, which is down: what
     /// it left behind needs no repair, and nothing is left that belongs to no file.
     pub fn is_clean(&self) {
@@ -253,7 +286,7 @@ impl Cluster {
         format!("server log:\n{}", lines[lines.len().saturating_sub(60)..].join("\n"))
     }
 
-    fn log_path(&self) -> std::path::PathBuf {
+    pub fn log_path(&self) -> std::path::PathBuf {
         self.dir.path().join("server.log")
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod changes;
 pub mod cluster;
+pub mod disk;
 pub mod guest;
 pub mod hook;
 pub mod load;

@@ -139,7 +139,8 @@ fn build<R: Read>(
     how: &Restore,
 ) -> Result<RestoreReport, BackupError> {
     let config = VolumeConfig { engine: how.engine, ..VolumeConfig::default() };
-    let engine = engine::open(how.engine, directory, config.engine_cache_bytes())?;
+    let reserve = open::reserve(directory, config.reserve_bytes)?;
+    let engine = engine::open(how.engine, &reserve, config.engine_cache_bytes())?;
     let mut loader = Loader::new(&*engine)?;
     while let Some(records) = reader.next_block()? {
         loader.load(records)?;

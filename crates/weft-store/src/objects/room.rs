@@ -1,0 +1,132 @@
+//! Room on the data server's disk: data stops above a floor, so that removals, truncations and
+//! fences, and a metadata server on the same disk, still find some; and a little is allocated, for
+//! when others have taken the rest.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+    time::Instant,
+};
+
+use super::error::{self, ObjectError};
+use crate::reserve::{Disk, Reserve};
+
+/// On a small disk the floor is this part of it: half of what a volume keeps there.
+const DISK_SHARE: u64 = 16;
+/// Part of the floor that is allocated.
+const ALLOCATED_SHARE: u64 = 8;
+/// Whatever is written takes at least this.
+const BLOCK_BYTES: u64 = 4096;
+/// Inodes that stay free: more than a volume on the same disk leaves.
+const FLOOR_INODES: u64 = 64;
+/// Bytes written at most between two looks at the disk ...
+const BUDGET_BYTES_MAX: u64 = 16 << 20;
+/// ... this part of what is left, since there are others on the disk ...
+const BUDGET_SHARE: u64 = 8;
+/// ... and the time between them at most.
+const LOOK_MS: u64 = 100;
+
+#[derive(Debug)]
+pub(super) struct Room {
+    root: PathBuf,
+    floor_max: u64,
+    reserve: Reserve,
+    started: Instant,
+    /// When the disk was looked at, milliseconds after `started`.
+    looked_ms: AtomicU64,
+    /// What may be written before it is looked at again.
+    budget: AtomicU64,
+}
+
+impl Room {
+    /// For the store in `root`; `floor_max` 0 keeps nothing.
+    pub(super) fn open(root: &Path, floor_max: u64) -> io::Result<Self> {
+        let floor = floor(floor_max, &Disk::of(root)?);
+        let reserve = Reserve::open(root, floor / ALLOCATED_SHARE)?;
+        reserve.look()?;
+        Ok(Room {
+            root: root.to_owned(),
+            floor_max,
+            reserve,
+            started: Instant::now(),
+            looked_ms: AtomicU64::new(0),
+            budget: AtomicU64::new(0),
+        })
+    }
+
+    /// Whether so many bytes may be taken of the disk.
+    ///
+    /// # Errors
+    /// [`ObjectError::NoSpace`].
+    pub(super) fn admit(&self, bytes: u64) -> Result<(), ObjectError> {
+        let bytes = bytes.max(BLOCK_BYTES);
+        let now_ms = self.now_ms();
+        let is_fresh = now_ms.saturating_sub(self.looked_ms.load(Ordering::Relaxed)) < LOOK_MS;
+        let take = |left: u64| left.checked_sub(bytes);
+        let (set, get) = (Ordering::Relaxed, Ordering::Relaxed);
+        if self.floor_max == 0 || is_fresh && self.budget.fetch_update(set, get, take).is_ok() {
+            return Ok(());
+        }
+        let spare = self.look()?;
+        let left = spare.checked_sub(bytes);
+        let budget = (left.unwrap_or(0) / BUDGET_SHARE).min(BUDGET_BYTES_MAX);
+        self.budget.store(budget, Ordering::Relaxed);
+        self.looked_ms.store(now_ms, Ordering::Relaxed);
+        left.map(|_| ()).ok_or(ObjectError::NoSpace)
+    }
+
+    /// The disk has refused: it is looked at before anything more is written.
+    pub(super) fn was_refused(&self) {
+        self.budget.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether another file may be made, of so many bytes.
+    ///
+    /// # Errors
+    /// [`ObjectError::NoSpace`].
+    pub(super) fn admit_new(&self, bytes: u64) -> Result<(), ObjectError> {
+        self.admit(bytes)?;
+        let disk = Disk::of(&self.root).map_err(error::io("ask for space"))?;
+        let floor = FLOOR_INODES.min(disk.inodes / DISK_SHARE);
+        if self.floor_max > 0 && disk.inodes_available < floor {
+            return Err(ObjectError::NoSpace);
+        }
+        Ok(())
+    }
+
+    /// Runs what must go on when the disk is full: on what is allocated, if there is no other room.
+    pub(super) fn must<T>(
+        &self,
+        run: impl Fn() -> Result<T, ObjectError>,
+    ) -> Result<T, ObjectError> {
+        match run() {
+            Err(ObjectError::NoSpace) if self.reserve.release_all() => run(),
+            done => done,
+        }
+    }
+
+    /// The disk, and how many bytes of it lie above the floor.
+    pub(super) fn disk(&self) -> io::Result<(Disk, u64)> {
+        let disk = Disk::of(&self.root)?;
+        Ok((disk, disk.available.saturating_sub(floor(self.floor_max, &disk))))
+    }
+
+    /// Looks at the disk: bytes above the floor.
+    fn look(&self) -> Result<u64, ObjectError> {
+        if self.reserve.is_scarce()
+            && let Err(error) = self.reserve.look()
+        {
+            tracing::warn!(dir = %self.root.display(), %error, "cannot take the reserve");
+        }
+        self.disk().map(|(_, spare)| spare).map_err(error::io("ask for space"))
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+fn floor(floor_max: u64, disk: &Disk) -> u64 {
+    floor_max.min(disk.total / DISK_SHARE)
+}
