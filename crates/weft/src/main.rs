@@ -35,7 +35,7 @@ enum Command {
     /// Run a metadata server.
     Mds(serve::ServeArgs),
     /// Run a data server.
-    Ds(serve::ServeArgs),
+    Ds(serve::DsArgs),
     /// Show what each server has done.
     Status(status::StatusArgs),
     /// Show the write threshold, or set it until the next start.

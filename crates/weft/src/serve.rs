@@ -9,16 +9,40 @@ use weft::{
     config::{DsConfig, MdsConfig},
     start,
 };
-use weft_server::identity::ClusterSecret;
+use weft_server::identity::{ClusterSecret, unhex};
 
 use crate::outcome::Outcome;
 
-/// Options of `weft mds` and `weft ds`.
+/// Options of `weft mds`, and of `weft ds` too.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     /// Configuration file (TOML).
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+}
+
+/// Options of `weft ds`.
+#[derive(Debug, Args)]
+pub struct DsArgs {
+    #[command(flatten)]
+    serve: ServeArgs,
+    /// Accept this volume when it comes, once: beside others, or though it is older than what this
+    /// data server has seen of it. What it does not know of is then lost. The uuid is in the
+    /// refusal, which the metadata server logs and `weft status` shows.
+    #[arg(long, value_name = "VOLUME-UUID", value_parser = volume_uuid)]
+    adopt: Option<VolumeUuid>,
+}
+
+/// The name of a volume.
+#[derive(Debug, Clone, Copy)]
+pub struct VolumeUuid(pub [u8; 16]);
+
+/// Reads a volume's uuid.
+///
+/// # Errors
+/// It is none.
+pub fn volume_uuid(text: &str) -> Result<VolumeUuid, String> {
+    unhex(text).map(VolumeUuid).ok_or_else(|| "not 32 hexadecimal digits".into())
 }
 
 /// The runtime of everything that is not NFS traffic: HTTP, signals.
@@ -68,9 +92,10 @@ pub fn mds(args: &ServeArgs) -> Outcome {
 }
 
 /// Runs a data server until it is asked to stop.
-pub fn ds(args: &ServeArgs) -> Outcome {
+pub fn ds(args: &DsArgs) -> Outcome {
     raise_descriptor_limit();
-    let config = DsConfig::load(&args.config)?;
+    let mut config = DsConfig::load(&args.serve.config)?;
+    config.adopt = args.adopt.map(|VolumeUuid(uuid)| uuid);
     let secret = ClusterSecret::load(&config.cluster_secret_file)?;
     runtime()?.block_on(async {
         let listener = start::listen(config.listen).await?;

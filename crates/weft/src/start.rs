@@ -308,10 +308,11 @@ pub async fn ds(
     listener: TcpListener,
     neighbours: usize,
 ) -> Result<RunningDs, StartError> {
-    std::fs::create_dir_all(&config.dir)
-        .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     let objects = ObjectStore::open(&config.dir, &ObjectStoreOptions::one_of(neighbours))
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
+    if let Some(volume) = config.adopt {
+        objects.adopt(volume).map_err(|e| directory_error(&config.dir)(e.to_string()))?;
+    }
     let uuid = ServerUuid::load_or_create(&config.dir)?;
     let limits = SessionLimits { slots_max: DS_SLOTS_MAX, ..SessionLimits::default() };
     let core = Core::new(identity(ServerRole::Ds, secret, uuid), limits, DS_LEASE_S);

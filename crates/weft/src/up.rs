@@ -53,6 +53,10 @@ pub struct UpArgs {
     /// this command decides itself (listen, dir, data servers …) wins.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Accept this volume at all data servers, once, though it is older than what they have seen of
+    /// it. What it does not know of is then lost.
+    #[arg(long, value_name = "VOLUME-UUID", value_parser = serve::volume_uuid)]
+    adopt: Option<serve::VolumeUuid>,
     /// Print the endpoints as one line of JSON once everything serves.
     #[arg(long)]
     json: bool,
@@ -117,6 +121,7 @@ async fn start(args: &UpArgs) -> Outcome<Cluster> {
             listen: address,
             dir: dir.join(format!("ds-{id}")),
             id,
+            adopt: args.adopt.map(|serve::VolumeUuid(uuid)| uuid),
             ..DsConfig::default()
         };
         let listener = start::listen(address).await?;

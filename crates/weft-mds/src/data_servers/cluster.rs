@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
+use weft_control::codec::{Age, Procedure};
 use weft_layout::Rights;
 use weft_nfs::DeviceId;
 use weft_server::{
@@ -12,10 +13,10 @@ use weft_server::{
 use weft_store::types::DataServerId;
 
 use super::{
-    addresses, error::DataServerError, gather::Gather, registry::DataServerRegistry,
+    addresses, each, error::DataServerError, gather::Gather, registry::DataServerRegistry,
     server::Server, spec::DataServerSpec,
 };
-use crate::striped::Striped;
+use crate::{control_link::Admission, striped::Striped};
 
 /// The data servers of a cluster.
 #[derive(Debug)]
@@ -125,6 +126,20 @@ impl DataServers {
     /// Whether all of these are connected at the moment.
     pub fn are_up(&self, ids: &[DataServerId]) -> bool {
         ids.iter().all(|id| self.servers.get(id).is_some_and(|s| s.is_up()))
+    }
+
+    /// Tells the age of the volume to all that are connected, and records what they hold: for a
+    /// clean stop.
+    pub async fn tell_ages(&self) {
+        let age = Age { lsn: self.registry.lsn() };
+        let tell = |server: Arc<Server>, registry: Arc<DataServerRegistry>| async move {
+            if let Ok(held) = server.ask::<Age>(Procedure::AGE, &age).await {
+                registry.holds(server.id, held.lsn);
+            }
+        };
+        let up = self.servers.values().filter(|s| s.is_up()).cloned();
+        each::all(up.map(|server| tell(server, self.registry.clone()))).await;
+        self.registry.record_ages().await;
     }
 
     /// Requests to the control programs of all data servers so far, by procedure; those that keep

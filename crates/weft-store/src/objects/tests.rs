@@ -14,13 +14,20 @@ use std::{
 use tempfile::{TempDir, tempdir};
 
 use super::*;
+use crate::types::Run;
 
 fn id(object: u64) -> ObjectId {
     ObjectId { volume: 1, object }
 }
 
 fn open_with(dir: &Path, open_objects_max: usize) -> ObjectStore {
-    ObjectStore::open(dir, &ObjectStoreOptions { open_objects_max }).unwrap()
+    let store = ObjectStore::open(dir, &ObjectStoreOptions { open_objects_max }).unwrap();
+    if store.volumes().is_empty() {
+        let run = Run { number: 1, id: [1; 16] };
+        let request = BindRequest { number: 1, uuid: [1; 16], run, common: None, lsn: 1 };
+        store.bind(&request, false).unwrap().unwrap();
+    }
+    store
 }
 
 fn fresh() -> (TempDir, ObjectStore) {
@@ -377,6 +384,16 @@ fn an_incomplete_directory_is_refused_or_made() {
         fs::write(&identity, bad).unwrap();
         assert_eq!(open().map(drop), Err(ObjectError::Corrupt("the identity file")));
     }
+    fs::write(&identity, text.replace("server 2", "server 1")).unwrap();
+    assert_eq!(open().map(drop), Err(ObjectError::OtherVersion));
+    fs::write(&identity, &text).unwrap();
+    let volumes = dir.path().join("volumes");
+    fs::rename(&volumes, dir.path().join("aside")).unwrap();
+    assert_eq!(open().map(drop), Err(ObjectError::Corrupt("the file `volumes` is missing")));
+    fs::rename(dir.path().join("aside"), &volumes).unwrap();
+    fs::create_dir(dir.path().join("volume")).unwrap();
+    assert_eq!(open().map(drop), Err(ObjectError::NotOurs), "a metadata server's");
+    fs::remove_dir(dir.path().join("volume")).unwrap();
     fs::remove_file(&identity).unwrap();
     assert!(matches!(open(), Err(ObjectError::Corrupt(_))));
     fs::remove_dir_all(dir.path().join("objects")).unwrap();

@@ -143,6 +143,11 @@ impl Volume {
         let _ = progress.wait_for(|at| within() || at.poisoned.is_some()).await;
     }
 
+    /// The last durable mutation.
+    pub fn durable_lsn(&self) -> Lsn {
+        self.inner.shared.durable.borrow().lsn
+    }
+
     /// What the volume is.
     pub fn identity(&self) -> Identity {
         self.inner.shared.identity
