@@ -90,6 +90,11 @@ fn reads_are_clamped() {
 fn files_are_where_the_document_says() {
     let (dir, store) = fresh();
     let id = ObjectId { volume: 0xab, object: 0x0123_4567_89cd };
+    let run = Run { number: 1, id: [1; 16] };
+    let request = BindRequest { number: 0xab, uuid: [2; 16], run, common: None, lsn: 1 };
+    assert_eq!(store.write(id, 0, 0, b"x"), Err(ObjectError::UnknownVolume));
+    store.adopt([2; 16]).unwrap();
+    store.bind(&request, false).unwrap().unwrap();
     store.write(id, 0, 0, b"x").unwrap();
     let path = dir.path().join("objects/67/89/000000ab-00000123456789cd");
     assert_eq!(fs::read(path).unwrap(), b"x");
