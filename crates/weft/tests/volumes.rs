@@ -1,5 +1,5 @@
-//! Volumes and data servers know each other: what an administrator does by mistake (a directory that
-//! is missing, older, a copy, or another server's) is refused with words, and no byte is touched.
+//! Volumes and data servers know each other: what an administrator does by mistake (a directory
+//! that is missing, older, a copy, or another server's) is refused with words; no byte is touched.
 
 mod support;
 
