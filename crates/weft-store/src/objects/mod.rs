@@ -18,7 +18,7 @@
 //! | volumes | the file of the volumes; what it says, in memory | the file |
 //! | fences | the log's tail and the epochs; a sync happens outside | appends only |
 //!
-//! Order: epoch before file, either before fences or volumes; cache before fences; no other nesting.
+//! Order: epoch before file, either before fences or volumes; cache before fences; nothing else.
 //!
 //! The files' form is in `docs/formats.md`, "Data server directory".
 
