@@ -22,7 +22,9 @@ fn copy(from: &Path, to: &Path) {
 
 /// A directory takes the place of a server's; the one it had.
 fn put_in_place(servers: &Servers, name: &str, other: &Path) -> PathBuf {
-    let aside = servers.path(&format!("{name}.aside"));
+    let free = |n: &u32| !servers.path(&format!("{name}.aside-{n}")).exists();
+    let number = (1..).find(free).expect("a free name");
+    let aside = servers.path(&format!("{name}.aside-{number}"));
     std::fs::rename(servers.data_dir(name), &aside).expect("aside");
     std::fs::rename(other, servers.data_dir(name)).expect("in place");
     aside
