@@ -8,9 +8,11 @@ use weft_xdr::{Decode, DecodeError, Encode, Reader, Writer, xdr_named, xdr_struc
 /// Program number, of the range that RFC 5531 §8.1 leaves to users.
 pub const CONTROL_PROGRAM: u32 = 0x2057_4654;
 /// The one version.
-pub const CONTROL_VERSION: u32 = 1;
+pub const CONTROL_VERSION: u32 = 2;
 /// Most objects in one batch: a reply of 40 KiB, and a fraction of a second of disk work.
 pub const BATCH_MAX: usize = 1024;
+/// Most runs of a volume that a data server names.
+const RUNS_MAX: usize = 64;
 /// Most kinds of operations counted.
 const OPERATIONS_MAX: usize = 256;
 /// Longest name of an operation.
@@ -51,6 +53,13 @@ xdr_named! {
         CREATE = 15,
         /// Lists objects.
         LIST = 30,
+        /// What the data server knows of a volume; allowed after PROVE, as WHO is.
+        VOLUME = 16,
+        /// Binds the connection to a run of a volume, durably; allowed after PROVE, and all that
+        /// is not allowed before is allowed after it.
+        BIND = 17,
+        /// Tells the age of the volume, durably.
+        AGE = 18,
     }
 }
 
@@ -68,6 +77,7 @@ impl Procedure {
                 | Procedure::COPY
                 | Procedure::CLONE
                 | Procedure::CREATE
+                | Procedure::AGE
         )
     }
 }
@@ -95,6 +105,25 @@ xdr_named! {
         UNSUPPORTED = 8,
         /// It can with whole blocks only.
         UNALIGNED = 9,
+        /// The connection is not bound to a volume.
+        UNBOUND = 10,
+        /// The object is not of the volume that the connection is bound to, or of a state of it
+        /// that was given up.
+        OTHER_VOLUME = 11,
+        /// The volume is unknown, and others are served.
+        UNKNOWN_VOLUME = 12,
+        /// Another volume has the same number.
+        NUMBER_TAKEN = 13,
+        /// It is an older state of the volume than the one that was served.
+        OLDER = 14,
+        /// It is another branch of the volume than the one that was served.
+        FORK = 15,
+        /// A later run of the volume has taken over.
+        DEPOSED = 16,
+        /// Another metadata server is using the volume now.
+        IN_USE = 17,
+        /// There are too many volumes.
+        TOO_MANY = 18,
     }
 }
 
@@ -149,6 +178,92 @@ xdr_struct! {
         pub id: u32,
         /// Identity of the object store.
         pub uuid: [u8; 16],
+    }
+}
+xdr_struct! {
+    /// One start of a server; number 0 is none.
+    #[derive(Copy)]
+    pub struct RunName {
+        /// How many starts there were up to this one.
+        pub number: u64,
+        /// Random.
+        pub id: [u8; 16],
+    }
+}
+list! {
+    /// Runs, ascending.
+    RunNames, RunName, RUNS_MAX
+}
+xdr_struct! {
+    /// VOLUME.
+    #[derive(Copy)]
+    pub struct VolumeArgs {
+        /// Number of the volume.
+        pub number: u32,
+        /// Its unique name.
+        pub uuid: [u8; 16],
+        /// The run of the data server in which the volume last met it; 0: it never did.
+        pub met: u64,
+    }
+}
+xdr_struct! {
+    /// VOLUME's result.
+    pub struct VolumeOk {
+        /// This run of the data server.
+        pub run: RunName,
+        /// The run asked about, if it is remembered.
+        pub met: RunName,
+        /// Whether that is too long ago to be remembered.
+        pub forgotten: bool,
+        /// Whether anything of this volume is accepted, once.
+        pub adopts: bool,
+        /// The latest runs of the volume that bound the data server; none if it is unknown.
+        pub runs: RunNames,
+        /// The age of the volume that is durable here; 0 if it is unknown.
+        pub age: u64,
+    }
+}
+xdr_struct! {
+    /// BIND.
+    #[derive(Copy)]
+    pub struct BindArgs {
+        /// Number of the volume.
+        pub number: u32,
+        /// Its unique name.
+        pub uuid: [u8; 16],
+        /// This run of it.
+        pub run: RunName,
+        /// The newest of the runs that VOLUME named which the volume has had too.
+        pub common: RunName,
+        /// The last mutation of that run.
+        pub common_end_lsn: u64,
+        /// The next inode number after that run.
+        pub common_end_next: u64,
+        /// The highest durable LSN now.
+        pub lsn: u64,
+    }
+}
+xdr_struct! {
+    /// BIND's result.
+    #[derive(Copy)]
+    pub struct BindOk {
+        /// The age of the volume that is durable here.
+        pub age: u64,
+        /// The number of every object of the volume that was ever made here is below.
+        pub mark: u64,
+        /// The highest fence epoch of the volume's objects.
+        pub epoch: u32,
+        /// Whether the volume was accepted though it is older than what was served, or another
+        /// branch of it.
+        pub adopted: bool,
+    }
+}
+xdr_struct! {
+    /// AGE's arguments and its result: what is told, and what is durable then.
+    #[derive(Copy)]
+    pub struct Age {
+        /// The highest durable LSN of the volume.
+        pub lsn: u64,
     }
 }
 xdr_struct! {
@@ -484,6 +599,22 @@ mod tests {
         round_trip(HelloOk { nonce: [1; 32], proof: [2; 32] });
         round_trip(ProveArgs { proof: [3; 32] });
         round_trip(WhoOk { id: 7, uuid: [8; 16] });
+        let run = RunName { number: 1, id: [2; 16] };
+        round_trip(VolumeArgs { number: 1, uuid: [2; 16], met: 3 });
+        let runs = RunNames(vec![run; 2]);
+        let (forgotten, adopts, age) = (false, true, 4);
+        round_trip(VolumeOk { run, met: run, forgotten, adopts, runs, age });
+        round_trip(BindArgs {
+            number: 1,
+            uuid: [2; 16],
+            run,
+            common: run,
+            common_end_lsn: 3,
+            common_end_next: 4,
+            lsn: 5,
+        });
+        round_trip(BindOk { age: 1, mark: 2, epoch: 3, adopted: true });
+        round_trip(Age { lsn: 1 });
         round_trip(Objects(vec![object; 3]));
         round_trip(ListArgs { from_first: true, after: object });
         round_trip(StatOk { verifier: [9; 8], objects: ObjectAttrsList(vec![attrs; 2]) });

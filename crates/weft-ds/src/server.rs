@@ -15,7 +15,7 @@ use weft_server::{
     rpc::Conn,
 };
 use weft_state::ConfirmedClient;
-use weft_store::objects::{ObjectError, ObjectStore};
+use weft_store::objects::{ObjectError, ObjectId, ObjectStore};
 
 use crate::status::object_status;
 
@@ -39,12 +39,16 @@ impl DataServer {
     }
 
     /// PUTFH (22): RFC 8881 §18.19. A handle that is malformed, or not sealed by the cluster's
-    /// key, is BADHANDLE. Which volume it is of does not matter: every volume's objects are here.
+    /// key, is BADHANDLE. One of a volume that is not served here is STALE, as is one of a state of
+    /// its volume that was given up.
     fn putfh(&self, c: &mut Compound<Self>, a: &PutfhArgs) -> OpResult {
         let handle = DataServerHandle::open(&self.handle_key, &a.object.0).map_err(|e| {
             tracing::debug!(peer = %c.conn.peer, error = %e, "filehandle refused");
             NfsStat::BADHANDLE
         })?;
+        if !self.store.serves(ObjectId { volume: handle.volume, object: handle.object }) {
+            return Err(NfsStat::STALE.into());
+        }
         c.set_current(handle);
         Ok(OpOk::Putfh)
     }

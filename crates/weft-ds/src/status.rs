@@ -16,9 +16,12 @@ pub(crate) fn object_status(error: &ObjectError) -> NfsStat {
         // The client goes around this data server for two minutes: what a bad disk deserves.
         ObjectError::Io { .. } | ObjectError::SyncLost => complain(error, NfsStat::IO),
         ObjectError::Poisoned | ObjectError::Corrupt(_) => complain(error, NfsStat::IO),
-        ObjectError::InUse | ObjectError::NotOurs | ObjectError::NoRandom => {
-            complain(error, NfsStat::SERVERFAULT)
-        }
+        // The handle is of another volume, or of a state of its own that was given up.
+        ObjectError::UnknownVolume => NfsStat::STALE,
+        ObjectError::InUse
+        | ObjectError::OtherVersion
+        | ObjectError::NotOurs
+        | ObjectError::NoRandom => complain(error, NfsStat::SERVERFAULT),
     }
 }
 

@@ -16,8 +16,8 @@ use weft_server::{
 };
 use weft_state::{ConnId, SessionLimits};
 use weft_store::{
-    objects::{ObjectStore, ObjectStoreOptions},
-    types::DataServerId,
+    objects::{BindRequest, ObjectStore, ObjectStoreOptions},
+    types::{DataServerId, Run},
 };
 
 use crate::control::Service;
@@ -110,6 +110,15 @@ impl TestDs {
     /// Its objects.
     pub fn store(&self) -> &ObjectStore {
         self.ds().store()
+    }
+
+    /// Makes it serve a volume of this number, as one that a metadata server was bound with.
+    pub fn serve_volume(&self, number: u32) {
+        let uuid = [u8::try_from(number).unwrap(); 16];
+        self.store().adopt(uuid).unwrap();
+        let run = Run { number: 1, id: uuid };
+        let request = BindRequest { number, uuid, run, common: None, lsn: 1 };
+        self.store().bind(&request, false).unwrap().unwrap();
     }
 
     /// What its handles are sealed with.

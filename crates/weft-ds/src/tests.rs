@@ -57,6 +57,13 @@ fn id(file: &File) -> ObjectId {
     ObjectId { volume: file.volume, object: file.object }
 }
 
+/// A data server that serves the volume of these files.
+async fn serving() -> TestDs {
+    let ds = TestDs::start(1).await;
+    ds.serve_volume(3);
+    ds
+}
+
 /// A session of a new client.
 async fn session(ds: &TestDs) -> Session {
     static CLIENTS: AtomicU32 = AtomicU32::new(0);
@@ -120,7 +127,7 @@ async fn committed(session: &Session, handle: &[u8]) -> Verifier {
 /// where there is nothing the answer is PNFS_IO_HOLE. Bytes are counted.
 #[tokio::test]
 async fn data_goes_in_and_out() {
-    let ds = TestDs::start(1).await;
+    let ds = serving().await;
     let session = session(&ds).await;
     let fh = rw(&ds, &file(7));
     assert_eq!(data(&session, &fh, 0, 10).await, Err(NfsStat::PNFS_IO_HOLE));
@@ -147,7 +154,7 @@ async fn data_goes_in_and_out() {
 /// changes it for a client that just goes on.
 #[tokio::test]
 async fn the_verifier_tells_of_a_restart() {
-    let mut ds = TestDs::start(1).await;
+    let mut ds = serving().await;
     let session = session(&ds).await;
     let fh = rw(&ds, &file(7));
     let unstable = written(&session, &fh, write(0, b"abc", StableHow::UNSTABLE)).await.unwrap();
@@ -169,7 +176,7 @@ async fn the_verifier_tells_of_a_restart() {
 /// BADHANDLE for every operation; nothing is made on the disk.
 #[tokio::test]
 async fn forged_handles_are_refused() {
-    let ds = TestDs::start(1).await;
+    let ds = serving().await;
     let session = session(&ds).await;
     let good = rw(&ds, &file(7));
     let mut bad: Vec<Vec<u8>> = (0..good.len()).map(|n| good[..n].to_vec()).collect();
@@ -198,7 +205,7 @@ async fn forged_handles_are_refused() {
 /// A range that belongs to another data server, wholly or in part, is refused and never stored.
 #[tokio::test]
 async fn another_stripe_is_refused() {
-    let ds = TestDs::start(1).await;
+    let ds = serving().await;
     let session = session(&ds).await;
     let fh = rw(&ds, &file(7));
     for (offset, len) in [(MIB, 1), (MIB - 1, 2), (3 * MIB, 4096), (2 * MIB - 1, 2)] {
@@ -216,7 +223,7 @@ async fn another_stripe_is_refused() {
 /// A read-only handle reads, and neither writes nor commits.
 #[tokio::test]
 async fn a_read_handle_only_reads() {
-    let ds = TestDs::start(1).await;
+    let ds = serving().await;
     let session = session(&ds).await;
     let fh = handle(&ds, &file(7), Rights::READ);
     let none = handle(&ds, &file(7), Rights { read: false, write: false });
@@ -233,7 +240,7 @@ async fn a_read_handle_only_reads() {
 /// work. A removed object refuses all.
 #[tokio::test]
 async fn fenced_handles_are_refused() {
-    let mut ds = TestDs::start(1).await;
+    let mut ds = serving().await;
     let session = session(&ds).await;
     let old = file(7);
     let new = File { fence_epoch: 5, ..old.clone() };
@@ -263,7 +270,7 @@ async fn fenced_handles_are_refused() {
 /// Ranges beyond what can be addressed or stored are refused.
 #[tokio::test]
 async fn ranges_are_checked() {
-    let ds = TestDs::start(1).await;
+    let ds = serving().await;
     let session = session(&ds).await;
     let mut alone = file(9);
     alone.data_servers = 1;
@@ -287,10 +294,11 @@ async fn ranges_are_checked() {
     assert!(got.len() >= 1 << 20 && got.iter().all(|b| *b == 7), "{}", got.len());
 }
 
-/// Writes of nothing make nothing; any stateid will do; objects of other volumes are others.
+/// Writes of nothing make nothing; any stateid will do; objects of volumes that are not served
+/// are nobody's.
 #[tokio::test]
 async fn what_is_not_looked_at() {
-    let ds = TestDs::start(1).await;
+    let ds = serving().await;
     let session = session(&ds).await;
     let fh = rw(&ds, &file(7));
     assert_eq!(status(&session, &fh, write(0, b"", StableHow::UNSTABLE)).await, NfsStat::OK);
@@ -309,13 +317,13 @@ async fn what_is_not_looked_at() {
         assert_eq!(status(&session, &fh, OpArgs::Write(op)).await, NfsStat::OK);
     }
     let elsewhere = File { volume: 4, ..file(7) };
-    assert_eq!(data(&session, &rw(&ds, &elsewhere), 0, 1).await, Err(NfsStat::PNFS_IO_HOLE));
+    assert_eq!(data(&session, &rw(&ds, &elsewhere), 0, 1).await, Err(NfsStat::STALE));
 }
 
 /// A data server has no namespace, no attributes and no state of its own.
 #[tokio::test]
 async fn everything_else_is_not_supported() {
-    let ds = TestDs::start(1).await;
+    let ds = serving().await;
     let session = session(&ds).await;
     let object = FileHandle(rw(&ds, &file(7)));
     let stateid = Stateid::ANONYMOUS;

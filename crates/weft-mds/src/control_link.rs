@@ -40,6 +40,10 @@ const ESTABLISH_LIMIT: Duration = Duration::from_secs(2);
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// How long a batch of durable changes may take on a slow disk.
 const CHANGE_LIMIT: Duration = Duration::from_secs(30);
+/// How long a data server may take to bind: it may wait for what our last connection is doing.
+const BIND_LIMIT: Duration = Duration::from_secs(10);
+/// How often a data server is told the age of our volume, if that changes: it costs it a sync.
+const AGE_EVERY: Duration = Duration::from_secs(5);
 /// How often an idle connection is tried.
 const PING_EVERY: Duration = Duration::from_secs(2);
 /// First pause after a failed attempt to connect, doubled up to [`BACKOFF_MAX`].
@@ -76,15 +80,55 @@ pub(crate) struct Expected {
     pub(crate) admission: Arc<dyn Admission>,
 }
 
-/// Judges the directories of data servers.
+/// What is done later.
+pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Judges the directories of data servers, and what they know of our volume (ADR 9). Called every
+/// time a data server connects and has proven itself, in the order of these functions; what fails
+/// says why, and the data server is not used.
 pub(crate) trait Admission: std::fmt::Debug + Send + Sync {
-    /// Whether a data server that has proven itself, of this number and with a directory of this
-    /// uuid, may be used; why not. Called before it is, and every time it connects.
-    fn admit(
+    /// Whether this directory may be the data server's; what to ask it then.
+    fn meet(&self, id: DataServerId, uuid: [u8; 16]) -> Result<VolumeArgs, String>;
+
+    /// Whether the directory is in no older state than it was; how to bind it then.
+    fn judge(
         &self,
         id: DataServerId,
         uuid: [u8; 16],
-    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>>;
+        known: &VolumeOk,
+    ) -> Later<'_, Result<BindArgs, String>>;
+
+    /// Why the data server did not want our volume, and what to do.
+    fn refused(&self, status: ControlStatus) -> String;
+
+    /// It is bound: from here on it may be used.
+    fn bound<'a>(
+        &'a self,
+        id: DataServerId,
+        known: &'a Met,
+        bound: BindOk,
+    ) -> Later<'a, Result<(), String>>;
+
+    /// It is not to be used any more, whatever was known.
+    fn expelled(&self, id: DataServerId);
+
+    /// The connection to it was lost.
+    fn lost(&self, id: DataServerId) -> Later<'_, ()>;
+
+    /// The highest durable LSN of our volume.
+    fn lsn(&self) -> u64;
+
+    /// It holds this age of our volume durably.
+    fn holds(&self, id: DataServerId, lsn: u64);
+}
+
+/// A data server that was met.
+#[derive(Debug, Clone)]
+pub(crate) struct Met {
+    /// Uuid of its directory.
+    pub(crate) uuid: [u8; 16],
+    /// What it said of our volume.
+    pub(crate) known: VolumeOk,
 }
 
 /// An established connection.
@@ -194,7 +238,9 @@ impl ControlLink {
         // connection's PROVE waits for it. A slow answer alone is no reason.
         let lost = match &answer {
             Err(ControlError::Unreachable(_)) => changes || live.connection.is_closed(),
-            Err(ControlError::Refused(status)) => *status == ControlStatus::UNPROVEN,
+            Err(ControlError::Refused(status)) => {
+                matches!(*status, ControlStatus::UNPROVEN | ControlStatus::UNBOUND)
+            }
             Err(ControlError::Wrong(_)) | Ok(_) => false,
         };
         if lost {
@@ -252,8 +298,9 @@ async fn keep_connected(expected: Expected, tell: Tell) {
                 connections.fetch_add(1, Ordering::AcqRel);
                 let live = Arc::new(Live { connection, give_up: Notify::new() });
                 link.send_replace(Link::Up(live.clone()));
-                let why = until_lost(&live).await;
+                let why = until_lost(&live, &expected).await;
                 tracing::warn!(id = expected.id.0, error = %why, "data server lost");
+                expected.admission.lost(expected.id).await;
                 why
             }
             Err(why) => {
@@ -262,6 +309,9 @@ async fn keep_connected(expected: Expected, tell: Tell) {
                 if told != words {
                     tracing::warn!(id = expected.id.0, error = words, "data server not connected");
                     told = words;
+                }
+                if matches!(why, ControlError::Wrong(_)) {
+                    expected.admission.expelled(expected.id);
                 }
                 why
             }
@@ -330,9 +380,35 @@ async fn establish(
         let why = format!("{} is data server {}, not {}", expected.addr, who.id, expected.id.0);
         return Err(ControlError::Wrong(why.into()));
     }
-    let admitted = expected.admission.admit(expected.id, who.uuid).await;
-    admitted.map_err(|why| ControlError::Wrong(format!("{}: {why}", expected.addr).into()))?;
+    bind(&connection, expected, who.uuid).await?;
     Ok(connection)
+}
+
+/// Both sides find out whether they belong together, and remember it.
+async fn bind(
+    connection: &Connection,
+    expected: &Expected,
+    uuid: [u8; 16],
+) -> Result<(), ControlError> {
+    let (id, admission) = (expected.id, &expected.admission);
+    let wrong = |why: String| ControlError::Wrong(format!("{}: {why}", expected.addr).into());
+    let asked = admission.meet(id, uuid).map_err(wrong)?;
+    let known = within(ANSWER_LIMIT, call(connection, Procedure::VOLUME, &asked)).await?;
+    let met = Met { uuid, known };
+    let args = admission.judge(id, uuid, &met.known).await.map_err(wrong)?;
+    let bound = match within(BIND_LIMIT, call(connection, Procedure::BIND, &args)).await {
+        Err(ControlError::Refused(status)) => return Err(wrong(admission.refused(status))),
+        other => other?,
+    };
+    admission.bound(id, &met, bound).await.map_err(wrong)
+}
+
+async fn within<T>(
+    limit: Duration,
+    answer: impl Future<Output = Result<T, ControlError>>,
+) -> Result<T, ControlError> {
+    let late = || ControlError::Unreachable("it does not answer".into());
+    timeout(limit, answer).await.unwrap_or_else(|_| Err(late()))
 }
 
 async fn prove(connection: &Connection, expected: &Expected) -> Result<(), ControlError> {
@@ -352,8 +428,10 @@ async fn prove(connection: &Connection, expected: &Expected) -> Result<(), Contr
     }
 }
 
-/// Watches a connection until it must be replaced; why.
-async fn until_lost(live: &Live) -> ControlError {
+/// Watches a connection until it must be replaced; why. Tells it the age of our volume.
+async fn until_lost(live: &Live, expected: &Expected) -> ControlError {
+    let (id, admission) = (expected.id, &expected.admission);
+    let (mut told, mut told_at) = (admission.lsn(), Instant::now());
     loop {
         tokio::select! {
             () = live.give_up.notified() => {
@@ -365,12 +443,21 @@ async fn until_lost(live: &Live) -> ControlError {
             }
             () = sleep(PING_EVERY) => {}
         }
-        let ping = call::<WhoOk>(&live.connection, Procedure::WHO, &Nothing);
-        match timeout(ANSWER_LIMIT, ping).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(why)) => return why,
-            Err(_) => return ControlError::Unreachable("it does not answer".into()),
+        let lsn = admission.lsn();
+        if lsn == told || told_at.elapsed() < AGE_EVERY {
+            let ping = call::<WhoOk>(&live.connection, Procedure::WHO, &Nothing);
+            if let Err(why) = within(ANSWER_LIMIT, ping).await {
+                return why;
+            }
+            continue;
         }
+        let now = Age { lsn };
+        let age = call::<Age>(&live.connection, Procedure::AGE, &now);
+        match within(CHANGE_LIMIT, age).await {
+            Ok(held) => admission.holds(id, held.lsn),
+            Err(why) => return why,
+        }
+        (told, told_at) = (lsn, Instant::now());
     }
 }
 

@@ -176,6 +176,7 @@ impl Mds {
         {
             tracing::error!(error = %e, "the last mutations are not durable");
         }
+        self.data_servers().tell_ages().await;
     }
 
     /// The caller as the export sees it.

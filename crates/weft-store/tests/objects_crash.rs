@@ -12,7 +12,10 @@ use std::{
 };
 
 use tempfile::tempdir;
-use weft_store::objects::{ObjectError, ObjectId, ObjectStore, ObjectStoreOptions, REMOVED};
+use weft_store::{
+    objects::{BindRequest, ObjectError, ObjectId, ObjectStore, ObjectStoreOptions, REMOVED},
+    types::Run,
+};
 
 const DIR_VARIABLE: &str = "WEFT_OBJECTS_CRASH_DIR";
 const BASE_VARIABLE: &str = "WEFT_OBJECTS_CRASH_BASE";
@@ -28,7 +31,12 @@ fn id(object: u64) -> ObjectId {
 }
 
 fn open(dir: &Path) -> ObjectStore {
-    ObjectStore::open(dir, &ObjectStoreOptions { open_objects_max: 4, reserve_bytes: 0 }).unwrap()
+    let options = ObjectStoreOptions { open_objects_max: 4, reserve_bytes: 0 };
+    let store = ObjectStore::open(dir, &options).unwrap();
+    let run = Run { number: 1, id: [1; 16] };
+    let request = BindRequest { number: 1, uuid: [1; 16], run, common: None, lsn: 1 };
+    store.bind(&request, false).unwrap().unwrap();
+    store
 }
 
 /// All bytes of an object, as a reader gets them.

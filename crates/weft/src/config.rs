@@ -336,6 +336,9 @@ pub struct DsConfig {
     /// How long a connection may be without a session, seconds.
     #[serde(deserialize_with = "ranged::<_, 10, 3600>")]
     pub idle_limit_s: u32,
+    /// The volume that is accepted once, whatever is known of it. Not a key: told at each start.
+    #[serde(skip)]
+    pub adopt: Option<[u8; 16]>,
 }
 
 /// Port of the admin service unless told otherwise.
@@ -413,6 +416,7 @@ impl Default for DsConfig {
             disk_reserve_bytes: DATA_RESERVE_BYTES,
             threads: 1,
             idle_limit_s: IDLE_LIMIT_S_DEFAULT,
+            adopt: None,
         }
     }
 }

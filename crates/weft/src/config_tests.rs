@@ -163,6 +163,7 @@ fn every_documented_ds_key_is_read() {
         listen: "10.0.0.5:2051".parse().unwrap(),
         dir: "/srv/weft/ds".into(),
         id: 7,
+        adopt: None,
         cluster_secret_file: "/srv/weft/secret".into(),
         threads: 2,
         idle_limit_s: 30,

@@ -52,7 +52,7 @@ enum Command {
     /// Run a metadata server.
     Mds(serve::ServeArgs),
     /// Run a data server.
-    Ds(serve::ServeArgs),
+    Ds(serve::DsArgs),
     /// Show what each server has done.
     Status(status::StatusArgs),
     /// Show who is connected and what each holds, or end a client that will not come back.

@@ -13,7 +13,7 @@ use weft::{
     config::{DsConfig, MdsConfig},
     start::{self, RunningMds},
 };
-use weft_server::identity::{ClusterSecret, IdentityError};
+use weft_server::identity::{ClusterSecret, IdentityError, unhex};
 
 use crate::outcome::Outcome;
 
@@ -21,12 +21,36 @@ use crate::outcome::Outcome;
 /// wait for ever.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Options of `weft mds` and `weft ds`.
+/// Options of `weft mds`, and of `weft ds` too.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     /// Configuration file (TOML).
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+}
+
+/// Options of `weft ds`.
+#[derive(Debug, Args)]
+pub struct DsArgs {
+    #[command(flatten)]
+    serve: ServeArgs,
+    /// Accept this volume when it comes, once: beside others, or though it is older than what this
+    /// data server has seen of it. What it does not know of is then lost. The uuid is in the
+    /// refusal, which the metadata server logs and `weft status` shows.
+    #[arg(long, value_name = "VOLUME-UUID", value_parser = volume_uuid)]
+    adopt: Option<VolumeUuid>,
+}
+
+/// The name of a volume.
+#[derive(Debug, Clone, Copy)]
+pub struct VolumeUuid(pub [u8; 16]);
+
+/// Reads a volume's uuid.
+///
+/// # Errors
+/// It is none.
+pub fn volume_uuid(text: &str) -> Result<VolumeUuid, String> {
+    unhex(text).map(VolumeUuid).ok_or_else(|| "not 32 hexadecimal digits".into())
 }
 
 /// The runtime of everything that is not NFS traffic: HTTP, signals.
@@ -177,9 +201,10 @@ fn load_secret(path: &Path) -> Outcome<ClusterSecret> {
 }
 
 /// Runs a data server until it is asked to stop.
-pub fn ds(args: &ServeArgs) -> Outcome {
+pub fn ds(args: &DsArgs) -> Outcome {
     raise_descriptor_limit();
-    let config = DsConfig::load(&args.config)?;
+    let mut config = DsConfig::load(&args.serve.config)?;
+    config.adopt = args.adopt.map(|VolumeUuid(uuid)| uuid);
     let secret = load_secret(&config.cluster_secret_file)?;
     runtime()?.block_on(async {
         let mut signals = Signals::listen()?;

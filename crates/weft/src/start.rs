@@ -370,6 +370,9 @@ pub async fn ds(
     };
     let objects = ObjectStore::open(&config.dir, &options)
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
+    if let Some(volume) = config.adopt {
+        objects.adopt(volume).map_err(|e| directory_error(&config.dir)(e.to_string()))?;
+    }
     let uuid = ServerUuid::load_or_create(&config.dir)?;
     let limits = SessionLimits { slots_max: DS_SLOTS_MAX, ..SessionLimits::default() };
     let core = Core::new(identity(ServerRole::Ds, secret, uuid), limits, DS_LEASE_S);

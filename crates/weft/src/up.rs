@@ -73,6 +73,10 @@ pub struct UpArgs {
     /// this command decides itself (listen, dir, data servers …) wins.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Accept this volume at all data servers, once, though it is older than what they have seen of
+    /// it. What it does not know of is then lost.
+    #[arg(long, value_name = "VOLUME-UUID", value_parser = serve::volume_uuid)]
+    adopt: Option<serve::VolumeUuid>,
     /// Print the endpoints as one line of JSON once everything serves.
     #[arg(long)]
     json: bool,
@@ -156,8 +160,13 @@ async fn start(args: &UpArgs) -> Outcome<Cluster> {
     let mut data_servers = Vec::new();
     for id in 1..=count {
         let address = data_server_address(listener.local_addr()?, known.as_ref(), id);
-        let config =
-            DsConfig { listen: address, dir: data_server_dir(&dir, id), id, ..DsConfig::default() };
+        let config = DsConfig {
+            listen: address,
+            dir: data_server_dir(&dir, id),
+            id,
+            adopt: args.adopt.map(|serve::VolumeUuid(uuid)| uuid),
+            ..DsConfig::default()
+        };
         let listener = start::listen(address).await?;
         let neighbours = count as usize;
         data_servers.push(start::ds(&config, &secret, listener, neighbours).await?);

@@ -6,9 +6,13 @@ use std::{
 };
 
 use tokio::sync::{OwnedRwLockReadGuard, RwLock};
+use weft_state::Millis;
 use weft_store::{
-    objects::{CopyRange, ObjectError, ObjectId, ObjectStat, ObjectStore, Sought, Stripe},
-    types::{Content, DataServerId},
+    objects::{
+        Accepted, BindRefusal, BindRequest, CommonRun, CopyRange, ObjectError, ObjectId,
+        ObjectStat, ObjectStore, Remembered, Sought, Stripe,
+    },
+    types::{Content, DataServerId, Run},
 };
 use weft_stripe::{Distribution, Form};
 use weft_xdr::{Decode, Encode, Reader, Writer};
@@ -21,7 +25,7 @@ use weft_control::{
 use weft_server::{
     clock::random,
     compound::Role,
-    identity::ControlKey,
+    identity::{ControlKey, hex},
     report,
     rpc::{Answer, AnswerFuture, Call, Conn, Program},
 };
@@ -33,6 +37,10 @@ const CHALLENGES_MAX: usize = 256;
 /// replaced. Beyond this the oldest has to begin again.
 const PROVEN_MAX: usize = 256;
 
+/// A metadata server calls every two seconds. One that was silent for so long may be taken over
+/// from by a later run of its volume.
+const SILENCE_MS_MAX: u64 = 10_000;
+
 /// The control program of one data server.
 #[derive(Debug)]
 pub struct Service {
@@ -40,8 +48,8 @@ pub struct Service {
     id: DataServerId,
     key: ControlKey,
     peers: Mutex<Peers>,
-    /// One PROVE at a time. Held across awaits: see [`Service::prove`].
-    proving: tokio::sync::Mutex<()>,
+    /// One BIND at a time. Held across awaits: see [`Service::bind`].
+    binding: tokio::sync::Mutex<()>,
 }
 
 /// Connections, by number.
@@ -52,11 +60,31 @@ struct Peers {
 }
 
 /// A connection that has proven that it knows the secret.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Proven {
-    caller: [u8; 16],
+    /// What it serves here; none before BIND.
+    bound: Option<Bound>,
+}
+
+/// A connection that is bound to a run of a volume.
+#[derive(Debug, Clone)]
+struct Bound {
+    volume: u32,
+    run: Run,
+    /// When it last called.
+    heard: Millis,
+    /// Whether it is still there.
+    open: bool,
     /// Whether its changes are still accepted; held shared while one is carried out.
     accepts: Arc<RwLock<bool>>,
+}
+
+impl Bound {
+    /// Whether whoever bound it is there as far as one can tell. A machine that lost its power
+    /// leaves a connection that looks open.
+    fn is_live(&self, now: Millis) -> bool {
+        self.open && now.0.saturating_sub(self.heard.0) <= SILENCE_MS_MAX
+    }
 }
 
 impl Service {
@@ -67,7 +95,7 @@ impl Service {
             id,
             key,
             peers: Mutex::default(),
-            proving: tokio::sync::Mutex::default(),
+            binding: tokio::sync::Mutex::default(),
         })
     }
 
@@ -75,8 +103,13 @@ impl Service {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The standing of a connection that calls.
     fn proven(&self, conn: &Conn) -> Option<Proven> {
-        self.peers().proven.get(&conn.id.0).cloned()
+        let now = self.data_server.core().clock.now();
+        let mut peers = self.peers();
+        let proven = peers.proven.get_mut(&conn.id.0)?;
+        proven.bound.iter_mut().for_each(|b| b.heard = now);
+        Some(proven.clone())
     }
 
     /// HELLO: both nonces are known from here on, and we prove ourselves first. Our proof says
@@ -92,41 +125,115 @@ impl Service {
     }
 
     /// PROVE: one try for each HELLO.
-    ///
-    /// Earlier connections of the same caller end here, after what they are still doing: else a
-    /// truncation that was given up and sent again could be carried out a second time later,
-    /// and cut what was written since.
-    async fn prove(&self, conn: &Conn, a: &ProveArgs) -> Result<Nothing, ControlStatus> {
+    fn prove(&self, conn: &Conn, a: &ProveArgs) -> Result<Nothing, ControlStatus> {
         let said = self.peers().challenged.remove(&conn.id.0).ok_or(ControlStatus::UNPROVEN)?;
         if !said.is_proof(&self.key, Side::Caller, a.proof) {
             tracing::warn!(peer = %conn.peer, "control connection with a wrong proof");
             return Err(ControlStatus::BAD_PROOF);
         }
-        let _one_at_a_time = self.proving.lock().await;
-        let mut older = Vec::new();
-        self.peers().proven.retain(|_, p| {
-            let replaced = p.caller == said.caller;
-            replaced.then(|| older.push(p.accepts.clone()));
-            !replaced
-        });
-        for accepts in older {
-            *accepts.write().await = false;
-        }
-        let new = Proven { caller: said.caller, accepts: Arc::new(RwLock::new(true)) };
         let mut peers = self.peers();
-        peers.proven.insert(conn.id.0, new);
+        peers.proven.insert(conn.id.0, Proven::default());
         if peers.proven.len() > PROVEN_MAX {
-            peers.proven.pop_first();
+            let idle = peers.proven.iter().find(|(id, p)| p.bound.is_none() && **id != conn.id.0);
+            let ended = idle.or(peers.proven.iter().next()).map(|(id, _)| *id);
+            ended.map(|id| peers.proven.remove(&id));
         }
         Ok(Nothing)
     }
 
-    /// Holds up changes of a caller, as one that is being carried out does.
+    /// VOLUME: what is known here of a volume, and of our own past.
+    fn volume(&self, a: VolumeArgs) -> VolumeOk {
+        let store = self.data_server.store();
+        let known = store.volumes().into_iter().find(|v| v.uuid == a.uuid);
+        let met = match a.met {
+            0 => Remembered::Never,
+            number => store.remembered(number),
+        };
+        VolumeOk {
+            run: name(store.run()),
+            met: match met {
+                Remembered::Run(run) => name(run),
+                Remembered::Forgotten | Remembered::Never => NO_RUN,
+            },
+            forgotten: met == Remembered::Forgotten,
+            adopts: store.adopts() == Some(a.uuid),
+            age: known.as_ref().map_or(0, |v| v.age),
+            runs: RunNames(known.iter().flat_map(|v| &v.runs).copied().map(name).collect()),
+        }
+    }
+
+    /// BIND: from here on the connection acts for a run of a volume, if the store accepts it.
+    ///
+    /// Earlier connections of the same volume end here, after what they are still doing: else a
+    /// truncation that was given up and sent again could be carried out a second time later,
+    /// and cut what was written since.
+    async fn bind(&self, conn: &Conn, a: BindArgs) -> Result<BindOk, ControlStatus> {
+        let _one_at_a_time = self.binding.lock().await;
+        if self.proven(conn).is_none_or(|p| p.bound.is_some()) {
+            return Err(ControlStatus::UNPROVEN);
+        }
+        let (request, now) = (bind_request(&a), self.data_server.core().clock.now());
+        let another = |b: &Bound| b.volume == a.number && b.run != request.run && b.is_live(now);
+        let in_use = self.peers().proven.values().filter_map(|p| p.bound.as_ref()).any(another);
+        let (store, judged) = (self.data_server.store().clone(), request);
+        let bound = blocking(move || store.bind(&judged, in_use)).await?;
+        let (accepted, volume) = bound.map_err(|e| status(&e))?.map_err(|refusal| {
+            tracing::warn!(peer = %conn.peer, uuid = hex(&a.uuid), %refusal, "volume refused");
+            refusal_status(refusal)
+        })?;
+        self.end_connections_of(a.number).await;
+        let accepts = Arc::new(RwLock::new(true));
+        let bound = Bound { volume: a.number, run: request.run, heard: now, open: true, accepts };
+        // A connection that closed meanwhile is gone from the table.
+        match self.peers().proven.get_mut(&conn.id.0) {
+            Some(proven) => proven.bound = Some(bound),
+            None => return Err(ControlStatus::UNPROVEN),
+        }
+        let store = self.data_server.store().clone();
+        let epoch = blocking(move || store.highest_epoch(a.number)).await?;
+        let adopted = accepted == Accepted::Adopted;
+        Ok(BindOk { age: volume.age, mark: volume.mark, epoch, adopted })
+    }
+
+    /// Ends the connections that are bound to a volume, after what they are still doing.
+    async fn end_connections_of(&self, volume: u32) {
+        let mut older = Vec::new();
+        self.peers().proven.retain(|_, p| match &p.bound {
+            Some(bound) if bound.volume == volume => {
+                older.push(bound.accepts.clone());
+                false
+            }
+            _ => true,
+        });
+        for accepts in older {
+            *accepts.write().await = false;
+        }
+    }
+
+    /// Holds up changes of a run, as one that is being carried out does.
     #[cfg(test)]
-    pub(super) async fn hold_changes_of(&self, caller: [u8; 16]) -> OwnedRwLockReadGuard<bool> {
-        let of = |p: &&Proven| p.caller == caller;
-        let accepts = self.peers().proven.values().find(of).expect("proven").accepts.clone();
-        accepts.read_owned().await
+    pub(super) async fn hold_changes_of(&self, run: u64) -> OwnedRwLockReadGuard<bool> {
+        let accepts = self.peers().proven.values().find_map(|p| {
+            p.bound.as_ref().filter(|b| b.run.number == run).map(|b| b.accepts.clone())
+        });
+        accepts.expect("bound").read_owned().await
+    }
+
+    /// Makes a connection look as if its caller had said nothing for longer than that is borne.
+    #[cfg(test)]
+    pub(super) fn silence(&self, run: u64) {
+        for bound in self.peers().proven.values_mut().filter_map(|p| p.bound.as_mut()) {
+            if bound.run.number == run {
+                bound.heard = Millis(0);
+                bound.open = false;
+            }
+        }
+    }
+
+    async fn age(&self, bound: &Bound, a: Age) -> Result<Age, ControlStatus> {
+        let volume = bound.volume;
+        let grown = self.change(bound, a, move |store, a| store.grow(volume, a.lsn)).await?;
+        grown.map(|lsn| Age { lsn }).map_err(|e| status(&e))
     }
 
     /// Connections in the middle of authentication.
@@ -164,7 +271,7 @@ impl Service {
     /// Carries out changes, if the connection may still make any.
     async fn change<A: Send + 'static, T: Send + 'static>(
         &self,
-        peer: &Proven,
+        peer: &Bound,
         args: A,
         apply: impl FnOnce(&ObjectStore, A) -> T + Send + 'static,
     ) -> Result<T, ControlStatus> {
@@ -209,33 +316,68 @@ impl Service {
         let (conn, args) = (&*call.conn, call.args);
         match procedure {
             Procedure::HELLO => return with(args, async |a| Ok(self.hello(conn, &a))).await,
-            Procedure::PROVE => return with(args, async |a| self.prove(conn, &a).await).await,
+            Procedure::PROVE => return with(args, async |a| self.prove(conn, &a)).await,
             _ => {}
         }
-        let Some(peer) = self.proven(conn) else {
+        let Some(proven) = self.proven(conn) else {
             return results(&ControlResult::<Nothing>(Err(ControlStatus::UNPROVEN)));
         };
         match procedure {
-            Procedure::WHO => with(args, async |Nothing| Ok(self.who())).await,
-            Procedure::STAT => with(args, async |a| self.stat(a).await).await,
+            Procedure::WHO => return with(args, async |Nothing| Ok(self.who())).await,
+            Procedure::VOLUME => return with(args, async |a| Ok(self.volume(a))).await,
+            Procedure::BIND => return with(args, async |a| self.bind(conn, a).await).await,
+            _ => {}
+        }
+        match &proven.bound {
+            Some(bound) => self.execute_bound(procedure, bound, args).await,
+            None => results(&ControlResult::<Nothing>(Err(ControlStatus::UNBOUND))),
+        }
+    }
+
+    /// What only a connection may ask that is bound to a volume.
+    async fn execute_bound(&self, procedure: Procedure, peer: &Bound, args: Reader) -> Answer {
+        let ours = |objects: &dyn OfVolume| self.are_served(peer, objects);
+        match procedure {
+            Procedure::STAT => with_objects(args, ours, async |a| self.stat(a).await).await,
             Procedure::LIST => with(args, async |a| self.list(a).await).await,
             Procedure::TRUNCATE => {
-                with(args, async |a| self.change(&peer, a, truncate).await).await
+                with_objects(args, ours, async |a| self.change(peer, a, truncate).await).await
             }
-            Procedure::REMOVE => with(args, async |a| self.change(&peer, a, remove).await).await,
-            Procedure::FENCE => with(args, async |a| self.change(&peer, a, fence).await).await,
-            Procedure::CREATE => with(args, async |a| self.change(&peer, a, create).await).await,
-            Procedure::SEEK => with(args, async |a| self.seek(a).await).await,
-            Procedure::PUNCH => with(args, async |a| self.change(&peer, a, punch).await?).await,
+            Procedure::REMOVE => {
+                with_objects(args, ours, async |a| self.change(peer, a, remove).await).await
+            }
+            Procedure::FENCE => {
+                with_objects(args, ours, async |a| self.change(peer, a, fence).await).await
+            }
+            Procedure::CREATE => {
+                with_objects(args, ours, async |a| self.change(peer, a, create).await).await
+            }
+            Procedure::SEEK => with_objects(args, ours, async |a| self.seek(a).await).await,
+            Procedure::PUNCH => {
+                with_objects(args, ours, async |a| self.change(peer, a, punch).await?).await
+            }
             Procedure::ALLOCATE => {
-                with(args, async |a| self.change(&peer, a, allocate).await?).await
+                with_objects(args, ours, async |a| self.change(peer, a, allocate).await?).await
             }
-            Procedure::COPY => with(args, async |a| self.change(&peer, a, copy).await?).await,
-            Procedure::CLONE => with(args, async |a| self.change(&peer, a, clone).await?).await,
+            Procedure::COPY => {
+                with_objects(args, ours, async |a| self.change(peer, a, copy).await?).await
+            }
+            Procedure::CLONE => {
+                with_objects(args, ours, async |a| self.change(peer, a, clone).await?).await
+            }
+            Procedure::AGE => with(args, async |a| self.age(peer, a).await).await,
             Procedure::SPACE => with(args, async |Nothing| self.space().await).await,
             Procedure::STATUS => with(args, async |Nothing| self.status().await).await,
             _ => Answer::ProcUnavail,
         }
+    }
+
+    /// Whether all objects of a call are of the volume that its connection is bound to, and of the
+    /// state that volume is in.
+    fn are_served(&self, peer: &Bound, call: &dyn OfVolume) -> Result<(), ControlStatus> {
+        let store = self.data_server.store();
+        let ours = |o: ObjectName| o.volume == peer.volume && store.serves(id(o));
+        if call.objects().into_iter().all(ours) { Ok(()) } else { Err(ControlStatus::OTHER_VOLUME) }
     }
 }
 
@@ -259,11 +401,10 @@ impl Program for Service {
     fn closed(&self, conn: &Conn) {
         let mut peers = self.peers();
         peers.challenged.remove(&conn.id.0);
-        // A proven connection stays until its successor has waited for what it is still doing.
-        if let Some(p) = peers.proven.get(&conn.id.0)
-            && Arc::strong_count(&p.accepts) == 1
-        {
-            peers.proven.remove(&conn.id.0);
+        // A bound connection stays until its successor has waited for what it is still doing.
+        match peers.proven.get_mut(&conn.id.0).map(|p| &mut p.bound) {
+            Some(Some(bound)) if Arc::strong_count(&bound.accepts) > 1 => bound.open = false,
+            _ => drop(peers.proven.remove(&conn.id.0)),
         }
     }
 }
@@ -280,6 +421,87 @@ async fn with<A: Decode, T: Encode>(
             tracing::debug!(%error, "control call with garbage arguments");
             Answer::GarbageArgs
         }
+    }
+}
+
+/// The same for arguments that name objects.
+async fn with_objects<A: Decode + OfVolume, T: Encode>(
+    args: Reader,
+    ours: impl Fn(&dyn OfVolume) -> Result<(), ControlStatus>,
+    run: impl AsyncFnOnce(A) -> Result<T, ControlStatus>,
+) -> Answer {
+    let checked = async |a: A| {
+        ours(&a)?;
+        run(a).await
+    };
+    with(args, checked).await
+}
+
+/// Arguments that name objects.
+trait OfVolume {
+    /// Which.
+    fn objects(&self) -> Vec<ObjectName>;
+}
+
+impl OfVolume for Objects {
+    fn objects(&self) -> Vec<ObjectName> {
+        self.0.clone()
+    }
+}
+
+macro_rules! names_objects {
+    ($($list:ident)*; $($one:ident)*) => {
+        $(impl OfVolume for $list {
+            fn objects(&self) -> Vec<ObjectName> {
+                self.0.iter().map(|item| item.object).collect()
+            }
+        })*
+        $(impl OfVolume for $one {
+            fn objects(&self) -> Vec<ObjectName> {
+                vec![self.object]
+            }
+        })*
+    };
+}
+names_objects! { TruncateArgs FenceArgs CreateArgs; SeekArgs PunchArgs AllocateArgs }
+
+impl OfVolume for CopyArgs {
+    fn objects(&self) -> Vec<ObjectName> {
+        vec![self.source, self.destination]
+    }
+}
+
+const NO_RUN: RunName = RunName { number: 0, id: [0; 16] };
+
+fn name(run: Run) -> RunName {
+    RunName { number: run.number, id: run.id }
+}
+
+fn run(name: RunName) -> Run {
+    Run { number: name.number, id: name.id }
+}
+
+fn bind_request(a: &BindArgs) -> BindRequest {
+    let common =
+        CommonRun { run: run(a.common), end_lsn: a.common_end_lsn, end_next: a.common_end_next };
+    BindRequest {
+        number: a.number,
+        uuid: a.uuid,
+        run: run(a.run),
+        common: (a.common != NO_RUN).then_some(common),
+        lsn: a.lsn,
+    }
+}
+
+fn refusal_status(refusal: BindRefusal) -> ControlStatus {
+    match refusal {
+        BindRefusal::Unknown => ControlStatus::UNKNOWN_VOLUME,
+        BindRefusal::NumberTaken => ControlStatus::NUMBER_TAKEN,
+        BindRefusal::Older => ControlStatus::OLDER,
+        BindRefusal::Fork => ControlStatus::FORK,
+        BindRefusal::Deposed => ControlStatus::DEPOSED,
+        BindRefusal::InUse => ControlStatus::IN_USE,
+        BindRefusal::TooMany => ControlStatus::TOO_MANY,
     }
 }
 
@@ -395,7 +617,11 @@ fn status(error: &ObjectError) -> ControlStatus {
         ObjectError::Unaligned => return ControlStatus::UNALIGNED,
         ObjectError::Io { .. } | ObjectError::SyncLost => ControlStatus::IO,
         ObjectError::Poisoned | ObjectError::Corrupt(_) => ControlStatus::IO,
-        ObjectError::InUse | ObjectError::NotOurs | ObjectError::NoRandom => ControlStatus::FAULT,
+        ObjectError::UnknownVolume => return ControlStatus::OTHER_VOLUME,
+        ObjectError::InUse
+        | ObjectError::NotOurs
+        | ObjectError::OtherVersion
+        | ObjectError::NoRandom => ControlStatus::FAULT,
     };
     tracing::error!(%error, "object store");
     status

@@ -18,6 +18,25 @@ struct Caller {
     caller: [u8; 16],
 }
 
+const NONE: RunName = RunName { number: 0, id: [0; 16] };
+
+/// The first run of a volume.
+const FIRST: BindArgs = BindArgs {
+    number: 1,
+    uuid: [1; 16],
+    run: RunName { number: 1, id: [1; 16] },
+    common: NONE,
+    common_end_lsn: 0,
+    common_end_next: 0,
+    lsn: 10,
+};
+
+/// The next run of the same volume, which found it in that state.
+fn second(found_lsn: u64) -> BindArgs {
+    let run = RunName { number: 2, id: [2; 16] };
+    BindArgs { run, common: FIRST.run, common_end_lsn: found_lsn, common_end_next: 5, ..FIRST }
+}
+
 type Called<T> = Result<Result<T, ControlStatus>, Reply>;
 
 impl Caller {
@@ -33,6 +52,23 @@ impl Caller {
         let proof = said.proof(&secret().control_key(), Side::Caller);
         assert_eq!(caller.prove(proof).await, Ok(Nothing));
         caller
+    }
+
+    /// One that is bound to the first run of volume 1.
+    async fn bound(ds: &TestDs) -> Caller {
+        let caller = Caller::proven(ds, 1).await;
+        caller.bind(&FIRST).await.unwrap();
+        caller
+    }
+
+    async fn bind(&self, args: &BindArgs) -> Result<BindOk, ControlStatus> {
+        self.call(Procedure::BIND, args).await.unwrap()
+    }
+
+    /// What it says of volume 1.
+    async fn volume(&self) -> VolumeOk {
+        let args = VolumeArgs { number: FIRST.number, uuid: FIRST.uuid, met: 1 };
+        self.call(Procedure::VOLUME, &args).await.unwrap().unwrap()
     }
 
     async fn raw(&self, procedure: u32, args: Bytes) -> Result<Reader, Reply> {
@@ -80,7 +116,7 @@ fn object(object: u64) -> ObjectName {
 async fn strangers_are_refused() {
     let ds = TestDs::start(4).await;
     let stranger = Caller::new(&ds, 1).await;
-    for procedure in (3..=16).chain([99, u32::MAX]) {
+    for procedure in (3..=18).chain([99, u32::MAX]) {
         let refused: Called<Nothing> = stranger.call(Procedure(procedure), &Nothing).await;
         assert_eq!(refused, Ok(Err(ControlStatus::UNPROVEN)), "procedure {procedure}");
     }
@@ -88,6 +124,7 @@ async fn strangers_are_refused() {
     stranger.hello().await;
     assert_eq!(stranger.who().await, Err(ControlStatus::UNPROVEN), "HELLO alone proves nothing");
     let victim = Objects(vec![object(1)]);
+    ds.serve_volume(1);
     ds.store().write(super::service::id(object(1)), 0, 0, b"data").unwrap();
     let refused: Called<Statuses> = stranger.call(Procedure::REMOVE, &victim).await;
     assert_eq!(refused, Ok(Err(ControlStatus::UNPROVEN)));
@@ -122,7 +159,7 @@ async fn proofs_cannot_be_guessed_or_reused() {
 #[tokio::test]
 async fn objects_are_managed() {
     let ds = TestDs::start(4).await;
-    let mds = Caller::proven(&ds, 1).await;
+    let mds = Caller::bound(&ds).await;
     let who = mds.who().await.unwrap();
     assert_eq!((who.id, who.uuid), (4, ds.store().identity()));
     let id = super::service::id;
@@ -173,7 +210,7 @@ async fn objects_are_managed() {
 #[tokio::test]
 async fn garbage_is_refused() {
     let ds = TestDs::start(4).await;
-    let mds = Caller::proven(&ds, 1).await;
+    let mds = Caller::bound(&ds).await;
     let many = |n: usize| Objects((0..n as u64).map(object).collect());
     let full: StatOk = mds.call(Procedure::STAT, &many(BATCH_MAX)).await.unwrap().unwrap();
     assert_eq!(full.objects.0.len(), BATCH_MAX);
@@ -213,37 +250,85 @@ async fn garbage_is_refused() {
 async fn other_versions_are_refused() {
     let ds = TestDs::start(4).await;
     let mds = Caller::new(&ds, 1).await;
-    match mds.connection.call(CONTROL_PROGRAM, 2, 3, &Credential::NONE, Vec::new()).await {
-        Err(RpcError::Refused(reply)) => assert_eq!(reply, Reply::ProgMismatch(1, 1)),
+    match mds.connection.call(CONTROL_PROGRAM, 1, 3, &Credential::NONE, Vec::new()).await {
+        Err(RpcError::Refused(reply)) => assert_eq!(reply, Reply::ProgMismatch(2, 2)),
         other => panic!("{other:?}"),
     }
 }
 
 /// A metadata server that connects again takes the place of its old connection, and only after
-/// the change that this one still carries out; other metadata servers are left alone.
+/// the change that this one still carries out; those of other volumes are left alone.
 #[tokio::test]
 async fn a_new_connection_waits_for_the_old_ones_changes() {
     let ds = TestDs::start(4).await;
-    let (old, other) = (Caller::proven(&ds, 1).await, Caller::proven(&ds, 2).await);
+    let (old, other) = (Caller::bound(&ds).await, Caller::proven(&ds, 2).await);
+    let unknown = BindArgs { number: 2, uuid: [2; 16], ..FIRST };
+    assert_eq!(other.bind(&unknown).await, Err(ControlStatus::UNKNOWN_VOLUME));
+    ds.store().adopt([2; 16]).unwrap();
+    other.bind(&unknown).await.unwrap();
     // A change under way, held up.
-    let change = ds.service().hold_changes_of([1; 16]).await;
-    let new = Caller::new(&ds, 1).await;
-    let proof = new.hello().await.proof(&secret().control_key(), Side::Caller);
-    let proving = tokio::spawn(async move {
-        let proven = new.prove(proof).await;
-        (new, proven)
+    let change = ds.service().hold_changes_of(1).await;
+    let new = Caller::proven(&ds, 1).await;
+    let binding = tokio::spawn(async move {
+        let bound = new.bind(&FIRST).await;
+        (new, bound)
     });
-    // The old connection is out as soon as PROVE has begun; then PROVE can only be waiting.
+    // The old connection is out as soon as BIND has begun; then BIND can only be waiting.
     until("replacement", async || old.who().await == Err(ControlStatus::UNPROVEN)).await;
     tokio::time::sleep(Duration::from_millis(20)).await;
-    assert!(!proving.is_finished(), "PROVE has not waited for the change");
+    assert!(!binding.is_finished(), "BIND has not waited for the change");
     drop(change);
-    let (new, proven) = proving.await.unwrap();
-    assert_eq!(proven, Ok(Nothing));
+    let (new, bound) = binding.await.unwrap();
+    assert_eq!(bound.map(|b| b.age), Ok(10));
     assert_eq!(new.who().await.unwrap().id, 4);
     let refused: Called<Statuses> = old.call(Procedure::REMOVE, &Objects(vec![object(1)])).await;
     assert_eq!(refused, Ok(Err(ControlStatus::UNPROVEN)));
     assert_eq!(other.who().await.unwrap().id, 4);
+    let space: Called<SpaceOk> = other.call(Procedure::SPACE, &Nothing).await;
+    space.unwrap().unwrap();
+}
+
+/// A connection that is proven and not bound may ask who is there and what is known of a volume,
+/// and nothing else; a bound one may name objects of its own volume only.
+#[tokio::test]
+async fn only_a_bound_connection_reaches_objects() {
+    let ds = TestDs::start(4).await;
+    let mds = Caller::proven(&ds, 1).await;
+    assert_eq!(mds.volume().await.runs.0, []);
+    let victim = Objects(vec![object(1)]);
+    for procedure in (4..=15).chain([18]) {
+        let refused: Called<Nothing> = mds.call(Procedure(procedure), &victim).await;
+        assert_eq!(refused, Ok(Err(ControlStatus::UNBOUND)), "procedure {procedure}");
+    }
+    mds.bind(&FIRST).await.unwrap();
+    assert_eq!(mds.volume().await.runs.0, [FIRST.run]);
+    let done: Statuses = mds.call(Procedure::REMOVE, &victim).await.unwrap().unwrap();
+    assert_eq!(done.0, [ControlStatus::OK]);
+    let elsewhere = Objects(vec![object(2), ObjectName { volume: 2, object: 1 }]);
+    let refused: Called<Statuses> = mds.call(Procedure::REMOVE, &elsewhere).await;
+    assert_eq!(refused, Ok(Err(ControlStatus::OTHER_VOLUME)));
+}
+
+/// The next run of a volume takes over when the one before is gone, or was silent for long; not
+/// while that lives, and not if it found an older state. The one before is told that it is over.
+#[tokio::test]
+async fn one_run_of_a_volume_at_a_time() {
+    let ds = TestDs::start(4).await;
+    let old = Caller::bound(&ds).await;
+    let held: Age = old.call(Procedure::AGE, &Age { lsn: 30 }).await.unwrap().unwrap();
+    assert_eq!(held.lsn, 30);
+    let new = Caller::proven(&ds, 1).await;
+    assert_eq!(new.bind(&second(30)).await, Err(ControlStatus::IN_USE));
+    assert_eq!(old.who().await.unwrap().id, 4, "it is left alone");
+    ds.service().silence(1);
+    assert_eq!(new.bind(&second(29)).await, Err(ControlStatus::OLDER));
+    new.bind(&BindArgs { lsn: 31, ..second(30) }).await.unwrap();
+    assert_eq!(old.who().await, Err(ControlStatus::UNPROVEN));
+    let old = Caller::proven(&ds, 1).await;
+    assert_eq!(old.bind(&BindArgs { lsn: 40, ..FIRST }).await, Err(ControlStatus::DEPOSED));
+    let told = old.volume().await;
+    assert_eq!((told.runs.0.len(), told.age), (2, 31));
+    assert_eq!(told.met, told.run, "in its first run still");
 }
 
 /// Strangers that begin to authenticate over and over fill no table.

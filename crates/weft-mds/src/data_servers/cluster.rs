@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tokio::{sync::Notify, time::timeout};
+use weft_control::codec::{Age, Procedure};
 use weft_layout::Rights;
 use weft_nfs::DeviceId;
 use weft_server::{
@@ -21,7 +22,7 @@ use super::{
     server::Server,
     spec::DataServerSpec,
 };
-use crate::striped::Striped;
+use crate::{control_link::Admission, striped::Striped};
 
 /// How often data servers are asked how much room they have.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
@@ -183,6 +184,20 @@ impl DataServers {
             // Either is a reason to ask again.
             let _ = timeout(LOOK_EVERY, self.look.notified()).await;
         }
+    }
+
+    /// Tells the age of the volume to all that are connected, and records what they hold: for a
+    /// clean stop.
+    pub async fn tell_ages(&self) {
+        let age = Age { lsn: self.registry.lsn() };
+        let tell = |server: Arc<Server>, registry: Arc<DataServerRegistry>| async move {
+            if let Ok(held) = server.ask::<Age>(Procedure::AGE, &age).await {
+                registry.holds(server.id, held.lsn);
+            }
+        };
+        let up = self.servers.values().filter(|s| s.is_up()).cloned();
+        each::all(up.map(|server| tell(server, self.registry.clone()))).await;
+        self.registry.record_ages().await;
     }
 
     /// Requests to the control programs of all data servers so far, by procedure; those that keep

@@ -6,6 +6,7 @@
 //! background task has it back.
 
 mod addresses;
+mod admission;
 mod cluster;
 mod copy;
 mod each;

@@ -1,38 +1,66 @@
-//! Which directory each data server has: the uuid it was first met with, kept in the volume. An
-//! empty directory in its place would read as zeros, and another one as other files.
+//! Which directory each data server has, and in which state: the uuid it was first met with, its
+//! last run and the age of our volume that it held, kept in the volume. An empty directory in its
+//! place would read as zeros, another one as other files, and an older copy as older ones (ADR 9).
 
 use std::{
-    collections::BTreeMap,
-    future::Future,
-    pin::Pin,
+    collections::{BTreeMap, BTreeSet},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use weft_control::codec::*;
 use weft_layout::{HandleKey, HandleKeys};
-use weft_server::identity::hex;
+use weft_server::{clock::random, identity::hex};
 use weft_store::{
-    types::{DataServerId, StoreError},
-    volume::Volume,
+    types::{DataServerId, Lsn, Run, StoreError},
+    volume::{Identity, Volume, VolumeRun},
 };
 
-use crate::control_link::Admission;
+use super::admission;
+use crate::control_link::{Admission, Later, Met};
 
 /// Version of the data server records in the volume.
-const RECORD_VERSION: u8 = 1;
+const RECORD_VERSION: u8 = 2;
+/// Bytes of such a record.
+const RECORD_BYTES: usize = 49;
 
 /// A directory's uuid.
 type Uuid = [u8; 16];
 
-/// The data servers' directories, and the keys that follow from them.
+/// What the volume knows of a data server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Record {
+    /// Uuid of its directory.
+    pub(super) uuid: Uuid,
+    /// Its run when it was last bound.
+    pub(super) run: Run,
+    /// The age of our volume that it held durably.
+    pub(super) held: u64,
+}
+
+/// The data servers' directories, the keys that follow from them, and this run of the volume.
 pub struct DataServerRegistry {
     volume: Volume,
     keys: HandleKeys,
     /// Uuids that the configuration says are the right ones now.
     configured: BTreeMap<DataServerId, Uuid>,
-    /// What the volume has. Only [`Admission::admit`] changes it, when it is durable.
-    known: Mutex<BTreeMap<DataServerId, Uuid>>,
-    /// Admissions come one after another, so that no two data servers get one directory.
-    admitting: tokio::sync::Mutex<()>,
+    /// Runs of the volume; this one is the last.
+    runs: Vec<VolumeRun>,
+    /// This run may be named when this is durable.
+    begun: Lsn,
+    known: Mutex<Known>,
+    /// Records are written one after another, so that no two data servers get one directory.
+    recording: tokio::sync::Mutex<()>,
+}
+
+/// What is known of the data servers.
+#[derive(Debug, Default)]
+struct Known {
+    /// What the volume has, durably.
+    recorded: BTreeMap<DataServerId, Record>,
+    /// Ages that data servers hold by now.
+    held: BTreeMap<DataServerId, u64>,
+    /// Those that were bound in this run, and not refused since: no other may be used.
+    bound: BTreeSet<DataServerId>,
 }
 
 impl std::fmt::Debug for DataServerRegistry {
@@ -42,8 +70,8 @@ impl std::fmt::Debug for DataServerRegistry {
 }
 
 impl DataServerRegistry {
-    /// What the volume knows. A uuid in `configured` takes the place of the known one as soon as
-    /// the data server comes with it.
+    /// What the volume knows; and begins a run of it. A uuid in `configured` takes the place of the
+    /// known one as soon as the data server comes with it.
     ///
     /// # Errors
     /// The volume cannot be read, or a record is none.
@@ -52,33 +80,62 @@ impl DataServerRegistry {
         keys: HandleKeys,
         configured: impl IntoIterator<Item = (DataServerId, Uuid)>,
     ) -> Result<DataServerRegistry, StoreError> {
-        let mut known = BTreeMap::new();
+        let mut recorded = BTreeMap::new();
         for (id, record) in volume.data_servers().unconfirmed()? {
-            known.insert(id, decode(&record).ok_or(StoreError::Corrupt("data server"))?);
+            recorded.insert(id, decode(&record).ok_or(StoreError::Corrupt("data server"))?);
         }
+        let begun = volume.begin_run(random());
+        let lsn = begun.lsn;
+        begun.unconfirmed()?;
+        let runs = volume.runs().unconfirmed()?;
         Ok(DataServerRegistry {
             volume,
             keys,
             configured: configured.into_iter().collect(),
-            known: Mutex::new(known),
-            admitting: tokio::sync::Mutex::default(),
+            runs,
+            begun: lsn,
+            known: Mutex::new(Known { recorded, ..Known::default() }),
+            recording: tokio::sync::Mutex::default(),
         })
     }
 
-    /// The key of a data server that was met at least once.
+    /// The key of a data server that was bound in this run.
     pub(super) fn key(&self, id: DataServerId) -> Option<HandleKey> {
-        let uuid = *self.known().get(&id)?;
-        Some(self.keys.of(id.0, uuid))
+        let known = self.known();
+        let record = known.recorded.get(&id).filter(|_| known.bound.contains(&id))?;
+        Some(self.keys.of(id.0, record.uuid))
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<DataServerId, Uuid>> {
+    /// Records what the data servers hold by now: only what the volume does not have yet.
+    pub(super) async fn record_ages(&self) {
+        let ids: Vec<_> = self.known().held.keys().copied().collect();
+        for id in ids {
+            self.record_age(id).await;
+        }
+    }
+
+    async fn record_age(&self, id: DataServerId) {
+        let newer = {
+            let known = self.known();
+            let held = known.held.get(&id).copied().unwrap_or(0);
+            let record = known.recorded.get(&id).filter(|r| r.held < held);
+            record.map(|r| Record { held, ..*r })
+        };
+        if let Some(record) = newer
+            && let Err(error) = self.record(id, record, 0).await
+        {
+            tracing::warn!(id = id.0, error, "the age of a data server is not recorded");
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a directory is the right one; true if it is and is still to be recorded.
-    fn judge(&self, id: DataServerId, uuid: Uuid) -> Result<bool, String> {
-        let known = self.known();
-        let former = known.get(&id).copied();
+    /// Whether a directory is the right one.
+    fn check(&self, id: DataServerId, uuid: Uuid) -> Result<(), String> {
+        let recorded = &self.known().recorded;
+        let former = recorded.get(&id).map(|r| r.uuid);
         let right = self.configured.get(&id).copied().or(former).unwrap_or(uuid);
         let came = hex(&uuid);
         if right != uuid {
@@ -89,102 +146,168 @@ impl DataServerRegistry {
                 hex(&right)
             ));
         }
-        if let Some((other, _)) = known.iter().find(|(other, u)| **other != id && **u == uuid) {
+        let other = recorded.iter().find(|(other, r)| **other != id && r.uuid == uuid);
+        if let Some((other, _)) = other {
             return Err(format!("its directory, {came}, is that of data server {}", other.0));
         }
-        Ok(former != Some(uuid))
+        Ok(())
     }
 
-    async fn admit_one(&self, id: DataServerId, uuid: Uuid) -> Result<(), String> {
-        let _one_at_a_time = self.admitting.lock().await;
-        if !self.judge(id, uuid)? {
-            return Ok(());
-        }
-        let put = self.volume.data_server_put(id, &encode(uuid), 0);
-        self.volume.confirm(put).await.map_err(|e| format!("its uuid is not recorded: {e}"))?;
-        if let Some(former) = self.known().insert(id, uuid) {
-            let (former, now) = (hex(&former), hex(&uuid));
+    /// What the volume has of a data server with this directory.
+    fn recorded(&self, id: DataServerId, uuid: Uuid) -> Option<Record> {
+        self.known().recorded.get(&id).filter(|r| r.uuid == uuid).copied()
+    }
+
+    /// Keeps a record, durably; numbers below `unused_from` are given to no new file.
+    async fn record(
+        &self,
+        id: DataServerId,
+        record: Record,
+        unused_from: u64,
+    ) -> Result<(), String> {
+        let _one_at_a_time = self.recording.lock().await;
+        self.check(id, record.uuid)?;
+        let put = self.volume.data_server_put(id, &encode(&record), unused_from);
+        self.volume.confirm(put).await.map_err(|e| format!("it is not recorded: {e}"))?;
+        let former = self.known().recorded.insert(id, record);
+        if let Some(former) = former.filter(|f| f.uuid != record.uuid) {
+            let (former, now) = (hex(&former.uuid), hex(&record.uuid));
             tracing::warn!(id = id.0, former, now, "another directory of a data server accepted");
         }
+        Ok(())
+    }
+
+    fn this_run(&self) -> Option<Run> {
+        self.runs.last().map(|r| r.run)
+    }
+
+    async fn bind_args(
+        &self,
+        record: Option<Record>,
+        known: &VolumeOk,
+    ) -> Result<BindArgs, String> {
+        let uuid = self.volume.identity().uuid;
+        admission::judge_store(record.as_ref(), known).map_err(|why| why.words(&uuid))?;
+        let begun = self.volume.durable(self.begun).await;
+        begun.map_err(|e| format!("the start of the metadata server is not recorded: {e}"))?;
+        let run = self.this_run().ok_or("the volume has no run")?;
+        let common = admission::newest_common(&self.runs, &known.runs);
+        Ok(BindArgs {
+            number: self.volume.identity().number,
+            uuid,
+            run: name(run),
+            common: common.map_or(NO_RUN, |c| name(c.run)),
+            common_end_lsn: common.map_or(0, |c| c.end_lsn),
+            common_end_next: common.map_or(0, |c| c.end_next),
+            lsn: self.lsn(),
+        })
+    }
+
+    async fn record_bound(&self, id: DataServerId, met: &Met, bound: BindOk) -> Result<(), String> {
+        let run = Run { number: met.known.run.number, id: met.known.run.id };
+        let record = Record { uuid: met.uuid, run, held: bound.age };
+        // Numbers that this run gave are no other file's.
+        let again =
+            met.known.runs.0.last().is_some_and(|last| Some(*last) == self.this_run().map(name));
+        let unused_from = if again { 0 } else { bound.mark };
+        if self.recorded(id, met.uuid) != Some(record) {
+            self.record(id, record, unused_from).await?;
+        }
+        if bound.adopted {
+            tracing::warn!(id = id.0, "a data server has accepted an older state of the volume");
+        }
+        let mut known = self.known();
+        known.held.insert(id, bound.age);
+        known.bound.insert(id);
         Ok(())
     }
 }
 
 impl Admission for DataServerRegistry {
-    fn admit(
+    fn meet(&self, id: DataServerId, uuid: Uuid) -> Result<VolumeArgs, String> {
+        self.check(id, uuid)?;
+        let Identity { number, uuid: volume, .. } = self.volume.identity();
+        let met = self.recorded(id, uuid).map_or(0, |r| r.run.number);
+        Ok(VolumeArgs { number, uuid: volume, met })
+    }
+
+    fn judge(
         &self,
         id: DataServerId,
         uuid: Uuid,
-    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
-        Box::pin(self.admit_one(id, uuid))
+        known: &VolumeOk,
+    ) -> Later<'_, Result<BindArgs, String>> {
+        let mut record = self.recorded(id, uuid);
+        if let Some(record) = &mut record {
+            let held = self.known().held.get(&id).copied();
+            record.held = record.held.max(held.unwrap_or(0));
+        }
+        let known = known.clone();
+        Box::pin(async move { self.bind_args(record, &known).await })
+    }
+
+    fn refused(&self, status: ControlStatus) -> String {
+        admission::refusal(status, &self.volume.identity().uuid)
+    }
+
+    fn bound<'a>(
+        &'a self,
+        id: DataServerId,
+        met: &'a Met,
+        bound: BindOk,
+    ) -> Later<'a, Result<(), String>> {
+        Box::pin(self.record_bound(id, met, bound))
+    }
+
+    fn expelled(&self, id: DataServerId) {
+        self.known().bound.remove(&id);
+    }
+
+    fn lost(&self, id: DataServerId) -> Later<'_, ()> {
+        Box::pin(self.record_age(id))
+    }
+
+    fn lsn(&self) -> u64 {
+        self.volume.durable_lsn().0
+    }
+
+    fn holds(&self, id: DataServerId, lsn: u64) {
+        self.known().held.insert(id, lsn);
     }
 }
 
-fn encode(uuid: Uuid) -> Vec<u8> {
-    [&[RECORD_VERSION][..], &uuid].concat()
+const NO_RUN: RunName = RunName { number: 0, id: [0; 16] };
+
+fn name(run: Run) -> RunName {
+    RunName { number: run.number, id: run.id }
 }
 
 /// The uuid in a data server's record of the volume; `None` if it is none.
 pub fn recorded_uuid(record: &[u8]) -> Option<[u8; 16]> {
-    decode(record)
+    decode(record).map(|record| record.uuid)
 }
 
-fn decode(record: &[u8]) -> Option<Uuid> {
-    let (version, uuid) = record.split_first()?;
-    if *version == RECORD_VERSION { uuid.try_into().ok() } else { None }
+fn encode(record: &Record) -> Vec<u8> {
+    let mut out = Vec::with_capacity(RECORD_BYTES);
+    out.push(RECORD_VERSION);
+    out.extend_from_slice(&record.uuid);
+    out.extend_from_slice(&record.run.number.to_be_bytes());
+    out.extend_from_slice(&record.run.id);
+    out.extend_from_slice(&record.held.to_be_bytes());
+    out
+}
+
+fn decode(record: &[u8]) -> Option<Record> {
+    let raw: &[u8; RECORD_BYTES] = record.try_into().ok()?;
+    let (version, rest) = raw.split_first()?;
+    let (uuid, rest) = rest.split_first_chunk()?;
+    let (number, rest) = rest.split_first_chunk()?;
+    let (id, held) = rest.split_first_chunk()?;
+    let run = Run { number: u64::from_be_bytes(*number), id: *id };
+    let held = u64::from_be_bytes(held.try_into().ok()?);
+    (*version == RECORD_VERSION).then_some(Record { uuid: *uuid, run, held })
 }
 
 #[cfg(test)]
-mod tests {
-    use weft_ds::testing::secret;
-    use weft_store::volume::VolumeConfig;
-
-    use super::*;
-
-    const ONE: DataServerId = DataServerId(1);
-    const TWO: DataServerId = DataServerId(2);
-
-    fn registry(volume: &Volume, configured: &[(DataServerId, Uuid)]) -> DataServerRegistry {
-        DataServerRegistry::open(volume.clone(), secret().handle_keys(), configured.iter().copied())
-            .unwrap()
-    }
-
-    /// The first directory of a number stays the only one, also for the next start; a directory
-    /// has one number; the configuration accepts another one, once and for all.
-    #[tokio::test]
-    async fn the_first_directory_stays() {
-        let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
-        let first = registry(&volume, &[]);
-        assert!(first.key(ONE).is_none());
-        first.admit(ONE, [1; 16]).await.unwrap();
-        first.admit(ONE, [1; 16]).await.unwrap();
-        let second = registry(&volume, &[]);
-        for registry in [&first, &second] {
-            assert!(registry.key(ONE).is_some());
-            let other = registry.admit(ONE, [2; 16]).await.unwrap_err();
-            let (came, has) = (hex(&[2; 16]), hex(&[1; 16]));
-            assert!(other.contains(&format!("is {came}, but data server 1 has {has}")), "{other}");
-            let twice = registry.admit(TWO, [1; 16]).await.unwrap_err();
-            assert!(twice.ends_with("is that of data server 1"), "{twice}");
-        }
-        let told = registry(&volume, &[(ONE, [2; 16])]);
-        told.admit(ONE, [1; 16]).await.unwrap_err();
-        told.admit(ONE, [2; 16]).await.unwrap();
-        let later = registry(&volume, &[]);
-        later.admit(ONE, [1; 16]).await.unwrap_err();
-        later.admit(ONE, [2; 16]).await.unwrap();
-        later.admit(TWO, [1; 16]).await.unwrap();
-    }
-
-    /// A record that cannot be one is corruption, not another first meeting.
-    #[test]
-    fn damaged_records_are_errors() {
-        for record in [&[][..], &[1; 16], &[1; 18], &[2; 17]] {
-            let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
-            volume.data_server_put(ONE, record, 0).unconfirmed().unwrap();
-            let opened = DataServerRegistry::open(volume, secret().handle_keys(), []);
-            assert!(matches!(opened, Err(StoreError::Corrupt(_))), "{record:?}");
-        }
-        assert_eq!(decode(&encode([3; 16])), Some([3; 16]));
-    }
-}
+#[path = "registry_tests.rs"]
+mod tests;

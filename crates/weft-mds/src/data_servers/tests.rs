@@ -392,7 +392,8 @@ async fn a_swapped_directory_is_noticed() {
     .await;
     assert!(second.read(&file, 0, 4).await.is_err());
     assert!(!second.are_up(&[DataServerId(1)]));
-    second.layout_body(&file, device, Rights::READ_WRITE).unwrap();
+    let layout = second.layout_body(&file, device, Rights::READ_WRITE);
+    assert!(layout.is_err(), "no handles for a directory that is refused");
     let session = {
         let credential = Credential::sys("test", 0, 0, &[]);
         let options = SessionOptions::new(Role::Ds, Bytes::from_static(b"test"), credential);

@@ -50,6 +50,15 @@ pub enum ObjectError {
          configuration of a data server"
     )]
     NotOurs,
+    /// Another version of the program made the directory.
+    #[error(
+        "the directory has another version than this program's: use the version of weft that \
+         made it"
+    )]
+    OtherVersion,
+    /// The object is of a volume that is not served here.
+    #[error("the volume is not served here")]
+    UnknownVolume,
     /// Something that was durable is damaged.
     #[error("damaged: {0}")]
     Corrupt(&'static str),

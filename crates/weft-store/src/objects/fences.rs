@@ -162,6 +162,13 @@ impl FenceLog {
         lock(&self.log).epochs.of(id)
     }
 
+    /// The highest epoch of a volume's objects, removed ones aside. Looks at all of them.
+    pub(super) fn highest(&self, volume: u32) -> u32 {
+        let log = lock(&self.log);
+        let of_volume = log.epochs.epoch_by_object.iter().filter(|(id, _)| id.volume == volume);
+        of_volume.map(|(_, epoch)| *epoch).filter(|e| *e != REMOVED).max().unwrap_or(0)
+    }
+
     /// Raises an epoch in memory and appends it to the log; durable after [`Self::sync`].
     pub(super) fn raise(&self, id: ObjectId, epoch: u32) -> Result<(), ObjectError> {
         let mut log = lock(&self.log);

@@ -17,12 +17,14 @@
 //! | cache | the map of open objects | no |
 //! | epoch (per object) | what it accepts; writes shared, fence/truncate/remove exclusive | yes |
 //! | file (per object) | the open file; opening, creating, unlinking | yes |
+//! | volumes | the file of the volumes; what it says, in memory | the file |
 //! | fences | the log's tail and the epochs; a sync happens outside | appends only |
 //!
-//! Order: epoch before file, either before fences; cache before fences; no other nesting.
+//! Order: epoch before file, either before fences or volumes; cache before fences; nothing else.
 //!
 //! The files' form is in `docs/formats.md`, "Data server directory".
 
+mod binding;
 mod cache;
 mod copy;
 mod epoch;
@@ -39,7 +41,12 @@ mod store;
 mod store_dir;
 #[cfg(test)]
 mod tests;
+mod volumes;
+mod whose;
 
+pub use binding::{
+    Accepted, BindRefusal, BindRequest, Circumstances, CommonRun, ServedVolume, VOLUMES_MAX, judge,
+};
 pub use copy::CopyRange;
 pub use epoch::REMOVED;
 pub use error::ObjectError;
@@ -48,3 +55,4 @@ pub use object_id::ObjectId;
 pub use options::ObjectStoreOptions;
 pub use store::{ObjectStat, ObjectStore, ReadPlan, Space, WriteVerifier};
 pub use store_dir::is_store;
+pub use volumes::Remembered;

@@ -24,6 +24,7 @@ use super::{
     room::Room,
     sparse_file::{self, OBJECT_BYTES_MAX, next_hole},
     store_dir::{Leaf, StoreDir},
+    volumes::Volumes,
 };
 
 /// Objects evicted by one call: more than one, so that an overfull cache shrinks again.
@@ -75,7 +76,7 @@ pub struct Space {
 #[derive(Debug)]
 pub struct ObjectStore {
     pub(super) dir: StoreDir,
-    fences: FenceLog,
+    pub(super) fences: FenceLog,
     pub(super) room: Room,
     pub(super) cache: Cache,
     verifier: AtomicU64,
@@ -91,12 +92,14 @@ impl ObjectStore {
         let (dir, new) = StoreDir::open(dir)?;
         let fences = if new {
             let fences = FenceLog::create(dir.root(), dir.identity())?;
+            Volumes::create(dir.root(), dir.identity())?;
             // The identity is written last: it says that all the rest is there.
             dir.write_identity()?;
             fences
         } else {
             FenceLog::open(dir.root(), dir.identity())?
         };
+        dir.set_volumes(Volumes::open(dir.root(), dir.identity())?);
         let cache = Cache::new(options.open_objects_max);
         let verifier = AtomicU64::new(random_verifier(None)?);
         let room = Room::open(dir.root(), options.reserve_bytes);

@@ -6,7 +6,7 @@ use std::{
     io::{ErrorKind, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::Mutex,
+    sync::{Mutex, OnceLock},
 };
 
 use rustix::{
@@ -18,6 +18,7 @@ use weft_io::durable;
 use super::{
     error::{ObjectError, io},
     object_id::ObjectId,
+    volumes::Volumes,
 };
 use crate::sync::lock;
 
@@ -26,7 +27,9 @@ const IDENTITY_FILE: &str = "identity";
 const OBJECTS_DIR: &str = "objects";
 
 /// First line of the identity file; the number is the version of the whole directory's form.
-const IDENTITY_TITLE: &str = "weft-data-server 1";
+const IDENTITY_TITLE: &str = "weft-data-server 2";
+/// The same without the version.
+const IDENTITY_KIND: &str = "weft-data-server ";
 
 /// Other users of the machine have no business with objects.
 const DIR_MODE: u32 = 0o700;
@@ -64,6 +67,8 @@ pub(super) struct StoreDir {
     /// Leaves whose own entries were made durable by this process; at most 65,536. The lock is
     /// held while directories are made, so that no call relies on one that is not durable.
     synced_leaves: Mutex<HashSet<Leaf>>,
+    /// Set once the store is complete.
+    volumes: OnceLock<Volumes>,
 }
 
 impl StoreDir {
@@ -87,7 +92,18 @@ impl StoreDir {
         make_dir(&objects)?;
         sync_dir(root)?;
         let synced_leaves = Mutex::default();
-        Ok((StoreDir { root: root.to_owned(), identity, _lock: lock, synced_leaves }, new))
+        let (root, volumes) = (root.to_owned(), OnceLock::new());
+        Ok((StoreDir { root, identity, _lock: lock, synced_leaves, volumes }, new))
+    }
+
+    /// Begins to use the volumes of the store.
+    pub(super) fn set_volumes(&self, volumes: Volumes) {
+        let _first = self.volumes.set(volumes);
+    }
+
+    /// The volumes of the store.
+    pub(super) fn volumes(&self) -> &Volumes {
+        self.volumes.get().expect("an open store has its volumes")
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -114,8 +130,10 @@ impl StoreDir {
         }
     }
 
-    /// Makes the object's file, and its directories if it is their first.
+    /// Makes the object's file, and its directories if it is their first. It must be of a volume
+    /// that is served, whose mark is above it first.
     pub(super) fn create_object(&self, id: ObjectId) -> Result<File, ObjectError> {
+        self.volumes().admit_new(self.identity, id)?;
         let path = self.object_path(id);
         match open_rw(&path, true) {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
@@ -251,6 +269,10 @@ fn read_identity(root: &Path) -> Result<Option<[u8; 16]>, ObjectError> {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(io("read the identity")(e)),
     };
+    let version = text.lines().next().and_then(|title| title.strip_prefix(IDENTITY_KIND));
+    if version.is_some_and(|v| v != "2" && v.parse::<u32>().is_ok()) {
+        return Err(ObjectError::OtherVersion);
+    }
     parse_identity(&text).map(Some).ok_or(ObjectError::Corrupt("the identity file"))
 }
 

@@ -14,13 +14,21 @@ use std::{
 use tempfile::{TempDir, tempdir};
 
 use super::{store_dir::Leaf, *};
+use crate::types::Run;
 
 fn id(object: u64) -> ObjectId {
     ObjectId { volume: 1, object }
 }
 
 fn open_with(dir: &Path, open_objects_max: usize) -> ObjectStore {
-    ObjectStore::open(dir, &ObjectStoreOptions { open_objects_max, reserve_bytes: 0 }).unwrap()
+    let options = ObjectStoreOptions { open_objects_max, reserve_bytes: 0 };
+    let store = ObjectStore::open(dir, &options).unwrap();
+    if store.volumes().is_empty() {
+        let run = Run { number: 1, id: [1; 16] };
+        let request = BindRequest { number: 1, uuid: [1; 16], run, common: None, lsn: 1 };
+        store.bind(&request, false).unwrap().unwrap();
+    }
+    store
 }
 
 fn fresh() -> (TempDir, ObjectStore) {
@@ -83,6 +91,11 @@ fn reads_are_clamped() {
 fn files_are_where_the_document_says() {
     let (dir, store) = fresh();
     let id = ObjectId { volume: 0xab, object: 0x0123_4567_89cd };
+    let run = Run { number: 1, id: [1; 16] };
+    let request = BindRequest { number: 0xab, uuid: [2; 16], run, common: None, lsn: 1 };
+    assert_eq!(store.write(id, 0, 0, b"x"), Err(ObjectError::UnknownVolume));
+    store.adopt([2; 16]).unwrap();
+    store.bind(&request, false).unwrap().unwrap();
     store.write(id, 0, 0, b"x").unwrap();
     let path = dir.path().join("objects/67/89/000000ab-00000123456789cd");
     assert_eq!(fs::read(path).unwrap(), b"x");
@@ -391,6 +404,16 @@ fn an_incomplete_directory_is_refused_or_made() {
         fs::write(&identity, bad).unwrap();
         assert_eq!(open().map(drop), Err(ObjectError::Corrupt("the identity file")));
     }
+    fs::write(&identity, text.replace("server 2", "server 1")).unwrap();
+    assert_eq!(open().map(drop), Err(ObjectError::OtherVersion));
+    fs::write(&identity, &text).unwrap();
+    let volumes = dir.path().join("volumes");
+    fs::rename(&volumes, dir.path().join("aside")).unwrap();
+    assert_eq!(open().map(drop), Err(ObjectError::Corrupt("the file `volumes` is missing")));
+    fs::rename(dir.path().join("aside"), &volumes).unwrap();
+    fs::create_dir(dir.path().join("volume")).unwrap();
+    assert_eq!(open().map(drop), Err(ObjectError::NotOurs), "a metadata server's");
+    fs::remove_dir(dir.path().join("volume")).unwrap();
     fs::remove_file(&identity).unwrap();
     assert!(matches!(open(), Err(ObjectError::Corrupt(_))));
     fs::remove_dir_all(dir.path().join("objects")).unwrap();

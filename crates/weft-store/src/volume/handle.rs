@@ -169,6 +169,11 @@ impl Volume {
         why.unwrap_or_else(|| StoreError::Poisoned("the volume closed".into()))
     }
 
+    /// The last durable mutation.
+    pub fn durable_lsn(&self) -> Lsn {
+        self.inner.shared.durable.borrow().lsn
+    }
+
     /// What the volume is.
     pub fn identity(&self) -> Identity {
         self.inner.shared.identity

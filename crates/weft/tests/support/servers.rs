@@ -150,6 +150,13 @@ impl Servers {
         self.start_ds_as(id, id, "secret");
     }
 
+    /// Starts a data server that accepts this volume once, whatever it knows of it.
+    pub fn start_ds_adopting(&mut self, id: u32, volume: &str) {
+        let name = ds(id);
+        let text = format!("{}id = {id}\n", self.config(&name, self.ds_port(id), "secret"));
+        self.spawn_with("ds", &name, &text, &["--adopt", volume]);
+    }
+
     /// Starts the data server at the place of `place` with another number or secret.
     pub fn start_ds_as(&mut self, place: u32, id: u32, secret: &str) {
         let name = ds(place);
@@ -386,6 +393,10 @@ impl Servers {
     }
 
     fn spawn(&mut self, role: &str, name: &str, config: &str) {
+        self.spawn_with(role, name, config, &[]);
+    }
+
+    fn spawn_with(&mut self, role: &str, name: &str, config: &str, more: &[&str]) {
         let path = self.path(&format!("{name}.toml"));
         std::fs::write(&path, config).expect("a configuration");
         let log = File::options().create(true).append(true).open(self.log_path(name));
@@ -393,6 +404,7 @@ impl Servers {
             .program(name)
             .args([role, "--config"])
             .arg(&path)
+            .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log.expect("a log"))

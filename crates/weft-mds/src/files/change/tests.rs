@@ -234,6 +234,10 @@ async fn a_truncation_that_is_given_up_is_finished_by_the_reaper() {
     until("end of the truncation", async || late().await.is_ok()).await;
     assert!(!is_recorded(), "a restart would cut what was written");
     background.abort();
+    let _aborted = background.await;
+    drop(admitted);
+    // Two at once the data server would not have.
+    drop(mds);
     let mds = mds_on(volume, &[spec]).await;
     let now = mds.files.shared.inode_now(inode.no).unwrap();
     assert!(mds.files.shared.records.begin_write(&now).is_some());
