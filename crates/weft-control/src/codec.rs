@@ -241,6 +241,10 @@ xdr_struct! {
         pub common_end_next: u64,
         /// The highest durable LSN now.
         pub lsn: u64,
+        /// The restoration from a backup that it comes from; zeros: from none.
+        pub restored: [u8; 16],
+        /// The restoration that the volume in that backup came from.
+        pub restored_from: [u8; 16],
     }
 }
 xdr_struct! {
@@ -612,6 +616,8 @@ mod tests {
             common_end_lsn: 3,
             common_end_next: 4,
             lsn: 5,
+            restored: [6; 16],
+            restored_from: [7; 16],
         });
         round_trip(BindOk { age: 1, mark: 2, epoch: 3, adopted: true });
         round_trip(Age { lsn: 1 });

@@ -16,7 +16,7 @@ use weft_server::{
 };
 use weft_state::{ConnId, SessionLimits};
 use weft_store::{
-    objects::{BindRequest, ObjectStore, ObjectStoreOptions},
+    objects::{BindRequest, ObjectStore, ObjectStoreOptions, Restoration},
     types::{DataServerId, Run},
 };
 
@@ -117,7 +117,14 @@ impl TestDs {
         let uuid = [u8::try_from(number).unwrap(); 16];
         self.store().adopt(uuid).unwrap();
         let run = Run { number: 1, id: uuid };
-        let request = BindRequest { number, uuid, run, common: None, lsn: 1 };
+        let request = BindRequest {
+            number,
+            uuid,
+            run,
+            common: None,
+            lsn: 1,
+            restored: Restoration::default(),
+        };
         self.store().bind(&request, false).unwrap().unwrap();
     }
 

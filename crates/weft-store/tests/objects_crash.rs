@@ -13,7 +13,9 @@ use std::{
 
 use tempfile::tempdir;
 use weft_store::{
-    objects::{BindRequest, ObjectError, ObjectId, ObjectStore, ObjectStoreOptions, REMOVED},
+    objects::{
+        BindRequest, ObjectError, ObjectId, ObjectStore, ObjectStoreOptions, REMOVED, Restoration,
+    },
     types::Run,
 };
 
@@ -34,7 +36,14 @@ fn open(dir: &Path) -> ObjectStore {
     let options = ObjectStoreOptions { open_objects_max: 4, reserve_bytes: 0 };
     let store = ObjectStore::open(dir, &options).unwrap();
     let run = Run { number: 1, id: [1; 16] };
-    let request = BindRequest { number: 1, uuid: [1; 16], run, common: None, lsn: 1 };
+    let request = BindRequest {
+        number: 1,
+        uuid: [1; 16],
+        run,
+        common: None,
+        lsn: 1,
+        restored: Restoration::default(),
+    };
     store.bind(&request, false).unwrap().unwrap();
     store
 }

@@ -10,7 +10,7 @@ use weft_state::Millis;
 use weft_store::{
     objects::{
         Accepted, BindRefusal, BindRequest, CommonRun, CopyRange, ObjectError, ObjectId,
-        ObjectStat, ObjectStore, Remembered, Sought, Stripe,
+        ObjectStat, ObjectStore, Remembered, Restoration, Sought, Stripe,
     },
     types::{Content, DataServerId, Run},
 };
@@ -490,6 +490,7 @@ fn bind_request(a: &BindArgs) -> BindRequest {
         run: run(a.run),
         common: (a.common != NO_RUN).then_some(common),
         lsn: a.lsn,
+        restored: Restoration { id: a.restored, previous: a.restored_from },
     }
 }
 

@@ -29,6 +29,8 @@ const FIRST: BindArgs = BindArgs {
     common_end_lsn: 0,
     common_end_next: 0,
     lsn: 10,
+    restored: [0; 16],
+    restored_from: [0; 16],
 };
 
 /// The next run of the same volume, which found it in that state.

@@ -191,6 +191,7 @@ impl DataServerRegistry {
         let begun = self.volume.durable(self.begun).await;
         begun.map_err(|e| format!("the start of the metadata server is not recorded: {e}"))?;
         let run = self.this_run().ok_or("the volume has no run")?;
+        let restored = self.volume.restored().unconfirmed().map_err(|e| e.to_string())?;
         let common = admission::newest_common(&self.runs, &known.runs);
         Ok(BindArgs {
             number: self.volume.identity().number,
@@ -200,10 +201,26 @@ impl DataServerRegistry {
             common_end_lsn: common.map_or(0, |c| c.end_lsn),
             common_end_next: common.map_or(0, |c| c.end_next),
             lsn: self.lsn(),
+            restored: restored.as_ref().map_or([0; 16], |r| r.id),
+            restored_from: restored.map_or([0; 16], |r| r.previous),
         })
     }
 
+    /// Goes on above what a data server has seen of a later state of the volume, durably, before
+    /// it is used.
+    async fn go_on_above(&self, id: DataServerId, bound: &BindOk) -> Result<(), String> {
+        let restored = self.volume.restored().unconfirmed().map_err(|e| e.to_string())?;
+        let owed = restored.is_some_and(|r| !r.reconciled.contains(&id));
+        if !owed && !bound.adopted {
+            return Ok(());
+        }
+        let above = self.volume.reconcile(id, bound.mark, bound.epoch);
+        let done = self.volume.confirm(above).await;
+        done.map_err(|e| format!("what it has seen of the volume is not recorded: {e}"))
+    }
+
     async fn record_bound(&self, id: DataServerId, met: &Met, bound: BindOk) -> Result<(), String> {
+        self.go_on_above(id, &bound).await?;
         let run = Run { number: met.known.run.number, id: met.known.run.id };
         let record = Record { uuid: met.uuid, run, held: bound.age };
         // Numbers that this run gave are no other file's.

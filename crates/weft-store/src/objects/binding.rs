@@ -25,6 +25,8 @@ pub struct ServedVolume {
     pub mark: u64,
     /// Numbers, from and until, whose objects belong to a state of the volume that was given up.
     pub closed: Vec<(u64, u64)>,
+    /// The restoration from a backup that it comes from; zeros: from none.
+    pub restored: [u8; 16],
 }
 
 impl ServedVolume {
@@ -62,6 +64,17 @@ pub struct BindRequest {
     pub common: Option<CommonRun>,
     /// Highest durable LSN of the volume now.
     pub lsn: u64,
+    /// The restoration that it comes from.
+    pub restored: Restoration,
+}
+
+/// A restoration of a volume from a backup; zeros: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restoration {
+    /// Its random name.
+    pub id: [u8; 16],
+    /// The one that the volume in the backup came from.
+    pub previous: [u8; 16],
 }
 
 /// What else a judgement depends on.
@@ -136,7 +149,7 @@ pub fn judge(
     match lineage(known, request) {
         Ok(_) if seen.in_use => Err(BindRefusal::InUse),
         Err(BindRefusal::Older | BindRefusal::Fork) if seen.in_use => Err(BindRefusal::InUse),
-        Err(BindRefusal::Older | BindRefusal::Fork) if adopts => {
+        Err(BindRefusal::Older | BindRefusal::Fork) if adopts || is_restored(known, request) => {
             let closed = close(known, request.common);
             if closed.len() > CLOSED_MAX {
                 Err(BindRefusal::TooMany)
@@ -146,6 +159,13 @@ pub fn judge(
         }
         judged => judged,
     }
+}
+
+/// Whether the volume that comes was restored from a backup of the one that was served, and that
+/// one was not restored since: of two restorations the first one that comes is followed.
+fn is_restored(known: &ServedVolume, request: &BindRequest) -> bool {
+    let Restoration { id, previous } = request.restored;
+    id != [0; 16] && id != known.restored && previous == known.restored
 }
 
 /// Whether the volume that comes is what the one that was served became.
@@ -194,9 +214,16 @@ pub(super) fn bound(
     request: &BindRequest,
     accepted: Accepted,
 ) -> ServedVolume {
-    let BindRequest { number, uuid, run, common, lsn } = *request;
-    let new =
-        || ServedVolume { number, uuid, runs: Vec::new(), age: 0, mark: 0, closed: Vec::new() };
+    let BindRequest { number, uuid, run, common, lsn, restored } = *request;
+    let new = || ServedVolume {
+        number,
+        uuid,
+        runs: Vec::new(),
+        age: 0,
+        mark: 0,
+        closed: Vec::new(),
+        restored: [0; 16],
+    };
     let mut volume = known.cloned().unwrap_or_else(new);
     match accepted {
         Accepted::New | Accepted::Successor => volume.runs.push(run),
@@ -210,6 +237,7 @@ pub(super) fn bound(
     let surplus = volume.runs.len().saturating_sub(RUNS_MAX);
     volume.runs.drain(..surplus);
     volume.age = lsn;
+    volume.restored = restored.id;
     volume
 }
 

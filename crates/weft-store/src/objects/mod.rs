@@ -45,7 +45,8 @@ mod volumes;
 mod whose;
 
 pub use binding::{
-    Accepted, BindRefusal, BindRequest, Circumstances, CommonRun, ServedVolume, VOLUMES_MAX, judge,
+    Accepted, BindRefusal, BindRequest, Circumstances, CommonRun, Restoration, ServedVolume,
+    VOLUMES_MAX, judge,
 };
 pub use copy::CopyRange;
 pub use epoch::REMOVED;

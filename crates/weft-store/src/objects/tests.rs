@@ -25,7 +25,14 @@ fn open_with(dir: &Path, open_objects_max: usize) -> ObjectStore {
     let store = ObjectStore::open(dir, &options).unwrap();
     if store.volumes().is_empty() {
         let run = Run { number: 1, id: [1; 16] };
-        let request = BindRequest { number: 1, uuid: [1; 16], run, common: None, lsn: 1 };
+        let request = BindRequest {
+            number: 1,
+            uuid: [1; 16],
+            run,
+            common: None,
+            lsn: 1,
+            restored: Restoration::default(),
+        };
         store.bind(&request, false).unwrap().unwrap();
     }
     store
@@ -92,7 +99,14 @@ fn files_are_where_the_document_says() {
     let (dir, store) = fresh();
     let id = ObjectId { volume: 0xab, object: 0x0123_4567_89cd };
     let run = Run { number: 1, id: [1; 16] };
-    let request = BindRequest { number: 0xab, uuid: [2; 16], run, common: None, lsn: 1 };
+    let request = BindRequest {
+        number: 0xab,
+        uuid: [2; 16],
+        run,
+        common: None,
+        lsn: 1,
+        restored: Restoration::default(),
+    };
     assert_eq!(store.write(id, 0, 0, b"x"), Err(ObjectError::UnknownVolume));
     store.adopt([2; 16]).unwrap();
     store.bind(&request, false).unwrap().unwrap();

@@ -257,6 +257,7 @@ fn encode(contents: &Contents, store: [u8; 16]) -> Option<Vec<u8>> {
         out.put_slice(&volume.uuid);
         out.put_u64(volume.age);
         out.put_u64(volume.mark);
+        out.put_slice(&volume.restored);
         put_runs(&mut out, &volume.runs)?;
         out.put_u8(u8::try_from(volume.closed.len()).ok()?);
         for (from, until) in &volume.closed {
@@ -312,6 +313,7 @@ fn take_volume(rest: &mut &[u8]) -> Option<ServedVolume> {
         uuid: take(rest)?,
         age: rest.try_get_u64().ok()?,
         mark: rest.try_get_u64().ok()?,
+        restored: take(rest)?,
         runs: take_runs(rest)?,
         closed: Vec::new(),
     };

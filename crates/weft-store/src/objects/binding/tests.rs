@@ -15,11 +15,12 @@ fn served() -> ServedVolume {
         age: 100,
         mark: 1000,
         closed: Vec::new(),
+        restored: [0; 16],
     }
 }
 
 fn request(run: Run, common: Option<CommonRun>, lsn: u64) -> BindRequest {
-    BindRequest { number: 7, uuid: [7; 16], run, common, lsn }
+    BindRequest { number: 7, uuid: [7; 16], run, common, lsn, restored: Restoration::default() }
 }
 
 /// A run that ended there, with 40 numbers given.
@@ -67,7 +68,14 @@ fn the_table() {
 /// The first volume is welcome, others when they are to be; numbers are not shared.
 #[test]
 fn volumes_that_are_unknown() {
-    let new = BindRequest { number: 8, uuid: [8; 16], run: run(1, 1), common: None, lsn: 1 };
+    let new = BindRequest {
+        number: 8,
+        uuid: [8; 16],
+        run: run(1, 1),
+        common: None,
+        lsn: 1,
+        restored: Restoration::default(),
+    };
     assert_eq!(judge(&[], &new, NOTHING), Ok(Accepted::New));
     assert_eq!(judge(&[served()], &new, NOTHING), Err(BindRefusal::Unknown));
     let adopts = Circumstances { adopt: Some([8; 16]), in_use: false };
@@ -134,4 +142,28 @@ fn an_honest_volume_is_always_accepted() {
             lsn += chance(50);
         }
     }
+}
+
+/// A volume that was restored from a backup is accepted once, though it is older or another branch;
+/// not a second restoration of the same backup, nor the original again. A restoration of what was
+/// restored is accepted after it.
+#[test]
+fn the_first_restoration_is_followed() {
+    let restored = |request: BindRequest, id: u8, previous: u8| {
+        let restored = Restoration { id: [id; 16], previous: [previous; 16] };
+        BindRequest { restored, ..request }
+    };
+    let seen = Circumstances::default();
+    let copy = request(run(3, 9), ended(run(2, 2), 90), 91);
+    assert_eq!(judge(&[served()], &copy, seen), Err(BindRefusal::Fork));
+    let first = restored(copy, 1, 0);
+    assert_eq!(judge(&[served()], &first, seen), Ok(Accepted::Adopted));
+    let now = bound(Some(&served()), &first, Accepted::Adopted);
+    let original = request(run(4, 4), ended(run(3, 3), 200), 201);
+    for other in [restored(request(run(3, 8), ended(run(2, 2), 90), 91), 2, 0), original] {
+        assert!(judge(std::slice::from_ref(&now), &other, seen).is_err(), "{other:?}");
+    }
+    assert_eq!(judge(std::slice::from_ref(&now), &first, seen), Ok(Accepted::Again));
+    let again = restored(request(run(4, 7), ended(run(2, 2), 90), 91), 3, 1);
+    assert_eq!(judge(&[now], &again, seen), Ok(Accepted::Adopted));
 }

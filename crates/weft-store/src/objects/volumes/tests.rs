@@ -4,6 +4,7 @@ use std::fs;
 
 use tempfile::tempdir;
 
+use super::super::binding::Restoration;
 use super::*;
 
 const STORE: [u8; 16] = [9; 16];
@@ -11,7 +12,14 @@ const STORE: [u8; 16] = [9; 16];
 fn request(number: u64, common: Option<Run>) -> BindRequest {
     let run = |number| Run { number, id: [1; 16] };
     let common = common.map(|run| binding::CommonRun { run, end_lsn: 10, end_next: 2 });
-    BindRequest { number: 7, uuid: [7; 16], run: run(number), common, lsn: 10 }
+    BindRequest {
+        number: 7,
+        uuid: [7; 16],
+        run: run(number),
+        common,
+        lsn: 10,
+        restored: Restoration::default(),
+    }
 }
 
 fn id(volume: u32, object: u64) -> ObjectId {
@@ -113,6 +121,7 @@ fn everything_fits() {
         age: u64::MAX,
         mark: u64::MAX,
         closed: vec![(1, 2); 9],
+        restored: [3; 16],
     };
     let contents = Contents {
         sequence: 1,
