@@ -112,7 +112,8 @@ mod tests {
     use crate::testing::mds_on;
 
     /// While a server whose volume has stopped is about to end, clients are told to come again.
-    /// That is a status of every operation that waits for the volume; IO is none of RECLAIM_COMPLETE.
+    /// That is a status of every operation that waits for the volume; IO is none of
+    /// RECLAIM_COMPLETE.
     #[tokio::test]
     async fn a_stopped_volume_makes_clients_wait() {
         let engine = Arc::new(MemoryEngine::new());

@@ -7,11 +7,12 @@
 //! once: what is given back to a disk that somebody else is filling is gone. [`Reserve::look`],
 //! called now and then, takes it again when others have made room.
 
+mod own_dir;
 mod plan;
 mod spare_inodes;
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{File, OpenOptions},
     io,
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -27,6 +28,7 @@ use rustix::{
     io::Errno,
 };
 
+use self::own_dir::make_dir;
 pub use self::plan::{Disk, Plan};
 use self::spare_inodes::SpareInodes;
 use crate::sync::lock;
@@ -314,13 +316,6 @@ fn make_blocks(dir: &Path) -> io::Result<File> {
     let own = dir.join(DIR);
     make_dir(&own)?;
     open_blocks(&own, true)
-}
-
-fn make_dir(own: &Path) -> io::Result<()> {
-    match fs::create_dir(own) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -25,8 +25,11 @@ use weft_server::report::{AdminError, AdminSource, ClientsReport, ClusterStatus}
 use crate::size::small_size;
 
 mod backup;
+mod handler;
 
 pub use backup::{BackupChallenge, BackupGate, BackupProof};
+
+use handler::{Source, refusal};
 
 /// Longest path asked about, bytes.
 const PATH_BYTES_MAX: usize = 4096;
@@ -80,8 +83,6 @@ pub async fn serve(
 ) -> io::Result<()> {
     axum::serve(listener, router(source, gate)).await
 }
-
-type Source = State<Arc<dyn AdminSource>>;
 
 fn router(source: Arc<dyn AdminSource>, gate: BackupGate) -> Router {
     let gate = Arc::new(gate);
@@ -202,15 +203,6 @@ async fn evict(State(source): Source, body: Result<Json<EvictClient>, JsonReject
         Ok(evicted) => Json(evicted).into_response(),
         Err(e) => refusal(&e),
     }
-}
-
-fn refusal(why: &AdminError) -> Response {
-    let code = match why {
-        AdminError::BadRequest(_) => StatusCode::BAD_REQUEST,
-        AdminError::NotFound(_) | AdminError::NoClient(_) => StatusCode::NOT_FOUND,
-        AdminError::Failed(_) => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    (code, Json(serde_json::json!({ "error": why.to_string() }))).into_response()
 }
 
 #[cfg(test)]

@@ -44,7 +44,12 @@ pub struct BackupArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Directory of the `weft up` that serves the volume.
-    #[arg(long, value_name = "DIR", default_value = ".weft", conflicts_with_all = ["admin", "config", "mds"])]
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = ".weft",
+        conflicts_with_all = ["admin", "config", "mds"]
+    )]
     dir: PathBuf,
     /// Configuration of the `weft mds` that serves it, instead of --dir.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["admin", "mds"])]

@@ -17,7 +17,12 @@ use crate::{
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// Files and objects looked at in a second, at most.
-    #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 5000,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     rate: u32,
     /// Print JSON: an object a line for each finding, and one for the end.
     #[arg(long)]

@@ -302,7 +302,12 @@ fn a_killed_restoration_leaves_no_volume() {
         if volume.exists() {
             let aside = dir.join(format!("whole-{delay_ms}"));
             std::fs::rename(mds, &aside).expect("moved");
-            ok(&cluster, &["fsck", "--mds", aside.to_str().expect("plain")]);
+            let data = cluster.data_dir();
+            let stores = (1..=4).map(|id| data.join(format!("ds-{id}")).display().to_string());
+            let stores: Vec<String> = stores.collect();
+            let stores = stores.iter().flat_map(|store| ["--ds", store]);
+            let fsck = ["fsck", "--mds", aside.to_str().expect("plain")];
+            ok(&cluster, &fsck.into_iter().chain(stores).collect::<Vec<_>>());
         }
     }
     restored(&cluster, &file);

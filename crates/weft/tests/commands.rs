@@ -353,7 +353,7 @@ fn mistakes_are_named(bench: &Bench) {
         (1, &["status"], "no cluster in ./.weft, and no answer at 127.0.0.1:8049"),
         (1, &["status", "--dir", "nowhere"], "nowhere: no such directory"),
         (1, &["status", "--dir", "afile"], "afile: a file, not a directory of `weft up`"),
-        (1, &["fsck"], "there is no volume here (--dir names the directory of a `weft up`"),
+        (2, &["fsck"], "there is no volume here (--dir names the directory of a `weft up`"),
         (2, &["ls", "--no-such-option"], "unexpected argument"),
         (2, &["put", "afile"], "required arguments were not provided"),
     ] {

@@ -89,7 +89,8 @@ fn a_put_that_is_larger_than_the_disk() {
     for engine in ENGINES {
         let case = Case::new(Kind::Ext4, engine);
         let large = source(case.files.path(), "large", (DISK_MIB as usize + 64) * MIB);
-        case.refused(&["put", &large, "/large"]);
+        // What it wrote stays, in place; without that it would be removed with the failure.
+        case.refused(&["put", "--in-place", &large, "/large"]);
         case.ok(&["mkdir", "/a-name-finds-room"]);
         let health = case.cluster.admin_get("/health");
         assert!(health.contains("full"), "{health}");

@@ -4,7 +4,10 @@
 mod support;
 
 use support::disk::{Disk, Kind};
-use weft_store::objects::{ObjectError, ObjectId, ObjectStore, ObjectStoreOptions, REMOVED};
+use weft_store::objects::{
+    BindRequest, ObjectError, ObjectId, ObjectStore, ObjectStoreOptions, REMOVED, Restoration,
+};
+use weft_store::types::Run;
 
 const DISK_MIB: u64 = 128;
 /// The disk gives a sixteenth of itself.
@@ -13,7 +16,18 @@ const MIB: usize = 1 << 20;
 
 fn open(disk: &Disk) -> ObjectStore {
     let options = ObjectStoreOptions { reserve_bytes: 1 << 30, ..ObjectStoreOptions::default() };
-    ObjectStore::open(&disk.at().join("ds"), &options).unwrap()
+    let store = ObjectStore::open(&disk.at().join("ds"), &options).unwrap();
+    let run = Run { number: 1, id: [1; 16] };
+    let request = BindRequest {
+        number: 1,
+        uuid: [1; 16],
+        run,
+        common: None,
+        lsn: 1,
+        restored: Restoration::default(),
+    };
+    store.bind(&request, false).unwrap().unwrap();
+    store
 }
 
 fn statvfs(disk: &Disk) -> rustix::fs::StatVfs {

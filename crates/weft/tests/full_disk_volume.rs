@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use support::disk::{Disk, Kind};
 use weft_dev::SeededRng;
 use weft_store::engine::{self, EngineKind};
-use weft_store::types::{Credential, InodeNo, Timestamp};
+use weft_store::types::{Credential, InodeNo, Lsn, Timestamp};
 use weft_store::volume::{New, Remove, Volume, VolumeConfig, XattrHow};
 
 /// Rounds for each engine and kind of disk, unless WEFT_FULL_DISK_ROUNDS says otherwise.
@@ -216,7 +216,7 @@ fn a_change_waits_for_room() {
             volume.confirm(make(0)).await.unwrap();
             disk.fill();
             // What the files have allocated already takes some.
-            let last = (1..20_000).map(make).last().unwrap().lsn;
+            let last = (1..20_000).fold(Lsn(0), |_, n| make(n).lsn);
             while volume.has_room() {
                 assert!(volume.stats().value.unwrap().durable < last, "{engine:?}: not full");
                 std::thread::yield_now();

@@ -10,7 +10,7 @@ use weft_store::{
     volume::{FoundObject, ObjectFault, compare},
 };
 
-use crate::{data_servers::DataServerError, files::FileService, striped::Striped};
+use crate::{files::FileService, striped::Striped};
 
 /// Inodes looked at in one part.
 const INODES_AT_ONCE: usize = 1024;
@@ -80,7 +80,6 @@ impl Checks {
     ) -> Result<CheckedObjects, AdminError> {
         let _turn = self.0.try_lock().map_err(|_| busy())?;
         let (id, servers) = (DataServerId(data_server), files.data_servers());
-        let unasked = |e: DataServerError| AdminError::Failed(e.to_string());
         let listed = servers.list(id, after).await.map_err(unasked)?;
         let inodes: Vec<_> = listed.iter().map(|(_, object)| InodeNo(*object)).collect();
         let known = files.volume().accounts_for(&inodes).map_err(failed)?;
@@ -145,6 +144,11 @@ async fn look(
 
 fn busy() -> AdminError {
     AdminError::Failed("another check is under way: one at a time".into())
+}
+
+/// A data server was not asked: the words are its own.
+fn unasked(e: impl std::fmt::Display) -> AdminError {
+    AdminError::Failed(e.to_string())
 }
 
 fn failed(e: StoreError) -> AdminError {

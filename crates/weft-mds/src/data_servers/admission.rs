@@ -5,7 +5,7 @@ use weft_control::codec::*;
 use weft_server::identity::hex;
 use weft_store::{objects::CommonRun, types::Run, volume::VolumeRun};
 
-use super::registry::Record;
+use super::record::Record;
 
 /// Why a data server is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,27 +15,11 @@ use weft_store::{
     volume::{Identity, Volume, VolumeRun},
 };
 
-use super::admission;
+use super::{
+    admission,
+    record::{self, Record, Uuid},
+};
 use crate::control_link::{Admission, Later, Met};
-
-/// Version of the data server records in the volume.
-const RECORD_VERSION: u8 = 2;
-/// Bytes of such a record.
-const RECORD_BYTES: usize = 49;
-
-/// A directory's uuid.
-type Uuid = [u8; 16];
-
-/// What the volume knows of a data server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Record {
-    /// Uuid of its directory.
-    pub(super) uuid: Uuid,
-    /// Its run when it was last bound.
-    pub(super) run: Run,
-    /// The age of our volume that it held durably.
-    pub(super) held: u64,
-}
 
 /// The data servers' directories, the keys that follow from them, and this run of the volume.
 pub struct DataServerRegistry {
@@ -82,7 +66,7 @@ impl DataServerRegistry {
     ) -> Result<DataServerRegistry, StoreError> {
         let mut recorded = BTreeMap::new();
         for (id, record) in volume.data_servers().unconfirmed()? {
-            recorded.insert(id, decode(&record).ok_or(StoreError::Corrupt("data server"))?);
+            recorded.insert(id, record::decode(&record).ok_or(StoreError::Corrupt("data server"))?);
         }
         let begun = volume.begin_run(random());
         let lsn = begun.lsn;
@@ -167,7 +151,7 @@ impl DataServerRegistry {
     ) -> Result<(), String> {
         let _one_at_a_time = self.recording.lock().await;
         self.check(id, record.uuid)?;
-        let put = self.volume.data_server_put(id, &encode(&record), unused_from);
+        let put = self.volume.data_server_put(id, &record::encode(&record), unused_from);
         self.volume.confirm(put).await.map_err(|e| format!("it is not recorded: {e}"))?;
         let former = self.known().recorded.insert(id, record);
         if let Some(former) = former.filter(|f| f.uuid != record.uuid) {
@@ -297,32 +281,6 @@ const NO_RUN: RunName = RunName { number: 0, id: [0; 16] };
 
 fn name(run: Run) -> RunName {
     RunName { number: run.number, id: run.id }
-}
-
-/// The uuid in a data server's record of the volume; `None` if it is none.
-pub fn recorded_uuid(record: &[u8]) -> Option<[u8; 16]> {
-    decode(record).map(|record| record.uuid)
-}
-
-fn encode(record: &Record) -> Vec<u8> {
-    let mut out = Vec::with_capacity(RECORD_BYTES);
-    out.push(RECORD_VERSION);
-    out.extend_from_slice(&record.uuid);
-    out.extend_from_slice(&record.run.number.to_be_bytes());
-    out.extend_from_slice(&record.run.id);
-    out.extend_from_slice(&record.held.to_be_bytes());
-    out
-}
-
-fn decode(record: &[u8]) -> Option<Record> {
-    let raw: &[u8; RECORD_BYTES] = record.try_into().ok()?;
-    let (version, rest) = raw.split_first()?;
-    let (uuid, rest) = rest.split_first_chunk()?;
-    let (number, rest) = rest.split_first_chunk()?;
-    let (id, held) = rest.split_first_chunk()?;
-    let run = Run { number: u64::from_be_bytes(*number), id: *id };
-    let held = u64::from_be_bytes(held.try_into().ok()?);
-    (*version == RECORD_VERSION).then_some(Record { uuid: *uuid, run, held })
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ fn damaged_records_are_errors() {
         assert!(matches!(opened, Err(StoreError::Corrupt(_))), "{record:?}");
     }
     let record = Record { uuid: [3; 16], run: Run { number: 4, id: [5; 16] }, held: 6 };
-    assert_eq!(decode(&encode(&record)), Some(record));
+    assert_eq!(record::decode(&record::encode(&record)), Some(record));
 }
 
 /// What a data server was found to have is above every number given from then on, except numbers
@@ -93,7 +93,8 @@ async fn numbers_go_on_above_the_mark() {
     registry.bound(ONE, &again, BindOk { age: 6, mark: 1 << 30, ..bound }).await.unwrap();
     assert_eq!(next(), 1 << 20);
 
-    let recorded = || decode(&volume.data_servers().unconfirmed().unwrap()[0].1).unwrap().held;
+    let recorded =
+        || record::decode(&volume.data_servers().unconfirmed().unwrap()[0].1).unwrap().held;
     registry.holds(ONE, 50);
     assert_eq!(recorded(), 6);
     registry.lost(ONE).await;

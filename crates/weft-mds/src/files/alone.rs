@@ -126,8 +126,9 @@ impl FileService {
     /// have is cut before this returns, and before anybody writes again.
     ///
     /// # Errors
-    /// Those of the store; IO for a file that has lost bytes, unless all go; DELAY while a data server cannot be reached: the size is set then, and
-    /// the file takes no writes until it is cut.
+    /// Those of the store; IO for a file that has lost bytes, unless all go; DELAY while a data
+    /// server cannot be reached: the size is set then, and the file takes no writes until it is
+    /// cut.
     pub(crate) async fn set_size<'a>(
         &'a self,
         deps: &mut Deps,

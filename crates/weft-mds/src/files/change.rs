@@ -140,13 +140,13 @@ pub(crate) struct Change<'a> {
 }
 
 impl Change<'_> {
-    /// Steps 4 to 9, unless bytes of the file are lost. `act` is given the file with handles that nothing older outlives, and may be
-    /// called again with newer ones.
+    /// Steps 4 to 9, unless bytes of the file are lost. `act` is given the file with handles that
+    /// nothing older outlives, and may be called again with newer ones.
     ///
     /// # Errors
-    /// Those of data servers, as statuses; IO for a file that has lost bytes; DELAY if the file is not on its data servers (any
-    /// more), or is fenced again and again; those of the store. Some of it may be done, except
-    /// where the plan says that this cannot be.
+    /// Those of data servers, as statuses; IO for a file that has lost bytes; DELAY if the file is
+    /// not on its data servers (any more), or is fenced again and again; those of the store. Some
+    /// of it may be done, except where the plan says that this cannot be.
     pub(crate) async fn run<T, F>(
         mut self,
         deps: &mut Deps,

@@ -34,7 +34,8 @@ impl Shared {
         Ok(())
     }
 
-    /// The same for a file that is copied from: a lost object is no hole. It is looked at each time.
+    /// The same for a file that is copied from: a lost object is no hole. It is looked at each
+    /// time.
     ///
     /// # Errors
     /// IO: bytes are lost; STALE.

@@ -59,8 +59,8 @@ async fn bytes(c: &mut Client, (fh, id): &(FileHandle, Stateid), at: u64, len: u
 }
 
 /// Of a file one of whose objects ends in the middle, every byte is right or an error, by every
-/// operation that looks at bytes; none that changes some hides what is lost. Cut to nothing it is as
-/// good as new.
+/// operation that looks at bytes; none that changes some hides what is lost. Cut to nothing it is
+/// as good as new.
 #[tokio::test]
 async fn lost_bytes_are_errors() {
     let cluster = Cluster::striped(2).await;

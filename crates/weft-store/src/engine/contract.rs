@@ -13,8 +13,8 @@ pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 ///
 /// **Invariants.** A batch becomes visible and durable as a whole. An engine on a full disk waits
 /// for room ([`crate::reserve::Reserve`]) and loses nothing. After a commit failed with anything
-/// but [`EngineError::Fenced`] the state on disk is unknown: the caller must stop and reopen, never try
-/// again. Readers may run beside one committer.
+/// but [`EngineError::Fenced`] the state on disk is unknown: the caller must stop and reopen, never
+/// try again. Readers may run beside one committer.
 pub trait Engine: Send + Sync {
     /// The value of `key`, copied out.
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError>;

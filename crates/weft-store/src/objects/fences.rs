@@ -20,9 +20,9 @@ use rustix::fs::{FallocateFlags, fallocate};
 use super::{
     epoch::REMOVED,
     error::{ObjectError, io},
+    files::{open_rw, replace_file},
     group_sync::GroupSync,
     object_id::ObjectId,
-    store_dir::{open_rw, replace_file},
 };
 use crate::sync::lock;
 

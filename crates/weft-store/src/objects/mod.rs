@@ -30,6 +30,7 @@ mod copy;
 mod epoch;
 mod error;
 mod fences;
+mod files;
 mod group_sync;
 mod holes;
 mod object;

@@ -2,9 +2,8 @@
 
 use std::{
     collections::HashSet,
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, File},
     io::{ErrorKind, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{Mutex, OnceLock},
 };
@@ -17,6 +16,7 @@ use weft_io::durable;
 
 use super::{
     error::{ObjectError, io},
+    files::{make_dir, open_rw, replace_file, sync_dir},
     object_id::ObjectId,
     volumes::Volumes,
 };
@@ -30,10 +30,6 @@ const OBJECTS_DIR: &str = "objects";
 const IDENTITY_TITLE: &str = "weft-data-server 2";
 /// The same without the version.
 const IDENTITY_KIND: &str = "weft-data-server ";
-
-/// Other users of the machine have no business with objects.
-const DIR_MODE: u32 = 0o700;
-const FILE_MODE: u32 = 0o600;
 
 /// The entry of a metadata server's directory that tells it from ours.
 const VOLUME_DIR: &str = "volume";
@@ -235,31 +231,6 @@ fn object_of(name: &str) -> Option<ObjectId> {
     let (volume, object) = name.split_once('-')?;
     let volume = u32::from_str_radix(volume, 16).ok()?;
     Some(ObjectId { volume, object: u64::from_str_radix(object, 16).ok()? })
-}
-
-/// Replaces a small file of the store at once and durably: whoever looks sees old or new.
-pub(super) fn replace_file(
-    root: &Path,
-    name: &str,
-    fill: impl FnOnce(&mut File) -> std::io::Result<()>,
-) -> Result<File, ObjectError> {
-    durable::replace_file(&root.join(name), FILE_MODE, fill)
-        .map_err(io("replace a file of the store"))
-}
-
-pub(super) fn open_rw(path: &Path, create: bool) -> std::io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(create).mode(FILE_MODE).open(path)
-}
-
-pub(super) fn sync_dir(path: &Path) -> Result<(), ObjectError> {
-    durable::sync_dir(path).map_err(io("sync a directory"))
-}
-
-fn make_dir(path: &Path) -> Result<(), ObjectError> {
-    match DirBuilder::new().mode(DIR_MODE).create(path) {
-        Err(e) if e.kind() != ErrorKind::AlreadyExists => Err(io("make a directory")(e)),
-        _ => Ok(()),
-    }
 }
 
 /// The identity of an existing store; `None` if the directory has none.

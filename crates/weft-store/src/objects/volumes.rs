@@ -15,8 +15,8 @@ use bytes::{Buf, BufMut};
 use super::{
     binding::{self, Accepted, BindRefusal, BindRequest, Circumstances, RUNS_MAX, ServedVolume},
     error::{ObjectError, io},
+    files::{open_rw, replace_file},
     object_id::ObjectId,
-    store_dir::{open_rw, replace_file},
 };
 use crate::{
     sync::{lock, read, write},

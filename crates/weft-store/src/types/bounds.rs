@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use weft_stripe::{Distribution, Form};
-
-use super::Placement;
+use super::placement::Placement;
 
 /// How long each object of a file is at least, by stripe index, as of when the file settled: bytes
 /// that were durable then. Only a truncation makes an object shorter, so that one which is shorter
@@ -104,15 +102,6 @@ impl LengthBounds {
     }
 }
 
-impl Placement {
-    /// The rule that spreads a file of this place: round robin, sparse. `None` if the place makes
-    /// no sense.
-    pub fn distribution(&self) -> Option<Distribution> {
-        let (unit, count) = (self.stripe_unit_bytes.into(), self.stripe_count.into());
-        Distribution::round_robin(unit, count, self.first_stripe_index.into(), Form::Sparse).ok()
-    }
-}
-
 /// How long the object at a stripe index is in a file of this size that has no hole at its end.
 fn dense(placement: &Placement, size: u64, stripe_index: usize) -> u64 {
     let index = u32::try_from(stripe_index).unwrap_or(u32::MAX);
@@ -154,8 +143,10 @@ mod tests {
                     let found = lengths[index as usize];
                     *known = if cuts { demand.min(*known) } else { found.max(*known) };
                 }
-                bounds =
-                    if cuts { bounds.cut(&place, size) } else { bounds.raised(&place, size, &lengths) };
+                bounds = match cuts {
+                    true => bounds.cut(&place, size),
+                    false => bounds.raised(&place, size, &lengths),
+                };
                 prop_assert_eq!(all(&bounds, &place), model.clone());
                 prop_assert_eq!(bounds.is_none(), model.iter().all(|l| *l == 0));
                 let short = bounds.short(&place, &lengths);

@@ -8,7 +8,7 @@ use crate::types::{
     Bounds, DataServerId, Device, DeviceId, Inode, InodeNo, Intent, IntentId, IntentKind, Kind,
     LengthBounds, Lsn, Placement, Run, StoreError, Timestamp,
 };
-use crate::volume::ops::runs::VolumeRun;
+use crate::volume::run::VolumeRun;
 
 /// Version of every value but an inode; each kind of record may advance by itself.
 pub(super) const VERSION: u8 = 1;

@@ -29,6 +29,7 @@ mod handle;
 mod keys;
 mod open;
 mod ops;
+mod run;
 mod seen;
 mod tx;
 mod walk;
@@ -50,12 +51,12 @@ pub use self::ops::placement::{Settle, SettleSize};
 pub use self::ops::readdir::DirEntry;
 pub use self::ops::remove::{Expect, Remove, Removed};
 pub use self::ops::rename::{Rename, Renamed};
-pub use self::ops::runs::VolumeRun;
 pub use self::ops::setattr::{AttrSet, Authority, SetAttr, SetMode, SetTime};
 pub use self::ops::stuffed::{STUFFED_BYTES_MAX, StuffedExtent, StuffedSeek, StuffedWrite};
 pub use self::ops::xattr::{
     XATTR_NAME_BYTES_MAX, XATTR_NAMES_BYTES_MAX, XATTR_VALUE_BYTES_MAX, XATTR_VALUES_BYTES_MAX,
     XattrEntry, XattrHow,
 };
+pub use self::run::VolumeRun;
 pub use self::seen::Seen;
 pub use self::walk::PlacedFiles;

@@ -22,7 +22,7 @@ use weft_server::{
     report::{AdminError, ByteStream},
 };
 
-use super::{Source, refusal};
+use super::handler::{Source, refusal};
 
 /// Who may have a backup.
 #[derive(Debug)]

@@ -3,11 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use weft_store::{
+    objects::ObjectId,
     types::{DataServerId, Device, DeviceId, Inode, InodeNo, IntentKind},
     volume::{FoundObject, ObjectFault, Volume, compare},
 };
 
-use super::{Report, stores::Store};
+use super::{report::Report, stores::Store};
 use crate::outcome::Outcome;
 
 /// Inodes looked at in one go.
@@ -60,6 +61,11 @@ pub fn devices_of(volume: &Volume) -> Outcome<HashMap<DeviceId, Device>> {
     Ok(devices.into_iter().map(|device| (device.id, device)).collect())
 }
 
+/// The name of the objects of a file.
+fn object(volume: &Volume, ino: InodeNo) -> ObjectId {
+    ObjectId { volume: volume.identity().number, object: ino.0 }
+}
+
 /// Files that are still to be cut.
 fn truncations(volume: &Volume) -> Outcome<HashSet<InodeNo>> {
     let (mut found, mut after) = (HashSet::new(), None);
@@ -91,7 +97,7 @@ fn look(
     let device = inode.placement.and_then(|placement| servers.devices.get(&placement.device));
     let Some(device) = device else { return Ok(()) };
     for (index, id) in device.data_servers.iter().copied().enumerate() {
-        let object = super::objects::object(servers.volume, inode.no);
+        let object = object(servers.volume, inode.no);
         let found = match servers.stores.iter().find(|store| store.id == id) {
             Some(store) => FoundObject {
                 size: store.objects.stat(object)?.size,

@@ -6,16 +6,11 @@ use weft_store::{
     volume::Volume,
 };
 
-use super::{Report, files::devices_of, stores::Store};
+use super::{files::devices_of, report::Report, stores::Store};
 use crate::outcome::Outcome;
 
 /// Objects compared with the volume at a time, about.
 const OBJECTS_AT_ONCE: usize = 4096;
-
-/// The name of the objects of a file.
-pub fn object(volume: &Volume, ino: InodeNo) -> ObjectId {
-    ObjectId { volume: volume.identity().number, object: ino.0 }
-}
 
 /// Looks for objects of a data server that belong to no file there and to no removal that is owed.
 pub fn check(volume: &Volume, store: &Store, report: &mut Report) -> Outcome {

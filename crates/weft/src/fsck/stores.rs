@@ -14,7 +14,7 @@ use weft_store::{
     volume::Volume,
 };
 
-use super::Report;
+use super::report::Report;
 use crate::outcome::Outcome;
 
 /// The directory of a data server.

@@ -235,7 +235,6 @@ async fn a_truncation_that_is_given_up_is_finished_by_the_reaper() {
     assert!(!is_recorded(), "a restart would cut what was written");
     background.abort();
     let _aborted = background.await;
-    drop(admitted);
     // Two at once the data server would not have.
     drop(mds);
     let mds = mds_on(volume, &[spec]).await;

@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes};
 use crc_fast::{CrcAlgorithm, Digest, checksum};
 
-use super::BackupError;
+use super::error::BackupError;
 use crate::types::{Lsn, Timestamp};
 use crate::volume::Identity;
 use crate::volume::codec;

@@ -6,11 +6,11 @@ use std::io::{self, Read};
 use bytes::Bytes;
 use crc_fast::Digest;
 
+use super::error::{BackupError, BackupSummary};
 use super::format::{
     BackupHeader, CRC_BYTES, END_BYTES, End, FRAME_BYTES, Frame, HEADER_FIXED_BYTES, MAGIC,
     RECORD_BYTES, Tag, crc32c, whole,
 };
-use super::{BackupError, BackupSummary};
 use crate::volume::keys::{self, prefix};
 
 /// A key and its value.

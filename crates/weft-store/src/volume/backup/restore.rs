@@ -9,10 +9,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use weft_io::durable;
 
+use super::error::{BackupError, BackupSummary};
 use super::format::BackupHeader;
 use super::read::{BackupReader, Record};
 use super::restored::{self, Restored};
-use super::{BackupError, BackupSummary};
 use crate::engine::{self, AckedFile, Batch, DirectoryLock, Engine, EngineError, EngineKind};
 use crate::types::{InodeNo, Kind, Timestamp};
 use crate::volume::codec::Progress;

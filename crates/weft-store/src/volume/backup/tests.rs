@@ -5,7 +5,7 @@ use std::io::Read;
 use super::*;
 use crate::engine::EngineKind;
 use crate::types::{
-    Credential, DataServerId, DeviceId, InodeNo, IntentKind, Lsn, Placement, Timestamp,
+    Credential, DataServerId, DeviceId, InodeNo, IntentKind, Lsn, Placement, StoreError, Timestamp,
 };
 use crate::volume::{New, NewFileData, VolumeConfig};
 

@@ -5,10 +5,10 @@ use std::io::Write;
 use bytes::BufMut;
 use crc_fast::Digest;
 
+use super::error::{BackupError, BackupSummary};
 use super::format::{
     BLOCK_BYTES, BLOCK_BYTES_MAX, BackupHeader, End, Frame, RECORD_BYTES, Tag, crc32c, whole,
 };
-use super::{BackupError, BackupSummary};
 use crate::volume::keys::prefix;
 
 /// A backup file that is being written.

@@ -1,6 +1,7 @@
 //! A file and its data servers: where its bytes are, whose handles still count, and what is known
 //! of its size.
 
+use super::bounds::raise_bounds;
 use super::inode_changes::touch;
 use super::stuffed;
 use crate::types::{Inode, InodeNo, Kind, Placement, StoreError, Timestamp};
@@ -163,16 +164,6 @@ fn settle(
         tx.put_inode(&inode);
     }
     Ok(inode)
-}
-
-/// What a client sees of the file stays.
-pub(super) fn raise_bounds(tx: &mut Tx<'_>, inode: &mut Inode, lengths: &[u64]) {
-    let Some(placement) = &inode.placement else { return };
-    let raised = inode.bounds.raised(placement, inode.size, lengths);
-    if raised != inode.bounds {
-        inode.bounds = raised;
-        tx.put_inode(inode);
-    }
 }
 
 fn file(tx: &mut Tx<'_>, ino: InodeNo) -> Result<Inode, StoreError> {

@@ -8,19 +8,9 @@ use crate::types::{Lsn, Run, StoreError};
 use crate::volume::codec;
 use crate::volume::handle::Volume;
 use crate::volume::keys;
+use crate::volume::run::VolumeRun;
 use crate::volume::seen::Seen;
 use crate::volume::tx::Tx;
-
-/// A run of a volume, and where it found it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VolumeRun {
-    /// Which.
-    pub run: Run,
-    /// The last mutation of the run before.
-    pub found_lsn: Lsn,
-    /// The next inode number after the run before.
-    pub found_next: u64,
-}
 
 impl Volume {
     /// Begins a run of this random id. Nothing may be done in its name before it is durable.

@@ -6,8 +6,8 @@
 
 use bytes::{Bytes, BytesMut};
 
+use super::bounds::raise_bounds;
 use super::inode_changes::touch;
-use super::placement::raise_bounds;
 use crate::types::{Content, Inode, InodeNo, StoreError, Timestamp, without_privileges};
 use crate::volume::handle::Volume;
 use crate::volume::seen::Seen;

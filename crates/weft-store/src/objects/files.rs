@@ -1,0 +1,44 @@
+//! How the files and directories of a store are made, opened and replaced.
+
+use std::{
+    fs::{DirBuilder, File, OpenOptions},
+    io::ErrorKind,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::Path,
+};
+
+use weft_io::durable;
+
+use super::error::{ObjectError, io};
+
+/// Other users of the machine have no business with objects.
+const DIR_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// Replaces a small file of the store at once and durably: whoever looks sees old or new.
+pub(super) fn replace_file(
+    root: &Path,
+    name: &str,
+    fill: impl FnOnce(&mut File) -> std::io::Result<()>,
+) -> Result<File, ObjectError> {
+    durable::replace_file(&root.join(name), FILE_MODE, fill)
+        .map_err(io("replace a file of the store"))
+}
+
+/// Opens a file to read and write it.
+pub(super) fn open_rw(path: &Path, create: bool) -> std::io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(create).mode(FILE_MODE).open(path)
+}
+
+/// Makes the names in a directory durable.
+pub(super) fn sync_dir(path: &Path) -> Result<(), ObjectError> {
+    durable::sync_dir(path).map_err(io("sync a directory"))
+}
+
+/// Makes a directory unless it is there.
+pub(super) fn make_dir(path: &Path) -> Result<(), ObjectError> {
+    match DirBuilder::new().mode(DIR_MODE).create(path) {
+        Err(e) if e.kind() != ErrorKind::AlreadyExists => Err(io("make a directory")(e)),
+        _ => Ok(()),
+    }
+}
