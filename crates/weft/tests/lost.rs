@@ -160,7 +160,7 @@ fn directories_are_compared_with_the_volume() {
     assert!(code == Some(1) && text.contains("data server 2: its directory, "), "{text}");
     let other = dir.path().join("other");
     fs::create_dir_all(other.join("objects")).unwrap();
-    for file in ["identity", "fences.log"] {
+    for file in ["identity", "fences.log", "volumes"] {
         fs::copy(data.join("ds-1").join(file), other.join(file)).unwrap();
     }
     let identity = fs::read_to_string(other.join("identity")).unwrap();

@@ -176,7 +176,9 @@ fn a_directory_has_one_kind_of_server() {
 #[test]
 fn up_makes_no_second_volume() {
     let dir = tempfile::tempdir().unwrap();
+    // A data server has started here once; an empty folder may be a place to mount its disk.
     std::fs::create_dir(dir.path().join("ds-1")).unwrap();
+    std::fs::write(dir.path().join("ds-1/identity"), "").unwrap();
     let said = fails(&["up", "--listen", "127.0.0.1:0", "--dir", dir.path().to_str().unwrap()]);
     assert!(said.contains("there is no volume here") && said.contains("mds"), "{said}");
     assert!(!dir.path().join("mds").exists(), "nothing was made");

@@ -84,18 +84,21 @@ impl Checks {
         let inodes: Vec<_> = listed.iter().map(|(_, object)| InodeNo(*object)).collect();
         let known = files.volume().accounts_for(&inodes).map_err(failed)?;
         let is_ours = |volume: u32| volume == files.volume_number();
-        let strange =
-            listed.iter().zip(known).filter(|((volume, _), known)| !known || !is_ours(*volume));
-        let strange: Vec<_> = strange.map(|(object, _)| *object).collect();
+        let (ours, foreign): (Vec<_>, Vec<_>) =
+            listed.iter().zip(known).partition(|((volume, _), _)| is_ours(*volume));
+        let strange = ours.into_iter().filter(|(_, known)| !known).map(|(object, _)| *object);
+        let strange: Vec<_> = strange.collect();
         // It may have been removed since.
         let exist = match strange.is_empty() {
             true => Vec::new(),
             false => servers.exist(id, &strange).await.map_err(unasked)?,
         };
-        let unaccounted = strange.into_iter().zip(exist).filter(|(_, exists)| *exists);
+        let strange = strange.into_iter().zip(exist).filter(|(_, exists)| *exists);
+        // About another volume's objects data servers answer nothing, and nobody here removes them.
+        let foreign = foreign.into_iter().map(|(object, _)| *object);
         Ok(CheckedObjects {
             objects: listed.len() as u64,
-            unaccounted: unaccounted.map(|(object, _)| object).collect(),
+            unaccounted: strange.map(|(object, _)| object).chain(foreign).collect(),
             last: listed.last().copied(),
         })
     }
