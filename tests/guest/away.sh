@@ -54,9 +54,9 @@ others_and_new() {
   fresh
   quick "listing" ls -l /mnt >/tmp/listing
   host elsewhere || fail "host elsewhere"
-  for name in $(cat /mnt/.elsewhere); do
+  while read -r name; do
     quick "reading $name" same "$name"
-  done
+  done </mnt/.elsewhere
   for n in 1 2 3; do
     quick "new file $act-$n" make "new-$act-$n"
     fresh

@@ -129,7 +129,8 @@ impl Away {
         });
         let names: Vec<String> = elsewhere.collect();
         let list = self.servers.path("elsewhere");
-        std::fs::write(&list, names.join("\n")).expect("a list");
+        std::fs::write(&list, names.iter().map(|name| format!("{name}\n")).collect::<String>())
+            .expect("a list");
         self.servers.weft_ok(&["put", list.to_str().expect("plain"), "/.elsewhere"]);
     }
 }

@@ -64,12 +64,15 @@ pub fn open(volume: &Volume, dirs: &[PathBuf], report: &mut Report) -> Outcome<V
             .map_err(|e| format!("{}: {e}", dir.display()))?;
         let uuid = objects.identity();
         let Some(id) = expected.get(&uuid).copied() else {
-            let what = format!(
-                "{}: this directory, {}, is of no data server of this volume",
-                dir.display(),
-                hex(&uuid)
-            );
-            report.wrong("directory", &what, &serde_json::json!({ "directory": dir }))?;
+            let (shown, uuid) = (dir.display(), hex(&uuid));
+            let what =
+                format!("{shown}: this directory, {uuid}, is of no data server of this volume");
+            let json = serde_json::json!({ "directory": dir });
+            match objects.objects(None, 1)?.is_empty() {
+                // The metadata server has not met it yet: a first start was cut short.
+                true => report.say(&format!("{what}, and has no objects"), &json)?,
+                false => report.wrong("directory", &what, &json)?,
+            }
             continue;
         };
         if number_of(dir).is_some_and(|number| number != id.0) {
