@@ -18,8 +18,8 @@ const DISK_MIB: u32 = 256;
 const OLD: u32 = 6;
 /// Longer than it takes the metadata server to notice that a data server has gone, or is full.
 const NOTICED: Duration = Duration::from_secs(5);
-/// In this order: what `copy` keeps is what `oldest` brings back; `replace` brings an empty directory,
-/// which is refused until the loss is accepted.
+/// In this order: what `copy` keeps is what `oldest` brings back; `replace` brings an empty
+/// directory, which is refused until the loss is accepted.
 const ACTS: [&str; 10] =
     ["kill", "start", "fill", "free", "remove", "copy", "oldest", "newest", "replace", "accept"];
 
@@ -135,7 +135,8 @@ impl Away {
     }
 }
 
-/// Keeps the victim's data as `keep` and puts those kept as `take` in their place, if there are any.
+/// Keeps the victim's data as `keep` and puts those kept as `take` in their place, if there are
+/// any.
 fn swap(servers: &Servers, keep: &str, take: &str) {
     let (data, take) = (servers.data_dir(&ds(VICTIM)), servers.path(take));
     copy(&data, &servers.path(keep));
