@@ -48,7 +48,7 @@ fn away(stripe_width: u32) {
     for act in ACTS {
         guest = guest.argument(act);
     }
-    let mut away = Away { servers, filler: PathBuf::new() };
+    let mut away = Away { servers, filler: PathBuf::new(), elsewhere: None };
     let report = guest.run(&mut away, |away, words| {
         away.act(words);
         Ok(())
@@ -62,6 +62,9 @@ fn away(stripe_width: u32) {
 struct Away {
     servers: Servers,
     filler: PathBuf,
+    /// The old files that have nothing on the victim, a line each; found out once, since what is
+    /// on a data server that is refused is not told.
+    elsewhere: Option<String>,
 }
 
 impl Away {
@@ -121,17 +124,20 @@ impl Away {
     }
 
     /// Writes the names of the old files that have nothing on the victim into `/.elsewhere`.
-    fn tell_elsewhere(&self) {
-        let elsewhere = (1..=OLD).map(|n| format!("old-{n}")).filter(|name| {
-            let stat = self.servers.stat(&format!("/{name}"));
+    fn tell_elsewhere(&mut self) {
+        let servers = &self.servers;
+        let is_elsewhere = |name: &String| {
+            let stat = servers.stat(&format!("/{name}"));
             let stripes = stat["layout"]["stripes"].as_array().cloned().unwrap_or_default();
+            assert!(!stripes.is_empty(), "{name}: {stat}");
             stripes.iter().all(|s| s["data_server_id"] != VICTIM)
-        });
-        let names: Vec<String> = elsewhere.collect();
-        let list = self.servers.path("elsewhere");
-        std::fs::write(&list, names.iter().map(|name| format!("{name}\n")).collect::<String>())
-            .expect("a list");
-        self.servers.weft_ok(&["put", list.to_str().expect("plain"), "/.elsewhere"]);
+        };
+        let names = || (1..=OLD).map(|n| format!("old-{n}")).filter(is_elsewhere);
+        let lines = || names().map(|name| name + "\n").collect();
+        let elsewhere = self.elsewhere.get_or_insert_with(lines);
+        let list = servers.path("elsewhere");
+        std::fs::write(&list, elsewhere).expect("a list");
+        servers.weft_ok(&["put", list.to_str().expect("plain"), "/.elsewhere"]);
     }
 }
 
