@@ -47,11 +47,13 @@ impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             WaitReason::Grace => f.write_str(
-                "it is in its grace period after a restart, in which clients of before come first",
+                "it is in its grace period after a restart, in which clients of before come first \
+                 (`weft status` there says how long, and for whom)",
             ),
-            WaitReason::Delay => {
-                f.write_str("it asks to wait (another client, or a data server, is in the way)")
-            }
+            WaitReason::Delay => f.write_str(
+                "it asks to wait: another client, or a data server, is in the way \
+                 (`weft status` there tells which data servers are away)",
+            ),
             WaitReason::Unreachable(why) => write!(f, "it cannot be reached: {why}"),
             WaitReason::NoAnswer => f.write_str("no answer so far"),
         }
@@ -65,5 +67,19 @@ impl fmt::Display for Waiting {
             Role::Ds => "data server",
         };
         write!(f, "waiting for {role} {}: {}", self.server, self.why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever reads that the server makes them wait reads where to look for whom.
+    #[test]
+    fn words() {
+        for why in [WaitReason::Grace, WaitReason::Delay] {
+            assert!(why.to_string().contains("`weft status`"), "{why}");
+        }
+        assert_eq!(WaitReason::NoAnswer.to_string(), "no answer so far");
     }
 }

@@ -8,7 +8,7 @@ use weft_xdr::{Decode, DecodeError, Encode, Reader, Writer, xdr_named, xdr_struc
 /// Program number, of the range that RFC 5531 §8.1 leaves to users.
 pub const CONTROL_PROGRAM: u32 = 0x2057_4654;
 /// The one version.
-pub const CONTROL_VERSION: u32 = 2;
+pub const CONTROL_VERSION: u32 = 3;
 /// Most objects in one batch: a reply of 40 KiB, and a fraction of a second of disk work.
 pub const BATCH_MAX: usize = 1024;
 /// Most runs of a volume that a data server names.
@@ -302,6 +302,9 @@ xdr_struct! {
         pub status: ControlStatus,
         /// Whether the object was ever written.
         pub exists: bool,
+        /// The smallest epoch that it accepts; the largest there is, `u32::MAX`, if it is gone for
+        /// good: it was removed, or the state of the volume that it belonged to was given up.
+        pub epoch: u32,
         /// Local size in bytes.
         pub size: u64,
         /// Last modification, seconds.
@@ -592,6 +595,7 @@ mod tests {
         let attrs = ObjectAttrs {
             status: ControlStatus::OK,
             exists: true,
+            epoch: 7,
             size: 2,
             mtime_s: -3,
             mtime_ns: 4,

@@ -99,7 +99,7 @@ pub(crate) trait Admission: std::fmt::Debug + Send + Sync {
     ) -> Later<'_, Result<BindArgs, String>>;
 
     /// Why the data server did not want our volume, and what to do.
-    fn refused(&self, status: ControlStatus) -> String;
+    fn refused(&self, id: DataServerId, status: ControlStatus) -> String;
 
     /// It is bound: from here on it may be used.
     fn bound<'a>(
@@ -397,7 +397,7 @@ async fn bind(
     let met = Met { uuid, known };
     let args = admission.judge(id, uuid, &met.known).await.map_err(wrong)?;
     let bound = match within(BIND_LIMIT, call(connection, Procedure::BIND, &args)).await {
-        Err(ControlError::Refused(status)) => return Err(wrong(admission.refused(status))),
+        Err(ControlError::Refused(status)) => return Err(wrong(admission.refused(id, status))),
         other => other?,
     };
     admission.bound(id, &met, bound).await.map_err(wrong)
@@ -445,19 +445,38 @@ async fn until_lost(live: &Live, expected: &Expected) -> ControlError {
         }
         let lsn = admission.lsn();
         if lsn == told || told_at.elapsed() < AGE_EVERY {
-            let ping = call::<WhoOk>(&live.connection, Procedure::WHO, &Nothing);
-            if let Err(why) = within(ANSWER_LIMIT, ping).await {
+            if let Err(why) = ping(&live.connection).await {
                 return why;
             }
             continue;
         }
         let now = Age { lsn };
         let age = call::<Age>(&live.connection, Procedure::AGE, &now);
-        match within(CHANGE_LIMIT, age).await {
+        let told_now = tokio::select! {
+            told = within(CHANGE_LIMIT, age) => told,
+            // Its disk may be slow; it itself may not.
+            why = until_silent(&live.connection) => Err(why),
+        };
+        match told_now {
             Ok(held) => admission.holds(id, held.lsn),
             Err(why) => return why,
         }
         (told, told_at) = (lsn, Instant::now());
+    }
+}
+
+/// Asks what costs no disk sync.
+async fn ping(connection: &Connection) -> Result<WhoOk, ControlError> {
+    within(ANSWER_LIMIT, call(connection, Procedure::WHO, &Nothing)).await
+}
+
+/// Pings at once and again, until there is no answer; why.
+async fn until_silent(connection: &Connection) -> ControlError {
+    loop {
+        if let Err(why) = ping(connection).await {
+            return why;
+        }
+        sleep(PING_EVERY).await;
     }
 }
 

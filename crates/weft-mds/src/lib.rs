@@ -41,4 +41,4 @@ pub use deps::Deps;
 pub use export::{Access, ClientRule, Export, Naming, View};
 pub use files::{ObjectCreation, Precreate, SmallFiles, Striping};
 pub use handle::Handle;
-pub use server::{Mds, MdsParts};
+pub use server::{Mds, MdsParts, Reconfiguration};

@@ -22,7 +22,8 @@ impl Role for Mds {
     }
 
     fn view(&self, conn: &Conn) -> View {
-        self.export().view(conn.peer)
+        let view = self.export().view(conn.peer);
+        if self.data_servers().is_superseded() { view.read_only() } else { view }
     }
 
     async fn caller(&self, caller: Caller) -> Caller {

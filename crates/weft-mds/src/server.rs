@@ -27,7 +27,7 @@ use super::{
     files::{FileParts, FileService, ObjectCreation, SmallFiles, Striping},
     protocol_state::ProtocolState,
 };
-use crate::data_servers::DataServers;
+use crate::data_servers::{DataServerSpec, DataServers};
 
 /// What a metadata server is made of.
 pub struct MdsParts {
@@ -59,6 +59,18 @@ pub struct MdsParts {
     pub address: SocketAddr,
     /// Threads that serve.
     pub threads: u32,
+}
+
+/// What a metadata server can change while it serves.
+pub struct Reconfiguration {
+    /// Who may do what.
+    pub export: Export,
+    /// The write threshold, bytes.
+    pub threshold_bytes: u64,
+    /// How new files are striped.
+    pub striping: Striping,
+    /// The data servers; those that it has already stay as they are.
+    pub data_servers: Vec<DataServerSpec>,
 }
 
 /// A metadata server.
@@ -122,13 +134,15 @@ impl Mds {
         }))
     }
 
-    /// Who may do what from the next request on, and the write threshold.
+    /// Goes on as this says, from the next request on.
     ///
     /// # Errors
     /// The threshold is out of range: nothing is changed.
-    pub fn reconfigure(&self, export: Export, threshold_bytes: u64) -> Result<(), AdminError> {
-        self.admin.threshold.reconfigure(threshold_bytes)?;
-        *self.export.write().expect("export lock") = Arc::new(export);
+    pub fn reconfigure(&self, new: Reconfiguration) -> Result<(), AdminError> {
+        self.admin.threshold.reconfigure(new.threshold_bytes)?;
+        self.data_servers().add(new.data_servers);
+        self.files.stripe(new.striping);
+        *self.export.write().expect("export lock") = Arc::new(new.export);
         Ok(())
     }
 

@@ -29,7 +29,7 @@ pub(super) async fn mds_on(volume: Volume, servers: &[DataServerSpec]) -> Arc<Md
     let secret = ClusterSecret::from_text("a secret for tests, not for clusters").unwrap();
     let uuid = ServerUuid([1; 16]);
     let servers = servers.iter().cloned();
-    let registry = DataServerRegistry::open(volume.clone(), secret.handle_keys(), []).unwrap();
+    let registry = DataServerRegistry::open(volume.clone(), secret.handle_keys()).unwrap();
     let parts = MdsParts {
         identity: identity(ServerRole::Mds, &secret, uuid),
         limits: SessionLimits::default(),

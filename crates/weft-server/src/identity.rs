@@ -189,7 +189,9 @@ impl ServerUuid {
         let path = dir.join(UUID_FILE);
         create_if_missing(&path, &hex(&random::<16>()))?;
         let text = text_of(&mut File::open(&path).map_err(at(&path))?, &path)?;
-        let uuid = unhex(text.trim()).ok_or("not 32 hexadecimal digits");
+        let damaged = "not 32 hexadecimal digits: put a copy of the file back, or remove it to be \
+                       given a new one, which ends what clients have open";
+        let uuid = unhex(text.trim()).ok_or(damaged);
         uuid.map(ServerUuid).map_err(malformed(&path))
     }
 }
@@ -248,12 +250,12 @@ fn create_if_missing(path: &Path, contents: &str) -> Result<(), IdentityError> {
 }
 
 fn text_of(file: &mut File, path: &Path) -> Result<String, IdentityError> {
-    let mut text = String::new();
-    let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(at(path))?;
+    let mut bytes = Vec::new();
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(at(path))?;
     if read as u64 > FILE_BYTES_MAX {
         return Err(malformed(path)("too long"));
     }
-    Ok(text)
+    String::from_utf8(bytes).map_err(|_| malformed(path)("not a text: is it the right file?"))
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> IdentityError {

@@ -7,7 +7,6 @@
 //! once: what is given back to a disk that somebody else is filling is gone. [`Reserve::look`],
 //! called now and then, takes it again when others have made room.
 
-mod own_dir;
 mod plan;
 mod spare_inodes;
 
@@ -28,13 +27,14 @@ use rustix::{
     io::Errno,
 };
 
-use self::own_dir::make_dir;
 pub use self::plan::{Disk, Plan};
 use self::spare_inodes::SpareInodes;
-use crate::sync::lock;
+use crate::{make_dir::make_dir, sync::lock};
 
 /// The directory of the reserve, below the one that it is for.
 const DIR: &str = "reserve";
+/// Permission bits of that directory, as far as the process leaves them.
+const DIR_MODE: u32 = 0o777;
 /// The file that holds the blocks.
 const BLOCKS_FILE: &str = "blocks";
 /// Nobody else has any use for it.
@@ -314,7 +314,7 @@ fn open_blocks(own: &Path, create: bool) -> io::Result<File> {
 /// Makes the file of the blocks, and its directory.
 fn make_blocks(dir: &Path) -> io::Result<File> {
     let own = dir.join(DIR);
-    make_dir(&own)?;
+    make_dir(&own, DIR_MODE)?;
     open_blocks(&own, true)
 }
 

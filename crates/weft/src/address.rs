@@ -10,6 +10,8 @@ use std::{
 
 /// Port of NFS, which servers listen on unless told otherwise.
 pub const NFS_PORT: u16 = 2049;
+/// A smaller number at the end of an IPv6 address is hardly a port that was meant.
+const PORT_LIKELY_MIN: u16 = 1000;
 /// Longest host name (RFC 1035 §3.1).
 const NAME_BYTES_MAX: usize = 253;
 /// What URLs of ours begin with.
@@ -149,6 +151,20 @@ impl FromStr for Source {
 }
 
 impl HostPort {
+    /// What was meant, perhaps, if this is an IPv6 address without a port: the end of one that was
+    /// written without brackets is read as a part of the address.
+    pub fn with_brackets(&self) -> Option<HostPort> {
+        let (Host::Ip(IpAddr::V6(ip)), None) = (&self.host, self.port) else { return None };
+        let text = ip.to_string();
+        let (address, port) = text.rsplit_once(':')?;
+        let port = port.parse().ok().filter(|port| *port >= PORT_LIKELY_MIN)?;
+        let address = if address.ends_with(':') { format!("{address}:") } else { address.into() };
+        Some(HostPort {
+            host: Host::Ip(address.parse::<Ipv6Addr>().ok()?.into()),
+            port: Some(port),
+        })
+    }
+
     /// The addresses this leads to, in the resolver's order; at least one.
     ///
     /// # Errors
@@ -247,6 +263,27 @@ mod tests {
         ] {
             assert_eq!(read(text), host_port(host, port), "{text}");
             assert_eq!(read(&read(text).to_string()), read(text), "{text}");
+        }
+    }
+
+    /// A port behind an address without brackets is guessed, where the rest is an address.
+    #[test]
+    fn forgotten_brackets() {
+        for (text, meant) in [
+            ("::1:2049", Some("[::1]:2049")),
+            ("2001:db8::7:2049", Some("[2001:db8::7]:2049")),
+            ("fe80::2049", Some("[fe80::]:2049")),
+            ("1:2:3:4:5:6:7:2049", None),
+            ("::1:beef", None),
+            ("2001:db8::7", None),
+            ("[::1]:2049", None),
+            ("127.0.0.1", None),
+        ] {
+            assert_eq!(
+                read(text).with_brackets().map(|m| m.to_string()).as_deref(),
+                meant,
+                "{text}"
+            );
         }
     }
 

@@ -3,6 +3,8 @@
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
     time::Duration,
 };
 
@@ -18,6 +20,25 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const ADMIN_PORT: u16 = 8049;
 /// Where `weft up` keeps its data unless told otherwise.
 const DIR_DEFAULT: &str = ".weft";
+
+/// How long an answer may take before it is said that it does.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Asks the admin service at an address; whoever waits for it reads so.
+pub fn told_of_waiting<R>(address: SocketAddr, ask: impl FnOnce() -> R) -> R {
+    let (answered, waits) = mpsc::channel::<()>();
+    let tell = move || {
+        if waits.recv_timeout(SOON) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("weft: waiting for the admin service at {address}: no answer so far");
+        }
+    };
+    let watch = thread::spawn(tell);
+    let answer = ask();
+    drop(answered);
+    // It has nothing to tell, and nothing is left of it.
+    let _ = watch.join();
+    answer
+}
 
 /// Options that say which cluster is asked.
 #[derive(Debug, Clone, Args)]
@@ -72,7 +93,12 @@ impl AdminArgs {
     /// Why nobody answered, and what to do about it.
     fn nobody(&self, address: SocketAddr, why: &ureq::Error) -> String {
         if self.is_known() {
-            return format!("no answer from the admin service at {address}: {why}");
+            let hint = match (&self.admin, &self.dir) {
+                (None, Some(dir)) => format!(" (is `weft up` running on {}?)", dir.display()),
+                (None, None) => format!(" (is `weft up` running on {DIR_DEFAULT}?)"),
+                (Some(_), _) => " (is the metadata server running?)".to_owned(),
+            };
+            return format!("no answer from the admin service at {address}: {why}{hint}");
         }
         format!(
             "no cluster in ./{DIR_DEFAULT}, and no answer at {address}: {why} (--dir names the \
@@ -84,7 +110,7 @@ impl AdminArgs {
     fn send<R>(&self, request: impl Fn(SocketAddr) -> Result<R, ureq::Error>) -> Outcome<R> {
         let mut failure = "the admin service has no address".to_owned();
         for address in self.addresses()? {
-            match request(address) {
+            match told_of_waiting(address, || request(address)) {
                 Ok(answer) => return Ok(answer),
                 Err(e) => failure = self.nobody(address, &e),
             }

@@ -325,6 +325,7 @@ mod tests {
                     (7, None) => Ok(CheckedObjects {
                         objects: 1,
                         unaccounted: vec![(1, 9)],
+                        elsewhere: vec![(1, 6)],
                         last: Some((1, 9)),
                     }),
                     (7, Some((1, 9))) => Ok(CheckedObjects::default()),

@@ -23,12 +23,17 @@ use weft_server::{
     identity::{ClusterSecret, hex},
 };
 use weft_store::{
-    engine,
     types::Timestamp,
-    volume::{BackupError, BackupHeader, BackupReader, BackupSummary, Volume, VolumeConfig},
+    volume::{BackupError, BackupHeader, BackupReader, BackupSummary, Volume},
 };
 
-use crate::{endpoints::Endpoints, outcome::Outcome, utc::utc};
+use crate::{
+    admin::told_of_waiting,
+    endpoints::Endpoints,
+    fsck::open_volume,
+    outcome::{Outcome, OutputError},
+    utc::utc,
+};
 
 /// How long the server may take to begin.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -69,26 +74,24 @@ pub struct BackupArgs {
 pub fn run(args: &BackupArgs) -> Outcome {
     let mut draft = Draft::begin(&args.file)?;
     let (header, summary) = match &args.mds {
-        Some(mds) => stopped(&mds.join("volume"), &mut draft)?,
+        Some(mds) => stopped(&open_volume(mds)?, &mut draft)?,
         None => serving(args, &mut draft)?,
     };
     draft.finish()?;
     let uuid = hex(&header.identity()?.uuid);
     let (lsn, time) = (header.lsn.0, utc(header.time.seconds));
     let BackupSummary { records, inodes, bytes } = summary;
-    println!(
+    let told = writeln!(
+        io::stdout(),
         "{}: volume {uuid} as of mutation {lsn}, {time}: {inodes} inodes, {records} records, \
          {bytes} bytes",
         args.file.display()
     );
-    Ok(())
+    Ok(told.map_err(OutputError::from)?)
 }
 
 /// Copies a volume that no server has open.
-fn stopped(dir: &Path, draft: &mut Draft) -> Outcome<(BackupHeader, BackupSummary)> {
-    let none = || format!("{}: there is no volume here", dir.display());
-    let engine = engine::kind_of(dir).ok_or_else(none)?;
-    let volume = Volume::open(dir, &VolumeConfig { engine, ..VolumeConfig::default() })?;
+fn stopped(volume: &Volume, draft: &mut Draft) -> Outcome<(BackupHeader, BackupSummary)> {
     let (seconds, nanos) = Clock::default().wall();
     let backup = volume.backup(Timestamp { seconds, nanos })?;
     let header = backup.header().clone();
@@ -149,7 +152,8 @@ fn ask(address: SocketAddr, secret: &ClusterSecret) -> Outcome<ureq::http::Respo
     let agent = ureq::Agent::config_builder().timeout_connect(Some(TIMEOUT));
     let agent = agent.timeout_recv_response(Some(TIMEOUT)).http_status_as_error(false);
     let agent: ureq::Agent = agent.build().into();
-    let mut asked = agent.get(&url).call().map_err(nobody)?;
+    let asked = told_of_waiting(address, || agent.get(&url).call());
+    let mut asked = asked.map_err(nobody)?;
     let BackupChallenge { challenge } = serde_json::from_slice(&asked.body_mut().read_to_vec()?)
         .map_err(|_| format!("{address}: the server there gives no backups"))?;
     let proof = BackupProof { proof: secret.admin_key().backup_proof(&challenge) };
@@ -230,11 +234,8 @@ impl Draft {
     }
 
     fn finish(&mut self) -> Outcome {
-        let kept = self.file.sync_all().and_then(|()| {
-            fs::rename(&self.draft, &self.target)?;
-            let dir = self.target.parent().filter(|dir| *dir != Path::new(""));
-            durable::sync_dir(dir.unwrap_or(Path::new(".")))
-        });
+        let synced = self.file.sync_all();
+        let kept = synced.and_then(|()| durable::rename(&self.draft, &self.target));
         kept.map_err(|e| self.failed(&BackupError::Output(e)))?;
         self.finished = true;
         Ok(())

@@ -9,7 +9,7 @@ use weft_server::report::{CheckedFiles, CheckedObjects, ClusterStatus};
 
 use crate::{
     admin::AdminArgs,
-    fsck::Report,
+    fsck::{FaultyObject, Report},
     outcome::{NotChecked, Outcome, OutputError},
 };
 
@@ -55,12 +55,13 @@ fn check(
         let asked = json!({ "after": after });
         let part: CheckedFiles = args.admin.tell("/check/files", &asked)?;
         for fault in part.faults {
-            let path = fault
-                .path
-                .unwrap_or_else(|| format!("a file without a name, inode {}", fault.fileid));
-            let (kind, id) = (if fault.lost { "damaged" } else { "object" }, fault.data_server);
-            let of = json!({ "path": path, "fileid": fault.fileid, "data_server": id });
-            report.wrong(kind, &format!("{path}: data server {id}: {}", fault.what), &of)?;
+            report.object(&FaultyObject {
+                path: fault.path.as_deref(),
+                fileid: fault.fileid,
+                data_server: fault.data_server,
+                lost: fault.lost,
+                what: &fault.what,
+            })?;
         }
         for (id, why) in part.unreachable {
             if unreachable.insert(id, why.clone()).is_none() {
@@ -97,11 +98,12 @@ fn check_objects(args: &CheckArgs, id: u32, report: &mut Report) -> Outcome {
     loop {
         let asked = json!({ "data_server": id, "after": after });
         let part: CheckedObjects = args.admin.tell("/check/objects", &asked)?;
-        for (volume, object) in part.unaccounted {
+        let nobodys = part.unaccounted.iter().map(|one| (one, "belongs to no file"));
+        let elsewhere =
+            part.elsewhere.iter().map(|one| (one, "is of a file on other data servers"));
+        for ((volume, object), why) in nobodys.chain(elsewhere) {
             let of = json!({ "data_server": id, "volume": volume, "object": object });
-            let what = format!(
-                "data server {id}: object {object} of volume {volume:08x} belongs to no file"
-            );
+            let what = format!("data server {id}: object {object} of volume {volume:08x} {why}");
             report.wrong("unaccounted", &what, &of)?;
         }
         objects += part.objects;

@@ -499,8 +499,17 @@ impl MdsConfig {
         let fixed = |c: &MdsConfig| {
             let small_files = SmallFilesConfig { threshold_bytes: 0, ..c.small_files };
             let export = ExportConfig::default();
-            MdsConfig { export, grace_s: None, small_files, ..c.clone() }
+            MdsConfig {
+                export,
+                grace_s: None,
+                small_files,
+                stripe_unit_bytes: 0,
+                stripe_width: None,
+                data_servers: Vec::new(),
+                ..c.clone()
+            }
         };
+        let all_stay = self.data_servers.iter().all(|d| new.data_servers.contains(d));
         let (old, new) = (fixed(self), fixed(new));
         let changed = [
             ("listen", old.listen != new.listen),
@@ -508,8 +517,6 @@ impl MdsConfig {
             ("admin_listen", old.admin_listen != new.admin_listen),
             ("cluster_secret_file", old.cluster_secret_file != new.cluster_secret_file),
             ("lease_s", old.lease_s != new.lease_s),
-            ("stripe_unit", old.stripe_unit_bytes != new.stripe_unit_bytes),
-            ("stripe_width", old.stripe_width != new.stripe_width),
             ("threads", old.threads != new.threads),
             ("idle_limit_s", old.idle_limit_s != new.idle_limit_s),
             ("engine", old.engine != new.engine),
@@ -518,7 +525,7 @@ impl MdsConfig {
             ("object_creation", old.object_creation != new.object_creation),
             ("precreate", old.precreate != new.precreate),
             ("names", old.names != new.names),
-            ("data_server", old.data_servers != new.data_servers),
+            ("a data_server that there was", !all_stay),
         ];
         let keys: Vec<_> =
             changed.iter().filter(|(_, differs)| *differs).map(|(k, _)| *k).collect();
@@ -637,13 +644,35 @@ fn uuid<'de, D: Deserializer<'de>>(d: D) -> Result<Option<[u8; 16]>, D::Error> {
 }
 
 fn announced<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<AnnouncedAddress>, D::Error> {
-    #[derive(Deserialize)]
-    struct One(#[serde(deserialize_with = "parsed")] AnnouncedAddress);
-    let all = Vec::<One>::deserialize(d)?;
-    if all.len() > ADDRESSES_MAX {
-        return Err(D::Error::custom(format!("more than {ADDRESSES_MAX} addresses")));
-    }
-    Ok(all.into_iter().map(|One(a)| a).collect())
+    let all: Vec<String> = at_most(d, ADDRESSES_MAX, "addresses")?;
+    let wrong = |text: &String| {
+        D::Error::custom(format!(
+            "{text:?} is not an address that clients can be told: HOST or HOST:PORT, and the \
+             prefix length of a network if only clients of that network use it: \
+             \"10.0.0.5:2050/24\", \"ds1.example.org\", \"[2001:db8::5]:2050\""
+        ))
+    };
+    all.iter().map(|text| announced_one(text).ok_or_else(|| wrong(text))).collect()
+}
+
+fn announced_one(text: &str) -> Option<AnnouncedAddress> {
+    let (address, prefix) = match text.split_once('/') {
+        Some((address, prefix)) => (address, Some(prefix)),
+        None => (text, None),
+    };
+    let HostPort { host, port } = address.parse().ok()?;
+    let port = port.unwrap_or(DATA_SERVER_PORT);
+    let (at, longest) = match host {
+        Host::Ip(ip) => (SocketAddr::new(ip, port).into(), if ip.is_ipv4() { 32 } else { 128 }),
+        Host::Name(name) => (ControlAddress::Name(name, port), 128),
+        Host::Any => return None,
+    };
+    let prefix_bits = match prefix {
+        Some(bits) => Some(bits.parse().ok().filter(|bits| *bits <= longest)?),
+        None => None,
+    };
+    // Port 0 cannot be connected to.
+    (port != 0).then_some(AnnouncedAddress { at, prefix_bits })
 }
 
 /// At most `max` of something.

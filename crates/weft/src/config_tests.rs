@@ -134,10 +134,12 @@ fn every_documented_mds_key_is_read() {
             DataServerConfig {
                 id: 1,
                 control: SocketAddr::from(([10, 0, 0, 5], 2050)).into(),
-                addresses: vec![
-                    "10.0.0.5:2050/24".parse().unwrap(),
-                    "10.1.0.5:2050/24".parse().unwrap(),
-                ],
+                addresses: [[10, 0, 0, 5], [10, 1, 0, 5]]
+                    .map(|ip| AnnouncedAddress {
+                        at: SocketAddr::from((ip, 2050)).into(),
+                        prefix_bits: Some(24),
+                    })
+                    .into(),
                 uuid: None,
             },
             DataServerConfig {
@@ -218,7 +220,7 @@ fn mistakes_are_explained() {
         ("[[data_server]]\nid = 1", &["line 1", "missing field `control`"]),
         ("[[data_server]]\nid = 0\ncontrol = \"1.1.1.1:1\"", &["line 2", "not from 1"]),
         (
-            &server("addresses = [\"ds1.lab\"]"),
+            &server("addresses = [\"10.0.0.5/33\"]"),
             &["line 4", "clients can be told", "10.0.0.5:2050/24"],
         ),
         (&server("adresses = []"), &["line 4", "unknown field `adresses`", "`addresses`"]),
@@ -277,7 +279,8 @@ fn addresses_have_default_ports() {
     let text = "listen = \"localhost\"\nadmin_listen = \"[::1]\"\n\
                 [[data_server]]\nid = 1\ncontrol = \"ds1.lab\"\n\
                 [[data_server]]\nid = 2\ncontrol = \"ds1.lab:2051\"\n\
-                addresses = [\"10.0.0.5/24\"]\n\
+                addresses = [\"10.0.0.5/24\", \"ds1.fast.lab/16\", \"2001:db8::5/64\", \
+                \"[::]:7\"]\n\
                 [[data_server]]\nid = 3\ncontrol = \"[2001:db8::7]\"\n\
                 [[data_server]]\nid = 4\ncontrol = \"10.0.0.1\"\n";
     let read = mds(text).unwrap();
@@ -285,7 +288,28 @@ fn addresses_have_default_ports() {
     assert_eq!(read.admin_listen, "[::1]:8049".parse().unwrap());
     let controls: Vec<_> = read.data_servers.iter().map(|d| d.control.to_string()).collect();
     assert_eq!(controls, ["ds1.lab:2050", "ds1.lab:2051", "[2001:db8::7]:2050", "10.0.0.1:2050"]);
-    assert_eq!(read.data_servers[1].addresses, ["10.0.0.5:2050/24".parse().unwrap()]);
+    let told: Vec<_> = read.data_servers[1].addresses.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        ["10.0.0.5:2050/24", "ds1.fast.lab:2050/16", "[2001:db8::5]:2050/64", "[::]:7"]
+    );
+    for wrong in [
+        "",
+        "10.0.0.5:0",
+        "10.0.0.5:70000",
+        "10.0.0.5/33",
+        "10.0.0.5/",
+        "10.0.0.5/-1",
+        "10.0.0.5/8/8",
+        "[::1]:1/129",
+        "a b",
+        "10.0.0.256",
+        ":2050",
+    ] {
+        let text = format!("[[data_server]]\nid = 1\ncontrol = \"a\"\naddresses = [\"{wrong}\"]");
+        let e = mds(&text).unwrap_err().to_string();
+        assert!(e.contains("10.0.0.5:2050/24"), "{wrong}: {e}");
+    }
     let e = mds("listen = \"no-such-host.invalid\"").unwrap_err().to_string();
     assert!(e.contains("no such host no-such-host.invalid"), "{e}");
     let e = mds("[[data_server]]\nid = 1\ncontrol = \":2050\"").unwrap_err().to_string();
@@ -299,6 +323,8 @@ fn addresses_have_default_ports() {
 /// What a running server takes from a changed file, and what it says it cannot: each key by name.
 #[test]
 fn what_a_reload_may_change() {
+    const ONE: &str = "[[data_server]]\nid = 1\ncontrol = \"10.0.0.1\"\n";
+    const TWO: &str = "[[data_server]]\nid = 2\ncontrol = \"10.0.0.2\"\n";
     let old = MdsConfig::default();
     let changed = |text: &str| old.fixed_keys_changed(&mds(text).unwrap());
     for text in [
@@ -307,6 +333,8 @@ fn what_a_reload_may_change() {
         "[export]\nroot_squash = true",
         "[[export.client]]\nnetworks = [\"10.0.0.0/8\"]\naccess = \"ro\"",
         "[small_files]\nwrite_threshold = 0",
+        ONE,
+        "stripe_unit = \"2MiB\"",
     ] {
         assert_eq!(changed(text), [""; 0], "{text}");
     }
@@ -315,9 +343,17 @@ fn what_a_reload_may_change() {
         ("listen = \"127.0.0.1:1\"", &["listen"]),
         ("[small_files]\nstuffing_limit = 0", &["small_files"]),
         ("[names]\ndomain = \"example.org\"", &["names"]),
-        ("[[data_server]]\nid = 1\ncontrol = \"10.0.0.1\"", &["data_server"]),
     ] {
         assert_eq!(changed(text), keys, "{text}");
+    }
+    let one = mds(ONE).unwrap();
+    let changed = |text: &str| one.fixed_keys_changed(&mds(text).unwrap());
+    for more in [ONE, &format!("{TWO}{ONE}"), &format!("stripe_width = 2\n{ONE}{TWO}")] {
+        assert_eq!(changed(more), [""; 0], "{more}");
+    }
+    let elsewhere = ONE.replace("10.0.0.1", "10.0.0.3");
+    for other in ["", TWO, &elsewhere, &format!("{ONE}addresses = [\"10.0.0.1\"]")] {
+        assert_eq!(changed(other), ["a data_server that there was"], "{other}");
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use rustix::fs::StatVfsMountFlags;
+
 /// What is said of a file system by the number in `f_type` (statfs(2)), if it is none to keep
 /// data on.
 fn unfit(kind: u64) -> Option<&'static str> {
@@ -22,6 +24,19 @@ pub(crate) fn warn_if_unfit(dir: &Path) {
     let kind = u64::try_from(found.f_type).unwrap_or(0);
     if let Some(why) = unfit(kind) {
         tracing::warn!(dir = %dir.display(), "data directory: {why}");
+    }
+}
+
+/// What to say of a directory that cannot be used because its disk is mounted read-only.
+pub(crate) fn read_only_hint(dir: &Path) -> &'static str {
+    // The directory itself may be missing.
+    let found = dir.ancestors().find_map(|dir| rustix::fs::statvfs(dir).ok());
+    match found {
+        Some(disk) if disk.f_flag.contains(StatVfsMountFlags::RDONLY) => {
+            " (its disk is mounted read-only: look for the disk's errors (dmesg), mount it for \
+             writing)"
+        }
+        _ => "",
     }
 }
 

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use weft_store::{
-    engine,
+    engine::{self, EngineError},
     volume::{Volume, VolumeConfig},
 };
 
-pub use report::Report;
+pub use report::{FaultyObject, Report};
 
 use crate::outcome::{NotChecked, Outcome, OutputError};
 
@@ -72,5 +72,11 @@ pub fn open_volume(mds: &Path) -> Outcome<Volume> {
         )
     };
     let engine = engine::kind_of(&dir).ok_or_else(none)?;
-    Ok(Volume::open(&dir, &VolumeConfig { engine, ..VolumeConfig::default() })?)
+    let opened = Volume::open(&dir, &VolumeConfig { engine, ..VolumeConfig::default() });
+    opened.map_err(|e| match e {
+        EngineError::InUse(_) => {
+            format!("{e}: stop the cluster first; `weft check` looks while it serves").into()
+        }
+        e => e.into(),
+    })
 }

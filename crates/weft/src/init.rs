@@ -152,7 +152,8 @@ impl Plan {
             let (host, port, data) = (place.host(), place.port, &place.dir);
             out += &format!(
                 "\nOn {host}, data server {id}: port {port} open for clients and the metadata \
-                 server.\n  scp {from}/ds-{id}.toml {from}/cluster.secret {host}:{etc}/\n  \
+                 server.\n  ssh {host} mkdir -p {etc}\n  \
+                 scp {from}/ds-{id}.toml {from}/cluster.secret {host}:{etc}/\n  \
                  weft ds --config {etc}/ds-{id}.toml          # data in {data}\n"
             );
         }
@@ -160,6 +161,7 @@ impl Plan {
         let option = if port == NFS_PORT { String::new() } else { format!(",port={port}") };
         out += &format!(
             "\nOn {host}, the metadata server: port {port} open for clients.\n  \
+             ssh {host} mkdir -p {etc}\n  \
              scp {from}/mds.toml {from}/cluster.secret {host}:{etc}/\n  \
              weft init --config {etc}/mds.toml        # once: a new, empty file system in \
              {data}\n  \
@@ -239,7 +241,12 @@ mod tests {
             assert_eq!(ds.cluster_secret_file, mds.cluster_secret_file);
         }
         let steps = plan.steps(Path::new("new"));
-        for part in ["On ds1.lab, data server 2: port 2051", "scp new/mds.toml", "mds.lab:/ /mnt"] {
+        for part in [
+            "On ds1.lab, data server 2: port 2051",
+            "ssh ds1.lab mkdir -p /etc/weft\n  scp new/ds-1.toml",
+            "ssh mds.lab mkdir -p /etc/weft\n  scp new/mds.toml",
+            "mds.lab:/ /mnt",
+        ] {
             assert!(steps.contains(part), "{part}: {steps}");
         }
     }

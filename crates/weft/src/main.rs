@@ -40,7 +40,7 @@ struct Cli {
 
 /// What `weft --help` ends with.
 const EXIT_STATUS: &str = "Exit status: 0 all done; 1 failed, as standard error says; \
-     2 wrong command line; \
+     2 wrong command line, or it could not be checked; \
      130 and 143 ended by Ctrl-C or SIGTERM.";
 
 #[derive(Debug, Subcommand)]
@@ -101,7 +101,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) if e.downcast_ref().is_some_and(OutputError::is_reader_gone) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("weft: {e}");
+            eprintln!("weft: {}", client_cmds::printable(&e.to_string()));
             match e.downcast_ref::<client_cmds::Interrupted>() {
                 Some(interrupted) => ExitCode::from(interrupted.exit_status()),
                 None if e.is::<NotChecked>() => ExitCode::from(NOT_CHECKED),

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::BufReader,
+    io::{BufReader, Write},
     path::{Path, PathBuf},
 };
 
@@ -17,7 +17,10 @@ use weft_store::{
     volume::{Restore, RestoreReport, restore},
 };
 
-use crate::{outcome::Outcome, utc::utc};
+use crate::{
+    outcome::{Outcome, OutputError},
+    utc::utc,
+};
 
 /// Options of `weft restore`.
 #[derive(Debug, Args)]
@@ -59,10 +62,9 @@ pub fn run(args: &RestoreArgs) -> Outcome {
     };
     let done = restore(BufReader::new(input), &args.mds.join("volume"), &how);
     let report = done.map_err(|e| format!("nothing was restored: {}", named(&e)))?;
-    for finding in &report.checked.findings {
-        println!("{finding}");
-    }
-    print!("{}", told(&report, &args.mds)?);
+    let findings = report.checked.findings.iter().map(|finding| format!("{finding}\n"));
+    let told = findings.collect::<String>() + &told(&report, &args.mds)?;
+    std::io::stdout().write_all(told.as_bytes()).map_err(OutputError::from)?;
     match report.checked.findings_count {
         0 => Ok(()),
         n => Err(format!("restored, but the volume in {file} had {n} faults, told above").into()),

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use weft_ds::{DataServer, control::Service};
 use weft_io::durable;
 use weft_mds::{
-    Access, ClientRule, Export, Mds, MdsParts, Naming, SmallFiles, Striping,
+    Access, ClientRule, Export, Mds, MdsParts, Naming, Reconfiguration, SmallFiles, Striping,
     data_servers::{
         DataServerRegistry, DataServerSpec, DataServers, Unconfigured, require_configured,
     },
@@ -39,7 +39,7 @@ use crate::{
         ClientAccess, ClientConfig, DataServerConfig, DsConfig, EngineKind, ExportConfig, Flavor,
         MdsConfig, NamedId, NamesConfig,
     },
-    disk_kind::warn_if_unfit,
+    disk_kind::{read_only_hint, warn_if_unfit},
 };
 
 /// Slots granted to one session of a data server: enough to keep a disk and a wire busy.
@@ -50,6 +50,9 @@ const DS_SLOTS_MAX: u32 = 128;
 const VOLUME_CACHE_BYTES: u64 = 48 << 20;
 /// How often a data server forgets clients whose lease has passed.
 const DS_SWEEP: Duration = Duration::from_secs(60);
+
+/// The volume's directory in a metadata server's.
+const VOLUME: &str = "volume";
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -153,7 +156,10 @@ pub struct RunningDs {
 }
 
 fn directory_error(path: &Path) -> impl FnOnce(String) -> StartError + '_ {
-    move |error| StartError::Directory { path: path.display().to_string(), error }
+    move |error| StartError::Directory {
+        path: path.display().to_string(),
+        error: error + read_only_hint(path),
+    }
 }
 
 /// Starts a metadata server. The tasks live on threads of their own until the process ends.
@@ -177,8 +183,7 @@ pub async fn mds(
         // Its connections live on the first worker.
         let _on = workers.pick(0).enter();
         let specs = config.data_servers.iter().map(data_server);
-        let uuids = config.data_servers.iter().filter_map(|d| Some((DataServerId(d.id), d.uuid?)));
-        let registry = DataServerRegistry::open(volume.clone(), secret.handle_keys(), uuids)?;
+        let registry = DataServerRegistry::open(volume.clone(), secret.handle_keys())?;
         let gathers = config.small_files.gather;
         DataServers::start(specs, uuid, &secret.control_key(), registry, gathers)
     };
@@ -190,7 +195,7 @@ pub async fn mds(
         instance: u32::from_be_bytes(random()),
         volume,
         data_servers,
-        striping: Striping { unit_bytes: config.stripe_unit_bytes, width: config.stripe_width() },
+        striping: striping(config),
         small_files: SmallFiles {
             stuffing_limit_bytes: config.small_files.stuffing_limit_bytes,
             threshold_bytes: config.small_files.threshold_bytes,
@@ -207,6 +212,8 @@ pub async fn mds(
     workers.pick(0).spawn(run_background(mds.clone()));
     let nfs: Arc<dyn Program> = Arc::new(Nfs::new(mds.clone()));
     let idle_limit = Duration::from_secs(config.idle_limit_s.into());
+    // No client before a data server could say that the volume is an old copy.
+    mds.data_servers().begun().await;
     serve(vec![nfs], mds.core(), idle_limit, listener, workers)?;
     let admin = admin_listener.local_addr()?;
     let gate = BackupGate::new(secret.admin_key());
@@ -214,11 +221,16 @@ pub async fn mds(
     Ok(RunningMds { mds, address, admin, volume_dir })
 }
 
+fn striping(config: &MdsConfig) -> Striping {
+    Striping { unit_bytes: config.stripe_unit_bytes, width: config.stripe_width() }
+}
+
 fn data_server(c: &DataServerConfig) -> DataServerSpec {
     DataServerSpec {
         id: DataServerId(c.id),
         control: c.control.clone(),
         addresses: c.addresses.clone(),
+        uuid: c.uuid,
     }
 }
 
@@ -256,8 +268,13 @@ pub fn reload(running: &RunningMds, old: &MdsConfig, new: &MdsConfig) -> Result<
         let keys = fixed.join(", ");
         return Err(format!("{keys}: only a restart changes that; nothing was changed"));
     }
-    let threshold = new.small_files.threshold_bytes;
-    running.mds.reconfigure(export(&new.export), threshold).map_err(|e| e.to_string())
+    let changes = Reconfiguration {
+        export: export(&new.export),
+        threshold_bytes: new.small_files.threshold_bytes,
+        striping: striping(new),
+        data_servers: new.data_servers.iter().map(data_server).collect(),
+    };
+    running.mds.reconfigure(changes).map_err(|e| e.to_string())
 }
 
 fn naming(config: &NamesConfig) -> Naming {
@@ -285,13 +302,18 @@ pub fn create_volume(config: &MdsConfig) -> Result<(), StartError> {
     Volume::make(&dir, &volume).map(drop).map_err(|e| directory_error(&dir)(e.to_string()))
 }
 
+/// Whether a directory is that of one server.
+pub fn is_server_directory(dir: &Path) -> bool {
+    objects::is_store(dir) || weft_store::engine::kind_of(&dir.join(VOLUME)).is_some()
+}
+
 /// Whether the directory of a metadata server has a volume.
 pub fn has_volume(config: &MdsConfig) -> bool {
     weft_store::engine::kind_of(&volume_dir(config)).is_some()
 }
 
 fn volume_dir(config: &MdsConfig) -> PathBuf {
-    config.dir.join("volume")
+    config.dir.join(VOLUME)
 }
 
 /// What a new volume is: nothing of it is like that of another.
@@ -361,15 +383,13 @@ pub async fn ds(
     listener: TcpListener,
     neighbours: usize,
 ) -> Result<RunningDs, StartError> {
-    durable::create_dir_all(&config.dir)
-        .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
-    warn_if_unfit(&config.dir);
     let options = ObjectStoreOptions {
         reserve_bytes: config.disk_reserve_bytes,
         ..ObjectStoreOptions::one_of(neighbours)
     };
     let objects = ObjectStore::open(&config.dir, &options)
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
+    warn_if_unfit(&config.dir);
     if let Some(volume) = config.adopt {
         objects.adopt(volume).map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     }

@@ -1,11 +1,17 @@
 //! `weft threshold`: below which size clients send I/O on a file to the metadata server (P0.2).
 
+use std::io::Write;
+
 use clap::Args;
 use weft::size::size_of_words;
 use weft_server::report::ClusterStatus;
 use weft_store::volume::STUFFED_BYTES_MAX;
 
-use crate::{admin::AdminArgs, outcome::Outcome, status::threshold_in_words};
+use crate::{
+    admin::AdminArgs,
+    outcome::{Outcome, OutputError},
+    status::threshold_in_words,
+};
 
 /// Options of `weft threshold`.
 #[derive(Debug, Args)]
@@ -28,8 +34,8 @@ pub fn run(args: &ThresholdArgs) -> Outcome {
         }
         None => args.admin.ask::<ClusterStatus>("/status")?.threshold,
     };
-    println!("{}", threshold_in_words(&now));
-    Ok(())
+    let told = writeln!(std::io::stdout(), "{}", threshold_in_words(&now));
+    Ok(told.map_err(OutputError::from)?)
 }
 
 fn threshold_of(text: &str) -> Result<u64, String> {

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use weft::{
     address::{HostPort, NFS_PORT, bracketed, reachable},
     config::{DataServerConfig, DsConfig, MdsConfig},
-    start::{self, RunningDs, RunningMds},
+    start::{self, RunningDs, RunningMds, StartError},
 };
 use weft_io::durable;
 use weft_server::identity::ClusterSecret;
@@ -138,12 +138,15 @@ pub fn run(args: UpArgs) -> Outcome {
 
 async fn start(args: &UpArgs) -> Outcome<Cluster> {
     warn_of_ignored(args)?;
+    let settings = settings(args)?;
     let new = !args.dir.exists();
     durable::create_dir_all(&args.dir).map_err(|e| cannot_make(&args.dir, &e))?;
     let dir = fs::canonicalize(&args.dir)?;
+    refuse_directory_of_a_server(&dir)?;
     let lock = lock(&dir)?;
+    let former = Former::look(&dir)?;
     // Before anything is made: a directory that was not there is not left behind for a port.
-    let (listener, admin) = match listeners(args, Endpoints::load(&dir)?.as_ref()).await {
+    let (listener, admin) = match listeners(args, former.endpoints.as_ref()).await {
         Ok(listeners) => listeners,
         Err(e) => {
             if new {
@@ -153,13 +156,13 @@ async fn start(args: &UpArgs) -> Outcome<Cluster> {
         }
     };
     let secret = ClusterSecret::load_or_create(&dir.join("cluster.secret"))?;
-    let known = Endpoints::load(&dir)?;
-    let count = data_servers(&dir, known.as_ref(), args)?;
-    check_width(args, mds_config(args, &dir)?.stripe_width, count)?;
-    make_or_find_volume(args, &dir, known.as_ref())?;
+    let count = former.data_servers_now(args)?;
+    check_width(args, settings.stripe_width, count)?;
+    let settings = MdsConfig { dir: dir.join("mds"), ..settings };
+    make_or_find_volume(&settings, &dir, &former)?;
     let mut data_servers = Vec::new();
     for id in 1..=count {
-        let address = data_server_address(listener.local_addr()?, known.as_ref(), id);
+        let address = former.data_server_address(listener.local_addr()?, id);
         let config = DsConfig {
             listen: address,
             dir: data_server_dir(&dir, id),
@@ -167,11 +170,11 @@ async fn start(args: &UpArgs) -> Outcome<Cluster> {
             adopt: args.adopt.map(|serve::VolumeUuid(uuid)| uuid),
             ..DsConfig::default()
         };
-        let listener = start::listen(address).await?;
+        let listener = former.listen_for_data_server(id, address, &dir).await?;
         let neighbours = count as usize;
         data_servers.push(start::ds(&config, &secret, listener, neighbours).await?);
     }
-    let config = MdsConfig { data_servers: specs(&data_servers), ..mds_config(args, &dir)? };
+    let config = MdsConfig { data_servers: specs(&data_servers), ..settings };
     let mds = start::mds(&config, &secret, listener, admin).await?;
     let endpoints = Endpoints {
         mds: mds.address,
@@ -182,6 +185,15 @@ async fn start(args: &UpArgs) -> Outcome<Cluster> {
     };
     endpoints.store()?;
     Ok(Cluster { mds, _data_servers: data_servers, _lock: lock, endpoints })
+}
+
+/// The directory of one server is not to be that of all of them.
+fn refuse_directory_of_a_server(dir: &Path) -> Outcome {
+    if !start::is_server_directory(dir) {
+        return Ok(());
+    }
+    let shown = dir.display();
+    Err(format!("{shown}: this is the directory of one server: --dir is the one above it").into())
 }
 
 /// Takes the directory for this process. It comes first, since its error says more than those of
@@ -219,27 +231,59 @@ fn whoever(e: &io::Error) -> String {
     }
 }
 
-/// How many data servers: those there are, and more if that is asked for. To leave one out is
-/// refused: its files could not be read.
-fn data_servers(dir: &Path, known: Option<&Endpoints>, args: &UpArgs) -> Outcome<u32> {
-    let started = data_servers_in(dir)? as usize;
-    let had = known.map_or(0, |k| k.data_servers.len()).max(started);
-    let had = u32::try_from(had).unwrap_or(u32::MAX);
-    let wanted = args.data_servers.unwrap_or(if had > 0 { had } else { DATA_SERVERS_DEFAULT });
-    if had > wanted {
-        let dir = args.dir.display();
-        return Err(format!(
-            "{dir} has {had} data servers: --data-servers may add to them, not leave some out"
-        )
-        .into());
-    }
-    Ok(wanted)
+/// What earlier runs left in a directory.
+struct Former {
+    /// Where the servers were.
+    endpoints: Option<Endpoints>,
+    /// Data servers that ever started.
+    started: u32,
 }
 
-/// Where a data server listens: on the same port as last time, if there was one.
-fn data_server_address(mds: SocketAddr, known: Option<&Endpoints>, id: u32) -> SocketAddr {
-    let last = known.and_then(|k| k.data_servers.get(id as usize - 1));
-    SocketAddr::new(mds.ip(), last.map_or(0, SocketAddr::port))
+impl Former {
+    fn look(dir: &Path) -> Outcome<Former> {
+        Ok(Former { endpoints: Endpoints::load(dir)?, started: data_servers_in(dir)? })
+    }
+
+    /// How many data servers: those there are, and more if that is asked for. To leave one out is
+    /// refused: its files could not be read.
+    fn data_servers_now(&self, args: &UpArgs) -> Outcome<u32> {
+        let known = self.endpoints.as_ref().map_or(0, |k| k.data_servers.len());
+        let had = u32::try_from(known).unwrap_or(u32::MAX).max(self.started);
+        let wanted = args.data_servers.unwrap_or(if had > 0 { had } else { DATA_SERVERS_DEFAULT });
+        if had > wanted {
+            let dir = args.dir.display();
+            return Err(format!(
+                "{dir} has {had} data servers: --data-servers may add to them, not leave some out"
+            )
+            .into());
+        }
+        Ok(wanted)
+    }
+
+    /// Listens for a data server, which clients expect where it was.
+    async fn listen_for_data_server(
+        &self,
+        id: u32,
+        address: SocketAddr,
+        dir: &Path,
+    ) -> Outcome<TcpListener> {
+        let (port, shown) = (address.port(), dir.display());
+        match start::listen(address).await {
+            Err(StartError::Listen { error, .. }) if port != 0 => Err(format!(
+                "data server {id} cannot listen on port {port}, which it had before: {error}. End \
+                 the program that uses it, or remove {shown}/endpoints.json: all data servers get \
+                 other ports then"
+            )
+            .into()),
+            listening => Ok(listening?),
+        }
+    }
+
+    /// Where a data server listens: on the same port as last time, if there was one.
+    fn data_server_address(&self, mds: SocketAddr, id: u32) -> SocketAddr {
+        let last = self.endpoints.as_ref().and_then(|k| k.data_servers.get(id as usize - 1));
+        SocketAddr::new(mds.ip(), last.map_or(0, SocketAddr::port))
+    }
 }
 
 /// Where clients and administrators connect.
@@ -273,11 +317,10 @@ async fn admin_listener(args: &UpArgs, known: Option<&Endpoints>) -> Outcome<Tcp
 
 /// Makes the volume where nothing ever was, before anything else is: where there are data servers,
 /// a missing volume is lost or elsewhere, and a new one in its place would not be theirs.
-fn make_or_find_volume(args: &UpArgs, dir: &Path, known: Option<&Endpoints>) -> Outcome {
-    let config = mds_config(args, dir)?;
+fn make_or_find_volume(config: &MdsConfig, dir: &Path, former: &Former) -> Outcome {
     // A directory made for a disk, or the disk itself, is no data server before it was one.
-    let used = known.is_some() || data_servers_in(dir)? > 0;
-    if used && !start::has_volume(&config) {
+    let used = former.endpoints.is_some() || former.started > 0;
+    if used && !start::has_volume(config) {
         return Err(format!(
             "{}: there is no volume here, but {} has data servers: put the directory of the \
              metadata server back, or begin anew with another --dir",
@@ -286,24 +329,20 @@ fn make_or_find_volume(args: &UpArgs, dir: &Path, known: Option<&Endpoints>) -> 
         )
         .into());
     }
-    match start::create_volume(&config) {
+    match start::create_volume(config) {
         // From an earlier start: what is wrong with it, opening it says.
-        Err(_) if start::has_volume(&config) => Ok(()),
+        Err(_) if start::has_volume(config) => Ok(()),
         made => Ok(made?),
     }
 }
 
-fn mds_config(args: &UpArgs, dir: &Path) -> Outcome<MdsConfig> {
+/// The settings of the metadata server, but for its directory and its data servers.
+fn settings(args: &UpArgs) -> Outcome<MdsConfig> {
     let base = match &args.config {
         Some(file) => MdsConfig::load_for_up(file)?,
         None => MdsConfig::default(),
     };
-    Ok(MdsConfig {
-        dir: dir.join("mds"),
-        lease_s: args.lease,
-        grace_s: Some(args.grace.unwrap_or(args.lease)),
-        ..base
-    })
+    Ok(MdsConfig { lease_s: args.lease, grace_s: Some(args.grace.unwrap_or(args.lease)), ..base })
 }
 
 /// Says which settings of the configuration have no effect here.

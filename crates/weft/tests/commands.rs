@@ -142,8 +142,10 @@ fn files_and_names() {
     a_get_replaces_nothing_but_files(&bench);
     an_interrupted_get_leaves_nothing(&bench);
     trees_go_in_and_out(&bench);
+    nothing_is_left_out(&bench);
     servers_by_any_name(&bench);
     mistakes_are_named(&bench);
+    outputs_that_fail(&bench);
     waits_are_said(&bench);
 }
 
@@ -312,6 +314,31 @@ fn trees_go_in_and_out(bench: &Bench) {
     bench.ok(&["rm", "-r", "/tree", "/other", "/many"]);
 }
 
+/// Files that tell no size are copied all the same, and two files of one name are not copied onto
+/// each other.
+fn nothing_is_left_out(bench: &Bench) {
+    bench.ok(&["put", "/proc/version", "/version"]);
+    assert_eq!(bench.content("/version"), fs::read("/proc/version").expect("a file"));
+    bench.ok(&["put", &bench.file("empty", 0, 0), "/empty"]);
+    assert_eq!(bench.content("/empty"), b"");
+    let said = bench.fails(1, &["put", "/sys/kernel/uevent_seqnum", "/sys"]);
+    assert!(said.contains("it is shorter than it said"), "{said}");
+    fs::create_dir_all(bench.local("one")).expect("a folder");
+    let (one, other) = (bench.file("one/same", 1, 10), bench.file("same", 2, 10));
+    bench.ok(&["mkdir", "/one", "/both"]);
+    let said = bench.fails(1, &["put", &one, &other, "/both"]);
+    assert!(said.contains("several files would become /both/same"), "{said}");
+    assert!(bench.names("/both").is_empty());
+    bench.ok(&["put", &one, "/one"]);
+    bench.ok(&["put", &other, "/both"]);
+    fs::create_dir(bench.local("got")).expect("a folder");
+    let got = bench.local("got");
+    let said = bench.fails(1, &["get", "/one/same", "/both/same", &got]);
+    assert!(said.contains("several files would become ") && said.contains("got/same"), "{said}");
+    assert!(!Path::new(&format!("{got}/same")).exists());
+    bench.ok(&["rm", "-r", "/one", "/both", "/version", "/empty"]);
+}
+
 /// A server by name, by address, as `mount` takes it, and by URL; what cannot be found says so.
 fn servers_by_any_name(bench: &Bench) {
     let port = bench.cluster.port();
@@ -348,6 +375,8 @@ fn mistakes_are_named(bench: &Bench) {
         (1, &["rm", "/d"], "/d: directory not empty (rm -r removes it"),
         (1, &["get", "/d/*", "."], "(patterns are expanded by the shell"),
         (1, &["put", "afile", "/new/"], "/new/: no such directory"),
+        (1, &["rm", "/\u{1b}[31mred"], "weft: /\\033[31mred: no such file or directory\n"),
+        (1, &["ls", "--server", "::1:1111"], "did you mean [::1]:1111?"),
         (1, &["threshold", "5GiB"], "5GiB: too large; the threshold is at most 1MiB"),
         (1, &["threshold", "32 kilos"], "32 kilos: not a size"),
         (1, &["status"], "no cluster in ./.weft, and no answer at 127.0.0.1:8049"),
@@ -365,10 +394,39 @@ fn mistakes_are_named(bench: &Bench) {
     let help = String::from_utf8(bench.ok(&["--help"])).expect("text");
     assert!(help.contains("Exit status: 0 all done; 1 failed"), "{help}");
     let data = bench.cluster.data_dir();
-    let threshold = ["threshold", "32K", "--dir", data.to_str().expect("a plain path")];
+    let data = data.to_str().expect("a plain path");
+    let said = bench.fails(2, &["fsck", "--dir", data]);
+    assert!(said.contains("stop the cluster first; `weft check` looks while it serves"), "{said}");
+    let said = bench.fails(2, &["accept-loss", "--data-server", "1", "--dir", data]);
+    assert!(said.contains("stop the cluster first"), "{said}");
+    let threshold = ["threshold", "32K", "--dir", data];
     let told = String::from_utf8(bench.ok(&threshold)).expect("text");
     assert!(told.starts_with("write threshold 32.00 KiB"), "{told}");
     bench.ok(&["rm", "-r", "/d"]);
+}
+
+/// Whoever reads a file to its end gets all of it or a failure; and nothing panics where the output
+/// cannot be written.
+fn outputs_that_fail(bench: &Bench) {
+    let mut get = bench.spawn(&["get", "/f", "-"]);
+    drop(get.stdout.take());
+    let output = ended(get);
+    let said = support::words(&output);
+    assert!(output.status.code() == Some(1) && said.contains("not all of it was read"), "{said}");
+    let data = bench.cluster.data_dir();
+    let data = data.to_str().expect("a plain path");
+    for arguments in [
+        &["threshold", "--dir", data][..],
+        &["backup", &bench.local("backup"), "--dir", data],
+        &["restore", &bench.local("backup"), "--mds", &bench.local("restored")],
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+        let output = bench.command(arguments).stdout(full).output().expect("weft starts");
+        let said = support::words(&output);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains("cannot write the result: No space left"), "{arguments:?}: {said}");
+    }
+    assert!(Path::new(&bench.local("backup")).exists());
 }
 
 /// Who waits for a server that says nothing is told so, and goes on when it does again.
@@ -385,6 +443,20 @@ fn waits_are_said(bench: &Bench) {
     assert!(said.starts_with(&expected), "{said:?}");
     let output = ended(ls);
     assert_eq!((output.status.code(), &output.stdout[..]), (Some(0), &b"f\n"[..]));
+    let data = bench.cluster.data_dir();
+    let backup = bench.local("late");
+    for command in [&["status"][..], &["clients"], &["check"], &["threshold"], &["backup", &backup]]
+    {
+        assert!(support::run("kill", &["-STOP", &pid]).status.success());
+        let dir = ["--dir", data.to_str().expect("a plain path")];
+        let mut asks = bench.spawn(&[command, &dir].concat());
+        let mut said = String::new();
+        let read = BufReader::new(asks.stderr.take().expect("a pipe")).read_line(&mut said);
+        assert!(support::run("kill", &["-CONT", &pid]).status.success());
+        read.expect("a line");
+        assert!(said.starts_with("weft: waiting for the admin service at "), "{command:?}: {said}");
+        assert_eq!(ended(asks).status.code(), Some(0), "{command:?}");
+    }
 }
 
 /// `weft up` in a folder of its own.
@@ -453,6 +525,11 @@ fn the_demonstration_again_and_again() {
             "{said}"
         );
     }
+    let mut status = Command::new(support::weft_binary());
+    let status = status.args(["status"]).current_dir(up.dir.path()).output().expect("weft starts");
+    let said = support::words(&status);
+    assert!(said.contains("(is `weft up` running on .weft?)"), "{said}");
+    assert_eq!(status.status.code(), Some(1));
 }
 
 /// What is wrong with a start is said, and leaves nothing behind.
@@ -486,6 +563,21 @@ fn starts_that_fail() {
     assert!(output.status.success(), "{}", support::words(&output));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("lies on 3 data servers"), "{said}");
+    let endpoints = fs::read(up.dir.path().join(".weft/endpoints.json")).expect("endpoints");
+    let endpoints: Value = serde_json::from_slice(&endpoints).expect("JSON");
+    let theirs = endpoints["data_servers"][1].as_str().expect("an address");
+    let _taken = std::net::TcpListener::bind(theirs).expect("its port");
+    let wanting = ["--listen", &listen];
+    for (arguments, words) in [
+        (&wanting[..], "data server 2 cannot listen on port"),
+        (&[&wanting[..], &["--dir", ".weft/mds"]].concat(), "this is the directory of one server"),
+        (&[&wanting[..], &["--dir", ".weft/ds-1"]].concat(), "this is the directory of one server"),
+    ] {
+        let output = up.run(arguments);
+        let said = support::words(&output);
+        assert!(!output.status.success() && said.contains(words), "{arguments:?}: {said}");
+    }
+    assert!(!up.dir.path().join(".weft/mds/lock").exists(), "something was made");
 }
 
 /// Every way to say where to listen; what is printed then works as it stands.

@@ -135,6 +135,24 @@ fn a_hanging_data_server_holds_up_its_own_files_only() {
     servers.verify(&names[0], 4, 4 * MIB);
 }
 
+/// One that hangs when it is to be told the age of the volume, which may take its disk long, is
+/// away as soon as any other: new files go elsewhere.
+#[test]
+fn a_data_server_that_hangs_when_told_the_age_is_away_soon() {
+    let servers = Servers::start(NARROW);
+    // It is told five seconds after the last time at the soonest: the next change is told at once.
+    std::thread::sleep(Duration::from_secs(7));
+    servers.pause("ds2");
+    servers.weft_ok(&["mkdir", "/changed"]);
+    let paused = Instant::now();
+    support::until("the end of the connection", PATIENCE, || {
+        servers.logs().contains("data server lost id=2").then_some(())
+    });
+    let noticed = paused.elapsed();
+    servers.resume("ds2");
+    assert!(noticed < UNDISTURBED, "noticed after {noticed:?}{}", servers.logs());
+}
+
 /// A data server that hangs for longer than a client is willing to wait is given up, in words that
 /// say so; what was on its way to it does not land on top of what is written later.
 #[test]
@@ -589,7 +607,10 @@ async fn connect(address: SocketAddr) -> Client {
 
 /// What a power cut does to a dead data server's pages that nobody synced.
 fn forget_objects(servers: &Servers, id: u32) {
-    std::fs::remove_dir_all(servers.data_dir(&ds(id)).join("objects")).expect("objects");
+    let objects = servers.data_dir(&ds(id)).join("objects");
+    std::fs::remove_dir_all(&objects)
+        .and_then(|()| std::fs::create_dir(&objects))
+        .expect("objects");
 }
 
 /// Writes so many bytes behind a file's end, durably.

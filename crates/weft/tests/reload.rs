@@ -67,6 +67,13 @@ impl Server {
         })
     }
 
+    /// Where it serves.
+    fn address(&self) -> String {
+        let said = self.until_it_says("out", "serving on");
+        let address = said.split("serving on ").nth(1).unwrap().split([',', '\n']).next();
+        address.unwrap().to_owned()
+    }
+
     fn reload(&self, config: &str) {
         fs::write(self.path("config"), config).unwrap();
         self.signal("-HUP");
@@ -95,8 +102,7 @@ fn config(lease_s: u32, access: &str) -> String {
 #[test]
 fn client_rules_change_while_it_serves() {
     let server = Server::start(&["mds", "--config", "config"], &config(60, "none"));
-    let said = server.until_it_says("out", "serving on");
-    let address = said.split("serving on ").nth(1).unwrap().split(',').next().unwrap().to_owned();
+    let address = server.address();
     let ls = || server.weft(&["ls", "/", "--server", &address]);
     assert!(!ls().status.success(), "nobody may");
     server.reload(&config(60, "rw"));
@@ -111,10 +117,61 @@ fn client_rules_change_while_it_serves() {
     assert!(ls().status.success(), "{}", words(&ls()));
 }
 
+/// The configuration of a data server, or of a metadata server with some.
+fn ds_config(id: u32) -> String {
+    format!("id = {id}\nlisten = \"127.0.0.1:0\"\ndir = \"ds\"\ncluster_secret_file = \"secret\"\n")
+}
+
+fn with_data_servers(servers: &[&Server]) -> String {
+    let one = |(id, server): (usize, &&Server)| {
+        let address = server.address();
+        format!("[[data_server]]\nid = {id}\ncontrol = \"{address}\"\n")
+    };
+    let all: String = (1..).zip(servers).map(one).collect();
+    config(60, "rw") + &all
+}
+
+/// A data server that is new in the configuration gets new files from then on, and old files are
+/// read meanwhile as ever; nobody waits for a grace. One that is missing from it is not let go.
+#[test]
+fn data_servers_come_while_it_serves() {
+    let ds = |id| Server::start(&["ds", "--config", "config"], &ds_config(id));
+    let (one, two, three) = (ds(1), ds(2), ds(3));
+    let server = Server::start(&["mds", "--config", "config"], &with_data_servers(&[&one]));
+    let address = server.address();
+    fs::write(server.path("big"), vec![7; 5 << 20]).unwrap();
+    let put = |name: &str| {
+        let local = server.path("big");
+        let put = server.weft(&["put", local.to_str().unwrap(), name, "--server", &address]);
+        assert!(put.status.success(), "{}", words(&put));
+        let told = words(&server.weft(&["stat", name, "--server", &address]));
+        [&one, &two, &three].map(|ds| told.contains(&ds.address()))
+    };
+    assert_eq!(put("/before"), [true, false, false]);
+    server.reload(&with_data_servers(&[&one, &two, &three]));
+    server.until_it_says("out", "was read again");
+    let mut count = 0;
+    until("a file on all three", PATIENCE, || {
+        count += 1;
+        (put(&format!("/after-{count}")) == [true; 3]).then_some(())
+    });
+    for name in ["/before", &format!("/after-{count}")] {
+        let got = server.path("got");
+        let get = ["get", name, got.to_str().unwrap(), "--server", &address];
+        assert!(server.weft(&get).status.success(), "{name}");
+        assert!(fs::read(&got).unwrap() == vec![7; 5 << 20], "{name}");
+        fs::remove_file(&got).unwrap();
+    }
+    server.reload(&with_data_servers(&[&one, &two]));
+    let said = server.until_it_says("err", "only a restart changes that");
+    assert!(said.contains("config: a data_server that there was: only"), "{said}");
+    assert_eq!(put("/last"), [true; 3]);
+}
+
 /// Data servers and `weft up` have nothing to read again; they go on, and stop when asked to.
 #[test]
 fn nobody_dies_of_it() {
-    let ds = "id = 1\nlisten = \"127.0.0.1:0\"\ndir = \"ds\"\ncluster_secret_file = \"secret\"\n";
+    let ds = &*ds_config(1);
     let up = ["up", "--dir", "up", "--listen", "127.0.0.1:0", "--data-servers", "1"];
     for (arguments, config) in [(&["ds", "--config", "config"][..], ds), (&up, "")] {
         let mut server = Server::start(arguments, config);

@@ -89,16 +89,27 @@ fn a_missing_volume_is_not_a_new_one() {
 fn an_older_copy_of_the_volume_is_refused_until_it_is_adopted() {
     let mut servers = Servers::start(PAIR);
     put(&servers, "/before", 1);
+    put(&servers, "/removed", 4);
     servers.kill9("mds");
     let older = servers.path("older");
     copy(&servers.data_dir("mds"), &older);
     servers.start_mds();
     servers.until_reachable(2);
     put(&servers, "/after", 2);
+    let objects = (servers.objects(1), servers.objects(2));
+    servers.weft_ok(&["rm", "/removed"]);
+    support::until("its objects removed", PATIENCE, || {
+        let left = (servers.objects(1), servers.objects(2));
+        (left.0 < objects.0 && left.1 < objects.1).then_some(())
+    });
     servers.kill9("mds");
     let newest = put_in_place(&servers, "mds", &older);
     servers.start_mds();
     let why = until_refused(&servers, &[1, 2], "copy");
+    // What it acknowledged would be lost with it.
+    assert!(servers.weft_fails(&["mkdir", "/lost"]).contains("read-only"));
+    assert!(servers.weft_fails(&["rm", "/before"]).contains("read-only"));
+    servers.weft_ok(&["ls", "-l", "/"]);
     let objects = (servers.objects(1), servers.objects(2));
     servers.kill9("mds");
     let older = put_in_place(&servers, "mds", &newest);
@@ -122,6 +133,22 @@ fn an_older_copy_of_the_volume_is_refused_until_it_is_adopted() {
     servers.verify("/new", 3, FILE);
     servers.verify("/before", 1, FILE);
     servers.weft_fails(&["get", "/after", "/dev/null"]);
+    // What was removed since is in the older volume, and its bytes are nowhere: nobody waits.
+    let why = servers.weft_fails(&["get", "/removed", "/dev/null"]);
+    assert!(why.contains("input/output error"), "{why}");
+    let why = servers.weft_fails(&["put", "--in-place", &servers.source(5, 10), "/removed"]);
+    assert!(why.contains("input/output error"), "{why}");
+    ["mds", "ds1", "ds2"].iter().for_each(|server| servers.kill9(server));
+    let [mds, one, two] = ["mds", "ds1", "ds2"].map(|server| servers.data_dir(server));
+    let [mds, one, two] = [&mds, &one, &two].map(|dir| dir.to_str().unwrap());
+    let found = support::words(&weft(&["fsck", "--mds", mds, "--ds", one, "--ds", two]));
+    servers.start_ds(1);
+    servers.start_ds(2);
+    servers.start_mds();
+    servers.until_reachable(2);
+    put(&servers, "/removed", 6);
+    servers.verify("/removed", 6, FILE);
+    assert!(found.contains("/removed: data server 1: fence epoch"), "{found}");
 }
 
 /// A data server whose directory is an older copy is not used, until the newest is back.

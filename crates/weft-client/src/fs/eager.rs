@@ -9,7 +9,7 @@ use std::path::Path;
 use bytes::Bytes;
 use weft_nfs::{
     Attrs, Component, FileType, OpArgs, OpOk, Seqid, StableHow, Stateid,
-    ops::{CloseArgs, GetattrArgs, ReadArgs, RenameArgs, WriteArgs},
+    ops::{CloseArgs, GetattrArgs, OpenArgs, ReadArgs, RenameArgs, WriteArgs},
 };
 use weft_xdr::Payload;
 
@@ -77,29 +77,9 @@ impl Client {
         let wanted = data.len();
         let mut ops = lookups(OpArgs::Putrootfh, dirs);
         let before = ops.len();
-        ops.extend([
-            OpArgs::Open(OpenOptions::replace(mode).open(name.clone(), self.new_owner())),
-            OpArgs::Getfh,
-            OpArgs::Write(WriteArgs {
-                stateid: Stateid::CURRENT,
-                offset: 0,
-                stable: StableHow::FILE_SYNC,
-                data: Payload::Bytes(data),
-            }),
-            close(Stateid::CURRENT),
-        ]);
-        let Ok(outcome) = self.cluster.mds.compound_outcome(ops).await else { return false };
-        let CompoundOutcome { done, failed, .. } = outcome;
-        let mut done = done.into_iter().skip(before);
-        let opened = (done.next(), done.next());
-        let written = matches!(&done.next(), Some(OpOk::Write(ok))
-            if ok.committed == StableHow::FILE_SYNC && usize::try_from(ok.count) == Ok(wanted));
-        if let (Some(_), (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh)))) = (failed, opened) {
-            // The server forgets it with the session else.
-            let _ = self.cluster.mds.on_file(&fh.object, close(open.stateid)).await;
-            return false;
-        }
-        written
+        let open = OpenOptions::replace(mode).open(name.clone(), self.new_owner());
+        ops.extend(put(open, data));
+        self.is_put(ops, before, wanted).await
     }
 
     /// Makes a file with these bytes under a temporary name and gives it its own, durably, in one
@@ -118,23 +98,21 @@ impl Client {
         let new = OpenOptions { exclusive: true, ..OpenOptions::replace(mode) };
         let mut ops = lookups(OpArgs::Putrootfh, temporary.dirs);
         let before = ops.len();
+        ops.push(OpArgs::Savefh);
+        ops.extend(put(new.open(temporary.name.clone(), self.new_owner()), data));
         ops.extend([
-            OpArgs::Savefh,
-            OpArgs::Open(new.open(temporary.name.clone(), self.new_owner())),
-            OpArgs::Getfh,
-            OpArgs::Write(WriteArgs {
-                stateid: Stateid::CURRENT,
-                offset: 0,
-                stable: StableHow::FILE_SYNC,
-                data: Payload::Bytes(data),
-            }),
-            close(Stateid::CURRENT),
             OpArgs::Restorefh,
             OpArgs::Rename(RenameArgs { oldname: temporary.name.clone(), newname: name.clone() }),
         ]);
+        self.is_put(ops, before + 1, wanted).await
+    }
+
+    /// Sends a COMPOUND with what [`put`] says behind its first `before` operations; whether all of
+    /// it was done, with as many bytes as wanted. A file that stays open is closed.
+    async fn is_put(&self, ops: Vec<OpArgs>, before: usize, wanted: usize) -> bool {
         let Ok(outcome) = self.cluster.mds.compound_outcome(ops).await else { return false };
         let CompoundOutcome { done, failed, .. } = outcome;
-        let mut done = done.into_iter().skip(before + 1);
+        let mut done = done.into_iter().skip(before);
         let opened = (done.next(), done.next());
         let written = matches!(&done.next(), Some(OpOk::Write(ok))
             if ok.committed == StableHow::FILE_SYNC && usize::try_from(ok.count) == Ok(wanted));
@@ -172,6 +150,17 @@ impl Client {
     pub(super) fn is_eager(&self, dirs: &[Component]) -> bool {
         self.eager && dirs.len() <= limits::LOOKUPS_PER_COMPOUND
     }
+}
+
+/// Opens a file, writes all of it, and closes it.
+fn put(open: OpenArgs, data: Bytes) -> [OpArgs; 4] {
+    let write = WriteArgs {
+        stateid: Stateid::CURRENT,
+        offset: 0,
+        stable: StableHow::FILE_SYNC,
+        data: Payload::Bytes(data),
+    };
+    [OpArgs::Open(open), OpArgs::Getfh, OpArgs::Write(write), close(Stateid::CURRENT)]
 }
 
 fn close(open_stateid: Stateid) -> OpArgs {

@@ -12,14 +12,11 @@ use std::{
     sync::Arc,
 };
 
+use super::replacing::{are_digits, digits, kept, require_writable};
 use crate::{error::ClientError, random::random};
 
 /// Between the name of the file and the number of who writes it.
 const MARK: &str = ".weft-";
-/// Hexadecimal digits of that number.
-const DIGITS: usize = 16;
-/// Bits of a mode without which nobody may write.
-const WRITABLE: u32 = 0o222;
 
 /// What a file from the server becomes.
 pub(super) enum Landing {
@@ -59,9 +56,7 @@ impl Landing {
         if !metadata.is_file() {
             return Ok(Landing::Special);
         }
-        if metadata.mode() & WRITABLE == 0 {
-            return Err(ClientError::Invalid("is read-only (its mode lets nobody write)"));
-        }
+        require_writable(metadata.mode())?;
         // Whether we may write to it, as `cp` would.
         fs::OpenOptions::new().write(true).open(local)?;
         let path = fs::canonicalize(local)?;
@@ -128,19 +123,19 @@ impl Drop for Partial {
 
 fn temporary(name: &OsStr, number: u64) -> OsString {
     let mut hidden = OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!("{MARK}{number:0DIGITS$x}"));
+    hidden.push(OsStr::from_bytes(kept(name.as_bytes(), MARK)));
+    hidden.push(MARK);
+    hidden.push(digits(number));
     hidden
 }
 
 fn is_temporary(found: &OsStr, name: &OsStr) -> bool {
-    let is_digit = |b: &u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
     let number = found
         .as_bytes()
         .strip_prefix(b".")
-        .and_then(|rest| rest.strip_prefix(name.as_bytes()))
+        .and_then(|rest| rest.strip_prefix(kept(name.as_bytes(), MARK)))
         .and_then(|rest| rest.strip_prefix(MARK.as_bytes()));
-    number.is_some_and(|n| n.len() == DIGITS && n.iter().all(is_digit))
+    number.is_some_and(are_digits)
 }
 
 /// Removes the temporary files of this one that nobody writes any more. What cannot be seen or
@@ -165,6 +160,22 @@ mod tests {
         match Landing::of(path).unwrap() {
             Landing::File(wanted) => wanted,
             Landing::Special => panic!("{} is special", path.display()),
+        }
+    }
+
+    /// The longest name that a file system has is no longer under its temporary name, and what was
+    /// left of it is found again.
+    #[test]
+    fn long_names() {
+        let dir = tempfile::tempdir().unwrap();
+        for length in [230, 233, 234, 255] {
+            let path = dir.path().join("n".repeat(length));
+            let left = Partial::create(&wanted(&path), 0o644).unwrap();
+            let temporary = left.temporary.clone();
+            left.file.unlock().unwrap();
+            std::mem::forget(left);
+            Partial::create(&wanted(&path), 0o644).unwrap().finish(0).unwrap();
+            assert!(path.exists() && !temporary.exists(), "{length}");
         }
     }
 

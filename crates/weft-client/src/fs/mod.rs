@@ -13,6 +13,7 @@ mod namespace;
 mod path;
 mod put;
 mod recall;
+mod replacing;
 mod scratch;
 mod transfer;
 mod unfinished;

@@ -19,6 +19,7 @@ use super::{
     error::{At, FsError},
     file::{File, OpenOptions},
     path::names_of,
+    replacing::require_writable,
     transfer::{Progress, adding_up},
     unfinished::Temporary,
 };
@@ -28,8 +29,6 @@ use crate::{error::ClientError, io::Source, limits};
 const STREAM_BYTES: usize = 4 << 20;
 /// Permissions of a file that is written by a stream, and those that one has kept.
 const PERMISSIONS: u32 = 0o1777;
-/// Bits of a mode without which nobody may write.
-const WRITABLE: u32 = 0o222;
 
 /// A file on its way to the server.
 pub struct Upload {
@@ -54,7 +53,12 @@ impl Upload {
         // Asked before it is opened: to open a fifo waits for whoever writes to it.
         let metadata = fs::metadata(local).at(local)?;
         refuse_special(&metadata).at(local)?;
-        let content = Content::File(Arc::new(fs::File::open(local).at(local)?), metadata.len());
+        let file = fs::File::open(local).at(local)?;
+        // Files that the kernel makes up when they are read tell no size.
+        let content = match metadata.len() {
+            0 if file.read_at(&mut [0], 0).at(local)? > 0 => Content::Stream(Some(Box::new(file))),
+            size => Content::File(Arc::new(file), size),
+        };
         let mode = metadata.permissions().mode() & 0o777;
         Ok(Upload { content, mode, in_place: false, progress: Arc::new(|_| {}) })
     }
@@ -82,8 +86,12 @@ impl Upload {
         let small = usize::try_from(*size).ok().filter(|size| *size <= limits::EAGER_BYTES);
         let Some(size) = small else { return Ok(None) };
         let mut data = vec![0; size];
-        file.read_exact_at(&mut data, 0)?;
-        Ok(Some(data.into()))
+        match file.read_exact_at(&mut data, 0) {
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(ClientError::Invalid("it is shorter than it said, or became so"))
+            }
+            read => Ok(read.map(|()| Some(data.into()))?),
+        }
     }
 }
 
@@ -179,9 +187,7 @@ impl Client {
                 Some(FileType::DIR) => return Err(isdir),
                 _ => return Err(ClientError::Invalid("is not a regular file")),
             }
-            if old.mode.is_some_and(|mode| mode & WRITABLE == 0) {
-                return Err(ClientError::Invalid("is read-only (its mode lets nobody write)"));
-            }
+            old.mode.map_or(Ok(()), require_writable)?;
         }
         Ok(Target { dirs: path, name, old })
     }

@@ -12,14 +12,11 @@ use std::{
 use bytes::Bytes;
 use weft_nfs::{Attrs, Component};
 
+use super::replacing::{are_digits, digits, kept};
 use crate::sync::Mutex;
 
 /// Between the name of the file and who writes it.
 const MARK: &str = ".weft-put-";
-/// Hexadecimal digits that say who writes it.
-const DIGITS: usize = 16;
-/// Longest name of a file.
-const NAME_BYTES_MAX: usize = 255;
 /// What nobody has written to for so long is nobody's any more.
 const OLD: Duration = Duration::from_secs(24 * 3600);
 
@@ -66,22 +63,18 @@ impl Scratch {
 
 /// What begins every temporary name of a file. Of a long name the end is left out.
 pub(super) fn beginning(name: &[u8]) -> Vec<u8> {
-    let room = NAME_BYTES_MAX - 1 - MARK.len() - DIGITS;
-    let kept = name.get(..room).unwrap_or(name);
-    [b".", kept, MARK.as_bytes()].concat()
+    [b".", kept(name, MARK), MARK.as_bytes()].concat()
 }
 
 fn temporary(name: &[u8], number: u64) -> Component {
     let mut temporary = beginning(name);
-    temporary.extend_from_slice(format!("{number:0DIGITS$x}").as_bytes());
+    temporary.extend_from_slice(digits(number).as_bytes());
     Component(temporary.into())
 }
 
 /// Whether this is a temporary name with that beginning.
 pub(super) fn is_temporary(name: &[u8], beginning: &[u8]) -> bool {
-    let is_digit = |b: &u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
-    let number = name.strip_prefix(beginning);
-    number.is_some_and(|n| n.len() == DIGITS && n.iter().all(is_digit))
+    name.strip_prefix(beginning).is_some_and(are_digits)
 }
 
 /// Whether a file was last written to long before another one, both by the server's clock, and is
@@ -97,6 +90,7 @@ mod tests {
     use weft_nfs::{NfsTime, Opaque};
 
     use super::*;
+    use crate::fs::replacing::{DIGITS, NAME_BYTES_MAX};
 
     fn component(name: &str) -> Component {
         Component(Bytes::copy_from_slice(name.as_bytes()))

@@ -37,18 +37,17 @@ impl DataServers {
     /// [`ClientError::Unreachable`] when none does, at once if that was found out recently.
     pub async fn session(&self, addrs: &DataServerAddrs) -> Result<Session, ClientError> {
         let entry = self.entry(addrs)?;
-        if entry.is_avoided() {
-            let addr = addrs
-                .first()
-                .copied()
-                .ok_or_else(|| LayoutError::new("a data server without addresses"))?;
-            return Err(ClientError::Unreachable { addr, why: "it failed a moment ago".into() });
-        }
-        let session = entry.session.get_or_try_init(|| self.open(addrs)).await;
-        if session.is_err() {
-            self.avoid(addrs);
-        }
-        session.cloned()
+        entry.is_worth_trying(addrs)?;
+        let open = || async {
+            // Who has waited for another one's try need not try again.
+            entry.is_worth_trying(addrs)?;
+            let session = self.open(addrs).await;
+            if session.is_err() {
+                self.avoid(addrs);
+            }
+            session
+        };
+        entry.session.get_or_try_init(open).await.cloned()
     }
 
     /// Remembers for a while that a data server does not answer.
@@ -94,7 +93,45 @@ impl DataServers {
 }
 
 impl Entry {
-    fn is_avoided(&self) -> bool {
-        self.avoid_until.lock().is_some_and(|until| Instant::now() < until)
+    fn is_worth_trying(&self, addrs: &DataServerAddrs) -> Result<(), ClientError> {
+        if self.avoid_until.lock().is_none_or(|until| Instant::now() >= until) {
+            return Ok(());
+        }
+        let none = || LayoutError::new("a data server without addresses");
+        let addr = addrs.first().copied().ok_or_else(none)?;
+        Err(ClientError::Unreachable { addr, why: "it failed a moment ago".into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        net::{Ipv4Addr, TcpListener},
+        time::Duration,
+    };
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::{core::Role, rpc::Credential};
+
+    /// Of many who want a data server that does not answer, one tries; the others fail with it and
+    /// do not try one after another.
+    #[tokio::test]
+    async fn one_tries_for_all() {
+        let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        let addrs: DataServerAddrs = vec![nobody].into();
+        let options = SessionOptions::new(Role::Ds, Bytes::from_static(b"test"), Credential::NONE);
+        let patience = Duration::from_millis(300);
+        let servers = Arc::new(DataServers::new(SessionOptions { patience, ..options }));
+        let mut wanting = tokio::task::JoinSet::new();
+        for _ in 0..5 {
+            let (servers, addrs) = (servers.clone(), addrs.clone());
+            wanting.spawn(async move { servers.session(&addrs).await.map(drop).unwrap_err() });
+        }
+        let failures = wanting.join_all().await;
+        let told: Vec<_> = failures.iter().map(ToString::to_string).collect();
+        let tries = told.iter().filter(|why| !why.contains("it failed a moment ago")).count();
+        assert_eq!(tries, 1, "{told:?}");
     }
 }

@@ -10,13 +10,14 @@ use weft_state::Millis;
 use weft_store::{
     objects::{
         Accepted, BindRefusal, BindRequest, CommonRun, CopyRange, ObjectError, ObjectId,
-        ObjectStat, ObjectStore, Remembered, Restoration, Sought, Stripe,
+        ObjectStat, ObjectStore, REMOVED, Remembered, Restoration, Sought, Stripe,
     },
     types::{Content, DataServerId, Run},
 };
 use weft_stripe::{Distribution, Form};
 use weft_xdr::{Decode, Encode, Reader, Writer};
 
+use super::names::NamesObjects;
 use crate::DataServer;
 use weft_control::{
     codec::*,
@@ -336,9 +337,11 @@ impl Service {
 
     /// What only a connection may ask that is bound to a volume.
     async fn execute_bound(&self, procedure: Procedure, peer: &Bound, args: Reader) -> Answer {
-        let ours = |objects: &dyn OfVolume| self.are_served(peer, objects);
+        let ours = |objects: &dyn NamesObjects| self.are_served(peer, objects);
+        // What was given up is told of each object by itself.
+        let named = |objects: &dyn NamesObjects| are_named_by(peer, objects);
         match procedure {
-            Procedure::STAT => with_objects(args, ours, async |a| self.stat(a).await).await,
+            Procedure::STAT => with_objects(args, named, async |a| self.stat(a).await).await,
             Procedure::LIST => with(args, async |a| self.list(a).await).await,
             Procedure::TRUNCATE => {
                 with_objects(args, ours, async |a| self.change(peer, a, truncate).await).await
@@ -374,10 +377,18 @@ impl Service {
 
     /// Whether all objects of a call are of the volume that its connection is bound to, and of the
     /// state that volume is in.
-    fn are_served(&self, peer: &Bound, call: &dyn OfVolume) -> Result<(), ControlStatus> {
+    fn are_served(&self, peer: &Bound, call: &dyn NamesObjects) -> Result<(), ControlStatus> {
         let store = self.data_server.store();
         let ours = |o: ObjectName| o.volume == peer.volume && store.serves(id(o));
-        if call.objects().into_iter().all(ours) { Ok(()) } else { Err(ControlStatus::OTHER_VOLUME) }
+        if call.all(&ours) { Ok(()) } else { Err(ControlStatus::OTHER_VOLUME) }
+    }
+}
+
+/// Whether all objects of a call are of the volume that its connection is bound to.
+fn are_named_by(peer: &Bound, call: &dyn NamesObjects) -> Result<(), ControlStatus> {
+    match call.all(&|object| object.volume == peer.volume) {
+        true => Ok(()),
+        false => Err(ControlStatus::OTHER_VOLUME),
     }
 }
 
@@ -425,9 +436,9 @@ async fn with<A: Decode, T: Encode>(
 }
 
 /// The same for arguments that name objects.
-async fn with_objects<A: Decode + OfVolume, T: Encode>(
+async fn with_objects<A: Decode + NamesObjects, T: Encode>(
     args: Reader,
-    ours: impl Fn(&dyn OfVolume) -> Result<(), ControlStatus>,
+    ours: impl Fn(&dyn NamesObjects) -> Result<(), ControlStatus>,
     run: impl AsyncFnOnce(A) -> Result<T, ControlStatus>,
 ) -> Answer {
     let checked = async |a: A| {
@@ -435,40 +446,6 @@ async fn with_objects<A: Decode + OfVolume, T: Encode>(
         run(a).await
     };
     with(args, checked).await
-}
-
-/// Arguments that name objects.
-trait OfVolume {
-    /// Which.
-    fn objects(&self) -> Vec<ObjectName>;
-}
-
-impl OfVolume for Objects {
-    fn objects(&self) -> Vec<ObjectName> {
-        self.0.clone()
-    }
-}
-
-macro_rules! names_objects {
-    ($($list:ident)*; $($one:ident)*) => {
-        $(impl OfVolume for $list {
-            fn objects(&self) -> Vec<ObjectName> {
-                self.0.iter().map(|item| item.object).collect()
-            }
-        })*
-        $(impl OfVolume for $one {
-            fn objects(&self) -> Vec<ObjectName> {
-                vec![self.object]
-            }
-        })*
-    };
-}
-names_objects! { TruncateArgs FenceArgs CreateArgs; SeekArgs PunchArgs AllocateArgs }
-
-impl OfVolume for CopyArgs {
-    fn objects(&self) -> Vec<ObjectName> {
-        vec![self.source, self.destination]
-    }
 }
 
 const NO_RUN: RunName = RunName { number: 0, id: [0; 16] };
@@ -533,6 +510,7 @@ fn attrs(store: &ObjectStore, object: ObjectName) -> ObjectAttrs {
     ObjectAttrs {
         status,
         exists: stat != ObjectStat::default(),
+        epoch: if store.is_given_up(id(object)) { REMOVED } else { store.epoch(id(object)) },
         size: stat.size,
         mtime_s: stat.mtime_s,
         mtime_ns: stat.mtime_ns,

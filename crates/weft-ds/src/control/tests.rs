@@ -253,7 +253,7 @@ async fn other_versions_are_refused() {
     let ds = TestDs::start(4).await;
     let mds = Caller::new(&ds, 1).await;
     match mds.connection.call(CONTROL_PROGRAM, 1, 3, &Credential::NONE, Vec::new()).await {
-        Err(RpcError::Refused(reply)) => assert_eq!(reply, Reply::ProgMismatch(2, 2)),
+        Err(RpcError::Refused(reply)) => assert_eq!(reply, Reply::ProgMismatch(3, 3)),
         other => panic!("{other:?}"),
     }
 }

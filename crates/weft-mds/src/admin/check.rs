@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 use weft_server::report::{AdminError, CheckedFiles, CheckedObjects, FileFault};
 use weft_store::{
     types::{DataServerId, Inode, InodeNo, StoreError},
-    volume::{FoundObject, ObjectFault, compare},
+    volume::{Account, FoundObject, ObjectFault, compare},
 };
 
 use crate::{files::FileService, striped::Striped};
@@ -82,23 +82,32 @@ impl Checks {
         let (id, servers) = (DataServerId(data_server), files.data_servers());
         let listed = servers.list(id, after).await.map_err(unasked)?;
         let inodes: Vec<_> = listed.iter().map(|(_, object)| InodeNo(*object)).collect();
-        let known = files.volume().accounts_for(&inodes).map_err(failed)?;
-        let is_ours = |volume: u32| volume == files.volume_number();
-        let (ours, foreign): (Vec<_>, Vec<_>) =
-            listed.iter().zip(known).partition(|((volume, _), _)| is_ours(*volume));
-        let strange = ours.into_iter().filter(|(_, known)| !known).map(|(object, _)| *object);
-        let strange: Vec<_> = strange.collect();
+        let accounts = files.volume().accounts_for(id, &inodes).map_err(failed)?;
+        let (mut foreign, mut strange) = (Vec::new(), Vec::new());
+        for (object, account) in listed.iter().zip(accounts) {
+            match account {
+                _ if object.0 != files.volume_number() => foreign.push(*object),
+                Account::Known => {}
+                Account::Elsewhere | Account::Nobody => strange.push((*object, account)),
+            }
+        }
         // It may have been removed since.
-        let exist = match strange.is_empty() {
-            true => Vec::new(),
-            false => servers.exist(id, &strange).await.map_err(unasked)?,
+        let exist = match &strange[..] {
+            [] => Vec::new(),
+            some => {
+                let names: Vec<_> = some.iter().map(|(object, _)| *object).collect();
+                servers.exist(id, &names).await.map_err(unasked)?
+            }
         };
         let strange = strange.into_iter().zip(exist).filter(|(_, exists)| *exists);
-        // About another volume's objects data servers answer nothing, and nobody here removes them.
-        let foreign = foreign.into_iter().map(|(object, _)| *object);
+        let (elsewhere, nobodys): (Vec<_>, Vec<_>) =
+            strange.map(|(one, _)| one).partition(|(_, account)| *account == Account::Elsewhere);
+        let objects = |some: Vec<(_, _)>| some.into_iter().map(|(object, _)| object);
         Ok(CheckedObjects {
             objects: listed.len() as u64,
-            unaccounted: strange.map(|(object, _)| object).chain(foreign).collect(),
+            // About another volume's data servers answer nothing, and nobody here removes them.
+            unaccounted: objects(nobodys).chain(foreign).collect(),
+            elsewhere: objects(elsewhere).collect(),
             last: listed.last().copied(),
         })
     }

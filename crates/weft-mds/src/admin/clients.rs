@@ -60,25 +60,17 @@ impl Admin {
         let found = self.client_statuses().into_iter();
         let found = found.filter(|c| fits(&c.id, &c.name, &c.owner, &c.address));
         let found: Vec<_> = found.collect();
-        if let [first, _, ..] = &found[..] {
-            let ids: Vec<_> = found.iter().map(|c| c.id.as_str()).collect();
-            let (count, ids, name) = (found.len(), ids.join(", "), &first.name);
-            return Err(AdminError::BadRequest(format!(
-                "{who}: {count} clients ({name}, …) are called so; evict them by id: {ids}"
-            )));
-        }
         let awaited = self.clients.grace_left(self.core.clock.now());
         let awaited = awaited.map(|left| left.awaited).unwrap_or_default();
-        let mut awaited = awaited.into_iter().filter(|ownerid| {
+        let awaited = awaited.into_iter().filter(|ownerid| {
             let address = self.clients.records.former_address(ownerid);
             let address = address.map(|a| a.to_string()).unwrap_or_default();
             fits("", &client_name(ownerid), &owner_text(ownerid), &address)
         });
-        let awaited: Option<bytes::Bytes> = awaited.next();
-        if found.is_empty() && awaited.is_none() {
-            return Err(AdminError::NoClient(who.to_owned()));
-        }
-        if let Some(ownerid) = &awaited {
+        let awaited: Vec<bytes::Bytes> = awaited.collect();
+        only_one(who, &found, &awaited)?;
+        let awaited = awaited.first();
+        if let Some(ownerid) = awaited {
             self.clients.never_reclaims(ownerid);
         }
         let client = found.into_iter().next();
@@ -89,6 +81,22 @@ impl Admin {
         durable.map_err(|e| AdminError::Failed(format!("the volume does not keep it: {e}")))?;
         tracing::warn!(who, "client evicted by an administrator");
         Ok(Evicted { client, was_awaited: awaited.is_some() })
+    }
+}
+
+/// A name may be that of several clients, of which some live: then none of them is meant.
+fn only_one(who: &str, found: &[ClientStatus], awaited: &[bytes::Bytes]) -> Result<(), AdminError> {
+    let is_found = |owner: &String| found.iter().any(|c| c.owner == *owner);
+    let absent = awaited.iter().map(|o| owner_text(o)).filter(|owner| !is_found(owner));
+    let absent = absent.map(|owner| format!("{owner:?} (awaited in grace)"));
+    let all: Vec<_> = found.iter().map(|c| c.id.clone()).chain(absent).collect();
+    match all.len() {
+        0 => Err(AdminError::NoClient(who.to_owned())),
+        1 => Ok(()),
+        count => Err(AdminError::BadRequest(format!(
+            "{who}: {count} clients are called so; evict the one you mean by its id or owner: {}",
+            all.join(", ")
+        ))),
     }
 }
 

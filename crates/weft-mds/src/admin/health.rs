@@ -15,7 +15,12 @@ impl Admin {
         if !self.files.volume().has_room() {
             problems.push("the disk of the volume is (nearly) full: nothing may grow".to_owned());
         }
-        for server in self.data_server_statuses().await {
+        let data_servers = self.data_server_statuses().await;
+        if data_servers.is_empty() {
+            warnings
+                .push("no data server is configured: there is room for small files only".into());
+        }
+        for server in data_servers {
             problems.extend(problem_of(&server));
             warnings.extend(owed_by(&server));
         }
@@ -84,6 +89,12 @@ fn problem_of(server: &ServerStatus) -> Option<String> {
         return Some(server.error.clone().unwrap_or_else(silent));
     }
     let SpaceStatus { total, available, .. } = server.space.filter(SpaceStatus::is_nearly_full)?;
+    if available == 0 {
+        return Some(format!(
+            "data server {id} takes no data: its disk is full, or has become read-only (its log \
+             says so)"
+        ));
+    }
     Some(format!("data server {id} is (nearly) full: {available} of {total} bytes are free"))
 }
 

@@ -2,68 +2,60 @@
 //! alternatives for each data server, `nfs4_pnfs_ds_connect`).
 
 use std::{
-    fmt,
+    fmt, io,
     net::{IpAddr, SocketAddr},
-    str::FromStr,
+    time::{Duration, Instant},
 };
 
-use crate::{control_address::DATA_SERVER_PORT, network::Network};
+use tokio::time::timeout;
 
-/// An address of a data server and, if it has a prefix length, the network whose clients use it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use super::each;
+use crate::{control_address::ControlAddress, network::Network};
+
+/// How long names may take to be looked up: a client waits.
+const LOOKUP_LIMIT: Duration = Duration::from_secs(1);
+/// How soon a name that nobody knew is looked up again.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// Where clients reach a data server and, if it has a prefix length, the network whose clients use
+/// it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnnouncedAddress {
-    addr: SocketAddr,
-    prefix_bits: Option<u8>,
+    /// A name is looked up whenever the metadata server connects to the data server.
+    pub at: ControlAddress,
+    /// At most 32, or 128 for an IPv6 address.
+    pub prefix_bits: Option<u8>,
 }
 
-/// A text that is no announced address.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0:?} is not an address that clients can be told: numbers, with a port unless it is 2050, and \
-     the prefix length of a network if only clients of that network use it: \"10.0.0.5:2050/24\", \
-     \"10.0.0.5\", \"[2001:db8::5]:2050\""
-)]
-pub struct NotAnAddress(String);
-
-impl FromStr for AnnouncedAddress {
-    type Err = NotAnAddress;
-
-    fn from_str(text: &str) -> Result<Self, NotAnAddress> {
-        let wrong = || NotAnAddress(text.to_owned());
-        let (addr, prefix) = match text.split_once('/') {
-            Some((addr, prefix)) => (addr, Some(prefix)),
-            None => (text, None),
-        };
-        let bare = addr.strip_prefix('[').and_then(|a| a.strip_suffix(']')).unwrap_or(addr);
-        let default_port = |ip: IpAddr| SocketAddr::new(ip, DATA_SERVER_PORT);
-        let addr: Result<SocketAddr, _> = addr.parse().or_else(|_| bare.parse().map(default_port));
-        let addr = addr.map_err(|_| wrong())?;
-        let longest = if addr.is_ipv4() { 32 } else { 128 };
-        let prefix_bits = match prefix {
-            Some(p) => Some(p.parse().ok().filter(|p| *p <= longest).ok_or_else(wrong)?),
-            None => None,
-        };
-        // Port 0 cannot be connected to.
-        if addr.port() == 0 { Err(wrong()) } else { Ok(AnnouncedAddress { addr, prefix_bits }) }
+impl From<SocketAddr> for AnnouncedAddress {
+    fn from(addr: SocketAddr) -> Self {
+        AnnouncedAddress { at: addr.into(), prefix_bits: None }
     }
 }
 
 impl fmt::Display for AnnouncedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.prefix_bits {
-            Some(bits) => write!(f, "{}/{bits}", self.addr),
-            None => write!(f, "{}", self.addr),
+            Some(bits) => write!(f, "{}/{bits}", self.at),
+            None => write!(f, "{}", self.at),
         }
     }
 }
 
-impl From<SocketAddr> for AnnouncedAddress {
+/// A number that an announced address means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reached {
+    addr: SocketAddr,
+    prefix_bits: Option<u8>,
+}
+
+impl From<SocketAddr> for Reached {
     fn from(addr: SocketAddr) -> Self {
-        AnnouncedAddress { addr, prefix_bits: None }
+        Reached { addr, prefix_bits: None }
     }
 }
 
-impl AnnouncedAddress {
+impl Reached {
     /// Whether this client is in the address's own network.
     fn is_near(&self, client: IpAddr) -> bool {
         let own = self.prefix_bits.and_then(|bits| Network::new(self.addr.ip(), bits));
@@ -82,13 +74,64 @@ impl AnnouncedAddress {
     }
 }
 
+/// What the announced addresses of a data server meant when they were last looked up.
+#[derive(Debug)]
+pub(super) struct LookedUp {
+    /// How many connections to the data server there had been.
+    connections: u64,
+    when: Instant,
+    /// Every name was known.
+    complete: bool,
+    known: Vec<Reached>,
+}
+
+impl LookedUp {
+    /// Looks up what `all` means, unless that was done since the data server was connected to;
+    /// what nobody knows now is what it was before.
+    pub(super) async fn now(
+        all: &[AnnouncedAddress],
+        connections: u64,
+        last: Option<LookedUp>,
+    ) -> LookedUp {
+        let (when, before) = match last {
+            Some(last) if last.is_good(connections) => return last,
+            Some(last) => (Instant::now(), last.known),
+            None => (Instant::now(), Vec::new()),
+        };
+        let found = each::all(all.iter().cloned().map(meaning)).await;
+        let complete = found.iter().all(Option::is_some);
+        let known: Vec<_> = found.into_iter().flatten().flatten().collect();
+        let known = if complete || before.is_empty() { known } else { before };
+        LookedUp { connections, when, complete, known }
+    }
+
+    fn is_good(&self, connections: u64) -> bool {
+        let fresh = self.complete || self.when.elapsed() < RETRY_AFTER;
+        self.connections == connections && fresh
+    }
+
+    /// The numbers, in configured order.
+    pub(super) fn known(&self) -> &[Reached] {
+        &self.known
+    }
+}
+
+/// `None`, and words in the log, if nobody knows the name.
+async fn meaning(announced: AnnouncedAddress) -> Option<Vec<Reached>> {
+    let AnnouncedAddress { at, prefix_bits } = announced;
+    let found = timeout(LOOKUP_LIMIT, at.resolve()).await;
+    match found.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+        Ok(found) => Some(found.into_iter().map(|addr| Reached { addr, prefix_bits }).collect()),
+        Err(error) => {
+            tracing::warn!(%at, %error, "clients are not told an address of a data server");
+            None
+        }
+    }
+}
+
 /// The addresses a client is told, in configured order: those in whose network it is, or all if
 /// it is in none.
-pub(super) fn select(
-    all: &[AnnouncedAddress],
-    peer: SocketAddr,
-    local: SocketAddr,
-) -> Vec<SocketAddr> {
+pub(super) fn select(all: &[Reached], peer: SocketAddr, local: SocketAddr) -> Vec<SocketAddr> {
     // An IPv4 client of a dual-stack listener appears as ::ffff:a.b.c.d.
     let (peer, here) = (peer.ip().to_canonical(), local.ip().to_canonical());
     let any_near = all.iter().any(|a| a.is_near(peer));
@@ -106,8 +149,13 @@ pub(super) fn select(
 mod tests {
     use super::*;
 
-    fn addresses(text: &str) -> Vec<AnnouncedAddress> {
-        text.split_whitespace().map(|a| a.parse().unwrap()).collect()
+    fn addresses(text: &str) -> Vec<Reached> {
+        let one = |text: &str| {
+            let (addr, bits) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
+            let prefix_bits = bits.map(|b| b.parse().unwrap());
+            Reached { addr: addr.parse().unwrap(), prefix_bits }
+        };
+        text.split_whitespace().map(one).collect()
     }
 
     /// The selection table: configured addresses, client, where it reached us, what it is told.
@@ -154,33 +202,28 @@ mod tests {
         }
     }
 
-    /// What is no address is refused, and what is one prints as it was written.
-    #[test]
-    fn texts_are_checked() {
-        for text in ["10.0.0.5:2050", "10.0.0.5:2050/24", "[2001:db8::5]:1/128", "0.0.0.0:1/0"] {
-            assert_eq!(text.parse::<AnnouncedAddress>().unwrap().to_string(), text);
-        }
-        for (text, full) in [
-            ("10.0.0.5", "10.0.0.5:2050"),
-            ("10.0.0.5/24", "10.0.0.5:2050/24"),
-            ("[2001:db8::5]", "[2001:db8::5]:2050"),
-            ("2001:db8::5/64", "[2001:db8::5]:2050/64"),
-        ] {
-            assert_eq!(text.parse::<AnnouncedAddress>().unwrap().to_string(), full);
-        }
-        for text in [
-            "",
-            "10.0.0.5:0",
-            "10.0.0.5:70000",
-            "10.0.0.5:1/33",
-            "10.0.0.5:1/",
-            "10.0.0.5:1/-1",
-            "10.0.0.5:1/8/8",
-            "[::1]:1/129",
-            "host:2050",
-        ] {
-            let e = text.parse::<AnnouncedAddress>().unwrap_err();
-            assert!(e.to_string().contains("10.0.0.5:2050/24"), "{e}");
-        }
+    /// A name is looked up once a connection; one that nobody knows leaves what was known before,
+    /// and is tried again.
+    #[tokio::test]
+    async fn names_are_looked_up_once_a_connection() {
+        let named = |name: &str| AnnouncedAddress {
+            at: ControlAddress::Name(name.into(), 2050),
+            prefix_bits: Some(8),
+        };
+        let number: SocketAddr = "10.0.0.5:7".parse().unwrap();
+        let both = [named("localhost"), number.into()];
+        let first = LookedUp::now(&both, 1, None).await;
+        assert!(first.complete);
+        let ends = [first.known.first(), first.known.last()].map(|r| *r.unwrap());
+        assert!(ends[0].addr.ip().is_loopback() && ends[0].prefix_bits == Some(8), "{ends:?}");
+        assert_eq!(ends[1], number.into());
+        let (when, known) = (first.when, first.known.clone());
+        let nobody = [named("no-such-host.invalid")];
+        let same = LookedUp::now(&nobody, 1, Some(first)).await;
+        assert_eq!((same.when, &same.known), (when, &known), "it was not looked up again");
+        let next = LookedUp::now(&nobody, 2, Some(same)).await;
+        assert_eq!((next.complete, &next.known), (false, &known));
+        let alone = LookedUp::now(&nobody, 1, None).await;
+        assert!(!alone.complete && alone.known.is_empty());
     }
 }

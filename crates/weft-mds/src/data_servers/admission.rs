@@ -12,22 +12,25 @@ use super::record::Record;
 pub(super) enum StoreRefusal {
     /// Its directory is an older copy.
     Older,
-    /// Its directory is a copy that was started beside the one that was used.
+    /// It and our volume were started beside each other, with copies of one another.
     Fork,
 }
 
 impl StoreRefusal {
     /// In words.
     pub(super) fn words(self, volume: &[u8; 16]) -> String {
-        let what = match self {
-            StoreRefusal::Older => "an older copy of the one that was used last",
-            StoreRefusal::Fork => "a copy that was started beside the one that was used last",
-        };
-        format!(
-            "its directory is {what}: put the newest one back, or, if that is lost, start the \
-             data server once with --adopt {}: what was written since is then lost",
-            hex(volume)
-        )
+        let adopt = format!("start the data server once with --adopt {}", hex(volume));
+        match self {
+            StoreRefusal::Older => format!(
+                "its directory is an older copy of the one that was used last: put the newest one \
+                 back, or, if that is lost, {adopt}: what was written since is then lost"
+            ),
+            StoreRefusal::Fork => format!(
+                "its directory was used by a copy of our volume, or ours by a copy of it: put the \
+                 directories together that were in use together last, the metadata server's \
+                 included, or, if those are lost, {adopt}: what either does not know is then lost"
+            ),
+        }
     }
 }
 

@@ -1,9 +1,14 @@
 //! The data servers of a cluster: which there are, whether they are up, and the way to them.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    net::SocketAddr,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
 
 use bytes::Bytes;
-use tokio::{sync::Notify, time::timeout};
+use tokio::{runtime::Handle, sync::Notify, time::timeout};
 use weft_control::codec::{Age, Procedure};
 use weft_layout::Rights;
 use weft_nfs::DeviceId;
@@ -27,10 +32,19 @@ use crate::{control_link::Admission, striped::Striped};
 /// How often data servers are asked how much room they have.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 
+/// Data servers by number.
+pub(super) type ByNumber = BTreeMap<DataServerId, Arc<Server>>;
+
 /// The data servers of a cluster.
 #[derive(Debug)]
 pub struct DataServers {
-    pub(super) servers: BTreeMap<DataServerId, Arc<Server>>,
+    /// Never less than before.
+    servers: RwLock<Arc<ByNumber>>,
+    /// Who we are, to those that are added.
+    us: ServerUuid,
+    control_key: ControlKey,
+    /// Where the connections live.
+    runtime: Handle,
     registry: Arc<DataServerRegistry>,
     pub(super) gather: Arc<Gather>,
     /// Told when somebody has no space left.
@@ -48,13 +62,36 @@ impl DataServers {
         registry: DataServerRegistry,
         gathers: bool,
     ) -> Arc<Self> {
-        let registry = Arc::new(registry);
-        let look = Arc::new(Notify::new());
-        let server = |spec: DataServerSpec| {
-            (spec.id, Server::start(spec, us, control_key, registry.clone(), look.clone()))
-        };
-        let servers = specs.into_iter().map(server).collect();
-        Arc::new(DataServers { servers, registry, gather: Gather::new(gathers), look })
+        let all = Arc::new(DataServers {
+            servers: RwLock::default(),
+            us,
+            control_key: control_key.clone(),
+            runtime: Handle::current(),
+            registry: Arc::new(registry),
+            gather: Gather::new(gathers),
+            look: Arc::default(),
+        });
+        all.add(specs);
+        all
+    }
+
+    /// Begins to connect to more of them; those that are known stay as they are.
+    pub fn add(&self, specs: impl IntoIterator<Item = DataServerSpec>) {
+        let _on = self.runtime.enter();
+        let mut servers = self.servers.write().unwrap_or_else(PoisonError::into_inner);
+        let more = Arc::make_mut(&mut servers);
+        for spec in specs {
+            if let Entry::Vacant(place) = more.entry(spec.id) {
+                let (registry, look) = (self.registry.clone(), self.look.clone());
+                registry.expect(spec.id, spec.uuid);
+                place.insert(Server::start(spec, self.us, &self.control_key, registry, look));
+            }
+        }
+    }
+
+    /// All of them, at this moment.
+    pub(super) fn all(&self) -> Arc<ByNumber> {
+        self.servers.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What was written through here.
@@ -64,21 +101,28 @@ impl DataServers {
 
     /// Their numbers, ascending.
     pub fn ids(&self) -> Vec<DataServerId> {
-        self.servers.keys().copied().collect()
+        self.all().keys().copied().collect()
     }
 
-    /// The addresses of a data server for a client at `peer` that reached the metadata server at
-    /// `local`, in an order that never changes. Empty for an unknown data server.
-    pub fn addresses_for(
+    /// The addresses of each of these for a client at `peer` that reached the metadata server at
+    /// `local`, in an order that never changes. None for an unknown data server, and for one whose
+    /// name nobody knows.
+    pub async fn addresses_for(
         &self,
-        id: DataServerId,
+        ids: &[DataServerId],
         peer: SocketAddr,
         local: SocketAddr,
-    ) -> Vec<SocketAddr> {
-        self.servers
-            .get(&id)
-            .map(|s| addresses::select(&s.addresses(), peer, local))
-            .unwrap_or_default()
+    ) -> Vec<Vec<SocketAddr>> {
+        let one = |id: &DataServerId| {
+            let server = self.server(*id);
+            async move {
+                match server {
+                    Ok(server) => addresses::select(&server.addresses().await, peer, local),
+                    Err(_) => Vec::new(),
+                }
+            }
+        };
+        each::all(ids.iter().map(one)).await
     }
 
     /// The body of a files layout for a whole file (design D3).
@@ -142,31 +186,40 @@ impl DataServers {
 
     /// The first of these that is not connected at the moment.
     pub fn first_away(&self, ids: &[DataServerId]) -> Option<DataServerId> {
-        let is_up = |id| self.servers.get(id).is_some_and(|s| s.is_up());
+        let all = self.all();
+        let is_up = |id| all.get(id).is_some_and(|s| s.is_up());
         ids.iter().find(|id| !is_up(*id)).copied()
     }
 
     /// How many connections to these there were so far: the same number twice means that none of
     /// them went away between.
     pub fn connections(&self, ids: &[DataServerId]) -> u64 {
-        let of = |id| self.servers.get(id).map_or(0, |server| server.connections());
+        let all = self.all();
+        let of = |id| all.get(id).map_or(0, |server| server.connections());
         ids.iter().map(of).sum()
     }
 
     /// Whether all of these are connected and have room for more.
     pub(crate) fn have_room(&self, ids: &[DataServerId]) -> bool {
         let ready = |s: &Arc<Server>| s.candidate().standing == Standing::Ready;
-        ids.iter().all(|id| self.servers.get(id).is_some_and(ready))
+        let all = self.all();
+        ids.iter().all(|id| all.get(id).is_some_and(ready))
     }
 
     /// All of them, as new files may hope for room there.
     pub(crate) fn candidates(&self) -> Vec<Candidate> {
-        self.servers.values().map(|s| s.candidate()).collect()
+        self.all().values().map(|s| s.candidate()).collect()
+    }
+
+    /// Whether our volume is a copy that nothing is to be changed in (ADR 9): what data servers
+    /// have seen of it is another state.
+    pub fn is_superseded(&self) -> bool {
+        self.registry.is_superseded()
     }
 
     /// Returns when each of them was reached, or had its time to be: a start is no outage.
-    pub(crate) async fn begun(&self) {
-        for server in self.servers.values() {
+    pub async fn begun(&self) {
+        for server in self.all().values() {
             server.begun().await;
         }
     }
@@ -179,7 +232,7 @@ impl DataServers {
     /// Keeps asking all that are up how much room they have, for ever.
     pub(crate) async fn watch_room(&self) {
         loop {
-            let up: Vec<_> = self.servers.values().filter(|s| s.is_up()).cloned().collect();
+            let up: Vec<_> = self.all().values().filter(|s| s.is_up()).cloned().collect();
             each::all(up.into_iter().map(|s| async move { s.look_at_room().await })).await;
             // Either is a reason to ask again.
             let _ = timeout(LOOK_EVERY, self.look.notified()).await;
@@ -195,7 +248,8 @@ impl DataServers {
                 registry.holds(server.id, held.lsn);
             }
         };
-        let up = self.servers.values().filter(|s| s.is_up()).cloned();
+        let all = self.all();
+        let up = all.values().filter(|s| s.is_up()).cloned();
         each::all(up.map(|server| tell(server, self.registry.clone()))).await;
         self.registry.record_ages().await;
     }
@@ -204,7 +258,7 @@ impl DataServers {
     /// connections alive not counted.
     pub fn messages(&self) -> BTreeMap<String, u64> {
         let mut sum = BTreeMap::new();
-        for server in self.servers.values() {
+        for server in self.all().values() {
             for (procedure, count) in server.messages().by_name() {
                 *sum.entry(procedure).or_default() += count;
             }
@@ -212,8 +266,9 @@ impl DataServers {
         sum
     }
 
-    pub(super) fn server(&self, id: DataServerId) -> Result<&Arc<Server>, DataServerError> {
+    pub(super) fn server(&self, id: DataServerId) -> Result<Arc<Server>, DataServerError> {
         let why = "it is not configured";
-        self.servers.get(&id).ok_or_else(|| DataServerError::Refused { id, why: why.into() })
+        let known = self.all().get(&id).cloned();
+        known.ok_or_else(|| DataServerError::Refused { id, why: why.into() })
     }
 }

@@ -139,7 +139,7 @@ impl DataServers {
                 count,
                 slot: file.slot(index).into(),
             };
-            jobs.push(ask(self.server(*id)?.clone(), name(file), stripe));
+            jobs.push(ask(self.server(*id)?, name(file), stripe));
         }
         each::all_done(each::all(jobs).await)
     }

@@ -102,7 +102,7 @@ impl DataServers {
         self.meet(file).await?;
         let mut jobs = Vec::with_capacity(file.data_servers.len());
         for (index, id) in (0..).zip(&file.data_servers) {
-            let server = self.server(*id)?.clone();
+            let server = self.server(*id)?;
             let handle = self.handle(file, index, *id, Rights::READ_WRITE)?;
             jobs.push(async move {
                 let done = server.session().await?.ds_commit(handle).await;

@@ -26,7 +26,7 @@ mod tests;
 mod unconfigured;
 
 pub use crate::control_address::{ControlAddress, DATA_SERVER_PORT};
-pub use addresses::{AnnouncedAddress, NotAnAddress};
+pub use addresses::AnnouncedAddress;
 pub use cluster::DataServers;
 pub use error::DataServerError;
 pub use objects::{Away, ClusterSpace, DataServerAttrs, FileObjects};

@@ -81,6 +81,9 @@ struct Part {
     object: ObjectName,
 }
 
+/// What a data server says of the object at a stripe index.
+type Told = (usize, DataServerId, Result<ObjectAttrs, DataServerError>);
+
 impl DataServers {
     /// What the data servers know of each file.
     ///
@@ -103,7 +106,7 @@ impl DataServers {
         let mut truths: Vec<_> = files.iter().zip(&rules).map(start).collect();
         let mut asked = Vec::new();
         for (id, parts) in parts_by_server(files) {
-            let server = self.server(id).cloned();
+            let server = self.server(id);
             asked.push(async move {
                 let objects: Vec<_> = parts.iter().map(|p| p.object).collect();
                 let attrs = match server {
@@ -137,24 +140,54 @@ impl DataServers {
     /// # Errors
     /// [`DataServerError::Lost`], and what a data server says that cannot tell.
     pub async fn check_lengths(&self, file: &Striped, away: Away) -> Result<(), DataServerError> {
-        let mut asked = Vec::new();
-        for (index, id) in file.data_servers.iter().copied().enumerate() {
-            let server = self.server(id)?.clone();
-            let object = name(file);
-            let asks = away == Away::Fails || server.is_up();
-            if file.length_min(index) > 0 && asks {
-                asked.push(async move { (index, id, server.stat(&[object]).await) });
+        let asks = |index, server: &Server| {
+            file.length_min(index) > 0 && (away == Away::Fails || server.is_up())
+        };
+        for (index, id, told) in self.stat_each(file, asks).await? {
+            match told {
+                Err(DataServerError::Unreachable { .. }) if away == Away::PassedOver => {}
+                told => not_short(file, (index, id), believed(id, told?)?.size)?,
             }
         }
-        for (index, id, told) in each::all(asked).await {
-            let told = match told {
-                Err(DataServerError::Unreachable { .. }) if away == Away::PassedOver => continue,
-                told => told?,
-            };
-            let attrs = believed(id, *told.first().ok_or_else(|| impossible(id))?)?;
-            not_short(file, (index, id), attrs.size)?;
-        }
         Ok(())
+    }
+
+    /// The smallest epoch that each object of a file accepts, as far as data servers are up.
+    ///
+    /// # Errors
+    /// What a data server says that cannot tell.
+    pub async fn epochs(
+        &self,
+        file: &Striped,
+    ) -> Result<Vec<(DataServerId, u32)>, DataServerError> {
+        let mut epochs = Vec::with_capacity(file.data_servers.len());
+        for (_, id, told) in self.stat_each(file, |_, server| server.is_up()).await? {
+            match told {
+                Err(DataServerError::Unreachable { .. }) => {}
+                told => epochs.push((id, told?.epoch)),
+            }
+        }
+        Ok(epochs)
+    }
+
+    /// What each data server of a file that is asked says of its object, with its stripe index.
+    async fn stat_each(
+        &self,
+        file: &Striped,
+        asks: impl Fn(usize, &Server) -> bool,
+    ) -> Result<Vec<Told>, DataServerError> {
+        let mut asked = Vec::new();
+        for (index, id) in file.data_servers.iter().copied().enumerate() {
+            let (server, object) = (self.server(id)?, name(file));
+            if asks(index, &server) {
+                asked.push(async move {
+                    let told = server.stat(&[object]).await;
+                    let told = told.and_then(|t| t.first().copied().ok_or_else(|| impossible(id)));
+                    (index, id, told)
+                });
+            }
+        }
+        Ok(each::all(asked).await)
     }
 
     /// How long an object of each of these files is on one data server, in order.
@@ -255,7 +288,7 @@ impl DataServers {
     {
         let mut jobs = Vec::new();
         for (id, parts) in parts_by_server(&files.iter().collect::<Vec<_>>()) {
-            let server = self.server(id).cloned();
+            let server = self.server(id);
             let of_file = |part: &Part| files.get(part.file).map(|file| item(*part, file));
             let items: Vec<I> = parts.iter().filter_map(of_file).collect();
             jobs.push(async move {
@@ -291,7 +324,8 @@ impl DataServers {
 
     /// Disk space of all data servers that answer.
     pub async fn space(&self) -> ClusterSpace {
-        let spaces = self.servers.values().cloned();
+        let all = self.all();
+        let spaces = all.values().cloned();
         let spaces = spaces.map(|s| async move { (s.id, space(&s).await) });
         let mut sum = ClusterSpace::default();
         for (id, space) in each::all(spaces).await {
@@ -308,7 +342,8 @@ impl DataServers {
 
     /// What every data server has done, by number; those that do not answer say why.
     pub async fn status(&self) -> Vec<ServerStatus> {
-        let reports = self.servers.values().cloned();
+        let all = self.all();
+        let reports = all.values().cloned();
         each::all(reports.map(|s| async move { report(&s).await })).await
     }
 
@@ -317,7 +352,7 @@ impl DataServers {
         let object = name(file);
         let mut reports = Vec::with_capacity(file.data_servers.len());
         for id in file.data_servers.iter().copied() {
-            let server = self.server(id).cloned();
+            let server = self.server(id);
             reports.push(async move {
                 let stat = match &server {
                     Ok(server) => server.stat(&[object]).await,
@@ -351,7 +386,7 @@ impl DataServers {
     {
         let mut jobs = Vec::new();
         for (id, parts) in parts_by_server(files) {
-            let server = self.server(id).cloned();
+            let server = self.server(id);
             let items: Vec<I> = parts.into_iter().map(&item).collect();
             jobs.push(async move { server?.change(procedure, &items, args).await });
         }

@@ -4,7 +4,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use weft_control::codec::*;
@@ -16,7 +19,7 @@ use weft_store::{
 };
 
 use super::{
-    admission,
+    admission::{self, StoreRefusal},
     record::{self, Record, Uuid},
 };
 use crate::control_link::{Admission, Later, Met};
@@ -25,13 +28,13 @@ use crate::control_link::{Admission, Later, Met};
 pub struct DataServerRegistry {
     volume: Volume,
     keys: HandleKeys,
-    /// Uuids that the configuration says are the right ones now.
-    configured: BTreeMap<DataServerId, Uuid>,
     /// Runs of the volume; this one is the last.
     runs: Vec<VolumeRun>,
     /// This run may be named when this is durable.
     begun: Lsn,
     known: Mutex<Known>,
+    /// What follows for the volume.
+    superseded: AtomicBool,
     /// Records are written one after another, so that no two data servers get one directory.
     recording: tokio::sync::Mutex<()>,
 }
@@ -39,12 +42,16 @@ pub struct DataServerRegistry {
 /// What is known of the data servers.
 #[derive(Debug, Default)]
 struct Known {
+    /// Uuids that the configuration says are the right ones now.
+    configured: BTreeMap<DataServerId, Uuid>,
     /// What the volume has, durably.
     recorded: BTreeMap<DataServerId, Record>,
     /// Ages that data servers hold by now.
     held: BTreeMap<DataServerId, u64>,
     /// Those that were bound in this run, and not refused since: no other may be used.
     bound: BTreeSet<DataServerId>,
+    /// Those that have seen a state of the volume that is not ours.
+    saw_another_state: BTreeSet<DataServerId>,
 }
 
 impl std::fmt::Debug for DataServerRegistry {
@@ -54,16 +61,11 @@ impl std::fmt::Debug for DataServerRegistry {
 }
 
 impl DataServerRegistry {
-    /// What the volume knows; and begins a run of it. A uuid in `configured` takes the place of the
-    /// known one as soon as the data server comes with it.
+    /// What the volume knows; and begins a run of it.
     ///
     /// # Errors
     /// The volume cannot be read, or a record is none.
-    pub fn open(
-        volume: Volume,
-        keys: HandleKeys,
-        configured: impl IntoIterator<Item = (DataServerId, Uuid)>,
-    ) -> Result<DataServerRegistry, StoreError> {
+    pub fn open(volume: Volume, keys: HandleKeys) -> Result<DataServerRegistry, StoreError> {
         let mut recorded = BTreeMap::new();
         for (id, record) in volume.data_servers().unconfirmed()? {
             recorded.insert(id, record::decode(&record).ok_or(StoreError::Corrupt("data server"))?);
@@ -75,12 +77,20 @@ impl DataServerRegistry {
         Ok(DataServerRegistry {
             volume,
             keys,
-            configured: configured.into_iter().collect(),
             runs,
             begun: lsn,
             known: Mutex::new(Known { recorded, ..Known::default() }),
+            superseded: AtomicBool::new(false),
             recording: tokio::sync::Mutex::default(),
         })
+    }
+
+    /// The directory that a data server is to come with, if the configuration says so: it takes the
+    /// place of the known one as soon as the data server comes with it.
+    pub(super) fn expect(&self, id: DataServerId, uuid: Option<Uuid>) {
+        if let Some(uuid) = uuid {
+            self.known().configured.insert(id, uuid);
+        }
     }
 
     /// The key of a data server that was bound in this run.
@@ -118,9 +128,10 @@ impl DataServerRegistry {
 
     /// Whether a directory is the right one.
     fn check(&self, id: DataServerId, uuid: Uuid) -> Result<(), String> {
-        let recorded = &self.known().recorded;
+        let known = self.known();
+        let recorded = &known.recorded;
         let former = recorded.get(&id).map(|r| r.uuid);
-        let right = self.configured.get(&id).copied().or(former).unwrap_or(uuid);
+        let right = known.configured.get(&id).copied().or(former).unwrap_or(uuid);
         let came = hex(&uuid);
         if right != uuid {
             return Err(format!(
@@ -167,11 +178,17 @@ impl DataServerRegistry {
 
     async fn bind_args(
         &self,
+        id: DataServerId,
         record: Option<Record>,
         known: &VolumeOk,
     ) -> Result<BindArgs, String> {
         let uuid = self.volume.identity().uuid;
-        admission::judge_store(record.as_ref(), known).map_err(|why| why.words(&uuid))?;
+        admission::judge_store(record.as_ref(), known).map_err(|why| {
+            if why == StoreRefusal::Fork {
+                self.saw_another_state(id);
+            }
+            why.words(&uuid)
+        })?;
         let begun = self.volume.durable(self.begun).await;
         begun.map_err(|e| format!("the start of the metadata server is not recorded: {e}"))?;
         let run = self.this_run().ok_or("the volume has no run")?;
@@ -220,7 +237,33 @@ impl DataServerRegistry {
         let mut known = self.known();
         known.held.insert(id, bound.age);
         known.bound.insert(id);
+        known.saw_another_state.remove(&id);
+        self.note_superseded(&known);
         Ok(())
+    }
+
+    /// A data server has seen a state of our volume that is not ours.
+    fn saw_another_state(&self, id: DataServerId) {
+        let mut known = self.known();
+        known.saw_another_state.insert(id);
+        self.note_superseded(&known);
+    }
+
+    fn note_superseded(&self, known: &Known) {
+        let is_superseded = known.bound.is_empty() && !known.saw_another_state.is_empty();
+        if !self.superseded.swap(is_superseded, Relaxed) && is_superseded {
+            tracing::error!(
+                "our volume is not the one that its data servers have seen last: nothing is \
+                 changed until it is accepted (`weft status` says how)"
+            );
+        }
+    }
+
+    /// Whether our volume is a copy: some data server has seen a later or another state of it, and
+    /// none is of ours. What is changed in it would be lost when the right one is put back, and
+    /// numbers given in it are the other's.
+    pub(super) fn is_superseded(&self) -> bool {
+        self.superseded.load(Relaxed)
     }
 }
 
@@ -244,10 +287,15 @@ impl Admission for DataServerRegistry {
             record.held = record.held.max(held.unwrap_or(0));
         }
         let known = known.clone();
-        Box::pin(async move { self.bind_args(record, &known).await })
+        Box::pin(async move { self.bind_args(id, record, &known).await })
     }
 
-    fn refused(&self, status: ControlStatus) -> String {
+    fn refused(&self, id: DataServerId, status: ControlStatus) -> String {
+        let superseded =
+            [ControlStatus::OLDER, ControlStatus::FORK, ControlStatus::DEPOSED].contains(&status);
+        if superseded {
+            self.saw_another_state(id);
+        }
         admission::refusal(status, &self.volume.identity().uuid)
     }
 
@@ -261,7 +309,9 @@ impl Admission for DataServerRegistry {
     }
 
     fn expelled(&self, id: DataServerId) {
-        self.known().bound.remove(&id);
+        let mut known = self.known();
+        known.bound.remove(&id);
+        self.note_superseded(&known);
     }
 
     fn lost(&self, id: DataServerId) -> Later<'_, ()> {

@@ -9,8 +9,9 @@ const ONE: DataServerId = DataServerId(1);
 const TWO: DataServerId = DataServerId(2);
 
 fn registry(volume: &Volume, configured: &[(DataServerId, Uuid)]) -> DataServerRegistry {
-    DataServerRegistry::open(volume.clone(), secret().handle_keys(), configured.iter().copied())
-        .unwrap()
+    let registry = DataServerRegistry::open(volume.clone(), secret().handle_keys()).unwrap();
+    configured.iter().for_each(|(id, uuid)| registry.expect(*id, Some(*uuid)));
+    registry
 }
 
 /// A data server in its first run that knows nothing yet.
@@ -69,7 +70,7 @@ fn damaged_records_are_errors() {
     for record in [&[][..], &[2; 48], &[2; 50], &[1; 49]] {
         let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
         volume.data_server_put(ONE, record, 0).unconfirmed().unwrap();
-        let opened = DataServerRegistry::open(volume, secret().handle_keys(), []);
+        let opened = DataServerRegistry::open(volume, secret().handle_keys());
         assert!(matches!(opened, Err(StoreError::Corrupt(_))), "{record:?}");
     }
     let record = Record { uuid: [3; 16], run: Run { number: 4, id: [5; 16] }, held: 6 };

@@ -19,7 +19,7 @@ use weft_store::types::DataServerId;
 use weft_xdr::{Decode, Encode};
 
 use super::{
-    addresses::AnnouncedAddress,
+    addresses::{AnnouncedAddress, LookedUp, Reached},
     error::DataServerError,
     registry::DataServerRegistry,
     room::{Candidate, Room, Standing},
@@ -41,6 +41,7 @@ pub(super) struct Server {
     control: ControlAddress,
     /// Empty: what `control` means.
     addresses: Vec<AnnouncedAddress>,
+    looked_up: tokio::sync::Mutex<Option<LookedUp>>,
     owner_id: Bytes,
     link: ControlLink,
     messages: ControlMessages,
@@ -61,13 +62,14 @@ impl Server {
         registry: Arc<DataServerRegistry>,
         look: Arc<Notify>,
     ) -> Arc<Self> {
-        let DataServerSpec { id, control, addresses } = spec;
+        let DataServerSpec { id, control, addresses, uuid: _ } = spec;
         let (key, addr) = (key.clone(), control.clone());
         let expected = Expected { id, addr, caller: us, key, admission: registry };
         Arc::new(Server {
             id,
             control,
             addresses,
+            looked_up: tokio::sync::Mutex::default(),
             owner_id: Bytes::from(format!("weft-mds-{}", hex(&us.0))),
             link: ControlLink::start(expected),
             messages: ControlMessages::default(),
@@ -78,12 +80,14 @@ impl Server {
         })
     }
 
-    /// Where clients reach it; none if its name was never known.
-    pub(super) fn addresses(&self) -> Vec<AnnouncedAddress> {
+    /// Where clients reach it; none if no name was ever known.
+    pub(super) async fn addresses(&self) -> Vec<Reached> {
         if self.addresses.is_empty() {
-            return self.link.address().map(AnnouncedAddress::from).into_iter().collect();
+            return self.link.address().map(Reached::from).into_iter().collect();
         }
-        self.addresses.clone()
+        let mut looked_up = self.looked_up.lock().await;
+        let now = LookedUp::now(&self.addresses, self.connections(), looked_up.take()).await;
+        looked_up.insert(now).known().to_vec()
     }
 
     /// Where it serves NFS, for people to read.

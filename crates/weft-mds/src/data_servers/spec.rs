@@ -14,4 +14,6 @@ pub struct DataServerSpec {
     pub control: ControlAddress,
     /// Where clients reach it; what `control` means if empty.
     pub addresses: Vec<AnnouncedAddress>,
+    /// The directory that it is to come with, instead of the one it was first met with.
+    pub uuid: Option<[u8; 16]>,
 }

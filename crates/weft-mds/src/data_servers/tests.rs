@@ -41,6 +41,7 @@ fn view(servers: &[TestDs], secret: &ClusterSecret) -> Arc<DataServers> {
         id: DataServerId(s.id),
         control: s.addr.into(),
         addresses: Vec::new(),
+        uuid: None,
     });
     DataServers::start(specs, ServerUuid([9; 16]), &secret.control_key(), registry(secret), true)
 }
@@ -48,7 +49,7 @@ fn view(servers: &[TestDs], secret: &ClusterSecret) -> Arc<DataServers> {
 /// In a new volume.
 fn registry(secret: &ClusterSecret) -> DataServerRegistry {
     let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
-    DataServerRegistry::open(volume, secret.handle_keys(), []).unwrap()
+    DataServerRegistry::open(volume, secret.handle_keys()).unwrap()
 }
 
 impl Cluster {
@@ -311,6 +312,7 @@ async fn strangers_are_not_trusted() {
         id: DataServerId(2),
         control: cluster.servers[0].addr.into(),
         addresses: Vec::new(),
+        uuid: None,
     };
     let key = secret();
     let confused =
@@ -320,7 +322,10 @@ async fn strangers_are_not_trusted() {
     assert!(waits && e.ends_with("is data server 1, not 2"), "{e}");
     let e = told(cluster.view.fetch_attrs(&[&second]).await.remove(0));
     assert_eq!(e, (false, "data server 2 refused: it is not configured".to_owned()));
-    assert!(cluster.view.addresses_for(DataServerId(2), file_peer(), file_peer()).is_empty());
+    assert!(
+        cluster.view.addresses_for(&[DataServerId(2)], file_peer(), file_peer()).await[0]
+            .is_empty()
+    );
 }
 
 /// A data server is reached by its machine's name, which is looked up at each connection: clients
@@ -331,13 +336,17 @@ async fn a_data_server_is_reached_by_name() {
     let secret = secret();
     let start = |name: &str| {
         let control = ControlAddress::Name(name.into(), server.addr.port());
-        let spec = DataServerSpec { id: DataServerId(1), control, addresses: Vec::new() };
+        let id = DataServerId(1);
+        let spec = DataServerSpec { id, control, addresses: Vec::new(), uuid: None };
         let registry = registry(&secret);
         DataServers::start([spec], ServerUuid([9; 16]), &secret.control_key(), registry, true)
     };
     let view = start("localhost");
     view.ready(&[DataServerId(1)]).await.unwrap();
-    assert_eq!(view.addresses_for(DataServerId(1), file_peer(), server.addr), [server.addr]);
+    assert_eq!(
+        view.addresses_for(&[DataServerId(1)], file_peer(), server.addr).await,
+        [[server.addr]]
+    );
     let status = view.status().await.remove(0);
     assert!(status.reachable && status.address.starts_with("localhost:"), "{status:?}");
     let session = view.server(DataServerId(1)).unwrap().session().await.unwrap();
@@ -345,7 +354,7 @@ async fn a_data_server_is_reached_by_name() {
     let nobody = start("no-such-host.invalid");
     let e = nobody.ready(&[DataServerId(1)]).await.unwrap_err().to_string();
     assert!(e.contains("no such host no-such-host.invalid:"), "{e}");
-    assert!(nobody.addresses_for(DataServerId(1), file_peer(), server.addr).is_empty());
+    assert!(nobody.addresses_for(&[DataServerId(1)], file_peer(), server.addr).await[0].is_empty());
 }
 
 /// A data server that comes back with an empty directory, or another one's, is not used, and
@@ -356,15 +365,14 @@ async fn a_swapped_directory_is_noticed() {
     let mut server = TestDs::start(1).await;
     let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
     let control = server.addr;
-    let start = |configured: &[(DataServerId, [u8; 16])]| {
-        let spec =
-            DataServerSpec { id: DataServerId(1), control: control.into(), addresses: Vec::new() };
-        let registry =
-            DataServerRegistry::open(volume.clone(), secret().handle_keys(), configured.to_vec());
+    let start = |uuid: Option<[u8; 16]>| {
+        let (id, control) = (DataServerId(1), control.into());
+        let spec = DataServerSpec { id, control, addresses: Vec::new(), uuid };
+        let registry = DataServerRegistry::open(volume.clone(), secret().handle_keys());
         let key = secret().control_key();
         DataServers::start([spec], ServerUuid([9; 16]), &key, registry.unwrap(), true)
     };
-    let first = start(&[]);
+    let first = start(None);
     let file = Striped {
         volume: 1,
         object: 5,
@@ -383,7 +391,7 @@ async fn a_swapped_directory_is_noticed() {
     server.kill().await;
     let own = server.swap_dir(tempfile::tempdir().unwrap());
     server.start_again().await;
-    let second = start(&[]);
+    let second = start(None);
     until("the other directory noticed", async || {
         let status = second.status().await.remove(0);
         let why = status.error.unwrap_or_default();
@@ -414,7 +422,7 @@ async fn a_swapped_directory_is_noticed() {
     server.kill().await;
     drop(server.swap_dir(empty));
     server.start_again().await;
-    let told = start(&[(DataServerId(1), server.store().identity())]);
+    let told = start(Some(server.store().identity()));
     until("the new directory accepted", async || told.are_up(&[DataServerId(1)])).await;
     assert_eq!(told.fetch_attrs(&[&file]).await.remove(0).unwrap().attrs.size_at_least, 0);
 }

@@ -78,7 +78,7 @@ pub fn require_configured(
             add(found.entry(*id).or_default());
         }
     };
-    each_inode(volume, |placement, size| {
+    each_placed(volume, |placement, size| {
         note(placement, &|on| {
             on.files += 1;
             on.bytes = on.bytes.saturating_add(size);
@@ -95,16 +95,16 @@ pub fn require_configured(
 }
 
 /// Visits the place and the size of every file that has a place.
-fn each_inode(volume: &Volume, mut visit: impl FnMut(&Placement, u64)) -> Result<(), StoreError> {
+fn each_placed(volume: &Volume, mut visit: impl FnMut(&Placement, u64)) -> Result<(), StoreError> {
     let mut after = None;
     loop {
-        let some = volume.inodes(after, LOOK_BATCH).unconfirmed()?;
-        let Some(last) = some.last() else { return Ok(()) };
-        after = Some(last.no);
-        for inode in &some {
-            if let Some(placement) = &inode.placement {
-                visit(placement, inode.size);
-            }
+        let part = volume.placed_files(after, LOOK_BATCH)?;
+        for inode in &part.files {
+            inode.placement.iter().for_each(|placement| visit(placement, inode.size));
+        }
+        after = part.last;
+        if after.is_none() {
+            return Ok(());
         }
     }
 }

@@ -170,6 +170,15 @@ impl Export {
 }
 
 impl View {
+    /// The same for who may not change anything.
+    pub(crate) fn read_only(self) -> View {
+        let access = match self.access {
+            Access::ReadWrite | Access::ReadOnly => Access::ReadOnly,
+            Access::None => Access::None,
+        };
+        View { access, ..self }
+    }
+
     /// Whether this client may change anything.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ use super::{
     server_attrs::ServerAttrs,
     shared::Shared,
 };
-use crate::{data_servers::DataServerError, deps::Deps, striped::Striped, translate};
+use crate::{data_servers::DataServerError, deps::Deps, striped::Striped};
 
 /// How often something is tried whose handles are fenced each time, before the client is told to
 /// come again.
@@ -201,11 +201,11 @@ impl Change<'_> {
             match done {
                 Ok(done) => return Ok((inode, done)),
                 Err(DataServerError::Fenced { .. }) if outranks => {}
-                Err(e) => return Err(translate::data_server_status(&e).into()),
+                Err(e) => return Err(self.changes.shared.refused(&inode, e).await.into()),
             }
             inode = self.with_newer_epoch(deps, &inode).await?;
         }
-        Err(NfsStat::DELAY.into())
+        Err(self.still_fenced(&inode).await)
     }
 
     /// Step 5.
@@ -240,7 +240,17 @@ impl Change<'_> {
             }
             tokio::time::sleep(EPOCH_LOOK).await;
         }
-        Err(NfsStat::DELAY.into())
+        Err(self.still_fenced(before).await)
+    }
+
+    /// What is said of a file whose objects went on to refuse it.
+    async fn still_fenced(&self, inode: &Inode) -> Failure {
+        let shared = &self.changes.shared;
+        let said = match self.target(inode) {
+            Ok(file) => shared.fenced(inode.no, &file).await,
+            Err(status) => Err(status),
+        };
+        said.err().unwrap_or(NfsStat::DELAY).into()
     }
 
     /// The file as its data servers know it. Asked again, one that is not there is brought there

@@ -43,7 +43,7 @@ pub(crate) struct Placements {
     volume: Volume,
     volume_number: u32,
     data_servers: Arc<DataServers>,
-    striping: Striping,
+    striping: RwLock<Striping>,
     /// All devices that files may refer to; each is durable.
     devices: RwLock<HashMap<DeviceId, Device>>,
     /// Devices are recorded one after another, so that there are never too many.
@@ -68,7 +68,7 @@ impl Placements {
         let placements = Placements {
             volume: volume.clone(),
             volume_number,
-            striping,
+            striping: RwLock::new(striping),
             devices: RwLock::new(known.into_iter().map(|d| (d.id, d)).collect()),
             recording: tokio::sync::Mutex::default(),
             turn: AtomicU64::new(0),
@@ -78,6 +78,15 @@ impl Placements {
             placements.record(members, DEVICES_MAX).await?;
         }
         Ok(placements)
+    }
+
+    /// How new files are striped from now on.
+    pub(crate) fn stripe(&self, striping: Striping) {
+        *self.striping.write().expect("striping lock") = striping;
+    }
+
+    fn striping(&self) -> Striping {
+        *self.striping.read().expect("striping lock")
     }
 
     /// The device of that name.
@@ -112,9 +121,9 @@ impl Placements {
 
     /// Whether this is how new files are placed while all data servers are up.
     pub(crate) fn places_like(&self, placement: &Placement) -> bool {
-        let ids = self.data_servers.ids();
-        let width = usize::from(self.striping.width).min(ids.len());
-        placement.stripe_unit_bytes == self.striping.unit_bytes
+        let (ids, striping) = (self.data_servers.ids(), self.striping());
+        let width = usize::from(striping.width).min(ids.len());
+        placement.stripe_unit_bytes == striping.unit_bytes
             && self.device(placement.device).is_some_and(|device| {
                 let members = device.data_servers;
                 members.len() == width && members.iter().all(|m| ids.contains(m))
@@ -137,7 +146,8 @@ impl Placements {
         }
         self.data_servers.begun().await;
         let (candidates, turn) = (self.data_servers.candidates(), self.turn.fetch_add(1, Relaxed));
-        let chosen = choose(&candidates, self.striping.width, turn).ok_or(NfsStat::DELAY)?;
+        let striping = self.striping();
+        let chosen = choose(&candidates, striping.width, turn).ok_or(NfsStat::DELAY)?;
         let id = device_id(&chosen.members);
         let (device, first) = match self.device(id) {
             Some(device) => (device, chosen.first_index),
@@ -146,7 +156,7 @@ impl Placements {
         let (count, first) = (device.data_servers.len(), u16::try_from(first));
         Ok(Placement {
             device: device.id,
-            stripe_unit_bytes: self.striping.unit_bytes,
+            stripe_unit_bytes: striping.unit_bytes,
             stripe_count: u16::try_from(count).map_err(|_| NfsStat::SERVERFAULT)?,
             first_stripe_index: first.map_err(|_| NfsStat::SERVERFAULT)?,
         })
@@ -179,7 +189,7 @@ impl Placements {
         let ready: BTreeSet<_> =
             candidates.iter().filter(|c| c.standing == Standing::Ready).map(|c| c.id).collect();
         let devices = self.devices.read().expect("device lock");
-        let width = usize::from(self.striping.width);
+        let width = usize::from(self.striping().width);
         let usable = devices.values().filter(|d| {
             d.data_servers.len() <= width && d.data_servers.iter().all(|m| ready.contains(m))
         });

@@ -43,21 +43,21 @@ impl FileService {
                 Ok(data) => return Ok((inode, data)),
                 Err(e) => e,
             };
-            inode = self.still_lost(deps, inode, &lost)?;
+            inode = self.looked_again(deps, inode, lost).await?;
         }
     }
 
     /// What was found missing by what was known of the file is not lost if the file was cut
     /// meanwhile: the file as it is now, to look again.
-    fn still_lost(
+    async fn looked_again(
         &self,
         deps: &mut Deps,
         before: Inode,
-        lost: &DataServerError,
+        why: DataServerError,
     ) -> Result<Inode, Failure> {
         let now = deps.see(self.shared.volume.inode(before.no))?;
-        let is_other = matches!(lost, DataServerError::Lost { .. }) && now.bounds != before.bounds;
-        if is_other { Ok(now) } else { Err(translate::data_server_status(lost).into()) }
+        let is_other = matches!(why, DataServerError::Lost { .. }) && now.bounds != before.bounds;
+        if is_other { Ok(now) } else { Err(self.shared.refused(&now, why).await.into()) }
     }
 
     /// The next data or hole of a file, from an offset below its size on; `None` if there is none.
@@ -88,7 +88,7 @@ impl FileService {
                 Ok(found) => return Ok((inode, found)),
                 Err(e) => e,
             };
-            inode = self.still_lost(deps, inode, &lost)?;
+            inode = self.looked_again(deps, inode, lost).await?;
         }
     }
 

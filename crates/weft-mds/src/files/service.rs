@@ -126,6 +126,11 @@ impl FileService {
         &self.shared.volume
     }
 
+    /// How new files are striped from now on.
+    pub(crate) fn stripe(&self, striping: Striping) {
+        self.shared.placements.stripe(striping);
+    }
+
     /// The data servers.
     pub(crate) fn data_servers(&self) -> &Arc<DataServers> {
         &self.shared.data_servers

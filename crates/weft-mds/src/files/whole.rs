@@ -3,11 +3,12 @@
 //! before they take writes.
 
 use weft_nfs::NfsStat;
-use weft_store::types::{Inode, InodeNo};
+use weft_store::types::{DataServerId, Inode, InodeNo};
 
 use super::shared::Shared;
 use crate::{
     data_servers::{Away, DataServerError},
+    striped::Striped,
     translate,
 };
 
@@ -41,6 +42,35 @@ impl Shared {
     /// IO: bytes are lost; STALE.
     pub(crate) async fn require_whole_source(&self, ino: InodeNo) -> Result<(), NfsStat> {
         Box::pin(self.look(self.inode_now(ino)?)).await
+    }
+
+    /// What a client is told of a data server's refusal. A fence passes, since the file's epoch is
+    /// always raised first. An object whose epoch is ahead of its file stays fenced: it was
+    /// removed, or fenced in a state of the volume that was given up, or the volume is damaged.
+    pub(crate) async fn refused(&self, inode: &Inode, why: DataServerError) -> NfsStat {
+        if matches!(why, DataServerError::Fenced { .. })
+            && let Some(file) = self.striped(inode)
+        {
+            return self.fenced(inode.no, &file).await.err().unwrap_or(NfsStat::DELAY);
+        }
+        translate::data_server_status(&why)
+    }
+
+    /// Whether the fences of a file's objects are those of the file.
+    ///
+    /// # Errors
+    /// IO if not; STALE; those of data servers.
+    pub(crate) async fn fenced(&self, ino: InodeNo, file: &Striped) -> Result<(), NfsStat> {
+        let epochs = self.data_servers.epochs(file).await;
+        let epochs = epochs.map_err(|e| translate::data_server_status(&e))?;
+        let now = self.inode_now(ino)?.fence_epoch;
+        match epochs.into_iter().find(|(_, epoch)| *epoch > now) {
+            Some((DataServerId(id), epoch)) => {
+                tracing::warn!(id, ino = ino.0, epoch, now, "an object is fenced for ever");
+                Err(NfsStat::IO)
+            }
+            None => Ok(()),
+        }
     }
 
     async fn look(&self, mut inode: Inode) -> Result<(), NfsStat> {

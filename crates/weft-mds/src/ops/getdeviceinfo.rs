@@ -17,15 +17,17 @@ const NOTIFICATIONS: u32 = 0b110;
 const AROUND_BODY_BYTES: usize = 4 + 4 + 8;
 
 /// RFC 8881 §18.40. Each client gets the addresses it can reach.
-pub(super) fn getdeviceinfo(mds: &Mds, c: &mut Compound<Mds>, a: &GetdeviceinfoArgs) -> OpResult {
+pub(super) async fn getdeviceinfo(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    a: &GetdeviceinfoArgs,
+) -> OpResult {
     if a.layout_type != LayoutType::NFSV4_1_FILES {
         return Err(NfsStat::UNKNOWN_LAYOUTTYPE.into());
     }
     let device = mds.files.device(DeviceId(a.device_id.0)).ok_or(NfsStat::NOENT)?;
-    let addresses: Vec<_> = device
-        .iter()
-        .map(|id| mds.files.data_servers().addresses_for(*id, c.conn.peer, c.conn.local))
-        .collect();
+    let (servers, peer, local) = (mds.files.data_servers(), c.conn.peer, c.conn.local);
+    let addresses = servers.addresses_for(&device, peer, local).await;
     if addresses.iter().any(Vec::is_empty) {
         // A data server that is not configured any more, or whose name nobody knows: the client
         // goes through us.

@@ -67,7 +67,7 @@ pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, row: &Row, args: O
         OpArgs::Create(a) => create::create(mds, c, a).await,
         OpArgs::Delegreturn(a) => delegreturn::delegreturn(mds, c, &a),
         OpArgs::Getattr(a) => getattr::getattr(mds, c, &a).await,
-        OpArgs::Getdeviceinfo(a) => getdeviceinfo::getdeviceinfo(mds, c, &a),
+        OpArgs::Getdeviceinfo(a) => getdeviceinfo::getdeviceinfo(mds, c, &a).await,
         OpArgs::Getfh => handles::getfh(c),
         OpArgs::Layoutcommit(a) => layoutcommit::layoutcommit(mds, c, &a).await,
         OpArgs::Layoutget(a) => layoutget::layoutget(mds, c, &a).await,

@@ -594,6 +594,16 @@ async fn layouts_of_a_removed_file_are_forgotten() {
     }
 }
 
+/// Without data servers only small files can be written: an administrator is told.
+#[tokio::test]
+async fn a_cluster_without_data_servers_says_so() {
+    let cluster = Cluster::start().await;
+    let health = cluster.mds().admin().health().await;
+    assert!(health.healthy, "{health:?}");
+    let [told] = &health.warnings[..] else { panic!("{health:?}") };
+    assert!(told.starts_with("no data server is configured"), "{told}");
+}
+
 /// A client whose I/O comes through the metadata server although data servers have the file is
 /// named, with the likely reason: it asks for no layouts, or it has them and does not use them.
 #[tokio::test]

@@ -264,9 +264,16 @@ async fn the_lock_of_an_evicted_client_is_free() {
         grace.awaited.iter().map(|c| (&c.name[..], c.address.as_deref())).collect();
     assert_eq!(awaited, [("kc13", Some("127.0.0.1"))]);
     assert!(!admin.health().await.healthy);
-    let mut new = Client::mount(&cluster, "new").await;
+    // One on the same machine lives. The name means both: neither is evicted by it.
+    let mut new = Client::mount(&cluster, "Linux NFSv4.1 new/kc13").await;
     new.compound().putrootfh().open_create("g").expect(NfsStat::GRACE).await;
-    assert!(admin.evict("kc13".into()).await.unwrap().was_awaited);
+    let both = admin.evict("kc13".into()).await.unwrap_err().to_string();
+    let id = &admin.clients().clients[0].id;
+    assert!(both.contains("2 clients") && both.contains(id), "{both}");
+    assert!(both.contains("\"Linux NFSv4.2 kc13\""), "{both}");
+    new.compound().putrootfh().open_create("g").expect(NfsStat::GRACE).await;
+    let evicted = admin.evict("Linux NFSv4.2 kc13".into()).await.unwrap();
+    assert_eq!((evicted.client, evicted.was_awaited), (None, true));
     assert_eq!(admin.status().await.grace, None);
     new.compound().putrootfh().open_create("g").expect(NfsStat::OK).await;
 }

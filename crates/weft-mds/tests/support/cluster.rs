@@ -185,6 +185,7 @@ impl Cluster {
             id: DataServerId(id),
             control: serving.address.into(),
             addresses: Vec::new(),
+            uuid: None,
         };
         if self.options.valves {
             let valve = Valve::before(serving.address).await;
@@ -222,8 +223,8 @@ impl Cluster {
         let volume = Self::open_volume(self.dir.path(), self.options.on_disk).await;
         let data_servers = {
             let _on = workers().pick(0).enter();
-            let registry =
-                DataServerRegistry::open(volume.clone(), self.secret.handle_keys(), []).unwrap();
+            let handle_keys = self.secret.handle_keys();
+            let registry = DataServerRegistry::open(volume.clone(), handle_keys).unwrap();
             let control = self.secret.control_key();
             let gathers = self.options.small_files.gather;
             DataServers::start(self.specs.clone(), self.uuid, &control, registry, gathers)

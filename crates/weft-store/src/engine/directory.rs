@@ -61,8 +61,19 @@ impl AckedFile {
     /// is damaged.
     pub fn open(directory: &Path, recovered_lsn: u64) -> Result<Self, EngineError> {
         let path = directory.join("acked");
+        match Self::check(directory, recovered_lsn)? {
+            Some(file) => Ok(Self { file, path }),
+            None => Self::make(path, recovered_lsn),
+        }
+    }
+
+    /// The same comparison, which makes nothing; the file, if there is one.
+    ///
+    /// **Errors.** As those of [`Self::open`].
+    pub fn check(directory: &Path, recovered_lsn: u64) -> Result<Option<File>, EngineError> {
+        let path = directory.join("acked");
         if !path.exists() {
-            return Self::make(path, recovered_lsn);
+            return Ok(None);
         }
         let file = OpenOptions::new().read(true).write(true).open(&path);
         let file = file.map_err(|e| io("open", &path, &e))?;
@@ -81,7 +92,7 @@ impl AckedFile {
                 directory.display()
             )));
         }
-        Ok(Self { file, path })
+        Ok(Some(file))
     }
 
     /// Remembers that everything up to `lsn` is about to be acknowledged (one `pwrite`, no sync).

@@ -7,7 +7,7 @@ use rustix::{fs::copy_file_range, io::Errno};
 
 use super::{
     epoch::REMOVED,
-    error::{ObjectError, io},
+    error::{ObjectError, errno, io},
     object_id::ObjectId,
     sparse_file::{OBJECT_BYTES_MAX, next_data, next_hole, punch_hole},
     store::{ObjectStore, WriteVerifier},
@@ -135,8 +135,7 @@ impl ObjectStore {
 
 /// Why blocks were not shared.
 fn not_shared(error: std::io::Error) -> ObjectError {
-    let errno = error.raw_os_error().unwrap_or(0);
-    match Errno::from_raw_os_error(errno) {
+    match errno(&error) {
         // An ioctl that the file system does not know.
         Errno::NOTTY | Errno::XDEV => ObjectError::Unsupported { doing: "share blocks" },
         Errno::INVAL => ObjectError::Unaligned,

@@ -23,7 +23,7 @@ pub enum ObjectError {
     Io {
         /// What was attempted.
         doing: &'static str,
-        /// The operating system's error number; 0 if it gave none.
+        /// The operating system's error number; that of an input/output error if it gave none.
         errno: i32,
     },
     /// The file system below cannot do that.
@@ -60,7 +60,10 @@ pub enum ObjectError {
     #[error("the volume is not served here")]
     UnknownVolume,
     /// Something that was durable is damaged.
-    #[error("damaged: {0}")]
+    #[error(
+        "damaged: {0}. Was it copied as a whole? Put a whole one back; if there is none, see \
+         `weft accept-loss`"
+    )]
     Corrupt(&'static str),
     /// The operating system gave no random numbers.
     #[error("no random numbers")]
@@ -70,12 +73,34 @@ pub enum ObjectError {
 /// Turns an operating-system error into ours, saying what was attempted.
 pub(super) fn io<E: Into<std::io::Error>>(doing: &'static str) -> impl FnOnce(E) -> ObjectError {
     move |e| {
-        let errno = e.into().raw_os_error().unwrap_or(0);
-        match Errno::from_raw_os_error(errno) {
+        let errno = errno(&e.into());
+        match errno {
             Errno::NOSPC | Errno::DQUOT => ObjectError::NoSpace,
             Errno::FBIG => ObjectError::TooBig,
             Errno::OPNOTSUPP => ObjectError::Unsupported { doing },
-            _ => ObjectError::Io { doing, errno },
+            _ => ObjectError::Io { doing, errno: errno.raw_os_error() },
         }
+    }
+}
+
+/// What the system said; a file that ended too soon, say, has no number of its own.
+pub(super) fn errno(e: &std::io::Error) -> Errno {
+    e.raw_os_error().filter(|n| *n > 0).map_or(Errno::IO, Errno::from_raw_os_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An error with a number of the system's keeps it; one without is a failure of the disk.
+    #[test]
+    fn every_error_has_a_number() {
+        let ended = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+        let failed = |e: std::io::Error| io("read")(e);
+        let of = |errno: Errno| ObjectError::Io { doing: "read", errno: errno.raw_os_error() };
+        assert_eq!(failed(ended), of(Errno::IO));
+        assert_eq!(failed(std::io::Error::from_raw_os_error(0)), of(Errno::IO));
+        assert_eq!(failed(Errno::ROFS.into()), of(Errno::ROFS));
+        assert_eq!(failed(Errno::DQUOT.into()), ObjectError::NoSpace);
     }
 }

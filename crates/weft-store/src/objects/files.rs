@@ -1,15 +1,15 @@
 //! How the files and directories of a store are made, opened and replaced.
 
 use std::{
-    fs::{DirBuilder, File, OpenOptions},
-    io::ErrorKind,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    fs::{File, OpenOptions},
+    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
 use weft_io::durable;
 
 use super::error::{ObjectError, io};
+use crate::make_dir;
 
 /// Other users of the machine have no business with objects.
 const DIR_MODE: u32 = 0o700;
@@ -37,8 +37,5 @@ pub(super) fn sync_dir(path: &Path) -> Result<(), ObjectError> {
 
 /// Makes a directory unless it is there.
 pub(super) fn make_dir(path: &Path) -> Result<(), ObjectError> {
-    match DirBuilder::new().mode(DIR_MODE).create(path) {
-        Err(e) if e.kind() != ErrorKind::AlreadyExists => Err(io("make a directory")(e)),
-        _ => Ok(()),
-    }
+    make_dir::make_dir(path, DIR_MODE).map_err(io("make a directory"))
 }

@@ -56,5 +56,5 @@ pub use holes::{Sought, Stripe};
 pub use object_id::ObjectId;
 pub use options::ObjectStoreOptions;
 pub use store::{ObjectStat, ObjectStore, ReadPlan, Space, WriteVerifier};
-pub use store_dir::is_store;
+pub use store_dir::{Misplaced, is_store};
 pub use volumes::Remembered;

@@ -5,9 +5,11 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Instant,
 };
+
+use rustix::io::Errno;
 
 use super::error::{self, ObjectError};
 use crate::reserve::{Disk, Reserve};
@@ -37,6 +39,9 @@ pub(super) struct Room {
     looked_ms: AtomicU64,
     /// What may be written before it is looked at again.
     budget: AtomicU64,
+    /// The file system has refused a write because it is read-only, as one becomes after an error
+    /// of its disk: not all of them say so of themselves.
+    is_read_only: AtomicBool,
 }
 
 impl Room {
@@ -52,6 +57,7 @@ impl Room {
             started: Instant::now(),
             looked_ms: AtomicU64::new(0),
             budget: AtomicU64::new(0),
+            is_read_only: AtomicBool::new(false),
         })
     }
 
@@ -81,6 +87,18 @@ impl Room {
         self.budget.store(0, Ordering::Relaxed);
     }
 
+    /// The disk has failed in this way.
+    pub(super) fn failed(&self, error: &ObjectError) {
+        let is_read_only = matches!(
+            error, ObjectError::Io { errno, .. } if *errno == Errno::ROFS.raw_os_error()
+        );
+        if is_read_only && !self.is_read_only.swap(true, Ordering::Relaxed) {
+            let dir = self.root.display();
+            tracing::error!(%dir, "the disk has become read-only: new files go elsewhere. Look for \
+                its errors (dmesg), mount it for writing, start again");
+        }
+    }
+
     /// Whether another file may be made, of so many bytes.
     ///
     /// # Errors
@@ -106,9 +124,12 @@ impl Room {
         }
     }
 
-    /// The disk, and how many bytes of it lie above the floor.
+    /// The disk, and how many bytes of it lie above the floor: none of one that is read-only.
     pub(super) fn disk(&self) -> io::Result<(Disk, u64)> {
         let disk = Disk::of(&self.root)?;
+        if self.is_read_only.load(Ordering::Relaxed) {
+            return Ok((disk, 0));
+        }
         Ok((disk, disk.available.saturating_sub(floor(self.floor_max, &disk))))
     }
 

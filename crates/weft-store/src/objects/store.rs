@@ -23,7 +23,7 @@ use super::{
     options::ObjectStoreOptions,
     room::Room,
     sparse_file::{self, OBJECT_BYTES_MAX, next_hole},
-    store_dir::{Leaf, StoreDir},
+    store_dir::{Leaf, Misplaced, StoreDir},
     volumes::Volumes,
 };
 
@@ -125,6 +125,15 @@ impl ObjectStore {
         self.dir.objects(after, limit)
     }
 
+    /// Files below the directory of objects that are no object, or not where it belongs; they are
+    /// none of [`Self::objects`].
+    ///
+    /// # Errors
+    /// [`ObjectError::Io`].
+    pub fn misplaced(&self) -> Result<Vec<Misplaced>, ObjectError> {
+        self.dir.misplaced()
+    }
+
     /// The current write verifier: random at each open, and new after any failed write or sync.
     ///
     /// A reply to a WRITE carries the one [`Self::write`] returned, not this: it may have changed
@@ -175,7 +184,8 @@ impl ObjectStore {
         if data.is_empty() {
             return Ok(verifier);
         }
-        let file = self.file_to_write(&object, offset, data.len() as u64)?;
+        let file = self.file_to_write(&object, offset, data.len() as u64);
+        let file = file.inspect_err(|e| self.room.failed(e))?;
         let written = file.write_all_at(data, offset).map_err(io("write an object"));
         // Only now: a sync that ran while we wrote must not count as ours.
         object.wrote();
@@ -243,6 +253,9 @@ impl ObjectStore {
     /// # Errors
     /// What the disk says; a missing object has zeroes.
     pub fn stat(&self, id: ObjectId) -> Result<ObjectStat, ObjectError> {
+        if self.is_given_up(id) {
+            return Ok(ObjectStat::default());
+        }
         let object = self.object(id);
         let Some(file) = object.file(&self.dir)? else {
             return Ok(ObjectStat::default());
@@ -446,6 +459,7 @@ impl ObjectStore {
 
     /// Data accepted earlier may be lost: clients must learn that from the verifier.
     pub(super) fn doubt(&self, id: ObjectId, error: &ObjectError) {
+        self.room.failed(error);
         tracing::error!(?id, %error, "object data may be lost; the write verifier changes");
         let old = self.verifier.load(Ordering::Acquire);
         // Without random numbers, the next number still differs, which is what counts.

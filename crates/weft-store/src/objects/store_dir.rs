@@ -39,6 +39,16 @@ pub fn is_store(root: &Path) -> bool {
     root.join(IDENTITY_FILE).exists()
 }
 
+/// A file among the objects that nobody reads or writes: it is no object, or not in the directory
+/// where that belongs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Misplaced {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The object that has its name, and where that belongs.
+    pub belongs: Option<(ObjectId, PathBuf)>,
+}
+
 /// A directory of objects, by its two levels: bits 8..24 of the object number, so that objects
 /// made one after another share a directory and its syncs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,6 +92,10 @@ impl StoreDir {
         }
         let objects = root.join(OBJECTS_DIR);
         let (identity, new) = match read_identity(root)? {
+            // They are made before the identity is.
+            Some(_) if !objects.is_dir() => {
+                return Err(ObjectError::Corrupt("the directory `objects` is missing"));
+            }
             Some(identity) => (identity, false),
             None => (fresh_identity(&objects)?, true),
         };
@@ -184,8 +198,30 @@ impl StoreDir {
         let mut found = Vec::new();
         for entry in entries {
             let name = entry.map_err(io("list objects"))?.file_name();
-            found.extend(name.to_str().and_then(object_of));
+            found.extend(name.to_str().and_then(object_of).filter(|id| Leaf::of(*id) == leaf));
         }
+        Ok(found)
+    }
+
+    /// Files below the directory of objects that are no object, or not where it belongs.
+    pub(super) fn misplaced(&self) -> Result<Vec<Misplaced>, ObjectError> {
+        let (mut found, mut dirs) = (Vec::new(), vec![self.root.join(OBJECTS_DIR)]);
+        while let Some(dir) = dirs.pop() {
+            for entry in fs::read_dir(dir).map_err(io("list objects"))? {
+                let entry = entry.map_err(io("list objects"))?;
+                let (path, name) = (entry.path(), entry.file_name());
+                if entry.file_type().map_err(io("list objects"))?.is_dir() {
+                    dirs.push(path);
+                    continue;
+                }
+                let object = name.to_str().and_then(object_of);
+                let belongs = object.map(|id| (id, self.object_path(id)));
+                if belongs.as_ref().is_none_or(|(_, right)| *right != path) {
+                    found.push(Misplaced { path, belongs });
+                }
+            }
+        }
+        found.sort();
         Ok(found)
     }
 
@@ -218,7 +254,7 @@ impl StoreDir {
     }
 
     pub(super) fn object_path(&self, id: ObjectId) -> PathBuf {
-        self.leaf_path(Leaf::of(id)).join(format!("{:08x}-{:016x}", id.volume, id.object))
+        self.leaf_path(Leaf::of(id)).join(name_of(id))
     }
 
     fn leaf_path(&self, leaf: Leaf) -> PathBuf {
@@ -226,17 +262,25 @@ impl StoreDir {
     }
 }
 
+/// The name of an object's file.
+fn name_of(id: ObjectId) -> String {
+    format!("{:08x}-{:016x}", id.volume, id.object)
+}
+
 /// The object of a file name.
 fn object_of(name: &str) -> Option<ObjectId> {
     let (volume, object) = name.split_once('-')?;
     let volume = u32::from_str_radix(volume, 16).ok()?;
-    Some(ObjectId { volume, object: u64::from_str_radix(object, 16).ok()? })
+    let id = ObjectId { volume, object: u64::from_str_radix(object, 16).ok()? };
+    (name_of(id) == name).then_some(id)
 }
+
+const WHAT: &str = "the file `identity`";
 
 /// The identity of an existing store; `None` if the directory has none.
 fn read_identity(root: &Path) -> Result<Option<[u8; 16]>, ObjectError> {
-    let text = match fs::read_to_string(root.join(IDENTITY_FILE)) {
-        Ok(text) => text,
+    let text = match fs::read(root.join(IDENTITY_FILE)) {
+        Ok(bytes) => String::from_utf8(bytes).map_err(|_| ObjectError::Corrupt(WHAT))?,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(io("read the identity")(e)),
     };
@@ -244,7 +288,7 @@ fn read_identity(root: &Path) -> Result<Option<[u8; 16]>, ObjectError> {
     if version.is_some_and(|v| v != "2" && v.parse::<u32>().is_ok()) {
         return Err(ObjectError::OtherVersion);
     }
-    parse_identity(&text).map(Some).ok_or(ObjectError::Corrupt("the identity file"))
+    parse_identity(&text).map(Some).ok_or(ObjectError::Corrupt(WHAT))
 }
 
 fn parse_identity(text: &str) -> Option<[u8; 16]> {

@@ -115,6 +115,32 @@ fn files_are_where_the_document_says() {
     assert_eq!(fs::read(path).unwrap(), b"x");
 }
 
+/// An older state of a volume is accepted: what was made since is none of it, though its file is
+/// there, and what was made before stays.
+#[test]
+fn what_was_given_up_is_not_there() {
+    let (_dir, store) = fresh();
+    let (uuid, run) = ([2; 16], |number, id| Run { number, id: [id; 16] });
+    let bind = |run, common, lsn| {
+        let restored = Restoration::default();
+        store.bind(&BindRequest { number: 9, uuid, run, common, lsn, restored }, false)
+    };
+    let of = |object| ObjectId { volume: 9, object };
+    store.adopt(uuid).unwrap();
+    bind(run(1, 1), None, 10).unwrap().unwrap();
+    [4, 5].into_iter().for_each(|object| assert!(store.write(of(object), 0, 0, b"x").is_ok()));
+    let common = CommonRun { run: run(1, 1), end_lsn: 5, end_next: 5 };
+    assert_eq!(bind(run(2, 3), Some(common), 6).unwrap().map(drop), Err(BindRefusal::Older));
+    store.adopt(uuid).unwrap();
+    bind(run(2, 3), Some(common), 6).unwrap().unwrap();
+    let size = |object| store.stat(of(object)).unwrap().size;
+    assert_eq!(
+        ([4, 5].map(size), [4, 5].map(|o| store.is_given_up(of(o)))),
+        ([1, 0], [false, true])
+    );
+    assert!(!store.is_given_up(id(5)), "that of another volume");
+}
+
 /// Attributes follow the file, and the write counter every write, until eviction.
 #[test]
 fn stat_follows_writes() {
@@ -193,6 +219,38 @@ fn objects_are_made_empty() {
     let mut found: Vec<_> = store.objects(None, 3).unwrap().iter().map(|id| id.object).collect();
     found.sort_unstable();
     assert_eq!(found, [1, 2].into_iter().chain(10..40).collect::<Vec<_>>());
+}
+
+/// A file in a directory where its object does not belong is no object, and listing goes on behind
+/// it; one whose name is another way to write an object's is none either. Both are told.
+#[test]
+fn misplaced_files_are_no_objects() {
+    let (dir, store) = fresh();
+    let far = 0xffff00;
+    for object in [1, 2, far] {
+        store.write(id(object), 0, 0, b"abc").unwrap();
+    }
+    let objects = dir.path().join("objects");
+    let (right, wrong) = (store.dir.object_path(id(1)), store.dir.object_path(id(far + 1)));
+    let wrong = wrong.with_file_name(right.file_name().unwrap());
+    fs::rename(&right, &wrong).unwrap();
+    let strange = [objects.join("00/00/1-2"), objects.join("00/00/+0000001-0000000000000002")];
+    strange.iter().for_each(|path| fs::write(path, "x").unwrap());
+    let (mut found, mut after) = (Vec::new(), None);
+    while let Some(last) = store.objects(after, 1).unwrap().last() {
+        assert!(found.len() < 3, "it does not end: {found:?}");
+        found.push(last.object);
+        after = Some(*last);
+    }
+    assert_eq!(found, [2, far]);
+    let told = store.misplaced().unwrap();
+    let mut paths: Vec<_> = told.iter().map(|one| one.path.clone()).collect();
+    paths.sort();
+    let mut wanted = vec![wrong.clone(), strange[0].clone(), strange[1].clone()];
+    wanted.sort();
+    assert_eq!(paths, wanted);
+    let of_name: Vec<_> = told.into_iter().filter_map(|one| one.belongs).collect();
+    assert_eq!(of_name, [(id(1), right)]);
 }
 
 /// Removing again, and after a restart, is success; writes stay refused with any epoch.
@@ -416,8 +474,11 @@ fn an_incomplete_directory_is_refused_or_made() {
     let text = fs::read_to_string(&identity).unwrap();
     for bad in ["", "weft-data-server 2\n", &text[..text.len() - 2], &format!("{text}x")] {
         fs::write(&identity, bad).unwrap();
-        assert_eq!(open().map(drop), Err(ObjectError::Corrupt("the identity file")));
+        assert_eq!(open().map(drop), Err(ObjectError::Corrupt("the file `identity`")));
     }
+    // What is no text at all.
+    fs::write(&identity, [0xff; 200]).unwrap();
+    assert_eq!(open().map(drop), Err(ObjectError::Corrupt("the file `identity`")));
     fs::write(&identity, text.replace("server 2", "server 1")).unwrap();
     assert_eq!(open().map(drop), Err(ObjectError::OtherVersion));
     fs::write(&identity, &text).unwrap();

@@ -113,6 +113,12 @@ impl Volumes {
         contents.volumes.iter().any(|v| v.number == id.volume && v.is_open(id.object))
     }
 
+    /// Whether an object is of a state of its volume that was given up.
+    pub(super) fn is_given_up(&self, id: ObjectId) -> bool {
+        let contents = read(&self.contents);
+        contents.volumes.iter().any(|v| v.number == id.volume && !v.is_open(id.object))
+    }
+
     /// This run of the store.
     pub(super) fn run(&self) -> Run {
         read(&self.contents).runs.last().copied().unwrap_or(Run { number: 0, id: [0; 16] })

@@ -21,6 +21,12 @@ impl ObjectStore {
         self.dir.volumes().serves(id)
     }
 
+    /// Whether an object belongs to a state of its volume that was given up when another one was
+    /// accepted: the volume as it is now has none of this name.
+    pub fn is_given_up(&self, id: ObjectId) -> bool {
+        self.dir.volumes().is_given_up(id)
+    }
+
     /// The highest fence epoch of a volume's objects, removed ones aside. Looks at all of them.
     pub fn highest_epoch(&self, volume: u32) -> u32 {
         self.fences.highest(volume)

@@ -5,7 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::own_dir::make_dir;
+use super::DIR_MODE;
+use crate::make_dir::make_dir;
 
 /// What their names begin with.
 const PREFIX: &str = "inode-";
@@ -34,7 +35,7 @@ impl SpareInodes {
     /// Makes `count` more.
     pub(super) fn take(&mut self, count: u32) -> io::Result<()> {
         if count > 0 {
-            make_dir(&self.own)?;
+            make_dir(&self.own, DIR_MODE)?;
         }
         for _ in 0..count {
             fs::File::create(self.path(self.count))?;

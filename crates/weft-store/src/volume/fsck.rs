@@ -119,33 +119,6 @@ impl Volume {
         })
         .unconfirmed()
     }
-
-    /// Which of these objects of data servers have a reason to be there: the file is placed, its
-    /// number is reserved, or its removal is still owed.
-    ///
-    /// # Errors
-    /// [`StoreError`] when the store cannot be read.
-    pub fn accounts_for(&self, objects: &[InodeNo]) -> Result<Vec<bool>, StoreError> {
-        let owed = self.run(|tx| {
-            let mut owed = HashSet::new();
-            each(tx, prefix::INTENT, |key, value| {
-                owed.insert(decode_intent(key, value)?.ino);
-                Ok(())
-            })?;
-            each(tx, prefix::RESERVED, |key, _| {
-                owed.extend(keys::number_of(key).map(InodeNo));
-                Ok(())
-            })?;
-            Ok(owed)
-        });
-        let owed = owed.unconfirmed()?;
-        let known = |ino: &InodeNo| match self.inode(*ino).unconfirmed() {
-            Ok(inode) => Ok(inode.placement.is_some()),
-            Err(StoreError::Stale) => Ok(owed.contains(ino)),
-            Err(e) => Err(e),
-        };
-        objects.iter().map(known).collect()
-    }
 }
 
 impl Check {

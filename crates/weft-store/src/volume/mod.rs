@@ -45,6 +45,7 @@ pub use self::compare::{FoundObject, ObjectFault, compare};
 pub use self::config::{Format, VolumeConfig};
 pub use self::fsck::Checked;
 pub use self::handle::{Stats, Volume};
+pub use self::ops::accounts::Account;
 pub use self::ops::create::{Created, Exclusivity, New, NewFileData};
 pub use self::ops::link::Linked;
 pub use self::ops::placement::{Settle, SettleSize};

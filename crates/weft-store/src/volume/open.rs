@@ -43,7 +43,11 @@ pub(super) fn directory(
     let engine = engine::open(config.engine, &reserve, config.engine_cache_bytes())?;
     // An engine without an identity is what a crash left of a volume that was being made.
     match (purpose, engine.get(keys::IDENTITY)?) {
-        (Purpose::Open, None) => return Err(EngineError::NoVolume(at.to_owned())),
+        (Purpose::Open, None) => {
+            // One that acknowledged something is no volume that was being made.
+            AckedFile::check(at, 0)?;
+            return Err(EngineError::NoVolume(at.to_owned()));
+        }
         (Purpose::Make, Some(_)) => return Err(EngineError::VolumeExists(at.to_owned())),
         _ => {}
     }

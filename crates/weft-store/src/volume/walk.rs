@@ -44,10 +44,12 @@ impl Volume {
         let Some(first) = first else { return Ok(PlacedFiles::default()) };
         self.run(|tx| {
             let (mut part, mut looked) = (PlacedFiles::default(), 0);
+            let floor = tx.epoch_floor();
             let (from, until) = (keys::inode(InodeNo(first)), keys::end_of(prefix::INODE));
             tx.scan(KeyRange { from: &from, until: Some(&until) }, |key, value| {
                 let no = keys::number_of(key).ok_or(StoreError::Corrupt("inode key"))?;
-                let inode = codec::decode_inode(InodeNo(no), &Bytes::copy_from_slice(value))?;
+                let mut inode = codec::decode_inode(InodeNo(no), &Bytes::copy_from_slice(value))?;
+                inode.fence_epoch = inode.fence_epoch.max(floor);
                 part.last = Some(inode.no);
                 if inode.placement.is_some() {
                     part.files.push(inode);

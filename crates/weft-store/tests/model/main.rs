@@ -16,7 +16,7 @@ use weft_store::volume::{
 };
 
 mod reference;
-use reference::{Attributes, Make, Node, Reference};
+use reference::{Attributes, FIRST_OBJECT, Lengths, Make, Node, OBJECTS, Reference, UNIT_BYTES};
 
 /// One request; inodes are picked among all that ever were, so that stale ones are tried too.
 #[derive(Clone, Debug)]
@@ -30,8 +30,9 @@ enum Step {
     List { dir: usize, after: usize, who: usize },
     Place { ino: usize },
     Write { ino: usize, offset: u64, len: usize, value: u8 },
-    Unstuff { ino: usize },
-    Settle { ino: usize, size: u64 },
+    Unstuff { ino: usize, lengths: Lengths },
+    MarkUnsettled { ino: usize },
+    Settle { ino: usize, size: u64, lengths: Option<Lengths>, settled: bool },
     Release { ino: usize },
     GiveUp,
     SetXattr { ino: usize, name: usize, value: u8, how: usize, who: usize },
@@ -122,8 +123,13 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => ino.clone().prop_map(|ino| Step::Place { ino }),
         6 => (ino.clone(), offsets(), lengths(), 1u8..9)
             .prop_map(|(ino, offset, len, value)| Step::Write { ino, offset, len, value }),
-        1 => ino.clone().prop_map(|ino| Step::Unstuff { ino }),
-        1 => (ino.clone(), 0u64..10_000).prop_map(|(ino, size)| Step::Settle { ino, size }),
+        1 => (ino.clone(), object_lengths())
+            .prop_map(|(ino, lengths)| Step::Unstuff { ino, lengths }),
+        1 => ino.clone().prop_map(|ino| Step::MarkUnsettled { ino }),
+        3 => (ino.clone(), 0u64..10_000, prop::option::of(object_lengths()), any::<bool>())
+            .prop_map(|(ino, size, lengths, settled)| {
+                Step::Settle { ino, size, lengths, settled }
+            }),
         1 => ino.prop_map(|ino| Step::Release { ino }),
         1 => Just(Step::GiveUp),
         1 => Just(Step::Reopen),
@@ -138,6 +144,12 @@ fn offsets() -> impl Strategy<Value = u64> {
 /// Lengths up to more than a block.
 fn lengths() -> impl Strategy<Value = usize> {
     prop_oneof![0usize..10, Just(8192), 0usize..20_000]
+}
+
+/// How long the objects of a file are found to be, often at the edges of stripe units.
+fn object_lengths() -> impl Strategy<Value = Lengths> {
+    let edges = prop::sample::select(vec![0, UNIT_BYTES - 1, UNIT_BYTES, 3 * UNIT_BYTES]);
+    prop::array::uniform3(prop_oneof![edges, 0u64..STUFFED_LIMIT])
 }
 
 /// How long a file may be that stays in the volume.
@@ -255,29 +267,38 @@ impl Pair {
                     self.same_data(v_ino, m_ino);
                 }
             }
-            Step::Unstuff { ino } => {
+            Step::Unstuff { ino, lengths } => {
                 let (v_ino, m_ino) = self.pick(ino);
-                let wanted = self.model.unstuff(m_ino);
+                let wanted = self.model.unstuff(m_ino, &lengths);
                 if wanted.is_ok() {
-                    assert!(volume.unstuff(v_ino, &[]).value.is_ok());
+                    assert!(volume.unstuff(v_ino, &lengths).value.is_ok());
                     assert_eq!(volume.read_stuffed(v_ino, 0, 1).value, Ok(None));
                     assert_eq!(volume.seek_stuffed(v_ino, Content::Data, 0).value, Ok(None));
                     assert_eq!(volume.extent_stuffed(v_ino, 0, 1).value, Ok(None));
                 }
                 self.same(volume.unstuff(v_ino, &[]).value, wanted);
             }
-            Step::Settle { ino, size } => {
+            Step::MarkUnsettled { ino } => {
+                let (v_ino, m_ino) = self.pick(ino);
+                let wanted = self.model.mark_unsettled(m_ino);
+                self.same(volume.mark_unsettled(v_ino).value, wanted);
+            }
+            Step::Settle { ino, size, lengths, settled } => {
                 let (v_ino, m_ino) = self.pick(ino);
                 let size_known = SettleSize::AtLeast(size);
                 let learned = Settle {
                     size: size_known,
                     mtime: None,
-                    settled: false,
+                    settled,
                     touched: false,
                     drop_privileges: false,
                 };
-                let wanted = self.model.settle(m_ino, size);
-                self.same(volume.settle(v_ino, &learned, now).value, wanted);
+                let wanted = self.model.settle(m_ino, size, &lengths.unwrap_or_default(), settled);
+                let found = match lengths {
+                    Some(lengths) => volume.settle_lengths(v_ino, &learned, &lengths, now),
+                    None => volume.settle(v_ino, &learned, now),
+                };
+                self.same(found.value, wanted);
             }
             Step::Release { ino } => {
                 let (v_ino, m_ino) = self.pick(ino);
@@ -502,6 +523,8 @@ impl Pair {
             entries: node.entries.clone(),
             orphan: inode.nlink == 0,
             placed: inode.placement.is_some(),
+            unsettled: inode.unsettled,
+            lengths_min: bounds(inode),
             stuffed: inode.stuffed,
             data: node.data.clone(),
             blocks: node.blocks.clone(),
@@ -616,8 +639,21 @@ fn open(engine: &Arc<dyn Engine>) -> Volume {
 }
 
 fn placement() -> Placement {
-    let device = DeviceId([3; 16]);
-    Placement { device, stripe_unit_bytes: 1 << 20, stripe_count: 2, first_stripe_index: 1 }
+    Placement {
+        device: DeviceId([3; 16]),
+        stripe_unit_bytes: u32::try_from(UNIT_BYTES).unwrap(),
+        stripe_count: u16::try_from(OBJECTS).unwrap(),
+        first_stripe_index: u16::try_from(FIRST_OBJECT).unwrap(),
+    }
+}
+
+/// How long each object of a file is at least, as far as the volume knows.
+fn bounds(inode: &Inode) -> Lengths {
+    let Some(place) = &inode.placement else {
+        assert!(inode.bounds.is_none(), "bounds of objects that are nowhere");
+        return Lengths::default();
+    };
+    std::array::from_fn(|index| inode.bounds.of(place, index))
 }
 
 proptest! {

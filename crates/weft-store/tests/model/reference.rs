@@ -19,6 +19,10 @@ pub struct Node {
     pub entries: Vec<(Vec<u8>, u64)>,
     pub orphan: bool,
     pub placed: bool,
+    /// Its objects may hold more than is known.
+    pub unsettled: bool,
+    /// How long each of its objects is at least.
+    pub lengths_min: Lengths,
     /// Its bytes are in the volume: `data`, up to the last that was written.
     pub stuffed: bool,
     pub data: Vec<u8>,
@@ -61,6 +65,15 @@ pub struct Attributes {
 /// As much of a small file is written at least.
 const BLOCK_BYTES: u64 = 8192;
 
+/// Objects of a placed file.
+pub const OBJECTS: usize = 3;
+/// Of which this one has the first stripe unit.
+pub const FIRST_OBJECT: usize = 1;
+/// Bytes of a stripe unit.
+pub const UNIT_BYTES: u64 = 4096;
+/// A length of each object.
+pub type Lengths = [u64; OBJECTS];
+
 const X: u16 = 1;
 const W: u16 = 2;
 const R: u16 = 4;
@@ -80,6 +93,8 @@ impl Reference {
             entries: Vec::new(),
             orphan: false,
             placed: false,
+            unsettled: false,
+            lengths_min: [0; OBJECTS],
             stuffed: false,
             data: Vec::new(),
             blocks: BTreeSet::new(),
@@ -229,6 +244,8 @@ impl Reference {
             entries: Vec::new(),
             orphan: false,
             placed: make.placed,
+            unsettled: false,
+            lengths_min: [0; OBJECTS],
             stuffed: make.stuffed,
             data: Vec::new(),
             blocks: BTreeSet::new(),
@@ -397,9 +414,15 @@ impl Reference {
         if moving && set.size.is_some_and(|size| size > 0) {
             return Err(StoreError::Moving);
         }
-        let cuts = set.size.is_some_and(|size| size < node.size) && node.placed;
-        self.owed += usize::from(cuts);
+        let unsettled = node.unsettled;
+        let cut = set.size.filter(|size| node.placed && (*size < node.size || unsettled));
+        self.owed += usize::from(cut.is_some());
         let node = self.at(no);
+        if let Some(size) = cut {
+            for (object, length) in node.lengths_min.iter_mut().enumerate() {
+                *length = end_of_object(object, size).min(*length);
+            }
+        }
         node.size = set.size.unwrap_or(node.size);
         node.data.truncate(usize::try_from(node.size).unwrap());
         node.blocks.retain(|block| block * BLOCK_BYTES < node.size);
@@ -450,26 +473,67 @@ impl Reference {
         Ok(true)
     }
 
-    pub fn unstuff(&mut self, no: u64) -> Answer<u64> {
+    pub fn unstuff(&mut self, no: u64, lengths: &Lengths) -> Answer<u64> {
         let node = self.node(no)?;
         if node.stuffed && !node.placed {
             return Err(StoreError::Invalid);
         }
         let node = self.at(no);
+        if node.stuffed {
+            learn(node, lengths);
+        }
         node.stuffed = false;
         node.data.clear();
         node.blocks.clear();
         Ok(no)
     }
 
-    pub fn settle(&mut self, no: u64, at_least: u64) -> Answer<u64> {
+    pub fn mark_unsettled(&mut self, no: u64) -> Answer<u64> {
+        if self.node(no)?.kind != Kind::File {
+            return Err(StoreError::Invalid);
+        }
+        self.at(no).unsettled = true;
+        Ok(no)
+    }
+
+    pub fn settle(
+        &mut self,
+        no: u64,
+        at_least: u64,
+        lengths: &Lengths,
+        settled: bool,
+    ) -> Answer<u64> {
         if self.node(no)?.kind != Kind::File {
             return Err(StoreError::Invalid);
         }
         let node = self.at(no);
         node.size = node.size.max(at_least);
+        node.unsettled &= !settled;
+        learn(node, lengths);
         Ok(no)
     }
+}
+
+/// The objects of a file are found to be so long: they are at least so long from now on.
+fn learn(node: &mut Node, lengths: &Lengths) {
+    if node.placed {
+        for (known, found) in node.lengths_min.iter_mut().zip(lengths) {
+            *known = (*known).max(*found);
+        }
+    }
+}
+
+/// Where the last byte of a file of this size ends that is in an object: unit after unit, each to
+/// the next object, at the offsets that they have in the file.
+fn end_of_object(object: usize, size: u64) -> u64 {
+    let (mut unit, mut end) = (0, 0);
+    while unit * UNIT_BYTES < size {
+        if (unit as usize + FIRST_OBJECT) % OBJECTS == object {
+            end = size.min((unit + 1) * UNIT_BYTES);
+        }
+        unit += 1;
+    }
+    end
 }
 
 fn member(cred: &Credential, gid: u32) -> bool {

@@ -101,6 +101,9 @@ async fn find(server: &HostPort, on_wait: &OnWait) -> Outcome<SocketAddr> {
         }
     }
     let why = failures.join("; ");
+    if let Some(meant) = server.with_brackets() {
+        return Err(format!("no server at {why} (did you mean {meant}?)").into());
+    }
     Err(format!("no server at {why} (is it running? --server or WEFT_SERVER name another)").into())
 }
 

@@ -1,6 +1,7 @@
 //! `weft put` and `weft get`, with a progress bar on a terminal.
 
 use std::{
+    collections::BTreeSet,
     ffi::{OsStr, OsString},
     fs,
     io::{self, IsTerminal},
@@ -43,6 +44,7 @@ pub(super) async fn put(
     let destination = remote.path(destination);
     let is_dir = is_remote_dir(&remote.client, &destination).await?;
     check_many(sources, &destination, is_dir)?;
+    check_names(sources.iter().filter_map(|source| last_name(source)), &destination)?;
     for source in sources {
         let target = match last_name(source) {
             Some(name) if is_dir => destination.join(name),
@@ -147,6 +149,7 @@ pub(super) async fn get(
 ) -> Outcome {
     let is_dir = destination.is_dir();
     check_many(sources, destination, is_dir)?;
+    check_names(sources.iter().filter_map(|s| s.file_name().map(OsStr::to_owned)), destination)?;
     let ends_in_slash = destination.as_os_str().as_bytes().ends_with(b"/");
     if !is_dir && ends_in_slash && !recursive {
         return Err(format!("{}: no such directory", destination.display()).into());
@@ -226,6 +229,12 @@ async fn get_file(client: &Client, source: &Path, target: &Path, size: u64) -> O
 
 async fn get_to_stdout(client: &Client, source: &Path) -> Outcome {
     match client.get_stream(source, io::stdout(), Arc::new(|_| {})).await {
+        // Whoever wanted only the beginning has it; whoever wanted all of it must not believe so.
+        Err(FsError { error: ClientError::Local(e), .. })
+            if e.kind() == io::ErrorKind::BrokenPipe =>
+        {
+            Err(format!("{}: not all of it was read: the reader has gone", source.display()).into())
+        }
         Err(FsError { error: ClientError::Local(e), .. }) => {
             Err(OutputError::from(io::Error::new(e.kind(), e)).into())
         }
@@ -238,6 +247,18 @@ fn check_many(sources: &[PathBuf], destination: &Path, is_dir: bool) -> Outcome 
     if sources.len() > 1 && !is_dir {
         let path = destination.display();
         return Err(format!("{path}: not a directory, and there are several files to copy").into());
+    }
+    Ok(())
+}
+
+/// Each has a name of its own there: the last one would replace the others.
+fn check_names(names: impl Iterator<Item = OsString>, destination: &Path) -> Outcome {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !seen.insert(name.clone()) {
+            let path = destination.join(name);
+            return Err(format!("several files would become {}", path.display()).into());
+        }
     }
     Ok(())
 }

@@ -18,6 +18,7 @@ use crate::{admin::AdminArgs, outcome::Outcome};
 use connect::{Remote, ServerArg};
 use copy::PutHow;
 pub use interrupt::{Interrupted, Interrupts};
+pub use quote::{one_line, printable};
 
 /// Commands on files and directories.
 #[derive(Debug, Subcommand)]

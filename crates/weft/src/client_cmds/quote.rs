@@ -19,6 +19,24 @@ pub(super) fn quoted(name: &[u8]) -> String {
     out
 }
 
+/// Text with names in it, as a terminal may show it; its own line breaks stay.
+pub fn printable(text: &str) -> String {
+    escaped(text, |c| is_hidden(c) && c != '\n')
+}
+
+/// The same on one line, whatever the names are.
+pub fn one_line(text: &str) -> String {
+    escaped(text, is_hidden)
+}
+
+fn escaped(text: &str, hidden: impl Fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if hidden(c) { push_escaped(&mut out, c) } else { out.push(c) }
+    }
+    out
+}
+
 /// Means nothing to a shell, and shows itself.
 fn is_plain(c: char) -> bool {
     match c {
@@ -72,5 +90,13 @@ mod tests {
         ] {
             assert_eq!(quoted(name), shown);
         }
+    }
+
+    /// What is in a text for people moves no cursor; quotes and its own lines are left alone.
+    #[test]
+    fn texts() {
+        let text = "/it's \\ a\u{1b}[2J:\n größe\u{202e}";
+        assert_eq!(printable(text), "/it's \\ a\\033[2J:\n größe\\342\\200\\256");
+        assert_eq!(one_line(text), "/it's \\ a\\033[2J:\\n größe\\342\\200\\256");
     }
 }

@@ -14,6 +14,7 @@ use weft_server::report::{FileLayoutReport, FileReport, ObjectReport};
 use super::{
     connect::Remote,
     list::{mode_text, owner_text, time_text},
+    quote::one_line,
 };
 use crate::{
     admin::AdminArgs,
@@ -40,6 +41,9 @@ struct Report {
     /// The bytes are with the metadata server; absent: not known.
     stuffed: Option<bool>,
     layout: Option<LayoutReport>,
+    /// Why clients get no layout now, though the file has one: a data server is away, say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    layout_refused: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -59,10 +63,15 @@ struct LayoutReport {
 struct StripeReport {
     stripe_index: usize,
     data_server: Vec<String>,
-    filehandle: String,
+    /// What a client has for it; absent: clients get no layout now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filehandle: Option<String>,
     /// Number of the data server.
     data_server_id: Option<u32>,
+    /// Its length, which begins with holes where other stripes are.
     object_bytes: Option<u64>,
+    /// Bytes of disk that it holds.
+    object_space_used: Option<u64>,
     /// Why this one has no size.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -76,10 +85,12 @@ pub(super) async fn stat(remote: &Remote, path: &Path, json: bool, admin: &Admin
     let mut report = report(path, &attrs);
     match attrs.file_type {
         Some(FileType::REG) => {
-            report.layout = layout(client, path).await?;
+            let layout = layout(client, path).await?;
             if admin.is_known() {
                 let told = ask_admin(admin.clone(), path).await;
-                report.learn(told.and_then(|told| of_this_file(told, &attrs)));
+                report.learn(layout, told.and_then(|told| of_this_file(told, &attrs)));
+            } else {
+                report.layout = layout.ok();
             }
         }
         Some(FileType::LNK) => {
@@ -118,25 +129,30 @@ fn report(path: &Path, attrs: &Attrs) -> Report {
         link_target: None,
         stuffed: None,
         layout: None,
+        layout_refused: None,
     }
 }
 
-/// The layout as a client gets it; none for files served by the metadata server, and for those
-/// we may not open.
-async fn layout(client: &Client, path: &Path) -> Outcome<Option<LayoutReport>> {
-    let Ok(file) = client.open(path, OpenOptions::read()).await else { return Ok(None) };
+/// The layout as a client gets it, or why none: the metadata server has the bytes, we may not open
+/// the file, a data server is away.
+async fn layout(client: &Client, path: &Path) -> Outcome<Result<LayoutReport, String>> {
+    let file = match client.open(path, OpenOptions::read()).await {
+        Ok(file) => file,
+        Err(why) => return Ok(Err(why.to_string())),
+    };
     let info = file.layout_info().await;
     file.close().await?;
-    Ok(info.ok().map(|info| layout_report(&info)))
+    Ok(info.map(|info| layout_report(&info)).map_err(|why| why.to_string()))
 }
 
 fn layout_report(info: &LayoutInfo) -> LayoutReport {
     let stripe = |(stripe_index, s): (usize, &StripeTarget)| StripeReport {
         stripe_index,
         data_server: s.server.iter().map(ToString::to_string).collect(),
-        filehandle: hex(&s.fh.0),
+        filehandle: Some(hex(&s.fh.0)),
         data_server_id: None,
         object_bytes: None,
+        object_space_used: None,
         error: None,
     };
     LayoutReport {
@@ -185,12 +201,43 @@ fn of_this_file(told: FileReport, attrs: &Attrs) -> Result<FileReport, String> {
 }
 
 impl Report {
-    /// Takes over what the admin service knows of the file.
-    fn learn(&mut self, told: Result<FileReport, String>) {
+    /// Takes over what a client gets, and what the admin service knows of the file.
+    fn learn(&mut self, layout: Result<LayoutReport, String>, told: Result<FileReport, String>) {
         self.stuffed = told.as_ref().ok().map(|told| told.stuffed);
-        if let Some(layout) = &mut self.layout {
-            let none = "the admin service knows no layout of it";
-            layout.learn(told.and_then(|told| told.layout.ok_or_else(|| none.into())));
+        match (layout, told) {
+            (Ok(mut layout), told) => {
+                let none = "the admin service knows no layout of it";
+                layout.learn(told.and_then(|told| told.layout.ok_or_else(|| none.into())));
+                self.layout = Some(layout);
+            }
+            (Err(why), Ok(FileReport { layout: Some(layout), .. })) => {
+                self.layout = Some(layout.into());
+                self.layout_refused = Some(why);
+            }
+            (Err(_), _) => {}
+        }
+    }
+}
+
+impl From<FileLayoutReport> for LayoutReport {
+    /// As the metadata server has it, whether clients get it or not.
+    fn from(told: FileLayoutReport) -> Self {
+        let stripe = |(stripe_index, object): (usize, ObjectReport)| StripeReport {
+            stripe_index,
+            data_server: vec![object.address.clone()],
+            filehandle: None,
+            data_server_id: Some(object.data_server),
+            object_bytes: object.size,
+            object_space_used: object.space_used,
+            error: object.error,
+        };
+        LayoutReport {
+            kind: "files".into(),
+            device: told.device,
+            stripe_unit_bytes: told.stripe_unit_bytes.into(),
+            stripe_count: told.stripe_count.into(),
+            stripes: told.objects.into_iter().enumerate().map(stripe).collect(),
+            object_sizes_unknown: None,
         }
     }
 }
@@ -215,6 +262,7 @@ impl StripeReport {
     fn learn(&mut self, object: ObjectReport) {
         self.data_server_id = Some(object.data_server);
         self.object_bytes = object.size;
+        self.object_space_used = object.space_used;
         self.error = object.error;
     }
 }
@@ -225,9 +273,9 @@ fn hex(bytes: &[u8]) -> String {
 
 impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        writeln!(f, "{}: {}, {} bytes", self.path, self.kind, self.size)?;
+        writeln!(f, "{}: {}, {} bytes", one_line(&self.path), self.kind, self.size)?;
         if let Some(target) = &self.link_target {
-            writeln!(f, "  target    {target}")?;
+            writeln!(f, "  target    {}", one_line(target))?;
         }
         writeln!(f, "  mode      {}  owner {}:{}", self.mode, self.owner, self.group)?;
         let or_dash = |n: Option<u64>| n.map_or_else(|| "-".into(), |n| n.to_string());
@@ -252,13 +300,17 @@ impl std::fmt::Display for Report {
             layout.kind, layout.device, layout.stripe_count, layout.stripe_unit_bytes
         )?;
         for s in &layout.stripes {
-            let size = match (s.object_bytes, &s.error) {
-                (Some(n), _) => format!("  {n} bytes"),
+            let size = match (s.object_space_used, &s.error) {
+                (Some(n), _) => format!("  holds {n} bytes"),
                 (None, Some(why)) => format!("  {why}"),
                 (None, None) => String::new(),
             };
             let servers = s.data_server.join(",");
-            write!(f, "\n    {:>3}  {servers}  {}{size}", s.stripe_index, s.filehandle)?;
+            let handle = s.filehandle.as_deref().unwrap_or("-");
+            write!(f, "\n    {:>3}  {servers}  {handle}{size}", s.stripe_index)?;
+        }
+        if let Some(why) = &self.layout_refused {
+            write!(f, "\n  clients get no layout at the moment: {why}")?;
         }
         if let Some(why) = &layout.object_sizes_unknown {
             write!(f, "\n  object sizes need the admin address (--admin or --dir): {why}")?;
@@ -275,9 +327,10 @@ mod tests {
         let stripe = |stripe_index| StripeReport {
             stripe_index,
             data_server: vec!["10.0.0.1:2050".into()],
-            filehandle: "00".into(),
+            filehandle: Some("00".into()),
             data_server_id: None,
             object_bytes: None,
+            object_space_used: None,
             error: None,
         };
         LayoutReport {
@@ -295,7 +348,7 @@ mod tests {
             data_server: id,
             address: String::new(),
             size: *size,
-            space_used: *size,
+            space_used: size.map(|n| n / 2),
             error: size.is_none().then(|| "it is down".into()),
         };
         let layout = FileLayoutReport {
@@ -311,8 +364,9 @@ mod tests {
 
     fn asked(layout: Option<LayoutReport>, told: Result<FileReport, String>) -> Report {
         let attrs = Attrs { fileid: Some(7), ..Attrs::default() };
-        let mut report = Report { layout, ..report(Path::new("/f"), &attrs) };
-        report.learn(told.and_then(|told| of_this_file(told, &attrs)));
+        let mut report = report(Path::new("/f"), &attrs);
+        let layout = layout.ok_or_else(|| "no layout".to_owned());
+        report.learn(layout, told.and_then(|told| of_this_file(told, &attrs)));
         report
     }
 
@@ -323,7 +377,7 @@ mod tests {
         let stripes = &known.layout.as_ref().unwrap().stripes;
         assert_eq!((stripes[0].object_bytes, stripes[1].data_server_id), (Some(42), Some(2)));
         let shown = known.to_string();
-        assert!(shown.contains("  42 bytes") && shown.contains("  it is down"), "{shown}");
+        assert!(shown.contains("  holds 21 bytes") && shown.contains("  it is down"), "{shown}");
         for answer in [
             Ok(FileReport { fileid: 8, ..told(&[Some(42), None]) }),
             Ok(told(&[Some(42)])),
@@ -335,6 +389,18 @@ mod tests {
             let shown = unknown.to_string();
             assert!(shown.contains("object sizes need the admin address"), "{shown}");
         }
+    }
+
+    /// While a client gets no layout, that of the metadata server is shown, and why.
+    #[test]
+    fn what_clients_do_not_get_is_told_by_the_metadata_server() {
+        let told = asked(None, Ok(told(&[Some(42), None])));
+        let layout = told.layout.as_ref().unwrap();
+        let ids: Vec<_> = layout.stripes.iter().map(|s| s.data_server_id).collect();
+        assert_eq!((ids, layout.stripe_count), (vec![Some(1), Some(2)], 2));
+        let shown = told.to_string();
+        assert!(shown.contains("clients get no layout at the moment: no layout"), "{shown}");
+        assert!(shown.contains("  holds 21 bytes") && shown.contains("  it is down"), "{shown}");
     }
 
     /// A small file says that its bytes are with the metadata server; nobody else does.

@@ -8,7 +8,10 @@ use weft_store::{
     volume::{FoundObject, ObjectFault, Volume, compare},
 };
 
-use super::{report::Report, stores::Store};
+use super::{
+    report::{FaultyObject, Report},
+    stores::Store,
+};
 use crate::outcome::Outcome;
 
 /// Inodes looked at in one go.
@@ -117,15 +120,15 @@ fn look(
 pub fn tell(volume: &Volume, faults: &[Fault], report: &mut Report) -> Outcome {
     let files: HashSet<_> = faults.iter().map(|fault| fault.ino).collect();
     let paths = volume.paths_of(&files)?;
-    for Fault { ino, data_server: DataServerId(id), fault } in faults {
-        let path = paths.get(ino).map_or_else(
-            || format!("a file without a name, inode {}", ino.0),
-            |path| String::from_utf8_lossy(path).into_owned(),
-        );
-        let lost = matches!(fault, ObjectFault::Lost { .. });
-        let kind = if lost { "damaged" } else { "object" };
-        let of = serde_json::json!({ "path": path, "fileid": ino.0, "data_server": id });
-        report.wrong(kind, &format!("{path}: data server {id}: {fault}"), &of)?;
+    for Fault { ino, data_server, fault } in faults {
+        let path = paths.get(ino).map(|path| String::from_utf8_lossy(path));
+        report.object(&FaultyObject {
+            path: path.as_deref(),
+            fileid: ino.0,
+            data_server: data_server.0,
+            lost: matches!(fault, ObjectFault::Lost { .. }),
+            what: fault,
+        })?;
     }
     Ok(())
 }

@@ -1,16 +1,34 @@
 //! What a check found, said as it is found.
 
 use std::{
+    fmt::Display,
     io::{IsTerminal, Write},
     time::{Duration, Instant},
 };
 
 use weft_store::volume::Checked;
 
-use crate::outcome::{Outcome, OutputError};
+use crate::{
+    client_cmds::one_line,
+    outcome::{Outcome, OutputError},
+};
 
 /// How often a person is told how far it is.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
+
+/// An object of a file with which something is wrong.
+pub struct FaultyObject<'a> {
+    /// A path of the file; one that was unlinked has none.
+    pub path: Option<&'a str>,
+    /// Inode number of the file.
+    pub fileid: u64,
+    /// Where the object is.
+    pub data_server: u32,
+    /// Bytes of the file are lost.
+    pub lost: bool,
+    /// What is wrong, in words.
+    pub what: &'a dyn Display,
+}
 
 /// What was found so far: said as it is found, and counted.
 pub struct Report {
@@ -42,9 +60,19 @@ impl Report {
         self.say(what, &line)
     }
 
+    /// Something is wrong with an object of a file, which is told by its path if it has one.
+    pub fn object(&mut self, found: &FaultyObject<'_>) -> Outcome {
+        let FaultyObject { path, fileid, data_server, lost, what } = found;
+        let nameless = || format!("a file without a name, inode {fileid}");
+        let path = path.map_or_else(nameless, str::to_owned);
+        let kind = if *lost { "damaged" } else { "object" };
+        let of = serde_json::json!({ "path": path, "fileid": fileid, "data_server": data_server });
+        self.wrong(kind, &format!("{path}: data server {data_server}: {what}"), &of)
+    }
+
     /// Something that is not wrong.
     pub fn say(&mut self, words: &str, json: &serde_json::Value) -> Outcome {
-        let line = if self.json { json.to_string() } else { words.to_owned() };
+        let line = if self.json { json.to_string() } else { one_line(words) };
         Ok(writeln!(std::io::stdout(), "{line}").map_err(OutputError::from)?)
     }
 

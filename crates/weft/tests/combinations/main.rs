@@ -23,6 +23,7 @@ use support::cluster::{Cluster, Options, files_below};
 use switches::{ClientSwitches, ServerSwitches};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
+use weft_dev::env;
 
 /// Steps of a sequence, half of them before the restart.
 const STEPS: u64 = 24;
@@ -33,17 +34,13 @@ const AT_ONCE: usize = 4;
 /// Time until nothing is left of what was removed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn env(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |value| value.parse().expect(name))
-}
-
 /// See the module.
 #[test]
 fn every_combination_does_what_a_model_does() {
     let wanted = std::env::var("WEFT_COMBINATION").unwrap_or_default();
     let chosen = |s: &ServerSwitches| wanted.split(' ').all(|word| s.to_string().contains(word));
-    let first = env("WEFT_SEED", 1);
-    let rounds = first..first + env("WEFT_ROUNDS", 1);
+    let first = env("WEFT_SEED").unwrap_or(1);
+    let rounds = first..first + env("WEFT_ROUNDS").unwrap_or(1);
     let all = rounds.flat_map(|seed| {
         let switches = ServerSwitches::all().into_iter().filter(chosen);
         switches.map(move |switches| (switches, seed))
@@ -89,7 +86,7 @@ fn combination(switches: ServerSwitches, seed: u64) {
     let server = SocketAddr::from(([127, 0, 0, 1], cluster.port()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
-    let steps = env("WEFT_STEPS", STEPS) / 2;
+    let steps = env("WEFT_STEPS").unwrap_or(STEPS) / 2;
 
     let sequences = (1..).zip(ClientSwitches::all()).map(|(number, client)| {
         let title = format!("{} {client}", title.0);

@@ -19,7 +19,7 @@ use std::time::Duration;
 use disks::{Cut, Disks, Fs};
 use support::changes::{self, Known};
 use support::cluster::{ALL_OFF, Cluster, Options};
-use weft_dev::SeededRng;
+use weft_dev::{SeededRng, env};
 
 /// Time for whatever must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,11 +29,6 @@ const WORK: Duration = Duration::from_millis(100);
 const DATA_SERVERS: usize = 2;
 /// Largest file of the clients: on both data servers.
 const LARGEST: u64 = 3 << 20;
-
-/// A number from the environment.
-fn env(name: &str) -> Option<u64> {
-    Some(std::env::var(name).ok()?.parse().expect(name))
-}
 
 /// Where chance begins: another place for every run, said so that it can be asked for.
 fn seed() -> u64 {

@@ -121,6 +121,11 @@ impl Cluster {
         MdsConfig::load(&self.dir.path().join(CONFIG)).expect("a configuration")
     }
 
+    /// Gives it another configuration, from the next start on.
+    pub fn configure(&self, config: &str) {
+        std::fs::write(self.dir.path().join(CONFIG), config).expect("the configuration");
+    }
+
     /// Starts the process on the data and the port it had.
     pub fn start_again(&mut self) {
         let starting = self.spawn(&[]);

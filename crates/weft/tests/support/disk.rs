@@ -85,6 +85,10 @@ impl Disk {
         let (at, image) = (self.at(), self.dir.path().join("image"));
         let (at, image) = (at.to_str().expect("plain"), image.to_str().expect("plain"));
         ran("umount", &[at]);
+        // A process with mounts of its own may have taken this one along when it began.
+        super::until("end of all mounts", std::time::Duration::from_secs(30), || {
+            super::run("losetup", &["-j", image]).stdout.is_empty().then_some(())
+        });
         // Its status says that it has repaired something.
         super::run("e2fsck", &["-fy", image]);
         ran("mount", &["-o", "loop,errors=remount-ro", image, at]);

@@ -2,6 +2,7 @@
 //! server, each with a folder of its own, so that each can be killed, stopped and filled alone.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
@@ -50,6 +51,13 @@ impl Default for Plan {
             wired: false,
         }
     }
+}
+
+/// What a server is started with beside its configuration.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct With<'a> {
+    pub arguments: &'a [&'a str],
+    pub environment: &'a [(&'static str, OsString)],
 }
 
 /// The processes; dropping it kills them and removes their data.
@@ -109,8 +117,13 @@ impl Servers {
 
     /// Starts the metadata server on the data it had.
     pub fn start_mds(&mut self) {
+        self.start_mds_with(With::default());
+    }
+
+    /// The same, with more than that.
+    pub fn start_mds_with(&mut self, with: With<'_>) {
         let text = self.mds_config(|_| true);
-        self.spawn("mds", "mds", &text);
+        self.spawn_with("mds", "mds", &text, with);
     }
 
     /// Starts a metadata server that does not know of this data server, and waits for its end.
@@ -152,9 +165,14 @@ impl Servers {
 
     /// Starts a data server that accepts this volume once, whatever it knows of it.
     pub fn start_ds_adopting(&mut self, id: u32, volume: &str) {
+        self.start_ds_with(id, With { arguments: &["--adopt", volume], ..With::default() });
+    }
+
+    /// Starts a data server on the data it had, with more than its configuration.
+    pub fn start_ds_with(&mut self, id: u32, with: With<'_>) {
         let name = ds(id);
         let text = format!("{}id = {id}\n", self.config(&name, self.ds_port(id), "secret"));
-        self.spawn_with("ds", &name, &text, &["--adopt", volume]);
+        self.spawn_with("ds", &name, &text, with);
     }
 
     /// Starts the data server at the place of `place` with another number or secret.
@@ -181,7 +199,12 @@ impl Servers {
     /// signal alone returns before that.
     pub fn pause(&self, name: &str) {
         self.signal(name, "STOP");
-        super::until_stopped(self.running[name].id());
+        super::until_stopped(self.pid(name));
+    }
+
+    /// Process id of a server that was started.
+    pub fn pid(&self, name: &str) -> u32 {
+        self.running[name].id()
     }
 
     /// Lets a paused server go on.
@@ -307,12 +330,20 @@ impl Servers {
         let Ok(status) = serde_json::from_slice::<Value>(&output.stdout) else {
             return BTreeMap::new(); // the metadata server does not answer yet
         };
-        let servers = status["servers"].as_array().cloned().unwrap_or_default();
-        let facts = |s: &Value| {
-            let why = s["error"].as_str().unwrap_or_default().to_owned();
-            Some((s["id"].as_u64()?, (s["reachable"].as_bool()?, why)))
-        };
-        servers.iter().filter_map(facts).collect()
+        reachable(&status)
+    }
+
+    /// What a URL of the admin service says; the status code is not looked at.
+    pub fn admin_get(&self, path: &str) -> String {
+        let mut stream = std::net::TcpStream::connect(self.admin()).expect("admin");
+        let asked = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        std::io::Write::write_all(&mut stream, asked.as_bytes()).expect("a request");
+        std::io::read_to_string(stream).expect("an answer")
+    }
+
+    /// How many times a server has said that it serves.
+    pub fn served(&self, name: &str) -> usize {
+        self.logs_of(name).matches("serving on").count()
     }
 
     /// Waits until the metadata server serves and reaches this many data servers.
@@ -335,6 +366,12 @@ impl Servers {
             format!("\n{name}:\n{}", lines[lines.len().saturating_sub(12)..].join("\n"))
         };
         names.map(tail).collect()
+    }
+
+    /// What one of them logged.
+    pub fn logs_of(&self, name: &str) -> String {
+        let text = std::fs::read(self.log_path(name)).unwrap_or_default();
+        String::from_utf8_lossy(&text).into_owned()
     }
 
     fn log_path(&self, name: &str) -> PathBuf {
@@ -393,21 +430,23 @@ impl Servers {
     }
 
     fn spawn(&mut self, role: &str, name: &str, config: &str) {
-        self.spawn_with(role, name, config, &[]);
+        self.spawn_with(role, name, config, With::default());
     }
 
-    fn spawn_with(&mut self, role: &str, name: &str, config: &str, more: &[&str]) {
+    fn spawn_with(&mut self, role: &str, name: &str, config: &str, with: With<'_>) {
         let path = self.path(&format!("{name}.toml"));
         std::fs::write(&path, config).expect("a configuration");
         let log = File::options().create(true).append(true).open(self.log_path(name));
+        let log = log.expect("a log");
         let process = self
             .program(name)
             .args([role, "--config"])
             .arg(&path)
-            .args(more)
+            .args(with.arguments)
+            .envs(with.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log.expect("a log"))
+            .stdout(log.try_clone().expect("a log"))
+            .stderr(log)
             .spawn()
             .expect("weft starts");
         let before = self.running.insert(name.to_owned(), process);
@@ -450,6 +489,16 @@ fn network(data_servers: u32) -> Network {
     network.wire(CONTROL_WIRES, &servers);
     network.route_through("client", servers.len(), &servers);
     network
+}
+
+/// The servers of a status, by number: whether each is reached and why not.
+pub fn reachable(status: &Value) -> BTreeMap<u64, (bool, String)> {
+    let servers = status["servers"].as_array().cloned().unwrap_or_default();
+    let facts = |s: &Value| {
+        let why = s["error"].as_str().unwrap_or_default().to_owned();
+        Some((s["id"].as_u64()?, (s["reachable"].as_bool()?, why)))
+    };
+    servers.iter().filter_map(facts).collect()
 }
 
 /// The name of a data server.

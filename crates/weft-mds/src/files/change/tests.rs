@@ -168,6 +168,7 @@ async fn a_change_settles_by_its_plan_and_its_outcome() {
         id: DataServerId(1),
         control: std::net::SocketAddr::from(([127, 0, 0, 1], 1)).into(),
         addresses: Vec::new(),
+        uuid: None,
     };
     let mds = mds_on(new_volume(), &[nobody]).await;
     let outcomes = [Outcome::Done, Outcome::Refused, Outcome::Unanswered, Outcome::GivenUp];
@@ -207,7 +208,8 @@ async fn a_change_that_never_began_moves_nothing() {
 async fn a_truncation_that_is_given_up_is_finished_by_the_reaper() {
     let (mut server, volume) = (TestDs::start(1).await, new_volume());
     let id = DataServerId(1);
-    let spec = DataServerSpec { id, control: server.addr.into(), addresses: Vec::new() };
+    let control = server.addr.into();
+    let spec = DataServerSpec { id, control, addresses: Vec::new(), uuid: None };
     let mds = mds_on(volume.clone(), std::slice::from_ref(&spec)).await;
     let inode = make(&volume, "f", NewFileData::Later);
     write(&mds, inode.no, 0, &[b'o'; 3000]).await.unwrap();

@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use weft_dev::SeededRng;
+use weft_dev::{SeededRng, env};
 use weft_nfs::{AttrNo, ClientId, FileHandle, NfsStat, OpArgs, OpOk, SessionId, ops::CreateType};
 use weft_xdr::rpc::{OpaqueAuth, Reply as RpcReply};
 
@@ -48,10 +48,6 @@ fn count_server_panics() {
             before(info);
         }));
     });
-}
-
-fn env(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |value| value.parse().expect(name))
 }
 
 /// A session as one peer uses it: the last sequence id of each slot.
@@ -303,8 +299,8 @@ async fn run(seed: u64) {
 #[tokio::test]
 async fn of_nasty_operations() {
     count_server_panics();
-    let first = env("WEFT_FUZZ_SEED", 1);
-    for seed in first..first + env("WEFT_FUZZ_RUNS", 1) {
+    let first = env("WEFT_FUZZ_SEED").unwrap_or(1);
+    for seed in first..first + env("WEFT_FUZZ_RUNS").unwrap_or(1) {
         eprintln!("WEFT_FUZZ_SEED={seed}");
         run(seed).await;
     }

@@ -83,8 +83,7 @@ pub fn restore(
     let lock = clear(&building)?;
     let report = build(reader, &building, how).and_then(|report| {
         sync_all(&building).map_err(|e| cannot("sync", &building, &e))?;
-        fs::rename(&building, directory).map_err(|e| cannot("make", directory, &e))?;
-        durable::sync_dir(home).map_err(|e| cannot("sync", home, &e))?;
+        durable::rename(&building, directory).map_err(|e| cannot("make", directory, &e))?;
         Ok(report)
     });
     if report.is_err() {

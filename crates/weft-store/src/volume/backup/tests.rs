@@ -5,9 +5,10 @@ use std::io::Read;
 use super::*;
 use crate::engine::EngineKind;
 use crate::types::{
-    Credential, DataServerId, DeviceId, InodeNo, IntentKind, Lsn, Placement, StoreError, Timestamp,
+    Credential, DataServerId, Device, DeviceId, InodeNo, IntentKind, Lsn, Placement, StoreError,
+    Timestamp,
 };
-use crate::volume::{New, NewFileData, VolumeConfig};
+use crate::volume::{FoundObject, New, NewFileData, VolumeConfig, compare};
 
 const NOW: Timestamp = Timestamp { seconds: 1000, nanos: 5 };
 
@@ -226,20 +227,43 @@ fn a_restored_volume_goes_on_above_its_data_servers() {
     assert_eq!(epoch(&volume, old), u32::MAX - 1);
 }
 
+/// A place on data server 1, whose device the volume has from now on.
+fn on_one_data_server(volume: &Volume) -> Placement {
+    let device = Device { id: DeviceId([1; 16]), data_servers: vec![DataServerId(1)] };
+    volume.device_put(&device).value.unwrap();
+    Placement {
+        device: device.id,
+        stripe_unit_bytes: 1 << 20,
+        stripe_count: 1,
+        first_stripe_index: 0,
+    }
+}
+
+#[test]
+fn objects_of_a_restored_volume_are_held_against_the_epochs_that_count() {
+    // Data servers were told epochs after the backup, and the restored volume goes on above: a
+    // check of its files finds nothing wrong with those.
+    let original = volume(0..1);
+    let file = make(&original, 1);
+    original.place(file, on_one_data_server(&original)).value.unwrap();
+    settle(&original);
+    let (backup, _) = written(&original);
+    let dir = tempfile::tempdir().unwrap();
+    let (volume, _) = restored(&backup[..], &dir.path().join("volume"), 1);
+    volume.reconcile(DataServerId(1), 100, 4).value.unwrap();
+    let files = volume.placed_files(None, 10).unwrap().files;
+    let found = FoundObject { size: 0, epoch: Some(4) };
+    assert_eq!((files[0].no, files[0].fence_epoch), (file, 5));
+    assert_eq!(compare(&files[0], 0, found, false), None);
+}
+
 #[test]
 fn what_was_promised_to_clients_and_files_to_come_is_not_restored() {
     // Client records and reserved numbers are in the backup and not in the volume; intents are,
     // with the epoch that data servers may want.
     let original = volume(0..1);
     original.client_put(5, b"client").value.unwrap();
-    let placement = Placement {
-        device: DeviceId([1; 16]),
-        stripe_unit_bytes: 1 << 20,
-        stripe_count: 1,
-        first_stripe_index: 0,
-    };
-    let device = crate::types::Device { id: placement.device, data_servers: vec![DataServerId(1)] };
-    original.device_put(&device).value.unwrap();
+    let placement = on_one_data_server(&original);
     original.reserve(&[placement, placement]).value.unwrap();
     let given_up = original.reserve(&[placement]).value.unwrap()[0];
     original.give_up_reserved(given_up.ino).value.unwrap();

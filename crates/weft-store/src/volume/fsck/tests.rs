@@ -7,8 +7,8 @@ use crate::{
     engine::{Batch, Engine, MemoryEngine},
     types::{Credential, Device, Timestamp},
     volume::{
-        Exclusivity, New, NewFileData, Remove, STUFFED_BYTES_MAX, StuffedWrite, VolumeConfig,
-        XattrHow, ops::stuffed::BLOCK_BYTES,
+        Account, Exclusivity, New, NewFileData, Remove, STUFFED_BYTES_MAX, StuffedWrite,
+        VolumeConfig, XattrHow, ops::stuffed::BLOCK_BYTES,
     },
 };
 
@@ -150,12 +150,17 @@ fn damage_is_found() {
     }
 }
 
-/// Objects of placed files, of reserved numbers and of owed removals belong; others do not.
+/// Objects of placed files, of reserved numbers and of owed removals belong where those are; others
+/// do not belong anywhere.
 #[test]
 fn objects_are_accounted_for() {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
     populated(&engine);
     let volume = Volume::with_engine(engine, &VolumeConfig::default()).unwrap();
-    let known = volume.accounts_for(&[4, 6, 7, 8, 9, 10, 11].map(InodeNo)).unwrap();
-    assert_eq!(known, [false, true, true, true, true, true, false]);
+    for (id, account) in [(1, Account::Known), (2, Account::Elsewhere)] {
+        let objects = [4, 6, 7, 8, 9, 10, 11].map(InodeNo);
+        let known = volume.accounts_for(crate::types::DataServerId(id), &objects).unwrap();
+        let nobodys = Account::Nobody;
+        assert_eq!(known, [nobodys, account, account, account, account, account, nobodys]);
+    }
 }

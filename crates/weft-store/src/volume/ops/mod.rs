@@ -1,6 +1,7 @@
 //! The operations, one file each: the public call, its arguments and result, and the pure function
 //! that does it. Refusals come first, in the order a POSIX kernel gives them; writes come last.
 
+pub(super) mod accounts;
 mod bounds;
 pub(super) mod create;
 mod inode_changes;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::intents::numbered;
 use crate::engine::KeyRange;
-use crate::types::{DataServerId, Device, DeviceId, Inode, InodeNo, StoreError};
+use crate::types::{DataServerId, Device, DeviceId, StoreError};
 use crate::volume::codec;
 use crate::volume::handle::Volume;
 use crate::volume::keys::{self, prefix};
@@ -71,24 +71,6 @@ impl Volume {
             let mut found = Vec::new();
             every(tx, prefix::DEVICE, |id, value| {
                 found.push(codec::decode_device(DeviceId(id), value)?);
-                Ok(())
-            })?;
-            Ok(found)
-        })
-    }
-
-    /// The inodes above `after`, in order, at most `limit`.
-    pub fn inodes(
-        &self,
-        after: Option<InodeNo>,
-        limit: usize,
-    ) -> Seen<Result<Vec<Inode>, StoreError>> {
-        let after = after.map(|ino| ino.0);
-        self.run(|tx| {
-            let mut found = Vec::new();
-            numbered(tx, prefix::INODE, after, limit, |ino, value| {
-                let value = Bytes::copy_from_slice(value);
-                found.push(codec::decode_inode(InodeNo(ino), &value)?);
                 Ok(())
             })?;
             Ok(found)
