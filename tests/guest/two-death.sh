@@ -18,8 +18,8 @@ write_on() {
 }
 die() {
   dmesg
-  poweroff -f -n
-  sleep 60
+  host off
+  fail "the machine is still on"
 }
 
 wait_for_lock() { { locker wait "$d/lock"; echo $? >/tmp/waited; } & }

@@ -115,7 +115,8 @@ impl Guest {
         self
     }
 
-    /// The script will end by switching the machine off, after printing the kernel's messages.
+    /// The script will end by having its machine switched off (`host off`), after printing the
+    /// kernel's messages.
     pub fn dies(mut self) -> Self {
         self.dies = true;
         self
@@ -134,9 +135,9 @@ impl Guest {
     }
 
     /// What stops the guest as a whole and lets it go on (the uml kernel only: it is a process).
-    pub fn freezer(&self) -> Freezer {
+    pub fn freezer(&self) -> Machine {
         assert_eq!(self.kernel, Kernel::Uml, "only a guest that is a process can be frozen");
-        Freezer { mark: self.mark() }
+        Machine { mark: self.mark() }
     }
 
     /// A word on the guest kernel's command line that no other guest has.
@@ -176,16 +177,22 @@ impl Guest {
         self.file_as(&binary, &format!("/usr/local/bin/{name}"))
     }
 
-    /// Runs the script; `host` answers its `host WORD...` commands. Panics unless the script
-    /// succeeded (or the guest died, if it shall) and the kernel had nothing to complain about.
+    /// Runs the script; `host` answers its `host WORD...` commands, except `host off`. Panics unless
+    /// the script succeeded (or the guest died, if it shall) and the kernel had nothing to complain
+    /// about.
     pub fn run<C: Send>(
         self,
         cluster: &mut C,
         mut host: impl FnMut(&mut C, &str) -> Result<(), String> + Send,
     ) -> Report {
         let hook = Hook::new(self.dir.path());
+        let machine = Machine { mark: self.mark() };
         let (rig, errors) = std::thread::scope(|scope| {
-            let service = scope.spawn(|| hook.serve(|words| host(cluster, words)));
+            let answer = |words: &str| match words {
+                "off" => machine.switch_off(),
+                _ => host(cluster, words),
+            };
+            let service = scope.spawn(|| hook.serve(answer));
             let rig = self.rig(&hook).output();
             let held = hook.quit();
             let errors = service.join();
@@ -256,19 +263,26 @@ impl Guest {
     }
 }
 
-/// Stops a guest as a whole, as a suspended machine stops.
-pub struct Freezer {
+/// The processes that a guest is made of.
+pub struct Machine {
     mark: String,
 }
 
 /// A guest that stands still; it goes on when this is dropped, also by a test that fails.
-pub struct Frozen<'a>(&'a Freezer);
+pub struct Frozen<'a>(&'a Machine);
 
-impl Freezer {
+impl Machine {
+    /// Stops the guest as a whole, as a suspended machine stops.
     pub fn freeze(&self) -> Frozen<'_> {
         let sent = self.signal("-STOP");
         assert!(sent.status.success(), "kill: {}", super::words(&sent));
         Frozen(self)
+    }
+
+    /// Its power is cut: the guest's kernel has no part in it.
+    fn switch_off(&self) -> Result<(), String> {
+        let sent = self.signal("-KILL");
+        if sent.status.success() { Ok(()) } else { Err(super::words(&sent)) }
     }
 
     fn signal(&self, signal: &str) -> Output {
@@ -283,8 +297,9 @@ impl Freezer {
         let processes = std::fs::read_dir("/proc").expect("proc").flatten();
         let is_kernel = |pid: &String| {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let mut words = line.split(|byte| *byte == 0);
-            words.next() == Some(b"/linux".as_slice())
+            let mut words = line.split(|byte| *byte == 0 || *byte == b' ');
+            let program = words.next().unwrap_or_default();
+            (program == b"/linux" || program.ends_with(b"qemu-system-x86_64"))
                 && words.any(|word| word == self.mark.as_bytes())
         };
         let pids = processes.map(|entry| entry.file_name().to_string_lossy().into_owned());
