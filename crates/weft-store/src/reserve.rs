@@ -29,12 +29,13 @@ use rustix::{
 
 pub use self::plan::{Disk, Plan};
 use self::spare_inodes::SpareInodes;
-use crate::{make_dir::make_dir, sync::lock};
+use crate::{
+    make_dir::{BY_UMASK, make_dir},
+    sync::lock,
+};
 
 /// The directory of the reserve, below the one that it is for.
 const DIR: &str = "reserve";
-/// Permission bits of that directory, as far as the process leaves them.
-const DIR_MODE: u32 = 0o777;
 /// The file that holds the blocks.
 const BLOCKS_FILE: &str = "blocks";
 /// Nobody else has any use for it.
@@ -314,7 +315,7 @@ fn open_blocks(own: &Path, create: bool) -> io::Result<File> {
 /// Makes the file of the blocks, and its directory.
 fn make_blocks(dir: &Path) -> io::Result<File> {
     let own = dir.join(DIR);
-    make_dir(&own, DIR_MODE)?;
+    make_dir(&own, BY_UMASK)?;
     open_blocks(&own, true)
 }
 

@@ -11,8 +11,7 @@ use weft_io::durable;
 use super::error::{ObjectError, io};
 use crate::make_dir;
 
-/// Other users of the machine have no business with objects.
-const DIR_MODE: u32 = 0o700;
+/// Other users of the machine have no business with objects, nor with the directories of them.
 const FILE_MODE: u32 = 0o600;
 
 /// Replaces a small file of the store at once and durably: whoever looks sees old or new.
@@ -37,5 +36,5 @@ pub(super) fn sync_dir(path: &Path) -> Result<(), ObjectError> {
 
 /// Makes a directory unless it is there.
 pub(super) fn make_dir(path: &Path) -> Result<(), ObjectError> {
-    make_dir::make_dir(path, DIR_MODE).map_err(io("make a directory"))
+    make_dir::make_dir(path, make_dir::PRIVATE).map_err(io("make a directory"))
 }

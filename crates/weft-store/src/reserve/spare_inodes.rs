@@ -5,8 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::DIR_MODE;
-use crate::make_dir::make_dir;
+use crate::make_dir::{BY_UMASK, make_dir};
 
 /// What their names begin with.
 const PREFIX: &str = "inode-";
@@ -35,7 +34,7 @@ impl SpareInodes {
     /// Makes `count` more.
     pub(super) fn take(&mut self, count: u32) -> io::Result<()> {
         if count > 0 {
-            make_dir(&self.own, DIR_MODE)?;
+            make_dir(&self.own, BY_UMASK)?;
         }
         for _ in 0..count {
             fs::File::create(self.path(self.count))?;

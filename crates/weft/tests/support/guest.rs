@@ -177,7 +177,7 @@ impl Guest {
         self.file_as(&binary, &format!("/usr/local/bin/{name}"))
     }
 
-    /// Runs the script; `host` answers its `host WORD...` commands, except `host off`. Panics unless
+    /// Runs the script; `host` answers its `host WORD...` commands except `host off`. Panics unless
     /// the script succeeded (or the guest died, if it shall) and the kernel had nothing to complain
     /// about.
     pub fn run<C: Send>(
