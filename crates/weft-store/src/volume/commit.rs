@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::codec::{self, Identity, Progress};
 use super::keys;
+use super::readers::{Readers, Reading};
 use super::tx::{Counters, Effect, Overlay, RecordCache, Write};
 use crate::engine::{AckedFile, Batch, DirectoryLock, Engine, EngineError};
 use crate::reserve::Reserve;
@@ -63,7 +64,8 @@ struct Mutation {
 }
 
 /// Mutations that share a sync.
-struct Group {
+#[derive(Debug)]
+pub(super) struct Group {
     batch: Batch,
     lsn: Lsn,
     bytes: usize,
@@ -83,6 +85,8 @@ pub(super) struct State {
     pub(super) overlay: Overlay,
     pub(super) cache: RecordCache,
     pub(super) counters: Counters,
+    /// Operations that read the engine just now; what is durable stays in the overlay for them.
+    pub(super) readers: Readers<Group>,
     queue: VecDeque<Mutation>,
     /// Mutations not yet durable that somebody waits for; only kept without coalescing.
     awaited: BTreeSet<Lsn>,
@@ -129,6 +133,7 @@ impl Shared {
             overlay: Overlay::default(),
             cache: RecordCache::new(cache_bytes),
             counters: opened.counters,
+            readers: Readers::default(),
             queue: VecDeque::new(),
             awaited: BTreeSet::new(),
             poisoned: None,
@@ -275,21 +280,45 @@ impl Shared {
         Some(state)
     }
 
-    /// The group is durable: the overlay lets go of it and waiters go on.
+    /// The group is durable: waiters go on, and the overlay lets go of it.
     fn retire(&self, group: Group) -> Result<(), EngineError> {
         let panicked = |_| EngineError::Io("an operation panicked".into());
+        let (lsn, mutations) = (group.lsn, group.mutations);
         let mut state = self.state.lock().map_err(panicked)?;
-        for (key, value) in group.batch {
-            if state.overlay.retire(&key, group.lsn) {
-                state.cache.refresh(key, value);
+        state.readers.became_durable(group);
+        let freed = self.let_go(&mut state);
+        drop(state);
+        self.pending_bytes.fetch_sub(freed, Ordering::Relaxed);
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        self.mutations.fetch_add(mutations, Ordering::Relaxed);
+        self.durable.send_modify(|durable| durable.lsn = lsn);
+        Ok(())
+    }
+
+    /// An operation has ended that had read the engine.
+    pub(super) fn has_read(&self, mut state: MutexGuard<'_, State>, reading: Reading) {
+        state.readers.end(reading);
+        let freed = self.let_go(&mut state);
+        drop(state);
+        if freed > 0 {
+            self.pending_bytes.fetch_sub(freed, Ordering::Relaxed);
+            // For those who wait to be admitted.
+            self.durable.send_modify(|_| {});
+        }
+    }
+
+    /// Takes out of the overlay what is durable and no reader needs; its bytes.
+    fn let_go(&self, state: &mut State) -> usize {
+        let mut freed = 0;
+        while let Some(group) = state.readers.let_go() {
+            freed += group.bytes;
+            for (key, value) in group.batch {
+                if state.overlay.retire(&key, group.lsn) {
+                    state.cache.refresh(key, value);
+                }
             }
         }
-        drop(state);
-        self.pending_bytes.fetch_sub(group.bytes, Ordering::Relaxed);
-        self.batches.fetch_add(1, Ordering::Relaxed);
-        self.mutations.fetch_add(group.mutations, Ordering::Relaxed);
-        self.durable.send_modify(|durable| durable.lsn = group.lsn);
-        Ok(())
+        freed
     }
 
     /// Nothing is served or promised any more; every waiter learns why.

@@ -103,7 +103,7 @@ impl Volume {
     /// # Errors
     /// [`StoreError`] when the store cannot be read. A record that cannot be decoded is a finding.
     pub fn fsck(&self) -> Result<Checked, StoreError> {
-        self.run(|tx| {
+        self.read_alone(|tx| {
             let mut check = Check::default();
             check.devices(tx)?;
             check.inodes(tx)?;
@@ -117,7 +117,6 @@ impl Volume {
             check.compare(tx.inodes());
             Ok(check.out)
         })
-        .unconfirmed()
     }
 }
 

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use super::codec::Identity;
-use super::commit::{Opened, Shared};
+use super::commit::{Opened, Shared, State};
 use super::config::VolumeConfig;
+use super::fetched::{Fetched, Missing};
 use super::open::{self, Purpose};
 use super::seen::Seen;
-use super::tx::Tx;
+use super::tx::{Below, Tx};
 use crate::engine::{Engine, EngineError, MemoryEngine, Snapshot};
 use crate::reserve::Disk;
 use crate::types::{Lsn, StoreError};
@@ -203,29 +204,77 @@ impl Volume {
 
     /// Runs one operation: the next in the one order of this volume. What it wrote takes effect,
     /// as a whole, if it succeeded.
+    ///
+    /// What it needs and is not in memory is read without the volume's lock, so that only this
+    /// thread waits for the disk; then the operation is done again from its beginning. It must
+    /// leave no trace but its result and its writes.
     pub(super) fn run<T>(
         &self,
-        operation: impl FnOnce(&mut Tx<'_>) -> Result<T, StoreError>,
+        operation: impl Fn(&mut Tx<'_>) -> Result<T, StoreError>,
     ) -> Seen<Result<T, StoreError>> {
         let shared = &self.inner.shared;
-        let mut guard = match shared.state() {
-            Ok(guard) => guard,
-            Err(stopped) => return Seen { value: Err(stopped), lsn: Lsn(0) },
-        };
+        let (mut fetched, mut reading) = (Fetched::default(), None);
+        loop {
+            let mut state = match shared.state() {
+                Ok(state) => state,
+                Err(stopped) => return Seen { value: Err(stopped), lsn: Lsn(0) },
+            };
+            let missing = match self.once(&mut state, Below::Fetched(&fetched), &operation) {
+                Ok((seen, wake)) => {
+                    match reading {
+                        Some(reading) => shared.has_read(state, reading),
+                        None => drop(state),
+                    }
+                    if wake {
+                        shared.wake();
+                    }
+                    return seen;
+                }
+                Err(missing) => missing,
+            };
+            let begun = reading.take().unwrap_or_else(|| state.readers.begin());
+            drop(state);
+            if let Err(error) = fetched.read(&*shared.engine, missing) {
+                if let Ok(state) = shared.state() {
+                    shared.has_read(state, begun);
+                }
+                return Seen { value: Err(error.into()), lsn: Lsn(0) };
+            }
+            reading = Some(begun);
+        }
+    }
+
+    /// Reads so much that it goes through the engine itself. Nobody else gets anything done
+    /// meanwhile: for a volume that no server has open.
+    pub(super) fn read_alone<T>(
+        &self,
+        operation: impl FnOnce(&mut Tx<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut guard = self.inner.shared.state()?;
         let state = &mut *guard;
-        let engine = &*shared.engine;
-        let mut tx = Tx::new(engine, &state.overlay, &mut state.cache, state.counters);
+        let engine = Below::Engine(&*self.inner.shared.engine);
+        operation(&mut Tx::new(engine, &state.overlay, &mut state.cache, state.counters))
+    }
+
+    /// Runs an operation on what is in memory: its answer, and whether the commit thread is to be
+    /// woken; or what must be read before it can be done.
+    fn once<T>(
+        &self,
+        state: &mut State,
+        below: Below<'_>,
+        operation: impl FnOnce(&mut Tx<'_>) -> Result<T, StoreError>,
+    ) -> Result<(Seen<Result<T, StoreError>>, bool), Missing> {
+        let mut tx = Tx::new(below, &state.overlay, &mut state.cache, state.counters);
         let value = operation(&mut tx);
-        let effect = tx.finish();
+        let mut effect = tx.finish();
+        if let Some(missing) = effect.missing.take() {
+            return Err(missing);
+        }
         if value.is_err() || self.dry_run || effect.writes.is_empty() {
-            return Seen { value, lsn: effect.seen };
+            return Ok((Seen { value, lsn: effect.seen }, false));
         }
-        let (lsn, wake) = shared.enqueue(state, effect);
-        drop(guard);
-        if wake {
-            shared.wake();
-        }
-        Seen { value, lsn }
+        let (lsn, wake) = self.inner.shared.enqueue(state, effect);
+        Ok((Seen { value, lsn }, wake))
     }
 }
 

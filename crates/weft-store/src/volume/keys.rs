@@ -120,6 +120,14 @@ pub(super) fn end_of(prefix: u8) -> [u8; 1] {
     [prefix + 1]
 }
 
+/// The first key behind `key`.
+pub(super) fn successor(key: &[u8]) -> Bytes {
+    let mut next = BytesMut::with_capacity(key.len() + 1);
+    next.put_slice(key);
+    next.put_u8(0);
+    next.freeze()
+}
+
 /// Whether a key is read by itself, and so worth caching; the others are only scanned.
 pub(super) fn is_point(key: &[u8]) -> bool {
     matches!(key.first(), Some(&prefix::INODE | &prefix::DIRENT))

@@ -1,7 +1,8 @@
 //! A volume: one namespace, one executor, one log of mutations (design D13, D14).
 //!
-//! Every call is answered at once from memory over the engine, together with the greatest LSN the
-//! answer depends on ([`Seen`]). Nothing may be told to a client before [`Volume::durable`]
+//! Every call is answered from memory and the engine below it, together with the greatest LSN that
+//! the answer depends on ([`Seen`]). What is not in memory is read without the volume's lock: only
+//! the call that needs it, and its thread, wait for the disk. Nothing may be told to a client before [`Volume::durable`]
 //! returned for it, errors and negative answers included: a name that looks absent may only *look*
 //! so because of a removal that a crash would undo.
 //!
@@ -24,11 +25,13 @@ mod codec;
 mod commit;
 mod compare;
 mod config;
+mod fetched;
 mod fsck;
 mod handle;
 mod keys;
 mod open;
 mod ops;
+mod readers;
 mod run;
 mod seen;
 mod tx;

@@ -1,5 +1,5 @@
 //! One operation's view of the volume: {its own writes} over {what is not durable yet} over
-//! {engine}, and what it has seen.
+//! {what it read of the engine}, and what it has seen.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -7,8 +7,9 @@ use std::ops::{Bound, ControlFlow};
 use bytes::Bytes;
 
 use super::codec::{self, Dirent};
+use super::fetched::{Fetched, Missing};
 use super::keys;
-use crate::engine::{Engine, KeyRange, Visit};
+use crate::engine::{Engine, EngineError, KeyRange, Visit};
 use crate::types::{Inode, InodeNo, Lsn, StoreError};
 
 /// Bytes a cached record costs beyond its key and value (map slot, two reference counts).
@@ -103,31 +104,45 @@ pub(super) struct Effect {
     pub(super) seen: Lsn,
     pub(super) writes: Vec<Write>,
     pub(super) counters: Counters,
+    /// It could not be done without this, whatever it answered.
+    pub(super) missing: Option<Missing>,
+}
+
+/// Where an operation finds what is in the engine.
+#[derive(Clone, Copy)]
+pub(super) enum Below<'a> {
+    /// In what was read for it; it is done again when more has been read.
+    Fetched(&'a Fetched),
+    /// In the engine itself, however long that takes.
+    Engine(&'a dyn Engine),
 }
 
 /// One operation at work. Nothing it writes reaches the volume unless it succeeds.
 pub(super) struct Tx<'a> {
-    engine: &'a dyn Engine,
+    below: Below<'a>,
     overlay: &'a Overlay,
     cache: &'a mut RecordCache,
     counters: Counters,
     seen: Lsn,
     writes: Vec<Write>,
+    missing: Option<Missing>,
 }
 
 impl<'a> Tx<'a> {
     pub(super) fn new(
-        engine: &'a dyn Engine,
+        below: Below<'a>,
         overlay: &'a Overlay,
         cache: &'a mut RecordCache,
         mut counters: Counters,
     ) -> Self {
         counters.lsn.0 += 1;
-        Self { engine, overlay, cache, counters, seen: Lsn(0), writes: Vec::new() }
+        let (seen, writes, missing) = (Lsn(0), Vec::new(), None);
+        Self { below, overlay, cache, counters, seen, writes, missing }
     }
 
     pub(super) fn finish(self) -> Effect {
-        Effect { seen: self.seen, writes: self.writes, counters: self.counters }
+        let Self { seen, writes, counters, missing, .. } = self;
+        Effect { seen, writes, counters, missing }
     }
 
     /// The LSN this operation gets if it writes anything.
@@ -239,22 +254,59 @@ impl<'a> Tx<'a> {
 
     /// The value of `key`, with what it depends on noted in `seen`.
     pub(super) fn get(&mut self, key: Bytes) -> Result<Option<Bytes>, StoreError> {
-        if let Some((_, value)) = self.writes.iter().rev().find(|(written, _)| *written == key) {
-            return Ok(value.clone());
+        self.known(&key)?.map_or_else(|| self.miss(Missing::Records(vec![key])), Ok)
+    }
+
+    /// The directory above whatever directory this is, when many are asked in turn up to the root.
+    pub(super) fn parent(&mut self, ino: InodeNo) -> Result<InodeNo, StoreError> {
+        if self.known(&keys::inode(ino))?.is_none() {
+            return self.miss(Missing::Ancestors(ino));
         }
-        if let Some(pending) = self.overlay.get(&key) {
+        Ok(self.directory(ino)?.parent)
+    }
+
+    /// What will be asked for: whatever is not in memory is read at once.
+    pub(super) fn prepare(&mut self, keys: impl Iterator<Item = Bytes>) -> Result<(), StoreError> {
+        let mut missing = Vec::new();
+        for key in keys {
+            if self.known(&key)?.is_none() {
+                missing.push(key);
+            }
+        }
+        if missing.is_empty() { Ok(()) } else { self.miss(Missing::Records(missing)) }
+    }
+
+    /// The value of `key`; `None` if it has to be read first.
+    fn known(&mut self, key: &Bytes) -> Result<Option<Option<Bytes>>, StoreError> {
+        if let Some((_, value)) = self.writes.iter().rev().find(|(written, _)| written == key) {
+            return Ok(Some(value.clone()));
+        }
+        if let Some(pending) = self.overlay.get(key) {
             self.seen = self.seen.max(pending.lsn);
-            return Ok(pending.value.clone());
+            return Ok(Some(pending.value.clone()));
         }
-        if !keys::is_point(&key) {
-            return Ok(self.engine.get(&key)?);
+        let cacheable = keys::is_point(key);
+        if cacheable && let Some(value) = self.cache.records.get(key) {
+            return Ok(Some(value.clone()));
         }
-        if let Some(value) = self.cache.records.get(&key) {
-            return Ok(value.clone());
+        let value = match self.below {
+            Below::Fetched(fetched) => match fetched.record(key) {
+                Some(value) => value.clone(),
+                None => return Ok(None),
+            },
+            Below::Engine(engine) => engine.get(key)?,
+        };
+        if cacheable {
+            self.cache.records.insert(key.clone(), value.clone());
         }
-        let value = self.engine.get(&key)?;
-        self.cache.records.insert(key, value.clone());
-        Ok(value)
+        Ok(Some(value))
+    }
+
+    /// The operation cannot go on: it is done again once this has been read, so that nobody is told
+    /// this error.
+    fn miss<T>(&mut self, missing: Missing) -> Result<T, StoreError> {
+        self.missing = Some(missing);
+        Err(StoreError::Io("not read yet".into()))
     }
 
     /// Visits the pairs in `range` ascending, until the visitor breaks or fails. Does not see this
@@ -264,24 +316,50 @@ impl<'a> Tx<'a> {
         range: KeyRange<'_>,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, StoreError>,
     ) -> Result<(), StoreError> {
-        let mut failure = None;
-        let mut guarded = |key: &[u8], value: &[u8]| match visit(key, value) {
-            Ok(flow) => flow,
-            Err(error) => {
+        let (mut failure, mut stopped) = (None, false);
+        let mut guarded = |key: &[u8], value: &[u8]| {
+            let flow = visit(key, value).unwrap_or_else(|error| {
                 failure = Some(error);
                 ControlFlow::Break(())
+            });
+            stopped = flow.is_break();
+            flow
+        };
+        let missing = || {
+            let until = range.until.map(Bytes::copy_from_slice);
+            Missing::Pairs { from: Bytes::copy_from_slice(range.from), until }
+        };
+        let (seen, known_until) = match self.below {
+            Below::Engine(engine) => {
+                let scan = |visit: &mut Visit<'_>| engine.scan(range, visit);
+                (merge(scan, self.overlay, range, &mut guarded)?, None)
+            }
+            Below::Fetched(fetched) => {
+                let Some(pairs) = fetched.pairs(range) else { return self.miss(missing()) };
+                let known_until = pairs.known_until();
+                let known =
+                    KeyRange { from: range.from, until: known_until.as_deref().or(range.until) };
+                let scan = |visit: &mut Visit<'_>| {
+                    pairs.scan(visit);
+                    Ok(())
+                };
+                (merge(scan, self.overlay, known, &mut guarded)?, known_until)
             }
         };
-        let seen = merge(self.engine, self.overlay, range, &mut guarded)?;
         self.seen = self.seen.max(seen);
-        failure.map_or(Ok(()), Err)
+        match failure {
+            Some(failure) => Err(failure),
+            None if !stopped && known_until.is_some() => self.miss(missing()),
+            None => Ok(()),
+        }
     }
 }
 
-/// Visits overlay and engine as one ascending sequence, the overlay hiding the engine; returns the
-/// greatest LSN among the overlay's entries on the way, removals included.
+/// Visits the overlay and what `scan` visits of the range as one ascending sequence, the overlay
+/// hiding the other; returns the greatest LSN among the overlay's entries on the way, removals
+/// included.
 fn merge(
-    engine: &dyn Engine,
+    scan: impl FnOnce(&mut Visit<'_>) -> Result<(), EngineError>,
     overlay: &Overlay,
     range: KeyRange<'_>,
     visit: &mut Visit<'_>,
@@ -293,7 +371,7 @@ fn merge(
         seen = seen.max(entry.lsn);
         entry.value.as_ref().map_or(ControlFlow::Continue(()), |value| visit(key, value))
     };
-    engine.scan(range, &mut |key, value| {
+    scan(&mut |key, value| {
         let mut hidden = false;
         while let Some(entry) = pending.next_if(|(pending_key, _)| pending_key[..] <= *key) {
             hidden |= entry.0[..] == *key;
@@ -348,7 +426,8 @@ mod tests {
             let (from, until) = ([bounds.0], [bounds.1]);
             let mut found = Vec::new();
             let range = KeyRange { from: &from, until: Some(&until) };
-            let seen = merge(&engine, &overlay, range, &mut |key, value| {
+            let scan = |visit: &mut Visit<'_>| engine.scan(range, visit);
+            let seen = merge(scan, &overlay, range, &mut |key, value| {
                 found.push((key[0], value[0]));
                 if found.len() < stop_after {
                     return ControlFlow::Continue(());
@@ -362,6 +441,56 @@ mod tests {
             let last = if all.len() >= stop_after { wanted.last().unwrap().0 } else { u8::MAX };
             let newest = pending.keys().filter(|key| within(key) && **key <= last).max();
             prop_assert_eq!(seen.0, newest.map_or(0, |key| 100 + u64::from(*key)));
+        }
+
+        #[test]
+        fn what_is_read_in_parts_is_the_overlaid_map(
+            durable in prop::collection::btree_set(0u16..700, 0..600),
+            pending in prop::collection::btree_map(0u16..700, any::<bool>(), 0..60),
+            bounds in (0u16..701, 0u16..701),
+            stop_after in 1usize..700,
+        ) {
+            // An operation that reads a part of the range each time it is done ends with the same
+            // as one that reads the engine itself.
+            let engine = MemoryEngine::new();
+            let mut batch = Batch::new();
+            for key in &durable {
+                batch.put(key.to_be_bytes().to_vec(), vec![0]);
+            }
+            engine.commit(&batch, 0).unwrap();
+            let mut overlay = Overlay::default();
+            for (key, stays) in &pending {
+                let value = stays.then(|| Bytes::from_static(&[1]));
+                overlay.insert(key.to_be_bytes().to_vec().into(), value, Lsn(u64::from(*key)));
+            }
+            let (from, until) = (bounds.0.to_be_bytes(), bounds.1.to_be_bytes());
+            let range = KeyRange { from: &from, until: Some(&until) };
+            let done = |below: Below<'_>| {
+                let counters =
+                    Counters { lsn: Lsn(0), next_ino: 2, inodes: 1, epoch_floor: 0 };
+                let mut cache = RecordCache::new(0);
+                let mut tx = Tx::new(below, &overlay, &mut cache, counters);
+                let mut found = Vec::new();
+                let scanned = tx.scan(range, |key, value| {
+                    found.push((key.to_vec(), value.to_vec()));
+                    let enough = found.len() == stop_after;
+                    Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                });
+                let effect = tx.finish();
+                assert_eq!(scanned.is_err(), effect.missing.is_some());
+                (found, effect.seen, effect.missing)
+            };
+            let (wanted, seen, _) = done(Below::Engine(&engine));
+            let mut fetched = Fetched::default();
+            let (mut found, mut found_seen, mut missing) = done(Below::Fetched(&fetched));
+            let mut reads = 0;
+            while let Some(what) = missing {
+                fetched.read(&engine, what).unwrap();
+                (found, found_seen, missing) = done(Below::Fetched(&fetched));
+                reads += 1;
+            }
+            prop_assert_eq!((found, found_seen), (wanted, seen));
+            prop_assert!(reads <= 4, "{} reads", reads);
         }
     }
 }

@@ -129,23 +129,25 @@ impl Volume {
     ) -> Result<(), StoreError> {
         let mut from = Some(Bytes::copy_from_slice(from));
         while let Some(begin) = from.take() {
-            let next = self.run(|tx| {
-                let (mut looked, mut next) = (0, None);
+            let part = self.run(|tx| {
+                let (mut names, mut next) = (Vec::new(), None);
                 tx.scan(KeyRange { from: &begin, until: Some(until) }, |key, value| {
-                    if looked == NAMES_AT_ONCE {
+                    if names.len() == NAMES_AT_ONCE {
                         next = Some(Bytes::copy_from_slice(key));
                         return Ok(ControlFlow::Break(()));
                     }
-                    looked += 1;
                     let dir = key.get(1..9).and_then(|dir| dir.try_into().ok());
                     let dir = dir.map(u64::from_be_bytes).map(InodeNo);
                     let dir = dir.ok_or(StoreError::Corrupt("name key"))?;
-                    visit(dir, key.get(9..).unwrap_or_default(), codec::decode_dirent(value)?.ino);
+                    let name = Bytes::copy_from_slice(key.get(9..).unwrap_or_default());
+                    names.push((dir, name, codec::decode_dirent(value)?.ino));
                     Ok(ControlFlow::Continue(()))
                 })?;
-                Ok(next)
+                Ok((names, next))
             });
-            from = next.unconfirmed()?;
+            let (names, next) = part.unconfirmed()?;
+            names.iter().for_each(|(dir, name, ino)| visit(*dir, name, *ino));
+            from = next;
         }
         Ok(())
     }

@@ -58,7 +58,7 @@ pub(super) fn is_below(
             return Ok(false);
         }
         at = above;
-        above = tx.directory(at)?.parent;
+        above = tx.parent(at)?;
     }
     Err(StoreError::Invalid)
 }

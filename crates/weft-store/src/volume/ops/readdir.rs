@@ -89,6 +89,7 @@ fn chunk(
         Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     let end = found.len() < CHUNK_ENTRIES;
+    tx.prepare(found.iter().map(|(_, ordered)| keys::inode(ordered.ino)))?;
     let mut entries = Vec::with_capacity(found.len());
     for (cookie, ordered) in found {
         entries.push((cookie, ordered.name, tx.entry_inode(ordered.ino)?));

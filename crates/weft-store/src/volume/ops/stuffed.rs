@@ -132,7 +132,7 @@ impl Volume {
     fn here<T>(
         &self,
         ino: InodeNo,
-        look: impl FnOnce(&mut Tx<'_>, Inode) -> Result<T, StoreError>,
+        look: impl Fn(&mut Tx<'_>, Inode) -> Result<T, StoreError>,
     ) -> Seen<Result<Option<T>, StoreError>> {
         self.run(|tx| {
             let inode = tx.inode(ino)?;
