@@ -2,9 +2,11 @@
 //!
 //! Every call is answered from memory and the engine below it, together with the greatest LSN that
 //! the answer depends on ([`Seen`]). What is not in memory is read without the volume's lock: only
-//! the call that needs it, and its thread, wait for the disk. Nothing may be told to a client before [`Volume::durable`]
-//! returned for it, errors and negative answers included: a name that looks absent may only *look*
-//! so because of a removal that a crash would undo.
+//! the call that needs it, and its thread, wait for the disk.
+//!
+//! Nothing may be told to a client before [`Volume::durable`] returned for it, errors and negative
+//! answers included: a name that looks absent may only *look* so because of a removal that a crash
+//! would undo.
 //!
 //! ```
 //! # use weft_store::types::{Credential, InodeNo, Timestamp};
