@@ -1,5 +1,7 @@
 //! Making files, directories, symlinks and special files.
 
+use std::iter;
+
 use bytes::Bytes;
 
 use super::inode_changes::{take_cookie, touch_entries, untouched};
@@ -11,6 +13,7 @@ use crate::types::{
 use crate::volume::check::{self, TARGET_BYTES_MAX};
 use crate::volume::codec::Dirent;
 use crate::volume::handle::Volume;
+use crate::volume::keys;
 use crate::volume::open::COOKIE_FIRST;
 use crate::volume::seen::Seen;
 use crate::volume::tx::Tx;
@@ -158,6 +161,12 @@ fn create(
 ) -> Result<Created, StoreError> {
     check::name(name)?;
     validate(new)?;
+    // What a new name needs is never in memory: it is asked for before anything else is done.
+    let number = match &new.data {
+        NewFileData::Reserved(reserved) => Some(keys::reserved(reserved.ino)),
+        NewFileData::Later | NewFileData::Stuffed | NewFileData::On(_) => None,
+    };
+    tx.prepare(iter::once(keys::dirent(dir, name)).chain(number))?;
     let mut parent = tx.directory(dir)?;
     check::require(&parent, maker.cred, Rwx::EXECUTE)?;
     if let Some(entry) = tx.dirent(dir, name)? {

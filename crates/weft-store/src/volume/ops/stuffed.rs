@@ -217,8 +217,13 @@ fn seek(
     what: Content,
     offset: u64,
 ) -> Result<Option<u64>, StoreError> {
+    let known_end = inode.size.min(STUFFED_BYTES_MAX);
+    if what == Content::Hole {
+        // Usually there is none.
+        prepare(tx, inode.no, offset, known_end)?;
+    }
     let mut at = offset;
-    while at < inode.size.min(STUFFED_BYTES_MAX) {
+    while at < known_end {
         let (number, within) = (at / BLOCK_BYTES, at % BLOCK_BYTES);
         let held = block(tx, inode.no, number)?.map_or(0, |block| block.len() as u64);
         match what {
@@ -236,9 +241,11 @@ fn read(tx: &mut Tx<'_>, inode: &Inode, offset: u64, len: u64) -> Result<Bytes, 
     let Some(len) = end.checked_sub(offset).filter(|len| *len > 0) else {
         return Ok(Bytes::new());
     };
+    let known_end = end.min(STUFFED_BYTES_MAX);
+    prepare(tx, inode.no, offset, known_end)?;
     let mut out = BytesMut::zeroed(usize::try_from(len).map_err(|_| StoreError::TooBig)?);
     let mut at = offset;
-    while at < end.min(STUFFED_BYTES_MAX) {
+    while at < known_end {
         let (number, within) = (at / BLOCK_BYTES, at % BLOCK_BYTES);
         let until = end.min((number + 1) * BLOCK_BYTES);
         if let Some(held) = block(tx, inode.no, number)? {
@@ -251,6 +258,12 @@ fn read(tx: &mut Tx<'_>, inode: &Inode, offset: u64, len: u64) -> Result<Bytes, 
         at = until;
     }
     Ok(out.freeze())
+}
+
+/// The blocks of these bytes will be looked at.
+fn prepare(tx: &mut Tx<'_>, ino: InodeNo, offset: u64, end: u64) -> Result<(), StoreError> {
+    let numbers = offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES);
+    tx.prepare(numbers.map(|number| keys::data(ino, number)))
 }
 
 /// A block as far as it was written.
