@@ -18,7 +18,7 @@ use tokio::{
 };
 use weft_client::rpc::{Connection, Credential, RpcError};
 use weft_store::types::DataServerId;
-use weft_xdr::{Decode, Encode, Writer};
+use weft_xdr::{Decode, Encode, Writer, rpc::Reply};
 
 use weft_control::{
     codec::*,
@@ -503,6 +503,30 @@ fn failed(error: RpcError) -> ControlError {
         RpcError::Connect { .. } | RpcError::Lost(_) | RpcError::Source(_) => {
             ControlError::Unreachable(error.to_string().into())
         }
+        RpcError::Refused(Reply::ProgMismatch(least, _)) => ControlError::Wrong(
+            format!(
+                "it speaks version {least} of the control protocol, this server version \
+                 {CONTROL_VERSION}: they must be of the same version of weft"
+            )
+            .into(),
+        ),
         RpcError::Refused(_) | RpcError::Decode(_) => ControlError::Wrong(error.to_string().into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_version_is_named() {
+        let why = failed(RpcError::Refused(Reply::ProgMismatch(9, 9))).to_string();
+        assert_eq!(
+            why,
+            format!(
+                "it speaks version 9 of the control protocol, this server version \
+                 {CONTROL_VERSION}: they must be of the same version of weft"
+            )
+        );
     }
 }

@@ -144,6 +144,17 @@ pub enum EngineError {
     /// There is a volume in the directory already.
     #[error("{}: there is a volume here already", .0.display())]
     VolumeExists(PathBuf),
+    /// The volume was made by another version of this program; nothing was changed.
+    #[error(
+        "it has volume format {found}, and this program reads format {read} only: use the version \
+         of weft that made it"
+    )]
+    OtherFormat {
+        /// The format that it has.
+        found: u32,
+        /// The format that would do.
+        read: u32,
+    },
     /// What was read cannot be right; never repaired silently.
     #[error("corrupt: {0}")]
     Corrupt(String),

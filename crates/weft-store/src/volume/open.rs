@@ -42,13 +42,13 @@ pub(super) fn directory(
     let reserve = reserve(at, config.reserve_bytes)?;
     let engine = engine::open(config.engine, &reserve, config.engine_cache_bytes())?;
     // An engine without an identity is what a crash left of a volume that was being made.
-    match (purpose, engine.get(keys::IDENTITY)?) {
-        (Purpose::Open, None) => {
+    match (purpose, is_made(&*engine)?) {
+        (Purpose::Open, false) => {
             // One that acknowledged something is no volume that was being made.
             AckedFile::check(at, 0)?;
             return Err(EngineError::NoVolume(at.to_owned()));
         }
-        (Purpose::Make, Some(_)) => return Err(EngineError::VolumeExists(at.to_owned())),
+        (Purpose::Make, true) => return Err(EngineError::VolumeExists(at.to_owned())),
         _ => {}
     }
     let recovered = progress(&*engine)?.map_or(0, |progress| progress.lsn.0);
@@ -68,23 +68,28 @@ pub(super) fn reserve(at: &Path, bytes_max: u64) -> Result<Arc<Reserve>, EngineE
     Ok(Arc::new(reserve))
 }
 
+/// Whether there is a volume, and one of ours. Asked before anything is read or changed: what
+/// another version made may mean something else.
+fn is_made(engine: &dyn Engine) -> Result<bool, EngineError> {
+    let Some(raw) = engine.get(keys::IDENTITY)? else { return Ok(false) };
+    let found = codec::decode_format(&raw).map_err(corrupt)?;
+    if found != FORMAT_VERSION {
+        return Err(EngineError::OtherFormat { found, read: FORMAT_VERSION });
+    }
+    Ok(true)
+}
+
 /// Opens the volume an engine holds, made if it holds none.
 pub(super) fn engine(
     engine: Arc<dyn Engine>,
     config: &VolumeConfig,
 ) -> Result<Opened, EngineError> {
+    let made = is_made(&*engine)?;
     let epoch = engine.acquire()?;
-    if engine.get(keys::IDENTITY)?.is_none() {
+    if !made {
         engine.commit(&format(&config.format), epoch)?;
     }
     let raw = engine.get(keys::IDENTITY)?.ok_or_else(|| missing("identity"))?;
-    let found = codec::decode_format(&raw).map_err(corrupt)?;
-    if found != FORMAT_VERSION {
-        return Err(EngineError::Corrupt(format!(
-            "it has volume format {found}, and this program reads format {FORMAT_VERSION} only: \
-             use the version of weft that made it"
-        )));
-    }
     let identity = codec::decode_identity(&raw).map_err(corrupt)?;
     let Progress { lsn, next_ino, inodes } =
         progress(&*engine)?.ok_or_else(|| missing("progress"))?;
@@ -149,4 +154,43 @@ fn missing(what: &str) -> EngineError {
 
 fn corrupt(error: StoreError) -> EngineError {
     EngineError::Corrupt(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::EngineKind;
+    use crate::volume::Volume;
+
+    /// A volume of another format, whose other records may mean anything, is refused as that, and
+    /// nobody is deposed.
+    #[test]
+    fn another_format_is_left_as_it_is() {
+        for kind in EngineKind::ALL {
+            let dir = tempfile::tempdir().unwrap();
+            let config = VolumeConfig { engine: kind, ..VolumeConfig::default() };
+            drop(Volume::make(dir.path(), &config).unwrap());
+            let held = reserve(dir.path(), 0).unwrap();
+            let engine = engine::open(config.engine, &held, 1 << 20).unwrap();
+            let mut batch = Batch::new();
+            let identity = [&[codec::VERSION][..], &(FORMAT_VERSION + 1).to_be_bytes()].concat();
+            batch.put(keys::IDENTITY, identity);
+            batch.put(keys::PROGRESS, vec![0xff]);
+            let epoch = engine.epoch().unwrap();
+            engine.commit(&batch, epoch).unwrap();
+            drop(engine);
+            for opened in [
+                Volume::open(dir.path(), &config).map(drop),
+                Volume::make(dir.path(), &config).map(drop),
+            ] {
+                let why = opened.unwrap_err().to_string();
+                assert!(
+                    why.starts_with("it has volume format 3, and this program reads format 2 only"),
+                    "{why}"
+                );
+            }
+            let engine = engine::open(config.engine, &held, 1 << 20).unwrap();
+            assert_eq!(engine.epoch(), Ok(epoch));
+        }
+    }
 }
