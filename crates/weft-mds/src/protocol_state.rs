@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard};
 
 use weft_nfs::{Failure, NfsStat};
-use weft_state::{Grace, Offloads, State};
+use weft_state::{Grace, Offloads, State, StateLimits};
 
 /// Opens, locks, delegations and layouts; grace; copies that go on after their reply. Each table
 /// is behind a lock of its own, held for a few calls at most and never across an await.
@@ -18,9 +18,9 @@ pub(crate) struct ProtocolState {
 
 impl ProtocolState {
     /// The state of an instance that starts with this grace.
-    pub(crate) fn new(instance: u32, grace: Grace) -> Self {
+    pub(crate) fn new(instance: u32, limits: StateLimits, grace: Grace) -> Self {
         ProtocolState {
-            state: Mutex::new(State::new(instance)),
+            state: Mutex::new(State::new(instance, limits)),
             grace: Mutex::new(grace),
             offloads: Mutex::new(Offloads::new(instance)),
         }

@@ -48,6 +48,7 @@ impl Role for Mds {
 
     async fn client_confirmed(&self, client: &ConfirmedClient) {
         tracing::info!(clientid = client.clientid.0, owner = ?client.owner.ownerid, "client");
+        self.protocol.state().admit(client.clientid, client.host);
     }
 
     async fn clients_gone(&self, clients: Vec<ClientId>) {

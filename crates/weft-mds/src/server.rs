@@ -11,7 +11,7 @@ use weft_server::{
     core::Core,
     report::{AdminError, AdminSource, ThresholdStatus},
 };
-use weft_state::{Grace, Identity, SessionLimits};
+use weft_state::{Grace, Identity, SessionLimits, StateLimits};
 use weft_store::{
     types::{Credential, Inode, Kind, StoreError},
     volume::Volume,
@@ -33,8 +33,10 @@ use crate::data_servers::{DataServerSpec, DataServers};
 pub struct MdsParts {
     /// Identity announced to clients.
     pub identity: Identity,
-    /// Session limits.
+    /// Limits of clients and sessions.
     pub limits: SessionLimits,
+    /// Limits of what clients hold.
+    pub state_limits: StateLimits,
     /// Lease, seconds.
     pub lease_s: u32,
     /// Longest grace after a start, seconds.
@@ -106,7 +108,7 @@ impl Mds {
         let known = clients::known(&parts.volume)?;
         let grace_ms = u64::from(parts.grace_s) * 1000;
         let grace = Grace::start(core.clock.now(), grace_ms, clients::reclaimers(&known));
-        let protocol = Arc::new(ProtocolState::new(parts.instance, grace));
+        let protocol = Arc::new(ProtocolState::new(parts.instance, parts.state_limits, grace));
         let threshold = Threshold::new(&parts.small_files, parts.threads);
         let files = FileService::start(FileParts {
             volume: parts.volume,

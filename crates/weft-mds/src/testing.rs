@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weft_server::identity::{ClusterSecret, ServerRole, ServerUuid, identity};
-use weft_state::SessionLimits;
+use weft_state::{SessionLimits, StateLimits};
 use weft_store::volume::{Format, Volume, VolumeConfig};
 
 use super::{
@@ -33,6 +33,7 @@ pub(super) async fn mds_on(volume: Volume, servers: &[DataServerSpec]) -> Arc<Md
     let parts = MdsParts {
         identity: identity(ServerRole::Mds, &secret, uuid),
         limits: SessionLimits::default(),
+        state_limits: StateLimits::default(),
         lease_s: 60,
         grace_s: 60,
         instance: 1,

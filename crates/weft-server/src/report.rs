@@ -56,6 +56,18 @@ pub struct ServerStatus {
     /// Removals and truncations that wait for a data server.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub owed: u64,
+    /// Memory for clients and what they hold, of a metadata server.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub state_memory: Option<StateMemoryStatus>,
+}
+
+/// Memory that clients and what they hold take, as it is counted, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateMemoryStatus {
+    /// In use.
+    pub used: u64,
+    /// Most of it.
+    pub limit: u64,
 }
 
 fn is_zero(n: &u64) -> bool {

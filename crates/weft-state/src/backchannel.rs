@@ -5,7 +5,10 @@ use weft_nfs::ops::{CallbackSec, CallbackSecs, ChannelAttrs};
 use weft_nfs::{ClientId, SequenceId, SessionId, SlotId};
 
 use crate::ids::{ConnId, detached};
-use crate::limits::{BACK_BYTES_MIN, BACK_OPS_MIN, CONNS_PER_SESSION_MAX, FORE_BYTES_MIN};
+use crate::limits::{
+    BACK_BYTES_MIN, BACK_OPS_MIN, BACK_SLOTS_MAX, CONNS_PER_SESSION_MAX, FORE_BYTES_MIN,
+};
+use crate::memory::{allocated, name_bytes};
 
 /// A callback about to be sent: where, and the head of its CB_COMPOUND. Ends with
 /// [`crate::Sessions::callback_end`], always.
@@ -73,6 +76,14 @@ struct BackSlot {
     /// Whether a request with the next sequence id was sent, and not executed as far as we know.
     doubtful: bool,
 }
+
+/// Bytes of the credential that callbacks are sent with, at most: a name of 255 bytes, 16 groups
+/// (RFC 5531, appendix A).
+const SEC_BYTES: usize = name_bytes(255) + allocated(2 * 16 * size_of::<u32>());
+/// Bytes that a back channel takes beside itself.
+pub(crate) const BACK_CHANNEL_BYTES: usize = allocated(CONNS_PER_SESSION_MAX * size_of::<ConnId>())
+    + allocated(BACK_SLOTS_MAX as usize * size_of::<BackSlot>())
+    + SEC_BYTES;
 
 impl BackChannel {
     pub(crate) fn new(attrs: ChannelAttrs, cb_program: u32, sec: Option<CallbackSec>) -> Self {

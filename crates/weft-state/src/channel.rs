@@ -7,6 +7,7 @@ use weft_nfs::ops::{ChannelAttrs, CreateSessionArgs, RdmaIrd};
 use crate::backchannel::{is_usable, usable_sec};
 use crate::limits::{BACK_SLOTS_MAX, FORE_BYTES_MIN, SLOTS_LEFT_SHARE, SessionLimits};
 use crate::refusal::Reason;
+use crate::slot::slot_bytes;
 
 /// Flags a client may set in CREATE_SESSION.
 const FLAGS_KNOWN: u32 = flags::PERSIST | flags::CONN_BACK_CHAN | flags::CONN_RDMA;
@@ -19,16 +20,16 @@ pub(crate) struct Grant {
     pub(crate) flags: u32,
 }
 
-/// Decides what a session gets; `slots_left` are those the server can still give out.
+/// Decides what a session gets; `bytes_left` is the memory that its slots may take.
 pub(crate) fn negotiate(
     args: &CreateSessionArgs,
     limits: &SessionLimits,
-    slots_left: usize,
+    bytes_left: usize,
 ) -> Result<Grant, Reason> {
     if args.flags & !FLAGS_KNOWN != 0 {
         return Err(Reason::FlagsUnknown);
     }
-    let fore = fore_channel(&args.fore_chan_attrs, limits, slots_left)?;
+    let fore = fore_channel(&args.fore_chan_attrs, limits, bytes_left)?;
     let wants_back = args.flags & flags::CONN_BACK_CHAN != 0;
     let back = back_channel(&args.back_chan_attrs);
     // A client that gives its back channel no slots wants none, now and later.
@@ -43,7 +44,7 @@ pub(crate) fn negotiate(
 fn fore_channel(
     asked: &ChannelAttrs,
     limits: &SessionLimits,
-    slots_left: usize,
+    bytes_left: usize,
 ) -> Result<ChannelAttrs, Reason> {
     if asked.maxrequests == 0 || asked.maxoperations == 0 {
         return Err(Reason::ChannelEmpty);
@@ -51,19 +52,21 @@ fn fore_channel(
     if asked.maxrequestsize < FORE_BYTES_MIN || asked.maxresponsesize < FORE_BYTES_MIN {
         return Err(Reason::ChannelTooSmall);
     }
-    if slots_left == 0 {
-        return Err(Reason::NoSlotsLeft);
-    }
-    let share = u32::try_from((slots_left / SLOTS_LEFT_SHARE).max(1)).unwrap_or(u32::MAX);
-    Ok(ChannelAttrs {
+    let fore = ChannelAttrs {
         headerpadsize: 0,
         maxrequestsize: asked.maxrequestsize.min(limits.request_bytes_max),
         maxresponsesize: asked.maxresponsesize.min(limits.response_bytes_max),
         maxresponsesize_cached: asked.maxresponsesize_cached.min(limits.cached_bytes_max),
         maxoperations: asked.maxoperations.min(limits.ops_max),
-        maxrequests: asked.maxrequests.min(limits.slots_max).min(share),
+        maxrequests: asked.maxrequests.min(limits.slots_max),
         rdma_ird: RdmaIrd(None),
-    })
+    };
+    let slots_left = bytes_left / slot_bytes(&fore);
+    if slots_left == 0 {
+        return Err(Reason::NoMemoryForSession);
+    }
+    let share = u32::try_from((slots_left / SLOTS_LEFT_SHARE).max(1)).unwrap_or(u32::MAX);
+    Ok(ChannelAttrs { maxrequests: fore.maxrequests.min(share), ..fore })
 }
 
 fn back_channel(asked: &ChannelAttrs) -> ChannelAttrs {

@@ -3,11 +3,13 @@
 use std::net::IpAddr;
 
 use weft_nfs::ops::{ClientOwner, CreateSessionOk, ExchangeIdArgs};
-use weft_nfs::{ClientId, SequenceId, SessionId, exchgid};
+use weft_nfs::{ClientId, Opaque, SequenceId, SessionId, exchgid};
 
 use crate::host::Host;
 use crate::ids::Millis;
+use crate::memory::{Budget, allocated, map_entry, name_bytes};
 use crate::refusal::Reason;
+use crate::state::HELD_BYTES;
 
 /// The caller of an EXCHANGE_ID or CREATE_SESSION, as far as AUTH_NONE and AUTH_SYS can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -56,6 +58,26 @@ pub struct Client {
     pub(crate) status_once: u32,
     /// At most [`crate::SessionLimits::sessions_per_client_max`].
     pub(crate) sessions: Vec<SessionId>,
+}
+
+/// Longest implementation name kept for people to read.
+pub(crate) const IMPL_NAME_BYTES_MAX: usize = 128;
+/// A durable mark that a metadata server keeps of a client that holds something, in memory: a hash
+/// map, which is at least 7/16 full, has it.
+const MARK_BYTES: usize = 256;
+/// Bytes that a client takes at most beside its sessions and its owner's name: its record, with
+/// what [`crate::State`] and the server keep of everyone. An implementation name that is no UTF-8
+/// grows to three times its length.
+const CLIENT_BYTES: usize = map_entry::<ClientId, Client>()
+    + map_entry::<Opaque, [Option<ClientId>; 2]>()
+    + allocated(3 * IMPL_NAME_BYTES_MAX)
+    + Budget::ACCOUNT_BYTES
+    + HELD_BYTES
+    + MARK_BYTES;
+
+/// Bytes that a client takes beside its sessions; the name is in the record and in the mark.
+pub(crate) fn client_bytes(ownerid: &Opaque) -> usize {
+    CLIENT_BYTES + 2 * name_bytes(ownerid.0.len())
 }
 
 impl Client {

@@ -8,6 +8,7 @@ use weft_nfs::{ClientId, Seqid, Stateid, share};
 
 use crate::ids::{FileKey, Millis};
 use crate::limits::{READERS_REMEMBERED_MAX, REVOKED_MAX};
+use crate::memory::{Want, map_entry};
 use crate::refusal::Refusal;
 use crate::state::State;
 use crate::stateid::{Kind, StateNo};
@@ -31,12 +32,26 @@ pub(crate) struct Delegations {
     by_holder: BTreeMap<(FileKey, ClientId), StateNo>,
     /// Files being changed, and by how many requests.
     changing: BTreeMap<FileKey, usize>,
-    /// Clients that have opened a file for reading since it was last changed; at most
-    /// [`READERS_REMEMBERED_MAX`].
+    /// Clients that have opened a file for reading since it was last changed.
     readers: BTreeSet<(FileKey, ClientId)>,
+    /// Most of them.
+    readers_max: usize,
 }
 
+/// Bytes that a delegation takes.
+pub(crate) const DELEGATION_BYTES: usize = map_entry::<StateNo, Delegation>()
+    + map_entry::<(FileKey, ClientId), StateNo>()
+    + map_entry::<StateNo, ()>();
+/// Bytes that a revoked one takes; less than it did before.
+pub(crate) const REVOKED_BYTES: usize = map_entry::<StateNo, ()>();
+
 impl Delegations {
+    /// None, and so much memory for readers.
+    pub(crate) fn with_memory(readers_bytes: usize) -> Self {
+        let most = readers_bytes / map_entry::<(FileKey, ClientId), ()>();
+        Delegations { readers_max: most.min(READERS_REMEMBERED_MAX), ..Delegations::default() }
+    }
+
     pub(crate) fn get(&self, no: StateNo) -> Option<&Delegation> {
         self.by_no.get(&no)
     }
@@ -63,7 +78,7 @@ impl Delegations {
 
     /// Whether the client has opened the file for reading before, noting that it does now.
     fn has_read_before(&mut self, client: ClientId, file: FileKey) -> bool {
-        if self.readers.len() >= READERS_REMEMBERED_MAX {
+        if self.readers.len() >= self.readers_max {
             self.readers.clear();
         }
         !self.readers.insert((file, client))
@@ -169,6 +184,7 @@ impl State {
         }
         let (no, seqid) = (self.next_no(), Seqid(1));
         let delegation = Delegation { client, file, seqid, recalled_at: None, disowned: false };
+        self.budget.take(client, DELEGATION_BYTES);
         self.delegations.insert(no, delegation);
         self.held(client).delegations.insert(no);
         Ok(self.stateid(Kind::Delegation, no, seqid))
@@ -184,9 +200,7 @@ impl State {
         if contended || self.delegations.changing.contains_key(&file) || self.rw_layouts(file) {
             return Some(NoDelegation::Contention);
         }
-        let held = self.held_by_client.get(&client).map_or(0, |h| h.delegations.len());
-        let full = held >= self.limits.delegations_per_client_max
-            || self.delegations.by_no.len() >= self.limits.delegations_max;
+        let full = !self.budget.has_room(client, DELEGATION_BYTES, Want::Extra);
         let has_one = self.delegations.holds(client, file);
         (full || has_one || !possible).then_some(NoDelegation::Resource)
     }
@@ -273,10 +287,24 @@ impl State {
             return;
         }
         let revoked = &mut self.held(client).revoked;
-        if revoked.len() >= REVOKED_MAX {
-            revoked.pop_first();
-        }
+        let forgotten = revoked.len() >= REVOKED_MAX && revoked.pop_first().is_some();
         revoked.insert(no);
+        if !forgotten {
+            self.budget.take(client, REVOKED_BYTES);
+        }
+    }
+
+    /// A revoked delegation is freed.
+    pub(crate) fn forget_revoked(&mut self, client: ClientId, no: StateNo) {
+        if self.held(client).revoked.remove(&no) {
+            self.budget.give_back(client, REVOKED_BYTES);
+        }
+    }
+
+    /// The client is gone.
+    pub(crate) fn forget_all_revoked(&mut self, client: ClientId) {
+        let revoked = std::mem::take(&mut self.held(client).revoked);
+        self.budget.give_back(client, revoked.len() * REVOKED_BYTES);
     }
 
     /// Whether the client has yet to free delegations that were revoked:
@@ -319,6 +347,7 @@ impl State {
 
     pub(crate) fn remove_delegation(&mut self, no: StateNo) -> Option<Delegation> {
         let delegation = self.delegations.remove(no)?;
+        self.budget.give_back(delegation.client, DELEGATION_BYTES);
         self.held(delegation.client).delegations.remove(&no);
         self.return_on_close(delegation.client, delegation.file);
         Some(delegation)

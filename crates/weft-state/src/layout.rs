@@ -14,6 +14,7 @@ use weft_nfs::{ClientId, IoMode, Seqid, Stateid};
 
 use crate::ids::{FileKey, Millis};
 use crate::limits::RETURNED_LAYOUTS_MAX;
+use crate::memory::{Want, map_entry};
 use crate::open::IoAccess;
 use crate::refusal::{Reason, Refusal};
 use crate::state::State;
@@ -42,11 +43,17 @@ pub(crate) struct Layouts {
     recalls: BTreeMap<StateNo, Millis>,
 }
 
-impl Layouts {
-    pub(crate) fn len(&self) -> usize {
-        self.by_no.len()
-    }
+/// Bytes that a metadata server remembers at most of a file that has a layout out, beside this.
+pub const FILE_RECORD_BYTES: usize = 720;
+/// Bytes that a layout takes, as if it were the only one of its file; of which as much again may be
+/// remembered for one without.
+pub(crate) const LAYOUT_BYTES: usize = 2 * FILE_RECORD_BYTES
+    + map_entry::<StateNo, Layout>()
+    + map_entry::<(FileKey, ClientId), StateNo>()
+    + map_entry::<StateNo, Millis>()
+    + map_entry::<StateNo, ()>();
 
+impl Layouts {
     pub(crate) fn get(&self, no: StateNo) -> Option<&Layout> {
         self.by_no.get(&no)
     }
@@ -167,10 +174,8 @@ impl State {
         if existing.is_some_and(|no| self.layouts.is_recalled(no)) {
             return Err(Reason::RecallOut.into());
         }
-        let held = self.held_by_client.get(&client).map_or(0, |h| h.layouts.len());
-        let full = held >= self.limits.layouts_per_client_max
-            || self.layouts.len() >= self.limits.layouts_max;
-        if existing.is_none() && full {
+        let has_room = || self.budget.has_room(client, LAYOUT_BYTES, Want::Extra);
+        if existing.is_none() && !has_room() {
             return Err(Reason::TooManyLayouts.into());
         }
         Ok(LayoutHolder { client, file })
@@ -203,6 +208,7 @@ impl State {
             rw: false,
             was_rw: false,
         };
+        self.budget.take(holder.client, LAYOUT_BYTES);
         self.layouts.insert(no, layout);
         self.held(holder.client).layouts.insert(no);
         no
@@ -493,6 +499,7 @@ impl State {
 
     pub(crate) fn remove_layout(&mut self, no: StateNo) -> Option<Layout> {
         let layout = self.layouts.remove(no)?;
+        self.budget.give_back(layout.client, LAYOUT_BYTES);
         self.held(layout.client).layouts.remove(&no);
         Some(layout)
     }

@@ -13,10 +13,10 @@
 //! anything.
 //!
 //! ```
-//! use weft_state::{FileKey, IoAccess, State};
+//! use weft_state::{FileKey, IoAccess, State, StateLimits};
 //! use weft_nfs::{ClientId, Opaque, StateOwner};
 //!
-//! let mut state = State::new(1);
+//! let mut state = State::new(1, StateLimits::default());
 //! let (client, file) = (ClientId(7), FileKey { volume: 1, object: 42 });
 //! let owner = StateOwner { clientid: client, owner: Opaque(bytes::Bytes::from_static(b"me")) };
 //! let open = state.open(client, &owner, file, 1, 0).unwrap();
@@ -36,6 +36,7 @@ mod limits;
 mod lock;
 mod lock_ranges;
 mod lock_waiters;
+mod memory;
 mod offload;
 mod open;
 mod refusal;
@@ -55,9 +56,10 @@ pub use delegation::{NoDelegation, Wanted};
 pub use grace::{Ended, Grace, GraceLeft, KnownClient};
 pub use host::Host;
 pub use ids::{ConnId, FileKey, Millis};
-pub use layout::{LayoutHolder, LayoutInfo, LayoutReturned, Overdue};
+pub use layout::{FILE_RECORD_BYTES, LayoutHolder, LayoutInfo, LayoutReturned, Overdue};
 pub use limits::{SessionLimits, StateLimits};
 pub use lock_waiters::LockNotice;
+pub use memory::MemoryUse;
 pub use offload::{OffloadProgress, Offloads};
 pub use open::{Closed, IoAccess, IoHolder};
 pub use refusal::{Reason, Refusal};

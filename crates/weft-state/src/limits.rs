@@ -1,10 +1,13 @@
 //! Every bound on what peers can make us keep, with its reason.
 
-/// Slots of all sessions together. Each may keep a reply of [`SessionLimits::cached_bytes_max`]:
-/// with 8 KiB that is 1 GiB at the very worst; typical kept replies are 200 bytes.
-pub(crate) const SLOTS_TOTAL_MAX: usize = 1 << 17;
-/// A new session gets at most this part of the slots that are left, so that the last ones are
-/// shared instead of going to whoever comes first.
+/// The part of a metadata server's state memory that is for clients and sessions; the rest is for
+/// what they hold. A client of Linux takes some 330 KiB of the one for its session, and as much of
+/// the other for 400 open files.
+const SESSIONS_PART: usize = 4;
+/// State memory of a metadata server whose machine is unknown, bytes.
+const MEMORY_BYTES: usize = 256 << 20;
+/// The slots of a new session take at most this part of the memory that is left for them, so that
+/// the last of it is shared instead of going to whoever comes first.
 pub(crate) const SLOTS_LEFT_SHARE: usize = 4;
 /// Slots that a session is asked to do with while slots run short: enough for a client that is
 /// not busy.
@@ -29,23 +32,22 @@ pub(crate) const RETURNED_LAYOUTS_MAX: usize = 64;
 pub(crate) const OFFLOADS_PER_CLIENT_MAX: usize = 8;
 /// Most of all clients: each that is under way holds a few megabytes.
 pub(crate) const OFFLOADS_MAX: usize = 32;
-/// Whether so much of a limit is used that what is kept by courtesy has to go: three quarters, so
-/// that those who come meanwhile still find room.
-pub(crate) fn is_crowded(used: usize, limit: usize) -> bool {
-    used >= limit - limit / 4
-}
 
 /// Bounds of a [`crate::Sessions`] table, and what its sessions are granted at most.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionLimits {
-    /// Client records. At the limit unconfirmed ones give way, oldest first; if all are confirmed,
-    /// EXCHANGE_ID answers DELAY.
+    /// Memory for clients and sessions, bytes. One client has at most a quarter of it, one host
+    /// half; EXCHANGE_ID and CREATE_SESSION then answer DELAY, or NOSPC for the client's share.
+    pub memory_bytes: usize,
+    /// Client records: all of them are looked at in turn. At the limit unconfirmed ones give way,
+    /// oldest first; if all are confirmed, EXCHANGE_ID answers DELAY.
     pub clients_max: usize,
     /// Client records of one host, so that it takes several to keep others out. A host may stand
     /// for many (containers, a network behind one address), hence a quarter. Beyond it
     /// its unconfirmed ones give way, then EXCHANGE_ID answers DELAY.
     pub clients_per_host_max: usize,
-    /// Sessions of one client; CREATE_SESSION then answers NOSPC.
+    /// Sessions of one client, each of which a SEQUENCE looks at; CREATE_SESSION then answers
+    /// NOSPC.
     pub sessions_per_client_max: usize,
     /// Slots of one session. Linux asks for 64; fewer limit its throughput.
     pub slots_max: u32,
@@ -62,6 +64,7 @@ pub struct SessionLimits {
 impl Default for SessionLimits {
     fn default() -> Self {
         SessionLimits {
+            memory_bytes: MEMORY_BYTES / SESSIONS_PART,
             clients_max: 4096,
             clients_per_host_max: 1024,
             sessions_per_client_max: 16,
@@ -74,13 +77,20 @@ impl Default for SessionLimits {
     }
 }
 
-/// Pairs of file and reading client that are remembered, to recognise a client that reads a file
-/// again. Beyond this the memory starts anew.
+impl SessionLimits {
+    /// Limits for a server that keeps so many bytes of state of all sorts.
+    pub fn of_memory(bytes: usize) -> Self {
+        SessionLimits { memory_bytes: bytes / SESSIONS_PART, ..SessionLimits::default() }
+    }
+}
+
+/// The part of the memory that is for pairs of file and reading client, to recognise a client that
+/// reads a file again, and most of them. Beyond this the memory starts anew.
+pub(crate) const READERS_PART: usize = 64;
 pub(crate) const READERS_REMEMBERED_MAX: usize = 1 << 16;
-/// Requests noted as waiting for locks of one file, and of one client. Whoever waits beyond that
-/// asks again by itself.
+/// Requests noted as waiting for locks of one file, all of which are searched. Whoever waits beyond
+/// that asks again by itself.
 pub(crate) const LOCK_WAITERS_PER_FILE_MAX: usize = 256;
-pub(crate) const LOCK_WAITERS_PER_CLIENT_MAX: usize = 1024;
 /// Locked ranges that are looked through for waiters at once, under the lock that all opens and
 /// locks need: some 100 microseconds. Waiters that are left over are looked at the next time.
 pub(crate) const LOCK_NOTICE_RANGES_MAX: usize = 1 << 16;
@@ -90,42 +100,27 @@ pub(crate) const LOCK_WAITED_RANGES_MAX: usize = 1 << 20;
 /// Revoked delegations remembered for a client until it frees them.
 pub(crate) const REVOKED_MAX: usize = 1024;
 
-/// Bounds of a [`crate::State`] table. Records take 200-300 bytes each.
+/// Bounds of a [`crate::State`] table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateLimits {
-    /// Opens of one client; OPEN then answers DELAY until some are closed.
-    pub opens_per_client_max: usize,
-    /// Opens of all clients.
-    pub opens_max: usize,
-    /// Lock stateids of one client; LOCK then answers DELAY.
-    pub locks_per_client_max: usize,
+    /// Memory for opens, locks, layouts and delegations, bytes. One client has at most a quarter of
+    /// it, one host half; OPEN and LOCK then answer DELAY. From three quarters of each on there are
+    /// no more layouts (LAYOUTGET answers LAYOUTUNAVAILABLE, and the client's I/O goes through the
+    /// metadata server) and no more delegations.
+    pub memory_bytes: usize,
     /// Locked ranges of one file. Searches are linear in it; LOCK and LOCKU then answer DELAY.
     pub ranges_per_file_max: usize,
-    /// Locked ranges of one client, in all files.
-    pub ranges_per_client_max: usize,
-    /// Layouts of one client; LAYOUTGET then answers LAYOUTUNAVAILABLE and the client's I/O goes
-    /// through the metadata server.
-    pub layouts_per_client_max: usize,
-    /// Layouts of all clients.
-    pub layouts_max: usize,
-    /// Delegations of one client. Linux gives back unused ones beyond 5000.
-    pub delegations_per_client_max: usize,
-    /// Delegations of all clients.
-    pub delegations_max: usize,
+}
+
+impl StateLimits {
+    /// Limits for a server that keeps so many bytes of state of all sorts.
+    pub fn of_memory(bytes: usize) -> Self {
+        StateLimits { memory_bytes: bytes - bytes / SESSIONS_PART, ranges_per_file_max: 1 << 14 }
+    }
 }
 
 impl Default for StateLimits {
     fn default() -> Self {
-        StateLimits {
-            opens_per_client_max: 1 << 17,
-            opens_max: 1 << 21,
-            locks_per_client_max: 1 << 16,
-            ranges_per_file_max: 1 << 14,
-            ranges_per_client_max: 1 << 16,
-            layouts_per_client_max: 1 << 17,
-            layouts_max: 1 << 21,
-            delegations_per_client_max: 1 << 13,
-            delegations_max: 1 << 18,
-        }
+        StateLimits::of_memory(MEMORY_BYTES)
     }
 }

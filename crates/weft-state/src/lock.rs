@@ -7,7 +7,8 @@ use weft_nfs::ops::{LockArgs, LockDenied, Locker, LocktArgs, LockuArgs};
 use weft_nfs::{ClientId, FailureBody, LockType, Opaque, Seqid, StateOwner, Stateid, share};
 
 use crate::ids::{FileKey, detached};
-use crate::lock_ranges::{self, ByteRange};
+use crate::lock_ranges::{self, ByteRange, RANGE_BYTES};
+use crate::memory::{Want, map_entry, map_of_one, name_bytes};
 use crate::refusal::{Reason, Refusal};
 use crate::state::{OwnerKey, State};
 use crate::stateid::{Kind, StateNo};
@@ -28,6 +29,25 @@ pub(crate) struct Lock {
 pub(crate) struct Locks {
     by_no: BTreeMap<StateNo, Lock>,
     by_owner: BTreeMap<OwnerKey, StateNo>,
+}
+
+/// Bytes that a lock state takes beside the name of its owner, as if it were the only one of its
+/// open.
+const LOCK_BYTES: usize = map_entry::<StateNo, Lock>()
+    + map_entry::<OwnerKey, StateNo>()
+    + map_entry::<StateNo, ()>()
+    + map_of_one::<StateNo, ()>();
+
+/// Bytes that a lock state of this owner takes, its ranges apart.
+fn lock_bytes(owner: &Bytes) -> usize {
+    LOCK_BYTES + name_bytes(owner.len())
+}
+
+impl Lock {
+    /// Bytes that it takes, its ranges apart.
+    pub(crate) fn bytes(&self) -> usize {
+        lock_bytes(&self.owner)
+    }
 }
 
 impl Locks {
@@ -93,10 +113,13 @@ impl State {
             return Err(denied);
         }
         self.stop_waiting(client, file, &owner, range);
-        self.check_lock_limits(client, file, found.existing.is_none())?;
+        let new_bytes = found.existing.map_or_else(|| lock_bytes(&owner), |_| 0);
+        if !self.has_room_for_locks(client, file, new_bytes, RANGES_ADDED_MAX) {
+            return Err(Reason::TooManyLocks.into());
+        }
         let no = match found.existing {
             Some(no) => no,
-            None => self.add_lock(client, file, found.open, found.owner.unwrap_or_default()),
+            None => self.add_lock(client, file, found.open, owner),
         };
         self.change_ranges(client, file, |ranges| ranges.lock(no, range, write));
         Ok(self.bump_lock(no))
@@ -130,7 +153,7 @@ impl State {
         let range = ByteRange::checked(args.offset, args.length)?;
         let no = self.find_kind(Kind::Lock, client, &args.lock_stateid, file)?;
         let splits = self.files.get(&file).is_some_and(|f| f.ranges.splits(no, range));
-        if splits && !self.has_room_for_ranges(client, file, 1) {
+        if splits && !self.has_room_for_locks(client, file, 0, 1) {
             return Err(Reason::TooManyLocks.into());
         }
         self.change_ranges(client, file, |ranges| ranges.unlock(no, range));
@@ -189,21 +212,17 @@ impl State {
         }
     }
 
-    fn check_lock_limits(&self, client: ClientId, file: FileKey, new: bool) -> Result<(), Reason> {
-        let locks = self.held_by_client.get(&client).map_or(0, |h| h.locks.len());
-        if new && locks >= self.limits.locks_per_client_max
-            || !self.has_room_for_ranges(client, file, RANGES_ADDED_MAX)
-        {
-            return Err(Reason::TooManyLocks);
-        }
-        Ok(())
-    }
-
-    fn has_room_for_ranges(&self, client: ClientId, file: FileKey, added: usize) -> bool {
+    /// Whether so many ranges may be added to a file, and so many bytes beside them be taken.
+    fn has_room_for_locks(
+        &self,
+        client: ClientId,
+        file: FileKey,
+        bytes: usize,
+        ranges: usize,
+    ) -> bool {
         let of_file = self.files.get(&file).map_or(0, |f| f.ranges.len());
-        let of_client = self.held_by_client.get(&client).map_or(0, |h| h.ranges);
-        of_file + added <= self.limits.ranges_per_file_max
-            && of_client + added <= self.limits.ranges_per_client_max
+        of_file + ranges <= self.limits.ranges_per_file_max
+            && self.budget.has_room(client, bytes + ranges * RANGE_BYTES, Want::Need)
     }
 
     fn add_lock(
@@ -214,13 +233,15 @@ impl State {
         owner: Bytes,
     ) -> StateNo {
         let no = self.next_no();
-        self.locks.insert(no, Lock { client, owner, file, open, seqid: Seqid(0) });
+        let lock = Lock { client, owner, file, open, seqid: Seqid(0) };
+        self.budget.take(client, lock.bytes());
+        self.locks.insert(no, lock);
         self.held(client).locks.insert(no);
         self.opens.base(open, no);
         no
     }
 
-    /// Changes the ranges of a file for one client, and keeps that client's count.
+    /// Changes the ranges of a file for one client, and keeps that client's count and memory.
     fn change_ranges(
         &mut self,
         client: ClientId,
@@ -234,6 +255,11 @@ impl State {
         self.lock_waiters.note_change(file);
         let held = self.held(client);
         held.ranges = held.ranges + after - before;
+        if after > before {
+            self.budget.take(client, (after - before) * RANGE_BYTES);
+        } else {
+            self.budget.give_back(client, (before - after) * RANGE_BYTES);
+        }
     }
 
     fn bump_lock(&mut self, no: StateNo) -> Stateid {
@@ -255,6 +281,7 @@ impl State {
     pub(crate) fn remove_lock(&mut self, no: StateNo) {
         let Some(lock) = self.locks.remove(no) else { return };
         self.change_ranges(lock.client, lock.file, |ranges| ranges.unlock_all(no));
+        self.budget.give_back(lock.client, lock.bytes());
         self.held(lock.client).locks.remove(&no);
         self.opens.unbase(lock.open, no);
     }

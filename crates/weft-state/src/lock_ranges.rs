@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::memory::allocated;
 use crate::refusal::Reason;
 use crate::stateid::StateNo;
 
@@ -48,6 +49,11 @@ pub(crate) struct Held {
 /// they differ in kind; ranges of different holders overlap only if none of the two is a write.
 #[derive(Debug, Default)]
 pub(crate) struct LockRanges(Vec<Held>);
+
+/// The vector is never larger than so many times what is in it.
+const SPARE_MAX: usize = 4;
+/// Bytes that a range takes.
+pub(crate) const RANGE_BYTES: usize = allocated(SPARE_MAX * size_of::<Held>());
 
 impl LockRanges {
     pub(crate) fn len(&self) -> usize {
@@ -115,6 +121,7 @@ impl LockRanges {
                 self.insert(Held { range: right, ..h });
             }
         }
+        self.shrink();
     }
 
     /// Whether unlocking would cut a range of the holder in two.
@@ -126,6 +133,15 @@ impl LockRanges {
     /// Unlocks everything of a holder.
     pub(crate) fn unlock_all(&mut self, holder: StateNo) {
         self.0.retain(|h| h.holder != holder);
+        self.shrink();
+    }
+
+    /// Gives memory back once it is mostly empty, and then leaves some, so that not every change
+    /// moves everything.
+    fn shrink(&mut self) {
+        if self.0.capacity() > SPARE_MAX * self.0.len() {
+            self.0.shrink_to(SPARE_MAX / 2 * self.0.len());
+        }
     }
 
     fn insert(&mut self, held: Held) {
@@ -138,6 +154,20 @@ impl LockRanges {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// What a holder gives up takes no memory beyond what is counted for the rest.
+    #[test]
+    fn memory_is_given_back() {
+        let mut ranges = LockRanges::default();
+        for n in 0..1000 {
+            let range = ByteRange::checked(2 * n, 1).unwrap();
+            ranges.lock(StateNo(1 + n % 2), range, true);
+        }
+        for n in 0..1000 {
+            ranges.unlock(StateNo(1 + n % 2), ByteRange::checked(2 * n, 1).unwrap());
+            assert!(ranges.0.capacity() <= SPARE_MAX * ranges.len(), "{}", ranges.len());
+        }
+    }
 
     /// Both sides of each limit of a range.
     #[test]

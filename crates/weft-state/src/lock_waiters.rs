@@ -9,11 +9,9 @@ use bytes::Bytes;
 use weft_nfs::{ClientId, Opaque, StateOwner};
 
 use crate::ids::{FileKey, detached};
-use crate::limits::{
-    LOCK_NOTICE_RANGES_MAX, LOCK_WAITED_RANGES_MAX, LOCK_WAITERS_PER_CLIENT_MAX,
-    LOCK_WAITERS_PER_FILE_MAX,
-};
+use crate::limits::{LOCK_NOTICE_RANGES_MAX, LOCK_WAITED_RANGES_MAX, LOCK_WAITERS_PER_FILE_MAX};
 use crate::lock_ranges::ByteRange;
+use crate::memory::{Want, allocated, map_entry, name_bytes};
 use crate::state::State;
 
 /// A blocking LOCK that was denied. An owner can have several: threads of one process share it.
@@ -37,6 +35,18 @@ pub(crate) struct LockWaiters {
     noticed_last: FileKey,
 }
 
+/// A queue is never larger than so many times what is in it.
+const SPARE_MAX: usize = 4;
+/// Bytes that a waiter takes beside the name of its owner, as if it were the only one of its file.
+const WAITER_BYTES: usize = allocated(SPARE_MAX * size_of::<Waiter>())
+    + map_entry::<FileKey, VecDeque<Waiter>>()
+    + map_entry::<FileKey, usize>();
+
+/// Bytes that a waiter of this name takes.
+fn waiter_bytes(owner: &Bytes) -> usize {
+    WAITER_BYTES + name_bytes(owner.len())
+}
+
 impl LockWaiters {
     /// The locks of a file have changed: all that wait for some of them may have a chance.
     pub(crate) fn note_change(&mut self, file: FileKey) {
@@ -45,9 +55,26 @@ impl LockWaiters {
         }
     }
 
+    /// Puts what is left of a queue in its place.
+    fn put_back(&mut self, file: FileKey, mut waiting: VecDeque<Waiter>) {
+        if waiting.capacity() > SPARE_MAX * waiting.len() {
+            waiting.shrink_to(SPARE_MAX / 2 * waiting.len());
+        }
+        if !waiting.is_empty() {
+            self.by_file.insert(file, waiting);
+        }
+    }
+
     /// Whether anybody waits for locks of the file.
     pub(crate) fn has_any(&self, file: FileKey) -> bool {
         self.by_file.contains_key(&file)
+    }
+
+    /// Bytes that the waiters of a client take.
+    #[cfg(test)]
+    pub(crate) fn bytes_of(&self, client: ClientId) -> usize {
+        let all = self.by_file.values().flatten();
+        all.filter(|w| w.client == client).map(|w| waiter_bytes(&w.owner)).sum()
     }
 
     /// Whether [`State::lock_notices`] has nothing left to look at.
@@ -84,11 +111,12 @@ impl State {
     ) {
         self.stop_waiting(client, file, owner, range);
         let of_file = self.lock_waiters.by_file.get(&file).map_or(0, VecDeque::len);
-        let of_client = self.held_by_client.get(&client).map_or(0, |h| h.waiters);
-        if of_file >= LOCK_WAITERS_PER_FILE_MAX || of_client >= LOCK_WAITERS_PER_CLIENT_MAX {
+        let has_room = self.budget.has_room(client, waiter_bytes(owner), Want::Extra);
+        if of_file >= LOCK_WAITERS_PER_FILE_MAX || !has_room {
             return;
         }
         let owner = detached(owner);
+        self.budget.take(client, waiter_bytes(&owner));
         let waiter = Waiter { client, owner, range, write };
         self.lock_waiters.by_file.entry(file).or_default().push_back(waiter);
         self.held(client).waiters += 1;
@@ -168,15 +196,14 @@ impl State {
                 continue;
             }
             self.held(w.client).waiters -= 1;
+            self.budget.give_back(w.client, waiter_bytes(&w.owner));
             let owner = StateOwner { clientid: w.client, owner: Opaque(w.owner) };
             notices.push(LockNotice { file, owner });
         }
         if left > 0 {
             self.lock_waiters.unlocked.insert(file, left);
         }
-        if !waiting.is_empty() {
-            self.lock_waiters.by_file.insert(file, waiting);
-        }
+        self.lock_waiters.put_back(file, waiting);
     }
 
     fn is_blocked(&self, file: FileKey, w: &Waiter) -> bool {
@@ -191,12 +218,11 @@ impl State {
             let gone = which(w);
             if gone {
                 self.held(w.client).waiters -= 1;
+                self.budget.give_back(w.client, waiter_bytes(&w.owner));
             }
             !gone
         });
-        if !waiting.is_empty() {
-            self.lock_waiters.by_file.insert(file, waiting);
-        }
+        self.lock_waiters.put_back(file, waiting);
     }
 }
 
@@ -238,7 +264,7 @@ mod tests {
     /// blocking requests wait.
     #[test]
     fn told_once_when_free() {
-        let mut state = State::new(1);
+        let mut state = new_state();
         let held = lock(&mut state, A, LockType::Write, 0).unwrap();
         assert_eq!(lock(&mut state, B, LockType::WriteBlocking, 5), None);
         assert_eq!(lock(&mut state, ClientId(3), LockType::Write, 5), None);
@@ -254,7 +280,7 @@ mod tests {
     /// success ends that of another.
     #[test]
     fn an_owner_waits_for_several_ranges() {
-        let mut state = State::new(1);
+        let mut state = new_state();
         let mut held = lock(&mut state, A, LockType::Write, 0).unwrap();
         for first in [100, 200] {
             held = lock(&mut state, A, LockType::Write, first).unwrap();
@@ -276,7 +302,7 @@ mod tests {
     /// Proves that CLOSE and the end of the holder free its locks for waiters too.
     #[test]
     fn told_after_close_and_end_of_client() {
-        let mut state = State::new(1);
+        let mut state = new_state();
         lock(&mut state, A, LockType::Write, 0).unwrap();
         assert_eq!(lock(&mut state, B, LockType::ReadBlocking, 0), None);
         let open = state.open(A, &owner("open"), FILE, 3, 0).unwrap();
@@ -291,7 +317,7 @@ mod tests {
     /// Proves that a client is waited for while its lock excludes a request of another.
     #[test]
     fn waited_for_by_others() {
-        let mut state = State::new(1);
+        let mut state = new_state();
         let held = lock(&mut state, A, LockType::Read, 0).unwrap();
         assert_eq!(lock(&mut state, B, LockType::Write, 0), None);
         assert!(!state.is_waited_for(A), "who does not block does not wait");
@@ -305,7 +331,7 @@ mod tests {
     /// However many ranges and waiters there are, the look is short: beyond it the answer is yes.
     #[test]
     fn who_is_waited_for_is_told_in_bounded_time() {
-        let mut state = State::new(1);
+        let mut state = new_state();
         lock(&mut state, B, LockType::Write, 0).unwrap();
         let open = state.open(A, &owner("open"), FILE, 3, 0).unwrap();
         let lock_bytes = |state: &mut State, ranges: std::ops::Range<u64>| {
@@ -330,7 +356,7 @@ mod tests {
     /// Proves that an owner that has its lock, or is gone, waits no longer.
     #[test]
     fn nobody_waits_for_ever() {
-        let mut state = State::new(1);
+        let mut state = new_state();
         let held = lock(&mut state, A, LockType::Write, 0).unwrap();
         assert_eq!(lock(&mut state, B, LockType::WriteBlocking, 0), None);
         unlock(&mut state, A, held, 0, 10);
@@ -344,8 +370,7 @@ mod tests {
     /// Both sides of the limit of waiters of one file.
     #[test]
     fn waiters_are_bounded() {
-        let mut state = State::new(1);
-        state.set_limits(StateLimits { locks_per_client_max: 1, ..StateLimits::default() });
+        let mut state = new_state();
         lock(&mut state, A, LockType::Write, 0).unwrap();
         for n in 0..=LOCK_WAITERS_PER_FILE_MAX as u64 {
             assert_eq!(lock(&mut state, ClientId(100 + n), LockType::WriteBlocking, 0), None);
@@ -353,13 +378,17 @@ mod tests {
         assert_eq!(state.lock_waiters.by_file[&FILE].len(), LOCK_WAITERS_PER_FILE_MAX);
     }
 
-    /// Both sides of the limit of waiters of one client, over all files.
+    /// Both sides of the memory that waiters of one client may take, over all files.
     #[test]
     fn waiters_of_a_client_are_bounded() {
-        let mut state = State::new(1);
-        let files = LOCK_WAITERS_PER_CLIENT_MAX as u64 + 1;
-        for object in 0..files {
-            let file = FileKey { volume: 2, object };
+        let mut state = new_state();
+        let room = 2 * waiter_bytes(&owner("lock").owner.0);
+        let files = [1, 2, 3].map(|object| FileKey { volume: 2, object });
+        for file in files {
+            state.open(B, &owner("open"), file, 3, 0).unwrap();
+        }
+        state.budget.fill(B, Want::Extra, room);
+        for file in files {
             for (client, denied) in [(A, false), (B, true)] {
                 let open = state.open(client, &owner("open"), file, 3, 0).unwrap();
                 let locker = Locker::New { open_stateid: open, lock_owner: owner("lock") };
@@ -368,15 +397,15 @@ mod tests {
                 assert_eq!(state.lock(client, file, &args).is_err(), denied);
             }
         }
-        assert_eq!(state.held(B).waiters, LOCK_WAITERS_PER_CLIENT_MAX);
-        assert_eq!(state.lock_waiters.by_file.len(), LOCK_WAITERS_PER_CLIENT_MAX);
+        assert_eq!(state.held(B).waiters, 2);
+        assert_eq!(state.lock_waiters.by_file.len(), 2);
     }
 
     /// However many wait for however many ranges, one call does a bounded part of the work, and
     /// the calls together all of it, each waiter in its turn.
     #[test]
     fn the_work_of_one_call_is_bounded() {
-        let mut state = State::new(1);
+        let mut state = new_state();
         let held = lock(&mut state, A, LockType::Write, 0).unwrap();
         // One byte each, so that none merge; none of them is in a waiter's way.
         let open = state.open(A, &owner("open"), FILE, 3, 0).unwrap();
@@ -407,7 +436,7 @@ mod tests {
     /// A file whose waiters take all the work of a call does not keep others from their turn.
     #[test]
     fn files_take_turns() {
-        let mut state = State::new(1);
+        let mut state = new_state();
         state.lock_waiters.unlocked = [(FILE, 1), (OTHER_FILE, 1)].into();
         let first = state.lock_waiters.next_unlocked().unwrap();
         state.lock_waiters.noticed_last = first;

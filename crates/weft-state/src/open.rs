@@ -7,8 +7,9 @@ use bytes::Bytes;
 use weft_nfs::{ClientId, Seqid, StateOwner, Stateid, share};
 
 use crate::ids::{FileKey, detached};
+use crate::memory::{Want, map_entry, name_bytes};
 use crate::refusal::{Reason, Refusal};
-use crate::state::{OwnerKey, State};
+use crate::state::{FileState, OwnerKey, State};
 use crate::stateid::{Kind, StateNo};
 
 /// What I/O does to the file.
@@ -59,15 +60,30 @@ pub(crate) struct Opens {
     by_no: BTreeMap<StateNo, Open>,
     by_owner: BTreeMap<OwnerKey, StateNo>,
     /// The shares of all opens of a file by one client, added up, so that no check walks through
-    /// the opens: there may be [`crate::StateLimits::opens_per_client_max`] of them.
+    /// the opens: there may be hundreds of thousands.
     client_shares: BTreeMap<(FileKey, ClientId), Shares>,
 }
 
-impl Opens {
-    pub(crate) fn len(&self) -> usize {
-        self.by_no.len()
-    }
+/// Bytes that an open takes beside the name of its owner, as if it were the only one of its file.
+const OPEN_BYTES: usize = map_entry::<StateNo, Open>()
+    + map_entry::<OwnerKey, StateNo>()
+    + map_entry::<(FileKey, ClientId), Shares>()
+    + map_entry::<FileKey, FileState>()
+    + map_entry::<StateNo, ()>();
 
+/// Bytes that an open of this owner takes.
+fn open_bytes(owner: &Bytes) -> usize {
+    OPEN_BYTES + name_bytes(owner.len())
+}
+
+impl Open {
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        open_bytes(&self.owner)
+    }
+}
+
+impl Opens {
     pub(crate) fn get(&self, no: StateNo) -> Option<&Open> {
         self.by_no.get(&no)
     }
@@ -245,19 +261,16 @@ impl State {
         if self.conflicts_with_delegation(client, file, share.access, share.deny) {
             return Err(Reason::Delegated.into());
         }
-        if own.is_none() { self.check_room_for_open(client) } else { Ok(()) }
+        if own.is_none() { self.check_room_for_open(client, owner) } else { Ok(()) }
     }
 
-    /// Whether there is room for one more open of a client; asked before a file is made for it.
+    /// Whether there is room for one more open of an owner; asked before a file is made for it.
     ///
     /// # Errors
     /// DELAY beyond a limit.
-    pub fn check_room_for_open(&self, client: ClientId) -> Result<(), Refusal> {
-        let held = self.held_by_client.get(&client).map_or(0, |h| h.opens.len());
-        if held >= self.limits.opens_per_client_max || self.opens.len() >= self.limits.opens_max {
-            return Err(Reason::TooManyOpens.into());
-        }
-        Ok(())
+    pub fn check_room_for_open(&self, client: ClientId, owner: &StateOwner) -> Result<(), Refusal> {
+        let has_room = self.budget.has_room(client, open_bytes(&owner.owner.0), Want::Need);
+        if has_room { Ok(()) } else { Err(Reason::TooManyOpens.into()) }
     }
 
     /// Other clients whose opens of the file conflict with a share.
@@ -319,7 +332,9 @@ impl State {
         let no = self.next_no();
         let (_, _, owner) = key;
         let (seqid, seen, locks) = (Seqid(1), share.bit(), BTreeSet::new());
-        self.opens.insert(no, Open { client, owner, file, seqid, share, seen, locks });
+        let open = Open { client, owner, file, seqid, share, seen, locks };
+        self.budget.take(client, open.bytes());
+        self.opens.insert(no, open);
         self.held(client).opens.insert(no);
         Ok(self.stateid(Kind::Open, no, seqid))
     }
@@ -440,6 +455,7 @@ impl State {
         let locks = self.opens.get(no)?.locks.clone();
         locks.into_iter().for_each(|lock| self.remove_lock(lock));
         let open = self.opens.remove(no)?;
+        self.budget.give_back(open.client, open.bytes());
         self.held(open.client).opens.remove(&no);
         self.count_shares(open.file, open.client, |shares| shares.remove(open.share));
         let last = !self.is_open(open.file);

@@ -36,7 +36,7 @@ reasons! {
     UpdateUnknown = NOENT, "update of a client that has no confirmed record";
     UpdateVerifier = NOT_SAME, "update by another incarnation of the client";
     UpdatePrincipal = PERM, "update by another principal";
-    TooManyClients = DELAY, "the table of clients is full";
+    TooManyClients = DELAY, "no room for another client";
     ClientUnknown = STALE_CLIENTID, "no such client";
     ConfirmPrincipal = CLID_INUSE, "confirmation by another principal than the one that asked";
     ClientHasSessions = CLIENTID_BUSY, "the client still has sessions";
@@ -44,8 +44,8 @@ reasons! {
     ReclaimDoneBefore = COMPLETE_ALREADY, "reclaim was completed before";
     // Sessions: §18.33, §18.34, §18.36, §18.37.
     CreateMisordered = SEQ_MISORDERED, "csa_sequence is neither the next nor the last";
-    TooManySessions = NOSPC, "the client has too many sessions";
-    NoSlotsLeft = DELAY, "all slots of the server are given out";
+    TooManySessions = NOSPC, "the client has too many sessions, or they take too much memory";
+    NoMemoryForSession = DELAY, "no memory is left for a session";
     ChannelTooSmall = TOOSMALL, "the channel is too small for the smallest message";
     ChannelEmpty = INVAL, "a channel without requests or operations";
     SessionUnknown = BADSESSION, "no such session";
@@ -79,7 +79,7 @@ reasons! {
     // Opens: §9.7-§9.9, §18.16, §18.18.
     ShareInvalid = INVAL, "share access or deny out of range";
     ShareDenied = SHARE_DENIED, "conflicts with the share reservation of another open";
-    TooManyOpens = DELAY, "too many opens";
+    TooManyOpens = DELAY, "no memory for another open";
     DowngradeInvalid = INVAL, "not a union of shares that were opened";
     OpenMode = OPENMODE, "the open does not allow this access";
     Delegated = DELAY, "others hold delegations, to be recalled first";
@@ -88,11 +88,11 @@ reasons! {
     // Locks: §18.10-§18.12.
     RangeInvalid = INVAL, "empty range, or one that passes the end of 64 bits";
     LockDenied = DENIED, "another owner holds a conflicting lock";
-    TooManyLocks = DELAY, "too many locks";
+    TooManyLocks = DELAY, "no memory for another lock, or too many ranges of a file";
     // Layouts: §12.5, §18.42-§18.44.
     IoModeInvalid = BADIOMODE, "iomode that cannot be granted or was not";
     RecallOut = RECALLCONFLICT, "the layout is being recalled";
-    TooManyLayouts = LAYOUTUNAVAILABLE, "too many layouts";
+    TooManyLayouts = LAYOUTUNAVAILABLE, "memory runs short for layouts";
 }
 
 /// A refused request. Nothing was changed by it.

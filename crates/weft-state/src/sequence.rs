@@ -9,11 +9,11 @@ use weft_nfs::{ClientId, SequenceId, SessionId, SlotId, seq4_status};
 
 use crate::backchannel::{Callback, usable_sec};
 use crate::ids::{ConnId, Millis};
-use crate::limits::{SLOTS_TOTAL_MAX, SLOTS_WHEN_CROWDED, is_crowded};
+use crate::limits::SLOTS_WHEN_CROWDED;
 use crate::refusal::{Reason, Refusal};
 use crate::session::Session;
 use crate::sessions::Sessions;
-use crate::slot::Admission;
+use crate::slot::{Admission, slot_bytes};
 
 /// A request admitted by SEQUENCE: proof that it runs in a session, once. It ends with
 /// [`Sessions::complete`], always, else its slot stays busy.
@@ -163,20 +163,27 @@ impl Sessions {
         })
     }
 
-    /// Slots go back to the server while they run short, and to the session, up to what it was
-    /// granted, once half of them are free again.
+    /// Slots go back to the server while memory runs short, and to the session, up to what it was
+    /// granted, once half of that is free again.
     fn resize_session(&mut self, args: &SequenceArgs) -> Option<SlotId> {
         let session = self.sessions.get_mut(&args.sessionid)?;
+        let (client, budget) = (session.clientid, &mut self.budget);
         let (granted, before) = (session.fore.maxrequests, session.slot_count());
-        let wanted = if is_crowded(self.slots_given, SLOTS_TOTAL_MAX) {
+        let wanted = if budget.is_crowded_for(client) {
             granted.min(SLOTS_WHEN_CROWDED) as usize
-        } else if self.slots_given < SLOTS_TOTAL_MAX / 2 {
-            granted as usize
+        } else if before < granted as usize && budget.has_plenty_for(client) {
+            let room = budget.left(client) / slot_bytes(&session.fore);
+            before + room.min(granted as usize - before)
         } else {
             before
         };
+        let bytes = session.bytes();
         let target = session.resize(args, wanted);
-        self.slots_given = self.slots_given + session.slot_count() - before;
+        if session.bytes() > bytes {
+            budget.take(client, session.bytes() - bytes);
+        } else {
+            budget.give_back(client, bytes - session.bytes());
+        }
         Some(target)
     }
 

@@ -1,12 +1,13 @@
 //! One session: its channels and the connections bound to it. RFC 8881 §2.10.3.
 
 use weft_nfs::ops::{ChannelAttrs, SequenceArgs};
-use weft_nfs::{ClientId, SlotId};
+use weft_nfs::{ClientId, SessionId, SlotId};
 
-use crate::backchannel::BackChannel;
+use crate::backchannel::{BACK_CHANNEL_BYTES, BackChannel};
 use crate::ids::ConnId;
 use crate::limits::CONNS_PER_SESSION_MAX;
-use crate::slot::Slot;
+use crate::memory::{allocated, map_entry};
+use crate::slot::{Slot, slot_bytes};
 
 /// A session.
 #[derive(Debug)]
@@ -21,11 +22,23 @@ pub(crate) struct Session {
     conns: Vec<ConnId>,
 }
 
+/// Bytes that a session takes at most beside its slots: connections, back channel, its place in
+/// the client's list.
+pub(crate) const SESSION_BYTES: usize = map_entry::<SessionId, Session>()
+    + allocated(CONNS_PER_SESSION_MAX * size_of::<ConnId>())
+    + BACK_CHANNEL_BYTES
+    + allocated(4 * size_of::<SessionId>());
+
 impl Session {
     pub(crate) fn new(clientid: ClientId, fore: ChannelAttrs, back: BackChannel) -> Self {
-        let mut slots = Vec::new();
-        slots.resize_with(fore.maxrequests as usize, Slot::default);
+        let slots = (0..fore.maxrequests).map(|_| Slot::default()).collect();
         Session { clientid, minorversion: 1, fore, back, slots, conns: Vec::new() }
+    }
+
+    /// Bytes that it takes, each slot with the largest reply that it may keep: nothing is executed
+    /// whose reply could then not be kept.
+    pub(crate) fn bytes(&self) -> usize {
+        SESSION_BYTES + self.slots.len() * slot_bytes(&self.fore)
     }
 
     pub(crate) fn slot_count(&self) -> usize {
@@ -47,6 +60,7 @@ impl Session {
         if wanted > self.slots.len() {
             // What was told before does not hold any more.
             self.slots.iter_mut().for_each(|s| s.told_target = usize::MAX);
+            self.slots.reserve_exact(wanted - self.slots.len());
             self.slots.resize_with(wanted, Slot::default);
         }
         let knows = self.slots.get(asking).is_some_and(|s| s.told_target < wanted);

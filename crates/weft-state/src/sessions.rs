@@ -11,18 +11,19 @@ use weft_nfs::{ClientId, Opaque, SequenceId, SessionId, create_session_flags, ex
 
 use crate::backchannel::{BackChannel, usable_sec};
 use crate::channel::{Grant, negotiate};
-use crate::client::{Client, ExchangeIdCase, Origin, Principal, exchange_id_case};
+use crate::client::{
+    Client, ExchangeIdCase, IMPL_NAME_BYTES_MAX, Origin, Principal, client_bytes, exchange_id_case,
+};
 use crate::host::Host;
 use crate::ids::{ConnId, Millis, detached};
-use crate::limits::{SLOTS_TOTAL_MAX, SessionLimits, is_crowded};
+use crate::limits::SessionLimits;
+use crate::memory::{Budget, Full, MemoryUse, is_crowded};
 use crate::refusal::{Reason, Refusal};
-use crate::session::Session;
+use crate::session::{SESSION_BYTES, Session};
 
 /// The `csa_sequence` a new client begins with. Any would do (§18.35.3), but there are clients
 /// that count on 1.
 const FIRST_CREATE: SequenceId = SequenceId(1);
-/// Longest implementation name kept for people to read.
-const IMPL_NAME_BYTES_MAX: usize = 128;
 
 /// The identity of this server; one for every process role with a client table of its own (design
 /// D4).
@@ -47,6 +48,8 @@ pub struct ConfirmedClient {
     pub clientid: ClientId,
     /// Its owner, for the durable record.
     pub owner: ClientOwner,
+    /// Where it came from.
+    pub host: Host,
 }
 
 /// What EXCHANGE_ID did.
@@ -80,7 +83,8 @@ pub struct Sessions {
     pub(crate) sessions: BTreeMap<SessionId, Session>,
     records_by_owner: BTreeMap<Opaque, OwnerRecords>,
     session_last: u32,
-    pub(crate) slots_given: usize,
+    /// The memory that all of this takes.
+    pub(crate) budget: Budget,
 }
 
 /// The records of one client owner: at most one of each (§18.35.4).
@@ -95,13 +99,13 @@ impl Sessions {
     pub fn new(identity: Identity, limits: SessionLimits, lease_ms: u64) -> Self {
         Sessions {
             identity,
+            budget: Budget::new(limits.memory_bytes),
             limits,
             lease_ms,
             clients: BTreeMap::new(),
             sessions: BTreeMap::new(),
             records_by_owner: BTreeMap::new(),
             session_last: 0,
-            slots_given: 0,
         }
     }
 
@@ -176,10 +180,13 @@ impl Sessions {
         random: u32,
         replaced: Option<ClientId>,
     ) -> Result<ClientId, Reason> {
-        match replaced {
-            Some(old) => self.drop_client(old),
-            None => self.make_room_for_client(from.address.into())?,
+        let host = Host::from(from.address);
+        let bytes = client_bytes(&args.clientowner.ownerid);
+        let same_host = |old: &ClientId| self.clients.get(old).is_some_and(|c| c.host == host);
+        if !replaced.as_ref().is_some_and(same_host) {
+            self.make_room_for_client(host, bytes)?;
         }
+        replaced.into_iter().for_each(|old| self.drop_client(old));
         let owner = ClientOwner {
             verifier: args.clientowner.verifier,
             ownerid: Opaque(detached(&args.clientowner.ownerid.0)),
@@ -192,7 +199,7 @@ impl Sessions {
             owner,
             principal: from.principal,
             address: from.address,
-            host: from.address.into(),
+            host,
             impl_name: args.client_impl_id.0.as_ref().map(impl_name),
             confirmed: false,
             create_next: FIRST_CREATE,
@@ -205,6 +212,8 @@ impl Sessions {
             sessions: Vec::new(),
         };
         self.clients.insert(clientid, client);
+        self.budget.admit(clientid, host);
+        self.budget.take(clientid, bytes);
         Ok(clientid)
     }
 
@@ -217,19 +226,23 @@ impl Sessions {
         free.next().unwrap_or(ClientId(high))
     }
 
-    /// Unconfirmed records hold nothing: the oldest gives way to a newcomer, one of the same host
+    /// Unconfirmed records hold nothing: the oldest give way to a newcomer, those of the same host
     /// if that has its share.
-    fn make_room_for_client(&mut self, host: Host) -> Result<(), Reason> {
-        let of_host = self.clients.values().filter(|c| c.host == host).count();
-        let has_share = of_host >= self.limits.clients_per_host_max;
-        if !has_share && self.clients.len() < self.limits.clients_max {
-            return Ok(());
+    fn make_room_for_client(&mut self, host: Host, bytes: usize) -> Result<(), Reason> {
+        loop {
+            let of_host = self.clients.values().filter(|c| c.host == host).count();
+            let has_share = of_host >= self.limits.clients_per_host_max
+                || self.budget.left_for_host(host) < bytes;
+            let is_full = self.clients.len() >= self.limits.clients_max
+                || self.budget.left_for_new(host) < bytes;
+            if !has_share && !is_full {
+                return Ok(());
+            }
+            let may_go = |c: &&Client| !c.confirmed && (!has_share || c.host == host);
+            let oldest = self.clients.values().filter(may_go).min_by_key(|c| c.renewed);
+            let id = oldest.map(|c| c.clientid).ok_or(Reason::TooManyClients)?;
+            self.drop_client(id);
         }
-        let may_go = |c: &&Client| !c.confirmed && (!has_share || c.host == host);
-        let oldest = self.clients.values().filter(may_go).min_by_key(|c| c.renewed);
-        let id = oldest.map(|c| c.clientid).ok_or(Reason::TooManyClients)?;
-        self.drop_client(id);
-        Ok(())
     }
 
     /// CREATE_SESSION: makes a session, binds `conn` to it, and confirms the client if it was
@@ -290,11 +303,18 @@ impl Sessions {
         if client.sessions.len() >= self.limits.sessions_per_client_max {
             return Err(Reason::TooManySessions);
         }
-        negotiate(args, &self.limits, SLOTS_TOTAL_MAX.saturating_sub(self.slots_given))
+        let left = self.budget.left(client.clientid).saturating_sub(SESSION_BYTES);
+        negotiate(args, &self.limits, left).map_err(|reason| {
+            let own = self.budget.tightest(client.clientid) == Full::Client;
+            match reason {
+                Reason::NoMemoryForSession if own => Reason::TooManySessions,
+                reason => reason,
+            }
+        })
     }
 
     fn add_session(&mut self, now: Millis, ok: &CreateSessionOk, session: Session) {
-        self.slots_given += session.slot_count();
+        self.budget.take(session.clientid, session.bytes());
         if let Some(client) = self.clients.get_mut(&session.clientid) {
             client.sessions.push(ok.sessionid);
             client.create_next = ok.sequence.next();
@@ -321,14 +341,14 @@ impl Sessions {
             return (None, Vec::new());
         };
         client.confirmed = true;
-        let owner = client.owner.clone();
+        let (owner, host) = (client.owner.clone(), client.host);
         let records = self.records_by_owner.entry(owner.ownerid.clone()).or_default();
         let replaced = records.confirmed;
         *records = OwnerRecords { confirmed: Some(clientid), unconfirmed: None };
         if let Some(old) = replaced {
             self.drop_client(old);
         }
-        (Some(ConfirmedClient { clientid, owner }), replaced.into_iter().collect())
+        (Some(ConfirmedClient { clientid, owner, host }), replaced.into_iter().collect())
     }
 
     /// A session id: a counter, so that none is used twice, and randomness.
@@ -361,13 +381,14 @@ impl Sessions {
         self.remove_session(sessionid);
         if let Some(client) = self.clients.get_mut(&clientid) {
             client.sessions.retain(|s| *s != sessionid);
+            client.sessions.shrink_to_fit();
         }
         Ok(())
     }
 
     fn remove_session(&mut self, sessionid: SessionId) {
         if let Some(session) = self.sessions.remove(&sessionid) {
-            self.slots_given -= session.slot_count();
+            self.budget.give_back(session.clientid, session.bytes());
         }
     }
 
@@ -415,6 +436,7 @@ impl Sessions {
         for sessionid in client.sessions {
             self.remove_session(sessionid);
         }
+        self.budget.forget(clientid);
         let Some(records) = self.records_by_owner.get_mut(&client.owner.ownerid) else { return };
         records.confirmed.take_if(|id| *id == clientid);
         records.unconfirmed.take_if(|id| *id == clientid);
@@ -449,28 +471,36 @@ impl Sessions {
 
     /// Records whose lease has passed and that courtesy does not keep any longer: unconfirmed
     /// ones, which hold nothing; those that were silent for `courtesy_ms` beyond their lease; all
-    /// if the table is getting full, and those of a host whose share is.
+    /// if the table is getting full, those of a host whose share is, and those that `crowds` says
+    /// hold what runs short.
     ///
     /// Source: RFC 8881 §8.4.3.
-    pub fn outstayed(&self, now: Millis, courtesy_ms: u64) -> Vec<ClientId> {
-        let crowded = self.is_crowded();
+    pub fn outstayed(
+        &self,
+        now: Millis,
+        courtesy_ms: u64,
+        crowds: impl Fn(ClientId) -> bool,
+    ) -> Vec<ClientId> {
+        let crowded = is_crowded(self.clients.len(), self.limits.clients_max);
         let mut of_host = BTreeMap::<Host, usize>::new();
         self.clients.values().for_each(|c| *of_host.entry(c.host).or_default() += 1);
         let share = self.limits.clients_per_host_max;
-        let host_is_crowded =
-            |c: &Client| of_host.get(&c.host).is_some_and(|n| is_crowded(*n, share));
+        let host_is_crowded = |c: &Client| {
+            let many = of_host.get(&c.host).is_some_and(|n| is_crowded(*n, share));
+            many || self.budget.is_crowded_for(c.clientid)
+        };
         let outstayed = |c: &&Client| {
-            let courteous = c.confirmed && !crowded && !host_is_crowded(c);
-            let beyond = if courteous { courtesy_ms } else { 0 };
-            c.lease_passed(now, self.lease_ms.saturating_add(beyond))
+            let kept =
+                |c: &Client| c.confirmed && !crowded && !host_is_crowded(c) && !crowds(c.clientid);
+            let long = self.lease_ms.saturating_add(courtesy_ms);
+            c.lease_passed(now, self.lease_ms) && (c.lease_passed(now, long) || !kept(c))
         };
         self.clients.values().filter(outstayed).map(|c| c.clientid).collect()
     }
 
-    /// Whether clients or slots are running short.
-    fn is_crowded(&self) -> bool {
-        is_crowded(self.clients.len(), self.limits.clients_max)
-            || is_crowded(self.slots_given, SLOTS_TOTAL_MAX)
+    /// The memory that all of this takes, and may take.
+    pub fn memory(&self) -> MemoryUse {
+        self.budget.memory()
     }
 
     /// Forgets a client unless its lease is valid; whether it did.

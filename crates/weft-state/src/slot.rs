@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use weft_nfs::SequenceId;
+use weft_nfs::ops::ChannelAttrs;
 
+use crate::memory::name_bytes;
 use crate::refusal::Reason;
 
 /// A slot: the last request it saw, and what became of it.
@@ -12,6 +14,11 @@ pub(crate) struct Slot {
     phase: Phase,
     /// The `sr_target_highest_slotid` of its last reply.
     pub(crate) told_target: usize,
+}
+
+/// Bytes that a slot takes with the largest reply that it may keep.
+pub(crate) fn slot_bytes(fore: &ChannelAttrs) -> usize {
+    size_of::<Slot>() + name_bytes(fore.maxresponsesize_cached as usize)
 }
 
 impl Default for Slot {

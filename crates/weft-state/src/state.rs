@@ -7,12 +7,14 @@ use bytes::Bytes;
 use weft_nfs::{ClientId, NfsStat, Seqid, Stateid};
 
 use crate::delegation::Delegations;
+use crate::host::Host;
 use crate::ids::FileKey;
 use crate::layout::Layouts;
-use crate::limits::{StateLimits, is_crowded};
+use crate::limits::{READERS_PART, RETURNED_LAYOUTS_MAX, StateLimits};
 use crate::lock::Locks;
 use crate::lock_ranges::LockRanges;
 use crate::lock_waiters::LockWaiters;
+use crate::memory::{Budget, MemoryUse, allocated, map_entry};
 use crate::open::{Opens, Shares};
 use crate::refusal::{Reason, Refusal};
 use crate::stateid::{Kind, StateNo, check_seqid, parse, stateid};
@@ -36,7 +38,15 @@ pub struct State {
     pub(crate) lock_waiters: LockWaiters,
     pub(crate) files: BTreeMap<FileKey, FileState>,
     pub(crate) held_by_client: BTreeMap<ClientId, Held>,
+    /// The memory that all of this takes.
+    pub(crate) budget: Budget,
 }
+
+/// What is kept of each client beside what it holds: the returned layouts that are remembered, and
+/// its account. Part of what its record in [`crate::Sessions`] costs.
+pub(crate) const HELD_BYTES: usize = map_entry::<ClientId, Held>()
+    + allocated(RETURNED_LAYOUTS_MAX * size_of::<(StateNo, FileKey)>())
+    + Budget::ACCOUNT_BYTES;
 
 /// Opens and locks of one file, added up. It is there while the file is open.
 #[derive(Debug, Default)]
@@ -97,24 +107,31 @@ pub struct Dropped {
 impl State {
     /// An empty table. `instance` differs for every process start (it is in every stateid), so
     /// that stateids of an earlier instance are recognised and refused.
-    pub fn new(instance: u32) -> Self {
+    pub fn new(instance: u32, limits: StateLimits) -> Self {
+        let readers_bytes = limits.memory_bytes / READERS_PART;
         State {
             instance,
-            limits: StateLimits::default(),
+            budget: Budget::new(limits.memory_bytes - readers_bytes),
+            limits,
             last_no: 0,
             opens: Opens::default(),
             locks: Locks::default(),
             layouts: Layouts::default(),
-            delegations: Delegations::default(),
+            delegations: Delegations::with_memory(readers_bytes),
             lock_waiters: LockWaiters::default(),
             files: BTreeMap::new(),
             held_by_client: BTreeMap::new(),
         }
     }
 
-    /// Sets other limits than the default ones. What is held beyond them stays.
-    pub fn set_limits(&mut self, limits: StateLimits) {
-        self.limits = limits;
+    /// A client of this host has come: what it will hold counts for that host too.
+    pub fn admit(&mut self, client: ClientId, host: Host) {
+        self.budget.admit(client, host);
+    }
+
+    /// The memory that all of this takes, and may take.
+    pub fn memory(&self) -> MemoryUse {
+        self.budget.memory()
     }
 
     /// TEST_STATEID of one stateid: OK, OLD_STATEID, DELEG_REVOKED or BAD_STATEID; never
@@ -138,7 +155,7 @@ impl State {
         let found = self.find(client, stateid);
         if found == Err(Reason::DelegationRevoked) {
             let (_, no) = self.parse(stateid)?;
-            self.held(client).revoked.remove(&no);
+            self.forget_revoked(client, no);
             return Ok(());
         }
         let (kind, no) = found?;
@@ -254,23 +271,26 @@ impl State {
             || self.has_layout(client, file)
     }
 
-    /// Every client that holds or held something and was not dropped since, by id. One that
-    /// [`crate::Sessions`] does not know any more left this behind: a request of it was still
-    /// being executed when it was dropped. Drop it again.
+    /// Every client that was admitted, or holds or held something, and was not dropped since, by
+    /// id. One that [`crate::Sessions`] does not know any more left this behind: a request of it
+    /// was still being executed when it was dropped. Drop it again.
     pub fn clients(&self) -> impl Iterator<Item = ClientId> {
-        self.held_by_client.keys().copied()
+        self.budget.clients()
     }
 
-    /// Whether opens or layouts are running short: what is held by courtesy has to go.
-    pub fn is_crowded(&self) -> bool {
-        is_crowded(self.opens.len(), self.limits.opens_max)
-            || is_crowded(self.layouts.len(), self.limits.layouts_max)
+    /// Whether memory runs short, for all or for clients of this one's host: what it holds by
+    /// courtesy has to go.
+    pub fn is_crowded_for(&self, client: ClientId) -> bool {
+        self.budget.is_crowded_for(client)
     }
 
     /// Forgets everything of a client. Cost: proportional to what it holds.
     pub fn drop_client(&mut self, client: ClientId) -> Dropped {
         let mut dropped = Dropped::default();
-        let Some(held) = self.held_by_client.get(&client) else { return dropped };
+        let Some(held) = self.held_by_client.get(&client) else {
+            self.budget.forget(client);
+            return dropped;
+        };
         let (layouts, opens) = (held.layouts.clone(), held.opens.clone());
         for no in layouts {
             if let Some(layout) = self.remove_layout(no)
@@ -288,11 +308,14 @@ impl State {
                 dropped.closed.push(file);
             }
         }
+        self.forget_all_revoked(client);
         let left = self.held_by_client.remove(&client);
         assert!(
             left.is_some_and(|h| h.is_empty() && h.ranges == 0 && h.waiters == 0),
             "dropped clients hold nothing"
         );
+        assert_eq!(self.budget.of_client(client), 0, "dropped clients take no memory");
+        self.budget.forget(client);
         dropped
     }
 }

@@ -12,7 +12,7 @@ use weft_nfs::{
 
 use crate::{
     ConnId, CreateSessionOutcome, Envelope, FileKey, Identity, InSession, Millis, Origin,
-    Principal, Reason, Refusal, SequenceOutcome, SessionLimits, Sessions,
+    Principal, Reason, Refusal, SequenceOutcome, SessionLimits, Sessions, State, StateLimits,
 };
 
 pub(crate) const ROOT: Principal = Principal::Sys { uid: 0 };
@@ -43,6 +43,11 @@ pub(crate) fn opaque(s: &str) -> Opaque {
 
 pub(crate) fn owner(s: &str) -> StateOwner {
     StateOwner { clientid: ClientId(0), owner: opaque(s) }
+}
+
+/// An empty table of state, with the limits that servers have.
+pub(crate) fn new_state() -> State {
+    State::new(1, StateLimits::default())
 }
 
 pub(crate) fn sessions_with(limits: SessionLimits) -> Sessions {

@@ -245,6 +245,7 @@ mod tests {
             files_ahead: Some(3),
             space: None,
             owed: 0,
+            state_memory: None,
         }
     }
 
@@ -270,6 +271,7 @@ mod tests {
                 files_ahead: None,
                 space: None,
                 owed: 2,
+                state_memory: None,
             };
             let status = ClusterStatus {
                 version: "1".into(),

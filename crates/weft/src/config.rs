@@ -24,7 +24,8 @@ pub use weft_mds::data_servers::DATA_SERVER_PORT;
 
 use crate::{
     address::{Host, HostPort, NFS_PORT},
-    size::{reserve, size, small_size},
+    machine,
+    size::{reserve, size, small_size, state_memory},
 };
 
 /// What a volume keeps allocated: the engine's journals, and tables being rewritten.
@@ -124,6 +125,9 @@ pub struct MdsConfig {
     /// Most bytes of the volume's disk that are kept allocated for when it is full; 0: none.
     #[serde(rename = "disk_reserve", deserialize_with = "reserve")]
     pub disk_reserve_bytes: u64,
+    /// Memory for clients and what they hold, bytes; a part of the machine's if absent.
+    #[serde(rename = "state_memory", deserialize_with = "state_memory")]
+    pub state_memory_bytes: Option<usize>,
     /// Engine of the volume store; only a new volume asks.
     pub engine: EngineKind,
     /// Group commit.
@@ -330,6 +334,9 @@ pub struct DsConfig {
     /// Most bytes of its disk that data leaves free; 0: none.
     #[serde(rename = "disk_reserve", deserialize_with = "reserve")]
     pub disk_reserve_bytes: u64,
+    /// Memory for clients and their sessions, bytes; a part of the machine's if absent.
+    #[serde(rename = "state_memory", deserialize_with = "state_memory")]
+    pub state_memory_bytes: Option<usize>,
     /// Threads that serve NFS.
     #[serde(deserialize_with = "ranged::<_, 1, 256>")]
     pub threads: u32,
@@ -359,6 +366,7 @@ impl Default for MdsConfig {
             threads: None,
             idle_limit_s: IDLE_LIMIT_S_DEFAULT,
             disk_reserve_bytes: VOLUME_RESERVE_BYTES,
+            state_memory_bytes: None,
             engine: EngineKind::Fjall,
             commit: CommitConfig::default(),
             small_files: SmallFilesConfig::default(),
@@ -414,6 +422,7 @@ impl Default for DsConfig {
             id: 1,
             cluster_secret_file: SECRET_FILE.into(),
             disk_reserve_bytes: DATA_RESERVE_BYTES,
+            state_memory_bytes: None,
             threads: 1,
             idle_limit_s: IDLE_LIMIT_S_DEFAULT,
             adopt: None,
@@ -493,6 +502,12 @@ impl MdsConfig {
         self.threads.map_or_else(processors, |t| t as usize)
     }
 
+    /// Memory for clients and what they hold, bytes.
+    pub fn state_memory(&self) -> usize {
+        let default = || usize::try_from(machine::state_memory_of_mds()).unwrap_or(usize::MAX);
+        self.state_memory_bytes.unwrap_or_else(default)
+    }
+
     /// What a running server cannot change to become as `new` says: the keys that differ.
     pub fn fixed_keys_changed(&self, new: &MdsConfig) -> Vec<&'static str> {
         // What it can, or what only the next start looks at, is left out.
@@ -519,6 +534,8 @@ impl MdsConfig {
             ("lease_s", old.lease_s != new.lease_s),
             ("threads", old.threads != new.threads),
             ("idle_limit_s", old.idle_limit_s != new.idle_limit_s),
+            ("disk_reserve", old.disk_reserve_bytes != new.disk_reserve_bytes),
+            ("state_memory", old.state_memory_bytes != new.state_memory_bytes),
             ("engine", old.engine != new.engine),
             ("commit", old.commit != new.commit),
             ("small_files", old.small_files != new.small_files),
@@ -560,6 +577,13 @@ impl MdsConfig {
 }
 
 impl DsConfig {
+    /// Memory for clients and their sessions, bytes, of one of so many data servers in a process.
+    pub fn state_memory(&self, neighbours: usize) -> usize {
+        let default = || machine::state_memory_of_ds(neighbours);
+        let default = || usize::try_from(default()).unwrap_or(usize::MAX);
+        self.state_memory_bytes.unwrap_or_else(default)
+    }
+
     /// Reads and checks a file.
     ///
     /// # Errors

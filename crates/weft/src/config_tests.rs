@@ -81,6 +81,7 @@ fn every_documented_mds_key_is_read() {
         threads: Some(4),
         idle_limit_s: 20,
         disk_reserve_bytes: 1 << 30,
+        state_memory_bytes: Some(512 << 20),
         engine: EngineKind::Redb,
         commit: CommitConfig { low: 1, high: 8, linger_us: 500, coalesce: false },
         small_files: SmallFilesConfig {
@@ -155,6 +156,7 @@ fn every_documented_mds_key_is_read() {
     let ahead = Precreate { low: 100, batch: 200 };
     assert_eq!(read.creation(), ObjectCreation::Precreate(ahead));
     assert_eq!((read.grace_s(), read.stripe_width(), read.threads()), (30, 2, 4));
+    assert_eq!(read.state_memory(), 512 << 20);
 }
 
 /// The same for data servers.
@@ -170,6 +172,7 @@ fn every_documented_ds_key_is_read() {
         threads: 2,
         idle_limit_s: 30,
         disk_reserve_bytes: 512 << 20,
+        state_memory_bytes: Some(32 << 20),
     };
     assert_eq!(ds(example(1)).unwrap(), expected);
 }
@@ -194,6 +197,8 @@ fn mistakes_are_explained() {
         ("stripe_unit = 0", &["multiple of 1MiB"]),
         ("stripe_unit = \"99999999999999999999GiB\"", &["multiple of 1MiB"]),
         ("stripe_unit = true", &["a size: a number of bytes, or \"4MiB\""]),
+        ("state_memory = \"15MiB\"", &["line 1", "from 16MiB to 1024GiB"]),
+        ("state_memory = \"1025GiB\"", &["from 16MiB to 1024GiB"]),
         ("stripe_width = 0", &["0 is not from 1 to 100"]),
         ("stripe_width = 2", &["stripe_width = 2", "0 data_server", "at most"]),
         ("engine = \"sqlite\"", &["line 1", "`fjall`", "`redb`"]),
@@ -341,6 +346,8 @@ fn what_a_reload_may_change() {
     for (text, keys) in [
         ("lease_s = 20\nengine = \"redb\"", &["lease_s", "engine"][..]),
         ("listen = \"127.0.0.1:1\"", &["listen"]),
+        ("disk_reserve = 0", &["disk_reserve"]),
+        ("state_memory = \"64MiB\"", &["state_memory"]),
         ("[small_files]\nstuffing_limit = 0", &["small_files"]),
         ("[names]\ndomain = \"example.org\"", &["names"]),
     ] {

@@ -5,5 +5,6 @@ pub mod address;
 pub mod admin_service;
 pub mod config;
 mod disk_kind;
+mod machine;
 pub mod size;
 pub mod start;

@@ -4,6 +4,9 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use weft_store::volume::STUFFED_BYTES_MAX;
 
 const MIB: u64 = 1 << 20;
+/// Least and most memory for the state of clients, bytes.
+const STATE_MEMORY_MIN: u64 = 16 * MIB;
+const STATE_MEMORY_MAX: u64 = 1024 << 30;
 
 /// Bytes as a number or in words: 1048576, "1MiB"; `None` for words that are no size.
 ///
@@ -37,6 +40,16 @@ pub(crate) fn small_size<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Erro
 /// It is no size.
 pub(crate) fn reserve<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
     size(d)?.ok_or_else(|| D::Error::custom("not a size, such as \"256MiB\""))
+}
+
+/// Memory for the state of clients: a server with less could not serve a few.
+///
+/// # Errors
+/// It is no such size.
+pub(crate) fn state_memory<'de, D: Deserializer<'de>>(d: D) -> Result<Option<usize>, D::Error> {
+    let bytes = size(d)?.filter(|b| (STATE_MEMORY_MIN..=STATE_MEMORY_MAX).contains(b));
+    let bytes = bytes.and_then(|b| usize::try_from(b).ok());
+    bytes.map(Some).ok_or_else(|| D::Error::custom("not a size from 16MiB to 1024GiB"))
 }
 
 /// A number and a unit: "4MiB", "4 MiB", "4M", "4096". Units are powers of 1024.

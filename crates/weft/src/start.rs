@@ -25,7 +25,7 @@ use weft_server::{
     identity::{ClusterSecret, IdentityError, ServerRole, ServerUuid, identity},
     rpc::{Program, Server, ServerLimits, Workers},
 };
-use weft_state::SessionLimits;
+use weft_state::{SessionLimits, StateLimits};
 use weft_store::{
     engine::{EngineError, EngineKind as StoreEngine},
     objects::{self, ObjectStore, ObjectStoreOptions},
@@ -189,7 +189,8 @@ pub async fn mds(
     };
     let parts = MdsParts {
         identity: identity(ServerRole::Mds, secret, uuid),
-        limits: SessionLimits::default(),
+        limits: SessionLimits::of_memory(config.state_memory()),
+        state_limits: StateLimits::of_memory(config.state_memory()),
         lease_s: config.lease_s,
         grace_s: config.grace_s(),
         instance: u32::from_be_bytes(random()),
@@ -394,7 +395,11 @@ pub async fn ds(
         objects.adopt(volume).map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     }
     let uuid = ServerUuid::load_or_create(&config.dir)?;
-    let limits = SessionLimits { slots_max: DS_SLOTS_MAX, ..SessionLimits::default() };
+    let limits = SessionLimits {
+        slots_max: DS_SLOTS_MAX,
+        memory_bytes: config.state_memory(neighbours),
+        ..SessionLimits::default()
+    };
     let core = Core::new(identity(ServerRole::Ds, secret, uuid), limits, DS_LEASE_S);
     let handle_key = secret.handle_keys().of(config.id, objects.identity());
     let ds = DataServer::new(core, Arc::new(objects), handle_key);

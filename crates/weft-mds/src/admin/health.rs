@@ -121,6 +121,7 @@ mod tests {
             files_ahead: None,
             space: Some(SpaceStatus { total: 1000, free: available, available }),
             owed,
+            state_memory: None,
         }
     }
 

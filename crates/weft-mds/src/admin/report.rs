@@ -8,7 +8,7 @@ use weft_server::{
     report::{
         Activity, AdminError, AdminFuture, AdminSource, ByteStream, CheckedFiles, CheckedObjects,
         ClientsReport, ClusterStatus, Evicted, FileLayoutReport, FileReport, Health, ServerStatus,
-        SpaceStatus, ThresholdStatus, rss_bytes,
+        SpaceStatus, StateMemoryStatus, ThresholdStatus, rss_bytes,
     },
 };
 use weft_store::types::{Credential, Inode, InodeNo, StoreError, Timestamp};
@@ -164,6 +164,16 @@ impl Admin {
                 available: s.available,
             }),
             owed: 0,
+            state_memory: Some(self.state_memory()),
+        }
+    }
+
+    fn state_memory(&self) -> StateMemoryStatus {
+        let of_sessions = self.core.sessions().memory();
+        let of_state = self.protocol.state().memory();
+        StateMemoryStatus {
+            used: (of_sessions.used + of_state.used) as u64,
+            limit: (of_sessions.limit + of_state.limit) as u64,
         }
     }
 

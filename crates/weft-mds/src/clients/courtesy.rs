@@ -25,9 +25,9 @@ impl Clients {
 
     /// Forgets clients that courtesy does not keep any longer.
     pub(crate) fn end_courtesies(&self, now: Millis) {
-        let courtesy_ms = if self.protocol.state().is_crowded() { 0 } else { COURTESY.as_millis() };
-        let courtesy_ms = u64::try_from(courtesy_ms).unwrap_or(u64::MAX);
-        let outstayed = self.core.sessions().outstayed(now, courtesy_ms);
+        let courtesy_ms = u64::try_from(COURTESY.as_millis()).unwrap_or(u64::MAX);
+        let crowds = |client| self.protocol.state().is_crowded_for(client);
+        let outstayed = self.core.sessions().outstayed(now, courtesy_ms, crowds);
         for client in outstayed {
             self.forget_expired(client);
         }

@@ -486,5 +486,6 @@ async fn report(server: &Arc<Server>) -> ServerStatus {
         files_ahead: None,
         space: space.map(|s| SpaceStatus { total: s.total, free: s.free, available: s.available }),
         owed: 0,
+        state_memory: None,
     }
 }

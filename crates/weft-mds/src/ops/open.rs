@@ -139,7 +139,7 @@ async fn by_name<'a>(
         return Ok(Target { _undelegated, ..target });
     }
     if found.is_none() {
-        mds.protocol.state().check_room_for_open(c.client()?).map_err(refused)?;
+        mds.protocol.state().check_room_for_open(c.client()?, &a.owner).map_err(refused)?;
     }
     let cred = mds.credential(c);
     let new = new_object(&settings, DEFAULT_MODE, exclusivity);

@@ -82,7 +82,11 @@ impl Client {
     }
 
     pub async fn with(address: SocketAddr, options: ClientOptions) -> Client {
-        let mut wire = Wire::connect(address).await;
+        Self::over(Wire::connect(address).await, options).await
+    }
+
+    /// A client on a connection of its own choice.
+    pub async fn over(mut wire: Wire, options: ClientOptions) -> Client {
         let credential = wire::user(options.uid, options.uid);
         let known = exchange(&mut wire, &credential, &options).await;
         let create = create_session(known.clientid, known.sequenceid, &options);

@@ -24,7 +24,7 @@ use weft_server::{
     report::IndirectStatus,
     rpc::{Connections, Program, Server, ServerLimits, Workers},
 };
-use weft_state::{ConnId, SessionLimits};
+use weft_state::{ConnId, SessionLimits, StateLimits};
 use weft_store::{
     engine::EngineError,
     objects::{ObjectStore, ObjectStoreOptions},
@@ -51,8 +51,10 @@ pub struct Options {
     pub small_files: SmallFiles,
     /// When the objects of files are made.
     pub creation: ObjectCreation,
-    /// Session limits.
+    /// Limits of clients and sessions.
     pub limits: SessionLimits,
+    /// Limits of what clients hold.
+    pub state_limits: StateLimits,
     /// Whether the volume outlives the metadata server.
     pub on_disk: bool,
     /// What connections may take.
@@ -72,6 +74,7 @@ impl Default for Options {
             small_files: SmallFiles::default(),
             creation: ObjectCreation::default(),
             limits: SessionLimits::default(),
+            state_limits: StateLimits::default(),
             on_disk: false,
             server: ServerLimits::default(),
             valves: false,
@@ -233,6 +236,7 @@ impl Cluster {
         let parts = MdsParts {
             identity: identity(ServerRole::Mds, &self.secret, self.uuid),
             limits: self.options.limits.clone(),
+            state_limits: self.options.state_limits.clone(),
             lease_s: self.options.lease_s,
             grace_s: self.options.lease_s,
             instance: u32::from_be_bytes(random()),

@@ -1,6 +1,6 @@
 //! The reply of a COMPOUND: results one after another, within what the session allows.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use weft_nfs::{NfsStat, OpReply, Opaque};
 use weft_state::InSession;
 use weft_xdr::{Encode, Segment, Writer};
@@ -101,14 +101,15 @@ pub(super) fn cacheable(session: &InSession, reply: &[Segment]) -> Option<Bytes>
     if len > limit {
         return None;
     }
-    let mut w = Writer::new();
+    // As long as the reply: it is kept as it is.
+    let mut kept = BytesMut::with_capacity(len);
     for s in reply {
         match s {
-            Segment::Bytes(b) => w.raw(b),
+            Segment::Bytes(b) => kept.extend_from_slice(b),
             // File contents may change before a replay; such replies are READs, which clients
             // do not ask to keep.
             Segment::File(_) => return None,
         }
     }
-    Some(w.into_bytes())
+    Some(kept.freeze())
 }

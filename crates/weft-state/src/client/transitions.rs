@@ -137,7 +137,7 @@ fn transitions() {
             Outcome::OK
         })
         .on("swept", |o| {
-            let gone = o.sessions.outstayed(o.now, COURTESY_MS);
+            let gone = o.sessions.outstayed(o.now, COURTESY_MS, |_| false);
             o.drop_those(gone)
         })
         .on("in another's way", |o| match o.record(true).map(Client::clientid) {

@@ -11,7 +11,7 @@ const W: u32 = share::ACCESS_WRITE;
 
 /// A table where A holds a read delegation on the file.
 fn delegated() -> (State, Stateid) {
-    let mut state = State::new(1);
+    let mut state = new_state();
     state.open(A, &owner("a"), FILE, R, 0).unwrap();
     let stateid = state.delegate(A, FILE, Wanted::Read, true).unwrap();
     (state, stateid)
@@ -43,7 +43,7 @@ fn wants() {
 /// in between; another client's opens do not count.
 #[test]
 fn granted_by_access_pattern() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     let mut ask = |client| state.delegate(client, FILE, Wanted::NoPreference, true);
     assert_eq!(ask(A), Err(NoDelegation::NotAsked));
     assert_eq!(ask(B), Err(NoDelegation::NotAsked));
@@ -58,7 +58,7 @@ fn granted_by_access_pattern() {
 /// Proves each reason for granting none, and that reasons are given only to a client that asked.
 #[test]
 fn reasons_for_none() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     let mut none = |wanted| state.delegate(A, FILE, wanted, true).unwrap_err();
     assert_eq!(none(Wanted::Nothing), NoDelegation::NotWanted);
     assert_eq!(none(Wanted::Cancel), NoDelegation::Cancelled);
@@ -84,7 +84,7 @@ fn reasons_for_none() {
 /// A layout that is kept beyond its open may still write.
 #[test]
 fn write_layouts_exclude_delegations() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     let open = state.open(B, &owner("b"), FILE, W, 0).unwrap();
     let holder = state.layout_check(B, FILE, &open, weft_nfs::IoMode::RW).unwrap();
     state.layout_granted(&holder, weft_nfs::IoMode::RW);
@@ -95,15 +95,16 @@ fn write_layouts_exclude_delegations() {
 /// Both sides of each limit.
 #[test]
 fn limits() {
-    let limits =
-        StateLimits { delegations_per_client_max: 1, delegations_max: 2, ..StateLimits::default() };
-    let mut state = State::new(1);
-    state.set_limits(limits);
+    let mut state = new_state();
+    state.budget.fill(A, Want::Extra, 2 * DELEGATION_BYTES - 1);
     assert!(asked(&mut state, A).is_ok());
     let other = state.delegate(A, OTHER_FILE, Wanted::Read, true);
     assert_eq!(other, Err(NoDelegation::Resource));
     assert!(asked(&mut state, B).is_ok());
-    assert_eq!(asked(&mut state, ClientId(3)), Err(NoDelegation::Resource));
+    let c = ClientId(3);
+    state.budget.take(ClientId(4), StateLimits::default().memory_bytes / 4 * 3);
+    assert_eq!(asked(&mut state, c), Err(NoDelegation::Resource), "all have three quarters");
+    assert!(state.open(c, &owner("c"), FILE, 1, 0).is_ok());
 }
 
 /// Proves that opens of others that exclude reading alone wait for the recall, their readers do
@@ -199,7 +200,7 @@ fn recalls_that_overtook_the_grant_are_forgotten() {
 /// Proves that what is remembered of revoked delegations is bounded.
 #[test]
 fn revoked_ones_are_bounded() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     for object in 0..=REVOKED_MAX as u64 {
         let file = FileKey { volume: 1, object };
         state.delegate(A, file, Wanted::Read, true).unwrap();

@@ -13,7 +13,7 @@ struct Held {
 
 impl Held {
     fn new() -> Held {
-        let mut state = State::new(1);
+        let mut state = new_state();
         state.open(A, &owner("a"), FILE, share::ACCESS_READ, 0).unwrap();
         Held { state, last: Stateid { seqid: Seqid(1), other: [9; 12] } }
     }

@@ -3,15 +3,15 @@
 use weft_nfs::{NfsStat, share};
 
 use super::*;
+use crate::Wanted;
 use crate::testing::*;
-use crate::{StateLimits, Wanted};
 
 const NOTHING: LayoutReturned =
     LayoutReturned { remaining: None, had_rw: false, finished_recall: false };
 
 /// A table where both clients have the file open for read and write.
 fn opened() -> (State, Stateid, Stateid) {
-    let mut state = State::new(1);
+    let mut state = new_state();
     let a = state.open(A, &owner("a"), FILE, share::ACCESS_BOTH, 0).unwrap();
     let b = state.open(B, &owner("b"), FILE, share::ACCESS_BOTH, 0).unwrap();
     (state, a, b)
@@ -72,7 +72,7 @@ fn layoutget_seqids() {
 /// Modes: ANY is not granted; read-write needs a write open, also with the layout's stateid.
 #[test]
 fn layoutget_modes() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     let read = state.open(A, &owner("r"), FILE, share::ACCESS_READ, 0).unwrap();
     assert_eq!(why(get(&mut state, read, IoMode::ANY)), Reason::IoModeInvalid);
     assert_eq!(why(get(&mut state, read, IoMode(7))), Reason::IoModeInvalid);
@@ -338,7 +338,7 @@ fn close_ends_the_recall_of_a_read_layout() {
 /// goes with the delegation, returned or revoked, unless the file was opened again.
 #[test]
 fn read_layouts_stay_with_a_delegation() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     let reading = |state: &mut State| {
         let open = state.open(A, &owner("a"), FILE, share::ACCESS_READ, 0).unwrap();
         let delegation = state.delegate(A, FILE, Wanted::Read, true).unwrap();
@@ -404,15 +404,15 @@ fn return_of_a_volume_and_of_all() {
 fn layouts_are_limited() {
     let (mut state, open, b) = opened();
     let more = state.open(A, &owner("a"), OTHER_FILE, share::ACCESS_READ, 0).unwrap();
-    let limits = StateLimits { layouts_per_client_max: 1, ..StateLimits::default() };
-    state.set_limits(limits);
+    state.budget.fill(A, Want::Extra, LAYOUT_BYTES);
     get(&mut state, open, IoMode::READ).unwrap();
     let over = state.layout_check(A, OTHER_FILE, &more, IoMode::READ);
     assert_eq!(why(over), Reason::TooManyLayouts);
     assert!(get(&mut state, open, IoMode::RW).is_ok());
-    state.set_limits(StateLimits { layouts_max: 1, ..StateLimits::default() });
+    let taken = state.budget.fill(B, Want::Extra, LAYOUT_BYTES - 1);
     let over = state.layout_check(B, FILE, &b, IoMode::READ).unwrap_err();
     assert_eq!(over.status, NfsStat::LAYOUTUNAVAILABLE);
-    state.set_limits(StateLimits { layouts_max: 2, ..StateLimits::default() });
+    assert!(state.open(B, &owner("b"), OTHER_FILE, 1, 0).is_ok(), "opens have room left");
+    state.budget.give_back(B, taken);
     assert!(state.layout_check(B, FILE, &b, IoMode::READ).is_ok());
 }

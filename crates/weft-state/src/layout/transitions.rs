@@ -16,7 +16,7 @@ struct Held {
 
 impl Held {
     fn new() -> Held {
-        let mut state = State::new(1);
+        let mut state = new_state();
         let open = state.open(A, &owner("a"), FILE, share::ACCESS_BOTH, 0).unwrap();
         Held { state, open, last: Stateid { seqid: Seqid(1), other: [9; 12] } }
     }

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use weft_nfs::NfsStat;
 
 use super::*;
+use crate::IoAccess;
 use crate::testing::*;
-use crate::{IoAccess, StateLimits};
 
 const RW: u32 = share::ACCESS_BOTH;
 
@@ -29,7 +29,7 @@ fn unlock(lock_stateid: Stateid, offset: u64, length: u64) -> LockuArgs {
 
 /// A table where both clients have the file open.
 fn opened() -> (State, Stateid, Stateid) {
-    let mut state = State::new(1);
+    let mut state = new_state();
     let a = state.open(A, &owner("a"), FILE, RW, 0).unwrap();
     let b = state.open(B, &owner("b"), FILE, RW, 0).unwrap();
     (state, a, b)
@@ -105,7 +105,7 @@ fn ranges_are_checked() {
 /// Proves that a write lock needs a write open, and a read lock a read open.
 #[test]
 fn locks_need_the_open_mode() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     let read = state.open(A, &owner("r"), FILE, share::ACCESS_READ, 0).unwrap();
     let write = state.open(A, &owner("w"), FILE, share::ACCESS_WRITE, 0).unwrap();
     assert_eq!(why(state.lock(A, FILE, &args(first(read, "l"), true, 0, 1))), Reason::OpenMode);
@@ -148,11 +148,9 @@ fn free_stateid() {
 #[test]
 fn locks_are_limited() {
     let (mut state, a, _) = opened();
-    state.set_limits(StateLimits {
-        locks_per_client_max: 1,
-        ranges_per_file_max: 3,
-        ..StateLimits::default()
-    });
+    state.limits.ranges_per_file_max = 3;
+    let name = owner("l").owner.0;
+    let taken = state.budget.fill(A, Want::Need, lock_bytes(&name) + 4 * RANGE_BYTES);
     let s = state.lock(A, FILE, &args(first(a, "l"), true, 0, 10)).unwrap();
     assert_eq!(why(state.lock(A, FILE, &args(first(a, "m"), true, 50, 1))), Reason::TooManyLocks);
     let s = state.locku(A, FILE, &unlock(s, 2, 2)).unwrap();
@@ -161,9 +159,12 @@ fn locks_are_limited() {
     assert_eq!(why(state.locku(A, FILE, &unlock(s, 8, 1))), Reason::TooManyLocks);
     assert_eq!(why(state.lock(A, FILE, &args(first(a, "l"), true, 90, 1))), Reason::TooManyLocks);
     assert!(state.locku(A, FILE, &unlock(s, 8, 2)).is_ok());
-    state.set_limits(StateLimits { ranges_per_client_max: 4, ..StateLimits::default() });
+    state.limits.ranges_per_file_max = 5;
+    state.budget.give_back(A, taken);
+    let taken = state.budget.fill(A, Want::Need, 2 * RANGE_BYTES - 1);
     assert_eq!(why(state.lock(A, FILE, &args(first(a, "l"), true, 90, 1))), Reason::TooManyLocks);
-    state.set_limits(StateLimits { ranges_per_client_max: 5, ..StateLimits::default() });
+    state.budget.give_back(A, taken);
+    state.budget.fill(A, Want::Need, 2 * RANGE_BYTES);
     assert!(state.lock(A, FILE, &args(first(a, "l"), true, 90, 1)).is_ok());
 }
 
@@ -175,7 +176,7 @@ proptest! {
         steps in proptest::collection::vec((0..4u8, 0..2usize, 0..2usize, 0..30u64, 1..9u64), 1..60)
     ) {
         let (clients, files, names) = ([A, B], [FILE, OTHER_FILE], ["x", "y"]);
-        let mut state = State::new(1);
+        let mut state = new_state();
         for (what, c, f, offset, length) in steps {
             let (client, file) = (clients[c], files[f]);
             let name = names[usize::from(offset % 2 == 0)];

@@ -18,7 +18,7 @@ const NEVER_GIVEN: Stateid = Stateid { seqid: Seqid(1), other: [9; 12] };
 
 impl Held {
     fn new() -> Held {
-        let mut state = State::new(1);
+        let mut state = new_state();
         let open = |c| state.open(c, &owner("open"), FILE, share::ACCESS_BOTH, 0).unwrap();
         Held { opens: CLIENTS.map(open), state, last: [NEVER_GIVEN; 2] }
     }

@@ -3,6 +3,7 @@
 use weft_nfs::NfsStat;
 
 use super::*;
+use crate::memory::Budget;
 use crate::testing::*;
 use crate::{Reason, StateLimits};
 
@@ -14,7 +15,7 @@ const RW: u32 = share::ACCESS_BOTH;
 #[test]
 fn share_reservation_table() {
     for (a, b) in Share::all().flat_map(|a| Share::all().map(move |b| (a, b))) {
-        let mut state = State::new(1);
+        let mut state = new_state();
         state.open(A, &owner("a"), FILE, a.access, a.deny).unwrap();
         let expected = a.access & b.deny == 0 && a.deny & b.access == 0;
         let conflict = state.open_check(B, &owner("b"), FILE, b.access, b.deny).is_err();
@@ -31,7 +32,7 @@ fn share_reservation_table() {
 /// Proves that an owner does not conflict with itself but does with the same name elsewhere.
 #[test]
 fn own_shares_do_not_conflict() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     state.open(A, &owner("x"), FILE, R, share::DENY_WRITE).unwrap();
     assert!(state.open(A, &owner("x"), FILE, W, 0).is_ok());
     assert_eq!(why(state.open(A, &owner("y"), FILE, W, 0)), Reason::ShareDenied);
@@ -42,7 +43,7 @@ fn own_shares_do_not_conflict() {
 /// the same `other`.
 #[test]
 fn seqid_starts_at_one_and_counts() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     let first = state.open(A, &owner("x"), FILE, R, 0).unwrap();
     let second = state.open(A, &owner("x"), FILE, W, 0).unwrap();
     let third = state.open_downgrade(A, &second, FILE, R, 0).unwrap();
@@ -56,7 +57,7 @@ fn seqid_starts_at_one_and_counts() {
 /// Proves that wants are ignored, and shares out of range refused.
 #[test]
 fn share_arguments() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     assert!(state.open(A, &owner("x"), FILE, R | 0x0030_0400, 0).is_ok());
     assert_eq!(why(state.open(A, &owner("x"), FILE, 0, 0)), Reason::ShareInvalid);
     assert_eq!(why(state.open(A, &owner("x"), FILE, R, 4)), Reason::ShareInvalid);
@@ -66,7 +67,7 @@ fn share_arguments() {
 /// RFC 8881 §18.18.3: only unions of what was opened; the rest of the reservation is released.
 #[test]
 fn downgrade() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     let both = state.open(A, &owner("x"), FILE, RW, share::DENY_WRITE).unwrap();
     assert_eq!(
         why(state.open_downgrade(A, &both, FILE, R, share::DENY_WRITE)),
@@ -85,7 +86,7 @@ fn downgrade() {
 /// Proves that CLOSE ends the stateid, and says when the file is closed for everybody.
 #[test]
 fn close() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     let a = state.open(A, &owner("x"), FILE, R, 0).unwrap();
     let b = state.open(B, &owner("x"), FILE, R, 0).unwrap();
     assert!(state.is_open(FILE) && !state.is_open(OTHER_FILE));
@@ -100,7 +101,7 @@ fn close() {
 /// RFC 8881 §8.2.2: whose, which file, which seqid, which instance.
 #[test]
 fn stateids_are_checked() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     let first = state.open(A, &owner("x"), FILE, R, 0).unwrap();
     let now = state.open(A, &owner("x"), FILE, R, 0).unwrap();
     let io = |client, stateid: Stateid, file| {
@@ -115,7 +116,7 @@ fn stateids_are_checked() {
     assert_eq!(io(A, now, OTHER_FILE), Err(Reason::StateidOfOtherFile));
     assert_eq!(io(A, Stateid::INVALID, FILE), Err(Reason::StateidSpecial));
     assert_eq!(io(A, Stateid::CURRENT, FILE), Err(Reason::StateidSpecial));
-    let restarted = State::new(2);
+    let restarted = State::new(2, StateLimits::default());
     let answer = restarted.check_io(A, &now, FILE, IoAccess::Read);
     assert_eq!(answer.unwrap_err().status, NfsStat::BAD_STATEID);
 }
@@ -123,21 +124,21 @@ fn stateids_are_checked() {
 /// Gh ganesha 801: TEST_STATEID of an earlier instance is BAD_STATEID, never STALE_STATEID.
 #[test]
 fn test_stateid_statuses() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     let first = state.open(A, &owner("x"), FILE, R, 0).unwrap();
     let now = state.open(A, &owner("x"), FILE, R, 0).unwrap();
     assert_eq!(state.test_stateid(A, &now), NfsStat::OK);
     assert_eq!(state.test_stateid(A, &first), NfsStat::OLD_STATEID);
     assert_eq!(state.test_stateid(B, &now), NfsStat::BAD_STATEID);
     assert_eq!(state.test_stateid(A, &Stateid::ANONYMOUS), NfsStat::BAD_STATEID);
-    assert_eq!(State::new(2).test_stateid(A, &now), NfsStat::BAD_STATEID);
+    assert_eq!(State::new(2, StateLimits::default()).test_stateid(A, &now), NfsStat::BAD_STATEID);
     assert_eq!(why(state.free_stateid(A, &now)), Reason::StillInUse);
 }
 
 /// Access modes: writing needs a write open; reading is allowed to any (clients fill pages).
 #[test]
 fn open_modes() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     let read = state.open(A, &owner("r"), FILE, R, 0).unwrap();
     let write = state.open(A, &owner("w"), FILE, W, 0).unwrap();
     assert_eq!(why(state.check_io(A, &read, FILE, IoAccess::Write)), Reason::OpenMode);
@@ -150,7 +151,7 @@ fn open_modes() {
 /// RFC 8881 §8.2.3: special stateids obey denials, except READ with the bypass one.
 #[test]
 fn special_stateids() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     let io = |state: &State, stateid, access| {
         state.check_io(B, &stateid, FILE, access).map(|h| h.open).map_err(|r| r.because)
     };
@@ -166,37 +167,45 @@ fn special_stateids() {
 /// Both sides of each limit of opens; upgrades are not new opens.
 #[test]
 fn opens_are_limited() {
-    let mut state = State::new(1);
-    let limits = StateLimits { opens_per_client_max: 1, opens_max: 2, ..StateLimits::default() };
-    state.set_limits(limits);
+    let mut state = new_state();
+    state.budget = Budget::new(4 * open_bytes(&owner("1").owner.0));
     let first = state.open(A, &owner("1"), FILE, R, 0).unwrap();
     assert_eq!(why(state.open(A, &owner("2"), FILE, R, 0)), Reason::TooManyOpens);
     assert!(state.open(A, &owner("1"), FILE, W, 0).is_ok());
-    state.open(B, &owner("1"), FILE, R, 0).unwrap();
-    assert_eq!(why(state.open(ClientId(3), &owner("1"), FILE, R, 0)), Reason::TooManyOpens);
+    for client in [B, ClientId(3), ClientId(4)] {
+        state.open(client, &owner("1"), FILE, R, 0).unwrap();
+    }
+    assert_eq!(why(state.open(ClientId(5), &owner("1"), FILE, R, 0)), Reason::TooManyOpens);
     let latest = Stateid { seqid: Seqid(0), ..first };
     state.close(A, &latest, FILE).unwrap();
-    assert!(state.open(ClientId(3), &owner("1"), FILE, R, 0).is_ok());
+    assert!(state.check_room_for_open(ClientId(5), &owner("1")).is_ok());
+    let longer = state.check_room_for_open(ClientId(5), &owner(&"1".repeat(100)));
+    assert_eq!(why(longer), Reason::TooManyOpens);
+    assert!(state.open(ClientId(5), &owner("1"), FILE, R, 0).is_ok());
 }
 
 /// A client that opens file after file has what one client may have, with the limits that servers
 /// run with, and others open as before.
 #[test]
 fn a_million_opens() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     let file = |object| FileKey { volume: 1, object };
     let opened = (0..1_000_000).filter(|n| state.open(A, &owner("o"), file(*n), R, 0).is_ok());
-    assert_eq!(opened.count(), StateLimits::default().opens_per_client_max);
+    let opened = opened.count();
+    let one = open_bytes(&owner("o").owner.0);
+    let share = StateLimits::default().memory_bytes / 4;
+    assert!(opened * one <= share && (opened + 1) * one > share - share / 32, "{opened}");
     assert_eq!(why(state.open(A, &owner("o"), file(1 << 40), R, 0)), Reason::TooManyOpens);
     assert!(state.open(B, &owner("o"), file(1 << 40), R, 0).is_ok());
-    assert!(!state.is_crowded());
-    assert_eq!(state.drop_client(A).closed.len(), StateLimits::default().opens_per_client_max);
+    assert!(!state.is_crowded_for(A));
+    assert_eq!(state.drop_client(A).closed.len(), opened);
+    assert_eq!(state.memory().used, one, "that of the other");
 }
 
 /// Proves that dropping a client releases everything, and names what must be followed up.
 #[test]
 fn drop_client() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     let open = state.open(A, &owner("x"), FILE, RW, share::DENY_WRITE).unwrap();
     state.open(A, &owner("x"), OTHER_FILE, R, 0).unwrap();
     state.open(B, &owner("x"), OTHER_FILE, R, 0).unwrap();
@@ -215,7 +224,7 @@ fn drop_client() {
 /// Proves that exactly the clients whose opens conflict with a share are named, once each.
 #[test]
 fn holders_of_conflicting_shares() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     state.open(A, &owner("reader"), FILE, R, 0).unwrap();
     state.open(A, &owner("writer"), FILE, W, 0).unwrap();
     state.open(A, &owner("both"), FILE, RW, 0).unwrap();
@@ -232,7 +241,7 @@ fn holders_of_conflicting_shares() {
 /// Proves that a client's opens of a file are one record, which follows every change of them.
 #[test]
 fn opens_of_a_client_add_up() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     let holders = |state: &State, deny| state.share_holders(B, FILE, R, deny);
     let mut opens: Vec<_> = (0..100)
         .map(|n| state.open(A, &owner(&format!("reader {n}")), FILE, R, 0).unwrap())
@@ -257,11 +266,11 @@ fn opens_of_a_client_add_up() {
 /// Both sides of the point from which room runs short.
 #[test]
 fn crowded_with_opens() {
-    let mut state = State::new(1);
-    state.set_limits(StateLimits { opens_max: 4, ..StateLimits::default() });
-    for (owner_name, crowded) in [("a", false), ("b", false), ("c", true)] {
-        state.open(A, &owner(owner_name), FILE, R, 0).unwrap();
-        assert_eq!(state.is_crowded(), crowded, "{owner_name}");
+    let mut state = new_state();
+    state.budget = Budget::new(4 * open_bytes(&owner("a").owner.0));
+    for (client, crowded) in [(A, false), (B, false), (ClientId(3), true)] {
+        state.open(client, &owner("a"), FILE, R, 0).unwrap();
+        assert_eq!(state.is_crowded_for(A), crowded, "{client:?}");
     }
 }
 
@@ -271,7 +280,7 @@ fn crowded_with_opens() {
 fn every_upgrade_and_downgrade() {
     for (a, b) in Share::all().flat_map(|a| Share::all().map(move |b| (a, b))) {
         for to in Share::all() {
-            let mut state = State::new(1);
+            let mut state = new_state();
             state.open(A, &owner("a"), FILE, a.access, a.deny).unwrap();
             let both = state.open(A, &owner("a"), FILE, b.access, b.deny).unwrap();
             let answer = state.open_downgrade(A, &both, FILE, to.access, to.deny);
@@ -295,7 +304,7 @@ fn every_upgrade_and_downgrade() {
 /// is old.
 #[test]
 fn seqids_of_opens_wrap() {
-    let mut state = State::new(1);
+    let mut state = new_state();
     let first = state.open(A, &owner("a"), FILE, R, 0).unwrap();
     state.opens.by_no.values_mut().for_each(|o| o.seqid = Seqid(u32::MAX));
     let last = Stateid { seqid: Seqid(u32::MAX), ..first };

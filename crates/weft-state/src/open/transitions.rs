@@ -19,7 +19,7 @@ const DENY_W: u32 = share::DENY_WRITE;
 impl Held {
     fn new() -> Held {
         let last = Stateid { seqid: Seqid(1), other: [9; 12] };
-        Held { state: State::new(1), last }
+        Held { state: new_state(), last }
     }
 
     fn open(&self) -> Option<&Open> {

@@ -256,7 +256,8 @@ fn slots_shrink_and_grow() {
         (done, ok.highest_slotid.0, ok.target_highest_slotid.0)
     };
     let (busy, ..) = ask(&mut s, 20, 20);
-    s.slots_given += SLOTS_TOTAL_MAX * 3 / 4;
+    let (other, all) = (ClientId(99), s.limits.memory_bytes);
+    s.budget.take(other, all * 3 / 4);
     let mut asked = |s: &mut Sessions, slot, highest| {
         let (done, highest, target) = ask(s, slot, highest);
         s.complete(&done, None);
@@ -268,9 +269,10 @@ fn slots_shrink_and_grow() {
     assert_eq!(asked(&mut s, 0, 0), (63, LAST), "slot 20 is busy");
     s.complete(&busy, None);
     assert_eq!(asked(&mut s, 9, 9), (63, LAST), "asking on one of them");
-    let before = s.slots_given;
+    let before = s.memory().used;
     assert_eq!(asked(&mut s, 0, 1), (LAST, LAST));
-    assert_eq!(before - s.slots_given, 64 - SLOTS_WHEN_CROWDED as usize);
+    let one = slot_bytes(&s.sessions[&sessionid].fore);
+    assert_eq!(before - s.memory().used, (64 - SLOTS_WHEN_CROWDED as usize) * one);
     let refusal = |slot, highest| {
         let args = sequence_args(sessionid, slot, 1);
         SequenceArgs { highest_slotid: SlotId(highest), ..args }
@@ -279,10 +281,10 @@ fn slots_shrink_and_grow() {
     assert_eq!(beyond, Reason::SlotUnknown);
     let beyond = refused(sequence(&mut s, &refusal(2, LAST + 1)));
     assert_eq!(beyond, Reason::HighSlotUnknown);
-    s.slots_given -= SLOTS_TOTAL_MAX / 8;
+    s.budget.give_back(other, all / 8);
     assert_eq!(asked(&mut s, 0, 0), (LAST, LAST), "neither short nor plenty");
-    s.slots_given -= SLOTS_TOTAL_MAX / 2 + SLOTS_TOTAL_MAX / 8;
+    s.budget.give_back(other, all / 2 + all / 8);
     assert_eq!(asked(&mut s, 0, 0), (63, 63));
-    assert_eq!(s.slots_given, 64);
+    assert_eq!(s.memory().used, before - all * 3 / 4);
     new_request(sequence(&mut s, &sequence_args(sessionid, 20, 1)));
 }

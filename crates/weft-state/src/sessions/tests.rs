@@ -4,6 +4,8 @@ use weft_nfs::NfsStat;
 use weft_nfs::ops::{CallbackSec, CallbackSecs, ChannelAttrs, RdmaIrd};
 
 use super::*;
+use crate::memory::Want;
+use crate::slot::slot_bytes;
 use crate::testing::*;
 
 fn attempt(s: &mut Sessions, args: &CreateSessionArgs) -> Result<CreateSessionOutcome, Refusal> {
@@ -201,24 +203,66 @@ fn sessions_per_client_are_limited() {
     attempt(&mut s, &at(2)).unwrap();
 }
 
-/// Proves that slots run short by sharing, are refused at the end, and come back.
+/// Proves that slots run short by sharing, are refused when memory is used up, and come back.
 #[test]
 fn slots_of_all_sessions_are_limited() {
     let mut s = sessions();
     let (clientid, sessionid) = client_with_session(&mut s, "first");
-    assert_eq!(s.slots_given, 64);
-    s.slots_given = SLOTS_TOTAL_MAX - 8;
-    let peer = exchange_id(&mut s, "late", 1);
-    let args = create_session_args(peer.clientid, peer.sequence);
-    assert_eq!(attempt(&mut s, &args).unwrap().ok.fore_chan_attrs.maxrequests, 2);
-    s.slots_given = SLOTS_TOTAL_MAX;
-    let peer = exchange_id(&mut s, "last", 1);
-    let args = create_session_args(peer.clientid, peer.sequence);
-    assert_eq!(why(attempt(&mut s, &args)), Reason::NoSlotsLeft);
+    let peers = ["late", "last"].map(|name| exchange_id(&mut s, name, 1));
+    let [late, last] = peers.map(|peer| create_session_args(peer.clientid, peer.sequence));
+    let one = slot_bytes(&s.sessions[&sessionid].fore);
+    let leave = |s: &mut Sessions, bytes: usize| {
+        let free = s.limits.memory_bytes - s.memory().used;
+        s.budget.take(ClientId(99), free - bytes);
+    };
+    leave(&mut s, SESSION_BYTES + 8 * one);
+    assert_eq!(attempt(&mut s, &late).unwrap().ok.fore_chan_attrs.maxrequests, 2);
+    leave(&mut s, SESSION_BYTES + one - 1);
+    assert_eq!(why(attempt(&mut s, &last)), Reason::NoMemoryForSession);
     s.destroy_session(sessionid, CONN).unwrap();
-    assert_eq!(s.slots_given, SLOTS_TOTAL_MAX - 64);
-    assert!(attempt(&mut s, &args).is_ok());
+    assert!(attempt(&mut s, &last).is_ok());
     assert!(s.client(clientid).unwrap().sessions().is_empty());
+}
+
+/// Both sides of a client's own share of memory for sessions.
+#[test]
+fn memory_of_a_client_is_limited() {
+    let mut s = sessions();
+    let peer = exchange_id(&mut s, "greedy", 1);
+    let args = create_session_args(peer.clientid, peer.sequence);
+    let one = SESSION_BYTES + slot_bytes(&args.fore_chan_attrs);
+    let taken = s.budget.fill(peer.clientid, Want::Need, one - 1);
+    assert_eq!(why(attempt(&mut s, &args)), Reason::TooManySessions);
+    s.budget.give_back(peer.clientid, taken);
+    s.budget.fill(peer.clientid, Want::Need, one);
+    assert_eq!(attempt(&mut s, &args).unwrap().ok.fore_chan_attrs.maxrequests, 1);
+}
+
+/// Both sides of the memory for client records: unconfirmed ones give way, also to one of another
+/// host that takes the place of its owner's; those of a host that has its share are its own.
+#[test]
+fn memory_of_clients_is_limited() {
+    let mut s = sessions();
+    let bytes = client_bytes(&opaque("a"));
+    s.budget = Budget::new(4 * bytes);
+    let ask = |s: &mut Sessions, host: u8, owner: &str| {
+        let (args, random) = (exchange_id_args(owner, 1, 0), u32::from(owner.as_bytes()[0]));
+        let asked = s.exchange_id(NOW, &args, &from_host(host, ROOT), random, |_| true);
+        asked.map(|o| o.ok.clientid).map_err(|r| r.because)
+    };
+    let a = ask(&mut s, 1, "a").unwrap();
+    let b = ask(&mut s, 1, "b").unwrap();
+    let c = ask(&mut s, 2, "c").unwrap();
+    let d = ask(&mut s, 1, "d").unwrap();
+    assert!(s.client(a).is_none() && s.client(b).is_some(), "the oldest of host 1");
+    for client in [b, d] {
+        s.clients.get_mut(&client).unwrap().confirmed = true;
+    }
+    assert_eq!(ask(&mut s, 1, "c"), Err(Reason::TooManyClients), "host 1 has its share");
+    assert!(s.client(c).is_some(), "and took nothing from host 2");
+    let long = "long".repeat(100);
+    assert_eq!(ask(&mut s, 3, &long), Err(Reason::TooManyClients), "more than a client's share");
+    s.budget.check();
 }
 
 /// Both sides of the limit of clients: unconfirmed records give way, oldest first.
@@ -264,7 +308,7 @@ fn clients_of_a_host_are_limited() {
     let other = ask(&mut s, 1, "g").unwrap();
     create_session(&mut s, other);
     let past = Millis(NOW.0 + LEASE_MS + 1);
-    let outstayed = s.outstayed(past, 1_000_000);
+    let outstayed = s.outstayed(past, 1_000_000, |_| false);
     assert!(!outstayed.contains(&other.clientid));
     assert_eq!(outstayed.len(), 1 + 4, "the unconfirmed one, and the crowd of host 2");
 }
@@ -282,7 +326,7 @@ fn destroying_sessions_and_clients() {
     assert_eq!(s.destroy_clientid(clientid, false), Ok(()));
     assert_eq!(why(s.destroy_clientid(clientid, false)), Reason::ClientUnknown);
     assert!(s.clients.is_empty() && s.sessions.is_empty() && s.records_by_owner.is_empty());
-    assert_eq!(s.slots_given, 0);
+    assert_eq!(s.memory().used, 0);
 }
 
 /// Proves that a lease runs from the last SEQUENCE, that passing it drops nothing, and that a
@@ -311,11 +355,15 @@ fn courtesy_ends() {
     let (client, _) = client_with_session(&mut s, "silent");
     let unconfirmed = exchange_id(&mut s, "never confirmed", 1).clientid;
     let at = |past_lease| Millis(NOW.0 + LEASE_MS + past_lease);
-    assert_eq!(s.outstayed(at(0), COURTESY_MS), Vec::new());
-    assert_eq!(s.outstayed(at(COURTESY_MS), COURTESY_MS), vec![unconfirmed]);
-    assert!(s.outstayed(at(COURTESY_MS + 1), COURTESY_MS).contains(&client));
+    let outstayed = |s: &Sessions, now| s.outstayed(now, COURTESY_MS, |_| false);
+    assert_eq!(outstayed(&s, at(0)), Vec::new());
+    assert_eq!(outstayed(&s, at(COURTESY_MS)), vec![unconfirmed]);
+    assert!(outstayed(&s, at(COURTESY_MS + 1)).contains(&client));
+    let crowds = |id| id == client;
+    assert!(s.outstayed(at(0), COURTESY_MS, crowds).is_empty());
+    assert!(s.outstayed(at(1), COURTESY_MS, crowds).contains(&client), "it holds too much");
     exchange_id(&mut s, "one more", 1);
-    assert!(s.outstayed(at(1), COURTESY_MS).contains(&client), "3 of 4 records are crowded");
+    assert!(outstayed(&s, at(1)).contains(&client), "3 of 4 records are crowded");
     assert!(!s.drop_expired_client(client, at(0)));
     assert!(s.client(client).is_some());
     assert!(s.drop_expired_client(client, at(1)));

@@ -25,6 +25,7 @@ use std::{
 };
 
 use weft_nfs::{ClientId, Verifier};
+use weft_state::FILE_RECORD_BYTES;
 use weft_store::{
     types::{Inode, InodeNo, Timestamp},
     volume::Settle,
@@ -36,8 +37,12 @@ use record::FileRecord;
 pub(crate) use record::{FenceCause, Marks, Stale};
 pub(crate) use size_authority::SizeAuthority;
 
-/// Files remembered before idle ones are forgotten.
+/// Files remembered before idle ones are forgotten: when there are so many, and again when there
+/// are twice as many as were not idle then. What that takes is counted with their layouts.
 const FILES_REMEMBERED: usize = 65_536;
+// A hash map is at least 7/16 full while it grows; and who was given handles is in a node of 160
+// bytes, where there is one client.
+const _: () = assert!(size_of::<(InodeNo, FileRecord)>() * 16 / 7 + 160 <= FILE_RECORD_BYTES);
 
 /// The files met since the start. Methods that take an inode meet it.
 #[derive(Debug)]
