@@ -330,9 +330,9 @@ pub struct DsConfig {
     /// Most bytes of its disk that data leaves free; 0: none.
     #[serde(rename = "disk_reserve", deserialize_with = "reserve")]
     pub disk_reserve_bytes: u64,
-    /// Threads that serve NFS.
-    #[serde(deserialize_with = "ranged::<_, 1, 256>")]
-    pub threads: u32,
+    /// Threads that serve NFS; the number of processors if absent.
+    #[serde(deserialize_with = "maybe_ranged::<_, 1, 256>")]
+    pub threads: Option<u32>,
     /// How long a connection may be without a session, seconds.
     #[serde(deserialize_with = "ranged::<_, 10, 3600>")]
     pub idle_limit_s: u32,
@@ -414,7 +414,7 @@ impl Default for DsConfig {
             id: 1,
             cluster_secret_file: SECRET_FILE.into(),
             disk_reserve_bytes: DATA_RESERVE_BYTES,
-            threads: 1,
+            threads: None,
             idle_limit_s: IDLE_LIMIT_S_DEFAULT,
             adopt: None,
         }
@@ -489,8 +489,7 @@ impl MdsConfig {
 
     /// Threads that serve NFS.
     pub fn threads(&self) -> usize {
-        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.map_or_else(processors, |t| t as usize)
+        threads(self.threads)
     }
 
     /// What a running server cannot change to become as `new` says: the keys that differ.
@@ -560,6 +559,11 @@ impl MdsConfig {
 }
 
 impl DsConfig {
+    /// Threads that serve NFS.
+    pub fn threads(&self) -> usize {
+        threads(self.threads)
+    }
+
     /// Reads and checks a file.
     ///
     /// # Errors
@@ -586,6 +590,16 @@ impl DsConfig {
             parsed => parsed,
         }
     }
+}
+
+/// As many threads as were asked for, or one a processor.
+fn threads(asked: Option<u32>) -> usize {
+    asked.map_or_else(processors, |t| t as usize)
+}
+
+/// Processors that this process may use.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn read(path: &Path) -> Result<String, ConfigError> {
