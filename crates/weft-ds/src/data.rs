@@ -39,9 +39,11 @@ impl DataServer {
         // Again if a truncation came between planning and looking: it cannot go on for ever,
         // since only the metadata server truncates.
         for _ in 0..PLAN_TRIES {
-            let plan = self.store.read(grant.id, offset, count);
-            let range = plan.map_err(|e| object_status(&e))?.range;
-            let range = range.ok_or(NfsStat::PNFS_IO_HOLE)?;
+            let plan = match self.store().read_open(grant.id, offset, count) {
+                Some(plan) => plan.map_err(|e| object_status(&e))?,
+                None => self.disk.call(move |s| s.read(grant.id, offset, count)).await?,
+            };
+            let range = plan.range.ok_or(NfsStat::PNFS_IO_HOLE)?;
             match weft_io::ensure_resident(&range).await {
                 Ok(()) => return Ok(range),
                 Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {}
@@ -54,19 +56,18 @@ impl DataServer {
         Err(NfsStat::PNFS_IO_HOLE.into())
     }
 
-    /// WRITE (38). Unstable data goes to the page cache at once, on this thread; whatever waits
-    /// for the disk goes through the blocking pool.
+    /// WRITE (38). Also an unstable one may wait for the disk: to make the object, to sync another
+    /// that leaves the cache, or because too many pages are dirty.
     pub(super) async fn write(&self, c: &Compound<Self>, a: WriteArgs) -> OpResult {
         let Payload::Bytes(data) = a.data else { return Err(NfsStat::SERVERFAULT.into()) };
         let (offset, len) = (a.offset, data.len());
         let ObjectGrant { id, epoch } = self.admit(c, Access::Write, offset, len as u64).await?;
         let (verifier, committed) = match a.stable {
             StableHow::UNSTABLE => {
-                let written = self.store.write(id, epoch, offset, &data);
-                (written.map_err(|e| object_status(&e))?, StableHow::UNSTABLE)
+                (self.disk.write(id, epoch, offset, data).await?, StableHow::UNSTABLE)
             }
             StableHow::DATA_SYNC | StableHow::FILE_SYNC => {
-                let stable = self.blocking(move |s| s.write_stable(id, epoch, offset, &data));
+                let stable = self.disk.call(move |s| s.write_stable(id, epoch, offset, &data));
                 (stable.await?, StableHow::FILE_SYNC)
             }
             _ => return Err(NfsStat::INVAL.into()),
@@ -88,7 +89,7 @@ impl DataServer {
         // §18.3.3: the range must not pass the largest offset.
         a.offset.checked_add(a.count.into()).ok_or(NfsStat::INVAL)?;
         let ObjectGrant { id, .. } = self.admit(c, Access::Write, 0, 0).await?;
-        let verifier = self.blocking(move |s| s.commit(id)).await?;
+        let verifier = self.disk.call(move |s| s.commit(id)).await?;
         Ok(OpOk::Commit(CommitOk { verifier: Verifier(verifier) }))
     }
 }

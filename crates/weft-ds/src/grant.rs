@@ -35,12 +35,12 @@ impl DataServer {
         allowed(&handle, offset, len, access)?;
         let id = ObjectId { volume: handle.volume, object: handle.object };
         let grant = ObjectGrant { id, epoch: handle.epoch };
-        let current = self.store.epoch(id);
+        let current = self.store().epoch(id);
         if current < grant.epoch {
             self.adopt_epoch(grant).await?;
         }
         if current != grant.epoch {
-            self.store.check(id, grant.epoch).map_err(|e| object_status(&e))?;
+            self.store().check(id, grant.epoch).map_err(|e| object_status(&e))?;
         }
         Ok(grant)
     }
@@ -49,7 +49,7 @@ impl DataServer {
     /// file while this server could not be told (design D5): older handles end here and now, so
     /// that none of them writes after the newer one was used.
     async fn adopt_epoch(&self, ObjectGrant { id, epoch }: ObjectGrant) -> Result<(), Failure> {
-        self.blocking(move |s| s.fence(id, epoch)).await
+        self.disk.call(move |s| s.fence(id, epoch)).await
     }
 }
 

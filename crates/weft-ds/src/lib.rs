@@ -12,6 +12,7 @@
 
 pub mod control;
 mod data;
+mod disk;
 mod grant;
 mod server;
 mod status;

@@ -1,6 +1,6 @@
 //! The data server as the COMPOUND service sees it.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use weft_layout::DataServerHandle;
 use weft_nfs::{
@@ -15,27 +15,34 @@ use weft_server::{
     rpc::Conn,
 };
 use weft_state::ConfirmedClient;
-use weft_store::objects::{ObjectError, ObjectId, ObjectStore};
+use weft_store::objects::{ObjectId, ObjectStore};
 
-use crate::status::object_status;
+use crate::disk::Disk;
 
 /// A data server: its clients and sessions, and its objects.
 #[derive(Debug)]
 pub struct DataServer {
     pub(crate) core: Core,
-    pub(crate) store: Arc<ObjectStore>,
+    pub(crate) disk: Arc<Disk>,
     pub(crate) handle_key: HandleKey,
 }
 
 impl DataServer {
     /// A data server of these objects; filehandles sealed with `handle_key` are accepted.
-    pub fn new(core: Core, store: Arc<ObjectStore>, handle_key: HandleKey) -> Arc<Self> {
-        Arc::new(DataServer { core, store, handle_key })
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(
+        core: Core,
+        store: Arc<ObjectStore>,
+        handle_key: HandleKey,
+    ) -> io::Result<Arc<Self>> {
+        Ok(Arc::new(DataServer { core, disk: Disk::new(store)?, handle_key }))
     }
 
     /// The objects.
     pub fn store(&self) -> &Arc<ObjectStore> {
-        &self.store
+        &self.disk.store
     }
 
     /// PUTFH (22): RFC 8881 §18.19. A handle that is malformed, or not sealed by the cluster's
@@ -46,7 +53,7 @@ impl DataServer {
             tracing::debug!(peer = %c.conn.peer, error = %e, "filehandle refused");
             NfsStat::BADHANDLE
         })?;
-        if !self.store.serves(ObjectId { volume: handle.volume, object: handle.object }) {
+        if !self.store().serves(ObjectId { volume: handle.volume, object: handle.object }) {
             return Err(NfsStat::STALE.into());
         }
         c.set_current(handle);
@@ -57,21 +64,6 @@ impl DataServer {
     fn test_stateid(a: &TestStateidArgs) -> OpResult {
         let status_codes = vec![NfsStat::BAD_STATEID; a.stateids.len()];
         Ok(OpOk::TestStateid(TestStateidOk { status_codes }))
-    }
-
-    /// Runs a call of the object store that may wait for the disk.
-    pub(crate) async fn blocking<T: Send + 'static>(
-        &self,
-        call: impl FnOnce(&ObjectStore) -> Result<T, ObjectError> + Send + 'static,
-    ) -> Result<T, Failure> {
-        let store = self.store.clone();
-        match tokio::task::spawn_blocking(move || call(&store)).await {
-            Ok(done) => done.map_err(|e| object_status(&e).into()),
-            Err(e) => {
-                tracing::error!(error = %e, "the object store panicked");
-                Err(NfsStat::SERVERFAULT.into())
-            }
-        }
     }
 }
 

@@ -84,8 +84,9 @@ impl TestDs {
         let core = Core::new(identity, SessionLimits::default(), 60);
         let connections = core.connections.clone();
         let key = secret.handle_keys().of(self.id, store.identity());
-        let ds = DataServer::new(core, Arc::new(store), key);
-        let service = Service::new(ds.clone(), DataServerId(self.id), secret.control_key());
+        let ds = DataServer::new(core, Arc::new(store), key).unwrap();
+        let id = DataServerId(self.id);
+        let service = Service::new(ds.clone(), id, secret.control_key()).unwrap();
         let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds.clone()));
         let programs = vec![nfs, service.clone() as Arc<dyn Program>];
         let limits = ServerLimits { idle: IDLE, ..ServerLimits::default() };

@@ -337,9 +337,9 @@ pub struct DsConfig {
     /// Memory for clients and their sessions, bytes; a part of the machine's if absent.
     #[serde(rename = "state_memory", deserialize_with = "state_memory")]
     pub state_memory_bytes: Option<usize>,
-    /// Threads that serve NFS.
-    #[serde(deserialize_with = "ranged::<_, 1, 256>")]
-    pub threads: u32,
+    /// Threads that serve NFS; the number of processors if absent.
+    #[serde(deserialize_with = "maybe_ranged::<_, 1, 256>")]
+    pub threads: Option<u32>,
     /// How long a connection may be without a session, seconds.
     #[serde(deserialize_with = "ranged::<_, 10, 3600>")]
     pub idle_limit_s: u32,
@@ -423,7 +423,7 @@ impl Default for DsConfig {
             cluster_secret_file: SECRET_FILE.into(),
             disk_reserve_bytes: DATA_RESERVE_BYTES,
             state_memory_bytes: None,
-            threads: 1,
+            threads: None,
             idle_limit_s: IDLE_LIMIT_S_DEFAULT,
             adopt: None,
         }
@@ -498,8 +498,7 @@ impl MdsConfig {
 
     /// Threads that serve NFS.
     pub fn threads(&self) -> usize {
-        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.map_or_else(processors, |t| t as usize)
+        threads(self.threads)
     }
 
     /// Memory for clients and what they hold, bytes.
@@ -584,6 +583,11 @@ impl DsConfig {
         self.state_memory_bytes.unwrap_or_else(default)
     }
 
+    /// Threads that serve NFS.
+    pub fn threads(&self) -> usize {
+        threads(self.threads)
+    }
+
     /// Reads and checks a file.
     ///
     /// # Errors
@@ -610,6 +614,16 @@ impl DsConfig {
             parsed => parsed,
         }
     }
+}
+
+/// As many threads as were asked for, or one a processor.
+fn threads(asked: Option<u32>) -> usize {
+    asked.map_or_else(processors, |t| t as usize)
+}
+
+/// Processors that this process may use.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn read(path: &Path) -> Result<String, ConfigError> {

@@ -169,7 +169,7 @@ fn every_documented_ds_key_is_read() {
         id: 7,
         adopt: None,
         cluster_secret_file: "/srv/weft/secret".into(),
-        threads: 2,
+        threads: Some(2),
         idle_limit_s: 30,
         disk_reserve_bytes: 512 << 20,
         state_memory_bytes: Some(32 << 20),

@@ -402,13 +402,13 @@ pub async fn ds(
     };
     let core = Core::new(identity(ServerRole::Ds, secret, uuid), limits, DS_LEASE_S);
     let handle_key = secret.handle_keys().of(config.id, objects.identity());
-    let ds = DataServer::new(core, Arc::new(objects), handle_key);
-    let workers = Workers::start(&format!("weft-ds{}", config.id), config.threads as usize)?;
+    let ds = DataServer::new(core, Arc::new(objects), handle_key)?;
+    let workers = Workers::start(&format!("weft-ds{}", config.id), config.threads())?;
     workers.pick(0).spawn(drop_dead_clients(ds.clone()));
     let address = listener.local_addr()?;
     let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds.clone()));
     let control: Arc<dyn Program> =
-        Service::new(ds.clone(), DataServerId(config.id), secret.control_key());
+        Service::new(ds.clone(), DataServerId(config.id), secret.control_key())?;
     let idle_limit = Duration::from_secs(config.idle_limit_s.into());
     serve(vec![nfs, control], ds.core(), idle_limit, listener, workers)?;
     Ok(RunningDs { ds, address })

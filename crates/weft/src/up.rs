@@ -14,7 +14,7 @@ use clap::Args;
 use tokio::net::TcpListener;
 use weft::{
     address::{HostPort, NFS_PORT, bracketed, reachable},
-    config::{DataServerConfig, DsConfig, MdsConfig},
+    config::{DataServerConfig, DsConfig, MdsConfig, processors},
     start::{self, RunningDs, RunningMds, StartError},
 };
 use weft_io::durable;
@@ -161,12 +161,15 @@ async fn start(args: &UpArgs) -> Outcome<Cluster> {
     let settings = MdsConfig { dir: dir.join("mds"), ..settings };
     make_or_find_volume(&settings, &dir, &former)?;
     let mut data_servers = Vec::new();
+    // They share the processors.
+    let threads = u32::try_from(processors()).unwrap_or(u32::MAX).div_ceil(count.max(1));
     for id in 1..=count {
         let address = former.data_server_address(listener.local_addr()?, id);
         let config = DsConfig {
             listen: address,
             dir: data_server_dir(&dir, id),
             id,
+            threads: Some(threads),
             adopt: args.adopt.map(|serve::VolumeUuid(uuid)| uuid),
             ..DsConfig::default()
         };

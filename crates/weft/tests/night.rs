@@ -395,9 +395,9 @@ fn start_all(
 ) {
     let of = |name: &str| if name == victim { environment } else { &[] };
     for id in [1, 2] {
-        servers.start_ds_with(id, With { arguments, environment: of(&ds(id)) });
+        servers.start_ds_with(id, With { arguments, environment: of(&ds(id)), ..With::default() });
     }
-    servers.start_mds_with(With { arguments: &[], environment: of("mds") });
+    servers.start_mds_with(With { environment: of("mds"), ..With::default() });
 }
 
 /// From the directories as they are, one server is killed before each of its syncs until all have
@@ -434,7 +434,7 @@ fn killed_while_they_meet(
         // Whoever was told to adopt, and was killed, is told so again.
         let again = |name: &str| if name == victim { arguments } else { &[] };
         for id in [1, 2] {
-            servers.start_ds_with(id, With { arguments: again(&ds(id)), environment: &[] });
+            servers.start_ds_with(id, With { arguments: again(&ds(id)), ..With::default() });
         }
         servers.start_mds();
         eprintln!("{victim}, before sync {number}");

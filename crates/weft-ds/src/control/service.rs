@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -18,7 +19,7 @@ use weft_stripe::{Distribution, Form};
 use weft_xdr::{Decode, Encode, Reader, Writer};
 
 use super::names::NamesObjects;
-use crate::DataServer;
+use crate::{DataServer, disk::DiskThreads};
 use weft_control::{
     codec::*,
     proof::{Side, Transcript},
@@ -38,6 +39,10 @@ const CHALLENGES_MAX: usize = 256;
 /// replaced. Beyond this the oldest has to begin again.
 const PROVEN_MAX: usize = 256;
 
+/// Threads that wait for the disk for metadata servers: none of those that wait for clients, who
+/// may be many. For two metadata servers with all the calls that a connection may have under way.
+const THREADS_MAX: usize = 256;
+
 /// A metadata server calls every two seconds. One that was silent for so long may be taken over
 /// from by a later run of its volume.
 const SILENCE_MS_MAX: u64 = 10_000;
@@ -48,6 +53,7 @@ pub struct Service {
     data_server: Arc<DataServer>,
     id: DataServerId,
     key: ControlKey,
+    threads: DiskThreads,
     peers: Mutex<Peers>,
     /// One BIND at a time. Held across awaits: see [`Service::bind`].
     binding: tokio::sync::Mutex<()>,
@@ -90,14 +96,22 @@ impl Bound {
 
 impl Service {
     /// The control program of `data_server`, which is number `id` of its cluster.
-    pub fn new(data_server: Arc<DataServer>, id: DataServerId, key: ControlKey) -> Arc<Self> {
-        Arc::new(Service {
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(
+        data_server: Arc<DataServer>,
+        id: DataServerId,
+        key: ControlKey,
+    ) -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Service {
             data_server,
             id,
             key,
+            threads: DiskThreads::new(THREADS_MAX)?,
             peers: Mutex::default(),
             binding: tokio::sync::Mutex::default(),
-        })
+        }))
     }
 
     fn peers(&self) -> MutexGuard<'_, Peers> {
@@ -177,7 +191,7 @@ impl Service {
         let another = |b: &Bound| b.volume == a.number && b.run != request.run && b.is_live(now);
         let in_use = self.peers().proven.values().filter_map(|p| p.bound.as_ref()).any(another);
         let (store, judged) = (self.data_server.store().clone(), request);
-        let bound = blocking(move || store.bind(&judged, in_use)).await?;
+        let bound = self.blocking(move || store.bind(&judged, in_use)).await?;
         let (accepted, volume) = bound.map_err(|e| status(&e))?.map_err(|refusal| {
             tracing::warn!(peer = %conn.peer, uuid = hex(&a.uuid), %refusal, "volume refused");
             refusal_status(refusal)
@@ -191,7 +205,7 @@ impl Service {
             None => return Err(ControlStatus::UNPROVEN),
         }
         let store = self.data_server.store().clone();
-        let epoch = blocking(move || store.highest_epoch(a.number)).await?;
+        let epoch = self.blocking(move || store.highest_epoch(a.number)).await?;
         let adopted = accepted == Accepted::Adopted;
         Ok(BindOk { age: volume.age, mark: volume.mark, epoch, adopted })
     }
@@ -251,14 +265,18 @@ impl Service {
         let store = self.data_server.store().clone();
         // Read before the objects: it may be too old for them, never too new.
         let verifier = store.write_verifier();
+        if a.0.is_empty() {
+            // Only the verifier is wanted, which is in memory.
+            return Ok(StatOk { verifier, objects: ObjectAttrsList(Vec::new()) });
+        }
         let stat = move || a.0.iter().map(|o| attrs(&store, *o)).collect();
-        Ok(StatOk { verifier, objects: ObjectAttrsList(blocking(stat).await?) })
+        Ok(StatOk { verifier, objects: ObjectAttrsList(self.blocking(stat).await?) })
     }
 
     async fn list(&self, a: ListArgs) -> Result<Objects, ControlStatus> {
         let store = self.data_server.store().clone();
         let after = (!a.from_first).then(|| id(a.after));
-        let listed = blocking(move || store.objects(after, BATCH_MAX)).await?;
+        let listed = self.blocking(move || store.objects(after, BATCH_MAX)).await?;
         let listed = listed.map_err(|e| status(&e))?.into_iter().take(BATCH_MAX);
         let name = |id: ObjectId| ObjectName { volume: id.volume, object: id.object };
         Ok(Objects(listed.map(name).collect()))
@@ -266,7 +284,18 @@ impl Service {
 
     async fn seek(&self, a: SeekArgs) -> Result<SeekOk, ControlStatus> {
         let store = self.data_server.store().clone();
-        blocking(move || seek(&store, a)).await?
+        self.blocking(move || seek(&store, a)).await?
+    }
+
+    /// Runs what may wait for the disk. What tells a metadata server that we live does not.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        run: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ControlStatus> {
+        self.threads.run(run).await.map_err(|error| {
+            tracing::error!(%error, "a control call panicked");
+            ControlStatus::FAULT
+        })
     }
 
     /// Carries out changes, if the connection may still make any.
@@ -281,7 +310,7 @@ impl Service {
             return Err(ControlStatus::UNPROVEN);
         }
         let store = self.data_server.store().clone();
-        blocking(move || {
+        self.blocking(move || {
             let done = apply(&store, args);
             drop::<OwnedRwLockReadGuard<bool>>(accepts);
             done
@@ -291,7 +320,7 @@ impl Service {
 
     async fn space(&self) -> Result<SpaceOk, ControlStatus> {
         let store = self.data_server.store().clone();
-        let space = blocking(move || store.space()).await?.map_err(|e| status(&e))?;
+        let space = self.blocking(move || store.space()).await?.map_err(|e| status(&e))?;
         Ok(SpaceOk { total: space.total, free: space.free, available: space.available })
     }
 
@@ -305,7 +334,7 @@ impl Service {
             operations: OperationCounts(operations),
             bytes_in: core.counters.bytes_in.load(load),
             bytes_out: core.counters.bytes_out.load(load),
-            rss_bytes: blocking(report::rss_bytes).await?,
+            rss_bytes: self.blocking(report::rss_bytes).await?,
             uptime_s: core.clock.now().0 / 1000,
             clients,
             connections: core.connections.count() as u64,
@@ -487,15 +516,6 @@ fn results<T: Encode>(result: &ControlResult<T>) -> Answer {
     let mut w = Writer::new();
     result.encode(&mut w);
     Answer::Results(w.into_segments(), Vec::new())
-}
-
-async fn blocking<T: Send + 'static>(
-    run: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ControlStatus> {
-    tokio::task::spawn_blocking(run).await.map_err(|error| {
-        tracing::error!(%error, "a control call panicked");
-        ControlStatus::FAULT
-    })
 }
 
 pub(super) fn id(object: ObjectName) -> ObjectId {

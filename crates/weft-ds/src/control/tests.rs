@@ -1,12 +1,23 @@
 //! The control program through a real socket, by friends and strangers.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
+use tokio::sync::RwLock;
 use weft_client::rpc::{Connection, Credential, RpcError};
+use weft_store::objects::ObjectStore;
 use weft_xdr::{Decode, Encode, Reader, Segment, rpc::Reply};
 
-use crate::testing::{TestDs, secret, until};
+use crate::{
+    disk::CLIENT_THREADS_MAX,
+    testing::{TestDs, secret, until},
+};
 use weft_control::{
     codec::*,
     proof::{Side, Transcript},
@@ -353,4 +364,40 @@ async fn challenges_are_bounded() {
     let service = Arc::downgrade(ds.service());
     until("forgotten challenges", async || service.upgrade().is_some_and(|s| s.challenges() == 0))
         .await;
+}
+
+/// Clients whose calls all wait for the disk leave threads to the metadata servers: these are told
+/// of objects and of room.
+#[tokio::test]
+async fn clients_that_wait_for_the_disk_take_no_thread_from_us() {
+    let ds = TestDs::start(4).await;
+    let caller = Caller::bound(&ds).await;
+    let (gate, hung) = (Arc::new(RwLock::new(())), Arc::new(AtomicUsize::new(0)));
+    let closed = gate.write().await;
+    let clients: Vec<_> = (0..2 * CLIENT_THREADS_MAX)
+        .map(|_| {
+            let (ds, gate, hung) = (ds.ds().clone(), gate.clone(), hung.clone());
+            let hang = move |_: &ObjectStore| {
+                hung.fetch_add(1, Ordering::SeqCst);
+                drop(gate.blocking_read());
+                Ok(())
+            };
+            tokio::spawn(async move { ds.disk.call(hang).await })
+        })
+        .collect();
+    until("threads that wait", async || hung.load(Ordering::SeqCst) == CLIENT_THREADS_MAX).await;
+    let name = ObjectName { volume: FIRST.number, object: 1 };
+    let answered = tokio::time::timeout(Duration::from_secs(10), async {
+        let none: StatOk = caller.call(Procedure::STAT, &Objects(vec![])).await.unwrap().unwrap();
+        let one = Objects(vec![name]);
+        let one: StatOk = caller.call(Procedure::STAT, &one).await.unwrap().unwrap();
+        assert_eq!((none.objects.0.len(), one.objects.0.len()), (0, 1));
+        let space: SpaceOk = caller.call(Procedure::SPACE, &Nothing).await.unwrap().unwrap();
+        assert!(space.total > 0);
+    });
+    answered.await.expect("an answer");
+    drop(closed);
+    for client in clients {
+        assert!(client.await.unwrap().is_ok());
+    }
 }

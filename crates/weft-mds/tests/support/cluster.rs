@@ -179,8 +179,9 @@ impl Cluster {
         let core = Core::new(who, SessionLimits::default(), 3600);
         let connections = core.connections.clone();
         let key = self.secret.handle_keys().of(id, store.identity());
-        let ds = DataServer::new(core, Arc::new(store), key);
-        let control = Service::new(ds.clone(), DataServerId(id), self.secret.control_key());
+        let ds = DataServer::new(core, Arc::new(store), key).unwrap();
+        let control =
+            Service::new(ds.clone(), DataServerId(id), self.secret.control_key()).unwrap();
         let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds));
         let limits = self.options.server.clone();
         let serving = Serving::start(vec![nfs, control], connections, limits).await;

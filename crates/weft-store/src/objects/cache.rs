@@ -45,6 +45,14 @@ impl Cache {
         object
     }
 
+    /// The object, if it is open.
+    pub(super) fn find(&self, id: ObjectId) -> Option<Arc<Object>> {
+        let open = lock(&self.open);
+        let object = open.object_by_id.get(&id)?;
+        object.touch();
+        Some(object.clone())
+    }
+
     /// An idle object to evict, if there are too many: a clean one rather than a dirty one.
     /// The caller syncs it and gives it to [`Self::retire`].
     pub(super) fn victim(&self) -> Option<Arc<Object>> {
@@ -75,13 +83,16 @@ impl Cache {
         open.object_by_id.get(&dirty?).cloned()
     }
 
-    /// Ends an eviction: the object goes, unless it was taken or written again meanwhile.
-    pub(super) fn retire(&self, victim: Arc<Object>) {
+    /// Ends an eviction: the object goes, unless it was taken or written again meanwhile. It is
+    /// the caller's then, whose file is still to be closed.
+    pub(super) fn retire(&self, victim: Arc<Object>) -> Option<Object> {
         let mut open = lock(&self.open);
         if Arc::strong_count(&victim) == 2 && !victim.is_dirty() {
             open.object_by_id.remove(&victim.id());
+            Arc::into_inner(victim)
         } else {
             open.queue.push_back(victim.id());
+            None
         }
     }
 

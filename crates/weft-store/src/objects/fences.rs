@@ -9,10 +9,9 @@ use std::{
     collections::{HashMap, VecDeque},
     fs::File,
     io::{BufReader, BufWriter, ErrorKind, Read, Write},
-    mem,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, RwLock},
 };
 
 use rustix::fs::{FallocateFlags, fallocate};
@@ -24,7 +23,7 @@ use super::{
     group_sync::GroupSync,
     object_id::ObjectId,
 };
-use crate::sync::lock;
+use crate::sync::{lock, read, write};
 
 const LOG_FILE: &str = "fences.log";
 const MAGIC: [u8; 8] = *b"weftfnc1";
@@ -49,7 +48,11 @@ pub(super) struct FenceLog {
     root: PathBuf,
     identity: [u8; 16],
     limits: Limits,
+    /// The file. Held while it is written, and while it is replaced.
     log: Mutex<Log>,
+    /// What the log says. Changed by who holds `log` only, and only after the file was: whoever
+    /// just asks for an epoch never waits for the disk.
+    epochs: RwLock<Epochs>,
     sync: GroupSync,
 }
 
@@ -76,7 +79,6 @@ struct Log {
     compact_at: u64,
     /// After a failed write or sync nothing is known about the file's tail.
     poisoned: bool,
-    epochs: Epochs,
 }
 
 /// What the log says, in memory.
@@ -140,32 +142,31 @@ impl FenceLog {
         new: bool,
     ) -> Result<Self, ObjectError> {
         let loaded = if new { None } else { Some(load(root, identity, limits)?) };
-        let log = match loaded {
-            Some(Loaded { log, torn: false }) => {
+        let (log, epochs) = match loaded {
+            Some(Loaded { log, epochs, torn: false }) => {
                 // What an earlier process wrote may be in the page cache only; from here on it is
                 // relied upon, for a fence that is as high already is not written again.
                 log.file.sync_all().map_err(io("sync the fence log"))?;
-                log
+                (log, epochs)
             }
-            Some(Loaded { log, torn: true }) => write_out(root, identity, limits, log.epochs)?,
+            Some(Loaded { epochs, torn: true, .. }) => write_out(root, identity, limits, epochs)?,
             None => write_out(root, identity, limits, Epochs::default())?,
         };
         let mut log = Log { durable: log.records, ..log };
         log.reserve((log.records + 1) * RECORD_BYTES as u64);
-        let log = Mutex::new(log);
-        let sync = GroupSync::default();
-        Ok(FenceLog { root: root.to_owned(), identity, limits, log, sync })
+        let (log, epochs, sync) = (Mutex::new(log), RwLock::new(epochs), GroupSync::default());
+        Ok(FenceLog { root: root.to_owned(), identity, limits, log, epochs, sync })
     }
 
     /// The smallest epoch the object accepts.
     pub(super) fn epoch(&self, id: ObjectId) -> u32 {
-        lock(&self.log).epochs.of(id)
+        read(&self.epochs).of(id)
     }
 
     /// The highest epoch of a volume's objects, removed ones aside. Looks at all of them.
     pub(super) fn highest(&self, volume: u32) -> u32 {
-        let log = lock(&self.log);
-        let of_volume = log.epochs.epoch_by_object.iter().filter(|(id, _)| id.volume == volume);
+        let epochs = read(&self.epochs);
+        let of_volume = epochs.epoch_by_object.iter().filter(|(id, _)| id.volume == volume);
         of_volume.map(|(_, epoch)| *epoch).filter(|e| *e != REMOVED).max().unwrap_or(0)
     }
 
@@ -175,11 +176,11 @@ impl FenceLog {
         if log.poisoned {
             return Err(ObjectError::Poisoned);
         }
-        if epoch <= log.epochs.of(id) {
+        if epoch <= self.epoch(id) {
             return Ok(());
         }
         log.append(id, epoch)?;
-        log.epochs.raise(id, epoch, self.limits.tombstones_max);
+        write(&self.epochs).raise(id, epoch, self.limits.tombstones_max);
         if log.records >= log.compact_at {
             self.compact(&mut log)?;
         }
@@ -215,16 +216,13 @@ impl FenceLog {
 
     /// Rewrites the log with what still counts. Without space the old one goes on growing.
     fn compact(&self, log: &mut Log) -> Result<(), ObjectError> {
-        let epochs = mem::take(&mut log.epochs);
+        // Shared with all who ask meanwhile: nobody changes them without the log.
+        let epochs = read(&self.epochs);
         match fill_new(&self.root, self.identity, &epochs) {
-            Ok(file) => *log = Log::new(file, epochs.len(), self.limits, epochs),
-            Err(ObjectError::NoSpace) => {
-                log.epochs = epochs;
-                log.compact_at = log.records.saturating_mul(2);
-            }
+            Ok(file) => *log = Log::new(file, epochs.len(), self.limits, &epochs),
+            Err(ObjectError::NoSpace) => log.compact_at = log.records.saturating_mul(2),
             Err(e) => {
                 // Old or new file: which one a crash would leave is unknown.
-                log.epochs = epochs;
                 log.poisoned = true;
                 return Err(e);
             }
@@ -235,7 +233,7 @@ impl FenceLog {
 
 impl Log {
     /// The state over a file whose records are all durable.
-    fn new(file: File, records: u64, limits: Limits, epochs: Epochs) -> Self {
+    fn new(file: File, records: u64, limits: Limits, epochs: &Epochs) -> Self {
         Log {
             file: Arc::new(file),
             records,
@@ -243,7 +241,6 @@ impl Log {
             reserved_bytes: 0,
             compact_at: limits.compact_records_min.max(epochs.len().saturating_mul(2)),
             poisoned: false,
-            epochs,
         }
     }
 
@@ -276,6 +273,7 @@ impl Log {
 
 struct Loaded {
     log: Log,
+    epochs: Epochs,
     /// Records that were never acknowledged are damaged: the file must be rewritten.
     torn: bool,
 }
@@ -311,7 +309,7 @@ fn load(root: &Path, identity: [u8; 16], limits: Limits) -> Result<Loaded, Objec
     }
     let whole = file.metadata().map_err(io("stat the fence log"))?.len();
     let torn = first_bad.is_some() || whole != (records + 1) * RECORD_BYTES as u64;
-    Ok(Loaded { log: Log::new(file, records, limits, epochs), torn })
+    Ok(Loaded { log: Log::new(file, records, limits, &epochs), epochs, torn })
 }
 
 /// Reads a whole block; false at the end, where less than a block may be left.
@@ -329,9 +327,9 @@ fn write_out(
     identity: [u8; 16],
     limits: Limits,
     epochs: Epochs,
-) -> Result<Log, ObjectError> {
+) -> Result<(Log, Epochs), ObjectError> {
     let file = fill_new(root, identity, &epochs)?;
-    Ok(Log::new(file, epochs.len(), limits, epochs))
+    Ok((Log::new(file, epochs.len(), limits, &epochs), epochs))
 }
 
 fn fill_new(root: &Path, identity: [u8; 16], epochs: &Epochs) -> Result<File, ObjectError> {

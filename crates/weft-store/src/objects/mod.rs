@@ -8,19 +8,27 @@
 //!
 //! Data stops above a floor of free space, which is kept for removals, truncations and fences.
 //!
-//! All calls are synchronous and thread safe. Reads of cached objects cost a lock and an `fstat`;
-//! everything that waits for a disk (`commit`, `truncate`, `remove`, `fence`, and a `write` that
-//! meets a full cache of unsynced objects) belongs on the blocking pool.
+//! All calls are synchronous and thread safe. Whatever takes an object may wait for a disk, be it
+//! to open a file, to sync another object that leaves the cache, for room among the dirty pages,
+//! or for a lock that somebody holds who waits. A thread that serves connections calls none but
+//! these: `read_open`, `write_open`, `epoch`, `check`, `serves`, `is_given_up`, `volumes`,
+//! `adopts`, `run`, `remembered`, `write_verifier`, `identity`. They take locks that are never held
+//! across I/O, and only try others.
 //!
 //! | lock | guards | held across I/O |
 //! | --- | --- | --- |
 //! | cache | the map of open objects | no |
 //! | epoch (per object) | what it accepts; writes shared, fence/truncate/remove exclusive | yes |
 //! | file (per object) | the open file; opening, creating, unlinking | yes |
-//! | volumes | the file of the volumes; what it says, in memory | the file |
-//! | fences | the log's tail and the epochs; a sync happens outside | appends only |
+//! | volumes: file | the file of the volumes | yes |
+//! | volumes: contents | what it says, in memory | no |
+//! | fences: log | the log's tail, appending, replacing it; a sync happens outside | yes |
+//! | fences: epochs | what it says, in memory; changed only by who has the log | shared |
+//! | leaving | files to be closed when their readers have ended | no |
 //!
-//! Order: epoch before file, either before fences or volumes; cache before fences; nothing else.
+//! Order: epoch before file, either before fences or volumes; the file of the volumes before its
+//! contents, the log before its epochs; cache before the epochs; nothing else. Who replaces the log
+//! keeps nobody from its epochs: they are shared, and only who has the log would want them alone.
 //!
 //! The files' form is in `docs/formats.md`, "Data server directory".
 
@@ -33,6 +41,7 @@ mod fences;
 mod files;
 mod group_sync;
 mod holes;
+mod leaving;
 mod object;
 mod object_id;
 mod options;
@@ -42,6 +51,7 @@ mod store;
 mod store_dir;
 #[cfg(test)]
 mod tests;
+mod unwaiting;
 mod volumes;
 mod whose;
 

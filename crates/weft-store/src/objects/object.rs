@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     sync::{
-        Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -55,6 +55,11 @@ impl Object {
         sync::read(&self.epoch_lock)
     }
 
+    /// The same if nobody has it exclusively: never waits.
+    pub(super) fn try_epoch_shared(&self) -> Option<RwLockReadGuard<'_, AcceptedEpoch>> {
+        self.epoch_lock.try_read().ok()
+    }
+
     pub(super) fn epoch_exclusive(&self) -> RwLockWriteGuard<'_, AcceptedEpoch> {
         sync::write(&self.epoch_lock)
     }
@@ -66,6 +71,17 @@ impl Object {
             *file = dir.open_object(self.id)?.map(Arc::new);
         }
         Ok(file.clone())
+    }
+
+    /// The open file, if it is open and nobody is opening, making or removing it: never waits for
+    /// the disk.
+    pub(super) fn opened(&self) -> Option<Arc<File>> {
+        self.file.try_lock().ok()?.clone()
+    }
+
+    /// The file of an object that left the cache, if it was open.
+    pub(super) fn into_file(self) -> Option<Arc<File>> {
+        self.file.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The open file, made if the object is missing. The caller holds the epoch lock and has found
@@ -92,14 +108,14 @@ impl Object {
     }
 
     /// Unlinks the file, not durably yet. The caller has raised the epoch to [`REMOVED`], so that
-    /// no write makes it again.
-    pub(super) fn unlink(&self, dir: &StoreDir) -> Result<(), ObjectError> {
+    /// no write makes it again. The file that was open, which is still to be closed.
+    pub(super) fn unlink(&self, dir: &StoreDir) -> Result<Option<Arc<File>>, ObjectError> {
         // Held across the unlink: a reader must not open the old file between and keep it.
         let mut file = lock(&self.file);
         dir.unlink_object(self.id)?;
-        *file = None;
+        let unlinked = file.take();
         self.dirty.store(false, Ordering::Release);
-        Ok(())
+        Ok(unlinked)
     }
 
     /// Notes a write that has just been made (or tried: some of it may have reached the file).

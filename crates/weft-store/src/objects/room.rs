@@ -66,20 +66,24 @@ impl Room {
     /// # Errors
     /// [`ObjectError::NoSpace`].
     pub(super) fn admit(&self, bytes: u64) -> Result<(), ObjectError> {
-        let bytes = bytes.max(BLOCK_BYTES);
-        let now_ms = self.now_ms();
-        let is_fresh = now_ms.saturating_sub(self.looked_ms.load(Ordering::Relaxed)) < LOOK_MS;
-        let take = |left: u64| left.checked_sub(bytes);
-        let (set, get) = (Ordering::Relaxed, Ordering::Relaxed);
-        if self.floor_max == 0 || is_fresh && self.budget.fetch_update(set, get, take).is_ok() {
+        if self.admits_now(bytes) {
             return Ok(());
         }
-        let spare = self.look()?;
-        let left = spare.checked_sub(bytes);
+        let (spare, now_ms) = (self.look()?, self.now_ms());
+        let left = spare.checked_sub(bytes.max(BLOCK_BYTES));
         let budget = (left.unwrap_or(0) / BUDGET_SHARE).min(BUDGET_BYTES_MAX);
         self.budget.store(budget, Ordering::Relaxed);
         self.looked_ms.store(now_ms, Ordering::Relaxed);
         left.map(|_| ()).ok_or(ObjectError::NoSpace)
+    }
+
+    /// Whether so many bytes may be taken of the disk by what it said when it was last looked at.
+    pub(super) fn admits_now(&self, bytes: u64) -> bool {
+        let looked_ms = self.looked_ms.load(Ordering::Relaxed);
+        let is_fresh = self.now_ms().saturating_sub(looked_ms) < LOOK_MS;
+        let take = |left: u64| left.checked_sub(bytes.max(BLOCK_BYTES));
+        let (set, get) = (Ordering::Relaxed, Ordering::Relaxed);
+        self.floor_max == 0 || is_fresh && self.budget.fetch_update(set, get, take).is_ok()
     }
 
     /// The disk has refused: it is looked at before anything more is written.

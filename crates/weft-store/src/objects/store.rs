@@ -7,7 +7,7 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -18,6 +18,7 @@ use super::{
     epoch::{self, REMOVED},
     error::{ObjectError, io},
     fences::FenceLog,
+    leaving::Leaving,
     object::Object,
     object_id::ObjectId,
     options::ObjectStoreOptions,
@@ -79,6 +80,9 @@ pub struct ObjectStore {
     pub(super) fences: FenceLog,
     pub(super) room: Room,
     pub(super) cache: Cache,
+    leaving: Leaving,
+    /// The file system below has no writes that refuse to wait.
+    pub(super) writes_may_wait: AtomicBool,
     verifier: AtomicU64,
 }
 
@@ -104,7 +108,8 @@ impl ObjectStore {
         let verifier = AtomicU64::new(random_verifier(None)?);
         let room = Room::open(dir.root(), options.reserve_bytes);
         let room = room.map_err(io("keep a reserve"))?;
-        Ok(ObjectStore { dir, fences, room, cache, verifier })
+        let (leaving, writes_may_wait) = (Leaving::default(), AtomicBool::new(false));
+        Ok(ObjectStore { dir, fences, room, cache, leaving, writes_may_wait, verifier })
     }
 
     /// The store's own identity, made with it and never changed.
@@ -151,11 +156,7 @@ impl ObjectStore {
         let Some(file) = object.file(&self.dir)? else {
             return Ok(ReadPlan { range: None, at_or_past_end: true });
         };
-        let size = file.metadata().map_err(io("stat an object"))?.len();
-        let left = size.saturating_sub(offset);
-        let len_here = usize::try_from(left).unwrap_or(usize::MAX).min(len);
-        let range = (len_here > 0).then(|| FileRange { file, offset, len: len_here });
-        Ok(ReadPlan { range, at_or_past_end: left <= len as u64 })
+        plan(file, offset, len)
     }
 
     /// Writes all of `data`, unstable until [`Self::commit`], and returns the verifier that was
@@ -376,7 +377,7 @@ impl ObjectStore {
         self.fences.sync()?;
         let mut touched = BTreeSet::new();
         for id in ids {
-            self.object(*id).unlink(&self.dir)?;
+            self.object(*id).unlink(&self.dir)?.into_iter().for_each(|f| self.leaving.close(f));
             touched.insert(Leaf::of(*id));
         }
         touched.into_iter().try_for_each(|leaf| self.dir.sync_leaf(leaf))
@@ -424,6 +425,8 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::Io`].
     pub fn space(&self) -> Result<Space, ObjectError> {
+        // Asked every few seconds: no file of the last removal stays for long.
+        self.leaving.close_unused();
         let (disk, available) = self.room.disk().map_err(io("ask for space"))?;
         Ok(Space { total: disk.total, free: disk.free, available })
     }
@@ -447,7 +450,8 @@ impl ObjectStore {
             // What leaves the cache is synced first: the file's descriptor is what remembers a
             // failed write-back. A failure has changed the verifier, which is all it can do.
             let _ = self.sync(&victim);
-            self.cache.retire(victim);
+            let file = self.cache.retire(victim).and_then(Object::into_file);
+            file.into_iter().for_each(|f| self.leaving.close(f));
         }
         object
     }
@@ -466,6 +470,15 @@ impl ObjectStore {
         let new = random_verifier(Some(old)).unwrap_or(old.wrapping_add(1));
         self.verifier.store(new, Ordering::Release);
     }
+}
+
+/// What of the range the file has.
+pub(super) fn plan(file: Arc<File>, offset: u64, len: usize) -> Result<ReadPlan, ObjectError> {
+    let size = file.metadata().map_err(io("stat an object"))?.len();
+    let left = size.saturating_sub(offset);
+    let len_here = usize::try_from(left).unwrap_or(usize::MAX).min(len);
+    let range = (len_here > 0).then(|| FileRange { file, offset, len: len_here });
+    Ok(ReadPlan { range, at_or_past_end: left <= len as u64 })
 }
 
 /// A random verifier that is not `old`.

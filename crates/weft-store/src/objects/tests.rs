@@ -502,3 +502,32 @@ fn space_is_reported() {
     let space = store.space().unwrap();
     assert!(space.total > 0 && space.free <= space.total && space.available <= space.free);
 }
+
+/// Who must not wait gets what is open, unless somebody keeps it to himself; a write by it is one
+/// as any other, where the file system takes part.
+#[test]
+fn what_is_open_needs_no_waiting() {
+    let (_dir, store) = fresh();
+    assert!(
+        store.read_open(id(1), 0, 1).is_none() && store.write_open(id(1), 0, 0, b"a").is_none()
+    );
+    store.write(id(1), 2, 0, b"abc").unwrap();
+    let plan = store.read_open(id(1), 1, 9).unwrap().unwrap();
+    assert_eq!(plan.range.map(|r| (r.offset, r.len)), Some((1, 2)));
+    store.fence(id(1), 2).unwrap();
+    let stale = store.write_open(id(1), 1, 0, b"old");
+    assert_eq!(stale, Some(Err(ObjectError::Stale { current: 2 })));
+    let object = store.object(id(1));
+    let fencing = object.epoch_exclusive();
+    assert_eq!(store.write_open(id(1), 2, 0, b"new"), None);
+    drop(fencing);
+    let expected = match store.write_open(id(1), 2, 0, b"new") {
+        Some(written) => {
+            assert_eq!(written, Ok(store.write_verifier()));
+            assert!(store.stat(id(1)).unwrap().unsynced);
+            b"new"
+        }
+        None => b"abc",
+    };
+    assert_eq!(contents(&store, id(1)), expected);
+}

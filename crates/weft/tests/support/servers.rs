@@ -58,6 +58,8 @@ impl Default for Plan {
 pub struct With<'a> {
     pub arguments: &'a [&'a str],
     pub environment: &'a [(&'static str, OsString)],
+    /// Lines of a data server's configuration.
+    pub config: &'a str,
 }
 
 /// The processes; dropping it kills them and removes their data.
@@ -171,7 +173,8 @@ impl Servers {
     /// Starts a data server on the data it had, with more than its configuration.
     pub fn start_ds_with(&mut self, id: u32, with: With<'_>) {
         let name = ds(id);
-        let text = format!("{}id = {id}\n", self.config(&name, self.ds_port(id), "secret"));
+        let common = self.config(&name, self.ds_port(id), "secret");
+        let text = format!("{common}id = {id}\n{}", with.config);
         self.spawn_with("ds", &name, &text, with);
     }
 

@@ -198,3 +198,19 @@ fn space_is_reserved() {
     assert_eq!(m.len(), RECORD_BYTES as u64);
     assert!(m.blocks() * 512 >= RESERVE_BYTES, "{} blocks", m.blocks());
 }
+
+/// Who asks for an epoch does not wait for one who writes to the log, or replaces it.
+#[test]
+fn epochs_are_told_while_the_log_is_written() {
+    let dir = tempdir().unwrap();
+    let log = create(&dir);
+    log.raise(id(1), 3).unwrap();
+    let (written, replaced) = (lock(&log.log), read(&log.epochs));
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::scope(|s| {
+        s.spawn(|| tell.send((log.epoch(id(1)), log.highest(1))));
+        let epochs = told.recv_timeout(std::time::Duration::from_secs(10));
+        drop((written, replaced));
+        assert_eq!(epochs, Ok((3, 3)));
+    });
+}

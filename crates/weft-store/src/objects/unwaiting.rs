@@ -1,0 +1,67 @@
+//! Reading and writing without ever waiting for the disk, nor for a lock of somebody who does: for
+//! threads that serve connections. What cannot be done so is left to who may wait.
+
+use std::{io::IoSlice, sync::atomic::Ordering};
+
+use rustix::io::{Errno, ReadWriteFlags, pwritev2};
+
+use super::{
+    error::ObjectError,
+    object_id::ObjectId,
+    store::{ObjectStore, ReadPlan, WriteVerifier, plan},
+};
+
+impl ObjectStore {
+    /// Plans a read of an object that is open; `None`: [`Self::read`] tells.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_open(
+        &self,
+        id: ObjectId,
+        offset: u64,
+        len: usize,
+    ) -> Option<Result<ReadPlan, ObjectError>> {
+        let file = self.cache.find(id)?.opened()?;
+        Some(plan(file, offset, len))
+    }
+
+    /// Writes to an object that is open, if the page cache takes all of it at once; `None`:
+    /// [`Self::write`] does it, and what this may have written of it again. XFS and Btrfs can
+    /// refuse to wait, ext4 and tmpfs cannot.
+    ///
+    /// # Errors
+    /// [`ObjectError::Stale`] for an old epoch.
+    pub fn write_open(
+        &self,
+        id: ObjectId,
+        epoch: u32,
+        offset: u64,
+        data: &[u8],
+    ) -> Option<Result<WriteVerifier, ObjectError>> {
+        if data.is_empty() || self.writes_may_wait.load(Ordering::Relaxed) {
+            return None;
+        }
+        let object = self.cache.find(id)?;
+        let epoch_lock = object.try_epoch_shared()?;
+        if let Err(stale) = epoch_lock.admit(epoch) {
+            return Some(Err(stale));
+        }
+        let file = object.opened()?;
+        if !self.room.admits_now(data.len() as u64) {
+            return None;
+        }
+        let verifier = self.write_verifier();
+        let written = pwritev2(&*file, &[IoSlice::new(data)], offset, ReadWriteFlags::NOWAIT);
+        if written == Err(Errno::OPNOTSUPP) {
+            self.writes_may_wait.store(true, Ordering::Relaxed);
+        }
+        // Whatever went wrong goes wrong again for who may wait, and is told by that.
+        if written != Ok(data.len()) {
+            return None;
+        }
+        object.wrote();
+        drop(epoch_lock);
+        Some(Ok(verifier))
+    }
+}
