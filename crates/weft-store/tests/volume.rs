@@ -13,12 +13,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use weft_store::engine::{Batch, Engine, EngineError, KeyRange, MemoryEngine, Snapshot, Visit};
 use weft_store::types::{
-    Credential, DataServerId, Device, DeviceId, InodeNo, IntentKind, Lsn, Placement, StoreError,
-    Timestamp,
+    Credential, DataServerId, Device, DeviceId, InodeNo, IntentKind, Kind, Lsn, Placement,
+    StoreError, Timestamp,
 };
 use weft_store::volume::{
-    Authority, CommitPolicy, Exclusivity, Expect, New, Remove, Rename, Seen, SetAttr, Settle,
-    SettleSize, Volume, VolumeConfig, XATTR_NAME_BYTES_MAX, XATTR_NAMES_BYTES_MAX,
+    Authority, CommitPolicy, DEPTH_MAX, Exclusivity, Expect, New, Remove, Rename, Seen, SetAttr,
+    Settle, SettleSize, Volume, VolumeConfig, XATTR_NAME_BYTES_MAX, XATTR_NAMES_BYTES_MAX,
     XATTR_VALUE_BYTES_MAX, XATTR_VALUES_BYTES_MAX, XattrHow,
 };
 
@@ -562,4 +562,32 @@ fn what_was_found_is_what_is_changed() {
     }
     assert_eq!(remove(Expect::Inode(a)), Ok(a));
     assert_eq!(rename((b, Some(c))), Ok(b));
+}
+
+/// Moving a directory looks at all above its new place; that is bounded, so that nobody holds up
+/// the others with a deep one. Moves that cannot make a cycle go on, however deep they are.
+#[test]
+fn a_directory_is_not_moved_too_deep() {
+    let (_engine, volume) = held();
+    let make = |dir, name: &str| {
+        let new = New::of(Kind::Directory, 0o755, Exclusivity::Guarded);
+        volume.create(dir, name.as_bytes(), &new, &root(), at(1)).value.unwrap().inode.no
+    };
+    let (mut dirs, mut deepest) = (Vec::new(), ROOT);
+    for _ in 0..=DEPTH_MAX {
+        deepest = make(deepest, "d");
+        dirs.push(deepest);
+    }
+    make(ROOT, "moved");
+    assert!(create(&volume, "file").value.is_ok());
+    let within = |from_name: &str, to_dir| {
+        let from_name = from_name.as_bytes();
+        let (from_dir, to_name, expect) = (ROOT, from_name, None);
+        let what = Rename { from_dir, from_name, to_dir, to_name, expect, keep_orphan: false };
+        volume.rename(&what, &root(), at(2)).value.map(drop)
+    };
+    assert_eq!(within("moved", deepest), Err(StoreError::Invalid));
+    assert_eq!(within("file", deepest), Ok(()));
+    assert_eq!(within("d", deepest), Err(StoreError::Invalid));
+    assert_eq!(within("moved", dirs[DEPTH_MAX - 2]), Ok(()));
 }
