@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
+use tokio::task::yield_now;
 use weft_nfs::{
     AttrNo, Attrs, Bitmap, Component, Failure, NfsStat, OpOk, Verifier,
     ops::{DirEntry, ReaddirArgs, ReaddirOk},
@@ -26,6 +27,8 @@ const FIXED_BYTES: usize = 16;
 /// An entry without its name and attributes: "another one", cookie, name length, bitmap length,
 /// attribute length.
 const ENTRY_BYTES_MIN: usize = 24;
+/// Entries after which others have their turn on this thread: some 100 microseconds.
+const ENTRIES_AT_ONCE: usize = 64;
 /// Cookies that mean "." and ".." elsewhere (§18.23.3).
 const RESERVED_COOKIES: [u64; 2] = [1, 2];
 
@@ -52,7 +55,7 @@ pub(super) async fn readdir(mds: &Mds, c: &mut Compound<Mds>, a: &ReaddirArgs) -
     let budget = budget.checked_sub(FIXED_BYTES).ok_or(NfsStat::TOOSMALL)?;
     c.reserve_reply(budget as u64).await?;
     let facts = facts(mds, c, &a.attr_request).await?;
-    let (found, mut eof) = collect(mds, c, dir, a, budget, &facts)?;
+    let (found, mut eof) = collect(mds, c, dir, a, budget, &facts).await?;
     let some_left = !eof;
     let (entries, fitted_all) = encode(mds, c, found, &a.attr_request, budget, &facts).await?;
     eof &= fitted_all;
@@ -63,7 +66,7 @@ pub(super) async fn readdir(mds: &Mds, c: &mut Compound<Mds>, a: &ReaddirArgs) -
 }
 
 /// Entries that may fit, by a lower bound of their size; and whether the directory ends there.
-fn collect(
+async fn collect(
     mds: &Mds,
     c: &mut Compound<Mds>,
     dir: InodeNo,
@@ -73,29 +76,38 @@ fn collect(
 ) -> Result<(Vec<Found>, bool), Failure> {
     let cred = mds.credential(c);
     let mut room = budget;
-    let mut found = Vec::new();
+    let mut found: Vec<Found> = Vec::new();
     let mut attr_bytes: Option<usize> = None;
-    let seen = mds.files.volume().readdir(dir, a.cookie, &cred, |e| {
-        // Attributes differ little in size from entry to entry: those of the first are the guess.
-        let guess = *attr_bytes.get_or_insert_with(|| {
-            let wire = mds.files.handle(e.inode.no).to_wire();
-            let values = attrs::values(e.inode, wire, &a.attr_request, facts);
-            encoded_len(&values).saturating_sub(64)
+    loop {
+        let (mut full, enough) = (false, found.len() + ENTRIES_AT_ONCE);
+        let after = found.last().map_or(a.cookie, |f| f.cookie);
+        let seen = mds.files.volume().readdir(dir, after, &cred, |e| {
+            // Attributes differ little in size from entry to entry: those of the first are the
+            // guess.
+            let guess = *attr_bytes.get_or_insert_with(|| {
+                let wire = mds.files.handle(e.inode.no).to_wire();
+                let values = attrs::values(e.inode, wire, &a.attr_request, facts);
+                encoded_len(&values).saturating_sub(64)
+            });
+            let least = ENTRY_BYTES_MIN + e.name.len() + guess;
+            full = least > room;
+            if full {
+                return ControlFlow::Break(());
+            }
+            room -= least;
+            found.push(Found {
+                cookie: e.cookie,
+                name: Bytes::copy_from_slice(e.name),
+                inode: e.inode.clone(),
+            });
+            if found.len() == enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        let least = ENTRY_BYTES_MIN + e.name.len() + guess;
-        if least > room {
-            return ControlFlow::Break(());
+        let eof = c.deps.see(seen)?;
+        if eof || full {
+            return Ok((found, eof));
         }
-        room -= least;
-        found.push(Found {
-            cookie: e.cookie,
-            name: Bytes::copy_from_slice(e.name),
-            inode: e.inode.clone(),
-        });
-        ControlFlow::Continue(())
-    });
-    let eof = c.deps.see(seen)?;
-    Ok((found, eof))
+        yield_now().await;
+    }
 }
 
 async fn encode(
@@ -132,6 +144,9 @@ async fn encode(
         }
         room -= len;
         entries.push(entry);
+        if entries.len().is_multiple_of(ENTRIES_AT_ONCE) {
+            yield_now().await;
+        }
     }
     Ok((entries, true))
 }

@@ -129,3 +129,39 @@ async fn changes_during_a_listing() {
     let expected: BTreeSet<_> = expected.map(|n| format!("entry{n}")).collect();
     assert_eq!(unique, expected);
 }
+
+/// A listing as long as a reply may be is made in parts: others on the same thread are answered
+/// meanwhile.
+#[tokio::test]
+async fn others_are_answered_during_a_long_listing() {
+    const ENTRIES: usize = 6000;
+    const OTHERS: usize = 12;
+    const TRIES: usize = 9;
+    let cluster = Cluster::start().await;
+    let mut lister = Client::mount(&cluster, "lister").await;
+    let dir = lister.public_dir("d").await;
+    fill(&mut lister, &dir, 0, ENTRIES).await;
+    // More than the server has threads, so that some share that of the lister.
+    let mut others = Vec::new();
+    for n in 0..OTHERS {
+        others.push(Client::mount(&cluster, &format!("other{n}")).await);
+    }
+    let mut answered_first = 0;
+    for _ in 0..TRIES {
+        let listing = async {
+            let listed = page(&mut lister, &dir, 0, 1 << 20).await.entries.len();
+            assert_eq!(listed, ENTRIES);
+            std::time::Instant::now()
+        };
+        let asking = async {
+            tokio::task::yield_now().await;
+            for other in &mut others {
+                other.renew().await.ok();
+            }
+            std::time::Instant::now()
+        };
+        let (listed, answered) = tokio::join!(listing, asking);
+        answered_first += usize::from(answered < listed);
+    }
+    assert!(answered_first > TRIES / 2, "{answered_first} of {TRIES}");
+}
