@@ -160,7 +160,7 @@ fn start(arguments: &[&str]) -> Child {
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .expect("weft starts")
 }
@@ -274,13 +274,17 @@ fn a_killed_restoration_leaves_no_volume() {
     set_aside(&cluster, "mds-old");
     let mds = cluster.data_dir().join("mds");
     let (volume, mds) = (mds.join("volume"), mds.to_str().expect("plain"));
-    let pipe = dir.join("pipe");
-    assert!(support::run("mkfifo", &[pipe.to_str().expect("plain")]).status.success());
     for part in [0, 1, 2, 5, 9] {
+        // One each: what the last one left unread may still be in its pipe.
+        let pipe = dir.join(format!("pipe-{part}"));
+        assert!(support::run("mkfifo", &[pipe.to_str().expect("plain")]).status.success());
         let mut victim = start(&["restore", pipe.to_str().expect("plain"), "--mds", mds]);
         let mut input = std::fs::File::options().write(true).open(&pipe).expect("the pipe");
         // What fits the pipe at the end may not have been read, all else has.
-        input.write_all(&whole[..whole.len() * part / 10]).expect("it reads");
+        if let Err(e) = input.write_all(&whole[..whole.len() * part / 10]) {
+            let ended = victim.wait_with_output().expect("ended");
+            panic!("{part}: it does not read: {e}; {}", support::words(&ended));
+        }
         victim.kill().expect("killed");
         victim.wait().expect("dead");
         assert!(!volume.exists(), "{part}");
