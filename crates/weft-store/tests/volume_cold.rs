@@ -35,6 +35,8 @@ struct Gate {
     /// The next read of a key that holds these bytes stands still.
     of: Option<Vec<u8>>,
     standing: bool,
+    /// Going on, it panics.
+    panics: bool,
 }
 
 impl SlowDisk {
@@ -61,7 +63,10 @@ impl SlowDisk {
         if gate.of.take_if(|of| key.windows(of.len()).any(|part| part == of)).is_some() {
             gate.standing = true;
             self.changed.notify_all();
-            drop(self.changed.wait_while(gate, |gate| gate.standing).unwrap());
+            let gate = self.changed.wait_while(gate, |gate| gate.standing).unwrap();
+            let panics = gate.panics;
+            drop(gate);
+            assert!(!panics, "an engine with a mistake");
         }
     }
 }
@@ -223,6 +228,24 @@ fn a_listing_shows_what_changed_while_it_was_read() {
     disk.go_on();
     assert_eq!(written, Ok((Ok(()), Ok(()))));
     assert_eq!(reads.recv_timeout(PATIENCE).unwrap(), ["a", "d"]);
+}
+
+/// A mistake of the engine that shows when it is read stops the volume, and says so: nobody waits
+/// for ever for a reader that is no more.
+#[test]
+fn a_panic_in_the_engine_stops_the_volume() {
+    let (disk, volume) = cold(&["cold", "warm"], MUCH);
+    let warm = lookup(&volume, "warm").unwrap();
+    disk.stop_one(b"cold");
+    let reader = volume.clone();
+    let reads = apart(move || lookup(&reader, "cold"));
+    disk.until_one_stands();
+    assert_eq!(lookup(&volume, "warm"), Ok(warm));
+    disk.gate.lock().unwrap().panics = true;
+    disk.go_on();
+    assert_eq!(reads.recv_timeout(PATIENCE), Err(mpsc::RecvTimeoutError::Disconnected));
+    assert!(matches!(lookup(&volume, "warm"), Err(StoreError::Poisoned(_))));
+    assert!(matches!(create(&volume, "new"), Err(StoreError::Poisoned(_))));
 }
 
 /// Threads that make, rename, look up and remove their own names in one directory, with next to no

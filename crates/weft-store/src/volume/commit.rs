@@ -18,6 +18,9 @@ use crate::types::{Lsn, StoreError};
 
 /// What a queued write costs beyond its key and value.
 const WRITE_OVERHEAD_BYTES: usize = 64;
+/// Groups of mutations that are taken out of the overlay at once, at most: twice as many as one
+/// commit brings.
+const GROUPS_AT_ONCE: usize = 2;
 /// Without coalescing: how long mutations that nobody waits for stay behind.
 const UNAWAITED_MAX: Duration = Duration::from_secs(1);
 
@@ -34,7 +37,8 @@ pub struct CommitPolicy {
     pub linger: Duration,
     /// Most bytes of one batch (one mutation always fits).
     pub batch_bytes_max: usize,
-    /// Bytes not yet durable above which [`super::Volume::admit`] holds new work back.
+    /// Bytes of changes kept apart above which [`super::Volume::admit`] holds new work back: see
+    /// [`super::Stats::pending_bytes`].
     pub pending_bytes_max: usize,
     /// Whether operations share a sync at all; `false` is for measuring what coalescing brings:
     /// every mutation that is waited for has a sync of its own, as in a server without group
@@ -286,7 +290,7 @@ impl Shared {
         let (lsn, mutations) = (group.lsn, group.mutations);
         let mut state = self.state.lock().map_err(panicked)?;
         state.readers.became_durable(group);
-        let freed = self.let_go(&mut state);
+        let freed = Self::let_go(&mut state);
         drop(state);
         self.pending_bytes.fetch_sub(freed, Ordering::Relaxed);
         self.batches.fetch_add(1, Ordering::Relaxed);
@@ -296,21 +300,31 @@ impl Shared {
     }
 
     /// An operation has ended that had read the engine.
-    pub(super) fn has_read(&self, mut state: MutexGuard<'_, State>, reading: Reading) {
+    pub(super) fn has_read(&self, reading: Reading) {
+        // A volume that has stopped needs nothing any more.
+        let Ok(mut state) = self.state() else { return };
         state.readers.end(reading);
-        let freed = self.let_go(&mut state);
-        drop(state);
-        if freed > 0 {
+        loop {
+            let freed = Self::let_go(&mut state);
+            drop(state);
+            if freed == 0 {
+                return;
+            }
             self.pending_bytes.fetch_sub(freed, Ordering::Relaxed);
             // For those who wait to be admitted.
             self.durable.send_modify(|_| {});
+            state = match self.state() {
+                Ok(state) => state,
+                Err(_) => return,
+            };
         }
     }
 
-    /// Takes out of the overlay what is durable and no reader needs; its bytes.
-    fn let_go(&self, state: &mut State) -> usize {
+    /// Takes some of what is durable, and what no reader needs, out of the overlay; its bytes. Not
+    /// all at once: after a long read it may be much, and everybody waits.
+    fn let_go(state: &mut State) -> usize {
         let mut freed = 0;
-        while let Some(group) = state.readers.let_go() {
+        for group in std::iter::from_fn(|| state.readers.let_go()).take(GROUPS_AT_ONCE) {
             freed += group.bytes;
             for (key, value) in group.batch {
                 if state.overlay.retire(&key, group.lsn) {
@@ -322,7 +336,7 @@ impl Shared {
     }
 
     /// Nothing is served or promised any more; every waiter learns why.
-    fn stop(&self, why: &str) {
+    pub(super) fn stop(&self, why: &str) {
         tracing::error!(why, "commit failed: the volume stops until it is reopened");
         let error = StoreError::Poisoned(why.to_owned());
         match self.state.lock() {

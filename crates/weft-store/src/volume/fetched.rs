@@ -13,8 +13,6 @@ use crate::types::InodeNo;
 
 /// Pairs of a range that are read at first: the entries of one part of a listing.
 const PAIRS_FIRST: usize = 64;
-/// Most pairs of a range that are read at once; each time it is four times as many as before.
-const PAIRS_MAX: usize = 4096;
 /// Directories above a directory that are read at once.
 const ANCESTORS_MAX: usize = 1024;
 
@@ -117,7 +115,8 @@ impl Pairs {
     fn read_on(&mut self, engine: &dyn Engine) -> Result<(), EngineError> {
         let wanted = match self.pairs.len() {
             0 => PAIRS_FIRST,
-            known => (known * 3).min(PAIRS_MAX),
+            // Four times as many each time: all is visited again each time.
+            known => known * 3,
         };
         let last = self.pairs.last().map(|(key, _)| key.clone());
         let (mut read, mut more) = (0, false);

@@ -10,6 +10,7 @@ use super::commit::{Opened, Shared, State};
 use super::config::VolumeConfig;
 use super::fetched::{Fetched, Missing};
 use super::open::{self, Purpose};
+use super::readers::Reading;
 use super::seen::Seen;
 use super::tx::{Below, Tx};
 use crate::engine::{Engine, EngineError, MemoryEngine, Snapshot};
@@ -25,7 +26,8 @@ pub struct Stats {
     pub lsn: Lsn,
     /// LSN of the last durable mutation.
     pub durable: Lsn,
-    /// Bytes waiting to become durable.
+    /// Bytes of changes that are kept apart: until they are durable, and nobody reads who began to
+    /// before they were.
     pub pending_bytes: usize,
     /// Syncs since the volume was opened.
     pub batches: u64,
@@ -134,8 +136,8 @@ impl Volume {
         seen.value
     }
 
-    /// Waits while more than [`super::CommitPolicy::pending_bytes_max`] bytes are not yet durable:
-    /// call it before starting work that writes. Returns at once when the volume stopped, for the
+    /// Waits while more than [`super::CommitPolicy::pending_bytes_max`] bytes of changes are kept
+    /// apart, see [`Stats::pending_bytes`]: call it before starting work that writes. Returns at once when the volume stopped, for the
     /// call that follows to say so.
     pub async fn admit(&self) {
         let shared = &self.inner.shared;
@@ -213,18 +215,16 @@ impl Volume {
         operation: impl Fn(&mut Tx<'_>) -> Result<T, StoreError>,
     ) -> Seen<Result<T, StoreError>> {
         let shared = &self.inner.shared;
-        let (mut fetched, mut reading) = (Fetched::default(), None);
+        let mut reader = Reader::new(shared);
         loop {
             let mut state = match shared.state() {
                 Ok(state) => state,
                 Err(stopped) => return Seen { value: Err(stopped), lsn: Lsn(0) },
             };
-            let missing = match self.once(&mut state, Below::Fetched(&fetched), &operation) {
+            let below = Below::Fetched(&reader.fetched);
+            let missing = match self.once(&mut state, below, &operation) {
                 Ok((seen, wake)) => {
-                    match reading {
-                        Some(reading) => shared.has_read(state, reading),
-                        None => drop(state),
-                    }
+                    drop(state);
                     if wake {
                         shared.wake();
                     }
@@ -232,15 +232,11 @@ impl Volume {
                 }
                 Err(missing) => missing,
             };
-            let begun = reading.take().unwrap_or_else(|| state.readers.begin());
+            reader.reading.get_or_insert_with(|| state.readers.begin());
             drop(state);
-            if let Err(error) = fetched.read(&*shared.engine, missing) {
-                if let Ok(state) = shared.state() {
-                    shared.has_read(state, begun);
-                }
+            if let Err(error) = reader.fetched.read(&*shared.engine, missing) {
                 return Seen { value: Err(error.into()), lsn: Lsn(0) };
             }
-            reading = Some(begun);
         }
     }
 
@@ -275,6 +271,34 @@ impl Volume {
         }
         let (lsn, wake) = self.inner.shared.enqueue(state, effect);
         Ok((Seen { value, lsn }, wake))
+    }
+}
+
+/// An operation that reads the engine, if it has begun to. It has ended when this is dropped, with
+/// all that it read.
+struct Reader<'a> {
+    shared: &'a Shared,
+    fetched: Fetched,
+    reading: Option<Reading>,
+    /// The thread was panicking before.
+    unwinding: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        let (fetched, unwinding) = (Fetched::default(), std::thread::panicking());
+        Self { shared, fetched, reading: None, unwinding }
+    }
+}
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        if let Some(reading) = self.reading.take() {
+            self.shared.has_read(reading);
+        }
+        if std::thread::panicking() && !self.unwinding {
+            self.shared.stop("an operation panicked");
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! One operation's view of the volume: {its own writes} over {what is not durable yet} over
-//! {what it read of the engine}, and what it has seen.
+//! One operation's view of the volume: {its own writes} over {what the engine may not say yet, or
+//! did not when it was read} over {what was read of the engine}, and what it has seen.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -20,13 +20,13 @@ const RECORD_BYTES_TYPICAL: u64 = 256;
 /// A key with its new value; `None` removes.
 pub(super) type Write = (Bytes, Option<Bytes>);
 
-/// A write that is not durable yet.
+/// A write that is not durable yet, or was not when somebody began to read who still reads.
 pub(super) struct Pending {
     pub(super) value: Option<Bytes>,
     pub(super) lsn: Lsn,
 }
 
-/// Every write that is not durable yet, newest of each key.
+/// Every such write, newest of each key.
 #[derive(Default)]
 pub(super) struct Overlay {
     entries: BTreeMap<Bytes, Pending>,

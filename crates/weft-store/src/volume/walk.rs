@@ -132,15 +132,15 @@ impl Volume {
             let part = self.run(|tx| {
                 let (mut names, mut next) = (Vec::new(), None);
                 tx.scan(KeyRange { from: &begin, until: Some(until) }, |key, value| {
-                    if names.len() == NAMES_AT_ONCE {
-                        next = Some(Bytes::copy_from_slice(key));
-                        return Ok(ControlFlow::Break(()));
-                    }
                     let dir = key.get(1..9).and_then(|dir| dir.try_into().ok());
                     let dir = dir.map(u64::from_be_bytes).map(InodeNo);
                     let dir = dir.ok_or(StoreError::Corrupt("name key"))?;
                     let name = Bytes::copy_from_slice(key.get(9..).unwrap_or_default());
                     names.push((dir, name, codec::decode_dirent(value)?.ino));
+                    if names.len() == NAMES_AT_ONCE {
+                        next = Some(keys::successor(key));
+                        return Ok(ControlFlow::Break(()));
+                    }
                     Ok(ControlFlow::Continue(()))
                 })?;
                 Ok((names, next))

@@ -2,12 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::intents::numbered;
-use crate::types::{DataServerId, DeviceId, InodeNo, IntentId, StoreError};
-use crate::volume::codec;
+use crate::types::{DataServerId, DeviceId, InodeNo, StoreError};
 use crate::volume::handle::Volume;
-use crate::volume::keys::prefix;
-use crate::volume::tx::Tx;
+
+/// Records of what is owed that are read at once.
+const OWED_AT_ONCE: usize = 1024;
 
 /// Whose an object of a data server is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,31 +32,51 @@ impl Volume {
         let devices = self.devices().unconfirmed()?;
         let others = devices.iter().filter(|device| !device.data_servers.contains(&data_server));
         let others: HashSet<_> = others.map(|device| device.id).collect();
-        let owed = self.run(owed).unconfirmed()?;
         let at = |device: &DeviceId| match others.contains(device) {
             true => Account::Elsewhere,
             false => Account::Known,
         };
-        let known = |ino: &InodeNo| match self.inode(*ino).unconfirmed() {
-            Ok(inode) => Ok(inode.placement.map_or(Account::Nobody, |place| at(&place.device))),
-            Err(StoreError::Stale) => Ok(owed.get(ino).map_or(Account::Nobody, at)),
+        let of_a_file = |ino: &InodeNo| match self.inode(*ino).unconfirmed() {
+            Ok(inode) => Ok(Some(inode.placement.map_or(Account::Nobody, |p| at(&p.device)))),
+            Err(StoreError::Stale) => Ok(None),
             Err(e) => Err(e),
         };
-        objects.iter().map(known).collect()
+        let found: Vec<_> = objects.iter().map(of_a_file).collect::<Result<_, _>>()?;
+        let without = objects.iter().zip(&found).filter(|(_, account)| account.is_none());
+        let owed = self.owed(&without.map(|(ino, _)| *ino).collect())?;
+        let known = |(ino, account): (&InodeNo, Option<Account>)| match account {
+            Some(account) => Ok(account),
+            // A number that was reserved may be that of a file by now.
+            None => match owed.get(ino) {
+                Some(device) => Ok(at(device)),
+                None => Ok(of_a_file(ino)?.unwrap_or(Account::Nobody)),
+            },
+        };
+        objects.iter().zip(found).map(known).collect()
     }
-}
 
-/// Where objects of no file are: those of reserved numbers, and those still to be removed.
-fn owed(tx: &mut Tx<'_>) -> Result<HashMap<InodeNo, DeviceId>, StoreError> {
-    let mut owed = HashMap::new();
-    numbered(tx, prefix::INTENT, None, usize::MAX, |id, value| {
-        let intent = codec::decode_intent(IntentId(id), value)?;
-        owed.insert(intent.ino, intent.placement.device);
-        Ok(())
-    })?;
-    numbered(tx, prefix::RESERVED, None, usize::MAX, |ino, value| {
-        owed.insert(InodeNo(ino), codec::decode_reserved(value)?.device);
-        Ok(())
-    })?;
-    Ok(owed)
+    /// Where the objects of these are that belong to no file: of reserved numbers, and those still
+    /// to be removed.
+    fn owed(&self, of: &HashSet<InodeNo>) -> Result<HashMap<InodeNo, DeviceId>, StoreError> {
+        let mut owed = HashMap::new();
+        if of.is_empty() {
+            return Ok(owed);
+        }
+        let mut after = None;
+        loop {
+            let some = self.reserved(after, OWED_AT_ONCE).unconfirmed()?;
+            let wanted = some.iter().filter(|reserved| of.contains(&reserved.ino));
+            owed.extend(wanted.map(|reserved| (reserved.ino, reserved.placement.device)));
+            let Some(last) = some.last() else { break };
+            after = Some(last.ino);
+        }
+        let mut after = None;
+        loop {
+            let some = self.intents(after, OWED_AT_ONCE).unconfirmed()?;
+            let wanted = some.iter().filter(|intent| of.contains(&intent.ino));
+            owed.extend(wanted.map(|intent| (intent.ino, intent.placement.device)));
+            let Some(last) = some.last() else { return Ok(owed) };
+            after = Some(last.id);
+        }
+    }
 }
