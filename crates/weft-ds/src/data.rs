@@ -41,7 +41,7 @@ impl DataServer {
         for _ in 0..PLAN_TRIES {
             let plan = match self.store().read_open(grant.id, offset, count) {
                 Some(plan) => plan.map_err(|e| object_status(&e))?,
-                None => self.disk.call(move |s| s.read(grant.id, offset, count)).await?,
+                None => self.disk.call(0, move |s| s.read(grant.id, offset, count)).await?,
             };
             let range = plan.range.ok_or(NfsStat::PNFS_IO_HOLE)?;
             match weft_io::ensure_resident(&range).await {
@@ -67,7 +67,7 @@ impl DataServer {
                 (self.disk.write(id, epoch, offset, data).await?, StableHow::UNSTABLE)
             }
             StableHow::DATA_SYNC | StableHow::FILE_SYNC => {
-                let stable = self.disk.call(move |s| s.write_stable(id, epoch, offset, &data));
+                let stable = self.disk.call(len, move |s| s.write_stable(id, epoch, offset, &data));
                 (stable.await?, StableHow::FILE_SYNC)
             }
             _ => return Err(NfsStat::INVAL.into()),
@@ -89,7 +89,7 @@ impl DataServer {
         // §18.3.3: the range must not pass the largest offset.
         a.offset.checked_add(a.count.into()).ok_or(NfsStat::INVAL)?;
         let ObjectGrant { id, .. } = self.admit(c, Access::Write, 0, 0).await?;
-        let verifier = self.disk.call(move |s| s.commit(id)).await?;
+        let verifier = self.disk.call(0, move |s| s.commit(id)).await?;
         Ok(OpOk::Commit(CommitOk { verifier: Verifier(verifier) }))
     }
 }

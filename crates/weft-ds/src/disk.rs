@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use tokio::{
     runtime::{Builder, Runtime},
-    sync::oneshot,
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
     task::JoinHandle,
 };
 use weft_nfs::{Failure, NfsStat};
@@ -20,8 +20,15 @@ use weft_store::objects::{ObjectError, ObjectId, ObjectStore, WriteVerifier};
 use crate::status::object_status;
 
 /// Threads of a data server that wait for its disk for clients. While all do, what else needs the
-/// disk waits in line, as many calls as connections may have under way.
+/// disk waits in line.
 pub(crate) const CLIENT_THREADS_MAX: usize = 512;
+
+/// Bytes of all calls that clients have under way at the disk. What a connection may have ends with
+/// the connection, while its calls still wait for a disk that hangs: beyond this they are DELAY.
+const CALL_BYTES_MAX: usize = 1 << 30;
+
+/// What a call takes beside its data, at most.
+const CALL_BYTES: usize = 1 << 10;
 
 /// A larger write is worth a hand-over: the thread that serves the connection takes the next one
 /// from the socket meanwhile.
@@ -66,6 +73,8 @@ impl Drop for DiskThreads {
 pub(crate) struct Disk {
     pub(crate) store: Arc<ObjectStore>,
     threads: DiskThreads,
+    /// What is left of [`CALL_BYTES_MAX`], in units of [`CALL_BYTES`].
+    room: Arc<Semaphore>,
     /// Unstable writes that wait for an earlier one of the same object; an entry for each object
     /// that one is under way of.
     writes: Mutex<HashMap<ObjectId, VecDeque<Write>>>,
@@ -78,6 +87,23 @@ struct Write {
     offset: u64,
     data: Bytes,
     done: oneshot::Sender<Result<WriteVerifier, ObjectError>>,
+    room: OwnedSemaphorePermit,
+}
+
+/// The thread that carries out the unstable writes of an object. What it leaves, or all if it was
+/// never started, is not written: who waits for that learns it.
+struct Turn {
+    disk: Arc<Disk>,
+    id: ObjectId,
+    over: bool,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.over {
+            self.disk.writes().remove(&self.id);
+        }
+    }
 }
 
 impl Disk {
@@ -87,16 +113,32 @@ impl Disk {
     /// What the system says.
     pub(crate) fn new(store: Arc<ObjectStore>) -> io::Result<Arc<Self>> {
         let threads = DiskThreads::new(CLIENT_THREADS_MAX)?;
-        Ok(Arc::new(Disk { store, threads, writes: Mutex::default() }))
+        let room = Arc::new(Semaphore::new(CALL_BYTES_MAX / CALL_BYTES));
+        Ok(Arc::new(Disk { store, threads, room, writes: Mutex::default() }))
     }
 
-    /// Runs a call of the object store that may wait for the disk.
+    /// Runs a call of the object store that may wait for the disk, with so many bytes of data.
     pub(crate) async fn call<T: Send + 'static>(
         &self,
+        bytes: usize,
         call: impl FnOnce(&ObjectStore) -> Result<T, ObjectError> + Send + 'static,
     ) -> Result<T, Failure> {
-        let store = self.store.clone();
-        done(self.threads.run(move || call(&store)).await)
+        let (store, room) = (self.store.clone(), self.room_for(bytes)?);
+        let run = move || {
+            let result = call(&store);
+            drop(room);
+            result
+        };
+        done(self.threads.run(run).await)
+    }
+
+    /// Room for a call with so many bytes of data, as long as it is under way.
+    ///
+    /// # Errors
+    /// DELAY if the disk is so far behind that there is none.
+    fn room_for(&self, bytes: usize) -> Result<OwnedSemaphorePermit, NfsStat> {
+        let units = u32::try_from(bytes / CALL_BYTES + 1).map_err(|_| NfsStat::DELAY)?;
+        self.room.clone().try_acquire_many_owned(units).map_err(|_| NfsStat::DELAY)
     }
 
     /// [`ObjectStore::write`].
@@ -116,8 +158,9 @@ impl Disk {
         {
             return written.map_err(|e| object_status(&e).into());
         }
+        let room = self.room_for(data.len())?;
         let (done_here, written) = oneshot::channel();
-        self.submit(id, Write { epoch, offset, data, done: done_here });
+        self.submit(id, Write { epoch, offset, data, done: done_here, room });
         done(written.await)
     }
 
@@ -128,22 +171,9 @@ impl Disk {
         }
         writes.insert(id, VecDeque::new());
         drop(writes);
-        let disk = self.clone();
+        let turn = Turn { disk: self.clone(), id, over: false };
         // Nobody waits for it: each write has its own answer.
-        drop(self.threads.run(move || disk.write_all(id, write)));
-    }
-
-    /// Carries out a write, and those of the same object that came meanwhile.
-    fn write_all(&self, id: ObjectId, first: Write) {
-        let mut next = Some(first);
-        while let Some(Write { epoch, offset, data, done }) = next {
-            // A panic fails this write, whose sender is dropped, and none of the others.
-            let _ = catch_unwind(AssertUnwindSafe(|| {
-                // An error if nobody waits any more.
-                let _ = done.send(self.store.write(id, epoch, offset, &data));
-            }));
-            next = self.next(id);
-        }
+        drop(self.threads.run(move || turn.write_all(write)));
     }
 
     /// The next write of an object; its entry goes with the last.
@@ -161,13 +191,82 @@ impl Disk {
     }
 }
 
+impl Turn {
+    /// Carries out a write, and those of the same object that came meanwhile.
+    fn write_all(mut self, first: Write) {
+        let mut next = Some(first);
+        while let Some(Write { epoch, offset, data, done, room }) = next {
+            // A panic fails this write, whose sender is dropped, and none of the others.
+            let write = AssertUnwindSafe(|| self.disk.store.write(self.id, epoch, offset, &data));
+            let written = catch_unwind(write);
+            drop((data, room));
+            if let Ok(written) = written {
+                // An error if nobody waits any more.
+                let _ = done.send(written);
+            }
+            next = self.disk.next(self.id);
+        }
+        self.over = true;
+    }
+}
+
 /// The outcome of a call on another thread.
 fn done<T, E: std::fmt::Display>(outcome: Result<Result<T, ObjectError>, E>) -> Result<T, Failure> {
     match outcome {
         Ok(done) => done.map_err(|e| object_status(&e).into()),
         Err(error) => {
-            tracing::error!(%error, "the object store panicked");
+            tracing::error!(%error, "the object store panicked, or had no thread");
             Err(NfsStat::SERVERFAULT.into())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestDs;
+
+    async fn serving() -> TestDs {
+        let ds = TestDs::start(1).await;
+        ds.serve_volume(1);
+        ds
+    }
+
+    /// A write whose thread is never started fails, with those behind it, and later ones do not wait
+    /// for it.
+    #[tokio::test]
+    async fn a_thread_that_is_not_started_leaves_nobody_waiting() {
+        let ds = serving().await;
+        let disk = ds.ds().disk.clone();
+        let id = ObjectId { volume: 1, object: 1 };
+        disk.writes().insert(id, VecDeque::new());
+        let turn = Turn { disk: disk.clone(), id, over: false };
+        let behind = tokio::spawn({
+            let disk = disk.clone();
+            async move { disk.write(id, 0, 0, Bytes::from_static(b"behind")).await }
+        });
+        while disk.writes()[&id].is_empty() {
+            tokio::task::yield_now().await;
+        }
+        drop(turn);
+        assert_eq!(behind.await.unwrap().map_err(|f| f.status), Err(NfsStat::SERVERFAULT));
+        let later = disk.write(id, 0, 0, Bytes::from_static(b"later")).await;
+        assert!(later.is_ok());
+        assert!(disk.writes().is_empty());
+    }
+
+    /// What waits for a disk that hangs is bounded, whoever still waits for its answer.
+    #[tokio::test]
+    async fn calls_are_bounded_in_bytes() {
+        let ds = serving().await;
+        let disk = ds.ds().disk.clone();
+        let id = ObjectId { volume: 1, object: 1 };
+        let rest = disk.room_for(CALL_BYTES_MAX - CALL_BYTES).unwrap();
+        let refused = disk.write(id, 0, 0, Bytes::from_static(b"data")).await;
+        assert_eq!(refused.map_err(|f| f.status), Err(NfsStat::DELAY));
+        assert_eq!(disk.call(0, |_| Ok(())).await.map_err(|f| f.status), Err(NfsStat::DELAY));
+        drop(rest);
+        assert!(disk.write(id, 0, 0, Bytes::from_static(b"data")).await.is_ok());
+        assert_eq!(disk.room.available_permits(), CALL_BYTES_MAX / CALL_BYTES);
     }
 }

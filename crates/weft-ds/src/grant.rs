@@ -49,7 +49,7 @@ impl DataServer {
     /// file while this server could not be told (design D5): older handles end here and now, so
     /// that none of them writes after the newer one was used.
     async fn adopt_epoch(&self, ObjectGrant { id, epoch }: ObjectGrant) -> Result<(), Failure> {
-        self.disk.call(move |s| s.fence(id, epoch)).await
+        self.disk.call(0, move |s| s.fence(id, epoch)).await
     }
 }
 

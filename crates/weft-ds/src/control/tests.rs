@@ -382,7 +382,7 @@ async fn clients_that_wait_for_the_disk_take_no_thread_from_us() {
                 drop(gate.blocking_read());
                 Ok(())
             };
-            tokio::spawn(async move { ds.disk.call(hang).await })
+            tokio::spawn(async move { ds.disk.call(0, hang).await })
         })
         .collect();
     until("threads that wait", async || hung.load(Ordering::SeqCst) == CLIENT_THREADS_MAX).await;

@@ -56,12 +56,12 @@ impl ObjectStore {
         if written == Err(Errno::OPNOTSUPP) {
             self.writes_may_wait.store(true, Ordering::Relaxed);
         }
-        // Whatever went wrong goes wrong again for who may wait, and is told by that.
-        if written != Ok(data.len()) {
-            return None;
+        // Also a part of it: whoever writes the rest may be refused.
+        if written.is_ok() {
+            object.wrote();
         }
-        object.wrote();
         drop(epoch_lock);
-        Some(Ok(verifier))
+        // Whatever went wrong goes wrong again for who may wait, and is told by that.
+        (written == Ok(data.len())).then_some(Ok(verifier))
     }
 }
