@@ -232,7 +232,11 @@ async fn by_handle<'a>(
         Some(_) => return Err(NfsStat::EXIST.into()),
     };
     let _undelegated = match a.claim {
-        OpenClaim::Previous(_) => None,
+        OpenClaim::Previous(_) => {
+            // Filehandles are no secret, so that anyone may name a file he never had open.
+            permitted(mds, c, a, &inode, Claimant::Reclaims)?;
+            None
+        }
         _ => existing(mds, c, a, &inode).await?,
     };
     let (inode, attrset) = truncate_existing(mds, c, inode, &settings).await?;
@@ -284,12 +288,7 @@ async fn existing<'a>(
         Kind::Symlink => return Err(NfsStat::SYMLINK.into()),
         _ => return Err(NfsStat::WRONG_TYPE.into()),
     }
-    if access & share::ACCESS_READ != 0 {
-        require_to_read(mds, c, inode)?;
-    }
-    if access & share::ACCESS_WRITE != 0 {
-        require(mds, c, inode, Rwx::WRITE)?;
-    }
+    permitted(mds, c, a, inode, Claimant::Opens)?;
     let file = mds.files.key(inode.no);
     let truncate = truncates(a);
     let excludes = access & share::ACCESS_WRITE != 0 || a.share_deny & share::DENY_READ != 0;
@@ -307,6 +306,36 @@ async fn existing<'a>(
     }
     check().map_err(refused)?;
     Ok(undelegated)
+}
+
+/// What a caller says of his right to open a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Claimant {
+    /// That he has it now.
+    Opens,
+    /// That he had it before a restart.
+    Reclaims,
+}
+
+/// Whether the mode allows the access that is asked for. Of a reclaim the owner may ask for any: he
+/// may have had it before he changed the mode, and could change it back (as Linux's server does).
+fn permitted(
+    mds: &Mds,
+    c: &Compound<Mds>,
+    a: &OpenArgs,
+    inode: &Inode,
+    claimant: Claimant,
+) -> Result<(), Failure> {
+    if claimant == Claimant::Reclaims && mds.credential(c).uid == inode.uid {
+        return Ok(());
+    }
+    if a.share_access & share::ACCESS_READ != 0 {
+        require_to_read(mds, c, inode)?;
+    }
+    if a.share_access & share::ACCESS_WRITE != 0 {
+        require(mds, c, inode, Rwx::WRITE)?;
+    }
+    Ok(())
 }
 
 /// Whether an OPEN of a file that exists empties it.
