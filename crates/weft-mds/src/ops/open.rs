@@ -17,7 +17,7 @@ use weft_store::{
 use super::{
     attrs::{On, Settings, settings},
     create::new_object,
-    data_access::require,
+    data_access::{require, require_to_read},
     lookup::{checked_name, directory_not_symlink},
     setattr,
 };
@@ -345,14 +345,4 @@ fn truncates(a: &OpenArgs) -> bool {
 
 fn unchanged(dir: &Inode) -> ChangeInfo {
     ChangeInfo { atomic: true, before: dir.change, after: dir.change }
-}
-
-/// Reading is also allowed to whoever may execute: the client's kernel reads programs to run them
-/// (RFC 8881 §18.16.3).
-fn require_to_read(mds: &Mds, c: &Compound<Mds>, inode: &Inode) -> Result<(), Failure> {
-    let allowed = inode.allowed(&mds.credential(c));
-    if allowed.contains(Rwx::READ) || allowed.contains(Rwx::EXECUTE) {
-        return Ok(());
-    }
-    Err(NfsStat::ACCESS.into())
 }
