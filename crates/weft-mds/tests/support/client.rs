@@ -20,6 +20,8 @@ pub struct ClientOptions {
     pub verifier: u64,
     /// The user it runs as.
     pub uid: u32,
+    /// The address it comes from.
+    pub from: [u8; 4],
     /// Minor version.
     pub minor: u32,
     /// Slots, and bytes of requests, replies and kept replies.
@@ -36,6 +38,7 @@ impl ClientOptions {
             owner: owner.into(),
             verifier: 1,
             uid: 0,
+            from: [127, 0, 0, 1],
             minor: 2,
             fore: channel(64, 1 << 20),
             back_channel: true,
@@ -82,7 +85,7 @@ impl Client {
     }
 
     pub async fn with(address: SocketAddr, options: ClientOptions) -> Client {
-        let mut wire = Wire::connect(address).await;
+        let mut wire = Wire::connect_from(options.from, address).await;
         let credential = wire::user(options.uid, options.uid);
         let known = exchange(&mut wire, &credential, &options).await;
         let create = create_session(known.clientid, known.sequenceid, &options);
