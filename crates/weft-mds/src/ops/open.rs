@@ -146,6 +146,8 @@ async fn by_name<'a>(
     let made = mds.files.make(&mut c.deps, (dir, name), new, &cred).await?;
     let change = change_info(made.dir_change);
     if made.created {
+        // If it was there with this verifier: that is not secret, Linux's can be guessed.
+        permitted(mds, c, a, &made.inode, Claimant::Had)?;
         let attrset = settings.mask;
         return Ok(Target { inode: made.inode, change, attrset, _undelegated });
     }
@@ -234,7 +236,7 @@ async fn by_handle<'a>(
     let _undelegated = match a.claim {
         OpenClaim::Previous(_) => {
             // Filehandles are no secret, so that anyone may name a file he never had open.
-            permitted(mds, c, a, &inode, Claimant::Reclaims)?;
+            permitted(mds, c, a, &inode, Claimant::Had)?;
             None
         }
         _ => existing(mds, c, a, &inode).await?,
@@ -313,12 +315,13 @@ async fn existing<'a>(
 enum Claimant {
     /// That he has it now.
     Opens,
-    /// That he had it before a restart.
-    Reclaims,
+    /// That he had it: before a restart, or by the create that this one repeats.
+    Had,
 }
 
-/// Whether the mode allows the access that is asked for. Of a reclaim the owner may ask for any: he
-/// may have had it before he changed the mode, and could change it back (as Linux's server does).
+/// Whether the mode allows the access that is asked for. What he says he had the owner may ask for
+/// whatever the mode: he may have had it before he changed that, and could change it back (as Linux's
+/// server does).
 fn permitted(
     mds: &Mds,
     c: &Compound<Mds>,
@@ -326,7 +329,7 @@ fn permitted(
     inode: &Inode,
     claimant: Claimant,
 ) -> Result<(), Failure> {
-    if claimant == Claimant::Reclaims && mds.credential(c).uid == inode.uid {
+    if claimant == Claimant::Had && mds.credential(c).uid == inode.uid {
         return Ok(());
     }
     if a.share_access & share::ACCESS_READ != 0 {

@@ -151,3 +151,18 @@ async fn opens_for_writing_bring_no_delegation() {
     }
     assert_eq!(delegations, [false, true]);
 }
+
+/// The verifier of an exclusive create tells a repeated request from another's: it is no key to the
+/// file. Linux's can be guessed.
+#[tokio::test]
+async fn create_verifiers_open_nothing() {
+    let cluster = Cluster::start().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let dir = c.public_dir("d").await;
+    let verifier = weft_nfs::Verifier(*b"verified");
+    let how = CreateHow::Exclusive41(verifier, Box::new(mode(0o400)));
+    let create = OpenArgs { openhow: Some(how), ..open_name("o", "f") };
+    for (user, status) in [(WRITER, NfsStat::OK), (WRITER, NfsStat::OK), (1001, NfsStat::ACCESS)] {
+        c.by_user(user).putfh(&dir).open(create.clone()).expect(status).await;
+    }
+}
