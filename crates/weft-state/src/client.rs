@@ -158,15 +158,14 @@ pub(crate) enum ExchangeIdCase {
     UpdatePrincipal,
 }
 
-/// Finds the case. `idle` tells whether a confirmed record holds nothing worth protecting from
-/// another principal; `may_go` the same of another host.
+/// Finds the case. `may_go` tells whether a confirmed record holds nothing worth protecting from
+/// another principal, or from another host.
 pub(crate) fn exchange_id_case(
     args: &ExchangeIdArgs,
     from: &Origin,
     confirmed: Option<&Client>,
     has_unconfirmed: bool,
-    idle: impl FnOnce(&Client) -> bool,
-    may_go: impl FnOnce(&Client) -> bool,
+    may_go: impl Fn(&Client) -> bool,
 ) -> ExchangeIdCase {
     let update = args.flags & exchgid::UPD_CONFIRMED_REC_A != 0;
     let Some(c) = confirmed else {
@@ -186,7 +185,7 @@ pub(crate) fn exchange_id_case(
         (false, true, true) => ExchangeIdCase::SameIncarnation,
         (false, true, false) if same_host || may_go(c) => ExchangeIdCase::ClientRestart,
         (false, true, false) => ExchangeIdCase::RestartElsewhere,
-        (false, false, _) if idle(c) => ExchangeIdCase::CollisionIdle,
+        (false, false, _) if may_go(c) => ExchangeIdCase::CollisionIdle,
         (false, false, _) => ExchangeIdCase::CollisionInUse,
     }
 }

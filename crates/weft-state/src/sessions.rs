@@ -138,9 +138,12 @@ impl Sessions {
             let holds = !c.sessions.is_empty() || holds_state(c.clientid);
             c.lease_passed(now, lease_ms) || !holds
         };
-        let may_go = |c: &Client| c.may_go(now, lease_ms, holds_state(c.clientid));
+        let may_go = |c: &Client| match c.principal == from.principal {
+            true => c.may_go(now, lease_ms, holds_state(c.clientid)),
+            false => idle(c),
+        };
         let has_unconfirmed = records.unconfirmed.is_some();
-        let case = exchange_id_case(args, from, confirmed, has_unconfirmed, idle, may_go);
+        let case = exchange_id_case(args, from, confirmed, has_unconfirmed, may_go);
         let answering = if case.answers_confirmed()? { confirmed } else { None };
         let (clientid, purged) = match answering {
             Some(c) => (c.clientid, None),
@@ -246,8 +249,7 @@ impl Sessions {
         &mut self,
         now: Millis,
         args: &CreateSessionArgs,
-        who: &Principal,
-        conn: ConnId,
+        (who, conn): (&Principal, ConnId),
         random: [u8; 16],
         holds_state: impl Fn(ClientId) -> bool,
     ) -> Result<CreateSessionOutcome, Refusal> {

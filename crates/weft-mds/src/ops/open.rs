@@ -146,10 +146,8 @@ async fn by_name<'a>(
     let made = mds.files.make(&mut c.deps, (dir, name), new, &cred).await?;
     let change = change_info(made.dir_change);
     if made.created {
-        // If it was there with this verifier: that is not secret, Linux's can be guessed.
         permitted(mds, c, a, &made.inode, Claimant::Had)?;
-        let attrset = settings.mask;
-        return Ok(Target { inode: made.inode, change, attrset, _undelegated });
+        return Ok(Target { inode: made.inode, change, attrset: settings.mask, _undelegated });
     }
     // Somebody else made it since it was looked for: it is looked at like any other.
     let _undelegated = existing(mds, c, a, &made.inode).await?;
@@ -315,13 +313,14 @@ async fn existing<'a>(
 enum Claimant {
     /// That he has it now.
     Opens,
-    /// That he had it: before a restart, or by the create that this one repeats.
+    /// That he had it: before a restart, or by the exclusive create that this one repeats. Its
+    /// verifier is no secret; Linux's can be guessed.
     Had,
 }
 
 /// Whether the mode allows the access that is asked for. What he says he had the owner may ask for
-/// whatever the mode: he may have had it before he changed that, and could change it back (as Linux's
-/// server does).
+/// whatever the mode: he may have had it before he changed that, and could change it back (as
+/// Linux's server does).
 fn permitted(
     mds: &Mds,
     c: &Compound<Mds>,

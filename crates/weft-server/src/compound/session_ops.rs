@@ -75,7 +75,7 @@ async fn create_session<R: Role>(role: &R, c: &Compound<R>, a: &CreateSessionArg
     let (who, holds_state) = (principal(c), |client| role.client_has_state(client));
     let made = {
         let mut sessions = role.core().sessions();
-        let made = sessions.create_session(c.now, a, &who, c.conn.id, random(), holds_state);
+        let made = sessions.create_session(c.now, a, (&who, c.conn.id), random(), holds_state);
         let made = made.map_err(refused)?;
         sessions.note_minorversion(made.ok.sessionid, c.minorversion);
         made

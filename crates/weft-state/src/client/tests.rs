@@ -38,8 +38,7 @@ fn case_table() {
             .flat_map(|(f, who)| [1, 2].map(|v| (f, who, v)))
         {
             let args = exchange_id_args("host", verifier, flags);
-            let case =
-                exchange_id_case(&args, &from(who), record, unconfirmed, |_| false, |_| false);
+            let case = exchange_id_case(&args, &from(who), record, unconfirmed, |_| false);
             let update = if flags == 0 { "" } else { " update" };
             let other = if who == ROOT { "" } else { " other-principal" };
             let restart = if verifier == 1 { "" } else { " other-verifier" };
@@ -116,7 +115,7 @@ fn case_3_collision() {
     assert!(s.client(old).is_none());
 
     let create = create_session_args(outcome.ok.clientid, outcome.ok.sequenceid);
-    s.create_session(NOW, &create, &ALICE, CONN, [1; 16], |_| true).unwrap();
+    s.create_session(NOW, &create, (&ALICE, CONN), [1; 16], |_| true).unwrap();
     let later = Millis(NOW.0 + LEASE_MS + 1);
     let replaced = s.exchange_id(later, &args, &from(ROOT), 6, |_| true).unwrap();
     assert_eq!(replaced.purged, Some(create.clientid), "the lease has passed");
@@ -130,7 +129,7 @@ fn case_4_replace_unconfirmed() {
     let (second, _) = ask(&mut s, 1, 0, &ROOT).unwrap();
     assert_ne!(first.clientid, second);
     let args = create_session_args(first.clientid, first.sequence);
-    let answer = s.create_session(NOW, &args, &ROOT, CONN, [0; 16], |_| true);
+    let answer = s.create_session(NOW, &args, (&ROOT, CONN), [0; 16], |_| true);
     assert_eq!(why(answer), Reason::ClientUnknown);
     assert_eq!(s.clients().count(), 1);
 }

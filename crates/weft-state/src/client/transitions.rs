@@ -98,7 +98,7 @@ impl Owner {
         let sequence = SequenceId(client.create_next.0.wrapping_add(ahead));
         let args = create_session_args(client.clientid(), sequence);
         let random = [self.count; 16];
-        match self.sessions.create_session(self.now, &args, &who, CONN, random, |_| false) {
+        match self.sessions.create_session(self.now, &args, (&who, CONN), random, |_| false) {
             Ok(done) if !done.purged.is_empty() => Outcome::said("state of the other one dropped"),
             Ok(_) => Outcome::OK,
             Err(refusal) => Outcome::Refused(refusal.to_string()),
