@@ -74,6 +74,8 @@ pub struct Rights {
 impl Rights {
     /// Of a read layout.
     pub const READ: Rights = Rights { read: true, write: false };
+    /// Of a read-write layout whose holder may not read.
+    pub const WRITE: Rights = Rights { read: false, write: true };
     /// Of a read-write layout.
     pub const READ_WRITE: Rights = Rights { read: true, write: true };
 }

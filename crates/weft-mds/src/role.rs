@@ -26,6 +26,10 @@ impl Role for Mds {
         if self.data_servers().is_superseded() { view.read_only() } else { view }
     }
 
+    fn serves(&self, view: View) -> Result<(), NfsStat> {
+        view.served()
+    }
+
     async fn caller(&self, caller: Caller) -> Caller {
         if !self.export().server_groups || !caller.known {
             return caller;

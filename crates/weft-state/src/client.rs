@@ -7,6 +7,7 @@ use weft_nfs::{ClientId, Opaque, SequenceId, SessionId, exchgid};
 
 use crate::host::Host;
 use crate::ids::Millis;
+use crate::limits::SESSION_IN_USE_MS;
 use crate::memory::{Budget, allocated, map_entry, name_bytes};
 use crate::refusal::Reason;
 use crate::state::HELD_BYTES;
@@ -121,6 +122,14 @@ impl Client {
         &self.sessions
     }
 
+    /// Whether another host may take its place (§18.35.4, case 5): it holds no state under a valid
+    /// lease, and its sessions, which are soon made anew, have not been used for a while. So
+    /// whoever comes back with another address after a crash waits no longer than needed.
+    pub(crate) fn may_go(&self, now: Millis, lease_ms: u64, holds_state: bool) -> bool {
+        let in_use = !self.sessions.is_empty() && now.since(self.renewed) <= SESSION_IN_USE_MS;
+        self.lease_passed(now, lease_ms) || !holds_state && !in_use
+    }
+
     pub(crate) fn lease_passed(&self, now: Millis, lease_ms: u64) -> bool {
         now.since(self.renewed) > lease_ms
     }
@@ -158,6 +167,9 @@ pub(crate) enum ExchangeIdCase {
     ReplaceUnconfirmed,
     /// 5. Another incarnation is confirmed: both live until the new one is confirmed.
     ClientRestart,
+    /// 5, but of another host's client that is in use: CLID_INUSE. AUTH_SYS tells nobody's host,
+    /// and Linux's owners can be guessed.
+    RestartElsewhere,
     /// 6. Update of the confirmed record.
     Update,
     /// 7. Update, but nothing is confirmed.
@@ -168,13 +180,14 @@ pub(crate) enum ExchangeIdCase {
     UpdatePrincipal,
 }
 
-/// Finds the case. `idle` tells whether a confirmed record holds nothing worth protecting.
+/// Finds the case. `may_go` tells whether a confirmed record holds nothing worth protecting from
+/// another principal, or from another host.
 pub(crate) fn exchange_id_case(
     args: &ExchangeIdArgs,
-    who: &Principal,
+    from: &Origin,
     confirmed: Option<&Client>,
     has_unconfirmed: bool,
-    idle: impl FnOnce(&Client) -> bool,
+    may_go: impl Fn(&Client) -> bool,
 ) -> ExchangeIdCase {
     let update = args.flags & exchgid::UPD_CONFIRMED_REC_A != 0;
     let Some(c) = confirmed else {
@@ -185,14 +198,16 @@ pub(crate) fn exchange_id_case(
         };
     };
     let same_verifier = c.owner.verifier == args.clientowner.verifier;
-    let same_principal = c.principal == *who;
+    let same_principal = c.principal == from.principal;
+    let same_host = c.host == Host::from(from.address);
     match (update, same_principal, same_verifier) {
         (true, false, _) => ExchangeIdCase::UpdatePrincipal,
         (true, true, false) => ExchangeIdCase::UpdateVerifier,
         (true, true, true) => ExchangeIdCase::Update,
         (false, true, true) => ExchangeIdCase::SameIncarnation,
-        (false, true, false) => ExchangeIdCase::ClientRestart,
-        (false, false, _) if idle(c) => ExchangeIdCase::CollisionIdle,
+        (false, true, false) if same_host || may_go(c) => ExchangeIdCase::ClientRestart,
+        (false, true, false) => ExchangeIdCase::RestartElsewhere,
+        (false, false, _) if may_go(c) => ExchangeIdCase::CollisionIdle,
         (false, false, _) => ExchangeIdCase::CollisionInUse,
     }
 }
@@ -208,6 +223,7 @@ impl ExchangeIdCase {
             | ExchangeIdCase::CollisionIdle => Ok(false),
             ExchangeIdCase::SameIncarnation | ExchangeIdCase::Update => Ok(true),
             ExchangeIdCase::CollisionInUse => Err(Reason::ClientInUse),
+            ExchangeIdCase::RestartElsewhere => Err(Reason::ClientElsewhere),
             ExchangeIdCase::UpdateUnknown => Err(Reason::UpdateUnknown),
             ExchangeIdCase::UpdateVerifier => Err(Reason::UpdateVerifier),
             ExchangeIdCase::UpdatePrincipal => Err(Reason::UpdatePrincipal),

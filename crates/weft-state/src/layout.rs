@@ -90,6 +90,9 @@ impl Layouts {
 pub struct LayoutHolder {
     client: ClientId,
     file: FileKey,
+    /// Whether an open to read (or a delegation) stands behind it; otherwise what the layout leads
+    /// to is to be read only if file permissions allow it.
+    pub reads: bool,
 }
 
 /// What a LAYOUTRETURN, or the end of a recall, has done.
@@ -154,7 +157,7 @@ impl State {
             IoMode::RW => IoAccess::Write,
             _ => return Err(Reason::IoModeInvalid.into()),
         };
-        match self.parse(stateid)? {
+        let reads = match self.parse(stateid)? {
             (Kind::Layout, _) => {
                 let layout = self.find_layout(client, file, stateid)?;
                 if stateid.seqid == Seqid(0) {
@@ -164,12 +167,14 @@ impl State {
                 if access == IoAccess::Write && !has_rw {
                     return Err(Reason::OpenMode.into());
                 }
+                self.reads(client, file)
             }
             (Kind::Open | Kind::Lock | Kind::Delegation, _) => {
                 let (kind, no) = self.find_on(client, stateid, file)?;
                 self.check_open_mode(kind, no, access)?;
+                self.check_open_mode(kind, no, IoAccess::Read)?
             }
-        }
+        };
         let existing = self.layouts.no_of(client, file);
         if existing.is_some_and(|no| self.layouts.is_recalled(no)) {
             return Err(Reason::RecallOut.into());
@@ -178,7 +183,7 @@ impl State {
         if existing.is_none() && !has_room() {
             return Err(Reason::TooManyLayouts.into());
         }
-        Ok(LayoutHolder { client, file })
+        Ok(LayoutHolder { client, file, reads })
     }
 
     /// Records a granted layout and gives its stateid.

@@ -15,6 +15,9 @@ pub(crate) const SLOTS_WHEN_CROWDED: u32 = 8;
 /// Connections remembered for one session. Linux opens at most 16 (`nconnect`); beyond this the
 /// oldest is forgotten, which costs its owner one BIND_CONN_TO_SESSION.
 pub(crate) const CONNS_PER_SESSION_MAX: usize = 64;
+/// A client that has only sessions counts as in use for so long after its last sign of life: less
+/// than a machine takes to start again. Data servers keep nothing but sessions, for an hour.
+pub(crate) const SESSION_IN_USE_MS: u64 = 30_000;
 /// Slots of a back channel. Linux offers 16; recalls need few.
 pub(crate) const BACK_SLOTS_MAX: u32 = 16;
 /// Fewest bytes of a fore channel request or reply: a lone SEQUENCE with its RPC header.

@@ -26,8 +26,9 @@ pub enum IoAccess {
 pub struct IoHolder {
     /// Client that does the I/O.
     pub client: ClientId,
-    /// Whether an open (or a lock under one) stands behind it; otherwise a special stateid does,
-    /// and file permissions are to be checked at every I/O.
+    /// Whether an open for this access (or a lock under one, or a delegation) stands behind it.
+    /// Otherwise a special stateid does, or an open for writing that is to read, and file
+    /// permissions are to be checked at every I/O.
     pub open: bool,
 }
 
@@ -158,11 +159,17 @@ impl Share {
     }
 
     pub(crate) fn allows(self, access: IoAccess) -> bool {
-        match access {
-            // A write-only open may read: clients fill the rest of a page (§18.22.3).
-            IoAccess::Read => true,
-            IoAccess::Write => self.access & share::ACCESS_WRITE != 0,
-        }
+        // A write-only open may read, if its user may: clients fill the rest of a page (§18.22.3).
+        access == IoAccess::Read || self.is_for(access)
+    }
+
+    /// Whether this is what was opened for.
+    fn is_for(self, access: IoAccess) -> bool {
+        let bit = match access {
+            IoAccess::Read => share::ACCESS_READ,
+            IoAccess::Write => share::ACCESS_WRITE,
+        };
+        self.access & bit != 0
     }
 }
 
@@ -216,9 +223,14 @@ impl Shares {
 
     /// Whether one of the opens allows this, as [`Share::allows`].
     fn allow(&self, access: IoAccess) -> bool {
-        let [_, writers] = self.access;
+        self.is_any_for(access) || access == IoAccess::Read && self.opens > 0
+    }
+
+    /// As [`Share::is_for`], of any.
+    fn is_any_for(&self, access: IoAccess) -> bool {
+        let [readers, writers] = self.access;
         match access {
-            IoAccess::Read => self.opens > 0,
+            IoAccess::Read => readers > 0,
             IoAccess::Write => writers > 0,
         }
     }
@@ -389,7 +401,8 @@ impl State {
     }
 
     /// Checks the stateid of I/O. Special stateids are subject to share reservations, except the
-    /// one that bypasses them in READ.
+    /// one that bypasses them in READ. Whether the caller may do this is for the server to check,
+    /// unless [`IoHolder::open`] says that OPEN did.
     ///
     /// # Errors
     /// OPENMODE, LOCKED (special stateids), BAD_STATEID, OLD_STATEID.
@@ -411,26 +424,30 @@ impl State {
             return Ok(IoHolder { client, open: false });
         }
         let (kind, no) = self.find_on(client, stateid, file)?;
-        self.check_open_mode(kind, no, access)?;
-        Ok(IoHolder { client, open: true })
+        Ok(IoHolder { client, open: self.check_open_mode(kind, no, access)? })
     }
 
-    /// Checks that the open or delegation that is, or stands behind, a state allows an access.
+    /// Checks that the open or delegation that is, or stands behind, a state allows an access;
+    /// whether it is for this access.
     pub(crate) fn check_open_mode(
         &self,
         kind: Kind,
         no: StateNo,
         access: IoAccess,
-    ) -> Result<(), Reason> {
+    ) -> Result<bool, Reason> {
         let open = match kind {
             Kind::Open => self.opens.get(no),
             Kind::Lock => self.locks.get(no).and_then(|l| self.opens.get(l.open)),
-            Kind::Delegation if access == IoAccess::Read => return Ok(()),
+            Kind::Delegation if access == IoAccess::Read => return Ok(true),
             Kind::Delegation => return Err(Reason::OpenMode),
             Kind::Layout => return Err(Reason::StateidKind),
         };
         let open = open.ok_or(Reason::StateidUnknown)?;
-        if open.share.allows(access) { Ok(()) } else { Err(Reason::OpenMode) }
+        if open.share.allows(access) {
+            Ok(open.share.is_for(access))
+        } else {
+            Err(Reason::OpenMode)
+        }
     }
 
     /// Whether anybody has the file open.
@@ -447,6 +464,13 @@ impl State {
     pub(crate) fn has_open(&self, client: ClientId, file: FileKey, access: IoAccess) -> bool {
         let own = self.opens.client_shares.get(&(file, client));
         own.is_some_and(|shares| shares.allow(access))
+    }
+
+    /// Whether the client has the file open to read it, or may open it so by itself.
+    pub(crate) fn reads(&self, client: ClientId, file: FileKey) -> bool {
+        let own = self.opens.client_shares.get(&(file, client));
+        let has_open = own.is_some_and(|shares| shares.is_any_for(IoAccess::Read));
+        has_open || self.has_delegation(client, file)
     }
 
     /// Removes an open, the locks based on it, and a read layout that is not used any more. Says on

@@ -33,6 +33,7 @@ reasons! {
     FlagsUnknown = INVAL, "flags a client may not set";
     SsvUnsupported = ENCR_ALG_UNSUPP, "state protection by SSV is not offered";
     ClientInUse = CLID_INUSE, "the owner belongs to another principal that holds state";
+    ClientElsewhere = CLID_INUSE, "the owner belongs to a client of another host that is in use";
     UpdateUnknown = NOENT, "update of a client that has no confirmed record";
     UpdateVerifier = NOT_SAME, "update by another incarnation of the client";
     UpdatePrincipal = PERM, "update by another principal";

@@ -111,7 +111,7 @@ impl Sessions {
 
     /// EXCHANGE_ID. `holds_state` tells which clients hold opens, locks or layouts: an owner that
     /// another principal claims is given up if its client holds none and has no sessions, or has
-    /// let its lease pass (case 3).
+    /// let its lease pass (case 3). Another host may not end what is in use (case 5).
     ///
     /// `random` chooses the client id, so that a stranger cannot guess and confirm it.
     /// SP4_MACH_CRED is answered with SP4_NONE: there is no RPCSEC_GSS.
@@ -142,8 +142,12 @@ impl Sessions {
             let holds = !c.sessions.is_empty() || holds_state(c.clientid);
             c.lease_passed(now, lease_ms) || !holds
         };
-        let case =
-            exchange_id_case(args, &from.principal, confirmed, records.unconfirmed.is_some(), idle);
+        let may_go = |c: &Client| match c.principal == from.principal {
+            true => c.may_go(now, lease_ms, holds_state(c.clientid)),
+            false => idle(c),
+        };
+        let has_unconfirmed = records.unconfirmed.is_some();
+        let case = exchange_id_case(args, from, confirmed, has_unconfirmed, may_go);
         let answering = if case.answers_confirmed()? { confirmed } else { None };
         let (clientid, purged) = match answering {
             Some(c) => (c.clientid, None),
@@ -247,7 +251,7 @@ impl Sessions {
 
     /// CREATE_SESSION: makes a session, binds `conn` to it, and confirms the client if it was
     /// not. A retry (the last `csa_sequence` again) gets the same answer. `random` makes the
-    /// session id hard to guess.
+    /// session id hard to guess; `holds_state` is as for [`Sessions::exchange_id`].
     ///
     /// # Errors
     /// STALE_CLIENTID, SEQ_MISORDERED, CLID_INUSE, INVAL, TOOSMALL, NOSPC, DELAY. After one that
@@ -258,9 +262,9 @@ impl Sessions {
         &mut self,
         now: Millis,
         args: &CreateSessionArgs,
-        who: &Principal,
-        conn: ConnId,
+        (who, conn): (&Principal, ConnId),
         random: [u8; 16],
+        holds_state: impl Fn(ClientId) -> bool,
     ) -> Result<CreateSessionOutcome, Refusal> {
         let client = self.clients.get(&args.clientid).ok_or(Reason::ClientUnknown)?;
         if let Some(ok) = client.judge_create(args.sequence)? {
@@ -268,7 +272,8 @@ impl Sessions {
             self.bind_created(&ok, conn);
             return Ok(CreateSessionOutcome { ok, confirmed: None, purged: Vec::new() });
         }
-        let grant = match self.grant(args, who, client) {
+        let unreplaced = self.may_replace(now, client, holds_state);
+        let grant = match unreplaced.and_then(|()| self.grant(args, who, client)) {
             Ok(grant) => grant,
             Err(reason) => {
                 let client = self.clients.get_mut(&args.clientid);
@@ -288,6 +293,21 @@ impl Sessions {
         self.add_session(now, &ok, Session::new(args.clientid, grant.fore, back));
         self.bind_created(&ok, conn);
         Ok(CreateSessionOutcome { ok, confirmed, purged })
+    }
+
+    /// Whether the incarnation may end that would, if this client is confirmed now: what it held
+    /// when this one asked for its record is long past.
+    fn may_replace(
+        &self,
+        now: Millis,
+        client: &Client,
+        holds_state: impl Fn(ClientId) -> bool,
+    ) -> Result<(), Reason> {
+        let records = self.records_by_owner.get(&client.owner.ownerid);
+        let confirmed = records.and_then(|r| r.confirmed).and_then(|id| self.clients.get(&id));
+        let elsewhere = confirmed.filter(|c| !client.confirmed && c.host != client.host);
+        let may_go = |c: &Client| c.may_go(now, self.lease_ms, holds_state(c.clientid));
+        if elsewhere.is_none_or(may_go) { Ok(()) } else { Err(Reason::ClientElsewhere) }
     }
 
     /// What a new session of a client would get.

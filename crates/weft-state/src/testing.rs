@@ -120,7 +120,7 @@ pub(crate) fn exchange_id(s: &mut Sessions, ownerid: &str, verifier: u8) -> Peer
 
 pub(crate) fn create_session(s: &mut Sessions, peer: Peer) -> CreateSessionOutcome {
     let args = create_session_args(peer.clientid, peer.sequence);
-    s.create_session(NOW, &args, &ROOT, CONN, [7; 16]).unwrap()
+    s.create_session(NOW, &args, (&ROOT, CONN), [7; 16], |_| true).unwrap()
 }
 
 /// A confirmed client with one session.

@@ -7,7 +7,7 @@ use std::{collections::HashSet, time::Duration};
 
 use weft_nfs::{ClientId, Failure, FailureBody, Stateid, share};
 use weft_server::refusal::refused;
-use weft_state::{FileKey, IoAccess, Millis, Overdue, Reason, Refusal};
+use weft_state::{FileKey, IoAccess, IoHolder, Millis, Overdue, Reason, Refusal};
 
 use super::service::Clients;
 use crate::deps::Deps;
@@ -74,9 +74,12 @@ impl Clients {
         (client, stateid): (ClientId, &Stateid),
         file: FileKey,
         access: IoAccess,
-    ) -> Result<(), Failure> {
+    ) -> Result<IoHolder, Failure> {
         let check = || self.protocol.state().check_io(client, stateid, file, access);
-        let Err(denied) = check() else { return Ok(()) };
+        let denied = match check() {
+            Ok(holder) => return Ok(holder),
+            Err(denied) => denied,
+        };
         let wanted = match access {
             IoAccess::Read => share::ACCESS_READ,
             IoAccess::Write => share::ACCESS_WRITE,
@@ -85,7 +88,7 @@ impl Clients {
         if denied.because != Reason::IoDenied || !self.clear_way(deps, &holders) {
             return Err(refused(denied));
         }
-        check().map(drop).map_err(refused)
+        check().map_err(refused)
     }
 
     /// Forgets a client and all it holds unless its lease is valid.

@@ -150,7 +150,10 @@ impl Export {
     pub(crate) fn admit(&self, asked: &Asked<'_>, row: &Row, args: &OpArgs) -> Result<(), NfsStat> {
         let wrong_flavor = !asked.caller.known && !self.auth_none;
         let may_tell = match row.export {
-            ExportUse::Nothing | ExportUse::MovesHandle | ExportUse::Security => return Ok(()),
+            ExportUse::Nothing
+            | ExportUse::ComesOrGoes
+            | ExportUse::MovesHandle
+            | ExportUse::Security => return Ok(()),
             ExportUse::PutsHandle if wrong_flavor => {
                 let deferred = asked.next.is_none_or(|next| next.export.defers_flavor());
                 return if deferred { Ok(()) } else { Err(NfsStat::WRONGSEC) };
@@ -177,6 +180,17 @@ impl View {
             Access::None => Access::None,
         };
         View { access, ..self }
+    }
+
+    /// Whether this client may do anything at all.
+    ///
+    /// # Errors
+    /// ACCESS.
+    pub(crate) fn served(self) -> Result<(), NfsStat> {
+        match self.access {
+            Access::ReadWrite | Access::ReadOnly => Ok(()),
+            Access::None => Err(NfsStat::ACCESS),
+        }
     }
 
     /// Whether this client may change anything.

@@ -18,6 +18,8 @@ pub(crate) struct LayoutWanted {
     /// The open, lock, delegation or layout it is asked for with.
     pub(crate) stateid: Stateid,
     pub(crate) iomode: IoMode,
+    /// What its handles are to allow on the data servers.
+    pub(crate) rights: Rights,
     /// Largest body it has room for, bytes.
     pub(crate) body_bytes_max: usize,
 }
@@ -76,14 +78,14 @@ impl FileService {
         deps: &mut Deps,
         wanted: &LayoutWanted,
     ) -> Result<(Stateid, Bytes), Failure> {
-        let LayoutWanted { client, ino, stateid, iomode, body_bytes_max } = wanted;
+        let LayoutWanted { client, ino, stateid, iomode, rights, body_bytes_max } = wanted;
         let mut files = self.shared.records.lock();
         let inode = deps.see(self.shared.volume.inode(*ino))?;
         if files.refuses_grants(&inode) {
             return Err(NfsStat::LAYOUTTRYLATER.into());
         }
         let striped = self.shared.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
-        let body = self.layout_body(&inode, &striped, *iomode)?;
+        let body = self.layout_body(&inode, &striped, *rights)?;
         if body.len().next_multiple_of(4) > *body_bytes_max {
             return Err(NfsStat::TOOSMALL.into());
         }
@@ -98,15 +100,14 @@ impl FileService {
         Ok((state.layout_granted(&holder, *iomode), body))
     }
 
-    /// The body of a layout, with the rights that its mode carries on the data servers.
+    /// The body of a layout, with these rights on the data servers.
     fn layout_body(
         &self,
         inode: &Inode,
         striped: &Striped,
-        iomode: IoMode,
+        rights: Rights,
     ) -> Result<Bytes, NfsStat> {
         let device = inode.placement.as_ref().ok_or(NfsStat::SERVERFAULT)?.device;
-        let rights = if iomode == IoMode::RW { Rights::READ_WRITE } else { Rights::READ };
         let device = weft_nfs::DeviceId(device.0);
         let body = self.shared.data_servers.layout_body(striped, device, rights);
         body.map_err(|e| {

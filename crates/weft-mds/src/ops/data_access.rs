@@ -19,8 +19,8 @@ pub(super) fn regular_file(
     if inode.kind == Kind::File { Ok(inode) } else { Err(NfsStat::WRONG_TYPE.into()) }
 }
 
-/// Whether the stateid, or without one the caller, may read or write the file. `stateid` is a
-/// real one by now: the current one has been looked up.
+/// Whether the stateid, or without one the caller, may read or write the file; reading by an open
+/// for writing only, both. `stateid` is a real one by now: the current one has been looked up.
 pub(super) fn may_access(
     mds: &Mds,
     c: &mut Compound<Mds>,
@@ -35,7 +35,11 @@ pub(super) fn may_access(
     }
     // Last: it may end the courtesy that others are kept by.
     let holder = (c.client()?, stateid);
-    mds.clients.check_io(&mut c.deps, holder, mds.files.key(inode.no), access)
+    let allowed = mds.clients.check_io(&mut c.deps, holder, mds.files.key(inode.no), access)?;
+    if allowed.open || stateid.is_special() || may_read_opened(mds, c, inode) {
+        return Ok(());
+    }
+    Err(NfsStat::ACCESS.into())
 }
 
 /// [`may_access`] for writing. An open for writing has seen to the delegations of others; without
@@ -75,6 +79,25 @@ pub(super) fn require(
 ) -> Result<(), Failure> {
     let allowed = inode.allowed(&mds.credential(c));
     if allowed.contains(wanted) { Ok(()) } else { Err(NfsStat::ACCESS.into()) }
+}
+
+/// Whether the caller may read a file that he has open for writing only: by the mode, or as its
+/// owner, whose open may be older than the mode (as Linux's server does).
+pub(super) fn may_read_opened(mds: &Mds, c: &Compound<Mds>, inode: &Inode) -> bool {
+    mds.credential(c).uid == inode.uid || require_to_read(mds, c, inode).is_ok()
+}
+
+/// Refuses to open a file for reading. Reading is also allowed to whoever may execute: the client's
+/// kernel reads programs to run them (RFC 8881 §18.16.3).
+///
+/// # Errors
+/// ACCESS.
+pub(super) fn require_to_read(mds: &Mds, c: &Compound<Mds>, inode: &Inode) -> Result<(), Failure> {
+    let allowed = inode.allowed(&mds.credential(c));
+    if allowed.contains(Rwx::READ) || allowed.contains(Rwx::EXECUTE) {
+        return Ok(());
+    }
+    Err(NfsStat::ACCESS.into())
 }
 
 /// The end of a range that is to be in a file.

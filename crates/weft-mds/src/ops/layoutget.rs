@@ -1,5 +1,6 @@
 //! LAYOUTGET (50): RFC 8881 §18.43; layout stateid §12.5.3; files layout §13.
 
+use weft_layout::Rights;
 use weft_nfs::{
     Failure, IoMode, LayoutType, NfsStat, OpOk,
     ops::{Body, LayoutSegment, LayoutgetArgs, LayoutgetOk},
@@ -10,6 +11,7 @@ use weft_server::{
 };
 use weft_store::types::{Inode, Kind};
 
+use super::data_access::may_read_opened;
 use crate::{files::LayoutWanted, server::Mds};
 
 /// Bytes of `LAYOUTGET4resok` around one layout body: return-on-close, stateid, array count,
@@ -29,7 +31,9 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
     // §12.5.3 stateid: open, lock or layout
     let (client, key) = (c.client()?, mds.files.key(inode.no));
     let stateid = c.stateid(a.stateid)?;
-    mds.protocol.state().layout_check(client, key, &stateid, a.iomode).map_err(refused)?;
+    let holder = mds.protocol.state().layout_check(client, key, &stateid, a.iomode);
+    let may_read = holder.map_err(refused)?.reads || may_read_opened(mds, c, &inode);
+    let rights = rights(a.iomode, may_read)?;
     if goes_through_here(mds, c, &inode, a.iomode) {
         return Err(NfsStat::LAYOUTUNAVAILABLE.into());
     }
@@ -39,7 +43,7 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
     // record, answer
     let allowed = usize::try_from(a.maxcount).unwrap_or(usize::MAX);
     let body_bytes_max = allowed.checked_sub(AROUND_BODY_BYTES).ok_or(NfsStat::TOOSMALL)?;
-    let wanted = LayoutWanted { client, ino, stateid, iomode: a.iomode, body_bytes_max };
+    let wanted = LayoutWanted { client, ino, stateid, iomode: a.iomode, rights, body_bytes_max };
     let (stateid, body) = mds.files.grant_layout(&mut c.deps, &wanted)?;
     c.current_stateid = Some(stateid);
     mds.admin.fallbacks.granted(client);
@@ -51,6 +55,22 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
         body: Body(body),
     };
     Ok(OpOk::Layoutget(LayoutgetOk { return_on_close: true, stateid, layout: vec![segment] }))
+}
+
+/// What the handles of a layout allow. Data servers do not know who reads, so that nobody who may
+/// not read gets a handle that does. Linux reads by a layout for writing too; it never does so for
+/// an open that is only for writing (`nfs_want_read_modify_write`), and what a data server refuses
+/// it sends to us (`filelayout_async_handle_error`).
+///
+/// # Errors
+/// ACCESS if it is to read and may not.
+fn rights(iomode: IoMode, may_read: bool) -> Result<Rights, NfsStat> {
+    match (iomode == IoMode::RW, may_read) {
+        (true, true) => Ok(Rights::READ_WRITE),
+        (true, false) => Ok(Rights::WRITE),
+        (false, true) => Ok(Rights::READ),
+        (false, false) => Err(NfsStat::ACCESS),
+    }
 }
 
 /// Whether the file is not to be had by a layout now (§18.43.4).

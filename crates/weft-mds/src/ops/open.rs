@@ -17,7 +17,7 @@ use weft_store::{
 use super::{
     attrs::{On, Settings, settings},
     create::new_object,
-    data_access::require,
+    data_access::{require, require_to_read},
     lookup::{checked_name, directory_not_symlink},
     setattr,
 };
@@ -146,8 +146,8 @@ async fn by_name<'a>(
     let made = mds.files.make(&mut c.deps, (dir, name), new, &cred).await?;
     let change = change_info(made.dir_change);
     if made.created {
-        let attrset = settings.mask;
-        return Ok(Target { inode: made.inode, change, attrset, _undelegated });
+        permitted(mds, c, a, &made.inode, Claimant::Had)?;
+        return Ok(Target { inode: made.inode, change, attrset: settings.mask, _undelegated });
     }
     // Somebody else made it since it was looked for: it is looked at like any other.
     let _undelegated = existing(mds, c, a, &made.inode).await?;
@@ -232,7 +232,11 @@ async fn by_handle<'a>(
         Some(_) => return Err(NfsStat::EXIST.into()),
     };
     let _undelegated = match a.claim {
-        OpenClaim::Previous(_) => None,
+        OpenClaim::Previous(_) => {
+            // Filehandles are no secret, so that anyone may name a file he never had open.
+            permitted(mds, c, a, &inode, Claimant::Had)?;
+            None
+        }
         _ => existing(mds, c, a, &inode).await?,
     };
     let (inode, attrset) = truncate_existing(mds, c, inode, &settings).await?;
@@ -284,12 +288,7 @@ async fn existing<'a>(
         Kind::Symlink => return Err(NfsStat::SYMLINK.into()),
         _ => return Err(NfsStat::WRONG_TYPE.into()),
     }
-    if access & share::ACCESS_READ != 0 {
-        require_to_read(mds, c, inode)?;
-    }
-    if access & share::ACCESS_WRITE != 0 {
-        require(mds, c, inode, Rwx::WRITE)?;
-    }
+    permitted(mds, c, a, inode, Claimant::Opens)?;
     let file = mds.files.key(inode.no);
     let truncate = truncates(a);
     let excludes = access & share::ACCESS_WRITE != 0 || a.share_deny & share::DENY_READ != 0;
@@ -309,6 +308,38 @@ async fn existing<'a>(
     Ok(undelegated)
 }
 
+/// What a caller says of his right to open a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Claimant {
+    /// That he has it now.
+    Opens,
+    /// That he had it: before a restart, or by the exclusive create that this one repeats. Its
+    /// verifier is no secret; Linux's can be guessed.
+    Had,
+}
+
+/// Whether the mode allows the access that is asked for. What he says he had the owner may ask for
+/// whatever the mode: he may have had it before he changed that, and could change it back (as
+/// Linux's server does).
+fn permitted(
+    mds: &Mds,
+    c: &Compound<Mds>,
+    a: &OpenArgs,
+    inode: &Inode,
+    claimant: Claimant,
+) -> Result<(), Failure> {
+    if claimant == Claimant::Had && mds.credential(c).uid == inode.uid {
+        return Ok(());
+    }
+    if a.share_access & share::ACCESS_READ != 0 {
+        require_to_read(mds, c, inode)?;
+    }
+    if a.share_access & share::ACCESS_WRITE != 0 {
+        require(mds, c, inode, Rwx::WRITE)?;
+    }
+    Ok(())
+}
+
 /// Whether an OPEN of a file that exists empties it.
 fn truncates(a: &OpenArgs) -> bool {
     matches!(&a.openhow, Some(CreateHow::Unchecked(attrs)) if attrs.size == Some(0))
@@ -316,14 +347,4 @@ fn truncates(a: &OpenArgs) -> bool {
 
 fn unchanged(dir: &Inode) -> ChangeInfo {
     ChangeInfo { atomic: true, before: dir.change, after: dir.change }
-}
-
-/// Reading is also allowed to whoever may execute: the client's kernel reads programs to run them
-/// (RFC 8881 §18.16.3).
-fn require_to_read(mds: &Mds, c: &Compound<Mds>, inode: &Inode) -> Result<(), Failure> {
-    let allowed = inode.allowed(&mds.credential(c));
-    if allowed.contains(Rwx::READ) || allowed.contains(Rwx::EXECUTE) {
-        return Ok(());
-    }
-    Err(NfsStat::ACCESS.into())
 }

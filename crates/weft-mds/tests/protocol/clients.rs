@@ -82,6 +82,77 @@ async fn one_session_over_several_connections() {
     c.compound().putrootfh().lookup("f").expect(NfsStat::OK).await;
 }
 
+/// EXCHANGE_ID and, if that is granted, CREATE_SESSION from another address: the last status.
+async fn take_over(server: std::net::SocketAddr, options: &ClientOptions) -> NfsStat {
+    let mut wire = Wire::connect_from(options.from, server).await;
+    let credential = user(options.uid, options.uid);
+    let ask = [OpArgs::ExchangeId(exchange_id(options))];
+    let reply = wire.compound(&credential, 2, &ask).await;
+    let Ok(OpOk::ExchangeId(ok)) = &reply.last().result else { return reply.status() };
+    let create = create_session(ok.clientid, ok.sequenceid, options);
+    wire.compound(&credential, 2, &[OpArgs::CreateSession(create)]).await.status()
+}
+
+/// Another host that says it is a client that lives here, started anew, does not end it, neither
+/// at the metadata server nor at a data server (RFC 8881 §18.35.4, case 5). The client itself may
+/// come from anywhere, and start anew where it is; and one that is gone is nobody's.
+#[tokio::test]
+async fn another_host_does_not_end_a_client() {
+    let cluster = Cluster::striped(1).await;
+    let elsewhere = [127, 0, 0, 2];
+    let restarted = ClientOptions { verifier: 2, ..ClientOptions::new("a") };
+    let stranger = ClientOptions { from: elsewhere, ..restarted.clone() };
+    let moved = ClientOptions { from: elsewhere, ..ClientOptions::new("a") };
+    let mut victim = Client::mount(&cluster, "a").await;
+    let mut other = Client::mount(&cluster, "b").await;
+    let (fh, open) = victim.file("f").await;
+    let (_, of_other) = other.file("f").await;
+    lock(&mut victim, &fh, open).await.ok();
+    assert_eq!(take_over(cluster.address(), &stranger).await, NfsStat::CLID_INUSE);
+    victim.renew().await;
+    lock(&mut other, &fh, of_other).await.is(NfsStat::DENIED);
+    let mut wire = Wire::connect_from(elsewhere, cluster.address()).await;
+    let same = exchange(&mut wire, &user(0, 0), &moved).await;
+    assert_eq!(same.clientid, victim.clientid, "another address of the same incarnation");
+    let renewal = [victim.next_sequence(5, false)];
+    wire.compound(&user(0, 0), 2, &renewal).await.ok();
+
+    let mut on_ds = on_data_server(&cluster, 0, "a").await;
+    assert_eq!(take_over(cluster.data_server(0), &stranger).await, NfsStat::CLID_INUSE);
+    on_ds.renew().await;
+
+    assert_eq!(take_over(cluster.address(), &restarted).await, NfsStat::OK);
+    let id = victim.sessionid;
+    victim.bare(&[sequence(id, 1, 1, false)]).await.is(NfsStat::BADSESSION);
+    lock(&mut other, &fh, of_other).await.ok();
+}
+
+/// Who asked for a record while its owner's client held nothing does not confirm it later, when
+/// that would end what the client holds by then.
+#[tokio::test]
+async fn nor_with_a_record_of_before() {
+    let cluster = Cluster::start().await;
+    let mut victim = Client::mount(&cluster, "a").await;
+    let session = victim.sessionid;
+    let destroy = OpArgs::DestroySession(DestroySessionArgs { sessionid: session });
+    victim.bare(&[destroy]).await.ok();
+    let from = [127, 0, 0, 2];
+    let stranger = ClientOptions { from, verifier: 2, ..ClientOptions::new("a") };
+    let mut wire = Wire::connect_from(from, cluster.address()).await;
+    let early = exchange(&mut wire, &user(0, 0), &stranger).await;
+    let mut victim = Client::with(
+        cluster.address(),
+        ClientOptions { reclaim_complete: false, ..victim.options.clone() },
+    )
+    .await;
+    let (fh, open) = victim.file("f").await;
+    lock(&mut victim, &fh, open).await.ok();
+    let create = create_session(early.clientid, early.sequenceid, &stranger);
+    let confirm = [OpArgs::CreateSession(create)];
+    wire.compound(&user(0, 0), 2, &confirm).await.is(NfsStat::CLID_INUSE);
+    victim.renew().await;
+}
+
 async fn with_lease(lease_s: u32) -> Cluster {
     let options = Options { data_servers: 1, lease_s, on_disk: true, ..Options::default() };
     Cluster::with(options).await

@@ -1,7 +1,7 @@
 //! Who may do what with the export: client rules, flavors, ports, groups. RFC 8881 §2.6.3,
 //! §15.1.6, §18.29, §18.45.
 
-use weft_mds::{Access, ClientRule, Export, Naming};
+use weft_mds::{Access, ClientRule, Export, Naming, Reconfiguration, Striping};
 use weft_nfs::{AttrNo, NfsStat, OpArgs, OpOk, Stateid, access as bit, ops::*, share};
 use weft_xdr::rpc::OpaqueAuth;
 
@@ -16,7 +16,17 @@ async fn cluster(export: Export) -> Cluster {
     Cluster::with(Options { export, ..Options::default() }).await
 }
 
-/// A client that no rule fits, or that comes from the wrong port, has sessions and nothing else.
+/// Goes on with another export, as after a change of the configuration.
+fn reconfigure(cluster: &Cluster, export: Export) {
+    let threshold_bytes = cluster.mds().threshold_status().configured;
+    let striping = Striping { unit_bytes: 1 << 20, width: 1 };
+    let data_servers = Vec::new();
+    let new = Reconfiguration { export, threshold_bytes, striping, data_servers };
+    cluster.mds().reconfigure(new).unwrap();
+}
+
+/// A client that no rule fits any more, or that comes from the wrong port, has the session it had
+/// and nothing else.
 #[tokio::test]
 async fn clients_that_are_not_served() {
     let strangers =
@@ -24,8 +34,9 @@ async fn clients_that_are_not_served() {
     let refused = Export { rules: vec![rule("127.0.0.1", Access::None)], ..Export::default() };
     let ports = Export { secure_ports: true, ..Export::default() };
     for export in [strangers, refused, ports] {
-        let cluster = cluster(export).await;
+        let cluster = cluster(Export::default()).await;
         let mut c = Client::mount(&cluster, "a").await;
+        reconfigure(&cluster, export);
         let list = OpArgs::Readdir(readdir(0, 4096, &[]));
         for op in [getattr(&[AttrNo::TYPE]), list, access(bit::READ), lookup("x"), mkdir("d")] {
             c.compound().putrootfh().op(op).expect(NfsStat::ACCESS).await;
@@ -34,6 +45,37 @@ async fn clients_that_are_not_served() {
         c.compound().putrootfh().op(open).expect(NfsStat::ACCESS).await;
         c.renew().await;
     }
+}
+
+/// A host that is not served comes by no session, and ends none of a client that is served,
+/// whoever it says it is.
+#[tokio::test]
+async fn hosts_that_are_not_served_are_no_clients() {
+    let rules = vec![rule("127.0.0.1", Access::None), rule("127.0.0.2", Access::ReadWrite)];
+    let cluster = cluster(Export { rules, ..Export::default() }).await;
+    let from = [127, 0, 0, 2];
+    let served = ClientOptions { from, ..ClientOptions::new("a") };
+    let mut victim = Client::with(cluster.address(), served).await;
+    let (fh, open) = victim.file("f").await;
+    let (sessionid, clientid) = (victim.sessionid, victim.clientid);
+    let stranger = ClientOptions { verifier: 2, ..ClientOptions::new("a") };
+    let again = create_session(clientid, weft_nfs::SequenceId(2), &stranger);
+    let bind = BindConnToSessionArgs { sessionid, dir: 3, use_conn_in_rdma_mode: false };
+    let attempts = [
+        OpArgs::ExchangeId(exchange_id(&stranger)),
+        OpArgs::ExchangeId(exchange_id(&victim.options)),
+        OpArgs::CreateSession(again),
+        OpArgs::BindConnToSession(bind),
+        OpArgs::DestroySession(DestroySessionArgs { sessionid }),
+        OpArgs::DestroyClientid(DestroyClientidArgs { clientid }),
+    ];
+    for op in attempts {
+        let mut wire = Wire::connect(cluster.address()).await;
+        let what = format!("{op:?}");
+        let status = wire.compound(&user(0, 0), 2, &[op]).await.status();
+        assert_eq!(status, NfsStat::ACCESS, "{what}");
+    }
+    victim.compound().putfh(&fh).op(close(open)).expect(NfsStat::OK).await;
 }
 
 /// The read-only client reads everything and changes nothing, whatever the operation; a file that

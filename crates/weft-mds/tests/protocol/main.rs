@@ -24,6 +24,7 @@ mod locks;
 mod lost;
 mod namespace;
 mod open;
+mod permission;
 mod restart;
 mod sequences;
 mod sessions;

@@ -3,8 +3,10 @@
 
 use std::{io::Write, time::Instant};
 
-use weft_mds::SmallFiles;
-use weft_nfs::{AttrNo, FileHandle, IoMode, LockType, NfsStat, OpArgs, Stateid, ops::*};
+use weft_mds::{Access, ClientRule, Export, SmallFiles};
+use weft_nfs::{
+    AttrNo, FileHandle, IoMode, LockType, NfsStat, OpArgs, Stateid, delegate, ops::*, share,
+};
 use weft_store::types::{Credential, InodeNo};
 
 use crate::support::*;
@@ -98,6 +100,61 @@ async fn no_reclaim_afterwards() {
     b.compound().op(reclaim_complete()).expect(NfsStat::OK).await;
     b.compound().putfh(&fh).open(reclaim_open()).expect(NfsStat::NO_GRACE).await;
     a.compound().putfh(&fh).open(open("o", OpenClaim::Fh)).expect(NfsStat::OK).await;
+}
+
+/// A reclaim for this access.
+fn reclaim_for(share_access: u32) -> OpenArgs {
+    OpenArgs { share_access, ..reclaim_open() }
+}
+
+/// A reclaim is no way around the mode: whom the export maps to nobody opens after a restart what
+/// nobody may open, whatever he says he had. The owner may have had it before he changed the mode.
+#[tokio::test]
+async fn reclaims_need_permission() {
+    let mut cluster = durable().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (secret, stateid) = c.file("secret").await;
+    c.compound().putfh(&secret).op(setattr(stateid, mode(0o600))).expect(NfsStat::OK).await;
+    let (readable, _) = c.file("readable").await;
+    let dir = c.public_dir("d").await;
+    let own = c.by_user(1000).putfh(&dir).open_create("own").getfh().send().await.ok();
+    let (own, stateid) = (own.fh(), own.stateid());
+    let close_to_all = setattr(stateid, mode(0));
+    c.by_user(1000).putfh(&own).op(close_to_all).expect(NfsStat::OK).await;
+    cluster.set_export(Export { root_squash: true, ..Export::default() });
+    cluster.restart().await;
+    let mut c = back(&cluster, "a").await;
+    for access in [share::ACCESS_READ, share::ACCESS_WRITE, share::ACCESS_BOTH] {
+        for claim in [0, delegate::READ].map(OpenClaim::Previous) {
+            let args = OpenArgs { share_access: access, ..open("opener", claim) };
+            c.compound().putfh(&secret).open(args).expect(NfsStat::ACCESS).await;
+        }
+    }
+    let (reads, both) = (reclaim_for(share::ACCESS_READ), reclaim_for(share::ACCESS_BOTH));
+    c.compound().putfh(&readable).open(both.clone()).expect(NfsStat::ACCESS).await;
+    c.compound().putfh(&readable).open(reads).expect(NfsStat::OK).await;
+    c.by_user(1001).putfh(&own).open(both.clone()).expect(NfsStat::ACCESS).await;
+    let again = c.by_user(1000).putfh(&own).open(both).send().await.ok().stateid();
+    let changed = write(again, 0, b"mine");
+    c.by_user(1000).putfh(&own).op(changed).expect(NfsStat::OK).await;
+}
+
+/// Nor around the export: what may only be read is not reclaimed for writing.
+#[tokio::test]
+async fn reclaims_keep_to_the_export() {
+    let mut cluster = durable().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, _) = c.file("f").await;
+    let networks = vec!["127.0.0.1".parse().unwrap()];
+    let access = Access::ReadOnly;
+    let rule = ClientRule { networks, access, root_squash: None, all_squash: None };
+    cluster.set_export(Export { rules: vec![rule], ..Export::default() });
+    cluster.restart().await;
+    let mut c = back(&cluster, "a").await;
+    for access in [share::ACCESS_WRITE, share::ACCESS_BOTH] {
+        c.compound().putfh(&fh).open(reclaim_for(access)).expect(NfsStat::ROFS).await;
+    }
+    c.compound().putfh(&fh).open(reclaim_for(share::ACCESS_READ)).expect(NfsStat::OK).await;
 }
 
 /// A client that the server did not know before the restart has nothing to reclaim.

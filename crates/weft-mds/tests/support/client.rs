@@ -20,6 +20,8 @@ pub struct ClientOptions {
     pub verifier: u64,
     /// The user it runs as.
     pub uid: u32,
+    /// The address it comes from.
+    pub from: [u8; 4],
     /// Minor version.
     pub minor: u32,
     /// Slots, and bytes of requests, replies and kept replies.
@@ -36,6 +38,7 @@ impl ClientOptions {
             owner: owner.into(),
             verifier: 1,
             uid: 0,
+            from: [127, 0, 0, 1],
             minor: 2,
             fore: channel(64, 1 << 20),
             back_channel: true,
@@ -82,7 +85,8 @@ impl Client {
     }
 
     pub async fn with(address: SocketAddr, options: ClientOptions) -> Client {
-        Self::over(Wire::connect(address).await, options).await
+        let wire = Wire::connect_from(options.from, address).await;
+        Self::over(wire, options).await
     }
 
     /// A client on a connection of its own choice.

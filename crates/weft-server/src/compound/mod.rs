@@ -45,6 +45,14 @@ pub trait Role: Send + Sync + Sized + 'static {
     /// What it grants to those behind this connection; asked once a COMPOUND.
     fn view(&self, conn: &Conn) -> Self::View;
 
+    /// Whether those whom it grants this may come as clients, and go.
+    ///
+    /// # Errors
+    /// ACCESS.
+    fn serves(&self, _: Self::View) -> Result<(), NfsStat> {
+        Ok(())
+    }
+
     /// The caller with what this role knows better than the caller's credential.
     fn caller(&self, caller: Caller) -> impl Future<Output = Caller> + Send {
         std::future::ready(caller)

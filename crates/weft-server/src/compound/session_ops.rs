@@ -8,7 +8,11 @@ use weft_nfs::{
 use weft_state::{Origin, Principal};
 
 use super::{Compound, OpResult, Role};
-use crate::{clock::random, op_table::Row, refusal::refused};
+use crate::{
+    clock::random,
+    op_table::{ExportUse, Row},
+    refusal::refused,
+};
 
 /// Runs a session operation, or hands the operation to the role.
 pub(super) async fn execute<R: Role>(
@@ -17,6 +21,9 @@ pub(super) async fn execute<R: Role>(
     row: &'static Row,
     args: OpArgs,
 ) -> OpResult {
+    if row.export == ExportUse::ComesOrGoes {
+        role.serves(c.view)?;
+    }
     match args {
         OpArgs::ExchangeId(a) => exchange_id(role, c, &a).await,
         OpArgs::CreateSession(a) => create_session(role, c, &a).await,
@@ -65,10 +72,11 @@ async fn exchange_id<R: Role>(role: &R, c: &Compound<R>, a: &ExchangeIdArgs) -> 
 }
 
 async fn create_session<R: Role>(role: &R, c: &Compound<R>, a: &CreateSessionArgs) -> OpResult {
-    let who = principal(c);
+    let (who, holds_state) = (principal(c), |client| role.client_has_state(client));
     let made = {
         let mut sessions = role.core().sessions();
-        let made = sessions.create_session(c.now, a, &who, c.conn.id, random()).map_err(refused)?;
+        let made = sessions.create_session(c.now, a, (&who, c.conn.id), random(), holds_state);
+        let made = made.map_err(refused)?;
         sessions.note_minorversion(made.ok.sessionid, c.minorversion);
         made
     };

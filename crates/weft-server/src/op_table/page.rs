@@ -52,6 +52,7 @@ fn line(page: &mut String, row: &Row) {
     };
     let export = match row.export {
         ExportUse::Nothing => "",
+        ExportUse::ComesOrGoes => "comes or goes",
         ExportUse::PutsHandle => "puts a handle",
         ExportUse::MovesHandle => "moves a handle",
         ExportUse::Security => "asks for flavors",

@@ -44,6 +44,8 @@ pub enum BuiltBy {
 pub enum ExportUse {
     /// Nothing: state and devices.
     Nothing,
+    /// It makes a client or a session, or ends one: for those that are served only.
+    ComesOrGoes,
     /// It sets the current filehandle.
     PutsHandle,
     /// It saves or restores it.
@@ -67,7 +69,7 @@ impl ExportUse {
             | ExportUse::MovesHandle
             | ExportUse::Security
             | ExportUse::Walks => true,
-            ExportUse::Nothing | ExportUse::Uses => false,
+            ExportUse::Nothing | ExportUse::ComesOrGoes | ExportUse::Uses => false,
         }
     }
 }

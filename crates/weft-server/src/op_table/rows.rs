@@ -26,6 +26,8 @@ const DENIED: &str = "without an open, another's share reservation may deny it";
 const FENCED: &str = "a data server tells a fenced client, as READ and WRITE may (RFC 8881 §13.6)";
 const ABOUT_THE_FILE: &str = "it is about the current file";
 const NOWHERE: &str = "no data server is configured for what does not stay in the volume";
+const NOT_SERVED: &str =
+    "the export does not serve the host, which could end clients that it serves";
 const STICKY: &str = "a sticky directory: POSIX's EPERM, which ACCESS would hide";
 
 /// What stands for a number that the minor version does not have (RFC 8881 §16.2.3).
@@ -186,17 +188,20 @@ pub(super) const ROWS: &[Row] = rows! {
         beyond [NXIO: NOWHERE];
     RELEASE_LOCKOWNER: InSession Obsolete Nothing Nothing [];
     BACKCHANNEL_CTL: InSession Both Nothing Nothing [INVAL NOENT];
-    BIND_CONN_TO_SESSION: Alone Both Nothing Nothing
-        [BADSESSION BAD_SESSION_DIGEST INVAL NOT_ONLY_OP];
-    EXCHANGE_ID: AloneOrInSession Both Nothing Nothing
+    BIND_CONN_TO_SESSION: Alone Both ComesOrGoes Nothing
+        [BADSESSION BAD_SESSION_DIGEST INVAL NOT_ONLY_OP]
+        beyond [ACCESS: NOT_SERVED];
+    EXCHANGE_ID: AloneOrInSession Both ComesOrGoes Nothing
         [BADCHAR CLID_INUSE ENCR_ALG_UNSUPP HASH_ALG_UNSUPP INVAL NOENT NOT_ONLY_OP NOT_SAME]
-        beyond [PERM: "RFC 8881 §18.35.4 asks for it in case 8"];
-    CREATE_SESSION: AloneOrInSession Both Nothing Nothing
+        beyond [ACCESS: NOT_SERVED, PERM: "RFC 8881 §18.35.4 asks for it in case 8"];
+    CREATE_SESSION: AloneOrInSession Both ComesOrGoes Nothing
         [CLID_INUSE INVAL NOENT NOSPC NOT_ONLY_OP SEQ_MISORDERED STALE_CLIENTID TOOSMALL
-         WRONG_CRED];
-    DESTROY_SESSION: AloneOrInSession Both Nothing Nothing
+         WRONG_CRED]
+        beyond [ACCESS: NOT_SERVED];
+    DESTROY_SESSION: AloneOrInSession Both ComesOrGoes Nothing
         [BACK_CHAN_BUSY BADSESSION CB_PATH_DOWN CONN_NOT_BOUND_TO_SESSION NOT_ONLY_OP
-         STALE_CLIENTID WRONG_CRED];
+         STALE_CLIENTID WRONG_CRED]
+        beyond [ACCESS: NOT_SERVED];
     FREE_STATEID: InSession Mds Nothing Nothing [BAD_STATEID LOCKS_HELD OLD_STATEID WRONG_CRED];
     GET_DIR_DELEGATION: InSession Nobody Nothing Nothing
         [ACCESS DIRDELEG_UNAVAIL FHEXPIRED GRACE INVAL IO MOVED NOFILEHANDLE NOTDIR STALE];
@@ -224,8 +229,9 @@ pub(super) const ROWS: &[Row] = rows! {
     WANT_DELEGATION: InSession Nobody Nothing Nothing
         [DELEG_ALREADY_WANTED FHEXPIRED GRACE INVAL IO MOVED NOFILEHANDLE NO_GRACE RECALLCONFLICT
          RECLAIM_BAD RECLAIM_CONFLICT STALE WRONG_TYPE];
-    DESTROY_CLIENTID: AloneOrInSession Both Nothing Nothing
-        [CLIENTID_BUSY NOT_ONLY_OP STALE_CLIENTID WRONG_CRED];
+    DESTROY_CLIENTID: AloneOrInSession Both ComesOrGoes Nothing
+        [CLIENTID_BUSY NOT_ONLY_OP STALE_CLIENTID WRONG_CRED]
+        beyond [ACCESS: NOT_SERVED];
     RECLAIM_COMPLETE: InSession Both Nothing Nothing
         [COMPLETE_ALREADY FHEXPIRED INVAL MOVED NOFILEHANDLE STALE WRONG_CRED WRONG_TYPE];
     ALLOCATE: InSession Mds Uses Changes

@@ -38,7 +38,7 @@ fn case_table() {
             .flat_map(|(f, who)| [1, 2].map(|v| (f, who, v)))
         {
             let args = exchange_id_args("host", verifier, flags);
-            let case = exchange_id_case(&args, &who, record, unconfirmed, |_| false);
+            let case = exchange_id_case(&args, &from(who), record, unconfirmed, |_| false);
             let update = if flags == 0 { "" } else { " update" };
             let other = if who == ROOT { "" } else { " other-principal" };
             let restart = if verifier == 1 { "" } else { " other-verifier" };
@@ -115,7 +115,7 @@ fn case_3_collision() {
     assert!(s.client(old).is_none());
 
     let create = create_session_args(outcome.ok.clientid, outcome.ok.sequenceid);
-    s.create_session(NOW, &create, &ALICE, CONN, [1; 16]).unwrap();
+    s.create_session(NOW, &create, (&ALICE, CONN), [1; 16], |_| true).unwrap();
     let later = Millis(NOW.0 + LEASE_MS + 1);
     let replaced = s.exchange_id(later, &args, &from(ROOT), 6, |_| true).unwrap();
     assert_eq!(replaced.purged, Some(create.clientid), "the lease has passed");
@@ -129,7 +129,7 @@ fn case_4_replace_unconfirmed() {
     let (second, _) = ask(&mut s, 1, 0, &ROOT).unwrap();
     assert_ne!(first.clientid, second);
     let args = create_session_args(first.clientid, first.sequence);
-    let answer = s.create_session(NOW, &args, &ROOT, CONN, [0; 16]);
+    let answer = s.create_session(NOW, &args, (&ROOT, CONN), [0; 16], |_| true);
     assert_eq!(why(answer), Reason::ClientUnknown);
     assert_eq!(s.clients().count(), 1);
 }
@@ -145,6 +145,35 @@ fn case_5_client_restart() {
     assert_eq!(create_session(&mut s, new).purged, vec![old]);
     assert!(s.client(old).is_none());
     assert_eq!(refused(sequence(&mut s, &sequence_args(session, 0, 2))), Reason::SessionUnknown);
+}
+
+/// Case 5 from another host ends nothing that is in use: state as long as its lease is valid,
+/// sessions for a while after they were used. An address more, of the same incarnation, is no
+/// restart.
+#[test]
+fn case_5_from_another_host() {
+    let ask = |later: u64, holds: bool, verifier: u8, flags: u32| {
+        let mut s = sessions();
+        let (old, _) = client_with_session(&mut s, "host");
+        let args = exchange_id_args("host", verifier, flags);
+        let now = Millis(NOW.0 + later);
+        let answer = s.exchange_id(now, &args, &from_host(1, ROOT), 5, |_| holds);
+        answer.map(|outcome| outcome.ok.clientid == old).map_err(|r| r.because)
+    };
+    let elsewhere = Err(Reason::ClientElsewhere);
+    let table = [
+        (0, true, elsewhere),
+        (LEASE_MS, true, elsewhere),
+        (LEASE_MS + 1, true, Ok(false)),
+        (0, false, elsewhere),
+        (SESSION_IN_USE_MS, false, elsewhere),
+        (SESSION_IN_USE_MS + 1, false, Ok(false)),
+    ];
+    for (later, holds, answer) in table {
+        assert_eq!(ask(later, holds, 2, 0), answer, "{later} ms later, state: {holds}");
+    }
+    assert_eq!(ask(0, true, 1, 0), Ok(true));
+    assert_eq!(ask(0, true, 1, UPDATE), Ok(true));
 }
 
 /// Case 6: update of the confirmed record keeps its id.

@@ -1,5 +1,7 @@
 //! The transition table of the records of one client owner.
 
+use std::net::IpAddr;
+
 use weft_dev::{Machine, Outcome, assert_snapshot};
 
 use super::*;
@@ -41,12 +43,34 @@ impl Owner {
             let sessions = if c.sessions().is_empty() { ", no session" } else { "" };
             format!("confirmed, {}{sessions}", lease(c))
         });
-        let unconfirmed = self.record(false).map(|c| format!("unconfirmed, {}", lease(c)));
+        let host = |confirmed| self.record(confirmed).map(|c| c.host);
+        let elsewhere = match (host(true), host(false)) {
+            (Some(a), Some(b)) if a != b => ", of another host",
+            _ => "",
+        };
+        let unconfirmed =
+            self.record(false).map(|c| format!("unconfirmed, {}{elsewhere}", lease(c)));
         let all: Vec<String> = confirmed.into_iter().chain(unconfirmed).collect();
         if all.is_empty() { "no record".into() } else { all.join("; ") }
     }
 
     fn exchange_id(&mut self, same_verifier: bool, same_principal: bool, flags: u32) -> Outcome {
+        let host = self.model().map_or(0, host_of);
+        self.exchange_id_from(host, same_verifier, same_principal, flags)
+    }
+
+    fn restart_elsewhere(&mut self) -> Outcome {
+        let host = self.model().map_or(0, |c| 1 - host_of(c));
+        self.exchange_id_from(host, false, true, 0)
+    }
+
+    fn exchange_id_from(
+        &mut self,
+        host: u8,
+        same_verifier: bool,
+        same_principal: bool,
+        flags: u32,
+    ) -> Outcome {
         self.count += 1;
         let mut args = exchange_id_args("host", self.count, flags);
         let mut who = ROOT;
@@ -58,7 +82,7 @@ impl Owner {
             }
         }
         let random = u32::from(self.count);
-        match self.sessions.exchange_id(self.now, &args, &from(who), random, |_| false) {
+        match self.sessions.exchange_id(self.now, &args, &from_host(host, who), random, |_| false) {
             Ok(done) => Outcome::said(if done.purged.is_some() { "state dropped" } else { "" }),
             Err(refusal) => Outcome::Refused(refusal.to_string()),
         }
@@ -74,7 +98,7 @@ impl Owner {
         let sequence = SequenceId(client.create_next.0.wrapping_add(ahead));
         let args = create_session_args(client.clientid(), sequence);
         let random = [self.count; 16];
-        match self.sessions.create_session(self.now, &args, &who, CONN, random) {
+        match self.sessions.create_session(self.now, &args, (&who, CONN), random, |_| false) {
             Ok(done) if !done.purged.is_empty() => Outcome::said("state of the other one dropped"),
             Ok(_) => Outcome::OK,
             Err(refusal) => Outcome::Refused(refusal.to_string()),
@@ -107,6 +131,14 @@ impl Owner {
     }
 }
 
+/// The last byte of the address that a record was asked for from: 0 or 1.
+fn host_of(client: &Client) -> u8 {
+    match client.address() {
+        IpAddr::V4(address) => address.octets()[3],
+        IpAddr::V6(address) => panic!("{address}"),
+    }
+}
+
 /// Every event in every state.
 #[test]
 fn transitions() {
@@ -116,6 +148,7 @@ fn transitions() {
     let machine = Machine::new(about, Owner::new, Owner::describe)
         .on("EXCHANGE_ID", |o| o.exchange_id(true, true, 0))
         .on("EXCHANGE_ID, other verifier", |o| o.exchange_id(false, true, 0))
+        .on("EXCHANGE_ID, other verifier, other host", Owner::restart_elsewhere)
         .on("EXCHANGE_ID, other principal", |o| o.exchange_id(true, false, 0))
         .on("EXCHANGE_ID, update", move |o| o.exchange_id(true, true, update))
         .on("EXCHANGE_ID, update, other verifier", move |o| o.exchange_id(false, true, update))

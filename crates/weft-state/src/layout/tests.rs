@@ -83,6 +83,28 @@ fn layoutget_modes() {
     assert!(get(&mut state, layout, IoMode::RW).is_ok());
 }
 
+/// Whether a layout may be read by follows from the open it is asked for with, or, if it is asked
+/// for with the layout itself, from any that the client has.
+#[test]
+fn layouts_to_read() {
+    let mut state = new_state();
+    let reads = |state: &State, stateid: &Stateid, iomode| {
+        state.layout_check(A, FILE, stateid, iomode).unwrap().reads
+    };
+    let write = state.open(A, &owner("w"), FILE, share::ACCESS_WRITE, 0).unwrap();
+    let layout = get(&mut state, write, IoMode::RW).unwrap();
+    for stateid in [write, layout] {
+        for iomode in [IoMode::READ, IoMode::RW] {
+            assert!(!reads(&state, &stateid, iomode), "{iomode:?}");
+        }
+    }
+    let read = state.open(A, &owner("r"), FILE, share::ACCESS_READ, 0).unwrap();
+    let found = [read, layout, write].map(|stateid| reads(&state, &stateid, IoMode::READ));
+    assert_eq!(found, [true, true, false]);
+    state.close(A, &read, FILE).unwrap();
+    assert!(!reads(&state, &layout, IoMode::RW));
+}
+
 /// Stateids of others, of other files, special ones; and a layout's where I/O is checked.
 #[test]
 fn stateids_are_checked() {

@@ -134,7 +134,7 @@ proptest! {
                 (2 | 3, Some((client, sequence))) => {
                     let mut args = create_session_args(client, sequence);
                     args.fore_chan_attrs.maxresponsesize_cached = 100 * n;
-                    let _ = s.create_session(NOW, &args, &ROOT, ConnId(1), [7; 16]);
+                    let _ = s.create_session(NOW, &args, (&ROOT, ConnId(1)), [7; 16], |_| false);
                 }
                 (4, Some((client, _))) => s.drop_client(client),
                 (5, Some((client, _))) => {
@@ -174,7 +174,9 @@ fn crowds_share_slots() {
         let asked = s.exchange_id(NOW, &args, &from_host(n, ROOT), u32::from(n), |_| true);
         let Ok(known) = asked else { break };
         let create = create_session_args(known.ok.clientid, known.ok.sequenceid);
-        let Ok(made) = s.create_session(NOW, &create, &ROOT, CONN, [n; 16]) else { break };
+        let Ok(made) = s.create_session(NOW, &create, (&ROOT, CONN), [n; 16], |_| false) else {
+            break;
+        };
         all.push((made.ok.sessionid, 0));
         for (session, used) in &mut all {
             for _ in 0..2 {

@@ -135,7 +135,8 @@ fn test_stateid_statuses() {
     assert_eq!(why(state.free_stateid(A, &now)), Reason::StillInUse);
 }
 
-/// Access modes: writing needs a write open; reading is allowed to any (clients fill pages).
+/// Access modes: writing needs a write open; reading is allowed to any (clients fill pages), but
+/// permission to read does not follow from a write open.
 #[test]
 fn open_modes() {
     let mut state = new_state();
@@ -143,9 +144,11 @@ fn open_modes() {
     let write = state.open(A, &owner("w"), FILE, W, 0).unwrap();
     assert_eq!(why(state.check_io(A, &read, FILE, IoAccess::Write)), Reason::OpenMode);
     assert!(state.check_io(A, &write, FILE, IoAccess::Write).is_ok());
-    assert!(state.check_io(A, &write, FILE, IoAccess::Read).is_ok());
-    let holder = state.check_io(A, &read, FILE, IoAccess::Read).unwrap();
-    assert_eq!(holder, IoHolder { client: A, open: true });
+    let reads = |state: &State, stateid| state.check_io(A, &stateid, FILE, IoAccess::Read).unwrap();
+    assert_eq!(reads(&state, write), IoHolder { client: A, open: false });
+    assert_eq!(reads(&state, read), IoHolder { client: A, open: true });
+    let both = state.open(A, &owner("w"), FILE, R, 0).unwrap();
+    assert_eq!(reads(&state, both), IoHolder { client: A, open: true });
 }
 
 /// RFC 8881 §8.2.3: special stateids obey denials, except READ with the bypass one.

@@ -166,7 +166,8 @@ fn cb_path_down_is_for_all_sessions() {
     let peer = exchange_id(&mut s, "linux", 1);
     let first = create_session(&mut s, peer).ok.sessionid;
     let next = create_session_args(peer.clientid, peer.sequence.next());
-    let second = s.create_session(NOW, &next, &ROOT, ConnId(2), [8; 16]).unwrap().ok.sessionid;
+    let second =
+        s.create_session(NOW, &next, (&ROOT, ConnId(2)), [8; 16], |_| true).unwrap().ok.sessionid;
     s.conn_closed(CONN);
     s.sequence(NOW, &sequence_args(first, 0, 1), ConnId(2), &ENVELOPE);
     assert_eq!(flags_of(&mut s, first, 1), seq4_status::CB_PATH_DOWN_SESSION);
@@ -180,7 +181,7 @@ fn no_back_channel_wanted_no_flags() {
     let peer = exchange_id(&mut s, "plain", 1);
     let mut args = create_session_args(peer.clientid, peer.sequence);
     args.flags = 0;
-    let outcome = s.create_session(NOW, &args, &ROOT, CONN, [1; 16]).unwrap();
+    let outcome = s.create_session(NOW, &args, (&ROOT, CONN), [1; 16], |_| true).unwrap();
     assert_eq!(outcome.ok.flags, 0);
     assert_eq!(flags_of(&mut s, outcome.ok.sessionid, 0), 0);
     assert_eq!(s.callback_begin(peer.clientid), None);
@@ -194,7 +195,8 @@ fn bind_directions() {
     let peer = exchange_id(&mut s, "gss", 1);
     let mut args = create_session_args(peer.clientid, peer.sequence);
     args.sec_parms = CallbackSecs(vec![CallbackSec::Gss]);
-    let unable = s.create_session(NOW, &args, &ROOT, CONN, [1; 16]).unwrap().ok.sessionid;
+    let unable =
+        s.create_session(NOW, &args, (&ROOT, CONN), [1; 16], |_| true).unwrap().ok.sessionid;
     let mut ask = |session, dir| {
         let answer = s.bind_conn_to_session(NOW, &bind_args(session, dir), ConnId(9));
         answer.map(|ok| ok.dir).map_err(|r| r.because)

@@ -9,7 +9,7 @@ use crate::slot::slot_bytes;
 use crate::testing::*;
 
 fn attempt(s: &mut Sessions, args: &CreateSessionArgs) -> Result<CreateSessionOutcome, Refusal> {
-    s.create_session(NOW, args, &ROOT, CONN, [3; 16])
+    s.create_session(NOW, args, (&ROOT, CONN), [3; 16], |_| true)
 }
 
 /// Proves that a fresh Linux mount works: EXCHANGE_ID twice (trunking discovery, state manager),
@@ -172,7 +172,7 @@ fn another_principal_cannot_confirm() {
     let mut s = sessions();
     let peer = exchange_id(&mut s, "linux", 1);
     let args = create_session_args(peer.clientid, peer.sequence);
-    let answer = s.create_session(NOW, &args, &Principal::None, CONN, [0; 16]);
+    let answer = s.create_session(NOW, &args, (&Principal::None, CONN), [0; 16], |_| true);
     assert_eq!(why(answer), Reason::ConfirmPrincipal);
     assert!(attempt(&mut s, &args).is_ok());
 }
