@@ -232,8 +232,8 @@ mod tests {
         ds
     }
 
-    /// A write whose thread is never started fails, with those behind it, and later ones do not wait
-    /// for it.
+    /// A write whose thread is never started fails, with those behind it, and later ones do not
+    /// wait for it.
     #[tokio::test]
     async fn a_thread_that_is_not_started_leaves_nobody_waiting() {
         let ds = serving().await;

@@ -82,13 +82,9 @@ async fn collect(
         let (mut full, enough) = (false, found.len() + ENTRIES_AT_ONCE);
         let after = found.last().map_or(a.cookie, |f| f.cookie);
         let seen = mds.files.volume().readdir(dir, after, &cred, |e| {
-            // Attributes differ little in size from entry to entry: those of the first are the
-            // guess.
-            let guess = *attr_bytes.get_or_insert_with(|| {
-                let wire = mds.files.handle(e.inode.no).to_wire();
-                let values = attrs::values(e.inode, wire, &a.attr_request, facts);
-                encoded_len(&values).saturating_sub(64)
-            });
+            // They differ little in size from entry to entry: those of the first are the guess.
+            let of_first = || attr_bytes_at_least(mds, e.inode, &a.attr_request, facts);
+            let guess = *attr_bytes.get_or_insert_with(of_first);
             let least = ENTRY_BYTES_MIN + e.name.len() + guess;
             full = least > room;
             if full {
@@ -108,6 +104,12 @@ async fn collect(
         }
         yield_now().await;
     }
+}
+
+/// A lower bound of what the attributes of an entry take, bytes.
+fn attr_bytes_at_least(mds: &Mds, inode: &Inode, wanted: &Bitmap, facts: &Facts<'_>) -> usize {
+    let wire = mds.files.handle(inode.no).to_wire();
+    encoded_len(&attrs::values(inode, wire, wanted, facts)).saturating_sub(64)
 }
 
 async fn encode(

@@ -137,8 +137,8 @@ impl Volume {
     }
 
     /// Waits while more than [`super::CommitPolicy::pending_bytes_max`] bytes of changes are kept
-    /// apart, see [`Stats::pending_bytes`]: call it before starting work that writes. Returns at once when the volume stopped, for the
-    /// call that follows to say so.
+    /// apart, see [`Stats::pending_bytes`]: call it before starting work that writes. Returns at
+    /// once when the volume stopped, for the call that follows to say so.
     pub async fn admit(&self) {
         let shared = &self.inner.shared;
         let within =
