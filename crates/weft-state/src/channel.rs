@@ -5,8 +5,9 @@ use weft_nfs::create_session_flags as flags;
 use weft_nfs::ops::{ChannelAttrs, CreateSessionArgs, RdmaIrd};
 
 use crate::backchannel::{is_usable, usable_sec};
-use crate::limits::{BACK_SLOTS_MAX, FORE_BYTES_MIN, SLOTS_LEFT_SHARE, SessionLimits};
+use crate::limits::{BACK_SLOTS_MAX, FORE_BYTES_MIN, SessionLimits};
 use crate::refusal::Reason;
+use crate::session::slots_at_first;
 use crate::slot::slot_bytes;
 
 /// Flags a client may set in CREATE_SESSION.
@@ -20,7 +21,8 @@ pub(crate) struct Grant {
     pub(crate) flags: u32,
 }
 
-/// Decides what a session gets; `bytes_left` is the memory that its slots may take.
+/// Decides what a session gets; `bytes_left` is the memory that its first slots may take. It is
+/// never granted fewer slots because memory runs short just now: what is granted is for ever.
 pub(crate) fn negotiate(
     args: &CreateSessionArgs,
     limits: &SessionLimits,
@@ -61,12 +63,10 @@ fn fore_channel(
         maxrequests: asked.maxrequests.min(limits.slots_max),
         rdma_ird: RdmaIrd(None),
     };
-    let slots_left = bytes_left / slot_bytes(&fore);
-    if slots_left == 0 {
+    if bytes_left < slots_at_first(&fore) * slot_bytes(&fore) {
         return Err(Reason::NoMemoryForSession);
     }
-    let share = u32::try_from((slots_left / SLOTS_LEFT_SHARE).max(1)).unwrap_or(u32::MAX);
-    Ok(ChannelAttrs { maxrequests: fore.maxrequests.min(share), ..fore })
+    Ok(fore)
 }
 
 fn back_channel(asked: &ChannelAttrs) -> ChannelAttrs {

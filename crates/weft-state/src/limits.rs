@@ -6,12 +6,17 @@
 const SESSIONS_PART: usize = 4;
 /// State memory of a metadata server whose machine is unknown, bytes.
 const MEMORY_BYTES: usize = 256 << 20;
-/// The slots of a new session take at most this part of the memory that is left for them, so that
-/// the last of it is shared instead of going to whoever comes first.
-pub(crate) const SLOTS_LEFT_SHARE: usize = 4;
-/// Slots that a session is asked to do with while slots run short: enough for a client that is
+/// Slots that a session has from its beginning and always keeps: one for a request, one for what a
+/// client does meanwhile.
+pub(crate) const SLOTS_MIN: usize = 2;
+/// Slots that a session is asked to do with while memory runs short: enough for a client that is
 /// not busy.
-pub(crate) const SLOTS_WHEN_CROWDED: u32 = 8;
+pub(crate) const SLOTS_WHEN_CROWDED: usize = 8;
+/// Slots of one session of a data server: enough to keep a disk and a wire busy.
+const DS_SLOTS_MAX: u32 = 128;
+/// Bytes of a reply that a data server keeps for replay: the answers to WRITE and COMMIT, and no
+/// OPEN or LAYOUTGET.
+const DS_CACHED_BYTES_MAX: u32 = 1024;
 /// Connections remembered for one session. Linux opens at most 16 (`nconnect`); beyond this the
 /// oldest is forgotten, which costs its owner one BIND_CONN_TO_SESSION.
 pub(crate) const CONNS_PER_SESSION_MAX: usize = 64;
@@ -52,7 +57,8 @@ pub struct SessionLimits {
     /// Sessions of one client, each of which a SEQUENCE looks at; CREATE_SESSION then answers
     /// NOSPC.
     pub sessions_per_client_max: usize,
-    /// Slots of one session. Linux asks for 64; fewer limit its throughput.
+    /// Slots of one session. Linux asks for 64; fewer limit its throughput. Memory is taken for
+    /// those that are used; while it runs short, clients are asked to use fewer.
     pub slots_max: u32,
     /// Bytes of a request.
     pub request_bytes_max: u32,
@@ -84,6 +90,16 @@ impl SessionLimits {
     /// Limits for a server that keeps so many bytes of state of all sorts.
     pub fn of_memory(bytes: usize) -> Self {
         SessionLimits { memory_bytes: bytes / SESSIONS_PART, ..SessionLimits::default() }
+    }
+
+    /// Limits for a data server, which keeps so many bytes of sessions and nothing else.
+    pub fn of_data_server(bytes: usize) -> Self {
+        SessionLimits {
+            memory_bytes: bytes,
+            slots_max: DS_SLOTS_MAX,
+            cached_bytes_max: DS_CACHED_BYTES_MAX,
+            ..SessionLimits::default()
+        }
     }
 }
 

@@ -77,8 +77,22 @@ pub struct MemoryUse {
 pub(crate) enum Want {
     /// What a client cannot work without: opens, locks, sessions.
     Need,
-    /// What it can do without: layouts, delegations. Not given near a limit.
+    /// What it can do without: layouts, delegations, more than a few slots. Not given in the last
+    /// quarter.
     Extra,
+    /// What few need: many slots. Given from the first half.
+    Comfort,
+}
+
+impl Want {
+    /// What of a limit this may take up.
+    pub(crate) fn of(self, limit: usize) -> usize {
+        match self {
+            Want::Need => limit,
+            Want::Extra => limit - limit / 4,
+            Want::Comfort => limit / 2,
+        }
+    }
 }
 
 /// Which limit is in the way.
@@ -172,9 +186,18 @@ impl Budget {
     }
 
     /// Bytes that a client can still be given.
-    pub(crate) fn left(&self, client: ClientId) -> usize {
-        let of_others = self.left_for_others(self.host_of(client));
-        of_others.min((self.limit / CLIENT_PART).saturating_sub(self.of_client(client)))
+    pub(crate) fn left(&self, client: ClientId, want: Want) -> usize {
+        let left = |(used, limit): (usize, usize)| want.of(limit).saturating_sub(used);
+        self.shares(client).map(left).into_iter().min().unwrap_or(0)
+    }
+
+    /// What is used of each share that a client's things count in, and its limit.
+    fn shares(&self, client: ClientId) -> [(usize, usize); 3] {
+        [
+            (self.of_client(client), self.limit / CLIENT_PART),
+            (self.of_host(self.host_of(client)), self.limit / HOST_PART),
+            (self.used, self.limit),
+        ]
     }
 
     /// Bytes that a new client of a host can be given.
@@ -201,14 +224,7 @@ impl Budget {
 
     /// Whether a client can be given so many bytes.
     pub(crate) fn has_room(&self, client: ClientId, bytes: usize, want: Want) -> bool {
-        let host = self.host_of(client);
-        let fits = |used: usize, limit: usize| match want {
-            Want::Need => used + bytes <= limit,
-            Want::Extra => used + bytes <= limit - limit / 4,
-        };
-        fits(self.of_client(client), self.limit / CLIENT_PART)
-            && fits(self.of_host(host), self.limit / HOST_PART)
-            && fits(self.used, self.limit)
+        self.shares(client).iter().all(|(used, limit)| used + bytes <= want.of(*limit))
     }
 
     /// Every client that was admitted, or given something, and is not forgotten.
@@ -242,10 +258,11 @@ impl Budget {
         is_crowded(self.used, self.limit) || is_crowded(of_host, self.limit / HOST_PART)
     }
 
-    /// Whether half of the room is free, for all and for the client's host.
-    pub(crate) fn has_plenty_for(&self, client: ClientId) -> bool {
-        let of_host = self.of_host(self.host_of(client));
-        self.used < self.limit / 2 && of_host < self.limit / HOST_PART / 2
+    /// Whether newcomers will soon find no room: an eighth is left for all, or for all of the
+    /// client's host.
+    pub(crate) fn is_nearly_full_for(&self, client: ClientId) -> bool {
+        let [_, of_host, of_all] = self.shares(client);
+        [of_host, of_all].iter().any(|(used, limit)| *used >= limit - limit / 8)
     }
 
     /// Takes for a client what it may have for this, but for so many bytes; how many that are.

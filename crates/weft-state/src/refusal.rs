@@ -55,6 +55,7 @@ reasons! {
     NoBackChannel = INVAL, "the session has no usable back channel";
     CallbackSecUnsupported = NOENT, "no callback security that is offered can be used";
     // Slots: §2.10.6, §18.46.
+    NoMemoryForSlot = DELAY, "no memory is left for another slot";
     SlotUnknown = BADSLOT, "slot beyond the session's slots";
     HighSlotUnknown = BAD_HIGH_SLOT, "highest slot beyond the session's slots";
     TooManyOps = TOO_MANY_OPS, "more operations than negotiated";

@@ -9,7 +9,8 @@ use weft_nfs::{ClientId, SequenceId, SessionId, SlotId, seq4_status};
 
 use crate::backchannel::{Callback, usable_sec};
 use crate::ids::{ConnId, Millis};
-use crate::limits::SLOTS_WHEN_CROWDED;
+use crate::limits::{SLOTS_MIN, SLOTS_WHEN_CROWDED};
+use crate::memory::{Budget, Want};
 use crate::refusal::{Reason, Refusal};
 use crate::session::Session;
 use crate::sessions::Sessions;
@@ -80,7 +81,8 @@ impl Sessions {
     ///
     /// Refusals: BADSESSION, BADSLOT, BAD_HIGH_SLOT, TOO_MANY_OPS, REQ_TOO_BIG, REP_TOO_BIG,
     /// REP_TOO_BIG_TO_CACHE, SEQ_MISORDERED, SEQ_FALSE_RETRY, RETRY_UNCACHED_REP, DELAY (the same
-    /// request is still being executed).
+    /// request is still being executed; or the slot was not used before, the client was asked to
+    /// use fewer, and memory runs short: Linux asks again on it after 15 s).
     ///
     /// Source: RFC 8881 §18.46.3, §2.10.6.1, §2.10.6.4.
     pub fn sequence(
@@ -107,7 +109,9 @@ impl Sessions {
 
     fn admit(&self, args: &SequenceArgs, request: &Envelope) -> Result<Admission, Reason> {
         let session = self.sessions.get(&args.sessionid).ok_or(Reason::SessionUnknown)?;
-        let slot = session.slot(args.slotid).ok_or(Reason::SlotUnknown)?;
+        if args.slotid > session.highest_slotid() {
+            return Err(Reason::SlotUnknown);
+        }
         if args.highest_slotid > session.highest_slotid() {
             return Err(Reason::HighSlotUnknown);
         }
@@ -117,7 +121,11 @@ impl Sessions {
         if request.request_bytes > session.fore.maxrequestsize as usize {
             return Err(Reason::RequestTooBig);
         }
-        let admission = slot.judge(args.sequenceid, request.digest)?;
+        let admission = session.judge(args.slotid, args.sequenceid, request.digest)?;
+        let (bytes, want) = session.bytes_to_place(args.slotid);
+        if bytes > 0 && !self.budget.has_room(session.clientid, bytes, want) {
+            return Err(Reason::NoMemoryForSlot);
+        }
         // A reply that is to be kept must be (§2.10.6.4): nothing is executed that could not be.
         if request.reply_bytes_min > session.fore.maxresponsesize as usize {
             return Err(Reason::ReplyTooBig);
@@ -163,27 +171,18 @@ impl Sessions {
         })
     }
 
-    /// Slots go back to the server while memory runs short, and to the session, up to what it was
-    /// granted, once half of that is free again.
+    /// Puts the slot that is asked on in place, as [`Sessions::admit`] found that it can be, and
+    /// tells the client how many it may use; slots go back to the server while memory runs short.
     fn resize_session(&mut self, args: &SequenceArgs) -> Option<SlotId> {
         let session = self.sessions.get_mut(&args.sessionid)?;
         let (client, budget) = (session.clientid, &mut self.budget);
-        let (granted, before) = (session.fore.maxrequests, session.slot_count());
-        let wanted = if budget.is_crowded_for(client) {
-            granted.min(SLOTS_WHEN_CROWDED) as usize
-        } else if before < granted as usize && budget.has_plenty_for(client) {
-            let room = budget.left(client) / slot_bytes(&session.fore);
-            before + room.min(granted as usize - before)
-        } else {
-            before
-        };
+        let (more, _) = session.bytes_to_place(args.slotid);
+        session.place(args.slotid);
+        budget.take(client, more);
         let bytes = session.bytes();
+        let wanted = slots_wanted(session, budget);
         let target = session.resize(args, wanted);
-        if session.bytes() > bytes {
-            budget.take(client, session.bytes() - bytes);
-        } else {
-            budget.give_back(client, bytes - session.bytes());
-        }
+        budget.give_back(client, bytes - session.bytes());
         Some(target)
     }
 
@@ -353,6 +352,27 @@ impl Sessions {
             session.back.end_refused(cb);
         }
     }
+}
+
+/// How many slots a client may use now: as many as it was granted from the first half of the
+/// memory, a few from the next quarter; from there on what it has in place, until that is needed
+/// for others.
+fn slots_wanted(session: &Session, budget: &Budget) -> usize {
+    let (client, placed) = (session.clientid, session.placed());
+    let room = |want, most: usize| match budget.left(client, want) / slot_bytes(&session.fore) {
+        0 => 0,
+        more => most.min(placed + more),
+    };
+    let granted = session.fore.maxrequests as usize;
+    let kept = if budget.is_nearly_full_for(client) {
+        SLOTS_MIN
+    } else if budget.is_crowded_for(client) {
+        SLOTS_WHEN_CROWDED
+    } else {
+        granted
+    };
+    let wanted = placed.min(kept).max(SLOTS_MIN);
+    wanted.max(room(Want::Extra, SLOTS_WHEN_CROWDED)).max(room(Want::Comfort, granted)).min(granted)
 }
 
 fn bind(session: &mut Session, granted: u32, conn: ConnId) {

@@ -17,7 +17,7 @@ use crate::client::{
 use crate::host::Host;
 use crate::ids::{ConnId, Millis, detached};
 use crate::limits::SessionLimits;
-use crate::memory::{Budget, Full, MemoryUse, is_crowded};
+use crate::memory::{Budget, Full, MemoryUse, Want, is_crowded};
 use crate::refusal::{Reason, Refusal};
 use crate::session::{SESSION_BYTES, Session};
 
@@ -323,7 +323,7 @@ impl Sessions {
         if client.sessions.len() >= self.limits.sessions_per_client_max {
             return Err(Reason::TooManySessions);
         }
-        let left = self.budget.left(client.clientid).saturating_sub(SESSION_BYTES);
+        let left = self.budget.left(client.clientid, Want::Need).saturating_sub(SESSION_BYTES);
         negotiate(args, &self.limits, left).map_err(|reason| {
             let own = self.budget.tightest(client.clientid) == Full::Client;
             match reason {
@@ -538,5 +538,7 @@ fn impl_name(id: &ImplId) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+#[cfg(test)]
+mod crowds;
 #[cfg(test)]
 mod tests;

@@ -27,13 +27,13 @@ fn of_mds(total: u64) -> u64 {
 }
 
 /// For each of some data servers in one process, which keep sessions only: together what a metadata
-/// server has for those, 16 MiB at least each.
+/// server has for those, 64 MiB at least each: room for thousands of clients.
 pub(crate) fn state_memory_of_ds(neighbours: usize) -> u64 {
     of_ds(memory_bytes(), neighbours)
 }
 
 fn of_ds(total: u64, neighbours: usize) -> u64 {
-    (of_mds(total) / 4 / (neighbours as u64).max(1)).max(16 * MIB)
+    (of_mds(total) / 4 / (neighbours as u64).max(1)).max(64 * MIB)
 }
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod tests {
         assert_eq!([GIB / 2, 4 * GIB, 256 * GIB].map(of_mds), [64 * MIB, 256 * MIB, 4 * GIB]);
         assert_eq!(
             [(16, 1), (16, 4), (1, 4), (256, 1)].map(|(g, n)| of_ds(g * GIB, n) / MIB),
-            [256, 64, 16, 1024]
+            [256, 64, 64, 1024]
         );
     }
 }

@@ -42,9 +42,6 @@ use crate::{
     disk_kind::{read_only_hint, warn_if_unfit},
 };
 
-/// Slots granted to one session of a data server: enough to keep a disk and a wire busy.
-const DS_SLOTS_MAX: u32 = 128;
-
 /// Memory for the caches of a volume. The engine's part, 12 MiB, is allocated by whatever thread
 /// lists a directory, and the allocator keeps as much again for each of two.
 const VOLUME_CACHE_BYTES: u64 = 48 << 20;
@@ -395,11 +392,7 @@ pub async fn ds(
         objects.adopt(volume).map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     }
     let uuid = ServerUuid::load_or_create(&config.dir)?;
-    let limits = SessionLimits {
-        slots_max: DS_SLOTS_MAX,
-        memory_bytes: config.state_memory(neighbours),
-        ..SessionLimits::default()
-    };
+    let limits = SessionLimits::of_data_server(config.state_memory(neighbours));
     let core = Core::new(identity(ServerRole::Ds, secret, uuid), limits, DS_LEASE_S);
     let handle_key = secret.handle_keys().of(config.id, objects.identity());
     let ds = DataServer::new(core, Arc::new(objects), handle_key)?;

@@ -7,14 +7,16 @@ use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use weft_nfs::ops::{LockArgs, Locker, LockuArgs};
-use weft_nfs::{ClientId, IoMode, LockType, Opaque, Seqid, SequenceId, StateOwner, Stateid, share};
+use weft_nfs::{ClientId, IoMode, LockType, Opaque, Seqid, StateOwner, Stateid, share};
 
 use crate::client::client_bytes;
 use crate::delegation::{DELEGATION_BYTES, REVOKED_BYTES};
 use crate::layout::LAYOUT_BYTES;
 use crate::lock_ranges::RANGE_BYTES;
 use crate::testing::*;
-use crate::{ConnId, FileKey, SessionLimits, Sessions, State, StateLimits, Wanted};
+use crate::{
+    ConnId, FileKey, SequenceOutcome, SessionLimits, Sessions, State, StateLimits, Wanted,
+};
 
 const CLIENTS: usize = 5;
 const FILES: u64 = 3;
@@ -145,9 +147,12 @@ proptest! {
             }
             let sessions: Vec<_> = s.sessions.keys().copied().collect();
             for id in sessions {
-                let next = SequenceId(1 + n);
-                let args = sequence_args(id, 0, next.0);
-                let _ = sequence(&mut s, &args);
+                for number in 1..4 {
+                    let args = sequence_args(id, n % 20, number);
+                    if let SequenceOutcome::New(done) = sequence(&mut s, &args) {
+                        s.complete(&done, None);
+                    }
+                }
             }
             s.budget.check();
             for client in s.clients() {

@@ -26,7 +26,7 @@ fn shares() {
     }
     assert!(need(&budget, C, 1) && !need(&budget, C, 2), "its host has 499 of 500");
     assert_eq!(budget.tightest(C), Full::Others);
-    assert_eq!((budget.left(C), budget.left_for_new(host(1))), (1, 1));
+    assert_eq!((budget.left(C, Want::Need), budget.left_for_new(host(1))), (1, 1));
     assert_eq!(budget.left_for_new(host(2)), 250);
     budget.take(ClientId(4), 250);
     budget.take(ClientId(5), 250);
@@ -40,7 +40,8 @@ fn shares() {
     assert!(budget.used == 0 && budget.clients.is_empty() && budget.hosts.is_empty());
 }
 
-/// What clients can do without ends at three quarters of each share, where courtesy ends too.
+/// What clients can do without ends at three quarters of each share, where courtesy ends too; what
+/// few need ends at half, and from seven eighths on room is made.
 #[test]
 fn extras_leave_room_for_needs() {
     let mut budget = Budget::new(1000);
@@ -51,11 +52,17 @@ fn extras_leave_room_for_needs() {
     budget.take(A, 250);
     budget.take(B, 124);
     assert!(extra(&budget, B, 1) && !extra(&budget, B, 2));
-    assert!(!budget.is_crowded_for(B) && !budget.has_plenty_for(B));
+    assert_eq!((budget.left(B, Want::Extra), budget.left(B, Want::Comfort)), (1, 0));
+    assert!(!budget.is_crowded_for(B));
     budget.take(B, 1);
     assert!(budget.is_crowded_for(B) && !budget.is_crowded_for(C), "its host is");
+    budget.take(B, 62);
+    assert!(!budget.is_nearly_full_for(B), "437 of 500");
+    budget.take(B, 1);
+    assert!(budget.is_nearly_full_for(B) && !budget.is_nearly_full_for(C), "its host is");
     budget.give_back(A, 250);
-    assert!(budget.has_plenty_for(B));
+    budget.give_back(B, 100);
+    assert_eq!(budget.left(B, Want::Comfort), 37);
 }
 
 /// A client whose host is told late counts there with all it has.
@@ -63,7 +70,7 @@ fn extras_leave_room_for_needs() {
 fn hosts_may_be_told_late() {
     let mut budget = Budget::new(1000);
     budget.take(A, 100);
-    assert_eq!(budget.left(A), 150);
+    assert_eq!(budget.left(A, Want::Need), 150);
     budget.admit(A, host(1));
     budget.admit(A, host(2));
     budget.check();

@@ -245,7 +245,7 @@ fn backchannel_ctl() {
 /// slot it asks on, uses none of them, and none is busy; and that it gets them again, fresh.
 #[test]
 fn slots_shrink_and_grow() {
-    const LAST: u32 = SLOTS_WHEN_CROWDED - 1;
+    const LAST: u32 = SLOTS_WHEN_CROWDED as u32 - 1;
     let mut s = sessions();
     let (_, sessionid) = client_with_session(&mut s, "linux");
     let mut next = [0; 64];
@@ -274,7 +274,7 @@ fn slots_shrink_and_grow() {
     let before = s.memory().used;
     assert_eq!(asked(&mut s, 0, 1), (LAST, LAST));
     let one = slot_bytes(&s.sessions[&sessionid].fore);
-    assert_eq!(before - s.memory().used, (64 - SLOTS_WHEN_CROWDED as usize) * one);
+    assert_eq!(before - s.memory().used, (21 - SLOTS_WHEN_CROWDED) * one, "20 was the last used");
     let refusal = |slot, highest| {
         let args = sequence_args(sessionid, slot, 1);
         SequenceArgs { highest_slotid: SlotId(highest), ..args }
@@ -287,6 +287,55 @@ fn slots_shrink_and_grow() {
     assert_eq!(asked(&mut s, 0, 0), (LAST, LAST), "neither short nor plenty");
     s.budget.give_back(other, all / 2 + all / 8);
     assert_eq!(asked(&mut s, 0, 0), (63, 63));
-    assert_eq!(s.memory().used, before - all * 3 / 4);
+    assert_eq!(s.memory().used, before - all * 3 / 4 - (21 - SLOTS_WHEN_CROWDED) * one);
     new_request(sequence(&mut s, &sequence_args(sessionid, 20, 1)));
+}
+
+/// Both sides of what there must be for a slot that was not used yet, as the client is told before:
+/// a few while a quarter is left, many while half is. What is in place stays usable, and what is
+/// refused succeeds later, under the same number.
+#[test]
+fn slots_are_taken_when_used() {
+    const LAST: u32 = SLOTS_WHEN_CROWDED as u32 - 1;
+    let mut s = sessions();
+    let (client, sessionid) = client_with_session(&mut s, "linux");
+    let one = slot_bytes(&s.sessions[&sessionid].fore);
+    let other = ClientId(99);
+    let mut number = 0;
+    let mut told = |s: &mut Sessions| {
+        number += 1;
+        let done = new_request(sequence(s, &sequence_args(sessionid, 0, number)));
+        s.complete(&done, None);
+        assert_eq!(done.ok.highest_slotid.0, 63, "none was taken back");
+        done.ok.target_highest_slotid.0
+    };
+    // Leaves so many bytes for this.
+    let leave = |s: &mut Sessions, want: Want, bytes: usize| {
+        s.budget.forget(other);
+        let left = want.of(s.limits.memory_bytes) - s.memory().used;
+        s.budget.take(other, left - bytes);
+    };
+    assert_eq!(told(&mut s), 63);
+    leave(&mut s, Want::Comfort, 10 * one - 1);
+    assert_eq!(told(&mut s), 10, "two are in place, and there is room for nine");
+    let beyond = sequence_args(sessionid, 11, 1);
+    assert_eq!(refused(sequence(&mut s, &beyond)), Reason::NoMemoryForSlot);
+    leave(&mut s, Want::Extra, 6 * one);
+    assert_eq!(told(&mut s), LAST);
+    assert_eq!(refused(sequence(&mut s, &beyond)), Reason::NoMemoryForSlot);
+    let before = s.budget.of_client(client);
+    let last = sequence_args(sessionid, LAST, 1);
+    leave(&mut s, Want::Extra, 6 * one - 1);
+    assert_eq!(told(&mut s), LAST - 1);
+    assert_eq!(refused(sequence(&mut s, &last)), Reason::NoMemoryForSlot);
+    assert_eq!(s.budget.of_client(client), before, "nothing was changed");
+    leave(&mut s, Want::Need, 0);
+    assert_eq!(told(&mut s), 1);
+    let done = new_request(sequence(&mut s, &sequence_args(sessionid, 1, 1)));
+    s.complete(&done, None);
+    leave(&mut s, Want::Extra, 6 * one);
+    new_request(sequence(&mut s, &last));
+    assert_eq!(s.budget.of_client(client), before + 6 * one);
+    leave(&mut s, Want::Comfort, 3 * one);
+    new_request(sequence(&mut s, &sequence_args(sessionid, 10, 1)));
 }
