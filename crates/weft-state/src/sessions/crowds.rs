@@ -38,7 +38,8 @@ impl Crowd {
         let Ok(known) = self.s.exchange_id(NOW, &asked, &origin, n, |_| true) else { return false };
         let mut create = create_session_args(known.ok.clientid, known.ok.sequenceid);
         create.fore_chan_attrs.maxresponsesize_cached = 5120;
-        let Ok(made) = self.s.create_session(NOW, &create, &ROOT, CONN, [7; 16]) else {
+        let Ok(made) = self.s.create_session(NOW, &create, (&ROOT, CONN), [7; 16], |_| false)
+        else {
             return false;
         };
         let highest = made.ok.fore_chan_attrs.maxrequests - 1;
