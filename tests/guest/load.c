@@ -3,7 +3,8 @@
  *   load run STATE DIR WORKERS SEED   works in DIR/w0, DIR/w1, ... until `load stop`; holds a lock on
  *                                     DIR/held all the time
  *   load progress STATE COUNT SECONDS waits until each worker has done COUNT more operations
- *   load nospace STATE COUNT SECONDS  waits until COUNT more operations ended with ENOSPC
+ *   load nospace STATE COUNT SECONDS  waits until COUNT operations ended with ENOSPC since the
+ *                                     last time, also before this was asked
  *   load rest STATE SECONDS           lets every worker finish its operation and stand still; then
  *                                     STATE.list says what DIR holds: "d PATH", "f PATH SIZE FNV1A"
  *   load go STATE | load stop STATE SECONDS
@@ -52,6 +53,7 @@ struct worker {
 struct state {
     int command, workers;
     uint64_t counter; /* what DIR/locks must say */
+    uint64_t ran_out; /* operations that ended with ENOSPC by the last time one waited for them */
     struct worker worker[WORKERS_MAX];
 };
 static volatile struct state *state;
@@ -797,8 +799,10 @@ int main(int argc, char **argv) {
     if (!strcmp(command, "progress") && argc == 5)
         return progress((uint64_t)number[0], (int)number[1]);
     if (!strcmp(command, "nospace") && argc == 5) {
-        wanted[0] = sum(offsetof(struct worker, nospace)) + (uint64_t)number[0];
-        return until_all(has_run_out, (int)number[1], "full disk");
+        wanted[0] = state->ran_out + (uint64_t)number[0];
+        int failed = until_all(has_run_out, (int)number[1], "full disk");
+        state->ran_out = sum(offsetof(struct worker, nospace));
+        return failed;
     }
     if (!strcmp(command, "rest") && argc == 4)
         return rest((int)number[0]);

@@ -53,7 +53,7 @@ running=$!
 for step; do
   case $step in
     progress) load progress /tmp/load 8 $patience || fail "progress" ;;
-    nospace) load nospace /tmp/load 2 $patience || fail "nospace" ;;
+    nospace) load nospace /tmp/load 1 $patience || fail "nospace" ;;
     check) check ;;
     host:*) host "${step#host:}" || fail "$step" ;;
     *) fail "no such step: $step" ;;
