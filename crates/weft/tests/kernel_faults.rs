@@ -191,8 +191,8 @@ fn servers_stand_still_past_the_lease() {
 }
 
 /// One data server's disk is full, then the metadata server's, and the server is killed so:
-/// applications hear of it, nothing that was acknowledged is lost, and with room all goes on. A data
-/// server that is full is passed over, so that nobody may hear of it again.
+/// applications hear of it, nothing that was acknowledged is lost, and with room all goes on. A
+/// data server that is full is passed over, so that nobody may hear of it again.
 #[test]
 fn disks_are_full() {
     let plan =
