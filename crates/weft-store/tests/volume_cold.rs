@@ -171,15 +171,26 @@ fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> mpsc::
     answer
 }
 
+/// Reads something that is cold, of which a key holds these bytes: the read stands still when this
+/// returns.
+fn reading<T: Send + 'static>(
+    (disk, volume): (&SlowDisk, &Volume),
+    of: &[u8],
+    read: impl FnOnce(&Volume) -> T + Send + 'static,
+) -> mpsc::Receiver<T> {
+    disk.stop_one(of);
+    let reader = volume.clone();
+    let reads = apart(move || read(&reader));
+    disk.until_one_stands();
+    reads
+}
+
 /// One operation waits for the disk; all others that need nothing of it do not.
 #[test]
 fn nobody_waits_for_what_another_reads() {
     let (disk, volume) = cold(&["cold", "warm"], MUCH);
     let warm = lookup(&volume, "warm").unwrap();
-    disk.stop_one(b"cold");
-    let reader = volume.clone();
-    let reads = apart(move || lookup(&reader, "cold"));
-    disk.until_one_stands();
+    let reads = reading((&disk, &volume), b"cold", |volume| lookup(volume, "cold"));
     let other = volume.clone();
     let works = apart(move || (lookup(&other, "warm"), create(&other, "new"), list(&other)));
     let works = works.recv_timeout(PATIENCE);
@@ -198,10 +209,7 @@ fn nobody_waits_for_what_another_reads() {
 fn what_changes_while_it_is_read_is_seen() {
     let (disk, volume) = cold(&["name", "other"], LITTLE);
     let other = lookup(&volume, "other").unwrap();
-    disk.stop_one(b"name");
-    let reader = volume.clone();
-    let reads = apart(move || lookup(&reader, "name"));
-    disk.until_one_stands();
+    let reads = reading((&disk, &volume), b"name", |volume| lookup(volume, "name"));
     let writer = volume.clone();
     let writes = apart(move || rename(&writer, "other", "name"));
     let written = writes.recv_timeout(PATIENCE);
@@ -218,10 +226,7 @@ fn a_listing_shows_what_changed_while_it_was_read() {
     for name in ["a", "b", "c"] {
         lookup(&volume, name).unwrap();
     }
-    disk.stop_one(&ROOT.0.to_be_bytes());
-    let reader = volume.clone();
-    let reads = apart(move || list(&reader));
-    disk.until_one_stands();
+    let reads = reading((&disk, &volume), &ROOT.0.to_be_bytes(), list);
     let writer = volume.clone();
     let writes = apart(move || (remove(&writer, "b"), rename(&writer, "c", "d")));
     let written = writes.recv_timeout(PATIENCE);
@@ -236,10 +241,7 @@ fn a_listing_shows_what_changed_while_it_was_read() {
 fn a_panic_in_the_engine_stops_the_volume() {
     let (disk, volume) = cold(&["cold", "warm"], MUCH);
     let warm = lookup(&volume, "warm").unwrap();
-    disk.stop_one(b"cold");
-    let reader = volume.clone();
-    let reads = apart(move || lookup(&reader, "cold"));
-    disk.until_one_stands();
+    let reads = reading((&disk, &volume), b"cold", |volume| lookup(volume, "cold"));
     assert_eq!(lookup(&volume, "warm"), Ok(warm));
     disk.gate.lock().unwrap().panics = true;
     disk.go_on();
