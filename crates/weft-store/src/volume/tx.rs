@@ -220,8 +220,13 @@ impl<'a> Tx<'a> {
 
     /// The inode, or [`StoreError::Stale`] if it is gone.
     pub(super) fn inode(&mut self, ino: InodeNo) -> Result<Inode, StoreError> {
-        let raw = self.get(keys::inode(ino))?.ok_or(StoreError::Stale)?;
-        let mut inode = codec::decode_inode(ino, &raw)?;
+        let raw = self.get(keys::inode(ino))?;
+        self.decoded(ino, raw)
+    }
+
+    /// The inode that a record says; without one it is gone.
+    fn decoded(&self, ino: InodeNo, raw: Option<Bytes>) -> Result<Inode, StoreError> {
+        let mut inode = codec::decode_inode(ino, &raw.ok_or(StoreError::Stale)?)?;
         inode.fence_epoch = inode.fence_epoch.max(self.counters.epoch_floor);
         Ok(inode)
     }
@@ -232,8 +237,7 @@ impl<'a> Tx<'a> {
 
     /// The inode, which must be a directory.
     pub(super) fn directory(&mut self, ino: InodeNo) -> Result<Inode, StoreError> {
-        let inode = self.inode(ino)?;
-        if inode.is_directory() { Ok(inode) } else { Err(StoreError::NotDirectory) }
+        directory(self.inode(ino)?)
     }
 
     /// The inode an entry points to; an entry without one is corruption.
@@ -259,10 +263,10 @@ impl<'a> Tx<'a> {
 
     /// The directory above whatever directory this is, when many are asked in turn up to the root.
     pub(super) fn parent(&mut self, ino: InodeNo) -> Result<InodeNo, StoreError> {
-        if self.known(&keys::inode(ino))?.is_none() {
+        let Some(raw) = self.known(&keys::inode(ino))? else {
             return self.miss(Missing::Ancestors(ino));
-        }
-        Ok(self.directory(ino)?.parent)
+        };
+        Ok(directory(self.decoded(ino, raw)?)?.parent)
     }
 
     /// What will be asked for: whatever is not in memory is read at once.
@@ -353,6 +357,11 @@ impl<'a> Tx<'a> {
             None => Ok(()),
         }
     }
+}
+
+/// The inode, which must be a directory.
+fn directory(inode: Inode) -> Result<Inode, StoreError> {
+    if inode.is_directory() { Ok(inode) } else { Err(StoreError::NotDirectory) }
 }
 
 /// Visits the overlay and what `scan` visits of the range as one ascending sequence, the overlay
