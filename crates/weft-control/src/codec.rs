@@ -1,4 +1,5 @@
-//! The control program on the wire: a private ONC RPC program on the data server's NFS port.
+//! The control program on the wire: a private ONC RPC program on the data server's NFS port,
+//! over the secure [`channel`](crate::channel).
 //!
 //! Every result begins with a [`ControlStatus`]; its body follows only if that is OK. Counts
 //! above the limits here are garbage arguments.
@@ -8,7 +9,7 @@ use weft_xdr::{Decode, DecodeError, Encode, Reader, Writer, xdr_named, xdr_struc
 /// Program number, of the range that RFC 5531 §8.1 leaves to users.
 pub const CONTROL_PROGRAM: u32 = 0x2057_4654;
 /// The one version.
-pub const CONTROL_VERSION: u32 = 3;
+pub const CONTROL_VERSION: u32 = 4;
 /// Most objects in one batch: a reply of 40 KiB, and a fraction of a second of disk work.
 pub const BATCH_MAX: usize = 1024;
 /// Most runs of a volume that a data server names.
@@ -21,12 +22,8 @@ const OPERATION_NAME_BYTES_MAX: usize = 64;
 xdr_named! {
     /// Procedures.
     pub struct Procedure {
-        /// Begins authentication; allowed to anybody.
-        HELLO = 1,
-        /// Ends authentication; allowed after HELLO.
-        PROVE = 2,
-        /// Who is there.
-        WHO = 3,
+        /// Whether anybody is there.
+        PING = 1,
         /// Attributes of objects, and the write verifier.
         STAT = 4,
         /// Sets local sizes, durably.
@@ -53,10 +50,9 @@ xdr_named! {
         CREATE = 15,
         /// Lists objects.
         LIST = 30,
-        /// What the data server knows of a volume; allowed after PROVE, as WHO is.
+        /// What the data server knows of a volume; allowed at once, as PING is.
         VOLUME = 16,
-        /// Binds the connection to a run of a volume, durably; allowed after PROVE, and all that
-        /// is not allowed before is allowed after it.
+        /// Binds the connection to a run of a volume, durably; all else is allowed after it only.
         BIND = 17,
         /// Tells the age of the volume, durably.
         AGE = 18,
@@ -87,10 +83,8 @@ xdr_named! {
     pub struct ControlStatus {
         /// Done.
         OK = 0,
-        /// The connection has not proven that it knows the cluster secret.
-        UNPROVEN = 1,
-        /// The proof is wrong.
-        BAD_PROOF = 2,
+        /// The connection was replaced by a later one of its volume.
+        REPLACED = 1,
         /// The object is fenced at a higher epoch, or removed.
         STALE = 3,
         /// No space left.
@@ -146,40 +140,6 @@ macro_rules! list {
     };
 }
 
-xdr_struct! {
-    /// HELLO.
-    pub struct HelloArgs {
-        /// Random, for this connection.
-        pub nonce: [u8; 32],
-        /// Who calls: the metadata server's uuid.
-        pub caller: [u8; 16],
-    }
-}
-xdr_struct! {
-    /// HELLO's result.
-    pub struct HelloOk {
-        /// Random, for this connection.
-        pub nonce: [u8; 32],
-        /// That the data server knows the secret.
-        pub proof: [u8; 32],
-    }
-}
-xdr_struct! {
-    /// PROVE.
-    pub struct ProveArgs {
-        /// That the caller knows the secret.
-        pub proof: [u8; 32],
-    }
-}
-xdr_struct! {
-    /// WHO's result.
-    pub struct WhoOk {
-        /// Configured number.
-        pub id: u32,
-        /// Identity of the object store.
-        pub uuid: [u8; 16],
-    }
-}
 xdr_struct! {
     /// One start of a server; number 0 is none.
     #[derive(Copy)]
@@ -603,10 +563,6 @@ mod tests {
             writes: 6,
             unsynced: true,
         };
-        round_trip(HelloArgs { nonce: [1; 32], caller: [2; 16] });
-        round_trip(HelloOk { nonce: [1; 32], proof: [2; 32] });
-        round_trip(ProveArgs { proof: [3; 32] });
-        round_trip(WhoOk { id: 7, uuid: [8; 16] });
         let run = RunName { number: 1, id: [2; 16] };
         round_trip(VolumeArgs { number: 1, uuid: [2; 16], met: 3 });
         let runs = RunNames(vec![run; 2]);

@@ -1,8 +1,11 @@
 //! The data server as the COMPOUND service sees it.
 
-use std::{io, sync::Arc};
+use std::{
+    io,
+    sync::{Arc, PoisonError, RwLock},
+};
 
-use weft_layout::DataServerHandle;
+use weft_layout::{DataServerHandle, HandleError};
 use weft_nfs::{
     ClientId, Failure, NfsStat, OpArgs, OpOk,
     ops::{PutfhArgs, TestStateidArgs, TestStateidOk},
@@ -10,12 +13,15 @@ use weft_nfs::{
 use weft_server::{
     compound::{Compound, OpResult, Role},
     core::Core,
-    identity::HandleKey,
+    identity::{ClusterSecrets, HandleKey},
     op_table::{Row, Server},
     rpc::Conn,
 };
 use weft_state::ConfirmedClient;
-use weft_store::objects::{ObjectId, ObjectStore};
+use weft_store::{
+    objects::{ObjectId, ObjectStore},
+    types::DataServerId,
+};
 
 use crate::disk::Disk;
 
@@ -24,20 +30,51 @@ use crate::disk::Disk;
 pub struct DataServer {
     pub(crate) core: Core,
     pub(crate) disk: Arc<Disk>,
-    pub(crate) handle_key: HandleKey,
+    id: DataServerId,
+    /// Those that handles may be sealed with.
+    handle_keys: RwLock<Vec<HandleKey>>,
 }
 
 impl DataServer {
-    /// A data server of these objects; filehandles sealed with `handle_key` are accepted.
+    /// Data server `id` of its cluster, with these objects; filehandles sealed by any of the
+    /// secrets are accepted.
     ///
     /// # Errors
     /// What the system says.
     pub fn new(
         core: Core,
+        id: DataServerId,
         store: Arc<ObjectStore>,
-        handle_key: HandleKey,
+        secrets: &ClusterSecrets,
     ) -> io::Result<Arc<Self>> {
-        Ok(Arc::new(DataServer { core, disk: Disk::new(store)?, handle_key }))
+        let disk = Disk::new(store)?;
+        let ds = DataServer { core, disk, id, handle_keys: RwLock::default() };
+        ds.use_secrets(secrets);
+        Ok(Arc::new(ds))
+    }
+
+    /// From now on these are the secrets that handles may be sealed by.
+    pub(crate) fn use_secrets(&self, secrets: &ClusterSecrets) {
+        let (id, directory) = (self.id.0, self.store().identity());
+        let keys = secrets.accepted_handle_keys().iter().map(|k| k.of(id, directory)).collect();
+        *self.handle_keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+
+    /// Its number.
+    pub fn id(&self) -> DataServerId {
+        self.id
+    }
+
+    fn open_handle(&self, sealed: &[u8]) -> Result<DataServerHandle, HandleError> {
+        let keys = self.handle_keys.read().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = Err(HandleError::Forged);
+        for key in keys.iter() {
+            opened = DataServerHandle::open(key, sealed);
+            if !matches!(opened, Err(HandleError::Forged)) {
+                break;
+            }
+        }
+        opened
     }
 
     /// The objects.
@@ -45,11 +82,11 @@ impl DataServer {
         &self.disk.store
     }
 
-    /// PUTFH (22): RFC 8881 §18.19. A handle that is malformed, or not sealed by the cluster's
-    /// key, is BADHANDLE. One of a volume that is not served here is STALE, as is one of a state of
-    /// its volume that was given up.
+    /// PUTFH (22): RFC 8881 §18.19. A handle that is malformed, or not sealed by a key of the
+    /// cluster's, is BADHANDLE. One of a volume that is not served here is STALE, as is one of a
+    /// state of its volume that was given up.
     fn putfh(&self, c: &mut Compound<Self>, a: &PutfhArgs) -> OpResult {
-        let handle = DataServerHandle::open(&self.handle_key, &a.object.0).map_err(|e| {
+        let handle = self.open_handle(&a.object.0).map_err(|e| {
             tracing::debug!(peer = %c.conn.peer, error = %e, "filehandle refused");
             NfsStat::BADHANDLE
         })?;

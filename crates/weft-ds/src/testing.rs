@@ -11,7 +11,7 @@ use tokio::{net::TcpListener, task::JoinHandle};
 use weft_server::{
     compound::Nfs,
     core::Core,
-    identity::{ClusterSecret, HandleKey, ServerRole, ServerUuid, identity},
+    identity::{ClusterSecrets, HandleKey, ServerRole, ServerUuid, identity},
     rpc::{Connections, Program, Server, ServerLimits, Workers},
 };
 use weft_state::{ConnId, SessionLimits};
@@ -27,8 +27,8 @@ use crate::server::DataServer;
 const CONNS_MAX: u64 = 10_000;
 
 /// The secret of the cluster of all tests.
-pub fn secret() -> ClusterSecret {
-    ClusterSecret::from_text("a secret for tests, not for clusters").unwrap()
+pub fn secret() -> ClusterSecrets {
+    ClusterSecrets::from_text("a secret for tests, not for clusters").unwrap()
 }
 
 /// Polls until `done`; fails after ten seconds.
@@ -80,13 +80,12 @@ impl TestDs {
         let secret = secret();
         let store = ObjectStore::open(self.dir.path(), &ObjectStoreOptions::default()).unwrap();
         let uuid = ServerUuid(store.identity());
-        let identity = identity(ServerRole::Ds, &secret, uuid);
+        let identity = identity(ServerRole::Ds, uuid);
         let core = Core::new(identity, SessionLimits::default(), 60);
         let connections = core.connections.clone();
-        let key = secret.handle_keys().of(self.id, store.identity());
-        let ds = DataServer::new(core, Arc::new(store), key).unwrap();
         let id = DataServerId(self.id);
-        let service = Service::new(ds.clone(), id, secret.control_key()).unwrap();
+        let ds = DataServer::new(core, id, Arc::new(store), &secret).unwrap();
+        let service = Service::new(ds.clone(), &secret).unwrap();
         let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds.clone()));
         let programs = vec![nfs, service.clone() as Arc<dyn Program>];
         let limits = ServerLimits { idle: IDLE, ..ServerLimits::default() };

@@ -12,6 +12,7 @@
 //! Entry points: [`RecordReader`], [`RecordSender`], [`ensure_resident`], [`Destination`],
 //! [`share_range`].
 
+mod cipher;
 pub mod durable;
 mod pipe;
 mod place;
@@ -21,6 +22,7 @@ mod send;
 mod share;
 mod spare;
 
+pub use cipher::{Ciphers, OpenRecords, SealRecords};
 pub use place::{CancelGuard, Destination, Received, Target};
 pub use receive::{Begun, RecordIoError, RecordReader};
 pub use resident::ensure_resident;

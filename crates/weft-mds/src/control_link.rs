@@ -18,16 +18,13 @@ use tokio::{
 };
 use weft_client::rpc::{Connection, Credential, RpcError};
 use weft_store::types::DataServerId;
-use weft_xdr::{Decode, Encode, Writer, rpc::Reply};
+use weft_xdr::{Decode, Encode, Writer};
 
 use weft_control::{
+    channel::{Caller, ChannelError, Greeting},
     codec::*,
-    proof::{Side, Transcript},
 };
-use weft_server::{
-    clock::random,
-    identity::{ControlKey, ServerUuid},
-};
+use weft_server::identity::{ControlKey, ServerUuid};
 
 use crate::control_address::ControlAddress;
 
@@ -74,8 +71,6 @@ pub(crate) struct Expected {
     pub(crate) addr: ControlAddress,
     /// Who we are.
     pub(crate) caller: ServerUuid,
-    /// What both know.
-    pub(crate) key: ControlKey,
     /// Whether its directory is the right one.
     pub(crate) admission: Arc<dyn Admission>,
 }
@@ -87,6 +82,9 @@ pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// time a data server connects and has proven itself, in the order of these functions; what fails
 /// says why, and the data server is not used.
 pub(crate) trait Admission: std::fmt::Debug + Send + Sync {
+    /// The uuid of our volume, and what its data servers know that nobody else does.
+    fn credentials(&self) -> ([u8; 16], ControlKey);
+
     /// Whether this directory may be the data server's; what to ask it then.
     fn meet(&self, id: DataServerId, uuid: [u8; 16]) -> Result<VolumeArgs, String>;
 
@@ -235,11 +233,11 @@ impl ControlLink {
             Err(ControlError::Unreachable(why.into()))
         });
         // Whatever is still going on over there must end before we try again: the next
-        // connection's PROVE waits for it. A slow answer alone is no reason.
+        // connection's BIND waits for it. A slow answer alone is no reason.
         let lost = match &answer {
             Err(ControlError::Unreachable(_)) => changes || live.connection.is_closed(),
             Err(ControlError::Refused(status)) => {
-                matches!(*status, ControlStatus::UNPROVEN | ControlStatus::UNBOUND)
+                matches!(*status, ControlStatus::REPLACED | ControlStatus::UNBOUND)
             }
             Err(ControlError::Wrong(_)) | Ok(_) => false,
         };
@@ -338,11 +336,12 @@ fn note_connected(expected: &Expected, was_away: bool) {
     }
 }
 
-/// Connects to the first that answers of the addresses that it has now.
+/// Connects to the first that answers of the addresses that it has now. Also the uuid of the data
+/// server's directory.
 async fn connect(
     expected: &Expected,
     found: &watch::Sender<Option<SocketAddr>>,
-) -> Result<Connection, ControlError> {
+) -> Result<(Connection, [u8; 16]), ControlError> {
     let unknown =
         |e| ControlError::Unreachable(format!("no such host {}: {e}", expected.addr).into());
     let addresses = expected.addr.resolve().await.map_err(unknown)?;
@@ -352,35 +351,46 @@ async fn connect(
     }
     let mut last = ControlError::Unreachable("it has no address".into());
     for address in addresses {
-        match Connection::connect(address).await {
-            Ok(connection) => {
+        match greet(expected, address).await {
+            Ok(met) => {
                 found.send_replace(Some(address));
-                return Ok(connection);
+                return Ok(met);
             }
-            Err(e) => last = failed(e),
+            Err(e) => last = e,
         }
     }
     Err(last)
+}
+
+/// Makes a secure channel to who listens at an address, if that is the data server.
+async fn greet(
+    expected: &Expected,
+    address: SocketAddr,
+) -> Result<(Connection, [u8; 16]), ControlError> {
+    let (volume, key) = expected.admission.credentials();
+    let caller = Caller { server: expected.caller.0, volume };
+    let wrong = |why: ChannelError| {
+        let (addr, id) = (&expected.addr, expected.id.0);
+        ControlError::Wrong(match why {
+            ChannelError::OtherNumber(_) => format!("{addr}: {why}, not {id}").into(),
+            _ => format!("{addr}: {why}").into(),
+        })
+    };
+    let (greeting, record) = Greeting::new(&key, expected.id.0, caller).map_err(wrong)?;
+    let answered = |answer: &[u8]| greeting.answered(answer);
+    let met = Connection::connect_secure(address, record, answered).await;
+    met.map_err(failed)?.map_err(wrong)
 }
 
 async fn establish(
     expected: &Expected,
     found: &watch::Sender<Option<SocketAddr>>,
 ) -> Result<Connection, ControlError> {
-    let connected = timeout(ESTABLISH_LIMIT, async {
-        let connection = connect(expected, found).await?;
-        prove(&connection, expected).await?;
-        let who: WhoOk = call(&connection, Procedure::WHO, &Nothing).await?;
-        Ok((connection, who))
-    });
-    let (connection, who) = connected.await.unwrap_or_else(|_| {
+    let connected = timeout(ESTABLISH_LIMIT, connect(expected, found));
+    let (connection, uuid) = connected.await.unwrap_or_else(|_| {
         Err(ControlError::Unreachable(format!("{}: no answer", expected.addr).into()))
     })?;
-    if who.id != expected.id.0 {
-        let why = format!("{} is data server {}, not {}", expected.addr, who.id, expected.id.0);
-        return Err(ControlError::Wrong(why.into()));
-    }
-    bind(&connection, expected, who.uuid).await?;
+    bind(&connection, expected, uuid).await?;
     Ok(connection)
 }
 
@@ -409,23 +419,6 @@ async fn within<T>(
 ) -> Result<T, ControlError> {
     let late = || ControlError::Unreachable("it does not answer".into());
     timeout(limit, answer).await.unwrap_or_else(|_| Err(late()))
-}
-
-async fn prove(connection: &Connection, expected: &Expected) -> Result<(), ControlError> {
-    let hello = HelloArgs { nonce: random(), caller: expected.caller.0 };
-    let theirs: HelloOk = call(connection, Procedure::HELLO, &hello).await?;
-    let said =
-        Transcript { caller: hello.caller, caller_nonce: hello.nonce, server_nonce: theirs.nonce };
-    let wrong = || ControlError::Wrong("it does not know our cluster secret".into());
-    if !said.is_proof(&expected.key, Side::Server, theirs.proof) {
-        return Err(wrong());
-    }
-    let ours = ProveArgs { proof: said.proof(&expected.key, Side::Caller) };
-    let proven: Result<Nothing, _> = call(connection, Procedure::PROVE, &ours).await;
-    match proven {
-        Err(ControlError::Refused(ControlStatus::BAD_PROOF)) => Err(wrong()),
-        other => other.map(|Nothing| ()),
-    }
 }
 
 /// Watches a connection until it must be replaced; why. Tells it the age of our volume.
@@ -466,8 +459,8 @@ async fn until_lost(live: &Live, expected: &Expected) -> ControlError {
 }
 
 /// Asks what costs no disk sync.
-async fn ping(connection: &Connection) -> Result<WhoOk, ControlError> {
-    within(ANSWER_LIMIT, call(connection, Procedure::WHO, &Nothing)).await
+async fn ping(connection: &Connection) -> Result<Nothing, ControlError> {
+    within(ANSWER_LIMIT, call(connection, Procedure::PING, &Nothing)).await
 }
 
 /// Pings at once and again, until there is no answer; why.
@@ -503,30 +496,6 @@ fn failed(error: RpcError) -> ControlError {
         RpcError::Connect { .. } | RpcError::Lost(_) | RpcError::Source(_) => {
             ControlError::Unreachable(error.to_string().into())
         }
-        RpcError::Refused(Reply::ProgMismatch(least, _)) => ControlError::Wrong(
-            format!(
-                "it speaks version {least} of the control protocol, this server version \
-                 {CONTROL_VERSION}: they must be of the same version of weft"
-            )
-            .into(),
-        ),
         RpcError::Refused(_) | RpcError::Decode(_) => ControlError::Wrong(error.to_string().into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn another_version_is_named() {
-        let why = failed(RpcError::Refused(Reply::ProgMismatch(9, 9))).to_string();
-        assert_eq!(
-            why,
-            format!(
-                "it speaks version 9 of the control protocol, this server version \
-                 {CONTROL_VERSION}: they must be of the same version of weft"
-            )
-        );
     }
 }

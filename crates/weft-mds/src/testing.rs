@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weft_server::identity::{ClusterSecret, ServerRole, ServerUuid, identity};
+use weft_server::identity::{ClusterSecrets, ServerRole, ServerUuid, identity};
 use weft_state::{SessionLimits, StateLimits};
 use weft_store::volume::{Format, Volume, VolumeConfig};
 
@@ -26,19 +26,19 @@ pub(super) fn new_volume() -> Volume {
 
 /// The same as [`lone_mds`] on this volume, and with data servers.
 pub(super) async fn mds_on(volume: Volume, servers: &[DataServerSpec]) -> Arc<Mds> {
-    let secret = ClusterSecret::from_text("a secret for tests, not for clusters").unwrap();
+    let secret = ClusterSecrets::from_text("a secret for tests, not for clusters").unwrap();
     let uuid = ServerUuid([1; 16]);
     let servers = servers.iter().cloned();
-    let registry = DataServerRegistry::open(volume.clone(), secret.handle_keys()).unwrap();
+    let registry = DataServerRegistry::open(volume.clone(), &secret).unwrap();
     let parts = MdsParts {
-        identity: identity(ServerRole::Mds, &secret, uuid),
+        identity: identity(ServerRole::Mds, uuid),
         limits: SessionLimits::default(),
         state_limits: StateLimits::default(),
         lease_s: 60,
         grace_s: 60,
         instance: 1,
         volume,
-        data_servers: DataServers::start(servers, uuid, &secret.control_key(), registry, true),
+        data_servers: DataServers::start(servers, uuid, registry, true),
         small_files: SmallFiles::default(),
         threads: 1,
         creation: ObjectCreation::default(),

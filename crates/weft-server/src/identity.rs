@@ -1,5 +1,5 @@
-//! Who a server is: the cluster secret and the keys derived from it, the server's own uuid, and
-//! what it tells clients about itself (design D4, D5; RFC 8881 §2.10.4, §18.35).
+//! Who a server is: the cluster's secrets and the keys derived from them, the server's own uuid,
+//! and what it tells clients about itself (design D4, D5; RFC 8881 §2.10.4, §18.35).
 
 use std::{
     fmt::Write as _,
@@ -62,33 +62,69 @@ pub enum IdentityError {
     },
 }
 
-/// What all servers of a cluster share, and nobody else knows. All keys are derived from it.
+/// One secret that all servers of a cluster share, and nobody else knows. All keys are derived
+/// from it; who a server is, is not.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ClusterSecret([u8; 32]);
-
-impl std::fmt::Debug for ClusterSecret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ClusterSecret(..)")
-    }
-}
+struct ClusterSecret([u8; 32]);
 
 impl ClusterSecret {
-    /// The secret in these words: any text that nobody can guess, white space around it ignored.
-    ///
-    /// # Errors
-    /// Fewer than 32 characters.
-    pub fn from_text(text: &str) -> Result<Self, &'static str> {
-        let text = text.trim();
+    /// The secret in these words: any text that nobody can guess.
+    fn from_text(text: &str) -> Result<Self, &'static str> {
         if text.len() < SECRET_CHARS_MIN {
             return Err("a cluster secret has at least 32 characters (openssl rand -hex 32)");
         }
         Ok(ClusterSecret(blake3::derive_key("weft cluster secret v1", text.as_bytes())))
     }
 
-    /// Reads the secret's file.
+    fn handle_keys(&self) -> HandleKeys {
+        HandleKeys::derive(&self.0)
+    }
+
+    fn control_key(&self) -> ControlKey {
+        ControlKey(blake3::derive_key("weft control program v1", &self.0))
+    }
+}
+
+/// The secrets of a cluster, as its file has them, one a line: the first is used, and the second,
+/// if there is one, is accepted too. So a cluster that goes on working gets another one: it is
+/// added as the second line everywhere, then made the first everywhere, then the old one is taken
+/// out.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClusterSecrets {
+    used: ClusterSecret,
+    accepted: Option<ClusterSecret>,
+}
+
+impl std::fmt::Debug for ClusterSecrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ClusterSecrets(..)")
+    }
+}
+
+impl ClusterSecrets {
+    /// The secrets in these lines. White space around them, empty lines and those that begin with
+    /// `#` are ignored.
     ///
     /// # Errors
-    /// [`IdentityError`]: unreadable, readable by group or world, or too short.
+    /// None, more than two, twice the same, or one of fewer than 32 characters.
+    pub fn from_text(text: &str) -> Result<Self, &'static str> {
+        let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
+        let secrets: Vec<_> = lines.map(ClusterSecret::from_text).collect::<Result<_, _>>()?;
+        match secrets.as_slice() {
+            [] => Err("a cluster secret has at least 32 characters (openssl rand -hex 32)"),
+            [used] => Ok(ClusterSecrets { used: used.clone(), accepted: None }),
+            [used, accepted] if used == accepted => Err("both lines are the same secret"),
+            [used, accepted] => {
+                Ok(ClusterSecrets { used: used.clone(), accepted: Some(accepted.clone()) })
+            }
+            _ => Err("at most two secrets: the one that is used, and one that is accepted too"),
+        }
+    }
+
+    /// Reads the secrets' file.
+    ///
+    /// # Errors
+    /// [`IdentityError`]: unreadable, readable by group or world, or as [`Self::from_text`].
     pub fn load(path: &Path) -> Result<Self, IdentityError> {
         let mut file = File::open(path).map_err(at(path))?;
         let mode = file.metadata().map_err(at(path))?.permissions().mode() & 0o777;
@@ -99,7 +135,7 @@ impl ClusterSecret {
         Self::from_text(&text).map_err(malformed(path))
     }
 
-    /// Reads the secret's file, or makes one that only the owner can read.
+    /// Reads the secrets' file, or makes one that only the owner can read.
     ///
     /// # Errors
     /// As [`Self::load`], and what the disk says to a new file.
@@ -108,36 +144,42 @@ impl ClusterSecret {
         Self::load(path)
     }
 
-    /// The keys that seal data-server filehandles (design D5).
-    pub fn handle_keys(&self) -> HandleKeys {
-        HandleKeys::derive(&self.0)
+    fn all(&self) -> impl Iterator<Item = &ClusterSecret> {
+        [&self.used].into_iter().chain(&self.accepted)
     }
 
-    /// Authenticates the control program.
+    /// The keys that seal data-server filehandles (design D5).
+    pub fn handle_keys(&self) -> HandleKeys {
+        self.used.handle_keys()
+    }
+
+    /// The keys of all that are accepted, [`Self::handle_keys`] first.
+    pub fn accepted_handle_keys(&self) -> Vec<HandleKeys> {
+        self.all().map(ClusterSecret::handle_keys).collect()
+    }
+
+    /// The key of the control program's channels, for who calls.
     pub fn control_key(&self) -> ControlKey {
-        ControlKey(blake3::derive_key("weft control program v1", &self.0))
+        self.used.control_key()
+    }
+
+    /// The keys of all that are accepted, [`Self::control_key`] first.
+    pub fn accepted_control_keys(&self) -> Vec<ControlKey> {
+        self.all().map(ClusterSecret::control_key).collect()
     }
 
     /// Proves to the admin service that its caller knows the secret.
     pub fn admin_key(&self) -> AdminKey {
-        AdminKey(blake3::derive_key("weft admin service v1", &self.0))
-    }
-
-    /// Names the cluster; tells nothing about the secret.
-    pub fn cluster_uuid(&self) -> [u8; 16] {
-        let mut uuid = [0; 16];
-        let mut hash = blake3::Hasher::new_derive_key("weft cluster uuid v1");
-        hash.update(&self.0).finalize_xof().fill(&mut uuid);
-        uuid
+        AdminKey(blake3::derive_key("weft admin service v1", &self.used.0))
     }
 }
 
-/// Key of the control program's proofs.
+/// Pre-shared key of the control program's channels.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ControlKey([u8; 32]);
 
 impl ControlKey {
-    /// The key itself, for a keyed hash.
+    /// The key itself.
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -216,18 +258,17 @@ pub enum ServerRole {
 ///
 /// The major id differs for every client table, and the high half of client ids for every
 /// process start: Linux merges servers that have both in common (`nfs41_walk_client_list`).
-pub fn identity(role: ServerRole, cluster: &ClusterSecret, server: ServerUuid) -> Identity {
+pub fn identity(role: ServerRole, server: ServerUuid) -> Identity {
     let (name, roles) = match role {
         ServerRole::Mds => ("mds", exchgid::USE_PNFS_MDS),
         ServerRole::Ds => ("ds", exchgid::USE_PNFS_DS),
     };
-    let cluster = hex(&cluster.cluster_uuid());
     Identity {
         server_owner: ServerOwner {
             minor_id: 0,
-            major_id: opaque(format!("weft:{cluster}:{name}:{server}")),
+            major_id: opaque(format!("weft:{name}:{server}")),
         },
-        scope: opaque(format!("weft:{cluster}")),
+        scope: opaque(format!("weft:{server}")),
         roles,
         clientid_high: u32::from_be_bytes(random()),
         impl_id: Some(ImplId {
@@ -299,10 +340,10 @@ mod tests {
     fn a_secret_is_made_once() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cluster.secret");
-        let made = ClusterSecret::load_or_create(&path).unwrap();
+        let made = ClusterSecrets::load_or_create(&path).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(ClusterSecret::load_or_create(&path).unwrap(), made);
-        assert_eq!(ClusterSecret::load(&path).unwrap(), made);
+        assert_eq!(ClusterSecrets::load_or_create(&path).unwrap(), made);
+        assert_eq!(ClusterSecrets::load(&path).unwrap(), made);
         assert_eq!(dir.path().read_dir().unwrap().count(), 1);
     }
 
@@ -311,55 +352,67 @@ mod tests {
     fn a_bad_secret_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
-        assert!(matches!(ClusterSecret::load(&path), Err(IdentityError::File { .. })));
+        assert!(matches!(ClusterSecrets::load(&path), Err(IdentityError::File { .. })));
         std::fs::write(&path, format!("{}\n", "x".repeat(SECRET_CHARS_MIN))).unwrap();
         for mode in [0o640, 0o604, 0o620, 0o666] {
             chmod(&path, mode);
-            let e = ClusterSecret::load(&path).unwrap_err();
+            let e = ClusterSecrets::load(&path).unwrap_err();
             assert!(e.to_string().contains(&format!("mode {mode:03o}): chmod 600")), "{e}");
         }
         chmod(&path, 0o400);
-        ClusterSecret::load(&path).unwrap();
+        ClusterSecrets::load(&path).unwrap();
         chmod(&path, 0o600);
-        for text in ["x".repeat(SECRET_CHARS_MIN - 1), "x".repeat(5000)] {
+        let [a, b, c] = ["a", "b", "c"].map(|x| x.repeat(SECRET_CHARS_MIN));
+        for text in [
+            &a[1..],
+            "",
+            "# none\n\n",
+            &"x".repeat(5000),
+            &format!("{a}\n{a}"),
+            &format!("{a}\n{b}\n{c}"),
+            &format!("{a}\nshort"),
+        ] {
             std::fs::write(&path, text).unwrap();
-            let e = ClusterSecret::load(&path).unwrap_err();
+            let e = ClusterSecrets::load(&path).unwrap_err();
             assert!(matches!(e, IdentityError::Malformed { .. }), "{e}");
         }
     }
 
-    /// Keys are stable for a secret, differ by purpose and by secret, and are never printed.
+    /// Keys are stable for a secret, differ by purpose and by secret, and are never printed. Of
+    /// two secrets the first is used and both are accepted.
     #[test]
     fn keys_are_derived() {
-        let one = ClusterSecret::from_text(&"a".repeat(32)).unwrap();
-        let again = ClusterSecret::from_text(&format!(" {}\n", "a".repeat(32))).unwrap();
-        let other = ClusterSecret::from_text(&"b".repeat(32)).unwrap();
+        let [a, b] = ["a", "b"].map(|x| x.repeat(SECRET_CHARS_MIN));
+        let secrets = |text: &str| ClusterSecrets::from_text(text).unwrap();
+        let (one, again, other) = (secrets(&a), secrets(&format!(" {a}\n")), secrets(&b));
         assert_eq!(one.control_key(), again.control_key());
         assert_ne!(one.control_key(), other.control_key());
-        assert_ne!(one.cluster_uuid(), other.cluster_uuid());
-        assert_ne!(one.control_key().0, one.0);
-        let printed = format!("{one:?} {:?} {:?}", one.control_key(), one.handle_keys());
+        assert_ne!(one.control_key().0, one.used.0);
+        let both = secrets(&format!("# since Monday\n{b}\n\n{a}\n"));
+        assert_eq!(both.control_key(), other.control_key());
+        assert_eq!(both.accepted_control_keys(), [other.control_key(), one.control_key()]);
+        assert_eq!(both.accepted_handle_keys().len(), 2);
+        let printed = format!("{both:?} {:?} {:?}", both.control_key(), both.handle_keys());
         assert!(!printed.chars().any(|c| c.is_ascii_digit()), "{printed}");
     }
 
-    /// Each role and each server has a major id of its own; the scope is the cluster's, and the
-    /// client ids of two starts differ.
+    /// Each role and each server has a major id of its own, each server a scope, and the client
+    /// ids of two starts differ.
     #[test]
     fn identities_are_distinct() {
-        let secret = ClusterSecret::from_text(&"a".repeat(32)).unwrap();
         let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let [a, b] = dirs.each_ref().map(|d| ServerUuid::load_or_create(d.path()).unwrap());
         assert_eq!(ServerUuid::load_or_create(dirs[0].path()).unwrap(), a);
         assert_ne!(a, b);
         let all = [
-            identity(ServerRole::Mds, &secret, a),
-            identity(ServerRole::Ds, &secret, a),
-            identity(ServerRole::Ds, &secret, b),
-            identity(ServerRole::Mds, &secret, a),
+            identity(ServerRole::Mds, a),
+            identity(ServerRole::Ds, a),
+            identity(ServerRole::Ds, b),
+            identity(ServerRole::Mds, a),
         ];
         let major = |i: usize| &all[i].server_owner.major_id;
         assert!(major(0) != major(1) && major(1) != major(2) && major(0) == major(3));
-        assert!(all.iter().all(|i| i.scope == all[0].scope));
+        assert!(all[0].scope == all[3].scope && all[1].scope != all[2].scope);
         assert_ne!(all[0].clientid_high, all[3].clientid_high);
         assert_eq!([all[0].roles, all[1].roles], [exchgid::USE_PNFS_MDS, exchgid::USE_PNFS_DS]);
     }

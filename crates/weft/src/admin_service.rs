@@ -210,7 +210,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use std::collections::BTreeMap;
-    use weft_server::identity::ClusterSecret;
+    use weft_server::identity::ClusterSecrets;
     use weft_server::report::{
         Activity, AdminFuture, AwaitedClient, ByteStream, CheckedFiles, CheckedObjects, Evicted,
         FileReport, GraceStatus, Health, IndirectStatus, ServerStatus, ThresholdStatus,
@@ -222,7 +222,7 @@ mod tests {
 
     fn gate() -> BackupGate {
         let secret = "0123456789abcdef0123456789abcdef";
-        BackupGate::new(ClusterSecret::from_text(secret).unwrap().admin_key())
+        BackupGate::new(ClusterSecrets::from_text(secret).unwrap().admin_key())
     }
 
     const THRESHOLD: ThresholdStatus = ThresholdStatus {

@@ -20,7 +20,7 @@ use weft::{
 use weft_io::durable;
 use weft_server::{
     clock::Clock,
-    identity::{ClusterSecret, hex},
+    identity::{ClusterSecrets, hex},
 };
 use weft_store::{
     types::Timestamp,
@@ -102,7 +102,7 @@ fn stopped(volume: &Volume, draft: &mut Draft) -> Outcome<(BackupHeader, BackupS
 /// Takes a backup from the server, and looks at every byte of it.
 fn serving(args: &BackupArgs, draft: &mut Draft) -> Outcome<(BackupHeader, BackupSummary)> {
     let (address, secret) = server(args)?;
-    let mut answer = ask(address, &ClusterSecret::load(&secret)?)?;
+    let mut answer = ask(address, &ClusterSecrets::load(&secret)?)?;
     let (mut failed, target) = (None, draft.target.clone());
     let tee = Tee { from: answer.body_mut().as_reader(), to: &mut draft.file, failed: &mut failed };
     let taken = BackupReader::start(tee).and_then(|mut reader| {
@@ -141,7 +141,7 @@ fn server(args: &BackupArgs) -> Outcome<(SocketAddr, PathBuf)> {
     Ok((endpoints.admin, args.dir.join("cluster.secret")))
 }
 
-fn ask(address: SocketAddr, secret: &ClusterSecret) -> Outcome<ureq::http::Response<ureq::Body>> {
+fn ask(address: SocketAddr, secret: &ClusterSecrets) -> Outcome<ureq::http::Response<ureq::Body>> {
     let url = format!("http://{address}/backup");
     let nobody = |e| {
         format!(

@@ -11,9 +11,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use weft::{
     config::{DsConfig, MdsConfig},
-    start::{self, RunningMds},
+    start::{self, RunningDs, RunningMds},
 };
-use weft_server::identity::{ClusterSecret, IdentityError, unhex};
+use weft_server::identity::{ClusterSecrets, IdentityError, unhex};
 
 use crate::outcome::Outcome;
 
@@ -169,8 +169,10 @@ pub fn mds(args: &ServeArgs) -> Outcome {
 fn reload(running: &RunningMds, current: &mut MdsConfig, file: &Path) {
     let read = MdsConfig::load(file).map_err(|e| e.to_string());
     let named = |why| format!("{}: {why}", file.display());
-    let done =
-        read.and_then(|new| start::reload(running, current, &new).map_err(named).map(|()| new));
+    let done = read.and_then(|new| {
+        let secrets = load_secret(&new.cluster_secret_file).map_err(|e| e.to_string())?;
+        start::reload(running, current, &new, &secrets).map_err(named).map(|()| new)
+    });
     match done {
         Ok(new) => {
             *current = new;
@@ -181,9 +183,23 @@ fn reload(running: &RunningMds, current: &mut MdsConfig, file: &Path) {
     }
 }
 
+/// Reads the secrets of a data server's cluster again; says what came of it.
+fn reload_secrets(running: &RunningDs, config: &DsConfig) {
+    let file = &config.cluster_secret_file;
+    match load_secret(file) {
+        Ok(secrets) => {
+            running.control.use_secrets(&secrets);
+            // Whoever reads may be gone; the server is not.
+            let done = format!("weft ds {}: {} was read again", config.id, file.display());
+            let _ = writeln!(std::io::stdout(), "{done}; all else wants a restart");
+        }
+        Err(why) => tracing::error!("SIGHUP: the secrets stay as they were: {why}"),
+    }
+}
+
 /// The cluster secret, or which file it should be in and how to make one.
-fn load_secret(path: &Path) -> Outcome<ClusterSecret> {
-    ClusterSecret::load(path).map_err(|e| {
+fn load_secret(path: &Path) -> Outcome<ClusterSecrets> {
+    ClusterSecrets::load(path).map_err(|e| {
         let missing = matches!(&e, IdentityError::File { source, .. }
             if source.kind() == std::io::ErrorKind::NotFound);
         if missing {
@@ -211,7 +227,9 @@ pub fn ds(args: &DsArgs) -> Outcome {
         let listener = start::listen(config.listen).await?;
         let running = start::ds(&config, &secret, listener, 1).await?;
         println!("weft ds {}: serving on {}", config.id, running.address);
-        signals.stopped().await;
+        while signals.next().await == Asked::Reload {
+            reload_secrets(&running, &config);
+        }
         Ok(())
     })
 }

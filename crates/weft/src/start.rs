@@ -22,7 +22,7 @@ use weft_server::{
     clock::{Clock, random},
     compound::{Nfs, Role},
     core::Core,
-    identity::{ClusterSecret, IdentityError, ServerRole, ServerUuid, identity},
+    identity::{ClusterSecrets, IdentityError, ServerRole, ServerUuid, identity},
     rpc::{Program, Server, ServerLimits, Workers},
 };
 use weft_state::{SessionLimits, StateLimits};
@@ -148,6 +148,8 @@ impl RunningMds {
 pub struct RunningDs {
     /// The server.
     pub ds: Arc<DataServer>,
+    /// Its control program.
+    pub control: Arc<Service>,
     /// Where clients and the metadata server connect.
     pub address: SocketAddr,
 }
@@ -165,7 +167,7 @@ fn directory_error(path: &Path) -> impl FnOnce(String) -> StartError + '_ {
 /// [`StartError`].
 pub async fn mds(
     config: &MdsConfig,
-    secret: &ClusterSecret,
+    secrets: &ClusterSecrets,
     listener: TcpListener,
     admin_listener: TcpListener,
 ) -> Result<RunningMds, StartError> {
@@ -180,12 +182,12 @@ pub async fn mds(
         // Its connections live on the first worker.
         let _on = workers.pick(0).enter();
         let specs = config.data_servers.iter().map(data_server);
-        let registry = DataServerRegistry::open(volume.clone(), secret.handle_keys())?;
+        let registry = DataServerRegistry::open(volume.clone(), secrets)?;
         let gathers = config.small_files.gather;
-        DataServers::start(specs, uuid, &secret.control_key(), registry, gathers)
+        DataServers::start(specs, uuid, registry, gathers)
     };
     let parts = MdsParts {
-        identity: identity(ServerRole::Mds, secret, uuid),
+        identity: identity(ServerRole::Mds, uuid),
         limits: SessionLimits::of_memory(config.state_memory()),
         state_limits: StateLimits::of_memory(config.state_memory()),
         lease_s: config.lease_s,
@@ -214,7 +216,7 @@ pub async fn mds(
     mds.data_servers().begun().await;
     serve(vec![nfs], mds.core(), idle_limit, listener, workers)?;
     let admin = admin_listener.local_addr()?;
-    let gate = BackupGate::new(secret.admin_key());
+    let gate = BackupGate::new(secrets.admin_key());
     tokio::spawn(admin_service::serve(admin_listener, mds.admin(), gate));
     Ok(RunningMds { mds, address, admin, volume_dir })
 }
@@ -255,12 +257,17 @@ fn export(config: &ExportConfig) -> Export {
     }
 }
 
-/// Lets a running server do what a changed configuration says. Nothing is changed if it cannot do
-/// all of it.
+/// Lets a running server do what a changed configuration says, and use the secrets that the
+/// cluster has now. Nothing is changed if it cannot do all of it.
 ///
 /// # Errors
 /// Why not: the keys that only a restart changes, or what the server says.
-pub fn reload(running: &RunningMds, old: &MdsConfig, new: &MdsConfig) -> Result<(), String> {
+pub fn reload(
+    running: &RunningMds,
+    old: &MdsConfig,
+    new: &MdsConfig,
+    secrets: &ClusterSecrets,
+) -> Result<(), String> {
     let fixed = old.fixed_keys_changed(new);
     if !fixed.is_empty() {
         let keys = fixed.join(", ");
@@ -272,7 +279,9 @@ pub fn reload(running: &RunningMds, old: &MdsConfig, new: &MdsConfig) -> Result<
         striping: striping(new),
         data_servers: new.data_servers.iter().map(data_server).collect(),
     };
-    running.mds.reconfigure(changes).map_err(|e| e.to_string())
+    running.mds.reconfigure(changes).map_err(|e| e.to_string())?;
+    running.mds.data_servers().use_secrets(secrets);
+    Ok(())
 }
 
 fn naming(config: &NamesConfig) -> Naming {
@@ -377,7 +386,7 @@ fn volume_config(config: &MdsConfig) -> VolumeConfig {
 /// [`StartError`].
 pub async fn ds(
     config: &DsConfig,
-    secret: &ClusterSecret,
+    secrets: &ClusterSecrets,
     listener: TcpListener,
     neighbours: usize,
 ) -> Result<RunningDs, StartError> {
@@ -393,18 +402,16 @@ pub async fn ds(
     }
     let uuid = ServerUuid::load_or_create(&config.dir)?;
     let limits = SessionLimits::of_data_server(config.state_memory(neighbours));
-    let core = Core::new(identity(ServerRole::Ds, secret, uuid), limits, DS_LEASE_S);
-    let handle_key = secret.handle_keys().of(config.id, objects.identity());
-    let ds = DataServer::new(core, Arc::new(objects), handle_key)?;
+    let core = Core::new(identity(ServerRole::Ds, uuid), limits, DS_LEASE_S);
+    let ds = DataServer::new(core, DataServerId(config.id), Arc::new(objects), secrets)?;
     let workers = Workers::start(&format!("weft-ds{}", config.id), config.threads())?;
     workers.pick(0).spawn(drop_dead_clients(ds.clone()));
     let address = listener.local_addr()?;
     let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds.clone()));
-    let control: Arc<dyn Program> =
-        Service::new(ds.clone(), DataServerId(config.id), secret.control_key())?;
+    let control = Service::new(ds.clone(), secrets)?;
     let idle_limit = Duration::from_secs(config.idle_limit_s.into());
-    serve(vec![nfs, control], ds.core(), idle_limit, listener, workers)?;
-    Ok(RunningDs { ds, address })
+    serve(vec![nfs, control.clone()], ds.core(), idle_limit, listener, workers)?;
+    Ok(RunningDs { ds, control, address })
 }
 
 /// Clients renew at the metadata server's pace; a data server holds nothing that expires but

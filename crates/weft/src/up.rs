@@ -18,7 +18,7 @@ use weft::{
     start::{self, RunningDs, RunningMds, StartError},
 };
 use weft_io::durable;
-use weft_server::identity::ClusterSecret;
+use weft_server::identity::ClusterSecrets;
 
 use crate::{
     demo,
@@ -155,7 +155,7 @@ async fn start(args: &UpArgs) -> Outcome<Cluster> {
             return Err(e);
         }
     };
-    let secret = ClusterSecret::load_or_create(&dir.join("cluster.secret"))?;
+    let secret = ClusterSecrets::load_or_create(&dir.join("cluster.secret"))?;
     let count = former.data_servers_now(args)?;
     check_width(args, settings.stripe_width, count)?;
     let settings = MdsConfig { dir: dir.join("mds"), ..settings };

@@ -79,6 +79,16 @@ impl Server {
         self.signal("-HUP");
     }
 
+    /// Gives it these secrets; `reads` counts how often it was given any.
+    fn use_secrets(&self, secrets: &str, reads: usize) {
+        fs::write(self.path("secret"), secrets).unwrap();
+        self.signal("-HUP");
+        until("new secrets", PATIENCE, || {
+            let said = fs::read_to_string(self.path("out")).unwrap();
+            (said.matches("was read again").count() == reads).then_some(())
+        });
+    }
+
     fn signal(&self, signal: &str) {
         let sent = run("kill", &[signal, &self.process.id().to_string()]);
         assert!(sent.status.success(), "{}", words(&sent));
@@ -168,20 +178,66 @@ fn data_servers_come_while_it_serves() {
     assert_eq!(put("/last"), [true; 3]);
 }
 
-/// Data servers and `weft up` have nothing to read again; they go on, and stop when asked to.
+/// Data servers read the secrets again, and `weft up` nothing; they go on, and stop when asked to.
 #[test]
 fn nobody_dies_of_it() {
     let ds = &*ds_config(1);
     let up = ["up", "--dir", "up", "--listen", "127.0.0.1:0", "--data-servers", "1"];
-    for (arguments, config) in [(&["ds", "--config", "config"][..], ds), (&up, "")] {
+    for (arguments, config, serving, (file, told)) in [
+        (&["ds", "--config", "config"][..], ds, "serving on", ("out", "secret was read again")),
+        (&up, "", "Serving.", ("err", "SIGHUP: nothing is read again here")),
+    ] {
         let mut server = Server::start(arguments, config);
-        server.until_it_says("out", if config.is_empty() { "Serving." } else { "serving on" });
+        server.until_it_says("out", serving);
         server.signal("-HUP");
-        server.until_it_says("err", "SIGHUP: nothing is read again here");
+        server.until_it_says(file, told);
         assert!(server.process.try_wait().unwrap().is_none(), "{arguments:?} is gone");
         server.signal("-TERM");
         assert!(server.process.wait().unwrap().success());
     }
+}
+
+/// A cluster that goes on working gets another secret in three steps, one server at a time: files
+/// are written and read after each, and no data server is lost in the first two. A data server
+/// that still has the old one only is not reached after the last.
+#[test]
+fn a_cluster_gets_another_secret() {
+    let ds = |id| Server::start(&["ds", "--config", "config"], &ds_config(id));
+    let (one, two) = (ds(1), ds(2));
+    let mds = Server::start(&["mds", "--config", "config"], &with_data_servers(&[&one, &two]));
+    let (address, local) = (mds.address(), mds.path("big"));
+    fs::write(&local, vec![7; 3 << 20]).unwrap();
+    let weft = |arguments: &[&str]| {
+        let done = mds.weft(&[arguments, &["--server", &address]].concat());
+        assert!(done.status.success(), "{arguments:?}: {}", words(&done));
+    };
+    let works = |name: &str| {
+        weft(&["put", local.to_str().unwrap(), name]);
+        weft(&["get", name, "/dev/null"]);
+        weft(&["get", "/before", "/dev/null"]);
+    };
+    works("/before");
+    let new = "fedcba9876543210fedcba9876543210\n";
+    let both = [SECRET.to_owned() + new, new.to_owned() + SECRET];
+    let mut reads = 0;
+    for (step, secrets) in both.iter().enumerate() {
+        reads += 1;
+        for (number, server) in [&one, &mds, &two].into_iter().enumerate() {
+            server.use_secrets(secrets, reads);
+            works(&format!("/{step}-{number}"));
+        }
+    }
+    let lost = || fs::read_to_string(mds.path("err")).unwrap().matches("data server lost").count();
+    assert_eq!(lost(), 0);
+    reads += 1;
+    for server in [&one, &mds] {
+        server.use_secrets(new, reads);
+        works(&format!("/last-{}", server.process.id()));
+    }
+    two.use_secrets(SECRET, reads);
+    mds.until_it_says("err", "id=2 error=\"");
+    let said = mds.until_it_says("err", "it does not know our cluster secret");
+    assert!(!said.contains("id=1 error=\"127"), "{said}");
 }
 
 /// A server without a secret says which it is, and how to make one.

@@ -2,12 +2,17 @@
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
-    net::TcpStream,
+    net::{
+        TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
     sync::{Semaphore, mpsc},
     task::AbortHandle,
 };
+use weft_io::{Ciphers, RecordReader};
 use weft_xdr::{
     Reader, Segment, Writer,
     rpc::{CallHeader, OpaqueAuth},
@@ -74,26 +79,49 @@ impl Connection {
         addr: SocketAddr,
         options: ConnectOptions,
     ) -> Result<Connection, RpcError> {
-        let refused = |e: io::Error| RpcError::Connect { addr, why: e.to_string().into() };
-        let stream = tokio::time::timeout(limits::CONNECT_TIMEOUT, TcpStream::connect(addr))
-            .await
-            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-            .map_err(refused)?;
-        tune(&stream).map_err(refused)?;
-        Ok(Self::over(stream, addr, options))
+        let stream = connect(addr).await?;
+        let (read_half, write_half) = stream.into_split();
+        let records = RecordReader::new(read_half, options.record_bytes_max);
+        Ok(Self::over(records, write_half, addr, options.incoming, None))
     }
 
-    fn over(stream: TcpStream, peer: SocketAddr, options: ConnectOptions) -> Connection {
+    /// Connects and makes the connection a secure one: sends the first record, takes the second
+    /// one, and seals all that follow.
+    ///
+    /// # Errors
+    /// [`RpcError::Connect`], [`RpcError::Lost`] if there is no second record; within, what
+    /// `answered` makes of it.
+    pub async fn connect_secure<T, E>(
+        addr: SocketAddr,
+        greeting: Bytes,
+        answered: impl FnOnce(&[u8]) -> Result<(Ciphers, T), E>,
+    ) -> Result<Result<(Connection, T), E>, RpcError> {
+        let stream = connect(addr).await?;
+        let first = weft_io::send_record(&stream, vec![Segment::Bytes(greeting)]);
+        first.await.map_err(RpcError::lost)?;
+        let (read_half, write_half) = stream.into_split();
+        let mut records = RecordReader::new(read_half, limits::RECORD_BYTES_MAX);
+        let answer = records.next().await.map_err(RpcError::lost)?;
+        let answer = answer.ok_or_else(|| RpcError::lost("closed by the peer"))?;
+        Ok(answered(&answer).map(|(ciphers, peer)| {
+            (Self::over(records, write_half, addr, None, Some(ciphers)), peer)
+        }))
+    }
+
+    fn over(
+        records: RecordReader<OwnedReadHalf>,
+        write_half: OwnedWriteHalf,
+        peer: SocketAddr,
+        incoming: Option<mpsc::Sender<IncomingCall>>,
+        ciphers: Option<Ciphers>,
+    ) -> Connection {
         let calls = Arc::new(CallTable::new());
         let (outgoing, queue) = mpsc::channel(limits::OUTGOING_QUEUE);
-        let (read_half, write_half) = stream.into_split();
-        let reader = tasks::Receiver {
-            calls: calls.clone(),
-            replies: outgoing.downgrade(),
-            incoming: options.incoming,
-        };
-        let read = tokio::spawn(reader.run(read_half, options.record_bytes_max));
-        let write = tokio::spawn(tasks::send_all(write_half, queue, calls.clone()));
+        let (seal, open) = ciphers.map(|c| (c.seal, c.open)).unzip();
+        let reader =
+            tasks::Receiver { calls: calls.clone(), replies: outgoing.downgrade(), incoming, open };
+        let read = tokio::spawn(reader.run(records));
+        let write = tokio::spawn(tasks::send_all(write_half, queue, calls.clone(), seal));
         Connection {
             peer,
             calls,
@@ -234,6 +262,16 @@ impl Connection {
             }
         }
     }
+}
+
+async fn connect(addr: SocketAddr) -> Result<TcpStream, RpcError> {
+    let refused = |e: io::Error| RpcError::Connect { addr, why: e.to_string().into() };
+    let stream = tokio::time::timeout(limits::CONNECT_TIMEOUT, TcpStream::connect(addr))
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        .map_err(refused)?;
+    tune(&stream).map_err(refused)?;
+    Ok(stream)
 }
 
 fn tune(stream: &TcpStream) -> io::Result<()> {

@@ -7,9 +7,9 @@ use tokio::{
     net::tcp::{OwnedReadHalf, OwnedWriteHalf},
     sync::mpsc,
 };
-use weft_io::{Received, RecordReader, RecordSender};
+use weft_io::{OpenRecords, Received, RecordReader, RecordSender, SealRecords};
 use weft_xdr::{
-    Decode, Reader, Writer,
+    Decode, Reader, Segment, Writer,
     rpc::{CallHeader, Message, Reply},
 };
 
@@ -29,6 +29,7 @@ pub(super) async fn send_all(
     socket: OwnedWriteHalf,
     mut queue: mpsc::Receiver<Outgoing>,
     calls: Arc<CallTable>,
+    mut seal: Option<Box<dyn SealRecords>>,
 ) {
     let mut sender = RecordSender::new(socket);
     let mut batch = Vec::with_capacity(BATCH);
@@ -40,6 +41,13 @@ pub(super) async fn send_all(
         };
         if count == 0 {
             return;
+        }
+        for message in &mut batch {
+            let Some(seal) = &mut seal else { break };
+            match seal.seal(std::mem::take(&mut message.segments)) {
+                Ok(sealed) => message.segments = vec![Segment::Bytes(sealed)],
+                Err(e) => return calls.close(RpcError::lost(e)),
+            }
         }
         let alone = batch.iter().any(Outgoing::has_file);
         if !alone {
@@ -69,13 +77,26 @@ pub(super) struct Receiver {
     pub(super) calls: Arc<CallTable>,
     pub(super) replies: mpsc::WeakSender<Outgoing>,
     pub(super) incoming: Option<mpsc::Sender<IncomingCall>>,
+    /// Of a secure connection.
+    pub(super) open: Option<Box<dyn OpenRecords>>,
 }
 
 impl Receiver {
     /// Runs until the connection ends.
-    pub(super) async fn run(self, socket: OwnedReadHalf, record_bytes_max: usize) {
-        let mut records = RecordReader::new(socket, record_bytes_max);
+    pub(super) async fn run(mut self, mut records: RecordReader<OwnedReadHalf>) {
         let why = loop {
+            if let Some(open) = &mut self.open {
+                let record = match records.next().await {
+                    Ok(Some(record)) => open.open(record),
+                    Ok(None) => break RpcError::lost("closed by the peer"),
+                    Err(e) => break RpcError::lost(e),
+                };
+                match record.map(|r| self.take(r, None)) {
+                    Ok(Ok(())) => continue,
+                    Ok(Err(e)) => break RpcError::lost(e),
+                    Err(e) => break RpcError::lost(e),
+                }
+            }
             let place =
                 |head: &[u8], len| direct_placement::target(head, len, |x| self.calls.placement(x));
             let taken = match records.next_or_place(place).await {

@@ -1,6 +1,7 @@
 //! The data server's side of the control program.
 
 mod names;
+mod peers;
 mod service;
 #[cfg(test)]
 mod tests;

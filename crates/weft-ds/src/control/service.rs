@@ -1,113 +1,65 @@
 //! The data server's side of the control program.
 
 use std::{
-    collections::BTreeMap,
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
-use tokio::sync::{OwnedRwLockReadGuard, RwLock};
+use bytes::Bytes;
+use tokio::sync::OwnedRwLockReadGuard;
+#[cfg(test)]
 use weft_state::Millis;
 use weft_store::{
     objects::{
         Accepted, BindRefusal, BindRequest, CommonRun, CopyRange, ObjectError, ObjectId,
         ObjectStat, ObjectStore, REMOVED, Remembered, Restoration, Sought, Stripe,
     },
-    types::{Content, DataServerId, Run},
+    types::{Content, Run},
 };
 use weft_stripe::{Distribution, Form};
 use weft_xdr::{Decode, Encode, Reader, Writer};
 
-use super::names::NamesObjects;
+use super::{
+    names::NamesObjects,
+    peers::{AcceptedKeys, Bound, Peer, PeerName, Peers, Standing},
+};
 use crate::{DataServer, disk::DiskThreads};
 use weft_control::{
+    channel::{self, Caller, ChannelError},
     codec::*,
-    proof::{Side, Transcript},
 };
 use weft_server::{
-    clock::random,
     compound::Role,
-    identity::{ControlKey, hex},
+    identity::{ClusterSecrets, hex},
     report,
-    rpc::{Answer, AnswerFuture, Call, Conn, Program},
+    rpc::{Answer, AnswerFuture, Call, Conn, Greeted, Program},
 };
-
-/// Connections in the middle of authentication. Beyond this the oldest has to begin again, so
-/// that strangers cannot fill the table.
-const CHALLENGES_MAX: usize = 256;
-/// Connections that have proven who they are: one for each metadata server, and a few being
-/// replaced. Beyond this the oldest has to begin again.
-const PROVEN_MAX: usize = 256;
 
 /// Threads that wait for the disk for metadata servers: none of those that wait for clients, who
 /// may be many. For two metadata servers with all the calls that a connection may have under way.
 const THREADS_MAX: usize = 256;
 
-/// A metadata server calls every two seconds. One that was silent for so long may be taken over
-/// from by a later run of its volume.
-const SILENCE_MS_MAX: u64 = 10_000;
-
 /// The control program of one data server.
 #[derive(Debug)]
 pub struct Service {
     data_server: Arc<DataServer>,
-    id: DataServerId,
-    key: ControlKey,
+    accepted: RwLock<AcceptedKeys>,
     threads: DiskThreads,
     peers: Mutex<Peers>,
     /// One BIND at a time. Held across awaits: see [`Service::bind`].
     binding: tokio::sync::Mutex<()>,
 }
 
-/// Connections, by number.
-#[derive(Debug, Default)]
-struct Peers {
-    challenged: BTreeMap<u64, Transcript>,
-    proven: BTreeMap<u64, Proven>,
-}
-
-/// A connection that has proven that it knows the secret.
-#[derive(Debug, Clone, Default)]
-struct Proven {
-    /// What it serves here; none before BIND.
-    bound: Option<Bound>,
-}
-
-/// A connection that is bound to a run of a volume.
-#[derive(Debug, Clone)]
-struct Bound {
-    volume: u32,
-    run: Run,
-    /// When it last called.
-    heard: Millis,
-    /// Whether it is still there.
-    open: bool,
-    /// Whether its changes are still accepted; held shared while one is carried out.
-    accepts: Arc<RwLock<bool>>,
-}
-
-impl Bound {
-    /// Whether whoever bound it is there as far as one can tell. A machine that lost its power
-    /// leaves a connection that looks open.
-    fn is_live(&self, now: Millis) -> bool {
-        self.open && now.0.saturating_sub(self.heard.0) <= SILENCE_MS_MAX
-    }
-}
-
 impl Service {
-    /// The control program of `data_server`, which is number `id` of its cluster.
+    /// The control program of `data_server`; callers know one of the secrets.
     ///
     /// # Errors
     /// What the system says.
-    pub fn new(
-        data_server: Arc<DataServer>,
-        id: DataServerId,
-        key: ControlKey,
-    ) -> io::Result<Arc<Self>> {
+    pub fn new(data_server: Arc<DataServer>, secrets: &ClusterSecrets) -> io::Result<Arc<Self>> {
+        let keys = secrets.accepted_control_keys();
         Ok(Arc::new(Service {
             data_server,
-            id,
-            key,
+            accepted: RwLock::new(AcceptedKeys { keys, generation: 0 }),
             threads: DiskThreads::new(THREADS_MAX)?,
             peers: Mutex::default(),
             binding: tokio::sync::Mutex::default(),
@@ -118,53 +70,46 @@ impl Service {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// From now on these are the cluster's secrets. Once one is taken out, all connections end:
+    /// whoever knows one of the others makes another.
+    pub fn use_secrets(&self, secrets: &ClusterSecrets) {
+        self.data_server.use_secrets(secrets);
+        let keys = secrets.accepted_control_keys();
+        let mut now = self.accepted.write().unwrap_or_else(PoisonError::into_inner);
+        let is_any_out = now.keys.iter().any(|key| !keys.contains(key));
+        now.keys = keys;
+        if is_any_out {
+            now.generation += 1;
+            self.peers().values().for_each(Peer::end);
+        }
+    }
+
+    fn accepted(&self) -> AcceptedKeys {
+        self.accepted.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The standing of a connection that calls.
-    fn proven(&self, conn: &Conn) -> Option<Proven> {
+    ///
+    /// # Errors
+    /// It has none any more.
+    fn standing(&self, conn: &Conn) -> Result<Standing, ControlStatus> {
         let now = self.data_server.core().clock.now();
         let mut peers = self.peers();
-        let proven = peers.proven.get_mut(&conn.id.0)?;
-        proven.bound.iter_mut().for_each(|b| b.heard = now);
-        Some(proven.clone())
-    }
-
-    /// HELLO: both nonces are known from here on, and we prove ourselves first. Our proof says
-    /// nothing that a caller could use as its own.
-    fn hello(&self, conn: &Conn, a: &HelloArgs) -> HelloOk {
-        let said = Transcript { caller: a.caller, caller_nonce: a.nonce, server_nonce: random() };
-        let mut peers = self.peers();
-        peers.challenged.insert(conn.id.0, said);
-        if peers.challenged.len() > CHALLENGES_MAX {
-            peers.challenged.pop_first();
-        }
-        HelloOk { nonce: said.server_nonce, proof: said.proof(&self.key, Side::Server) }
-    }
-
-    /// PROVE: one try for each HELLO.
-    fn prove(&self, conn: &Conn, a: &ProveArgs) -> Result<Nothing, ControlStatus> {
-        let said = self.peers().challenged.remove(&conn.id.0).ok_or(ControlStatus::UNPROVEN)?;
-        if !said.is_proof(&self.key, Side::Caller, a.proof) {
-            tracing::warn!(peer = %conn.peer, "control connection with a wrong proof");
-            return Err(ControlStatus::BAD_PROOF);
-        }
-        let mut peers = self.peers();
-        peers.proven.insert(conn.id.0, Proven::default());
-        if peers.proven.len() > PROVEN_MAX {
-            let idle = peers.proven.iter().find(|(id, p)| p.bound.is_none() && **id != conn.id.0);
-            let ended = idle.or(peers.proven.iter().next()).map(|(id, _)| *id);
-            ended.map(|id| peers.proven.remove(&id));
-        }
-        Ok(Nothing)
+        let peer = peers.get_mut(&conn.id.0).ok_or(ControlStatus::REPLACED)?;
+        peer.standing.bound.iter_mut().for_each(|b| b.heard = now);
+        Ok(peer.standing.clone())
     }
 
     /// VOLUME: what is known here of a volume, and of our own past.
-    fn volume(&self, a: VolumeArgs) -> VolumeOk {
+    fn volume(&self, caller: Caller, a: VolumeArgs) -> Result<VolumeOk, ControlStatus> {
+        is_of(caller, a.uuid)?;
         let store = self.data_server.store();
         let known = store.volumes().into_iter().find(|v| v.uuid == a.uuid);
         let met = match a.met {
             0 => Remembered::Never,
             number => store.remembered(number),
         };
-        VolumeOk {
+        Ok(VolumeOk {
             run: name(store.run()),
             met: match met {
                 Remembered::Run(run) => name(run),
@@ -174,7 +119,7 @@ impl Service {
             adopts: store.adopts() == Some(a.uuid),
             age: known.as_ref().map_or(0, |v| v.age),
             runs: RunNames(known.iter().flat_map(|v| &v.runs).copied().map(name).collect()),
-        }
+        })
     }
 
     /// BIND: from here on the connection acts for a run of a volume, if the store accepts it.
@@ -184,12 +129,14 @@ impl Service {
     /// and cut what was written since.
     async fn bind(&self, conn: &Conn, a: BindArgs) -> Result<BindOk, ControlStatus> {
         let _one_at_a_time = self.binding.lock().await;
-        if self.proven(conn).is_none_or(|p| p.bound.is_some()) {
-            return Err(ControlStatus::UNPROVEN);
+        let standing = self.standing(conn)?;
+        if standing.bound.is_some() {
+            return Err(ControlStatus::FAULT);
         }
+        is_of(standing.caller, a.uuid)?;
         let (request, now) = (bind_request(&a), self.data_server.core().clock.now());
         let another = |b: &Bound| b.volume == a.number && b.run != request.run && b.is_live(now);
-        let in_use = self.peers().proven.values().filter_map(|p| p.bound.as_ref()).any(another);
+        let in_use = self.peers().values().filter_map(|p| p.standing.bound.as_ref()).any(another);
         let (store, judged) = (self.data_server.store().clone(), request);
         let bound = self.blocking(move || store.bind(&judged, in_use)).await?;
         let (accepted, volume) = bound.map_err(|e| status(&e))?.map_err(|refusal| {
@@ -197,12 +144,12 @@ impl Service {
             refusal_status(refusal)
         })?;
         self.end_connections_of(a.number).await;
-        let accepts = Arc::new(RwLock::new(true));
+        let accepts = Arc::new(tokio::sync::RwLock::new(true));
         let bound = Bound { volume: a.number, run: request.run, heard: now, open: true, accepts };
         // A connection that closed meanwhile is gone from the table.
-        match self.peers().proven.get_mut(&conn.id.0) {
-            Some(proven) => proven.bound = Some(bound),
-            None => return Err(ControlStatus::UNPROVEN),
+        match self.peers().get_mut(&conn.id.0) {
+            Some(peer) => peer.standing.bound = Some(bound),
+            None => return Err(ControlStatus::REPLACED),
         }
         let store = self.data_server.store().clone();
         let epoch = self.blocking(move || store.highest_epoch(a.number)).await?;
@@ -213,9 +160,10 @@ impl Service {
     /// Ends the connections that are bound to a volume, after what they are still doing.
     async fn end_connections_of(&self, volume: u32) {
         let mut older = Vec::new();
-        self.peers().proven.retain(|_, p| match &p.bound {
+        self.peers().retain(|_, peer| match &peer.standing.bound {
             Some(bound) if bound.volume == volume => {
                 older.push(bound.accepts.clone());
+                peer.end();
                 false
             }
             _ => true,
@@ -228,8 +176,8 @@ impl Service {
     /// Holds up changes of a run, as one that is being carried out does.
     #[cfg(test)]
     pub(super) async fn hold_changes_of(&self, run: u64) -> OwnedRwLockReadGuard<bool> {
-        let accepts = self.peers().proven.values().find_map(|p| {
-            p.bound.as_ref().filter(|b| b.run.number == run).map(|b| b.accepts.clone())
+        let accepts = self.peers().values().find_map(|p| {
+            p.standing.bound.as_ref().filter(|b| b.run.number == run).map(|b| b.accepts.clone())
         });
         accepts.expect("bound").read_owned().await
     }
@@ -237,7 +185,7 @@ impl Service {
     /// Makes a connection look as if its caller had said nothing for longer than that is borne.
     #[cfg(test)]
     pub(super) fn silence(&self, run: u64) {
-        for bound in self.peers().proven.values_mut().filter_map(|p| p.bound.as_mut()) {
+        for bound in self.peers().values_mut().filter_map(|p| p.standing.bound.as_mut()) {
             if bound.run.number == run {
                 bound.heard = Millis(0);
                 bound.open = false;
@@ -245,20 +193,16 @@ impl Service {
         }
     }
 
+    /// How many peers have proven themselves.
+    #[cfg(test)]
+    pub(super) fn peers_now(&self) -> usize {
+        self.peers().len()
+    }
+
     async fn age(&self, bound: &Bound, a: Age) -> Result<Age, ControlStatus> {
         let volume = bound.volume;
         let grown = self.change(bound, a, move |store, a| store.grow(volume, a.lsn)).await?;
         grown.map(|lsn| Age { lsn }).map_err(|e| status(&e))
-    }
-
-    /// Connections in the middle of authentication.
-    #[cfg(test)]
-    pub(super) fn challenges(&self) -> usize {
-        self.peers().challenged.len()
-    }
-
-    fn who(&self) -> WhoOk {
-        WhoOk { id: self.id.0, uuid: self.data_server.store().identity() }
     }
 
     async fn stat(&self, a: Objects) -> Result<StatOk, ControlStatus> {
@@ -307,7 +251,7 @@ impl Service {
     ) -> Result<T, ControlStatus> {
         let accepts = peer.accepts.clone().read_owned().await;
         if !*accepts {
-            return Err(ControlStatus::UNPROVEN);
+            return Err(ControlStatus::REPLACED);
         }
         let store = self.data_server.store().clone();
         self.blocking(move || {
@@ -344,21 +288,19 @@ impl Service {
     async fn execute(&self, call: Call) -> Answer {
         let procedure = Procedure(call.header.procedure);
         let (conn, args) = (&*call.conn, call.args);
-        match procedure {
-            Procedure::HELLO => return with(args, async |a| Ok(self.hello(conn, &a))).await,
-            Procedure::PROVE => return with(args, async |a| self.prove(conn, &a)).await,
-            _ => {}
-        }
-        let Some(proven) = self.proven(conn) else {
-            return results(&ControlResult::<Nothing>(Err(ControlStatus::UNPROVEN)));
+        let standing = match self.standing(conn) {
+            Ok(standing) => standing,
+            Err(status) => return results(&ControlResult::<Nothing>(Err(status))),
         };
         match procedure {
-            Procedure::WHO => return with(args, async |Nothing| Ok(self.who())).await,
-            Procedure::VOLUME => return with(args, async |a| Ok(self.volume(a))).await,
+            Procedure::PING => return with(args, async |Nothing| Ok(Nothing)).await,
+            Procedure::VOLUME => {
+                return with(args, async |a| self.volume(standing.caller, a)).await;
+            }
             Procedure::BIND => return with(args, async |a| self.bind(conn, a).await).await,
             _ => {}
         }
-        match &proven.bound {
+        match &standing.bound {
             Some(bound) => self.execute_bound(procedure, bound, args).await,
             None => results(&ControlResult::<Nothing>(Err(ControlStatus::UNBOUND))),
         }
@@ -430,23 +372,72 @@ impl Program for Service {
         CONTROL_VERSION
     }
 
+    fn is_secure(&self) -> bool {
+        true
+    }
+
+    fn greet(&self, conn: &Conn, first: &Bytes) -> Option<Greeted> {
+        if !channel::is_greeting(first) {
+            return None;
+        }
+        let AcceptedKeys { keys, generation } = self.accepted();
+        let directory = self.data_server.store().identity();
+        let greeted = channel::greeted(&keys, self.data_server.id().0, directory, first);
+        let secured = greeted.outcome.inspect_err(|why| refused(conn, why)).ok();
+        let named = |(ciphers, caller)| (ciphers, PeerName { generation, caller }.to_bytes());
+        Some(Greeted { answer: greeted.answer, secured: secured.map(named) })
+    }
+
+    fn proven(&self, conn: &Arc<Conn>) {
+        let named = conn.peer_name().and_then(|name| PeerName::read(name));
+        let accepted = self.accepted.read().unwrap_or_else(PoisonError::into_inner);
+        match named.filter(|(generation, _)| *generation == accepted.generation) {
+            Some((_, caller)) => {
+                let standing = Standing { caller, bound: None };
+                let peer = Peer { connection: Arc::downgrade(conn), standing };
+                self.peers().insert(conn.id.0, peer);
+            }
+            None => conn.close(),
+        }
+    }
+
     fn call(&self, call: Call) -> AnswerFuture<'_> {
         Box::pin(self.execute(call))
     }
 
     fn holds(&self, conn: &Conn) -> bool {
-        self.proven(conn).is_some()
+        self.peers().contains_key(&conn.id.0)
     }
 
     fn closed(&self, conn: &Conn) {
         let mut peers = self.peers();
-        peers.challenged.remove(&conn.id.0);
         // A bound connection stays until its successor has waited for what it is still doing.
-        match peers.proven.get_mut(&conn.id.0).map(|p| &mut p.bound) {
+        match peers.get_mut(&conn.id.0).map(|p| &mut p.standing.bound) {
             Some(Some(bound)) if Arc::strong_count(&bound.accepts) > 1 => bound.open = false,
-            _ => drop(peers.proven.remove(&conn.id.0)),
+            _ => drop(peers.remove(&conn.id.0)),
         }
     }
+}
+
+/// Tells the administrator of a greeting that led to nothing.
+fn refused(conn: &Conn, why: &ChannelError) {
+    let peer = conn.peer;
+    match why {
+        ChannelError::OtherNumber(wanted) => {
+            tracing::warn!(%peer, wanted, "a metadata server looks for another data server here");
+        }
+        ChannelError::OtherVersion(theirs) => {
+            tracing::warn!(%peer, theirs, "a metadata server of another version of weft");
+        }
+        ChannelError::Stranger | ChannelError::Malformed => {
+            tracing::warn!(%peer, "a caller that does not know our cluster secret");
+        }
+    }
+}
+
+/// A channel is for one volume.
+fn is_of(caller: Caller, volume: [u8; 16]) -> Result<(), ControlStatus> {
+    if caller.volume == volume { Ok(()) } else { Err(ControlStatus::OTHER_VOLUME) }
 }
 
 /// Decodes the whole arguments, runs the procedure, encodes its result.

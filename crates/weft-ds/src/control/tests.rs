@@ -19,14 +19,21 @@ use crate::{
     testing::{TestDs, secret, until},
 };
 use weft_control::{
+    channel::{self, ChannelError, Greeting},
     codec::*,
-    proof::{Side, Transcript},
 };
+use weft_server::identity::{ClusterSecrets, ControlKey};
 
 /// A connection that calls by hand.
 struct Caller {
     connection: Connection,
-    caller: [u8; 16],
+    /// What the data server said of its directory.
+    directory: [u8; 16],
+}
+
+/// A volume whose every byte of the uuid is this.
+fn who(volume: u8) -> channel::Caller {
+    channel::Caller { server: [9; 16], volume: [volume; 16] }
 }
 
 const NONE: RunName = RunName { number: 0, id: [0; 16] };
@@ -53,18 +60,22 @@ fn second(found_lsn: u64) -> BindArgs {
 type Called<T> = Result<Result<T, ControlStatus>, Reply>;
 
 impl Caller {
-    async fn new(ds: &TestDs, caller: u8) -> Caller {
-        let connection = Connection::connect(ds.addr).await.unwrap();
-        Caller { connection, caller: [caller; 16] }
+    /// Greets a data server as number `number`.
+    async fn greet(
+        ds: &TestDs,
+        number: u32,
+        key: &ControlKey,
+        volume: u8,
+    ) -> Result<Caller, ChannelError> {
+        let (greeting, record) = Greeting::new(key, number, who(volume)).unwrap();
+        let answered = |answer: &[u8]| greeting.answered(answer);
+        let met = Connection::connect_secure(ds.addr, record, answered).await.unwrap();
+        met.map(|(connection, directory)| Caller { connection, directory })
     }
 
-    /// One that has proven itself.
-    async fn proven(ds: &TestDs, caller: u8) -> Caller {
-        let caller = Caller::new(ds, caller).await;
-        let said = caller.hello().await;
-        let proof = said.proof(&secret().control_key(), Side::Caller);
-        assert_eq!(caller.prove(proof).await, Ok(Nothing));
-        caller
+    /// A metadata server of a volume.
+    async fn proven(ds: &TestDs, volume: u8) -> Caller {
+        Caller::greet(ds, ds.id, &secret().control_key(), volume).await.unwrap()
     }
 
     /// One that is bound to the first run of volume 1.
@@ -101,22 +112,13 @@ impl Caller {
         Ok(result.0)
     }
 
-    /// What was said; the data server's own proof is checked.
-    async fn hello(&self) -> Transcript {
-        let hello = HelloArgs { nonce: [7; 32], caller: self.caller };
-        let ok: HelloOk = self.call(Procedure::HELLO, &hello).await.unwrap().unwrap();
-        let said =
-            Transcript { caller: self.caller, caller_nonce: hello.nonce, server_nonce: ok.nonce };
-        assert!(said.is_proof(&secret().control_key(), Side::Server, ok.proof));
-        said
+    async fn ping(&self) -> Result<Nothing, ControlStatus> {
+        self.call(Procedure::PING, &Nothing).await.unwrap()
     }
 
-    async fn prove(&self, proof: [u8; 32]) -> Result<Nothing, ControlStatus> {
-        self.call(Procedure::PROVE, &ProveArgs { proof }).await.unwrap()
-    }
-
-    async fn who(&self) -> Result<WhoOk, ControlStatus> {
-        self.call(Procedure::WHO, &Nothing).await.unwrap()
+    /// Whether the data server has ended the connection.
+    async fn is_ended(&self) -> bool {
+        tokio::time::timeout(Duration::from_secs(20), self.connection.ended()).await.is_ok()
     }
 }
 
@@ -124,48 +126,101 @@ fn object(object: u64) -> ObjectName {
     ObjectName { volume: 1, object }
 }
 
-/// Until a connection has proven itself, every procedure is refused, existing or not.
+/// The control program does not exist for whoever has not greeted it, and the NFS program not for
+/// those who have.
 #[tokio::test]
 async fn strangers_are_refused() {
     let ds = TestDs::start(4).await;
-    let stranger = Caller::new(&ds, 1).await;
-    for procedure in (3..=18).chain([99, u32::MAX]) {
-        let refused: Called<Nothing> = stranger.call(Procedure(procedure), &Nothing).await;
-        assert_eq!(refused, Ok(Err(ControlStatus::UNPROVEN)), "procedure {procedure}");
-    }
-    assert_eq!(stranger.prove([0; 32]).await, Err(ControlStatus::UNPROVEN), "no HELLO before");
-    stranger.hello().await;
-    assert_eq!(stranger.who().await, Err(ControlStatus::UNPROVEN), "HELLO alone proves nothing");
-    let victim = Objects(vec![object(1)]);
+    let plain = Connection::connect(ds.addr).await.unwrap();
+    let stranger = Caller { connection: plain, directory: [0; 16] };
     ds.serve_volume(1);
     ds.store().write(super::service::id(object(1)), 0, 0, b"data").unwrap();
-    let refused: Called<Statuses> = stranger.call(Procedure::REMOVE, &victim).await;
-    assert_eq!(refused, Ok(Err(ControlStatus::UNPROVEN)));
+    let victim = weft_xdr::to_bytes(&Objects(vec![object(1)]));
+    for procedure in (0..=18).chain([30, 99, u32::MAX]) {
+        let refused = stranger.raw(procedure, victim.clone()).await;
+        assert_eq!(refused.err(), Some(Reply::ProgUnavail), "procedure {procedure}");
+    }
     assert_eq!(ds.store().stat(super::service::id(object(1))).unwrap().size, 4);
+    let mds = Caller::proven(&ds, 1).await;
+    let nfs = mds.connection.call(100_003, 4, 0, &Credential::NONE, Vec::new()).await;
+    assert!(matches!(nfs, Err(RpcError::Refused(Reply::ProgUnavail))), "{nfs:?}");
 }
 
-/// Wrong proofs fail, each costs a new HELLO, and proofs of other conversations, of the other
-/// side, and of another connection are wrong.
+/// Another secret, and what was meant for another data server, make no channel.
 #[tokio::test]
-async fn proofs_cannot_be_guessed_or_reused() {
-    let ds = TestDs::start(4).await;
+async fn a_channel_is_for_one_data_server_and_one_secret() {
+    let (ds, other) = (TestDs::start(4).await, TestDs::start(5).await);
     let key = secret().control_key();
-    let stranger = Caller::new(&ds, 1).await;
-    let said = stranger.hello().await;
-    assert_eq!(stranger.prove(said.proof(&key, Side::Server)).await, Err(ControlStatus::BAD_PROOF));
-    let right = said.proof(&key, Side::Caller);
-    assert_eq!(stranger.prove(right).await, Err(ControlStatus::UNPROVEN), "one try a HELLO");
-    let again = stranger.hello().await;
-    assert_ne!(again.server_nonce, said.server_nonce);
-    assert_eq!(stranger.prove(right).await, Err(ControlStatus::BAD_PROOF), "replayed");
-    let other = Caller::new(&ds, 1).await;
-    let said = other.hello().await;
-    stranger.hello().await;
-    let taken = said.proof(&key, Side::Caller);
-    assert_eq!(stranger.prove(taken).await, Err(ControlStatus::BAD_PROOF), "another connection's");
-    assert_eq!(other.prove(taken).await, Ok(Nothing));
-    assert_eq!(other.who().await.unwrap().id, 4);
-    assert_eq!(stranger.who().await, Err(ControlStatus::UNPROVEN));
+    let wrong = ClusterSecrets::from_text("quite another secret of a cluster").unwrap();
+    let refused = Caller::greet(&ds, 4, &wrong.control_key(), 1).await.err();
+    assert_eq!(refused, Some(ChannelError::Stranger));
+    assert_eq!(Caller::greet(&ds, 5, &key, 1).await.err(), Some(ChannelError::OtherNumber(4)));
+    // A relay changes the number in the greeting and in the answer.
+    let (greeting, record) = Greeting::new(&key, 5, who(1)).unwrap();
+    let mut relayed = record.to_vec();
+    relayed[12..16].copy_from_slice(&4u32.to_be_bytes());
+    let back = |answer: &[u8]| {
+        let mut answer = answer.to_vec();
+        answer[12..16].copy_from_slice(&5u32.to_be_bytes());
+        greeting.answered(&answer)
+    };
+    let relayed = Connection::connect_secure(ds.addr, relayed.into(), back).await.unwrap();
+    assert_eq!(relayed.err(), Some(ChannelError::Stranger));
+    let (mds, second) = (Caller::proven(&ds, 1).await, Caller::proven(&other, 1).await);
+    assert_eq!(mds.directory, ds.store().identity());
+    assert_eq!(second.directory, other.store().identity());
+}
+
+/// A greeting that somebody repeats is answered, and leads to nothing: whoever repeats it cannot
+/// say anything. It ends nobody's connection.
+#[tokio::test]
+async fn a_repeated_greeting_leads_to_nothing() {
+    let ds = TestDs::start(4).await;
+    let (greeting, record) = Greeting::new(&secret().control_key(), 4, who(1)).unwrap();
+    let answered = |answer: &[u8]| greeting.answered(answer);
+    let mds = Connection::connect_secure(ds.addr, record.clone(), answered).await.unwrap();
+    let (connection, directory) = mds.unwrap();
+    let mds = Caller { connection, directory };
+    mds.bind(&FIRST).await.unwrap();
+    let plain = |_: &[u8]| Err::<(weft_io::Ciphers, ()), ()>(());
+    for _ in 0..3 {
+        let repeated = Connection::connect_secure(ds.addr, record.clone(), plain).await;
+        assert!(repeated.unwrap().is_err());
+    }
+    assert_eq!(ds.service().peers_now(), 1);
+    assert_eq!(mds.ping().await, Ok(Nothing));
+    let space: Called<SpaceOk> = mds.call(Procedure::SPACE, &Nothing).await;
+    space.unwrap().unwrap();
+}
+
+/// A cluster gets another secret without a pause: while two are accepted, callers may have either;
+/// once one is out, those that came by it end and cannot come again.
+#[tokio::test]
+async fn secrets_are_replaced() {
+    let ds = TestDs::start(4).await;
+    let (old, new) = ("a secret for tests, not for clusters", "n".repeat(32));
+    let secrets = |text: &str| ClusterSecrets::from_text(text).unwrap();
+    let (old_key, new_key) = (secrets(old).control_key(), secrets(&new).control_key());
+    let before = Caller::greet(&ds, 4, &old_key, 1).await.unwrap();
+    assert_eq!(before.ping().await, Ok(Nothing));
+    assert!(Caller::greet(&ds, 4, &new_key, 1).await.is_err());
+    ds.service().use_secrets(&secrets(&format!("{old}\n{new}")));
+    ds.service().use_secrets(&secrets(&format!("{new}\n{old}")));
+    for key in [&old_key, &new_key] {
+        let both = Caller::greet(&ds, 4, key, 1).await.unwrap();
+        assert_eq!(both.ping().await, Ok(Nothing));
+    }
+    assert_eq!(before.ping().await, Ok(Nothing), "nobody's connection ended");
+    let half = Caller::greet(&ds, 4, &old_key, 1).await.unwrap();
+    ds.service().use_secrets(&secrets(&new));
+    assert!(before.is_ended().await);
+    assert!(Caller::greet(&ds, 4, &old_key, 1).await.is_err());
+    // It has the channel, and had not said anything when its key was taken out.
+    let late: Result<_, RpcError> =
+        half.connection.call(CONTROL_PROGRAM, CONTROL_VERSION, 1, &Credential::NONE, vec![]).await;
+    assert!(late.is_err() && half.is_ended().await);
+    let after = Caller::greet(&ds, 4, &new_key, 1).await.unwrap();
+    assert_eq!(after.ping().await, Ok(Nothing));
 }
 
 /// Each procedure does what it says, item by item.
@@ -173,8 +228,7 @@ async fn proofs_cannot_be_guessed_or_reused() {
 async fn objects_are_managed() {
     let ds = TestDs::start(4).await;
     let mds = Caller::bound(&ds).await;
-    let who = mds.who().await.unwrap();
-    assert_eq!((who.id, who.uuid), (4, ds.store().identity()));
+    assert_eq!(mds.ping().await, Ok(Nothing));
     let id = super::service::id;
     ds.store().write(id(object(1)), 0, 0, &[1; 5000]).unwrap();
     let both = Objects(vec![object(1), object(2)]);
@@ -235,11 +289,11 @@ async fn garbage_is_refused() {
     let over = CreateArgs((0..=BATCH_MAX as u64).map(item).collect());
     let over: Called<Nothing> = mds.call(Procedure::CREATE, &over).await;
     assert_eq!(over, Err(Reply::GarbageArgs));
-    let trailing: Called<WhoOk> = mds.call(Procedure::WHO, &1u32).await;
+    let trailing: Called<Nothing> = mds.call(Procedure::PING, &1u32).await;
     assert_eq!(trailing, Err(Reply::GarbageArgs));
     assert_eq!(mds.raw(99, Bytes::new()).await.err(), Some(Reply::ProcUnavail));
-    // Noise of every length to every procedure, before and after proving.
-    let stranger = Caller::new(&ds, 2).await;
+    // Noise of every length to every procedure, before and after binding.
+    let unbound = Caller::proven(&ds, 2).await;
     let mut noise = 1u64;
     for round in 0..400usize {
         let bytes: Vec<u8> = (0..round % 97)
@@ -250,21 +304,29 @@ async fn garbage_is_refused() {
             })
             .collect();
         let procedure = u32::try_from(round % 17).unwrap();
-        // PROVE and HELLO with noise must not take the proven connection's standing away.
-        let by = if matches!(procedure, 5..=7 | 12..=14) { &stranger } else { &mds };
+        // Noise that has a meaning must not change objects.
+        let by = if matches!(procedure, 5..=7 | 12..=14) { &unbound } else { &mds };
         let _any_answer = by.raw(procedure, Bytes::from(bytes)).await;
     }
-    assert_eq!(mds.who().await.unwrap().id, 4);
-    assert_eq!(stranger.who().await, Err(ControlStatus::UNPROVEN));
+    assert_eq!(mds.ping().await, Ok(Nothing));
+    assert_eq!(unbound.ping().await, Ok(Nothing));
 }
 
-/// Another version of the program is refused with the one that is served.
+/// Another version is refused with the one that is served, in the greeting and by the program.
 #[tokio::test]
 async fn other_versions_are_refused() {
     let ds = TestDs::start(4).await;
-    let mds = Caller::new(&ds, 1).await;
+    let (greeting, record) = Greeting::new(&secret().control_key(), 4, who(1)).unwrap();
+    let mut older = record.to_vec();
+    older[8..12].copy_from_slice(&1u32.to_be_bytes());
+    let answered = |answer: &[u8]| greeting.answered(answer);
+    let refused = Connection::connect_secure(ds.addr, older.into(), answered).await.unwrap();
+    assert_eq!(refused.err(), Some(ChannelError::OtherVersion(CONTROL_VERSION)));
+    let mds = Caller::proven(&ds, 1).await;
     match mds.connection.call(CONTROL_PROGRAM, 1, 3, &Credential::NONE, Vec::new()).await {
-        Err(RpcError::Refused(reply)) => assert_eq!(reply, Reply::ProgMismatch(3, 3)),
+        Err(RpcError::Refused(reply)) => {
+            assert_eq!(reply, Reply::ProgMismatch(CONTROL_VERSION, CONTROL_VERSION));
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -287,28 +349,31 @@ async fn a_new_connection_waits_for_the_old_ones_changes() {
         (new, bound)
     });
     // The old connection is out as soon as BIND has begun; then BIND can only be waiting.
-    until("replacement", async || old.who().await == Err(ControlStatus::UNPROVEN)).await;
+    assert!(old.is_ended().await);
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert!(!binding.is_finished(), "BIND has not waited for the change");
     drop(change);
     let (new, bound) = binding.await.unwrap();
     assert_eq!(bound.map(|b| b.age), Ok(10));
-    assert_eq!(new.who().await.unwrap().id, 4);
-    let refused: Called<Statuses> = old.call(Procedure::REMOVE, &Objects(vec![object(1)])).await;
-    assert_eq!(refused, Ok(Err(ControlStatus::UNPROVEN)));
-    assert_eq!(other.who().await.unwrap().id, 4);
+    assert_eq!(new.ping().await, Ok(Nothing));
+    assert_eq!(other.ping().await, Ok(Nothing));
     let space: Called<SpaceOk> = other.call(Procedure::SPACE, &Nothing).await;
     space.unwrap().unwrap();
 }
 
-/// A connection that is proven and not bound may ask who is there and what is known of a volume,
-/// and nothing else; a bound one may name objects of its own volume only.
+/// A connection that is not bound may ask what is known of its own volume, and nothing else; a
+/// bound one may name objects of that volume only, and is bound to no other.
 #[tokio::test]
 async fn only_a_bound_connection_reaches_objects() {
     let ds = TestDs::start(4).await;
     let mds = Caller::proven(&ds, 1).await;
     assert_eq!(mds.volume().await.runs.0, []);
     let victim = Objects(vec![object(1)]);
+    let other = BindArgs { number: 2, uuid: [2; 16], ..FIRST };
+    assert_eq!(mds.bind(&other).await, Err(ControlStatus::OTHER_VOLUME));
+    let asked = VolumeArgs { number: 2, uuid: [2; 16], met: 1 };
+    let refused: Called<VolumeOk> = mds.call(Procedure::VOLUME, &asked).await;
+    assert_eq!(refused, Ok(Err(ControlStatus::OTHER_VOLUME)));
     for procedure in (4..=15).chain([18]) {
         let refused: Called<Nothing> = mds.call(Procedure(procedure), &victim).await;
         assert_eq!(refused, Ok(Err(ControlStatus::UNBOUND)), "procedure {procedure}");
@@ -332,38 +397,16 @@ async fn one_run_of_a_volume_at_a_time() {
     assert_eq!(held.lsn, 30);
     let new = Caller::proven(&ds, 1).await;
     assert_eq!(new.bind(&second(30)).await, Err(ControlStatus::IN_USE));
-    assert_eq!(old.who().await.unwrap().id, 4, "it is left alone");
+    assert_eq!(old.ping().await, Ok(Nothing), "it is left alone");
     ds.service().silence(1);
     assert_eq!(new.bind(&second(29)).await, Err(ControlStatus::OLDER));
     new.bind(&BindArgs { lsn: 31, ..second(30) }).await.unwrap();
-    assert_eq!(old.who().await, Err(ControlStatus::UNPROVEN));
+    assert!(old.is_ended().await);
     let old = Caller::proven(&ds, 1).await;
     assert_eq!(old.bind(&BindArgs { lsn: 40, ..FIRST }).await, Err(ControlStatus::DEPOSED));
     let told = old.volume().await;
     assert_eq!((told.runs.0.len(), told.age), (2, 31));
     assert_eq!(told.met, told.run, "in its first run still");
-}
-
-/// Strangers that begin to authenticate over and over fill no table.
-#[tokio::test]
-async fn challenges_are_bounded() {
-    let ds = TestDs::start(4).await;
-    let mds = Caller::proven(&ds, 1).await;
-    let strangers: Vec<_> = {
-        let mut all = Vec::new();
-        for _ in 0..300 {
-            let stranger = Caller::new(&ds, 9).await;
-            stranger.hello().await;
-            all.push(stranger);
-        }
-        all
-    };
-    assert!(ds.service().challenges() <= 256);
-    assert_eq!(mds.who().await.unwrap().id, 4);
-    drop(strangers);
-    let service = Arc::downgrade(ds.service());
-    until("forgotten challenges", async || service.upgrade().is_some_and(|s| s.challenges() == 0))
-        .await;
 }
 
 /// Clients whose calls all wait for the disk leave threads to the metadata servers: these are told

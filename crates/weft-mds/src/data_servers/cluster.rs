@@ -13,7 +13,7 @@ use weft_control::codec::{Age, Procedure};
 use weft_layout::Rights;
 use weft_nfs::DeviceId;
 use weft_server::{
-    identity::{ControlKey, ServerUuid},
+    identity::{ClusterSecrets, ServerUuid},
     report::IndirectStatus,
 };
 use weft_store::types::DataServerId;
@@ -42,7 +42,6 @@ pub struct DataServers {
     servers: RwLock<Arc<ByNumber>>,
     /// Who we are, to those that are added.
     us: ServerUuid,
-    control_key: ControlKey,
     /// Where the connections live.
     runtime: Handle,
     registry: Arc<DataServerRegistry>,
@@ -58,14 +57,12 @@ impl DataServers {
     pub fn start(
         specs: impl IntoIterator<Item = DataServerSpec>,
         us: ServerUuid,
-        control_key: &ControlKey,
         registry: DataServerRegistry,
         gathers: bool,
     ) -> Arc<Self> {
         let all = Arc::new(DataServers {
             servers: RwLock::default(),
             us,
-            control_key: control_key.clone(),
             runtime: Handle::current(),
             registry: Arc::new(registry),
             gather: Gather::new(gathers),
@@ -84,9 +81,15 @@ impl DataServers {
             if let Entry::Vacant(place) = more.entry(spec.id) {
                 let (registry, look) = (self.registry.clone(), self.look.clone());
                 registry.expect(spec.id, spec.uuid);
-                place.insert(Server::start(spec, self.us, &self.control_key, registry, look));
+                place.insert(Server::start(spec, self.us, registry, look));
             }
         }
+    }
+
+    /// From now on these are the cluster's secrets: connections and handles made from here on
+    /// use the first of them.
+    pub fn use_secrets(&self, secrets: &ClusterSecrets) {
+        self.registry.use_secrets(secrets);
     }
 
     /// All of them, at this moment.

@@ -118,8 +118,8 @@ impl DataServerError {
             ControlStatus::UNALIGNED => DataServerError::Unaligned { id },
             ControlStatus::IO => DataServerError::Io { id, why: "see its log".into() },
             // The connection was replaced; the next one is being made.
-            ControlStatus::UNPROVEN | ControlStatus::UNBOUND => {
-                DataServerError::Unreachable { id, why: "not proven".into() }
+            ControlStatus::REPLACED | ControlStatus::UNBOUND => {
+                DataServerError::Unreachable { id, why: "its connection was replaced".into() }
             }
             other => DataServerError::Refused { id, why: other.to_string().into() },
         }

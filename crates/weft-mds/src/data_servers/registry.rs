@@ -5,14 +5,17 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
 
 use weft_control::codec::*;
 use weft_layout::{HandleKey, HandleKeys};
-use weft_server::{clock::random, identity::hex};
+use weft_server::{
+    clock::random,
+    identity::{ClusterSecrets, ControlKey, hex},
+};
 use weft_store::{
     types::{DataServerId, Lsn, Run, StoreError},
     volume::{Identity, Volume, VolumeRun},
@@ -27,7 +30,7 @@ use crate::control_link::{Admission, Later, Met};
 /// The data servers' directories, the keys that follow from them, and this run of the volume.
 pub struct DataServerRegistry {
     volume: Volume,
-    keys: HandleKeys,
+    keys: RwLock<Keys>,
     /// Runs of the volume; this one is the last.
     runs: Vec<VolumeRun>,
     /// This run may be named when this is durable.
@@ -37,6 +40,18 @@ pub struct DataServerRegistry {
     superseded: AtomicBool,
     /// Records are written one after another, so that no two data servers get one directory.
     recording: tokio::sync::Mutex<()>,
+}
+
+/// What follows from the cluster's secret.
+struct Keys {
+    handles: HandleKeys,
+    control: ControlKey,
+}
+
+impl Keys {
+    fn of(secrets: &ClusterSecrets) -> Keys {
+        Keys { handles: secrets.handle_keys(), control: secrets.control_key() }
+    }
 }
 
 /// What is known of the data servers.
@@ -65,7 +80,10 @@ impl DataServerRegistry {
     ///
     /// # Errors
     /// The volume cannot be read, or a record is none.
-    pub fn open(volume: Volume, keys: HandleKeys) -> Result<DataServerRegistry, StoreError> {
+    pub fn open(
+        volume: Volume,
+        secrets: &ClusterSecrets,
+    ) -> Result<DataServerRegistry, StoreError> {
         let mut recorded = BTreeMap::new();
         for (id, record) in volume.data_servers().unconfirmed()? {
             recorded.insert(id, record::decode(&record).ok_or(StoreError::Corrupt("data server"))?);
@@ -76,7 +94,7 @@ impl DataServerRegistry {
         let runs = volume.runs().unconfirmed()?;
         Ok(DataServerRegistry {
             volume,
-            keys,
+            keys: RwLock::new(Keys::of(secrets)),
             runs,
             begun: lsn,
             known: Mutex::new(Known { recorded, ..Known::default() }),
@@ -93,11 +111,20 @@ impl DataServerRegistry {
         }
     }
 
+    /// From now on these are the cluster's secrets.
+    pub(super) fn use_secrets(&self, secrets: &ClusterSecrets) {
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Keys::of(secrets);
+    }
+
+    fn keys(&self) -> RwLockReadGuard<'_, Keys> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The key of a data server that was bound in this run.
     pub(super) fn key(&self, id: DataServerId) -> Option<HandleKey> {
         let known = self.known();
         let record = known.recorded.get(&id).filter(|_| known.bound.contains(&id))?;
-        Some(self.keys.of(id.0, record.uuid))
+        Some(self.keys().handles.of(id.0, record.uuid))
     }
 
     /// Records what the data servers hold by now: only what the volume does not have yet.
@@ -268,6 +295,10 @@ impl DataServerRegistry {
 }
 
 impl Admission for DataServerRegistry {
+    fn credentials(&self) -> (Uuid, ControlKey) {
+        (self.volume.identity().uuid, self.keys().control.clone())
+    }
+
     fn meet(&self, id: DataServerId, uuid: Uuid) -> Result<VolumeArgs, String> {
         self.check(id, uuid)?;
         let Identity { number, uuid: volume, .. } = self.volume.identity();

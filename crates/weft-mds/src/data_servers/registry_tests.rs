@@ -9,7 +9,7 @@ const ONE: DataServerId = DataServerId(1);
 const TWO: DataServerId = DataServerId(2);
 
 fn registry(volume: &Volume, configured: &[(DataServerId, Uuid)]) -> DataServerRegistry {
-    let registry = DataServerRegistry::open(volume.clone(), secret().handle_keys()).unwrap();
+    let registry = DataServerRegistry::open(volume.clone(), &secret()).unwrap();
     configured.iter().for_each(|(id, uuid)| registry.expect(*id, Some(*uuid)));
     registry
 }
@@ -70,7 +70,7 @@ fn damaged_records_are_errors() {
     for record in [&[][..], &[2; 48], &[2; 50], &[1; 49]] {
         let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
         volume.data_server_put(ONE, record, 0).unconfirmed().unwrap();
-        let opened = DataServerRegistry::open(volume, secret().handle_keys());
+        let opened = DataServerRegistry::open(volume, &secret());
         assert!(matches!(opened, Err(StoreError::Corrupt(_))), "{record:?}");
     }
     let record = Record { uuid: [3; 16], run: Run { number: 4, id: [5; 16] }, held: 6 };

@@ -14,7 +14,7 @@ use weft_client::{
     session::{Session, SessionOptions},
 };
 use weft_control::{ControlMessages, codec::*};
-use weft_server::identity::{ControlKey, ServerUuid, hex};
+use weft_server::identity::{ServerUuid, hex};
 use weft_store::types::DataServerId;
 use weft_xdr::{Decode, Encode};
 
@@ -58,13 +58,12 @@ impl Server {
     pub(super) fn start(
         spec: DataServerSpec,
         us: ServerUuid,
-        key: &ControlKey,
         registry: Arc<DataServerRegistry>,
         look: Arc<Notify>,
     ) -> Arc<Self> {
         let DataServerSpec { id, control, addresses, uuid: _ } = spec;
-        let (key, addr) = (key.clone(), control.clone());
-        let expected = Expected { id, addr, caller: us, key, admission: registry };
+        let addr = control.clone();
+        let expected = Expected { id, addr, caller: us, admission: registry };
         Arc::new(Server {
             id,
             control,

@@ -17,7 +17,7 @@ use weft_client::{
 use weft_ds::testing::{TestDs, secret, until};
 use weft_layout::Rights;
 use weft_nfs::{NfsStat, StableHow};
-use weft_server::identity::{ClusterSecret, ServerUuid};
+use weft_server::identity::{ClusterSecrets, ServerUuid};
 use weft_store::{
     types::{Content, DataServerId},
     volume::{Volume, VolumeConfig},
@@ -36,20 +36,20 @@ struct Cluster {
     view: Arc<DataServers>,
 }
 
-fn view(servers: &[TestDs], secret: &ClusterSecret) -> Arc<DataServers> {
+fn view(servers: &[TestDs], secret: &ClusterSecrets) -> Arc<DataServers> {
     let specs = servers.iter().map(|s| DataServerSpec {
         id: DataServerId(s.id),
         control: s.addr.into(),
         addresses: Vec::new(),
         uuid: None,
     });
-    DataServers::start(specs, ServerUuid([9; 16]), &secret.control_key(), registry(secret), true)
+    DataServers::start(specs, ServerUuid([9; 16]), registry(secret), true)
 }
 
 /// In a new volume.
-fn registry(secret: &ClusterSecret) -> DataServerRegistry {
+fn registry(secret: &ClusterSecrets) -> DataServerRegistry {
     let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
-    DataServerRegistry::open(volume, secret.handle_keys()).unwrap()
+    DataServerRegistry::open(volume, secret).unwrap()
 }
 
 impl Cluster {
@@ -298,7 +298,7 @@ async fn a_server_that_is_down_fails_fast() {
 #[tokio::test]
 async fn strangers_are_not_trusted() {
     let cluster = Cluster::start(1).await;
-    let other = ClusterSecret::from_text("quite another secret of a cluster").unwrap();
+    let other = ClusterSecrets::from_text("quite another secret of a cluster").unwrap();
     let file = cluster.file(1);
     let told = |e: Result<_, DataServerError>| {
         let e: DataServerError = Result::<super::FileObjects, _>::unwrap_err(e);
@@ -306,17 +306,18 @@ async fn strangers_are_not_trusted() {
     };
     let stranger = view(&cluster.servers, &other);
     let e = told(stranger.fetch_attrs(&[&file]).await.remove(0));
-    let words = "data server 1 cannot be reached: it does not know our cluster secret";
-    assert_eq!(e, (true, words.to_owned()));
+    let addr = cluster.servers[0].addr;
+    let words =
+        format!("data server 1 cannot be reached: {addr}: it does not know our cluster secret");
+    assert_eq!(e, (true, words));
     let spec = DataServerSpec {
         id: DataServerId(2),
         control: cluster.servers[0].addr.into(),
         addresses: Vec::new(),
         uuid: None,
     };
-    let key = secret();
-    let confused =
-        DataServers::start([spec], ServerUuid([8; 16]), &key.control_key(), registry(&key), true);
+    let registry = registry(&secret());
+    let confused = DataServers::start([spec], ServerUuid([8; 16]), registry, true);
     let second = Striped { data_servers: vec![DataServerId(2)], ..file.clone() };
     let (waits, e) = told(confused.fetch_attrs(&[&second]).await.remove(0));
     assert!(waits && e.ends_with("is data server 1, not 2"), "{e}");
@@ -339,7 +340,7 @@ async fn a_data_server_is_reached_by_name() {
         let id = DataServerId(1);
         let spec = DataServerSpec { id, control, addresses: Vec::new(), uuid: None };
         let registry = registry(&secret);
-        DataServers::start([spec], ServerUuid([9; 16]), &secret.control_key(), registry, true)
+        DataServers::start([spec], ServerUuid([9; 16]), registry, true)
     };
     let view = start("localhost");
     view.ready(&[DataServerId(1)]).await.unwrap();
@@ -368,9 +369,8 @@ async fn a_swapped_directory_is_noticed() {
     let start = |uuid: Option<[u8; 16]>| {
         let (id, control) = (DataServerId(1), control.into());
         let spec = DataServerSpec { id, control, addresses: Vec::new(), uuid };
-        let registry = DataServerRegistry::open(volume.clone(), secret().handle_keys());
-        let key = secret().control_key();
-        DataServers::start([spec], ServerUuid([9; 16]), &key, registry.unwrap(), true)
+        let registry = DataServerRegistry::open(volume.clone(), &secret());
+        DataServers::start([spec], ServerUuid([9; 16]), registry.unwrap(), true)
     };
     let first = start(None);
     let file = Striped {

@@ -20,7 +20,7 @@ use weft_server::{
     clock::random,
     compound::Nfs,
     core::Core,
-    identity::{ClusterSecret, ServerRole, ServerUuid, identity},
+    identity::{ClusterSecrets, ServerRole, ServerUuid, identity},
     report::IndirectStatus,
     rpc::{Connections, Program, Server, ServerLimits, Workers},
 };
@@ -86,7 +86,7 @@ impl Default for Options {
 pub struct Cluster {
     options: Options,
     dir: TempDir,
-    secret: ClusterSecret,
+    secret: ClusterSecrets,
     uuid: ServerUuid,
     mds: Option<RunningMds>,
     data_servers: Vec<Serving>,
@@ -153,7 +153,7 @@ impl Cluster {
     }
 
     pub async fn with(options: Options) -> Cluster {
-        let secret = ClusterSecret::from_text("a secret for tests, not for clusters").unwrap();
+        let secret = ClusterSecrets::from_text("a secret for tests, not for clusters").unwrap();
         let mut cluster = Cluster {
             dir: tempfile::tempdir().unwrap(),
             secret,
@@ -175,13 +175,12 @@ impl Cluster {
         let dir = self.dir.path().join(format!("ds{id}"));
         std::fs::create_dir_all(&dir).unwrap();
         let store = ObjectStore::open(&dir, &ObjectStoreOptions::default()).unwrap();
-        let who = identity(ServerRole::Ds, &self.secret, ServerUuid(store.identity()));
+        let who = identity(ServerRole::Ds, ServerUuid(store.identity()));
         let core = Core::new(who, SessionLimits::default(), 3600);
         let connections = core.connections.clone();
-        let key = self.secret.handle_keys().of(id, store.identity());
-        let ds = DataServer::new(core, Arc::new(store), key).unwrap();
-        let control =
-            Service::new(ds.clone(), DataServerId(id), self.secret.control_key()).unwrap();
+        let number = DataServerId(id);
+        let ds = DataServer::new(core, number, Arc::new(store), &self.secret).unwrap();
+        let control = Service::new(ds.clone(), &self.secret).unwrap();
         let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds));
         let limits = self.options.server.clone();
         let serving = Serving::start(vec![nfs, control], connections, limits).await;
@@ -227,15 +226,13 @@ impl Cluster {
         let volume = Self::open_volume(self.dir.path(), self.options.on_disk).await;
         let data_servers = {
             let _on = workers().pick(0).enter();
-            let handle_keys = self.secret.handle_keys();
-            let registry = DataServerRegistry::open(volume.clone(), handle_keys).unwrap();
-            let control = self.secret.control_key();
+            let registry = DataServerRegistry::open(volume.clone(), &self.secret).unwrap();
             let gathers = self.options.small_files.gather;
-            DataServers::start(self.specs.clone(), self.uuid, &control, registry, gathers)
+            DataServers::start(self.specs.clone(), self.uuid, registry, gathers)
         };
         let width = u16::try_from(self.specs.len()).unwrap().clamp(1, self.options.stripe_width);
         let parts = MdsParts {
-            identity: identity(ServerRole::Mds, &self.secret, self.uuid),
+            identity: identity(ServerRole::Mds, self.uuid),
             limits: self.options.limits.clone(),
             state_limits: self.options.state_limits.clone(),
             lease_s: self.options.lease_s,

@@ -3,10 +3,12 @@
 use std::{
     collections::HashMap,
     net::SocketAddr,
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Mutex, OnceLock, Weak},
 };
 
+use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use weft_io::SealRecords;
 use weft_state::ConnId;
 use weft_xdr::{Reader, Segment, rpc::Reply};
 
@@ -25,12 +27,14 @@ pub type ReplyBudget = OwnedSemaphorePermit;
 pub(super) struct Outgoing {
     pub(super) segments: Vec<Segment>,
     pub(super) _room: Vec<ReplyBudget>,
+    /// Seals every message after this one.
+    pub(super) seal: Option<Box<dyn SealRecords>>,
 }
 
 impl Outgoing {
     /// A small message.
     pub(super) fn small(segments: Vec<Segment>) -> Self {
-        Outgoing { segments, _room: Vec::new() }
+        Outgoing { segments, _room: Vec::new(), seal: None }
     }
 }
 
@@ -50,6 +54,7 @@ pub struct Conn {
     pub peer: SocketAddr,
     /// Address the client reached us by.
     pub local: SocketAddr,
+    peer_name: OnceLock<Bytes>,
     pub(super) out: mpsc::Sender<Outgoing>,
     reply_budget: Arc<Semaphore>,
     pub(super) pending: Mutex<Pending>,
@@ -65,7 +70,28 @@ impl Conn {
     ) -> Self {
         let close = watch::Sender::new(false);
         let reply_budget = Arc::new(Semaphore::new(REPLY_BYTES_MAX as usize));
-        Conn { id, peer, local, out, reply_budget, pending: Mutex::default(), close }
+        Conn {
+            id,
+            peer,
+            local,
+            peer_name: OnceLock::new(),
+            out,
+            reply_budget,
+            pending: Mutex::default(),
+            close,
+        }
+    }
+
+    /// Who the peer has proven to be, in the words of the program that it greeted; none if its
+    /// connection is not a secure one.
+    pub fn peer_name(&self) -> Option<&Bytes> {
+        self.peer_name.get()
+    }
+
+    /// The peer has greeted us.
+    pub(super) fn is_of(&self, name: Bytes) {
+        // Only a first record is a greeting.
+        let _ = self.peer_name.set(name);
     }
 
     /// Waits until a reply of this many bytes may be made. Who holds room already must not wait

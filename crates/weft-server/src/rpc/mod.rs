@@ -3,14 +3,20 @@
 //! A connection is read by one task and written by another. Calls run concurrently, within a
 //! bound of requests and bytes; replies leave in the order they are finished. A record that
 //! cannot be parsed ends its connection and nothing else.
+//!
+//! A program may be served over secure connections only. Whoever wants one greets the program with
+//! the first record; what comes after the answer is sealed.
 
 mod callback;
 mod conn;
 mod hosts;
+mod incoming;
 mod serve;
 
-use std::{future::Future, pin::Pin};
+use std::{future::Future, pin::Pin, sync::Arc};
 
+use bytes::Bytes;
+use weft_io::Ciphers;
 use weft_xdr::{Reader, Segment, rpc::CallHeader};
 
 pub use callback::CallbackError;
@@ -45,7 +51,7 @@ impl Caller {
 #[derive(Debug)]
 pub struct Call {
     /// The connection it came on.
-    pub conn: std::sync::Arc<Conn>,
+    pub conn: Arc<Conn>,
     /// Program, version, procedure, credential.
     pub header: CallHeader,
     /// Who calls.
@@ -72,12 +78,33 @@ pub enum Answer {
 /// A boxed future of an [`Answer`].
 pub type AnswerFuture<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
 
+/// What a program makes of a greeting.
+#[derive(Debug)]
+pub struct Greeted {
+    /// The record to send back.
+    pub answer: Bytes,
+    /// What seals the connection from here on, and who the peer is; none if it was refused.
+    pub secured: Option<(Ciphers, Bytes)>,
+}
+
 /// An RPC program served on a port. Procedure 0 is answered before it gets here.
 pub trait Program: Send + Sync + 'static {
     /// Program number.
     fn program(&self) -> u32;
     /// The one version served.
     fn version(&self) -> u32;
+    /// Whether it is served over secure connections, and only there.
+    fn is_secure(&self) -> bool {
+        false
+    }
+    /// Answers the first record of a connection, if it is a greeting. Nobody has proven anything
+    /// by it that was not said before, perhaps by somebody else: nothing may change for it.
+    fn greet(&self, _: &Conn, _: &Bytes) -> Option<Greeted> {
+        None
+    }
+    /// The first sealed record of a connection that greeted this program was opened: its peer is
+    /// who [`Conn::peer_name`] says.
+    fn proven(&self, _: &Arc<Conn>) {}
     /// Executes a call.
     fn call(&self, call: Call) -> AnswerFuture<'_>;
     /// Whether a connection belongs to somebody known (a session is bound to it, say): others end

@@ -13,15 +13,12 @@ use std::{
 use bytes::Bytes;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
-    net::{
-        TcpListener, TcpStream,
-        tcp::{OwnedReadHalf, OwnedWriteHalf},
-    },
+    net::{TcpListener, TcpStream, tcp::OwnedWriteHalf},
     runtime::Handle,
     sync::{Semaphore, mpsc},
-    time::{Instant, Interval, interval_at, timeout},
+    time::{Instant, Interval, interval_at},
 };
-use weft_io::{Begun, RecordIoError, RecordReader};
+use weft_io::SealRecords;
 use weft_state::{ConnId, Host};
 use weft_xdr::{
     Decode, Reader, Segment, Writer,
@@ -32,10 +29,9 @@ use super::{
     Answer, Call, Caller, Connections, Program,
     conn::{Conn, OUT_QUEUE_MAX, Outgoing, ReplyBudget},
     hosts::{ConnectionPermit, Hosts, ServerLimits},
+    incoming::Incoming,
 };
 
-/// Longest record accepted: a 4 MiB WRITE and its headers.
-pub const RECORD_BYTES_MAX: usize = (4 << 20) + (64 << 10);
 /// Calls of one connection that run at once; a Linux client has 64 slots.
 const CALLS_PER_CONN_MAX: usize = 128;
 /// Request bytes of one connection that are in memory at once.
@@ -161,14 +157,14 @@ impl Server {
         let conn = Arc::new(Conn::new(id, peer, local, out));
         self.connections.insert(&conn);
         tokio::spawn(write_loop(conn.clone(), write, queue));
-        let mut records = RecordReader::new(read, RECORD_BYTES_MAX);
+        let mut incoming = Incoming::new(read, &self.programs);
         let calls = Arc::new(Semaphore::new(CALLS_PER_CONN_MAX));
         let bytes = Arc::new(Semaphore::new(REQUEST_BYTES_PER_CONN_MAX));
         let idle_limit = self.hosts.limits().idle;
         let mut idle = interval_at(Instant::now() + idle_limit, idle_limit);
         loop {
             let record = tokio::select! {
-                r = next_record(&mut records, &place) => r,
+                r = incoming.next(&conn, &place) => r,
                 () = conn.closing() => break,
                 () = self.unheld(&conn, &mut idle) => {
                     tracing::debug!(%peer, "nobody known for too long: closing");
@@ -253,7 +249,8 @@ impl Server {
             Err(refusal) => rpc::reply(&mut w, xid, &refusal),
         }
         // A closed queue means the connection is gone: the client will ask again on another.
-        let _ = conn.out.send(Outgoing { segments: w.into_segments(), _room: room }).await;
+        let _ =
+            conn.out.send(Outgoing { segments: w.into_segments(), _room: room, seal: None }).await;
     }
 
     async fn dispatch(
@@ -263,7 +260,9 @@ impl Server {
         args: Reader,
         request_bytes: usize,
     ) -> Result<Option<(Vec<Segment>, Vec<ReplyBudget>)>, Reply> {
-        let program = self.programs.iter().find(|p| p.program() == header.program);
+        let secure = conn.peer_name().is_some();
+        let serves = |p: &&Arc<dyn Program>| p.program() == header.program;
+        let program = self.programs.iter().filter(|p| p.is_secure() == secure).find(serves);
         let program = program.ok_or(Reply::ProgUnavail)?;
         if header.version != program.version() {
             return Err(Reply::ProgMismatch(program.version(), program.version()));
@@ -278,29 +277,6 @@ impl Server {
             Answer::ProcUnavail => Err(Reply::ProcUnavail),
             Answer::GarbageArgs => Err(Reply::GarbageArgs),
             Answer::Close => Ok(None),
-        }
-    }
-}
-
-/// The next record. A large one is received when there is room for it; one that then dawdles ends
-/// its connection if others wait for the room.
-async fn next_record(
-    records: &mut RecordReader<OwnedReadHalf>,
-    place: &ConnectionPermit,
-) -> Result<Option<Bytes>, RecordIoError> {
-    let bytes = match records.begin().await? {
-        Begun::Record(record) => return Ok(Some(record)),
-        Begun::Ended => return Ok(None),
-        Begun::Large(bytes) => bytes,
-    };
-    let room = place.room(bytes).await;
-    loop {
-        match timeout(room.patience(), records.next()).await {
-            Ok(received) => return received,
-            Err(_) if room.is_wanted() => {
-                return Err(io::Error::from(io::ErrorKind::TimedOut).into());
-            }
-            Err(_) => {}
         }
     }
 }
@@ -329,13 +305,19 @@ fn keep_alive(stream: &TcpStream) -> io::Result<()> {
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
 async fn write_loop(conn: Arc<Conn>, write: OwnedWriteHalf, mut queue: mpsc::Receiver<Outgoing>) {
+    let mut sealer: Option<Box<dyn SealRecords>> = None;
     loop {
         let outgoing = tokio::select! {
             o = queue.recv() => o,
             () = conn.closing() => None,
         };
-        let Some(Outgoing { segments, _room }) = outgoing else { return };
-        let sending = weft_io::send_record(write.as_ref(), segments);
+        let Some(Outgoing { segments, _room, seal }) = outgoing else { return };
+        let sealed = match &mut sealer {
+            Some(sealer) => sealer.seal(segments).map(|record| vec![Segment::Bytes(record)]),
+            None => Ok(segments),
+        };
+        sealer = seal.or(sealer);
+        let sending = async { weft_io::send_record(write.as_ref(), sealed?).await };
         let sent = tokio::select! {
             r = tokio::time::timeout(STALL, sending) => {
                 r.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))

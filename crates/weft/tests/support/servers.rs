@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -70,6 +71,8 @@ pub struct Servers {
     running: BTreeMap<String, Child>,
     disks: Vec<PathBuf>,
     network: Option<Network>,
+    /// Who stands between the metadata server and a data server.
+    between: BTreeMap<u32, SocketAddr>,
 }
 
 impl Servers {
@@ -89,8 +92,8 @@ impl Servers {
         let dir = tempfile::Builder::new().prefix("weft-faults.").tempdir().expect("a folder");
         let ports = Ports::free();
         let network = plan.wired.then(|| network(plan.data_servers));
-        let (running, disks) = (BTreeMap::new(), Vec::new());
-        let mut servers = Self { dir, ports, plan, running, disks, network };
+        let (running, disks, between) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
+        let mut servers = Self { dir, ports, plan, running, disks, network, between };
         servers.write_secret("secret", SECRET);
         for (name, mib) in [("mds", plan.mds_disk_mib), ("ds1", plan.ds1_disk_mib)] {
             if let Some(mib) = mib {
@@ -152,12 +155,25 @@ impl Servers {
                     (format!("10.212.{CONTROL_WIRES}.{place}"), Network::address(id as usize))
                 }
             };
+            let reached = format!("{control}:{port}");
+            let control = self.between.get(&id).map_or(reached, SocketAddr::to_string);
             text += &format!(
-                "[[data_server]]\nid = {id}\ncontrol = \"{control}:{port}\"\n\
+                "[[data_server]]\nid = {id}\ncontrol = \"{control}\"\n\
                  addresses = [\"{data}:{port}\"]\n"
             );
         }
         text
+    }
+
+    /// The metadata server reaches this data server only by way of that address, once it is
+    /// started again.
+    pub fn reach_by(&mut self, id: u32, address: SocketAddr) {
+        self.between.insert(id, address);
+    }
+
+    /// Where a data server listens.
+    pub fn ds_address(&self, id: u32) -> SocketAddr {
+        ([127, 0, 0, 1], self.ds_port(id)).into()
     }
 
     /// Starts a data server on the data it had.
