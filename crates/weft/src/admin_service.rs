@@ -40,9 +40,6 @@ const PATH_BYTES_MAX: usize = 4096;
 /// Longest body of a request, bytes.
 const BODY_BYTES_MAX: usize = 1024;
 
-/// Where a backup is.
-const BACKUP: &str = "/backup";
-
 /// What `POST /threshold` is given.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -130,7 +127,7 @@ fn router(source: Arc<dyn AdminSource>, guarded: bool) -> Router {
         .route("/threshold", post(threshold))
         .route("/check/files", post(check_files))
         .route("/check/objects", post(check_objects))
-        .route(BACKUP, get(backup::backup))
+        .route(backup::PATH, get(backup::backup))
         .route("/clients", get(clients))
         .route("/clients/evict", post(evict));
     if guarded {
@@ -561,7 +558,7 @@ mod tests {
         assert_eq!(parts(&served.over_tcp("/backup", &own).await).0, 200);
     }
 
-    /// Connections that say nothing, or little, end; meanwhile who asks is answered, at either door.
+    /// Connections that say nothing, or little, end; meanwhile who asks is answered, at both doors.
     #[tokio::test]
     async fn silence_keeps_nobody_out() {
         let served = Served::start().await;
@@ -582,6 +579,34 @@ mod tests {
         let last = sockets.last_mut().unwrap();
         last.write_all(request.as_bytes()).await.unwrap();
         assert_eq!(last.read(&mut [0; 1]).await.unwrap(), 1);
+    }
+
+    /// Who comes with many others, has asked and is not accepted yet, is answered all the same.
+    #[tokio::test]
+    async fn a_crowd_keeps_nobody_out() {
+        use std::{io::Write, net, os::unix};
+        let served = Served::start().await;
+        let token = served.token.header();
+        let request = format!(
+            "GET /file?path=/a%20b HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n\r\n"
+        );
+        // Nothing else runs on this thread until the first answer is waited for.
+        let mut over_tcp = net::TcpStream::connect(served.tcp).unwrap();
+        over_tcp.write_all(request.as_bytes()).unwrap();
+        let path = served.dir.path().join("sock");
+        let mut over_socket = unix::net::UnixStream::connect(&path).unwrap();
+        over_socket.write_all(request.as_bytes()).unwrap();
+        let crowd = |_| {
+            let stream = net::TcpStream::connect(served.tcp).unwrap();
+            (stream, unix::net::UnixStream::connect(&path).unwrap())
+        };
+        let _crowd: Vec<_> = (0..3 * seats::SILENT_MAX).map(crowd).collect();
+        over_tcp.set_nonblocking(true).unwrap();
+        over_socket.set_nonblocking(true).unwrap();
+        let told = all(TcpStream::from_std(over_tcp).unwrap(), "").await;
+        assert!(told.starts_with("HTTP/1.1 200 "), "{told:?}");
+        let told = all(UnixStream::from_std(over_socket).unwrap(), "").await;
+        assert!(told.starts_with("HTTP/1.1 200 "), "{told:?}");
     }
 
     /// One request a connection.

@@ -259,8 +259,8 @@ impl Patient for TcpStream {
     }
 }
 
-/// The socket of a killed server is replaced; that of a live one is not, and a path that is too long
-/// is named, each with words; nothing is left of who was refused.
+/// The socket of a killed server is replaced; that of a live one is not, and too long a path is
+/// named, each with words; nothing is left of who was refused.
 #[test]
 fn sockets_of_the_dead_and_the_living() {
     let mut server = Up::start("");

@@ -165,7 +165,7 @@ fn start(arguments: &[&str]) -> Child {
         .expect("weft starts")
 }
 
-/// Reads a request whole: closing a socket that has something to read breaks what was written to it.
+/// Reads a request whole: closing a socket that has something to read breaks what was written.
 fn read_request(stream: &mut UnixStream) {
     let (mut asked, mut piece) = (Vec::new(), [0; 4096]);
     while !asked.ends_with(b"\r\n\r\n") {

@@ -18,10 +18,11 @@ use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener, UnixStream},
+    task::yield_now,
 };
 
 use super::{
-    BACKUP,
+    backup,
     seats::{Seat, Seats},
 };
 use crate::admin_token::AdminToken;
@@ -42,6 +43,8 @@ pub(super) async fn serve_socket(listener: UnixListener, has_group: bool, router
             let router = router.clone();
             seats.admit(id, |seat| connection(stream, seat, None, router));
         }
+        // It may have asked already: it is heard before those who come after it.
+        yield_now().await;
     }
 }
 
@@ -52,6 +55,8 @@ pub(super) async fn serve_tcp(listener: TcpListener, token: AdminToken, router: 
         let Some((stream, _)) = or_pause(listener.accept().await).await else { continue };
         let (token, router) = (Some(token.clone()), router.clone());
         seats.admit(id, |seat| connection(stream, seat, token, router));
+        // It may have asked already: it is heard before those who come after it.
+        yield_now().await;
     }
 }
 
@@ -81,7 +86,7 @@ where
             if stranger {
                 return Ok::<Response, Infallible>(refused());
             }
-            if !seat.asks(request.uri().path() != BACKUP) {
+            if !seat.asks(request.uri().path() != backup::PATH) {
                 return Ok(StatusCode::SERVICE_UNAVAILABLE.into_response());
             }
             TowerToHyperService::new(router).call(request.map(Body::new)).await

@@ -16,6 +16,9 @@ use weft_server::report::ByteStream;
 
 use super::handler::{Source, refusal};
 
+/// Where a backup is.
+pub(super) const PATH: &str = "/backup";
+
 pub(super) async fn backup(State(source): Source) -> Response {
     match source.backup().await {
         Ok(stream) => {
