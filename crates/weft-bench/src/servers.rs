@@ -28,7 +28,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(20);
 #[derive(Debug, Deserialize)]
 struct Endpoints {
     mds: SocketAddr,
-    admin: SocketAddr,
+    admin: PathBuf,
 }
 
 /// A metadata server and data servers, running.
@@ -116,8 +116,9 @@ impl Servers {
     /// # Errors
     /// No answer.
     pub(crate) fn status(&self) -> Outcome<ClusterStatus> {
-        let admin = self.endpoints.admin.to_string();
-        let asked = self.weft.command().args(["status", "--json", "--admin", &admin]).output()?;
+        let mut command = self.weft.command();
+        let asked = command.args(["status", "--json", "--admin"]).arg(&self.endpoints.admin);
+        let asked = asked.output()?;
         if !asked.status.success() {
             return Err(String::from_utf8_lossy(&asked.stderr).into());
         }

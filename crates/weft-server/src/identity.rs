@@ -167,11 +167,6 @@ impl ClusterSecrets {
     pub fn accepted_control_keys(&self) -> Vec<ControlKey> {
         self.all().map(ClusterSecret::control_key).collect()
     }
-
-    /// Proves to the admin service that its caller knows the secret.
-    pub fn admin_key(&self) -> AdminKey {
-        AdminKey(blake3::derive_key("weft admin service v1", &self.used.0))
-    }
 }
 
 /// Pre-shared key of the control program's channels.
@@ -188,33 +183,6 @@ impl ControlKey {
 impl std::fmt::Debug for ControlKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("ControlKey(..)")
-    }
-}
-
-/// Key of what callers of the admin service prove, who want more than figures.
-#[derive(Clone, PartialEq, Eq)]
-pub struct AdminKey([u8; 32]);
-
-impl AdminKey {
-    /// The proof, in hexadecimal digits, of who may have a backup; the server chose the challenge.
-    pub fn backup_proof(&self, challenge: &str) -> String {
-        self.proof_of("backup", challenge).to_hex().to_string()
-    }
-
-    /// Whether that is the proof for this challenge; takes the same time for every wrong one.
-    pub fn accepts_backup(&self, challenge: &str, proof: &str) -> bool {
-        let given = blake3::Hash::from_hex(proof);
-        given.is_ok_and(|given| given == self.proof_of("backup", challenge))
-    }
-
-    fn proof_of(&self, what: &str, challenge: &str) -> blake3::Hash {
-        blake3::keyed_hash(&self.0, format!("{what} {challenge}").as_bytes())
-    }
-}
-
-impl std::fmt::Debug for AdminKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("AdminKey(..)")
     }
 }
 

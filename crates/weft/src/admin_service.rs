@@ -1,17 +1,17 @@
-//! The admin service: HTTP/JSON on its own port (design D11), for `weft status`, `weft stat`,
-//! `weft backup`, monitoring and health checks. The write threshold can be set and a client be
-//! ended, all else is only read. It asks nobody for a password but those who want a backup: it
-//! belongs on loopback or a management network. What sets something takes JSON alone, and calls by
-//! address, which a web page cannot make from a browser.
+//! The admin service: HTTP/JSON (design D11), for `weft status`, `weft stat`, `weft backup`,
+//! monitoring and health checks. The write threshold can be set and a client be ended, all else is
+//! only read. It listens on a Unix socket, and on TCP if that is configured; who may ask, and how
+//! much, is in `accept.rs`. What sets something takes JSON alone, and calls by address, which a web
+//! page cannot make from a browser.
 
 use std::{
-    io,
-    net::{Ipv4Addr, Ipv6Addr},
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
 use axum::{
-    Extension, Json, Router,
+    Json, Router,
     extract::{DefaultBodyLimit, Query, Request, State, rejection::JsonRejection},
     http::{StatusCode, header},
     middleware::{self, Next},
@@ -19,15 +19,18 @@ use axum::{
     routing::{get, post},
 };
 use serde::{Deserialize, Serialize};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 use weft_server::report::{AdminError, AdminSource, ClientsReport, ClusterStatus};
 
-use crate::size::small_size;
+use crate::{admin_token::AdminToken, size::small_size};
 
+mod accept;
 mod backup;
 mod handler;
+mod seats;
+mod socket;
 
-pub use backup::{BackupChallenge, BackupGate, BackupProof};
+pub use socket::SocketError;
 
 use handler::{Source, refusal};
 
@@ -72,30 +75,65 @@ pub struct EvictClient {
     pub client: String,
 }
 
-/// Serves until the listener fails.
-///
-/// # Errors
-/// What the listener says.
-pub async fn serve(
-    listener: TcpListener,
-    source: Arc<dyn AdminSource>,
-    gate: BackupGate,
-) -> io::Result<()> {
-    axum::serve(listener, router(source, gate)).await
+/// The listening ends of the admin service.
+#[derive(Debug)]
+pub struct AdminDoors {
+    socket: UnixListener,
+    path: PathBuf,
+    /// Whether the socket was given to a group: the kernel lets nobody but its members connect.
+    has_group: bool,
+    tcp: Option<(TcpListener, AdminToken)>,
 }
 
-fn router(source: Arc<dyn AdminSource>, gate: BackupGate) -> Router {
-    let gate = Arc::new(gate);
-    Router::new()
+impl AdminDoors {
+    /// Listens on a Unix socket for this user, root and the members of a group, and on TCP for who
+    /// has the token.
+    ///
+    /// # Errors
+    /// [`SocketError`].
+    pub fn listen(
+        path: &Path,
+        group: Option<u32>,
+        tcp: Option<(TcpListener, AdminToken)>,
+    ) -> Result<Self, SocketError> {
+        let socket = socket::listen(path, group)?;
+        Ok(AdminDoors { socket, path: path.to_owned(), has_group: group.is_some(), tcp })
+    }
+
+    /// The Unix socket.
+    pub fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
+
+    /// The TCP address, if there is one.
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        self.tcp.as_ref().and_then(|(listener, _)| listener.local_addr().ok())
+    }
+
+    /// Serves from here on, on tasks of its own.
+    pub fn serve(self, source: Arc<dyn AdminSource>) {
+        if let Some((listener, token)) = self.tcp {
+            let router = router(source.clone(), true);
+            tokio::spawn(accept::serve_tcp(listener, token, router));
+        }
+        tokio::spawn(accept::serve_socket(self.socket, self.has_group, router(source, false)));
+    }
+}
+
+/// `guarded`: a browser could be at the other end.
+fn router(source: Arc<dyn AdminSource>, guarded: bool) -> Router {
+    let mut names_and_changes = Router::new()
         .route("/file", get(file))
         .route("/threshold", post(threshold))
         .route("/check/files", post(check_files))
         .route("/check/objects", post(check_objects))
-        .route("/backup", get(backup::challenge).post(backup::backup).layer(Extension(gate)))
+        .route(backup::PATH, get(backup::backup))
         .route("/clients", get(clients))
-        .route("/clients/evict", post(evict))
-        // What shows names of files, or changes something.
-        .route_layer(middleware::from_fn(no_strange_names))
+        .route("/clients/evict", post(evict));
+    if guarded {
+        names_and_changes = names_and_changes.route_layer(middleware::from_fn(no_strange_names));
+    }
+    names_and_changes
         .route("/status", get(status))
         .route("/health", get(health))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -207,10 +245,10 @@ async fn evict(State(source): Source, body: Result<Json<EvictClient>, JsonReject
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
     use std::collections::BTreeMap;
-    use weft_server::identity::ClusterSecrets;
+    use tokio::net::{TcpStream, UnixStream};
     use weft_server::report::{
         Activity, AdminFuture, AwaitedClient, ByteStream, CheckedFiles, CheckedObjects, Evicted,
         FileReport, GraceStatus, Health, IndirectStatus, ServerStatus, ThresholdStatus,
@@ -219,11 +257,6 @@ mod tests {
     use super::*;
 
     struct Fixed;
-
-    fn gate() -> BackupGate {
-        let secret = "0123456789abcdef0123456789abcdef";
-        BackupGate::new(ClusterSecrets::from_text(secret).unwrap().admin_key())
-    }
 
     const THRESHOLD: ThresholdStatus = ThresholdStatus {
         configured: 64 << 10,
@@ -363,8 +396,7 @@ mod tests {
     }
 
     async fn get(target: &str) -> (u16, serde_json::Value) {
-        ask(&format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1:1\r\nConnection: close\r\n\r\n"))
-            .await
+        ask(&format!("GET {target} HTTP/1.1\r\nHost: weft\r\n\r\n")).await
     }
 
     async fn set(content_type: &str, body: &str) -> (u16, serde_json::Value) {
@@ -374,22 +406,60 @@ mod tests {
     async fn post(path: &str, content_type: &str, body: &str) -> (u16, serde_json::Value) {
         let length = body.len();
         let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1:1\r\nConnection: close\r\n\
-             Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n"
+            "POST {path} HTTP/1.1\r\nHost: weft\r\nContent-Type: {content_type}\r\n\
+             Content-Length: {length}\r\n\r\n"
         );
         ask(&(head + body)).await
     }
 
-    /// Status line and body of one request over a real socket.
-    async fn ask(request: &str) -> (u16, serde_json::Value) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addr = listener.local_addr().unwrap();
-        let server = tokio::spawn(serve(listener, Arc::new(Fixed), gate()));
-        let mut stream = tokio::net::TcpStream::connect(addr).await.unwrap();
+    /// A service on sockets of its own.
+    struct Served {
+        dir: tempfile::TempDir,
+        tcp: SocketAddr,
+        token: AdminToken,
+    }
+
+    impl Served {
+        async fn start() -> Served {
+            let dir = tempfile::tempdir().unwrap();
+            let token = AdminToken::load_or_create(&dir.path().join("token")).unwrap();
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let tcp = Some((listener, token.clone()));
+            let doors = AdminDoors::listen(&dir.path().join("sock"), None, tcp).unwrap();
+            let tcp = doors.tcp().unwrap();
+            doors.serve(Arc::new(Fixed));
+            Served { dir, tcp, token }
+        }
+
+        async fn socket(&self) -> UnixStream {
+            UnixStream::connect(self.dir.path().join("sock")).await.unwrap()
+        }
+
+        async fn tcp(&self) -> TcpStream {
+            TcpStream::connect(self.tcp).await.unwrap()
+        }
+
+        /// All that is answered over TCP to a request with these headers.
+        async fn over_tcp(&self, target: &str, headers: &str) -> String {
+            let head = format!("GET {target} HTTP/1.1\r\nHost: {}\r\n{headers}\r\n", self.tcp);
+            all(self.tcp().await, &head).await
+        }
+    }
+
+    async fn all<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, request: &str) -> String {
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut reply = String::new();
         stream.read_to_string(&mut reply).await.unwrap();
-        server.abort();
+        reply
+    }
+
+    /// Status and body of one request over a Unix socket.
+    async fn ask(request: &str) -> (u16, serde_json::Value) {
+        let served = Served::start().await;
+        parts(&all(served.socket().await, request).await)
+    }
+
+    fn parts(reply: &str) -> (u16, serde_json::Value) {
         let code = reply.split(' ').nth(1).unwrap().parse().unwrap();
         let body = reply.split("\r\n\r\n").nth(1).unwrap();
         (code, serde_json::from_str(body).unwrap_or(serde_json::Value::Null))
@@ -467,23 +537,85 @@ mod tests {
         assert_eq!(get("/check/files").await.0, 405);
     }
 
-    /// Who cannot prove the cluster's secret gets no backup: not without a proof, with a wrong one
-    /// or with one for another start of the server; neither does a form of a web page.
+    /// Over TCP, who does not show the token is told nothing, whatever is asked; who does is
+    /// answered as over the socket.
     #[tokio::test]
-    async fn a_backup_is_for_those_who_know_the_secret() {
-        let own = gate();
-        let proof = own.key().backup_proof(own.challenge());
-        assert!(own.accepts(&proof) && !gate().accepts(&proof), "good for one start");
-        let (code, told) = get("/backup").await;
-        assert_eq!(code, 200, "{told}");
-        assert_eq!(told["challenge"].as_str().map(str::len), Some(32));
-        for body in ["{}", "", "{\"proof\":\"\"}", &format!("{{\"proof\":\"{proof}\"}}")] {
-            let (code, told) = post("/backup", "application/json", body).await;
-            let why = told["error"].as_str().unwrap_or_default().to_owned();
-            assert!(code == 400 || (code == 403 && why.contains("secret")), "{body}: {code} {why}");
+    async fn strangers_are_told_nothing() {
+        let served = Served::start().await;
+        let own = format!("Authorization: {}\r\n", served.token.header());
+        let wrong = format!("{}x\r\n", own.trim_end());
+        for target in ["/status", "/health", "/file?path=/a%20b", "/clients", "/backup", "/none"] {
+            for headers in ["", &wrong, "Authorization: Bearer\r\n"] {
+                let told = served.over_tcp(target, headers).await;
+                let (head, body) = told.split_once("\r\n\r\n").unwrap();
+                assert!(head.starts_with("HTTP/1.1 401 Unauthorized\r\n"), "{target}: {told}");
+                assert_eq!(body, "", "{target}");
+            }
         }
-        let proof = format!("{{\"proof\":\"{proof}\"}}");
-        assert_eq!(post("/backup", "text/plain", &proof).await.0, 400);
+        let (code, body) = parts(&served.over_tcp("/file?path=/a%20b", &own).await);
+        assert_eq!((code, body["fileid"].as_u64()), (200, Some(9)));
+        assert_eq!(parts(&served.over_tcp("/status", &own).await).0, 200);
+        assert_eq!(parts(&served.over_tcp("/backup", &own).await).0, 200);
+    }
+
+    /// Connections that say nothing, or little, end; meanwhile who asks is answered, at both doors.
+    #[tokio::test]
+    async fn silence_keeps_nobody_out() {
+        let served = Served::start().await;
+        let (mut sockets, mut streams) = (Vec::new(), Vec::new());
+        for _ in 0..2 * seats::SILENT_MAX {
+            let mut stream = served.tcp().await;
+            stream.write_all(b"GET /status HTTP/1.1\r\nHost: 127").await.unwrap();
+            streams.push(stream);
+            sockets.push(served.socket().await);
+        }
+        let request = "GET /file?path=/a%20b HTTP/1.1\r\nHost: weft\r\n\r\n";
+        assert_eq!(parts(&all(served.socket().await, request).await).0, 200);
+        let own = format!("Authorization: {}\r\n", served.token.header());
+        assert_eq!(parts(&served.over_tcp("/status", &own).await).0, 200);
+        // Who came first made room, who came last has not yet.
+        assert_eq!(sockets[0].read(&mut [0; 1]).await.unwrap(), 0);
+        assert_eq!(streams[0].read(&mut [0; 1]).await.unwrap_or(0), 0);
+        let last = sockets.last_mut().unwrap();
+        last.write_all(request.as_bytes()).await.unwrap();
+        assert_eq!(last.read(&mut [0; 1]).await.unwrap(), 1);
+    }
+
+    /// Who comes with many others, has asked and is not accepted yet, is answered all the same.
+    #[tokio::test]
+    async fn a_crowd_keeps_nobody_out() {
+        use std::{io::Write, net, os::unix};
+        let served = Served::start().await;
+        let token = served.token.header();
+        let request = format!(
+            "GET /file?path=/a%20b HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n\r\n"
+        );
+        // Nothing else runs on this thread until the first answer is waited for.
+        let mut over_tcp = net::TcpStream::connect(served.tcp).unwrap();
+        over_tcp.write_all(request.as_bytes()).unwrap();
+        let path = served.dir.path().join("sock");
+        let mut over_socket = unix::net::UnixStream::connect(&path).unwrap();
+        over_socket.write_all(request.as_bytes()).unwrap();
+        let crowd = |_| {
+            let stream = net::TcpStream::connect(served.tcp).unwrap();
+            (stream, unix::net::UnixStream::connect(&path).unwrap())
+        };
+        let _crowd: Vec<_> = (0..3 * seats::SILENT_MAX).map(crowd).collect();
+        over_tcp.set_nonblocking(true).unwrap();
+        over_socket.set_nonblocking(true).unwrap();
+        let told = all(TcpStream::from_std(over_tcp).unwrap(), "").await;
+        assert!(told.starts_with("HTTP/1.1 200 "), "{told:?}");
+        let told = all(UnixStream::from_std(over_socket).unwrap(), "").await;
+        assert!(told.starts_with("HTTP/1.1 200 "), "{told:?}");
+    }
+
+    /// One request a connection.
+    #[tokio::test]
+    async fn a_connection_is_for_one_request() {
+        let served = Served::start().await;
+        let twice = "GET /clients HTTP/1.1\r\nHost: weft\r\n\r\n".repeat(2);
+        let told = all(served.socket().await, &twice).await;
+        assert_eq!(told.matches("HTTP/1.1 200").count(), 1, "{told}");
     }
 
     /// Who is there is told, one is ended by name; whoever is unknown is named, and a form of a web
@@ -547,10 +679,14 @@ mod tests {
         ] {
             assert_eq!(is_own_name(host), own, "{host}");
         }
+        let served = Served::start().await;
         let by_name = |target: &str| {
-            format!("GET {target} HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
+            let token = served.token.header();
+            let host = "Host: evil.example";
+            format!("GET {target} HTTP/1.1\r\n{host}\r\nAuthorization: {token}\r\n\r\n")
         };
-        assert_eq!(ask(&by_name("/file?path=/a")).await.0, 400);
-        assert_ne!(ask(&by_name("/health")).await.0, 400, "monitors may call by name");
+        let told = async |target| parts(&all(served.tcp().await, &by_name(target)).await).0;
+        assert_eq!(told("/file?path=/a").await, 400);
+        assert_ne!(told("/health").await, 400, "monitors may call by name");
     }
 }

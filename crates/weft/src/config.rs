@@ -99,9 +99,15 @@ pub struct MdsConfig {
     pub listen: SocketAddr,
     /// Data directory.
     pub dir: PathBuf,
-    /// Where `weft status` and browsers connect (HTTP, unauthenticated: keep it on loopback).
-    #[serde(deserialize_with = "listened::<_, ADMIN_PORT>")]
-    pub admin_listen: SocketAddr,
+    /// Unix socket where `weft status` connects; [`ADMIN_SOCKET`] if absent.
+    pub admin_socket: Option<PathBuf>,
+    /// Group whose members may use it, beside the server's user and root.
+    pub admin_group: Option<String>,
+    /// Where administrators connect over TCP as well (HTTP, unencrypted).
+    #[serde(deserialize_with = "maybe_listened::<_, ADMIN_PORT>")]
+    pub admin_listen: Option<SocketAddr>,
+    /// File with the token that they send, readable by its owner only.
+    pub admin_token_file: Option<PathBuf>,
     /// File with the cluster secret, readable by its owner only.
     pub cluster_secret_file: PathBuf,
     /// Lease, seconds.
@@ -348,8 +354,10 @@ pub struct DsConfig {
     pub adopt: Option<[u8; 16]>,
 }
 
-/// Port of the admin service unless told otherwise.
-const ADMIN_PORT: u16 = 8049;
+/// Unix socket of the admin service unless told otherwise.
+pub const ADMIN_SOCKET: &str = "/run/weft/admin.sock";
+/// TCP port of the admin service unless told otherwise.
+pub const ADMIN_PORT: u16 = 8049;
 const SECRET_FILE: &str = "/etc/weft/cluster.secret";
 
 impl Default for MdsConfig {
@@ -357,7 +365,10 @@ impl Default for MdsConfig {
         MdsConfig {
             listen: (Ipv4Addr::UNSPECIFIED, 2049).into(),
             dir: "/var/lib/weft/mds".into(),
-            admin_listen: (Ipv4Addr::LOCALHOST, 8049).into(),
+            admin_socket: None,
+            admin_group: None,
+            admin_listen: None,
+            admin_token_file: None,
             cluster_secret_file: SECRET_FILE.into(),
             lease_s: 90,
             grace_s: None,
@@ -471,6 +482,11 @@ impl MdsConfig {
         }
     }
 
+    /// Unix socket of the admin service.
+    pub fn admin_socket(&self) -> &Path {
+        self.admin_socket.as_deref().unwrap_or(Path::new(ADMIN_SOCKET))
+    }
+
     /// Longest grace after a start, seconds.
     pub fn grace_s(&self) -> u32 {
         self.grace_s.unwrap_or(self.lease_s)
@@ -528,7 +544,10 @@ impl MdsConfig {
         let changed = [
             ("listen", old.listen != new.listen),
             ("dir", old.dir != new.dir),
+            ("admin_socket", old.admin_socket != new.admin_socket),
+            ("admin_group", old.admin_group != new.admin_group),
             ("admin_listen", old.admin_listen != new.admin_listen),
+            ("admin_token_file", old.admin_token_file != new.admin_token_file),
             ("cluster_secret_file", old.cluster_secret_file != new.cluster_secret_file),
             ("lease_s", old.lease_s != new.lease_s),
             ("threads", old.threads != new.threads),
@@ -557,6 +576,11 @@ impl MdsConfig {
             return Some(format!(
                 "stripe_width = {width}, but there are {all} data_server entries: at most as many"
             ));
+        }
+        if self.admin_listen.is_some() && self.admin_token_file.is_none() {
+            let why = "admin_listen: who connects there shows a token: make one, (umask 077; \
+                       openssl rand -hex 32 > FILE), and name it: admin_token_file = \"FILE\"";
+            return Some(why.into());
         }
         let CommitConfig { low, high, .. } = self.commit;
         if low > high {
@@ -660,6 +684,12 @@ fn listened<'de, D: Deserializer<'de>, const PORT: u16>(d: D) -> Result<SocketAd
     let address: HostPort = parsed(d)?;
     let found = address.resolve(PORT).map_err(D::Error::custom)?;
     found.first().copied().ok_or_else(|| D::Error::custom("it has no address"))
+}
+
+fn maybe_listened<'de, D: Deserializer<'de>, const PORT: u16>(
+    d: D,
+) -> Result<Option<SocketAddr>, D::Error> {
+    listened::<D, PORT>(d).map(Some)
 }
 
 /// Where a data server is reached.

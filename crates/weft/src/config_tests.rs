@@ -55,7 +55,7 @@ fn nothing_needs_to_be_configured() {
     assert_eq!(c, MdsConfig::default());
     assert_eq!((c.grace_s(), c.stripe_width(), c.lease_s), (90, 1, 90));
     assert!(c.threads() >= 1);
-    assert!(c.admin_listen.ip().is_loopback());
+    assert_eq!((c.admin_listen, c.admin_socket().to_str()), (None, Some(ADMIN_SOCKET)));
     assert_eq!(ds("id = 1").unwrap(), DsConfig::default());
     let lots: String = (1..=9)
         .map(|i| format!("[[data_server]]\nid={i}\ncontrol=\"10.0.0.{i}:2050\"\n"))
@@ -72,7 +72,10 @@ fn every_documented_mds_key_is_read() {
     let expected = MdsConfig {
         listen: "[::]:3049".parse().unwrap(),
         dir: "/srv/weft/mds".into(),
-        admin_listen: "127.0.0.1:9000".parse().unwrap(),
+        admin_socket: Some("/run/weft/other.sock".into()),
+        admin_group: Some("weft".into()),
+        admin_listen: Some("10.0.0.1:9000".parse().unwrap()),
+        admin_token_file: Some("/srv/weft/token".into()),
         cluster_secret_file: "/srv/weft/secret".into(),
         lease_s: 60,
         grace_s: Some(30),
@@ -230,6 +233,7 @@ fn mistakes_are_explained() {
         ),
         (&server("adresses = []"), &["line 4", "unknown field `adresses`", "`addresses`"]),
         (&server(&server("")), &["id = 1 is given twice"]),
+        ("admin_listen = \"10.0.0.1\"", &["openssl rand -hex 32", "admin_token_file = \"FILE\""]),
         (&server("[[data_server]]\nid=2\ncontrol=\"10.0.0.1:1\""), &["10.0.0.1:1", "twice"]),
         ("dir = ", &["line 1"]),
     ];
@@ -281,7 +285,7 @@ fn sizes_are_read() {
 /// Addresses are written as people write them: with or without port, as names, in brackets.
 #[test]
 fn addresses_have_default_ports() {
-    let text = "listen = \"localhost\"\nadmin_listen = \"[::1]\"\n\
+    let text = "listen = \"localhost\"\nadmin_listen = \"[::1]\"\nadmin_token_file = \"t\"\n\
                 [[data_server]]\nid = 1\ncontrol = \"ds1.lab\"\n\
                 [[data_server]]\nid = 2\ncontrol = \"ds1.lab:2051\"\n\
                 addresses = [\"10.0.0.5/24\", \"ds1.fast.lab/16\", \"2001:db8::5/64\", \
@@ -290,7 +294,7 @@ fn addresses_have_default_ports() {
                 [[data_server]]\nid = 4\ncontrol = \"10.0.0.1\"\n";
     let read = mds(text).unwrap();
     assert!(read.listen.ip().is_loopback() && read.listen.port() == 2049);
-    assert_eq!(read.admin_listen, "[::1]:8049".parse().unwrap());
+    assert_eq!(read.admin_listen, Some("[::1]:8049".parse().unwrap()));
     let controls: Vec<_> = read.data_servers.iter().map(|d| d.control.to_string()).collect();
     assert_eq!(controls, ["ds1.lab:2050", "ds1.lab:2051", "[2001:db8::7]:2050", "10.0.0.1:2050"]);
     let told: Vec<_> = read.data_servers[1].addresses.iter().map(ToString::to_string).collect();

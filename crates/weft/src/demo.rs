@@ -40,7 +40,7 @@ pub async fn run(endpoints: &Endpoints, stop: impl Future) -> Outcome<Option<()>
 async fn show(client: &Client, endpoints: &Endpoints) -> Outcome {
     let source = std::env::current_exe()?;
     let copy = endpoints.dir.join("demo-copy");
-    let admin = AdminArgs::at(endpoints.admin);
+    let admin = AdminArgs::at(&endpoints.admin);
     let before: ClusterStatus = ask(&admin, "/status").await?;
     let size = source.metadata()?.len();
     println!("\nCopying {} ({}) in as {REMOTE} …", source.display(), bytes(size));

@@ -50,8 +50,11 @@ pub enum EndpointsError {
 pub struct Endpoints {
     /// Where clients mount.
     pub mds: SocketAddr,
-    /// HTTP for administrators.
-    pub admin: SocketAddr,
+    /// HTTP for administrators: a Unix socket.
+    pub admin: PathBuf,
+    /// And a TCP address, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admin_tcp: Option<SocketAddr>,
     /// Data servers in order.
     pub data_servers: Vec<SocketAddr>,
     /// Path to mount.
@@ -123,7 +126,8 @@ mod tests {
         assert_eq!(Endpoints::load(dir.path()).unwrap(), None);
         let endpoints = Endpoints {
             mds: ([0, 0, 0, 0], 2049).into(),
-            admin: ([127, 0, 0, 1], 4000).into(),
+            admin: "/srv/weft/admin.sock".into(),
+            admin_tcp: Some(([127, 0, 0, 1], 4000).into()),
             data_servers: vec![([0, 0, 0, 0], 4001).into()],
             export: "/".into(),
             dir: dir.path().to_owned(),

@@ -165,7 +165,9 @@ impl Plan {
              scp {from}/mds.toml {from}/cluster.secret {host}:{etc}/\n  \
              weft init --config {etc}/mds.toml        # once: a new, empty file system in \
              {data}\n  \
-             weft mds --config {etc}/mds.toml\n\nWith the Debian package the servers run as the \
+             weft mds --config {etc}/mds.toml\n  \
+             weft status --config {etc}/mds.toml      # as root or the server's user\n\n\
+             With the Debian package the servers run as the \
              user weft, who must own the secret and the data\ndirectories (chown weft ...; runuser \
              -u weft -- weft init ...), and are started by\n  systemctl enable --now weft-ds@1     \
              # and weft-mds\n\nClients:\n  mount -t nfs4 -o vers=4.2{option} {host}:/ /mnt\n"

@@ -3,6 +3,7 @@
 
 pub mod address;
 pub mod admin_service;
+pub mod admin_token;
 pub mod config;
 mod disk_kind;
 mod machine;

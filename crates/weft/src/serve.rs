@@ -147,9 +147,11 @@ pub fn mds(args: &ServeArgs) -> Outcome {
     runtime()?.block_on(async {
         let mut signals = Signals::listen()?;
         let listener = start::listen(config.listen).await?;
-        let admin = start::listen(config.admin_listen).await?;
+        let admin = start::admin_doors(&config).await?;
         let running = start::mds(&config, &secret, listener, admin).await?;
-        println!("weft mds: serving on {}, admin on {}", running.address, running.admin);
+        let tcp = running.admin_tcp.map_or_else(String::new, |tcp| format!(" and {tcp}"));
+        let (address, admin) = (running.address, running.admin.display());
+        println!("weft mds: serving on {address}, admin on {admin}{tcp}");
         let mut current = config;
         loop {
             tokio::select! {

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use nix::unistd::Group;
 use tokio::net::TcpListener;
 use weft_ds::{DataServer, control::Service};
 use weft_io::durable;
@@ -34,7 +35,8 @@ use weft_store::{
 };
 
 use crate::{
-    admin_service::{self, BackupGate},
+    admin_service::{AdminDoors, SocketError},
+    admin_token::{AdminToken, TokenError},
     config::{
         ClientAccess, ClientConfig, DataServerConfig, DsConfig, EngineKind, ExportConfig, Flavor,
         MdsConfig, NamedId, NamesConfig,
@@ -62,6 +64,20 @@ pub enum StartError {
         /// Why.
         error: io::Error,
     },
+    /// The socket of the admin service cannot be listened on.
+    #[error("cannot listen on {}: {error}", path.display())]
+    AdminSocket {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        error: SocketError,
+    },
+    /// The group that may use it is not known.
+    #[error("admin_group: there is no group {0:?} on this machine")]
+    AdminGroup(String),
+    /// The token of its TCP port.
+    #[error(transparent)]
+    AdminToken(#[from] TokenError),
     /// The data directory cannot be used.
     #[error("data directory {path}: {error}")]
     Directory {
@@ -122,6 +138,28 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
     TcpListener::bind(address).await.map_err(|error| StartError::Listen { address, error })
 }
 
+/// Listens for administrators as configured.
+///
+/// # Errors
+/// [`StartError`]: an address or socket that is in use, no such group, no token.
+pub async fn admin_doors(config: &MdsConfig) -> Result<AdminDoors, StartError> {
+    let tcp = match (config.admin_listen, &config.admin_token_file) {
+        (Some(address), Some(token)) => Some((listen(address).await?, AdminToken::load(token)?)),
+        _ => None,
+    };
+    let group = match &config.admin_group {
+        Some(name) => {
+            let found = Group::from_name(name).map_err(io::Error::from)?;
+            let found = found.ok_or_else(|| StartError::AdminGroup(name.clone()))?;
+            Some(found.gid.as_raw())
+        }
+        None => None,
+    };
+    let path = config.admin_socket();
+    AdminDoors::listen(path, group, tcp)
+        .map_err(|error| StartError::AdminSocket { path: path.to_owned(), error })
+}
+
 /// A server that is serving.
 #[derive(Debug, Clone)]
 pub struct RunningMds {
@@ -129,8 +167,10 @@ pub struct RunningMds {
     pub mds: Arc<Mds>,
     /// Where clients connect.
     pub address: SocketAddr,
-    /// Where administrators do.
-    pub admin: SocketAddr,
+    /// Unix socket where administrators do.
+    pub admin: PathBuf,
+    /// TCP address where they do as well.
+    pub admin_tcp: Option<SocketAddr>,
     /// Directory of its volume.
     volume_dir: PathBuf,
 }
@@ -169,7 +209,7 @@ pub async fn mds(
     config: &MdsConfig,
     secrets: &ClusterSecrets,
     listener: TcpListener,
-    admin_listener: TcpListener,
+    admin: AdminDoors,
 ) -> Result<RunningMds, StartError> {
     let address = listener.local_addr()?;
     let volume_dir = volume_dir(config);
@@ -215,10 +255,9 @@ pub async fn mds(
     // No client before a data server could say that the volume is an old copy.
     mds.data_servers().begun().await;
     serve(vec![nfs], mds.core(), idle_limit, listener, workers)?;
-    let admin = admin_listener.local_addr()?;
-    let gate = BackupGate::new(secrets.admin_key());
-    tokio::spawn(admin_service::serve(admin_listener, mds.admin(), gate));
-    Ok(RunningMds { mds, address, admin, volume_dir })
+    let (path, admin_tcp) = (admin.path(), admin.tcp());
+    admin.serve(mds.admin());
+    Ok(RunningMds { mds, address, admin: path, admin_tcp, volume_dir })
 }
 
 fn striping(config: &MdsConfig) -> Striping {

@@ -6,7 +6,7 @@
 use std::{
     fs,
     io::{self, Write},
-    net::{Ipv4Addr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
@@ -14,7 +14,9 @@ use clap::Args;
 use tokio::net::TcpListener;
 use weft::{
     address::{HostPort, NFS_PORT, bracketed, reachable},
-    config::{DataServerConfig, DsConfig, MdsConfig, processors},
+    admin_service::AdminDoors,
+    admin_token::AdminToken,
+    config::{ADMIN_PORT, DataServerConfig, DsConfig, MdsConfig, processors},
     start::{self, RunningDs, RunningMds, StartError},
 };
 use weft_io::durable;
@@ -29,12 +31,17 @@ use crate::{
 
 /// Held while a process uses the directory.
 const LOCK: &str = "lock";
+/// Where `weft status` connects.
+const ADMIN_SOCKET: &str = "admin.sock";
+/// What it shows where it connects over TCP; made when that is first asked for.
+const ADMIN_TOKEN: &str = "admin.token";
 /// Data servers of a new directory.
 const DATA_SERVERS_DEFAULT: u32 = 4;
 /// What this command decides itself: in a configuration it has no effect.
-const DECIDED_HERE: [(&str, &str); 7] = [
+const DECIDED_HERE: [(&str, &str); 8] = [
     ("listen", "--listen"),
     ("admin_listen", "--admin-listen"),
+    ("admin_token_file", "--dir"),
     ("dir", "--dir"),
     ("lease_s", "--lease"),
     ("grace_s", "--grace"),
@@ -58,7 +65,7 @@ pub struct UpArgs {
     #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=DATA_SERVERS_MAX.into()))]
     data_servers: Option<u32>,
-    /// Where `weft status` connects [default: a free port of the loopback address].
+    /// Let administrators connect over TCP too, with the token in DIR/admin.token.
     #[arg(long, value_name = "ADDR:PORT")]
     admin_listen: Option<HostPort>,
     /// Lease, seconds. Less than 10 is for trials: a client that is slower than that loses its
@@ -146,10 +153,11 @@ async fn start(args: &UpArgs) -> Outcome<Cluster> {
     let lock = lock(&dir)?;
     let former = Former::look(&dir)?;
     // Before anything is made: a directory that was not there is not left behind for a port.
-    let (listener, admin) = match listeners(args, former.endpoints.as_ref()).await {
+    let (listener, admin) = match listeners(args, &settings, &dir).await {
         Ok(listeners) => listeners,
         Err(e) => {
             if new {
+                let _ = fs::remove_file(dir.join(ADMIN_TOKEN));
                 let _ = fs::remove_file(dir.join(LOCK)).and_then(|()| fs::remove_dir(&dir));
             }
             return Err(e);
@@ -181,7 +189,8 @@ async fn start(args: &UpArgs) -> Outcome<Cluster> {
     let mds = start::mds(&config, &secret, listener, admin).await?;
     let endpoints = Endpoints {
         mds: mds.address,
-        admin: mds.admin,
+        admin: mds.admin.clone(),
+        admin_tcp: mds.admin_tcp,
         data_servers: data_servers.iter().map(|d| d.address).collect(),
         export: "/".into(),
         dir,
@@ -292,10 +301,25 @@ impl Former {
 /// Where clients and administrators connect.
 async fn listeners(
     args: &UpArgs,
-    known: Option<&Endpoints>,
-) -> Outcome<(TcpListener, TcpListener)> {
+    settings: &MdsConfig,
+    dir: &Path,
+) -> Outcome<(TcpListener, AdminDoors)> {
     let listener = start::listen(listen_address(&args.listen, NFS_PORT)?).await?;
-    Ok((listener, admin_listener(args, known).await?))
+    let admin_listen = match &args.admin_listen {
+        Some(listen) => {
+            AdminToken::load_or_create(&dir.join(ADMIN_TOKEN))?;
+            Some(listen_address(listen, ADMIN_PORT)?)
+        }
+        None => None,
+    };
+    let socket = settings.admin_socket.clone().unwrap_or_else(|| dir.join(ADMIN_SOCKET));
+    let admin = MdsConfig {
+        admin_socket: Some(socket),
+        admin_listen,
+        admin_token_file: Some(dir.join(ADMIN_TOKEN)),
+        ..settings.clone()
+    };
+    Ok((listener, start::admin_doors(&admin).await?))
 }
 
 /// The address to listen on; of a name that has several, one of IPv4, which every client speaks.
@@ -303,19 +327,6 @@ fn listen_address(listen: &HostPort, default_port: u16) -> Outcome<SocketAddr> {
     let found = listen.resolve(default_port)?;
     let address = found.iter().find(|a| a.is_ipv4()).or(found.first());
     Ok(*address.ok_or_else(|| format!("{listen}: no address"))?)
-}
-
-/// The admin port of last time if it is still free; nothing remembers it but the directory.
-async fn admin_listener(args: &UpArgs, known: Option<&Endpoints>) -> Outcome<TcpListener> {
-    if let Some(listen) = &args.admin_listen {
-        return Ok(start::listen(listen_address(listen, 0)?).await?);
-    }
-    if let Some(last) = known
-        && let Ok(listener) = start::listen(last.admin).await
-    {
-        return Ok(listener);
-    }
-    Ok(start::listen((Ipv4Addr::LOCALHOST, 0).into()).await?)
 }
 
 /// Makes the volume where nothing ever was, before anything else is: where there are data servers,

@@ -4,8 +4,8 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -165,53 +165,34 @@ fn start(arguments: &[&str]) -> Child {
         .expect("weft starts")
 }
 
-/// A request, whole: closing a socket that has something to read breaks what was written to it.
-fn request(stream: &mut TcpStream) -> Vec<u8> {
+/// Reads a request whole: closing a socket that has something to read breaks what was written.
+fn read_request(stream: &mut UnixStream) {
     let (mut asked, mut piece) = (Vec::new(), [0; 4096]);
-    loop {
-        let whole = match asked.starts_with(b"GET") {
-            true => asked.ends_with(b"\r\n\r\n"),
-            false => asked.ends_with(b"}"),
-        };
-        if whole {
-            return asked;
-        }
+    while !asked.ends_with(b"\r\n\r\n") {
         match stream.read(&mut piece) {
             Ok(bytes @ 1..) => asked.extend_from_slice(&piece[..bytes]),
-            _ => return asked,
+            _ => return,
         }
     }
 }
 
-/// A server that answers as the admin service does, and sends so much of a backup; then it ends
-/// the connection, or waits until it is told to.
-fn half_a_server(body: Vec<u8>, hangs: bool) -> std::net::SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
+/// A server that answers at a socket as the admin service does, and sends so much of a backup; then
+/// it ends the connection, or waits until it is told to.
+fn half_a_server(socket: PathBuf, body: Vec<u8>, hangs: bool) -> String {
+    let listener = UnixListener::bind(&socket).expect("a socket");
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.expect("a caller");
-            let asked = request(&mut stream);
-            let challenge = "{\"challenge\":\"00\"}";
-            let answer = match asked.starts_with(b"GET") {
-                true => format!(
-                    "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{challenge}",
-                    challenge.len()
-                )
-                .into_bytes(),
-                false => {
-                    let length = body.len() + usize::from(hangs);
-                    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
-                    [head.as_bytes(), &body].concat()
-                }
-            };
-            let _ = stream.write_all(&answer);
-            if !asked.starts_with(b"GET") && hangs {
+            read_request(&mut stream);
+            let length = body.len() + usize::from(hangs);
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+            let _ = stream.write_all(&[head.as_bytes(), &body].concat());
+            if hangs {
                 std::thread::sleep(Duration::from_secs(600));
             }
         }
     });
-    address
+    socket.to_str().expect("plain").to_owned()
 }
 
 /// A backup of a stopped volume with some hundred files, for what is done to it afterwards.
@@ -235,19 +216,16 @@ fn half_a_backup_has_no_name() {
     let dir = scratch.path();
     let (cluster, whole) = a_backup(dir);
     let whole = std::fs::read(whole).expect("a backup");
-    let secret = dir.join("secret");
-    std::fs::write(&secret, "0123456789abcdef0123456789abcdef").expect("a secret");
-    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).expect("private");
-    let (target, secret) = (dir.join("target.bak"), secret.to_str().expect("plain"));
+    let target = dir.join("target.bak");
     let name = target.to_str().expect("plain");
     let partial = dir.join("target.bak.partial");
     for cut in [0, 1, 30, 100, whole.len() / 3, whole.len() / 2, whole.len() - 1] {
-        let server = half_a_server(whole[..cut].to_vec(), false).to_string();
-        let why = fails(&cluster, &["backup", name, "--admin", &server, "--secret", secret]);
+        let server = half_a_server(dir.join(format!("ends-{cut}")), whole[..cut].to_vec(), false);
+        let why = fails(&cluster, &["backup", name, "--admin", &server]);
         assert!(why.contains("no backup was made"), "{cut}: {why}");
         assert!(!target.exists() && !partial.exists(), "{cut}");
-        let server = half_a_server(whole[..cut].to_vec(), true).to_string();
-        let mut victim = start(&["backup", name, "--admin", &server, "--secret", secret]);
+        let server = half_a_server(dir.join(format!("hangs-{cut}")), whole[..cut].to_vec(), true);
+        let mut victim = start(&["backup", name, "--admin", &server]);
         support::until("all that was sent is written", Duration::from_secs(30), || {
             std::fs::metadata(&partial).ok().filter(|there| there.len() == cut as u64)
         });
@@ -256,10 +234,10 @@ fn half_a_backup_has_no_name() {
         assert!(!target.exists(), "{cut}");
     }
     assert!(partial.exists(), "nothing was left to take no notice of");
-    let server = half_a_server(whole.clone(), false).to_string();
-    ok(&cluster, &["backup", name, "--admin", &server, "--secret", secret]);
+    let server = half_a_server(dir.join("whole"), whole.clone(), false);
+    ok(&cluster, &["backup", name, "--admin", &server]);
     assert!(std::fs::read(&target).expect("a backup") == whole && !partial.exists());
-    let why = fails(&cluster, &["backup", name, "--admin", &server, "--secret", secret]);
+    let why = fails(&cluster, &["backup", name, "--admin", &server]);
     assert!(why.contains("replaces nothing"), "{why}");
 }
 
@@ -347,22 +325,4 @@ fn a_full_disk_takes_no_half_backup() {
     assert_eq!(left, 0);
     put(&cluster, dir, "/after", 99, MIB);
     backup(&cluster, &dir.join("b.bak"));
-}
-
-/// A backup is given to who knows the cluster's secret, and to nobody else.
-#[test]
-fn a_backup_wants_the_secret() {
-    let scratch = tempfile::tempdir().expect("a folder");
-    let (dir, cluster) = (scratch.path(), cluster());
-    let secret = dir.join("secret");
-    std::fs::write(&secret, "another secret, of another cluster").expect("a secret");
-    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).expect("private");
-    let admin = std::fs::read(cluster.data_dir().join("endpoints.json")).expect("endpoints");
-    let admin: serde_json::Value = serde_json::from_slice(&admin).expect("endpoints");
-    let (file, admin) = (dir.join("b.bak"), admin["admin"].as_str().expect("an address"));
-    let file = file.to_str().expect("plain");
-    let secret = secret.to_str().expect("plain");
-    let why = fails(&cluster, &["backup", file, "--admin", admin, "--secret", secret]);
-    assert!(why.contains("secret is wanted"), "{why}");
-    assert!(!Path::new(file).exists());
 }

@@ -379,7 +379,7 @@ fn mistakes_are_named(bench: &Bench) {
         (1, &["ls", "--server", "::1:1111"], "did you mean [::1]:1111?"),
         (1, &["threshold", "5GiB"], "5GiB: too large; the threshold is at most 1MiB"),
         (1, &["threshold", "32 kilos"], "32 kilos: not a size"),
-        (1, &["status"], "no cluster in ./.weft, and no answer at 127.0.0.1:8049"),
+        (1, &["status"], "no cluster in ./.weft, and no answer at /run/weft/admin.sock"),
         (1, &["status", "--dir", "nowhere"], "nowhere: no such directory"),
         (1, &["status", "--dir", "afile"], "afile: a file, not a directory of `weft up`"),
         (2, &["fsck"], "there is no volume here (--dir names the directory of a `weft up`"),

@@ -19,8 +19,9 @@ fn a_log_in_a_file_has_no_colours() {
     assert!(secret.unwrap().success());
     fs::write(path("secret"), "0123456789abcdef0123456789abcdef").unwrap();
     let config = format!(
-        "listen = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndir = {:?}\n\
+        "listen = \"127.0.0.1:0\"\nadmin_socket = {:?}\ndir = {:?}\n\
          cluster_secret_file = {:?}\n[[data_server]]\nid = 1\ncontrol = \"127.0.0.1:1\"\n",
+        path("admin.sock"),
         path("mds"),
         path("secret"),
     );

@@ -101,7 +101,8 @@ fn elsewhere(servers: &Servers, name: &str, replace: &[(&str, &str)]) -> PathBuf
     let mut new = String::new();
     for line in old.lines() {
         let mut line = match line.split_once(" = ") {
-            Some((key @ ("listen" | "admin_listen"), _)) => format!("{key} = \"127.0.0.1:0\""),
+            Some((key @ "listen", _)) => format!("{key} = \"127.0.0.1:0\""),
+            Some((key @ "admin_socket", _)) => format!("{key} = {:?}", servers.path("other.sock")),
             _ => line.to_owned(),
         };
         for (from, to) in replace {
@@ -255,9 +256,9 @@ fn two_copies_of_a_volume_do_not_mix() {
     copy(&servers.data_dir("mds"), &servers.data_dir("copy"));
     let config = elsewhere(&servers, "mds", &[("mds.data", "copy.data")]);
     let port = servers.port();
-    let (nfs, admin) = (format!("127.0.0.1:{}", port + 10), format!("127.0.0.1:{}", port + 11));
+    let (nfs, admin) = (format!("127.0.0.1:{}", port + 10), servers.path("other.sock"));
     let told = std::fs::read_to_string(&config).expect("a configuration");
-    let told = told.replacen("127.0.0.1:0", &nfs, 1).replacen("127.0.0.1:0", &admin, 1);
+    let told = told.replacen("127.0.0.1:0", &nfs, 1);
     std::fs::write(&config, told).expect("a configuration");
     // Each meets one data server first.
     servers.kill9("ds2");
@@ -275,7 +276,7 @@ fn two_copies_of_a_volume_do_not_mix() {
     };
     until("the second of the other", PATIENCE, || {
         let asked = Command::new("timeout")
-            .args(["5", text(&support::weft_binary()), "status", "--json", "--admin", &admin])
+            .args(["5", text(&support::weft_binary()), "status", "--json", "--admin", text(&admin)])
             .output()
             .expect("weft starts");
         let status = serde_json::from_slice(&asked.stdout).ok()?;

@@ -101,7 +101,7 @@ impl Server {
 
 fn config(lease_s: u32, access: &str) -> String {
     format!(
-        "listen = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndir = \"mds\"\n\
+        "listen = \"127.0.0.1:0\"\nadmin_socket = \"admin.sock\"\ndir = \"mds\"\n\
          cluster_secret_file = \"secret\"\nlease_s = {lease_s}\n\
          [[export.client]]\nnetworks = [\"127.0.0.0/8\"]\naccess = \"{access}\"\n"
     )

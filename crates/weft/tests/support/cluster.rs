@@ -72,7 +72,7 @@ pub struct Cluster {
     ports: Ports,
     options: Options,
     process: Option<Child>,
-    admin: Option<SocketAddr>,
+    admin: Option<PathBuf>,
 }
 
 /// A server that was started and has not said yet that it serves.
@@ -167,7 +167,7 @@ impl Cluster {
         assert_eq!(address(&ready["mds"]).port(), self.ports.first, "not the port asked for");
         let data_servers = ready["data_servers"].as_array().map_or(0, Vec::len);
         assert_eq!(data_servers, self.options.data_servers, "in {ready}");
-        self.admin = Some(local(address(&ready["admin"])));
+        self.admin = Some(ready["admin"].as_str().expect("a socket").into());
         ready
     }
 
@@ -190,10 +190,12 @@ impl Cluster {
 
     /// What a URL of the admin service says; the status code is not looked at.
     pub fn admin_get(&self, path: &str) -> String {
-        let mut stream = std::net::TcpStream::connect(self.admin.expect("started")).expect("admin");
-        let asked = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        std::io::Write::write_all(&mut stream, asked.as_bytes()).expect("a request");
-        std::io::read_to_string(stream).expect("an answer")
+        super::admin_get(self.admin_socket(), path)
+    }
+
+    /// Unix socket of the admin service.
+    pub fn admin_socket(&self) -> &Path {
+        self.admin.as_deref().expect("the server has been started")
     }
 
     /// Folder of the server's data.
@@ -213,8 +215,8 @@ impl Cluster {
 
     /// What every server has counted so far.
     pub fn status(&self) -> Status {
-        let admin = self.admin.expect("the server has been started").to_string();
-        let output = self.weft(&["status", "--json", "--admin", &admin]);
+        let admin = self.admin_socket().to_str().expect("a plain path");
+        let output = self.weft(&["status", "--json", "--admin", admin]);
         assert!(output.status.success(), "weft status: {}", super::words(&output));
         let text = String::from_utf8_lossy(&output.stdout);
         let status: Value = serde_json::from_str(&text)
@@ -386,14 +388,6 @@ fn address(value: &Value) -> SocketAddr {
         .as_str()
         .and_then(|text| text.parse().ok())
         .unwrap_or_else(|| panic!("{value} is not an address"))
-}
-
-/// The address by which this machine reaches a listener on every address.
-fn local(mut address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() {
-        address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
-    }
-    address
 }
 
 /// A row of ports that no other cluster of this or another test process uses, also while its

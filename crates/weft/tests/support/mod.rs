@@ -56,6 +56,14 @@ pub fn run(program: &str, arguments: &[&str]) -> Output {
         .unwrap_or_else(|error| panic!("cannot start {program}: {error}"))
 }
 
+/// What a URL of the admin service at a Unix socket says; the status code is not looked at.
+pub fn admin_get(socket: &Path, path: &str) -> String {
+    let mut stream = std::os::unix::net::UnixStream::connect(socket).expect("admin");
+    let asked = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    std::io::Write::write_all(&mut stream, asked.as_bytes()).expect("a request");
+    std::io::read_to_string(stream).expect("an answer")
+}
+
 /// What a program said, for a failure message.
 pub fn words(output: &Output) -> String {
     format!(

@@ -142,7 +142,7 @@ impl Servers {
 
     fn mds_config(&self, has: impl Fn(u32) -> bool) -> String {
         let mut text = self.config("mds", self.ports.first, "secret");
-        text += &format!("admin_listen = \"{}\"\n", self.admin());
+        text += &format!("admin_socket = \"{}\"\n", self.admin_socket().display());
         let ids: Vec<u32> = (1..=self.plan.data_servers).filter(|id| has(*id)).collect();
         let width = ids.len().min(self.plan.stripe_width as usize);
         text += &format!("lease_s = {LEASE_SECONDS}\nstripe_width = {width}\n");
@@ -285,7 +285,7 @@ impl Servers {
         command
             .args(arguments)
             .env("WEFT_SERVER", format!("{}:{}", self.mds_host(), self.ports.first))
-            .env("WEFT_ADMIN", self.admin())
+            .env("WEFT_ADMIN", self.admin_socket())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -354,10 +354,7 @@ impl Servers {
 
     /// What a URL of the admin service says; the status code is not looked at.
     pub fn admin_get(&self, path: &str) -> String {
-        let mut stream = std::net::TcpStream::connect(self.admin()).expect("admin");
-        let asked = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        std::io::Write::write_all(&mut stream, asked.as_bytes()).expect("a request");
-        std::io::read_to_string(stream).expect("an answer")
+        super::admin_get(&self.admin_socket(), path)
     }
 
     /// How many times a server has said that it serves.
@@ -432,8 +429,9 @@ impl Servers {
         }
     }
 
-    fn admin(&self) -> String {
-        format!("{}:{}", self.mds_host(), self.ports.first + 1)
+    /// Unix socket of the admin service.
+    pub fn admin_socket(&self) -> PathBuf {
+        self.path("admin.sock")
     }
 
     fn ds_port(&self, id: u32) -> u16 {
