@@ -86,3 +86,30 @@ for version in 4.1 4.2; do
   unmount /mnt
   drop_caches
 done
+
+# The owner takes rights away while he writes through layouts, whose handles end each time: no error,
+# and every byte arrives.
+fences_while_writing() { # VERSION
+  mount_weft /mnt "$1" "$port"
+  file=/mnt/fenced-$1
+  : >"$file"
+  dd if=/tmp/data of="$file" bs=64k conv=fsync,notrunc 2>/tmp/dd.err &
+  writer=$!
+  changes=0
+  while kill -0 $writer 2>/dev/null; do
+    chmod 0600 "$file" && chmod 0644 "$file" || fail "chmod $file"
+    changes=$((changes + 1))
+  done
+  wait $writer || fail "vers=$1: $(cat /tmp/dd.err)"
+  proof "$1" changes "$changes"
+  unmount /mnt
+  drop_caches
+  mount_weft /mnt "$1" "$port"
+  [ "$(md5_of "$file")" = "$want" ] || fail "vers=$1: bytes were lost by chmod"
+  unmount /mnt
+  drop_caches
+}
+
+for version in 4.1 4.2; do
+  fences_while_writing $version
+done

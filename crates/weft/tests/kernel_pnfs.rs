@@ -45,7 +45,7 @@ const SMALL_MAX: u64 = 10 * 3000;
 const SMALL_BYTES: u64 = 2 * (1 + 2 + 3 + 4 + 5 + 6 + 7 + 8 + 9 + 10) * 3000;
 
 /// Writes and reads small files where the server wants them, then 64 MiB through the files layout,
-/// with both minor versions, in one guest.
+/// and again while the file's owner takes rights away, with both minor versions, in one guest.
 fn stripes_over_all_data_servers(kernel: Kernel, start: impl FnOnce(Options) -> Cluster) {
     let Some(guest) = Guest::new(kernel, "pnfs.sh") else { return };
     let mut cluster = start(Options::default());
@@ -68,6 +68,7 @@ fn stripes_over_all_data_servers(kernel: Kernel, start: impl FnOnce(Options) -> 
         kernel_used_the_layout(&report, version);
         every_server_moved_its_share(&samples, version);
         our_client_reads_the_same(&cluster, &report, version);
+        assert!(report.number(version, "changes") > 0, "vers={version}: no chmod while it wrote");
     }
 }
 

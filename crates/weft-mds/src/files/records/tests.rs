@@ -26,6 +26,7 @@ pub(super) fn file(no: u64, unsettled: bool) -> Inode {
         parent: InodeNo(0),
         placement: None,
         fence_epoch: 0,
+        handles: HandlesOut::NONE,
         create_verifier: None,
         target: Default::default(),
         bounds: Default::default(),
