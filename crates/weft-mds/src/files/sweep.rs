@@ -37,6 +37,8 @@ struct State {
     rules: Rules,
     /// Handles may have been given out by others, to somebody who may do less by these.
     is_wanted: bool,
+    /// The volume knows that there are none of others.
+    is_noted: bool,
 }
 
 impl Sweep {
@@ -51,9 +53,10 @@ impl Sweep {
         rules: Rules,
     ) -> Result<Self, StoreError> {
         let former = shared.volume.rules().unconfirmed()?;
-        let is_wanted = former.is_some_and(|former| former[..] != rules);
+        let is_noted = former.as_ref().is_some_and(|former| former[..] == rules);
+        let is_wanted = former.is_some() && !is_noted;
         let (shared, fences) = (shared.clone(), fences.clone());
-        let state = Mutex::new(State { rules, is_wanted });
+        let state = Mutex::new(State { rules, is_wanted, is_noted });
         Ok(Sweep { shared, fences, state, wanted: Notify::new() })
     }
 
@@ -61,8 +64,8 @@ impl Sweep {
     pub(super) fn begin(&self, rules: Rules, restrict: bool) {
         {
             let mut state = self.state();
-            let is_wanted = state.is_wanted || restrict;
-            *state = State { rules, is_wanted };
+            let is_noted = state.is_noted && state.rules == rules;
+            *state = State { rules, is_wanted: state.is_wanted || restrict, is_noted };
         }
         self.wanted.notify_one();
     }
@@ -74,23 +77,30 @@ impl Sweep {
     /// Searches all files whenever that is wanted. Runs for ever.
     pub(super) async fn run(&self) {
         loop {
-            let State { rules, is_wanted } = *self.state();
-            if is_wanted {
+            let begun = *self.state();
+            if begun.is_wanted {
                 self.search().await;
             }
-            let is_newest = {
-                let mut state = self.state();
-                let is_newest = state.rules == rules;
-                state.is_wanted &= !is_newest;
-                is_newest
-            };
-            if is_newest {
-                if let Err(error) = self.shared.volume.note_rules(&rules).unconfirmed() {
-                    tracing::warn!(%error, "the next start ends all handles once more");
-                }
+            if self.is_done(begun.rules) {
                 self.wanted.notified().await;
             }
         }
+    }
+
+    /// Whether nothing is left to do, after handles given out by other rules than these have ended.
+    fn is_done(&self, rules: Rules) -> bool {
+        let mut state = self.state();
+        if state.rules != rules {
+            return false;
+        }
+        state.is_wanted = false;
+        if !state.is_noted {
+            match self.shared.volume.note_rules(&rules).unconfirmed() {
+                Ok(()) => state.is_noted = true,
+                Err(error) => tracing::warn!(%error, "the next start ends all handles once more"),
+            }
+        }
+        true
     }
 
     /// Returns when all handles of before have ended, at all data servers.

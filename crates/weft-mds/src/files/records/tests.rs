@@ -1,7 +1,7 @@
 //! What is remembered of files, one thing at a time.
 
 use weft_nfs::ClientId;
-use weft_store::types::{DeviceId, Inode, InodeNo, Kind, Placement, Timestamp};
+use weft_store::types::{DeviceId, HandlesOut, Inode, InodeNo, Kind, Placement, Timestamp};
 
 use super::*;
 
