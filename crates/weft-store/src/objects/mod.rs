@@ -27,9 +27,10 @@
 //! | seals | the open files of the words | yes |
 //! | leaving | files to be closed when their readers have ended | no |
 //!
-//! Order: epoch before file, either before fences, seals or volumes; the file of the volumes before its
-//! contents, the log before its epochs; cache before the epochs; nothing else. Who replaces the log
-//! keeps nobody from its epochs: they are shared, and only who has the log would want them alone.
+//! Order: epoch before file, either before fences, seals or volumes; the file of the volumes before
+//! its contents, the log before its epochs; cache before the epochs; nothing else. Who replaces the
+//! log keeps nobody from its epochs: they are shared, and only who has the log would want them
+//! alone.
 //!
 //! The files' form is in `docs/formats.md`, "Data server directory".
 
