@@ -86,3 +86,34 @@ for version in 4.1 4.2; do
   unmount /mnt
   drop_caches
 done
+
+# The owner takes rights away while he writes through layouts, and between two writes by one open
+# file: the handles end each time. No error, and every byte arrives.
+fences_while_writing() { # VERSION
+  mount_weft /mnt "$1" "$port"
+  file=/mnt/fenced-$1
+  part=$((mebibytes / 8))
+  host sample "$1.fenced.idle" || fail "the host could not take a sample"
+  exec 8<>"$file"
+  n=0
+  while [ $n -lt 8 ]; do
+    dd if=/tmp/data bs=1M skip=$((n * part)) count=$part conv=fsync >&8 2>/tmp/dd.err &
+    writer=$!
+    chmod 0600 "$file" && chmod 0644 "$file" || fail "chmod $file"
+    wait $writer || fail "vers=$1: $(cat /tmp/dd.err)"
+    chmod 0600 "$file" && chmod 0644 "$file" || fail "chmod $file"
+    n=$((n + 1))
+  done
+  exec 8>&-
+  host sample "$1.fenced.done" || fail "the host could not take a sample"
+  unmount /mnt
+  drop_caches
+  mount_weft /mnt "$1" "$port"
+  [ "$(md5_of "$file")" = "$want" ] || fail "vers=$1: bytes were lost by chmod"
+  unmount /mnt
+  drop_caches
+}
+
+for version in 4.1 4.2; do
+  fences_while_writing $version
+done

@@ -56,12 +56,14 @@ xdr_named! {
         BIND = 17,
         /// Tells the age of the volume, durably.
         AGE = 18,
+        /// As STAT; and clients write no more with handles of these epochs, or earlier ones.
+        SEAL = 19,
     }
 }
 
 impl Procedure {
     /// Whether it changes objects: given up, it may still be carried out, and it may wait for a
-    /// disk.
+    /// disk. SEAL does no harm later: its epochs are over.
     pub fn changes(self) -> bool {
         matches!(
             self,
@@ -284,7 +286,7 @@ list! {
     ObjectAttrsList, ObjectAttrs, BATCH_MAX
 }
 xdr_struct! {
-    /// STAT's result.
+    /// STAT's and SEAL's result.
     pub struct StatOk {
         /// The write verifier.
         pub verifier: [u8; 8],
@@ -312,12 +314,12 @@ xdr_struct! {
     pub struct FenceItem {
         /// Which.
         pub object: ObjectName,
-        /// Lower epochs are refused from now on.
+        /// Lower epochs are refused from now on; by SEAL this one too, of writers.
         pub epoch: u32,
     }
 }
 list! {
-    /// FENCE's arguments.
+    /// FENCE's and SEAL's arguments.
     FenceArgs, FenceItem, BATCH_MAX
 }
 xdr_struct! {

@@ -24,6 +24,27 @@ impl Network {
         if address.is_ipv4() { 32 } else { 128 }
     }
 
+    /// Its first address, and the first one behind it, if there is one: where what holds of
+    /// addresses may begin to be another.
+    pub(crate) fn edges(&self) -> impl Iterator<Item = IpAddr> {
+        let host_bits = u32::from(Self::longest(self.address) - self.prefix_bits);
+        let (first, behind) = match self.address {
+            IpAddr::V4(a) => {
+                let hosts = u32::MAX.checked_shr(32 - host_bits).unwrap_or(0);
+                let first = a.to_bits() & !hosts;
+                let behind = (first | hosts).checked_add(1);
+                (first.to_be_bytes().into(), behind.map(|b| b.to_be_bytes().into()))
+            }
+            IpAddr::V6(a) => {
+                let hosts = u128::MAX.checked_shr(128 - host_bits).unwrap_or(0);
+                let first = a.to_bits() & !hosts;
+                let behind = (first | hosts).checked_add(1);
+                (first.to_be_bytes().into(), behind.map(|b| b.to_be_bytes().into()))
+            }
+        };
+        [Some(first), behind].into_iter().flatten()
+    }
+
     /// Whether an address is in it. IPv4 addresses in IPv6 form must be made plain before.
     pub fn contains(&self, other: IpAddr) -> bool {
         let bits = u32::from(self.prefix_bits);
@@ -85,6 +106,24 @@ mod tests {
         for (network, address, inside) in rows {
             let network: Network = network.parse().unwrap();
             assert_eq!(network.contains(address.parse().unwrap()), inside, "{network} {address}");
+        }
+    }
+
+    /// What holds of a network begins with its first address, and ends before the one behind it.
+    #[test]
+    fn networks_have_edges() {
+        let rows = [
+            ("10.1.2.3/8", "10.0.0.0 11.0.0.0"),
+            ("10.1.2.3", "10.1.2.3 10.1.2.4"),
+            ("192.0.0.0/2", "192.0.0.0"),
+            ("0.0.0.0/0", "0.0.0.0"),
+            ("::/0", "::"),
+            ("2001:db8::7/127", "2001:db8::6 2001:db8::8"),
+        ];
+        for (network, edges) in rows {
+            let network: Network = network.parse().unwrap();
+            let found: Vec<_> = network.edges().map(|e| e.to_string()).collect();
+            assert_eq!(found.join(" "), edges, "{network}");
         }
     }
 

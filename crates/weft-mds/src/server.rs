@@ -119,6 +119,7 @@ impl Mds {
             protocol: protocol.clone(),
             clock: core.clock.clone(),
             lease_s: parts.lease_s,
+            rules: parts.export.digest(),
         });
         let files = files.await?;
         let clients = Clients::new(&core, &protocol, &files, known);
@@ -144,7 +145,10 @@ impl Mds {
         self.admin.threshold.reconfigure(new.threshold_bytes)?;
         self.data_servers().add(new.data_servers);
         self.files.stripe(new.striping);
-        *self.export.write().expect("export lock") = Arc::new(new.export);
+        let new = Arc::new(new.export);
+        let before = std::mem::replace(&mut *self.export.write().expect("export lock"), new);
+        let export = self.export();
+        self.files.new_rules(export.digest(), export.restricts(&before));
         Ok(())
     }
 

@@ -173,6 +173,8 @@ pub struct Inode {
     pub placement: Option<Placement>,
     /// Data-server handles with a lower epoch are refused.
     pub fence_epoch: u32,
+    /// Which handles were given out and may still work.
+    pub handles: HandlesOut,
     /// Verifier of the exclusive create that made it.
     pub create_verifier: Option<[u8; 8]>,
     /// Target of a symlink.
@@ -192,7 +194,74 @@ pub struct Inode {
     pub stuffed: bool,
 }
 
+/// Handles of a file for its data servers that were given out, to anybody, and may still work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HandlesOut {
+    /// Of the present epoch, to read.
+    pub read: bool,
+    /// Of the present epoch, to write.
+    pub write: bool,
+    /// Of an earlier epoch: not all data servers were told of a later one.
+    pub earlier: bool,
+}
+
+impl HandlesOut {
+    /// Nobody was given any.
+    pub const NONE: HandlesOut = HandlesOut { read: false, write: false, earlier: false };
+
+    /// Whether any are of the present epoch.
+    pub fn are_new(self) -> bool {
+        self.read || self.write
+    }
+
+    /// Whether there are any.
+    pub fn any(self) -> bool {
+        self.are_new() || self.earlier
+    }
+}
+
 impl Inode {
+    /// From here on handles are of this epoch, if it is above that of those given out.
+    pub(crate) fn raise_epoch(&mut self, epoch: u32) {
+        if epoch > self.fence_epoch {
+            self.fence_epoch = epoch;
+            self.handles = HandlesOut { earlier: self.handles.any(), ..HandlesOut::NONE };
+        }
+    }
+
+    /// The epoch is to be at least this one, whose volume was restored: what was given out since it
+    /// was saved is not known.
+    pub(crate) fn raise_to_floor(&mut self, floor: u32) {
+        if floor > self.fence_epoch {
+            self.raise_epoch(floor);
+            self.handles.earlier = self.placement.is_some();
+        }
+    }
+
+    /// Whether the change from `before` to this takes away from anybody what a data server's handle
+    /// allows, or makes it matter who writes: a set-id bit is to be taken away by that.
+    pub fn restricts(&self, before: &Inode) -> bool {
+        let uids = [before.uid, self.uid, other_than(before.uid, self.uid)];
+        let groups = [vec![], vec![before.gid], vec![self.gid], vec![before.gid, self.gid]];
+        let user = |uid, gids: &Vec<u32>| Credential {
+            uid,
+            gid: other_than(before.gid, self.gid),
+            gids: gids.clone(),
+        };
+        let mut users = uids.iter().flat_map(|uid| groups.iter().map(move |g| user(*uid, g)));
+        let loses = |user: Credential| {
+            let (had, has) = (before.io_allowed(&user), self.io_allowed(&user));
+            had.0 && !has.0 || had.1 && !has.1
+        };
+        self.is_privileged() || users.any(loses)
+    }
+
+    /// Whether the mode lets somebody read and write bytes. Who may execute a file reads it.
+    fn io_allowed(&self, cred: &Credential) -> (bool, bool) {
+        let may = self.allowed(cred);
+        (may.contains(Rwx::READ) || may.contains(Rwx::EXECUTE), may.contains(Rwx::WRITE))
+    }
+
     /// Whether it is a directory.
     pub fn is_directory(&self) -> bool {
         self.kind == Kind::Directory
@@ -225,6 +294,11 @@ impl Inode {
         };
         Rwx(((self.mode >> shift) & 0o7) as u8)
     }
+}
+
+/// A number that is neither of these, nor 0.
+fn other_than(a: u32, b: u32) -> u32 {
+    [1, 2, 3].into_iter().find(|n| *n != a && *n != b).unwrap_or(1)
 }
 
 /// Permission of the group to execute.

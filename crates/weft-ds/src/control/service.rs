@@ -217,6 +217,12 @@ impl Service {
         Ok(StatOk { verifier, objects: ObjectAttrsList(self.blocking(stat).await?) })
     }
 
+    /// SEAL: what is told is the last that these writers made of the objects.
+    async fn seal(&self, peer: &Bound, a: FenceArgs) -> Result<StatOk, ControlStatus> {
+        let verifier = self.data_server.store().write_verifier();
+        Ok(StatOk { verifier, objects: self.change(peer, a, seal).await? })
+    }
+
     async fn list(&self, a: ListArgs) -> Result<Objects, ControlStatus> {
         let store = self.data_server.store().clone();
         let after = (!a.from_first).then(|| id(a.after));
@@ -323,6 +329,7 @@ impl Service {
             Procedure::FENCE => {
                 with_objects(args, ours, async |a| self.change(peer, a, fence).await).await
             }
+            Procedure::SEAL => with_objects(args, ours, async |a| self.seal(peer, a).await).await,
             Procedure::CREATE => {
                 with_objects(args, ours, async |a| self.change(peer, a, create).await).await
             }
@@ -514,7 +521,15 @@ pub(super) fn id(object: ObjectName) -> ObjectId {
 }
 
 fn attrs(store: &ObjectStore, object: ObjectName) -> ObjectAttrs {
-    let (status, stat) = match store.stat(id(object)) {
+    attrs_or_why(store, object, store.stat(id(object)))
+}
+
+fn attrs_or_why(
+    store: &ObjectStore,
+    object: ObjectName,
+    stat: Result<ObjectStat, ObjectError>,
+) -> ObjectAttrs {
+    let (status, stat) = match stat {
         Ok(stat) => (ControlStatus::OK, stat),
         Err(e) => (status(&e), ObjectStat::default()),
     };
@@ -550,6 +565,15 @@ fn remove(store: &ObjectStore, a: Objects) -> Statuses {
 fn fence(store: &ObjectStore, a: FenceArgs) -> Statuses {
     let fences: Vec<_> = a.0.iter().map(|i| (id(i.object), i.epoch)).collect();
     Statuses(vec![done(store.fence_many(&fences)); fences.len()])
+}
+
+fn seal(store: &ObjectStore, a: FenceArgs) -> ObjectAttrsList {
+    let sealed = |item: &FenceItem| {
+        let object = id(item.object);
+        let stat = store.seal(object, item.epoch).and_then(|()| store.stat(object));
+        attrs_or_why(store, item.object, stat)
+    };
+    ObjectAttrsList(a.0.iter().map(sealed).collect())
 }
 
 /// A stripe that makes no sense is a mistake of the metadata server's.

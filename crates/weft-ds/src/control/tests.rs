@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use tokio::sync::RwLock;
 use weft_client::rpc::{Connection, Credential, RpcError};
-use weft_store::objects::ObjectStore;
+use weft_store::objects::{ObjectError, ObjectStore};
 use weft_xdr::{Decode, Encode, Reader, Segment, rpc::Reply};
 
 use crate::{
@@ -248,6 +248,13 @@ async fn objects_are_managed() {
     let fences = FenceArgs(vec![FenceItem { object: object(1), epoch: 3 }]);
     let done: Statuses = mds.call(Procedure::FENCE, &fences).await.unwrap().unwrap();
     assert_eq!((done.0, ds.store().epoch(id(object(1)))), (vec![ControlStatus::OK], 3));
+
+    let sealed: StatOk = mds.call(Procedure::SEAL, &fences).await.unwrap().unwrap();
+    let [told] = sealed.objects.0[..] else { panic!("{sealed:?}") };
+    assert_eq!((told.status, told.size, told.epoch), (ControlStatus::OK, 10, 3));
+    assert_eq!(sealed.verifier, ds.store().write_verifier());
+    let late = ds.store().write(id(object(1)), 3, 0, b"late");
+    assert_eq!(late, Err(ObjectError::Stale { current: 4 }));
 
     for _ in 0..2 {
         let done: Statuses = mds.call(Procedure::REMOVE, &both).await.unwrap().unwrap();

@@ -104,6 +104,7 @@ impl Clients {
     /// Ends a client, whatever it holds and however lively it is, as an administrator wants.
     pub(crate) fn evict(&self, client: ClientId) {
         self.core.sessions().drop_client(client);
+        self.files.end_layouts_of(client);
         self.drop_client(client);
         self.notify_lock_waiters();
     }

@@ -95,6 +95,37 @@ impl DataServers {
         &self,
         files: &[&Striped],
     ) -> Vec<Result<FileObjects, DataServerError>> {
+        let ask = |server: Arc<Server>, parts: Vec<Part>| async move {
+            let objects: Vec<_> = parts.iter().map(|p| p.object).collect();
+            server.stat(&objects).await
+        };
+        self.learn_of(files, ask).await
+    }
+
+    /// The same of one file, all of whose writers gave their layouts back: nobody writes any more
+    /// with handles of its epoch, so that what is told here stays the truth.
+    ///
+    /// # Errors
+    /// As [`Self::fetch_attrs`]; some data servers may not let them write any more.
+    pub async fn seal(&self, file: &Striped) -> Result<FileObjects, DataServerError> {
+        let epoch = file.fence_epoch;
+        let ask = move |server: Arc<Server>, parts: Vec<Part>| async move {
+            let item = |p: &Part| FenceItem { object: p.object, epoch };
+            server.seal(&parts.iter().map(item).collect::<Vec<_>>()).await
+        };
+        let told = self.learn_of(&[file], ask).await.pop();
+        told.unwrap_or_else(|| Err(self.damaged(file)))
+    }
+
+    /// What `ask` hears of the objects of each file.
+    async fn learn_of<F>(
+        &self,
+        files: &[&Striped],
+        ask: impl Fn(Arc<Server>, Vec<Part>) -> F + Copy + Send + 'static,
+    ) -> Vec<Result<FileObjects, DataServerError>>
+    where
+        F: Future<Output = Result<Vec<ObjectAttrs>, DataServerError>> + Send,
+    {
         let rules: Vec<_> = files.iter().map(|f| f.distribution().ok()).collect();
         let start = |(file, rule): (&&Striped, &Option<_>)| match rule {
             Some(_) => {
@@ -108,9 +139,8 @@ impl DataServers {
         for (id, parts) in parts_by_server(files) {
             let server = self.server(id);
             asked.push(async move {
-                let objects: Vec<_> = parts.iter().map(|p| p.object).collect();
                 let attrs = match server {
-                    Ok(server) => server.stat(&objects).await,
+                    Ok(server) => ask(server, parts.clone()).await,
                     Err(e) => Err(e),
                 };
                 (id, parts, attrs)

@@ -173,6 +173,22 @@ impl Server {
         Ok(all)
     }
 
+    /// The same, when clients have ended what they were writing with handles of these epochs, and
+    /// write no more with them.
+    pub(super) async fn seal(
+        &self,
+        items: &[FenceItem],
+    ) -> Result<Vec<ObjectAttrs>, DataServerError> {
+        let mut all = Vec::with_capacity(items.len());
+        for batch in items.chunks(BATCH_MAX) {
+            let told: StatOk = self.ask(Procedure::SEAL, &FenceArgs(batch.to_vec())).await?;
+            self.told_verifier(told.verifier);
+            self.same_length(batch.len(), told.objects.0.len())?;
+            all.extend(told.objects.0);
+        }
+        Ok(all)
+    }
+
     /// Makes changes, in batches; `args` wraps the items of one.
     pub(super) async fn change<I: Clone, A: Encode>(
         &self,

@@ -1,7 +1,7 @@
 //! Who may do what with the export: by client address, port and security flavor. Users are mapped
 //! (squashed) here too.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use weft_nfs::{Failure, NfsStat, OpArgs, share};
 use weft_server::{
@@ -105,6 +105,28 @@ impl Export {
         }
     }
 
+    /// Whether anybody may do less than by the rules of `before`, or does it as another user.
+    pub(crate) fn restricts(&self, before: &Export) -> bool {
+        let users = |e: &Export| (e.anonymous_uid, e.anonymous_gid, e.server_groups);
+        let networks = [self, before].into_iter().flat_map(|e| &e.rules).flat_map(|r| &r.networks);
+        let least: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+        // Between two of these neither has a rule that begins or ends.
+        let mut addresses = networks.flat_map(Network::edges).chain(least);
+        let lesser = |address| {
+            let ports = [PRIVILEGED_PORTS - 1, PRIVILEGED_PORTS];
+            ports.into_iter().any(|port| {
+                let client = SocketAddr::new(address, port);
+                self.view(client).is_less_than(before.view(client))
+            })
+        };
+        users(self) != users(before) || before.auth_none && !self.auth_none || addresses.any(lesser)
+    }
+
+    /// Another for other rules.
+    pub(crate) fn digest(&self) -> [u8; 32] {
+        blake3::derive_key("weft 2026-11 export rules v1", format!("{self:?}").as_bytes())
+    }
+
     /// Flavors that are served, preferred first.
     pub(crate) fn flavors(&self) -> Vec<u32> {
         let none = self.auth_none.then_some(AuthFlavor::NONE.0);
@@ -182,6 +204,17 @@ impl View {
         View { access, ..self }
     }
 
+    fn is_less_than(self, before: View) -> bool {
+        let allowed = |view: View| match view.access {
+            Access::None => 0,
+            Access::ReadOnly => 1,
+            Access::ReadWrite => 2,
+        };
+        allowed(self) < allowed(before)
+            || self.root_squash && !before.root_squash
+            || self.all_squash && !before.all_squash
+    }
+
     /// Whether this client may do anything at all.
     ///
     /// # Errors
@@ -248,6 +281,38 @@ mod tests {
         }
         let open = Export::default();
         assert_eq!(open.view(client("192.0.2.1:9")).access, Access::ReadWrite);
+    }
+
+    /// New rules restrict if any client may do less than before, wherever its network begins and
+    /// ends in either, and not if none does.
+    #[test]
+    fn some_rules_restrict() {
+        let of = |rules: &[ClientRule]| Export { rules: rules.to_vec(), ..Export::default() };
+        let (all, some) = ("0.0.0.0/0 ::/0", "10.0.0.0/24");
+        let writes = |networks| rule(networks, Access::ReadWrite, None);
+        let reads = |networks| rule(networks, Access::ReadOnly, None);
+        let squashed = |networks| rule(networks, Access::ReadWrite, Some(true));
+        let secure = Export { secure_ports: true, ..Export::default() };
+        let rows = [
+            (of(&[]), of(&[]), false),
+            (of(&[]), of(&[writes(all)]), false),
+            (of(&[]), of(&[writes("0.0.0.0/0")]), true),
+            (of(&[]), of(&[writes(some)]), true),
+            (of(&[writes(some)]), of(&[]), false),
+            (of(&[writes(some)]), of(&[writes(some), reads("10.0.1.0/24")]), false),
+            (of(&[writes(some)]), of(&[reads("10.0.0.255"), writes(some)]), true),
+            (of(&[writes("10.0.0.0/25 10.0.0.128/25")]), of(&[writes(some)]), false),
+            (of(&[writes(some)]), of(&[writes("10.0.0.0/25")]), true),
+            (of(&[writes(some)]), of(&[squashed(some)]), true),
+            (of(&[squashed(some)]), of(&[writes(some)]), false),
+            (of(&[]), secure.clone(), true),
+            (secure, of(&[]), false),
+            (of(&[]), Export { auth_none: false, ..of(&[]) }, true),
+            (of(&[]), Export { anonymous_uid: 7, ..of(&[]) }, true),
+        ];
+        for (before, after, restricts) in rows {
+            assert_eq!(after.restricts(&before), restricts, "{before:?} {after:?}");
+        }
     }
 
     /// Privileged ports end at 1023.

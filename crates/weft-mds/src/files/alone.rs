@@ -145,8 +145,8 @@ impl FileService {
         let seen = volume.setattr(ino, set, authority, cred, self.shared.wall());
         let lsn = seen.lsn;
         let (inode, intent) = match deps.see(seen)? {
-            AttrSet { inode, truncate: None } => return Ok(inode),
-            AttrSet { inode, truncate: Some(intent) } => (inode, intent),
+            AttrSet { inode, truncate: None, .. } => return Ok(inode),
+            AttrSet { inode, truncate: Some(intent), .. } => (inode, intent),
         };
         // From here on the truncation is finished, by this or by the reaper.
         let servers = &self.shared.data_servers;

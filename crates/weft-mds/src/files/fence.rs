@@ -84,10 +84,24 @@ impl Fences {
     /// # Errors
     /// The store failed.
     pub(crate) async fn with_fresh_epoch(&self, inode: Inode) -> Result<Inode, NfsStat> {
+        let renewed = self.renew(inode.no)?;
         match self.raise(inode.no)? {
-            None => Ok(inode),
-            Some(_) => self.shared.durable_inode(inode.no).await.map_err(|e| translate::status(&e)),
+            None if !renewed => Ok(inode),
+            _ => self.shared.durable_inode(inode.no).await.map_err(|e| translate::status(&e)),
         }
+    }
+
+    /// Raises the epoch if data servers let nobody write any more with the handles of the present
+    /// one, since the write layouts are all back; whether that was so.
+    fn renew(&self, ino: InodeNo) -> Result<bool, NfsStat> {
+        let _no_grant = self.shared.records.lock();
+        let is_ended = self.shared.inode_now(ino)?.handles.write
+            && !self.shared.protocol.state().rw_layouts(self.shared.key(ino));
+        if is_ended {
+            let raised = self.shared.volume.bump_epoch(ino).unconfirmed();
+            raised.map_err(|e| translate::status(&e))?;
+        }
+        Ok(is_ended)
     }
 
     /// Makes suspect handles of the file worthless, if there are any: on success no write with
@@ -111,7 +125,37 @@ impl Fences {
         }
         let mut files = self.shared.records.lock();
         files.told(ino, stale, inode.fence_epoch);
-        if files.stale(ino).is_some() { Err(NfsStat::DELAY) } else { Ok(()) }
+        if files.stale(ino).is_some() {
+            return Err(NfsStat::DELAY);
+        }
+        // Lost in a crash it costs a message more.
+        match self.shared.volume.handles_ended(ino, inode.fence_epoch).unconfirmed() {
+            Ok(()) | Err(StoreError::Stale) => Ok(()),
+            Err(e) => Err(translate::status(&e)),
+        }
+    }
+
+    /// Ends all handles of the file that were given out, as far as is known of it now; costs
+    /// nothing if there are none. On success no data server accepts one.
+    ///
+    /// # Errors
+    /// As [`Fences::fence`]: what could not be told now is told in the background.
+    pub(crate) async fn end_handles(&self, ino: InodeNo) -> Result<(), NfsStat> {
+        {
+            let mut files = self.shared.records.lock();
+            let inode = self.shared.inode_now(ino)?;
+            if !inode.handles.any() {
+                return Ok(());
+            }
+            if inode.handles.are_new() {
+                files.suspect_late_writes(&inode);
+            } else if files.stale(ino).is_none() {
+                // A later epoch is there, for data servers to be told.
+                files.suspect_late_writes(&inode);
+                files.raised(ino);
+            }
+        }
+        self.fence(ino).await.inspect_err(|_| self.wake())
     }
 
     /// Raises the epoch in the volume unless that is done; `None` if nothing is suspect.

@@ -93,9 +93,16 @@ impl FileService {
         let mut state = self.shared.protocol.state();
         let holder = state.layout_check(*client, key, stateid, *iomode);
         let holder = holder.map_err(refused)?;
-        if *iomode == IoMode::RW {
-            deps.see(self.shared.volume.mark_unsettled(*ino))?;
-            files.grant(*client, &inode);
+        let (writes, renewed) = (*iomode == IoMode::RW, !state.rw_layouts(key));
+        let given = deps.see(self.shared.volume.give_handles(*ino, writes, renewed))?;
+        let body = if given.fence_epoch == inode.fence_epoch {
+            body
+        } else {
+            let striped = self.shared.striped(&given).ok_or(NfsStat::SERVERFAULT)?;
+            self.layout_body(&given, &striped, *rights)?
+        };
+        if writes {
+            files.grant(*client, &given);
         }
         Ok((state.layout_granted(&holder, *iomode), body))
     }
@@ -148,6 +155,14 @@ impl FileService {
     ) -> Result<(), NfsStat> {
         self.fences.suspect_handles_of(client, ino, FenceCause::Revoked);
         self.fences.fence(ino).await
+    }
+
+    /// Rights on a file were taken away: the handles that were given out of it end, durably.
+    ///
+    /// # Errors
+    /// DELAY, they may still work: a data server cannot be told now.
+    pub(crate) async fn end_handles(&self, ino: InodeNo) -> Result<(), NfsStat> {
+        self.fences.end_handles(ino).await
     }
 
     /// The data servers of a device, in stripe order; `None` for a device that nobody knows.

@@ -26,6 +26,7 @@ mod remains;
 mod server_attrs;
 mod service;
 mod shared;
+mod sweep;
 mod whole;
 mod write;
 

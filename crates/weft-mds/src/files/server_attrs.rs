@@ -29,6 +29,8 @@ struct Asked {
     connections: u64,
     /// No write layout was out, no handle of an earlier one worked, and nobody wrote indirectly.
     quiet: bool,
+    /// The epoch of the last write layouts, if they are all back: nobody writes any more with it.
+    ended: Option<u32>,
 }
 
 /// What is answered when a data server does not tell.
@@ -64,7 +66,7 @@ impl ServerAttrs {
             return deps.see(self.shared.volume.inode(inode.no));
         }
         let asked = self.asking(&inode);
-        let mut told = self.shared.data_servers.fetch_attrs(&[&striped]).await.pop();
+        let mut told = Some(self.ask(&striped, &asked).await);
         if let Some(Ok(objects)) = &mut told
             && objects.unsynced
             && asked.quiet
@@ -73,6 +75,19 @@ impl ServerAttrs {
             objects.unsynced = !Box::pin(self.made_durable(&striped, asked.connections)).await;
         }
         self.conclude(deps, inode, (asked, Otherwise::Fail), told)
+    }
+
+    /// What the data servers say of a file; they let none of those write any more who gave all
+    /// write layouts back.
+    async fn ask(&self, file: &Striped, asked: &Asked) -> Result<FileObjects, DataServerError> {
+        let servers = &self.shared.data_servers;
+        match asked.ended {
+            Some(fence_epoch) => servers.seal(&Striped { fence_epoch, ..file.clone() }).await,
+            None => {
+                let told = servers.fetch_attrs(&[file]).await.pop();
+                told.unwrap_or_else(|| Ok(FileObjects::default()))
+            }
+        }
     }
 
     /// Whether all that the data servers had when they were asked is durable now.
@@ -160,7 +175,9 @@ impl ServerAttrs {
         let out = self.shared.protocol.state().rw_layouts(self.shared.key(inode.no));
         let writes = out || files.has_writers(inode.no);
         let connections = self.connections(inode);
-        Asked { marks, connections, quiet: !writes && files.stale(inode.no).is_none() }
+        let quiet = !writes && files.stale(inode.no).is_none();
+        let now = self.shared.inode_now(inode.no).ok().filter(|now| quiet && now.handles.write);
+        Asked { marks, connections, quiet, ended: now.map(|now| now.fence_epoch) }
     }
 
     fn connections(&self, inode: &Inode) -> u64 {
@@ -204,13 +221,18 @@ impl ServerAttrs {
             .filter(|(_, i)| self.must_fetch(i))
             .filter_map(|(at, i)| Some((at, self.shared.striped(i)?, self.asking(i))))
             .collect();
-        let files: Vec<_> = placed.iter().map(|(_, striped, _)| striped).collect();
-        let fetched = self.shared.data_servers.fetch_attrs(&files).await;
-        let mut answers: HashMap<usize, _> = placed
-            .iter()
-            .zip(fetched)
-            .map(|((at, _, asked), attrs)| (*at, (*asked, attrs)))
-            .collect();
+        let only_asked = placed.iter().filter(|(_, _, asked)| asked.ended.is_none());
+        let files: Vec<_> = only_asked.map(|(_, striped, _)| striped).collect();
+        let mut fetched = self.shared.data_servers.fetch_attrs(&files).await.into_iter();
+        let mut answers = HashMap::new();
+        for (at, striped, asked) in &placed {
+            let told = match asked.ended {
+                // Rare: their return was not heard by all data servers.
+                Some(_) => Some(self.ask(striped, asked).await),
+                None => fetched.next(),
+            };
+            answers.extend(told.map(|told| (*at, (*asked, told))));
+        }
         let mut out = Vec::with_capacity(inodes.len());
         for (at, inode) in inodes.into_iter().enumerate() {
             out.push(match answers.remove(&at) {

@@ -8,7 +8,7 @@ use weft_server::compound::{Compound, OpResult};
 use weft_state::IoAccess;
 use weft_store::{
     types::{Credential, Inode, Kind, StoreError},
-    volume::{Authority, SetAttr},
+    volume::{AttrSet, Authority, SetAttr},
 };
 
 use super::attrs::{On, settings};
@@ -87,7 +87,11 @@ async fn resize(
     // up: it must not land behind the cut.
     let quiesced = mds.clients.quiesce(&admitted, c.client()?, &inode).await?;
     let still = mds.files.hold_still(quiesced, &inode).await?;
-    mds.files.set_size(&mut c.deps, still, (set, authority), cred).await
+    let inode = mds.files.set_size(&mut c.deps, still, (set, authority), cred).await?;
+    if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
+        mds.files.end_handles(inode.no).await?;
+    }
+    Ok(inode)
 }
 
 /// Sets attributes that data servers know nothing of.
@@ -104,7 +108,13 @@ async fn apply_here(
         if set.mtime.is_some() { mds.files.refresh(&mut c.deps, inode).await? } else { inode };
     let done =
         mds.files.volume().setattr(inode.no, set, Authority::ByPermission, cred, mds.files.wall());
-    let inode = c.deps.see(done)?.inode;
+    let AttrSet { inode, ends_handles, .. } = c.deps.see(done)?;
+    if ends_handles {
+        // Who may not read or write any more did so by his handles until now. Linux has flushed
+        // what its own programs wrote (`nfs_setattr`), and what others have under way comes through
+        // here, by their opens.
+        mds.files.end_handles(inode.no).await?;
+    }
     if set.mode.is_some() && inode.is_privileged() {
         // The next write must be seen: `layoutget`.
         mds.clients.layouts.recall_writers(mds.files.key(inode.no), None);

@@ -12,6 +12,7 @@ mod copy42;
 mod creation;
 mod data42;
 mod delegations;
+mod ended_handles;
 mod export;
 mod gather;
 mod handles;

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::{net::TcpListener, task::JoinHandle};
 use weft_ds::{DataServer, control::Service};
 use weft_mds::{
-    Export, Mds, MdsParts, Naming, ObjectCreation, SmallFiles, Striping,
+    Export, Mds, MdsParts, Naming, ObjectCreation, Reconfiguration, SmallFiles, Striping,
     data_servers::{DataServerRegistry, DataServerSpec, DataServers},
     run_background,
 };
@@ -27,7 +27,7 @@ use weft_server::{
 use weft_state::{ConnId, SessionLimits, StateLimits};
 use weft_store::{
     engine::EngineError,
-    objects::{ObjectStore, ObjectStoreOptions},
+    objects::{ObjectError, ObjectStore, ObjectStoreOptions},
     types::DataServerId,
     volume::{Format, Volume, VolumeConfig},
 };
@@ -109,11 +109,12 @@ struct Serving {
 
 impl Serving {
     async fn start(
+        at: SocketAddr,
         programs: Vec<Arc<dyn Program>>,
         connections: Connections,
         limits: ServerLimits,
     ) -> Serving {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind(at).await.unwrap();
         let address = listener.local_addr().unwrap();
         let listener = listener.into_std().unwrap();
         let server = Server::new(programs, connections.clone(), limits);
@@ -172,18 +173,7 @@ impl Cluster {
     }
 
     async fn start_data_server(&mut self, id: u32) {
-        let dir = self.dir.path().join(format!("ds{id}"));
-        std::fs::create_dir_all(&dir).unwrap();
-        let store = ObjectStore::open(&dir, &ObjectStoreOptions::default()).unwrap();
-        let who = identity(ServerRole::Ds, ServerUuid(store.identity()));
-        let core = Core::new(who, SessionLimits::default(), 3600);
-        let connections = core.connections.clone();
-        let number = DataServerId(id);
-        let ds = DataServer::new(core, number, Arc::new(store), &self.secret).unwrap();
-        let control = Service::new(ds.clone(), &self.secret).unwrap();
-        let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds));
-        let limits = self.options.server.clone();
-        let serving = Serving::start(vec![nfs, control], connections, limits).await;
+        let serving = self.serve_objects(id, anywhere()).await;
         let mut spec = DataServerSpec {
             id: DataServerId(id),
             control: serving.address.into(),
@@ -198,6 +188,31 @@ impl Cluster {
         }
         self.specs.push(spec);
         self.data_servers.push(serving);
+    }
+
+    /// A data server of its directory; one that was just let go may still be closing.
+    async fn serve_objects(&self, id: u32, at: SocketAddr) -> Serving {
+        let dir = self.dir.path().join(format!("ds{id}"));
+        std::fs::create_dir_all(&dir).unwrap();
+        let mut opened = None;
+        eventually("end of the former data server", || {
+            opened = match ObjectStore::open(&dir, &ObjectStoreOptions::default()) {
+                Err(ObjectError::InUse) => None,
+                other => Some(other.unwrap()),
+            };
+            opened.is_some()
+        })
+        .await;
+        let store = opened.unwrap();
+        let who = identity(ServerRole::Ds, ServerUuid(store.identity()));
+        let core = Core::new(who, SessionLimits::default(), 3600);
+        let connections = core.connections.clone();
+        let number = DataServerId(id);
+        let ds = DataServer::new(core, number, Arc::new(store), &self.secret).unwrap();
+        let control = Service::new(ds.clone(), &self.secret).unwrap();
+        let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds));
+        let limits = self.options.server.clone();
+        Serving::start(at, vec![nfs, control], connections, limits).await
     }
 
     /// Opens the volume; one that was just let go may still be closing on another thread.
@@ -253,7 +268,7 @@ impl Cluster {
         let connections = weft_server::compound::Role::core(&*mds).connections.clone();
         let nfs: Arc<dyn Program> = Arc::new(Nfs::new(mds.clone()));
         let limits = self.options.server.clone();
-        let serving = Serving::start(vec![nfs], connections, limits).await;
+        let serving = Serving::start(anywhere(), vec![nfs], connections, limits).await;
         self.mds = Some(RunningMds { mds, background, serving });
     }
 
@@ -343,6 +358,26 @@ impl Cluster {
         eventually("end of the connection", || !all.are_up(&[id])).await;
     }
 
+    /// Ends a data server, by index, unless it has ended, and starts it on the same data at the
+    /// same port.
+    pub async fn restart_data_server(&mut self, index: usize) {
+        let (id, address) = (self.specs[index].id, self.data_servers[index].address);
+        self.stop_data_server(index).await;
+        self.data_servers[index] = self.serve_objects(id.0, address).await;
+        let all = self.running().mds.data_servers();
+        eventually("a new connection", || all.are_up(&[id])).await;
+    }
+
+    /// The metadata server goes on with these rules for clients.
+    pub fn reload(&self, export: Export) {
+        let mds = self.mds();
+        let threshold_bytes = mds.threshold_status().configured;
+        let width = u16::try_from(self.specs.len()).unwrap().clamp(1, self.options.stripe_width);
+        let striping = Striping { unit_bytes: 1 << 20, width };
+        let new = Reconfiguration { export, threshold_bytes, striping, data_servers: Vec::new() };
+        mds.reconfigure(new).unwrap();
+    }
+
     /// When the objects of files are made from the next start on.
     pub fn set_creation(&mut self, creation: ObjectCreation) {
         self.options.creation = creation;
@@ -379,6 +414,11 @@ impl Drop for Cluster {
         }
         self.data_servers.iter().for_each(Serving::stop);
     }
+}
+
+/// A port that the system chooses.
+fn anywhere() -> SocketAddr {
+    ([127, 0, 0, 1], 0).into()
 }
 
 /// Polls until `done`; fails when patience ends.

@@ -24,11 +24,13 @@
 //! | volumes: contents | what it says, in memory | no |
 //! | fences: log | the log's tail, appending, replacing it; a sync happens outside | yes |
 //! | fences: epochs | what it says, in memory; changed only by who has the log | shared |
+//! | seals | the open files of the words | yes |
 //! | leaving | files to be closed when their readers have ended | no |
 //!
-//! Order: epoch before file, either before fences or volumes; the file of the volumes before its
-//! contents, the log before its epochs; cache before the epochs; nothing else. Who replaces the log
-//! keeps nobody from its epochs: they are shared, and only who has the log would want them alone.
+//! Order: epoch before file, either before fences, seals or volumes; the file of the volumes before
+//! its contents, the log before its epochs; cache before the epochs; nothing else. Who replaces the
+//! log keeps nobody from its epochs: they are shared, and only who has the log would want them
+//! alone.
 //!
 //! The files' form is in `docs/formats.md`, "Data server directory".
 
@@ -46,6 +48,7 @@ mod object;
 mod object_id;
 mod options;
 mod room;
+mod seals;
 mod sparse_file;
 mod store;
 mod store_dir;

@@ -17,10 +17,16 @@ use super::{
 };
 use crate::sync::{self, lock};
 
+/// No write floor: above all epochs.
+const UNKNOWN: u64 = u64::MAX;
+
 #[derive(Debug)]
 pub(super) struct Object {
     id: ObjectId,
     epoch_lock: RwLock<AcceptedEpoch>,
+    /// The first epoch with which clients may write, changed by who has the epoch exclusively;
+    /// [`UNKNOWN`] until somebody looks.
+    write_floor: AtomicU64,
     /// Open if the object exists and was used.
     file: Mutex<Option<Arc<File>>>,
     /// The file was made by us and its directory entry may not be durable.
@@ -38,6 +44,7 @@ impl Object {
         Object {
             id,
             epoch_lock: RwLock::new(AcceptedEpoch::new(epoch)),
+            write_floor: AtomicU64::new(UNKNOWN),
             file: Mutex::default(),
             unnamed: AtomicBool::default(),
             dirty: AtomicBool::default(),
@@ -62,6 +69,17 @@ impl Object {
 
     pub(super) fn epoch_exclusive(&self) -> RwLockWriteGuard<'_, AcceptedEpoch> {
         sync::write(&self.epoch_lock)
+    }
+
+    /// The first epoch with which clients may write, if somebody has looked. Whoever asks, and
+    /// relies on it, has the epoch.
+    pub(super) fn write_floor(&self) -> Option<u32> {
+        u32::try_from(self.write_floor.load(Ordering::Acquire)).ok()
+    }
+
+    /// Takes note of it.
+    pub(super) fn set_write_floor(&self, floor: u32) {
+        self.write_floor.store(floor.into(), Ordering::Release);
     }
 
     /// The open file; `None` if the object is missing.

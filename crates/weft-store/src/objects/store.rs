@@ -23,6 +23,7 @@ use super::{
     object_id::ObjectId,
     options::ObjectStoreOptions,
     room::Room,
+    seals::Seals,
     sparse_file::{self, OBJECT_BYTES_MAX, next_hole},
     store_dir::{Leaf, Misplaced, StoreDir},
     volumes::Volumes,
@@ -78,6 +79,7 @@ pub struct Space {
 pub struct ObjectStore {
     pub(super) dir: StoreDir,
     pub(super) fences: FenceLog,
+    seals: Seals,
     pub(super) room: Room,
     pub(super) cache: Cache,
     leaving: Leaving,
@@ -109,7 +111,8 @@ impl ObjectStore {
         let room = Room::open(dir.root(), options.reserve_bytes);
         let room = room.map_err(io("keep a reserve"))?;
         let (leaving, writes_may_wait) = (Leaving::default(), AtomicBool::new(false));
-        Ok(ObjectStore { dir, fences, room, cache, leaving, writes_may_wait, verifier })
+        let seals = Seals::new(dir.root());
+        Ok(ObjectStore { dir, fences, seals, room, cache, leaving, writes_may_wait, verifier })
     }
 
     /// The store's own identity, made with it and never changed.
@@ -162,7 +165,8 @@ impl ObjectStore {
     /// Writes all of `data`, unstable until [`Self::commit`], and returns the verifier that was
     /// valid when it began. The object is made if it is missing; an empty write makes nothing.
     ///
-    /// After [`Self::fence`] has returned no write with an older epoch reaches the file.
+    /// After [`Self::fence`] has returned no write with an older epoch reaches the file, and after
+    /// [`Self::seal`] none with the epoch that was sealed.
     ///
     /// # Errors
     /// [`ObjectError::Stale`] for an old epoch, [`ObjectError::TooBig`], [`ObjectError::NoSpace`],
@@ -181,6 +185,7 @@ impl ObjectStore {
         let object = self.object(id);
         let epoch_lock = object.epoch_shared();
         epoch_lock.admit(epoch)?;
+        self.admit_writer(&object, epoch)?;
         let verifier = self.write_verifier();
         if data.is_empty() {
             return Ok(verifier);
@@ -198,6 +203,19 @@ impl ObjectStore {
             _ => {}
         }
         written.map(|()| verifier)
+    }
+
+    /// Refuses a writer whose layout was given back. The caller has the epoch.
+    fn admit_writer(&self, object: &Object, epoch: u32) -> Result<(), ObjectError> {
+        let floor = match object.write_floor() {
+            Some(known) => known,
+            None => {
+                let found = self.seals.write_floor(object.id())?;
+                object.set_write_floor(found);
+                found
+            }
+        };
+        epoch::admit(floor, epoch)
     }
 
     /// The object's file, made if it is missing, if there is room for what is to be written. What
@@ -405,6 +423,31 @@ impl ObjectStore {
             }
             self.fences.sync()
         })
+    }
+
+    /// Nobody writes with this epoch or an earlier one any more ([`Self::write`]); whoever reads
+    /// with it goes on. Writes under way are finished when it returns. It outlasts this process,
+    /// but a power cut soon after may take it back.
+    ///
+    /// **Cost**: no sync.
+    ///
+    /// # Errors
+    /// [`ObjectError::NoSpace`], [`ObjectError::Io`].
+    pub fn seal(&self, id: ObjectId, epoch: u32) -> Result<(), ObjectError> {
+        // What was restored from a backup goes on above the epochs that the fence log knows.
+        self.room.must(|| self.raise(id, epoch))?;
+        let floor = epoch.saturating_add(1).min(REMOVED - 1);
+        let object = self.object(id);
+        let _alone = object.epoch_exclusive();
+        let known = match object.write_floor() {
+            Some(known) => known,
+            None => self.seals.write_floor(id)?,
+        };
+        if known < floor {
+            self.room.must(|| self.seals.seal(id, floor))?;
+        }
+        object.set_write_floor(known.max(floor));
+        Ok(())
     }
 
     /// The smallest epoch the object accepts: 0 if it was never fenced, [`REMOVED`] if it is gone.

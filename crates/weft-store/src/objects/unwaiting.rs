@@ -47,6 +47,9 @@ impl ObjectStore {
         if let Err(stale) = epoch_lock.admit(epoch) {
             return Some(Err(stale));
         }
+        if object.write_floor()? > epoch {
+            return None;
+        }
         let file = object.opened()?;
         if !self.room.admits_now(data.len() as u64) {
             return None;

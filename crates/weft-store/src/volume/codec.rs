@@ -5,15 +5,15 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::types::{
-    Bounds, DataServerId, Device, DeviceId, Inode, InodeNo, Intent, IntentId, IntentKind, Kind,
-    LengthBounds, Lsn, Placement, Run, StoreError, Timestamp,
+    Bounds, DataServerId, Device, DeviceId, HandlesOut, Inode, InodeNo, Intent, IntentId,
+    IntentKind, Kind, LengthBounds, Lsn, Placement, Run, StoreError, Timestamp,
 };
 use crate::volume::run::VolumeRun;
 
 /// Version of every value but an inode; each kind of record may advance by itself.
 pub(super) const VERSION: u8 = 1;
 /// Version of an inode.
-const INODE_VERSION: u8 = 2;
+const INODE_VERSION: u8 = 3;
 
 /// Optional parts of an inode record.
 mod flag {
@@ -27,6 +27,9 @@ mod flag {
     pub(super) const STUFFED: u16 = 1 << 7;
     pub(super) const DENSE: u16 = 1 << 8;
     pub(super) const BOUNDS: u16 = 1 << 9;
+    pub(super) const HANDLES_READ: u16 = 1 << 10;
+    pub(super) const HANDLES_WRITE: u16 = 1 << 11;
+    pub(super) const HANDLES_EARLIER: u16 = 1 << 12;
 }
 
 /// What a name points to.
@@ -133,6 +136,7 @@ pub(super) fn decode_inode(no: InodeNo, raw: &Bytes) -> Result<Inode, StoreError
         parent: InodeNo(0),
         placement: None,
         fence_epoch: fields.u32()?,
+        handles: HandlesOut::NONE,
         create_verifier: None,
         target: Bytes::new(),
         entries: 0,
@@ -160,6 +164,11 @@ fn decode_inode_parts(
 ) -> Result<(), StoreError> {
     inode.unsettled = flags & flag::UNSETTLED != 0;
     inode.has_xattrs = flags & flag::XATTRS != 0;
+    inode.handles = HandlesOut {
+        read: flags & flag::HANDLES_READ != 0,
+        write: flags & flag::HANDLES_WRITE != 0,
+        earlier: flags & flag::HANDLES_EARLIER != 0,
+    };
     inode.stuffed = inode.kind == Kind::File && flags & flag::STUFFED != 0;
     if flags & flag::PLACEMENT != 0 {
         inode.placement = Some(fields.placement()?);
@@ -196,6 +205,9 @@ fn inode_flags(inode: &Inode) -> u16 {
         (inode.stuffed, flag::STUFFED),
         (inode.placement.is_some(), flag::PLACEMENT),
         (inode.create_verifier.is_some(), flag::VERIFIER),
+        (inode.handles.read, flag::HANDLES_READ),
+        (inode.handles.write, flag::HANDLES_WRITE),
+        (inode.handles.earlier, flag::HANDLES_EARLIER),
     ];
     for (present, bit) in optional {
         if present {

@@ -32,6 +32,9 @@ pub(super) const RESTORED: &[u8] = &[prefix::META, 16];
 /// The lowest fence epoch that an inode is read with.
 pub(super) const EPOCH_FLOOR: &[u8] = &[prefix::META, 17];
 
+/// By which rules for clients the handles were given out that may still work.
+pub(super) const RULES: &[u8] = &[prefix::META, 18];
+
 /// Before the key of every run, and beyond it.
 pub(super) const RUNS: &[u8] = &[prefix::META, 3];
 pub(super) const RUNS_END: &[u8] = &[prefix::META, 4];

@@ -14,7 +14,7 @@ use super::keys;
 use super::tx::Counters;
 use crate::engine::{self, AckedFile, Batch, DirectoryLock, Engine, EngineError};
 use crate::reserve::Reserve;
-use crate::types::{Inode, InodeNo, Kind, LengthBounds, Lsn, MODE_BITS, StoreError};
+use crate::types::{HandlesOut, Inode, InodeNo, Kind, LengthBounds, Lsn, MODE_BITS, StoreError};
 
 /// Version of the layout of keys this code reads and writes.
 pub(super) const FORMAT_VERSION: u32 = 2;
@@ -137,6 +137,7 @@ fn root(format: &Format) -> Inode {
         parent: InodeNo::ROOT,
         placement: None,
         fence_epoch: 0,
+        handles: HandlesOut::NONE,
         create_verifier: None,
         target: Bytes::new(),
         entries: 0,

@@ -227,7 +227,7 @@ impl<'a> Tx<'a> {
     /// The inode that a record says; without one it is gone.
     fn decoded(&self, ino: InodeNo, raw: Option<Bytes>) -> Result<Inode, StoreError> {
         let mut inode = codec::decode_inode(ino, &raw.ok_or(StoreError::Stale)?)?;
-        inode.fence_epoch = inode.fence_epoch.max(self.counters.epoch_floor);
+        inode.raise_to_floor(self.counters.epoch_floor);
         Ok(inode)
     }
 

@@ -49,7 +49,7 @@ impl Volume {
             tx.scan(KeyRange { from: &from, until: Some(&until) }, |key, value| {
                 let no = keys::number_of(key).ok_or(StoreError::Corrupt("inode key"))?;
                 let mut inode = codec::decode_inode(InodeNo(no), &Bytes::copy_from_slice(value))?;
-                inode.fence_epoch = inode.fence_epoch.max(floor);
+                inode.raise_to_floor(floor);
                 part.last = Some(inode.no);
                 if inode.placement.is_some() {
                     part.files.push(inode);

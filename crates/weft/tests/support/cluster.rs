@@ -55,6 +55,8 @@ pub struct Counters {
     pub operations: BTreeMap<String, u64>,
     /// Files to come whose objects are made already.
     pub files_ahead: u64,
+    /// FENCEs that the metadata server has sent to data servers.
+    pub fences: u64,
 }
 
 /// `weft status --json`, by role.
@@ -367,6 +369,7 @@ fn parse_status(status: &Value) -> Status {
                 .map(|(name, count)| (name.clone(), number(count)))
                 .collect(),
             files_ahead: server["files_ahead"].as_u64().unwrap_or(0),
+            fences: server["control_messages"]["FENCE"].as_u64().unwrap_or(0),
         };
         match server["role"].as_str() {
             Some("mds") => parsed.mds = counters,

@@ -1,7 +1,7 @@
 //! What is remembered of files, one thing at a time.
 
 use weft_nfs::ClientId;
-use weft_store::types::{DeviceId, Inode, InodeNo, Kind, Placement, Timestamp};
+use weft_store::types::{DeviceId, HandlesOut, Inode, InodeNo, Kind, Placement, Timestamp};
 
 use super::*;
 
@@ -26,6 +26,7 @@ pub(super) fn file(no: u64, unsettled: bool) -> Inode {
         parent: InodeNo(0),
         placement: None,
         fence_epoch: 0,
+        handles: HandlesOut::NONE,
         create_verifier: None,
         target: Default::default(),
         bounds: Default::default(),

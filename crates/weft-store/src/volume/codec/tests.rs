@@ -48,15 +48,15 @@ fn inodes() -> impl Strategy<Value = Inode> {
     let options = (
         prop::option::of(placements()),
         prop::option::of(any::<[u8; 8]>()),
-        any::<(bool, bool, bool)>(),
+        any::<((bool, bool, bool), (bool, bool, bool))>(),
         prop::collection::vec(any::<u8>(), 0..300),
         bounds(),
     );
     (kinds(), numbers, times, options).prop_map(|(kind, (small, wide, mode), times, options)| {
         let directory = kind == Kind::Directory;
         let device = matches!(kind, Kind::CharDevice | Kind::BlockDevice);
-        let (placement, create_verifier, (unsettled, has_xattrs, stuffed), target, bounds) =
-            options;
+        let (placement, create_verifier, flags, target, bounds) = options;
+        let ((unsettled, has_xattrs, stuffed), (read, write, earlier)) = flags;
         let placement: Option<Placement> = placement;
         let has_objects = kind == Kind::File && placement.is_some();
         let (placement, bounds) = match bounds {
@@ -86,6 +86,7 @@ fn inodes() -> impl Strategy<Value = Inode> {
             parent: InodeNo(if directory { wide[3] } else { 0 }),
             placement,
             fence_epoch: small[3],
+            handles: HandlesOut { read, write, earlier },
             create_verifier,
             target: if kind == Kind::Symlink { target.into() } else { Bytes::new() },
             entries: if directory { wide[4] } else { 0 },

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::inode_changes::{take_cookie, touch_entries, untouched};
 use super::reserved;
 use crate::types::{
-    ChangeInfo, Credential, Inode, InodeNo, Kind, LengthBounds, MODE_BITS, MODE_SETGID, Placement,
-    Reserved, Rwx, StoreError, Timestamp,
+    ChangeInfo, Credential, HandlesOut, Inode, InodeNo, Kind, LengthBounds, MODE_BITS, MODE_SETGID,
+    Placement, Reserved, Rwx, StoreError, Timestamp,
 };
 use crate::volume::check::{self, TARGET_BYTES_MAX};
 use crate::volume::codec::Dirent;
@@ -285,6 +285,7 @@ fn build(no: InodeNo, new: &New, now: Timestamp) -> Inode {
         parent: InodeNo(0),
         placement: new.data.placement(),
         fence_epoch: 0,
+        handles: HandlesOut::NONE,
         create_verifier: verifier,
         target: new.target.clone(),
         entries: 0,

@@ -14,6 +14,7 @@ pub(super) mod records;
 pub(super) mod remove;
 pub(super) mod rename;
 pub(super) mod reserved;
+pub(super) mod rules;
 pub(super) mod runs;
 pub(super) mod setattr;
 pub(super) mod stuffed;

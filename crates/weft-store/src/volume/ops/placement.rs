@@ -90,6 +90,48 @@ impl Volume {
         })
     }
 
+    /// Notes that handles of the file for its data servers are given out, to write with or only to
+    /// read. With the first to write from now on the truth about size and mtime is there. If
+    /// `renewed`, nobody who was given such handles before may write any more: the new ones are of
+    /// a later epoch.
+    ///
+    /// **Errors.** Those of [`Volume::mark_unsettled`] and [`Volume::bump_epoch`].
+    pub fn give_handles(
+        &self,
+        ino: InodeNo,
+        write: bool,
+        renewed: bool,
+    ) -> Seen<Result<Inode, StoreError>> {
+        self.run(|tx| {
+            let before = file(tx, ino)?;
+            let mut inode = before.clone();
+            if renewed && write && inode.handles.write {
+                bump(&mut inode)?;
+            }
+            inode.handles.read = true;
+            inode.handles.write |= write;
+            inode.unsettled |= write;
+            if inode != before {
+                tx.put_inode(&inode);
+            }
+            Ok(inode)
+        })
+    }
+
+    /// All data servers of a file refuse handles of epochs before this one, if it is the file's.
+    ///
+    /// **Errors.** Stale; Invalid (not a regular file).
+    pub fn handles_ended(&self, ino: InodeNo, before: u32) -> Seen<Result<(), StoreError>> {
+        self.run(|tx| {
+            let mut inode = file(tx, ino)?;
+            if inode.handles.earlier && inode.fence_epoch == before {
+                inode.handles.earlier = false;
+                tx.put_inode(&inode);
+            }
+            Ok(())
+        })
+    }
+
     /// Takes in what was learned of size and mtime. The change attribute advances if anything a
     /// client can see changed, or the data did.
     ///
@@ -128,12 +170,18 @@ impl Volume {
     pub fn bump_epoch(&self, ino: InodeNo) -> Seen<Result<u32, StoreError>> {
         self.run(|tx| {
             let mut inode = file(tx, ino)?;
-            let next = inode.fence_epoch.checked_add(1).filter(|epoch| *epoch < u32::MAX);
-            inode.fence_epoch = next.ok_or(StoreError::TooBig)?;
+            bump(&mut inode)?;
             tx.put_inode(&inode);
             Ok(inode.fence_epoch)
         })
     }
+}
+
+/// The next epoch.
+pub(super) fn bump(inode: &mut Inode) -> Result<(), StoreError> {
+    let next = inode.fence_epoch.checked_add(1).filter(|epoch| *epoch < u32::MAX);
+    inode.raise_epoch(next.ok_or(StoreError::TooBig)?);
+    Ok(())
 }
 
 fn settle(

@@ -1,6 +1,7 @@
 //! Setting attributes: the rules of chmod, chown, utimes and truncate.
 
 use super::inode_changes::touch;
+use super::placement::bump;
 use super::{intents, stuffed};
 use crate::types::{
     Credential, Inode, InodeNo, Intent, IntentKind, Kind, MODE_BITS, MODE_SETGID, Rwx, StoreError,
@@ -72,6 +73,9 @@ pub enum Authority {
 pub struct AttrSet {
     /// The inode as it is now.
     pub inode: Inode,
+    /// Handles of its data servers are to end before this is acknowledged: somebody may do less
+    /// with its bytes than before, or did so by a change that may not have been acknowledged.
+    pub ends_handles: bool,
     /// Objects to cut, once this is durable; the reply waits for that too.
     pub truncate: Option<Intent>,
 }
@@ -157,8 +161,9 @@ fn apply(
     now: Timestamp,
 ) -> Result<AttrSet, StoreError> {
     if *set == SetAttr::default() {
-        return Ok(AttrSet { inode, truncate: None });
+        return Ok(AttrSet { inode, ends_handles: false, truncate: None });
     }
+    let before = inode.clone();
     // While unsettled the objects may be longer than the inode knows.
     let shrinks = |size| size < inode.size || inode.unsettled;
     let cut = set.size.filter(|size| shrinks(*size));
@@ -188,9 +193,23 @@ fn apply(
     inode.atime = set.atime.map_or(inode.atime, pick);
     inode.mtime = set.mtime.map_or(inode.mtime, pick);
     touch(&mut inode, now);
+    let ends_handles = end_handles(&mut inode, &before, set)?;
     tx.put_inode(&inode);
     let truncate = cut.and_then(|size| intents::record(tx, &inode, IntentKind::Truncate { size }));
-    Ok(AttrSet { inode, truncate })
+    Ok(AttrSet { inode, ends_handles, truncate })
+}
+
+/// Handles of before are of an earlier epoch from now on if rights are taken away, and whether
+/// data servers are to be told. A change that a crash kept from that is asked for again, and is
+/// none any more then.
+fn end_handles(inode: &mut Inode, before: &Inode, set: &SetAttr) -> Result<bool, StoreError> {
+    if set.mode.is_none() && set.uid.is_none() && set.gid.is_none() {
+        return Ok(false);
+    }
+    if inode.handles.are_new() && inode.restricts(before) {
+        bump(inode)?;
+    }
+    Ok(inode.handles.earlier)
 }
 
 /// Mode, owner and group. A change of owner or group takes set-id bits away, even those set by the
