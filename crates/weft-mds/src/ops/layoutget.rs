@@ -81,8 +81,9 @@ fn goes_through_here(mds: &Mds, c: &Compound<Mds>, inode: &Inode, iomode: IoMode
     let is_watched = writes && inode.is_privileged() && !mds.credential(c).is_superuser();
     // Linux asks with every OPEN, before it knows what it will do; `mdsthreshold` told it where to
     // go.
+    let may_not = writes && c.view.writable().is_err();
     let is_small = inode.stuffed && (c.opened || reads && mds.files.is_small(inode.size));
-    is_watched || is_small
+    is_watched || may_not || is_small
 }
 
 /// §18.43.3: a type and a mode there are; no empty range, none beyond 2^64, and not less than the

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::{net::TcpListener, task::JoinHandle};
 use weft_ds::{DataServer, control::Service};
 use weft_mds::{
-    Export, Mds, MdsParts, Naming, ObjectCreation, SmallFiles, Striping,
+    Export, Mds, MdsParts, Naming, ObjectCreation, Reconfiguration, SmallFiles, Striping,
     data_servers::{DataServerRegistry, DataServerSpec, DataServers},
     run_background,
 };
@@ -344,6 +344,16 @@ impl Cluster {
         self.data_servers[index].stop();
         let (id, all) = (self.specs[index].id, self.running().mds.data_servers());
         eventually("end of the connection", || !all.are_up(&[id])).await;
+    }
+
+    /// The metadata server goes on with these rules for clients.
+    pub fn reload(&self, export: Export) {
+        let mds = self.mds();
+        let threshold_bytes = mds.threshold_status().configured;
+        let width = u16::try_from(self.specs.len()).unwrap().clamp(1, self.options.stripe_width);
+        let striping = Striping { unit_bytes: 1 << 20, width };
+        let new = Reconfiguration { export, threshold_bytes, striping, data_servers: Vec::new() };
+        mds.reconfigure(new).unwrap();
     }
 
     /// When the objects of files are made from the next start on.
