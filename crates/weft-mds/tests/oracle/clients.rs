@@ -170,6 +170,12 @@ impl Run {
     pub async fn restart(&mut self) -> Result<(), Fault> {
         self.log.push("the server is killed".to_owned());
         self.figures.restarts += 1;
+        // Who is shut out cannot come back, and grace would wait for him.
+        for host in 0..self.hosts.len() {
+            if self.hosts[host].policy == Policy::Nothing && self.hosts[host].has_held {
+                self.treat(host, Policy::RootSquash);
+            }
+        }
         // Recalls under way are tasks of this process, which does not end: they are let finish.
         for _ in 0..ROUNDS {
             self.answer_callbacks().await;

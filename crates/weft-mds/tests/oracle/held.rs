@@ -122,12 +122,14 @@ impl Held {
         its.for_each(|s| s.is_out = false);
     }
 
-    /// An open was closed, with the locks under it; a file's last open takes its layout along.
+    /// An open was closed, with the locks under it; a file's last open takes a layout along that
+    /// only reads.
     pub fn close(&mut self, host: HostId, other: [u8; 12]) {
         let Some(at) = self.opens.iter().position(|o| o.stateid.other == other) else { return };
         let node = self.opens.remove(at).node;
         self.locks.retain(|l| l.under.other != other);
-        if !self.has_open(host, node) {
+        let writes = |s: &Storage| (s.host, s.node) == (host, node) && s.is_out && s.writes;
+        if !self.has_open(host, node) && !self.storage.iter().any(writes) {
             self.layout_gone(host, node);
         }
     }
