@@ -172,10 +172,9 @@ impl Export {
     pub(crate) fn admit(&self, asked: &Asked<'_>, row: &Row, args: &OpArgs) -> Result<(), NfsStat> {
         let wrong_flavor = !asked.caller.known && !self.auth_none;
         let may_tell = match row.export {
-            ExportUse::Nothing
-            | ExportUse::ComesOrGoes
-            | ExportUse::MovesHandle
-            | ExportUse::Security => return Ok(()),
+            ExportUse::Nothing | ExportUse::ComesOrGoes | ExportUse::MovesHandle => return Ok(()),
+            // Of any flavor, but not from anywhere: names are told.
+            ExportUse::Security => return asked.view.served(),
             ExportUse::PutsHandle if wrong_flavor => {
                 let deferred = asked.next.is_none_or(|next| next.export.defers_flavor());
                 return if deferred { Ok(()) } else { Err(NfsStat::WRONGSEC) };

@@ -2,7 +2,7 @@
 //! §15.1.6, §18.29, §18.45.
 
 use weft_mds::{Access, ClientRule, Export, Naming, Reconfiguration, Striping};
-use weft_nfs::{AttrNo, NfsStat, OpArgs, OpOk, Stateid, access as bit, ops::*, share};
+use weft_nfs::{AttrNo, IoMode, NfsStat, OpArgs, OpOk, Stateid, access as bit, ops::*, share};
 use weft_xdr::rpc::OpaqueAuth;
 
 use crate::support::*;
@@ -38,7 +38,10 @@ async fn clients_that_are_not_served() {
         let mut c = Client::mount(&cluster, "a").await;
         reconfigure(&cluster, export);
         let list = OpArgs::Readdir(readdir(0, 4096, &[]));
-        for op in [getattr(&[AttrNo::TYPE]), list, access(bit::READ), lookup("x"), mkdir("d")] {
+        let named = OpArgs::Secinfo(SecinfoArgs { name: "x".into() });
+        let flavors = OpArgs::SecinfoNoName(SecinfoNoNameArgs { style: 0 });
+        let look = [getattr(&[AttrNo::TYPE]), list, access(bit::READ), lookup("x"), named, flavors];
+        for op in look.into_iter().chain([mkdir("d")]) {
             c.compound().putrootfh().op(op).expect(NfsStat::ACCESS).await;
         }
         let open = OpArgs::Open(open_create("o", "f"));
@@ -140,6 +143,22 @@ async fn clients_that_only_read() {
     let Ok(OpOk::Access(a)) = &reply.last().result else { panic!("{reply:?}") };
     assert_eq!((a.supported, a.access), (all, bit::READ | bit::XAREAD));
     c.compound().putfh(&fh).op(read(any, 0, 10)).expect(NfsStat::OK).await;
+}
+
+/// Who may only read from now on gets no handle that writes by the open that he has from before:
+/// data servers do not know the export.
+#[tokio::test]
+async fn opens_of_before_lead_to_no_write_layouts() {
+    let cluster = Cluster::striped(1).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, open) = c.file("f").await;
+    let rules = vec![rule("127.0.0.1", Access::ReadOnly)];
+    cluster.reload(Export { rules, ..Export::default() });
+    let get = |iomode| OpArgs::Layoutget(layoutget(open, iomode));
+    let refused = NfsStat::LAYOUTUNAVAILABLE;
+    c.compound().putfh(&fh).op(get(IoMode::RW)).expect(refused).await;
+    c.compound().putfh(&fh).op(write(open, 0, b"x")).expect(NfsStat::ROFS).await;
+    c.compound().putfh(&fh).op(get(IoMode::READ)).expect(NfsStat::OK).await;
 }
 
 /// A rule may say otherwise than the export about who is squashed.

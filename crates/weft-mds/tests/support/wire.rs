@@ -1,6 +1,6 @@
 //! A connection that can send any bytes, and takes callbacks as they come.
 
-use std::{collections::HashMap, net::SocketAddr};
+use std::{collections::HashMap, net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
 use tokio::{
@@ -160,6 +160,18 @@ impl Wire {
         }
     }
 
+    /// The reply of an executed COMPOUND, if it comes in this time; else it is waited for again.
+    pub async fn reply_within(&mut self, xid: u32, patience: Duration) -> Option<Reply> {
+        timeout(patience, self.nfs_reply(xid)).await.ok()
+    }
+
+    /// Takes what has come, without waiting.
+    pub fn poll(&mut self) {
+        while let Ok(incoming) = self.incoming.try_recv() {
+            self.keep(incoming);
+        }
+    }
+
     /// Waits for a callback.
     pub async fn callback(&mut self) -> Callback {
         while self.calls.is_empty() {
@@ -201,11 +213,15 @@ impl Wire {
 
     async fn next(&mut self) -> Option<()> {
         let incoming = timeout(PATIENCE, self.incoming.recv()).await.expect("no answer in time");
-        match incoming? {
+        self.keep(incoming?);
+        Some(())
+    }
+
+    fn keep(&mut self, incoming: Incoming) {
+        match incoming {
             Incoming::Reply(xid, reply, body) => drop(self.replies.insert(xid, (reply, body))),
             Incoming::Call(xid, args) => self.calls.push((xid, args)),
         }
-        Some(())
     }
 }
 
