@@ -150,6 +150,7 @@ pub fn mds(args: &ServeArgs) -> Outcome {
         let admin = start::listen(config.admin_listen).await?;
         let running = start::mds(&config, &secret, listener, admin).await?;
         println!("weft mds: serving on {}, admin on {}", running.address, running.admin);
+        tell_who_may_do_what(&running);
         let mut current = config;
         loop {
             tokio::select! {
@@ -165,6 +166,14 @@ pub fn mds(args: &ServeArgs) -> Outcome {
     })
 }
 
+/// Says what the export is. Whoever reads may be gone; the server is not.
+fn tell_who_may_do_what(running: &RunningMds) {
+    let mut out = std::io::stdout();
+    for line in running.who_may_do_what() {
+        let _ = writeln!(out, "weft mds: {line}");
+    }
+}
+
 /// Reads the configuration again; says what came of it.
 fn reload(running: &RunningMds, current: &mut MdsConfig, file: &Path) {
     let read = MdsConfig::load(file).map_err(|e| e.to_string());
@@ -176,6 +185,7 @@ fn reload(running: &RunningMds, current: &mut MdsConfig, file: &Path) {
             *current = new;
             // Whoever reads may be gone; the server is not.
             let _ = writeln!(std::io::stdout(), "weft mds: {} was read again", file.display());
+            tell_who_may_do_what(running);
         }
         Err(why) => tracing::error!("SIGHUP: the configuration stays as it was: {why}"),
     }

@@ -16,6 +16,7 @@ use weft_xdr::{
 use super::{
     call_table::CallTable,
     credential::Credential,
+    dial::dial,
     direct_placement::{Answer, DirectPlacement},
     error::RpcError,
     message::{IncomingCall, Outgoing},
@@ -30,11 +31,17 @@ pub struct ConnectOptions {
     pub record_bytes_max: usize,
     /// Where calls from the peer go; without it they are answered PROG_UNAVAIL.
     pub incoming: Option<mpsc::Sender<IncomingCall>>,
+    /// Whether to come from a privileged port, if this process may and one is free.
+    pub privileged_port: bool,
 }
 
 impl Default for ConnectOptions {
     fn default() -> Self {
-        ConnectOptions { record_bytes_max: limits::RECORD_BYTES_MAX, incoming: None }
+        ConnectOptions {
+            record_bytes_max: limits::RECORD_BYTES_MAX,
+            incoming: None,
+            privileged_port: false,
+        }
     }
 }
 
@@ -42,6 +49,7 @@ impl Default for ConnectOptions {
 #[derive(Debug, Clone)]
 pub struct Connection {
     peer: SocketAddr,
+    local: SocketAddr,
     calls: Arc<CallTable>,
     outgoing: mpsc::Sender<Outgoing>,
     in_flight: Arc<Semaphore>,
@@ -75,15 +83,21 @@ impl Connection {
         options: ConnectOptions,
     ) -> Result<Connection, RpcError> {
         let refused = |e: io::Error| RpcError::Connect { addr, why: e.to_string().into() };
-        let stream = tokio::time::timeout(limits::CONNECT_TIMEOUT, TcpStream::connect(addr))
+        let dialled = dial(addr, options.privileged_port);
+        let stream = tokio::time::timeout(limits::CONNECT_TIMEOUT, dialled)
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             .map_err(refused)?;
         tune(&stream).map_err(refused)?;
-        Ok(Self::over(stream, addr, options))
+        let local = stream.local_addr().map_err(refused)?;
+        Ok(Self::over(stream, (local, addr), options))
     }
 
-    fn over(stream: TcpStream, peer: SocketAddr, options: ConnectOptions) -> Connection {
+    fn over(
+        stream: TcpStream,
+        (local, peer): (SocketAddr, SocketAddr),
+        options: ConnectOptions,
+    ) -> Connection {
         let calls = Arc::new(CallTable::new());
         let (outgoing, queue) = mpsc::channel(limits::OUTGOING_QUEUE);
         let (read_half, write_half) = stream.into_split();
@@ -96,6 +110,7 @@ impl Connection {
         let write = tokio::spawn(tasks::send_all(write_half, queue, calls.clone()));
         Connection {
             peer,
+            local,
             calls,
             outgoing,
             in_flight: Arc::new(Semaphore::new(limits::CALLS_IN_FLIGHT_MAX)),
@@ -106,6 +121,11 @@ impl Connection {
     /// The peer's address.
     pub fn peer(&self) -> SocketAddr {
         self.peer
+    }
+
+    /// Our address.
+    pub fn local(&self) -> SocketAddr {
+        self.local
     }
 
     /// Whether the connection has ended.

@@ -50,6 +50,9 @@ pub struct Conn {
     pub peer: SocketAddr,
     /// Address the client reached us by.
     pub local: SocketAddr,
+    /// User of this machine whose program the client is, as the kernel says; `None` if it is
+    /// elsewhere.
+    pub owner: Option<u32>,
     pub(super) out: mpsc::Sender<Outgoing>,
     reply_budget: Arc<Semaphore>,
     pub(super) pending: Mutex<Pending>,
@@ -61,11 +64,12 @@ impl Conn {
         id: ConnId,
         peer: SocketAddr,
         local: SocketAddr,
+        owner: Option<u32>,
         out: mpsc::Sender<Outgoing>,
     ) -> Self {
         let close = watch::Sender::new(false);
         let reply_budget = Arc::new(Semaphore::new(REPLY_BYTES_MAX as usize));
-        Conn { id, peer, local, out, reply_budget, pending: Mutex::default(), close }
+        Conn { id, peer, local, owner, out, reply_budget, pending: Mutex::default(), close }
     }
 
     /// Waits until a reply of this many bytes may be made. Who holds room already must not wait

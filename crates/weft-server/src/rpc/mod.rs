@@ -7,6 +7,7 @@
 mod callback;
 mod conn;
 mod hosts;
+mod owner;
 mod serve;
 
 use std::{future::Future, pin::Pin};

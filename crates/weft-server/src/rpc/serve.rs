@@ -32,6 +32,7 @@ use super::{
     Answer, Call, Caller, Connections, Program,
     conn::{Conn, OUT_QUEUE_MAX, Outgoing, ReplyBudget},
     hosts::{ConnectionPermit, Hosts, ServerLimits},
+    owner,
 };
 
 /// Longest record accepted: a 4 MiB WRITE and its headers.
@@ -156,9 +157,10 @@ impl Server {
         if let Err(e) = keep_alive(&stream) {
             tracing::debug!(%peer, error = %e, "no keepalive");
         }
+        let owner = owner::of_peer(&stream);
         let (read, write) = stream.into_split();
         let (out, queue) = mpsc::channel(OUT_QUEUE_MAX);
-        let conn = Arc::new(Conn::new(id, peer, local, out));
+        let conn = Arc::new(Conn::new(id, peer, local, owner, out));
         self.connections.insert(&conn);
         tokio::spawn(write_loop(conn.clone(), write, queue));
         let mut records = RecordReader::new(read, RECORD_BYTES_MAX);

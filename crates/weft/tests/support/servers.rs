@@ -157,6 +157,7 @@ impl Servers {
                  addresses = [\"{data}:{port}\"]\n"
             );
         }
+        text += super::ROOT_MAY_EVERYTHING;
         text
     }
 
