@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use support::cluster::Ports;
+use support::cluster::{Cluster, Options, Ports};
+use support::guest::{Guest, Kernel};
 use support::namespaces::Network;
 use tempfile::TempDir;
 use weft_client::fs::{Client, ClientOptions};
@@ -176,4 +177,24 @@ fn other_machines() {
     works(&weft(user(), &server, &["ls", "/"]));
     fails_with(&weft(user(), &server, &["get", "/secret", "-"]), "permission denied");
     works(&weft(here(), &server, &["get", "/secret", "-"]));
+}
+
+/// What a kernel is allowed: from another machine by the defaults, and on the server's own, whose
+/// root may mount it and is root then.
+#[test]
+fn newest_kernel_is_believed_as_far_as_that() {
+    let Some(guest) = Guest::new(Kernel::Uml, "export.sh") else { return };
+    // As it stands: with a table of its own, even an empty one, nothing is allowed beside.
+    let mut cluster = Cluster::configured(Options::default(), "[export]\n");
+    let dir = tempfile::tempdir().expect("a folder");
+    for (name, bytes, mode) in [("secret", SECRET, 0o600), ("readable", b"for everybody", 0o644)] {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).expect("a file");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(&path, mode).expect("its mode");
+        works(&cluster.weft(&["put", path.to_str().expect("a plain path"), "/"]));
+    }
+    let guest = guest.host_program(&support::weft_binary()).argument(cluster.port());
+    let report = guest.run(&mut cluster, |_, _| Err("this test has no host commands".to_owned()));
+    assert_eq!(report.number("4.2", "refusals"), 4);
 }
