@@ -4,20 +4,23 @@
 use std::{
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::{limits::PRIVILEGED_PORTS, random::random};
+use crate::limits::PRIVILEGED_PORTS;
+
+/// Connections of this process from privileged ports so far.
+static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// Connects; from a privileged port if that is wanted, allowed, and one is free.
 pub(super) async fn dial(addr: SocketAddr, privileged: bool) -> io::Result<TcpStream> {
     if privileged {
-        let (first, count) = (*PRIVILEGED_PORTS.start(), PRIVILEGED_PORTS.len());
         // Whoever comes at the same time begins elsewhere.
-        let start = random().map_or(0, u16::from_be_bytes);
-        for i in 0..u16::try_from(count).unwrap_or(0) {
-            let port = first + start.wrapping_add(i) % u16::try_from(count).unwrap_or(1);
+        let turn = std::process::id().wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let start = turn as usize % PRIVILEGED_PORTS.len();
+        for port in PRIVILEGED_PORTS.skip(start).chain(PRIVILEGED_PORTS.take(start)) {
             match from_port(addr, port).await {
                 Err(e) if is_taken(&e) => {}
                 Err(e) if e.kind() == io::ErrorKind::PermissionDenied => break,
