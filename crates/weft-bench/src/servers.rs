@@ -24,6 +24,9 @@ const STOP_PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks at that.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
+/// More clients than there are privileged ports do the work as root.
+const EXPORT: &str = "[export]\nroot_squash = false\nprivileged_ports = false\n";
+
 /// Where running servers are, as `weft up --json` prints it.
 #[derive(Debug, Deserialize)]
 struct Endpoints {
@@ -60,7 +63,7 @@ impl Servers {
     ) -> Outcome<Servers> {
         std::fs::create_dir_all(dir)?;
         let config = dir.join("bench.toml");
-        std::fs::write(&config, settings)?;
+        std::fs::write(&config, format!("{settings}\n{EXPORT}"))?;
         let mut child = weft
             .command()
             .args(["up", "--json", "--listen", "127.0.0.1:0", "--dir"])

@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, sync::Arc};
 use weft_nfs::{NfsStat, OpNum};
 use weft_xdr::DecodeError;
 
-use crate::{layout::plan::LayoutError, rpc::error::RpcError};
+use crate::{layout::plan::LayoutError, limits::PRIVILEGED_PORTS, rpc::error::RpcError};
 
 /// Why an operation of the client failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -28,6 +28,14 @@ pub enum ClientError {
         addr: SocketAddr,
         /// The last failure.
         why: Arc<str>,
+    },
+    /// The server does not serve this machine, or not the port we came from.
+    #[error("{}", not_served(*.server, *.local))]
+    NotServed {
+        /// The server.
+        server: SocketAddr,
+        /// Our end of the connection to it.
+        local: SocketAddr,
     },
     /// The session was lost while a request that must not run twice was under way.
     #[error("the server lost our session during {op}: it may or may not have been executed")]
@@ -142,6 +150,7 @@ impl ClientError {
             ClientError::Rpc(RpcError::Source(_)) => false,
             ClientError::Rpc(_)
             | ClientError::Unreachable { .. }
+            | ClientError::NotServed { .. }
             | ClientError::Protocol(_)
             | ClientError::Decode(_)
             | ClientError::OutcomeUnknown { .. } => true,
@@ -173,6 +182,23 @@ fn words(op: OpNum, status: NfsStat) -> String {
     match describe(status) {
         Some(words) => words.to_string(),
         None => format!("refused by the server ({op}: {status})"),
+    }
+}
+
+/// What the administrator of a server must allow. Why it refuses us, a server does not say.
+fn not_served(server: SocketAddr, local: SocketAddr) -> String {
+    let (ip, port) = (local.ip().to_canonical(), local.port());
+    let rule = format!("[[export.client]] networks = [\"{ip}\"], access = \"rw\"");
+    match PRIVILEGED_PORTS.contains(&port) {
+        true => format!(
+            "server {server} does not serve {ip}: its administrator can allow it in its \
+             configuration: {rule}"
+        ),
+        false => format!(
+            "server {server} does not serve {ip} from port {port}. Perhaps it wants a privileged \
+             port: run this as root, or let its administrator allow it in its configuration: \
+             {rule}, privileged_ports = false"
+        ),
     }
 }
 
@@ -212,4 +238,25 @@ pub fn describe(status: NfsStat) -> Option<&'static str> {
         NfsStat::SERVERFAULT => "the server failed",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who is refused reads what to ask the administrator for.
+    #[test]
+    fn words_of_a_refusal() {
+        let server = ([10, 0, 0, 1], 2049).into();
+        let said = |address: &str| {
+            let local = address.parse().unwrap();
+            ClientError::NotServed { server, local }.to_string()
+        };
+        let rule = "[[export.client]] networks = [\"10.0.0.7\"], access = \"rw\"";
+        let ordinary = said("10.0.0.7:40000");
+        assert!(ordinary.contains("from port 40000"), "{ordinary}");
+        assert!(ordinary.contains(&format!("{rule}, privileged_ports = false")), "{ordinary}");
+        let privileged = said("[::ffff:10.0.0.7]:700");
+        assert!(privileged.ends_with(rule), "{privileged}");
+    }
 }

@@ -14,6 +14,9 @@ pub const RECORD_BYTES_MAX: usize = (4 << 20) + (64 << 10);
 pub const INCOMING_CALLS_MAX: usize = 16;
 /// How long one attempt to connect may take.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Ports that root connects from to a metadata server, as Linux's own client does: those below
+/// have well-known uses.
+pub const PRIVILEGED_PORTS: std::ops::RangeInclusive<u16> = 665..=1023;
 /// A silent peer is declared dead after about 10 + 3 * 5 seconds.
 pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 /// Time between keepalive probes.

@@ -15,7 +15,7 @@ use weft_server::{
     core::Core,
     identity::{ClusterSecrets, HandleKey},
     op_table::{Row, Server},
-    rpc::Conn,
+    rpc::{Caller, Conn},
 };
 use weft_state::ConfirmedClient;
 use weft_store::{
@@ -115,7 +115,7 @@ impl Role for DataServer {
     }
 
     /// Handles say what they allow, whoever brings them.
-    fn view(&self, _: &Conn) {}
+    fn view(&self, _: &Conn, _: &Caller) {}
 
     async fn execute<'a>(
         &'a self,

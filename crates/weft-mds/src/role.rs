@@ -9,7 +9,14 @@ use weft_server::{
 };
 use weft_state::ConfirmedClient;
 
-use super::{deps::Deps, export::View, handle::Handle, ops, server::Mds, translate};
+use super::{
+    deps::Deps,
+    export::{GroupsBy, View},
+    handle::Handle,
+    ops,
+    server::Mds,
+    translate,
+};
 
 impl Role for Mds {
     type Handle = Handle;
@@ -21,8 +28,8 @@ impl Role for Mds {
         &self.core
     }
 
-    fn view(&self, conn: &Conn) -> View {
-        let view = self.export().view(conn.peer);
+    fn view(&self, conn: &Conn, caller: &Caller) -> View {
+        let view = self.export().view(conn, caller);
         if self.data_servers().is_superseded() { view.read_only() } else { view }
     }
 
@@ -30,11 +37,13 @@ impl Role for Mds {
         view.served()
     }
 
-    async fn caller(&self, caller: Caller) -> Caller {
-        if !self.export().server_groups || !caller.known {
-            return caller;
+    async fn caller(&self, view: View, caller: Caller) -> Caller {
+        match view.groups() {
+            _ if !caller.known => caller,
+            GroupsBy::Client => caller,
+            GroupsBy::HostIfKnown => self.names.with_groups(caller).await,
+            GroupsBy::Host => self.names.with_groups_only(caller).await,
         }
-        self.names.with_groups(caller).await
     }
 
     async fn execute<'a>(

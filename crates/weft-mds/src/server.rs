@@ -157,6 +157,11 @@ impl Mds {
         self.export.read().expect("export lock").clone()
     }
 
+    /// Who may do what, in words (see [`Export::summary`]).
+    pub fn export_summary(&self, others_get_here: bool) -> Vec<String> {
+        self.export().summary(others_get_here)
+    }
+
     /// The volume.
     pub fn volume(&self) -> &Volume {
         self.files.volume()

@@ -215,7 +215,7 @@ pub struct PrecreateConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExportConfig {
-    /// User 0 becomes the anonymous user.
+    /// User 0 becomes the anonymous user, unless he is root of this machine.
     pub root_squash: bool,
     /// Everybody becomes the anonymous user.
     pub all_squash: bool,
@@ -226,8 +226,8 @@ pub struct ExportConfig {
     /// Security flavors that are served.
     #[serde(deserialize_with = "flavors")]
     pub security: Vec<Flavor>,
-    /// Only clients that connect from a port below 1024 are served.
-    pub secure_ports: bool,
+    /// Only clients that connect from a port below 1024 are served, and programs of this machine.
+    pub privileged_ports: bool,
     /// Groups of users are those of this machine's databases.
     pub server_groups: bool,
     /// Rules for clients, the first that fits decides; without any everybody reads and writes.
@@ -260,6 +260,9 @@ pub struct ClientConfig {
     /// As `export.all_squash`, for these clients.
     #[serde(default)]
     pub all_squash: Option<bool>,
+    /// As `export.privileged_ports`, for these clients.
+    #[serde(default)]
+    pub privileged_ports: Option<bool>,
 }
 
 /// What a client may do.
@@ -413,12 +416,12 @@ impl Default for PrecreateConfig {
 impl Default for ExportConfig {
     fn default() -> Self {
         ExportConfig {
-            root_squash: false,
+            root_squash: true,
             all_squash: false,
             anonymous_uid: NOBODY,
             anonymous_gid: NOBODY,
-            security: vec![Flavor::Sys, Flavor::None],
-            secure_ports: false,
+            security: vec![Flavor::Sys],
+            privileged_ports: true,
             server_groups: false,
             clients: Vec::new(),
         }

@@ -14,9 +14,15 @@ fn ds(text: &str) -> Result<DsConfig, ConfigError> {
     DsConfig::parse(Path::new("ds.toml"), text)
 }
 
-/// The n-th ```toml block of the documentation.
+/// The ```toml block of the documentation that follows these words, for the n-th time.
+fn block(words: &str, n: usize) -> &'static str {
+    let block = DOCS.split(words).nth(n + 1).unwrap().split("```toml\n").nth(1).unwrap();
+    block.split("```").next().unwrap()
+}
+
+/// What is documented with everything set: for the metadata server, and for data servers.
 fn example(n: usize) -> &'static str {
-    DOCS.split("```toml\n").nth(n + 1).unwrap().split("```").next().unwrap()
+    block("Everything set:\n", n)
 }
 
 /// Keys of a TOML text with the tables they are in, array items as one.
@@ -46,6 +52,15 @@ fn documented(heading: &str) -> BTreeSet<String> {
     let section = section.split("\n## ").next().unwrap();
     let cells = section.lines().filter_map(|l| l.strip_prefix("| `")?.split('`').next());
     cells.map(str::to_owned).collect()
+}
+
+/// How a cluster is opened is documented as it works.
+#[test]
+fn nodes_that_need_no_root() {
+    let c = mds(block("### Machines whose programs need no root\n", 0)).unwrap();
+    let [nodes, admin] = &c.export.clients[..] else { panic!("{:?}", c.export.clients) };
+    assert_eq!((nodes.privileged_ports, nodes.root_squash), (Some(false), None));
+    assert_eq!((admin.privileged_ports, admin.root_squash), (None, Some(false)));
 }
 
 /// Without a file everything has the documented default.
@@ -101,7 +116,7 @@ fn every_documented_mds_key_is_read() {
             anonymous_uid: 1000,
             anonymous_gid: 1001,
             security: vec![Flavor::Sys],
-            secure_ports: true,
+            privileged_ports: false,
             server_groups: true,
             clients: vec![
                 ClientConfig {
@@ -109,6 +124,7 @@ fn every_documented_mds_key_is_read() {
                     access: ClientAccess::None,
                     root_squash: None,
                     all_squash: None,
+                    privileged_ports: None,
                 },
                 ClientConfig {
                     networks: vec![
@@ -118,12 +134,14 @@ fn every_documented_mds_key_is_read() {
                     access: ClientAccess::ReadWrite,
                     root_squash: Some(false),
                     all_squash: Some(false),
+                    privileged_ports: Some(true),
                 },
                 ClientConfig {
                     networks: vec!["0.0.0.0/0".parse().unwrap()],
                     access: ClientAccess::ReadOnly,
                     root_squash: None,
                     all_squash: None,
+                    privileged_ports: None,
                 },
             ],
         },

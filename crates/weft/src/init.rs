@@ -21,6 +21,25 @@ use crate::outcome::{Outcome, OutputError};
 /// Where the metadata server keeps the volume unless told otherwise.
 const MDS_DIR: &str = "/var/lib/weft/mds";
 
+/// What a new configuration says of who may do what: nothing, and how to say something.
+const EXPORT: &str = "
+# Who may do what. As it stands: programs of other machines that come from privileged ports, as
+# mount does, read and write, and their root is nobody. Root of this machine may do everything: make
+# directories for users here. With any [[export.client]] only the machines named are served.
+#
+# Machines on which programs that are not root's (weft put, libraries) are believed too:
+# [[export.client]]
+# networks = [\"10.0.0.0/24\"]
+# access = \"rw\"
+# privileged_ports = false
+#
+# A machine whose root is root here:
+# [[export.client]]
+# networks = [\"10.1.0.5\"]
+# access = \"rw\"
+# root_squash = false
+";
+
 /// Options of `weft init`.
 #[derive(Debug, Args)]
 #[command(override_usage = "weft init --config FILE\n       \
@@ -137,6 +156,7 @@ impl Plan {
             let text = format!("# Data server {id} of this cluster.\nid = {id}\n{}", server(place));
             files.push((format!("ds-{id}.toml"), text));
         }
+        mds += EXPORT;
         files.insert(0, ("mds.toml".to_owned(), mds));
         files
     }
@@ -210,7 +230,7 @@ fn cluster(dir: &Path, plan: &Plan) -> Outcome<String> {
 
 #[cfg(test)]
 mod tests {
-    use weft::config::DsConfig;
+    use weft::config::{DsConfig, ExportConfig};
 
     use super::*;
 
@@ -230,6 +250,14 @@ mod tests {
         assert_eq!(names, ["mds.toml", "ds-1.toml", "ds-2.toml", "ds-3.toml", "ds-4.toml"]);
         let mds = MdsConfig::parse(Path::new("mds.toml"), &files[0].1).unwrap();
         assert_eq!((mds.listen.port(), mds.dir.to_str()), (2049, Some(MDS_DIR)));
+        assert_eq!(mds.export, ExportConfig::default(), "safe as it stands");
+        // What it proposes is understood: every comment that is TOML taken as such.
+        let (told, proposed) = files[0].1.split_once("\n# Who may do what").unwrap();
+        let proposed = proposed.lines().map(|line| line.trim_start_matches("# "));
+        let toml = proposed.filter(|line| line.starts_with("[[") || line.contains(" = "));
+        let text = format!("{told}\n{}", toml.collect::<Vec<_>>().join("\n"));
+        let open = MdsConfig::parse(Path::new("mds.toml"), &text).unwrap();
+        assert_eq!(open.export.clients.len(), 2);
         let controls: Vec<_> = mds.data_servers.iter().map(|d| d.control.to_string()).collect();
         let expected = ["ds1.lab:2050", "ds1.lab:2051", "10.0.0.7:3000", "[2001:db8::7]:2050"];
         assert_eq!(controls, expected);

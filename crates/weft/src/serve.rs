@@ -152,6 +152,7 @@ pub fn mds(args: &ServeArgs) -> Outcome {
         let tcp = running.admin_tcp.map_or_else(String::new, |tcp| format!(" and {tcp}"));
         let (address, admin) = (running.address, running.admin.display());
         println!("weft mds: serving on {address}, admin on {admin}{tcp}");
+        tell_who_may_do_what(&running);
         let mut current = config;
         loop {
             tokio::select! {
@@ -167,6 +168,14 @@ pub fn mds(args: &ServeArgs) -> Outcome {
     })
 }
 
+/// Says what the export is. Whoever reads may be gone; the server is not.
+fn tell_who_may_do_what(running: &RunningMds) {
+    let mut out = std::io::stdout();
+    for line in running.who_may_do_what() {
+        let _ = writeln!(out, "weft mds: {line}");
+    }
+}
+
 /// Reads the configuration again; says what came of it.
 fn reload(running: &RunningMds, current: &mut MdsConfig, file: &Path) {
     let read = MdsConfig::load(file).map_err(|e| e.to_string());
@@ -180,6 +189,7 @@ fn reload(running: &RunningMds, current: &mut MdsConfig, file: &Path) {
             *current = new;
             // Whoever reads may be gone; the server is not.
             let _ = writeln!(std::io::stdout(), "weft mds: {} was read again", file.display());
+            tell_who_may_do_what(running);
         }
         Err(why) => tracing::error!("SIGHUP: the configuration stays as it was: {why}"),
     }

@@ -176,6 +176,11 @@ pub struct RunningMds {
 }
 
 impl RunningMds {
+    /// The export in words: a line for each sort of client that gets here.
+    pub fn who_may_do_what(&self) -> Vec<String> {
+        self.mds.export_summary(!self.address.ip().is_loopback())
+    }
+
     /// Waits until the server must end, which may be never: its volume has stopped.
     pub async fn failed(&self) -> StartError {
         let error = self.mds.failed().await.to_string();
@@ -283,6 +288,7 @@ fn export(config: &ExportConfig) -> Export {
         },
         root_squash: c.root_squash,
         all_squash: c.all_squash,
+        privileged_ports: c.privileged_ports,
     };
     Export {
         root_squash: config.root_squash,
@@ -290,7 +296,7 @@ fn export(config: &ExportConfig) -> Export {
         anonymous_uid: config.anonymous_uid,
         anonymous_gid: config.anonymous_gid,
         auth_none: config.security.contains(&Flavor::None),
-        secure_ports: config.secure_ports,
+        privileged_ports: config.privileged_ports,
         server_groups: config.server_groups,
         rules: config.clients.iter().map(rule).collect(),
     }

@@ -58,8 +58,9 @@ pub struct UpArgs {
     #[arg(long, value_name = "DIR", default_value = ".weft")]
     dir: PathBuf,
     /// Where clients mount: HOST, HOST:PORT or :PORT. The data servers get ports of their own on
-    /// the same address.
-    #[arg(long, value_name = "ADDR:PORT", default_value = "0.0.0.0:2049")]
+    /// the same address. Only this machine gets to the default; 0.0.0.0 lets all others in, as far
+    /// as [export] of the configuration does.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2049")]
     listen: HostPort,
     /// How many data servers [default: those that the directory has, 4 in a new one].
     #[arg(long, value_name = "N",
@@ -114,6 +115,8 @@ pub fn run(args: UpArgs) -> Outcome {
             println!("{}", serde_json::to_string(&cluster.endpoints)?);
         } else {
             print_how_to_mount(&cluster.endpoints);
+            println!("Who may do what ([export] of a file given with --config changes it):");
+            cluster.mds.who_may_do_what().iter().for_each(|line| println!("  {line}"));
         }
         let outcome = match args.demo {
             true => demo::run(&cluster.endpoints, signals.stopped()).await,
@@ -399,7 +402,10 @@ fn print_how_to_mount(e: &Endpoints) {
     let shown = if host.is_unspecified() { "THIS-HOST".to_owned() } else { bracketed(host) };
     println!("Weft serves {} from {}", e.mds, e.dir.display());
     println!("  {} data servers, each on a port of its own", e.data_servers.len());
-    println!("Mount it (as root, on any Linux machine that reaches this one):");
+    match host.is_loopback() {
+        true => println!("Mount it (as root, on this machine; --listen lets others in):"),
+        false => println!("Mount it (as root, on any Linux machine that reaches this one):"),
+    }
     println!("  mount -t nfs4 -o vers=4.2,port={port} {shown}:/ /mnt");
     println!("Or use it without a mount:");
     println!("  weft put FILE /name --server {}", reachable(e.mds));

@@ -82,6 +82,7 @@ impl Servers {
                 "[[data_server]]\nid = {id}\ncontrol = \"{address}\"\naddresses = [\"{address}\"]\n"
             );
         }
+        text += support::ROOT_MAY_EVERYTHING;
         text
     }
 

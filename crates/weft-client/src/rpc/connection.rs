@@ -21,6 +21,7 @@ use weft_xdr::{
 use super::{
     call_table::CallTable,
     credential::Credential,
+    dial::dial,
     direct_placement::{Answer, DirectPlacement},
     error::RpcError,
     message::{IncomingCall, Outgoing},
@@ -35,11 +36,17 @@ pub struct ConnectOptions {
     pub record_bytes_max: usize,
     /// Where calls from the peer go; without it they are answered PROG_UNAVAIL.
     pub incoming: Option<mpsc::Sender<IncomingCall>>,
+    /// Whether to come from a privileged port, if this process may and one is free.
+    pub privileged_port: bool,
 }
 
 impl Default for ConnectOptions {
     fn default() -> Self {
-        ConnectOptions { record_bytes_max: limits::RECORD_BYTES_MAX, incoming: None }
+        ConnectOptions {
+            record_bytes_max: limits::RECORD_BYTES_MAX,
+            incoming: None,
+            privileged_port: false,
+        }
     }
 }
 
@@ -47,6 +54,7 @@ impl Default for ConnectOptions {
 #[derive(Debug, Clone)]
 pub struct Connection {
     peer: SocketAddr,
+    local: SocketAddr,
     calls: Arc<CallTable>,
     outgoing: mpsc::Sender<Outgoing>,
     in_flight: Arc<Semaphore>,
@@ -79,10 +87,10 @@ impl Connection {
         addr: SocketAddr,
         options: ConnectOptions,
     ) -> Result<Connection, RpcError> {
-        let stream = connect(addr).await?;
+        let (stream, ends) = connect(addr, options.privileged_port).await?;
         let (read_half, write_half) = stream.into_split();
         let records = RecordReader::new(read_half, options.record_bytes_max);
-        Ok(Self::over(records, write_half, addr, options.incoming, None))
+        Ok(Self::over(records, write_half, ends, options.incoming, None))
     }
 
     /// Connects and makes the connection a secure one: sends the first record, takes the second
@@ -96,7 +104,7 @@ impl Connection {
         greeting: Bytes,
         answered: impl FnOnce(&[u8]) -> Result<(Ciphers, T), E>,
     ) -> Result<Result<(Connection, T), E>, RpcError> {
-        let stream = connect(addr).await?;
+        let (stream, ends) = connect(addr, false).await?;
         let first = weft_io::send_record(&stream, vec![Segment::Bytes(greeting)]);
         first.await.map_err(RpcError::lost)?;
         let (read_half, write_half) = stream.into_split();
@@ -104,14 +112,14 @@ impl Connection {
         let answer = records.next().await.map_err(RpcError::lost)?;
         let answer = answer.ok_or_else(|| RpcError::lost("closed by the peer"))?;
         Ok(answered(&answer).map(|(ciphers, peer)| {
-            (Self::over(records, write_half, addr, None, Some(ciphers)), peer)
+            (Self::over(records, write_half, ends, None, Some(ciphers)), peer)
         }))
     }
 
     fn over(
         records: RecordReader<OwnedReadHalf>,
         write_half: OwnedWriteHalf,
-        peer: SocketAddr,
+        (local, peer): Ends,
         incoming: Option<mpsc::Sender<IncomingCall>>,
         ciphers: Option<Ciphers>,
     ) -> Connection {
@@ -124,6 +132,7 @@ impl Connection {
         let write = tokio::spawn(tasks::send_all(write_half, queue, calls.clone(), seal));
         Connection {
             peer,
+            local,
             calls,
             outgoing,
             in_flight: Arc::new(Semaphore::new(limits::CALLS_IN_FLIGHT_MAX)),
@@ -134,6 +143,11 @@ impl Connection {
     /// The peer's address.
     pub fn peer(&self) -> SocketAddr {
         self.peer
+    }
+
+    /// Our address.
+    pub fn local(&self) -> SocketAddr {
+        self.local
     }
 
     /// Whether the connection has ended.
@@ -264,14 +278,19 @@ impl Connection {
     }
 }
 
-async fn connect(addr: SocketAddr) -> Result<TcpStream, RpcError> {
+/// Our address on a connection, and the peer's.
+type Ends = (SocketAddr, SocketAddr);
+
+async fn connect(addr: SocketAddr, privileged_port: bool) -> Result<(TcpStream, Ends), RpcError> {
     let refused = |e: io::Error| RpcError::Connect { addr, why: e.to_string().into() };
-    let stream = tokio::time::timeout(limits::CONNECT_TIMEOUT, TcpStream::connect(addr))
+    let dialled = dial(addr, privileged_port);
+    let stream = tokio::time::timeout(limits::CONNECT_TIMEOUT, dialled)
         .await
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
         .map_err(refused)?;
     tune(&stream).map_err(refused)?;
-    Ok(stream)
+    let local = stream.local_addr().map_err(refused)?;
+    Ok((stream, (local, addr)))
 }
 
 fn tune(stream: &TcpStream) -> io::Result<()> {

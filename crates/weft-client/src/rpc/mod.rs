@@ -8,6 +8,7 @@
 mod call_table;
 mod connection;
 mod credential;
+mod dial;
 mod direct_placement;
 pub(crate) mod error;
 mod message;

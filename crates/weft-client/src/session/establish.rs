@@ -18,7 +18,7 @@ use super::{
     slot::SlotGuard,
 };
 use crate::{
-    core::{Backoff, Step, StepFailure},
+    core::{Backoff, Role, Step, StepFailure},
     error::{ClientError, ProtocolError},
     limits,
     rpc::{Answer, ConnectOptions, Connection, DirectPlacement, Placed, RpcError, Watch},
@@ -91,7 +91,7 @@ impl Inner {
         let result = taken.unwrap_or_else(|_| Err(RpcError::Lost("the server hangs".into())));
         match result {
             Ok(Ok(ok)) => self.step_done(&step, &ok),
-            Ok(Err(status)) => self.step_refused(&step, status),
+            Ok(Err(status)) => self.step_refused(&link, &step, status),
             Err(RpcError::Refused(r)) => Err(ClientError::Rpc(RpcError::Refused(r))),
             Err(e) => {
                 self.link_lost(link.number);
@@ -121,8 +121,10 @@ impl Inner {
     }
 
     pub(super) async fn connect(self: &Arc<Self>) -> Result<Try, ClientError> {
-        let mut options =
-            ConnectOptions { record_bytes_max: limits::RECORD_BYTES_MAX, incoming: None };
+        // Data servers look at handles, not at who brings them.
+        let is_root = rustix::process::geteuid().is_root();
+        let privileged_port = is_root && self.options.role == Role::Mds;
+        let mut options = ConnectOptions { privileged_port, ..ConnectOptions::default() };
         if let Some(handler) = &self.options.callbacks {
             let (to, calls) = mpsc::channel(limits::INCOMING_CALLS_MAX);
             options.incoming = Some(to);
@@ -161,11 +163,14 @@ impl Inner {
         Ok(Try::Again)
     }
 
-    fn step_refused(&self, step: &Step, status: NfsStat) -> Result<Try, ClientError> {
+    fn step_refused(&self, link: &Link, step: &Step, status: NfsStat) -> Result<Try, ClientError> {
         let failure = self.core().step_failed(step, status);
         match failure {
             StepFailure::Later => Ok(Try::Later(WaitReason::of(status))),
             StepFailure::Changed => Ok(Try::Again),
+            StepFailure::Fatal(NfsStat::ACCESS) => {
+                Err(ClientError::NotServed { server: self.addr, local: link.connection.local() })
+            }
             StepFailure::Fatal(status) => Err(ClientError::Nfs { op: op_of(step), status }),
         }
     }

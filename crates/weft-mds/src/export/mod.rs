@@ -4,8 +4,9 @@
 pub(crate) mod acl;
 pub(crate) mod names;
 mod rules;
+mod summary;
 
-pub(crate) use rules::Asked;
+pub(crate) use rules::{Asked, GroupsBy};
 
 pub use names::Naming;
 pub use rules::{Access, ClientRule, Export, View};

@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 use weft_nfs::{Attrs, Failure, NfsStat, Opaque, attr::numeric_owner};
-use weft_server::rpc::Caller;
+use weft_server::rpc::{Caller, NOBODY};
 use weft_store::types::Inode;
 
 pub use host::{Answer, Host, Question, SystemHost};
@@ -192,6 +192,16 @@ impl Names {
             Some(groups) => Caller { gids: groups.to_vec(), ..caller },
             None => caller,
         }
+    }
+
+    /// The caller with the groups that the host knows, and no others: what the client says of its
+    /// groups counts for nothing. Whom the host does not know has none.
+    pub(crate) async fn with_groups_only(&self, caller: Caller) -> Caller {
+        let groups = self.groups_of(caller.uid).await;
+        let gids = groups.map_or_else(Vec::new, |groups| groups.to_vec());
+        let gid = Some(caller.gid).filter(|gid| gids.contains(gid));
+        let gid = gid.or(gids.first().copied()).unwrap_or(NOBODY);
+        Caller { gid, gids, ..caller }
     }
 
     fn kept(&self, question: &Question) -> Option<Answer> {

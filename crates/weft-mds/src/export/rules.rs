@@ -1,12 +1,12 @@
-//! Who may do what with the export: by client address, port and security flavor. Users are mapped
-//! (squashed) here too.
+//! Who may do what with the export: by client address, port and security flavor, and by what the
+//! kernel says of programs of this machine. Users are mapped (squashed) here too.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use weft_nfs::{Failure, NfsStat, OpArgs, share};
 use weft_server::{
     op_table::{Effect, ExportUse, Row},
-    rpc::{Caller, NOBODY},
+    rpc::{Caller, Conn, NOBODY},
 };
 use weft_store::types::Credential;
 use weft_xdr::rpc::AuthFlavor;
@@ -38,12 +38,15 @@ pub struct ClientRule {
     pub root_squash: Option<bool>,
     /// Everybody becomes the anonymous user; as for everybody if absent.
     pub all_squash: Option<bool>,
+    /// They must connect from a privileged port; as for everybody if absent.
+    pub privileged_ports: Option<bool>,
 }
 
-/// The export.
+/// The export. The default is a safe one, as knfsd's is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Export {
-    /// User 0 becomes the anonymous user.
+    /// User 0 becomes the anonymous user, and group 0 the anonymous group, of whoever is not root
+    /// of this machine.
     pub root_squash: bool,
     /// Everybody becomes the anonymous user.
     pub all_squash: bool,
@@ -53,55 +56,117 @@ pub struct Export {
     pub anonymous_gid: u32,
     /// Callers without a credential (AUTH_NONE) are served, as the anonymous user.
     pub auth_none: bool,
-    /// Only clients that connect from a privileged port are served.
-    pub secure_ports: bool,
+    /// Clients must connect from a privileged port, or be a program of this machine, which then
+    /// speaks for its user only.
+    pub privileged_ports: bool,
     /// A user's groups are those the server's host knows, not the 16 that AUTH_SYS carries.
     pub server_groups: bool,
     /// The first rule whose networks have the client decides. Without rules everybody reads and
-    /// writes; with rules whom none fits does nothing.
+    /// writes; with rules whom none fits does nothing, but for root of this machine.
     pub rules: Vec<ClientRule>,
 }
 
 impl Default for Export {
     fn default() -> Self {
         Export {
-            root_squash: false,
+            root_squash: true,
             all_squash: false,
             anonymous_uid: NOBODY,
             anonymous_gid: NOBODY,
-            auth_none: true,
-            secure_ports: false,
+            auth_none: false,
+            privileged_ports: true,
             server_groups: false,
             rules: Vec::new(),
         }
     }
 }
 
-/// The export as one client sees it.
+/// Whom those behind a connection can speak for, by what their port or the kernel says of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// For everybody: root of this machine, who took a privileged port.
+    OwnRoot,
+    /// For everybody: a client from a privileged port.
+    Host,
+    /// For himself: a user of this machine.
+    OwnUser(u32),
+    /// For nobody.
+    Unknown,
+}
+
+impl Standing {
+    fn of(peer: SocketAddr, owner: Option<u32>) -> Standing {
+        match owner {
+            // A program of root that forwards what others send takes any port.
+            Some(0) if peer.port() < PRIVILEGED_PORTS => Standing::OwnRoot,
+            Some(uid) => Standing::OwnUser(uid),
+            None if peer.port() < PRIVILEGED_PORTS => Standing::Host,
+            None => Standing::Unknown,
+        }
+    }
+
+    fn speaks_for(self, caller: &Caller) -> bool {
+        match self {
+            Standing::OwnRoot | Standing::Host => true,
+            Standing::OwnUser(uid) => !caller.known || caller.uid == uid,
+            Standing::Unknown => false,
+        }
+    }
+}
+
+/// Whose word counts for a caller's groups; the later, the fewer they may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum GroupsBy {
+    /// The client's.
+    Client,
+    /// This machine's, of those it knows.
+    HostIfKnown,
+    /// This machine's only.
+    Host,
+}
+
+/// The export as one caller behind one connection sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
     access: Access,
     root_squash: bool,
     all_squash: bool,
+    groups: GroupsBy,
 }
 
 impl Export {
-    /// The export as the client at this address sees it.
-    pub(crate) fn view(&self, client: SocketAddr) -> View {
+    /// The export as this caller behind this connection sees it.
+    pub(crate) fn view(&self, conn: &Conn, caller: &Caller) -> View {
+        self.view_of(conn.peer, conn.owner, caller)
+    }
+
+    fn view_of(&self, peer: SocketAddr, owner: Option<u32>, caller: &Caller) -> View {
         // An IPv4 client of a dual-stack listener appears as ::ffff:a.b.c.d.
-        let address: IpAddr = client.ip().to_canonical();
+        let address: IpAddr = peer.ip().to_canonical();
         let fits = |rule: &&ClientRule| rule.networks.iter().any(|n| n.contains(address));
         let rule = self.rules.iter().find(fits);
-        let otherwise = if self.rules.is_empty() { Access::ReadWrite } else { Access::None };
-        let insecure = self.secure_ports && client.port() >= PRIVILEGED_PORTS;
+        let standing = Standing::of(peer, owner);
+        let own_root = standing == Standing::OwnRoot;
+        let otherwise = match self.rules.is_empty() || own_root {
+            true => Access::ReadWrite,
+            false => Access::None,
+        };
+        let any_port = !rule.and_then(|r| r.privileged_ports).unwrap_or(self.privileged_ports);
+        let believed = any_port || standing.speaks_for(caller);
+        let root_squash = rule.and_then(|r| r.root_squash);
         View {
             access: match rule {
-                _ if insecure => Access::None,
+                _ if !believed => Access::None,
                 Some(rule) => rule.access,
                 None => otherwise,
             },
-            root_squash: rule.and_then(|r| r.root_squash).unwrap_or(self.root_squash),
+            root_squash: root_squash.unwrap_or(self.root_squash && !own_root),
             all_squash: rule.and_then(|r| r.all_squash).unwrap_or(self.all_squash),
+            groups: match standing {
+                Standing::OwnUser(_) if !any_port => GroupsBy::Host,
+                _ if self.server_groups => GroupsBy::HostIfKnown,
+                _ => GroupsBy::Client,
+            },
         }
     }
 
@@ -115,8 +180,11 @@ impl Export {
         let lesser = |address| {
             let ports = [PRIVILEGED_PORTS - 1, PRIVILEGED_PORTS];
             ports.into_iter().any(|port| {
-                let client = SocketAddr::new(address, port);
-                self.view(client).is_less_than(before.view(client))
+                let peer = SocketAddr::new(address, port);
+                everybody().any(|(owner, caller)| {
+                    let view = |export: &Export| export.view_of(peer, owner, &caller);
+                    view(self).is_less_than(view(before))
+                })
             })
         };
         users(self) != users(before) || before.auth_none && !self.auth_none || addresses.any(lesser)
@@ -139,8 +207,22 @@ impl Export {
             let (uid, gid) = (self.anonymous_uid, self.anonymous_gid);
             return Credential { uid, gid, gids: Vec::new() };
         }
-        Credential { uid: caller.uid, gid: caller.gid, gids: caller.gids.clone() }
+        let squashed = |gid| match view.root_squash && gid == 0 {
+            true => self.anonymous_gid,
+            false => gid,
+        };
+        let gids = caller.gids.iter().map(|gid| squashed(*gid)).collect();
+        Credential { uid: caller.uid, gid: squashed(caller.gid), gids }
     }
+}
+
+/// One of each kind of callers behind each kind of connections.
+fn everybody() -> impl Iterator<Item = (Option<u32>, Caller)> {
+    const SOMEBODY: u32 = 1;
+    let known = |uid| Caller { uid, gid: uid, gids: Vec::new(), known: true };
+    [None, Some(0), Some(SOMEBODY)].into_iter().flat_map(move |owner| {
+        [known(0), known(SOMEBODY), Caller::nobody()].map(|caller| (owner, caller))
+    })
 }
 
 /// Whether the operation changes something, or opens for that.
@@ -157,7 +239,7 @@ fn writes(row: &Row, args: &OpArgs) -> bool {
 pub(crate) struct Asked<'a> {
     /// Who calls, before any squashing.
     pub(crate) caller: &'a Caller,
-    /// The export as this caller's connection sees it.
+    /// The export as this caller sees it.
     pub(crate) view: View,
     /// The operation after this one.
     pub(crate) next: Option<&'static Row>,
@@ -194,6 +276,11 @@ impl Export {
 }
 
 impl View {
+    /// Whose word counts for the caller's groups.
+    pub(crate) fn groups(self) -> GroupsBy {
+        self.groups
+    }
+
     /// The same for who may not change anything.
     pub(crate) fn read_only(self) -> View {
         let access = match self.access {
@@ -212,6 +299,7 @@ impl View {
         allowed(self) < allowed(before)
             || self.root_squash && !before.root_squash
             || self.all_squash && !before.all_squash
+            || self.groups > before.groups
     }
 
     /// Whether this client may do anything at all.
@@ -241,13 +329,18 @@ impl View {
 mod tests {
     use super::*;
 
-    fn rule(networks: &str, access: Access, root_squash: Option<bool>) -> ClientRule {
+    fn rule(networks: &str, access: Access) -> ClientRule {
         let networks = networks.split(' ').map(|n| n.parse().unwrap()).collect();
-        ClientRule { networks, access, root_squash, all_squash: None }
+        let (root_squash, all_squash, privileged_ports) = (None, None, None);
+        ClientRule { networks, access, root_squash, all_squash, privileged_ports }
     }
 
     fn client(address: &str) -> SocketAddr {
         address.parse().unwrap()
+    }
+
+    fn user(uid: u32) -> Caller {
+        Caller { uid, gid: uid, gids: vec![0, 5], known: true }
     }
 
     /// The first rule that fits decides; whom none fits is not served; what a rule leaves open is
@@ -255,31 +348,39 @@ mod tests {
     #[test]
     fn rules_go_by_order() {
         let export = Export {
-            root_squash: true,
             rules: vec![
-                rule("10.0.0.7", Access::None, None),
-                rule("10.0.0.0/24 2001:db8::/32", Access::ReadWrite, Some(false)),
-                rule("10.0.0.0/8", Access::ReadOnly, None),
+                rule("10.0.0.7", Access::None),
+                ClientRule {
+                    root_squash: Some(false),
+                    ..rule("10.0.0.0/24 2001:db8::/32", Access::ReadWrite)
+                },
+                rule("10.0.0.0/8", Access::ReadOnly),
+                ClientRule {
+                    privileged_ports: Some(false),
+                    ..rule("192.0.2.0/24", Access::ReadWrite)
+                },
             ],
             ..Export::default()
         };
         let rows = [
             ("10.0.0.7:700", Access::None, true),
             ("10.0.0.8:700", Access::ReadWrite, false),
+            ("10.0.0.8:1024", Access::None, false),
             ("[::ffff:10.0.0.8]:700", Access::ReadWrite, false),
             ("[2001:db8::1]:700", Access::ReadWrite, false),
             ("10.1.0.8:700", Access::ReadOnly, true),
-            ("192.0.2.1:700", Access::None, true),
+            ("192.0.2.1:700", Access::ReadWrite, true),
+            ("192.0.2.1:1024", Access::ReadWrite, true),
+            ("192.0.3.1:700", Access::None, true),
         ];
         for (address, access, root_squash) in rows {
-            let view = export.view(client(address));
+            let view = export.view_of(client(address), None, &user(0));
             assert_eq!((view.access, view.root_squash), (access, root_squash), "{address}");
-            let root = Caller { uid: 0, gid: 0, gids: vec![5], known: true };
             let uid = if root_squash { NOBODY } else { 0 };
-            assert_eq!(export.credential(&root, view).uid, uid, "{address}");
+            assert_eq!(export.credential(&user(0), view).uid, uid, "{address}");
         }
         let open = Export::default();
-        assert_eq!(open.view(client("192.0.2.1:9")).access, Access::ReadWrite);
+        assert_eq!(open.view_of(client("192.0.2.1:9"), None, &user(1)).access, Access::ReadWrite);
     }
 
     /// New rules restrict if any client may do less than before, wherever its network begins and
@@ -288,10 +389,10 @@ mod tests {
     fn some_rules_restrict() {
         let of = |rules: &[ClientRule]| Export { rules: rules.to_vec(), ..Export::default() };
         let (all, some) = ("0.0.0.0/0 ::/0", "10.0.0.0/24");
-        let writes = |networks| rule(networks, Access::ReadWrite, None);
-        let reads = |networks| rule(networks, Access::ReadOnly, None);
-        let squashed = |networks| rule(networks, Access::ReadWrite, Some(true));
-        let secure = Export { secure_ports: true, ..Export::default() };
+        let writes = |networks| rule(networks, Access::ReadWrite);
+        let reads = |networks| rule(networks, Access::ReadOnly);
+        let root = |networks| ClientRule { root_squash: Some(false), ..writes(networks) };
+        let any_port = Export { privileged_ports: false, ..Export::default() };
         let rows = [
             (of(&[]), of(&[]), false),
             (of(&[]), of(&[writes(all)]), false),
@@ -302,11 +403,11 @@ mod tests {
             (of(&[writes(some)]), of(&[reads("10.0.0.255"), writes(some)]), true),
             (of(&[writes("10.0.0.0/25 10.0.0.128/25")]), of(&[writes(some)]), false),
             (of(&[writes(some)]), of(&[writes("10.0.0.0/25")]), true),
-            (of(&[writes(some)]), of(&[squashed(some)]), true),
-            (of(&[squashed(some)]), of(&[writes(some)]), false),
-            (of(&[]), secure.clone(), true),
-            (secure, of(&[]), false),
-            (of(&[]), Export { auth_none: false, ..of(&[]) }, true),
+            (of(&[root(some)]), of(&[writes(some)]), true),
+            (of(&[writes(some)]), of(&[root(some)]), false),
+            (any_port.clone(), of(&[]), true),
+            (of(&[]), any_port, false),
+            (Export { auth_none: true, ..of(&[]) }, of(&[]), true),
             (of(&[]), Export { anonymous_uid: 7, ..of(&[]) }, true),
         ];
         for (before, after, restricts) in rows {
@@ -317,8 +418,62 @@ mod tests {
     /// Privileged ports end at 1023.
     #[test]
     fn ports_have_an_edge() {
-        let export = Export { secure_ports: true, ..Export::default() };
-        assert_eq!(export.view(client("10.0.0.1:1023")).access, Access::ReadWrite);
-        assert_eq!(export.view(client("10.0.0.1:1024")).access, Access::None);
+        let access = |export: &Export, address| {
+            let view = export.view_of(client(address), None, &user(1));
+            view.access
+        };
+        let export = Export::default();
+        assert_eq!(access(&export, "10.0.0.1:1023"), Access::ReadWrite);
+        assert_eq!(access(&export, "10.0.0.1:1024"), Access::None);
+        let export = Export { privileged_ports: false, ..export };
+        assert_eq!(access(&export, "10.0.0.1:1024"), Access::ReadWrite);
+    }
+
+    /// A program of this machine speaks for its user only, whatever its port, with the groups this
+    /// machine knows; root from a privileged port for everybody, and is not squashed. A rule that
+    /// names the address may say otherwise.
+    #[test]
+    fn programs_of_this_machine() {
+        use Access::{None as No, ReadOnly as Ro, ReadWrite as Rw};
+        use GroupsBy::{Client, Host};
+        let plain = Export::default();
+        let elsewhere = Export { rules: vec![rule("10.0.0.0/8", Rw)], ..Export::default() };
+        let here = ClientRule {
+            root_squash: Some(true),
+            privileged_ports: Some(false),
+            ..rule("127.0.0.0/8", Ro)
+        };
+        let here = Export { rules: vec![here], ..Export::default() };
+        for (export, port, owner, uid, access, root_squash, groups) in [
+            (&plain, 700, 0, 0, Rw, false, Client),
+            (&plain, 700, 0, 1000, Rw, false, Client),
+            (&plain, 1024, 0, 0, Rw, true, Host),
+            (&plain, 1024, 0, 1000, No, true, Host),
+            (&plain, 1024, 1000, 1000, Rw, true, Host),
+            (&plain, 1024, 1000, 0, No, true, Host),
+            (&plain, 1024, 1000, 1001, No, true, Host),
+            (&plain, 700, 1000, 0, No, true, Host),
+            (&elsewhere, 700, 0, 0, Rw, false, Client),
+            (&elsewhere, 1024, 1000, 1000, No, true, Host),
+            (&here, 700, 0, 0, Ro, true, Client),
+            (&here, 1024, 1000, 0, Ro, true, Client),
+        ] {
+            let peer = ([127, 0, 0, 1], port).into();
+            let view = export.view_of(peer, Some(owner), &user(uid));
+            let told = (view.access, view.root_squash, view.groups);
+            assert_eq!(told, (access, root_squash, groups), "{port} {owner} {uid} {export:?}");
+        }
+    }
+
+    /// Where root is squashed, so is the group of root, of everybody.
+    #[test]
+    fn the_group_of_root_is_squashed() {
+        let export = Export::default();
+        let caller = Caller { gid: 0, ..user(7) };
+        let view = export.view_of(([10, 0, 0, 1], 700).into(), None, &caller);
+        let squashed = Credential { uid: 7, gid: NOBODY, gids: vec![NOBODY, 5] };
+        assert_eq!(export.credential(&caller, view), squashed);
+        let view = export.view_of(([127, 0, 0, 1], 700).into(), Some(0), &caller);
+        assert_eq!(export.credential(&caller, view).gid, 0);
     }
 }

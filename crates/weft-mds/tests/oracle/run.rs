@@ -75,7 +75,7 @@ pub const USERS: [User; 5] = [
     Some((0, 0, &[])),
     Some((1000, 100, &[])),
     Some((1001, 101, &[100])),
-    Some((1002, 102, &[101])),
+    Some((1002, 102, &[101, 0])),
     None,
 ];
 
@@ -155,6 +155,7 @@ fn export(auth_none: bool, hosts: &[Host]) -> Export {
         },
         root_squash: Some(host.policy == Policy::RootSquash),
         all_squash: Some(host.policy == Policy::AllSquash),
+        privileged_ports: Some(false),
     };
     Export {
         anonymous_uid: ANONYMOUS,
@@ -199,6 +200,11 @@ impl Run {
         match USERS[a.user] {
             Some((uid, gid, gids)) if policy != Policy::AllSquash => match (uid, policy) {
                 (0, Policy::RootSquash) => Who::anonymous(),
+                (_, Policy::RootSquash) => {
+                    let squashed = |gid| if gid == 0 { ANONYMOUS } else { gid };
+                    let gids = gids.iter().map(|gid| squashed(*gid)).collect();
+                    Who { uid, gid: squashed(gid), gids }
+                }
                 _ => Who { uid, gid, gids: gids.to_vec() },
             },
             _ => Who::anonymous(),

@@ -368,10 +368,11 @@ async fn new_export_rules_end_handles() {
         access,
         root_squash: None,
         all_squash: None,
+        privileged_ports: None,
     };
     let rules =
         |access| vec![rule("127.0.0.2", access), rule("127.0.0.0/8", weft_mds::Access::ReadWrite)];
-    cluster.reload(Export { rules: rules(weft_mds::Access::ReadOnly), ..Export::default() });
+    cluster.reload(Export { rules: rules(weft_mds::Access::ReadOnly), ..open_export() });
     cluster.restart_data_server(1).await;
     for held in [&mut writer, &mut reader] {
         held.ds = on_data_server(&cluster, held.first, "x").await;
@@ -408,7 +409,7 @@ async fn a_restart_with_other_rules_ends_handles() {
     let mut c = Client::mount(&cluster, "b").await;
     c.renew().await;
     assert_eq!(reader.reads().await, NfsStat::OK, "the rules are the same");
-    cluster.set_export(Export { root_squash: true, ..Export::default() });
+    cluster.set_export(Export { root_squash: true, ..open_export() });
     cluster.restart().await;
     eventually_refused(&mut reader).await;
 }

@@ -1,15 +1,19 @@
 //! Who may do what with the export: client rules, flavors, ports, groups. RFC 8881 §2.6.3,
 //! §15.1.6, §18.29, §18.45.
 
+use std::{net::SocketAddr, os::unix::fs::fchown};
+
+use tokio::net::TcpSocket;
 use weft_mds::{Access, ClientRule, Export, Naming, Reconfiguration, Striping};
 use weft_nfs::{AttrNo, IoMode, NfsStat, OpArgs, OpOk, Stateid, access as bit, ops::*, share};
+use weft_server::rpc::NOBODY;
 use weft_xdr::rpc::OpaqueAuth;
 
 use crate::support::*;
 
 fn rule(network: &str, access: Access) -> ClientRule {
     let networks = vec![network.parse().unwrap()];
-    ClientRule { networks, access, root_squash: None, all_squash: None }
+    ClientRule { networks, access, root_squash: None, all_squash: None, privileged_ports: None }
 }
 
 async fn cluster(export: Export) -> Cluster {
@@ -25,16 +29,14 @@ fn reconfigure(cluster: &Cluster, export: Export) {
     cluster.mds().reconfigure(new).unwrap();
 }
 
-/// A client that no rule fits any more, or that comes from the wrong port, has the session it had
-/// and nothing else.
+/// A client that no rule fits any more has the session it had and nothing else.
 #[tokio::test]
 async fn clients_that_are_not_served() {
     let strangers =
-        Export { rules: vec![rule("192.0.2.0/24", Access::ReadWrite)], ..Export::default() };
-    let refused = Export { rules: vec![rule("127.0.0.1", Access::None)], ..Export::default() };
-    let ports = Export { secure_ports: true, ..Export::default() };
-    for export in [strangers, refused, ports] {
-        let cluster = cluster(Export::default()).await;
+        Export { rules: vec![rule("192.0.2.0/24", Access::ReadWrite)], ..open_export() };
+    let refused = Export { rules: vec![rule("127.0.0.1", Access::None)], ..open_export() };
+    for export in [strangers, refused] {
+        let cluster = cluster(open_export()).await;
         let mut c = Client::mount(&cluster, "a").await;
         reconfigure(&cluster, export);
         let list = OpArgs::Readdir(readdir(0, 4096, &[]));
@@ -55,7 +57,7 @@ async fn clients_that_are_not_served() {
 #[tokio::test]
 async fn hosts_that_are_not_served_are_no_clients() {
     let rules = vec![rule("127.0.0.1", Access::None), rule("127.0.0.2", Access::ReadWrite)];
-    let cluster = cluster(Export { rules, ..Export::default() }).await;
+    let cluster = cluster(Export { rules, ..open_export() }).await;
     let from = [127, 0, 0, 2];
     let served = ClientOptions { from, ..ClientOptions::new("a") };
     let mut victim = Client::with(cluster.address(), served).await;
@@ -81,17 +83,62 @@ async fn hosts_that_are_not_served_are_no_clients() {
     victim.compound().putfh(&fh).op(close(open)).expect(NfsStat::OK).await;
 }
 
+/// A connection of a program of this user: who runs the test, or anybody if that is root.
+async fn program_of(uid: u32, address: SocketAddr) -> Wire {
+    let socket = TcpSocket::new_v4().unwrap();
+    fchown(&socket, Some(uid), None).unwrap();
+    Wire::over(socket.connect(address).await.unwrap())
+}
+
+/// Finding 6 of the audit: a program of this machine speaks for its own user, with the groups that
+/// this machine knows of him, and for nobody else, root first of all.
+#[tokio::test]
+async fn programs_speak_for_their_user() {
+    let me = rustix::process::geteuid().as_raw();
+    let uid = if me == 0 { NOBODY } else { me };
+    let cluster = cluster(open_export()).await;
+    let mut root = Client::mount(&cluster, "root").await;
+    let open = |name: &str, bits| OpenArgs {
+        openhow: Some(CreateHow::Guarded(Box::new(mode(bits)))),
+        ..open_create("o", name)
+    };
+    for (name, bits) in [("roots", 0o600), ("groups", 0o060), ("everybodys", 0o644)] {
+        let made = root.compound().putrootfh().open(open(name, bits)).send().await.ok();
+        root.compound().op(write(made.stateid(), 0, b"secret")).send().await;
+    }
+    reconfigure(&cluster, Export::default());
+    let mut forging = program_of(uid, cluster.address()).await;
+    let exchange = [OpArgs::ExchangeId(exchange_id(&ClientOptions::new("forging")))];
+    let status = forging.compound(&user(0, 0), 2, &exchange).await.status();
+    assert_eq!(status, NfsStat::ACCESS);
+    let options = ClientOptions { uid, ..ClientOptions::new("own") };
+    let mut own = Client::over(program_of(uid, cluster.address()).await, options).await;
+    for (claimed, name, status) in [
+        (user(0, 0), "roots", NfsStat::ACCESS),
+        (user(uid + 1, uid), "everybodys", NfsStat::ACCESS),
+        (OpaqueAuth::NONE, "everybodys", NfsStat::WRONGSEC),
+        (user_with_groups(uid, 0, vec![0]), "groups", NfsStat::ACCESS),
+        (user_with_groups(uid, 0, vec![0]), "roots", NfsStat::ACCESS),
+        (user_with_groups(uid, 0, vec![0]), "everybodys", NfsStat::OK),
+    ] {
+        let what = format!("{claimed:?} {name}");
+        own.credential = claimed;
+        let reading = OpenArgs { share_access: share::ACCESS_READ, ..open_name("o", name) };
+        let reply = own.compound().putrootfh().op(OpArgs::Open(reading)).send().await;
+        assert_eq!(reply.status(), status, "{what}");
+    }
+}
+
 /// The read-only client reads everything and changes nothing, whatever the operation; a file that
 /// is there can be opened with a create that would create nothing.
 #[tokio::test]
 async fn clients_that_only_read() {
-    let export =
-        Export { rules: vec![rule("127.0.0.0/8", Access::ReadWrite)], ..Export::default() };
+    let export = Export { rules: vec![rule("127.0.0.0/8", Access::ReadWrite)], ..open_export() };
     let mut cluster = Cluster::with(Options { export, on_disk: true, ..Options::default() }).await;
     let mut c = Client::mount(&cluster, "a").await;
     let (fh, open) = c.file("f").await;
     c.compound().putfh(&fh).op(close(open)).send().await.ok();
-    let export = Export { rules: vec![rule("127.0.0.0/8", Access::ReadOnly)], ..Export::default() };
+    let export = Export { rules: vec![rule("127.0.0.0/8", Access::ReadOnly)], ..open_export() };
     cluster.set_export(export);
     cluster.restart().await;
     let mut c = Client::mount(&cluster, "a").await;
@@ -153,7 +200,7 @@ async fn opens_of_before_lead_to_no_write_layouts() {
     let mut c = Client::mount(&cluster, "a").await;
     let (fh, open) = c.file("f").await;
     let rules = vec![rule("127.0.0.1", Access::ReadOnly)];
-    cluster.reload(Export { rules, ..Export::default() });
+    cluster.reload(Export { rules, ..open_export() });
     let get = |iomode| OpArgs::Layoutget(layoutget(open, iomode));
     let refused = NfsStat::LAYOUTUNAVAILABLE;
     c.compound().putfh(&fh).op(get(IoMode::RW)).expect(refused).await;
@@ -171,7 +218,7 @@ async fn squash_by_rule() {
     ] {
         let everywhere = rule("0.0.0.0/0", Access::ReadWrite);
         let rule = ClientRule { root_squash: rule_squash, ..everywhere };
-        let export = Export { root_squash: export_squash, rules: vec![rule], ..Export::default() };
+        let export = Export { root_squash: export_squash, rules: vec![rule], ..open_export() };
         let cluster = cluster(export).await;
         let mut c = Client::mount(&cluster, "a").await;
         c.compound().putrootfh().op(mkdir("d")).expect(status).await;
@@ -189,13 +236,13 @@ async fn flavors(c: &mut Client) -> Vec<u32> {
 /// WRONGSEC for him, where and when §2.6.3.1.1 says.
 #[tokio::test]
 async fn flavors_that_are_not_served() {
-    let everybody = cluster(Export::default()).await;
+    let everybody = cluster(open_export()).await;
     let mut c = Client::mount(&everybody, "a").await;
     assert_eq!(flavors(&mut c).await, [1, 0]);
     c.credential = OpaqueAuth::NONE;
     c.compound().putrootfh().getattr(&[AttrNo::TYPE]).expect(NfsStat::OK).await;
 
-    let cluster = cluster(Export { auth_none: false, ..Export::default() }).await;
+    let cluster = cluster(Export { auth_none: false, ..open_export() }).await;
     let mut c = Client::mount(&cluster, "a").await;
     c.compound().putrootfh().op(mkdir("d")).send().await.ok();
     let (fh, _) = c.file("f").await;
@@ -231,7 +278,7 @@ async fn flavors_that_are_not_served() {
 #[tokio::test]
 async fn groups_of_the_server() {
     for (server_groups, status) in [(false, NfsStat::OK), (true, NfsStat::ACCESS)] {
-        let export = Export { server_groups, ..Export::default() };
+        let export = Export { server_groups, ..open_export() };
         let cluster =
             Cluster::with(Options { export, naming: Naming::default(), ..Options::default() })
                 .await;

@@ -2,6 +2,7 @@
 //! §18.13, §18.14, §18.24-§18.26, §18.29, §18.45.
 
 use bytes::Bytes;
+use weft_mds::Export;
 use weft_nfs::{
     AttrNo, Attrs, FileHandle, FileType, NfsStat, OpArgs, OpOk, Opaque, SpecData, ops::*,
 };
@@ -352,7 +353,7 @@ async fn secinfo_consumes_the_filehandle() {
 /// Root squash: user 0 is nobody, others are themselves.
 #[tokio::test]
 async fn root_squash() {
-    let export = weft_mds::Export { root_squash: true, ..Default::default() };
+    let export = Export { root_squash: true, ..open_export() };
     let cluster = Cluster::with(Options { export, ..Options::default() }).await;
     let mut c = Client::mount(&cluster, "a").await;
     c.compound().putrootfh().op(mkdir("d")).expect(NfsStat::ACCESS).await;

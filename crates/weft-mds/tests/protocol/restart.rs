@@ -121,7 +121,7 @@ async fn reclaims_need_permission() {
     let (own, stateid) = (own.fh(), own.stateid());
     let close_to_all = setattr(stateid, mode(0));
     c.by_user(1000).putfh(&own).op(close_to_all).expect(NfsStat::OK).await;
-    cluster.set_export(Export { root_squash: true, ..Export::default() });
+    cluster.set_export(Export { root_squash: true, ..open_export() });
     cluster.restart().await;
     let mut c = back(&cluster, "a").await;
     for access in [share::ACCESS_READ, share::ACCESS_WRITE, share::ACCESS_BOTH] {
@@ -147,8 +147,14 @@ async fn reclaims_keep_to_the_export() {
     let (fh, _) = c.file("f").await;
     let networks = vec!["127.0.0.1".parse().unwrap()];
     let access = Access::ReadOnly;
-    let rule = ClientRule { networks, access, root_squash: None, all_squash: None };
-    cluster.set_export(Export { rules: vec![rule], ..Export::default() });
+    let rule = ClientRule {
+        networks,
+        access,
+        root_squash: None,
+        all_squash: None,
+        privileged_ports: None,
+    };
+    cluster.set_export(Export { rules: vec![rule], ..open_export() });
     cluster.restart().await;
     let mut c = back(&cluster, "a").await;
     for access in [share::ACCESS_WRITE, share::ACCESS_BOTH] {

@@ -15,7 +15,7 @@ mod wire;
 
 pub use args::*;
 pub use client::{Client, ClientOptions, channel, create_session, exchange, exchange_id, two};
-pub use cluster::{Cluster, Options, eventually};
+pub use cluster::{Cluster, Options, eventually, open_export};
 pub use compound::Compound;
 #[allow(unused_imports, reason = "a test binary uses what it needs of this")]
 pub use layout::{files_layout, layout_handle, on_data_server};

@@ -84,7 +84,7 @@ impl Wire {
         Self::over(socket.connect(address).await.unwrap())
     }
 
-    fn over(stream: TcpStream) -> Wire {
+    pub fn over(stream: TcpStream) -> Wire {
         stream.set_nodelay(true).unwrap();
         let (read, write) = stream.into_split();
         let (tx, incoming) = mpsc::unbounded_channel();

@@ -68,11 +68,12 @@ async fn begin<R: Role>(
     caller: Caller,
     minorversion: u32,
 ) -> Compound<R> {
+    let view = role.view(&conn, &caller);
     Compound {
         now: role.core().clock.now(),
-        view: role.view(&conn),
+        view,
         conn,
-        caller: role.caller(caller).await,
+        caller: role.caller(view, caller).await,
         minorversion,
         session: None,
         current: None,

@@ -33,7 +33,7 @@ pub trait Role: Send + Sync + Sized + 'static {
     /// it.
     type Deps: Default + std::fmt::Debug + Send + Sync + 'static;
 
-    /// What the role grants to everybody behind one connection.
+    /// What the role grants to a caller behind one connection.
     type View: std::fmt::Debug + Copy + Send + Sync + 'static;
 
     /// Which column of the operation table is this server's.
@@ -42,8 +42,8 @@ pub trait Role: Send + Sync + Sized + 'static {
     /// Sessions, clock and counters.
     fn core(&self) -> &Core;
 
-    /// What it grants to those behind this connection; asked once a COMPOUND.
-    fn view(&self, conn: &Conn) -> Self::View;
+    /// What it grants to this caller behind this connection; asked once a COMPOUND.
+    fn view(&self, conn: &Conn, caller: &Caller) -> Self::View;
 
     /// Whether those whom it grants this may come as clients, and go.
     ///
@@ -54,7 +54,7 @@ pub trait Role: Send + Sync + Sized + 'static {
     }
 
     /// The caller with what this role knows better than the caller's credential.
-    fn caller(&self, caller: Caller) -> impl Future<Output = Caller> + Send {
+    fn caller(&self, _: Self::View, caller: Caller) -> impl Future<Output = Caller> + Send {
         std::future::ready(caller)
     }
 
@@ -99,7 +99,7 @@ pub struct Compound<R: Role> {
     pub conn: Arc<Conn>,
     /// Who calls, before any squashing.
     pub caller: Caller,
-    /// What the role grants to this connection.
+    /// What the role grants to this caller.
     pub view: R::View,
     /// 1 or 2.
     pub minorversion: u32,

@@ -102,7 +102,7 @@ mod tests {
     async fn waiting_callbacks_are_bounded() {
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
         let (out, _queue) = mpsc::channel(1);
-        let conn = Arc::new(Conn::new(ConnId(1), address, address, out));
+        let conn = Arc::new(Conn::new(ConnId(1), address, address, None, out));
         let mut waiting: Vec<_> = (0..PENDING_MAX).map(|_| conn.register().unwrap()).collect();
         assert_eq!(conn.register().unwrap_err(), CallbackError::Busy);
         let (xid, answer) = waiting.remove(0);

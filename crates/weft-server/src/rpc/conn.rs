@@ -55,6 +55,9 @@ pub struct Conn {
     /// Address the client reached us by.
     pub local: SocketAddr,
     peer_name: OnceLock<Bytes>,
+    /// User of this machine whose program the client is, as the kernel says; `None` if it is
+    /// elsewhere.
+    pub owner: Option<u32>,
     pub(super) out: mpsc::Sender<Outgoing>,
     reply_budget: Arc<Semaphore>,
     pub(super) pending: Mutex<Pending>,
@@ -66,6 +69,7 @@ impl Conn {
         id: ConnId,
         peer: SocketAddr,
         local: SocketAddr,
+        owner: Option<u32>,
         out: mpsc::Sender<Outgoing>,
     ) -> Self {
         let close = watch::Sender::new(false);
@@ -74,6 +78,7 @@ impl Conn {
             id,
             peer,
             local,
+            owner,
             peer_name: OnceLock::new(),
             out,
             reply_budget,

@@ -11,6 +11,7 @@ mod callback;
 mod conn;
 mod hosts;
 mod incoming;
+mod owner;
 mod serve;
 
 use std::{future::Future, pin::Pin, sync::Arc};

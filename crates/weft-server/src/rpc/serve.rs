@@ -30,6 +30,7 @@ use super::{
     conn::{Conn, OUT_QUEUE_MAX, Outgoing, ReplyBudget},
     hosts::{ConnectionPermit, Hosts, ServerLimits},
     incoming::Incoming,
+    owner,
 };
 
 /// Calls of one connection that run at once; a Linux client has 64 slots.
@@ -152,9 +153,10 @@ impl Server {
         if let Err(e) = keep_alive(&stream) {
             tracing::debug!(%peer, error = %e, "no keepalive");
         }
+        let owner = owner::of_peer(&stream);
         let (read, write) = stream.into_split();
         let (out, queue) = mpsc::channel(OUT_QUEUE_MAX);
-        let conn = Arc::new(Conn::new(id, peer, local, out));
+        let conn = Arc::new(Conn::new(id, peer, local, owner, out));
         self.connections.insert(&conn);
         tokio::spawn(write_loop(conn.clone(), write, queue));
         let mut incoming = Incoming::new(read, &self.programs);

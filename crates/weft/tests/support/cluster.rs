@@ -114,7 +114,7 @@ impl Cluster {
 
     /// The same with the data in a folder of the caller's.
     pub fn prepare_on(dir: TempDir, data: PathBuf, options: Options, config: &str) -> Self {
-        std::fs::write(dir.path().join(CONFIG), config).expect("the configuration");
+        std::fs::write(dir.path().join(CONFIG), for_root(config)).expect("the configuration");
         Self { dir, data, ports: Ports::free(), options, process: None, admin: None }
     }
 
@@ -125,7 +125,7 @@ impl Cluster {
 
     /// Gives it another configuration, from the next start on.
     pub fn configure(&self, config: &str) {
-        std::fs::write(self.dir.path().join(CONFIG), config).expect("the configuration");
+        std::fs::write(self.dir.path().join(CONFIG), for_root(config)).expect("the configuration");
     }
 
     /// Starts the process on the data and the port it had.
@@ -311,6 +311,14 @@ impl Drop for Cluster {
             eprintln!("{}", self.log());
         }
     }
+}
+
+/// The configuration with what tests need beside it, unless they say themselves who may do what:
+/// root of guests is root, and who has more connections than there are privileged ports is
+/// believed.
+fn for_root(config: &str) -> String {
+    let says_so = config.contains("[export]");
+    format!("{config}\n{}", if says_so { "" } else { super::ROOT_MAY_EVERYTHING })
 }
 
 /// The one line on stdout that says where the server listens; an error once there will be none.

@@ -18,6 +18,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+/// What the administrator of clients allows whose root does the work, as these tests are.
+pub const ROOT_MAY_EVERYTHING: &str = "[export]\nroot_squash = false\nprivileged_ports = false\n";
+
 /// Whether a continuous-integration run asks for every test: nothing may be skipped there.
 pub fn in_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| !value.is_empty() && value != "false")

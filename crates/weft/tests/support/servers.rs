@@ -162,6 +162,7 @@ impl Servers {
                  addresses = [\"{data}:{port}\"]\n"
             );
         }
+        text += super::ROOT_MAY_EVERYTHING;
         text
     }
 

@@ -149,3 +149,20 @@ async fn what_clients_are_told() {
     assert_eq!(text(silent.user(1000)), "1000");
     assert_eq!(text(silent.user(34)), "34");
 }
+
+/// Of a program of this machine only what this machine knows of its user counts: the group it
+/// says if it is one of his, and none of those it says beside.
+#[tokio::test]
+async fn groups_that_this_machine_knows() {
+    let (names, _) = names(naming());
+    let known = names.groups_of(1000).await.unwrap().to_vec();
+    for (uid, gid, as_gid, gids) in [
+        (1000, known[3], known[3], &known[..]),
+        (1000, 0, known[0], &known[..]),
+        (7, 0, NOBODY, &[]),
+    ] {
+        let caller = Caller { uid, gid, gids: vec![0, 7], known: true };
+        let seen = names.with_groups_only(caller).await;
+        assert_eq!((seen.uid, seen.gid, &seen.gids[..]), (uid, as_gid, gids));
+    }
+}
