@@ -220,7 +220,7 @@ impl Change<'_> {
             }
             OlderHandles::Refused => {
                 fences.fence(self.ino).await?;
-                self.changes.shared.inode_now(self.ino)
+                fences.with_fresh_epoch(self.changes.shared.inode_now(self.ino)?).await
             }
             OlderHandles::Quiesced => Ok(inode),
         }

@@ -59,9 +59,10 @@ pub(super) enum OlderHandles {
     /// meanwhile, it is tried again with theirs. With a client, what that client may have sent to
     /// data servers itself is outranked too.
     Outranked { late_writes_of: Option<ClientId> },
-    /// The data servers are told before.
+    /// The data servers are told before; the change has a newer epoch as well.
     Refused,
-    /// They were told when the file was quiesced, and nothing was given out since.
+    /// The change has no epoch: data servers were told when the file was quiesced, and nothing was
+    /// given out since.
     Quiesced,
 }
 
@@ -167,7 +168,7 @@ impl<'a> Plan<'a> {
     pub(super) fn punch(alone: Quiesced<'a>, by: Writer) -> Self {
         Plan {
             excluded: Excluded::Quiesced(alone),
-            older: OlderHandles::Quiesced,
+            older: OlderHandles::Outranked { late_writes_of: None },
             extends_to: None,
             settles: Settles::Written { drop_privileges: !by.is_superuser },
         }
@@ -177,7 +178,7 @@ impl<'a> Plan<'a> {
     pub(super) fn clone_range(alone: Quiesced<'a>, by: Writer, end: u64) -> Self {
         Plan {
             excluded: Excluded::Quiesced(alone),
-            older: OlderHandles::Quiesced,
+            older: OlderHandles::Outranked { late_writes_of: None },
             extends_to: Some(end),
             settles: Settles::Written { drop_privileges: !by.is_superuser },
         }

@@ -297,6 +297,41 @@ async fn the_last_return_ends_writing() {
     assert_eq!(bytes(&mut c, &fh).await, b"datamore");
 }
 
+/// Once the last write layout is back, whatever the metadata server changes itself is done: it goes
+/// by an epoch that data servers let write.
+#[tokio::test]
+async fn what_is_changed_after_the_last_return_is_done() {
+    let cluster = Cluster::striped(2).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let source = file(&mut c, "source", 0o644).await;
+    c.compound().putfh(&source).op(write(ANY, 0, b"copied")).expect(NfsStat::OK).await;
+    let put = |offset: u64, count: u64| CopyArgs {
+        src_stateid: ANY,
+        dst_stateid: ANY,
+        src_offset: 0,
+        dst_offset: offset,
+        count,
+        consecutive: true,
+        synchronous: true,
+        source_server: Netlocs(Vec::new()),
+    };
+    let (offset, length) = (0, 2 << 20);
+    let changes = [
+        ("write", write(ANY, 0, b"x")),
+        ("copy", OpArgs::Copy(put(3, 6))),
+        ("hole", OpArgs::Deallocate(DeallocateArgs { stateid: ANY, offset, length })),
+        ("room", OpArgs::Allocate(AllocateArgs { stateid: ANY, offset, length })),
+    ];
+    for (name, change) in changes {
+        let fh = file(&mut c, name, 0o666).await;
+        let mut held = held(&cluster, &mut c, (&fh, USER), IoMode::RW).await;
+        assert_eq!(held.direct(write(ANY, 0, b"before")).await, NfsStat::OK, "{name}");
+        held.give_back(&mut c, USER).await;
+        let both = c.compound().putfh(&source).savefh().putfh(&fh);
+        assert_eq!(both.op(change).send().await.status(), NfsStat::OK, "{name}");
+    }
+}
+
 /// A user keeps the handles of a layout that came back. The file is made private, and has private
 /// bytes since; a stranger who was given the handles neither reads nor changes them.
 #[tokio::test]
