@@ -65,7 +65,7 @@ fn passes_the_suites(kernel: Kernel, version: &str) {
         assert!(passed >= PJDFSTEST_PASSES_MIN, "vers={version}: pjdfstest passed {passed} only");
         assert_eq!(
             unpassed(&report, version),
-            expected(kernel),
+            support::expected("tests/guest/pjdfstest-expected.txt", kernel.name()),
             "vers={version}: left has, right expects"
         );
         assert_eq!(report.number(version, "fsx"), u64::from(fsx_operations));
@@ -78,21 +78,6 @@ fn passes_the_suites(kernel: Kernel, version: &str) {
 fn unpassed(report: &Report, version: &str) -> BTreeSet<String> {
     let start = format!("pjdfstest {version} ");
     report.stdout.lines().filter_map(|line| line.strip_prefix(&start)).map(str::to_owned).collect()
-}
-
-/// The same, as `tests/guest/pjdfstest-expected.txt` has it for this kernel.
-fn expected(kernel: Kernel) -> BTreeSet<String> {
-    let path = support::repository().join("tests/guest/pjdfstest-expected.txt");
-    let text = std::fs::read_to_string(path).expect("the list of expected failures");
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    let for_kernel = |line: &str| {
-        let words: Vec<&str> = line.splitn(4, ' ').collect();
-        let [outcome, kernels, name, reason] = words[..] else { panic!("no reason in {line:?}") };
-        assert!(!reason.trim().is_empty(), "no reason in {line:?}");
-        let here = kernels == "all" || kernels.split(',').any(|k| k == kernel.name());
-        here.then(|| format!("{outcome} {name}"))
-    };
-    lines.filter_map(for_kernel).collect()
 }
 
 /// A program that `./dev` installs; none, said so, where it did not (a failure in continuous

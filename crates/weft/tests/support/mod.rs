@@ -14,6 +14,7 @@ pub mod namespaces;
 pub mod pair;
 pub mod servers;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -43,6 +44,22 @@ pub fn require_root(what: &str) {
 pub fn repository() -> PathBuf {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     root.canonicalize().expect("the repository is there")
+}
+
+/// `OUTCOME NAME` of each test of a suite that need not pass `here` (a kernel, a version), from the
+/// list at this path in the repository: lines of `OUTCOME WHERE NAME REASON`, where WHERE is `all`
+/// or names joined by commas.
+pub fn expected(list: &str, here: &str) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(repository().join(list)).expect("the expected failures");
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let of_here = |line: &str| {
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        let [outcome, places, name, reason] = words[..] else { panic!("no reason in {line:?}") };
+        assert!(!reason.trim().is_empty(), "no reason in {line:?}");
+        let counts = places == "all" || places.split(',').any(|place| place == here);
+        counts.then(|| format!("{outcome} {name}"))
+    };
+    lines.filter_map(of_here).collect()
 }
 
 /// The binary under test: ours, or the one named by WEFT_TEST_BINARY (a packaged one, say).
