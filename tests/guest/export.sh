@@ -24,7 +24,8 @@ ip link set lo up
 weft up --dir /tmp/own --data-servers 1 >/tmp/up.log 2>&1 &
 until_true 60 "server" grep -q '^Serving' /tmp/up.log
 nfsmount 127.0.0.1:/ /mnt vers=4.2 || fail "no mount of the own server"
-mkdir /mnt/ada && chown 1000:1000 /mnt/ada || fail "root of this machine is not root"
+mkdir /mnt/ada || fail "root of this machine is not root"
+chown 1000:1000 /mnt/ada || fail "root of this machine is not root"
 [ "$(stat -c %u /mnt/ada)" = 1000 ] || fail "chown had no effect"
 unmount /mnt
 nfsmount 127.0.0.1:/ /mnt vers=4.2,noresvport || fail "no mount from another port"

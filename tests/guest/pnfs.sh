@@ -99,9 +99,11 @@ fences_while_writing() { # VERSION
   while [ $n -lt 8 ]; do
     dd if=/tmp/data bs=1M skip=$((n * part)) count=$part conv=fsync >&8 2>/tmp/dd.err &
     writer=$!
-    chmod 0600 "$file" && chmod 0644 "$file" || fail "chmod $file"
+    chmod 0600 "$file" || fail "chmod $file"
+    chmod 0644 "$file" || fail "chmod $file"
     wait $writer || fail "vers=$1: $(cat /tmp/dd.err)"
-    chmod 0600 "$file" && chmod 0644 "$file" || fail "chmod $file"
+    chmod 0600 "$file" || fail "chmod $file"
+    chmod 0644 "$file" || fail "chmod $file"
     n=$((n + 1))
   done
   exec 8>&-
