@@ -14,7 +14,8 @@ use crate::support::*;
 
 /// Clients, unless `WEFT_CLIENTS` says otherwise.
 const CLIENTS: usize = 500;
-/// Hosts that they come from, each with one connection for all of its clients.
+/// Hosts that they come from, each with one connection for all of its clients: this process would
+/// need more descriptors than many systems give for two ends of one each.
 const HOSTS: usize = 250;
 /// What a machine with 24 GiB gives to state.
 const MEMORY: usize = 1536 << 20;
@@ -141,7 +142,8 @@ where
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let ticks = stat.rsplit(')').next().unwrap().split_whitespace().skip(11).take(2);
     let ticks: u64 = ticks.map(|t| t.parse::<u64>().unwrap()).sum();
-    println!("{what}: {:?}; {memory}; processor {} s so far", started.elapsed(), ticks / 100);
+    let processor_s = ticks as f64 / 100.0;
+    println!("{what}: {:?}; {memory}; processor {processor_s} s so far", started.elapsed());
     done
 }
 
