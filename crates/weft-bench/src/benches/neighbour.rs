@@ -121,7 +121,8 @@ fn measure(
     let meter = Meter::start(servers)?;
     let started = Instant::now();
     let mut neighbour = JoinSet::new();
-    for task in 0..TASKS {
+    let tasks = if act == Act::Nothing { 0 } else { TASKS };
+    for task in 0..tasks {
         let (client, stage) = (client.clone(), stage.clone());
         let (ends, done) = (ends.clone(), done.clone());
         neighbour.spawn_on(
@@ -132,12 +133,13 @@ fn measure(
                     }
                     done.fetch_add(1, Relaxed);
                 }
+                ends.store(true, Relaxed);
                 Ok::<(), FsError>(())
             },
             runtime.handle(),
         );
     }
-    let times = look(servers, time);
+    let times = look(servers, time, &ends);
     ends.store(true, Relaxed);
     let wall_s = started.elapsed().as_secs_f64();
     let acts = meter.rate(done.load(Relaxed) as f64, wall_s)?;
@@ -150,14 +152,15 @@ fn measure(
     Ok([of(at(0.5)), of(at(0.99)), of(at(1.0)), acts])
 }
 
-/// GETATTRs of a client of its own, on a thread of its own: their times, ms, the shortest first.
-fn look(servers: &Servers, time: Duration) -> Outcome<Vec<f64>> {
+/// GETATTRs of a client of its own, on a thread of its own, while the neighbour acts: their times,
+/// ms, the shortest first.
+fn look(servers: &Servers, time: Duration, ends: &AtomicBool) -> Outcome<Vec<f64>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let client = servers.client().await?;
         let root = handle(&client, vec![OpArgs::Putrootfh]).await?;
         let (mut times, started) = (Vec::new(), Instant::now());
-        while started.elapsed() < time {
+        while times.is_empty() || started.elapsed() < time && !ends.load(Relaxed) {
             let asked = Instant::now();
             client.session().compound(vec![putfh(&root), getattr()]).await?;
             times.push(asked.elapsed().as_secs_f64() * 1e3);
