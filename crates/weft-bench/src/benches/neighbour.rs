@@ -68,6 +68,14 @@ const ACTS: [(Act, &str); 9] = [
     (Act::RemoveMany, "removals of files with bytes"),
 ];
 
+/// The servers, and the neighbour.
+struct House {
+    servers: Servers,
+    runtime: Runtime,
+    client: Arc<Client>,
+    stage: Arc<Stage>,
+}
+
 /// What is there for the acts.
 struct Stage {
     root: FileHandle,
@@ -86,12 +94,13 @@ pub(crate) fn bench(context: &Context) -> Outcome<Vec<Row>> {
     let runtime = workers::runtime()?;
     let client = Arc::new(runtime.block_on(servers.client())?);
     let stage = Arc::new(runtime.block_on(Stage::make(&client, entries))?);
+    let house = House { servers, runtime, client, stage };
     let mut rows = Vec::new();
     for (act, name) in ACTS {
         let mut seen = [const { Vec::new() }; 4];
         for _ in 0..context.repeats {
             let time = Duration::from_secs(seconds);
-            let figures = measure(&servers, &runtime, &client, &stage, act, time)?;
+            let figures = house.measure(act, time)?;
             seen.iter_mut().zip(figures).for_each(|(all, one)| all.push(one));
         }
         let [half, most, longest, done] = seen;
@@ -107,49 +116,51 @@ pub(crate) fn bench(context: &Context) -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
-/// The times of GETATTRs while the neighbour acts: p50, p99, longest; and acts a second.
-fn measure(
-    servers: &Servers,
-    runtime: &Runtime,
-    client: &Arc<Client>,
-    stage: &Arc<Stage>,
-    act: Act,
-    time: Duration,
-) -> Outcome<[Sample; 4]> {
-    runtime.block_on(stage.prepare(client, act))?;
-    let (ends, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let meter = Meter::start(servers)?;
-    let started = Instant::now();
-    let mut neighbour = JoinSet::new();
-    let tasks = if act == Act::Nothing { 0 } else { TASKS };
-    for task in 0..tasks {
-        let (client, stage) = (client.clone(), stage.clone());
-        let (ends, done) = (ends.clone(), done.clone());
-        neighbour.spawn_on(
-            async move {
-                for turn in 0.. {
-                    if ends.load(Relaxed) || !stage.act(&client, act, task, turn).await? {
-                        break;
-                    }
-                    done.fetch_add(1, Relaxed);
+impl House {
+    /// The times of GETATTRs while the neighbour acts: p50, p99, longest; and acts a second.
+    fn measure(&self, act: Act, time: Duration) -> Outcome<[Sample; 4]> {
+        self.runtime.block_on(self.stage.prepare(&self.client, act))?;
+        let (ends, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let meter = Meter::start(&self.servers)?;
+        let started = Instant::now();
+        let mut neighbour = JoinSet::new();
+        let tasks = if act == Act::Nothing { 0 } else { TASKS };
+        for task in 0..tasks {
+            let acting = self.acting(act, task, (ends.clone(), done.clone()));
+            neighbour.spawn_on(acting, self.runtime.handle());
+        }
+        let times = look(&self.servers, time, &ends);
+        ends.store(true, Relaxed);
+        let wall_s = started.elapsed().as_secs_f64();
+        let acts = meter.rate(done.load(Relaxed) as f64, wall_s)?;
+        while let Some(ended) = self.runtime.block_on(neighbour.join_next()) {
+            ended??;
+        }
+        let times = times?;
+        let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize];
+        let of = |value| Sample { value, ..acts };
+        Ok([of(at(0.5)), of(at(0.99)), of(at(1.0)), acts])
+    }
+
+    /// One of the neighbour's tasks: acts until all end, or until nothing is left to do.
+    fn acting(
+        &self,
+        act: Act,
+        task: usize,
+        (ends, done): (Arc<AtomicBool>, Arc<AtomicU64>),
+    ) -> impl Future<Output = Result<(), FsError>> + Send + use<> {
+        let (client, stage) = (self.client.clone(), self.stage.clone());
+        async move {
+            for turn in 0.. {
+                if ends.load(Relaxed) || !stage.act(&client, act, task, turn).await? {
+                    break;
                 }
-                ends.store(true, Relaxed);
-                Ok::<(), FsError>(())
-            },
-            runtime.handle(),
-        );
+                done.fetch_add(1, Relaxed);
+            }
+            ends.store(true, Relaxed);
+            Ok(())
+        }
     }
-    let times = look(servers, time, &ends);
-    ends.store(true, Relaxed);
-    let wall_s = started.elapsed().as_secs_f64();
-    let acts = meter.rate(done.load(Relaxed) as f64, wall_s)?;
-    while let Some(ended) = runtime.block_on(neighbour.join_next()) {
-        ended??;
-    }
-    let times = times?;
-    let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize];
-    let of = |value| Sample { value, ..acts };
-    Ok([of(at(0.5)), of(at(0.99)), of(at(1.0)), acts])
 }
 
 /// GETATTRs of a client of its own, on a thread of its own, while the neighbour acts: their times,

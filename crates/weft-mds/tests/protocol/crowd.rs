@@ -147,8 +147,8 @@ where
     done
 }
 
-/// The server has what it has on a machine with 24 GiB. Figures are of servers and clients together,
-/// which are one process here.
+/// The server has what it has on a machine with 24 GiB. Figures are of servers and clients
+/// together, which are one process here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_clients_come_back() {
     let clients = std::env::var("WEFT_CLIENTS").map_or(CLIENTS, |n| n.parse().unwrap());
