@@ -27,7 +27,8 @@ use std::{
 use clap::{Parser, ValueEnum};
 
 use benches::{
-    atlas, create, fileop, listing, loopback, many, mdtest, postmark, small, small_writes, stream,
+    atlas, create, fileop, listing, loopback, many, mdtest, neighbour, postmark, small,
+    small_writes, stream,
 };
 use context::{Context, SmallArgs};
 use figures::Figures;
@@ -96,6 +97,8 @@ enum Bench {
     Postmark,
     /// Small writes straight to the data servers, through the metadata server, and by a threshold.
     SmallWrites,
+    /// What a client that does its worst costs another one that looks at a file.
+    Neighbour,
     /// The output of ATLAS digitization with a write threshold and without.
     Atlas,
 }
@@ -150,6 +153,7 @@ fn run(args: &Cli) -> Outcome {
             Bench::Listing => listing::bench(&context)?,
             Bench::ManyFiles => many::bench(&context)?,
             Bench::SmallWrites => small_writes::bench(&context)?,
+            Bench::Neighbour => neighbour::bench(&context)?,
             Bench::Atlas => atlas::bench(&context)?,
             Bench::Small => with_points(small::bench(&context)?, &name, &mut report),
             Bench::Mdtest => with_points(mdtest::bench(&context)?, &name, &mut report),

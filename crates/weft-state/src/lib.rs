@@ -59,7 +59,7 @@ pub use ids::{ConnId, FileKey, Millis};
 pub use layout::{FILE_RECORD_BYTES, LayoutHolder, LayoutInfo, LayoutReturned, Overdue};
 pub use limits::{SessionLimits, StateLimits};
 pub use lock_waiters::LockNotice;
-pub use memory::MemoryUse;
+pub use memory::{MemoryUse, host_share};
 pub use offload::{OffloadProgress, Offloads};
 pub use open::{Closed, IoAccess, IoHolder};
 pub use refusal::{Reason, Refusal};

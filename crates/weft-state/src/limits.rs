@@ -6,6 +6,16 @@
 const SESSIONS_PART: usize = 4;
 /// State memory of a metadata server whose machine is unknown, bytes.
 const MEMORY_BYTES: usize = 256 << 20;
+/// Client records that a table has room for even if there is no memory for them all, and most of
+/// them: they are looked at in turn.
+const CLIENTS_MIN: usize = 4096;
+const CLIENTS_MAX: usize = 65_536;
+/// Memory for sessions for which there is one client record: what a client of Linux takes that is
+/// not busy, of a metadata server and of a data server.
+const CLIENT_OF_MDS_BYTES: usize = 16 << 10;
+const CLIENT_OF_DS_BYTES: usize = 8 << 10;
+/// The part of the client records that one host may have.
+const CLIENTS_OF_HOST_PART: usize = 4;
 /// Slots that a session has from its beginning and always keeps: one for a request, one for what a
 /// client does meanwhile.
 pub(crate) const SLOTS_MIN: usize = 2;
@@ -45,13 +55,14 @@ pub(crate) const OFFLOADS_MAX: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionLimits {
     /// Memory for clients and sessions, bytes. One client has at most a quarter of it, one host
-    /// half; EXCHANGE_ID and CREATE_SESSION then answer DELAY, or NOSPC for the client's share.
+    /// half of what other hosts leave; EXCHANGE_ID and CREATE_SESSION then answer DELAY, or NOSPC
+    /// for the client's share.
     pub memory_bytes: usize,
     /// Client records: all of them are looked at in turn. At the limit unconfirmed ones give way,
     /// oldest first; if all are confirmed, EXCHANGE_ID answers DELAY.
     pub clients_max: usize,
-    /// Client records of one host, so that it takes several to keep others out. A host may stand
-    /// for many (containers, a network behind one address), hence a quarter. Beyond it
+    /// Client records of one host, and half of those that other hosts leave at most. A host may
+    /// stand for many (containers, a network behind one address), hence a quarter. Beyond it
     /// its unconfirmed ones give way, then EXCHANGE_ID answers DELAY.
     pub clients_per_host_max: usize,
     /// Sessions of one client, each of which a SEQUENCE looks at; CREATE_SESSION then answers
@@ -74,8 +85,8 @@ impl Default for SessionLimits {
     fn default() -> Self {
         SessionLimits {
             memory_bytes: MEMORY_BYTES / SESSIONS_PART,
-            clients_max: 4096,
-            clients_per_host_max: 1024,
+            clients_max: CLIENTS_MIN,
+            clients_per_host_max: CLIENTS_MIN / CLIENTS_OF_HOST_PART,
             sessions_per_client_max: 16,
             slots_max: 64,
             request_bytes_max: (1 << 20) + 4096,
@@ -89,7 +100,17 @@ impl Default for SessionLimits {
 impl SessionLimits {
     /// Limits for a server that keeps so many bytes of state of all sorts.
     pub fn of_memory(bytes: usize) -> Self {
-        SessionLimits { memory_bytes: bytes / SESSIONS_PART, ..SessionLimits::default() }
+        let memory_bytes = bytes / SESSIONS_PART;
+        SessionLimits { memory_bytes, ..Self::of_clients(memory_bytes / CLIENT_OF_MDS_BYTES) }
+    }
+
+    fn of_clients(clients: usize) -> Self {
+        let clients_max = clients.clamp(CLIENTS_MIN, CLIENTS_MAX);
+        SessionLimits {
+            clients_max,
+            clients_per_host_max: clients_max / CLIENTS_OF_HOST_PART,
+            ..SessionLimits::default()
+        }
     }
 
     /// Limits for a data server, which keeps so many bytes of sessions and nothing else.
@@ -98,7 +119,7 @@ impl SessionLimits {
             memory_bytes: bytes,
             slots_max: DS_SLOTS_MAX,
             cached_bytes_max: DS_CACHED_BYTES_MAX,
-            ..SessionLimits::default()
+            ..Self::of_clients(bytes / CLIENT_OF_DS_BYTES)
         }
     }
 }
@@ -123,9 +144,9 @@ pub(crate) const REVOKED_MAX: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateLimits {
     /// Memory for opens, locks, layouts and delegations, bytes. One client has at most a quarter of
-    /// it, one host half; OPEN and LOCK then answer DELAY. From three quarters of each on there are
-    /// no more layouts (LAYOUTGET answers LAYOUTUNAVAILABLE, and the client's I/O goes through the
-    /// metadata server) and no more delegations.
+    /// it, one host half of what other hosts leave; OPEN and LOCK then answer DELAY. From three
+    /// quarters of each on there are no more layouts (LAYOUTGET answers LAYOUTUNAVAILABLE, and the
+    /// client's I/O goes through the metadata server) and no more delegations.
     pub memory_bytes: usize,
     /// Locked ranges of one file. Searches are linear in it; LOCK and LOCKU then answer DELAY.
     pub ranges_per_file_max: usize,

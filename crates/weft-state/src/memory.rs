@@ -22,8 +22,16 @@ use crate::host::Host;
 
 /// A client has at most this part of a table's memory: several are needed to fill it.
 const CLIENT_PART: usize = 4;
-/// The clients of a host together have at most this part: another host always finds room.
+/// The clients of a host together have at most this part of what other hosts leave of something.
+/// So no host has more than it leaves free: a newcomer always finds room, and whoever has much is
+/// given nothing more from then on, until it has given back what is above its share. Hosts that
+/// all want everything have equal parts in the end, one of which is free.
 const HOST_PART: usize = 2;
+
+/// What a host may have at most of something, of which there is so much and hosts have so much.
+pub const fn host_share(limit: usize, used_by_others: usize) -> usize {
+    limit.saturating_sub(used_by_others) / HOST_PART
+}
 
 /// What an allocation takes.
 pub(crate) const fn allocated(bytes: usize) -> usize {
@@ -195,30 +203,37 @@ impl Budget {
     fn shares(&self, client: ClientId) -> [(usize, usize); 3] {
         [
             (self.of_client(client), self.limit / CLIENT_PART),
-            (self.of_host(self.host_of(client)), self.limit / HOST_PART),
+            self.share_of_host(self.host_of(client)),
             (self.used, self.limit),
         ]
     }
 
+    /// What a host has, and may have.
+    fn share_of_host(&self, host: Option<Host>) -> (usize, usize) {
+        let of_host = self.of_host(host);
+        (of_host, host_share(self.limit, self.used - of_host))
+    }
+
     /// Bytes that a new client of a host can be given.
     pub(crate) fn left_for_new(&self, host: Host) -> usize {
-        self.left_for_others(Some(host)).min(self.limit / CLIENT_PART)
+        self.left_for_host(Some(host)).min(self.limit / CLIENT_PART)
     }
 
-    /// Bytes that are left of the share of a host, whatever others have.
-    pub(crate) fn left_for_host(&self, host: Host) -> usize {
-        (self.limit / HOST_PART).saturating_sub(self.of_host(Some(host)))
+    /// Bytes that the clients of a host can still be given: less than is left for all.
+    fn left_for_host(&self, host: Option<Host>) -> usize {
+        let (used, share) = self.share_of_host(host);
+        share.saturating_sub(used)
     }
 
-    fn left_for_others(&self, host: Option<Host>) -> usize {
-        let all = self.limit.saturating_sub(self.used);
-        host.map_or(all, |h| all.min(self.left_for_host(h)))
+    /// Clients of a host that were admitted.
+    pub(crate) fn clients_of(&self, host: Host) -> usize {
+        self.hosts.get(&host).map_or(0, |h| h.clients)
     }
 
     /// Which limit a client that is given ever more meets first.
     pub(crate) fn tightest(&self, client: ClientId) -> Full {
         let of_client = (self.limit / CLIENT_PART).saturating_sub(self.of_client(client));
-        let of_others = self.left_for_others(self.host_of(client));
+        let of_others = self.left_for_host(self.host_of(client));
         if of_client <= of_others { Full::Client } else { Full::Others }
     }
 
@@ -254,8 +269,8 @@ impl Budget {
 
     /// Whether room runs short for all, or for all of the client's host.
     pub(crate) fn is_crowded_for(&self, client: ClientId) -> bool {
-        let of_host = self.of_host(self.host_of(client));
-        is_crowded(self.used, self.limit) || is_crowded(of_host, self.limit / HOST_PART)
+        let [_, of_host, of_all] = self.shares(client);
+        [of_host, of_all].iter().any(|(used, limit)| is_crowded(*used, *limit))
     }
 
     /// Whether newcomers will soon find no room: an eighth is left for all, or for all of the

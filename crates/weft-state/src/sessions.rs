@@ -17,7 +17,7 @@ use crate::client::{
 use crate::host::Host;
 use crate::ids::{ConnId, Millis, detached};
 use crate::limits::SessionLimits;
-use crate::memory::{Budget, Full, MemoryUse, Want, is_crowded};
+use crate::memory::{Budget, Full, MemoryUse, Want, host_share, is_crowded};
 use crate::refusal::{Reason, Refusal};
 use crate::session::{SESSION_BYTES, Session};
 
@@ -230,23 +230,28 @@ impl Sessions {
         free.next().unwrap_or(ClientId(high))
     }
 
-    /// Unconfirmed records hold nothing: the oldest give way to a newcomer, those of the same host
-    /// if that has its share.
+    /// Unconfirmed records hold nothing: they give way to a newcomer, those of its own host first,
+    /// then those of hosts that have more than it, the oldest of them first.
     fn make_room_for_client(&mut self, host: Host, bytes: usize) -> Result<(), Reason> {
         loop {
-            let of_host = self.clients.values().filter(|c| c.host == host).count();
-            let has_share = of_host >= self.limits.clients_per_host_max
-                || self.budget.left_for_host(host) < bytes;
-            let is_full = self.clients.len() >= self.limits.clients_max
-                || self.budget.left_for_new(host) < bytes;
-            if !has_share && !is_full {
+            let of_host = self.budget.clients_of(host);
+            let has_room = of_host < self.records_share(host);
+            if has_room && self.budget.left_for_new(host) >= bytes {
                 return Ok(());
             }
-            let may_go = |c: &&Client| !c.confirmed && (!has_share || c.host == host);
-            let oldest = self.clients.values().filter(may_go).min_by_key(|c| c.renewed);
-            let id = oldest.map(|c| c.clientid).ok_or(Reason::TooManyClients)?;
+            let has_more = |other: Host| self.budget.clients_of(other) > of_host;
+            let may_go = |c: &&Client| !c.confirmed && (c.host == host || has_more(c.host));
+            let gives_way = self.clients.values().filter(may_go);
+            let first = gives_way.min_by_key(|c| (c.host != host, c.renewed));
+            let id = first.map(|c| c.clientid).ok_or(Reason::TooManyClients)?;
             self.drop_client(id);
         }
+    }
+
+    /// How many records the clients of a host may have.
+    fn records_share(&self, host: Host) -> usize {
+        let of_others = self.clients.len().saturating_sub(self.budget.clients_of(host));
+        host_share(self.limits.clients_max, of_others).min(self.limits.clients_per_host_max)
     }
 
     /// CREATE_SESSION: makes a session, binds `conn` to it, and confirms the client if it was
@@ -502,11 +507,8 @@ impl Sessions {
         crowds: impl Fn(ClientId) -> bool,
     ) -> Vec<ClientId> {
         let crowded = is_crowded(self.clients.len(), self.limits.clients_max);
-        let mut of_host = BTreeMap::<Host, usize>::new();
-        self.clients.values().for_each(|c| *of_host.entry(c.host).or_default() += 1);
-        let share = self.limits.clients_per_host_max;
         let host_is_crowded = |c: &Client| {
-            let many = of_host.get(&c.host).is_some_and(|n| is_crowded(*n, share));
+            let many = is_crowded(self.budget.clients_of(c.host), self.records_share(c.host));
             many || self.budget.is_crowded_for(c.clientid)
         };
         let outstayed = |c: &&Client| {

@@ -260,7 +260,7 @@ async fn nothing_is_changed_without_room_for_the_reply() {
 /// A full table of clients: those that never confirmed give way, the confirmed stay.
 #[tokio::test]
 async fn floods_of_clients() {
-    let limits = SessionLimits { clients_max: 8, ..SessionLimits::default() };
+    let limits = SessionLimits { clients_max: 16, ..SessionLimits::default() };
     let cluster = Cluster::with(Options { limits, ..Options::default() }).await;
     let mut first = Client::mount(&cluster, "first").await;
     let mut wire = Wire::connect(cluster.address()).await;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use weft_state::Host;
+use weft_state::{Host, host_share};
 
 /// What the connections of one server may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,8 +20,9 @@ pub struct ServerLimits {
     pub idle: Duration,
     /// Connections: beyond it none is accepted until one ends.
     pub connections_max: usize,
-    /// Connections of one host: beyond it they are closed at once. A quarter, since a host may
-    /// stand for many (a network behind one address); 256 clients with 16 connections each.
+    /// Connections of one host, and half of those that other hosts leave at most: beyond it they
+    /// are closed at once. A quarter, since a host may stand for many (a network behind one
+    /// address); 256 clients with 16 connections each.
     pub connections_per_host_max: usize,
     /// Bytes announced by large records that have not arrived whole. Beyond it the next large one
     /// is not read on until there is room: 1000 writes of 1 MiB at the same moment.
@@ -108,14 +109,22 @@ struct Part {
 pub(super) struct Hosts {
     limits: ServerLimits,
     room: Pool,
-    /// Hosts with connections; their counts change only under this lock.
-    parts: Mutex<HashMap<Host, Arc<Part>>>,
+    /// Its counts change only under this lock.
+    present: Mutex<Present>,
+}
+
+/// Who is there.
+#[derive(Debug, Default)]
+struct Present {
+    connections: usize,
+    /// Hosts with connections.
+    parts: HashMap<Host, Arc<Part>>,
 }
 
 impl Hosts {
     pub(super) fn new(limits: ServerLimits) -> Arc<Self> {
         let room = Pool::new(limits.unfinished_bytes_max);
-        Arc::new(Hosts { limits, room, parts: Mutex::default() })
+        Arc::new(Hosts { limits, room, present: Mutex::default() })
     }
 
     pub(super) fn limits(&self) -> &ServerLimits {
@@ -125,16 +134,20 @@ impl Hosts {
     /// A connection of this host; none if it has its share.
     pub(super) fn enter(self: &Arc<Self>, host: Host) -> Option<ConnectionPermit> {
         // Nothing is half done under this lock.
-        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        let part = parts.entry(host).or_insert_with(|| {
+        let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_host = present.parts.get(&host).map_or(0, |p| p.connections.load(Relaxed));
+        let share = host_share(self.limits.connections_max, present.connections - of_host);
+        if of_host >= share.min(self.limits.connections_per_host_max) {
+            return None;
+        }
+        present.connections += 1;
+        let part = present.parts.entry(host).or_insert_with(|| {
             let room = Pool::new(self.limits.unfinished_bytes_per_host_max);
             Arc::new(Part { connections: AtomicUsize::new(0), room })
         });
-        if part.connections.load(Relaxed) >= self.limits.connections_per_host_max {
-            return None;
-        }
+        let part = part.clone();
         part.connections.fetch_add(1, Relaxed);
-        Some(ConnectionPermit { hosts: self.clone(), host, part: part.clone() })
+        Some(ConnectionPermit { hosts: self.clone(), host, part })
     }
 }
 
@@ -148,9 +161,10 @@ pub(super) struct ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut parts = self.hosts.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut present = self.hosts.present.lock().unwrap_or_else(PoisonError::into_inner);
+        present.connections -= 1;
         if self.part.connections.fetch_sub(1, Relaxed) == 1 {
-            parts.remove(&self.host);
+            present.parts.remove(&self.host);
         }
     }
 }
@@ -225,7 +239,22 @@ mod tests {
         places.push(hosts.enter(host(1)).unwrap());
         assert!(hosts.enter(host(1)).is_none());
         drop((places, other));
-        assert!(hosts.parts.lock().unwrap().is_empty());
+        let present = hosts.present.lock().unwrap();
+        assert!(present.parts.is_empty() && present.connections == 0);
+    }
+
+    /// No host has more than it leaves free, so that each next one finds something; what others
+    /// leave is not given to those who have more than that.
+    #[test]
+    fn newcomers_find_connections() {
+        let limits = ServerLimits { connections_max: 100, ..ServerLimits::default() };
+        let hosts = Hosts::new(limits);
+        let greedy = |n| std::iter::from_fn(|| hosts.enter(host(n))).collect::<Vec<_>>();
+        let mut all: Vec<_> = (1..=5).map(greedy).collect();
+        assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [50, 25, 12, 6, 3]);
+        all[0].pop();
+        assert!(hosts.enter(host(1)).is_none(), "it still has more than is left");
+        assert!(hosts.enter(host(5)).is_some());
     }
 
     /// Both sides of a host's share of room: beyond it the host waits for itself, and others do

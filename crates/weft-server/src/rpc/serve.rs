@@ -195,6 +195,9 @@ impl Server {
                 server.answer(task_conn.clone(), record).await;
                 drop((call_room, byte_room));
             });
+            // The call begins before the next one is read: so connections of one thread take
+            // turns, however many calls one of them sends at once.
+            tokio::task::yield_now().await;
         }
         conn.close();
         conn.fail_pending();

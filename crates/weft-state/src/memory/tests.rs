@@ -27,13 +27,16 @@ fn shares() {
     assert!(need(&budget, C, 1) && !need(&budget, C, 2), "its host has 499 of 500");
     assert_eq!(budget.tightest(C), Full::Others);
     assert_eq!((budget.left(C, Want::Need), budget.left_for_new(host(1))), (1, 1));
-    assert_eq!(budget.left_for_new(host(2)), 250);
-    budget.take(ClientId(4), 250);
-    budget.take(ClientId(5), 250);
-    assert_eq!(budget.left_for_new(host(3)), 1, "all have 999 of 1000");
+    assert_eq!(budget.left_for_new(host(2)), 250, "half of 501");
+    budget.take(ClientId(4), 200);
+    assert!(need(&budget, ClientId(5), 50) && !need(&budget, ClientId(5), 51));
+    budget.take(ClientId(5), 50);
+    assert_eq!(budget.left_for_new(host(3)), 125, "half of 251");
+    assert!(!need(&budget, C, 1) && budget.is_nearly_full_for(C), "it has more than is left");
     budget.check();
     budget.give_back(A, 250);
-    assert_eq!((budget.of_client(A), budget.memory().used), (0, 749));
+    assert!(need(&budget, C, 126) && !need(&budget, C, 127), "375 are half of what is left");
+    assert_eq!((budget.of_client(A), budget.memory().used), (0, 499));
     for client in [A, B, C, ClientId(4), ClientId(5)] {
         budget.forget(client);
     }

@@ -1,5 +1,7 @@
 //! Share reservations, upgrade, downgrade, close, and the stateids of I/O.
 
+use std::net::IpAddr;
+
 use weft_nfs::NfsStat;
 
 use super::*;
@@ -171,13 +173,15 @@ fn special_stateids() {
 #[test]
 fn opens_are_limited() {
     let mut state = new_state();
-    state.budget = Budget::new(4 * open_bytes(&owner("1").owner.0));
+    let one = open_bytes(&owner("1").owner.0);
+    state.budget = Budget::new(4 * one);
+    for n in 1..=5 {
+        state.admit(ClientId(n), IpAddr::from([10, 0, 0, 1 + n as u8 % 2]).into());
+    }
     let first = state.open(A, &owner("1"), FILE, R, 0).unwrap();
     assert_eq!(why(state.open(A, &owner("2"), FILE, R, 0)), Reason::TooManyOpens);
     assert!(state.open(A, &owner("1"), FILE, W, 0).is_ok());
-    for client in [B, ClientId(3), ClientId(4)] {
-        state.open(client, &owner("1"), FILE, R, 0).unwrap();
-    }
+    state.open(B, &owner("1"), FILE, R, 0).unwrap();
     assert_eq!(why(state.open(ClientId(5), &owner("1"), FILE, R, 0)), Reason::TooManyOpens);
     let latest = Stateid { seqid: Seqid(0), ..first };
     state.close(A, &latest, FILE).unwrap();
