@@ -399,7 +399,9 @@ mod tests {
             (of(&[]), of(&[writes("0.0.0.0/0")]), true),
             (of(&[]), of(&[writes(some)]), true),
             (of(&[writes(some)]), of(&[]), false),
-            (of(&[writes(some)]), of(&[writes(some), reads("10.0.1.0/24")]), false),
+            // For root of this machine at such an address.
+            (of(&[writes(some)]), of(&[writes(some), reads("10.0.1.0/24")]), true),
+            (of(&[reads(some)]), of(&[writes(some)]), false),
             (of(&[writes(some)]), of(&[reads("10.0.0.255"), writes(some)]), true),
             (of(&[writes("10.0.0.0/25 10.0.0.128/25")]), of(&[writes(some)]), false),
             (of(&[writes(some)]), of(&[writes("10.0.0.0/25")]), true),

@@ -41,7 +41,8 @@ pub struct Storage {
     pub is_out: bool,
     /// Whether the right it was given for has been taken away since.
     pub has_ended: bool,
-    /// Whether the server was killed since.
+    /// Whether the server was killed since, or a client went that could write to the file and gave
+    /// nothing back: then handles end in the background.
     pub is_old: bool,
 }
 
@@ -112,7 +113,12 @@ impl Held {
         [&mut self.locks, &mut self.delegations, &mut self.layouts]
             .into_iter()
             .for_each(|list| list.retain(|o| o.host != host));
-        self.storage.iter_mut().filter(|s| s.host == host).for_each(|s| s.is_out = false);
+        let wrote = |s: &&Storage| s.host == host && s.is_out && s.writes;
+        let nodes: Vec<_> = self.storage.iter().filter(wrote).map(|s| s.node).collect();
+        for s in &mut self.storage {
+            s.is_old |= nodes.contains(&s.node);
+            s.is_out &= s.host != host;
+        }
     }
 
     /// A host's layout on a file is no more.
