@@ -69,7 +69,11 @@ impl FromStr for Network {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (text, None),
         };
-        let address = address.parse().map_err(|_| wrong())?;
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        // Clients are known by their plain addresses: it would be a network of nobody.
+        if address != address.to_canonical() {
+            return Err(wrong());
+        }
         let prefix_bits = match prefix {
             Some(prefix) => prefix.parse().map_err(|_| wrong())?,
             None => Self::longest(address),

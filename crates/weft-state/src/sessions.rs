@@ -239,7 +239,8 @@ impl Sessions {
             if has_room && self.budget.left_for_new(host) >= bytes {
                 return Ok(());
             }
-            let has_more = |other: Host| self.budget.clients_of(other) > of_host;
+            // Memory that others hold is theirs: a record of theirs takes next to none of it.
+            let has_more = |other: Host| !has_room && self.budget.clients_of(other) > of_host;
             let may_go = |c: &&Client| !c.confirmed && (c.host == host || has_more(c.host));
             let gives_way = self.clients.values().filter(may_go);
             let first = gives_way.min_by_key(|c| (c.host != host, c.renewed));

@@ -203,11 +203,14 @@ pub struct HandlesOut {
     pub write: bool,
     /// Of an earlier epoch: not all data servers were told of a later one.
     pub earlier: bool,
+    /// And they are to be: a right was taken away that those handles stand for.
+    pub owed: bool,
 }
 
 impl HandlesOut {
     /// Nobody was given any.
-    pub const NONE: HandlesOut = HandlesOut { read: false, write: false, earlier: false };
+    pub const NONE: HandlesOut =
+        HandlesOut { read: false, write: false, earlier: false, owed: false };
 
     /// Whether any are of the present epoch.
     pub fn are_new(self) -> bool {
@@ -225,7 +228,8 @@ impl Inode {
     pub(crate) fn raise_epoch(&mut self, epoch: u32) {
         if epoch > self.fence_epoch {
             self.fence_epoch = epoch;
-            self.handles = HandlesOut { earlier: self.handles.any(), ..HandlesOut::NONE };
+            let HandlesOut { owed, .. } = self.handles;
+            self.handles = HandlesOut { earlier: self.handles.any(), owed, ..HandlesOut::NONE };
         }
     }
 

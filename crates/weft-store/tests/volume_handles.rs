@@ -28,6 +28,7 @@ fn chmod(volume: &Volume, ino: InodeNo, mode: u16) -> (Inode, bool) {
 const READ: HandlesOut = HandlesOut { read: true, ..HandlesOut::NONE };
 const WRITE: HandlesOut = HandlesOut { write: true, ..READ };
 const EARLIER: HandlesOut = HandlesOut { earlier: true, ..HandlesOut::NONE };
+const OWED: HandlesOut = HandlesOut { owed: true, ..EARLIER };
 
 /// Handles are noted once; new writers get a later epoch if they are renewed; a mode that takes
 /// away makes them handles of before until all data servers know, also across a restart.
@@ -52,13 +53,13 @@ async fn handles_are_remembered() {
     let (inode, ends) = chmod(&volume, ino, 0o640);
     assert_eq!((out(&inode), ends), ((1, WRITE, true), false), "nothing is taken away");
     let (inode, ends) = chmod(&volume, ino, 0o600);
-    assert_eq!((out(&inode), ends), ((2, EARLIER, true), true));
+    assert_eq!((out(&inode), ends), ((2, OWED, true), true));
     let lsn = volume.inode(ino).lsn;
     volume.durable(lsn).await.unwrap();
     drop(volume);
     let volume = open(&engine);
     let (inode, ends) = chmod(&volume, ino, 0o600);
-    assert_eq!((out(&inode), ends), ((2, EARLIER, true), true), "it may not have been told");
+    assert_eq!((out(&inode), ends), ((2, OWED, true), true), "it may not have been told");
     volume.handles_ended(ino, 2).value.unwrap();
     assert!(!chmod(&volume, ino, 0).1);
 }

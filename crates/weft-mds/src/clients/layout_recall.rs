@@ -71,7 +71,9 @@ impl LayoutRecalls {
             match self.callbacks.call(client, &op).await {
                 Ok(NfsStat::OK) => {}
                 Ok(NfsStat::NOMATCHING_LAYOUT) => {
-                    return self.has_none(client, file, stateid).await;
+                    if self.has_none(client, file, stateid).await {
+                        return;
+                    }
                 }
                 Ok(status) => tracing::debug!(client = client.0, %status, "layout recall"),
                 Err(e) => tracing::debug!(client = client.0, error = %e, "layout recall"),
@@ -89,21 +91,23 @@ impl LayoutRecalls {
 
     /// The client says that it has no such layout, and no LAYOUTRETURN follows (Linux:
     /// `pnfs_layout_mark_request`). The recall may also have overtaken the reply that grants the
-    /// layout: what it was given is made worthless before it is forgotten.
-    async fn has_none(&self, client: ClientId, file: FileKey, stateid: Stateid) {
+    /// layout: what it was given is made worthless before it is forgotten. Whether that is done; if
+    /// not (others' handles became suspect meanwhile, a data server is away) it is tried again.
+    async fn has_none(&self, client: ClientId, file: FileKey, stateid: Stateid) -> bool {
         if self.recall_out(client, file, stateid).is_none() {
-            return; // returned while the recall was on its way
+            return true; // returned while the recall was on its way
         }
         let ino = InodeNo(file.object);
         if let Err(status) = self.files.revoke_handles(client, ino).await {
-            tracing::warn!(ino = ino.0, %status, "cannot fence: the layout stays until it can");
-            return;
+            tracing::debug!(ino = ino.0, %status, "cannot fence: the layout stays until it can");
+            return false;
         }
         let mut state = self.protocol.state();
         let out = state.recall_stateid(client, file);
         if out.is_some_and(|now| now.other == stateid.other) {
             state.recall_done(client, file);
         }
+        true
     }
 
     /// Takes a layout away from a client that did not return it: its data-server handles stop

@@ -147,11 +147,10 @@ impl Fences {
             if !inode.handles.any() {
                 return Ok(());
             }
-            if inode.handles.are_new() {
-                files.suspect_late_writes(&inode);
-            } else if files.stale(ino).is_none() {
-                // A later epoch is there, for data servers to be told.
-                files.suspect_late_writes(&inode);
+            files.suspect_late_writes(&inode);
+            if !inode.handles.are_new() {
+                // A later epoch is there, for data servers to be told: also by whoever is telling
+                // them of an earlier one just now.
                 files.raised(ino);
             }
         }

@@ -1,5 +1,6 @@
 //! Ending all handles that were given out, when the export's rules changed so that clients may do
-//! less: data servers do not know the rules.
+//! less: data servers do not know the rules. And, at a start, those of which not all data servers
+//! had been told before: whoever wanted that may have been told to wait, and has given up.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -7,7 +8,7 @@ use std::{
 };
 
 use tokio::{sync::Notify, task::JoinSet};
-use weft_store::types::{InodeNo, StoreError};
+use weft_store::types::{Inode, InodeNo, StoreError};
 
 use super::{fence::Fences, shared::Shared};
 
@@ -35,15 +36,27 @@ pub(super) struct Sweep {
 struct State {
     /// What holds now.
     rules: Rules,
-    /// Handles may have been given out by others, to somebody who may do less by these.
-    is_wanted: bool,
+    /// How often there were new ones: what is searched for is compared by it, since rules may
+    /// come again.
+    generation: u64,
+    /// Whose handles are to end.
+    wanted: Option<Wanted>,
     /// The volume knows that there are none of others.
     is_noted: bool,
 }
 
+/// Which handles a search ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Those that were to end before the start.
+    Owed,
+    /// All: they may have been given out by other rules, to somebody who may do less by these.
+    All,
+}
+
 impl Sweep {
-    /// Wanted if other rules held when the metadata server stopped, or when it began to search:
-    /// what those were is not known.
+    /// All are to end if other rules held when the metadata server stopped, or when it began to
+    /// search: what those were is not known.
     ///
     /// # Errors
     /// The volume cannot be read.
@@ -54,9 +67,13 @@ impl Sweep {
     ) -> Result<Self, StoreError> {
         let former = shared.volume.rules().unconfirmed()?;
         let is_noted = former.as_ref().is_some_and(|former| former[..] == rules);
-        let is_wanted = former.is_some() && !is_noted;
+        let wanted = match former.is_some() && !is_noted {
+            true => Wanted::All,
+            false => Wanted::Owed,
+        };
         let (shared, fences) = (shared.clone(), fences.clone());
-        let state = Mutex::new(State { rules, is_wanted, is_noted });
+        let state = State { rules, generation: 0, wanted: Some(wanted), is_noted };
+        let state = Mutex::new(state);
         Ok(Sweep { shared, fences, state, wanted: Notify::new() })
     }
 
@@ -65,7 +82,9 @@ impl Sweep {
         {
             let mut state = self.state();
             let is_noted = state.is_noted && state.rules == rules;
-            *state = State { rules, is_wanted: state.is_wanted || restrict, is_noted };
+            let wanted = if restrict { Some(Wanted::All) } else { state.wanted };
+            let generation = state.generation + 1;
+            *state = State { rules, generation, wanted, is_noted };
         }
         self.wanted.notify_one();
     }
@@ -78,24 +97,24 @@ impl Sweep {
     pub(super) async fn run(&self) {
         loop {
             let begun = *self.state();
-            if begun.is_wanted {
-                self.search().await;
+            if let Some(wanted) = begun.wanted {
+                self.search(wanted).await;
             }
-            if self.is_done(begun.rules) {
+            if self.is_done(begun.generation) {
                 self.wanted.notified().await;
             }
         }
     }
 
-    /// Whether nothing is left to do, after handles given out by other rules than these have ended.
-    fn is_done(&self, rules: Rules) -> bool {
+    /// Whether nothing is left to do, after a search for what was wanted in that generation.
+    fn is_done(&self, generation: u64) -> bool {
         let mut state = self.state();
-        if state.rules != rules {
+        if state.generation != generation {
             return false;
         }
-        state.is_wanted = false;
+        state.wanted = None;
         if !state.is_noted {
-            match self.shared.volume.note_rules(&rules).unconfirmed() {
+            match self.shared.volume.note_rules(&state.rules).unconfirmed() {
                 Ok(()) => state.is_noted = true,
                 Err(error) => tracing::warn!(%error, "the next start ends all handles once more"),
             }
@@ -103,21 +122,19 @@ impl Sweep {
         true
     }
 
-    /// Returns when all handles of before have ended, at all data servers.
-    async fn search(&self) {
+    /// Returns when all handles of before have ended at all data servers that can be reached. The
+    /// others are told in the background, and the volume remembers that for the next start.
+    async fn search(&self, wanted: Wanted) {
         // In grace clients still finish what they began with handles of before the restart.
         while self.shared.protocol.grace().is_on() {
             tokio::time::sleep(PAUSE).await;
         }
-        tracing::info!("new rules for clients: all handles that were given out are being ended");
+        tracing::info!(?wanted, "handles that were given out are being ended");
         let (mut after, mut files) = (None, 0);
-        while let Some(ended) = self.search_on(&mut after).await {
+        while let Some(ended) = self.search_on(&mut after, wanted).await {
             files += ended;
         }
-        while self.waiting() > 0 {
-            tokio::time::sleep(PAUSE).await;
-        }
-        tracing::info!(files, "all handles that were given out before have ended");
+        tracing::info!(files, "handles that were given out before have ended");
     }
 
     /// Files whose data servers are still to be told.
@@ -126,7 +143,7 @@ impl Sweep {
     }
 
     /// The next files behind `after`: of how many handles have ended; `None` behind the last.
-    async fn search_on(&self, after: &mut Option<InodeNo>) -> Option<usize> {
+    async fn search_on(&self, after: &mut Option<InodeNo>, wanted: Wanted) -> Option<usize> {
         let part = loop {
             match self.shared.volume.placed_files(*after, LOOKED_AT_ONCE) {
                 Ok(part) if self.waiting() < WAITING_MAX => break part,
@@ -136,7 +153,11 @@ impl Sweep {
             tokio::time::sleep(PAUSE).await;
         };
         *after = Some(part.last?);
-        let found: Vec<_> = part.files.into_iter().filter(|file| file.handles.any()).collect();
+        let is_wanted = |file: &Inode| match wanted {
+            Wanted::All => file.handles.any(),
+            Wanted::Owed => file.handles.owed,
+        };
+        let found: Vec<_> = part.files.into_iter().filter(is_wanted).collect();
         let mut tasks = JoinSet::new();
         for file in &found {
             if tasks.len() >= ENDED_AT_ONCE {

@@ -254,6 +254,36 @@ async fn a_data_server_that_is_away_is_waited_for() {
     assert_eq!(reader.reads().await, NfsStat::PNFS_NO_LAYOUT);
 }
 
+/// Whoever takes a right away while a data server is away, and does not wait for it, has taken it
+/// away all the same: the data server is told when it is back, also by a metadata server that was
+/// restarted meanwhile.
+#[tokio::test]
+async fn a_right_that_was_taken_away_stays_so() {
+    let options = Options {
+        data_servers: 2,
+        small_files: weft_mds::SmallFiles::OFF,
+        lease_s: 1,
+        on_disk: true,
+        ..Options::default()
+    };
+    let mut cluster = Cluster::with(options).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let fh = file(&mut c, "f", 0o666).await;
+    let mut reader = held(&cluster, &mut c, (&fh, STRANGER), IoMode::READ).await;
+    cluster.stop_data_server(reader.first).await;
+    assert_eq!(set(&mut c, &fh, mode(0o600)).await, NfsStat::DELAY);
+    cluster.restart().await;
+    cluster.restart_data_server(reader.first).await;
+    reader.ds = on_data_server(&cluster, reader.first, "r").await;
+    for _ in 0..1000 {
+        if reader.reads().await != NfsStat::OK {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(reader.reads().await, NfsStat::PNFS_NO_LAYOUT);
+}
+
 /// When the last write layout is back nobody writes with it any more; who reads goes on.
 #[tokio::test]
 async fn the_last_return_ends_writing() {

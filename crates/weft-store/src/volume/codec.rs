@@ -30,6 +30,7 @@ mod flag {
     pub(super) const HANDLES_READ: u16 = 1 << 10;
     pub(super) const HANDLES_WRITE: u16 = 1 << 11;
     pub(super) const HANDLES_EARLIER: u16 = 1 << 12;
+    pub(super) const HANDLES_OWED: u16 = 1 << 13;
 }
 
 /// What a name points to.
@@ -168,6 +169,7 @@ fn decode_inode_parts(
         read: flags & flag::HANDLES_READ != 0,
         write: flags & flag::HANDLES_WRITE != 0,
         earlier: flags & flag::HANDLES_EARLIER != 0,
+        owed: flags & flag::HANDLES_OWED != 0,
     };
     inode.stuffed = inode.kind == Kind::File && flags & flag::STUFFED != 0;
     if flags & flag::PLACEMENT != 0 {
@@ -208,6 +210,7 @@ fn inode_flags(inode: &Inode) -> u16 {
         (inode.handles.read, flag::HANDLES_READ),
         (inode.handles.write, flag::HANDLES_WRITE),
         (inode.handles.earlier, flag::HANDLES_EARLIER),
+        (inode.handles.owed, flag::HANDLES_OWED),
     ];
     for (present, bit) in optional {
         if present {

@@ -86,7 +86,7 @@ fn inodes() -> impl Strategy<Value = Inode> {
             parent: InodeNo(if directory { wide[3] } else { 0 }),
             placement,
             fence_epoch: small[3],
-            handles: HandlesOut { read, write, earlier },
+            handles: HandlesOut { read, write, earlier, owed: earlier && read },
             create_verifier,
             target: if kind == Kind::Symlink { target.into() } else { Bytes::new() },
             entries: if directory { wide[4] } else { 0 },

@@ -125,7 +125,7 @@ impl Volume {
         self.run(|tx| {
             let mut inode = file(tx, ino)?;
             if inode.handles.earlier && inode.fence_epoch == before {
-                inode.handles.earlier = false;
+                (inode.handles.earlier, inode.handles.owed) = (false, false);
                 tx.put_inode(&inode);
             }
             Ok(())

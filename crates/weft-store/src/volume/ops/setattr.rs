@@ -206,8 +206,12 @@ fn end_handles(inode: &mut Inode, before: &Inode, set: &SetAttr) -> Result<bool,
     if set.mode.is_none() && set.uid.is_none() && set.gid.is_none() {
         return Ok(false);
     }
-    if inode.handles.are_new() && inode.restricts(before) {
-        bump(inode)?;
+    if inode.handles.any() && inode.restricts(before) {
+        if inode.handles.are_new() {
+            bump(inode)?;
+        }
+        // Whoever asks may be told to wait and give up, and we may be restarted meanwhile.
+        inode.handles.owed = true;
     }
     Ok(inode.handles.earlier)
 }
