@@ -4,7 +4,7 @@ use weft_nfs::{IoMode, NfsStat, OpArgs, Stateid, share};
 
 use super::{
     held::{Other, Storage},
-    run::{Actor, Fault, Run, fault},
+    run::{AUDITOR, Actor, Fault, Run, fault},
     world::{NodeId, PIECE, PIECES, Verdict, markers},
 };
 use crate::{HANDLES_END, support::*};
@@ -91,7 +91,20 @@ impl Run {
         let all = self.held.storage.iter().enumerate().filter(|(_, s)| s.host == a.host);
         let all: Vec<_> = all.map(|(at, _)| at).collect();
         let Some(at) = self.random.choose(&all) else { return Ok(()) };
+        if self.one_in(4) {
+            self.take_away(self.held.storage[at].node).await?;
+        }
         if self.one_in(2) { self.read_there(a, at).await } else { self.write_there(a, at).await }
+    }
+
+    /// Some of those who could use a file cannot any more.
+    async fn take_away(&mut self, node: NodeId) -> Result<(), Fault> {
+        if !self.is_there(node) {
+            return Ok(());
+        }
+        let bits = [0, 0o600, 0o060, 0o006, 0o644][self.random.index(5)];
+        let as_list = self.one_in(3);
+        self.set_mode(AUDITOR, node, bits, as_list).await
     }
 
     async fn there(&mut self, a: Actor, at: usize, op: OpArgs) -> Reply {
