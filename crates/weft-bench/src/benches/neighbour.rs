@@ -154,8 +154,7 @@ impl House {
             for turn in 0.. {
                 // What was moved there is moved back, for those who measure next.
                 let is_as_found = turn % 2 == 0;
-                if ends.load(Relaxed) && is_as_found
-                    || !stage.act(&client, act, task, turn).await?
+                if ends.load(Relaxed) && is_as_found || !stage.act(&client, act, task, turn).await?
                 {
                     break;
                 }
