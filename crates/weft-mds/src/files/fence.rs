@@ -143,16 +143,17 @@ impl Fences {
     pub(crate) async fn end_handles(&self, ino: InodeNo) -> Result<(), NfsStat> {
         {
             let mut files = self.shared.records.lock();
-            let inode = self.shared.inode_now(ino)?;
+            // Durable before data servers are told: whoever asks may give up when told to wait,
+            // and we may be restarted before all of them know.
+            let ended = self.shared.volume.end_handles(ino).unconfirmed();
+            let inode = ended.map_err(|e| translate::status(&e))?;
             if !inode.handles.any() {
                 return Ok(());
             }
+            // The later epoch is there, for data servers to be told: also by whoever is telling
+            // them of an earlier one just now.
             files.suspect_late_writes(&inode);
-            if !inode.handles.are_new() {
-                // A later epoch is there, for data servers to be told: also by whoever is telling
-                // them of an earlier one just now.
-                files.raised(ino);
-            }
+            files.raised(ino);
         }
         self.fence(ino).await.inspect_err(|_| self.wake())
     }

@@ -28,6 +28,14 @@ struct Held {
     ds: Client,
 }
 
+/// Two data servers, and all on a disk; leases are short, so that grace is.
+async fn on_disk() -> Cluster {
+    let small_files = weft_mds::SmallFiles::OFF;
+    let options =
+        Options { data_servers: 2, small_files, lease_s: 1, on_disk: true, ..Options::default() };
+    Cluster::with(options).await
+}
+
 impl Held {
     async fn direct(&mut self, op: OpArgs) -> NfsStat {
         self.ds.compound().putfh(&self.handle).op(op).send().await.status()
@@ -202,14 +210,7 @@ async fn files_without_handles_cost_nothing() {
 /// data server was told it knows after a restart of its own.
 #[tokio::test]
 async fn restarts_between_change_nothing() {
-    let options = Options {
-        data_servers: 2,
-        small_files: weft_mds::SmallFiles::OFF,
-        lease_s: 1,
-        on_disk: true,
-        ..Options::default()
-    };
-    let mut cluster = Cluster::with(options).await;
+    let mut cluster = on_disk().await;
     let mut c = Client::mount(&cluster, "a").await;
     let fh = file(&mut c, "f", 0o666).await;
     let mut reader = held(&cluster, &mut c, (&fh, STRANGER), IoMode::READ).await;
@@ -259,14 +260,7 @@ async fn a_data_server_that_is_away_is_waited_for() {
 /// restarted meanwhile.
 #[tokio::test]
 async fn a_right_that_was_taken_away_stays_so() {
-    let options = Options {
-        data_servers: 2,
-        small_files: weft_mds::SmallFiles::OFF,
-        lease_s: 1,
-        on_disk: true,
-        ..Options::default()
-    };
-    let mut cluster = Cluster::with(options).await;
+    let mut cluster = on_disk().await;
     let mut c = Client::mount(&cluster, "a").await;
     let fh = file(&mut c, "f", 0o666).await;
     let mut reader = held(&cluster, &mut c, (&fh, STRANGER), IoMode::READ).await;
@@ -275,13 +269,28 @@ async fn a_right_that_was_taken_away_stays_so() {
     cluster.restart().await;
     cluster.restart_data_server(reader.first).await;
     reader.ds = on_data_server(&cluster, reader.first, "r").await;
-    for _ in 0..1000 {
-        if reader.reads().await != NfsStat::OK {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    assert_eq!(reader.reads().await, NfsStat::PNFS_NO_LAYOUT);
+    eventually_refused(&mut reader).await;
+}
+
+/// So do rules that were reloaded while a data server was away, and that the volume has noted.
+#[tokio::test]
+async fn rules_reach_who_was_away() {
+    let mut cluster = on_disk().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let fh = file(&mut c, "f", 0o666).await;
+    let mut reader = held(&cluster, &mut c, (&fh, USER), IoMode::READ).await;
+    reader.close(&mut c, USER).await;
+    cluster.stop_data_server(reader.first).await;
+    let noted = || cluster.volume().rules().value.unwrap();
+    let before = noted();
+    let rules = Export { root_squash: true, ..open_export() };
+    cluster.reload(rules.clone());
+    eventually("rules that are noted", || noted() != before).await;
+    cluster.set_export(rules);
+    cluster.restart().await;
+    cluster.restart_data_server(reader.first).await;
+    reader.ds = on_data_server(&cluster, reader.first, "r").await;
+    eventually_refused(&mut reader).await;
 }
 
 /// When the last write layout is back nobody writes with it any more; who reads goes on.
@@ -462,10 +471,7 @@ async fn new_export_rules_end_handles() {
 /// So do rules that changed while the metadata server was down, when grace has ended.
 #[tokio::test]
 async fn a_restart_with_other_rules_ends_handles() {
-    let small_files = weft_mds::SmallFiles::OFF;
-    let options =
-        Options { data_servers: 2, small_files, lease_s: 1, on_disk: true, ..Options::default() };
-    let mut cluster = Cluster::with(options).await;
+    let mut cluster = on_disk().await;
     let mut c = Client::mount(&cluster, "a").await;
     let fh = file(&mut c, "f", 0o666).await;
     let mut reader = held(&cluster, &mut c, (&fh, USER), IoMode::READ).await;

@@ -118,6 +118,22 @@ impl Volume {
         })
     }
 
+    /// All handles of the file that were given out are to end. The file as it is then, and the
+    /// same as before if there are none, or if that was said.
+    ///
+    /// **Errors.** Stale; Invalid (not a regular file); TooBig as [`Volume::bump_epoch`].
+    pub fn end_handles(&self, ino: InodeNo) -> Seen<Result<Inode, StoreError>> {
+        self.run(|tx| {
+            let before = file(tx, ino)?;
+            let mut inode = before.clone();
+            owe_end(&mut inode)?;
+            if inode != before {
+                tx.put_inode(&inode);
+            }
+            Ok(inode)
+        })
+    }
+
     /// All data servers of a file refuse handles of epochs before this one, if it is the file's.
     ///
     /// **Errors.** Stale; Invalid (not a regular file).
@@ -177,8 +193,18 @@ impl Volume {
     }
 }
 
+/// All handles that were given out are to end: from here on they are of an earlier epoch, and a
+/// start finds the file, if data servers could not be told before. Nothing without any.
+pub(super) fn owe_end(inode: &mut Inode) -> Result<(), StoreError> {
+    if inode.handles.are_new() {
+        bump(inode)?;
+    }
+    inode.handles.owed = inode.handles.earlier;
+    Ok(())
+}
+
 /// The next epoch.
-pub(super) fn bump(inode: &mut Inode) -> Result<(), StoreError> {
+fn bump(inode: &mut Inode) -> Result<(), StoreError> {
     let next = inode.fence_epoch.checked_add(1).filter(|epoch| *epoch < u32::MAX);
     inode.raise_epoch(next.ok_or(StoreError::TooBig)?);
     Ok(())

@@ -1,7 +1,7 @@
 //! Setting attributes: the rules of chmod, chown, utimes and truncate.
 
 use super::inode_changes::touch;
-use super::placement::bump;
+use super::placement::owe_end;
 use super::{intents, stuffed};
 use crate::types::{
     Credential, Inode, InodeNo, Intent, IntentKind, Kind, MODE_BITS, MODE_SETGID, Rwx, StoreError,
@@ -207,11 +207,7 @@ fn end_handles(inode: &mut Inode, before: &Inode, set: &SetAttr) -> Result<bool,
         return Ok(false);
     }
     if inode.handles.any() && inode.restricts(before) {
-        if inode.handles.are_new() {
-            bump(inode)?;
-        }
-        // Whoever asks may be told to wait and give up, and we may be restarted meanwhile.
-        inode.handles.owed = true;
+        owe_end(inode)?;
     }
     Ok(inode.handles.earlier)
 }
