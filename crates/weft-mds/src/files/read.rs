@@ -48,7 +48,8 @@ impl FileService {
     }
 
     /// What was found missing by what was known of the file is not lost if the file was cut
-    /// meanwhile: the file as it is now, to look again.
+    /// meanwhile, and what was refused to an earlier epoch is not to the present one: the file as
+    /// it is now, to look again.
     async fn looked_again(
         &self,
         deps: &mut Deps,
@@ -56,7 +57,11 @@ impl FileService {
         why: DataServerError,
     ) -> Result<Inode, Failure> {
         let now = deps.see(self.shared.volume.inode(before.no))?;
-        let is_other = matches!(why, DataServerError::Lost { .. }) && now.bounds != before.bounds;
+        let is_other = match why {
+            DataServerError::Lost { .. } => now.bounds != before.bounds,
+            DataServerError::Fenced { .. } => now.fence_epoch > before.fence_epoch,
+            _ => false,
+        };
         if is_other { Ok(now) } else { Err(self.shared.refused(&now, why).await.into()) }
     }
 
