@@ -345,12 +345,14 @@ impl Servers {
     }
 
     /// `weft status --json`, by name: whether it is reached and why not.
+    /// Nothing while the metadata server does not answer.
     pub fn status(&self) -> BTreeMap<u64, (bool, String)> {
+        self.answered_status().unwrap_or_default()
+    }
+
+    fn answered_status(&self) -> Option<BTreeMap<u64, (bool, String)>> {
         let output = self.weft(&["status", "--json"]);
-        let Ok(status) = serde_json::from_slice::<Value>(&output.stdout) else {
-            return BTreeMap::new(); // the metadata server does not answer yet
-        };
-        reachable(&status)
+        serde_json::from_slice(&output.stdout).ok().map(|status| reachable(&status))
     }
 
     /// What a URL of the admin service says; the status code is not looked at.
@@ -366,7 +368,8 @@ impl Servers {
     /// Waits until the metadata server serves and reaches this many data servers.
     pub fn until_reachable(&self, count: u32) {
         super::until("answer from all servers", PATIENCE, || {
-            let reached = self.status().values().filter(|(reached, _)| *reached).count();
+            let status = self.answered_status()?;
+            let reached = status.values().filter(|(reached, _)| *reached).count();
             (reached == count as usize).then_some(())
         });
         // Not within grace either.
