@@ -17,6 +17,7 @@ pub async fn run_background(mds: Arc<Mds>) {
     tokio::join!(
         timers(&mds),
         mds.files.run_background(),
+        mds.clients.sweep.run(),
         mds.admin.threshold.watch(&mds.core.counters)
     );
 }

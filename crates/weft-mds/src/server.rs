@@ -119,10 +119,9 @@ impl Mds {
             protocol: protocol.clone(),
             clock: core.clock.clone(),
             lease_s: parts.lease_s,
-            rules: parts.export.digest(),
         });
         let files = files.await?;
-        let clients = Clients::new(&core, &protocol, &files, known);
+        let clients = Clients::new(&core, &protocol, &files, known, parts.export.digest())?;
         // At once, if there is nobody to wait for.
         clients.end_grace(core.clock.now());
         let admin = Admin::new(&core, &protocol, &clients, parts.address, threshold);
@@ -148,7 +147,7 @@ impl Mds {
         let new = Arc::new(new.export);
         let before = std::mem::replace(&mut *self.export.write().expect("export lock"), new);
         let export = self.export();
-        self.files.new_rules(export.digest(), export.restricts(&before));
+        self.clients.new_rules(export.digest(), export.restricts(&before));
         Ok(())
     }
 

@@ -1,7 +1,10 @@
 //! Taking layouts back: CB_LAYOUTRECALL (RFC 8881 §20.3, §12.5.5), and revocation when a client
 //! does not answer.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use weft_nfs::{
     ClientId, FileHandle, IoMode, LayoutType, NfsStat, Stateid,
@@ -17,6 +20,12 @@ use crate::{files::FileService, handle::Handle, protocol_state::ProtocolState};
 
 /// Pause before a recall is repeated.
 const RECALL_PAUSE: Duration = Duration::from_millis(200);
+
+/// How long whoever needs layouts back waits for those that hold them; less with a short lease,
+/// since the client that waits does not renew.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How often it looks.
+pub(super) const LOOK: Duration = Duration::from_millis(10);
 
 /// Takes layouts back.
 pub(crate) struct LayoutRecalls {
@@ -52,13 +61,61 @@ impl LayoutRecalls {
         let mut any = false;
         for holder in holders.into_iter().filter(|h| h.rw && Some(h.client) != except) {
             any = true;
-            let begun =
-                self.protocol.state().recall_begin(self.core.clock.now(), holder.client, file);
-            if let Some(stateid) = begun {
-                tokio::spawn(self.clone().recall(holder.client, file, stateid));
-            }
+            self.recall_from(holder.client, file);
         }
         any
+    }
+
+    /// When somebody who begins to wait for layouts now gives up.
+    pub(super) fn deadline(&self) -> Instant {
+        let lease = Duration::from_secs(self.core.lease_s.into());
+        Instant::now() + PATIENCE.min(lease / 4)
+    }
+
+    /// Ends the handles of earlier epochs of a file, of which the volume knows that they are to
+    /// end: on success no data server accepts one. Who uses them is asked first to give them back,
+    /// and waited for a while. Linux needs that: when data servers refuse it several requests at
+    /// once (`filelayout_async_handle_error`), the later answers end the layout that it got since,
+    /// and who waits for that one may be left waiting for ever (`NFS_LAYOUT_DRAIN`).
+    ///
+    /// # Errors
+    /// They may still work: a data server cannot be told now, and is told in the background.
+    pub(crate) async fn end_handles(self: &Arc<Self>, ino: InodeNo) -> Result<(), NfsStat> {
+        if !self.files.has_earlier_handles(ino)? {
+            return Ok(());
+        }
+        let file = self.files.key(ino);
+        if self.protocol.state().layouts_on(file).is_empty() {
+            return self.files.end_earlier_handles(ino).await;
+        }
+        let recalls = self.clone();
+        // Goes on if whoever asked for it goes.
+        let ended = tokio::spawn(async move {
+            recalls.take_back(file).await;
+            recalls.files.end_earlier_handles(ino).await
+        });
+        ended.await.unwrap_or(Err(NfsStat::SERVERFAULT))
+    }
+
+    /// Recalls the layouts that are out on a file, to read ones too, and waits a while until those
+    /// are back.
+    async fn take_back(self: &Arc<Self>, file: FileKey) {
+        let mut held = self.protocol.state().layouts_on(file);
+        held.retain(|holder| self.core.sessions().has_back_channel(holder.client));
+        held.iter().for_each(|holder| self.recall_from(holder.client, file));
+        let deadline = self.deadline();
+        let is_out = || held.iter().any(|h| self.recall_out(h.client, file, h.stateid).is_some());
+        while is_out() && Instant::now() < deadline {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Recalls what a client holds of a file, unless that is being done.
+    fn recall_from(self: &Arc<Self>, client: ClientId, file: FileKey) {
+        let begun = self.protocol.state().recall_begin(self.core.clock.now(), client, file);
+        if let Some(stateid) = begun {
+            tokio::spawn(self.clone().recall(client, file, stateid));
+        }
     }
 
     async fn recall(self: Arc<Self>, client: ClientId, file: FileKey, stateid: Stateid) {

@@ -15,6 +15,7 @@ mod reclaim;
 mod record;
 mod records;
 mod service;
+mod sweep;
 
 pub(crate) use delegations::Undelegated;
 pub(crate) use records::{known, reclaimers};

@@ -1,18 +1,12 @@
 //! Waiting until nobody writes to a file: not through here, and not with a layout.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use weft_nfs::{ClientId, Failure, NfsStat};
 use weft_store::types::Inode;
 
-use super::service::Clients;
+use super::{layout_recall::LOOK, service::Clients};
 use crate::files::{Admitted, Quiesced};
-
-/// How long a truncation waits for others' layouts before the client is told to come again; less
-/// with a short lease, since the client that waits does not renew.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// How often it looks.
-const LOOK: Duration = Duration::from_millis(10);
 
 impl Clients {
     /// Blocks the writes of a file, and waits until no client but the one that asks holds a write
@@ -30,8 +24,7 @@ impl Clients {
     ) -> Result<Quiesced<'_>, Failure> {
         let blocked = self.files.block_writes(admitted, inode)?;
         let file = self.files.key(inode.no);
-        let lease = Duration::from_secs(self.core.lease_s.into());
-        let deadline = Instant::now() + PATIENCE.min(lease / 4);
+        let deadline = self.layouts.deadline();
         while self.layouts.recall_writers(file, Some(client)) || self.files.has_writers(inode.no) {
             if Instant::now() > deadline {
                 return Err(NfsStat::DELAY.into());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use weft_server::core::Core;
+use weft_store::types::StoreError;
 
 use super::{
     callback::Callbacks,
@@ -9,6 +10,7 @@ use super::{
     layout_recall::LayoutRecalls,
     lock_notices,
     records::{ClientRecords, Known},
+    sweep::{Rules, Sweep},
 };
 use crate::{files::FileService, protocol_state::ProtocolState};
 
@@ -24,26 +26,40 @@ pub(crate) struct Clients {
     pub(crate) layouts: Arc<LayoutRecalls>,
     /// Delegations, and how they are taken back.
     pub(crate) delegations: Arc<Delegations>,
+    /// The end of handles that former rules gave out.
+    pub(crate) sweep: Sweep,
 }
 
 impl Clients {
-    /// The clients of a server, of which these may reclaim.
+    /// The clients of a server, of which these may reclaim, and for whom these rules hold.
+    ///
+    /// # Errors
+    /// The volume cannot be read.
     pub(crate) fn new(
         core: &Arc<Core>,
         protocol: &Arc<ProtocolState>,
         files: &Arc<FileService>,
         known: Vec<Known>,
-    ) -> Arc<Self> {
+        rules: Rules,
+    ) -> Result<Arc<Self>, StoreError> {
         let callbacks = Arc::new(Callbacks::new(core.clone()));
-        Arc::new(Clients {
+        let layouts = Arc::new(LayoutRecalls::new(core, protocol, files, &callbacks));
+        Ok(Arc::new(Clients {
             records: ClientRecords::new(files.volume().clone(), known),
-            layouts: Arc::new(LayoutRecalls::new(core, protocol, files, &callbacks)),
+            sweep: Sweep::new(protocol, files, &layouts, rules)?,
+            layouts,
             delegations: Arc::new(Delegations::new(core, protocol, files, &callbacks)),
             core: core.clone(),
             protocol: protocol.clone(),
             files: files.clone(),
             callbacks,
-        })
+        }))
+    }
+
+    /// New rules for clients hold. If any may do less by them, all handles that were given out end
+    /// soon, of whatever file and to whomever; who still may gets new ones.
+    pub(crate) fn new_rules(&self, rules: Rules, restrict: bool) {
+        self.sweep.begin(rules, restrict);
     }
 
     /// Where the bytes of their files are.

@@ -135,19 +135,25 @@ impl Fences {
         }
     }
 
-    /// Ends all handles of the file that were given out, as far as is known of it now; costs
-    /// nothing if there are none. On success no data server accepts one.
+    /// Whether handles of earlier epochs of the file were given out, which data servers may still
+    /// accept.
+    ///
+    /// # Errors
+    /// STALE; the volume cannot be read.
+    pub(crate) fn has_earlier(&self, ino: InodeNo) -> Result<bool, NfsStat> {
+        Ok(self.shared.inode_now(ino)?.handles.earlier)
+    }
+
+    /// Ends all handles of earlier epochs of the file; costs nothing if there are none. On success
+    /// no data server accepts one.
     ///
     /// # Errors
     /// As [`Fences::fence`]: what could not be told now is told in the background.
-    pub(crate) async fn end_handles(&self, ino: InodeNo) -> Result<(), NfsStat> {
+    pub(crate) async fn end_earlier(&self, ino: InodeNo) -> Result<(), NfsStat> {
         {
             let mut files = self.shared.records.lock();
-            // Durable before data servers are told: whoever asks may give up when told to wait,
-            // and we may be restarted before all of them know.
-            let ended = self.shared.volume.end_handles(ino).unconfirmed();
-            let inode = ended.map_err(|e| translate::status(&e))?;
-            if !inode.handles.any() {
+            let inode = self.shared.inode_now(ino)?;
+            if !inode.handles.earlier {
                 return Ok(());
             }
             // The later epoch is there, for data servers to be told: also by whoever is telling

@@ -157,12 +157,25 @@ impl FileService {
         self.fences.fence(ino).await
     }
 
-    /// Rights on a file were taken away: the handles that were given out of it end, durably.
+    /// Whether the file has handles that are to end: of earlier epochs.
+    ///
+    /// # Errors
+    /// STALE; the volume cannot be read.
+    pub(crate) fn has_earlier_handles(&self, ino: InodeNo) -> Result<bool, NfsStat> {
+        self.fences.has_earlier(ino)
+    }
+
+    /// The handles of earlier epochs of a file end, durably.
     ///
     /// # Errors
     /// DELAY, they may still work: a data server cannot be told now.
-    pub(crate) async fn end_handles(&self, ino: InodeNo) -> Result<(), NfsStat> {
-        self.fences.end_handles(ino).await
+    pub(crate) async fn end_earlier_handles(&self, ino: InodeNo) -> Result<(), NfsStat> {
+        self.fences.end_earlier(ino).await
+    }
+
+    /// Files whose data servers are still to be told that handles have ended.
+    pub(crate) fn waiting_for_fences(&self) -> usize {
+        self.shared.records.lock().all_stale().len()
     }
 
     /// The data servers of a device, in stripe order; `None` for a device that nobody knows.

@@ -26,7 +26,6 @@ mod remains;
 mod server_attrs;
 mod service;
 mod shared;
-mod sweep;
 mod whole;
 mod write;
 

@@ -21,7 +21,6 @@ use super::{
     records::Records,
     server_attrs::ServerAttrs,
     shared::Shared,
-    sweep::{Rules, Sweep},
 };
 use crate::{
     data_servers::DataServers, deps::Deps, handle::Handle, protocol_state::ProtocolState,
@@ -43,8 +42,6 @@ pub(crate) struct FileParts {
     pub(crate) clock: Clock,
     /// Lease, seconds.
     pub(crate) lease_s: u32,
-    /// The rules for clients that hold.
-    pub(crate) rules: Rules,
 }
 
 /// The files of a volume. How their bytes are changed is in [`super::change`].
@@ -56,7 +53,6 @@ pub(crate) struct FileService {
     pub(super) migration: Migration,
     creation: Arc<Creation>,
     reaper: Arc<Reaper>,
-    sweep: Sweep,
     /// Room for steps of copies.
     pub(super) copy_steps: Semaphore,
 }
@@ -85,7 +81,6 @@ impl FileService {
         let fences = Arc::new(Fences::new(shared.clone()));
         let attrs = Arc::new(ServerAttrs::new(shared.clone()));
         let changes = Arc::new(Changes::new(&shared, &fences, &attrs, &reaper));
-        let sweep = Sweep::new(&shared, &fences, parts.rules)?;
         let limit = parts.small_files.stuffing_limit_bytes;
         let creation = Arc::new(Creation::start(&shared, &reaper, parts.creation, limit > 0)?);
         let migration = Migration::start(&shared, &changes, &creation, limit)?;
@@ -98,7 +93,6 @@ impl FileService {
             migration,
             creation,
             reaper,
-            sweep,
             copy_steps,
         }))
     }
@@ -108,7 +102,6 @@ impl FileService {
     pub(crate) async fn run_background(&self) {
         tokio::join!(
             self.fences.clone().run(),
-            self.sweep.run(),
             self.reaper.run(),
             self.creation.run(),
             self.shared.data_servers.watch_room(),
@@ -315,12 +308,6 @@ impl FileService {
         };
         self.fences.wake();
         dropped.closed.into_iter().for_each(|file| self.closed(InodeNo(file.object)));
-    }
-
-    /// New rules for clients hold. If any may do less by them, all handles that were given out end
-    /// soon, of whatever file and to whomever; who still may gets new ones.
-    pub(crate) fn new_rules(&self, rules: Rules, restrict: bool) {
-        self.sweep.begin(rules, restrict);
     }
 
     /// Gives back all layouts of a client that is to be ended, to read ones as well: none of their

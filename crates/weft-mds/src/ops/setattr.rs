@@ -89,7 +89,7 @@ async fn resize(
     let still = mds.files.hold_still(quiesced, &inode).await?;
     let inode = mds.files.set_size(&mut c.deps, still, (set, authority), cred).await?;
     if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
-        mds.files.end_handles(inode.no).await?;
+        mds.clients.layouts.end_handles(inode.no).await?;
     }
     Ok(inode)
 }
@@ -110,10 +110,8 @@ async fn apply_here(
         mds.files.volume().setattr(inode.no, set, Authority::ByPermission, cred, mds.files.wall());
     let AttrSet { inode, ends_handles, .. } = c.deps.see(done)?;
     if ends_handles {
-        // Who may not read or write any more did so by his handles until now. Linux has flushed
-        // what its own programs wrote (`nfs_setattr`), and what others have under way comes through
-        // here, by their opens.
-        mds.files.end_handles(inode.no).await?;
+        // Who may not read or write any more did so by his handles until now.
+        mds.clients.layouts.end_handles(inode.no).await?;
     }
     if set.mode.is_some() && inode.is_privileged() {
         // The next write must be seen: `layoutget`.

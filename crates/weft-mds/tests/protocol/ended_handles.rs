@@ -49,10 +49,14 @@ impl Held {
         self.direct(write(ANY, 0, b"evil")).await
     }
 
-    /// It is given back, and the file is closed.
-    async fn give_back(&self, c: &mut Client, user: u32) {
+    async fn give_layout_back(&self, c: &mut Client, user: u32) {
         let back = OpArgs::Layoutreturn(layoutreturn(self.layout, IoMode::ANY));
         c.by_user(user).putfh(&self.fh).op(back).expect(NfsStat::OK).await;
+    }
+
+    /// The layout is given back, and the file is closed.
+    async fn give_back(&self, c: &mut Client, user: u32) {
+        self.give_layout_back(c, user).await;
         self.close(c, user).await;
     }
 
@@ -60,8 +64,10 @@ impl Held {
         c.by_user(user).putfh(&self.fh).op(close(self.open)).expect(NfsStat::OK).await;
     }
 
-    /// Another layout by the same open: its handle from now on.
+    /// Gives back the layout, which was recalled, and gets another by the same open: its handle
+    /// from now on.
     async fn again(&mut self, c: &mut Client, user: u32, iomode: IoMode) {
+        self.give_layout_back(c, user).await;
         let get = OpArgs::Layoutget(layoutget(self.open, iomode));
         let got = c.by_user(user).putfh(&self.fh).op(get).send().await.ok();
         (self.layout, self.handle) =
@@ -175,6 +181,34 @@ async fn lists_end_handles() {
     let all = ace_mask::READ_DATA | ace_mask::WRITE_DATA | ace_mask::APPEND_DATA;
     ends_handles(mode(0o666), everyone(all | ace_mask::EXECUTE), everyone(ace_mask::READ_DATA))
         .await;
+}
+
+/// Who uses handles that are to end is asked to give them back, and waited for: until then they
+/// work, also those of who only reads. Who is done, and still may, gets new ones that stay.
+#[tokio::test]
+async fn holders_are_asked_first() {
+    let cluster = Cluster::striped(2).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let fh = file(&mut c, "f", 0o666).await;
+    let (mut a, mut b) = (Client::mount(&cluster, "w").await, Client::mount(&cluster, "r").await);
+    let mut writer = held(&cluster, &mut a, (&fh, USER), IoMode::RW).await;
+    let mut reader = held(&cluster, &mut b, (&fh, STRANGER), IoMode::READ).await;
+    let taken = tokio::spawn(async move { set(&mut c, &fh, mode(0o600)).await });
+    for (client, holder) in [(&mut a, &mut writer), (&mut b, &mut reader)] {
+        let callback = client.wire.callback().await;
+        assert_eq!(callback.recalled().other, holder.layout.other);
+        client.wire.answer(&callback, NfsStat::OK).await;
+        assert_eq!(holder.reads().await, NfsStat::OK);
+    }
+    let old = writer.handle.clone();
+    writer.again(&mut a, USER, IoMode::RW).await;
+    assert!(!taken.is_finished(), "somebody still has his layout");
+    reader.give_layout_back(&mut b, STRANGER).await;
+    assert_eq!(taken.await.unwrap(), NfsStat::OK);
+    assert_eq!(reader.reads().await, NfsStat::PNFS_NO_LAYOUT);
+    assert_eq!(writer.writes().await, NfsStat::OK);
+    writer.handle = old;
+    assert_eq!(writer.writes().await, NfsStat::PNFS_NO_LAYOUT);
 }
 
 /// A set-id bit is to be taken away by the next write, which must be seen.
@@ -459,6 +493,7 @@ async fn new_export_rules_end_handles() {
         assert_ne!(held.reads().await, NfsStat::OK);
         assert_ne!(held.writes().await, NfsStat::OK);
     }
+    writer.give_layout_back(&mut excluded, USER).await;
     let get = OpArgs::Layoutget(layoutget(writer.open, IoMode::RW));
     let refused = excluded.by_user(USER).putfh(&fh).op(get).send().await.status();
     assert_eq!(refused, NfsStat::LAYOUTUNAVAILABLE);

@@ -10,7 +10,8 @@ use std::{
 use tokio::{sync::Notify, task::JoinSet};
 use weft_store::types::{Inode, InodeNo, StoreError};
 
-use super::{fence::Fences, shared::Shared};
+use super::layout_recall::LayoutRecalls;
+use crate::{files::FileService, protocol_state::ProtocolState};
 
 /// Files looked at in one go: a few milliseconds of the volume.
 const LOOKED_AT_ONCE: usize = 256;
@@ -25,9 +26,10 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(crate) type Rules = [u8; 32];
 
 /// The search for handles.
-pub(super) struct Sweep {
-    shared: Arc<Shared>,
-    fences: Arc<Fences>,
+pub(crate) struct Sweep {
+    protocol: Arc<ProtocolState>,
+    files: Arc<FileService>,
+    layouts: Arc<LayoutRecalls>,
     state: Mutex<State>,
     wanted: Notify,
 }
@@ -61,20 +63,25 @@ impl Sweep {
     /// # Errors
     /// The volume cannot be read.
     pub(super) fn new(
-        shared: &Arc<Shared>,
-        fences: &Arc<Fences>,
+        protocol: &Arc<ProtocolState>,
+        files: &Arc<FileService>,
+        layouts: &Arc<LayoutRecalls>,
         rules: Rules,
     ) -> Result<Self, StoreError> {
-        let former = shared.volume.rules().unconfirmed()?;
+        let former = files.volume().rules().unconfirmed()?;
         let is_noted = former.as_ref().is_some_and(|former| former[..] == rules);
         let wanted = match former.is_some() && !is_noted {
             true => Wanted::All,
             false => Wanted::Owed,
         };
-        let (shared, fences) = (shared.clone(), fences.clone());
         let state = State { rules, generation: 0, wanted: Some(wanted), is_noted };
-        let state = Mutex::new(state);
-        Ok(Sweep { shared, fences, state, wanted: Notify::new() })
+        Ok(Sweep {
+            protocol: protocol.clone(),
+            files: files.clone(),
+            layouts: layouts.clone(),
+            state: Mutex::new(state),
+            wanted: Notify::new(),
+        })
     }
 
     /// New rules hold; all handles that were given out are to end if they restrict somebody.
@@ -94,7 +101,7 @@ impl Sweep {
     }
 
     /// Searches all files whenever that is wanted. Runs for ever.
-    pub(super) async fn run(&self) {
+    pub(crate) async fn run(&self) {
         loop {
             let begun = *self.state();
             if let Some(wanted) = begun.wanted {
@@ -114,7 +121,7 @@ impl Sweep {
         }
         state.wanted = None;
         if !state.is_noted {
-            match self.shared.volume.note_rules(&state.rules).unconfirmed() {
+            match self.files.volume().note_rules(&state.rules).unconfirmed() {
                 Ok(()) => state.is_noted = true,
                 Err(error) => tracing::warn!(%error, "the next start ends all handles once more"),
             }
@@ -126,7 +133,7 @@ impl Sweep {
     /// others are told in the background, and the volume remembers that for the next start.
     async fn search(&self, wanted: Wanted) {
         // In grace clients still finish what they began with handles of before the restart.
-        while self.shared.protocol.grace().is_on() {
+        while self.protocol.grace().is_on() {
             tokio::time::sleep(PAUSE).await;
         }
         tracing::info!(?wanted, "handles that were given out are being ended");
@@ -137,16 +144,23 @@ impl Sweep {
         tracing::info!(files, "handles that were given out before have ended");
     }
 
-    /// Files whose data servers are still to be told.
-    fn waiting(&self) -> usize {
-        self.shared.records.lock().all_stale().len()
+    /// Notes in the volume that the handles of a file are to end: we may be restarted before all
+    /// data servers know.
+    async fn note(&self, ino: InodeNo) {
+        loop {
+            match self.files.volume().end_handles(ino).unconfirmed() {
+                Ok(_) | Err(StoreError::Stale) => return,
+                Err(error) => tracing::warn!(ino = ino.0, %error, "handles cannot be ended yet"),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// The next files behind `after`: of how many handles have ended; `None` behind the last.
     async fn search_on(&self, after: &mut Option<InodeNo>, wanted: Wanted) -> Option<usize> {
         let part = loop {
-            match self.shared.volume.placed_files(*after, LOOKED_AT_ONCE) {
-                Ok(part) if self.waiting() < WAITING_MAX => break part,
+            match self.files.volume().placed_files(*after, LOOKED_AT_ONCE) {
+                Ok(part) if self.files.waiting_for_fences() < WAITING_MAX => break part,
                 Ok(_) => {}
                 Err(error) => tracing::warn!(%error, "files cannot be searched for handles yet"),
             }
@@ -163,9 +177,10 @@ impl Sweep {
             if tasks.len() >= ENDED_AT_ONCE {
                 tasks.join_next().await;
             }
-            let (fences, ino) = (self.fences.clone(), file.no);
+            self.note(file.no).await;
+            let (layouts, ino) = (self.layouts.clone(), file.no);
             // What fails goes on in the background.
-            tasks.spawn(async move { fences.end_handles(ino).await });
+            tasks.spawn(async move { layouts.end_handles(ino).await });
         }
         tasks.join_all().await;
         Some(found.len())
