@@ -224,6 +224,15 @@ impl HandlesOut {
 }
 
 impl Inode {
+    /// The last epoch whose handles may write, as far as any were given out that may.
+    pub fn last_writing_epoch(&self) -> Option<u32> {
+        match self.handles {
+            HandlesOut { write: true, .. } => Some(self.fence_epoch),
+            HandlesOut { earlier: true, .. } => self.fence_epoch.checked_sub(1),
+            _ => None,
+        }
+    }
+
     /// From here on handles are of this epoch, if it is above that of those given out.
     pub(crate) fn raise_epoch(&mut self, epoch: u32) {
         if epoch > self.fence_epoch {

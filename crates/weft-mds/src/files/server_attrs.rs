@@ -29,7 +29,8 @@ struct Asked {
     connections: u64,
     /// No write layout was out, no handle of an earlier one worked, and nobody wrote indirectly.
     quiet: bool,
-    /// The epoch of the last write layouts, if they are all back: nobody writes any more with it.
+    /// The last epoch of write layouts, if they are all back: nobody writes any more with it, or
+    /// with one before.
     ended: Option<u32>,
 }
 
@@ -176,8 +177,9 @@ impl ServerAttrs {
         let writes = out || files.has_writers(inode.no);
         let connections = self.connections(inode);
         let quiet = !writes && files.stale(inode.no).is_none();
-        let now = self.shared.inode_now(inode.no).ok().filter(|now| quiet && now.handles.write);
-        Asked { marks, connections, quiet, ended: now.map(|now| now.fence_epoch) }
+        let now = self.shared.inode_now(inode.no).ok().filter(|_| quiet);
+        let ended = now.and_then(|now| now.last_writing_epoch());
+        Asked { marks, connections, quiet, ended }
     }
 
     fn connections(&self, inode: &Inode) -> u64 {

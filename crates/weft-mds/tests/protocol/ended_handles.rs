@@ -64,10 +64,14 @@ impl Held {
         c.by_user(user).putfh(&self.fh).op(close(self.open)).expect(NfsStat::OK).await;
     }
 
-    /// Gives back the layout, which was recalled, and gets another by the same open: its handle
-    /// from now on.
+    /// Gives back the layout, which was recalled, and gets another by the same open.
     async fn again(&mut self, c: &mut Client, user: u32, iomode: IoMode) {
         self.give_layout_back(c, user).await;
+        self.lay_out(c, user, iomode).await;
+    }
+
+    /// A layout by the open: its handle from now on.
+    async fn lay_out(&mut self, c: &mut Client, user: u32, iomode: IoMode) {
         let get = OpArgs::Layoutget(layoutget(self.open, iomode));
         let got = c.by_user(user).putfh(&self.fh).op(get).send().await.ok();
         (self.layout, self.handle) =
@@ -200,8 +204,11 @@ async fn holders_are_asked_first() {
         client.wire.answer(&callback, NfsStat::OK).await;
         assert_eq!(holder.reads().await, NfsStat::OK);
     }
+    writer.give_layout_back(&mut a, USER).await;
     let old = writer.handle.clone();
-    writer.again(&mut a, USER, IoMode::RW).await;
+    assert_eq!(writer.writes().await, NfsStat::PNFS_NO_LAYOUT, "the last one to write is back");
+    assert_eq!(writer.reads().await, NfsStat::OK);
+    writer.lay_out(&mut a, USER, IoMode::RW).await;
     assert!(!taken.is_finished(), "somebody still has his layout");
     reader.give_layout_back(&mut b, STRANGER).await;
     assert_eq!(taken.await.unwrap(), NfsStat::OK);
