@@ -68,8 +68,11 @@ impl LayoutRecalls {
 
     /// When somebody who begins to wait for layouts now gives up.
     pub(super) fn deadline(&self) -> Instant {
-        let lease = Duration::from_secs(self.core.lease_s.into());
-        Instant::now() + PATIENCE.min(lease / 4)
+        Instant::now() + self.patience()
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE.min(Duration::from_secs(self.core.lease_s.into()) / 4)
     }
 
     /// Ends the handles of earlier epochs of a file, of which the volume knows that they are to
@@ -98,10 +101,19 @@ impl LayoutRecalls {
     }
 
     /// Recalls the layouts that are out on a file, to read ones too, and waits a while until those
-    /// are back.
+    /// are back. Who was waited for in vain is not asked once more, of whatever file: with many
+    /// files it would keep its handles for hours.
     async fn take_back(self: &Arc<Self>, file: FileKey) {
-        let mut held = self.protocol.state().layouts_on(file);
-        held.retain(|holder| self.core.sessions().has_back_channel(holder.client));
+        let (mut held, silent) = {
+            let state = self.protocol.state();
+            let patience_ms = u64::try_from(self.patience().as_millis()).unwrap_or(u64::MAX);
+            let silent = state.recalls_overdue(self.core.clock.now(), patience_ms);
+            (state.layouts_on(file), silent)
+        };
+        held.retain(|holder| {
+            let is_silent = silent.iter().any(|overdue| overdue.client == holder.client);
+            !is_silent && self.core.sessions().has_back_channel(holder.client)
+        });
         held.iter().for_each(|holder| self.recall_from(holder.client, file));
         let deadline = self.deadline();
         let is_out = || held.iter().any(|h| self.recall_out(h.client, file, h.stateid).is_some());

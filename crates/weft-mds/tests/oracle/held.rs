@@ -41,8 +41,8 @@ pub struct Storage {
     pub is_out: bool,
     /// Whether the right it was given for has been taken away since.
     pub has_ended: bool,
-    /// Whether the server was killed since, or a client went that could write to the file and gave
-    /// nothing back: then handles end in the background.
+    /// Whether the server was killed since, or a client that could write to the file went, or said
+    /// that it has no layout, and gave nothing back: then handles end in the background.
     pub is_old: bool,
 }
 
@@ -113,12 +113,18 @@ impl Held {
         [&mut self.locks, &mut self.delegations, &mut self.layouts]
             .into_iter()
             .for_each(|list| list.retain(|o| o.host != host));
-        let wrote = |s: &&Storage| s.host == host && s.is_out && s.writes;
-        let nodes: Vec<_> = self.storage.iter().filter(wrote).map(|s| s.node).collect();
-        for s in &mut self.storage {
-            s.is_old |= nodes.contains(&s.node);
-            s.is_out &= s.host != host;
-        }
+        let nodes: Vec<_> = self.storage.iter().map(|s| s.node).collect();
+        nodes.into_iter().for_each(|node| self.end_in_background(host, node));
+        self.storage.iter_mut().filter(|s| s.host == host).for_each(|s| s.is_out = false);
+    }
+
+    /// If a host can write to a file and does not say when that ends, all its handles end in the
+    /// background.
+    pub fn end_in_background(&mut self, host: HostId, node: NodeId) {
+        let writes = |s: &Storage| (s.host, s.node) == (host, node) && s.is_out && s.writes;
+        let is_written = self.storage.iter().any(writes);
+        let its = self.storage.iter_mut().filter(|s| s.node == node);
+        its.for_each(|s| s.is_old |= is_written);
     }
 
     /// A host's layout on a file is no more.

@@ -6,14 +6,14 @@ use std::time::Duration;
 use weft_dev::SeededRng;
 use weft_mds::{Access, ClientRule, Export};
 use weft_nfs::{
-    NfsStat, OpArgs, OpOk, Stateid,
-    callback::CbOp,
-    ops::{CreateSessionOk, DelegreturnArgs},
+    IoMode, NfsStat, OpArgs, OpOk, Stateid,
+    callback::{CbOp, LayoutRecall},
+    ops::DelegreturnArgs,
 };
 use weft_xdr::rpc::OpaqueAuth;
 
 use super::{
-    held::{Held, HostId},
+    held::{Held, HostId, Other},
     world::{NodeId, Verdict, Who, World, markers},
 };
 use crate::support::*;
@@ -331,13 +331,24 @@ impl Run {
                 self.log.push(format!("host {host} gives a delegation back: {status:?}"));
                 self.held.delegations.retain(|d| d.stateid.other != r.stateid.other);
             }
-            Some(CbOp::Layoutrecall(_)) => {
-                client.wire.answer(callback, NfsStat::NOMATCHING_LAYOUT).await;
-                let recalled = callback.recalled();
-                let layout =
-                    self.held.layouts.iter().find(|l| l.stateid.other == recalled.other).cloned();
-                self.log.push(format!("host {host} has no layout to give back"));
-                layout.into_iter().for_each(|l| self.held.layout_gone(host, l.node));
+            Some(CbOp::Layoutrecall(r)) => {
+                let LayoutRecall::File { fh, stateid, .. } = &r.recall else {
+                    unreachable!("files are recalled one by one")
+                };
+                let recalled = |l: &&Other| l.stateid.other == stateid.other;
+                let node = self.held.layouts.iter().find(recalled).map(|l| l.node);
+                if node.is_some_and(|node| node % 4 > 0) {
+                    client.wire.answer(callback, NfsStat::OK).await;
+                    let back = OpArgs::Layoutreturn(layoutreturn(*stateid, IoMode::ANY));
+                    let back = client.compound().slot(CALLBACK_SLOT).putfh(fh).op(back);
+                    let status = back.send().await.status();
+                    self.log.push(format!("host {host} gives a layout back: {status:?}"));
+                } else {
+                    client.wire.answer(callback, NfsStat::NOMATCHING_LAYOUT).await;
+                    self.log.push(format!("host {host} has no layout to give back"));
+                    node.into_iter().for_each(|node| self.held.end_in_background(host, node));
+                }
+                node.into_iter().for_each(|node| self.held.layout_gone(host, node));
             }
             _ => client.wire.answer(callback, NfsStat::OK).await,
         }
@@ -476,17 +487,7 @@ pub async fn arrive(
     let Ok(OpOk::CreateSession(made)) = &reply.last().result else {
         return (reply.status(), None);
     };
-    let made: CreateSessionOk = made.clone();
-    let client = Client {
-        clientid: known.clientid,
-        sessionid: made.sessionid,
-        granted: made.fore_chan_attrs,
-        sequence: vec![0; made.fore_chan_attrs.maxrequests as usize],
-        wire,
-        credential,
-        options,
-    };
-    (NfsStat::OK, Some(client))
+    (NfsStat::OK, Some(Client::of(wire, options, credential, known.clientid, made)))
 }
 
 /// The newest of a state, whatever its number.

@@ -218,6 +218,24 @@ async fn holders_are_asked_first() {
     assert_eq!(writer.writes().await, NfsStat::PNFS_NO_LAYOUT);
 }
 
+/// Who does not give back what it is asked for is waited for once, not for each of its files.
+#[tokio::test]
+async fn the_silent_are_waited_for_once() {
+    let cluster = Cluster::striped(2).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let mut silent = Client::mount(&cluster, "s").await;
+    let mut took = Vec::new();
+    for name in ["f", "g", "h"] {
+        let fh = file(&mut c, name, 0o666).await;
+        let mut writer = held(&cluster, &mut silent, (&fh, USER), IoMode::RW).await;
+        let began = std::time::Instant::now();
+        assert_eq!(set(&mut c, &fh, mode(0o600)).await, NfsStat::OK);
+        took.push(began.elapsed());
+        assert_eq!(writer.writes().await, NfsStat::PNFS_NO_LAYOUT);
+    }
+    assert!(took[1..].iter().all(|later| *later < took[0] / 2), "{took:?}");
+}
+
 /// A set-id bit is to be taken away by the next write, which must be seen.
 #[tokio::test]
 async fn set_id_bits_end_handles() {

@@ -146,12 +146,12 @@ async fn connections_are_left_for_a_fifth_host() {
     a_fifth_is_served(&cluster).await;
 }
 
-#[tokio::test]
-async fn client_records_are_left_for_a_fifth_host() {
+/// Clients with so many sessions each come from each host until one is refused.
+async fn crowds_leave_room(sessions: usize) {
     let cluster = cluster().await;
     let mut all = Vec::new();
     for host in HOSTS {
-        all.push(crowd(&cluster, host, 1).await);
+        all.push(crowd(&cluster, host, sessions).await);
     }
     for host in &mut all {
         stay(host, 1).await;
@@ -163,19 +163,13 @@ async fn client_records_are_left_for_a_fifth_host() {
 }
 
 #[tokio::test]
+async fn client_records_are_left_for_a_fifth_host() {
+    crowds_leave_room(1).await;
+}
+
+#[tokio::test]
 async fn memory_for_sessions_is_left_for_a_fifth_host() {
-    let cluster = cluster().await;
-    let mut all = Vec::new();
-    for host in HOSTS {
-        all.push(crowd(&cluster, host, 16).await);
-    }
-    for host in &mut all {
-        stay(host, 1).await;
-    }
-    a_fifth_is_served(&cluster).await;
-    for host in &mut all {
-        stay(host, 2).await;
-    }
+    crowds_leave_room(16).await;
 }
 
 #[tokio::test]

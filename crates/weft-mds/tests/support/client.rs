@@ -97,19 +97,30 @@ impl Client {
         let ops = [OpArgs::CreateSession(create)];
         let reply = wire.compound(&credential, options.minor, &ops).await.ok();
         let Ok(OpOk::CreateSession(made)) = &reply.last().result else { panic!("{reply:?}") };
-        let mut client = Client {
-            clientid: known.clientid,
+        let mut client = Self::of(wire, options, credential, known.clientid, made);
+        if client.options.reclaim_complete {
+            client.compound().op(reclaim_complete()).send().await.ok();
+        }
+        client
+    }
+
+    /// A client that was just given this session.
+    pub fn of(
+        wire: Wire,
+        options: ClientOptions,
+        credential: OpaqueAuth,
+        clientid: ClientId,
+        made: &CreateSessionOk,
+    ) -> Client {
+        Client {
+            clientid,
             sessionid: made.sessionid,
             granted: made.fore_chan_attrs,
             sequence: vec![0; made.fore_chan_attrs.maxrequests as usize],
             wire,
             credential,
             options,
-        };
-        if client.options.reclaim_complete {
-            client.compound().op(reclaim_complete()).send().await.ok();
         }
-        client
     }
 
     /// A COMPOUND on slot 0, its SEQUENCE first.
