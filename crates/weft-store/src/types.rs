@@ -285,9 +285,23 @@ impl Inode {
         self.stuffed && self.placement.is_some()
     }
 
-    /// Whether a write by anybody but the superuser takes set-id bits away.
+    /// Whether a write by somebody takes set-id bits away.
     pub fn is_privileged(&self) -> bool {
-        self.kind == Kind::File && without_privileges(self.mode) != self.mode
+        self.kind == Kind::File && SetIdLoss::All.of(self.mode) != self.mode
+    }
+
+    /// Which set-id bits a change of its data by `cred` takes away.
+    pub fn set_id_loss(&self, cred: &Credential) -> SetIdLoss {
+        match () {
+            () if cred.is_superuser() => SetIdLoss::Nothing,
+            () if cred.in_group(self.gid) => SetIdLoss::Privileges,
+            () => SetIdLoss::All,
+        }
+    }
+
+    /// Whether a write by `cred` takes set-id bits away.
+    pub fn loses_set_ids(&self, cred: &Credential) -> bool {
+        self.kind == Kind::File && self.set_id_loss(cred).of(self.mode) != self.mode
     }
 
     /// What `cred` may do by the mode bits alone (POSIX order: owner, else group, else others; the
@@ -317,11 +331,29 @@ fn other_than(a: u32, b: u32) -> u32 {
 /// Permission of the group to execute.
 const MODE_GROUP_EXECUTE: u16 = 0o0010;
 
-/// The mode after the set-id bits were taken away, as a write or a change of owner does: a
-/// set-group-id bit without group-execute is not a privilege and stays.
-pub(crate) fn without_privileges(mode: u16) -> u16 {
-    let group = if mode & MODE_GROUP_EXECUTE != 0 { MODE_SETGID } else { 0 };
-    mode & !(MODE_SETUID | group)
+/// Which set-id bits of a file a change takes away, by whose it is (Linux since 6.2:
+/// `setattr_should_drop_suidgid`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetIdLoss {
+    /// None: the superuser changes data.
+    Nothing,
+    /// Those that are a privilege, of which a set-group-id bit without group-execute is none:
+    /// a member of the file's group changes data, or the superuser the owner.
+    Privileges,
+    /// All: it is anybody else.
+    All,
+}
+
+impl SetIdLoss {
+    /// What is left of a mode.
+    pub(crate) fn of(self, mode: u16) -> u16 {
+        let group = match self {
+            SetIdLoss::Nothing => return mode,
+            SetIdLoss::Privileges if mode & MODE_GROUP_EXECUTE == 0 => 0,
+            SetIdLoss::Privileges | SetIdLoss::All => MODE_SETGID,
+        };
+        mode & !(MODE_SETUID | group)
+    }
 }
 
 /// What to look for in a file.

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use weft_store::engine::{Batch, Engine, EngineError, KeyRange, MemoryEngine, Snapshot, Visit};
 use weft_store::types::{
     Credential, DataServerId, Device, DeviceId, InodeNo, IntentKind, Kind, Lsn, Placement,
-    StoreError, Timestamp,
+    SetIdLoss, StoreError, Timestamp,
 };
 use weft_store::volume::{
     Authority, CommitPolicy, DEPTH_MAX, Exclusivity, Expect, New, Remove, Rename, Seen, SetAttr,
@@ -386,7 +386,7 @@ fn sizes_settle_and_the_change_attribute_tells() {
         mtime: Some(at(5)),
         settled: false,
         touched: false,
-        drop_privileges: false,
+        set_id_loss: SetIdLoss::Nothing,
     };
     let grown = volume.settle(ino, &learned, at(6)).value.unwrap();
     assert_eq!((grown.size, grown.mtime, grown.ctime), (100, at(5), at(6)));

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use weft_dev::SeededRng;
 use weft_store::engine::{self, Engine, EngineKind, MemoryEngine};
 use weft_store::reserve::Reserve;
-use weft_store::types::{Credential, InodeNo, Lsn, Timestamp};
+use weft_store::types::{Credential, InodeNo, Lsn, SetIdLoss, Timestamp};
 use weft_store::volume::{
     New, NewFileData, Remove, Rename, Restore, StuffedWrite, Volume, VolumeConfig, restore,
 };
@@ -78,8 +78,12 @@ fn step(volume: &Volume, writer: u64, rng: &mut SeededRng) -> Option<(Lsn, Done)
             let offset = rng.below(FILE_BYTES_MAX / 2);
             let len = 1 + rng.below(FILE_BYTES_MAX / 2) as usize;
             let data = rng.bytes(len);
-            let write =
-                StuffedWrite { offset, data: &data, limit: FILE_BYTES_MAX, drop_privileges: false };
+            let write = StuffedWrite {
+                offset,
+                data: &data,
+                limit: FILE_BYTES_MAX,
+                set_id_loss: SetIdLoss::Nothing,
+            };
             let seen = volume.write_stuffed(inode.no, &write, now());
             let written = seen.value.ok().flatten().is_some();
             written.then_some((seen.lsn, Done::Wrote(name, offset, data)))

@@ -21,7 +21,7 @@ use std::{sync::Arc, time::Duration};
 
 use weft_nfs::{Failure, NfsStat};
 use weft_store::{
-    types::{Inode, InodeNo},
+    types::{Inode, InodeNo, SetIdLoss},
     volume::Settle,
 };
 
@@ -272,9 +272,9 @@ impl Change<'_> {
     ) -> Result<Inode, Failure> {
         let Changes { shared, attrs, reaper, .. } = self.changes;
         match &mut self.plan.settles {
-            Settles::Written { drop_privileges } | Settles::Allocated { drop_privileges } => {
+            Settles::Written { set_id_loss } | Settles::Allocated { set_id_loss } => {
                 match reaches {
-                    Some(end) => written(shared, deps, &inode, end, *drop_privileges),
+                    Some(end) => written(shared, deps, &inode, end, *set_id_loss),
                     None => Ok(inode),
                 }
             }
@@ -305,9 +305,9 @@ impl Change<'_> {
         let Changes { shared, fences, .. } = self.changes;
         shared.records.gave_up(inode);
         fences.wake();
-        let Settles::Written { drop_privileges } = self.plan.settles else { return };
+        let Settles::Written { set_id_loss } = self.plan.settles else { return };
         let now = shared.wall();
-        let learned = Settle::written(0, now, drop_privileges);
+        let learned = Settle::written(0, now, set_id_loss);
         if let Err(e) = shared.volume.settle(inode.no, &learned, now).unconfirmed() {
             tracing::warn!(ino = inode.no.0, error = %e, "a change that was given up stays unseen");
         }
@@ -316,14 +316,14 @@ impl Change<'_> {
     /// Step 8 after a failure: that the data may have changed is told to whoever keeps some of it,
     /// before the reply. The failure itself is what the caller hears of.
     fn settle_failure(&self, deps: &mut Deps) {
-        let Settles::Written { drop_privileges } = self.plan.settles else { return };
+        let Settles::Written { set_id_loss } = self.plan.settles else { return };
         let shared = &self.changes.shared;
         if !self.failed {
             return;
         }
         let changed = deps
             .see(shared.volume.inode(self.ino))
-            .and_then(|inode| written(shared, deps, &inode, 0, drop_privileges));
+            .and_then(|inode| written(shared, deps, &inode, 0, set_id_loss));
         if let Err(f) = changed {
             tracing::debug!(ino = self.ino.0, status = %f.status, "a failed change stays unseen");
         }
@@ -348,10 +348,10 @@ fn written(
     deps: &mut Deps,
     inode: &Inode,
     end: u64,
-    drop_privileges: bool,
+    set_id_loss: SetIdLoss,
 ) -> Result<Inode, Failure> {
     let now = shared.wall();
-    let learned = Settle::written(end, now, drop_privileges);
+    let learned = Settle::written(end, now, set_id_loss);
     let inode = deps.see(shared.volume.settle(inode.no, &learned, now))?;
     shared.records.lock().changed(&inode);
     Ok(inode)

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use weft_nfs::{IO_BYTES_MAX, NfsStat, StableHow, Verifier};
 use weft_store::{
-    types::{Content, InodeNo},
+    types::{Content, InodeNo, SetIdLoss},
     volume::{StuffedExtent, StuffedWrite},
 };
 
@@ -30,8 +30,8 @@ pub(crate) struct Copy {
     pub(crate) to: u64,
     /// Bytes.
     pub(crate) len: u64,
-    /// Set-id bits of the destination go.
-    pub(crate) drop_privileges: bool,
+    /// Set-id bits of the destination that go, by who copies.
+    pub(crate) set_id_loss: SetIdLoss,
 }
 
 impl Copy {
@@ -131,7 +131,7 @@ impl FileService {
         }
         let origin = self.origin(&rest)?;
         let size = destination.size;
-        let change = self.changes.begin(Plan::copy(writing, end, copy.drop_privileges));
+        let change = self.changes.begin(Plan::copy(writing, end, copy.set_id_loss));
         // One of two small files may have left since, or be leaving: DELAY then, and asked again,
         // COPY brings the destination to its data servers.
         let done = change.run(deps, |file| {
@@ -161,7 +161,7 @@ impl FileService {
             offset: rest.to,
             data: &data,
             limit: self.migration.stuffing_limit_bytes(),
-            drop_privileges: rest.drop_privileges,
+            set_id_loss: rest.set_id_loss,
         };
         let written = volume.write_stuffed(rest.destination, &write, self.shared.wall());
         Ok(deps.see(written).map_err(|f| f.status)?.is_some())
@@ -273,7 +273,8 @@ mod tests {
             made.value.unwrap().inode.no
         };
         let (source, destination) = (make(b"left", false), make(b"small", true));
-        let copy = Copy { source, destination, from: 0, to: 0, len: 100, drop_privileges: false };
+        let copy =
+            Copy { source, destination, from: 0, to: 0, len: 100, set_id_loss: SetIdLoss::Nothing };
         assert_eq!(
             mds.files.copy(&mut Deps::default(), &copy, |_| true).await.err(),
             Some(NfsStat::DELAY)

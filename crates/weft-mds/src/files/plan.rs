@@ -2,7 +2,7 @@
 
 use tokio::sync::OwnedMutexGuard;
 use weft_nfs::ClientId;
-use weft_store::types::{InodeNo, Intent};
+use weft_store::types::{InodeNo, Intent, SetIdLoss};
 
 use super::records::{WritesBlocked, Writing};
 
@@ -11,8 +11,8 @@ use super::records::{WritesBlocked, Writing};
 pub(crate) struct Writer {
     /// The client that asked.
     pub(crate) client: ClientId,
-    /// Whoever else writes takes set-id bits away.
-    pub(crate) is_superuser: bool,
+    /// Set-id bits that go, by who it is.
+    pub(crate) set_id_loss: SetIdLoss,
 }
 
 /// Nobody else writes to the file, and nothing that was given out or given up before is carried
@@ -71,9 +71,9 @@ pub(super) enum OlderHandles {
 pub(super) enum Settles {
     /// The data changed, and the file reaches as far as was done. After a failure some of it may
     /// be changed even so, which caches must not miss: the change attribute moves all the same.
-    Written { drop_privileges: bool },
+    Written { set_id_loss: SetIdLoss },
     /// Space was reserved, and the file reaches as far. After a failure nothing has changed.
-    Allocated { drop_privileges: bool },
+    Allocated { set_id_loss: SetIdLoss },
     /// It lets go of the bytes it had, durably. After a failure it still has them.
     Moved,
     /// The truncation that it recorded is done, durably. After a failure, or a panic, the reaper
@@ -135,19 +135,19 @@ impl<'a> Plan<'a> {
             excluded: Excluded::Writing(writing),
             older: OlderHandles::Outranked { late_writes_of: Some(by.client) },
             extends_to: Some(end),
-            settles: Settles::Written { drop_privileges: !by.is_superuser },
+            settles: Settles::Written { set_id_loss: by.set_id_loss },
         }
     }
 
     /// One step of a COPY that ends at `end`. Data servers learn no epoch from copying among
     /// themselves: they are told before. The client's own late writes are no matter here: it waits
     /// for its writes before it copies (Linux: `_nfs42_proc_copy` calls `nfs_sync_inode`).
-    pub(super) fn copy(writing: Writing<'a>, end: u64, drop_privileges: bool) -> Self {
+    pub(super) fn copy(writing: Writing<'a>, end: u64, set_id_loss: SetIdLoss) -> Self {
         Plan {
             excluded: Excluded::Writing(writing),
             older: OlderHandles::Refused,
             extends_to: Some(end),
-            settles: Settles::Written { drop_privileges },
+            settles: Settles::Written { set_id_loss },
         }
     }
 
@@ -159,7 +159,7 @@ impl<'a> Plan<'a> {
             excluded: Excluded::Writing(writing),
             older: OlderHandles::Outranked { late_writes_of: None },
             extends_to: None,
-            settles: Settles::Allocated { drop_privileges: !by.is_superuser },
+            settles: Settles::Allocated { set_id_loss: by.set_id_loss },
         }
     }
 
@@ -170,7 +170,7 @@ impl<'a> Plan<'a> {
             excluded: Excluded::Quiesced(alone),
             older: OlderHandles::Outranked { late_writes_of: None },
             extends_to: None,
-            settles: Settles::Written { drop_privileges: !by.is_superuser },
+            settles: Settles::Written { set_id_loss: by.set_id_loss },
         }
     }
 
@@ -180,7 +180,7 @@ impl<'a> Plan<'a> {
             excluded: Excluded::Quiesced(alone),
             older: OlderHandles::Outranked { late_writes_of: None },
             extends_to: Some(end),
-            settles: Settles::Written { drop_privileges: !by.is_superuser },
+            settles: Settles::Written { set_id_loss: by.set_id_loss },
         }
     }
 

@@ -65,7 +65,7 @@ impl FileService {
             offset,
             data,
             limit: self.migration.stuffing_limit_bytes(),
-            drop_privileges: !by.is_superuser,
+            set_id_loss: by.set_id_loss,
         };
         let written = self.shared.volume.write_stuffed(inode.no, &write, self.shared.wall());
         Ok(deps.see(written)?.is_some())

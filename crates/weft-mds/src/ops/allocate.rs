@@ -17,7 +17,7 @@ pub(super) async fn allocate(mds: &Mds, c: &mut Compound<Mds>, a: &AllocateArgs)
     let inode = regular_file(mds, c, &handle)?;
     let stateid = c.stateid(a.stateid)?;
     let _undelegated = may_write(mds, c, &inode, &stateid).await?;
-    let by = writer(mds, c)?;
+    let by = writer(mds, c, &inode)?;
     mds.files.allocate(&mut c.deps, inode, by, (a.offset, end)).await?;
     Ok(OpOk::Allocate)
 }
@@ -30,7 +30,7 @@ pub(super) async fn deallocate(mds: &Mds, c: &mut Compound<Mds>, a: &DeallocateA
     let inode = regular_file(mds, c, &handle)?;
     let stateid = c.stateid(a.stateid)?;
     let _undelegated = may_write(mds, c, &inode, &stateid).await?;
-    let by = writer(mds, c)?;
+    let by = writer(mds, c, &inode)?;
     let admitted = mds.files.admit().await;
     let inode = match inode.stuffed {
         true => mds.files.on_data_servers(&mut c.deps, inode).await?,

@@ -27,7 +27,7 @@ pub(super) async fn clone(mds: &Mds, c: &mut Compound<Mds>, a: &CloneArgs) -> Op
     may_access(mds, c, &source, &src_stateid, IoAccess::Read)?;
     let dst_stateid = c.stateid(a.dst_stateid)?;
     let _undelegated = may_write(mds, c, &destination, &dst_stateid).await?;
-    let by = writer(mds, c)?;
+    let by = writer(mds, c, &destination)?;
     let admitted = mds.files.admit().await;
     let source = mds.files.refresh(&mut c.deps, source).await?;
     let destination = mds.files.refresh(&mut c.deps, destination).await?;

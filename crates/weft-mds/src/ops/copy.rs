@@ -42,7 +42,7 @@ pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpRe
     may_access(mds, c, &source, &src_stateid, IoAccess::Read)?;
     let dst_stateid = c.stateid(a.dst_stateid)?;
     let _undelegated = may_write(mds, c, &destination, &dst_stateid).await?;
-    let by = writer(mds, c)?;
+    let by = writer(mds, c, &destination)?;
     mds.files.admit().await;
     let source = mds.files.refresh(&mut c.deps, source).await?;
     let len = length(a, source.size)?;
@@ -50,8 +50,8 @@ pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpRe
     let destination = mds.files.refresh(&mut c.deps, destination).await?;
     make_way(mds, c, a, (&source, destination), len).await?;
     let (from, to, destination) = (a.src_offset, a.dst_offset, to.ino);
-    let drop_privileges = !by.is_superuser;
-    let copy = Copy { source: source.no, destination, from, to, len, drop_privileges };
+    let set_id_loss = by.set_id_loss;
+    let copy = Copy { source: source.no, destination, from, to, len, set_id_loss };
     if len > COPY_BYTES_MAX
         && !a.synchronous
         && let Some(id) = mds.clients.offload(by.client, copy)

@@ -63,8 +63,8 @@ pub(super) async fn may_write<'a>(
 ///
 /// # Errors
 /// OP_NOT_IN_SESSION.
-pub(super) fn writer(mds: &Mds, c: &Compound<Mds>) -> Result<Writer, Failure> {
-    Ok(Writer { client: c.client()?, is_superuser: mds.credential(c).is_superuser() })
+pub(super) fn writer(mds: &Mds, c: &Compound<Mds>, inode: &Inode) -> Result<Writer, Failure> {
+    Ok(Writer { client: c.client()?, set_id_loss: inode.set_id_loss(&mds.credential(c)) })
 }
 
 /// Refuses what the mode does not allow the caller.

@@ -65,10 +65,10 @@ fn laid_out(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutcommitArgs) -> Result<In
     Ok(inode)
 }
 
-/// Set-id bits that are a privilege do not survive a write by another than the superuser. (One for
-/// the group alone is none without group-execute, and stays: Linux `should_remove_sgid`.)
+/// Set-id bits do not survive a write by somebody who takes them away.
 fn drop_privileges(mds: &Mds, c: &mut Compound<Mds>, inode: &Inode) -> Result<(), Failure> {
-    if mds.credential(c).is_superuser() || !inode.is_privileged() {
+    let cred = mds.credential(c);
+    if !inode.loses_set_ids(&cred) {
         return Ok(());
     }
     let learned = Settle {
@@ -76,7 +76,7 @@ fn drop_privileges(mds: &Mds, c: &mut Compound<Mds>, inode: &Inode) -> Result<()
         mtime: None,
         settled: false,
         touched: true,
-        drop_privileges: true,
+        set_id_loss: inode.set_id_loss(&cred),
     };
     c.deps.see(mds.files.volume().settle(inode.no, &learned, mds.files.wall())).map(drop)
 }

@@ -78,7 +78,7 @@ fn goes_through_here(mds: &Mds, c: &Compound<Mds>, inode: &Inode, iomode: IoMode
     let (reads, writes) = (iomode == IoMode::READ, iomode == IoMode::RW);
     // Data servers do not know who writes, and Linux sends no LAYOUTCOMMIT after a stable write: as
     // long as there are set-id bits for a write to take away, it goes through here.
-    let is_watched = writes && inode.is_privileged() && !mds.credential(c).is_superuser();
+    let is_watched = writes && inode.loses_set_ids(&mds.credential(c));
     // Linux asks with every OPEN, before it knows what it will do; `mdsthreshold` told it where to
     // go.
     let may_not = writes && c.view.writable().is_err();

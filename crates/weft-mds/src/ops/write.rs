@@ -26,7 +26,7 @@ pub(super) async fn write(mds: &Mds, c: &mut Compound<Mds>, a: &WriteArgs) -> Op
     let count = u32::try_from(data.len()).map_err(|_| NfsStat::INVAL)?;
     let end = a.offset.checked_add(u64::from(count)).filter(|end| *end <= MAX_FILE_BYTES);
     end.ok_or(NfsStat::FBIG)?;
-    let (by, what) = (writer(mds, c)?, (a.offset, data, a.stable));
+    let (by, what) = (writer(mds, c, &inode)?, (a.offset, data, a.stable));
     mds.admin.note_io(c.client().ok(), &inode, data.len() as u64);
     let (committed, writeverf) = mds.files.write(&mut c.deps, inode, by, what).await?;
     mds.core.counters.wrote(data.len());

@@ -30,6 +30,7 @@ mod permission;
 mod restart;
 mod sequences;
 mod sessions;
+mod set_ids;
 mod shares;
 mod small_files;
 mod xattr;

@@ -60,7 +60,7 @@ pub(super) fn linkable(inode: &Inode) -> Result<(), StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::without_privileges;
+    use crate::types::SetIdLoss;
 
     #[test]
     fn names_are_checked_on_both_sides_of_each_limit() {
@@ -77,9 +77,17 @@ mod tests {
 
     #[test]
     fn set_id_bits_go_as_linux_takes_them() {
-        // Set-user-id always goes; set-group-id only where it is a privilege.
-        assert_eq!(without_privileges(0o6755), 0o755);
-        assert_eq!(without_privileges(0o6745), 0o2745);
-        assert_eq!(without_privileges(0o1777), 0o1777);
+        // Linux since 6.2: set-user-id goes; set-group-id where it is a privilege, and where
+        // somebody else than a member of the group, or the superuser, writes.
+        for (mode, by_member, by_stranger) in [
+            (0o6755, 0o755, 0o755),
+            (0o6745, 0o2745, 0o745),
+            (0o2666, 0o2666, 0o666),
+            (0o1777, 0o1777, 0o1777),
+        ] {
+            assert_eq!(SetIdLoss::Nothing.of(mode), mode);
+            assert_eq!(SetIdLoss::Privileges.of(mode), by_member);
+            assert_eq!(SetIdLoss::All.of(mode), by_stranger);
+        }
     }
 }

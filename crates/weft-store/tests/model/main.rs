@@ -8,7 +8,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use weft_store::engine::{Engine, KeyRange, MemoryEngine};
 use weft_store::types::{
-    Content, Credential, DeviceId, Inode, InodeNo, Kind, Placement, Reserved, StoreError, Timestamp,
+    Content, Credential, DeviceId, Inode, InodeNo, Kind, Placement, Reserved, SetIdLoss,
+    StoreError, Timestamp,
 };
 use weft_store::volume::{
     Authority, Exclusivity, Expect, Format, New, NewFileData, Remove, Rename, SetAttr, SetMode,
@@ -258,7 +259,8 @@ impl Pair {
                 let (v_ino, m_ino) = self.pick(ino);
                 let data = vec![value; len];
                 let limit = STUFFED_LIMIT;
-                let write = StuffedWrite { offset, data: &data, limit, drop_privileges: true };
+                let write =
+                    StuffedWrite { offset, data: &data, limit, set_id_loss: SetIdLoss::All };
                 let found = volume.write_stuffed(v_ino, &write, now).value;
                 let wanted = self.model.write(m_ino, offset, &data, limit);
                 assert_eq!(found.as_ref().map(Option::is_some), wanted.as_ref().copied());
@@ -291,7 +293,7 @@ impl Pair {
                     mtime: None,
                     settled,
                     touched: false,
-                    drop_privileges: false,
+                    set_id_loss: SetIdLoss::Nothing,
                 };
                 let wanted = self.model.settle(m_ino, size, &lengths.unwrap_or_default(), settled);
                 let found = match lengths {

@@ -427,8 +427,9 @@ impl Reference {
         node.data.truncate(usize::try_from(node.size).unwrap());
         node.blocks.retain(|block| block * BLOCK_BYTES < node.size);
         node.stuffed &= !(moving && node.size == 0);
+        let keeps_marks = root || member(cred, node.gid);
         if set.size.is_some() && !root {
-            drop_set_id(node);
+            drop_set_id(node, keeps_marks);
         }
         node.uid = set.uid.unwrap_or(node.uid);
         node.gid = set.gid.unwrap_or(node.gid);
@@ -439,7 +440,7 @@ impl Reference {
             }
         }
         if ownership && node.kind != Kind::Directory {
-            drop_set_id(node);
+            drop_set_id(node, keeps_marks);
         }
         Ok(no)
     }
@@ -468,7 +469,7 @@ impl Reference {
             node.data[from..to].copy_from_slice(data);
             node.blocks.extend(offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES));
             node.size = node.size.max(end);
-            drop_set_id(node);
+            drop_set_id(node, false);
         }
         Ok(true)
     }
@@ -540,9 +541,10 @@ fn member(cred: &Credential, gid: u32) -> bool {
     cred.gid == gid || cred.gids.contains(&gid)
 }
 
-fn drop_set_id(node: &mut Node) {
+/// Set-group-id without group-execute is kept by some.
+fn drop_set_id(node: &mut Node, keeps_marks: bool) {
     node.mode &= !0o4000;
-    if node.mode & 0o010 != 0 {
+    if node.mode & 0o010 != 0 || !keeps_marks {
         node.mode &= !0o2000;
     }
 }

@@ -5,7 +5,7 @@ use tokio::sync::Notify;
 use weft_ds::testing::{TestDs, until};
 use weft_nfs::{ClientId, StableHow};
 use weft_store::{
-    types::{Credential, DataServerId, Intent, Placement, Timestamp},
+    types::{Credential, DataServerId, Intent, Placement, SetIdLoss, Timestamp},
     volume::{Authority, New, NewFileData, SetAttr, Volume},
 };
 
@@ -21,7 +21,7 @@ use crate::{
 const SIZE: u64 = 100;
 const END: u64 = 200;
 
-const BY: Writer = Writer { client: ClientId(1), is_superuser: true };
+const BY: Writer = Writer { client: ClientId(1), set_id_loss: SetIdLoss::Nothing };
 
 fn make(volume: &Volume, name: &str, data: NewFileData) -> Inode {
     let new = New { data, size: Some(SIZE), ..New::file(0o644) };
@@ -118,7 +118,7 @@ async fn begin<'a>(mds: &'a Mds, kind: Kind, inode: &Inode) -> Change<'a> {
     };
     changes.begin(match kind {
         Kind::Write => Plan::write(writing(), BY, END),
-        Kind::Copy => Plan::copy(writing(), END, false),
+        Kind::Copy => Plan::copy(writing(), END, SetIdLoss::Nothing),
         Kind::Allocate => Plan::allocate(writing(), BY),
         Kind::Punch => Plan::punch(alone().await, BY),
         Kind::Clone => Plan::clone_range(alone().await, BY, END),

@@ -5,7 +5,7 @@
 //! asked.
 
 use weft_store::{
-    types::{Inode, Timestamp},
+    types::{Inode, SetIdLoss, Timestamp},
     volume::{Settle, SettleSize},
 };
 
@@ -105,7 +105,7 @@ impl SizeRecord {
             mtime: (news == Freshness::Changed).then_some(later),
             touched: news != Freshness::Unchanged,
             settled: is_all,
-            drop_privileges: false,
+            set_id_loss: SetIdLoss::Nothing,
         };
         (is_all || news != Freshness::Unchanged).then_some(settle)
     }

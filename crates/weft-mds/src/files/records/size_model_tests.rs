@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use weft_nfs::ClientId;
 use weft_store::{
-    types::{Inode, Timestamp},
+    types::{Inode, SetIdLoss, Timestamp},
     volume::SettleSize,
 };
 
@@ -178,7 +178,7 @@ impl World {
         if well {
             self.land(end);
             let now = self.now();
-            self.settle(&Settle::written(end, now, false), now);
+            self.settle(&Settle::written(end, now, SetIdLoss::Nothing), now);
             self.files.lock().changed(&self.inode);
             self.changes += 1;
         } else {

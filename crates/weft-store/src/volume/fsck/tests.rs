@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::{
     engine::{Batch, Engine, MemoryEngine},
-    types::{Credential, Device, Timestamp},
+    types::{Credential, Device, SetIdLoss, Timestamp},
     volume::{
         Account, Exclusivity, New, NewFileData, Remove, STUFFED_BYTES_MAX, StuffedWrite,
         VolumeConfig, XattrHow, ops::stuffed::BLOCK_BYTES,
@@ -40,8 +40,12 @@ fn populated(engine: &Arc<dyn Engine>) {
     make(d.no, b"e", &New::directory(0o755));
     let f = make(d.no, b"f", &New { data: NewFileData::Stuffed, ..New::file(0o644) });
     let offset = BLOCK_BYTES - 2;
-    let four =
-        StuffedWrite { offset, data: b"four", limit: STUFFED_BYTES_MAX, drop_privileges: false };
+    let four = StuffedWrite {
+        offset,
+        data: b"four",
+        limit: STUFFED_BYTES_MAX,
+        set_id_loss: SetIdLoss::Nothing,
+    };
     volume.write_stuffed(f.no, &four, NOW).value.unwrap().unwrap();
     volume.link(f.no, InodeNo::ROOT, b"g", &root, NOW).value.unwrap();
     for name in [&b"one"[..], b"two"] {

@@ -4,7 +4,7 @@
 use super::bounds::raise_bounds;
 use super::inode_changes::touch;
 use super::stuffed;
-use crate::types::{Inode, InodeNo, Kind, Placement, StoreError, Timestamp};
+use crate::types::{Inode, InodeNo, Kind, Placement, SetIdLoss, StoreError, Timestamp};
 use crate::volume::check;
 use crate::volume::handle::Volume;
 use crate::volume::seen::Seen;
@@ -21,8 +21,8 @@ pub struct Settle {
     pub settled: bool,
     /// Data changed even if size and time did not show it.
     pub touched: bool,
-    /// Somebody else than the superuser wrote: set-id bits go.
-    pub drop_privileges: bool,
+    /// Set-id bits that go, by who wrote.
+    pub set_id_loss: SetIdLoss,
 }
 
 impl Settle {
@@ -32,17 +32,17 @@ impl Settle {
         mtime: None,
         settled: true,
         touched: false,
-        drop_privileges: false,
+        set_id_loss: SetIdLoss::Nothing,
     };
 
-    /// Data was written, up to `end` at least; whether by another than the superuser.
-    pub fn written(end: u64, now: Timestamp, drop_privileges: bool) -> Settle {
+    /// Data was written, up to `end` at least; and which set-id bits go by that.
+    pub fn written(end: u64, now: Timestamp, set_id_loss: SetIdLoss) -> Settle {
         Settle {
             size: SettleSize::AtLeast(end),
             mtime: Some(now),
             settled: false,
             touched: true,
-            drop_privileges,
+            set_id_loss,
         }
     }
 }
@@ -227,9 +227,7 @@ fn settle(
         check::time(mtime)?;
         inode.mtime = mtime;
     }
-    if learned.drop_privileges {
-        inode.mode = crate::types::without_privileges(inode.mode);
-    }
+    inode.mode = learned.set_id_loss.of(inode.mode);
     if learned.touched || inode != before {
         touch(&mut inode, now);
     }

@@ -4,8 +4,8 @@ use super::inode_changes::touch;
 use super::placement::owe_end;
 use super::{intents, stuffed};
 use crate::types::{
-    Credential, Inode, InodeNo, Intent, IntentKind, Kind, MODE_BITS, MODE_SETGID, Rwx, StoreError,
-    Timestamp,
+    Credential, Inode, InodeNo, Intent, IntentKind, Kind, MODE_BITS, MODE_SETGID, Rwx, SetIdLoss,
+    StoreError, Timestamp,
 };
 use crate::volume::check;
 use crate::volume::handle::Volume;
@@ -181,9 +181,7 @@ fn apply(
             inode.bounds = inode.bounds.cut(placement, size);
         }
         inode.mtime = now;
-        if !cred.is_superuser() {
-            inode.mode = crate::types::without_privileges(inode.mode);
-        }
+        inode.mode = inode.set_id_loss(cred).of(inode.mode);
     }
     set_ownership(&mut inode, set, cred);
     let pick = |time| match time {
@@ -215,6 +213,10 @@ fn end_handles(inode: &mut Inode, before: &Inode, set: &SetAttr) -> Result<bool,
 /// Mode, owner and group. A change of owner or group takes set-id bits away, even those set by the
 /// same request; a mode set by somebody outside the group gets no set-group-id bit.
 fn set_ownership(inode: &mut Inode, set: &SetAttr, cred: &Credential) {
+    let loss = match inode.set_id_loss(cred) {
+        SetIdLoss::Nothing => SetIdLoss::Privileges,
+        loss => loss,
+    };
     inode.uid = set.uid.unwrap_or(inode.uid);
     inode.gid = set.gid.unwrap_or(inode.gid);
     if let Some(mode) = set.mode {
@@ -223,6 +225,6 @@ fn set_ownership(inode: &mut Inode, set: &SetAttr, cred: &Credential) {
         inode.mode = if entitled { mode } else { mode & !MODE_SETGID };
     }
     if (set.uid.is_some() || set.gid.is_some()) && !inode.is_directory() {
-        inode.mode = crate::types::without_privileges(inode.mode);
+        inode.mode = loss.of(inode.mode);
     }
 }

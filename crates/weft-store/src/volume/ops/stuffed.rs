@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::bounds::raise_bounds;
 use super::inode_changes::touch;
-use crate::types::{Content, Inode, InodeNo, StoreError, Timestamp, without_privileges};
+use crate::types::{Content, Inode, InodeNo, SetIdLoss, StoreError, Timestamp};
 use crate::volume::handle::Volume;
 use crate::volume::seen::Seen;
 use crate::volume::tx::Tx;
@@ -29,8 +29,8 @@ pub struct StuffedWrite<'a> {
     pub data: &'a [u8],
     /// The file may be so long and still stay in the volume; at most [`STUFFED_BYTES_MAX`] counts.
     pub limit: u64,
-    /// Somebody else than the superuser writes: set-id bits go.
-    pub drop_privileges: bool,
+    /// Set-id bits that go, by whose write it is.
+    pub set_id_loss: SetIdLoss,
 }
 
 /// What was found in a file in the volume.
@@ -183,9 +183,7 @@ fn written(
     }
     inode.size = inode.size.max(at);
     inode.mtime = now;
-    if write.drop_privileges {
-        inode.mode = without_privileges(inode.mode);
-    }
+    inode.mode = write.set_id_loss.of(inode.mode);
     touch(&mut inode, now);
     tx.put_inode(&inode);
     Ok(inode)
