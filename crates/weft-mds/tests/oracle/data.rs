@@ -388,9 +388,11 @@ impl Run {
         if let Some(held) = held {
             return fault(format!("{what}: host {} has it", held.host));
         }
+        // A host has one owner of locks: what it locks by another open is under the first still.
+        let before = self.held.locks.iter().find(|l| (l.host, l.node) == (host, node));
+        let under = before.map_or(open.stateid, |l| l.under);
         self.held.locks.retain(|l| (l.host, l.node) != (host, node));
-        let (stateid, under) = (reply.stateid(), open.stateid);
-        self.held.locks.push(Other { host, node, stateid, under });
+        self.held.locks.push(Other { host, node, stateid: reply.stateid(), under });
         Ok(())
     }
 
