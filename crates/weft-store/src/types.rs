@@ -224,11 +224,12 @@ impl HandlesOut {
 }
 
 impl Inode {
-    /// The last epoch whose handles may write, as far as any were given out that may.
+    /// The last epoch whose handles may write: the present one, or, of those that are to end, the
+    /// one before.
     pub fn last_writing_epoch(&self) -> Option<u32> {
         match self.handles {
             HandlesOut { write: true, .. } => Some(self.fence_epoch),
-            HandlesOut { earlier: true, .. } => self.fence_epoch.checked_sub(1),
+            HandlesOut { owed: true, .. } => self.fence_epoch.checked_sub(1),
             _ => None,
         }
     }

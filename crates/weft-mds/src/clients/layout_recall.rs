@@ -2,7 +2,8 @@
 //! does not answer.
 
 use std::{
-    sync::Arc,
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -12,7 +13,7 @@ use weft_nfs::{
     seq4_status,
 };
 use weft_server::core::Core;
-use weft_state::{FileKey, Overdue};
+use weft_state::{FileKey, LayoutInfo, Overdue};
 use weft_store::types::InodeNo;
 
 use super::callback::Callbacks;
@@ -33,6 +34,8 @@ pub(crate) struct LayoutRecalls {
     protocol: Arc<ProtocolState>,
     files: Arc<FileService>,
     callbacks: Arc<Callbacks>,
+    /// Who was waited for in vain, and when.
+    silent: Mutex<HashMap<ClientId, Instant>>,
 }
 
 impl LayoutRecalls {
@@ -48,6 +51,7 @@ impl LayoutRecalls {
             protocol: protocol.clone(),
             files: files.clone(),
             callbacks: callbacks.clone(),
+            silent: Mutex::default(),
         }
     }
 
@@ -68,58 +72,68 @@ impl LayoutRecalls {
 
     /// When somebody who begins to wait for layouts now gives up.
     pub(super) fn deadline(&self) -> Instant {
-        Instant::now() + self.patience()
+        Instant::now() + PATIENCE.min(self.lease() / 4)
     }
 
-    fn patience(&self) -> Duration {
-        PATIENCE.min(Duration::from_secs(self.core.lease_s.into()) / 4)
+    fn lease(&self) -> Duration {
+        Duration::from_secs(self.core.lease_s.into())
     }
 
-    /// Ends the handles of earlier epochs of a file, of which the volume knows that they are to
-    /// end: on success no data server accepts one. Who uses them is asked first to give them back,
-    /// and waited for a while. Linux needs that: when data servers refuse it several requests at
+    /// Ends the handles of a file of which the volume knows that they are to end: on success no data
+    /// server accepts one. Who uses them is asked first to give them back, and waited for a while,
+    /// until `at_most` if that is sooner. Linux needs that: when data servers refuse it several requests at
     /// once (`filelayout_async_handle_error`), the later answers end the layout that it got since,
     /// and who waits for that one may be left waiting for ever (`NFS_LAYOUT_DRAIN`).
     ///
     /// # Errors
     /// They may still work: a data server cannot be told now, and is told in the background.
-    pub(crate) async fn end_handles(self: &Arc<Self>, ino: InodeNo) -> Result<(), NfsStat> {
-        if !self.files.has_earlier_handles(ino)? {
-            return Ok(());
-        }
+    pub(crate) async fn end_handles(
+        self: &Arc<Self>,
+        ino: InodeNo,
+        at_most: Option<Instant>,
+    ) -> Result<(), NfsStat> {
         let file = self.files.key(ino);
-        if self.protocol.state().layouts_on(file).is_empty() {
-            return self.files.end_earlier_handles(ino).await;
+        if !self.files.owes_end(ino)? || self.protocol.state().layouts_on(file).is_empty() {
+            return self.files.end_owed(ino).await;
         }
+        let deadline = at_most.map_or(self.deadline(), |at_most| at_most.min(self.deadline()));
         let recalls = self.clone();
         // Goes on if whoever asked for it goes.
         let ended = tokio::spawn(async move {
-            recalls.take_back(file).await;
-            recalls.files.end_earlier_handles(ino).await
+            recalls.take_back(file, deadline).await;
+            recalls.files.end_owed(ino).await
         });
         ended.await.unwrap_or(Err(NfsStat::SERVERFAULT))
     }
 
-    /// Recalls the layouts that are out on a file, to read ones too, and waits a while until those
-    /// are back. Who was waited for in vain is not asked once more, of whatever file: with many
-    /// files it would keep its handles for hours.
-    async fn take_back(self: &Arc<Self>, file: FileKey) {
-        let (mut held, silent) = {
-            let state = self.protocol.state();
-            let patience_ms = u64::try_from(self.patience().as_millis()).unwrap_or(u64::MAX);
-            let silent = state.recalls_overdue(self.core.clock.now(), patience_ms);
-            (state.layouts_on(file), silent)
-        };
-        held.retain(|holder| {
-            let is_silent = silent.iter().any(|overdue| overdue.client == holder.client);
-            !is_silent && self.core.sessions().has_back_channel(holder.client)
-        });
+    /// Recalls the layouts that are out on a file, to read ones too, and waits until those are back,
+    /// or for the deadline. Who was waited for in vain is not waited for once more, of whatever
+    /// file, for the time of a lease.
+    async fn take_back(self: &Arc<Self>, file: FileKey, deadline: Instant) {
+        let held = self.protocol.state().layouts_on(file);
+        let answers = |client| self.core.sessions().has_back_channel(client);
+        let mut held: Vec<_> = held.into_iter().filter(|h| answers(h.client)).collect();
         held.iter().for_each(|holder| self.recall_from(holder.client, file));
-        let deadline = self.deadline();
-        let is_out = || held.iter().any(|h| self.recall_out(h.client, file, h.stateid).is_some());
-        while is_out() && Instant::now() < deadline {
+        held.retain(|holder| !self.is_silent(holder.client));
+        let is_out = |h: &LayoutInfo| self.recall_out(h.client, file, h.stateid).is_some();
+        while held.iter().any(is_out) {
+            if Instant::now() > deadline {
+                held.retain(is_out);
+                return held.into_iter().for_each(|holder| self.was_silent(holder.client));
+            }
             tokio::time::sleep(LOOK).await;
         }
+    }
+
+    fn is_silent(&self, client: ClientId) -> bool {
+        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        silent.get(&client).is_some_and(|since| since.elapsed() < self.lease())
+    }
+
+    fn was_silent(&self, client: ClientId) {
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        silent.retain(|_, since| since.elapsed() < self.lease());
+        silent.insert(client, Instant::now());
     }
 
     /// Recalls what a client holds of a file, unless that is being done.
@@ -160,14 +174,16 @@ impl LayoutRecalls {
 
     /// The client says that it has no such layout, and no LAYOUTRETURN follows (Linux:
     /// `pnfs_layout_mark_request`). The recall may also have overtaken the reply that grants the
-    /// layout: what it was given is made worthless before it is forgotten. Whether that is done; if
-    /// not (others' handles became suspect meanwhile, a data server is away) it is tried again.
+    /// layout: what it was given to write with is made worthless before it is forgotten. Whether
+    /// that is done; if not (others' handles became suspect meanwhile, a data server is away) it is tried again.
     async fn has_none(&self, client: ClientId, file: FileKey, stateid: Stateid) -> bool {
         if self.recall_out(client, file, stateid).is_none() {
             return true; // returned while the recall was on its way
         }
         let ino = InodeNo(file.object);
-        if let Err(status) = self.files.revoke_handles(client, ino).await {
+        let held = self.protocol.state().layouts_on(file);
+        let writes = held.iter().any(|layout| layout.client == client && layout.rw);
+        if writes && let Err(status) = self.files.revoke_handles(client, ino).await {
             tracing::debug!(ino = ino.0, %status, "cannot fence: the layout stays until it can");
             return false;
         }

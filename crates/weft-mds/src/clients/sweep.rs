@@ -4,7 +4,7 @@
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::{sync::Notify, task::JoinSet};
@@ -19,6 +19,9 @@ const LOOKED_AT_ONCE: usize = 256;
 const ENDED_AT_ONCE: usize = 16;
 /// Files that may wait for data servers that are away; more wait here for those to go on.
 const WAITING_MAX: usize = 4096;
+/// How long a whole search waits for those who use handles: of what is found later they are asked
+/// for, and not waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Pause before what failed is tried again.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -54,6 +57,18 @@ enum Wanted {
     Owed,
     /// All: they may have been given out by other rules, to somebody who may do less by these.
     All,
+}
+
+/// A search, as far as it has come.
+struct Search {
+    wanted: Wanted,
+    /// Until then who uses handles is waited for.
+    at_most: Instant,
+    after: Option<InodeNo>,
+    /// Files whose handles were to end.
+    files: usize,
+    /// Of those, how many the volume refused.
+    failed: usize,
 }
 
 impl Sweep {
@@ -104,23 +119,25 @@ impl Sweep {
     pub(crate) async fn run(&self) {
         loop {
             let begun = *self.state();
-            if let Some(wanted) = begun.wanted {
-                self.search(wanted).await;
-            }
-            if self.is_done(begun.generation) {
+            let ended = match begun.wanted {
+                Some(wanted) => self.search(wanted).await,
+                None => true,
+            };
+            if self.is_done(begun.generation, ended) {
                 self.wanted.notified().await;
             }
         }
     }
 
-    /// Whether nothing is left to do, after a search for what was wanted in that generation.
-    fn is_done(&self, generation: u64) -> bool {
+    /// Whether nothing is left to do, after a search for what was wanted in that generation, which
+    /// could end all handles or not.
+    fn is_done(&self, generation: u64, ended: bool) -> bool {
         let mut state = self.state();
         if state.generation != generation {
             return false;
         }
         state.wanted = None;
-        if !state.is_noted {
+        if !state.is_noted && ended {
             match self.files.volume().note_rules(&state.rules).unconfirmed() {
                 Ok(()) => state.is_noted = true,
                 Err(error) => tracing::warn!(%error, "the next start ends all handles once more"),
@@ -130,59 +147,58 @@ impl Sweep {
     }
 
     /// Returns when all handles of before have ended at all data servers that can be reached. The
-    /// others are told in the background, and the volume remembers that for the next start.
-    async fn search(&self, wanted: Wanted) {
+    /// others are told in the background, and the volume remembers that for the next start. Whether
+    /// it does of all files: if not, the next start searches again.
+    async fn search(&self, wanted: Wanted) -> bool {
         // In grace clients still finish what they began with handles of before the restart.
         while self.protocol.grace().is_on() {
             tokio::time::sleep(PAUSE).await;
         }
         tracing::info!(?wanted, "handles that were given out are being ended");
-        let (mut after, mut files) = (None, 0);
-        while let Some(ended) = self.search_on(&mut after, wanted).await {
-            files += ended;
-        }
-        tracing::info!(files, "handles that were given out before have ended");
+        let at_most = Instant::now() + PATIENCE;
+        let mut search = Search { wanted, at_most, after: None, files: 0, failed: 0 };
+        while self.search_on(&mut search).await {}
+        let Search { files, failed, .. } = search;
+        tracing::info!(files, failed, "handles that were given out before have ended");
+        failed == 0
     }
 
-    /// Notes in the volume that the handles of a file are to end: we may be restarted before all
-    /// data servers know.
-    async fn note(&self, ino: InodeNo) {
-        loop {
-            match self.files.volume().end_handles(ino).unconfirmed() {
-                Ok(_) | Err(StoreError::Stale) => return,
-                Err(error) => tracing::warn!(ino = ino.0, %error, "handles cannot be ended yet"),
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-
-    /// The next files behind `after`: of how many handles have ended; `None` behind the last.
-    async fn search_on(&self, after: &mut Option<InodeNo>, wanted: Wanted) -> Option<usize> {
+    /// Ends the handles of the next files; whether there were any.
+    async fn search_on(&self, search: &mut Search) -> bool {
         let part = loop {
-            match self.files.volume().placed_files(*after, LOOKED_AT_ONCE) {
+            match self.files.volume().placed_files(search.after, LOOKED_AT_ONCE) {
                 Ok(part) if self.files.waiting_for_fences() < WAITING_MAX => break part,
                 Ok(_) => {}
                 Err(error) => tracing::warn!(%error, "files cannot be searched for handles yet"),
             }
             tokio::time::sleep(PAUSE).await;
         };
-        *after = Some(part.last?);
-        let is_wanted = |file: &Inode| match wanted {
+        let Some(last) = part.last else { return false };
+        search.after = Some(last);
+        let is_wanted = |file: &Inode| match search.wanted {
             Wanted::All => file.handles.any(),
             Wanted::Owed => file.handles.owed,
         };
         let found: Vec<_> = part.files.into_iter().filter(is_wanted).collect();
+        search.files += found.len();
         let mut tasks = JoinSet::new();
-        for file in &found {
+        for file in found {
             if tasks.len() >= ENDED_AT_ONCE {
                 tasks.join_next().await;
             }
-            self.note(file.no).await;
-            let (layouts, ino) = (self.layouts.clone(), file.no);
+            // Durable before anybody is told: we may be restarted before all of them know.
+            match self.files.volume().end_handles(file.no).unconfirmed() {
+                Ok(_) | Err(StoreError::Stale) => {}
+                Err(error) => {
+                    tracing::warn!(ino = file.no.0, %error, "handles cannot be ended");
+                    search.failed += 1;
+                }
+            }
+            let (layouts, at_most) = (self.layouts.clone(), search.at_most);
             // What fails goes on in the background.
-            tasks.spawn(async move { layouts.end_handles(ino).await });
+            tasks.spawn(async move { layouts.end_handles(file.no, Some(at_most)).await });
         }
         tasks.join_all().await;
-        Some(found.len())
+        true
     }
 }

@@ -135,31 +135,21 @@ impl Fences {
         }
     }
 
-    /// Whether handles of earlier epochs of the file were given out, which data servers may still
-    /// accept.
-    ///
-    /// # Errors
-    /// STALE; the volume cannot be read.
-    pub(crate) fn has_earlier(&self, ino: InodeNo) -> Result<bool, NfsStat> {
-        Ok(self.shared.inode_now(ino)?.handles.earlier)
-    }
-
-    /// Ends all handles of earlier epochs of the file; costs nothing if there are none. On success
-    /// no data server accepts one.
+    /// Ends the handles of the file that are to end, if there are any. On success no data server
+    /// accepts one.
     ///
     /// # Errors
     /// As [`Fences::fence`]: what could not be told now is told in the background.
-    pub(crate) async fn end_earlier(&self, ino: InodeNo) -> Result<(), NfsStat> {
+    pub(crate) async fn end_owed(&self, ino: InodeNo) -> Result<(), NfsStat> {
         {
             let mut files = self.shared.records.lock();
             let inode = self.shared.inode_now(ino)?;
-            if !inode.handles.earlier {
+            if !inode.handles.owed {
                 return Ok(());
             }
             // The later epoch is there, for data servers to be told: also by whoever is telling
             // them of an earlier one just now.
-            files.suspect_late_writes(&inode);
-            files.raised(ino);
+            files.suspect_outranked(&inode);
         }
         self.fence(ino).await.inspect_err(|_| self.wake())
     }

@@ -10,6 +10,20 @@ use weft_store::types::{DataServerId, DeviceId, Inode, InodeNo};
 use super::{records::FenceCause, service::FileService};
 use crate::{deps::Deps, striped::Striped};
 
+/// What of a file decides who may read and write it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ownership {
+    mode: u16,
+    uid: u32,
+    gid: u32,
+}
+
+impl From<&Inode> for Ownership {
+    fn from(inode: &Inode) -> Self {
+        Ownership { mode: inode.mode, uid: inode.uid, gid: inode.gid }
+    }
+}
+
 /// A layout that a client wants of a file.
 #[derive(Debug)]
 pub(crate) struct LayoutWanted {
@@ -20,6 +34,8 @@ pub(crate) struct LayoutWanted {
     pub(crate) iomode: IoMode,
     /// What its handles are to allow on the data servers.
     pub(crate) rights: Rights,
+    /// The file by whose mode and owners the rights were judged.
+    pub(crate) judged: Ownership,
     /// Largest body it has room for, bytes.
     pub(crate) body_bytes_max: usize,
 }
@@ -68,8 +84,8 @@ impl FileService {
     }
 
     /// Records the layout, in one critical section with the last look at what could forbid it: a
-    /// truncation or a recall may have begun since the first, or the epoch have been raised. Its
-    /// stateid and its body.
+    /// truncation or a recall may have begun since the first, the epoch have been raised, or a right
+    /// been taken away. Its stateid and its body.
     ///
     /// # Errors
     /// LAYOUTTRYLATER, TOOSMALL; those of the stateid.
@@ -78,10 +94,10 @@ impl FileService {
         deps: &mut Deps,
         wanted: &LayoutWanted,
     ) -> Result<(Stateid, Bytes), Failure> {
-        let LayoutWanted { client, ino, stateid, iomode, rights, body_bytes_max } = wanted;
+        let LayoutWanted { client, ino, stateid, iomode, rights, judged, body_bytes_max } = wanted;
         let mut files = self.shared.records.lock();
         let inode = deps.see(self.shared.volume.inode(*ino))?;
-        if files.refuses_grants(&inode) {
+        if files.refuses_grants(&inode) || Ownership::from(&inode) != *judged {
             return Err(NfsStat::LAYOUTTRYLATER.into());
         }
         let striped = self.shared.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
@@ -157,20 +173,20 @@ impl FileService {
         self.fences.fence(ino).await
     }
 
-    /// Whether the file has handles that are to end: of earlier epochs.
+    /// Whether the file has handles that are to end: a right was taken away.
     ///
     /// # Errors
     /// STALE; the volume cannot be read.
-    pub(crate) fn has_earlier_handles(&self, ino: InodeNo) -> Result<bool, NfsStat> {
-        self.fences.has_earlier(ino)
+    pub(crate) fn owes_end(&self, ino: InodeNo) -> Result<bool, NfsStat> {
+        Ok(self.shared.inode_now(ino)?.handles.owed)
     }
 
-    /// The handles of earlier epochs of a file end, durably.
+    /// The handles of a file that are to end do so, durably.
     ///
     /// # Errors
     /// DELAY, they may still work: a data server cannot be told now.
-    pub(crate) async fn end_earlier_handles(&self, ino: InodeNo) -> Result<(), NfsStat> {
-        self.fences.end_earlier(ino).await
+    pub(crate) async fn end_owed(&self, ino: InodeNo) -> Result<(), NfsStat> {
+        self.fences.end_owed(ino).await
     }
 
     /// Files whose data servers are still to be told that handles have ended.

@@ -32,7 +32,7 @@ mod write;
 pub(crate) use alone::CloneRange;
 pub(crate) use change::Admitted;
 pub(crate) use copying::Copy;
-pub(crate) use layouts::LayoutWanted;
+pub(crate) use layouts::{LayoutWanted, Ownership};
 pub(crate) use plan::{Quiesced, Writer};
 pub(crate) use service::{FileParts, FileService};
 

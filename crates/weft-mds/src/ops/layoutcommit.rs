@@ -33,7 +33,7 @@ pub(super) async fn layoutcommit(
         last.checked_add(1).filter(|e| *e <= MAX_FILE_BYTES).ok_or(NfsStat::INVAL)?;
     }
     a.time_modify.map(from_nfs_time).transpose()?;
-    drop_privileges(mds, c, &inode)?;
+    take_set_ids(mds, c, &inode)?;
     // The data servers know how far the client wrote, and when: its own word may be from before a
     // truncation, or from before it set the times (design D8).
     let newsize = match mds.files.refresh(&mut c.deps, inode.clone()).await {
@@ -66,7 +66,7 @@ fn laid_out(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutcommitArgs) -> Result<In
 }
 
 /// Set-id bits do not survive a write by somebody who takes them away.
-fn drop_privileges(mds: &Mds, c: &mut Compound<Mds>, inode: &Inode) -> Result<(), Failure> {
+fn take_set_ids(mds: &Mds, c: &mut Compound<Mds>, inode: &Inode) -> Result<(), Failure> {
     let cred = mds.credential(c);
     if !inode.loses_set_ids(&cred) {
         return Ok(());

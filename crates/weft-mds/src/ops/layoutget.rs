@@ -12,7 +12,10 @@ use weft_server::{
 use weft_store::types::{Inode, Kind};
 
 use super::data_access::may_read_opened;
-use crate::{files::LayoutWanted, server::Mds};
+use crate::{
+    files::{LayoutWanted, Ownership},
+    server::Mds,
+};
 
 /// Bytes of `LAYOUTGET4resok` around one layout body: return-on-close, stateid, array count,
 /// offset, length, mode, type, body length.
@@ -38,12 +41,13 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
         return Err(NfsStat::LAYOUTUNAVAILABLE.into());
     }
     // decide
-    let ino = inode.no;
+    let (ino, judged) = (inode.no, Ownership::from(&inode));
     mds.files.ready_for_layout(&mut c.deps, inode, a.iomode).await?;
     // record, answer
     let allowed = usize::try_from(a.maxcount).unwrap_or(usize::MAX);
     let body_bytes_max = allowed.checked_sub(AROUND_BODY_BYTES).ok_or(NfsStat::TOOSMALL)?;
-    let wanted = LayoutWanted { client, ino, stateid, iomode: a.iomode, rights, body_bytes_max };
+    let iomode = a.iomode;
+    let wanted = LayoutWanted { client, ino, stateid, iomode, rights, judged, body_bytes_max };
     let (stateid, body) = mds.files.grant_layout(&mut c.deps, &wanted)?;
     c.current_stateid = Some(stateid);
     mds.admin.fallbacks.granted(client);
@@ -78,7 +82,7 @@ fn goes_through_here(mds: &Mds, c: &Compound<Mds>, inode: &Inode, iomode: IoMode
     let (reads, writes) = (iomode == IoMode::READ, iomode == IoMode::RW);
     // Data servers do not know who writes, and Linux sends no LAYOUTCOMMIT after a stable write: as
     // long as there are set-id bits for a write to take away, it goes through here.
-    let is_watched = writes && inode.loses_set_ids(&mds.credential(c));
+    let is_watched = writes && inode.is_privileged() && !mds.credential(c).is_superuser();
     // Linux asks with every OPEN, before it knows what it will do; `mdsthreshold` told it where to
     // go.
     let may_not = writes && c.view.writable().is_err();

@@ -87,11 +87,12 @@ async fn resize(
     // up: it must not land behind the cut.
     let quiesced = mds.clients.quiesce(&admitted, c.client()?, &inode).await?;
     let still = mds.files.hold_still(quiesced, &inode).await?;
-    let inode = mds.files.set_size(&mut c.deps, still, (set, authority), cred).await?;
+    let cut = mds.files.set_size(&mut c.deps, still, (set, authority), cred).await;
     if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
-        mds.clients.layouts.end_handles(inode.no).await?;
+        // Also if the data servers could not be told of the size yet: the mode is set.
+        mds.clients.layouts.end_handles(inode.no, None).await?;
     }
-    Ok(inode)
+    cut
 }
 
 /// Sets attributes that data servers know nothing of.
@@ -111,7 +112,7 @@ async fn apply_here(
     let AttrSet { inode, ends_handles, .. } = c.deps.see(done)?;
     if ends_handles {
         // Who may not read or write any more did so by his handles until now.
-        mds.clients.layouts.end_handles(inode.no).await?;
+        mds.clients.layouts.end_handles(inode.no, None).await?;
     }
     if set.mode.is_some() && inode.is_privileged() {
         // The next write must be seen: `layoutget`.

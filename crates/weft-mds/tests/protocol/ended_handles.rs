@@ -225,7 +225,7 @@ async fn the_silent_are_waited_for_once() {
     let mut c = Client::mount(&cluster, "a").await;
     let mut silent = Client::mount(&cluster, "s").await;
     let mut took = Vec::new();
-    for name in ["f", "g", "h"] {
+    for name in ["f", "g", "h", "i", "j", "k"] {
         let fh = file(&mut c, name, 0o666).await;
         let mut writer = held(&cluster, &mut silent, (&fh, USER), IoMode::RW).await;
         let began = std::time::Instant::now();
@@ -233,7 +233,8 @@ async fn the_silent_are_waited_for_once() {
         took.push(began.elapsed());
         assert_eq!(writer.writes().await, NfsStat::PNFS_NO_LAYOUT);
     }
-    assert!(took[1..].iter().all(|later| *later < took[0] / 2), "{took:?}");
+    let later: Duration = took[1..].iter().sum();
+    assert!(later < took[0] * 2, "{took:?}");
 }
 
 /// A set-id bit is to be taken away by the next write, which must be seen.

@@ -260,6 +260,13 @@ impl Table {
         self.stale.insert(inode.no);
     }
 
+    /// Takes the file's handles of earlier epochs for suspect: the volume outranks them already.
+    pub(crate) fn suspect_outranked(&mut self, inode: &Inode) {
+        let now = self.tick();
+        self.meet(inode).suspect_outranked(FenceCause::LateWrite, now);
+        self.stale.insert(inode.no);
+    }
+
     /// Takes all handles given out so far for worthless: a holder of some is gone.
     pub(crate) fn suspect_revoked(&mut self, ino: InodeNo) {
         let now = self.tick();

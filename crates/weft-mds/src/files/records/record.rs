@@ -113,7 +113,18 @@ impl FileRecord {
             Some(stale) if stale.raised && outranked => {
                 stale.blocks_grants |= why == FenceCause::Revoked;
             }
+            None if outranked => self.suspect_outranked(why, now),
             _ => self.suspect(why, now),
+        }
+    }
+
+    /// Handles of earlier epochs are suspect: the volume outranks them already, and data servers
+    /// are to be told. What is suspect besides may be of the present epoch, and wants a later one.
+    pub(crate) fn suspect_outranked(&mut self, why: FenceCause, now: u64) {
+        let is_raised = self.stale.is_none_or(|s| s.raised);
+        self.suspect(why, now);
+        if is_raised {
+            self.raised();
         }
     }
 

@@ -207,7 +207,7 @@ fn end_handles(inode: &mut Inode, before: &Inode, set: &SetAttr) -> Result<bool,
     if inode.handles.any() && inode.restricts(before) {
         owe_end(inode)?;
     }
-    Ok(inode.handles.earlier)
+    Ok(inode.handles.owed)
 }
 
 /// Mode, owner and group. A change of owner or group takes set-id bits away, even those set by the
