@@ -79,11 +79,12 @@ impl LayoutRecalls {
         Duration::from_secs(self.core.lease_s.into())
     }
 
-    /// Ends the handles of a file of which the volume knows that they are to end: on success no data
-    /// server accepts one. Who uses them is asked first to give them back, and waited for a while,
-    /// until `at_most` if that is sooner. Linux needs that: when data servers refuse it several requests at
-    /// once (`filelayout_async_handle_error`), the later answers end the layout that it got since,
-    /// and who waits for that one may be left waiting for ever (`NFS_LAYOUT_DRAIN`).
+    /// Ends the handles of a file of which the volume knows that they are to end: on success no
+    /// data server accepts one. Who uses them is asked first to give them back, and waited for a
+    /// while, until `at_most` if that is sooner. Linux needs that: when data servers refuse it
+    /// several requests at once (`filelayout_async_handle_error`), the later answers end the layout
+    /// that it got since, and who waits for that one may be left waiting for ever
+    /// (`NFS_LAYOUT_DRAIN`).
     ///
     /// # Errors
     /// They may still work: a data server cannot be told now, and is told in the background.
@@ -106,9 +107,9 @@ impl LayoutRecalls {
         ended.await.unwrap_or(Err(NfsStat::SERVERFAULT))
     }
 
-    /// Recalls the layouts that are out on a file, to read ones too, and waits until those are back,
-    /// or for the deadline. Who was waited for in vain is not waited for once more, of whatever
-    /// file, for the time of a lease.
+    /// Recalls the layouts that are out on a file, to read ones too, and waits until those are
+    /// back, or for the deadline. Who was waited for in vain is not waited for once more, of
+    /// whatever file, for the time of a lease.
     async fn take_back(self: &Arc<Self>, file: FileKey, deadline: Instant) {
         let held = self.protocol.state().layouts_on(file);
         let answers = |client| self.core.sessions().has_back_channel(client);
@@ -175,7 +176,8 @@ impl LayoutRecalls {
     /// The client says that it has no such layout, and no LAYOUTRETURN follows (Linux:
     /// `pnfs_layout_mark_request`). The recall may also have overtaken the reply that grants the
     /// layout: what it was given to write with is made worthless before it is forgotten. Whether
-    /// that is done; if not (others' handles became suspect meanwhile, a data server is away) it is tried again.
+    /// that is done; if not (others' handles became suspect meanwhile, a data server is away) it is
+    /// tried again.
     async fn has_none(&self, client: ClientId, file: FileKey, stateid: Stateid) -> bool {
         if self.recall_out(client, file, stateid).is_none() {
             return true; // returned while the recall was on its way

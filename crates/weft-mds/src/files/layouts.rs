@@ -84,8 +84,8 @@ impl FileService {
     }
 
     /// Records the layout, in one critical section with the last look at what could forbid it: a
-    /// truncation or a recall may have begun since the first, the epoch have been raised, or a right
-    /// been taken away. Its stateid and its body.
+    /// truncation or a recall may have begun since the first, the epoch have been raised, or a
+    /// right been taken away. Its stateid and its body.
     ///
     /// # Errors
     /// LAYOUTTRYLATER, TOOSMALL; those of the stateid.

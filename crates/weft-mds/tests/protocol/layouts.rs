@@ -491,7 +491,8 @@ async fn privileged_files_are_written_indirectly() {
 }
 
 /// LAYOUTCOMMIT takes away what a write does, and no more: a set-group-id bit without group-execute
-/// stays if a member of the group writes, and a commit that brings no news does not move the change attribute.
+/// stays if a member of the group writes, and a commit that brings no news does not move the change
+/// attribute.
 #[tokio::test]
 async fn a_commit_leaves_what_is_no_privilege() {
     let cluster = Cluster::striped(1).await;

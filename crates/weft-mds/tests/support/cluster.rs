@@ -406,10 +406,15 @@ impl Cluster {
         background.abort();
         let gone: Weak<Mds> = Arc::downgrade(&mds);
         drop((mds, serving));
-        eventually("end of the metadata server", || gone.strong_count() == 0).await;
+        let is_gone = || gone.strong_count() == 0;
+        eventually_within(END_PATIENCE, "end of the metadata server", is_gone).await;
         self.start_mds().await;
     }
 }
+
+/// What a request does goes on in this process when its server is killed: it may wait for two
+/// answers of data servers, 30 s each, on connections that nobody watches any more.
+const END_PATIENCE: Duration = Duration::from_secs(90);
 
 impl Drop for Cluster {
     fn drop(&mut self) {
@@ -427,8 +432,12 @@ fn anywhere() -> SocketAddr {
 }
 
 /// Polls until `done`; fails when patience ends.
-pub async fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+pub async fn eventually(what: &str, done: impl FnMut() -> bool) {
+    eventually_within(PATIENCE, what, done).await;
+}
+
+async fn eventually_within(patience: Duration, what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + patience;
     while !done() {
         assert!(Instant::now() < deadline, "no {what}");
         tokio::time::sleep(Duration::from_millis(2)).await;
