@@ -97,7 +97,7 @@ impl LayoutRecalls {
         if !self.files.owes_end(ino)? || self.protocol.state().layouts_on(file).is_empty() {
             return self.files.end_owed(ino).await;
         }
-        let deadline = at_most.map_or(self.deadline(), |at_most| at_most.min(self.deadline()));
+        let deadline = at_most.into_iter().fold(self.deadline(), Instant::min);
         let recalls = self.clone();
         // Goes on if whoever asked for it goes.
         let ended = tokio::spawn(async move {

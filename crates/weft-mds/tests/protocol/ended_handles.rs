@@ -88,6 +88,16 @@ async fn file(c: &mut Client, name: &str, bits: u32) -> FileHandle {
     fh
 }
 
+/// A file that everybody may use, on a disk, was closed by who had a layout to read it.
+async fn left_behind() -> (Cluster, Held) {
+    let cluster = on_disk().await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let fh = file(&mut c, "f", 0o666).await;
+    let reader = held(&cluster, &mut c, (&fh, USER), IoMode::READ).await;
+    reader.close(&mut c, USER).await;
+    (cluster, reader)
+}
+
 /// A user opens a file and gets a layout of it; with one to write "data" is written.
 async fn held(
     cluster: &Cluster,
@@ -335,11 +345,7 @@ async fn a_right_that_was_taken_away_stays_so() {
 /// So do rules that were reloaded while a data server was away, and that the volume has noted.
 #[tokio::test]
 async fn rules_reach_who_was_away() {
-    let mut cluster = on_disk().await;
-    let mut c = Client::mount(&cluster, "a").await;
-    let fh = file(&mut c, "f", 0o666).await;
-    let mut reader = held(&cluster, &mut c, (&fh, USER), IoMode::READ).await;
-    reader.close(&mut c, USER).await;
+    let (mut cluster, mut reader) = left_behind().await;
     cluster.stop_data_server(reader.first).await;
     let noted = || cluster.volume().rules().value.unwrap();
     let before = noted();
@@ -532,11 +538,7 @@ async fn new_export_rules_end_handles() {
 /// So do rules that changed while the metadata server was down, when grace has ended.
 #[tokio::test]
 async fn a_restart_with_other_rules_ends_handles() {
-    let mut cluster = on_disk().await;
-    let mut c = Client::mount(&cluster, "a").await;
-    let fh = file(&mut c, "f", 0o666).await;
-    let mut reader = held(&cluster, &mut c, (&fh, USER), IoMode::READ).await;
-    reader.close(&mut c, USER).await;
+    let (mut cluster, mut reader) = left_behind().await;
     cluster.restart().await;
     let mut c = Client::mount(&cluster, "b").await;
     c.renew().await;
