@@ -53,7 +53,7 @@ async fn all_data_servers_are_used() {
 /// layouts and without; a restart keeps what was placed.
 #[tokio::test]
 async fn new_files_go_to_the_others() {
-    let cluster = Cluster::striped(4).await;
+    let mut cluster = Cluster::striped(4).await;
     let mut c = Client::mount(&cluster, "a").await;
     let (_, _, wide) = layout_of(&mut c, "before").await;
     assert_eq!(members(&cluster, files_layout(&wide).device), [1, 2, 3, 4]);
@@ -75,7 +75,7 @@ async fn new_files_go_to_the_others() {
 /// Without any data server up nothing is placed: the first that comes back decides.
 #[tokio::test]
 async fn nothing_is_placed_while_all_are_down() {
-    let cluster = Cluster::striped(2).await;
+    let mut cluster = Cluster::striped(2).await;
     let mut c = Client::mount(&cluster, "a").await;
     let (fh, stateid) = c.file("f").await;
     cluster.stop_data_server(0).await;
@@ -107,7 +107,7 @@ async fn listed(c: &mut Client, attrs: &[AttrNo]) -> Result<Vec<DirEntry>, NfsSt
 /// listing by `rdattr_error` if it asked for that.
 #[tokio::test]
 async fn a_listing_goes_on_without_a_data_server() {
-    let cluster = Cluster::striped(2).await;
+    let mut cluster = Cluster::striped(2).await;
     let mut writer = Client::mount(&cluster, "a").await;
     let mut other = Client::mount(&cluster, "b").await;
     let (fh, _, reply) = layout_of(&mut writer, "f").await;

@@ -175,7 +175,7 @@ async fn small_files_get_objects_when_they_leave() {
 /// answered as ever.
 #[tokio::test]
 async fn nothing_is_made_in_vain() {
-    let cluster = Cluster::with(options(2, ObjectCreation::Eager)).await;
+    let mut cluster = Cluster::with(options(2, ObjectCreation::Eager)).await;
     let mut c = Client::mount(&cluster, "a").await;
     let there = c.file("there").await;
     shut(&mut c, &there).await;
@@ -262,7 +262,7 @@ async fn what_is_made_ahead_outlives_restarts() {
 /// others. With the pool empty, since all are away, files are made as with eager objects.
 #[tokio::test]
 async fn an_empty_pool_is_like_eager_objects() {
-    let cluster = Cluster::with(options(2, ObjectCreation::Precreate(FEW))).await;
+    let mut cluster = Cluster::with(options(2, ObjectCreation::Precreate(FEW))).await;
     pool_is_full(&cluster, 2, 0).await;
     let mut c = Client::mount(&cluster, "a").await;
     cluster.stop_data_server(1).await;

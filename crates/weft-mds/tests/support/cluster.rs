@@ -4,12 +4,15 @@ use std::{
     net::SocketAddr,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock, Weak},
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{
+    net::TcpListener,
+    runtime::{Builder, Handle, Runtime},
+};
 use weft_ds::{DataServer, control::Service};
 use weft_mds::{
     Export, Mds, MdsParts, Naming, ObjectCreation, Reconfiguration, SmallFiles, Striping,
@@ -22,9 +25,9 @@ use weft_server::{
     core::Core,
     identity::{ClusterSecrets, ServerRole, ServerUuid, identity},
     report::IndirectStatus,
-    rpc::{Connections, Program, Server, ServerLimits, Workers},
+    rpc::{Connections, Program, Server, ServerLimits},
 };
-use weft_state::{ConnId, SessionLimits, StateLimits};
+use weft_state::{SessionLimits, StateLimits};
 use weft_store::{
     engine::EngineError,
     objects::{ObjectError, ObjectStore, ObjectStoreOptions},
@@ -102,48 +105,60 @@ pub struct Cluster {
 
 struct RunningMds {
     mds: Arc<Mds>,
-    background: JoinHandle<()>,
     serving: Serving,
 }
 
+/// A server and the threads of its own that do all of its work.
 struct Serving {
     address: SocketAddr,
     connections: Connections,
-    accept: JoinHandle<()>,
+    threads: Threads,
 }
 
-impl Serving {
-    async fn start(
+/// What is under way when they end goes no further, as when a process is killed.
+struct Threads(Option<Runtime>);
+
+impl Threads {
+    fn start() -> Threads {
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        Threads(Some(runtime.unwrap()))
+    }
+
+    fn handle(&self) -> &Handle {
+        self.0.as_ref().expect("they run").handle()
+    }
+
+    /// Does on these threads what a server begins with.
+    async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        self.handle().spawn(work).await.unwrap()
+    }
+
+    /// Serves on these threads until they end.
+    async fn serve(
+        self,
         at: SocketAddr,
         programs: Vec<Arc<dyn Program>>,
         connections: Connections,
         limits: ServerLimits,
     ) -> Serving {
-        let listener = TcpListener::bind(at).await.unwrap();
+        let listener = self.run(TcpListener::bind(at)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let listener = listener.into_std().unwrap();
         let server = Server::new(programs, connections.clone(), limits);
-        let accept = workers().pick(0).spawn(async move {
-            let listener = TcpListener::from_std(listener).unwrap();
-            server.accept(listener, workers().clone()).await;
-        });
-        Serving { address, connections, accept }
+        self.handle().spawn(server.accept(listener, self.handle().clone().into()));
+        Serving { address, connections, threads: self }
     }
 
-    fn stop(&self) {
-        /// More connections than all tests of a process open together.
-        const CONNS_MAX: u64 = 100_000;
-        self.accept.abort();
-        (1..CONNS_MAX)
-            .filter_map(|id| self.connections.find(ConnId(id)))
-            .for_each(|conn| conn.close());
+    fn end(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
-/// Threads shared by the servers of all tests of a process.
-fn workers() -> &'static Workers {
-    static WORKERS: OnceLock<Workers> = OnceLock::new();
-    WORKERS.get_or_init(|| Workers::start("test-server", 3).unwrap())
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.end();
+    }
 }
 
 impl Cluster {
@@ -217,7 +232,7 @@ impl Cluster {
         let control = Service::new(ds.clone(), &self.secret).unwrap();
         let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds));
         let limits = self.options.server.clone();
-        Serving::start(at, vec![nfs, control], connections, limits).await
+        Threads::start().serve(at, vec![nfs, control], connections, limits).await
     }
 
     /// Opens the volume; one that was just let go may still be closing on another thread.
@@ -244,8 +259,9 @@ impl Cluster {
 
     async fn start_mds(&mut self) {
         let volume = Self::open_volume(self.dir.path(), self.options.on_disk).await;
+        let threads = Threads::start();
         let data_servers = {
-            let _on = workers().pick(0).enter();
+            let _on = threads.handle().enter();
             let registry = DataServerRegistry::open(volume.clone(), &self.secret).unwrap();
             let gathers = self.options.small_files.gather;
             DataServers::start(self.specs.clone(), self.uuid, registry, gathers)
@@ -268,13 +284,13 @@ impl Cluster {
             naming: self.options.naming.clone(),
             address: ([127, 0, 0, 1], 0).into(),
         };
-        let mds = Mds::start(parts).await.unwrap();
-        let background = workers().pick(0).spawn(run_background(mds.clone()));
+        let mds = threads.run(Mds::start(parts)).await.unwrap();
+        threads.handle().spawn(run_background(mds.clone()));
         let connections = weft_server::compound::Role::core(&*mds).connections.clone();
         let nfs: Arc<dyn Program> = Arc::new(Nfs::new(mds.clone()));
         let limits = self.options.server.clone();
-        let serving = Serving::start(anywhere(), vec![nfs], connections, limits).await;
-        self.mds = Some(RunningMds { mds, background, serving });
+        let serving = threads.serve(anywhere(), vec![nfs], connections, limits).await;
+        self.mds = Some(RunningMds { mds, serving });
     }
 
     /// Where the metadata server serves.
@@ -357,8 +373,8 @@ impl Cluster {
     }
 
     /// Ends a data server, by index; the metadata server knows.
-    pub async fn stop_data_server(&self, index: usize) {
-        self.data_servers[index].stop();
+    pub async fn stop_data_server(&mut self, index: usize) {
+        self.data_servers[index].threads.end();
         let (id, all) = (self.specs[index].id, self.running().mds.data_servers());
         eventually("end of the connection", || !all.are_up(&[id])).await;
     }
@@ -401,28 +417,11 @@ impl Cluster {
     /// Kills the metadata server without a word to anybody, and starts it on the same data, at
     /// another port.
     pub async fn restart(&mut self) {
-        let RunningMds { mds, background, serving } = self.mds.take().expect("it runs");
-        serving.stop();
-        background.abort();
+        let RunningMds { mds, serving } = self.mds.take().expect("it runs");
         let gone: Weak<Mds> = Arc::downgrade(&mds);
         drop((mds, serving));
-        let is_gone = || gone.strong_count() == 0;
-        eventually_within(END_PATIENCE, "end of the metadata server", is_gone).await;
+        eventually("end of the metadata server", || gone.strong_count() == 0).await;
         self.start_mds().await;
-    }
-}
-
-/// What a request does goes on in this process when its server is killed: it may wait for two
-/// answers of data servers, 30 s each, on connections that nobody watches any more.
-const END_PATIENCE: Duration = Duration::from_secs(90);
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        if let Some(running) = &self.mds {
-            running.background.abort();
-            running.serving.stop();
-        }
-        self.data_servers.iter().for_each(Serving::stop);
     }
 }
 
@@ -432,12 +431,8 @@ fn anywhere() -> SocketAddr {
 }
 
 /// Polls until `done`; fails when patience ends.
-pub async fn eventually(what: &str, done: impl FnMut() -> bool) {
-    eventually_within(PATIENCE, what, done).await;
-}
-
-async fn eventually_within(patience: Duration, what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + patience;
+pub async fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
     while !done() {
         assert!(Instant::now() < deadline, "no {what}");
         tokio::time::sleep(Duration::from_millis(2)).await;

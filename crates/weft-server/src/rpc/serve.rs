@@ -75,6 +75,13 @@ impl Workers {
     }
 }
 
+impl From<Handle> for Workers {
+    /// One runtime that somebody else started, drives, and ends.
+    fn from(runtime: Handle) -> Workers {
+        Workers(Arc::new(vec![runtime]))
+    }
+}
+
 /// Closes a connection when a handler panics: its client must not wait for an answer for ever.
 struct EndsWithPanic<'a>(&'a Conn);
 
