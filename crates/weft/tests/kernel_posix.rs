@@ -45,3 +45,18 @@ fn sees_a_posix_file_system(kernel: Kernel) {
         assert!(report.number("4.2", operation) > 0, "no {operation}");
     }
 }
+
+/// Rounds of a file that grows while it is looked at. With a change attribute that was called
+/// monotonic, the first of each of seven runs found the file too short.
+const ROUNDS: u64 = 3;
+
+#[test]
+fn newest_kernel_never_sees_a_file_without_what_it_wrote() {
+    let Some(guest) = Guest::new(Kernel::Uml, "growing.sh") else { return };
+    let mut cluster = Cluster::start(Options::default());
+    let guest = guest.program("growing").argument(cluster.port()).argument("4.2").argument(ROUNDS);
+    let report = guest.run(&mut cluster, |_, _| Err("this test has no host commands".to_owned()));
+    assert_eq!(report.number("growing", &ROUNDS.to_string()), 4000);
+    let at_data_servers = cluster.status().data_servers.values().map(|d| d.bytes_in).sum::<u64>();
+    assert!(at_data_servers >= ROUNDS * 4000 * 4096, "{at_data_servers} bytes at data servers");
+}

@@ -20,9 +20,10 @@ use crate::{
     translate::{file_type, from_nfs_time, to_nfs_time},
 };
 
-/// NFS4_CHANGE_TYPE_IS_MONOTONIC_INCR (RFC 7862 §12.2.3): writes to data servers are not counted
-/// one by one, so it is no version counter.
-const CHANGE_IS_MONOTONIC: u32 = 0;
+/// NFS4_CHANGE_TYPE_IS_UNDEFINED (RFC 7862 §12.2.3). It never goes back; but a client to whom any
+/// more is promised takes the reply with the higher value for the newer one, and drops what it knows
+/// itself of its writes to data servers that were done since that reply was put together.
+const CHANGE_IS_UNDEFINED: u32 = 4;
 /// Largest file: offsets must stay clear of the signed range's end in every client.
 pub const MAX_FILE_BYTES: u64 = i64::MAX as u64;
 /// Longest name, bytes.
@@ -281,7 +282,7 @@ fn server_values(a: &mut Attrs, facts: &Facts<'_>) {
     a.time_delta = Some(NfsTime { seconds: 0, nseconds: 1 });
     a.layout_blksize = Some(LAYOUT_BLOCK_BYTES);
     a.fs_charset_cap = Some(NAMES_MAY_BE_NO_UTF8);
-    a.change_attr_type = Some(CHANGE_IS_MONOTONIC);
+    a.change_attr_type = Some(CHANGE_IS_UNDEFINED);
     a.xattr_support = Some(true);
 }
 
