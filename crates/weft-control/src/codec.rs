@@ -9,7 +9,7 @@ use weft_xdr::{Decode, DecodeError, Encode, Reader, Writer, xdr_named, xdr_struc
 /// Program number, of the range that RFC 5531 §8.1 leaves to users.
 pub const CONTROL_PROGRAM: u32 = 0x2057_4654;
 /// The one version.
-pub const CONTROL_VERSION: u32 = 4;
+pub const CONTROL_VERSION: u32 = 5;
 /// Most objects in one batch: a reply of 40 KiB, and a fraction of a second of disk work.
 pub const BATCH_MAX: usize = 1024;
 /// Most runs of a volume that a data server names.
@@ -342,6 +342,7 @@ list! {
 }
 xdr_struct! {
     /// SPACE's result, bytes.
+    #[derive(Copy)]
     pub struct SpaceOk {
         /// All of it.
         pub total: u64,
@@ -349,6 +350,19 @@ xdr_struct! {
         pub free: u64,
         /// Not in use and not reserved.
         pub available: u64,
+        /// Where it is: data servers that tell the same share it.
+        pub disk: DiskId,
+    }
+}
+
+xdr_struct! {
+    /// A file system of a machine, as long as the machine runs.
+    #[derive(Copy, Hash)]
+    pub struct DiskId {
+        /// Which start of which machine.
+        pub machine: [u8; 16],
+        /// The device there.
+        pub device: u64,
     }
 }
 
@@ -590,7 +604,12 @@ mod tests {
         round_trip(CreateArgs(vec![CreateItem { object, epoch: 1 }; 2]));
         round_trip(FenceArgs(vec![FenceItem { object, epoch: 1 }]));
         round_trip(Statuses(vec![ControlStatus::OK, ControlStatus(99)]));
-        round_trip(ControlResult(Ok(SpaceOk { total: 3, free: 2, available: 1 })));
+        round_trip(ControlResult(Ok(SpaceOk {
+            total: 3,
+            free: 2,
+            available: 1,
+            disk: DiskId { machine: [7; 16], device: 9 },
+        })));
         round_trip(ControlResult::<SpaceOk>(Err(ControlStatus::IO)));
         let stripe = StripeName { unit_bytes: 1 << 20, count: 4, slot: 3 };
         round_trip(SeekArgs { object, stripe, hole: true, from: 1, end: 2 });

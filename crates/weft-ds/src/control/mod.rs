@@ -1,5 +1,6 @@
 //! The data server's side of the control program.
 
+mod machine;
 mod names;
 mod peers;
 mod service;

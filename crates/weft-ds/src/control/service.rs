@@ -12,7 +12,7 @@ use weft_state::Millis;
 use weft_store::{
     objects::{
         Accepted, BindRefusal, BindRequest, CommonRun, CopyRange, ObjectError, ObjectId,
-        ObjectStat, ObjectStore, REMOVED, Remembered, Restoration, Sought, Stripe,
+        ObjectStat, ObjectStore, REMOVED, Remembered, Restoration, Sought, Space, Stripe,
     },
     types::{Content, Run},
 };
@@ -20,6 +20,7 @@ use weft_stripe::{Distribution, Form};
 use weft_xdr::{Decode, Encode, Reader, Writer};
 
 use super::{
+    machine::machine,
     names::NamesObjects,
     peers::{AcceptedKeys, Bound, Peer, PeerName, Peers, Standing},
 };
@@ -43,6 +44,8 @@ const THREADS_MAX: usize = 256;
 #[derive(Debug)]
 pub struct Service {
     data_server: Arc<DataServer>,
+    /// See [`DiskId`].
+    machine: [u8; 16],
     accepted: RwLock<AcceptedKeys>,
     threads: DiskThreads,
     peers: Mutex<Peers>,
@@ -59,6 +62,7 @@ impl Service {
         let keys = secrets.accepted_control_keys();
         Ok(Arc::new(Service {
             data_server,
+            machine: machine(),
             accepted: RwLock::new(AcceptedKeys { keys, generation: 0 }),
             threads: DiskThreads::new(THREADS_MAX)?,
             peers: Mutex::default(),
@@ -271,7 +275,8 @@ impl Service {
     async fn space(&self) -> Result<SpaceOk, ControlStatus> {
         let store = self.data_server.store().clone();
         let space = self.blocking(move || store.space()).await?.map_err(|e| status(&e))?;
-        Ok(SpaceOk { total: space.total, free: space.free, available: space.available })
+        let Space { total, free, available, device } = space;
+        Ok(SpaceOk { total, free, available, disk: DiskId { machine: self.machine, device } })
     }
 
     async fn status(&self) -> Result<StatusOk, ControlStatus> {

@@ -14,6 +14,7 @@ use super::{
     objects::{name, not_short},
     search::{Merged, merge},
     server::Server,
+    space,
 };
 use crate::striped::Striped;
 
@@ -111,14 +112,12 @@ impl DataServers {
     /// Whether each data server has, or has in use for the file already, its share of the bytes.
     async fn has_room(&self, file: &Striped, len: u64) -> Result<(), DataServerError> {
         let share = len / (file.data_servers.len() as u64).max(1);
-        let room = self.on_all(file, |server, object, _| async move {
+        let told = self.on_all(file, |server, object, _| async move {
             let space: SpaceOk = server.ask(Procedure::SPACE, &Nothing).await?;
             let used = server.stat(&[object]).await?;
-            let used: u64 = used.iter().map(|o| o.blocks_bytes).sum();
-            let fits = space.available.saturating_add(used) >= share;
-            if fits { Ok(()) } else { Err(DataServerError::NoSpace { id: server.id }) }
+            Ok((space, (server.id, used.iter().map(|o| o.blocks_bytes).sum())))
         });
-        room.await.map(drop)
+        space::have_room(told.await?, share).map_err(|id| DataServerError::NoSpace { id })
     }
 
     /// Asks all data servers of a file at once; what they said, in stripe order.

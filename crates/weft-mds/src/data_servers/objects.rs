@@ -8,7 +8,9 @@ use weft_server::report::{Activity, ObjectReport, ServerStatus, SpaceStatus};
 use weft_store::types::DataServerId;
 use weft_stripe::Distribution;
 
-use super::{cluster::DataServers, each, error::DataServerError, server::Server};
+use super::{
+    cluster::DataServers, each, error::DataServerError, server::Server, space::ClusterSpace,
+};
 use crate::striped::Striped;
 
 /// How long a report waits for a data server: people wait for it.
@@ -58,19 +60,6 @@ pub(super) fn not_short(
     let expected = file.length_min(index);
     let lost = DataServerError::Lost { id, object: file.object, found, expected };
     if found < expected { Err(lost) } else { Ok(()) }
-}
-
-/// Disk space of all data servers together, bytes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ClusterSpace {
-    /// All of it.
-    pub total: u64,
-    /// Not in use.
-    pub free: u64,
-    /// Not in use and not reserved.
-    pub available: u64,
-    /// Data servers that did not tell; theirs is not in the sums.
-    pub missing: Vec<DataServerId>,
 }
 
 /// The object of a file at one of its stripe indices.
@@ -352,22 +341,12 @@ impl DataServers {
         self.change(Procedure::FENCE, &[file], item, FenceArgs).await
     }
 
-    /// Disk space of all data servers that answer.
-    pub async fn space(&self) -> ClusterSpace {
+    /// Disk space of all data servers that answer, for files of such stripe units.
+    pub async fn space(&self, unit_bytes: u32) -> ClusterSpace {
         let all = self.all();
         let spaces = all.values().cloned();
-        let spaces = spaces.map(|s| async move { (s.id, space(&s).await) });
-        let mut sum = ClusterSpace::default();
-        for (id, space) in each::all(spaces).await {
-            let Ok(space) = space else {
-                sum.missing.push(id);
-                continue;
-            };
-            sum.total = sum.total.saturating_add(space.total);
-            sum.free = sum.free.saturating_add(space.free);
-            sum.available = sum.available.saturating_add(space.available);
-        }
-        sum
+        let spaces = spaces.map(|s| async move { (s.id, space(&s).await.ok()) });
+        ClusterSpace::of(each::all(spaces).await, unit_bytes)
     }
 
     /// What every data server has done, by number; those that do not answer say why.

@@ -284,13 +284,13 @@ async fn a_server_that_is_down_fails_fast() {
     let status = cluster.view.status().await;
     assert_eq!([status[0].reachable, status[1].reachable], [true, false]);
     assert!(status[1].error.as_ref().unwrap().starts_with("data server 2 cannot be reached"));
-    assert_eq!(cluster.view.space().await.missing, [DataServerId(2)]);
+    assert_eq!(cluster.view.space(1 << 20).await.missing, [DataServerId(2)]);
     let sizes = cluster.view.object_sizes(&file).await;
     assert!(sizes[0].size == Some(MIB) && sizes[1].size.is_none() && sizes[1].error.is_some());
     cluster.servers[1].start_again().await;
     until("the data server back", async || cluster.view.read(&file, MIB, 5).await.is_ok()).await;
     assert_eq!(cluster.view.read(&file, MIB, 5).await.unwrap(), "right");
-    assert!(cluster.view.space().await.missing.is_empty());
+    assert!(cluster.view.space(1 << 20).await.missing.is_empty());
 }
 
 /// Who does not know the secret, or has another number than configured, is not talked to, and
@@ -490,6 +490,17 @@ async fn space_is_reserved_by_stripes() {
     assert!(matches!(full, Err(DataServerError::NoSpace { .. })), "{full:?}");
     let after = cluster.view.fetch_attrs(&[&file]).await.pop().unwrap().unwrap().attrs;
     assert_eq!(after.space_used, used.space_used);
+}
+
+/// Data servers of one machine that are on one disk have its space once.
+#[tokio::test]
+async fn a_shared_disk_is_no_larger() {
+    let (alone, three) = (Cluster::start(1).await, Cluster::start(3).await);
+    let (alone, three) = (alone.view.space(1 << 20).await, three.view.space(1 << 20).await);
+    assert!(alone.total > 0);
+    assert_eq!((alone.total, alone.missing), (three.total, three.missing));
+    assert!(three.available <= three.free && three.free <= three.total);
+    assert_eq!(three.available % (1 << 20), 0);
 }
 
 /// A data server that refuses a change for want of space is passed over, and asked at once; one

@@ -85,7 +85,8 @@ impl Placements {
         *self.striping.write().expect("striping lock") = striping;
     }
 
-    fn striping(&self) -> Striping {
+    /// How new files are striped.
+    pub(crate) fn striping(&self) -> Striping {
         *self.striping.read().expect("striping lock")
     }
 

@@ -127,6 +127,11 @@ impl FileService {
     }
 
     /// How new files are striped from now on.
+    pub(crate) fn striping(&self) -> Striping {
+        self.shared.placements.striping()
+    }
+
+    /// How new files are striped from now on.
     pub(crate) fn stripe(&self, striping: Striping) {
         self.shared.placements.stripe(striping);
     }

@@ -59,7 +59,8 @@ pub(super) async fn facts<'a>(
         names: &mds.names,
     };
     if needs_space(wanted) {
-        let space = mds.files.data_servers().space().await;
+        let unit_bytes = mds.files.striping().unit_bytes;
+        let space = mds.files.data_servers().space(unit_bytes).await;
         facts.space = (space.total, space.free, space.available);
         // How many inodes there are is a statistic: nobody waits for its durability.
         facts.files_used =

@@ -4,6 +4,7 @@
 
 use std::{
     io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Instant,
@@ -32,6 +33,8 @@ const LOOK_MS: u64 = 100;
 #[derive(Debug)]
 pub(super) struct Room {
     root: PathBuf,
+    /// The device that the file system is on, by which the disks of this machine are told apart.
+    pub(super) device: u64,
     floor_max: u64,
     reserve: Reserve,
     started: Instant,
@@ -52,6 +55,7 @@ impl Room {
         reserve.look()?;
         Ok(Room {
             root: root.to_owned(),
+            device: root.metadata()?.dev(),
             floor_max,
             reserve,
             started: Instant::now(),

@@ -72,6 +72,8 @@ pub struct Space {
     /// Not in use, not reserved for the superuser, and above what data leaves free: so much may be
     /// written.
     pub available: u64,
+    /// The device that it is on: stores of one machine that have the same one share the space.
+    pub device: u64,
 }
 
 /// A directory of objects, owned by this process while the value lives.
@@ -471,7 +473,8 @@ impl ObjectStore {
         // Asked every few seconds: no file of the last removal stays for long.
         self.leaving.close_unused();
         let (disk, available) = self.room.disk().map_err(io("ask for space"))?;
-        Ok(Space { total: disk.total, free: disk.free, available })
+        let (total, free, device) = (disk.total, disk.free, self.room.device);
+        Ok(Space { total, free, available, device })
     }
 
     /// Raises one epoch in memory and in the log's tail, not durably yet.
