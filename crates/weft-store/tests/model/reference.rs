@@ -154,37 +154,35 @@ impl Reference {
         found.map(|(_, value)| value.clone()).ok_or(StoreError::NoXattr)
     }
 
-    /// Whether anything changed.
     pub fn xattr_set(
         &mut self,
         no: u64,
         (name, value): (&[u8], &[u8]),
         how: XattrHow,
         cred: &Credential,
-    ) -> Answer<bool> {
+    ) -> Answer<()> {
         self.may_change_xattrs(no, cred)?;
         let xattrs = &mut self.at(no).xattrs;
         match (xattrs.iter_mut().find(|(n, _)| n == name), how) {
             (Some(_), XattrHow::Create) => Err(StoreError::Exists),
             (None, XattrHow::Replace) => Err(StoreError::NoXattr),
             (Some((_, old)), _) => {
-                let changed = old != value;
                 value.clone_into(old);
-                Ok(changed)
+                Ok(())
             }
             (None, _) => {
                 xattrs.push((name.to_vec(), value.to_vec()));
-                Ok(true)
+                Ok(())
             }
         }
     }
 
-    pub fn xattr_remove(&mut self, no: u64, name: &[u8], cred: &Credential) -> Answer<bool> {
+    pub fn xattr_remove(&mut self, no: u64, name: &[u8], cred: &Credential) -> Answer<()> {
         self.may_change_xattrs(no, cred)?;
         let xattrs = &mut self.at(no).xattrs;
         let at = xattrs.iter().position(|(n, _)| n == name).ok_or(StoreError::NoXattr)?;
         xattrs.remove(at);
-        Ok(true)
+        Ok(())
     }
 
     pub fn xattr_list(&self, no: u64, cred: &Credential) -> Answer<Vec<Vec<u8>>> {

@@ -69,7 +69,7 @@ impl Volume {
         })
     }
 
-    /// Sets an extended attribute; the same value again changes nothing.
+    /// Sets an extended attribute; the same value again is a change as well.
     ///
     /// **Errors.** NameTooLong, BadName, XattrTooBig (the value); Stale, WrongType; Access without
     /// write permission; Permission (a sticky directory of somebody else); Exists, NoXattr (`how`);
@@ -183,12 +183,7 @@ fn set(
     match (names.iter_mut().find(|n| n.name == name), how) {
         (Some(_), XattrHow::Create) => return Err(StoreError::Exists),
         (None, XattrHow::Replace) => return Err(StoreError::NoXattr),
-        (Some(there), _) => {
-            if tx.get(key.clone())?.as_ref() == Some(&encoded) {
-                return Ok(ChangeInfo { before: inode.change, after: inode.change });
-            }
-            there.value_bytes = value_bytes;
-        }
+        (Some(there), _) => there.value_bytes = value_bytes,
         // The change attribute moves with every new name, so it numbers them.
         (None, _) => names.push(XattrName {
             cookie: inode.change + 1,
