@@ -9,7 +9,7 @@ use weft_xdr::{Decode, DecodeError, Encode, Reader, Writer, xdr_named, xdr_struc
 /// Program number, of the range that RFC 5531 §8.1 leaves to users.
 pub const CONTROL_PROGRAM: u32 = 0x2057_4654;
 /// The one version.
-pub const CONTROL_VERSION: u32 = 4;
+pub const CONTROL_VERSION: u32 = 5;
 /// Most objects in one batch: a reply of 40 KiB, and a fraction of a second of disk work.
 pub const BATCH_MAX: usize = 1024;
 /// Most runs of a volume that a data server names.
@@ -44,7 +44,7 @@ xdr_named! {
         ALLOCATE = 12,
         /// Copies a range between two objects of this data server, not durably.
         COPY = 13,
-        /// Makes a range of two objects the same blocks, durably.
+        /// Makes a range of two objects the same blocks, as COPY until it is synced.
         CLONE = 14,
         /// Makes objects, empty and durably.
         CREATE = 15,
@@ -341,7 +341,7 @@ list! {
     Statuses, ControlStatus, BATCH_MAX
 }
 xdr_struct! {
-    /// SPACE's result, bytes.
+    /// SPACE's result: bytes, and what else the disk can do.
     pub struct SpaceOk {
         /// All of it.
         pub total: u64,
@@ -349,6 +349,8 @@ xdr_struct! {
         pub free: u64,
         /// Not in use and not reserved.
         pub available: u64,
+        /// Objects can share blocks.
+        pub shares_blocks: bool,
     }
 }
 
@@ -442,7 +444,7 @@ xdr_struct! {
     }
 }
 xdr_struct! {
-    /// COPY's result.
+    /// COPY's and CLONE's result.
     #[derive(Copy)]
     pub struct CopyOk {
         /// The write verifier of before it began.
@@ -590,7 +592,12 @@ mod tests {
         round_trip(CreateArgs(vec![CreateItem { object, epoch: 1 }; 2]));
         round_trip(FenceArgs(vec![FenceItem { object, epoch: 1 }]));
         round_trip(Statuses(vec![ControlStatus::OK, ControlStatus(99)]));
-        round_trip(ControlResult(Ok(SpaceOk { total: 3, free: 2, available: 1 })));
+        round_trip(ControlResult(Ok(SpaceOk {
+            total: 3,
+            free: 2,
+            available: 1,
+            shares_blocks: true,
+        })));
         round_trip(ControlResult::<SpaceOk>(Err(ControlStatus::IO)));
         let stripe = StripeName { unit_bytes: 1 << 20, count: 4, slot: 3 };
         round_trip(SeekArgs { object, stripe, hole: true, from: 1, end: 2 });
