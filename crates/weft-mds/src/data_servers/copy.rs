@@ -46,6 +46,9 @@ pub struct Shared {
     pub apart: Vec<(u64, u64)>,
 }
 
+/// Pieces that lie on one data server on both sides, by its index in the destination.
+type ByIndex = BTreeMap<usize, Vec<Piece>>;
+
 /// What one data server made of its pieces, with its index, and those that it cannot share.
 type Told = Result<((usize, Written), Vec<Piece>), DataServerError>;
 
@@ -155,16 +158,12 @@ impl DataServers {
         Ok(Shared { verifier, apart: runs(apart) })
     }
 
-    /// The pieces of a range: those on one data server, by its index in the destination, and the
-    /// others.
-    fn cut(
-        &self,
-        range: Between<'_>,
-    ) -> Result<(BTreeMap<usize, Vec<Piece>>, Vec<Piece>), DataServerError> {
+    /// The pieces of a range: those on one data server, and the others.
+    fn cut(&self, range: Between<'_>) -> Result<(ByIndex, Vec<Piece>), DataServerError> {
         let Between { source, from, destination, to, len } = range;
         let rule = source.distribution().map_err(|_| self.damaged(source))?;
         let other = destination.distribution().map_err(|_| self.damaged(destination))?;
-        let (mut together, mut apart) = (BTreeMap::<_, Vec<_>>::new(), Vec::new());
+        let (mut together, mut apart) = (ByIndex::new(), Vec::new());
         for piece in rule.pieces(from, (&other, to), len) {
             let index = piece.there.stripe_index as usize;
             let here = source.data_servers.get(piece.here.stripe_index as usize);

@@ -151,7 +151,8 @@ fn copies_are_checked() {
 }
 
 /// Blocks are shared where the file system can, as the store says, with zeros behind the source's
-/// end, whatever the destination had there; where it cannot the destination stays as it was. Fences and ends are as with copies.
+/// end, whatever the destination had there; where it cannot the destination stays as it was. Fences
+/// and ends are as with copies.
 #[test]
 fn blocks_are_shared_or_nothing_happens() {
     let (_dir, store) = fresh();
