@@ -44,7 +44,7 @@ xdr_named! {
         ALLOCATE = 12,
         /// Copies a range between two objects of this data server, not durably.
         COPY = 13,
-        /// Makes a range of two objects the same blocks, durably.
+        /// Makes a range of two objects the same blocks, as COPY until it is synced.
         CLONE = 14,
         /// Makes objects, empty and durably.
         CREATE = 15,
@@ -341,7 +341,7 @@ list! {
     Statuses, ControlStatus, BATCH_MAX
 }
 xdr_struct! {
-    /// SPACE's result, bytes.
+    /// SPACE's result: bytes, and what else the disk can do.
     #[derive(Copy)]
     pub struct SpaceOk {
         /// All of it.
@@ -352,6 +352,8 @@ xdr_struct! {
         pub available: u64,
         /// Where it is: data servers that tell the same share it.
         pub disk: DiskId,
+        /// Objects can share blocks.
+        pub shares_blocks: bool,
     }
 }
 
@@ -456,7 +458,7 @@ xdr_struct! {
     }
 }
 xdr_struct! {
-    /// COPY's result.
+    /// COPY's and CLONE's result.
     #[derive(Copy)]
     pub struct CopyOk {
         /// The write verifier of before it began.
@@ -609,6 +611,7 @@ mod tests {
             free: 2,
             available: 1,
             disk: DiskId { machine: [7; 16], device: 9 },
+            shares_blocks: true,
         })));
         round_trip(ControlResult::<SpaceOk>(Err(ControlStatus::IO)));
         let stripe = StripeName { unit_bytes: 1 << 20, count: 4, slot: 3 };

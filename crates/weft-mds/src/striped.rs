@@ -54,19 +54,26 @@ impl Striped {
     /// Whether the byte at `to + n` of another file is, for every n, in the object on the same
     /// data server as the one at `from + n` of this: then each data server can copy its own part.
     pub fn lines_up(&self, from: u64, other: &Striped, to: u64) -> bool {
+        let unit = u64::from(self.stripe_unit_bytes);
         self.data_servers == other.data_servers
             && self.stripe_unit_bytes == other.stripe_unit_bytes
+            && from.checked_rem(unit) == to.checked_rem(unit)
             && self.first_index_beside(from, to) == Some(other.first_stripe_index)
     }
 
-    /// The first stripe index that lets another file on the same data servers line up with this
-    /// one (see [`Self::lines_up`]); `None` if no index does, because units would be cut.
+    /// The first stripe index that puts most of another file on the data servers of the same bytes
+    /// here: with it the files line up (see [`Self::lines_up`]), unless their units begin at other
+    /// places. `None` for a damaged placement.
     pub fn first_index_beside(&self, from: u64, to: u64) -> Option<u16> {
         let (unit, count) = (u64::from(self.stripe_unit_bytes), u64::from(self.stripe_count()));
-        if unit == 0 || count == 0 || from % unit != to % unit {
+        if unit == 0 || count == 0 {
             return None;
         }
-        let here = from / unit % count + u64::from(self.first_stripe_index) % count;
+        // The unit here that begins nearest to the byte that begins a unit there; a turn more than
+        // it is, so that nothing goes below zero.
+        let turn = unit * count;
+        let nearest = (from % turn + turn + unit / 2 - to % unit) / unit;
+        let here = nearest + u64::from(self.first_stripe_index) % count;
         u16::try_from((here + count - to / unit % count) % count).ok()
     }
 
@@ -205,15 +212,35 @@ mod tests {
                 });
                 // One data server holds everything, but units are still compared.
                 assert_eq!(a.lines_up(from, &b, to), together, "{count} {first} {from} {to}");
-                if let Some(beside) = a.first_index_beside(from, to) {
-                    assert!(a.lines_up(from, &file(count.into(), beside), to));
-                } else {
-                    assert_ne!(from % unit, to % unit);
-                }
+                let beside = file(count.into(), a.first_index_beside(from, to).unwrap());
+                assert_eq!(a.lines_up(from, &beside, to), from % unit == to % unit);
             }
         }
         let wider = Striped { stripe_unit_bytes: 1 << 20, ..file(2, 0) };
         assert!(!file(2, 0).lines_up(0, &wider, 0) && !file(2, 0).lines_up(0, &file(3, 0), 0));
+    }
+
+    /// Where units begin at other places, no first index puts more of the bytes together than the
+    /// one that is chosen.
+    #[test]
+    fn most_bytes_are_put_together() {
+        let (unit, step) = (2 << 20, 1 << 18);
+        let places = (0..24).flat_map(|from| (0..24).map(move |to| (from * step, to * step)));
+        for ((count, first), (from, to)) in
+            [(2, 1), (3, 0), (4, 3)].into_iter().flat_map(|f| places.clone().map(move |p| (f, p)))
+        {
+            let source = file(count, first);
+            let rule = source.distribution().unwrap();
+            let together = |index: u16| {
+                let other = file(count, index).distribution().unwrap();
+                let pieces = rule.pieces(from, (&other, to), u64::from(count) * unit);
+                let same = pieces.filter(|p| p.here.stripe_index == p.there.stripe_index);
+                same.map(|p| p.len).sum::<u64>()
+            };
+            let chosen = source.first_index_beside(from, to).unwrap();
+            let best = (0..count as u16).map(together).max().unwrap();
+            assert_eq!(together(chosen), best, "{count} {first} {from} {to}");
+        }
     }
 
     /// The widest file that configuration allows fits a layout body of less than a page, which

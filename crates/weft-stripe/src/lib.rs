@@ -17,6 +17,7 @@
 
 mod distribution;
 mod extents;
+mod pieces;
 mod round_robin;
 mod scheme;
 #[cfg(test)]
@@ -24,5 +25,6 @@ mod tests;
 
 pub use distribution::Distribution;
 pub use extents::{Extent, Extents};
+pub use pieces::{Piece, Pieces};
 pub use round_robin::{DistributionError, Form, RoundRobin};
 pub use scheme::Location;

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use crate::{Distribution, DistributionError, Extent, Form};
+use crate::{Distribution, DistributionError, Extent, Form, Location, Piece};
 
 const FORMS: [Form; 2] = [Form::Sparse, Form::Dense];
 
@@ -249,5 +249,70 @@ proptest! {
                 prop_assert!(d.file_offset(index, end - 1).is_some());
             }
         }
+    }
+}
+
+/// Pieces of two ranges follow each other without a gap, each byte of a piece is in the objects
+/// and at the places that the piece says, and two pieces that touch could not be one.
+fn pieces_are_right(a: (&Distribution, u64), b: (&Distribution, u64), len: u64, pieces: &[Piece]) {
+    let ends = pieces.iter().map(|p| p.at + p.len);
+    let starts: Vec<u64> = std::iter::once(0).chain(ends).collect();
+    assert!(pieces.iter().map(|p| p.at).eq(starts[..pieces.len()].iter().copied()));
+    assert_eq!(starts.last(), Some(&len));
+    for p in pieces {
+        for (side, begins) in [(a, p.here), (b, p.there)] {
+            for at in [0, p.len / 2, p.len - 1] {
+                let place = side.0.locate(side.1 + p.at + at);
+                assert_eq!(place.stripe_index, begins.stripe_index);
+                assert_eq!(place.object_offset, begins.object_offset + at);
+            }
+        }
+    }
+    for pair in pieces.windows(2) {
+        let (p, q) = (pair[0], pair[1]);
+        let goes_on = |p_at: Location, q_at: Location| {
+            p_at.stripe_index == q_at.stripe_index
+                && p_at.object_offset.checked_add(p.len) == Some(q_at.object_offset)
+        };
+        assert!(!(goes_on(p.here, q.here) && goes_on(p.there, q.there)), "{p:?} {q:?}");
+    }
+}
+
+/// Every pair of small distributions, from every offset of some.
+#[test]
+fn pieces_of_small_distributions() {
+    for a in small() {
+        for b in small() {
+            for (from, to) in [(0, 0), (1, 0), (0, 3), (5, 5), (2, 9), (16, 4)] {
+                let pieces: Vec<_> = a.pieces(from, (&b, to), 23).collect();
+                pieces_are_right((&a, from), (&b, to), 23, &pieces);
+            }
+        }
+    }
+}
+
+/// A file on one object and another like it are one piece, to the last byte that can be.
+#[test]
+fn whole_objects_are_one_piece() {
+    let one = round_robin(4, 1, 0, Form::Sparse);
+    let whole: Vec<_> = one.pieces(7, (&one, 3), u64::MAX).collect();
+    let (here, there) = (one.locate(7), one.locate(3));
+    assert_eq!(whole, [Piece { here, there, at: 0, len: u64::MAX - 7 }]);
+    assert_eq!(one.pieces(u64::MAX, (&one, 0), 1).next(), None);
+    assert_eq!(one.pieces(0, (&one, 0), 0).next(), None);
+}
+
+proptest! {
+    /// The same for any two distributions and offsets.
+    #[test]
+    fn pieces_cover_both_ranges(
+        (a, from) in (any_distribution(), any_offset()),
+        (b, to) in (any_distribution(), any_offset()),
+        units in 0..64u64,
+    ) {
+        let unit = a.bytes_to_unit_end(0).min(b.bytes_to_unit_end(0));
+        let len = unit.saturating_mul(units).min(u64::MAX - from).min(u64::MAX - to);
+        let pieces: Vec<_> = a.pieces(from, (&b, to), len).collect();
+        pieces_are_right((&a, from), (&b, to), len, &pieces);
     }
 }

@@ -274,9 +274,11 @@ impl Service {
 
     async fn space(&self) -> Result<SpaceOk, ControlStatus> {
         let store = self.data_server.store().clone();
-        let space = self.blocking(move || store.space()).await?.map_err(|e| status(&e))?;
+        let told = self.blocking(move || (store.space(), store.shares_blocks())).await?;
+        let (space, shares_blocks) = (told.0.map_err(|e| status(&e))?, told.1);
         let Space { total, free, available, device } = space;
-        Ok(SpaceOk { total, free, available, disk: DiskId { machine: self.machine, device } })
+        let disk = DiskId { machine: self.machine, device };
+        Ok(SpaceOk { total, free, available, disk, shares_blocks })
     }
 
     async fn status(&self) -> Result<StatusOk, ControlStatus> {
@@ -616,10 +618,10 @@ fn copy(store: &ObjectStore, a: CopyArgs) -> Result<CopyOk, ControlStatus> {
     copied.map(|verifier| CopyOk { verifier }).map_err(|e| status(&e))
 }
 
-fn clone(store: &ObjectStore, a: CopyArgs) -> Result<Nothing, ControlStatus> {
+fn clone(store: &ObjectStore, a: CopyArgs) -> Result<CopyOk, ControlStatus> {
     let range = CopyRange { from: a.from, to: a.to, len: a.len };
     let cloned = store.clone_range(id(a.source), id(a.destination), a.epoch, range);
-    cloned.map(|()| Nothing).map_err(|e| status(&e))
+    cloned.map(|verifier| CopyOk { verifier }).map_err(|e| status(&e))
 }
 
 fn done(result: Result<(), ObjectError>) -> ControlStatus {

@@ -1,76 +1,219 @@
-//! Copying between two files whose stripes lie on the same data servers: each copies its own.
+//! Copying between two files whose bytes lie on the same data servers, all of them or some: each
+//! copies its own, or makes them the same blocks.
 
-use weft_control::codec::{CopyArgs, CopyOk, Nothing, Procedure};
-use weft_nfs::Verifier;
-use weft_xdr::Decode;
+use std::{collections::BTreeMap, sync::Arc};
 
-use super::{cluster::DataServers, error::DataServerError, indirect::combined, objects::name};
+use weft_control::codec::{CopyArgs, CopyOk, Procedure};
+use weft_nfs::{StableHow, Verifier};
+use weft_stripe::Piece;
+
+use super::{
+    cluster::DataServers, each, error::DataServerError, gather::Written, indirect::combined,
+    objects::name, server::Server,
+};
 use crate::striped::Striped;
 
 /// Bytes of one object that one request copies at most: a fraction of a second, in which the
 /// object cannot be fenced.
 const COPY_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of one object that one request shares at most: no byte is copied for it.
+const SHARE_BYTES_MAX: u64 = 4 << 30;
+/// Bytes of a file that are looked at at once for pieces on one data server.
+const PIECES_BYTES_MAX: u64 = 64 << 20;
 
-impl DataServers {
-    /// Most bytes of a file that one [`Self::copy`] may be asked for.
-    pub fn copy_bytes_max(file: &Striped) -> u64 {
-        COPY_BYTES_MAX.saturating_mul(file.data_servers.len() as u64)
+/// A range of one file and its place in another, or in the same one.
+#[derive(Debug, Clone, Copy)]
+pub struct Between<'a> {
+    /// From where.
+    pub source: &'a Striped,
+    /// First byte there.
+    pub from: u64,
+    /// To where.
+    pub destination: &'a Striped,
+    /// First byte there.
+    pub to: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+/// What data servers made of a range piece by piece.
+#[derive(Debug)]
+pub struct Shared {
+    /// To be compared with that of [`DataServers::commit`] of the destination.
+    pub verifier: Verifier,
+    /// What is still to be copied, since its bytes lie on two data servers, or on one that cannot
+    /// share them: offsets from the beginning of the range, and lengths, in order.
+    pub apart: Vec<(u64, u64)>,
+}
+
+/// Pieces that lie on one data server on both sides, by its index in the destination.
+type ByIndex = BTreeMap<usize, Vec<Piece>>;
+
+/// What one data server made of its pieces, with its index, and those that it cannot share.
+type Told = Result<((usize, Written), Vec<Piece>), DataServerError>;
+
+impl<'a> Between<'a> {
+    /// Whether each data server has all of its bytes on both sides ([`Striped::lines_up`]).
+    pub fn lines_up(&self) -> bool {
+        self.source.lines_up(self.from, self.destination, self.to)
     }
 
-    /// Copies a range to a file that lines up ([`Striped::lines_up`]), holes as holes. The
-    /// verifier is to be compared with that of [`Self::commit`] of the destination.
+    /// As much of it as one [`DataServers::copy`] may be asked for.
+    pub fn to_copy(self) -> Between<'a> {
+        self.at_most(COPY_BYTES_MAX.saturating_mul(self.destination.data_servers.len() as u64))
+    }
+
+    /// As much of it as one [`DataServers::share`] may be asked for.
+    pub fn to_share(self) -> Between<'a> {
+        self.at_most(SHARE_BYTES_MAX.saturating_mul(self.destination.data_servers.len() as u64))
+    }
+
+    /// As much of it as one [`DataServers::share_pieces`] may be asked for.
+    pub fn to_cut(self) -> Between<'a> {
+        self.at_most(PIECES_BYTES_MAX)
+    }
+
+    fn at_most(self, max: u64) -> Between<'a> {
+        Between { len: self.len.min(max), ..self }
+    }
+
+    fn args(&self, at: u64, len: u64) -> CopyArgs {
+        CopyArgs {
+            source: name(self.source),
+            destination: name(self.destination),
+            epoch: self.destination.fence_epoch,
+            from: self.from + at,
+            to: self.to + at,
+            len,
+        }
+    }
+}
+
+impl DataServers {
+    /// Whether blocks can be shared on any of the data servers. One that is away is asked for only
+    /// if none of the others says yes.
+    ///
+    /// # Errors
+    /// [`DataServerError`]: nobody says yes, and one never told.
+    pub async fn share_blocks(&self) -> Result<bool, DataServerError> {
+        let all = self.all();
+        if all.values().any(|server| server.known_to_share() == Some(true)) {
+            return Ok(true);
+        }
+        let asked = all.values().cloned().map(|s| async move { s.shares_blocks().await });
+        let told = each::all(asked).await;
+        if told.contains(&Ok(true)) {
+            return Ok(true);
+        }
+        let none: Vec<bool> = each::all_done(told)?;
+        Ok(none.contains(&true))
+    }
+
+    /// Copies a range to a file that lines up, holes as holes. The verifier is to be compared with
+    /// that of [`Self::commit`] of the destination.
     ///
     /// **Cost**: one message to each data server, no data.
     ///
     /// # Errors
     /// [`DataServerError`]; some of it may be copied. One that was given up may still be carried
     /// out, until the destination is fenced.
-    pub async fn copy(
-        &self,
-        source: &Striped,
-        from: u64,
-        destination: &Striped,
-        to: u64,
-        len: u64,
-    ) -> Result<Verifier, DataServerError> {
-        let copied =
-            self.on_pairs::<CopyOk>(Procedure::COPY, (source, from), (destination, to), len);
-        let verifiers: Vec<_> = copied.await?.into_iter().map(|ok| ok.verifier).collect();
-        Ok(combined(verifiers.iter().map(std::slice::from_ref)))
+    pub async fn copy(&self, range: Between<'_>) -> Result<Verifier, DataServerError> {
+        self.on_pairs(Procedure::COPY, range).await
     }
 
-    /// Makes a range of a file that lines up the same blocks, on every data server, durably.
+    /// Makes a range of a file that lines up the same blocks, on every data server. The rest is as
+    /// with [`Self::copy`].
     ///
     /// # Errors
     /// [`DataServerError`]: `Unsupported` or `Unaligned` where blocks cannot be shared. Some data
     /// servers may have done it.
-    pub async fn clone_range(
-        &self,
-        source: &Striped,
-        from: u64,
-        destination: &Striped,
-        to: u64,
-        len: u64,
-    ) -> Result<(), DataServerError> {
-        let cloned =
-            self.on_pairs::<Nothing>(Procedure::CLONE, (source, from), (destination, to), len);
-        cloned.await.map(drop)
+    pub async fn share(&self, range: Between<'_>) -> Result<Verifier, DataServerError> {
+        self.on_pairs(Procedure::CLONE, range).await
+    }
+
+    /// Makes those pieces of a range the same blocks that lie on one data server on both sides,
+    /// and can be shared there; the others are not touched.
+    ///
+    /// **Cost**: one message for each piece, and to all data servers at once.
+    ///
+    /// # Errors
+    /// [`DataServerError`]; some of them may be shared. One that was given up may still be carried
+    /// out, until the destination is fenced.
+    pub async fn share_pieces(&self, range: Between<'_>) -> Result<Shared, DataServerError> {
+        let (mut together, mut apart) = self.cut(range)?;
+        let mut jobs = Vec::with_capacity(together.len());
+        while let Some((index, pieces)) = together.pop_first() {
+            let id = range.destination.data_servers.get(index);
+            let server = self.server(*id.ok_or_else(|| self.damaged(range.destination))?)?;
+            let asked = pieces.into_iter().map(|p| (p, range.args(p.at, p.len)));
+            jobs.push(share_on(server, index, asked.collect()));
+        }
+        let told: Vec<_> = each::all_done(each::all(jobs).await)?;
+        let mut done = Vec::with_capacity(told.len());
+        for (written, refused) in told {
+            done.push(written);
+            apart.extend(refused);
+        }
+        let verifier = self.verifier_of(range.destination, &done).await?;
+        Ok(Shared { verifier, apart: runs(apart) })
+    }
+
+    /// The pieces of a range: those on one data server, and the others.
+    fn cut(&self, range: Between<'_>) -> Result<(ByIndex, Vec<Piece>), DataServerError> {
+        let Between { source, from, destination, to, len } = range;
+        let rule = source.distribution().map_err(|_| self.damaged(source))?;
+        let other = destination.distribution().map_err(|_| self.damaged(destination))?;
+        let (mut together, mut apart) = (ByIndex::new(), Vec::new());
+        for piece in rule.pieces(from, (&other, to), len) {
+            let index = piece.there.stripe_index as usize;
+            let here = source.data_servers.get(piece.here.stripe_index as usize);
+            match here == destination.data_servers.get(index) {
+                true => together.entry(index).or_default().push(piece),
+                false => apart.push(piece),
+            }
+        }
+        Ok((together, apart))
     }
 
     /// Asks every data server about the range of its own pair of objects.
-    async fn on_pairs<T: Decode + Send + 'static>(
+    async fn on_pairs(
         &self,
         procedure: Procedure,
-        (source, from): (&Striped, u64),
-        (destination, to): (&Striped, u64),
-        len: u64,
-    ) -> Result<Vec<T>, DataServerError> {
-        let (target, epoch) = (name(destination), destination.fence_epoch);
-        let answers = self.on_all(source, |server, object, _| async move {
-            let (source, destination) = (object, target);
-            let args = CopyArgs { source, destination, epoch, from, to, len };
-            server.ask::<T>(procedure, &args).await
+        range: Between<'_>,
+    ) -> Result<Verifier, DataServerError> {
+        let args = range.args(0, range.len);
+        let answers = self.on_all(range.source, |server, _, _| async move {
+            server.ask::<CopyOk>(procedure, &args).await
         });
-        answers.await
+        let verifiers: Vec<_> = answers.await?.into_iter().map(|ok| ok.verifier).collect();
+        Ok(combined(verifiers.iter().map(std::slice::from_ref)))
     }
+}
+
+/// Has pieces shared on one data server, one after another.
+async fn share_on(server: Arc<Server>, index: usize, asked: Vec<(Piece, CopyArgs)>) -> Told {
+    let (mut verifiers, mut refused) = (Vec::new(), Vec::new());
+    for (piece, args) in asked {
+        match server.ask::<CopyOk>(Procedure::CLONE, &args).await {
+            Ok(ok) => verifiers.push(ok.verifier),
+            Err(DataServerError::Unsupported { .. } | DataServerError::Unaligned { .. }) => {
+                refused.push(piece);
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(((index, Written { verifiers, committed: StableHow::UNSTABLE }), refused))
+}
+
+/// Pieces in order, those that touch as one.
+fn runs(mut pieces: Vec<Piece>) -> Vec<(u64, u64)> {
+    pieces.sort_by_key(|p| p.at);
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for Piece { at, len, .. } in pieces {
+        match runs.last_mut() {
+            Some((from, so_far)) if *from + *so_far == at => *so_far += len,
+            _ => runs.push((at, len)),
+        }
+    }
+    runs
 }

@@ -153,7 +153,7 @@ impl DataServers {
     /// The file's verifier after a write: of the data servers that took part, what they said to
     /// this very write; of the others the last that is known. One that is not known and cannot
     /// be asked gets none, so that COMMIT's will differ.
-    async fn verifier_of(
+    pub(super) async fn verifier_of(
         &self,
         file: &Striped,
         done: &[(usize, Written)],

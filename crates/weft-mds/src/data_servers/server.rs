@@ -50,6 +50,8 @@ pub(super) struct Server {
     /// The last write verifier it told.
     verifier: Mutex<Option<[u8; 8]>>,
     room: Mutex<Room>,
+    /// Whether its objects can share blocks, when it was last asked; `None` before it told.
+    shares_blocks: Mutex<Option<bool>>,
     /// Told when it refuses for want of space.
     look: Arc<Notify>,
 }
@@ -75,6 +77,7 @@ impl Server {
             session: tokio::sync::Mutex::default(),
             verifier: Mutex::default(),
             room: Mutex::default(),
+            shares_blocks: Mutex::default(),
             look,
         })
     }
@@ -133,9 +136,33 @@ impl Server {
     /// Asks how much room it has, beside all requests, and remembers that.
     pub(super) async fn look_at_room(&self) {
         match self.link.call::<SpaceOk>(Procedure::SPACE, &Nothing).await {
-            Ok(space) => self.room().told(space.total, space.available),
+            Ok(space) => self.told_space(&space),
             Err(error) => tracing::debug!(id = self.id.0, %error, "its room is not known"),
         }
+    }
+
+    fn told_space(&self, space: &SpaceOk) {
+        self.room().told(space.total, space.available);
+        *self.last_shares_blocks() = Some(space.shares_blocks);
+    }
+
+    /// Whether its objects can share blocks, as far as it ever told.
+    pub(super) fn known_to_share(&self) -> Option<bool> {
+        *self.last_shares_blocks()
+    }
+
+    /// The same; asked if it is not known.
+    pub(super) async fn shares_blocks(&self) -> Result<bool, DataServerError> {
+        if let Some(known) = self.known_to_share() {
+            return Ok(known);
+        }
+        let space: SpaceOk = self.ask(Procedure::SPACE, &Nothing).await?;
+        self.told_space(&space);
+        Ok(space.shares_blocks)
+    }
+
+    fn last_shares_blocks(&self) -> MutexGuard<'_, Option<bool>> {
+        self.shares_blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns when it is connected, or was not from the start on for as long as requests wait.

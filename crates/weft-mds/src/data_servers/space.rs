@@ -86,7 +86,8 @@ mod tests {
 
     fn on(device: u64, available: u64) -> SpaceOk {
         let disk = DiskId { machine: [1; 16], device };
-        SpaceOk { total: 100 * MIB, free: available + MIB, available, disk }
+        let (total, free) = (100 * MIB, available + MIB);
+        SpaceOk { total, free, available, disk, shares_blocks: false }
     }
 
     fn numbered(told: &[SpaceOk]) -> impl Iterator<Item = (DataServerId, Option<SpaceOk>)> {

@@ -25,7 +25,8 @@ use weft_store::{
 use weft_xdr::Payload;
 
 use super::{
-    ControlAddress, DataServerError, DataServerRegistry, DataServerSpec, DataServers, Standing,
+    Between, ControlAddress, DataServerError, DataServerRegistry, DataServerSpec, DataServers,
+    Standing,
 };
 use crate::striped::Striped;
 
@@ -548,7 +549,9 @@ async fn lined_up_files_are_copied_in_place() {
     };
     let before = moved();
     let len = data.len() as u64 - 10;
-    let told = cluster.view.copy(&source, 10, &target, 3 * MIB + 10, len).await.unwrap();
+    let (source, destination) = (&source, &target);
+    let range = Between { source, from: 10, destination, to: 3 * MIB + 10, len };
+    let told = cluster.view.copy(range).await.unwrap();
     assert_eq!(told, cluster.view.commit(&target).await.unwrap());
     assert_eq!(moved(), before);
     for (n, part) in (0..).zip(data.chunks(1 << 20)) {
@@ -558,7 +561,7 @@ async fn lined_up_files_are_copied_in_place() {
     }
     let newer = Striped { fence_epoch: 3, ..target.clone() };
     cluster.view.fence(&newer).await.unwrap();
-    let old = cluster.view.copy(&source, 0, &target, 3 * MIB, 1).await;
+    let old = cluster.view.copy(range).await;
     assert!(matches!(old, Err(DataServerError::Fenced { .. })), "{old:?}");
 }
 

@@ -1,4 +1,5 @@
-//! Changes that are alone with their file: DEALLOCATE, CLONE, and a new size.
+//! Changes that are alone with their file: DEALLOCATE, and a new size. CLONE is in
+//! [`super::cloning`].
 
 use weft_nfs::{Failure, NfsStat};
 use weft_store::{
@@ -13,19 +14,6 @@ use super::{
     service::FileService,
 };
 use crate::deps::Deps;
-
-/// A range of a file that is to become the same blocks as one of another.
-#[derive(Debug)]
-pub(crate) struct CloneRange {
-    /// The file it comes from, on its data servers.
-    pub(crate) source: Inode,
-    /// First byte there.
-    pub(crate) from: u64,
-    /// First byte in the file that is changed.
-    pub(crate) to: u64,
-    /// Bytes.
-    pub(crate) len: u64,
-}
 
 impl FileService {
     /// Waits while too much is not durable yet: the first step of a change.
@@ -83,43 +71,6 @@ impl FileService {
             Ok(Done { value: (), reaches: Some(0) })
         });
         punched.await.map(drop)
-    }
-
-    /// Makes a range the same blocks as one of another file, on every data server. Readers may see
-    /// one data server's part before another's.
-    ///
-    /// # Errors
-    /// XDEV where the stripes do not line up, NOTSUPP where blocks cannot be shared; those of data
-    /// servers: some of them may have done their part.
-    pub(crate) async fn clone_range<'a>(
-        &'a self,
-        deps: &mut Deps,
-        quiesced: Quiesced<'a>,
-        by: Writer,
-        range: &CloneRange,
-    ) -> Result<(), Failure> {
-        let CloneRange { from, to, len, .. } = *range;
-        let origin = self.shared.striped(&range.source);
-        let target = deps.see(self.shared.volume.inode(quiesced.ino()))?;
-        let target = self.shared.striped(&target).ok_or(NfsStat::SERVERFAULT)?;
-        if origin.as_ref().is_some_and(|origin| !origin.lines_up(from, &target, to)) {
-            return Err(NfsStat::XDEV.into());
-        }
-        self.shared.require_whole_source(range.source.no).await?;
-        let (servers, origin) = (&self.shared.data_servers, origin.as_ref());
-        let change = self.changes.begin(Plan::clone_range(quiesced, by, to + len));
-        let shared = change.run(deps, |file| async move {
-            match origin {
-                Some(origin) => {
-                    servers.clone_range(origin, from, &file, to, len).await?;
-                    self.shared.note_lengths(&file, None).await?;
-                }
-                // A source that was never written is one hole.
-                None => servers.punch(&file, to, len).await?,
-            }
-            Ok(Done { value: (), reaches: Some(to + len) })
-        });
-        shared.await.map(drop)
     }
 
     /// Sets attributes, a size among them. The volume cuts what it has by itself; what data servers

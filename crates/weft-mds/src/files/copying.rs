@@ -10,7 +10,7 @@ use weft_store::{
 
 use super::{change::Done, plan::Plan, service::FileService};
 use crate::{
-    data_servers::{DataServerError, DataServers},
+    data_servers::{Between, DataServerError},
     deps::Deps,
     striped::Striped,
     translate,
@@ -43,13 +43,31 @@ impl Copy {
 
 /// How far a copy is.
 #[derive(Debug, Default)]
-struct Copied {
+pub(super) struct Copied {
     /// Bytes, from the first.
-    len: u64,
+    pub(super) len: u64,
     /// The verifier of all writes so far, if there were any.
     verifier: Option<Verifier>,
     /// Writes have told different ones: some may be lost.
     doubtful: bool,
+}
+
+impl Copied {
+    /// A step is done.
+    pub(super) fn took(&mut self, step: &Step) {
+        self.len += step.len;
+        step.verifier.into_iter().for_each(|verifier| self.told(verifier));
+    }
+
+    /// A write told this verifier.
+    pub(super) fn told(&mut self, verifier: Verifier) {
+        self.doubtful |= self.verifier.replace(verifier).is_some_and(|before| before != verifier);
+    }
+
+    /// Whether a COMMIT of all objects that told this one has made all of it durable.
+    pub(super) fn is_safe(&self, committed: Verifier) -> bool {
+        !self.doubtful && self.verifier.is_none_or(|v| v == committed)
+    }
 }
 
 /// Where bytes are copied from.
@@ -65,19 +83,19 @@ enum Origin {
 
 /// Where bytes are copied to.
 #[derive(Debug)]
-struct Target {
-    file: Striped,
+pub(super) struct Target {
+    pub(super) file: Striped,
     /// First byte.
-    to: u64,
+    pub(super) to: u64,
     /// How far the file reached before.
-    size: u64,
+    pub(super) size: u64,
 }
 
 /// One step.
 #[derive(Debug)]
-struct Step {
-    len: u64,
-    verifier: Option<Verifier>,
+pub(super) struct Step {
+    pub(super) len: u64,
+    pub(super) verifier: Option<Verifier>,
 }
 
 impl FileService {
@@ -143,17 +161,13 @@ impl FileService {
             }
         });
         let (step, _) = done.await.map_err(|f| f.status)?;
-        copied.len += step.len;
-        if let Some(verifier) = step.verifier {
-            copied.doubtful |= copied.verifier.is_some_and(|before| before != verifier);
-            copied.verifier = Some(verifier);
-        }
+        copied.took(&step);
         Ok(())
     }
 
     /// From one small file to another, or `false`. One that grows too big meanwhile, or whose bytes
     /// have left, is copied the other way.
-    fn copy_small(&self, deps: &mut Deps, rest: &Copy) -> Result<bool, NfsStat> {
+    pub(super) fn copy_small(&self, deps: &mut Deps, rest: &Copy) -> Result<bool, NfsStat> {
         let volume = &self.shared.volume;
         let read = deps.see(volume.read_stuffed(rest.source, rest.from, rest.len));
         let Some((_, data)) = read.map_err(|f| f.status)? else { return Ok(false) };
@@ -192,15 +206,16 @@ impl FileService {
             Origin::Nowhere(len) => return self.copy_hole(target, len).await,
             Origin::Here(data) => return self.copy_data(data, target).await,
         };
-        let (servers, file) = (&self.shared.data_servers, &target.file);
-        if origin.lines_up(from, file, target.to) {
-            let len = left.min(DataServers::copy_bytes_max(file));
-            match servers.copy(&origin, from, file, target.to, len).await {
+        let (servers, destination) = (&self.shared.data_servers, &target.file);
+        let range = Between { source: &origin, from, destination, to: target.to, len: left };
+        if range.lines_up() {
+            let part = range.to_copy();
+            match servers.copy(part).await {
                 Err(DataServerError::Unsupported { .. }) => {}
                 done => {
                     let verifier = done?;
-                    self.shared.note_lengths(file, Some(verifier)).await?;
-                    return Ok(Step { len, verifier: Some(verifier) });
+                    self.shared.note_lengths(destination, Some(verifier)).await?;
+                    return Ok(Step { len: part.len, verifier: Some(verifier) });
                 }
             }
         }
@@ -214,7 +229,11 @@ impl FileService {
         }
     }
 
-    async fn copy_data(&self, data: Bytes, target: &Target) -> Result<Step, DataServerError> {
+    pub(super) async fn copy_data(
+        &self,
+        data: Bytes,
+        target: &Target,
+    ) -> Result<Step, DataServerError> {
         let (servers, len) = (&self.shared.data_servers, data.len() as u64);
         let bytes = data.len();
         let written = servers.write(&target.file, target.to, data, StableHow::UNSTABLE).await?;
@@ -223,7 +242,11 @@ impl FileService {
     }
 
     /// Where the source has a hole the destination gets one, as far as it reached before.
-    async fn copy_hole(&self, target: &Target, len: u64) -> Result<Step, DataServerError> {
+    pub(super) async fn copy_hole(
+        &self,
+        target: &Target,
+        len: u64,
+    ) -> Result<Step, DataServerError> {
         if target.size > target.to {
             self.shared.data_servers.punch(&target.file, target.to, len).await?;
         }
@@ -241,8 +264,7 @@ impl FileService {
         // Also when only holes were copied: Linux compares the verifier with that of the COMMIT it
         // sends along, and copies anew for as long as they differ.
         let verifier = self.commit(&destination).await?;
-        let safe = !copied.doubtful && copied.verifier.is_none_or(|v| v == verifier);
-        if !safe {
+        if !copied.is_safe(verifier) {
             return Ok(None);
         }
         self.shared.durable(deps).await?;

@@ -6,11 +6,13 @@
 //! done by whoever stands above, between two calls.
 //!
 //! From below: [`records`] (pure state machines), [`shared`], then one part a file, then
-//! [`service`], and the verbs on it: [`read`], [`write`], [`alone`], [`copying`], [`layouts`].
+//! [`service`], and the verbs on it: [`read`], [`write`], [`alone`], [`cloning`], [`copying`],
+//! [`layouts`].
 
 mod alone;
 mod change;
 mod choice;
+mod cloning;
 mod copying;
 mod creation;
 mod fence;
@@ -29,8 +31,8 @@ mod shared;
 mod whole;
 mod write;
 
-pub(crate) use alone::CloneRange;
 pub(crate) use change::Admitted;
+pub(crate) use cloning::{CLONE_BLOCK_BYTES, CloneRange};
 pub(crate) use copying::Copy;
 pub(crate) use layouts::{LayoutWanted, Ownership};
 pub(crate) use plan::{Quiesced, Writer};

@@ -1,4 +1,4 @@
-//! CLONE (71): RFC 7862 §15.13, where the file systems of the data servers can share blocks.
+//! CLONE (71): RFC 7862 §15.13.
 
 use weft_nfs::{Failure, NfsStat, OpOk, ops::CloneArgs};
 use weft_server::compound::{Compound, OpResult};
@@ -7,19 +7,19 @@ use weft_store::types::Inode;
 
 use super::{
     attrs::MAX_FILE_BYTES,
-    copy::saved_stateid,
+    copy::{make_way, saved_stateid},
     data_access::{may_access, may_write, regular_file, writer},
 };
-use crate::{files::CloneRange, server::Mds};
+use crate::{
+    files::{CLONE_BLOCK_BYTES, CloneRange},
+    server::Mds,
+};
 
-/// Offsets and lengths must be multiples of it: the block of the file systems that can share
-/// (§15.13.3; `clone_blksize`).
-const BLOCK_BYTES: u64 = 4096;
-
-/// RFC 7862 §15.13. Nobody writes to the destination meanwhile; readers may see one data server's
-/// part before another's.
+/// RFC 7862 §15.13. Nobody writes to the destination meanwhile; readers may see one part before
+/// another. What data servers cannot share is copied.
 ///
-/// NOTSUPP where blocks cannot be shared, XDEV where the stripes do not line up: clients copy then.
+/// NOTSUPP where none of them can share anything: clients copy then (Linux for as long as it is
+/// mounted: `nfs42_proc_clone`).
 pub(super) async fn clone(mds: &Mds, c: &mut Compound<Mds>, a: &CloneArgs) -> OpResult {
     let (from, to) = (c.saved_handle()?, c.handle()?);
     let (source, destination) = (regular_file(mds, c, &from)?, regular_file(mds, c, &to)?);
@@ -32,20 +32,19 @@ pub(super) async fn clone(mds: &Mds, c: &mut Compound<Mds>, a: &CloneArgs) -> Op
     let source = mds.files.refresh(&mut c.deps, source).await?;
     let destination = mds.files.refresh(&mut c.deps, destination).await?;
     let len = length(a, &source, &destination)?;
+    // Rare and large, as the rest: not a part of every request's memory.
+    if !Box::pin(mds.files.share_blocks()).await? {
+        return Err(NfsStat::NOTSUPP.into());
+    }
     if len == 0 {
         return Ok(OpOk::Clone);
     }
-    let source = match source.stuffed {
-        true => mds.files.on_data_servers(&mut c.deps, source).await?,
-        false => source,
-    };
     let beside = (&source, a.src_offset);
-    mds.files.place_beside(&mut c.deps, beside, (destination, a.dst_offset)).await?;
+    make_way(mds, c, beside, (destination, a.dst_offset), len).await?;
     let destination = c.deps.see(mds.files.volume().inode(to.ino))?;
     let quiesced = mds.clients.quiesce(&admitted, by.client, &destination).await?;
-    let range = CloneRange { source, from: a.src_offset, to: a.dst_offset, len };
-    // Rare and large: not a part of every request's memory.
-    Box::pin(mds.files.clone_range(&mut c.deps, quiesced, by, &range)).await?;
+    let range = CloneRange { source: source.no, from: a.src_offset, to: a.dst_offset, len };
+    Box::pin(mds.files.clone_range(&mut c.deps, quiesced, by, range)).await?;
     Ok(OpOk::Clone)
 }
 
@@ -57,8 +56,8 @@ fn length(a: &CloneArgs, source: &Inode, destination: &Inode) -> Result<u64, Fai
     let end = a.dst_offset.checked_add(len).filter(|end| *end <= MAX_FILE_BYTES);
     let end = end.ok_or(NfsStat::FBIG)?;
     // Part of a block only where both files end.
-    let whole = len.is_multiple_of(BLOCK_BYTES) || (len == left && end >= destination.size);
-    let aligned = |offset: u64| offset.is_multiple_of(BLOCK_BYTES);
+    let whole = len.is_multiple_of(CLONE_BLOCK_BYTES) || (len == left && end >= destination.size);
+    let aligned = |offset: u64| offset.is_multiple_of(CLONE_BLOCK_BYTES);
     if !whole || !aligned(a.src_offset) || !aligned(a.dst_offset) {
         return Err(NfsStat::INVAL.into());
     }

@@ -48,7 +48,7 @@ pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpRe
     let len = length(a, source.size)?;
     // How far the destination reaches says which of the source's holes matter.
     let destination = mds.files.refresh(&mut c.deps, destination).await?;
-    make_way(mds, c, a, (&source, destination), len).await?;
+    make_way(mds, c, (&source, a.src_offset), (destination, a.dst_offset), len).await?;
     let (from, to, destination) = (a.src_offset, a.dst_offset, to.ino);
     let set_id_loss = by.set_id_loss;
     let copy = Copy { source: source.no, destination, from, to, len, set_id_loss };
@@ -65,19 +65,21 @@ pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpRe
     Ok(answer(None, copied, StableHow::FILE_SYNC, verifier))
 }
 
-/// The destination goes to its data servers unless the copy is one within the volume.
-async fn make_way(
+/// The destination goes to its data servers unless the copy is one within the volume. The offsets
+/// are those of the first bytes.
+pub(super) async fn make_way(
     mds: &Mds,
     c: &mut Compound<Mds>,
-    a: &CopyArgs,
-    (source, destination): (&Inode, Inode),
+    (source, from): (&Inode, u64),
+    (destination, to): (Inode, u64),
     len: u64,
 ) -> Result<(), Failure> {
-    if mds.files.copies_in_volume(source, &destination, a.dst_offset + len) {
+    if mds.files.copies_in_volume(source, &destination, to + len) {
         return Ok(());
     }
-    let (from, to) = ((source, a.src_offset), (destination, a.dst_offset));
-    mds.files.place_beside(&mut c.deps, from, to).await
+    // Once in the life of a file, as the rest of a copy: not a part of every request's memory.
+    let (source, destination) = ((source, from), (destination, to));
+    Box::pin(mds.files.place_beside(&mut c.deps, source, destination)).await
 }
 
 /// The "current" stateid of the source is the saved one, which goes with its filehandle.

@@ -69,6 +69,8 @@ pub struct Options {
     pub server: ServerLimits,
     /// Whether the metadata server's way to data servers can be shut.
     pub valves: bool,
+    /// Where data servers keep their directories, each in its turn; else all beside the volume.
+    pub disks: Vec<PathBuf>,
 }
 
 impl Default for Options {
@@ -86,6 +88,7 @@ impl Default for Options {
             on_disk: false,
             server: ServerLimits::default(),
             valves: false,
+            disks: Vec::new(),
         }
     }
 }
@@ -212,7 +215,7 @@ impl Cluster {
 
     /// A data server of its directory; one that was just let go may still be closing.
     async fn serve_objects(&self, id: u32, at: SocketAddr) -> Serving {
-        let dir = self.dir.path().join(format!("ds{id}"));
+        let dir = self.data_server_dir(id);
         std::fs::create_dir_all(&dir).unwrap();
         let mut opened = None;
         eventually("end of the former data server", || {
@@ -332,8 +335,8 @@ impl Cluster {
             };
             entries.map(|found| entry(&found.unwrap().path())).sum()
         }
-        let dirs = (1..=self.options.data_servers).map(|id| format!("ds{id}/objects"));
-        dirs.map(|objects| used(&self.dir.path().join(objects))).sum()
+        let ids = 1..=self.options.data_servers;
+        ids.map(|id| used(&self.data_server_dir(id).join("objects"))).sum()
     }
 
     /// How many objects all data servers have.
@@ -351,14 +354,26 @@ impl Cluster {
         }
         let mut found = Vec::new();
         for id in 1..=self.options.data_servers {
-            files(&self.dir.path().join(format!("ds{id}/objects")), &mut found);
+            files(&self.data_server_dir(id).join("objects"), &mut found);
         }
         found
     }
 
     /// Where the objects of a data server are, by index.
     pub fn object_dir(&self, index: usize) -> PathBuf {
-        self.dir.path().join(format!("ds{}/objects", index + 1))
+        self.data_server_dir(index as u32 + 1).join("objects")
+    }
+
+    fn data_server_dir(&self, id: u32) -> PathBuf {
+        let disks = self.options.disks.iter().map(PathBuf::as_path);
+        let mut disks = disks.cycle().skip(id as usize - 1);
+        disks.next().unwrap_or(self.dir.path()).join(format!("ds{id}"))
+    }
+
+    /// New files are striped over so many data servers from now on.
+    pub fn stripe_over(&mut self, width: u16) {
+        self.options.stripe_width = width;
+        self.reload(self.options.export.clone());
     }
 
     /// Requests of one sort to the control programs of all data servers so far.

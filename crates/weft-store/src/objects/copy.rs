@@ -1,13 +1,22 @@
 //! Copying between two objects of the store without the bytes leaving the kernel
 //! (`copy_file_range`), and sharing blocks where the file system can. Holes stay holes.
 
-use std::{fs::File, os::unix::fs::MetadataExt, sync::Arc};
+use std::{
+    fs::File,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    sync::{Arc, RwLockReadGuard},
+};
 
-use rustix::{fs::copy_file_range, io::Errno};
+use rustix::{
+    fs::{Mode, OFlags, copy_file_range, open},
+    io::Errno,
+};
 
 use super::{
-    epoch::REMOVED,
+    epoch::{AcceptedEpoch, REMOVED},
     error::{ObjectError, errno, io},
+    object::Object,
     object_id::ObjectId,
     sparse_file::{OBJECT_BYTES_MAX, next_data, next_hole, punch_hole},
     store::{ObjectStore, WriteVerifier},
@@ -63,57 +72,78 @@ impl ObjectStore {
         };
         let Some(to) = to else { return Ok(verifier) };
         let copied = Copying { from: from.as_deref(), to: &to }.run(range);
-        object.wrote();
-        drop(epoch_lock);
-        if let Err(e @ ObjectError::Io { .. }) = &copied {
-            self.doubt(destination, e);
-        }
-        copied.map(|()| verifier)
+        self.copied(destination, &object, epoch_lock, copied)?;
+        Ok(verifier)
     }
 
-    /// Makes a range of one object the same blocks as a range of another, or of its own, durably.
+    /// Makes a range of one object the same blocks as a range of another, or of its own, unstable
+    /// until [`Self::commit`]; the verifier as with [`Self::copy`]. What is left of a block where
+    /// the source ends before the destination does is copied.
+    ///
+    /// **Cost**: holds the destination's epoch lock all the while: a fence waits for it.
     ///
     /// # Errors
     /// [`ObjectError::Unsupported`] if the file system cannot, [`ObjectError::Unaligned`] for
-    /// ranges that are not made of whole blocks and do not end with both objects, else as
-    /// [`Self::copy`]; nothing is shared then.
+    /// places that are not at whole blocks, else as [`Self::copy`]; part of it may be shared.
     pub fn clone_range(
         &self,
         source: ObjectId,
         destination: ObjectId,
         epoch: u32,
         range: CopyRange,
-    ) -> Result<(), ObjectError> {
+    ) -> Result<WriteVerifier, ObjectError> {
         let from = self.copied_from(source, range)?;
         let object = self.object(destination);
         let epoch_lock = object.epoch_shared();
         epoch_lock.admit(epoch)?;
+        let verifier = self.write_verifier();
         let size = match &from {
             Some(from) => from.metadata().map_err(io("stat an object"))?.len(),
             None => 0,
         };
-        let shared = size.saturating_sub(range.from).min(range.len);
-        let to = match shared {
+        let data = size.saturating_sub(range.from).min(range.len);
+        let to = match data {
             0 => object.file(&self.dir)?,
             _ => {
                 self.room.admit_new(0)?;
                 Some(object.file_or_create(&self.dir)?)
             }
         };
-        let Some(to) = to else { return Ok(()) };
-        let cloned = match &from {
-            Some(from) if shared > 0 => {
-                weft_io::share_range(from, range.from, shared, &to, range.to).map_err(not_shared)
+        let Some(to) = to else { return Ok(verifier) };
+        let shared = Copying { from: from.as_deref(), to: &to }.share(range, data);
+        self.copied(destination, &object, epoch_lock, shared)?;
+        Ok(verifier)
+    }
+
+    /// Whether the file system below can share blocks between files, as far as it says so without
+    /// being given any. Asked once; a disk that cannot make a file is asked again.
+    pub fn shares_blocks(&self) -> bool {
+        if let Some(known) = self.shares_blocks.get() {
+            return *known;
+        }
+        match can_share(self.dir.root()) {
+            Ok(can) => *self.shares_blocks.get_or_init(|| can),
+            Err(error) => {
+                tracing::debug!(%error, "whether blocks can be shared is not known");
+                false
             }
-            _ => Ok(()),
-        };
-        let copying = Copying { from: None, to: &to };
-        // Behind the source's end there are zeros.
-        let done = cloned.and_then(|()| copying.hole(range.to + shared, range.len - shared));
+        }
+    }
+
+    /// What is to be done after a copy, whether it failed or not.
+    fn copied(
+        &self,
+        destination: ObjectId,
+        object: &Object,
+        epoch_lock: RwLockReadGuard<'_, AcceptedEpoch>,
+        copied: Result<(), ObjectError>,
+    ) -> Result<(), ObjectError> {
         object.wrote();
         drop(epoch_lock);
-        done?;
-        self.sync(&object)
+        if let Err(e @ ObjectError::Io { .. }) = &copied {
+            self.doubt(destination, e);
+        }
+        copied
     }
 
     /// The source of a copy, if it exists.
@@ -130,6 +160,23 @@ impl ObjectStore {
             return Err(ObjectError::Stale { current: REMOVED });
         }
         self.object(source).file(&self.dir)
+    }
+}
+
+/// Whether the file system of a directory can share blocks: a file without a name and without bytes
+/// is to share them with itself.
+fn can_share(dir: &Path) -> Result<bool, ObjectError> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = match open(dir, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(file) => File::from(file),
+        // Those that share have such files.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR) => return Ok(false),
+        Err(e) => return Err(io("look whether blocks can be shared")(e)),
+    };
+    match weft_io::share_range(&file, 0, 0, &file, 0).map_err(not_shared) {
+        Err(ObjectError::Unsupported { .. }) => Ok(false),
+        Ok(()) | Err(ObjectError::Unaligned) => Ok(true),
+        Err(e) => Err(e),
     }
 }
 
@@ -169,6 +216,23 @@ impl Copying<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Shares the blocks of the first `data` bytes, behind which the source ends, if there are any.
+    fn share(&self, range: CopyRange, data: u64) -> Result<(), ObjectError> {
+        let to = self.to.metadata().map_err(io("stat an object"))?;
+        // Part of a block is shared only where both files end.
+        let blocks = match range.to + data < to.size() {
+            true => data - data % to.blksize().max(1),
+            false => data,
+        };
+        // No bytes would mean all to the end.
+        if let Some(from) = self.from.filter(|_| blocks > 0) {
+            weft_io::share_range(from, range.from, blocks, self.to, range.to)
+                .map_err(not_shared)?;
+        }
+        let CopyRange { from, to, len } = range;
+        self.run(CopyRange { from: from + blocks, to: to + blocks, len: len - blocks })
     }
 
     /// Nothing has to be removed behind the destination's end.

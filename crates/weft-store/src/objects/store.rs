@@ -6,7 +6,7 @@ use std::{
     os::unix::fs::{FileExt, MetadataExt},
     path::Path,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -87,6 +87,8 @@ pub struct ObjectStore {
     leaving: Leaving,
     /// The file system below has no writes that refuse to wait.
     pub(super) writes_may_wait: AtomicBool,
+    /// Whether the file system below can share blocks; empty until it was asked.
+    pub(super) shares_blocks: OnceLock<bool>,
     verifier: AtomicU64,
 }
 
@@ -114,7 +116,18 @@ impl ObjectStore {
         let room = room.map_err(io("keep a reserve"))?;
         let (leaving, writes_may_wait) = (Leaving::default(), AtomicBool::new(false));
         let seals = Seals::new(dir.root());
-        Ok(ObjectStore { dir, fences, seals, room, cache, leaving, writes_may_wait, verifier })
+        let shares_blocks = OnceLock::new();
+        Ok(ObjectStore {
+            dir,
+            fences,
+            seals,
+            room,
+            cache,
+            leaving,
+            writes_may_wait,
+            shares_blocks,
+            verifier,
+        })
     }
 
     /// The store's own identity, made with it and never changed.

@@ -150,8 +150,9 @@ fn copies_are_checked() {
     assert_eq!(store.copy(id(1), id(3), 0, range), gone);
 }
 
-/// Blocks are shared where the file system can, durably, with zeros behind the source's end;
-/// where it cannot the destination stays as it was. Fences and ends are as with copies.
+/// Blocks are shared where the file system can, as the store says, with zeros behind the source's
+/// end, whatever the destination had there; where it cannot the destination stays as it was. Fences
+/// and ends are as with copies.
 #[test]
 fn blocks_are_shared_or_nothing_happens() {
     let (_dir, store) = fresh();
@@ -163,11 +164,19 @@ fn blocks_are_shared_or_nothing_happens() {
         Ok(()) => {
             model[2 * BLOCK as usize..4 * BLOCK as usize].fill(7);
             model[4 * BLOCK as usize..6 * BLOCK as usize].fill(0);
-            let odd = CopyRange { from: 1, to: 0, len: 7 };
+            let odd = CopyRange { from: 1, to: 0, len: BLOCK };
             assert_eq!(store.clone_range(id(1), id(2), 0, odd), Err(ObjectError::Unaligned));
+            // The source ends within a block, the destination does not.
+            store.write(id(3), 0, 0, &[5; BLOCK as usize + 9]).unwrap();
+            let longer = CopyRange { from: 0, to: 0, len: 2 * BLOCK };
+            store.clone_range(id(3), id(2), 0, longer).unwrap();
+            model[..2 * BLOCK as usize].fill(0);
+            model[..BLOCK as usize + 9].fill(5);
         }
         Err(e) => assert!(matches!(e, ObjectError::Unsupported { .. }), "{e}"),
     }
+    let shared = store.shares_blocks();
+    assert_eq!(shared, store.clone_range(id(1), id(4), 0, range).is_ok());
     assert_eq!(contents(&store, id(2)), model);
     store.fence(id(2), 5).unwrap();
     let old = store.clone_range(id(1), id(2), 4, range);
