@@ -36,7 +36,7 @@ impl Disk {
     /// Bytes that are in use.
     pub fn used(&self) -> u64 {
         rustix::fs::sync();
-        let told = rustix::fs::statvfs(&self.at()).unwrap();
+        let told = rustix::fs::statvfs(self.at()).unwrap();
         (told.f_blocks - told.f_bfree) * told.f_frsize
     }
 }

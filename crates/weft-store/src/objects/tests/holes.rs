@@ -161,7 +161,7 @@ fn blocks_are_shared_or_nothing_happens() {
     let range = CopyRange { from: BLOCK, to: 2 * BLOCK, len: 4 * BLOCK };
     let mut model = vec![9; 8 * BLOCK as usize];
     match store.clone_range(id(1), id(2), 0, range) {
-        Ok(()) => {
+        Ok(_) => {
             model[2 * BLOCK as usize..4 * BLOCK as usize].fill(7);
             model[4 * BLOCK as usize..6 * BLOCK as usize].fill(0);
             let odd = CopyRange { from: 1, to: 0, len: BLOCK };
