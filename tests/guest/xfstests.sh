@@ -1,13 +1,14 @@
 #!/bin/sh
-# xfstests.sh SERVER PORT SECONDS WORD...: xfstests, which others wrote to judge file systems, on the
+# xfstests.sh SERVER PORT SECONDS BLOCK WORD...: xfstests, which others wrote to judge file systems, on the
 # folders /test and /scratch of a server: `weft` on the host, at PORT, or the `knfsd` of this kernel.
-# WORDs are for its `check`; no test gets more than SECONDS. Each outcome is told the host at once:
+# WORDs are for its `check`; no test gets more than SECONDS. READ and WRITE have BLOCK bytes, of which
+# many tests make the size of their files. Each outcome is told the host at once:
 # `host OUTCOME NAME SECONDS REASON`. The rig shows the host's programs as /new/usr and xfstests as
 # /new/xfstests (and knfsd's as /new/knfsd); the rest of a Debian is made here.
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . /job/common.sh
-server=$1 port=$2 seconds=$3
-shift 3
+server=$1 port=$2 seconds=$3 block=$4
+shift 4
 results=/tmp/results
 
 make_users() {
@@ -45,7 +46,7 @@ make_root() {
 export FSTYP=nfs
 export TEST_DEV=$SERVER:/test TEST_DIR=/mnt/test
 export SCRATCH_DEV=$SERVER:/scratch SCRATCH_MNT=/mnt/scratch
-export NFS_MOUNT_OPTIONS="-o vers=4.2,port=$port"
+export NFS_MOUNT_OPTIONS="-o vers=4.2,port=$port,rsize=$block,wsize=$block"
 export RESULT_BASE=$results
 END
   cd /job || fail "no /job"
@@ -90,7 +91,7 @@ descendants() { # PID: those below it, itself last
 watch_tests() {
   last='' since=0
   while sleep 5; do
-    pid=$(chroot /new pgrep -o -f '^/bin/bash \./tests/(generic|nfs)/[0-9]*$') || continue
+    pid=$(chroot /new pgrep -o -f '^/bin/bash [^ ]*/tests/(generic|nfs)/[0-9]*$') || continue
     [ "$pid" = "$last" ] || { last=$pid since=0; }
     since=$((since + 5))
     [ $since -ge "$seconds" ] || continue

@@ -3,7 +3,8 @@
 //!
 //! Environment: WEFT_XFSTESTS, the folder of an xfstests that was built. For `./dev xfstests`
 //! alone: WEFT_XFSTESTS_LIST (words for its `check`), WEFT_XFSTESTS_SERVERS (with a space between),
-//! WEFT_KNFSD (the folder of knfsd's programs), WEFT_XFSTESTS_OUT (a folder for what is left).
+//! WEFT_KNFSD (the folder of knfsd's programs), WEFT_XFSTESTS_OUT (a folder for what is left),
+//! WEFT_XFSTESTS_BLOCK (bytes of a READ or WRITE; 65536).
 
 mod support;
 
@@ -22,6 +23,9 @@ const DISK_MIB: u64 = 24 << 10;
 const MEMORY_MIB: u32 = 1536;
 /// Seconds that a test may take on a busy machine; most take five.
 const TEST_SECONDS: u32 = 300;
+/// Bytes of a READ or WRITE, which Linux makes the block size of a mount. Many tests work on some
+/// thousand blocks, and would take long with the most that servers offer.
+const BLOCK: &str = "65536";
 /// Seconds for the selection, and for any list.
 const SELECTION_SECONDS: u32 = 900;
 const LIST_SECONDS: u32 = 24 * 3600;
@@ -87,6 +91,8 @@ fn judge(server: &str, xfstests: &Path, list: &str, seconds: u32) -> Option<Outc
     let guest = guest(server, xfstests)?.seconds(seconds);
     let run = |guest: Guest, port: u16| {
         let guest = guest.argument(server).argument(port).argument(TEST_SECONDS);
+        let guest =
+            guest.argument(std::env::var("WEFT_XFSTESTS_BLOCK").as_deref().unwrap_or(BLOCK));
         let guest = list.split_whitespace().fold(guest, Guest::argument);
         let mut outcomes = Outcomes::new();
         let report = guest.run(&mut outcomes, |outcomes, words| note(server, outcomes, words));
