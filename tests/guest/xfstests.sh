@@ -26,6 +26,7 @@ END
 }
 
 make_root() {
+  mount --rbind /new /new # tests change how their root's mounts propagate
   cd /new || fail "no /new"
   for link in bin sbin lib lib64; do ln -s usr/$link $link; done
   mkdir -p etc/pam.d dev proc sys tmp run var/lib/nfs/rpc_pipefs var/lib/nfs/nfsdcld var/tmp root home
