@@ -23,6 +23,7 @@
 #   --hostname H      default kc<number>; it is part of the NFSv4 client owner, so two guests on
 #                     one server must differ
 #   --add SRC[:DEST]  copy a host file or folder into the guest (default DEST /job/<name>)
+#   --share DIR:DEST  show a host folder in the guest, read-only (uml)
 #   --bin PROG        copy a host program and its shared libraries to /usr/local/bin/<name>
 #   --env K=V         set in the script's environment (SERVER=… replaces the host's address)
 #   --out DIR         gets what the script leaves in /out, plus console.log, dmesg.txt, meta.txt
@@ -31,7 +32,7 @@
 #   --pcap FILE       capture the guest's traffic (read it with tshark -r)
 #   --append 'K=V'    more kernel command line (also $KCLIENT_APPEND, for every run)
 #   --verbose         kernel console on stderr as well
-# --add, --bin and --env may be repeated.
+# --add, --share, --bin and --env may be repeated.
 #
 # Exit status: the script's own; 124 timeout; 125 the guest died before the script ended (panic,
 # bad boot); 126 the rig could not start. The script's stdout and stderr go to this program's
@@ -67,7 +68,7 @@ usage() { sed -n '2,/^set -u/p' "$SELF" | sed '$d;s/^# \{0,1\}//'; }
 # demand by the kernel itself, as on any Linux client.
 MODULES="virtio_pci virtio_net virtio_console virtio_rng
 nfs nfsv4 nfs_layout_nfsv41_files nfs_layout_flexfiles blocklayoutdriver
-sunrpc auth_rpcgss lockd grace nfs_acl tls"
+sunrpc auth_rpcgss lockd grace nfs_acl tls loop nfsd"
 
 # --- kernels: package -> unpacked tree ---------------------------------------------------------
 
@@ -251,7 +252,7 @@ prepare() { # KERNEL; sets KTREE KVER KIMG BASE
 # Options of the run; W is its scratch folder, the rest are what cleanup has to end.
 KERNEL=${KCLIENT_KERNEL:-6.12} NET=auto MEM=768 CPUS=1 TIMEOUT=300
 OUT='' HOOK='' PCAP='' APPEND=${KCLIENT_APPEND:-} VERBOSE='' COMMANDS='' SCRIPT='' NAME=kc$$
-ADDS=() BINS=() ENVS=()
+ADDS=() SHARES=() BINS=() ENVS=()
 W='' VM_PID='' HOOK_PID='' WATCH_PID='' CAT_PID='' DUMP_PID='' TAP=''
 
 cleanup() {
@@ -276,7 +277,7 @@ parse_options() { # sets the option variables and ARGS
       --kernel) KERNEL=$2 ;; --net) NET=$2 ;; --mem) MEM=$2 ;; --cpus) CPUS=$2 ;;
       --timeout) TIMEOUT=$2 ;; --hostname) NAME=$2 ;; --out) OUT=$2 ;; --hook) HOOK=$2 ;;
       --append) APPEND+=" $2" ;; --pcap) PCAP=$(readlink -m "$2") ;;
-      --add) ADDS+=("$2") ;; --bin) BINS+=("$2") ;; --env) ENVS+=("$2") ;;
+      --add) ADDS+=("$2") ;; --share) SHARES+=("$2") ;; --bin) BINS+=("$2") ;; --env) ENVS+=("$2") ;;
       -c) COMMANDS=$2; shift 2; break ;;
       *) die "unknown option '$1' (--help)" ;;
     esac
@@ -298,6 +299,7 @@ choose_net() { # NET becomes tap or user
     *) die "bad --net $NET (auto, user)" ;;
   esac
   [ "$KERNEL" != uml ] || [ "$NET" = tap ] || die "the uml kernel needs root and /dev/net/tun"
+  [ "$KERNEL" = uml ] || [ ${#SHARES[@]} = 0 ] || die "--share is for the uml kernel"
 }
 
 # A tap with a /30 of its own; sets TAP GUEST_IP HOST_IP. The guest can reach every address of this
@@ -347,6 +349,7 @@ pack_run() {
   done
   {
     echo "KC_IP='$IP' KC_GATEWAY='$GATEWAY' KC_HOST='$NAME' KC_TIMEOUT=$TIMEOUT KC_TIME=$(date +%s)"
+    echo "KC_SHARES='${SHARES[*]#*:}'"
     for item in "SERVER=$SERVER" ${ENVS[@]+"${ENVS[@]}"}; do
       printf "export %s='%s'\n" "${item%%=*}" "$(printf %s "${item#*=}" | sed "s/'/'\\\\''/g")"
     done
@@ -418,16 +421,23 @@ start_uml() {
     DUMP_PID=$!
     sleep 0.5
   fi
+  for share in ${SHARES[@]+"${SHARES[@]%%:*}"}; do
+    [ -d "$share" ] || die "no folder $share to share"
+  done
   # shellcheck disable=SC2086,SC2016 # APPEND is words; the inner script expands its own arguments
   (exec 5>"$W/o" 4>"$W/console.log" 6<>"$W/h.in" 7<>"$W/h.out"
     exec unshare -m -p -f --kill-child=KILL bash -c '
-      jail=$1 w=$2; shift 2
+      jail=$1 w=$2 shares=$3; shift 3
       mount -t tmpfs kcjail /mnt && mkdir /mnt/j && mount --bind "$jail" /mnt/j &&
       mount -o remount,bind,ro /mnt/j && mount -t tmpfs -o mode=1777 tmp /mnt/j/tmp &&
       mount --rbind /dev /mnt/j/dev && mount -t tmpfs shm /mnt/j/dev/shm &&
       mount -t proc proc /mnt/j/proc && mount --bind "$w" /mnt/j/w || exit 126
+      for share in $shares; do
+        number=$((number + 1)) place=/mnt/j/tmp/share$number
+        mkdir $place && mount --bind "$share" $place && mount -o remount,bind,ro $place || exit 126
+      done
       exec env -i HOME=/tmp TMPDIR=/dev/shm "$(command -v chroot)" /mnt/j /linux "$@"
-    ' kcuml "$KTREE/jail" "$W" "${args[@]}" $APPEND </dev/null >"$W/vm.log" 2>&1) &
+    ' kcuml "$KTREE/jail" "$W" "${SHARES[*]%%:*}" "${args[@]}" $APPEND </dev/null >"$W/vm.log" 2>&1) &
   VM_PID=$!
 }
 

@@ -11,6 +11,8 @@ use tempfile::TempDir;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     Tmpfs,
+    /// Files on it can share what they hold (reflinks).
+    Xfs,
     Ext4,
     /// With few inodes, which are used up before the blocks.
     Ext4FewInodes,
@@ -32,14 +34,23 @@ impl Disk {
         let image = disk.dir.path().join("image");
         let (at, image_text) = (disk.at(), image.to_str().expect("a plain path").to_owned());
         let at = at.to_str().expect("a plain path");
-        let inodes = if kind == Kind::Ext4FewInodes { "1024" } else { "65536" };
-        if kind == Kind::Tmpfs {
-            ran("mount", &["-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs", at]);
-        } else {
-            File::create(&image).and_then(|f| f.set_len(mib << 20)).expect("an image");
-            // No blocks that only the superuser may use, who these tests are.
-            ran("mkfs.ext4", &["-q", "-F", "-m", "0", "-N", inodes, &image_text]);
-            ran("mount", &["-o", "loop,errors=remount-ro", &image_text, at]);
+        let make = || File::create(&image).and_then(|f| f.set_len(mib << 20)).expect("an image");
+        match kind {
+            Kind::Tmpfs => {
+                ran("mount", &["-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs", at]);
+            }
+            Kind::Xfs => {
+                make();
+                ran("mkfs.xfs", &["-q", &image_text]);
+                ran("mount", &["-o", "loop", &image_text, at]);
+            }
+            Kind::Ext4 | Kind::Ext4FewInodes => {
+                make();
+                let inodes = if kind == Kind::Ext4FewInodes { "1024" } else { "65536" };
+                // No blocks that only the superuser may use, who these tests are.
+                ran("mkfs.ext4", &["-q", "-F", "-m", "0", "-N", inodes, &image_text]);
+                ran("mount", &["-o", "loop,errors=remount-ro", &image_text, at]);
+            }
         }
         disk
     }

@@ -12,6 +12,8 @@ use super::hook::Hook;
 /// Time a guest script gets, in seconds, unless it asks for more; a busy two-core machine emulates
 /// slowly.
 const SCRIPT_SECONDS: u32 = 400;
+/// Memory a guest gets unless it asks for more.
+const MEMORY_MIB: u32 = 768;
 /// The rig's exit status for a guest that ended without a result.
 const STATUS_DIED: i32 = 125;
 /// What the kernel says when something is wrong with it: any of these fails the test.
@@ -53,9 +55,14 @@ pub struct Guest {
     script: &'static str,
     arguments: Vec<String>,
     files: Vec<String>,
+    shares: Vec<String>,
     dies: bool,
     host_programs: Vec<PathBuf>,
     seconds: u32,
+    /// MiB.
+    memory: u32,
+    /// What the script leaves goes here; else it is removed with the guest.
+    out: Option<PathBuf>,
     /// Network namespace of the guest and the server's address there; else this process's own.
     network: Option<(String, String)>,
     dir: TempDir,
@@ -100,8 +107,11 @@ impl Guest {
             script,
             arguments: Vec::new(),
             files: Vec::new(),
+            shares: Vec::new(),
             host_programs: Vec::new(),
             seconds: SCRIPT_SECONDS,
+            memory: MEMORY_MIB,
+            out: None,
             network: None,
             dies: false,
             dir,
@@ -125,6 +135,18 @@ impl Guest {
     /// Another time limit for the script.
     pub fn seconds(mut self, seconds: u32) -> Self {
         self.seconds = seconds;
+        self
+    }
+
+    /// Another size of its memory, in MiB.
+    pub fn memory(mut self, mib: u32) -> Self {
+        self.memory = mib;
+        self
+    }
+
+    /// What the script leaves in `/out` is kept in this folder.
+    pub fn keep(mut self, dir: &Path) -> Self {
+        self.out = Some(dir.to_owned());
         self
     }
 
@@ -155,6 +177,12 @@ impl Guest {
     /// Copies a file or folder to a place of its own in the guest.
     pub fn file_as(mut self, path: &Path, place: &str) -> Self {
         self.files.push(format!("{}:{place}", path.display()));
+        self
+    }
+
+    /// Shows a folder at a place of its own in the guest, read-only (the uml kernel only).
+    pub fn share(mut self, dir: &Path, place: &str) -> Self {
+        self.shares.push(format!("{}:{place}", dir.display()));
         self
     }
 
@@ -227,7 +255,7 @@ impl Guest {
     }
 
     fn out_dir(&self) -> PathBuf {
-        self.dir.path().join("out")
+        self.out.clone().unwrap_or_else(|| self.dir.path().join("out"))
     }
 
     fn rig(&self, hook: &Hook) -> Command {
@@ -241,7 +269,7 @@ impl Guest {
         };
         rig.arg(super::repository().join("tests/kclient/kclient.sh"))
             .args(["--kernel", self.kernel.name(), "--timeout", &self.seconds.to_string()])
-            .args(["--append", &self.mark()])
+            .args(["--append", &self.mark(), "--mem", &self.memory.to_string()])
             .arg("--out")
             .arg(self.out_dir())
             .arg("--hook")
@@ -253,6 +281,9 @@ impl Guest {
         }
         for file in &self.files {
             rig.args(["--add", file]);
+        }
+        for share in &self.shares {
+            rig.args(["--share", share]);
         }
         for program in &self.host_programs {
             rig.arg("--bin").arg(program);
