@@ -356,9 +356,11 @@ impl Reference {
         if target.is_some_and(|t| !self.nodes[&t].entries.is_empty()) {
             return Err(StoreError::NotEmpty);
         }
-        self.at(from).entries.retain(|(n, _)| n != old);
+        let at = self.at(from).entries.iter().position(|(n, _)| n == old).unwrap();
+        self.at(from).entries.remove(at);
         self.at(from).nlink -= u32::from(directory);
         match target {
+            None if from == to => self.at(to).entries.insert(at, (new.to_vec(), no)),
             None => self.at(to).entries.push((new.to_vec(), no)),
             Some(target) => {
                 self.at(to).nlink -= u32::from(over_directory == Some(true));

@@ -158,7 +158,9 @@ fn apply(
     let mut to = tx.directory(what.to_dir)?;
     let to_change = if changes_directory { touch_entries(&mut to, now) } else { from_change };
     let (cookie, replaced, delete) = match replaced {
-        None => (take_cookie(&mut to), None, None),
+        None if changes_directory => (take_cookie(&mut to), None, None),
+        // Where it was: whoever lists the directory and renames what he finds finds it once.
+        None => (entry.cookie, None, None),
         Some((old, mut inode)) => {
             forget_entry(&mut to, inode.is_directory())?;
             let delete = remove::drop_link(tx, &mut inode, what.keep_orphan, now)?;
