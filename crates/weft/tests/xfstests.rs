@@ -1,8 +1,8 @@
 //! xfstests, with which Linux's file systems are judged, on the unmodified Linux client: a
 //! selection of some minutes here, any of it and knfsd beside Weft in `./dev xfstests`.
 //!
-//! Environment: WEFT_XFSTESTS, the folder of an xfstests that was built. For `./dev xfstests`
-//! alone: WEFT_XFSTESTS_LIST (words for its `check`), WEFT_XFSTESTS_SERVERS (with a space between),
+//! Environment: WEFT_XFSTESTS, the folder of an xfstests that was built; without it nothing is
+//! tested. For `./dev xfstests` alone: WEFT_XFSTESTS_LIST (words for its `check`), WEFT_XFSTESTS_SERVERS (with a space between),
 //! WEFT_KNFSD (the folder of knfsd's programs), WEFT_XFSTESTS_OUT (a folder for what is left),
 //! WEFT_XFSTESTS_BLOCK (bytes of a READ or WRITE; 65536).
 
@@ -18,13 +18,13 @@ use support::guest::{Guest, Kernel};
 /// What runs with every change: quick ones, of what programs see most and what was wrong once.
 const SELECTION: &[&str] = &[
     // names and directories
-    "002 005 035 084 245 309",
+    "002 005 035 084 245 309 736",
     // who may, times, attributes
     "087 126 193 313 355 378 523 683 684 685",
     // reading and writing, asynchronous and direct, locks, mappings
-    "131 141 198 207 210 214 246 248 450",
+    "103 131 141 198 207 210 214 246 248 450",
     // holes, copies, clones
-    "430 434 436 445 539 139 142 148",
+    "430 434 436 445 539 116 139 142 148 303 673",
 ];
 /// Size of a server's disk, of which little is ever used.
 const DISK_MIB: u64 = 24 << 10;
@@ -183,13 +183,11 @@ fn as_expected(outcomes: &Outcomes) {
     assert!(mended.is_empty(), "pass, and are in {EXPECTED}: {mended:?}");
 }
 
-/// The folder that a variable names; none, said so, where it does not (a failure in continuous
-/// integration).
+/// The folder that a variable names; none, said so, where it does not.
 fn folder(variable: &str) -> Option<PathBuf> {
     let found = std::env::var_os(variable).map(PathBuf::from);
     if found.is_none() {
-        assert!(!support::in_ci(), "no {variable}; in CI no suite may be left out");
-        eprintln!("SKIPPED: `./dev test` and `./dev xfstests` get xfstests and set {variable}");
+        eprintln!("SKIPPED: `./dev xfstests` fetches xfstests and says where in {variable}");
     }
     found
 }

@@ -20,9 +20,9 @@ use crate::{
     translate::{file_type, from_nfs_time, to_nfs_time},
 };
 
-/// NFS4_CHANGE_TYPE_IS_UNDEFINED (RFC 7862 §12.2.3). It never goes back; but a client to whom any
-/// more is promised takes the reply with the higher value for the newer one, and drops what it knows
-/// itself of its writes to data servers that were done since that reply was put together.
+/// NFS4_CHANGE_TYPE_IS_UNDEFINED (RFC 7862 §12.2.3). It never goes back; but a client to whom more
+/// is promised takes the reply with the higher value for the newer one, and drops what it knows of
+/// its own writes to data servers that were done since that reply was put together.
 const CHANGE_IS_UNDEFINED: u32 = 4;
 /// Largest file: offsets must stay clear of the signed range's end in every client.
 pub const MAX_FILE_BYTES: u64 = i64::MAX as u64;

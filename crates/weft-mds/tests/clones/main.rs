@@ -208,7 +208,7 @@ async fn within_one_file() {
 }
 
 /// Small files: from one to another within the volume, into a large one, and one that grows large
-/// by it; and whatever is cloned is there after a restart.
+/// by it.
 #[tokio::test]
 async fn small_files_are_cloned() {
     let Some(disk) = Disk::new() else { return };
@@ -298,8 +298,8 @@ async fn a_clone_is_a_write() {
     assert!(contents(&mut c, &target).await == [7; 8192]);
 }
 
-/// A data server that dies in the middle of a clone, or has no room for what cannot be shared,
-/// leaves each byte old or new; the clone is finished when it is asked again.
+/// A clone that one of the data servers does not hear of leaves each byte old or new; it is finished
+/// when it is asked again.
 #[tokio::test]
 async fn a_clone_that_breaks_off_leaves_bytes_old_or_new() {
     let Some(disk) = Disk::new() else { return };
