@@ -2,9 +2,10 @@
 //! selection of some minutes here, any of it and knfsd beside Weft in `./dev xfstests`.
 //!
 //! Environment: WEFT_XFSTESTS, the folder of an xfstests that was built; without it nothing is
-//! tested. For `./dev xfstests` alone: WEFT_XFSTESTS_LIST (words for its `check`), WEFT_XFSTESTS_SERVERS (with a space between),
-//! WEFT_KNFSD (the folder of knfsd's programs), WEFT_XFSTESTS_OUT (a folder for what is left),
-//! WEFT_XFSTESTS_BLOCK (bytes of a READ or WRITE; 65536).
+//! tested. For `./dev xfstests` alone: WEFT_XFSTESTS_LIST (words for its `check`),
+//! WEFT_XFSTESTS_SERVERS (with a space between), WEFT_KNFSD (the folder of knfsd's programs),
+//! WEFT_XFSTESTS_OUT (a folder for what is left), WEFT_XFSTESTS_BLOCK (bytes of a READ or WRITE;
+//! 65536).
 
 mod support;
 

@@ -298,8 +298,8 @@ async fn a_clone_is_a_write() {
     assert!(contents(&mut c, &target).await == [7; 8192]);
 }
 
-/// A clone that one of the data servers does not hear of leaves each byte old or new; it is finished
-/// when it is asked again.
+/// A clone that one of the data servers does not hear of leaves each byte old or new; it is
+/// finished when it is asked again.
 #[tokio::test]
 async fn a_clone_that_breaks_off_leaves_bytes_old_or_new() {
     let Some(disk) = Disk::new() else { return };
