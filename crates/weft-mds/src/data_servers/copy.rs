@@ -16,8 +16,9 @@ use crate::striped::Striped;
 /// Bytes of one object that one request copies at most: a fraction of a second, in which the
 /// object cannot be fenced.
 const COPY_BYTES_MAX: u64 = 64 << 20;
-/// Bytes of one object that one request shares at most: no byte is copied for it.
-const SHARE_BYTES_MAX: u64 = 4 << 30;
+/// Bytes of one object that one request shares at most: no byte is copied for it, but the source's
+/// that are not on the disk yet are written first, and each of its pieces there costs a little.
+const SHARE_BYTES_MAX: u64 = 256 << 20;
 /// Bytes of a file that are looked at at once for pieces on one data server.
 const PIECES_BYTES_MAX: u64 = 64 << 20;
 
@@ -90,23 +91,20 @@ impl<'a> Between<'a> {
 }
 
 impl DataServers {
-    /// Whether blocks can be shared on any of the data servers. One that is away is asked for only
-    /// if none of the others says yes.
-    ///
-    /// # Errors
-    /// [`DataServerError`]: nobody says yes, and one never told.
-    pub async fn share_blocks(&self) -> Result<bool, DataServerError> {
+    /// Whether blocks can be shared on any of the data servers; `None` if none says yes, and one
+    /// that is away never told.
+    pub async fn share_blocks(&self) -> Option<bool> {
         let all = self.all();
         if all.values().any(|server| server.known_to_share() == Some(true)) {
-            return Ok(true);
+            return Some(true);
         }
         let asked = all.values().cloned().map(|s| async move { s.shares_blocks().await });
         let told = each::all(asked).await;
-        if told.contains(&Ok(true)) {
-            return Ok(true);
+        let is_known = told.iter().all(Option::is_some);
+        match told.contains(&Some(true)) {
+            false if !is_known => None,
+            some => Some(some),
         }
-        let none: Vec<bool> = each::all_done(told)?;
-        Ok(none.contains(&true))
     }
 
     /// Copies a range to a file that lines up, holes as holes. The verifier is to be compared with
@@ -183,19 +181,30 @@ impl DataServers {
     ) -> Result<Verifier, DataServerError> {
         let args = range.args(0, range.len);
         let answers = self.on_all(range.source, |server, _, _| async move {
-            server.ask::<CopyOk>(procedure, &args).await
+            asked(&server, procedure, &args).await
         });
-        let verifiers: Vec<_> = answers.await?.into_iter().map(|ok| ok.verifier).collect();
+        let verifiers = answers.await?;
         Ok(combined(verifiers.iter().map(std::slice::from_ref)))
     }
 }
 
+/// The write verifier of a copy on one data server.
+async fn asked(
+    server: &Server,
+    procedure: Procedure,
+    args: &CopyArgs,
+) -> Result<[u8; 8], DataServerError> {
+    let CopyOk { verifier } = server.ask(procedure, args).await?;
+    server.told_verifier(verifier);
+    Ok(verifier)
+}
+
 /// Has pieces shared on one data server, one after another.
-async fn share_on(server: Arc<Server>, index: usize, asked: Vec<(Piece, CopyArgs)>) -> Told {
+async fn share_on(server: Arc<Server>, index: usize, pieces: Vec<(Piece, CopyArgs)>) -> Told {
     let (mut verifiers, mut refused) = (Vec::new(), Vec::new());
-    for (piece, args) in asked {
-        match server.ask::<CopyOk>(Procedure::CLONE, &args).await {
-            Ok(ok) => verifiers.push(ok.verifier),
+    for (piece, args) in pieces {
+        match asked(&server, Procedure::CLONE, &args).await {
+            Ok(verifier) => verifiers.push(verifier),
             Err(DataServerError::Unsupported { .. } | DataServerError::Unaligned { .. }) => {
                 refused.push(piece);
             }

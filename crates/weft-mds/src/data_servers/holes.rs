@@ -117,7 +117,7 @@ impl DataServers {
             let used = server.stat(&[object]).await?;
             Ok((space, (server.id, used.iter().map(|o| o.blocks_bytes).sum())))
         });
-        space::have_room(told.await?, share).map_err(|id| DataServerError::NoSpace { id })
+        space::have_room(&told.await?, share).map_err(|id| DataServerError::NoSpace { id })
     }
 
     /// Asks all data servers of a file at once; what they said, in stripe order.

@@ -151,14 +151,15 @@ impl Server {
         *self.last_shares_blocks()
     }
 
-    /// The same; asked if it is not known.
-    pub(super) async fn shares_blocks(&self) -> Result<bool, DataServerError> {
-        if let Some(known) = self.known_to_share() {
-            return Ok(known);
+    /// The same; asked if it is not known, and it is there.
+    pub(super) async fn shares_blocks(&self) -> Option<bool> {
+        let known = self.known_to_share();
+        if known.is_some() || !self.is_up() {
+            return known;
         }
-        let space: SpaceOk = self.ask(Procedure::SPACE, &Nothing).await?;
+        let space: SpaceOk = self.ask(Procedure::SPACE, &Nothing).await.ok()?;
         self.told_space(&space);
-        Ok(space.shares_blocks)
+        Some(space.shares_blocks)
     }
 
     fn last_shares_blocks(&self) -> MutexGuard<'_, Option<bool>> {

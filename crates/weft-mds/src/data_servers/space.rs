@@ -28,12 +28,12 @@ impl ClusterSpace {
         let (mut sum, mut spaces) = (ClusterSpace::default(), Vec::new());
         for (id, space) in told {
             match space {
-                Some(space) => spaces.push((space, ())),
+                Some(space) => spaces.push(space),
                 None => sum.missing.push(id),
             }
         }
         let unit = u64::from(unit_bytes).max(1);
-        for (disk, _) in by_disk(spaces).into_values() {
+        for disk in by_disk(spaces) {
             sum.total = sum.total.saturating_add(disk.total);
             sum.free = sum.free.saturating_add(disk.free);
             sum.available = sum.available.saturating_add(disk.available / unit * unit);
@@ -43,38 +43,38 @@ impl ClusterSpace {
 }
 
 /// Whether each of some data servers has room for its `share` of a file, of which it has so much in
-/// use already.
+/// use already. Those that share a disk may leave different parts of it free.
 ///
 /// # Errors
 /// One whose disk has not.
 pub(super) fn have_room(
-    told: Vec<(SpaceOk, (DataServerId, u64))>,
+    told: &[(SpaceOk, (DataServerId, u64))],
     share: u64,
 ) -> Result<(), DataServerId> {
-    for (disk, parts) in by_disk(told).into_values() {
-        let mut room = disk.available;
-        for (_, used) in &parts {
-            room = room.saturating_add(*used);
-        }
-        for (id, _) in parts {
-            room = room.checked_sub(share).ok_or(id)?;
-        }
+    let mut room: HashMap<DiskId, u64> = HashMap::new();
+    for (space, _) in told {
+        let most = room.entry(space.disk).or_default();
+        *most = space.available.max(*most);
+    }
+    for (space, (id, used)) in told {
+        let needed = share.saturating_sub(*used);
+        let left = room.get(&space.disk).and_then(|room| room.checked_sub(needed));
+        room.insert(space.disk, left.filter(|_| needed <= space.available).ok_or(*id)?);
     }
     Ok(())
 }
 
-/// What was told of each disk: the least that anybody told, since each was asked at another moment
-/// and leaves free what it likes; and what else was said of it.
-fn by_disk<T>(told: Vec<(SpaceOk, T)>) -> HashMap<DiskId, (SpaceOk, Vec<T>)> {
-    let mut disks: HashMap<DiskId, (SpaceOk, Vec<T>)> = HashMap::new();
-    for (space, more) in told {
-        let (least, all) = disks.entry(space.disk).or_insert((space, Vec::new()));
+/// Each disk once, with the least that anybody told: each was asked at another moment, and leaves
+/// free what it likes.
+fn by_disk(told: Vec<SpaceOk>) -> impl Iterator<Item = SpaceOk> {
+    let mut disks: HashMap<DiskId, SpaceOk> = HashMap::new();
+    for space in told {
+        let least = disks.entry(space.disk).or_insert(space);
         least.total = least.total.min(space.total);
         least.free = least.free.min(space.free);
         least.available = least.available.min(space.available);
-        all.push(more);
     }
-    disks
+    disks.into_values()
 }
 
 #[cfg(test)]
@@ -123,11 +123,17 @@ mod tests {
         let (one, two) = (DataServerId(1), DataServerId(2));
         let told = |a, b| vec![(a, (one, 0)), (b, (two, 0))];
         let shared = on(1, 4 * MIB);
-        assert_eq!(have_room(told(shared, shared), 2 * MIB), Ok(()));
-        assert_eq!(have_room(told(shared, shared), 2 * MIB + 1), Err(two));
+        assert_eq!(have_room(&told(shared, shared), 2 * MIB), Ok(()));
+        assert_eq!(have_room(&told(shared, shared), 2 * MIB + 1), Err(two));
         let some_there = vec![(shared, (one, 0)), (shared, (two, 2))];
-        assert_eq!(have_room(some_there, 2 * MIB + 1), Ok(()));
-        assert_eq!(have_room(told(shared, on(2, 4 * MIB)), 4 * MIB), Ok(()));
-        assert_eq!(have_room(told(on(2, MIB), shared), 4 * MIB), Err(one));
+        assert_eq!(have_room(&some_there, 2 * MIB + 1), Ok(()));
+        assert_eq!(have_room(&told(shared, on(2, 4 * MIB)), 4 * MIB), Ok(()));
+        assert_eq!(have_room(&told(on(2, MIB), shared), 4 * MIB), Err(one));
+        // One leaves much free and has its share already, the other has none of it.
+        let floors = [(on(1, 0), (one, 3 * MIB)), (shared, (two, 0))];
+        assert_eq!(have_room(&floors, 3 * MIB), Ok(()));
+        assert_eq!(have_room(&floors, 3 * MIB + 1), Err(one));
+        let small = |id| (on(1, MIB), (id, 0));
+        assert_eq!(have_room(&[small(one), small(two), (shared, (two, 0))], MIB), Ok(()));
     }
 }

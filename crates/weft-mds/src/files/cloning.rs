@@ -5,8 +5,10 @@
 //! order: holes first, in one message however large they are; then all that is on one data server
 //! on both sides; then what is not, or cannot be shared.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use weft_nfs::{Failure, IO_BYTES_MAX, NfsStat};
+use weft_nfs::{Failure, IO_BYTES_MAX};
 use weft_store::{
     types::{Content, DataServerId, InodeNo},
     volume::StuffedExtent,
@@ -19,10 +21,9 @@ use super::{
     service::FileService,
 };
 use crate::{
-    data_servers::{Between, DataServerError},
+    data_servers::{Between, DataServerError, DataServers},
     deps::Deps,
     striped::Striped,
-    translate,
 };
 
 /// Offsets and lengths of clones are multiples of it: the block of the file systems that share
@@ -51,13 +52,13 @@ enum Origin {
     /// In the volume: bytes, each with its place in the range. All between is a hole.
     Here(Vec<(u64, Bytes)>),
     /// On data servers.
-    DataServers(Striped),
+    DataServers,
 }
 
 /// A clone between files on data servers, under way.
 struct Cloning<'a> {
     files: &'a FileService,
-    origin: &'a Striped,
+    source: InodeNo,
     target: &'a Striped,
     /// How far the file reached before.
     size: u64,
@@ -67,13 +68,10 @@ struct Cloning<'a> {
 }
 
 impl FileService {
-    /// Whether some data server's disk can share blocks. Where none can, programs had better copy.
-    ///
-    /// # Errors
-    /// DELAY: it is not known, and one is away.
-    pub(crate) async fn share_blocks(&self) -> Result<bool, NfsStat> {
-        let told = self.shared.data_servers.share_blocks().await;
-        told.map_err(|e| translate::data_server_status(&e))
+    /// Whether some data server's disk can share blocks: where none can, programs had better copy.
+    /// `None` while one is away that never told.
+    pub(crate) async fn share_blocks(&self) -> Option<bool> {
+        self.shared.data_servers.share_blocks().await
     }
 
     /// Makes a range the same as one of another file, or of its own that does not overlap. It is
@@ -93,6 +91,8 @@ impl FileService {
         self.shared.require_whole_source(source).await?;
         let target = deps.see(self.shared.volume.inode(quiesced.ino()))?;
         let quiesced = self.hold_still(quiesced, &target).await?;
+        // What others wrote before they gave their layouts back is in it.
+        let target = self.refresh(deps, target).await?;
         let (destination, set_id_loss) = (target.no, by.set_id_loss);
         let copy = Copy { source, destination, from, to, len, set_id_loss };
         if self.migration.is_small(to + len) && self.copy_small(deps, &copy)? {
@@ -124,9 +124,12 @@ impl FileService {
                     len
                 }
                 None => {
-                    let source = self.shared.striped(&self.shared.inode_now(range.source)?);
-                    // One that was never written is one hole.
-                    return Ok(source.map_or(Origin::Here(Vec::new()), Origin::DataServers));
+                    let source = self.shared.inode_now(range.source)?;
+                    return Ok(match source.placement {
+                        Some(_) => Origin::DataServers,
+                        // One that was never written is one hole.
+                        None => Origin::Here(Vec::new()),
+                    });
                 }
             };
         }
@@ -144,9 +147,9 @@ impl FileService {
         for _ in 0..ATTEMPTS_MAX {
             let copied = match origin {
                 Origin::Here(extents) => self.clone_extents(extents, file, size, range).await?,
-                Origin::DataServers(origin) => {
-                    let (shares, copied) = (true, Copied::default());
-                    let way = Cloning { files: self, origin, target: file, size, shares, copied };
+                Origin::DataServers => {
+                    let (source, shares, copied) = (range.source, true, Copied::default());
+                    let way = Cloning { files: self, source, target: file, size, shares, copied };
                     way.run(range).await?
                 }
             };
@@ -155,9 +158,7 @@ impl FileService {
                 return self.shared.note_lengths(file, None).await;
             }
         }
-        let id = file.data_servers.first().copied().unwrap_or(DataServerId(0));
-        let why = "data servers lost what was cloned, again and again";
-        Err(DataServerError::Unreachable { id, why: why.into() })
+        Err(to_come_again(file, "data servers lost what was cloned, again and again"))
     }
 
     /// From the volume.
@@ -185,9 +186,9 @@ impl Cloning<'_> {
         while self.copied.len < range.len {
             // In turn with copies.
             let _turn = self.files.copy_steps.acquire().await;
-            let done = self.copied.len;
+            let (done, source) = (self.copied.len, self.origin()?);
             let rest = Between {
-                source: self.origin,
+                source: &source,
                 from: range.from + done,
                 destination: self.target,
                 to: range.to + done,
@@ -200,15 +201,62 @@ impl Cloning<'_> {
 
     /// The bytes that it did.
     async fn step(&mut self, rest: Between<'_>) -> Result<u64, DataServerError> {
-        let (servers, end) = (&self.files.shared.data_servers, rest.from + rest.len);
-        let data = servers.seek(self.origin, Content::Data, rest.from, end).await?;
-        // Where a block begins, so that it can be shared.
-        let data = data.map_or(end, |data| data - data % CLONE_BLOCK_BYTES);
-        match data.checked_sub(rest.from) {
-            None | Some(0) if rest.lines_up() => self.lined_up(rest).await,
-            None | Some(0) => self.in_pieces(rest.to_cut()).await,
-            Some(hole) => Ok(self.files.copy_hole(&self.place(rest.to), hole).await?.len),
+        match self.hole(rest.from, rest.len).await? {
+            0 if rest.lines_up() => self.lined_up(rest).await,
+            0 => self.in_pieces(rest.to_cut()).await,
+            hole => Ok(self.files.copy_hole(&self.place(rest.to), hole).await?.len),
         }
+    }
+
+    /// How long the hole is that a range of the source begins with, up to where a block begins, so
+    /// that it can be shared.
+    async fn hole(&self, from: u64, len: u64) -> Result<u64, DataServerError> {
+        let (servers, end) = (self.servers(), from + len);
+        let data = self.of_source(|source| async move {
+            servers.seek(&source, Content::Data, from, end).await
+        });
+        let data = data.await?.map_or(end, |data| data - data % CLONE_BLOCK_BYTES);
+        Ok(data.saturating_sub(from))
+    }
+
+    /// The source as it is now, which may be the destination.
+    fn origin(&self) -> Result<Striped, DataServerError> {
+        if self.source.0 == self.target.object {
+            return Ok(self.target.clone());
+        }
+        let now = self.files.shared.inode_now(self.source).ok();
+        let source = now.and_then(|now| self.files.shared.striped(&now));
+        source.ok_or_else(|| to_come_again(self.target, "the source is gone"))
+    }
+
+    /// What the source's data servers say. It may become another meanwhile: what is refused to an
+    /// earlier epoch is not to the present one, and what was cut is not lost.
+    async fn of_source<T, F>(&self, ask: impl Fn(Striped) -> F) -> Result<T, DataServerError>
+    where
+        F: Future<Output = Result<T, DataServerError>>,
+    {
+        let mut source = self.origin()?;
+        loop {
+            let told = ask(source.clone()).await;
+            let (fenced, lost) = match &told {
+                Err(DataServerError::Fenced { .. }) => (true, false),
+                Err(DataServerError::Lost { .. }) => (false, true),
+                _ => (false, false),
+            };
+            let now = self.origin()?;
+            if !fenced && !lost || now == source && (lost || now.object == self.target.object) {
+                return told;
+            }
+            if now == source {
+                // Not for the destination to be fenced anew, which would be in vain.
+                return Err(to_come_again(self.target, "the source is fenced"));
+            }
+            source = now;
+        }
+    }
+
+    fn servers(&self) -> &Arc<DataServers> {
+        &self.files.shared.data_servers
     }
 
     /// Where each data server has all of its bytes.
@@ -261,9 +309,16 @@ impl Cloning<'_> {
         let mut done = 0;
         while done < len {
             let (from, to) = (range.from + at + done, range.to + at + done);
+            let hole = self.hole(from, len - done).await?;
+            if hole > 0 {
+                done += self.files.copy_hole(&self.place(to), hole).await?.len;
+                continue;
+            }
             let part = (len - done).min(IO_BYTES_MAX as u64);
-            let data = self.files.shared.data_servers.read(self.origin, from, part).await?;
-            let step = self.files.copy_data(data, &self.place(to)).await?;
+            let servers = self.servers();
+            let data =
+                self.of_source(|source| async move { servers.read(&source, from, part).await });
+            let step = self.files.copy_data(data.await?, &self.place(to)).await?;
             step.verifier.into_iter().for_each(|verifier| self.copied.told(verifier));
             done += part;
         }
@@ -273,4 +328,10 @@ impl Cloning<'_> {
     fn place(&self, to: u64) -> Target {
         Target { file: self.target.clone(), to, size: self.size }
     }
+}
+
+/// The client is told DELAY.
+fn to_come_again(file: &Striped, why: &str) -> DataServerError {
+    let id = file.data_servers.first().copied().unwrap_or(DataServerId(0));
+    DataServerError::Unreachable { id, why: why.into() }
 }

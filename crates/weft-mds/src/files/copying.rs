@@ -171,6 +171,10 @@ impl FileService {
         let volume = &self.shared.volume;
         let read = deps.see(volume.read_stuffed(rest.source, rest.from, rest.len));
         let Some((_, data)) = read.map_err(|f| f.status)? else { return Ok(false) };
+        if (data.len() as u64) < rest.len {
+            // It was cut meanwhile: behind its end is a hole.
+            return Ok(false);
+        }
         let write = StuffedWrite {
             offset: rest.to,
             data: &data,

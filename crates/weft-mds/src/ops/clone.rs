@@ -19,7 +19,7 @@ use crate::{
 /// another. What data servers cannot share is copied.
 ///
 /// NOTSUPP where none of them can share anything: clients copy then (Linux for as long as it is
-/// mounted: `nfs42_proc_clone`).
+/// mounted: `nfs42_proc_clone`). XDEV while that is not known.
 pub(super) async fn clone(mds: &Mds, c: &mut Compound<Mds>, a: &CloneArgs) -> OpResult {
     let (from, to) = (c.saved_handle()?, c.handle()?);
     let (source, destination) = (regular_file(mds, c, &from)?, regular_file(mds, c, &to)?);
@@ -33,8 +33,11 @@ pub(super) async fn clone(mds: &Mds, c: &mut Compound<Mds>, a: &CloneArgs) -> Op
     let destination = mds.files.refresh(&mut c.deps, destination).await?;
     let len = length(a, &source, &destination)?;
     // Rare and large, as the rest: not a part of every request's memory.
-    if !Box::pin(mds.files.share_blocks()).await? {
-        return Err(NfsStat::NOTSUPP.into());
+    match Box::pin(mds.files.share_blocks()).await {
+        Some(true) => {}
+        Some(false) => return Err(NfsStat::NOTSUPP.into()),
+        // Nobody waits for a data server that his files may not be on: he copies this time.
+        None => return Err(NfsStat::XDEV.into()),
     }
     if len == 0 {
         return Ok(OpOk::Clone);

@@ -298,6 +298,36 @@ async fn a_clone_is_a_write() {
     assert!(contents(&mut c, &target).await == [7; 8192]);
 }
 
+/// Holes stay holes, also between what is on two data servers and is copied, and what the
+/// destination had there is gone.
+#[tokio::test]
+async fn holes_are_not_copied() {
+    let Some(disk) = Disk::new() else { return };
+    let cluster = striped(&[&disk], 3).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let source = c.file("s").await;
+    for at in [0, 32, 64, 96] {
+        fill(&mut c, &source, at * MIB, &[7; 4096]).await;
+    }
+    // Of two shifts one at most is by what lines up.
+    let target = c.file("t").await;
+    fill(&mut c, &target, 0, &[1; 4096]).await;
+    for shift in [1, 2] {
+        let before = disk.used();
+        let from = (&source, shift * MIB);
+        assert_eq!(clone(&mut c, from, (&target, 0), 94 * MIB).await, NfsStat::OK);
+        let taken = disk.used().saturating_sub(before);
+        // What is copied goes a MiB at a time, and XFS takes some ahead.
+        assert!(taken < 24 * MIB, "{taken} bytes for two blocks");
+        let found = contents(&mut c, &target).await;
+        let mut wanted = vec![0; 94 << 20];
+        for at in [32, 64].map(|at| (at - shift as usize) << 20) {
+            wanted[at..][..4096].fill(7);
+        }
+        assert!(found == wanted, "shifted by {shift} MiB");
+    }
+}
+
 /// A clone that one of the data servers does not hear of leaves each byte old or new; it is
 /// finished when it is asked again.
 #[tokio::test]
