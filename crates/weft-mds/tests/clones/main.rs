@@ -8,7 +8,7 @@ mod support;
 mod disk;
 
 use weft_mds::SmallFiles;
-use weft_nfs::{AttrNo, FileHandle, IoMode, NfsStat, OpArgs, Stateid, ops::*};
+use weft_nfs::{AttrNo, IoMode, NfsStat, OpArgs, ops::*};
 
 use self::{disk::Disk, support::*};
 
@@ -17,36 +17,10 @@ const BLOCK: u64 = 4096;
 /// The last byte that a file can have is the one before this.
 const LARGEST: u64 = i64::MAX as u64;
 
-type File = (FileHandle, Stateid);
-
 async fn striped(disks: &[&Disk], data_servers: u32) -> Cluster {
     let disks = disks.iter().map(|disk| disk.at()).collect();
     let small_files = SmallFiles::OFF;
     Cluster::with(Options { data_servers, small_files, disks, ..Options::default() }).await
-}
-
-async fn fill(c: &mut Client, file: &File, offset: u64, data: &[u8]) {
-    for (n, part) in (0..).zip(data.chunks(1 << 19)) {
-        let at = offset + n * (1 << 19);
-        c.compound().putfh(&file.0).op(write(file.1, at, part)).send().await.ok();
-    }
-}
-
-async fn contents(c: &mut Client, file: &File) -> Vec<u8> {
-    let mut all = Vec::new();
-    loop {
-        let op = read(file.1, all.len() as u64, 1 << 19);
-        let (data, eof) = c.compound().putfh(&file.0).op(op).send().await.ok().data();
-        all.extend_from_slice(&data);
-        if eof {
-            return all;
-        }
-    }
-}
-
-/// Bytes that tell their place.
-fn pattern(len: u64) -> Vec<u8> {
-    (0..len).map(|i| (i / 4096 + i % 251) as u8).collect()
 }
 
 fn clone_args(source: &File, from: u64, target: &File, to: u64, count: u64) -> OpArgs {

@@ -1,8 +1,8 @@
 //! COPY, and copies that go on after their reply: RFC 7862 §15.2, §15.8, §15.9, §16.1.
 
 use weft_nfs::{
-    AttrNo, FailureBody, FileHandle, IoMode, NfsStat, OpArgs, OpOk, Opaque, Seqid, StableHow,
-    Stateid, Verifier, callback::OffloadInfo, ops::*, share, why_no_delegation,
+    AttrNo, FailureBody, IoMode, NfsStat, OpArgs, OpOk, Opaque, Seqid, StableHow, Stateid,
+    Verifier, callback::OffloadInfo, ops::*, share, why_no_delegation,
 };
 
 use crate::support::*;
@@ -11,8 +11,8 @@ const MIB: u64 = 1 << 20;
 
 /// Two files and their opens.
 struct Pair {
-    source: (FileHandle, Stateid),
-    target: (FileHandle, Stateid),
+    source: File,
+    target: File,
 }
 
 impl Pair {
@@ -46,31 +46,7 @@ fn copied(reply: Reply) -> CopyOk {
     ok.clone()
 }
 
-async fn fill(c: &mut Client, file: &(FileHandle, Stateid), offset: u64, data: &[u8]) {
-    for (n, part) in (0..).zip(data.chunks(1 << 19)) {
-        let at = offset + n * (1 << 19);
-        c.compound().putfh(&file.0).op(write(file.1, at, part)).send().await.ok();
-    }
-}
-
-async fn contents(c: &mut Client, file: &(FileHandle, Stateid)) -> Vec<u8> {
-    let mut all = Vec::new();
-    loop {
-        let op = read(file.1, all.len() as u64, 1 << 19);
-        let (data, eof) = c.compound().putfh(&file.0).op(op).send().await.ok().data();
-        all.extend_from_slice(&data);
-        if eof {
-            return all;
-        }
-    }
-}
-
-/// Bytes that tell their place.
-fn pattern(len: u64) -> Vec<u8> {
-    (0..len).map(|i| (i / 4096 + i % 251) as u8).collect()
-}
-
-async fn commit(c: &mut Client, file: &(FileHandle, Stateid)) -> Verifier {
+async fn commit(c: &mut Client, file: &File) -> Verifier {
     let commit = OpArgs::Commit(CommitArgs { offset: 0, count: 0 });
     let reply = c.compound().putfh(&file.0).op(commit).send().await.ok();
     let Ok(OpOk::Commit(ok)) = &reply.last().result else { panic!("{reply:?}") };

@@ -15,13 +15,6 @@ fn pattern(len: u64) -> Vec<u8> {
     (0..len).map(|i| (i % 250) as u8 + 1).collect()
 }
 
-async fn fill(c: &mut Client, (fh, id): &(FileHandle, Stateid), offset: u64, data: &[u8]) {
-    for (n, part) in (0..).zip(data.chunks(1 << 19)) {
-        let at = offset + n * (1 << 19);
-        c.compound().putfh(fh).op(write(*id, at, part)).send().await.ok();
-    }
-}
-
 async fn closed(c: &mut Client, (fh, id): (FileHandle, Stateid)) {
     c.compound().putfh(&fh).op(close(id)).send().await.ok();
 }

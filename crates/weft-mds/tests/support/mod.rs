@@ -8,6 +8,7 @@ mod args;
 mod client;
 mod cluster;
 mod compound;
+mod files;
 mod layout;
 mod reply;
 mod valve;
@@ -17,6 +18,8 @@ pub use args::*;
 pub use client::{Client, ClientOptions, channel, create_session, exchange, exchange_id, two};
 pub use cluster::{Cluster, Options, eventually, open_export};
 pub use compound::Compound;
+#[allow(unused_imports, reason = "a test binary uses what it needs of this")]
+pub use files::{File, contents, fill, pattern};
 #[allow(unused_imports, reason = "a test binary uses what it needs of this")]
 pub use layout::{files_layout, layout_handle, on_data_server};
 pub use reply::Reply;
