@@ -70,6 +70,13 @@ pub enum ClientError {
     /// A file that was to be read whole is longer than the caller allowed.
     #[error("the file is longer than asked for")]
     FileTooLong,
+    /// A file that takes the place of another cannot be given its access control list.
+    #[error(
+        "a new file cannot be given the access control list of the one that is there ({}); \
+         written in place, that one keeps it",
+        words_of_list(*.0)
+    )]
+    ListNotKept(NfsStat),
     /// Data servers kept losing what was written before it could be committed.
     #[error("a data server lost uncommitted data again and again")]
     NotCommitted,
@@ -161,6 +168,7 @@ impl ClientError {
             | ClientError::OpenLost
             | ClientError::SymlinkLoop
             | ClientError::FileTooLong
+            | ClientError::ListNotKept(_)
             | ClientError::NotCommitted => false,
         }
     }
@@ -175,6 +183,13 @@ impl From<RpcError> for ClientError {
 impl From<io::Error> for ClientError {
     fn from(e: io::Error) -> Self {
         ClientError::Local(Arc::new(e))
+    }
+}
+
+fn words_of_list(status: NfsStat) -> String {
+    match status {
+        NfsStat::NOSPC => "it has too many entries, or there is no space left".to_string(),
+        _ => format!("the server says {status}"),
     }
 }
 

@@ -24,6 +24,7 @@ pub fn status(e: &StoreError) -> NfsStat {
         StoreError::NoSpace => NfsStat::NOSPC,
         StoreError::NoXattr => NfsStat::NOXATTR,
         StoreError::XattrTooBig => NfsStat::XATTR2BIG,
+        StoreError::NoAcl => NfsStat::ATTRNOTSUPP,
         StoreError::WrongType => NfsStat::WRONG_TYPE,
         StoreError::Busy => NfsStat::FILE_OPEN,
         // What was seen to for one file is to be seen to for another.

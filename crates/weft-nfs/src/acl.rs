@@ -4,8 +4,8 @@ use weft_xdr::{Decode, DecodeError, Encode, Reader, Writer, xdr_named, xdr_struc
 
 use crate::basic::Opaque;
 
-/// Most entries accepted in one list.
-pub const ACES_MAX: usize = 1024;
+/// Most entries read of one list: more than are kept, so that whoever sends too many is told so.
+pub const ACES_MAX: usize = 4096;
 
 xdr_named! {
     /// `acetype4`, §6.2.1.1.
@@ -57,8 +57,22 @@ pub mod ace_mask {
 
 /// Bits of `aceflag4`, §6.2.1.4.
 pub mod ace_flag {
+    /// Made in the directory, and no directory: gets the entry.
+    pub const FILE_INHERIT: u32 = 0x1;
+    /// Directories made in the directory get it.
+    pub const DIRECTORY_INHERIT: u32 = 0x2;
+    /// And do not hand it on.
+    pub const NO_PROPAGATE: u32 = 0x4;
+    /// It says nothing about the directory itself.
+    pub const INHERIT_ONLY: u32 = 0x8;
+    /// Audits who succeeds.
+    pub const SUCCESSFUL_ACCESS: u32 = 0x10;
+    /// Audits who is refused.
+    pub const FAILED_ACCESS: u32 = 0x20;
     /// `who` is a group; means nothing with special identifiers.
     pub const IDENTIFIER_GROUP: u32 = 0x40;
+    /// It was inherited; in `dacl` and `sacl` alone.
+    pub const INHERITED: u32 = 0x80;
     /// Every bit there is.
     pub const ALL: u32 = 0xff;
 }

@@ -1,15 +1,21 @@
 //! The words the volume store speaks: numbers, times, inodes, placements, and its errors.
 
+mod acl;
 mod bounds;
 mod placement;
+mod rights;
 
 use bytes::Bytes;
 
 use crate::engine::EngineError;
 
+pub use self::acl::{
+    ACL_ENTRIES_MAX, Acl, AclEntry, BadAcl, Judgement, Who, acl_of_mode, entry_flag, right,
+};
 pub(crate) use self::bounds::Bounds;
 pub use self::bounds::{LengthBounds, ShortObject};
 pub use self::placement::{DataServerId, Device, DeviceId, Placement};
+pub use self::rights::Rights;
 
 /// Number of an inode within its volume; never reused, so it needs no generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -147,6 +153,9 @@ pub struct Inode {
     pub kind: Kind,
     /// Permission bits, set-id bits and sticky bit (12 bits).
     pub mode: u16,
+    /// What decides who may do what; the nine low bits of the mode follow from it. Absent: the mode
+    /// decides.
+    pub acl: Option<Acl>,
     /// User id of the owner.
     pub uid: u32,
     /// Group id.
@@ -252,30 +261,6 @@ impl Inode {
         }
     }
 
-    /// Whether the change from `before` to this takes away from anybody what a data server's handle
-    /// allows, or makes it matter who writes: a set-id bit is to be taken away by that.
-    pub fn restricts(&self, before: &Inode) -> bool {
-        let uids = [before.uid, self.uid, other_than(before.uid, self.uid)];
-        let groups = [vec![], vec![before.gid], vec![self.gid], vec![before.gid, self.gid]];
-        let user = |uid, gids: &Vec<u32>| Credential {
-            uid,
-            gid: other_than(before.gid, self.gid),
-            gids: gids.clone(),
-        };
-        let mut users = uids.iter().flat_map(|uid| groups.iter().map(move |g| user(*uid, g)));
-        let loses = |user: Credential| {
-            let (had, has) = (before.io_allowed(&user), self.io_allowed(&user));
-            had.0 && !has.0 || had.1 && !has.1
-        };
-        self.is_privileged() || users.any(loses)
-    }
-
-    /// Whether the mode lets somebody read and write bytes. Who may execute a file reads it.
-    fn io_allowed(&self, cred: &Credential) -> (bool, bool) {
-        let may = self.allowed(cred);
-        (may.contains(Rwx::READ) || may.contains(Rwx::EXECUTE), may.contains(Rwx::WRITE))
-    }
-
     /// Whether it is a directory.
     pub fn is_directory(&self) -> bool {
         self.kind == Kind::Directory
@@ -304,29 +289,6 @@ impl Inode {
     pub fn loses_set_ids(&self, cred: &Credential) -> bool {
         self.kind == Kind::File && self.set_id_loss(cred).of(self.mode) != self.mode
     }
-
-    /// What `cred` may do by the mode bits alone (POSIX order: owner, else group, else others; the
-    /// superuser executes only what somebody may execute, and searches every directory).
-    pub fn allowed(&self, cred: &Credential) -> Rwx {
-        if cred.is_superuser() {
-            let all = Rwx::READ.and(Rwx::WRITE);
-            let executable = self.is_directory() || self.mode & 0o111 != 0;
-            return if executable { all.and(Rwx::EXECUTE) } else { all };
-        }
-        let shift = if cred.uid == self.uid {
-            6
-        } else if cred.in_group(self.gid) {
-            3
-        } else {
-            0
-        };
-        Rwx(((self.mode >> shift) & 0o7) as u8)
-    }
-}
-
-/// A number that is neither of these, nor 0.
-fn other_than(a: u32, b: u32) -> u32 {
-    [1, 2, 3].into_iter().find(|n| *n != a && *n != b).unwrap_or(1)
 }
 
 /// Permission of the group to execute.
@@ -430,8 +392,8 @@ pub enum StoreError {
     /// The directory has entries.
     #[error("directory not empty")]
     NotEmpty,
-    /// The mode bits forbid it (EACCES).
-    #[error("permission denied by mode")]
+    /// Mode or list forbid it (EACCES).
+    #[error("permission denied")]
     Access,
     /// Only the owner or the superuser may (EPERM).
     #[error("operation not permitted")]
@@ -460,6 +422,9 @@ pub enum StoreError {
     /// An extended attribute beyond 64 KiB, or one more than an inode may have.
     #[error("extended attribute too big")]
     XattrTooBig,
+    /// Objects of this kind have no access control list.
+    #[error("no access control list here")]
+    NoAcl,
     /// Objects of this kind do not have that.
     #[error("wrong type of object")]
     WrongType,

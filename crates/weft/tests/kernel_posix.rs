@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::path::Path;
+
 use support::cluster::{Cluster, Options};
 use support::guest::{Guest, Kernel};
 
@@ -59,4 +61,30 @@ fn newest_kernel_never_sees_a_file_without_what_it_wrote() {
     assert_eq!(report.number("growing", &ROUNDS.to_string()), 4000);
     let at_data_servers = cluster.status().data_servers.values().map(|d| d.bytes_in).sum::<u64>();
     assert!(at_data_servers >= ROUNDS * 4000 * 4096, "{at_data_servers} bytes at data servers");
+}
+
+/// What the guest's user land lacks, from this machine.
+const LIST_TOOLS: [&str; 4] =
+    ["/usr/bin/nfs4_setfacl", "/usr/bin/nfs4_getfacl", "/usr/bin/setpriv", "/usr/bin/cp"];
+
+#[test]
+fn kernel_6_12_users_keep_lists() {
+    users_keep_lists(Kernel::V6_12, "4.1");
+}
+
+#[test]
+fn newest_kernel_users_keep_lists() {
+    users_keep_lists(Kernel::Uml, "4.2");
+}
+
+/// Access control lists by the tools that users have.
+fn users_keep_lists(kernel: Kernel, version: &str) {
+    let Some(mut guest) = Guest::new(kernel, "acl.sh") else { return };
+    for tool in LIST_TOOLS {
+        guest = guest.host_program(Path::new(tool));
+    }
+    let mut cluster = Cluster::start(Options::default());
+    let guest = guest.argument(cluster.port()).argument(version);
+    let report = guest.run(&mut cluster, |_, _| Err("this test has no host commands".to_owned()));
+    assert_eq!(report.number(version, "parts"), 5);
 }

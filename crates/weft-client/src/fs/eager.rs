@@ -18,6 +18,7 @@ use super::{
     error::{At, FsError},
     file::OpenOptions,
     path::{lookups, names_of},
+    replacing::Kept,
     unfinished::Temporary,
 };
 use crate::{error::ClientError, limits, session::CompoundOutcome};
@@ -77,7 +78,7 @@ impl Client {
         let wanted = data.len();
         let mut ops = lookups(OpArgs::Putrootfh, dirs);
         let before = ops.len();
-        let open = OpenOptions::replace(mode).open(name.clone(), self.new_owner());
+        let open = OpenOptions::replace(mode).open(name.clone(), self.new_owner(), None);
         ops.extend(put(open, data));
         self.is_put(ops, before, wanted).await
     }
@@ -87,7 +88,7 @@ impl Client {
     pub(super) async fn put_eagerly_beside(
         &self,
         temporary: &Temporary<'_>,
-        (name, mode): (&Component, u32),
+        (name, kept): (&Component, &Kept),
         data: Bytes,
     ) -> bool {
         // Two more than other requests on a directory: the directory is set aside, and taken back.
@@ -95,11 +96,12 @@ impl Client {
             return false;
         }
         let wanted = data.len();
-        let new = OpenOptions { exclusive: true, ..OpenOptions::replace(mode) };
+        let new = OpenOptions { exclusive: true, ..OpenOptions::replace(kept.mode) };
         let mut ops = lookups(OpArgs::Putrootfh, temporary.dirs);
         let before = ops.len();
         ops.push(OpArgs::Savefh);
-        ops.extend(put(new.open(temporary.name.clone(), self.new_owner()), data));
+        let open = new.open(temporary.name.clone(), self.new_owner(), kept.acl.clone());
+        ops.extend(put(open, data));
         ops.extend([
             OpArgs::Restorefh,
             OpArgs::Rename(RenameArgs { oldname: temporary.name.clone(), newname: name.clone() }),

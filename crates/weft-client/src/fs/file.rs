@@ -10,8 +10,8 @@ use std::{
 
 use bytes::Bytes;
 use weft_nfs::{
-    AttrNo, Attrs, Bitmap, Component, FileHandle, FileType, LayoutType, NfsStat, OpArgs, OpNum,
-    OpOk, Seqid, StateOwner, ops::*, share,
+    Acl, AttrNo, Attrs, Bitmap, Component, FileHandle, FileType, LayoutType, NfsStat, OpArgs,
+    OpNum, OpOk, Seqid, StateOwner, ops::*, share,
 };
 
 use super::{
@@ -56,21 +56,21 @@ impl OpenOptions {
         read | write
     }
 
-    /// OPEN of a name in the current directory.
-    pub(super) fn open(self, name: Component, owner: StateOwner) -> OpenArgs {
+    /// OPEN of a name in the current directory; a new file gets this list.
+    pub(super) fn open(self, name: Component, owner: StateOwner, acl: Option<Acl>) -> OpenArgs {
         OpenArgs {
             seqid: Seqid(0),
             share_access: self.access() | WANT_NO_DELEG,
             share_deny: share::DENY_NONE,
             owner,
-            openhow: self.how(),
+            openhow: self.how(acl),
             claim: OpenClaim::Null(name),
         }
     }
 
-    fn how(self) -> Option<CreateHow> {
+    fn how(self, acl: Option<Acl>) -> Option<CreateHow> {
         let size = (self.truncate && !self.exclusive).then_some(0);
-        let attrs = Attrs { mode: self.create, size, ..Attrs::default() };
+        let attrs = Attrs { mode: self.create, acl, size, ..Attrs::default() };
         self.create.map(|_| match self.exclusive {
             true => CreateHow::Guarded(Box::new(attrs)),
             false => CreateHow::Unchecked(Box::new(attrs)),
@@ -110,11 +110,11 @@ impl Client {
         names: Vec<Component>,
         options: OpenOptions,
     ) -> Result<File, FsError> {
-        let opened = match self.open_names(names.clone(), options).await {
+        let opened = match self.open_names(names.clone(), options, None).await {
             // The last name is a link: what it leads to is meant.
             Err(e) if e.status() == Some(NfsStat::SYMLINK) => {
                 let target = self.resolve_names(names, true).await.at(path)?;
-                self.open_names(target.names, options).await
+                self.open_names(target.names, options, None).await
             }
             other => other,
         };
@@ -134,16 +134,21 @@ impl Client {
         File { io, path: PathBuf::new(), attrs, closed: AtomicBool::new(false) }
     }
 
+    /// Opens a file; a new one gets this list, and then the attributes tell what list it has.
     pub(super) async fn open_names(
         &self,
         mut names: Vec<Component>,
         options: OpenOptions,
+        acl: Option<Acl>,
     ) -> Result<(Opened, Attrs), ClientError> {
         let isdir = ClientError::Nfs { op: OpNum::OPEN, status: NfsStat::ISDIR };
         let name = names.pop().ok_or(isdir)?;
         let owner = self.new_owner();
-        let open = options.open(name, owner.clone());
-        let request = STAT_ATTRS.or(&Bitmap::of(&[AttrNo::MDSTHRESHOLD]));
+        let mut request = STAT_ATTRS.or(&Bitmap::of(&[AttrNo::MDSTHRESHOLD]));
+        if acl.is_some() {
+            request = request.or(&Bitmap::of(&[AttrNo::ACL]));
+        }
+        let open = options.open(name, owner.clone(), acl);
         let getattr = OpArgs::Getattr(GetattrArgs { request });
         let ops = vec![OpArgs::Open(open), OpArgs::Getfh, getattr];
         let losses = self.cluster.mds.losses();

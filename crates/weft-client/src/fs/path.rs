@@ -6,7 +6,7 @@ use std::{
 };
 
 use weft_nfs::{
-    Attrs, Component, FileHandle, FileType, NfsStat, OpArgs, OpNum, OpOk,
+    Attrs, Bitmap, Component, FileHandle, FileType, NfsStat, OpArgs, OpNum, OpOk,
     ops::{GetattrArgs, LookupArgs, PutfhArgs},
 };
 
@@ -64,11 +64,21 @@ impl Client {
 
     pub(super) async fn resolve_names(
         &self,
-        mut names: Vec<Component>,
+        names: Vec<Component>,
         follow: bool,
     ) -> Result<Resolved, ClientError> {
+        self.resolve_asking(names, follow, STAT_ATTRS).await
+    }
+
+    /// The same, with the attributes that are asked for.
+    pub(super) async fn resolve_asking(
+        &self,
+        mut names: Vec<Component>,
+        follow: bool,
+        request: Bitmap,
+    ) -> Result<Resolved, ClientError> {
         for _ in 0..=limits::SYMLINKS_MAX {
-            let link_at = match self.walk(&names).await {
+            let link_at = match self.walk(&names, request).await {
                 Ok((fh, attrs)) => {
                     if !follow || attrs.file_type != Some(FileType::LNK) {
                         return Ok(Resolved { names, fh, attrs });
@@ -133,7 +143,7 @@ impl Client {
         at: usize,
     ) -> Result<Vec<Component>, ClientError> {
         let (head, tail) = names.split_at(names.len().min(at + 1));
-        let (fh, _) = self.walk(head).await.map_err(|s| s.error)?;
+        let (fh, _) = self.walk(head, STAT_ATTRS).await.map_err(|s| s.error)?;
         let target = match self.cluster.mds.on_file(&fh, OpArgs::Readlink).await {
             Ok(OpOk::Readlink(ok)) => ok.link,
             Ok(_) => return Err(ClientError::unexpected(OpNum::READLINK)),
@@ -150,7 +160,11 @@ impl Client {
     }
 
     /// LOOKUP after LOOKUP from the root, many to a COMPOUND.
-    async fn walk(&self, names: &[Component]) -> Result<(FileHandle, Attrs), Stopped> {
+    async fn walk(
+        &self,
+        names: &[Component],
+        request: Bitmap,
+    ) -> Result<(FileHandle, Attrs), Stopped> {
         let mut start = OpArgs::Putrootfh;
         let mut found = 0;
         let mut chunks = names.chunks(limits::LOOKUPS_PER_COMPOUND).peekable();
@@ -158,7 +172,7 @@ impl Client {
             let chunk = chunks.next().unwrap_or_default();
             let mut ops = lookups(start, chunk);
             ops.push(OpArgs::Getfh);
-            ops.push(OpArgs::Getattr(GetattrArgs { request: STAT_ATTRS }));
+            ops.push(OpArgs::Getattr(GetattrArgs { request }));
             let outcome = self.cluster.mds.compound_outcome(ops).await;
             let outcome = outcome.map_err(|error| Stopped { found, error })?;
             if let Some(f) = &outcome.failed {

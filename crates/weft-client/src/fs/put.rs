@@ -10,20 +10,24 @@ use std::{
 
 use bytes::Bytes;
 use weft_nfs::{
-    Attrs, Component, FileType, NfsStat, OpArgs, OpNum, Opaque,
+    AttrNo, Attrs, Bitmap, Component, FileType, NfsStat, OpArgs, OpNum, Opaque,
     ops::{PutfhArgs, RenameArgs, SetattrArgs},
 };
 
 use super::{
-    client::Client,
+    client::{Client, STAT_ATTRS},
     error::{At, FsError},
     file::{File, OpenOptions},
     path::names_of,
-    replacing::require_writable,
+    replacing::{Kept, require_writable_there},
     transfer::{Progress, adding_up},
     unfinished::Temporary,
 };
-use crate::{error::ClientError, io::Source, limits};
+use crate::{
+    error::ClientError,
+    io::{Opened, Source},
+    limits,
+};
 
 /// Bytes taken from a stream at a time.
 const STREAM_BYTES: usize = 4 << 20;
@@ -123,8 +127,15 @@ impl Target {
         path
     }
 
-    /// Attributes that the new file needs beside its mode: the owner of the old one, if it is not
-    /// ours, and as far as we are the superuser, who may give files away.
+    /// What the new file gets: of the old one, what decides about who may do what.
+    fn kept(&self, mode: u32) -> Kept {
+        let old = self.old.as_ref();
+        let mode = old.and_then(|old| old.mode).map_or(mode, |mode| mode & PERMISSIONS);
+        Kept { mode, acl: old.and_then(|old| old.acl.clone()), owner: self.owner() }
+    }
+
+    /// The owner of the old one, if it is not ours, and as far as we are the superuser, who may
+    /// give files away.
     fn owner(&self) -> Option<Attrs> {
         let old = self.old.as_ref().filter(|_| rustix::process::geteuid().is_root())?;
         let (owner, owner_group) = (old.owner.clone(), old.owner_group.clone());
@@ -150,11 +161,12 @@ impl Client {
 
     /// Puts a file at a path; returns its size. On return the data are durable on every data
     /// server and visible to others. A file that is there is replaced by the whole new one, which
-    /// gets its mode, and its owner if we are the superuser; other hard links to it keep the old
-    /// one. A link at the end of the path is followed.
+    /// gets its mode and access control list, and its owner if we are the superuser; other hard
+    /// links to it keep the old one. A link at the end of the path is followed.
     ///
     /// # Errors
     /// [`FsError`]; what was there before is as it was, unless the upload is in place.
+    /// [`ClientError::ListNotKept`] if only an upload in place keeps its list.
     pub async fn put(&self, upload: Upload, remote: impl AsRef<Path>) -> Result<u64, FsError> {
         let remote = remote.as_ref();
         let target = self.target_of(names_of(remote)).await.at(remote)?;
@@ -168,13 +180,14 @@ impl Client {
     /// What is at the path an upload goes to.
     async fn target_of(&self, names: Vec<Component>) -> Result<Target, ClientError> {
         let isdir = ClientError::Nfs { op: OpNum::OPEN, status: NfsStat::ISDIR };
-        let mut found = match self.resolve_names(names.clone(), false).await {
+        let request = STAT_ATTRS.or(&Bitmap::of(&[AttrNo::ACL]));
+        let mut found = match self.resolve_asking(names.clone(), false, request).await {
             Ok(found) => Some(found),
             Err(e) if e.status() == Some(NfsStat::NOENT) => None,
             Err(e) => return Err(e),
         };
         if let Some(link) = found.take_if(|f| f.attrs.file_type == Some(FileType::LNK)) {
-            found = Some(self.resolve_names(link.names, true).await?);
+            found = Some(self.resolve_asking(link.names, true, request).await?);
         }
         let (mut path, old) = match found {
             Some(found) => (found.names, Some(found.attrs)),
@@ -187,14 +200,15 @@ impl Client {
                 Some(FileType::DIR) => return Err(isdir),
                 _ => return Err(ClientError::Invalid("is not a regular file")),
             }
-            old.mode.map_or(Ok(()), require_writable)?;
+            require_writable_there(old)?;
         }
         Ok(Target { dirs: path, name, old })
     }
 
     async fn put_in_place(&self, upload: Upload, target: &Target) -> Result<u64, ClientError> {
         let Upload { mut content, mode, progress, .. } = upload;
-        let (opened, attrs) = self.open_names(target.path(), OpenOptions::replace(mode)).await?;
+        let options = OpenOptions::replace(mode);
+        let (opened, attrs) = self.open_names(target.path(), options, None).await?;
         let file = self.opened(opened, attrs);
         let sent = send(&file, &mut content, progress).await;
         let closed = file.close_io().await;
@@ -202,20 +216,19 @@ impl Client {
     }
 
     async fn put_beside(&self, upload: Upload, target: &Target) -> Result<u64, ClientError> {
-        let kept = target.old.as_ref().and_then(|old| old.mode).map(|mode| mode & PERMISSIONS);
-        let (mode, owner) = (kept.unwrap_or(upload.mode), target.owner());
+        let kept = target.kept(upload.mode);
         let temporary = self.temporary(&target.dirs, &target.name);
-        if owner.is_none()
+        if kept.comes_with_open()
             && let Some(data) = upload.whole()?
         {
             let size = data.len() as u64;
-            if self.put_eagerly_beside(&temporary, (&target.name, mode), data).await {
+            if self.put_eagerly_beside(&temporary, (&target.name, &kept), data).await {
                 self.keep(&temporary);
                 (upload.progress)(size);
                 return Ok(size);
             }
         }
-        let put = self.put_usually(upload, target, &temporary, (mode, owner)).await;
+        let put = self.put_usually(upload, target, &temporary, &kept).await;
         match &put {
             Ok(_) => self.keep(&temporary),
             Err(_) => self.discard(temporary.path()).await,
@@ -229,14 +242,14 @@ impl Client {
         upload: Upload,
         target: &Target,
         temporary: &Temporary<'_>,
-        (mode, owner): (u32, Option<Attrs>),
+        kept: &Kept,
     ) -> Result<u64, ClientError> {
         let Upload { mut content, progress, .. } = upload;
-        let options = OpenOptions { read: false, ..OpenOptions::replace(mode) };
-        let (opened, attrs) = self.open_names(temporary.path(), options).await?;
+        let options = OpenOptions { read: false, ..OpenOptions::replace(kept.mode) };
+        let (opened, attrs) = self.open_temporary(temporary, options, kept).await?;
         let file = self.opened(opened, attrs.clone());
         let sent = async {
-            self.set_owner_and_mode(&file, owner, (&attrs, mode)).await?;
+            self.set_kept(&file, kept, &attrs).await?;
             send(&file, &mut content, progress).await
         };
         let sent = sent.await;
@@ -247,30 +260,47 @@ impl Client {
         Ok(size)
     }
 
-    /// A temporary file that was left by somebody else may have another mode; and who gets a file
-    /// may lose bits of it. A superuser whom the server takes for somebody else keeps the file, as
-    /// any user does.
-    async fn set_owner_and_mode(
+    /// Makes the temporary file. One that a dead client of ours has left may have a mode or list
+    /// that does not let us write: it goes.
+    async fn open_temporary(
         &self,
-        file: &File,
-        owner: Option<Attrs>,
-        (attrs, mode): (&Attrs, u32),
-    ) -> Result<(), ClientError> {
-        let mut mode_is_right = attrs.mode.is_none_or(|has| has & PERMISSIONS == mode);
-        let has = (&attrs.owner, &attrs.owner_group);
-        if let Some(owner) = owner.filter(|o| (&o.owner, &o.owner_group) != has) {
-            match self.set_on(file, owner).await {
+        temporary: &Temporary<'_>,
+        options: OpenOptions,
+        kept: &Kept,
+    ) -> Result<(Opened, Attrs), ClientError> {
+        let open = || self.open_names(temporary.path(), options, kept.acl.clone());
+        let opened = match open().await {
+            Err(e) if e.status() == Some(NfsStat::ACCESS) => {
+                self.remove_scratch(temporary.path()).await.map_err(|_| e)?;
+                open().await
+            }
+            opened => opened,
+        };
+        opened.map_err(|e| kept.refusal(e))
+    }
+
+    /// A temporary file that was left by somebody else may have another mode or list; and who gets
+    /// a file may lose bits of it. A superuser whom the server takes for somebody else keeps the
+    /// file, as any user does. A list is always set with the mode, which would change it.
+    async fn set_kept(&self, file: &File, kept: &Kept, has: &Attrs) -> Result<(), ClientError> {
+        let same_list = kept.acl.is_none() || kept.acl == has.acl;
+        let mut is_right = has.mode.is_none_or(|has| has & PERMISSIONS == kept.mode) && same_list;
+        let owner = kept.owner.as_ref();
+        let others = |o: &&Attrs| (&o.owner, &o.owner_group) != (&has.owner, &has.owner_group);
+        if let Some(owner) = owner.filter(others) {
+            match self.set_on(file, owner.clone()).await {
                 Err(e) if matches!(e.status(), Some(NfsStat::PERM | NfsStat::ACCESS)) => {}
                 set => {
                     set?;
-                    mode_is_right = false;
+                    is_right = false;
                 }
             }
         }
-        if mode_is_right {
+        if is_right {
             return Ok(());
         }
-        self.set_on(file, Attrs { mode: Some(mode), ..Attrs::default() }).await
+        let set = Attrs { mode: Some(kept.mode), acl: kept.acl.clone(), ..Attrs::default() };
+        self.set_on(file, set).await.map_err(|e| kept.refusal(e))
     }
 
     async fn set_on(&self, file: &File, attrs: Attrs) -> Result<(), ClientError> {

@@ -57,7 +57,8 @@ impl Client {
         let _ = tokio::time::timeout(limits::DISCARD_LIMIT, removals).await;
     }
 
-    async fn remove_scratch(&self, mut path: Vec<Component>) -> Result<(), ClientError> {
+    /// Removes the file, if there is one.
+    pub(super) async fn remove_scratch(&self, mut path: Vec<Component>) -> Result<(), ClientError> {
         let Some(target) = path.pop() else { return Ok(()) };
         let remove = OpArgs::Remove(RemoveArgs { target });
         match self.in_directory(path, vec![remove]).await {

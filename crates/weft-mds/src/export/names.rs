@@ -14,7 +14,7 @@ use bytes::Bytes;
 use tokio::sync::Semaphore;
 use weft_nfs::{Attrs, Failure, NfsStat, Opaque, attr::numeric_owner};
 use weft_server::rpc::{Caller, NOBODY};
-use weft_store::types::Inode;
+use weft_store::types::{Inode, Who};
 
 pub use host::{Answer, Host, Question, SystemHost};
 
@@ -74,6 +74,9 @@ impl Database {
     }
 }
 
+/// Longest time that one request asks for names: lists may name hundreds.
+const LEARN_MAX: Duration = Duration::from_secs(5);
+
 /// Names and numbers of users and groups.
 #[derive(Debug)]
 pub struct Names {
@@ -121,14 +124,27 @@ impl Names {
         }
     }
 
-    /// Asks the host for the names of these inodes' owners, so that [`Names::user`] and
-    /// [`Names::group`] know them. Whom the host does not tell of in time goes by number.
-    pub async fn learn(&self, inodes: impl Iterator<Item = &Inode>) {
-        if !self.naming.answer || !self.naming.host || self.naming.domain.is_none() {
-            return;
+    /// Asks the host for the names of these inodes' owners, and of whom their lists name if they
+    /// are `listed`, so that [`Names::user`] and [`Names::group`] know them. Whom the host does not
+    /// tell of in time goes by number.
+    pub async fn learn(&self, inodes: impl Iterator<Item = &Inode>, listed: bool) {
+        if self.naming.answer && self.naming.host && self.naming.domain.is_some() {
+            // Not a part of every request's memory.
+            let learned = Box::pin(self.learn_from_host(inodes, listed));
+            let _ = tokio::time::timeout(LEARN_MAX, learned).await;
         }
+    }
+
+    async fn learn_from_host(&self, inodes: impl Iterator<Item = &Inode>, listed: bool) {
         for inode in inodes {
-            for question in [Question::UserName(inode.uid), Question::GroupName(inode.gid)] {
+            let owners = [Question::UserName(inode.uid), Question::GroupName(inode.gid)];
+            let acl = inode.acl.as_ref().filter(|_| listed);
+            let named = acl.into_iter().flat_map(|acl| acl.entries()).filter_map(|e| match e.who {
+                Who::User(uid) => Some(Question::UserName(uid)),
+                Who::Members(gid) => Some(Question::GroupName(gid)),
+                Who::Owner | Who::Group | Who::Everyone => None,
+            });
+            for question in owners.into_iter().chain(named) {
                 // A host that cannot tell now is not asked about all the others too.
                 if self.ask(question).await.is_none() {
                     return;
@@ -145,12 +161,28 @@ impl Names {
     pub async fn owners(&self, a: &Attrs) -> Result<Owners, Failure> {
         let mut owners = Owners::default();
         if let Some(owner) = &a.owner {
-            owners.uid = Some(self.id(Database::Users, owner).await?);
+            owners.uid = Some(self.user_id(owner).await?);
         }
         if let Some(group) = &a.owner_group {
-            owners.gid = Some(self.id(Database::Groups, group).await?);
+            owners.gid = Some(self.group_id(group).await?);
         }
         Ok(owners)
+    }
+
+    /// The user of an owner string.
+    ///
+    /// # Errors
+    /// As [`Names::owners`].
+    pub async fn user_id(&self, owner: &Opaque) -> Result<u32, Failure> {
+        self.id(Database::Users, owner).await
+    }
+
+    /// The group of an owner string.
+    ///
+    /// # Errors
+    /// As [`Names::owners`].
+    pub async fn group_id(&self, group: &Opaque) -> Result<u32, Failure> {
+        self.id(Database::Groups, group).await
     }
 
     async fn id(&self, database: Database, owner: &Opaque) -> Result<u32, Failure> {

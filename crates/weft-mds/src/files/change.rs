@@ -159,7 +159,9 @@ impl Change<'_> {
             self.changes.shared.require_whole(self.ino).await?;
         }
         let inode = self.marked(deps).await?;
-        match self.attempts(deps, inode, act).await {
+        // Messages to data servers: beside those an allocation is nothing, and each call has the
+        // room for its largest operation.
+        match Box::pin(self.attempts(deps, inode, act)).await {
             Ok((inode, done)) => Ok((done.value, self.settle(deps, inode, done.reaches).await?)),
             Err(failure) => {
                 self.settle_failure(deps);

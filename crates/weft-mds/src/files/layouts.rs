@@ -5,22 +5,24 @@ use bytes::Bytes;
 use weft_layout::Rights;
 use weft_nfs::{ClientId, Failure, IoMode, NfsStat, Stateid};
 use weft_server::refusal::refused;
-use weft_store::types::{DataServerId, DeviceId, Inode, InodeNo};
+use weft_store::types::{Acl, DataServerId, DeviceId, Inode, InodeNo};
 
 use super::{records::FenceCause, service::FileService};
 use crate::{deps::Deps, striped::Striped};
 
 /// What of a file decides who may read and write it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ownership {
     mode: u16,
+    acl: Option<Acl>,
     uid: u32,
     gid: u32,
 }
 
 impl From<&Inode> for Ownership {
     fn from(inode: &Inode) -> Self {
-        Ownership { mode: inode.mode, uid: inode.uid, gid: inode.gid }
+        let Inode { mode, acl, uid, gid, .. } = inode;
+        Ownership { mode: *mode, acl: acl.clone(), uid: *uid, gid: *gid }
     }
 }
 
@@ -34,7 +36,7 @@ pub(crate) struct LayoutWanted {
     pub(crate) iomode: IoMode,
     /// What its handles are to allow on the data servers.
     pub(crate) rights: Rights,
-    /// The file by whose mode and owners the rights were judged.
+    /// The file by whose mode, list and owners the rights were judged.
     pub(crate) judged: Ownership,
     /// Largest body it has room for, bytes.
     pub(crate) body_bytes_max: usize,

@@ -5,7 +5,7 @@ use weft_nfs::{
     ops::{AccessArgs, AccessOk},
 };
 use weft_server::compound::{Compound, OpResult};
-use weft_store::types::{Credential, Inode, Kind, MODE_STICKY, Rwx};
+use weft_store::types::{Credential, Inode, Kind, Rwx};
 
 use crate::server::Mds;
 
@@ -38,29 +38,18 @@ fn meaningful(inode: &Inode) -> u32 {
     }
 }
 
+/// Of a directory: changing entries is removing and adding, extending it adding anything (§18.1.3).
 fn granted(inode: &Inode, cred: &Credential) -> u32 {
-    let allowed = inode.allowed(cred);
-    let mut out = 0;
-    if allowed.contains(Rwx::READ) {
-        out |= access::READ | access::XAREAD | access::XALIST;
-    }
-    if allowed.contains(Rwx::WRITE) {
-        out |= access::MODIFY | access::EXTEND;
-        if inode.is_directory() {
-            out |= access::DELETE;
-        }
-        if may_change_xattrs(inode, cred) {
-            out |= access::XAWRITE;
-        }
-    }
-    if allowed.contains(Rwx::EXECUTE) {
-        out |= if inode.is_directory() { access::LOOKUP } else { access::EXECUTE };
-    }
-    out
-}
-
-/// Extended attributes of a sticky directory are its owner's to change.
-fn may_change_xattrs(inode: &Inode, cred: &Credential) -> bool {
-    let owner = cred.is_superuser() || cred.uid == inode.uid;
-    owner || !inode.is_directory() || inode.mode & MODE_STICKY == 0
+    let rights = inode.rights(cred);
+    let (is_dir, allowed) = (inode.is_directory(), rights.rwx());
+    let writes = allowed.contains(Rwx::WRITE);
+    let of = |may, right| if may { right } else { 0 };
+    of(allowed.contains(Rwx::READ), access::READ)
+        | of(writes && (!is_dir || rights.may_remove()), access::MODIFY)
+        | of(writes, access::EXTEND)
+        | of(is_dir && rights.may_remove(), access::DELETE)
+        | of(!is_dir && allowed.contains(Rwx::EXECUTE), access::EXECUTE)
+        | of(is_dir && allowed.contains(Rwx::EXECUTE), access::LOOKUP)
+        | of(rights.may_read_xattrs(), access::XAREAD | access::XALIST)
+        | of(rights.change_xattrs().is_ok(), access::XAWRITE)
 }

@@ -14,7 +14,7 @@ use weft_store::{
 use crate::{
     admin::Threshold,
     export::{
-        acl,
+        acl::{self, Form},
         names::{Names, Owners},
     },
     translate::{file_type, from_nfs_time, to_nfs_time},
@@ -143,6 +143,11 @@ const ABOUT_SPACE: Bitmap = Bitmap::of(&[
     AttrNo::FILES_TOTAL,
 ]);
 
+/// Whether an answer has the access control list in it.
+pub fn lists(wanted: &Bitmap) -> bool {
+    wanted.contains(AttrNo::ACL) || wanted.contains(AttrNo::DACL)
+}
+
 /// Attributes supported in a minor version.
 pub fn supported(minorversion: u32) -> Bitmap {
     if minorversion >= 2 { SUPPORTED_41.or(&SUPPORTED_42) } else { SUPPORTED_41 }
@@ -221,8 +226,8 @@ fn permission_values(a: &mut Attrs, inode: &Inode, wanted: &Bitmap, names: &Name
     if wanted.contains(AttrNo::OWNER_GROUP) {
         a.owner_group = Some(names.group(inode.gid));
     }
-    if wanted.contains(AttrNo::ACL) || wanted.contains(AttrNo::DACL) {
-        let aces = Acl(acl::of_mode(inode.mode, inode.is_directory()));
+    if lists(wanted) {
+        let aces = Acl(acl::to_wire(&inode.acl_entries(), names));
         a.dacl = Some(Acl41 { flag: 0, aces: aces.clone() });
         a.acl = Some(aces);
     }
@@ -310,6 +315,9 @@ pub enum On {
 pub struct Settings {
     /// For the store.
     pub set: SetAttr,
+    /// Of something that is being made: bits that are taken from its mode unless it inherits a
+    /// list (RFC 8275 §5).
+    pub umask: u16,
     /// What will have been set.
     pub mask: Bitmap,
 }
@@ -339,7 +347,7 @@ fn settable(a: &Attrs, on: On, minorversion: u32) -> Result<(), Failure> {
 /// Checks a `fattr4` that is to be set.
 ///
 /// # Errors
-/// Those of [`settable`], [`Names::owners`] and [`checked`].
+/// Those of [`settable`], [`Names::owners`], [`acl::from_wire`] and [`checked`].
 pub async fn settings(
     names: &Names,
     a: &Attrs,
@@ -347,56 +355,68 @@ pub async fn settings(
     minorversion: u32,
 ) -> Result<Settings, Failure> {
     settable(a, on, minorversion)?;
-    checked(a, names.owners(a).await?)
+    // Rare and large: not a part of every request's memory.
+    let owners = match a.owner.is_some() || a.owner_group.is_some() {
+        true => Box::pin(names.owners(a)).await?,
+        false => Owners::default(),
+    };
+    let mut settings = checked(a, owners)?;
+    if a.acl.is_some() || a.dacl.is_some() {
+        settings.set.acl = Box::pin(set_acl(a, names)).await?;
+    }
+    Ok(settings)
 }
 
 /// The values of a `fattr4` that is [`settable`].
 ///
 /// # Errors
-/// FBIG, INVAL for bad values and for two ways of saying the mode or the list, ATTRNOTSUPP for
-/// lists that no mode can express.
+/// FBIG; INVAL for bad values and for two ways of saying the mode.
 fn checked(a: &Attrs, owners: Owners) -> Result<Settings, Failure> {
     if a.size.is_some_and(|s| s > MAX_FILE_BYTES) {
         return Err(NfsStat::FBIG.into());
     }
+    let (mode, umask) = set_mode(a)?;
     let set = SetAttr {
-        mode: set_mode(a)?,
+        mode,
+        acl: None,
         uid: owners.uid,
         gid: owners.gid,
         size: a.size,
         atime: a.time_access_set.map(set_time).transpose()?,
         mtime: a.time_modify_set.map(set_time).transpose()?,
     };
-    Ok(Settings { set, mask: a.mask() })
+    Ok(Settings { set, umask, mask: a.mask() })
 }
 
-/// The mode after all that is said about it: first the mode (§6.2.4, §6.2.5, RFC 8275 §5), then the
-/// list, which has the last word about the nine low bits (§6.4.1.3).
-fn set_mode(a: &Attrs) -> Result<Option<SetMode>, NfsStat> {
-    let given = match (a.mode, a.mode_set_masked, a.mode_umask) {
-        (None, None, None) => None,
-        (Some(mode), None, None) => Some(SetMode::all(mode_bits(mode)?)),
+/// The mode that is set (§6.2.4, §6.2.5), and the umask of whoever makes something (RFC 8275 §5).
+fn set_mode(a: &Attrs) -> Result<(Option<SetMode>, u16), NfsStat> {
+    match (a.mode, a.mode_set_masked, a.mode_umask) {
+        (None, None, None) => Ok((None, 0)),
+        (Some(mode), None, None) => Ok((Some(SetMode::all(mode_bits(mode)?)), 0)),
         (None, Some(ModeMasked { value, mask }), None) => {
-            Some(SetMode { bits: mode_bits(value)?, mask: mode_bits(mask)? })
+            Ok((Some(SetMode { bits: mode_bits(value)?, mask: mode_bits(mask)? }), 0))
         }
-        (None, None, Some(mu)) => Some(SetMode::all(mode_bits(mu.mode & !mu.umask)?)),
-        _ => return Err(NfsStat::INVAL),
-    };
-    let aces = match (&a.acl, &a.dacl) {
-        (None, None) => return Ok(given),
-        (Some(acl), None) => acl,
-        // §6.4.3.2: there is no automatic inheritance here, so there is nothing to flag.
-        (None, Some(Acl41 { flag: 0, aces })) => aces,
-        (None, Some(_)) => return Err(NfsStat::ATTRNOTSUPP),
-        (Some(_), Some(_)) => return Err(NfsStat::INVAL),
-    };
-    let low = acl::mode_of(&aces.0)?;
-    let SetMode { bits, mask } = given.unwrap_or(SetMode { bits: 0, mask: 0 });
-    Ok(Some(SetMode { bits: bits & !LOW_BITS | low, mask: mask | LOW_BITS }))
+        (None, None, Some(mu)) => {
+            // Linux: of a umask only the low bits count (`current_umask`).
+            let umask = mode_bits(mu.umask & 0o777)?;
+            Ok((Some(SetMode::all(mode_bits(mu.mode)?)), umask))
+        }
+        _ => Err(NfsStat::INVAL),
+    }
 }
 
-/// The bits of a mode that a list speaks about too.
-const LOW_BITS: u16 = 0o777;
+/// The list that is set; there is one, by either name.
+async fn set_acl(a: &Attrs, names: &Names) -> Result<Option<weft_store::types::Acl>, Failure> {
+    let (aces, form) = match (&a.acl, &a.dacl) {
+        (None, None) => return Ok(None),
+        (Some(acl), None) => (acl, Form::Plain),
+        // §6.4.3.2: there is no automatic inheritance here, so there is nothing to flag.
+        (None, Some(Acl41 { flag: 0, aces })) => (aces, Form::Discretionary),
+        (None, Some(_)) => return Err(NfsStat::ATTRNOTSUPP.into()),
+        (Some(_), Some(_)) => return Err(NfsStat::INVAL.into()),
+    };
+    acl::from_wire(&aces.0, form, names).await.map(Some)
+}
 
 fn mode_bits(mode: u32) -> Result<u16, NfsStat> {
     u16::try_from(mode).ok().filter(|m| m & !0o7777 == 0).ok_or(NfsStat::INVAL)

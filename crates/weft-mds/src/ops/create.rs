@@ -41,6 +41,7 @@ pub(super) async fn create(mds: &Mds, c: &mut Compound<Mds>, a: CreateArgs) -> O
             new.kind = Kind::Symlink;
             // Nobody looks at it, and POSIX says so; Linux sends one cut by the umask in 4.2.
             new.mode = SYMLINK_MODE;
+            new.umask = 0;
             new.target = target;
         }
         CreateType::Block(d) => (new.kind, new.rdev) = (Kind::BlockDevice, (d.major, d.minor)),
@@ -66,6 +67,9 @@ pub(super) fn new_object(s: &Settings, default_mode: u16, how: Exclusivity) -> N
         }
     };
     New {
+        umask: s.umask,
+        is_mode_default: s.set.mode.is_none(),
+        acl: s.set.acl.clone(),
         uid: s.set.uid,
         gid: s.set.gid,
         size: s.set.size,

@@ -87,17 +87,13 @@ pub(super) fn may_read_opened(mds: &Mds, c: &Compound<Mds>, inode: &Inode) -> bo
     mds.credential(c).uid == inode.uid || require_to_read(mds, c, inode).is_ok()
 }
 
-/// Refuses to open a file for reading. Reading is also allowed to whoever may execute: the client's
-/// kernel reads programs to run them (RFC 8881 §18.16.3).
+/// Refuses to open a file for reading (RFC 8881 §18.16.3).
 ///
 /// # Errors
 /// ACCESS.
 pub(super) fn require_to_read(mds: &Mds, c: &Compound<Mds>, inode: &Inode) -> Result<(), Failure> {
-    let allowed = inode.allowed(&mds.credential(c));
-    if allowed.contains(Rwx::READ) || allowed.contains(Rwx::EXECUTE) {
-        return Ok(());
-    }
-    Err(NfsStat::ACCESS.into())
+    let may = inode.rights(&mds.credential(c)).may_read_bytes();
+    if may { Ok(()) } else { Err(NfsStat::ACCESS.into()) }
 }
 
 /// The end of a range that is to be in a file.

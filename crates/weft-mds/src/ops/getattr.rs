@@ -13,6 +13,9 @@ use super::{
 };
 use crate::server::Mds;
 
+/// What an entry of a list takes in memory until the reply is sent, bytes, without a long name.
+const ACE_BYTES: usize = 64;
+
 /// RFC 8881 §18.7. Attributes not supported are left out (§18.7.3).
 pub(super) async fn getattr(mds: &Mds, c: &mut Compound<Mds>, a: &GetattrArgs) -> OpResult {
     let inode = mds.current_inode(c)?;
@@ -39,7 +42,12 @@ pub(super) async fn attributes(
     wanted: &Bitmap,
 ) -> Result<Attrs, Failure> {
     let facts = facts(mds, c, wanted).await?;
-    mds.names.learn(std::iter::once(inode)).await;
+    let listed = attrs::lists(wanted);
+    if let Some(acl) = inode.acl.as_ref().filter(|_| listed) {
+        // `acl` and `dacl`.
+        c.reserve_reply(2 * (acl.entries().len() * ACE_BYTES) as u64).await?;
+    }
+    mds.names.learn(std::iter::once(inode), listed).await;
     Ok(attrs::values(inode, mds.files.handle(inode.no).to_wire(), wanted, &facts))
 }
 

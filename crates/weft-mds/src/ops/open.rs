@@ -11,7 +11,7 @@ use weft_server::{
 };
 use weft_store::{
     types::{Inode, InodeNo, Kind, Rwx},
-    volume::{Authority, Exclusivity, SetAttr},
+    volume::{Authority, Exclusivity, SetAttr, SetMode},
 };
 
 use super::{
@@ -253,7 +253,13 @@ async fn creation(
     let (attrs, exclusivity) = match how {
         CreateHow::Unchecked(a) => (a, Exclusivity::Unchecked),
         CreateHow::Guarded(a) => (a, Exclusivity::Guarded),
-        CreateHow::Exclusive(v) => return Ok((Settings::default(), Exclusivity::Exclusive(v.0))),
+        CreateHow::Exclusive(v) => {
+            // RFC 8881 §6.4.3: nobody else may do anything with it yet, whatever it inherits.
+            let mode = Some(SetMode::all(DEFAULT_MODE));
+            let set = SetAttr { mode, ..SetAttr::default() };
+            let settings = Settings { set, ..Settings::default() };
+            return Ok((settings, Exclusivity::Exclusive(v.0)));
+        }
         CreateHow::Exclusive41(v, a) => (a, Exclusivity::Exclusive(v.0)),
     };
     Ok((settings(&mds.names, attrs, On::Creation, minorversion).await?, exclusivity))

@@ -18,7 +18,7 @@ use super::{
     getattr::facts,
     lookup::current_directory,
 };
-use crate::server::Mds;
+use crate::{export::acl::ACE_BYTES_MIN, server::Mds};
 
 /// Largest reply, bytes: what Linux asks for at most.
 const REPLY_BYTES_MAX: usize = 1 << 20;
@@ -78,24 +78,24 @@ async fn collect(
     let mut room = budget;
     let mut found: Vec<Found> = Vec::new();
     let mut attr_bytes: Option<usize> = None;
+    let listed = attrs::lists(&a.attr_request);
     loop {
         let (mut full, enough) = (false, found.len() + ENTRIES_AT_ONCE);
         let after = found.last().map_or(a.cookie, |f| f.cookie);
         let seen = mds.files.volume().readdir(dir, after, &cred, |e| {
-            // They differ little in size from entry to entry: those of the first are the guess.
-            let of_first = || attr_bytes_at_least(mds, e.inode, &a.attr_request, facts);
+            let inode = kept(e.inode, listed);
+            // But for lists they differ little in size from entry to entry: those of the first are
+            // the guess.
+            let of_first = || attr_bytes_at_least(mds, &inode, &a.attr_request, facts);
             let guess = *attr_bytes.get_or_insert_with(of_first);
-            let least = ENTRY_BYTES_MIN + e.name.len() + guess;
+            let least = ENTRY_BYTES_MIN + e.name.len() + guess.max(aces(&inode) * ACE_BYTES_MIN);
             full = least > room;
             if full {
                 return ControlFlow::Break(());
             }
             room -= least;
-            found.push(Found {
-                cookie: e.cookie,
-                name: Bytes::copy_from_slice(e.name),
-                inode: e.inode.clone(),
-            });
+            let name = Bytes::copy_from_slice(e.name);
+            found.push(Found { cookie: e.cookie, name, inode });
             if found.len() == enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         let eof = c.deps.see(seen)?;
@@ -104,6 +104,17 @@ async fn collect(
         }
         yield_now().await;
     }
+}
+
+/// What is kept of an inode until the reply is written: no list that nobody wants, it may be long.
+fn kept(inode: &Inode, listed: bool) -> Inode {
+    let acl = inode.acl.clone().filter(|_| listed);
+    Inode { acl, ..inode.clone() }
+}
+
+/// Entries of its list.
+fn aces(inode: &Inode) -> usize {
+    inode.acl.as_ref().map_or(0, |acl| acl.entries().len())
 }
 
 /// A lower bound of what the attributes of an entry take, bytes.
@@ -120,22 +131,20 @@ async fn encode(
     budget: usize,
     facts: &Facts<'_>,
 ) -> Result<(Vec<DirEntry>, bool), Failure> {
-    let mut inodes: Vec<Result<Inode, Failure>> = Vec::with_capacity(found.len());
-    let mut names = Vec::with_capacity(found.len());
-    let mut plain = Vec::with_capacity(found.len());
-    for f in found {
-        names.push((f.cookie, f.name));
-        plain.push(f.inode);
-    }
-    if needs_server_attrs(wanted) {
-        let client = c.client()?;
-        inodes.extend(mds.files.look(&mut c.deps, client, plain).await);
-    } else {
-        inodes.extend(plain.into_iter().map(Ok));
-    }
-    mds.names.learn(inodes.iter().flatten()).await;
+    let (names, plain): (Vec<_>, Vec<_>) =
+        found.into_iter().map(|f| ((f.cookie, f.name), f.inode)).unzip();
+    let inodes: Vec<Result<Inode, Failure>> = match needs_server_attrs(wanted) {
+        true => {
+            let client = c.client()?;
+            mds.files.look(&mut c.deps, client, plain).await.into_iter().collect()
+        }
+        false => plain.into_iter().map(Ok).collect(),
+    };
+    mds.names.learn(inodes.iter().flatten(), attrs::lists(wanted)).await;
     let (mut entries, mut room) = (Vec::with_capacity(names.len()), budget);
+    let mut at_once = 0;
     for ((cookie, name), inode) in names.into_iter().zip(inodes) {
+        at_once += 1 + inode.as_ref().map_or(0, aces);
         let attrs = entry_attrs(mds, inode, wanted, facts)?;
         let entry = DirEntry { cookie, name: Component(name), attrs };
         let mut w = Writer::new();
@@ -146,7 +155,8 @@ async fn encode(
         }
         room -= len;
         entries.push(entry);
-        if entries.len().is_multiple_of(ENTRIES_AT_ONCE) {
+        if at_once >= ENTRIES_AT_ONCE {
+            at_once = 0;
             yield_now().await;
         }
     }

@@ -88,7 +88,7 @@ async fn resize(
     let quiesced = mds.clients.quiesce(&admitted, c.client()?, &inode).await?;
     let still = mds.files.hold_still(quiesced, &inode).await?;
     let cut = mds.files.set_size(&mut c.deps, still, (set, authority), cred).await;
-    if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
+    if set.changes_protection() {
         // Also if the data servers could not be told of the size yet: the mode is set.
         mds.clients.layouts.end_handles(inode.no, None).await?;
     }

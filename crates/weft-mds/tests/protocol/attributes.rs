@@ -213,7 +213,7 @@ async fn mode_and_list_are_one() {
     let refused = [
         (dacl(1), NfsStat::ATTRNOTSUPP),
         (Attrs { dacl: dacl(0).dacl, ..of(&list) }, NfsStat::INVAL),
-        (of(&[Ace { who: numeric_owner(1000), ..everyone(1) }]), NfsStat::ATTRNOTSUPP),
+        (of(&[Ace { who: Opaque("someone".into()), ..everyone(1) }]), NfsStat::BADOWNER),
         (of(&[Ace { acetype: AceType::AUDIT, ..everyone(1) }]), NfsStat::ATTRNOTSUPP),
         (of(&[everyone(1 << 30)]), NfsStat::INVAL),
     ];

@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod acl;
 mod attributes;
 mod away;
 mod changes;
@@ -27,6 +28,7 @@ mod lost;
 mod namespace;
 mod open;
 mod permission;
+mod replaced;
 mod restart;
 mod sequences;
 mod sessions;

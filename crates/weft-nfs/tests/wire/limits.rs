@@ -37,8 +37,8 @@ fn counts_have_limits() {
     count_limit::<Bitmap>(&[], 64);
     count_limit::<Attrs>(&[0], 64 << 10);
     count_limit::<LayoutTypes>(&[], 16);
-    count_limit::<Acl>(&[], 1024);
-    count_limit::<Acl41>(&[0], 1024);
+    count_limit::<Acl>(&[], 4096);
+    count_limit::<Acl41>(&[0], 4096);
     count_limit::<MdsThreshold>(&[], 16);
     count_limit::<ThresholdItem>(&[1, 1, 1], 64);
     count_limit::<Flavors>(&[], 32);

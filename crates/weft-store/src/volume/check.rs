@@ -1,6 +1,6 @@
 //! What every operation asks before it changes anything: is the name good, may this user do it.
 
-use crate::types::{Credential, Inode, MODE_STICKY, Rwx, StoreError, Timestamp};
+use crate::types::{Acl, Credential, Inode, Kind, Rwx, StoreError, Timestamp};
 
 /// Longest name of an entry, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -35,21 +35,31 @@ pub(super) fn time(time: Timestamp) -> Result<(), StoreError> {
     if time.is_valid() { Ok(()) } else { Err(StoreError::Invalid) }
 }
 
-/// The mode bits must allow `wanted`.
+/// Mode or list must allow `wanted`.
 pub(super) fn require(inode: &Inode, cred: &Credential, wanted: Rwx) -> Result<(), StoreError> {
     if inode.allowed(cred).contains(wanted) { Ok(()) } else { Err(StoreError::Access) }
 }
 
-/// Adding an entry needs write and search permission.
-pub(super) fn may_add(dir: &Inode, cred: &Credential) -> Result<(), StoreError> {
-    require(dir, cred, Rwx::WRITE.and(Rwx::EXECUTE))
+/// Adding an entry for something of this kind.
+pub(super) fn may_add(dir: &Inode, kind: Kind, cred: &Credential) -> Result<(), StoreError> {
+    let may = dir.rights(cred).may_add(kind == Kind::Directory);
+    if may { Ok(()) } else { Err(StoreError::Access) }
 }
 
-/// Removing an entry needs that too, and in a sticky directory ownership of either.
+/// Removing an entry.
 pub(super) fn may_remove(dir: &Inode, victim: &Inode, cred: &Credential) -> Result<(), StoreError> {
-    may_add(dir, cred)?;
-    let owner = cred.is_superuser() || cred.uid == dir.uid || cred.uid == victim.uid;
-    if dir.mode & MODE_STICKY != 0 && !owner { Err(StoreError::Permission) } else { Ok(()) }
+    dir.rights(cred).remove(victim.rights(cred))
+}
+
+/// A list that something of this kind can have: symbolic links have none, and only what is made in
+/// a directory inherits.
+pub(super) fn acl(acl: &Acl, kind: Kind) -> Result<(), StoreError> {
+    match kind {
+        Kind::Symlink => Err(StoreError::NoAcl),
+        Kind::Directory => Ok(()),
+        _ if acl.speaks_of_inheritance() => Err(StoreError::Invalid),
+        _ => Ok(()),
+    }
 }
 
 /// One more name must be countable.

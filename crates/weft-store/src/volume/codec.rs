@@ -5,8 +5,9 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::types::{
-    Bounds, DataServerId, Device, DeviceId, HandlesOut, Inode, InodeNo, Intent, IntentId,
-    IntentKind, Kind, LengthBounds, Lsn, Placement, Run, StoreError, Timestamp,
+    ACL_ENTRIES_MAX, Acl, AclEntry, Bounds, DataServerId, Device, DeviceId, HandlesOut, Inode,
+    InodeNo, Intent, IntentId, IntentKind, Kind, LengthBounds, Lsn, Placement, Run, StoreError,
+    Timestamp, Who, entry_flag, right,
 };
 use crate::volume::run::VolumeRun;
 
@@ -14,6 +15,8 @@ use crate::volume::run::VolumeRun;
 pub(super) const VERSION: u8 = 1;
 /// Version of an inode.
 const INODE_VERSION: u8 = 3;
+/// Bytes of an entry of an access control list.
+const ACL_ENTRY_BYTES: usize = 11;
 
 /// Optional parts of an inode record.
 mod flag {
@@ -31,6 +34,7 @@ mod flag {
     pub(super) const HANDLES_WRITE: u16 = 1 << 11;
     pub(super) const HANDLES_EARLIER: u16 = 1 << 12;
     pub(super) const HANDLES_OWED: u16 = 1 << 13;
+    pub(super) const ACL: u16 = 1 << 14;
 }
 
 /// What a name points to.
@@ -79,7 +83,8 @@ pub(super) struct Progress {
 }
 
 pub(super) fn encode_inode(inode: &Inode) -> Bytes {
-    let mut out = BytesMut::with_capacity(160 + inode.target.len());
+    let acl_bytes = inode.acl.as_ref().map_or(0, |acl| 2 + ACL_ENTRY_BYTES * acl.entries().len());
+    let mut out = BytesMut::with_capacity(160 + inode.target.len() + acl_bytes);
     out.put_u8(INODE_VERSION);
     out.put_u8(kind_code(inode.kind));
     out.put_u16(inode.mode);
@@ -113,6 +118,9 @@ pub(super) fn encode_inode(inode: &Inode) -> Bytes {
     if flags & flag::BOUNDS != 0 {
         put_bounds(&mut out, &inode.bounds);
     }
+    if let Some(acl) = &inode.acl {
+        put_acl(&mut out, acl);
+    }
     out.put_slice(&inode.target);
     out.freeze()
 }
@@ -124,6 +132,7 @@ pub(super) fn decode_inode(no: InodeNo, raw: &Bytes) -> Result<Inode, StoreError
         no,
         kind,
         mode: fields.u16()?,
+        acl: None,
         uid: fields.u32()?,
         gid: fields.u32()?,
         nlink: fields.u32()?,
@@ -187,6 +196,9 @@ fn decode_inode_parts(
         inode.next_cookie = fields.u64()?;
     }
     inode.bounds = fields.bounds(flags, inode)?;
+    if flags & flag::ACL != 0 {
+        inode.acl = Some(fields.acl()?);
+    }
     if flags & flag::TARGET != 0 {
         inode.target = raw.slice_ref(fields.rest());
     }
@@ -205,6 +217,7 @@ fn inode_flags(inode: &Inode) -> u16 {
         (inode.unsettled, flag::UNSETTLED),
         (inode.has_xattrs, flag::XATTRS),
         (inode.stuffed, flag::STUFFED),
+        (inode.acl.is_some(), flag::ACL),
         (inode.placement.is_some(), flag::PLACEMENT),
         (inode.create_verifier.is_some(), flag::VERIFIER),
         (inode.handles.read, flag::HANDLES_READ),
@@ -469,6 +482,22 @@ fn put_bounds(out: &mut BytesMut, bounds: &LengthBounds) {
     }
 }
 
+fn put_acl(out: &mut BytesMut, acl: &Acl) {
+    out.put_u16(u16::try_from(acl.entries().len()).expect("lists are bounded"));
+    for entry in acl.entries() {
+        let (code, id) = match entry.who {
+            Who::Owner => (1, 0),
+            Who::Group => (2, 0),
+            Who::Everyone => (3, 0),
+            Who::User(uid) => (4, uid),
+            Who::Members(gid) => (5, gid),
+        };
+        out.put_slice(&[u8::from(entry.allows), entry.flags, code]);
+        out.put_u32(id);
+        out.put_u32(entry.mask);
+    }
+}
+
 fn kind_code(kind: Kind) -> u8 {
     match kind {
         Kind::File => 1,
@@ -576,6 +605,31 @@ impl<'a> Fields<'a> {
         };
         let has_objects = inode.kind == Kind::File && inode.placement.is_some();
         if is_something && has_objects { Ok(LengthBounds(bounds)) } else { Err(self.corrupt()) }
+    }
+
+    fn acl(&mut self) -> Result<Acl, StoreError> {
+        let count = usize::from(self.u16()?);
+        if count > ACL_ENTRIES_MAX {
+            return Err(self.corrupt());
+        }
+        let entries = (0..count).map(|_| self.acl_entry()).collect::<Result<_, _>>()?;
+        Ok(Acl::kept(entries))
+    }
+
+    fn acl_entry(&mut self) -> Result<AclEntry, StoreError> {
+        let [allows, flags, code] = self.take()?;
+        let (id, mask) = (self.u32()?, self.u32()?);
+        let who = match (code, id) {
+            (1, 0) => Who::Owner,
+            (2, 0) => Who::Group,
+            (3, 0) => Who::Everyone,
+            (4, uid) => Who::User(uid),
+            (5, gid) => Who::Members(gid),
+            _ => return Err(self.corrupt()),
+        };
+        let known = allows <= 1 && flags & !entry_flag::ALL == 0 && mask & !right::ALL == 0;
+        let entry = AclEntry { allows: allows == 1, flags, mask, who };
+        if known { Ok(entry) } else { Err(self.corrupt()) }
     }
 
     fn rest(&mut self) -> &'a [u8] {

@@ -148,6 +148,12 @@ impl Check {
     fn inode(&mut self, inode: &Inode) {
         self.out.inodes += 1;
         self.nodes.insert(inode.no, Node { kind: inode.kind, nlink: inode.nlink, names: 0 });
+        if let Some(acl) = &inode.acl
+            && acl.mode() != inode.mode & 0o777
+        {
+            let (no, mode) = (inode.no.0, inode.mode);
+            self.out.wrong(|| format!("inode {no}: its list does not say its mode, {mode:o}"));
+        }
         if inode.has_xattrs {
             self.have_xattrs.insert(inode.no);
         }

@@ -124,6 +124,7 @@ fn root(format: &Format) -> Inode {
         no: InodeNo::ROOT,
         kind: Kind::Directory,
         mode: format.root_mode & MODE_BITS,
+        acl: None,
         uid: format.root_uid,
         gid: format.root_gid,
         nlink: 2,

@@ -415,7 +415,8 @@ impl Pair {
         let mode = picks.mode.map(|bits| SetMode { bits, mask: picks.mask });
         let (uid, gid) = (picks.uid.map(|uid| UIDS[uid]), picks.gid.map(|gid| GIDS[gid]));
         let touch = picks.touch.map(|own| if own { SetTime::Client(now) } else { SetTime::Server });
-        let set = SetAttr { mode, uid, gid, size: picks.size, atime: None, mtime: touch };
+        let set =
+            SetAttr { mode, acl: None, uid, gid, size: picks.size, atime: None, mtime: touch };
         let by = if picks.by_open { Authority::ByOpenForWrite } else { Authority::ByPermission };
         let found = self.volume().setattr(v_ino, &set, by, cred, now).value;
         let attributes = Attributes {

@@ -113,7 +113,12 @@ async fn send(
     let upload = if how.in_place { upload.in_place() } else { upload };
     let done = client.put(upload, target).await;
     bar.finish_and_clear();
-    Ok(done.map(drop)?)
+    match done {
+        Err(e) if matches!(e.error, ClientError::ListNotKept(_)) => {
+            Err(format!("{e} (put --in-place)").into())
+        }
+        done => Ok(done.map(drop)?),
+    }
 }
 
 async fn make_remote_dir(client: &Client, path: &Path) -> Outcome {

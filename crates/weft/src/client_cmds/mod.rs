@@ -25,7 +25,8 @@ pub use quote::{one_line, printable};
 pub enum ClientCommand {
     /// Copy local files to the cluster; done means durable on every data server. A file that is
     /// there is replaced when the new one is complete, and never by a part of it; the new one gets
-    /// its mode (and, as root, its owner), other hard links keep the old one.
+    /// its mode and access control list (and, as root, its owner), other hard links keep the old
+    /// one.
     Put {
         /// Local files; - is standard input.
         #[arg(required = true, value_name = "SOURCE")]

@@ -139,13 +139,13 @@ async fn what_clients_are_told() {
     let volume = weft_store::volume::Volume::in_memory(&Default::default()).unwrap();
     let root = volume.inode(weft_store::types::InodeNo::ROOT).unconfirmed().unwrap();
     let alices = Inode { uid: 1000, gid: 50, ..root };
-    names.learn([&alices].into_iter()).await;
+    names.learn([&alices].into_iter(), false).await;
     assert_eq!(text(names.user(1000)), "alice@example.org");
     assert_eq!(text(names.group(50)), "staff@example.org");
     assert_eq!(text(names.user(34)), "backup@example.org");
     assert_eq!(text(names.user(35)), "35");
     let silent = Names::new(Naming { answer: false, ..naming() }, names.host.clone());
-    silent.learn([&alices].into_iter()).await;
+    silent.learn([&alices].into_iter(), false).await;
     assert_eq!(text(silent.user(1000)), "1000");
     assert_eq!(text(silent.user(34)), "34");
 }

@@ -13,6 +13,7 @@ pub(super) fn file(no: u64, unsettled: bool) -> Inode {
         no: InodeNo(no),
         kind: Kind::File,
         mode: 0o644,
+        acl: None,
         uid: 0,
         gid: 0,
         nlink: 1,

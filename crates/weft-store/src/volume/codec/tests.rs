@@ -42,6 +42,20 @@ fn bounds() -> impl Strategy<Value = LengthBounds> {
     ]
 }
 
+fn acls() -> impl Strategy<Value = Acl> {
+    let who = prop_oneof![
+        Just(Who::Owner),
+        Just(Who::Group),
+        Just(Who::Everyone),
+        any::<u32>().prop_map(Who::User),
+        any::<u32>().prop_map(Who::Members),
+    ];
+    let entry = (any::<bool>(), any::<u8>(), any::<u32>(), who).prop_map(|(allows, f, m, who)| {
+        AclEntry { allows, flags: f & entry_flag::ALL, mask: m & right::ALL, who }
+    });
+    prop::collection::vec(entry, 0..9).prop_map(Acl::kept)
+}
+
 fn inodes() -> impl Strategy<Value = Inode> {
     let numbers = (any::<[u32; 4]>(), any::<[u64; 6]>(), any::<u16>());
     let times = [timestamps(), timestamps(), timestamps(), timestamps()];
@@ -50,12 +64,12 @@ fn inodes() -> impl Strategy<Value = Inode> {
         prop::option::of(any::<[u8; 8]>()),
         any::<((bool, bool, bool), (bool, bool, bool))>(),
         prop::collection::vec(any::<u8>(), 0..300),
-        bounds(),
+        (bounds(), prop::option::of(acls())),
     );
     (kinds(), numbers, times, options).prop_map(|(kind, (small, wide, mode), times, options)| {
         let directory = kind == Kind::Directory;
         let device = matches!(kind, Kind::CharDevice | Kind::BlockDevice);
-        let (placement, create_verifier, flags, target, bounds) = options;
+        let (placement, create_verifier, flags, target, (bounds, acl)) = options;
         let ((unsettled, has_xattrs, stuffed), (read, write, earlier)) = flags;
         let placement: Option<Placement> = placement;
         let has_objects = kind == Kind::File && placement.is_some();
@@ -73,6 +87,7 @@ fn inodes() -> impl Strategy<Value = Inode> {
             no: InodeNo(wide[0]),
             kind,
             mode,
+            acl,
             uid: small[0],
             gid: small[1],
             nlink: small[2],

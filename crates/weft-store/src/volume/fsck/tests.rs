@@ -168,3 +168,25 @@ fn objects_are_accounted_for() {
         assert_eq!(known, [nobodys, account, account, account, account, account, nobodys]);
     }
 }
+
+/// A list goes with the mode that it says, and with no other.
+#[test]
+fn lists_and_modes_are_compared() {
+    use crate::types::{Acl, acl_of_mode};
+    for (mode, sound) in [(0o644, true), (0o640, false)] {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
+        populated(&engine);
+        let volume = Volume::with_engine(engine.clone(), &VolumeConfig::default()).unwrap();
+        let mut inode = volume.inode(InodeNo(4)).value.unwrap();
+        drop(volume);
+        inode.mode = mode;
+        inode.acl = Some(Acl::new(acl_of_mode(0o644, false)).unwrap());
+        let mut batch = Batch::new();
+        batch.put(keys::inode(inode.no), codec::encode_inode(&inode));
+        engine.commit(&batch, engine.acquire().unwrap()).unwrap();
+        let found = checked(&engine).findings;
+        let says = "inode 4: its list does not say its mode, 640";
+        assert_eq!(found.is_empty(), sound, "{found:?}");
+        assert_eq!(found.iter().any(|f| f == says), !sound, "{found:?}");
+    }
+}

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::inode_changes::{take_cookie, touch_entries, untouched};
 use super::reserved;
 use crate::types::{
-    ChangeInfo, Credential, HandlesOut, Inode, InodeNo, Kind, LengthBounds, MODE_BITS, MODE_SETGID,
-    Placement, Reserved, Rwx, StoreError, Timestamp,
+    Acl, ChangeInfo, Credential, HandlesOut, Inode, InodeNo, Kind, LengthBounds, MODE_BITS,
+    MODE_SETGID, Placement, Reserved, Rwx, StoreError, Timestamp,
 };
 use crate::volume::check::{self, TARGET_BYTES_MAX};
 use crate::volume::codec::Dirent;
@@ -23,8 +23,14 @@ use crate::volume::tx::Tx;
 pub struct New {
     /// What it is.
     pub kind: Kind,
-    /// Its mode, umask applied (12 bits).
+    /// Its mode (12 bits). If it inherits a list, that gets this mode.
     pub mode: u16,
+    /// Bits that are taken from the mode unless a list is inherited that gives them (RFC 8275).
+    pub umask: u16,
+    /// The caller said nothing of the mode: a list that is inherited stays as it is.
+    pub is_mode_default: bool,
+    /// Its list, instead of what it would inherit; the mode follows.
+    pub acl: Option<Acl>,
     /// User id of the owner; absent: that of the caller. Only the superuser gives files away.
     pub uid: Option<u32>,
     /// Group; absent: the directory's if that is set-group-id, else the asker's.
@@ -67,6 +73,9 @@ impl New {
         Self {
             kind,
             mode,
+            umask: 0,
+            is_mode_default: false,
+            acl: None,
             uid: None,
             gid: None,
             rdev: (0, 0),
@@ -173,7 +182,7 @@ fn create(
         let inode = tx.entry_inode(entry.ino)?;
         return existing(&parent, inode, new);
     }
-    check::may_add(&parent, maker.cred)?;
+    check::may_add(&parent, new.kind, maker.cred)?;
     let (uid, gid) = ownership(&parent, new, maker.cred)?;
     let directory = new.kind == Kind::Directory;
     if directory {
@@ -182,7 +191,8 @@ fn create(
 
     let mut inode = build(numbered(tx, new)?, new, maker.now);
     (inode.uid, inode.gid) = (uid, gid);
-    inode.mode = inherited_mode(&parent, new, gid, maker.cred);
+    protect(&mut inode, &parent, new);
+    inode.mode = entitled_mode(&parent, &inode, maker.cred);
     inode.parent = if directory { dir } else { InodeNo(0) };
     inode.fence_epoch = tx.epoch_floor();
     let entry = Dirent { ino: inode.no, cookie: take_cookie(&mut parent), kind: new.kind };
@@ -221,6 +231,9 @@ fn validate(new: &New) -> Result<(), StoreError> {
     for time in [new.atime, new.mtime].into_iter().flatten() {
         check::time(time)?;
     }
+    if let Some(acl) = &new.acl {
+        check::acl(acl, new.kind)?;
+    }
     check::size(new.size.unwrap_or(0))
 }
 
@@ -252,13 +265,31 @@ fn ownership(parent: &Inode, new: &New, cred: &Credential) -> Result<(u32, u32),
 }
 
 /// Directories pass set-group-id on; nobody gets a set-group-id program of a group he is not in.
-fn inherited_mode(parent: &Inode, new: &New, gid: u32, cred: &Credential) -> u16 {
-    if new.kind == Kind::Directory {
-        return new.mode | parent.mode & MODE_SETGID;
+fn entitled_mode(parent: &Inode, made: &Inode, cred: &Credential) -> u16 {
+    let mode = made.mode;
+    if made.is_directory() {
+        return mode | parent.mode & MODE_SETGID;
     }
-    let privileged = new.mode & MODE_SETGID != 0 && new.mode & 0o010 != 0;
-    let entitled = cred.is_superuser() || cred.in_group(gid);
-    if privileged && !entitled { new.mode & !MODE_SETGID } else { new.mode }
+    let privileged = mode & MODE_SETGID != 0 && mode & 0o010 != 0;
+    let entitled = cred.is_superuser() || cred.in_group(made.gid);
+    if privileged && !entitled { mode & !MODE_SETGID } else { mode }
+}
+
+/// The list: that of the caller, else what is inherited, with the mode that was asked for (RFC 8881
+/// §6.4.3). Without one the mode is all there is.
+fn protect(inode: &mut Inode, parent: &Inode, new: &New) {
+    if let Some(acl) = &new.acl {
+        return inode.set_acl(acl.clone());
+    }
+    let inherited = match (&parent.acl, new.kind) {
+        (None, _) | (_, Kind::Symlink) => None,
+        (Some(acl), kind) => acl.inherited(kind == Kind::Directory),
+    };
+    match inherited {
+        None => inode.mode &= !new.umask,
+        Some(acl) if new.is_mode_default => inode.set_acl(acl),
+        Some(acl) => inode.set_acl(acl.of_new(inode.mode, new.umask, inode.is_directory())),
+    }
 }
 
 fn build(no: InodeNo, new: &New, now: Timestamp) -> Inode {
@@ -272,6 +303,7 @@ fn build(no: InodeNo, new: &New, now: Timestamp) -> Inode {
         no,
         kind: new.kind,
         mode: new.mode,
+        acl: None,
         uid: 0,
         gid: 0,
         nlink: if directory { 2 } else { 1 },

@@ -54,7 +54,7 @@ fn linkable(
     if tx.dirent(dir, name)?.is_some() {
         return Err(StoreError::Exists);
     }
-    check::may_add(&parent, cred)?;
+    check::may_add(&parent, inode.kind, cred)?;
     if inode.nlink == 0 {
         return Err(StoreError::NotFound);
     }

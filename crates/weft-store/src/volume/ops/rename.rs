@@ -106,10 +106,10 @@ fn find(tx: &mut Tx<'_>, what: &Rename<'_>, cred: &Credential) -> Result<Plan, S
 
 fn permit(plan: &Plan, cred: &Credential) -> Result<(), StoreError> {
     check::may_remove(&plan.from, &plan.moved, cred)?;
-    match &plan.replaced {
-        Some((_, inode)) => check::may_remove(&plan.to, inode, cred)?,
-        None => check::may_add(&plan.to, cred)?,
+    if let Some((_, inode)) = &plan.replaced {
+        check::may_remove(&plan.to, inode, cred)?;
     }
+    check::may_add(&plan.to, plan.moved.kind, cred)?;
     if plan.moved.is_directory() && plan.changes_directory() {
         // Its ".." is rewritten.
         check::require(&plan.moved, cred, Rwx::WRITE)?;

@@ -4,8 +4,8 @@ use super::inode_changes::touch;
 use super::placement::owe_end;
 use super::{intents, stuffed};
 use crate::types::{
-    Credential, Inode, InodeNo, Intent, IntentKind, Kind, MODE_BITS, MODE_SETGID, Rwx, SetIdLoss,
-    StoreError, Timestamp,
+    Acl, Credential, Inode, InodeNo, Intent, IntentKind, Kind, MODE_BITS, MODE_SETGID, Rights, Rwx,
+    SetIdLoss, StoreError, Timestamp,
 };
 use crate::volume::check;
 use crate::volume::handle::Volume;
@@ -13,10 +13,12 @@ use crate::volume::seen::Seen;
 use crate::volume::tx::Tx;
 
 /// What to set; absent: leave as it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetAttr {
     /// Mode bits to set; absent: unchanged.
     pub mode: Option<SetMode>,
+    /// List to set, after the mode, whose nine low bits follow it; absent: it follows the mode.
+    pub acl: Option<Acl>,
     /// User id of the new owner; absent: unchanged.
     pub uid: Option<u32>,
     /// Id of the new group; absent: unchanged.
@@ -27,6 +29,14 @@ pub struct SetAttr {
     pub atime: Option<SetTime>,
     /// Modification time to set; absent: unchanged.
     pub mtime: Option<SetTime>,
+}
+
+impl SetAttr {
+    /// Whether it is about who may do what.
+    pub fn changes_protection(&self) -> bool {
+        let SetAttr { mode, acl, uid, gid, .. } = self;
+        mode.is_some() || acl.is_some() || uid.is_some() || gid.is_some()
+    }
 }
 
 /// Which bits of a mode to set.
@@ -84,9 +94,10 @@ impl Volume {
     /// Sets attributes, all or none.
     ///
     /// **Errors.** Invalid (mode beyond 12 bits, a time with too many nanoseconds, size of a
-    /// special file), TooBig, IsDirectory (size of a directory); Stale; Access (size or server time
-    /// without write permission); Permission (what only the owner or the superuser may); Moving
-    /// (size, other than 0, of a file whose bytes are on their way to data servers).
+    /// special file, inheritance where nothing is made), NoAcl (a list of a symlink), TooBig,
+    /// IsDirectory (size of a directory); Stale; Access (size or server time without write
+    /// permission); Permission (what the owner, the superuser, or whom a list allows it may);
+    /// Moving (size, other than 0, of a file whose bytes are on their way to data servers).
     pub fn setattr(
         &self,
         ino: InodeNo,
@@ -132,17 +143,16 @@ fn permit(
             check::require(inode, cred, Rwx::WRITE)?;
         }
     }
-    let owner = cred.is_superuser() || cred.uid == inode.uid;
-    let chown = set.uid.is_some_and(|uid| uid != inode.uid);
-    let foreign = |gid| gid != inode.gid && !cred.in_group(gid);
-    let exceeds_owner = chown || set.gid.is_some_and(foreign);
-    let needs_owner = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
-    if !cred.is_superuser() && exceeds_owner || needs_owner && !owner {
-        return Err(StoreError::Permission);
+    if let Some(acl) = &set.acl {
+        check::acl(acl, inode.kind)?;
+    }
+    let rights = inode.rights(cred);
+    if !cred.is_superuser() && set.changes_protection() {
+        may_protect(inode, set, rights, cred)?;
     }
     for time in [set.atime, set.mtime].into_iter().flatten() {
         match time {
-            _ if owner => {}
+            _ if rights.may_set_times() => {}
             SetTime::Server => check::require(inode, cred, Rwx::WRITE)?,
             SetTime::Client(_) => return Err(StoreError::Permission),
         }
@@ -151,6 +161,28 @@ fn permit(
         return Err(StoreError::Moving);
     }
     Ok(())
+}
+
+/// Whether somebody who is not the superuser may change who may do what. Whoever may but is not the
+/// owner becomes it, makes nobody else so, and sets no set-id bit: programs would run as the owner.
+fn may_protect(
+    inode: &Inode,
+    set: &SetAttr,
+    rights: Rights,
+    cred: &Credential,
+) -> Result<(), StoreError> {
+    let mode = set.mode.map_or(inode.mode, |mode| mode.apply(inode.mode));
+    let is_owner = cred.uid == inode.uid;
+    let adds_bits = mode & !inode.mode & !0o777 != 0;
+    let mode =
+        set.mode.is_none() && set.acl.is_none() || rights.may_set_acl() && (is_owner || !adds_bits);
+    let owner = set.uid.is_none_or(|uid| match uid == inode.uid {
+        true => is_owner || rights.may_set_group(),
+        false => uid == cred.uid && rights.may_take(),
+    });
+    let to_own = |gid| gid == inode.gid || cred.in_group(gid);
+    let group = set.gid.is_none_or(|gid| to_own(gid) && rights.may_set_group());
+    if mode && owner && group { Ok(()) } else { Err(StoreError::Permission) }
 }
 
 fn apply(
@@ -201,7 +233,7 @@ fn apply(
 /// data servers are to be told. A change that a crash kept from that is asked for again, and is
 /// none any more then.
 fn end_handles(inode: &mut Inode, before: &Inode, set: &SetAttr) -> Result<bool, StoreError> {
-    if set.mode.is_none() && set.uid.is_none() && set.gid.is_none() {
+    if !set.changes_protection() {
         return Ok(false);
     }
     if inode.handles.any() && inode.restricts(before) {
@@ -210,21 +242,30 @@ fn end_handles(inode: &mut Inode, before: &Inode, set: &SetAttr) -> Result<bool,
     Ok(inode.handles.owed)
 }
 
-/// Mode, owner and group. A change of owner or group takes set-id bits away, even those set by the
-/// same request; a mode set by somebody outside the group gets no set-group-id bit.
+/// Mode, list, owner and group. A change of owner or group, and one of mode or list by whom a list
+/// allows that, takes set-id bits away, even those set by the same request; a mode set by somebody
+/// outside the group gets no set-group-id bit.
 fn set_ownership(inode: &mut Inode, set: &SetAttr, cred: &Credential) {
     let loss = match inode.set_id_loss(cred) {
         SetIdLoss::Nothing => SetIdLoss::Privileges,
         loss => loss,
     };
+    let owns = cred.is_superuser() || cred.uid == inode.uid;
     inode.uid = set.uid.unwrap_or(inode.uid);
     inode.gid = set.gid.unwrap_or(inode.gid);
+    let entitled = cred.is_superuser() || cred.in_group(inode.gid);
+    let unearned = if entitled { 0 } else { MODE_SETGID };
     if let Some(mode) = set.mode {
-        let mode = mode.apply(inode.mode);
-        let entitled = cred.is_superuser() || cred.in_group(inode.gid);
-        inode.mode = if entitled { mode } else { mode & !MODE_SETGID };
+        inode.set_mode(mode.apply(inode.mode) & !unearned, mode.mask);
     }
-    if (set.uid.is_some() || set.gid.is_some()) && !inode.is_directory() {
-        inode.mode = loss.of(inode.mode);
+    if let Some(acl) = &set.acl {
+        // It may let the group execute.
+        inode.set_acl(acl.clone());
+        inode.mode &= !unearned;
+    }
+    let changes_hands = set.uid.is_some() || set.gid.is_some();
+    let by_another = !owns && (set.mode.is_some() || set.acl.is_some());
+    if (changes_hands || by_another) && !inode.is_directory() {
+        inode.mode = if by_another { SetIdLoss::All } else { loss }.of(inode.mode);
     }
 }

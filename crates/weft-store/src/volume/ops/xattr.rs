@@ -6,14 +6,12 @@
 use bytes::Bytes;
 
 use super::inode_changes::touch;
-use crate::types::{
-    ChangeInfo, Credential, Inode, InodeNo, Kind, MODE_STICKY, Rwx, StoreError, Timestamp,
-};
+use crate::types::{ChangeInfo, Credential, Inode, InodeNo, Kind, StoreError, Timestamp};
 use crate::volume::codec::XattrName;
 use crate::volume::handle::Volume;
 use crate::volume::seen::Seen;
 use crate::volume::tx::Tx;
-use crate::volume::{check, codec, keys};
+use crate::volume::{codec, keys};
 
 /// Longest name of an extended attribute, in bytes.
 pub const XATTR_NAME_BYTES_MAX: usize = 255;
@@ -60,7 +58,7 @@ impl Volume {
         self.run(|tx| {
             checked_name(name)?;
             let inode = holder(tx, ino)?;
-            check::require(&inode, cred, Rwx::READ)?;
+            readable(&inode, cred)?;
             if !inode.has_xattrs {
                 return Err(StoreError::NoXattr);
             }
@@ -104,7 +102,7 @@ impl Volume {
     ) -> Seen<Result<Vec<XattrEntry>, StoreError>> {
         self.run(|tx| {
             let inode = tx.inode(ino)?;
-            check::require(&inode, cred, Rwx::READ)?;
+            readable(&inode, cred)?;
             let names = names(tx, &inode)?.into_iter().filter(|name| name.cookie > after);
             Ok(names.map(|XattrName { cookie, name, .. }| XattrEntry { cookie, name }).collect())
         })
@@ -154,10 +152,11 @@ fn holder(tx: &mut Tx<'_>, ino: InodeNo) -> Result<Inode, StoreError> {
 /// owner's where the sticky bit says so.
 fn changeable(tx: &mut Tx<'_>, ino: InodeNo, cred: &Credential) -> Result<Inode, StoreError> {
     let inode = holder(tx, ino)?;
-    check::require(&inode, cred, Rwx::WRITE)?;
-    let owner = cred.is_superuser() || cred.uid == inode.uid;
-    let sticky = inode.is_directory() && inode.mode & MODE_STICKY != 0;
-    if sticky && !owner { Err(StoreError::Permission) } else { Ok(inode) }
+    inode.rights(cred).change_xattrs().map(|()| inode)
+}
+
+fn readable(inode: &Inode, cred: &Credential) -> Result<(), StoreError> {
+    if inode.rights(cred).may_read_xattrs() { Ok(()) } else { Err(StoreError::Access) }
 }
 
 fn names(tx: &mut Tx<'_>, inode: &Inode) -> Result<Vec<XattrName>, StoreError> {
