@@ -77,6 +77,9 @@ impl Database {
 /// Longest time that one request asks for names: lists may name hundreds.
 const LEARN_MAX: Duration = Duration::from_secs(5);
 
+/// How many names are looked up, of those that are known already, before others have their turn.
+const ASKED_AT_ONCE: usize = 256;
+
 /// Names and numbers of users and groups.
 #[derive(Debug)]
 pub struct Names {
@@ -136,6 +139,7 @@ impl Names {
     }
 
     async fn learn_from_host(&self, inodes: impl Iterator<Item = &Inode>, listed: bool) {
+        let mut asked = 0;
         for inode in inodes {
             let owners = [Question::UserName(inode.uid), Question::GroupName(inode.gid)];
             let acl = inode.acl.as_ref().filter(|_| listed);
@@ -145,6 +149,10 @@ impl Names {
                 Who::Owner | Who::Group | Who::Everyone => None,
             });
             for question in owners.into_iter().chain(named) {
+                asked += 1;
+                if asked % ASKED_AT_ONCE == 0 {
+                    tokio::task::yield_now().await;
+                }
                 // A host that cannot tell now is not asked about all the others too.
                 if self.ask(question).await.is_none() {
                     return;

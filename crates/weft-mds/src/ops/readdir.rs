@@ -86,7 +86,8 @@ async fn collect(
             let inode = kept(e.inode, listed);
             // But for lists they differ little in size from entry to entry: those of the first are
             // the guess.
-            let of_first = || attr_bytes_at_least(mds, &inode, &a.attr_request, facts);
+            let unlisted = || Inode { acl: None, ..inode.clone() };
+            let of_first = || attr_bytes_at_least(mds, &unlisted(), &a.attr_request, facts);
             let guess = *attr_bytes.get_or_insert_with(of_first);
             let least = ENTRY_BYTES_MIN + e.name.len() + guess.max(aces(&inode) * ACE_BYTES_MIN);
             full = least > room;

@@ -101,8 +101,8 @@ async fn a_replaced_file_keeps_its_list() {
     }
 }
 
-/// A list that allows nobody to write is as a mode that does; a long one that a mode has made longer
-/// is kept as well as a short one.
+/// A list that allows nobody to write is as a mode that does; a long one that a mode has made
+/// longer is kept as well as a short one.
 #[tokio::test]
 async fn lists_that_let_nobody_write_and_long_ones() {
     let cluster = Cluster::with(Options { data_servers: 1, ..Options::default() }).await;

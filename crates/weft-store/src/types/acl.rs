@@ -143,7 +143,8 @@ pub struct Judgement {
 /// Why entries are no list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadAcl {
-    /// There are more than [`ACL_ENTRIES_MAX`], now or after a mode was set.
+    /// There are more than [`ACL_ENTRIES_MAX`]: now, after a mode was set, or in a directory that
+    /// is made with a mode in one that has them.
     TooLong,
     /// Bits are set that mean nothing here.
     UnknownBits,
@@ -159,9 +160,9 @@ impl Acl {
     /// # Errors
     /// [`BadAcl`].
     pub fn new(entries: Vec<AclEntry>) -> Result<Self, BadAcl> {
-        let after_mode =
-            OF_CLASSES_MAX + entries.iter().map(AclEntry::kept_by_modes).sum::<usize>();
-        if entries.len().max(after_mode) > ACL_ENTRIES_MAX {
+        let handed_on: Vec<_> = entries.iter().filter_map(|e| inherited(e, true)).collect();
+        let longest = entries.len().max(after_mode(&entries)).max(after_mode(&handed_on));
+        if longest > ACL_ENTRIES_MAX {
             return Err(BadAcl::TooLong);
         }
         let known = |e: &AclEntry| e.mask & !right::ALL == 0 && e.flags & !entry_flag::ALL == 0;
@@ -253,7 +254,8 @@ impl Acl {
         // What a wider class has by the mode and this one has not, and what it was denied before;
         // what everybody is denied too, so that the same mode again finds the same.
         let denied = |class: usize, wider: u32, allowed: u32| {
-            let before = (said[class].denied | said[2].denied) & !OF_MODE;
+            // Whoever may execute reads, unless it is denied: that stays said.
+            let before = (said[class].denied | said[2].denied) & !(WRITE | EXECUTE);
             (wider & (OF_MODE | DELETE_CHILD) | before) & !allowed
         };
         let mut entries = vec![
@@ -312,6 +314,11 @@ impl Acl {
         let entries: Vec<_> = self.0.iter().filter_map(|e| inherited(e, directory)).collect();
         if entries.is_empty() { None } else { Some(Acl(entries.into())) }
     }
+}
+
+/// The most entries that are left of these after a mode was set.
+fn after_mode(entries: &[AclEntry]) -> usize {
+    OF_CLASSES_MAX + entries.iter().map(AclEntry::kept_by_modes).sum::<usize>()
 }
 
 fn inherited(entry: &AclEntry, directory: bool) -> Option<AclEntry> {

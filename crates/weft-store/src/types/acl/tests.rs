@@ -184,6 +184,12 @@ proptest! {
                 () if user.uid == OWNER => mode >> 6,
                 () => mode >> 3 | mode,
             };
+            // Whoever was denied to read reads only by the mode, and not because he may execute.
+            let by_mode = classes & 4 != 0 || user.uid == OWNER;
+            let said = before.judge(|who| matches(&AclEntry::of(true, who, 0), &user));
+            let denied = !by_mode && said.denied & 1 != 0;
+            let reads = with_list(Kind::Directory, &after).rights(&user).may_read_bytes();
+            prop_assert!(!(denied && reads), "{:?} reads by {:?}", user, after);
             for bit in bits() {
                 let (had, has) = (
                     may(before.entries(), &user, bit),
@@ -371,11 +377,22 @@ fn lists_are_bounded() {
     let named = AclEntry::of(true, Who::User(11), 1);
     let inherits = AclEntry { flags: 0x3, ..named };
     let everyone = AclEntry::of(true, Who::Everyone, 1);
-    for (entry, most) in [(named, 1000), (inherits, 500), (everyone, ACL_ENTRIES_MAX)] {
-        assert_eq!(Acl::new(vec![entry; most + 1]), Err(BadAcl::TooLong));
+    let below = AclEntry { flags: 0xb, ..named };
+    let once = AclEntry { flags: 0xe, ..named };
+    let rows =
+        [(named, 1000), (inherits, 500), (below, 500), (once, 1000), (everyone, ACL_ENTRIES_MAX)];
+    for (entry, most) in rows {
+        assert!(Acl::new(vec![entry; most + 1]) == Err(BadAcl::TooLong), "{entry:?}");
         let set = Acl::new(vec![entry; most]).unwrap();
-        // Whatever modes make of it can be set again.
-        let moded = set.with_mode(0o750, true).with_mode(0o457, true);
-        assert_eq!(Acl::new(moded.entries().to_vec()), Ok(moded));
+        // Whatever modes make of it, and of what is made in it, can be set again.
+        let mut lists = vec![set.with_mode(0o750, true).with_mode(0o457, true)];
+        let mut at = set;
+        while let Some(made) = at.inherited(true).filter(|_| lists.len() < 4) {
+            at = made.of_new(0o705, 0o22, true).with_mode(0o457, true);
+            lists.extend([made, at.clone()]);
+        }
+        for list in lists {
+            assert!(Acl::new(list.entries().to_vec()) == Ok(list), "{entry:?}");
+        }
     }
 }
