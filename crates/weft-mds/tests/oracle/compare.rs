@@ -26,8 +26,14 @@ impl Run {
 
     async fn compare_one(&mut self, id: NodeId) -> Result<(), Fault> {
         let node = &self.world.nodes[id];
-        let attrs =
-            [AttrNo::MODE, AttrNo::OWNER, AttrNo::OWNER_GROUP, AttrNo::CHANGE, AttrNo::SIZE];
+        let attrs = [
+            AttrNo::MODE,
+            AttrNo::ACL,
+            AttrNo::OWNER,
+            AttrNo::OWNER_GROUP,
+            AttrNo::CHANGE,
+            AttrNo::SIZE,
+        ];
         let mut ops = vec![putfh(&node.handle), getattr(&attrs)];
         ops.push(match &node.body {
             Body::File(_) => read(Stateid::ANONYMOUS, 0, 1 << 15),
@@ -59,16 +65,16 @@ impl Run {
         let (node, told) = (&self.world.nodes[id], reply.attrs());
         let (owner, group) = (Some(numeric_owner(node.uid)), Some(numeric_owner(node.gid)));
         let size = node.is_file().then_some(node.bytes().len() as u64);
-        let mode = Some(node.mode);
-        if told.mode != mode && !matches!(node.body, Body::Link(_)) {
-            return fault(format!("{id}: mode {:?}, not {mode:?}", told.mode));
-        }
         if (&told.owner, &told.owner_group) != (&owner, &group) {
             let told = (&told.owner, &told.owner_group);
             return fault(format!("{id}: owners {told:?}, not {owner:?} and {group:?}"));
         }
         if size.is_some() && told.size != size {
             return fault(format!("{id}: size {:?}, not {size:?}", told.size));
+        }
+        if !matches!(node.body, Body::Link(_)) {
+            let list = told.acl.unwrap_or_default();
+            self.is_list(id, told.mode.unwrap_or_default(), &list.0)?;
         }
         Ok(told.change.unwrap_or_default())
     }

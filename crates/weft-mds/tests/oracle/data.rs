@@ -1,9 +1,10 @@
 //! Acts on the bytes of files through the metadata server, and the opens they need.
 
-use weft_nfs::{LockType, NfsStat, OpArgs, Stateid, Verifier, ops::*, share};
+use weft_nfs::{Attrs, LockType, NfsStat, OpArgs, Stateid, Verifier, ops::*, share};
 
 use super::{
     held::{Open, Other, Right},
+    protect::Protection,
     run::{Actor, Fault, Run, fault, newest},
     world::{Body, NodeId, PIECE, PIECES, Verdict, WRITE},
 };
@@ -220,8 +221,8 @@ impl Run {
             _ if by == By::Name => Ok(()),
             _ => {
                 let dir = self.any_directory();
-                let bits = self.file_mode();
-                self.make_file(a, dir, bits, (access, by)).await.map(drop)
+                let with = self.protection(false);
+                self.make_file(a, dir, with, (access, by)).await.map(drop)
             }
         }
     }
@@ -238,23 +239,24 @@ impl Run {
         &mut self,
         a: Actor,
         dir: NodeId,
-        bits: u32,
+        with: Protection,
         (access, by): (u32, By),
     ) -> Result<Option<NodeId>, Fault> {
         let (new, who) = (self.world.marker(), self.who(a));
-        let verdict = self.gate_to_change(a).and(self.world.nodes[dir].adds(&who));
+        let adds = self.world.nodes[dir].adds(&who, false);
+        let verdict = self.gate_to_change(a).and(adds).and(with.verdict(false));
         let mut args = self.open_args(a, access, OpenClaim::Null(new.as_str().into()));
         let verifier = match by {
             By::Exclusive(version) => Some([version; 8]),
             _ => None,
         };
-        args.openhow = Some(how(by, bits));
+        args.openhow = Some(how(by, with.attrs()));
         let owner = String::from_utf8_lossy(&args.owner.owner.0).into_owned();
         let ops = [self.put(dir), OpArgs::Open(args), OpArgs::Getfh];
-        let what = format!("OPEN {dir} {new} new {bits:o} for {access} {by:?}");
+        let what = format!("OPEN {dir} {new} new {with:?} for {access} {by:?}");
         let Some(reply) = self.act(a, &what, verdict, &ops).await? else { return Ok(None) };
         let body = Body::File(Vec::new());
-        let id = self.world.make((dir, &new), body, bits, &who, reply.fh());
+        let id = self.made(a, (dir, &new), body, &with, reply.fh()).await?;
         self.world.nodes[id].verifier = verifier;
         self.note_open(a, id, (owner, access), &reply.open())?;
         Ok(Some(id))
@@ -304,7 +306,7 @@ impl Run {
         let mut args = self.open_args(a, access, claim);
         args.openhow = match by {
             By::Handle | By::Reclaim(_) | By::Name => None,
-            _ => Some(how(by, 0o600)),
+            _ => Some(how(by, mode(0o600))),
         };
         let owner = String::from_utf8_lossy(&args.owner.owner.0).into_owned();
         let ops = [self.put(at), OpArgs::Open(args), OpArgs::Getfh];
@@ -458,15 +460,13 @@ impl Run {
     }
 }
 
-fn how(by: By, bits: u32) -> CreateHow {
+fn how(by: By, attrs: Attrs) -> CreateHow {
     match by {
         By::Unchecked { empties: true } => {
-            CreateHow::Unchecked(Box::new(weft_nfs::Attrs { size: Some(0), ..mode(bits) }))
+            CreateHow::Unchecked(Box::new(Attrs { size: Some(0), ..attrs }))
         }
-        By::Guarded => CreateHow::Guarded(Box::new(mode(bits))),
-        By::Exclusive(version) => {
-            CreateHow::Exclusive41(Verifier([version; 8]), Box::new(mode(bits)))
-        }
-        _ => CreateHow::Unchecked(Box::new(mode(bits))),
+        By::Guarded => CreateHow::Guarded(Box::new(attrs)),
+        By::Exclusive(version) => CreateHow::Exclusive41(Verifier([version; 8]), Box::new(attrs)),
+        _ => CreateHow::Unchecked(Box::new(attrs)),
     }
 }

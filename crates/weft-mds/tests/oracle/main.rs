@@ -15,7 +15,9 @@ mod clients;
 mod compare;
 mod data;
 mod held;
+mod lists;
 mod names;
+mod protect;
 mod run;
 mod storage;
 mod world;
@@ -30,6 +32,7 @@ use weft_nfs::{OpArgs, share};
 
 use self::{
     data::By,
+    protect::Protection,
     run::{AUDITOR, Actor, Fault, Figures, Run, USERS},
     world::{Body, Node, World},
 };
@@ -57,6 +60,8 @@ impl Run {
             handle: reply.fh(),
             body: Body::Directory(BTreeMap::new()),
             mode: 0o755,
+            list: None,
+            is_rewritten: false,
             uid: 0,
             gid: 0,
             xattrs: BTreeMap::new(),
@@ -64,18 +69,26 @@ impl Run {
             verifier: None,
             seen: None,
         });
-        self.set_mode(AUDITOR, World::ROOT, 0o755, false).await?;
+        self.set_mode(AUDITOR, World::ROOT, 0o755).await?;
         for (bits, uid) in [(0o777, 0), (0o1777, 0), (0o755, 1000), (0o770, 1001), (0o711, 1000)] {
-            let Some(dir) = self.make_directory(AUDITOR, World::ROOT, bits).await? else {
+            let Some(dir) =
+                self.make_directory(AUDITOR, World::ROOT, Protection::Mode(bits)).await?
+            else {
                 continue;
             };
             let gid = Some(100);
             self.set_ids(AUDITOR, dir, (Some(uid), gid)).await?;
+            if self.one_in(3) {
+                self.set_some_list(AUDITOR, dir).await?;
+            }
             for uid in [0, 1001] {
-                let bits = self.file_mode();
+                let bits = Protection::Mode(self.file_mode());
                 let both = (share::ACCESS_BOTH, By::Guarded);
                 if let Some(file) = self.make_file(AUDITOR, dir, bits, both).await? {
                     self.set_ids(AUDITOR, file, (Some(uid), gid)).await?;
+                    if self.one_in(3) {
+                        self.set_some_list(AUDITOR, file).await?;
+                    }
                 }
             }
         }
@@ -93,10 +106,10 @@ impl Run {
             21..=22 => self.link_name(a).await,
             23 => self.read_link(a).await,
             24..=26 => self.ask_access(a).await,
-            27..=33 => self.set_attributes(a).await,
-            34..=36 => self.extended(a).await,
-            37..=38 => self.set_size(a).await,
-            39..=52 => self.open_something(a).await,
+            27..=36 => self.set_attributes(a).await,
+            37..=39 => self.extended(a).await,
+            40..=41 => self.set_size(a).await,
+            42..=52 => self.open_something(a).await,
             53..=60 => self.read(a).await,
             61..=66 => self.write(a).await,
             67 => self.seek(a).await,
@@ -236,4 +249,5 @@ async fn nobody_gets_what_is_not_his() {
     // Neither everything nor nothing is refused.
     assert!(figures.done > figures.acts / 6 && figures.refused > figures.acts / 10, "{figures:?}");
     assert!(figures.markers > figures.acts / 4, "{figures:?}");
+    assert!(figures.lists > figures.acts / 50, "{figures:?}");
 }

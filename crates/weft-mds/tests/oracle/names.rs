@@ -4,24 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use weft_nfs::{
-    Ace, AceType, Acl, AttrNo, Attrs, NfsStat, NfsTime, OpArgs, OpOk, Opaque, Stateid,
-    access as bit, ace_mask,
+    AttrNo, Attrs, NfsStat, NfsTime, OpArgs, OpOk, Stateid, access as bit,
     attr::{SetTime, numeric_owner},
     ops::*,
 };
 
 use super::{
-    run::{Actor, Fault, Policy, Run, fault},
+    protect::Protection,
+    run::{AUDITOR, Actor, Fault, Policy, Run, fault},
     world::{Body, NodeId, PIECE, PIECES, READ, SEARCH, Verdict, WRITE},
 };
 use crate::support::*;
-
-/// Modes that files are given.
-const FILE_MODES: [u32; 10] =
-    [0o644, 0o600, 0o622, 0o640, 0o660, 0o200, 0o400, 0o000, 0o666, 0o711];
-/// Modes that directories are given: set-group-id and sticky ones, and some that hide what is in
-/// them.
-const DIRECTORY_MODES: [u32; 9] = [0o755, 0o777, 0o1777, 0o2775, 0o700, 0o711, 0o733, 0o744, 0o770];
 
 impl Run {
     pub fn handle(&self, id: NodeId) -> weft_nfs::FileHandle {
@@ -34,14 +27,6 @@ impl Run {
 
     pub fn gives(&self, a: Actor, id: NodeId, bit: u32) -> Verdict {
         Verdict::of(self.world.nodes[id].gives(&self.who(a), bit))
-    }
-
-    pub fn file_mode(&mut self) -> u32 {
-        FILE_MODES[self.random.index(FILE_MODES.len())]
-    }
-
-    fn directory_mode(&mut self) -> u32 {
-        DIRECTORY_MODES[self.random.index(DIRECTORY_MODES.len())]
     }
 
     /// LOOKUP. Who may not search is not told whether the name is there either.
@@ -110,19 +95,19 @@ impl Run {
         &mut self,
         a: Actor,
         dir: NodeId,
-        bits: u32,
+        with: Protection,
     ) -> Result<Option<NodeId>, Fault> {
-        self.create(a, dir, Body::Directory(BTreeMap::new()), bits).await
+        self.create(a, dir, Body::Directory(BTreeMap::new()), with).await
     }
 
     pub async fn make_something(&mut self, a: Actor) -> Result<(), Fault> {
         let dir = self.any_directory();
         if self.one_in(2) {
-            let bits = self.directory_mode();
-            self.make_directory(a, dir, bits).await?;
+            let with = self.protection(true);
+            self.make_directory(a, dir, with).await?;
         } else {
             let target = self.world.marker();
-            self.create(a, dir, Body::Link(target), 0o777).await?;
+            self.create(a, dir, Body::Link(target), Protection::Mode(0o777)).await?;
         }
         Ok(())
     }
@@ -132,19 +117,20 @@ impl Run {
         a: Actor,
         dir: NodeId,
         body: Body,
-        bits: u32,
+        with: Protection,
     ) -> Result<Option<NodeId>, Fault> {
         let new = self.world.marker();
         let kind = match &body {
             Body::Link(target) => CreateType::Link(Bytes::from(target.clone())),
             _ => CreateType::Directory,
         };
-        let who = self.who(a);
-        let verdict = self.gate_to_change(a).and(self.world.nodes[dir].adds(&who));
-        let ops = [self.put(dir), create(kind, &new, mode(bits)), OpArgs::Getfh];
-        let what = format!("CREATE {dir} {new} {body:?} {bits:o}");
+        let is_directory = matches!(body, Body::Directory(_));
+        let adds = self.world.nodes[dir].adds(&self.who(a), is_directory);
+        let verdict = self.gate_to_change(a).and(adds).and(with.verdict(is_directory));
+        let ops = [self.put(dir), create(kind, &new, with.attrs()), OpArgs::Getfh];
+        let what = format!("CREATE {dir} {new} {body:?} {with:?}");
         let Some(reply) = self.act(a, &what, verdict, &ops).await? else { return Ok(None) };
-        Ok(Some(self.world.make((dir, &new), body, bits, &who, reply.fh())))
+        self.made(a, (dir, &new), body, &with, reply.fh()).await.map(Some)
     }
 
     pub async fn remove(&mut self, a: Actor) -> Result<(), Fault> {
@@ -171,9 +157,10 @@ impl Run {
         let who = self.who(a);
         let replaced = self.world.nodes[to].entries().get(&new).copied();
         let same = replaced == Some(id);
+        let adds = self.world.nodes[to].adds(&who, self.world.nodes[id].is_directory());
         let into = match replaced {
-            Some(victim) => self.world.removes(to, victim, &who),
-            None => self.world.nodes[to].adds(&who),
+            Some(victim) => self.world.removes(to, victim, &who).and(adds),
+            None => adds,
         };
         // Servers differ on who may move a directory that he may not write to.
         let dots = from == to || !self.world.nodes[id].is_directory();
@@ -198,7 +185,7 @@ impl Run {
     pub async fn link_name(&mut self, a: Actor) -> Result<(), Fault> {
         let Some(id) = self.any(|n| !n.is_directory() && n.links > 0) else { return Ok(()) };
         let (dir, new) = (self.any_directory(), self.world.marker());
-        let verdict = self.gate_to_change(a).and(self.world.nodes[dir].adds(&self.who(a)));
+        let verdict = self.gate_to_change(a).and(self.world.nodes[dir].adds(&self.who(a), false));
         let ops = [self.put(id), OpArgs::Savefh, self.put(dir), link(&new)];
         if self.act(a, &format!("LINK {id} as {dir} {new}"), verdict, &ops).await?.is_some() {
             self.world.name(dir, &new, id);
@@ -219,26 +206,32 @@ impl Run {
         }
     }
 
-    /// ACCESS: what is promised is what the mode gives.
+    /// ACCESS: what is promised is what mode or list give.
     pub async fn ask_access(&mut self, a: Actor) -> Result<(), Fault> {
         let Some(id) = self.any(|_| true) else { return Ok(()) };
-        let verdict = self.gate(a);
-        let asked = bit::READ | bit::MODIFY | bit::LOOKUP | bit::EXECUTE;
-        let ops = [self.put(id), access(asked)];
+        let (verdict, changes) = (self.gate(a), self.gate_to_change(a) == Verdict::Allowed);
+        let ops = [self.put(id), access(0x1ff)];
         let what = format!("ACCESS {id}");
         let Some(reply) = self.act(a, &what, verdict, &ops).await? else { return Ok(()) };
         let Ok(OpOk::Access(told)) = &reply.last().result else { return fault(what) };
-        let changes = self.gate_to_change(a) == Verdict::Allowed;
+        let (node, who) = (&self.world.nodes[id], self.who(a));
+        let gives = |right| node.gives(&who, right);
+        let removes = node.is_directory() && node.removes_some(&who);
         let expected = [
-            (bit::READ, READ, true),
-            (bit::MODIFY, WRITE, changes),
-            (bit::LOOKUP, SEARCH, true),
-            (bit::EXECUTE, SEARCH, true),
+            (bit::READ, gives(READ)),
+            // Entries of a directory are changed by who removes and adds them.
+            (bit::MODIFY, changes && gives(WRITE) && (removes || !node.is_directory())),
+            (bit::EXTEND, changes && gives(WRITE)),
+            (bit::DELETE, changes && removes),
+            (bit::LOOKUP, gives(SEARCH)),
+            (bit::EXECUTE, gives(SEARCH)),
+            (bit::XAREAD, node.reads_xattrs(&who)),
+            (bit::XALIST, node.reads_xattrs(&who)),
+            (bit::XAWRITE, changes && node.changes_xattrs(&who)),
         ];
-        for (bit, right, here) in expected.into_iter().filter(|(b, ..)| told.supported & b != 0) {
-            let has = here && self.gives(a, id, right) == Verdict::Allowed;
+        for (bit, has) in expected.into_iter().filter(|(b, _)| told.supported & b != 0) {
             if has != (told.access & bit != 0) {
-                return fault(format!("{what}: {a:?} is told {:#x}", told.access));
+                return fault(format!("{what}: {a:?} is told {:#x}, of {bit:#x}", told.access));
             }
         }
         Ok(())
@@ -248,45 +241,20 @@ impl Run {
     pub async fn set_attributes(&mut self, a: Actor) -> Result<(), Fault> {
         // Links have modes of their own that nobody looks at.
         let Some(id) = self.any(|n| !matches!(n.body, Body::Link(_))) else { return Ok(()) };
-        match self.random.index(8) {
-            0..=4 => {
-                let is_directory = self.world.nodes[id].is_directory();
-                let bits = if is_directory { self.directory_mode() } else { self.file_mode() };
-                let as_list = self.one_in(4) && bits < 0o1000;
-                self.set_mode(a, id, bits, as_list).await
+        match self.random.index(12) {
+            0..=3 => self.set_some_mode(a, id).await,
+            4..=7 => {
+                // Else there would be few: most of those who act may not.
+                let a = if self.one_in(3) { a } else { AUDITOR };
+                self.set_some_list(a, id).await
             }
-            5 => self.set_owner(a, id).await,
-            6 => {
+            8 => self.set_owner(a, id).await,
+            9 | 10 => {
                 let gid = [100, 101, 102][self.random.index(3)];
                 self.set_ids(a, id, (None, Some(gid))).await
             }
             _ => self.set_time(a, id).await,
         }
-    }
-
-    pub async fn set_mode(
-        &mut self,
-        a: Actor,
-        id: NodeId,
-        bits: u32,
-        as_list: bool,
-    ) -> Result<(), Fault> {
-        let before = self.world.nodes[id].clone();
-        let owns = before.is_owner(&self.who(a));
-        let attrs = match as_list {
-            true => Attrs { acl: Some(list(bits, before.is_directory())), ..Attrs::default() },
-            false => mode(bits),
-        };
-        let bits = if as_list { before.mode & !0o777 | bits } else { bits };
-        let verdict = self.gate_to_change(a).and(Verdict::of(owns));
-        let ops = [self.put(id), setattr(Stateid::ANONYMOUS, attrs)];
-        let what = format!("SETATTR {id} {}{bits:o}", if as_list { "list of " } else { "" });
-        if self.act(a, &what, verdict, &ops).await?.is_some() {
-            let who = self.who(a);
-            self.world.chmod(id, bits, &who);
-            self.held.changed(id, &before, &self.world.nodes[id]);
-        }
-        Ok(())
     }
 
     async fn set_owner(&mut self, a: Actor, id: NodeId) -> Result<(), Fault> {
@@ -301,13 +269,7 @@ impl Run {
         (uid, gid): (Option<u32>, Option<u32>),
     ) -> Result<(), Fault> {
         let (who, before) = (self.who(a), self.world.nodes[id].clone());
-        let uid_fits = uid.is_none_or(|uid| uid == before.uid);
-        let gid_fits = gid.is_none_or(|gid| gid == before.gid || who.is_in(gid));
-        let allowed = who.is_root() || before.is_owner(&who) && uid_fits && gid_fits;
-        // Servers differ on a change that is none.
-        let none = uid_fits && gid.is_none_or(|gid| gid == before.gid);
-        let verdict = Verdict::of(allowed).lenient_if(none);
-        let verdict = self.gate_to_change(a).and(verdict);
+        let verdict = self.gate_to_change(a).and(before.gives_away(&who, uid, gid));
         let attrs = Attrs {
             owner: uid.map(numeric_owner),
             owner_group: gid.map(numeric_owner),
@@ -324,13 +286,12 @@ impl Run {
     }
 
     async fn set_time(&mut self, a: Actor, id: NodeId) -> Result<(), Fault> {
-        let owns = self.world.nodes[id].is_owner(&self.who(a));
-        let (time, verdict) = match self.one_in(2) {
-            true => (SetTime::ToServer, self.gives(a, id, WRITE).or(Verdict::of(owns))),
-            false => {
-                (SetTime::ToClient(NfsTime { seconds: 1_000_000, nseconds: 0 }), Verdict::of(owns))
-            }
+        let to_now = self.one_in(2);
+        let time = match to_now {
+            true => SetTime::ToServer,
+            false => SetTime::ToClient(NfsTime { seconds: 1_000_000, nseconds: 0 }),
         };
+        let verdict = self.world.nodes[id].sets_times(&self.who(a), to_now);
         let verdict = self.gate_to_change(a).and(verdict);
         let ops = [self.put(id), setattr(Stateid::ANONYMOUS, mtime(time))];
         self.act(a, &format!("SETATTR {id} {time:?}"), verdict, &ops).await?;
@@ -354,8 +315,12 @@ impl Run {
         }
     }
 
+    fn reads_xattrs(&self, a: Actor, id: NodeId) -> Verdict {
+        Verdict::of(self.world.nodes[id].reads_xattrs(&self.who(a)))
+    }
+
     async fn get_xattr(&mut self, a: Actor, id: NodeId, key: &str) -> Result<(), Fault> {
-        let verdict = self.gate(a).and(self.gives(a, id, READ));
+        let verdict = self.gate(a).and(self.reads_xattrs(a, id));
         let what = format!("GETXATTR {id} {key}");
         let ops = [self.put(id), getxattr(key)];
         let Some(reply) = self.act(a, &what, verdict, &ops).await? else { return Ok(()) };
@@ -365,7 +330,7 @@ impl Run {
     }
 
     async fn list_xattrs(&mut self, a: Actor, id: NodeId) -> Result<(), Fault> {
-        let verdict = self.gate(a).and(self.gives(a, id, READ));
+        let verdict = self.gate(a).and(self.reads_xattrs(a, id));
         let ops = [self.put(id), listxattrs(0, 4096)];
         self.act(a, &format!("LISTXATTRS {id}"), verdict, &ops).await?;
         Ok(())
@@ -378,9 +343,7 @@ impl Run {
         key: &str,
         value: Option<String>,
     ) -> Result<(), Fault> {
-        let (node, who) = (&self.world.nodes[id], self.who(a));
-        let sticky = node.is_directory() && node.mode & 0o1000 != 0 && !node.is_owner(&who);
-        let verdict = Verdict::of(node.gives(&who, WRITE) && !sticky);
+        let verdict = Verdict::of(self.world.nodes[id].changes_xattrs(&self.who(a)));
         let verdict = self.gate_to_change(a).and(verdict);
         let op = match &value {
             Some(value) => setxattr(SetxattrOption::EITHER, key, value.as_bytes()),
@@ -409,27 +372,4 @@ impl Run {
         }
         Ok(())
     }
-}
-
-/// The list that says what these nine bits say.
-fn list(bits: u32, is_directory: bool) -> Acl {
-    let write = ace_mask::WRITE_DATA | ace_mask::APPEND_DATA;
-    let write = write | if is_directory { ace_mask::DELETE_CHILD } else { 0 };
-    let rights = [(READ, ace_mask::READ_DATA), (WRITE, write), (SEARCH, ace_mask::EXECUTE)];
-    let mask = |class: u32| {
-        rights.iter().filter(|(bit, _)| class & bit != 0).fold(0, |mask, (_, right)| mask | right)
-    };
-    let ace = |acetype, who: &'static str, access_mask| Ace {
-        acetype,
-        flag: 0,
-        access_mask,
-        who: Opaque(Bytes::from_static(who.as_bytes())),
-    };
-    let mut aces = Vec::new();
-    for (who, shift) in [("OWNER@", 6), ("GROUP@", 3), ("EVERYONE@", 0)] {
-        let class = bits >> shift & 7;
-        aces.push(ace(AceType::ALLOW, who, mask(class)));
-        aces.push(ace(AceType::DENY, who, mask(!class & 7)));
-    }
-    Acl(aces)
 }

@@ -100,6 +100,8 @@ pub struct Figures {
     pub markers: usize,
     pub compared: usize,
     pub restarts: usize,
+    /// Lists set, inherited, and changed by a mode.
+    pub lists: usize,
 }
 
 impl Figures {
@@ -112,6 +114,7 @@ impl Figures {
         self.markers += more.markers;
         self.compared += more.compared;
         self.restarts += more.restarts;
+        self.lists += more.lists;
     }
 }
 
@@ -124,6 +127,8 @@ pub struct Run {
     pub log: Vec<String>,
     pub figures: Figures,
     pub in_grace: bool,
+    /// Whether what was asked last had to be asked again.
+    pub put_off: bool,
     /// Whether who has no credential is served.
     pub auth_none: bool,
 }
@@ -190,6 +195,7 @@ impl Run {
             log: Vec::new(),
             figures: Figures { sequences: 1, ..Figures::default() },
             in_grace: false,
+            put_off: false,
             auth_none,
         }
     }
@@ -279,8 +285,12 @@ impl Run {
         let mut tries = 0;
         loop {
             let reply = self.once(a, ops).await?;
+            self.put_off = tries > 0;
             tries += 1;
             if reply.status() != NfsStat::DELAY || tries == TRIES {
+                if self.put_off {
+                    self.log.push(format!("{a:?} is put off {} times", tries - 1));
+                }
                 self.look_for_markers(a, &reply)?;
                 return Ok(Some(reply));
             }

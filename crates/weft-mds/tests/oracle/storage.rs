@@ -102,9 +102,11 @@ impl Run {
         if !self.is_there(node) {
             return Ok(());
         }
+        if self.one_in(2) {
+            return self.set_some_list(AUDITOR, node).await;
+        }
         let bits = [0, 0o600, 0o060, 0o006, 0o644][self.random.index(5)];
-        let as_list = self.one_in(3);
-        self.set_mode(AUDITOR, node, bits, as_list).await
+        self.set_mode(AUDITOR, node, bits).await
     }
 
     async fn there(&mut self, a: Actor, at: usize, op: OpArgs) -> Reply {

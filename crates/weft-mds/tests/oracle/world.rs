@@ -4,7 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use weft_nfs::FileHandle;
+use weft_nfs::{
+    FileHandle,
+    ace_mask::{
+        APPEND_DATA, DELETE, DELETE_CHILD, EXECUTE, READ_DATA, READ_NAMED_ATTRS, WRITE_ACL,
+        WRITE_ATTRIBUTES, WRITE_DATA, WRITE_NAMED_ATTRS, WRITE_OWNER,
+    },
+};
+
+use super::lists::{self, Entry, Owners, Word};
 
 /// Bytes of a marker; files are written in pieces of this length.
 pub const PIECE: usize = 16;
@@ -18,6 +26,7 @@ pub const WRITE: u32 = 2;
 pub const SEARCH: u32 = 1;
 const STICKY: u32 = 0o1000;
 const SETGID: u32 = 0o2000;
+const SET_IDS: u32 = 0o6000;
 
 /// A user as the export lets him appear.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +93,10 @@ pub struct Node {
     pub handle: FileHandle,
     pub body: Body,
     pub mode: u32,
+    /// Then it decides, and not the mode.
+    pub list: Option<Vec<Entry>>,
+    /// Whether the list is what the mode that is set made of another.
+    pub is_rewritten: bool,
     pub uid: u32,
     pub gid: u32,
     pub xattrs: BTreeMap<String, String>,
@@ -120,31 +133,67 @@ impl Node {
         }
     }
 
-    /// Whether the mode gives him this: one class counts, the first that fits.
-    pub fn gives(&self, who: &Who, bit: u32) -> bool {
+    pub fn owners(&self) -> Owners {
+        Owners { uid: self.uid, gid: self.gid }
+    }
+
+    /// What is said to him of one right: by the list, else by the mode, of which one class counts,
+    /// the first that fits.
+    fn word(&self, who: &Who, right: u32) -> Word {
         if who.is_root() {
-            return bit != SEARCH || self.is_directory() || self.mode & 0o111 != 0;
+            let by_list = self.list.as_ref().is_some_and(|list| lists::is_executable(list));
+            let executes = self.is_directory() || self.mode & 0o111 != 0 || by_list;
+            return if right != EXECUTE || executes { Word::Allowed } else { Word::Denied };
+        }
+        if let Some(list) = &self.list {
+            return lists::word(list, self.owners(), who, right);
         }
         let class = match () {
             () if who.uid == self.uid => self.mode >> 6,
             () if who.is_in(self.gid) => self.mode >> 3,
             () => self.mode,
         };
-        class & bit != 0
+        let bit = match right {
+            READ_DATA => READ,
+            WRITE_DATA | APPEND_DATA | DELETE_CHILD => WRITE,
+            EXECUTE => SEARCH,
+            _ => 0,
+        };
+        if class & bit != 0 { Word::Allowed } else { Word::Unsaid }
+    }
+
+    fn allows(&self, who: &Who, right: u32) -> bool {
+        self.word(who, right) == Word::Allowed
+    }
+
+    /// To write is to write and to append.
+    pub fn gives(&self, who: &Who, bit: u32) -> bool {
+        match bit {
+            READ => self.allows(who, READ_DATA),
+            WRITE => self.allows(who, WRITE_DATA) && self.allows(who, APPEND_DATA),
+            _ => self.allows(who, EXECUTE),
+        }
     }
 
     pub fn is_owner(&self, who: &Who) -> bool {
         who.is_root() || who.uid == self.uid
     }
 
-    /// To open it for reading: who executes may, too.
+    /// To open it for reading: who executes may, too, unless a list denies it.
     pub fn opens_to_read(&self, who: &Who) -> Verdict {
-        Verdict::of(self.gives(who, READ)).lenient_if(self.gives(who, SEARCH))
+        let denied = self.word(who, READ_DATA) == Word::Denied;
+        let executes = self.gives(who, SEARCH);
+        // A list that says what the mode says is the mode, and that denies nothing.
+        let is_a_mode = self.list.as_ref().is_some_and(|list| lists::is_a_mode(list));
+        let by_mode = Verdict::of(executes && !denied).lenient_if(executes && is_a_mode);
+        Verdict::of(self.gives(who, READ)).or(by_mode)
     }
 
     /// To read without an open, or by one for writing: servers let owners do that.
     pub fn reads(&self, who: &Who) -> Verdict {
-        self.opens_to_read(who).lenient_if(self.is_owner(who))
+        let executes = self.opens_to_read(who) != Verdict::Forbidden;
+        let read = Verdict::of(self.gives(who, READ)).lenient_if(executes);
+        read.lenient_if(self.is_owner(who))
     }
 
     /// To write without an open.
@@ -152,9 +201,69 @@ impl Node {
         Verdict::of(self.gives(who, WRITE)).lenient_if(self.is_owner(who))
     }
 
-    /// To add a name to a directory.
-    pub fn adds(&self, who: &Who) -> Verdict {
-        Verdict::of(self.gives(who, WRITE) && self.gives(who, SEARCH))
+    /// To add a name to a directory, of a directory or of anything else.
+    pub fn adds(&self, who: &Who, directory: bool) -> Verdict {
+        let right = if directory { APPEND_DATA } else { WRITE_DATA };
+        Verdict::of(self.allows(who, right) && self.gives(who, SEARCH))
+    }
+
+    /// To remove names from a directory, by what is said of the directory: `D`, or `w` where
+    /// nothing is said of it.
+    pub fn removes_some(&self, who: &Who) -> bool {
+        match self.word(who, DELETE_CHILD) {
+            Word::Allowed => true,
+            Word::Denied => false,
+            Word::Unsaid => self.allows(who, WRITE_DATA),
+        }
+    }
+
+    pub fn reads_xattrs(&self, who: &Who) -> bool {
+        self.gives(who, READ) && self.word(who, READ_NAMED_ATTRS) != Word::Denied
+    }
+
+    pub fn changes_xattrs(&self, who: &Who) -> bool {
+        let sticky = self.is_directory() && self.mode & STICKY != 0 && !self.is_owner(who);
+        self.gives(who, WRITE) && self.word(who, WRITE_NAMED_ATTRS) != Word::Denied && !sticky
+    }
+
+    /// To set this mode, or a list: the owner always may, others by `C`, who set no set-id bit.
+    pub fn protects(&self, who: &Who, mode: u32) -> Verdict {
+        let added = mode & !self.mode;
+        let by_list = self.allows(who, WRITE_ACL) && added & SET_IDS == 0;
+        let verdict = Verdict::of(self.is_owner(who) || by_list);
+        let sticky = added & STICKY != 0 && !self.is_owner(who);
+        if sticky { verdict.and(Verdict::Either) } else { verdict }
+    }
+
+    /// What the owner may unless he is denied it, and others if they are allowed it.
+    fn owns_or_allowed(&self, who: &Who, right: u32) -> bool {
+        match self.word(who, right) {
+            Word::Allowed => true,
+            Word::Denied => false,
+            Word::Unsaid => self.is_owner(who),
+        }
+    }
+
+    /// To set times: to now, also by `w`.
+    pub fn sets_times(&self, who: &Who, to_now: bool) -> Verdict {
+        let writes = to_now && self.gives(who, WRITE);
+        let half = to_now && self.allows(who, WRITE_DATA);
+        let owns = self.owns_or_allowed(who, WRITE_ATTRIBUTES);
+        // RFC 8881 §6.2.1.3.1: half of `w` is enough; here it is never.
+        Verdict::of(owns || writes).lenient_if(half)
+    }
+
+    /// To set owner and group: `o` makes oneself the owner, and sets one of one's groups.
+    pub fn gives_away(&self, who: &Who, uid: Option<u32>, gid: Option<u32>) -> Verdict {
+        let (same_uid, same_gid) =
+            (uid.is_none_or(|uid| uid == self.uid), gid.is_none_or(|gid| gid == self.gid));
+        let takes = self.allows(who, WRITE_OWNER) && uid == Some(who.uid);
+        let own_group = same_gid || gid.is_some_and(|gid| who.is_in(gid));
+        let group = own_group && self.owns_or_allowed(who, WRITE_OWNER);
+        let allowed = (same_uid || takes) && (gid.is_none() || group);
+        let allowed = who.is_root() || allowed && !(same_uid && same_gid);
+        // Servers differ on a change that is none.
+        Verdict::of(allowed).lenient_if(same_uid && same_gid)
     }
 }
 
@@ -220,7 +329,7 @@ impl World {
         &mut self,
         (dir, name): (NodeId, &str),
         body: Body,
-        mode: u32,
+        (mode, list): (u32, Option<Vec<Entry>>),
         who: &Who,
         handle: FileHandle,
     ) -> NodeId {
@@ -231,6 +340,8 @@ impl World {
             handle,
             body,
             mode: mode | if is_directory { passes } else { 0 },
+            list,
+            is_rewritten: false,
             uid: who.uid,
             gid: if passes != 0 { group } else { who.gid },
             xattrs: BTreeMap::new(),
@@ -265,11 +376,18 @@ impl World {
         dir == above || self.nodes[above].entries().values().any(below)
     }
 
-    /// To take a name away: in a sticky directory only the owner of either.
+    /// To take a name away (§6.2.1.3.2): `d` of what has it is enough, else `D` of the directory,
+    /// where neither is spoken of `w` of that; without `d`, in a sticky directory only the owner of
+    /// either.
     pub fn removes(&self, dir: NodeId, victim: NodeId, who: &Who) -> Verdict {
-        let dir = &self.nodes[dir];
-        let owns = dir.is_owner(who) || self.nodes[victim].is_owner(who);
-        dir.adds(who).and(Verdict::of(dir.mode & STICKY == 0 || owns))
+        let (dir, victim) = (&self.nodes[dir], &self.nodes[victim]);
+        let by_dir = match (victim.word(who, DELETE), dir.word(who, DELETE_CHILD)) {
+            (Word::Denied, of_dir) => of_dir == Word::Allowed,
+            _ => dir.removes_some(who),
+        };
+        let owns = dir.is_owner(who) || victim.is_owner(who);
+        let by_dir = by_dir && (dir.mode & STICKY == 0 || owns);
+        Verdict::of(dir.gives(who, SEARCH) && (victim.allows(who, DELETE) || by_dir))
     }
 
     pub fn write(&mut self, id: NodeId, at: usize, new: &[u8]) {
@@ -290,11 +408,14 @@ impl World {
         self.nodes[id].xattrs.insert(key.to_owned(), value.to_owned());
     }
 
-    /// Sets a mode as far as this user may: nobody outside the group gives it away.
+    /// Sets a mode as far as this user may: nobody outside the group gives it away, and who is not
+    /// the owner leaves no set-id bit to what could be executed.
     pub fn chmod(&mut self, id: NodeId, mode: u32, who: &Who) {
         let node = &mut self.nodes[id];
+        let owns = node.is_owner(who) || node.is_directory();
         let entitled = who.is_root() || who.is_in(node.gid);
-        node.mode = if entitled { mode } else { mode & !SETGID };
+        let of_owner = if owns { mode } else { mode & !SET_IDS };
+        node.mode = if entitled { of_owner } else { of_owner & !SETGID };
     }
 
     /// Whether a marker may come to somebody: `reads` says whose bytes may, beyond the mode.
@@ -313,7 +434,7 @@ impl World {
             Place::Target(_) => true,
             Place::Xattr(id) => {
                 let has = |(key, value): (&String, &String)| *key == text || *value == text;
-                self.nodes[id].gives(who, READ) && self.nodes[id].xattrs.iter().any(has)
+                self.nodes[id].reads_xattrs(who) && self.nodes[id].xattrs.iter().any(has)
             }
         };
         self.places.get(marker).is_some_and(|places| places.iter().any(may))
