@@ -146,14 +146,15 @@ impl Held {
         }
     }
 
-    /// Mode or owner of a file were changed: handles of who could and cannot any more end.
+    /// Mode, owner or list of a file were changed: handles of who surely could and surely cannot
+    /// any more end.
     pub fn changed(&mut self, id: NodeId, before: &Node, after: &Node) {
         for s in self.storage.iter_mut().filter(|s| s.node == id) {
-            let lost = |may: fn(&Node, &Who) -> Verdict| {
-                may(before, &s.who) != Verdict::Forbidden
-                    && may(after, &s.who) == Verdict::Forbidden
-            };
-            s.has_ended |= s.reads && lost(Node::reads) || s.writes && lost(Node::writes);
+            let read = before.reads(&s.who).or(before.opens_to_read(&s.who));
+            let lost_read = read == Verdict::Allowed && after.reads(&s.who) == Verdict::Forbidden;
+            let wrote = before.writes(&s.who) == Verdict::Allowed;
+            let lost_write = wrote && after.writes(&s.who) == Verdict::Forbidden;
+            s.has_ended |= s.reads && lost_read || s.writes && lost_write;
         }
     }
 }

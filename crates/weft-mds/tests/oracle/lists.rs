@@ -26,9 +26,6 @@ const BOTH: u32 = WRITE_DATA | APPEND_DATA;
 /// What goes with the right to write when a mode takes that: one could let oneself in again by it.
 const CHANGES: u32 =
     DELETE | DELETE_CHILD | WRITE_ATTRIBUTES | WRITE_NAMED_ATTRS | WRITE_ACL | WRITE_OWNER;
-/// Whether a class that a mode gives no write loses that also when a wider class, which is given
-/// write, has it.
-const WIDER_CLASSES_END: bool = false;
 /// Most entries of a list.
 pub const MOST: usize = 1006;
 /// Entries for owner, group and everybody that a mode may add.
@@ -420,14 +417,7 @@ impl Rewritten<'_> {
 
     /// Whether his class loses the right with that to write.
     fn goes(&self, right: u32, who: &Who) -> bool {
-        let write = |shift: u32| self.mode >> shift & WRITE != 0;
-        let by_wider = match () {
-            () if who.uid == self.owners.uid => write(3) || write(0) || self.exceeds(WRITE),
-            () if who.is_in(self.owners.gid) => write(0),
-            () => false,
-        };
-        let writes = class_of(self.owners, who, self.mode) & WRITE != 0;
-        right & CHANGES != 0 && !writes && (WIDER_CLASSES_END || !by_wider)
+        right & CHANGES != 0 && class_of(self.owners, who, self.mode) & WRITE == 0
     }
 
     /// What a mode does not speak of, said to who is neither the owner nor named.
@@ -453,7 +443,11 @@ impl Rewritten<'_> {
             _ if right & CHANGES != 0 && !writes => false,
             _ => class == Word::Allowed || self.removes(right),
         };
-        let goes = self.goes(right, who) && !keeps;
+        // What names keep, the owner has by his.
+        let by_name = self.names & WRITE != 0
+            && first(self.after, right, |e| e.is_named() && e.is_about(self.owners, who))
+                == Word::Allowed;
+        let goes = self.goes(right, who) && !keeps && !by_name;
         let allowed = has == Word::Allowed;
         let had = had == Word::Allowed || class == Word::Allowed;
         match () {
@@ -483,15 +477,26 @@ impl Rewritten<'_> {
         if allowed && first(self.before, right, by_name) == Word::Denied {
             return Err("it was denied him by name");
         }
-        let mut speaks = self.before.iter().filter(|e| e.is_effective() && e.mask & right != 0);
-        let decides = speaks.find(|e| {
-            let withholds = !e.allows && matches!(e.whom, Whom::Group | Whom::Everyone);
-            withholds || e.is_about(self.owners, who)
-        });
-        let by_name = decides.is_some_and(|e| e.allows && e.is_named());
-        match by_name && given(self.names) && !allowed {
+        match self.given_by_name(who, right) && given(self.names) && !allowed {
             true => Err("he was given it by name, and names have it"),
             false => Ok(()),
         }
+    }
+
+    /// Whether an entry that names him allowed it, and nothing that withholds came before. Of
+    /// something that has no entries, half of the right to write is none.
+    fn given_by_name(&self, who: &Who, right: u32) -> bool {
+        let halves = match right & BOTH != 0 && !self.is_directory {
+            true => [WRITE_DATA, APPEND_DATA],
+            false => [right, right],
+        };
+        halves.into_iter().all(|right| {
+            let mut speaks = self.before.iter().filter(|e| e.is_effective() && e.mask & right != 0);
+            let decides = speaks.find(|e| {
+                let withholds = !e.allows && matches!(e.whom, Whom::Group | Whom::Everyone);
+                withholds || e.is_about(self.owners, who)
+            });
+            decides.is_some_and(|e| e.allows && e.is_named())
+        })
     }
 }

@@ -125,6 +125,13 @@ impl AclEntry {
         matches!(self.who, Who::User(_) | Who::Members(_))
     }
 
+    /// As it is kept to by what has no entries: whoever may only append, or only change what is
+    /// there, may not write (§6.2.1.3.1).
+    fn of_file(&self) -> Self {
+        let half = self.allows && self.mask & WRITE != WRITE;
+        AclEntry { mask: if half { self.mask & !WRITE } else { self.mask }, ..*self }
+    }
+
     /// What is left of it when a mode is set: entries.
     fn kept_by_modes(&self) -> usize {
         usize::from(self.is_named() && self.is_effective()) + usize::from(self.is_inheritable())
@@ -256,7 +263,7 @@ impl Acl {
         let denied = |class: usize, wider: u32, allowed: u32| {
             // Whoever may execute reads, unless it is denied: that stays said.
             let before = (said[class].denied | said[2].denied) & !(WRITE | EXECUTE);
-            (wider & (OF_MODE | DELETE_CHILD) | before) & !allowed
+            (wider & (OF_MODE | OF_WRITERS) | before) & !allowed
         };
         let mut entries = vec![
             AclEntry::of(true, Who::Owner, user_allowed),
@@ -269,24 +276,19 @@ impl Acl {
             AclEntry::of(true, Who::Everyone, other_allowed),
             AclEntry::of(false, Who::Everyone, denied(2, 0, other_allowed)),
         ]);
+        if !directory {
+            entries = entries.iter().map(AclEntry::of_file).collect();
+        }
         entries.retain(|entry| entry.mask != 0);
         let inheritable = self.0.iter().filter(|entry| entry.is_inheritable());
         entries.extend(inheritable.map(|e| AclEntry { flags: e.flags | INHERIT_ONLY, ..*e }));
         Acl(entries.into())
     }
 
-    /// As it is kept to by what has no entries: whoever may only append, or only change what is
-    /// there, may not write (§6.2.1.3.1).
+    /// As it is kept to by what has no entries.
     pub(super) fn of_file(self) -> Self {
-        let half = |e: &AclEntry| e.allows && !matches!(e.mask & WRITE, 0 | WRITE);
-        if !self.0.iter().any(half) {
-            return self;
-        }
-        let whole = |e: &AclEntry| match half(e) {
-            true => AclEntry { mask: e.mask & !WRITE, ..*e },
-            false => *e,
-        };
-        Acl(self.0.iter().map(whole).collect())
+        let whole: Vec<_> = self.0.iter().map(AclEntry::of_file).collect();
+        if whole[..] == self.0[..] { self } else { Acl(whole.into()) }
     }
 
     /// What entries about users and groups by name say when the group has these rights of a mode.

@@ -38,6 +38,7 @@ fn object(kind: Kind, mode: u16) -> Inode {
         entries: 0,
         next_cookie: 0,
         unsettled: false,
+        occupied: None,
         has_xattrs: false,
         bounds: LengthBounds::NONE,
         stuffed: false,
@@ -165,6 +166,8 @@ proptest! {
         let after = before.with_mode(mode, dir);
         prop_assert_eq!(rfc_mode(after.entries()), mode);
         prop_assert_eq!(&after.with_mode(mode, dir), &after);
+        let mut own = after.entries().iter().filter(|e| e.is_effective());
+        prop_assert!(dir || own.all(|e| e.of_file() == *e), "{:?}", after);
         prop_assert!(after.entries().len() <= 2 * before.entries().len() + 6);
         for made in [false, true] {
             prop_assert_eq!(after.inherited(made), before.inherited(made));
@@ -369,6 +372,17 @@ fn finer_rights() {
     let named = Acl::new(vec![AclEntry::of(true, Who::User(11), 0x20)]).unwrap();
     assert_eq!(with_list(Kind::File, &named).mode, 0);
     assert!(with_list(Kind::File, &named).allowed(&root).contains(Rwx::EXECUTE));
+}
+
+/// A class that may not write has not what goes with that from everybody, who may.
+#[test]
+fn nobody_lets_himself_in_by_a_wider_class() {
+    let acl = Acl::new(vec![AclEntry::of(true, Who::Everyone, right::ALL)]).unwrap();
+    let acl = acl.with_mode(0o606, false);
+    let [member, stranger] = [GROUP, 99].map(|gid| Credential { uid: 12, gid, gids: vec![] });
+    let rights = |user| with_list(Kind::File, &acl).rights(user);
+    assert!(!rights(&member).may_set_acl() && !rights(&member).may_take());
+    assert!(rights(&stranger).may_set_acl() && rights(&stranger).may_take());
 }
 
 /// Both sides of the limit.
