@@ -194,6 +194,9 @@ pub struct Inode {
     pub next_cookie: u64,
     /// A write layout is or was out: the truth about size and mtime is on the data servers.
     pub unsettled: bool,
+    /// Bytes that its objects on data servers occupied when they were asked, if nobody has written
+    /// to it since.
+    pub occupied: Option<u64>,
     /// It has extended attributes.
     pub has_xattrs: bool,
     /// How long its objects on data servers are at least.
@@ -233,6 +236,25 @@ impl HandlesOut {
 }
 
 impl Inode {
+    /// What it occupies, bytes: of a file on data servers of which that is not known as much as if
+    /// it had no holes.
+    pub fn space_used(&self) -> u64 {
+        let whole = || self.size.div_ceil(512).saturating_mul(512);
+        self.occupied.unwrap_or_else(whole)
+    }
+
+    /// Whether only its data servers know what it occupies, and nobody has the right to change
+    /// that now.
+    pub fn occupies_unknown(&self) -> bool {
+        self.is_settled_in_objects() && self.size > 0 && self.occupied.is_none()
+    }
+
+    /// Whether its bytes are on data servers, and no write layout is or was out since it was asked
+    /// there what it is.
+    pub(crate) fn is_settled_in_objects(&self) -> bool {
+        self.placement.is_some() && !self.stuffed && !self.unsettled
+    }
+
     /// The last epoch whose handles may write: the present one, or, of those that are to end, the
     /// one before.
     pub fn last_writing_epoch(&self) -> Option<u32> {

@@ -402,6 +402,7 @@ fn sizes_settle_and_the_change_attribute_tells() {
         mtime: Some(at(5)),
         settled: false,
         touched: false,
+        occupied: None,
         set_id_loss: SetIdLoss::Nothing,
     };
     let grown = volume.settle(ino, &learned, at(6)).value.unwrap();

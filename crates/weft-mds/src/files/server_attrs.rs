@@ -196,7 +196,8 @@ impl ServerAttrs {
         Some(told.lengths)
     }
 
-    /// The inodes for a client that looks at their attributes, with one message per data server. Of
+    /// The inodes for a client that looks at their attributes, with one message per data server; if
+    /// `occupied`, also at what they occupy. Of
     /// a file that it neither has open nor delegated nor laid out it is told the last that is known
     /// while a data server cannot tell: it has no bytes of the file and appends nothing, and when
     /// it opens the file it is told the truth, or to wait. Such a size is never less than what a
@@ -211,6 +212,7 @@ impl ServerAttrs {
         deps: &mut Deps,
         client: ClientId,
         inodes: Vec<Inode>,
+        occupied: bool,
     ) -> Vec<Result<Inode, Failure>> {
         let otherwise = |ino| match self.shared.protocol.state().holds(client, self.shared.key(ino))
         {
@@ -220,8 +222,7 @@ impl ServerAttrs {
         let placed: Vec<_> = inodes
             .iter()
             .enumerate()
-            .filter(|(_, i)| self.must_fetch(i))
-            .filter_map(|(at, i)| Some((at, self.shared.striped(i)?, self.asking(i))))
+            .filter_map(|(at, i)| Some((at, self.shared.striped(i)?, self.looking(i, occupied)?)))
             .collect();
         let only_asked = placed.iter().filter(|(_, _, asked)| asked.ended.is_none());
         let files: Vec<_> = only_asked.map(|(_, striped, _)| striped).collect();
@@ -238,6 +239,9 @@ impl ServerAttrs {
         let mut out = Vec::with_capacity(inodes.len());
         for (at, inode) in inodes.into_iter().enumerate() {
             out.push(match answers.remove(&at) {
+                Some((asked, told)) if !inode.unsettled => {
+                    Ok(self.note_occupied(inode, &asked, told))
+                }
                 Some((asked, attrs)) => {
                     let how = (asked, otherwise(inode.no));
                     self.conclude(deps, inode, how, Some(attrs))
@@ -247,6 +251,36 @@ impl ServerAttrs {
             });
         }
         out
+    }
+
+    /// What there is to ask the data servers of a file that somebody looks at.
+    fn looking(&self, inode: &Inode, occupied: bool) -> Option<Asked> {
+        if self.must_fetch(inode) {
+            return Some(self.asking(inode));
+        }
+        let asked = || Asked { ended: None, ..self.asking(inode) };
+        (occupied && inode.occupies_unknown()).then(asked).filter(|asked| asked.quiet)
+    }
+
+    /// Takes in what a settled file occupies, unless somebody wrote meanwhile. That it is not known
+    /// is no failure: nobody relies on it.
+    fn note_occupied(
+        &self,
+        inode: Inode,
+        asked: &Asked,
+        told: Result<FileObjects, DataServerError>,
+    ) -> Inode {
+        let Ok(told) = told else { return inode };
+        // No write layout is granted, and no indirect write begins, under the lock.
+        let mut files = self.shared.records.lock();
+        let unwritten = !files.has_writers(inode.no) && files.marks(&inode) == asked.marks;
+        if !unwritten || told.unsynced {
+            return Inode { occupied: Some(told.attrs.space_used), ..inode };
+        }
+        let (change, bytes) = (inode.change, told.attrs.space_used);
+        // Learned anew after a crash: nobody waits for it to be durable.
+        let noted = self.shared.volume.occupies(inode.no, change, bytes).unconfirmed();
+        noted.ok().filter(|noted| noted.change == change).unwrap_or(inode)
     }
 
     /// Draws the conclusions that still hold: what happened to the file since it was asked about
@@ -283,11 +317,12 @@ impl ServerAttrs {
             && !self.shared.protocol.grace().is_on();
         let now = self.shared.wall();
         let Some(settle) = files.answered(&inode, (asked.marks, quiet), told.attrs, now) else {
-            return Ok(inode);
+            return Ok(Inode { occupied: Some(told.attrs.space_used), ..inode });
         };
         let volume = &self.shared.volume;
         if !settle.settled {
-            return deps.see(volume.settle(inode.no, &settle, now));
+            let learned = deps.see(volume.settle(inode.no, &settle, now))?;
+            return Ok(Inode { occupied: Some(told.attrs.space_used), ..learned });
         }
         let settled = deps.see(volume.settle_lengths(inode.no, &settle, &told.lengths, now))?;
         let short = settled.placement.map(|p| settled.bounds.short(&p, &told.lengths));

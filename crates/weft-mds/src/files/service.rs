@@ -256,7 +256,7 @@ impl FileService {
         self.attrs.refresh(deps, inode).await
     }
 
-    /// The inodes for a client that looks at their attributes.
+    /// The inodes for a client that looks at their attributes, maybe also at what they occupy.
     ///
     /// # Errors
     /// For each those of [`ServerAttrs::look`].
@@ -265,8 +265,9 @@ impl FileService {
         deps: &mut Deps,
         client: ClientId,
         inodes: Vec<Inode>,
+        occupied: bool,
     ) -> Vec<Result<Inode, Failure>> {
-        self.attrs.look(deps, client, inodes).await
+        self.attrs.look(deps, client, inodes, occupied).await
     }
 
     /// Whether only the data servers know the size and times of a file.

@@ -158,6 +158,11 @@ pub fn needs_server_attrs(wanted: &Bitmap) -> bool {
     !wanted.and(&ON_DATA_SERVERS).is_empty()
 }
 
+/// Whether an answer tells what a file occupies.
+pub fn tells_occupied(wanted: &Bitmap) -> bool {
+    wanted.contains(AttrNo::SPACE_USED) || wanted.contains(AttrNo::SPACE_FREED)
+}
+
 /// Whether an answer needs the file system's space.
 pub fn needs_space(wanted: &Bitmap) -> bool {
     !wanted.and(&ABOUT_SPACE).is_empty()
@@ -207,7 +212,7 @@ fn own_values(a: &mut Attrs, inode: &Inode, fh: FileHandle) {
     a.mounted_on_fileid = Some(inode.no.0);
     a.numlinks = Some(inode.nlink);
     a.rawdev = Some(SpecData { major: inode.rdev.0, minor: inode.rdev.1 });
-    let used = inode.size.div_ceil(512).saturating_mul(512);
+    let used = inode.space_used();
     a.space_used = Some(used);
     // RFC 7862 §12.2.2: what goes with the last name.
     a.space_freed = Some(if inode.nlink > 1 && !inode.is_directory() { 0 } else { used });

@@ -9,7 +9,7 @@ use weft_store::types::Inode;
 
 use super::{
     attrs,
-    attrs::{Facts, SET_ONLY, needs_server_attrs, needs_space},
+    attrs::{Facts, SET_ONLY, needs_server_attrs, needs_space, tells_occupied},
 };
 use crate::server::Mds;
 
@@ -23,9 +23,11 @@ pub(super) async fn getattr(mds: &Mds, c: &mut Compound<Mds>, a: &GetattrArgs) -
     if !a.request.and(&SET_ONLY).is_empty() {
         return Err(NfsStat::INVAL.into());
     }
-    let inode = if inode.unsettled && needs_server_attrs(&a.request) {
+    let occupied = tells_occupied(&a.request);
+    let asks = inode.unsettled || occupied && inode.occupies_unknown();
+    let inode = if asks && needs_server_attrs(&a.request) {
         let client = c.client()?;
-        let looked = mds.files.look(&mut c.deps, client, vec![inode]).await.pop();
+        let looked = mds.files.look(&mut c.deps, client, vec![inode], occupied).await.pop();
         looked.ok_or(NfsStat::SERVERFAULT)??
     } else {
         inode

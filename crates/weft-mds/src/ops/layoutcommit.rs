@@ -76,6 +76,7 @@ fn take_set_ids(mds: &Mds, c: &mut Compound<Mds>, inode: &Inode) -> Result<(), F
         mtime: None,
         settled: false,
         touched: true,
+        occupied: None,
         set_id_loss: inode.set_id_loss(&cred),
     };
     c.deps.see(mds.files.volume().settle(inode.no, &learned, mds.files.wall())).map(drop)

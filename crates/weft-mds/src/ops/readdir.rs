@@ -14,7 +14,7 @@ use weft_xdr::{Encode, Writer};
 
 use super::{
     attrs,
-    attrs::{Facts, SET_ONLY, needs_server_attrs},
+    attrs::{Facts, SET_ONLY, needs_server_attrs, tells_occupied},
     getattr::facts,
     lookup::current_directory,
 };
@@ -137,7 +137,8 @@ async fn encode(
     let inodes: Vec<Result<Inode, Failure>> = match needs_server_attrs(wanted) {
         true => {
             let client = c.client()?;
-            mds.files.look(&mut c.deps, client, plain).await.into_iter().collect()
+            let occupied = tells_occupied(wanted);
+            mds.files.look(&mut c.deps, client, plain, occupied).await.into_iter().collect()
         }
         false => plain.into_iter().map(Ok).collect(),
     };

@@ -46,6 +46,11 @@ async fn size_of(c: &mut Client, fh: &FileHandle) -> u64 {
     attrs.size.unwrap()
 }
 
+async fn occupied(c: &mut Client, fh: &FileHandle) -> u64 {
+    let attrs = c.compound().putfh(fh).getattr(&[AttrNo::SPACE_USED]).send().await.ok().attrs();
+    attrs.space_used.unwrap()
+}
+
 /// Data and holes over the borders of stripe units; the virtual hole at the end; nothing beyond
 /// it (§15.11.3).
 #[tokio::test]
@@ -209,6 +214,57 @@ async fn allocate_reserves_space() {
     assert_eq!(size_of(&mut c, &fh).await, 2 * MIB + MIB / 2);
     let data = c.compound().putfh(&fh).op(read(id, MIB, 4)).send().await.ok().data();
     assert_eq!(data.0, "kept");
+}
+
+/// What a quiet file occupies is what its objects do: holes are none of it, reserved bytes are
+/// (§5.8.2.35 of RFC 8881). Its data servers are asked once.
+#[tokio::test]
+async fn space_used_is_what_objects_occupy() {
+    let small_files = weft_mds::SmallFiles::OFF;
+    let options = Options { data_servers: 2, on_disk: true, small_files, ..Options::default() };
+    let mut cluster = Cluster::with(options).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, id) = c.file("f").await;
+    fill(&mut c, &fh, id, 6 * MIB, &vec![1; 2 << 20]).await;
+    c.compound().putfh(&fh).op(close(id)).send().await.ok();
+    let used = occupied(&mut c, &fh).await;
+    assert!((2 * MIB..3 * MIB).contains(&used), "{used}");
+
+    let id = c.compound().putfh(&fh).open(open("o", OpenClaim::Fh)).send().await.ok().stateid();
+    c.compound().putfh(&fh).op(deallocate(id, 6 * MIB, MIB)).send().await.ok();
+    let used = occupied(&mut c, &fh).await;
+    assert!((MIB..2 * MIB).contains(&used), "{used}");
+    c.compound().putfh(&fh).op(allocate(id, 0, 8 * MIB)).send().await.ok();
+    assert!(occupied(&mut c, &fh).await >= 8 * MIB);
+    c.compound().putfh(&fh).op(deallocate(id, 0, 8 * MIB)).send().await.ok();
+    let used = occupied(&mut c, &fh).await;
+    assert!(used < MIB, "{used}");
+
+    // Past the metadata server: while the layout is out, and when it has come back.
+    let get = OpArgs::Layoutget(layoutget(id, IoMode::RW));
+    let reply = c.compound().putfh(&fh).op(get).send().await.ok();
+    let (layout, lent) = (files_layout(&reply), reply.stateid());
+    let first = layout.first_stripe_index as usize;
+    let mut on_ds = on_data_server(&cluster, first, "d").await;
+    let object = layout_handle(&layout, first);
+    let data = write(Stateid::ANONYMOUS, 0, &[1; 1 << 19]);
+    on_ds.compound().putfh(&object).op(data).send().await.ok();
+    assert!(occupied(&mut c, &fh).await >= MIB / 2);
+    let back = OpArgs::Layoutreturn(layoutreturn(lent, IoMode::ANY));
+    c.compound().putfh(&fh).op(back).op(close(id)).send().await.ok();
+    let used = occupied(&mut c, &fh).await;
+    assert!((MIB / 2..MIB).contains(&used), "{used}");
+
+    // It is known from here on: to everybody who lists it, and whoever is away.
+    let asked = cluster.control_messages("STAT");
+    let list = OpArgs::Readdir(readdir(0, 4096, &[AttrNo::SPACE_USED]));
+    let listed = c.compound().putrootfh().op(list).send().await.ok().readdir();
+    assert_eq!(listed.entries[0].attrs.space_used, Some(used));
+    cluster.stop_data_server(0).await;
+    cluster.restart().await;
+    let mut c = Client::mount(&cluster, "b").await;
+    assert_eq!(occupied(&mut c, &fh).await, used);
+    assert!(asked > 0 && cluster.control_messages("STAT") == 0, "{asked}");
 }
 
 /// Errors and statistics of layouts: the layout is checked, what is reported is not (§15.6.3,

@@ -14,7 +14,7 @@ use crate::volume::run::VolumeRun;
 /// Version of every value but an inode; each kind of record may advance by itself.
 pub(super) const VERSION: u8 = 1;
 /// Version of an inode.
-const INODE_VERSION: u8 = 3;
+const INODE_VERSION: u8 = 4;
 /// Bytes of an entry of an access control list.
 const ACL_ENTRY_BYTES: usize = 11;
 
@@ -35,6 +35,7 @@ mod flag {
     pub(super) const HANDLES_EARLIER: u16 = 1 << 12;
     pub(super) const HANDLES_OWED: u16 = 1 << 13;
     pub(super) const ACL: u16 = 1 << 14;
+    pub(super) const OCCUPIED: u16 = 1 << 15;
 }
 
 /// What a name points to.
@@ -121,6 +122,9 @@ pub(super) fn encode_inode(inode: &Inode) -> Bytes {
     if let Some(acl) = &inode.acl {
         put_acl(&mut out, acl);
     }
+    if let Some(bytes) = inode.occupied {
+        out.put_u64(bytes);
+    }
     out.put_slice(&inode.target);
     out.freeze()
 }
@@ -152,6 +156,7 @@ pub(super) fn decode_inode(no: InodeNo, raw: &Bytes) -> Result<Inode, StoreError
         entries: 0,
         next_cookie: 0,
         unsettled: false,
+        occupied: None,
         has_xattrs: false,
         bounds: LengthBounds::NONE,
         stuffed: false,
@@ -199,6 +204,9 @@ fn decode_inode_parts(
     if flags & flag::ACL != 0 {
         inode.acl = Some(fields.acl()?);
     }
+    if flags & flag::OCCUPIED != 0 {
+        inode.occupied = Some(fields.u64()?);
+    }
     if flags & flag::TARGET != 0 {
         inode.target = raw.slice_ref(fields.rest());
     }
@@ -218,6 +226,7 @@ fn inode_flags(inode: &Inode) -> u16 {
         (inode.has_xattrs, flag::XATTRS),
         (inode.stuffed, flag::STUFFED),
         (inode.acl.is_some(), flag::ACL),
+        (inode.occupied.is_some(), flag::OCCUPIED),
         (inode.placement.is_some(), flag::PLACEMENT),
         (inode.create_verifier.is_some(), flag::VERIFIER),
         (inode.handles.read, flag::HANDLES_READ),

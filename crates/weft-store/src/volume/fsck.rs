@@ -175,6 +175,10 @@ impl Check {
         if let Some(placement) = &inode.placement {
             self.placement(inode.no, placement);
         }
+        if inode.occupied.is_some() && !inode.is_settled_in_objects() {
+            let no = inode.no.0;
+            self.out.wrong(|| format!("file {no}: what it occupies cannot be known"));
+        }
     }
 
     fn placement(&mut self, InodeNo(no): InodeNo, place: &Placement) {

@@ -144,6 +144,7 @@ fn root(format: &Format) -> Inode {
         entries: 0,
         next_cookie: COOKIE_FIRST,
         unsettled: false,
+        occupied: None,
         has_xattrs: false,
         bounds: LengthBounds::NONE,
         stuffed: false,

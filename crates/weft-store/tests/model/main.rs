@@ -293,6 +293,7 @@ impl Pair {
                     mtime: None,
                     settled,
                     touched: false,
+                    occupied: settled.then_some(size),
                     set_id_loss: SetIdLoss::Nothing,
                 };
                 let wanted = self.model.settle(m_ino, size, &lengths.unwrap_or_default(), settled);
@@ -527,6 +528,7 @@ impl Pair {
             orphan: inode.nlink == 0,
             placed: inode.placement.is_some(),
             unsettled: inode.unsettled,
+            occupied: inode.occupied,
             lengths_min: bounds(inode),
             stuffed: inode.stuffed,
             data: node.data.clone(),

@@ -21,6 +21,7 @@ pub struct Node {
     pub placed: bool,
     /// Its objects may hold more than is known.
     pub unsettled: bool,
+    pub occupied: Option<u64>,
     /// How long each of its objects is at least.
     pub lengths_min: Lengths,
     /// Its bytes are in the volume: `data`, up to the last that was written.
@@ -94,6 +95,7 @@ impl Reference {
             orphan: false,
             placed: false,
             unsettled: false,
+            occupied: None,
             lengths_min: [0; OBJECTS],
             stuffed: false,
             data: Vec::new(),
@@ -243,6 +245,7 @@ impl Reference {
             orphan: false,
             placed: make.placed,
             unsettled: false,
+            occupied: None,
             lengths_min: [0; OBJECTS],
             stuffed: make.stuffed,
             data: Vec::new(),
@@ -424,6 +427,7 @@ impl Reference {
             }
         }
         node.size = set.size.unwrap_or(node.size);
+        node.occupied = node.occupied.filter(|_| set.size.is_none());
         node.data.truncate(usize::try_from(node.size).unwrap());
         node.blocks.retain(|block| block * BLOCK_BYTES < node.size);
         node.stuffed &= !(moving && node.size == 0);
@@ -493,7 +497,7 @@ impl Reference {
         if self.node(no)?.kind != Kind::File {
             return Err(StoreError::Invalid);
         }
-        self.at(no).unsettled = true;
+        (self.at(no).unsettled, self.at(no).occupied) = (true, None);
         Ok(no)
     }
 
@@ -508,8 +512,13 @@ impl Reference {
             return Err(StoreError::Invalid);
         }
         let node = self.at(no);
+        let before = node.size;
         node.size = node.size.max(at_least);
         node.unsettled &= !settled;
+        node.occupied = node.occupied.filter(|_| at_least <= before);
+        if settled && node.placed && !node.stuffed {
+            node.occupied = Some(at_least);
+        }
         learn(node, lengths);
         Ok(no)
     }

@@ -105,6 +105,7 @@ impl SizeRecord {
             mtime: (news == Freshness::Changed).then_some(later),
             touched: news != Freshness::Unchanged,
             settled: is_all,
+            occupied: is_all.then_some(truth.space_used),
             set_id_loss: SetIdLoss::Nothing,
         };
         (is_all || news != Freshness::Unchanged).then_some(settle)

@@ -34,6 +34,7 @@ pub(super) fn file(no: u64, unsettled: bool) -> Inode {
         entries: 0,
         next_cookie: 0,
         unsettled,
+        occupied: None,
         has_xattrs: false,
         stuffed: false,
     }

@@ -107,6 +107,7 @@ fn inodes() -> impl Strategy<Value = Inode> {
             entries: if directory { wide[4] } else { 0 },
             next_cookie: if directory { wide[5] } else { 0 },
             unsettled,
+            occupied: has_objects.then_some(wide[3]),
             has_xattrs,
             bounds,
             stuffed: stuffed && kind == Kind::File,

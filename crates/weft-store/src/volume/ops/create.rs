@@ -323,6 +323,7 @@ fn build(no: InodeNo, new: &New, now: Timestamp) -> Inode {
         entries: 0,
         next_cookie: if directory { COOKIE_FIRST } else { 0 },
         unsettled: false,
+        occupied: None,
         has_xattrs: false,
         bounds: LengthBounds::NONE,
         stuffed: new.data == NewFileData::Stuffed,

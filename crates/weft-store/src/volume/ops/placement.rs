@@ -21,6 +21,8 @@ pub struct Settle {
     pub settled: bool,
     /// Data changed even if size and time did not show it.
     pub touched: bool,
+    /// Bytes that the objects occupy, if the file is settled by that.
+    pub occupied: Option<u64>,
     /// Set-id bits that go, by who wrote.
     pub set_id_loss: SetIdLoss,
 }
@@ -32,6 +34,7 @@ impl Settle {
         mtime: None,
         settled: true,
         touched: false,
+        occupied: None,
         set_id_loss: SetIdLoss::Nothing,
     };
 
@@ -42,6 +45,7 @@ impl Settle {
             mtime: Some(now),
             settled: false,
             touched: true,
+            occupied: None,
             set_id_loss,
         }
     }
@@ -84,6 +88,7 @@ impl Volume {
             let mut inode = file(tx, ino)?;
             if !inode.unsettled {
                 inode.unsettled = true;
+                inode.occupied = None;
                 tx.put_inode(&inode);
             }
             Ok(inode)
@@ -111,6 +116,7 @@ impl Volume {
             inode.handles.read = true;
             inode.handles.write |= write;
             inode.unsettled |= write;
+            inode.occupied = inode.occupied.filter(|_| !write);
             if inode != before {
                 tx.put_inode(&inode);
             }
@@ -159,6 +165,26 @@ impl Volume {
         now: Timestamp,
     ) -> Seen<Result<Inode, StoreError>> {
         self.run(|tx| settle(tx, ino, learned, now))
+    }
+
+    /// Notes what the objects of a file occupy, bytes, unless it was changed since its change
+    /// attribute had this value. That is no change of the file.
+    ///
+    /// **Errors.** Stale; Invalid if it is not a regular file.
+    pub fn occupies(
+        &self,
+        ino: InodeNo,
+        change: u64,
+        bytes: u64,
+    ) -> Seen<Result<Inode, StoreError>> {
+        self.run(|tx| {
+            let mut inode = file(tx, ino)?;
+            if inode.occupies_unknown() && inode.change == change {
+                inode.occupied = Some(bytes);
+                tx.put_inode(&inode);
+            }
+            Ok(inode)
+        })
     }
 
     /// [`Volume::settle`], and the objects of the file were found to be so long, durably, by stripe
@@ -230,8 +256,12 @@ fn settle(
     inode.mode = learned.set_id_loss.of(inode.mode);
     if learned.touched || inode != before {
         touch(&mut inode, now);
+        inode.occupied = None;
     }
     inode.unsettled &= !learned.settled;
+    if learned.settled && inode.is_settled_in_objects() {
+        inode.occupied = learned.occupied.or(inode.occupied);
+    }
     if inode != before {
         tx.put_inode(&inode);
     }

@@ -208,6 +208,7 @@ fn apply(
             stuffed::cut(tx, &inode, size)?;
         }
         inode.size = size;
+        inode.occupied = None;
         if let (Some(_), Some(placement)) = (cut, &inode.placement) {
             // In the commit of the intent: before, while and after it is carried out they hold.
             inode.bounds = inode.bounds.cut(placement, size);
