@@ -237,10 +237,11 @@ impl HandlesOut {
 
 impl Inode {
     /// What it occupies, bytes: of a file on data servers of which that is not known as much as if
-    /// it had no holes.
+    /// it had no holes. What file systems there reserve behind the end of an object for a while, as
+    /// XFS does, is not the file's.
     pub fn space_used(&self) -> u64 {
-        let whole = || self.size.div_ceil(512).saturating_mul(512);
-        self.occupied.unwrap_or_else(whole)
+        let whole = |block: u64| self.size.div_ceil(block).saturating_mul(block);
+        self.occupied.map_or(whole(512), |bytes| bytes.min(whole(4096)))
     }
 
     /// Whether only its data servers know what it occupies, and nobody has the right to change
