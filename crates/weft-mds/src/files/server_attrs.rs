@@ -197,11 +197,11 @@ impl ServerAttrs {
     }
 
     /// The inodes for a client that looks at their attributes, with one message per data server; if
-    /// `occupied`, also at what they occupy. Of
-    /// a file that it neither has open nor delegated nor laid out it is told the last that is known
-    /// while a data server cannot tell: it has no bytes of the file and appends nothing, and when
-    /// it opens the file it is told the truth, or to wait. Such a size is never less than what a
-    /// client was told before, since what is told is in the volume.
+    /// `occupied`, with what they occupy. Of a file that it neither has open nor delegated nor laid
+    /// out it is told the last that is known while a data server cannot tell: it has no bytes of
+    /// the file and appends nothing, and when it opens the file it is told the truth, or to wait.
+    /// Such a size is never less than what a client was told before, since what is told is in the
+    /// volume.
     ///
     /// # Errors
     /// For each, DELAY while a data server cannot be asked about a file that the client holds.
