@@ -394,7 +394,6 @@ impl Rewritten<'_> {
             && (who.uid == self.owners.uid || !is_named)
         {
             let holds = (class & bit != 0) == (has == Word::Allowed);
-            let holds = holds || is_named && had == has && self.exceeds(bit);
             return if holds { Ok(()) } else { Err("his class has what the mode says") };
         }
         match () {
@@ -407,12 +406,6 @@ impl Rewritten<'_> {
     /// Whether who may write by a mode may remove names from it, too.
     fn removes(&self, right: u32) -> bool {
         self.is_directory && right == DELETE_CHILD
-    }
-
-    /// Whether names are given what the group is not, as by a umask: then an owner who is named may
-    /// have it by that.
-    fn exceeds(&self, bit: u32) -> bool {
-        self.names & !(self.mode >> 3) & bit != 0
     }
 
     /// Whether his class loses the right with that to write.

@@ -265,11 +265,14 @@ impl Acl {
             let before = (said[class].denied | said[2].denied) & !(WRITE | EXECUTE);
             (wider & (OF_MODE | OF_WRITERS) | before) & !allowed
         };
+        let names = mask_of(names, directory);
+        // An owner has no more by a name than as the owner.
+        let wider = group_allowed | other_allowed | names;
         let mut entries = vec![
             AclEntry::of(true, Who::Owner, user_allowed),
-            AclEntry::of(false, Who::Owner, denied(0, group_allowed | other_allowed, user_allowed)),
+            AclEntry::of(false, Who::Owner, denied(0, wider, user_allowed)),
         ];
-        entries.extend(self.named_with(mask_of(names, directory)));
+        entries.extend(self.named_with(names));
         entries.extend([
             AclEntry::of(true, Who::Group, group_allowed),
             AclEntry::of(false, Who::Group, denied(1, other_allowed, group_allowed)),

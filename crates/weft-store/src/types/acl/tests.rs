@@ -235,6 +235,14 @@ proptest! {
             acl.entries().iter().filter(|e| e.is_named()).copied().collect()
         };
         prop_assert_eq!(named(&made), named(&plainly));
+        // The owner gets what his class gets, whatever else he is.
+        for groups in [vec![], vec![GROUP, 21]] {
+            let owner = Credential { uid: OWNER, gid: 99, gids: groups };
+            for (bit, right) in [(4, 0x1), (2, 0x6), (1, 0x20)] {
+                let is_given = gets >> 6 & bit != 0;
+                prop_assert_eq!(may(made.entries(), &owner, right), is_given, "{:?}", made);
+            }
+        }
     }
 
     /// What was denied by name stays denied.
