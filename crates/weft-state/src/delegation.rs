@@ -2,16 +2,20 @@
 //! file for reading and trust what it cached until it is asked to give it back. There are no
 //! write delegations (design D9).
 
-use std::collections::{BTreeMap, BTreeSet};
+mod contended;
+
+use std::collections::BTreeMap;
 
 use weft_nfs::{ClientId, Seqid, Stateid, share};
 
 use crate::ids::{FileKey, Millis};
-use crate::limits::{READERS_REMEMBERED_MAX, REVOKED_MAX};
+use crate::limits::REVOKED_MAX;
 use crate::memory::{Want, map_entry};
 use crate::refusal::Refusal;
 use crate::state::State;
 use crate::stateid::{Kind, StateNo};
+
+use self::contended::Contended;
 
 /// A read delegation.
 #[derive(Debug)]
@@ -32,10 +36,8 @@ pub(crate) struct Delegations {
     by_holder: BTreeMap<(FileKey, ClientId), StateNo>,
     /// Files being changed, and by how many requests.
     changing: BTreeMap<FileKey, usize>,
-    /// Clients that have opened a file for reading since it was last changed.
-    readers: BTreeSet<(FileKey, ClientId)>,
-    /// Most of them.
-    readers_max: usize,
+    /// Files of which one was wanted back lately.
+    contended: Contended,
 }
 
 /// Bytes that a delegation takes.
@@ -46,10 +48,10 @@ pub(crate) const DELEGATION_BYTES: usize = map_entry::<StateNo, Delegation>()
 pub(crate) const REVOKED_BYTES: usize = map_entry::<StateNo, ()>();
 
 impl Delegations {
-    /// None, and so much memory for readers.
-    pub(crate) fn with_memory(readers_bytes: usize) -> Self {
-        let most = readers_bytes / map_entry::<(FileKey, ClientId), ()>();
-        Delegations { readers_max: most.min(READERS_REMEMBERED_MAX), ..Delegations::default() }
+    /// None, and so much memory for files of which one was wanted back.
+    pub(crate) fn with_memory(contended_bytes: usize) -> Self {
+        let contended = Contended::with_memory(contended_bytes);
+        Delegations { contended, ..Delegations::default() }
     }
 
     pub(crate) fn get(&self, no: StateNo) -> Option<&Delegation> {
@@ -76,22 +78,8 @@ impl Delegations {
         Some(delegation)
     }
 
-    /// Whether the client has opened the file for reading before, noting that it does now.
-    fn has_read_before(&mut self, client: ClientId, file: FileKey) -> bool {
-        if self.readers.len() >= self.readers_max {
-            self.readers.clear();
-        }
-        !self.readers.insert((file, client))
-    }
-
     fn begin_change(&mut self, file: FileKey) {
         *self.changing.entry(file).or_default() += 1;
-        let from = (file, ClientId(0));
-        let readers: Vec<_> =
-            self.readers.range(from..).take_while(|(f, _)| *f == file).copied().collect();
-        for reader in readers {
-            self.readers.remove(&reader);
-        }
     }
 
     fn end_change(&mut self, file: FileKey) {
@@ -156,13 +144,14 @@ pub enum NoDelegation {
 
 impl State {
     /// Grants a read delegation to a client that has just opened the file for reading, or says
-    /// why not. Without a want it is granted when the client has opened the file for reading
-    /// before and nobody has changed it since. `possible` says whether the client can be called
-    /// back and the file is quiet as far as others know.
+    /// why not. Without a want none is granted on a file of which one had to be recalled lately.
+    /// `possible` says whether the client can be called back and the file is quiet as far as others
+    /// know.
     ///
     /// Source: RFC 8881 §10.4, §18.16.3.
     pub fn delegate(
         &mut self,
+        now: Millis,
         client: ClientId,
         file: FileKey,
         wanted: Wanted,
@@ -172,7 +161,7 @@ impl State {
             Wanted::Nothing => return Err(NoDelegation::NotWanted),
             Wanted::Cancel => return Err(NoDelegation::Cancelled),
             Wanted::Write => return Err(NoDelegation::WriteUnsupported),
-            Wanted::NoPreference if !self.delegations.has_read_before(client, file) => {
+            Wanted::NoPreference if self.delegations.contended.contains(now, file) => {
                 return Err(NoDelegation::NotAsked);
             }
             Wanted::NoPreference | Wanted::Read | Wanted::Reclaim => {}
@@ -254,6 +243,7 @@ impl State {
         let delegation = self.delegations.by_no.get_mut(&no).filter(|d| d.recalled_at.is_none())?;
         delegation.recalled_at = Some(now);
         let seqid = delegation.seqid;
+        self.delegations.contended.note(now, file);
         Some(self.stateid(Kind::Delegation, no, seqid))
     }
 

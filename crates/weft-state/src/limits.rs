@@ -124,10 +124,13 @@ impl SessionLimits {
     }
 }
 
-/// The part of the memory that is for pairs of file and reading client, to recognise a client that
-/// reads a file again, and most of them. Beyond this the memory starts anew.
-pub(crate) const READERS_PART: usize = 64;
-pub(crate) const READERS_REMEMBERED_MAX: usize = 1 << 16;
+/// How long a file of which a delegation had to be recalled gets none that nobody asked for; up to
+/// twice as long.
+pub(crate) const CONTENDED_MS: u64 = 30_000;
+/// The part of the memory that is for such files, and most of them in one such time. Those of the
+/// time before are forgotten for more.
+pub(crate) const CONTENDED_PART: usize = 64;
+pub(crate) const CONTENDED_REMEMBERED_MAX: usize = 1 << 15;
 /// Requests noted as waiting for locks of one file, all of which are searched. Whoever waits beyond
 /// that asks again by itself.
 pub(crate) const LOCK_WAITERS_PER_FILE_MAX: usize = 256;

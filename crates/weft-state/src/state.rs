@@ -10,7 +10,7 @@ use crate::delegation::Delegations;
 use crate::host::Host;
 use crate::ids::FileKey;
 use crate::layout::Layouts;
-use crate::limits::{READERS_PART, RETURNED_LAYOUTS_MAX, StateLimits};
+use crate::limits::{CONTENDED_PART, RETURNED_LAYOUTS_MAX, StateLimits};
 use crate::lock::Locks;
 use crate::lock_ranges::LockRanges;
 use crate::lock_waiters::LockWaiters;
@@ -108,16 +108,16 @@ impl State {
     /// An empty table. `instance` differs for every process start (it is in every stateid), so
     /// that stateids of an earlier instance are recognised and refused.
     pub fn new(instance: u32, limits: StateLimits) -> Self {
-        let readers_bytes = limits.memory_bytes / READERS_PART;
+        let contended_bytes = limits.memory_bytes / CONTENDED_PART;
         State {
             instance,
-            budget: Budget::new(limits.memory_bytes - readers_bytes),
+            budget: Budget::new(limits.memory_bytes - contended_bytes),
             limits,
             last_no: 0,
             opens: Opens::default(),
             locks: Locks::default(),
             layouts: Layouts::default(),
-            delegations: Delegations::with_memory(readers_bytes),
+            delegations: Delegations::with_memory(contended_bytes),
             lock_waiters: LockWaiters::default(),
             files: BTreeMap::new(),
             held_by_client: BTreeMap::new(),

@@ -78,7 +78,7 @@ impl Delegations {
             OpenClaim::Previous(_) => return OpenDelegation::None,
             _ => Wanted::of(a.share_access),
         };
-        // Who also writes is not known for reading it again.
+        // Who also writes would only have to give it back.
         let only_reads = a.share_access & share::ACCESS_MASK == share::ACCESS_READ;
         if wanted == Wanted::NoPreference && !only_reads {
             return OpenDelegation::None;
@@ -88,7 +88,8 @@ impl Delegations {
         let possible =
             !self.files.must_fetch(inode) && self.core.sessions().has_back_channel(client);
         let file = self.files.key(inode.no);
-        let granted = self.protocol.state().delegate(client, file, wanted, possible);
+        let now = self.core.clock.now();
+        let granted = self.protocol.state().delegate(now, client, file, wanted, possible);
         match granted {
             Ok(stateid) => {
                 // It may have been revoked before the restart, and the file changed: what the

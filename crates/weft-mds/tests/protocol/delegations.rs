@@ -84,13 +84,13 @@ async fn wants_and_reasons() {
         (share::WANT_NO_DELEG, none(why::NOT_WANTED)),
         (share::WANT_CANCEL, none(why::CANCELLED)),
         (share::WANT_WRITE_DELEG, none(why::WRITE_DELEG_NOT_SUPP_FTYPE)),
-        (0x0020_0000, OpenDelegation::None),
     ];
     for (want, answer) in table {
         let got = delegation(&mut c, &fh, wanting(share::ACCESS_READ | want)).await;
         assert_eq!(got, answer, "{want:#x}");
     }
-    delegated(&mut c, &fh).await;
+    let later = delegation(&mut c, &fh, wanting(share::ACCESS_READ | 0x0020_0000)).await;
+    assert!(matches!(later, OpenDelegation::Read { .. }), "no preference, and not {later:?}");
     let again = delegation(&mut c, &fh, want_read()).await;
     assert_eq!(again, OpenDelegation::NoneExt(why::RESOURCE, Some(false)), "it has one");
     let writer = closed_file(&mut c, "g").await;
@@ -99,24 +99,36 @@ async fn wants_and_reasons() {
     assert_eq!(delegation(&mut c, &writer, write).await, contended);
 }
 
-/// Without a want the second open for reading gets one (design D9); a client that cannot be
-/// called back never does.
+/// Without a want an open for reading alone gets one (design D9), until it was in a writer's way; a
+/// client that cannot be called back never does.
 #[tokio::test]
-async fn granted_by_access_pattern() {
+async fn readers_get_one_unasked() {
     let cluster = Cluster::start().await;
     let mut c = Client::mount(&cluster, "a").await;
     let options = ClientOptions { back_channel: false, ..ClientOptions::new("deaf") };
     let mut deaf = Client::with(cluster.address(), options).await;
     let fh = closed_file(&mut c, "f").await;
     let plain = || wanting(share::ACCESS_READ);
-    assert_eq!(delegation(&mut c, &fh, plain()).await, OpenDelegation::None);
-    let second = delegation(&mut c, &fh, plain()).await;
-    assert!(matches!(second, OpenDelegation::Read { .. }), "{second:?}");
+    let both = delegation(&mut c, &fh, wanting(share::ACCESS_BOTH)).await;
+    assert_eq!(both, OpenDelegation::None, "it would have to give it back to write");
+    let c_open = c.compound().putfh(&fh).open(plain()).send().await.ok().open().stateid;
+    c.compound().putfh(&fh).op(close(c_open)).expect(NfsStat::OK).await;
+    let OpenDelegation::Read { stateid, .. } = delegation(&mut c, &fh, plain()).await else {
+        panic!("nobody writes the file");
+    };
     for _ in 0..3 {
         assert_eq!(delegation(&mut deaf, &fh, plain()).await, OpenDelegation::None);
     }
     let refused = OpenDelegation::NoneExt(why::RESOURCE, Some(false));
     assert_eq!(delegation(&mut deaf, &fh, want_read()).await, refused);
+
+    let chmod = setattr(Stateid::ANONYMOUS, mode(0o640));
+    let told = deaf.compound().putfh(&fh).op(chmod.clone()).send().await;
+    assert_eq!(told.status(), NfsStat::DELAY);
+    assert_eq!(recalled(&mut c).await.stateid, stateid);
+    c.compound().putfh(&fh).op(delegreturn(stateid)).expect(NfsStat::OK).await;
+    until_done(&mut deaf, &fh, chmod).await.ok();
+    assert_eq!(delegation(&mut c, &fh, plain()).await, OpenDelegation::None);
 }
 
 /// What others do to the file waits until the delegation is back; what reads does not.

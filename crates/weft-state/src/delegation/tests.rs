@@ -3,6 +3,7 @@
 use weft_nfs::NfsStat;
 
 use super::*;
+use crate::limits::CONTENDED_MS;
 use crate::testing::*;
 use crate::{IoAccess, Reason, StateLimits};
 
@@ -13,12 +14,12 @@ const W: u32 = share::ACCESS_WRITE;
 fn delegated() -> (State, Stateid) {
     let mut state = new_state();
     state.open(A, &owner("a"), FILE, R, 0).unwrap();
-    let stateid = state.delegate(A, FILE, Wanted::Read, true).unwrap();
+    let stateid = state.delegate(NOW, A, FILE, Wanted::Read, true).unwrap();
     (state, stateid)
 }
 
 fn asked(state: &mut State, client: ClientId) -> Result<Stateid, NoDelegation> {
-    state.delegate(client, FILE, Wanted::Read, true)
+    state.delegate(NOW, client, FILE, Wanted::Read, true)
 }
 
 /// The wants of RFC 8881 §18.16.3; bits of later versions are no preference.
@@ -39,32 +40,34 @@ fn wants() {
     }
 }
 
-/// Proves that without a want the second open for reading gets one, unless the file was changed
-/// in between; another client's opens do not count.
+/// Proves that without a want a reader gets one, unless one on the file was wanted back lately.
 #[test]
-fn granted_by_access_pattern() {
+fn granted_unless_contended() {
     let mut state = new_state();
-    let mut ask = |client| state.delegate(client, FILE, Wanted::NoPreference, true);
-    assert_eq!(ask(A), Err(NoDelegation::NotAsked));
-    assert_eq!(ask(B), Err(NoDelegation::NotAsked));
-    assert!(ask(A).is_ok());
-    state.begin_change(FILE);
-    state.end_change(FILE);
-    let again = state.delegate(B, FILE, Wanted::NoPreference, true);
-    assert_eq!(again, Err(NoDelegation::NotAsked));
-    assert!(state.delegate(B, FILE, Wanted::NoPreference, true).is_ok());
+    let plainly = |state: &mut State, client, now| {
+        state.delegate(Millis(now), client, FILE, Wanted::NoPreference, true)
+    };
+    let given = plainly(&mut state, A, 0).unwrap();
+    assert!(plainly(&mut state, B, 0).is_ok());
+    state.delegation_recall(Millis(1000), A, FILE);
+    state.delegation_return(A, &given, FILE).unwrap();
+    assert_eq!(plainly(&mut state, A, 1001), Err(NoDelegation::NotAsked));
+    assert!(asked(&mut state, A).is_ok(), "it asks for it");
+    state.delegation_revoke(A, FILE);
+    assert_eq!(plainly(&mut state, A, 1000 + CONTENDED_MS - 1), Err(NoDelegation::NotAsked));
+    assert!(plainly(&mut state, A, 1000 + 2 * CONTENDED_MS).is_ok());
 }
 
 /// Proves each reason for granting none, and that reasons are given only to a client that asked.
 #[test]
 fn reasons_for_none() {
     let mut state = new_state();
-    let mut none = |wanted| state.delegate(A, FILE, wanted, true).unwrap_err();
+    let mut none = |wanted| state.delegate(NOW, A, FILE, wanted, true).unwrap_err();
     assert_eq!(none(Wanted::Nothing), NoDelegation::NotWanted);
     assert_eq!(none(Wanted::Cancel), NoDelegation::Cancelled);
     assert_eq!(none(Wanted::Write), NoDelegation::WriteUnsupported);
-    assert_eq!(state.delegate(A, FILE, Wanted::Read, false), Err(NoDelegation::Resource));
-    assert_eq!(state.delegate(A, FILE, Wanted::Reclaim, false), Err(NoDelegation::NotAsked));
+    assert_eq!(state.delegate(NOW, A, FILE, Wanted::Read, false), Err(NoDelegation::Resource));
+    assert_eq!(state.delegate(NOW, A, FILE, Wanted::Reclaim, false), Err(NoDelegation::NotAsked));
 
     for (access, deny) in [(W, 0), (R, share::DENY_READ)] {
         let open = state.open(B, &owner("b"), FILE, access, deny).unwrap();
@@ -98,7 +101,7 @@ fn limits() {
     let mut state = new_state();
     state.budget.fill(A, Want::Extra, 2 * DELEGATION_BYTES - 1);
     assert!(asked(&mut state, A).is_ok());
-    let other = state.delegate(A, OTHER_FILE, Wanted::Read, true);
+    let other = state.delegate(NOW, A, OTHER_FILE, Wanted::Read, true);
     assert_eq!(other, Err(NoDelegation::Resource));
     assert!(asked(&mut state, B).is_ok());
     let c = ClientId(3);
@@ -203,7 +206,7 @@ fn revoked_ones_are_bounded() {
     let mut state = new_state();
     for object in 0..=REVOKED_MAX as u64 {
         let file = FileKey { volume: 1, object };
-        state.delegate(A, file, Wanted::Read, true).unwrap();
+        state.delegate(NOW, A, file, Wanted::Read, true).unwrap();
         state.delegation_revoke(A, file);
     }
     assert_eq!(state.held(A).revoked.len(), REVOKED_MAX);

@@ -35,7 +35,7 @@ impl Held {
     }
 
     fn want(&mut self, wanted: Wanted) -> Outcome {
-        match self.state.delegate(A, FILE, wanted, true) {
+        match self.state.delegate(NOW, A, FILE, wanted, true) {
             Ok(stateid) => {
                 self.last = stateid;
                 Outcome::OK

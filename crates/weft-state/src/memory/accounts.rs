@@ -73,7 +73,7 @@ fn act(state: &mut State, what: u8, c: usize, file: FileKey, n: usize) {
             }
         }
         6 => drop(state.layout_return_all(client, None)),
-        7 | 8 => drop(state.delegate(client, file, Wanted::Read, true)),
+        7 | 8 => drop(state.delegate(NOW, client, file, Wanted::Read, true)),
         9 => state.delegation_revoke(client, file),
         10 => drop(state.drop_client(client)),
         11 => drop(state.lock_notices()),
@@ -96,7 +96,7 @@ proptest! {
         let mut freed: Vec<(ClientId, Stateid)> = Vec::new();
         for (what, c, object, n) in steps {
             let file = FileKey { volume: 1, object };
-            if let Ok(given) = state.delegate(client(c), file, Wanted::Read, n.is_multiple_of(2)) {
+            if let Ok(given) = state.delegate(NOW, client(c), file, Wanted::Read, n.is_multiple_of(2)) {
                 freed.push((client(c), given));
             }
             act(&mut state, what, c, file, n);
