@@ -166,6 +166,16 @@ impl Servers {
         text
     }
 
+    /// New files are striped over this many data servers from now on; nothing is restarted.
+    pub fn stripe_over(&mut self, width: u32) {
+        self.plan.stripe_width = width;
+        let read = || self.logs_of("mds").matches("was read again").count();
+        let before = read();
+        std::fs::write(self.path("mds.toml"), self.mds_config(|_| true)).expect("a configuration");
+        self.signal("mds", "HUP");
+        super::until("another width", PATIENCE, || (read() > before).then_some(()));
+    }
+
     /// The metadata server reaches this data server only by way of that address, once it is
     /// started again.
     pub fn reach_by(&mut self, id: u32, address: SocketAddr) {
