@@ -96,7 +96,8 @@ proptest! {
         let mut freed: Vec<(ClientId, Stateid)> = Vec::new();
         for (what, c, object, n) in steps {
             let file = FileKey { volume: 1, object };
-            if let Ok(given) = state.delegate(NOW, client(c), file, Wanted::Read, n.is_multiple_of(2)) {
+            let possible = n.is_multiple_of(2);
+            if let Ok(given) = state.delegate(NOW, client(c), file, Wanted::Read, possible) {
                 freed.push((client(c), given));
             }
             act(&mut state, what, c, file, n);
