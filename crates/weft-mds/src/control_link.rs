@@ -403,14 +403,24 @@ async fn bind(
     let (id, admission) = (expected.id, &expected.admission);
     let wrong = |why: String| ControlError::Wrong(format!("{}: {why}", expected.addr).into());
     let asked = admission.meet(id, uuid).map_err(wrong)?;
-    let known = within(ANSWER_LIMIT, call(connection, Procedure::VOLUME, &asked)).await?;
-    let met = Met { uuid, known };
-    let args = admission.judge(id, uuid, &met.known).await.map_err(wrong)?;
-    let bound = match within(BIND_LIMIT, call(connection, Procedure::BIND, &args)).await {
-        Err(ControlError::Refused(status)) => return Err(wrong(admission.refused(id, status))),
-        other => other?,
-    };
-    admission.bound(id, &met, bound).await.map_err(wrong)
+    let ask = || within(ANSWER_LIMIT, call(connection, Procedure::VOLUME, &asked));
+    let mut known: VolumeOk = ask().await?;
+    loop {
+        let args = admission.judge(id, uuid, &known).await.map_err(wrong)?;
+        let bound = match within(BIND_LIMIT, call(connection, Procedure::BIND, &args)).await {
+            Err(ControlError::Refused(status)) => {
+                // What a run before this one sent before it was killed may have bound it since.
+                let now: VolumeOk = ask().await?;
+                if now.runs == known.runs {
+                    return Err(wrong(admission.refused(id, status)));
+                }
+                known = now;
+                continue;
+            }
+            other => other?,
+        };
+        return admission.bound(id, &Met { uuid, known }, bound).await.map_err(wrong);
+    }
 }
 
 async fn within<T>(
@@ -499,3 +509,7 @@ fn failed(error: RpcError) -> ControlError {
         RpcError::Refused(_) | RpcError::Decode(_) => ControlError::Wrong(error.to_string().into()),
     }
 }
+
+#[cfg(test)]
+#[path = "control_link_tests.rs"]
+mod tests;
