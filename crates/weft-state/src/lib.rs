@@ -46,6 +46,7 @@ mod sessions;
 mod slot;
 mod state;
 mod stateid;
+mod underway;
 
 #[cfg(test)]
 mod testing;
@@ -66,3 +67,4 @@ pub use refusal::{Reason, Refusal};
 pub use sequence::{Envelope, InSession, SequenceOutcome};
 pub use sessions::{ConfirmedClient, CreateSessionOutcome, ExchangeIdOutcome, Identity, Sessions};
 pub use state::{Dropped, HeldCounts, State};
+pub use underway::Underway;

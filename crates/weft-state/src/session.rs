@@ -120,6 +120,12 @@ impl Session {
         }
     }
 
+    /// The requests that are being executed.
+    pub(crate) fn executed(&self) -> impl Iterator<Item = (SlotId, SequenceId)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(index, slot)| Some((slot_of(index), slot.executed()?)))
+    }
+
     /// A slot that is in place.
     pub(crate) fn slot(&self, id: SlotId) -> Option<&Slot> {
         self.slots.get(usize::try_from(id.0).ok()?)

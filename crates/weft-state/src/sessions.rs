@@ -309,8 +309,7 @@ impl Sessions {
         client: &Client,
         holds_state: impl Fn(ClientId) -> bool,
     ) -> Result<(), Reason> {
-        let records = self.records_by_owner.get(&client.owner.ownerid);
-        let confirmed = records.and_then(|r| r.confirmed).and_then(|id| self.clients.get(&id));
+        let confirmed = self.confirmed(&client.owner.ownerid);
         let elsewhere = confirmed.filter(|c| !client.confirmed && c.host != client.host);
         let may_go = |c: &Client| c.may_go(now, self.lease_ms, holds_state(c.clientid));
         if elsewhere.is_none_or(may_go) { Ok(()) } else { Err(Reason::ClientElsewhere) }
@@ -391,25 +390,32 @@ impl Sessions {
         }
     }
 
-    /// DESTROY_SESSION, over a connection bound to the session. Requests still being executed on
-    /// it run to their end; their [`Sessions::complete`] then has no effect.
+    /// DESTROY_SESSION, over a connection bound to the session, once nothing is
+    /// [under way](Sessions::underway_on). A request that is still being executed on it runs to its
+    /// end; its [`Sessions::complete`] then has no effect.
     ///
     /// # Errors
     /// BADSESSION, CONN_NOT_BOUND_TO_SESSION.
     ///
     /// Source: RFC 8881 §18.37.3.
     pub fn destroy_session(&mut self, sessionid: SessionId, conn: ConnId) -> Result<(), Refusal> {
-        let session = self.sessions.get(&sessionid).ok_or(Reason::SessionUnknown)?;
-        if !session.is_bound(conn) {
-            return Err(Reason::NotBound.into());
-        }
-        let clientid = session.clientid;
+        let clientid = self.bound_session(sessionid, conn)?.clientid;
         self.remove_session(sessionid);
         if let Some(client) = self.clients.get_mut(&clientid) {
             client.sessions.retain(|s| *s != sessionid);
             client.sessions.shrink_to_fit();
         }
         Ok(())
+    }
+
+    /// A session that this connection may end.
+    pub(crate) fn bound_session(
+        &self,
+        sessionid: SessionId,
+        conn: ConnId,
+    ) -> Result<&Session, Reason> {
+        let session = self.sessions.get(&sessionid).ok_or(Reason::SessionUnknown)?;
+        if session.is_bound(conn) { Ok(session) } else { Err(Reason::NotBound) }
     }
 
     fn remove_session(&mut self, sessionid: SessionId) {
@@ -474,6 +480,12 @@ impl Sessions {
     /// The record of a client.
     pub fn client(&self, clientid: ClientId) -> Option<&Client> {
         self.clients.get(&clientid)
+    }
+
+    /// The confirmed record of a client owner.
+    pub(crate) fn confirmed(&self, ownerid: &Opaque) -> Option<&Client> {
+        let records = self.records_by_owner.get(ownerid);
+        records.and_then(|r| r.confirmed).and_then(|id| self.clients.get(&id))
     }
 
     /// Every client record, confirmed or not, by id.

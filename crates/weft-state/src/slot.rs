@@ -72,6 +72,11 @@ impl Slot {
         matches!(self.phase, Phase::Busy { .. })
     }
 
+    /// The request that is being executed on it.
+    pub(crate) fn executed(&self) -> Option<SequenceId> {
+        self.is_busy().then_some(self.sequenceid)
+    }
+
     /// Takes the slot for a request that [`Slot::judge`] found new; drops the last reply.
     pub(crate) fn begin(&mut self, sequenceid: SequenceId, digest: u64) {
         self.sequenceid = sequenceid;

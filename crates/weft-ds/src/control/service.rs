@@ -217,6 +217,11 @@ impl Service {
             // Only the verifier is wanted, which is in memory.
             return Ok(StatOk { verifier, objects: ObjectAttrsList(Vec::new()) });
         }
+        // What is being written is open, and who asks for its size should not be told an old one.
+        let open = |o: &ObjectName| Some(attrs_or_why(&store, *o, store.stat_open(id(*o))?));
+        if let Some(objects) = a.0.iter().map(open).collect::<Option<_>>() {
+            return Ok(StatOk { verifier, objects: ObjectAttrsList(objects) });
+        }
         let stat = move || a.0.iter().map(|o| attrs(&store, *o)).collect();
         Ok(StatOk { verifier, objects: ObjectAttrsList(self.blocking(stat).await?) })
     }

@@ -16,6 +16,7 @@ mod data42;
 mod delegations;
 mod ended_handles;
 mod export;
+mod fence_ops;
 mod gather;
 mod handles;
 mod hostile;

@@ -145,13 +145,13 @@ async fn finish<R: Role>(role: &R, c: Compound<R>, results: Results) -> Answer {
     if let Err(status) = role.durable(&c).await {
         tracing::error!(%status, "the store is broken: no reply can be given");
         if let Some(session) = &c.session {
-            role.core().sessions().complete(session, None);
+            role.core().complete(session, None);
         }
         return Answer::Close;
     }
     let reply = results.finish();
     if let Some(session) = &c.session {
-        role.core().sessions().complete(session, reply::cacheable(session, &reply));
+        role.core().complete(session, reply::cacheable(session, &reply));
     }
     Answer::Results(reply, c.reply_budget)
 }

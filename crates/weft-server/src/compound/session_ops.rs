@@ -2,10 +2,10 @@
 //! §18.50, §18.51.
 
 use weft_nfs::{
-    NfsStat, OpArgs, OpOk, exchgid,
+    NfsStat, OpArgs, OpOk, SessionId, exchgid,
     ops::{CreateSessionArgs, DestroyClientidArgs, ExchangeIdArgs, ReclaimCompleteArgs},
 };
-use weft_state::{Origin, Principal};
+use weft_state::{Origin, Principal, Underway};
 
 use super::{Compound, OpResult, Role};
 use crate::{
@@ -27,11 +27,7 @@ pub(super) async fn execute<R: Role>(
     match args {
         OpArgs::ExchangeId(a) => exchange_id(role, c, &a).await,
         OpArgs::CreateSession(a) => create_session(role, c, &a).await,
-        OpArgs::DestroySession(a) => {
-            let mut sessions = role.core().sessions();
-            sessions.destroy_session(a.sessionid, c.conn.id).map_err(refused)?;
-            Ok(OpOk::DestroySession)
-        }
+        OpArgs::DestroySession(a) => destroy_session(role, c, a.sessionid).await,
         OpArgs::DestroyClientid(a) => destroy_clientid(role, &a).await,
         OpArgs::BindConnToSession(a) => {
             let bound = role.core().sessions().bind_conn_to_session(c.now, &a, c.conn.id);
@@ -60,15 +56,47 @@ async fn exchange_id<R: Role>(role: &R, c: &Compound<R>, a: &ExchangeIdArgs) -> 
     }
     let entropy = u32::from_be_bytes(random());
     let holds_state = |client| role.client_has_state(client);
-    let known = {
+    let (mut known, underway) = {
         let from = Origin { principal: principal(c), address: c.conn.peer.ip().to_canonical() };
         let mut sessions = role.core().sessions();
-        sessions.exchange_id(c.now, a, &from, entropy, holds_state).map_err(refused)?
+        let underway = sessions.underway_before(&a.clientowner, c.session.as_ref());
+        let known = sessions.exchange_id(c.now, a, &from, entropy, holds_state);
+        (known.map_err(refused)?, underway)
     };
     if let Some(gone) = known.purged {
         role.clients_gone(vec![gone]).await;
     }
+    wait_for(role, &underway).await?;
+    // Only to who asks: Linux before 5.10 takes no flag that it does not know.
+    known.ok.flags |= a.flags & exchgid::SUPP_FENCE_OPS;
     Ok(OpOk::ExchangeId(known.ok))
+}
+
+/// RFC 7862 §14.1.4: the answer means that the requests before it were done, or never will be.
+///
+/// # Errors
+/// DELAY: some are still being executed after a lease. One that can wait for this very answer is
+/// among them, as when two requests destroy each other's session.
+async fn wait_for<R: Role>(role: &R, requests: &Underway) -> Result<(), NfsStat> {
+    let ended = requests.is_empty() || role.core().have_ended(requests).await;
+    if ended { Ok(()) } else { Err(NfsStat::DELAY) }
+}
+
+/// RFC 8881 §18.37.3; what is under way on the session ends first.
+async fn destroy_session<R: Role>(role: &R, c: &Compound<R>, id: SessionId) -> OpResult {
+    loop {
+        let underway = {
+            let mut sessions = role.core().sessions();
+            let underway = sessions.underway_on(id, c.conn.id, c.session.as_ref());
+            let underway = underway.map_err(refused)?;
+            if underway.is_empty() {
+                sessions.destroy_session(id, c.conn.id).map_err(refused)?;
+                return Ok(OpOk::DestroySession);
+            }
+            underway
+        };
+        wait_for(role, &underway).await?;
+    }
 }
 
 async fn create_session<R: Role>(role: &R, c: &Compound<R>, a: &CreateSessionArgs) -> OpResult {

@@ -2,6 +2,7 @@
 
 use std::{
     fs::File,
+    os::unix::fs::MetadataExt,
     sync::{
         Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -13,6 +14,7 @@ use super::{
     error::{ObjectError, io},
     group_sync::GroupSync,
     object_id::ObjectId,
+    store::ObjectStat,
     store_dir::{Leaf, StoreDir},
 };
 use crate::sync::{self, lock};
@@ -142,8 +144,20 @@ impl Object {
         self.writes.fetch_add(1, Ordering::AcqRel);
     }
 
-    pub(super) fn writes(&self) -> u64 {
-        self.writes.load(Ordering::Acquire)
+    /// What is known of it and of its open file.
+    pub(super) fn stat(&self, file: &File) -> Result<ObjectStat, ObjectError> {
+        // Counted before looking: a write in between makes the count old, never the attributes.
+        let writes = self.writes.load(Ordering::Acquire);
+        let unsynced = self.is_dirty();
+        let m = file.metadata().map_err(io("stat an object"))?;
+        Ok(ObjectStat {
+            size: m.len(),
+            mtime_s: m.mtime(),
+            mtime_ns: u32::try_from(m.mtime_nsec()).unwrap_or(0),
+            blocks_bytes: m.blocks().saturating_mul(512),
+            writes,
+            unsynced,
+        })
     }
 
     pub(super) fn is_dirty(&self) -> bool {

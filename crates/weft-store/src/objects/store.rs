@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
-    os::unix::fs::{FileExt, MetadataExt},
+    os::unix::fs::FileExt,
     path::Path,
     sync::{
         Arc, OnceLock,
@@ -294,18 +294,7 @@ impl ObjectStore {
         let Some(file) = object.file(&self.dir)? else {
             return Ok(ObjectStat::default());
         };
-        // Counted before looking: a write in between makes the count old, never the attributes.
-        let writes = object.writes();
-        let unsynced = object.is_dirty();
-        let m = file.metadata().map_err(io("stat an object"))?;
-        Ok(ObjectStat {
-            size: m.len(),
-            mtime_s: m.mtime(),
-            mtime_ns: u32::try_from(m.mtime_nsec()).unwrap_or(0),
-            blocks_bytes: m.blocks().saturating_mul(512),
-            writes,
-            unsynced,
-        })
+        object.stat(&file)
     }
 
     /// Sets the object's local size, shorter or longer, durably; where the file system has no files

@@ -543,7 +543,9 @@ fn what_is_open_needs_no_waiting() {
     assert!(
         store.read_open(id(1), 0, 1).is_none() && store.write_open(id(1), 0, 0, b"a").is_none()
     );
+    assert!(store.stat_open(id(1)).is_none());
     store.write(id(1), 2, 0, b"abc").unwrap();
+    assert_eq!(store.stat_open(id(1)), Some(store.stat(id(1))));
     let plan = store.read_open(id(1), 1, 9).unwrap().unwrap();
     assert_eq!(plan.range.map(|r| (r.offset, r.len)), Some((1, 2)));
     store.fence(id(1), 2).unwrap();

@@ -8,7 +8,7 @@ use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 use super::{
     error::ObjectError,
     object_id::ObjectId,
-    store::{ObjectStore, ReadPlan, WriteVerifier, plan},
+    store::{ObjectStat, ObjectStore, ReadPlan, WriteVerifier, plan},
 };
 
 impl ObjectStore {
@@ -24,6 +24,19 @@ impl ObjectStore {
     ) -> Option<Result<ReadPlan, ObjectError>> {
         let file = self.cache.find(id)?.opened()?;
         Some(plan(file, offset, len))
+    }
+
+    /// The attributes of an object that is open, which are in memory; `None`: [`Self::stat`] tells.
+    ///
+    /// # Errors
+    /// As [`Self::stat`].
+    pub fn stat_open(&self, id: ObjectId) -> Option<Result<ObjectStat, ObjectError>> {
+        if self.is_given_up(id) {
+            return Some(Ok(ObjectStat::default()));
+        }
+        let object = self.cache.find(id)?;
+        let file = object.opened()?;
+        Some(object.stat(&file))
     }
 
     /// Writes to an object that is open, if the page cache takes all of it at once; `None`:
