@@ -16,6 +16,7 @@ mod compare;
 mod data;
 mod held;
 mod lists;
+mod logs;
 mod names;
 mod protect;
 mod run;
@@ -148,6 +149,7 @@ impl Drop for Named {
 /// One sequence without some of its acts: what it did, and its fault with all that led to it.
 async fn sequence(seed: u64, left_out: &BTreeSet<usize>) -> (Figures, Option<(usize, String)>) {
     let _named = Named(seed);
+    logs::begin();
     let mut run = Run::new(seed).await;
     let mut at = 0;
     let outcome = acts(&mut run, seed, left_out, &mut at).await;
@@ -214,9 +216,11 @@ async fn sequences(mut seed: u64, enough: impl Fn(u64) -> bool) -> Figures {
         let (one, fault) = sequence(seed, &BTreeSet::new()).await;
         figures.add(&one);
         if let Some(fault) = fault {
-            let after = (begun.elapsed(), figures.sequences);
+            let (after, logged) = ((begun.elapsed(), figures.sequences), logs::told());
+            let first = fault.1.clone();
             let text = shortened(seed, fault).await;
-            panic!("WEFT_ORACLE_SEED={seed}, after {after:?}:\n{text}");
+            let seed = format!("WEFT_ORACLE_SEED={seed}, after {after:?}");
+            panic!("{seed}:\n{first}\nservers:\n{logged}\nmade shorter:\n{text}");
         }
         seed += 1;
         if said.elapsed() > Duration::from_secs(60) {
