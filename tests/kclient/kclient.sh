@@ -23,7 +23,7 @@
 #   --hostname H      default kc<number>; it is part of the NFSv4 client owner, so two guests on
 #                     one server must differ
 #   --add SRC[:DEST]  copy a host file or folder into the guest (default DEST /job/<name>)
-#   --share DIR:DEST  show a host folder in the guest, read-only (uml)
+#   --share DIR:DEST  show a host folder in the guest, read-only (QEMU: as it is now, from an image)
 #   --bin PROG        copy a host program and its shared libraries to /usr/local/bin/<name>
 #   --env K=V         set in the script's environment (SERVER=… replaces the host's address)
 #   --out DIR         gets what the script leaves in /out, plus console.log, dmesg.txt, meta.txt
@@ -66,7 +66,7 @@ usage() { sed -n '2,/^set -u/p' "$SELF" | sed '$d;s/^# \{0,1\}//'; }
 
 # Modules the guest gets (with whatever they depend on). Layout drivers and the like are loaded on
 # demand by the kernel itself, as on any Linux client.
-MODULES="virtio_pci virtio_net virtio_console virtio_rng
+MODULES="virtio_pci virtio_net virtio_console virtio_rng virtio_blk ext4 xfs
 nfs nfsv4 nfs_layout_nfsv41_files nfs_layout_flexfiles blocklayoutdriver
 sunrpc auth_rpcgss lockd grace nfs_acl tls loop nfsd"
 
@@ -299,7 +299,6 @@ choose_net() { # NET becomes tap or user
     *) die "bad --net $NET (auto, user)" ;;
   esac
   [ "$KERNEL" != uml ] || [ "$NET" = tap ] || die "the uml kernel needs root and /dev/net/tun"
-  [ "$KERNEL" = uml ] || [ ${#SHARES[@]} = 0 ] || die "--share is for the uml kernel"
 }
 
 # A tap with a /30 of its own; sets TAP GUEST_IP HOST_IP. The guest can reach every address of this
@@ -391,11 +390,27 @@ watch_guest() {
   kill -KILL "$VM_PID"
 }
 
+# The cloud kernels share no folder with their host, but they read a disk; sets DISKS.
+pack_shares() {
+  local share image number=0
+  DISKS=()
+  [ ${#SHARES[@]} = 0 ] || need mkfs.ext4
+  for share in ${SHARES[@]+"${SHARES[@]%%:*}"}; do
+    number=$((number + 1)) image=$W/share$number
+    # room for the file system's own tables beside the files, and for their last blocks
+    truncate -s $(($(du -sm "$share" | cut -f1) * 5 / 4 + 32))M "$image" || die "no room for $share"
+    mkfs.ext4 -q -O ^has_journal -m 0 -d "$share" "$image" || die "cannot make an image of $share"
+    DISKS+=(-drive "file=$image,format=raw,readonly=on,if=none,id=share$number"
+      -device "virtio-blk-pci,drive=share$number")
+  done
+}
+
 # Without ERMS/FSRM the guest kernel copies with 8-byte moves; QEMU executes 'rep movsb' byte by byte.
 start_qemu() {
   local net=(-netdev 'user,id=n0')
   [ "$NET" = tap ] && net=(-netdev "tap,id=n0,ifname=$TAP,script=no,downscript=no,vhost=off")
   [ -n "$PCAP" ] && net+=(-object "filter-dump,id=d0,netdev=n0,file=$PCAP,maxlen=262144")
+  pack_shares
   (cd "$W" && TMPDIR=$W exec qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot \
     -machine pc,usb=off,graphics=off -accel tcg,thread=multi,tb-size=512 -cpu max,-erms,-fsrm \
     -smp "$CPUS" -m "$MEM" -kernel "$KIMG" -initrd "$W/initrd" \
@@ -405,6 +420,7 @@ start_qemu() {
     -chardev "file,id=r,path=$W/r" -device virtserialport,chardev=r,name=kc.r \
     -chardev "pipe,id=h,path=$W/h" -device virtserialport,chardev=h,name=kc.h \
     -device virtio-rng-pci "${net[@]}" -device "virtio-net-pci,netdev=n0,romfile=,mac=$MAC" \
+    ${DISKS[@]+"${DISKS[@]}"} \
     </dev/null >"$W/vm.log" 2>&1) &
   VM_PID=$!
 }

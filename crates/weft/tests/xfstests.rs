@@ -5,7 +5,8 @@
 //! tested. For `./dev xfstests` alone: WEFT_XFSTESTS_LIST (words for its `check`),
 //! WEFT_XFSTESTS_SERVERS (with a space between), WEFT_KNFSD (the folder of knfsd's programs),
 //! WEFT_XFSTESTS_OUT (a folder for what is left), WEFT_XFSTESTS_BLOCK (bytes of a READ or WRITE;
-//! 65536).
+//! 65536), WEFT_XFSTESTS_KERNEL (6.1, 6.12 or uml; uml), WEFT_XFSTESTS_SECONDS (for one test; 300,
+//! four times as many where the kernel is emulated).
 
 mod support;
 
@@ -33,7 +34,9 @@ const DISK_MIB: u64 = 24 << 10;
 /// Memory of the guest, some of whose tests map large files.
 const MEMORY_MIB: u32 = 1536;
 /// Seconds that a test may take on a busy machine; most take five.
-const TEST_SECONDS: u32 = 300;
+const TEST_SECONDS: u64 = 300;
+/// How much slower what is emulated may be.
+const EMULATED: u64 = 4;
 /// Bytes of a READ or WRITE, which Linux makes the block size of a mount. Many tests work on some
 /// thousand blocks, and would take long with the most that servers offer.
 const BLOCK: &str = "65536";
@@ -42,6 +45,9 @@ const SELECTION_SECONDS: u32 = 900;
 const LIST_SECONDS: u32 = 24 * 3600;
 /// Tests of others that may fail here.
 const EXPECTED: &str = "tests/guest/xfstests-expected.txt";
+/// What a guest that is emulated gets of this machine's programs: copies, so no more than it needs.
+const USR: [&str; 6] =
+    ["bin", "sbin", "lib64", "lib/x86_64-linux-gnu", "share/perl", "share/perl5"];
 /// What the guest needs of this machine's `/etc` beside what it makes itself.
 const ETC: [&str; 5] = ["ld.so.cache", "protocols", "services", "netconfig", "mke2fs.conf"];
 
@@ -72,7 +78,8 @@ fn a_selection_passes() {
     };
     let asked: BTreeSet<String> = words.map(full_name).collect();
     let list = asked.iter().cloned().collect::<Vec<_>>().join(" ");
-    let Some(outcomes) = judge(WEFT, &xfstests, &list, SELECTION_SECONDS) else { return };
+    let outcomes = judge(Kernel::Uml, WEFT, &xfstests, &list, SELECTION_SECONDS);
+    let Some(outcomes) = outcomes else { return };
     let ran = |name: &String| outcomes.get(name).is_some_and(|outcome| outcome.what != SKIPPED);
     let left_out: Vec<_> = asked.into_iter().filter(|name| !ran(name)).collect();
     assert!(left_out.is_empty(), "not run: {left_out:?}");
@@ -85,9 +92,10 @@ fn a_list_is_judged() {
     let Ok(list) = std::env::var("WEFT_XFSTESTS_LIST") else { return };
     let servers = std::env::var("WEFT_XFSTESTS_SERVERS").expect("WEFT_XFSTESTS_SERVERS");
     let xfstests = folder("WEFT_XFSTESTS").expect("WEFT_XFSTESTS");
+    let kernel = kernel();
     let mut all = BTreeMap::new();
     for server in servers.split_whitespace() {
-        let outcomes = judge(server, &xfstests, &list, LIST_SECONDS).expect("a guest");
+        let outcomes = judge(kernel, server, &xfstests, &list, LIST_SECONDS).expect("a guest");
         all.insert(server, outcomes);
     }
     for (server, outcomes) in &all {
@@ -104,12 +112,20 @@ fn a_list_is_judged() {
 }
 
 /// Runs tests on a server, saying each outcome when it is known; none where this machine cannot.
-fn judge(server: &str, xfstests: &Path, list: &str, seconds: u32) -> Option<Outcomes> {
-    let guest = guest(server, xfstests)?.seconds(seconds);
+fn judge(
+    kernel: Kernel,
+    server: &str,
+    xfstests: &Path,
+    list: &str,
+    seconds: u32,
+) -> Option<Outcomes> {
+    let guest = guest(kernel, server, xfstests)?.seconds(seconds);
+    let slower = if kernel == Kernel::Uml { 1 } else { EMULATED };
+    let test_seconds = weft_dev::env("WEFT_XFSTESTS_SECONDS").unwrap_or(TEST_SECONDS) * slower;
     let run = |guest: Guest, ports: [u16; 2]| {
         let block = std::env::var("WEFT_XFSTESTS_BLOCK").unwrap_or_else(|_| BLOCK.to_owned());
         let guest = ports.into_iter().fold(guest.argument(server), Guest::argument);
-        let guest = guest.argument(TEST_SECONDS).argument(block);
+        let guest = guest.argument(test_seconds).argument(block);
         let guest = list.split_whitespace().fold(guest, Guest::argument);
         let mut outcomes = Outcomes::new();
         let report = guest.run(&mut outcomes, |outcomes, words| note(server, outcomes, words));
@@ -135,13 +151,30 @@ fn judge(server: &str, xfstests: &Path, list: &str, seconds: u32) -> Option<Outc
     Some(outcomes)
 }
 
+/// The client that `./dev xfstests` asks for.
+fn kernel() -> Kernel {
+    match std::env::var("WEFT_XFSTESTS_KERNEL").as_deref() {
+        Ok("uml") | Err(_) => Kernel::Uml,
+        Ok("6.1") => Kernel::V6_1,
+        Ok("6.12") => Kernel::V6_12,
+        Ok(other) => panic!("WEFT_XFSTESTS_KERNEL: {other} is none of uml, 6.1 and 6.12"),
+    }
+}
+
 /// A guest with the programs of this machine, and xfstests.
-fn guest(server: &str, xfstests: &Path) -> Option<Guest> {
-    let guest = Guest::new(Kernel::Uml, "xfstests.sh")?
+fn guest(kernel: Kernel, server: &str, xfstests: &Path) -> Option<Guest> {
+    let guest = Guest::new(kernel, "xfstests.sh")?
         .memory(MEMORY_MIB)
-        .share(Path::new("/usr"), "/new/usr")
         .share(Path::new("/etc/alternatives"), "/job/alternatives")
         .share(xfstests, "/new/xfstests");
+    let folder = |guest: Guest, name: &str| match Path::new("/usr").join(name) {
+        dir if dir.is_dir() => guest.share(&dir, &format!("/new/usr/{name}")),
+        _ => guest,
+    };
+    let guest = match kernel {
+        Kernel::Uml => guest.share(Path::new("/usr"), "/new/usr"),
+        Kernel::V6_1 | Kernel::V6_12 => USR.into_iter().fold(guest, folder),
+    };
     let guest = match std::env::var_os("WEFT_XFSTESTS_OUT") {
         Some(out) => guest.keep(&PathBuf::from(out).join(server)),
         None => guest,

@@ -317,7 +317,12 @@ impl Acl {
     /// What is made in a directory that has this list gets of it; `None` if nothing (§6.4.3.1).
     pub(crate) fn inherited(&self, directory: bool) -> Option<Self> {
         let entries: Vec<_> = self.0.iter().filter_map(|e| inherited(e, directory)).collect();
-        if entries.is_empty() { None } else { Some(Acl(entries.into())) }
+        if entries.is_empty() {
+            return None;
+        }
+        let list = Acl(entries.into());
+        // Before a mode counts: half of a right shields nobody from a denial of the whole.
+        Some(if directory { list } else { list.of_file() })
     }
 }
 

@@ -393,6 +393,18 @@ fn nobody_lets_himself_in_by_a_wider_class() {
     assert!(rights(&stranger).may_set_acl() && rights(&stranger).may_take());
 }
 
+/// Half of the right to write, which a directory hands on to a file, is none there before the mode
+/// counts: what everybody is denied behind it stays denied.
+#[test]
+fn half_a_right_shields_from_no_denial() {
+    let entry = |allows, who, mask| AclEntry { flags: 0x1, ..AclEntry::of(allows, who, mask) };
+    let half = entry(true, Who::Group, APPEND_DATA);
+    let denial = entry(false, Who::Everyone, APPEND_DATA | EXECUTE);
+    let of_directory = Acl::new(vec![half, denial]).unwrap();
+    let made = of_directory.inherited(false).unwrap().of_new(0o622, 0, false);
+    assert_eq!(made.mode(), 0o400, "{made:?}");
+}
+
 /// Both sides of the limit.
 #[test]
 fn lists_are_bounded() {
