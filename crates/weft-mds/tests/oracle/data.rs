@@ -3,7 +3,7 @@
 use weft_nfs::{Attrs, LockType, NfsStat, OpArgs, Stateid, Verifier, ops::*, share};
 
 use super::{
-    held::{Open, Other, Right},
+    held::{Held, Open, Other, Right},
     protect::Protection,
     run::{Actor, Fault, Run, fault, newest},
     world::{Body, NodeId, PIECE, PIECES, Verdict, WRITE},
@@ -391,9 +391,12 @@ impl Run {
             return fault(format!("{what}: host {} has it", held.host));
         }
         // A host has one owner of locks: what it locks by another open is under the first still.
-        let before = self.held.locks.iter().find(|l| (l.host, l.node) == (host, node));
+        let Held { locks, unlocked, .. } = &mut self.held;
+        let before = locks.iter().chain(&*unlocked).find(|l| (l.host, l.node) == (host, node));
         let under = before.map_or(open.stateid, |l| l.under);
-        self.held.locks.retain(|l| (l.host, l.node) != (host, node));
+        for list in [locks, unlocked] {
+            list.retain(|l| (l.host, l.node) != (host, node));
+        }
         self.held.locks.push(Other { host, node, stateid: reply.stateid(), under });
         Ok(())
     }
@@ -412,6 +415,7 @@ impl Run {
         let ops = [self.put(lock.node), locku(newest(lock.stateid), 0, 16)];
         if self.act(a, &what, verdict, &ops).await?.is_some() {
             self.held.locks.retain(|l| l.stateid.other != lock.stateid.other);
+            self.held.unlocked.push(lock);
         }
         Ok(())
     }

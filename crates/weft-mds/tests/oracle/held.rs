@@ -58,6 +58,8 @@ pub struct Right {
 pub struct Held {
     pub opens: Vec<Open>,
     pub locks: Vec<Other>,
+    /// Locks of which all was unlocked: their stateids are there still.
+    pub unlocked: Vec<Other>,
     pub delegations: Vec<Other>,
     pub layouts: Vec<Other>,
     pub storage: Vec<Storage>,
@@ -110,7 +112,7 @@ impl Held {
     /// Its client is gone.
     pub fn forget(&mut self, host: HostId) {
         self.opens.retain(|o| o.host != host);
-        [&mut self.locks, &mut self.delegations, &mut self.layouts]
+        [&mut self.locks, &mut self.unlocked, &mut self.delegations, &mut self.layouts]
             .into_iter()
             .for_each(|list| list.retain(|o| o.host != host));
         let nodes: Vec<_> = self.storage.iter().map(|s| s.node).collect();
@@ -139,7 +141,9 @@ impl Held {
     pub fn close(&mut self, host: HostId, other: [u8; 12]) {
         let Some(at) = self.opens.iter().position(|o| o.stateid.other == other) else { return };
         let node = self.opens.remove(at).node;
-        self.locks.retain(|l| l.under.other != other);
+        for list in [&mut self.locks, &mut self.unlocked] {
+            list.retain(|l| l.under.other != other);
+        }
         let writes = |s: &Storage| (s.host, s.node) == (host, node) && s.is_out && s.writes;
         if !self.has_open(host, node) && !self.storage.iter().any(writes) {
             self.layout_gone(host, node);
