@@ -62,12 +62,17 @@ impl DataServer {
         let Payload::Bytes(data) = a.data else { return Err(NfsStat::SERVERFAULT.into()) };
         let (offset, len) = (a.offset, data.len());
         let ObjectGrant { id, epoch } = self.admit(c, Access::Write, offset, len as u64).await?;
+        let ahead = c.handle()?.others_before(offset, len as u64);
         let (verifier, committed) = match a.stable {
             StableHow::UNSTABLE => {
-                (self.disk.write(id, epoch, offset, data).await?, StableHow::UNSTABLE)
+                (self.disk.write(id, epoch, (offset, data), ahead).await?, StableHow::UNSTABLE)
             }
             StableHow::DATA_SYNC | StableHow::FILE_SYNC => {
-                let stable = self.disk.call(len, move |s| s.write_stable(id, epoch, offset, &data));
+                let stable = self.disk.call(len, move |s| {
+                    let written = s.write_stable(id, epoch, offset, &data);
+                    ahead.into_iter().for_each(|range| s.give_back_ahead(id, range));
+                    written
+                });
                 (stable.await?, StableHow::FILE_SYNC)
             }
             _ => return Err(NfsStat::INVAL.into()),

@@ -86,6 +86,8 @@ struct Write {
     epoch: u32,
     offset: u64,
     data: Bytes,
+    /// See [`ObjectStore::give_back_ahead`].
+    ahead: Option<(u64, u64)>,
     done: oneshot::Sender<Result<WriteVerifier, ObjectError>>,
     room: OwnedSemaphorePermit,
 }
@@ -141,7 +143,7 @@ impl Disk {
         self.room.clone().try_acquire_many_owned(units).map_err(|_| NfsStat::DELAY)
     }
 
-    /// [`ObjectStore::write`].
+    /// [`ObjectStore::write`], and [`ObjectStore::give_back_ahead`] of a range.
     ///
     /// The writes of an object go one after another on one thread: they would only wait for each
     /// other in the file system, and it costs one hand-over for all that came together.
@@ -149,18 +151,20 @@ impl Disk {
         self: &Arc<Self>,
         id: ObjectId,
         epoch: u32,
-        offset: u64,
-        data: Bytes,
+        (offset, data): (u64, Bytes),
+        ahead: Option<(u64, u64)>,
     ) -> Result<WriteVerifier, Failure> {
+        let ahead = ahead.filter(|_| self.store.allocates_ahead());
         // No hand-over for small ones, where the file system can promise that it will not wait.
         if data.len() <= UNWAITING_BYTES_MAX
+            && ahead.is_none()
             && let Some(written) = self.store.write_open(id, epoch, offset, &data)
         {
             return written.map_err(|e| object_status(&e).into());
         }
         let room = self.room_for(data.len())?;
         let (done_here, written) = oneshot::channel();
-        self.submit(id, Write { epoch, offset, data, done: done_here, room });
+        self.submit(id, Write { epoch, offset, data, ahead, done: done_here, room });
         done(written.await)
     }
 
@@ -195,11 +199,14 @@ impl Turn {
     /// Carries out a write, and those of the same object that came meanwhile.
     fn write_all(mut self, first: Write) {
         let mut next = Some(first);
-        while let Some(Write { epoch, offset, data, done, room }) = next {
+        while let Some(Write { epoch, offset, data, ahead, done, room }) = next {
             // A panic fails this write, whose sender is dropped, and none of the others.
             let write = AssertUnwindSafe(|| self.disk.store.write(self.id, epoch, offset, &data));
             let written = catch_unwind(write);
             drop((data, room));
+            if let Some(range) = ahead {
+                self.disk.store.give_back_ahead(self.id, range);
+            }
             if let Ok(written) = written {
                 // An error if nobody waits any more.
                 let _ = done.send(written);
@@ -243,14 +250,14 @@ mod tests {
         let turn = Turn { disk: disk.clone(), id, over: false };
         let behind = tokio::spawn({
             let disk = disk.clone();
-            async move { disk.write(id, 0, 0, Bytes::from_static(b"behind")).await }
+            async move { disk.write(id, 0, (0, Bytes::from_static(b"behind")), None).await }
         });
         while disk.writes()[&id].is_empty() {
             tokio::task::yield_now().await;
         }
         drop(turn);
         assert_eq!(behind.await.unwrap().map_err(|f| f.status), Err(NfsStat::SERVERFAULT));
-        let later = disk.write(id, 0, 0, Bytes::from_static(b"later")).await;
+        let later = disk.write(id, 0, (0, Bytes::from_static(b"later")), None).await;
         assert!(later.is_ok());
         assert!(disk.writes().is_empty());
     }
@@ -262,11 +269,11 @@ mod tests {
         let disk = ds.ds().disk.clone();
         let id = ObjectId { volume: 1, object: 1 };
         let rest = disk.room_for(CALL_BYTES_MAX - CALL_BYTES).unwrap();
-        let refused = disk.write(id, 0, 0, Bytes::from_static(b"data")).await;
+        let refused = disk.write(id, 0, (0, Bytes::from_static(b"data")), None).await;
         assert_eq!(refused.map_err(|f| f.status), Err(NfsStat::DELAY));
         assert_eq!(disk.call(0, |_| Ok(())).await.map_err(|f| f.status), Err(NfsStat::DELAY));
         drop(rest);
-        assert!(disk.write(id, 0, 0, Bytes::from_static(b"data")).await.is_ok());
+        assert!(disk.write(id, 0, (0, Bytes::from_static(b"data")), None).await.is_ok());
         assert_eq!(disk.room.available_permits(), CALL_BYTES_MAX / CALL_BYTES);
     }
 }

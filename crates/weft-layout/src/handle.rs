@@ -189,6 +189,15 @@ impl DataServerHandle {
         if ours { Ok(()) } else { Err(NotAdmitted::NotOurs) }
     }
 
+    /// The range before a unit that a write begins and does not fill, up to the slot's unit before:
+    /// it is of other slots, so that the object never has bytes there. `None` for other writes.
+    pub fn others_before(&self, offset: u64, len: u64) -> Option<(u64, u64)> {
+        let unit = u64::from(self.stripe_unit_mib) * UNIT_STEP_BYTES;
+        let begins = offset > 0 && offset.is_multiple_of(unit) && len < unit;
+        let others = u64::from(self.stripe_count).saturating_sub(1) * unit;
+        (begins && others > 0).then(|| (offset.saturating_sub(others), offset))
+    }
+
     /// The file's distribution in terms of slots; `None` if count or unit is 0, which no opened
     /// handle has.
     pub fn distribution(&self) -> Option<Distribution> {

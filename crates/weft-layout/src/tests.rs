@@ -376,3 +376,33 @@ proptest! {
         prop_assert_eq!(DataServerHandle::open(&key(), &h.seal(&key())), Ok(h));
     }
 }
+
+/// What lies before a unit that a small write begins is of others, up to the unit before; other
+/// writes say nothing, and neither does a file on one data server.
+#[test]
+fn others_have_what_lies_before_a_unit() {
+    const MIB: u64 = 1 << 20;
+    let handle = DataServerHandle {
+        rights: Rights { read: true, write: true },
+        slot: 1,
+        volume: 1,
+        object: 1,
+        epoch: 1,
+        stripe_count: 4,
+        stripe_unit_mib: 1,
+    };
+    let rows = [
+        (MIB, 4096, Some((0, MIB))),
+        (5 * MIB, MIB - 1, Some((2 * MIB, 5 * MIB))),
+        (5 * MIB, MIB, None),
+        (5 * MIB + 4096, 4096, None),
+        (0, 4096, None),
+    ];
+    for (offset, len, others) in rows {
+        assert_eq!(handle.others_before(offset, len), others, "{offset} {len}");
+        for at in others.into_iter().flat_map(|(start, end)| (start..end).step_by(4096)) {
+            assert!(handle.admits(at, 4096, Access::Write).is_err(), "{at} is ours");
+        }
+    }
+    assert_eq!(DataServerHandle { stripe_count: 1, slot: 0, ..handle }.others_before(MIB, 1), None);
+}

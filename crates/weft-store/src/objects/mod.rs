@@ -50,6 +50,7 @@ mod options;
 mod room;
 mod seals;
 mod sparse_file;
+mod stat;
 mod store;
 mod store_dir;
 #[cfg(test)]
@@ -68,6 +69,7 @@ pub use error::ObjectError;
 pub use holes::{Sought, Stripe};
 pub use object_id::ObjectId;
 pub use options::ObjectStoreOptions;
-pub use store::{ObjectStat, ObjectStore, ReadPlan, Space, WriteVerifier};
+pub use stat::ObjectStat;
+pub use store::{ObjectStore, ReadPlan, Space, WriteVerifier};
 pub use store_dir::{Misplaced, is_store};
 pub use volumes::Remembered;

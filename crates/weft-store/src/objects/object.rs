@@ -14,7 +14,7 @@ use super::{
     error::{ObjectError, io},
     group_sync::GroupSync,
     object_id::ObjectId,
-    store::ObjectStat,
+    stat::ObjectStat,
     store_dir::{Leaf, StoreDir},
 };
 use crate::sync::{self, lock};

@@ -25,6 +25,7 @@ use super::{
     room::Room,
     seals::Seals,
     sparse_file::{self, OBJECT_BYTES_MAX, next_hole},
+    stat::ObjectStat,
     store_dir::{Leaf, Misplaced, StoreDir},
     volumes::Volumes,
 };
@@ -42,24 +43,6 @@ pub struct ReadPlan {
     pub range: Option<FileRange>,
     /// Whether the asked range reaches or passes the object's local end.
     pub at_or_past_end: bool,
-}
-
-/// Attributes of an object; those of a missing one are all zero.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ObjectStat {
-    /// Local size in bytes.
-    pub size: u64,
-    /// Last modification, seconds.
-    pub mtime_s: i64,
-    /// Last modification, nanoseconds within the second.
-    pub mtime_ns: u32,
-    /// Bytes of disk in use.
-    pub blocks_bytes: u64,
-    /// Writes since the object was last opened: two equal numbers with equal times mean that
-    /// nothing was written between. Starts at 0 again after the object left the cache.
-    pub writes: u64,
-    /// Something was written, or tried, that no sync of this process has made durable.
-    pub unsynced: bool,
 }
 
 /// Disk space of the file system below the store, in bytes.
@@ -87,6 +70,8 @@ pub struct ObjectStore {
     leaving: Leaving,
     /// The file system below has no writes that refuse to wait.
     pub(super) writes_may_wait: AtomicBool,
+    /// The file system below takes blocks for what may be written next.
+    allocates_ahead: bool,
     /// Whether the file system below can share blocks; empty until it was asked.
     pub(super) shares_blocks: OnceLock<bool>,
     verifier: AtomicU64,
@@ -117,6 +102,7 @@ impl ObjectStore {
         let (leaving, writes_may_wait) = (Leaving::default(), AtomicBool::new(false));
         let seals = Seals::new(dir.root());
         let shares_blocks = OnceLock::new();
+        let allocates_ahead = allocates_ahead(dir.root()).map_err(io("ask for a file system"))?;
         Ok(ObjectStore {
             dir,
             fences,
@@ -125,6 +111,7 @@ impl ObjectStore {
             cache,
             leaving,
             writes_may_wait,
+            allocates_ahead,
             shares_blocks,
             verifier,
         })
@@ -267,6 +254,24 @@ impl ObjectStore {
         let after = self.commit(id)?;
         // Some sync failed between: it may have been the one that should have covered us.
         if before == after { Ok(after) } else { Err(ObjectError::SyncLost) }
+    }
+
+    /// Whether [`Self::give_back_ahead`] is worth calling.
+    pub fn allocates_ahead(&self) -> bool {
+        self.allocates_ahead
+    }
+
+    /// Gives back the blocks that the file system took ahead in a range where the object never has
+    /// bytes. XFS takes as many behind the end of a file as small writes before it took; once the
+    /// end has moved on they are in a hole between two stripe units, and would stay.
+    pub fn give_back_ahead(&self, id: ObjectId, (start, end): (u64, u64)) {
+        if !self.allocates_ahead {
+            return;
+        }
+        let Some(file) = self.cache.find(id).and_then(|object| object.opened()) else { return };
+        if let Err(error) = sparse_file::punch_hole(&file, start, end - start) {
+            tracing::debug!(?id, %error, "what was allocated ahead stays");
+        }
     }
 
     /// Makes everything written to the object so far durable, its name included, and returns the
@@ -533,4 +538,11 @@ pub(super) fn plan(file: Arc<File>, offset: u64, len: usize) -> Result<ReadPlan,
 fn random_verifier(old: Option<u64>) -> Result<u64, ObjectError> {
     let new = getrandom::u64().map_err(|_| ObjectError::NoRandom)?;
     Ok(if Some(new) == old { new.wrapping_add(1) } else { new })
+}
+
+/// Whether the file system of a directory takes blocks behind the end of files that grow: XFS.
+fn allocates_ahead(dir: &Path) -> std::io::Result<bool> {
+    const XFS_SUPER_MAGIC: u64 = 0x5846_5342;
+    let told = rustix::fs::statfs(dir)?;
+    Ok(u64::try_from(told.f_type) == Ok(XFS_SUPER_MAGIC))
 }

@@ -8,7 +8,8 @@ use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 use super::{
     error::ObjectError,
     object_id::ObjectId,
-    store::{ObjectStat, ObjectStore, ReadPlan, WriteVerifier, plan},
+    stat::ObjectStat,
+    store::{ObjectStore, ReadPlan, WriteVerifier, plan},
 };
 
 impl ObjectStore {
