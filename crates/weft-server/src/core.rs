@@ -7,10 +7,20 @@ use std::{
 };
 
 use bytes::Bytes;
-use tokio::sync::Notify;
+use tokio::{
+    sync::{Notify, Semaphore},
+    time::{Instant, timeout_at},
+};
 use weft_state::{Identity, InSession, SessionLimits, Sessions, Underway};
 
 use crate::{clock::Clock, counters::Counters, rpc::Connections};
+
+/// How long what ends a session, or begins another incarnation of a client, waits for requests that
+/// are under way: less than clients wait for such an answer, and connections without a session are
+/// kept.
+pub(crate) const FENCE_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How many wait at once, each with a name for all that it waits for.
+const FENCE_WAITERS_MAX: usize = 64;
 
 /// Shared parts of a metadata or data server.
 #[derive(Debug)]
@@ -18,6 +28,8 @@ pub struct Core {
     sessions: Mutex<Sessions>,
     /// A request of a session has ended.
     ended: Notify,
+    /// Room for those that wait for that.
+    waiters: Semaphore,
     /// Time.
     pub clock: Clock,
     /// What was done.
@@ -34,6 +46,7 @@ impl Core {
         Core {
             sessions: Mutex::new(Sessions::new(identity, limits, u64::from(lease_s) * 1000)),
             ended: Notify::new(),
+            waiters: Semaphore::new(FENCE_WAITERS_MAX),
             clock: Clock::default(),
             counters: Counters::default(),
             connections: Connections::default(),
@@ -55,8 +68,9 @@ impl Core {
         self.ended.notify_waiters();
     }
 
-    /// Waits until requests have ended, for a lease at most; whether they have.
-    pub(crate) async fn have_ended(&self, requests: &Underway) -> bool {
+    /// Waits until requests have ended, if there is room for one more that waits; whether they
+    /// have.
+    pub(crate) async fn have_ended(&self, requests: &Underway, until: Instant) -> bool {
         let all_ended = async {
             loop {
                 let mut next = pin!(self.ended.notified());
@@ -67,7 +81,10 @@ impl Core {
                 next.await;
             }
         };
-        let lease = Duration::from_secs(u64::from(self.lease_s));
-        tokio::time::timeout(lease, all_ended).await.is_ok()
+        if let Ok(_place) = self.waiters.try_acquire() {
+            let _in_time = timeout_at(until, all_ended).await;
+        }
+        // A session may have gone with its requests, of which nobody is told.
+        self.sessions().have_ended(requests)
     }
 }

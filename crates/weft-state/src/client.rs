@@ -53,6 +53,9 @@ pub struct Client {
     pub(crate) created_last: Option<CreateSessionOk>,
     pub(crate) renewed: Millis,
     pub(crate) reclaim_complete: bool,
+    /// It was told EXCHGID4_FLAG_SUPP_FENCE_OPS: what ends its sessions, or it, waits for its
+    /// requests (RFC 7862 §14.1.4).
+    pub(crate) fences_ops: bool,
     /// SEQ4_STATUS bits reported until taken back.
     pub(crate) status: u32,
     /// SEQ4_STATUS bits reported in the next new SEQUENCE reply only.

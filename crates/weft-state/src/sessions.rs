@@ -158,16 +158,21 @@ impl Sessions {
                 (added, replaced)
             }
         };
+        // RFC 7862 §14.1.4.
+        let fences_ops = args.flags & exchgid::SUPP_FENCE_OPS != 0;
+        self.clients.get_mut(&clientid).into_iter().for_each(|c| c.fences_ops |= fences_ops);
         Ok(ExchangeIdOutcome { ok: self.exchange_id_ok(clientid), purged })
     }
 
     fn exchange_id_ok(&self, clientid: ClientId) -> ExchangeIdOk {
         let client = self.clients.get(&clientid);
-        let confirmed = client.is_some_and(|c| c.confirmed);
+        let flag = |has: bool, flag: u32| if has { flag } else { 0 };
+        let confirmed = flag(client.is_some_and(|c| c.confirmed), exchgid::CONFIRMED_R);
+        let fences = flag(client.is_some_and(|c| c.fences_ops), exchgid::SUPP_FENCE_OPS);
         ExchangeIdOk {
             clientid,
             sequenceid: client.map(|c| c.create_next).unwrap_or_default(),
-            flags: self.identity.roles | if confirmed { exchgid::CONFIRMED_R } else { 0 },
+            flags: self.identity.roles | confirmed | fences,
             state_protect: StateProtectOk::None,
             server_owner: self.identity.server_owner.clone(),
             server_scope: self.identity.scope.clone(),
@@ -211,6 +216,7 @@ impl Sessions {
             created_last: None,
             renewed: now,
             reclaim_complete: false,
+            fences_ops: false,
             status: 0,
             status_once: 0,
             sessions: Vec::new(),

@@ -1,9 +1,10 @@
 //! Requests that must have ended before a session or an incarnation of a client may be told to
-//! have: RFC 7862 §14.1.3, §14.1.4.
+//! have, if the client was told that it is so: RFC 7862 §14.1.3, §14.1.4.
 
 use weft_nfs::ops::ClientOwner;
-use weft_nfs::{SequenceId, SessionId, SlotId};
+use weft_nfs::{ClientId, SequenceId, SessionId, SlotId};
 
+use crate::client::Client;
 use crate::ids::ConnId;
 use crate::refusal::Refusal;
 use crate::sequence::InSession;
@@ -36,12 +37,20 @@ impl Sessions {
         asking: Option<&InSession>,
     ) -> Result<Underway, Refusal> {
         let session = self.bound_session(sessionid, conn)?;
-        Ok(Underway(busy(sessionid, session, asking).collect()))
+        let client = self.clients.get(&session.clientid).filter(|c| c.fences_ops);
+        Ok(Underway(client.map(|_| busy(sessionid, session, asking).collect()).unwrap_or_default()))
+    }
+
+    /// What is under way for the incarnation that a CREATE_SESSION of this client would end.
+    pub fn underway_replaced(&self, client: ClientId, asking: Option<&InSession>) -> Underway {
+        let replaces = self.clients.get(&client).filter(|c| !c.confirmed);
+        replaces.map(|c| self.underway_before(&c.owner, asking)).unwrap_or_default()
     }
 
     /// What is under way for the incarnation of a client that another verifier ends.
     pub fn underway_before(&self, owner: &ClientOwner, asking: Option<&InSession>) -> Underway {
-        let before = self.confirmed(&owner.ownerid).filter(|c| c.owner.verifier != owner.verifier);
+        let is_before = |c: &&Client| c.fences_ops && c.owner.verifier != owner.verifier;
+        let before = self.confirmed(&owner.ownerid).filter(is_before);
         let ids = before.map(|c| c.sessions()).unwrap_or_default();
         let sessions = ids.iter().filter_map(|id| Some((*id, self.sessions.get(id)?)));
         Underway(sessions.flat_map(|(id, session)| busy(id, session, asking)).collect())
@@ -79,8 +88,9 @@ mod tests {
     #[test]
     fn a_session_waits_for_its_requests() {
         let mut s = sessions();
-        let (_, id) = client_with_session(&mut s, "linux");
+        let (clientid, id) = client_with_session(&mut s, "linux");
         let (_, other) = client_with_session(&mut s, "other");
+        s.clients.get_mut(&clientid).unwrap().fences_ops = true;
         let underway = |s: &Sessions, own: Option<&InSession>| s.underway_on(id, CONN, own);
         assert_eq!(underway(&s, None), Ok(Underway::default()));
         let first = new_request(sequence(&mut s, &sequence_args(id, 0, 1)));
@@ -93,6 +103,8 @@ mod tests {
         s.complete(&first, None);
         assert!(s.have_ended(&waited_for));
         let _later = new_request(sequence(&mut s, &sequence_args(id, 0, 2)));
+        let of_other = s.underway_on(other, CONN, None);
+        assert_eq!(of_other, Ok(Underway::default()), "it was promised nothing");
         assert!(s.have_ended(&waited_for), "what came later is another request");
         assert_eq!(why(s.underway_on(id, ConnId(99), None)), crate::Reason::NotBound);
         let unknown = SessionId([9; 16]);
@@ -106,6 +118,7 @@ mod tests {
     fn an_incarnation_waits_for_the_one_before() {
         let mut s = sessions();
         let (clientid, id) = client_with_session(&mut s, "linux");
+        s.clients.get_mut(&clientid).unwrap().fences_ops = true;
         let _running = new_request(sequence(&mut s, &sequence_args(id, 2, 1)));
         let same = s.client(clientid).unwrap().owner.clone();
         let restarted = ClientOwner { verifier: Verifier([9; 8]), ..same.clone() };

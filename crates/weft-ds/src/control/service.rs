@@ -40,6 +40,9 @@ use weft_server::{
 /// may be many. For two metadata servers with all the calls that a connection may have under way.
 const THREADS_MAX: usize = 256;
 
+/// Most objects of a STAT that is answered by the thread that serves the connection.
+const STAT_IN_PLACE_MAX: usize = 16;
+
 /// The control program of one data server.
 #[derive(Debug)]
 pub struct Service {
@@ -217,9 +220,12 @@ impl Service {
             // Only the verifier is wanted, which is in memory.
             return Ok(StatOk { verifier, objects: ObjectAttrsList(Vec::new()) });
         }
-        // What is being written is open, and who asks for its size should not be told an old one.
+        // What is being written is open, and its size is the older the longer the way of the
+        // answer: no other thread is asked.
         let open = |o: &ObjectName| Some(attrs_or_why(&store, *o, store.stat_open(id(*o))?));
-        if let Some(objects) = a.0.iter().map(open).collect::<Option<_>>() {
+        if a.0.len() <= STAT_IN_PLACE_MAX
+            && let Some(objects) = a.0.iter().map(open).collect::<Option<_>>()
+        {
             return Ok(StatOk { verifier, objects: ObjectAttrsList(objects) });
         }
         let stat = move || a.0.iter().map(|o| attrs(&store, *o)).collect();

@@ -30,6 +30,8 @@ pub struct ClientOptions {
     pub back_channel: bool,
     /// Whether it says RECLAIM_COMPLETE.
     pub reclaim_complete: bool,
+    /// Flags of its EXCHANGE_ID.
+    pub flags: u32,
 }
 
 impl ClientOptions {
@@ -43,6 +45,7 @@ impl ClientOptions {
             fore: channel(64, 1 << 20),
             back_channel: true,
             reclaim_complete: true,
+            flags: 0,
         }
     }
 }
@@ -196,7 +199,7 @@ pub fn exchange_id(options: &ClientOptions) -> ExchangeIdArgs {
             verifier: Verifier(options.verifier.to_be_bytes()),
             ownerid: Opaque(Bytes::from(options.owner.clone())),
         },
-        flags: 0,
+        flags: options.flags,
         state_protect: StateProtectArgs::None,
         client_impl_id: ImplIds(None),
     }

@@ -1,6 +1,7 @@
 //! Operations on clients and sessions, the same for every role: RFC 8881 §18.33-§18.37,
 //! §18.50, §18.51.
 
+use tokio::time::Instant;
 use weft_nfs::{
     NfsStat, OpArgs, OpOk, SessionId, exchgid,
     ops::{CreateSessionArgs, DestroyClientidArgs, ExchangeIdArgs, ReclaimCompleteArgs},
@@ -10,6 +11,7 @@ use weft_state::{Origin, Principal, Underway};
 use super::{Compound, OpResult, Role};
 use crate::{
     clock::random,
+    core::FENCE_WAIT_MAX,
     op_table::{ExportUse, Row},
     refusal::refused,
 };
@@ -56,7 +58,7 @@ async fn exchange_id<R: Role>(role: &R, c: &Compound<R>, a: &ExchangeIdArgs) -> 
     }
     let entropy = u32::from_be_bytes(random());
     let holds_state = |client| role.client_has_state(client);
-    let (mut known, underway) = {
+    let (known, underway) = {
         let from = Origin { principal: principal(c), address: c.conn.peer.ip().to_canonical() };
         let mut sessions = role.core().sessions();
         let underway = sessions.underway_before(&a.clientowner, c.session.as_ref());
@@ -66,24 +68,23 @@ async fn exchange_id<R: Role>(role: &R, c: &Compound<R>, a: &ExchangeIdArgs) -> 
     if let Some(gone) = known.purged {
         role.clients_gone(vec![gone]).await;
     }
-    wait_for(role, &underway).await?;
-    // Only to who asks: Linux before 5.10 takes no flag that it does not know.
-    known.ok.flags |= a.flags & exchgid::SUPP_FENCE_OPS;
+    wait_for(role, &underway, Instant::now() + FENCE_WAIT_MAX).await?;
     Ok(OpOk::ExchangeId(known.ok))
 }
 
 /// RFC 7862 §14.1.4: the answer means that the requests before it were done, or never will be.
 ///
 /// # Errors
-/// DELAY: some are still being executed after a lease. One that can wait for this very answer is
-/// among them, as when two requests destroy each other's session.
-async fn wait_for<R: Role>(role: &R, requests: &Underway) -> Result<(), NfsStat> {
-    let ended = requests.is_empty() || role.core().have_ended(requests).await;
+/// DELAY: some are still being executed, or too many wait. One that can wait for this very answer
+/// may be among them, as when two requests destroy each other's session.
+async fn wait_for<R: Role>(role: &R, requests: &Underway, until: Instant) -> Result<(), NfsStat> {
+    let ended = requests.is_empty() || role.core().have_ended(requests, until).await;
     if ended { Ok(()) } else { Err(NfsStat::DELAY) }
 }
 
 /// RFC 8881 §18.37.3; what is under way on the session ends first.
 async fn destroy_session<R: Role>(role: &R, c: &Compound<R>, id: SessionId) -> OpResult {
+    let until = Instant::now() + FENCE_WAIT_MAX;
     loop {
         let underway = {
             let mut sessions = role.core().sessions();
@@ -95,7 +96,7 @@ async fn destroy_session<R: Role>(role: &R, c: &Compound<R>, id: SessionId) -> O
             }
             underway
         };
-        wait_for(role, &underway).await?;
+        wait_for(role, &underway, until).await?;
     }
 }
 
@@ -103,6 +104,10 @@ async fn create_session<R: Role>(role: &R, c: &Compound<R>, a: &CreateSessionArg
     let (who, holds_state) = (principal(c), |client| role.client_has_state(client));
     let made = {
         let mut sessions = role.core().sessions();
+        // What the incarnation before asks ends before it does (RFC 7862 §14.1.4).
+        if !sessions.underway_replaced(a.clientid, c.session.as_ref()).is_empty() {
+            return Err(NfsStat::DELAY.into());
+        }
         let made = sessions.create_session(c.now, a, (&who, c.conn.id), random(), holds_state);
         let made = made.map_err(refused)?;
         sessions.note_minorversion(made.ok.sessionid, c.minorversion);

@@ -11,9 +11,9 @@
 //! All calls are synchronous and thread safe. Whatever takes an object may wait for a disk, be it
 //! to open a file, to sync another object that leaves the cache, for room among the dirty pages,
 //! or for a lock that somebody holds who waits. A thread that serves connections calls none but
-//! these: `read_open`, `write_open`, `epoch`, `check`, `serves`, `is_given_up`, `volumes`,
-//! `adopts`, `run`, `remembered`, `write_verifier`, `identity`. They take locks that are never held
-//! across I/O, and only try others.
+//! these: `read_open`, `stat_open`, `write_open`, `epoch`, `check`, `serves`, `is_given_up`,
+//! `volumes`, `adopts`, `run`, `remembered`, `write_verifier`, `identity`, `allocates_ahead`. They
+//! take locks that are never held across I/O, and only try others.
 //!
 //! | lock | guards | held across I/O |
 //! | --- | --- | --- |
