@@ -58,7 +58,7 @@ async fn exchange_id<R: Role>(role: &R, c: &Compound<R>, a: &ExchangeIdArgs) -> 
     }
     let entropy = u32::from_be_bytes(random());
     let holds_state = |client| role.client_has_state(client);
-    let (known, underway) = {
+    let (mut known, underway) = {
         let from = Origin { principal: principal(c), address: c.conn.peer.ip().to_canonical() };
         let mut sessions = role.core().sessions();
         let underway = sessions.underway_before(&a.clientowner, c.session.as_ref());
@@ -69,6 +69,9 @@ async fn exchange_id<R: Role>(role: &R, c: &Compound<R>, a: &ExchangeIdArgs) -> 
         role.clients_gone(vec![gone]).await;
     }
     wait_for(role, &underway, Instant::now() + FENCE_WAIT_MAX).await?;
+    if c.minorversion < 2 {
+        known.ok.flags &= !exchgid::SUPP_FENCE_OPS;
+    }
     Ok(OpOk::ExchangeId(known.ok))
 }
 
