@@ -180,7 +180,7 @@ impl Guest {
         self
     }
 
-    /// Shows a folder at a place of its own in the guest, read-only (the uml kernel only).
+    /// Shows a folder at a place of its own in the guest, read-only; an emulated one gets a copy.
     pub fn share(mut self, dir: &Path, place: &str) -> Self {
         self.shares.push(format!("{}:{place}", dir.display()));
         self
