@@ -4,12 +4,16 @@
 
 mod support;
 
+use std::path::{Path, PathBuf};
+
 use support::cluster::{Cluster, Options};
 use support::guest::{Guest, Kernel};
 use support::pair;
 
 /// The part after which one guest is dead.
 const DEATH: &str = "death";
+/// The part that wants xfstests' fsstress.
+const STRESS: &str = "stress";
 
 #[test]
 fn two_newest_kernels_share_a_server() {
@@ -27,6 +31,16 @@ fn kernel_6_1_and_6_12_share_a_server() {
     share_a_server([Kernel::V6_1, Kernel::V6_12], "4.2", &["data", "delegations", DEATH]);
 }
 
+/// With xfstests' fsstress, where `./dev xfstests` has built it.
+#[test]
+fn two_newest_kernels_stress_a_server() {
+    if fsstress().is_none() {
+        eprintln!("SKIPPED: `./dev xfstests` builds fsstress and says where in WEFT_XFSTESTS");
+        return;
+    }
+    share_a_server([Kernel::Uml, Kernel::Uml], "4.2", &[STRESS]);
+}
+
 /// Runs parts of the script in two guests at once; they agree, and so do the servers' files.
 fn share_a_server(kernels: [Kernel; 2], version: &str, parts: &[&str]) {
     let [Some(a), Some(b)] = kernels.map(|kernel| Guest::new(kernel, "two-clients.sh")) else {
@@ -37,6 +51,10 @@ fn share_a_server(kernels: [Kernel; 2], version: &str, parts: &[&str]) {
         let repository = support::repository();
         let guest = guest.program("ranges").program("locker");
         let guest = guest.file_as(&repository.join("crates/weft-stripe"), "/job/tree");
+        let guest = match fsstress().filter(|_| parts.contains(&STRESS)) {
+            Some(program) => guest.host_program(&program),
+            None => guest,
+        };
         let guest = guest.argument(role).argument(version).argument(cluster.port());
         parts.iter().fold(guest, |guest, part| {
             guest.argument(part).file(&repository.join(format!("tests/guest/two-{part}.sh")))
@@ -57,6 +75,11 @@ fn share_a_server(kernels: [Kernel; 2], version: &str, parts: &[&str]) {
     }
     cluster.stop();
     cluster.is_clean();
+}
+
+/// The stress program of xfstests, where that was built.
+fn fsstress() -> Option<PathBuf> {
+    std::env::var_os("WEFT_XFSTESTS").map(|folder| Path::new(&folder).join("ltp/fsstress"))
 }
 
 /// The server says so when it takes away by force what a client did not give back.
