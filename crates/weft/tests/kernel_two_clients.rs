@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use support::cluster::{Cluster, Options};
 use support::guest::{Guest, Kernel};
@@ -12,8 +12,6 @@ use support::pair;
 
 /// The part after which one guest is dead.
 const DEATH: &str = "death";
-/// The part that wants xfstests' fsstress.
-const STRESS: &str = "stress";
 
 #[test]
 fn two_newest_kernels_share_a_server() {
@@ -34,15 +32,18 @@ fn kernel_6_1_and_6_12_share_a_server() {
 /// With xfstests' fsstress, where `./dev xfstests` has built it.
 #[test]
 fn two_newest_kernels_stress_a_server() {
-    if fsstress().is_none() {
-        eprintln!("SKIPPED: `./dev xfstests` builds fsstress and says where in WEFT_XFSTESTS");
-        return;
-    }
-    share_a_server([Kernel::Uml, Kernel::Uml], "4.2", &[STRESS]);
+    let Some(xfstests) = support::folder("WEFT_XFSTESTS") else { return };
+    let fsstress = xfstests.join("ltp/fsstress");
+    share_with([Kernel::Uml, Kernel::Uml], "4.2", &["stress"], &[&fsstress]);
 }
 
 /// Runs parts of the script in two guests at once; they agree, and so do the servers' files.
 fn share_a_server(kernels: [Kernel; 2], version: &str, parts: &[&str]) {
+    share_with(kernels, version, parts, &[]);
+}
+
+/// The same, with programs of this machine that the parts want.
+fn share_with(kernels: [Kernel; 2], version: &str, parts: &[&str], programs: &[&Path]) {
     let [Some(a), Some(b)] = kernels.map(|kernel| Guest::new(kernel, "two-clients.sh")) else {
         return;
     };
@@ -51,10 +52,7 @@ fn share_a_server(kernels: [Kernel; 2], version: &str, parts: &[&str]) {
         let repository = support::repository();
         let guest = guest.program("ranges").program("locker");
         let guest = guest.file_as(&repository.join("crates/weft-stripe"), "/job/tree");
-        let guest = match fsstress().filter(|_| parts.contains(&STRESS)) {
-            Some(program) => guest.host_program(&program),
-            None => guest,
-        };
+        let guest = programs.iter().fold(guest, |guest, program| guest.host_program(program));
         let guest = guest.argument(role).argument(version).argument(cluster.port());
         parts.iter().fold(guest, |guest, part| {
             guest.argument(part).file(&repository.join(format!("tests/guest/two-{part}.sh")))
@@ -75,11 +73,6 @@ fn share_a_server(kernels: [Kernel; 2], version: &str, parts: &[&str]) {
     }
     cluster.stop();
     cluster.is_clean();
-}
-
-/// The stress program of xfstests, where that was built.
-fn fsstress() -> Option<PathBuf> {
-    std::env::var_os("WEFT_XFSTESTS").map(|folder| Path::new(&folder).join("ltp/fsstress"))
 }
 
 /// The server says so when it takes away by force what a client did not give back.

@@ -70,7 +70,7 @@ struct Outcome {
 
 #[test]
 fn a_selection_passes() {
-    let Some(xfstests) = folder("WEFT_XFSTESTS") else { return };
+    let Some(xfstests) = support::folder("WEFT_XFSTESTS") else { return };
     let words = SELECTION.iter().flat_map(|line| line.split_whitespace());
     let full_name = |word: &str| match word.contains('/') {
         true => word.to_owned(),
@@ -91,7 +91,7 @@ fn a_selection_passes() {
 fn a_list_is_judged() {
     let Ok(list) = std::env::var("WEFT_XFSTESTS_LIST") else { return };
     let servers = std::env::var("WEFT_XFSTESTS_SERVERS").expect("WEFT_XFSTESTS_SERVERS");
-    let xfstests = folder("WEFT_XFSTESTS").expect("WEFT_XFSTESTS");
+    let xfstests = support::folder("WEFT_XFSTESTS").expect("WEFT_XFSTESTS");
     let kernel = kernel();
     let mut all = BTreeMap::new();
     for server in servers.split_whitespace() {
@@ -136,7 +136,7 @@ fn judge(
         outcomes
     };
     if server == KNFSD {
-        let programs = folder("WEFT_KNFSD").expect("WEFT_KNFSD");
+        let programs = support::folder("WEFT_KNFSD").expect("WEFT_KNFSD");
         return Some(run(guest.share(&programs, "/new/knfsd"), [0; 2]));
     }
     let disks = [(); 2].map(|()| Disk::new(Kind::Xfs, DISK_MIB));
@@ -220,13 +220,4 @@ fn as_expected(outcomes: &Outcomes) {
     assert!(unexpected.is_empty(), "fail, and are not in {EXPECTED}: {unexpected:?}");
     let mended: Vec<_> = names(outcomes, PASSED).filter(|name| is(FAILED, name)).collect();
     assert!(mended.is_empty(), "pass, and are in {EXPECTED}: {mended:?}");
-}
-
-/// The folder that a variable names; none, said so, where it does not.
-fn folder(variable: &str) -> Option<PathBuf> {
-    let found = std::env::var_os(variable).map(PathBuf::from);
-    if found.is_none() {
-        eprintln!("SKIPPED: `./dev xfstests` fetches xfstests and says where in {variable}");
-    }
-    found
 }

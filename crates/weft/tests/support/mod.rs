@@ -62,6 +62,16 @@ pub fn expected(list: &str, here: &str) -> BTreeSet<String> {
     lines.filter_map(of_here).collect()
 }
 
+/// The folder of what `./dev xfstests` has fetched and built, by its variable; none, said so, where
+/// it is not there.
+pub fn folder(variable: &str) -> Option<PathBuf> {
+    let found = std::env::var_os(variable).map(PathBuf::from);
+    if found.is_none() {
+        eprintln!("SKIPPED: `./dev xfstests` fetches xfstests and says where in {variable}");
+    }
+    found
+}
+
 /// The binary under test: ours, or the one named by WEFT_TEST_BINARY (a packaged one, say).
 pub fn weft_binary() -> PathBuf {
     std::env::var_os("WEFT_TEST_BINARY")
