@@ -77,6 +77,13 @@ impl Distribution {
         self.scheme().next_own_run(stripe_index, object_offset)
     }
 
+    /// How many of the file's bytes from `start` to `end` live at a stripe index. 0 for an unknown
+    /// one, and for a range that ends before it begins.
+    pub fn bytes_between(&self, stripe_index: u32, start: u64, end: u64) -> u64 {
+        let before = |offset| self.scheme().own_bytes(offset, stripe_index);
+        before(end).saturating_sub(before(start))
+    }
+
     /// The file size that object sizes, listed by stripe index, imply: the largest file end.
     /// Missing trailing entries count as empty objects, entries beyond the stripe count are
     /// ignored. `None` if some size is impossible (see [`Self::file_end_of_object`]).

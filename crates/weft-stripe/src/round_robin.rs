@@ -113,17 +113,6 @@ impl RoundRobin {
         }
     }
 
-    /// Number of bytes below `file_size` that belong to a stripe index.
-    fn own_bytes(&self, file_size: u64, stripe_index: u32) -> u64 {
-        let Some(slot) = self.slot(stripe_index).map(u64::from) else {
-            return 0;
-        };
-        let (unit, within) = self.split(file_size);
-        let whole = self.whole_units(unit, slot) * self.stripe_unit_bytes.get();
-        let own_tail = unit % u64::from(self.stripe_count.get()) == slot;
-        whole + if own_tail { within } else { 0 }
-    }
-
     /// How many of the units `0..units` have this slot.
     fn whole_units(&self, units: u64, slot: u64) -> u64 {
         units.saturating_sub(slot).div_ceil(u64::from(self.stripe_count.get()))
@@ -178,6 +167,16 @@ impl Scheme for RoundRobin {
             Form::Sparse => self.own_end(file_size, stripe_index),
             Form::Dense => self.own_bytes(file_size, stripe_index),
         }
+    }
+
+    fn own_bytes(&self, file_size: u64, stripe_index: u32) -> u64 {
+        let Some(slot) = self.slot(stripe_index).map(u64::from) else {
+            return 0;
+        };
+        let (unit, within) = self.split(file_size);
+        let whole = self.whole_units(unit, slot) * self.stripe_unit_bytes.get();
+        let own_tail = unit % u64::from(self.stripe_count.get()) == slot;
+        whole + if own_tail { within } else { 0 }
     }
 
     fn file_end_of_object(&self, stripe_index: u32, object_size: u64) -> Option<u64> {

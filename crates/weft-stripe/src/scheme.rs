@@ -21,6 +21,8 @@ pub(crate) trait Scheme {
     fn file_offset(&self, stripe_index: u32, object_offset: u64) -> Option<u64>;
     /// The size of a stripe index's object in a file of `file_size` bytes.
     fn object_size_for(&self, file_size: u64, stripe_index: u32) -> u64;
+    /// Bytes of a stripe index in a file of `file_size` bytes.
+    fn own_bytes(&self, file_size: u64, stripe_index: u32) -> u64;
     /// One past the last byte of the file in an object of this size.
     fn file_end_of_object(&self, stripe_index: u32, object_size: u64) -> Option<u64>;
     /// The first run of the file's bytes in an object at or after an object offset: its start and

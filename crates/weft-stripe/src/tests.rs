@@ -141,6 +141,19 @@ fn small_serves_matches_the_model() {
     }
 }
 
+/// The bytes of a range are counted where they are located.
+#[test]
+fn small_ranges_are_counted() {
+    for d in small() {
+        for (start, end) in (0..25).flat_map(|start| (0..25).map(move |end| (start, end))) {
+            for i in 0..=d.stripe_count() {
+                let there = (start..end).filter(|o| d.locate(*o).stripe_index == i).count();
+                assert_eq!(d.bytes_between(i, start, end), there as u64, "{d:?} {start} {end} {i}");
+            }
+        }
+    }
+}
+
 /// The last bytes of the offset space have places, ends and extents without overflow.
 #[test]
 fn the_end_of_the_offset_space() {

@@ -14,7 +14,7 @@ use super::{
     objects::{name, not_short},
     search::{Merged, merge},
     server::Server,
-    space,
+    space::{self, Wanted},
 };
 use crate::striped::Striped;
 
@@ -62,6 +62,8 @@ impl DataServers {
 
     /// Makes a hole in a file, durably.
     ///
+    /// **Cost**: one message to each data server that has bytes of the range.
+    ///
     /// # Errors
     /// [`DataServerError`]; some of the data may be gone. One that was given up may still be
     /// carried out, until the file is fenced.
@@ -72,8 +74,9 @@ impl DataServers {
         len: u64,
     ) -> Result<(), DataServerError> {
         let epoch = file.fence_epoch;
-        // The units of others are holes already: one request for the whole range.
-        let punched = self.on_all(file, |server, object, _| async move {
+        // The units of others are holes in an object already: one request for the whole range.
+        let concerned = self.shares(file, (offset, offset.saturating_add(len)))?;
+        let punched = self.on_those(file, &concerned, |server, object, _| async move {
             let args = PunchArgs { object, epoch, offset, len };
             server.ask::<Nothing>(Procedure::PUNCH, &args).await
         });
@@ -91,7 +94,10 @@ impl DataServers {
         offset: u64,
         end: u64,
     ) -> Result<(), DataServerError> {
-        self.has_room(file, end.saturating_sub(offset)).await?;
+        // Of a unit's bytes each data server can tell by itself, without taking much.
+        if end.saturating_sub(offset) > u64::from(file.stripe_unit_bytes) {
+            self.has_room(file, (offset, end)).await?;
+        }
         let epoch = file.fence_epoch;
         let step = u64::from(file.stripe_unit_bytes)
             .saturating_mul(file.data_servers.len() as u64)
@@ -99,7 +105,8 @@ impl DataServers {
         let mut from = offset;
         while from < end {
             let until = from.saturating_add(step).min(end);
-            let reserved = self.on_all(file, |server, object, stripe| async move {
+            let concerned = self.shares(file, (from, until))?;
+            let reserved = self.on_those(file, &concerned, |server, object, stripe| async move {
                 let args = AllocateArgs { object, epoch, stripe, offset: from, end: until };
                 server.ask::<Nothing>(Procedure::ALLOCATE, &args).await
             });
@@ -109,15 +116,28 @@ impl DataServers {
         Ok(())
     }
 
-    /// Whether each data server has, or has in use for the file already, its share of the bytes.
-    async fn has_room(&self, file: &Striped, len: u64) -> Result<(), DataServerError> {
-        let share = len / (file.data_servers.len() as u64).max(1);
-        let told = self.on_all(file, |server, object, _| async move {
+    /// Whether each data server has, or has in use for the file already, its share of a range.
+    async fn has_room(&self, file: &Striped, range: (u64, u64)) -> Result<(), DataServerError> {
+        let shares = self.shares(file, range)?;
+        let told = self.on_those(file, &shares, |server, object, _| async move {
             let space: SpaceOk = server.ask(Procedure::SPACE, &Nothing).await?;
             let used = server.stat(&[object]).await?;
-            Ok((space, (server.id, used.iter().map(|o| o.blocks_bytes).sum())))
+            Ok((server.id, space, used.iter().map(|o| o.blocks_bytes).sum::<u64>()))
         });
-        space::have_room(&told.await?, share).map_err(|id| DataServerError::NoSpace { id })
+        let told = told.await?;
+        let shares = shares.into_iter().filter(|share| *share > 0);
+        let wanted = shares.zip(told).map(|(share, (id, space, used))| {
+            let more = share.saturating_sub(used);
+            Wanted { id, space, more }
+        });
+        let wanted: Vec<_> = wanted.collect();
+        space::have_room(&wanted).map_err(|id| DataServerError::NoSpace { id })
+    }
+
+    /// How many bytes of a range are on each data server, in stripe order.
+    fn shares(&self, file: &Striped, (from, end): (u64, u64)) -> Result<Vec<u64>, DataServerError> {
+        let rule = file.distribution().map_err(|_| self.damaged(file))?;
+        Ok((0..rule.stripe_count()).map(|index| rule.bytes_between(index, from, end)).collect())
     }
 
     /// Asks all data servers of a file at once; what they said, in stripe order.
@@ -130,9 +150,26 @@ impl DataServers {
         T: Send + 'static,
         F: Future<Output = Result<T, DataServerError>> + Send + 'static,
     {
+        self.on_those(file, &vec![u64::MAX; file.data_servers.len()], ask).await
+    }
+
+    /// The same of those that have a share.
+    async fn on_those<T, F>(
+        &self,
+        file: &Striped,
+        shares: &[u64],
+        ask: impl Fn(Arc<Server>, ObjectName, StripeName) -> F,
+    ) -> Result<Vec<T>, DataServerError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, DataServerError>> + Send + 'static,
+    {
         let count = u32::try_from(file.data_servers.len()).unwrap_or(u32::MAX);
         let mut jobs = Vec::with_capacity(file.data_servers.len());
-        for (index, id) in (0..).zip(&file.data_servers) {
+        for ((index, id), share) in (0..).zip(&file.data_servers).zip(shares) {
+            if *share == 0 {
+                continue;
+            }
             let stripe = StripeName {
                 unit_bytes: file.stripe_unit_bytes.into(),
                 count,

@@ -42,24 +42,30 @@ impl ClusterSpace {
     }
 }
 
-/// Whether each of some data servers has room for its `share` of a file, of which it has so much in
-/// use already. Those that share a disk may leave different parts of it free.
+/// What is wanted of a data server's disk.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) id: DataServerId,
+    /// What it told of its disk.
+    pub(super) space: SpaceOk,
+    /// Bytes beside those that it has in use.
+    pub(super) more: u64,
+}
+
+/// Whether each of some data servers has the room that is wanted. Those that share a disk may leave
+/// different parts of it free.
 ///
 /// # Errors
 /// One whose disk has not.
-pub(super) fn have_room(
-    told: &[(SpaceOk, (DataServerId, u64))],
-    share: u64,
-) -> Result<(), DataServerId> {
+pub(super) fn have_room(wanted: &[Wanted]) -> Result<(), DataServerId> {
     let mut room: HashMap<DiskId, u64> = HashMap::new();
-    for (space, _) in told {
+    for Wanted { space, .. } in wanted {
         let most = room.entry(space.disk).or_default();
         *most = space.available.max(*most);
     }
-    for (space, (id, used)) in told {
-        let needed = share.saturating_sub(*used);
-        let left = room.get(&space.disk).and_then(|room| room.checked_sub(needed));
-        room.insert(space.disk, left.filter(|_| needed <= space.available).ok_or(*id)?);
+    for Wanted { id, space, more } in wanted {
+        let left = room.get(&space.disk).and_then(|room| room.checked_sub(*more));
+        room.insert(space.disk, left.filter(|_| *more <= space.available).ok_or(*id)?);
     }
     Ok(())
 }
@@ -117,23 +123,25 @@ mod tests {
         assert_eq!((sum.available, sum.missing), (3 * MIB, vec![DataServerId(9)]));
     }
 
-    /// Shares on one disk are wanted together; what a file has there already counts.
+    /// What is wanted of one disk is wanted together.
     #[test]
     fn shares_of_one_disk_are_added() {
         let (one, two) = (DataServerId(1), DataServerId(2));
-        let told = |a, b| vec![(a, (one, 0)), (b, (two, 0))];
+        let of = |(a, b), (more_a, more_b)| {
+            let first = Wanted { id: one, space: a, more: more_a };
+            have_room(&[first, Wanted { id: two, space: b, more: more_b }])
+        };
         let shared = on(1, 4 * MIB);
-        assert_eq!(have_room(&told(shared, shared), 2 * MIB), Ok(()));
-        assert_eq!(have_room(&told(shared, shared), 2 * MIB + 1), Err(two));
-        let some_there = vec![(shared, (one, 0)), (shared, (two, 2))];
-        assert_eq!(have_room(&some_there, 2 * MIB + 1), Ok(()));
-        assert_eq!(have_room(&told(shared, on(2, 4 * MIB)), 4 * MIB), Ok(()));
-        assert_eq!(have_room(&told(on(2, MIB), shared), 4 * MIB), Err(one));
-        // One leaves much free and has its share already, the other has none of it.
-        let floors = [(on(1, 0), (one, 3 * MIB)), (shared, (two, 0))];
-        assert_eq!(have_room(&floors, 3 * MIB), Ok(()));
-        assert_eq!(have_room(&floors, 3 * MIB + 1), Err(one));
-        let small = |id| (on(1, MIB), (id, 0));
-        assert_eq!(have_room(&[small(one), small(two), (shared, (two, 0))], MIB), Ok(()));
+        assert_eq!(of((shared, shared), (2 * MIB, 2 * MIB)), Ok(()));
+        assert_eq!(of((shared, shared), (2 * MIB, 2 * MIB + 1)), Err(two));
+        assert_eq!(of((shared, shared), (0, 4 * MIB)), Ok(()));
+        assert_eq!(of((shared, on(2, 4 * MIB)), (4 * MIB, 4 * MIB)), Ok(()));
+        assert_eq!(of((on(2, MIB), shared), (4 * MIB, 0)), Err(one));
+        // One leaves nothing free and needs nothing, the other needs it all.
+        assert_eq!(of((on(1, 0), shared), (0, 3 * MIB)), Ok(()));
+        assert_eq!(of((on(1, 0), shared), (1, 3 * MIB)), Err(one));
+        let small = |id| Wanted { id, space: on(1, MIB), more: MIB };
+        let large = Wanted { id: two, space: shared, more: MIB };
+        assert_eq!(have_room(&[small(one), small(two), large]), Ok(()));
     }
 }

@@ -83,11 +83,13 @@ fn goes_through_here(mds: &Mds, c: &Compound<Mds>, inode: &Inode, iomode: IoMode
     // Data servers do not know who writes, and Linux sends no LAYOUTCOMMIT after a stable write: as
     // long as there are set-id bits for a write to take away, it goes through here.
     let is_watched = writes && inode.is_privileged() && !mds.credential(c).is_superuser();
-    // Linux asks with every OPEN, before it knows what it will do; `mdsthreshold` told it where to
-    // go.
     let may_not = writes && c.view.writable().is_err();
-    let is_small = inode.stuffed && (c.opened || reads && mds.files.is_small(inode.size));
-    is_watched || may_not || is_small
+    // Linux asks with every OPEN, before it knows what it will do; `mdsthreshold` told it where to
+    // go. Many an open to write writes nothing, and a write layout that comes back is a question to
+    // each data server of the file: it asks again when it writes.
+    let unasked = c.opened && (inode.stuffed || writes);
+    let is_small = inode.stuffed && reads && mds.files.is_small(inode.size);
+    is_watched || may_not || unasked || is_small
 }
 
 /// §18.43.3: a type and a mode there are; no empty range, none beyond 2^64, and not less than the

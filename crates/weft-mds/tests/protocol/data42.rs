@@ -88,6 +88,33 @@ async fn seek_finds_data_and_holes() {
     }
 }
 
+/// A hole is made, and space reserved, on those data servers alone on which the range is.
+#[tokio::test]
+async fn a_range_concerns_those_that_have_it() {
+    let cluster = Cluster::striped(3).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, id) = c.file("f").await;
+    fill(&mut c, &fh, id, 0, &vec![1; 6 << 20]).await;
+    let cases = [
+        (0, 1, 1),
+        (MIB, MIB, 1),
+        (2 * MIB - 1, 2, 2),
+        (3 * MIB + 5, 2 * MIB, 3),
+        (0, 2 * MIB + 1, 3),
+        (MIB, 100 * MIB, 3),
+    ];
+    for (offset, length, concerned) in cases {
+        for (what, op) in
+            [("PUNCH", deallocate(id, offset, length)), ("ALLOCATE", allocate(id, offset, length))]
+        {
+            let before = cluster.control_messages(what);
+            c.compound().putfh(&fh).op(op).send().await.ok();
+            let sent = cluster.control_messages(what) - before;
+            assert_eq!(sent, concerned, "{what} {offset}+{length}");
+        }
+    }
+}
+
 /// What is refused, each for its reason: operations on data, on any file and stateid.
 #[tokio::test]
 async fn refusals() {

@@ -174,8 +174,8 @@ async fn a_layout_to_write_with_moves_the_file() {
     let read = read(Stateid::ANONYMOUS, 0, 15);
     let found = on_ds.compound().putfh(&object).op(read).send().await.ok().data();
     assert_eq!(found.0, "from the volume");
-    // From here on layouts are granted at once.
-    let (open, get) = within_open(IoMode::RW);
+    // From here on one to read with comes with OPEN.
+    let (open, get) = within_open(IoMode::READ);
     c.compound().putrootfh().op(open).op(get).send().await.ok();
 }
 
