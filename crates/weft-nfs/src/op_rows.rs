@@ -52,7 +52,8 @@ macro_rules! op_rows {
                 CreateSession(CreateSessionArgs) => CreateSessionOk;
             DESTROY_SESSION = 44, minor 1, Never: DestroySession(DestroySessionArgs);
             FREE_STATEID = 45, minor 1, Never: FreeStateid(FreeStateidArgs);
-            GET_DIR_DELEGATION = 46, minor 1;
+            GET_DIR_DELEGATION = 46, minor 1, Never:
+                GetDirDelegation(GetDirDelegationArgs) => GetDirDelegationOk;
             GETDEVICEINFO = 47, minor 1, Always:
                 Getdeviceinfo(GetdeviceinfoArgs) => GetdeviceinfoOk;
             GETDEVICELIST = 48, minor 1;

@@ -1,6 +1,7 @@
 //! Read delegations: RFC 8881 §8.2.1, §10.2, §10.4, §18.6. A client that holds one may open the
-//! file for reading and trust what it cached until it is asked to give it back. There are no
-//! write delegations (design D9).
+//! file for reading and trust what it cached until it is asked to give it back. One of a directory
+//! (§10.9) is the same: its holder trusts what it knows of the names. There are no write
+//! delegations (design D9).
 
 mod contended;
 
@@ -281,6 +282,15 @@ impl State {
         revoked.insert(no);
         if !forgotten {
             self.budget.take(client, REVOKED_BYTES);
+        }
+    }
+
+    /// The file or directory is gone: nobody can return a delegation on it any more.
+    pub fn delegations_forget(&mut self, file: FileKey) {
+        let holders = self.delegations.by_holder.range((file, ClientId(0))..);
+        let gone = holders.take_while(|((f, _), _)| *f == file).map(|(_, no)| *no);
+        for no in gone.collect::<Vec<_>>() {
+            self.remove_delegation(no);
         }
     }
 

@@ -298,6 +298,7 @@ fn export(config: &ExportConfig) -> Export {
         auth_none: config.security.contains(&Flavor::None),
         privileged_ports: config.privileged_ports,
         server_groups: config.server_groups,
+        directory_delegations: config.directory_delegations,
         rules: config.clients.iter().map(rule).collect(),
     }
 }

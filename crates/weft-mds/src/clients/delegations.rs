@@ -1,5 +1,5 @@
-//! Read delegations: to whom they are granted, and how they are taken back before a file changes.
-//! RFC 8881 §10.2, §10.4; design D9.
+//! Read delegations and directory delegations: to whom they are granted, and how they are taken
+//! back before a file, or a name in a directory, changes. RFC 8881 §10.2, §10.4, §10.9; design D9.
 
 use std::{
     sync::Arc,
@@ -15,7 +15,7 @@ use weft_nfs::{
 };
 use weft_server::core::Core;
 use weft_state::{FileKey, Millis, NoDelegation, Wanted};
-use weft_store::types::Inode;
+use weft_store::types::{Inode, InodeNo};
 
 use super::callback::Callbacks;
 use crate::{files::FileService, handle::Handle, protocol_state::ProtocolState};
@@ -28,7 +28,7 @@ const RECALL_LOOK: Duration = Duration::from_millis(5);
 /// Pause before a recall is repeated that the client could not take.
 const RECALL_PAUSE: Duration = Duration::from_millis(200);
 
-/// A file that others hold no delegation on, and get none as long as this lives.
+/// A file or directory that others hold no delegation on, and get none as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Undelegated<'a> {
     protocol: &'a ProtocolState,
@@ -104,6 +104,36 @@ impl Delegations {
         }
     }
 
+    /// The delegation that GET_DIR_DELEGATION asks for; none on a directory of which one was wanted
+    /// back lately.
+    pub(crate) fn grant_directory(&self, client: ClientId, dir: InodeNo) -> Option<Stateid> {
+        let possible = self.core.sessions().has_back_channel(client);
+        let (now, dir) = (self.core.clock.now(), self.files.key(dir));
+        let mut state = self.protocol.state();
+        state.delegate(now, client, dir, Wanted::NoPreference, possible).ok()
+    }
+
+    /// [`Self::take_back`] before a name in a directory changes. Only if somebody has something to
+    /// give back it is asked whether the change is `allowed`: who may not make it makes nobody give
+    /// anything back.
+    ///
+    /// # Errors
+    /// Those of `allowed`; DELAY.
+    pub(crate) async fn before_names_change(
+        self: &Arc<Self>,
+        client: ClientId,
+        dir: InodeNo,
+        allowed: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<Undelegated<'_>, Failure> {
+        let dir = self.files.key(dir);
+        let changing = self.changing(dir);
+        if !self.protocol.state().delegation_holders(dir, client).is_empty() {
+            allowed()?;
+            self.given_back(client, dir, false).await?;
+        }
+        Ok(changing)
+    }
+
     /// Takes back the delegations that others hold on a file that is about to change, and keeps
     /// new ones from being granted until the change is done. `truncate` tells the holders that
     /// what they cached is of no use.
@@ -116,14 +146,30 @@ impl Delegations {
         file: FileKey,
         truncate: bool,
     ) -> Result<Undelegated<'_>, Failure> {
+        let changing = self.changing(file);
+        self.given_back(client, file, truncate).await?;
+        Ok(changing)
+    }
+
+    /// From here on nobody gets a delegation.
+    fn changing(&self, file: FileKey) -> Undelegated<'_> {
         self.protocol.state().begin_change(file);
-        let changing = Undelegated { protocol: &self.protocol, file };
+        Undelegated { protocol: &self.protocol, file }
+    }
+
+    /// Recalls what others hold, and waits for it.
+    async fn given_back(
+        self: &Arc<Self>,
+        client: ClientId,
+        file: FileKey,
+        truncate: bool,
+    ) -> Result<(), Failure> {
         let lease = Duration::from_secs(self.core.lease_s.into());
         let deadline = Instant::now() + RECALL_PATIENCE.min(lease / 4);
         loop {
             let holders = self.protocol.state().delegation_holders(file, client);
             if holders.is_empty() {
-                return Ok(changing);
+                return Ok(());
             }
             if self.revoke_of_expired(&holders, file) {
                 continue;

@@ -61,6 +61,8 @@ pub struct Export {
     pub privileged_ports: bool,
     /// A user's groups are those the server's host knows, not the 16 that AUTH_SYS carries.
     pub server_groups: bool,
+    /// Clients are given delegations of directories (ADR 19).
+    pub directory_delegations: bool,
     /// The first rule whose networks have the client decides. Without rules everybody reads and
     /// writes; with rules whom none fits does nothing, but for root of this machine.
     pub rules: Vec<ClientRule>,
@@ -76,6 +78,7 @@ impl Default for Export {
             auth_none: false,
             privileged_ports: true,
             server_groups: false,
+            directory_delegations: false,
             rules: Vec::new(),
         }
     }

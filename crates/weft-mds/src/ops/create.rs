@@ -53,6 +53,11 @@ pub(super) async fn create(mds: &Mds, c: &mut Compound<Mds>, a: CreateArgs) -> O
     }
     let cred = mds.credential(c);
     mds.files.volume().admit().await;
+    let volume = mds.files.volume();
+    let trial = || volume.dry_run().create(dir, name, &new, &cred, mds.files.wall());
+    let client = c.client()?;
+    let allowed = || c.deps.see(trial()).map(drop);
+    let _undelegated = mds.clients.delegations.before_names_change(client, dir, allowed).await?;
     let made = c.deps.see(mds.files.volume().create(dir, name, &new, &cred, mds.files.wall()))?;
     c.set_current(mds.files.handle(made.inode.no));
     Ok(OpOk::Create(CreateOk { change: change_info(made.dir_change), attrset: settings.mask }))

@@ -20,6 +20,8 @@ pub(super) async fn link(mds: &Mds, c: &mut Compound<Mds>, a: &LinkArgs) -> OpRe
     c.deps.see(mds.files.volume().dry_run().link(object, dir, name, &cred, mds.files.wall()))?;
     let _undelegated =
         mds.clients.delegations.take_back(c.client()?, mds.files.key(object), false).await?;
+    let _unlisted =
+        mds.clients.delegations.take_back(c.client()?, mds.files.key(dir), false).await?;
     let linked = c.deps.see(mds.files.volume().link(object, dir, name, &cred, mds.files.wall()))?;
     Ok(OpOk::Link(LinkOk { change: change_info(linked.dir_change) }))
 }

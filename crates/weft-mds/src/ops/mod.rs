@@ -10,6 +10,7 @@ mod copy;
 mod create;
 mod data_access;
 mod delegreturn;
+mod get_dir_delegation;
 mod getattr;
 mod getdeviceinfo;
 mod handles;
@@ -66,6 +67,7 @@ pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, row: &Row, args: O
         OpArgs::Commit(a) => commit::commit(mds, c, &a).await,
         OpArgs::Create(a) => create::create(mds, c, a).await,
         OpArgs::Delegreturn(a) => delegreturn::delegreturn(mds, c, &a),
+        OpArgs::GetDirDelegation(_) => get_dir_delegation::get_dir_delegation(mds, c),
         OpArgs::Getattr(a) => getattr::getattr(mds, c, &a).await,
         OpArgs::Getdeviceinfo(a) => getdeviceinfo::getdeviceinfo(mds, c, &a).await,
         OpArgs::Getfh => handles::getfh(c),

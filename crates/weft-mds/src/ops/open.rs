@@ -11,7 +11,7 @@ use weft_server::{
 };
 use weft_store::{
     types::{Inode, InodeNo, Kind, Rwx},
-    volume::{Authority, Exclusivity, SetAttr, SetMode},
+    volume::{Authority, Created, Exclusivity, New, SetAttr, SetMode},
 };
 
 use super::{
@@ -141,9 +141,8 @@ async fn by_name<'a>(
     if found.is_none() {
         mds.protocol.state().check_room_for_open(c.client()?, &a.owner).map_err(refused)?;
     }
-    let cred = mds.credential(c);
     let new = new_object(&settings, DEFAULT_MODE, exclusivity);
-    let made = mds.files.make(&mut c.deps, (dir, name), new, &cred).await?;
+    let (made, _unlisted) = make(mds, c, (dir, name), new, found.is_some()).await?;
     let change = change_info(made.dir_change);
     if made.created {
         permitted(mds, c, a, &made.inode, Claimant::Had)?;
@@ -153,6 +152,31 @@ async fn by_name<'a>(
     let _undelegated = existing(mds, c, a, &made.inode).await?;
     let (inode, attrset) = truncate_existing(mds, c, made.inode, &settings).await?;
     Ok(Target { inode, change, attrset, _undelegated })
+}
+
+/// Makes a file, or finds it, once others have given back their delegations of the directory: not
+/// for a name that was found there, which is no news.
+async fn make<'a>(
+    mds: &'a Mds,
+    c: &mut Compound<Mds>,
+    (dir, name): (InodeNo, &[u8]),
+    new: New,
+    was_found: bool,
+) -> Result<(Created, Option<Undelegated<'a>>), Failure> {
+    let (client, cred) = (c.client()?, mds.credential(c));
+    let (delegations, volume) = (&mds.clients.delegations, mds.files.volume());
+    let mut unlisted = None;
+    if !was_found {
+        let trial = || volume.dry_run().create(dir, name, &new, &cred, mds.files.wall());
+        let allowed = || c.deps.see(trial()).map(drop);
+        unlisted = Some(delegations.before_names_change(client, dir, allowed).await?);
+    }
+    let made = mds.files.make(&mut c.deps, (dir, name), new, &cred).await?;
+    if made.created && was_found {
+        // It was removed since.
+        unlisted = Some(delegations.take_back(client, mds.files.key(dir), false).await?);
+    }
+    Ok((made, unlisted))
 }
 
 /// A file that must be there.

@@ -25,11 +25,16 @@ pub(super) async fn remove(mds: &Mds, c: &mut Compound<Mds>, a: &RemoveArgs) -> 
         c.deps.see(mds.files.volume().dry_run().remove(&what, &cred, mds.files.wall()))?.inode;
     let _undelegated =
         mds.clients.delegations.take_back(c.client()?, mds.files.key(found.no), false).await?;
+    let _unlisted =
+        mds.clients.delegations.take_back(c.client()?, mds.files.key(dir), false).await?;
     // It and no other that comes under the name meanwhile: that may be open, or delegated.
     let keep_orphan = mds.protocol.state().is_open(mds.files.key(found.no));
     let what = Remove { expect: Some(Expect::Inode(found.no)), keep_orphan, ..what };
     let removed = c.deps.see(mds.files.volume().remove(&what, &cred, mds.files.wall()))?;
     mds.files.removed(&c.deps, removed.delete).await;
+    if found.is_directory() {
+        mds.protocol.state().delegations_forget(mds.files.key(found.no));
+    }
     // It may have been closed since it was looked at.
     if keep_orphan && removed.last_link && !mds.protocol.state().is_open(mds.files.key(found.no)) {
         mds.files.release(found.no);

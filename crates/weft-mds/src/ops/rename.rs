@@ -27,6 +27,9 @@ pub(super) async fn rename(mds: &Mds, c: &mut Compound<Mds>, a: &RenameArgs) -> 
     let what = Rename { from_dir, from_name, to_dir, to_name, expect: None, keep_orphan: true };
     let (renamed, kept) = carried_out(mds, c, what).await?;
     mds.files.removed(&c.deps, renamed.delete.clone()).await;
+    if let Some(gone) = renamed.replaced.as_ref().filter(|inode| inode.is_directory()) {
+        mds.protocol.state().delegations_forget(mds.files.key(gone.no));
+    }
     // It may have been closed since it was looked at.
     if let Some(gone) = renamed.replaced.as_ref().filter(|i| kept && i.nlink == 0)
         && !mds.protocol.state().is_open(mds.files.key(gone.no))
@@ -58,6 +61,10 @@ async fn carried_out(
         }
         None => None,
     };
+    let _from =
+        mds.clients.delegations.take_back(c.client()?, mds.files.key(what.from_dir), false).await?;
+    let _to =
+        mds.clients.delegations.take_back(c.client()?, mds.files.key(what.to_dir), false).await?;
     // These and no others that come under the names meanwhile: those may be open, or delegated.
     let keep_orphan = target.is_some_and(|ino| mds.protocol.state().is_open(mds.files.key(ino)));
     let what = Rename { expect: Some((plan.moved, target)), keep_orphan, ..what };

@@ -14,6 +14,7 @@ mod creation;
 mod crowd;
 mod data42;
 mod delegations;
+mod dir_delegations;
 mod ended_handles;
 mod export;
 mod fence_ops;

@@ -647,7 +647,6 @@ async fn unknown_operations() {
         OpNum::SETCLIENTID,
         OpNum::SETCLIENTID_CONFIRM,
         OpNum::RELEASE_LOCKOWNER,
-        OpNum::GET_DIR_DELEGATION,
         OpNum::GETDEVICELIST,
         OpNum::SET_SSV,
         OpNum::WANT_DELEGATION,

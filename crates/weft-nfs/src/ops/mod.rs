@@ -1,5 +1,6 @@
 //! Arguments and results of the operations, grouped as RFC 8881 §18 uses them.
 
+mod directory;
 mod file;
 mod layout;
 mod lock;
@@ -8,6 +9,7 @@ mod session;
 mod v42_data;
 mod xattr;
 
+pub use directory::*;
 pub use file::*;
 pub use layout::*;
 pub use lock::*;

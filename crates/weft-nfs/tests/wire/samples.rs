@@ -289,6 +289,14 @@ fn file_args() -> Vec<OpArgs> {
         OpArgs::Commit(CommitArgs { offset, count }),
         OpArgs::Delegreturn(DelegreturnArgs { deleg_stateid: stateid(4) }),
         OpArgs::Getattr(GetattrArgs { request: Attrs::KNOWN }),
+        OpArgs::GetDirDelegation(GetDirDelegationArgs {
+            signal_deleg_avail: true,
+            notification_types: Bitmap::of(&[AttrNo(2)]),
+            child_attr_delay: NfsTime { seconds: 1, nseconds: 2 },
+            dir_attr_delay: NfsTime { seconds: -3, nseconds: 4 },
+            child_attributes: Bitmap::of(&[AttrNo::SIZE]),
+            dir_attributes: Attrs::KNOWN,
+        }),
         OpArgs::Link(LinkArgs { newname: "new".into() }),
         OpArgs::Lockt(lockt),
         OpArgs::Locku(locku),
@@ -462,6 +470,14 @@ fn data_42_args() -> Vec<OpArgs> {
 pub fn op_ok() -> Vec<OpOk> {
     let mut out = vec![
         OpOk::Delegreturn,
+        OpOk::GetDirDelegation(GetDirDelegationOk::Granted(DirDelegation {
+            cookieverf: Verifier([1; 8]),
+            stateid: stateid(5),
+            notification: Bitmap::EMPTY,
+            child_attributes: Bitmap::of(&[AttrNo::SIZE]),
+            dir_attributes: Attrs::KNOWN,
+        })),
+        OpOk::GetDirDelegation(GetDirDelegationOk::Unavailable { will_signal: true }),
         OpOk::Lockt,
         OpOk::Lookup,
         OpOk::Lookupp,

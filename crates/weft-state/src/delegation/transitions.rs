@@ -92,6 +92,10 @@ fn transitions() {
             if overdue.is_empty() { Outcome::Never } else { Outcome::OK }
         })
         .on("DELEGRETURN", |h| Outcome::of(h.state.delegation_return(A, &h.last, FILE)))
+        .on("the file is gone", |h| {
+            h.state.delegations_forget(FILE);
+            Outcome::OK
+        })
         .on("TEST_STATEID", |h| Outcome::said(h.state.test_stateid(A, &h.last)))
         .on("FREE_STATEID", |h| Outcome::of(h.state.free_stateid(A, &h.last)))
         .on("client dropped", |h| {

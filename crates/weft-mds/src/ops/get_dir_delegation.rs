@@ -1,0 +1,42 @@
+//! GET_DIR_DELEGATION (46): RFC 8881 §10.9, §18.39.
+
+use weft_nfs::{
+    Bitmap, NfsStat, OpOk, Verifier,
+    ops::{DirDelegation, GetDirDelegationOk},
+};
+use weft_server::compound::{Compound, OpResult};
+use weft_store::types::Rwx;
+
+use super::{data_access::require, lookup::current_directory};
+use crate::server::Mds;
+
+/// RFC 8881 §18.39, if the export has them: they are off unless configured, since Linux trusts all
+/// that it knew of the names before it was given one (ADR 19). No change is told of: each by
+/// another client is a recall. What the client asks to be told, and how late, is therefore of no
+/// concern; nor is it called when one becomes available. Who may not list the directory gets none.
+pub(super) fn get_dir_delegation(mds: &Mds, c: &mut Compound<Mds>) -> OpResult {
+    if !mds.export().directory_delegations {
+        return Err(NfsStat::NOTSUPP.into());
+    }
+    let dir = current_directory(mds, c)?;
+    let inode = c.deps.see(mds.files.volume().inode(dir))?;
+    let client = c.client()?;
+    let may = require(mds, c, &inode, Rwx::READ).is_ok() && mds.protocol.refuse_in_grace().is_ok();
+    let granted = may.then(|| mds.clients.delegations.grant_directory(client, dir)).flatten();
+    // It may have been removed since the look.
+    if let Err(gone) = c.deps.see(mds.files.volume().inode(dir)) {
+        mds.protocol.state().delegations_forget(mds.files.key(dir));
+        return Err(gone);
+    }
+    Ok(OpOk::GetDirDelegation(match granted {
+        Some(stateid) => GetDirDelegationOk::Granted(DirDelegation {
+            // Cookies are stable for ever: `readdir`.
+            cookieverf: Verifier::default(),
+            stateid,
+            notification: Bitmap::EMPTY,
+            child_attributes: Bitmap::EMPTY,
+            dir_attributes: Bitmap::EMPTY,
+        }),
+        None => GetDirDelegationOk::Unavailable { will_signal: false },
+    }))
+}
