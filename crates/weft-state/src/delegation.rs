@@ -18,12 +18,14 @@ use crate::stateid::{Kind, StateNo};
 
 use self::contended::Contended;
 
-/// A read delegation.
+/// A read delegation, or one of a directory.
 #[derive(Debug)]
 pub(crate) struct Delegation {
     pub(crate) client: ClientId,
     pub(crate) file: FileKey,
     pub(crate) seqid: Seqid,
+    /// Of a directory: no client can reclaim it.
+    of_directory: bool,
     /// Since when it is being recalled.
     recalled_at: Option<Millis>,
     /// Whether the client's last answer to the recall was that it has no such delegation.
@@ -108,6 +110,8 @@ pub enum Wanted {
     Cancel,
     /// The read delegation held before a restart (CLAIM_PREVIOUS).
     Reclaim,
+    /// One of a directory (GET_DIR_DELEGATION).
+    Directory,
 }
 
 impl Wanted {
@@ -144,8 +148,9 @@ pub enum NoDelegation {
 }
 
 impl State {
-    /// Grants a read delegation to a client that has just opened the file for reading, or says
-    /// why not. Without a want none is granted on a file of which one had to be recalled lately.
+    /// Grants a read delegation to a client that has just opened the file for reading, or one of a
+    /// directory, or says why not. Without a want none is granted on a file of which one had to be
+    /// recalled lately; nor is one of such a directory, nor to who did not give one back.
     /// `possible` says whether the client can be called back and the file is quiet as far as others
     /// know.
     ///
@@ -165,7 +170,11 @@ impl State {
             Wanted::NoPreference if self.delegations.contended.contains(now, file) => {
                 return Err(NoDelegation::NotAsked);
             }
-            Wanted::NoPreference | Wanted::Read | Wanted::Reclaim => {}
+            Wanted::Directory if self.delegations.contended.contains(now, file) => {
+                return Err(NoDelegation::Contention);
+            }
+            Wanted::Directory if self.has_revoked(client) => return Err(NoDelegation::Resource),
+            Wanted::NoPreference | Wanted::Read | Wanted::Reclaim | Wanted::Directory => {}
         }
         let refusal = self.refuse_delegation(client, file, possible);
         let told = |why| if wanted == Wanted::Read { why } else { NoDelegation::NotAsked };
@@ -173,7 +182,9 @@ impl State {
             return Err(told(why));
         }
         let (no, seqid) = (self.next_no(), Seqid(1));
-        let delegation = Delegation { client, file, seqid, recalled_at: None, disowned: false };
+        let of_directory = wanted == Wanted::Directory;
+        let (recalled_at, disowned) = (None, false);
+        let delegation = Delegation { client, file, seqid, of_directory, recalled_at, disowned };
         self.budget.take(client, DELEGATION_BYTES);
         self.delegations.insert(no, delegation);
         self.held(client).delegations.insert(no);
@@ -204,6 +215,13 @@ impl State {
     /// The change is done, or given up.
     pub fn end_change(&mut self, file: FileKey) {
         self.delegations.end_change(file);
+    }
+
+    /// Whether the client could reclaim one of its delegations after a restart.
+    pub(crate) fn could_reclaim(&self, client: ClientId) -> bool {
+        let held = self.held_by_client.get(&client);
+        let mut held = held.into_iter().flat_map(|held| &held.delegations);
+        held.any(|no| self.delegations.get(*no).is_some_and(|held| !held.of_directory))
     }
 
     /// Whether the client holds a delegation on a file.
@@ -270,9 +288,11 @@ impl State {
     }
 
     /// Takes a delegation away from a client that did not return it. It is remembered as revoked
-    /// until FREE_STATEID (§8.2.4, §10.4.5), unless the client does not know it.
-    pub fn delegation_revoke(&mut self, client: ClientId, file: FileKey) {
+    /// until FREE_STATEID (§8.2.4, §10.4.5), unless the client does not know it. The next one waits
+    /// from now on: the recall may be long past.
+    pub fn delegation_revoke(&mut self, now: Millis, client: ClientId, file: FileKey) {
         let Some(no) = self.delegations.no_of(client, file) else { return };
+        self.delegations.contended.note(now, file);
         let Some(delegation) = self.remove_delegation(no) else { return };
         if delegation.disowned {
             return;
@@ -285,7 +305,7 @@ impl State {
         }
     }
 
-    /// The file or directory is gone: nobody can return a delegation on it any more.
+    /// The directory is gone: nobody can return a delegation on it any more.
     pub fn delegations_forget(&mut self, file: FileKey) {
         let holders = self.delegations.by_holder.range((file, ClientId(0))..);
         let gone = holders.take_while(|((f, _), _)| *f == file).map(|(_, no)| *no);

@@ -245,10 +245,10 @@ impl State {
     }
 
     /// Whether the client holds what can be reclaimed after a restart: opens (their locks with
-    /// them) and delegations.
+    /// them) and delegations of files.
     pub fn client_could_reclaim(&self, client: ClientId) -> bool {
         let held = self.held_by_client.get(&client);
-        held.is_some_and(|h| !h.opens.is_empty() || !h.delegations.is_empty())
+        held.is_some_and(|h| !h.opens.is_empty()) || self.could_reclaim(client)
     }
 
     /// What the client holds, counted.

@@ -42,7 +42,6 @@ const STRIPE_WIDTH_DEFAULT: usize = 8;
 const STRIPE_WIDTH_MAX: u64 = 100;
 /// A client makes its session within milliseconds of connecting.
 const IDLE_LIMIT_S_DEFAULT: u32 = 60;
-
 /// Rules for clients: each request looks through them.
 const CLIENTS_MAX: usize = 256;
 /// Users or groups of the configured table, which is looked through from the start.

@@ -109,17 +109,16 @@ impl Delegations {
     pub(crate) fn grant_directory(&self, client: ClientId, dir: InodeNo) -> Option<Stateid> {
         let possible = self.core.sessions().has_back_channel(client);
         let (now, dir) = (self.core.clock.now(), self.files.key(dir));
-        let mut state = self.protocol.state();
-        state.delegate(now, client, dir, Wanted::NoPreference, possible).ok()
+        self.protocol.state().delegate(now, client, dir, Wanted::Directory, possible).ok()
     }
 
-    /// [`Self::take_back`] before a name in a directory changes. Only if somebody has something to
-    /// give back it is asked whether the change is `allowed`: who may not make it makes nobody give
+    /// [`Self::take_back`] before a name comes to be in a directory. Only if somebody has something
+    /// to give back it is asked whether that is `allowed`: who may not make it makes nobody give
     /// anything back.
     ///
     /// # Errors
     /// Those of `allowed`; DELAY.
-    pub(crate) async fn before_names_change(
+    pub(crate) async fn before_new_name(
         self: &Arc<Self>,
         client: ClientId,
         dir: InodeNo,
@@ -129,7 +128,7 @@ impl Delegations {
         let changing = self.changing(dir);
         if !self.protocol.state().delegation_holders(dir, client).is_empty() {
             allowed()?;
-            self.given_back(client, dir, false).await?;
+            self.given_back(client, &[dir], false).await?;
         }
         Ok(changing)
     }
@@ -147,34 +146,52 @@ impl Delegations {
         truncate: bool,
     ) -> Result<Undelegated<'_>, Failure> {
         let changing = self.changing(file);
-        self.given_back(client, file, truncate).await?;
+        self.given_back(client, &[file], truncate).await?;
+        Ok(changing)
+    }
+
+    /// The same of all that one change concerns, at once: files, and directories.
+    ///
+    /// # Errors
+    /// DELAY when that takes too long: the client asks again.
+    pub(crate) async fn take_back_all(
+        self: &Arc<Self>,
+        client: ClientId,
+        concerned: &[InodeNo],
+    ) -> Result<Vec<Undelegated<'_>>, Failure> {
+        let keys: Vec<_> = concerned.iter().map(|ino| self.files.key(*ino)).collect();
+        let changing = keys.iter().map(|key| self.changing(*key)).collect();
+        self.given_back(client, &keys, false).await?;
         Ok(changing)
     }
 
     /// From here on nobody gets a delegation.
-    fn changing(&self, file: FileKey) -> Undelegated<'_> {
+    pub(crate) fn changing(&self, file: FileKey) -> Undelegated<'_> {
         self.protocol.state().begin_change(file);
         Undelegated { protocol: &self.protocol, file }
     }
 
-    /// Recalls what others hold, and waits for it.
+    /// Recalls what others hold, and waits for all of it.
     async fn given_back(
         self: &Arc<Self>,
         client: ClientId,
-        file: FileKey,
+        files: &[FileKey],
         truncate: bool,
     ) -> Result<(), Failure> {
         let lease = Duration::from_secs(self.core.lease_s.into());
         let deadline = Instant::now() + RECALL_PATIENCE.min(lease / 4);
         loop {
-            let holders = self.protocol.state().delegation_holders(file, client);
-            if holders.is_empty() {
+            let mut waits = false;
+            for file in files {
+                let holders = self.protocol.state().delegation_holders(*file, client);
+                waits |= !holders.is_empty();
+                if !self.revoke_of_expired(&holders, *file) {
+                    holders.into_iter().for_each(|holder| self.recall(holder, *file, truncate));
+                }
+            }
+            if !waits {
                 return Ok(());
             }
-            if self.revoke_of_expired(&holders, file) {
-                continue;
-            }
-            holders.into_iter().for_each(|holder| self.recall(holder, file, truncate));
             if Instant::now() > deadline {
                 return Err(NfsStat::DELAY.into());
             }
@@ -231,7 +248,7 @@ impl Delegations {
 
     fn revoke(&self, client: ClientId, file: FileKey) {
         tracing::warn!(client = client.0, ino = file.object, "delegation revoked");
-        self.protocol.state().delegation_revoke(client, file);
+        self.protocol.state().delegation_revoke(self.core.clock.now(), client, file);
         self.note_revoked(client);
     }
 

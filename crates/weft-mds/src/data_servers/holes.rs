@@ -75,8 +75,9 @@ impl DataServers {
     ) -> Result<(), DataServerError> {
         let epoch = file.fence_epoch;
         // The units of others are holes in an object already: one request for the whole range.
-        let concerned = self.shares(file, (offset, offset.saturating_add(len)))?;
-        let punched = self.on_those(file, &concerned, |server, object, _| async move {
+        let shares = self.shares(file, (offset, offset.saturating_add(len)))?;
+        let concerned = |index| shares.get(index) > Some(&0);
+        let punched = self.on_those(file, concerned, |server, object, _| async move {
             let args = PunchArgs { object, epoch, offset, len };
             server.ask::<Nothing>(Procedure::PUNCH, &args).await
         });
@@ -94,9 +95,12 @@ impl DataServers {
         offset: u64,
         end: u64,
     ) -> Result<(), DataServerError> {
-        // Of a unit's bytes each data server can tell by itself, without taking much.
-        if end.saturating_sub(offset) > u64::from(file.stripe_unit_bytes) {
-            self.has_room(file, (offset, end)).await?;
+        let shares = self.shares(file, (offset, end))?;
+        let bytes = end.saturating_sub(offset);
+        // Of a part of a unit one data server can tell by itself.
+        let is_alone = shares.contains(&bytes) && bytes <= u64::from(file.stripe_unit_bytes);
+        if !is_alone {
+            self.has_room(file, &shares).await?;
         }
         let epoch = file.fence_epoch;
         let step = u64::from(file.stripe_unit_bytes)
@@ -105,8 +109,9 @@ impl DataServers {
         let mut from = offset;
         while from < end {
             let until = from.saturating_add(step).min(end);
-            let concerned = self.shares(file, (from, until))?;
-            let reserved = self.on_those(file, &concerned, |server, object, stripe| async move {
+            let shares = self.shares(file, (from, until))?;
+            let concerned = |index| shares.get(index) > Some(&0);
+            let reserved = self.on_those(file, concerned, |server, object, stripe| async move {
                 let args = AllocateArgs { object, epoch, stripe, offset: from, end: until };
                 server.ask::<Nothing>(Procedure::ALLOCATE, &args).await
             });
@@ -117,15 +122,18 @@ impl DataServers {
     }
 
     /// Whether each data server has, or has in use for the file already, its share of a range.
-    async fn has_room(&self, file: &Striped, range: (u64, u64)) -> Result<(), DataServerError> {
-        let shares = self.shares(file, range)?;
-        let told = self.on_those(file, &shares, |server, object, _| async move {
-            let space: SpaceOk = server.ask(Procedure::SPACE, &Nothing).await?;
-            let used = server.stat(&[object]).await?;
-            Ok((server.id, space, used.iter().map(|o| o.blocks_bytes).sum::<u64>()))
-        });
+    async fn has_room(&self, file: &Striped, shares: &[u64]) -> Result<(), DataServerError> {
+        let told = self.on_those(
+            file,
+            |index| shares.get(index) > Some(&0),
+            |server, object, _| async move {
+                let space: SpaceOk = server.ask(Procedure::SPACE, &Nothing).await?;
+                let used = server.stat(&[object]).await?;
+                Ok((server.id, space, used.iter().map(|o| o.blocks_bytes).sum::<u64>()))
+            },
+        );
         let told = told.await?;
-        let shares = shares.into_iter().filter(|share| *share > 0);
+        let shares = shares.iter().filter(|share| **share > 0);
         let wanted = shares.zip(told).map(|(share, (id, space, used))| {
             let more = share.saturating_sub(used);
             Wanted { id, space, more }
@@ -150,14 +158,14 @@ impl DataServers {
         T: Send + 'static,
         F: Future<Output = Result<T, DataServerError>> + Send + 'static,
     {
-        self.on_those(file, &vec![u64::MAX; file.data_servers.len()], ask).await
+        self.on_those(file, |_| true, ask).await
     }
 
-    /// The same of those that have a share.
+    /// The same of some of them, by their stripe indices.
     async fn on_those<T, F>(
         &self,
         file: &Striped,
-        shares: &[u64],
+        concerned: impl Fn(usize) -> bool,
         ask: impl Fn(Arc<Server>, ObjectName, StripeName) -> F,
     ) -> Result<Vec<T>, DataServerError>
     where
@@ -166,8 +174,8 @@ impl DataServers {
     {
         let count = u32::try_from(file.data_servers.len()).unwrap_or(u32::MAX);
         let mut jobs = Vec::with_capacity(file.data_servers.len());
-        for ((index, id), share) in (0..).zip(&file.data_servers).zip(shares) {
-            if *share == 0 {
+        for (index, id) in (0..).zip(&file.data_servers) {
+            if !concerned(usize::from(index)) {
                 continue;
             }
             let stripe = StripeName {

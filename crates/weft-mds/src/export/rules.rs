@@ -193,9 +193,10 @@ impl Export {
         users(self) != users(before) || before.auth_none && !self.auth_none || addresses.any(lesser)
     }
 
-    /// Another for other rules.
+    /// Another for other rules of who may do what.
     pub(crate) fn digest(&self) -> [u8; 32] {
-        blake3::derive_key("weft 2026-11 export rules v1", format!("{self:?}").as_bytes())
+        let rights = Export { directory_delegations: false, ..self.clone() };
+        blake3::derive_key("weft 2026-11 export rules v2", format!("{rights:?}").as_bytes())
     }
 
     /// Flavors that are served, preferred first.
@@ -344,6 +345,16 @@ mod tests {
 
     fn user(uid: u32) -> Caller {
         Caller { uid, gid: uid, gids: vec![0, 5], known: true }
+    }
+
+    /// Other rules of who may do what are told from the same ones; what takes no right away from
+    /// anybody is not among them, since all handles end with the rules.
+    #[test]
+    fn digests_are_of_rights() {
+        let before = Export::default().digest();
+        assert_ne!(Export { root_squash: false, ..Export::default() }.digest(), before);
+        assert_ne!(Export { server_groups: true, ..Export::default() }.digest(), before);
+        assert_eq!(Export { directory_delegations: true, ..Export::default() }.digest(), before);
     }
 
     /// The first rule that fits decides; whom none fits is not served; what a rule leaves open is

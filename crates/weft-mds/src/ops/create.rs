@@ -57,7 +57,7 @@ pub(super) async fn create(mds: &Mds, c: &mut Compound<Mds>, a: CreateArgs) -> O
     let trial = || volume.dry_run().create(dir, name, &new, &cred, mds.files.wall());
     let client = c.client()?;
     let allowed = || c.deps.see(trial()).map(drop);
-    let _undelegated = mds.clients.delegations.before_names_change(client, dir, allowed).await?;
+    let _undelegated = mds.clients.delegations.before_new_name(client, dir, allowed).await?;
     let made = c.deps.see(mds.files.volume().create(dir, name, &new, &cred, mds.files.wall()))?;
     c.set_current(mds.files.handle(made.inode.no));
     Ok(OpOk::Create(CreateOk { change: change_info(made.dir_change), attrset: settings.mask }))

@@ -4,7 +4,10 @@ use weft_nfs::{
     Bitmap, NfsStat, OpOk, Verifier,
     ops::{DirDelegation, GetDirDelegationOk},
 };
-use weft_server::compound::{Compound, OpResult};
+use weft_server::{
+    compound::{Compound, OpResult},
+    refusal::refused,
+};
 use weft_store::types::Rwx;
 
 use super::{data_access::require, lookup::current_directory};
@@ -23,10 +26,16 @@ pub(super) fn get_dir_delegation(mds: &Mds, c: &mut Compound<Mds>) -> OpResult {
     let client = c.client()?;
     let may = require(mds, c, &inode, Rwx::READ).is_ok() && mds.protocol.refuse_in_grace().is_ok();
     let granted = may.then(|| mds.clients.delegations.grant_directory(client, dir)).flatten();
-    // It may have been removed since the look.
-    if let Err(gone) = c.deps.see(mds.files.volume().inode(dir)) {
-        mds.protocol.state().delegations_forget(mds.files.key(dir));
-        return Err(gone);
+    if let Some(stateid) = &granted
+        && let Err(e) = c.deps.see(mds.files.volume().inode(dir))
+    {
+        let (mut state, dir) = (mds.protocol.state(), mds.files.key(dir));
+        match e.status {
+            // It was removed since the look.
+            NfsStat::STALE => state.delegations_forget(dir),
+            _ => state.delegation_return(client, stateid, dir).map_err(refused)?,
+        }
+        return Err(e);
     }
     Ok(OpOk::GetDirDelegation(match granted {
         Some(stateid) => GetDirDelegationOk::Granted(DirDelegation {

@@ -87,9 +87,9 @@ fn goes_through_here(mds: &Mds, c: &Compound<Mds>, inode: &Inode, iomode: IoMode
     // Linux asks with every OPEN, before it knows what it will do; `mdsthreshold` told it where to
     // go. Many an open to write writes nothing, and a write layout that comes back is a question to
     // each data server of the file: it asks again when it writes.
-    let unasked = c.opened && (inode.stuffed || writes);
+    let with_open = c.opened && (inode.stuffed || writes);
     let is_small = inode.stuffed && reads && mds.files.is_small(inode.size);
-    is_watched || may_not || unasked || is_small
+    is_watched || may_not || with_open || is_small
 }
 
 /// §18.43.3: a type and a mode there are; no empty range, none beyond 2^64, and not less than the

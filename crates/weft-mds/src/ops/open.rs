@@ -162,19 +162,20 @@ async fn make<'a>(
     (dir, name): (InodeNo, &[u8]),
     new: New,
     was_found: bool,
-) -> Result<(Created, Option<Undelegated<'a>>), Failure> {
+) -> Result<(Created, Undelegated<'a>), Failure> {
     let (client, cred) = (c.client()?, mds.credential(c));
     let (delegations, volume) = (&mds.clients.delegations, mds.files.volume());
-    let mut unlisted = None;
-    if !was_found {
+    let unlisted = if was_found {
+        delegations.changing(mds.files.key(dir))
+    } else {
         let trial = || volume.dry_run().create(dir, name, &new, &cred, mds.files.wall());
         let allowed = || c.deps.see(trial()).map(drop);
-        unlisted = Some(delegations.before_names_change(client, dir, allowed).await?);
-    }
+        delegations.before_new_name(client, dir, allowed).await?
+    };
     let made = mds.files.make(&mut c.deps, (dir, name), new, &cred).await?;
-    if made.created && was_found {
+    if was_found && made.dir_change.before != made.dir_change.after {
         // It was removed since.
-        unlisted = Some(delegations.take_back(client, mds.files.key(dir), false).await?);
+        delegations.take_back(client, mds.files.key(dir), false).await?;
     }
     Ok((made, unlisted))
 }

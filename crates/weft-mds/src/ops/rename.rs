@@ -1,5 +1,7 @@
 //! RENAME (29): RFC 8881 §18.26.
 
+use std::collections::BTreeSet;
+
 use weft_nfs::{
     Failure, NfsStat, OpOk,
     ops::{RenameArgs, RenameOk},
@@ -53,18 +55,12 @@ async fn carried_out(
     // Who may not rename makes nobody give anything back.
     let plan = outcome(c, mds.files.volume().dry_run().rename(&what, &cred, mds.files.wall()))?;
     let target = plan.replaced.as_ref().map(|inode| inode.no);
-    let _source =
-        mds.clients.delegations.take_back(c.client()?, mds.files.key(plan.moved), false).await?;
-    let _target = match target {
-        Some(ino) => {
-            Some(mds.clients.delegations.take_back(c.client()?, mds.files.key(ino), false).await?)
-        }
-        None => None,
-    };
-    let _from =
-        mds.clients.delegations.take_back(c.client()?, mds.files.key(what.from_dir), false).await?;
-    let _to =
-        mds.clients.delegations.take_back(c.client()?, mds.files.key(what.to_dir), false).await?;
+    // Two names of one inode: nothing happens.
+    let changes = plan.from_change.before != plan.from_change.after;
+    let concerned = [Some(plan.moved), target, Some(what.from_dir), Some(what.to_dir)];
+    let concerned: BTreeSet<_> = concerned.into_iter().flatten().filter(|_| changes).collect();
+    let concerned: Vec<_> = concerned.into_iter().collect();
+    let _undelegated = mds.clients.delegations.take_back_all(c.client()?, &concerned).await?;
     // These and no others that come under the names meanwhile: those may be open, or delegated.
     let keep_orphan = target.is_some_and(|ino| mds.protocol.state().is_open(mds.files.key(ino)));
     let what = Rename { expect: Some((plan.moved, target)), keep_orphan, ..what };

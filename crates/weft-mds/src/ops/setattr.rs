@@ -39,8 +39,13 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
         mds.clients.check_io(&mut c.deps, holder, file, IoAccess::Write)?;
     }
     let truncate = settings.set.size == Some(0);
-    let _undelegated =
-        mds.clients.delegations.take_back(c.client()?, mds.files.key(inode.no), truncate).await?;
+    let (client, file) = (c.client()?, mds.files.key(inode.no));
+    let delegations = &mds.clients.delegations;
+    // Who sets nothing changes nothing.
+    let _undelegated = match settings.set == SetAttr::default() {
+        true => delegations.changing(file),
+        false => delegations.take_back(client, file, truncate).await?,
+    };
     apply(mds, c, inode, (&settings.set, authority), &cred).await?;
     Ok(OpOk::Setattr(SetattrOk { attrsset: settings.mask }))
 }

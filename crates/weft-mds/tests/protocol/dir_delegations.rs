@@ -1,7 +1,7 @@
 //! Directory delegations: RFC 8881 §10.9, §18.39.
 
 use weft_nfs::{
-    Attrs, Bitmap, FileHandle, NfsStat, NfsTime, OpArgs, OpOk, Stateid,
+    Attrs, Bitmap, FileHandle, NfsStat, NfsTime, OpArgs, OpOk, Stateid, Verifier,
     callback::{CbOp, CbRecallArgs},
     ops::*,
 };
@@ -65,13 +65,24 @@ async fn status_of(c: &mut Client, stateid: Stateid) -> NfsStat {
     }
 }
 
-/// Takes the CB_RECALL that comes next, and gives the delegation back.
+/// Takes the CB_RECALLs that come next, one of each directory, and gives the delegations back.
+async fn gives_all_back(c: &mut Client, held: &[(&FileHandle, Stateid)]) {
+    let mut held = held.to_vec();
+    while !held.is_empty() {
+        let callback = c.wire.callback().await;
+        c.wire.answer(&callback, NfsStat::OK).await;
+        let asked = callback.ops.get(1);
+        let recall = |&(dir, stateid): &(&FileHandle, Stateid)| {
+            CbOp::Recall(CbRecallArgs { stateid, truncate: false, fh: dir.clone() })
+        };
+        let at = held.iter().position(|held| asked == Some(&recall(held)));
+        let (dir, stateid) = held.remove(at.unwrap_or_else(|| panic!("{asked:?}")));
+        c.compound().putfh(dir).op(delegreturn(stateid)).expect(NfsStat::OK).await;
+    }
+}
+
 async fn gives_back(c: &mut Client, dir: &FileHandle, stateid: Stateid) {
-    let callback = c.wire.callback().await;
-    c.wire.answer(&callback, NfsStat::OK).await;
-    let recall = CbRecallArgs { stateid, truncate: false, fh: dir.clone() };
-    assert_eq!(callback.ops.get(1), Some(&CbOp::Recall(recall)));
-    c.compound().putfh(dir).op(delegreturn(stateid)).expect(NfsStat::OK).await;
+    gives_all_back(c, &[(dir, stateid)]).await;
 }
 
 /// With directory delegations.
@@ -148,7 +159,7 @@ async fn changes_by_others_recall() {
     }
 }
 
-/// What comes in from another directory is a change of both.
+/// What comes in from another directory is a change of both, which are asked for at once.
 #[tokio::test]
 async fn a_rename_recalls_in_both() {
     let cluster = delegating().await;
@@ -158,10 +169,8 @@ async fn a_rename_recalls_in_both() {
     b.compound().putfh(&from).open_create("f").send().await.ok();
     let held = [delegated(&mut a, &from).await, delegated(&mut a, &to).await];
     let change = b.compound().putfh(&from).savefh().putfh(&to).op(rename("f", "g"));
-    let given = async {
-        gives_back(&mut a, &from, held[0]).await;
-        gives_back(&mut a, &to, held[1]).await;
-    };
+    let held = [(&from, held[0]), (&to, held[1])];
+    let given = gives_all_back(&mut a, &held);
     let (changed, ()) = tokio::join!(change.send(), given);
     changed.ok();
 }
@@ -186,7 +195,27 @@ async fn what_changes_nothing_recalls_nothing() {
         let change = ops.iter().cloned().fold(b.compound().putfh(&dir), Compound::op);
         assert_eq!(change.send().await.status(), NfsStat::ACCESS, "{ops:?}");
     }
+    // By who may: a name that it has already, no attribute, and the same exclusive create again.
+    let exclusive = OpenArgs {
+        openhow: Some(CreateHow::Exclusive41(Verifier([7; 8]), Box::default())),
+        ..open_create("o", "exclusive")
+    };
+    let again = OpArgs::Open(exclusive.clone());
+    let made = b.by_user(0).putfh(&dir).op(again.clone());
+    let (made, ()) = tokio::join!(made.send(), gives_back(&mut a, &dir, stateid));
+    made.ok();
+    let other = new_dir(&mut a, "other").await;
+    a.compound().putfh(&other).open(exclusive).send().await.ok();
+    a.compound().putfh(&other).open_create("there").send().await.ok();
+    let stateid = delegated(&mut a, &other).await;
+    let same = [OpArgs::Savefh, rename("there", "there")];
+    let nothing = [setattr(Stateid::ANONYMOUS, Attrs::default())];
+    for ops in [&same[..], &nothing, &[again]] {
+        let act = ops.iter().cloned().fold(b.by_user(0).putfh(&other), Compound::op);
+        act.send().await.ok();
+    }
     assert_eq!(status_of(&mut a, stateid).await, NfsStat::OK);
+    let dir = other;
     // Nothing was asked: the first recall is for what is allowed.
     let allowed = b.by_user(0).putfh(&dir).op(mkdir("allowed"));
     let (changed, ()) = tokio::join!(allowed.send(), gives_back(&mut a, &dir, stateid));

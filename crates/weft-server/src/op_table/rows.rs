@@ -203,7 +203,7 @@ pub(super) const ROWS: &[Row] = rows! {
          STALE_CLIENTID WRONG_CRED]
         beyond [ACCESS: NOT_SERVED];
     FREE_STATEID: InSession Mds Nothing Nothing [BAD_STATEID LOCKS_HELD OLD_STATEID WRONG_CRED];
-    GET_DIR_DELEGATION: InSession Mds Uses Nothing
+    GET_DIR_DELEGATION: InSession Mds Uses State
         [ACCESS DIRDELEG_UNAVAIL FHEXPIRED GRACE INVAL IO MOVED NOFILEHANDLE NOTDIR STALE];
     GETDEVICEINFO: InSession Mds Nothing Nothing [INVAL NOENT TOOSMALL UNKNOWN_LAYOUTTYPE];
     GETDEVICELIST: InSession Nobody Nothing Nothing

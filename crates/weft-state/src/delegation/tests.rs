@@ -53,7 +53,7 @@ fn granted_unless_contended() {
     state.delegation_return(A, &given, FILE).unwrap();
     assert_eq!(plainly(&mut state, A, 1001), Err(NoDelegation::NotAsked));
     assert!(asked(&mut state, A).is_ok(), "it asks for it");
-    state.delegation_revoke(A, FILE);
+    state.delegation_revoke(Millis(1000), A, FILE);
     assert_eq!(plainly(&mut state, A, 1000 + CONTENDED_MS - 1), Err(NoDelegation::NotAsked));
     assert!(plainly(&mut state, A, 1000 + 2 * CONTENDED_MS).is_ok());
 }
@@ -161,7 +161,7 @@ fn recall_and_revocation() {
     assert_eq!(state.delegations_overdue(Millis(NOW.0 + 99), 100), Vec::new());
     assert_eq!(state.delegations_overdue(Millis(NOW.0 + 100), 100), vec![(A, FILE)]);
     assert!(!state.has_revoked(A));
-    state.delegation_revoke(A, FILE);
+    state.delegation_revoke(NOW, A, FILE);
     assert!(state.has_revoked(A) && !state.is_delegated(A, &stateid));
     assert!(state.open_check(B, &owner("b"), FILE, W, 0).is_ok());
     let revoked = Reason::DelegationRevoked;
@@ -181,7 +181,7 @@ fn disowned_delegations_are_not_remembered() {
     state.delegation_recall(NOW, A, FILE);
     state.delegation_answered(A, &stateid, false);
     assert!(state.is_delegated(A, &stateid), "the grant may still be on its way");
-    state.delegation_revoke(A, FILE);
+    state.delegation_revoke(NOW, A, FILE);
     assert!(!state.has_revoked(A));
     assert_eq!(state.test_stateid(A, &stateid), NfsStat::BAD_STATEID);
 }
@@ -195,7 +195,7 @@ fn recalls_that_overtook_the_grant_are_forgotten() {
     state.delegation_answered(A, &stateid, false);
     state.delegation_answered(A, &stateid, true);
     state.delegation_answered(B, &stateid, false);
-    state.delegation_revoke(A, FILE);
+    state.delegation_revoke(NOW, A, FILE);
     assert!(state.has_revoked(A));
     assert_eq!(state.test_stateid(A, &stateid), NfsStat::DELEG_REVOKED);
 }
@@ -207,7 +207,7 @@ fn revoked_ones_are_bounded() {
     for object in 0..=REVOKED_MAX as u64 {
         let file = FileKey { volume: 1, object };
         state.delegate(NOW, A, file, Wanted::Read, true).unwrap();
-        state.delegation_revoke(A, file);
+        state.delegation_revoke(NOW, A, file);
     }
     assert_eq!(state.held(A).revoked.len(), REVOKED_MAX);
 }
@@ -220,4 +220,27 @@ fn delegations_go_with_their_client() {
     assert_eq!(state.test_stateid(A, &stateid), NfsStat::BAD_STATEID);
     assert!(state.delegations.by_no.is_empty() && state.delegations.by_holder.is_empty());
     assert!(state.open(B, &owner("b"), FILE, W, 0).is_ok());
+}
+
+/// One of a directory: none where one was wanted back, also if that took long, and none to who has
+/// yet to free one that was taken away; and nobody waits for it after a restart.
+#[test]
+fn directories() {
+    let mut state = new_state();
+    let of = |state: &mut State, now, client| {
+        state.delegate(Millis(now), client, FILE, Wanted::Directory, true)
+    };
+    let held = of(&mut state, 0, A).unwrap();
+    assert!(!state.client_could_reclaim(A));
+    assert!(state.delegation_recall(Millis(0), A, FILE).is_some());
+    let late = 10 * CONTENDED_MS;
+    state.delegation_revoke(Millis(late), A, FILE);
+    assert_eq!(of(&mut state, late, A), Err(NoDelegation::Contention));
+    assert_eq!(of(&mut state, late, B), Err(NoDelegation::Contention));
+    let later = late + 3 * CONTENDED_MS;
+    assert_eq!(of(&mut state, later, A), Err(NoDelegation::Resource));
+    state.free_stateid(A, &held).unwrap();
+    assert!(of(&mut state, later, A).is_ok());
+    state.delegations_forget(FILE);
+    assert!(state.delegation_holders(FILE, B).is_empty());
 }

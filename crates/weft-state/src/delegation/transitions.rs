@@ -88,7 +88,9 @@ fn transitions() {
         .on("CB_RECALL answered BAD_STATEID", |h| h.answer(false))
         .on("recall overdue", |h| {
             let overdue = h.state.delegations_overdue(NOW, 0);
-            overdue.iter().for_each(|(client, file)| h.state.delegation_revoke(*client, *file));
+            overdue
+                .iter()
+                .for_each(|(client, file)| h.state.delegation_revoke(NOW, *client, *file));
             if overdue.is_empty() { Outcome::Never } else { Outcome::OK }
         })
         .on("DELEGRETURN", |h| Outcome::of(h.state.delegation_return(A, &h.last, FILE)))

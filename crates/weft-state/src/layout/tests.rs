@@ -375,7 +375,7 @@ fn read_layouts_stay_with_a_delegation() {
     assert!(!state.client_has_state(A));
 
     let (_, s) = reading(&mut state);
-    state.delegation_revoke(A, FILE);
+    state.delegation_revoke(NOW, A, FILE);
     assert_eq!(state.test_stateid(A, &s), NfsStat::BAD_STATEID);
 
     let (delegation, s) = reading(&mut state);

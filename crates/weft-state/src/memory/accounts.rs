@@ -74,7 +74,7 @@ fn act(state: &mut State, what: u8, c: usize, file: FileKey, n: usize) {
         }
         6 => drop(state.layout_return_all(client, None)),
         7 | 8 => drop(state.delegate(NOW, client, file, Wanted::Read, true)),
-        9 => state.delegation_revoke(client, file),
+        9 => state.delegation_revoke(NOW, client, file),
         10 => drop(state.drop_client(client)),
         11 => drop(state.lock_notices()),
         _ => state.layouts_forget(file),

@@ -1,4 +1,4 @@
-//! The values that keys may have: each is read here, or refused with what it may be.
+//! Values of keys that serde has no word for: each is read here, or refused with what it may be.
 
 use std::{fmt::Display, net::SocketAddr, str::FromStr};
 
@@ -40,9 +40,7 @@ pub(super) fn maybe_ranged<'de, D: Deserializer<'de>, const MIN: u64, const MAX:
     ranged::<D, MIN, MAX>(d).map(Some)
 }
 
-pub(super) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
-    d: D,
-) -> Result<T, D::Error> {
+fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(d: D) -> Result<T, D::Error> {
     String::deserialize(d)?.parse().map_err(D::Error::custom)
 }
 
