@@ -8,6 +8,7 @@ mod admin;
 mod backup;
 mod check;
 mod client_cmds;
+mod client_setup;
 mod clients;
 mod demo;
 mod endpoints;
@@ -69,6 +70,8 @@ enum Command {
     Check(check::CheckArgs),
     /// List what is lost with a data server, and accept another directory in its place.
     AcceptLoss(accept_loss::AcceptLossArgs),
+    /// Set up a machine that mounts with its own kernel: how far it reads ahead.
+    ClientSetup(client_setup::ClientSetupArgs),
     #[command(flatten)]
     Client(client_cmds::ClientCommand),
 }
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Command::Fsck(a) => fsck::run(&a),
         Command::Check(a) => check::run(&a),
         Command::AcceptLoss(a) => accept_loss::run(&a),
+        Command::ClientSetup(a) => client_setup::run(&a),
         Command::Client(a) => client_cmds::run(a),
     };
     match outcome {

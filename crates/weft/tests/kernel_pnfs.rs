@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use support::cluster::{ALL_OFF, Cluster, Counters, Options, Status};
 use support::guest::{Guest, Kernel, Report};
@@ -43,6 +43,19 @@ const SMALL_FILES: u64 = 20;
 const SMALL_MAX: u64 = 10 * 3000;
 /// All of them.
 const SMALL_BYTES: u64 = 2 * (1 + 2 + 3 + 4 + 5 + 6 + 7 + 8 + 9 + 10) * 3000;
+
+/// How far a machine reads ahead is set for what it has mounted, and for what it will: nfsrahead,
+/// which udev asks, says so.
+#[test]
+fn newest_kernel_reads_ahead_as_it_is_set_up() {
+    let Some(guest) = Guest::new(Kernel::Uml, "client-setup.sh") else { return };
+    let mut cluster = Cluster::start(Options::default());
+    let nfsrahead = Path::new("/usr/libexec/nfsrahead");
+    let guest = guest.host_program(&support::weft_binary()).host_program(nfsrahead);
+    let guest = guest.argument(cluster.port());
+    let report = guest.run(&mut cluster, |_, _| Err("this test has no host commands".to_owned()));
+    assert_eq!(report.number("4.2", "set"), 2);
+}
 
 /// Writes and reads small files where the server wants them, then 64 MiB through the files layout,
 /// and again while the file's owner takes rights away, with both minor versions, in one guest.
