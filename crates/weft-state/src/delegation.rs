@@ -70,6 +70,13 @@ impl Delegations {
         self.by_holder.get(&(file, client)).copied()
     }
 
+    /// Those on a file, by their holders.
+    fn on(&self, file: FileKey) -> impl Iterator<Item = (ClientId, StateNo)> {
+        let holders = self.by_holder.range((file, ClientId(0))..);
+        let on_file = holders.take_while(move |((f, _), _)| *f == file);
+        on_file.map(|((_, client), no)| (*client, *no))
+    }
+
     fn insert(&mut self, no: StateNo, delegation: Delegation) {
         self.by_holder.insert((delegation.file, delegation.client), no);
         self.by_no.insert(no, delegation);
@@ -231,10 +238,8 @@ impl State {
 
     /// Other clients that hold a delegation on the file.
     pub fn delegation_holders(&self, file: FileKey, except: ClientId) -> Vec<ClientId> {
-        let from = (file, ClientId(0));
-        let holders = &self.delegations.by_holder;
-        let on_file = holders.range(from..).take_while(|((f, _), _)| *f == file);
-        on_file.map(|((_, client), _)| *client).filter(|client| *client != except).collect()
+        let holders = self.delegations.on(file).map(|(client, _)| client);
+        holders.filter(|client| *client != except).collect()
     }
 
     /// Whether an open with these bits conflicts with others' delegations (§10.4.1).
@@ -307,9 +312,7 @@ impl State {
 
     /// The directory is gone: nobody can return a delegation on it any more.
     pub fn delegations_forget(&mut self, file: FileKey) {
-        let holders = self.delegations.by_holder.range((file, ClientId(0))..);
-        let gone = holders.take_while(|((f, _), _)| *f == file).map(|(_, no)| *no);
-        for no in gone.collect::<Vec<_>>() {
+        for (_, no) in self.delegations.on(file).collect::<Vec<_>>() {
             self.remove_delegation(no);
         }
     }

@@ -2,19 +2,18 @@
 //! all data servers. Linux reads 128 KiB ahead of whoever reads a file from one end to the other,
 //! less than a stripe unit: then one data server works at a time. A server cannot change that.
 
-use std::{
-    fs, io,
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::{fs, io, io::Write, path::Path};
 
 use clap::Args;
 use weft::size::size_of_words;
+use weft_io::durable;
 
 use crate::outcome::{Outcome, OutputError};
 
 /// What `nfsrahead` of nfs-utils (2.6.2 and later) reads, whom udev asks for each new mount.
 const CONFIG: &str = "/etc/nfs.conf.d/weft.conf";
+/// Everybody may read it, as the files beside it.
+const CONFIG_MODE: u32 = 0o644;
 /// Where distributions have it.
 const NFSRAHEAD: [&str; 2] = ["/usr/libexec/nfsrahead", "/usr/lib/nfs-utils/nfsrahead"];
 /// Most that anybody has the memory for, bytes.
@@ -99,15 +98,9 @@ fn config(kib: u64) -> String {
 
 /// Replaces a file at once, and makes its directory.
 fn replace(path: &Path, text: &str) -> Result<(), String> {
-    let draft = PathBuf::from(format!("{}.new", path.display()));
     let written = || {
-        if let Some(dir) = path.parent() {
-            fs::create_dir_all(dir)?;
-        }
-        let mut file = fs::File::create(&draft)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&draft, path)
+        path.parent().map_or(Ok(()), durable::create_dir_all)?;
+        durable::replace_file(path, CONFIG_MODE, |file| file.write_all(text.as_bytes())).map(drop)
     };
     written().map_err(|e: io::Error| failed(path, &e))
 }

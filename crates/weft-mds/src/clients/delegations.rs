@@ -157,9 +157,9 @@ impl Delegations {
     pub(crate) async fn take_back_all(
         self: &Arc<Self>,
         client: ClientId,
-        concerned: &[InodeNo],
+        concerned: impl IntoIterator<Item = InodeNo>,
     ) -> Result<Vec<Undelegated<'_>>, Failure> {
-        let keys: Vec<_> = concerned.iter().map(|ino| self.files.key(*ino)).collect();
+        let keys: Vec<_> = concerned.into_iter().map(|ino| self.files.key(ino)).collect();
         let changing = keys.iter().map(|key| self.changing(*key)).collect();
         self.given_back(client, &keys, false).await?;
         Ok(changing)

@@ -76,8 +76,7 @@ impl DataServers {
         let epoch = file.fence_epoch;
         // The units of others are holes in an object already: one request for the whole range.
         let shares = self.shares(file, (offset, offset.saturating_add(len)))?;
-        let concerned = |index| shares.get(index) > Some(&0);
-        let punched = self.on_those(file, concerned, |server, object, _| async move {
+        let punched = self.on_those(file, has_some(&shares), |server, object, _| async move {
             let args = PunchArgs { object, epoch, offset, len };
             server.ask::<Nothing>(Procedure::PUNCH, &args).await
         });
@@ -110,11 +109,11 @@ impl DataServers {
         while from < end {
             let until = from.saturating_add(step).min(end);
             let shares = self.shares(file, (from, until))?;
-            let concerned = |index| shares.get(index) > Some(&0);
-            let reserved = self.on_those(file, concerned, |server, object, stripe| async move {
-                let args = AllocateArgs { object, epoch, stripe, offset: from, end: until };
-                server.ask::<Nothing>(Procedure::ALLOCATE, &args).await
-            });
+            let reserved =
+                self.on_those(file, has_some(&shares), |server, object, stripe| async move {
+                    let args = AllocateArgs { object, epoch, stripe, offset: from, end: until };
+                    server.ask::<Nothing>(Procedure::ALLOCATE, &args).await
+                });
             reserved.await?;
             from = until;
         }
@@ -123,15 +122,11 @@ impl DataServers {
 
     /// Whether each data server has, or has in use for the file already, its share of a range.
     async fn has_room(&self, file: &Striped, shares: &[u64]) -> Result<(), DataServerError> {
-        let told = self.on_those(
-            file,
-            |index| shares.get(index) > Some(&0),
-            |server, object, _| async move {
-                let space: SpaceOk = server.ask(Procedure::SPACE, &Nothing).await?;
-                let used = server.stat(&[object]).await?;
-                Ok((server.id, space, used.iter().map(|o| o.blocks_bytes).sum::<u64>()))
-            },
-        );
+        let told = self.on_those(file, has_some(shares), |server, object, _| async move {
+            let space: SpaceOk = server.ask(Procedure::SPACE, &Nothing).await?;
+            let used = server.stat(&[object]).await?;
+            Ok((server.id, space, used.iter().map(|o| o.blocks_bytes).sum::<u64>()))
+        });
         let told = told.await?;
         let shares = shares.iter().filter(|share| **share > 0);
         let wanted = shares.zip(told).map(|(share, (id, space, used))| {
@@ -187,4 +182,9 @@ impl DataServers {
         }
         each::all_done(each::all(jobs).await)
     }
+}
+
+/// Whether a data server has a share of a range, by its stripe index.
+fn has_some(shares: &[u64]) -> impl Fn(usize) -> bool {
+    |index| shares.get(index).is_some_and(|share| *share > 0)
 }

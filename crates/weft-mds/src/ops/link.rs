@@ -18,7 +18,7 @@ pub(super) async fn link(mds: &Mds, c: &mut Compound<Mds>, a: &LinkArgs) -> OpRe
     mds.files.volume().admit().await;
     // Who may not link makes nobody give anything back.
     c.deps.see(mds.files.volume().dry_run().link(object, dir, name, &cred, mds.files.wall()))?;
-    let _undelegated = mds.clients.delegations.take_back_all(c.client()?, &[object, dir]).await?;
+    let _undelegated = mds.clients.delegations.take_back_all(c.client()?, [object, dir]).await?;
     let linked = c.deps.see(mds.files.volume().link(object, dir, name, &cred, mds.files.wall()))?;
     Ok(OpOk::Link(LinkOk { change: change_info(linked.dir_change) }))
 }

@@ -23,7 +23,7 @@ pub(super) async fn remove(mds: &Mds, c: &mut Compound<Mds>, a: &RemoveArgs) -> 
     // Who may not remove it makes nobody give anything back.
     let found =
         c.deps.see(mds.files.volume().dry_run().remove(&what, &cred, mds.files.wall()))?.inode;
-    let _undelegated = mds.clients.delegations.take_back_all(c.client()?, &[found.no, dir]).await?;
+    let _undelegated = mds.clients.delegations.take_back_all(c.client()?, [found.no, dir]).await?;
     // It and no other that comes under the name meanwhile: that may be open, or delegated.
     let keep_orphan = mds.protocol.state().is_open(mds.files.key(found.no));
     let what = Remove { expect: Some(Expect::Inode(found.no)), keep_orphan, ..what };

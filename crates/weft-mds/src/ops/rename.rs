@@ -59,8 +59,7 @@ async fn carried_out(
     let changes = plan.from_change.before != plan.from_change.after;
     let concerned = [Some(plan.moved), target, Some(what.from_dir), Some(what.to_dir)];
     let concerned: BTreeSet<_> = concerned.into_iter().flatten().filter(|_| changes).collect();
-    let concerned: Vec<_> = concerned.into_iter().collect();
-    let _undelegated = mds.clients.delegations.take_back_all(c.client()?, &concerned).await?;
+    let _undelegated = mds.clients.delegations.take_back_all(c.client()?, concerned).await?;
     // These and no others that come under the names meanwhile: those may be open, or delegated.
     let keep_orphan = target.is_some_and(|ino| mds.protocol.state().is_open(mds.files.key(ino)));
     let what = Rename { expect: Some((plan.moved, target)), keep_orphan, ..what };
