@@ -120,6 +120,24 @@ impl Encode for Bitmap {
     }
 }
 
+xdr_struct! {
+    /// `open_arguments4`: which values of each argument OPEN takes, as sets of their numbers (RFC
+    /// 9754 §3).
+    pub struct OpenArguments {
+        /// `share_access`.
+        pub share_access: Bitmap,
+        /// `share_deny`.
+        pub share_deny: Bitmap,
+        /// Wants in `share_access`, by the number of their bit or, of those that exclude each
+        /// other, by their value.
+        pub share_access_want: Bitmap,
+        /// `open_claim4`.
+        pub open_claim: Bitmap,
+        /// `createmode4`.
+        pub create_mode: Bitmap,
+    }
+}
+
 /// `settime4`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetTime {
@@ -421,6 +439,8 @@ attributes! {
     81 MODE_UMASK mode_umask: ModeUmask,
     /// Whether there are extended attributes.
     82 XATTR_SUPPORT xattr_support: bool,
+    /// Which arguments OPEN takes (RFC 9754 §3).
+    86 OPEN_ARGUMENTS open_arguments: Box<OpenArguments>,
 }
 
 impl std::fmt::Debug for AttrNo {

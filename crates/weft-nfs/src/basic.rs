@@ -468,6 +468,8 @@ pub mod share {
     pub const WANT_NO_DELEG: u32 = 0x400;
     /// Takes back an earlier want.
     pub const WANT_CANCEL: u32 = 0x500;
+    /// A delegation may be granted in place of an open stateid (RFC 9754 §4).
+    pub const WANT_OPEN_XOR_DELEGATION: u32 = 0x20_0000;
     /// Deny nothing.
     pub const DENY_NONE: u32 = 0;
     /// Deny readers.
@@ -480,8 +482,14 @@ pub mod share {
 
 /// `open_delegation_type4`, RFC 8881 §18.16.
 pub mod delegate {
+    /// None.
+    pub const NONE: u32 = 0;
     /// Read delegation.
     pub const READ: u32 = 1;
+    /// Write delegation.
+    pub const WRITE: u32 = 2;
+    /// None, with a reason.
+    pub const NONE_EXT: u32 = 3;
 }
 
 /// `why_no_delegation4`, RFC 8881 §18.16.
@@ -492,7 +500,7 @@ pub mod why_no_delegation {
     pub const CONTENTION: u32 = 1;
     /// The server cannot keep more, or cannot recall it.
     pub const RESOURCE: u32 = 2;
-    /// No write delegations on files.
+    /// No write delegation for this.
     pub const WRITE_DELEG_NOT_SUPP_FTYPE: u32 = 4;
     /// A want was taken back.
     pub const CANCELLED: u32 = 7;
@@ -504,6 +512,8 @@ pub mod open_result {
     pub const LOCKTYPE_POSIX: u32 = 4;
     /// The file is kept while open, even when unlinked.
     pub const PRESERVE_UNLINKED: u32 = 8;
+    /// The delegation is all that was granted: there is no open stateid (RFC 9754 §4).
+    pub const NO_OPEN_STATEID: u32 = 16;
     /// CB_NOTIFY_LOCK may come.
     pub const MAY_NOTIFY_LOCK: u32 = 32;
 }

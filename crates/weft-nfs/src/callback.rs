@@ -4,6 +4,7 @@ use weft_xdr::{
     Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer, xdr_named, xdr_struct,
 };
 
+use crate::attr::{Attrs, Bitmap};
 use crate::basic::{
     FileHandle, Fsid, IoMode, LayoutType, Opaque, SequenceId, SessionId, SlotId, StateOwner,
     Stateid,
@@ -165,6 +166,16 @@ xdr_struct! {
     }
 }
 xdr_struct! {
+    /// CB_GETATTR (3), §20.1.
+    pub struct CbGetattrArgs {
+        /// Filehandle of the file.
+        pub fh: FileHandle,
+        /// Which attributes: `change` and `size`, of which the holder of a write delegation may
+        /// know more than the server.
+        pub request: Bitmap,
+    }
+}
+xdr_struct! {
     /// CB_RECALL (4), §20.2.
     pub struct CbRecallArgs {
         /// Stateid of the delegation that is recalled.
@@ -238,6 +249,7 @@ op_args! {
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub enum CbOp, "nfs_cb_argop4" {
         CbOpNum::CB_SEQUENCE => Sequence(CbSequenceArgs),
+        CbOpNum::CB_GETATTR => Getattr(CbGetattrArgs),
         CbOpNum::CB_LAYOUTRECALL => Layoutrecall(CbLayoutrecallArgs),
         CbOpNum::CB_RECALL => Recall(CbRecallArgs),
         CbOpNum::CB_OFFLOAD => Offload(CbOffloadArgs),
@@ -262,14 +274,24 @@ xdr_struct! {
     }
 }
 
-/// The answer to a CB_COMPOUND: overall status, and each operation's number and status (bodies
-/// other than CB_SEQUENCE's are empty for the operations sent here).
+/// What a callback operation returned beside its status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CbBody {
+    /// Nothing: it failed, or has nothing to return.
+    Empty,
+    /// CB_SEQUENCE.
+    Sequence(CbSequenceOk),
+    /// CB_GETATTR.
+    Getattr(Box<Attrs>),
+}
+
+/// The answer to a CB_COMPOUND: overall status, and each operation's number, status and body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CbReply {
     /// Status of the last operation executed.
     pub status: NfsStat,
     /// Operations that were executed, each with its status.
-    pub results: Vec<(CbOpNum, NfsStat, Option<CbSequenceOk>)>,
+    pub results: Vec<(CbOpNum, NfsStat, CbBody)>,
 }
 impl Decode for CbReply {
     fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
@@ -279,12 +301,12 @@ impl Decode for CbReply {
         let mut results = Vec::new();
         for _ in 0..r.length(CB_OPS_MAX)? {
             let (op, stat) = (CbOpNum::decode(r)?, NfsStat::decode(r)?);
-            let sequence = if op == CbOpNum::CB_SEQUENCE && stat == NfsStat::OK {
-                Some(CbSequenceOk::decode(r)?)
-            } else {
-                None
+            let body = match (op, stat) {
+                (CbOpNum::CB_SEQUENCE, NfsStat::OK) => CbBody::Sequence(CbSequenceOk::decode(r)?),
+                (CbOpNum::CB_GETATTR, NfsStat::OK) => CbBody::Getattr(Decode::decode(r)?),
+                _ => CbBody::Empty,
             };
-            results.push((op, stat, sequence));
+            results.push((op, stat, body));
         }
         Ok(CbReply { status, results })
     }
@@ -294,11 +316,13 @@ impl Encode for CbReply {
         self.status.encode(w);
         w.opaque(b"");
         w.count(self.results.len());
-        for (op, stat, sequence) in &self.results {
+        for (op, stat, body) in &self.results {
             op.encode(w);
             stat.encode(w);
-            if let Some(s) = sequence {
-                s.encode(w);
+            match body {
+                CbBody::Empty => {}
+                CbBody::Sequence(ok) => ok.encode(w),
+                CbBody::Getattr(attrs) => attrs.encode(w),
             }
         }
     }

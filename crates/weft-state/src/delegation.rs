@@ -1,7 +1,10 @@
-//! Read delegations: RFC 8881 §8.2.1, §10.2, §10.4, §18.6. A client that holds one may open the
-//! file for reading and trust what it cached until it is asked to give it back. One of a directory
-//! (§10.9) is the same: its holder trusts what it knows of the names. There are no write
-//! delegations (design D9).
+//! Delegations: RFC 8881 §8.2.1, §10.2, §10.4, §18.6. A client that holds one to read may open the
+//! file for reading and trust what it cached until it is asked to give it back; one that holds it
+//! to write is alone with the file, and may keep what it writes to itself for as long. One of a
+//! directory (§10.9) is like one to read: its holder trusts what it knows of the names.
+//!
+//! A delegation of a file is as good as an open: it may have been granted in place of one (RFC
+//! 9754 §4), and the file stays until it is back.
 
 mod contended;
 
@@ -12,24 +15,58 @@ use weft_nfs::{ClientId, Seqid, Stateid, share};
 use crate::ids::{FileKey, Millis};
 use crate::limits::REVOKED_MAX;
 use crate::memory::{Want, map_entry};
+use crate::open::IoAccess;
 use crate::refusal::Refusal;
 use crate::state::State;
 use crate::stateid::{Kind, StateNo};
 
 use self::contended::Contended;
 
-/// A read delegation, or one of a directory.
+/// What the holder of a delegation may do by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DelegationKind {
+    /// Trust the names in a directory. No client can reclaim it.
+    Directory,
+    /// Open the file for reading.
+    Read,
+    /// Open the file, and keep what is written.
+    Write,
+}
+
+/// A delegation.
 #[derive(Debug)]
 pub(crate) struct Delegation {
     pub(crate) client: ClientId,
     pub(crate) file: FileKey,
     pub(crate) seqid: Seqid,
-    /// Of a directory: no client can reclaim it.
-    of_directory: bool,
+    pub(crate) kind: DelegationKind,
+    /// The access of the opens that it was granted with: what the caller was found to be allowed.
+    opened: u32,
+    /// The client has opened the file by itself since, and changed its size.
+    used_alone: bool,
     /// Since when it is being recalled.
     recalled_at: Option<Millis>,
     /// Whether the client's last answer to the recall was that it has no such delegation.
     disowned: bool,
+}
+
+impl Delegation {
+    /// Whether an open of another client conflicts with it (§10.4.1).
+    fn conflicts(&self, share_access: u32, share_deny: u32) -> bool {
+        let excludes =
+            share_access & share::ACCESS_WRITE != 0 || share_deny & share::DENY_READ != 0;
+        self.kind == DelegationKind::Write || excludes
+    }
+
+    /// Whether I/O by it is allowed; and if so, whether an open was, so that the caller need not
+    /// be looked at again.
+    pub(crate) fn allows(&self, access: IoAccess) -> Option<bool> {
+        let (possible, bit) = match access {
+            IoAccess::Read => (self.kind != DelegationKind::Directory, share::ACCESS_READ),
+            IoAccess::Write => (self.kind == DelegationKind::Write, share::ACCESS_WRITE),
+        };
+        possible.then_some(self.opened & bit != 0)
+    }
 }
 
 /// All delegations, at most one of a client on a file, and what decides whether to grant one.
@@ -61,9 +98,14 @@ impl Delegations {
         self.by_no.get(&no)
     }
 
-    /// Whether the client holds a delegation on the file.
-    pub(crate) fn holds(&self, client: ClientId, file: FileKey) -> bool {
-        self.by_holder.contains_key(&(file, client))
+    /// The delegation of a client on a file.
+    fn of(&self, client: ClientId, file: FileKey) -> Option<&Delegation> {
+        self.no_of(client, file).and_then(|no| self.get(no))
+    }
+
+    /// Whether somebody does.
+    pub(crate) fn any_on(&self, file: FileKey) -> bool {
+        self.on(file).next().is_some()
     }
 
     fn no_of(&self, client: ClientId, file: FileKey) -> Option<StateNo> {
@@ -92,6 +134,11 @@ impl Delegations {
         *self.changing.entry(file).or_default() += 1;
     }
 
+    /// How many requests change the file.
+    fn changes(&self, file: FileKey) -> usize {
+        self.changing.get(&file).copied().unwrap_or(0)
+    }
+
     fn end_change(&mut self, file: FileKey) {
         if let Some(changes) = self.changing.get_mut(&file) {
             *changes -= 1;
@@ -107,16 +154,18 @@ impl Delegations {
 pub enum Wanted {
     /// Nothing: the server decides by the access pattern.
     NoPreference,
-    /// A read delegation, or any.
+    /// A read delegation.
     Read,
     /// A write delegation.
     Write,
+    /// Either, by what the file is opened for.
+    Any,
     /// No delegation.
     Nothing,
     /// An earlier want is taken back.
     Cancel,
-    /// The read delegation held before a restart (CLAIM_PREVIOUS).
-    Reclaim,
+    /// The delegation held before a restart (CLAIM_PREVIOUS).
+    Reclaim(DelegationKind),
     /// One of a directory (GET_DIR_DELEGATION).
     Directory,
 }
@@ -128,13 +177,59 @@ impl Wanted {
     /// Source: RFC 8881 §18.16.3.
     pub fn of(share_access: u32) -> Wanted {
         match share_access & share::WANT_MASK {
-            share::WANT_READ_DELEG | share::WANT_ANY_DELEG => Wanted::Read,
+            share::WANT_READ_DELEG => Wanted::Read,
             share::WANT_WRITE_DELEG => Wanted::Write,
+            share::WANT_ANY_DELEG => Wanted::Any,
             share::WANT_NO_DELEG => Wanted::Nothing,
             share::WANT_CANCEL => Wanted::Cancel,
             _ => Wanted::NoPreference,
         }
     }
+
+    /// Which kind would do, of a file that is opened for this access; or why none does.
+    fn kind(self, access: u32) -> Result<DelegationKind, NoDelegation> {
+        let writes = access & share::ACCESS_WRITE != 0;
+        match self {
+            Wanted::Nothing => Err(NoDelegation::NotWanted),
+            Wanted::Cancel => Err(NoDelegation::Cancelled),
+            // §10.4: it says what opens the client may do by itself, and this caller was not found
+            // to be allowed to write.
+            Wanted::Write if !writes => Err(NoDelegation::WriteUnsupported),
+            Wanted::Write => Ok(DelegationKind::Write),
+            Wanted::NoPreference | Wanted::Any if writes => Ok(DelegationKind::Write),
+            Wanted::NoPreference | Wanted::Any | Wanted::Read => Ok(DelegationKind::Read),
+            Wanted::Reclaim(kind) => Ok(kind),
+            Wanted::Directory => Ok(DelegationKind::Directory),
+        }
+    }
+}
+
+/// Who asks for a delegation, of what, and how things stand there as far as others know.
+#[derive(Debug, Clone, Copy)]
+pub struct Asking {
+    /// Who.
+    pub client: ClientId,
+    /// Of which file or directory.
+    pub file: FileKey,
+    /// What was said of it.
+    pub wanted: Wanted,
+    /// The access of the open that goes before it, which is recorded already.
+    pub access: u32,
+    /// How often the request that asks has called [`State::begin_change`] itself.
+    pub own_changes: usize,
+    /// Whether the client can be called back and the file is quiet.
+    pub possible: bool,
+    /// Whether write delegations are granted at all.
+    pub to_write: bool,
+}
+
+/// A delegation that was granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Granted {
+    /// Its stateid: that of the one to read which the client had, if it is now one to write.
+    pub stateid: Stateid,
+    /// What it allows.
+    pub kind: DelegationKind,
 }
 
 /// Why no delegation is granted: `why_no_delegation4`.
@@ -148,69 +243,91 @@ pub enum NoDelegation {
     Contention,
     /// A limit, a back channel that does not work, or the client has one.
     Resource,
-    /// Only read delegations are granted.
+    /// No write delegation is granted for this open, or for none.
     WriteUnsupported,
     /// The want was taken back.
     Cancelled,
 }
 
 impl State {
-    /// Grants a read delegation to a client that has just opened the file for reading, or one of a
-    /// directory, or says why not. Without a want none is granted on a file of which one had to be
-    /// recalled lately; nor is one of such a directory, nor to who did not give one back.
-    /// `possible` says whether the client can be called back and the file is quiet as far as others
-    /// know.
+    /// Grants a delegation to a client that has just opened the file, or one of a directory, or
+    /// says why not. Who opens to write gets one to write, if nobody else has the file open; the
+    /// one to read that it has becomes that. Without a want none is granted on a file of which one
+    /// had to be recalled lately; nor is one of such a directory, nor to who did not give one back.
     ///
     /// Source: RFC 8881 §10.4, §18.16.3.
-    pub fn delegate(
-        &mut self,
-        now: Millis,
-        client: ClientId,
-        file: FileKey,
-        wanted: Wanted,
-        possible: bool,
-    ) -> Result<Stateid, NoDelegation> {
-        match wanted {
-            Wanted::Nothing => return Err(NoDelegation::NotWanted),
-            Wanted::Cancel => return Err(NoDelegation::Cancelled),
-            Wanted::Write => return Err(NoDelegation::WriteUnsupported),
-            Wanted::NoPreference if self.delegations.contended.contains(now, file) => {
-                return Err(NoDelegation::NotAsked);
-            }
-            Wanted::Directory if self.delegations.contended.contains(now, file) => {
-                return Err(NoDelegation::Contention);
-            }
-            Wanted::Directory if self.has_revoked(client) => return Err(NoDelegation::Resource),
-            Wanted::NoPreference | Wanted::Read | Wanted::Reclaim | Wanted::Directory => {}
-        }
-        let refusal = self.refuse_delegation(client, file, possible);
-        let told = |why| if wanted == Wanted::Read { why } else { NoDelegation::NotAsked };
+    pub fn delegate(&mut self, now: Millis, asking: &Asking) -> Result<Granted, NoDelegation> {
+        let Asking { client, file, wanted, access, .. } = *asking;
+        let kind = wanted.kind(access)?;
+        let mut is_contended = || self.delegations.contended.contains(now, file);
+        let refusal = match wanted {
+            Wanted::NoPreference if is_contended() => Some(NoDelegation::NotAsked),
+            Wanted::Directory if is_contended() => Some(NoDelegation::Contention),
+            Wanted::Directory if self.has_revoked(client) => Some(NoDelegation::Resource),
+            _ => self.refuse_delegation(kind, asking),
+        };
         if let Some(why) = refusal {
-            return Err(told(why));
+            let is_told = !matches!(wanted, Wanted::NoPreference | Wanted::Reclaim(_));
+            return Err(if is_told { why } else { NoDelegation::NotAsked });
         }
-        let (no, seqid) = (self.next_no(), Seqid(1));
-        let of_directory = wanted == Wanted::Directory;
-        let (recalled_at, disowned) = (None, false);
-        let delegation = Delegation { client, file, seqid, of_directory, recalled_at, disowned };
+        let granted = |stateid| Granted { stateid, kind };
+        if let Some(no) = self.delegations.no_of(client, file)
+            && let Some(held) = self.delegations.by_no.get_mut(&no)
+        {
+            (held.kind, held.opened) = (kind, held.opened | access);
+            held.seqid = held.seqid.next();
+            let seqid = held.seqid;
+            return Ok(granted(self.stateid(Kind::Delegation, no, seqid)));
+        }
+        let (no, seqid, opened) = (self.next_no(), Seqid(1), access);
+        let delegation = Delegation {
+            client,
+            file,
+            seqid,
+            kind,
+            opened,
+            used_alone: false,
+            recalled_at: None,
+            disowned: false,
+        };
         self.budget.take(client, DELEGATION_BYTES);
         self.delegations.insert(no, delegation);
         self.held(client).delegations.insert(no);
-        Ok(self.stateid(Kind::Delegation, no, seqid))
+        Ok(granted(self.stateid(Kind::Delegation, no, seqid)))
     }
 
-    fn refuse_delegation(
-        &self,
-        client: ClientId,
-        file: FileKey,
-        possible: bool,
-    ) -> Option<NoDelegation> {
-        let contended = self.files.get(&file).is_some_and(|f| f.shares.excludes_reading_alone());
-        if contended || self.delegations.changing.contains_key(&file) || self.rw_layouts(file) {
+    fn refuse_delegation(&self, kind: DelegationKind, asking: &Asking) -> Option<NoDelegation> {
+        let Asking { client, file, .. } = *asking;
+        let writes = kind == DelegationKind::Write;
+        if writes && !asking.to_write {
+            return Some(NoDelegation::WriteUnsupported);
+        }
+        let is_used = if writes { self.others_use(client, file) } else { self.is_written(file) };
+        if is_used || self.delegations.changes(file) > asking.own_changes {
             return Some(NoDelegation::Contention);
         }
-        let full = !self.budget.has_room(client, DELEGATION_BYTES, Want::Extra);
-        let has_one = self.delegations.holds(client, file);
-        (full || has_one || !possible).then_some(NoDelegation::Resource)
+        let held = self.delegations.of(client, file);
+        let becomes = |held: &Delegation| {
+            writes && held.kind == DelegationKind::Read && held.recalled_at.is_none()
+        };
+        let has_room = match held {
+            Some(held) => becomes(held),
+            None => self.budget.has_room(client, DELEGATION_BYTES, Want::Extra),
+        };
+        (!has_room || !asking.possible).then_some(NoDelegation::Resource)
+    }
+
+    /// Whether somebody writes the file, or keeps readers out.
+    fn is_written(&self, file: FileKey) -> bool {
+        let excluded = self.files.get(&file).is_some_and(|f| f.shares.excludes_reading_alone());
+        excluded || self.rw_layouts(file)
+    }
+
+    /// Whether others than the client have the file open, delegated or laid out.
+    fn others_use(&self, client: ClientId, file: FileKey) -> bool {
+        self.is_open_by_others(client, file)
+            || !self.delegation_holders(file, client).is_empty()
+            || self.layouts_on(file).iter().any(|layout| layout.client != client)
     }
 
     /// From here on nobody gets a delegation on the file, until [`State::end_change`] has been
@@ -228,7 +345,8 @@ impl State {
     pub(crate) fn could_reclaim(&self, client: ClientId) -> bool {
         let held = self.held_by_client.get(&client);
         let mut held = held.into_iter().flat_map(|held| &held.delegations);
-        held.any(|no| self.delegations.get(*no).is_some_and(|held| !held.of_directory))
+        let reclaimable = |held: &Delegation| held.kind != DelegationKind::Directory;
+        held.any(|no| self.delegations.get(*no).is_some_and(reclaimable))
     }
 
     /// Whether the client holds a delegation on a file.
@@ -242,6 +360,58 @@ impl State {
         holders.filter(|client| *client != except).collect()
     }
 
+    /// The other client that may have changes of the file which nobody else knows: the holder of a
+    /// write delegation.
+    pub fn delegated_writer(&self, file: FileKey, except: ClientId) -> Option<ClientId> {
+        let writes =
+            |no| self.delegations.get(no).is_some_and(|held| held.kind == DelegationKind::Write);
+        let mut others = self.delegations.on(file).filter(|(client, _)| *client != except);
+        others.find(|(_, no)| writes(*no)).map(|(client, _)| client)
+    }
+
+    /// Whether the client holds a delegation to write on the file.
+    pub fn is_delegated_to_write(&self, client: ClientId, file: FileKey) -> bool {
+        let held = self.delegations.of(client, file);
+        held.is_some_and(|held| held.kind == DelegationKind::Write)
+    }
+
+    /// The client has changed the size of a file by this stateid. If it is that of a delegation, it
+    /// has opened the file by itself: an OPEN that is to cut it does so.
+    pub fn note_resized_by(&mut self, client: ClientId, stateid: &Stateid) {
+        if let Ok((Kind::Delegation, no)) = self.find(client, stateid)
+            && let Some(held) = self.delegations.by_no.get_mut(&no)
+        {
+            held.used_alone = true;
+        }
+    }
+
+    /// Whether this is the stateid of a delegation, and if so, whether the client has opened the
+    /// file by itself since it was granted, as far as is known.
+    pub fn opened_alone_by(&self, client: ClientId, stateid: &Stateid) -> Option<bool> {
+        let Ok((Kind::Delegation, no)) = self.find(client, stateid) else { return None };
+        self.delegations.get(no).map(|held| held.used_alone)
+    }
+
+    /// Whether the client may do such I/O by a delegation on the file.
+    pub(crate) fn delegation_allows(
+        &self,
+        client: ClientId,
+        file: FileKey,
+        access: IoAccess,
+    ) -> bool {
+        self.delegations.of(client, file).is_some_and(|held| held.allows(access).is_some())
+    }
+
+    /// Whether it was granted with an open for that.
+    pub(crate) fn delegation_opened(
+        &self,
+        client: ClientId,
+        file: FileKey,
+        access: IoAccess,
+    ) -> bool {
+        self.delegations.of(client, file).is_some_and(|held| held.allows(access) == Some(true))
+    }
+
     /// Whether an open with these bits conflicts with others' delegations (§10.4.1).
     pub(crate) fn conflicts_with_delegation(
         &self,
@@ -250,9 +420,10 @@ impl State {
         share_access: u32,
         share_deny: u32,
     ) -> bool {
-        let excludes =
-            share_access & share::ACCESS_WRITE != 0 || share_deny & share::DENY_READ != 0;
-        excludes && !self.delegation_holders(file, client).is_empty()
+        let mut others = self.delegations.on(file).filter(|(holder, _)| *holder != client);
+        others.any(|(_, no)| {
+            self.delegations.get(no).is_some_and(|held| held.conflicts(share_access, share_deny))
+        })
     }
 
     /// Begins the recall of a delegation: its stateid for CB_RECALL. None if there is none or it
@@ -294,13 +465,14 @@ impl State {
 
     /// Takes a delegation away from a client that did not return it. It is remembered as revoked
     /// until FREE_STATEID (§8.2.4, §10.4.5), unless the client does not know it. The next one waits
-    /// from now on: the recall may be long past.
-    pub fn delegation_revoke(&mut self, now: Millis, client: ClientId, file: FileKey) {
-        let Some(no) = self.delegations.no_of(client, file) else { return };
+    /// from now on: the recall may be long past. Whether nobody has the file open now, because it
+    /// was the last.
+    pub fn delegation_revoke(&mut self, now: Millis, client: ClientId, file: FileKey) -> bool {
+        let Some(no) = self.delegations.no_of(client, file) else { return false };
         self.delegations.contended.note(now, file);
-        let Some(delegation) = self.remove_delegation(no) else { return };
+        let Some((delegation, last)) = self.remove_delegation(no) else { return false };
         if delegation.disowned {
-            return;
+            return last;
         }
         let revoked = &mut self.held(client).revoked;
         let forgotten = revoked.len() >= REVOKED_MAX && revoked.pop_first().is_some();
@@ -308,6 +480,7 @@ impl State {
         if !forgotten {
             self.budget.take(client, REVOKED_BYTES);
         }
+        last
     }
 
     /// The directory is gone: nobody can return a delegation on it any more.
@@ -336,7 +509,7 @@ impl State {
         self.held_by_client.get(&client).is_some_and(|h| !h.revoked.is_empty())
     }
 
-    /// DELEGRETURN.
+    /// DELEGRETURN. Whether nobody has the file open now.
     ///
     /// # Errors
     /// BAD_STATEID, OLD_STATEID, DELEG_REVOKED.
@@ -347,10 +520,9 @@ impl State {
         client: ClientId,
         stateid: &Stateid,
         file: FileKey,
-    ) -> Result<(), Refusal> {
+    ) -> Result<bool, Refusal> {
         let no = self.find_kind(Kind::Delegation, client, stateid, file)?;
-        self.remove_delegation(no);
-        Ok(())
+        Ok(self.remove_delegation(no).is_some_and(|(_, last)| last))
     }
 
     /// Checks the delegation that an open is claimed under (CLAIM_DELEGATE_CUR,
@@ -368,12 +540,16 @@ impl State {
         Ok(())
     }
 
-    pub(crate) fn remove_delegation(&mut self, no: StateNo) -> Option<Delegation> {
+    /// Removes a delegation, and a read layout that is not used any more; and whether nobody has
+    /// the file open now.
+    pub(crate) fn remove_delegation(&mut self, no: StateNo) -> Option<(Delegation, bool)> {
         let delegation = self.delegations.remove(no)?;
-        self.budget.give_back(delegation.client, DELEGATION_BYTES);
-        self.held(delegation.client).delegations.remove(&no);
-        self.return_on_close(delegation.client, delegation.file);
-        Some(delegation)
+        let (client, file) = (delegation.client, delegation.file);
+        self.budget.give_back(client, DELEGATION_BYTES);
+        self.held(client).delegations.remove(&no);
+        self.return_on_close(client, file);
+        let last = delegation.kind != DelegationKind::Directory && !self.is_open(file);
+        Some((delegation, last))
     }
 }
 

@@ -341,7 +341,12 @@ impl State {
 
     /// Whether the client has the file open, or may open it by itself.
     fn is_used(&self, client: ClientId, file: FileKey) -> bool {
-        self.has_open(client, file, IoAccess::Read) || self.delegations.holds(client, file)
+        self.has_open(client, file, IoAccess::Read)
+    }
+
+    /// Whether the client has the file open or delegated, for whatever: a layout of it is of use.
+    pub fn may_use_layout(&self, client: ClientId, file: FileKey) -> bool {
+        self.has_opens(client, file) || self.has_delegation(client, file)
     }
 
     /// Forgets all layouts on a file that is gone, and with them their recalls.

@@ -438,8 +438,10 @@ impl State {
         let open = match kind {
             Kind::Open => self.opens.get(no),
             Kind::Lock => self.locks.get(no).and_then(|l| self.opens.get(l.open)),
-            Kind::Delegation if access == IoAccess::Read => return Ok(true),
-            Kind::Delegation => return Err(Reason::OpenMode),
+            Kind::Delegation => {
+                let held = self.delegations.get(no).ok_or(Reason::StateidUnknown)?;
+                return held.allows(access).ok_or(Reason::OpenMode);
+            }
             Kind::Layout => return Err(Reason::StateidKind),
         };
         let open = open.ok_or(Reason::StateidUnknown)?;
@@ -450,9 +452,19 @@ impl State {
         }
     }
 
-    /// Whether anybody has the file open.
+    /// Whether anybody has the file open, or delegated: a delegation may stand for an open.
     pub fn is_open(&self, file: FileKey) -> bool {
-        self.files.get(&file).is_some_and(|f| f.shares.opens > 0)
+        self.opens_of(file) > 0 || self.delegations.any_on(file)
+    }
+
+    fn opens_of(&self, file: FileKey) -> usize {
+        self.files.get(&file).map_or(0, |f| f.shares.opens)
+    }
+
+    /// Whether others than the client have the file open.
+    pub(crate) fn is_open_by_others(&self, client: ClientId, file: FileKey) -> bool {
+        let own = self.opens.client_shares.get(&(file, client)).map_or(0, |shares| shares.opens);
+        self.opens_of(file) > own
     }
 
     /// Whether the client has the file open.
@@ -460,17 +472,18 @@ impl State {
         self.opens.client_shares.contains_key(&(file, client))
     }
 
-    /// Whether the client has the file open for this access.
+    /// Whether the client has the file open for this access, or may open it so by itself.
     pub(crate) fn has_open(&self, client: ClientId, file: FileKey, access: IoAccess) -> bool {
         let own = self.opens.client_shares.get(&(file, client));
         own.is_some_and(|shares| shares.allow(access))
+            || self.delegation_allows(client, file, access)
     }
 
-    /// Whether the client has the file open to read it, or may open it so by itself.
+    /// Whether the client has the file open to read it, or was delegated it when it opened it so.
     pub(crate) fn reads(&self, client: ClientId, file: FileKey) -> bool {
         let own = self.opens.client_shares.get(&(file, client));
         let has_open = own.is_some_and(|shares| shares.is_any_for(IoAccess::Read));
-        has_open || self.has_delegation(client, file)
+        has_open || self.delegation_opened(client, file, IoAccess::Read)
     }
 
     /// Removes an open, the locks based on it, and a read layout that is not used any more. Says on
@@ -482,12 +495,11 @@ impl State {
         self.budget.give_back(open.client, open.bytes());
         self.held(open.client).opens.remove(&no);
         self.count_shares(open.file, open.client, |shares| shares.remove(open.share));
-        let last = !self.is_open(open.file);
-        if last {
+        if self.opens_of(open.file) == 0 {
             self.files.remove(&open.file);
         }
         self.return_on_close(open.client, open.file);
-        Some((open.file, last))
+        Some((open.file, !self.is_open(open.file)))
     }
 }
 

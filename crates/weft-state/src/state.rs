@@ -301,7 +301,9 @@ impl State {
         }
         self.stop_all_waiting(client);
         for no in self.held(client).delegations.clone() {
-            self.remove_delegation(no);
+            if let Some((delegation, true)) = self.remove_delegation(no) {
+                dropped.closed.push(delegation.file);
+            }
         }
         for no in opens {
             if let Some((file, true)) = self.remove_open(no) {

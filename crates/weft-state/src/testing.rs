@@ -7,12 +7,13 @@ use weft_nfs::ops::{
 };
 use weft_nfs::{
     ClientId, Opaque, SequenceId, SessionId, SlotId, StateOwner, Verifier, create_session_flags,
-    exchgid,
+    exchgid, share,
 };
 
 use crate::{
-    ConnId, CreateSessionOutcome, Envelope, FileKey, Identity, InSession, Millis, Origin,
+    Asking, ConnId, CreateSessionOutcome, Envelope, FileKey, Identity, InSession, Millis, Origin,
     Principal, Reason, Refusal, SequenceOutcome, SessionLimits, Sessions, State, StateLimits,
+    Wanted,
 };
 
 pub(crate) const ROOT: Principal = Principal::Sys { uid: 0 };
@@ -43,6 +44,17 @@ pub(crate) fn opaque(s: &str) -> Opaque {
 
 pub(crate) fn owner(s: &str) -> StateOwner {
     StateOwner { clientid: ClientId(0), owner: opaque(s) }
+}
+
+/// A client that has just opened a file to read it asks for a delegation.
+pub(crate) fn reading(client: ClientId, file: FileKey, wanted: Wanted) -> Asking {
+    let (access, own_changes, possible, to_write) = (share::ACCESS_READ, 0, true, true);
+    Asking { client, file, wanted, access, own_changes, possible, to_write }
+}
+
+/// The same of one that has opened it to write.
+pub(crate) fn writing(client: ClientId, file: FileKey, wanted: Wanted) -> Asking {
+    Asking { access: share::ACCESS_WRITE, ..reading(client, file, wanted) }
 }
 
 /// An empty table of state, with the limits that servers have.

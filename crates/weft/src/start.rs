@@ -13,7 +13,8 @@ use tokio::net::TcpListener;
 use weft_ds::{DataServer, control::Service};
 use weft_io::durable;
 use weft_mds::{
-    Access, ClientRule, Export, Mds, MdsParts, Naming, Reconfiguration, SmallFiles, Striping,
+    Access, ClientRule, Delegated, Export, Mds, MdsParts, Naming, Reconfiguration, SmallFiles,
+    Striping,
     data_servers::{
         DataServerRegistry, DataServerSpec, DataServers, Unconfigured, require_configured,
     },
@@ -298,7 +299,10 @@ fn export(config: &ExportConfig) -> Export {
         auth_none: config.security.contains(&Flavor::None),
         privileged_ports: config.privileged_ports,
         server_groups: config.server_groups,
-        directory_delegations: config.directory_delegations,
+        delegated: Delegated {
+            directories: config.directory_delegations,
+            writes: config.write_delegations,
+        },
         rules: config.clients.iter().map(rule).collect(),
     }
 }

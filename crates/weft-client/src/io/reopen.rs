@@ -36,7 +36,7 @@ impl DataPath {
         let mut state = self.file.layout.write().await;
         let args = OpArgs::Open(OpenArgs {
             seqid: Seqid(0),
-            share_access: open.opened.access,
+            share_access: open.opened.access | share::WANT_NO_DELEG,
             share_deny: share::DENY_NONE,
             owner: open.opened.owner.clone(),
             openhow: None,

@@ -7,8 +7,8 @@ use tokio::sync::mpsc;
 use weft_nfs::{
     NfsStat, SequenceId, SlotId,
     callback::{
-        CB_OPS_MAX, CB_PROC_COMPOUND, CB_PROC_NULL, CB_VERSION, CbCompoundHeader, CbOp, CbOpNum,
-        CbReply, CbSequenceArgs, CbSequenceOk,
+        CB_OPS_MAX, CB_PROC_COMPOUND, CB_PROC_NULL, CB_VERSION, CbBody, CbCompoundHeader, CbOp,
+        CbOpNum, CbReply, CbSequenceArgs, CbSequenceOk,
     },
 };
 use weft_xdr::{Decode, Reader, Segment, rpc::Reply};
@@ -68,35 +68,44 @@ fn compound(
     let mut reply = CbReply { status: NfsStat::OK, results: Vec::new() };
     for index in 0..header.count {
         let op = CbOp::decode(r).ok()?;
-        let (number, status, sequence) = match (&op, index) {
+        let (number, status, body) = match (&op, index) {
             (CbOp::Sequence(args), 0) => match accept(inner, slots, args) {
                 Accept::New(ok) => {
                     used = Some((args.slotid, args.sequenceid));
-                    (CbOpNum::CB_SEQUENCE, NfsStat::OK, Some(ok))
+                    (CbOpNum::CB_SEQUENCE, NfsStat::OK, CbBody::Sequence(ok))
                 }
                 Accept::Replay(body) => return Some(body),
-                Accept::Refused(status) => (CbOpNum::CB_SEQUENCE, status, None),
+                Accept::Refused(status) => (CbOpNum::CB_SEQUENCE, status, CbBody::Empty),
             },
-            (CbOp::Sequence(_), _) => (CbOpNum::CB_SEQUENCE, NfsStat::SEQUENCE_POS, None),
+            (CbOp::Sequence(_), _) => (CbOpNum::CB_SEQUENCE, NfsStat::SEQUENCE_POS, CbBody::Empty),
             (CbOp::Layoutrecall(_), 0) => {
-                (CbOpNum::CB_LAYOUTRECALL, NfsStat::OP_NOT_IN_SESSION, None)
+                (CbOpNum::CB_LAYOUTRECALL, NfsStat::OP_NOT_IN_SESSION, CbBody::Empty)
             }
-            (CbOp::Recall(_), 0) => (CbOpNum::CB_RECALL, NfsStat::OP_NOT_IN_SESSION, None),
-            (CbOp::Offload(_), 0) => (CbOpNum::CB_OFFLOAD, NfsStat::OP_NOT_IN_SESSION, None),
-            (CbOp::NotifyLock(_), 0) => (CbOpNum::CB_NOTIFY_LOCK, NfsStat::OP_NOT_IN_SESSION, None),
-            (CbOp::Other(n), 0) => (*n, NfsStat::OP_NOT_IN_SESSION, None),
+            (CbOp::Getattr(_), 0) => {
+                (CbOpNum::CB_GETATTR, NfsStat::OP_NOT_IN_SESSION, CbBody::Empty)
+            }
+            (CbOp::Recall(_), 0) => (CbOpNum::CB_RECALL, NfsStat::OP_NOT_IN_SESSION, CbBody::Empty),
+            (CbOp::Offload(_), 0) => {
+                (CbOpNum::CB_OFFLOAD, NfsStat::OP_NOT_IN_SESSION, CbBody::Empty)
+            }
+            (CbOp::NotifyLock(_), 0) => {
+                (CbOpNum::CB_NOTIFY_LOCK, NfsStat::OP_NOT_IN_SESSION, CbBody::Empty)
+            }
+            (CbOp::Other(n), 0) => (*n, NfsStat::OP_NOT_IN_SESSION, CbBody::Empty),
             (CbOp::Layoutrecall(a), _) => {
-                (CbOpNum::CB_LAYOUTRECALL, handler.cb_layoutrecall(a), None)
+                (CbOpNum::CB_LAYOUTRECALL, handler.cb_layoutrecall(a), CbBody::Empty)
             }
-            (CbOp::Recall(a), _) => (CbOpNum::CB_RECALL, handler.cb_recall(a), None),
+            (CbOp::Recall(a), _) => (CbOpNum::CB_RECALL, handler.cb_recall(a), CbBody::Empty),
+            // We want no delegations.
+            (CbOp::Getattr(_), _) => (CbOpNum::CB_GETATTR, NfsStat::BADHANDLE, CbBody::Empty),
             // We start no operation that ends in a callback.
-            (CbOp::Offload(_), _) => (CbOpNum::CB_OFFLOAD, NfsStat::BAD_STATEID, None),
+            (CbOp::Offload(_), _) => (CbOpNum::CB_OFFLOAD, NfsStat::BAD_STATEID, CbBody::Empty),
             // Nothing here waits for locks.
-            (CbOp::NotifyLock(_), _) => (CbOpNum::CB_NOTIFY_LOCK, NfsStat::NOTSUPP, None),
-            (CbOp::Other(n), _) => (*n, NfsStat::NOTSUPP, None),
+            (CbOp::NotifyLock(_), _) => (CbOpNum::CB_NOTIFY_LOCK, NfsStat::NOTSUPP, CbBody::Empty),
+            (CbOp::Other(n), _) => (*n, NfsStat::NOTSUPP, CbBody::Empty),
         };
         reply.status = status;
-        reply.results.push((number, status, sequence));
+        reply.results.push((number, status, body));
         if status != NfsStat::OK {
             break;
         }

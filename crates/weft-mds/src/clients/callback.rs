@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use weft_nfs::{
     ClientId, NfsStat,
-    callback::{CB_PROC_COMPOUND, CB_VERSION, CbCompoundHeader, CbOp, CbReply},
+    callback::{CB_PROC_COMPOUND, CB_VERSION, CbBody, CbCompoundHeader, CbOp, CbReply},
 };
 use weft_server::{core::Core, rpc::CallbackError};
 use weft_state::Callback;
@@ -31,30 +31,40 @@ impl Callbacks {
     /// One callback operation behind its CB_SEQUENCE; the operation's status. Runs to its end
     /// even if nobody waits for it any more, since it holds a slot of the back channel.
     pub(crate) async fn call(&self, client: ClientId, op: &CbOp) -> Result<NfsStat, CallbackError> {
+        self.ask(client, op).await.map(|(status, _)| status)
+    }
+
+    /// The same, with what the operation returned.
+    pub(crate) async fn ask(
+        &self,
+        client: ClientId,
+        op: &CbOp,
+    ) -> Result<(NfsStat, CbBody), CallbackError> {
         let begun = self.core.sessions().callback_begin(client);
         let callback = begun.ok_or(CallbackError::Closed)?;
         let reply = self.send_callback(&callback, op).await;
         let mut sessions = self.core.sessions();
         let Ok(reply) = reply else {
             sessions.callback_end(&callback, false);
-            return reply.map(|r| r.status);
+            return reply.map(|r| (r.status, CbBody::Empty));
         };
-        let mut results = reply.results.iter();
-        match results.next().map(|(_, status, _)| *status) {
+        let mut results = reply.results.into_iter();
+        match results.next().map(|(_, status, _)| status) {
             Some(NfsStat::OK | NfsStat::RETRY_UNCACHED_REP) => {
                 sessions.callback_end(&callback, true);
             }
             // CB_SEQUENCE itself was refused: its sequence id was not used up.
             Some(status) => {
                 sessions.callback_refused(&callback);
-                return Ok(status);
+                return Ok((status, CbBody::Empty));
             }
             None => {
                 sessions.callback_end(&callback, false);
-                return Ok(reply.status);
+                return Ok((reply.status, CbBody::Empty));
             }
         }
-        Ok(results.next().map_or(NfsStat::SERVERFAULT, |(_, status, _)| *status))
+        let nothing = (NfsStat::SERVERFAULT, CbBody::Empty);
+        Ok(results.next().map_or(nothing, |(_, status, body)| (status, body)))
     }
 
     async fn send_callback(&self, cb: &Callback, op: &CbOp) -> Result<CbReply, CallbackError> {

@@ -1,24 +1,31 @@
-//! Read delegations and directory delegations: to whom they are granted, and how they are taken
-//! back before a file, or a name in a directory, changes. RFC 8881 §10.2, §10.4, §10.9; design D9.
+//! Delegations: to whom they are granted, how they are taken back before a file, or a name in a
+//! directory, changes, and what others are told of a file that its holder writes. RFC 8881 §10.2,
+//! §10.4, §10.9; RFC 9754 §4; design D9.
 
 use std::{
+    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use tokio::{task::JoinSet, time::timeout};
 use weft_nfs::{
-    Ace, AceType, ClientId, Failure, NfsStat, Opaque, Stateid,
-    callback::{CbOp, CbRecallArgs},
+    Ace, AceType, AttrNo, Bitmap, ClientId, Failure, NfsStat, Opaque, Stateid,
+    callback::{CbBody, CbGetattrArgs, CbOp, CbRecallArgs},
     delegate,
     ops::{OpenArgs, OpenClaim, OpenDelegation},
     seq4_status, share, why_no_delegation,
 };
 use weft_server::core::Core;
-use weft_state::{FileKey, Millis, NoDelegation, Wanted};
-use weft_store::types::{Inode, InodeNo};
+use weft_state::{Asking, DelegationKind, FileKey, Granted, Millis, NoDelegation, Overdue, Wanted};
+use weft_store::types::{Inode, InodeNo, Kind};
 
-use super::callback::Callbacks;
-use crate::{files::FileService, handle::Handle, protocol_state::ProtocolState};
+use super::{callback::Callbacks, layout_recall::LayoutRecalls, records::ClientRecords};
+use crate::{
+    files::{FileService, WriterTold},
+    handle::Handle,
+    protocol_state::ProtocolState,
+};
 
 /// How long a request waits for delegations that it needs back before its client is told to come
 /// again; less with a short lease, since the client that waits does not renew.
@@ -27,6 +34,12 @@ const RECALL_PATIENCE: Duration = Duration::from_secs(1);
 const RECALL_LOOK: Duration = Duration::from_millis(5);
 /// Pause before a recall is repeated that the client could not take.
 const RECALL_PAUSE: Duration = Duration::from_millis(200);
+/// Files of which the writers are asked at once by who lists them: fewer than a back channel has
+/// slots.
+const ASKED_AT_ONCE: usize = 8;
+/// How much the holder of a write delegation may keep of a file after it was closed, bytes, while
+/// there is room: what it keeps it has promised to somebody who looks no more (§10.4.1).
+const KEPT_BYTES_MAX: u64 = 64 << 20;
 
 /// A file or directory that others hold no delegation on, and get none as long as this lives.
 #[derive(Debug)]
@@ -41,12 +54,47 @@ impl Drop for Undelegated<'_> {
     }
 }
 
+/// Which delegations of others are wanted back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Recall {
+    /// All; `truncate` tells the holders that what they cached is of no use.
+    All { truncate: bool },
+    /// Those to write.
+    Writers,
+}
+
 /// Grants delegations and takes them back.
 pub(crate) struct Delegations {
     core: Arc<Core>,
     protocol: Arc<ProtocolState>,
     files: Arc<FileService>,
     callbacks: Arc<Callbacks>,
+    layouts: Arc<LayoutRecalls>,
+    records: Arc<ClientRecords>,
+}
+
+/// An OPEN that stands, as far as a delegation depends on it.
+pub(crate) struct Opened<'a> {
+    /// Whose.
+    pub(crate) client: ClientId,
+    /// Of which file.
+    pub(crate) inode: &'a Inode,
+    /// What was asked for.
+    pub(crate) args: &'a OpenArgs,
+    /// The request itself keeps delegations away from others.
+    pub(crate) changes: bool,
+    /// Delegations to write are granted here.
+    pub(crate) to_write: bool,
+}
+
+/// What the holder of a write delegation says of its file.
+pub(crate) enum Told {
+    /// There is none, and there was none.
+    NoWriter,
+    /// There is none any more: the file is to be looked at anew.
+    GaveBack,
+    /// This.
+    Writer(WriterTold),
 }
 
 impl Delegations {
@@ -56,60 +104,170 @@ impl Delegations {
         protocol: &Arc<ProtocolState>,
         files: &Arc<FileService>,
         callbacks: &Arc<Callbacks>,
+        (layouts, records): (&Arc<LayoutRecalls>, &Arc<ClientRecords>),
     ) -> Self {
         Delegations {
             core: core.clone(),
             protocol: protocol.clone(),
             files: files.clone(),
             callbacks: callbacks.clone(),
+            layouts: layouts.clone(),
+            records: records.clone(),
         }
     }
 
     /// The delegation that goes with a successful OPEN (§18.16.3): a reason for granting none is
     /// told only to clients that speak of delegations.
-    pub(crate) fn grant(
-        self: &Arc<Self>,
-        client: ClientId,
-        inode: &Inode,
-        a: &OpenArgs,
-    ) -> OpenDelegation {
-        let wanted = match &a.claim {
-            OpenClaim::Previous(delegate::READ) => Wanted::Reclaim,
+    pub(crate) fn grant(self: &Arc<Self>, opened: &Opened<'_>) -> OpenDelegation {
+        let Opened { client, inode, args, .. } = *opened;
+        let wanted = match &args.claim {
+            OpenClaim::Previous(delegate::READ) => Wanted::Reclaim(DelegationKind::Read),
+            OpenClaim::Previous(delegate::WRITE) => Wanted::Reclaim(DelegationKind::Write),
             OpenClaim::Previous(_) => return OpenDelegation::None,
-            _ => Wanted::of(a.share_access),
+            _ => Wanted::of(args.share_access),
         };
-        // Who also writes would only have to give it back.
-        let only_reads = a.share_access & share::ACCESS_MASK == share::ACCESS_READ;
-        if wanted == Wanted::NoPreference && !only_reads {
-            return OpenDelegation::None;
-        }
+        let is_reclaim = matches!(wanted, Wanted::Reclaim(_));
         // What data servers were written to without the metadata server's knowledge is unknown
-        // to a reader too.
+        // to whoever is delegated the file too.
         let possible =
             !self.files.must_fetch(inode) && self.core.sessions().has_back_channel(client);
         let file = self.files.key(inode.no);
-        let now = self.core.clock.now();
-        let granted = self.protocol.state().delegate(now, client, file, wanted, possible);
-        match granted {
-            Ok(stateid) => {
-                // It may have been revoked before the restart, and the file changed: what the
-                // client cached is not to be trusted for long (§10.2.1).
-                let recall = wanted == Wanted::Reclaim;
-                if recall {
-                    self.recall(client, file, false);
-                }
-                OpenDelegation::Read { stateid, recall, permissions: ask_for_access() }
+        let asking = Asking {
+            client,
+            file,
+            wanted,
+            access: args.share_access & share::ACCESS_MASK,
+            own_changes: usize::from(opened.changes),
+            possible,
+            to_write: opened.to_write || is_reclaim,
+        };
+        let granted = self.protocol.state().delegate(self.core.clock.now(), &asking);
+        let Granted { stateid, kind } = match granted {
+            Ok(granted) => granted,
+            Err(why) => return reason(why),
+        };
+        // One to read may have been revoked before the restart, and the file changed: what the
+        // client cached is not to be trusted for long (§10.2.1). Nor do we know for how long it
+        // would be of use.
+        let recall = is_reclaim;
+        if recall {
+            self.recall(client, file, false);
+        }
+        let permissions = ask_for_access();
+        match kind {
+            DelegationKind::Write => {
+                let size_limit = self.size_limit(inode);
+                OpenDelegation::Write { stateid, recall, size_limit, permissions }
             }
-            Err(why) => reason(why),
+            DelegationKind::Read | DelegationKind::Directory => {
+                OpenDelegation::Read { stateid, recall, permissions }
+            }
+        }
+    }
+
+    /// How large a file may become before what was written must be here at its CLOSE: nothing is
+    /// promised to anybody where there may be no room for it.
+    fn size_limit(&self, inode: &Inode) -> u64 {
+        if self.files.has_room_to_spare() { inode.size.saturating_add(KEPT_BYTES_MAX) } else { 0 }
+    }
+
+    /// Whether the client may not reclaim a write delegation: one was revoked before the restart,
+    /// and others may have changed that file since (§10.2.1).
+    pub(crate) fn lost_some(&self, client: ClientId) -> bool {
+        let owner = self.core.sessions().client(client).map(|c| c.owner().ownerid.0.clone());
+        owner.is_none_or(|ownerid| self.records.lost_some(client, &ownerid))
+    }
+
+    /// What the client that is alone with a file says of its size and its changes, to another that
+    /// looks at them (§10.4.3, §20.1). Who does not say has to give the file back.
+    ///
+    /// # Errors
+    /// DELAY when that takes too long: the client asks again. IO when the volume is broken.
+    pub(crate) async fn ask_writer(
+        self: &Arc<Self>,
+        client: ClientId,
+        ino: InodeNo,
+    ) -> Result<Told, Failure> {
+        let file = self.files.key(ino);
+        let writer = self.protocol.state().delegated_writer(file, client);
+        let Some(writer) = writer else { return Ok(Told::NoWriter) };
+        if self.is_live(writer)
+            && let Some(told) = self.what_writer_says(writer, file).await
+        {
+            return Ok(Told::Writer(told));
+        }
+        self.given_back(client, &[file], Recall::Writers).await?;
+        Ok(Told::GaveBack)
+    }
+
+    async fn what_writer_says(&self, writer: ClientId, file: FileKey) -> Option<WriterTold> {
+        let request = Bitmap::of(&[AttrNo::CHANGE, AttrNo::SIZE]);
+        let op = CbOp::Getattr(CbGetattrArgs { fh: Handle::of(file).to_wire(), request });
+        let callbacks = self.callbacks.clone();
+        // Goes on if nobody waits any more: it holds a slot of the back channel.
+        let asked = tokio::spawn(async move { callbacks.ask(writer, &op).await });
+        let answer = timeout(self.patience(), asked).await.ok()?.ok()?;
+        let Ok((NfsStat::OK, CbBody::Getattr(attrs))) = answer else {
+            tracing::debug!(client = writer.0, ?answer, "CB_GETATTR");
+            return None;
+        };
+        Some(WriterTold { size: attrs.size?, change: attrs.change? })
+    }
+
+    /// The same of many files, for who lists them. Who does not say gives nothing back: a listing
+    /// does not wait for that, and shows what is known.
+    pub(crate) async fn ask_writers(
+        self: &Arc<Self>,
+        client: ClientId,
+        inodes: &[Inode],
+    ) -> HashMap<InodeNo, WriterTold> {
+        let mut writers = {
+            let state = self.protocol.state();
+            let files = inodes.iter().filter(|inode| inode.kind == Kind::File);
+            let of = |inode: &Inode| {
+                let file = self.files.key(inode.no);
+                Some((state.delegated_writer(file, client)?, file))
+            };
+            files.filter_map(of).collect::<Vec<_>>().into_iter()
+        };
+        let (mut told, mut asking) = (HashMap::new(), JoinSet::new());
+        let deadline = Instant::now() + self.patience();
+        loop {
+            while asking.len() < ASKED_AT_ONCE
+                && Instant::now() < deadline
+                && let Some((writer, file)) = writers.next()
+            {
+                let me = self.clone();
+                asking.spawn(async move {
+                    let says = match me.is_live(writer) {
+                        true => me.what_writer_says(writer, file).await,
+                        false => None,
+                    };
+                    (InodeNo(file.object), says)
+                });
+            }
+            match asking.join_next().await {
+                Some(Ok((ino, says))) => told.extend(says.map(|says| (ino, says))),
+                Some(Err(_)) => {}
+                None => return told,
+            }
         }
     }
 
     /// The delegation that GET_DIR_DELEGATION asks for; none on a directory of which one was wanted
     /// back lately.
     pub(crate) fn grant_directory(&self, client: ClientId, dir: InodeNo) -> Option<Stateid> {
-        let possible = self.core.sessions().has_back_channel(client);
-        let (now, dir) = (self.core.clock.now(), self.files.key(dir));
-        self.protocol.state().delegate(now, client, dir, Wanted::Directory, possible).ok()
+        let asking = Asking {
+            client,
+            file: self.files.key(dir),
+            wanted: Wanted::Directory,
+            access: 0,
+            own_changes: 0,
+            possible: self.core.sessions().has_back_channel(client),
+            to_write: false,
+        };
+        let granted = self.protocol.state().delegate(self.core.clock.now(), &asking);
+        granted.ok().map(|granted| granted.stateid)
     }
 
     /// [`Self::take_back`] before a name comes to be in a directory. Only if somebody has something
@@ -117,7 +275,7 @@ impl Delegations {
     /// anything back.
     ///
     /// # Errors
-    /// Those of `allowed`; DELAY.
+    /// Those of `allowed`; DELAY, IO.
     pub(crate) async fn before_new_name(
         self: &Arc<Self>,
         client: ClientId,
@@ -128,7 +286,7 @@ impl Delegations {
         let changing = self.changing(dir);
         if !self.protocol.state().delegation_holders(dir, client).is_empty() {
             allowed()?;
-            self.given_back(client, &[dir], false).await?;
+            self.given_back(client, &[dir], Recall::All { truncate: false }).await?;
         }
         Ok(changing)
     }
@@ -138,7 +296,7 @@ impl Delegations {
     /// what they cached is of no use.
     ///
     /// # Errors
-    /// DELAY when that takes too long: the client asks again.
+    /// DELAY when that takes too long: the client asks again. IO when the volume is broken.
     pub(crate) async fn take_back(
         self: &Arc<Self>,
         client: ClientId,
@@ -146,14 +304,26 @@ impl Delegations {
         truncate: bool,
     ) -> Result<Undelegated<'_>, Failure> {
         let changing = self.changing(file);
-        self.given_back(client, &[file], truncate).await?;
+        self.given_back(client, &[file], Recall::All { truncate }).await?;
         Ok(changing)
+    }
+
+    /// Takes back the write delegation that another holds on a file which is about to be read.
+    ///
+    /// # Errors
+    /// DELAY when that takes too long: the client asks again. IO when the volume is broken.
+    pub(crate) async fn take_back_to_read(
+        self: &Arc<Self>,
+        client: ClientId,
+        file: FileKey,
+    ) -> Result<(), Failure> {
+        self.given_back(client, &[file], Recall::Writers).await
     }
 
     /// The same of all that one change concerns, at once: files, and directories.
     ///
     /// # Errors
-    /// DELAY when that takes too long: the client asks again.
+    /// DELAY when that takes too long: the client asks again. IO when the volume is broken.
     pub(crate) async fn take_back_all(
         self: &Arc<Self>,
         client: ClientId,
@@ -161,7 +331,7 @@ impl Delegations {
     ) -> Result<Vec<Undelegated<'_>>, Failure> {
         let keys: Vec<_> = concerned.into_iter().map(|ino| self.files.key(ino)).collect();
         let changing = keys.iter().map(|key| self.changing(*key)).collect();
-        self.given_back(client, &keys, false).await?;
+        self.given_back(client, &keys, Recall::All { truncate: false }).await?;
         Ok(changing)
     }
 
@@ -171,32 +341,47 @@ impl Delegations {
         Undelegated { protocol: &self.protocol, file }
     }
 
-    /// Recalls what others hold, and waits for all of it.
+    /// Recalls what others hold, and waits for all of it. What had to be revoked nobody reclaims
+    /// after a restart.
     async fn given_back(
         self: &Arc<Self>,
         client: ClientId,
         files: &[FileKey],
-        truncate: bool,
+        recall: Recall,
     ) -> Result<(), Failure> {
-        let lease = Duration::from_secs(self.core.lease_s.into());
-        let deadline = Instant::now() + RECALL_PATIENCE.min(lease / 4);
+        let truncate = recall == Recall::All { truncate: true };
+        let deadline = Instant::now() + self.patience();
         loop {
             let mut waits = false;
             for file in files {
-                let holders = self.protocol.state().delegation_holders(*file, client);
+                let holders = self.holders(*file, client, recall);
                 waits |= !holders.is_empty();
                 if !self.revoke_of_expired(&holders, *file) {
                     holders.into_iter().for_each(|holder| self.recall(holder, *file, truncate));
                 }
             }
             if !waits {
-                return Ok(());
+                let durable = self.records.losses_durable().await;
+                return Ok(durable.map_err(|_| NfsStat::IO)?);
             }
             if Instant::now() > deadline {
                 return Err(NfsStat::DELAY.into());
             }
             tokio::time::sleep(RECALL_LOOK).await;
         }
+    }
+
+    fn holders(&self, file: FileKey, except: ClientId, recall: Recall) -> Vec<ClientId> {
+        let state = self.protocol.state();
+        match recall {
+            Recall::All { .. } => state.delegation_holders(file, except),
+            Recall::Writers => state.delegated_writer(file, except).into_iter().collect(),
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        let lease = Duration::from_secs(self.core.lease_s.into());
+        RECALL_PATIENCE.min(lease / 4)
     }
 
     /// Asks a client for its delegation, unless it has been asked.
@@ -228,7 +413,7 @@ impl Delegations {
     }
 
     /// Revokes delegations that were not returned within a lease (§10.4.5).
-    pub(crate) fn revoke_overdue(&self, now: Millis) {
+    pub(crate) fn revoke_overdue(self: &Arc<Self>, now: Millis) {
         let limit_ms = u64::from(self.core.lease_s) * 1000;
         let overdue = self.protocol.state().delegations_overdue(now, limit_ms);
         for (client, file) in overdue {
@@ -238,18 +423,44 @@ impl Delegations {
 
     /// Nobody waits for a client whose lease has passed; whether there was one.
     fn revoke_of_expired(&self, holders: &[ClientId], file: FileKey) -> bool {
-        let now = self.core.clock.now();
-        let is_live = |client| self.core.sessions().is_live(client, now);
         let mut expired = holders.to_vec();
-        expired.retain(|holder| !is_live(*holder));
+        expired.retain(|holder| !self.is_live(*holder));
         expired.iter().for_each(|holder| self.revoke(*holder, file));
         !expired.is_empty()
     }
 
+    fn is_live(&self, client: ClientId) -> bool {
+        self.core.sessions().is_live(client, self.core.clock.now())
+    }
+
     fn revoke(&self, client: ClientId, file: FileKey) {
         tracing::warn!(client = client.0, ino = file.object, "delegation revoked");
-        self.protocol.state().delegation_revoke(self.core.clock.now(), client, file);
+        if self.protocol.state().is_delegated_to_write(client, file) {
+            // First: whoever is given the file depends on that.
+            self.records.note_loss(client);
+        }
+        let (now, ino) = (self.core.clock.now(), InodeNo(file.object));
+        let last = self.protocol.state().delegation_revoke(now, client, file);
+        self.end_layout_of(client, file);
+        if last {
+            self.files.closed(ino);
+        }
         self.note_revoked(client);
+    }
+
+    /// Who has lost a file writes it no more, by a layout either: unless it has the file open.
+    fn end_layout_of(&self, client: ClientId, file: FileKey) {
+        let state = self.protocol.state();
+        if state.may_use_layout(client, file) {
+            return;
+        }
+        let held = state.layouts_on(file).into_iter().filter(|layout| layout.client == client);
+        for layout in held {
+            let overdue = Overdue { client, file, stateid: layout.stateid, rw: layout.rw };
+            let layouts = self.layouts.clone();
+            // What fails is tried again when the client's lease passes, or it is recalled.
+            tokio::spawn(async move { layouts.revoke(overdue).await });
+        }
     }
 
     /// Tells a client for as long as it has to free delegations that were revoked (§18.46.3).

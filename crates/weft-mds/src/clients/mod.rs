@@ -17,6 +17,6 @@ mod records;
 mod service;
 mod sweep;
 
-pub(crate) use delegations::Undelegated;
+pub(crate) use delegations::{Opened, Told, Undelegated};
 pub(crate) use records::{known, reclaimers};
 pub(crate) use service::Clients;

@@ -48,7 +48,8 @@ impl Clients {
             let sessions = self.core.sessions();
             let known = sessions.client(client)?;
             let ownerid = known.owner().ownerid.0.clone();
-            Some(ClientRecord { ownerid, address: known.address(), awaited: true })
+            let (address, lost_some) = (known.address(), false);
+            Some(ClientRecord { ownerid, address, awaited: true, lost_some })
         })
     }
 
@@ -64,6 +65,7 @@ impl Clients {
             known.owner().ownerid.0.clone()
         };
         self.never_reclaims(&owner);
+        self.records.note_reclaimed(client);
         Ok(())
     }
 

@@ -7,8 +7,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 /// Version of the records in the volume.
 const VERSION: u8 = 2;
 
-/// Flag of a record: its client's lease was valid.
+/// Flags of a record: its client's lease was valid; it has lost a delegation.
 const AWAITED: u8 = 1;
+const LOST_SOME: u8 = 2;
 
 /// Who holds what can be reclaimed after a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +20,9 @@ pub(crate) struct ClientRecord {
     pub(crate) address: IpAddr,
     /// Whether a restarted server waits for it: its lease has not passed.
     pub(crate) awaited: bool,
+    /// A delegation was revoked from it: others may have changed a file that it believes to be
+    /// alone with.
+    pub(crate) lost_some: bool,
 }
 
 impl ClientRecord {
@@ -26,7 +30,8 @@ impl ClientRecord {
     pub(super) fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(3 + 16 + self.ownerid.len());
         out.put_u8(VERSION);
-        out.put_u8(if self.awaited { AWAITED } else { 0 });
+        let flags = [(self.awaited, AWAITED), (self.lost_some, LOST_SOME)];
+        out.put_u8(flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum());
         match self.address {
             IpAddr::V4(v4) => {
                 out.put_u8(4);
@@ -43,7 +48,7 @@ impl ClientRecord {
 
     /// From bytes that [`ClientRecord::encode`] gave.
     pub(super) fn decode(bytes: &Bytes) -> Option<ClientRecord> {
-        let [VERSION, flags @ (0 | AWAITED), length, rest @ ..] = &bytes[..] else { return None };
+        let [VERSION, flags @ 0..4, length, rest @ ..] = &bytes[..] else { return None };
         let (address, ownerid) = rest.split_at_checked(usize::from(*length))?;
         let address: IpAddr = match address.len() {
             4 => <[u8; 4]>::try_from(address).ok()?.into(),
@@ -51,7 +56,8 @@ impl ClientRecord {
             _ => return None,
         };
         let ownerid = bytes.slice_ref(ownerid);
-        Some(ClientRecord { ownerid, address, awaited: *flags == AWAITED })
+        let (awaited, lost_some) = (flags & AWAITED != 0, flags & LOST_SOME != 0);
+        Some(ClientRecord { ownerid, address, awaited, lost_some })
     }
 }
 
@@ -63,17 +69,19 @@ mod tests {
     /// another time is none.
     #[test]
     fn records_come_back() {
-        for (address, awaited) in [("192.0.2.7", true), ("2001:db8::1", false)] {
+        for (address, awaited, lost_some) in
+            [("192.0.2.7", true, false), ("2001:db8::1", false, true), ("192.0.2.7", true, true)]
+        {
             let address = address.parse().unwrap();
             let ownerid = Bytes::from_static(b"Linux NFSv4.2 kc12");
-            let record = ClientRecord { ownerid, address, awaited };
+            let record = ClientRecord { ownerid, address, awaited, lost_some };
             let bytes = record.encode();
             assert_eq!(ClientRecord::decode(&bytes), Some(record));
             let address_end = bytes.len() - b"Linux NFSv4.2 kc12".len();
             for end in 0..address_end {
                 assert_eq!(ClientRecord::decode(&bytes.slice(..end)), None, "{end}");
             }
-            for (at, value) in [(0, 1), (0, 3), (1, 2), (2, 5)] {
+            for (at, value) in [(0, 1), (0, 3), (1, 4), (2, 5)] {
                 let mut other = bytes.to_vec();
                 other[at] = value;
                 assert_eq!(ClientRecord::decode(&other.into()), None, "byte {at}");

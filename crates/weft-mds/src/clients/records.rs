@@ -35,6 +35,8 @@ pub(crate) struct ClientRecords {
     /// The last removal of a record (a log sequence number). Until it is durable the client could
     /// come back after a crash for what others have been given since.
     forgotten: AtomicU64,
+    /// The last note of a loss.
+    lost: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -98,7 +100,7 @@ impl ClientRecords {
     pub(crate) fn new(volume: Volume, known: Vec<Known>) -> Self {
         let former = known.into_iter().map(|(id, r)| (r.ownerid.clone(), (id, r))).collect();
         let marks = Mutex::new(Marks { former, current: HashMap::new() });
-        ClientRecords { volume, marks, forgotten: AtomicU64::new(0) }
+        ClientRecords { volume, marks, forgotten: AtomicU64::new(0), lost: AtomicU64::new(0) }
     }
 
     fn marks(&self) -> MutexGuard<'_, Marks> {
@@ -123,9 +125,11 @@ impl ClientRecords {
             deps.depend(mark.lsn);
             return Ok(());
         }
-        let Some(record) = who() else { return Ok(()) };
+        let Some(mut record) = who() else { return Ok(()) };
+        let former = marks.former.remove(&record.ownerid);
+        record.lost_some |= former.as_ref().is_some_and(|(_, record)| record.lost_some);
         deps.see(self.volume.client_put(client.0, &record.encode()))?;
-        if let Some((former, _)) = marks.former.remove(&record.ownerid) {
+        if let Some((former, _)) = former {
             deps.see(self.volume.client_remove(former))?;
         }
         marks.current.insert(client, Mark { record, lsn: deps.lsn(), idle_since: None });
@@ -185,15 +189,56 @@ impl ClientRecords {
     }
 
     fn set_awaited(&self, client: ClientId, mark: &mut Mark, awaited: bool) {
-        if mark.record.awaited == awaited {
+        self.change(client, mark, ClientRecord { awaited, ..mark.record.clone() });
+    }
+
+    fn change(&self, client: ClientId, mark: &mut Mark, record: ClientRecord) {
+        if mark.record == record {
             return;
         }
-        let record = ClientRecord { awaited, ..mark.record.clone() };
         let put = self.volume.client_put(client.0, &record.encode());
         match put.value {
-            Ok(()) => *mark = Mark { record, lsn: put.lsn, idle_since: None },
+            Ok(()) => *mark = Mark { record, lsn: put.lsn, idle_since: mark.idle_since },
             Err(e) => tracing::error!(error = %e, "cannot change a client record"),
         }
+    }
+
+    fn set_lost_some(&self, client: ClientId, lost_some: bool) -> Option<Lsn> {
+        let mut marks = self.marks();
+        let mark = marks.current.get_mut(&client)?;
+        self.change(client, mark, ClientRecord { lost_some, ..mark.record.clone() });
+        Some(mark.lsn)
+    }
+
+    /// A delegation is being revoked from the client. One without a mark has nothing to reclaim.
+    pub(crate) fn note_loss(&self, client: ClientId) {
+        if let Some(lsn) = self.set_lost_some(client, true) {
+            self.lost.fetch_max(lsn.0, Relaxed);
+        }
+    }
+
+    /// Returns when no delegation that was revoked until now can be reclaimed after a crash.
+    ///
+    /// # Errors
+    /// The volume is broken.
+    pub(crate) async fn losses_durable(&self) -> Result<(), StoreError> {
+        match Lsn(self.lost.load(Relaxed)) {
+            Lsn(0) => Ok(()),
+            lsn => self.volume.durable(lsn).await,
+        }
+    }
+
+    /// Whether the client may have lost a delegation that it had before this start, or since.
+    pub(crate) fn lost_some(&self, client: ClientId, ownerid: &[u8]) -> bool {
+        let marks = self.marks();
+        let current = marks.current.get(&client).map(|mark| &mark.record);
+        let former = marks.former.get(ownerid).map(|(_, record)| record);
+        current.into_iter().chain(former).any(|record| record.lost_some)
+    }
+
+    /// The client has reclaimed what it wants: what it holds now it was given by this start.
+    pub(crate) fn note_reclaimed(&self, client: ClientId) {
+        self.set_lost_some(client, false);
     }
 
     /// Makes the reply that grants new state wait until nobody who lost something can reclaim it
@@ -223,7 +268,8 @@ mod tests {
 
     fn record(ownerid: &'static str) -> ClientRecord {
         let ownerid = Bytes::from_static(ownerid.as_bytes());
-        ClientRecord { ownerid, address: [192, 0, 2, 7].into(), awaited: true }
+        let (address, lost_some) = ([192, 0, 2, 7].into(), false);
+        ClientRecord { ownerid, address, awaited: true, lost_some }
     }
 
     fn volume() -> Volume {

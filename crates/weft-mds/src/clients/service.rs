@@ -21,7 +21,7 @@ pub(crate) struct Clients {
     pub(super) files: Arc<FileService>,
     pub(super) callbacks: Arc<Callbacks>,
     /// Who may reclaim after the next restart.
-    pub(crate) records: ClientRecords,
+    pub(crate) records: Arc<ClientRecords>,
     /// Layouts, and how they are taken back.
     pub(crate) layouts: Arc<LayoutRecalls>,
     /// Delegations, and how they are taken back.
@@ -44,11 +44,13 @@ impl Clients {
     ) -> Result<Arc<Self>, StoreError> {
         let callbacks = Arc::new(Callbacks::new(core.clone()));
         let layouts = Arc::new(LayoutRecalls::new(core, protocol, files, &callbacks));
+        let records = Arc::new(ClientRecords::new(files.volume().clone(), known));
+        let all = (&layouts, &records);
         Ok(Arc::new(Clients {
-            records: ClientRecords::new(files.volume().clone(), known),
+            delegations: Arc::new(Delegations::new(core, protocol, files, &callbacks, all)),
+            records,
             sweep: Sweep::new(protocol, files, &layouts, rules)?,
             layouts,
-            delegations: Arc::new(Delegations::new(core, protocol, files, &callbacks)),
             core: core.clone(),
             protocol: protocol.clone(),
             files: files.clone(),

@@ -9,4 +9,4 @@ mod summary;
 pub(crate) use rules::{Asked, GroupsBy};
 
 pub use names::Naming;
-pub use rules::{Access, ClientRule, Export, View};
+pub use rules::{Access, ClientRule, Delegated, Export, View};

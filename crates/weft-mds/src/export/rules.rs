@@ -61,11 +61,26 @@ pub struct Export {
     pub privileged_ports: bool,
     /// A user's groups are those the server's host knows, not the 16 that AUTH_SYS carries.
     pub server_groups: bool,
-    /// Clients are given delegations of directories (ADR 19).
-    pub directory_delegations: bool,
+    /// What clients are delegated; no matter of rights.
+    pub delegated: Delegated,
     /// The first rule whose networks have the client decides. Without rules everybody reads and
     /// writes; with rules whom none fits does nothing, but for root of this machine.
     pub rules: Vec<ClientRule>,
+}
+
+/// Which delegations clients are given beside those to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delegated {
+    /// Of directories (ADR 19).
+    pub directories: bool,
+    /// To write.
+    pub writes: bool,
+}
+
+impl Default for Delegated {
+    fn default() -> Self {
+        Delegated { directories: false, writes: true }
+    }
 }
 
 impl Default for Export {
@@ -78,7 +93,7 @@ impl Default for Export {
             auth_none: false,
             privileged_ports: true,
             server_groups: false,
-            directory_delegations: false,
+            delegated: Delegated::default(),
             rules: Vec::new(),
         }
     }
@@ -195,8 +210,8 @@ impl Export {
 
     /// Another for other rules of who may do what.
     pub(crate) fn digest(&self) -> [u8; 32] {
-        let rights = Export { directory_delegations: false, ..self.clone() };
-        blake3::derive_key("weft 2026-11 export rules v2", format!("{rights:?}").as_bytes())
+        let rights = Export { delegated: Delegated::default(), ..self.clone() };
+        blake3::derive_key("weft 2026-11 export rules v3", format!("{rights:?}").as_bytes())
     }
 
     /// Flavors that are served, preferred first.
@@ -354,7 +369,10 @@ mod tests {
         let before = Export::default().digest();
         assert_ne!(Export { root_squash: false, ..Export::default() }.digest(), before);
         assert_ne!(Export { server_groups: true, ..Export::default() }.digest(), before);
-        assert_eq!(Export { directory_delegations: true, ..Export::default() }.digest(), before);
+        for (directories, writes) in [(true, true), (false, false)] {
+            let delegated = Delegated { directories, writes };
+            assert_eq!(Export { delegated, ..Export::default() }.digest(), before);
+        }
     }
 
     /// The first rule that fits decides; whom none fits is not served; what a rule leaves open is

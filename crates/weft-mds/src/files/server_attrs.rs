@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use weft_nfs::{ClientId, Failure};
 use weft_store::{
-    types::{Inode, InodeNo, StoreError},
+    types::{Inode, InodeNo, SetIdLoss, StoreError},
     volume::Settle,
 };
 
@@ -32,6 +32,15 @@ struct Asked {
     /// The last epoch of write layouts, if they are all back: nobody writes any more with it, or
     /// with one before.
     ended: Option<u32>,
+}
+
+/// What the client says to whom a file is delegated to write (CB_GETATTR).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WriterTold {
+    /// Size in bytes, with what only the client has.
+    pub(crate) size: u64,
+    /// The change attribute: one that we do not know if it has changes that we do not know.
+    pub(crate) change: u64,
 }
 
 /// What is answered when a data server does not tell.
@@ -251,6 +260,29 @@ impl ServerAttrs {
             });
         }
         out
+    }
+
+    /// The inode as others see it while a client keeps changes of the file to itself. They are
+    /// changes now: whoever looks again finds another change attribute, as often as he looks.
+    ///
+    /// # Errors
+    /// STALE.
+    ///
+    /// Source: RFC 8881 §10.4.3.
+    pub(crate) fn heard(
+        &self,
+        deps: &mut Deps,
+        inode: Inode,
+        told: &WriterTold,
+    ) -> Result<Inode, Failure> {
+        if told.change == inode.change && told.size == inode.size {
+            return Ok(inode);
+        }
+        let now = self.shared.wall();
+        let touched = Settle::written(0, now, SetIdLoss::Nothing);
+        let inode = deps.see(self.shared.volume.settle(inode.no, &touched, now))?;
+        // Not in the volume: the size is that of bytes which may never come.
+        Ok(Inode { size: told.size, ..inode })
     }
 
     /// What there is to ask the data servers of a file that somebody looks at.

@@ -4,7 +4,7 @@
 use weft_nfs::{
     Acl, Acl41, AttrNo, Attrs, Bitmap, Failure, FileHandle, Fsid, LayoutType, NfsStat, NfsTime,
     SpecData, acl_support,
-    attr::{LayoutTypes, MdsThreshold, ModeMasked, SetTime, ThresholdItem},
+    attr::{LayoutTypes, MdsThreshold, ModeMasked, OpenArguments, SetTime, ThresholdItem},
 };
 use weft_store::{
     types::{Inode, Kind},
@@ -99,6 +99,7 @@ const SUPPORTED_42: Bitmap = Bitmap::of(&[
     AttrNo::CHANGE_ATTR_TYPE,
     AttrNo::MODE_UMASK,
     AttrNo::XATTR_SUPPORT,
+    AttrNo::OPEN_ARGUMENTS,
 ]);
 /// Attributes that can be set, some only where something is made, others only later.
 const SETTABLE: Bitmap = Bitmap::of(&[
@@ -294,6 +295,24 @@ fn server_values(a: &mut Attrs, facts: &Facts<'_>) {
     a.fs_charset_cap = Some(NAMES_MAY_BE_NO_UTF8);
     a.change_attr_type = Some(CHANGE_IS_UNDEFINED);
     a.xattr_support = Some(true);
+    a.open_arguments = Some(Box::new(open_arguments()));
+}
+
+/// What OPEN takes: RFC 9754 §3. Each is named by its number in the RFC's enumerations; the wants
+/// are ANY_DELEG, NO_DELEG, CANCEL and OPEN_XOR_DELEGATION.
+fn open_arguments() -> OpenArguments {
+    let numbers = |numbers: &[u32]| {
+        let mut set = Bitmap::EMPTY;
+        numbers.iter().for_each(|number| set.insert(AttrNo(*number)));
+        set
+    };
+    OpenArguments {
+        share_access: numbers(&[1, 2, 3]),
+        share_deny: numbers(&[0, 1, 2, 3]),
+        share_access_want: numbers(&[3, 4, 5, 21]),
+        open_claim: numbers(&[0, 1, 2, 4, 5]),
+        create_mode: numbers(&[0, 1, 2, 3]),
+    }
 }
 
 fn space_values(a: &mut Attrs, facts: &Facts<'_>) {

@@ -2,13 +2,12 @@
 
 use weft_nfs::{Failure, NfsStat, OpOk, ops::CloneArgs};
 use weft_server::compound::{Compound, OpResult};
-use weft_state::IoAccess;
 use weft_store::types::Inode;
 
 use super::{
     attrs::MAX_FILE_BYTES,
     copy::{make_way, saved_stateid},
-    data_access::{may_access, may_write, regular_file, writer},
+    data_access::{may_read, may_write, regular_file, writer},
 };
 use crate::{
     files::{CLONE_BLOCK_BYTES, CloneRange},
@@ -24,7 +23,7 @@ pub(super) async fn clone(mds: &Mds, c: &mut Compound<Mds>, a: &CloneArgs) -> Op
     let (from, to) = (c.saved_handle()?, c.handle()?);
     let (source, destination) = (regular_file(mds, c, &from)?, regular_file(mds, c, &to)?);
     let src_stateid = saved_stateid(c, a.src_stateid)?;
-    may_access(mds, c, &source, &src_stateid, IoAccess::Read)?;
+    let source = may_read(mds, c, source, &src_stateid).await?;
     let dst_stateid = c.stateid(a.dst_stateid)?;
     let _undelegated = may_write(mds, c, &destination, &dst_stateid).await?;
     let by = writer(mds, c, &destination)?;

@@ -13,12 +13,11 @@ use weft_server::{
     compound::{Compound, OpResult},
     refusal::refused,
 };
-use weft_state::IoAccess;
 use weft_store::types::Inode;
 
 use super::{
     attrs::MAX_FILE_BYTES,
-    data_access::{may_access, may_write, regular_file, writer},
+    data_access::{may_read, may_write, regular_file, writer},
 };
 use crate::{files::Copy, server::Mds};
 
@@ -39,7 +38,7 @@ pub(super) async fn copy(mds: &Mds, c: &mut Compound<Mds>, a: &CopyArgs) -> OpRe
         return Err(NfsStat::INVAL.into());
     }
     let src_stateid = saved_stateid(c, a.src_stateid)?;
-    may_access(mds, c, &source, &src_stateid, IoAccess::Read)?;
+    let source = may_read(mds, c, source, &src_stateid).await?;
     let dst_stateid = c.stateid(a.dst_stateid)?;
     let _undelegated = may_write(mds, c, &destination, &dst_stateid).await?;
     let by = writer(mds, c, &destination)?;

@@ -42,6 +42,23 @@ pub(super) fn may_access(
     Err(NfsStat::ACCESS.into())
 }
 
+/// [`may_access`] for reading. An open has seen to the write delegation of another; without one
+/// that is taken back (RFC 8881 §10.4.4). The file as it is then.
+pub(super) async fn may_read(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    inode: Inode,
+    stateid: &Stateid,
+) -> Result<Inode, Failure> {
+    may_access(mds, c, &inode, stateid, IoAccess::Read)?;
+    if !stateid.is_special() {
+        return Ok(inode);
+    }
+    let (client, file) = (c.client()?, mds.files.key(inode.no));
+    mds.clients.delegations.take_back_to_read(client, file).await?;
+    c.deps.see(mds.files.volume().inode(inode.no))
+}
+
 /// [`may_access`] for writing. An open for writing has seen to the delegations of others; without
 /// one they are taken back, for as long as the result lives (RFC 8881 §10.4.4).
 pub(super) async fn may_write<'a>(

@@ -8,11 +8,14 @@ use weft_server::{
 
 use crate::server::Mds;
 
-/// RFC 8881 §18.6.
+/// RFC 8881 §18.6. With the last one of an unlinked file that is not open it is let go.
 pub(super) fn delegreturn(mds: &Mds, c: &Compound<Mds>, a: &DelegreturnArgs) -> OpResult {
-    let file = c.handle()?.key();
+    let handle = c.handle()?;
     let stateid = c.stateid(a.deleg_stateid)?;
     let client = c.client()?;
-    mds.protocol.state().delegation_return(client, &stateid, file).map_err(refused)?;
+    let returned = mds.protocol.state().delegation_return(client, &stateid, handle.key());
+    if returned.map_err(refused)? {
+        mds.files.closed(handle.ino);
+    }
     Ok(OpOk::Delegreturn)
 }

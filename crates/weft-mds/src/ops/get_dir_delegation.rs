@@ -18,7 +18,7 @@ use crate::server::Mds;
 /// another client is a recall. What the client asks to be told, and how late, is therefore of no
 /// concern; nor is it called when one becomes available. Who may not list the directory gets none.
 pub(super) fn get_dir_delegation(mds: &Mds, c: &mut Compound<Mds>) -> OpResult {
-    if !mds.export().directory_delegations {
+    if !mds.export().delegated.directories {
         return Err(NfsStat::NOTSUPP.into());
     }
     let dir = current_directory(mds, c)?;
@@ -33,7 +33,7 @@ pub(super) fn get_dir_delegation(mds: &Mds, c: &mut Compound<Mds>) -> OpResult {
         match e.status {
             // It was removed since the look.
             NfsStat::STALE => state.delegations_forget(dir),
-            _ => state.delegation_return(client, stateid, dir).map_err(refused)?,
+            _ => drop(state.delegation_return(client, stateid, dir).map_err(refused)?),
         }
         return Err(e);
     }

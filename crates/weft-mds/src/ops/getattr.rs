@@ -9,9 +9,9 @@ use weft_store::types::Inode;
 
 use super::{
     attrs,
-    attrs::{Facts, SET_ONLY, needs_server_attrs, needs_space, tells_occupied},
+    attrs::{Facts, MAX_FILE_BYTES, SET_ONLY, needs_server_attrs, needs_space, tells_occupied},
 };
-use crate::server::Mds;
+use crate::{clients::Told, files::WriterTold, server::Mds};
 
 /// What an entry of a list takes in memory until the reply is sent, bytes, without a long name.
 const ACE_BYTES: usize = 64;
@@ -23,17 +23,68 @@ pub(super) async fn getattr(mds: &Mds, c: &mut Compound<Mds>, a: &GetattrArgs) -
     if !a.request.and(&SET_ONLY).is_empty() {
         return Err(NfsStat::INVAL.into());
     }
-    let occupied = tells_occupied(&a.request);
+    let inode = match needs_server_attrs(&a.request) {
+        true => known_to_others(mds, c, inode, tells_occupied(&a.request)).await?,
+        false => inode,
+    };
+    let attrs = attributes(mds, c, &inode, &a.request).await?;
+    Ok(OpOk::Getattr(GetattrOk { attrs: Box::new(attrs) }))
+}
+
+/// The file as whoever writes it has it: the data servers, and the client that it is delegated to.
+async fn known_to_others(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    inode: Inode,
+    occupied: bool,
+) -> Result<Inode, Failure> {
+    let (client, (inode, told)) = (c.client()?, ask_writer(mds, c, inode).await?);
     let asks = inode.unsettled || occupied && inode.occupies_unknown();
-    let inode = if asks && needs_server_attrs(&a.request) {
-        let client = c.client()?;
+    let inode = if asks {
         let looked = mds.files.look(&mut c.deps, client, vec![inode], occupied).await.pop();
         looked.ok_or(NfsStat::SERVERFAULT)??
     } else {
         inode
     };
-    let attrs = attributes(mds, c, &inode, &a.request).await?;
-    Ok(OpOk::Getattr(GetattrOk { attrs: Box::new(attrs) }))
+    heard_of(mds, c, inode, told)
+}
+
+/// Asks the client that a file is delegated to for what only it knows; what it says is true of the
+/// file as it is returned, once that is refreshed.
+pub(super) async fn ask_writer(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    inode: Inode,
+) -> Result<(Inode, Option<WriterTold>), Failure> {
+    match mds.clients.delegations.ask_writer(c.client()?, inode.no).await? {
+        Told::NoWriter => Ok((inode, None)),
+        Told::GaveBack => Ok((c.deps.see(mds.files.volume().inode(inode.no))?, None)),
+        Told::Writer(told) => Ok((c.deps.see(mds.files.volume().inode(inode.no))?, Some(told))),
+    }
+}
+
+/// The file with what its writer said, if it did.
+pub(super) fn heard_of(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    inode: Inode,
+    told: Option<WriterTold>,
+) -> Result<Inode, Failure> {
+    match told {
+        Some(told) => heard(mds, c, inode, &told),
+        None => Ok(inode),
+    }
+}
+
+/// What its writer said of a file is true, as far as it can be.
+pub(super) fn heard(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    inode: Inode,
+    told: &WriterTold,
+) -> Result<Inode, Failure> {
+    let told = WriterTold { size: told.size.min(MAX_FILE_BYTES), ..*told };
+    mds.files.heard(&mut c.deps, inode, &told)
 }
 
 /// The attributes of an inode whose truth is known already.

@@ -2,7 +2,7 @@
 
 use weft_layout::Rights;
 use weft_nfs::{
-    Failure, IoMode, LayoutType, NfsStat, OpOk,
+    ClientId, Failure, IoMode, LayoutType, NfsStat, OpOk, Stateid,
     ops::{Body, LayoutSegment, LayoutgetArgs, LayoutgetOk},
 };
 use weft_server::{
@@ -40,6 +40,7 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
     if goes_through_here(mds, c, &inode, a.iomode) {
         return Err(NfsStat::LAYOUTUNAVAILABLE.into());
     }
+    stays_small(mds, &inode, a.iomode, (client, &stateid))?;
     // decide
     let (ino, judged) = (inode.no, Ownership::from(&inode));
     mds.files.ready_for_layout(&mut c.deps, inode, a.iomode).await?;
@@ -90,6 +91,28 @@ fn goes_through_here(mds: &Mds, c: &Compound<Mds>, inode: &Inode, iomode: IoMode
     let with_open = c.opened && (inode.stuffed || writes);
     let is_small = inode.stuffed && reads && mds.files.is_small(inode.size);
     is_watched || may_not || with_open || is_small
+}
+
+/// Whether a small file is better written here for now, by a client that has it delegated. Who
+/// opens a file by itself was not told from where on it is worth a layout (`mdsthreshold` comes
+/// with OPEN), and asks for one at each write. LAYOUTUNAVAILABLE would keep Linux from asking
+/// again for two minutes, whatever it writes; this is an answer about now (§18.43.3: the server
+/// cannot satisfy `loga_minlength`).
+///
+/// # Errors
+/// BADLAYOUT if it is.
+fn stays_small(
+    mds: &Mds,
+    inode: &Inode,
+    iomode: IoMode,
+    (client, stateid): (ClientId, &Stateid),
+) -> Result<(), NfsStat> {
+    let opened_alone = mds.protocol.state().opened_alone_by(client, stateid);
+    let (Some(opened_alone), IoMode::RW) = (opened_alone, iomode) else { return Ok(()) };
+    let is_here = inode.stuffed || inode.placement.is_none();
+    let may_get_large = inode.size == 0 && !opened_alone;
+    let stays = is_here && mds.files.is_small(inode.size) && !may_get_large;
+    if stays { Err(NfsStat::BADLAYOUT) } else { Ok(()) }
 }
 
 /// §18.43.3: a type and a mode there are; no empty range, none beyond 2^64, and not less than the

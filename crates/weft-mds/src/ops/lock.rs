@@ -37,11 +37,13 @@ pub(super) fn lock(mds: &Mds, c: &mut Compound<Mds>, a: &LockArgs) -> OpResult {
 }
 
 /// RFC 8881 §18.11.
-pub(super) fn lockt(mds: &Mds, c: &mut Compound<Mds>, a: &LocktArgs) -> OpResult {
+pub(super) async fn lockt(mds: &Mds, c: &mut Compound<Mds>, a: &LocktArgs) -> OpResult {
     let file = mds.current_file(c)?;
     let client = c.client()?;
     mds.protocol.refuse_in_grace()?;
     let key = mds.files.key(file.no);
+    // Who is alone with a file locks it by itself (§10.4.2).
+    mds.clients.delegations.take_back_to_read(client, key).await?;
     loop {
         let tested = mds.protocol.state().lockt(client, key, a);
         match tested {

@@ -76,7 +76,7 @@ pub(super) async fn execute(mds: &Mds, c: &mut Compound<Mds>, row: &Row, args: O
         OpArgs::Layoutreturn(a) => layoutreturn::layoutreturn(mds, c, &a).await,
         OpArgs::Link(a) => link::link(mds, c, &a).await,
         OpArgs::Lock(a) => lock::lock(mds, c, &a),
-        OpArgs::Lockt(a) => lock::lockt(mds, c, &a),
+        OpArgs::Lockt(a) => lock::lockt(mds, c, &a).await,
         OpArgs::Locku(a) => lock::locku(mds, c, &a),
         OpArgs::Lookup(a) => lookup::lookup(mds, c, &a),
         OpArgs::Lookupp => lookup::lookupp(mds, c),

@@ -1,8 +1,9 @@
 //! OPEN (18): RFC 8881 §18.16.
 
 use weft_nfs::{
-    AttrNo, Bitmap, ChangeInfo, Failure, NfsStat, OpOk, Stateid, open_result,
-    ops::{CreateHow, OpenArgs, OpenClaim, OpenOk},
+    AttrNo, Bitmap, ChangeInfo, ClientId, Failure, NfsStat, OpOk, Seqid, Stateid, delegate,
+    open_result,
+    ops::{CreateHow, OpenArgs, OpenClaim, OpenDelegation, OpenOk},
     share,
 };
 use weft_server::{
@@ -21,7 +22,11 @@ use super::{
     lookup::{checked_name, directory_not_symlink},
     setattr,
 };
-use crate::{clients::Undelegated, server::Mds, translate::change_info};
+use crate::{
+    clients::{Opened, Undelegated},
+    server::Mds,
+    translate::change_info,
+};
 
 /// Mode of a file whose creator gave none.
 const DEFAULT_MODE: u16 = 0o600;
@@ -32,7 +37,7 @@ struct Target<'a> {
     change: ChangeInfo,
     attrset: Bitmap,
     /// Others' delegations are kept away until the open stands.
-    _undelegated: Option<Undelegated<'a>>,
+    undelegated: Option<Undelegated<'a>>,
 }
 
 /// RFC 8881 §18.16.
@@ -45,35 +50,99 @@ pub(super) async fn open(mds: &Mds, c: &mut Compound<Mds>, a: OpenArgs) -> OpRes
     }
     let (client, reclaims) = (c.client()?, matches!(a.claim, OpenClaim::Previous(_)));
     mds.clients.reclaim_rule(&mut c.deps, client, reclaims, c.now)?;
+    if a.claim == OpenClaim::Previous(delegate::WRITE) && mds.clients.delegations.lost_some(client)
+    {
+        return Err(NfsStat::RECLAIM_BAD.into());
+    }
     mds.files.volume().admit().await;
     let target = claimed(mds, c, &a).await?;
     let client = c.client()?;
-    let handle = mds.files.handle(target.inode.no);
-    let opened = mds.protocol.state().open(client, &a.owner, handle.key(), access, a.share_deny);
+    let (stateid, inode) = stand(mds, c, &a, target.inode.no)?;
+    let undelegated = target.undelegated.is_some();
+    let granted = granted(mds, (client, &inode), &a, (stateid, undelegated))?;
+    c.set_current(mds.files.handle(inode.no));
+    c.current_stateid = Some(granted.current);
+    c.opened = true;
+    Ok(OpOk::Open(OpenOk {
+        stateid: granted.stateid,
+        cinfo: target.change,
+        rflags: granted.rflags,
+        attrset: target.attrset,
+        delegation: granted.delegation,
+    }))
+}
+
+/// Records the open; its stateid, and the file as it is then.
+fn stand(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    a: &OpenArgs,
+    ino: InodeNo,
+) -> Result<(Stateid, Inode), Failure> {
+    let (client, file) = (c.client()?, mds.files.key(ino));
+    let access = a.share_access & share::ACCESS_MASK;
+    let opened = mds.protocol.state().open(client, &a.owner, file, access, a.share_deny);
     let stateid = opened.map_err(refused)?;
     mds.clients.records.depend_on_forgotten(&mut c.deps);
     // Marked after it was given, so that whoever takes marks away sees it. And the file may have
     // been removed between the look and the open.
     let noted = mds.clients.note_holder(&mut c.deps, client);
-    let stands = noted.and_then(|()| c.deps.see(mds.files.volume().inode(handle.ino)));
-    if let Err(gone) = stands {
-        let closed = mds.protocol.state().close(client, &stateid, handle.key());
-        closed.map_err(refused)?;
-        return Err(gone);
+    match noted.and_then(|()| c.deps.see(mds.files.volume().inode(ino))) {
+        Ok(inode) => Ok((stateid, inode)),
+        Err(gone) => {
+            mds.protocol.state().close(client, &stateid, file).map_err(refused)?;
+            Err(gone)
+        }
     }
-    c.set_current(handle);
-    c.current_stateid = Some(stateid);
-    c.opened = true;
-    Ok(OpOk::Open(OpenOk {
-        stateid,
-        cinfo: target.change,
-        // Orphans are kept while they are open, over a restart too (design D18).
-        rflags: open_result::LOCKTYPE_POSIX
-            | open_result::MAY_NOTIFY_LOCK
-            | open_result::PRESERVE_UNLINKED,
-        attrset: target.attrset,
-        delegation: mds.clients.delegations.grant(client, &target.inode, &a),
-    }))
+}
+
+/// What an OPEN grants.
+struct Granted {
+    /// The open, or the anonymous stateid in its place.
+    stateid: Stateid,
+    /// What later operations of the COMPOUND take for the current stateid.
+    current: Stateid,
+    rflags: u32,
+    delegation: OpenDelegation,
+}
+
+/// The delegation that goes with an open, or takes its place. `undelegated`: this request keeps
+/// delegations away from others.
+fn granted(
+    mds: &Mds,
+    (client, inode): (ClientId, &Inode),
+    args: &OpenArgs,
+    (stateid, undelegated): (Stateid, bool),
+) -> Result<Granted, Failure> {
+    let to_write = mds.export().delegated.writes;
+    let opened = Opened { client, inode, args, changes: undelegated, to_write };
+    let delegation = mds.clients.delegations.grant(&opened);
+    // Orphans are kept while they are open, over a restart too (design D18).
+    let rflags =
+        open_result::LOCKTYPE_POSIX | open_result::MAY_NOTIFY_LOCK | open_result::PRESERVE_UNLINKED;
+    let Some(instead) = in_place_of_open(args, &stateid, &delegation) else {
+        return Ok(Granted { stateid, current: stateid, rflags, delegation });
+    };
+    let closed = mds.protocol.state().close(client, &stateid, mds.files.key(inode.no));
+    closed.map_err(refused)?;
+    Ok(Granted {
+        stateid: Stateid::ANONYMOUS,
+        current: instead,
+        rflags: rflags | open_result::NO_OPEN_STATEID,
+        delegation,
+    })
+}
+
+/// The delegation, if it is all that is granted: the client wants that, and needs nothing that
+/// only an open can say, as what others are denied. RFC 9754 §4.
+fn in_place_of_open(a: &OpenArgs, open: &Stateid, delegation: &OpenDelegation) -> Option<Stateid> {
+    let wanted = a.share_access & share::WANT_OPEN_XOR_DELEGATION != 0;
+    let is_new = open.seqid == Seqid(1) && !matches!(a.claim, OpenClaim::Previous(_));
+    let granted = match delegation {
+        OpenDelegation::Read { stateid, .. } | OpenDelegation::Write { stateid, .. } => stateid,
+        OpenDelegation::None | OpenDelegation::NoneExt(..) => return None,
+    };
+    (wanted && is_new && a.share_deny == share::DENY_NONE).then_some(*granted)
 }
 
 /// What the claim leads to, made or emptied if it is to be.
@@ -126,17 +195,17 @@ async fn by_name<'a>(
     let (settings, exclusivity) = creation(mds, how, c.minorversion).await?;
     // Before anything is made: what is there may not be openable this way.
     let found = look(mds, c, dir, name)?;
-    let mut _undelegated = match &found {
+    let mut undelegated = match &found {
         Some(found) => creatable(mds, c, a, found, exclusivity).await?,
         None => None,
     };
     if let Err(read_only) = c.view.writable() {
         // As with a file that was there: what made it may be long past.
-        if let (None, Some(found)) = (&_undelegated, &found) {
-            _undelegated = existing(mds, c, a, found).await?;
+        if let (None, Some(found)) = (&undelegated, &found) {
+            undelegated = existing(mds, c, a, found).await?;
         }
         let target = not_created(mds, c, dir, found, &settings)?.ok_or(read_only)?;
-        return Ok(Target { _undelegated, ..target });
+        return Ok(Target { undelegated, ..target });
     }
     if found.is_none() {
         mds.protocol.state().check_room_for_open(c.client()?, &a.owner).map_err(refused)?;
@@ -146,12 +215,12 @@ async fn by_name<'a>(
     let change = change_info(made.dir_change);
     if made.created {
         permitted(mds, c, a, &made.inode, Claimant::Had)?;
-        return Ok(Target { inode: made.inode, change, attrset: settings.mask, _undelegated });
+        return Ok(Target { inode: made.inode, change, attrset: settings.mask, undelegated });
     }
     // Somebody else made it since it was looked for: it is looked at like any other.
-    let _undelegated = existing(mds, c, a, &made.inode).await?;
+    let undelegated = existing(mds, c, a, &made.inode).await?;
     let (inode, attrset) = truncate_existing(mds, c, made.inode, &settings).await?;
-    Ok(Target { inode, change, attrset, _undelegated })
+    Ok(Target { inode, change, attrset, undelegated })
 }
 
 /// Makes a file, or finds it, once others have given back their delegations of the directory: not
@@ -192,8 +261,8 @@ async fn present<'a>(
     let parent = c.deps.see(mds.files.volume().inode(dir))?;
     let inode = c.deps.see(mds.files.volume().lookup(dir, name, &cred))?;
     let change = unchanged(&parent);
-    let _undelegated = existing(mds, c, a, &inode).await?;
-    Ok(Target { inode, change, attrset: Bitmap::EMPTY, _undelegated })
+    let undelegated = existing(mds, c, a, &inode).await?;
+    Ok(Target { inode, change, attrset: Bitmap::EMPTY, undelegated })
 }
 
 /// Whether an OPEN that creates may find this: an exclusive one its own work only (§18.16.3).
@@ -221,7 +290,7 @@ fn not_created(
 ) -> Result<Option<Target<'static>>, Failure> {
     let Some(inode) = found.filter(|_| settings.set.size != Some(0)) else { return Ok(None) };
     let change = unchanged(&c.deps.see(mds.files.volume().inode(dir))?);
-    Ok(Some(Target { inode, change, attrset: Bitmap::EMPTY, _undelegated: None }))
+    Ok(Some(Target { inode, change, attrset: Bitmap::EMPTY, undelegated: None }))
 }
 
 /// UNCHECKED on an existing file: of the attributes only a size of zero counts (§18.16.3).
@@ -235,6 +304,8 @@ async fn truncate_existing(
         return Ok((inode, Bitmap::EMPTY));
     }
     c.view.writable()?;
+    // Whoever was delegated it may have brought what it wrote since it was looked at.
+    let inode = c.deps.see(mds.files.volume().inode(inode.no))?;
     let set = SetAttr { size: Some(0), ..SetAttr::default() };
     let cred = mds.credential(c);
     let inode = setattr::apply(mds, c, inode, (&set, Authority::ByPermission), &cred).await?;
@@ -256,7 +327,7 @@ async fn by_handle<'a>(
         // §18.16.3: the object exists, so any other way of creating it fails.
         Some(_) => return Err(NfsStat::EXIST.into()),
     };
-    let _undelegated = match a.claim {
+    let undelegated = match a.claim {
         OpenClaim::Previous(_) => {
             // Filehandles are no secret, so that anyone may name a file he never had open.
             permitted(mds, c, a, &inode, Claimant::Had)?;
@@ -266,7 +337,7 @@ async fn by_handle<'a>(
     };
     let (inode, attrset) = truncate_existing(mds, c, inode, &settings).await?;
     let change = ChangeInfo { atomic: false, before: 0, after: 0 };
-    Ok(Target { inode, change, attrset, _undelegated })
+    Ok(Target { inode, change, attrset, undelegated })
 }
 
 /// How to create, with the attributes checked.
@@ -323,12 +394,13 @@ async fn existing<'a>(
     let file = mds.files.key(inode.no);
     let truncate = truncates(a);
     let excludes = access & share::ACCESS_WRITE != 0 || a.share_deny & share::DENY_READ != 0;
+    let (client, delegations) = (c.client()?, &mds.clients.delegations);
     let undelegated = if truncate || excludes {
-        Some(mds.clients.delegations.take_back(c.client()?, file, truncate).await?)
+        Some(delegations.take_back(client, file, truncate).await?)
     } else {
+        delegations.take_back_to_read(client, file).await?;
         None
     };
-    let client = c.client()?;
     let check = || mds.protocol.state().open_check(client, &a.owner, file, access, a.share_deny);
     let Err(denied) = check() else { return Ok(undelegated) };
     let holders = mds.protocol.state().share_holders(client, file, access, a.share_deny);

@@ -6,17 +6,16 @@ use weft_nfs::{
     ops::{ReadArgs, ReadOk},
 };
 use weft_server::compound::{Compound, OpResult};
-use weft_state::IoAccess;
 use weft_xdr::Payload;
 
-use super::{attrs::MAX_IO_BYTES, data_access::may_access};
+use super::{attrs::MAX_IO_BYTES, data_access::may_read};
 use crate::server::Mds;
 
 /// RFC 8881 §18.22. Holes, and files that were never written, read as zeros.
 pub(super) async fn read(mds: &Mds, c: &mut Compound<Mds>, a: &ReadArgs) -> OpResult {
     let inode = mds.current_file(c)?;
     let stateid = c.stateid(a.stateid)?;
-    may_access(mds, c, &inode, &stateid, IoAccess::Read)?;
+    let inode = may_read(mds, c, inode, &stateid).await?;
     let inode = mds.files.refresh(&mut c.deps, inode).await?;
     let available = inode.size.saturating_sub(a.offset);
     let len = u64::from(a.count).min(available).min(MAX_IO_BYTES);

@@ -1,6 +1,6 @@
 //! READDIR (26): RFC 8881 §18.23.
 
-use std::ops::ControlFlow;
+use std::{collections::HashMap, ops::ControlFlow};
 
 use bytes::Bytes;
 use tokio::task::yield_now;
@@ -15,10 +15,10 @@ use weft_xdr::{Encode, Writer};
 use super::{
     attrs,
     attrs::{Facts, SET_ONLY, needs_server_attrs, tells_occupied},
-    getattr::facts,
+    getattr::{facts, heard},
     lookup::current_directory,
 };
-use crate::{export::acl::ACE_BYTES_MIN, server::Mds};
+use crate::{export::acl::ACE_BYTES_MIN, files::WriterTold, server::Mds};
 
 /// Largest reply, bytes: what Linux asks for at most.
 const REPLY_BYTES_MAX: usize = 1 << 20;
@@ -134,14 +134,7 @@ async fn encode(
 ) -> Result<(Vec<DirEntry>, bool), Failure> {
     let (names, plain): (Vec<_>, Vec<_>) =
         found.into_iter().map(|f| ((f.cookie, f.name), f.inode)).unzip();
-    let inodes: Vec<Result<Inode, Failure>> = match needs_server_attrs(wanted) {
-        true => {
-            let client = c.client()?;
-            let occupied = tells_occupied(wanted);
-            mds.files.look(&mut c.deps, client, plain, occupied).await.into_iter().collect()
-        }
-        false => plain.into_iter().map(Ok).collect(),
-    };
+    let inodes = known_to_others(mds, c, plain, wanted).await?;
     mds.names.learn(inodes.iter().flatten(), attrs::lists(wanted)).await;
     let (mut entries, mut room) = (Vec::with_capacity(names.len()), budget);
     let mut at_once = 0;
@@ -163,6 +156,35 @@ async fn encode(
         }
     }
     Ok((entries, true))
+}
+
+/// The entries as whoever writes them has them, if that is wanted.
+async fn known_to_others(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    plain: Vec<Inode>,
+    wanted: &Bitmap,
+) -> Result<Vec<Result<Inode, Failure>>, Failure> {
+    if !needs_server_attrs(wanted) {
+        return Ok(plain.into_iter().map(Ok).collect());
+    }
+    let (client, occupied) = (c.client()?, tells_occupied(wanted));
+    let told = mds.clients.delegations.ask_writers(client, &plain).await;
+    let looked = mds.files.look(&mut c.deps, client, plain, occupied).await;
+    Ok(looked.into_iter().map(|inode| with_what_is_told(mds, c, inode?, &told)).collect())
+}
+
+/// An entry as its writer has it, if that was told.
+fn with_what_is_told(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    inode: Inode,
+    told: &HashMap<InodeNo, WriterTold>,
+) -> Result<Inode, Failure> {
+    match told.get(&inode.no) {
+        Some(told) => heard(mds, c, inode, told),
+        None => Ok(inode),
+    }
 }
 
 /// An entry whose attributes cannot be had says so, if it was asked to (§5.8.1.12); else the

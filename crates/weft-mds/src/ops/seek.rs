@@ -5,10 +5,9 @@ use weft_nfs::{
     ops::{DataContent, SeekArgs, SeekOk},
 };
 use weft_server::compound::{Compound, OpResult};
-use weft_state::IoAccess;
 use weft_store::types::Content;
 
-use super::data_access::{may_access, regular_file};
+use super::data_access::{may_read, regular_file};
 use crate::server::Mds;
 
 /// RFC 7862 §15.11. Every file ends in a hole that does not count into its size.
@@ -21,7 +20,7 @@ pub(super) async fn seek(mds: &Mds, c: &mut Compound<Mds>, a: &SeekArgs) -> OpRe
     let handle = c.handle()?;
     let inode = regular_file(mds, c, &handle)?;
     let stateid = c.stateid(a.stateid)?;
-    may_access(mds, c, &inode, &stateid, IoAccess::Read)?;
+    let inode = may_read(mds, c, inode, &stateid).await?;
     let inode = mds.files.refresh(&mut c.deps, inode).await?;
     // §15.11.3: beyond the end there is nothing to find, as lseek(2) has it at the end too.
     if a.offset >= inode.size {

@@ -37,6 +37,7 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
     if let Some(stateid) = writer {
         let (holder, file) = ((c.client()?, &stateid), mds.files.key(inode.no));
         mds.clients.check_io(&mut c.deps, holder, file, IoAccess::Write)?;
+        mds.protocol.state().note_resized_by(holder.0, &stateid);
     }
     let truncate = settings.set.size == Some(0);
     let (client, file) = (c.client()?, mds.files.key(inode.no));
@@ -46,6 +47,8 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
         true => delegations.changing(file),
         false => delegations.take_back(client, file, truncate).await?,
     };
+    // Whoever was delegated it may have brought what it wrote.
+    let inode = c.deps.see(mds.files.volume().inode(inode.no))?;
     apply(mds, c, inode, (&settings.set, authority), &cred).await?;
     Ok(OpOk::Setattr(SetattrOk { attrsset: settings.mask }))
 }

@@ -5,7 +5,7 @@ use weft_server::compound::{Compound, OpResult};
 
 use super::{
     attrs::{SET_ONLY, needs_server_attrs, supported},
-    getattr::attributes,
+    getattr::{ask_writer, attributes, heard_of},
 };
 use crate::{export::names::Owners, server::Mds};
 
@@ -29,10 +29,13 @@ async fn same(mds: &Mds, c: &mut Compound<Mds>, a: &VerifyArgs) -> Result<bool, 
     if !mask.without(&supported(c.minorversion)).is_empty() || !a.attrs.undecoded.is_empty() {
         return Err(NfsStat::ATTRNOTSUPP.into());
     }
-    let inode = if needs_server_attrs(&mask) {
-        mds.files.refresh(&mut c.deps, inode).await?
-    } else {
-        inode
+    let inode = match needs_server_attrs(&mask) {
+        true => {
+            let (inode, told) = ask_writer(mds, c, inode).await?;
+            let inode = mds.files.refresh(&mut c.deps, inode).await?;
+            heard_of(mds, c, inode, told)?
+        }
+        false => inode,
     };
     let mut given = a.attrs.clone();
     // Other words for the same owner are the same owner; nobody's are those of none.

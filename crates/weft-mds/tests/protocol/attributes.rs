@@ -298,8 +298,13 @@ async fn attributes_of_4_2_are_not_in_4_1() {
     let mut old = Client::with(cluster.address(), options).await;
     let mut new = Client::mount(&cluster, "42").await;
     let newer = supported(&mut new).await.without(&supported(&mut old).await);
-    let since_4_2 =
-        [AttrNo::SPACE_FREED, AttrNo::CHANGE_ATTR_TYPE, AttrNo::MODE_UMASK, AttrNo::XATTR_SUPPORT];
+    let since_4_2 = [
+        AttrNo::SPACE_FREED,
+        AttrNo::CHANGE_ATTR_TYPE,
+        AttrNo::MODE_UMASK,
+        AttrNo::XATTR_SUPPORT,
+        AttrNo::OPEN_ARGUMENTS,
+    ];
     assert_eq!(newer, Bitmap::of(&since_4_2));
 }
 

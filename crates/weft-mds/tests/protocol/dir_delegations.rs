@@ -6,7 +6,7 @@ use weft_nfs::{
     ops::*,
 };
 
-use weft_mds::Export;
+use weft_mds::{Delegated, Export};
 
 use crate::support::*;
 
@@ -87,7 +87,8 @@ async fn gives_back(c: &mut Client, dir: &FileHandle, stateid: Stateid) {
 
 /// With directory delegations.
 async fn delegating() -> Cluster {
-    let export = Export { directory_delegations: true, ..open_export() };
+    let export =
+        Export { delegated: Delegated { directories: true, writes: false }, ..open_export() };
     Cluster::with(Options { export, ..Options::default() }).await
 }
 

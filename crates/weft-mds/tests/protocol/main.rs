@@ -37,4 +37,5 @@ mod sessions;
 mod set_ids;
 mod shares;
 mod small_files;
+mod write_delegations;
 mod xattr;

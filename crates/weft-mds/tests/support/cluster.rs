@@ -15,7 +15,8 @@ use tokio::{
 };
 use weft_ds::{DataServer, control::Service};
 use weft_mds::{
-    Export, Mds, MdsParts, Naming, ObjectCreation, Reconfiguration, SmallFiles, Striping,
+    Delegated, Export, Mds, MdsParts, Naming, ObjectCreation, Reconfiguration, SmallFiles,
+    Striping,
     data_servers::{DataServerRegistry, DataServerSpec, DataServers},
     run_background,
 };
@@ -37,9 +38,12 @@ use weft_store::{
 
 use super::{PATIENCE, valve::Valve};
 
-/// An export that believes everybody: tests claim to be whom they like.
+/// An export that believes everybody: tests claim to be whom they like. Whoever writes is given no
+/// delegation, which tests of something else would have to give back.
 pub fn open_export() -> Export {
-    Export { root_squash: false, privileged_ports: false, auth_none: true, ..Export::default() }
+    let delegated = Delegated { directories: false, writes: false };
+    let open = Export { root_squash: false, privileged_ports: false, ..Export::default() };
+    Export { auth_none: true, delegated, ..open }
 }
 
 /// What a cluster is like.
@@ -389,8 +393,10 @@ impl Cluster {
 
     /// Ends a data server, by index; the metadata server knows.
     pub async fn stop_data_server(&mut self, index: usize) {
+        let (id, all) = (self.specs[index].id, self.running().mds.data_servers().clone());
+        // One that is still being connected would seem to have ended.
+        all.begun().await;
         self.data_servers[index].threads.end();
-        let (id, all) = (self.specs[index].id, self.running().mds.data_servers());
         eventually("end of the connection", || !all.are_up(&[id])).await;
     }
 

@@ -11,9 +11,9 @@ use tokio::{
 };
 use weft_io::RecordReader;
 use weft_nfs::{
-    NFS_PROGRAM, NFS_V4, OpArgs, PROC_COMPOUND, Stateid,
+    Attrs, NFS_PROGRAM, NFS_V4, OpArgs, PROC_COMPOUND, Stateid,
     callback::{
-        CbCompoundHeader, CbOffloadArgs, CbOp, CbOpNum, CbReply, CbSequenceOk, LayoutRecall,
+        CbBody, CbCompoundHeader, CbOffloadArgs, CbOp, CbOpNum, CbReply, CbSequenceOk, LayoutRecall,
     },
     encode_compound_header,
 };
@@ -188,6 +188,17 @@ impl Wire {
 
     /// Answers a callback of two operations: CB_SEQUENCE with success, the other with `status`.
     pub async fn answer(&mut self, callback: &Callback, status: weft_nfs::NfsStat) {
+        self.answer_with(callback, status, CbBody::Empty).await;
+    }
+
+    /// Answers CB_GETATTR: the file is so long, and was changed so often.
+    pub async fn tell(&mut self, callback: &Callback, size: u64, change: u64) {
+        let attrs = Attrs { size: Some(size), change: Some(change), ..Attrs::default() };
+        let body = CbBody::Getattr(Box::new(attrs));
+        self.answer_with(callback, weft_nfs::NfsStat::OK, body).await;
+    }
+
+    async fn answer_with(&mut self, callback: &Callback, status: weft_nfs::NfsStat, body: CbBody) {
         let Some(CbOp::Sequence(a)) = callback.ops.first() else { panic!("no CB_SEQUENCE") };
         let sequence = CbSequenceOk {
             sessionid: a.sessionid,
@@ -197,8 +208,8 @@ impl Wire {
             target_highest_slotid: a.highest_slotid,
         };
         let results = vec![
-            (CbOpNum::CB_SEQUENCE, weft_nfs::NfsStat::OK, Some(sequence)),
-            (number(&callback.ops), status, None),
+            (CbOpNum::CB_SEQUENCE, weft_nfs::NfsStat::OK, CbBody::Sequence(sequence)),
+            (number(&callback.ops), status, body),
         ];
         let mut w = Writer::new();
         rpc::reply(&mut w, callback.xid, &rpc::Reply::Success);
@@ -260,6 +271,7 @@ fn number(ops: &[CbOp]) -> CbOpNum {
     match ops.get(1) {
         Some(CbOp::Layoutrecall(_)) => CbOpNum::CB_LAYOUTRECALL,
         Some(CbOp::Recall(_)) => CbOpNum::CB_RECALL,
+        Some(CbOp::Getattr(_)) => CbOpNum::CB_GETATTR,
         Some(CbOp::NotifyLock(_)) => CbOpNum::CB_NOTIFY_LOCK,
         Some(CbOp::Offload(_)) => CbOpNum::CB_OFFLOAD,
         other => panic!("{other:?}"),

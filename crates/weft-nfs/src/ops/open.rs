@@ -5,7 +5,7 @@ use weft_xdr::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer, xdr
 use crate::acl::Ace;
 use crate::attr::{Attrs, Bitmap};
 use crate::basic::{
-    ChangeInfo, Component, Seqid, StateOwner, Stateid, Verifier, why_no_delegation,
+    ChangeInfo, Component, Seqid, StateOwner, Stateid, Verifier, delegate, why_no_delegation,
 };
 
 xdr_struct! {
@@ -163,20 +163,45 @@ pub enum OpenDelegation {
         /// Users that may open the file without asking the server.
         permissions: Ace,
     },
+    /// Write delegation.
+    Write {
+        /// Stateid of the delegation.
+        stateid: Stateid,
+        /// Whether it is being recalled already.
+        recall: bool,
+        /// How large the file may become before the client must flush it at close, bytes
+        /// (`nfs_space_limit4`; a limit in blocks is read as their bytes).
+        size_limit: u64,
+        /// Users that may open the file without asking the server.
+        permissions: Ace,
+    },
 }
+/// `NFS_LIMIT_SIZE` and `NFS_LIMIT_BLOCKS` of `limit_by4`.
+const LIMIT_SIZE: u32 = 1;
+const LIMIT_BLOCKS: u32 = 2;
 /// The reasons that carry a boolean.
 const WND4_WITH_BOOL: [u32; 2] = [why_no_delegation::CONTENTION, why_no_delegation::RESOURCE];
 impl Decode for OpenDelegation {
     fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
         r.label("open_delegation4");
         match r.u32()? {
-            0 => Ok(OpenDelegation::None),
-            1 => Ok(OpenDelegation::Read {
+            delegate::NONE => Ok(OpenDelegation::None),
+            delegate::READ => Ok(OpenDelegation::Read {
                 stateid: Stateid::decode(r)?,
                 recall: r.bool()?,
                 permissions: Ace::decode(r)?,
             }),
-            3 => {
+            delegate::WRITE => Ok(OpenDelegation::Write {
+                stateid: Stateid::decode(r)?,
+                recall: r.bool()?,
+                size_limit: match r.u32()? {
+                    LIMIT_SIZE => r.u64()?,
+                    LIMIT_BLOCKS => u64::from(r.u32()?) * u64::from(r.u32()?),
+                    _ => return Err(r.error(DecodeErrorKind::Value)),
+                },
+                permissions: Ace::decode(r)?,
+            }),
+            delegate::NONE_EXT => {
                 let why = r.u32()?;
                 let more = if WND4_WITH_BOOL.contains(&why) { Some(r.bool()?) } else { None };
                 Ok(OpenDelegation::NoneExt(why, more))
@@ -188,15 +213,23 @@ impl Decode for OpenDelegation {
 impl Encode for OpenDelegation {
     fn encode(&self, w: &mut Writer) {
         match self {
-            OpenDelegation::None => w.u32(0),
+            OpenDelegation::None => w.u32(delegate::NONE),
             OpenDelegation::Read { stateid, recall, permissions } => {
-                w.u32(1);
+                w.u32(delegate::READ);
                 stateid.encode(w);
                 w.bool(*recall);
                 permissions.encode(w);
             }
+            OpenDelegation::Write { stateid, recall, size_limit, permissions } => {
+                w.u32(delegate::WRITE);
+                stateid.encode(w);
+                w.bool(*recall);
+                w.u32(LIMIT_SIZE);
+                w.u64(*size_limit);
+                permissions.encode(w);
+            }
             OpenDelegation::NoneExt(why, more) => {
-                w.u32(3);
+                w.u32(delegate::NONE_EXT);
                 w.u32(*why);
                 if WND4_WITH_BOOL.contains(why) {
                     w.bool(more.unwrap_or(false));

@@ -128,6 +128,13 @@ pub fn every_attr() -> Attrs {
         change_attr_type: Some(4),
         mode_umask: Some(ModeUmask { mode: 0o666, umask: 0o22 }),
         xattr_support: Some(true),
+        open_arguments: Some(Box::new(OpenArguments {
+            share_access: Bitmap::from_words(&[0xe]),
+            share_deny: Bitmap::from_words(&[0xf]),
+            share_access_want: Bitmap::from_words(&[0x20_0038]),
+            open_claim: Bitmap::EMPTY,
+            create_mode: Bitmap::from_words(&[1]),
+        })),
         undecoded: Bitmap::EMPTY,
     }
 }
@@ -577,6 +584,12 @@ fn open_ok() -> Vec<OpOk> {
         OpenDelegation::NoneExt(2, Some(false)),
         OpenDelegation::NoneExt(8, None),
         OpenDelegation::Read { stateid: stateid(3), recall: true, permissions: ace() },
+        OpenDelegation::Write {
+            stateid: stateid(3),
+            recall: false,
+            size_limit: 1 << 40,
+            permissions: ace(),
+        },
     ];
     let open = |delegation| OpenOk {
         stateid: stateid(1),
@@ -707,6 +720,10 @@ fn callbacks() -> Vec<Sample> {
         recall(LayoutRecall::Fsid(Fsid { major: 1, minor: 2 })),
         recall(LayoutRecall::All),
         CbOp::Recall(delegation),
+        CbOp::Getattr(CbGetattrArgs {
+            fh: fh.clone(),
+            request: Bitmap::of(&[AttrNo::SIZE, AttrNo::CHANGE]),
+        }),
         offload(OffloadInfo::Done(write_response(None))),
         offload(OffloadInfo::Failed { status: NfsStat::NOSPC, bytes_copied: 7 }),
         CbOp::NotifyLock(CbNotifyLockArgs { fh: fh.clone(), lock_owner }),
@@ -722,14 +739,20 @@ fn callbacks() -> Vec<Sample> {
     let reply = CbReply {
         status: NfsStat::DELAY,
         results: vec![
-            (CbOpNum::CB_SEQUENCE, NfsStat::OK, Some(ok)),
-            (CbOpNum::CB_LAYOUTRECALL, NfsStat::DELAY, None),
+            (CbOpNum::CB_SEQUENCE, NfsStat::OK, CbBody::Sequence(ok)),
+            (CbOpNum::CB_LAYOUTRECALL, NfsStat::DELAY, CbBody::Empty),
         ],
+    };
+    let told = Attrs { size: Some(7), change: Some(9), ..Attrs::default() };
+    let told = CbReply {
+        status: NfsStat::OK,
+        results: vec![(CbOpNum::CB_GETATTR, NfsStat::OK, CbBody::Getattr(Box::new(told)))],
     };
     let head =
         CbCompoundHeader { tag: opaque("tag"), minorversion: 2, callback_ident: 0, count: 2 };
     let mut out: Vec<_> = ops.iter().map(Sample::of).collect();
     out.push(Sample::of(&reply));
+    out.push(Sample::of(&told));
     out.push(Sample::of(&head));
     out
 }

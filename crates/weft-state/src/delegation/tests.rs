@@ -14,12 +14,12 @@ const W: u32 = share::ACCESS_WRITE;
 fn delegated() -> (State, Stateid) {
     let mut state = new_state();
     state.open(A, &owner("a"), FILE, R, 0).unwrap();
-    let stateid = state.delegate(NOW, A, FILE, Wanted::Read, true).unwrap();
+    let stateid = asked(&mut state, A).unwrap();
     (state, stateid)
 }
 
 fn asked(state: &mut State, client: ClientId) -> Result<Stateid, NoDelegation> {
-    state.delegate(NOW, client, FILE, Wanted::Read, true)
+    state.delegate(NOW, &reading(client, FILE, Wanted::Read)).map(|granted| granted.stateid)
 }
 
 /// The wants of RFC 8881 §18.16.3; bits of later versions are no preference.
@@ -29,7 +29,7 @@ fn wants() {
         (0, Wanted::NoPreference),
         (0x100, Wanted::Read),
         (0x200, Wanted::Write),
-        (0x300, Wanted::Read),
+        (0x300, Wanted::Any),
         (0x400, Wanted::Nothing),
         (0x500, Wanted::Cancel),
         (0x600, Wanted::NoPreference),
@@ -45,7 +45,8 @@ fn wants() {
 fn granted_unless_contended() {
     let mut state = new_state();
     let plainly = |state: &mut State, client, now| {
-        state.delegate(Millis(now), client, FILE, Wanted::NoPreference, true)
+        let asking = reading(client, FILE, Wanted::NoPreference);
+        state.delegate(Millis(now), &asking).map(|granted| granted.stateid)
     };
     let given = plainly(&mut state, A, 0).unwrap();
     assert!(plainly(&mut state, B, 0).is_ok());
@@ -62,12 +63,17 @@ fn granted_unless_contended() {
 #[test]
 fn reasons_for_none() {
     let mut state = new_state();
-    let mut none = |wanted| state.delegate(NOW, A, FILE, wanted, true).unwrap_err();
+    let mut none = |wanted| state.delegate(NOW, &reading(A, FILE, wanted)).unwrap_err();
     assert_eq!(none(Wanted::Nothing), NoDelegation::NotWanted);
     assert_eq!(none(Wanted::Cancel), NoDelegation::Cancelled);
     assert_eq!(none(Wanted::Write), NoDelegation::WriteUnsupported);
-    assert_eq!(state.delegate(NOW, A, FILE, Wanted::Read, false), Err(NoDelegation::Resource));
-    assert_eq!(state.delegate(NOW, A, FILE, Wanted::Reclaim, false), Err(NoDelegation::NotAsked));
+    let mut unreachable = |wanted| {
+        let asking = Asking { possible: false, ..reading(A, FILE, wanted) };
+        state.delegate(NOW, &asking).unwrap_err()
+    };
+    assert_eq!(unreachable(Wanted::Read), NoDelegation::Resource);
+    let reclaim = Wanted::Reclaim(DelegationKind::Read);
+    assert_eq!(unreachable(reclaim), NoDelegation::NotAsked);
 
     for (access, deny) in [(W, 0), (R, share::DENY_READ)] {
         let open = state.open(B, &owner("b"), FILE, access, deny).unwrap();
@@ -101,8 +107,8 @@ fn limits() {
     let mut state = new_state();
     state.budget.fill(A, Want::Extra, 2 * DELEGATION_BYTES - 1);
     assert!(asked(&mut state, A).is_ok());
-    let other = state.delegate(NOW, A, OTHER_FILE, Wanted::Read, true);
-    assert_eq!(other, Err(NoDelegation::Resource));
+    let other = state.delegate(NOW, &reading(A, OTHER_FILE, Wanted::Read));
+    assert_eq!(other.unwrap_err(), NoDelegation::Resource);
     assert!(asked(&mut state, B).is_ok());
     let c = ClientId(3);
     state.budget.take(ClientId(4), StateLimits::default().memory_bytes / 4 * 3);
@@ -206,7 +212,7 @@ fn revoked_ones_are_bounded() {
     let mut state = new_state();
     for object in 0..=REVOKED_MAX as u64 {
         let file = FileKey { volume: 1, object };
-        state.delegate(NOW, A, file, Wanted::Read, true).unwrap();
+        state.delegate(NOW, &reading(A, file, Wanted::Read)).unwrap();
         state.delegation_revoke(NOW, A, file);
     }
     assert_eq!(state.held(A).revoked.len(), REVOKED_MAX);
@@ -228,7 +234,8 @@ fn delegations_go_with_their_client() {
 fn directories() {
     let mut state = new_state();
     let of = |state: &mut State, now, client| {
-        state.delegate(Millis(now), client, FILE, Wanted::Directory, true)
+        let asking = reading(client, FILE, Wanted::Directory);
+        state.delegate(Millis(now), &asking).map(|granted| granted.stateid)
     };
     let held = of(&mut state, 0, A).unwrap();
     assert!(!state.client_could_reclaim(A));
@@ -243,4 +250,97 @@ fn directories() {
     assert!(of(&mut state, later, A).is_ok());
     state.delegations_forget(FILE);
     assert!(state.delegation_holders(FILE, B).is_empty());
+}
+
+/// One that is alone with the file and writes it gets one to write; a reader beside it, another
+/// writer, a layout, or somebody else's change are in the way, its own are not.
+#[test]
+fn a_lone_writer_is_delegated_it() {
+    let mut state = new_state();
+    let ask = |state: &mut State| state.delegate(NOW, &writing(A, FILE, Wanted::Write));
+    for access in [R, W] {
+        let others = state.open(B, &owner("b"), FILE, access, 0).unwrap();
+        assert_eq!(ask(&mut state), Err(NoDelegation::Contention), "{access}");
+        state.close(B, &others, FILE).unwrap();
+    }
+    let others = asked(&mut state, B).unwrap();
+    assert_eq!(ask(&mut state), Err(NoDelegation::Contention));
+    state.delegation_return(B, &others, FILE).unwrap();
+    let open = state.open(B, &owner("b"), FILE, W, 0).unwrap();
+    let holder = state.layout_check(B, FILE, &open, weft_nfs::IoMode::RW).unwrap();
+    state.layout_granted(&holder, weft_nfs::IoMode::RW);
+    state.close(B, &open, FILE).unwrap();
+    assert_eq!(ask(&mut state), Err(NoDelegation::Contention), "its layout is out");
+    state.layouts_forget(FILE);
+    state.begin_change(FILE);
+    assert_eq!(ask(&mut state), Err(NoDelegation::Contention));
+    let own = Asking { own_changes: 1, ..writing(A, FILE, Wanted::Write) };
+    let off = Asking { to_write: false, ..own };
+    assert_eq!(state.delegate(NOW, &off), Err(NoDelegation::WriteUnsupported));
+    let any = Asking { wanted: Wanted::Any, ..off };
+    assert_eq!(state.delegate(NOW, &any), Err(NoDelegation::WriteUnsupported));
+    state.open(A, &owner("a"), FILE, W, 0).unwrap();
+    assert_eq!(state.delegate(NOW, &own).unwrap().kind, DelegationKind::Write);
+    assert_eq!(state.delegate(NOW, &own), Err(NoDelegation::Resource), "it has one");
+}
+
+/// The delegation to read that the client has becomes the one to write: the same state, a later
+/// stateid. Not while it is being recalled.
+#[test]
+fn a_reader_that_writes_keeps_its_delegation() {
+    let (mut state, before) = delegated();
+    let after = state.delegate(NOW, &writing(A, FILE, Wanted::NoPreference)).unwrap();
+    assert_eq!(after.kind, DelegationKind::Write);
+    assert_eq!((after.stateid.other, after.stateid.seqid), (before.other, Seqid(2)));
+    assert!(state.check_io(A, &after.stateid, FILE, IoAccess::Write).unwrap().open);
+    assert_eq!(why(state.delegation_return(A, &before, FILE)), Reason::StateidOld);
+    state.delegation_return(A, &after.stateid, FILE).unwrap();
+
+    let (mut state, _) = delegated();
+    state.delegation_recall(NOW, A, FILE);
+    let asked = state.delegate(NOW, &writing(A, FILE, Wanted::Write));
+    assert_eq!(asked, Err(NoDelegation::Resource));
+}
+
+/// Nobody else opens the file while it is out, not to read either; what it allows the caller
+/// without another look is what he opened it for.
+#[test]
+fn a_write_delegation_is_alone() {
+    let mut state = new_state();
+    let given = state.delegate(NOW, &writing(A, FILE, Wanted::Write)).unwrap().stateid;
+    for access in [R, W] {
+        let refused = state.open_check(B, &owner("b"), FILE, access, 0);
+        assert_eq!(why(refused), Reason::Delegated);
+        assert!(state.open_check(A, &owner("a"), FILE, access, 0).is_ok());
+    }
+    assert_eq!(state.delegated_writer(FILE, B), Some(A));
+    assert_eq!(state.delegated_writer(FILE, A), None);
+    let io = |access| state.check_io(A, &given, FILE, access).unwrap().open;
+    assert!(io(IoAccess::Write));
+    assert!(!io(IoAccess::Read), "whether he may read was not looked at");
+    let holder = state.layout_check(A, FILE, &given, weft_nfs::IoMode::RW).unwrap();
+    let layout = state.layout_granted(&holder, weft_nfs::IoMode::RW);
+    assert!(state.layout_check(A, FILE, &layout, weft_nfs::IoMode::RW).is_ok());
+}
+
+/// A file that is delegated counts as open until the last of both is gone.
+#[test]
+fn a_delegation_keeps_the_file() {
+    let mut state = new_state();
+    let open = state.open(A, &owner("a"), FILE, W, 0).unwrap();
+    let given = state.delegate(NOW, &writing(A, FILE, Wanted::Write)).unwrap().stateid;
+    assert!(!state.close(A, &open, FILE).unwrap().last_open_of_file);
+    assert!(state.is_open(FILE));
+    assert!(state.delegation_return(A, &given, FILE).unwrap(), "it was the last");
+    assert!(!state.is_open(FILE));
+
+    let open = state.open(A, &owner("a"), FILE, W, 0).unwrap();
+    let given = state.delegate(NOW, &writing(A, FILE, Wanted::Write)).unwrap().stateid;
+    assert!(!state.delegation_return(A, &given, FILE).unwrap());
+    assert!(state.close(A, &open, FILE).unwrap().last_open_of_file);
+
+    state.delegate(NOW, &writing(A, FILE, Wanted::Write)).unwrap();
+    assert!(state.delegation_revoke(NOW, A, FILE));
+    state.delegate(NOW, &writing(B, FILE, Wanted::Write)).unwrap();
+    assert_eq!(state.drop_client(B).closed, [FILE]);
 }

@@ -363,7 +363,7 @@ fn read_layouts_stay_with_a_delegation() {
     let mut state = new_state();
     let reading = |state: &mut State| {
         let open = state.open(A, &owner("a"), FILE, share::ACCESS_READ, 0).unwrap();
-        let delegation = state.delegate(NOW, A, FILE, Wanted::Read, true).unwrap();
+        let delegation = state.delegate(NOW, &reading(A, FILE, Wanted::Read)).unwrap().stateid;
         let layout = get(state, open, IoMode::READ).unwrap();
         state.close(A, &open, FILE).unwrap();
         (delegation, layout)

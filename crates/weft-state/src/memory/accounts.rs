@@ -15,7 +15,7 @@ use crate::layout::LAYOUT_BYTES;
 use crate::lock_ranges::RANGE_BYTES;
 use crate::testing::*;
 use crate::{
-    ConnId, FileKey, SequenceOutcome, SessionLimits, Sessions, State, StateLimits, Wanted,
+    Asking, ConnId, FileKey, SequenceOutcome, SessionLimits, Sessions, State, StateLimits, Wanted,
 };
 
 const CLIENTS: usize = 5;
@@ -73,8 +73,11 @@ fn act(state: &mut State, what: u8, c: usize, file: FileKey, n: usize) {
             }
         }
         6 => drop(state.layout_return_all(client, None)),
-        7 | 8 => drop(state.delegate(NOW, client, file, Wanted::Read, true)),
-        9 => state.delegation_revoke(NOW, client, file),
+        7 => drop(state.delegate(NOW, &reading(client, file, Wanted::Read))),
+        8 => drop(state.delegate(NOW, &writing(client, file, Wanted::Write))),
+        9 => {
+            state.delegation_revoke(NOW, client, file);
+        }
         10 => drop(state.drop_client(client)),
         11 => drop(state.lock_notices()),
         _ => state.layouts_forget(file),
@@ -97,7 +100,9 @@ proptest! {
         for (what, c, object, n) in steps {
             let file = FileKey { volume: 1, object };
             let possible = n.is_multiple_of(2);
-            if let Ok(given) = state.delegate(NOW, client(c), file, Wanted::Read, possible) {
+            let asking = Asking { possible, ..reading(client(c), file, Wanted::Any) };
+            if let Ok(given) = state.delegate(NOW, &asking) {
+                let given = given.stateid;
                 freed.push((client(c), given));
             }
             act(&mut state, what, c, file, n);

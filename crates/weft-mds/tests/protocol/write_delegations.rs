@@ -1,0 +1,394 @@
+//! Write delegations: grant, in place of an open, what others see and wait for, revocation,
+//! reclaim.
+//! RFC 8881 §10.4, §18.16, §20.1; RFC 9754 §4.
+
+use std::time::{Duration, Instant};
+
+use weft_mds::{Delegated, Export};
+use weft_nfs::{
+    AttrNo, Attrs, FileHandle, IoMode, LockType, NfsStat, OpArgs, Seqid, Stateid, callback::CbOp,
+    delegate, open_result, ops::*, share, why_no_delegation as why,
+};
+
+use crate::{
+    delegations::{delegation, delegreturn, recalled, statuses, test_stateid, until_done},
+    support::*,
+};
+
+fn options() -> Options {
+    let delegated = Delegated { directories: false, writes: true };
+    Options { export: Export { delegated, ..open_export() }, ..Options::default() }
+}
+
+/// A cluster whose small files stay with the metadata server, or that has data servers.
+async fn cluster(data_servers: u32) -> Cluster {
+    Cluster::with(Options { data_servers, ..options() }).await
+}
+
+/// A file that nobody has open or delegated.
+async fn closed_file(c: &mut Client, name: &str) -> FileHandle {
+    let share_access = share::ACCESS_BOTH | share::WANT_NO_DELEG;
+    let made = OpenArgs { share_access, ..open_create("maker", name) };
+    let made = c.compound().putrootfh().open(made).getfh().send().await.ok();
+    c.compound().putfh(&made.fh()).op(close(made.stateid())).expect(NfsStat::OK).await;
+    made.fh()
+}
+
+fn wanting(access: u32) -> OpenArgs {
+    OpenArgs { share_access: access, ..open("o", OpenClaim::Fh) }
+}
+
+/// As Linux opens to write: a delegation will do in place of the open.
+fn either() -> OpenArgs {
+    wanting(share::ACCESS_WRITE | share::WANT_OPEN_XOR_DELEGATION)
+}
+
+/// The write delegation that a client gets of a file in place of an open.
+async fn delegated(c: &mut Client, fh: &FileHandle) -> Stateid {
+    let opened = c.compound().putfh(fh).open(either()).send().await.ok().open();
+    let OpenDelegation::Write { stateid, recall: false, .. } = opened.delegation else {
+        panic!("{:?}", opened.delegation)
+    };
+    assert_eq!(opened.stateid, Stateid::ANONYMOUS);
+    assert_ne!(opened.rflags & open_result::NO_OPEN_STATEID, 0);
+    stateid
+}
+
+async fn looked(c: &mut Client, fh: &FileHandle) -> Attrs {
+    let wanted = [AttrNo::SIZE, AttrNo::CHANGE, AttrNo::TIME_MODIFY];
+    c.compound().putfh(fh).getattr(&wanted).send().await.ok().attrs()
+}
+
+/// The holder is asked for its size and change, and says these; what `asker` was told then.
+async fn looked_while_told(
+    asker: &mut Client,
+    holder: &mut Client,
+    fh: &FileHandle,
+    (size, change): (u64, u64),
+) -> Attrs {
+    let wanted = [AttrNo::SIZE, AttrNo::CHANGE, AttrNo::TIME_MODIFY];
+    let look = asker.compound().putfh(fh).getattr(&wanted).begin().await;
+    let callback = holder.wire.callback().await;
+    let Some(CbOp::Getattr(args)) = callback.ops.get(1) else { panic!("{:?}", callback.ops) };
+    assert_eq!(args.fh, *fh);
+    holder.wire.tell(&callback, size, change).await;
+    asker.wire.nfs_reply(look).await.ok().attrs()
+}
+
+/// Who makes a file, or is alone with one that it opens to write, is delegated it; not who wants
+/// none, whose user only reads, or who is not alone.
+#[tokio::test]
+async fn lone_writers_get_one() {
+    let cluster = cluster(0).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let made = a.compound().putrootfh().open_create("made").getfh().send().await.ok();
+    let OpenDelegation::Write { stateid, recall: false, .. } = made.open().delegation else {
+        panic!("{:?}", made.open().delegation)
+    };
+    assert_ne!(made.stateid(), stateid, "no open was given up");
+    assert_eq!(made.open().rflags & open_result::NO_OPEN_STATEID, 0);
+    let wants = share::ACCESS_WRITE;
+    let fh = b.compound().putrootfh().lookup("made").getfh().send().await.ok().fh();
+    let open = until_opened(&mut b, &mut a, &fh, stateid).await;
+    let refused = OpenDelegation::NoneExt(why::CONTENTION, Some(false));
+    let asked = wanting(wants | share::WANT_WRITE_DELEG);
+    assert_eq!(delegation(&mut b, &fh, asked.clone()).await, refused, "the other has it open");
+    let current = Stateid { seqid: Seqid(0), ..open };
+    b.compound().putfh(&fh).op(close(current)).expect(NfsStat::OK).await;
+    a.compound().putfh(&fh).op(close(made.stateid())).expect(NfsStat::OK).await;
+    let none = delegation(&mut b, &fh, wanting(wants)).await;
+    assert_eq!(none, OpenDelegation::None, "it was wanted back just now");
+    let some = delegation(&mut b, &fh, asked).await;
+    assert!(matches!(some, OpenDelegation::Write { .. }), "{some:?}");
+    let other = closed_file(&mut b, "other").await;
+    let no = wanting(wants | share::WANT_NO_DELEG);
+    let declined = OpenDelegation::NoneExt(why::NOT_WANTED, None);
+    assert_eq!(delegation(&mut b, &other, no).await, declined);
+}
+
+/// Opens what another holds, which gives it back.
+async fn until_opened(
+    c: &mut Client,
+    holder: &mut Client,
+    fh: &FileHandle,
+    held: Stateid,
+) -> Stateid {
+    let open = OpArgs::Open(wanting(share::ACCESS_WRITE | share::WANT_NO_DELEG));
+    c.compound().putfh(fh).op(open.clone()).expect(NfsStat::DELAY).await;
+    assert_eq!(recalled(holder).await.stateid, held);
+    holder.compound().putfh(fh).op(delegreturn(held)).expect(NfsStat::OK).await;
+    until_done(c, fh, open).await.ok().stateid()
+}
+
+/// In place of an open it is all that is needed: it writes and reads, sets the size, and gets a
+/// layout, and the file stays until it is back. A denial is nothing that it can say.
+#[tokio::test]
+async fn it_stands_for_an_open() {
+    let cluster = cluster(0).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let fh = closed_file(&mut a, "f").await;
+    let stateid = delegated(&mut a, &fh).await;
+    a.compound().putfh(&fh).op(write(stateid, 0, b"some bytes")).expect(NfsStat::OK).await;
+    let reply = a.compound().putfh(&fh).op(read(stateid, 0, 10)).send().await.ok();
+    assert_eq!(&reply.data().0[..], b"some bytes");
+    a.compound().putfh(&fh).op(setattr(stateid, size(4))).expect(NfsStat::OK).await;
+    a.compound().putrootfh().op(remove("f")).expect(NfsStat::OK).await;
+    assert_eq!(looked(&mut a, &fh).await.size, Some(4));
+    a.compound().putfh(&fh).op(delegreturn(stateid)).expect(NfsStat::OK).await;
+    a.compound().putfh(&fh).getattr(&[AttrNo::SIZE]).expect(NfsStat::STALE).await;
+
+    let fh = closed_file(&mut a, "g").await;
+    let denies = OpenArgs { share_deny: share::DENY_WRITE, ..either() };
+    let opened = a.compound().putfh(&fh).open(denies).send().await.ok().open();
+    assert!(matches!(opened.delegation, OpenDelegation::Write { .. }));
+    assert_ne!(opened.stateid, Stateid::ANONYMOUS);
+    assert_eq!(opened.rflags & open_result::NO_OPEN_STATEID, 0);
+    // And a second open of the same owner changes the one there is.
+    let again = a.compound().putfh(&fh).open(either()).send().await.ok().open();
+    assert_eq!(again.stateid.other, opened.stateid.other);
+}
+
+/// Others are told what the holder says, and another change attribute each time that it has
+/// changes of its own; nothing is recalled for that.
+#[tokio::test]
+async fn others_see_what_the_holder_has() {
+    let cluster = cluster(0).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let fh = closed_file(&mut a, "f").await;
+    let stateid = delegated(&mut a, &fh).await;
+    a.compound().putfh(&fh).op(write(stateid, 0, b"four")).expect(NfsStat::OK).await;
+    let own = looked(&mut a, &fh).await;
+    let known = own.change.unwrap();
+    let clean = looked_while_told(&mut b, &mut a, &fh, (4, known)).await;
+    assert_eq!(clean, own);
+    let dirty = looked_while_told(&mut b, &mut a, &fh, (1000, known + 1)).await;
+    assert_eq!(dirty.size, Some(1000));
+    assert!(dirty.change > own.change && dirty.time_modify > own.time_modify);
+    let again = looked_while_told(&mut b, &mut a, &fh, (1000, known + 1)).await;
+    assert!(again.change > dirty.change);
+    // A listing asks too.
+    let list = OpArgs::Readdir(readdir(0, 1 << 16, &[AttrNo::SIZE]));
+    let listing = b.compound().putrootfh().op(list).begin().await;
+    let callback = a.wire.callback().await;
+    a.wire.tell(&callback, 77, known + 1).await;
+    let entries = b.wire.nfs_reply(listing).await.ok().readdir().entries;
+    assert_eq!(entries[0].attrs.size, Some(77));
+    // Only the answer has it: the volume keeps what was written.
+    assert_eq!(looked(&mut a, &fh).await.size, Some(4));
+    let held = a.compound().op(test_stateid(stateid)).send().await.ok();
+    assert_eq!(statuses(&held), [NfsStat::OK]);
+}
+
+/// A size that no file can have is not passed on.
+#[tokio::test]
+async fn what_the_holder_says_has_limits() {
+    let cluster = cluster(0).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let fh = closed_file(&mut a, "f").await;
+    delegated(&mut a, &fh).await;
+    let told = looked_while_told(&mut b, &mut a, &fh, (u64::MAX, 0)).await;
+    assert_eq!(told.size, Some(i64::MAX as u64));
+}
+
+/// A holder that does not say gives the file back; a listing does not wait for that.
+#[tokio::test]
+async fn who_does_not_say_gives_it_back() {
+    let cluster = cluster(0).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let fh = closed_file(&mut a, "f").await;
+    let stateid = delegated(&mut a, &fh).await;
+    let list = OpArgs::Readdir(readdir(0, 1 << 16, &[AttrNo::SIZE]));
+    let listing = b.compound().putrootfh().op(list).begin().await;
+    let callback = a.wire.callback().await;
+    a.wire.answer(&callback, NfsStat::SERVERFAULT).await;
+    let entries = b.wire.nfs_reply(listing).await.ok().readdir().entries;
+    assert_eq!(entries[0].attrs.size, Some(0));
+
+    let look = getattr(&[AttrNo::SIZE]);
+    let looking = b.compound().putfh(&fh).op(look.clone()).begin().await;
+    let callback = a.wire.callback().await;
+    a.wire.answer(&callback, NfsStat::SERVERFAULT).await;
+    assert_eq!(recalled(&mut a).await.stateid, stateid);
+    a.compound().putfh(&fh).op(write(stateid, 0, b"1234567")).expect(NfsStat::OK).await;
+    a.compound().putfh(&fh).op(delegreturn(stateid)).expect(NfsStat::OK).await;
+    let told = match b.wire.nfs_reply(looking).await {
+        reply if reply.status() == NfsStat::DELAY => until_done(&mut b, &fh, look).await.ok(),
+        reply => reply.ok(),
+    };
+    assert_eq!(told.attrs().size, Some(7));
+}
+
+/// Others wait who would read as well as who would change: by an open, without one, and by asking
+/// for locks, which the holder may have given to its users.
+#[tokio::test]
+async fn readers_wait_too() {
+    let cluster = cluster(0).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let fh = closed_file(&mut a, "f").await;
+    let anonymous = Stateid::ANONYMOUS;
+    let waits = [
+        OpArgs::Open(wanting(share::ACCESS_READ | share::WANT_NO_DELEG)),
+        OpArgs::Open(wanting(share::ACCESS_WRITE | share::WANT_NO_DELEG)),
+        read(anonymous, 0, 1),
+        write(anonymous, 0, b"x"),
+        setattr(anonymous, mode(0o600)),
+        lockt("lo", LockType::Write, 0, 1),
+    ];
+    for wait in waits {
+        let own = wanting(share::ACCESS_WRITE | share::WANT_WRITE_DELEG);
+        let own =
+            OpenArgs { share_access: own.share_access | share::WANT_OPEN_XOR_DELEGATION, ..own };
+        let opened = a.compound().putfh(&fh).open(own).send().await.ok().open();
+        let OpenDelegation::Write { stateid, .. } = opened.delegation else {
+            panic!("{wait:?}: {:?}", opened.delegation)
+        };
+        b.compound().putfh(&fh).op(wait.clone()).expect(NfsStat::DELAY).await;
+        assert_eq!(recalled(&mut a).await.stateid, stateid, "{wait:?}");
+        a.compound().putfh(&fh).op(delegreturn(stateid)).expect(NfsStat::OK).await;
+        let done = until_done(&mut b, &fh, wait.clone()).await.ok();
+        if let OpArgs::Open(_) = wait {
+            b.compound().putfh(&fh).op(close(done.stateid())).expect(NfsStat::OK).await;
+        }
+    }
+}
+
+/// While it is being recalled its holder opens what its users have open, and writes what it has.
+#[tokio::test]
+async fn opens_are_claimed_before_it_is_returned() {
+    let cluster = cluster(0).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let fh = closed_file(&mut a, "f").await;
+    let stateid = delegated(&mut a, &fh).await;
+    let wait = OpArgs::Open(wanting(share::ACCESS_READ | share::WANT_NO_DELEG));
+    b.compound().putfh(&fh).op(wait.clone()).expect(NfsStat::DELAY).await;
+    recalled(&mut a).await;
+    let claim = OpenArgs { claim: OpenClaim::DelegCurFh(stateid), ..either() };
+    let opened = a.compound().putfh(&fh).open(claim).send().await.ok().open();
+    assert_ne!(opened.stateid, Stateid::ANONYMOUS);
+    let lock = lock_new(opened.stateid, "lo", LockType::Write, 0, 1);
+    a.compound().putfh(&fh).op(OpArgs::Lock(lock)).expect(NfsStat::OK).await;
+    a.compound().putfh(&fh).op(write(stateid, 0, b"kept")).expect(NfsStat::OK).await;
+    a.compound().putfh(&fh).op(delegreturn(stateid)).expect(NfsStat::OK).await;
+    until_done(&mut b, &fh, wait).await.ok();
+    assert_eq!(looked(&mut b, &fh).await.size, Some(4));
+    b.compound().putfh(&fh).op(lockt("x", LockType::Write, 0, 1)).expect(NfsStat::DENIED).await;
+}
+
+/// The one to read that a client has becomes one to write, by the same state.
+#[tokio::test]
+async fn a_reader_becomes_a_writer() {
+    let cluster = cluster(0).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let fh = closed_file(&mut a, "f").await;
+    let reads = delegation(&mut a, &fh, wanting(share::ACCESS_READ)).await;
+    let OpenDelegation::Read { stateid: before, .. } = reads else { panic!("{reads:?}") };
+    let writes = delegation(&mut a, &fh, wanting(share::ACCESS_BOTH)).await;
+    let OpenDelegation::Write { stateid, .. } = writes else { panic!("{writes:?}") };
+    assert_eq!((stateid.other, stateid.seqid.0), (before.other, before.seqid.0 + 1));
+    a.compound().putfh(&fh).op(delegreturn(before)).expect(NfsStat::OLD_STATEID).await;
+    a.compound().putfh(&fh).op(delegreturn(stateid)).expect(NfsStat::OK).await;
+}
+
+/// A small file that its holder has opened by itself stays where it is until it is no longer small;
+/// what it was told of when it opened it may get large at once.
+#[tokio::test]
+async fn small_files_do_not_leave_unasked() {
+    let cluster = cluster(2).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let fh = closed_file(&mut a, "f").await;
+    let stateid = delegated(&mut a, &fh).await;
+    let get = || OpArgs::Layoutget(layoutget(stateid, IoMode::RW));
+    a.compound().putfh(&fh).op(write(stateid, 0, b"small")).expect(NfsStat::OK).await;
+    a.compound().putfh(&fh).op(get()).expect(NfsStat::BADLAYOUT).await;
+    a.compound().putfh(&fh).op(setattr(stateid, size(0))).expect(NfsStat::OK).await;
+    a.compound().putfh(&fh).op(get()).expect(NfsStat::BADLAYOUT).await;
+    let large = vec![7; (64 << 10) + 1];
+    a.compound().putfh(&fh).op(write(stateid, 0, &large)).expect(NfsStat::OK).await;
+    a.compound().putfh(&fh).op(get()).expect(NfsStat::OK).await;
+    let made = closed_file(&mut a, "g").await;
+    let stateid = delegated(&mut a, &made).await;
+    let get = OpArgs::Layoutget(layoutget(stateid, IoMode::RW));
+    a.compound().putfh(&made).op(get).expect(NfsStat::OK).await;
+}
+
+/// Who does not give it back loses it after a lease, with the layout that it has; nothing that it
+/// still sends to data servers is taken.
+#[tokio::test]
+async fn silence_is_revoked_with_its_layout() {
+    let options = Options { lease_s: 1, small_files: weft_mds::SmallFiles::OFF, ..options() };
+    let cluster = Cluster::with(Options { data_servers: 1, ..options }).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let fh = closed_file(&mut a, "f").await;
+    let stateid = delegated(&mut a, &fh).await;
+    let get = OpArgs::Layoutget(layoutget(stateid, IoMode::RW));
+    let layout = files_layout(&a.compound().putfh(&fh).op(get).send().await.ok());
+    let target = layout_handle(&layout, 0);
+    let mut ds = on_data_server(&cluster, 0, "a").await;
+    let late = write(Stateid::ANONYMOUS, 0, b"late");
+    ds.compound().putfh(&target).op(late.clone()).expect(NfsStat::OK).await;
+    let open = OpArgs::Open(wanting(share::ACCESS_WRITE | share::WANT_NO_DELEG));
+    let deadline = Instant::now() + PATIENCE;
+    while b.compound().putfh(&fh).op(open.clone()).send().await.status() != NfsStat::OK {
+        a.renew().await;
+        assert!(Instant::now() < deadline, "never revoked");
+    }
+    a.compound().putfh(&fh).op(write(stateid, 0, b"x")).expect(NfsStat::DELEG_REVOKED).await;
+    while ds.compound().putfh(&target).op(late.clone()).send().await.status() == NfsStat::OK {
+        assert!(Instant::now() < deadline, "the layout is left");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A holder whose lease has passed is not asked: not what it has, and not to give it back.
+#[tokio::test]
+async fn expired_holders_give_way() {
+    let cluster = Cluster::with(Options { lease_s: 1, ..options() }).await;
+    let mut silent = Client::mount(&cluster, "silent").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let fh = closed_file(&mut silent, "f").await;
+    delegated(&mut silent, &fh).await;
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    b.renew().await;
+    assert_eq!(looked(&mut b, &fh).await.size, Some(0));
+    let open = OpArgs::Open(wanting(share::ACCESS_READ));
+    b.compound().putfh(&fh).op(open).expect(NfsStat::OK).await;
+}
+
+/// After a restart it is reclaimed with its open; not by a client that had lost one before, whose
+/// file others may have changed.
+#[tokio::test]
+async fn reclaim() {
+    let mut cluster = Cluster::with(Options { on_disk: true, lease_s: 2, ..options() }).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let mut loser = Client::mount(&cluster, "loser").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let (kept, lost) = (closed_file(&mut a, "kept").await, closed_file(&mut b, "lost").await);
+    delegated(&mut a, &kept).await;
+    delegated(&mut loser, &lost).await;
+    let open = OpArgs::Open(wanting(share::ACCESS_WRITE | share::WANT_NO_DELEG));
+    let deadline = Instant::now() + PATIENCE;
+    while b.compound().putfh(&lost).op(open.clone()).send().await.status() != NfsStat::OK {
+        a.renew().await;
+        loser.renew().await;
+        assert!(Instant::now() < deadline, "never revoked");
+    }
+    cluster.restart().await;
+    let back = |owner| ClientOptions { reclaim_complete: false, ..ClientOptions::new(owner) };
+    let claim = || OpenArgs { claim: OpenClaim::Previous(delegate::WRITE), ..either() };
+    let mut loser = Client::with(cluster.address(), back("loser")).await;
+    loser.compound().putfh(&lost).open(claim()).expect(NfsStat::RECLAIM_BAD).await;
+    let mut a = Client::with(cluster.address(), back("a")).await;
+    let opened = a.compound().putfh(&kept).open(claim()).send().await.ok().open();
+    assert_ne!(opened.stateid, Stateid::ANONYMOUS, "the open it had is reclaimed too");
+    let OpenDelegation::Write { stateid, recall: true, .. } = opened.delegation else {
+        panic!("{:?}", opened.delegation)
+    };
+    assert_eq!(recalled(&mut a).await.stateid, stateid);
+}
