@@ -76,8 +76,10 @@ pub(crate) struct Delegations {
     by_holder: BTreeMap<(FileKey, ClientId), StateNo>,
     /// Files being changed, and by how many requests.
     changing: BTreeMap<FileKey, usize>,
-    /// Files of which one was wanted back lately.
+    /// Files of which one was wanted back lately by who changes them.
     contended: Contended,
+    /// Files of which one to write was wanted back lately by who reads them.
+    shared: Contended,
 }
 
 /// Bytes that a delegation takes.
@@ -90,8 +92,8 @@ pub(crate) const REVOKED_BYTES: usize = map_entry::<StateNo, ()>();
 impl Delegations {
     /// None, and so much memory for files of which one was wanted back.
     pub(crate) fn with_memory(contended_bytes: usize) -> Self {
-        let contended = Contended::with_memory(contended_bytes);
-        Delegations { contended, ..Delegations::default() }
+        let half = || Contended::with_memory(contended_bytes / 2);
+        Delegations { contended: half(), shared: half(), ..Delegations::default() }
     }
 
     pub(crate) fn get(&self, no: StateNo) -> Option<&Delegation> {
@@ -232,6 +234,15 @@ pub struct Granted {
     pub kind: DelegationKind,
 }
 
+/// What a delegation is wanted back for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecallFor {
+    /// Another changes the file.
+    Change,
+    /// Another reads it: it may have one to read, as the holder may after that.
+    Reading,
+}
+
 /// Why no delegation is granted: `why_no_delegation4`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoDelegation {
@@ -253,13 +264,18 @@ impl State {
     /// Grants a delegation to a client that has just opened the file, or one of a directory, or
     /// says why not. Who opens to write gets one to write, if nobody else has the file open; the
     /// one to read that it has becomes that. Without a want none is granted on a file of which one
-    /// had to be recalled lately; nor is one of such a directory, nor to who did not give one back.
+    /// had to be recalled lately, and none to write on one that others read; nor is one of such a
+    /// directory, nor to who did not give one back.
     ///
     /// Source: RFC 8881 §10.4, §18.16.3.
     pub fn delegate(&mut self, now: Millis, asking: &Asking) -> Result<Granted, NoDelegation> {
         let Asking { client, file, wanted, access, .. } = *asking;
         let kind = wanted.kind(access)?;
-        let mut is_contended = || self.delegations.contended.contains(now, file);
+        let mut is_contended = || {
+            let Delegations { contended, shared, .. } = &mut self.delegations;
+            let writes = kind == DelegationKind::Write;
+            contended.contains(now, file) || writes && shared.contains(now, file)
+        };
         let refusal = match wanted {
             Wanted::NoPreference if is_contended() => Some(NoDelegation::NotAsked),
             Wanted::Directory if is_contended() => Some(NoDelegation::Contention),
@@ -433,12 +449,16 @@ impl State {
         now: Millis,
         client: ClientId,
         file: FileKey,
+        wish: RecallFor,
     ) -> Option<Stateid> {
         let no = self.delegations.no_of(client, file)?;
         let delegation = self.delegations.by_no.get_mut(&no).filter(|d| d.recalled_at.is_none())?;
         delegation.recalled_at = Some(now);
         let seqid = delegation.seqid;
-        self.delegations.contended.note(now, file);
+        match wish {
+            RecallFor::Change => self.delegations.contended.note(now, file),
+            RecallFor::Reading => self.delegations.shared.note(now, file),
+        }
         Some(self.stateid(Kind::Delegation, no, seqid))
     }
 

@@ -32,6 +32,8 @@ pub(crate) struct Layout {
     pub(crate) rw: bool,
     /// Whether it ever was read-write, so that a LAYOUTCOMMIT can be outstanding.
     was_rw: bool,
+    /// The last byte that the client said it had written, when it last said so.
+    written_to: Option<u64>,
 }
 
 /// All layouts, at most one of a client on a file, and which of them are being recalled.
@@ -212,6 +214,7 @@ impl State {
             read: false,
             rw: false,
             was_rw: false,
+            written_to: None,
         };
         self.budget.take(holder.client, LAYOUT_BYTES);
         self.layouts.insert(no, layout);
@@ -237,6 +240,14 @@ impl State {
             Some(layout) if !layout.was_rw => Err(Reason::IoModeInvalid.into()),
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// A client that may write by a layout says up to which byte it did. Whether that is news: not
+    /// what it said the last time.
+    pub fn note_written(&mut self, client: ClientId, file: FileKey, last: u64) -> bool {
+        let Some(no) = self.layouts.no_of(client, file) else { return false };
+        let layout = self.layouts.by_no.get_mut(&no).filter(|layout| layout.rw);
+        layout.is_some_and(|layout| layout.written_to.replace(last) != Some(last))
     }
 
     /// Checks a LAYOUTERROR or LAYOUTSTATS: the layout is held, whatever for, or was returned a

@@ -17,7 +17,9 @@ use weft_nfs::{
     seq4_status, share, why_no_delegation,
 };
 use weft_server::core::Core;
-use weft_state::{Asking, DelegationKind, FileKey, Granted, Millis, NoDelegation, Overdue, Wanted};
+use weft_state::{
+    Asking, DelegationKind, FileKey, Granted, Millis, NoDelegation, Overdue, RecallFor, Wanted,
+};
 use weft_store::types::{Inode, InodeNo, Kind};
 
 use super::{callback::Callbacks, layout_recall::LayoutRecalls, records::ClientRecords};
@@ -151,7 +153,7 @@ impl Delegations {
         // would be of use.
         let recall = is_reclaim;
         if recall {
-            self.recall(client, file, false);
+            self.recall(client, file, Recall::All { truncate: false });
         }
         let permissions = ask_for_access();
         match kind {
@@ -349,7 +351,6 @@ impl Delegations {
         files: &[FileKey],
         recall: Recall,
     ) -> Result<(), Failure> {
-        let truncate = recall == Recall::All { truncate: true };
         let deadline = Instant::now() + self.patience();
         loop {
             let mut waits = false;
@@ -357,7 +358,7 @@ impl Delegations {
                 let holders = self.holders(*file, client, recall);
                 waits |= !holders.is_empty();
                 if !self.revoke_of_expired(&holders, *file) {
-                    holders.into_iter().for_each(|holder| self.recall(holder, *file, truncate));
+                    holders.into_iter().for_each(|holder| self.recall(holder, *file, recall));
                 }
             }
             if !waits {
@@ -385,8 +386,13 @@ impl Delegations {
     }
 
     /// Asks a client for its delegation, unless it has been asked.
-    fn recall(self: &Arc<Self>, client: ClientId, file: FileKey, truncate: bool) {
-        let begun = self.protocol.state().delegation_recall(self.core.clock.now(), client, file);
+    fn recall(self: &Arc<Self>, client: ClientId, file: FileKey, recall: Recall) {
+        let (truncate, wish) = match recall {
+            Recall::All { truncate } => (truncate, RecallFor::Change),
+            Recall::Writers => (false, RecallFor::Reading),
+        };
+        let now = self.core.clock.now();
+        let begun = self.protocol.state().delegation_recall(now, client, file, wish);
         let Some(stateid) = begun else { return };
         let me = self.clone();
         let fh = Handle::of(file).to_wire();

@@ -23,6 +23,13 @@ pub(super) async fn getattr(mds: &Mds, c: &mut Compound<Mds>, a: &GetattrArgs) -
     if !a.request.and(&SET_ONLY).is_empty() {
         return Err(NfsStat::INVAL.into());
     }
+    // Who has just said that it wrote is writing still, as far as we know. What the data servers
+    // say now may be old when the answer is there, and Linux takes the attributes that come with
+    // LAYOUTCOMMIT for newer than any (`nfs_post_op_update_inode_force_wcc`): the file would get
+    // shorter for it, and what it cached behind that be cleared. It asks when it wants to know.
+    if c.committed_writes && needs_server_attrs(&a.request) {
+        return Err(NfsStat::DELAY.into());
+    }
     let inode = match needs_server_attrs(&a.request) {
         true => known_to_others(mds, c, inode, tells_occupied(&a.request)).await?,
         false => inode,

@@ -28,7 +28,8 @@ pub(super) async fn layoutcommit(
     if a.length != u64::MAX && a.offset.checked_add(a.length).is_none() {
         return Err(NfsStat::INVAL.into());
     }
-    let inode = laid_out(mds, c, a)?;
+    let (inode, is_news) = laid_out(mds, c, a)?;
+    c.committed_writes = is_news;
     if let Some(last) = a.last_write_offset {
         last.checked_add(1).filter(|e| *e <= MAX_FILE_BYTES).ok_or(NfsStat::INVAL)?;
     }
@@ -47,8 +48,13 @@ pub(super) async fn layoutcommit(
     Ok(OpOk::Layoutcommit(LayoutcommitOk { newsize }))
 }
 
-/// The current file, which the client has, or had, a write layout on.
-fn laid_out(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutcommitArgs) -> Result<Inode, Failure> {
+/// The current file, which the client has, or had, a write layout on; and whether it writes on, as
+/// far as is known, and told this for the first time.
+fn laid_out(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    a: &LayoutcommitArgs,
+) -> Result<(Inode, bool), Failure> {
     let inode = mds.current_file(c).map_err(|f| match f.status {
         NfsStat::WRONG_TYPE => no_layout(),
         _ => f,
@@ -62,7 +68,9 @@ fn laid_out(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutcommitArgs) -> Result<In
     let stateid = c.stateid(a.stateid).map_err(|_| no_layout())?;
     let checked = mds.protocol.state().layout_commit_check(client, key, &stateid).map_err(refused);
     checked.map_err(|f| if f.status == NfsStat::BAD_STATEID { no_layout() } else { f })?;
-    Ok(inode)
+    let last = a.last_write_offset;
+    let is_news = last.is_some_and(|last| mds.protocol.state().note_written(client, key, last));
+    Ok((inode, is_news))
 }
 
 /// Set-id bits do not survive a write by somebody who takes them away.

@@ -651,3 +651,33 @@ async fn clients_that_fall_back_are_named() {
     let told = &admin.status().await.fallbacks[0].why;
     assert!(told.contains("does not reach the data servers"), "{told}");
 }
+
+/// Who has just said how far it wrote is not told in the same breath how long the file is: it may
+/// have written on since, and take the answer for newer than that. Who says it again is told.
+#[tokio::test]
+async fn sizes_do_not_come_with_news() {
+    let cluster = Cluster::striped(2).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, open) = c.file("f").await;
+    let get = OpArgs::Layoutget(layoutget(open, IoMode::RW));
+    let reply = c.compound().putfh(&fh).op(get).send().await.ok();
+    let (files, stateid) = (files_layout(&reply), reply.layout().stateid);
+    let first = files.first_stripe_index as usize;
+    let mut ds = on_data_server(&cluster, first, "a").await;
+    let data = write(Stateid::ANONYMOUS, 0, &[7; 1000]);
+    ds.compound().putfh(&layout_handle(&files, first)).op(data).expect(NfsStat::OK).await;
+    let commit = |last| OpArgs::Layoutcommit(layoutcommit(stateid, last));
+    let size = [AttrNo::SIZE];
+    for last in [999, 1999] {
+        let told = c.compound().putfh(&fh).op(commit(Some(last))).getattr(&size);
+        told.expect(NfsStat::DELAY).await;
+        let again = c.compound().putfh(&fh).op(commit(Some(last))).getattr(&size).send().await;
+        assert_eq!(again.ok().attrs().size, Some(1000));
+    }
+    let mode = c.compound().putfh(&fh).op(commit(Some(7))).getattr(&[AttrNo::MODE]);
+    mode.expect(NfsStat::OK).await;
+    let none = c.compound().putfh(&fh).op(commit(None)).getattr(&size);
+    none.expect(NfsStat::OK).await;
+    let later = c.compound().putfh(&fh).getattr(&size).send().await.ok();
+    assert_eq!(later.attrs().size, Some(1000));
+}

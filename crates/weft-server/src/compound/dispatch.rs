@@ -81,6 +81,7 @@ async fn begin<R: Role>(
         current_stateid: None,
         saved_stateid: None,
         opened: false,
+        committed_writes: false,
         next: None,
         deps: R::Deps::default(),
         reply_budget: Vec::new(),

@@ -117,6 +117,8 @@ pub struct Compound<R: Role> {
     pub saved_stateid: Option<Stateid>,
     /// An OPEN succeeded in this COMPOUND.
     pub opened: bool,
+    /// A LAYOUTCOMMIT in this COMPOUND told of writes that were not told of before.
+    pub committed_writes: bool,
     /// The operation after the one that is executed; ILLEGAL's row if its number means nothing.
     pub next: Option<&'static Row>,
     /// What the reply waits for.

@@ -50,7 +50,7 @@ fn granted_unless_contended() {
     };
     let given = plainly(&mut state, A, 0).unwrap();
     assert!(plainly(&mut state, B, 0).is_ok());
-    state.delegation_recall(Millis(1000), A, FILE);
+    state.delegation_recall(Millis(1000), A, FILE, RecallFor::Change);
     state.delegation_return(A, &given, FILE).unwrap();
     assert_eq!(plainly(&mut state, A, 1001), Err(NoDelegation::NotAsked));
     assert!(asked(&mut state, A).is_ok(), "it asks for it");
@@ -160,9 +160,9 @@ fn stateids_of_delegations() {
 #[test]
 fn recall_and_revocation() {
     let (mut state, stateid) = delegated();
-    assert_eq!(state.delegation_recall(NOW, B, FILE), None);
-    assert_eq!(state.delegation_recall(NOW, A, FILE), Some(stateid));
-    assert_eq!(state.delegation_recall(NOW, A, FILE), None);
+    assert_eq!(state.delegation_recall(NOW, B, FILE, RecallFor::Change), None);
+    assert_eq!(state.delegation_recall(NOW, A, FILE, RecallFor::Change), Some(stateid));
+    assert_eq!(state.delegation_recall(NOW, A, FILE, RecallFor::Change), None);
     assert!(state.is_delegated(A, &stateid));
     assert_eq!(state.delegations_overdue(Millis(NOW.0 + 99), 100), Vec::new());
     assert_eq!(state.delegations_overdue(Millis(NOW.0 + 100), 100), vec![(A, FILE)]);
@@ -184,7 +184,7 @@ fn recall_and_revocation() {
 #[test]
 fn disowned_delegations_are_not_remembered() {
     let (mut state, stateid) = delegated();
-    state.delegation_recall(NOW, A, FILE);
+    state.delegation_recall(NOW, A, FILE, RecallFor::Change);
     state.delegation_answered(A, &stateid, false);
     assert!(state.is_delegated(A, &stateid), "the grant may still be on its way");
     state.delegation_revoke(NOW, A, FILE);
@@ -197,7 +197,7 @@ fn disowned_delegations_are_not_remembered() {
 #[test]
 fn recalls_that_overtook_the_grant_are_forgotten() {
     let (mut state, stateid) = delegated();
-    state.delegation_recall(NOW, A, FILE);
+    state.delegation_recall(NOW, A, FILE, RecallFor::Change);
     state.delegation_answered(A, &stateid, false);
     state.delegation_answered(A, &stateid, true);
     state.delegation_answered(B, &stateid, false);
@@ -239,7 +239,7 @@ fn directories() {
     };
     let held = of(&mut state, 0, A).unwrap();
     assert!(!state.client_could_reclaim(A));
-    assert!(state.delegation_recall(Millis(0), A, FILE).is_some());
+    assert!(state.delegation_recall(Millis(0), A, FILE, RecallFor::Change).is_some());
     let late = 10 * CONTENDED_MS;
     state.delegation_revoke(Millis(late), A, FILE);
     assert_eq!(of(&mut state, late, A), Err(NoDelegation::Contention));
@@ -297,7 +297,7 @@ fn a_reader_that_writes_keeps_its_delegation() {
     state.delegation_return(A, &after.stateid, FILE).unwrap();
 
     let (mut state, _) = delegated();
-    state.delegation_recall(NOW, A, FILE);
+    state.delegation_recall(NOW, A, FILE, RecallFor::Change);
     let asked = state.delegate(NOW, &writing(A, FILE, Wanted::Write));
     assert_eq!(asked, Err(NoDelegation::Resource));
 }
@@ -343,4 +343,21 @@ fn a_delegation_keeps_the_file() {
     assert!(state.delegation_revoke(NOW, A, FILE));
     state.delegate(NOW, &writing(B, FILE, Wanted::Write)).unwrap();
     assert_eq!(state.drop_client(B).closed, [FILE]);
+}
+
+/// Who writes and who reads take turns at first; then readers have theirs, and the writer none.
+#[test]
+fn readers_of_what_was_written() {
+    let mut state = new_state();
+    let unasked = |asking: Asking| Asking { wanted: Wanted::NoPreference, ..asking };
+    let writing = unasked(writing(A, FILE, Wanted::Write));
+    let given = state.delegate(NOW, &writing).unwrap().stateid;
+    state.delegation_recall(NOW, A, FILE, RecallFor::Reading);
+    state.delegation_return(A, &given, FILE).unwrap();
+    for client in [A, B] {
+        let reading = unasked(reading(client, FILE, Wanted::Read));
+        let given = state.delegate(NOW, &reading).unwrap().stateid;
+        state.delegation_return(client, &given, FILE).unwrap();
+    }
+    assert_eq!(state.delegate(NOW, &writing), Err(NoDelegation::NotAsked));
 }

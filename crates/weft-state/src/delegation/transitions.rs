@@ -95,7 +95,7 @@ fn transitions() {
         })
         .on("READ", |h| Outcome::of(h.state.check_io(A, &h.last, FILE, crate::IoAccess::Read)))
         .on("WRITE", |h| Outcome::of(h.state.check_io(A, &h.last, FILE, crate::IoAccess::Write)))
-        .on("recall begins", |h| match h.state.delegation_recall(NOW, A, FILE) {
+        .on("recall begins", |h| match h.state.delegation_recall(NOW, A, FILE, RecallFor::Change) {
             Some(_) => Outcome::said("CB_RECALL"),
             None => Outcome::OK,
         })

@@ -69,6 +69,11 @@ impl Object {
         self.epoch_lock.try_read().ok()
     }
 
+    /// Exclusively, if nobody writes: never waits.
+    pub(super) fn try_epoch_exclusive(&self) -> Option<RwLockWriteGuard<'_, AcceptedEpoch>> {
+        self.epoch_lock.try_write().ok()
+    }
+
     pub(super) fn epoch_exclusive(&self) -> RwLockWriteGuard<'_, AcceptedEpoch> {
         sync::write(&self.epoch_lock)
     }

@@ -287,7 +287,10 @@ impl ObjectStore {
         Ok(self.write_verifier())
     }
 
-    /// The object's attributes.
+    /// The object's attributes, once the writes that are under way have ended: a size from the
+    /// middle of one is that of no file that ever was. A client that has such a size back after
+    /// its write takes the file for shorter than it is, and Linux 7.2 then clears what it cached
+    /// behind that (`nfs_truncate_last_folio`).
     ///
     /// # Errors
     /// What the disk says; a missing object has zeroes.
@@ -299,6 +302,7 @@ impl ObjectStore {
         let Some(file) = object.file(&self.dir)? else {
             return Ok(ObjectStat::default());
         };
+        let _written = object.epoch_exclusive();
         object.stat(&file)
     }
 

@@ -535,6 +535,27 @@ fn space_is_reported() {
     assert!(space.total > 0 && space.free <= space.total && space.available <= space.free);
 }
 
+/// Nobody is told a size from the middle of a write.
+#[test]
+fn sizes_are_those_between_writes() {
+    const PIECE: usize = 4 << 20;
+    let (_dir, store) = fresh();
+    let written = AtomicBool::new(false);
+    scope(|threads| {
+        threads.spawn(|| {
+            for piece in 0..32 {
+                store.write(id(1), 0, piece * PIECE as u64, &[7; PIECE]).unwrap();
+            }
+            written.store(true, Ordering::Release);
+        });
+        while !written.load(Ordering::Acquire) {
+            for told in [store.stat_open(id(1)), Some(store.stat(id(1)))].into_iter().flatten() {
+                assert_eq!(told.unwrap().size % PIECE as u64, 0);
+            }
+        }
+    });
+}
+
 /// Who must not wait gets what is open, unless somebody keeps it to himself; a write by it is one
 /// as any other, where the file system takes part.
 #[test]

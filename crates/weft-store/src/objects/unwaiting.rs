@@ -27,7 +27,8 @@ impl ObjectStore {
         Some(plan(file, offset, len))
     }
 
-    /// The attributes of an object that is open, which are in memory; `None`: [`Self::stat`] tells.
+    /// The attributes of an object that is open and that nobody writes, which are in memory;
+    /// `None`: [`Self::stat`] tells.
     ///
     /// # Errors
     /// As [`Self::stat`].
@@ -37,6 +38,7 @@ impl ObjectStore {
         }
         let object = self.cache.find(id)?;
         let file = object.opened()?;
+        let _written = object.try_epoch_exclusive()?;
         Some(object.stat(&file))
     }
 
