@@ -228,7 +228,7 @@ pub struct ExportConfig {
     pub server_groups: bool,
     /// Clients are given delegations of directories (ADR 19).
     pub directory_delegations: bool,
-    /// Clients are given delegations to write.
+    /// Clients are given delegations to write (ADR 20).
     pub write_delegations: bool,
     /// Rules for clients, the first that fits decides; without any everybody reads and writes.
     #[serde(rename = "client", deserialize_with = "clients")]
@@ -424,7 +424,7 @@ impl Default for ExportConfig {
             privileged_ports: true,
             server_groups: false,
             directory_delegations: false,
-            write_delegations: true,
+            write_delegations: false,
             clients: Vec::new(),
         }
     }

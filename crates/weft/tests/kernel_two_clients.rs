@@ -13,10 +13,26 @@ use support::pair;
 /// The part after which one guest is dead.
 const DEATH: &str = "death";
 
+/// Who writes alone is delegated the file.
+const WRITERS_DELEGATED: &str =
+    "[export]\nroot_squash = false\nprivileged_ports = false\nwrite_delegations = true\n";
+
 #[test]
 fn two_newest_kernels_share_a_server() {
     let parts = ["data", "locks", "delegations", "layouts", "names", DEATH];
     share_a_server([Kernel::Uml, Kernel::Uml], "4.2", &parts);
+}
+
+#[test]
+fn two_newest_kernels_are_delegated_what_they_write() {
+    let parts = ["data", "locks", "delegations", "layouts", "names", DEATH];
+    share_with([Kernel::Uml, Kernel::Uml], "4.2", &parts, &[], WRITERS_DELEGATED);
+}
+
+#[test]
+fn kernels_6_1_and_6_12_are_delegated_what_they_write() {
+    let parts = ["data", "delegations", "layouts"];
+    share_with([Kernel::V6_1, Kernel::V6_12], "4.2", &parts, &[], WRITERS_DELEGATED);
 }
 
 #[test]
@@ -34,20 +50,29 @@ fn kernel_6_1_and_6_12_share_a_server() {
 fn two_newest_kernels_stress_a_server() {
     let Some(xfstests) = support::folder("WEFT_XFSTESTS") else { return };
     let fsstress = xfstests.join("ltp/fsstress");
-    share_with([Kernel::Uml, Kernel::Uml], "4.2", &["stress"], &[&fsstress]);
+    share_with([Kernel::Uml, Kernel::Uml], "4.2", &["stress"], &[&fsstress], "");
 }
 
 /// Runs parts of the script in two guests at once; they agree, and so do the servers' files.
 fn share_a_server(kernels: [Kernel; 2], version: &str, parts: &[&str]) {
-    share_with(kernels, version, parts, &[]);
+    share_with(kernels, version, parts, &[], "");
 }
 
-/// The same, with programs of this machine that the parts want.
-fn share_with(kernels: [Kernel; 2], version: &str, parts: &[&str], programs: &[&Path]) {
+/// The same, with programs of this machine that the parts want, of a server that is configured so.
+fn share_with(
+    kernels: [Kernel; 2],
+    version: &str,
+    parts: &[&str],
+    programs: &[&Path],
+    config: &str,
+) {
     let [Some(a), Some(b)] = kernels.map(|kernel| Guest::new(kernel, "two-clients.sh")) else {
         return;
     };
-    let mut cluster = Cluster::start(Options::default());
+    let mut cluster = match config {
+        "" => Cluster::start(Options::default()),
+        config => Cluster::configured(Options::default(), config),
+    };
     let prepare = |guest: Guest, role: &str| {
         let repository = support::repository();
         let guest = guest.program("ranges").program("locker");

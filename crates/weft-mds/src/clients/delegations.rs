@@ -63,6 +63,8 @@ enum Recall {
     All { truncate: bool },
     /// Those to write.
     Writers,
+    /// The one to write of the client that asks.
+    Own,
 }
 
 /// Grants delegations and takes them back.
@@ -322,6 +324,19 @@ impl Delegations {
         self.given_back(client, &[file], Recall::Writers).await
     }
 
+    /// Takes back the write delegation that the client itself holds on a file of which it changes
+    /// what Linux does not look at again while it holds that: the mode that follows from a list.
+    ///
+    /// # Errors
+    /// DELAY when that takes too long: the client asks again. IO when the volume is broken.
+    pub(crate) async fn take_back_own(
+        self: &Arc<Self>,
+        client: ClientId,
+        file: FileKey,
+    ) -> Result<(), Failure> {
+        self.given_back(client, &[file], Recall::Own).await
+    }
+
     /// The same of all that one change concerns, at once: files, and directories.
     ///
     /// # Errors
@@ -377,6 +392,10 @@ impl Delegations {
         match recall {
             Recall::All { .. } => state.delegation_holders(file, except),
             Recall::Writers => state.delegated_writer(file, except).into_iter().collect(),
+            Recall::Own => match state.is_delegated_to_write(except, file) {
+                true => vec![except],
+                false => Vec::new(),
+            },
         }
     }
 
@@ -389,7 +408,7 @@ impl Delegations {
     fn recall(self: &Arc<Self>, client: ClientId, file: FileKey, recall: Recall) {
         let (truncate, wish) = match recall {
             Recall::All { truncate } => (truncate, RecallFor::Change),
-            Recall::Writers => (false, RecallFor::Reading),
+            Recall::Writers | Recall::Own => (false, RecallFor::Reading),
         };
         let now = self.core.clock.now();
         let begun = self.protocol.state().delegation_recall(now, client, file, wish);

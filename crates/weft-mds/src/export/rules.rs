@@ -69,18 +69,12 @@ pub struct Export {
 }
 
 /// Which delegations clients are given beside those to read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Delegated {
     /// Of directories (ADR 19).
     pub directories: bool,
-    /// To write.
+    /// To write (ADR 20).
     pub writes: bool,
-}
-
-impl Default for Delegated {
-    fn default() -> Self {
-        Delegated { directories: false, writes: true }
-    }
 }
 
 impl Default for Export {

@@ -42,6 +42,9 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
     let truncate = settings.set.size == Some(0);
     let (client, file) = (c.client()?, mds.files.key(inode.no));
     let delegations = &mds.clients.delegations;
+    if settings.set.acl.is_some() {
+        delegations.take_back_own(client, file).await?;
+    }
     // Who sets nothing changes nothing.
     let _undelegated = match settings.set == SetAttr::default() {
         true => delegations.changing(file),

@@ -295,6 +295,24 @@ async fn a_reader_becomes_a_writer() {
     a.compound().putfh(&fh).op(delegreturn(stateid)).expect(NfsStat::OK).await;
 }
 
+/// Who sets a list changes the mode with it, which Linux does not look at again while it holds a
+/// write delegation: it gives that back first.
+#[tokio::test]
+async fn a_list_is_set_without_one() {
+    let cluster = cluster(0).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let fh = closed_file(&mut a, "f").await;
+    let stateid = delegated(&mut a, &fh).await;
+    let chmod = setattr(Stateid::ANONYMOUS, mode(0o640));
+    a.compound().putfh(&fh).op(chmod).expect(NfsStat::OK).await;
+    let list = a.compound().putfh(&fh).getattr(&[AttrNo::ACL]).send().await.ok().attrs().acl;
+    let set = setattr(Stateid::ANONYMOUS, Attrs { acl: list, ..Attrs::default() });
+    a.compound().putfh(&fh).op(set.clone()).expect(NfsStat::DELAY).await;
+    assert_eq!(recalled(&mut a).await.stateid, stateid);
+    a.compound().putfh(&fh).op(delegreturn(stateid)).expect(NfsStat::OK).await;
+    a.compound().putfh(&fh).op(set).expect(NfsStat::OK).await;
+}
+
 /// A small file that its holder has opened by itself stays where it is until it is no longer small;
 /// what it was told of when it opened it may get large at once.
 #[tokio::test]

@@ -15,8 +15,7 @@ use tokio::{
 };
 use weft_ds::{DataServer, control::Service};
 use weft_mds::{
-    Delegated, Export, Mds, MdsParts, Naming, ObjectCreation, Reconfiguration, SmallFiles,
-    Striping,
+    Export, Mds, MdsParts, Naming, ObjectCreation, Reconfiguration, SmallFiles, Striping,
     data_servers::{DataServerRegistry, DataServerSpec, DataServers},
     run_background,
 };
@@ -38,12 +37,9 @@ use weft_store::{
 
 use super::{PATIENCE, valve::Valve};
 
-/// An export that believes everybody: tests claim to be whom they like. Whoever writes is given no
-/// delegation, which tests of something else would have to give back.
+/// An export that believes everybody: tests claim to be whom they like.
 pub fn open_export() -> Export {
-    let delegated = Delegated { directories: false, writes: false };
-    let open = Export { root_squash: false, privileged_ports: false, ..Export::default() };
-    Export { auth_none: true, delegated, ..open }
+    Export { root_squash: false, privileged_ports: false, auth_none: true, ..Export::default() }
 }
 
 /// What a cluster is like.
