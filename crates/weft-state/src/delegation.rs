@@ -42,6 +42,9 @@ pub(crate) struct Delegation {
     pub(crate) kind: DelegationKind,
     /// The access of the opens that it was granted with: what the caller was found to be allowed.
     opened: u32,
+    /// The file's change attribute when it was granted: what the holder says as long as it has no
+    /// changes of its own (§10.4.3; Linux `nfs4_callback_getattr`).
+    change: u64,
     /// The client has opened the file by itself since, and changed its size.
     used_alone: bool,
     /// Since when it is being recalled.
@@ -63,7 +66,11 @@ impl Delegation {
     pub(crate) fn allows(&self, access: IoAccess) -> Option<bool> {
         let (possible, bit) = match access {
             IoAccess::Read => (self.kind != DelegationKind::Directory, share::ACCESS_READ),
-            IoAccess::Write => (self.kind == DelegationKind::Write, share::ACCESS_WRITE),
+            // Whoever writes by it was found to be allowed to when it was granted.
+            IoAccess::Write => {
+                let opened = self.opened & share::ACCESS_WRITE != 0;
+                (opened && self.kind == DelegationKind::Write, share::ACCESS_WRITE)
+            }
         };
         possible.then_some(self.opened & bit != 0)
     }
@@ -200,6 +207,7 @@ impl Wanted {
             Wanted::Write => Ok(DelegationKind::Write),
             Wanted::NoPreference | Wanted::Any if writes => Ok(DelegationKind::Write),
             Wanted::NoPreference | Wanted::Any | Wanted::Read => Ok(DelegationKind::Read),
+            Wanted::Reclaim(DelegationKind::Write) if !writes => Err(NoDelegation::NotAsked),
             Wanted::Reclaim(kind) => Ok(kind),
             Wanted::Directory => Ok(DelegationKind::Directory),
         }
@@ -217,6 +225,8 @@ pub struct Asking {
     pub wanted: Wanted,
     /// The access of the open that goes before it, which is recorded already.
     pub access: u32,
+    /// The file's change attribute.
+    pub change: u64,
     /// How often the request that asks has called [`State::begin_change`] itself.
     pub own_changes: usize,
     /// Whether the client can be called back and the file is quiet.
@@ -264,8 +274,8 @@ impl State {
     /// Grants a delegation to a client that has just opened the file, or one of a directory, or
     /// says why not. Who opens to write gets one to write, if nobody else has the file open; the
     /// one to read that it has becomes that. Without a want none is granted on a file of which one
-    /// had to be recalled lately, and none to write on one that others read; nor is one of such a
-    /// directory, nor to who did not give one back.
+    /// had to be recalled lately; none to write on one that others read, wanted or not, nor one of
+    /// such a directory, nor either to who did not give one back.
     ///
     /// Source: RFC 8881 §10.4, §18.16.3.
     pub fn delegate(&mut self, now: Millis, asking: &Asking) -> Result<Granted, NoDelegation> {
@@ -276,11 +286,19 @@ impl State {
             let writes = kind == DelegationKind::Write;
             contended.contains(now, file) || writes && shared.contains(now, file)
         };
-        let refusal = match wanted {
-            Wanted::NoPreference if is_contended() => Some(NoDelegation::NotAsked),
-            Wanted::Directory if is_contended() => Some(NoDelegation::Contention),
-            Wanted::Directory if self.has_revoked(client) => Some(NoDelegation::Resource),
-            _ => self.refuse_delegation(kind, asking),
+        // One to read may be had by asking for it: it keeps only writers waiting.
+        let looks_back = match wanted {
+            Wanted::Reclaim(_) => false,
+            Wanted::NoPreference => true,
+            _ => kind != DelegationKind::Read,
+        };
+        let excludes = kind != DelegationKind::Read && !matches!(wanted, Wanted::Reclaim(_));
+        let refusal = if looks_back && is_contended() {
+            Some(NoDelegation::Contention)
+        } else if excludes && self.has_revoked(client) {
+            Some(NoDelegation::Resource)
+        } else {
+            self.refuse_delegation(kind, asking)
         };
         if let Some(why) = refusal {
             let is_told = !matches!(wanted, Wanted::NoPreference | Wanted::Reclaim(_));
@@ -302,6 +320,7 @@ impl State {
             seqid,
             kind,
             opened,
+            change: asking.change,
             used_alone: false,
             recalled_at: None,
             disowned: false,
@@ -379,10 +398,20 @@ impl State {
     /// The other client that may have changes of the file which nobody else knows: the holder of a
     /// write delegation.
     pub fn delegated_writer(&self, file: FileKey, except: ClientId) -> Option<ClientId> {
-        let writes =
-            |no| self.delegations.get(no).is_some_and(|held| held.kind == DelegationKind::Write);
-        let mut others = self.delegations.on(file).filter(|(client, _)| *client != except);
-        others.find(|(_, no)| writes(*no)).map(|(client, _)| client)
+        self.delegation_to_write(file, except).map(|held| held.client)
+    }
+
+    /// The change attribute that the holder of another client's write delegation says if it has
+    /// nothing that is not here; `None` if there is none, or it is being taken back.
+    pub fn unchanged_by_writer(&self, file: FileKey, except: ClientId) -> Option<u64> {
+        let held = self.delegation_to_write(file, except)?;
+        held.recalled_at.is_none().then_some(held.change)
+    }
+
+    fn delegation_to_write(&self, file: FileKey, except: ClientId) -> Option<&Delegation> {
+        let others = self.delegations.on(file).filter(|(client, _)| *client != except);
+        let mut held = others.filter_map(|(_, no)| self.delegations.get(no));
+        held.find(|held| held.kind == DelegationKind::Write)
     }
 
     /// Whether the client holds a delegation to write on the file.

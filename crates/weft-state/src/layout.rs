@@ -32,7 +32,7 @@ pub(crate) struct Layout {
     pub(crate) rw: bool,
     /// Whether it ever was read-write, so that a LAYOUTCOMMIT can be outstanding.
     was_rw: bool,
-    /// The last byte that the client said it had written, when it last said so.
+    /// The last byte that the client said it had written, when that was news.
     written_to: Option<u64>,
 }
 
@@ -243,11 +243,15 @@ impl State {
     }
 
     /// A client that may write by a layout says up to which byte it did. Whether that is news: not
-    /// what it said the last time.
+    /// what it said the last time that it was.
     pub fn note_written(&mut self, client: ClientId, file: FileKey, last: u64) -> bool {
         let Some(no) = self.layouts.no_of(client, file) else { return false };
         let layout = self.layouts.by_no.get_mut(&no).filter(|layout| layout.rw);
-        layout.is_some_and(|layout| layout.written_to.replace(last) != Some(last))
+        layout.is_some_and(|layout| {
+            let is_news = layout.written_to.take() != Some(last);
+            layout.written_to = is_news.then_some(last);
+            is_news
+        })
     }
 
     /// Checks a LAYOUTERROR or LAYOUTSTATS: the layout is held, whatever for, or was returned a
@@ -353,11 +357,6 @@ impl State {
     /// Whether the client has the file open, or may open it by itself.
     fn is_used(&self, client: ClientId, file: FileKey) -> bool {
         self.has_open(client, file, IoAccess::Read)
-    }
-
-    /// Whether the client has the file open or delegated, for whatever: a layout of it is of use.
-    pub fn may_use_layout(&self, client: ClientId, file: FileKey) -> bool {
-        self.has_opens(client, file) || self.has_delegation(client, file)
     }
 
     /// Forgets all layouts on a file that is gone, and with them their recalls.

@@ -467,8 +467,8 @@ impl State {
         self.opens_of(file) > own
     }
 
-    /// Whether the client has the file open.
-    pub(crate) fn has_opens(&self, client: ClientId, file: FileKey) -> bool {
+    /// Whether the client has the file open, a delegation aside.
+    pub fn has_opens(&self, client: ClientId, file: FileKey) -> bool {
         self.opens.client_shares.contains_key(&(file, client))
     }
 

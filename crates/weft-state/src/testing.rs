@@ -48,8 +48,9 @@ pub(crate) fn owner(s: &str) -> StateOwner {
 
 /// A client that has just opened a file to read it asks for a delegation.
 pub(crate) fn reading(client: ClientId, file: FileKey, wanted: Wanted) -> Asking {
-    let (access, own_changes, possible, to_write) = (share::ACCESS_READ, 0, true, true);
-    Asking { client, file, wanted, access, own_changes, possible, to_write }
+    let (access, change, own_changes) = (share::ACCESS_READ, 1, 0);
+    let (possible, to_write) = (true, true);
+    Asking { client, file, wanted, access, change, own_changes, possible, to_write }
 }
 
 /// The same of one that has opened it to write.

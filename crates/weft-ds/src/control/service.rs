@@ -220,8 +220,8 @@ impl Service {
             // Only the verifier is wanted, which is in memory.
             return Ok(StatOk { verifier, objects: ObjectAttrsList(Vec::new()) });
         }
-        // What is being written is open, and its size is the older the longer the way of the
-        // answer: no other thread is asked.
+        // What is open and not being written at the moment is told at once: its size is the older
+        // the longer the way of the answer.
         let open = |o: &ObjectName| Some(attrs_or_why(&store, *o, store.stat_open(id(*o))?));
         if a.0.len() <= STAT_IN_PLACE_MAX
             && let Some(objects) = a.0.iter().map(open).collect::<Option<_>>()

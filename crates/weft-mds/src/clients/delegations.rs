@@ -36,8 +36,8 @@ const RECALL_PATIENCE: Duration = Duration::from_secs(1);
 const RECALL_LOOK: Duration = Duration::from_millis(5);
 /// Pause before a recall is repeated that the client could not take.
 const RECALL_PAUSE: Duration = Duration::from_millis(200);
-/// Files of which the writers are asked at once by who lists them: fewer than a back channel has
-/// slots.
+/// Files of which the writers are asked at once by who lists them: half of the slots of Linux'
+/// back channel.
 const ASKED_AT_ONCE: usize = 8;
 /// How much the holder of a write delegation may keep of a file after it was closed, bytes, while
 /// there is room: what it keeps it has promised to somebody who looks no more (§10.4.1).
@@ -141,6 +141,7 @@ impl Delegations {
             file,
             wanted,
             access: args.share_access & share::ACCESS_MASK,
+            change: inode.change,
             own_changes: usize::from(opened.changes),
             possible,
             to_write: opened.to_write || is_reclaim,
@@ -186,17 +187,23 @@ impl Delegations {
     /// looks at them (§10.4.3, §20.1). Who does not say has to give the file back.
     ///
     /// # Errors
-    /// DELAY when that takes too long: the client asks again. IO when the volume is broken.
+    /// DELAY when that takes too long: the client asks again.
     pub(crate) async fn ask_writer(
         self: &Arc<Self>,
         client: ClientId,
         ino: InodeNo,
     ) -> Result<Told, Failure> {
         let file = self.files.key(ino);
-        let writer = self.protocol.state().delegated_writer(file, client);
-        let Some(writer) = writer else { return Ok(Told::NoWriter) };
-        if self.is_live(writer)
-            && let Some(told) = self.what_writer_says(writer, file).await
+        let (writer, unchanged) = {
+            let state = self.protocol.state();
+            let Some(writer) = state.delegated_writer(file, client) else {
+                return Ok(Told::NoWriter);
+            };
+            (writer, state.unchanged_by_writer(file, client))
+        };
+        if let Some(unchanged) = unchanged
+            && self.is_live(writer)
+            && let Some(told) = self.what_writer_says(writer, file, unchanged).await
         {
             return Ok(Told::Writer(told));
         }
@@ -204,7 +211,12 @@ impl Delegations {
         Ok(Told::GaveBack)
     }
 
-    async fn what_writer_says(&self, writer: ClientId, file: FileKey) -> Option<WriterTold> {
+    async fn what_writer_says(
+        &self,
+        writer: ClientId,
+        file: FileKey,
+        unchanged: u64,
+    ) -> Option<WriterTold> {
         let request = Bitmap::of(&[AttrNo::CHANGE, AttrNo::SIZE]);
         let op = CbOp::Getattr(CbGetattrArgs { fh: Handle::of(file).to_wire(), request });
         let callbacks = self.callbacks.clone();
@@ -215,11 +227,11 @@ impl Delegations {
             tracing::debug!(client = writer.0, ?answer, "CB_GETATTR");
             return None;
         };
-        Some(WriterTold { size: attrs.size?, change: attrs.change? })
+        Some(WriterTold { size: attrs.size?, change: attrs.change?, unchanged })
     }
 
-    /// The same of many files, for who lists them. Who does not say gives nothing back: a listing
-    /// does not wait for that, and shows what is known.
+    /// [`Self::ask_writer`] of many files, for who lists them. Who does not say gives nothing back:
+    /// a listing does not wait for that, and shows what is known.
     pub(crate) async fn ask_writers(
         self: &Arc<Self>,
         client: ClientId,
@@ -230,7 +242,8 @@ impl Delegations {
             let files = inodes.iter().filter(|inode| inode.kind == Kind::File);
             let of = |inode: &Inode| {
                 let file = self.files.key(inode.no);
-                Some((state.delegated_writer(file, client)?, file))
+                let writer = state.delegated_writer(file, client)?;
+                Some((writer, file, state.unchanged_by_writer(file, client)?))
             };
             files.filter_map(of).collect::<Vec<_>>().into_iter()
         };
@@ -239,12 +252,12 @@ impl Delegations {
         loop {
             while asking.len() < ASKED_AT_ONCE
                 && Instant::now() < deadline
-                && let Some((writer, file)) = writers.next()
+                && let Some((writer, file, unchanged)) = writers.next()
             {
                 let me = self.clone();
                 asking.spawn(async move {
                     let says = match me.is_live(writer) {
-                        true => me.what_writer_says(writer, file).await,
+                        true => me.what_writer_says(writer, file, unchanged).await,
                         false => None,
                     };
                     (InodeNo(file.object), says)
@@ -266,6 +279,7 @@ impl Delegations {
             file: self.files.key(dir),
             wanted: Wanted::Directory,
             access: 0,
+            change: 0,
             own_changes: 0,
             possible: self.core.sessions().has_back_channel(client),
             to_write: false,
@@ -279,7 +293,7 @@ impl Delegations {
     /// anything back.
     ///
     /// # Errors
-    /// Those of `allowed`; DELAY, IO.
+    /// Those of `allowed`; DELAY.
     pub(crate) async fn before_new_name(
         self: &Arc<Self>,
         client: ClientId,
@@ -300,7 +314,7 @@ impl Delegations {
     /// what they cached is of no use.
     ///
     /// # Errors
-    /// DELAY when that takes too long: the client asks again. IO when the volume is broken.
+    /// DELAY when that takes too long: the client asks again.
     pub(crate) async fn take_back(
         self: &Arc<Self>,
         client: ClientId,
@@ -315,7 +329,7 @@ impl Delegations {
     /// Takes back the write delegation that another holds on a file which is about to be read.
     ///
     /// # Errors
-    /// DELAY when that takes too long: the client asks again. IO when the volume is broken.
+    /// DELAY when that takes too long: the client asks again.
     pub(crate) async fn take_back_to_read(
         self: &Arc<Self>,
         client: ClientId,
@@ -328,7 +342,7 @@ impl Delegations {
     /// what Linux does not look at again while it holds that: the mode that follows from a list.
     ///
     /// # Errors
-    /// DELAY when that takes too long: the client asks again. IO when the volume is broken.
+    /// DELAY when that takes too long: the client asks again.
     pub(crate) async fn take_back_own(
         self: &Arc<Self>,
         client: ClientId,
@@ -337,10 +351,10 @@ impl Delegations {
         self.given_back(client, &[file], Recall::Own).await
     }
 
-    /// The same of all that one change concerns, at once: files, and directories.
+    /// [`Self::take_back`] of all that one change concerns, at once: files, and directories.
     ///
     /// # Errors
-    /// DELAY when that takes too long: the client asks again. IO when the volume is broken.
+    /// DELAY when that takes too long: the client asks again.
     pub(crate) async fn take_back_all(
         self: &Arc<Self>,
         client: ClientId,
@@ -378,7 +392,8 @@ impl Delegations {
             }
             if !waits {
                 let durable = self.records.losses_durable().await;
-                return Ok(durable.map_err(|_| NfsStat::IO)?);
+                // As every answer of a volume that has stopped.
+                return Ok(durable.map_err(|_| NfsStat::DELAY)?);
             }
             if Instant::now() > deadline {
                 return Err(NfsStat::DELAY.into());
@@ -407,7 +422,12 @@ impl Delegations {
     /// Asks a client for its delegation, unless it has been asked.
     fn recall(self: &Arc<Self>, client: ClientId, file: FileKey, recall: Recall) {
         let (truncate, wish) = match recall {
-            Recall::All { truncate } => (truncate, RecallFor::Change),
+            // Who writes must not throw away what it has for a change that may be refused yet
+            // (§20.2).
+            Recall::All { truncate } => {
+                let writes = self.protocol.state().is_delegated_to_write(client, file);
+                (truncate && !writes, RecallFor::Change)
+            }
             Recall::Writers | Recall::Own => (false, RecallFor::Reading),
         };
         let now = self.core.clock.now();
@@ -465,20 +485,24 @@ impl Delegations {
             self.records.note_loss(client);
         }
         let (now, ino) = (self.core.clock.now(), InodeNo(file.object));
+        let has_opens = self.protocol.state().has_opens(client, file);
+        if !has_opens {
+            // Before anybody else gets the file: nobody is given a layout until these are fenced.
+            self.files.suspect_handles_of(client, ino);
+        }
         let last = self.protocol.state().delegation_revoke(now, client, file);
-        self.end_layout_of(client, file);
+        if !has_opens {
+            self.end_layout_of(client, file);
+        }
         if last {
             self.files.closed(ino);
         }
         self.note_revoked(client);
     }
 
-    /// Who has lost a file writes it no more, by a layout either: unless it has the file open.
+    /// Who has lost a file writes it no more, by a layout either.
     fn end_layout_of(&self, client: ClientId, file: FileKey) {
         let state = self.protocol.state();
-        if state.may_use_layout(client, file) {
-            return;
-        }
         let held = state.layouts_on(file).into_iter().filter(|layout| layout.client == client);
         for layout in held {
             let overdue = Overdue { client, file, stateid: layout.stateid, rw: layout.rw };

@@ -53,6 +53,8 @@ struct Mark {
     /// Until this is durable the client must not be told that it holds something.
     lsn: Lsn,
     idle_since: Option<Millis>,
+    /// It has lost a delegation since this start.
+    lost_now: bool,
 }
 
 /// What a client holds that it could reclaim.
@@ -132,7 +134,9 @@ impl ClientRecords {
         if let Some((former, _)) = former {
             deps.see(self.volume.client_remove(former))?;
         }
-        marks.current.insert(client, Mark { record, lsn: deps.lsn(), idle_since: None });
+        marks
+            .current
+            .insert(client, Mark { record, lsn: deps.lsn(), idle_since: None, lost_now: false });
         Ok(())
     }
 
@@ -198,23 +202,18 @@ impl ClientRecords {
         }
         let put = self.volume.client_put(client.0, &record.encode());
         match put.value {
-            Ok(()) => *mark = Mark { record, lsn: put.lsn, idle_since: mark.idle_since },
+            Ok(()) => (mark.record, mark.lsn) = (record, put.lsn),
             Err(e) => tracing::error!(error = %e, "cannot change a client record"),
         }
     }
 
-    fn set_lost_some(&self, client: ClientId, lost_some: bool) -> Option<Lsn> {
-        let mut marks = self.marks();
-        let mark = marks.current.get_mut(&client)?;
-        self.change(client, mark, ClientRecord { lost_some, ..mark.record.clone() });
-        Some(mark.lsn)
-    }
-
     /// A delegation is being revoked from the client. One without a mark has nothing to reclaim.
     pub(crate) fn note_loss(&self, client: ClientId) {
-        if let Some(lsn) = self.set_lost_some(client, true) {
-            self.lost.fetch_max(lsn.0, Relaxed);
-        }
+        let mut marks = self.marks();
+        let Some(mark) = marks.current.get_mut(&client) else { return };
+        mark.lost_now = true;
+        self.change(client, mark, ClientRecord { lost_some: true, ..mark.record.clone() });
+        self.lost.fetch_max(mark.lsn.0, Relaxed);
     }
 
     /// Returns when no delegation that was revoked until now can be reclaimed after a crash.
@@ -238,7 +237,10 @@ impl ClientRecords {
 
     /// The client has reclaimed what it wants: what it holds now it was given by this start.
     pub(crate) fn note_reclaimed(&self, client: ClientId) {
-        self.set_lost_some(client, false);
+        let mut marks = self.marks();
+        if let Some(mark) = marks.current.get_mut(&client).filter(|mark| !mark.lost_now) {
+            self.change(client, mark, ClientRecord { lost_some: false, ..mark.record.clone() });
+        }
     }
 
     /// Makes the reply that grants new state wait until nobody who lost something can reclaim it

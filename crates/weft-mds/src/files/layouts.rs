@@ -161,6 +161,12 @@ impl FileService {
         }
     }
 
+    /// What a client was given of a file to write with is to be fenced: until that is done nobody
+    /// is given a layout.
+    pub(crate) fn suspect_handles_of(&self, client: ClientId, ino: InodeNo) {
+        self.fences.suspect_handles_of(client, ino, FenceCause::Revoked);
+    }
+
     /// What a client was given of a file is taken away: its handles stop working, durably, before
     /// anyone else relies on it.
     ///

@@ -39,8 +39,10 @@ struct Asked {
 pub(crate) struct WriterTold {
     /// Size in bytes, with what only the client has.
     pub(crate) size: u64,
-    /// The change attribute: one that we do not know if it has changes that we do not know.
+    /// The change attribute.
     pub(crate) change: u64,
+    /// What that is if it has no changes that we do not know.
+    pub(crate) unchanged: u64,
 }
 
 /// What is answered when a data server does not tell.
@@ -275,7 +277,8 @@ impl ServerAttrs {
         inode: Inode,
         told: &WriterTold,
     ) -> Result<Inode, Failure> {
-        if told.change == inode.change && told.size == inode.size {
+        // The change attribute of the grant is what it says, whatever it has written here since.
+        if told.change == told.unchanged {
             return Ok(inode);
         }
         let now = self.shared.wall();

@@ -186,6 +186,8 @@ pub struct Facts<'a> {
     pub threshold: &'a Threshold,
     /// How owners are called.
     pub names: &'a Names,
+    /// Whether delegations take the place of opens, for who wants that.
+    pub instead_of_opens: bool,
 }
 
 /// Inodes are limited by space alone; this many are announced.
@@ -295,12 +297,13 @@ fn server_values(a: &mut Attrs, facts: &Facts<'_>) {
     a.fs_charset_cap = Some(NAMES_MAY_BE_NO_UTF8);
     a.change_attr_type = Some(CHANGE_IS_UNDEFINED);
     a.xattr_support = Some(true);
-    a.open_arguments = Some(Box::new(open_arguments()));
+    a.open_arguments = Some(Box::new(open_arguments(facts.instead_of_opens)));
 }
 
 /// What OPEN takes: RFC 9754 §3. Each is named by its number in the RFC's enumerations; the wants
-/// are ANY_DELEG, NO_DELEG, CANCEL and OPEN_XOR_DELEGATION.
-fn open_arguments() -> OpenArguments {
+/// are ANY_DELEG, NO_DELEG, CANCEL, and OPEN_XOR_DELEGATION where delegations take the place of
+/// opens.
+fn open_arguments(instead_of_opens: bool) -> OpenArguments {
     let numbers = |numbers: &[u32]| {
         let mut set = Bitmap::EMPTY;
         numbers.iter().for_each(|number| set.insert(AttrNo(*number)));
@@ -309,7 +312,7 @@ fn open_arguments() -> OpenArguments {
     OpenArguments {
         share_access: numbers(&[1, 2, 3]),
         share_deny: numbers(&[0, 1, 2, 3]),
-        share_access_want: numbers(&[3, 4, 5, 21]),
+        share_access_want: numbers(if instead_of_opens { &[3, 4, 5, 21] } else { &[3, 4, 5] }),
         open_claim: numbers(&[0, 1, 2, 4, 5]),
         create_mode: numbers(&[0, 1, 2, 3]),
     }

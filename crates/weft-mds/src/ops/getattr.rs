@@ -125,6 +125,7 @@ pub(super) async fn facts<'a>(
         files_used: 0,
         threshold: &mds.admin.threshold,
         names: &mds.names,
+        instead_of_opens: mds.export().delegated.writes,
     };
     if needs_space(wanted) {
         let unit_bytes = mds.files.striping().unit_bytes;

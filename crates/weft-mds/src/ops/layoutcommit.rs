@@ -28,13 +28,15 @@ pub(super) async fn layoutcommit(
     if a.length != u64::MAX && a.offset.checked_add(a.length).is_none() {
         return Err(NfsStat::INVAL.into());
     }
-    let (inode, is_news) = laid_out(mds, c, a)?;
-    c.committed_writes = is_news;
+    let inode = laid_out(mds, c, a)?;
     if let Some(last) = a.last_write_offset {
         last.checked_add(1).filter(|e| *e <= MAX_FILE_BYTES).ok_or(NfsStat::INVAL)?;
     }
     a.time_modify.map(from_nfs_time).transpose()?;
     take_set_ids(mds, c, &inode)?;
+    let (client, key) = (c.client()?, mds.files.key(inode.no));
+    let news = |last| mds.protocol.state().note_written(client, key, last);
+    c.committed_writes = a.last_write_offset.is_some_and(news);
     // The data servers know how far the client wrote, and when: its own word may be from before a
     // truncation, or from before it set the times (design D8).
     let newsize = match mds.files.refresh(&mut c.deps, inode.clone()).await {
@@ -48,13 +50,8 @@ pub(super) async fn layoutcommit(
     Ok(OpOk::Layoutcommit(LayoutcommitOk { newsize }))
 }
 
-/// The current file, which the client has, or had, a write layout on; and whether it writes on, as
-/// far as is known, and told this for the first time.
-fn laid_out(
-    mds: &Mds,
-    c: &mut Compound<Mds>,
-    a: &LayoutcommitArgs,
-) -> Result<(Inode, bool), Failure> {
+/// The current file, which the client has, or had, a write layout on.
+fn laid_out(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutcommitArgs) -> Result<Inode, Failure> {
     let inode = mds.current_file(c).map_err(|f| match f.status {
         NfsStat::WRONG_TYPE => no_layout(),
         _ => f,
@@ -68,9 +65,7 @@ fn laid_out(
     let stateid = c.stateid(a.stateid).map_err(|_| no_layout())?;
     let checked = mds.protocol.state().layout_commit_check(client, key, &stateid).map_err(refused);
     checked.map_err(|f| if f.status == NfsStat::BAD_STATEID { no_layout() } else { f })?;
-    let last = a.last_write_offset;
-    let is_news = last.is_some_and(|last| mds.protocol.state().note_written(client, key, last));
-    Ok((inode, is_news))
+    Ok(inode)
 }
 
 /// Set-id bits do not survive a write by somebody who takes them away.

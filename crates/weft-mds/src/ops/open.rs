@@ -59,7 +59,11 @@ pub(super) async fn open(mds: &Mds, c: &mut Compound<Mds>, a: OpenArgs) -> OpRes
     let client = c.client()?;
     let (stateid, inode) = stand(mds, c, &a, target.inode.no)?;
     let undelegated = target.undelegated.is_some();
-    let granted = granted(mds, (client, &inode), &a, (stateid, undelegated))?;
+    // RFC 9754 §2: an extension of 4.2.
+    let wanted = a.share_access & share::WANT_OPEN_XOR_DELEGATION != 0;
+    let instead = wanted && c.minorversion >= 2 && mds.export().delegated.writes;
+    let how = How { undelegated, instead };
+    let granted = granted(mds, (client, &inode), &a, (stateid, how))?;
     c.set_current(mds.files.handle(inode.no));
     c.current_stateid = Some(granted.current);
     c.opened = true;
@@ -106,25 +110,39 @@ struct Granted {
     delegation: OpenDelegation,
 }
 
-/// The delegation that goes with an open, or takes its place. `undelegated`: this request keeps
-/// delegations away from others.
+/// How a delegation goes with an open.
+#[derive(Clone, Copy)]
+struct How {
+    /// This request keeps delegations away from others.
+    undelegated: bool,
+    /// It may take the place of the open.
+    instead: bool,
+}
+
+/// The delegation that goes with an open, or takes its place.
 fn granted(
     mds: &Mds,
     (client, inode): (ClientId, &Inode),
     args: &OpenArgs,
-    (stateid, undelegated): (Stateid, bool),
+    (stateid, how): (Stateid, How),
 ) -> Result<Granted, Failure> {
     let to_write = mds.export().delegated.writes;
-    let opened = Opened { client, inode, args, changes: undelegated, to_write };
+    let opened = Opened { client, inode, args, changes: how.undelegated, to_write };
     let delegation = mds.clients.delegations.grant(&opened);
     // Orphans are kept while they are open, over a restart too (design D18).
     let rflags =
         open_result::LOCKTYPE_POSIX | open_result::MAY_NOTIFY_LOCK | open_result::PRESERVE_UNLINKED;
-    let Some(instead) = in_place_of_open(args, &stateid, &delegation) else {
+    let instead = in_place_of_open(args, &stateid, &delegation).filter(|_| how.instead);
+    let Some(instead) = instead else {
         return Ok(Granted { stateid, current: stateid, rflags, delegation });
     };
     let closed = mds.protocol.state().close(client, &stateid, mds.files.key(inode.no));
-    closed.map_err(refused)?;
+    match closed {
+        Ok(closed) if closed.last_open_of_file => mds.files.closed(inode.no),
+        Ok(_) => {}
+        // Another OPEN of this owner has joined it since: both stand.
+        Err(_) => return Ok(Granted { stateid, current: stateid, rflags, delegation }),
+    }
     Ok(Granted {
         stateid: Stateid::ANONYMOUS,
         current: instead,
@@ -133,16 +151,15 @@ fn granted(
     })
 }
 
-/// The delegation, if it is all that is granted: the client wants that, and needs nothing that
-/// only an open can say, as what others are denied. RFC 9754 §4.
+/// The delegation, if it can be all that is granted: the client needs nothing that only an open can
+/// say, as what others are denied. RFC 9754 §4.
 fn in_place_of_open(a: &OpenArgs, open: &Stateid, delegation: &OpenDelegation) -> Option<Stateid> {
-    let wanted = a.share_access & share::WANT_OPEN_XOR_DELEGATION != 0;
     let is_new = open.seqid == Seqid(1) && !matches!(a.claim, OpenClaim::Previous(_));
     let granted = match delegation {
         OpenDelegation::Read { stateid, .. } | OpenDelegation::Write { stateid, .. } => stateid,
         OpenDelegation::None | OpenDelegation::NoneExt(..) => return None,
     };
-    (wanted && is_new && a.share_deny == share::DENY_NONE).then_some(*granted)
+    (is_new && a.share_deny == share::DENY_NONE).then_some(*granted)
 }
 
 /// What the claim leads to, made or emptied if it is to be.

@@ -99,8 +99,7 @@ async fn lone_writers_get_one() {
     a.compound().putfh(&fh).op(close(made.stateid())).expect(NfsStat::OK).await;
     let none = delegation(&mut b, &fh, wanting(wants)).await;
     assert_eq!(none, OpenDelegation::None, "it was wanted back just now");
-    let some = delegation(&mut b, &fh, asked).await;
-    assert!(matches!(some, OpenDelegation::Write { .. }), "{some:?}");
+    assert_eq!(delegation(&mut b, &fh, asked).await, refused, "nor for asking");
     let other = closed_file(&mut b, "other").await;
     let no = wanting(wants | share::WANT_NO_DELEG);
     let declined = OpenDelegation::NoneExt(why::NOT_WANTED, None);
@@ -147,6 +146,44 @@ async fn it_stands_for_an_open() {
     // And a second open of the same owner changes the one there is.
     let again = a.compound().putfh(&fh).open(either()).send().await.ok().open();
     assert_eq!(again.stateid.other, opened.stateid.other);
+
+    let old = ClientOptions { minor: 1, ..ClientOptions::new("4.1") };
+    let mut old = Client::with(cluster.address(), old).await;
+    let fh = closed_file(&mut old, "h").await;
+    let opened = old.compound().putfh(&fh).open(either()).send().await.ok().open();
+    assert!(matches!(opened.delegation, OpenDelegation::Write { .. }));
+    assert_ne!(opened.stateid, Stateid::ANONYMOUS, "nobody has heard of that in 4.1");
+}
+
+/// Two OPENs of one owner at once: neither fails for the other's delegation, and what was granted
+/// is told.
+#[tokio::test]
+async fn opens_that_meet_both_stand() {
+    let cluster = cluster(0).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    for n in 0..50 {
+        let fh = closed_file(&mut a, &format!("f{n}")).await;
+        let first = a.compound().slot(0).putfh(&fh).open(either()).begin().await;
+        let second = a.compound().slot(1).putfh(&fh).open(either()).begin().await;
+        let opened = [a.wire.nfs_reply(first).await.ok(), a.wire.nfs_reply(second).await.ok()];
+        let granted = opened
+            .iter()
+            .filter(|reply| matches!(reply.open().delegation, OpenDelegation::Write { .. }));
+        assert_eq!(granted.count(), 1);
+    }
+}
+
+/// A writer is not told to throw away what it has for a truncation that may be refused yet.
+#[tokio::test]
+async fn recalls_of_writers_promise_no_truncation() {
+    let cluster = cluster(0).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let fh = closed_file(&mut a, "f").await;
+    delegated(&mut a, &fh).await;
+    let cut = setattr(Stateid::ANONYMOUS, size(0));
+    b.compound().putfh(&fh).op(cut).expect(NfsStat::DELAY).await;
+    assert!(!recalled(&mut a).await.truncate);
 }
 
 /// Others are told what the holder says, and another change attribute each time that it has
@@ -158,21 +195,23 @@ async fn others_see_what_the_holder_has() {
     let mut b = Client::mount(&cluster, "b").await;
     let fh = closed_file(&mut a, "f").await;
     let stateid = delegated(&mut a, &fh).await;
+    let granted = looked(&mut a, &fh).await.change.unwrap();
     a.compound().putfh(&fh).op(write(stateid, 0, b"four")).expect(NfsStat::OK).await;
     let own = looked(&mut a, &fh).await;
-    let known = own.change.unwrap();
-    let clean = looked_while_told(&mut b, &mut a, &fh, (4, known)).await;
+    // It says what it was at the OPEN, whatever it wrote since.
+    assert!(own.change > Some(granted));
+    let clean = looked_while_told(&mut b, &mut a, &fh, (4, granted)).await;
     assert_eq!(clean, own);
-    let dirty = looked_while_told(&mut b, &mut a, &fh, (1000, known + 1)).await;
+    let dirty = looked_while_told(&mut b, &mut a, &fh, (1000, granted + 1)).await;
     assert_eq!(dirty.size, Some(1000));
     assert!(dirty.change > own.change && dirty.time_modify > own.time_modify);
-    let again = looked_while_told(&mut b, &mut a, &fh, (1000, known + 1)).await;
+    let again = looked_while_told(&mut b, &mut a, &fh, (1000, granted + 1)).await;
     assert!(again.change > dirty.change);
     // A listing asks too.
     let list = OpArgs::Readdir(readdir(0, 1 << 16, &[AttrNo::SIZE]));
     let listing = b.compound().putrootfh().op(list).begin().await;
     let callback = a.wire.callback().await;
-    a.wire.tell(&callback, 77, known + 1).await;
+    a.wire.tell(&callback, 77, granted + 1).await;
     let entries = b.wire.nfs_reply(listing).await.ok().readdir().entries;
     assert_eq!(entries[0].attrs.size, Some(77));
     // Only the answer has it: the volume keeps what was written.
@@ -229,7 +268,6 @@ async fn readers_wait_too() {
     let cluster = cluster(0).await;
     let mut a = Client::mount(&cluster, "a").await;
     let mut b = Client::mount(&cluster, "b").await;
-    let fh = closed_file(&mut a, "f").await;
     let anonymous = Stateid::ANONYMOUS;
     let waits = [
         OpArgs::Open(wanting(share::ACCESS_READ | share::WANT_NO_DELEG)),
@@ -239,7 +277,8 @@ async fn readers_wait_too() {
         setattr(anonymous, mode(0o600)),
         lockt("lo", LockType::Write, 0, 1),
     ];
-    for wait in waits {
+    for (n, wait) in waits.into_iter().enumerate() {
+        let fh = closed_file(&mut a, &format!("f{n}")).await;
         let own = wanting(share::ACCESS_WRITE | share::WANT_WRITE_DELEG);
         let own =
             OpenArgs { share_access: own.share_access | share::WANT_OPEN_XOR_DELEGATION, ..own };
@@ -403,6 +442,10 @@ async fn reclaim() {
     let mut loser = Client::with(cluster.address(), back("loser")).await;
     loser.compound().putfh(&lost).open(claim()).expect(NfsStat::RECLAIM_BAD).await;
     let mut a = Client::with(cluster.address(), back("a")).await;
+    // Who may only read reclaims no right to write.
+    let reads = OpenArgs { share_access: share::ACCESS_READ, ..claim() };
+    let reads = OpenArgs { owner: state_owner("reader"), ..reads };
+    assert_eq!(delegation(&mut a, &kept, reads).await, OpenDelegation::None);
     let opened = a.compound().putfh(&kept).open(claim()).send().await.ok().open();
     assert_ne!(opened.stateid, Stateid::ANONYMOUS, "the open it had is reclaimed too");
     let OpenDelegation::Write { stateid, recall: true, .. } = opened.delegation else {

@@ -36,6 +36,11 @@ impl Contended {
 
     pub(super) fn contains(&mut self, now: Millis, file: FileKey) -> bool {
         self.pass_to(now);
+        self.knows(file)
+    }
+
+    /// Whether it was noted, however long ago, and not forgotten since.
+    pub(super) fn knows(&self, file: FileKey) -> bool {
         self.lately.contains(&file) || self.before.contains(&file)
     }
 

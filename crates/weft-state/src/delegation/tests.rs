@@ -299,7 +299,7 @@ fn a_reader_that_writes_keeps_its_delegation() {
     let (mut state, _) = delegated();
     state.delegation_recall(NOW, A, FILE, RecallFor::Change);
     let asked = state.delegate(NOW, &writing(A, FILE, Wanted::Write));
-    assert_eq!(asked, Err(NoDelegation::Resource));
+    assert_eq!(asked, Err(NoDelegation::Contention));
 }
 
 /// Nobody else opens the file while it is out, not to read either; what it allows the caller
@@ -341,8 +341,8 @@ fn a_delegation_keeps_the_file() {
 
     state.delegate(NOW, &writing(A, FILE, Wanted::Write)).unwrap();
     assert!(state.delegation_revoke(NOW, A, FILE));
-    state.delegate(NOW, &writing(B, FILE, Wanted::Write)).unwrap();
-    assert_eq!(state.drop_client(B).closed, [FILE]);
+    state.delegate(NOW, &writing(B, OTHER_FILE, Wanted::Write)).unwrap();
+    assert_eq!(state.drop_client(B).closed, [OTHER_FILE]);
 }
 
 /// Who writes and who reads take turns at first; then readers have theirs, and the writer none.
@@ -360,4 +360,25 @@ fn readers_of_what_was_written() {
         state.delegation_return(client, &given, FILE).unwrap();
     }
     assert_eq!(state.delegate(NOW, &writing), Err(NoDelegation::NotAsked));
+}
+
+/// Who reclaims a right to write opens to write; who asks for one on a file that others want waits
+/// like anybody, and so does who did not give one back.
+#[test]
+fn asking_is_not_enough() {
+    let mut state = new_state();
+    let reclaim = Wanted::Reclaim(DelegationKind::Write);
+    let reads = state.delegate(NOW, &reading(A, FILE, reclaim));
+    assert_eq!(reads, Err(NoDelegation::NotAsked));
+    let given = state.delegate(NOW, &writing(A, FILE, reclaim)).unwrap().stateid;
+    state.delegation_recall(NOW, A, FILE, RecallFor::Reading);
+    state.delegation_return(A, &given, FILE).unwrap();
+    let asks = state.delegate(NOW, &writing(A, FILE, Wanted::Write));
+    assert_eq!(asks, Err(NoDelegation::Contention));
+    state.delegate(NOW, &writing(A, OTHER_FILE, Wanted::Write)).unwrap();
+    state.delegation_revoke(NOW, A, OTHER_FILE);
+    let third = FileKey { volume: 1, object: 12 };
+    let silent = state.delegate(NOW, &writing(A, third, Wanted::Write));
+    assert_eq!(silent, Err(NoDelegation::Resource));
+    assert!(state.delegate(NOW, &writing(B, third, Wanted::Write)).is_ok());
 }

@@ -31,8 +31,13 @@ impl Held {
         let last = self.state.parse(&self.last).map(|(_, no)| no);
         let is_last = last.is_ok_and(|no| revoked.is_some_and(|r| r.contains(&no)));
         let older = revoked.map_or(0, |r| r.len()) > usize::from(is_last);
-        let also =
-            [(writes, ", to write"), (is_last, ", revoked"), (older, ", an older one revoked")];
+        let contended = self.state.delegations.contended.knows(FILE);
+        let also = [
+            (contended, ", wanted back lately"),
+            (writes, ", to write"),
+            (is_last, ", revoked"),
+            (older, ", an older one revoked"),
+        ];
         also.iter().filter(|(is, _)| *is).fold(held.to_string(), |text, (_, more)| text + more)
     }
 
