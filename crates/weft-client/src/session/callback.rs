@@ -68,41 +68,33 @@ fn compound(
     let mut reply = CbReply { status: NfsStat::OK, results: Vec::new() };
     for index in 0..header.count {
         let op = CbOp::decode(r).ok()?;
-        let (number, status, body) = match (&op, index) {
+        let mut body = CbBody::Empty;
+        let (number, status) = match (&op, index) {
             (CbOp::Sequence(args), 0) => match accept(inner, slots, args) {
                 Accept::New(ok) => {
                     used = Some((args.slotid, args.sequenceid));
-                    (CbOpNum::CB_SEQUENCE, NfsStat::OK, CbBody::Sequence(ok))
+                    body = CbBody::Sequence(ok);
+                    (CbOpNum::CB_SEQUENCE, NfsStat::OK)
                 }
                 Accept::Replay(body) => return Some(body),
-                Accept::Refused(status) => (CbOpNum::CB_SEQUENCE, status, CbBody::Empty),
+                Accept::Refused(status) => (CbOpNum::CB_SEQUENCE, status),
             },
-            (CbOp::Sequence(_), _) => (CbOpNum::CB_SEQUENCE, NfsStat::SEQUENCE_POS, CbBody::Empty),
-            (CbOp::Layoutrecall(_), 0) => {
-                (CbOpNum::CB_LAYOUTRECALL, NfsStat::OP_NOT_IN_SESSION, CbBody::Empty)
-            }
-            (CbOp::Getattr(_), 0) => {
-                (CbOpNum::CB_GETATTR, NfsStat::OP_NOT_IN_SESSION, CbBody::Empty)
-            }
-            (CbOp::Recall(_), 0) => (CbOpNum::CB_RECALL, NfsStat::OP_NOT_IN_SESSION, CbBody::Empty),
-            (CbOp::Offload(_), 0) => {
-                (CbOpNum::CB_OFFLOAD, NfsStat::OP_NOT_IN_SESSION, CbBody::Empty)
-            }
-            (CbOp::NotifyLock(_), 0) => {
-                (CbOpNum::CB_NOTIFY_LOCK, NfsStat::OP_NOT_IN_SESSION, CbBody::Empty)
-            }
-            (CbOp::Other(n), 0) => (*n, NfsStat::OP_NOT_IN_SESSION, CbBody::Empty),
-            (CbOp::Layoutrecall(a), _) => {
-                (CbOpNum::CB_LAYOUTRECALL, handler.cb_layoutrecall(a), CbBody::Empty)
-            }
-            (CbOp::Recall(a), _) => (CbOpNum::CB_RECALL, handler.cb_recall(a), CbBody::Empty),
+            (CbOp::Sequence(_), _) => (CbOpNum::CB_SEQUENCE, NfsStat::SEQUENCE_POS),
+            (CbOp::Layoutrecall(_), 0) => (CbOpNum::CB_LAYOUTRECALL, NfsStat::OP_NOT_IN_SESSION),
+            (CbOp::Getattr(_), 0) => (CbOpNum::CB_GETATTR, NfsStat::OP_NOT_IN_SESSION),
+            (CbOp::Recall(_), 0) => (CbOpNum::CB_RECALL, NfsStat::OP_NOT_IN_SESSION),
+            (CbOp::Offload(_), 0) => (CbOpNum::CB_OFFLOAD, NfsStat::OP_NOT_IN_SESSION),
+            (CbOp::NotifyLock(_), 0) => (CbOpNum::CB_NOTIFY_LOCK, NfsStat::OP_NOT_IN_SESSION),
+            (CbOp::Other(n), 0) => (*n, NfsStat::OP_NOT_IN_SESSION),
+            (CbOp::Layoutrecall(a), _) => (CbOpNum::CB_LAYOUTRECALL, handler.cb_layoutrecall(a)),
+            (CbOp::Recall(a), _) => (CbOpNum::CB_RECALL, handler.cb_recall(a)),
             // We want no delegations.
-            (CbOp::Getattr(_), _) => (CbOpNum::CB_GETATTR, NfsStat::BADHANDLE, CbBody::Empty),
+            (CbOp::Getattr(_), _) => (CbOpNum::CB_GETATTR, NfsStat::BADHANDLE),
             // We start no operation that ends in a callback.
-            (CbOp::Offload(_), _) => (CbOpNum::CB_OFFLOAD, NfsStat::BAD_STATEID, CbBody::Empty),
+            (CbOp::Offload(_), _) => (CbOpNum::CB_OFFLOAD, NfsStat::BAD_STATEID),
             // Nothing here waits for locks.
-            (CbOp::NotifyLock(_), _) => (CbOpNum::CB_NOTIFY_LOCK, NfsStat::NOTSUPP, CbBody::Empty),
-            (CbOp::Other(n), _) => (*n, NfsStat::NOTSUPP, CbBody::Empty),
+            (CbOp::NotifyLock(_), _) => (CbOpNum::CB_NOTIFY_LOCK, NfsStat::NOTSUPP),
+            (CbOp::Other(n), _) => (*n, NfsStat::NOTSUPP),
         };
         reply.status = status;
         reply.results.push((number, status, body));

@@ -458,7 +458,7 @@ impl Delegations {
     }
 
     /// Revokes delegations that were not returned within a lease (§10.4.5).
-    pub(crate) fn revoke_overdue(self: &Arc<Self>, now: Millis) {
+    pub(crate) fn revoke_overdue(&self, now: Millis) {
         let limit_ms = u64::from(self.core.lease_s) * 1000;
         let overdue = self.protocol.state().delegations_overdue(now, limit_ms);
         for (client, file) in overdue {

@@ -200,6 +200,9 @@ pub fn values(inode: &Inode, fh: FileHandle, wanted: &Bitmap, facts: &Facts<'_>)
     permission_values(&mut a, inode, wanted, facts.names);
     layout_values(&mut a, inode, wanted, facts.threshold.told(inode));
     server_values(&mut a, facts);
+    if wanted.contains(AttrNo::OPEN_ARGUMENTS) {
+        a.open_arguments = Some(Box::new(open_arguments(facts.instead_of_opens)));
+    }
     if needs_space(wanted) {
         space_values(&mut a, facts);
     }
@@ -297,7 +300,6 @@ fn server_values(a: &mut Attrs, facts: &Facts<'_>) {
     a.fs_charset_cap = Some(NAMES_MAY_BE_NO_UTF8);
     a.change_attr_type = Some(CHANGE_IS_UNDEFINED);
     a.xattr_support = Some(true);
-    a.open_arguments = Some(Box::new(open_arguments(facts.instead_of_opens)));
 }
 
 /// What OPEN takes: RFC 9754 §3. Each is named by its number in the RFC's enumerations; the wants

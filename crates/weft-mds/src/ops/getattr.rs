@@ -70,27 +70,15 @@ pub(super) async fn ask_writer(
     }
 }
 
-/// The file with what its writer said, if it did.
+/// The file with what its writer said, if it did: that is true, as far as it can be.
 pub(super) fn heard_of(
     mds: &Mds,
     c: &mut Compound<Mds>,
     inode: Inode,
     told: Option<WriterTold>,
 ) -> Result<Inode, Failure> {
-    match told {
-        Some(told) => heard(mds, c, inode, &told),
-        None => Ok(inode),
-    }
-}
-
-/// What its writer said of a file is true, as far as it can be.
-pub(super) fn heard(
-    mds: &Mds,
-    c: &mut Compound<Mds>,
-    inode: Inode,
-    told: &WriterTold,
-) -> Result<Inode, Failure> {
-    let told = WriterTold { size: told.size.min(MAX_FILE_BYTES), ..*told };
+    let Some(told) = told else { return Ok(inode) };
+    let told = WriterTold { size: told.size.min(MAX_FILE_BYTES), ..told };
     mds.files.heard(&mut c.deps, inode, &told)
 }
 

@@ -63,7 +63,7 @@ pub(super) async fn open(mds: &Mds, c: &mut Compound<Mds>, a: OpenArgs) -> OpRes
     let wanted = a.share_access & share::WANT_OPEN_XOR_DELEGATION != 0;
     let instead = wanted && c.minorversion >= 2 && mds.export().delegated.writes;
     let how = How { undelegated, instead };
-    let granted = granted(mds, (client, &inode), &a, (stateid, how))?;
+    let granted = granted(mds, (client, &inode), &a, (stateid, how));
     c.set_current(mds.files.handle(inode.no));
     c.current_stateid = Some(granted.current);
     c.opened = true;
@@ -125,7 +125,7 @@ fn granted(
     (client, inode): (ClientId, &Inode),
     args: &OpenArgs,
     (stateid, how): (Stateid, How),
-) -> Result<Granted, Failure> {
+) -> Granted {
     let to_write = mds.export().delegated.writes;
     let opened = Opened { client, inode, args, changes: how.undelegated, to_write };
     let delegation = mds.clients.delegations.grant(&opened);
@@ -133,22 +133,25 @@ fn granted(
     let rflags =
         open_result::LOCKTYPE_POSIX | open_result::MAY_NOTIFY_LOCK | open_result::PRESERVE_UNLINKED;
     let instead = in_place_of_open(args, &stateid, &delegation).filter(|_| how.instead);
-    let Some(instead) = instead else {
-        return Ok(Granted { stateid, current: stateid, rflags, delegation });
-    };
-    let closed = mds.protocol.state().close(client, &stateid, mds.files.key(inode.no));
-    match closed {
-        Ok(closed) if closed.last_open_of_file => mds.files.closed(inode.no),
-        Ok(_) => {}
-        // Another OPEN of this owner has joined it since: both stand.
-        Err(_) => return Ok(Granted { stateid, current: stateid, rflags, delegation }),
+    match instead.filter(|_| gave_up(mds, client, &stateid, inode.no)) {
+        None => Granted { stateid, current: stateid, rflags, delegation },
+        Some(current) => Granted {
+            stateid: Stateid::ANONYMOUS,
+            current,
+            rflags: rflags | open_result::NO_OPEN_STATEID,
+            delegation,
+        },
     }
-    Ok(Granted {
-        stateid: Stateid::ANONYMOUS,
-        current: instead,
-        rflags: rflags | open_result::NO_OPEN_STATEID,
-        delegation,
-    })
+}
+
+/// Whether an open is closed for the delegation in its place: not if another OPEN of this owner has
+/// joined it since, then both stand.
+fn gave_up(mds: &Mds, client: ClientId, open: &Stateid, ino: InodeNo) -> bool {
+    let closed = mds.protocol.state().close(client, open, mds.files.key(ino));
+    if closed.as_ref().is_ok_and(|closed| closed.last_open_of_file) {
+        mds.files.closed(ino);
+    }
+    closed.is_ok()
 }
 
 /// The delegation, if it can be all that is granted: the client needs nothing that only an open can

@@ -1,6 +1,6 @@
 //! READDIR (26): RFC 8881 §18.23.
 
-use std::{collections::HashMap, ops::ControlFlow};
+use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use tokio::task::yield_now;
@@ -15,10 +15,10 @@ use weft_xdr::{Encode, Writer};
 use super::{
     attrs,
     attrs::{Facts, SET_ONLY, needs_server_attrs, tells_occupied},
-    getattr::{facts, heard},
+    getattr::{facts, heard_of},
     lookup::current_directory,
 };
-use crate::{export::acl::ACE_BYTES_MIN, files::WriterTold, server::Mds};
+use crate::{export::acl::ACE_BYTES_MIN, server::Mds};
 
 /// Largest reply, bytes: what Linux asks for at most.
 const REPLY_BYTES_MAX: usize = 1 << 20;
@@ -171,20 +171,11 @@ async fn known_to_others(
     let (client, occupied) = (c.client()?, tells_occupied(wanted));
     let told = mds.clients.delegations.ask_writers(client, &plain).await;
     let looked = mds.files.look(&mut c.deps, client, plain, occupied).await;
-    Ok(looked.into_iter().map(|inode| with_what_is_told(mds, c, inode?, &told)).collect())
-}
-
-/// An entry as its writer has it, if that was told.
-fn with_what_is_told(
-    mds: &Mds,
-    c: &mut Compound<Mds>,
-    inode: Inode,
-    told: &HashMap<InodeNo, WriterTold>,
-) -> Result<Inode, Failure> {
-    match told.get(&inode.no) {
-        Some(told) => heard(mds, c, inode, told),
-        None => Ok(inode),
-    }
+    let mut with_told = |inode: Inode| {
+        let told = told.get(&inode.no).copied();
+        heard_of(mds, c, inode, told)
+    };
+    Ok(looked.into_iter().map(|inode| inode.and_then(&mut with_told)).collect())
 }
 
 /// An entry whose attributes cannot be had says so, if it was asked to (§5.8.1.12); else the
