@@ -21,8 +21,8 @@ until_true() {
   done
 }
 
-mount_weft() { # DIR VERSION PORT [MORE OPTIONS]
-  nfsmount "$SERVER:/" "$1" "vers=$2,port=$3${4:+,$4}" || fail "mount vers=$2 of port $3 ($?)"
+mount_weft() { # DIR VERSION PORT
+  nfsmount "$SERVER:/" "$1" "vers=$2,port=$3" || fail "mount vers=$2 of port $3 ($?)"
   grep " $1 nfs4 " /proc/mounts | grep -q "vers=$2," || fail "$1 is not mounted with vers=$2"
 }
 

@@ -18,8 +18,10 @@ whole=$(cat /tmp/first /tmp/second | md5sum | cut -d' ' -f1)
 wire_written() { pnfsstat /mnt/a | sed -n 's/^bytes:.*wire-write \([0-9]*\).*/\1/p'; }
 has_sent() { [ "$(wire_written)" -ge "$1" ]; }
 
-# A second superblock of the same server: its lock owners are others, so it is the server (and not
-# this kernel) that must refuse them.
+# A second mount with the other minor version, which makes it another client: it is the server (and
+# not this kernel) that must refuse it.
+other_version() { [ "$version" = 4.1 ] && echo 4.2 || echo 4.1; }
+
 excluded() { # WHEN
   locker try /mnt/b/lock
   status=$?
@@ -78,7 +80,7 @@ for version in 4.1 4.2; do
   locker hold "$dir/lock" /tmp/ready /tmp/release &
   holder=$!
   until_true 30 "lock" test -e /tmp/ready
-  nfsmount "$SERVER:/restart-$version" /mnt/b "vers=$version,port=$port,nosharecache" ||
+  nfsmount "$SERVER:/restart-$version" /mnt/b "vers=$(other_version),port=$port" ||
     fail "second mount"
   excluded "before any restart"
   through_restart kill9

@@ -424,7 +424,7 @@ impl Default for ExportConfig {
             privileged_ports: true,
             server_groups: false,
             directory_delegations: false,
-            write_delegations: false,
+            write_delegations: true,
             clients: Vec::new(),
         }
     }

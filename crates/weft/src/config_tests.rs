@@ -119,7 +119,7 @@ fn every_documented_mds_key_is_read() {
             privileged_ports: false,
             server_groups: true,
             directory_delegations: true,
-            write_delegations: true,
+            write_delegations: false,
             clients: vec![
                 ClientConfig {
                     networks: vec!["10.0.0.7".parse().unwrap()],

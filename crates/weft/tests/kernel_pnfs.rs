@@ -85,11 +85,12 @@ fn stripes_over_all_data_servers(kernel: Kernel, start: impl FnOnce(Options) -> 
     }
 }
 
-/// No layout is asked for, outside of OPEN, and no data server hears of them.
+/// No data server hears of them. A layout is asked for, outside of OPEN, only for a file that the
+/// client opens by itself, which writes it under its delegation: in vain, once for each.
 fn small_files_went_to_the_mds(samples: &BTreeMap<String, Status>, report: &Report, version: &str) {
-    for phase in ["write", "read"] {
+    for (phase, most) in [("write", SMALL_FILES), ("read", 0)] {
         let asked = report.number(version, &format!("small.{phase}_layoutgets"));
-        assert_eq!(asked, 0, "vers={version} {phase}: LAYOUTGETs for small files");
+        assert!(asked <= most, "vers={version} {phase}: {asked} LAYOUTGETs for small files");
     }
     let sample = |name: &str| &samples[&format!("{version}.small.{name}")];
     let (idle, done) = (sample("idle"), sample("done"));

@@ -13,9 +13,9 @@ use support::pair;
 /// The part after which one guest is dead.
 const DEATH: &str = "death";
 
-/// Who writes alone is delegated the file.
-const WRITERS_DELEGATED: &str =
-    "[export]\nroot_squash = false\nprivileged_ports = false\nwrite_delegations = true\n";
+/// Who writes alone is not delegated the file.
+const UNDELEGATED: &str =
+    "[export]\nroot_squash = false\nprivileged_ports = false\nwrite_delegations = false\n";
 
 #[test]
 fn two_newest_kernels_share_a_server() {
@@ -24,15 +24,15 @@ fn two_newest_kernels_share_a_server() {
 }
 
 #[test]
-fn two_newest_kernels_are_delegated_what_they_write() {
+fn two_newest_kernels_share_a_server_that_delegates_no_writes() {
     let parts = ["data", "locks", "delegations", "layouts", "names", DEATH];
-    share_with([Kernel::Uml, Kernel::Uml], "4.2", &parts, &[], WRITERS_DELEGATED);
+    share_with([Kernel::Uml, Kernel::Uml], "4.2", &parts, &[], UNDELEGATED);
 }
 
 #[test]
-fn kernels_6_1_and_6_12_are_delegated_what_they_write() {
+fn kernels_6_1_and_6_12_share_a_server_that_delegates_no_writes() {
     let parts = ["data", "delegations", "layouts"];
-    share_with([Kernel::V6_1, Kernel::V6_12], "4.2", &parts, &[], WRITERS_DELEGATED);
+    share_with([Kernel::V6_1, Kernel::V6_12], "4.2", &parts, &[], UNDELEGATED);
 }
 
 #[test]

@@ -23,7 +23,9 @@ pub(super) async fn allocate(mds: &Mds, c: &mut Compound<Mds>, a: &AllocateArgs)
 }
 
 /// RFC 7862 §15.4. As with a truncation nobody else may be writing: what the hole swallows must
-/// have been there before.
+/// have been there before. The size is known before the hole is made, or the client comes again:
+/// Linux 7.2 takes the end of the hole for that of the file until it is told the size behind it in
+/// the same COMPOUND, and under a delegation it does not ask again.
 pub(super) async fn deallocate(mds: &Mds, c: &mut Compound<Mds>, a: &DeallocateArgs) -> OpResult {
     end_of(a.offset, a.length)?;
     let handle = c.handle()?;
@@ -37,6 +39,7 @@ pub(super) async fn deallocate(mds: &Mds, c: &mut Compound<Mds>, a: &DeallocateA
         false => inode,
     };
     let quiesced = mds.clients.quiesce(&admitted, by.client, &inode).await?;
+    mds.files.refresh(&mut c.deps, inode).await?;
     mds.files.punch(&mut c.deps, quiesced, by, (a.offset, a.length)).await?;
     Ok(OpOk::Deallocate)
 }

@@ -203,6 +203,27 @@ async fn deallocate_makes_holes() {
     assert_eq!((after.size, after.mode), (Some(3 * MIB), Some(0o755)));
 }
 
+/// The size is known before a hole is made: who is told of the hole is told the size behind it.
+#[tokio::test]
+async fn deallocate_waits_for_the_size() {
+    let mut cluster = Cluster::striped(2).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, id) = c.file("f").await;
+    fill(&mut c, &fh, id, 0, &vec![1; 2 << 20]).await;
+    let get = OpArgs::Layoutget(layoutget(id, IoMode::RW));
+    let layout = files_layout(&c.compound().putfh(&fh).op(get).send().await.ok());
+    let other = 1 - layout.first_stripe_index as usize;
+    cluster.stop_data_server(other).await;
+    let hole = || deallocate(id, 0, 50);
+    let reply = c.compound().putfh(&fh).op(hole()).getattr(&[AttrNo::SIZE]).send().await;
+    assert_eq!((reply.status(), reply.last().op), (NfsStat::DELAY, OpNum::DEALLOCATE));
+    cluster.restart_data_server(other).await;
+    let data = c.compound().putfh(&fh).op(read(id, 0, 100)).send().await.ok().data();
+    assert_eq!(data.0[..], [1; 100]);
+    let reply = c.compound().putfh(&fh).op(hole()).getattr(&[AttrNo::SIZE]).send().await.ok();
+    assert_eq!(reply.attrs().size, Some(2 * MIB));
+}
+
 /// The write layouts of others are recalled before a hole is made.
 #[tokio::test]
 async fn deallocate_recalls_layouts() {
