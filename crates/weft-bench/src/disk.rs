@@ -49,6 +49,34 @@ pub(crate) fn write_and_sync(dir: &Path, bytes: u64) -> Outcome<Sample> {
     Ok(Sample::rate(bytes as f64 / MIB, wall_s, own_cpu(before)?))
 }
 
+/// Makes files of `bytes` from so many threads, each its own, and makes each durable: files/s.
+pub(crate) fn durable_files(
+    dir: &Path,
+    threads: usize,
+    each: usize,
+    bytes: usize,
+) -> Outcome<Sample> {
+    let dir = dir.join("plain-files");
+    std::fs::create_dir_all(&dir)?;
+    let (before, data) = (Process::own().cpu_s()?, vec![7; bytes]);
+    let started = Instant::now();
+    let make = |thread: usize| {
+        for index in 0..each {
+            let mut file = File::create(dir.join(format!("{thread:03}-{index:06}")))?;
+            file.write_all(&data)?;
+            file.sync_data()?;
+        }
+        Ok::<_, std::io::Error>(())
+    };
+    std::thread::scope(|scope| {
+        let makers: Vec<_> = (0..threads).map(|thread| scope.spawn(move || make(thread))).collect();
+        makers.into_iter().try_for_each(|maker| maker.join().expect("no panic"))
+    })?;
+    let wall_s = started.elapsed().as_secs_f64();
+    std::fs::remove_dir_all(&dir)?;
+    Ok(Sample::rate((threads * each) as f64, wall_s, own_cpu(before)?))
+}
+
 /// Appends a small record and syncs, again and again: syncs/s.
 pub(crate) fn append_and_sync(dir: &Path, limit: Duration) -> Outcome<Sample> {
     let path = dir.join("log");

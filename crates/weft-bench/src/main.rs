@@ -27,7 +27,7 @@ use std::{
 use clap::{Parser, ValueEnum};
 
 use benches::{
-    atlas, create, fileop, listing, loopback, many, mdtest, neighbour, postmark, small,
+    atlas, create, fileop, listing, loopback, many, mdtest, medium, neighbour, postmark, small,
     small_writes, stream,
 };
 use context::{Context, SmallArgs};
@@ -89,6 +89,8 @@ enum Bench {
     ManyFiles,
     /// Small files, with every technique for them off, on, and alone.
     Small,
+    /// Durable whole files about and above the stuffing limit, with 1 to 32 data servers.
+    Medium,
     /// The phases of mdtest: directories and files, made, looked at, read, removed.
     Mdtest,
     /// Creates and removes of one client over 1 to 32 data servers, by when objects are made.
@@ -152,6 +154,7 @@ fn run(args: &Cli) -> Outcome {
             Bench::CreateDs => create::bench_data_servers(&context)?,
             Bench::Listing => listing::bench(&context)?,
             Bench::ManyFiles => many::bench(&context)?,
+            Bench::Medium => medium::bench(&context)?,
             Bench::SmallWrites => small_writes::bench(&context)?,
             Bench::Neighbour => neighbour::bench(&context)?,
             Bench::Atlas => atlas::bench(&context)?,

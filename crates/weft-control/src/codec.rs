@@ -9,7 +9,7 @@ use weft_xdr::{Decode, DecodeError, Encode, Reader, Writer, xdr_named, xdr_struc
 /// Program number, of the range that RFC 5531 §8.1 leaves to users.
 pub const CONTROL_PROGRAM: u32 = 0x2057_4654;
 /// The one version.
-pub const CONTROL_VERSION: u32 = 5;
+pub const CONTROL_VERSION: u32 = 6;
 /// Most objects in one batch: a reply of 40 KiB, and a fraction of a second of disk work.
 pub const BATCH_MAX: usize = 1024;
 /// Most runs of a volume that a data server names.
@@ -56,6 +56,8 @@ xdr_named! {
         BIND = 17,
         /// Tells the age of the volume, durably.
         AGE = 18,
+        /// Answers, and then waits for the next questions: objects that clients want to make.
+        BIRTHS = 20,
         /// As STAT; and clients write no more with handles of these epochs, or earlier ones.
         SEAL = 19,
     }
@@ -339,6 +341,36 @@ list! {
 list! {
     /// Result of TRUNCATE, REMOVE, FENCE and CREATE: a status for each item, in order.
     Statuses, ControlStatus, BATCH_MAX
+}
+xdr_struct! {
+    /// An object that somebody wants to make by writing to it.
+    #[derive(Copy, PartialOrd, Ord)]
+    pub struct Birth {
+        /// Its number; its volume is that of the connection.
+        pub object: u64,
+        /// The epoch of the handle to write with.
+        pub epoch: u32,
+        /// Which of the file's objects it would be.
+        pub slot: u32,
+    }
+}
+xdr_struct! {
+    /// What becomes of it.
+    #[derive(Copy)]
+    pub struct BirthAnswer {
+        /// What was asked.
+        pub birth: Birth,
+        /// The volume says, durably, that there may be such an object, and the handle counts.
+        pub allowed: bool,
+    }
+}
+list! {
+    /// BIRTHS' arguments: answers to questions of before.
+    BirthAnswers, BirthAnswer, BATCH_MAX
+}
+list! {
+    /// BIRTHS' result: questions, none if nobody asked for a while.
+    Births, Birth, BATCH_MAX
 }
 xdr_struct! {
     /// SPACE's result: bytes, and what else the disk can do.

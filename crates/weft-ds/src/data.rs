@@ -61,8 +61,13 @@ impl DataServer {
     pub(super) async fn write(&self, c: &Compound<Self>, a: WriteArgs) -> OpResult {
         let Payload::Bytes(data) = a.data else { return Err(NfsStat::SERVERFAULT.into()) };
         let (offset, len) = (a.offset, data.len());
-        let ObjectGrant { id, epoch } = self.admit(c, Access::Write, offset, len as u64).await?;
-        let ahead = c.handle()?.others_before(offset, len as u64);
+        let (handle, grant) =
+            (c.handle()?, self.admit(c, Access::Write, offset, len as u64).await?);
+        if len > 0 {
+            self.may_make(&handle, grant).await?;
+        }
+        let ObjectGrant { id, epoch } = grant;
+        let ahead = handle.others_before(offset, len as u64);
         let (verifier, committed) = match a.stable {
             StableHow::UNSTABLE => {
                 (self.disk.write(id, epoch, (offset, data), ahead).await?, StableHow::UNSTABLE)

@@ -1,5 +1,6 @@
 //! What a filehandle grants to an operation on its object: RFC 8881 §13.6, and ADR 5.
 
+use weft_control::codec::Birth;
 use weft_layout::{Access, DataServerHandle, NotAdmitted};
 use weft_nfs::{Failure, NfsStat};
 use weft_server::compound::Compound;
@@ -43,6 +44,27 @@ impl DataServer {
             self.store().check(id, grant.epoch).map_err(|e| object_status(&e))?;
         }
         Ok(grant)
+    }
+
+    /// Before a write of some bytes: an object that is not there yet is made by whoever may, or
+    /// when the metadata server lets it be (ADR 21).
+    ///
+    /// # Errors
+    /// PNFS_NO_LAYOUT; what the disk says.
+    pub(super) async fn may_make(
+        &self,
+        handle: &DataServerHandle,
+        grant: ObjectGrant,
+    ) -> Result<(), Failure> {
+        if handle.makes || self.store().is_open(grant.id) {
+            return Ok(());
+        }
+        if self.disk.call(0, move |s| s.is_there(grant.id)).await? {
+            return Ok(());
+        }
+        let ObjectGrant { id, epoch } = grant;
+        let birth = Birth { object: id.object, epoch, slot: handle.slot.into() };
+        Ok(self.births.ask(id.volume, birth).await?)
     }
 
     /// A handle that is newer than the object's epoch proves that the metadata server fenced the

@@ -7,9 +7,10 @@
 //! answered here.
 //!
 //! A metadata server asks it and tells it what clients cannot by the control program
-//! ([`control::Service`]). **Invariants of absence:** a data server asks nobody. It has no client
+//! ([`control::Service`]). **Invariants of absence:** a data server calls nobody. It has no client
 //! of NFS or RPC among its dependencies, and knows no volume and no metadata server.
 
+mod births;
 pub mod control;
 mod data;
 mod disk;

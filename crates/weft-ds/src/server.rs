@@ -23,13 +23,14 @@ use weft_store::{
     types::DataServerId,
 };
 
-use crate::disk::Disk;
+use crate::{births::Births, disk::Disk};
 
 /// A data server: its clients and sessions, and its objects.
 #[derive(Debug)]
 pub struct DataServer {
     pub(crate) core: Core,
     pub(crate) disk: Arc<Disk>,
+    pub(crate) births: Births,
     id: DataServerId,
     /// Those that handles may be sealed with.
     handle_keys: RwLock<Vec<HandleKey>>,
@@ -48,7 +49,8 @@ impl DataServer {
         secrets: &ClusterSecrets,
     ) -> io::Result<Arc<Self>> {
         let disk = Disk::new(store)?;
-        let ds = DataServer { core, disk, id, handle_keys: RwLock::default() };
+        let (births, handle_keys) = (Births::default(), RwLock::default());
+        let ds = DataServer { core, disk, births, id, handle_keys };
         ds.use_secrets(secrets);
         Ok(Arc::new(ds))
     }

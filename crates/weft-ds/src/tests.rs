@@ -34,6 +34,7 @@ impl File {
     fn handle(&self, rights: Rights, key: &HandleKey) -> Bytes {
         let handle = DataServerHandle {
             rights,
+            makes: true,
             slot: 0,
             volume: self.volume,
             object: self.object,

@@ -9,7 +9,7 @@ const HANDLE_BYTES: usize = 32;
 const SEALED_BYTES: usize = 24;
 
 /// The form below; a handle of another form is not ours.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Bytes in a unit of the handle's stripe-unit field.
 const UNIT_STEP_BYTES: u64 = 1 << 20;
@@ -115,8 +115,8 @@ pub enum NotAdmitted {
 ///
 /// | bytes | field |
 /// | --- | --- |
-/// | 0 | version, 1 |
-/// | 1 | rights: bit 0 read, bit 1 write, others 0 |
+/// | 0 | version, 2 |
+/// | 1 | rights: bit 0 read, bit 1 write, bit 2 make, others 0 |
 /// | 2..4 | slot |
 /// | 4..8 | volume |
 /// | 8..16 | object |
@@ -128,6 +128,9 @@ pub enum NotAdmitted {
 pub struct DataServerHandle {
     /// What the bearer may do.
     pub rights: Rights,
+    /// Whether a write may make the object. Without, the data server asks the metadata server
+    /// before it makes it (ADR 21).
+    pub makes: bool,
     /// Which units this object holds: those whose number modulo the stripe count is the slot.
     pub slot: u16,
     /// The volume's number.
@@ -208,7 +211,8 @@ impl DataServerHandle {
     fn to_bytes(self) -> [u8; SEALED_BYTES] {
         let mut out = [0; SEALED_BYTES];
         out[0] = VERSION;
-        out[1] = u8::from(self.rights.read) | u8::from(self.rights.write) << 1;
+        let Rights { read, write } = self.rights;
+        out[1] = u8::from(read) | u8::from(write) << 1 | u8::from(self.makes) << 2;
         out[2..4].copy_from_slice(&self.slot.to_be_bytes());
         out[4..8].copy_from_slice(&self.volume.to_be_bytes());
         out[8..16].copy_from_slice(&self.object.to_be_bytes());
@@ -223,6 +227,7 @@ impl DataServerHandle {
         let rights = b[1];
         let handle = DataServerHandle {
             rights: Rights { read: rights & 1 != 0, write: rights & 2 != 0 },
+            makes: rights & 4 != 0,
             slot: u16::from_be_bytes(*b[2..].first_chunk()?),
             volume: u32::from_be_bytes(*b[4..].first_chunk()?),
             object: u64::from_be_bytes(*b[8..].first_chunk()?),
@@ -231,7 +236,7 @@ impl DataServerHandle {
             stripe_unit_mib: u16::from_be_bytes(*b[22..].first_chunk()?),
         };
         let sound =
-            rights & !3 == 0 && handle.slot < handle.stripe_count && handle.stripe_unit_mib > 0;
+            rights & !7 == 0 && handle.slot < handle.stripe_count && handle.stripe_unit_mib > 0;
         sound.then_some(handle)
     }
 }

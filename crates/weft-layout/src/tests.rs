@@ -249,6 +249,7 @@ fn bad_addresses_are_refused() {
 fn handle() -> DataServerHandle {
     DataServerHandle {
         rights: Rights::READ_WRITE,
+        makes: true,
         slot: 2,
         volume: 0x0102_0304,
         object: 0x1112_1314_1516_1718,
@@ -268,7 +269,7 @@ fn key() -> HandleKey {
 fn handles_have_the_documented_form() {
     let sealed = handle().seal(&key());
     let want = [
-        &[1, 3, 0, 2, 1, 2, 3, 4][..],
+        &[2, 7, 0, 2, 1, 2, 3, 4][..],
         &[0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18],
         &[0x21, 0x22, 0x23, 0x24, 0, 5, 0, 3],
     ];
@@ -367,12 +368,13 @@ proptest! {
 
     /// Any sound handle comes back from its sealed form.
     #[test]
-    fn handles_round_trip(read: bool, write: bool, slot: u16, volume: u32, object: u64,
+    fn handles_round_trip((read, write, makes) in any::<(bool, bool, bool)>(), slot: u16,
+                          volume: u32, object: u64,
                           epoch: u32, stripe_count in 1..=u16::MAX,
                           stripe_unit_mib in 1..=u16::MAX) {
         let slot = slot % stripe_count;
-        let h = DataServerHandle { rights: Rights { read, write }, slot, volume, object, epoch,
-                                   stripe_count, stripe_unit_mib };
+        let h = DataServerHandle { rights: Rights { read, write }, makes, slot, volume, object,
+                                   epoch, stripe_count, stripe_unit_mib };
         prop_assert_eq!(DataServerHandle::open(&key(), &h.seal(&key())), Ok(h));
     }
 }
@@ -384,6 +386,7 @@ fn others_have_what_lies_before_a_unit() {
     const MIB: u64 = 1 << 20;
     let handle = DataServerHandle {
         rights: Rights { read: true, write: true },
+        makes: true,
         slot: 1,
         volume: 1,
         object: 1,

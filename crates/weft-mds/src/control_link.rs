@@ -35,6 +35,8 @@ const CONNECT_WAIT: Duration = Duration::from_secs(2);
 const ESTABLISH_LIMIT: Duration = Duration::from_secs(2);
 /// How long an answer that costs no disk sync may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+/// How long a data server may have nothing to ask.
+const QUIET_LIMIT: Duration = Duration::from_secs(10);
 /// How long a batch of durable changes may take on a slow disk.
 const CHANGE_LIMIT: Duration = Duration::from_secs(30);
 /// How long a data server may take to bind: it may wait for what our last connection is doing.
@@ -223,7 +225,11 @@ impl ControlLink {
     ) -> Result<T, ControlError> {
         let live = self.live().await?;
         let changes = procedure.changes();
-        let limit = if changes { CHANGE_LIMIT } else { ANSWER_LIMIT };
+        let limit = match procedure {
+            Procedure::BIRTHS => QUIET_LIMIT,
+            _ if changes => CHANGE_LIMIT,
+            _ => ANSWER_LIMIT,
+        };
         let answer = tokio::select! {
             answer = timeout(limit, call(&live.connection, procedure, args)) => answer,
             gone = self.replaced(&live) => return Err(gone),

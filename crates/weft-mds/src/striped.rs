@@ -27,6 +27,8 @@ pub struct Striped {
     pub stripe_unit_bytes: u32,
     /// Index in the list of the data server that holds the first unit.
     pub first_stripe_index: u16,
+    /// How many data servers may have an object, from that of the first unit on.
+    pub reach: u16,
     /// How long its objects are at least, in the same order; empty if nothing is known to be there.
     pub lengths_min: Vec<u64>,
 }
@@ -49,6 +51,21 @@ impl Striped {
     /// How long the object at an index is at least, bytes: a shorter one has lost something.
     pub fn length_min(&self, index: usize) -> u64 {
         self.lengths_min.get(index).copied().unwrap_or(0)
+    }
+
+    /// Whether the data server at an index may have an object: only those are asked.
+    pub fn holds(&self, index: usize) -> bool {
+        u16::try_from(index).is_ok_and(|index| self.slot(index) < self.reach)
+    }
+
+    /// Those data servers, with their indices.
+    pub fn holders(&self) -> impl Iterator<Item = (usize, DataServerId)> {
+        self.data_servers.iter().copied().enumerate().filter(|(index, _)| self.holds(*index))
+    }
+
+    /// The same without their indices.
+    pub fn holder_ids(&self) -> Vec<DataServerId> {
+        self.holders().map(|(_, id)| id).collect()
     }
 
     /// Whether the byte at `to + n` of another file is, for every n, in the object on the same
@@ -88,6 +105,7 @@ impl Striped {
         let count = self.stripe_count();
         DataServerHandle {
             rights,
+            makes: rights.write && self.holds(index.into()),
             slot: self.slot(index),
             volume: self.volume,
             object: self.object,
@@ -158,6 +176,7 @@ mod tests {
             data_servers: (1..=count).map(DataServerId).collect(),
             stripe_unit_bytes: 2 << 20,
             first_stripe_index,
+            reach: u16::MAX,
             lengths_min: Vec::new(),
         }
     }

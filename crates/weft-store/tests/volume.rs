@@ -64,7 +64,13 @@ fn rename(volume: &Volume, from: &str, to: &str) -> Seen<Result<(), StoreError>>
 
 fn placement() -> Placement {
     let device = DeviceId([1; 16]);
-    Placement { device, stripe_unit_bytes: 1 << 20, stripe_count: 4, first_stripe_index: 2 }
+    Placement {
+        device,
+        stripe_unit_bytes: 1 << 20,
+        stripe_count: 4,
+        first_stripe_index: 2,
+        reach: 1,
+    }
 }
 
 fn now_or_pending<F: Future>(future: F) -> Poll<F::Output> {

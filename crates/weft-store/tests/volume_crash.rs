@@ -39,7 +39,13 @@ fn at(seconds: i64) -> Timestamp {
 
 fn placement() -> Placement {
     let device = DeviceId([1; 16]);
-    Placement { device, stripe_unit_bytes: 1 << 20, stripe_count: 4, first_stripe_index: 0 }
+    Placement {
+        device,
+        stripe_unit_bytes: 1 << 20,
+        stripe_count: 4,
+        first_stripe_index: 0,
+        reach: 1,
+    }
 }
 
 /// The child: each worker creates, renames and removes in its own directory, and tells what is

@@ -7,6 +7,7 @@ pub(crate) mod listing;
 pub(crate) mod loopback;
 pub(crate) mod many;
 pub(crate) mod mdtest;
+pub(crate) mod medium;
 pub(crate) mod neighbour;
 pub(crate) mod postmark;
 pub(crate) mod small;

@@ -238,6 +238,13 @@ impl Service {
         Ok(StatOk { verifier, objects: self.change(peer, a, seal).await? })
     }
 
+    /// BIRTHS: what clients want to make of the caller's volume.
+    async fn births(&self, peer: &Bound, a: &BirthAnswers) -> Births {
+        let births = &self.data_server.births;
+        births.answered(peer.volume, &a.0);
+        Births(births.next(peer.volume).await)
+    }
+
     async fn list(&self, a: ListArgs) -> Result<Objects, ControlStatus> {
         let store = self.data_server.store().clone();
         let after = (!a.from_first).then(|| id(a.after));
@@ -364,6 +371,7 @@ impl Service {
             Procedure::CLONE => {
                 with_objects(args, ours, async |a| self.change(peer, a, clone).await?).await
             }
+            Procedure::BIRTHS => with(args, async |a| Ok(self.births(peer, &a).await)).await,
             Procedure::AGE => with(args, async |a| self.age(peer, a).await).await,
             Procedure::SPACE => with(args, async |Nothing| self.space().await).await,
             Procedure::STATUS => with(args, async |Nothing| self.status().await).await,

@@ -107,8 +107,8 @@ impl DataServers {
         }
     }
 
-    /// Copies a range to a file that lines up, holes as holes. The verifier is to be compared with
-    /// that of [`Self::commit`] of the destination.
+    /// Copies a range to a file that lines up, and reaches so far, holes as holes. The verifier is
+    /// to be compared with that of [`Self::commit`] of the destination.
     ///
     /// **Cost**: one message to each data server, no data.
     ///
@@ -180,7 +180,8 @@ impl DataServers {
         range: Between<'_>,
     ) -> Result<Verifier, DataServerError> {
         let args = range.args(0, range.len);
-        let answers = self.on_all(range.source, |server, _, _| async move {
+        // A source without an object is a hole, also to those that have one of the destination.
+        let answers = self.on_all(range.destination, |server, _, _| async move {
             asked(&server, procedure, &args).await
         });
         let verifiers = answers.await?;

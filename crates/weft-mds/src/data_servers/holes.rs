@@ -38,19 +38,21 @@ impl DataServers {
     ) -> Result<Option<u64>, DataServerError> {
         let mut from = from;
         loop {
+            let hole = what == Content::Hole;
             let told = self.on_all(file, |server, object, stripe| async move {
-                let hole = what == Content::Hole;
                 let args = SeekArgs { object, stripe, hole, from, end };
                 server.ask::<SeekOk>(Procedure::SEEK, &args).await
             });
             let told = told.await?;
-            for (place, told) in file.data_servers.iter().copied().enumerate().zip(&told) {
+            for (place, told) in file.holders().zip(&told) {
                 not_short(file, place, told.size)?;
             }
+            let elsewhere = if hole { self.first_without_object(file, from)? } else { None };
             let sought = told.iter().map(|told| match told.found {
                 true => Sought::At(told.at),
                 false => Sought::NotBefore(told.at),
             });
+            let sought = sought.chain(elsewhere.filter(|at| *at < end).map(Sought::At));
             match merge(sought, end) {
                 Merged::Found(at) => return Ok(Some(at)),
                 Merged::Nothing => return Ok(None),
@@ -58,6 +60,17 @@ impl DataServers {
                 Merged::GoOn(_) => return Err(self.damaged(file)),
             }
         }
+    }
+
+    /// The first byte from an offset on whose data server has no object.
+    fn first_without_object(
+        &self,
+        file: &Striped,
+        from: u64,
+    ) -> Result<Option<u64>, DataServerError> {
+        let rule = file.distribution().map_err(|_| self.damaged(file))?;
+        let others = (0..rule.stripe_count()).filter(|index| !file.holds(*index as usize));
+        Ok(others.filter_map(|index| rule.next_own_run(index, from)).map(|run| run.0).min())
     }
 
     /// Makes a hole in a file, durably.
@@ -83,7 +96,7 @@ impl DataServers {
         punched.await.map(drop)
     }
 
-    /// Reserves space for a range of a file, durably. Sizes stay.
+    /// Reserves space for a range of a file that reaches so far, durably. Sizes stay.
     ///
     /// # Errors
     /// [`DataServerError`]; some of it may be reserved. What plainly does not fit is refused
@@ -143,7 +156,8 @@ impl DataServers {
         Ok((0..rule.stripe_count()).map(|index| rule.bytes_between(index, from, end)).collect())
     }
 
-    /// Asks all data servers of a file at once; what they said, in stripe order.
+    /// Asks all data servers at once that may have an object of a file; what they said, in stripe
+    /// order.
     pub(super) async fn on_all<T, F>(
         &self,
         file: &Striped,
@@ -156,7 +170,7 @@ impl DataServers {
         self.on_those(file, |_| true, ask).await
     }
 
-    /// The same of some of them, by their stripe indices.
+    /// The same of some of these, by their stripe indices.
     async fn on_those<T, F>(
         &self,
         file: &Striped,
@@ -168,17 +182,15 @@ impl DataServers {
         F: Future<Output = Result<T, DataServerError>> + Send + 'static,
     {
         let count = u32::try_from(file.data_servers.len()).unwrap_or(u32::MAX);
-        let mut jobs = Vec::with_capacity(file.data_servers.len());
-        for (index, id) in (0..).zip(&file.data_servers) {
-            if !concerned(usize::from(index)) {
-                continue;
-            }
+        let mut jobs = Vec::new();
+        for (index, id) in file.holders().filter(|(index, _)| concerned(*index)) {
+            let index = u16::try_from(index).map_err(|_| self.damaged(file))?;
             let stripe = StripeName {
                 unit_bytes: file.stripe_unit_bytes.into(),
                 count,
                 slot: file.slot(index).into(),
             };
-            jobs.push(ask(self.server(*id)?, name(file), stripe));
+            jobs.push(ask(self.server(id)?, name(file), stripe));
         }
         each::all_done(each::all(jobs).await)
     }

@@ -49,7 +49,9 @@ impl DataServers {
     ) -> Result<Bytes, DataServerError> {
         let len = usize::try_from(len).unwrap_or(IO_BYTES_MAX).min(IO_BYTES_MAX);
         self.meet(file).await?;
-        let pieces = self.pieces(file, offset, len, Rights::READ)?;
+        let mut pieces = self.pieces(file, offset, len, Rights::READ)?;
+        // The others have no object: a hole.
+        pieces.retain(|piece| file.holds(piece.index));
         let places: Vec<_> = pieces.iter().map(|p| p.at).collect();
         let parts = each::all(pieces.into_iter().map(read_piece)).await;
         let mut parts: Vec<Bytes> = parts.into_iter().collect::<Result<_, _>>()?;
@@ -65,8 +67,8 @@ impl DataServers {
         Ok(out.freeze())
     }
 
-    /// Writes a range of a file; how durable it is, and the verifier to compare with
-    /// [`Self::commit`]'s. It returns when no part of it is under way any more. Small ones may
+    /// Writes a range of a file that reaches so far; how durable it is, and the verifier to compare
+    /// with [`Self::commit`]'s. It returns when no part of it is under way any more. Small ones may
     /// leave together with others of the file.
     ///
     /// # Errors
@@ -100,10 +102,11 @@ impl DataServers {
     /// [`DataServerError`].
     pub async fn commit(&self, file: &Striped) -> Result<Verifier, DataServerError> {
         self.meet(file).await?;
-        let mut jobs = Vec::with_capacity(file.data_servers.len());
-        for (index, id) in (0..).zip(&file.data_servers) {
-            let server = self.server(*id)?;
-            let handle = self.handle(file, index, *id, Rights::READ_WRITE)?;
+        let mut jobs = Vec::new();
+        for (index, id) in file.holders() {
+            let index = u16::try_from(index).map_err(|_| self.damaged(file))?;
+            let server = self.server(id)?;
+            let handle = self.handle(file, index, id, Rights::READ_WRITE)?;
             jobs.push(async move {
                 let done = server.session().await?.ds_commit(handle).await;
                 let done = done.map_err(|e| DataServerError::of_client(server.id, &e))?;
@@ -151,20 +154,20 @@ impl DataServers {
     }
 
     /// The file's verifier after a write: of the data servers that took part, what they said to
-    /// this very write; of the others the last that is known. One that is not known and cannot
-    /// be asked gets none, so that COMMIT's will differ.
+    /// this very write; of the others that may have objects the last that is known. One that is not
+    /// known and cannot be asked gets none, so that COMMIT's will differ.
     pub(super) async fn verifier_of(
         &self,
         file: &Striped,
         done: &[(usize, Written)],
     ) -> Result<Verifier, DataServerError> {
-        let mut all = Vec::with_capacity(file.data_servers.len());
-        for (index, id) in file.data_servers.iter().enumerate() {
+        let mut all = Vec::new();
+        for (index, id) in file.holders() {
             let mine = done.iter().filter(|(at, _)| *at == index);
             let mut said: Vec<_> = mine.flat_map(|(_, w)| w.verifiers.iter().copied()).collect();
             said.dedup();
             if said.is_empty() {
-                match self.server(*id)?.verifier().await {
+                match self.server(id)?.verifier().await {
                     Ok(known) => said.push(known),
                     Err(error) => tracing::debug!(%error, "write verifier unknown"),
                 }

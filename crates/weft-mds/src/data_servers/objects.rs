@@ -179,7 +179,7 @@ impl DataServers {
         &self,
         file: &Striped,
     ) -> Result<Vec<(DataServerId, u32)>, DataServerError> {
-        let mut epochs = Vec::with_capacity(file.data_servers.len());
+        let mut epochs = Vec::new();
         for (_, id, told) in self.stat_each(file, |_, server| server.is_up()).await? {
             match told {
                 Err(DataServerError::Unreachable { .. }) => {}
@@ -196,7 +196,7 @@ impl DataServers {
         asks: impl Fn(usize, &Server) -> bool,
     ) -> Result<Vec<Told>, DataServerError> {
         let mut asked = Vec::new();
-        for (index, id) in file.data_servers.iter().copied().enumerate() {
+        for (index, id) in file.holders() {
             let (server, object) = (self.server(id)?, name(file));
             if asks(index, &server) {
                 asked.push(async move {
@@ -275,6 +275,21 @@ impl DataServers {
     /// removed is.
     pub async fn remove(&self, files: &[Striped]) -> Vec<Result<(), DataServerError>> {
         self.change_each(Procedure::REMOVE, files, |part, _| part.object, Objects).await
+    }
+
+    /// Answers what a data server asked, and waits for what it asks next: which objects may be
+    /// made.
+    ///
+    /// # Errors
+    /// [`DataServerError`].
+    pub(crate) async fn births(
+        &self,
+        id: DataServerId,
+        answers: Vec<BirthAnswer>,
+    ) -> Result<Vec<Birth>, DataServerError> {
+        let server = self.server(id)?;
+        server.ready().await?;
+        Ok(server.births(answers).await?.0)
     }
 
     /// Makes all objects of files, empty and durably; those that are there stay as they are.
@@ -413,12 +428,14 @@ pub(super) fn name(file: &Striped) -> ObjectName {
     ObjectName { volume: file.volume, object: file.object }
 }
 
+/// The objects of files, by data server; those that cannot be left out.
 fn parts_by_server(files: &[&Striped]) -> BTreeMap<DataServerId, Vec<Part>> {
     let mut by_server: BTreeMap<_, Vec<Part>> = BTreeMap::new();
     for (at, file) in files.iter().enumerate() {
-        for (stripe_index, id) in (0..).zip(&file.data_servers) {
+        for (index, id) in file.holders() {
+            let stripe_index = u32::try_from(index).unwrap_or(u32::MAX);
             let part = Part { file: at, stripe_index, object: name(file) };
-            by_server.entry(*id).or_default().push(part);
+            by_server.entry(id).or_default().push(part);
         }
     }
     by_server

@@ -141,6 +141,15 @@ impl Server {
         }
     }
 
+    /// Answers, and waits for what it wants to know next.
+    pub(super) async fn births(
+        &self,
+        answers: Vec<BirthAnswer>,
+    ) -> Result<Births, DataServerError> {
+        let asked = self.link.call(Procedure::BIRTHS, &BirthAnswers(answers)).await;
+        asked.map_err(|e| DataServerError::of_control(self.id, &e))
+    }
+
     fn told_space(&self, space: &SpaceOk) {
         self.room().told(space.total, space.available);
         *self.last_shares_blocks() = Some(space.shares_blocks);

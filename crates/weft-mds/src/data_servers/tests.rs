@@ -71,6 +71,7 @@ impl Cluster {
             data_servers: self.view.ids(),
             stripe_unit_bytes: 1 << 20,
             first_stripe_index: u16::try_from(object % self.servers.len() as u64).unwrap(),
+            reach: u16::MAX,
             lengths_min: Vec::new(),
         }
     }
@@ -381,6 +382,7 @@ async fn a_swapped_directory_is_noticed() {
         data_servers: vec![DataServerId(1)],
         stripe_unit_bytes: 1 << 20,
         first_stripe_index: 0,
+        reach: u16::MAX,
         lengths_min: Vec::new(),
     };
     let device = weft_nfs::DeviceId([1; 16]);

@@ -135,6 +135,7 @@ mod tests {
             stripe_unit_bytes: 1 << 20,
             stripe_count,
             first_stripe_index: 0,
+            reach: 1,
         };
         let new = New { data: NewFileData::On(place), size: Some(100), ..New::file(0o644) };
         let (root, now) = (Credential::superuser(), Timestamp::default());

@@ -8,7 +8,8 @@
 //!    excludes if it will be alone: moving a file is a change of its own. A change of a file that
 //!    is not there is refused with DELAY, for the client to come again.
 //! 4. **Mark**: what a crash in the middle may leave behind is found again ([`Plan::extends_to`],
-//!    or a truncation's intent).
+//!    or a truncation's intent), and no object comes to be that the volume does not know of
+//!    ([`Plan::writes_to`]).
 //! 5. **Fence**: nothing that was given up before may be carried out after this ([`OlderHandles`]).
 //! 6. **Do**: the closure.
 //! 7. **Note the outcome**: a failure may be half done, and what nobody answered may be done later.
@@ -159,6 +160,7 @@ impl Change<'_> {
             self.changes.shared.require_whole(self.ino).await?;
         }
         let inode = self.marked(deps).await?;
+        let inode = self.reaching(deps, inode).await?;
         // Messages to data servers: beside those an allocation is nothing, and each call has the
         // room for its largest operation.
         match Box::pin(self.attempts(deps, inode, act)).await {
@@ -176,6 +178,16 @@ impl Change<'_> {
             Some(end) => self.changes.attrs.mark_extending(deps, self.ino, end).await,
             // Its placement and epoch may be others by now.
             None => deps.see(self.changes.shared.volume.inode(self.ino)),
+        }
+    }
+
+    /// Step 4 as well: the file as it is when it reaches as far as this may write.
+    async fn reaching(&self, deps: &mut Deps, inode: Inode) -> Result<Inode, Failure> {
+        match (self.plan.writes_to, inode.placement) {
+            (Some(end), Some(place)) => {
+                self.changes.shared.reaching(deps, inode, &place, end).await
+            }
+            _ => Ok(inode),
         }
     }
 

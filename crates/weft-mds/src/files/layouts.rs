@@ -151,7 +151,7 @@ impl FileService {
     pub(crate) async fn layout_returned(&self, deps: &mut Deps, client: ClientId, ino: InodeNo) {
         let Ok(inode) = deps.see(self.shared.volume.inode(ino)) else { return };
         if let Some(file) = self.shared.striped(&inode)
-            && !self.shared.data_servers.are_up(&file.data_servers)
+            && !self.shared.data_servers.are_up(&file.holder_ids())
         {
             self.fences.suspect_handles_of(client, ino, FenceCause::LateWrite);
         }

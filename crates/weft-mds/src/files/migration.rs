@@ -179,11 +179,11 @@ impl Migration {
         }
         let beside = self.shared.striped(source).and_then(|s| s.first_index_beside(from, to));
         let serves = |p: &Placement| self.shared.placements.serves(p.device);
-        let wish = source
-            .placement
-            .filter(serves)
-            .zip(beside)
-            .map(|(there, first_stripe_index)| Placement { first_stripe_index, ..there });
+        let wish =
+            source.placement.filter(serves).zip(beside).map(|(there, first_stripe_index)| {
+                let reach = self.shared.placements.first_reach(there.stripe_count);
+                Placement { first_stripe_index, reach, ..there }
+            });
         self.on_data_servers_at(deps, destination, wish).await.map(drop)
     }
 

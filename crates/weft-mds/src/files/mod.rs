@@ -10,6 +10,7 @@
 //! [`layouts`].
 
 mod alone;
+mod births;
 mod change;
 mod choice;
 mod cloning;

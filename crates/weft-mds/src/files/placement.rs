@@ -43,6 +43,10 @@ pub(crate) struct Placements {
     volume: Volume,
     volume_number: u32,
     data_servers: Arc<DataServers>,
+    /// Files with lower numbers were in the backup that the volume comes from; none of any.
+    restored_below: Option<InodeNo>,
+    /// New files get all their objects with their place.
+    makes_all: bool,
     striping: RwLock<Striping>,
     /// All devices that files may refer to; each is durable.
     devices: RwLock<HashMap<DeviceId, Device>>,
@@ -54,7 +58,8 @@ pub(crate) struct Placements {
 
 impl Placements {
     /// Reads the devices of a volume, and records those that files get while all data servers are
-    /// up and have as much room as each other.
+    /// up and have as much room as each other. With `makes_all` new files get all their objects at
+    /// once.
     ///
     /// # Errors
     /// The volume cannot be read, or the devices cannot be recorded.
@@ -62,12 +67,15 @@ impl Placements {
         volume: &Volume,
         volume_number: u32,
         data_servers: Arc<DataServers>,
-        striping: Striping,
+        (striping, makes_all): (Striping, bool),
     ) -> Result<Self, StoreError> {
         let known = volume.devices().unconfirmed()?;
+        let restored = volume.restored().unconfirmed()?;
         let placements = Placements {
             volume: volume.clone(),
             volume_number,
+            restored_below: restored.map(|restored| restored.first_new),
+            makes_all,
             striping: RwLock::new(striping),
             devices: RwLock::new(known.into_iter().map(|d| (d.id, d)).collect()),
             recording: tokio::sync::Mutex::default(),
@@ -111,6 +119,11 @@ impl Placements {
             data_servers: device.data_servers,
             stripe_unit_bytes: placement.stripe_unit_bytes,
             first_stripe_index: placement.first_stripe_index,
+            // An object of later may be where a restored volume knows of none.
+            reach: match self.restored_below.is_some_and(|below| ino < below) {
+                true => placement.stripe_count,
+                false => placement.reach,
+            },
             lengths_min: Vec::new(),
         })
     }
@@ -154,13 +167,20 @@ impl Placements {
             Some(device) => (device, chosen.first_index),
             None => self.made(chosen, &candidates).await?,
         };
-        let (count, first) = (device.data_servers.len(), u16::try_from(first));
+        let index = |n: usize| u16::try_from(n).map_err(|_| NfsStat::SERVERFAULT);
+        let stripe_count = index(device.data_servers.len())?;
         Ok(Placement {
             device: device.id,
             stripe_unit_bytes: striping.unit_bytes,
-            stripe_count: u16::try_from(count).map_err(|_| NfsStat::SERVERFAULT)?,
-            first_stripe_index: first.map_err(|_| NfsStat::SERVERFAULT)?,
+            stripe_count,
+            first_stripe_index: index(first)?,
+            reach: self.first_reach(stripe_count),
         })
+    }
+
+    /// How many of its data servers may have objects of a new file.
+    pub(crate) fn first_reach(&self, stripe_count: u16) -> u16 {
+        if self.makes_all { stripe_count } else { 1 }
     }
 
     /// A device for a choice that has none yet. When there are too many it is one of those there

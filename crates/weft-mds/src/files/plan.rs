@@ -88,6 +88,8 @@ pub(crate) struct Plan<'a> {
     pub(super) older: OlderHandles,
     /// The file is marked, durably, before it may come to reach further than the volume says.
     pub(super) extends_to: Option<u64>,
+    /// Objects may come to be for bytes up to there: the file is let reach so far before, durably.
+    pub(super) writes_to: Option<u64>,
     pub(super) settles: Settles,
 }
 
@@ -135,6 +137,7 @@ impl<'a> Plan<'a> {
             excluded: Excluded::Writing(writing),
             older: OlderHandles::Outranked { late_writes_of: Some(by.client) },
             extends_to: Some(end),
+            writes_to: Some(end),
             settles: Settles::Written { set_id_loss: by.set_id_loss },
         }
     }
@@ -147,6 +150,7 @@ impl<'a> Plan<'a> {
             excluded: Excluded::Writing(writing),
             older: OlderHandles::Refused,
             extends_to: Some(end),
+            writes_to: Some(end),
             settles: Settles::Written { set_id_loss },
         }
     }
@@ -154,11 +158,12 @@ impl<'a> Plan<'a> {
     /// ALLOCATE. It changes no byte, so there is nothing for a late write to collide with, and
     /// nothing to tell after a failure. The objects keep their sizes until the volume says that the
     /// file is longer: a crash leaves nothing behind the end that could show, so there is no mark.
-    pub(super) fn allocate(writing: Writing<'a>, by: Writer) -> Self {
+    pub(super) fn allocate(writing: Writing<'a>, by: Writer, end: u64) -> Self {
         Plan {
             excluded: Excluded::Writing(writing),
             older: OlderHandles::Outranked { late_writes_of: None },
             extends_to: None,
+            writes_to: Some(end),
             settles: Settles::Allocated { set_id_loss: by.set_id_loss },
         }
     }
@@ -170,6 +175,7 @@ impl<'a> Plan<'a> {
             excluded: Excluded::Quiesced(alone),
             older: OlderHandles::Outranked { late_writes_of: None },
             extends_to: None,
+            writes_to: None,
             settles: Settles::Written { set_id_loss: by.set_id_loss },
         }
     }
@@ -180,17 +186,20 @@ impl<'a> Plan<'a> {
             excluded: Excluded::Quiesced(alone),
             older: OlderHandles::Outranked { late_writes_of: None },
             extends_to: Some(end),
+            writes_to: Some(end),
             settles: Settles::Written { set_id_loss: by.set_id_loss },
         }
     }
 
     /// The bytes of a small file leave the volume. Their new place is recorded, which is mark
-    /// enough: until the volume lets go of the bytes it is what counts.
+    /// enough: until the volume lets go of the bytes it is what counts. All of them are of the
+    /// first stripe unit, which every file reaches.
     pub(super) fn migrate(ino: InodeNo, lock: OwnedMutexGuard<()>) -> Self {
         Plan {
             excluded: Excluded::Migrating { ino, _lock: lock },
             older: OlderHandles::Outranked { late_writes_of: None },
             extends_to: None,
+            writes_to: None,
             settles: Settles::Moved,
         }
     }
@@ -202,6 +211,7 @@ impl<'a> Plan<'a> {
             excluded: Excluded::Quiesced(alone),
             older: OlderHandles::Quiesced,
             extends_to: None,
+            writes_to: None,
             settles: Settles::Truncated(Some(intent)),
         }
     }

@@ -70,14 +70,14 @@ impl ServerAttrs {
     /// # Errors
     /// DELAY while a data server cannot be asked: the truth is not known.
     pub(crate) async fn refresh(&self, deps: &mut Deps, inode: Inode) -> Result<Inode, Failure> {
-        let (true, Some(striped)) = (inode.unsettled, self.shared.striped(&inode)) else {
+        if !inode.unsettled || inode.placement.is_none() {
             return Ok(inode);
-        };
+        }
         if !self.must_fetch(&inode) {
             // It may have been learned since the file was looked at.
             return deps.see(self.shared.volume.inode(inode.no));
         }
-        let asked = self.asking(&inode);
+        let Some((asked, striped)) = self.asking(&inode) else { return Ok(inode) };
         let mut told = Some(self.ask(&striped, &asked).await);
         if let Some(Ok(objects)) = &mut told
             && objects.unsynced
@@ -105,7 +105,7 @@ impl ServerAttrs {
     /// Whether all that the data servers had when they were asked is durable now.
     async fn made_durable(&self, file: &Striped, connections: u64) -> bool {
         let servers = &self.shared.data_servers;
-        servers.commit(file).await.is_ok() && servers.connections(&file.data_servers) == connections
+        servers.commit(file).await.is_ok() && servers.connections(&file.holder_ids()) == connections
     }
 
     /// Whether only the data servers know the size and times of a file.
@@ -181,21 +181,19 @@ impl ServerAttrs {
         }
     }
 
-    fn asking(&self, inode: &Inode) -> Asked {
+    /// How the file is, and where its objects may be, in one look: if it is quiet none comes to be
+    /// elsewhere. `None` if it has no place.
+    fn asking(&self, inode: &Inode) -> Option<(Asked, Striped)> {
         let mut files = self.shared.records.lock();
         let marks = files.marks(inode);
         let out = self.shared.protocol.state().rw_layouts(self.shared.key(inode.no));
         let writes = out || files.has_writers(inode.no);
-        let connections = self.connections(inode);
         let quiet = !writes && files.stale(inode.no).is_none();
-        let now = self.shared.inode_now(inode.no).ok().filter(|_| quiet);
-        let ended = now.and_then(|now| now.last_writing_epoch());
-        Asked { marks, connections, quiet, ended }
-    }
-
-    fn connections(&self, inode: &Inode) -> u64 {
-        let file = self.shared.striped(inode);
-        file.map_or(0, |file| self.shared.data_servers.connections(&file.data_servers))
+        let now = self.shared.inode_now(inode.no).ok();
+        let file = self.shared.striped(now.as_ref().unwrap_or(inode))?;
+        let connections = self.shared.data_servers.connections(&file.holder_ids());
+        let ended = now.filter(|_| quiet).and_then(|now| now.last_writing_epoch());
+        Some((Asked { marks, connections, quiet, ended }, file))
     }
 
     /// Takes note of what the data servers say after a change that we made ourselves, so that it
@@ -233,7 +231,7 @@ impl ServerAttrs {
         let placed: Vec<_> = inodes
             .iter()
             .enumerate()
-            .filter_map(|(at, i)| Some((at, self.shared.striped(i)?, self.looking(i, occupied)?)))
+            .filter_map(|(at, i)| self.looking(i, occupied).map(|(asked, file)| (at, file, asked)))
             .collect();
         let only_asked = placed.iter().filter(|(_, _, asked)| asked.ended.is_none());
         let files: Vec<_> = only_asked.map(|(_, striped, _)| striped).collect();
@@ -289,12 +287,15 @@ impl ServerAttrs {
     }
 
     /// What there is to ask the data servers of a file that somebody looks at.
-    fn looking(&self, inode: &Inode, occupied: bool) -> Option<Asked> {
+    fn looking(&self, inode: &Inode, occupied: bool) -> Option<(Asked, Striped)> {
         if self.must_fetch(inode) {
-            return Some(self.asking(inode));
+            return self.asking(inode);
         }
-        let asked = || Asked { ended: None, ..self.asking(inode) };
-        (occupied && inode.occupies_unknown()).then(asked).filter(|asked| asked.quiet)
+        if !occupied || !inode.occupies_unknown() {
+            return None;
+        }
+        let (asked, file) = self.asking(inode).filter(|(asked, _)| asked.quiet)?;
+        Some((Asked { ended: None, ..asked }, file))
     }
 
     /// Takes in what a settled file occupies, unless somebody wrote meanwhile. That it is not known

@@ -12,6 +12,7 @@ use weft_store::{
 };
 
 use super::{
+    births::BirthJudge,
     change::Changes,
     creation::{Creation, ObjectCreation},
     fence::Fences,
@@ -57,6 +58,7 @@ pub(crate) struct FileService {
     pub(super) changes: Arc<Changes>,
     pub(super) migration: Migration,
     creation: Arc<Creation>,
+    births: Arc<BirthJudge>,
     reaper: Arc<Reaper>,
     /// Room for steps of copies.
     pub(super) copy_steps: Semaphore,
@@ -71,8 +73,10 @@ impl FileService {
         let volume = parts.volume;
         let number = volume.identity().number;
         let servers = parts.data_servers.clone();
+        let makes_all = parts.creation != ObjectCreation::Implicit;
+        let striping = (parts.striping, makes_all);
         let shared = Arc::new(Shared {
-            placements: Placements::open(&volume, number, servers, parts.striping).await?,
+            placements: Placements::open(&volume, number, servers, striping).await?,
             placement_lsn: PlacementLsn::default(),
             records: Records::default(),
             volume,
@@ -89,6 +93,7 @@ impl FileService {
         let limit = parts.small_files.stuffing_limit_bytes;
         let creation = Arc::new(Creation::start(&shared, &reaper, parts.creation, limit > 0)?);
         let migration = Migration::start(&shared, &changes, &creation, limit)?;
+        let births = Arc::new(BirthJudge::new(shared.clone()));
         let copy_steps = Semaphore::new(COPY_STEPS_AT_ONCE);
         Ok(Arc::new(FileService {
             shared,
@@ -97,18 +102,20 @@ impl FileService {
             changes,
             migration,
             creation,
+            births,
             reaper,
             copy_steps,
         }))
     }
 
     /// Fences, removals, unfinished truncations and objects made ahead: what waits for data
-    /// servers; and how much room those have. Runs for ever.
+    /// servers; what those want to make, and how much room they have. Runs for ever.
     pub(crate) async fn run_background(&self) {
         tokio::join!(
             self.fences.clone().run(),
             self.reaper.run(),
             self.creation.run(),
+            self.births.clone().run(),
             self.shared.data_servers.watch_room(),
         );
     }

@@ -160,6 +160,28 @@ impl Shared {
         Ok((inode, striped))
     }
 
+    /// The file as it is when data servers may have objects for bytes up to `end`, durably
+    /// (ADR 21).
+    ///
+    /// # Errors
+    /// STALE; IO if nothing can be made durable.
+    pub(crate) async fn reaching(
+        &self,
+        deps: &mut Deps,
+        inode: Inode,
+        place: &Placement,
+        end: u64,
+    ) -> Result<Inode, Failure> {
+        let reach = place.reach_to(end);
+        let inode = match place.reach < reach {
+            true => deps.see(self.placement_lsn.give(|| self.volume.reach(inode.no, reach)))?,
+            false => inode,
+        };
+        // Also what others have let it reach just now.
+        self.placement_durable(deps).await?;
+        Ok(inode)
+    }
+
     /// Waits until the place of a file that `deps` has seen is durable, and the file with it. To
     /// be called before anything is written to its objects: after a crash the number, and with it
     /// the objects, could be another file's.

@@ -25,7 +25,7 @@ impl Shared {
         let Some(file) = self.striped(&inode).filter(|f| !f.lengths_min.is_empty()) else {
             return Ok(());
         };
-        let connections = self.data_servers.connections(&file.data_servers);
+        let connections = self.data_servers.connections(&file.holder_ids());
         if self.records.lock().is_whole(ino, connections) {
             return Ok(());
         }

@@ -87,7 +87,7 @@ impl FileService {
         let writing = self.changes.begin_write(&admitted, &inode)?;
         self.migration.on_data_servers(deps, inode).await?;
         let servers = &self.shared.data_servers;
-        let change = self.changes.begin(Plan::allocate(writing, by));
+        let change = self.changes.begin(Plan::allocate(writing, by, end));
         let reserved = change.run(deps, |file| async move {
             servers.allocate(&file, offset, end).await?;
             Ok(Done { value: (), reaches: Some(end) })

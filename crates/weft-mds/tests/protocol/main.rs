@@ -7,6 +7,7 @@ mod support;
 mod acl;
 mod attributes;
 mod away;
+mod births;
 mod changes;
 mod clients;
 mod copy42;

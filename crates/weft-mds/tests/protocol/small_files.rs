@@ -78,8 +78,13 @@ fn number(fh: &FileHandle) -> InodeNo {
 async fn begin_move(cluster: &Cluster, file: &File) {
     let volume = cluster.volume();
     let device = DeviceId(volume.devices().value.unwrap()[0].id.0);
-    let place =
-        Placement { device, stripe_unit_bytes: 1 << 20, stripe_count: 2, first_stripe_index: 1 };
+    let place = Placement {
+        device,
+        stripe_unit_bytes: 1 << 20,
+        stripe_count: 2,
+        first_stripe_index: 1,
+        reach: 1,
+    };
     let placed = volume.confirm(volume.place(number(&file.0), place)).await.unwrap();
     assert!(placed.is_moving());
 }

@@ -51,6 +51,7 @@ impl ObjectStore {
         range: CopyRange,
     ) -> Result<WriteVerifier, ObjectError> {
         let from = self.copied_from(source, range)?;
+        self.begin(destination, epoch)?;
         let object = self.object(destination);
         let epoch_lock = object.epoch_shared();
         epoch_lock.admit(epoch)?;
@@ -93,6 +94,7 @@ impl ObjectStore {
         range: CopyRange,
     ) -> Result<WriteVerifier, ObjectError> {
         let from = self.copied_from(source, range)?;
+        self.begin(destination, epoch)?;
         let object = self.object(destination);
         let epoch_lock = object.epoch_shared();
         epoch_lock.admit(epoch)?;

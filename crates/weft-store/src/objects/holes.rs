@@ -109,6 +109,7 @@ impl ObjectStore {
         if end > OBJECT_BYTES_MAX {
             return Err(ObjectError::TooBig);
         }
+        self.begin(id, epoch)?;
         let object = self.object(id);
         let epoch_lock = object.epoch_shared();
         epoch_lock.admit(epoch)?;

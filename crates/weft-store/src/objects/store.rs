@@ -369,8 +369,32 @@ impl ObjectStore {
         named.collect()
     }
 
+    /// Whether the object has a file: whoever writes to it makes none then.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn is_there(&self, id: ObjectId) -> Result<bool, ObjectError> {
+        Ok(self.object(id).file(&self.dir)?.is_some())
+    }
+
+    /// Whether its file is open, which is known without waiting for the disk.
+    pub fn is_open(&self, id: ObjectId) -> bool {
+        self.cache.find(id).is_some_and(|object| object.opened().is_some())
+    }
+
+    /// An object that is made for the metadata server has the epoch that it says, durably: nothing
+    /// that was given out before writes to it, though nobody was told so here while there was no
+    /// object (ADR 21).
+    pub(super) fn begin(&self, id: ObjectId, epoch: u32) -> Result<(), ObjectError> {
+        if self.epoch(id) < epoch && !self.is_there(id)? {
+            self.fence(id, epoch)?;
+        }
+        Ok(())
+    }
+
     /// Makes one object, not durably yet.
     fn create(&self, id: ObjectId, epoch: u32) -> Result<Arc<Object>, ObjectError> {
+        self.begin(id, epoch)?;
         let object = self.object(id);
         let epoch_lock = object.epoch_shared();
         epoch_lock.admit(epoch)?;

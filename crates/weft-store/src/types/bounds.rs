@@ -117,7 +117,13 @@ mod tests {
 
     fn place(stripe_count: u16, first_stripe_index: u16) -> Placement {
         let device = DeviceId([1; 16]);
-        Placement { device, stripe_unit_bytes: 4, stripe_count, first_stripe_index }
+        Placement {
+            device,
+            stripe_unit_bytes: 4,
+            stripe_count,
+            first_stripe_index,
+            reach: stripe_count,
+        }
     }
 
     fn all(bounds: &LengthBounds, place: &Placement) -> Vec<u64> {

@@ -35,12 +35,24 @@ pub struct Placement {
     pub stripe_count: u16,
     /// Index in the device of the data server that holds the first stripe unit.
     pub first_stripe_index: u16,
+    /// How many data servers may have an object of the file, from that of the first stripe unit on:
+    /// at least one. The others have none, and make none without being allowed to (ADR 21).
+    pub reach: u16,
 }
 
 impl Placement {
-    /// It says nothing: no bytes, or no data servers.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.stripe_unit_bytes == 0 || self.stripe_count == 0
+    /// Whether it says where bytes are: there is a unit, and data servers, one of which at least
+    /// may have some.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.stripe_unit_bytes > 0 && (1..=self.stripe_count).contains(&self.reach)
+    }
+
+    /// The reach with which bytes up to an offset have their place. It grows in powers of two, so
+    /// that a file which is written from its beginning seldom needs another.
+    pub fn reach_to(&self, end: u64) -> u16 {
+        let units = end.div_ceil(u64::from(self.stripe_unit_bytes).max(1)).max(1);
+        let rounded = units.checked_next_power_of_two().and_then(|n| u16::try_from(n).ok());
+        rounded.unwrap_or(u16::MAX).min(self.stripe_count)
     }
 
     /// The rule that spreads a file of this place: round robin, sparse. `None` if the place makes

@@ -11,10 +11,12 @@ use crate::types::{
 };
 use crate::volume::run::VolumeRun;
 
-/// Version of every value but an inode; each kind of record may advance by itself.
+/// Version of every value but those below; each kind of record may advance by itself.
 pub(super) const VERSION: u8 = 1;
+/// Version of an intent, and of a reserved place.
+const PLACE_VERSION: u8 = 2;
 /// Version of an inode.
-const INODE_VERSION: u8 = 4;
+const INODE_VERSION: u8 = 5;
 /// Bytes of an entry of an access control list.
 const ACL_ENTRY_BYTES: usize = 11;
 
@@ -289,8 +291,8 @@ pub(super) fn encode_presence() -> Bytes {
 }
 
 pub(super) fn encode_intent(intent: &Intent) -> Bytes {
-    let mut out = BytesMut::with_capacity(46);
-    out.put_u8(VERSION);
+    let mut out = BytesMut::with_capacity(48);
+    out.put_u8(PLACE_VERSION);
     let (code, size) = match intent.kind {
         IntentKind::Delete => (1, 0),
         IntentKind::Truncate { size } => (2, size),
@@ -304,7 +306,7 @@ pub(super) fn encode_intent(intent: &Intent) -> Bytes {
 }
 
 pub(super) fn decode_intent(id: IntentId, raw: &[u8]) -> Result<Intent, StoreError> {
-    let mut fields = Fields::versioned(raw, "intent")?;
+    let mut fields = Fields::of_version(PLACE_VERSION, raw, "intent")?;
     let code = fields.u8()?;
     let ino = InodeNo(fields.u64()?);
     let size = fields.u64()?;
@@ -321,14 +323,14 @@ pub(super) fn decode_intent(id: IntentId, raw: &[u8]) -> Result<Intent, StoreErr
 
 /// Where the file of a reserved number will be.
 pub(super) fn encode_reserved(placement: &Placement) -> Bytes {
-    let mut out = BytesMut::with_capacity(25);
-    out.put_u8(VERSION);
+    let mut out = BytesMut::with_capacity(27);
+    out.put_u8(PLACE_VERSION);
     put_placement(&mut out, placement);
     out.freeze()
 }
 
 pub(super) fn decode_reserved(raw: &[u8]) -> Result<Placement, StoreError> {
-    let mut fields = Fields::versioned(raw, "reserved inode number")?;
+    let mut fields = Fields::of_version(PLACE_VERSION, raw, "reserved inode number")?;
     let placement = fields.placement()?;
     fields.done()?;
     Ok(placement)
@@ -481,6 +483,7 @@ fn put_placement(out: &mut BytesMut, placement: &Placement) {
     out.put_u32(placement.stripe_unit_bytes);
     out.put_u16(placement.stripe_count);
     out.put_u16(placement.first_stripe_index);
+    out.put_u16(placement.reach);
 }
 
 fn put_bounds(out: &mut BytesMut, bounds: &LengthBounds) {
@@ -593,6 +596,7 @@ impl<'a> Fields<'a> {
             stripe_unit_bytes: self.u32()?,
             stripe_count: self.u16()?,
             first_stripe_index: self.u16()?,
+            reach: self.u16()?,
         })
     }
 

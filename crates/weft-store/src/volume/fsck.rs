@@ -190,6 +190,10 @@ impl Check {
                 .wrong(|| format!("file {no}: {stripe_count} stripes on a device of {members}")),
             None => self.out.wrong(|| format!("file {no}: its device is unknown")),
         }
+        if !place.is_sound() {
+            let reach = place.reach;
+            self.out.wrong(|| format!("file {no}: {reach} of {stripe_count} servers have objects"));
+        }
     }
 
     /// Every name: its directory, its inode, its place in the order.

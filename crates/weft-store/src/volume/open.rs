@@ -17,7 +17,7 @@ use crate::reserve::Reserve;
 use crate::types::{HandlesOut, Inode, InodeNo, Kind, LengthBounds, Lsn, MODE_BITS, StoreError};
 
 /// Version of the layout of keys this code reads and writes.
-pub(super) const FORMAT_VERSION: u32 = 2;
+pub(super) const FORMAT_VERSION: u32 = 3;
 /// First cookie of a directory: 0 is the start, 1 and 2 are reserved for "." and "..".
 pub(super) const COOKIE_FIRST: u64 = 3;
 
@@ -188,7 +188,7 @@ mod tests {
             ] {
                 let why = opened.unwrap_err().to_string();
                 assert!(
-                    why.starts_with("it has volume format 3, and this program reads format 2 only"),
+                    why.starts_with("it has volume format 4, and this program reads format 3 only"),
                     "{why}"
                 );
             }

@@ -183,6 +183,7 @@ mod tests {
             stripe_unit_bytes: 1 << 20,
             stripe_count: 1,
             first_stripe_index: 0,
+            reach: 1,
         };
         volume.place(files[1], place).value.unwrap();
         for limit in 1..7 {

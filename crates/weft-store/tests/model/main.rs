@@ -649,6 +649,7 @@ fn placement() -> Placement {
         stripe_unit_bytes: u32::try_from(UNIT_BYTES).unwrap(),
         stripe_count: u16::try_from(OBJECTS).unwrap(),
         first_stripe_index: u16::try_from(FIRST_OBJECT).unwrap(),
+        reach: u16::try_from(OBJECTS).unwrap(),
     }
 }
 

@@ -104,6 +104,7 @@ async fn file(mds: &Mds, kind: Kind, name: &str) -> Inode {
         stripe_unit_bytes: 1 << 20,
         stripe_count,
         first_stripe_index: 0,
+        reach: 1,
     };
     mds.files.shared.placed(&mut Deps::default(), inode, Some(place)).await.unwrap().0
 }
@@ -119,7 +120,7 @@ async fn begin<'a>(mds: &'a Mds, kind: Kind, inode: &Inode) -> Change<'a> {
     changes.begin(match kind {
         Kind::Write => Plan::write(writing(), BY, END),
         Kind::Copy => Plan::copy(writing(), END, SetIdLoss::Nothing),
-        Kind::Allocate => Plan::allocate(writing(), BY),
+        Kind::Allocate => Plan::allocate(writing(), BY, END),
         Kind::Punch => Plan::punch(alone().await, BY),
         Kind::Clone => Plan::clone_range(alone().await, BY, END),
         Kind::Migrate => Plan::migrate(inode.no, mds.files.migration.lock(inode.no).await.unwrap()),

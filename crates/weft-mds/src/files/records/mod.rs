@@ -234,6 +234,11 @@ impl Table {
         self.records.get(&ino).is_some_and(|r| r.writers > 0)
     }
 
+    /// Whether a truncation of the file is under way, or was not finished.
+    pub(crate) fn truncates(&mut self, inode: &Inode) -> bool {
+        self.meet(inode).truncations > 0
+    }
+
     /// Whether a layout must wait for the end of a truncation, or for handles that were taken
     /// from somebody and may still work.
     pub(crate) fn refuses_grants(&mut self, inode: &Inode) -> bool {

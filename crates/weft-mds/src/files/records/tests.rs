@@ -79,7 +79,13 @@ fn a_move_of_before_the_start_left_late_writes() {
 
 fn placement() -> Placement {
     let device = DeviceId([1; 16]);
-    Placement { device, stripe_unit_bytes: 1 << 20, stripe_count: 1, first_stripe_index: 0 }
+    Placement {
+        device,
+        stripe_unit_bytes: 1 << 20,
+        stripe_count: 1,
+        first_stripe_index: 0,
+        reach: 1,
+    }
 }
 
 /// What happened since is seen in the marks; what happened to other files is not.

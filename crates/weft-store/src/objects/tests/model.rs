@@ -36,6 +36,7 @@ fn any_call() -> impl Strategy<Value = Call> {
 #[derive(Debug, Default, Clone)]
 struct Model {
     epoch: u32,
+    exists: bool,
     bytes: Vec<u8>,
 }
 
@@ -45,6 +46,7 @@ impl Model {
             return Err(ObjectError::Stale { current: self.epoch });
         }
         if !data.is_empty() {
+            self.exists = true;
             let (from, to) = (offset as usize, offset as usize + data.len());
             self.bytes.resize(self.bytes.len().max(to), 0);
             self.bytes[from..to].copy_from_slice(data);
@@ -63,13 +65,18 @@ fn apply(store: &mut Option<ObjectStore>, dir: &Path, model: &mut HashMap<u64, M
         Call::Truncate { object, size } => {
             let m = model.entry(object).or_default();
             if m.epoch != REMOVED {
+                m.exists |= size > 0;
                 m.bytes.resize(size as usize, 0);
             }
             s.truncate(id(object), size).unwrap();
         }
         Call::Create { object, epoch } => {
-            // As a write of nothing.
-            let want = model.entry(object).or_default().write(epoch, 0, &[]);
+            // As a write of nothing; and it begins with this epoch.
+            let m = model.entry(object).or_default();
+            let want = m.write(epoch, 0, &[]);
+            if want.is_ok() && !m.exists {
+                (m.exists, m.epoch) = (true, epoch);
+            }
             assert_eq!(s.create_many(&[(id(object), epoch)]), [want]);
         }
         Call::Commit(object) => assert_eq!(s.commit(id(object)), Ok(s.write_verifier())),
@@ -79,7 +86,7 @@ fn apply(store: &mut Option<ObjectStore>, dir: &Path, model: &mut HashMap<u64, M
             s.fence(id(object), epoch).unwrap();
         }
         Call::Remove(object) => {
-            model.insert(object, Model { epoch: REMOVED, bytes: Vec::new() });
+            model.insert(object, Model { epoch: REMOVED, ..Model::default() });
             s.remove(id(object)).unwrap();
         }
         Call::Read(object) => {

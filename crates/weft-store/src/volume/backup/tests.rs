@@ -236,6 +236,7 @@ fn on_one_data_server(volume: &Volume) -> Placement {
         stripe_unit_bytes: 1 << 20,
         stripe_count: 1,
         first_stripe_index: 0,
+        reach: 1,
     }
 }
 

@@ -9,13 +9,12 @@ fn timestamps() -> impl Strategy<Value = Timestamp> {
 }
 
 fn placements() -> impl Strategy<Value = Placement> {
-    (any::<[u8; 16]>(), any::<u32>(), any::<u16>(), any::<u16>()).prop_map(|(d, u, c, f)| {
-        Placement {
-            device: DeviceId(d),
-            stripe_unit_bytes: u,
-            stripe_count: c,
-            first_stripe_index: f,
-        }
+    (any::<[u8; 16]>(), any::<u32>(), any::<[u16; 3]>()).prop_map(|(d, u, [c, f, r])| Placement {
+        device: DeviceId(d),
+        stripe_unit_bytes: u,
+        stripe_count: c,
+        first_stripe_index: f,
+        reach: r,
     })
 }
 

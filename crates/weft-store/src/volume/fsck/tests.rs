@@ -24,6 +24,7 @@ fn somewhere() -> Placement {
         stripe_unit_bytes: 1 << 20,
         stripe_count: 1,
         first_stripe_index: 0,
+        reach: 1,
     }
 }
 

@@ -222,7 +222,7 @@ fn validate(new: &New) -> Result<(), StoreError> {
     let target_fits = symlink != new.target.is_empty() && !new.target.contains(&0);
     let size_fits = new.size.is_none() || new.kind == Kind::File;
     let data_fits = match new.data.placement() {
-        Some(placement) => new.kind == Kind::File && !placement.is_empty(),
+        Some(placement) => new.kind == Kind::File && placement.is_sound(),
         None => new.data == NewFileData::Later || new.kind == Kind::File,
     };
     if new.mode & !MODE_BITS != 0 || !target_fits || !size_fits || !data_fits {

@@ -68,12 +68,29 @@ impl Volume {
     pub fn place(&self, ino: InodeNo, placement: Placement) -> Seen<Result<Inode, StoreError>> {
         self.run(|tx| {
             let mut inode = file(tx, ino)?;
-            if placement.is_empty() {
+            if !placement.is_sound() {
                 return Err(StoreError::Invalid);
             }
             if inode.placement.is_none() {
                 inode.placement = Some(placement);
                 inode.stuffed = inode.stuffed && !stuffed::is_all_hole(tx, &inode)?;
+                tx.put_inode(&inode);
+            }
+            Ok(inode)
+        })
+    }
+
+    /// Lets so many data servers of a placed file have objects, at most all; never fewer than
+    /// before. That is no change of the file.
+    ///
+    /// **Errors.** Stale; Invalid if it has no place.
+    pub fn reach(&self, ino: InodeNo, reach: u16) -> Seen<Result<Inode, StoreError>> {
+        self.run(|tx| {
+            let mut inode = file(tx, ino)?;
+            let placement = inode.placement.as_mut().ok_or(StoreError::Invalid)?;
+            let reach = reach.min(placement.stripe_count);
+            if placement.reach < reach {
+                placement.reach = reach;
                 tx.put_inode(&inode);
             }
             Ok(inode)

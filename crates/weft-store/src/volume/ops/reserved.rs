@@ -17,7 +17,7 @@ impl Volume {
     /// **Errors.** Invalid if a placement is empty.
     pub fn reserve(&self, places: &[Placement]) -> Seen<Result<Vec<Reserved>, StoreError>> {
         self.run(|tx| {
-            if places.iter().any(Placement::is_empty) {
+            if !places.iter().all(Placement::is_sound) {
                 return Err(StoreError::Invalid);
             }
             let mut reserved = Vec::with_capacity(places.len());
