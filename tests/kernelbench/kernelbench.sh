@@ -1,0 +1,291 @@
+#!/usr/bin/env bash
+# kernelbench.sh WEFT [KERNEL] [OPTION...]: what an unmodified Linux client (uml unless told) feels of Weft,
+# of Ganesha and of the kernel's own server: small files one after the other, and how many RPCs each took,
+# how many of them the client waited for, files a second, and the servers' processor time.
+#
+#   --count N         files of a phase (300)
+#   --repeats N       runs against each server, in turn (3); medians are shown
+#   --servers 'S...'  which, in this order: weft ganesha knfsd knfsd-async (the first three)
+#   --also FILE       one more Weft, `also`, with the settings of FILE (TOML, as for `weft mds`)
+#   --out DIR         keeps what was measured: a folder for each run, and `figures`
+#
+# Needs root. Everything is in network and mount namespaces of its own, all files in memory. $WEFT_GANESHA
+# and $WEFT_KNFSD are folders with the programs of these two. knfsd is in a guest of its own, of the newest
+# kernel (uml), exported `sync`, or `async` as knfsd-async.
+set -eu -o pipefail
+here=$(dirname "$(readlink -f "$0")")
+if [ "${WEFT_KERNELBENCH_INSIDE:-}" != yes ]; then
+  WEFT_KERNELBENCH_INSIDE=yes exec unshare --net --mount "$0" "$@"
+fi
+kclient=$here/../kclient/kclient.sh
+# Gone with the mount namespace, whatever ends this.
+work=/run/kernelbench
+own_port=12049 # in this namespace; knfsd has the usual one
+data_servers=4
+deadline_s=60 # for a server to serve, on a busy machine
+stop_s=10     # for a process to end when asked to
+
+die() { echo "kernelbench: $*" >&2; exit 1; }
+
+weft=$1 kernel=uml count=300 repeats=3 servers='' also='' out=''
+shift
+case ${1:-} in uml | 6.12 | 6.1) kernel=$1; shift ;; esac
+while [ $# -gt 0 ]; do
+  [ $# -ge 2 ] || die "option '$1' wants a value, or is none (./dev help)"
+  case $1 in
+    --count) count=$2 ;;
+    --repeats) repeats=$2 ;;
+    --servers) servers=$2 ;;
+    --also) also=$(readlink -e "$2") || die "cannot read $2" ;;
+    --out) out=$(readlink -m "$2") ;;
+    *) die "unknown option '$1' (./dev help)" ;;
+  esac
+  shift 2
+done
+[[ $count =~ ^[1-9][0-9]*$ && $repeats =~ ^[1-9][0-9]*$ ]] || die "--count and --repeats want numbers"
+[ -n "$servers" ] || servers="weft ${also:+also }ganesha knfsd"
+
+for server in $servers; do
+  case $server in
+    weft) ;;
+    ganesha) [ -n "${WEFT_GANESHA:-}" ] || die "WEFT_GANESHA says where Ganesha is (./dev does)" ;;
+    knfsd | knfsd-async) [ -n "${WEFT_KNFSD:-}" ] || die "WEFT_KNFSD says where knfsd is (./dev does)" ;;
+    also) [ -n "$also" ] || die "the server 'also' is what --also FILE is for" ;;
+    *) die "no server '$server': weft, also, ganesha, knfsd or knfsd-async" ;;
+  esac
+done
+
+# What is to be ended: the servers' processes (with knfsd the rig of its guest), and the client's rig.
+running=()
+
+end_all() {
+  local pid tries
+  [ ${#running[@]} = 0 ] || kill "${running[@]}" 2>/dev/null || true
+  for pid in ${running[@]+"${running[@]}"}; do
+    tries=$((stop_s * 10))
+    while kill -0 "$pid" 2>/dev/null && [ $tries -gt 0 ]; do
+      sleep 0.1
+      tries=$((tries - 1))
+    done
+    kill -KILL "$pid" 2>/dev/null || true
+    wait "$pid" 2>/dev/null || true
+  done
+  running=()
+}
+
+leave() {
+  local status=$?
+  trap - EXIT
+  end_all
+  [ $status = 0 ] || keep || true
+  cd / && rm -rf "$work"
+  exit $status
+}
+
+keep() {
+  [ -n "$out" ] || return 0
+  mkdir -p "$out"
+  cp -r "$raw"/. "$out"
+}
+
+keep_logs() { # FOLDER
+  local log
+  for log in "$work"/server/*.log; do
+    [ ! -e "$log" ] || cp "$log" "$1"
+  done
+}
+
+# until_true WHAT LOG COMMAND...: polls; a server that has ended, or takes too long, is shown by its log.
+until_true() {
+  local what=$1 log=$2 tries=$((deadline_s * 10))
+  shift 2
+  until "$@" 2>/dev/null; do
+    tries=$((tries - 1))
+    if [ $tries = 0 ] || ! kill -0 "${running[-1]}" 2>/dev/null; then
+      cat "$log" >&2
+      die "$what does not serve"
+    fi
+    sleep 0.1
+  done
+}
+
+# --- the servers: each start_X sets `port`, and if need be `address` (else this machine), `pids`, whose
+# --- processor time is the server's, and `dir_delegations` (the client shall not want any: off)
+
+# Root in the client is root here, as the other servers are told too.
+with_root() { # FILE
+  if grep -q '^ *root_squash' "$1"; then cat "$1"
+  elif grep -q '^\[export\]' "$1"; then sed '/^\[export\]/a root_squash = false' "$1"
+  else cat "$1" && printf '\n[export]\nroot_squash = false\n'; fi
+}
+
+start_weft() { # [FILE]
+  local log=$work/server/weft.log
+  port=$own_port
+  with_root "${1:-/dev/null}" >"$work/server/weft.toml"
+  "$weft" up --json --listen "0.0.0.0:$port" --data-servers $data_servers --dir "$work/server/weft" \
+    --config "$work/server/weft.toml" >"$work/server/endpoints" 2>"$log" &
+  running+=($!) pids=$!
+  until_true weft "$log" test -s "$work/server/endpoints"
+}
+
+start_also() { start_weft "$also"; }
+
+ganesha() {
+  LD_LIBRARY_PATH=$WEFT_GANESHA/usr/lib/x86_64-linux-gnu:$WEFT_GANESHA/usr/lib/ganesha \
+    exec "$WEFT_GANESHA/usr/bin/ganesha.nfsd" "$@"
+}
+
+accepts() { true <>"/dev/tcp/127.0.0.1/$1"; }
+
+start_ganesha() {
+  local log=$work/server/ganesha.log
+  port=$own_port
+  # it takes GET_DIR_DELEGATION for no operation at all, and listing a directory fails with EREMOTEIO
+  # on clients from Linux 6.19 on (nfs-ganesha issue 1385, in its versions before 9.11)
+  dir_delegations=off
+  mkdir -p "$work/server/export" "$work/server/recovery" /run/ganesha
+  cat >"$work/server/ganesha.conf" <<END
+NFS_CORE_PARAM {
+  Protocols = 4;
+  NFS_Port = $port;
+  Enable_NLM = false;
+  Enable_RQUOTA = false;
+  Plugins_Dir = "$WEFT_GANESHA/usr/lib/x86_64-linux-gnu/ganesha";
+}
+NFSv4 {
+  Graceless = true;
+  Only_Numeric_Owners = true; # the guest has nobody to ask for names
+  RecoveryRoot = "$work/server/recovery";
+}
+EXPORT {
+  Export_Id = 1;
+  Path = "$work/server/export";
+  Pseudo = "/";
+  Access_Type = RW;
+  Squash = No_Root_Squash;
+  SecType = sys;
+  FSAL { Name = VFS; }
+}
+END
+  ganesha -F -f "$work/server/ganesha.conf" -L "$log" -p "$work/server/ganesha.pid" &
+  running+=($!) pids=$!
+  until_true ganesha "$log" accepts $port
+}
+
+start_knfsd_guest() { # sync|async
+  local log=$work/server/knfsd.log said=$work/server/knfsd.out programs=() program
+  for program in exportfs nfsdcld rpc.mountd rpc.nfsd; do
+    programs+=(--bin "$WEFT_KNFSD/usr/sbin/$program")
+  done
+  "$kclient" --kernel uml --net auto --mem 1600 --timeout 7200 --hostname knfsd "${programs[@]}" \
+    --bin mkfs.ext4 --add "$here/../guest/common.sh" --add /etc/mke2fs.conf:/etc/mke2fs.conf \
+    --add /etc/netconfig:/etc/netconfig --add /etc/services:/etc/services \
+    -- "$here/knfsd.sh" "$1" >"$said" 2>"$log" &
+  running+=($!)
+  port=2049
+  until_true knfsd "$said" grep -q '^serving ' "$said"
+  read -r _ address knfsd_kernel < <(grep '^serving ' "$said")
+}
+
+start_knfsd() { start_knfsd_guest sync; }
+start_knfsd-async() { start_knfsd_guest async; }
+
+# --- the runs
+
+run_client() { # FOLDER; deadlines are the rig's
+  local seconds=$((300 + count)) settings=(--env "DIR_DELEGATIONS=$dir_delegations")
+  [ "$kernel" = uml ] || seconds=$((900 + 10 * count))
+  [ -z "$address" ] || settings+=(--env "SERVER=$address")
+  mkdir -p "$1"
+  : >"$1/cpu"
+  KERNELBENCH_PIDS=$pids KERNELBENCH_CPU=$1/cpu \
+    "$kclient" --kernel "$kernel" --net auto --mem 1024 --timeout $seconds --hostname kernelbench \
+    --add "$here/../guest/common.sh" --bin "$work/files" --hook "$here/cpu.sh" --out "$1" \
+    "${settings[@]}" -- "$here/guest.sh" "$port" "$count" >"$1/stdout" 2>"$1/stderr" &
+  running+=($!)
+  wait $! && return
+  keep_logs "$1"
+  cat "$1/stdout" "$1/stderr" >&2
+  die "the run failed"
+}
+
+# A server that starts anew for each run owes nothing to the runs before.
+run() { # SERVER REPEAT
+  local folder=$raw/$1-$2
+  address='' pids='' dir_delegations=on
+  mkdir "$work/server"
+  "start_$1"
+  run_client "$folder"
+  end_all
+  keep_logs "$folder"
+  rm -rf "$work/server"
+  figures "$folder" "$1" "$2" >>"$raw/figures"
+}
+
+# What a run says: lines `SERVER REPEAT PHASE WHAT NUMBER`, each number for one file.
+figures() { # FOLDER SERVER REPEAT
+  local phase files seconds
+  while read -r phase files seconds; do
+    awk -v seconds="$seconds" -v files="$files" -v phase="$phase" -f "$here/figures.awk" \
+      "$1/$phase.before" "$1/$phase.waited" "$1/$phase.total" "$1/cpu" |
+      sed "s/^/$2 $3 $phase /"
+  done <"$1/times"
+}
+
+# --- what is said about it
+
+machine() {
+  local model
+  model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)
+  echo "$(nproc) processors ($model), Linux $(uname -r)"
+}
+
+ganesha_version() { (ganesha -v) | sed -n 's/^NFS-Ganesha Release = V*//p'; }
+
+describe() { # SERVER
+  case $1 in
+    weft) echo "$("$weft" --version), $data_servers data servers, default configuration" ;;
+    also) echo "the same with $also: $(grep -v '^ *\(#.*\)*$' "$also" | tr '\n' ' ')" ;;
+    ganesha) echo "Ganesha $(ganesha_version), VFS on tmpfs; the client wants no directory delegations" ;;
+    knfsd*) echo "the server of Linux $knfsd_kernel in a guest with one processor (uml), ext4 in" \
+      "memory, $([ "$1" = knfsd ] && echo sync || echo async)" ;;
+  esac
+}
+
+report() {
+  local server
+  echo "Linux $(sed -n 's/^kernel=//p' "$raw"/*-1/meta.txt | head -1) as the client: $count files" \
+    "of 8 KiB a phase, medians of $repeats"
+  echo "on $(machine), all files in memory"
+  for server in $servers; do echo "$server: $(describe "$server")"; done
+  echo
+  awk -v servers="$servers" -v repeats="$repeats" -f "$here/table.awk" "$raw/figures"
+}
+
+# A guest of uml overlooks a packet now and then (one in a thousand) until the next one comes. That one is
+# the sender's second try, after 200 ms that no server took: it shall come sooner. (Kernels before 6.11
+# cannot be told.) The guests do the same.
+try_again_soon() {
+  local wait_us=/proc/sys/net/ipv4/tcp_rto_min_us
+  [ ! -e $wait_us ] || echo 10000 >$wait_us
+}
+
+mount -t tmpfs tmpfs /run
+ip link set lo up
+sysctl -qw net.ipv4.ip_forward=1
+try_again_soon
+raw=$work/raw
+mkdir -p "$raw"
+export TMPDIR=$work
+trap leave EXIT
+trap 'exit 130' INT TERM
+cc -static -O2 -Wall -Wextra -o "$work/files" "$here/files.c"
+for repeat in $(seq "$repeats"); do
+  for server in $servers; do
+    echo "kernelbench: $server, run $repeat of $repeats" >&2
+    run "$server" "$repeat"
+  done
+done
+report | tee "$raw/table"
+keep

@@ -1,0 +1,89 @@
+# Two tables of the figures of all runs (SERVER REPEAT PHASE WHAT NUMBER), medians: the numbers, and the
+# RPCs by operation. -v servers="weft knfsd" -v repeats=3
+BEGIN {
+  phases = split("create write read overwrite append truncate chmod stat rename remove " \
+    "write-new read-cold read-again tar", phase)
+  split("create empty|create + 8 KiB|read back|overwrite|append|truncate + 8 KiB|chmod|stat|rename|" \
+    "remove|new mount: create + 8 KiB|new mount: read|read again|tar x of 1,000 files, sync", label, "|")
+  server_count = split(servers, server, " ")
+  # about the order in which a client sends them; those not named here follow
+  operation_count = split("LOOKUP ACCESS READDIR OPEN OPEN_NOATTR LAYOUTGET GETATTR READ WRITE COMMIT " \
+    "LAYOUTCOMMIT SETATTR CREATE RENAME REMOVE CLOSE LAYOUTRETURN DELEGRETURN", operations, " ")
+  for (o = 1; o <= operation_count; o++) known[operations[o]]
+}
+{
+  values[$1, $3, $4] = values[$1, $3, $4] " " $5
+  if ($4 ~ /^total\./) {
+    operation = substr($4, 7)
+    if (!(operation in known)) { known[operation]; operations[++operation_count] = operation }
+  }
+}
+END {
+  numbers()
+  print ""
+  by_operation()
+}
+
+# A run that says nothing of an operation had none of it.
+function median(server, phase, what,    list, n, i, j, low) {
+  n = split(values[server, phase, what], list, " ")
+  while (n < repeats) list[++n] = 0
+  for (i = 1; i <= n; i++)
+    for (j = i + 1; j <= n; j++)
+      if (list[j] + 0 < list[i] + 0) { low = list[j]; list[j] = list[i]; list[i] = low }
+  return list[int((n + 1) / 2)] + 0
+}
+
+function short(number,    text) {
+  text = sprintf("%.2f", number)
+  sub(/\.?0+$/, "", text)
+  return text
+}
+
+# Both, unless all were waited for.
+function pair(server, phase, waited, total,    a, b) {
+  a = short(median(server, phase, waited))
+  b = short(median(server, phase, total))
+  return a == b ? b : a "/" b
+}
+
+function processor(server, phase) {
+  return (server, phase, "cpu") in values ? sprintf("%.2f", median(server, phase, "cpu")) : "-"
+}
+
+function numbers(    p, s) {
+  printf "%-26s", ""
+  for (s = 1; s <= server_count; s++) printf "  | %-27s", server[s]
+  printf "\n%-26s", "phase"
+  for (s = 1; s <= server_count; s++) printf "  | %8s %10s %7s", "files/s", "RPCs", "CPU ms"
+  print ""
+  for (p = 1; p <= phases; p++) {
+    printf "%-26s", label[p]
+    for (s = 1; s <= server_count; s++)
+      printf "  | %8.0f %10s %7s", median(server[s], phase[p], "rate"),
+        pair(server[s], phase[p], "waited", "total"), processor(server[s], phase[p])
+    print ""
+  }
+  print "RPCs a file: those answered by the end of the work/all in the end, one number if that is the same."
+  print "CPU ms: processor time of the server a file, in steps of 10 ms a phase; with what it took in the"
+  printf "second after the work. While nobody asks, in a second:"
+  for (s = 1; s <= server_count; s++) printf "  %s %s", server[s], processor(server[s], "idle")
+  print ""
+}
+
+function operations_of(server, phase,    o, text, all) {
+  for (o = 1; o <= operation_count; o++) {
+    text = pair(server, phase, "waited." operations[o], "total." operations[o])
+    if (text != "0") all = all "  " operations[o] " " text
+  }
+  return all == "" ? "  none" : all
+}
+
+function by_operation(    p, s) {
+  print "RPCs a file by operation"
+  for (p = 1; p <= phases; p++)
+    for (s = 1; s <= server_count; s++) {
+      printf "%-26s  %-11s", s == 1 ? label[p] : "", server[s]
+      print operations_of(server[s], phase[p])
+    }
+}
