@@ -3,13 +3,13 @@
 //! a data server calls nobody.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use tokio::{
-    sync::{Notify, watch},
+    sync::{Notify, Semaphore, watch},
     time::{Instant, timeout, timeout_at},
 };
 use weft_control::codec::{BATCH_MAX, Birth, BirthAnswer};
@@ -33,16 +33,23 @@ const TIMES: Times = Times {
     quiet: Duration::from_secs(5),
 };
 
+/// KiB of all writes that wait. What a connection may have ends with the connection; beyond this
+/// they are DELAY.
+const WAITING_KIB_MAX: usize = 256 << 10;
+
 /// What is asked of each volume's metadata server.
 #[derive(Debug)]
 pub(crate) struct Births {
     times: Times,
+    /// Room for the bytes that wait, in KiB.
+    room: Semaphore,
     volumes: Mutex<HashMap<u32, OfVolume>>,
 }
 
 impl Default for Births {
     fn default() -> Self {
-        Births { times: TIMES, volumes: Mutex::default() }
+        let room = Semaphore::new(WAITING_KIB_MAX);
+        Births { times: TIMES, room, volumes: Mutex::default() }
     }
 }
 
@@ -50,8 +57,8 @@ impl Default for Births {
 struct OfVolume {
     /// What writes wait for: no more than there are writes under way.
     waiting: BTreeMap<Birth, Waiting>,
-    /// What was not asked yet, or is to be asked again; some may have been answered since.
-    unasked: VecDeque<Birth>,
+    /// Those of them that were not asked yet, or are to be asked again.
+    unasked: BTreeSet<Birth>,
     /// Told of a new one.
     more: Arc<Notify>,
 }
@@ -77,17 +84,21 @@ impl Drop for Wait<'_> {
             waiting.writes = waiting.writes.saturating_sub(1);
             if waiting.writes == 0 {
                 volume.waiting.remove(&self.birth);
+                volume.unasked.remove(&self.birth);
             }
         }
     }
 }
 
 impl Births {
-    /// Waits until the metadata server of a volume lets an object be made.
+    /// Waits, with so many bytes to write, until the metadata server of a volume lets an object be
+    /// made.
     ///
     /// # Errors
-    /// PNFS_NO_LAYOUT: the handle does not count any more, or nobody answers.
-    pub(crate) async fn ask(&self, volume: u32, birth: Birth) -> Result<(), NfsStat> {
+    /// PNFS_NO_LAYOUT: the handle does not count any more, or nobody answers; DELAY: too much waits.
+    pub(crate) async fn ask(&self, volume: u32, birth: Birth, bytes: u64) -> Result<(), NfsStat> {
+        let kib = u32::try_from(bytes / 1024 + 1).map_err(|_| NfsStat::DELAY)?;
+        let _room = self.room.try_acquire_many(kib).map_err(|_| NfsStat::DELAY)?;
         let mut answer = self.wait_for(volume, birth);
         let _wait = Wait { births: self, volume, birth };
         let deadline = Instant::now() + self.times.patience;
@@ -115,9 +126,7 @@ impl Births {
     fn put(&self, volume: u32, birth: Birth) {
         let mut volumes = self.volumes();
         let volume = volumes.entry(volume).or_default();
-        if !volume.unasked.contains(&birth) {
-            volume.unasked.push_back(birth);
-        }
+        volume.unasked.insert(birth);
         volume.more.notify_one();
     }
 
@@ -154,7 +163,7 @@ impl Births {
         };
         let mut asked = Vec::new();
         while asked.len() < BATCH_MAX
-            && let Some(birth) = unasked.pop_front()
+            && let Some(birth) = unasked.pop_first()
         {
             if unanswered(&birth) {
                 asked.push(birth);
@@ -197,14 +206,14 @@ mod tests {
             births.answered(8, &answer(false));
             births.answered(7, &answer(true));
         };
-        let (one, two, ()) = tokio::join!(births.ask(7, BIRTH), births.ask(7, BIRTH), server);
+        let (one, two, ()) = tokio::join!(births.ask(7, BIRTH, 9), births.ask(7, BIRTH, 9), server);
         assert_eq!((one, two), (Ok(()), Ok(())));
         assert!(births.volumes()[&7].waiting.is_empty());
         let refused = async {
             assert_eq!(births.next(7).await, [BIRTH]);
             births.answered(7, &answer(false));
         };
-        let (asked, ()) = tokio::join!(births.ask(7, BIRTH), refused);
+        let (asked, ()) = tokio::join!(births.ask(7, BIRTH, 9), refused);
         assert_eq!(asked, Err(NfsStat::PNFS_NO_LAYOUT));
     }
 
@@ -218,9 +227,9 @@ mod tests {
             assert_eq!(births.next(7).await, [BIRTH]);
             births.answered(7, &answer(true));
         };
-        let (asked, ()) = tokio::join!(births.ask(7, BIRTH), again);
+        let (asked, ()) = tokio::join!(births.ask(7, BIRTH, 9), again);
         assert_eq!(asked, Ok(()));
-        assert_eq!(births.ask(7, BIRTH).await, Err(NfsStat::PNFS_NO_LAYOUT));
+        assert_eq!(births.ask(7, BIRTH, 9).await, Err(NfsStat::PNFS_NO_LAYOUT));
         assert!(births.volumes()[&7].waiting.is_empty());
         assert!(births.next(7).await.is_empty());
     }

@@ -64,7 +64,7 @@ impl DataServer {
         let (handle, grant) =
             (c.handle()?, self.admit(c, Access::Write, offset, len as u64).await?);
         if len > 0 {
-            self.may_make(&handle, grant).await?;
+            self.may_make(&handle, grant, len as u64).await?;
         }
         let ObjectGrant { id, epoch } = grant;
         let ahead = handle.others_before(offset, len as u64);

@@ -46,7 +46,7 @@ impl DataServer {
         Ok(grant)
     }
 
-    /// Before a write of some bytes: an object that is not there yet is made by whoever may, or
+    /// Before a write of so many bytes: an object that is not there yet is made by whoever may, or
     /// when the metadata server lets it be (ADR 21).
     ///
     /// # Errors
@@ -55,6 +55,7 @@ impl DataServer {
         &self,
         handle: &DataServerHandle,
         grant: ObjectGrant,
+        bytes: u64,
     ) -> Result<(), Failure> {
         if handle.makes || self.store().is_open(grant.id) {
             return Ok(());
@@ -64,7 +65,7 @@ impl DataServer {
         }
         let ObjectGrant { id, epoch } = grant;
         let birth = Birth { object: id.object, epoch, slot: handle.slot.into() };
-        Ok(self.births.ask(id.volume, birth).await?)
+        Ok(self.births.ask(id.volume, birth, bytes).await?)
     }
 
     /// A handle that is newer than the object's epoch proves that the metadata server fenced the

@@ -383,7 +383,7 @@ pub struct CheckedObjects {
     pub objects: u64,
     /// Those without a reason to be there: volume, and number in it.
     pub unaccounted: Vec<(u32, u64)>,
-    /// Those of files on other data servers.
+    /// Those of files that have none there.
     pub elsewhere: Vec<(u32, u64)>,
     /// The last object that was looked at; `None` behind the last one.
     pub last: Option<(u32, u64)>,

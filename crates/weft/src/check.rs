@@ -99,8 +99,7 @@ fn check_objects(args: &CheckArgs, id: u32, report: &mut Report) -> Outcome {
         let asked = json!({ "data_server": id, "after": after });
         let part: CheckedObjects = args.admin.tell("/check/objects", &asked)?;
         let nobodys = part.unaccounted.iter().map(|one| (one, "belongs to no file"));
-        let elsewhere =
-            part.elsewhere.iter().map(|one| (one, "is of a file on other data servers"));
+        let elsewhere = part.elsewhere.iter().map(|one| (one, "is of a file that has none here"));
         for ((volume, object), why) in nobodys.chain(elsewhere) {
             let of = json!({ "data_server": id, "volume": volume, "object": object });
             let what = format!("data server {id}: object {object} of volume {volume:08x} {why}");

@@ -143,13 +143,13 @@ impl DataServers {
         Ok(file.layout_body(device, handles.collect::<Result<_, _>>()?))
     }
 
-    /// Waits a moment for those data servers of a file that were never met: only then can their
-    /// filehandles be sealed.
+    /// Waits a moment for those of these that were never met: only then can their filehandles be
+    /// sealed.
     ///
     /// # Errors
     /// [`DataServerError::Unreachable`].
-    pub async fn meet(&self, file: &Striped) -> Result<(), DataServerError> {
-        for id in &file.data_servers {
+    pub async fn meet(&self, ids: &[DataServerId]) -> Result<(), DataServerError> {
+        for id in ids {
             if self.registry.key(*id).is_none() {
                 self.server(*id)?.ready().await?;
             }

@@ -8,8 +8,8 @@ use weft_nfs::{StableHow, Verifier};
 use weft_stripe::Piece;
 
 use super::{
-    cluster::DataServers, each, error::DataServerError, gather::Written, indirect::combined,
-    objects::name, server::Server,
+    cluster::DataServers, each, error::DataServerError, gather::Written, objects::name,
+    server::Server,
 };
 use crate::striped::Striped;
 
@@ -184,8 +184,7 @@ impl DataServers {
         let answers = self.on_all(range.destination, |server, _, _| async move {
             asked(&server, procedure, &args).await
         });
-        let verifiers = answers.await?;
-        Ok(combined(verifiers.iter().map(std::slice::from_ref)))
+        Ok(self.with_those_without(range.destination, answers.await?))
     }
 }
 

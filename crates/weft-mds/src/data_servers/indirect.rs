@@ -4,6 +4,7 @@
 use bytes::{Bytes, BytesMut};
 use weft_layout::Rights;
 use weft_nfs::{IO_BYTES_MAX, NfsStat, StableHow, Verifier};
+use weft_store::types::DataServerId;
 
 use super::{
     cluster::DataServers,
@@ -48,10 +49,8 @@ impl DataServers {
         len: u64,
     ) -> Result<Bytes, DataServerError> {
         let len = usize::try_from(len).unwrap_or(IO_BYTES_MAX).min(IO_BYTES_MAX);
-        self.meet(file).await?;
-        let mut pieces = self.pieces(file, offset, len, Rights::READ)?;
-        // The others have no object: a hole.
-        pieces.retain(|piece| file.holds(piece.index));
+        self.meet(&file.holder_ids()).await?;
+        let pieces = self.pieces(file, offset, len, Rights::READ)?;
         let places: Vec<_> = pieces.iter().map(|p| p.at).collect();
         let parts = each::all(pieces.into_iter().map(read_piece)).await;
         let mut parts: Vec<Bytes> = parts.into_iter().collect::<Result<_, _>>()?;
@@ -80,7 +79,7 @@ impl DataServers {
         data: Bytes,
         stable: StableHow,
     ) -> Result<(StableHow, Verifier), DataServerError> {
-        self.meet(file).await?;
+        self.meet(&file.holder_ids()).await?;
         let pieces = self.pieces(file, offset, data.len(), Rights::READ_WRITE)?;
         self.gather.came();
         let jobs = pieces.into_iter().map(|piece| {
@@ -101,7 +100,7 @@ impl DataServers {
     /// # Errors
     /// [`DataServerError`].
     pub async fn commit(&self, file: &Striped) -> Result<Verifier, DataServerError> {
-        self.meet(file).await?;
+        self.meet(&file.holder_ids()).await?;
         let mut jobs = Vec::new();
         for (index, id) in file.holders() {
             let index = u16::try_from(index).map_err(|_| self.damaged(file))?;
@@ -115,7 +114,20 @@ impl DataServers {
             });
         }
         let verifiers = each::all(jobs).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(combined(verifiers.iter().map(std::slice::from_ref)))
+        Ok(self.with_those_without(file, verifiers))
+    }
+
+    /// The verifier of a file whose objects are on data servers that told these, in stripe order.
+    /// Those without an object count with the last that is known of them, so that it stays when
+    /// they get one.
+    pub(super) fn with_those_without(&self, file: &Striped, told: Vec<[u8; 8]>) -> Verifier {
+        let mut told = told.into_iter();
+        let of = |(index, id): (usize, &DataServerId)| match file.holds(index) {
+            true => told.next(),
+            false => self.server(*id).ok().and_then(|server| server.known_verifier()),
+        };
+        let all: Vec<_> = file.data_servers.iter().enumerate().map(of).collect();
+        combined(all.iter().map(Option::as_slice))
     }
 
     fn pieces(
@@ -131,6 +143,11 @@ impl DataServers {
         for extent in rule.extents(offset, len as u64) {
             let damaged = || self.damaged(file);
             let index = u16::try_from(extent.stripe_index).map_err(|_| damaged())?;
+            if !rights.write && !file.holds(index.into()) {
+                // No object: a hole.
+                at += usize::try_from(extent.len).map_err(|_| damaged())?;
+                continue;
+            }
             let id = file.data_servers.get(usize::from(index)).ok_or_else(damaged)?;
             let server = self.server(*id)?;
             let handle = self.handle(file, index, *id, rights)?;
@@ -154,22 +171,26 @@ impl DataServers {
     }
 
     /// The file's verifier after a write: of the data servers that took part, what they said to
-    /// this very write; of the others that may have objects the last that is known. One that is not
-    /// known and cannot be asked gets none, so that COMMIT's will differ.
+    /// this very write; of the others the last that is known. One that is not known and cannot
+    /// be asked gets none, so that COMMIT's will differ; those without an object are not asked.
     pub(super) async fn verifier_of(
         &self,
         file: &Striped,
         done: &[(usize, Written)],
     ) -> Result<Verifier, DataServerError> {
-        let mut all = Vec::new();
-        for (index, id) in file.holders() {
+        let mut all = Vec::with_capacity(file.data_servers.len());
+        for (index, id) in file.data_servers.iter().copied().enumerate() {
             let mine = done.iter().filter(|(at, _)| *at == index);
             let mut said: Vec<_> = mine.flat_map(|(_, w)| w.verifiers.iter().copied()).collect();
             said.dedup();
             if said.is_empty() {
-                match self.server(id)?.verifier().await {
-                    Ok(known) => said.push(known),
-                    Err(error) => tracing::debug!(%error, "write verifier unknown"),
+                let server = self.server(id)?;
+                match file.holds(index) {
+                    false => said.extend(server.known_verifier()),
+                    true => match server.verifier().await {
+                        Ok(known) => said.push(known),
+                        Err(error) => tracing::debug!(%error, "write verifier unknown"),
+                    },
                 }
             }
             all.push(said);

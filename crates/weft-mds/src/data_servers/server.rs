@@ -281,6 +281,11 @@ impl Server {
         Ok(told.verifier)
     }
 
+    /// The last verifier known, if there is one.
+    pub(super) fn known_verifier(&self) -> Option<[u8; 8]> {
+        *self.last_verifier()
+    }
+
     /// Remembers a verifier from a reply.
     pub(super) fn told_verifier(&self, verifier: [u8; 8]) {
         *self.last_verifier() = Some(verifier);

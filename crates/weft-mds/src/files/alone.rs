@@ -89,7 +89,7 @@ impl FileService {
     ) -> Result<Inode, Failure> {
         let (volume, ino, size) = (&self.shared.volume, quiesced.ino(), set.size.unwrap_or(0));
         if size > 0 {
-            // Cutting makes every object as long as the size demands: what is lost would be zeros.
+            // Cutting makes objects as long as the size demands: what is lost would be zeros.
             self.shared.require_whole(ino).await?;
         }
         self.attrs.take_in_written(ino);

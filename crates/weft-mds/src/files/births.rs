@@ -4,7 +4,7 @@
 //! that may be there, however many data servers it could be striped over.
 
 use std::{
-    collections::{HashSet, btree_map::BTreeMap},
+    collections::{BTreeMap, HashMap},
     sync::Arc,
     time::Duration,
 };
@@ -33,12 +33,14 @@ impl BirthJudge {
 
     /// Asks all data servers for what they want to make, for ever.
     pub(crate) async fn run(self: Arc<Self>) {
-        let (mut asked, mut tasks) = (HashSet::new(), JoinSet::new());
+        let (mut tasks, mut asked) = (JoinSet::new(), HashMap::new());
         loop {
+            // None ends but by a panic: another one takes its place.
+            while let Some(Err(ended)) = tasks.try_join_next() {
+                asked.retain(|_, task| *task != ended.id());
+            }
             for id in self.shared.data_servers.ids() {
-                if asked.insert(id) {
-                    tasks.spawn(self.clone().ask(id));
-                }
+                asked.entry(id).or_insert_with(|| tasks.spawn(self.clone().ask(id)).id());
             }
             sleep(LOOK_EVERY).await;
         }
@@ -87,21 +89,21 @@ impl BirthJudge {
             return None;
         }
         let end = (u64::from(slot) + 1) * u64::from(place.stripe_unit_bytes);
-        let seen = self.shared.volume.reach(ino, place.reach_to(end));
+        let reach = || self.shared.volume.reach(ino, place.reach_to(end));
+        let seen = self.shared.placement_lsn.give(reach);
         let lsn = seen.lsn;
         seen.unconfirmed().ok().map(|_| lsn)
     }
 
     /// Whether anybody may write to the file with handles of its present epoch.
     fn may_write(&self, files: &mut Table, inode: &Inode) -> bool {
-        // In grace clients still finish what they began with handles of before the restart; all of
-        // those are to be fenced at its end.
-        match self.shared.protocol.grace().is_on() {
-            true => !files.truncates(inode),
-            false => {
-                let key = self.shared.key(inode.no);
-                !files.refuses_grants(inode) && self.shared.protocol.state().rw_layouts(key)
-            }
+        let in_grace = self.shared.protocol.grace().is_on();
+        if in_grace {
+            // Clients still finish what they began with handles of before the restart. Those of a
+            // file whose writers had all given theirs back are over: it was settled then.
+            return inode.unsettled && !files.truncates(inode);
         }
+        let key = self.shared.key(inode.no);
+        !files.refuses_grants(inode) && self.shared.protocol.state().rw_layouts(key)
     }
 }

@@ -68,7 +68,7 @@ impl FileService {
             NfsStat::DELAY => NfsStat::LAYOUTTRYLATER.into(),
             _ => f,
         })?;
-        let met = self.shared.data_servers.meet(&striped).await;
+        let met = self.shared.data_servers.meet(&striped.data_servers).await;
         met.map_err(|_| NfsStat::LAYOUTTRYLATER)?;
         if iomode == IoMode::RW {
             // What is wrong is said here to whoever writes.
@@ -151,7 +151,7 @@ impl FileService {
     pub(crate) async fn layout_returned(&self, deps: &mut Deps, client: ClientId, ino: InodeNo) {
         let Ok(inode) = deps.see(self.shared.volume.inode(ino)) else { return };
         if let Some(file) = self.shared.striped(&inode)
-            && !self.shared.data_servers.are_up(&file.holder_ids())
+            && !self.shared.data_servers.are_up(&file.data_servers)
         {
             self.fences.suspect_handles_of(client, ino, FenceCause::LateWrite);
         }

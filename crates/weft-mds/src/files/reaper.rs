@@ -220,7 +220,7 @@ impl Reaper {
                 Some(f)
                     if progress.partly_done.contains(&intent.id)
                         && let Some(away) =
-                            self.shared.data_servers.first_away(&f.data_servers) =>
+                            self.shared.data_servers.first_away(&f.holder_ids()) =>
                 {
                     round.waits_for(away);
                 }

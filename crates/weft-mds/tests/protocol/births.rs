@@ -162,6 +162,38 @@ async fn old_handles_make_nothing() {
     assert_eq!(size(&mut c, &new.fh).await, Some(MIB + 4));
 }
 
+/// Nor where a cut could have made something since, which has no epoch.
+#[tokio::test]
+async fn a_cut_makes_nothing() {
+    let cluster = Cluster::striped(4).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let mut old = Laid::out(&cluster, &mut c, "f").await;
+    assert_eq!(old.writes(0).await, NfsStat::OK);
+    let back = OpArgs::Layoutreturn(layoutreturn(old.layout, IoMode::ANY));
+    c.compound().putfh(&old.fh).op(back).send().await.ok();
+    c.compound().putfh(&old.fh).op(write(ANY, 2 * MIB, b"more")).send().await.ok();
+    for size in [10 * MIB, 9 * MIB] {
+        let size = Attrs { size: Some(size), ..Attrs::default() };
+        c.compound().putfh(&old.fh).op(setattr(ANY, size)).send().await.ok();
+    }
+    assert_eq!(old.writes(3).await, NfsStat::PNFS_NO_LAYOUT);
+    assert_eq!(size(&mut c, &old.fh).await, Some(9 * MIB));
+}
+
+/// Nor in grace, if its layout had come back before: the file was settled.
+#[tokio::test]
+async fn what_came_back_makes_nothing_in_grace() {
+    let mut cluster = on_disk(2).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let mut other = Laid::out(&cluster, &mut c, "other").await;
+    let mut old = Laid::out(&cluster, &mut c, "f").await;
+    assert_eq!(old.writes(0).await, NfsStat::OK);
+    old.give_back(&mut c).await;
+    cluster.restart().await;
+    assert_eq!(old.writes(1).await, NfsStat::PNFS_NO_LAYOUT);
+    assert_eq!(other.writes(1).await, NfsStat::OK);
+}
+
 /// What the metadata server writes itself lets the file reach as far before; what lies between is a
 /// hole, to readers and to who looks for one.
 #[tokio::test]

@@ -308,7 +308,7 @@ impl ObjectStore {
 
     /// Sets the object's local size, shorter or longer, durably; where the file system has no files
     /// that long it stays, since what lies behind it reads as zeros all the same. A missing object
-    /// stays missing if the size is 0; a removed object has nothing to truncate, which is success,
+    /// stays missing, which reads as zeros too; a removed object has nothing to truncate, which is success,
     /// because an intent may be carried out again after the file is gone (design D18).
     ///
     /// # Errors
@@ -334,11 +334,10 @@ impl ObjectStore {
         }
         let file = match object.file(&self.dir)? {
             Some(file) => file,
-            None if size == 0 => return Ok(()),
-            None => self.room.must(|| object.file_or_create(&self.dir))?,
+            None => return Ok(()),
         };
         let cut = self.room.must(|| set_len(&file, size));
-        // Also after a failure: the file may have been made just now, and is to get its name.
+        // Also after a failure: some of it may be done.
         object.wrote();
         drop(epoch_lock);
         cut?;

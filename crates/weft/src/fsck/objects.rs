@@ -27,7 +27,7 @@ pub fn check(volume: &Volume, store: &Store, report: &mut Report) -> Outcome {
                 _ if object.volume != volume.identity().number => "belongs to another volume",
                 _ if store.objects.is_given_up(*object) => "is of a state that was given up",
                 Account::Known => continue,
-                Account::Elsewhere => "is of a file on other data servers",
+                Account::Elsewhere => "is of a file that has none here",
                 Account::Nobody => "belongs to no file",
             };
             let what = format!("{}: object {} {why}", store.dir.display(), object.object);

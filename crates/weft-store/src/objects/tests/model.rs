@@ -64,8 +64,7 @@ fn apply(store: &mut Option<ObjectStore>, dir: &Path, model: &mut HashMap<u64, M
         }
         Call::Truncate { object, size } => {
             let m = model.entry(object).or_default();
-            if m.epoch != REMOVED {
-                m.exists |= size > 0;
+            if m.exists {
                 m.bytes.resize(size as usize, 0);
             }
             s.truncate(id(object), size).unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::types::{DataServerId, DeviceId, InodeNo, StoreError};
+use crate::types::{DataServerId, InodeNo, Placement, StoreError};
 use crate::volume::handle::Volume;
 
 /// Records of what is owed that are read at once.
@@ -13,7 +13,8 @@ const OWED_AT_ONCE: usize = 1024;
 pub enum Account {
     /// A placed file's, a reserved number's, or its removal is still owed.
     Known,
-    /// The same, but of one whose objects are on other data servers.
+    /// The same, but of one that has none here: it is on other data servers, or does not reach so
+    /// far.
     Elsewhere,
     /// Nobody's.
     Nobody,
@@ -30,14 +31,20 @@ impl Volume {
         objects: &[InodeNo],
     ) -> Result<Vec<Account>, StoreError> {
         let devices = self.devices().unconfirmed()?;
-        let others = devices.iter().filter(|device| !device.data_servers.contains(&data_server));
-        let others: HashSet<_> = others.map(|device| device.id).collect();
-        let at = |device: &DeviceId| match others.contains(device) {
-            true => Account::Elsewhere,
-            false => Account::Known,
+        let devices: HashMap<_, _> = devices.into_iter().map(|d| (d.id, d.data_servers)).collect();
+        // Objects of later may be anywhere.
+        let restored = self.restored().unconfirmed()?.map(|restored| restored.first_new);
+        let at = |ino: InodeNo, place: &Placement| {
+            let Some(members) = devices.get(&place.device) else { return Account::Known };
+            let is_old = restored.is_some_and(|first_new| ino < first_new);
+            let index = members.iter().position(|member| *member == data_server);
+            match index.map(|index| is_old || place.reaches(index)) {
+                Some(true) => Account::Known,
+                Some(false) | None => Account::Elsewhere,
+            }
         };
         let of_a_file = |ino: &InodeNo| match self.inode(*ino).unconfirmed() {
-            Ok(inode) => Ok(Some(inode.placement.map_or(Account::Nobody, |p| at(&p.device)))),
+            Ok(inode) => Ok(Some(inode.placement.map_or(Account::Nobody, |p| at(*ino, &p)))),
             Err(StoreError::Stale) => Ok(None),
             Err(e) => Err(e),
         };
@@ -48,7 +55,7 @@ impl Volume {
             Some(account) => Ok(account),
             // A number that was reserved may be that of a file by now.
             None => match owed.get(ino) {
-                Some(device) => Ok(at(device)),
+                Some(place) => Ok(at(*ino, place)),
                 None => Ok(of_a_file(ino)?.unwrap_or(Account::Nobody)),
             },
         };
@@ -57,7 +64,7 @@ impl Volume {
 
     /// Where the objects of these are that belong to no file: of reserved numbers, and those still
     /// to be removed.
-    fn owed(&self, of: &HashSet<InodeNo>) -> Result<HashMap<InodeNo, DeviceId>, StoreError> {
+    fn owed(&self, of: &HashSet<InodeNo>) -> Result<HashMap<InodeNo, Placement>, StoreError> {
         let mut owed = HashMap::new();
         if of.is_empty() {
             return Ok(owed);
@@ -66,7 +73,7 @@ impl Volume {
         loop {
             let some = self.reserved(after, OWED_AT_ONCE).unconfirmed()?;
             let wanted = some.iter().filter(|reserved| of.contains(&reserved.ino));
-            owed.extend(wanted.map(|reserved| (reserved.ino, reserved.placement.device)));
+            owed.extend(wanted.map(|reserved| (reserved.ino, reserved.placement)));
             let Some(last) = some.last() else { break };
             after = Some(last.ino);
         }
@@ -74,7 +81,7 @@ impl Volume {
         loop {
             let some = self.intents(after, OWED_AT_ONCE).unconfirmed()?;
             let wanted = some.iter().filter(|intent| of.contains(&intent.ino));
-            owed.extend(wanted.map(|intent| (intent.ino, intent.placement.device)));
+            owed.extend(wanted.map(|intent| (intent.ino, intent.placement)));
             let Some(last) = some.last() else { return Ok(owed) };
             after = Some(last.id);
         }
