@@ -95,7 +95,8 @@ impl Births {
     /// made.
     ///
     /// # Errors
-    /// PNFS_NO_LAYOUT: the handle does not count any more, or nobody answers; DELAY: too much waits.
+    /// PNFS_NO_LAYOUT: the handle does not count any more, or nobody answers; DELAY: too much
+    /// waits.
     pub(crate) async fn ask(&self, volume: u32, birth: Birth, bytes: u64) -> Result<(), NfsStat> {
         let kib = u32::try_from(bytes / 1024 + 1).map_err(|_| NfsStat::DELAY)?;
         let _room = self.room.try_acquire_many(kib).map_err(|_| NfsStat::DELAY)?;

@@ -308,8 +308,8 @@ impl ObjectStore {
 
     /// Sets the object's local size, shorter or longer, durably; where the file system has no files
     /// that long it stays, since what lies behind it reads as zeros all the same. A missing object
-    /// stays missing, which reads as zeros too; a removed object has nothing to truncate, which is success,
-    /// because an intent may be carried out again after the file is gone (design D18).
+    /// stays missing, which reads as zeros too; a removed object has nothing to truncate, which is
+    /// success, because an intent may be carried out again after the file is gone (design D18).
     ///
     /// # Errors
     /// [`ObjectError::TooBig`], [`ObjectError::NoSpace`], [`ObjectError::Io`].
