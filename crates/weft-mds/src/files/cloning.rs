@@ -93,6 +93,9 @@ impl FileService {
         let quiesced = self.hold_still(quiesced, &target).await?;
         // What others wrote before they gave their layouts back is in it.
         let target = self.refresh(deps, target).await?;
+        // A file that is not settled may have bytes behind the size that is known, where the source
+        // has a hole: nobody learns a size while writes are blocked.
+        let reached = if target.unsettled { u64::MAX } else { target.size };
         let (destination, set_id_loss) = (target.no, by.set_id_loss);
         let copy = Copy { source, destination, from, to, len, set_id_loss };
         if self.migration.is_small(to + len) && self.copy_small(deps, &copy)? {
@@ -103,7 +106,7 @@ impl FileService {
         let cloned = change.run(deps, |file| {
             let origin = &origin;
             async move {
-                self.clone_durably(origin, &file, target.size, range).await?;
+                self.clone_durably(origin, &file, reached, range).await?;
                 Ok(Done { value: (), reaches: Some(to + len) })
             }
         });
