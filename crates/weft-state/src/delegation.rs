@@ -49,6 +49,8 @@ pub(crate) struct Delegation {
     used_alone: bool,
     /// Since when it is being recalled.
     recalled_at: Option<Millis>,
+    /// The client has begun to give it back.
+    returning: bool,
     /// Whether the client's last answer to the recall was that it has no such delegation.
     disowned: bool,
 }
@@ -323,6 +325,7 @@ impl State {
             change: asking.change,
             used_alone: false,
             recalled_at: None,
+            returning: false,
             disowned: false,
         };
         self.budget.take(client, DELEGATION_BYTES);
@@ -418,6 +421,23 @@ impl State {
     pub fn is_delegated_to_write(&self, client: ClientId, file: FileKey) -> bool {
         let held = self.delegations.of(client, file);
         held.is_some_and(|held| held.kind == DelegationKind::Write)
+    }
+
+    /// Whether the client knows the size of a file better than anybody, and goes by what it knows
+    /// itself (Linux `nfs_update_inode`): it is alone with the file, and not about to give it back.
+    pub(crate) fn knows_size_best(&self, client: ClientId, file: FileKey) -> bool {
+        let held = self.delegations.of(client, file);
+        held.is_some_and(|held| {
+            held.kind == DelegationKind::Write && held.recalled_at.is_none() && !held.returning
+        })
+    }
+
+    /// The client begins to give its delegation back, if it has one.
+    pub fn delegation_returning(&mut self, client: ClientId, file: FileKey) {
+        let no = self.delegations.no_of(client, file);
+        if let Some(held) = no.and_then(|no| self.delegations.by_no.get_mut(&no)) {
+            held.returning = true;
+        }
     }
 
     /// The client has changed the size of a file by this stateid. If it is that of a delegation, it

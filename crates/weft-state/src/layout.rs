@@ -408,6 +408,12 @@ impl State {
         self.layouts.no_of(client, file).is_some()
     }
 
+    /// Whether the client holds a read-write layout on a file.
+    pub(crate) fn has_rw_layout(&self, client: ClientId, file: FileKey) -> bool {
+        let held = self.layouts.no_of(client, file).and_then(|no| self.layouts.get(no));
+        held.is_some_and(|held| held.rw)
+    }
+
     /// Whether any client holds a read-write layout on a file.
     pub fn rw_layouts(&self, file: FileKey) -> bool {
         self.layouts_on(file).iter().any(|l| l.rw)

@@ -461,10 +461,14 @@ impl State {
         self.files.get(&file).map_or(0, |f| f.shares.opens)
     }
 
+    /// How many opens the client has of the file.
+    pub(crate) fn opens_of_client(&self, client: ClientId, file: FileKey) -> usize {
+        self.opens.client_shares.get(&(file, client)).map_or(0, |shares| shares.opens)
+    }
+
     /// Whether others than the client have the file open.
     pub(crate) fn is_open_by_others(&self, client: ClientId, file: FileKey) -> bool {
-        let own = self.opens.client_shares.get(&(file, client)).map_or(0, |shares| shares.opens);
-        self.opens_of(file) > own
+        self.opens_of(file) > self.opens_of_client(client, file)
     }
 
     /// Whether the client has the file open, a delegation aside.

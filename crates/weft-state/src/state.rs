@@ -263,14 +263,6 @@ impl State {
         }
     }
 
-    /// Whether the client has the file open, delegated or laid out: it may have bytes of it, or
-    /// rely on its size.
-    pub fn holds(&self, client: ClientId, file: FileKey) -> bool {
-        self.has_opens(client, file)
-            || self.has_delegation(client, file)
-            || self.has_layout(client, file)
-    }
-
     /// Every client that was admitted, or holds or held something, and was not dropped since, by
     /// id. One that [`crate::Sessions`] does not know any more left this behind: a request of it
     /// was still being executed when it was dropped. Drop it again.

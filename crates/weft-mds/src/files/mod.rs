@@ -37,7 +37,7 @@ pub(crate) use cloning::{CLONE_BLOCK_BYTES, CloneRange};
 pub(crate) use copying::Copy;
 pub(crate) use layouts::{LayoutWanted, Ownership};
 pub(crate) use plan::{Quiesced, Writer};
-pub(crate) use server_attrs::WriterTold;
+pub(crate) use server_attrs::{Looker, WriterTold};
 pub(crate) use service::{FileParts, FileService};
 
 pub use creation::ObjectCreation;

@@ -5,6 +5,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use weft_nfs::{ClientId, Failure};
+use weft_state::LetsGo;
 use weft_store::{
     types::{Inode, InodeNo, SetIdLoss, StoreError},
     volume::Settle,
@@ -43,6 +44,17 @@ pub(crate) struct WriterTold {
     pub(crate) change: u64,
     /// What that is if it has no changes that we do not know.
     pub(crate) unchanged: u64,
+}
+
+/// Who looks at the attributes of files.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Looker {
+    /// The client.
+    pub(crate) client: ClientId,
+    /// What it gives back with that.
+    pub(crate) lets_go: LetsGo,
+    /// It wants to know what they occupy, too.
+    pub(crate) occupied: bool,
 }
 
 /// What is answered when a data server does not tell.
@@ -205,29 +217,26 @@ impl ServerAttrs {
         Some(told.lengths)
     }
 
-    /// The inodes for a client that looks at their attributes, with one message per data server; if
-    /// `occupied`, with what they occupy. Of a file that it neither has open nor delegated nor laid
-    /// out it is told the last that is known while a data server cannot tell: it has no bytes of
-    /// the file and appends nothing, and when it opens the file it is told the truth, or to wait.
-    /// Such a size is never less than what a client was told before, since what is told is in the
-    /// volume.
+    /// The inodes for a client that looks at their attributes, with one message per data server. Of
+    /// a file on whose size it does not rely it is told the last that is known while a data server
+    /// cannot tell. Such a size is never less than what a client was told before, since what is
+    /// told is in the volume.
     ///
     /// # Errors
-    /// For each, DELAY while a data server cannot be asked about a file that the client holds.
+    /// For each, DELAY while a data server cannot be asked about a file on whose size the client
+    /// may rely.
     //
     // RFC 8881 §12.5.4.2: before LAYOUTCOMMIT others need not see what was written.
     pub(crate) async fn look(
         &self,
         deps: &mut Deps,
-        client: ClientId,
+        looker: Looker,
         inodes: Vec<Inode>,
-        occupied: bool,
     ) -> Vec<Result<Inode, Failure>> {
-        let otherwise = |ino| match self.shared.protocol.state().holds(client, self.shared.key(ino))
-        {
-            true => Otherwise::Fail,
-            false => Otherwise::LowerBound,
-        };
+        let Looker { client, lets_go, occupied } = looker;
+        let protocol = &self.shared.protocol;
+        let relies = |ino| protocol.state().relies_on_size(client, self.shared.key(ino), lets_go);
+        let otherwise = |ino| if relies(ino) { Otherwise::Fail } else { Otherwise::LowerBound };
         let placed: Vec<_> = inodes
             .iter()
             .enumerate()

@@ -20,7 +20,7 @@ use super::{
     placement::{PlacementLsn, Placements, Striping},
     reaper::{Owed, Reaper},
     records::Records,
-    server_attrs::{ServerAttrs, WriterTold},
+    server_attrs::{Looker, ServerAttrs, WriterTold},
     shared::Shared,
 };
 use crate::{
@@ -268,18 +268,17 @@ impl FileService {
         self.attrs.refresh(deps, inode).await
     }
 
-    /// The inodes for a client that looks at their attributes, maybe also at what they occupy.
+    /// The inodes for a client that looks at their attributes.
     ///
     /// # Errors
     /// For each those of [`ServerAttrs::look`].
     pub(crate) async fn look(
         &self,
         deps: &mut Deps,
-        client: ClientId,
+        looker: Looker,
         inodes: Vec<Inode>,
-        occupied: bool,
     ) -> Vec<Result<Inode, Failure>> {
-        self.attrs.look(deps, client, inodes, occupied).await
+        self.attrs.look(deps, looker, inodes).await
     }
 
     /// The inode as others see it while a client keeps changes of the file to itself.

@@ -1,17 +1,22 @@
 //! GETATTR (9): RFC 8881 §18.7.
 
 use weft_nfs::{
-    Attrs, Bitmap, Failure, NfsStat, OpOk,
+    Attrs, Bitmap, Failure, NfsStat, OpNum, OpOk,
     ops::{GetattrArgs, GetattrOk},
 };
 use weft_server::compound::{Compound, OpResult};
+use weft_state::LetsGo;
 use weft_store::types::Inode;
 
 use super::{
     attrs,
     attrs::{Facts, MAX_FILE_BYTES, SET_ONLY, needs_server_attrs, needs_space, tells_occupied},
 };
-use crate::{clients::Told, files::WriterTold, server::Mds};
+use crate::{
+    clients::Told,
+    files::{Looker, WriterTold},
+    server::Mds,
+};
 
 /// What an entry of a list takes in memory until the reply is sent, bytes, without a long name.
 const ACE_BYTES: usize = 64;
@@ -46,9 +51,18 @@ async fn known_to_others(
     occupied: bool,
 ) -> Result<Inode, Failure> {
     let (client, (inode, told)) = (c.client()?, ask_writer(mds, c, inode).await?);
+    let lets_go = match c.next.map(|next| next.op) {
+        Some(OpNum::CLOSE) => LetsGo::Open,
+        Some(OpNum::DELEGRETURN) => LetsGo::Delegation,
+        _ => LetsGo::Nothing,
+    };
+    if lets_go == LetsGo::Delegation {
+        mds.protocol.state().delegation_returning(client, mds.files.key(inode.no));
+    }
     let asks = inode.unsettled || occupied && inode.occupies_unknown();
     let inode = if asks {
-        let looked = mds.files.look(&mut c.deps, client, vec![inode], occupied).await.pop();
+        let looker = Looker { client, lets_go, occupied };
+        let looked = mds.files.look(&mut c.deps, looker, vec![inode]).await.pop();
         looked.ok_or(NfsStat::SERVERFAULT)??
     } else {
         inode

@@ -9,6 +9,7 @@ use weft_nfs::{
     ops::{DirEntry, ReaddirArgs, ReaddirOk},
 };
 use weft_server::compound::{Compound, OpResult};
+use weft_state::LetsGo;
 use weft_store::types::{Inode, InodeNo};
 use weft_xdr::{Encode, Writer};
 
@@ -18,7 +19,7 @@ use super::{
     getattr::{facts, heard_of},
     lookup::current_directory,
 };
-use crate::{export::acl::ACE_BYTES_MIN, server::Mds};
+use crate::{export::acl::ACE_BYTES_MIN, files::Looker, server::Mds};
 
 /// Largest reply, bytes: what Linux asks for at most.
 const REPLY_BYTES_MAX: usize = 1 << 20;
@@ -168,9 +169,10 @@ async fn known_to_others(
     if !needs_server_attrs(wanted) {
         return Ok(plain.into_iter().map(Ok).collect());
     }
-    let (client, occupied) = (c.client()?, tells_occupied(wanted));
+    let client = c.client()?;
     let told = mds.clients.delegations.ask_writers(client, &plain).await;
-    let looked = mds.files.look(&mut c.deps, client, plain, occupied).await;
+    let looker = Looker { client, lets_go: LetsGo::Nothing, occupied: tells_occupied(wanted) };
+    let looked = mds.files.look(&mut c.deps, looker, plain).await;
     let mut with_told = |inode: Inode| {
         let told = told.get(&inode.no).copied();
         heard_of(mds, c, inode, told)

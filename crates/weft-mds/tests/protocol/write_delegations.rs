@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use weft_mds::{Delegated, Export};
 use weft_nfs::{
-    AttrNo, Attrs, FileHandle, IoMode, LockType, NfsStat, OpArgs, Seqid, Stateid, callback::CbOp,
-    delegate, open_result, ops::*, share, why_no_delegation as why,
+    AttrNo, Attrs, FileHandle, IoMode, LockType, NfsStat, OpArgs, OpOk, Seqid, Stateid,
+    callback::CbOp, delegate, open_result, ops::*, share, why_no_delegation as why,
 };
 
 use crate::{
@@ -452,4 +452,63 @@ async fn reclaim() {
         panic!("{:?}", opened.delegation)
     };
     assert_eq!(recalled(&mut a).await.stateid, stateid);
+}
+
+/// The holder of a delegation knows the size best: while a data server cannot tell what it has, the
+/// holder is told the last that is known, and nobody waits. Not while it has to give the file back,
+/// or does so with its layout out: from then on it goes by what it is told. Nor does who closes it,
+/// the last time, wait: he could not be killed otherwise.
+#[tokio::test]
+async fn the_holder_needs_no_data_server() {
+    let small_files = weft_mds::SmallFiles::OFF;
+    let mut cluster = Cluster::with(Options { data_servers: 1, small_files, ..options() }).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let mut ds = on_data_server(&cluster, 0, "a").await;
+    let mut held = Vec::new();
+    for name in ["returned", "recalled"] {
+        let fh = closed_file(&mut a, name).await;
+        let stateid = delegated(&mut a, &fh).await;
+        let get = OpArgs::Layoutget(layoutget(stateid, IoMode::RW));
+        let got = a.compound().putfh(&fh).op(get).send().await.ok();
+        let layout = files_layout(&got);
+        let some = write(Stateid::ANONYMOUS, 0, &[7; 1234]);
+        ds.compound().putfh(&layout_handle(&layout, 0)).op(some).expect(NfsStat::OK).await;
+        held.push((fh, stateid, got.stateid()));
+    }
+    cluster.stop_data_server(0).await;
+    let size = [AttrNo::SIZE];
+    let list = OpArgs::Readdir(readdir(0, 1 << 20, &size));
+    let listed = a.compound().putrootfh().op(list).send().await.ok().readdir().entries;
+    assert_eq!(listed.len(), 2);
+    for (fh, ..) in &held {
+        assert_eq!(a.compound().putfh(fh).getattr(&size).send().await.ok().attrs().size, Some(0));
+    }
+    let [(returned, stateid, layout), (recalled, ..)] = &held[..] else { unreachable!() };
+    let give_back = OpArgs::Delegreturn(DelegreturnArgs { deleg_stateid: *stateid });
+    let with_layout = a.compound().putfh(returned).getattr(&size).op(give_back.clone());
+    assert_eq!(with_layout.send().await.status(), NfsStat::DELAY);
+    let read = OpArgs::Open(wanting(share::ACCESS_READ));
+    b.compound().putfh(recalled).op(read).expect(NfsStat::DELAY).await;
+    for (fh, ..) in &held {
+        assert_eq!(a.compound().putfh(fh).getattr(&size).send().await.status(), NfsStat::DELAY);
+    }
+    let layout = OpArgs::Layoutreturn(layoutreturn(*layout, IoMode::RW));
+    let back = a.compound().putfh(returned).op(layout).getattr(&size).op(give_back);
+    assert_eq!(back.send().await.ok().attrs().size, Some(0));
+    let opened = |owner: &'static str| OpArgs::Open(open(owner, OpenClaim::Fh));
+    let mut opens = Vec::new();
+    for owner in ["one", "other"] {
+        let reply = a.compound().putfh(returned).op(opened(owner)).getattr(&size).send().await;
+        assert_eq!(reply.status(), NfsStat::DELAY);
+        let Ok(OpOk::Open(ok)) = &reply.compound.results[2].result else { panic!("{reply:?}") };
+        opens.push(ok.stateid);
+    }
+    for open in &opens {
+        let one = a.compound().putfh(returned).getattr(&size).op(close(*open));
+        assert_eq!(one.send().await.status(), NfsStat::DELAY, "the other is open");
+    }
+    a.compound().putfh(returned).op(close(opens[0])).expect(NfsStat::OK).await;
+    let last = a.compound().putfh(returned).getattr(&size).op(close(opens[1]));
+    assert_eq!(last.send().await.ok().attrs().size, Some(0));
 }

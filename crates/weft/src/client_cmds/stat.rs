@@ -41,9 +41,6 @@ struct Report {
     /// The bytes are with the metadata server; absent: not known.
     stuffed: Option<bool>,
     layout: Option<LayoutReport>,
-    /// Why clients get no layout now, though the file has one: a data server is away, say.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    layout_refused: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -63,7 +60,7 @@ struct LayoutReport {
 struct StripeReport {
     stripe_index: usize,
     data_server: Vec<String>,
-    /// What a client has for it; absent: clients get no layout now.
+    /// What a client has for it; absent: the admin service told, no client was given any.
     #[serde(skip_serializing_if = "Option::is_none")]
     filehandle: Option<String>,
     /// Number of the data server.
@@ -77,20 +74,22 @@ struct StripeReport {
     error: Option<String>,
 }
 
-/// Shows attributes and layout; the sizes of objects are asked of the admin service, if it is known
-/// where that is.
+/// Shows attributes, layout, and the sizes of the objects, as the admin service tells, if it is
+/// known where that is: the file is not opened for that, which would take it back from who has it
+/// delegated, and wait for a data server that is away. Otherwise the layout is a client's.
 pub(super) async fn stat(remote: &Remote, path: &Path, json: bool, admin: &AdminArgs) -> Outcome {
     let (client, path) = (&remote.client, &remote.path(path));
     let attrs = client.stat(path).await?;
     let mut report = report(path, &attrs);
     match attrs.file_type {
         Some(FileType::REG) => {
-            let layout = layout(client, path).await?;
-            if admin.is_known() {
-                let told = ask_admin(admin.clone(), path).await;
-                report.learn(layout, told.and_then(|told| of_this_file(told, &attrs)));
-            } else {
-                report.layout = layout.ok();
+            let told = match admin.is_known() {
+                true => ask_admin(admin.clone(), path).await.map(Some),
+                false => Ok(None),
+            };
+            match told.and_then(|told| told.map(|told| of_this_file(told, &attrs)).transpose()) {
+                Ok(Some(told)) => report.learn(told),
+                unknown => report.take(layout(client, path).await?, unknown.err()),
             }
         }
         Some(FileType::LNK) => {
@@ -129,20 +128,16 @@ fn report(path: &Path, attrs: &Attrs) -> Report {
         link_target: None,
         stuffed: None,
         layout: None,
-        layout_refused: None,
     }
 }
 
-/// The layout as a client gets it, or why none: the metadata server has the bytes, we may not open
-/// the file, a data server is away.
-async fn layout(client: &Client, path: &Path) -> Outcome<Result<LayoutReport, String>> {
-    let file = match client.open(path, OpenOptions::read()).await {
-        Ok(file) => file,
-        Err(why) => return Ok(Err(why.to_string())),
-    };
+/// The layout as a client gets it; none if the metadata server has the bytes, we may not open the
+/// file, or a data server is away.
+async fn layout(client: &Client, path: &Path) -> Outcome<Option<LayoutReport>> {
+    let Ok(file) = client.open(path, OpenOptions::read()).await else { return Ok(None) };
     let info = file.layout_info().await;
     file.close().await?;
-    Ok(info.map(|info| layout_report(&info)).map_err(|why| why.to_string()))
+    Ok(info.ok().map(|info| layout_report(&info)))
 }
 
 fn layout_report(info: &LayoutInfo) -> LayoutReport {
@@ -201,26 +196,20 @@ fn of_this_file(told: FileReport, attrs: &Attrs) -> Result<FileReport, String> {
 }
 
 impl Report {
-    /// Takes over what a client gets, and what the admin service knows of the file.
-    fn learn(&mut self, layout: Result<LayoutReport, String>, told: Result<FileReport, String>) {
-        self.stuffed = told.as_ref().ok().map(|told| told.stuffed);
-        match (layout, told) {
-            (Ok(mut layout), told) => {
-                let none = "the admin service knows no layout of it";
-                layout.learn(told.and_then(|told| told.layout.ok_or_else(|| none.into())));
-                self.layout = Some(layout);
-            }
-            (Err(why), Ok(FileReport { layout: Some(layout), .. })) => {
-                self.layout = Some(layout.into());
-                self.layout_refused = Some(why);
-            }
-            (Err(_), _) => {}
-        }
+    /// Takes over what the admin service knows of the file.
+    fn learn(&mut self, told: FileReport) {
+        self.stuffed = Some(told.stuffed);
+        self.layout = told.layout.map(LayoutReport::from);
+    }
+
+    /// Takes over what a client gets, and why the admin service told nothing, if it was asked.
+    fn take(&mut self, layout: Option<LayoutReport>, unknown: Option<String>) {
+        self.layout = layout.map(|l| LayoutReport { object_sizes_unknown: unknown, ..l });
     }
 }
 
 impl From<FileLayoutReport> for LayoutReport {
-    /// As the metadata server has it, whether clients get it or not.
+    /// As the metadata server has it.
     fn from(told: FileLayoutReport) -> Self {
         let stripe = |(stripe_index, object): (usize, ObjectReport)| StripeReport {
             stripe_index,
@@ -239,31 +228,6 @@ impl From<FileLayoutReport> for LayoutReport {
             stripes: told.objects.into_iter().enumerate().map(stripe).collect(),
             object_sizes_unknown: None,
         }
-    }
-}
-
-impl LayoutReport {
-    /// Takes over what the admin service knows of the objects.
-    fn learn(&mut self, told: Result<FileLayoutReport, String>) {
-        match told {
-            Ok(t) if t.device == self.device && t.objects.len() == self.stripes.len() => {
-                self.stripes.iter_mut().zip(t.objects).for_each(|(s, object)| s.learn(object));
-            }
-            Ok(_) => {
-                let why = "the admin service that answers tells of another layout";
-                self.object_sizes_unknown = Some(why.into());
-            }
-            Err(why) => self.object_sizes_unknown = Some(why),
-        }
-    }
-}
-
-impl StripeReport {
-    fn learn(&mut self, object: ObjectReport) {
-        self.data_server_id = Some(object.data_server);
-        self.object_bytes = object.size;
-        self.object_space_used = object.space_used;
-        self.error = object.error;
     }
 }
 
@@ -308,9 +272,6 @@ impl std::fmt::Display for Report {
             let servers = s.data_server.join(",");
             let handle = s.filehandle.as_deref().unwrap_or("-");
             write!(f, "\n    {:>3}  {servers}  {handle}{size}", s.stripe_index)?;
-        }
-        if let Some(why) = &self.layout_refused {
-            write!(f, "\n  clients get no layout at the moment: {why}")?;
         }
         if let Some(why) = &layout.object_sizes_unknown {
             write!(f, "\n  object sizes need the admin address (--admin or --dir): {why}")?;
@@ -362,45 +323,32 @@ mod tests {
         FileReport { path: "/f".into(), fileid: 7, size: 3, stuffed: false, layout: Some(layout) }
     }
 
-    fn asked(layout: Option<LayoutReport>, told: Result<FileReport, String>) -> Report {
+    fn asked(told: Result<FileReport, String>) -> Report {
         let attrs = Attrs { fileid: Some(7), ..Attrs::default() };
         let mut report = report(Path::new("/f"), &attrs);
-        let layout = layout.ok_or_else(|| "no layout".to_owned());
-        report.learn(layout, told.and_then(|told| of_this_file(told, &attrs)));
+        match told.and_then(|told| of_this_file(told, &attrs)) {
+            Ok(told) => report.learn(told),
+            Err(why) => report.take(Some(layout(2)), Some(why)),
+        }
         report
     }
 
     /// Each object shows its size, or why it has none; another cluster's answer is not believed.
     #[test]
     fn sizes_are_of_this_file_or_unknown() {
-        let known = asked(Some(layout(2)), Ok(told(&[Some(42), None])));
+        let known = asked(Ok(told(&[Some(42), None])));
         let stripes = &known.layout.as_ref().unwrap().stripes;
         assert_eq!((stripes[0].object_bytes, stripes[1].data_server_id), (Some(42), Some(2)));
         let shown = known.to_string();
         assert!(shown.contains("  holds 21 bytes") && shown.contains("  it is down"), "{shown}");
-        for answer in [
-            Ok(FileReport { fileid: 8, ..told(&[Some(42), None]) }),
-            Ok(told(&[Some(42)])),
-            Err("no answer".into()),
-        ] {
-            let unknown = asked(Some(layout(2)), answer);
+        let another = FileReport { fileid: 8, ..told(&[Some(42), None]) };
+        for answer in [Ok(another), Err("no answer".into())] {
+            let unknown = asked(answer);
             let stripes = &unknown.layout.as_ref().unwrap().stripes;
             assert!(stripes.iter().all(|s| s.object_bytes.is_none()));
             let shown = unknown.to_string();
             assert!(shown.contains("object sizes need the admin address"), "{shown}");
         }
-    }
-
-    /// While a client gets no layout, that of the metadata server is shown, and why.
-    #[test]
-    fn what_clients_do_not_get_is_told_by_the_metadata_server() {
-        let told = asked(None, Ok(told(&[Some(42), None])));
-        let layout = told.layout.as_ref().unwrap();
-        let ids: Vec<_> = layout.stripes.iter().map(|s| s.data_server_id).collect();
-        assert_eq!((ids, layout.stripe_count), (vec![Some(1), Some(2)], 2));
-        let shown = told.to_string();
-        assert!(shown.contains("clients get no layout at the moment: no layout"), "{shown}");
-        assert!(shown.contains("  holds 21 bytes") && shown.contains("  it is down"), "{shown}");
     }
 
     /// A small file says that its bytes are with the metadata server; nobody else does.
@@ -413,7 +361,7 @@ mod tests {
             (Ok(FileReport { fileid: 8, ..small }), None),
             (Err("no answer".into()), None),
         ] {
-            let report = asked(None, answer);
+            let report = asked(answer);
             assert_eq!(report.stuffed, stuffed);
             let shown = report.to_string();
             assert_eq!(
