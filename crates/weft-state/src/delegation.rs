@@ -49,6 +49,8 @@ pub(crate) struct Delegation {
     used_alone: bool,
     /// Since when it is being recalled.
     recalled_at: Option<Millis>,
+    /// When the client was last seen to be kept from writing what it has to before it returns it.
+    kept_at: Option<Millis>,
     /// The client has begun to give it back.
     returning: bool,
     /// Whether the client's last answer to the recall was that it has no such delegation.
@@ -310,7 +312,7 @@ impl State {
         if let Some(no) = self.delegations.no_of(client, file)
             && let Some(held) = self.delegations.by_no.get_mut(&no)
         {
-            (held.kind, held.opened) = (kind, held.opened | access);
+            (held.kind, held.opened, held.returning) = (kind, held.opened | access, false);
             held.seqid = held.seqid.next();
             let seqid = held.seqid;
             return Ok(granted(self.stateid(Kind::Delegation, no, seqid)));
@@ -325,6 +327,7 @@ impl State {
             change: asking.change,
             used_alone: false,
             recalled_at: None,
+            kept_at: None,
             returning: false,
             disowned: false,
         };
@@ -425,11 +428,12 @@ impl State {
 
     /// Whether the client knows the size of a file better than anybody, and goes by what it knows
     /// itself (Linux `nfs_update_inode`): it is alone with the file, and not about to give it back.
+    /// Not if it has opens beside the delegation: another mount of the same client does not know of
+    /// that one, or the client claims its opens, to give it back.
     pub(crate) fn knows_size_best(&self, client: ClientId, file: FileKey) -> bool {
-        let held = self.delegations.of(client, file);
-        held.is_some_and(|held| {
-            held.kind == DelegationKind::Write && held.recalled_at.is_none() && !held.returning
-        })
+        let Some(held) = self.delegations.of(client, file) else { return false };
+        let alone = held.kind == DelegationKind::Write && self.opens_of_client(client, file) == 0;
+        alone && held.recalled_at.is_none() && !held.returning && !held.disowned
     }
 
     /// The client begins to give its delegation back, if it has one.
@@ -526,10 +530,35 @@ impl State {
         matches!(self.find(client, stateid), Ok((Kind::Delegation, _)))
     }
 
-    /// Delegations whose recall has been out for `limit_ms` or longer.
-    pub fn delegations_overdue(&self, now: Millis, limit_ms: u64) -> Vec<(ClientId, FileKey)> {
-        let overdue = |d: &&Delegation| d.recalled_at.is_some_and(|at| now.since(at) >= limit_ms);
+    /// Delegations whose recall has been out for `limit_ms` or longer; but of who was kept from
+    /// writing, since the last time that he was, or for `kept_ms_max` in all.
+    pub fn delegations_overdue(
+        &self,
+        now: Millis,
+        limit_ms: u64,
+        kept_ms_max: u64,
+    ) -> Vec<(ClientId, FileKey)> {
+        let overdue = |d: &&Delegation| {
+            let since = |at: Option<Millis>| at.map_or(0, |at| now.since(at));
+            let recalled_ms = since(d.recalled_at);
+            let kept = d.kept_at.is_some() && since(d.kept_at) < limit_ms;
+            d.recalled_at.is_some() && recalled_ms >= if kept { kept_ms_max } else { limit_ms }
+        };
         self.delegations.by_no.values().filter(overdue).map(|d| (d.client, d.file)).collect()
+    }
+
+    /// Delegations to write that are being recalled.
+    pub fn delegations_wanted_back(&self) -> Vec<(ClientId, FileKey)> {
+        let wanted = |d: &&Delegation| d.kind == DelegationKind::Write && d.recalled_at.is_some();
+        self.delegations.by_no.values().filter(wanted).map(|d| (d.client, d.file)).collect()
+    }
+
+    /// The client is kept from writing what it has to before it returns its delegation, by no fault
+    /// of its own; whether that is new.
+    pub fn delegation_kept(&mut self, now: Millis, client: ClientId, file: FileKey) -> bool {
+        let no = self.delegations.no_of(client, file);
+        let held = no.and_then(|no| self.delegations.by_no.get_mut(&no));
+        held.is_some_and(|held| held.kept_at.replace(now).is_none())
     }
 
     /// Takes a delegation away from a client that did not return it. It is remembered as revoked

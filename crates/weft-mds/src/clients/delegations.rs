@@ -43,6 +43,10 @@ const ASKED_AT_ONCE: usize = 8;
 /// there is room: what it keeps it has promised to somebody who looks no more (§10.4.1).
 const KEPT_BYTES_MAX: u64 = 64 << 20;
 
+/// For how many leases others wait for a file at most that its holder cannot give back since a data
+/// server is away: a quarter of an hour.
+const KEPT_LEASES_MAX: u64 = 10;
+
 /// A file or directory that others hold no delegation on, and get none as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Undelegated<'a> {
@@ -457,13 +461,29 @@ impl Delegations {
         }
     }
 
-    /// Revokes delegations that were not returned within a lease (§10.4.5).
+    /// Revokes delegations that were not returned within a lease (§10.4.5). Who has to write first
+    /// what he has, and is kept from it by a data server that is away, has a lease from when that
+    /// is back: what he closed would be lost otherwise. Not for ever, since others wait.
     pub(crate) fn revoke_overdue(&self, now: Millis) {
+        let wanted = self.protocol.state().delegations_wanted_back();
+        for (client, file) in wanted {
+            if self.is_kept_from_writing(client, file)
+                && self.protocol.state().delegation_kept(now, client, file)
+            {
+                let (client, ino) = (client.0, file.object);
+                tracing::warn!(client, ino, "delegation not back: a data server is away");
+            }
+        }
         let limit_ms = u64::from(self.core.lease_s) * 1000;
-        let overdue = self.protocol.state().delegations_overdue(now, limit_ms);
+        let most_ms = limit_ms * KEPT_LEASES_MAX;
+        let overdue = self.protocol.state().delegations_overdue(now, limit_ms, most_ms);
         for (client, file) in overdue {
             self.revoke(client, file);
         }
+    }
+
+    fn is_kept_from_writing(&self, client: ClientId, file: FileKey) -> bool {
+        self.is_live(client) && self.files.waits_for_data_server(InodeNo(file.object))
     }
 
     /// Nobody waits for a client whose lease has passed; whether there was one.

@@ -302,6 +302,13 @@ impl FileService {
         self.volume().has_room() && !ready.is_empty() && ready.iter().all(has_some)
     }
 
+    /// Whether bytes of a file may have to go to a data server that is away.
+    pub(crate) fn waits_for_data_server(&self, ino: InodeNo) -> bool {
+        let placed = self.shared.inode_now(ino).ok().and_then(|inode| self.shared.striped(&inode));
+        let servers = &self.shared.data_servers;
+        placed.is_some_and(|file| !servers.are_up(&file.data_servers))
+    }
+
     /// Whether only the data servers know the size and times of a file.
     pub(crate) fn must_fetch(&self, inode: &Inode) -> bool {
         self.attrs.must_fetch(inode)

@@ -199,7 +199,11 @@ fn under_delegation(
 ) -> Result<(), Failure> {
     let delegation = c.stateid(delegation)?;
     let (client, file) = (c.client()?, mds.files.key(ino));
-    mds.protocol.state().delegation_check(client, &delegation, file).map_err(refused)
+    let mut state = mds.protocol.state();
+    state.delegation_check(client, &delegation, file).map_err(refused)?;
+    // Linux claims its opens when it is to give the delegation back.
+    state.delegation_returning(client, file);
+    Ok(())
 }
 
 /// CLAIM_NULL and CLAIM_DELEGATE_CUR: a name in the current directory.

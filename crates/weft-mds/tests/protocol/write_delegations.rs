@@ -485,6 +485,12 @@ async fn the_holder_needs_no_data_server() {
         assert_eq!(a.compound().putfh(fh).getattr(&size).send().await.ok().attrs().size, Some(0));
     }
     let [(returned, stateid, layout), (recalled, ..)] = &held[..] else { unreachable!() };
+    // Another mount of this client, which knows of no delegation.
+    let beside = OpArgs::Open(OpenArgs { share_access: share::ACCESS_READ, ..wanting(0) });
+    let opened = a.compound().putfh(returned).op(beside).getattr(&size).send().await;
+    assert_eq!(opened.status(), NfsStat::DELAY);
+    let Ok(OpOk::Open(ok)) = &opened.compound.results[2].result else { panic!("{opened:?}") };
+    a.compound().putfh(returned).op(close(ok.stateid)).expect(NfsStat::OK).await;
     let give_back = OpArgs::Delegreturn(DelegreturnArgs { deleg_stateid: *stateid });
     let with_layout = a.compound().putfh(returned).getattr(&size).op(give_back.clone());
     assert_eq!(with_layout.send().await.status(), NfsStat::DELAY);
@@ -511,4 +517,39 @@ async fn the_holder_needs_no_data_server() {
     a.compound().putfh(returned).op(close(opens[0])).expect(NfsStat::OK).await;
     let last = a.compound().putfh(returned).getattr(&size).op(close(opens[1]));
     assert_eq!(last.send().await.ok().attrs().size, Some(0));
+}
+
+/// Who cannot write what it has, since a data server is away, keeps the file for as long as that
+/// lasts and it renews its lease; and has a lease to write and return it when the data server is
+/// back.
+#[tokio::test]
+async fn nobody_loses_a_file_for_want_of_a_data_server() {
+    let small_files = weft_mds::SmallFiles::OFF;
+    let options = Options { lease_s: 2, data_servers: 1, small_files, ..options() };
+    let mut cluster = Cluster::with(Options { on_disk: true, ..options }).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let mut b = Client::mount(&cluster, "b").await;
+    let fh = closed_file(&mut a, "f").await;
+    let stateid = delegated(&mut a, &fh).await;
+    let get = OpArgs::Layoutget(layoutget(stateid, IoMode::RW));
+    a.compound().putfh(&fh).op(get).expect(NfsStat::OK).await;
+    cluster.stop_data_server(0).await;
+    let open = OpArgs::Open(wanting(share::ACCESS_READ));
+    let begun = Instant::now();
+    let mut others = Vec::new();
+    while begun.elapsed() < Duration::from_secs(5) {
+        others.push(b.compound().putfh(&fh).op(open.clone()).send().await.status());
+        let held = a.compound().op(test_stateid(stateid)).send().await;
+        assert_eq!(statuses(&held), [NfsStat::OK], "{:?}", begun.elapsed());
+    }
+    assert!(others.iter().all(|status| *status == NfsStat::DELAY), "{others:?}");
+    cluster.restart_data_server(0).await;
+    let back = Instant::now();
+    // Not at once, and in the end.
+    let deadline = back + PATIENCE;
+    while statuses(&a.compound().op(test_stateid(stateid)).send().await) == [NfsStat::OK] {
+        assert!(Instant::now() < deadline, "never revoked");
+        b.renew().await;
+    }
+    assert!(back.elapsed() > Duration::from_millis(500), "{:?}", back.elapsed());
 }

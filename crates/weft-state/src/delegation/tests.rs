@@ -164,8 +164,16 @@ fn recall_and_revocation() {
     assert_eq!(state.delegation_recall(NOW, A, FILE, RecallFor::Change), Some(stateid));
     assert_eq!(state.delegation_recall(NOW, A, FILE, RecallFor::Change), None);
     assert!(state.is_delegated(A, &stateid));
-    assert_eq!(state.delegations_overdue(Millis(NOW.0 + 99), 100), Vec::new());
-    assert_eq!(state.delegations_overdue(Millis(NOW.0 + 100), 100), vec![(A, FILE)]);
+    assert_eq!(state.delegations_overdue(Millis(NOW.0 + 99), 100, 1000), Vec::new());
+    assert_eq!(state.delegations_overdue(Millis(NOW.0 + 100), 100, 1000), vec![(A, FILE)]);
+    // Who is kept from writing has as long from the last time that he was, and not for ever.
+    assert!(state.delegation_kept(Millis(NOW.0 + 90), A, FILE));
+    assert!(!state.delegation_kept(Millis(NOW.0 + 150), A, FILE), "no news");
+    assert_eq!(state.delegations_overdue(Millis(NOW.0 + 249), 100, 1000), Vec::new());
+    assert_eq!(state.delegations_overdue(Millis(NOW.0 + 250), 100, 1000), vec![(A, FILE)]);
+    state.delegation_kept(Millis(NOW.0 + 950), A, FILE);
+    assert_eq!(state.delegations_overdue(Millis(NOW.0 + 999), 100, 1000), Vec::new());
+    assert_eq!(state.delegations_overdue(Millis(NOW.0 + 1000), 100, 1000), vec![(A, FILE)]);
     assert!(!state.has_revoked(A));
     state.delegation_revoke(NOW, A, FILE);
     assert!(state.has_revoked(A) && !state.is_delegated(A, &stateid));

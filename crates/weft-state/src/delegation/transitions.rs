@@ -64,7 +64,7 @@ impl Held {
     }
 
     fn answer(&mut self, known: bool) -> Outcome {
-        let recalled = self.state.delegations_overdue(NOW, 0);
+        let recalled = self.state.delegations_overdue(NOW, 0, 0);
         if recalled.is_empty() {
             return Outcome::Never;
         }
@@ -107,7 +107,7 @@ fn transitions() {
         .on("CB_RECALL answered", |h| h.answer(true))
         .on("CB_RECALL answered BAD_STATEID", |h| h.answer(false))
         .on("recall overdue", |h| {
-            let overdue = h.state.delegations_overdue(NOW, 0);
+            let overdue = h.state.delegations_overdue(NOW, 0, 0);
             for (client, file) in &overdue {
                 h.state.delegation_revoke(NOW, *client, *file);
             }
