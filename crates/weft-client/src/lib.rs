@@ -29,6 +29,7 @@ pub mod error;
 pub mod fs;
 mod identity;
 pub mod io;
+mod joined;
 pub mod layout;
 pub mod limits;
 mod random;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use tokio::task::JoinSet;
 
 use super::{data_path::DataPath, dirty::RoundNo, guards::Round, server_queues::Target};
-use crate::error::ClientError;
+use crate::{error::ClientError, joined};
 
 impl DataPath {
     /// One COMMIT for each target with dirty pieces, all at once. Tells the round if pieces were
@@ -32,13 +32,13 @@ impl DataPath {
         }
         let mut confirmed = HashMap::new();
         let mut failed = Ok(());
-        for (target, verifier) in commits.join_all().await {
-            match verifier {
-                Ok(v) => drop(confirmed.insert(target, v)),
-                Err(e) if self.cluster.can_go_around(&target, &e) => {
+        while let Some(told) = joined::next(&mut commits).await {
+            match told {
+                Ok((target, Ok(v))) => drop(confirmed.insert(target, v)),
+                Ok((target, Err(e))) if self.cluster.can_go_around(&target, &e) => {
                     tracing::warn!("COMMIT failed on a data server: {e}");
                 }
-                Err(e) => failed = Err(e),
+                Ok((_, Err(e))) | Err(e) => failed = Err(e),
             }
         }
         let mut dirty = self.file.lock_dirty();

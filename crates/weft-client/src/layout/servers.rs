@@ -7,7 +7,7 @@ use tokio::sync::OnceCell;
 use super::plan::{DataServerAddrs, LayoutError};
 use crate::{
     error::ClientError,
-    limits,
+    joined, limits,
     session::{Session, SessionOptions},
     sync::Mutex,
 };
@@ -66,7 +66,7 @@ impl DataServers {
                 closing.spawn(session.clone().close());
             }
         }
-        closing.join_all().await;
+        while joined::next(&mut closing).await.is_some() {}
     }
 
     async fn open(&self, addrs: &DataServerAddrs) -> Result<Session, ClientError> {
