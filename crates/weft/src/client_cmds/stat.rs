@@ -84,12 +84,13 @@ pub(super) async fn stat(remote: &Remote, path: &Path, json: bool, admin: &Admin
     match attrs.file_type {
         Some(FileType::REG) => {
             let told = match admin.is_known() {
-                true => ask_admin(admin.clone(), path).await.map(Some),
-                false => Ok(None),
+                true => Some(ask_admin(admin.clone(), path, &attrs).await),
+                false => None,
             };
-            match told.and_then(|told| told.map(|told| of_this_file(told, &attrs)).transpose()) {
-                Ok(Some(told)) => report.learn(told),
-                unknown => report.take(layout(client, path).await?, unknown.err()),
+            match told {
+                Some(Ok(told)) => report.learn(told),
+                Some(Err(why)) => report.take(layout(client, path).await?, Some(why)),
+                None => report.take(layout(client, path).await?, None),
             }
         }
         Some(FileType::LNK) => {
@@ -160,13 +161,13 @@ fn layout_report(info: &LayoutInfo) -> LayoutReport {
     }
 }
 
-/// What the admin service says of the file.
-async fn ask_admin(admin: AdminArgs, path: &Path) -> Result<FileReport, String> {
+/// What the admin service says of the file that has these attributes.
+async fn ask_admin(admin: AdminArgs, path: &Path, attrs: &Attrs) -> Result<FileReport, String> {
     let question = format!("/file?path={}", percent_encoded(&absolute(path)));
     let asked = tokio::task::spawn_blocking(move || {
         admin.ask::<FileReport>(&question).map_err(|e| e.to_string())
     });
-    asked.await.unwrap_or_else(|e| Err(e.to_string()))
+    of_this_file(asked.await.unwrap_or_else(|e| Err(e.to_string()))?, attrs)
 }
 
 /// The admin service's paths begin at the root, as ours do with or without the slash.
