@@ -97,6 +97,14 @@ phase read-again read w
 unmount /mnt
 
 mount_new
+phase medium medium
+unmount /mnt
+mount_new
+phase medium-read medium-read
+phase medium-remove medium-remove
+unmount /mnt
+
+mount_new
 phase_tar
 unmeasured overwrite
 unmeasured append
