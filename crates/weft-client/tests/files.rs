@@ -417,6 +417,56 @@ async fn a_dropped_commit_forgets_nothing() {
     }
 }
 
+/// With the last open of a file its layout goes too: LAYOUTCOMMIT, LAYOUTRETURN and CLOSE are one
+/// request. Whatever of that fails is done by itself; the file is whole, and closed.
+#[tokio::test]
+async fn a_file_ends_in_one_request() {
+    use Fault::{DropAfter, DropAfterAndForget, DropBefore, Status};
+    let faults = [
+        (None, 1),
+        (Some(DropBefore(OpNum::CLOSE)), 1),
+        (Some(DropAfter(OpNum::CLOSE)), 1),
+        (Some(DropAfterAndForget(OpNum::CLOSE)), 5),
+        (Some(Status(OpNum::PUTFH, NfsStat::SERVERFAULT)), 4),
+        (Some(Status(OpNum::LAYOUTCOMMIT, NfsStat::BADLAYOUT)), 4),
+        (Some(Status(OpNum::LAYOUTRETURN, NfsStat::BAD_STATEID)), 3),
+        (Some(Status(OpNum::CLOSE, NfsStat::DELAY)), 4),
+        (Some(Status(OpNum::CLOSE, NfsStat::IO)), 2),
+    ];
+    for (fault, most) in faults {
+        let c = cluster(2).await;
+        let data = pattern((2 << 20) + 5, 9);
+        let file = c.client.open("/f", OpenOptions::replace(0o644)).await.unwrap();
+        file.write_at(0, Bytes::copy_from_slice(&data)).await.unwrap();
+        let before = c.mds.count(OpNum::SEQUENCE);
+        fault.into_iter().for_each(|fault| c.mds.fault(fault));
+        file.close().await.unwrap();
+        assert!(c.mds.lock().faults.is_empty(), "{fault:?} was not met");
+        let requests = c.mds.count(OpNum::SEQUENCE) - before;
+        assert!((1..=most).contains(&requests), "{requests} requests, {fault:?}");
+        assert_eq!((c.mds.opens(), c.mds.layouts()), (0, 0), "{fault:?}");
+        assert!(c.durable(data.len()) == data, "{fault:?}");
+        assert_eq!(c.client.stat("/f").await.unwrap().size, Some(data.len() as u64), "{fault:?}");
+        c.client.close().await;
+    }
+}
+
+/// Of two opens of a file the last to go ends it; the one that goes first has nothing left to tell.
+#[tokio::test]
+async fn the_last_open_ends_the_layout() {
+    let c = cluster(2).await;
+    let first = c.client.open("/f", OpenOptions::replace(0o644)).await.unwrap();
+    let last = c.client.open("/f", OpenOptions::read()).await.unwrap();
+    let data = pattern((1 << 20) + 5, 9);
+    first.write_at(0, Bytes::copy_from_slice(&data)).await.unwrap();
+    first.close().await.unwrap();
+    assert_eq!((c.mds.count(OpNum::LAYOUTCOMMIT), c.mds.layouts()), (1, 1));
+    last.close().await.unwrap();
+    assert_eq!((c.mds.count(OpNum::LAYOUTCOMMIT), c.mds.layouts(), c.mds.opens()), (1, 0, 0));
+    assert!(c.read("/f", data.len()).await == data);
+    c.client.close().await;
+}
+
 /// A recalled layout is settled (COMMIT, LAYOUTCOMMIT) and returned while the file stays open;
 /// writing goes on with a new one. A recall of nothing we hold is answered so.
 #[tokio::test]

@@ -47,14 +47,27 @@ pub(crate) struct Delegation {
     change: u64,
     /// The client has opened the file by itself since, and changed its size.
     used_alone: bool,
-    /// Since when it is being recalled.
-    recalled_at: Option<Millis>,
-    /// When the client was last seen to be kept from writing what it has to before it returns it.
-    kept_at: Option<Millis>,
     /// The client has begun to give it back.
     returning: bool,
     /// Whether the client's last answer to the recall was that it has no such delegation.
     disowned: bool,
+}
+
+/// A recall that is out.
+#[derive(Debug)]
+struct Recalled {
+    since: Millis,
+    /// When the client was last seen to be kept from writing what it has to before it returns it.
+    kept_at: Option<Millis>,
+}
+
+impl Recalled {
+    /// Whether the client is late: after `limit_ms`; one that was kept from writing as long after
+    /// the last time that it was, or after `kept_ms_max` in all.
+    fn is_overdue(&self, now: Millis, limit_ms: u64, kept_ms_max: u64) -> bool {
+        let is_kept = self.kept_at.is_some_and(|at| now.since(at) < limit_ms);
+        now.since(self.since) >= if is_kept { kept_ms_max } else { limit_ms }
+    }
 }
 
 impl Delegation {
@@ -85,6 +98,8 @@ impl Delegation {
 pub(crate) struct Delegations {
     by_no: BTreeMap<StateNo, Delegation>,
     by_holder: BTreeMap<(FileKey, ClientId), StateNo>,
+    /// Those that are wanted back.
+    recalls: BTreeMap<StateNo, Recalled>,
     /// Files being changed, and by how many requests.
     changing: BTreeMap<FileKey, usize>,
     /// Files of which one was wanted back lately by who changes them.
@@ -96,6 +111,7 @@ pub(crate) struct Delegations {
 /// Bytes that a delegation takes.
 pub(crate) const DELEGATION_BYTES: usize = map_entry::<StateNo, Delegation>()
     + map_entry::<(FileKey, ClientId), StateNo>()
+    + map_entry::<StateNo, Recalled>()
     + map_entry::<StateNo, ()>();
 /// Bytes that a revoked one takes; less than it did before.
 pub(crate) const REVOKED_BYTES: usize = map_entry::<StateNo, ()>();
@@ -140,7 +156,13 @@ impl Delegations {
     fn remove(&mut self, no: StateNo) -> Option<Delegation> {
         let delegation = self.by_no.remove(&no)?;
         self.by_holder.remove(&(delegation.file, delegation.client));
+        self.recalls.remove(&no);
         Some(delegation)
+    }
+
+    /// Whether it is wanted back.
+    fn is_recalled(&self, no: StateNo) -> bool {
+        self.recalls.contains_key(&no)
     }
 
     fn begin_change(&mut self, file: FileKey) {
@@ -326,8 +348,6 @@ impl State {
             opened,
             change: asking.change,
             used_alone: false,
-            recalled_at: None,
-            kept_at: None,
             returning: false,
             disowned: false,
         };
@@ -347,12 +367,12 @@ impl State {
         if is_used || self.delegations.changes(file) > asking.own_changes {
             return Some(NoDelegation::Contention);
         }
-        let held = self.delegations.of(client, file);
-        let becomes = |held: &Delegation| {
-            writes && held.kind == DelegationKind::Read && held.recalled_at.is_none()
-        };
+        let held = self.delegations.no_of(client, file);
+        let is_to_read =
+            |no| self.delegations.get(no).is_some_and(|held| held.kind == DelegationKind::Read);
         let has_room = match held {
-            Some(held) => becomes(held),
+            // It becomes one to write.
+            Some(no) => writes && is_to_read(no) && !self.delegations.is_recalled(no),
             None => self.budget.has_room(client, DELEGATION_BYTES, Want::Extra),
         };
         (!has_room || !asking.possible).then_some(NoDelegation::Resource)
@@ -404,20 +424,24 @@ impl State {
     /// The other client that may have changes of the file which nobody else knows: the holder of a
     /// write delegation.
     pub fn delegated_writer(&self, file: FileKey, except: ClientId) -> Option<ClientId> {
-        self.delegation_to_write(file, except).map(|held| held.client)
+        self.delegation_to_write(file, except).map(|(_, held)| held.client)
     }
 
     /// The change attribute that the holder of another client's write delegation says if it has
     /// nothing that is not here; `None` if there is none, or it is being taken back.
     pub fn unchanged_by_writer(&self, file: FileKey, except: ClientId) -> Option<u64> {
-        let held = self.delegation_to_write(file, except)?;
-        held.recalled_at.is_none().then_some(held.change)
+        let (no, held) = self.delegation_to_write(file, except)?;
+        (!self.delegations.is_recalled(no)).then_some(held.change)
     }
 
-    fn delegation_to_write(&self, file: FileKey, except: ClientId) -> Option<&Delegation> {
+    fn delegation_to_write(
+        &self,
+        file: FileKey,
+        except: ClientId,
+    ) -> Option<(StateNo, &Delegation)> {
         let others = self.delegations.on(file).filter(|(client, _)| *client != except);
-        let mut held = others.filter_map(|(_, no)| self.delegations.get(no));
-        held.find(|held| held.kind == DelegationKind::Write)
+        let mut held = others.filter_map(|(_, no)| Some((no, self.delegations.get(no)?)));
+        held.find(|(_, held)| held.kind == DelegationKind::Write)
     }
 
     /// Whether the client holds a delegation to write on the file.
@@ -431,9 +455,10 @@ impl State {
     /// Not if it has opens beside the delegation: another mount of the same client does not know of
     /// that one, or the client claims its opens, to give it back.
     pub(crate) fn knows_size_best(&self, client: ClientId, file: FileKey) -> bool {
-        let Some(held) = self.delegations.of(client, file) else { return false };
-        let alone = held.kind == DelegationKind::Write && self.opens_of_client(client, file) == 0;
-        alone && held.recalled_at.is_none() && !held.returning && !held.disowned
+        let Some(no) = self.delegations.no_of(client, file) else { return false };
+        let Some(held) = self.delegations.get(no) else { return false };
+        let alone = held.kind == DelegationKind::Write && !self.has_opens(client, file);
+        alone && !self.delegations.is_recalled(no) && !held.returning && !held.disowned
     }
 
     /// The client begins to give its delegation back, if it has one.
@@ -505,9 +530,11 @@ impl State {
         wish: RecallFor,
     ) -> Option<Stateid> {
         let no = self.delegations.no_of(client, file)?;
-        let delegation = self.delegations.by_no.get_mut(&no).filter(|d| d.recalled_at.is_none())?;
-        delegation.recalled_at = Some(now);
-        let seqid = delegation.seqid;
+        let seqid = self.delegations.get(no)?.seqid;
+        if self.delegations.is_recalled(no) {
+            return None;
+        }
+        self.delegations.recalls.insert(no, Recalled { since: now, kept_at: None });
         match wish {
             RecallFor::Change => self.delegations.contended.note(now, file),
             RecallFor::Reading => self.delegations.shared.note(now, file),
@@ -538,27 +565,26 @@ impl State {
         limit_ms: u64,
         kept_ms_max: u64,
     ) -> Vec<(ClientId, FileKey)> {
-        let overdue = |d: &&Delegation| {
-            let since = |at: Option<Millis>| at.map_or(0, |at| now.since(at));
-            let recalled_ms = since(d.recalled_at);
-            let kept = d.kept_at.is_some() && since(d.kept_at) < limit_ms;
-            d.recalled_at.is_some() && recalled_ms >= if kept { kept_ms_max } else { limit_ms }
-        };
-        self.delegations.by_no.values().filter(overdue).map(|d| (d.client, d.file)).collect()
+        let overdue = self.delegations.recalls.iter();
+        let overdue = overdue.filter(|(_, r)| r.is_overdue(now, limit_ms, kept_ms_max));
+        let held = overdue.filter_map(|(no, _)| self.delegations.get(*no));
+        held.map(|held| (held.client, held.file)).collect()
     }
 
     /// Delegations to write that are being recalled.
     pub fn delegations_wanted_back(&self) -> Vec<(ClientId, FileKey)> {
-        let wanted = |d: &&Delegation| d.kind == DelegationKind::Write && d.recalled_at.is_some();
-        self.delegations.by_no.values().filter(wanted).map(|d| (d.client, d.file)).collect()
+        let recalled = self.delegations.recalls.keys();
+        let held = recalled.filter_map(|no| self.delegations.get(*no));
+        let to_write = held.filter(|held| held.kind == DelegationKind::Write);
+        to_write.map(|held| (held.client, held.file)).collect()
     }
 
     /// The client is kept from writing what it has to before it returns its delegation, by no fault
     /// of its own; whether that is new.
     pub fn delegation_kept(&mut self, now: Millis, client: ClientId, file: FileKey) -> bool {
         let no = self.delegations.no_of(client, file);
-        let held = no.and_then(|no| self.delegations.by_no.get_mut(&no));
-        held.is_some_and(|held| held.kept_at.replace(now).is_none())
+        let recalled = no.and_then(|no| self.delegations.recalls.get_mut(&no));
+        recalled.is_some_and(|recalled| recalled.kept_at.replace(now).is_none())
     }
 
     /// Takes a delegation away from a client that did not return it. It is remembered as revoked

@@ -473,7 +473,7 @@ impl State {
 
     /// Whether the client has the file open, a delegation aside.
     pub fn has_opens(&self, client: ClientId, file: FileKey) -> bool {
-        self.opens.client_shares.contains_key(&(file, client))
+        self.opens_of_client(client, file) > 0
     }
 
     /// Whether the client has the file open for this access, or may open it so by itself.

@@ -189,6 +189,11 @@ impl FileIo {
     /// The same of what has left for the servers.
     async fn commit_sent(&self) -> Result<(), ClientError> {
         self.path.settle().await?;
+        self.hear_of_failures()
+    }
+
+    /// A failure to tell the metadata server what was written that this open has not heard of.
+    fn hear_of_failures(&self) -> Result<(), ClientError> {
         if !self.path.is_writable() {
             return Ok(());
         }
@@ -223,8 +228,16 @@ impl FileIo {
     /// # Errors
     /// When written data could not be made durable or visible; the open is closed all the same.
     pub async fn close(&self) -> Result<(), ClientError> {
-        let committed = self.commit().await;
-        let returned = if self.leave() { self.return_layout().await } else { Ok(()) };
+        let is_last = self.leave();
+        let flushed = self.path.flush().await;
+        if is_last && flushed.is_ok() && self.path.end(self.close_op()).await {
+            return self.hear_of_failures();
+        }
+        let committed = match flushed {
+            Ok(()) => self.commit_sent().await,
+            Err(e) => Err(e),
+        };
+        let returned = if is_last { self.return_layout().await } else { Ok(()) };
         // What is not safe now never will be, and the caller knows: no stateid is left for it.
         let path = &self.path;
         path.file.gathered.forget(&path.open).await;
@@ -238,10 +251,13 @@ impl FileIo {
         !self.has_left.swap(true, Ordering::AcqRel) && self.path.file.leave()
     }
 
-    async fn send_close(&self) -> Result<(), ClientError> {
+    fn close_op(&self) -> OpArgs {
         let open_stateid = *self.path.open.lock_stateid();
-        let close = OpArgs::Close(CloseArgs { seqid: Seqid(0), open_stateid });
-        match self.path.cluster.mds.on_file(self.fh(), close).await {
+        OpArgs::Close(CloseArgs { seqid: Seqid(0), open_stateid })
+    }
+
+    async fn send_close(&self) -> Result<(), ClientError> {
+        match self.path.cluster.mds.on_file(self.fh(), self.close_op()).await {
             Ok(_) => Ok(()),
             // Gone already, as far as the server is concerned.
             Err(e) if e.is_lost_state() => Ok(()),

@@ -13,7 +13,7 @@ use weft_nfs::{
 
 use super::{
     data_path::DataPath,
-    held::{Granted, Held, LayoutState},
+    held::{Granted, Held, LayoutState, Untold},
     open::Open,
 };
 use crate::{
@@ -195,24 +195,13 @@ impl DataPath {
     /// Tells the metadata server what was written through the layout (§18.42).
     pub(super) async fn layoutcommit(&self, held: &Held) -> Result<(), ClientError> {
         let Some(untold) = held.take_written() else { return Ok(()) };
-        let (from, to) = untold.range;
-        let args = LayoutcommitArgs {
-            offset: from,
-            length: to - from,
-            reclaim: false,
-            stateid: held.stateid,
-            last_write_offset: to.checked_sub(1),
-            time_modify: None,
-            layout_type: held.layout_type,
-            update_body: Body::default(),
-        };
-        let told = self.cluster.mds.on_file(self.fh(), OpArgs::Layoutcommit(args)).await;
-        match told {
+        let tell = layoutcommit_op(held, untold.range);
+        match self.cluster.mds.on_file(self.fh(), tell).await {
             Ok(_) => {}
             // The layout is no longer ours. The data are durable; whether the file shows them is
             // what the metadata server says its size is.
             Err(e) if e.is_layout_gone() => {
-                if self.getattr_size().await? < to {
+                if self.getattr_size().await? < untold.range.1 {
                     return Err(e);
                 }
             }
@@ -228,22 +217,68 @@ impl DataPath {
         layout_type: LayoutType,
         stateid: Stateid,
     ) -> Result<(), ClientError> {
-        let args = LayoutreturnArgs {
-            reclaim: false,
-            layout_type,
-            iomode: IoMode::ANY,
-            layoutreturn: LayoutReturn::File {
-                offset: 0,
-                length: WHOLE_FILE,
-                stateid,
-                body: Body::default(),
-            },
-        };
         let put = OpArgs::Putfh(PutfhArgs { object: self.fh().clone() });
-        match self.cluster.mds.compound(vec![put, OpArgs::Layoutreturn(args)]).await {
+        let give_back = layoutreturn_op(layout_type, stateid);
+        match self.cluster.mds.compound(vec![put, give_back]).await {
             Ok(_) => Ok(()),
             Err(e) if e.is_layout_gone() => Ok(()),
             Err(e) => Err(e),
         }
     }
+
+    /// The usual end of a file with a layout that is written through no more, in one request:
+    /// LAYOUTCOMMIT, LAYOUTRETURN and this CLOSE. Whether all of that was done; what was not is as
+    /// it was before.
+    pub(super) async fn end_with_layout(&self, state: &mut LayoutState, close: OpArgs) -> bool {
+        let Some(held) = state.held().cloned() else { return false };
+        let untold = held.take_written();
+        let mut ops = vec![OpArgs::Putfh(PutfhArgs { object: self.fh().clone() })];
+        ops.extend(untold.as_ref().map(|untold| layoutcommit_op(&held, untold.range)));
+        let commits = ops.len();
+        ops.extend([layoutreturn_op(held.layout_type, held.stateid), close]);
+        let asked = ops.len();
+        let done = match self.cluster.mds.compound_outcome(ops).await {
+            Ok(outcome) => outcome.done.len(),
+            Err(e) => {
+                tracing::debug!(fh = ?self.fh(), "not ended at once: {e}");
+                0
+            }
+        };
+        if done >= commits {
+            untold.into_iter().for_each(Untold::acknowledged);
+        }
+        if done > commits {
+            *state = LayoutState::None;
+        }
+        done == asked
+    }
+}
+
+/// LAYOUTCOMMIT of a range that was written: its first byte, and the one behind its last.
+fn layoutcommit_op(held: &Held, (from, to): (u64, u64)) -> OpArgs {
+    OpArgs::Layoutcommit(LayoutcommitArgs {
+        offset: from,
+        length: to - from,
+        reclaim: false,
+        stateid: held.stateid,
+        last_write_offset: to.checked_sub(1),
+        time_modify: None,
+        layout_type: held.layout_type,
+        update_body: Body::default(),
+    })
+}
+
+/// LAYOUTRETURN of the whole file.
+fn layoutreturn_op(layout_type: LayoutType, stateid: Stateid) -> OpArgs {
+    OpArgs::Layoutreturn(LayoutreturnArgs {
+        reclaim: false,
+        layout_type,
+        iomode: IoMode::ANY,
+        layoutreturn: LayoutReturn::File {
+            offset: 0,
+            length: WHOLE_FILE,
+            stateid,
+            body: Body::default(),
+        },
+    })
 }

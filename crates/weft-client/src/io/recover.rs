@@ -4,6 +4,8 @@
 //! settled and returned. What a server lost before its COMMIT is written again, which may find the
 //! next failed data server. All of that happens while nobody else writes to the file.
 
+use weft_nfs::OpArgs;
+
 use super::{
     data_path::DataPath,
     dirty::{RoundNo, Unsettled},
@@ -90,6 +92,16 @@ impl DataPath {
     pub(super) async fn return_layout(&self) -> Result<(), ClientError> {
         let blocked = self.file.guards.quiesce().await;
         self.recover(&blocked, Step::ReturnLayout(LayoutState::None)).await
+    }
+
+    /// The usual end of an open that is the last of its file, in one request behind the COMMITs.
+    /// Whether it was that; otherwise what is left is to be done step by step.
+    pub(super) async fn end(&self, close: OpArgs) -> bool {
+        let blocked = self.file.guards.quiesce().await;
+        let mut state = self.file.layout.write().await;
+        // What cannot be committed stays dirty.
+        let is_safe = matches!(self.commit_round(blocked.round()).await, Ok(None));
+        is_safe && self.end_with_layout(&mut state, close).await
     }
 
     /// The same, and stays with the metadata server for a while.

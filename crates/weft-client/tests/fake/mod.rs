@@ -184,6 +184,11 @@ impl Fake {
         self.lock().opens.len()
     }
 
+    /// Layouts that were not returned.
+    pub fn layouts(&self) -> usize {
+        self.lock().layouts.len()
+    }
+
     /// How often an operation was executed.
     pub fn count(&self, op: OpNum) -> usize {
         self.lock().executed.iter().filter(|o| **o == op).count()

@@ -20,9 +20,10 @@ impl Held {
 
     fn describe(&self) -> String {
         let no = self.state.delegations.no_of(A, FILE);
+        let is_recalled = no.is_some_and(|no| self.state.delegations.is_recalled(no));
         let held = match no.and_then(|no| self.state.delegations.get(no)) {
             None => "none",
-            Some(Delegation { recalled_at: None, .. }) => "held",
+            Some(_) if !is_recalled => "held",
             Some(Delegation { disowned: false, .. }) => "recalled",
             Some(Delegation { disowned: true, .. }) => "recalled, unknown to the client",
         };
