@@ -451,6 +451,29 @@ async fn a_file_ends_in_one_request() {
     }
 }
 
+/// A whole file that fits one request is durable with that; more pieces share a COMMIT. What a data
+/// server loses in between is written again.
+#[tokio::test]
+async fn one_piece_is_durable_at_once() {
+    for (len, commits, fault) in [
+        (200_000, 0, None),
+        (200_000, 0, Some(Fault::Status(OpNum::WRITE, NfsStat::IO))),
+        (200_000, 0, Some(Fault::DropBefore(OpNum::WRITE))),
+        (UNIT as usize + 1, 2, None),
+    ] {
+        let c = cluster(2).await;
+        let data = pattern(len, 4);
+        fault.into_iter().for_each(|fault| c.ds[0].fault(fault));
+        let whole = Bytes::copy_from_slice(&data);
+        c.client.write_file("/f", 0o644, whole).await.unwrap();
+        let commits_seen: usize = c.ds.iter().map(|ds| ds.count(OpNum::COMMIT)).sum();
+        assert_eq!(commits_seen, commits, "{fault:?}");
+        c.ds.iter().for_each(Fake::restart);
+        assert!(c.read("/f", len).await == data, "{len}, {fault:?}");
+        c.client.close().await;
+    }
+}
+
 /// Of two opens of a file the last to go ends it; the one that goes first has nothing left to tell.
 #[tokio::test]
 async fn the_last_open_ends_the_layout() {

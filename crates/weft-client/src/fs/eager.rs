@@ -21,7 +21,7 @@ use super::{
     replacing::Kept,
     unfinished::Temporary,
 };
-use crate::{error::ClientError, limits, session::CompoundOutcome};
+use crate::{error::ClientError, io::Source, limits, session::CompoundOutcome};
 
 impl Client {
     /// Makes or replaces a file with these bytes, durably; a small one in one round trip.
@@ -40,7 +40,7 @@ impl Client {
             return Ok(());
         }
         let file = self.open_at(path, names, OpenOptions::replace(mode)).await?;
-        let written = file.write_at(0, data).await;
+        let written = file.io().write_whole(data.len() as u64, &Source::bytes(data)).await.at(path);
         let closed = file.close().await;
         written.and(closed)
     }

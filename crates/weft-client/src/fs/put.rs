@@ -351,7 +351,7 @@ async fn send(file: &File, content: &mut Content, progress: Progress) -> Result<
     match content {
         Content::File(local, size) => {
             let source = Source::file(local.clone()).with_report(adding_up(progress));
-            file.io().write(0, *size, &source).await?;
+            file.io().write_whole(*size, &source).await?;
             Ok(*size)
         }
         Content::Stream(stream) => {

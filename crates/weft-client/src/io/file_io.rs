@@ -87,20 +87,39 @@ impl FileIo {
     /// of an earlier write that only now left; then nothing of this one was taken.
     pub async fn write(&self, offset: u64, len: u64, source: &Source) -> Result<(), ClientError> {
         let end = offset.checked_add(len).ok_or(ClientError::Invalid("beyond the largest file"))?;
+        match self.path.gathers(len, source) {
+            _ if len == 0 => Ok(()),
+            Some(data) => self.path.gather(offset, &data).await,
+            None => self.write_now((offset, end), source, false).await,
+        }
+    }
+
+    /// The same of all bytes of a file that is closed next.
+    ///
+    /// # Errors
+    /// As [`FileIo::write`].
+    pub async fn write_whole(&self, len: u64, source: &Source) -> Result<(), ClientError> {
         if len == 0 {
             return Ok(());
         }
+        self.write_now((0, len), source, true).await
+    }
+
+    async fn write_now(
+        &self,
+        (offset, end): (u64, u64),
+        source: &Source,
+        is_whole: bool,
+    ) -> Result<(), ClientError> {
         let path = &self.path;
-        if let Some(data) = path.gathers(len, source) {
-            return path.gather(offset, &data).await;
-        }
         path.flush_overlapping(offset, end).await?;
         path.send(&Outgoing {
             by: &path.open,
             start: offset,
-            ranges: &[(offset, len)],
+            ranges: &[(offset, end - offset)],
             source,
             worth_layout: path.is_worth_layout(&path.open, end),
+            is_whole,
         })
         .await?;
         let is_full = path.file.lock_dirty().is_full();

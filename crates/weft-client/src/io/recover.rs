@@ -203,6 +203,7 @@ impl DataPath {
             ranges: &[(*start, piece.len())],
             source: &Source::of(payload),
             worth_layout: self.is_worth_layout(by, piece.end()),
+            is_whole: false,
         };
         match self.write_striped(&outgoing).await? {
             Left::Nothing => {}

@@ -121,6 +121,14 @@ pub(super) fn striped_queues(
     by_stripe.into_iter().filter_map(queue).collect()
 }
 
+/// The piece, if there is only one.
+pub(super) fn only_piece(queues: &[ServerQueue]) -> Option<(&Target, Piece)> {
+    let [queue] = queues else { return None };
+    let mut pieces = queue.pieces.clone();
+    let only = pieces.next()?;
+    pieces.next().is_none().then_some((&queue.target, only))
+}
+
 /// Runs `work` on every piece: queues side by side, at most a window of pieces of each queue at a
 /// time. `work` reports an error only for what cannot be cured piece by piece; the first one
 /// ends the run after the pieces under way.
@@ -129,12 +137,9 @@ where
     W: Fn(Target, Piece) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Result<(), ClientError>> + Send + 'static,
 {
-    if let [queue] = queues.as_slice() {
-        let mut look = queue.pieces.clone();
-        if let (Some(only), None) = (look.next(), look.next()) {
-            // As most small requests are: no task is worth it.
-            return work(queue.target.clone(), only).await;
-        }
+    if let Some((target, only)) = only_piece(&queues) {
+        // As most small requests are: no task is worth it.
+        return work(target.clone(), only).await;
     }
     let mut tasks = JoinSet::new();
     for queue in queues {

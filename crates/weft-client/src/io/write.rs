@@ -30,6 +30,8 @@ pub(super) struct Outgoing<'a> {
     pub(super) source: &'a Source,
     /// Whether to ask for a layout if none is held.
     pub(super) worth_layout: bool,
+    /// Nothing else is written before all of it is to be durable.
+    pub(super) is_whole: bool,
 }
 
 impl Outgoing<'_> {
@@ -38,6 +40,15 @@ impl Outgoing<'_> {
         let from = self.ranges.iter().map(|(at, _)| *at).min().unwrap_or(self.start);
         let end = self.ranges.iter().map(|(at, len)| at.saturating_add(*len)).max();
         (from, end.unwrap_or(self.start))
+    }
+
+    /// How its pieces are to be written. A single one is durable at once: COMMIT would be another
+    /// request for the same sync. Several share that of a COMMIT.
+    fn stability(&self, queues: &[ServerQueue]) -> StableHow {
+        match server_queues::only_piece(queues) {
+            Some(_) if self.is_whole => StableHow::FILE_SYNC,
+            _ => StableHow::UNSTABLE,
+        }
     }
 }
 
@@ -89,6 +100,7 @@ impl DataPath {
             cluster: self.cluster.clone(),
             by: outgoing.by.clone(),
             stateid: outgoing.by.io_stateid(),
+            stable: outgoing.stability(&queues),
             start: outgoing.start,
             source: outgoing.source.clone(),
             outcome: Mutex::new(Outcome::default()),
@@ -115,6 +127,7 @@ struct Shared {
     cluster: Arc<Cluster>,
     by: Arc<Open>,
     stateid: Stateid,
+    stable: StableHow,
     /// File offset of the source's first byte.
     start: u64,
     source: Source,
@@ -139,7 +152,10 @@ impl Shared {
     async fn write_piece(self: Arc<Self>, target: Target, piece: Piece) -> Result<(), ClientError> {
         let payload = self.source.part(piece.file_offset - self.start, piece.len);
         let written = match self.cluster.session(&target).await {
-            Ok(session) => write_all(&session, target.fh(), self.stateid, &piece, &payload).await,
+            Ok(session) => {
+                let how = (self.stateid, self.stable);
+                write_all(&session, target.fh(), how, &piece, &payload).await
+            }
             Err(e) => Err(e),
         };
         let (file_offset, len) = (piece.file_offset, piece.len.into());
@@ -169,7 +185,7 @@ impl Shared {
 async fn write_all(
     session: &Session,
     fh: &FileHandle,
-    stateid: Stateid,
+    (stateid, stable): (Stateid, StableHow),
     piece: &Piece,
     payload: &Payload,
 ) -> Result<Option<Verifier>, ClientError> {
@@ -179,7 +195,7 @@ async fn write_all(
     while done < piece.len {
         let at = piece.object_offset + u64::from(done);
         let part = if done == 0 { payload.clone() } else { rest_of(payload, done) };
-        let ok = session.write(fh, stateid, at, part, StableHow::UNSTABLE).await?;
+        let ok = session.write(fh, stateid, at, part, stable).await?;
         done += ok.count;
         if ok.committed == StableHow::UNSTABLE {
             unstable = Some(ok.verifier);

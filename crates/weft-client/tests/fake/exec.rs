@@ -516,6 +516,10 @@ impl State {
         if fh.0.len() != 8 {
             let object = self.objects.entry(fh.0.clone()).or_default();
             put(&mut object.data, a.offset, &bytes);
+            if a.stable != StableHow::UNSTABLE {
+                object.durable = object.data.clone();
+                committed = a.stable;
+            }
         } else {
             let ino = inode_of(Some(fh))?;
             self.check_stateid(ino, a.stateid)?;
