@@ -29,7 +29,7 @@ pub(crate) const BATCH: usize = 64;
 const CACHE_BYTES: u64 = 32 << 20;
 
 /// Processor seconds of this process, all as the client's.
-fn own_cpu(before: f64) -> Outcome<Cpu> {
+pub(crate) fn own_cpu(before: f64) -> Outcome<Cpu> {
     Ok(Cpu { server_s: 0.0, client_s: Process::own().cpu_s()? - before })
 }
 

@@ -28,7 +28,7 @@ use clap::{Parser, ValueEnum};
 
 use benches::{
     atlas, create, fileop, listing, loopback, many, mdtest, medium, neighbour, postmark, small,
-    small_writes, stream,
+    small_writes, stream, syncs,
 };
 use context::{Context, SmallArgs};
 use figures::Figures;
@@ -91,6 +91,8 @@ enum Bench {
     Small,
     /// Durable whole files about and above the stuffing limit, with 1 to 32 data servers.
     Medium,
+    /// Ways to make many small files durable at the same time, on the disk alone.
+    Syncs,
     /// The phases of mdtest: directories and files, made, looked at, read, removed.
     Mdtest,
     /// Creates and removes of one client over 1 to 32 data servers, by when objects are made.
@@ -155,6 +157,7 @@ fn run(args: &Cli) -> Outcome {
             Bench::Listing => listing::bench(&context)?,
             Bench::ManyFiles => many::bench(&context)?,
             Bench::Medium => medium::bench(&context)?,
+            Bench::Syncs => syncs::bench(&context)?,
             Bench::SmallWrites => small_writes::bench(&context)?,
             Bench::Neighbour => neighbour::bench(&context)?,
             Bench::Atlas => atlas::bench(&context)?,

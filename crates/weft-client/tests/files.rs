@@ -13,7 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use fake::{Fake, Fault, Node, UNIT, pattern};
-use weft_client::fs::{Client, ClientOptions, OpenOptions, Progress, Upload};
+use weft_client::fs::{Client, ClientOptions, File, OpenOptions, Progress, Upload};
 use weft_nfs::{NfsStat, OpNum};
 
 struct Cluster {
@@ -435,24 +435,88 @@ async fn a_file_ends_in_one_request() {
     ];
     for (fault, most) in faults {
         let c = cluster(2).await;
-        let data = pattern((2 << 20) + 5, 9);
-        let file = c.client.open("/f", OpenOptions::replace(0o644)).await.unwrap();
-        file.write_at(0, Bytes::copy_from_slice(&data)).await.unwrap();
+        let (file, data) = written(&c).await;
         let before = c.mds.count(OpNum::SEQUENCE);
         fault.into_iter().for_each(|fault| c.mds.fault(fault));
         file.close().await.unwrap();
         assert!(c.mds.lock().faults.is_empty(), "{fault:?} was not met");
         let requests = c.mds.count(OpNum::SEQUENCE) - before;
         assert!((1..=most).contains(&requests), "{requests} requests, {fault:?}");
-        assert_eq!((c.mds.opens(), c.mds.layouts()), (0, 0), "{fault:?}");
-        assert!(c.durable(data.len()) == data, "{fault:?}");
-        assert_eq!(c.client.stat("/f").await.unwrap().size, Some(data.len() as u64), "{fault:?}");
-        c.client.close().await;
+        ended_well(c, &data, &format!("{fault:?}")).await;
     }
 }
 
-/// A whole file that fits one request is durable with that; more pieces share a COMMIT. What a data
-/// server loses in between is written again.
+/// A file of two and a bit stripe units, written and not committed.
+async fn written(c: &Cluster) -> (File, Vec<u8>) {
+    let data = pattern((2 << 20) + 5, 9);
+    let file = c.client.open("/f", OpenOptions::replace(0o644)).await.unwrap();
+    file.write_at(0, Bytes::copy_from_slice(&data)).await.unwrap();
+    (file, data)
+}
+
+async fn ended_well(c: Cluster, data: &[u8], how: &str) {
+    assert_eq!((c.mds.opens(), c.mds.layouts()), (0, 0), "{how}");
+    assert!(c.durable(data.len()) == data, "{how}");
+    assert_eq!(c.client.stat("/f").await.unwrap().size, Some(data.len() as u64), "{how}");
+    c.client.close().await;
+}
+
+/// What a data server loses before the file is closed is written again, as is what it cannot
+/// commit; a refusal that writing again cannot cure is told by the close, and ends the open.
+#[tokio::test]
+async fn a_close_settles_or_says_why_not() {
+    for fault in [
+        Fault::LoseDataBefore(OpNum::COMMIT),
+        Fault::Status(OpNum::COMMIT, NfsStat::IO),
+        Fault::DropAfterAndForget(OpNum::COMMIT),
+    ] {
+        let c = cluster(2).await;
+        let (file, data) = written(&c).await;
+        c.ds[1].fault(fault);
+        file.close().await.unwrap();
+        assert!(c.ds[1].lock().faults.is_empty(), "{fault:?} was not met");
+        ended_well(c, &data, &format!("{fault:?}")).await;
+    }
+    let c = cluster(2).await;
+    let (file, _) = written(&c).await;
+    c.ds[1].fault(Fault::Status(OpNum::COMMIT, NfsStat::NOSPC));
+    let told = file.close().await.map_err(|e| e.error.status());
+    assert_eq!(told, Err(Some(NfsStat::NOSPC)));
+    assert_eq!((c.mds.opens(), c.mds.layouts()), (0, 0));
+    c.client.close().await;
+}
+
+/// An open that comes while the file is being ended, and a close that nobody waits for any more,
+/// lose nothing and leave nothing behind.
+#[tokio::test]
+async fn opens_that_come_while_a_file_ends() {
+    for is_dropped in [false, true] {
+        let c = cluster(2).await;
+        let (file, mut data) = written(&c).await;
+        c.mds.fault(Fault::Hold(OpNum::CLOSE));
+        let closing = tokio::spawn(async move { file.close().await });
+        while c.mds.lock().held.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let again = c.client.open("/f", OpenOptions { write: true, ..OpenOptions::read() });
+        let again = again.await.unwrap();
+        data[7..11].copy_from_slice(b"more");
+        let writing = tokio::spawn(async move {
+            again.write_at(7, Bytes::from_static(b"more")).await.unwrap();
+            again.close().await.unwrap();
+        });
+        if is_dropped {
+            closing.abort();
+        }
+        c.mds.release();
+        assert_eq!(closing.await.is_err(), is_dropped);
+        writing.await.unwrap();
+        ended_well(c, &data, if is_dropped { "dropped" } else { "waited for" }).await;
+    }
+}
+
+/// A whole file that fits one request is durable with that, also if its data server fails, or the
+/// connection; more pieces share a COMMIT.
 #[tokio::test]
 async fn one_piece_is_durable_at_once() {
     for (len, commits, fault) in [
@@ -466,6 +530,7 @@ async fn one_piece_is_durable_at_once() {
         fault.into_iter().for_each(|fault| c.ds[0].fault(fault));
         let whole = Bytes::copy_from_slice(&data);
         c.client.write_file("/f", 0o644, whole).await.unwrap();
+        assert!(c.ds[0].lock().faults.is_empty(), "{fault:?} was not met");
         let commits_seen: usize = c.ds.iter().map(|ds| ds.count(OpNum::COMMIT)).sum();
         assert_eq!(commits_seen, commits, "{fault:?}");
         c.ds.iter().for_each(Fake::restart);

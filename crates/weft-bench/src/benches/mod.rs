@@ -13,3 +13,4 @@ pub(crate) mod postmark;
 pub(crate) mod small;
 pub(crate) mod small_writes;
 pub(crate) mod stream;
+pub(crate) mod syncs;

@@ -94,7 +94,7 @@ impl FileIo {
         }
     }
 
-    /// The same of all bytes of a file that is closed next.
+    /// The same of all bytes of a file that is closed next, which are not gathered.
     ///
     /// # Errors
     /// As [`FileIo::write`].
@@ -109,7 +109,7 @@ impl FileIo {
         &self,
         (offset, end): (u64, u64),
         source: &Source,
-        is_whole: bool,
+        then_durable: bool,
     ) -> Result<(), ClientError> {
         let path = &self.path;
         path.flush_overlapping(offset, end).await?;
@@ -119,7 +119,7 @@ impl FileIo {
             ranges: &[(offset, end - offset)],
             source,
             worth_layout: path.is_worth_layout(&path.open, end),
-            is_whole,
+            then_durable,
         })
         .await?;
         let is_full = path.file.lock_dirty().is_full();
@@ -247,22 +247,30 @@ impl FileIo {
     /// # Errors
     /// When written data could not be made durable or visible; the open is closed all the same.
     pub async fn close(&self) -> Result<(), ClientError> {
-        let is_last = self.leave();
-        let flushed = self.path.flush().await;
-        if is_last && flushed.is_ok() && self.path.end(self.close_op()).await {
-            return self.hear_of_failures();
-        }
-        let committed = match flushed {
+        let committed = match self.path.flush().await {
+            Ok(()) if self.is_alone() => match self.path.end(self.close_op()).await {
+                Ok(true) => {
+                    self.leave();
+                    return self.hear_of_failures();
+                }
+                Ok(false) => self.hear_of_failures(),
+                Err(e) => Err(e),
+            },
             Ok(()) => self.commit_sent().await,
             Err(e) => Err(e),
         };
-        let returned = if is_last { self.return_layout().await } else { Ok(()) };
+        let returned = if self.leave() { self.return_layout().await } else { Ok(()) };
         // What is not safe now never will be, and the caller knows: no stateid is left for it.
         let path = &self.path;
         path.file.gathered.forget(&path.open).await;
         path.file.lock_dirty().forget(&path.open);
         let closed = self.send_close().await;
         committed.and(returned).and(closed)
+    }
+
+    /// Whether no other open uses the file now.
+    fn is_alone(&self) -> bool {
+        !self.has_left.load(Ordering::Acquire) && self.path.file.has_one_user()
     }
 
     /// Says, once, whether no other open uses the file.

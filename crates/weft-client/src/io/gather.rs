@@ -57,7 +57,7 @@ impl DataPath {
             ranges: &ranges,
             source: &Source::runs(leaving),
             worth_layout: (many || grown) && self.is_worth_layout(&by, end),
-            is_whole: false,
+            then_durable: false,
         };
         self.send(&outgoing).await?;
         self.file.gathered.clear(buffer);

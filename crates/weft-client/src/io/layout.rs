@@ -227,8 +227,8 @@ impl DataPath {
     }
 
     /// The usual end of a file with a layout that is written through no more, in one request:
-    /// LAYOUTCOMMIT, LAYOUTRETURN and this CLOSE. Whether all of that was done; what was not is as
-    /// it was before.
+    /// LAYOUTCOMMIT, LAYOUTRETURN and this CLOSE. Whether all of that was done; if not, the caller
+    /// returns what is still held, before anybody else uses it.
     pub(super) async fn end_with_layout(&self, state: &mut LayoutState, close: OpArgs) -> bool {
         let Some(held) = state.held().cloned() else { return false };
         let untold = held.take_written();

@@ -94,20 +94,34 @@ impl DataPath {
         self.recover(&blocked, Step::ReturnLayout(LayoutState::None)).await
     }
 
-    /// The usual end of an open that is the last of its file, in one request behind the COMMITs.
-    /// Whether it was that; otherwise what is left is to be done step by step.
-    pub(super) async fn end(&self, close: OpArgs) -> bool {
-        let blocked = self.file.guards.quiesce().await;
-        let mut state = self.file.layout.write().await;
-        // What cannot be committed stays dirty.
-        let is_safe = matches!(self.commit_round(blocked.round()).await, Ok(None));
-        is_safe && self.end_with_layout(&mut state, close).await
-    }
-
     /// The same, and stays with the metadata server for a while.
     pub(super) async fn give_up_layout(&self) -> Result<(), ClientError> {
         let blocked = self.file.guards.quiesce().await;
         self.recover(&blocked, Step::ReturnLayout(LayoutState::avoid())).await
+    }
+
+    /// Settles the file and returns its layout for an open that is the only one, and closes that:
+    /// in one request, where nothing goes wrong. Whether it is closed, too.
+    ///
+    /// # Errors
+    /// Those of [`Self::settle`] and [`Self::return_layout`].
+    pub(super) async fn end(&self, close: OpArgs) -> Result<bool, ClientError> {
+        let blocked = self.file.guards.quiesce().await;
+        if let Some(round) = self.commit_round(blocked.round()).await? {
+            tracing::warn!("a server lost uncommitted data: again");
+            self.recover(&blocked, Step::Rewrite(Lost { round, from: 0 })).await?;
+            drop(blocked);
+            self.settle().await?;
+            return Ok(false);
+        }
+        let closed = {
+            let mut state = self.file.layout.write().await;
+            self.end_with_layout(&mut state, close).await
+        };
+        if !closed {
+            self.recover(&blocked, Step::ReturnLayout(LayoutState::None)).await?;
+        }
+        Ok(closed)
     }
 
     /// Takes one step after another until nothing is left to be done. After the first failure of
@@ -203,7 +217,7 @@ impl DataPath {
             ranges: &[(*start, piece.len())],
             source: &Source::of(payload),
             worth_layout: self.is_worth_layout(by, piece.end()),
-            is_whole: false,
+            then_durable: false,
         };
         match self.write_striped(&outgoing).await? {
             Left::Nothing => {}

@@ -63,6 +63,11 @@ impl SharedFile {
         (failures.count, failures.last.clone().filter(|_| failures.count > seen))
     }
 
+    /// Whether one open uses it.
+    pub(super) fn has_one_user(&self) -> bool {
+        self.users.load(Ordering::Acquire) == 1
+    }
+
     /// One open less. Says whether it was the last one.
     pub(super) fn leave(&self) -> bool {
         self.users.fetch_sub(1, Ordering::AcqRel) == 1

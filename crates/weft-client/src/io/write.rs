@@ -30,8 +30,8 @@ pub(super) struct Outgoing<'a> {
     pub(super) source: &'a Source,
     /// Whether to ask for a layout if none is held.
     pub(super) worth_layout: bool,
-    /// Nothing else is written before all of it is to be durable.
-    pub(super) is_whole: bool,
+    /// The file is made durable right after it.
+    pub(super) then_durable: bool,
 }
 
 impl Outgoing<'_> {
@@ -45,9 +45,9 @@ impl Outgoing<'_> {
     /// How its pieces are to be written. A single one is durable at once: COMMIT would be another
     /// request for the same sync. Several share that of a COMMIT.
     fn stability(&self, queues: &[ServerQueue]) -> StableHow {
-        match server_queues::only_piece(queues) {
-            Some(_) if self.is_whole => StableHow::FILE_SYNC,
-            _ => StableHow::UNSTABLE,
+        match self.then_durable && server_queues::only_piece(queues).is_some() {
+            true => StableHow::FILE_SYNC,
+            false => StableHow::UNSTABLE,
         }
     }
 }
