@@ -140,6 +140,8 @@ impl Delegations {
         let possible =
             !self.files.must_fetch(inode) && self.core.sessions().has_back_channel(client);
         let file = self.files.key(inode.no);
+        // With set-id bits the next write must be seen at once: the client shows the mode.
+        let to_write = opened.to_write && !inode.is_privileged() || is_reclaim;
         let asking = Asking {
             client,
             file,
@@ -148,7 +150,7 @@ impl Delegations {
             change: inode.change,
             own_changes: usize::from(opened.changes),
             possible,
-            to_write: opened.to_write || is_reclaim,
+            to_write,
         };
         let granted = self.protocol.state().delegate(self.core.clock.now(), &asking);
         let Granted { stateid, kind } = match granted {

@@ -29,11 +29,7 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
     let authority = writer.map_or(Authority::ByPermission, size_authority);
     let cred = mds.credential(c);
     // Who may not set them makes nobody give anything back, layouts included.
-    let trial = mds.files.volume().dry_run();
-    let trial = trial.setattr(inode.no, &settings.set, authority, &cred, mds.files.wall());
-    if trial.value != Err(StoreError::Moving) {
-        c.deps.see(trial)?;
-    }
+    let after = tried(mds, c, &inode, (&settings.set, authority), &cred)?;
     if let Some(stateid) = writer {
         let (holder, file) = ((c.client()?, &stateid), mds.files.key(inode.no));
         mds.clients.check_io(&mut c.deps, holder, file, IoAccess::Write)?;
@@ -42,7 +38,7 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
     let truncate = settings.set.size == Some(0);
     let (client, file) = (c.client()?, mds.files.key(inode.no));
     let delegations = &mds.clients.delegations;
-    if settings.set.acl.is_some() {
+    if hides_mode(&settings.set, after.as_ref()) {
         delegations.take_back_own(client, file).await?;
     }
     // Who sets nothing changes nothing.
@@ -54,6 +50,29 @@ pub(super) async fn setattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetattrArgs) -
     let inode = c.deps.see(mds.files.volume().inode(inode.no))?;
     apply(mds, c, inode, (&settings.set, authority), &cred).await?;
     Ok(OpOk::Setattr(SetattrOk { attrsset: settings.mask }))
+}
+
+/// What would become of the inode; `None` if that is not known, since its bytes are being moved.
+fn tried(
+    mds: &Mds,
+    c: &mut Compound<Mds>,
+    inode: &Inode,
+    (set, authority): (&SetAttr, Authority),
+    cred: &Credential,
+) -> Result<Option<Inode>, Failure> {
+    let trial = mds.files.volume().dry_run();
+    let trial = trial.setattr(inode.no, set, authority, cred, mds.files.wall());
+    match trial.value {
+        Err(StoreError::Moving) => Ok(None),
+        _ => Ok(Some(c.deps.see(trial)?.inode)),
+    }
+}
+
+/// Whether the mode will be what a client does not look at that has the file to itself (Linux):
+/// what follows from a list, and, until it has written, set-id bits that others lose by writing.
+fn hides_mode(set: &SetAttr, after: Option<&Inode>) -> bool {
+    let is_privileged = after.is_none_or(Inode::is_privileged);
+    set.acl.is_some() || set.mode.is_some() && is_privileged
 }
 
 /// A change of size is a write (§18.30.3): an open for writing allows it, whatever the mode says

@@ -352,6 +352,31 @@ async fn a_list_is_set_without_one() {
     a.compound().putfh(&fh).op(set).expect(NfsStat::OK).await;
 }
 
+/// A file with set-id bits is delegated to nobody who writes: others lose them by writing, and
+/// Linux shows the mode that it knew until the write is answered (generic/193 of xfstests).
+#[tokio::test]
+async fn set_id_bits_are_not_kept_from_sight() {
+    let cluster = cluster(0).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    for (bits, privileged) in [(0o4640, true), (0o2750, true), (0o2640, true), (0o1640, false)] {
+        let chmod = setattr(Stateid::ANONYMOUS, mode(bits));
+        let held = closed_file(&mut a, &format!("held-{bits:o}")).await;
+        let stateid = delegated(&mut a, &held).await;
+        if privileged {
+            a.compound().putfh(&held).op(chmod.clone()).expect(NfsStat::DELAY).await;
+            assert_eq!(recalled(&mut a).await.stateid, stateid);
+            a.compound().putfh(&held).op(delegreturn(stateid)).expect(NfsStat::OK).await;
+        }
+        a.compound().putfh(&held).op(chmod.clone()).expect(NfsStat::OK).await;
+        // Once it has them none is given, to whoever asks.
+        let free = closed_file(&mut a, &format!("free-{bits:o}")).await;
+        a.compound().putfh(&free).op(chmod).expect(NfsStat::OK).await;
+        let opened = a.compound().putfh(&free).open(wanting(share::ACCESS_WRITE)).send().await;
+        let is_delegated = matches!(opened.ok().open().delegation, OpenDelegation::Write { .. });
+        assert_eq!(is_delegated, !privileged, "{bits:o}");
+    }
+}
+
 /// A small file that its holder has opened by itself stays where it is until it is no longer small;
 /// what it was told of when it opened it may get large at once.
 #[tokio::test]
