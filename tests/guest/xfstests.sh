@@ -114,7 +114,8 @@ watch_tests() {
   done
 }
 
-# A line of `check` is its name, and then a time, or why it was not run, or what went wrong.
+# A line of `check` is its name, and then a time (behind that of the time before, with `-i`), or why it was
+# not run, or what went wrong.
 tell_outcomes() {
   begun=$(date +%s)
   while IFS= read -r line; do
@@ -124,7 +125,7 @@ tell_outcomes() {
     reason=$(echo "${line#"$name"}" | tr -cs 'A-Za-z0-9[]/.,_-' ' ')
     case $reason in
       *'[not run]'*) outcome=skipped reason=${reason#*run]} ;;
-      *[!0-9s\ ]*) outcome=FAILED ;;
+      *[!0-9s.\ ]*) outcome=FAILED ;;
       *) outcome=passed reason='' ;;
     esac
     ended=$(date +%s)
