@@ -20,10 +20,10 @@
 #include <unistd.h>
 
 #define BLOCK 8192
-/* Blocks of a file of medium size, each like the first one of a small file. */
-#define MEDIUM_BLOCKS 16
 /* Most blocks of a file that is read. */
-#define BLOCKS_MAX 8
+#define BLOCKS_MAX 16
+/* The blocks of a file of medium size. */
+#define MEDIUM "wwwwwwwwwwwwwwww"
 /* Smallest file of a tree. */
 #define KIB 1024
 
@@ -95,50 +95,14 @@ static void create_one(long number) {
 }
 
 static void write_one(long number) { put(number, O_CREAT | O_TRUNC, 'w'); }
-
-/* Durable when it is closed, as images and checkpoints are made. */
-static void medium_one(long number) {
-    const char *which = path('m', number);
-    int fd = opened(which, O_CREAT | O_EXCL | O_WRONLY);
-    for (int i = 0; i < MEDIUM_BLOCKS; i++)
-        write_all(fd, block(number, 'w'), BLOCK, which);
-    if (fsync(fd))
-        fail("fsync", which);
-    closed(fd, which);
-}
-
-static void medium_read_one(long number) {
-    static char bytes[MEDIUM_BLOCKS * BLOCK + 1];
-    const char *which = path('m', number);
-    size_t length = 0;
-    int fd = opened(which, O_RDONLY);
-    ssize_t got;
-    while ((got = read(fd, bytes + length, sizeof bytes - length)) > 0)
-        length += (size_t)got;
-    if (got < 0)
-        fail("read", which);
-    closed(fd, which);
-    if (length != MEDIUM_BLOCKS * BLOCK)
-        wrong(which, "has the wrong length");
-    for (size_t i = 0; i < MEDIUM_BLOCKS; i++)
-        if (memcmp(bytes + i * BLOCK, block(number, 'w'), BLOCK))
-            wrong(which, "has the wrong bytes");
-}
-
-static void medium_remove_one(long number) {
-    const char *which = path('m', number);
-    if (unlink(which))
-        fail("unlink", which);
-}
-
 static void overwrite_one(long number) { put(number, 0, 'o'); }
 static void append_one(long number) { put(number, O_APPEND, 'a'); }
 static void truncate_one(long number) { put(number, O_TRUNC, 't'); }
 
-static void read_one(long number) {
+/* The file is read whole, and has these blocks. */
+static void compare(const char *which, long number, const char *kinds) {
     static char bytes[BLOCKS_MAX * BLOCK + 1]; /* one more than a file may have */
-    const char *which = path('f', number);
-    size_t length = 0, wanted = strlen(blocks);
+    size_t length = 0, wanted = strlen(kinds);
     int fd = opened(which, O_RDONLY);
     ssize_t got;
     while ((got = read(fd, bytes + length, sizeof bytes - length)) > 0)
@@ -149,9 +113,11 @@ static void read_one(long number) {
     if (length != wanted * BLOCK)
         wrong(which, "has the wrong length");
     for (size_t i = 0; i < wanted; i++)
-        if (memcmp(bytes + i * BLOCK, block(number, blocks[i]), BLOCK))
+        if (memcmp(bytes + i * BLOCK, block(number, kinds[i]), BLOCK))
             wrong(which, "has the wrong bytes");
 }
+
+static void read_one(long number) { compare(path('f', number), number, blocks); }
 
 static void chmod_one(long number) {
     const char *which = path('f', number);
@@ -174,11 +140,26 @@ static void rename_one(long number) {
         fail("rename", from);
 }
 
-static void remove_one(long number) {
-    const char *which = path('g', number);
+static void removed(const char *which) {
     if (unlink(which))
         fail("unlink", which);
 }
+
+static void remove_one(long number) { removed(path('g', number)); }
+
+/* Durable when it is closed, as images and checkpoints are made. */
+static void medium_one(long number) {
+    const char *which = path('m', number);
+    int fd = opened(which, O_CREAT | O_EXCL | O_WRONLY);
+    for (const char *kind = MEDIUM; *kind; kind++)
+        write_all(fd, block(number, *kind), BLOCK, which);
+    if (fsync(fd))
+        fail("fsync", which);
+    closed(fd, which);
+}
+
+static void medium_read_one(long number) { compare(path('m', number), number, MEDIUM); }
+static void medium_remove_one(long number) { removed(path('m', number)); }
 
 static const struct {
     const char *name;
@@ -187,8 +168,8 @@ static const struct {
     {"create", create_one}, {"write", write_one},       {"read", read_one},
     {"append", append_one}, {"overwrite", overwrite_one}, {"truncate", truncate_one},
     {"chmod", chmod_one},   {"stat", stat_one},         {"rename", rename_one},
-    {"remove", remove_one},   {"medium", medium_one},
-    {"medium-read", medium_read_one}, {"medium-remove", medium_remove_one},
+    {"remove", remove_one},
+    {"medium", medium_one}, {"medium-read", medium_read_one}, {"medium-remove", medium_remove_one},
 };
 
 static void save_mountstats(const char *as) {

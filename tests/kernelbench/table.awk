@@ -4,7 +4,8 @@ BEGIN {
   phases = split("create write read overwrite append truncate chmod stat rename remove " \
     "write-new read-cold read-again medium medium-read medium-remove tar", phase)
   split("create empty|create + 8 KiB|read back|overwrite|append|truncate + 8 KiB|chmod|stat|rename|" \
-    "remove|new mount: create + 8 KiB|new mount: read|read again|create + 128 KiB + fsync|new mount: read 128 KiB|remove 128 KiB|tar x of 1,000 files, sync", label, "|")
+    "remove|new mount: create + 8 KiB|new mount: read|read again|create + 128 KiB + fsync|" \
+    "new mount: read 128 KiB|remove 128 KiB|tar x of 1,000 files, sync", label, "|")
   server_count = split(servers, server, " ")
   # about the order in which a client sends them; those not named here follow
   operation_count = split("LOOKUP ACCESS READDIR OPEN OPEN_NOATTR LAYOUTGET GETATTR READ WRITE COMMIT " \

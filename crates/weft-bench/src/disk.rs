@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::Write,
+    io::{self, Write},
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
@@ -60,21 +60,29 @@ pub(crate) fn durable_files(
     std::fs::create_dir_all(&dir)?;
     let (before, data) = (Process::own().cpu_s()?, vec![7; bytes]);
     let started = Instant::now();
-    let make = |thread: usize| {
-        for index in 0..each {
-            let mut file = File::create(dir.join(format!("{thread:03}-{index:06}")))?;
-            file.write_all(&data)?;
-            file.sync_data()?;
-        }
-        Ok::<_, std::io::Error>(())
-    };
-    std::thread::scope(|scope| {
-        let makers: Vec<_> = (0..threads).map(|thread| scope.spawn(move || make(thread))).collect();
-        makers.into_iter().try_for_each(|maker| maker.join().expect("no panic"))
+    by_threads(threads, each, |name| {
+        let mut file = File::create(dir.join(name))?;
+        file.write_all(&data)?;
+        file.sync_data()
     })?;
     let wall_s = started.elapsed().as_secs_f64();
     std::fs::remove_dir_all(&dir)?;
     Ok(Sample::rate((threads * each) as f64, wall_s, own_cpu(before)?))
+}
+
+/// Makes so many files from each thread, all at once; each has a name of its own.
+pub(crate) fn by_threads(
+    threads: usize,
+    each: usize,
+    make: impl Fn(&str) -> io::Result<()> + Sync,
+) -> io::Result<()> {
+    let make_all =
+        |thread: usize| (0..each).try_for_each(|index| make(&format!("{thread:03}-{index:06}")));
+    std::thread::scope(|scope| {
+        let start = |thread| scope.spawn(move || make_all(thread));
+        let makers: Vec<_> = (0..threads).map(start).collect();
+        makers.into_iter().try_for_each(|maker| maker.join().expect("no panic"))
+    })
 }
 
 /// Appends a small record and syncs, again and again: syncs/s.

@@ -129,7 +129,18 @@ impl Delegations {
 
     /// The delegation of a client on a file.
     fn of(&self, client: ClientId, file: FileKey) -> Option<&Delegation> {
-        self.no_of(client, file).and_then(|no| self.get(no))
+        self.numbered(client, file).map(|(_, held)| held)
+    }
+
+    /// The same, with its number.
+    fn numbered(&self, client: ClientId, file: FileKey) -> Option<(StateNo, &Delegation)> {
+        let no = self.no_of(client, file)?;
+        Some((no, self.get(no)?))
+    }
+
+    /// Those that are wanted back, with their recalls.
+    fn recalled(&self) -> impl Iterator<Item = (&Recalled, &Delegation)> {
+        self.recalls.iter().filter_map(|(no, recalled)| Some((recalled, self.get(*no)?)))
     }
 
     /// Whether somebody does.
@@ -367,12 +378,12 @@ impl State {
         if is_used || self.delegations.changes(file) > asking.own_changes {
             return Some(NoDelegation::Contention);
         }
-        let held = self.delegations.no_of(client, file);
-        let is_to_read =
-            |no| self.delegations.get(no).is_some_and(|held| held.kind == DelegationKind::Read);
-        let has_room = match held {
+        let has_room = match self.delegations.numbered(client, file) {
             // It becomes one to write.
-            Some(no) => writes && is_to_read(no) && !self.delegations.is_recalled(no),
+            Some((no, held)) => {
+                let is_to_read = held.kind == DelegationKind::Read;
+                writes && is_to_read && !self.delegations.is_recalled(no)
+            }
             None => self.budget.has_room(client, DELEGATION_BYTES, Want::Extra),
         };
         (!has_room || !asking.possible).then_some(NoDelegation::Resource)
@@ -455,8 +466,7 @@ impl State {
     /// Not if it has opens beside the delegation: another mount of the same client does not know of
     /// that one, or the client claims its opens, to give it back.
     pub(crate) fn knows_size_best(&self, client: ClientId, file: FileKey) -> bool {
-        let Some(no) = self.delegations.no_of(client, file) else { return false };
-        let Some(held) = self.delegations.get(no) else { return false };
+        let Some((no, held)) = self.delegations.numbered(client, file) else { return false };
         let alone = held.kind == DelegationKind::Write && !self.has_opens(client, file);
         alone && !self.delegations.is_recalled(no) && !held.returning && !held.disowned
     }
@@ -529,8 +539,8 @@ impl State {
         file: FileKey,
         wish: RecallFor,
     ) -> Option<Stateid> {
-        let no = self.delegations.no_of(client, file)?;
-        let seqid = self.delegations.get(no)?.seqid;
+        let (no, held) = self.delegations.numbered(client, file)?;
+        let seqid = held.seqid;
         if self.delegations.is_recalled(no) {
             return None;
         }
@@ -565,16 +575,14 @@ impl State {
         limit_ms: u64,
         kept_ms_max: u64,
     ) -> Vec<(ClientId, FileKey)> {
-        let overdue = self.delegations.recalls.iter();
-        let overdue = overdue.filter(|(_, r)| r.is_overdue(now, limit_ms, kept_ms_max));
-        let held = overdue.filter_map(|(no, _)| self.delegations.get(*no));
-        held.map(|held| (held.client, held.file)).collect()
+        let late = |recalled: &Recalled| recalled.is_overdue(now, limit_ms, kept_ms_max);
+        let overdue = self.delegations.recalled().filter(|(recalled, _)| late(recalled));
+        overdue.map(|(_, held)| (held.client, held.file)).collect()
     }
 
     /// Delegations to write that are being recalled.
     pub fn delegations_wanted_back(&self) -> Vec<(ClientId, FileKey)> {
-        let recalled = self.delegations.recalls.keys();
-        let held = recalled.filter_map(|no| self.delegations.get(*no));
+        let held = self.delegations.recalled().map(|(_, held)| held);
         let to_write = held.filter(|held| held.kind == DelegationKind::Write);
         to_write.map(|held| (held.client, held.file)).collect()
     }

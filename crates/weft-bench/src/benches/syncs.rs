@@ -7,16 +7,19 @@ use std::{
     fs::{File, OpenOptions},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    sync::{
-        Condvar, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Instant,
 };
 
+use rustix::{
+    fs::{fdatasync, fsync, syncfs},
+    io::Errno,
+};
+use weft_store::objects::{GroupSync, ObjectError};
+
 use crate::{
     context::{Context, alternating},
-    disk::own_cpu,
+    disk::{by_threads, own_cpu},
     outcome::Outcome,
     process::Process,
     report::{Row, Sample},
@@ -48,6 +51,7 @@ enum Way {
     Log,
 }
 
+/// The first is what the others are held against, the last one leaves something for later.
 const WAYS: [Way; 4] = [Way::OneByOne, Way::SharedDirectory, Way::FileSystem, Way::Log];
 
 impl Way {
@@ -61,34 +65,6 @@ impl Way {
     }
 }
 
-/// One sync for all that wait; who comes while one runs shares the next.
-#[derive(Debug, Default)]
-struct Shared {
-    /// Rounds begun, and ended.
-    rounds: Mutex<(u64, u64)>,
-    ended: Condvar,
-}
-
-impl Shared {
-    fn sync(&self, sync: impl FnOnce() -> std::io::Result<()>) -> std::io::Result<()> {
-        let mut rounds = self.rounds.lock().expect("no panic");
-        let covered_by = rounds.0 + 1;
-        while rounds.1 < covered_by {
-            if rounds.0 == rounds.1 {
-                rounds.0 += 1;
-                drop(rounds);
-                let synced = sync();
-                rounds = self.rounds.lock().expect("no panic");
-                rounds.1 = rounds.0;
-                self.ended.notify_all();
-                return synced;
-            }
-            rounds = self.ended.wait(rounds).expect("no panic");
-        }
-        Ok(())
-    }
-}
-
 /// Where files are made durable.
 struct Place {
     way: Way,
@@ -97,7 +73,7 @@ struct Place {
     log: File,
     /// Where the next record goes.
     tail: AtomicU64,
-    shared: Shared,
+    shared: GroupSync,
 }
 
 impl Place {
@@ -112,8 +88,8 @@ impl Place {
             }
         }
         let directory = File::open(&dir)?;
-        rustix::fs::syncfs(&directory)?;
-        let (tail, shared) = (AtomicU64::new(0), Shared::default());
+        syncfs(&directory)?;
+        let (tail, shared) = (AtomicU64::new(0), GroupSync::default());
         Ok(Place { way, dir, directory, log, tail, shared })
     }
 
@@ -125,17 +101,23 @@ impl Place {
             Way::OneByOne => file.sync_data().and_then(|()| self.directory.sync_all()),
             Way::SharedDirectory => {
                 file.sync_data()?;
-                self.shared.sync(|| self.directory.sync_all())
+                self.sync_shared(|| fsync(&self.directory))
             }
-            Way::FileSystem => self.shared.sync(|| Ok(rustix::fs::syncfs(&self.directory)?)),
+            Way::FileSystem => self.sync_shared(|| syncfs(&self.directory)),
             Way::Log => {
                 let blocks = data.len().div_ceil(BLOCK) + 1;
                 let at = self.tail.fetch_add((blocks * BLOCK) as u64, Ordering::Relaxed);
                 self.log.write_all_at(&[1; BLOCK], at)?;
                 self.log.write_all_at(data, at + BLOCK as u64)?;
-                self.shared.sync(|| self.log.sync_data())
+                self.sync_shared(|| fdatasync(&self.log))
             }
         }
+    }
+
+    /// One sync for all that wait, as a data server's.
+    fn sync_shared(&self, sync: impl FnOnce() -> Result<(), Errno>) -> std::io::Result<()> {
+        let failed = |e: Errno| ObjectError::Io { doing: "sync", errno: e.raw_os_error() };
+        self.shared.run(|| sync().map_err(failed)).map_err(std::io::Error::other)
     }
 }
 
@@ -154,17 +136,14 @@ pub(crate) fn bench(context: &Context) -> Outcome<Vec<Row>> {
             }
         }
         let name = |what: &str| format!("{} KiB, {threads} at once: {what}", bytes >> 10);
-        let mut baseline = None;
-        for (way, (durable, placed)) in WAYS.iter().zip(&samples) {
-            let row = Row::new(name(way.name()), "files/s", durable);
-            let against = baseline.get_or_insert_with(|| row.clone());
-            let in_place = Row::new(name("a log, and in place"), "files/s", placed);
-            let in_place = in_place.against(against);
-            rows.push(row.against(against));
-            if *way == Way::Log {
-                rows.push(in_place);
-            }
-        }
+        let durable = |i: usize| Row::new(name(WAYS[i].name()), "files/s", &samples[i].0);
+        let baseline = durable(0);
+        let others: Vec<_> = (1..WAYS.len()).map(|i| durable(i).against(&baseline)).collect();
+        let [.., (_, placed)] = &samples;
+        let in_place = Row::new(name("a log, and in place"), "files/s", placed).against(&baseline);
+        rows.push(baseline);
+        rows.extend(others);
+        rows.push(in_place);
     }
     Ok(rows)
 }
@@ -180,15 +159,9 @@ fn measure(
     let place = Place::new(way, &dir)?;
     let (before, data, files) = (Process::own().cpu_s()?, vec![7; bytes], (threads * each) as f64);
     let started = Instant::now();
-    let make = |thread: usize| {
-        (0..each).try_for_each(|index| place.make(&format!("{thread:03}-{index:06}"), &data))
-    };
-    std::thread::scope(|scope| {
-        let makers: Vec<_> = (0..threads).map(|thread| scope.spawn(move || make(thread))).collect();
-        makers.into_iter().try_for_each(|maker| maker.join().expect("no panic"))
-    })?;
+    by_threads(threads, each, |name| place.make(name, &data))?;
     let durable = Sample::rate(files, started.elapsed().as_secs_f64(), own_cpu(before)?);
-    rustix::fs::syncfs(&place.directory)?;
+    syncfs(&place.directory)?;
     let placed = Sample::rate(files, started.elapsed().as_secs_f64(), own_cpu(before)?);
     drop(place);
     std::fs::remove_dir_all(&dir)?;

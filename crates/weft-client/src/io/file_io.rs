@@ -88,9 +88,8 @@ impl FileIo {
     pub async fn write(&self, offset: u64, len: u64, source: &Source) -> Result<(), ClientError> {
         let end = offset.checked_add(len).ok_or(ClientError::Invalid("beyond the largest file"))?;
         match self.path.gathers(len, source) {
-            _ if len == 0 => Ok(()),
-            Some(data) => self.path.gather(offset, &data).await,
-            None => self.write_now((offset, end), source, false).await,
+            Some(data) if len > 0 => self.path.gather(offset, &data).await,
+            _ => self.write_now((offset, end), source, false).await,
         }
     }
 
@@ -99,9 +98,6 @@ impl FileIo {
     /// # Errors
     /// As [`FileIo::write`].
     pub async fn write_whole(&self, len: u64, source: &Source) -> Result<(), ClientError> {
-        if len == 0 {
-            return Ok(());
-        }
         self.write_now((0, len), source, true).await
     }
 
@@ -111,6 +107,9 @@ impl FileIo {
         source: &Source,
         then_durable: bool,
     ) -> Result<(), ClientError> {
+        if offset == end {
+            return Ok(());
+        }
         let path = &self.path;
         path.flush_overlapping(offset, end).await?;
         path.send(&Outgoing {

@@ -217,9 +217,8 @@ impl DataPath {
         layout_type: LayoutType,
         stateid: Stateid,
     ) -> Result<(), ClientError> {
-        let put = OpArgs::Putfh(PutfhArgs { object: self.fh().clone() });
         let give_back = layoutreturn_op(layout_type, stateid);
-        match self.cluster.mds.compound(vec![put, give_back]).await {
+        match self.cluster.mds.on_file(self.fh(), give_back).await {
             Ok(_) => Ok(()),
             Err(e) if e.is_layout_gone() => Ok(()),
             Err(e) => Err(e),

@@ -68,7 +68,10 @@ impl DataPath {
     /// Makes what has left for the servers durable and visible: COMMIT on every server written
     /// to, then LAYOUTCOMMIT.
     pub(super) async fn settle(&self) -> Result<(), ClientError> {
-        let mut round = self.file.guards.round().await;
+        self.settle_in(self.file.guards.round().await).await
+    }
+
+    async fn settle_in<'a>(&'a self, mut round: Round<'a>) -> Result<(), ClientError> {
         for _ in 0..=limits::REWRITES_MAX {
             let lost = {
                 let state = self.file.layout.read().await;
@@ -80,12 +83,21 @@ impl DataPath {
                 };
                 lost
             };
-            tracing::warn!("a server lost uncommitted data: again");
             let blocked = self.file.guards.block_writes(round).await;
-            self.recover(&blocked, Step::Rewrite(Lost { round: lost, from: 0 })).await?;
+            self.write_again(&blocked, lost).await?;
             round = blocked.into_round();
         }
         Err(ClientError::NotCommitted)
+    }
+
+    /// Writes what a server lost of a round.
+    async fn write_again(
+        &self,
+        blocked: &WritesBlocked<'_>,
+        round: RoundNo,
+    ) -> Result<(), ClientError> {
+        tracing::warn!("a server lost uncommitted data: again");
+        self.recover(blocked, Step::Rewrite(Lost { round, from: 0 })).await
     }
 
     /// Settles and returns the layout, if one is held; the next I/O may fetch a new one.
@@ -107,11 +119,9 @@ impl DataPath {
     /// Those of [`Self::settle`] and [`Self::return_layout`].
     pub(super) async fn end(&self, close: OpArgs) -> Result<bool, ClientError> {
         let blocked = self.file.guards.quiesce().await;
-        if let Some(round) = self.commit_round(blocked.round()).await? {
-            tracing::warn!("a server lost uncommitted data: again");
-            self.recover(&blocked, Step::Rewrite(Lost { round, from: 0 })).await?;
-            drop(blocked);
-            self.settle().await?;
+        if let Some(lost) = self.commit_round(blocked.round()).await? {
+            self.write_again(&blocked, lost).await?;
+            self.settle_in(blocked.into_round()).await?;
             return Ok(false);
         }
         let closed = {

@@ -7,7 +7,7 @@ use crate::sync::{lock, wait};
 
 /// Rounds of an expensive call. Each caller is covered by a round that began after it came.
 #[derive(Debug, Default)]
-pub(super) struct GroupSync {
+pub struct GroupSync {
     rounds: Mutex<Rounds>,
     ended: Condvar,
 }
@@ -32,10 +32,7 @@ impl GroupSync {
     /// # Errors
     /// That of the covering round, or of the round that was running when the caller came: a
     /// failed sync forgets the data, so that the next one succeeds without it.
-    pub(super) fn run(
-        &self,
-        sync: impl FnOnce() -> Result<(), ObjectError>,
-    ) -> Result<(), ObjectError> {
+    pub fn run(&self, sync: impl FnOnce() -> Result<(), ObjectError>) -> Result<(), ObjectError> {
         let mut rounds = lock(&self.rounds);
         let concerns_from = rounds.ended + 1;
         let covered_by = rounds.begun + 1;

@@ -66,6 +66,7 @@ pub use binding::{
 pub use copy::CopyRange;
 pub use epoch::REMOVED;
 pub use error::ObjectError;
+pub use group_sync::GroupSync;
 pub use holes::{Sought, Stripe};
 pub use object_id::ObjectId;
 pub use options::ObjectStoreOptions;
