@@ -1,11 +1,13 @@
 //! READ, WRITE and COMMIT of a data server: RFC 8881 §18.22, §18.32, §18.3, and §13.
 
+use bytes::Bytes;
 use weft_layout::Access;
 use weft_nfs::{
     Failure, IO_BYTES_MAX, NfsStat, OpOk, StableHow, Verifier,
     ops::{CommitArgs, CommitOk, ReadArgs, ReadOk, WriteArgs, WriteOk},
 };
 use weft_server::compound::{Compound, OpResult};
+use weft_store::objects::ObjectStore;
 use weft_xdr::{FileRange, Payload};
 
 use crate::{grant::ObjectGrant, server::DataServer, status::object_status};
@@ -17,25 +19,26 @@ impl DataServer {
     /// READ (25). Data that is here goes from the page cache to the socket. A data server knows
     /// nothing of the file's end, so `eof` is never said; where it has nothing, the metadata
     /// server knows whether that is a hole or the end (RFC 8881 §13.4.3, PNFS_IO_HOLE).
-    pub(super) async fn read(&self, c: &Compound<Self>, a: &ReadArgs) -> OpResult {
+    pub(super) async fn read(&self, c: &mut Compound<Self>, a: &ReadArgs) -> OpResult {
         let grant = self.admit(c, Access::Read, a.offset, a.count.into()).await?;
         let count = reply_limit(c).min(a.count as usize);
         let data = if count == 0 {
-            Payload::Bytes(bytes::Bytes::new())
+            Payload::Bytes(Bytes::new())
         } else {
-            Payload::File(self.plan_read(grant, a.offset, count).await?)
+            self.read_object(c, grant, a.offset, count).await?
         };
         self.core.counters.read(data.len());
         Ok(OpOk::Read(ReadOk { eof: false, data }))
     }
 
-    /// The part of the object that is here, and in memory.
-    async fn plan_read(
+    /// The part of the object that is here: in the page cache, or read past it.
+    async fn read_object(
         &self,
+        c: &mut Compound<Self>,
         grant: ObjectGrant,
         offset: u64,
         count: usize,
-    ) -> Result<FileRange, Failure> {
+    ) -> Result<Payload, Failure> {
         // Again if a truncation came between planning and looking: it cannot go on for ever,
         // since only the metadata server truncates.
         for _ in 0..PLAN_TRIES {
@@ -44,8 +47,13 @@ impl DataServer {
                 None => self.disk.call(0, move |s| s.read(grant.id, offset, count)).await?,
             };
             let range = plan.range.ok_or(NfsStat::PNFS_IO_HOLE)?;
+            if plan.past_cache
+                && let Some(data) = self.read_past_cache(c, grant, &range).await?
+            {
+                return Ok(Payload::Bytes(data));
+            }
             match weft_io::ensure_resident(&range).await {
-                Ok(()) => return Ok(range),
+                Ok(()) => return Ok(Payload::File(range)),
                 Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {}
                 Err(error) => {
                     tracing::error!(%error, object = ?grant.id, "cannot read an object");
@@ -54,6 +62,27 @@ impl DataServer {
             }
         }
         Err(NfsStat::PNFS_IO_HOLE.into())
+    }
+
+    /// The range, if it can be read past the page cache.
+    async fn read_past_cache(
+        &self,
+        c: &mut Compound<Self>,
+        grant: ObjectGrant,
+        range: &FileRange,
+    ) -> Result<Option<Bytes>, Failure> {
+        let (offset, len) = (range.offset, range.len);
+        c.reserve_reply(len as u64).await?;
+        let memory = weft_io::whole_pages(len.next_multiple_of(weft_io::PAGE_BYTES));
+        let read = move |s: &ObjectStore| s.read_past_cache(grant.id, offset, memory);
+        // It is shorter if the object was cut meanwhile: the plan is made again.
+        let whole = self.disk.call(len, read).await?.filter(|data| data.len() >= len);
+        Ok(whole.map(|mut data| {
+            data.truncate(len);
+            let data = data.freeze();
+            weft_io::lend_pages(&data);
+            data
+        }))
     }
 
     /// WRITE (38). Also an unstable one may wait for the disk: to make the object, to sync another
@@ -104,7 +133,7 @@ impl DataServer {
     }
 }
 
-/// Looks at an object that shrinks while it is read: see [`DataServer::plan_read`].
+/// Looks at an object that shrinks while it is read: see [`DataServer::read_object`].
 const PLAN_TRIES: usize = 3;
 
 /// Bytes of data that one READ may return on this session.

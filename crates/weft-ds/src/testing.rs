@@ -16,7 +16,7 @@ use weft_server::{
 };
 use weft_state::{ConnId, SessionLimits};
 use weft_store::{
-    objects::{BindRequest, ObjectStore, ObjectStoreOptions, Restoration},
+    objects::{BindRequest, CachePolicy, ObjectStore, ObjectStoreOptions, Restoration},
     types::{DataServerId, Run},
 };
 
@@ -78,7 +78,8 @@ impl TestDs {
 
     fn serve(&mut self, listener: TcpListener) {
         let secret = secret();
-        let store = ObjectStore::open(self.dir.path(), &ObjectStoreOptions::default()).unwrap();
+        let options = ObjectStoreOptions { cache: CachePolicy::Direct, ..Default::default() };
+        let store = ObjectStore::open(self.dir.path(), &options).unwrap();
         let uuid = ServerUuid(store.identity());
         let identity = identity(ServerRole::Ds, uuid);
         let core = Core::new(identity, SessionLimits::default(), 60);

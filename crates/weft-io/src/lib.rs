@@ -3,8 +3,9 @@
 //!
 //! Sending executes a plan: a list of [`Segment`]s whose bytes go out by vectored writes and whose
 //! file ranges go from page cache to socket by `sendfile`, never through our memory. Receiving
-//! reads large records straight into the buffer they are decoded from, or, where a
-//! payload is wanted in a file, moves it there inside the kernel.
+//! reads large records straight into the buffer they are decoded from, in which a payload may lie
+//! as a disk wants it that is written past the page cache; or, where a payload is wanted in a
+//! file, moves it there inside the kernel.
 //!
 //! **Invariants of absence.** Nothing here knows RPC beyond record marking, or NFS, or what a file
 //! is for. A record is sent whole or the connection is shut down: nothing is sent short.
@@ -28,4 +29,5 @@ pub use receive::{Begun, RecordIoError, RecordReader};
 pub use resident::ensure_resident;
 pub use send::{RecordSender, send_record};
 pub use share::share_range;
+pub use spare::{PAGE_BYTES, lend_pages, whole_pages};
 pub use weft_xdr::{FileRange, Segment};

@@ -17,19 +17,16 @@ use tokio::{
     io::{AsyncRead, Interest},
     net::TcpStream,
 };
-use weft_xdr::record::{LAST_FRAGMENT, Next};
+use weft_xdr::record::Next;
 
 use crate::{
     pipe::Pipe,
-    receive::{AHEAD_BYTES, RecordIoError, RecordReader},
+    receive::{AHEAD_BYTES, HEAD_BYTES, RecordIoError, RecordReader},
     resident,
 };
 
 /// Records below this size, in bytes, are not worth the system calls.
 const PLACED_RECORD_BYTES_MIN: usize = 64 << 10;
-/// Bytes of a record's head that are waited for before `look` sees it: more than the head of any
-/// reply with one payload.
-const HEAD_BYTES: usize = 512;
 /// What may follow a payload in its record: padding, and little else.
 const TAIL_BYTES_MAX: usize = 512;
 
@@ -158,7 +155,7 @@ impl<R: AsyncRead + AsRef<TcpStream> + Unpin> RecordReader<R> {
                 Next::Need(need) => need,
             };
             let mut most = need.max(AHEAD_BYTES);
-            if let Some(record_bytes) = self.large_record_ahead().filter(|_| !looked) {
+            if let Some(record_bytes) = self.placeable_ahead().filter(|_| !looked) {
                 if let Some(head) = self.received.get(4..4 + HEAD_BYTES) {
                     looked = true;
                     let target = look(head, record_bytes).filter(|t| t.fits(record_bytes));
@@ -176,12 +173,9 @@ impl<R: AsyncRead + AsRef<TcpStream> + Unpin> RecordReader<R> {
         }
     }
 
-    /// Length of the record that stands first in `received`, if it is large and of one fragment.
-    fn large_record_ahead(&self) -> Option<usize> {
-        let header = self.received.first_chunk::<4>().filter(|_| !self.inside)?;
-        let header = u32::from_be_bytes(*header);
-        let len = (header & !LAST_FRAGMENT) as usize;
-        (header & LAST_FRAGMENT != 0 && len >= PLACED_RECORD_BYTES_MIN).then_some(len)
+    /// Length of the record that stands first, if it is worth placing.
+    fn placeable_ahead(&self) -> Option<usize> {
+        self.large_record_ahead().filter(|bytes| *bytes >= PLACED_RECORD_BYTES_MIN)
     }
 
     fn pipe(&mut self) -> Option<Arc<Pipe>> {

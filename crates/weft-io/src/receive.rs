@@ -4,13 +4,17 @@ use std::{io, sync::Arc};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use weft_xdr::record::{Assembler, Next, RecordError};
+use weft_xdr::record::{Assembler, LAST_FRAGMENT, Next, RecordError};
 
 use crate::{pipe::Pipe, spare};
 
 /// Bytes asked for when nothing is known about what comes: several metadata requests, or the head
 /// of a WRITE. It bounds what an idle connection holds, and what is copied of a large record.
 pub(crate) const AHEAD_BYTES: usize = 16 << 10;
+
+/// Bytes of a large record's head that are waited for before it is looked at: more than a WRITE
+/// has before its data, or a reply with one payload.
+pub(crate) const HEAD_BYTES: usize = 1 << 10;
 
 /// Why no further record can be read; the connection must be closed.
 #[derive(Debug)]
@@ -101,8 +105,8 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
         }
     }
 
-    /// The next record if it is small; else no more than 16 KiB of it are received, and its reader
-    /// can see to the memory for the rest first.
+    /// The next record if it is small; else no more than 16 KiB of it are received, its head among
+    /// them, and its reader can see to the memory for the rest first.
     ///
     /// Cancel safe: what was received stays.
     ///
@@ -114,13 +118,41 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
                 return Ok(Begun::Record(record));
             }
             let expected = self.assembler.expects(&self.received);
-            if expected > AHEAD_BYTES {
+            if expected > AHEAD_BYTES && self.has_head() {
                 return Ok(Begun::Large(expected));
             }
             if self.receive(AHEAD_BYTES).await? == 0 {
                 return self.ended::<Bytes>().map(|_| Begun::Ended);
             }
         }
+    }
+
+    /// Whether so much of the record has come that its head can be looked at. Of one in several
+    /// fragments no head is waited for: they leave `received` one by one.
+    fn has_head(&self) -> bool {
+        self.received.len() >= 4 + HEAD_BYTES || self.large_record_ahead().is_none()
+    }
+
+    /// Has the payload of the large record that [`Self::begin`] found lie at the start of a page of
+    /// memory. `payload_at` is shown the head of the record and says where in the record its
+    /// payload begins; a record that has none, is in several fragments, or has less than 256 KiB
+    /// stays as it is.
+    pub fn align(&mut self, payload_at: impl FnOnce(&[u8]) -> Option<usize>) {
+        let large = self.large_record_ahead().filter(|bytes| *bytes >= spare::LARGE_BYTES);
+        let Some(bytes) = large else { return };
+        let at = self.received.get(4..4 + HEAD_BYTES).and_then(payload_at);
+        if let Some(at) = at.filter(|at| *at <= HEAD_BYTES) {
+            spare::align(&mut self.received, 4 + bytes, 4 + at);
+        }
+    }
+
+    /// Length of the record that stands first in `received`, if it is of one fragment and longer
+    /// than a head.
+    pub(crate) fn large_record_ahead(&self) -> Option<usize> {
+        let header = self.received.first_chunk::<4>().filter(|_| !self.inside)?;
+        let header = u32::from_be_bytes(*header);
+        let len = (header & !LAST_FRAGMENT) as usize;
+        (header & LAST_FRAGMENT != 0 && len > AHEAD_BYTES).then_some(len)
     }
 
     /// The next record if it is here.
@@ -162,7 +194,7 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
 #[cfg(test)]
 mod tests {
     use tokio::io::AsyncWriteExt;
-    use weft_xdr::record::{LAST_FRAGMENT, header};
+    use weft_xdr::record::header;
 
     use super::*;
 
@@ -242,6 +274,54 @@ mod tests {
         assert_eq!(whole.next().await.unwrap().unwrap(), b"abcde"[..]);
         let mut cut = RecordReader::new(&wire[..3], 1 << 20);
         assert!(matches!(cut.begin().await, Err(RecordIoError::Truncated)));
+    }
+
+    /// The payload of a large record lies at the start of a page wherever it begins, in fresh
+    /// memory and in memory that is used again; a record in fragments, a smaller one, and one of
+    /// which nobody knows where its payload is, come as ever. All of them come whole.
+    #[tokio::test]
+    async fn payloads_lie_at_pages() {
+        let large = pattern(spare::LARGE_BYTES + 5000);
+        let halves = large.split_at(100_000);
+        let fragments = [&(100_000u32).to_be_bytes()[..], halves.0, &record(halves.1)].concat();
+        let mut wire = Vec::new();
+        for _ in 0..30 {
+            wire.extend(record(&large));
+        }
+        wire.extend([record(&large), fragments, record(&large[..100_000])].concat());
+        let mut reader = RecordReader::new(&wire[..], 1 << 20);
+        for at in (0..30).map(|n| 4 * n * n % HEAD_BYTES) {
+            assert!(matches!(reader.begin().await, Ok(Begun::Large(_))));
+            assert!(reader.received.len() <= 2 * AHEAD_BYTES);
+            reader.align(|head| {
+                assert_eq!(head, &large[..HEAD_BYTES]);
+                Some(at)
+            });
+            let record = reader.next().await.unwrap().unwrap();
+            assert_eq!(record, large);
+            assert_eq!(record[at..].as_ptr().align_offset(spare::PAGE_BYTES), 0, "{at}");
+        }
+        let looks = [None, Some(7), Some(7)];
+        for (payload_at, len) in looks.into_iter().zip([large.len(), large.len(), 100_000]) {
+            assert!(matches!(reader.begin().await, Ok(Begun::Large(_))));
+            reader.align(|_| payload_at);
+            assert_eq!(reader.next().await.unwrap().unwrap(), large[..len]);
+        }
+        assert!(matches!(reader.begin().await, Ok(Begun::Ended)));
+    }
+
+    /// The head of a large record is waited for, however slowly it comes.
+    #[tokio::test]
+    async fn heads_come_whole() {
+        let (mut far, near) = tokio::io::duplex(100);
+        let sender = tokio::spawn(async move {
+            far.write_all(&record(&pattern(AHEAD_BYTES + 1))).await.unwrap();
+        });
+        let mut reader = RecordReader::new(near, 1 << 20);
+        assert!(matches!(reader.begin().await, Ok(Begun::Large(_))));
+        assert!(reader.received.len() >= 4 + HEAD_BYTES);
+        assert_eq!(reader.next().await.unwrap().unwrap(), pattern(AHEAD_BYTES + 1));
+        sender.await.unwrap();
     }
 
     /// A large record is read in few reads, and afterwards the idle reader holds no memory.

@@ -6,12 +6,15 @@
 
 use std::{cell::RefCell, collections::VecDeque};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 
 /// Records below this are not worth it: the allocator keeps such sizes itself.
-const LARGE_BYTES: usize = 256 << 10;
+pub(crate) const LARGE_BYTES: usize = 256 << 10;
 /// Large buffers are made in multiples of this, so that one fits the next record of like size.
 const GRAIN_BYTES: usize = 256 << 10;
+/// Memory and offsets of what goes past the page cache are multiples of this, which suits disks
+/// with sectors of 512 bytes and of 4096.
+pub const PAGE_BYTES: usize = 4096;
 /// What a thread remembers at most: a few writes of 1 MiB under way. It bounds what an idle
 /// thread holds.
 const REMEMBERED_BYTES_MAX: usize = 8 << 20;
@@ -53,6 +56,45 @@ pub(crate) fn reserve(buffer: &mut BytesMut, more: usize) {
     room.reserve(needed.next_multiple_of(GRAIN_BYTES));
     room.extend_from_slice(buffer);
     *buffer = room;
+}
+
+/// Moves what is in `buffer` to memory for `bytes` bytes in all, whose byte `at` is the first of a
+/// page.
+pub(crate) fn align(buffer: &mut BytesMut, bytes: usize, at: usize) {
+    let Some(needed) = bytes.checked_add(PAGE_BYTES) else { return };
+    let mut room = take(needed).unwrap_or_default();
+    room.clear();
+    room.reserve(needed.next_multiple_of(GRAIN_BYTES));
+    skip_to_page(&mut room, at);
+    room.extend_from_slice(buffer);
+    *buffer = room;
+}
+
+/// `len` bytes that begin at the start of a page, whatever is in them: for a disk that is read past
+/// the page cache. Once they are frozen, [`lend_pages`] lets their memory be used again.
+pub fn whole_pages(len: usize) -> BytesMut {
+    let needed = len.saturating_add(PAGE_BYTES);
+    let mut pages = take(needed).unwrap_or_default();
+    if pages.len() < needed {
+        pages.reserve(needed.next_multiple_of(GRAIN_BYTES) - pages.len());
+        pages.resize(needed, 0);
+    }
+    let skipped = pages.as_ptr().align_offset(PAGE_BYTES);
+    pages.advance(skipped);
+    pages.truncate(len);
+    pages
+}
+
+/// Remembers memory that [`whole_pages`] has given out, for this thread.
+pub fn lend_pages(pages: &Bytes) {
+    lend(pages);
+}
+
+/// Leaves out the first bytes of empty memory, so that its byte `at` is the first of a page.
+fn skip_to_page(room: &mut BytesMut, at: usize) {
+    let skipped = room.as_ptr().wrapping_add(at).align_offset(PAGE_BYTES);
+    room.resize(skipped, 0);
+    room.advance(skipped);
 }
 
 /// Memory of a remembered record that nobody else holds and that `needed` bytes fit.
@@ -131,6 +173,20 @@ mod tests {
         assert!(held.iter().enumerate().all(|(i, r)| r.iter().all(|b| usize::from(*b) == i)));
         lend(&Bytes::from(vec![0; LARGE_BYTES - 1]));
         assert_eq!(remembered(), (records, bytes), "small records are not remembered");
+    }
+
+    /// Whole pages are as long as asked, begin where a page does, and are used again.
+    #[test]
+    fn pages_are_whole() {
+        let mut seen = std::collections::BTreeSet::new();
+        for len in [RECORD, 1, 5 * PAGE_BYTES, RECORD, RECORD, RECORD / 2, RECORD] {
+            let pages = whole_pages(len);
+            assert_eq!((pages.len(), pages.as_ptr().align_offset(PAGE_BYTES)), (len, 0));
+            let pages = pages.freeze();
+            lend_pages(&pages);
+            seen.insert(pages.as_ptr());
+        }
+        assert!(seen.len() <= 4, "{seen:?}");
     }
 
     /// A larger record does not get smaller memory.

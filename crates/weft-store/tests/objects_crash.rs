@@ -33,7 +33,7 @@ fn id(object: u64) -> ObjectId {
 }
 
 fn open(dir: &Path) -> ObjectStore {
-    let options = ObjectStoreOptions { open_objects_max: 4, reserve_bytes: 0 };
+    let options = ObjectStoreOptions { open_objects_max: 4, ..ObjectStoreOptions::default() };
     let store = ObjectStore::open(dir, &options).unwrap();
     let run = Run { number: 1, id: [1; 16] };
     let request = BindRequest {

@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use clap::ValueEnum;
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeOwned, Error as _},
@@ -343,6 +344,8 @@ pub struct DsConfig {
     /// Most bytes of its disk that data leaves free; 0: none.
     #[serde(rename = "disk_reserve", deserialize_with = "reserve")]
     pub disk_reserve_bytes: u64,
+    /// What of the objects is kept in the page cache.
+    pub cache: CacheKind,
     /// Memory for clients and their sessions, bytes; a part of the machine's if absent.
     #[serde(rename = "state_memory", deserialize_with = "state_memory")]
     pub state_memory_bytes: Option<usize>,
@@ -355,6 +358,19 @@ pub struct DsConfig {
     /// The volume that is accepted once, whatever is known of it. Not a key: told at each start.
     #[serde(skip)]
     pub adopt: Option<[u8; 16]>,
+}
+
+/// What of the objects a data server keeps in the page cache of its machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheKind {
+    /// All but large writes to objects that are large for the machine's memory.
+    #[default]
+    Auto,
+    /// Everything.
+    Keep,
+    /// All but large reads and writes.
+    Direct,
 }
 
 /// Unix socket of the admin service unless told otherwise.
@@ -438,6 +454,7 @@ impl Default for DsConfig {
             id: 1,
             cluster_secret_file: SECRET_FILE.into(),
             disk_reserve_bytes: DATA_RESERVE_BYTES,
+            cache: CacheKind::Auto,
             state_memory_bytes: None,
             threads: None,
             idle_limit_s: IDLE_LIMIT_S_DEFAULT,

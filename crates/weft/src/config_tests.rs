@@ -195,6 +195,7 @@ fn every_documented_ds_key_is_read() {
         threads: Some(2),
         idle_limit_s: 30,
         disk_reserve_bytes: 512 << 20,
+        cache: CacheKind::Direct,
         state_memory_bytes: Some(32 << 20),
     };
     assert_eq!(ds(example(1)).unwrap(), expected);

@@ -6,7 +6,7 @@ const MIB: u64 = 1 << 20;
 const UNKNOWN_BYTES: u64 = 4096 * MIB;
 
 /// Memory of this machine, bytes. A limit of a container is not seen.
-fn memory_bytes() -> u64 {
+pub(crate) fn memory_bytes() -> u64 {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     total_of(&info).unwrap_or(UNKNOWN_BYTES)
 }

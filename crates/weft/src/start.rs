@@ -30,7 +30,7 @@ use weft_server::{
 use weft_state::{SessionLimits, StateLimits};
 use weft_store::{
     engine::{EngineError, EngineKind as StoreEngine},
-    objects::{self, ObjectStore, ObjectStoreOptions},
+    objects::{self, CachePolicy, ObjectStore, ObjectStoreOptions},
     types::{DataServerId, StoreError, Timestamp},
     volume::{CommitPolicy, Format, Volume, VolumeConfig},
 };
@@ -39,10 +39,11 @@ use crate::{
     admin_service::{AdminDoors, SocketError},
     admin_token::{AdminToken, TokenError},
     config::{
-        ClientAccess, ClientConfig, DataServerConfig, DsConfig, EngineKind, ExportConfig, Flavor,
-        MdsConfig, NamedId, NamesConfig,
+        CacheKind, ClientAccess, ClientConfig, DataServerConfig, DsConfig, EngineKind,
+        ExportConfig, Flavor, MdsConfig, NamedId, NamesConfig,
     },
     disk_kind::{read_only_hint, warn_if_unfit},
+    machine,
 };
 
 /// Memory for the caches of a volume. The engine's part, 12 MiB, is allocated by whatever thread
@@ -429,6 +430,15 @@ fn volume_config(config: &MdsConfig) -> VolumeConfig {
     }
 }
 
+/// What a data server keeps in the page cache of this machine.
+fn cache_policy(kind: CacheKind) -> CachePolicy {
+    match kind {
+        CacheKind::Auto => CachePolicy::Auto { memory_bytes: machine::memory_bytes() },
+        CacheKind::Keep => CachePolicy::Keep,
+        CacheKind::Direct => CachePolicy::Direct,
+    }
+}
+
 /// Starts a data server, one of `neighbours` in this process, itself included: they share its
 /// file descriptors. The tasks live on threads of their own until the process ends.
 ///
@@ -442,11 +452,17 @@ pub async fn ds(
 ) -> Result<RunningDs, StartError> {
     let options = ObjectStoreOptions {
         reserve_bytes: config.disk_reserve_bytes,
+        cache: cache_policy(config.cache),
         ..ObjectStoreOptions::one_of(neighbours)
     };
     let objects = ObjectStore::open(&config.dir, &options)
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     warn_if_unfit(&config.dir);
+    if config.cache == CacheKind::Direct && !objects.passes_cache() {
+        let dir = config.dir.display();
+        let why = "cache = \"direct\" is for ext4 and XFS: everything stays in the page cache";
+        tracing::warn!(%dir, "{why}");
+    }
     if let Some(volume) = config.adopt {
         objects.adopt(volume).map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     }

@@ -16,7 +16,7 @@ use weft::{
     address::{HostPort, NFS_PORT, bracketed, reachable},
     admin_service::AdminDoors,
     admin_token::AdminToken,
-    config::{ADMIN_PORT, DataServerConfig, DsConfig, MdsConfig, processors},
+    config::{ADMIN_PORT, CacheKind, DataServerConfig, DsConfig, MdsConfig, processors},
     start::{self, RunningDs, RunningMds, StartError},
 };
 use weft_io::durable;
@@ -81,6 +81,10 @@ pub struct UpArgs {
     /// this command decides itself (listen, dir, data servers …) wins.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// What of their objects the data servers keep in the page cache of this machine: as `cache` in
+    /// the configuration of a data server (docs/configuration.md).
+    #[arg(long, value_name = "KIND", default_value = "auto")]
+    cache: CacheKind,
     /// Accept this volume at all data servers, once, though it is older than what they have seen of
     /// it. What it does not know of is then lost.
     #[arg(long, value_name = "VOLUME-UUID", value_parser = serve::volume_uuid)]
@@ -181,6 +185,7 @@ async fn start(args: &UpArgs) -> Outcome<Cluster> {
             dir: data_server_dir(&dir, id),
             id,
             threads: Some(threads),
+            cache: args.cache,
             adopt: args.adopt.map(|serve::VolumeUuid(uuid)| uuid),
             ..DsConfig::default()
         };

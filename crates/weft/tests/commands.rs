@@ -29,7 +29,12 @@ struct Bench {
 
 impl Bench {
     fn start() -> Bench {
-        let options = Options { lease_seconds: LEASE, grace_seconds: LEASE, data_servers: 2 };
+        let options = Options {
+            lease_seconds: LEASE,
+            grace_seconds: LEASE,
+            data_servers: 2,
+            ..Options::default()
+        };
         let dir = tempfile::tempdir().expect("a folder");
         Bench { cluster: Cluster::configured(options, ""), dir }
     }

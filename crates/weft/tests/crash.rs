@@ -33,7 +33,8 @@ struct Put {
 #[test]
 fn acknowledged_operations_survive_kill_9() {
     let dir = tempfile::tempdir().expect("a folder");
-    let options = Options { lease_seconds: 2, grace_seconds: 1, ..Options::default() };
+    let options =
+        Options { lease_seconds: 2, grace_seconds: 1, cache: "direct", ..Options::default() };
     let mut cluster = Cluster::start(options);
     let mut all = Vec::new();
     for round in 0..KILLS {

@@ -24,7 +24,7 @@ fn newest_kernel_survives_a_server_restart() {
 /// One kill -9 and one clean restart under load, with both minor versions.
 fn survives_a_server_restart(kernel: Kernel) {
     let Some(guest) = Guest::new(kernel, "restart.sh") else { return };
-    let mut cluster = Cluster::start(Options::default());
+    let mut cluster = Cluster::start(Options { cache: "direct", ..Options::default() });
     let report =
         guest.program("locker").argument(cluster.port()).run(&mut cluster, |cluster, words| {
             match words {

@@ -46,7 +46,7 @@ fn passes_the_suites(kernel: Kernel, version: &str) {
     let stress_operations = setting("WEFT_STRESS_OPERATIONS", STRESS_OPERATIONS);
     let seed = setting("WEFT_SEED", std::process::id());
     eprintln!("seed {seed}");
-    let mut cluster = Cluster::start(Options::default());
+    let mut cluster = Cluster::start(Options { cache: "direct", ..Options::default() });
     let mut guest = guest
         .program("stress")
         .host_program(&pjdfstest)

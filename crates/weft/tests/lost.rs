@@ -12,7 +12,12 @@ use support::{
 const LARGE: usize = (5 << 20) + 12_345;
 
 fn start() -> Cluster {
-    Cluster::start(Options { data_servers: 2, lease_seconds: 2, grace_seconds: 1 })
+    Cluster::start(Options {
+        data_servers: 2,
+        lease_seconds: 2,
+        grace_seconds: 1,
+        ..Options::default()
+    })
 }
 
 /// Makes a file of this length, with bytes of this seed.

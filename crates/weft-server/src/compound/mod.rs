@@ -4,6 +4,7 @@ mod decode;
 mod dispatch;
 mod fingerprint;
 mod gate;
+mod payload;
 mod program;
 mod reply;
 mod session_ops;

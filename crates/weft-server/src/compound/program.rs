@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use weft_nfs::{NFS_PROGRAM, NFS_V4, PROC_COMPOUND};
+use weft_xdr::Reader;
 
-use super::{Role, dispatch};
+use super::{Role, dispatch, payload};
 use crate::rpc::{Answer, AnswerFuture, Call, Conn, Program};
 
 /// What the state of a call may take, bytes: it is made and moved for each. Rare steps that need
@@ -29,6 +30,10 @@ impl<R: Role> Program for Nfs<R> {
 
     fn version(&self) -> u32 {
         NFS_V4
+    }
+
+    fn skip_to_payload(&self, head: &mut Reader) -> bool {
+        payload::skip_to(head)
     }
 
     fn call(&self, call: Call) -> AnswerFuture<'_> {

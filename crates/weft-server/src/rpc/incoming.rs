@@ -5,6 +5,7 @@ use std::{io, sync::Arc};
 use bytes::Bytes;
 use tokio::{net::tcp::OwnedReadHalf, time::timeout};
 use weft_io::{Begun, OpenRecords, RecordIoError, RecordReader, Segment};
+use weft_xdr::{Decode, Reader, rpc::Message};
 
 use super::{Conn, Program, conn::Outgoing, hosts::ConnectionPermit};
 
@@ -46,7 +47,8 @@ impl<'a> Incoming<'a> {
         place: &ConnectionPermit,
     ) -> Result<Option<Bytes>, RecordIoError> {
         loop {
-            let Some(record) = receive(&mut self.records, place).await? else { return Ok(None) };
+            let received = receive(&mut self.records, self.programs, place).await?;
+            let Some(record) = received else { return Ok(None) };
             if let Some(secured) = &mut self.secured {
                 let opened = secured.opener.open(record).inspect_err(|error| {
                     tracing::warn!(peer = %conn.peer, %error, "a secure connection ends");
@@ -84,6 +86,7 @@ impl<'a> Incoming<'a> {
 /// its connection if others wait for the room.
 async fn receive(
     records: &mut RecordReader<OwnedReadHalf>,
+    programs: &[Arc<dyn Program>],
     place: &ConnectionPermit,
 ) -> Result<Option<Bytes>, RecordIoError> {
     let bytes = match records.begin().await? {
@@ -92,6 +95,8 @@ async fn receive(
         Begun::Large(bytes) => bytes,
     };
     let room = place.room(bytes).await;
+    // A disk that is written past the page cache wants it so.
+    records.align(|head| payload_at(programs, head));
     loop {
         match timeout(room.patience(), records.next()).await {
             Ok(received) => return received,
@@ -101,4 +106,12 @@ async fn receive(
             Err(_) => {}
         }
     }
+}
+
+/// Where the payload of a call begins, by its head; none if it is no such call.
+fn payload_at(programs: &[Arc<dyn Program>], head: &[u8]) -> Option<usize> {
+    let mut args = Reader::new(Bytes::copy_from_slice(head));
+    let Ok(Message::Call(_, header)) = Message::decode(&mut args) else { return None };
+    let program = programs.iter().find(|p| p.program() == header.program)?;
+    program.skip_to_payload(&mut args).then(|| args.position())
 }

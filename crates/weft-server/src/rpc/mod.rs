@@ -106,6 +106,12 @@ pub trait Program: Send + Sync + 'static {
     /// The first sealed record of a connection that greeted this program was opened: its peer is
     /// who [`Conn::peer_name`] says.
     fn proven(&self, _: &Arc<Conn>) {}
+    /// Whether a call carries a payload that a disk may take; `head`, the first bytes of its
+    /// arguments, then stands where it begins. It says only how the rest is received: nothing is
+    /// judged by it.
+    fn skip_to_payload(&self, _head: &mut Reader) -> bool {
+        false
+    }
     /// Executes a call.
     fn call(&self, call: Call) -> AnswerFuture<'_>;
     /// Whether a connection belongs to somebody known (a session is bound to it, say): others end

@@ -6,6 +6,7 @@ use std::{
     path::Path,
 };
 
+use rustix::fs::OFlags;
 use weft_io::durable;
 
 use super::error::{ObjectError, io};
@@ -27,6 +28,12 @@ pub(super) fn replace_file(
 /// Opens a file to read and write it.
 pub(super) fn open_rw(path: &Path, create: bool) -> std::io::Result<File> {
     OpenOptions::new().read(true).write(true).create(create).mode(FILE_MODE).open(path)
+}
+
+/// Opens a file that is there to read and write it past the page cache.
+pub(super) fn open_past_cache(path: &Path) -> std::io::Result<File> {
+    let direct = i32::try_from(OFlags::DIRECT.bits()).map_err(std::io::Error::other)?;
+    OpenOptions::new().read(true).write(true).custom_flags(direct).open(path)
 }
 
 /// Makes the names in a directory durable.

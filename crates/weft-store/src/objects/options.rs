@@ -2,6 +2,8 @@
 
 use rustix::process::{Resource, getrlimit};
 
+use super::page_cache::CachePolicy;
+
 /// Objects kept open when nothing else is configured; halved further by a tight descriptor
 /// limit, because sockets need descriptors too.
 const OPEN_OBJECTS_MAX: usize = 4096;
@@ -16,6 +18,8 @@ pub struct ObjectStoreOptions {
     pub open_objects_max: usize,
     /// Most bytes of its disk that data leaves free; a small disk's share is smaller. 0: none.
     pub reserve_bytes: u64,
+    /// What is kept in the page cache.
+    pub cache: CachePolicy,
 }
 
 impl Default for ObjectStoreOptions {
@@ -32,6 +36,6 @@ impl ObjectStoreOptions {
         let half = usize::try_from(descriptors / 2).unwrap_or(usize::MAX);
         let mine = half / stores.max(1);
         let open_objects_max = mine.clamp(OPEN_OBJECTS_MIN, OPEN_OBJECTS_MAX);
-        ObjectStoreOptions { open_objects_max, reserve_bytes: 0 }
+        ObjectStoreOptions { open_objects_max, reserve_bytes: 0, cache: CachePolicy::Keep }
     }
 }

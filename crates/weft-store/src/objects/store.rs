@@ -22,6 +22,7 @@ use super::{
     object::Object,
     object_id::ObjectId,
     options::ObjectStoreOptions,
+    page_cache::PastCache,
     room::Room,
     seals::Seals,
     sparse_file::{self, OBJECT_BYTES_MAX, next_hole},
@@ -43,6 +44,8 @@ pub struct ReadPlan {
     pub range: Option<FileRange>,
     /// Whether the asked range reaches or passes the object's local end.
     pub at_or_past_end: bool,
+    /// Whether it is to be read by [`ObjectStore::read_past_cache`].
+    pub past_cache: bool,
 }
 
 /// Disk space of the file system below the store, in bytes.
@@ -74,6 +77,7 @@ pub struct ObjectStore {
     allocates_ahead: bool,
     /// Whether the file system below can share blocks; empty until it was asked.
     pub(super) shares_blocks: OnceLock<bool>,
+    pub(super) past_cache: PastCache,
     verifier: AtomicU64,
 }
 
@@ -103,6 +107,8 @@ impl ObjectStore {
         let seals = Seals::new(dir.root());
         let shares_blocks = OnceLock::new();
         let allocates_ahead = allocates_ahead(dir.root()).map_err(io("ask for a file system"))?;
+        let past_cache = PastCache::new(dir.root(), options.cache);
+        let past_cache = past_cache.map_err(io("ask for a file system"))?;
         Ok(ObjectStore {
             dir,
             fences,
@@ -113,6 +119,7 @@ impl ObjectStore {
             writes_may_wait,
             allocates_ahead,
             shares_blocks,
+            past_cache,
             verifier,
         })
     }
@@ -159,9 +166,24 @@ impl ObjectStore {
     pub fn read(&self, id: ObjectId, offset: u64, len: usize) -> Result<ReadPlan, ObjectError> {
         let object = self.object(id);
         let Some(file) = object.file(&self.dir)? else {
-            return Ok(ReadPlan { range: None, at_or_past_end: true });
+            return Ok(ReadPlan { range: None, at_or_past_end: true, past_cache: false });
         };
-        plan(file, offset, len)
+        self.plan(file, offset, len)
+    }
+
+    /// What of the range the file has.
+    pub(super) fn plan(
+        &self,
+        file: Arc<File>,
+        offset: u64,
+        len: usize,
+    ) -> Result<ReadPlan, ObjectError> {
+        let size = file.metadata().map_err(io("stat an object"))?.len();
+        let left = size.saturating_sub(offset);
+        let len_here = usize::try_from(left).unwrap_or(usize::MAX).min(len);
+        let past_cache = self.past_cache.suits_read(offset, len_here);
+        let range = (len_here > 0).then(|| FileRange { file, offset, len: len_here });
+        Ok(ReadPlan { range, at_or_past_end: left <= len as u64, past_cache })
     }
 
     /// Writes all of `data`, unstable until [`Self::commit`], and returns the verifier that was
@@ -194,7 +216,8 @@ impl ObjectStore {
         }
         let file = self.file_to_write(&object, offset, data.len() as u64);
         let file = file.inspect_err(|e| self.room.failed(e))?;
-        let written = file.write_all_at(data, offset).map_err(io("write an object"));
+        let written = self.write_all(id, &file, offset, data);
+        let written = written.map_err(io("write an object"));
         // Only now: a sync that ran while we wrote must not count as ours.
         object.wrote();
         drop(epoch_lock);
@@ -205,6 +228,26 @@ impl ObjectStore {
             _ => {}
         }
         written.map(|()| verifier)
+    }
+
+    /// Writes past the page cache as much as should be, and the rest through it.
+    fn write_all(
+        &self,
+        id: ObjectId,
+        file: &File,
+        offset: u64,
+        data: &[u8],
+    ) -> std::io::Result<()> {
+        let passed = match self.past_cache.suits_write(file, offset, data) {
+            true => self.write_past_cache(id, offset, data)?,
+            false => 0,
+        };
+        // Where it ended early, the disk is full, and says so now.
+        let (offset, data) = (offset + passed as u64, &data[passed..]);
+        if data.is_empty() {
+            return Ok(());
+        }
+        file.write_all_at(data, offset)
     }
 
     /// Refuses a writer whose layout was given back. The caller has the epoch.
@@ -550,15 +593,6 @@ impl ObjectStore {
         let new = random_verifier(Some(old)).unwrap_or(old.wrapping_add(1));
         self.verifier.store(new, Ordering::Release);
     }
-}
-
-/// What of the range the file has.
-pub(super) fn plan(file: Arc<File>, offset: u64, len: usize) -> Result<ReadPlan, ObjectError> {
-    let size = file.metadata().map_err(io("stat an object"))?.len();
-    let left = size.saturating_sub(offset);
-    let len_here = usize::try_from(left).unwrap_or(usize::MAX).min(len);
-    let range = (len_here > 0).then(|| FileRange { file, offset, len: len_here });
-    Ok(ReadPlan { range, at_or_past_end: left <= len as u64 })
 }
 
 /// A random verifier that is not `old`.

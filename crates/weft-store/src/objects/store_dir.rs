@@ -16,7 +16,7 @@ use weft_io::durable;
 
 use super::{
     error::{ObjectError, io},
-    files::{make_dir, open_rw, replace_file, sync_dir},
+    files::{make_dir, open_past_cache, open_rw, replace_file, sync_dir},
     object_id::ObjectId,
     volumes::Volumes,
 };
@@ -138,6 +138,14 @@ impl StoreDir {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
             Err(e) => Err(io("open an object")(e)),
         }
+    }
+
+    /// Opens the object's file to read and write past the page cache.
+    ///
+    /// # Errors
+    /// What the file system says; `InvalidInput` if it has no such way.
+    pub(super) fn open_past_cache(&self, id: ObjectId) -> std::io::Result<File> {
+        open_past_cache(&self.object_path(id))
     }
 
     /// Makes the object's file, and its directories if it is their first. It must be of a volume

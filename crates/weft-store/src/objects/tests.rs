@@ -2,6 +2,7 @@
 
 mod holes;
 mod model;
+mod past_cache;
 
 use std::{
     fs::{self, File},
@@ -21,8 +22,13 @@ fn id(object: u64) -> ObjectId {
 }
 
 fn open_with(dir: &Path, open_objects_max: usize) -> ObjectStore {
-    let options = ObjectStoreOptions { open_objects_max, reserve_bytes: 0 };
-    let store = ObjectStore::open(dir, &options).unwrap();
+    let options =
+        ObjectStoreOptions { open_objects_max, reserve_bytes: 0, cache: CachePolicy::Keep };
+    bound(ObjectStore::open(dir, &options).unwrap())
+}
+
+/// Bound to a volume.
+fn bound(store: ObjectStore) -> ObjectStore {
     if store.volumes().is_empty() {
         let run = Run { number: 1, id: [1; 16] };
         let request = BindRequest {

@@ -9,7 +9,7 @@ use super::{
     error::ObjectError,
     object_id::ObjectId,
     stat::ObjectStat,
-    store::{ObjectStore, ReadPlan, WriteVerifier, plan},
+    store::{ObjectStore, ReadPlan, WriteVerifier},
 };
 
 impl ObjectStore {
@@ -24,7 +24,7 @@ impl ObjectStore {
         len: usize,
     ) -> Option<Result<ReadPlan, ObjectError>> {
         let file = self.cache.find(id)?.opened()?;
-        Some(plan(file, offset, len))
+        Some(self.plan(file, offset, len))
     }
 
     /// The attributes of an object that is open and that nobody writes, which are in memory;

@@ -81,7 +81,8 @@ impl Drop for Title {
 fn combination(switches: ServerSwitches, seed: u64) {
     let title = Title(format!("WEFT_SEED={seed} WEFT_COMBINATION='{switches}'"));
     let data_servers = DATA_SERVERS as usize;
-    let options = Options { data_servers, lease_seconds: 2, grace_seconds: 1 };
+    let options =
+        Options { data_servers, lease_seconds: 2, grace_seconds: 1, ..Options::default() };
     let mut cluster = Cluster::configured(options, &switches.config());
     let server = SocketAddr::from(([127, 0, 0, 1], cluster.port()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

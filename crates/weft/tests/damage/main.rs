@@ -77,7 +77,12 @@ impl Drop for Round {
 impl Round {
     fn start(seed: u64) -> Self {
         let mut random = SeededRng::new(seed);
-        let options = Options { data_servers: DATA_SERVERS, lease_seconds: 2, grace_seconds: 1 };
+        let options = Options {
+            data_servers: DATA_SERVERS,
+            lease_seconds: 2,
+            grace_seconds: 1,
+            ..Options::default()
+        };
         let engine = random.choose(&["fjall", "redb"]).expect("engines");
         let cluster = Cluster::prepare(options, "");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

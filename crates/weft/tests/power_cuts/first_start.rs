@@ -63,7 +63,7 @@ fn a_first_start_is_cut_before_each_sync() {
 
 /// How many syncs there are until the server serves.
 fn syncs_of_a_first_start(fs: Fs, config: &str) -> u64 {
-    let mut server = Server::prepare(fs, false, config);
+    let mut server = Server::prepare(fs, false, "auto", config);
     let syncs = Syncs::logged(server.disks.beside("log"));
     let starting = server.cluster.spawn(&syncs.environment());
     server.cluster.serves(&starting);
@@ -71,7 +71,7 @@ fn syncs_of_a_first_start(fs: Fs, config: &str) -> u64 {
 }
 
 fn cut_before(number: u64, fs: Fs, config: &str) {
-    let mut server = Server::prepare(fs, false, config);
+    let mut server = Server::prepare(fs, false, "auto", config);
     let syncs = Syncs::logged(server.disks.beside("log"));
     let environment = syncs.stopped_before(number as usize).environment();
     let _starting = server.cluster.spawn(&environment);

@@ -96,7 +96,7 @@ fn each_sync_is_needed() {
 
 /// Cuts a server whose syncs of these paths are left out; what was promised and is not kept.
 fn without(pattern: &str, cut_after: Until, fs: Fs, engine: &str) -> Result<(), String> {
-    let mut server = Server::prepare(fs, true, &format!("engine = \"{engine}\"\n"));
+    let mut server = Server::prepare(fs, true, "auto", &format!("engine = \"{engine}\"\n"));
     if cut_after != Serves {
         // Only what happens from then on is in question.
         server.cluster.start_again();

@@ -45,11 +45,12 @@ struct Server {
 }
 
 impl Server {
-    fn prepare(fs: Fs, split: bool, config: &str) -> Self {
+    fn prepare(fs: Fs, split: bool, cache: &'static str, config: &str) -> Self {
         support::require_root("a loop device");
         let disks = Disks::new(fs, split);
         let dir = tempfile::Builder::new().prefix("weft-cuts.").tempdir().expect("a folder");
-        let options = Options { data_servers: DATA_SERVERS, lease_seconds: 2, grace_seconds: 1 };
+        let options =
+            Options { data_servers: DATA_SERVERS, lease_seconds: 2, grace_seconds: 1, cache };
         let cluster = Cluster::prepare_on(dir, disks.data(), options, config);
         Self { disks, cluster }
     }
@@ -115,7 +116,9 @@ fn nothing_acknowledged_is_lost() {
 
 /// How many changes were acknowledged.
 fn cut_while_working(cell: Cell, split: bool, cuts: u64, random: &mut SeededRng) -> u64 {
-    let mut server = Server::prepare(cell.fs, split, &cell.config());
+    // Those on several devices write past the page cache.
+    let cache = if split { "direct" } else { "auto" };
+    let mut server = Server::prepare(cell.fs, split, cache, &cell.config());
     let known: Vec<Arc<Mutex<Known>>> = changes::known(LARGEST);
     let mut how = Vec::new();
     server.cluster.start_again();

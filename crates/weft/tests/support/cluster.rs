@@ -37,11 +37,13 @@ pub struct Options {
     pub data_servers: usize,
     pub lease_seconds: u32,
     pub grace_seconds: u32,
+    /// What the data servers keep in the page cache.
+    pub cache: &'static str,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { data_servers: 4, lease_seconds: 10, grace_seconds: 10 }
+        Self { data_servers: 4, lease_seconds: 10, grace_seconds: 10, cache: "auto" }
     }
 }
 
@@ -143,6 +145,7 @@ impl Cluster {
             .args(["--data-servers", &self.options.data_servers.to_string()])
             .args(["--lease", &self.options.lease_seconds.to_string()])
             .args(["--grace", &self.options.grace_seconds.to_string()])
+            .args(["--cache", self.options.cache])
             .arg("--config")
             .arg(self.dir.path().join(CONFIG))
             .arg("--dir")
