@@ -21,6 +21,8 @@ use crate::{
     report::{Cpu, MIB, Sample},
 };
 
+/// Bytes written at once where plain files are made.
+pub(crate) const BLOCK_BYTES: usize = 1 << 20;
 /// Bytes of one record in the log of the plain sync benchmark, and of a value of the engine's.
 pub(crate) const RECORD_BYTES: usize = 200;
 /// Records in one batch of the engine's benchmark.
@@ -33,11 +35,34 @@ pub(crate) fn own_cpu(before: f64) -> Outcome<Cpu> {
     Ok(Cpu { server_s: 0.0, client_s: Process::own().cpu_s()? - before })
 }
 
+/// Bytes that do not repeat within a block.
+pub(crate) fn block() -> Vec<u8> {
+    let mut x = 0x9e37_79b9_7f4a_7c15u64;
+    let words = (0..BLOCK_BYTES / 8).flat_map(|_| {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        x.to_be_bytes()
+    });
+    words.collect()
+}
+
+/// Takes and gives back so much memory, as a file in the directory does. What a virtual machine's
+/// host has reclaimed costs ten times as much as what is merely free, and a measurement would tell
+/// more of when the host did so than of us.
+pub(crate) fn warm(dir: &Path, bytes: u64) -> Outcome {
+    let name = dir.join("warm");
+    let mut file = File::create(&name)?;
+    let block = vec![0; BLOCK_BYTES];
+    for _ in 0..bytes / BLOCK_BYTES as u64 {
+        file.write_all(&block)?;
+    }
+    Ok(std::fs::remove_file(&name)?)
+}
+
 /// Writes a new file in large blocks and makes it durable: MiB/s.
 pub(crate) fn write_and_sync(dir: &Path, bytes: u64) -> Outcome<Sample> {
     let before = Process::own().cpu_s()?;
     let path = dir.join("plain");
-    let block = vec![7; 1 << 20];
+    let block = vec![7; BLOCK_BYTES];
     let started = Instant::now();
     let mut file = File::create(&path)?;
     for _ in 0..bytes / block.len() as u64 {

@@ -27,8 +27,8 @@ use std::{
 use clap::{Parser, ValueEnum};
 
 use benches::{
-    atlas, create, fileop, listing, loopback, many, mdtest, medium, neighbour, postmark, small,
-    small_writes, stream, syncs,
+    atlas, create, fileop, listing, loopback, many, mdtest, medium, neighbour, postmark, receive,
+    small, small_writes, stream, syncs,
 };
 use context::{Context, SmallArgs};
 use figures::Figures;
@@ -70,6 +70,9 @@ struct Cli {
     /// Be the other end of the loopback benchmark.
     #[arg(long, hide = true)]
     loopback_peer: bool,
+    /// Be the sender of the benchmark of receivers.
+    #[arg(long, hide = true)]
+    receive_peer: bool,
 }
 
 /// What can be measured.
@@ -77,6 +80,8 @@ struct Cli {
 enum Bench {
     /// Plain TCP over the loopback interface: the limit of everything that streams.
     Loopback,
+    /// Payloads from a socket into files: read and written, spliced, and past the page cache.
+    Receive,
     /// A large file in and out, over four data servers and over one.
     Stream,
     /// Durable creates by one client and by 64, beside the engine and the disk alone.
@@ -133,6 +138,9 @@ fn run(args: &Cli) -> Outcome {
     if args.loopback_peer {
         return loopback::peer();
     }
+    if args.receive_peer {
+        return receive::peer();
+    }
     if cfg!(debug_assertions) {
         eprintln!("weft-bench: this is not a release build: the figures mean nothing");
     }
@@ -151,6 +159,7 @@ fn run(args: &Cli) -> Outcome {
         let name = bench.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
         let rows = match bench {
             Bench::Loopback => loopback::bench(&context)?,
+            Bench::Receive => receive::bench(&context)?,
             Bench::Stream => stream::bench(&context)?,
             Bench::Create => create::bench(&context)?,
             Bench::CreateDs => create::bench_data_servers(&context)?,

@@ -1,6 +1,8 @@
 //! What the kernel counts of a process (`/proc`, see proc(5)).
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, time::Instant};
+
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::outcome::Outcome;
 
@@ -80,6 +82,58 @@ impl Process {
     }
 }
 
+/// Processor seconds of this process so far, finer than [`Process::cpu_s`], which counts ticks.
+pub(crate) fn own_cpu_s() -> f64 {
+    let spent = clock_gettime(ClockId::ProcessCPUTime);
+    spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9
+}
+
+/// Watches how long the machine's processors work, whoever for: the kernel's own threads, which
+/// write back and receive, belong to no process.
+pub(crate) struct Machine {
+    started: Instant,
+    processors: f64,
+    unused_s: f64,
+}
+
+impl Machine {
+    /// Starts to watch.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub(crate) fn watch() -> Outcome<Machine> {
+        let (processors, unused_s) = unused()?;
+        Ok(Machine { started: Instant::now(), processors, unused_s })
+    }
+
+    /// Processor seconds of everything since then.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub(crate) fn busy_s(&self) -> Outcome<f64> {
+        let elapsed_s = self.started.elapsed().as_secs_f64();
+        Ok(self.processors * elapsed_s - (unused()?.1 - self.unused_s))
+    }
+}
+
+/// How many processors there are, and for how many seconds they had nothing to do or were the
+/// host's. Idle time is measured, where time at work is sampled tick by tick.
+fn unused() -> Outcome<(f64, f64)> {
+    let stat = fs::read_to_string("/proc/stat")?;
+    let of_processors = |l: &&str| l.starts_with("cpu") && !l.starts_with("cpu ");
+    let (mut processors, mut ticks) = (0.0, 0);
+    for line in stat.lines().filter(of_processors) {
+        processors += 1.0;
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        for field in UNUSED {
+            ticks += fields.get(field).ok_or("a short line in /proc/stat")?.parse::<u64>()?;
+        }
+    }
+    Ok((processors, ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+}
+
+/// Indices of `idle`, `iowait` and `steal` in a line of `/proc/stat`.
+const UNUSED: [usize; 3] = [4, 5, 8];
 /// Index of `utime` behind the name in `/proc/PID/stat`; `stime` follows.
 const UTIME: usize = 11;
 /// Index of `cutime`; `cstime` follows.
@@ -93,13 +147,14 @@ mod tests {
     #[test]
     fn own_costs_are_seen() {
         let me = Process::own();
-        let before = me.cpu_s().unwrap();
+        let (before, machine) = (me.cpu_s().unwrap(), Machine::watch().unwrap());
         let started = std::time::Instant::now();
         let mut x = 1u64;
         while me.cpu_s().unwrap() < before + 0.02 {
             x = x.wrapping_mul(7).rotate_left(3);
             assert!(started.elapsed().as_secs() < 60, "no processor time counted ({x})");
         }
+        assert!(own_cpu_s() >= before + 0.02 && machine.busy_s().unwrap() > 0.0);
         let (now, peak) = (me.rss_bytes().unwrap(), me.peak_rss_bytes().unwrap());
         assert!(now > 1 << 20 && peak >= 1 << 20);
     }

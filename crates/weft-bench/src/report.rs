@@ -269,9 +269,10 @@ fn print(row: &Row) {
     println!();
 }
 
-/// Three digits or so.
+/// Three digits or so; a dash for what there is none of.
 pub(crate) fn short(n: f64) -> String {
     match n.abs() {
+        n if n.is_nan() => "-".to_owned(),
         n if n >= 100.0 || n == 0.0 => format!("{n:.0}"),
         n if n >= 10.0 => format!("{n:.1}"),
         _ => format!("{n:.2}"),

@@ -59,8 +59,13 @@ pub(crate) struct Peer {
 impl Peer {
     /// Starts the process.
     pub(crate) fn start() -> Outcome<Peer> {
+        Peer::start_as("--loopback-peer")
+    }
+
+    /// Starts this program as what an option makes it, which is to [`serve`].
+    pub(crate) fn start_as(option: &str) -> Outcome<Peer> {
         let mut child = Command::new(std::env::current_exe()?)
-            .arg("--loopback-peer")
+            .arg(option)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -71,6 +76,16 @@ impl Peer {
         Ok(Peer { child, address: line.trim().parse()? })
     }
 
+    /// A new connection to it.
+    pub(crate) fn connect(&self) -> std::io::Result<TcpStream> {
+        TcpStream::connect(self.address)
+    }
+
+    /// What it costs.
+    pub(crate) fn process(&self) -> Process {
+        Process::new(self.child.id())
+    }
+
     /// Moves `bytes` bytes over all connections together; the receiver writes them to files in
     /// the directory, if there is one.
     pub(crate) fn measure(
@@ -79,7 +94,7 @@ impl Peer {
         bytes: u64,
         dir: Option<&Path>,
     ) -> Outcome<Sample> {
-        let (own, far) = (Process::own(), Process::new(self.child.id()));
+        let (own, far) = (Process::own(), self.process());
         let (own_before, far_before) = (own.cpu_s()?, far.cpu_s()?);
         let started = Instant::now();
         let each = bytes / CONNECTIONS;
@@ -133,8 +148,13 @@ fn one(
     }
 }
 
-/// Serves connections until the process that started us is gone.
+/// Is the other end of this benchmark.
 pub(crate) fn peer() -> Outcome {
+    serve(answer)
+}
+
+/// Answers each connection on a thread of its own until the process that started us is gone.
+pub(crate) fn serve(answer: fn(TcpStream) -> std::io::Result<()>) -> Outcome {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("{}", listener.local_addr()?);
     thread::spawn(move || {
@@ -164,7 +184,8 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
     stream.write_all(&[1])
 }
 
-fn number(stream: &mut TcpStream) -> std::io::Result<u64> {
+/// The next eight bytes, as a number.
+pub(crate) fn number(stream: &mut TcpStream) -> std::io::Result<u64> {
     let mut bytes = [0; 8];
     stream.read_exact(&mut bytes)?;
     Ok(u64::from_be_bytes(bytes))

@@ -11,7 +11,7 @@ use std::{
 use super::loopback::{Direction, Peer};
 use crate::{
     context::Context,
-    disk,
+    disk::{self, BLOCK_BYTES},
     outcome::Outcome,
     process::Process,
     report::{Cpu, MIB, Row, Sample},
@@ -21,9 +21,6 @@ use crate::{
 
 /// Share of the loopback limit that a stream is to reach when all data is in memory.
 const GOAL_OF_LOOPBACK: f64 = 0.5;
-/// Bytes written at once where plain files are made.
-const BLOCK_BYTES: usize = 1 << 20;
-
 /// Name of the file in the cluster.
 const REMOTE: &str = "/stream";
 
@@ -116,7 +113,7 @@ impl<'a> Medium<'a> {
     fn new(weft: &'a Weft, dir: &'a Path, bytes: u64) -> Outcome<Medium<'a>> {
         let source = dir.join("source");
         let mut file = File::create(&source).map_err(|e| format!("{}: {e}", source.display()))?;
-        let block = block();
+        let block = disk::block();
         for n in 0..bytes / BLOCK_BYTES as u64 {
             file.write_all(&n.to_be_bytes())?;
             file.write_all(&block[8..])?;
@@ -148,20 +145,9 @@ impl<'a> Medium<'a> {
         Ok(())
     }
 
-    /// Takes and gives back as much memory as the next transfer needs. What a virtual machine's
-    /// host has reclaimed costs ten times as much as what is merely free, and a measurement would
-    /// tell more of when the host did so than of us.
+    /// Takes and gives back as much memory as the next transfer needs.
     fn warm(&self) -> Outcome {
-        if !self.in_memory {
-            return Ok(());
-        }
-        let name = self.dir.join("warm");
-        let mut file = File::create(&name)?;
-        let block = vec![0; BLOCK_BYTES];
-        for _ in 0..self.bytes / BLOCK_BYTES as u64 {
-            file.write_all(&block)?;
-        }
-        Ok(std::fs::remove_file(&name)?)
+        if self.in_memory { disk::warm(self.dir, self.bytes) } else { Ok(()) }
     }
 
     /// Runs a client command in a process of its own.
@@ -179,16 +165,6 @@ impl<'a> Medium<'a> {
         let rss = server.peak_rss_bytes()?;
         Ok(Sample::rate(self.bytes as f64 / MIB, wall_s, cpu).with_rss(rss))
     }
-}
-
-/// Bytes that do not repeat within a block.
-fn block() -> Vec<u8> {
-    let mut x = 0x9e37_79b9_7f4a_7c15u64;
-    let words = (0..BLOCK_BYTES / 8).flat_map(|_| {
-        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        x.to_be_bytes()
-    });
-    words.collect()
 }
 
 fn same(a: &Path, b: &Path) -> Outcome<bool> {
