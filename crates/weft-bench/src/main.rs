@@ -28,7 +28,7 @@ use clap::{Parser, ValueEnum};
 
 use benches::{
     atlas, create, fileop, listing, loopback, many, mdtest, medium, neighbour, postmark, receive,
-    small, small_writes, stream, syncs,
+    small, small_writes, stream, syncs, threshold,
 };
 use context::{Context, SmallArgs};
 use figures::Figures;
@@ -106,6 +106,8 @@ enum Bench {
     Postmark,
     /// Small writes straight to the data servers, through the metadata server, and by a threshold.
     SmallWrites,
+    /// From which size on the direct way is faster, by how busy the metadata server is.
+    Threshold,
     /// What a client that does its worst costs another one that looks at a file.
     Neighbour,
     /// The output of ATLAS digitization with a write threshold and without.
@@ -168,6 +170,7 @@ fn run(args: &Cli) -> Outcome {
             Bench::Medium => medium::bench(&context)?,
             Bench::Syncs => syncs::bench(&context)?,
             Bench::SmallWrites => small_writes::bench(&context)?,
+            Bench::Threshold => threshold::bench(&context)?,
             Bench::Neighbour => neighbour::bench(&context)?,
             Bench::Atlas => atlas::bench(&context)?,
             Bench::Small => with_points(small::bench(&context)?, &name, &mut report),

@@ -119,13 +119,25 @@ impl Servers {
     /// # Errors
     /// No answer.
     pub(crate) fn status(&self) -> Outcome<ClusterStatus> {
-        let mut command = self.weft.command();
-        let asked = command.args(["status", "--json", "--admin"]).arg(&self.endpoints.admin);
-        let asked = asked.output()?;
+        Ok(serde_json::from_slice(&self.admin(&["status", "--json"])?)?)
+    }
+
+    /// Sets the write threshold; opens from now on are told.
+    ///
+    /// # Errors
+    /// No answer, or it is refused.
+    pub(crate) fn set_threshold(&self, bytes: u64) -> Outcome {
+        self.admin(&["threshold", &bytes.to_string()]).map(drop)
+    }
+
+    /// What a command of the administrator prints.
+    fn admin(&self, command: &[&str]) -> Outcome<Vec<u8>> {
+        let mut asked = self.weft.command();
+        let asked = asked.args(command).arg("--admin").arg(&self.endpoints.admin).output()?;
         if !asked.status.success() {
             return Err(String::from_utf8_lossy(&asked.stderr).into());
         }
-        Ok(serde_json::from_slice(&asked.stdout)?)
+        Ok(asked.stdout)
     }
 }
 

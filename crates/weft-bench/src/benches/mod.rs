@@ -15,3 +15,4 @@ pub(crate) mod small;
 pub(crate) mod small_writes;
 pub(crate) mod stream;
 pub(crate) mod syncs;
+pub(crate) mod threshold;
