@@ -39,6 +39,7 @@ impl DataServer {
         offset: u64,
         count: usize,
     ) -> Result<Payload, Failure> {
+        let mut reserved = false;
         // Again if a truncation came between planning and looking: it cannot go on for ever,
         // since only the metadata server truncates.
         for _ in 0..PLAN_TRIES {
@@ -47,10 +48,14 @@ impl DataServer {
                 None => self.disk.call(0, move |s| s.read(grant.id, offset, count)).await?,
             };
             let range = plan.range.ok_or(NfsStat::PNFS_IO_HOLE)?;
-            if plan.past_cache
-                && let Some(data) = self.read_past_cache(c, grant, &range).await?
-            {
-                return Ok(Payload::Bytes(data));
+            if plan.past_cache {
+                if !reserved {
+                    c.reserve_reply(count as u64).await?;
+                    reserved = true;
+                }
+                if let Some(data) = self.read_past_cache(grant, &range).await? {
+                    return Ok(Payload::Bytes(data));
+                }
             }
             match weft_io::ensure_resident(&range).await {
                 Ok(()) => return Ok(Payload::File(range)),
@@ -67,21 +72,18 @@ impl DataServer {
     /// The range, if it can be read past the page cache.
     async fn read_past_cache(
         &self,
-        c: &mut Compound<Self>,
         grant: ObjectGrant,
         range: &FileRange,
     ) -> Result<Option<Bytes>, Failure> {
         let (offset, len) = (range.offset, range.len);
-        c.reserve_reply(len as u64).await?;
         let memory = weft_io::whole_pages(len.next_multiple_of(weft_io::PAGE_BYTES));
         let read = move |s: &ObjectStore| s.read_past_cache(grant.id, offset, memory);
-        // It is shorter if the object was cut meanwhile: the plan is made again.
+        // It is shorter if the object was cut meanwhile.
         let whole = self.disk.call(len, read).await?.filter(|data| data.len() >= len);
-        Ok(whole.map(|mut data| {
-            data.truncate(len);
+        Ok(whole.map(|data| {
             let data = data.freeze();
-            weft_io::lend_pages(&data);
-            data
+            weft_io::lend(&data);
+            data.slice(..len)
         }))
     }
 

@@ -48,6 +48,7 @@ pub struct TestDs {
     pub addr: SocketAddr,
     dir: TempDir,
     workers: Workers,
+    cache: CachePolicy,
     running: Option<Running>,
 }
 
@@ -64,12 +65,18 @@ const IDLE: Duration = Duration::from_secs(600);
 impl TestDs {
     /// One with an empty directory.
     pub async fn start(id: u32) -> TestDs {
+        TestDs::start_in(id, tempfile::tempdir().unwrap(), CachePolicy::Keep).await
+    }
+
+    /// One with this directory, that keeps in the page cache what it is told to.
+    pub async fn start_in(id: u32, dir: TempDir, cache: CachePolicy) -> TestDs {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut ds = TestDs {
             id,
             addr: listener.local_addr().unwrap(),
-            dir: tempfile::tempdir().unwrap(),
+            dir,
             workers: Workers::start("test-ds", 1).unwrap(),
+            cache,
             running: None,
         };
         ds.serve(listener);
@@ -78,7 +85,7 @@ impl TestDs {
 
     fn serve(&mut self, listener: TcpListener) {
         let secret = secret();
-        let options = ObjectStoreOptions { cache: CachePolicy::Direct, ..Default::default() };
+        let options = ObjectStoreOptions { cache: self.cache, ..Default::default() };
         let store = ObjectStore::open(self.dir.path(), &options).unwrap();
         let uuid = ServerUuid(store.identity());
         let identity = identity(ServerRole::Ds, uuid);

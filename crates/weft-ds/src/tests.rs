@@ -10,7 +10,7 @@ use weft_client::{
 };
 use weft_layout::{DataServerHandle, HandleKey, HandleKeys, Rights};
 use weft_nfs::{Bitmap, FileHandle, NfsStat, OpArgs, OpOk, StableHow, Stateid, Verifier, ops::*};
-use weft_store::objects::ObjectId;
+use weft_store::objects::{CachePolicy, ObjectId};
 use weft_xdr::Payload;
 
 use crate::testing::{TestDs, secret};
@@ -155,7 +155,9 @@ async fn data_goes_in_and_out() {
 /// do that; what lies at no whole pages does not. What comes back is what was written.
 #[tokio::test]
 async fn large_writes_go_past_the_page_cache() {
-    let ds = serving().await;
+    let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let ds = TestDs::start_in(1, dir, CachePolicy::Direct).await;
+    ds.serve_volume(3);
     if !ds.store().passes_cache() {
         return eprintln!("this file system was not tried past its cache: nothing to see");
     }

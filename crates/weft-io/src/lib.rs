@@ -29,5 +29,5 @@ pub use receive::{Begun, RecordIoError, RecordReader};
 pub use resident::ensure_resident;
 pub use send::{RecordSender, send_record};
 pub use share::share_range;
-pub use spare::{PAGE_BYTES, lend_pages, whole_pages};
+pub use spare::{PAGE_BYTES, lend, whole_pages};
 pub use weft_xdr::{FileRange, Segment};

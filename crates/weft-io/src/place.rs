@@ -21,8 +21,9 @@ use weft_xdr::record::Next;
 
 use crate::{
     pipe::Pipe,
-    receive::{AHEAD_BYTES, HEAD_BYTES, RecordIoError, RecordReader},
+    receive::{HEAD_BYTES, RecordIoError, RecordReader},
     resident,
+    spare::AHEAD_BYTES,
 };
 
 /// Records below this size, in bytes, are not worth the system calls.

@@ -6,11 +6,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use weft_xdr::record::{Assembler, LAST_FRAGMENT, Next, RecordError};
 
-use crate::{pipe::Pipe, spare};
-
-/// Bytes asked for when nothing is known about what comes: several metadata requests, or the head
-/// of a WRITE. It bounds what an idle connection holds, and what is copied of a large record.
-pub(crate) const AHEAD_BYTES: usize = 16 << 10;
+use crate::{
+    pipe::Pipe,
+    spare::{self, AHEAD_BYTES},
+};
 
 /// Bytes of a large record's head that are waited for before it is looked at: more than a WRITE
 /// has before its data, or a reply with one payload.

@@ -8,6 +8,10 @@ use std::{cell::RefCell, collections::VecDeque};
 
 use bytes::{Buf, Bytes, BytesMut};
 
+/// Bytes asked for when nothing is known about what comes: several metadata requests, or the head
+/// of a WRITE. It bounds what an idle connection holds, and what is copied of a large record.
+pub(crate) const AHEAD_BYTES: usize = 16 << 10;
+
 /// Records below this are not worth it: the allocator keeps such sizes itself.
 pub(crate) const LARGE_BYTES: usize = 256 << 10;
 /// Large buffers are made in multiples of this, so that one fits the next record of like size.
@@ -29,17 +33,18 @@ thread_local! {
     static REMEMBERED: RefCell<Remembered> = RefCell::default();
 }
 
-/// Remembers a record that goes to its reader; small ones are not.
-pub(crate) fn lend(record: &Bytes) {
-    if record.len() < LARGE_BYTES || record.len() > REMEMBERED_BYTES_MAX {
+/// Remembers a record that goes to its reader, or memory of [`whole_pages`], for this thread; small
+/// ones are not.
+pub fn lend(record: &Bytes) {
+    if record.len() < LARGE_BYTES || allocated(record.len()) > REMEMBERED_BYTES_MAX {
         return;
     }
     REMEMBERED.with_borrow_mut(|r| {
-        r.bytes += record.len();
+        r.bytes += allocated(record.len());
         r.records.push_back(record.clone());
         while r.bytes > REMEMBERED_BYTES_MAX {
             let Some(oldest) = r.records.pop_front() else { break };
-            r.bytes -= oldest.len();
+            r.bytes -= allocated(oldest.len());
         }
     });
 }
@@ -50,10 +55,7 @@ pub(crate) fn reserve(buffer: &mut BytesMut, more: usize) {
     if more < LARGE_BYTES || buffer.capacity() >= needed {
         return buffer.reserve(more);
     }
-    let mut room = take(needed).unwrap_or_default();
-    room.clear();
-    // Only a new one allocates here.
-    room.reserve(needed.next_multiple_of(GRAIN_BYTES));
+    let mut room = empty(needed);
     room.extend_from_slice(buffer);
     *buffer = room;
 }
@@ -61,61 +63,53 @@ pub(crate) fn reserve(buffer: &mut BytesMut, more: usize) {
 /// Moves what is in `buffer` to memory for `bytes` bytes in all, whose byte `at` is the first of a
 /// page.
 pub(crate) fn align(buffer: &mut BytesMut, bytes: usize, at: usize) {
-    let Some(needed) = bytes.checked_add(PAGE_BYTES) else { return };
-    let mut room = take(needed).unwrap_or_default();
-    room.clear();
-    room.reserve(needed.next_multiple_of(GRAIN_BYTES));
-    skip_to_page(&mut room, at);
+    let mut room = empty(bytes);
+    let skipped = room.as_ptr().wrapping_add(at).align_offset(PAGE_BYTES);
+    room.resize(skipped, 0);
+    room.advance(skipped);
     room.extend_from_slice(buffer);
     *buffer = room;
 }
 
-/// `len` bytes that begin at the start of a page, whatever is in them: for a disk that is read past
-/// the page cache. Once they are frozen, [`lend_pages`] lets their memory be used again.
+/// `len` zeros that begin at the start of a page: for a disk that is read past the page cache. Once
+/// they are frozen, [`lend`] lets their memory be used again.
 pub fn whole_pages(len: usize) -> BytesMut {
-    let needed = len.saturating_add(PAGE_BYTES);
-    let mut pages = take(needed).unwrap_or_default();
-    if pages.len() < needed {
-        pages.reserve(needed.next_multiple_of(GRAIN_BYTES) - pages.len());
-        pages.resize(needed, 0);
-    }
-    let skipped = pages.as_ptr().align_offset(PAGE_BYTES);
-    pages.advance(skipped);
-    pages.truncate(len);
+    let mut pages = BytesMut::new();
+    align(&mut pages, len, 0);
+    pages.resize(len, 0);
     pages
 }
 
-/// Remembers memory that [`whole_pages`] has given out, for this thread.
-pub fn lend_pages(pages: &Bytes) {
-    lend(pages);
+/// Memory for `bytes` bytes, wherever in its first page they begin.
+fn empty(bytes: usize) -> BytesMut {
+    let mut room = take(bytes).unwrap_or_default();
+    room.clear();
+    // Only a new one allocates here.
+    room.reserve(allocated(bytes));
+    room
 }
 
-/// Leaves out the first bytes of empty memory, so that its byte `at` is the first of a page.
-fn skip_to_page(room: &mut BytesMut, at: usize) {
-    let skipped = room.as_ptr().wrapping_add(at).align_offset(PAGE_BYTES);
-    room.resize(skipped, 0);
-    room.advance(skipped);
+/// What is allocated for so many bytes: also for a page that they may not begin at, and for what is
+/// received ahead behind them.
+fn allocated(bytes: usize) -> usize {
+    bytes.saturating_add(PAGE_BYTES + AHEAD_BYTES).next_multiple_of(GRAIN_BYTES)
 }
 
-/// Memory of a remembered record that nobody else holds and that `needed` bytes fit.
+/// Memory of a remembered record that nobody else holds, as large as is allocated for `needed`
+/// bytes: larger memory would be remembered for less than it is.
 fn take(needed: usize) -> Option<BytesMut> {
     REMEMBERED.with_borrow_mut(|r| {
         // The newest first: the likeliest to be in the processor's caches.
         for i in (0..r.records.len()).rev() {
-            let free = r.records.get(i).is_some_and(|b| b.is_unique() && fits(b, needed));
-            let taken = if free { r.records.remove(i) } else { None };
+            let fits = |b: &Bytes| b.is_unique() && allocated(b.len()) == allocated(needed);
+            let taken = if r.records.get(i).is_some_and(fits) { r.records.remove(i) } else { None };
             if let Some(record) = taken {
-                r.bytes -= record.len();
+                r.bytes -= allocated(record.len());
                 return record.try_into_mut().ok();
             }
         }
         None
     })
-}
-
-/// A record of at least `needed` bytes once its memory is rounded up.
-fn fits(record: &Bytes, needed: usize) -> bool {
-    record.len().next_multiple_of(GRAIN_BYTES) >= needed.next_multiple_of(GRAIN_BYTES)
 }
 
 #[cfg(test)]
@@ -175,18 +169,26 @@ mod tests {
         assert_eq!(remembered(), (records, bytes), "small records are not remembered");
     }
 
-    /// Whole pages are as long as asked, begin where a page does, and are used again.
+    /// Whole pages are as long as asked, begin where a page does, and are used again, also in turns
+    /// with records; and nobody sees what was in them.
     #[test]
     fn pages_are_whole() {
         let mut seen = std::collections::BTreeSet::new();
-        for len in [RECORD, 1, 5 * PAGE_BYTES, RECORD, RECORD, RECORD / 2, RECORD] {
-            let pages = whole_pages(len);
-            assert_eq!((pages.len(), pages.as_ptr().align_offset(PAGE_BYTES)), (len, 0));
-            let pages = pages.freeze();
-            lend_pages(&pages);
-            seen.insert(pages.as_ptr());
+        for n in 0..40u8 {
+            for len in [1 << 20, 256 << 10, RECORD] {
+                let mut pages = whole_pages(len);
+                assert_eq!((pages.len(), pages.as_ptr().align_offset(PAGE_BYTES)), (len, 0));
+                assert!(pages.iter().all(|b| *b == 0));
+                pages.fill(1 + n);
+                let pages = pages.freeze();
+                lend(&pages);
+                seen.insert(pages.as_ptr().addr() / GRAIN_BYTES);
+            }
+            seen.insert(record(n).as_ptr().addr() / GRAIN_BYTES);
         }
-        assert!(seen.len() <= 4, "{seen:?}");
+        assert!(seen.len() <= 8, "{seen:?}");
+        assert!(remembered().1 <= REMEMBERED_BYTES_MAX);
+        assert_eq!(whole_pages(1).len(), 1);
     }
 
     /// A larger record does not get smaller memory.

@@ -2,8 +2,9 @@
 
 use std::sync::{Mutex, MutexGuard};
 
+use tokio::sync::Notify;
 use weft_nfs::{Failure, NfsStat};
-use weft_state::{Grace, Offloads, State, StateLimits};
+use weft_state::{FileKey, Grace, Offloads, State, StateLimits};
 
 /// Opens, locks, delegations and layouts; grace; copies that go on after their reply. Each table
 /// is behind a lock of its own, held for a few calls at most and never across an await.
@@ -14,7 +15,11 @@ pub(crate) struct ProtocolState {
     state: Mutex<State>,
     grace: Mutex<Grace>,
     offloads: Mutex<Offloads>,
+    given_back: [Notify; GIVEN_BACK],
 }
+
+/// Files share so many ways of hearing that a delegation came back.
+const GIVEN_BACK: usize = 64;
 
 impl ProtocolState {
     /// The state of an instance that starts with this grace.
@@ -23,7 +28,15 @@ impl ProtocolState {
             state: Mutex::new(State::new(instance, limits)),
             grace: Mutex::new(grace),
             offloads: Mutex::new(Offloads::new(instance)),
+            given_back: [const { Notify::const_new() }; GIVEN_BACK],
         }
+    }
+
+    /// Tells those who wait that a delegation on this file, or on one that shares the way, came
+    /// back.
+    pub(crate) fn given_back(&self, file: FileKey) -> &Notify {
+        let way = usize::try_from(file.object % GIVEN_BACK as u64).unwrap_or(0);
+        &self.given_back[way]
     }
 
     /// Opens, locks, delegations and layouts.

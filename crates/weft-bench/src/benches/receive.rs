@@ -75,10 +75,13 @@ impl Way {
 pub(crate) fn bench(context: &Context) -> Outcome<Vec<Row>> {
     let bytes = if context.quick { QUICK_BYTES } else { BYTES };
     let peer = Peer::start_as("--receive-peer")?;
-    let memory = Medium { name: "memory", dir: &context.memory, is_disk: false };
-    let disk = Medium { name: "disk", dir: &context.disk, is_disk: true };
+    let disk = Medium { name: "disk", dir: &context.disk, is_disk: true, full: None };
+    let memory = Medium { name: "memory", dir: &context.memory, is_disk: false, ..disk };
     let mut rows = memory.bench(context, &peer, bytes)?;
     rows.extend(disk.bench(context, &peer, bytes)?);
+    let other = OtherPages::new(&context.disk)?;
+    let full = Medium { name: "disk, memory full", full: Some(&other), ..disk };
+    rows.extend(full.bench(context, &peer, bytes)?);
     Ok(rows)
 }
 
@@ -88,6 +91,34 @@ struct Medium<'a> {
     name: &'static str,
     dir: &'a Path,
     is_disk: bool,
+    /// What memory is full of before, as that of a machine that has served for a day.
+    full: Option<&'a OtherPages>,
+}
+
+/// A file as large as the machine's memory, without bytes of its own: who reads it fills the page
+/// cache with pages that nobody misses.
+#[derive(Debug)]
+struct OtherPages(PathBuf);
+
+impl OtherPages {
+    fn new(dir: &Path) -> Outcome<OtherPages> {
+        let info = rustix::system::sysinfo();
+        let path = dir.join("other-pages");
+        File::create(&path)?.set_len(info.totalram as u64 * u64::from(info.mem_unit))?;
+        Ok(OtherPages(path))
+    }
+
+    fn fill(&self) -> Outcome {
+        io::copy(&mut File::open(&self.0)?, &mut io::sink())?;
+        Ok(())
+    }
+}
+
+impl Drop for OtherPages {
+    fn drop(&mut self) {
+        // A scratch directory: what stays is seen.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 /// What was measured of one way.
@@ -106,7 +137,7 @@ impl Medium<'_> {
         let ways = if takes_direct { &WAYS[..] } else { &WAYS[..2] };
         let mut samples: [Samples; WAYS.len()] = Default::default();
         let measure = |way, into: &mut Samples| {
-            disk::warm(self.dir, bytes)?;
+            self.full.map_or_else(|| disk::warm(self.dir, bytes), OtherPages::fill)?;
             self.measure(peer, way, bytes, into)
         };
         if self.is_disk {

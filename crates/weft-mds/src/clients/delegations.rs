@@ -32,7 +32,7 @@ use crate::{
 /// How long a request waits for delegations that it needs back before its client is told to come
 /// again; less with a short lease, since the client that waits does not renew.
 const RECALL_PATIENCE: Duration = Duration::from_secs(1);
-/// How often it looks.
+/// How often it looks, unless it hears that one came back.
 const RECALL_LOOK: Duration = Duration::from_millis(5);
 /// Pause before a recall is repeated that the client could not take.
 const RECALL_PAUSE: Duration = Duration::from_millis(200);
@@ -388,23 +388,28 @@ impl Delegations {
     ) -> Result<(), Failure> {
         let deadline = Instant::now() + self.patience();
         loop {
-            let mut waits = false;
+            let mut held = None;
             for file in files {
+                // Whatever comes back from here on is heard.
+                let given_back = self.protocol.given_back(*file).notified();
                 let holders = self.holders(*file, client, recall);
-                waits |= !holders.is_empty();
+                if !holders.is_empty() {
+                    held = held.or(Some(given_back));
+                }
                 if !self.revoke_of_expired(&holders, *file) {
                     holders.into_iter().for_each(|holder| self.recall(holder, *file, recall));
                 }
             }
-            if !waits {
+            let Some(given_back) = held else {
                 let durable = self.records.losses_durable().await;
                 // As every answer of a volume that has stopped.
                 return Ok(durable.map_err(|_| NfsStat::DELAY)?);
-            }
+            };
             if Instant::now() > deadline {
                 return Err(NfsStat::DELAY.into());
             }
-            tokio::time::sleep(RECALL_LOOK).await;
+            // Also without hearing of it: a delegation may end in other ways.
+            let _ = timeout(RECALL_LOOK, given_back).await;
         }
     }
 

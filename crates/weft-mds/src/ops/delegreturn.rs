@@ -17,5 +17,6 @@ pub(super) fn delegreturn(mds: &Mds, c: &Compound<Mds>, a: &DelegreturnArgs) -> 
     if returned.map_err(refused)? {
         mds.files.closed(handle.ino);
     }
+    mds.protocol.given_back(handle.key()).notify_waiters();
     Ok(OpOk::Delegreturn)
 }

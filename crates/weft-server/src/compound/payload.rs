@@ -4,7 +4,8 @@ use weft_nfs::{CompoundArgsHeader, OpArgs, OpNum, Stateid};
 use weft_xdr::{Decode, DecodeError, Reader};
 
 /// Skips what comes before the data of a WRITE; false if the request is none that begins with
-/// SEQUENCE, PUTFH and WRITE (RFC 8881 §18.46, §18.19, §18.32), as every client's does.
+/// SEQUENCE, PUTFH and WRITE (RFC 8881 §18.46, §18.19, §18.32), as those of Linux and of our client
+/// do.
 pub(super) fn skip_to(head: &mut Reader) -> bool {
     skip(head).unwrap_or(false)
 }

@@ -47,7 +47,9 @@ impl<'a> Incoming<'a> {
         place: &ConnectionPermit,
     ) -> Result<Option<Bytes>, RecordIoError> {
         loop {
-            let received = receive(&mut self.records, self.programs, place).await?;
+            // What is sealed says nothing before it is opened.
+            let programs = if self.secured.is_none() { self.programs } else { &[] };
+            let received = receive(&mut self.records, programs, place).await?;
             let Some(record) = received else { return Ok(None) };
             if let Some(secured) = &mut self.secured {
                 let opened = secured.opener.open(record).inspect_err(|error| {

@@ -15,6 +15,16 @@ use crate::make_dir;
 /// Other users of the machine have no business with objects, nor with the directories of them.
 const FILE_MODE: u32 = 0o600;
 
+/// What `statfs` says of ext2, ext3 and ext4 (statfs(2)).
+pub(super) const EXT4_SUPER_MAGIC: u64 = 0xef53;
+/// What it says of XFS.
+pub(super) const XFS_SUPER_MAGIC: u64 = 0x5846_5342;
+
+/// The kind of file system of a directory, as `statfs` says it.
+pub(super) fn file_system(dir: &Path) -> std::io::Result<u64> {
+    Ok(u64::try_from(rustix::fs::statfs(dir)?.f_type).unwrap_or(0))
+}
+
 /// Replaces a small file of the store at once and durably: whoever looks sees old or new.
 pub(super) fn replace_file(
     root: &Path,

@@ -15,6 +15,8 @@ use std::{fs::File, os::unix::fs::MetadataExt, path::Path, sync::atomic::AtomicU
 
 use weft_io::PAGE_BYTES;
 
+use super::files::{EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, file_system};
+
 /// A smaller read or write is not worth it, bytes.
 const PAST_BYTES_MIN: usize = 256 << 10;
 /// An object that has less than this, bytes, is kept in the cache, however small the memory.
@@ -63,10 +65,7 @@ impl PastCache {
     /// it is asked for, nothing to a disk that turns, or does not say that it does not: such a one
     /// wants to be told of much at a time, which the cache does.
     pub(super) fn new(dir: &Path, policy: CachePolicy) -> std::io::Result<PastCache> {
-        const EXT4_SUPER_MAGIC: u64 = 0xef53;
-        const XFS_SUPER_MAGIC: u64 = 0x5846_5342;
-        let told = u64::try_from(rustix::fs::statfs(dir)?.f_type).unwrap_or(0);
-        let tried = [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC].contains(&told);
+        let tried = [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC].contains(&file_system(dir)?);
         let suits = match policy {
             CachePolicy::Auto { .. } => is_solid(std::fs::metadata(dir)?.dev()),
             CachePolicy::Keep | CachePolicy::Direct => true,

@@ -18,6 +18,7 @@ use super::{
     epoch::{self, REMOVED},
     error::{ObjectError, io},
     fences::FenceLog,
+    files,
     leaving::Leaving,
     object::Object,
     object_id::ObjectId,
@@ -242,7 +243,7 @@ impl ObjectStore {
             true => self.write_past_cache(id, offset, data)?,
             false => 0,
         };
-        // Where it ended early, the disk is full, and says so now.
+        // Where it ended early, the disk is full, and says so now, or it was to go another way.
         let (offset, data) = (offset + passed as u64, &data[passed..]);
         if data.is_empty() {
             return Ok(());
@@ -603,7 +604,5 @@ fn random_verifier(old: Option<u64>) -> Result<u64, ObjectError> {
 
 /// Whether the file system of a directory takes blocks behind the end of files that grow: XFS.
 fn allocates_ahead(dir: &Path) -> std::io::Result<bool> {
-    const XFS_SUPER_MAGIC: u64 = 0x5846_5342;
-    let told = rustix::fs::statfs(dir)?;
-    Ok(u64::try_from(told.f_type) == Ok(XFS_SUPER_MAGIC))
+    Ok(files::file_system(dir)? == files::XFS_SUPER_MAGIC)
 }
