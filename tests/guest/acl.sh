@@ -112,6 +112,12 @@ copies() { # as copying programs find and leave lists
   /usr/local/bin/cp -a one three || fail "cp -a"
   mode_is three 600
   [ "$(cat three)" = words ] || fail "what cp -a copied is $(cat three)"
+  # The client gives its delegation back for this; what it hears of that must not come after the new mode.
+  for name in $(seq 40); do
+    echo words >"one.$name"
+    setfacl -s A::OWNER@:rwatTcCy,A::1002:r,A::EVERYONE@:tcy "one.$name"
+    mode_is "one.$name" 600
+  done
 }
 
 limits() { # a thousand names; more are refused, and nothing is changed

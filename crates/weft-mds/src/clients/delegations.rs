@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{task::JoinSet, time::timeout};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 use weft_nfs::{
     Ace, AceType, AttrNo, Bitmap, ClientId, Failure, NfsStat, Opaque, Stateid,
     callback::{CbBody, CbGetattrArgs, CbOp, CbRecallArgs},
@@ -34,6 +37,10 @@ use crate::{
 const RECALL_PATIENCE: Duration = Duration::from_secs(1);
 /// How often it looks, unless it hears that one came back.
 const RECALL_LOOK: Duration = Duration::from_millis(5);
+/// How long a client's own change waits after the delegation that it had to give back: the answer
+/// to the DELEGRETURN tells the attributes of before, and Linux, which hears of both on different
+/// threads, keeps what it handles last.
+const OWN_SETTLES: Duration = Duration::from_millis(5);
 /// Pause before a recall is repeated that the client could not take.
 const RECALL_PAUSE: Duration = Duration::from_millis(200);
 /// Files of which the writers are asked at once by who lists them: half of the slots of Linux'
@@ -354,7 +361,12 @@ impl Delegations {
         client: ClientId,
         file: FileKey,
     ) -> Result<(), Failure> {
-        self.given_back(client, &[file], Recall::Own).await
+        if self.holders(file, client, Recall::Own).is_empty() {
+            return Ok(());
+        }
+        self.given_back(client, &[file], Recall::Own).await?;
+        sleep(OWN_SETTLES).await;
+        Ok(())
     }
 
     /// [`Self::take_back`] of all that one change concerns, at once: files, and directories.
