@@ -20,7 +20,9 @@ pub(super) struct ObjectGrant {
 
 impl DataServer {
     /// Checks the current filehandle once for the whole operation: its rights, its range, and its
-    /// epoch.
+    /// epoch. One that is newer than the object knows proves that the metadata server fenced the
+    /// file, or let others write, while this server could not be told (design D5): older handles
+    /// end here and now, so that none of them writes after the newer one was used.
     ///
     /// # Errors
     /// NOFILEHANDLE; ACCESS or INVAL for what the handle does not allow; PNFS_NO_LAYOUT for one
@@ -36,13 +38,11 @@ impl DataServer {
         allowed(&handle, offset, len, access)?;
         let id = ObjectId { volume: handle.volume, object: handle.object };
         let grant = ObjectGrant { id, epoch: handle.epoch };
-        let current = self.store().epoch(id);
-        if current < grant.epoch {
-            self.adopt_epoch(grant).await?;
+        let writes = access == Access::Write;
+        if !self.store().knows_epoch(id, grant.epoch, writes) {
+            self.disk.call(0, move |s| s.learn_epoch(id, grant.epoch, writes)).await?;
         }
-        if current != grant.epoch {
-            self.store().check(id, grant.epoch).map_err(|e| object_status(&e))?;
-        }
+        self.store().check(id, grant.epoch).map_err(|e| object_status(&e))?;
         Ok(grant)
     }
 
@@ -66,13 +66,6 @@ impl DataServer {
         let ObjectGrant { id, epoch } = grant;
         let birth = Birth { object: id.object, epoch, slot: handle.slot.into() };
         Ok(self.births.ask(id.volume, birth, bytes).await?)
-    }
-
-    /// A handle that is newer than the object's epoch proves that the metadata server fenced the
-    /// file while this server could not be told (design D5): older handles end here and now, so
-    /// that none of them writes after the newer one was used.
-    async fn adopt_epoch(&self, ObjectGrant { id, epoch }: ObjectGrant) -> Result<(), Failure> {
-        self.disk.call(0, move |s| s.fence(id, epoch)).await
     }
 }
 

@@ -10,7 +10,10 @@ use weft_client::{
 };
 use weft_layout::{DataServerHandle, HandleKey, HandleKeys, Rights};
 use weft_nfs::{Bitmap, FileHandle, NfsStat, OpArgs, OpOk, StableHow, Stateid, Verifier, ops::*};
-use weft_store::objects::{CachePolicy, ObjectId};
+use weft_store::{
+    objects::{CachePolicy, ObjectId},
+    types::fence_epoch::ROW,
+};
 use weft_xdr::Payload;
 
 use crate::testing::{TestDs, secret};
@@ -298,6 +301,34 @@ async fn fenced_handles_are_refused() {
     ds.store().remove(id(&old)).unwrap();
     for op in [op(), read(0, 1), commit()] {
         assert_eq!(status(&session, &rw(&ds, &new), op).await, NfsStat::PNFS_NO_LAYOUT);
+    }
+}
+
+/// A handle to write of a later epoch ends those to write of before, and who reads goes on until
+/// there is one of after a fence: also where nobody told so, and over a restart.
+#[tokio::test]
+async fn who_writes_next_ends_who_wrote() {
+    let mut ds = serving().await;
+    let session = session(&ds).await;
+    let op = || write(0, b"abc", StableHow::UNSTABLE);
+    let [old, next, fenced] = [0, 1, ROW].map(|fence_epoch| File { fence_epoch, ..file(7) });
+    let reads = |f: &File| handle(&ds, f, Rights::READ);
+    let [reads_old, reads_fenced] = [&old, &fenced].map(reads);
+    let [writes_old, writes_next] = [&old, &next].map(|f| rw(&ds, f));
+    assert_eq!(status(&session, &writes_old, op()).await, NfsStat::OK);
+    assert_eq!(data(&session, &handle(&ds, &next, Rights::READ), 0, 3).await.unwrap(), b"abc"[..]);
+    assert_eq!(status(&session, &writes_old, op()).await, NfsStat::OK, "nobody else wrote");
+    assert_eq!(status(&session, &writes_next, op()).await, NfsStat::OK);
+    for _ in 0..2 {
+        assert_eq!(status(&session, &writes_old, op()).await, NfsStat::PNFS_NO_LAYOUT);
+        assert_eq!(data(&session, &reads_old, 0, 3).await.unwrap(), b"abc"[..]);
+        assert_eq!(status(&session, &writes_next, op()).await, NfsStat::OK);
+        ds.kill().await;
+        ds.start_again().await;
+    }
+    assert_eq!(data(&session, &reads_fenced, 0, 3).await.unwrap(), b"abc"[..]);
+    for stale in [reads_old, writes_old, writes_next] {
+        assert_eq!(status(&session, &stale, read(0, 1)).await, NfsStat::PNFS_NO_LAYOUT);
     }
 }
 

@@ -2,11 +2,13 @@
 
 mod acl;
 mod bounds;
+pub mod fence_epoch;
 mod placement;
 mod rights;
 
 use bytes::Bytes;
 
+use self::fence_epoch::fence_of;
 use crate::engine::EngineError;
 
 pub use self::acl::{
@@ -180,7 +182,8 @@ pub struct Inode {
     pub parent: InodeNo,
     /// Where a file's bytes live; absent until it was placed.
     pub placement: Option<Placement>,
-    /// Data-server handles with a lower epoch are refused.
+    /// Data-server handles with a lower epoch write no more, and those from before its fence do
+    /// nothing ([`self::fence_epoch`]).
     pub fence_epoch: u32,
     /// Which handles were given out and may still work.
     pub handles: HandlesOut,
@@ -209,11 +212,11 @@ pub struct Inode {
 /// Handles of a file for its data servers that were given out, to anybody, and may still work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HandlesOut {
-    /// Of the present epoch, to read.
+    /// From after the last fence, to read.
     pub read: bool,
     /// Of the present epoch, to write.
     pub write: bool,
-    /// Of an earlier epoch: not all data servers were told of a later one.
+    /// From before the last fence: not all data servers were told of it.
     pub earlier: bool,
     /// And they are to be: a right was taken away that those handles stand for.
     pub owed: bool,
@@ -224,7 +227,7 @@ impl HandlesOut {
     pub const NONE: HandlesOut =
         HandlesOut { read: false, write: false, earlier: false, owed: false };
 
-    /// Whether any are of the present epoch.
+    /// Whether any are from after the last fence: what writes reads too.
     pub fn are_new(self) -> bool {
         self.read || self.write
     }
@@ -266,13 +269,18 @@ impl Inode {
         }
     }
 
-    /// From here on handles are of this epoch, if it is above that of those given out.
+    /// From here on handles are of this epoch, if it is above that of those given out, which write
+    /// no more; and if there is a fence between, they do nothing more.
     pub(crate) fn raise_epoch(&mut self, epoch: u32) {
-        if epoch > self.fence_epoch {
-            self.fence_epoch = epoch;
+        if epoch <= self.fence_epoch {
+            return;
+        }
+        if fence_of(epoch) > self.fence_epoch {
             let HandlesOut { owed, .. } = self.handles;
             self.handles = HandlesOut { earlier: self.handles.any(), owed, ..HandlesOut::NONE };
         }
+        self.handles.write = false;
+        self.fence_epoch = epoch;
     }
 
     /// The epoch is to be at least this one, whose volume was restored: what was given out since it

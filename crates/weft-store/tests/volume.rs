@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use weft_store::engine::{Batch, Engine, EngineError, KeyRange, MemoryEngine, Snapshot, Visit};
+use weft_store::types::fence_epoch::ROW;
 use weft_store::types::{
     Credential, DataServerId, Device, DeviceId, InodeNo, IntentKind, Kind, Lsn, Placement,
     SetIdLoss, StoreError, Timestamp,
@@ -438,9 +439,9 @@ fn truncations_and_deletions_leave_intents_until_completed() {
     assert_eq!((cut(100), cut(50)), (None, None), "not placed yet");
     assert_eq!(volume.place(ino, placement()).value.unwrap().placement, Some(placement()));
     assert_eq!((cut(50), cut(60)), (None, None), "not shorter");
-    assert_eq!(volume.bump_epoch(ino).value, Ok(1));
+    assert_eq!(volume.bump_epoch(ino).value, Ok(ROW));
     let first = cut(10).unwrap();
-    assert_eq!((first.kind, first.fence_epoch), (IntentKind::Truncate { size: 10 }, 1));
+    assert_eq!((first.kind, first.fence_epoch), (IntentKind::Truncate { size: 10 }, ROW));
     assert!(volume.mark_unsettled(ino).value.is_ok());
     let second = cut(10).unwrap();
     let what = Remove { dir: ROOT, name: b"f", expect: None, keep_orphan: false };

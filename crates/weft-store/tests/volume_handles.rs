@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use weft_store::engine::{Engine, MemoryEngine};
+use weft_store::types::fence_epoch::ROW;
 use weft_store::types::{Credential, HandlesOut, Inode, InodeNo, Rwx, Timestamp};
 use weft_store::volume::{Authority, New, SetAttr, SetMode, Volume, VolumeConfig};
 
@@ -44,23 +45,31 @@ async fn handles_are_remembered() {
     assert_eq!(out(&give(true, true)), (0, WRITE, true));
     assert_eq!(out(&give(true, false)), (0, WRITE, true));
     assert_eq!(out(&give(false, true)), (0, WRITE, true));
-    let renewed = HandlesOut { earlier: true, ..WRITE };
-    assert_eq!(out(&give(true, true)), (1, renewed, true));
-    volume.handles_ended(ino, 0).value.unwrap();
-    let seen = volume.inode(ino);
-    assert_eq!(out(&seen.value.unwrap()), (1, renewed, true), "it was not told of epoch 1");
-    volume.handles_ended(ino, 1).value.unwrap();
+    assert_eq!(out(&give(true, true)), (1, WRITE, true), "who reads goes on");
+    assert_eq!(volume.renew_epoch(ino).value, Ok(2));
+    let now = || out(&volume.inode(ino).value.unwrap());
+    assert_eq!(now(), (2, READ, true), "who wrote before does not");
+    assert_eq!(out(&give(true, true)), (2, WRITE, true));
+    assert_eq!(volume.bump_epoch(ino).value, Ok(ROW));
+    assert_eq!(now(), (ROW, EARLIER, true));
+    assert_eq!(out(&give(true, true)), (ROW, HandlesOut { earlier: true, ..WRITE }, true));
+    volume.handles_ended(ino, 2).value.unwrap();
+    assert!(now().1.earlier, "it was not told of the fence");
+    assert_eq!(volume.renew_epoch(ino).value, Ok(ROW + 1));
+    volume.handles_ended(ino, ROW).value.unwrap();
+    assert_eq!(now(), (ROW + 1, READ, true), "what was renewed meanwhile is after the fence");
+    assert_eq!(out(&give(true, true)), (ROW + 1, WRITE, true));
     let (inode, ends) = chmod(&volume, ino, 0o640);
-    assert_eq!((out(&inode), ends), ((1, WRITE, true), false), "nothing is taken away");
+    assert_eq!((out(&inode), ends), ((ROW + 1, WRITE, true), false), "nothing is taken away");
     let (inode, ends) = chmod(&volume, ino, 0o600);
-    assert_eq!((out(&inode), ends), ((2, OWED, true), true));
+    assert_eq!((out(&inode), ends), ((2 * ROW, OWED, true), true));
     let lsn = volume.inode(ino).lsn;
     volume.durable(lsn).await.unwrap();
     drop(volume);
     let volume = open(&engine);
     let (inode, ends) = chmod(&volume, ino, 0o600);
-    assert_eq!((out(&inode), ends), ((2, OWED, true), true), "it may not have been told");
-    volume.handles_ended(ino, 2).value.unwrap();
+    assert_eq!((out(&inode), ends), ((2 * ROW, OWED, true), true), "it may not have been told");
+    volume.handles_ended(ino, 2 * ROW).value.unwrap();
     assert!(!chmod(&volume, ino, 0).1);
 }
 

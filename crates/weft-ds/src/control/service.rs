@@ -160,6 +160,7 @@ impl Service {
         }
         let store = self.data_server.store().clone();
         let epoch = self.blocking(move || store.highest_epoch(a.number)).await?;
+        let epoch = epoch.map_err(|e| status(&e))?;
         let adopted = accepted == Accepted::Adopted;
         Ok(BindOk { age: volume.age, mark: volume.mark, epoch, adopted })
     }

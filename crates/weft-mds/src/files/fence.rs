@@ -98,8 +98,8 @@ impl Fences {
         let is_ended = self.shared.inode_now(ino)?.handles.write
             && !self.shared.protocol.state().rw_layouts(self.shared.key(ino));
         if is_ended {
-            let raised = self.shared.volume.bump_epoch(ino).unconfirmed();
-            raised.map_err(|e| translate::status(&e))?;
+            let renewed = self.shared.volume.renew_epoch(ino).unconfirmed();
+            renewed.map_err(|e| translate::status(&e))?;
         }
         Ok(is_ended)
     }

@@ -408,10 +408,18 @@ async fn the_last_return_ends_writing() {
     // The next writer writes, and so does whoever goes through the metadata server.
     let mut next = held(&cluster, &mut c, (&fh, USER), IoMode::RW).await;
     assert_eq!(first.writes().await, gone);
+    assert_eq!(next.direct(write(ANY, 0, b"DATA")).await, NfsStat::OK);
+    assert_eq!(reader.reads().await, NfsStat::OK, "whoever writes next");
     next.give_back(&mut c, USER).await;
     assert_eq!(next.writes().await, gone);
-    c.compound().putfh(&fh).op(write(ANY, 4, b"more")).expect(NfsStat::OK).await;
-    assert_eq!(bytes(&mut c, &fh).await, b"datamore");
+    other.compound().putfh(&fh).op(write(ANY, 4, b"more")).expect(NfsStat::OK).await;
+    assert_eq!(bytes(&mut c, &fh).await, b"DATAmore");
+    // Until who reads may not.
+    assert_eq!(reader.reads().await, NfsStat::OK);
+    reader.give_layout_back(&mut other, STRANGER).await;
+    assert_eq!(reader.reads().await, NfsStat::OK);
+    assert_eq!(set(&mut c, &fh, mode(0o600)).await, NfsStat::OK);
+    assert_eq!(reader.reads().await, gone);
 }
 
 /// Once the last write layout is back, whatever the metadata server changes itself is done: it goes

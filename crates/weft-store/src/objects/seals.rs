@@ -6,7 +6,7 @@
 
 use std::{
     collections::HashMap,
-    fs::File,
+    fs::{self, File},
     io::ErrorKind,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
@@ -17,6 +17,7 @@ use super::{
     error::{ObjectError, io},
     files::{make_dir, open_rw},
     object_id::ObjectId,
+    sparse_file::next_data,
 };
 use crate::sync::lock;
 
@@ -24,6 +25,8 @@ const SEALS_DIR: &str = "seals";
 /// Objects of a file: at most 64 MiB of words.
 const OBJECTS_PER_FILE: u64 = 1 << 24;
 const WORD_BYTES: u64 = 4;
+/// Bytes that are read at once.
+const READ_BYTES: usize = 64 << 10;
 /// Files that stay open.
 const OPEN_MAX: usize = 16;
 
@@ -60,13 +63,30 @@ impl Seals {
         file.write_all_at(&floor.to_be_bytes(), at).map_err(io("write a seal"))
     }
 
+    /// The highest floor of a volume's objects. Looks at all of them.
+    pub(super) fn highest(&self, volume: u32) -> Result<u32, ObjectError> {
+        let entries = match fs::read_dir(&self.dir) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(0),
+            entries => entries.map_err(io("list the seals"))?,
+        };
+        let mut highest = 0;
+        for entry in entries {
+            let entry = entry.map_err(io("list the seals"))?;
+            if entry.file_name().to_string_lossy().starts_with(&prefix(volume)) {
+                let file = File::open(entry.path()).map_err(io("open the seals"))?;
+                highest = highest.max(highest_word(&file)?);
+            }
+        }
+        Ok(highest)
+    }
+
     /// The file of a part, made if it is wanted.
     fn file(&self, part: Part, make: bool) -> Result<Option<Arc<File>>, ObjectError> {
         let mut open = lock(&self.open);
         if let Some(file) = open.get(&part) {
             return Ok(Some(file.clone()));
         }
-        let path = self.dir.join(format!("{:08x}-{:010x}", part.0, part.1));
+        let path = self.dir.join(format!("{}{:010x}", prefix(part.0), part.1));
         let opened = match open_rw(&path, make) {
             Err(e) if e.kind() == ErrorKind::NotFound && make => {
                 make_dir(&self.dir)?;
@@ -85,6 +105,25 @@ impl Seals {
         open.insert(part, file.clone());
         Ok(Some(file))
     }
+}
+
+/// How the names of a volume's files begin.
+fn prefix(volume: u32) -> String {
+    format!("{volume:08x}-")
+}
+
+/// The highest word of a file, holes passed over.
+fn highest_word(file: &File) -> Result<u32, ObjectError> {
+    let (mut highest, mut at, mut words) = (0, 0, vec![0; READ_BYTES]);
+    while let Some(data) = next_data(file, at)? {
+        // Holes begin and end at blocks, which are whole words.
+        let data = data - data % WORD_BYTES;
+        let read = file.read_at(&mut words, data).map_err(io("read seals"))?;
+        let (words, _) = words[..read].as_chunks();
+        highest = words.iter().map(|w| u32::from_be_bytes(*w)).fold(highest, u32::max);
+        at = data + (words.len() as u64 * WORD_BYTES).max(WORD_BYTES);
+    }
+    Ok(highest)
 }
 
 /// Where the word of an object is.
@@ -118,5 +157,6 @@ mod tests {
             assert_eq!(seals.write_floor(*id), Ok(floor));
         }
         assert_eq!(seals.write_floor(ObjectId { volume: 3, object: 1 }), Ok(0));
+        assert_eq!([1, 2, 3].map(|volume| seals.highest(volume)), [Ok(11), Ok(16), Ok(0)]);
     }
 }

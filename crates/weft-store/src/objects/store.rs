@@ -31,6 +31,7 @@ use super::{
     store_dir::{Leaf, Misplaced, StoreDir},
     volumes::Volumes,
 };
+use crate::types::fence_epoch::fence_of;
 
 /// Objects evicted by one call: more than one, so that an overfull cache shrinks again.
 const EVICTIONS_MAX: usize = 2;
@@ -68,7 +69,7 @@ pub struct Space {
 pub struct ObjectStore {
     pub(super) dir: StoreDir,
     pub(super) fences: FenceLog,
-    seals: Seals,
+    pub(super) seals: Seals,
     pub(super) room: Room,
     pub(super) cache: Cache,
     leaving: Leaving,
@@ -425,12 +426,12 @@ impl ObjectStore {
         self.cache.find(id).is_some_and(|object| object.opened().is_some())
     }
 
-    /// An object that is made for the metadata server has the epoch that it says, durably: nothing
-    /// that was given out before writes to it, though nobody was told so here while there was no
+    /// An object that is made for the metadata server has the epoch that it says: nothing that was
+    /// given out before writes to it, though nobody was told so here while there was no
     /// object (ADR 21).
     pub(super) fn begin(&self, id: ObjectId, epoch: u32) -> Result<(), ObjectError> {
-        if self.epoch(id) < epoch && !self.is_there(id)? {
-            self.fence(id, epoch)?;
+        if !self.knows_epoch(id, epoch, true) && !self.is_there(id)? {
+            self.learn_epoch(id, epoch, true)?;
         }
         Ok(())
     }
@@ -514,8 +515,6 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::NoSpace`], [`ObjectError::Io`].
     pub fn seal(&self, id: ObjectId, epoch: u32) -> Result<(), ObjectError> {
-        // What was restored from a backup goes on above the epochs that the fence log knows.
-        self.room.must(|| self.raise(id, epoch))?;
         let floor = epoch.saturating_add(1).min(REMOVED - 1);
         let object = self.object(id);
         let _alone = object.epoch_exclusive();
@@ -528,6 +527,32 @@ impl ObjectStore {
         }
         object.set_write_floor(known.max(floor));
         Ok(())
+    }
+
+    /// Takes in what a handle of this epoch proves. It was given out after its fence
+    /// ([`fence_of`]): what is older ends here and now, durably, though nobody told so. And with
+    /// one that `writes` nobody writes with an earlier one any more: see [`Self::seal`].
+    ///
+    /// # Errors
+    /// As [`Self::fence`] and [`Self::seal`].
+    pub fn learn_epoch(&self, id: ObjectId, epoch: u32, writes: bool) -> Result<(), ObjectError> {
+        if self.epoch(id) < fence_of(epoch) {
+            self.fence(id, fence_of(epoch))?;
+        }
+        match epoch.checked_sub(1) {
+            Some(before) if writes && self.epoch(id) < epoch => self.seal(id, before),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether [`Self::learn_epoch`] would change nothing, as far as is known without the disk.
+    pub fn knows_epoch(&self, id: ObjectId, epoch: u32, writes: bool) -> bool {
+        let current = self.epoch(id);
+        let is_sealed = || {
+            let floor = self.cache.find(id).and_then(|object| object.write_floor());
+            floor.is_some_and(|floor| floor >= epoch)
+        };
+        epoch <= current || fence_of(epoch) <= current && (!writes || is_sealed())
     }
 
     /// The smallest epoch the object accepts: 0 if it was never fenced, [`REMOVED`] if it is gone.

@@ -323,8 +323,9 @@ fn seals_hold() {
             assert_eq!(store.write_stable(object, 3, 0, b"late"), sealed);
             assert_eq!(store.write_open(object, 3, 0, b"late"), None);
             assert_eq!(store.check(object, 3), Ok(()));
-            assert_eq!(store.epoch(object), 3, "for who goes on above it");
+            assert_eq!(store.check(object, 0), Ok(()), "with a handle of long before, too");
         }
+        assert_eq!(store.highest_epoch(id(1).volume), Ok(4), "for who goes on above it");
         assert_eq!(contents(&store, id(1)), b"before");
         assert_eq!(store.stat(id(2)).unwrap(), ObjectStat::default());
         drop(store);

@@ -27,9 +27,12 @@ impl ObjectStore {
         self.dir.volumes().is_given_up(id)
     }
 
-    /// The highest fence epoch of a volume's objects, removed ones aside. Looks at all of them.
-    pub fn highest_epoch(&self, volume: u32) -> u32 {
-        self.fences.highest(volume)
+    /// The highest epoch that was fenced or sealed of a volume's objects. Looks at all of them.
+    ///
+    /// # Errors
+    /// [`ObjectError::Io`].
+    pub fn highest_epoch(&self, volume: u32) -> Result<u32, ObjectError> {
+        Ok(self.fences.highest(volume).max(self.seals.highest(volume)?))
     }
 
     /// This run of the store: from its opening on.

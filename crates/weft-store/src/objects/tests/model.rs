@@ -5,14 +5,39 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::types::fence_epoch::{ROW, fence_of};
 
 #[derive(Debug, Clone)]
 enum Call {
-    Write { object: u64, epoch: u32, offset: u64, data: Vec<u8> },
-    Truncate { object: u64, size: u64 },
-    Create { object: u64, epoch: u32 },
+    Write {
+        object: u64,
+        epoch: u32,
+        offset: u64,
+        data: Vec<u8>,
+    },
+    Truncate {
+        object: u64,
+        size: u64,
+    },
+    Create {
+        object: u64,
+        epoch: u32,
+    },
     Commit(u64),
-    Fence { object: u64, epoch: u32 },
+    Fence {
+        object: u64,
+        epoch: u32,
+    },
+    Seal {
+        object: u64,
+        epoch: u32,
+    },
+    /// A handle of the epoch is used.
+    Learn {
+        object: u64,
+        epoch: u32,
+        writes: bool,
+    },
     Remove(u64),
     Read(u64),
     Reopen,
@@ -20,13 +45,18 @@ enum Call {
 
 fn any_call() -> impl Strategy<Value = Call> {
     let object = 0..6u64;
+    // Two fences with what may come between.
+    let epoch = || prop_oneof![0..4u32, ROW - 1..ROW + 3];
     prop_oneof![
-        6 => (object.clone(), 0..4u32, 0..40u64, prop::collection::vec(any::<u8>(), 0..20))
+        6 => (object.clone(), epoch(), 0..40u64, prop::collection::vec(any::<u8>(), 0..20))
             .prop_map(|(object, epoch, offset, data)| Call::Write { object, epoch, offset, data }),
         2 => (object.clone(), 0..50u64).prop_map(|(object, size)| Call::Truncate { object, size }),
-        2 => (object.clone(), 0..4u32).prop_map(|(object, epoch)| Call::Create { object, epoch }),
+        2 => (object.clone(), epoch()).prop_map(|(object, epoch)| Call::Create { object, epoch }),
         2 => object.clone().prop_map(Call::Commit),
-        2 => (object.clone(), 0..5u32).prop_map(|(object, epoch)| Call::Fence { object, epoch }),
+        2 => (object.clone(), epoch()).prop_map(|(object, epoch)| Call::Fence { object, epoch }),
+        2 => (object.clone(), epoch()).prop_map(|(object, epoch)| Call::Seal { object, epoch }),
+        3 => (object.clone(), epoch(), any::<bool>())
+            .prop_map(|(object, epoch, writes)| Call::Learn { object, epoch, writes }),
         1 => object.clone().prop_map(Call::Remove),
         3 => object.prop_map(Call::Read),
         1 => Just(Call::Reopen),
@@ -36,14 +66,18 @@ fn any_call() -> impl Strategy<Value = Call> {
 #[derive(Debug, Default, Clone)]
 struct Model {
     epoch: u32,
+    /// From which epoch on is written.
+    floor: u32,
     exists: bool,
     bytes: Vec<u8>,
 }
 
 impl Model {
     fn write(&mut self, epoch: u32, offset: u64, data: &[u8]) -> Result<(), ObjectError> {
-        if epoch < self.epoch {
-            return Err(ObjectError::Stale { current: self.epoch });
+        for current in [self.epoch, self.floor] {
+            if epoch < current {
+                return Err(ObjectError::Stale { current });
+            }
         }
         if !data.is_empty() {
             self.exists = true;
@@ -52,6 +86,13 @@ impl Model {
             self.bytes[from..to].copy_from_slice(data);
         }
         Ok(())
+    }
+
+    fn learn(&mut self, epoch: u32, writes: bool) {
+        self.epoch = self.epoch.max(fence_of(epoch));
+        if writes && epoch > self.epoch {
+            self.floor = self.floor.max(epoch);
+        }
     }
 }
 
@@ -70,12 +111,14 @@ fn apply(store: &mut Option<ObjectStore>, dir: &Path, model: &mut HashMap<u64, M
             s.truncate(id(object), size).unwrap();
         }
         Call::Create { object, epoch } => {
-            // As a write of nothing; and it begins with this epoch.
+            // It begins with this epoch, or is as it was.
             let m = model.entry(object).or_default();
-            let want = m.write(epoch, 0, &[]);
-            if want.is_ok() && !m.exists {
-                (m.exists, m.epoch) = (true, epoch);
+            if !m.exists {
+                m.learn(epoch, true);
             }
+            let stale = ObjectError::Stale { current: m.epoch };
+            let want = if epoch < m.epoch { Err(stale) } else { Ok(()) };
+            m.exists |= want.is_ok();
             assert_eq!(s.create_many(&[(id(object), epoch)]), [want]);
         }
         Call::Commit(object) => assert_eq!(s.commit(id(object)), Ok(s.write_verifier())),
@@ -83,6 +126,20 @@ fn apply(store: &mut Option<ObjectStore>, dir: &Path, model: &mut HashMap<u64, M
             let m = model.entry(object).or_default();
             m.epoch = m.epoch.max(epoch);
             s.fence(id(object), epoch).unwrap();
+        }
+        Call::Seal { object, epoch } => {
+            let m = model.entry(object).or_default();
+            m.floor = m.floor.max(epoch + 1);
+            s.seal(id(object), epoch).unwrap();
+        }
+        Call::Learn { object, epoch, writes } => {
+            let m = model.entry(object).or_default();
+            let learns = (fence_of(epoch) > m.epoch) || writes && epoch > m.epoch.max(m.floor);
+            assert!(!(learns && s.knows_epoch(id(object), epoch, writes)));
+            m.learn(epoch, writes);
+            s.learn_epoch(id(object), epoch, writes).unwrap();
+            let refused = m.epoch > epoch;
+            assert_eq!(s.check(id(object), epoch).is_err(), refused);
         }
         Call::Remove(object) => {
             model.insert(object, Model { epoch: REMOVED, ..Model::default() });

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+use crate::types::fence_epoch;
 use crate::types::{DataServerId, InodeNo, Lsn, StoreError, Timestamp};
 use crate::volume::codec::{Fields, VERSION};
 use crate::volume::handle::Volume;
@@ -41,7 +42,7 @@ impl Volume {
     }
 
     /// Takes in what a data server has seen of a later state of the volume than this one: object
-    /// numbers below `unused_from` are never given again, and every inode has a fence epoch above
+    /// numbers below `unused_from` are never given again, and every inode has a fence above
     /// `epoch_max`. What is higher already stays. Once this is durable the data server may be used.
     ///
     /// **Errors.** TooBig if no epoch is left (the last one is that of objects that are gone).
@@ -52,7 +53,7 @@ impl Volume {
         epoch_max: u32,
     ) -> Seen<Result<(), StoreError>> {
         self.run(|tx| {
-            let above = epoch_max.checked_add(1).filter(|floor| *floor < u32::MAX);
+            let above = fence_epoch::next_fence(epoch_max);
             tx.skip_inode_numbers(unused_from);
             tx.raise_epoch_floor(above.ok_or(StoreError::TooBig)?);
             if let Some(raw) = tx.get(Bytes::from_static(keys::RESTORED))? {

@@ -4,6 +4,7 @@ use std::io::Read;
 
 use super::*;
 use crate::engine::EngineKind;
+use crate::types::fence_epoch::ROW;
 use crate::types::{
     Credential, DataServerId, Device, DeviceId, InodeNo, IntentKind, Lsn, Placement, StoreError,
     Timestamp,
@@ -204,27 +205,27 @@ fn a_restored_volume_goes_on_above_its_data_servers() {
     let at = dir.path().join("volume");
     let (volume, _) = restored(&file[..], &at, 7);
     let epoch = |volume: &Volume, ino| volume.inode(ino).value.unwrap().fence_epoch;
-    assert_eq!(epoch(&volume, old), 2);
+    assert_eq!(epoch(&volume, old), 2 * ROW);
     let first = make(&volume, 5);
     assert!(first.0 >= next + (1 << 40), "a number that data servers may have seen: {first:?}");
-    volume.reconcile(DataServerId(2), 1 << 50, 9).value.unwrap();
+    volume.reconcile(DataServerId(2), 1 << 50, 2 * ROW + 9).value.unwrap();
     volume.reconcile(DataServerId(1), 1 << 49, 3).value.unwrap();
     settle(&volume);
     drop(volume);
     let volume = Volume::open(&at, &VolumeConfig::default()).unwrap();
-    assert_eq!(epoch(&volume, old), 10);
+    assert_eq!(epoch(&volume, old), 3 * ROW);
     let second = make(&volume, 6);
-    assert_eq!((second, epoch(&volume, second)), (InodeNo(1 << 50), 10));
-    assert_eq!(volume.bump_epoch(old).value, Ok(11));
+    assert_eq!((second, epoch(&volume, second)), (InodeNo(1 << 50), 3 * ROW));
+    assert_eq!(volume.bump_epoch(old).value, Ok(4 * ROW));
     let kept = volume.restored().value.unwrap().unwrap();
     assert_eq!(kept.reconciled, [DataServerId(1), DataServerId(2)].into());
     assert_eq!((kept.first_new, kept.id), (InodeNo(next + 1), [7; 16]));
-    for epoch in [u32::MAX - 1, u32::MAX] {
+    for epoch in [u32::MAX - ROW + 1, u32::MAX] {
         let refused = volume.reconcile(DataServerId(3), 1, epoch).value;
         assert_eq!(refused, Err(StoreError::TooBig));
     }
-    volume.reconcile(DataServerId(3), 1, u32::MAX - 2).value.unwrap();
-    assert_eq!(epoch(&volume, old), u32::MAX - 1);
+    volume.reconcile(DataServerId(3), 1, u32::MAX - ROW).value.unwrap();
+    assert_eq!(epoch(&volume, old), u32::MAX - ROW + 1);
 }
 
 /// A place on data server 1, whose device the volume has from now on.
@@ -254,7 +255,7 @@ fn objects_of_a_restored_volume_are_held_against_the_epochs_that_count() {
     volume.reconcile(DataServerId(1), 100, 4).value.unwrap();
     let files = volume.placed_files(None, 10).unwrap().files;
     let found = FoundObject { size: 0, epoch: Some(4) };
-    assert_eq!((files[0].no, files[0].fence_epoch), (file, 5));
+    assert_eq!((files[0].no, files[0].fence_epoch), (file, ROW));
     assert_eq!(compare(&files[0], 0, found, false), None);
 }
 
@@ -277,7 +278,7 @@ fn what_was_promised_to_clients_and_files_to_come_is_not_restored() {
     volume.reconcile(DataServerId(1), 100, 6).value.unwrap();
     let intents = volume.intents(None, 10).value.unwrap();
     let found: Vec<_> = intents.iter().map(|i| (i.kind, i.ino, i.fence_epoch)).collect();
-    assert_eq!(found, [(IntentKind::Delete, given_up.ino, 7)]);
+    assert_eq!(found, [(IntentKind::Delete, given_up.ino, ROW)]);
 }
 
 #[test]
@@ -289,13 +290,13 @@ fn the_restorations_of_a_volume_are_a_chain() {
     let (first, _) = restored(&file[..], &dir.path().join("1/volume"), 1);
     assert_eq!(first.restored().value.unwrap().unwrap().previous, [0; 16]);
     first.reconcile(DataServerId(1), 50, 6).value.unwrap();
-    assert_eq!(first.inode(InodeNo(2)).value.unwrap().fence_epoch, 7);
+    assert_eq!(first.inode(InodeNo(2)).value.unwrap().fence_epoch, ROW);
     settle(&first);
     let (file, _) = written(&first);
     let (second, _) = restored(&file[..], &dir.path().join("2/volume"), 2);
     let kept = second.restored().value.unwrap().unwrap();
     assert_eq!((kept.id, kept.previous), ([2; 16], [1; 16]));
-    assert_eq!(second.inode(InodeNo(2)).value.unwrap().fence_epoch, 7);
+    assert_eq!(second.inode(InodeNo(2)).value.unwrap().fence_epoch, ROW);
     assert_eq!((kept.lsn, kept.reconciled), (first.stats().value.unwrap().lsn, [].into()));
     assert!(kept.lsn > Lsn(1));
 }

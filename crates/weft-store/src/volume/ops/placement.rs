@@ -4,6 +4,7 @@
 use super::bounds::raise_bounds;
 use super::inode_changes::touch;
 use super::stuffed;
+use crate::types::fence_epoch;
 use crate::types::{Inode, InodeNo, Kind, Placement, SetIdLoss, StoreError, Timestamp};
 use crate::volume::check;
 use crate::volume::handle::Volume;
@@ -115,9 +116,9 @@ impl Volume {
     /// Notes that handles of the file for its data servers are given out, to write with or only to
     /// read. With the first to write from now on the truth about size and mtime is there. If
     /// `renewed`, nobody who was given such handles before may write any more: the new ones are of
-    /// a later epoch.
+    /// a later epoch, as by [`Volume::renew_epoch`].
     ///
-    /// **Errors.** Those of [`Volume::mark_unsettled`] and [`Volume::bump_epoch`].
+    /// **Errors.** Those of [`Volume::mark_unsettled`] and [`Volume::renew_epoch`].
     pub fn give_handles(
         &self,
         ino: InodeNo,
@@ -128,7 +129,7 @@ impl Volume {
             let before = file(tx, ino)?;
             let mut inode = before.clone();
             if renewed && write && inode.handles.write {
-                bump(&mut inode)?;
+                renew(&mut inode)?;
             }
             inode.handles.read = true;
             inode.handles.write |= write;
@@ -157,13 +158,14 @@ impl Volume {
         })
     }
 
-    /// All data servers of a file refuse handles of epochs before this one, if it is the file's.
+    /// All data servers of a file refuse handles from before the fence of this epoch, if there was
+    /// no other since.
     ///
     /// **Errors.** Stale; Invalid (not a regular file).
     pub fn handles_ended(&self, ino: InodeNo, before: u32) -> Seen<Result<(), StoreError>> {
         self.run(|tx| {
             let mut inode = file(tx, ino)?;
-            if inode.handles.earlier && inode.fence_epoch == before {
+            if inode.handles.earlier && fence_epoch::fence_of(inode.fence_epoch) <= before {
                 (inode.handles.earlier, inode.handles.owed) = (false, false);
                 tx.put_inode(&inode);
             }
@@ -222,14 +224,31 @@ impl Volume {
         })
     }
 
-    /// Advances the fence epoch of a file, so that handles given out before can be refused.
+    /// Advances the epoch of a file beyond a fence, so that handles given out before can be
+    /// refused.
     ///
     /// **Errors.** Stale; Invalid (not a regular file); TooBig when the epochs are used up, the
     /// last one being reserved for objects that are gone.
     pub fn bump_epoch(&self, ino: InodeNo) -> Seen<Result<u32, StoreError>> {
+        self.advance_epoch(ino, bump)
+    }
+
+    /// Advances the epoch of a file so that with handles given out before can be read, and not
+    /// written.
+    ///
+    /// **Errors.** As [`Volume::bump_epoch`].
+    pub fn renew_epoch(&self, ino: InodeNo) -> Seen<Result<u32, StoreError>> {
+        self.advance_epoch(ino, renew)
+    }
+
+    fn advance_epoch(
+        &self,
+        ino: InodeNo,
+        advance: fn(&mut Inode) -> Result<(), StoreError>,
+    ) -> Seen<Result<u32, StoreError>> {
         self.run(|tx| {
             let mut inode = file(tx, ino)?;
-            bump(&mut inode)?;
+            advance(&mut inode)?;
             tx.put_inode(&inode);
             Ok(inode.fence_epoch)
         })
@@ -246,9 +265,16 @@ pub(super) fn owe_end(inode: &mut Inode) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The next epoch.
+/// The first epoch after the next fence.
 fn bump(inode: &mut Inode) -> Result<(), StoreError> {
-    let next = inode.fence_epoch.checked_add(1).filter(|epoch| *epoch < u32::MAX);
+    let next = fence_epoch::next_fence(inode.fence_epoch);
+    inode.raise_epoch(next.ok_or(StoreError::TooBig)?);
+    Ok(())
+}
+
+/// The next epoch.
+fn renew(inode: &mut Inode) -> Result<(), StoreError> {
+    let next = fence_epoch::next(inode.fence_epoch);
     inode.raise_epoch(next.ok_or(StoreError::TooBig)?);
     Ok(())
 }
