@@ -7,6 +7,7 @@
 #   --repeats N       runs against each server, in turn (3); medians are shown
 #   --servers 'S...'  which, in this order: weft ganesha knfsd knfsd-async (the first three)
 #   --also FILE       one more Weft, `also`, with the settings of FILE (TOML, as for `weft mds`)
+#   --programs DIR    programs that people use instead of small files, those of the Debian in DIR (uml only)
 #   --out DIR         keeps what was measured: a folder for each run, and `figures`
 #
 # Needs root. Everything is in network and mount namespaces of its own, all files in memory. $WEFT_GANESHA
@@ -27,7 +28,7 @@ stop_s=10     # for a process to end when asked to
 
 die() { echo "kernelbench: $*" >&2; exit 1; }
 
-weft=$1 kernel=uml count=300 repeats=3 servers='' also='' out=''
+weft=$1 kernel=uml count=300 repeats=3 servers='' also='' debian='' out=''
 shift
 case ${1:-} in uml | 6.12 | 6.1) kernel=$1; shift ;; esac
 while [ $# -gt 0 ]; do
@@ -37,12 +38,16 @@ while [ $# -gt 0 ]; do
     --repeats) repeats=$2 ;;
     --servers) servers=$2 ;;
     --also) also=$(readlink -e "$2") || die "cannot read $2" ;;
+    --programs) debian=$(readlink -e "$2") || die "no folder $2" ;;
     --out) out=$(readlink -m "$2") ;;
     *) die "unknown option '$1' (./dev help)" ;;
   esac
   shift 2
 done
 [[ $count =~ ^[1-9][0-9]*$ && $repeats =~ ^[1-9][0-9]*$ ]] || die "--count and --repeats want numbers"
+[ -z "$debian" ] || [ "$kernel" = uml ] || die "--programs is for uml, which sees this machine's folders"
+work_script=$here/guest.sh phases=$here/guest.phases
+[ -z "$debian" ] || work_script=$here/programs.sh phases=$here/programs.phases
 [ -n "$servers" ] || servers="weft ${also:+also }ganesha knfsd"
 
 for server in $servers; do
@@ -197,12 +202,13 @@ run_client() { # FOLDER; deadlines are the rig's
   local seconds=$((300 + count)) settings=(--env "DIR_DELEGATIONS=$dir_delegations")
   [ "$kernel" = uml ] || seconds=$((900 + 10 * count))
   [ -z "$address" ] || settings+=(--env "SERVER=$address")
+  [ -z "$debian" ] || { settings+=(--share "$debian:/host"); seconds=1800; }
   mkdir -p "$1"
   : >"$1/cpu"
   KERNELBENCH_PIDS=$pids KERNELBENCH_CPU=$1/cpu \
     "$kclient" --kernel "$kernel" --net auto --mem 1024 --timeout $seconds --hostname kernelbench \
     --add "$here/../guest/common.sh" --bin "$work/files" --hook "$here/cpu.sh" --out "$1" \
-    "${settings[@]}" -- "$here/guest.sh" "$port" "$count" >"$1/stdout" 2>"$1/stderr" &
+    "${settings[@]}" -- "$work_script" "$port" "$count" >"$1/stdout" 2>"$1/stderr" &
   running+=($!)
   wait $! && return
   keep_logs "$1"
@@ -255,12 +261,13 @@ describe() { # SERVER
 
 report() {
   local server
-  echo "Linux $(sed -n 's/^kernel=//p' "$raw"/*-1/meta.txt | head -1) as the client: $count files" \
-    "of 8 KiB a phase, medians of $repeats"
+  local what="$count files of 8 KiB a phase"
+  [ -z "$debian" ] || what="programs that people use"
+  echo "Linux $(sed -n 's/^kernel=//p' "$raw"/*-1/meta.txt | head -1) as the client: $what, medians of $repeats"
   echo "on $(machine), all files in memory"
   for server in $servers; do echo "$server: $(describe "$server")"; done
   echo
-  awk -v servers="$servers" -v repeats="$repeats" -f "$here/table.awk" "$raw/figures"
+  awk -v servers="$servers" -v repeats="$repeats" -f "$here/table.awk" "$phases" "$raw/figures"
 }
 
 # A guest of uml overlooks a packet now and then (one in a thousand) until the next one comes. That one is

@@ -1,17 +1,13 @@
-# Two tables of the figures of all runs (SERVER REPEAT PHASE WHAT NUMBER), medians: the numbers, and the
-# RPCs by operation. -v servers="weft knfsd" -v repeats=3
+# Two tables, medians: the numbers, and the RPCs by operation. Reads the phases (PHASE and what it is called, a line
+# each), then the figures of all runs (SERVER REPEAT PHASE WHAT NUMBER). -v servers="weft knfsd" -v repeats=3
 BEGIN {
-  phases = split("create write read overwrite append truncate chmod stat rename remove " \
-    "write-new read-cold read-again medium medium-read medium-remove tar", phase)
-  split("create empty|create + 8 KiB|read back|overwrite|append|truncate + 8 KiB|chmod|stat|rename|" \
-    "remove|new mount: create + 8 KiB|new mount: read|read again|create + 128 KiB + fsync|" \
-    "new mount: read 128 KiB|remove 128 KiB|tar x of 1,000 files, sync", label, "|")
   server_count = split(servers, server, " ")
   # about the order in which a client sends them; those not named here follow
   operation_count = split("LOOKUP ACCESS READDIR OPEN OPEN_NOATTR LAYOUTGET GETATTR READ WRITE COMMIT " \
     "LAYOUTCOMMIT SETATTR CREATE RENAME REMOVE CLOSE LAYOUTRETURN DELEGRETURN", operations, " ")
   for (o = 1; o <= operation_count; o++) known[operations[o]]
 }
+FNR == NR { phase[++phases] = $1; sub(/^[^ ]* /, ""); label[phases] = $0; next }
 {
   values[$1, $3, $4] = values[$1, $3, $4] " " $5
   if ($4 ~ /^total\./) {
@@ -56,7 +52,7 @@ function numbers(    p, s) {
   printf "%-26s", ""
   for (s = 1; s <= server_count; s++) printf "  | %-27s", server[s]
   printf "\n%-26s", "phase"
-  for (s = 1; s <= server_count; s++) printf "  | %8s %10s %7s", "files/s", "RPCs", "CPU ms"
+  for (s = 1; s <= server_count; s++) printf "  | %8s %10s %7s", "a second", "RPCs", "CPU ms"
   print ""
   for (p = 1; p <= phases; p++) {
     printf "%-26s", label[p]
@@ -65,8 +61,8 @@ function numbers(    p, s) {
         pair(server[s], phase[p], "waited", "total"), processor(server[s], phase[p])
     print ""
   }
-  print "RPCs a file: those answered by the end of the work/all in the end, one number if that is the same."
-  print "CPU ms: processor time of the server a file, in steps of 10 ms a phase; with what it took in the"
+  print "RPCs for one: those answered by the end of the work/all in the end, one number if that is the same."
+  print "CPU ms: processor time of the server for one, in steps of 10 ms a phase; with what it took in the"
   printf "second after the work. While nobody asks, in a second:"
   for (s = 1; s <= server_count; s++) printf "  %s %s", server[s], processor(server[s], "idle")
   print ""
@@ -81,7 +77,7 @@ function operations_of(server, phase,    o, text, all) {
 }
 
 function by_operation(    p, s) {
-  print "RPCs a file by operation"
+  print "RPCs for one by operation"
   for (p = 1; p <= phases; p++)
     for (s = 1; s <= server_count; s++) {
       printf "%-26s  %-11s", s == 1 ? label[p] : "", server[s]

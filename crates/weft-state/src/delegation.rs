@@ -312,7 +312,8 @@ impl State {
     /// says why not. Who opens to write gets one to write, if nobody else has the file open; the
     /// one to read that it has becomes that. Without a want none is granted on a file of which one
     /// had to be recalled lately; none to write on one that others read, wanted or not, nor one of
-    /// such a directory, nor either to who did not give one back.
+    /// such a directory, nor either to who did not give one back; nor to write to who expects to be
+    /// notified of locks on the file.
     ///
     /// Source: RFC 8881 §10.4, §18.16.3.
     pub fn delegate(&mut self, now: Millis, asking: &Asking) -> Result<Granted, NoDelegation> {
@@ -330,7 +331,7 @@ impl State {
             _ => kind != DelegationKind::Read,
         };
         let excludes = kind != DelegationKind::Read && !matches!(wanted, Wanted::Reclaim(_));
-        let refusal = if looks_back && is_contended() {
+        let refusal = if looks_back && is_contended() || excludes && self.locks_here(kind, asking) {
             Some(NoDelegation::Contention)
         } else if excludes && self.has_revoked(client) {
             Some(NoDelegation::Resource)
@@ -366,6 +367,11 @@ impl State {
         self.delegations.insert(no, delegation);
         self.held(client).delegations.insert(no);
         Ok(granted(self.stateid(Kind::Delegation, no, seqid)))
+    }
+
+    /// Whether the client expects to hear from here of locks that it would take by itself.
+    fn locks_here(&self, kind: DelegationKind, asking: &Asking) -> bool {
+        kind == DelegationKind::Write && self.expects_notices(asking.client, asking.file)
     }
 
     fn refuse_delegation(&self, kind: DelegationKind, asking: &Asking) -> Option<NoDelegation> {

@@ -63,12 +63,15 @@ pub(crate) struct Opens {
     /// The shares of all opens of a file by one client, added up, so that no check walks through
     /// the opens: there may be hundreds of thousands.
     client_shares: BTreeMap<(FileKey, ClientId), Shares>,
+    /// Clients that wait to be notified of locks on a file, for as long as they have it open.
+    expecting: BTreeSet<(FileKey, ClientId)>,
 }
 
 /// Bytes that an open takes beside the name of its owner, as if it were the only one of its file.
 const OPEN_BYTES: usize = map_entry::<StateNo, Open>()
     + map_entry::<OwnerKey, StateNo>()
     + map_entry::<(FileKey, ClientId), Shares>()
+    + map_entry::<(FileKey, ClientId), ()>()
     + map_entry::<FileKey, FileState>()
     + map_entry::<StateNo, ()>();
 
@@ -120,6 +123,7 @@ impl Opens {
         change(own);
         if own.opens == 0 {
             self.client_shares.remove(&(file, client));
+            self.expecting.remove(&(file, client));
         }
     }
 }
@@ -474,6 +478,27 @@ impl State {
     /// Whether the client has the file open, a delegation aside.
     pub fn has_opens(&self, client: ClientId, file: FileKey) -> bool {
         self.opens_of_client(client, file) > 0
+    }
+
+    /// Whether an OPEN that was granted may say that the client will be notified when it can have a
+    /// lock (OPEN4_RESULT_MAY_NOTIFY_LOCK), which the client goes by while it has the file open.
+    ///
+    /// Not with a delegation: the client locks by itself then, and nobody here hears of it. Of
+    /// several processes that want the same lock Linux (7.2 and before) lets one lose in a race
+    /// (`_nfs4_proc_setlk` looks again without waiting), and that one waits for a notification, 30
+    /// seconds long; if it expects none it asks again after one. So no delegation to write is
+    /// granted either while the client expects notifications.
+    pub fn notifies_of_locks(&mut self, client: ClientId, file: FileKey) -> bool {
+        let notifies = !self.has_delegation(client, file);
+        if notifies && self.has_opens(client, file) {
+            self.opens.expecting.insert((file, client));
+        }
+        notifies
+    }
+
+    /// Whether the client expects to be notified of locks on the file.
+    pub(crate) fn expects_notices(&self, client: ClientId, file: FileKey) -> bool {
+        self.opens.expecting.contains(&(file, client))
     }
 
     /// Whether the client has the file open for this access, or may open it so by itself.

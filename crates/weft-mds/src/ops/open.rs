@@ -130,11 +130,17 @@ fn granted(
     let opened = Opened { client, inode, args, changes: how.undelegated, to_write };
     let delegation = mds.clients.delegations.grant(&opened);
     // Orphans are kept while they are open, over a restart too (design D18).
-    let rflags =
-        open_result::LOCKTYPE_POSIX | open_result::MAY_NOTIFY_LOCK | open_result::PRESERVE_UNLINKED;
+    let rflags = open_result::LOCKTYPE_POSIX | open_result::PRESERVE_UNLINKED;
     let instead = in_place_of_open(args, &stateid, &delegation).filter(|_| how.instead);
     match instead.filter(|_| gave_up(mds, client, &stateid, inode.no)) {
-        None => Granted { stateid, current: stateid, rflags, delegation },
+        None => {
+            let key = mds.files.key(inode.no);
+            let notifies = match mds.protocol.state().notifies_of_locks(client, key) {
+                true => open_result::MAY_NOTIFY_LOCK,
+                false => 0,
+            };
+            Granted { stateid, current: stateid, rflags: rflags | notifies, delegation }
+        }
         Some(current) => Granted {
             stateid: Stateid::ANONYMOUS,
             current,

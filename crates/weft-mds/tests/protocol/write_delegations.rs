@@ -106,6 +106,42 @@ async fn lone_writers_get_one() {
     assert_eq!(delegation(&mut b, &other, no).await, declined);
 }
 
+/// Who has a delegation locks by itself, and is not told to expect notifications of locks; who was
+/// told so is delegated nothing to write while it has the file open: what Linux does with both
+/// keeps its own processes from a lock for half a minute.
+#[tokio::test]
+async fn locks_are_told_of_or_delegated() {
+    let cluster = cluster(0).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let fh = closed_file(&mut c, "f").await;
+    let notifies = |opened: &OpenOk| opened.rflags & open_result::MAY_NOTIFY_LOCK != 0;
+    let by = |owner, wants| OpenArgs {
+        share_access: share::ACCESS_WRITE | wants,
+        ..open(owner, OpenClaim::Fh)
+    };
+    for _ in 0..2 {
+        let first = c.compound().putfh(&fh).open(by("p", 0)).send().await.ok().open();
+        let OpenDelegation::Write { stateid, .. } = first.delegation else {
+            panic!("{:?}", first.delegation)
+        };
+        let second = c.compound().putfh(&fh).open(by("q", 0)).send().await.ok().open();
+        assert_eq!(second.delegation, OpenDelegation::None);
+        assert!(!notifies(&first) && !notifies(&second));
+        c.compound().putfh(&fh).op(delegreturn(stateid)).expect(NfsStat::OK).await;
+        for opened in [first.stateid, second.stateid] {
+            c.compound().putfh(&fh).op(close(opened)).expect(NfsStat::OK).await;
+        }
+        let none = share::WANT_NO_DELEG;
+        let told = c.compound().putfh(&fh).open(by("p", none)).send().await.ok().open();
+        let next = c.compound().putfh(&fh).open(by("q", 0)).send().await.ok().open();
+        assert!(notifies(&told) && notifies(&next));
+        assert_eq!(next.delegation, OpenDelegation::None, "it expects to be notified");
+        for opened in [told.stateid, next.stateid] {
+            c.compound().putfh(&fh).op(close(opened)).expect(NfsStat::OK).await;
+        }
+    }
+}
+
 /// Opens what another holds, which gives it back.
 async fn until_opened(
     c: &mut Client,

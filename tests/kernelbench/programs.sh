@@ -1,0 +1,262 @@
+#!/bin/sh
+# programs.sh PORT: mounts the server's root and has programs that people use work on it: git, rsync, make, SQLite,
+# Redis, PostgreSQL, a mail folder, and processes that lock a file. /host is a Debian with these programs (read-only).
+# Measured as guest.sh does, one line in /out/times a phase. What they left is checked by themselves on a new
+# mount, and fails the run if anything is wrong.
+# shellcheck source-path=SCRIPTDIR/../guest source=common.sh
+. /job/common.sh
+port=$1
+settle_seconds=1
+tree_dirs=20 tree_files=50 # the same files as guest.sh's tarball has
+sources=40                 # C files
+writers=4 rows=50          # SQLite: processes, and transactions of each
+sets=2000                  # Redis
+clients=2 transactions=200 # PostgreSQL: sessions, and transactions of each
+mails=300
+lockers=4 turns=100
+
+program() { chroot /host "$@"; }
+as_postgres() { program /usr/bin/setpriv --reuid postgres --regid postgres --clear-groups "$@"; }
+sql() { as_postgres /usr/lib/postgresql/15/bin/psql -h /tmp -qAt -c "$1" postgres; }
+
+begin() {
+  host begin "$1" || fail "the host does not listen"
+  cat /proc/self/mountstats >"/out/$1.before"
+}
+
+end() { # PHASE THINGS SECONDS
+  cat /proc/self/mountstats >"/out/$1.waited"
+  sync
+  sleep $settle_seconds
+  cat /proc/self/mountstats >"/out/$1.total"
+  host end "$1" || fail "the host does not listen"
+  echo "$*" >>/out/times
+}
+
+uptime_now() { cut -d' ' -f1 /proc/uptime; }
+
+phase() { # PHASE THINGS COMMAND...
+  name=$1 things=$2
+  shift 2
+  begin "$name"
+  begun=$(uptime_now)
+  "$@" >"/tmp/$name.said" 2>&1 || fail "$name: $(tail -5 "/tmp/$name.said")"
+  ended=$(uptime_now)
+  end "$name" "$things" "$(awk -v a="$begun" -v b="$ended" 'BEGIN { printf "%.2f", b - a }')"
+}
+
+prepare_root() {
+  for dir in tmp run mnt; do mount -t tmpfs -o mode=1777 tmpfs /host/$dir || fail "tmpfs"; done
+  mount -t proc proc /host/proc || fail "proc"
+  mount -t tmpfs -o mode=755 tmpfs /host/dev || fail "tmpfs"
+  for node in null zero random urandom; do cp -a /dev/$node /host/dev || fail "/dev/$node"; done
+  mkdir -p /host/dev/shm && chmod 1777 /host/dev/shm
+  export PATH="$PATH:/usr/sbin:/usr/bin:/sbin:/bin" HOME=/tmp LC_ALL=C GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*' \
+    GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@a GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@a
+}
+
+mount_new() {
+  mount_weft /mnt 4.2 "$port"
+  mount --bind /mnt /host/mnt || fail "bind"
+}
+
+unmount_all() {
+  unmount /host/mnt
+  unmount /mnt
+}
+
+# --- git, rsync, make
+
+git_commit() { program /bin/sh -c 'cd /mnt/git && git init -q && git add -A && git commit -qm all'; }
+git_status() { program git -C /mnt/git status --porcelain; }
+git_clone() { program git clone -q --no-hardlinks /mnt/git /mnt/clone; }
+git_gc() { program git -C /mnt/clone gc -q --prune=now; }
+copy_by_rsync() { program rsync -a /tmp/tree/ /mnt/rsync; }
+
+make_sources() {
+  mkdir /mnt/make
+  for i in $(seq $sources); do
+    printf '#include <stdio.h>\nint f%d(void) { return puts("%d"); }\n' "$i" "$i" >"/mnt/make/f$i.c"
+    echo "int f$i(void);" >>/mnt/make/all.h
+  done
+  {
+    printf '#include "all.h"\nint main(void) { return 0'
+    for i in $(seq $sources); do printf ' + !f%d()' "$i"; done
+    echo '; }'
+  } >/mnt/make/main.c
+  # shellcheck disable=SC2016 # make's own variables
+  printf 'program: $(patsubst %%.c,%%.o,$(wildcard *.c))\n\tgcc -o $@ $^\n' >/mnt/make/Makefile
+}
+
+make_program() { program make -s -C /mnt/make -j2; }
+
+# --- databases
+
+insert_rows() { # WRITER
+  { echo ".timeout 120000" && seq $rows | sed "s/.*/insert into t values ($1, &, randomblob(500));/"; } |
+    program sqlite3 -bail "/mnt/sqlite/$journal.db"
+}
+
+sqlite_writers() {
+  running=''
+  for writer in $(seq $writers); do
+    insert_rows "$writer" &
+    running="$running $!"
+  done
+  for pid in $running; do wait "$pid" || return 1; done
+}
+
+phase_sqlite() { # JOURNAL
+  journal=$1
+  program sqlite3 "/mnt/sqlite/$journal.db" \
+    "pragma journal_mode=$journal; create table t (writer, number, bytes);" >/dev/null || fail "no database"
+  phase "sqlite-$journal" $((writers * rows)) sqlite_writers
+}
+
+sqlite_is_sound() { # JOURNAL
+  said=$(program sqlite3 "/mnt/sqlite/$1.db" "pragma integrity_check; select count(*) from t;" | tr '\n' ' ')
+  [ "$said" = "ok $((writers * rows)) " ] || fail "SQLite, $1: $said"
+}
+
+redis() { program redis-cli -s /tmp/redis.sock "$@"; }
+redis_answers() { [ "$(redis ping 2>/dev/null)" = PONG ]; }
+
+start_redis() {
+  program redis-server --port 0 --unixsocket /tmp/redis.sock --dir /mnt/redis --save '' --appendonly yes \
+    --appendfsync always --daemonize yes >/dev/null || fail "redis"
+  until_true 60 redis redis_answers
+}
+
+stop_redis() {
+  redis shutdown nosave || fail "redis shutdown"
+  until_true 60 "end of redis" test ! -e /host/tmp/redis.sock
+}
+
+redis_sets() {
+  seq $sets | sed 's/.*/set key:& value:&/' | redis | grep -cx OK | grep -qx $sets
+}
+
+postgres_ctl() { as_postgres /usr/lib/postgresql/15/bin/pg_ctl -s -w -t 120 -D /mnt/postgres "$@"; }
+
+start_postgres() {
+  postgres_ctl -l /tmp/postgres.log -o "-c listen_addresses='' -c unix_socket_directories=/tmp" start ||
+    fail "postgres: $(cat /host/tmp/postgres.log)"
+}
+
+make_database() {
+  as_postgres /usr/lib/postgresql/15/bin/initdb -D /mnt/postgres -k -A trust >/tmp/initdb.said 2>&1 ||
+    fail "initdb: $(tail -5 /tmp/initdb.said)"
+  start_postgres
+  pgbench -i -q -s 2 >/dev/null 2>&1 || fail "pgbench -i"
+}
+
+pgbench() { as_postgres /usr/lib/postgresql/15/bin/pgbench -h /tmp "$@" postgres; }
+bank() { pgbench -n -c $clients -t $transactions; }
+
+postgres_is_sound() {
+  start_postgres
+  said=$(sql 'select (select count(*) from pgbench_history), (select sum(delta) from pgbench_history) =
+    all (select sum(abalance) from pgbench_accounts union all select sum(bbalance) from pgbench_branches)')
+  postgres_ctl -m fast stop || fail "pg_ctl stop"
+  [ "$said" = "$((clients * transactions))|t" ] || fail "PostgreSQL: $said"
+  as_postgres /usr/lib/postgresql/15/bin/pg_checksums -c -D /mnt/postgres >/dev/null || fail "pg_checksums"
+}
+
+# --- mail, locks
+
+cat_programs() {
+  cat >/host/tmp/deliver.pl <<'END'
+# deliver.pl DIR N: as a mail server delivers: written and synced in tmp, then linked into new.
+use strict; use IO::Handle;
+my ($dir, $n) = @ARGV;
+for my $i (1 .. $n) {
+  open my $out, '>', "$dir/tmp/$i" or die "open: $!";
+  print $out "Subject: $i\n\n", "x" x (500 * ($i % 20)), "\n";
+  $out->flush && $out->sync or die "sync: $!";
+  close $out or die "close: $!";
+  link "$dir/tmp/$i", "$dir/new/$i" or die "link: $!";
+  unlink "$dir/tmp/$i" or die "unlink: $!";
+}
+END
+  cat >/host/tmp/count.pl <<'END'
+# count.pl FILE PROCESSES N: each adds 1 to the number in a file N times, under flock.
+use strict; use Fcntl ':flock';
+my ($file, $processes, $n) = @ARGV;
+my @children = map { my $pid = fork // die "fork: $!"; $pid || do { add() for 1 .. $n; exit 0 } } 1 .. $processes;
+for (@children) { waitpid($_, 0); $? == 0 or die "a process failed" }
+sub add {
+  open my $f, '+<', $file or die "open: $!";
+  flock $f, LOCK_EX or die "flock: $!";
+  my $number = <$f>;
+  seek $f, 0, 0; print $f $number + 1, "\n";
+  close $f or die "close: $!";
+}
+END
+}
+
+deliver() { program perl /tmp/deliver.pl /mnt/mail $mails; }
+count() { program perl /tmp/count.pl /mnt/count $lockers $turns; }
+
+mail_is_there() {
+  [ "$(find /mnt/mail -type f | wc -l)" = $mails ] || fail "mail"
+  for i in $(seq $mails); do
+    [ "$(stat -c %s "/mnt/mail/new/$i")" = $((${#i} + 12 + 500 * (i % 20))) ] || fail "mail $i"
+  done
+}
+
+# --- all of it
+
+echo 10000 >/proc/sys/net/ipv4/tcp_rto_min_us # see try_again_soon in kernelbench.sh
+if [ "$DIR_DELEGATIONS" != on ]; then
+  modprobe nfsv4 || fail "no NFS client"
+  wanted=/sys/module/nfsv4/parameters/directory_delegations
+  [ ! -e $wanted ] || echo N >$wanted
+fi
+prepare_root
+mkdir /host/tmp/tree || fail "mkdir"
+files tree /host/tmp/tree $tree_dirs $tree_files || fail "no tree"
+cat_programs
+mount_new
+mkdir /mnt/git /mnt/sqlite /mnt/redis /mnt/postgres /mnt/mail /mnt/mail/tmp /mnt/mail/new || fail "mkdir"
+chown "$(stat -c %u:%g /host/var/lib/postgresql)" /mnt/postgres || fail "chown"
+chmod 700 /mnt/postgres || fail "chmod"
+cp -r /host/tmp/tree/. /mnt/git || fail "no sources"
+make_sources
+echo 0 >/mnt/count
+
+begin idle
+end idle 1 1
+phase git-commit $((tree_dirs * tree_files)) git_commit
+phase git-status $((tree_dirs * tree_files)) git_status
+phase git-clone $((tree_dirs * tree_files)) git_clone
+phase git-gc 1 git_gc
+phase rsync $((tree_dirs * tree_files)) copy_by_rsync
+phase make $((sources + 1)) make_program
+phase_sqlite delete
+phase_sqlite wal
+start_redis
+phase redis $sets redis_sets
+stop_redis
+make_database
+phase postgres $((clients * transactions)) bank
+postgres_ctl -m fast stop || fail "pg_ctl stop"
+phase mail $mails deliver
+phase flock $((lockers * turns)) count
+unmount_all
+
+mount_new
+for repository in git clone; do
+  program git -C /mnt/$repository fsck --full >/dev/null 2>&1 || fail "git fsck: $repository"
+  [ -z "$(program git -C /mnt/$repository status --porcelain)" ] || fail "$repository differs from what was committed"
+done
+diff -r /host/tmp/tree /mnt/rsync >/dev/null || fail "rsync: the files differ"
+[ "$(program /mnt/make/program | wc -l)" = $sources ] || fail "what was made does not do what it should"
+sqlite_is_sound delete
+sqlite_is_sound wal
+start_redis
+[ "$(redis dbsize) $(redis get key:$sets)" = "$sets value:$sets" ] || fail "Redis: $(redis dbsize) keys"
+stop_redis
+postgres_is_sound
+mail_is_there
+[ "$(cat /mnt/count)" = $((lockers * turns)) ] || fail "counted to $(cat /mnt/count)"
+unmount_all
