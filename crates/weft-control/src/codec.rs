@@ -219,7 +219,8 @@ xdr_struct! {
         pub age: u64,
         /// The number of every object of the volume that was ever made here is below.
         pub mark: u64,
-        /// The highest fence epoch of the volume's objects.
+        /// The highest epoch of the volume's objects that was fenced or sealed, if the volume was
+        /// restored or `adopted`; otherwise 0.
         pub epoch: u32,
         /// Whether the volume was accepted though it is older than what was served, or another
         /// branch of it.

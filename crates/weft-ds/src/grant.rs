@@ -38,9 +38,8 @@ impl DataServer {
         allowed(&handle, offset, len, access)?;
         let id = ObjectId { volume: handle.volume, object: handle.object };
         let grant = ObjectGrant { id, epoch: handle.epoch };
-        let writes = access == Access::Write;
-        if !self.store().knows_epoch(id, grant.epoch, writes) {
-            self.disk.call(0, move |s| s.learn_epoch(id, grant.epoch, writes)).await?;
+        if !self.store().knows_epoch(id, grant.epoch) {
+            self.disk.call(0, move |s| s.learn_epoch(id, grant.epoch)).await?;
         }
         self.store().check(id, grant.epoch).map_err(|e| object_status(&e))?;
         Ok(grant)

@@ -19,7 +19,7 @@ pub struct Striped {
     pub volume: u32,
     /// The file's inode number.
     pub object: u64,
-    /// Handles with a lower epoch are refused by the data servers.
+    /// Handles with a lower epoch write no more, and those of before its fence do nothing.
     pub fence_epoch: u32,
     /// Data servers in stripe order; at least one.
     pub data_servers: Vec<DataServerId>,

@@ -259,13 +259,12 @@ impl Inode {
         self.placement.is_some() && !self.stuffed && !self.unsettled
     }
 
-    /// The last epoch whose handles may write: the present one, or, of those that are to end, the
-    /// one before.
+    /// The last epoch whose handles may write where that was not ended yet: the present one if such
+    /// were given out, or the one before. `None` if there was none.
     pub fn last_writing_epoch(&self) -> Option<u32> {
-        match self.handles {
-            HandlesOut { write: true, .. } => Some(self.fence_epoch),
-            HandlesOut { owed: true, .. } => self.fence_epoch.checked_sub(1),
-            _ => None,
+        match self.handles.write {
+            true => Some(self.fence_epoch),
+            false => self.fence_epoch.checked_sub(1),
         }
     }
 

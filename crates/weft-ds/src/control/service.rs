@@ -159,9 +159,13 @@ impl Service {
             None => return Err(ControlStatus::REPLACED),
         }
         let store = self.data_server.store().clone();
-        let epoch = self.blocking(move || store.highest_epoch(a.number)).await?;
-        let epoch = epoch.map_err(|e| status(&e))?;
         let adopted = accepted == Accepted::Adopted;
+        // Who goes on from an older state goes on above it; nobody else wants it.
+        let epoch = match adopted || request.restored != Restoration::default() {
+            true => self.blocking(move || store.highest_epoch(a.number)).await?,
+            false => Ok(0),
+        };
+        let epoch = epoch.map_err(|e| status(&e))?;
         Ok(BindOk { age: volume.age, mark: volume.mark, epoch, adopted })
     }
 

@@ -1,17 +1,18 @@
-//! Fencing (design D5): every handle of a file given out so far stops working. The volume raises
-//! the file's epoch, durably; then its data servers are told, which they remember durably.
+//! Fencing (design D5): every handle of a file given out so far stops working, or those to write
+//! do. The volume raises the file's epoch, durably; then its data servers are told, which they
+//! remember durably, or learn it from the first handle that is newer.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::Notify, task::JoinSet};
 use weft_nfs::{ClientId, NfsStat};
-use weft_store::types::{Inode, InodeNo, StoreError};
+use weft_store::types::{Inode, InodeNo, StoreError, fence_epoch::fence_of};
 
 use super::{
     records::{FenceCause, Stale},
     shared::Shared,
 };
-use crate::{data_servers::DataServerError, translate};
+use crate::{data_servers::DataServerError, striped::Striped, translate};
 
 /// Pause before data servers that could not be told are tried again.
 const FENCE_PAUSE: Duration = Duration::from_millis(500);
@@ -86,7 +87,12 @@ impl Fences {
     pub(crate) async fn with_fresh_epoch(&self, inode: Inode) -> Result<Inode, NfsStat> {
         let renewed = self.renew(inode.no)?;
         match self.raise(inode.no)? {
-            None if !renewed => Ok(inode),
+            None if !renewed
+                && self.shared.inode_now(inode.no)?.fence_epoch == inode.fence_epoch =>
+            {
+                self.shared.epoch_durable(inode.no, inode.fence_epoch).await?;
+                Ok(inode)
+            }
             _ => self.shared.durable_inode(inode.no).await.map_err(|e| translate::status(&e)),
         }
     }
@@ -119,17 +125,19 @@ impl Fences {
             }
             inode => inode.map_err(|e| translate::status(&e))?,
         };
+        // Not what was given out since: new readers go on when there is a new writer.
+        let fence_epoch = fence_of(inode.fence_epoch);
         if let Some(striped) = self.shared.striped(&inode) {
-            let told = self.shared.data_servers.fence(&striped).await;
+            let told = self.shared.data_servers.fence(&Striped { fence_epoch, ..striped }).await;
             told.map_err(|e| translate::data_server_status(&e))?;
         }
         let mut files = self.shared.records.lock();
-        files.told(ino, stale, inode.fence_epoch);
+        files.told(ino, stale, fence_epoch);
         if files.stale(ino).is_some() {
             return Err(NfsStat::DELAY);
         }
         // Lost in a crash it costs a message more.
-        match self.shared.volume.handles_ended(ino, inode.fence_epoch).unconfirmed() {
+        match self.shared.volume.handles_ended(ino, fence_epoch).unconfirmed() {
             Ok(()) | Err(StoreError::Stale) => Ok(()),
             Err(e) => Err(translate::status(&e)),
         }

@@ -39,6 +39,7 @@ impl FileService {
                     return Ok((inode, Bytes::from(zeros)));
                 }
             };
+            self.shared.epoch_durable(inode.no, inode.fence_epoch).await?;
             let lost = match self.shared.data_servers.read(&file, offset, len).await {
                 Ok(data) => return Ok((inode, data)),
                 Err(e) => e,
@@ -89,6 +90,7 @@ impl FileService {
                 // Nothing was ever written.
                 return Ok((inode, (what == Content::Hole).then_some(offset)));
             };
+            self.shared.epoch_durable(inode.no, inode.fence_epoch).await?;
             let lost = match self.shared.data_servers.seek(&file, what, offset, inode.size).await {
                 Ok(found) => return Ok((inode, found)),
                 Err(e) => e,
@@ -104,6 +106,7 @@ impl FileService {
     pub(crate) async fn commit(&self, inode: &Inode) -> Result<Verifier, NfsStat> {
         match self.shared.striped(inode) {
             Some(file) => {
+                self.shared.epoch_durable(inode.no, inode.fence_epoch).await?;
                 // One allocation for a wait for disks: not a part of every request's memory.
                 let committed = Box::pin(self.commit_objects(&file)).await;
                 committed.map_err(|e| translate::data_server_status(&e))

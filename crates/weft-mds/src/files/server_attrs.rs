@@ -90,6 +90,9 @@ impl ServerAttrs {
             return deps.see(self.shared.volume.inode(inode.no));
         }
         let Some((asked, striped)) = self.asking(&inode) else { return Ok(inode) };
+        if asked.ended.is_some() {
+            self.shared.epoch_durable(inode.no, striped.fence_epoch).await?;
+        }
         let mut told = Some(self.ask(&striped, &asked).await);
         if let Some(Ok(objects)) = &mut told
             && objects.unsynced
@@ -204,7 +207,10 @@ impl ServerAttrs {
         let now = self.shared.inode_now(inode.no).ok();
         let file = self.shared.striped(now.as_ref().unwrap_or(inode))?;
         let connections = self.shared.data_servers.connections(&file.holder_ids());
-        let ended = now.filter(|_| quiet).and_then(|now| now.last_writing_epoch());
+        // Of a file that was settled, whoever was the last to write has ended, unless there may be
+        // handles since.
+        let may_end = |now: &Inode| quiet && (now.unsettled || now.handles.write);
+        let ended = now.filter(may_end).and_then(|now| now.last_writing_epoch());
         Some((Asked { marks, connections, quiet, ended }, file))
     }
 
@@ -249,7 +255,14 @@ impl ServerAttrs {
         for (at, striped, asked) in &placed {
             let told = match asked.ended {
                 // Rare: their return was not heard by all data servers.
-                Some(_) => Some(self.ask(striped, asked).await),
+                Some(_) => {
+                    let ino = InodeNo(striped.object);
+                    match self.shared.epoch_durable(ino, striped.fence_epoch).await {
+                        Ok(()) => Some(self.ask(striped, asked).await),
+                        // The volume has stopped, and says so.
+                        Err(_) => None,
+                    }
+                }
                 None => fetched.next(),
             };
             answers.extend(told.map(|told| (*at, (*asked, told))));

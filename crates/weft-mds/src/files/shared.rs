@@ -136,6 +136,19 @@ impl Shared {
         Ok(inode)
     }
 
+    /// Waits until an epoch of the file is durable, which data servers are about to hear of.
+    ///
+    /// # Errors
+    /// Those of the store, as statuses.
+    pub(crate) async fn epoch_durable(&self, ino: InodeNo, epoch: u32) -> Result<(), NfsStat> {
+        let is_durable = self.records.lock().is_durable(ino, epoch);
+        if !is_durable {
+            let inode = self.durable_inode(ino).await.map_err(|e| translate::status(&e))?;
+            self.records.lock().durable(ino, inode.fence_epoch);
+        }
+        Ok(())
+    }
+
     /// The file with a placement: it gets one now if it had none, `wish` if there is one.
     ///
     /// # Errors

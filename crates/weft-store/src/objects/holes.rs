@@ -83,6 +83,7 @@ impl ObjectStore {
         offset: u64,
         len: u64,
     ) -> Result<(), ObjectError> {
+        self.begin(id, epoch)?;
         let object = self.object(id);
         let epoch_lock = object.epoch_shared();
         epoch_lock.admit(epoch)?;

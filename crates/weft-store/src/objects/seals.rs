@@ -63,6 +63,14 @@ impl Seals {
         file.write_all_at(&floor.to_be_bytes(), at).map_err(io("write a seal"))
     }
 
+    /// The object is gone: it has no floor.
+    pub(super) fn forget(&self, id: ObjectId) -> Result<(), ObjectError> {
+        match self.write_floor(id)? {
+            0 => Ok(()),
+            _ => self.seal(id, 0),
+        }
+    }
+
     /// The highest floor of a volume's objects. Looks at all of them.
     pub(super) fn highest(&self, volume: u32) -> Result<u32, ObjectError> {
         let entries = match fs::read_dir(&self.dir) {
@@ -157,6 +165,10 @@ mod tests {
             assert_eq!(seals.write_floor(*id), Ok(floor));
         }
         assert_eq!(seals.write_floor(ObjectId { volume: 3, object: 1 }), Ok(0));
+        seals.forget(ids[4]).unwrap();
+        seals.forget(ObjectId { volume: 3, object: 1 }).unwrap();
+        assert_eq!(seals.highest(1), Ok(10));
+        seals.seal(ids[4], 11).unwrap();
         assert_eq!([1, 2, 3].map(|volume| seals.highest(volume)), [Ok(11), Ok(16), Ok(0)]);
     }
 }

@@ -426,14 +426,14 @@ impl ObjectStore {
         self.cache.find(id).is_some_and(|object| object.opened().is_some())
     }
 
-    /// An object that is made for the metadata server has the epoch that it says: nothing that was
-    /// given out before writes to it, though nobody was told so here while there was no
+    /// An object that the metadata server makes or changes has the epoch that it says: nothing that
+    /// was given out before writes to it, though nobody was told so here, as while there was no
     /// object (ADR 21).
     pub(super) fn begin(&self, id: ObjectId, epoch: u32) -> Result<(), ObjectError> {
-        if !self.knows_epoch(id, epoch, true) && !self.is_there(id)? {
-            self.learn_epoch(id, epoch, true)?;
+        match self.knows_epoch(id, epoch) {
+            true => Ok(()),
+            false => self.learn_epoch(id, epoch),
         }
-        Ok(())
     }
 
     /// Makes one object, not durably yet.
@@ -476,6 +476,7 @@ impl ObjectStore {
         self.fences.sync()?;
         let mut touched = BTreeSet::new();
         for id in ids {
+            self.seals.forget(*id)?;
             self.object(*id).unlink(&self.dir)?.into_iter().for_each(|f| self.leaving.close(f));
             touched.insert(Leaf::of(*id));
         }
@@ -522,37 +523,42 @@ impl ObjectStore {
             Some(known) => known,
             None => self.seals.write_floor(id)?,
         };
-        if known < floor {
+        // Whatever becomes of the word, no write passes while the object is open.
+        object.set_write_floor(known.max(floor));
+        if known.max(self.epoch(id)) < floor {
             self.room.must(|| self.seals.seal(id, floor))?;
         }
-        object.set_write_floor(known.max(floor));
         Ok(())
     }
 
-    /// Takes in what a handle of this epoch proves. It was given out after its fence
-    /// ([`fence_of`]): what is older ends here and now, durably, though nobody told so. And with
-    /// one that `writes` nobody writes with an earlier one any more: see [`Self::seal`].
+    /// Takes in what a handle of this epoch proves, though nobody told so here. It was given out
+    /// after its fence ([`fence_of`]): what is older ends here and now, durably. And it was given
+    /// out after all earlier ones to write were over: nobody writes with them any more, as after
+    /// [`Self::seal`], as long as the object is open if there is no room to note it.
     ///
     /// # Errors
-    /// As [`Self::fence`] and [`Self::seal`].
-    pub fn learn_epoch(&self, id: ObjectId, epoch: u32, writes: bool) -> Result<(), ObjectError> {
+    /// As [`Self::fence`]; [`ObjectError::Io`].
+    pub fn learn_epoch(&self, id: ObjectId, epoch: u32) -> Result<(), ObjectError> {
         if self.epoch(id) < fence_of(epoch) {
             self.fence(id, fence_of(epoch))?;
         }
         match epoch.checked_sub(1) {
-            Some(before) if writes && self.epoch(id) < epoch => self.seal(id, before),
+            Some(before) if self.epoch(id) < epoch => match self.seal(id, before) {
+                Err(ObjectError::NoSpace) => Ok(()),
+                sealed => sealed,
+            },
             _ => Ok(()),
         }
     }
 
     /// Whether [`Self::learn_epoch`] would change nothing, as far as is known without the disk.
-    pub fn knows_epoch(&self, id: ObjectId, epoch: u32, writes: bool) -> bool {
+    pub fn knows_epoch(&self, id: ObjectId, epoch: u32) -> bool {
         let current = self.epoch(id);
         let is_sealed = || {
             let floor = self.cache.find(id).and_then(|object| object.write_floor());
             floor.is_some_and(|floor| floor >= epoch)
         };
-        epoch <= current || fence_of(epoch) <= current && (!writes || is_sealed())
+        epoch <= current || fence_of(epoch) <= current && is_sealed()
     }
 
     /// The smallest epoch the object accepts: 0 if it was never fenced, [`REMOVED`] if it is gone.

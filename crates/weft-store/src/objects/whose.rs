@@ -27,7 +27,8 @@ impl ObjectStore {
         self.dir.volumes().is_given_up(id)
     }
 
-    /// The highest epoch that was fenced or sealed of a volume's objects. Looks at all of them.
+    /// The highest epoch that was fenced or sealed of a volume's objects, removed ones aside. Looks
+    /// at all of them, on the disk too.
     ///
     /// # Errors
     /// [`ObjectError::Io`].

@@ -4,7 +4,7 @@
 
 /// Epochs from one fence to the next: all but the first are for handles to write that are given
 /// out after all earlier ones to write were given back.
-pub const ROW: u32 = 1 << 8;
+pub const ROW: u32 = 1 << 5;
 
 /// The fence after which handles of this epoch were given out: its own first epoch.
 pub fn fence_of(epoch: u32) -> u32 {
@@ -28,10 +28,10 @@ mod tests {
 
     #[test]
     fn rows_follow_each_other_to_the_end() {
-        assert_eq!([0, 1, 255, 256, 511].map(fence_of), [0, 0, 0, 256, 256]);
-        assert_eq!([0, 1, 255, 256].map(next_fence), [256, 256, 256, 512].map(Some));
-        assert_eq!([0, 255].map(next), [1, 256].map(Some));
-        let last_row = u32::MAX - 255;
+        assert_eq!([0, 1, 31, 32, 63].map(fence_of), [0, 0, 0, 32, 32]);
+        assert_eq!([0, 1, 31, 32].map(next_fence), [32, 32, 32, 64].map(Some));
+        assert_eq!([0, 31].map(next), [1, 32].map(Some));
+        let last_row = u32::MAX - 31;
         assert_eq!([last_row - 1, last_row].map(next_fence), [Some(last_row), None]);
         assert_eq!([u32::MAX - 2, u32::MAX - 1].map(next), [Some(u32::MAX - 1), None]);
     }

@@ -306,6 +306,18 @@ impl Table {
         }
     }
 
+    /// Whether an epoch of the file is known to be durable.
+    pub(crate) fn is_durable(&self, ino: InodeNo, epoch: u32) -> bool {
+        epoch == 0 || self.records.get(&ino).is_some_and(|r| r.durable_epoch >= epoch)
+    }
+
+    /// The epochs of the file up to this one are durable.
+    pub(crate) fn durable(&mut self, ino: InodeNo, epoch: u32) {
+        if let Some(record) = self.records.get_mut(&ino) {
+            record.durable_epoch = record.durable_epoch.max(epoch);
+        }
+    }
+
     /// Files whose older handles may still work.
     pub(crate) fn all_stale(&self) -> Vec<InodeNo> {
         self.stale.iter().copied().collect()

@@ -4,6 +4,8 @@ use proptest::prelude::*;
 use weft_nfs::ClientId;
 use weft_store::types::Inode;
 
+use weft_store::types::fence_epoch::ROW;
+
 use super::{tests::file, *};
 
 const CLIENTS: u64 = 3;
@@ -106,7 +108,7 @@ impl World {
     fn raise(&mut self) -> Option<Stale> {
         let stale = self.table.stale(self.inode.no)?;
         if !stale.raised {
-            self.inode.fence_epoch += 1;
+            self.inode.fence_epoch += ROW;
             self.table.raised(self.inode.no);
         }
         Some(stale)

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use weft_nfs::ClientId;
+use weft_store::types::fence_epoch::fence_of;
 
 use super::{indirect_writes::IndirectWrites, size_authority::SizeRecord};
 
@@ -67,6 +68,8 @@ pub(crate) struct FileRecord {
     pub(crate) size: SizeRecord,
     /// What was written through here since it was last taken in.
     pub(crate) indirect: Option<Box<IndirectWrites>>,
+    /// Epochs up to this one are durable in the volume.
+    pub(crate) durable_epoch: u32,
     /// No object had lost anything when it was looked at, with so many connections to its data
     /// servers made so far.
     pub(crate) whole: Option<u64>,
@@ -99,7 +102,7 @@ impl FileRecord {
         self.marks.suspected = now;
     }
 
-    /// Handles of the client are suspect, which may need no new epoch: those of an earlier one
+    /// Handles of the client are suspect, which may need no new epoch: those from before a fence
     /// are outranked already, and what is left is to tell the data servers.
     pub(crate) fn suspect_handles_of(
         &mut self,
@@ -108,7 +111,7 @@ impl FileRecord {
         why: FenceCause,
         now: u64,
     ) {
-        let outranked = self.given.get(&client).is_some_and(|given| *given < epoch);
+        let outranked = self.given.get(&client).is_some_and(|given| *given < fence_of(epoch));
         match &mut self.stale {
             Some(stale) if stale.raised && outranked => {
                 stale.blocks_grants |= why == FenceCause::Revoked;
@@ -118,7 +121,7 @@ impl FileRecord {
         }
     }
 
-    /// Handles of earlier epochs are suspect: the volume outranks them already, and data servers
+    /// Handles from before a fence are suspect: the volume outranks them already, and data servers
     /// are to be told. What is suspect besides may be of the present epoch, and wants a later one.
     pub(crate) fn suspect_outranked(&mut self, why: FenceCause, now: u64) {
         let is_raised = self.stale.is_none_or(|s| s.raised);

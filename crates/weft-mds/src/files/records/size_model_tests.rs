@@ -7,6 +7,8 @@ use weft_store::{
     volume::SettleSize,
 };
 
+use weft_store::types::fence_epoch::ROW;
+
 use super::{tests::file, *};
 
 const CLIENT: ClientId = ClientId(1);
@@ -270,7 +272,7 @@ impl World {
         let mut files = self.files.lock();
         files.marks(&self.inode);
         if let Some(stale) = files.stale(self.inode.no) {
-            self.inode.fence_epoch += 1;
+            self.inode.fence_epoch += ROW;
             files.raised(self.inode.no);
             files.told(self.inode.no, stale, self.inode.fence_epoch);
             self.late = false;

@@ -4,6 +4,8 @@ use weft_dev::{Machine, Outcome, assert_snapshot};
 use weft_nfs::ClientId;
 use weft_store::types::Timestamp;
 
+use weft_store::types::fence_epoch::ROW;
+
 use super::{tests::file, *};
 
 const CLIENT: ClientId = ClientId(1);
@@ -147,7 +149,7 @@ fn fences() {
             let mut table = f.files.lock();
             match table.stale(f.inode.no) {
                 Some(stale) if !stale.raised => {
-                    f.inode.fence_epoch += 1;
+                    f.inode.fence_epoch += ROW;
                     table.raised(f.inode.no);
                     Outcome::OK
                 }

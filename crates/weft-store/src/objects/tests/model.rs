@@ -36,7 +36,6 @@ enum Call {
     Learn {
         object: u64,
         epoch: u32,
-        writes: bool,
     },
     Remove(u64),
     Read(u64),
@@ -55,8 +54,7 @@ fn any_call() -> impl Strategy<Value = Call> {
         2 => object.clone().prop_map(Call::Commit),
         2 => (object.clone(), epoch()).prop_map(|(object, epoch)| Call::Fence { object, epoch }),
         2 => (object.clone(), epoch()).prop_map(|(object, epoch)| Call::Seal { object, epoch }),
-        3 => (object.clone(), epoch(), any::<bool>())
-            .prop_map(|(object, epoch, writes)| Call::Learn { object, epoch, writes }),
+        3 => (object.clone(), epoch()).prop_map(|(object, epoch)| Call::Learn { object, epoch }),
         1 => object.clone().prop_map(Call::Remove),
         3 => object.prop_map(Call::Read),
         1 => Just(Call::Reopen),
@@ -88,9 +86,9 @@ impl Model {
         Ok(())
     }
 
-    fn learn(&mut self, epoch: u32, writes: bool) {
+    fn learn(&mut self, epoch: u32) {
         self.epoch = self.epoch.max(fence_of(epoch));
-        if writes && epoch > self.epoch {
+        if epoch > self.epoch {
             self.floor = self.floor.max(epoch);
         }
     }
@@ -111,11 +109,8 @@ fn apply(store: &mut Option<ObjectStore>, dir: &Path, model: &mut HashMap<u64, M
             s.truncate(id(object), size).unwrap();
         }
         Call::Create { object, epoch } => {
-            // It begins with this epoch, or is as it was.
             let m = model.entry(object).or_default();
-            if !m.exists {
-                m.learn(epoch, true);
-            }
+            m.learn(epoch);
             let stale = ObjectError::Stale { current: m.epoch };
             let want = if epoch < m.epoch { Err(stale) } else { Ok(()) };
             m.exists |= want.is_ok();
@@ -132,12 +127,13 @@ fn apply(store: &mut Option<ObjectStore>, dir: &Path, model: &mut HashMap<u64, M
             m.floor = m.floor.max(epoch + 1);
             s.seal(id(object), epoch).unwrap();
         }
-        Call::Learn { object, epoch, writes } => {
+        Call::Learn { object, epoch } => {
             let m = model.entry(object).or_default();
-            let learns = (fence_of(epoch) > m.epoch) || writes && epoch > m.epoch.max(m.floor);
-            assert!(!(learns && s.knows_epoch(id(object), epoch, writes)));
-            m.learn(epoch, writes);
-            s.learn_epoch(id(object), epoch, writes).unwrap();
+            let learns = fence_of(epoch) > m.epoch || epoch > m.epoch.max(m.floor);
+            assert!(!(learns && s.knows_epoch(id(object), epoch)));
+            m.learn(epoch);
+            s.learn_epoch(id(object), epoch).unwrap();
+            assert!(s.knows_epoch(id(object), epoch), "from now on, without the disk");
             let refused = m.epoch > epoch;
             assert_eq!(s.check(id(object), epoch).is_err(), refused);
         }
