@@ -29,6 +29,9 @@ entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
 END
 }
 
+# pjdfstest runs a copy of `sleep` under another name, as which busybox is nothing, and ends.
+export PATH="/usr/local/bin:$PATH"
+
 # The tests of read-only file systems remount, for which nobody else may have a file open: they go
 # first and alone, and are left out of the rest.
 judge() { # VERSION

@@ -8,7 +8,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use support::cluster::{Cluster, Options};
@@ -51,6 +51,7 @@ fn passes_the_suites(kernel: Kernel, version: &str) {
         .program("stress")
         .host_program(&pjdfstest)
         .host_program(&fsx)
+        .host_program(Path::new("/usr/bin/sleep"))
         .seconds(400 + 2 * (2 * fsx_operations + 4 * stress_operations) / OPERATIONS_A_SECOND_MIN)
         .argument(cluster.port())
         .argument(seed)
