@@ -207,7 +207,7 @@ run_client() { # FOLDER; deadlines are the rig's
   : >"$1/cpu"
   KERNELBENCH_PIDS=$pids KERNELBENCH_CPU=$1/cpu \
     "$kclient" --kernel "$kernel" --net auto --mem 1024 --timeout $seconds --hostname kernelbench \
-    --add "$here/../guest/common.sh" --bin "$work/files" --hook "$here/cpu.sh" --out "$1" \
+    --add "$here/../guest/common.sh" --add "$here/phases.sh" --bin "$work/files" --hook "$here/cpu.sh" --out "$1" \
     "${settings[@]}" -- "$work_script" "$port" "$count" >"$1/stdout" 2>"$1/stderr" &
   running+=($!)
   wait $! && return

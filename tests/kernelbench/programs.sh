@@ -1,13 +1,13 @@
 #!/bin/sh
 # programs.sh PORT: mounts the server's root and has programs that people use work on it: git, rsync, make, SQLite,
 # Redis, PostgreSQL, a mail folder, and processes that lock a file. /host is a Debian with these programs (read-only).
-# Measured as guest.sh does, one line in /out/times a phase. What they left is checked by themselves on a new
+# Measured as phases.sh says. What they left is checked by themselves on a new
 # mount, and fails the run if anything is wrong.
 # shellcheck source-path=SCRIPTDIR/../guest source=common.sh
 . /job/common.sh
+# shellcheck source-path=SCRIPTDIR source=phases.sh
+. /job/phases.sh
 port=$1
-settle_seconds=1
-tree_dirs=20 tree_files=50 # the same files as guest.sh's tarball has
 sources=40                 # C files
 writers=4 rows=50          # SQLite: processes, and transactions of each
 sets=2000                  # Redis
@@ -19,39 +19,14 @@ program() { chroot /host "$@"; }
 as_postgres() { program /usr/bin/setpriv --reuid postgres --regid postgres --clear-groups "$@"; }
 sql() { as_postgres /usr/lib/postgresql/15/bin/psql -h /tmp -qAt -c "$1" postgres; }
 
-begin() {
-  host begin "$1" || fail "the host does not listen"
-  cat /proc/self/mountstats >"/out/$1.before"
-}
-
-end() { # PHASE THINGS SECONDS
-  cat /proc/self/mountstats >"/out/$1.waited"
-  sync
-  sleep $settle_seconds
-  cat /proc/self/mountstats >"/out/$1.total"
-  host end "$1" || fail "the host does not listen"
-  echo "$*" >>/out/times
-}
-
-uptime_now() { cut -d' ' -f1 /proc/uptime; }
-
-phase() { # PHASE THINGS COMMAND...
-  name=$1 things=$2
-  shift 2
-  begin "$name"
-  begun=$(uptime_now)
-  "$@" >"/tmp/$name.said" 2>&1 || fail "$name: $(tail -5 "/tmp/$name.said")"
-  ended=$(uptime_now)
-  end "$name" "$things" "$(awk -v a="$begun" -v b="$ended" 'BEGIN { printf "%.2f", b - a }')"
-}
-
 prepare_root() {
   for dir in tmp run mnt; do mount -t tmpfs -o mode=1777 tmpfs /host/$dir || fail "tmpfs"; done
   mount -t proc proc /host/proc || fail "proc"
   mount -t tmpfs -o mode=755 tmpfs /host/dev || fail "tmpfs"
   for node in null zero random urandom; do cp -a /dev/$node /host/dev || fail "/dev/$node"; done
   mkdir -p /host/dev/shm && chmod 1777 /host/dev/shm
-  export PATH="$PATH:/usr/sbin:/usr/bin:/sbin:/bin" HOME=/tmp LC_ALL=C GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*' \
+  export PATH="$PATH:/usr/sbin:/usr/bin:/sbin:/bin" HOME=/tmp LC_ALL=C
+  export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*' \
     GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@a GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@a
 }
 
@@ -110,7 +85,7 @@ phase_sqlite() { # JOURNAL
   journal=$1
   program sqlite3 "/mnt/sqlite/$journal.db" \
     "pragma journal_mode=$journal; create table t (writer, number, bytes);" >/dev/null || fail "no database"
-  phase "sqlite-$journal" $((writers * rows)) sqlite_writers
+  timed "sqlite-$journal" $((writers * rows)) sqlite_writers
 }
 
 sqlite_is_sound() { # JOURNAL
@@ -164,7 +139,7 @@ postgres_is_sound() {
 
 # --- mail, locks
 
-cat_programs() {
+write_programs() {
   cat >/host/tmp/deliver.pl <<'END'
 # deliver.pl DIR N: as a mail server delivers: written and synced in tmp, then linked into new.
 use strict; use IO::Handle;
@@ -206,16 +181,11 @@ mail_is_there() {
 
 # --- all of it
 
-echo 10000 >/proc/sys/net/ipv4/tcp_rto_min_us # see try_again_soon in kernelbench.sh
-if [ "$DIR_DELEGATIONS" != on ]; then
-  modprobe nfsv4 || fail "no NFS client"
-  wanted=/sys/module/nfsv4/parameters/directory_delegations
-  [ ! -e $wanted ] || echo N >$wanted
-fi
+prepare_client
 prepare_root
 mkdir /host/tmp/tree || fail "mkdir"
 files tree /host/tmp/tree $tree_dirs $tree_files || fail "no tree"
-cat_programs
+write_programs
 mount_new
 mkdir /mnt/git /mnt/sqlite /mnt/redis /mnt/postgres /mnt/mail /mnt/mail/tmp /mnt/mail/new || fail "mkdir"
 chown "$(stat -c %u:%g /host/var/lib/postgresql)" /mnt/postgres || fail "chown"
@@ -224,24 +194,23 @@ cp -r /host/tmp/tree/. /mnt/git || fail "no sources"
 make_sources
 echo 0 >/mnt/count
 
-begin idle
-end idle 1 1
-phase git-commit $((tree_dirs * tree_files)) git_commit
-phase git-status $((tree_dirs * tree_files)) git_status
-phase git-clone $((tree_dirs * tree_files)) git_clone
-phase git-gc 1 git_gc
-phase rsync $((tree_dirs * tree_files)) copy_by_rsync
-phase make $((sources + 1)) make_program
+phase_idle
+timed git-commit $((tree_dirs * tree_files)) git_commit
+timed git-status $((tree_dirs * tree_files)) git_status
+timed git-clone $((tree_dirs * tree_files)) git_clone
+timed git-gc 1 git_gc
+timed rsync $((tree_dirs * tree_files)) copy_by_rsync
+timed make $((sources + 1)) make_program
 phase_sqlite delete
 phase_sqlite wal
 start_redis
-phase redis $sets redis_sets
+timed redis $sets redis_sets
 stop_redis
 make_database
-phase postgres $((clients * transactions)) bank
+timed postgres $((clients * transactions)) bank
 postgres_ctl -m fast stop || fail "pg_ctl stop"
-phase mail $mails deliver
-phase flock $((lockers * turns)) count
+timed mail $mails deliver
+timed flock $((lockers * turns)) count
 unmount_all
 
 mount_new
