@@ -38,10 +38,10 @@ impl DataServer {
         allowed(&handle, offset, len, access)?;
         let id = ObjectId { volume: handle.volume, object: handle.object };
         let grant = ObjectGrant { id, epoch: handle.epoch };
-        if !self.store().knows_epoch(id, grant.epoch) {
+        let is_known = self.store().knows_epoch(id, grant.epoch);
+        if !is_known.map_err(|e| object_status(&e))? {
             self.disk.call(0, move |s| s.learn_epoch(id, grant.epoch)).await?;
         }
-        self.store().check(id, grant.epoch).map_err(|e| object_status(&e))?;
         Ok(grant)
     }
 

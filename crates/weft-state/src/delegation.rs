@@ -331,13 +331,15 @@ impl State {
             _ => kind != DelegationKind::Read,
         };
         let excludes = kind != DelegationKind::Read && !matches!(wanted, Wanted::Reclaim(_));
-        let refusal = if looks_back && is_contended() || excludes && self.locks_here(kind, asking) {
-            Some(NoDelegation::Contention)
-        } else if excludes && self.has_revoked(client) {
-            Some(NoDelegation::Resource)
-        } else {
-            self.refuse_delegation(kind, asking)
-        };
+        let writes = excludes && kind == DelegationKind::Write;
+        let refusal =
+            if looks_back && is_contended() || writes && self.expects_notices(client, file) {
+                Some(NoDelegation::Contention)
+            } else if excludes && self.has_revoked(client) {
+                Some(NoDelegation::Resource)
+            } else {
+                self.refuse_delegation(kind, asking)
+            };
         if let Some(why) = refusal {
             let is_told = !matches!(wanted, Wanted::NoPreference | Wanted::Reclaim(_));
             return Err(if is_told { why } else { NoDelegation::NotAsked });
@@ -367,11 +369,6 @@ impl State {
         self.delegations.insert(no, delegation);
         self.held(client).delegations.insert(no);
         Ok(granted(self.stateid(Kind::Delegation, no, seqid)))
-    }
-
-    /// Whether the client expects to hear from here of locks that it would take by itself.
-    fn locks_here(&self, kind: DelegationKind, asking: &Asking) -> bool {
-        kind == DelegationKind::Write && self.expects_notices(asking.client, asking.file)
     }
 
     fn refuse_delegation(&self, kind: DelegationKind, asking: &Asking) -> Option<NoDelegation> {

@@ -193,15 +193,18 @@ impl World {
             return;
         }
         let (store, id) = (self.stores[server].as_ref().unwrap(), self.id());
-        if !store.knows_epoch(id, handle.epoch) {
-            store.learn_epoch(id, handle.epoch).unwrap();
-        }
+        // As a data server admits it.
+        let admitted = match store.knows_epoch(id, handle.epoch) {
+            Ok(false) => store.learn_epoch(id, handle.epoch),
+            known => known.map(drop),
+        };
         let told = &mut self.told[server];
         told.fences = told.fences.max(handle.fences);
         let ended = handle.fences < told.fences;
         if !ended {
             told.writers = told.writers.max(handle.writers);
         }
+        assert_eq!(admitted.is_err(), ended, "{handle:?} {told:?}");
         assert_eq!(store.check(id, handle.epoch).is_err(), ended, "{handle:?} {told:?}");
         if to_write {
             let is_sealed = handle.fences < told.writing_fences || handle.writers < told.writers;

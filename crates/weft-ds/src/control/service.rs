@@ -161,11 +161,11 @@ impl Service {
         let store = self.data_server.store().clone();
         let adopted = accepted == Accepted::Adopted;
         // Who goes on from an older state goes on above it; nobody else wants it.
-        let epoch = match adopted || request.restored != Restoration::default() {
-            true => self.blocking(move || store.highest_epoch(a.number)).await?,
-            false => Ok(0),
-        };
-        let epoch = epoch.map_err(|e| status(&e))?;
+        let mut epoch = 0;
+        if adopted || request.restored != Restoration::default() {
+            let highest = self.blocking(move || store.highest_epoch(a.number)).await?;
+            epoch = highest.map_err(|e| status(&e))?;
+        }
         Ok(BindOk { age: volume.age, mark: volume.mark, epoch, adopted })
     }
 

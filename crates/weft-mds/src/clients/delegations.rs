@@ -348,7 +348,8 @@ impl Delegations {
         client: ClientId,
         file: FileKey,
     ) -> Result<(), Failure> {
-        self.given_back(client, &[file], Recall::Writers).await
+        self.given_back(client, &[file], Recall::Writers).await?;
+        Ok(())
     }
 
     /// Takes back the write delegation that the client itself holds on a file of which it changes
@@ -361,11 +362,9 @@ impl Delegations {
         client: ClientId,
         file: FileKey,
     ) -> Result<(), Failure> {
-        if self.holders(file, client, Recall::Own).is_empty() {
-            return Ok(());
+        if self.given_back(client, &[file], Recall::Own).await? {
+            sleep(OWN_SETTLES).await;
         }
-        self.given_back(client, &[file], Recall::Own).await?;
-        sleep(OWN_SETTLES).await;
         Ok(())
     }
 
@@ -390,15 +389,16 @@ impl Delegations {
         Undelegated { protocol: &self.protocol, file }
     }
 
-    /// Recalls what others hold, and waits for all of it. What had to be revoked nobody reclaims
-    /// after a restart.
+    /// Recalls what others hold, and waits for all of it; whether there was anything. What had to
+    /// be revoked nobody reclaims after a restart.
     async fn given_back(
         self: &Arc<Self>,
         client: ClientId,
         files: &[FileKey],
         recall: Recall,
-    ) -> Result<(), Failure> {
+    ) -> Result<bool, Failure> {
         let deadline = Instant::now() + self.patience();
+        let mut waited = false;
         loop {
             let mut held = None;
             for file in files {
@@ -415,8 +415,10 @@ impl Delegations {
             let Some(given_back) = held else {
                 let durable = self.records.losses_durable().await;
                 // As every answer of a volume that has stopped.
-                return Ok(durable.map_err(|_| NfsStat::DELAY)?);
+                durable.map_err(|_| NfsStat::DELAY)?;
+                return Ok(waited);
             };
+            waited = true;
             if Instant::now() > deadline {
                 return Err(NfsStat::DELAY.into());
             }

@@ -85,21 +85,18 @@ impl Fences {
     /// # Errors
     /// The store failed.
     pub(crate) async fn with_fresh_epoch(&self, inode: Inode) -> Result<Inode, NfsStat> {
-        let renewed = self.renew(inode.no)?;
-        match self.raise(inode.no)? {
-            None if !renewed
-                && self.shared.inode_now(inode.no)?.fence_epoch == inode.fence_epoch =>
-            {
-                self.shared.epoch_durable(inode.no, inode.fence_epoch).await?;
-                Ok(inode)
-            }
-            _ => self.shared.durable_inode(inode.no).await.map_err(|e| translate::status(&e)),
+        self.renew(inode.no)?;
+        self.raise(inode.no)?;
+        if self.shared.inode_now(inode.no)?.fence_epoch > inode.fence_epoch {
+            return self.shared.durable_inode(inode.no).await.map_err(|e| translate::status(&e));
         }
+        self.shared.epoch_durable(inode.no, inode.fence_epoch).await?;
+        Ok(inode)
     }
 
     /// Raises the epoch if data servers let nobody write any more with the handles of the present
-    /// one, since the write layouts are all back; whether that was so.
-    fn renew(&self, ino: InodeNo) -> Result<bool, NfsStat> {
+    /// one, since the write layouts are all back.
+    fn renew(&self, ino: InodeNo) -> Result<(), NfsStat> {
         let _no_grant = self.shared.records.lock();
         let is_ended = self.shared.inode_now(ino)?.handles.write
             && !self.shared.protocol.state().rw_layouts(self.shared.key(ino));
@@ -107,7 +104,7 @@ impl Fences {
             let renewed = self.shared.volume.renew_epoch(ino).unconfirmed();
             renewed.map_err(|e| translate::status(&e))?;
         }
-        Ok(is_ended)
+        Ok(())
     }
 
     /// Makes suspect handles of the file worthless, if there are any: on success no write with

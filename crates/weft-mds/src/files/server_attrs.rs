@@ -4,7 +4,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use weft_nfs::{ClientId, Failure};
+use weft_nfs::{ClientId, Failure, NfsStat};
 use weft_state::LetsGo;
 use weft_store::{
     types::{Inode, InodeNo, SetIdLoss, StoreError},
@@ -90,10 +90,7 @@ impl ServerAttrs {
             return deps.see(self.shared.volume.inode(inode.no));
         }
         let Some((asked, striped)) = self.asking(&inode) else { return Ok(inode) };
-        if asked.ended.is_some() {
-            self.shared.epoch_durable(inode.no, striped.fence_epoch).await?;
-        }
-        let mut told = Some(self.ask(&striped, &asked).await);
+        let mut told = Some(self.ask(&striped, &asked).await?);
         if let Some(Ok(objects)) = &mut told
             && objects.unsynced
             && asked.quiet
@@ -106,15 +103,25 @@ impl ServerAttrs {
 
     /// What the data servers say of a file; they let none of those write any more who gave all
     /// write layouts back.
-    async fn ask(&self, file: &Striped, asked: &Asked) -> Result<FileObjects, DataServerError> {
+    ///
+    /// # Errors
+    /// The store failed, so that nobody was asked.
+    async fn ask(
+        &self,
+        file: &Striped,
+        asked: &Asked,
+    ) -> Result<Result<FileObjects, DataServerError>, NfsStat> {
         let servers = &self.shared.data_servers;
-        match asked.ended {
-            Some(fence_epoch) => servers.seal(&Striped { fence_epoch, ..file.clone() }).await,
+        Ok(match asked.ended {
+            Some(fence_epoch) => {
+                self.shared.epoch_durable(InodeNo(file.object), file.fence_epoch).await?;
+                servers.seal(&Striped { fence_epoch, ..file.clone() }).await
+            }
             None => {
                 let told = servers.fetch_attrs(&[file]).await.pop();
                 told.unwrap_or_else(|| Ok(FileObjects::default()))
             }
-        }
+        })
     }
 
     /// Whether all that the data servers had when they were asked is durable now.
@@ -255,14 +262,8 @@ impl ServerAttrs {
         for (at, striped, asked) in &placed {
             let told = match asked.ended {
                 // Rare: their return was not heard by all data servers.
-                Some(_) => {
-                    let ino = InodeNo(striped.object);
-                    match self.shared.epoch_durable(ino, striped.fence_epoch).await {
-                        Ok(()) => Some(self.ask(striped, asked).await),
-                        // The volume has stopped, and says so.
-                        Err(_) => None,
-                    }
-                }
+                // A volume that has stopped says so with the answer.
+                Some(_) => self.ask(striped, asked).await.ok(),
                 None => fetched.next(),
             };
             answers.extend(told.map(|told| (*at, (*asked, told))));

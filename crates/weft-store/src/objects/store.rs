@@ -430,7 +430,7 @@ impl ObjectStore {
     /// was given out before writes to it, though nobody was told so here, as while there was no
     /// object (ADR 21).
     pub(super) fn begin(&self, id: ObjectId, epoch: u32) -> Result<(), ObjectError> {
-        match self.knows_epoch(id, epoch) {
+        match self.knows_epoch(id, epoch)? {
             true => Ok(()),
             false => self.learn_epoch(id, epoch),
         }
@@ -537,28 +537,32 @@ impl ObjectStore {
     /// [`Self::seal`], as long as the object is open if there is no room to note it.
     ///
     /// # Errors
-    /// As [`Self::fence`]; [`ObjectError::Io`].
+    /// As [`Self::fence`]; [`ObjectError::Io`]; [`ObjectError::Stale`] if it has ended meanwhile.
     pub fn learn_epoch(&self, id: ObjectId, epoch: u32) -> Result<(), ObjectError> {
         if self.epoch(id) < fence_of(epoch) {
             self.fence(id, fence_of(epoch))?;
         }
-        match epoch.checked_sub(1) {
-            Some(before) if self.epoch(id) < epoch => match self.seal(id, before) {
-                Err(ObjectError::NoSpace) => Ok(()),
-                sealed => sealed,
-            },
-            _ => Ok(()),
+        if let Some(before) = epoch.checked_sub(1).filter(|_| self.epoch(id) < epoch) {
+            match self.seal(id, before) {
+                Ok(()) | Err(ObjectError::NoSpace) => {}
+                Err(e) => return Err(e),
+            }
         }
+        self.check(id, epoch)
     }
 
     /// Whether [`Self::learn_epoch`] would change nothing, as far as is known without the disk.
-    pub fn knows_epoch(&self, id: ObjectId, epoch: u32) -> bool {
+    ///
+    /// # Errors
+    /// [`ObjectError::Stale`].
+    pub fn knows_epoch(&self, id: ObjectId, epoch: u32) -> Result<bool, ObjectError> {
         let current = self.epoch(id);
+        epoch::admit(current, epoch)?;
         let is_sealed = || {
             let floor = self.cache.find(id).and_then(|object| object.write_floor());
             floor.is_some_and(|floor| floor >= epoch)
         };
-        epoch <= current || fence_of(epoch) <= current && is_sealed()
+        Ok(epoch == current || fence_of(epoch) <= current && is_sealed())
     }
 
     /// The smallest epoch the object accepts: 0 if it was never fenced, [`REMOVED`] if it is gone.

@@ -1,4 +1,4 @@
-//! The epochs of a file's handles (ADR 5): a fence begins a new row of [`ROW`] epochs, and handles
+//! The epochs of a file's handles (ADR 24): a fence begins a new row of [`ROW`] epochs, and handles
 //! of earlier rows do nothing any more; within a row, handles of an earlier epoch read and do not
 //! write. So one number tells a data server both what it was not told and whom that ends.
 

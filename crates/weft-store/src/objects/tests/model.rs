@@ -130,11 +130,13 @@ fn apply(store: &mut Option<ObjectStore>, dir: &Path, model: &mut HashMap<u64, M
         Call::Learn { object, epoch } => {
             let m = model.entry(object).or_default();
             let learns = fence_of(epoch) > m.epoch || epoch > m.epoch.max(m.floor);
-            assert!(!(learns && s.knows_epoch(id(object), epoch)));
+            assert!(!(learns && s.knows_epoch(id(object), epoch) == Ok(true)));
             m.learn(epoch);
-            s.learn_epoch(id(object), epoch).unwrap();
-            assert!(s.knows_epoch(id(object), epoch), "from now on, without the disk");
             let refused = m.epoch > epoch;
+            assert_eq!(s.learn_epoch(id(object), epoch).is_err(), refused);
+            let stale = ObjectError::Stale { current: m.epoch };
+            let known = if refused { Err(stale) } else { Ok(true) };
+            assert_eq!(s.knows_epoch(id(object), epoch), known, "from now on, without the disk");
             assert_eq!(s.check(id(object), epoch).is_err(), refused);
         }
         Call::Remove(object) => {

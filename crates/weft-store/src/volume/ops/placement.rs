@@ -129,7 +129,7 @@ impl Volume {
             let before = file(tx, ino)?;
             let mut inode = before.clone();
             if renewed && write && inode.handles.write {
-                renew(&mut inode)?;
+                advance(&mut inode, fence_epoch::next)?;
             }
             inode.handles.read = true;
             inode.handles.write |= write;
@@ -230,7 +230,7 @@ impl Volume {
     /// **Errors.** Stale; Invalid (not a regular file); TooBig when the epochs are used up, the
     /// last one being reserved for objects that are gone.
     pub fn bump_epoch(&self, ino: InodeNo) -> Seen<Result<u32, StoreError>> {
-        self.advance_epoch(ino, bump)
+        self.advance_epoch(ino, fence_epoch::next_fence)
     }
 
     /// Advances the epoch of a file so that with handles given out before can be read, and not
@@ -238,17 +238,17 @@ impl Volume {
     ///
     /// **Errors.** As [`Volume::bump_epoch`].
     pub fn renew_epoch(&self, ino: InodeNo) -> Seen<Result<u32, StoreError>> {
-        self.advance_epoch(ino, renew)
+        self.advance_epoch(ino, fence_epoch::next)
     }
 
     fn advance_epoch(
         &self,
         ino: InodeNo,
-        advance: fn(&mut Inode) -> Result<(), StoreError>,
+        next: fn(u32) -> Option<u32>,
     ) -> Seen<Result<u32, StoreError>> {
         self.run(|tx| {
             let mut inode = file(tx, ino)?;
-            advance(&mut inode)?;
+            advance(&mut inode, next)?;
             tx.put_inode(&inode);
             Ok(inode.fence_epoch)
         })
@@ -259,23 +259,15 @@ impl Volume {
 /// start finds the file, if data servers could not be told before. Nothing without any.
 pub(super) fn owe_end(inode: &mut Inode) -> Result<(), StoreError> {
     if inode.handles.are_new() {
-        bump(inode)?;
+        advance(inode, fence_epoch::next_fence)?;
     }
     inode.handles.owed = inode.handles.earlier;
     Ok(())
 }
 
-/// The first epoch after the next fence.
-fn bump(inode: &mut Inode) -> Result<(), StoreError> {
-    let next = fence_epoch::next_fence(inode.fence_epoch);
-    inode.raise_epoch(next.ok_or(StoreError::TooBig)?);
-    Ok(())
-}
-
-/// The next epoch.
-fn renew(inode: &mut Inode) -> Result<(), StoreError> {
-    let next = fence_epoch::next(inode.fence_epoch);
-    inode.raise_epoch(next.ok_or(StoreError::TooBig)?);
+/// On to the `next` epoch, or the next of a fence.
+fn advance(inode: &mut Inode, next: fn(u32) -> Option<u32>) -> Result<(), StoreError> {
+    inode.raise_epoch(next(inode.fence_epoch).ok_or(StoreError::TooBig)?);
     Ok(())
 }
 
