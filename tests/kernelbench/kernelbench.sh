@@ -8,6 +8,9 @@
 #   --servers 'S...'  which, in this order: weft ganesha knfsd knfsd-async (the first three)
 #   --also FILE       one more Weft, `also`, with the settings of FILE (TOML, as for `weft mds`)
 #   --programs DIR    programs that people use instead of small files, those of the Debian in DIR (uml only)
+#   --kills SECONDS   ends all of Weft's servers by SIGKILL that often, and starts them again at once
+#   --cut SECONDS     with --programs: not measured; the client is gone after so many seconds, as if without power, and
+#                     what its programs had been told is durable is looked for from another client
 #   --out DIR         keeps what was measured: a folder for each run, and `figures`
 #
 # Needs root. Everything is in network and mount namespaces of its own, all files in memory. $WEFT_GANESHA
@@ -23,12 +26,13 @@ kclient=$here/../kclient/kclient.sh
 work=/run/kernelbench
 own_port=12049 # in this namespace; knfsd has the usual one
 data_servers=4
+cut_programs=8 # that say what was acknowledged: cut.sh
 deadline_s=60 # for a server to serve, on a busy machine
 stop_s=10     # for a process to end when asked to
 
 die() { echo "kernelbench: $*" >&2; exit 1; }
 
-weft=$1 kernel=uml count=300 repeats=3 servers='' also='' debian='' out=''
+weft=$1 kernel=uml count=300 repeats=3 servers='' also='' debian='' kills='' cut='' out=''
 shift
 case ${1:-} in uml | 6.12 | 6.1) kernel=$1; shift ;; esac
 while [ $# -gt 0 ]; do
@@ -39,12 +43,16 @@ while [ $# -gt 0 ]; do
     --servers) servers=$2 ;;
     --also) also=$(readlink -e "$2") || die "cannot read $2" ;;
     --programs) debian=$(readlink -e "$2") || die "no folder $2" ;;
+    --kills) kills=$2 ;;
+    --cut) cut=$2 ;;
     --out) out=$(readlink -m "$2") ;;
     *) die "unknown option '$1' (./dev help)" ;;
   esac
   shift 2
 done
 [[ $count =~ ^[1-9][0-9]*$ && $repeats =~ ^[1-9][0-9]*$ ]] || die "--count and --repeats want numbers"
+[[ $kills =~ ^([1-9][0-9]*)?$ && $cut =~ ^([1-9][0-9]*)?$ ]] || die "--kills and --cut want seconds"
+[ -z "$cut" ] || [ -n "$debian" ] || die "--cut is for --programs"
 [ -z "$debian" ] || [ "$kernel" = uml ] || die "--programs is for uml, which sees this machine's folders"
 work_script=$here/guest.sh phases=$here/guest.phases
 [ -z "$debian" ] || work_script=$here/programs.sh phases=$here/programs.phases
@@ -124,14 +132,41 @@ with_root() { # FILE
   else cat "$1" && printf '\n[export]\nroot_squash = false\n'; fi
 }
 
+weft() {
+  exec "$weft" up --json --listen "0.0.0.0:$port" --data-servers $data_servers --dir "$work/server/weft" \
+    --config "$work/server/weft.toml" >"$work/server/endpoints" 2>>"$work/server/weft.log"
+}
+
+# Killed until there is a file `calm`.
+weft_with_kills() {
+  local server timer
+  trap 'kill -KILL $server $timer 2>/dev/null; exit' TERM
+  until [ -e "$work/server/calm" ]; do
+    weft &
+    server=$!
+    sleep "$kills" &
+    timer=$!
+    # Nothing else ends it.
+    wait -n $server $timer && kill -KILL $server || exit 1
+    wait $server 2>/dev/null || true
+    echo "kernelbench: killed" >>"$work/server/weft.log"
+  done
+  weft &
+  server=$!
+  wait $server
+}
+
 start_weft() { # [FILE]
-  local log=$work/server/weft.log
   port=$own_port
   with_root "${1:-/dev/null}" >"$work/server/weft.toml"
-  "$weft" up --json --listen "0.0.0.0:$port" --data-servers $data_servers --dir "$work/server/weft" \
-    --config "$work/server/weft.toml" >"$work/server/endpoints" 2>"$log" &
-  running+=($!) pids=$!
-  until_true weft "$log" test -s "$work/server/endpoints"
+  if [ -z "$kills" ]; then
+    weft &
+    pids=$!
+  else
+    weft_with_kills & # whose processor time is many processes'
+  fi
+  running+=($!)
+  until_true weft "$work/server/weft.log" test -s "$work/server/endpoints"
 }
 
 start_also() { start_weft "$also"; }
@@ -198,22 +233,48 @@ start_knfsd-async() { start_knfsd_guest async; }
 
 # --- the runs
 
-run_client() { # FOLDER; deadlines are the rig's
-  local seconds=$((300 + count)) settings=(--env "DIR_DELEGATIONS=$dir_delegations")
+run_guest() { # FOLDER HOSTNAME SCRIPT ARG...; deadlines are the rig's
+  local folder=$1 hostname=$2 script=$3 seconds=$((300 + count)) settings=(--env "DIR_DELEGATIONS=$dir_delegations")
+  shift 3
   [ "$kernel" = uml ] || seconds=$((900 + 10 * count))
   [ -z "$address" ] || settings+=(--env "SERVER=$address")
-  [ -z "$debian" ] || { settings+=(--share "$debian:/host"); seconds=1800; }
-  mkdir -p "$1"
-  : >"$1/cpu"
-  KERNELBENCH_PIDS=$pids KERNELBENCH_CPU=$1/cpu \
-    "$kclient" --kernel "$kernel" --net auto --mem 1024 --timeout $seconds --hostname kernelbench \
-    --add "$here/../guest/common.sh" --add "$here/phases.sh" --bin "$work/files" --hook "$here/cpu.sh" --out "$1" \
-    "${settings[@]}" -- "$work_script" "$port" "$count" >"$1/stdout" 2>"$1/stderr" &
+  [ -z "$debian" ] || { settings+=(--share "$debian:/host" --add "$here/debian.sh"); seconds=1800; }
+  mkdir -p "$folder"
+  : >"$folder/cpu"
+  KERNELBENCH_PIDS=$pids KERNELBENCH_CPU=$folder/cpu \
+    "$kclient" --kernel "$kernel" --net auto --mem 1024 --timeout $seconds --hostname "$hostname" \
+    --add "$here/../guest/common.sh" --add "$here/phases.sh" --bin "$work/files" --hook "$here/cpu.sh" --out "$folder" \
+    "${settings[@]}" -- "$script" "$@" >"$folder/stdout" 2>"$folder/stderr" &
   running+=($!)
-  wait $! && return
+  wait $!
+}
+
+failed() { # FOLDER
   keep_logs "$1"
   cat "$1/stdout" "$1/stderr" >&2
   die "the run failed"
+}
+
+measured_run() { # FOLDER
+  run_guest "$1" kernelbench "$work_script" "$port" "$count" || failed "$1"
+}
+
+# The most that each program was told: PROGRAM=NUMBER.
+acknowledged() { # FILE
+  awk '$1 == "acked" { if ($3 > most[$2]) most[$2] = $3 + 0 } END { for (p in most) print p "=" most[p] }' "$1"
+}
+
+# The rig says 125 of a guest that is gone without a word.
+cut_run() { # FOLDER
+  local status=0 programs
+  run_guest "$1/work" cut "$here/cut.sh" "$port" work "$cut" || status=$?
+  mapfile -t programs < <(acknowledged "$1/work/stdout")
+  if [ $status != 125 ] || [ ${#programs[@]} != $cut_programs ] || grep -q '^FAIL' "$1/work/stdout"; then
+    failed "$1/work"
+  fi
+  : >"$work/server/calm"
+  run_guest "$1" after-cut "$here/cut.sh" "$port" check "${programs[@]}" || failed "$1"
+  cat "$1/stdout"
 }
 
 # A server that starts anew for each run owes nothing to the runs before.
@@ -222,11 +283,11 @@ run() { # SERVER REPEAT
   address='' pids='' dir_delegations=on
   mkdir "$work/server"
   "start_$1"
-  run_client "$folder"
+  if [ -n "$cut" ]; then cut_run "$folder"; else measured_run "$folder"; fi
   end_all
   keep_logs "$folder"
   rm -rf "$work/server"
-  figures "$folder" "$1" "$2" >>"$raw/figures"
+  [ -n "$cut" ] || figures "$folder" "$1" "$2" >>"$raw/figures"
 }
 
 # What a run says: lines `SERVER REPEAT PHASE WHAT NUMBER`, each number for one file.
@@ -250,8 +311,9 @@ machine() {
 ganesha_version() { (ganesha -v) | sed -n 's/^NFS-Ganesha Release = V*//p'; }
 
 describe() { # SERVER
+  local killed=${kills:+, killed every $kills s}
   case $1 in
-    weft) echo "$("$weft" --version), $data_servers data servers, default configuration" ;;
+    weft) echo "$("$weft" --version), $data_servers data servers, default configuration$killed" ;;
     also) echo "the same with $also: $(grep -v '^ *\(#.*\)*$' "$also" | tr '\n' ' ')" ;;
     ganesha) echo "Ganesha $(ganesha_version), VFS on tmpfs; the client wants no directory delegations" ;;
     knfsd*) echo "the server of Linux $knfsd_kernel in a guest with one processor (uml), ext4 in" \
@@ -300,5 +362,5 @@ for repeat in $(seq "$repeats"); do
     run "$server" "$repeat"
   done
 done
-report | tee "$raw/table"
+[ -n "$cut" ] || report | tee "$raw/table"
 keep

@@ -7,6 +7,8 @@
 . /job/common.sh
 # shellcheck source-path=SCRIPTDIR source=phases.sh
 . /job/phases.sh
+# shellcheck source-path=SCRIPTDIR source=debian.sh
+. /job/debian.sh
 port=$1
 sources=40                 # C files
 writers=4 rows=50          # SQLite: processes, and transactions of each
@@ -14,31 +16,6 @@ sets=2000                  # Redis
 clients=2 transactions=200 # PostgreSQL: sessions, and transactions of each
 mails=300
 lockers=4 turns=100
-
-program() { chroot /host "$@"; }
-as_postgres() { program /usr/bin/setpriv --reuid postgres --regid postgres --clear-groups "$@"; }
-sql() { as_postgres /usr/lib/postgresql/15/bin/psql -h /tmp -qAt -c "$1" postgres; }
-
-prepare_root() {
-  for dir in tmp run mnt; do mount -t tmpfs -o mode=1777 tmpfs /host/$dir || fail "tmpfs"; done
-  mount -t proc proc /host/proc || fail "proc"
-  mount -t tmpfs -o mode=755 tmpfs /host/dev || fail "tmpfs"
-  for node in null zero random urandom; do cp -a /dev/$node /host/dev || fail "/dev/$node"; done
-  mkdir -p /host/dev/shm && chmod 1777 /host/dev/shm
-  export PATH="$PATH:/usr/sbin:/usr/bin:/sbin:/bin" HOME=/tmp LC_ALL=C
-  export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*' \
-    GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@a GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@a
-}
-
-mount_new() {
-  mount_weft /mnt 4.2 "$port"
-  mount --bind /mnt /host/mnt || fail "bind"
-}
-
-unmount_all() {
-  unmount /host/mnt
-  unmount /mnt
-}
 
 # --- git, rsync, make
 
@@ -93,39 +70,10 @@ sqlite_is_sound() { # JOURNAL
   [ "$said" = "ok $((writers * rows)) " ] || fail "SQLite, $1: $said"
 }
 
-redis() { program redis-cli -s /tmp/redis.sock "$@"; }
-redis_answers() { [ "$(redis ping 2>/dev/null)" = PONG ]; }
-
-start_redis() {
-  program redis-server --port 0 --unixsocket /tmp/redis.sock --dir /mnt/redis --save '' --appendonly yes \
-    --appendfsync always --daemonize yes >/dev/null || fail "redis"
-  until_true 60 redis redis_answers
-}
-
-stop_redis() {
-  redis shutdown nosave || fail "redis shutdown"
-  until_true 60 "end of redis" test ! -e /host/tmp/redis.sock
-}
-
 redis_sets() {
   seq $sets | sed 's/.*/set key:& value:&/' | redis | grep -cx OK | grep -qx $sets
 }
 
-postgres_ctl() { as_postgres /usr/lib/postgresql/15/bin/pg_ctl -s -w -t 120 -D /mnt/postgres "$@"; }
-
-start_postgres() {
-  postgres_ctl -l /tmp/postgres.log -o "-c listen_addresses='' -c unix_socket_directories=/tmp" start ||
-    fail "postgres: $(cat /host/tmp/postgres.log)"
-}
-
-make_database() {
-  as_postgres /usr/lib/postgresql/15/bin/initdb -D /mnt/postgres -k -A trust >/tmp/initdb.said 2>&1 ||
-    fail "initdb: $(tail -5 /tmp/initdb.said)"
-  start_postgres
-  pgbench -i -q -s 2 >/dev/null 2>&1 || fail "pgbench -i"
-}
-
-pgbench() { as_postgres /usr/lib/postgresql/15/bin/pgbench -h /tmp "$@" postgres; }
 bank() { pgbench -n -c $clients -t $transactions; }
 
 postgres_is_sound() {
@@ -186,7 +134,7 @@ prepare_root
 mkdir /host/tmp/tree || fail "mkdir"
 files tree /host/tmp/tree $tree_dirs $tree_files || fail "no tree"
 write_programs
-mount_new
+mount_new "$port"
 mkdir /mnt/git /mnt/sqlite /mnt/redis /mnt/postgres /mnt/mail /mnt/mail/tmp /mnt/mail/new || fail "mkdir"
 chown "$(stat -c %u:%g /host/var/lib/postgresql)" /mnt/postgres || fail "chown"
 chmod 700 /mnt/postgres || fail "chmod"
@@ -206,14 +154,14 @@ phase_sqlite wal
 start_redis
 timed redis $sets redis_sets
 stop_redis
-make_database
+make_database 2
 timed postgres $((clients * transactions)) bank
 postgres_ctl -m fast stop || fail "pg_ctl stop"
 timed mail $mails deliver
 timed flock $((lockers * turns)) count
 unmount_all
 
-mount_new
+mount_new "$port"
 for repository in git clone; do
   program git -C /mnt/$repository fsck --full >/dev/null 2>&1 || fail "git fsck: $repository"
   [ -z "$(program git -C /mnt/$repository status --porcelain)" ] || fail "$repository differs from what was committed"
