@@ -11,72 +11,41 @@
 port=$1 what=$2
 shift 2
 
-acked() { echo "acked $*"; }
-
 # --- the programs: each until the machine is gone
 
+# Does the same with one number after another, and says of each that it is done.
+for_ever() { # PROGRAM COMMAND...
+  who=$1 number=0
+  shift
+  while :; do
+    number=$((number + 1))
+    "$@" "$number" || fail "$who: $number"
+    echo "acked $who $number"
+  done
+}
+
 # What git was asked to commit it shall have synced, its references too.
-commit_for_ever() {
+commit() { # NUMBER
   export GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_1=core.fsync GIT_CONFIG_VALUE_1=all
-  number=0
-  while :; do
-    number=$((number + 1))
-    echo "$number" >"/mnt/git/$((number % 10))"
-    program git -C /mnt/git add -A || fail "git add"
-    program git -C /mnt/git commit -qm "$number" || fail "git commit"
-    acked git "$number"
-  done
+  echo "$1" >"/mnt/git/$(($1 % 10))"
+  program git -C /mnt/git add -A && program git -C /mnt/git commit -qm "$1"
 }
 
-insert_for_ever() { # JOURNAL
-  number=0
-  while :; do
-    number=$((number + 1))
-    program sqlite3 "/mnt/sqlite/$1.db" "insert into t values ($number, randomblob(500));" || fail "sqlite, $1"
-    acked "sqlite-$1" "$number"
-  done
+insert_row() { # JOURNAL NUMBER
+  program sqlite3 "/mnt/sqlite/$1.db" "insert into t values (1, $2, randomblob(500));"
 }
 
-set_for_ever() {
-  number=0
-  while :; do
-    number=$((number + 1))
-    [ "$(redis set "key:$number" "value:$number")" = OK ] || fail "redis"
-    acked redis "$number"
-  done
-}
+set_key() { [ "$(redis set "key:$1" "value:$1")" = OK ]; } # NUMBER
+note_number() { sql "insert into numbers values ($1)"; }   # NUMBER
 
-bank_for_ever() {
+bank() {
   pgbench -n -c 2 -T 3600 >/tmp/bank.said 2>&1
   fail "pgbench: $(tail -5 /tmp/bank.said)"
 }
 
-rows_for_ever() {
-  number=0
-  while :; do
-    number=$((number + 1))
-    sql "insert into numbers values ($number)" || fail "postgres"
-    acked postgres "$number"
-  done
-}
-
 write_programs() {
-  cat >/host/tmp/deliver.pl <<'END'
-# As a mail server delivers: written and synced in tmp, then linked into new.
-use strict; use IO::Handle;
-$| = 1;
-for (my $i = 1; ; $i++) {
-  open my $out, '>', "/mnt/mail/tmp/$i" or die "open: $!";
-  print $out "Subject: $i\n\n", "x" x (500 * ($i % 20)), "\n";
-  $out->flush && $out->sync or die "sync: $!";
-  close $out or die "close: $!";
-  link "/mnt/mail/tmp/$i", "/mnt/mail/new/$i" or die "link: $!";
-  unlink "/mnt/mail/tmp/$i" or die "unlink: $!";
-  print "acked mail $i\n";
-}
-END
   cat >/host/tmp/count.pl <<'END'
-# Three processes that add 1 to the number in a file, under flock, and sync it.
+# Four processes that add 1 to the number in a file, under flock, and sync it.
 use strict; use Fcntl ':flock'; use IO::Handle;
 $| = 1;
 fork // die "fork: $!" for 1 .. 2; # two of them twice
@@ -109,30 +78,31 @@ run_perl() { # SCRIPT
   fail "$1"
 }
 
+deliver_for_ever() {
+  deliver 1000000000
+  fail "mail"
+}
+
 work() { # SECONDS
-  mkdir -p /mnt/git /mnt/sqlite /mnt/redis /mnt/postgres /mnt/mail/tmp /mnt/mail/new || fail "mkdir"
-  chown "$(stat -c %u:%g /host/var/lib/postgresql)" /mnt/postgres || fail "chown"
-  chmod 700 /mnt/postgres || fail "chmod"
-  echo 0 >/mnt/count
+  make_folders
   program git init -q /mnt/git || fail "git init"
-  for journal in delete wal; do
-    program sqlite3 "/mnt/sqlite/$journal.db" \
-      "pragma journal_mode=$journal; create table t (number, bytes);" >/dev/null || fail "no database"
-  done
+  make_sqlite delete
+  make_sqlite wal
+  write_deliver
   write_programs
   start_redis
   make_database 1
   sql 'create table numbers (number int)' || fail "no table"
   sync
-  commit_for_ever &
-  insert_for_ever delete &
-  insert_for_ever wal &
-  set_for_ever &
-  bank_for_ever &
-  rows_for_ever &
-  run_perl deliver.pl &
-  run_perl unsynced.pl &
+  for_ever git commit &
+  for_ever sqlite-delete insert_row delete &
+  for_ever sqlite-wal insert_row wal &
+  for_ever redis set_key &
+  bank &
+  for_ever postgres note_number &
+  deliver_for_ever &
   run_perl count.pl &
+  run_perl unsynced.pl &
   sleep "$1"
   # Nothing is synced, unmounted or said to anybody.
   poweroff -f -n
@@ -172,25 +142,22 @@ check_redis() {
 check_postgres() {
   rm -f /mnt/postgres/postmaster.pid
   start_postgres
-  said=$(sql 'select (select coalesce(sum(delta), 0) from pgbench_history) =
-    all (select sum(abalance) from pgbench_accounts union all select sum(bbalance) from pgbench_branches)')
-  [ "$said" = t ] || fail "PostgreSQL: the sums differ"
+  sums_agree
   at_least postgres "$(sql 'select max(number) from numbers')" "$1"
-  postgres_ctl -m fast stop || fail "pg_ctl stop"
-  as_postgres /usr/lib/postgresql/15/bin/pg_checksums -c -D /mnt/postgres >/dev/null || fail "pg_checksums"
+  stop_postgres
+  checksums_agree
 }
 
 check_mail() {
-  for i in $(seq "$1"); do
-    [ "$(stat -c %s "/mnt/mail/new/$i")" = $((${#i} + 12 + 500 * (i % 20))) ] || fail "mail $i"
-  done
+  mail_is_whole "$1"
   at_least mail "$(find /mnt/mail/new -type f | wc -l)" "$1"
 }
 
 check() { # PROGRAM=NUMBER...
-  for acked in "$@"; do
-    number=${acked#*=}
-    case $acked in
+  [ $# = 8 ] || fail "a program was told nothing: $*"
+  for told in "$@"; do
+    number=${told#*=}
+    case $told in
       git=*) check_git "$number" ;;
       sqlite-delete=*) check_sqlite delete "$number" ;;
       sqlite-wal=*) check_sqlite wal "$number" ;;
@@ -199,7 +166,7 @@ check() { # PROGRAM=NUMBER...
       mail=*) check_mail "$number" ;;
       count=*) at_least count "$(cat /mnt/count)" "$number" ;;
       unsynced=*) [ "$(wc -l </mnt/unsynced)" -lt "$number" ] || fail "what was not synced is there: no cut" ;;
-      *) fail "no program '$acked'" ;;
+      *) fail "no program '$told'" ;;
     esac
   done
   unmount_all

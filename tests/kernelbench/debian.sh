@@ -1,5 +1,6 @@
 #!/bin/sh
-# The Debian with programs that people use, in /host, and its servers (sourced, after common.sh).
+# The Debian with programs that people use, in /host, its servers, and what is asked of them on /mnt by all who use them
+# (sourced, after common.sh).
 
 program() { chroot /host "$@"; }
 as_postgres() { program /usr/bin/setpriv --reuid postgres --regid postgres --clear-groups "$@"; }
@@ -26,6 +27,18 @@ unmount_all() {
   unmount /mnt
 }
 
+make_folders() {
+  mkdir -p /mnt/git /mnt/sqlite /mnt/redis /mnt/postgres /mnt/mail/tmp /mnt/mail/new || fail "mkdir"
+  chown "$(stat -c %u:%g /host/var/lib/postgresql)" /mnt/postgres || fail "chown"
+  chmod 700 /mnt/postgres || fail "chmod"
+  echo 0 >/mnt/count
+}
+
+make_sqlite() { # JOURNAL
+  program sqlite3 "/mnt/sqlite/$1.db" \
+    "pragma journal_mode=$1; create table t (writer, number, bytes);" >/dev/null || fail "no database"
+}
+
 redis() { program redis-cli -s /tmp/redis.sock "$@"; }
 redis_answers() { [ "$(redis ping 2>/dev/null)" = PONG ]; }
 
@@ -47,6 +60,8 @@ start_postgres() {
     fail "postgres: $(cat /host/tmp/postgres.log)"
 }
 
+stop_postgres() { postgres_ctl -m fast stop || fail "pg_ctl stop"; }
+
 pgbench() { as_postgres /usr/lib/postgresql/15/bin/pgbench -h /tmp "$@" postgres; }
 
 # With the tables of pgbench, so many times 100,000 accounts.
@@ -55,4 +70,41 @@ make_database() { # SCALE
     fail "initdb: $(tail -5 /tmp/initdb.said)"
   start_postgres
   pgbench -i -q -s "$1" >/dev/null 2>&1 || fail "pgbench -i"
+}
+
+# What the transactions of pgbench moved is where it should be.
+sums_agree() {
+  said=$(sql 'select (select coalesce(sum(delta), 0) from pgbench_history) =
+    all (select sum(abalance) from pgbench_accounts union all select sum(bbalance) from pgbench_branches)')
+  [ "$said" = t ] || fail "PostgreSQL: the sums differ"
+}
+
+# Of a server that has ended.
+checksums_agree() {
+  as_postgres /usr/lib/postgresql/15/bin/pg_checksums -c -D /mnt/postgres >/dev/null || fail "pg_checksums"
+}
+
+write_deliver() {
+  cat >/host/tmp/deliver.pl <<'END'
+# deliver.pl N: as a mail server delivers: written and synced in tmp, then linked into new. Says `acked mail NUMBER`.
+use strict; use IO::Handle;
+$| = 1;
+for my $i (1 .. $ARGV[0]) {
+  open my $out, '>', "/mnt/mail/tmp/$i" or die "open: $!";
+  print $out "Subject: $i\n\n", "x" x (500 * ($i % 20)), "\n";
+  $out->flush && $out->sync or die "sync: $!";
+  close $out or die "close: $!";
+  link "/mnt/mail/tmp/$i", "/mnt/mail/new/$i" or die "link: $!";
+  unlink "/mnt/mail/tmp/$i" or die "unlink: $!";
+  print "acked mail $i\n";
+}
+END
+}
+
+deliver() { program perl /tmp/deliver.pl "$1"; }
+
+mail_is_whole() { # N
+  for i in $(seq "$1"); do
+    [ "$(stat -c %s "/mnt/mail/new/$i")" = $((${#i} + 12 + 500 * (i % 20))) ] || fail "mail $i"
+  done
 }

@@ -60,8 +60,7 @@ sqlite_writers() {
 
 phase_sqlite() { # JOURNAL
   journal=$1
-  program sqlite3 "/mnt/sqlite/$journal.db" \
-    "pragma journal_mode=$journal; create table t (writer, number, bytes);" >/dev/null || fail "no database"
+  make_sqlite "$journal"
   timed "sqlite-$journal" $((writers * rows)) sqlite_writers
 }
 
@@ -78,29 +77,16 @@ bank() { pgbench -n -c $clients -t $transactions; }
 
 postgres_is_sound() {
   start_postgres
-  said=$(sql 'select (select count(*) from pgbench_history), (select sum(delta) from pgbench_history) =
-    all (select sum(abalance) from pgbench_accounts union all select sum(bbalance) from pgbench_branches)')
-  postgres_ctl -m fast stop || fail "pg_ctl stop"
-  [ "$said" = "$((clients * transactions))|t" ] || fail "PostgreSQL: $said"
-  as_postgres /usr/lib/postgresql/15/bin/pg_checksums -c -D /mnt/postgres >/dev/null || fail "pg_checksums"
+  said=$(sql 'select count(*) from pgbench_history')
+  [ "$said" = $((clients * transactions)) ] || fail "PostgreSQL: $said transactions"
+  sums_agree
+  stop_postgres
+  checksums_agree
 }
 
 # --- mail, locks
 
-write_programs() {
-  cat >/host/tmp/deliver.pl <<'END'
-# deliver.pl DIR N: as a mail server delivers: written and synced in tmp, then linked into new.
-use strict; use IO::Handle;
-my ($dir, $n) = @ARGV;
-for my $i (1 .. $n) {
-  open my $out, '>', "$dir/tmp/$i" or die "open: $!";
-  print $out "Subject: $i\n\n", "x" x (500 * ($i % 20)), "\n";
-  $out->flush && $out->sync or die "sync: $!";
-  close $out or die "close: $!";
-  link "$dir/tmp/$i", "$dir/new/$i" or die "link: $!";
-  unlink "$dir/tmp/$i" or die "unlink: $!";
-}
-END
+write_count() {
   cat >/host/tmp/count.pl <<'END'
 # count.pl FILE PROCESSES N: each adds 1 to the number in a file N times, under flock.
 use strict; use Fcntl ':flock';
@@ -117,14 +103,11 @@ sub add {
 END
 }
 
-deliver() { program perl /tmp/deliver.pl /mnt/mail $mails; }
 count() { program perl /tmp/count.pl /mnt/count $lockers $turns; }
 
 mail_is_there() {
   [ "$(find /mnt/mail -type f | wc -l)" = $mails ] || fail "mail"
-  for i in $(seq $mails); do
-    [ "$(stat -c %s "/mnt/mail/new/$i")" = $((${#i} + 12 + 500 * (i % 20))) ] || fail "mail $i"
-  done
+  mail_is_whole $mails
 }
 
 # --- all of it
@@ -133,14 +116,12 @@ prepare_client
 prepare_root
 mkdir /host/tmp/tree || fail "mkdir"
 files tree /host/tmp/tree $tree_dirs $tree_files || fail "no tree"
-write_programs
+write_deliver
+write_count
 mount_new "$port"
-mkdir /mnt/git /mnt/sqlite /mnt/redis /mnt/postgres /mnt/mail /mnt/mail/tmp /mnt/mail/new || fail "mkdir"
-chown "$(stat -c %u:%g /host/var/lib/postgresql)" /mnt/postgres || fail "chown"
-chmod 700 /mnt/postgres || fail "chmod"
+make_folders
 cp -r /host/tmp/tree/. /mnt/git || fail "no sources"
 make_sources
-echo 0 >/mnt/count
 
 phase_idle
 timed git-commit $((tree_dirs * tree_files)) git_commit
@@ -156,8 +137,8 @@ timed redis $sets redis_sets
 stop_redis
 make_database 2
 timed postgres $((clients * transactions)) bank
-postgres_ctl -m fast stop || fail "pg_ctl stop"
-timed mail $mails deliver
+stop_postgres
+timed mail $mails deliver $mails
 timed flock $((lockers * turns)) count
 unmount_all
 
