@@ -74,6 +74,8 @@ pub struct RecordReader<R> {
     pub(crate) received: BytesMut,
     /// Fragments of an unfinished record have left `received`.
     pub(crate) inside: bool,
+    /// The last read got all that it asked for.
+    filled: bool,
     /// Made when the first payload is placed.
     pub(crate) pipe: Option<Arc<Pipe>>,
 }
@@ -81,8 +83,20 @@ pub struct RecordReader<R> {
 impl<R: AsyncRead + Unpin> RecordReader<R> {
     /// A reader that refuses records of more than `record_bytes_max` bytes.
     pub fn new(stream: R, record_bytes_max: usize) -> Self {
-        let assembler = Assembler::new(record_bytes_max);
-        RecordReader { stream, assembler, received: BytesMut::new(), inside: false, pipe: None }
+        RecordReader {
+            stream,
+            assembler: Assembler::new(record_bytes_max),
+            received: BytesMut::new(),
+            inside: false,
+            filled: false,
+            pipe: None,
+        }
+    }
+
+    /// Whether more may be here already. If not, the next record is waited for: of a socket that
+    /// gave less than it was asked for, Tokio waits until it is told that there is more.
+    pub fn may_have_more(&self) -> bool {
+        self.filled || !self.received.is_empty()
     }
 
     /// The next record; `None` if the peer closed the connection between records.
@@ -186,7 +200,9 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
     /// One read of at most `most` bytes.
     pub(crate) async fn receive(&mut self, most: usize) -> io::Result<usize> {
         spare::reserve(&mut self.received, most);
-        self.stream.read_buf(&mut (&mut self.received).limit(most)).await
+        let got = self.stream.read_buf(&mut (&mut self.received).limit(most)).await?;
+        self.filled = got == most;
+        Ok(got)
     }
 }
 
@@ -273,6 +289,22 @@ mod tests {
         assert_eq!(whole.next().await.unwrap().unwrap(), b"abcde"[..]);
         let mut cut = RecordReader::new(&wire[..3], 1 << 20);
         assert!(matches!(cut.begin().await, Err(RecordIoError::Truncated)));
+    }
+
+    /// More may be here while some of it was not looked at, or a read got all that it asked for.
+    #[tokio::test]
+    async fn it_is_known_whether_more_may_be_here() {
+        let (mut far, near) = tokio::io::duplex(1 << 20);
+        let mut reader = RecordReader::new(near, 1 << 20);
+        assert!(!reader.may_have_more());
+        far.write_all(&[record(b"one"), record(b"two")].concat()).await.unwrap();
+        for (expected, more) in [(&b"one"[..], true), (b"two", false)] {
+            assert_eq!(reader.next().await.unwrap().unwrap(), expected);
+            assert_eq!(reader.may_have_more(), more);
+        }
+        far.write_all(&record(&pattern(AHEAD_BYTES - 4))).await.unwrap();
+        reader.next().await.unwrap().unwrap();
+        assert!(reader.received.is_empty() && reader.may_have_more());
     }
 
     /// The payload of a large record lies at the start of a page wherever it begins, in fresh

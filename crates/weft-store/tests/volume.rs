@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -157,6 +157,33 @@ async fn a_failed_commit_stops_the_volume_for_good() {
     assert_eq!(volume.durable(before.lsn).await, Ok(()));
     volume.admit().await;
     assert_eq!(engine.commits(), commits);
+}
+
+/// Counts how often it was woken.
+#[derive(Default)]
+struct Woken(AtomicU64);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Who waits for the end of a volume, as its server does all the time, is not woken by commits.
+#[tokio::test]
+async fn only_the_end_wakes_who_waits_for_it() {
+    let (engine, volume) = held();
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut stopped = pin!(volume.stopped());
+    assert!(stopped.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    for n in 0..10 {
+        volume.confirm(create(&volume, &n.to_string())).await.unwrap();
+    }
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+    engine.fail("disk on fire");
+    volume.confirm(create(&volume, "lost")).await.unwrap_err();
+    assert!(matches!(stopped.await, StoreError::Poisoned(why) if why.contains("on fire")));
 }
 
 #[tokio::test]

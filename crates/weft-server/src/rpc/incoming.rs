@@ -66,6 +66,11 @@ impl<'a> Incoming<'a> {
         }
     }
 
+    /// Whether the next record may be here already, so that [`Self::next`] would not wait.
+    pub(super) fn may_have_more(&self) -> bool {
+        self.records.may_have_more()
+    }
+
     /// Answers the first record, if it is a greeting.
     fn greeted(&mut self, conn: &Conn, first: &Bytes) -> bool {
         let greet = |p: &'a Arc<dyn Program>| p.greet(conn, first).map(|g| (&**p, g));

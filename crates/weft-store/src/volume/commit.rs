@@ -115,6 +115,8 @@ pub(super) struct Shared {
     work: Condvar,
     /// Follows the commit thread, for waiters.
     pub(super) durable: watch::Sender<Durable>,
+    /// Why the volume has stopped. Who waits for that alone is not woken by each commit.
+    pub(super) stopped: watch::Sender<Option<StoreError>>,
     pub(super) pending_bytes: AtomicUsize,
     pub(super) batches: AtomicU64,
     pub(super) mutations: AtomicU64,
@@ -155,6 +157,7 @@ impl Shared {
             state: Mutex::new(state),
             work: Condvar::new(),
             durable: watch::Sender::new(durable),
+            stopped: watch::Sender::new(None),
             pending_bytes: AtomicUsize::new(0),
             batches: AtomicU64::new(0),
             mutations: AtomicU64::new(0),
@@ -343,7 +346,8 @@ impl Shared {
             Ok(mut state) => state.poisoned = Some(error.clone()),
             Err(mut broken) => broken.get_mut().poisoned = Some(error.clone()),
         }
-        self.durable.send_modify(|durable| durable.poisoned = Some(error));
+        self.durable.send_modify(|durable| durable.poisoned = Some(error.clone()));
+        self.stopped.send_replace(Some(error));
     }
 }
 

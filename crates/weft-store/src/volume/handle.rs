@@ -166,9 +166,8 @@ impl Volume {
 
     /// Waits until the volume has stopped after a failed commit, which may be never; why it did.
     pub async fn stopped(&self) -> StoreError {
-        let mut progress = self.inner.shared.durable.subscribe();
-        let stopped = progress.wait_for(|at| at.poisoned.is_some()).await;
-        let why = stopped.ok().and_then(|at| at.poisoned.clone());
+        let mut stopped = self.inner.shared.stopped.subscribe();
+        let why = stopped.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
         why.unwrap_or_else(|| StoreError::Poisoned("the volume closed".into()))
     }
 
