@@ -26,7 +26,7 @@ mod spare;
 pub use cipher::{Ciphers, OpenRecords, SealRecords};
 pub use place::{CancelGuard, Destination, Received, Target};
 pub use receive::{Begun, RecordIoError, RecordReader};
-pub use resident::ensure_resident;
+pub use resident::{ensure_resident, in_memory};
 pub use send::{RecordSender, send_record};
 pub use share::share_range;
 pub use spare::{PAGE_BYTES, lend, whole_pages};

@@ -83,8 +83,11 @@ fn is_in_memory(range: &FileRange, last: u64) -> io::Result<bool> {
     in_memory(&range.file)
 }
 
-/// Whether the file has no disk to wait for.
-pub(crate) fn in_memory(file: &File) -> io::Result<bool> {
+/// Whether the file, or directory, has no disk to wait for.
+///
+/// # Errors
+/// It cannot be asked.
+pub fn in_memory(file: &File) -> io::Result<bool> {
     Ok(MEMORY_FILE_SYSTEMS.contains(&fstatfs(file)?.f_type))
 }
 

@@ -159,6 +159,105 @@ async fn a_failed_commit_stops_the_volume_for_good() {
     assert_eq!(engine.commits(), commits);
 }
 
+/// A volume without a disk, whose engine the test holds.
+fn unwaiting() -> (Arc<MemoryEngine>, Volume) {
+    let engine = Arc::new(MemoryEngine::new());
+    engine.commit_now_if(true);
+    let volume = over(&engine, &VolumeConfig::default());
+    (engine, volume)
+}
+
+/// Without a disk to wait for, who waits commits, and all who wait on his thread share it.
+#[tokio::test]
+async fn who_waits_commits_where_nothing_is_waited_for() {
+    let (engine, volume) = unwaiting();
+    for n in 0..20 {
+        volume.confirm(create(&volume, &n.to_string())).await.unwrap();
+    }
+    // The commit thread may have been first once: it slept, and was woken.
+    assert!(engine.commits_now_so_far() >= 19, "{}", engine.commits_now_so_far());
+    let before = engine.commits();
+    let create = |n: u64| {
+        let volume = volume.clone();
+        async move { volume.confirm(create(&volume, &n.to_string())).await.unwrap() }
+    };
+    let creates: tokio::task::JoinSet<_> = (20..40).map(create).collect();
+    creates.join_all().await;
+    assert_eq!(engine.commits() - before, 1);
+}
+
+/// What nobody waits for becomes durable as well, soon, whether somebody commits for himself at
+/// that time or nobody has for long.
+#[tokio::test]
+async fn what_nobody_waits_for_becomes_durable() {
+    let (_engine, volume) = unwaiting();
+    for name in ["after a silence", "after a commit"] {
+        let made = create(&volume, name);
+        let asked = std::time::Instant::now();
+        while volume.durable_lsn() < made.lsn {
+            assert!(asked.elapsed() < Duration::from_secs(10), "{name}");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        volume.confirm(create(&volume, &format!("{name}, awaited"))).await.unwrap();
+    }
+}
+
+/// What cannot be committed at once is left to the commit thread, in the order in which it was
+/// taken, however many threads wait; nothing is lost, and all of it is counted.
+#[test]
+fn what_has_to_wait_is_left_to_the_commit_thread() {
+    const THREADS: usize = 6;
+    const FILES: usize = 300;
+    let (engine, volume) = unwaiting();
+    let done = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (volume, done) = (&volume, &done);
+            scope.spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+                for n in 0..FILES {
+                    let made = create(volume, &format!("{thread}-{n}"));
+                    let lsn = made.lsn;
+                    runtime.block_on(volume.confirm(made)).unwrap();
+                    assert!(volume.durable_lsn() >= lsn);
+                }
+                done.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        let mut now = true;
+        while done.load(Ordering::Relaxed) < THREADS as u64 {
+            now = !now;
+            engine.commit_now_if(now);
+            std::thread::sleep(Duration::from_micros(300));
+        }
+    });
+    let by_waiters = engine.commits_now_so_far();
+    assert!(by_waiters > 0 && by_waiters < engine.commits(), "{by_waiters}");
+    let files = (THREADS * FILES) as u64;
+    let stats = volume.stats().value.unwrap();
+    assert_eq!((stats.mutations, stats.pending_bytes), (files, 0));
+    drop(volume);
+    let again = over(&engine, &VolumeConfig::default()).stats().value.unwrap();
+    assert_eq!((again.inodes, again.lsn), (files + 1, stats.lsn));
+}
+
+/// A failure of the engine under who commits for himself stops the volume, for him and for all
+/// others; nothing is tried again, not even at the end.
+#[tokio::test]
+async fn a_failure_under_who_waits_stops_the_volume() {
+    let (engine, volume) = unwaiting();
+    volume.confirm(create(&volume, "before")).await.unwrap();
+    let commits = engine.commits();
+    engine.fail("memory on fire");
+    let behind = create(&volume, "behind");
+    let lost = volume.confirm(create(&volume, "lost")).await;
+    assert!(matches!(&lost, Err(StoreError::Poisoned(why)) if why.contains("on fire")));
+    assert!(matches!(volume.confirm(behind).await, Err(StoreError::Poisoned(_))));
+    assert!(matches!(volume.stopped().await, StoreError::Poisoned(_)));
+    drop(volume);
+    assert_eq!(engine.commits(), commits);
+}
+
 /// Counts how often it was woken.
 #[derive(Default)]
 struct Woken(AtomicU64);

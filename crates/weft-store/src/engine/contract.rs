@@ -33,6 +33,20 @@ pub trait Engine: Send + Sync {
     /// [`EngineError::Fenced`], nothing written, unless `fence_epoch` is the current epoch.
     fn commit(&self, batch: &Batch, fence_epoch: u64) -> Result<(), EngineError>;
 
+    /// Whether [`Self::commit_now`] does what it is asked for as a rule: nothing here is on a disk.
+    fn commits_now(&self) -> bool {
+        false
+    }
+
+    /// [`Self::commit`] on a thread that must not wait: `false` if there is something to wait for
+    /// (another commit, a snapshot, room, tables to be merged). It is as if nothing had been asked
+    /// then, also if part of the batch was written: commit it.
+    ///
+    /// **Errors.** Those of [`Self::commit`].
+    fn commit_now(&self, _batch: &Batch, _fence_epoch: u64) -> Result<bool, EngineError> {
+        Ok(false)
+    }
+
     /// The current epoch: 0 until somebody acquired ownership.
     fn epoch(&self) -> Result<u64, EngineError>;
 

@@ -1,10 +1,11 @@
 //! The default engine: fjall, a log-structured merge tree (about 200 bytes written a durable
 //! operation). Its own concurrent sync is slow, which is why grouping is the volume's work.
 
+use std::fs::File;
 use std::ops::Bound;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -41,6 +42,9 @@ const WORKERS: usize = 1;
 /// far.
 const SEALED_MAX: usize = 3;
 
+/// Tables that were not merged yet. With as many, fjall has whoever commits wait.
+const UNMERGED_MAX: usize = 20;
+
 /// How often one that waits for fjall's worker, or for a lock of its directory, asks again.
 const ASK_EVERY: Duration = Duration::from_millis(5);
 /// How long an engine that was closed may still hold the lock of its directory.
@@ -61,6 +65,8 @@ pub struct FjallEngine {
     reserve: Arc<Reserve>,
     /// Kept allocated behind the journal's end.
     ahead_bytes: u64,
+    /// There is no disk to wait for.
+    in_memory: bool,
     /// Absent when it could not be opened again.
     open: RwLock<Option<Open>>,
     /// Held over every commit, so that an acquisition falls between commits.
@@ -130,6 +136,8 @@ impl FjallEngine {
             cache_bytes,
             reserve: reserve.clone(),
             ahead_bytes: reserve.ahead_bytes(),
+            // One that cannot tell is treated like one on a disk.
+            in_memory: File::open(path).and_then(|d| weft_io::in_memory(&d)).unwrap_or(false),
             open: RwLock::new(Some(open)),
             order: Mutex::new(order),
             snapshots: Arc::default(),
@@ -173,15 +181,13 @@ impl FjallEngine {
     /// Keeps blocks allocated behind the end of the journal, so that a commit on a disk that
     /// somebody else has filled finds its room. Without it the commit finds out, and uses the
     /// reserve.
-    fn keep_journal_room(&self, order: &mut Order, written: u64) -> Result<(), EngineError> {
-        let ahead = self.ahead_bytes;
-        order.since_allocated_bytes += written;
+    fn keep_journal_room(&self, order: &mut Order) -> Result<(), EngineError> {
         self.with(|open| {
             let journals = open.database.journal_count();
-            if ahead == 0 || journals == order.journals && order.since_allocated_bytes < ahead / 2 {
+            if order.has_journal_room(journals, self.ahead_bytes) {
                 return Ok(());
             }
-            if let Err(error) = journal_room::allocate(&self.path, ahead) {
+            if let Err(error) = journal_room::allocate(&self.path, self.ahead_bytes) {
                 tracing::debug!(%error, "no room is allocated for the journal");
             }
             order.since_allocated_bytes = 0;
@@ -213,7 +219,7 @@ impl FjallEngine {
     /// Has a full memtable written out, unless the worker is far behind or has failed: then the
     /// next commit sees to it.
     fn seal(&self, order: &mut Order) -> Result<(), EngineError> {
-        if order.in_memory_bytes < MEMTABLE_BYTES {
+        if !order.is_full() {
             return Ok(());
         }
         self.with(|open| {
@@ -304,11 +310,34 @@ impl Engine for FjallEngine {
         if order.epoch != fence_epoch {
             return Err(EngineError::Fenced { held: fence_epoch, current: order.epoch });
         }
-        let bytes = batch.bytes() + (batch.len() * PAIR_OVERHEAD_BYTES) as u64;
         self.persist(&mut order, |open| open.write(batch))?;
-        order.in_memory_bytes += bytes;
+        order.wrote(batch);
         self.seal(&mut order)?;
-        self.keep_journal_room(&mut order, bytes)
+        self.keep_journal_room(&mut order)
+    }
+
+    fn commits_now(&self) -> bool {
+        self.in_memory
+    }
+
+    fn commit_now(&self, batch: &Batch, fence_epoch: u64) -> Result<bool, EngineError> {
+        let Some(mut order) = unless_taken(self.order.try_lock())? else { return Ok(false) };
+        if order.epoch != fence_epoch {
+            return Err(EngineError::Fenced { held: fence_epoch, current: order.epoch });
+        }
+        let Some(open) = unless_taken(self.open.try_read())? else { return Ok(false) };
+        let Some(open) = open.as_ref().filter(|_| self.in_memory) else { return Ok(false) };
+        // What is left to be done after the last commit is for who may wait.
+        let has_room = order.has_journal_room(open.database.journal_count(), self.ahead_bytes);
+        if order.is_full() || !has_room || open.holds_commits_back() {
+            return Ok(false);
+        }
+        match open.write(batch) {
+            Ok(()) => order.wrote(batch),
+            Err(Refusal::Failed(error)) => return Err(error),
+            Err(Refusal::Full | Refusal::WorkerFailed | Refusal::Locked) => return Ok(false),
+        }
+        Ok(true)
     }
 
     fn epoch(&self) -> Result<u64, EngineError> {
@@ -328,7 +357,31 @@ impl Engine for FjallEngine {
     }
 }
 
+impl Order {
+    /// A batch was written.
+    fn wrote(&mut self, batch: &Batch) {
+        let bytes = batch.bytes() + (batch.len() * PAIR_OVERHEAD_BYTES) as u64;
+        self.in_memory_bytes += bytes;
+        self.since_allocated_bytes += bytes;
+    }
+
+    /// Whether the memtable is to be written out.
+    fn is_full(&self) -> bool {
+        self.in_memory_bytes >= MEMTABLE_BYTES
+    }
+
+    /// Whether enough is allocated behind the end of the journal, of which there are so many.
+    fn has_journal_room(&self, journals: usize, ahead: u64) -> bool {
+        ahead == 0 || journals == self.journals && self.since_allocated_bytes < ahead / 2
+    }
+}
+
 impl Open {
+    /// Whether fjall has a commit wait for its worker.
+    fn holds_commits_back(&self) -> bool {
+        self.map.l0_table_count() >= UNMERGED_MAX || self.map.sealed_memtable_count() > SEALED_MAX
+    }
+
     fn write(&self, batch: &Batch) -> Result<(), Refusal> {
         let mut out = fjall::OwnedWriteBatch::with_capacity(self.database.clone(), batch.len())
             .durability(Some(PersistMode::SyncData));
@@ -397,6 +450,15 @@ pub(super) fn decode_epoch(raw: &[u8]) -> Result<u64, EngineError> {
 
 pub(super) fn poisoned<T>(_: std::sync::PoisonError<T>) -> EngineError {
     EngineError::Io("an earlier commit of this engine panicked".into())
+}
+
+/// A lock, unless somebody has it.
+fn unless_taken<T>(tried: Result<T, TryLockError<T>>) -> Result<Option<T>, EngineError> {
+    match tried {
+        Ok(guard) => Ok(Some(guard)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Poisoned(broken)) => Err(poisoned(broken)),
+    }
 }
 
 fn failed(error: fjall::Error) -> EngineError {

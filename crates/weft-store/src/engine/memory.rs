@@ -25,6 +25,10 @@ struct CommitControl {
     /// Commits that are held back now.
     waiting: usize,
     commits: u64,
+    /// Whether [`Engine::commit_now`] commits; absent: not as a rule, and not at all.
+    now: Option<bool>,
+    /// Commits applied by it.
+    commits_now: u64,
 }
 
 impl MemoryEngine {
@@ -55,6 +59,17 @@ impl MemoryEngine {
     /// Makes every later commit fail with this reason, applying nothing.
     pub fn fail(&self, reason: &str) {
         self.control().failing = Some(reason.to_owned());
+    }
+
+    /// As an engine without a disk: to be called before it is used. Whether it has nothing to wait
+    /// for just now ([`Engine::commit_now`]) may change later.
+    pub fn commit_now_if(&self, nothing_to_wait_for: bool) {
+        self.control().now = Some(nothing_to_wait_for);
+    }
+
+    /// Commits that were applied by [`Engine::commit_now`].
+    pub fn commits_now_so_far(&self) -> u64 {
+        self.control().commits_now
     }
 
     /// Commits applied so far.
@@ -108,6 +123,21 @@ impl Engine for MemoryEngine {
             };
         }
         Ok(())
+    }
+
+    fn commits_now(&self) -> bool {
+        self.control().now.is_some()
+    }
+
+    fn commit_now(&self, batch: &Batch, fence_epoch: u64) -> Result<bool, EngineError> {
+        let control = self.control();
+        if control.held || control.now != Some(true) {
+            return Ok(false);
+        }
+        drop(control);
+        self.commit(batch, fence_epoch)?;
+        self.control().commits_now += 1;
+        Ok(true)
     }
 
     fn epoch(&self) -> Result<u64, EngineError> {

@@ -73,6 +73,8 @@ pub struct ObjectStore {
     pub(super) room: Room,
     pub(super) cache: Cache,
     leaving: Leaving,
+    /// There is no disk below.
+    in_memory: bool,
     /// The file system below has no writes that refuse to wait.
     pub(super) writes_may_wait: AtomicBool,
     /// The file system below takes blocks for what may be written next.
@@ -111,6 +113,8 @@ impl ObjectStore {
         let allocates_ahead = allocates_ahead(dir.root()).map_err(io("ask for a file system"))?;
         let past_cache = PastCache::new(dir.root(), options.cache);
         let past_cache = past_cache.map_err(io("ask for a file system"))?;
+        let in_memory = File::open(dir.root()).and_then(|root| weft_io::in_memory(&root));
+        let in_memory = in_memory.map_err(io("ask for a file system"))?;
         Ok(ObjectStore {
             dir,
             fences,
@@ -118,12 +122,18 @@ impl ObjectStore {
             room,
             cache,
             leaving,
+            in_memory,
             writes_may_wait,
             allocates_ahead,
             shares_blocks,
             past_cache,
             verifier,
         })
+    }
+
+    /// Whether there is no disk that its calls could wait for.
+    pub fn is_in_memory(&self) -> bool {
+        self.in_memory
     }
 
     /// The store's own identity, made with it and never changed.

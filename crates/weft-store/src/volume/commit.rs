@@ -1,5 +1,9 @@
 //! Group commit (design D14, P3.3): mutations queue in memory while one thread makes batches of
 //! them durable; an idle volume commits at once, a busy one collects while the last batch syncs.
+//!
+//! Where there is no disk to wait for, who waits for a mutation commits what is queued himself
+//! (ADR 25): the way to the commit thread and back costs more than the commit. The thread does what
+//! has to be waited for all the same, and what nobody waits for.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -23,6 +27,14 @@ const WRITE_OVERHEAD_BYTES: usize = 64;
 const GROUPS_AT_ONCE: usize = 2;
 /// Without coalescing: how long mutations that nobody waits for stay behind.
 const UNAWAITED_MAX: Duration = Duration::from_secs(1);
+/// While others commit for themselves, the commit thread looks this often for what nobody waits
+/// for; after such a time without any commit it sleeps until it is woken.
+const NAP: Duration = Duration::from_millis(50);
+/// Groups that who waits for one commits for others, too: what came meanwhile. Beyond that they
+/// are the commit thread's.
+const GROUPS_HERE_MAX: usize = 4;
+/// A larger group is left to the commit thread: others wait for this one.
+const BYTES_HERE_MAX: usize = 256 << 10;
 
 /// When the commit thread syncs what it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +104,16 @@ pub(super) struct State {
     /// Operations that read the engine just now; what is durable stays in the overlay for them.
     pub(super) readers: Readers<Group>,
     queue: VecDeque<Mutation>,
+    /// A group has been taken from the queue, and not retired.
+    committing: bool,
+    /// The group that was taken by who could not commit it without waiting.
+    left: Option<Group>,
+    /// Somebody waits for what is queued, and does not commit it himself.
+    wanted: bool,
+    /// Somebody else than the commit thread has committed since its last nap.
+    committed_here: bool,
+    /// The commit thread comes back by itself.
+    napping: bool,
     /// Mutations not yet durable that somebody waits for; only kept without coalescing.
     awaited: BTreeSet<Lsn>,
     poisoned: Option<StoreError>,
@@ -104,6 +126,8 @@ pub(super) struct Shared {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) identity: Identity,
     pub(super) policy: CommitPolicy,
+    /// Whether who waits for a mutation commits it, as a rule.
+    pub(super) commits_here: bool,
     epoch: u64,
     acked: Option<AckedFile>,
     _lock: Option<DirectoryLock>,
@@ -141,12 +165,19 @@ impl Shared {
             counters: opened.counters,
             readers: Readers::default(),
             queue: VecDeque::new(),
+            committing: false,
+            left: None,
+            wanted: false,
+            committed_here: false,
+            napping: false,
             awaited: BTreeSet::new(),
             poisoned: None,
             closing: false,
         };
         let durable = Durable { lsn: opened.counters.lsn, poisoned: None };
+        let at_once = policy.coalesce && policy.linger.is_zero();
         Self {
+            commits_here: at_once && opened.engine.commits_now(),
             engine: opened.engine,
             identity: opened.identity,
             policy,
@@ -189,7 +220,52 @@ impl Shared {
         self.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
         // The commit thread waits for the first mutation, or lingers for the last of a batch.
         let waiting = state.queue.len();
-        (lsn, waiting == 1 || waiting >= self.policy.high)
+        (lsn, waiting == 1 && !state.napping || waiting >= self.policy.high)
+    }
+
+    /// Commits what is queued, on the thread of who waits for it, unless somebody else is
+    /// committing, who then goes on with it. What cannot be committed without waiting is left to
+    /// the commit thread.
+    pub(super) fn commit_here(&self) {
+        for _ in 0..GROUPS_HERE_MAX {
+            let Ok(mut state) = self.state() else { return };
+            if state.queue.is_empty() {
+                return;
+            }
+            if state.committing {
+                state.wanted = true;
+                return;
+            }
+            state.committed_here = true;
+            let group = state.take_group(&self.policy);
+            drop(state);
+            let guard = StopOnPanic(self);
+            let committed = self.commit_now(group);
+            std::mem::forget(guard);
+            if let Err(error) = committed {
+                return self.stop(&error.to_string());
+            }
+        }
+        if let Ok(mut state) = self.state()
+            && !state.queue.is_empty()
+        {
+            state.wanted = true;
+            drop(state);
+            self.wake();
+        }
+    }
+
+    /// Commits a group that was just taken, or leaves it to the commit thread.
+    fn commit_now(&self, group: Group) -> Result<(), EngineError> {
+        let is_small = group.bytes <= BYTES_HERE_MAX;
+        if is_small && self.engine.commit_now(&group.batch, self.epoch)? {
+            return self.committed(group);
+        }
+        if let Ok(mut state) = self.state() {
+            state.left = Some(group);
+        }
+        self.wake();
+        Ok(())
     }
 
     /// Somebody waits for this mutation to be durable.
@@ -237,6 +313,11 @@ impl Shared {
 
     fn commit(&self, group: Group) -> Result<(), EngineError> {
         self.engine.commit(&group.batch, self.epoch)?;
+        self.committed(group)
+    }
+
+    /// The engine has the group.
+    fn committed(&self, group: Group) -> Result<(), EngineError> {
         if let Some(acked) = &self.acked {
             acked.record(group.lsn.0)?;
         }
@@ -246,15 +327,47 @@ impl Shared {
     /// Waits for work and takes as much of it as the policy lets share one sync.
     fn next_group(&self) -> Option<Group> {
         let mut state = self.state.lock().ok()?;
-        while state.queue.is_empty() {
-            if state.closing {
+        let mut napped = false;
+        loop {
+            if state.poisoned.is_some() {
                 return None;
             }
-            state = self.work.wait(state).ok()?;
+            if let Some(left) = state.left.take() {
+                return Some(left);
+            }
+            if !state.committing {
+                let is_due = !self.commits_here || napped || state.is_pressing(&self.policy);
+                match state.queue.is_empty() {
+                    false if is_due => break,
+                    true if state.closing => return None,
+                    _ => {}
+                }
+            }
+            (state, napped) = self.rest(state)?;
         }
         state = if self.policy.coalesce { self.linger(state)? } else { self.until_wanted(state)? };
-        let until = state.awaited.pop_first();
-        Some(take_group(&mut state.queue, &self.policy, until))
+        Some(state.take_group(&self.policy))
+    }
+
+    /// Waits to be woken; or no longer than a nap, while others commit for themselves. Whether all
+    /// of a nap has passed.
+    fn rest<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+    ) -> Option<(MutexGuard<'a, State>, bool)> {
+        let is_idle = state.queue.is_empty() && !std::mem::take(&mut state.committed_here);
+        if is_idle || !self.commits_here {
+            state = self.work.wait(state).ok()?;
+        }
+        let is_due = state.left.is_some() || !state.committing && state.is_pressing(&self.policy);
+        if is_due || !self.commits_here {
+            return Some((state, false));
+        }
+        // Whoever made what is queued has this long to commit it; or it is being committed.
+        state.napping = true;
+        let (mut state, nap) = self.work.wait_timeout(state, NAP).ok()?;
+        state.napping = false;
+        Some((state, nap.timed_out()))
     }
 
     /// Without coalescing: waits until somebody waits for one of the mutations.
@@ -292,6 +405,7 @@ impl Shared {
         let panicked = |_| EngineError::Io("an operation panicked".into());
         let (lsn, mutations) = (group.lsn, group.mutations);
         let mut state = self.state.lock().map_err(panicked)?;
+        state.committing = false;
         state.readers.became_durable(group);
         let freed = Self::let_go(&mut state);
         drop(state);
@@ -348,6 +462,23 @@ impl Shared {
         }
         self.durable.send_modify(|durable| durable.poisoned = Some(error.clone()));
         self.stopped.send_replace(Some(error));
+        self.work.notify_all();
+    }
+}
+
+impl State {
+    /// The head of the queue, of which whoever calls this makes one commit.
+    fn take_group(&mut self, policy: &CommitPolicy) -> Group {
+        let until = self.awaited.pop_first();
+        let group = take_group(&mut self.queue, policy, until);
+        self.committing = true;
+        self.wanted &= !self.queue.is_empty();
+        group
+    }
+
+    /// Whether what is queued is not for who waits for it to commit.
+    fn is_pressing(&self, policy: &CommitPolicy) -> bool {
+        self.wanted || self.closing || self.queue.len() >= policy.high
     }
 }
 
