@@ -104,11 +104,7 @@ impl DataServer {
                 (self.disk.write(id, epoch, (offset, data), ahead).await?, StableHow::UNSTABLE)
             }
             StableHow::DATA_SYNC | StableHow::FILE_SYNC => {
-                let stable = self.disk.call(len, move |s| {
-                    let written = s.write_stable(id, epoch, offset, &data);
-                    ahead.into_iter().for_each(|range| s.give_back_ahead(id, range));
-                    written
-                });
+                let stable = self.disk.write_stable(id, epoch, (offset, data), ahead);
                 (stable.await?, StableHow::FILE_SYNC)
             }
             _ => return Err(NfsStat::INVAL.into()),
@@ -130,7 +126,7 @@ impl DataServer {
         // §18.3.3: the range must not pass the largest offset.
         a.offset.checked_add(a.count.into()).ok_or(NfsStat::INVAL)?;
         let ObjectGrant { id, .. } = self.admit(c, Access::Write, 0, 0).await?;
-        let verifier = self.disk.call(0, move |s| s.commit(id)).await?;
+        let verifier = self.disk.commit(id).await?;
         Ok(OpOk::Commit(CommitOk { verifier: Verifier(verifier) }))
     }
 }

@@ -30,9 +30,9 @@ const CALL_BYTES_MAX: usize = 1 << 30;
 /// What a call takes beside its data, at most.
 const CALL_BYTES: usize = 1 << 10;
 
-/// A call with more data is worth a hand-over: the thread that serves the connection takes the next
-/// one from the socket meanwhile.
-pub(crate) const UNWAITING_BYTES_MAX: usize = 64 << 10;
+/// A larger write is worth a hand-over: the thread that serves the connection takes the next one
+/// from the socket meanwhile.
+const UNWAITING_BYTES_MAX: usize = 64 << 10;
 
 /// Threads that wait in place of others. They are made when they are needed, and end when they are
 /// not for ten seconds.
@@ -72,9 +72,6 @@ impl Drop for DiskThreads {
 #[derive(Debug)]
 pub(crate) struct Disk {
     pub(crate) store: Arc<ObjectStore>,
-    /// There is a disk that calls may wait for. Without one another thread would only cost the way
-    /// there and back.
-    may_wait: bool,
     threads: DiskThreads,
     /// What is left of [`CALL_BYTES_MAX`], in units of [`CALL_BYTES`].
     room: Arc<Semaphore>,
@@ -117,14 +114,9 @@ impl Disk {
     /// # Errors
     /// What the system says.
     pub(crate) fn new(store: Arc<ObjectStore>) -> io::Result<Arc<Self>> {
-        let may_wait = !store.is_in_memory();
-        Self::over(store, may_wait)
-    }
-
-    fn over(store: Arc<ObjectStore>, may_wait: bool) -> io::Result<Arc<Self>> {
         let threads = DiskThreads::new(CLIENT_THREADS_MAX)?;
         let room = Arc::new(Semaphore::new(CALL_BYTES_MAX / CALL_BYTES));
-        Ok(Arc::new(Disk { store, may_wait, threads, room, writes: Mutex::default() }))
+        Ok(Arc::new(Disk { store, threads, room, writes: Mutex::default() }))
     }
 
     /// Runs a call of the object store that may wait for the disk, with so many bytes of data.
@@ -133,9 +125,6 @@ impl Disk {
         bytes: usize,
         call: impl FnOnce(&ObjectStore) -> Result<T, ObjectError> + Send + 'static,
     ) -> Result<T, Failure> {
-        if bytes <= UNWAITING_BYTES_MAX && !self.may_wait {
-            return call(&self.store).map_err(|e| object_status(&e).into());
-        }
         let (store, room) = (self.store.clone(), self.room_for(bytes)?);
         let run = move || {
             let result = call(&store);
@@ -167,19 +156,46 @@ impl Disk {
     ) -> Result<WriteVerifier, Failure> {
         let ahead = ahead.filter(|_| self.store.allocates_ahead());
         // No hand-over for small ones, where the file system can promise that it will not wait.
-        if data.len() <= UNWAITING_BYTES_MAX && ahead.is_none() {
-            let written = match self.may_wait {
-                true => self.store.write_open(id, epoch, offset, &data),
-                false => Some(self.store.write(id, epoch, offset, &data)),
-            };
-            if let Some(written) = written {
-                return written.map_err(|e| object_status(&e).into());
-            }
+        if data.len() <= UNWAITING_BYTES_MAX
+            && ahead.is_none()
+            && let Some(written) = self.store.write_open(id, epoch, offset, &data)
+        {
+            return written.map_err(|e| object_status(&e).into());
         }
         let room = self.room_for(data.len())?;
         let (done_here, written) = oneshot::channel();
         self.submit(id, Write { epoch, offset, data, ahead, done: done_here, room });
         done(written.await)
+    }
+
+    /// [`ObjectStore::write_stable`], and [`ObjectStore::give_back_ahead`] of a range. No hand-over
+    /// for small ones where there is no disk: the way there and back is what costs.
+    pub(crate) async fn write_stable(
+        &self,
+        id: ObjectId,
+        epoch: u32,
+        (offset, data): (u64, Bytes),
+        ahead: Option<(u64, u64)>,
+    ) -> Result<WriteVerifier, Failure> {
+        if data.len() <= UNWAITING_BYTES_MAX
+            && let Some(written) = self.store.write_stable_open(id, epoch, offset, &data)
+        {
+            return written.map_err(|e| object_status(&e).into());
+        }
+        let written = self.call(data.len(), move |s| {
+            let written = s.write_stable(id, epoch, offset, &data);
+            ahead.into_iter().for_each(|range| s.give_back_ahead(id, range));
+            written
+        });
+        written.await
+    }
+
+    /// [`ObjectStore::commit`].
+    pub(crate) async fn commit(&self, id: ObjectId) -> Result<WriteVerifier, Failure> {
+        match self.store.commit_open(id) {
+            Some(committed) => committed.map_err(|e| object_status(&e).into()),
+            None => self.call(0, move |s| s.commit(id)).await,
+        }
     }
 
     fn submit(self: &Arc<Self>, id: ObjectId, write: Write) {
@@ -247,19 +263,18 @@ mod tests {
     use super::*;
     use crate::testing::TestDs;
 
-    /// The objects of a data server, on a disk, wherever they are.
-    async fn serving() -> (TestDs, Arc<Disk>) {
+    async fn serving() -> TestDs {
         let ds = TestDs::start(1).await;
         ds.serve_volume(1);
-        let disk = Disk::over(ds.ds().disk.store.clone(), true).unwrap();
-        (ds, disk)
+        ds
     }
 
     /// A write whose thread is never started fails, with those behind it, and later ones do not
     /// wait for it.
     #[tokio::test]
     async fn a_thread_that_is_not_started_leaves_nobody_waiting() {
-        let (_ds, disk) = serving().await;
+        let ds = serving().await;
+        let disk = ds.ds().disk.clone();
         let id = ObjectId { volume: 1, object: 1 };
         disk.writes().insert(id, VecDeque::new());
         let turn = Turn { disk: disk.clone(), id, over: false };
@@ -280,26 +295,11 @@ mod tests {
         }
     }
 
-    /// Without a disk small calls stay on the thread that has them: no other is started.
-    #[tokio::test]
-    async fn nothing_is_handed_over_without_a_disk() {
-        let (_ds, on_disk) = serving().await;
-        let disk = Disk::over(on_disk.store.clone(), false).unwrap();
-        let here = std::thread::current().id();
-        let id = ObjectId { volume: 1, object: 1 };
-        assert!(disk.write(id, 0, (0, Bytes::from_static(b"data")), None).await.is_ok());
-        for (bytes, stays) in [(0, true), (UNWAITING_BYTES_MAX, true), (1 << 20, false)] {
-            let ran = disk.call(bytes, |_| Ok(std::thread::current().id())).await.unwrap();
-            assert_eq!(ran == here, stays, "{bytes}");
-        }
-        let stat = disk.call(0, move |s| s.stat(id)).await.unwrap();
-        assert_eq!(stat.size, 4);
-    }
-
     /// What waits for a disk that hangs is bounded, whoever still waits for its answer.
     #[tokio::test]
     async fn calls_are_bounded_in_bytes() {
-        let (_ds, disk) = serving().await;
+        let ds = serving().await;
+        let disk = ds.ds().disk.clone();
         let id = ObjectId { volume: 1, object: 1 };
         let rest = disk.room_for(CALL_BYTES_MAX - CALL_BYTES).unwrap();
         let refused = disk.write(id, 0, (0, Bytes::from_static(b"data")), None).await;

@@ -93,8 +93,9 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
         }
     }
 
-    /// Whether more may be here already. If not, the next record is waited for: of a socket that
-    /// gave less than it was asked for, Tokio waits until it is told that there is more.
+    /// Whether more may be here already. If not, [`Self::next`] waits, unless it finds the end: of
+    /// a socket that gave less than it was asked for, Tokio waits until it is told that there is
+    /// more. Not for who places payloads.
     pub fn may_have_more(&self) -> bool {
         self.filled || !self.received.is_empty()
     }

@@ -71,6 +71,42 @@ fn get_sees_puts_and_deletes() {
 }
 
 #[test]
+fn what_is_committed_at_once_is_committed() {
+    // In memory fjall commits at once, unless there is something to wait for: what it did, and what
+    // it left to a commit, is there after it was opened again. On a disk no engine does.
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let disk = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    for (kind, at, now) in [
+        (EngineKind::Fjall, memory.path(), true),
+        (EngineKind::Fjall, disk.path(), false),
+        (EngineKind::Redb, &memory.path().join("redb"), false),
+    ] {
+        std::fs::create_dir_all(at).unwrap();
+        let engine = open(kind, at);
+        let epoch = engine.acquire().unwrap();
+        assert_eq!(engine.commits_now(), now, "{kind:?}");
+        let value = vec![7; 64 << 10];
+        let (mut at_once, all) = (0, 1000u32);
+        for n in 0..all {
+            let batch = batch(&[(&n.to_be_bytes(), Some(&value[..]))]);
+            match engine.commit_now(&batch, epoch).unwrap() {
+                true => at_once += 1,
+                false => engine.commit(&batch, epoch).unwrap(),
+            }
+            assert_eq!(engine.get(&n.to_be_bytes()).unwrap().as_deref(), Some(&value[..]));
+        }
+        // More than a memtable: some of it had to wait.
+        assert_eq!((at_once > all / 2, at_once == all), (now, false), "{kind:?}: {at_once}");
+        let fenced = engine.commit_now(&batch(&[(b"late", None)]), epoch - 1);
+        assert!(!matches!(fenced, Ok(true)), "{kind:?}: of an owner of before");
+        assert!(!now || matches!(fenced, Err(EngineError::Fenced { .. })));
+        drop(engine);
+        let engine = open(kind, at);
+        assert_eq!(contents(&*engine, &[], None).len(), all as usize, "{kind:?}");
+    }
+}
+
+#[test]
 fn the_last_write_of_a_key_in_a_batch_wins() {
     // A batch is a map, not a log.
     on_all(|engine| {

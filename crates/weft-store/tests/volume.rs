@@ -191,8 +191,14 @@ async fn who_waits_commits_where_nothing_is_waited_for() {
 #[tokio::test]
 async fn what_nobody_waits_for_becomes_durable() {
     let (_engine, volume) = unwaiting();
-    for name in ["after a silence", "after a commit"] {
+    for name in ["after a silence", "after a commit", "given up"] {
         let made = create(&volume, name);
+        if name == "given up" {
+            // Who waited is gone before it was his turn.
+            let mut waiting = Box::pin(volume.durable(made.lsn));
+            let mut noop = Context::from_waker(Waker::noop());
+            assert!(waiting.as_mut().poll(&mut noop).is_pending());
+        }
         let asked = std::time::Instant::now();
         while volume.durable_lsn() < made.lsn {
             assert!(asked.elapsed() < Duration::from_secs(10), "{name}");
@@ -219,6 +225,7 @@ fn what_has_to_wait_is_left_to_the_commit_thread() {
                     let made = create(volume, &format!("{thread}-{n}"));
                     let lsn = made.lsn;
                     runtime.block_on(volume.confirm(made)).unwrap();
+                    // It never goes back, either.
                     assert!(volume.durable_lsn() >= lsn);
                 }
                 done.fetch_add(1, Ordering::Relaxed);
@@ -239,6 +246,30 @@ fn what_has_to_wait_is_left_to_the_commit_thread() {
     drop(volume);
     let again = over(&engine, &VolumeConfig::default()).stats().value.unwrap();
     assert_eq!((again.inodes, again.lsn), (files + 1, stats.lsn));
+}
+
+/// What is large is left to the commit thread, at once; and where batches are to linger, or each
+/// change is to have its own, they are its all the same.
+#[tokio::test]
+async fn some_is_the_commit_threads_without_a_disk_too() {
+    let (engine, volume) = unwaiting();
+    volume.confirm(create(&volume, "small")).await.unwrap();
+    let before = engine.commits_now_so_far();
+    let last = (0..2000).fold(Lsn(0), |_, n| create(&volume, &format!("{n:0>200}")).lsn);
+    assert!(volume.stats().value.unwrap().pending_bytes > 256 << 10);
+    volume.durable(last).await.unwrap();
+    assert_eq!(engine.commits_now_so_far(), before);
+    let linger = CommitPolicy { linger: Duration::from_micros(1), ..CommitPolicy::default() };
+    let alone = CommitPolicy { coalesce: false, ..CommitPolicy::default() };
+    for commit in [linger, alone] {
+        let engine = Arc::new(MemoryEngine::new());
+        engine.commit_now_if(true);
+        let volume = over(&engine, &VolumeConfig { commit, ..VolumeConfig::default() });
+        for n in 0..10 {
+            volume.confirm(create(&volume, &n.to_string())).await.unwrap();
+        }
+        assert_eq!(engine.commits_now_so_far(), 0);
+    }
 }
 
 /// A failure of the engine under who commits for himself stops the volume, for him and for all

@@ -199,6 +199,45 @@ fn a_volume_survives_a_disk_without_inodes() {
     rounds(Kind::Ext4FewInodes);
 }
 
+/// A disk without a reserve may be full as often as it likes: who waits for his change waits for
+/// room, and goes on with it.
+#[test]
+fn a_change_waits_for_room_each_time() {
+    const TIMES: u32 = 6;
+    for engine in EngineKind::ALL {
+        let disk = Disk::new(Kind::Tmpfs, DISK_MIB);
+        let config = VolumeConfig { engine, ..VolumeConfig::default() };
+        let volume = Volume::make(&disk.at().join("volume"), &config).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let mut files = 0;
+        runtime.block_on(async {
+            for time in 0..TIMES {
+                disk.fill();
+                let asked = Instant::now();
+                let waiting = loop {
+                    let name = format!("{files:0>200}");
+                    let (dir, new) = (InodeNo::ROOT, New::file(0o644));
+                    let made = volume.create(dir, name.as_bytes(), &new, &root(), now());
+                    files += 1;
+                    let lsn = made.lsn;
+                    let wait =
+                        tokio::time::timeout(Duration::from_millis(300), volume.confirm(made));
+                    match wait.await {
+                        Ok(made) => drop(made.unwrap()),
+                        Err(_) => break lsn,
+                    }
+                    assert!(asked.elapsed() < PATIENCE, "{engine:?}: the disk is never full");
+                };
+                disk.free();
+                assert_eq!(volume.durable(waiting).await, Ok(()), "{engine:?}, time {time}");
+            }
+        });
+        drop(volume);
+        let volume = Volume::open(&disk.at().join("volume"), &config).unwrap();
+        assert_eq!(volume.inode(InodeNo::ROOT).value.unwrap().entries, files);
+    }
+}
+
 /// Without any reserve a change waits for room as long as it must: it is neither refused nor lost,
 /// and others read meanwhile.
 #[test]

@@ -15,7 +15,7 @@ use weft_store::objects::{ObjectError, ObjectStore};
 use weft_xdr::{Decode, Encode, Reader, Segment, rpc::Reply};
 
 use crate::{
-    disk::{CLIENT_THREADS_MAX, UNWAITING_BYTES_MAX},
+    disk::CLIENT_THREADS_MAX,
     testing::{TestDs, secret, until},
 };
 use weft_control::{
@@ -432,8 +432,7 @@ async fn clients_that_wait_for_the_disk_take_no_thread_from_us() {
                 drop(gate.blocking_read());
                 Ok(())
             };
-            // So much that it goes to another thread without a disk, too.
-            tokio::spawn(async move { ds.disk.call(UNWAITING_BYTES_MAX + 1, hang).await })
+            tokio::spawn(async move { ds.disk.call(0, hang).await })
         })
         .collect();
     until("threads that wait", async || hung.load(Ordering::SeqCst) == CLIENT_THREADS_MAX).await;

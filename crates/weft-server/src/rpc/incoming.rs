@@ -50,7 +50,11 @@ impl<'a> Incoming<'a> {
             // What is sealed says nothing before it is opened.
             let programs = if self.secured.is_none() { self.programs } else { &[] };
             let received = receive(&mut self.records, programs, place).await?;
-            let Some(record) = received else { return Ok(None) };
+            let Some(record) = received else {
+                // Who has no more to ask still has the answers that need not wait.
+                tokio::task::yield_now().await;
+                return Ok(None);
+            };
             if let Some(secured) = &mut self.secured {
                 let opened = secured.opener.open(record).inspect_err(|error| {
                     tracing::warn!(peer = %conn.peer, %error, "a secure connection ends");
@@ -66,7 +70,8 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// Whether the next record may be here already, so that [`Self::next`] would not wait.
+    /// Whether the next record may be here already; if not, [`Self::next`] waits, unless it finds
+    /// the end.
     pub(super) fn may_have_more(&self) -> bool {
         self.records.may_have_more()
     }

@@ -345,3 +345,37 @@ async fn write_loop(conn: Arc<Conn>, write: OwnedWriteHalf, mut queue: mpsc::Rec
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Shutdown;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use weft_xdr::record;
+
+    use super::*;
+
+    /// Who asks, and closes his side at once, is answered, however much came with it.
+    #[tokio::test]
+    async fn who_asks_and_ends_is_answered() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = Server::new(Vec::new(), Connections::default(), ServerLimits::default());
+        let workers = Workers::from(Handle::current());
+        tokio::spawn(server.accept(listener, workers));
+        let mut call = Vec::new();
+        for word in [1, 0, 2, 100_003, 4, 0, 0, 0, 0, 0u32] {
+            call.extend(word.to_be_bytes());
+        }
+        let call = [&record::header(call.len())[..], &call].concat();
+        for calls in [1, 2, 40].repeat(20) {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(&call.repeat(calls)).await.unwrap();
+            SockRef::from(&stream).shutdown(Shutdown::Write).unwrap();
+            let mut answers = Vec::new();
+            stream.read_to_end(&mut answers).await.unwrap();
+            // PROG_UNAVAIL: a record's header and six words.
+            assert_eq!(answers.len(), calls * (4 + 6 * 4));
+        }
+    }
+}

@@ -38,9 +38,9 @@ pub trait Engine: Send + Sync {
         false
     }
 
-    /// [`Self::commit`] on a thread that must not wait: `false` if there is something to wait for
-    /// (another commit, a snapshot, room, tables to be merged). It is as if nothing had been asked
-    /// then, also if part of the batch was written: commit it.
+    /// [`Self::commit`] on a thread that must not wait, but for what is in memory: `false` if there
+    /// is something to wait for (another commit, a snapshot, room, tables to be merged). Nothing is
+    /// promised then, and part of the batch may be written: commit it, before anything else.
     ///
     /// **Errors.** Those of [`Self::commit`].
     fn commit_now(&self, _batch: &Batch, _fence_epoch: u64) -> Result<bool, EngineError> {

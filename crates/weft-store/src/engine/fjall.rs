@@ -88,6 +88,8 @@ struct Order {
     epoch: u64,
     /// Approximate size of the memtable in bytes.
     in_memory_bytes: u64,
+    /// Who does not wait met a full disk, after which fjall says that its worker failed.
+    was_full: bool,
     /// How often the worker failed though there was room.
     failures_with_room: u32,
     /// Bytes written since space was allocated for the journal.
@@ -127,6 +129,7 @@ impl FjallEngine {
         let order = Order {
             epoch,
             in_memory_bytes: 0,
+            was_full: false,
             failures_with_room: 0,
             since_allocated_bytes: 0,
             journals: 0,
@@ -200,6 +203,7 @@ impl FjallEngine {
     fn await_room(&self, order: &mut Order, refusal: Refusal) -> Result<(), EngineError> {
         match refusal {
             Refusal::Failed(error) => return Err(error),
+            Refusal::WorkerFailed if std::mem::take(&mut order.was_full) => {}
             Refusal::WorkerFailed if !self.reserve.is_scarce() => {
                 order.failures_with_room += 1;
                 if order.failures_with_room > FAILURES_WITH_ROOM_MAX {
@@ -335,7 +339,10 @@ impl Engine for FjallEngine {
         match open.write(batch) {
             Ok(()) => order.wrote(batch),
             Err(Refusal::Failed(error)) => return Err(error),
-            Err(Refusal::Full | Refusal::WorkerFailed | Refusal::Locked) => return Ok(false),
+            Err(refusal) => {
+                order.was_full |= matches!(refusal, Refusal::Full);
+                return Ok(false);
+            }
         }
         Ok(true)
     }

@@ -74,7 +74,7 @@ pub struct ObjectStore {
     pub(super) cache: Cache,
     leaving: Leaving,
     /// There is no disk below.
-    in_memory: bool,
+    pub(super) in_memory: bool,
     /// The file system below has no writes that refuse to wait.
     pub(super) writes_may_wait: AtomicBool,
     /// The file system below takes blocks for what may be written next.
@@ -129,11 +129,6 @@ impl ObjectStore {
             past_cache,
             verifier,
         })
-    }
-
-    /// Whether there is no disk that its calls could wait for.
-    pub fn is_in_memory(&self) -> bool {
-        self.in_memory
     }
 
     /// The store's own identity, made with it and never changed.
@@ -306,9 +301,7 @@ impl ObjectStore {
         data: &[u8],
     ) -> Result<WriteVerifier, ObjectError> {
         let before = self.write(id, epoch, offset, data)?;
-        let after = self.commit(id)?;
-        // Some sync failed between: it may have been the one that should have covered us.
-        if before == after { Ok(after) } else { Err(ObjectError::SyncLost) }
+        unless_lost(before, self.commit(id)?)
     }
 
     /// Whether [`Self::give_back_ahead`] is worth calling.
@@ -639,6 +632,15 @@ impl ObjectStore {
         let new = random_verifier(Some(old)).unwrap_or(old.wrapping_add(1));
         self.verifier.store(new, Ordering::Release);
     }
+}
+
+/// The verifier of a write that was committed. If it has changed between, some sync failed: it may
+/// have been the one that should have covered the write.
+pub(super) fn unless_lost(
+    before: WriteVerifier,
+    after: WriteVerifier,
+) -> Result<WriteVerifier, ObjectError> {
+    if before == after { Ok(after) } else { Err(ObjectError::SyncLost) }
 }
 
 /// A random verifier that is not `old`.

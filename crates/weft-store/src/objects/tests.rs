@@ -541,6 +541,41 @@ fn space_is_reported() {
     assert!(space.total > 0 && space.free <= space.total && space.available <= space.free);
 }
 
+/// Where there is no disk, what is open is written and made durable at once, unless somebody keeps
+/// it to himself; on a disk that is for who may wait.
+#[test]
+fn without_a_disk_nothing_is_waited_for() {
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let store = open_with(memory.path(), 8);
+    assert!(
+        store.write_stable_open(id(1), 2, 0, b"abc").is_none()
+            && store.commit_open(id(1)).is_none()
+    );
+    store.write(id(1), 2, 0, b"abc").unwrap();
+    let verifier = store.write_verifier();
+    assert_eq!(store.commit_open(id(1)), Some(Ok(verifier)));
+    assert!(!store.stat(id(1)).unwrap().unsynced);
+    assert_eq!(store.write_open(id(1), 2, 1, b"B"), Some(Ok(verifier)));
+    assert!(store.stat(id(1)).unwrap().unsynced);
+    assert_eq!(store.write_stable_open(id(1), 2, 2, b"C"), Some(Ok(verifier)));
+    assert!(!store.stat(id(1)).unwrap().unsynced);
+    assert_eq!(contents(&store, id(1)), b"aBC");
+    store.fence(id(1), 3).unwrap();
+    let stale = store.write_stable_open(id(1), 2, 0, b"old");
+    assert_eq!(stale, Some(Err(ObjectError::Stale { current: 3 })));
+    let object = store.object(id(1));
+    let fencing = object.epoch_exclusive();
+    assert_eq!(store.write_stable_open(id(1), 3, 0, b"new"), None);
+    drop(fencing);
+    let disk = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let store = open_with(disk.path(), 8);
+    store.write(id(1), 0, 0, b"abc").unwrap();
+    assert_eq!(
+        (store.write_stable_open(id(1), 0, 0, b"a"), store.commit_open(id(1))),
+        (None, None)
+    );
+}
+
 /// Nobody is told a size from the middle of a write.
 #[test]
 fn sizes_are_those_between_writes() {

@@ -30,8 +30,8 @@ const UNAWAITED_MAX: Duration = Duration::from_secs(1);
 /// While others commit for themselves, the commit thread looks this often for what nobody waits
 /// for; after such a time without any commit it sleeps until it is woken.
 const NAP: Duration = Duration::from_millis(50);
-/// Groups that who waits for one commits for others, too: what came meanwhile. Beyond that they
-/// are the commit thread's.
+/// Groups that who waits commits, one after another: his own, and what came meanwhile. Beyond that
+/// they are the commit thread's.
 const GROUPS_HERE_MAX: usize = 4;
 /// A larger group is left to the commit thread: others wait for this one.
 const BYTES_HERE_MAX: usize = 256 << 10;
@@ -110,7 +110,7 @@ pub(super) struct State {
     left: Option<Group>,
     /// Somebody waits for what is queued, and does not commit it himself.
     wanted: bool,
-    /// Somebody else than the commit thread has committed since its last nap.
+    /// Somebody else than the commit thread has taken a group since its last nap.
     committed_here: bool,
     /// The commit thread comes back by itself.
     napping: bool,
@@ -137,7 +137,7 @@ pub(super) struct Shared {
     state: Mutex<State>,
     /// Signalled when the queue is empty no more, or long enough, and at closing.
     work: Condvar,
-    /// Follows the commit thread, for waiters.
+    /// Follows the commits, for waiters. It never goes back.
     pub(super) durable: watch::Sender<Durable>,
     /// Why the volume has stopped. Who waits for that alone is not woken by each commit.
     pub(super) stopped: watch::Sender<Option<StoreError>>,
@@ -236,10 +236,10 @@ impl Shared {
                 state.wanted = true;
                 return;
             }
+            let guard = StopOnPanic(self);
             state.committed_here = true;
             let group = state.take_group(&self.policy);
             drop(state);
-            let guard = StopOnPanic(self);
             let committed = self.commit_now(group);
             std::mem::forget(guard);
             if let Err(error) = committed {
@@ -324,7 +324,8 @@ impl Shared {
         self.retire(group)
     }
 
-    /// Waits for work and takes as much of it as the policy lets share one sync.
+    /// Waits for work and takes as much of it as the policy lets share one sync; none once the
+    /// volume has stopped or closed.
     fn next_group(&self) -> Option<Group> {
         let mut state = self.state.lock().ok()?;
         let mut napped = false;
@@ -412,7 +413,8 @@ impl Shared {
         self.pending_bytes.fetch_sub(freed, Ordering::Relaxed);
         self.batches.fetch_add(1, Ordering::Relaxed);
         self.mutations.fetch_add(mutations, Ordering::Relaxed);
-        self.durable.send_modify(|durable| durable.lsn = lsn);
+        // Who took the group behind this one may have been here before.
+        self.durable.send_modify(|durable| durable.lsn = durable.lsn.max(lsn));
         Ok(())
     }
 
@@ -482,12 +484,12 @@ impl State {
     }
 }
 
-/// A panic of the commit thread must not leave waiters hanging.
+/// A panic of who commits must not leave waiters hanging.
 struct StopOnPanic<'a>(&'a Shared);
 
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
-        self.0.stop("the commit thread panicked");
+        self.0.stop("a commit panicked");
     }
 }
 
@@ -568,5 +570,18 @@ mod tests {
         assert_eq!(groups(&[500, 1], policy, &[]), [(1, 1), (2, 1)]);
         assert_eq!(groups(&[1, 1], policy, &[1, 2]), [(1, 1), (2, 1)]);
         assert_eq!(groups(&[1, 1, 1], policy, &[2]), [(2, 2), (3, 1)]);
+    }
+
+    /// The group behind is durable before this one is said to be: it stays so.
+    #[test]
+    fn what_is_durable_never_goes_back() {
+        let engine = std::sync::Arc::new(crate::engine::MemoryEngine::new());
+        let opened = super::super::open::engine(engine, &Default::default()).unwrap();
+        let shared = Shared::new(opened, CommitPolicy::default(), 1 << 20);
+        for lsn in [3, 2] {
+            let group = Group { batch: Batch::new(), lsn: Lsn(lsn), bytes: 0, mutations: 1 };
+            shared.retire(group).unwrap();
+            assert_eq!(shared.durable.borrow().lsn, Lsn(3));
+        }
     }
 }
