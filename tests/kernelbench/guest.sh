@@ -26,6 +26,25 @@ phase_tar() {
   timed tar $((tree_dirs * tree_files)) extract
 }
 
+stream_write() {
+  repeat=0
+  while [ $repeat -lt $stream_mib ]; do
+    cat /tmp/mib || return 1
+    repeat=$((repeat + 1))
+  done | dd of=/mnt/stream bs=1M iflag=fullblock conv=fsync
+}
+
+stream_read() { dd if=/mnt/stream of=/dev/null bs=1M; }
+
+stream_compare() {
+  repeat=0
+  while [ $repeat -lt $stream_mib ]; do
+    dd if=/mnt/stream of=/tmp/read bs=1M skip=$repeat count=1 2>/dev/null || return 1
+    cmp /tmp/mib /tmp/read || return 1
+    repeat=$((repeat + 1))
+  done
+}
+
 extract() {
   tar -xf /tmp/tree.tar -C /mnt/t || return 1
   sync
@@ -64,6 +83,17 @@ unmount /mnt
 mount_new
 phase medium-read medium-read
 phase medium-remove medium-remove
+unmount /mnt
+
+# Files larger than anybody keeps.
+dd if=/dev/urandom of=/tmp/mib bs=1M count=1 2>/dev/null || fail "no bytes"
+mount_new
+timed stream $stream_mib stream_write
+unmount /mnt
+mount_new
+timed stream-read $stream_mib stream_read
+stream_compare || fail "the stream differs"
+rm /mnt/stream || fail "rm"
 unmount /mnt
 
 mount_new

@@ -11,9 +11,10 @@
 #   --kills SECONDS   ends all of Weft's servers by SIGKILL that often, and starts them again at once
 #   --cut SECONDS     with --programs: not measured; the client is gone after so many seconds, as if without power, and
 #                     what its programs had been told is durable is looked for from another client
+#   --disk DIR        Weft and Ganesha have their files there, not in memory; knfsd cannot
 #   --out DIR         keeps what was measured: a folder for each run, and `figures`
 #
-# Needs root. Everything is in network and mount namespaces of its own, all files in memory. $WEFT_GANESHA
+# Needs root. Everything is in network and mount namespaces of its own, all files in memory unless told. $WEFT_GANESHA
 # and $WEFT_KNFSD are folders with the programs of these two. knfsd is in a guest of its own, of the newest
 # kernel (uml), exported `sync`, or `async` as knfsd-async.
 set -eu -o pipefail
@@ -31,7 +32,7 @@ stop_s=10     # for a process to end when asked to
 
 die() { echo "kernelbench: $*" >&2; exit 1; }
 
-weft=$1 kernel=uml count=300 repeats=3 servers='' also='' debian='' kills='' cut='' out=''
+weft=$1 kernel=uml count=300 repeats=3 servers='' also='' debian='' kills='' cut='' disk='' out=''
 shift
 case ${1:-} in uml | 6.12 | 6.1) kernel=$1; shift ;; esac
 while [ $# -gt 0 ]; do
@@ -44,6 +45,7 @@ while [ $# -gt 0 ]; do
     --programs) debian=$(readlink -e "$2") || die "no folder $2" ;;
     --kills) kills=$2 ;;
     --cut) cut=$2 ;;
+    --disk) disk=$(readlink -e "$2") || die "no folder $2" ;;
     --out) out=$(readlink -m "$2") ;;
     *) die "unknown option '$1' (./dev help)" ;;
   esac
@@ -55,17 +57,24 @@ done
 [ -z "$debian" ] || [ "$kernel" = uml ] || die "--programs is for uml, which sees this machine's folders"
 work_script=$here/guest.sh phases=$here/guest.phases
 [ -z "$debian" ] || work_script=$here/programs.sh phases=$here/programs.phases
-[ -n "$servers" ] || servers="weft ${also:+also }ganesha knfsd"
+if [ -z "$servers" ]; then
+  servers="weft ${also:+also }ganesha"
+  [ -n "$disk" ] || servers+=" knfsd"
+fi
 
 for server in $servers; do
   case $server in
     weft) ;;
     ganesha) [ -n "${WEFT_GANESHA:-}" ] || die "WEFT_GANESHA says where Ganesha is (./dev does)" ;;
+    knfsd*) [ -z "$disk" ] || die "knfsd has its files in memory: leave it out with --disk" ;;&
     knfsd | knfsd-async) [ -n "${WEFT_KNFSD:-}" ] || die "WEFT_KNFSD says where knfsd is (./dev does)" ;;
     also) [ -n "$also" ] || die "the server 'also' is what --also FILE is for" ;;
     *) die "no server '$server': weft, also, ganesha, knfsd or knfsd-async" ;;
   esac
 done
+
+# Where the files of the server are that runs, if not in memory.
+on_disk=''
 
 # What is to be ended: the servers' processes (with knfsd the rig of its guest), and the client's rig.
 running=()
@@ -90,7 +99,9 @@ leave() {
   trap - EXIT
   end_all
   [ $status = 0 ] || keep || true
-  cd / && rm -rf "$work"
+  cd / && rm -rf "$work"/server/* "$on_disk"
+  umount "$work/server" 2>/dev/null || true
+  rm -rf "$work"
   exit $status
 }
 
@@ -279,11 +290,17 @@ run() { # SERVER REPEAT
   local folder=$raw/$1-$2
   address='' pids='' dir_delegations=on
   mkdir "$work/server"
+  if [ -n "$disk" ]; then
+    on_disk=$(mktemp -d "$disk/kernelbench.XXXXXX")
+    mount --bind "$on_disk" "$work/server"
+  fi
   "start_$1"
   if [ -n "$cut" ]; then cut_run "$folder"; else measured_run "$folder"; fi
   end_all
   keep_logs "$folder"
-  rm -rf "$work/server"
+  rm -rf "$work"/server/*
+  [ -z "$disk" ] || { umount "$work/server"; rmdir "$on_disk"; }
+  rmdir "$work/server"
   [ -n "$cut" ] || figures "$folder" "$1" "$2" >>"$raw/figures"
 }
 
@@ -312,18 +329,19 @@ describe() { # SERVER
   case $1 in
     weft) echo "$("$weft" --version), $data_servers data servers, default configuration$killed" ;;
     also) echo "the same$killed with $also: $(grep -v '^ *\(#.*\)*$' "$also" | tr '\n' ' ')" ;;
-    ganesha) echo "Ganesha $(ganesha_version), VFS on tmpfs; the client wants no directory delegations" ;;
+    ganesha) echo "Ganesha $(ganesha_version), VFS; the client wants no directory delegations" ;;
     knfsd*) echo "the server of Linux $knfsd_kernel in a guest with one processor (uml), ext4 in" \
       "memory, $([ "$1" = knfsd ] && echo sync || echo async)" ;;
   esac
 }
 
 report() {
-  local server
+  local server where='in memory'
   local what="$count files of 8 KiB a phase"
   [ -z "$debian" ] || what="programs that people use"
   echo "Linux $(sed -n 's/^kernel=//p' "$raw"/*-1/meta.txt | head -1) as the client: $what, medians of $repeats"
-  echo "on $(machine), all files in memory"
+  [ -z "$disk" ] || where="on $(findmnt -no FSTYPE -T "$disk")"
+  echo "on $(machine), all files $where"
   for server in $servers; do echo "$server: $(describe "$server")"; done
   echo
   awk -v servers="$servers" -v repeats="$repeats" -f "$here/table.awk" "$phases" "$raw/figures"

@@ -8,6 +8,9 @@ settle_seconds=1
 # The tree that is extracted, copied and committed.
 # shellcheck disable=SC2034 # those who source this use them
 tree_dirs=20 tree_files=50
+# What is streamed, in MiB.
+# shellcheck disable=SC2034
+stream_mib=256
 
 begin() { host begin "$1" || fail "the host does not listen"; }
 
