@@ -99,10 +99,28 @@ leave() {
   trap - EXIT
   end_all
   [ $status = 0 ] || keep || true
-  cd / && rm -rf "$work"/server/* "$on_disk"
-  umount "$work/server" 2>/dev/null || true
+  cd /
+  [ ! -d "$work/server" ] || drop_server_folder || true
   rm -rf "$work"
   exit $status
+}
+
+make_server_folder() {
+  mkdir "$work/server"
+  if [ -n "$disk" ]; then
+    on_disk=$(mktemp -d "$disk/kernelbench.XXXXXX")
+    mount --bind "$on_disk" "$work/server"
+  fi
+}
+
+drop_server_folder() {
+  rm -rf "$work"/server/*
+  if [ -n "$on_disk" ]; then
+    umount "$work/server"
+    rmdir "$on_disk"
+    on_disk=''
+  fi
+  rmdir "$work/server"
 }
 
 keep() {
@@ -289,18 +307,12 @@ cut_run() { # FOLDER
 run() { # SERVER REPEAT
   local folder=$raw/$1-$2
   address='' pids='' dir_delegations=on
-  mkdir "$work/server"
-  if [ -n "$disk" ]; then
-    on_disk=$(mktemp -d "$disk/kernelbench.XXXXXX")
-    mount --bind "$on_disk" "$work/server"
-  fi
+  make_server_folder
   "start_$1"
   if [ -n "$cut" ]; then cut_run "$folder"; else measured_run "$folder"; fi
   end_all
   keep_logs "$folder"
-  rm -rf "$work"/server/*
-  [ -z "$disk" ] || { umount "$work/server"; rmdir "$on_disk"; }
-  rmdir "$work/server"
+  drop_server_folder
   [ -n "$cut" ] || figures "$folder" "$1" "$2" >>"$raw/figures"
 }
 
