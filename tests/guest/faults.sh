@@ -15,7 +15,10 @@ dd if=/dev/urandom of=/tmp/small bs=1M count=8 2>/dev/null
 
 write_file() { dd if="$1" of="$2" bs=1M conv=notrunc,fsync 2>/tmp/dd || { cat /tmp/dd; return 1; }; }
 
-write_slowly() { # FILE: 1 MiB at a time, so that there is a middle to be killed in
+# FILE: 1 MiB at a time, so that there is a middle to be killed in. The file stays open: who opens it anew while its data
+# server is dead waits until its size is known, and an open that may create holds its directory meanwhile, with Linux.
+write_slowly() {
+  exec 9>>"$1" || return 1
   block=0
   while [ $block -lt 64 ]; do
     dd if=/tmp/large of="$1" bs=1M skip=$block seek=$block count=1 conv=notrunc 2>/dev/null || return 1
@@ -23,6 +26,7 @@ write_slowly() { # FILE: 1 MiB at a time, so that there is a middle to be killed
     block=$((block + 1))
   done
   dd if=/dev/null of="$1" bs=1M seek=64 conv=notrunc,fsync 2>/tmp/dd || { cat /tmp/dd; return 1; }
+  exec 9>&-
 }
 
 begins_small() { dd if="$1" bs=1M count=8 2>/dev/null | cmp - /tmp/small; }
