@@ -492,11 +492,19 @@ impl State {
         }
     }
 
-    /// Whether this is the stateid of a delegation, and if so, whether the client has opened the
-    /// file by itself since it was granted, as far as is known.
-    pub fn opened_alone_by(&self, client: ClientId, stateid: &Stateid) -> Option<bool> {
-        let Ok((Kind::Delegation, no)) = self.find(client, stateid) else { return None };
-        self.delegations.get(no).map(|held| held.used_alone)
+    /// Whether the client asks as the holder of a delegation to write, and if so, whether it has
+    /// opened the file by itself since that was granted, as far as is known. So does who asks with
+    /// a stateid that is younger: it recovers its opens, or claims them to give the file back.
+    pub fn asks_as_holder(
+        &self,
+        client: ClientId,
+        file: FileKey,
+        stateid: &Stateid,
+    ) -> Option<bool> {
+        let (granted, held) = self.delegations.numbered(client, file)?;
+        let (_, asks_with) = self.find(client, stateid).ok()?;
+        let as_holder = held.kind == DelegationKind::Write && asks_with >= granted;
+        as_holder.then_some(held.used_alone)
     }
 
     /// Whether the client may do such I/O by a delegation on the file.

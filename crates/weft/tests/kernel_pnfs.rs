@@ -67,7 +67,7 @@ fn stripes_over_all_data_servers(kernel: Kernel, start: impl FnOnce(Options) -> 
         bytes if bytes > SMALL_MAX => small_files_went_to_the_mds,
         bytes => panic!("a threshold of {bytes} bytes splits the small files"),
     };
-    let guest = guest.argument(cluster.port()).argument(MEBIBYTES);
+    let guest = guest.program("unlinked").argument(cluster.port()).argument(MEBIBYTES);
     let mut samples = BTreeMap::new();
     let report = guest.run(&mut cluster, |cluster, words| match words.split_once(' ') {
         Some(("sample", name)) => {

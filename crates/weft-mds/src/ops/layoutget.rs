@@ -99,6 +99,12 @@ fn goes_through_here(mds: &Mds, c: &Compound<Mds>, inode: &Inode, iomode: IoMode
 /// again for two minutes, whatever it writes; this is an answer about now (§18.43.3: the server
 /// cannot satisfy `loga_minlength`).
 ///
+/// Nor does it leave for an open that is younger than the delegation. Linux that writes while it
+/// gives a file back finds no open to ask with (`pnfs_update_layout`), recovers it as if it had
+/// been lost, and takes its locks for lost, so that it fails what it writes with them. If that was
+/// on its way to data servers it takes those for dead (`filelayout_async_handle_error`), and sends
+/// all it writes to any file here for two minutes. Each `-shm` of SQLite is removed like that.
+///
 /// # Errors
 /// BADLAYOUT if it is.
 fn stays_small(
@@ -107,7 +113,8 @@ fn stays_small(
     iomode: IoMode,
     (client, stateid): (ClientId, &Stateid),
 ) -> Result<(), NfsStat> {
-    let opened_alone = mds.protocol.state().opened_alone_by(client, stateid);
+    let file = mds.files.key(inode.no);
+    let opened_alone = mds.protocol.state().asks_as_holder(client, file, stateid);
     let (Some(opened_alone), IoMode::RW) = (opened_alone, iomode) else { return Ok(()) };
     let is_here = inode.stuffed || inode.placement.is_none();
     let may_get_large = inode.size == 0 && !opened_alone;

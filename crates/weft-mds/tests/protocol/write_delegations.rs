@@ -435,6 +435,40 @@ async fn small_files_do_not_leave_unasked() {
     a.compound().putfh(&made).op(get).expect(NfsStat::OK).await;
 }
 
+/// A small file does not leave for an open that its holder recovers beside the delegation (Linux
+/// does so when it writes while it gives that back, and `pnfs_update_layout` finds no open): what
+/// it then writes with a lock that it takes for lost it fails by itself, and if it had a layout, it
+/// takes the data servers for dead, and writes everything through here for two minutes.
+#[tokio::test]
+async fn small_files_do_not_leave_for_who_gives_them_back() {
+    let cluster = cluster(2).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let fh = closed_file(&mut a, "f").await;
+    let stateid = delegated(&mut a, &fh).await;
+    a.compound().putfh(&fh).op(write(stateid, 0, b"small")).expect(NfsStat::OK).await;
+    let recovered = wanting(share::ACCESS_BOTH | share::WANT_NO_DELEG);
+    let opened = a.compound().putfh(&fh).open(recovered).send().await.ok().open();
+    let get = || OpArgs::Layoutget(layoutget(opened.stateid, IoMode::RW));
+    a.compound().putfh(&fh).op(get()).expect(NfsStat::BADLAYOUT).await;
+    a.compound().putfh(&fh).op(delegreturn(stateid)).expect(NfsStat::OK).await;
+    a.compound().putfh(&fh).op(get()).expect(NfsStat::OK).await;
+}
+
+/// An open that was granted together with a delegation was told from where on a layout is worth it.
+#[tokio::test]
+async fn small_files_leave_for_an_open_of_before() {
+    let cluster = cluster(2).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let fh = closed_file(&mut a, "f").await;
+    let opened = a.compound().putfh(&fh).open(wanting(share::ACCESS_WRITE)).send().await.ok();
+    let opened = opened.open();
+    assert!(matches!(opened.delegation, OpenDelegation::Write { .. }));
+    let small = write(opened.stateid, 0, b"small");
+    a.compound().putfh(&fh).op(small).expect(NfsStat::OK).await;
+    let get = OpArgs::Layoutget(layoutget(opened.stateid, IoMode::RW));
+    a.compound().putfh(&fh).op(get).expect(NfsStat::OK).await;
+}
+
 /// Who does not give it back loses it after a lease, with the layout that it has; nothing that it
 /// still sends to data servers is taken.
 #[tokio::test]
