@@ -7,6 +7,7 @@
 //! 9754 §4), and the file stays until it is back.
 
 mod contended;
+mod in_vain;
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ use crate::refusal::Refusal;
 use crate::state::State;
 use crate::stateid::{Kind, StateNo};
 
-use self::contended::Contended;
+use self::{contended::Contended, in_vain::InVain};
 
 /// What the holder of a delegation may do by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub(crate) struct Delegation {
     change: u64,
     /// The client has opened the file by itself since, and changed its size.
     used_alone: bool,
+    /// Layouts that the client asked for.
+    in_vain: InVain,
     /// The client has begun to give it back.
     returning: bool,
     /// Whether the client's last answer to the recall was that it has no such delegation.
@@ -362,6 +365,7 @@ impl State {
             opened,
             change: asking.change,
             used_alone: false,
+            in_vain: InVain::default(),
             returning: false,
             disowned: false,
         };
@@ -505,6 +509,14 @@ impl State {
         let (_, asks_with) = self.find(client, stateid).ok()?;
         let as_holder = held.kind == DelegationKind::Write && asks_with >= granted;
         as_holder.then_some(held.used_alone)
+    }
+
+    /// The holder of a delegation was refused a layout of the file, which has so many bytes.
+    /// Whether it need not ask for a while.
+    pub fn asked_in_vain(&mut self, client: ClientId, file: FileKey, size: u64) -> bool {
+        let no = self.delegations.no_of(client, file);
+        let held = no.and_then(|no| self.delegations.by_no.get_mut(&no));
+        held.is_some_and(|held| held.in_vain.asked(size))
     }
 
     /// Whether the client may do such I/O by a delegation on the file.

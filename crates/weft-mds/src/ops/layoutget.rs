@@ -95,9 +95,10 @@ fn goes_through_here(mds: &Mds, c: &Compound<Mds>, inode: &Inode, iomode: IoMode
 
 /// Whether a small file is better written here for now, by a client that has it delegated. Who
 /// opens a file by itself was not told from where on it is worth a layout (`mdsthreshold` comes
-/// with OPEN), and asks for one at each write. LAYOUTUNAVAILABLE would keep Linux from asking
-/// again for two minutes, whatever it writes; this is an answer about now (§18.43.3: the server
-/// cannot satisfy `loga_minlength`).
+/// with OPEN), and asks for one at each write. BADLAYOUT is an answer about now (§18.43.3: the
+/// server cannot satisfy `loga_minlength`). LAYOUTUNAVAILABLE keeps Linux from asking again for two
+/// minutes, whatever it writes: that is said of a file that is written over and over, and does not
+/// grow.
 ///
 /// Nor does it leave for an open that is younger than the delegation. Linux that writes while it
 /// gives a file back finds no open to ask with (`pnfs_update_layout`), recovers it as if it had
@@ -106,20 +107,25 @@ fn goes_through_here(mds: &Mds, c: &Compound<Mds>, inode: &Inode, iomode: IoMode
 /// all it writes to any file here for two minutes. Each `-shm` of SQLite is removed like that.
 ///
 /// # Errors
-/// BADLAYOUT if it is.
+/// BADLAYOUT if it is; LAYOUTUNAVAILABLE if it is likely to be for a while.
 fn stays_small(
     mds: &Mds,
     inode: &Inode,
     iomode: IoMode,
     (client, stateid): (ClientId, &Stateid),
 ) -> Result<(), NfsStat> {
-    let file = mds.files.key(inode.no);
-    let opened_alone = mds.protocol.state().asks_as_holder(client, file, stateid);
+    let (file, mut state) = (mds.files.key(inode.no), mds.protocol.state());
+    let opened_alone = state.asks_as_holder(client, file, stateid);
     let (Some(opened_alone), IoMode::RW) = (opened_alone, iomode) else { return Ok(()) };
     let is_here = inode.stuffed || inode.placement.is_none();
     let may_get_large = inode.size == 0 && !opened_alone;
-    let stays = is_here && mds.files.is_small(inode.size) && !may_get_large;
-    if stays { Err(NfsStat::BADLAYOUT) } else { Ok(()) }
+    if !is_here || !mds.files.is_small(inode.size) || may_get_large {
+        return Ok(());
+    }
+    match state.asked_in_vain(client, file, inode.size) {
+        true => Err(NfsStat::LAYOUTUNAVAILABLE),
+        false => Err(NfsStat::BADLAYOUT),
+    }
 }
 
 /// §18.43.3: a type and a mode there are; no empty range, none beyond 2^64, and not less than the

@@ -435,6 +435,29 @@ async fn small_files_do_not_leave_unasked() {
     a.compound().putfh(&made).op(get).expect(NfsStat::OK).await;
 }
 
+/// Who writes a small file again and again by itself need not ask for a layout each time; but of
+/// one that grows it is not told so, since it would write it through here when it is large.
+#[tokio::test]
+async fn who_writes_a_small_file_over_and_over_need_not_ask() {
+    let cluster = cluster(2).await;
+    let mut a = Client::mount(&cluster, "a").await;
+    let fh = closed_file(&mut a, "f").await;
+    let stateid = delegated(&mut a, &fh).await;
+    let get = || OpArgs::Layoutget(layoutget(stateid, IoMode::RW));
+    for n in 0..10 {
+        a.compound().putfh(&fh).op(write(stateid, n, b"grows")).expect(NfsStat::OK).await;
+        a.compound().putfh(&fh).op(get()).expect(NfsStat::BADLAYOUT).await;
+    }
+    let (not_now, not_soon) = (NfsStat::BADLAYOUT, NfsStat::LAYOUTUNAVAILABLE);
+    for said in [not_now, not_now, not_soon, not_now, not_now, not_now, not_soon] {
+        a.compound().putfh(&fh).op(write(stateid, 0, b"stays")).expect(NfsStat::OK).await;
+        a.compound().putfh(&fh).op(get()).expect(said).await;
+    }
+    let large = vec![7; (64 << 10) + 1];
+    a.compound().putfh(&fh).op(write(stateid, 0, &large)).expect(NfsStat::OK).await;
+    a.compound().putfh(&fh).op(get()).expect(NfsStat::OK).await;
+}
+
 /// A small file does not leave for an open that its holder recovers beside the delegation (Linux
 /// does so when it writes while it gives that back, and `pnfs_update_layout` finds no open): what
 /// it then writes with a lock that it takes for lost it fails by itself, and if it had a layout, it
