@@ -46,6 +46,9 @@ pub(crate) struct Delegation {
     /// The file's change attribute when it was granted: what the holder says as long as it has no
     /// changes of its own (§10.4.3; Linux `nfs4_callback_getattr`).
     change: u64,
+    /// The last state there was when this was granted, as it is: what is younger is no open that
+    /// it was granted with.
+    granted_at: StateNo,
     /// The client has opened the file by itself since, and changed its size.
     used_alone: bool,
     /// Layouts that the client asked for.
@@ -348,15 +351,17 @@ impl State {
             return Err(if is_told { why } else { NoDelegation::NotAsked });
         }
         let granted = |stateid| Granted { stateid, kind };
+        let granted_at = self.next_no();
         if let Some(no) = self.delegations.no_of(client, file)
             && let Some(held) = self.delegations.by_no.get_mut(&no)
         {
             (held.kind, held.opened, held.returning) = (kind, held.opened | access, false);
+            held.granted_at = granted_at;
             held.seqid = held.seqid.next();
             let seqid = held.seqid;
             return Ok(granted(self.stateid(Kind::Delegation, no, seqid)));
         }
-        let (no, seqid, opened) = (self.next_no(), Seqid(1), access);
+        let (no, seqid, opened) = (granted_at, Seqid(1), access);
         let delegation = Delegation {
             client,
             file,
@@ -364,6 +369,7 @@ impl State {
             kind,
             opened,
             change: asking.change,
+            granted_at,
             used_alone: false,
             in_vain: InVain::default(),
             returning: false,
@@ -498,17 +504,17 @@ impl State {
 
     /// Whether the client asks as the holder of a delegation to write, and if so, whether it has
     /// opened the file by itself since that was granted, as far as is known. So does who asks with
-    /// a stateid that is younger: it recovers its opens, or claims them to give the file back.
+    /// a state that is younger: it recovers its opens, or claims them to give the file back.
     pub fn asks_as_holder(
         &self,
         client: ClientId,
         file: FileKey,
         stateid: &Stateid,
     ) -> Option<bool> {
-        let (granted, held) = self.delegations.numbered(client, file)?;
-        let (_, asks_with) = self.find(client, stateid).ok()?;
-        let as_holder = held.kind == DelegationKind::Write && asks_with >= granted;
-        as_holder.then_some(held.used_alone)
+        let held = self.delegations.of(client, file)?;
+        let (kind, no) = self.find(client, stateid).ok()?;
+        let as_holder = kind == Kind::Delegation || no > held.granted_at;
+        (held.kind == DelegationKind::Write && as_holder).then_some(held.used_alone)
     }
 
     /// The holder of a delegation was refused a layout of the file, which has so many bytes.

@@ -477,19 +477,28 @@ async fn small_files_do_not_leave_for_who_gives_them_back() {
     a.compound().putfh(&fh).op(get()).expect(NfsStat::OK).await;
 }
 
-/// An open that was granted together with a delegation was told from where on a layout is worth it.
+/// An open that was granted together with a delegation was told from where on a layout is worth it;
+/// also if the delegation is one to read that became one to write with it.
 #[tokio::test]
 async fn small_files_leave_for_an_open_of_before() {
     let cluster = cluster(2).await;
     let mut a = Client::mount(&cluster, "a").await;
-    let fh = closed_file(&mut a, "f").await;
-    let opened = a.compound().putfh(&fh).open(wanting(share::ACCESS_WRITE)).send().await.ok();
-    let opened = opened.open();
-    assert!(matches!(opened.delegation, OpenDelegation::Write { .. }));
-    let small = write(opened.stateid, 0, b"small");
-    a.compound().putfh(&fh).op(small).expect(NfsStat::OK).await;
-    let get = OpArgs::Layoutget(layoutget(opened.stateid, IoMode::RW));
-    a.compound().putfh(&fh).op(get).expect(NfsStat::OK).await;
+    for reads_first in [false, true] {
+        let fh = closed_file(&mut a, &format!("f-{reads_first}")).await;
+        if reads_first {
+            let opened = a.compound().putfh(&fh).open(wanting(share::ACCESS_READ)).send().await;
+            let opened = opened.ok().open();
+            assert!(matches!(opened.delegation, OpenDelegation::Read { .. }));
+            a.compound().putfh(&fh).op(close(opened.stateid)).expect(NfsStat::OK).await;
+        }
+        let opened = a.compound().putfh(&fh).open(wanting(share::ACCESS_WRITE)).send().await;
+        let opened = opened.ok().open();
+        assert!(matches!(opened.delegation, OpenDelegation::Write { .. }));
+        let small = write(opened.stateid, 0, b"small");
+        a.compound().putfh(&fh).op(small).expect(NfsStat::OK).await;
+        let get = OpArgs::Layoutget(layoutget(opened.stateid, IoMode::RW));
+        a.compound().putfh(&fh).op(get).expect(NfsStat::OK).await;
+    }
 }
 
 /// Who does not give it back loses it after a lease, with the layout that it has; nothing that it
