@@ -2,8 +2,8 @@
  * when the last process has done with it.
  *   cc -O2 -static -o unlinked unlinked.c
  *   unlinked FILE
- * FILE is made anew. It is opened a second time for all of this, so that a client to whom it is delegated opens it by
- * itself. Exit status: 0 it is gone, 2 anything else. */
+ * FILE must not be there. It is opened a second time for all of this, so that a client to whom it is delegated opens it
+ * by itself. Exit status: 0 it has no name any more, 2 anything else. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static int broken(const char *what) {
 
 static int make(const char *name) {
     static const char zeros[BYTES];
-    int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    int fd = open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (fd < 0)
         return broken(name);
     if (write(fd, zeros, sizeof zeros) != sizeof zeros || fsync(fd) != 0)

@@ -21,6 +21,7 @@ use crate::refusal::Refusal;
 use crate::state::State;
 use crate::stateid::{Kind, StateNo};
 
+pub use self::in_vain::{FileAsked, SmallFile};
 use self::{contended::Contended, in_vain::InVain};
 
 /// What the holder of a delegation may do by itself.
@@ -46,12 +47,12 @@ pub(crate) struct Delegation {
     /// The file's change attribute when it was granted: what the holder says as long as it has no
     /// changes of its own (§10.4.3; Linux `nfs4_callback_getattr`).
     change: u64,
-    /// The last state there was when this was granted, as it is: what is younger is no open that
-    /// it was granted with.
+    /// A number that was taken when this was granted, or last became more: states with greater
+    /// ones were made later.
     granted_at: StateNo,
     /// The client has opened the file by itself since, and changed its size.
     used_alone: bool,
-    /// Layouts that the client asked for.
+    /// Layouts that the client asked for in vain.
     in_vain: InVain,
     /// The client has begun to give it back.
     returning: bool,
@@ -502,27 +503,33 @@ impl State {
         }
     }
 
-    /// Whether the client asks as the holder of a delegation to write, and if so, whether it has
-    /// opened the file by itself since that was granted, as far as is known. So does who asks with
-    /// a state that is younger: it recovers its opens, or claims them to give the file back.
-    pub fn asks_as_holder(
-        &self,
+    /// What a client is told that asks with this stateid for a layout to write a small file with.
+    ///
+    /// As the holder of a delegation to write, it opened the file by itself, so that it was not
+    /// told from where on a layout is worth it: it gets none. But it may be the first that is
+    /// written of the file, of any length, unless it opened it by itself once more since, as far
+    /// as is known. Who asks with an open that is younger than the delegation recovers it, or
+    /// claims it to give the file back, and gets none either; so with a lock. (An open of the same
+    /// owner from before keeps its number, and what is reclaimed after a restart has a new one.)
+    pub fn small_file(
+        &mut self,
         client: ClientId,
         file: FileKey,
         stateid: &Stateid,
-    ) -> Option<bool> {
-        let held = self.delegations.of(client, file)?;
-        let (kind, no) = self.find(client, stateid).ok()?;
-        let as_holder = kind == Kind::Delegation || no > held.granted_at;
-        (held.kind == DelegationKind::Write && as_holder).then_some(held.used_alone)
-    }
-
-    /// The holder of a delegation was refused a layout of the file, which has so many bytes.
-    /// Whether it need not ask for a while.
-    pub fn asked_in_vain(&mut self, client: ClientId, file: FileKey, size: u64) -> bool {
-        let no = self.delegations.no_of(client, file);
-        let held = no.and_then(|no| self.delegations.by_no.get_mut(&no));
-        held.is_some_and(|held| held.in_vain.asked(size))
+        asked: FileAsked,
+    ) -> SmallFile {
+        let Ok((kind, no)) = self.find(client, stateid) else { return SmallFile::Leaves };
+        let held = self.delegations.no_of(client, file);
+        let held = held.and_then(|held| self.delegations.by_no.get_mut(&held));
+        let Some(held) = held.filter(|held| held.kind == DelegationKind::Write) else {
+            return SmallFile::Leaves;
+        };
+        let leaves = match kind {
+            Kind::Delegation => asked.size == 0 && !held.used_alone,
+            Kind::Open | Kind::Lock => no < held.granted_at,
+            Kind::Layout => true,
+        };
+        if leaves { SmallFile::Leaves } else { held.in_vain.asked(asked) }
     }
 
     /// Whether the client may do such I/O by a delegation on the file.

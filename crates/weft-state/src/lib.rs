@@ -54,7 +54,9 @@ mod testing;
 
 pub use backchannel::Callback;
 pub use client::{Client, Origin, Principal};
-pub use delegation::{Asking, DelegationKind, Granted, NoDelegation, RecallFor, Wanted};
+pub use delegation::{
+    Asking, DelegationKind, FileAsked, Granted, NoDelegation, RecallFor, SmallFile, Wanted,
+};
 pub use grace::{Ended, Grace, GraceLeft, KnownClient};
 pub use host::Host;
 pub use ids::{ConnId, FileKey, Millis};

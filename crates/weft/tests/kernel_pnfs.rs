@@ -92,6 +92,8 @@ fn small_files_went_to_the_mds(samples: &BTreeMap<String, Status>, report: &Repo
         let asked = report.number(version, &format!("small.{phase}_layoutgets"));
         assert!(asked <= most, "vers={version} {phase}: {asked} LAYOUTGETs for small files");
     }
+    // The file that is removed while it is used was delegated, and was written as the bug wants it.
+    assert!(report.number(version, "unlinked.layoutgets") > 0, "vers={version}: no LAYOUTGET");
     let sample = |name: &str| &samples[&format!("{version}.small.{name}")];
     let (idle, done) = (sample("idle"), sample("done"));
     let put = done.mds.bytes_in - idle.mds.bytes_in;

@@ -9,6 +9,7 @@ use weft_server::{
     compound::{Compound, OpResult},
     refusal::refused,
 };
+use weft_state::{FileAsked, SmallFile};
 use weft_store::types::{Inode, Kind};
 
 use super::data_access::may_read_opened;
@@ -98,9 +99,9 @@ fn goes_through_here(mds: &Mds, c: &Compound<Mds>, inode: &Inode, iomode: IoMode
 /// with OPEN), and asks for one at each write. BADLAYOUT is an answer about now (§18.43.3: the
 /// server cannot satisfy `loga_minlength`). LAYOUTUNAVAILABLE keeps Linux from asking again for two
 /// minutes, whatever it writes: that is said of a file that is written over and over, and does not
-/// grow.
+/// grow. Who is told what: [`weft_state::State::small_file`].
 ///
-/// Nor does it leave for an open that is younger than the delegation. Linux that writes while it
+/// It does not leave for an open that is younger than the delegation. Linux that writes while it
 /// gives a file back finds no open to ask with (`pnfs_update_layout`), recovers it as if it had
 /// been lost, and takes its locks for lost, so that it fails what it writes with them. If that was
 /// on its way to data servers it takes those for dead (`filelayout_async_handle_error`), and sends
@@ -114,17 +115,15 @@ fn stays_small(
     iomode: IoMode,
     (client, stateid): (ClientId, &Stateid),
 ) -> Result<(), NfsStat> {
-    let (file, mut state) = (mds.files.key(inode.no), mds.protocol.state());
-    let opened_alone = state.asks_as_holder(client, file, stateid);
-    let (Some(opened_alone), IoMode::RW) = (opened_alone, iomode) else { return Ok(()) };
     let is_here = inode.stuffed || inode.placement.is_none();
-    let may_get_large = inode.size == 0 && !opened_alone;
-    if !is_here || !mds.files.is_small(inode.size) || may_get_large {
+    if iomode != IoMode::RW || !is_here || !mds.files.is_small(inode.size) {
         return Ok(());
     }
-    match state.asked_in_vain(client, file, inode.size) {
-        true => Err(NfsStat::LAYOUTUNAVAILABLE),
-        false => Err(NfsStat::BADLAYOUT),
+    let asked = FileAsked { size: inode.size, change: inode.change };
+    match mds.protocol.state().small_file(client, mds.files.key(inode.no), stateid, asked) {
+        SmallFile::Leaves => Ok(()),
+        SmallFile::Stays => Err(NfsStat::BADLAYOUT),
+        SmallFile::StaysForAWhile => Err(NfsStat::LAYOUTUNAVAILABLE),
     }
 }
 

@@ -449,9 +449,15 @@ async fn who_writes_a_small_file_over_and_over_need_not_ask() {
         a.compound().putfh(&fh).op(get()).expect(NfsStat::BADLAYOUT).await;
     }
     let (not_now, not_soon) = (NfsStat::BADLAYOUT, NfsStat::LAYOUTUNAVAILABLE);
-    for said in [not_now, not_now, not_soon, not_now, not_now, not_now, not_soon] {
+    for said in [not_now, not_now, not_now, not_soon, not_now, not_now, not_now, not_soon] {
         a.compound().putfh(&fh).op(write(stateid, 0, b"stays")).expect(NfsStat::OK).await;
         a.compound().putfh(&fh).op(get()).expect(said).await;
+    }
+    // As with `O_TRUNC`: what is written next may be large.
+    for _ in 0..10 {
+        a.compound().putfh(&fh).op(setattr(stateid, size(0))).expect(NfsStat::OK).await;
+        a.compound().putfh(&fh).op(get()).expect(NfsStat::BADLAYOUT).await;
+        a.compound().putfh(&fh).op(write(stateid, 0, b"anew")).expect(NfsStat::OK).await;
     }
     let large = vec![7; (64 << 10) + 1];
     a.compound().putfh(&fh).op(write(stateid, 0, &large)).expect(NfsStat::OK).await;
@@ -466,15 +472,18 @@ async fn who_writes_a_small_file_over_and_over_need_not_ask() {
 async fn small_files_do_not_leave_for_who_gives_them_back() {
     let cluster = cluster(2).await;
     let mut a = Client::mount(&cluster, "a").await;
-    let fh = closed_file(&mut a, "f").await;
-    let stateid = delegated(&mut a, &fh).await;
-    a.compound().putfh(&fh).op(write(stateid, 0, b"small")).expect(NfsStat::OK).await;
-    let recovered = wanting(share::ACCESS_BOTH | share::WANT_NO_DELEG);
-    let opened = a.compound().putfh(&fh).open(recovered).send().await.ok().open();
-    let get = || OpArgs::Layoutget(layoutget(opened.stateid, IoMode::RW));
-    a.compound().putfh(&fh).op(get()).expect(NfsStat::BADLAYOUT).await;
-    a.compound().putfh(&fh).op(delegreturn(stateid)).expect(NfsStat::OK).await;
-    a.compound().putfh(&fh).op(get()).expect(NfsStat::OK).await;
+    for bytes in ["", "small"] {
+        let fh = closed_file(&mut a, &format!("f-{bytes}")).await;
+        let stateid = delegated(&mut a, &fh).await;
+        let written = write(stateid, 0, bytes.as_bytes());
+        a.compound().putfh(&fh).op(written).expect(NfsStat::OK).await;
+        let recovered = wanting(share::ACCESS_BOTH | share::WANT_NO_DELEG);
+        let opened = a.compound().putfh(&fh).open(recovered).send().await.ok().open();
+        let get = || OpArgs::Layoutget(layoutget(opened.stateid, IoMode::RW));
+        a.compound().putfh(&fh).op(get()).expect(NfsStat::BADLAYOUT).await;
+        a.compound().putfh(&fh).op(delegreturn(stateid)).expect(NfsStat::OK).await;
+        a.compound().putfh(&fh).op(get()).expect(NfsStat::OK).await;
+    }
 }
 
 /// An open that was granted together with a delegation was told from where on a layout is worth it;

@@ -1,25 +1,52 @@
 //! Layouts that the holder of a delegation asks for in vain: pure.
 
-/// So often in a row, and the file is taken for one that stays as long as it is.
-const TIMES: u8 = 4;
+/// So many writes in a row without growing, and the file is taken for one that stays as long as it
+/// is.
+const WRITES: u8 = 4;
 
-/// How often a holder asked for a layout of a file that is too small for one.
+/// How a file was when the holder asked for a layout to write it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FileAsked {
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its change attribute.
+    pub change: u64,
+}
+
+/// What a holder is told that asks for a layout of a small file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SmallFile {
+    /// That it gets one.
+    Leaves,
+    /// That it gets none now.
+    Stays,
+    /// That it need not ask for a while.
+    StaysForAWhile,
+}
+
+/// How often a file was written, and stayed as long as it was, since its holder first asked.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct InVain {
-    /// Bytes of the file at the last time.
-    size: u64,
-    /// How often since it was that long.
-    times: u8,
+    last: FileAsked,
+    writes: u8,
 }
 
 impl InVain {
-    /// It asked once more, of a file of so many bytes. Whether it need not ask for a while: the
-    /// file is written again and again, and does not grow. It is counted anew then.
-    pub(super) fn asked(&mut self, size: u64) -> bool {
-        let times = if self.size == size { self.times + 1 } else { 1 };
-        let enough = times >= TIMES;
-        *self = InVain { size, times: if enough { 0 } else { times } };
-        enough
+    /// It asks once more. It need not for a while if the file is written over and over, and does
+    /// not grow. Two requests without a write between them may be for one and the same; and what
+    /// is empty was emptied, to be written anew, as large as may be.
+    pub(super) fn asked(&mut self, now: FileAsked) -> SmallFile {
+        let before = std::mem::replace(&mut self.last, now);
+        if now.size == 0 || now.size != before.size {
+            self.writes = 0;
+        } else if now.change != before.change {
+            self.writes += 1;
+        }
+        if self.writes < WRITES {
+            return SmallFile::Stays;
+        }
+        self.writes = 0;
+        SmallFile::StaysForAWhile
     }
 }
 
@@ -27,18 +54,33 @@ impl InVain {
 mod tests {
     use super::*;
 
-    #[test]
-    fn each_fourth_time_in_a_row_is_enough() {
+    fn said(files: impl IntoIterator<Item = (u64, u64)>) -> Vec<bool> {
         let mut in_vain = InVain::default();
-        let said: Vec<_> = (0..9).map(|_| in_vain.asked(7)).collect();
-        assert_eq!(said, [false, false, false, true, false, false, false, true, false]);
+        let mut asked = |(size, change)| in_vain.asked(FileAsked { size, change });
+        files.into_iter().map(|file| asked(file) == SmallFile::StaysForAWhile).collect()
+    }
+
+    #[test]
+    fn each_fourth_write_is_enough() {
+        let said = said((0..10).map(|change| (7, change)));
+        let enough: Vec<_> = (0..10).filter(|n| said[*n]).collect();
+        assert_eq!(enough, [4, 8]);
     }
 
     #[test]
     fn what_grows_is_never_enough() {
-        let mut in_vain = InVain::default();
-        for size in 0..1000 {
-            assert!(!in_vain.asked(size / 3), "{size}");
-        }
+        assert!(!said((0..1000).map(|n| (n / 4, n))).contains(&true));
+    }
+
+    /// As when one large flush asks for each of its parts, before any of them is written.
+    #[test]
+    fn what_is_not_written_is_never_enough() {
+        assert!(!said((0..1000).map(|_| (7, 1))).contains(&true));
+    }
+
+    /// As with `O_TRUNC`: whatever it was before, it may be large now.
+    #[test]
+    fn what_is_emptied_is_never_enough() {
+        assert!(!said((0..1000).map(|change| (0, change))).contains(&true));
     }
 }

@@ -101,6 +101,43 @@ fn write_layouts_exclude_delegations() {
     assert_eq!(asked(&mut state, A), Err(NoDelegation::Contention));
 }
 
+/// Proves who is told that a small file stays: the holder, and who asks with an open that is
+/// younger than the delegation to write, also if that was one to read before.
+#[test]
+fn small_files_stay_for_holders() {
+    let mut state = new_state();
+    let small = FileAsked { size: 7, change: 1 };
+    let before = state.open(A, &owner("before"), FILE, R, 0).unwrap();
+    let reads = asked(&mut state, A).unwrap();
+    assert_eq!(state.small_file(A, FILE, &before, small), SmallFile::Leaves);
+    let with = state.open(A, &owner("with"), FILE, W, 0).unwrap();
+    let granted = state.delegate(NOW, &writing(A, FILE, Wanted::Write)).unwrap();
+    assert_eq!((granted.kind, granted.stateid.other), (DelegationKind::Write, reads.other));
+    let after = state.open(A, &owner("after"), FILE, W, 0).unwrap();
+    let holder = state.layout_check(A, FILE, &with, weft_nfs::IoMode::RW).unwrap();
+    let layout = state.layout_granted(&holder, weft_nfs::IoMode::RW);
+    let empty = FileAsked { size: 0, change: 2 };
+    let mut table = vec![
+        (before, small, SmallFile::Leaves),
+        (with, small, SmallFile::Leaves),
+        (layout, small, SmallFile::Leaves),
+        (granted.stateid, small, SmallFile::Stays),
+        (after, small, SmallFile::Stays),
+        (granted.stateid, empty, SmallFile::Leaves),
+        (after, empty, SmallFile::Stays),
+    ];
+    for (stateid, asked, told) in &table {
+        assert_eq!(state.small_file(A, FILE, stateid, *asked), *told, "{stateid:?} {asked:?}");
+    }
+    state.note_resized_by(A, &granted.stateid);
+    assert_eq!(state.small_file(A, FILE, &granted.stateid, empty), SmallFile::Stays);
+    state.delegation_return(A, &granted.stateid, FILE).unwrap();
+    table.retain(|(stateid, ..)| *stateid != granted.stateid);
+    for (stateid, asked, _) in table {
+        assert_eq!(state.small_file(A, FILE, &stateid, asked), SmallFile::Leaves, "{stateid:?}");
+    }
+}
+
 /// Both sides of each limit.
 #[test]
 fn limits() {
