@@ -139,7 +139,13 @@ impl Delegations {
         self.numbered(client, file).map(|(_, held)| held)
     }
 
-    /// The same, with its number.
+    /// The same, to change it.
+    fn of_mut(&mut self, client: ClientId, file: FileKey) -> Option<&mut Delegation> {
+        let no = self.no_of(client, file)?;
+        self.by_no.get_mut(&no)
+    }
+
+    /// The delegation of a client on a file, with its number.
     fn numbered(&self, client: ClientId, file: FileKey) -> Option<(StateNo, &Delegation)> {
         let no = self.no_of(client, file)?;
         Some((no, self.get(no)?))
@@ -487,8 +493,7 @@ impl State {
 
     /// The client begins to give its delegation back, if it has one.
     pub fn delegation_returning(&mut self, client: ClientId, file: FileKey) {
-        let no = self.delegations.no_of(client, file);
-        if let Some(held) = no.and_then(|no| self.delegations.by_no.get_mut(&no)) {
+        if let Some(held) = self.delegations.of_mut(client, file) {
             held.returning = true;
         }
     }
@@ -506,11 +511,11 @@ impl State {
     /// What a client is told that asks with this stateid for a layout to write a small file with.
     ///
     /// As the holder of a delegation to write, it opened the file by itself, so that it was not
-    /// told from where on a layout is worth it: it gets none. But it may be the first that is
-    /// written of the file, of any length, unless it opened it by itself once more since, as far
-    /// as is known. Who asks with an open that is younger than the delegation recovers it, or
-    /// claims it to give the file back, and gets none either; so with a lock. (An open of the same
-    /// owner from before keeps its number, and what is reclaimed after a restart has a new one.)
+    /// told from where on a layout is worth it: it gets none. Not so of an empty file that it has
+    /// opened only once, as far as is known: with that open it was told. Who asks with an open that
+    /// is younger than the delegation recovers it, or claims it to give the file back, and gets
+    /// none either; so with a lock. (An open of the same owner from before keeps its number, and
+    /// what is reclaimed after a restart has a new one.)
     pub fn small_file(
         &mut self,
         client: ClientId,
@@ -519,8 +524,7 @@ impl State {
         asked: FileAsked,
     ) -> SmallFile {
         let Ok((kind, no)) = self.find(client, stateid) else { return SmallFile::Leaves };
-        let held = self.delegations.no_of(client, file);
-        let held = held.and_then(|held| self.delegations.by_no.get_mut(&held));
+        let held = self.delegations.of_mut(client, file);
         let Some(held) = held.filter(|held| held.kind == DelegationKind::Write) else {
             return SmallFile::Leaves;
         };
