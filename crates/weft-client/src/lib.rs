@@ -3,8 +3,8 @@
 //!
 //! From the bottom: [`rpc`] (calls over one connection, any program) → [`core`] (the session as
 //! a state machine without I/O) → [`session`] (COMPOUNDs exactly once, over reconnections) →
-//! [`layout`] (drivers, devices, data servers) → [`io`] (striped data of an open file) → [`fs`]
-//! (files by path).
+//! [`layout`] (drivers, devices, data servers) → [`io`] (striped data of an open file) → [`node`]
+//! (names, attributes and opens by handle) → [`fs`] (files by path).
 //!
 //! **Invariants of absence.** Nothing here knows a server's insides or its stores. No peer can
 //! make it panic, and nothing a peer drives grows without a bound in [`limits`].
@@ -32,6 +32,7 @@ pub mod io;
 mod joined;
 pub mod layout;
 pub mod limits;
+pub mod node;
 mod random;
 pub mod rpc;
 pub mod session;

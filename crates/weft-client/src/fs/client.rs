@@ -1,16 +1,8 @@
 //! A client of one cluster.
 
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use weft_nfs::{AttrNo, Bitmap, ClientId, Opaque, StateOwner};
+use weft_nfs::Bitmap;
 
 use super::{recall, scratch::Scratch};
 use crate::{
@@ -19,6 +11,7 @@ use crate::{
     identity::Identity,
     io::{Cluster, IoPolicy, OpenFiles},
     layout::{DataServers, DeviceCache, FilesDriver, LayoutDriver},
+    node::{NODE_ATTRS, Nodes},
     rpc::Credential,
     session::{Session, SessionOptions},
     waiting::OnWait,
@@ -70,30 +63,13 @@ impl Default for ClientOptions {
 /// A client of one Weft (or other NFSv4.1) server and its data servers. Clones share it.
 #[derive(Clone)]
 pub struct Client {
-    pub(super) cluster: Arc<Cluster>,
-    pub(super) files: Arc<OpenFiles>,
-    owners: Arc<AtomicU64>,
+    pub(super) nodes: Nodes,
     pub(super) scratch: Arc<Scratch>,
     pub(super) eager: bool,
 }
 
 /// Attributes asked for by [`Client::stat`] and [`Client::read_dir`].
-pub const STAT_ATTRS: Bitmap = Bitmap::of(&[
-    AttrNo::TYPE,
-    AttrNo::CHANGE,
-    AttrNo::SIZE,
-    AttrNo::FSID,
-    AttrNo::FILEID,
-    AttrNo::MODE,
-    AttrNo::NUMLINKS,
-    AttrNo::OWNER,
-    AttrNo::OWNER_GROUP,
-    AttrNo::RAWDEV,
-    AttrNo::SPACE_USED,
-    AttrNo::TIME_ACCESS,
-    AttrNo::TIME_METADATA,
-    AttrNo::TIME_MODIFY,
-]);
+pub const STAT_ATTRS: Bitmap = NODE_ATTRS;
 
 impl Client {
     /// Connects to a metadata server.
@@ -132,15 +108,29 @@ impl Client {
             files: Arc::default(),
             policy: options.policy,
         };
-        let owners = Arc::new(AtomicU64::new(1));
         let scratch = Arc::new(Scratch::of(identity.owner_id()));
-        let (cluster, eager) = (Arc::new(cluster), options.eager);
-        Ok(Client { cluster, files, owners, scratch, eager })
+        Ok(Client { nodes: Nodes::new(Arc::new(cluster), files), scratch, eager: options.eager })
+    }
+
+    /// The same client for another user: sessions, layouts and open files are shared, and what is
+    /// asked of the metadata server is asked in this user's name.
+    #[must_use]
+    pub fn acting_for(&self, caller: Credential) -> Client {
+        Client { nodes: self.nodes.acting_for(caller), ..self.clone() }
     }
 
     /// The session with the metadata server, for requests that this API does not offer.
     pub fn session(&self) -> &Session {
-        &self.cluster.mds
+        &self.nodes.mds
+    }
+
+    /// Files, directories and links by handle.
+    pub fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    pub(super) fn mds(&self) -> &Session {
+        &self.nodes.mds
     }
 
     /// Ends all sessions, so that the servers forget us at once, and removes what unfinished
@@ -148,15 +138,7 @@ impl Client {
     /// longer than [`crate::limits::DISCARD_LIMIT`] and [`crate::limits::GOODBYE_LIMIT`].
     pub async fn close(self) {
         self.discard_all().await;
-        tokio::join!(self.cluster.servers.close(), self.cluster.mds.clone().close());
-    }
-
-    /// An open-owner of its own for every open, so that each has its own stateid.
-    pub(super) fn new_owner(&self) -> StateOwner {
-        let n = self.owners.fetch_add(1, Ordering::Relaxed);
-        StateOwner {
-            clientid: ClientId(0),
-            owner: Opaque(Bytes::copy_from_slice(&n.to_be_bytes())),
-        }
+        let cluster = &self.nodes.cluster;
+        tokio::join!(cluster.servers.close(), cluster.mds.clone().close());
     }
 }

@@ -2,21 +2,14 @@
 
 use std::{collections::VecDeque, path::PathBuf};
 
-use weft_nfs::{
-    Bitmap, FileHandle, NfsStat, OpArgs, OpNum, OpOk, Verifier, ops::DirEntry, ops::ReaddirArgs,
-};
+use weft_nfs::{Bitmap, FileHandle, Verifier, ops::DirEntry};
 
 use super::error::{At, FsError};
-use crate::{
-    error::{ClientError, ProtocolError},
-    limits,
-    session::Session,
-};
+use crate::{error::ClientError, node::Nodes};
 
 /// The entries of a directory, fetched a page at a time. Memory is bounded by a page.
-#[derive(Debug)]
 pub struct ReadDir {
-    mds: Session,
+    nodes: Nodes,
     fh: FileHandle,
     path: PathBuf,
     request: Bitmap,
@@ -27,9 +20,9 @@ pub struct ReadDir {
 }
 
 impl ReadDir {
-    pub(super) fn new(mds: Session, fh: FileHandle, path: PathBuf, request: Bitmap) -> ReadDir {
+    pub(super) fn new(nodes: Nodes, fh: FileHandle, path: PathBuf, request: Bitmap) -> ReadDir {
         ReadDir {
-            mds,
+            nodes,
             fh,
             path,
             request,
@@ -52,33 +45,13 @@ impl ReadDir {
     }
 
     async fn fetch(&mut self) -> Result<(), ClientError> {
-        let args = ReaddirArgs {
-            cookie: self.cookie,
-            cookieverf: self.cookieverf,
-            dircount: limits::READDIR_BYTES / 4,
-            maxcount: limits::READDIR_BYTES,
-            attr_request: self.request,
-        };
-        let page = match self.mds.on_file(&self.fh, OpArgs::Readdir(args)).await {
-            Ok(OpOk::Readdir(page)) => page,
-            Ok(_) => return Err(ClientError::unexpected(OpNum::READDIR)),
-            // The server cannot go on where we are (§18.23.3): from the start, skipping nothing,
-            // would repeat entries, so the caller hears of it.
-            Err(e) => return Err(e),
-        };
+        // Where the server cannot go on (§18.23.3) the caller hears of it: from the start, entries
+        // would come twice.
+        let behind = (self.cookie, self.cookieverf);
+        let page = self.nodes.readdir(&self.fh, behind, self.request).await?;
         self.eof = page.eof;
         self.cookieverf = page.cookieverf;
-        match page.entries.last() {
-            Some(last) if last.cookie == self.cookie => {
-                return Err(ProtocolError::ReaddirStuck.into());
-            }
-            Some(last) => self.cookie = last.cookie,
-            None if !page.eof => {
-                let op = OpNum::READDIR;
-                return Err(ClientError::Nfs { op, status: NfsStat::TOOSMALL });
-            }
-            None => {}
-        }
+        self.cookie = page.entries.last().map_or(self.cookie, |last| last.cookie);
         self.page = page.entries.into();
         Ok(())
     }

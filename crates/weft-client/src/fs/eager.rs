@@ -16,12 +16,11 @@ use weft_xdr::Payload;
 use super::{
     client::{Client, STAT_ATTRS},
     error::{At, FsError},
-    file::OpenOptions,
     path::{lookups, names_of},
     replacing::Kept,
     unfinished::Temporary,
 };
-use crate::{error::ClientError, io::Source, limits, session::CompoundOutcome};
+use crate::{error::ClientError, io::Source, limits, node::OpenOptions, session::CompoundOutcome};
 
 impl Client {
     /// Makes or replaces a file with these bytes, durably; a small one in one round trip.
@@ -78,7 +77,7 @@ impl Client {
         let wanted = data.len();
         let mut ops = lookups(OpArgs::Putrootfh, dirs);
         let before = ops.len();
-        let open = OpenOptions::replace(mode).open(name.clone(), self.new_owner(), None);
+        let open = OpenOptions::replace(mode).open(name.clone(), self.nodes.new_owner(), None);
         ops.extend(put(open, data));
         self.is_put(ops, before, wanted).await
     }
@@ -100,7 +99,7 @@ impl Client {
         let mut ops = lookups(OpArgs::Putrootfh, temporary.dirs);
         let before = ops.len();
         ops.push(OpArgs::Savefh);
-        let open = new.open(temporary.name.clone(), self.new_owner(), kept.acl.clone());
+        let open = new.open(temporary.name.clone(), self.nodes.new_owner(), kept.acl.clone());
         ops.extend(put(open, data));
         ops.extend([
             OpArgs::Restorefh,
@@ -112,7 +111,7 @@ impl Client {
     /// Sends a COMPOUND with what [`put`] says behind its first `before` operations; whether all of
     /// it was done, with as many bytes as wanted. A file that stays open is closed.
     async fn is_put(&self, ops: Vec<OpArgs>, before: usize, wanted: usize) -> bool {
-        let Ok(outcome) = self.cluster.mds.compound_outcome(ops).await else { return false };
+        let Ok(outcome) = self.mds().compound_outcome(ops).await else { return false };
         let CompoundOutcome { done, failed, .. } = outcome;
         let mut done = done.into_iter().skip(before);
         let opened = (done.next(), done.next());
@@ -122,7 +121,7 @@ impl Client {
         if let (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh)), false) = (opened.0, opened.1, closed)
         {
             // The server forgets it with the session else.
-            let _ = self.cluster.mds.on_file(&fh.object, close(open.stateid)).await;
+            let _ = self.mds().on_file(&fh.object, close(open.stateid)).await;
         }
         written && failed.is_none()
     }
@@ -138,7 +137,7 @@ impl Client {
             OpArgs::Getattr(GetattrArgs { request: STAT_ATTRS }),
             OpArgs::Read(ReadArgs { stateid: Stateid::ANONYMOUS, offset: 0, count }),
         ]);
-        let mut done = self.cluster.mds.compound(ops).await.ok()?.into_iter().rev();
+        let mut done = self.mds().compound(ops).await.ok()?.into_iter().rev();
         let (Some(OpOk::Read(read)), Some(OpOk::Getattr(attrs))) = (done.next(), done.next())
         else {
             return None;

@@ -9,77 +9,18 @@ use std::{
 };
 
 use bytes::Bytes;
-use weft_nfs::{
-    Acl, AttrNo, Attrs, Bitmap, Component, FileHandle, FileType, LayoutType, NfsStat, OpArgs,
-    OpNum, OpOk, Seqid, StateOwner, ops::*, share,
-};
+use weft_nfs::{Acl, AttrNo, Attrs, Bitmap, Component, FileType, NfsStat, OpNum};
 
 use super::{
-    client::{Client, STAT_ATTRS},
+    client::Client,
     error::{At, FsError},
     path::names_of,
 };
 use crate::{
     error::ClientError,
-    io::{FileIo, LayoutInfo, Opened, Source, Thresholds},
+    io::{FileIo, LayoutInfo, Opened, Source},
+    node::{OpenOptions, attrs_wanted, opening},
 };
-
-/// How a file is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct OpenOptions {
-    /// Open it for reading.
-    pub read: bool,
-    /// Open it for writing.
-    pub write: bool,
-    /// Create it with this mode if it does not exist.
-    pub create: Option<u32>,
-    /// It must not exist yet.
-    pub exclusive: bool,
-    /// Truncate it to size 0.
-    pub truncate: bool,
-}
-
-impl OpenOptions {
-    /// Opens for reading only.
-    pub fn read() -> OpenOptions {
-        OpenOptions { read: true, ..OpenOptions::default() }
-    }
-
-    /// Opens a new or emptied file for writing.
-    pub fn replace(mode: u32) -> OpenOptions {
-        OpenOptions { write: true, create: Some(mode), truncate: true, ..OpenOptions::default() }
-    }
-
-    fn access(self) -> u32 {
-        let read = if self.read { share::ACCESS_READ } else { 0 };
-        let write = if self.write { share::ACCESS_WRITE } else { 0 };
-        read | write
-    }
-
-    /// OPEN of a name in the current directory; a new file gets this list.
-    pub(super) fn open(self, name: Component, owner: StateOwner, acl: Option<Acl>) -> OpenArgs {
-        OpenArgs {
-            seqid: Seqid(0),
-            share_access: self.access() | WANT_NO_DELEG,
-            share_deny: share::DENY_NONE,
-            owner,
-            openhow: self.how(acl),
-            claim: OpenClaim::Null(name),
-        }
-    }
-
-    fn how(self, acl: Option<Acl>) -> Option<CreateHow> {
-        let size = (self.truncate && !self.exclusive).then_some(0);
-        let attrs = Attrs { mode: self.create, acl, size, ..Attrs::default() };
-        self.create.map(|_| match self.exclusive {
-            true => CreateHow::Guarded(Box::new(attrs)),
-            false => CreateHow::Unchecked(Box::new(attrs)),
-        })
-    }
-}
-
-/// Wants no delegation (RFC 8881 §18.16.3): nothing here would use one.
-const WANT_NO_DELEG: u32 = 0x0400;
 
 /// An open file.
 pub struct File {
@@ -129,8 +70,7 @@ impl Client {
 
     /// A file that is open at the server.
     pub(super) fn opened(&self, opened: Opened, attrs: Attrs) -> File {
-        let io = Arc::new(FileIo::new(self.cluster.clone(), opened));
-        self.files.insert(&io);
+        let io = self.nodes.io_of(opened);
         File { io, path: PathBuf::new(), attrs, closed: AtomicBool::new(false) }
     }
 
@@ -143,51 +83,15 @@ impl Client {
     ) -> Result<(Opened, Attrs), ClientError> {
         let isdir = ClientError::Nfs { op: OpNum::OPEN, status: NfsStat::ISDIR };
         let name = names.pop().ok_or(isdir)?;
-        let owner = self.new_owner();
-        let mut request = STAT_ATTRS.or(&Bitmap::of(&[AttrNo::MDSTHRESHOLD]));
+        let owner = self.nodes.new_owner();
+        let mut request = attrs_wanted();
         if acl.is_some() {
             request = request.or(&Bitmap::of(&[AttrNo::ACL]));
         }
         let open = options.open(name, owner.clone(), acl);
-        let getattr = OpArgs::Getattr(GetattrArgs { request });
-        let ops = vec![OpArgs::Open(open), OpArgs::Getfh, getattr];
-        let losses = self.cluster.mds.losses();
-        let mut done = self.in_directory(names, ops).await?.into_iter();
-        let (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh)), Some(OpOk::Getattr(attrs))) =
-            (done.next(), done.next(), done.next())
-        else {
-            return Err(ClientError::unexpected(OpNum::OPEN));
-        };
-        self.decline_delegation(&fh.object, &open.delegation).await;
-        let attrs = attrs.attrs;
-        let opened = Opened {
-            fh: fh.object,
-            stateid: open.stateid,
-            owner,
-            access: options.access(),
-            size: attrs.size.unwrap_or(0),
-            thresholds: thresholds(&attrs),
-            losses,
-        };
-        Ok((opened, *attrs))
-    }
-
-    /// Gives a delegation back that came unasked.
-    async fn decline_delegation(&self, fh: &FileHandle, delegation: &OpenDelegation) {
-        let OpenDelegation::Read { stateid, .. } = delegation else { return };
-        let back = OpArgs::Delegreturn(DelegreturnArgs { deleg_stateid: *stateid });
-        if let Err(e) = self.cluster.mds.on_file(fh, back).await {
-            tracing::warn!("DELEGRETURN failed: {e}");
-        }
-    }
-}
-
-fn thresholds(attrs: &Attrs) -> Thresholds {
-    let items = attrs.mdsthreshold.as_ref().map(|t| t.0.as_slice()).unwrap_or_default();
-    let item = items.iter().find(|i| i.layout_type == LayoutType::NFSV4_1_FILES.0);
-    Thresholds {
-        read_size: item.and_then(|i| i.read_size).unwrap_or(0),
-        write_size: item.and_then(|i| i.write_size).unwrap_or(0),
+        let losses = self.mds().losses();
+        let done = self.in_directory(names, opening(open, request).into()).await?;
+        self.nodes.opened_by(done, (options, owner), losses).await
     }
 }
 

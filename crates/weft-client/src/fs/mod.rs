@@ -21,6 +21,8 @@ mod unfinished;
 pub use client::{Client, ClientOptions, STAT_ATTRS};
 pub use dir::ReadDir;
 pub use error::FsError;
-pub use file::{File, OpenOptions};
+pub use file::File;
 pub use put::Upload;
 pub use transfer::Progress;
+
+pub use crate::node::OpenOptions;

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use weft_nfs::{
-    AttrNo, Attrs, Bitmap, Component, FileType, NfsStat, OpArgs, OpNum, OpOk, Stateid, ops::*,
+    AttrNo, Attrs, Bitmap, Component, FileType, NfsStat, OpArgs, OpNum, Stateid, ops::*,
 };
 
 use super::{
@@ -57,7 +57,7 @@ impl Client {
     /// The entries of a directory found by its names from the root.
     pub(super) async fn read_dir_of(&self, dirs: Vec<Component>) -> Result<ReadDir, ClientError> {
         let dir = self.resolve_names(dirs, true).await?;
-        Ok(ReadDir::new(self.cluster.mds.clone(), dir.fh, PathBuf::new(), STAT_ATTRS))
+        Ok(ReadDir::new(self.nodes.clone(), dir.fh, PathBuf::new(), STAT_ATTRS))
     }
 
     async fn read_dir_for(&self, path: &Path, request: Bitmap) -> Result<ReadDir, FsError> {
@@ -66,7 +66,7 @@ impl Client {
             let op = OpNum::READDIR;
             return Err(ClientError::Nfs { op, status: NfsStat::NOTDIR }).at(path);
         }
-        Ok(ReadDir::new(self.cluster.mds.clone(), dir.fh, path.to_path_buf(), request))
+        Ok(ReadDir::new(self.nodes.clone(), dir.fh, path.to_path_buf(), request))
     }
 
     /// Makes a directory.
@@ -119,10 +119,8 @@ impl Client {
     pub async fn readlink(&self, path: impl AsRef<Path>) -> Result<PathBuf, FsError> {
         let path = path.as_ref();
         let link = self.resolve(path, false).await?;
-        match self.cluster.mds.on_file(&link.fh, OpArgs::Readlink).await.at(path)? {
-            OpOk::Readlink(ok) => Ok(PathBuf::from(std::ffi::OsStr::from_bytes(&ok.link))),
-            _ => Err(ClientError::unexpected(OpNum::READLINK)).at(path),
-        }
+        let said = self.nodes.readlink(&link.fh).await.at(path)?;
+        Ok(PathBuf::from(std::ffi::OsStr::from_bytes(&said)))
     }
 
     /// Removes a file, a link, or an empty directory.
@@ -148,13 +146,7 @@ impl Client {
         let (from, to) = (from.as_ref(), to.as_ref());
         let (source, oldname) = self.resolve_parent(from).await?;
         let (target, newname) = self.resolve_parent(to).await?;
-        let ops = vec![
-            OpArgs::Putfh(PutfhArgs { object: source }),
-            OpArgs::Savefh,
-            OpArgs::Putfh(PutfhArgs { object: target }),
-            OpArgs::Rename(RenameArgs { oldname, newname }),
-        ];
-        self.cluster.mds.compound(ops).await.map(drop).at(from)
+        self.nodes.rename((&source, oldname), (&target, newname)).await.at(from)
     }
 
     /// Sets a file's size.
@@ -173,9 +165,7 @@ impl Client {
     pub async fn set_attrs(&self, path: impl AsRef<Path>, attrs: Attrs) -> Result<(), FsError> {
         let path = path.as_ref();
         let file = self.resolve(path, true).await?;
-        let set =
-            OpArgs::Setattr(SetattrArgs { stateid: Stateid::ANONYMOUS, attrs: Box::new(attrs) });
-        self.cluster.mds.on_file(&file.fh, set).await.map(drop).at(path)
+        self.nodes.setattr(&file.fh, Stateid::ANONYMOUS, attrs).await.map(drop).at(path)
     }
 
     async fn create(

@@ -132,7 +132,7 @@ impl Client {
     ) -> Result<Vec<OpOk>, ClientError> {
         let before = start.len();
         start.extend(ops);
-        let mut done = self.cluster.mds.compound(start).await?;
+        let mut done = self.mds().compound(start).await?;
         Ok(done.split_off(before.min(done.len())))
     }
 
@@ -144,9 +144,8 @@ impl Client {
     ) -> Result<Vec<Component>, ClientError> {
         let (head, tail) = names.split_at(names.len().min(at + 1));
         let (fh, _) = self.walk(head, STAT_ATTRS).await.map_err(|s| s.error)?;
-        let target = match self.cluster.mds.on_file(&fh, OpArgs::Readlink).await {
-            Ok(OpOk::Readlink(ok)) => ok.link,
-            Ok(_) => return Err(ClientError::unexpected(OpNum::READLINK)),
+        let target = match self.nodes.readlink(&fh).await {
+            Ok(target) => target,
             // It is no link but something else that is no directory.
             Err(ClientError::Nfs { status: NfsStat::INVAL | NfsStat::WRONG_TYPE, .. }) => {
                 return Err(ClientError::Nfs { op: OpNum::LOOKUP, status: NfsStat::NOTDIR });
@@ -173,7 +172,7 @@ impl Client {
             let mut ops = lookups(start, chunk);
             ops.push(OpArgs::Getfh);
             ops.push(OpArgs::Getattr(GetattrArgs { request }));
-            let outcome = self.cluster.mds.compound_outcome(ops).await;
+            let outcome = self.mds().compound_outcome(ops).await;
             let outcome = outcome.map_err(|error| Stopped { found, error })?;
             if let Some(f) = &outcome.failed {
                 found += outcome.done.len().saturating_sub(1);

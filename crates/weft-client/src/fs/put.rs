@@ -17,7 +17,7 @@ use weft_nfs::{
 use super::{
     client::{Client, STAT_ATTRS},
     error::{At, FsError},
-    file::{File, OpenOptions},
+    file::File,
     path::names_of,
     replacing::{Kept, require_writable_there},
     transfer::{Progress, adding_up},
@@ -27,6 +27,7 @@ use crate::{
     error::ClientError,
     io::{Opened, Source},
     limits,
+    node::OpenOptions,
 };
 
 /// Bytes taken from a stream at a time.
@@ -306,7 +307,7 @@ impl Client {
     async fn set_on(&self, file: &File, attrs: Attrs) -> Result<(), ClientError> {
         let (stateid, attrs) = (file.io().io_stateid(), Box::new(attrs));
         let set = OpArgs::Setattr(SetattrArgs { stateid, attrs });
-        self.cluster.mds.on_file(file.io().fh(), set).await.map(drop)
+        self.mds().on_file(file.io().fh(), set).await.map(drop)
     }
 
     /// Gives the file its own name. A server that has forgotten us meanwhile does not say whether
@@ -320,7 +321,7 @@ impl Client {
         let dir = self.resolve_names(target.dirs.clone(), true).await?.fh;
         let mut again = false;
         loop {
-            let renamed = self.cluster.mds.compound(vec![
+            let renamed = self.mds().compound(vec![
                 OpArgs::Putfh(PutfhArgs { object: dir.clone() }),
                 OpArgs::Savefh,
                 OpArgs::Rename(RenameArgs {

@@ -17,13 +17,13 @@ use weft_io::Destination;
 use super::{
     client::Client,
     error::{At, FsError},
-    file::OpenOptions,
     landing::{Landing, Partial},
     path::names_of,
 };
 use crate::{
     error::ClientError,
     io::{PieceReport, ReadSink},
+    node::OpenOptions,
 };
 
 /// Told how many bytes have arrived so far.

@@ -6,6 +6,7 @@ use super::{policy::IoPolicy, server_queues::Target, shared_file::FileTable};
 use crate::{
     error::ClientError,
     layout::{DataServers, DeviceCache, plan::LayoutDriver},
+    rpc::Credential,
     session::Session,
 };
 
@@ -26,10 +27,15 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The session with the server of a target.
-    pub(super) async fn session(&self, target: &Target) -> Result<Session, ClientError> {
+    /// The session with the server of a target. Data servers look at handles, not at who brings
+    /// them.
+    pub(super) async fn session(
+        &self,
+        target: &Target,
+        caller: &Credential,
+    ) -> Result<Session, ClientError> {
         match target {
-            Target::Mds(_) => Ok(self.mds.clone()),
+            Target::Mds(_) => Ok(self.mds.acting_for(caller.clone())),
             Target::Ds(ds) => self.servers.session(&ds.server).await,
         }
     }

@@ -1,10 +1,12 @@
 //! COMMIT of what was written and is not durable yet: RFC 8881 §18.3, §13.7.
 
-use std::collections::{HashMap, HashSet};
+use std::{collections::HashMap, sync::Arc};
 
 use tokio::task::JoinSet;
 
-use super::{data_path::DataPath, dirty::RoundNo, guards::Round, server_queues::Target};
+use super::{
+    data_path::DataPath, dirty::RoundNo, guards::Round, open::Open, server_queues::Target,
+};
 use crate::{error::ClientError, joined};
 
 impl DataPath {
@@ -13,17 +15,19 @@ impl DataPath {
     pub(super) async fn commit_round(&self, _: &Round<'_>) -> Result<Option<RoundNo>, ClientError> {
         let (round, targets) = {
             let mut dirty = self.file.lock_dirty();
-            let targets: HashSet<Target> = dirty.pieces().map(|p| p.target.clone()).collect();
+            // Whoever wrote there may commit there.
+            let targets: HashMap<Target, Arc<Open>> =
+                dirty.pieces().map(|p| (p.target.clone(), p.by.clone())).collect();
             if targets.is_empty() {
                 return Ok(None);
             }
             (dirty.begin_round(), targets)
         };
         let mut commits = JoinSet::new();
-        for target in targets {
+        for (target, by) in targets {
             let cluster = self.cluster.clone();
             commits.spawn(async move {
-                let verifier = match cluster.session(&target).await {
+                let verifier = match cluster.session(&target, &by.opened.caller).await {
                     Ok(session) => session.commit(target.fh()).await,
                     Err(e) => Err(e),
                 };

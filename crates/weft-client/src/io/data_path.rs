@@ -12,12 +12,15 @@ use super::{
     open::{Open, Opened},
     shared_file::SharedFile,
 };
+use crate::session::Session;
 
 /// The way of the data of one open of a file. Each verb of it stands in a file of its own, which
 /// calls only those below it: wire calls, one try each (`size`, `layout`, `write`, `read`,
 /// `commit`), then `reopen`, then `recover`, then `gather`.
 pub(super) struct DataPath {
     pub(super) cluster: Arc<Cluster>,
+    /// The metadata server, for the user whose open it is.
+    pub(super) mds: Session,
     pub(super) open: Arc<Open>,
     pub(super) file: Arc<SharedFile>,
     /// End of the file as far as we know: grows with our writes, refreshed before reads at it.
@@ -29,6 +32,7 @@ impl DataPath {
         DataPath {
             size: AtomicU64::new(opened.size),
             file: cluster.files.join(&opened.fh),
+            mds: cluster.mds.acting_for(opened.caller.clone()),
             open: Arc::new(Open::new(opened)),
             cluster,
         }

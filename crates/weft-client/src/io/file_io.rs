@@ -283,7 +283,7 @@ impl FileIo {
     }
 
     async fn send_close(&self) -> Result<(), ClientError> {
-        match self.path.cluster.mds.on_file(self.fh(), self.close_op()).await {
+        match self.path.mds.on_file(self.fh(), self.close_op()).await {
             Ok(_) => Ok(()),
             // Gone already, as far as the server is concerned.
             Err(e) if e.is_lost_state() => Ok(()),

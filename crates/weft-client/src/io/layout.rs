@@ -135,7 +135,7 @@ impl DataPath {
         iomode: IoMode,
     ) -> Result<Held, ClientError> {
         let layout_type = driver.layout_type();
-        let losses = self.cluster.mds.losses();
+        let losses = self.mds.losses();
         // §12.5.3: the open's stateid for the first one, the layout's own from then on.
         let stateid = held.map_or(*by.lock_stateid(), |h| h.stateid);
         let ok = self.layoutget(stateid, layout_type, iomode).await?;
@@ -166,7 +166,7 @@ impl DataPath {
             stateid,
             maxcount: LAYOUT_BYTES_MAX,
         };
-        match self.cluster.mds.on_file(self.fh(), OpArgs::Layoutget(args)).await? {
+        match self.mds.on_file(self.fh(), OpArgs::Layoutget(args)).await? {
             OpOk::Layoutget(ok) => Ok(ok),
             _ => Err(ClientError::unexpected(OpNum::LAYOUTGET)),
         }
@@ -187,7 +187,7 @@ impl DataPath {
             return Err(LayoutError::new("it does not cover the whole file").into());
         }
         let device_id = driver.device(segment)?;
-        let mds = &self.cluster.mds;
+        let mds = &self.mds;
         let body = self.cluster.devices.body(mds, segment.layout_type, device_id).await?;
         Ok((driver.plan(segment, &body, self.fh())?, segment.iomode))
     }
@@ -196,7 +196,7 @@ impl DataPath {
     pub(super) async fn layoutcommit(&self, held: &Held) -> Result<(), ClientError> {
         let Some(untold) = held.take_written() else { return Ok(()) };
         let tell = layoutcommit_op(held, untold.range);
-        match self.cluster.mds.on_file(self.fh(), tell).await {
+        match self.mds.on_file(self.fh(), tell).await {
             Ok(_) => {}
             // The layout is no longer ours. The data are durable; whether the file shows them is
             // what the metadata server says its size is.
@@ -218,7 +218,7 @@ impl DataPath {
         stateid: Stateid,
     ) -> Result<(), ClientError> {
         let give_back = layoutreturn_op(layout_type, stateid);
-        match self.cluster.mds.on_file(self.fh(), give_back).await {
+        match self.mds.on_file(self.fh(), give_back).await {
             Ok(_) => Ok(()),
             Err(e) if e.is_layout_gone() => Ok(()),
             Err(e) => Err(e),
@@ -236,7 +236,7 @@ impl DataPath {
         let commits = ops.len();
         ops.extend([layoutreturn_op(held.layout_type, held.stateid), close]);
         let asked = ops.len();
-        let done = match self.cluster.mds.compound_outcome(ops).await {
+        let done = match self.mds.compound_outcome(ops).await {
             Ok(outcome) => outcome.done.len(),
             Err(e) => {
                 tracing::debug!(fh = ?self.fh(), "not ended at once: {e}");

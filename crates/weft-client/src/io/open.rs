@@ -7,6 +7,7 @@ use weft_nfs::{FileHandle, Seqid, StateOwner, Stateid, share};
 use crate::{
     error::ClientError,
     limits,
+    rpc::Credential,
     sync::{Mutex, MutexGuard},
 };
 
@@ -28,6 +29,8 @@ pub struct Opened {
     pub stateid: Stateid,
     /// The open-owner it was made under.
     pub owner: StateOwner,
+    /// Whose it is: what is read and written under it goes in this user's name.
+    pub caller: Credential,
     /// [`share`] bits.
     pub access: u32,
     /// Size at open.
@@ -106,6 +109,7 @@ impl Open {
                 clientid: weft_nfs::ClientId(0),
                 owner: weft_nfs::Opaque(bytes::Bytes::new()),
             },
+            caller: Credential::NONE,
             access: share::ACCESS_WRITE,
             size: 0,
             thresholds: Thresholds::default(),

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use weft_nfs::{FileHandle, IoMode, Stateid};
+use weft_nfs::{FileHandle, IoMode};
 
 use super::{
     cluster::Cluster,
     data_path::DataPath,
     held::LayoutState,
+    open::Open,
     server_queues::{self, Piece, ServerQueue, Target},
     sink::ReadSink,
 };
@@ -32,7 +33,7 @@ impl DataPath {
         let iomode = if self.is_writable() { IoMode::RW } else { IoMode::READ };
         let state = self.access(&self.open, iomode, worth_it).await;
         let LayoutState::Held(held) = &*state else { return Ok(None) };
-        let io_bytes = self.cluster.mds.io_bytes_max().0;
+        let io_bytes = self.mds.io_bytes_max().0;
         let queues = server_queues::striped_queues(&held.plan, &[range], io_bytes);
         self.read_queues(queues, sink.clone()).await.map(Some)
     }
@@ -43,7 +44,7 @@ impl DataPath {
         range: (u64, u64),
         sink: &Arc<S>,
     ) -> Result<(), ClientError> {
-        let io_bytes = self.cluster.mds.io_bytes_max().0;
+        let io_bytes = self.mds.io_bytes_max().0;
         let queues = server_queues::mds_queue(self.fh(), &[range], io_bytes);
         self.read_queues(queues, sink.clone()).await.map(drop)
     }
@@ -56,7 +57,7 @@ impl DataPath {
     ) -> Result<Failed, ClientError> {
         let shared = Arc::new(Shared {
             cluster: self.cluster.clone(),
-            stateid: self.io_stateid(),
+            open: self.open.clone(),
             sink,
             failed: Mutex::new(Vec::new()),
         });
@@ -72,14 +73,14 @@ impl DataPath {
 /// What the workers of one read share.
 struct Shared<S> {
     cluster: Arc<Cluster>,
-    stateid: Stateid,
+    open: Arc<Open>,
     sink: Arc<S>,
     failed: Mutex<Vec<(u64, u64)>>,
 }
 
 impl<S: ReadSink> Shared<S> {
     async fn read_piece(self: Arc<Self>, target: Target, piece: Piece) -> Result<(), ClientError> {
-        let read = match self.cluster.session(&target).await {
+        let read = match self.cluster.session(&target, &self.open.opened.caller).await {
             Ok(session) => self.read_all(&session, target.fh(), &piece).await,
             Err(e) => Err(e),
         };
@@ -131,10 +132,11 @@ impl<S: ReadSink> Shared<S> {
         let (read, eof) = match self.sink.destination() {
             Some(file) => {
                 let to = (file, file_offset);
-                session.read_to(fh, self.stateid, object_offset, len, to).await?
+                session.read_to(fh, self.open.io_stateid(), object_offset, len, to).await?
             }
             None => {
-                let (data, eof) = session.read(fh, self.stateid, object_offset, len).await?;
+                let (data, eof) =
+                    session.read(fh, self.open.io_stateid(), object_offset, len).await?;
                 (DataRead::Here(data), eof)
             }
         };

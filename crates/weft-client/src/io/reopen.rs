@@ -20,7 +20,7 @@ impl DataPath {
         loop {
             match request().await {
                 Err(e) if e.is_lost_state() => {
-                    let losses = self.cluster.mds.losses();
+                    let losses = self.mds.losses();
                     tracing::warn!(losses, "open lost, opening again: {e}");
                     self.reopen(open).await?;
                 }
@@ -42,12 +42,12 @@ impl DataPath {
             openhow: None,
             claim: OpenClaim::Fh,
         });
-        let before = self.cluster.mds.losses();
-        match self.cluster.mds.on_file(self.fh(), args).await? {
+        let before = self.mds.losses();
+        match self.mds.on_file(self.fh(), args).await? {
             OpOk::Open(ok) => open.opened_again(ok.stateid, before),
             _ => return Err(ClientError::unexpected(OpNum::OPEN)),
         }
-        let losses = self.cluster.mds.losses();
+        let losses = self.mds.losses();
         if state.held().is_none_or(|held| held.losses != losses) {
             *state = LayoutState::None;
         }

@@ -12,15 +12,15 @@ impl DataPath {
     pub(super) async fn getattr_size(&self) -> Result<u64, ClientError> {
         let request = Bitmap::of(&[AttrNo::SIZE]);
         let getattr = || OpArgs::Getattr(GetattrArgs { request });
-        let told = self.cluster.mds.on_file(self.fh(), getattr()).await?;
-        if self.cluster.mds.losses() == self.open.losses() {
+        let told = self.mds.on_file(self.fh(), getattr()).await?;
+        if self.mds.losses() == self.open.losses() {
             return size_of(told);
         }
         // RFC 8881 §18.15: what is compared is the file's own size, and no file has this one.
         let none = Attrs { size: Some(u64::MAX), ..Attrs::default() };
         let putfh = OpArgs::Putfh(PutfhArgs { object: self.fh().clone() });
         let ops = vec![putfh, OpArgs::Nverify(VerifyArgs { attrs: none.into() }), getattr()];
-        let last = self.cluster.mds.compound(ops).await?.pop();
+        let last = self.mds.compound(ops).await?.pop();
         size_of(last.ok_or(ClientError::unexpected(OpNum::GETATTR))?)
     }
 
@@ -28,7 +28,7 @@ impl DataPath {
     pub(super) async fn setattr_size(&self, size: u64) -> Result<(), ClientError> {
         let attrs = Attrs { size: Some(size), ..Attrs::default() };
         let set = SetattrArgs { stateid: self.io_stateid(), attrs: attrs.into() };
-        self.cluster.mds.on_file(self.fh(), OpArgs::Setattr(set)).await.map(drop)
+        self.mds.on_file(self.fh(), OpArgs::Setattr(set)).await.map(drop)
     }
 }
 

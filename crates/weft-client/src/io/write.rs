@@ -69,7 +69,7 @@ impl DataPath {
         if let LayoutState::Held(held) = &*self.access(by, IoMode::RW, outgoing.worth_layout).await
             && held.iomode == IoMode::RW
         {
-            let io_bytes = self.cluster.mds.io_bytes_max().1;
+            let io_bytes = self.mds.io_bytes_max().1;
             let queues = server_queues::striped_queues(&held.plan, outgoing.ranges, io_bytes);
             let failed = self.write_queues(outgoing, queues).await?;
             let (from, end) = outgoing.span();
@@ -85,7 +85,7 @@ impl DataPath {
         outgoing: &Outgoing<'_>,
         ranges: &[(u64, u64)],
     ) -> Result<(), ClientError> {
-        let io_bytes = self.cluster.mds.io_bytes_max().1;
+        let io_bytes = self.mds.io_bytes_max().1;
         let queues = server_queues::mds_queue(self.fh(), ranges, io_bytes);
         self.write_queues(outgoing, queues).await.map(drop)
     }
@@ -151,7 +151,7 @@ enum Written {
 impl Shared {
     async fn write_piece(self: Arc<Self>, target: Target, piece: Piece) -> Result<(), ClientError> {
         let payload = self.source.part(piece.file_offset - self.start, piece.len);
-        let written = match self.cluster.session(&target).await {
+        let written = match self.cluster.session(&target, &self.by.opened.caller).await {
             Ok(session) => {
                 let how = (self.stateid, self.stable);
                 write_all(&session, target.fh(), how, &piece, &payload).await

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     core::{Backoff, SequenceFailure, Slot, first_unrepeatable},
     error::{ClientError, ProtocolError},
-    rpc::{DirectPlacement, Placed, RpcError},
+    rpc::{Credential, DirectPlacement, Placed, RpcError},
     waiting::WaitReason,
 };
 
@@ -75,6 +75,12 @@ impl From<Vec<OpArgs>> for Work {
     }
 }
 
+/// A COMPOUND and the user who sends it.
+pub(super) struct Request {
+    pub(super) work: Work,
+    pub(super) caller: Credential,
+}
+
 /// The waits of one request that is sent again and again on its slot.
 struct Resending {
     backoff: Backoff,
@@ -115,16 +121,15 @@ impl Inner {
     /// sessions.
     pub(super) async fn run(
         self: Arc<Self>,
-        work: impl Into<Work>,
+        request: &Request,
     ) -> Result<CompoundOutcome, ClientError> {
-        let work = work.into();
-        let ops = &work.ops;
+        let ops = &request.work.ops;
         let unrepeatable = first_unrepeatable(ops);
         let mut backoff = Backoff::new(self.options.patience);
         // It ends by itself, a lease after the restart: to give up before is to no purpose.
         let mut grace = Backoff::new(self.options.patience.max(self.core().lease() * 2));
         loop {
-            let Attempt::Answered(outcome) = self.attempt(&work, unrepeatable).await? else {
+            let Attempt::Answered(outcome) = self.attempt(request, unrepeatable).await? else {
                 continue;
             };
             let executed = ops.get(..outcome.done.len()).unwrap_or_default();
@@ -142,9 +147,10 @@ impl Inner {
     /// Uses one slot, over any number of connections.
     async fn attempt(
         self: &Arc<Self>,
-        work: &Work,
+        request: &Request,
         unrepeatable: Option<OpNum>,
     ) -> Result<Attempt, ClientError> {
+        let Request { work, caller } = request;
         let mut slot = self.take_slot().await?;
         let args = self.encode_on(&slot, &work.ops, unrepeatable);
         let Some(args) = args else { return Ok(Attempt::Again) };
@@ -155,7 +161,8 @@ impl Inner {
                 return on_another_slot(unrepeatable, slot.is_in_doubt());
             }
             let sent = Instant::now();
-            let reply = self.send_with_placement(&link, args.clone(), work.placement.clone());
+            let placement = work.placement.clone();
+            let reply = self.send_with_placement(&link, caller, args.clone(), placement);
             let (reply, placed) = match slot.reply(reply).await {
                 Ok(reply) => reply,
                 Err(e) => {

@@ -21,7 +21,9 @@ use crate::{
     core::{Backoff, Role, Step, StepFailure},
     error::{ClientError, ProtocolError},
     limits,
-    rpc::{Answer, ConnectOptions, Connection, DirectPlacement, Placed, RpcError, Watch},
+    rpc::{
+        Answer, ConnectOptions, Connection, Credential, DirectPlacement, Placed, RpcError, Watch,
+    },
     waiting::WaitReason,
 };
 
@@ -223,26 +225,27 @@ impl Inner {
         w.into_segments()
     }
 
-    /// Sends encoded arguments and reads the whole reply.
+    /// Sends encoded arguments as the session's own user and reads the whole reply.
     pub(super) async fn send(
         &self,
         link: &Link,
         args: Vec<Segment>,
     ) -> Result<CompoundReply, RpcError> {
-        self.send_with_placement(link, args, None).await.map(|(reply, _)| reply)
+        let caller = &self.options.credential;
+        self.send_with_placement(link, caller, args, None).await.map(|(reply, _)| reply)
     }
 
-    /// [`Inner::send`], and how the payload landed, if it did.
+    /// [`Inner::send`] for any user, and how the payload landed, if it did.
     pub(super) async fn send_with_placement(
         &self,
         link: &Link,
+        caller: &Credential,
         args: Vec<Segment>,
         placement: Option<DirectPlacement>,
     ) -> Result<(CompoundReply, Option<Placed>), RpcError> {
-        let credential = &self.options.credential;
         let procedure = (NFS_PROGRAM, NFS_V4, PROC_COMPOUND);
         let watch = Watch::default();
-        let call = link.connection.call_watched(procedure, credential, args, placement, watch);
+        let call = link.connection.call_watched(procedure, caller, args, placement, watch);
         let Answer { results: mut r, placed } =
             self.answered(call, || link.connection.replies()).await?;
         let reply = CompoundReply::decode(&mut r)?;

@@ -20,7 +20,7 @@ pub struct SessionOptions {
     pub role: Role,
     /// Slots asked for: requests under way at a time.
     pub slots: u32,
-    /// Sent with every request.
+    /// Whose requests these are, unless [`super::Session::acting_for`] says otherwise.
     pub credential: Credential,
     /// How long a request waits for a server that cannot be reached or asks for delay.
     pub patience: Duration,

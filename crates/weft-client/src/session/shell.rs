@@ -10,7 +10,7 @@ use tokio::{sync::Notify, task::AbortHandle};
 use weft_nfs::{OpArgs, OpOk, Verifier, exchgid};
 
 use super::{
-    compound::{CompoundOutcome, Work},
+    compound::{CompoundOutcome, Request, Work},
     inner::Inner,
     options::SessionOptions,
 };
@@ -18,13 +18,15 @@ use crate::{
     core::{Core, CoreConfig},
     error::ClientError,
     random::random,
+    rpc::Credential,
     sync::Mutex,
 };
 
-/// A session with one server. Clones share it.
+/// A session with one server, and the user whose requests go over it. Clones share the session.
 #[derive(Debug, Clone)]
 pub struct Session {
     inner: Arc<Inner>,
+    caller: Credential,
     _renewal: Arc<AbortOnDrop>,
 }
 
@@ -51,6 +53,7 @@ impl Session {
             slots: options.slots,
             back_channel: options.callbacks.is_some(),
         });
+        let caller = options.credential.clone();
         let inner = Arc::new(Inner {
             addr,
             options,
@@ -62,7 +65,19 @@ impl Session {
         });
         inner.ready_link().await?;
         let renewal = tokio::spawn(renew_lease(Arc::downgrade(&inner)));
-        Ok(Session { inner, _renewal: Arc::new(AbortOnDrop(renewal.abort_handle())) })
+        Ok(Session { inner, caller, _renewal: Arc::new(AbortOnDrop(renewal.abort_handle())) })
+    }
+
+    /// The same session for the requests of another user: one session serves many, as each request
+    /// says whose it is (RFC 8881 §2.10.8.1: the session itself is protected by nothing of theirs).
+    #[must_use]
+    pub fn acting_for(&self, caller: Credential) -> Session {
+        Session { caller, ..self.clone() }
+    }
+
+    /// Whose requests these are.
+    pub fn caller(&self) -> &Credential {
+        &self.caller
     }
 
     /// The server's address.
@@ -88,8 +103,8 @@ impl Session {
     }
 
     pub(super) async fn run(&self, work: Work) -> Result<CompoundOutcome, ClientError> {
-        let inner = self.inner.clone();
-        let run = tokio::spawn(async move { inner.run(work).await });
+        let (inner, caller) = (self.inner.clone(), self.caller.clone());
+        let run = tokio::spawn(async move { inner.run(&Request { work, caller }).await });
         run.await.unwrap_or(Err(ClientError::Closed))
     }
 
@@ -127,7 +142,9 @@ async fn renew_lease(session: Weak<Inner>) {
             continue;
         }
         let Some(inner) = session.upgrade() else { return };
-        if let Err(e) = inner.clone().run(Vec::new()).await {
+        let caller = inner.options.credential.clone();
+        let work = Work::from(Vec::new());
+        if let Err(e) = inner.clone().run(&Request { work, caller }).await {
             if matches!(e, ClientError::Closed) {
                 return;
             }

@@ -142,7 +142,7 @@ impl Worker {
             write: true,
             create: Some(0o644),
             exclusive: true,
-            truncate: false,
+            ..OpenOptions::default()
         };
         for index in 0..self.count {
             let file = self.client.open(self.path(index), options).await?;

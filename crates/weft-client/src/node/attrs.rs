@@ -1,0 +1,81 @@
+//! Attributes of nodes and of the file system: GETATTR, SETATTR.
+
+use weft_nfs::{AttrNo, Attrs, Bitmap, FileHandle, OpArgs, OpNum, OpOk, Stateid, ops::SetattrArgs};
+
+use super::{NODE_ATTRS, Nodes, getattr};
+use crate::error::ClientError;
+
+/// Room in the file system, in bytes and in files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes of the file system.
+    pub total_bytes: u64,
+    /// Bytes that are not in use.
+    pub free_bytes: u64,
+    /// Bytes that this user may still write.
+    pub available_bytes: u64,
+    /// Files that there can be.
+    pub total_files: u64,
+    /// Files that can still be made.
+    pub free_files: u64,
+}
+
+impl Nodes {
+    /// Attributes of a node (RFC 8881 §18.7).
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn getattr(&self, fh: &FileHandle, request: Bitmap) -> Result<Attrs, ClientError> {
+        self.attrs_after(fh, None, request).await
+    }
+
+    /// Sets attributes (RFC 8881 §18.30), a size under the stateid of an open if there is one; what
+    /// [`NODE_ATTRS`] are after that.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn setattr(
+        &self,
+        fh: &FileHandle,
+        stateid: Stateid,
+        attrs: Attrs,
+    ) -> Result<Attrs, ClientError> {
+        let set = OpArgs::Setattr(SetattrArgs { stateid, attrs: Box::new(attrs) });
+        self.attrs_after(fh, Some(set), NODE_ATTRS).await
+    }
+
+    /// Room in the file system that a node is in.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn space(&self, fh: &FileHandle) -> Result<Space, ClientError> {
+        let request = Bitmap::of(&[
+            AttrNo::FILES_FREE,
+            AttrNo::FILES_TOTAL,
+            AttrNo::SPACE_AVAIL,
+            AttrNo::SPACE_FREE,
+            AttrNo::SPACE_TOTAL,
+        ]);
+        let attrs = self.getattr(fh, request).await?;
+        Ok(Space {
+            total_bytes: attrs.space_total.unwrap_or(0),
+            free_bytes: attrs.space_free.unwrap_or(0),
+            available_bytes: attrs.space_avail.unwrap_or(0),
+            total_files: attrs.files_total.unwrap_or(0),
+            free_files: attrs.files_free.unwrap_or(0),
+        })
+    }
+
+    async fn attrs_after(
+        &self,
+        fh: &FileHandle,
+        before: Option<OpArgs>,
+        request: Bitmap,
+    ) -> Result<Attrs, ClientError> {
+        let ops = before.into_iter().chain([getattr(request)]);
+        match self.on_node(fh, ops).await?.pop() {
+            Some(OpOk::Getattr(ok)) => Ok(*ok.attrs),
+            _ => Err(ClientError::unexpected(OpNum::GETATTR)),
+        }
+    }
+}

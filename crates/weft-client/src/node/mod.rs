@@ -1,0 +1,151 @@
+//! Names, attributes and opens by handle: what [`crate::fs`] finds by path, and what a mount is
+//! built on.
+//!
+//! Each call is one COMPOUND, in the name of the user that the session handle acts for. Nothing
+//! here knows a path, keeps what it was told, or follows a link: whoever calls does.
+
+mod access;
+mod attrs;
+mod listing;
+mod names;
+mod open;
+mod xattrs;
+
+pub use access::Access;
+pub use attrs::Space;
+pub use listing::Page;
+pub use open::OpenOptions;
+pub(crate) use open::{attrs_wanted, opening};
+pub use xattrs::XattrMode;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use bytes::Bytes;
+use weft_nfs::{
+    AttrNo, Attrs, Bitmap, ClientId, FileHandle, OpArgs, OpNum, OpOk, Opaque, StateOwner,
+    ops::{GetattrArgs, PutfhArgs},
+};
+
+use crate::{
+    error::ClientError,
+    io::{Cluster, FileIo, OpenFiles, Opened},
+    rpc::Credential,
+    session::Session,
+};
+
+/// Attributes that [`Node`]s come with.
+pub const NODE_ATTRS: Bitmap = Bitmap::of(&[
+    AttrNo::TYPE,
+    AttrNo::CHANGE,
+    AttrNo::SIZE,
+    AttrNo::FSID,
+    AttrNo::FILEID,
+    AttrNo::MODE,
+    AttrNo::NUMLINKS,
+    AttrNo::OWNER,
+    AttrNo::OWNER_GROUP,
+    AttrNo::RAWDEV,
+    AttrNo::SPACE_USED,
+    AttrNo::TIME_ACCESS,
+    AttrNo::TIME_METADATA,
+    AttrNo::TIME_MODIFY,
+]);
+
+/// A file, directory or link: its handle, and what was said of it last.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// Its handle.
+    pub fh: FileHandle,
+    /// [`NODE_ATTRS`], as far as the server has them.
+    pub attrs: Attrs,
+}
+
+/// The nodes of a cluster, for one user. Clones share the cluster and its sessions.
+#[derive(Clone)]
+pub struct Nodes {
+    /// The metadata server, for that user.
+    pub(crate) mds: Session,
+    pub(crate) cluster: Arc<Cluster>,
+    files: Arc<OpenFiles>,
+    owners: Arc<AtomicU64>,
+}
+
+impl Nodes {
+    /// Those of a cluster, for the user of its session; opens are listed in `files`.
+    pub(crate) fn new(cluster: Arc<Cluster>, files: Arc<OpenFiles>) -> Nodes {
+        let owners = Arc::new(AtomicU64::new(1));
+        Nodes { mds: cluster.mds.clone(), cluster, files, owners }
+    }
+
+    /// The same nodes for another user.
+    #[must_use]
+    pub fn acting_for(&self, caller: Credential) -> Nodes {
+        Nodes { mds: self.mds.acting_for(caller), ..self.clone() }
+    }
+
+    /// Whose requests these are.
+    pub fn caller(&self) -> &Credential {
+        self.mds.caller()
+    }
+
+    /// The root of the export.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn root(&self) -> Result<Node, ClientError> {
+        self.node_after(vec![OpArgs::Putrootfh]).await
+    }
+
+    /// An open-owner of its own for every open, so that each has its own stateid.
+    pub(crate) fn new_owner(&self) -> StateOwner {
+        let n = self.owners.fetch_add(1, Ordering::Relaxed);
+        StateOwner {
+            clientid: ClientId(0),
+            owner: Opaque(Bytes::copy_from_slice(&n.to_be_bytes())),
+        }
+    }
+
+    /// The data path of a file that is open at the server.
+    pub(crate) fn io_of(&self, opened: Opened) -> Arc<FileIo> {
+        let io = Arc::new(FileIo::new(self.cluster.clone(), opened));
+        self.files.insert(&io);
+        io
+    }
+
+    /// The node that the current filehandle is after these operations.
+    async fn node_after(&self, mut ops: Vec<OpArgs>) -> Result<Node, ClientError> {
+        ops.push(OpArgs::Getfh);
+        ops.push(getattr(NODE_ATTRS));
+        let mut done = self.mds.compound(ops).await?.into_iter().rev();
+        let (Some(OpOk::Getattr(attrs)), Some(OpOk::Getfh(fh))) = (done.next(), done.next()) else {
+            return Err(ClientError::unexpected(OpNum::GETFH));
+        };
+        Ok(Node { fh: fh.object, attrs: *attrs.attrs })
+    }
+
+    /// Operations on a node, and their results without PUTFH's.
+    async fn on_node(
+        &self,
+        fh: &FileHandle,
+        ops: impl IntoIterator<Item = OpArgs>,
+    ) -> Result<Vec<OpOk>, ClientError> {
+        let mut all = vec![putfh(fh)];
+        all.extend(ops);
+        let mut done = self.mds.compound(all).await?;
+        if !done.is_empty() {
+            done.remove(0);
+        }
+        Ok(done)
+    }
+}
+
+fn putfh(fh: &FileHandle) -> OpArgs {
+    OpArgs::Putfh(PutfhArgs { object: fh.clone() })
+}
+
+fn getattr(request: Bitmap) -> OpArgs {
+    OpArgs::Getattr(GetattrArgs { request })
+}

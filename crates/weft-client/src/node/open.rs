@@ -1,0 +1,182 @@
+//! Opening files by name in a directory, or by handle: OPEN.
+
+use std::sync::Arc;
+
+use weft_nfs::{
+    Acl, AttrNo, Attrs, Bitmap, Component, FileHandle, LayoutType, OpArgs, OpNum, OpOk, Seqid,
+    StateOwner,
+    attr::ModeUmask,
+    ops::{CreateHow, DelegreturnArgs, OpenArgs, OpenClaim, OpenDelegation},
+    share,
+};
+
+use super::{NODE_ATTRS, Node, Nodes, getattr, putfh};
+use crate::{
+    error::ClientError,
+    io::{FileIo, Opened, Thresholds},
+};
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenOptions {
+    /// Open it for reading.
+    pub read: bool,
+    /// Open it for writing.
+    pub write: bool,
+    /// Create it with this mode if it does not exist.
+    pub create: Option<u32>,
+    /// What the mode of a new file loses, unless its directory has a list for new files
+    /// (RFC 8275). Without it the mode is meant as it is.
+    pub umask: Option<u32>,
+    /// It must not exist yet.
+    pub exclusive: bool,
+    /// Truncate it to size 0.
+    pub truncate: bool,
+}
+
+impl OpenOptions {
+    /// Opens for reading only.
+    pub fn read() -> OpenOptions {
+        OpenOptions { read: true, ..OpenOptions::default() }
+    }
+
+    /// Opens a new or emptied file for writing.
+    pub fn replace(mode: u32) -> OpenOptions {
+        OpenOptions { write: true, create: Some(mode), truncate: true, ..OpenOptions::default() }
+    }
+
+    fn access(self) -> u32 {
+        let read = if self.read { share::ACCESS_READ } else { 0 };
+        let write = if self.write { share::ACCESS_WRITE } else { 0 };
+        read | write
+    }
+
+    /// OPEN of a name in the current directory; a new file gets this list.
+    pub(crate) fn open(self, name: Component, owner: StateOwner, acl: Option<Acl>) -> OpenArgs {
+        self.claim(OpenClaim::Null(name), owner, self.how(acl))
+    }
+
+    /// OPEN of the current file.
+    fn open_current(self, owner: StateOwner) -> OpenArgs {
+        self.claim(OpenClaim::Fh, owner, None)
+    }
+
+    fn claim(self, claim: OpenClaim, owner: StateOwner, openhow: Option<CreateHow>) -> OpenArgs {
+        OpenArgs {
+            seqid: Seqid(0),
+            share_access: self.access() | WANT_NO_DELEG,
+            share_deny: share::DENY_NONE,
+            owner,
+            openhow,
+            claim,
+        }
+    }
+
+    fn how(self, acl: Option<Acl>) -> Option<CreateHow> {
+        let mode = self.create?;
+        let size = (self.truncate && !self.exclusive).then_some(0);
+        let mode_umask = self.umask.map(|umask| ModeUmask { mode, umask });
+        let mode = mode_umask.is_none().then_some(mode);
+        let attrs = Box::new(Attrs { mode, mode_umask, acl, size, ..Attrs::default() });
+        Some(match self.exclusive {
+            true => CreateHow::Guarded(attrs),
+            false => CreateHow::Unchecked(attrs),
+        })
+    }
+}
+
+/// Wants no delegation (RFC 8881 §18.16.3): nothing here would use one.
+const WANT_NO_DELEG: u32 = 0x0400;
+
+impl Nodes {
+    /// Opens a name of a directory, making the file if the options say so (RFC 8881 §18.16).
+    ///
+    /// # Errors
+    /// SYMLINK if the name is a link's; [`ClientError`].
+    pub async fn open(
+        &self,
+        dir: &FileHandle,
+        name: Component,
+        options: OpenOptions,
+    ) -> Result<(Node, Arc<FileIo>), ClientError> {
+        let owner = self.new_owner();
+        let open = options.open(name, owner.clone(), None);
+        let losses = self.mds.losses();
+        let done = self.on_node(dir, opening(open, attrs_wanted())).await?;
+        let (opened, attrs) = self.opened_by(done, (options, owner), losses).await?;
+        Ok((Node { fh: opened.fh.clone(), attrs }, self.io_of(opened)))
+    }
+
+    /// Opens a file by its handle.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn open_node(
+        &self,
+        fh: &FileHandle,
+        options: OpenOptions,
+    ) -> Result<(Attrs, Arc<FileIo>), ClientError> {
+        let owner = self.new_owner();
+        let open = options.open_current(owner.clone());
+        let losses = self.mds.losses();
+        let done = self.on_node(fh, opening(open, attrs_wanted())).await?;
+        let (opened, attrs) = self.opened_by(done, (options, owner), losses).await?;
+        Ok((attrs, self.io_of(opened)))
+    }
+
+    /// What the results of [`opening`] say. `losses` is how often the server had forgotten us
+    /// before it was asked.
+    pub(crate) async fn opened_by(
+        &self,
+        done: Vec<OpOk>,
+        (options, owner): (OpenOptions, StateOwner),
+        losses: u64,
+    ) -> Result<(Opened, Attrs), ClientError> {
+        let mut done = done.into_iter();
+        let (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh)), Some(OpOk::Getattr(attrs))) =
+            (done.next(), done.next(), done.next())
+        else {
+            return Err(ClientError::unexpected(OpNum::OPEN));
+        };
+        self.decline_delegation(&fh.object, &open.delegation).await;
+        let attrs = attrs.attrs;
+        let opened = Opened {
+            fh: fh.object,
+            stateid: open.stateid,
+            owner,
+            caller: self.caller().clone(),
+            access: options.access(),
+            size: attrs.size.unwrap_or(0),
+            thresholds: thresholds(&attrs),
+            losses,
+        };
+        Ok((opened, *attrs))
+    }
+
+    /// Gives a delegation back that came unasked.
+    async fn decline_delegation(&self, fh: &FileHandle, delegation: &OpenDelegation) {
+        let OpenDelegation::Read { stateid, .. } = delegation else { return };
+        let back = OpArgs::Delegreturn(DelegreturnArgs { deleg_stateid: *stateid });
+        if let Err(e) = self.mds.compound(vec![putfh(fh), back]).await {
+            tracing::warn!("DELEGRETURN failed: {e}");
+        }
+    }
+}
+
+/// Attributes asked for with an OPEN.
+pub(crate) fn attrs_wanted() -> Bitmap {
+    NODE_ATTRS.or(&Bitmap::of(&[AttrNo::MDSTHRESHOLD]))
+}
+
+/// OPEN, and what is asked of the file that it opens.
+pub(crate) fn opening(open: OpenArgs, request: Bitmap) -> [OpArgs; 3] {
+    [OpArgs::Open(open), OpArgs::Getfh, getattr(request)]
+}
+
+fn thresholds(attrs: &Attrs) -> Thresholds {
+    let items = attrs.mdsthreshold.as_ref().map(|t| t.0.as_slice()).unwrap_or_default();
+    let item = items.iter().find(|i| i.layout_type == LayoutType::NFSV4_1_FILES.0);
+    Thresholds {
+        read_size: item.and_then(|i| i.read_size).unwrap_or(0),
+        write_size: item.and_then(|i| i.write_size).unwrap_or(0),
+    }
+}
