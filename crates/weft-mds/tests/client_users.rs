@@ -41,8 +41,9 @@ async fn users(cluster: &Cluster) -> (Client, Nodes, Nodes, Nodes) {
     (client, root, one, two)
 }
 
-/// What a user makes is his, others get at it as the mode says, and data through the metadata server
-/// and through data servers go in the name of who opened the file, whoever else uses the session.
+/// What a user makes is his, others get at it as the mode says, and data through the metadata
+/// server and through data servers go in the name of who opened the file, whoever else uses the
+/// session.
 #[tokio::test]
 async fn each_request_is_its_users() {
     let cluster = Cluster::striped(3).await;

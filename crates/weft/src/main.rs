@@ -14,6 +14,7 @@ mod demo;
 mod endpoints;
 mod fsck;
 mod init;
+mod mount;
 mod outcome;
 mod restore;
 mod serve;
@@ -72,6 +73,9 @@ enum Command {
     AcceptLoss(accept_loss::AcceptLossArgs),
     /// Set up a machine that mounts with its own kernel: how far it reads ahead.
     ClientSetup(client_setup::ClientSetupArgs),
+    /// Mount the cluster on a directory of this machine, through FUSE: no root where fusermount3 is
+    /// there. umount or fusermount3 -u takes it away.
+    Mount(mount::MountArgs),
     #[command(flatten)]
     Client(client_cmds::ClientCommand),
 }
@@ -99,6 +103,7 @@ fn main() -> ExitCode {
         Command::Check(a) => check::run(&a),
         Command::AcceptLoss(a) => accept_loss::run(&a),
         Command::ClientSetup(a) => client_setup::run(&a),
+        Command::Mount(a) => mount::run(&a),
         Command::Client(a) => client_cmds::run(a),
     };
     match outcome {

@@ -16,7 +16,7 @@ use super::{
     error::{At, FsError},
     path::{names_of, split_last},
 };
-use crate::error::ClientError;
+use crate::{error::ClientError, node::Node};
 
 impl Client {
     /// Attributes of a file; a link at the end of the path is described itself.
@@ -25,6 +25,15 @@ impl Client {
     /// [`FsError`].
     pub async fn stat(&self, path: impl AsRef<Path>) -> Result<Attrs, FsError> {
         Ok(self.resolve(path.as_ref(), false).await?.attrs)
+    }
+
+    /// What a path leads to, through links, for who goes on by handle.
+    ///
+    /// # Errors
+    /// [`FsError`].
+    pub async fn node(&self, path: impl AsRef<Path>) -> Result<Node, FsError> {
+        let found = self.resolve(path.as_ref(), true).await?;
+        Ok(Node { fh: found.fh, attrs: found.attrs })
     }
 
     /// Attributes of what a path leads to, through links.

@@ -116,9 +116,18 @@ impl Nodes {
     }
 
     /// The node that the current filehandle is after these operations.
-    async fn node_after(&self, mut ops: Vec<OpArgs>) -> Result<Node, ClientError> {
+    async fn node_after(&self, ops: Vec<OpArgs>) -> Result<Node, ClientError> {
+        self.node_asking(ops, NODE_ATTRS).await
+    }
+
+    /// The same, with the attributes that are asked for.
+    async fn node_asking(
+        &self,
+        mut ops: Vec<OpArgs>,
+        request: Bitmap,
+    ) -> Result<Node, ClientError> {
         ops.push(OpArgs::Getfh);
-        ops.push(getattr(NODE_ATTRS));
+        ops.push(getattr(request));
         let mut done = self.mds.compound(ops).await?.into_iter().rev();
         let (Some(OpOk::Getattr(attrs)), Some(OpOk::Getfh(fh))) = (done.next(), done.next()) else {
             return Err(ClientError::unexpected(OpNum::GETFH));

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use weft_nfs::{
-    Attrs, ChangeInfo, Component, FileHandle, OpArgs, OpNum, OpOk,
+    Attrs, Bitmap, ChangeInfo, Component, FileHandle, OpArgs, OpNum, OpOk,
     ops::{CreateArgs, CreateType, LinkArgs, LookupArgs, RemoveArgs, RenameArgs},
 };
 
@@ -15,7 +15,21 @@ impl Nodes {
     /// # Errors
     /// NOENT if nothing has it; [`ClientError`].
     pub async fn lookup(&self, dir: &FileHandle, name: Component) -> Result<Node, ClientError> {
-        self.node_after(vec![putfh(dir), OpArgs::Lookup(LookupArgs { name })]).await
+        self.lookup_asking(dir, name, NODE_ATTRS).await
+    }
+
+    /// [`Nodes::lookup`], with the attributes that are asked for.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn lookup_asking(
+        &self,
+        dir: &FileHandle,
+        name: Component,
+        request: Bitmap,
+    ) -> Result<Node, ClientError> {
+        let ops = vec![putfh(dir), OpArgs::Lookup(LookupArgs { name })];
+        self.node_asking(ops, request).await
     }
 
     /// Makes a directory, link, device, socket or fifo (RFC 8881 §18.4). Files are made by

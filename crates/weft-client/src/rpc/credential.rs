@@ -28,13 +28,18 @@ impl Credential {
         Credential(OpaqueAuth { flavor: AuthFlavor::SYS, body: weft_xdr::to_bytes(&sys) })
     }
 
+    /// A user of this machine, and the groups that he is in.
+    pub fn of_user(uid: u32, gid: u32, gids: &[u32]) -> Credential {
+        Credential::sys(&machine_name(), uid, gid, gids)
+    }
+
     /// The user and groups this process runs as.
     pub fn of_process() -> Credential {
         let gids: Vec<u32> = rustix::process::getgroups()
             .map(|gids| gids.into_iter().map(|g| g.as_raw()).collect())
             .unwrap_or_default();
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-        Credential::sys(&machine_name(), uid.as_raw(), gid.as_raw(), &gids)
+        Credential::of_user(uid.as_raw(), gid.as_raw(), &gids)
     }
 
     pub(crate) fn to_wire(&self) -> OpaqueAuth {

@@ -52,24 +52,36 @@ pub(super) struct Remote {
 impl Remote {
     /// Connects to the first of the server's addresses that answers.
     pub(super) async fn connect(server: &ServerArg) -> Outcome<Remote> {
-        let source: Source = server.server.parse()?;
-        let on_wait = waits::on_stderr();
-        let address = find(&source.server, &on_wait).await?;
         let options = ClientOptions {
             patience: CONNECT_PATIENCE,
             eager: !server.one_by_one,
-            identity: Some(Identity::of_user(address)?),
-            on_wait: Some(on_wait),
             ..ClientOptions::default()
         };
-        let client = Client::connect(address, options).await?;
-        Ok(Remote { client, root: source.path.into() })
+        let (client, root) = connect_to(&server.server, options).await?;
+        Ok(Remote { client, root })
     }
 
     /// A path of the user's as the server has it.
     pub(super) fn path(&self, path: &Path) -> PathBuf {
         below(&self.root, path)
     }
+}
+
+/// A client of the first of a server's addresses that answers, under the identity of this user, and
+/// the directory that was named with the server. Waits are told on standard error.
+///
+/// # Errors
+/// What the user should read.
+pub async fn connect_to(source: &str, options: ClientOptions) -> Outcome<(Client, PathBuf)> {
+    let source: Source = source.parse()?;
+    let on_wait = waits::on_stderr();
+    let address = find(&source.server, &on_wait).await?;
+    let options = ClientOptions {
+        identity: Some(Identity::of_user(address)?),
+        on_wait: Some(on_wait),
+        ..options
+    };
+    Ok((Client::connect(address, options).await?, source.path.into()))
 }
 
 /// A path below a root that `..` does not leave. The root of the server changes nothing.

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use crate::{admin::AdminArgs, outcome::Outcome};
+pub use connect::connect_to;
 use connect::{Remote, ServerArg};
 use copy::PutHow;
 pub use interrupt::{Interrupted, Interrupts};

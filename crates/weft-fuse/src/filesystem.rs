@@ -1,0 +1,549 @@
+//! Requests of the kernel: each is answered by a task of its own, in its caller's name.
+
+use std::{
+    ffi::OsStr,
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, SystemTime},
+};
+
+use bytes::Bytes;
+use fuser::{
+    AccessFlags, BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, Generation, INodeNo,
+    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite,
+    ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+use tokio::runtime::Handle;
+use weft_client::node::Nodes;
+use weft_nfs::{Attrs, ops::CreateType};
+
+use crate::{
+    attr::{owner, set_time},
+    callers::Callers,
+    tree::{Creation, Tree, component},
+    xattrs::key_of,
+};
+
+/// Inode numbers are never used twice.
+const GENERATION: Generation = Generation(0);
+/// Requests of the kernel that it has under way without anybody waiting for each.
+const BACKGROUND_MAX: u16 = 128;
+/// Bytes of one request to write, and of one to read: a WRITE and a READ of ours.
+const IO_BYTES_MAX: u32 = 1 << 20;
+/// What `statfs` counts in.
+const BLOCK_BYTES: u64 = 4096;
+/// Bytes of a name, as servers have it.
+const NAME_BYTES_MAX: u32 = 255;
+
+/// The file system as FUSE drives it.
+pub struct WeftFs {
+    pub tree: Arc<Tree>,
+    pub nodes: Nodes,
+    pub callers: Callers,
+    pub runtime: Handle,
+    /// How long the kernel may believe attributes and names.
+    pub valid: Duration,
+}
+
+/// What a request works with.
+struct Call {
+    tree: Arc<Tree>,
+    nodes: Nodes,
+    valid: Duration,
+}
+
+impl WeftFs {
+    /// What a request of this caller works with.
+    fn call(&self, request: &Request) -> Call {
+        let nodes = self.nodes.acting_for(self.callers.credential(request));
+        Call { tree: self.tree.clone(), nodes, valid: self.valid }
+    }
+
+    fn spawn(&self, answer: impl Future<Output = ()> + Send + 'static) {
+        drop(self.runtime.spawn(answer));
+    }
+}
+
+impl Call {
+    fn entry(&self, reply: ReplyEntry, answer: Result<FileAttr, Errno>) {
+        match answer {
+            Ok(attr) => reply.entry(&self.valid, &attr, GENERATION),
+            Err(e) => reply.error(e),
+        }
+    }
+
+    fn attr(&self, reply: ReplyAttr, answer: Result<FileAttr, Errno>) {
+        match answer {
+            Ok(attr) => reply.attr(&self.valid, &attr),
+            Err(e) => reply.error(e),
+        }
+    }
+}
+
+fn empty(reply: ReplyEmpty, answer: Result<(), Errno>) {
+    match answer {
+        Ok(()) => reply.ok(),
+        Err(e) => reply.error(e),
+    }
+}
+
+fn data(reply: ReplyData, answer: Result<Bytes, Errno>) {
+    match answer {
+        Ok(bytes) => reply.data(&bytes),
+        Err(e) => reply.error(e),
+    }
+}
+
+/// A value or a list of names: its size first, if that is what is asked for.
+fn xattr(reply: ReplyXattr, room: u32, answer: Result<impl AsRef<[u8]>, Errno>) {
+    match answer.as_ref().map(AsRef::as_ref) {
+        Ok(bytes) => match u32::try_from(bytes.len()) {
+            Ok(size) if room == 0 => reply.size(size),
+            Ok(size) if size <= room => reply.data(bytes),
+            Ok(_) | Err(_) => reply.error(Errno::ERANGE),
+        },
+        Err(e) => reply.error(*e),
+    }
+}
+
+impl Filesystem for WeftFs {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        // What a kernel does not have of these is done without.
+        for wanted in [
+            InitFlags::FUSE_ATOMIC_O_TRUNC,
+            InitFlags::FUSE_DONT_MASK,
+            InitFlags::FUSE_AUTO_INVAL_DATA,
+            InitFlags::FUSE_DO_READDIRPLUS,
+            InitFlags::FUSE_READDIRPLUS_AUTO,
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_ASYNC_DIO,
+            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+        ] {
+            if config.add_capabilities(wanted).is_err() {
+                tracing::debug!(?wanted, "this kernel does not have it");
+            }
+        }
+        let maps = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP).is_ok();
+        self.tree.maps_direct.store(maps, Ordering::Relaxed);
+        // The nearest that it takes is as good.
+        let _ = config.set_max_write(IO_BYTES_MAX);
+        let _ = config.set_max_background(BACKGROUND_MAX);
+        if let Err(most) = config.set_max_readahead(IO_BYTES_MAX) {
+            let _ = config.set_max_readahead(most);
+        }
+        Ok(())
+    }
+
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let (call, name) = (self.call(request), component(name));
+        self.spawn(async move {
+            let answer = call.tree.lookup(&call.nodes, parent.0, name).await;
+            call.entry(reply, answer);
+        });
+    }
+
+    fn forget(&self, _: &Request, ino: INodeNo, nlookup: u64) {
+        self.tree.inodes.forget(ino.0, nlookup);
+    }
+
+    fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let call = self.call(request);
+        self.spawn(async move {
+            let answer = call.tree.getattr(&call.nodes, ino.0).await;
+            call.attr(reply, answer);
+        });
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        fh: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let attrs = Attrs {
+            mode: mode.map(|mode| mode & 0o7777),
+            owner: uid.map(owner),
+            owner_group: gid.map(owner),
+            size,
+            time_access_set: atime.map(set_time),
+            time_modify_set: mtime.map(set_time),
+            ..Attrs::default()
+        };
+        let call = self.call(request);
+        self.spawn(async move {
+            let which = (ino.0, fh.map(|fh| fh.0));
+            let answer = call.tree.setattr(&call.nodes, which, attrs).await;
+            call.attr(reply, answer);
+        });
+    }
+
+    fn readlink(&self, request: &Request, ino: INodeNo, reply: ReplyData) {
+        let call = self.call(request);
+        self.spawn(async move { data(reply, call.tree.readlink(&call.nodes, ino.0).await) });
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        let (call, name) = (self.call(request), component(name));
+        self.spawn(async move {
+            let creation = Creation { mode, umask };
+            let answer = call.tree.mknod(&call.nodes, (parent.0, name), creation, rdev).await;
+            call.entry(reply, answer);
+        });
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let (call, name) = (self.call(request), component(name));
+        self.spawn(async move {
+            let creation = Some(Creation { mode, umask });
+            let (place, kind) = ((parent.0, name), CreateType::Directory);
+            let answer = call.tree.create(&call.nodes, place, kind, creation).await;
+            call.entry(reply, answer);
+        });
+    }
+
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let (call, name) = (self.call(request), component(name));
+        self.spawn(
+            async move { empty(reply, call.tree.remove(&call.nodes, parent.0, name).await) },
+        );
+    }
+
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.unlink(request, parent, name, reply);
+    }
+
+    fn symlink(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        link_name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let (call, name) = (self.call(request), component(link_name));
+        let kind = CreateType::Link(component(target.as_os_str()).0);
+        self.spawn(async move {
+            let answer = call.tree.create(&call.nodes, (parent.0, name), kind, None).await;
+            call.entry(reply, answer);
+        });
+    }
+
+    fn rename(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        newparent: INodeNo,
+        newname: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        if !flags.is_empty() {
+            return reply.error(Errno::EINVAL); // the protocol has none of them
+        }
+        let call = self.call(request);
+        let (from, to) = ((parent.0, component(name)), (newparent.0, component(newname)));
+        self.spawn(async move { empty(reply, call.tree.rename(&call.nodes, from, to).await) });
+    }
+
+    fn link(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        newparent: INodeNo,
+        newname: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        let (call, place) = (self.call(request), (newparent.0, component(newname)));
+        self.spawn(async move {
+            let answer = call.tree.link(&call.nodes, ino.0, place).await;
+            call.entry(reply, answer);
+        });
+    }
+
+    fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let call = self.call(request);
+        self.spawn(async move {
+            match call.tree.open(&call.nodes, ino.0, flags.0).await {
+                Ok((number, how)) => reply.opened(FileHandle(number), how),
+                Err(e) => reply.error(e),
+            }
+        });
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let (call, place) = (self.call(request), (parent.0, component(name)));
+        self.spawn(async move {
+            let creation = Creation { mode, umask };
+            match call.tree.create_file(&call.nodes, place, creation, flags).await {
+                Ok((attr, number, how)) => {
+                    reply.created(&call.valid, &attr, GENERATION, FileHandle(number), how);
+                }
+                Err(e) => reply.error(e),
+            }
+        });
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let tree = self.tree.clone();
+        self.spawn(async move { data(reply, tree.read(fh.0, offset, size).await) });
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        // The kernel's requests are no longer than what it was told, far below 4 GiB.
+        let len = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        let (tree, data) = (self.tree.clone(), Bytes::copy_from_slice(data));
+        self.spawn(async move {
+            match tree.write(fh.0, offset, data).await {
+                Ok(()) => reply.written(len),
+                Err(e) => reply.error(e),
+            }
+        });
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, fh: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        let tree = self.tree.clone();
+        self.spawn(async move { empty(reply, tree.commit(fh.0).await) });
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, fh: FileHandle, _: bool, reply: ReplyEmpty) {
+        let tree = self.tree.clone();
+        self.spawn(async move { empty(reply, tree.commit(fh.0).await) });
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        fh: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        let tree = self.tree.clone();
+        self.spawn(async move {
+            tree.release(fh.0).await;
+            reply.ok();
+        });
+    }
+
+    fn opendir(&self, request: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let call = self.call(request);
+        match call.tree.open_dir(&call.nodes, ino.0) {
+            Ok(number) => reply.opened(FileHandle(number), fuser::FopenFlags::empty()),
+            Err(e) => reply.error(e),
+        }
+    }
+
+    fn readdir(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        let tree = self.tree.clone();
+        self.spawn(async move {
+            let listed = tree.list(fh.0, offset, |entry| {
+                let FileAttr { ino, kind, .. } = entry.attr;
+                !reply.add(ino, entry.offset, kind, name_of(entry.name))
+            });
+            match listed.await {
+                Ok(()) => reply.ok(),
+                Err(e) => reply.error(e),
+            }
+        });
+    }
+
+    fn readdirplus(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let (tree, valid) = (self.tree.clone(), self.valid);
+        self.spawn(async move {
+            let listed = tree.list(fh.0, offset, |entry| {
+                if tree.entry_told(&entry).is_err() {
+                    return false;
+                }
+                let valid = if entry.is_known { valid } else { Duration::ZERO };
+                let (attr, name) = (&entry.attr, name_of(entry.name));
+                let full = reply.add(attr.ino, entry.offset, name, &valid, attr, GENERATION);
+                if full {
+                    tree.entry_not_told(&entry);
+                }
+                !full
+            });
+            match listed.await {
+                Ok(()) => reply.ok(),
+                Err(e) => reply.error(e),
+            }
+        });
+    }
+
+    fn releasedir(&self, _: &Request, _: INodeNo, fh: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        drop(self.tree.dirs.remove(fh.0));
+        reply.ok();
+    }
+
+    /// What changed in a directory was durable when it was answered.
+    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn statfs(&self, request: &Request, ino: INodeNo, reply: ReplyStatfs) {
+        let call = self.call(request);
+        self.spawn(async move {
+            match call.tree.space(&call.nodes, ino.0).await {
+                Ok(space) => {
+                    let blocks = |bytes: u64| bytes / BLOCK_BYTES;
+                    let block = u32::try_from(BLOCK_BYTES).unwrap_or(u32::MAX);
+                    reply.statfs(
+                        blocks(space.total_bytes),
+                        blocks(space.free_bytes),
+                        blocks(space.available_bytes),
+                        space.total_files,
+                        space.free_files,
+                        block,
+                        NAME_BYTES_MAX,
+                        block,
+                    );
+                }
+                Err(e) => reply.error(e),
+            }
+        });
+    }
+
+    fn access(&self, request: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
+        let call = self.call(request);
+        self.spawn(async move {
+            empty(reply, call.tree.access(&call.nodes, ino.0, mask.bits()).await);
+        });
+    }
+
+    fn setxattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        let key = match key_of(name) {
+            Ok(key) => key,
+            Err(e) => return reply.error(e),
+        };
+        let (call, value) = (self.call(request), Bytes::copy_from_slice(value));
+        self.spawn(async move {
+            let set = call.tree.setxattr(&call.nodes, ino.0, (key, value), flags);
+            empty(reply, set.await);
+        });
+    }
+
+    fn getxattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        size: u32,
+        reply: ReplyXattr,
+    ) {
+        let key = match key_of(name) {
+            Ok(key) => key,
+            Err(e) => return reply.error(e),
+        };
+        let call = self.call(request);
+        self.spawn(async move {
+            xattr(reply, size, call.tree.getxattr(&call.nodes, ino.0, key).await);
+        });
+    }
+
+    fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        let call = self.call(request);
+        self.spawn(async move {
+            xattr(reply, size, call.tree.listxattr(&call.nodes, ino.0).await);
+        });
+    }
+
+    fn removexattr(&self, request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let key = match key_of(name) {
+            Ok(key) => key,
+            Err(e) => return reply.error(e),
+        };
+        let call = self.call(request);
+        self.spawn(async move {
+            empty(reply, call.tree.removexattr(&call.nodes, ino.0, key).await);
+        });
+    }
+}
+
+fn name_of(bytes: &[u8]) -> &OsStr {
+    std::os::unix::ffi::OsStrExt::from_bytes(bytes)
+}

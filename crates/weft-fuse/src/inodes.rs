@@ -1,0 +1,187 @@
+//! Which handle the kernel means by an inode number, for as long as it remembers the number.
+//!
+//! The number is the file's own (`fileid`), so that it is the same after a new mount; only the
+//! root, which FUSE calls 1, changes places with the file that is.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use fuser::Errno;
+use weft_client::{io::FileIo, node::Node};
+use weft_nfs::{FileHandle, Fsid};
+
+/// FUSE's number of the root.
+pub const ROOT: u64 = 1;
+
+/// The inodes that the kernel remembers.
+pub struct Inodes {
+    root_fileid: u64,
+    fsid: Option<Fsid>,
+    by_number: Mutex<HashMap<u64, Inode>>,
+}
+
+struct Inode {
+    fh: FileHandle,
+    /// How often the kernel was told of it, less what it has forgotten.
+    lookups: u64,
+    /// Change attribute of the bytes in the kernel's page cache.
+    cached: Option<u64>,
+    opens: Vec<Weak<FileIo>>,
+}
+
+impl Inodes {
+    /// With the root alone, which is never forgotten.
+    pub fn new(root: &Node) -> Inodes {
+        let inode = Inode { fh: root.fh.clone(), lookups: 1, cached: None, opens: Vec::new() };
+        Inodes {
+            root_fileid: root.attrs.fileid.unwrap_or(ROOT),
+            fsid: root.attrs.fsid,
+            by_number: Mutex::new(HashMap::from([(ROOT, inode)])),
+        }
+    }
+
+    /// The number of a file.
+    pub fn number_of(&self, fileid: u64) -> u64 {
+        match fileid {
+            id if id == self.root_fileid => ROOT,
+            ROOT => self.root_fileid,
+            id => id,
+        }
+    }
+
+    /// A node's number, if it is of this file system.
+    ///
+    /// # Errors
+    /// EXDEV for what belongs to another one, whose numbers may be the same; EIO if the server
+    /// does not say.
+    pub fn number(&self, node: &Node) -> Result<u64, Errno> {
+        if node.attrs.fsid != self.fsid {
+            return Err(Errno::EXDEV);
+        }
+        node.attrs.fileid.map(|id| self.number_of(id)).ok_or(Errno::EIO)
+    }
+
+    /// The kernel is told of a node: its number from now on until it is forgotten.
+    ///
+    /// # Errors
+    /// As [`Inodes::number`].
+    pub fn remember(&self, node: &Node) -> Result<u64, Errno> {
+        let number = self.number(node)?;
+        let mut by_number = self.lock();
+        let inode = by_number.entry(number).or_insert_with(|| Inode {
+            fh: node.fh.clone(),
+            lookups: 0,
+            cached: None,
+            opens: Vec::new(),
+        });
+        inode.lookups += 1;
+        Ok(number)
+    }
+
+    /// The kernel has forgotten this many of the times that it was told of a number.
+    pub fn forget(&self, number: u64, times: u64) {
+        if number == ROOT {
+            return;
+        }
+        let mut by_number = self.lock();
+        let Some(inode) = by_number.get_mut(&number) else { return };
+        inode.lookups = inode.lookups.saturating_sub(times);
+        if inode.lookups == 0 {
+            by_number.remove(&number);
+        }
+    }
+
+    /// The handle of a number.
+    ///
+    /// # Errors
+    /// ESTALE for one that the kernel was not told of.
+    pub fn handle(&self, number: u64) -> Result<FileHandle, Errno> {
+        self.lock().get(&number).map(|inode| inode.fh.clone()).ok_or(Errno::ESTALE)
+    }
+
+    /// Notes an open of a file.
+    pub fn opened(&self, number: u64, io: &Arc<FileIo>) {
+        let mut by_number = self.lock();
+        let Some(inode) = by_number.get_mut(&number) else { return };
+        inode.opens.retain(|open| open.strong_count() > 0);
+        inode.opens.push(Arc::downgrade(io));
+    }
+
+    /// The opens of a file.
+    pub fn opens(&self, number: u64) -> Vec<Arc<FileIo>> {
+        let by_number = self.lock();
+        let opens = by_number.get(&number).map(|inode| &inode.opens);
+        opens.into_iter().flatten().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Whether what the kernel has of a file's bytes is what the file has now, as far as its change
+    /// attribute tells. From now on it is.
+    pub fn is_cached(&self, number: u64, change: Option<u64>) -> bool {
+        let mut by_number = self.lock();
+        let Some(inode) = by_number.get_mut(&number) else { return false };
+        std::mem::replace(&mut inode.cached, change) == change && change.is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Inode>> {
+        self.by_number.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use weft_nfs::Attrs;
+
+    use super::*;
+
+    fn node(fileid: u64) -> Node {
+        let attrs = Attrs { fileid: Some(fileid), ..Attrs::default() };
+        Node { fh: FileHandle(Bytes::from(fileid.to_be_bytes().to_vec())), attrs }
+    }
+
+    /// The root is 1, and the file that has this number is the root's; all others are themselves.
+    #[test]
+    fn the_root_changes_places() {
+        let inodes = Inodes::new(&node(64));
+        let numbers: Vec<u64> =
+            [64, 1, 2].iter().map(|id| inodes.remember(&node(*id)).unwrap()).collect();
+        assert_eq!(numbers, [1, 64, 2]);
+        assert_eq!(inodes.handle(64).unwrap(), node(1).fh);
+        assert_eq!(inodes.handle(ROOT).unwrap(), node(64).fh);
+    }
+
+    /// A number is known as often as the kernel was told of it; the root always.
+    #[test]
+    fn forgetting() {
+        let inodes = Inodes::new(&node(1));
+        for _ in 0..3 {
+            inodes.remember(&node(7)).unwrap();
+        }
+        inodes.forget(7, 2);
+        inodes.handle(7).unwrap();
+        inodes.forget(7, 1);
+        assert!(inodes.handle(7).is_err());
+        inodes.forget(ROOT, 99);
+        inodes.handle(ROOT).unwrap();
+    }
+
+    /// What belongs to another file system is refused: its numbers are not ours.
+    #[test]
+    fn other_file_systems() {
+        let inodes = Inodes::new(&node(1));
+        let mut other = node(7);
+        other.attrs.fsid = Some(Fsid { major: 1, minor: 2 });
+        assert_eq!(inodes.remember(&other).unwrap_err().code(), Errno::EXDEV.code());
+    }
+
+    /// Bytes are good for the change attribute that they were read under, and no other.
+    #[test]
+    fn cached_bytes() {
+        let inodes = Inodes::new(&node(1));
+        inodes.remember(&node(7)).unwrap();
+        let seen = [Some(1), Some(1), Some(2), None, None].map(|c| inodes.is_cached(7, c));
+        assert_eq!(seen, [false, true, false, false, false]);
+    }
+}

@@ -1,0 +1,26 @@
+//! A Weft file system in a directory of this machine, through the kernel's FUSE, without a module
+//! and, where `fusermount3` is there, without root.
+//!
+//! From the bottom: `errno`, `attr`, `callers` and `inodes` say in the kernel's words what the
+//! client library says, `slots` keeps what is open; `tree` is what is mounted, of which `names`,
+//! `files`, `listing` and `xattrs` answer each request with a call of
+//! [`weft_client::node::Nodes`] in its caller's name; `filesystem` hands requests to tasks and
+//! answers back; [`Mount`] mounts all that and takes it away.
+//!
+//! **Invariants of absence.** Nothing here knows a layout, a session or the wire: what is not in
+//! the library's calls is not done here. No request of the kernel makes it panic.
+
+mod attr;
+mod callers;
+mod errno;
+mod files;
+mod filesystem;
+mod inodes;
+mod listing;
+mod mount;
+mod names;
+mod slots;
+mod tree;
+mod xattrs;
+
+pub use mount::{Mount, MountError, MountOptions, Unmounter};

@@ -1,0 +1,183 @@
+//! Mounting, serving, and taking the mount away.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
+use tokio::runtime::Handle;
+use weft_client::{fs::Client, node::Node};
+
+use crate::{callers::Callers, filesystem::WeftFs, tree::Tree};
+
+/// How a file system is mounted.
+#[derive(Debug, Clone)]
+pub struct MountOptions {
+    /// What `mount` and `df` call it.
+    pub source: String,
+    /// Nothing can be changed through it.
+    pub read_only: bool,
+    /// Other users than the one who mounts it may use it, each in his own name. Only root can
+    /// speak for others: to a server it is root who does.
+    pub allow_other: bool,
+    /// How long the kernel may believe attributes and names before it asks again.
+    pub attributes_valid: Duration,
+    /// Threads that take requests from the kernel.
+    pub threads: usize,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        MountOptions {
+            source: "weft".to_string(),
+            read_only: false,
+            allow_other: rustix::process::geteuid().is_root(),
+            attributes_valid: Duration::from_secs(1),
+            threads: 2,
+        }
+    }
+}
+
+/// Why there is no mount.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// Users other than root speak for themselves alone.
+    #[error("only root can mount it for others: to the server each of them would be you")]
+    NotForOthers,
+    /// The directory cannot be mounted on.
+    #[error("{}: {why}", dir.display())]
+    Dir {
+        /// The directory.
+        dir: PathBuf,
+        /// What is wrong with it.
+        why: io::Error,
+    },
+    /// The kernel or `fusermount3` refuses.
+    #[error("{}: {}", dir.display(), words(why))]
+    Fuse {
+        /// The directory.
+        dir: PathBuf,
+        /// What it says.
+        why: io::Error,
+    },
+}
+
+/// What a user can do about it.
+fn words(why: &io::Error) -> String {
+    let advice = match why.kind() {
+        io::ErrorKind::NotFound if rustix::process::geteuid().is_root() => {
+            "this kernel has no FUSE (/dev/fuse): modprobe fuse"
+        }
+        io::ErrorKind::NotFound => "fusermount3 is missing: install the package fuse3",
+        io::ErrorKind::PermissionDenied => {
+            "may you use /dev/fuse, and is the directory yours? Root may mount anywhere"
+        }
+        _ => return why.to_string(),
+    };
+    format!("{why} ({advice})")
+}
+
+/// A file system that is mounted, and waits to be served.
+pub struct Mount {
+    session: Session<WeftFs>,
+    tree: Arc<Tree>,
+}
+
+/// Takes a mount away, from another thread or task.
+pub struct Unmounter(SessionUnmounter);
+
+impl Unmounter {
+    /// Takes it away.
+    ///
+    /// # Errors
+    /// It is in use.
+    pub fn unmount(&mut self) -> io::Result<()> {
+        self.0.unmount()
+    }
+}
+
+impl Mount {
+    /// Mounts a directory of a cluster, and what is below, on one of this machine. Requests are
+    /// answered by tasks of this runtime.
+    ///
+    /// # Errors
+    /// [`MountError`].
+    pub async fn new(
+        client: &Client,
+        root: &Node,
+        dir: &Path,
+        options: &MountOptions,
+    ) -> Result<Mount, MountError> {
+        let is_root = rustix::process::geteuid().is_root();
+        if options.allow_other && !is_root {
+            return Err(MountError::NotForOthers);
+        }
+        let dir_error = |why| MountError::Dir { dir: dir.to_path_buf(), why };
+        if !std::fs::metadata(dir).map_err(dir_error)?.is_dir() {
+            return Err(dir_error(io::ErrorKind::NotADirectory.into()));
+        }
+        let nodes = client.nodes().clone();
+        let tree = Arc::new(Tree::new(root));
+        let callers = match options.allow_other {
+            true => Callers::each(),
+            false => Callers::only(nodes.caller().clone()),
+        };
+        let filesystem = WeftFs {
+            tree: tree.clone(),
+            nodes,
+            callers,
+            runtime: Handle::current(),
+            valid: options.attributes_valid,
+        };
+        let (dir, config) = (dir.to_path_buf(), config(options));
+        // Mounting talks to the kernel, and may start a program.
+        let mounting = tokio::task::spawn_blocking(move || {
+            let session = Session::new(filesystem, &dir, &config);
+            session.map_err(|why| MountError::Fuse { dir, why })
+        });
+        let session = mounting.await.unwrap_or_else(|e| {
+            Err(MountError::Fuse { dir: PathBuf::new(), why: io::Error::other(e) })
+        })?;
+        Ok(Mount { session, tree })
+    }
+
+    /// What takes the mount away.
+    pub fn unmounter(&mut self) -> Unmounter {
+        Unmounter(self.session.unmount_callable())
+    }
+
+    /// Serves the kernel until the file system is unmounted, by whomever. What programs have
+    /// written and not closed is made durable then.
+    ///
+    /// # Errors
+    /// The connection to the kernel broke.
+    pub async fn serve(self) -> io::Result<()> {
+        let Mount { session, tree } = self;
+        let served = tokio::task::spawn_blocking(move || session.run()).await;
+        for open in tree.files.take_all() {
+            if let Err(e) = open.io.close().await {
+                tracing::warn!(fh = ?open.io.fh(), "close failed: {e}");
+            }
+        }
+        served.unwrap_or_else(|e| Err(io::Error::other(e)))
+    }
+}
+
+fn config(options: &MountOptions) -> Config {
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(options.source.clone()),
+        MountOption::Subtype("weft".to_string()),
+        // Beside the server, which judges each request, the kernel judges by mode what it has in
+        // its caches, which the server does not see.
+        MountOption::DefaultPermissions,
+        if options.read_only { MountOption::RO } else { MountOption::RW },
+    ];
+    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    config.n_threads = Some(options.threads.max(1));
+    config.clone_fd = true;
+    config
+}

@@ -1,0 +1,59 @@
+//! Extended attributes. The protocol has Linux' `user.` ones only (RFC 8276 §3): the others are
+//! said not to be there, or not supported, without asking the server.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use bytes::Bytes;
+use fuser::Errno;
+use weft_client::node::{Nodes, XattrMode};
+use weft_nfs::Component;
+
+use crate::{errno::errno, tree::Tree};
+
+const USER: &[u8] = b"user.";
+/// `XATTR_CREATE` and `XATTR_REPLACE` of `include/uapi/linux/xattr.h`.
+const CREATE: i32 = 1;
+const REPLACE: i32 = 2;
+
+/// The protocol's name of an attribute.
+pub fn key_of(name: &OsStr) -> Result<Component, Errno> {
+    let key = name.as_bytes().strip_prefix(USER).filter(|key| !key.is_empty());
+    key.map(|key| Component(Bytes::copy_from_slice(key))).ok_or(Errno::EOPNOTSUPP)
+}
+
+impl Tree {
+    pub async fn getxattr(&self, nodes: &Nodes, ino: u64, key: Component) -> Result<Bytes, Errno> {
+        let fh = self.handle(ino)?;
+        nodes.getxattr(&fh, key).await.map_err(|e| errno(&e))
+    }
+
+    pub async fn setxattr(
+        &self,
+        nodes: &Nodes,
+        ino: u64,
+        (key, value): (Component, Bytes),
+        flags: i32,
+    ) -> Result<(), Errno> {
+        let fh = self.handle(ino)?;
+        let mode = match flags {
+            0 => XattrMode::Either,
+            CREATE => XattrMode::Create,
+            REPLACE => XattrMode::Replace,
+            _ => return Err(Errno::EINVAL),
+        };
+        nodes.setxattr(&fh, key, value, mode).await.map_err(|e| errno(&e))
+    }
+
+    pub async fn removexattr(&self, nodes: &Nodes, ino: u64, key: Component) -> Result<(), Errno> {
+        let fh = self.handle(ino)?;
+        nodes.removexattr(&fh, key).await.map_err(|e| errno(&e))
+    }
+
+    /// All names as `listxattr(2)` has them, each with a zero byte behind it.
+    pub async fn listxattr(&self, nodes: &Nodes, ino: u64) -> Result<Vec<u8>, Errno> {
+        let fh = self.handle(ino)?;
+        let names = nodes.listxattrs(&fh).await.map_err(|e| errno(&e))?;
+        Ok(names.iter().flat_map(|name| [USER, &name.0[..], b"\0"].concat()).collect())
+    }
+}

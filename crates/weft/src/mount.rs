@@ -1,0 +1,167 @@
+//! `weft mount`: the cluster in a directory of this machine, through FUSE.
+//!
+//! It comes back when the directory is mounted; a process in the background serves it from then on.
+//! That process is this program again, started with `--foreground`, which says on its standard
+//! output that it is ready.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use clap::Args;
+use weft_client::fs::{Client, ClientOptions};
+use weft_fuse::{Mount, MountOptions, Unmounter};
+
+use crate::{
+    client_cmds::{Interrupts, connect_to},
+    outcome::Outcome,
+};
+
+/// What the process in the background says when the directory is mounted.
+const READY: &str = "ready";
+/// A mount waits for its servers as one of the kernel's does: for as long as it takes.
+const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+/// Threads that do the work; those that take requests from the kernel come beside them.
+const WORKERS: usize = 2;
+
+/// Options of `weft mount`.
+#[derive(Debug, Args)]
+pub struct MountArgs {
+    /// Metadata server, and the directory of it to mount: HOST, HOST:PORT, HOST:/PATH.
+    source: String,
+    /// Directory of this machine to mount on.
+    dir: PathBuf,
+    /// Nothing can be changed through it.
+    #[arg(long)]
+    read_only: bool,
+    /// Only who mounts it may use it, also if that is root.
+    #[arg(long)]
+    private: bool,
+    /// Seconds for which names and attributes are believed; 0 asks every time.
+    #[arg(long, default_value_t = 1, value_name = "SECONDS")]
+    attributes_valid: u64,
+    /// Give up after so many seconds without a server, with an input/output error; without it
+    /// programs wait.
+    #[arg(long, value_name = "SECONDS")]
+    soft: Option<u64>,
+    /// Stay in the foreground; Ctrl-C unmounts.
+    #[arg(short, long)]
+    foreground: bool,
+    /// Where the process in the background writes what goes wrong.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Says when it is ready, and leaves the terminal.
+    #[arg(long, hide = true, requires = "foreground")]
+    ready: bool,
+}
+
+/// Mounts, and comes back when that is done or has failed.
+///
+/// # Errors
+/// What the user should read.
+pub fn run(args: &MountArgs) -> Outcome {
+    if !args.foreground {
+        return in_background(args);
+    }
+    if args.ready {
+        // A process group's leader cannot; nothing depends on it but signals of the terminal.
+        let _ = rustix::process::setsid();
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .enable_all()
+        .build()
+        .map_err(|e| format!("cannot start: {e}"))?;
+    let done = runtime.block_on(serve(args));
+    runtime.shutdown_background();
+    done
+}
+
+/// Starts this program again, and waits until it is ready.
+fn in_background(args: &MountArgs) -> Outcome {
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(std::env::args_os().skip(1))
+        .args(["--foreground", "--ready"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut said = String::new();
+    if let Some(output) = child.stdout.take() {
+        BufReader::new(output).read_line(&mut said)?;
+    }
+    if said.trim_end() == READY {
+        return Ok(());
+    }
+    // It has said why, on our standard error.
+    let status = child.wait()?;
+    Err(format!("{} is not mounted ({status})", args.dir.display()).into())
+}
+
+async fn serve(args: &MountArgs) -> Outcome {
+    let mut interrupts = Interrupts::new()?;
+    let patience = args.soft.map_or(FOR_EVER, Duration::from_secs);
+    let log = args.log.as_deref().map(open_log).transpose()?;
+    let options = ClientOptions { patience, ..ClientOptions::default() };
+    let mounting = async {
+        let (client, root) = connect_to(&args.source, options).await?;
+        let mount = mount(&client, &root, args).await;
+        Outcome::Ok((client, mount?))
+    };
+    let (client, mut mount) = tokio::select! {
+        mounted = mounting => mounted?,
+        interrupted = interrupts.next() => return Err(interrupted.into()),
+    };
+    let unmounter = mount.unmounter();
+    if args.ready {
+        say_ready(log)?;
+    }
+    let unmounting = tokio::spawn(unmount_on_signal(interrupts, unmounter));
+    let served = mount.serve().await;
+    unmounting.abort();
+    client.close().await;
+    Ok(served?)
+}
+
+async fn mount(client: &Client, root: &Path, args: &MountArgs) -> Outcome<Mount> {
+    let defaults = MountOptions::default();
+    let options = MountOptions {
+        source: args.source.clone(),
+        read_only: args.read_only,
+        allow_other: defaults.allow_other && !args.private,
+        attributes_valid: Duration::from_secs(args.attributes_valid),
+        ..defaults
+    };
+    let root = client.node(root).await?;
+    Ok(Mount::new(client, &root, &args.dir, &options).await?)
+}
+
+/// A signal unmounts. While programs use the mount, that fails, and it goes on; again, and it ends
+/// all the same.
+async fn unmount_on_signal(mut interrupts: Interrupts, mut unmounter: Unmounter) {
+    loop {
+        let interrupted = interrupts.next().await;
+        match unmounter.unmount() {
+            Ok(()) => return,
+            Err(e) => tracing::warn!("{interrupted}, but it cannot be unmounted: {e}"),
+        }
+    }
+}
+
+fn open_log(path: &Path) -> Outcome<File> {
+    let opened = OpenOptions::new().create(true).append(true).open(path);
+    Ok(opened.map_err(|e| format!("{}: {e}", path.display()))?)
+}
+
+/// Tells who waits for it, and lets go of the terminal.
+fn say_ready(log: Option<File>) -> Outcome {
+    println!("{READY}");
+    std::io::stdout().flush()?;
+    let nowhere = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(&nowhere)?;
+    rustix::stdio::dup2_stderr(log.as_ref().unwrap_or(&nowhere))?;
+    Ok(())
+}
