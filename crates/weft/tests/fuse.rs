@@ -1,0 +1,411 @@
+//! `weft mount`: the cluster in a directory of this machine, as programs, users and a restart of the
+//! servers meet it; and what programs that judge file systems say of it.
+
+mod support;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{Read, Write},
+    os::unix::{
+        fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink},
+        process::CommandExt,
+    },
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use support::cluster::{Cluster, Options};
+use tempfile::TempDir;
+
+const MIB: usize = 1 << 20;
+const NOBODY: u32 = 65534;
+/// Tests of pjdfstest that pass at the least: fewer means it was not run in earnest.
+const PJDFSTEST_PASSES_MIN: u64 = 390;
+/// Operations of one run of fsx.
+const FSX_OPERATIONS: u32 = 1_500;
+
+/// A cluster, and its mount; dropped, both go.
+struct Mounted {
+    cluster: Cluster,
+    dir: TempDir,
+}
+
+impl Mounted {
+    fn start(arguments: &[&str]) -> Mounted {
+        support::require_root("to mount for others");
+        let cluster = Cluster::configured(Options::default(), "");
+        let dir = tempfile::tempdir().expect("a folder");
+        let mounted = Mounted { cluster, dir };
+        mounted.mount(arguments);
+        mounted
+    }
+
+    fn mount(&self, arguments: &[&str]) {
+        let (source, at) = (self.source(), self.path(""));
+        let (mut all, log) = (vec!["mount", &source], self.log());
+        let (at, log) = (at.to_string_lossy(), log.to_string_lossy());
+        all.extend([&*at, "--log", &*log]);
+        all.extend(arguments);
+        let said = support::run(&support::weft_binary().to_string_lossy(), &all);
+        assert!(said.status.success(), "{}", support::words(&said));
+    }
+
+    fn source(&self) -> String {
+        format!("127.0.0.1:{}", self.cluster.port())
+    }
+
+    /// Beside the mount, not on it.
+    fn log(&self) -> PathBuf {
+        self.dir.path().with_extension("log")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        match name {
+            "" => self.dir.path().to_path_buf(),
+            name => self.dir.path().join(name),
+        }
+    }
+
+    fn unmount(&self) {
+        let said = support::run("umount", &[&self.dir.path().to_string_lossy()]);
+        assert!(said.status.success(), "{}", support::words(&said));
+    }
+
+    /// A command of the shell on the mount as some user; whether it succeeded, and what it said.
+    fn shell(&self, user: u32, command: &str) -> (bool, String) {
+        let said = Command::new("/bin/sh")
+            .args(["-c", command])
+            .current_dir(self.dir.path())
+            .uid(user)
+            .gid(user)
+            .output()
+            .expect("a shell");
+        (said.status.success(), support::words(&said))
+    }
+}
+
+/// So that a failed test leaves no mount behind.
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount")
+            .args(["-l".as_ref(), self.dir.path().as_os_str()])
+            .stderr(Stdio::null())
+            .status();
+        if std::thread::panicking() {
+            eprintln!("{}", fs::read_to_string(self.log()).unwrap_or_default());
+        }
+        let _ = fs::remove_file(self.log());
+    }
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).expect("a listing");
+    let mut names: Vec<String> =
+        entries.map(|e| e.expect("an entry").file_name().into_string().expect("a name")).collect();
+    names.sort();
+    names
+}
+
+/// Files small and large, links, names, modes, times, extended attributes, holes and sizes are as on
+/// a local disk, also for another client, and after a new mount.
+#[test]
+fn programs_find_a_file_system() {
+    let mounted = Mounted::start(&[]);
+    let at = |name: &str| mounted.path(name);
+    fs::create_dir(at("d")).unwrap();
+    for (name, len) in [("empty", 0), ("small", 100), ("medium", 300_000), ("large", 9 * MIB + 7)] {
+        let data = support::pattern(len as u64, len);
+        fs::write(at(name), &data).unwrap();
+        assert_eq!(fs::read(at(name)).unwrap(), data, "{name}");
+    }
+    fs::rename(at("small"), at("d/small")).unwrap();
+    fs::hard_link(at("d/small"), at("linked")).unwrap();
+    symlink("d/small", at("link")).unwrap();
+    assert_eq!(fs::metadata(at("link")).unwrap().nlink(), 2);
+    assert_eq!(fs::read_link(at("link")).unwrap(), Path::new("d/small"));
+    fs::set_permissions(at("linked"), fs::Permissions::from_mode(0o640)).unwrap();
+    assert_eq!(fs::metadata(at("d/small")).unwrap().mode() & 0o7777, 0o640);
+    assert_eq!(names(mounted.dir.path()), ["d", "empty", "large", "link", "linked", "medium"]);
+
+    let file = fs::OpenOptions::new().read(true).write(true).open(at("medium")).unwrap();
+    file.write_all_at(b"in the middle", 150_000).unwrap();
+    file.set_len(MIB as u64).unwrap();
+    let mut tail = [1; 8];
+    file.read_exact_at(&mut tail, (MIB - 8) as u64).unwrap();
+    assert_eq!(tail, [0; 8]);
+    let then = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    file.set_modified(then).unwrap();
+    drop(file);
+    let metadata = fs::metadata(at("medium")).unwrap();
+    assert_eq!((metadata.len(), metadata.modified().unwrap()), (MIB as u64, then));
+
+    fs::remove_file(at("linked")).unwrap();
+    let exists = fs::OpenOptions::new().write(true).create_new(true).open(at("empty"));
+    assert_eq!(exists.unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
+    assert!(fs::remove_dir(at("d")).is_err(), "it is not empty");
+    let xattr = "setfattr -n user.a -v 1 empty && getfattr --only-values -n user.a empty";
+    assert_eq!(mounted.shell(0, xattr), (true, "1".to_string()));
+    let (mut appended, text) =
+        (fs::OpenOptions::new().append(true).open(at("empty")).unwrap(), b"x");
+    for _ in 0..3 {
+        appended.write_all(text).unwrap();
+    }
+    assert_eq!(fs::metadata(at("empty")).unwrap().len(), 3, "what was not closed counts");
+    drop(appended);
+
+    let seen = mounted.cluster.weft(&["get", "/large", "-"]);
+    assert_eq!(seen.stdout, support::pattern((9 * MIB + 7) as u64, 9 * MIB + 7));
+    mounted.unmount();
+    mounted.mount(&["--read-only"]);
+    assert_eq!(fs::read(at("empty")).unwrap(), b"xxx");
+    assert_eq!(fs::read(at("link")).unwrap(), support::pattern(100, 100));
+    let refused = fs::write(at("new"), b"").unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(30), "EROFS");
+    mounted.unmount();
+}
+
+/// What one user may not, he may not here; what he makes is his; and who is in a group of the file
+/// may what the group may.
+#[test]
+fn users_are_themselves() {
+    let mounted = Mounted::start(&[]);
+    fs::write(mounted.path("secret"), b"root's").unwrap();
+    fs::set_permissions(mounted.path("secret"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::create_dir(mounted.path("theirs")).unwrap();
+    std::os::unix::fs::chown(mounted.path("theirs"), Some(NOBODY), Some(NOBODY)).unwrap();
+    let (read, said) = mounted.shell(NOBODY, "cat secret");
+    assert!(!read && said.contains("Permission denied"), "{said}");
+    let (wrote, said) = mounted.shell(NOBODY, "touch mine");
+    assert!(!wrote && said.contains("Permission denied"), "{said}");
+    assert!(mounted.shell(NOBODY, "umask 027; echo hello > theirs/f").0);
+    let made = fs::metadata(mounted.path("theirs/f")).unwrap();
+    assert_eq!((made.uid(), made.gid(), made.mode() & 0o777), (NOBODY, NOBODY, 0o640));
+    let groups = ["--reuid=1234", "--regid=1234", "--groups=7,65534", "cat"];
+    let read = Command::new("setpriv").args(groups).arg(mounted.path("theirs/f")).output().unwrap();
+    assert_eq!(read.stdout, b"hello\n", "{}", support::words(&read));
+    assert!(!mounted.shell(1234, "cat theirs/f").0);
+    mounted.unmount();
+}
+
+/// Without root, where `fusermount3` is: the mount is the user's alone.
+#[test]
+fn a_user_mounts_for_himself() {
+    support::require_root("to become somebody else");
+    let cluster = Cluster::configured(Options::default(), "");
+    let dir = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let at = dir.path().join("mount");
+    fs::create_dir(&at).unwrap();
+    std::os::unix::fs::chown(&at, Some(NOBODY), Some(NOBODY)).unwrap();
+    let root = Command::new(support::weft_binary())
+        .args(["mkdir", "/theirs", "--server", &format!("127.0.0.1:{}", cluster.port())])
+        .output()
+        .unwrap();
+    assert!(root.status.success(), "{}", support::words(&root));
+    // The test's own binary may lie where nobody else gets at it.
+    let binary = dir.path().join("weft");
+    fs::copy(support::weft_binary(), &binary).unwrap();
+    let as_user = |program: &Path, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(arguments).uid(NOBODY).gid(NOBODY).current_dir("/");
+        command.output().unwrap()
+    };
+    let source = format!("127.0.0.1:{}", cluster.port());
+    let mounted = as_user(&binary, &["mount", &source, &at.to_string_lossy()]);
+    assert!(mounted.status.success(), "{}", support::words(&mounted));
+    let listed = as_user(Path::new("/bin/ls"), &[&at.to_string_lossy()]);
+    let unmounted = as_user(Path::new("/usr/bin/fusermount3"), &["-u", &at.to_string_lossy()]);
+    assert!(unmounted.status.success(), "{}", support::words(&unmounted));
+    assert_eq!(listed.stdout, b"theirs\n", "{}", support::words(&listed));
+}
+
+/// Servers that are killed and come back are waited for: what was being written is whole, what is
+/// open stays open, and nothing has to be mounted again.
+#[test]
+fn a_restart_is_waited_for() {
+    let mut mounted = Mounted::start(&[]);
+    let data = support::pattern(5, 24 * MIB);
+    let path = mounted.path("file");
+    let mut file =
+        fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+    file.write_all(&data[..8 * MIB]).unwrap();
+    mounted.cluster.kill9();
+    let (rest, open) = (data[8 * MIB..].to_vec(), file.try_clone().unwrap());
+    let writer = std::thread::spawn(move || {
+        let mut open = open;
+        open.write_all(&rest).and_then(|()| open.sync_all())
+    });
+    mounted.cluster.start_again();
+    writer.join().unwrap().unwrap();
+    let mut back = vec![0; data.len()];
+    file.read_exact_at(&mut back, 0).unwrap();
+    assert!(back == data, "bytes differ");
+    drop(file);
+    mounted.cluster.restart();
+    let mut again = Vec::new();
+    fs::File::open(&path).unwrap().read_to_end(&mut again).unwrap();
+    assert!(again == data, "bytes differ after the second restart");
+    mounted.unmount();
+    mounted.cluster.stop();
+    mounted.cluster.is_clean();
+}
+
+/// What another client writes is seen by who opens the file after that one has closed it, whatever
+/// was cached here.
+#[test]
+fn an_open_sees_what_others_have_closed() {
+    let mounted = Mounted::start(&[]);
+    let path = mounted.path("shared");
+    let elsewhere = tempfile::NamedTempFile::new().unwrap();
+    for round in 0..5_u8 {
+        for len in [10, 200_000, 6 * MIB] {
+            let data = vec![round + 1; len + usize::from(round)];
+            fs::write(elsewhere.path(), &data).unwrap();
+            let from = elsewhere.path().to_string_lossy();
+            let put = mounted.cluster.weft(&["put", "--in-place", &from, "/shared"]);
+            assert!(put.status.success(), "{}", support::words(&put));
+            assert!(fs::read(&path).unwrap() == data, "round {round}, {len} bytes");
+        }
+    }
+    mounted.unmount();
+}
+
+/// A shared mapping writes what a read sees, and the other way round; past the page cache too.
+#[test]
+fn mappings_and_direct_io() {
+    let mounted = Mounted::start(&[]);
+    let script = "import mmap,os
+f=open('mapped','w+b'); f.truncate(1<<20)
+m=mmap.mmap(f.fileno(),1<<20); m[70000:70005]=b'hello'; m.flush()
+os.pwrite(f.fileno(),b'there',80000); assert m[80000:80005]==b'there'
+m.close(); f.close()
+b=open('mapped','rb').read(); assert b[70000:70005]==b'hello' and b[80000:80005]==b'there'
+f=open('gone','w+b'); f.write(b'still here'); f.flush(); os.unlink('gone')
+f.seek(0); assert f.read()==b'still here'
+print('fine')";
+    fs::write(mounted.path("script"), script).unwrap();
+    assert_eq!(mounted.shell(0, "python3 script"), (true, "fine".to_string()));
+    let direct = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .custom_flags(0o40000)
+        .open(mounted.path("direct"))
+        .unwrap();
+    direct.write_all_at(b"any length", 3).unwrap();
+    let mut back = [0; 13];
+    direct.read_exact_at(&mut back, 0).unwrap();
+    assert_eq!(&back, b"\0\0\0any length");
+    drop(direct);
+    mounted.unmount();
+}
+
+/// pjdfstest, but for what is expected, each with its reason.
+#[test]
+fn pjdfstest_passes() {
+    let Some(program) = judge("pjdfstest") else { return };
+    let mounted = Mounted::start(&["--attributes-valid", "0"]);
+    let work = mounted.path("pjdfstest");
+    fs::create_dir(&work).unwrap();
+    fs::set_permissions(&work, fs::Permissions::from_mode(0o777)).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let config = elsewhere.path().join("config.toml");
+    fs::write(
+        &config,
+        "[features]\nposix_fallocate = {}\nrename_ctime = {}\nutime_now = {}\nutimensat = {}\n\
+         [settings]\nnaptime = 0.01\nallow_remount = false\n\
+         [dummy_auth]\nentries = [[\"nobody\", \"nogroup\"], [\"daemon\", \"daemon\"]]\n",
+    )
+    .unwrap();
+    let said = Command::new(program)
+        .args(["-c".as_ref(), config.as_os_str(), "-p".as_ref(), work.as_os_str()])
+        .args(["-s".as_ref(), elsewhere.path().as_os_str()])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&said.stdout).replace('\u{1b}', "");
+    let outcome = |line: &str, word: &str| line.trim_end().ends_with(word);
+    let mut unpassed = BTreeSet::new();
+    let mut passed = 0;
+    for line in text.lines() {
+        let line = strip_colours(line);
+        let name = line.split_whitespace().next().unwrap_or_default().to_string();
+        if !name.contains("::") {
+            continue;
+        }
+        match () {
+            () if outcome(&line, "ok") => passed += 1,
+            () if outcome(&line, "FAILED") => drop(unpassed.insert(format!("FAILED {name}"))),
+            () if outcome(&line, "skipped") => drop(unpassed.insert(format!("skipped {name}"))),
+            () => {}
+        }
+    }
+    let expected = support::expected("tests/guest/pjdfstest-expected.txt", "fuse");
+    assert_eq!(unpassed, expected, "left has, right expects\n{text}");
+    assert!(passed >= PJDFSTEST_PASSES_MIN, "{passed} passed only\n{text}");
+    mounted.unmount();
+}
+
+/// fsx, with mappings and without, on a file of several stripe units.
+#[test]
+fn fsx_passes() {
+    let Some(program) = judge("fsx") else { return };
+    let mounted = Mounted::start(&[]);
+    let elsewhere = tempfile::tempdir().unwrap();
+    for (mapped, seed) in [(0, 11_u32), (10, 12)] {
+        let config = elsewhere.path().join("fsx.toml");
+        let weights = format!(
+            "close_open = 1\ninvalidate = 1\nmapread = {mapped}\nmapwrite = {mapped}\nread = 10\n\
+             write = 10\ntruncate = 5\nfsync = 1\nfdatasync = 1\nposix_fallocate = 2\n\
+             punch_hole = 3\nsendfile = 3\nposix_fadvise = 1\ncopy_file_range = 3\n"
+        );
+        let text = format!("flen = 4194304\n[opsize]\nmax = 131072\n[weights]\n{weights}");
+        fs::write(&config, text).unwrap();
+        let file = mounted.path(&format!("fsx-{mapped}"));
+        let said = Command::new(&program)
+            .args(["-f".as_ref(), config.as_os_str()])
+            .args(["-N", &FSX_OPERATIONS.to_string(), "-S", &seed.to_string()])
+            .args(["-P".as_ref(), elsewhere.path().as_os_str(), file.as_os_str()])
+            .output()
+            .unwrap();
+        assert!(said.status.success(), "mapped {mapped}: {}", support::words(&said));
+    }
+    mounted.unmount();
+}
+
+/// A program that judges file systems, which `./dev test` installs.
+fn judge(name: &str) -> Option<PathBuf> {
+    let cache = std::env::var_os("WEFT_CACHE")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/weft")))?;
+    let path = cache.join("programs/bin").join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    let why = format!("{} is missing: `./dev test` installs it", path.display());
+    assert!(!support::in_ci(), "{why}; in CI no suite may be left out");
+    eprintln!("SKIPPED: {why}");
+    None
+}
+
+/// A line without what colours it.
+fn strip_colours(line: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once('[') {
+        out.push_str(before);
+        match after.split_once('m') {
+            Some((code, tail)) if code.chars().all(|c| c.is_ascii_digit() || c == ';') => {
+                rest = tail
+            }
+            _ => {
+                out.push('[');
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
