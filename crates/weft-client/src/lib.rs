@@ -4,7 +4,7 @@
 //! From the bottom: [`rpc`] (calls over one connection, any program) → [`core`] (the session as
 //! a state machine without I/O) → [`session`] (COMPOUNDs exactly once, over reconnections) →
 //! [`layout`] (drivers, devices, data servers) → [`io`] (striped data of an open file) → [`fs`]
-//! (files by path).
+//! (files by path). Beside them `cache`: what is known of a file's bytes, a core without I/O too.
 //!
 //! **Invariants of absence.** Nothing here knows a server's insides or its stores. No peer can
 //! make it panic, and nothing a peer drives grows without a bound in [`limits`].

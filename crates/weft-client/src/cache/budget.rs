@@ -135,7 +135,7 @@ impl Budget {
         };
         let (_, file) = *oldest.next()?;
         // Nothing that is younger than what another file has goes before that.
-        let until = oldest.next().map_or(self.now, |(next, _)| *next);
+        let until = oldest.next().map_or(Tick(u64::MAX), |(next, _)| *next);
         Some(Victim { file, queue, until, bytes })
     }
 

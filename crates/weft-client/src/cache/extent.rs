@@ -43,14 +43,16 @@ pub(super) enum State<W, M> {
     Clean(Uses),
     /// Written here, and nowhere else.
     Dirty { by: W },
-    /// On the way to servers.
-    Sending { by: W, of: SendingNo },
+    /// On the way to servers. In doubt is what may be there already, and overwritten by another
+    /// client: it does not become clean.
+    Sending { by: W, of: SendingNo, in_doubt: bool },
     /// At servers that may lose them, which said `mark`.
     Sent {
         by: W,
         mark: M,
         /// The round that was the last one to begin when they got there.
         after: RoundNo,
+        in_doubt: bool,
     },
 }
 
@@ -69,6 +71,14 @@ impl<W: PartialEq, M> State<W, M> {
         match self {
             State::Clean(_) => None,
             State::Dirty { by } | State::Sending { by, .. } | State::Sent { by, .. } => Some(by),
+        }
+    }
+
+    /// Another client may have written over it since it left, if it did.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        match self {
+            State::Clean(_) | State::Dirty { .. } => false,
+            State::Sending { in_doubt, .. } | State::Sent { in_doubt, .. } => *in_doubt,
         }
     }
 

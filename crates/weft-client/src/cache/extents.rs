@@ -126,6 +126,16 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> Extents<W, M, P> {
         }
     }
 
+    /// Another client may have written over the range that begins at an offset, if it has left.
+    pub(super) fn doubt(&mut self, at: u64) {
+        match self.by_offset.get_mut(&at).map(|extent| &mut extent.state) {
+            Some(State::Sending { in_doubt, .. } | State::Sent { in_doubt, .. }) => {
+                *in_doubt = true;
+            }
+            Some(State::Clean(_) | State::Dirty { .. }) | None => {}
+        }
+    }
+
     /// Notes that bytes of the clean range that begins at an offset were read.
     pub(super) fn touch(&mut self, at: u64, bytes: u64, now: Tick) {
         let Some(extent) = self.by_offset.get_mut(&at) else { return };

@@ -51,6 +51,13 @@ impl Fetches {
         }
     }
 
+    /// The read that will bring the byte at an offset.
+    pub(super) fn bringing(&self, offset: u64) -> Option<Fetch> {
+        let here = Span::of(offset, 1);
+        let brings = |f: &OnItsWay| f.span.meets(here) && !f.spoiled.iter().any(|s| s.meets(here));
+        self.by_number.iter().find(|(_, f)| brings(f)).map(|(no, _)| Fetch(*no))
+    }
+
     /// What of a range is as new in the answer to a read as anything known here.
     pub(super) fn unspoiled(&self, fetch: Fetch, span: Span) -> Vec<Span> {
         let Some(fetch) = self.by_number.get(&fetch.0) else { return Vec::new() };
@@ -115,6 +122,18 @@ mod tests {
         }
         let left = fetches.unspoiled(fetch, Span { from: 105, end: 180 });
         assert_eq!(left, vec![Span { from: 110, end: 140 }, Span { from: 170, end: 180 }]);
+    }
+
+    /// A byte comes with a read that has it and was not overtaken there.
+    #[test]
+    fn who_brings_a_byte() {
+        let mut fetches = Fetches::default();
+        let [one, two] = [0, 5].map(|at| fetches.begin(Span::of(at, 10)));
+        fetches.spoil_one(one, Span::of(6, 2));
+        let brought = [4, 5, 6, 9, 14, 15].map(|at| fetches.bringing(at));
+        assert_eq!(brought, [Some(one), Some(one), Some(two), Some(one), Some(two), None]);
+        fetches.end(one);
+        assert_eq!([4, 5].map(|at| fetches.bringing(at)), [None, Some(two)]);
     }
 
     /// A read beyond the limit is not noted, and nothing of it is kept; one that ends makes room.

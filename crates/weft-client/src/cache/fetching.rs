@@ -59,6 +59,12 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> FileCache<W, M, P> {
         }
     }
 
+    /// The fetch that will bring a missing byte, if one is on its way: who wants it need not ask,
+    /// but reads again when that has ended.
+    pub(crate) fn fetch_of(&self, offset: u64) -> Option<Fetch> {
+        self.fetches.bringing(offset)
+    }
+
     /// Nothing more comes.
     pub(crate) fn end_fetch(&mut self, fetch: Fetch) {
         self.fetches.end(fetch);

@@ -186,13 +186,17 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> FileCache<W, M, P> {
     }
 
     /// Another client changed the file: what was as at the servers may not be any more. What was
-    /// written here stays.
+    /// written here stays until it is durable; what has left of it becomes missing then, because it
+    /// may have got to the servers before the other client's bytes.
     pub(crate) fn invalidate(&mut self) {
         self.fetches.spoil(Span::ALL);
         for queue in [Queue::Once, Queue::Again] {
             while let Some((_, at)) = self.extents.oldest(queue) {
                 self.extents.remove(at);
             }
+        }
+        for at in self.extents.starts(Span::ALL) {
+            self.extents.doubt(at);
         }
     }
 

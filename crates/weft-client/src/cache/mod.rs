@@ -21,7 +21,8 @@
 //! | `settle`, confirmed | – | – | – | – | clean, if before the round |
 //! | `lost_again` | – | – | – | – | dirty, if before the round |
 //! | `truncate` | – | missing | missing | missing, *still on its way* | missing |
-//! | `invalidate`, `evict` | – | missing | – | – | – |
+//! | `invalidate` | – | missing | – | *in doubt* | *in doubt* |
+//! | `evict` | – | missing | – | – | – |
 //! | `forget` of who wrote | – | – | missing | missing, *still on its way* | missing |
 //!
 //! What makes that right, beside the table:
@@ -34,6 +35,10 @@
 //!   sending, sent or on its way when the fetch began, and no write, truncation, `invalidate` or
 //!   `forget` met it since ([`fetches`]). So what it has is as new as anything that was ever here,
 //!   though that may be evicted meanwhile. What is there wins over what is fetched, if clean too.
+//! - **What others may have overwritten does not become clean.** What had left when another
+//!   client's change was noticed is *in doubt*: it may have been there first. It is seen while it
+//!   is not durable, as all that was written here, and is missing afterwards where it would be
+//!   clean. What is sent again is not in doubt any more.
 //! - **A lost COMMIT is heard of.** `sent` data carry what their servers said, and the last round
 //!   of COMMITs that had begun when they got there: a round confirms what was there before it. What
 //!   it did not confirm is found by `next_lost`.

@@ -56,9 +56,10 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> FileCache<W, M, P> {
 
     /// The range that begins at an offset is durable at the servers.
     pub(super) fn make_clean(&mut self, at: u64) {
-        let body = self.extents.get(at).map(|e| &e.body);
-        match matches!(body, Some(Body::Held(payload)) if payload.bytes().is_none()) {
-            // What the local file has later is none of our business.
+        let Some(extent) = self.extents.get(at) else { return };
+        // What a local file has later is none of our business.
+        let is_elsewhere = matches!(&extent.body, Body::Held(p) if p.bytes().is_none());
+        match is_elsewhere || extent.state.is_in_doubt() {
             true => drop(self.extents.remove(at)),
             false => self.extents.set_state(at, self.clean()),
         }
@@ -73,7 +74,7 @@ where
     P: Payload,
 {
     match &extent.state {
-        State::Sent { by, mark, after } => {
+        State::Sent { by, mark, after, in_doubt: _ } => {
             let len = extent.len();
             Some((*after, Sent { offset: at, len, by, mark }))
         }

@@ -98,8 +98,11 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> FileCache<W, M, P> {
                 match how {
                     Arrived::Durable => self.make_clean(at),
                     Arrived::Unstable(mark) => {
+                        let old = self.extents.get(at).map(|e| &e.state);
+                        let in_doubt = old.is_some_and(State::is_in_doubt);
                         let (mark, after) = (mark.clone(), self.round);
-                        self.extents.set_state(at, State::Sent { by, mark, after });
+                        let sent = State::Sent { by, mark, after, in_doubt };
+                        self.extents.set_state(at, sent);
                     }
                 }
             }
@@ -107,7 +110,7 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> FileCache<W, M, P> {
     }
 
     /// A sending is over: what of it did not arrive is dirty again, but for what was written over
-    /// it since.
+    /// it since. Not before no server can still get it: what is sent next would be overtaken.
     pub(crate) fn ended(&mut self, no: SendingNo) {
         for part in self.in_flight.end(no, Span::ALL) {
             self.no_full = None;
@@ -200,7 +203,7 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> FileCache<W, M, P> {
                 for at in parts {
                     let Some(mut extent) = self.extents.remove(at) else { continue };
                     extent.freeze();
-                    extent.state = State::Sending { by: by.clone(), of: no };
+                    extent.state = State::Sending { by: by.clone(), of: no, in_doubt: false };
                     if let Body::Held(payload) = &extent.body {
                         pieces.push((at, payload.clone()));
                     }

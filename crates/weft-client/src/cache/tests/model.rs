@@ -193,6 +193,9 @@ struct World {
     truth: Vec<Truth>,
     /// What the servers have in the end, where that is decided.
     expected: Vec<Option<u8>>,
+    /// Whether the servers may have something else than what is clean, because it was changed by
+    /// others, or given up and lost.
+    changed: Vec<bool>,
     durable: Vec<u8>,
     volatile: Vec<Option<u8>>,
     verifiers: [u32; 2],
@@ -217,6 +220,7 @@ impl World {
             cache: FileCache::new(16),
             truth: vec![Truth::Had(vec![0]); SPAN],
             expected: vec![Some(0); SPAN],
+            changed: vec![false; SPAN],
             durable: vec![0; SPAN],
             volatile: vec![None; SPAN],
             verifiers: [1, 1],
@@ -246,6 +250,7 @@ impl World {
         for (at, value) in (at..).zip(bytes) {
             self.truth[at] = Truth::Own { by, value: *value };
             self.expected[at] = Some(*value);
+            self.changed[at] = false;
         }
     }
 
@@ -471,7 +476,10 @@ impl World {
             Event::ServerRestarts { server } => {
                 self.verifiers[server] += 1;
                 let own: Vec<usize> = (0..SPAN).filter(|at| server_of(*at) == server).collect();
-                own.iter().for_each(|at| self.volatile[*at] = None);
+                for at in &own {
+                    let is_lost = self.volatile[*at].take().is_some();
+                    self.changed[*at] |= is_lost && matches!(self.truth[*at], Truth::Had(_));
+                }
                 self.server_changed(own);
             }
             Event::OthersWrite { at, len } => {
@@ -479,12 +487,13 @@ impl World {
                 let data = self.fresh(range.clone());
                 for (at, value) in range.clone().zip(data) {
                     (self.durable[at], self.volatile[at]) = (value, None);
-                    self.expected[at] = None;
+                    (self.expected[at], self.changed[at]) = (None, true);
                 }
                 self.server_changed(range);
             }
             Event::Invalidate => {
                 self.cache.invalidate();
+                self.changed.fill(false);
                 for at in 0..SPAN {
                     let value = self.at_server(at);
                     if let Truth::Had(values) = &mut self.truth[at] {
@@ -556,6 +565,20 @@ impl World {
         assert_eq!(next, SPAN as u64);
     }
 
+    /// What is clean is what the servers have, unless that was changed behind our back.
+    fn assert_clean_is_true(&mut self) {
+        for part in self.cache.read(0, SPAN as u64) {
+            let (offset, bytes) = match part {
+                Part::Here { offset, bytes } => (offset, bytes.to_vec()),
+                Part::Zeros { offset, len } => (offset, vec![0; len as usize]),
+                Part::Elsewhere { .. } | Part::Missing { .. } => continue,
+            };
+            for (at, seen) in (offset as usize..).zip(bytes) {
+                assert!(self.changed[at] || seen == self.at_server(at), "{seen} at {at} is old");
+            }
+        }
+    }
+
     /// Everything is sent and committed.
     fn drain(&mut self) {
         for _ in 0..100 {
@@ -601,6 +624,7 @@ proptest! {
         }
         world.drain();
         world.assert_reads();
+        world.assert_clean_is_true();
         for (at, expected) in world.expected.iter().enumerate() {
             prop_assert!(expected.is_none_or(|v| v == world.durable[at]), "at {}", at);
         }

@@ -30,6 +30,9 @@ fn describe(range: &Range) -> String {
     if words.is_empty() {
         words.push("missing");
     }
+    if range.cache.extents.overlapping(span::Span::ALL).any(|(_, e)| e.state.is_in_doubt()) {
+        words.push("in doubt");
+    }
     if usage.sending.ranges == 0 && range.cache.is_on_its_way(0, LEN) {
         words.push("older bytes on their way");
     }
