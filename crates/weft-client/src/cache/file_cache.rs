@@ -200,14 +200,12 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> FileCache<W, M, P> {
         }
     }
 
-    /// Gives up what somebody wrote and is not durable. What is on its way remains so.
+    /// Gives up what somebody wrote and is not durable. What is on its way remains so. No fetch has
+    /// been fresh there since it was written.
     pub(crate) fn forget(&mut self, by: &W) {
-        let written = |(at, e): (u64, &Extent<W, M, P>)| {
-            (e.state.by() == Some(by)).then_some((at, Span::of(at, e.len())))
-        };
-        let all: Vec<_> = self.extents.overlapping(Span::ALL).filter_map(written).collect();
-        for (at, span) in all {
-            self.fetches.spoil(span);
+        let is_his = |(at, e): (u64, &Extent<W, M, P>)| (e.state.by() == Some(by)).then_some(at);
+        let all: Vec<u64> = self.extents.overlapping(Span::ALL).filter_map(is_his).collect();
+        for at in all {
             self.extents.remove(at);
         }
     }

@@ -32,9 +32,9 @@
 //!   and *waits* until the older sending has ended. `arrived` and `ended` concern only what is of
 //!   that sending still; newer bytes stay dirty.
 //! - **A fetch never brings old bytes back.** An answer is *fresh* where nothing was dirty,
-//!   sending, sent or on its way when the fetch began, and no write, truncation, `invalidate` or
-//!   `forget` met it since ([`fetches`]). So what it has is as new as anything that was ever here,
-//!   though that may be evicted meanwhile. What is there wins over what is fetched, if clean too.
+//!   sending, sent or on its way when the fetch began, and no write, zeros, truncation or
+//!   `invalidate` met it since ([`fetches`]). So what it has is as new as anything that was ever
+//!   here, though that may be evicted meanwhile. What is there wins over what is fetched.
 //! - **What others may have overwritten does not become clean.** What had left when another
 //!   client's change was noticed is *in doubt*: it may have been there first. It is seen while it
 //!   is not durable, as all that was written here, and is missing afterwards where it would be

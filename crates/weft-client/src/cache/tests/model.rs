@@ -151,7 +151,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => range().prop_map(|(at, len)| OthersWrite { at, len }),
         1 => Just(Invalidate),
         6 => (any::<bool>(), 0..1000_u64).prop_map(|(again, bytes)| Evict { again, bytes }),
-        1 => any::<bool>().prop_map(|by| Forget { by }),
+        2 => any::<bool>().prop_map(|by| Forget { by }),
         1 => (0..=SPAN).prop_map(|size| Truncate { size }),
         1 => Just(PutZeros),
         2 => Just(Age),
