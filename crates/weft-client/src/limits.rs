@@ -100,3 +100,43 @@ pub const READDIR_BYTES: u32 = 256 << 10;
 pub const XATTR_LIST_BYTES_MAX: usize = 64 << 10;
 /// Times an open is renewed after its state was lost before the error is reported.
 pub const REOPENS_MAX: u32 = 3;
+
+/// What a range of a file in the cache costs beside its bytes: its place in the map (its record
+/// and its share of a node that is two thirds full), and in the list or queue of what it is. A
+/// test holds it against the sizes.
+pub const RANGE_OVERHEAD_BYTES: u64 = 256;
+/// What a file costs that has nothing in the cache: its maps and its account.
+pub const CACHED_FILE_OVERHEAD_BYTES: u64 = 1 << 10;
+/// Dirty data are kept in blocks of at most this: one WRITE each, of memory of its own, so that
+/// nothing has to be copied when a part of a long run leaves.
+pub const CACHE_BLOCK_BYTES: u64 = IO_BYTES as u64;
+/// Fetched pieces below this are copied: they may be slices of a much larger buffer that others
+/// share. Larger ones fill the one that they were received in.
+pub const CACHE_COPY_BELOW_BYTES: usize = 64 << 10;
+/// Reads of a file on their way whose answers are kept: more than its readers and its read-ahead
+/// have with eight data servers.
+pub const FETCHES_MAX: usize = 256;
+/// Ranges of such a read that were overtaken and are told apart; then they count as one.
+pub const SPOILED_SPANS_MAX: usize = 16;
+/// Of clean memory, one part in this many is for what was read once: enough to be read again in,
+/// little enough that a stream drives nothing else out.
+pub const ONCE_SHARE: u64 = 4;
+/// Ages that clean data get while as many come in as there is room for: the order in which they
+/// are evicted is as exact as this, and a read within one age changes nothing.
+pub const CACHE_AGES: u64 = 256;
+/// One part in this many of the cache may be dirty before it is written back.
+pub const DIRTY_SHARE: u64 = 8;
+/// The same of one file: long before its writer has to wait, so that the servers stay busy.
+pub const FILE_DIRTY_SHARE: u64 = 16;
+/// One part in this many may be at servers and not durable before it is committed.
+pub const SENT_SHARE: u64 = 4;
+/// The same of one file.
+pub const FILE_SENT_SHARE: u64 = 8;
+/// One part in this many may be not durable before writers wait. More than [`DIRTY_SHARE`] and
+/// [`SENT_SHARE`] together: who waits always waits for something that is under way.
+pub const UNSETTLED_SHARE: u64 = 2;
+/// The same of one file.
+pub const FILE_UNSETTLED_SHARE: u64 = 4;
+/// First window of read-ahead, and size up to which a file is read whole at its first read: Linux's
+/// own default, and what a server gives in one reply without effort.
+pub const READ_AHEAD_FIRST_BYTES: u64 = 128 << 10;
