@@ -4,7 +4,8 @@
 //! From the bottom: [`rpc`] (calls over one connection, any program) → [`core`] (the session as
 //! a state machine without I/O) → [`session`] (COMPOUNDs exactly once, over reconnections) →
 //! [`layout`] (drivers, devices, data servers) → [`io`] (striped data of an open file) → [`fs`]
-//! (files by path).
+//! (files by path). Beside it [`url`] names servers and paths, and [`blocking`] is the face for
+//! programs without a runtime.
 //!
 //! **Invariants of absence.** Nothing here knows a server's insides or its stores. No peer can
 //! make it panic, and nothing a peer drives grows without a bound in [`limits`].
@@ -24,7 +25,9 @@
 //! Small programs to start from stand in `examples/`: write and read back, list a directory, write
 //! by stripe unit, gather small writes.
 
+pub mod blocking;
 pub mod core;
+mod errno;
 pub mod error;
 pub mod fs;
 mod identity;
@@ -36,6 +39,7 @@ mod random;
 pub mod rpc;
 pub mod session;
 mod sync;
+pub mod url;
 mod waiting;
 
 pub use error::ClientError;

@@ -3,10 +3,11 @@
 //! Paths are absolute in the server's exported tree. `..` is taken away by the text of the path,
 //! symbolic links are followed by us (the server never does).
 
+mod builder;
 mod client;
 mod dir;
 mod eager;
-mod error;
+pub(crate) mod error;
 mod file;
 mod landing;
 mod namespace;
@@ -18,6 +19,7 @@ mod scratch;
 mod transfer;
 mod unfinished;
 
+pub use builder::ClientBuilder;
 pub use client::{Client, ClientOptions, STAT_ATTRS};
 pub use dir::ReadDir;
 pub use error::FsError;
