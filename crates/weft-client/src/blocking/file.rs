@@ -3,6 +3,7 @@
 use std::{
     io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use super::runtime::Ours;
 use crate::{
     error::ClientError,
     fs::{self, FsError, error::At},
+    io::MemoryRegion,
 };
 
 /// [`fs::File`] for programs without a runtime. Positioned calls may come from several threads;
@@ -59,15 +61,27 @@ impl File {
         Ok(told.max(ours))
     }
 
-    /// Reads into `to` from an offset on; fewer bytes than it has only at the end of the file.
+    /// Reads into `to` from an offset on; fewer bytes than it has only at the end of the file. Large
+    /// replies are read from the socket straight into it.
     ///
     /// # Errors
     /// [`FsError`]; part of `to` may have been written.
     pub fn read_at(&self, offset: u64, to: &mut [u8]) -> Result<usize, FsError> {
-        let data = self.wait(|f| f.read_at(offset, to.len()))?;
-        let read = data.len().min(to.len());
-        to[..read].copy_from_slice(&data[..read]);
-        Ok(read)
+        MemoryRegion::lend(vec![to], |lent| match lent {
+            [memory] => self.wait(|f| f.read_memory(offset, memory.clone())),
+            _ => Ok(0),
+        })
+    }
+
+    /// [`fs::File::read_many`].
+    ///
+    /// # Errors
+    /// [`ClientError::Forked`], [`ClientError::WouldStopRuntime`]; each read has a result of its own.
+    pub fn read_many(
+        &self,
+        readings: Vec<(u64, Arc<MemoryRegion>)>,
+    ) -> Result<Vec<Result<usize, FsError>>, ClientError> {
+        self.file.wait(|f| f.read_many(readings))
     }
 
     /// [`fs::File::write_at`].

@@ -4,6 +4,7 @@
 //! symbolic links are followed by us (the server never does).
 
 mod builder;
+mod bulk;
 mod client;
 mod dir;
 mod eager;
@@ -20,9 +21,12 @@ mod transfer;
 mod unfinished;
 
 pub use builder::ClientBuilder;
+pub use bulk::{Reading, Writing};
 pub use client::{Client, ClientOptions, STAT_ATTRS};
 pub use dir::ReadDir;
 pub use error::FsError;
 pub use file::{File, OpenOptions};
 pub use put::Upload;
 pub use transfer::Progress;
+// What users of files name of the protocol.
+pub use weft_nfs::{Attrs, FileType, NfsTime, attr::SetTime, ops::DirEntry};

@@ -58,6 +58,27 @@ impl UrlOptions {
         }
     }
 
+    /// Sets an option by its name, in place of what it was.
+    ///
+    /// # Errors
+    /// [`UrlError`]: there is none of this name, or it does not take the value.
+    pub fn replace(&mut self, name: &str, value: &str) -> Result<(), UrlError> {
+        let mut said = UrlOptions::default();
+        said.set(name, value)?;
+        let before = std::mem::take(self);
+        *self = UrlOptions {
+            minorversion: said.minorversion.or(before.minorversion),
+            layouts: said.layouts.or(before.layouts),
+            eager: said.eager.or(before.eager),
+            slots: said.slots.or(before.slots),
+            patience: said.patience.or(before.patience),
+            data_server_patience: said.data_server_patience.or(before.data_server_patience),
+            gather_below: said.gather_below.or(before.gather_below),
+            gather_bytes: said.gather_bytes.or(before.gather_bytes),
+        };
+        Ok(())
+    }
+
     /// Name and value of those that are set, in the order of [`NAMES`].
     fn pairs(&self) -> impl Iterator<Item = (&'static str, String)> {
         let seconds = |d: Duration| d.as_secs_f64().to_string();
