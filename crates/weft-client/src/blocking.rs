@@ -2,11 +2,12 @@
 //!
 //! All blocking clients of a process share a runtime of a few threads of its own, made with the
 //! first of them; any thread may call. One that drives an async runtime itself may not: it would
-//! stand still, so it is told [`ClientError::WouldStopRuntime`].
+//! stand still, so it is told
+//! [`ClientError::WouldStopRuntime`](crate::ClientError::WouldStopRuntime).
 //!
-//! **After `fork`** connections and threads are the parent's. In the child every call on a client or
-//! file from before fails with [`ClientError::Forked`], and dropping one does nothing: connect anew
-//! there.
+//! **After `fork`** connections and threads are the parent's. In the child every call on a client
+//! or file from before fails with [`ClientError::Forked`](crate::ClientError::Forked), and dropping
+//! one does nothing: connect anew there.
 //!
 //! ```no_run
 //! use std::io::{Read, Write};

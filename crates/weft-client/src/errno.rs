@@ -37,7 +37,7 @@ const OF_STATUS: [(NfsStat, Errno); 25] = [
 ];
 
 impl ClientError {
-    /// The `errno` that a local file system would have failed with; EIO if it knows no such failure.
+    /// The `errno` that a local file system would have failed with; EIO if none fits.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             ClientError::Nfs { status, .. } => {

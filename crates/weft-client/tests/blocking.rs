@@ -14,25 +14,29 @@ use weft_client::{
     blocking::Client,
     fs::{self, OpenOptions},
 };
+use weft_nfs::OpNum;
 
 /// A cluster on a runtime of its own, which lives as long as it.
 struct Cluster {
     runtime: Runtime,
     mds: Fake,
+    ds: Vec<Fake>,
 }
 
 fn cluster() -> Cluster {
     let runtime = Runtime::new().unwrap();
-    let mds = runtime.block_on(async {
+    let (mds, ds) = runtime.block_on(async {
         let ds = vec![Fake::data_server().await, Fake::data_server().await];
-        Fake::start(ds).await
+        (Fake::start(ds.clone()).await, ds)
     });
-    Cluster { runtime, mds }
+    Cluster { runtime, mds, ds }
 }
 
 impl Cluster {
     fn client(&self) -> Client {
-        let builder = fs::Client::builder().patience(Duration::from_secs(10));
+        let builder = fs::Client::builder()
+            .patience(Duration::from_secs(10))
+            .data_server_patience(Duration::from_millis(500));
         let url = format!("weft://{}/?slots=16", self.mds.addr).parse().unwrap();
         Client::open_url_with(builder, &url).unwrap()
     }
@@ -101,4 +105,34 @@ fn a_runtime_is_not_stopped() {
     assert_eq!(client.read_file("/f", 100).unwrap(), "there");
     let names: Vec<_> = client.read_dir("/").unwrap().map(|e| e.unwrap().name.0).collect();
     assert_eq!(names, ["f"]);
+}
+
+/// Reads land in the caller's memory from several servers, whatever was in it: what nobody wrote is
+/// zeros, what is behind the end of the file stays, and so it is when a data server fails and the
+/// metadata server gives what it had.
+#[test]
+fn reads_land_in_the_callers_memory() {
+    let cluster = cluster();
+    let client = cluster.client();
+    let (begin, middle) = (pattern((2 << 20) + 5, 1), pattern(1 << 20, 2));
+    let file = client.open("/f", OpenOptions::replace(0o644)).unwrap();
+    file.write_at(0, begin.clone().into()).unwrap();
+    file.write_at(6 << 20, middle.clone().into()).unwrap();
+    file.close().unwrap();
+    let mut wanted = vec![0; 7 << 20];
+    wanted[..begin.len()].copy_from_slice(&begin);
+    wanted[6 << 20..].copy_from_slice(&middle);
+    wanted.extend([0xEE; 9]);
+    let file = client.open("/f", OpenOptions::read()).unwrap();
+    for _ in 0..2 {
+        let mut memory = vec![0xEE; wanted.len()];
+        assert_eq!(file.read_at(0, &mut memory).unwrap(), 7 << 20);
+        assert!(memory == wanted);
+        let mut part = vec![0xEE; 3 << 20];
+        assert_eq!(file.read_at((1 << 20) + 1, &mut part).unwrap(), part.len());
+        assert!(part == wanted[(1 << 20) + 1..(4 << 20) + 1]);
+        cluster.runtime.block_on(async { cluster.ds[0].kill() });
+    }
+    assert!(cluster.mds.count(OpNum::READ) > 0, "what the data server had came another way");
+    file.close().unwrap();
 }

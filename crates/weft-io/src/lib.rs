@@ -5,8 +5,8 @@
 //! file ranges go from page cache to socket by `sendfile`, never through our memory. Receiving
 //! reads large records straight into the buffer they are decoded from, in which a payload may lie
 //! as a disk wants it that is written past the page cache; or, where a payload is wanted in a
-//! file, moves it there inside the kernel, and where it is wanted in memory of the caller's, reads it
-//! there.
+//! file, moves it there inside the kernel, and where it is wanted in memory of the caller's, reads
+//! it there.
 //!
 //! **Invariants of absence.** Nothing here knows RPC beyond record marking, or NFS, or what a file
 //! is for. A record is sent whole or the connection is shut down: nothing is sent short.

@@ -76,8 +76,9 @@ fn memory(buffer: &mut Buffer) -> &mut [u8] {
         return &mut [];
     }
     // SAFETY: the buffer is writable, its bytes lie side by side and are initialized, as all memory
-    // of Python's objects is, and they stay there while the `PyBuffer` lives, longer than this borrow:
-    // an exported buffer is neither moved nor shortened. No other slice of ours is made of it
+    // of Python's objects is, and they stay there while the `PyBuffer` lives, longer than this
+    // borrow: an exported buffer is neither moved nor shortened. No other slice of ours is made of
+    // it
     // (`memories` refuses overlaps, and borrows the buffers). Programs that touch the object from
     // another thread while a call reads into it race with it, as with `readinto` of any file: what
     // they see is undefined, as the package says.

@@ -1,14 +1,10 @@
-//! A client, which connects again by itself in a child of `fork`.
+//! Clients: what is asked by path.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{path::PathBuf, sync::Arc};
 
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyBytes};
 use weft_client::{
-    ClientError, blocking,
-    fs::{Attrs, FsError, OpenOptions, Reading, SetTime, Writing},
+    fs::{Attrs, OpenOptions, Reading, SetTime, Writing},
     io::MemoryRegion,
     url::Url,
 };
@@ -17,60 +13,11 @@ use crate::{
     buffer::{self, Buffer},
     errors,
     file::File,
+    shared::Shared,
     stat::{self, Stat},
 };
 
-/// A process, and its client; none once it is closed.
-type Connected = Option<(u32, Arc<blocking::Client>)>;
-
-/// What is connected, and where to.
-///
-/// The lock is only held by who has Python's own (the GIL), as who forks has: no child finds it
-/// locked by a thread that it does not have.
-pub(crate) struct Shared {
-    url: Url,
-    connected: Mutex<Connected>,
-}
-
-impl Shared {
-    fn set(&self, to: Connected) -> Connected {
-        let mut connected = self.connected.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *connected, to)
-    }
-
-    /// The client of this process.
-    pub(crate) fn client(&self, py: Python<'_>) -> PyResult<Arc<blocking::Client>> {
-        let process = std::process::id();
-        let now = self.connected.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match now {
-            Some((of, client)) if of == process => Ok(client),
-            Some(_) => {
-                let client = connect(py, &self.url)?;
-                self.set(Some((process, client.clone())));
-                Ok(client)
-            }
-            None => Err(errors::of_client(py, &ClientError::Closed)),
-        }
-    }
-
-    /// Does something with the client while other threads of Python run.
-    pub(crate) fn run<T: Send>(
-        &self,
-        py: Python<'_>,
-        work: impl FnOnce(&blocking::Client) -> Result<T, FsError> + Send,
-    ) -> PyResult<T> {
-        let client = self.client(py)?;
-        let done = py.detach(|| work(&client));
-        done.map_err(|e| errors::of_file(py, &e))
-    }
-}
-
-fn connect(py: Python<'_>, url: &Url) -> PyResult<Arc<blocking::Client>> {
-    let client = py.detach(|| blocking::Client::open_url(url));
-    client.map(Arc::new).map_err(|e| errors::of_client(py, &e))
-}
-
-/// A client of a cluster.
+/// A client of a cluster, which connects again by itself in a child of `fork`.
 #[pyclass(frozen, module = "weft._weft")]
 pub(crate) struct Client(Arc<Shared>);
 
@@ -88,42 +35,34 @@ impl Client {
         for (name, value) in options {
             url.options.replace(&name, &value).map_err(wrong)?;
         }
-        let client = connect(py, &url)?;
-        let connected = Mutex::new(Some((std::process::id(), client)));
-        Ok(Client(Arc::new(Shared { url, connected })))
+        Ok(Client(Arc::new(Shared::connect(py, url)?)))
     }
 
     /// Its URL, with all options.
     #[getter]
     fn url(&self) -> String {
-        self.0.url.to_string()
+        self.0.url().to_string()
     }
 
     /// The path of its URL.
     #[getter]
     fn root(&self) -> PathBuf {
-        self.0.url.path.clone()
+        self.0.url().path.clone()
     }
 
     /// Whether it was closed.
     #[getter]
     fn closed(&self) -> bool {
-        self.0.connected.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        self.0.is_closed()
     }
 
     /// Says goodbye to the servers, if nobody else uses the connection now.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let Some((process, client)) = self.0.set(None) else { return Ok(()) };
-        match Arc::into_inner(client) {
-            Some(client) if process == std::process::id() => {
-                py.detach(|| client.close()).map_err(|e| errors::of_client(py, &e))
-            }
-            _ => Ok(()),
-        }
+        self.0.close(py)
     }
 
-    /// Opens a file: to read, to write; the mode of a new one, if one may be made; whether it must be
-    /// new, or is emptied.
+    /// Opens a file: to read, to write; the mode of a new one, if one may be made; whether it must
+    /// be new, or is emptied.
     fn open(
         &self,
         py: Python<'_>,
@@ -239,7 +178,7 @@ impl Client {
                 client.wait(|c| c.read_many(readings))
             })
         });
-        all(py, read)
+        errors::all(py, read)
     }
 
     /// Writes buffers to paths and offsets, durably.
@@ -253,30 +192,11 @@ impl Client {
         let writing = |((path, offset), data)| Writing { path, offset, data };
         let writings = places(items).into_iter().zip(data?).map(writing).collect();
         let written = py.detach(|| client.wait(|c| c.write_many(writings)));
-        all(py, written).map(drop)
+        errors::all(py, written).map(drop)
     }
 }
 
 /// Paths and offsets of items.
 fn places(items: Vec<(Vec<u8>, u64, Bound<'_, PyAny>)>) -> Vec<(PathBuf, u64)> {
     items.into_iter().map(|(path, offset, _)| (errors::path(&path).into(), offset)).collect()
-}
-
-/// All results; or the first failure, which says which item it was of.
-pub(crate) fn all<T>(
-    py: Python<'_>,
-    results: Result<Vec<Result<T, FsError>>, ClientError>,
-) -> PyResult<Vec<T>> {
-    let results = results.map_err(|e| errors::of_client(py, &e))?;
-    let of_item = |(index, result): (usize, Result<T, FsError>)| {
-        result.map_err(|e| {
-            let raised = errors::of_file(py, &e);
-            let note = format!("item {index} of the request");
-            // What cannot take a note is raised without.
-            let _ = raised.value(py).call_method1("add_note", (note,));
-            let _ = raised.value(py).setattr("item", index);
-            raised
-        })
-    };
-    results.into_iter().enumerate().map(of_item).collect()
 }

@@ -43,3 +43,22 @@ pub(crate) fn path_of<'py>(py: Python<'py>, path: &Path) -> PyResult<Bound<'py, 
 pub(crate) fn path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
+
+/// All results; or the first failure, which says which item it was of.
+pub(crate) fn all<T>(
+    py: Python<'_>,
+    results: Result<Vec<Result<T, FsError>>, ClientError>,
+) -> PyResult<Vec<T>> {
+    let results = results.map_err(|e| of_client(py, &e))?;
+    let of_item = |(index, result): (usize, Result<T, FsError>)| {
+        result.map_err(|e| {
+            let raised = of_file(py, &e);
+            let note = format!("item {index} of the request");
+            // What cannot take a note is raised without.
+            let _ = raised.value(py).call_method1("add_note", (note,));
+            let _ = raised.value(py).setattr("item", index);
+            raised
+        })
+    };
+    results.into_iter().enumerate().map(of_item).collect()
+}

@@ -14,8 +14,8 @@ use weft_client::{
 
 use crate::{
     buffer::{self, Buffer},
-    client::{Shared, all},
     errors,
+    shared::Shared,
 };
 
 /// A process, and its open file; none once it is closed.
@@ -111,7 +111,7 @@ impl File {
                 file.read_many(offsets.into_iter().zip(lent.iter().cloned()).collect())
             })
         });
-        all(py, read)
+        errors::all(py, read)
     }
 
     /// Writes all of a buffer; returns its length.

@@ -10,6 +10,7 @@ mod buffer;
 mod client;
 mod errors;
 mod file;
+mod shared;
 mod stat;
 
 use pyo3::prelude::*;

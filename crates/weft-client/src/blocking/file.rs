@@ -61,8 +61,8 @@ impl File {
         Ok(told.max(ours))
     }
 
-    /// Reads into `to` from an offset on; fewer bytes than it has only at the end of the file. Large
-    /// replies are read from the socket straight into it.
+    /// Reads into `to` from an offset on; fewer bytes than it has only at the end of the file.
+    /// Large replies are read from the socket straight into it.
     ///
     /// # Errors
     /// [`FsError`]; part of `to` may have been written.
@@ -76,7 +76,7 @@ impl File {
     /// [`fs::File::read_many`].
     ///
     /// # Errors
-    /// [`ClientError::Forked`], [`ClientError::WouldStopRuntime`]; each read has a result of its own.
+    /// [`ClientError::Forked`], [`ClientError::WouldStopRuntime`]; each read has its own result.
     pub fn read_many(
         &self,
         readings: Vec<(u64, Arc<MemoryRegion>)>,

@@ -149,8 +149,9 @@ impl FileIo {
         Ok(sink.join(offset, read))
     }
 
-    /// Reads from `offset` on into memory, as much as that has room for; returns the number of bytes
-    /// up to its end or the end of the file. Large replies are read from the socket to their place;
+    /// Reads from `offset` on into memory, as much as that has room for; returns the number of
+    /// bytes up to its end or the end of the file. Large replies are read from the socket to their
+    /// place;
     /// what servers have nothing for is made zeros, what is beyond the end stays as it is.
     ///
     /// # Errors

@@ -2,20 +2,8 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use super::UrlError;
+use super::error::{NAMES, UrlError};
 use crate::limits::{SLOTS_MAX, URL_GATHER_BYTES_MAX, URL_SECONDS_MAX};
-
-/// Every option there is.
-pub(super) const NAMES: [&str; 8] = [
-    "minorversion",
-    "layouts",
-    "eager",
-    "slots",
-    "patience",
-    "data_server_patience",
-    "gather_below",
-    "gather_bytes",
-];
 
 /// Options that a URL gave; what it did not say stays as whoever connects has it. Their meaning is
 /// that of the fields of [`crate::fs::ClientOptions`] and [`crate::io::IoPolicy`].

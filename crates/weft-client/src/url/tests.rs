@@ -1,3 +1,5 @@
+//! URLs read, refused, and written out again.
+
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -114,7 +116,7 @@ proptest! {
         prop_assert_eq!(written.to_string().parse(), Ok(written));
     }
 
-    /// Whatever is written, it is read or refused; and what is read is not read otherwise next time.
+    /// Whatever is written, it is read or refused; what is read is read the same next time.
     #[test]
     fn any_text_is_read_or_refused(text in "(weft://)?[a-z0-9.:\\[\\]/%?=&@#é-]{0,40}") {
         if let Ok(url) = text.parse::<Url>() {
