@@ -151,8 +151,7 @@ impl FileIo {
 
     /// Reads from `offset` on into memory, as much as that has room for; returns the number of
     /// bytes up to its end or the end of the file. Large replies are read from the socket to their
-    /// place;
-    /// what servers have nothing for is made zeros, what is beyond the end stays as it is.
+    /// place; what servers have nothing for is made zeros, what is beyond the end stays as it is.
     ///
     /// # Errors
     /// [`ClientError`]; [`ClientError::Local`] if the memory was taken back meanwhile.
