@@ -29,6 +29,31 @@ pub enum ClientError {
         /// The last failure.
         why: Arc<str>,
     },
+    /// Nobody knows the server's name.
+    #[error("no such server {name}: {why}; try its address, or look whether the name is right")]
+    NoSuchHost {
+        /// The name.
+        name: Arc<str>,
+        /// What the system's resolver said.
+        why: Arc<str>,
+    },
+    /// None of a server's addresses takes a connection.
+    #[error("server {name} cannot be reached: {why}; is it running, and is its port right?")]
+    NoAddressAnswers {
+        /// The server.
+        name: Arc<str>,
+        /// What each address said.
+        why: Arc<str>,
+    },
+    /// A blocking call on a thread that drives an async runtime.
+    #[error(
+        "a blocking call would stop the async runtime of this thread: use the async client there, \
+         or a thread of its own"
+    )]
+    WouldStopRuntime,
+    /// A client or file that came along with `fork`: its connections are the parent's.
+    #[error("this client was made by process {0}, before a fork: connect anew in this process")]
+    Forked(u32),
     /// The server does not serve this machine, or not the port we came from.
     #[error("{}", not_served(*.server, *.local))]
     NotServed {
@@ -157,12 +182,16 @@ impl ClientError {
             ClientError::Rpc(RpcError::Source(_)) => false,
             ClientError::Rpc(_)
             | ClientError::Unreachable { .. }
+            | ClientError::NoSuchHost { .. }
+            | ClientError::NoAddressAnswers { .. }
             | ClientError::NotServed { .. }
             | ClientError::Protocol(_)
             | ClientError::Decode(_)
             | ClientError::OutcomeUnknown { .. } => true,
             ClientError::Layout(_)
             | ClientError::Closed
+            | ClientError::WouldStopRuntime
+            | ClientError::Forked(_)
             | ClientError::Local(_)
             | ClientError::Invalid(_)
             | ClientError::OpenLost

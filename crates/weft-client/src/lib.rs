@@ -5,7 +5,8 @@
 //! a state machine without I/O) → [`session`] (COMPOUNDs exactly once, over reconnections) →
 //! [`layout`] (drivers, devices, data servers) → [`io`] (striped data of an open file) → [`node`]
 //! (names, attributes and opens by handle) → [`fs`] (files by path). Beside them `cache`: what is
-//! known of a file's bytes, a core without I/O too.
+//! known of a file's bytes, a core without I/O too; [`url`] names servers and paths, and
+//! [`blocking`] is the face for programs without a runtime.
 //!
 //! **Invariants of absence.** Nothing here knows a server's insides or its stores. No peer can
 //! make it panic, and nothing a peer drives grows without a bound in [`limits`].
@@ -25,9 +26,11 @@
 //! Small programs to start from stand in `examples/`: write and read back, list a directory, write
 //! by stripe unit, gather small writes.
 
+pub mod blocking;
 #[allow(dead_code, unused_imports, reason = "what is to use it is not there yet: io")]
 mod cache;
 pub mod core;
+mod errno;
 pub mod error;
 pub mod fs;
 mod identity;
@@ -40,6 +43,7 @@ mod random;
 pub mod rpc;
 pub mod session;
 mod sync;
+pub mod url;
 mod waiting;
 
 pub use error::ClientError;

@@ -140,3 +140,15 @@ pub const FILE_UNSETTLED_SHARE: u64 = 4;
 /// First window of read-ahead, and size up to which a file is read whole at its first read: Linux's
 /// own default, and what a server gives in one reply without effort.
 pub const READ_AHEAD_FIRST_BYTES: u64 = 128 << 10;
+/// Longest URL read, in bytes: a path as long as Linux takes (4096), every byte of it escaped, and
+/// options.
+pub const URL_BYTES_MAX: usize = 16 << 10;
+/// Longest wait that a URL may ask for, in seconds: a day.
+pub const URL_SECONDS_MAX: u64 = 86_400;
+/// Most bytes of a file that a URL may have gathered.
+pub const URL_GATHER_BYTES_MAX: u32 = 64 << 20;
+/// Threads of the runtime that blocking clients share: they move data, callers wait on their own.
+pub const BLOCKING_THREADS_MAX: usize = 4;
+/// Items of one bulk request under way at a time: each may itself be several requests, and those
+/// are bounded by slots.
+pub const BULK_ITEMS: usize = 16;

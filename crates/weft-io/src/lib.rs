@@ -5,16 +5,18 @@
 //! file ranges go from page cache to socket by `sendfile`, never through our memory. Receiving
 //! reads large records straight into the buffer they are decoded from, in which a payload may lie
 //! as a disk wants it that is written past the page cache; or, where a payload is wanted in a
-//! file, moves it there inside the kernel.
+//! file, moves it there inside the kernel, and where it is wanted in memory of the caller's, reads
+//! it there.
 //!
 //! **Invariants of absence.** Nothing here knows RPC beyond record marking, or NFS, or what a file
 //! is for. A record is sent whole or the connection is shut down: nothing is sent short.
 //!
 //! Entry points: [`RecordReader`], [`RecordSender`], [`ensure_resident`], [`Destination`],
-//! [`share_range`].
+//! [`MemoryRegion`], [`share_range`].
 
 mod cipher;
 pub mod durable;
+mod memory;
 mod pipe;
 mod place;
 mod receive;
@@ -24,6 +26,7 @@ mod share;
 mod spare;
 
 pub use cipher::{Ciphers, OpenRecords, SealRecords};
+pub use memory::MemoryRegion;
 pub use place::{CancelGuard, Destination, Received, Target};
 pub use receive::{Begun, RecordIoError, RecordReader};
 pub use resident::{ensure_resident, in_memory};

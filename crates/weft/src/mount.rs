@@ -23,8 +23,9 @@ use crate::{
 
 /// What the process in the background says when the directory is mounted.
 const READY: &str = "ready";
-/// A mount waits for its servers as one of the kernel's does: for as long as it takes.
-const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+/// How long programs wait for a server, in seconds, unless told otherwise: longer than a restart,
+/// even of its machine. Who waits cannot be killed: the kernel wants an answer of ours first.
+const PATIENCE_S: u64 = 600;
 /// Threads that do the work; those that take requests from the kernel come beside them.
 const WORKERS: usize = 2;
 
@@ -44,10 +45,10 @@ pub struct MountArgs {
     /// Seconds for which names and attributes are believed; 0 asks every time.
     #[arg(long, default_value_t = 1, value_name = "SECONDS")]
     attributes_valid: u64,
-    /// Give up after so many seconds without a server, with an input/output error; without it
-    /// programs wait.
-    #[arg(long, value_name = "SECONDS")]
-    soft: Option<u64>,
+    /// How long programs wait for a server that does not answer, before an error.
+    #[arg(long, default_value_t = PATIENCE_S, value_name = "SECONDS",
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    patience: u64,
     /// Stay in the foreground; Ctrl-C unmounts.
     #[arg(short, long)]
     foreground: bool,
@@ -103,7 +104,7 @@ fn in_background(args: &MountArgs) -> Outcome {
 
 async fn serve(args: &MountArgs) -> Outcome {
     let mut interrupts = Interrupts::new()?;
-    let patience = args.soft.map_or(FOR_EVER, Duration::from_secs);
+    let patience = Duration::from_secs(args.patience);
     let log = args.log.as_deref().map(open_log).transpose()?;
     let options = ClientOptions { patience, ..ClientOptions::default() };
     let mounting = async {

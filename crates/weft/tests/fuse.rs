@@ -1,5 +1,5 @@
-//! `weft mount`: the cluster in a directory of this machine, as programs, users and a restart of the
-//! servers meet it; and what programs that judge file systems say of it.
+//! `weft mount`: the cluster in a directory of this machine, as programs, users and a restart of
+//! the servers meet it; and what programs that judge file systems say of it.
 
 mod support;
 
@@ -108,8 +108,8 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Files small and large, links, names, modes, times, extended attributes, holes and sizes are as on
-/// a local disk, also for another client, and after a new mount.
+/// Files small and large, links, names, modes, times, extended attributes, holes and sizes are as
+/// on a local disk, also for another client, and after a new mount.
 #[test]
 fn programs_find_a_file_system() {
     let mounted = Mounted::start(&[]);
@@ -166,8 +166,8 @@ fn programs_find_a_file_system() {
     mounted.unmount();
 }
 
-/// What one user may not, he may not here; what he makes is his; and who is in a group of the file
-/// may what the group may.
+/// What one user may not, he may not here; what he makes is his; and who is in a group of the
+/// file may what the group may.
 #[test]
 fn users_are_themselves() {
     let mounted = Mounted::start(&[]);

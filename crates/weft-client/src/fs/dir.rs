@@ -8,6 +8,7 @@ use super::error::{At, FsError};
 use crate::{error::ClientError, node::Nodes};
 
 /// The entries of a directory, fetched a page at a time. Memory is bounded by a page.
+#[derive(Debug)]
 pub struct ReadDir {
     nodes: Nodes,
     fh: FileHandle,

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     error::ClientError,
-    io::{FileIo, LayoutInfo, Opened, Source},
+    io::{FileIo, LayoutInfo, MemoryRegion, Opened, Source},
     node::{OpenOptions, attrs_wanted, opening},
 };
 
@@ -106,6 +106,11 @@ impl File {
         self.attrs.file_type == Some(FileType::REG)
     }
 
+    /// The path it was opened by.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The end of the file as far as we know.
     pub fn size(&self) -> u64 {
         self.io.size()
@@ -122,6 +127,19 @@ impl File {
     /// [`FsError`].
     pub async fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, FsError> {
         self.io.read(offset, len).await.at(&self.path)
+    }
+
+    /// [`FileIo::read_memory`]: into the caller's memory, without a copy of ours.
+    ///
+    /// # Errors
+    /// [`FsError`]; part of the memory may have been written.
+    pub async fn read_memory(
+        &self,
+        offset: u64,
+        memory: Arc<MemoryRegion>,
+    ) -> Result<usize, FsError> {
+        let read = self.io.read_memory(offset, memory).await.at(&self.path)?;
+        usize::try_from(read).map_err(|_| ClientError::Invalid("too long")).at(&self.path)
     }
 
     /// Writes all of it. Durable after [`File::commit`] or [`File::close`].

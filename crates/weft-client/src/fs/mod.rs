@@ -3,10 +3,12 @@
 //! Paths are absolute in the server's exported tree. `..` is taken away by the text of the path,
 //! symbolic links are followed by us (the server never does).
 
+mod builder;
+mod bulk;
 mod client;
 mod dir;
 mod eager;
-mod error;
+pub(crate) mod error;
 mod file;
 mod landing;
 mod namespace;
@@ -18,11 +20,15 @@ mod scratch;
 mod transfer;
 mod unfinished;
 
+pub use builder::ClientBuilder;
+pub use bulk::{Reading, Writing};
 pub use client::{Client, ClientOptions, STAT_ATTRS};
 pub use dir::ReadDir;
 pub use error::FsError;
 pub use file::File;
 pub use put::Upload;
 pub use transfer::Progress;
+// What users of files name of the protocol.
+pub use weft_nfs::{Attrs, FileType, NfsTime, attr::SetTime, ops::DirEntry};
 
 pub use crate::node::OpenOptions;

@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use bytes::Bytes;
+use weft_io::MemoryRegion;
 use weft_nfs::{FileHandle, OpArgs, Seqid, Stateid, ops::CloseArgs};
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
     data_path::DataPath,
     layout::LayoutInfo,
     open::Opened,
-    sink::{MemorySink, ReadSink},
+    sink::{MemorySink, ReadSink, RegionSink},
     source::Source,
     write::Outgoing,
 };
@@ -146,6 +147,21 @@ impl FileIo {
         let read = self.read_into(offset, len as u64, sink.clone()).await?;
         let read = usize::try_from(read).map_err(|_| ClientError::Invalid("too long"))?;
         Ok(sink.join(offset, read))
+    }
+
+    /// Reads from `offset` on into memory, as much as that has room for; returns the number of
+    /// bytes up to its end or the end of the file. Large replies are read from the socket to their
+    /// place; what servers have nothing for is made zeros, what is beyond the end stays as it is.
+    ///
+    /// # Errors
+    /// [`ClientError`]; [`ClientError::Local`] if the memory was taken back meanwhile.
+    pub async fn read_memory(
+        &self,
+        offset: u64,
+        memory: Arc<MemoryRegion>,
+    ) -> Result<u64, ClientError> {
+        let len = memory.len() as u64;
+        self.read_into(offset, len, Arc::new(RegionSink::new(memory, offset))).await
     }
 
     /// Reads into a sink; returns the number of bytes up to the end of the range or the file.

@@ -48,3 +48,4 @@ pub use policy::IoPolicy;
 pub use shared_file::FileTable;
 pub use sink::ReadSink;
 pub use source::{PieceReport, Source};
+pub use weft_io::MemoryRegion;

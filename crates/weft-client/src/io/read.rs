@@ -95,7 +95,7 @@ impl<S: ReadSink> Shared<S> {
     }
 
     /// Reads a whole piece, however short the server's reads are. Where the server's part ends
-    /// inside the file, the rest is a hole (§13.4.4): zeros, which the sink has already.
+    /// inside the file, the rest is a hole (§13.4.4): zeros.
     async fn read_all(
         &self,
         session: &Session,
@@ -112,6 +112,10 @@ impl<S: ReadSink> Shared<S> {
             let (count, eof) = self.read_once(session, fh, &rest).await?;
             done = done.saturating_add(count);
             if eof {
+                let rest = piece.len.saturating_sub(done);
+                if rest > 0 {
+                    self.sink.absent(piece.file_offset + u64::from(done), rest.into())?;
+                }
                 return Ok(());
             }
             if count == 0 {

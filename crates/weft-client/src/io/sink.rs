@@ -3,22 +3,32 @@
 use std::{collections::BTreeMap, io, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
-use weft_io::Destination;
+use weft_io::{Destination, MemoryRegion};
 
 use crate::sync::Mutex;
 
-/// Takes what was read, piece by piece, in any order. What is never given is zeros.
+/// Takes what was read, piece by piece, in any order. What is never given is zeros, of which
+/// [`ReadSink::absent`] tells.
 pub trait ReadSink: Send + Sync + 'static {
     /// Data at a file offset: a slice of the receive buffer.
     fn take(&self, offset: u64, data: Bytes) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// A file that data may be put into at their file offsets, past [`ReadSink::take`].
+    /// What data may be put into at their file offsets, past [`ReadSink::take`].
     fn destination(&self) -> Option<Arc<Destination>> {
         None
     }
 
     /// Hears of bytes that were put there.
     fn placed(&self, _bytes: u64) {}
+
+    /// The servers have nothing for so many bytes from a file offset on: a sink that is not zeros
+    /// to begin with makes them zeros.
+    ///
+    /// # Errors
+    /// It cannot take them.
+    fn absent(&self, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Pieces in memory by file offset.
@@ -49,5 +59,34 @@ impl MemorySink {
             }
         }
         out.freeze()
+    }
+}
+
+/// Memory of the caller's, whose first byte is that of file offset `start`.
+pub(super) struct RegionSink {
+    region: Arc<MemoryRegion>,
+    start: u64,
+    destination: Arc<Destination>,
+}
+
+impl RegionSink {
+    pub(super) fn new(region: Arc<MemoryRegion>, start: u64) -> RegionSink {
+        let destination = Arc::new(Destination::memory(region.clone(), start));
+        RegionSink { region, start, destination }
+    }
+}
+
+impl ReadSink for RegionSink {
+    async fn take(&self, offset: u64, data: Bytes) -> io::Result<()> {
+        self.destination.write(data, offset).await
+    }
+
+    fn destination(&self) -> Option<Arc<Destination>> {
+        Some(self.destination.clone())
+    }
+
+    fn absent(&self, offset: u64, len: u64) -> io::Result<()> {
+        let at = usize::try_from(offset.saturating_sub(self.start)).unwrap_or(usize::MAX);
+        self.region.zero(at, usize::try_from(len).unwrap_or(usize::MAX))
     }
 }

@@ -73,6 +73,12 @@ pub struct Nodes {
     owners: Arc<AtomicU64>,
 }
 
+impl std::fmt::Debug for Nodes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Nodes").field("server", &self.mds.addr()).finish_non_exhaustive()
+    }
+}
+
 impl Nodes {
     /// Those of a cluster, for the user of its session; opens are listed in `files`.
     pub(crate) fn new(cluster: Arc<Cluster>, files: Arc<OpenFiles>) -> Nodes {

@@ -269,3 +269,84 @@ async fn copying_out_of_the_pipe() {
     }
     assert!(content(&file, 11, data.len()) == data);
 }
+
+/// Payloads land in memory, at their places and nowhere else, in whatever portions they arrive; and
+/// a payload that does not fit, or comes after its memory was taken back, is dropped, not more.
+#[tokio::test]
+async fn payloads_land_in_memory() {
+    let lens = [PLACED_RECORD_BYTES_MIN, (1 << 20) + 1, 70_001];
+    for portion in [1 << 22, 10_007, 513] {
+        let (mut far, mut reader, _write) = pair().await;
+        let region = MemoryRegion::owned(vec![9; 2 << 20].into());
+        let to = Arc::new(Destination::memory(region.clone(), 1000));
+        let sending = tokio::spawn(async move {
+            for (i, len) in lens.into_iter().chain([100_000; 4]).enumerate() {
+                for part in record(&pattern(len, i), i as u8).chunks(portion) {
+                    far.write_all(part).await.unwrap();
+                }
+            }
+        });
+        let mut wanted = vec![9; 2 << 20];
+        let mut at = 5;
+        for (i, len) in lens.into_iter().enumerate() {
+            let placed = next(&mut reader, &target(&to, 1000 + at as u64, len)).await.unwrap();
+            assert_eq!(placed, len);
+            wanted[at..at + len].copy_from_slice(&pattern(len, i));
+            at += len + 3;
+        }
+        // The last byte does not fit, nor does a byte before the first.
+        for offset in [1000 + (2 << 20) - 99_999, 999] {
+            let refused = next(&mut reader, &target(&to, offset, 100_000)).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+        }
+        let end = 1000 + (2 << 20) - 100_000;
+        assert_eq!(next(&mut reader, &target(&to, end, 100_000)).await.unwrap(), 100_000);
+        wanted[(2 << 20) - 100_000..].copy_from_slice(&pattern(100_000, 5));
+        assert!(region.take().unwrap()[..] == wanted);
+        let gone = next(&mut reader, &target(&to, 1000, 100_000)).await.unwrap_err();
+        assert_eq!(gone.kind(), ErrorKind::Interrupted);
+        assert!(reader.next_or_place(|_, _| None).await.unwrap().is_none());
+        sending.await.unwrap();
+    }
+}
+
+/// Cancelled before the payload or in the middle of it, nothing more is written to memory, which
+/// others go on using, and the stream goes on; a connection that ends in a payload is truncated.
+#[tokio::test]
+async fn cancelling_stops_the_writing_to_memory() {
+    let payload = pattern(1 << 20, 1);
+    let wire = record(&payload, 0);
+    let half = wire.len() / 2;
+    for early in [true, false] {
+        let (mut far, mut reader, _write) = pair().await;
+        let region = MemoryRegion::owned(vec![0; 2 << 20].into());
+        let to = Arc::new(Destination::memory(region.clone(), 0));
+        let (p, good) = (target(&to, 0, payload.len()), target(&to, 1 << 20, payload.len()));
+        let (guard, seen) = (p.guard.clone(), region.clone());
+        let (wire, last) = (wire.clone(), payload[half - AT - 5]);
+        let sending = tokio::spawn(async move {
+            if early {
+                guard.cancel();
+            }
+            far.write_all(&wire[..half]).await.unwrap();
+            let arrived = || seen.fill(half - AT - 5, 1, |m| m[0] == last).unwrap_or(false);
+            while !early && !arrived() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            guard.cancel();
+            far.write_all(&wire[half..]).await.unwrap();
+            far.write_all(&wire).await.unwrap();
+            far.write_all(&wire[..half]).await.unwrap();
+        });
+        let stopped = next(&mut reader, &p).await.unwrap_err();
+        assert_eq!(stopped.kind(), ErrorKind::Interrupted);
+        assert_eq!(next(&mut reader, &good).await.unwrap(), payload.len());
+        let cut = reader.next_or_place(|_, _| Some(good.clone())).await;
+        assert!(matches!(cut, Err(RecordIoError::Truncated)), "{cut:?}");
+        let written = if early { 0 } else { half - AT - 4 };
+        let memory = region.take().unwrap();
+        assert!(memory[..written] == payload[..written]);
+        assert!(memory[written..1 << 20].iter().all(|b| *b == 0));
+        sending.await.unwrap();
+    }
+}
