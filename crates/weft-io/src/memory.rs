@@ -14,9 +14,9 @@ use std::{
 /// Memory that several connections write to, each to parts of it that no other writes to at that
 /// moment.
 ///
-/// **Invariants.** While [`State::memory`] is there it is valid for reads and writes and
-/// initialized, and nobody touches it but through [`MemoryRegion::fill`]. The ranges in
-/// [`State::busy`] do not overlap, and lie within.
+/// **Invariants.** While `State::memory` is there it is valid for reads and writes and
+/// initialized, and nobody touches it but through `MemoryRegion::fill`. The ranges in
+/// `State::busy` do not overlap, and lie within.
 #[derive(Debug)]
 pub struct MemoryRegion {
     state: Mutex<State>,
