@@ -36,7 +36,7 @@ impl Cluster {
     ) -> Result<Session, ClientError> {
         match target {
             Target::Mds(_) => Ok(self.mds.acting_for(caller.clone())),
-            Target::Ds(ds) => self.servers.session(&ds.server).await,
+            Target::Ds(ds) => self.servers.session(ds).await,
         }
     }
 
@@ -48,7 +48,7 @@ impl Cluster {
             return false;
         }
         if matches!(e, ClientError::Unreachable { .. }) {
-            self.servers.avoid(&ds.server);
+            self.servers.avoid(ds);
         }
         true
     }

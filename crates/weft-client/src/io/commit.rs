@@ -5,7 +5,11 @@ use std::{collections::HashMap, sync::Arc};
 use tokio::task::JoinSet;
 
 use super::{
-    data_path::DataPath, dirty::RoundNo, guards::Round, open::Open, server_queues::Target,
+    data_path::DataPath,
+    dirty::{Mark, RoundNo},
+    guards::Round,
+    open::Open,
+    server_queues::Target,
 };
 use crate::{error::ClientError, joined};
 
@@ -16,8 +20,9 @@ impl DataPath {
         let (round, targets) = {
             let mut dirty = self.file.lock_dirty();
             // Whoever wrote there may commit there.
+            let marked = dirty.pieces().flat_map(|p| p.marks.iter().map(move |m| (m, &p.by)));
             let targets: HashMap<Target, Arc<Open>> =
-                dirty.pieces().map(|p| (p.target.clone(), p.by.clone())).collect();
+                marked.map(|(m, by)| (m.target.clone(), by.clone())).collect();
             if targets.is_empty() {
                 return Ok(None);
             }
@@ -46,7 +51,8 @@ impl DataPath {
             }
         }
         let mut dirty = self.file.lock_dirty();
-        dirty.settle(round, |p| confirmed.get(&p.target) == Some(&p.verifier));
+        let is_confirmed = |m: &Mark| confirmed.get(&m.target) == Some(&m.verifier);
+        dirty.settle(round, |p| p.is_durable(is_confirmed));
         failed.map(|()| dirty.next_lost(round, 0).map(|_| round))
     }
 }

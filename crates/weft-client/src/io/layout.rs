@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     error::ClientError,
-    layout::plan::{LayoutDriver, LayoutError, Plan, StripeTarget},
+    layout::plan::{LayoutDriver, LayoutError, Plan, Replicas},
     limits,
 };
 
@@ -27,12 +27,12 @@ use crate::{
 pub struct LayoutInfo {
     /// Its type.
     pub layout_type: LayoutType,
-    /// The device.
-    pub device: DeviceId,
+    /// The devices, each once, in the order of the stripes.
+    pub devices: Vec<DeviceId>,
     /// Bytes in a stripe unit.
     pub stripe_unit_bytes: u64,
-    /// By stripe index: addresses and filehandle.
-    pub stripes: Vec<StripeTarget>,
+    /// By stripe index: addresses and filehandle of each replica.
+    pub stripes: Vec<Replicas>,
 }
 
 const WHOLE_FILE: u64 = u64::MAX;
@@ -98,7 +98,7 @@ impl DataPath {
         match &*self.access(&self.open, iomode, true).await {
             LayoutState::Held(held) => Ok(LayoutInfo {
                 layout_type: held.layout_type,
-                device: held.plan.device,
+                devices: held.plan.devices(),
                 stripe_unit_bytes: held.plan.stripe_unit_bytes,
                 stripes: held.plan.stripes.clone(),
             }),

@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
+use tokio::task::JoinSet;
 use weft_nfs::{FileHandle, IoMode, StableHow, Stateid, Verifier};
 use weft_xdr::Payload;
 
 use super::{
     cluster::Cluster,
     data_path::DataPath,
-    dirty::Unsettled,
+    dirty::{Mark, Unsettled},
     held::LayoutState,
     open::Open,
-    server_queues::{self, Piece, ServerQueue, Target},
+    server_queues::{self, Piece, ServerQueue, Target, Targets},
     source::{Source, rest_of},
 };
-use crate::{error::ClientError, session::Session, sync::Mutex};
+use crate::{error::ClientError, joined, layout::plan::Purpose, session::Session, sync::Mutex};
 
 /// File ranges that did not reach their data server: offset and length.
 pub(super) type Failed = Vec<(u64, u64)>;
@@ -70,7 +71,12 @@ impl DataPath {
             && held.iomode == IoMode::RW
         {
             let io_bytes = self.mds.io_bytes_max().1;
-            let queues = server_queues::striped_queues(&held.plan, outgoing.ranges, io_bytes);
+            let queues = server_queues::striped_queues(
+                &held.plan,
+                Purpose::Write,
+                outgoing.ranges,
+                io_bytes,
+            );
             let failed = self.write_queues(outgoing, queues).await?;
             let (from, end) = outgoing.span();
             held.note_written(from, end);
@@ -107,7 +113,7 @@ impl DataPath {
         });
         let work = {
             let shared = shared.clone();
-            move |target, piece| shared.clone().write_piece(target, piece)
+            move |targets, piece| shared.clone().write_piece(targets, piece)
         };
         let ran = server_queues::run(queues, work).await;
         let outcome = std::mem::take(&mut *shared.outcome.lock());
@@ -140,7 +146,7 @@ struct Outcome {
     failed: Failed,
 }
 
-/// A piece that reached its server.
+/// A piece that reached all of its targets.
 enum Written {
     /// It waits for a COMMIT.
     Waits(Unsettled),
@@ -149,36 +155,79 @@ enum Written {
 }
 
 impl Shared {
-    async fn write_piece(self: Arc<Self>, target: Target, piece: Piece) -> Result<(), ClientError> {
+    /// Writes a piece to all of its targets, side by side. One that does not take it has the whole
+    /// piece go around.
+    async fn write_piece(
+        self: Arc<Self>,
+        targets: Targets,
+        piece: Piece,
+    ) -> Result<(), ClientError> {
         let payload = self.source.part(piece.file_offset - self.start, piece.len);
+        let tries = match &*targets {
+            [only] => vec![self.clone().write_to(only.clone(), piece, payload.clone()).await],
+            several => self.write_to_each(several, piece, &payload).await?,
+        };
+        let (file_offset, len) = (piece.file_offset, piece.len.into());
+        let mut marks = Vec::with_capacity(tries.len());
+        let mut is_everywhere = !tries.is_empty();
+        for (target, written) in tries {
+            match written {
+                Ok(None) => {}
+                Ok(Some(verifier)) => marks.push(Mark { target, verifier }),
+                Err(e) if self.cluster.can_go_around(&target, &e) => {
+                    tracing::debug!(?target, "WRITE failed on a data server: {e}");
+                    is_everywhere = false;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        if !is_everywhere {
+            self.outcome.lock().failed.push((file_offset, len));
+            return Ok(());
+        }
+        self.source.arrived(piece.len);
+        self.outcome.lock().written.push(match marks.is_empty() {
+            true => Written::Durable(file_offset, len),
+            false => {
+                let (marks, by) = (marks.into(), self.by.clone());
+                Written::Waits(Unsettled { file_offset, payload, marks, by })
+            }
+        });
+        Ok(())
+    }
+
+    async fn write_to_each(
+        self: &Arc<Self>,
+        targets: &[Target],
+        piece: Piece,
+        payload: &Payload,
+    ) -> Result<Vec<Try>, ClientError> {
+        let mut writes = JoinSet::new();
+        for target in targets {
+            writes.spawn(self.clone().write_to(target.clone(), piece, payload.clone()));
+        }
+        let mut tries = Vec::with_capacity(targets.len());
+        while let Some(tried) = joined::next(&mut writes).await {
+            tries.push(tried?);
+        }
+        Ok(tries)
+    }
+
+    async fn write_to(self: Arc<Self>, target: Target, piece: Piece, payload: Payload) -> Try {
         let written = match self.cluster.session(&target, &self.by.opened.caller).await {
             Ok(session) => {
-                let how = (self.stateid, self.stable);
+                let how = (target.stateid(self.stateid), self.stable);
                 write_all(&session, target.fh(), how, &piece, &payload).await
             }
             Err(e) => Err(e),
         };
-        let (file_offset, len) = (piece.file_offset, piece.len.into());
-        match written {
-            Ok(verifier) => {
-                self.source.arrived(piece.len);
-                self.outcome.lock().written.push(match verifier {
-                    None => Written::Durable(file_offset, len),
-                    Some(verifier) => {
-                        let by = self.by.clone();
-                        Written::Waits(Unsettled { file_offset, payload, target, verifier, by })
-                    }
-                });
-            }
-            Err(e) if self.cluster.can_go_around(&target, &e) => {
-                tracing::debug!(?target, "WRITE failed on a data server: {e}");
-                self.outcome.lock().failed.push((file_offset, len));
-            }
-            Err(e) => return Err(e),
-        }
-        Ok(())
+        (target, written)
     }
 }
+
+/// How writing a piece to one target ended: the verifier to be confirmed by COMMIT, or none if the
+/// data are durable.
+type Try = (Target, Result<Option<Verifier>, ClientError>);
 
 /// Writes a whole piece, however short the server's writes are. Returns the verifier to be
 /// confirmed by COMMIT, or none if the data are durable.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use weft_layout::{FilesDeviceAddr, FilesLayout};
 use weft_nfs::{DeviceId, FileHandle, LayoutType, ops::LayoutSegment};
 
-use super::plan::{LayoutDriver, LayoutError, Plan, StripeTarget};
+use super::plan::{IoRules, LayoutDriver, LayoutError, Plan, Replicas, StripeTarget};
 
 /// The driver of files layouts.
 #[derive(Debug, Clone, Copy, Default)]
@@ -44,13 +44,19 @@ impl LayoutDriver for FilesDriver {
                 return Err(LayoutError::new("a data server without a TCP address"));
             }
             let own = layout.filehandle(&device, stripe_index).cloned().map(FileHandle);
-            Ok(StripeTarget { server: server.into(), fh: own.unwrap_or_else(|| mds_fh.clone()) })
+            Ok(Replicas::one(StripeTarget {
+                device: layout.device,
+                server: server.into(),
+                minorversion: None,
+                fh: own.unwrap_or_else(|| mds_fh.clone()),
+                stateid: None,
+            }))
         };
         Ok(Plan {
-            device: layout.device,
             distribution,
             stripe_unit_bytes: layout.util.stripe_unit_bytes.into(),
             stripes: (0..distribution.stripe_count()).map(target).collect::<Result<_, _>>()?,
+            rules: IoRules::default(),
         })
     }
 }
@@ -93,14 +99,14 @@ mod tests {
         let layout = FilesLayout::sparse(id, 1 << 20, 1, vec![fh(1), fh(2)]).unwrap();
         let own = FileHandle(fh(9));
         let plan = FilesDriver.plan(&segment(&layout), &device(&[2001, 2002]), &own).unwrap();
-        assert_eq!(plan.stripes[1].server[0].port(), 2002);
-        assert_eq!(plan.stripes[1].fh, FileHandle(fh(2)));
+        assert_eq!(plan.stripes[1].best().server[0].port(), 2002);
+        assert_eq!(plan.stripes[1].best().fh, FileHandle(fh(2)));
         assert_eq!(plan.distribution.locate(0).stripe_index, 1);
         assert_eq!(FilesDriver.device(&segment(&layout)).unwrap(), id);
 
         let bare = FilesLayout { filehandles: Vec::new(), ..layout };
         let plan = FilesDriver.plan(&segment(&bare), &device(&[2001, 2002]), &own).unwrap();
-        assert!(plan.stripes.iter().all(|s| s.fh == own));
+        assert!(plan.stripes.iter().all(|s| s.best().fh == own));
     }
 
     /// Layout and device that do not fit each other, and bodies cut anywhere, are refused.

@@ -8,5 +8,7 @@ mod servers;
 
 pub use devices::DeviceCache;
 pub use files::FilesDriver;
-pub use plan::{DataServerAddrs, LayoutDriver, LayoutError, Plan, StripeTarget};
+pub use plan::{
+    DataServerAddrs, IoRules, LayoutDriver, LayoutError, Plan, Purpose, Replicas, StripeTarget,
+};
 pub use servers::DataServers;
