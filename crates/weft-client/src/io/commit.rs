@@ -3,11 +3,13 @@
 use std::{collections::HashMap, sync::Arc};
 
 use tokio::task::JoinSet;
+use weft_nfs::OpNum;
 
 use super::{
     data_path::DataPath,
     dirty::{Mark, RoundNo},
     guards::Round,
+    held::Held,
     open::Open,
     server_queues::Target,
 };
@@ -15,8 +17,13 @@ use crate::{error::ClientError, joined};
 
 impl DataPath {
     /// One COMMIT for each target with dirty pieces, all at once. Tells the round if pieces were
-    /// lost by it, or their server cannot be asked.
-    pub(super) async fn commit_round(&self, _: &Round<'_>) -> Result<Option<RoundNo>, ClientError> {
+    /// lost by it, or their server cannot be asked. What data servers fail to do is noted with the
+    /// layout, if one is held.
+    pub(super) async fn commit_round(
+        &self,
+        _: &Round<'_>,
+        held: Option<&Held>,
+    ) -> Result<Option<RoundNo>, ClientError> {
         let (round, targets) = {
             let mut dirty = self.file.lock_dirty();
             // Whoever wrote there may commit there.
@@ -46,6 +53,9 @@ impl DataPath {
                 Ok((target, Ok(v))) => drop(confirmed.insert(target, v)),
                 Ok((target, Err(e))) if self.cluster.can_go_around(&target, &e) => {
                     tracing::warn!("COMMIT failed on a data server: {e}");
+                    if let Some(held) = held {
+                        held.failures().note(&target, OpNum::COMMIT, (0, u64::MAX), &e);
+                    }
                 }
                 Ok((_, Err(e))) | Err(e) => failed = Err(e),
             }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use weft_nfs::IoMode;
+use weft_nfs::{IoMode, OpNum};
 
 use super::{
     cluster::Cluster,
     data_path::DataPath,
-    held::LayoutState,
+    held::{Failures, LayoutState},
     open::Open,
     server_queues::{self, Piece, ServerQueue, Target, Targets},
     sink::ReadSink,
@@ -39,7 +39,7 @@ impl DataPath {
         }
         let io_bytes = self.mds.io_bytes_max().0;
         let queues = server_queues::striped_queues(&held.plan, Purpose::Read, &[range], io_bytes);
-        self.read_queues(queues, sink.clone()).await.map(Some)
+        self.read_queues(queues, sink.clone(), held.failures()).await.map(Some)
     }
 
     /// Reads a range through the metadata server.
@@ -50,7 +50,7 @@ impl DataPath {
     ) -> Result<(), ClientError> {
         let io_bytes = self.mds.io_bytes_max().0;
         let queues = server_queues::mds_queue(self.fh(), &[range], io_bytes);
-        self.read_queues(queues, sink.clone()).await.map(drop)
+        self.read_queues(queues, sink.clone(), &Failures::default()).await.map(drop)
     }
 
     /// Reads all pieces; ranges a data server could not give are returned.
@@ -58,18 +58,22 @@ impl DataPath {
         &self,
         queues: Vec<ServerQueue>,
         sink: Arc<S>,
+        failures: &Failures,
     ) -> Result<Failed, ClientError> {
         let shared = Arc::new(Shared {
             cluster: self.cluster.clone(),
             open: self.open.clone(),
             sink,
             failed: Mutex::new(Vec::new()),
+            failures: Failures::default(),
         });
         let work = {
             let shared = shared.clone();
             move |targets, piece| shared.clone().read_piece(targets, piece)
         };
-        server_queues::run(queues, work).await?;
+        let ran = server_queues::run(queues, work).await;
+        failures.extend(&shared.failures);
+        ran?;
         Ok(std::mem::take(&mut *shared.failed.lock()))
     }
 }
@@ -80,6 +84,7 @@ struct Shared<S> {
     open: Arc<Open>,
     sink: Arc<S>,
     failed: Mutex<Vec<(u64, u64)>>,
+    failures: Failures,
 }
 
 impl<S: ReadSink> Shared<S> {
@@ -97,6 +102,7 @@ impl<S: ReadSink> Shared<S> {
             match read {
                 Err(e) if self.cluster.can_go_around(target, &e) => {
                     tracing::debug!(?target, "READ failed on a data server: {e}");
+                    self.failures.note(target, OpNum::READ, piece.range(), &e);
                 }
                 read => return read,
             }

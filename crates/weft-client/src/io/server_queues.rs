@@ -1,5 +1,5 @@
-//! File ranges as queues: one for each stripe index, each with its pieces in file order and a window
-//! of workers that take one piece after another.
+//! File ranges as queues: one for each stripe index, each with its pieces in file order and a
+//! window of workers that take one piece after another.
 
 use std::{collections::BTreeMap, iter::Flatten, sync::Arc, vec};
 
@@ -48,6 +48,13 @@ pub(super) struct Piece {
     /// Where it is in the target.
     pub(super) object_offset: u64,
     pub(super) len: u32,
+}
+
+impl Piece {
+    /// File offsets: of its first byte, and behind its last one.
+    pub(super) fn range(&self) -> (u64, u64) {
+        (self.file_offset, self.file_offset.saturating_add(self.len.into()))
+    }
 }
 
 /// The targets that each piece of a queue concerns: for reading they are tried in turn, for writing

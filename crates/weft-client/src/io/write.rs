@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
-use weft_nfs::{FileHandle, IoMode, StableHow, Stateid, Verifier};
+use weft_nfs::{FileHandle, IoMode, OpNum, StableHow, Stateid, Verifier};
 use weft_xdr::Payload;
 
 use super::{
     cluster::Cluster,
     data_path::DataPath,
     dirty::{Mark, Unsettled},
-    held::LayoutState,
+    held::{Failures, LayoutState},
     open::Open,
     server_queues::{self, Piece, ServerQueue, Target, Targets},
     source::{Source, rest_of},
@@ -77,7 +77,7 @@ impl DataPath {
                 outgoing.ranges,
                 io_bytes,
             );
-            let failed = self.write_queues(outgoing, queues).await?;
+            let failed = self.write_queues(outgoing, queues, held.failures()).await?;
             let (from, end) = outgoing.span();
             held.note_written(from, end);
             return Ok(if failed.is_empty() { Left::Nothing } else { Left::Failed(failed) });
@@ -93,7 +93,7 @@ impl DataPath {
     ) -> Result<(), ClientError> {
         let io_bytes = self.mds.io_bytes_max().1;
         let queues = server_queues::mds_queue(self.fh(), ranges, io_bytes);
-        self.write_queues(outgoing, queues).await.map(drop)
+        self.write_queues(outgoing, queues, &Failures::default()).await.map(drop)
     }
 
     /// Writes all pieces. Those a data server could not take are returned; other failures end it.
@@ -101,6 +101,7 @@ impl DataPath {
         &self,
         outgoing: &Outgoing<'_>,
         queues: Vec<ServerQueue>,
+        failures: &Failures,
     ) -> Result<Failed, ClientError> {
         let shared = Arc::new(Shared {
             cluster: self.cluster.clone(),
@@ -110,12 +111,14 @@ impl DataPath {
             start: outgoing.start,
             source: outgoing.source.clone(),
             outcome: Mutex::new(Outcome::default()),
+            failures: Failures::default(),
         });
         let work = {
             let shared = shared.clone();
             move |targets, piece| shared.clone().write_piece(targets, piece)
         };
         let ran = server_queues::run(queues, work).await;
+        failures.extend(&shared.failures);
         let outcome = std::mem::take(&mut *shared.outcome.lock());
         let mut dirty = self.file.lock_dirty();
         for written in outcome.written {
@@ -138,6 +141,7 @@ struct Shared {
     start: u64,
     source: Source,
     outcome: Mutex<Outcome>,
+    failures: Failures,
 }
 
 #[derive(Default)]
@@ -176,6 +180,7 @@ impl Shared {
                 Ok(Some(verifier)) => marks.push(Mark { target, verifier }),
                 Err(e) if self.cluster.can_go_around(&target, &e) => {
                     tracing::debug!(?target, "WRITE failed on a data server: {e}");
+                    self.failures.note(&target, OpNum::WRITE, piece.range(), &e);
                     is_everywhere = false;
                 }
                 Err(e) => return Err(e),

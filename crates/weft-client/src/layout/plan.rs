@@ -3,7 +3,7 @@
 use std::{collections::HashSet, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
-use weft_nfs::{DeviceId, FileHandle, LayoutType, Stateid, ops::LayoutSegment};
+use weft_nfs::{DeviceId, FileHandle, LayoutType, NfsStat, OpNum, Stateid, ops::LayoutSegment};
 use weft_stripe::Distribution;
 
 /// A data server's addresses, in the device's order: several ways to one server.
@@ -64,6 +64,13 @@ impl Replicas {
         &self.best
     }
 
+    /// The same, each changed by itself.
+    #[must_use]
+    pub fn map(&self, mut change: impl FnMut(&StripeTarget) -> StripeTarget) -> Replicas {
+        let best = change(&self.best);
+        Replicas { best, others: self.others.iter().map(change).collect() }
+    }
+
     /// All of them, the best one first.
     pub fn all(&self) -> impl Iterator<Item = &StripeTarget> {
         std::iter::once(&self.best).chain(&self.others)
@@ -119,6 +126,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether every stripe index has its place: a plan of which that is not true would lose bytes.
+    pub fn is_whole(&self) -> bool {
+        self.stripes.len() == self.distribution.stripe_count() as usize
+    }
+
     /// The places that have to do with a request for a stripe index. A READ goes to one after
     /// another until one has given the bytes, a WRITE to all of them. None for an index that the
     /// plan does not have.
@@ -146,18 +158,40 @@ impl Plan {
     }
 }
 
-/// One layout type's knowledge (P4.1).
-pub trait LayoutDriver: Send + Sync + 'static {
+/// I/O that a data server has failed to do under a layout, for the server that granted it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IoFailure {
+    /// The device.
+    pub device: DeviceId,
+    /// What it was asked for.
+    pub op: OpNum,
+    /// What it answered; NXIO if it could not be reached.
+    pub status: NfsStat,
+    /// First byte of the file concerned.
+    pub from: u64,
+    /// The one behind the last.
+    pub end: u64,
+}
+
+/// One layout type's knowledge (P4.1): it turns opaque bodies into plans, and what has failed into
+/// an opaque body. Several drivers live side by side in a client.
+///
+/// **Never known behind it**: sessions and sockets, what time it is, which requests are under way,
+/// what was written and is not durable yet. A driver does no I/O and keeps nothing of a file: for
+/// the same bodies it makes the same plan, and to be asked twice does no harm.
+pub trait LayoutDriver: std::fmt::Debug + Send + Sync + 'static {
     /// The type it understands.
     fn layout_type(&self) -> LayoutType;
 
-    /// Which device a layout refers to.
+    /// Which devices a layout refers to, each once. More than
+    /// [`limits::LAYOUT_DEVICES_MAX`](crate::limits::LAYOUT_DEVICES_MAX) are not asked for.
     ///
     /// # Errors
     /// [`LayoutError`] for a body that cannot be read.
-    fn device(&self, segment: &LayoutSegment) -> Result<DeviceId, LayoutError>;
+    fn devices(&self, segment: &LayoutSegment) -> Result<Vec<DeviceId>, LayoutError>;
 
-    /// Layout and device together.
+    /// Layout and devices together. The devices are those that [`LayoutDriver::devices`] has named.
+    /// The plan must have as many stripes as its distribution, or it is refused.
     ///
     /// # Errors
     /// [`LayoutError`] for bodies that cannot be read or do not fit each other. `mds_fh` is used
@@ -165,7 +199,13 @@ pub trait LayoutDriver: Send + Sync + 'static {
     fn plan(
         &self,
         segment: &LayoutSegment,
-        device: &Bytes,
+        devices: &[(DeviceId, Bytes)],
         mds_fh: &FileHandle,
     ) -> Result<Plan, LayoutError>;
+
+    /// The body of the LAYOUTRETURN of a layout, which tells what has failed under it. Types that
+    /// tell nothing have an empty one.
+    fn return_body(&self, _stateid: Stateid, _failures: &[IoFailure]) -> Bytes {
+        Bytes::new()
+    }
 }
