@@ -81,6 +81,10 @@ pub const DIRTY_BYTES_MAX: usize = 64 << 20;
 pub const REWRITES_MAX: u32 = 4;
 /// Data servers known at a time.
 pub const DATA_SERVERS_MAX: usize = 4096;
+/// Devices of one layout: as many data servers as one of the files type may have.
+pub const LAYOUT_DEVICES_MAX: usize = 256;
+/// Kinds of failures told of in one LAYOUTRETURN: what a body of the flexfiles type may hold.
+pub const IO_FAILURES_MAX: usize = 64;
 /// Device bodies cached.
 pub const DEVICES_MAX: usize = 4096;
 /// After a data server failed, files avoid it for this long.

@@ -5,7 +5,10 @@ use weft_nfs::DeviceId;
 use weft_stripe::{Distribution, Form};
 use weft_xdr::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer};
 
-use crate::net_addr::NetAddr;
+use crate::{
+    lists::{list, non_empty, non_empty_list},
+    net_addr::{MULTIPATH_MAX, NetAddr, multipath},
+};
 
 /// Stripe indices of a device: what Linux accepts (`NFS4_PNFS_MAX_STRIPE_CNT`).
 pub const STRIPE_COUNT_MAX: usize = 4096;
@@ -13,9 +16,6 @@ pub const STRIPE_COUNT_MAX: usize = 4096;
 /// Data servers of a device: what Linux accepts (`NFS4_PNFS_MAX_MULTI_CNT`), which keeps stripe
 /// indices in a byte.
 pub const DATA_SERVERS_MAX: usize = 256;
-
-/// Addresses of one data server: Linux uses no more (`NFS_MAX_TRANSPORTS`).
-pub const MULTIPATH_MAX: usize = 16;
 
 /// Stripe units of ours are multiples of this, so that a unit never cuts a client's largest I/O.
 pub const STRIPE_UNIT_STEP_BYTES: u32 = 1 << 20;
@@ -48,6 +48,9 @@ pub enum LayoutError {
     /// A filehandle is empty or too long.
     #[error("bad filehandle length")]
     FilehandleLength,
+    /// Mirrors of different numbers of data servers.
+    #[error("mirrors that are striped in different ways")]
+    Mirrors,
     /// Legal, but not something we make or use: a pattern that begins inside the file.
     #[error("pattern offset is not zero")]
     PatternOffset,
@@ -260,46 +263,10 @@ impl Decode for FilesDeviceAddr {
     fn decode(r: &mut Reader) -> Result<Self, DecodeError> {
         r.label("nfsv4_1_file_layout_ds_addr4");
         let stripe_indices: Vec<u32> = non_empty_list(r, STRIPE_COUNT_MAX, u32::decode)?;
-        let data_servers = non_empty_list(r, DATA_SERVERS_MAX, |r| {
-            r.label("multipath_list4");
-            non_empty_list(r, MULTIPATH_MAX, |r| {
-                let addr = NetAddr::decode(r)?;
-                let named = !addr.netid.is_empty() && !addr.uaddr.is_empty();
-                if named { Ok(addr) } else { Err(r.error(DecodeErrorKind::Value)) }
-            })
-        })?;
+        let data_servers = non_empty_list(r, DATA_SERVERS_MAX, multipath)?;
         if stripe_indices.iter().any(|i| *i as usize >= data_servers.len()) {
             return Err(r.error(DecodeErrorKind::Value));
         }
         Ok(FilesDeviceAddr { stripe_indices, data_servers })
     }
-}
-
-type Item<T> = Result<T, DecodeError>;
-
-/// A counted list of at most `max` items.
-fn list<T>(r: &mut Reader, max: usize, item: impl Fn(&mut Reader) -> Item<T>) -> Item<Vec<T>> {
-    let len = r.length(max)?;
-    // As in the reader's own arrays: no count makes us allocate more than the message weighs.
-    let mut out = Vec::with_capacity(len.min(r.remaining() / 4));
-    for _ in 0..len {
-        out.push(item(r)?);
-    }
-    Ok(out)
-}
-
-/// A counted list of 1 to `max` items.
-fn non_empty_list<T>(
-    r: &mut Reader,
-    max: usize,
-    item: impl Fn(&mut Reader) -> Item<T>,
-) -> Item<Vec<T>> {
-    let out = list(r, max, item)?;
-    if out.is_empty() { Err(r.error(DecodeErrorKind::Value)) } else { Ok(out) }
-}
-
-/// Opaque data of at least one byte.
-fn non_empty(r: &mut Reader, opaque: impl FnOnce(&mut Reader) -> Item<Bytes>) -> Item<Bytes> {
-    let out = opaque(r)?;
-    if out.is_empty() { Err(r.error(DecodeErrorKind::Value)) } else { Ok(out) }
 }

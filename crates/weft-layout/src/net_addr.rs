@@ -2,7 +2,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use weft_xdr::{Decode, DecodeError, Encode, Reader, Writer};
+use weft_xdr::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer};
+
+use crate::lists::{Item, non_empty_list};
+
+/// Addresses of one data server: Linux uses no more (`NFS_MAX_TRANSPORTS`).
+pub const MULTIPATH_MAX: usize = 16;
 
 /// Longest network identifier accepted ("tcp6" and relatives).
 const NETID_BYTES_MAX: usize = 16;
@@ -80,4 +85,14 @@ impl Decode for NetAddr {
         r.label("netaddr4");
         Ok(NetAddr { netid: r.string(NETID_BYTES_MAX)?, uaddr: r.string(UADDR_BYTES_MAX)? })
     }
+}
+
+/// The addresses of one data server (`multipath_list4`): at least one, none of them nameless.
+pub(crate) fn multipath(r: &mut Reader) -> Item<Vec<NetAddr>> {
+    r.label("multipath_list4");
+    non_empty_list(r, MULTIPATH_MAX, |r| {
+        let addr = NetAddr::decode(r)?;
+        let named = !addr.netid.is_empty() && !addr.uaddr.is_empty();
+        if named { Ok(addr) } else { Err(r.error(DecodeErrorKind::Value)) }
+    })
 }

@@ -25,7 +25,7 @@ fn layout(filehandles: usize) -> FilesLayout {
 }
 
 /// Round trip; every truncation fails; one byte more fails.
-fn check_wire<T: Encode + Decode + PartialEq + std::fmt::Debug>(value: &T) {
+pub(crate) fn check_wire<T: Encode + Decode + PartialEq + std::fmt::Debug>(value: &T) {
     let wire = to_bytes(value);
     assert_eq!(from_bytes::<T>(wire.clone()).as_ref(), Ok(value));
     for len in 0..wire.len() {

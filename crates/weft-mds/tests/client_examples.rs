@@ -8,6 +8,9 @@ mod gathered_writes;
 #[path = "../../weft-client/examples/list.rs"]
 mod list;
 #[allow(dead_code, reason = "main is for cargo run")]
+#[path = "../../weft-client/examples/own_driver.rs"]
+mod own_driver;
+#[allow(dead_code, reason = "main is for cargo run")]
 #[path = "../../weft-client/examples/put_and_get.rs"]
 mod put_and_get;
 #[allow(dead_code, reason = "main is for cargo run")]
@@ -30,6 +33,11 @@ async fn examples_do_what_they_say() {
     let (servers, bytes) = striped_write::run(server).await.unwrap();
     assert_eq!(servers, DATA_SERVERS as usize);
     assert!(bytes > 0 && bytes % u64::from(2 * DATA_SERVERS) == 0, "{bytes}");
+    let stripes = DATA_SERVERS as usize;
+    for (address, preferred) in [([127, 0, 0, 0], stripes), ([10, 0, 0, 0], 0)] {
+        let network = own_driver::Network { address: address.into(), bits: 8 };
+        assert_eq!(own_driver::run(server, network).await.unwrap(), (stripes, preferred));
+    }
     let mut lines = list::run(server, "/examples").await.unwrap();
     lines.sort_by_key(|line| line.split_whitespace().last().map(String::from));
     let greeting = format!("0644 {:>10} greeting", 13);

@@ -10,7 +10,7 @@ use crate::{
     error::ClientError,
     identity::Identity,
     io::{Cluster, IoPolicy, OpenFiles},
-    layout::{DataServers, DeviceCache, FilesDriver, LayoutDriver},
+    layout::{DataServers, DeviceCache, Drivers, FilesDriver, FlexFilesDriver, LayoutDriver},
     node::{NODE_ATTRS, Nodes},
     rpc::Credential,
     session::{Session, SessionOptions},
@@ -32,6 +32,8 @@ pub struct ClientOptions {
     pub data_server_patience: Duration,
     /// Whether to use layouts at all.
     pub layouts: bool,
+    /// Layout types understood, preferred first. Those that the server announces are used.
+    pub drivers: Vec<Arc<dyn LayoutDriver>>,
     /// Whether names travel with the requests on them, and small files whole (P3.4): one round
     /// trip instead of a few. `false` is for measurements.
     pub eager: bool,
@@ -52,6 +54,7 @@ impl Default for ClientOptions {
             patience: Duration::from_secs(90),
             data_server_patience: Duration::from_secs(15),
             layouts: true,
+            drivers: vec![Arc::new(FlexFilesDriver), Arc::new(FilesDriver)],
             eager: true,
             policy: IoPolicy::default(),
             identity: None,
@@ -96,15 +99,13 @@ impl Client {
         };
         session.callbacks = Some(Arc::new(recall::Recalls::new(files.clone())));
         let mds = Session::open(server, session).await?;
-        let mut drivers: Vec<Arc<dyn LayoutDriver>> = Vec::new();
-        if options.layouts && mds.serves_layouts() {
-            drivers.push(Arc::new(FilesDriver));
-        }
+        let has_layouts = options.layouts && mds.serves_layouts();
+        let drivers = if has_layouts { options.drivers } else { Vec::new() };
         let cluster = Cluster {
             mds,
             servers: DataServers::new(data),
             devices: DeviceCache::default(),
-            drivers,
+            drivers: Drivers::new(drivers),
             files: Arc::default(),
             policy: options.policy,
         };

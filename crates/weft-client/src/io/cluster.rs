@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{policy::IoPolicy, server_queues::Target, shared_file::FileTable};
 use crate::{
     error::ClientError,
-    layout::{DataServers, DeviceCache, plan::LayoutDriver},
+    layout::{DataServers, DeviceCache, Drivers},
     rpc::Credential,
     session::Session,
 };
@@ -18,8 +18,8 @@ pub struct Cluster {
     pub servers: DataServers,
     /// Devices seen.
     pub devices: DeviceCache,
-    /// Layout types understood, preferred first.
-    pub drivers: Vec<Arc<dyn LayoutDriver>>,
+    /// Layout types understood.
+    pub drivers: Drivers,
     /// Files in use.
     pub files: Arc<FileTable>,
     /// How data travel.
@@ -36,7 +36,7 @@ impl Cluster {
     ) -> Result<Session, ClientError> {
         match target {
             Target::Mds(_) => Ok(self.mds.acting_for(caller.clone())),
-            Target::Ds(ds) => self.servers.session(&ds.server).await,
+            Target::Ds(ds) => self.servers.session(ds).await,
         }
     }
 
@@ -48,7 +48,7 @@ impl Cluster {
             return false;
         }
         if matches!(e, ClientError::Unreachable { .. }) {
-            self.servers.avoid(&ds.server);
+            self.servers.avoid(ds);
         }
         true
     }

@@ -12,13 +12,21 @@ use super::{
 };
 use crate::limits;
 
+/// What a target has said of a piece.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) target: Target,
+    /// To be confirmed by its COMMIT.
+    pub(super) verifier: Verifier,
+}
+
 /// A piece written UNSTABLE: kept, so that it can be written again.
 #[derive(Debug, Clone)]
 pub(super) struct Unsettled {
     pub(super) file_offset: u64,
     pub(super) payload: Payload,
-    pub(super) target: Target,
-    pub(super) verifier: Verifier,
+    /// One for each target that has yet to confirm it: it waits for all of them.
+    pub(super) marks: Arc<[Mark]>,
     /// Under which open.
     pub(super) by: Arc<Open>,
 }
@@ -30,6 +38,11 @@ impl Unsettled {
 
     pub(super) fn end(&self) -> u64 {
         self.file_offset.saturating_add(self.len())
+    }
+
+    /// Whether all of its targets have confirmed it.
+    pub(super) fn is_durable(&self, is_confirmed: impl Fn(&Mark) -> bool) -> bool {
+        self.marks.iter().all(is_confirmed)
     }
 
     /// The part between two file offsets within it.
@@ -141,12 +154,16 @@ mod tests {
 
     use super::*;
 
+    fn mark(target: u8, verifier: u8) -> Mark {
+        let target = Target::Mds(FileHandle(Bytes::from(vec![target])));
+        Mark { target, verifier: Verifier([verifier; 8]) }
+    }
+
     fn piece(by: &Arc<Open>, offset: u64, data: Vec<u8>, verifier: u8) -> Unsettled {
         Unsettled {
             file_offset: offset,
             payload: Payload::Bytes(Bytes::from(data)),
-            target: Target::Mds(FileHandle(Bytes::new())),
-            verifier: Verifier([verifier; 8]),
+            marks: [mark(0, verifier)].into(),
             by: by.clone(),
         }
     }
@@ -199,11 +216,30 @@ mod tests {
         let round = dirty.begin_round();
         dirty.push(piece(&one, 30, vec![0; 10], 1));
         dirty.push(piece(&one, 25, vec![1; 1], 2));
-        dirty.settle(round, |p| p.verifier == Verifier([2; 8]));
+        dirty.settle(round, |p| p.is_durable(|m| *m == mark(0, 2)));
         let lost = |from| dirty.next_lost(round, from).map(|p| (p.file_offset, p.len()));
         assert_eq!([lost(0), lost(1), lost(21)], [Some((0, 10)), Some((20, 5)), Some((26, 4))]);
         assert_eq!(lost(27), None);
         dirty.forget(&one);
         assert_eq!(remembered(&dirty).len(), 9);
+    }
+    /// A piece that went to two targets, and the parts that others leave of it, wait for both:
+    /// until the second one has confirmed it, it is there to be written again, to both.
+    #[test]
+    fn a_piece_waits_for_all_of_its_targets() {
+        let by = Arc::new(Open::for_tests());
+        let mut dirty = Dirty::default();
+        let both = [mark(1, 1), mark(2, 2)];
+        dirty.push(Unsettled { marks: both.clone().into(), ..piece(&by, 0, vec![0; 10], 1) });
+        dirty.overwrite(4, 2);
+        for (confirmed, left) in [(&both[..1], 2), (&both[1..], 2), (&[mark(1, 3)][..], 2)] {
+            let round = dirty.begin_round();
+            dirty.settle(round, |p| p.is_durable(|m| confirmed.contains(m)));
+            assert_eq!(dirty.pieces().count(), left, "{confirmed:?}");
+            assert_eq!(dirty.next_lost(round, 1).map(|p| p.marks.len()), Some(2));
+        }
+        let round = dirty.begin_round();
+        dirty.settle(round, |p| p.is_durable(|m| both.contains(m)));
+        assert_eq!(dirty.pieces().count(), 0);
     }
 }

@@ -2,9 +2,16 @@
 
 use std::{sync::Arc, time::Instant};
 
-use weft_nfs::{IoMode, LayoutType, Stateid};
+use bytes::Bytes;
+use weft_nfs::{IoMode, LayoutType, NfsStat, OpNum, Stateid};
 
-use crate::{layout::plan::Plan, limits, sync::Mutex};
+use super::server_queues::Target;
+use crate::{
+    error::ClientError,
+    layout::plan::{IoFailure, LayoutDriver, Plan},
+    limits,
+    sync::Mutex,
+};
 
 /// Whether a layout is held, and if not, whether to ask for one.
 #[derive(Debug)]
@@ -43,7 +50,7 @@ impl LayoutState {
 pub(super) struct Held {
     pub(super) plan: Arc<Plan>,
     pub(super) iomode: IoMode,
-    pub(super) layout_type: LayoutType,
+    driver: Arc<dyn LayoutDriver>,
     pub(super) stateid: Stateid,
     /// How often the server had forgotten us when it was granted.
     pub(super) losses: u64,
@@ -51,13 +58,14 @@ pub(super) struct Held {
     ask_again: Mutex<Option<Instant>>,
     /// The range written through it since the last LAYOUTCOMMIT.
     written: Mutex<Option<(u64, u64)>>,
+    failures: Failures,
 }
 
 /// What a LAYOUTGET granted.
 pub(super) struct Granted {
     pub(super) plan: Plan,
     pub(super) iomode: IoMode,
-    pub(super) layout_type: LayoutType,
+    pub(super) driver: Arc<dyn LayoutDriver>,
     pub(super) stateid: Stateid,
 }
 
@@ -66,12 +74,28 @@ impl Held {
         Held {
             plan: Arc::new(granted.plan),
             iomode: granted.iomode,
-            layout_type: granted.layout_type,
+            driver: granted.driver,
             stateid: granted.stateid,
             losses,
             ask_again: Mutex::new(None),
             written: Mutex::new(None),
+            failures: Failures::default(),
         }
+    }
+
+    /// Its type.
+    pub(super) fn layout_type(&self) -> LayoutType {
+        self.driver.layout_type()
+    }
+
+    /// What data servers have failed to do under it.
+    pub(super) fn failures(&self) -> &Failures {
+        &self.failures
+    }
+
+    /// What its LAYOUTRETURN says.
+    pub(super) fn return_body(&self) -> Bytes {
+        self.driver.return_body(self.stateid, &self.failures.0.lock())
     }
 
     /// Whether it is to be used for this, be it because the server gives nothing better.
@@ -100,6 +124,40 @@ impl Held {
     }
 }
 
+/// What data servers have failed to do, each kind of failure once with the range that it spans: as
+/// many kinds as one LAYOUTRETURN has room for ([`limits::IO_FAILURES_MAX`]).
+#[derive(Debug, Default)]
+pub(super) struct Failures(Mutex<Vec<IoFailure>>);
+
+impl Failures {
+    /// Notes one, unless it was the metadata server.
+    pub(super) fn note(&self, target: &Target, op: OpNum, range: (u64, u64), e: &ClientError) {
+        let Target::Ds(ds) = target else { return };
+        let status = match e {
+            ClientError::Nfs { status, .. } => *status,
+            ClientError::Unreachable { .. } => NfsStat::NXIO,
+            _ => NfsStat::IO,
+        };
+        let (from, end) = range;
+        self.add(IoFailure { device: ds.device, op, status, from, end });
+    }
+
+    /// Notes these, too.
+    pub(super) fn extend(&self, others: &Failures) {
+        std::mem::take(&mut *others.0.lock()).into_iter().for_each(|f| self.add(f));
+    }
+
+    fn add(&self, new: IoFailure) {
+        let kind = |f: &IoFailure| (f.device, f.op, f.status);
+        let mut all = self.0.lock();
+        if let Some(known) = all.iter_mut().find(|f| kind(f) == kind(&new)) {
+            (known.from, known.end) = (known.from.min(new.from), known.end.max(new.end));
+        } else if all.len() < limits::IO_FAILURES_MAX {
+            all.push(new);
+        }
+    }
+}
+
 /// A range the metadata server is being told of. Dropped before it is acknowledged, the range is
 /// noted again.
 pub(super) struct Untold<'a> {
@@ -120,5 +178,45 @@ impl Drop for Untold<'_> {
         if !self.acknowledged {
             self.held.note_written(self.range.0, self.range.1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_nfs::{DeviceId, FileHandle};
+
+    use super::*;
+    use crate::layout::StripeTarget;
+
+    fn target(device: u8) -> Target {
+        Target::Ds(StripeTarget {
+            device: DeviceId([device; 16]),
+            server: Vec::new().into(),
+            minorversion: None,
+            fh: FileHandle(Bytes::new()),
+            stateid: None,
+        })
+    }
+
+    /// Failures of a kind are one with the range of all; what could not be reached is NXIO, and the
+    /// metadata server is not reported to itself. No more kinds are kept than are told of.
+    #[test]
+    fn failures_are_kept_by_kind() {
+        let unreachable =
+            ClientError::Unreachable { addr: ([127, 0, 0, 1], 1).into(), why: "gone".into() };
+        let (all, some) = (Failures::default(), Failures::default());
+        all.note(&target(1), OpNum::WRITE, (20, 30), &unreachable);
+        some.note(&target(1), OpNum::WRITE, (5, 10), &unreachable);
+        some.note(&target(1), OpNum::READ, (0, 1), &ClientError::Closed);
+        some.note(&Target::Mds(FileHandle(Bytes::new())), OpNum::READ, (0, 1), &unreachable);
+        all.extend(&some);
+        let seen = |f: &IoFailure| (f.op, f.status, f.from, f.end);
+        let kinds: Vec<_> = all.0.lock().iter().map(seen).collect();
+        let want = [(OpNum::WRITE, NfsStat::NXIO, 5, 30), (OpNum::READ, NfsStat::IO, 0, 1)];
+        assert_eq!(kinds, want);
+        for device in 2..u8::MAX {
+            all.note(&target(device), OpNum::READ, (0, 1), &unreachable);
+        }
+        assert_eq!(all.0.lock().len(), limits::IO_FAILURES_MAX);
     }
 }

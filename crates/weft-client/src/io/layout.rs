@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
+use bytes::Bytes;
 use tokio::sync::RwLockReadGuard;
 use weft_nfs::{
     DeviceId, IoMode, LayoutType, OpArgs, OpNum, OpOk, Stateid,
@@ -18,7 +19,7 @@ use super::{
 };
 use crate::{
     error::ClientError,
-    layout::plan::{LayoutDriver, LayoutError, Plan, StripeTarget},
+    layout::plan::{LayoutDriver, LayoutError, Plan, Replicas},
     limits,
 };
 
@@ -27,12 +28,12 @@ use crate::{
 pub struct LayoutInfo {
     /// Its type.
     pub layout_type: LayoutType,
-    /// The device.
-    pub device: DeviceId,
+    /// The devices, each once, in the order of the stripes.
+    pub devices: Vec<DeviceId>,
     /// Bytes in a stripe unit.
     pub stripe_unit_bytes: u64,
-    /// By stripe index: addresses and filehandle.
-    pub stripes: Vec<StripeTarget>,
+    /// By stripe index: addresses and filehandle of each replica.
+    pub stripes: Vec<Replicas>,
 }
 
 const WHOLE_FILE: u64 = u64::MAX;
@@ -89,6 +90,11 @@ impl DataPath {
         Some(matches!(&*state, LayoutState::Held(_)))
     }
 
+    /// The layout, if one is held; it may go back any time.
+    pub(super) async fn held(&self) -> Option<Arc<Held>> {
+        self.file.layout.read().await.held().cloned()
+    }
+
     /// What the layout says; fetched if there is none.
     ///
     /// # Errors
@@ -97,8 +103,8 @@ impl DataPath {
         let iomode = if self.is_writable() { IoMode::RW } else { IoMode::READ };
         match &*self.access(&self.open, iomode, true).await {
             LayoutState::Held(held) => Ok(LayoutInfo {
-                layout_type: held.layout_type,
-                device: held.plan.device,
+                layout_type: held.layout_type(),
+                devices: held.plan.devices(),
                 stripe_unit_bytes: held.plan.stripe_unit_bytes,
                 stripes: held.plan.stripes.clone(),
             }),
@@ -115,11 +121,11 @@ impl DataPath {
         iomode: IoMode,
     ) -> Result<Held, ClientError> {
         let mut last = LayoutError::new("no driver for it").into();
-        for driver in &self.cluster.drivers {
-            if held.is_some_and(|h| h.layout_type != driver.layout_type()) {
+        for driver in self.cluster.drivers.usable(&self.mds, self.fh()).await? {
+            if held.is_some_and(|h| h.layout_type() != driver.layout_type()) {
                 continue;
             }
-            match self.fetch_with(by, held, &**driver, iomode).await {
+            match self.fetch_with(by, held, driver, iomode).await {
                 Ok(held) => return Ok(held),
                 Err(e) => last = e,
             }
@@ -131,7 +137,7 @@ impl DataPath {
         &self,
         by: &Open,
         held: Option<&Held>,
-        driver: &dyn LayoutDriver,
+        driver: Arc<dyn LayoutDriver>,
         iomode: IoMode,
     ) -> Result<Held, ClientError> {
         let layout_type = driver.layout_type();
@@ -139,15 +145,16 @@ impl DataPath {
         // §12.5.3: the open's stateid for the first one, the layout's own from then on.
         let stateid = held.map_or(*by.lock_stateid(), |h| h.stateid);
         let ok = self.layoutget(stateid, layout_type, iomode).await?;
-        let (plan, iomode) = match self.plan(driver, &ok).await {
+        let (plan, iomode) = match self.plan(&*driver, &ok).await {
             Ok(planned) => planned,
             Err(e) => {
                 tracing::warn!(fh = ?self.fh(), "layout granted but not usable: {e}");
-                self.layoutreturn(layout_type, ok.stateid).await?;
+                let body = driver.return_body(ok.stateid, &[]);
+                self.layoutreturn(layout_type, ok.stateid, body).await?;
                 return Err(e);
             }
         };
-        Ok(Held::new(Granted { plan, iomode, layout_type, stateid: ok.stateid }, losses))
+        Ok(Held::new(Granted { plan, iomode, driver, stateid: ok.stateid }, losses))
     }
 
     async fn layoutget(
@@ -186,10 +193,20 @@ impl DataPath {
         if segment.offset != 0 || segment.length != WHOLE_FILE {
             return Err(LayoutError::new("it does not cover the whole file").into());
         }
-        let device_id = driver.device(segment)?;
-        let mds = &self.mds;
-        let body = self.cluster.devices.body(mds, segment.layout_type, device_id).await?;
-        Ok((driver.plan(segment, &body, self.fh())?, segment.iomode))
+        let ids = driver.devices(segment)?;
+        if ids.len() > limits::LAYOUT_DEVICES_MAX {
+            return Err(LayoutError::new("too many devices").into());
+        }
+        let mut devices = Vec::with_capacity(ids.len());
+        for id in ids {
+            let body = self.cluster.devices.body(&self.mds, segment.layout_type, id).await?;
+            devices.push((id, body));
+        }
+        let plan = driver.plan(segment, &devices, self.fh())?;
+        if !plan.is_whole() {
+            return Err(LayoutError::new("its driver has not planned every stripe").into());
+        }
+        Ok((plan, segment.iomode))
     }
 
     /// Tells the metadata server what was written through the layout (§18.42).
@@ -216,8 +233,9 @@ impl DataPath {
         &self,
         layout_type: LayoutType,
         stateid: Stateid,
+        body: Bytes,
     ) -> Result<(), ClientError> {
-        let give_back = layoutreturn_op(layout_type, stateid);
+        let give_back = layoutreturn_op(layout_type, stateid, body);
         match self.mds.on_file(self.fh(), give_back).await {
             Ok(_) => Ok(()),
             Err(e) if e.is_layout_gone() => Ok(()),
@@ -234,7 +252,7 @@ impl DataPath {
         let mut ops = vec![OpArgs::Putfh(PutfhArgs { object: self.fh().clone() })];
         ops.extend(untold.as_ref().map(|untold| layoutcommit_op(&held, untold.range)));
         let commits = ops.len();
-        ops.extend([layoutreturn_op(held.layout_type, held.stateid), close]);
+        ops.extend([layoutreturn_op(held.layout_type(), held.stateid, held.return_body()), close]);
         let asked = ops.len();
         let done = match self.mds.compound_outcome(ops).await {
             Ok(outcome) => outcome.done.len(),
@@ -262,13 +280,13 @@ fn layoutcommit_op(held: &Held, (from, to): (u64, u64)) -> OpArgs {
         stateid: held.stateid,
         last_write_offset: to.checked_sub(1),
         time_modify: None,
-        layout_type: held.layout_type,
+        layout_type: held.layout_type(),
         update_body: Body::default(),
     })
 }
 
 /// LAYOUTRETURN of the whole file.
-fn layoutreturn_op(layout_type: LayoutType, stateid: Stateid) -> OpArgs {
+fn layoutreturn_op(layout_type: LayoutType, stateid: Stateid, body: Bytes) -> OpArgs {
     OpArgs::Layoutreturn(LayoutreturnArgs {
         reclaim: false,
         layout_type,
@@ -277,7 +295,7 @@ fn layoutreturn_op(layout_type: LayoutType, stateid: Stateid) -> OpArgs {
             offset: 0,
             length: WHOLE_FILE,
             stateid,
-            body: Body::default(),
+            body: Body(body),
         },
     })
 }

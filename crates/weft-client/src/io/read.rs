@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use weft_nfs::{FileHandle, IoMode};
+use weft_nfs::{IoMode, OpNum};
 
 use super::{
     cluster::Cluster,
     data_path::DataPath,
-    held::LayoutState,
+    held::{Failures, LayoutState},
     open::Open,
-    server_queues::{self, Piece, ServerQueue, Target},
+    server_queues::{self, Piece, ServerQueue, Target, Targets},
     sink::ReadSink,
 };
 use crate::{
     error::{ClientError, ProtocolError},
+    layout::plan::Purpose,
     session::{DataRead, Session},
     sync::Mutex,
 };
@@ -33,9 +34,12 @@ impl DataPath {
         let iomode = if self.is_writable() { IoMode::RW } else { IoMode::READ };
         let state = self.access(&self.open, iomode, worth_it).await;
         let LayoutState::Held(held) = &*state else { return Ok(None) };
+        if held.plan.rules.is_only_for_writing && held.iomode == IoMode::RW {
+            return Ok(None);
+        }
         let io_bytes = self.mds.io_bytes_max().0;
-        let queues = server_queues::striped_queues(&held.plan, &[range], io_bytes);
-        self.read_queues(queues, sink.clone()).await.map(Some)
+        let queues = server_queues::striped_queues(&held.plan, Purpose::Read, &[range], io_bytes);
+        self.read_queues(queues, sink.clone(), held.failures()).await.map(Some)
     }
 
     /// Reads a range through the metadata server.
@@ -46,7 +50,7 @@ impl DataPath {
     ) -> Result<(), ClientError> {
         let io_bytes = self.mds.io_bytes_max().0;
         let queues = server_queues::mds_queue(self.fh(), &[range], io_bytes);
-        self.read_queues(queues, sink.clone()).await.map(drop)
+        self.read_queues(queues, sink.clone(), &Failures::default()).await.map(drop)
     }
 
     /// Reads all pieces; ranges a data server could not give are returned.
@@ -54,18 +58,22 @@ impl DataPath {
         &self,
         queues: Vec<ServerQueue>,
         sink: Arc<S>,
+        failures: &Failures,
     ) -> Result<Failed, ClientError> {
         let shared = Arc::new(Shared {
             cluster: self.cluster.clone(),
             open: self.open.clone(),
             sink,
             failed: Mutex::new(Vec::new()),
+            failures: Failures::default(),
         });
         let work = {
             let shared = shared.clone();
-            move |target, piece| shared.clone().read_piece(target, piece)
+            move |targets, piece| shared.clone().read_piece(targets, piece)
         };
-        server_queues::run(queues, work).await?;
+        let ran = server_queues::run(queues, work).await;
+        failures.extend(&shared.failures);
+        ran?;
         Ok(std::mem::take(&mut *shared.failed.lock()))
     }
 }
@@ -76,22 +84,31 @@ struct Shared<S> {
     open: Arc<Open>,
     sink: Arc<S>,
     failed: Mutex<Vec<(u64, u64)>>,
+    failures: Failures,
 }
 
 impl<S: ReadSink> Shared<S> {
-    async fn read_piece(self: Arc<Self>, target: Target, piece: Piece) -> Result<(), ClientError> {
-        let read = match self.cluster.session(&target, &self.open.opened.caller).await {
-            Ok(session) => self.read_all(&session, target.fh(), &piece).await,
-            Err(e) => Err(e),
-        };
-        match read {
-            Err(e) if self.cluster.can_go_around(&target, &e) => {
-                tracing::debug!(?target, "READ failed on a data server: {e}");
-                self.failed.lock().push((piece.file_offset, piece.len.into()));
-                Ok(())
+    /// Reads a piece at the first of its targets that can give it.
+    async fn read_piece(
+        self: Arc<Self>,
+        targets: Targets,
+        piece: Piece,
+    ) -> Result<(), ClientError> {
+        for target in targets.iter() {
+            let read = match self.cluster.session(target, &self.open.opened.caller).await {
+                Ok(session) => self.read_all(&session, target, &piece).await,
+                Err(e) => Err(e),
+            };
+            match read {
+                Err(e) if self.cluster.can_go_around(target, &e) => {
+                    tracing::debug!(?target, "READ failed on a data server: {e}");
+                    self.failures.note(target, OpNum::READ, piece.range(), &e);
+                }
+                read => return read,
             }
-            read => read,
         }
+        self.failed.lock().push((piece.file_offset, piece.len.into()));
+        Ok(())
     }
 
     /// Reads a whole piece, however short the server's reads are. Where the server's part ends
@@ -99,7 +116,7 @@ impl<S: ReadSink> Shared<S> {
     async fn read_all(
         &self,
         session: &Session,
-        fh: &FileHandle,
+        target: &Target,
         piece: &Piece,
     ) -> Result<(), ClientError> {
         let mut done = 0;
@@ -109,7 +126,7 @@ impl<S: ReadSink> Shared<S> {
                 object_offset: piece.object_offset + u64::from(done),
                 len: piece.len - done,
             };
-            let (count, eof) = self.read_once(session, fh, &rest).await?;
+            let (count, eof) = self.read_once(session, target, &rest).await?;
             done = done.saturating_add(count);
             if eof {
                 let rest = piece.len.saturating_sub(done);
@@ -129,18 +146,18 @@ impl<S: ReadSink> Shared<S> {
     async fn read_once(
         &self,
         session: &Session,
-        fh: &FileHandle,
+        target: &Target,
         piece: &Piece,
     ) -> Result<(u32, bool), ClientError> {
         let Piece { file_offset, object_offset, len } = *piece;
+        let (fh, stateid) = (target.fh(), target.stateid(self.open.io_stateid()));
         let (read, eof) = match self.sink.destination() {
             Some(file) => {
                 let to = (file, file_offset);
-                session.read_to(fh, self.open.io_stateid(), object_offset, len, to).await?
+                session.read_to(fh, stateid, object_offset, len, to).await?
             }
             None => {
-                let (data, eof) =
-                    session.read(fh, self.open.io_stateid(), object_offset, len).await?;
+                let (data, eof) = session.read(fh, stateid, object_offset, len).await?;
                 (DataRead::Here(data), eof)
             }
         };

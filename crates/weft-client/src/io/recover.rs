@@ -4,6 +4,8 @@
 //! settled and returned. What a server lost before its COMMIT is written again, which may find the
 //! next failed data server. All of that happens while nobody else writes to the file.
 
+use std::sync::Arc;
+
 use weft_nfs::OpArgs;
 
 use super::{
@@ -75,7 +77,8 @@ impl DataPath {
         for _ in 0..=limits::REWRITES_MAX {
             let lost = {
                 let state = self.file.layout.read().await;
-                let Some(lost) = self.commit_round(&round).await? else {
+                let held = state.held().map(Arc::as_ref);
+                let Some(lost) = self.commit_round(&round, held).await? else {
                     return match &*state {
                         LayoutState::Held(held) => self.layoutcommit(held).await,
                         _ => Ok(()),
@@ -119,7 +122,8 @@ impl DataPath {
     /// Those of [`Self::settle`] and [`Self::return_layout`].
     pub(super) async fn end(&self, close: OpArgs) -> Result<bool, ClientError> {
         let blocked = self.file.guards.quiesce().await;
-        if let Some(lost) = self.commit_round(blocked.round()).await? {
+        let held = self.held().await;
+        if let Some(lost) = self.commit_round(blocked.round(), held.as_deref()).await? {
             self.write_again(&blocked, lost).await?;
             self.settle_in(blocked.into_round()).await?;
             return Ok(false);
@@ -181,7 +185,8 @@ impl DataPath {
         failed: &Failed,
     ) -> Result<(), ClientError> {
         tracing::warn!(ranges = failed.len(), "data server failed: through the MDS instead");
-        if let Err(e) = self.commit_round(round).await {
+        let held = self.held().await;
+        if let Err(e) = self.commit_round(round, held.as_deref()).await {
             // What is not committed is dirty still, and asked for again with the layout's return.
             tracing::debug!("COMMIT before the indirect path: {e}");
         }
@@ -199,11 +204,12 @@ impl DataPath {
         let Some(held) = state.held().cloned() else { return (None, Ok(())) };
         // Before the layout goes, what the data servers hold is made durable; what cannot be is
         // written again, another way.
-        let lost = self.commit_round(round).await;
+        let lost = self.commit_round(round, Some(&held)).await;
         // With the layout goes the chance to say it again: whoever wrote must hear of it, though
         // it may be a recall that brought this about.
         let told = self.layoutcommit(&held).await.map_err(|e| self.file.failed(e));
-        let returned = self.layoutreturn(held.layout_type, held.stateid).await;
+        let returned =
+            self.layoutreturn(held.layout_type(), held.stateid, held.return_body()).await;
         *state = next;
         match lost {
             Ok(lost) => (lost, told.and(returned)),

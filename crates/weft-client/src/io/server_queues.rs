@@ -1,15 +1,15 @@
-//! File ranges as queues: one for each server, each with its pieces in file order and a window
-//! of workers that take one piece after another.
+//! File ranges as queues: one for each stripe index, each with its pieces in file order and a
+//! window of workers that take one piece after another.
 
 use std::{collections::BTreeMap, iter::Flatten, sync::Arc, vec};
 
 use tokio::task::JoinSet;
-use weft_nfs::FileHandle;
+use weft_nfs::{FileHandle, Stateid};
 use weft_stripe::{Extent, Extents};
 
 use crate::{
     error::ClientError,
-    layout::plan::{Plan, StripeTarget},
+    layout::plan::{Plan, Purpose, StripeTarget},
     limits,
     sync::Mutex,
 };
@@ -31,6 +31,14 @@ impl Target {
             Target::Ds(ds) => &ds.fh,
         }
     }
+
+    /// The stateid that I/O under an open carries there.
+    pub(super) fn stateid(&self, of_open: Stateid) -> Stateid {
+        match self {
+            Target::Mds(_) => of_open,
+            Target::Ds(ds) => ds.stateid.unwrap_or(of_open),
+        }
+    }
 }
 
 /// A part of a file range that fits one request.
@@ -42,10 +50,21 @@ pub(super) struct Piece {
     pub(super) len: u32,
 }
 
-/// The pieces of one target.
+impl Piece {
+    /// File offsets: of its first byte, and behind its last one.
+    pub(super) fn range(&self) -> (u64, u64) {
+        (self.file_offset, self.file_offset.saturating_add(self.len.into()))
+    }
+}
+
+/// The targets that each piece of a queue concerns: for reading they are tried in turn, for writing
+/// a piece goes to all of them.
+pub(super) type Targets = Arc<[Target]>;
+
+/// The pieces of one stripe index, or of the whole file at the metadata server.
 #[derive(Debug)]
 pub(super) struct ServerQueue {
-    pub(super) target: Target,
+    targets: Targets,
     pieces: Turns,
 }
 
@@ -91,15 +110,18 @@ pub(super) fn mds_queue(fh: &FileHandle, ranges: &[(u64, u64)], io_bytes: u32) -
         Pieces { stripe_index: 0, extents: None, current, io_bytes }
     };
     let pieces: Vec<Pieces> = ranges.iter().map(whole).collect();
-    vec![ServerQueue { target: Target::Mds(fh.clone()), pieces: pieces.into_iter().flatten() }]
+    let targets = [Target::Mds(fh.clone())].into();
+    vec![ServerQueue { targets, pieces: pieces.into_iter().flatten() }]
 }
 
 /// The ranges over the stripes of a plan; stripes they do not touch have no queue.
 pub(super) fn striped_queues(
     plan: &Plan,
+    purpose: Purpose,
     ranges: &[(u64, u64)],
     io_bytes: u32,
 ) -> Vec<ServerQueue> {
+    let io_bytes = io_bytes.min(plan.io_bytes_max(purpose));
     let mut by_stripe: BTreeMap<u32, Vec<Pieces>> = BTreeMap::new();
     for (offset, len) in ranges {
         let extents = plan.distribution.extents(*offset, *len);
@@ -115,18 +137,18 @@ pub(super) fn striped_queues(
         }
     }
     let queue = |(index, pieces): (u32, Vec<Pieces>)| {
-        let target = Target::Ds(plan.stripes.get(index as usize)?.clone());
-        Some(ServerQueue { target, pieces: pieces.into_iter().flatten() })
+        let targets = plan.targets(index, purpose).into_iter().cloned().map(Target::Ds).collect();
+        ServerQueue { targets, pieces: pieces.into_iter().flatten() }
     };
-    by_stripe.into_iter().filter_map(queue).collect()
+    by_stripe.into_iter().map(queue).collect()
 }
 
 /// The piece, if there is only one.
-pub(super) fn only_piece(queues: &[ServerQueue]) -> Option<(&Target, Piece)> {
+pub(super) fn only_piece(queues: &[ServerQueue]) -> Option<(&Targets, Piece)> {
     let [queue] = queues else { return None };
     let mut pieces = queue.pieces.clone();
     let only = pieces.next()?;
-    pieces.next().is_none().then_some((&queue.target, only))
+    pieces.next().is_none().then_some((&queue.targets, only))
 }
 
 /// Runs `work` on every piece: queues side by side, at most a window of pieces of each queue at a
@@ -134,18 +156,18 @@ pub(super) fn only_piece(queues: &[ServerQueue]) -> Option<(&Target, Piece)> {
 /// ends the run after the pieces under way.
 pub(super) async fn run<W, F>(queues: Vec<ServerQueue>, work: W) -> Result<(), ClientError>
 where
-    W: Fn(Target, Piece) -> F + Clone + Send + Sync + 'static,
+    W: Fn(Targets, Piece) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Result<(), ClientError>> + Send + 'static,
 {
-    if let Some((target, only)) = only_piece(&queues) {
+    if let Some((targets, only)) = only_piece(&queues) {
         // As most small requests are: no task is worth it.
-        return work(target.clone(), only).await;
+        return work(targets.clone(), only).await;
     }
     let mut tasks = JoinSet::new();
     for queue in queues {
         let pieces = Arc::new(Mutex::new(Some(queue.pieces)));
         for _ in 0..limits::WINDOW_REQUESTS {
-            let worker = take_pieces(queue.target.clone(), pieces.clone(), work.clone());
+            let worker = take_pieces(queue.targets.clone(), pieces.clone(), work.clone());
             tasks.spawn(worker);
         }
     }
@@ -160,18 +182,18 @@ where
 }
 
 async fn take_pieces<W, F>(
-    target: Target,
+    targets: Targets,
     pieces: Arc<Mutex<Option<Turns>>>,
     work: W,
 ) -> Result<(), ClientError>
 where
-    W: Fn(Target, Piece) -> F,
+    W: Fn(Targets, Piece) -> F,
     F: Future<Output = Result<(), ClientError>>,
 {
     loop {
         let piece = pieces.lock().as_mut().and_then(Iterator::next);
         let Some(piece) = piece else { return Ok(()) };
-        if let Err(e) = work(target.clone(), piece).await {
+        if let Err(e) = work(targets.clone(), piece).await {
             *pieces.lock() = None; // the queue's other workers stop too
             return Err(e);
         }

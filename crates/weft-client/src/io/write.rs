@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use weft_nfs::{FileHandle, IoMode, StableHow, Stateid, Verifier};
+use tokio::task::JoinSet;
+use weft_nfs::{FileHandle, IoMode, OpNum, StableHow, Stateid, Verifier};
 use weft_xdr::Payload;
 
 use super::{
     cluster::Cluster,
     data_path::DataPath,
-    dirty::Unsettled,
-    held::LayoutState,
+    dirty::{Mark, Unsettled},
+    held::{Failures, LayoutState},
     open::Open,
-    server_queues::{self, Piece, ServerQueue, Target},
+    server_queues::{self, Piece, ServerQueue, Target, Targets},
     source::{Source, rest_of},
 };
-use crate::{error::ClientError, session::Session, sync::Mutex};
+use crate::{error::ClientError, joined, layout::plan::Purpose, session::Session, sync::Mutex};
 
 /// File ranges that did not reach their data server: offset and length.
 pub(super) type Failed = Vec<(u64, u64)>;
@@ -70,8 +71,13 @@ impl DataPath {
             && held.iomode == IoMode::RW
         {
             let io_bytes = self.mds.io_bytes_max().1;
-            let queues = server_queues::striped_queues(&held.plan, outgoing.ranges, io_bytes);
-            let failed = self.write_queues(outgoing, queues).await?;
+            let queues = server_queues::striped_queues(
+                &held.plan,
+                Purpose::Write,
+                outgoing.ranges,
+                io_bytes,
+            );
+            let failed = self.write_queues(outgoing, queues, held.failures()).await?;
             let (from, end) = outgoing.span();
             held.note_written(from, end);
             return Ok(if failed.is_empty() { Left::Nothing } else { Left::Failed(failed) });
@@ -87,7 +93,7 @@ impl DataPath {
     ) -> Result<(), ClientError> {
         let io_bytes = self.mds.io_bytes_max().1;
         let queues = server_queues::mds_queue(self.fh(), ranges, io_bytes);
-        self.write_queues(outgoing, queues).await.map(drop)
+        self.write_queues(outgoing, queues, &Failures::default()).await.map(drop)
     }
 
     /// Writes all pieces. Those a data server could not take are returned; other failures end it.
@@ -95,6 +101,7 @@ impl DataPath {
         &self,
         outgoing: &Outgoing<'_>,
         queues: Vec<ServerQueue>,
+        failures: &Failures,
     ) -> Result<Failed, ClientError> {
         let shared = Arc::new(Shared {
             cluster: self.cluster.clone(),
@@ -104,12 +111,14 @@ impl DataPath {
             start: outgoing.start,
             source: outgoing.source.clone(),
             outcome: Mutex::new(Outcome::default()),
+            failures: Failures::default(),
         });
         let work = {
             let shared = shared.clone();
-            move |target, piece| shared.clone().write_piece(target, piece)
+            move |targets, piece| shared.clone().write_piece(targets, piece)
         };
         let ran = server_queues::run(queues, work).await;
+        failures.extend(&shared.failures);
         let outcome = std::mem::take(&mut *shared.outcome.lock());
         let mut dirty = self.file.lock_dirty();
         for written in outcome.written {
@@ -132,6 +141,7 @@ struct Shared {
     start: u64,
     source: Source,
     outcome: Mutex<Outcome>,
+    failures: Failures,
 }
 
 #[derive(Default)]
@@ -140,7 +150,7 @@ struct Outcome {
     failed: Failed,
 }
 
-/// A piece that reached its server.
+/// A piece that reached all of its targets.
 enum Written {
     /// It waits for a COMMIT.
     Waits(Unsettled),
@@ -149,36 +159,80 @@ enum Written {
 }
 
 impl Shared {
-    async fn write_piece(self: Arc<Self>, target: Target, piece: Piece) -> Result<(), ClientError> {
+    /// Writes a piece to all of its targets, side by side. One that does not take it has the whole
+    /// piece go around.
+    async fn write_piece(
+        self: Arc<Self>,
+        targets: Targets,
+        piece: Piece,
+    ) -> Result<(), ClientError> {
         let payload = self.source.part(piece.file_offset - self.start, piece.len);
+        let tries = match &*targets {
+            [only] => vec![self.clone().write_to(only.clone(), piece, payload.clone()).await],
+            several => self.write_to_each(several, piece, &payload).await?,
+        };
+        let (file_offset, len) = (piece.file_offset, piece.len.into());
+        let mut marks = Vec::with_capacity(tries.len());
+        let mut is_everywhere = !tries.is_empty();
+        for (target, written) in tries {
+            match written {
+                Ok(None) => {}
+                Ok(Some(verifier)) => marks.push(Mark { target, verifier }),
+                Err(e) if self.cluster.can_go_around(&target, &e) => {
+                    tracing::debug!(?target, "WRITE failed on a data server: {e}");
+                    self.failures.note(&target, OpNum::WRITE, piece.range(), &e);
+                    is_everywhere = false;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        if !is_everywhere {
+            self.outcome.lock().failed.push((file_offset, len));
+            return Ok(());
+        }
+        self.source.arrived(piece.len);
+        self.outcome.lock().written.push(match marks.is_empty() {
+            true => Written::Durable(file_offset, len),
+            false => {
+                let (marks, by) = (marks.into(), self.by.clone());
+                Written::Waits(Unsettled { file_offset, payload, marks, by })
+            }
+        });
+        Ok(())
+    }
+
+    async fn write_to_each(
+        self: &Arc<Self>,
+        targets: &[Target],
+        piece: Piece,
+        payload: &Payload,
+    ) -> Result<Vec<Try>, ClientError> {
+        let mut writes = JoinSet::new();
+        for target in targets {
+            writes.spawn(self.clone().write_to(target.clone(), piece, payload.clone()));
+        }
+        let mut tries = Vec::with_capacity(targets.len());
+        while let Some(tried) = joined::next(&mut writes).await {
+            tries.push(tried?);
+        }
+        Ok(tries)
+    }
+
+    async fn write_to(self: Arc<Self>, target: Target, piece: Piece, payload: Payload) -> Try {
         let written = match self.cluster.session(&target, &self.by.opened.caller).await {
             Ok(session) => {
-                let how = (self.stateid, self.stable);
+                let how = (target.stateid(self.stateid), self.stable);
                 write_all(&session, target.fh(), how, &piece, &payload).await
             }
             Err(e) => Err(e),
         };
-        let (file_offset, len) = (piece.file_offset, piece.len.into());
-        match written {
-            Ok(verifier) => {
-                self.source.arrived(piece.len);
-                self.outcome.lock().written.push(match verifier {
-                    None => Written::Durable(file_offset, len),
-                    Some(verifier) => {
-                        let by = self.by.clone();
-                        Written::Waits(Unsettled { file_offset, payload, target, verifier, by })
-                    }
-                });
-            }
-            Err(e) if self.cluster.can_go_around(&target, &e) => {
-                tracing::debug!(?target, "WRITE failed on a data server: {e}");
-                self.outcome.lock().failed.push((file_offset, len));
-            }
-            Err(e) => return Err(e),
-        }
-        Ok(())
+        (target, written)
     }
 }
+
+/// How writing a piece to one target ended: the verifier to be confirmed by COMMIT, or none if the
+/// data are durable.
+type Try = (Target, Result<Option<Verifier>, ClientError>);
 
 /// Writes a whole piece, however short the server's writes are. Returns the verifier to be
 /// confirmed by COMMIT, or none if the data are durable.

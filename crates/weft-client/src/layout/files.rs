@@ -6,7 +6,7 @@ use bytes::Bytes;
 use weft_layout::{FilesDeviceAddr, FilesLayout};
 use weft_nfs::{DeviceId, FileHandle, LayoutType, ops::LayoutSegment};
 
-use super::plan::{LayoutDriver, LayoutError, Plan, StripeTarget};
+use super::plan::{IoRules, LayoutDriver, LayoutError, Plan, Replicas, StripeTarget};
 
 /// The driver of files layouts.
 #[derive(Debug, Clone, Copy, Default)]
@@ -17,19 +17,21 @@ impl LayoutDriver for FilesDriver {
         LayoutType::NFSV4_1_FILES
     }
 
-    fn device(&self, segment: &LayoutSegment) -> Result<DeviceId, LayoutError> {
-        Ok(decode_layout(segment)?.device)
+    fn devices(&self, segment: &LayoutSegment) -> Result<Vec<DeviceId>, LayoutError> {
+        Ok(vec![decode_layout(segment)?.device])
     }
 
     fn plan(
         &self,
         segment: &LayoutSegment,
-        device: &Bytes,
+        devices: &[(DeviceId, Bytes)],
         mds_fh: &FileHandle,
     ) -> Result<Plan, LayoutError> {
         let layout = decode_layout(segment)?;
-        let device: FilesDeviceAddr =
-            weft_xdr::from_bytes(device.clone()).map_err(LayoutError::new)?;
+        let body =
+            devices.iter().find(|(id, _)| *id == layout.device).map(|(_, body)| body.clone());
+        let body = body.ok_or_else(|| LayoutError::new("its device is missing"))?;
+        let device: FilesDeviceAddr = weft_xdr::from_bytes(body).map_err(LayoutError::new)?;
         let distribution = layout.distribution(&device).map_err(LayoutError::new)?;
         if layout.util.commit_thru_mds {
             // Legal (§13.7), never granted by ours: the indirect path serves such files.
@@ -44,13 +46,19 @@ impl LayoutDriver for FilesDriver {
                 return Err(LayoutError::new("a data server without a TCP address"));
             }
             let own = layout.filehandle(&device, stripe_index).cloned().map(FileHandle);
-            Ok(StripeTarget { server: server.into(), fh: own.unwrap_or_else(|| mds_fh.clone()) })
+            Ok(Replicas::one(StripeTarget {
+                device: layout.device,
+                server: server.into(),
+                minorversion: None,
+                fh: own.unwrap_or_else(|| mds_fh.clone()),
+                stateid: None,
+            }))
         };
         Ok(Plan {
-            device: layout.device,
             distribution,
             stripe_unit_bytes: layout.util.stripe_unit_bytes.into(),
             stripes: (0..distribution.stripe_count()).map(target).collect::<Result<_, _>>()?,
+            rules: IoRules::default(),
         })
     }
 }
@@ -76,10 +84,12 @@ mod tests {
         }
     }
 
-    fn device(ports: &[u16]) -> Bytes {
+    const ID: DeviceId = DeviceId([3; 16]);
+
+    fn device(ports: &[u16]) -> [(DeviceId, Bytes); 1] {
         let addr = |p: &u16| vec![NetAddr::from(SocketAddr::from(([127, 0, 0, 1], *p)))];
         let device = FilesDeviceAddr::one_stripe_each(ports.iter().map(addr).collect()).unwrap();
-        weft_xdr::to_bytes(&device)
+        [(ID, weft_xdr::to_bytes(&device))]
     }
 
     fn fh(n: u8) -> Bytes {
@@ -89,27 +99,26 @@ mod tests {
     /// Addresses and handles meet by stripe index; without handles the file's own is used.
     #[test]
     fn targets_by_stripe_index() {
-        let id = DeviceId([3; 16]);
-        let layout = FilesLayout::sparse(id, 1 << 20, 1, vec![fh(1), fh(2)]).unwrap();
+        let layout = FilesLayout::sparse(ID, 1 << 20, 1, vec![fh(1), fh(2)]).unwrap();
         let own = FileHandle(fh(9));
         let plan = FilesDriver.plan(&segment(&layout), &device(&[2001, 2002]), &own).unwrap();
-        assert_eq!(plan.stripes[1].server[0].port(), 2002);
-        assert_eq!(plan.stripes[1].fh, FileHandle(fh(2)));
+        assert_eq!(plan.stripes[1].best().server[0].port(), 2002);
+        assert_eq!(plan.stripes[1].best().fh, FileHandle(fh(2)));
         assert_eq!(plan.distribution.locate(0).stripe_index, 1);
-        assert_eq!(FilesDriver.device(&segment(&layout)).unwrap(), id);
+        assert_eq!(FilesDriver.devices(&segment(&layout)).unwrap(), [ID]);
 
         let bare = FilesLayout { filehandles: Vec::new(), ..layout };
         let plan = FilesDriver.plan(&segment(&bare), &device(&[2001, 2002]), &own).unwrap();
-        assert!(plan.stripes.iter().all(|s| s.fh == own));
+        assert!(plan.stripes.iter().all(|s| s.best().fh == own));
     }
 
     /// Layout and device that do not fit each other, and bodies cut anywhere, are refused.
     #[test]
     fn misfits_are_refused() {
-        let layout =
-            FilesLayout::sparse(DeviceId([3; 16]), 1 << 20, 0, vec![fh(1), fh(2)]).unwrap();
+        let layout = FilesLayout::sparse(ID, 1 << 20, 0, vec![fh(1), fh(2)]).unwrap();
         let own = FileHandle(fh(9));
         FilesDriver.plan(&segment(&layout), &device(&[1, 2, 3]), &own).unwrap_err();
+        FilesDriver.plan(&segment(&layout), &[], &own).unwrap_err();
         let util = NflUtil { stripe_unit_bytes: 0, ..layout.util };
         let zero = FilesLayout { util, ..layout.clone() };
         FilesDriver.plan(&segment(&zero), &device(&[1, 2]), &own).unwrap_err();

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use tokio::sync::OnceCell;
 
-use super::plan::{DataServerAddrs, LayoutError};
+use super::plan::{DataServerAddrs, LayoutError, StripeTarget};
 use crate::{
     error::ClientError,
     joined, limits,
@@ -16,8 +16,11 @@ use crate::{
 #[derive(Debug)]
 pub struct DataServers {
     options: SessionOptions,
-    by_addrs: Mutex<HashMap<DataServerAddrs, Arc<Entry>>>,
+    by_key: Mutex<HashMap<Key, Arc<Entry>>>,
 }
+
+/// A data server's addresses, and the minor version spoken with it.
+type Key = (DataServerAddrs, u32);
 
 #[derive(Debug, Default)]
 struct Entry {
@@ -28,38 +31,44 @@ struct Entry {
 impl DataServers {
     /// An empty pool; sessions are opened with these options.
     pub fn new(options: SessionOptions) -> DataServers {
-        DataServers { options, by_addrs: Mutex::new(HashMap::new()) }
+        DataServers { options, by_key: Mutex::new(HashMap::new()) }
     }
 
-    /// The session with a data server, opened over the first of its addresses that answers.
+    /// The session with a target's data server, opened over the first of its addresses that
+    /// answers.
     ///
     /// # Errors
     /// [`ClientError::Unreachable`] when none does, at once if that was found out recently.
-    pub async fn session(&self, addrs: &DataServerAddrs) -> Result<Session, ClientError> {
-        let entry = self.entry(addrs)?;
-        entry.is_worth_trying(addrs)?;
+    pub async fn session(&self, target: &StripeTarget) -> Result<Session, ClientError> {
+        let key = self.key(target);
+        let entry = self.entry(&key)?;
+        entry.is_worth_trying(&key.0)?;
         let open = || async {
             // Who has waited for another one's try need not try again.
-            entry.is_worth_trying(addrs)?;
-            let session = self.open(addrs).await;
+            entry.is_worth_trying(&key.0)?;
+            let session = self.open(&key).await;
             if session.is_err() {
-                self.avoid(addrs);
+                entry.avoid();
             }
             session
         };
         entry.session.get_or_try_init(open).await.cloned()
     }
 
-    /// Remembers for a while that a data server does not answer.
-    pub fn avoid(&self, addrs: &DataServerAddrs) {
-        if let Ok(entry) = self.entry(addrs) {
-            *entry.avoid_until.lock() = Some(Instant::now() + limits::DATA_SERVER_AVOID);
+    /// Remembers for a while that a target's data server does not answer.
+    pub fn avoid(&self, target: &StripeTarget) {
+        if let Ok(entry) = self.entry(&self.key(target)) {
+            entry.avoid();
         }
+    }
+
+    fn key(&self, target: &StripeTarget) -> Key {
+        (target.server.clone(), target.minorversion.unwrap_or(self.options.minorversion))
     }
 
     /// Ends all sessions.
     pub async fn close(&self) {
-        let entries: Vec<_> = std::mem::take(&mut *self.by_addrs.lock()).into_values().collect();
+        let entries: Vec<_> = std::mem::take(&mut *self.by_key.lock()).into_values().collect();
         let mut closing = tokio::task::JoinSet::new();
         for entry in entries {
             if let Some(session) = entry.session.get() {
@@ -69,10 +78,11 @@ impl DataServers {
         while joined::next(&mut closing).await.is_some() {}
     }
 
-    async fn open(&self, addrs: &DataServerAddrs) -> Result<Session, ClientError> {
+    async fn open(&self, (addrs, minorversion): &Key) -> Result<Session, ClientError> {
+        let options = SessionOptions { minorversion: *minorversion, ..self.options.clone() };
         let mut last = LayoutError::new("a data server without addresses").into();
         for addr in addrs.iter() {
-            match Session::open(*addr, self.options.clone()).await {
+            match Session::open(*addr, options.clone()).await {
                 Ok(session) => return Ok(session),
                 Err(e) => last = e,
             }
@@ -80,19 +90,23 @@ impl DataServers {
         Err(last)
     }
 
-    fn entry(&self, addrs: &DataServerAddrs) -> Result<Arc<Entry>, ClientError> {
-        let mut by_addrs = self.by_addrs.lock();
-        if let Some(entry) = by_addrs.get(addrs) {
+    fn entry(&self, key: &Key) -> Result<Arc<Entry>, ClientError> {
+        let mut by_key = self.by_key.lock();
+        if let Some(entry) = by_key.get(key) {
             return Ok(entry.clone());
         }
-        if by_addrs.len() >= limits::DATA_SERVERS_MAX {
+        if by_key.len() >= limits::DATA_SERVERS_MAX {
             return Err(LayoutError::new("too many data servers").into());
         }
-        Ok(by_addrs.entry(addrs.clone()).or_default().clone())
+        Ok(by_key.entry(key.clone()).or_default().clone())
     }
 }
 
 impl Entry {
+    fn avoid(&self) {
+        *self.avoid_until.lock() = Some(Instant::now() + limits::DATA_SERVER_AVOID);
+    }
+
     fn is_worth_trying(&self, addrs: &DataServerAddrs) -> Result<(), ClientError> {
         if self.avoid_until.lock().is_none_or(|until| Instant::now() >= until) {
             return Ok(());
@@ -111,6 +125,7 @@ mod tests {
     };
 
     use bytes::Bytes;
+    use weft_nfs::{DeviceId, FileHandle};
 
     use super::*;
     use crate::{core::Role, rpc::Credential};
@@ -120,14 +135,20 @@ mod tests {
     #[tokio::test]
     async fn one_tries_for_all() {
         let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
-        let addrs: DataServerAddrs = vec![nobody].into();
+        let target = StripeTarget {
+            device: DeviceId([1; 16]),
+            server: vec![nobody].into(),
+            minorversion: None,
+            fh: FileHandle(Bytes::new()),
+            stateid: None,
+        };
         let options = SessionOptions::new(Role::Ds, Bytes::from_static(b"test"), Credential::NONE);
         let patience = Duration::from_millis(300);
         let servers = Arc::new(DataServers::new(SessionOptions { patience, ..options }));
         let mut wanting = tokio::task::JoinSet::new();
         for _ in 0..5 {
-            let (servers, addrs) = (servers.clone(), addrs.clone());
-            wanting.spawn(async move { servers.session(&addrs).await.map(drop).unwrap_err() });
+            let (servers, target) = (servers.clone(), target.clone());
+            wanting.spawn(async move { servers.session(&target).await.map(drop).unwrap_err() });
         }
         let failures = wanting.join_all().await;
         let told: Vec<_> = failures.iter().map(ToString::to_string).collect();

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use weft_nfs::{
-    Acl, AttrNo, Attrs, Bitmap, Component, FileHandle, LayoutType, OpArgs, OpNum, OpOk, Seqid,
-    StateOwner,
+    Acl, AttrNo, Attrs, Bitmap, Component, FileHandle, OpArgs, OpNum, OpOk, Seqid, StateOwner,
     attr::ModeUmask,
     ops::{CreateHow, DelegreturnArgs, OpenArgs, OpenClaim, OpenDelegation},
     share,
@@ -146,10 +145,20 @@ impl Nodes {
             caller: self.caller().clone(),
             access: options.access(),
             size: attrs.size.unwrap_or(0),
-            thresholds: thresholds(&attrs),
+            thresholds: self.thresholds(&attrs),
             losses,
         };
         Ok((opened, *attrs))
+    }
+
+    /// What the server says of layout types that we have a driver for.
+    fn thresholds(&self, attrs: &Attrs) -> Thresholds {
+        let items = attrs.mdsthreshold.as_ref().map(|t| t.0.as_slice()).unwrap_or_default();
+        let item = self.cluster.drivers.threshold(items);
+        Thresholds {
+            read_size: item.and_then(|i| i.read_size).unwrap_or(0),
+            write_size: item.and_then(|i| i.write_size).unwrap_or(0),
+        }
     }
 
     /// Gives a delegation back that came unasked.
@@ -170,13 +179,4 @@ pub(crate) fn attrs_wanted() -> Bitmap {
 /// OPEN, and what is asked of the file that it opens.
 pub(crate) fn opening(open: OpenArgs, request: Bitmap) -> [OpArgs; 3] {
     [OpArgs::Open(open), OpArgs::Getfh, getattr(request)]
-}
-
-fn thresholds(attrs: &Attrs) -> Thresholds {
-    let items = attrs.mdsthreshold.as_ref().map(|t| t.0.as_slice()).unwrap_or_default();
-    let item = items.iter().find(|i| i.layout_type == LayoutType::NFSV4_1_FILES.0);
-    Thresholds {
-        read_size: item.and_then(|i| i.read_size).unwrap_or(0),
-        write_size: item.and_then(|i| i.write_size).unwrap_or(0),
-    }
 }

@@ -4,16 +4,16 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use weft_layout::{FilesDeviceAddr, FilesLayout, NetAddr};
 use weft_nfs::{
-    Attrs, ClientId, CompoundArgsHeader, CompoundReply, DeviceId, Failure, FileHandle, FileType,
-    IoMode, LayoutType, NfsStat, OpArgs, OpOk, OpReply, Seqid, SequenceId, SessionId, StableHow,
+    AttrNo, Attrs, ClientId, CompoundArgsHeader, CompoundReply, DeviceId, Failure, FileHandle,
+    FileType, IoMode, NfsStat, OpArgs, OpOk, OpReply, Seqid, SequenceId, SessionId, StableHow,
     Stateid, Verifier,
-    attr::{MdsThreshold, ThresholdItem},
+    attr::{LayoutTypes, MdsThreshold, ThresholdItem},
     ops::*,
 };
-use weft_stripe::{Distribution, Form};
+use weft_stripe::{Distribution, Extent, Form};
 use weft_xdr::{Decode, Payload, Reader, Segment};
 
-use super::{Fault, Node, Slot, State, UNIT};
+use super::{Fault, Node, Slot, State, UNIT, flex};
 
 /// All layouts have it: their files differ.
 const LAYOUT_OTHER: [u8; 12] = [7; 12];
@@ -49,6 +49,7 @@ impl State {
         let header = CompoundArgsHeader::decode(&mut r).unwrap();
         let ops: Vec<OpArgs> = (0..header.count).map(|_| OpArgs::decode(&mut r).unwrap()).collect();
         r.finish().unwrap();
+        self.minorversions.insert(header.minorversion);
         let fault = self.take_fault(&ops);
         if matches!(fault, Some(Fault::DropBefore(_))) {
             return None;
@@ -77,6 +78,9 @@ impl State {
                 }
             }
             let failed = result.is_err();
+            if failed {
+                self.refused.push(number);
+            }
             results.push(OpReply { op: number, result });
             if failed {
                 break;
@@ -156,6 +160,7 @@ impl State {
             }
             OpArgs::Getfh => Ok(OpOk::Getfh(GetfhOk { object: fh(c)? })),
             OpArgs::Getattr(a) => {
+                self.types_asked += usize::from(a.request.contains(AttrNo::FS_LAYOUT_TYPES));
                 let attrs = self.attrs(inode(c)?)?.only(&a.request);
                 Ok(OpOk::Getattr(GetattrOk { attrs: Box::new(attrs) }))
             }
@@ -168,7 +173,7 @@ impl State {
                 Ok(OpOk::Commit(CommitOk { verifier: self.verifier() }))
             }
             OpArgs::Layoutget(a) => self.layoutget(inode(c)?, &a),
-            OpArgs::Getdeviceinfo(_) => Ok(self.getdeviceinfo()),
+            OpArgs::Getdeviceinfo(a) => Ok(self.getdeviceinfo(&a)),
             OpArgs::Layoutcommit(a) => {
                 if let Some(Node::File { size, .. }) = self.nodes.get_mut(&inode(c)?) {
                     *size = (*size).max(a.last_write_offset.map_or(0, |l| l + 1));
@@ -270,7 +275,7 @@ impl State {
             Node::Link(target) => (FileType::LNK, target.len() as u64),
         };
         let items = self.threshold.map(|n| ThresholdItem {
-            layout_type: LayoutType::NFSV4_1_FILES.0,
+            layout_type: self.layout_types.first().copied().unwrap_or(0),
             read_size: Some(n),
             write_size: Some(n),
         });
@@ -280,6 +285,7 @@ impl State {
             fileid: Some(ino),
             mode: Some(0o644),
             lease_time: Some(90),
+            fs_layout_types: Some(LayoutTypes(self.layout_types.clone())),
             mdsthreshold: items.map(|i| MdsThreshold(vec![i])),
             ..Attrs::default()
         })
@@ -423,6 +429,9 @@ impl State {
         if self.data_servers.is_empty() {
             return Err(NfsStat::LAYOUTUNAVAILABLE.into());
         }
+        if !self.layout_types.contains(&a.layout_type.0) {
+            return Err(NfsStat::UNKNOWN_LAYOUTTYPE.into());
+        }
         if let Some(Node::File { data, striped, .. }) = self.nodes.get_mut(&ino) {
             *striped = true;
             let data = std::mem::take(data);
@@ -437,8 +446,14 @@ impl State {
         let seqid = self.layouts.entry(ino).or_default();
         *seqid += 1;
         let stateid = Stateid { seqid: Seqid(*seqid), other: LAYOUT_OTHER };
-        let handles = (0..self.data_servers.len()).map(|i| object(ino, i)).collect();
-        let layout = FilesLayout::sparse(DeviceId([1; 16]), UNIT, 0, handles).unwrap();
+        let body = match self.mirrors {
+            Some(mirrors) => flex::layout(ino, self.data_servers.len(), mirrors),
+            None => {
+                let handles = (0..self.data_servers.len()).map(|i| object(ino, i)).collect();
+                let layout = FilesLayout::sparse(DeviceId([1; 16]), UNIT, 0, handles).unwrap();
+                weft_xdr::to_bytes(&layout)
+            }
+        };
         Ok(OpOk::Layoutget(LayoutgetOk {
             return_on_close: true,
             stateid,
@@ -446,27 +461,35 @@ impl State {
                 offset: 0,
                 length: u64::MAX,
                 iomode: if a.iomode == IoMode::RW { IoMode::RW } else { IoMode::READ },
-                layout_type: LayoutType::NFSV4_1_FILES,
-                body: Body(weft_xdr::to_bytes(&layout)),
+                layout_type: a.layout_type,
+                body: Body(body),
             }],
         }))
     }
 
     /// A layout is returned by its newest stateid, and once.
     fn layoutreturn(&mut self, ino: u64, a: &LayoutreturnArgs) -> Outcome {
-        let LayoutReturn::File { stateid, .. } = &a.layoutreturn else { panic!("not a file") };
+        let LayoutReturn::File { stateid, body, .. } = &a.layoutreturn else {
+            panic!("not a file")
+        };
+        self.returned.push(body.0.clone());
         if self.layouts.remove(&ino) != Some(stateid.seqid.0) {
             return Err(NfsStat::BAD_STATEID.into());
         }
         Ok(OpOk::Layoutreturn(LayoutreturnOk { stateid: None }))
     }
 
-    fn getdeviceinfo(&self) -> OpOk {
-        let addrs = self.data_servers.iter().map(|d| vec![NetAddr::from(d.addr)]).collect();
-        let device = FilesDeviceAddr::one_stripe_each(addrs).unwrap();
+    fn getdeviceinfo(&self, a: &GetdeviceinfoArgs) -> OpOk {
+        let body = match self.mirrors {
+            Some(mirrors) => flex::device(&self.data_servers, a.device_id, mirrors),
+            None => {
+                let addrs = self.data_servers.iter().map(|d| vec![NetAddr::from(d.addr)]).collect();
+                weft_xdr::to_bytes(&FilesDeviceAddr::one_stripe_each(addrs).unwrap())
+            }
+        };
         OpOk::Getdeviceinfo(GetdeviceinfoOk {
-            layout_type: LayoutType::NFSV4_1_FILES,
-            addr_body: Body(weft_xdr::to_bytes(&device)),
+            layout_type: a.layout_type,
+            addr_body: Body(body),
             notification: Default::default(),
         })
     }
@@ -481,6 +504,7 @@ impl State {
 
     fn read(&mut self, fh: &FileHandle, a: &ReadArgs) -> Outcome {
         if fh.0.len() != 8 {
+            self.check_object_stateid(a.stateid)?;
             let (data, eof) = self
                 .objects
                 .get(&fh.0)
@@ -495,10 +519,9 @@ impl State {
         let mut whole = data;
         if striped {
             whole = vec![0; size as usize];
-            let d = self.distribution();
-            for e in d.extents(0, size) {
-                let ds = self.data_servers[e.stripe_index as usize].lock();
-                if let Some(o) = ds.objects.get(&object(ino, e.stripe_index as usize)) {
+            for (index, e) in self.places(0, size) {
+                let ds = self.data_servers[index].lock();
+                if let Some(o) = ds.objects.get(&object(ino, index)) {
                     let (part, _) = cut(&o.data, e.object_offset, e.len);
                     let at = e.file_offset as usize;
                     whole[at..at + part.len()].copy_from_slice(&part);
@@ -514,6 +537,7 @@ impl State {
         let count = bytes.len() as u32;
         let mut committed = StableHow::UNSTABLE;
         if fh.0.len() != 8 {
+            self.check_object_stateid(a.stateid)?;
             let object = self.objects.entry(fh.0.clone()).or_default();
             put(&mut object.data, a.offset, &bytes);
             if a.stable != StableHow::UNSTABLE {
@@ -539,9 +563,9 @@ impl State {
 
     /// Durably.
     fn put_striped(&self, ino: u64, offset: u64, bytes: &[u8]) {
-        for e in self.distribution().extents(offset, bytes.len() as u64) {
-            let mut ds = self.data_servers[e.stripe_index as usize].lock();
-            let o = ds.objects.entry(object(ino, e.stripe_index as usize)).or_default();
+        for (index, e) in self.places(offset, bytes.len() as u64) {
+            let mut ds = self.data_servers[index].lock();
+            let o = ds.objects.entry(object(ino, index)).or_default();
             let at = (e.file_offset - offset) as usize;
             let part = &bytes[at..at + e.len as usize];
             put(&mut o.data, e.object_offset, part);
@@ -549,9 +573,21 @@ impl State {
         }
     }
 
-    fn distribution(&self) -> Distribution {
-        let count = self.data_servers.len().max(1) as u32;
-        Distribution::round_robin(UNIT.into(), count, 0, Form::Sparse).unwrap()
+    /// Which data servers have the bytes of a range.
+    fn places(&self, offset: u64, len: u64) -> Vec<(usize, Extent)> {
+        let servers = self.data_servers.len();
+        let count = if self.mirrors.is_some() { 1 } else { servers.max(1) as u32 };
+        let d = Distribution::round_robin(UNIT.into(), count, 0, Form::Sparse).unwrap();
+        let on = |e: Extent| match self.mirrors {
+            Some(_) => (0..servers).map(|index| (index, e)).collect(),
+            None => vec![(e.stripe_index as usize, e)],
+        };
+        d.extents(offset, len).flat_map(on).collect()
+    }
+
+    fn check_object_stateid(&self, stateid: Stateid) -> Result<(), Failure> {
+        let meant = self.object_stateid.is_none_or(|meant| meant == stateid);
+        if meant { Ok(()) } else { Err(NfsStat::BAD_STATEID.into()) }
     }
 }
 

@@ -4,9 +4,10 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 mod exec;
+pub mod flex;
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard},
 };
@@ -18,9 +19,10 @@ use tokio::{
     task::AbortHandle,
 };
 use weft_io::{RecordReader, RecordSender};
+use weft_layout::FlexFlags;
 use weft_nfs::{
-    FileHandle, NFS_PROGRAM, NFS_V4, NfsStat, OpNum, PROC_COMPOUND, SequenceId, SessionId, SlotId,
-    Stateid,
+    FileHandle, LayoutType, NFS_PROGRAM, NFS_V4, NfsStat, OpNum, PROC_COMPOUND, SequenceId,
+    SessionId, SlotId, Stateid,
     callback::{
         CB_PROC_COMPOUND, CB_VERSION, CbCompoundHeader, CbLayoutrecallArgs, CbOp, CbReply,
         CbSequenceArgs, LayoutRecall, NoReferringCalls,
@@ -78,6 +80,17 @@ pub struct Object {
     pub durable: Vec<u8>,
 }
 
+/// Flexfiles layouts: each data server has a whole copy of every file, and the last one is the most
+/// efficient.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Mirrors {
+    pub flags: FlexFlags,
+    /// Bytes that are missing at the end of a layout's body.
+    pub cut: usize,
+    /// The data servers do not know the metadata server's state.
+    pub loosely_coupled: bool,
+}
+
 #[derive(Debug, Default)]
 pub struct Slot {
     last: SequenceId,
@@ -90,6 +103,20 @@ pub struct State {
     pub objects: HashMap<Bytes, Object>,
     /// Operations executed, replays not counted.
     pub executed: Vec<OpNum>,
+    /// Operations refused.
+    pub refused: Vec<OpNum>,
+    /// Layout types announced.
+    pub layout_types: Vec<u32>,
+    /// How often that was asked for.
+    pub types_asked: usize,
+    /// How files lie on data servers, if they are not striped.
+    pub mirrors: Option<Mirrors>,
+    /// The stateid that I/O of objects has to carry, if any.
+    pub object_stateid: Option<Stateid>,
+    /// Minor versions spoken.
+    pub minorversions: BTreeSet<u32>,
+    /// Bodies of LAYOUTRETURNs.
+    pub returned: Vec<Bytes>,
     pub faults: VecDeque<Fault>,
     /// Slots granted.
     pub slots: u32,
@@ -136,6 +163,13 @@ impl Fake {
             nodes: BTreeMap::from([(1, Node::Dir(BTreeMap::new()))]),
             objects: HashMap::new(),
             executed: Vec::new(),
+            refused: Vec::new(),
+            layout_types: vec![LayoutType::NFSV4_1_FILES.0],
+            types_asked: 0,
+            mirrors: None,
+            object_stateid: None,
+            minorversions: BTreeSet::new(),
+            returned: Vec::new(),
             faults: VecDeque::new(),
             slots: 16,
             threshold: None,
@@ -161,6 +195,17 @@ impl Fake {
         };
         let accept = tokio::spawn(fake.clone().accept(listener));
         fake.accepting.lock().unwrap().push(accept.abort_handle());
+        fake
+    }
+
+    /// A metadata server whose files have a copy on each of these.
+    pub async fn mirrored(data_servers: Vec<Fake>) -> Fake {
+        for (index, ds) in data_servers.iter().enumerate() {
+            ds.lock().object_stateid = Some(flex::stateid(index));
+        }
+        let fake = Fake::start(data_servers).await;
+        fake.lock().mirrors = Some(Mirrors::default());
+        fake.lock().layout_types = vec![LayoutType::FLEX_FILES.0];
         fake
     }
 
@@ -251,7 +296,7 @@ impl Fake {
         .encode(&mut w);
         let stateid = Stateid { seqid: weft_nfs::Seqid(2), other: [7; 12] };
         CbOp::Layoutrecall(CbLayoutrecallArgs {
-            layout_type: weft_nfs::LayoutType::NFSV4_1_FILES,
+            layout_type: LayoutType::NFSV4_1_FILES,
             iomode: weft_nfs::IoMode::ANY,
             changed: false,
             recall: LayoutRecall::File { fh, offset: 0, length: u64::MAX, stateid },

@@ -142,7 +142,7 @@ async fn layout(client: &Client, path: &Path) -> Outcome<Option<LayoutReport>> {
 }
 
 fn layout_report(info: &LayoutInfo) -> LayoutReport {
-    let stripe = |(stripe_index, s): (usize, &StripeTarget)| StripeReport {
+    let replica = |stripe_index, s: &StripeTarget| StripeReport {
         stripe_index,
         data_server: s.server.iter().map(ToString::to_string).collect(),
         filehandle: Some(hex(&s.fh.0)),
@@ -151,12 +151,15 @@ fn layout_report(info: &LayoutInfo) -> LayoutReport {
         object_space_used: None,
         error: None,
     };
+    let stripes = info.stripes.iter().enumerate();
+    let stripes = stripes.flat_map(|(index, r)| r.all().map(move |s| replica(index, s)));
+    let devices: Vec<String> = info.devices.iter().map(|d| hex(&d.0)).collect();
     LayoutReport {
         kind: info.layout_type.to_string(),
-        device: hex(&info.device.0),
+        device: devices.join(", "),
         stripe_unit_bytes: info.stripe_unit_bytes,
         stripe_count: info.stripes.len(),
-        stripes: info.stripes.iter().enumerate().map(stripe).collect(),
+        stripes: stripes.collect(),
         object_sizes_unknown: None,
     }
 }
