@@ -12,6 +12,18 @@ pub fn errno(error: &ClientError) -> Errno {
     number
 }
 
+/// A call of the library, answered as the kernel wants it.
+pub trait OrErrno<T> {
+    /// The failure as [`errno`] has it.
+    fn or_errno(self) -> Result<T, Errno>;
+}
+
+impl<T> OrErrno<T> for Result<T, ClientError> {
+    fn or_errno(self) -> Result<T, Errno> {
+        self.map_err(|e| errno(&e))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use weft_nfs::{NfsStat, OpNum};

@@ -11,7 +11,7 @@ use weft_client::{
 use weft_nfs::{Attrs, Component};
 
 use crate::{
-    errno::errno,
+    errno::OrErrno,
     slots::OpenFile,
     tree::{Creation, Tree},
 };
@@ -43,17 +43,17 @@ impl Tree {
         ino: u64,
         flags: i32,
     ) -> Result<(u64, FopenFlags), Errno> {
-        let fh = self.handle(ino)?;
+        let fh = self.inodes.handle(ino)?;
         // What others of this client have written to it must be seen by this open.
         for io in self.inodes.opens(ino) {
-            io.flush().await.map_err(|e| errno(&e))?;
+            io.flush().await.or_errno()?;
         }
         let mut options = options_of(flags);
         let truncate = std::mem::take(&mut options.truncate);
         let opened = nodes.open_node(&fh, options).await;
-        let (attrs, io) = opened.map_err(|e| errno(&e))?;
+        let (attrs, io) = opened.or_errno()?;
         if truncate {
-            let cut = io.truncate(0).await.map_err(|e| errno(&e));
+            let cut = io.truncate(0).await.or_errno();
             if let Err(e) = cut {
                 let _ = io.close().await; // the failure to cut is what the program hears of
                 return Err(e);
@@ -71,14 +71,14 @@ impl Tree {
         creation: Creation,
         flags: i32,
     ) -> Result<(fuser::FileAttr, u64, FopenFlags), Errno> {
-        let dir = self.handle(parent)?;
+        let dir = self.inodes.handle(parent)?;
         let options = OpenOptions {
             create: Some(creation.mode & 0o7777),
             umask: Some(creation.umask),
             exclusive: flags & O_EXCL != 0,
             ..options_of(flags)
         };
-        let (node, io) = nodes.open(&dir, name, options).await.map_err(|e| errno(&e))?;
+        let (node, io) = nodes.open(&dir, name, options).await.or_errno()?;
         let attr = match self.told(&node) {
             Ok(attr) => attr,
             Err(e) => {
@@ -113,13 +113,13 @@ impl Tree {
 
     pub async fn read(&self, number: u64, offset: u64, len: u32) -> Result<Bytes, Errno> {
         let open = self.files.get(number).ok_or(Errno::EBADF)?;
-        open.io.read(offset, len as usize).await.map_err(|e| errno(&e))
+        open.io.read(offset, len as usize).await.or_errno()
     }
 
     pub async fn write(&self, number: u64, offset: u64, data: Bytes) -> Result<(), Errno> {
         let open = self.files.get(number).ok_or(Errno::EBADF)?;
         let len = data.len() as u64;
-        open.io.write(offset, len, &Source::bytes(data)).await.map_err(|e| errno(&e))
+        open.io.write(offset, len, &Source::bytes(data)).await.or_errno()
     }
 
     /// What was written through an open is durable and visible: at `close(2)` and `fsync(2)`.
@@ -128,7 +128,7 @@ impl Tree {
         if !open.is_writable {
             return Ok(());
         }
-        open.io.commit().await.map_err(|e| errno(&e))
+        open.io.commit().await.or_errno()
     }
 
     /// The kernel lets go of an open. Whoever wrote has heard of what failed, at `close(2)`.

@@ -8,10 +8,19 @@ use std::sync::Arc;
 
 use fuser::{Errno, FileAttr};
 use tokio::sync::Mutex;
-use weft_client::node::{NODE_ATTRS, Node, Nodes, Page};
-use weft_nfs::{AttrNo, Attrs, Bitmap, FileType, NfsStat, Verifier, ops::DirEntry};
+use weft_client::node::{NODE_ATTRS, Node, Nodes};
+use weft_nfs::{
+    AttrNo, Attrs, Bitmap, FileType, NfsStat, Verifier,
+    ops::{DirEntry, ReaddirOk},
+};
 
-use crate::{attr::file_attr, errno::errno, inodes::ROOT, slots::OpenDir, tree::Tree};
+use crate::{
+    attr::file_attr,
+    errno::{OrErrno, errno},
+    inodes::ROOT,
+    slots::OpenDir,
+    tree::Tree,
+};
 
 /// An entry for the kernel.
 pub struct Entry<'a> {
@@ -32,7 +41,7 @@ const DOT_DOT: u64 = 2;
 impl Tree {
     /// Opens a directory.
     pub fn open_dir(&self, nodes: &Nodes, ino: u64) -> Result<u64, Errno> {
-        let fh = self.handle(ino)?;
+        let fh = self.inodes.handle(ino)?;
         let dir = OpenDir { fh, ino, nodes: nodes.clone(), page: Mutex::new(None) };
         Ok(self.dirs.insert(Arc::new(dir)))
     }
@@ -106,7 +115,7 @@ impl OpenDir {
     /// The entries behind a cookie: of the page that is there, or of the next one.
     async fn behind<'a>(
         &self,
-        page: &'a mut Option<(u64, Page)>,
+        page: &'a mut Option<(u64, ReaddirOk)>,
         cookie: u64,
     ) -> Result<&'a [DirEntry], Errno> {
         let known = page.as_ref().and_then(|(start, page)| place_in(*start, page, cookie));
@@ -118,7 +127,7 @@ impl OpenDir {
                     (_, Some((_, page))) => page.cookieverf,
                 };
                 let next = self.nodes.readdir(&self.fh, (cookie, verifier), wanted()).await;
-                let mut next = next.map_err(|e| errno(&e))?;
+                let mut next = next.or_errno()?;
                 self.complete(&mut next).await?;
                 *page = Some((cookie, next));
                 (0, page.as_ref())
@@ -131,7 +140,7 @@ impl OpenDir {
 impl OpenDir {
     /// Asks for entries whose attributes the server could not tell, one by one and for less: what
     /// has a name must be listed. What has lost its name meanwhile is left out.
-    async fn complete(&self, page: &mut Page) -> Result<(), Errno> {
+    async fn complete(&self, page: &mut ReaddirOk) -> Result<(), Errno> {
         let mut gone = Vec::new();
         for entry in page.entries.iter_mut().filter(|entry| !is_whole(&entry.attrs)) {
             match self.nodes.lookup_asking(&self.fh, entry.name.clone(), least()).await {
@@ -157,7 +166,7 @@ fn least() -> Bitmap {
 
 /// Where the entries behind a cookie are in a page that begins behind another one, if they are.
 /// From the beginning everything is asked for anew: that is what `rewinddir` is for.
-fn place_in(start: u64, page: &Page, cookie: u64) -> Option<usize> {
+fn place_in(start: u64, page: &ReaddirOk, cookie: u64) -> Option<usize> {
     if cookie == 0 {
         return None;
     }

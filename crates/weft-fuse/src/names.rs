@@ -7,7 +7,7 @@ use weft_nfs::{Attrs, Component, SpecData, Stateid, access, ops::CreateType};
 
 use crate::{
     attr::{decode_device, file_attr},
-    errno::errno,
+    errno::OrErrno,
     tree::{Creation, Tree},
 };
 
@@ -19,7 +19,7 @@ impl Tree {
         name: Component,
     ) -> Result<FileAttr, Errno> {
         let dir = self.inodes.handle(parent)?;
-        let node = nodes.lookup(&dir, name).await.map_err(|e| errno(&e))?;
+        let node = nodes.lookup(&dir, name).await.or_errno()?;
         self.told(&node)
     }
 
@@ -27,10 +27,10 @@ impl Tree {
         let fh = self.inodes.handle(ino)?;
         // What was written and has not left counts: in size and times.
         for io in self.inodes.opens(ino) {
-            io.flush().await.map_err(|e| errno(&e))?;
+            io.flush().await.or_errno()?;
         }
         let attrs = nodes.getattr(&fh, NODE_ATTRS).await;
-        Ok(file_attr(ino, &attrs.map_err(|e| errno(&e))?))
+        Ok(file_attr(ino, &attrs.or_errno()?))
     }
 
     /// Sets attributes. What was written before is durable first, so that nothing that arrives
@@ -44,7 +44,7 @@ impl Tree {
         let fh = self.inodes.handle(ino)?;
         let opens = self.inodes.opens(ino);
         for io in &opens {
-            io.commit().await.map_err(|e| errno(&e))?;
+            io.commit().await.or_errno()?;
         }
         let open = file.and_then(|number| self.files.get(number));
         let stateid = match (&open, attrs.size) {
@@ -57,7 +57,7 @@ impl Tree {
             (Some(open), Some(_)) => &open.nodes,
             _ => nodes,
         };
-        let set = nodes.setattr(&fh, stateid, attrs).await.map_err(|e| errno(&e))?;
+        let set = nodes.setattr(&fh, stateid, attrs).await.or_errno()?;
         if let Some(size) = size {
             opens.iter().for_each(|io| io.set_size(size));
         }
@@ -66,7 +66,7 @@ impl Tree {
 
     pub async fn readlink(&self, nodes: &Nodes, ino: u64) -> Result<Bytes, Errno> {
         let fh = self.inodes.handle(ino)?;
-        nodes.readlink(&fh).await.map_err(|e| errno(&e))
+        nodes.readlink(&fh).await.or_errno()
     }
 
     pub async fn create(
@@ -79,7 +79,7 @@ impl Tree {
         let dir = self.inodes.handle(parent)?;
         let attrs = creation.map_or_else(Attrs::default, Creation::attrs);
         let made = nodes.create(&dir, name, objtype, attrs).await;
-        self.told(&made.map_err(|e| errno(&e))?)
+        self.told(&made.or_errno()?)
     }
 
     /// `mknod`: a regular file is made by opening it.
@@ -117,14 +117,14 @@ impl Tree {
             exclusive: true,
             ..OpenOptions::default()
         };
-        let (node, io) = nodes.open(&dir, name, options).await.map_err(|e| errno(&e))?;
-        io.close().await.map_err(|e| errno(&e))?;
+        let (node, io) = nodes.open(&dir, name, options).await.or_errno()?;
+        io.close().await.or_errno()?;
         self.told(&node)
     }
 
     pub async fn remove(&self, nodes: &Nodes, parent: u64, name: Component) -> Result<(), Errno> {
         let dir = self.inodes.handle(parent)?;
-        nodes.remove(&dir, name).await.map(drop).map_err(|e| errno(&e))
+        nodes.remove(&dir, name).await.map(drop).or_errno()
     }
 
     pub async fn rename(
@@ -135,7 +135,7 @@ impl Tree {
     ) -> Result<(), Errno> {
         let (source, target) = (self.inodes.handle(from)?, self.inodes.handle(to)?);
         let renamed = nodes.rename((&source, oldname), (&target, newname)).await;
-        renamed.map_err(|e| errno(&e))
+        renamed.or_errno()
     }
 
     pub async fn link(
@@ -145,7 +145,7 @@ impl Tree {
         (parent, newname): (u64, Component),
     ) -> Result<FileAttr, Errno> {
         let (fh, dir) = (self.inodes.handle(ino)?, self.inodes.handle(parent)?);
-        let attrs = nodes.link(&fh, &dir, newname).await.map_err(|e| errno(&e))?;
+        let attrs = nodes.link(&fh, &dir, newname).await.or_errno()?;
         self.told(&Node { fh, attrs })
     }
 
@@ -153,7 +153,7 @@ impl Tree {
     pub async fn access(&self, nodes: &Nodes, ino: u64, mask: i32) -> Result<(), Errno> {
         let fh = self.inodes.handle(ino)?;
         let wanted = rights_of(mask);
-        let told = nodes.access(&fh, wanted).await.map_err(|e| errno(&e))?;
+        let told = nodes.access(&fh, wanted).await.or_errno()?;
         // Of a directory not all of these mean something: then the server does not tell.
         let refused = told.supported & wanted & !told.granted;
         if refused == 0 { Ok(()) } else { Err(Errno::EACCES) }
@@ -161,7 +161,7 @@ impl Tree {
 
     pub async fn space(&self, nodes: &Nodes, ino: u64) -> Result<Space, Errno> {
         let fh = self.inodes.handle(ino)?;
-        nodes.space(&fh).await.map_err(|e| errno(&e))
+        nodes.space(&fh).await.or_errno()
     }
 }
 

@@ -9,11 +9,8 @@ use std::{
 };
 
 use tokio::sync::Mutex as AsyncMutex;
-use weft_client::{
-    io::FileIo,
-    node::{Nodes, Page},
-};
-use weft_nfs::FileHandle;
+use weft_client::{io::FileIo, node::Nodes};
+use weft_nfs::{FileHandle, ops::ReaddirOk};
 
 /// A file that the kernel has open.
 pub struct OpenFile {
@@ -29,7 +26,7 @@ pub struct OpenDir {
     pub ino: u64,
     pub nodes: Nodes,
     /// What was fetched last, behind which cookie: programs read on where they were.
-    pub page: AsyncMutex<Option<(u64, Page)>>,
+    pub page: AsyncMutex<Option<(u64, ReaddirOk)>>,
 }
 
 /// Things by number. Bounded by what the kernel has open.

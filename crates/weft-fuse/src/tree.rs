@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use fuser::{Errno, FileAttr};
 use weft_client::node::Node;
-use weft_nfs::{Attrs, Component, FileHandle, attr::ModeUmask};
+use weft_nfs::{Attrs, Component, attr::ModeUmask};
 
 use crate::{
     attr::file_attr,
@@ -70,10 +70,5 @@ impl Tree {
     pub fn told(&self, node: &Node) -> Result<FileAttr, Errno> {
         let number = self.inodes.remember(node)?;
         Ok(file_attr(number, &node.attrs))
-    }
-
-    /// The handle of a number.
-    pub fn handle(&self, ino: u64) -> Result<FileHandle, Errno> {
-        self.inodes.handle(ino)
     }
 }

@@ -6,10 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 
 use bytes::Bytes;
 use fuser::Errno;
-use weft_client::node::{Nodes, XattrMode};
-use weft_nfs::Component;
+use weft_client::node::Nodes;
+use weft_nfs::{Component, ops::SetxattrOption};
 
-use crate::{errno::errno, tree::Tree};
+use crate::{errno::OrErrno, tree::Tree};
 
 const USER: &[u8] = b"user.";
 /// `XATTR_CREATE` and `XATTR_REPLACE` of `include/uapi/linux/xattr.h`.
@@ -24,8 +24,8 @@ pub fn key_of(name: &OsStr) -> Result<Component, Errno> {
 
 impl Tree {
     pub async fn getxattr(&self, nodes: &Nodes, ino: u64, key: Component) -> Result<Bytes, Errno> {
-        let fh = self.handle(ino)?;
-        nodes.getxattr(&fh, key).await.map_err(|e| errno(&e))
+        let fh = self.inodes.handle(ino)?;
+        nodes.getxattr(&fh, key).await.or_errno()
     }
 
     pub async fn setxattr(
@@ -35,25 +35,25 @@ impl Tree {
         (key, value): (Component, Bytes),
         flags: i32,
     ) -> Result<(), Errno> {
-        let fh = self.handle(ino)?;
-        let mode = match flags {
-            0 => XattrMode::Either,
-            CREATE => XattrMode::Create,
-            REPLACE => XattrMode::Replace,
+        let fh = self.inodes.handle(ino)?;
+        let option = match flags {
+            0 => SetxattrOption::EITHER,
+            CREATE => SetxattrOption::CREATE,
+            REPLACE => SetxattrOption::REPLACE,
             _ => return Err(Errno::EINVAL),
         };
-        nodes.setxattr(&fh, key, value, mode).await.map_err(|e| errno(&e))
+        nodes.setxattr(&fh, key, value, option).await.or_errno()
     }
 
     pub async fn removexattr(&self, nodes: &Nodes, ino: u64, key: Component) -> Result<(), Errno> {
-        let fh = self.handle(ino)?;
-        nodes.removexattr(&fh, key).await.map_err(|e| errno(&e))
+        let fh = self.inodes.handle(ino)?;
+        nodes.removexattr(&fh, key).await.or_errno()
     }
 
     /// All names as `listxattr(2)` has them, each with a zero byte behind it.
     pub async fn listxattr(&self, nodes: &Nodes, ino: u64) -> Result<Vec<u8>, Errno> {
-        let fh = self.handle(ino)?;
-        let names = nodes.listxattrs(&fh).await.map_err(|e| errno(&e))?;
+        let fh = self.inodes.handle(ino)?;
+        let names = nodes.listxattrs(&fh).await.or_errno()?;
         Ok(names.iter().flat_map(|name| [USER, &name.0[..], b"\0"].concat()).collect())
     }
 }

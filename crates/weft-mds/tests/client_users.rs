@@ -10,10 +10,13 @@ use weft_client::{
     ClientError,
     fs::{Client, ClientOptions},
     io::Source,
-    node::{Nodes, OpenOptions, XattrMode},
+    node::{Nodes, OpenOptions},
     rpc::Credential,
 };
-use weft_nfs::{Attrs, Component, FileType, NfsStat, Stateid, Verifier, access, ops::CreateType};
+use weft_nfs::{
+    Attrs, Component, FileType, NfsStat, Stateid, Verifier, access,
+    ops::{CreateType, SetxattrOption},
+};
 
 const MIB: usize = 1 << 20;
 
@@ -99,9 +102,9 @@ async fn acts_by_handle() {
     assert_eq!(one.setattr(&file.fh, Stateid::ANONYMOUS, set).await.unwrap().mode, Some(0o600));
     for (key, value) in [("a", "1"), ("b", "22")] {
         let value = Bytes::from_static(value.as_bytes());
-        one.setxattr(&file.fh, name(key), value, XattrMode::Create).await.unwrap();
+        one.setxattr(&file.fh, name(key), value, SetxattrOption::CREATE).await.unwrap();
     }
-    let again = one.setxattr(&file.fh, name("a"), Bytes::new(), XattrMode::Create).await;
+    let again = one.setxattr(&file.fh, name("a"), Bytes::new(), SetxattrOption::CREATE).await;
     assert_eq!(refused(again), Some(NfsStat::EXIST));
     assert_eq!(&one.getxattr(&file.fh, name("b")).await.unwrap()[..], b"22");
     one.removexattr(&file.fh, name("a")).await.unwrap();

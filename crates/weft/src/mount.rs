@@ -17,7 +17,7 @@ use weft_client::fs::{Client, ClientOptions};
 use weft_fuse::{Mount, MountOptions, Unmounter};
 
 use crate::{
-    client_cmds::{Interrupts, connect_to},
+    client_cmds::{Interrupts, connect_to, run_to_end},
     outcome::Outcome,
 };
 
@@ -26,8 +26,6 @@ const READY: &str = "ready";
 /// How long programs wait for a server, in seconds, unless told otherwise: longer than a restart,
 /// even of its machine. Who waits cannot be killed: the kernel wants an answer of ours first.
 const PATIENCE_S: u64 = 600;
-/// Threads that do the work; those that take requests from the kernel come beside them.
-const WORKERS: usize = 2;
 
 /// Options of `weft mount`.
 #[derive(Debug, Args)]
@@ -72,14 +70,7 @@ pub fn run(args: &MountArgs) -> Outcome {
         // A process group's leader cannot; nothing depends on it but signals of the terminal.
         let _ = rustix::process::setsid();
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(WORKERS)
-        .enable_all()
-        .build()
-        .map_err(|e| format!("cannot start: {e}"))?;
-    let done = runtime.block_on(serve(args));
-    runtime.shutdown_background();
-    done
+    run_to_end(serve(args))
 }
 
 /// Starts this program again, and waits until it is ready.

@@ -130,10 +130,6 @@ impl Client {
         &self.nodes
     }
 
-    pub(super) fn mds(&self) -> &Session {
-        &self.nodes.mds
-    }
-
     /// Ends all sessions, so that the servers forget us at once, and removes what unfinished
     /// transfers have left. What is written to files that are not closed may be lost. It takes no
     /// longer than [`crate::limits::DISCARD_LIMIT`] and [`crate::limits::GOODBYE_LIMIT`].

@@ -111,7 +111,7 @@ impl Client {
     /// Sends a COMPOUND with what [`put`] says behind its first `before` operations; whether all of
     /// it was done, with as many bytes as wanted. A file that stays open is closed.
     async fn is_put(&self, ops: Vec<OpArgs>, before: usize, wanted: usize) -> bool {
-        let Ok(outcome) = self.mds().compound_outcome(ops).await else { return false };
+        let Ok(outcome) = self.session().compound_outcome(ops).await else { return false };
         let CompoundOutcome { done, failed, .. } = outcome;
         let mut done = done.into_iter().skip(before);
         let opened = (done.next(), done.next());
@@ -121,7 +121,7 @@ impl Client {
         if let (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh)), false) = (opened.0, opened.1, closed)
         {
             // The server forgets it with the session else.
-            let _ = self.mds().on_file(&fh.object, close(open.stateid)).await;
+            let _ = self.session().on_file(&fh.object, close(open.stateid)).await;
         }
         written && failed.is_none()
     }
@@ -137,7 +137,7 @@ impl Client {
             OpArgs::Getattr(GetattrArgs { request: STAT_ATTRS }),
             OpArgs::Read(ReadArgs { stateid: Stateid::ANONYMOUS, offset: 0, count }),
         ]);
-        let mut done = self.mds().compound(ops).await.ok()?.into_iter().rev();
+        let mut done = self.session().compound(ops).await.ok()?.into_iter().rev();
         let (Some(OpOk::Read(read)), Some(OpOk::Getattr(attrs))) = (done.next(), done.next())
         else {
             return None;

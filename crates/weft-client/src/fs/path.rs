@@ -132,7 +132,7 @@ impl Client {
     ) -> Result<Vec<OpOk>, ClientError> {
         let before = start.len();
         start.extend(ops);
-        let mut done = self.mds().compound(start).await?;
+        let mut done = self.session().compound(start).await?;
         Ok(done.split_off(before.min(done.len())))
     }
 
@@ -172,7 +172,7 @@ impl Client {
             let mut ops = lookups(start, chunk);
             ops.push(OpArgs::Getfh);
             ops.push(OpArgs::Getattr(GetattrArgs { request }));
-            let outcome = self.mds().compound_outcome(ops).await;
+            let outcome = self.session().compound_outcome(ops).await;
             let outcome = outcome.map_err(|error| Stopped { found, error })?;
             if let Some(f) = &outcome.failed {
                 found += outcome.done.len().saturating_sub(1);

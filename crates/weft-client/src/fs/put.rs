@@ -307,7 +307,7 @@ impl Client {
     async fn set_on(&self, file: &File, attrs: Attrs) -> Result<(), ClientError> {
         let (stateid, attrs) = (file.io().io_stateid(), Box::new(attrs));
         let set = OpArgs::Setattr(SetattrArgs { stateid, attrs });
-        self.mds().on_file(file.io().fh(), set).await.map(drop)
+        self.session().on_file(file.io().fh(), set).await.map(drop)
     }
 
     /// Gives the file its own name. A server that has forgotten us meanwhile does not say whether
@@ -321,7 +321,7 @@ impl Client {
         let dir = self.resolve_names(target.dirs.clone(), true).await?.fh;
         let mut again = false;
         loop {
-            let renamed = self.mds().compound(vec![
+            let renamed = self.session().compound(vec![
                 OpArgs::Putfh(PutfhArgs { object: dir.clone() }),
                 OpArgs::Savefh,
                 OpArgs::Rename(RenameArgs {

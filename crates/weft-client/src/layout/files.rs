@@ -1,12 +1,10 @@
 //! The files layout type: RFC 8881 §13.
 
-use std::net::SocketAddr;
-
 use bytes::Bytes;
 use weft_layout::{FilesDeviceAddr, FilesLayout};
 use weft_nfs::{DeviceId, FileHandle, LayoutType, ops::LayoutSegment};
 
-use super::plan::{IoRules, LayoutDriver, LayoutError, Plan, Replicas, StripeTarget};
+use super::plan::{IoRules, LayoutDriver, LayoutError, Plan, Replicas, StripeTarget, tcp_addrs};
 
 /// The driver of files layouts.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,16 +37,10 @@ impl LayoutDriver for FilesDriver {
         }
         let target = |stripe_index| {
             let addrs = device.addresses(stripe_index).unwrap_or_default();
-            // Addresses of transports that are not ours are other ways to the same server.
-            let server: Vec<SocketAddr> =
-                addrs.iter().filter_map(|a| SocketAddr::try_from(a).ok()).collect();
-            if server.is_empty() {
-                return Err(LayoutError::new("a data server without a TCP address"));
-            }
             let own = layout.filehandle(&device, stripe_index).cloned().map(FileHandle);
             Ok(Replicas::one(StripeTarget {
                 device: layout.device,
-                server: server.into(),
+                server: tcp_addrs(addrs)?,
                 minorversion: None,
                 fh: own.unwrap_or_else(|| mds_fh.clone()),
                 stateid: None,
@@ -69,6 +61,8 @@ fn decode_layout(segment: &LayoutSegment) -> Result<FilesLayout, LayoutError> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use weft_layout::{NetAddr, NflUtil};
     use weft_nfs::{IoMode, ops::Body};
 

@@ -2,7 +2,7 @@
 //! ("tightly coupled") and speak NFSv4.1 or 4.2; files that lie on others go through the metadata
 //! server.
 
-use std::{cmp::Reverse, collections::HashMap, net::SocketAddr};
+use std::{cmp::Reverse, collections::HashMap};
 
 use bytes::Bytes;
 use weft_layout::{
@@ -16,6 +16,7 @@ use weft_nfs::{
 
 use super::plan::{
     DataServerAddrs, IoFailure, IoRules, LayoutDriver, LayoutError, Plan, Replicas, StripeTarget,
+    tcp_addrs,
 };
 
 /// The driver of flexfiles layouts.
@@ -121,12 +122,7 @@ struct Device {
 impl Device {
     fn new(body: &Bytes) -> Result<Device, LayoutError> {
         let body: FlexDeviceAddr = weft_xdr::from_bytes(body.clone()).map_err(LayoutError::new)?;
-        // Addresses of transports that are not ours are other ways to the same server.
-        let addrs: Vec<SocketAddr> =
-            body.addresses.iter().filter_map(|a| SocketAddr::try_from(a).ok()).collect();
-        if addrs.is_empty() {
-            return Err(LayoutError::new("a data server without a TCP address"));
-        }
+        let addrs = tcp_addrs(&body.addresses)?;
         let mut versions = body.versions.iter().copied().enumerate();
         let Some((version_index, version)) = versions.find(|(_, v)| is_ours(v)) else {
             return Err(LayoutError::new(
@@ -136,7 +132,7 @@ impl Device {
         if version.rsize == 0 || version.wsize == 0 {
             return Err(LayoutError::new("a data server that takes no bytes"));
         }
-        Ok(Device { body, version_index, version, addrs: addrs.into() })
+        Ok(Device { body, version_index, version, addrs })
     }
 
     fn target(&self, server: &FlexDataServer) -> Result<StripeTarget, LayoutError> {
@@ -157,6 +153,8 @@ fn is_ours(version: &FlexVersion) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use weft_layout::{FlexMirror, NetAddr};
     use weft_nfs::{IoMode, NfsStat, OpNum, Opaque, Seqid, ops::Body};
 

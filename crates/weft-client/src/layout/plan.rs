@@ -3,11 +3,23 @@
 use std::{collections::HashSet, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
+use weft_layout::NetAddr;
 use weft_nfs::{DeviceId, FileHandle, LayoutType, NfsStat, OpNum, Stateid, ops::LayoutSegment};
 use weft_stripe::Distribution;
 
 /// A data server's addresses, in the device's order: several ways to one server.
 pub type DataServerAddrs = Arc<[SocketAddr]>;
+
+/// Those of a data server that we can connect to. Addresses of transports that are not ours are
+/// other ways to the same server.
+pub(super) fn tcp_addrs(addrs: &[NetAddr]) -> Result<DataServerAddrs, LayoutError> {
+    let ours: DataServerAddrs =
+        addrs.iter().filter_map(|addr| SocketAddr::try_from(addr).ok()).collect();
+    match ours.is_empty() {
+        true => Err(LayoutError::new("a data server without a TCP address")),
+        false => Ok(ours),
+    }
+}
 
 /// A layout or device that cannot be used. Its file goes through the metadata server instead.
 #[derive(Debug, Clone, thiserror::Error)]

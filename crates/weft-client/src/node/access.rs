@@ -20,8 +20,8 @@ impl Nodes {
     /// # Errors
     /// [`ClientError`].
     pub async fn access(&self, fh: &FileHandle, access: u32) -> Result<Access, ClientError> {
-        match self.on_node(fh, [OpArgs::Access(AccessArgs { access })]).await?.pop() {
-            Some(OpOk::Access(ok)) => Ok(Access { supported: ok.supported, granted: ok.access }),
+        match self.mds.on_file(fh, OpArgs::Access(AccessArgs { access })).await? {
+            OpOk::Access(ok) => Ok(Access { supported: ok.supported, granted: ok.access }),
             _ => Err(ClientError::unexpected(OpNum::ACCESS)),
         }
     }

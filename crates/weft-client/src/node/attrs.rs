@@ -1,8 +1,8 @@
 //! Attributes of nodes and of the file system: GETATTR, SETATTR.
 
-use weft_nfs::{AttrNo, Attrs, Bitmap, FileHandle, OpArgs, OpNum, OpOk, Stateid, ops::SetattrArgs};
+use weft_nfs::{AttrNo, Attrs, Bitmap, FileHandle, OpArgs, Stateid, ops::SetattrArgs};
 
-use super::{NODE_ATTRS, Nodes, getattr};
+use super::{NODE_ATTRS, Nodes, attrs_in, getattr, putfh};
 use crate::error::ClientError;
 
 /// Room in the file system, in bytes and in files.
@@ -26,7 +26,7 @@ impl Nodes {
     /// # Errors
     /// [`ClientError`].
     pub async fn getattr(&self, fh: &FileHandle, request: Bitmap) -> Result<Attrs, ClientError> {
-        self.attrs_after(fh, None, request).await
+        attrs_in(Some(self.mds.on_file(fh, getattr(request)).await?))
     }
 
     /// Sets attributes (RFC 8881 §18.30), a size under the stateid of an open if there is one; what
@@ -41,7 +41,7 @@ impl Nodes {
         attrs: Attrs,
     ) -> Result<Attrs, ClientError> {
         let set = OpArgs::Setattr(SetattrArgs { stateid, attrs: Box::new(attrs) });
-        self.attrs_after(fh, Some(set), NODE_ATTRS).await
+        attrs_in(self.mds.compound(vec![putfh(fh), set, getattr(NODE_ATTRS)]).await?.pop())
     }
 
     /// Room in the file system that a node is in.
@@ -64,18 +64,5 @@ impl Nodes {
             total_files: attrs.files_total.unwrap_or(0),
             free_files: attrs.files_free.unwrap_or(0),
         })
-    }
-
-    async fn attrs_after(
-        &self,
-        fh: &FileHandle,
-        before: Option<OpArgs>,
-        request: Bitmap,
-    ) -> Result<Attrs, ClientError> {
-        let ops = before.into_iter().chain([getattr(request)]);
-        match self.on_node(fh, ops).await?.pop() {
-            Some(OpOk::Getattr(ok)) => Ok(*ok.attrs),
-            _ => Err(ClientError::unexpected(OpNum::GETATTR)),
-        }
     }
 }

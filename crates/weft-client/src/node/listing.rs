@@ -2,7 +2,7 @@
 
 use weft_nfs::{
     Bitmap, FileHandle, NfsStat, OpArgs, OpNum, OpOk, Verifier,
-    ops::{DirEntry, ReaddirArgs},
+    ops::{ReaddirArgs, ReaddirOk},
 };
 
 use super::Nodes;
@@ -10,17 +10,6 @@ use crate::{
     error::{ClientError, ProtocolError},
     limits,
 };
-
-/// A part of a directory's entries.
-#[derive(Debug, Clone)]
-pub struct Page {
-    /// In the directory's order. Each has the cookie of where the next page begins behind it.
-    pub entries: Vec<DirEntry>,
-    /// To be given back with the cookies.
-    pub cookieverf: Verifier,
-    /// Whether the directory ends here.
-    pub eof: bool,
-}
 
 impl Nodes {
     /// The entries of a directory behind a cookie; 0 is before the first one (RFC 8881 §18.23).
@@ -33,7 +22,7 @@ impl Nodes {
         dir: &FileHandle,
         (cookie, cookieverf): (u64, Verifier),
         attr_request: Bitmap,
-    ) -> Result<Page, ClientError> {
+    ) -> Result<ReaddirOk, ClientError> {
         let args = ReaddirArgs {
             cookie,
             cookieverf,
@@ -41,8 +30,7 @@ impl Nodes {
             maxcount: limits::READDIR_BYTES,
             attr_request,
         };
-        let Some(OpOk::Readdir(page)) = self.on_node(dir, [OpArgs::Readdir(args)]).await?.pop()
-        else {
+        let OpOk::Readdir(page) = self.mds.on_file(dir, OpArgs::Readdir(args)).await? else {
             return Err(ClientError::unexpected(OpNum::READDIR));
         };
         match page.entries.last() {
@@ -50,9 +38,7 @@ impl Nodes {
             None if !page.eof => {
                 Err(ClientError::Nfs { op: OpNum::READDIR, status: NfsStat::TOOSMALL })
             }
-            Some(_) | None => {
-                Ok(Page { entries: page.entries, cookieverf: page.cookieverf, eof: page.eof })
-            }
+            Some(_) | None => Ok(page),
         }
     }
 }

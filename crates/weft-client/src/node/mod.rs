@@ -13,10 +13,8 @@ mod xattrs;
 
 pub use access::Access;
 pub use attrs::Space;
-pub use listing::Page;
 pub use open::OpenOptions;
 pub(crate) use open::{attrs_wanted, opening};
-pub use xattrs::XattrMode;
 
 use std::sync::{
     Arc,
@@ -140,21 +138,6 @@ impl Nodes {
         };
         Ok(Node { fh: fh.object, attrs: *attrs.attrs })
     }
-
-    /// Operations on a node, and their results without PUTFH's.
-    async fn on_node(
-        &self,
-        fh: &FileHandle,
-        ops: impl IntoIterator<Item = OpArgs>,
-    ) -> Result<Vec<OpOk>, ClientError> {
-        let mut all = vec![putfh(fh)];
-        all.extend(ops);
-        let mut done = self.mds.compound(all).await?;
-        if !done.is_empty() {
-            done.remove(0);
-        }
-        Ok(done)
-    }
 }
 
 fn putfh(fh: &FileHandle) -> OpArgs {
@@ -163,4 +146,12 @@ fn putfh(fh: &FileHandle) -> OpArgs {
 
 fn getattr(request: Bitmap) -> OpArgs {
     OpArgs::Getattr(GetattrArgs { request })
+}
+
+/// What a GETATTR has told, the last of its request.
+fn attrs_in(last: Option<OpOk>) -> Result<Attrs, ClientError> {
+    match last {
+        Some(OpOk::Getattr(ok)) => Ok(*ok.attrs),
+        _ => Err(ClientError::unexpected(OpNum::GETATTR)),
+    }
 }

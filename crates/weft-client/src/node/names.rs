@@ -6,7 +6,7 @@ use weft_nfs::{
     ops::{CreateArgs, CreateType, LinkArgs, LookupArgs, RemoveArgs, RenameArgs},
 };
 
-use super::{NODE_ATTRS, Node, Nodes, getattr, putfh};
+use super::{NODE_ATTRS, Node, Nodes, attrs_in, getattr, putfh};
 use crate::error::ClientError;
 
 impl Nodes {
@@ -66,10 +66,7 @@ impl Nodes {
             OpArgs::Restorefh,
             getattr(NODE_ATTRS),
         ];
-        match self.mds.compound(ops).await?.pop() {
-            Some(OpOk::Getattr(ok)) => Ok(*ok.attrs),
-            _ => Err(ClientError::unexpected(OpNum::LINK)),
-        }
+        attrs_in(self.mds.compound(ops).await?.pop())
     }
 
     /// Takes a name away (RFC 8881 §18.25): of a file, a link, or an empty directory.
@@ -82,8 +79,8 @@ impl Nodes {
         target: Component,
     ) -> Result<ChangeInfo, ClientError> {
         let remove = OpArgs::Remove(RemoveArgs { target });
-        match self.on_node(dir, [remove]).await?.pop() {
-            Some(OpOk::Remove(ok)) => Ok(ok.change),
+        match self.mds.on_file(dir, remove).await? {
+            OpOk::Remove(ok) => Ok(ok.change),
             _ => Err(ClientError::unexpected(OpNum::REMOVE)),
         }
     }
@@ -108,8 +105,8 @@ impl Nodes {
     /// # Errors
     /// [`ClientError`].
     pub async fn readlink(&self, link: &FileHandle) -> Result<Bytes, ClientError> {
-        match self.on_node(link, [OpArgs::Readlink]).await?.pop() {
-            Some(OpOk::Readlink(ok)) => Ok(ok.link),
+        match self.mds.on_file(link, OpArgs::Readlink).await? {
+            OpOk::Readlink(ok) => Ok(ok.link),
             _ => Err(ClientError::unexpected(OpNum::READLINK)),
         }
     }

@@ -14,6 +14,7 @@ use crate::{
     error::ClientError,
     io::{FileIo, Opened, Thresholds},
 };
+
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpenOptions {
@@ -59,10 +60,11 @@ impl OpenOptions {
         self.claim(OpenClaim::Fh, owner, None)
     }
 
+    /// No delegation is wanted (RFC 8881 §18.16.3): nothing here would use one.
     fn claim(self, claim: OpenClaim, owner: StateOwner, openhow: Option<CreateHow>) -> OpenArgs {
         OpenArgs {
             seqid: Seqid(0),
-            share_access: self.access() | WANT_NO_DELEG,
+            share_access: self.access() | share::WANT_NO_DELEG,
             share_deny: share::DENY_NONE,
             owner,
             openhow,
@@ -83,9 +85,6 @@ impl OpenOptions {
     }
 }
 
-/// Wants no delegation (RFC 8881 §18.16.3): nothing here would use one.
-const WANT_NO_DELEG: u32 = 0x0400;
-
 impl Nodes {
     /// Opens a name of a directory, making the file if the options say so (RFC 8881 §18.16).
     ///
@@ -99,9 +98,7 @@ impl Nodes {
     ) -> Result<(Node, Arc<FileIo>), ClientError> {
         let owner = self.new_owner();
         let open = options.open(name, owner.clone(), None);
-        let losses = self.mds.losses();
-        let done = self.on_node(dir, opening(open, attrs_wanted())).await?;
-        let (opened, attrs) = self.opened_by(done, (options, owner), losses).await?;
+        let (opened, attrs) = self.open_after(dir, open, (options, owner)).await?;
         Ok((Node { fh: opened.fh.clone(), attrs }, self.io_of(opened)))
     }
 
@@ -116,21 +113,32 @@ impl Nodes {
     ) -> Result<(Attrs, Arc<FileIo>), ClientError> {
         let owner = self.new_owner();
         let open = options.open_current(owner.clone());
-        let losses = self.mds.losses();
-        let done = self.on_node(fh, opening(open, attrs_wanted())).await?;
-        let (opened, attrs) = self.opened_by(done, (options, owner), losses).await?;
+        let (opened, attrs) = self.open_after(fh, open, (options, owner)).await?;
         Ok((attrs, self.io_of(opened)))
+    }
+
+    async fn open_after(
+        &self,
+        fh: &FileHandle,
+        open: OpenArgs,
+        how: (OpenOptions, StateOwner),
+    ) -> Result<(Opened, Attrs), ClientError> {
+        let mut ops = vec![putfh(fh)];
+        ops.extend(opening(open, attrs_wanted()));
+        let losses = self.mds.losses();
+        let mut done = self.mds.compound(ops).await?.into_iter();
+        done.next(); // PUTFH's
+        self.opened_by(done, how, losses).await
     }
 
     /// What the results of [`opening`] say. `losses` is how often the server had forgotten us
     /// before it was asked.
     pub(crate) async fn opened_by(
         &self,
-        done: Vec<OpOk>,
+        mut done: impl Iterator<Item = OpOk>,
         (options, owner): (OpenOptions, StateOwner),
         losses: u64,
     ) -> Result<(Opened, Attrs), ClientError> {
-        let mut done = done.into_iter();
         let (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh)), Some(OpOk::Getattr(attrs))) =
             (done.next(), done.next(), done.next())
         else {
@@ -165,7 +173,7 @@ impl Nodes {
     async fn decline_delegation(&self, fh: &FileHandle, delegation: &OpenDelegation) {
         let OpenDelegation::Read { stateid, .. } = delegation else { return };
         let back = OpArgs::Delegreturn(DelegreturnArgs { deleg_stateid: *stateid });
-        if let Err(e) = self.mds.compound(vec![putfh(fh), back]).await {
+        if let Err(e) = self.mds.on_file(fh, back).await {
             tracing::warn!("DELEGRETURN failed: {e}");
         }
     }

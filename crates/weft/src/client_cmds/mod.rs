@@ -133,12 +133,20 @@ impl ClientCommand {
 /// # Errors
 /// What the user should read; the exit status is then not 0.
 pub fn run(command: ClientCommand) -> Outcome {
+    run_to_end(connect_and_run(command))
+}
+
+/// Runs what a client does on a runtime of its own.
+///
+/// # Errors
+/// As its work; there can be no runtime.
+pub fn run_to_end(work: impl Future<Output = Outcome>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|e| format!("cannot start: {e}"))?;
-    let done = runtime.block_on(connect_and_run(command));
+    let done = runtime.block_on(work);
     // A thread may still wait for standard input, or for a reader of a fifo.
     runtime.shutdown_background();
     done
