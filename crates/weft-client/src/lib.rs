@@ -27,7 +27,6 @@
 //! by stripe unit, gather small writes.
 
 pub mod blocking;
-#[allow(dead_code, unused_imports, reason = "what is to use it is not there yet: io")]
 mod cache;
 pub mod core;
 mod errno;

@@ -72,11 +72,23 @@ pub const WINDOW_REQUESTS: usize = 8;
 /// Gathered runs that leave through the metadata server: more are worth a layout, since the data
 /// servers take them side by side.
 pub const MDS_RUNS_MAX: usize = 16;
-/// Written pieces remembered for a COMMIT whose verifier may have changed; reached, the file
-/// commits by itself.
-pub const DIRTY_PIECES_MAX: usize = 64 << 10;
-/// Bytes of memory held by such pieces (ranges of files hold none).
-pub const DIRTY_BYTES_MAX: usize = 64 << 20;
+/// Gathered bytes that leave through the metadata server: below what servers keep beside the
+/// metadata, data servers have nothing to gain.
+pub const MDS_BYTES_MAX: u64 = 64 << 10;
+/// Bytes that are written back together in the background: a window for each of eight data servers.
+pub const WRITE_BACK_BYTES: u64 = 8 << 20;
+/// Runs that are written back together.
+pub const WRITE_BACK_RUNS: usize = 256;
+/// Tasks that write a file back: while the last requests of one are answered, the next one's leave.
+pub const WRITE_BACKS_MAX: usize = 2;
+/// Who waits for memory looks again after this long, if nobody tells.
+pub const ROOM_RETRY: Duration = Duration::from_millis(200);
+/// Times a reader waits for what others fetch before it asks itself.
+pub const FETCH_WAITS_MAX: u32 = 2;
+/// Reads of at least so many bytes are streams: nothing of them is kept.
+pub const KEEP_READS_BELOW: u64 = 4 << 20;
+/// Bytes asked for ahead of a reader, by default: the windows of eight data servers.
+pub const READ_AHEAD_BYTES: u32 = 8 << 20;
 /// Times a range is written again because a server lost it before COMMIT.
 pub const REWRITES_MAX: u32 = 4;
 /// Data servers known at a time.
@@ -131,7 +143,7 @@ pub const CACHE_AGES: u64 = 256;
 /// One part in this many of the cache may be dirty before it is written back.
 pub const DIRTY_SHARE: u64 = 8;
 /// The same of one file: long before its writer has to wait, so that the servers stay busy.
-pub const FILE_DIRTY_SHARE: u64 = 16;
+pub const FILE_DIRTY_SHARE: u64 = 32;
 /// One part in this many may be at servers and not durable before it is committed.
 pub const SENT_SHARE: u64 = 4;
 /// The same of one file.
@@ -149,8 +161,8 @@ pub const READ_AHEAD_FIRST_BYTES: u64 = 128 << 10;
 pub const URL_BYTES_MAX: usize = 16 << 10;
 /// Longest wait that a URL may ask for, in seconds: a day.
 pub const URL_SECONDS_MAX: u64 = 86_400;
-/// Most bytes of a file that a URL may have gathered.
-pub const URL_GATHER_BYTES_MAX: u32 = 64 << 20;
+/// Most memory that a URL may ask for: more than a machine of our time has for one program.
+pub const URL_CACHE_BYTES_MAX: u64 = 1 << 40;
 /// Threads of the runtime that blocking clients share: they move data, callers wait on their own.
 pub const BLOCKING_THREADS_MAX: usize = 4;
 /// Items of one bulk request under way at a time: each may itself be several requests, and those

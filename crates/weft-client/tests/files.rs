@@ -13,7 +13,10 @@ use std::{
 
 use bytes::Bytes;
 use fake::{Fake, Fault, Node, UNIT, pattern};
-use weft_client::fs::{Client, ClientOptions, File, OpenOptions, Progress, Upload};
+use weft_client::{
+    fs::{Client, ClientOptions, File, OpenOptions, Progress, Upload},
+    io::IoPolicy,
+};
 use weft_nfs::{NfsStat, OpNum};
 
 struct Cluster {
@@ -35,6 +38,8 @@ async fn cluster_for(count: usize, options: ClientOptions) -> Cluster {
     let options = ClientOptions {
         patience: Duration::from_secs(10),
         data_server_patience: Duration::from_millis(500),
+        // What is asked of servers is looked at, write by write.
+        policy: IoPolicy::direct(),
         ..options
     };
     let client = Client::connect(mds.addr, options).await.unwrap();

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use fake::{Fake, Fault, Mirrors, pattern};
 use weft_client::{
     fs::{Client, ClientOptions, File, OpenOptions},
+    io::IoPolicy,
     layout::{FilesDriver, FlexFilesDriver},
 };
 use weft_layout::{FlexFlags, FlexReturn};
@@ -32,6 +33,8 @@ async fn client_of(mds: &Fake, options: ClientOptions) -> Client {
     let options = ClientOptions {
         patience: Duration::from_secs(10),
         data_server_patience: Duration::from_millis(500),
+        // What is asked of servers is looked at, write by write.
+        policy: IoPolicy::direct(),
         ..options
     };
     Client::connect(mds.addr, options).await.unwrap()

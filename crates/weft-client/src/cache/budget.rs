@@ -14,7 +14,7 @@ use crate::limits::{
 };
 
 /// A file of which something is cached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FileId(u64);
 
 /// Whose data are evicted, and which: the arguments of [`super::FileCache::evict`].
@@ -114,6 +114,7 @@ impl Budget {
     }
 
     /// What of all files is what.
+    #[cfg(test)]
     pub(crate) fn usage(&self) -> &Usage {
         &self.total
     }

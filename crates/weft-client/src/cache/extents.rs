@@ -258,6 +258,7 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> Extents<W, M, P> {
         &self.usage
     }
 
+    #[cfg(test)]
     pub(super) fn moved_bytes(&self) -> u64 {
         self.moved_bytes
     }

@@ -136,18 +136,6 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> FileCache<W, M, P> {
         Ok(())
     }
 
-    /// Zeros that are known to be at the servers, or to come about there with what is sent: between
-    /// an old end of the file and a write behind it, or up to a larger size that was set. Where
-    /// something is, or is on its way, it stays.
-    pub(crate) fn put_zeros(&mut self, offset: u64, len: u64) {
-        let span = Span::of(offset, len);
-        // An older answer may know of bytes that were there once.
-        self.fetches.spoil(span);
-        for gap in self.settled_gaps(span) {
-            self.extents.insert(gap.from, Extent::zeros(gap.len(), self.clean()));
-        }
-    }
-
     /// What is known of a range, in order, without gaps. What was written here is always in it.
     ///
     /// Slices share the memory of what is kept, which is therefore not freed by an eviction while
@@ -177,7 +165,7 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> FileCache<W, M, P> {
     }
 
     /// The file ends here now: nothing beyond is left, nor kept of what is being fetched. What of
-    /// it is on its way ([`Self::is_on_its_way`]) must have ended before the servers are told, or
+    /// it is on its way ([`Self::is_unsent`]) must have ended before the servers are told, or
     /// it brings the old end back.
     pub(crate) fn truncate(&mut self, size: u64) {
         let beyond = Span { from: size, ..Span::ALL };
@@ -225,8 +213,32 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> FileCache<W, M, P> {
     }
 
     /// Whether a part of a range is on its way to servers, be it overtaken or cut off meanwhile.
+    #[cfg(test)]
     pub(crate) fn is_on_its_way(&self, offset: u64, len: u64) -> bool {
         self.in_flight.meets(Span::of(offset, len))
+    }
+
+    /// Whether a part of a range has not got to servers, be it on its way.
+    pub(crate) fn is_unsent(&self, offset: u64, len: u64) -> bool {
+        let span = Span::of(offset, len);
+        let is_dirty = |(_, e): (u64, &Extent<W, M, P>)| matches!(e.state, State::Dirty { .. });
+        self.in_flight.meets(span) || self.extents.overlapping(span).any(is_dirty)
+    }
+
+    /// Whether something that was written here is not durable, or is on its way.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.usage().unsettled() > 0 || self.in_flight.meets(Span::ALL)
+    }
+
+    /// Who wrote something that has not left, or is not durable.
+    pub(crate) fn a_writer(&self) -> Option<&W> {
+        self.extents.dirty().chain(self.extents.sent(0)).find_map(|(_, e)| e.state.by())
+    }
+
+    /// What only the servers know of a range, in order: offsets and lengths.
+    pub(crate) fn missing(&self, offset: u64, len: u64) -> Vec<(u64, u64)> {
+        let gaps = self.extents.gaps(Span::of(offset, len));
+        gaps.into_iter().map(|gap| (gap.from, gap.len())).collect()
     }
 
     /// Memory by state.
@@ -244,6 +256,7 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> FileCache<W, M, P> {
     }
 
     /// Bytes copied from one place in memory to another since the beginning.
+    #[cfg(test)]
     pub(crate) fn moved_bytes(&self) -> u64 {
         self.extents.moved_bytes()
     }

@@ -12,7 +12,6 @@
 //! | event | missing | clean | dirty | sending | sent |
 //! | --- | --- | --- | --- | --- | --- |
 //! | `write`, `put` | dirty | dirty | dirty | dirty, *waits* | dirty |
-//! | `put_zeros` | clean | – | – | – | – |
 //! | `fetched` | clean, if *fresh* | – | – | – | – |
 //! | `take_dirty` | – | – | sending, unless it *waits* | – | – |
 //! | `arrived` durable | – | – | – | clean | – |
@@ -32,7 +31,7 @@
 //!   and *waits* until the older sending has ended. `arrived` and `ended` concern only what is of
 //!   that sending still; newer bytes stay dirty.
 //! - **A fetch never brings old bytes back.** An answer is *fresh* where nothing was dirty,
-//!   sending, sent or on its way when the fetch began, and no write, zeros, truncation or
+//!   sending, sent or on its way when the fetch began, and no write, truncation or
 //!   `invalidate` met it since ([`fetches`]). So what it has is as new as anything that was ever
 //!   here, though that may be evicted meanwhile. What is there wins over what is fetched.
 //! - **What others may have overwritten does not become clean.** What had left when another
@@ -41,7 +40,7 @@
 //!   clean. What is sent again is not in doubt any more.
 //! - **A lost COMMIT is heard of.** `sent` data carry what their servers said, and the last round
 //!   of COMMITs that had begun when they got there: a round confirms what was there before it. What
-//!   it did not confirm is found by `next_lost`.
+//!   it did not confirm is dirty again (`lost_again`).
 //!
 //! # Memory
 //!
@@ -87,12 +86,19 @@ mod usage;
 mod validity;
 
 pub(crate) use budget::{Budget, FileId, Victim};
-pub(crate) use extent::{RoundNo, SendingNo, Tick};
+#[cfg(test)]
+pub(crate) use extent::RoundNo;
+pub(crate) use extent::{SendingNo, Tick};
 pub(crate) use fetches::Fetch;
-pub(crate) use file_cache::{FileCache, Part, Report, TooFar};
+#[cfg(test)]
+pub(crate) use file_cache::TooFar;
+pub(crate) use file_cache::{FileCache, Part, Report};
 pub(crate) use payload::Payload;
 pub(crate) use read_ahead::ReadAhead;
-pub(crate) use rounds::Sent;
-pub(crate) use sending::{Arrived, Left, Sending, Take};
-pub(crate) use usage::{Held, Queue, Usage};
-pub(crate) use validity::{Asked, ChangeInfo, Opening, Validity, Verdict};
+#[cfg(test)]
+pub(crate) use sending::Left;
+pub(crate) use sending::{Arrived, Sending, Take};
+pub(crate) use usage::Queue;
+#[cfg(test)]
+pub(crate) use usage::Usage;
+pub(crate) use validity::{Opening, Validity, Verdict};

@@ -37,6 +37,7 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> FileCache<W, M, P> {
     }
 
     /// The first range at or after an offset that a round should have confirmed and did not.
+    #[cfg(test)]
     pub(crate) fn next_lost(&self, round: RoundNo, from: u64) -> Option<Sent<'_, W, M>> {
         let mut sent = self.extents.sent(from).filter_map(|(at, e)| seen(at, e));
         sent.find(|(after, _)| *after < round).map(|(_, sent)| sent)

@@ -49,6 +49,7 @@ pub(crate) enum Arrived<M> {
 }
 
 /// What is dirty and has not left.
+#[cfg(test)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
     Nothing,
@@ -79,6 +80,7 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> FileCache<W, M, P> {
     }
 
     /// What is left for [`Self::take_dirty`].
+    #[cfg(test)]
     pub(crate) fn left(&self) -> Left {
         let mut dirty = self.extents.dirty().peekable();
         if dirty.peek().is_none() {

@@ -111,8 +111,17 @@ impl ClientBuilder {
         o.slots = said.slots.unwrap_or(o.slots);
         o.patience = said.patience.unwrap_or(o.patience);
         o.data_server_patience = said.data_server_patience.unwrap_or(o.data_server_patience);
-        o.policy.gather_below = said.gather_below.unwrap_or(o.policy.gather_below);
-        o.policy.gather_bytes = said.gather_bytes.unwrap_or(o.policy.gather_bytes);
+        let policy = match said.cache {
+            Some(true) => IoPolicy::default(),
+            Some(false) => IoPolicy::direct(),
+            None => o.policy,
+        };
+        o.policy = IoPolicy {
+            gather_below: said.gather_below.unwrap_or(policy.gather_below),
+            keeps: policy.keeps,
+            read_ahead_bytes: said.read_ahead.unwrap_or(policy.read_ahead_bytes),
+            cache_bytes: said.cache_bytes.unwrap_or(policy.cache_bytes),
+        };
         self
     }
 
@@ -204,11 +213,12 @@ mod tests {
     /// What a URL says takes the place of what was said before; the rest stays.
     #[test]
     fn a_url_has_the_last_word() {
-        let said = "slots=7&layouts=false&gather_below=512&patience=2".parse().unwrap();
+        let said = "slots=7&layouts=false&cache=false&gather_below=512&patience=2";
+        let said = said.parse().unwrap();
         let builder = Client::builder().slots(9).eager(false).minorversion(1).url_options(&said);
         let o = builder.options;
         assert_eq!((o.slots, o.layouts, o.eager, o.minorversion), (7, false, false, 1));
-        assert_eq!((o.policy.gather_below, o.policy.gather_bytes), (512, 1 << 20));
+        assert_eq!(o.policy, IoPolicy::gathering(512));
         assert_eq!(o.patience, Duration::from_secs(2));
     }
 

@@ -9,7 +9,7 @@ use crate::{
     core::Role,
     error::ClientError,
     identity::Identity,
-    io::{Cluster, IoPolicy, OpenFiles},
+    io::{Cluster, FileTable, IoPolicy, OpenFiles},
     layout::{DataServers, DeviceCache, Drivers, FilesDriver, FlexFilesDriver, LayoutDriver},
     node::{NODE_ATTRS, Nodes},
     rpc::Credential,
@@ -106,7 +106,7 @@ impl Client {
             servers: DataServers::new(data),
             devices: DeviceCache::default(),
             drivers: Drivers::new(drivers),
-            files: Arc::default(),
+            files: Arc::new(FileTable::new(&options.policy)),
             policy: options.policy,
         };
         let scratch = Arc::new(Scratch::of(identity.owner_id()));
@@ -123,6 +123,12 @@ impl Client {
     /// The session with the metadata server, for requests that this API does not offer.
     pub fn session(&self) -> &Session {
         &self.nodes.mds
+    }
+
+    /// Memory that is taken by what is cached of files, in bytes: at most that of the policy
+    /// ([`IoPolicy::cache_bytes`]), but for what a single write needs.
+    pub fn cached_bytes(&self) -> u64 {
+        self.nodes.cluster.files.used_bytes()
     }
 
     /// Files, directories and links by handle.

@@ -118,12 +118,14 @@ impl Client {
         let written = matches!(&done.next(), Some(OpOk::Write(ok))
             if ok.committed == StableHow::FILE_SYNC && usize::try_from(ok.count) == Ok(wanted));
         let closed = done.next().is_some();
-        if let (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh)), false) = (opened.0, opened.1, closed)
-        {
+        let (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh))) = opened else { return false };
+        if !closed {
             // The server forgets it with the session else.
             let _ = self.session().on_file(&fh.object, close(open.stateid)).await;
         }
-        written && failed.is_none()
+        // What an open file of ours had on its way may have got there later.
+        let is_overtaken = self.nodes.cluster.files.emptied(&fh.object).await;
+        written && failed.is_none() && !is_overtaken
     }
 
     /// A small file, whole, in one COMPOUND: `None` when it has to be read the usual way.
@@ -134,6 +136,7 @@ impl Client {
         let mut ops = lookups(OpArgs::Putrootfh, names);
         let count = u32::try_from(limits::EAGER_BYTES).ok()?;
         ops.extend([
+            OpArgs::Getfh,
             OpArgs::Getattr(GetattrArgs { request: STAT_ATTRS }),
             OpArgs::Read(ReadArgs { stateid: Stateid::ANONYMOUS, offset: 0, count }),
         ]);
@@ -142,6 +145,10 @@ impl Client {
         else {
             return None;
         };
+        let Some(OpOk::Getfh(fh)) = done.next() else { return None };
+        if self.nodes.cluster.files.is_unsettled(&fh.object) {
+            return None;
+        }
         let Payload::Bytes(data) = read.data else { return None };
         let attrs = attrs.attrs;
         let is_file = attrs.file_type == Some(FileType::REG);

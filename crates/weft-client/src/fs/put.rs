@@ -351,8 +351,8 @@ impl Client {
 async fn send(file: &File, content: &mut Content, progress: Progress) -> Result<u64, ClientError> {
     match content {
         Content::File(local, size) => {
-            let source = Source::file(local.clone()).with_report(adding_up(progress));
-            file.io().write_whole(*size, &source).await?;
+            file.io().report_to(adding_up(progress));
+            file.io().write_whole(*size, &Source::file(local.clone())).await?;
             Ok(*size)
         }
         Content::Stream(stream) => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{policy::IoPolicy, server_queues::Target, shared_file::FileTable};
+use super::{file_table::FileTable, policy::IoPolicy, server_queues::Target};
 use crate::{
     error::ClientError,
     layout::{DataServers, DeviceCache, Drivers},

@@ -6,35 +6,28 @@ use tokio::task::JoinSet;
 use weft_nfs::OpNum;
 
 use super::{
-    data_path::DataPath,
-    dirty::{Mark, RoundNo},
-    guards::Round,
-    held::Held,
-    open::Open,
-    server_queues::Target,
+    data_path::DataPath, guards::Round, held::Held, mark::Mark, open::Open, server_queues::Target,
 };
 use crate::{error::ClientError, joined};
 
 impl DataPath {
-    /// One COMMIT for each target with dirty pieces, all at once. Tells the round if pieces were
-    /// lost by it, or their server cannot be asked. What data servers fail to do is noted with the
-    /// layout, if one is held.
+    /// One COMMIT for each target with something that is not durable, all at once. Tells whether
+    /// something was lost, or its server cannot be asked: that is dirty again. What data servers
+    /// fail to do is noted with the layout, if one is held.
     pub(super) async fn commit_round(
         &self,
         _: &Round<'_>,
         held: Option<&Held>,
-    ) -> Result<Option<RoundNo>, ClientError> {
-        let (round, targets) = {
-            let mut dirty = self.file.lock_dirty();
+    ) -> Result<bool, ClientError> {
+        let begun = self.file.cache(|cache| {
             // Whoever wrote there may commit there.
-            let marked = dirty.pieces().flat_map(|p| p.marks.iter().map(move |m| (m, &p.by)));
+            let sent = cache.ranges.sent();
+            let marked = sent.flat_map(|sent| sent.mark.iter().map(move |m| (m, &sent.by.0)));
             let targets: HashMap<Target, Arc<Open>> =
                 marked.map(|(m, by)| (m.target.clone(), by.clone())).collect();
-            if targets.is_empty() {
-                return Ok(None);
-            }
-            (dirty.begin_round(), targets)
-        };
+            (!targets.is_empty()).then(|| (cache.ranges.begin_round(), targets))
+        });
+        let Some((round, targets)) = begun else { return Ok(false) };
         let mut commits = JoinSet::new();
         for (target, by) in targets {
             let cluster = self.cluster.clone();
@@ -60,9 +53,13 @@ impl DataPath {
                 Ok((_, Err(e))) | Err(e) => failed = Err(e),
             }
         }
-        let mut dirty = self.file.lock_dirty();
         let is_confirmed = |m: &Mark| confirmed.get(&m.target) == Some(&m.verifier);
-        dirty.settle(round, |p| p.is_durable(is_confirmed));
-        failed.map(|()| dirty.next_lost(round, 0).map(|_| round))
+        let has_lost = self.file.cache(|cache| {
+            cache.ranges.settle(round, |marks| marks.iter().all(is_confirmed));
+            // What could not be asked for stays as it is, to be asked for again.
+            failed.is_ok() && cache.ranges.lost_again(round)
+        });
+        self.file.has_ended();
+        failed.map(|()| has_lost)
     }
 }

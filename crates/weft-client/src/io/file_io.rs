@@ -7,24 +7,26 @@ use std::sync::{
 
 use bytes::Bytes;
 use weft_io::MemoryRegion;
-use weft_nfs::{FileHandle, OpArgs, Seqid, Stateid, ops::CloseArgs};
+use weft_nfs::{FileHandle, NfsStat, OpArgs, OpNum, Seqid, Stateid, ops::CloseArgs};
 
 use super::{
     cluster::Cluster,
     data_path::DataPath,
+    held::LayoutState,
     layout::LayoutInfo,
-    open::Opened,
+    open::{Opened, Writer},
+    policy::IoPolicy,
     sink::{MemorySink, ReadSink, RegionSink},
-    source::Source,
-    write::Outgoing,
+    source::{PieceReport, Source},
 };
-use crate::error::ClientError;
-#[cfg(doc)]
-use crate::limits;
+use crate::{cache::ReadAhead, error::ClientError, limits, sync::Mutex};
 
 /// Data path of one open of a file. Shared by everyone who uses that open.
 pub struct FileIo {
-    path: DataPath,
+    path: Arc<DataPath>,
+    policy: IoPolicy,
+    /// What comes next, by what was read.
+    ahead: Mutex<ReadAhead>,
     /// Failures of the file this open has heard of, or that were before it.
     failures_seen: AtomicU64,
     has_left: AtomicBool,
@@ -33,9 +35,12 @@ pub struct FileIo {
 impl FileIo {
     /// The data path of an open.
     pub fn new(cluster: Arc<Cluster>, opened: Opened) -> FileIo {
-        let path = DataPath::new(cluster, opened);
+        let policy = cluster.policy;
+        let path = Arc::new(DataPath::new(cluster, opened));
         let failures_seen = AtomicU64::new(path.file.failure_after(0).0);
-        FileIo { path, failures_seen, has_left: AtomicBool::new(false) }
+        let ahead = ReadAhead::new(policy.read_ahead_bytes.into(), limits::CACHE_BLOCK_BYTES);
+        let ahead = Mutex::new(ahead);
+        FileIo { path, policy, ahead, failures_seen, has_left: AtomicBool::new(false) }
     }
 
     /// The file.
@@ -45,12 +50,12 @@ impl FileIo {
 
     /// The end of the file as far as this client knows.
     pub fn size(&self) -> u64 {
-        self.path.size()
+        self.path.file.size()
     }
 
     /// Notes a size set or learnt elsewhere.
     pub fn set_size(&self, size: u64) {
-        self.path.set_size(size);
+        self.path.file.set_size(size);
     }
 
     /// The open's stateid as I/O sends it: seqid 0 means the current one (RFC 8881 §8.2.2).
@@ -80,18 +85,25 @@ impl FileIo {
         self.path.holds_layout()
     }
 
-    /// Writes a range. On return the data are at the servers, or gathered if the policy says so
-    /// ([`super::IoPolicy`]), not necessarily durable: [`FileIo::commit`] makes them so.
+    /// From now on tells of each piece of what this open wrote that arrives.
+    pub fn report_to(&self, report: PieceReport) {
+        self.path.open.report_to(report);
+    }
+
+    /// Writes a range. On return the data are at the servers, or in the cache if the policy says so
+    /// ([`IoPolicy`]), not necessarily durable: [`FileIo::commit`] makes them so.
     ///
     /// # Errors
     /// [`ClientError`]; part of the range may have been written. With a policy that gathers, that
     /// of an earlier write that only now left; then nothing of this one was taken.
     pub async fn write(&self, offset: u64, len: u64, source: &Source) -> Result<(), ClientError> {
-        let end = offset.checked_add(len).ok_or(ClientError::Invalid("beyond the largest file"))?;
-        match self.path.gathers(len, source) {
-            Some(data) if len > 0 => self.path.gather(offset, &data).await,
-            _ => self.write_now((offset, end), source, false).await,
+        let is_small = len < u64::from(self.policy.gather_below);
+        if is_small && matches!(source, Source::Bytes(_)) {
+            self.enter(offset, len, source).await?;
+            self.path.write_back_if_due();
+            return Ok(());
         }
+        self.write_now((offset, len), source, false).await
     }
 
     /// The same of all bytes of a file that is closed next, which are not gathered.
@@ -104,28 +116,39 @@ impl FileIo {
 
     async fn write_now(
         &self,
-        (offset, end): (u64, u64),
+        (offset, len): (u64, u64),
         source: &Source,
         then_durable: bool,
     ) -> Result<(), ClientError> {
-        if offset == end {
+        self.enter(offset, len, source).await?;
+        self.path.drain(offset, len, then_durable).await?;
+        match self.path.pressure().commit {
+            true => self.settle().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Takes written data into the cache, when there is room.
+    async fn enter(&self, offset: u64, len: u64, source: &Source) -> Result<(), ClientError> {
+        let path = &self.path;
+        if !path.is_writable() {
+            return Err(ClientError::Nfs { op: OpNum::WRITE, status: NfsStat::OPENMODE });
+        }
+        let too_far = ClientError::Invalid("beyond the largest file");
+        let end = offset.checked_add(len).ok_or(too_far.clone())?;
+        let payload = source.payload(len).ok_or(ClientError::Invalid("fewer bytes than said"))?;
+        if len == 0 {
             return Ok(());
         }
-        let path = &self.path;
-        path.flush_overlapping(offset, end).await?;
-        path.send(&Outgoing {
-            by: &path.open,
-            start: offset,
-            ranges: &[(offset, end - offset)],
-            source,
-            worth_layout: path.is_worth_layout(&path.open, end),
-            then_durable,
-        })
-        .await?;
-        let is_full = path.file.lock_dirty().is_full();
-        if is_full {
-            self.commit_sent().await?;
-        }
+        path.make_room().await?;
+        let _entering = path.file.guards.enter().await;
+        path.file
+            .cache(|cache| {
+                cache.validity.wrote();
+                cache.ranges.put(&Writer(path.open.clone()), offset, &payload)
+            })
+            .map_err(|_| too_far)?;
+        path.file.grow_to(end);
         Ok(())
     }
 
@@ -134,7 +157,12 @@ impl FileIo {
     /// # Errors
     /// [`ClientError`]; what could not be sent stays gathered.
     pub async fn flush(&self) -> Result<(), ClientError> {
-        self.path.flush().await
+        let file = &self.path.file;
+        if !file.look(|cache| cache.ranges.is_unsent(0, u64::MAX)) {
+            return Ok(());
+        }
+        let _still = file.guards.hold_writers().await;
+        self.path.drain(0, u64::MAX, false).await
     }
 
     /// Reads at most `len` bytes; fewer only at the end of the file. One piece is returned as
@@ -144,7 +172,7 @@ impl FileIo {
     /// [`ClientError`].
     pub async fn read(&self, offset: u64, len: usize) -> Result<Bytes, ClientError> {
         let sink = Arc::new(MemorySink::default());
-        let read = self.read_into(offset, len as u64, sink.clone()).await?;
+        let read = self.read_kept(offset, len as u64, &sink).await?;
         let read = usize::try_from(read).map_err(|_| ClientError::Invalid("too long"))?;
         Ok(sink.join(offset, read))
     }
@@ -161,10 +189,22 @@ impl FileIo {
         memory: Arc<MemoryRegion>,
     ) -> Result<u64, ClientError> {
         let len = memory.len() as u64;
-        self.read_into(offset, len, Arc::new(RegionSink::new(memory, offset))).await
+        self.read_kept(offset, len, &Arc::new(RegionSink::new(memory, offset))).await
     }
 
-    /// Reads into a sink; returns the number of bytes up to the end of the range or the file.
+    /// Reads what is kept afterwards, if the policy says so, and is no stream.
+    async fn read_kept<S: ReadSink>(
+        &self,
+        offset: u64,
+        len: u64,
+        sink: &Arc<S>,
+    ) -> Result<u64, ClientError> {
+        let keeps = self.policy.keeps && len < limits::KEEP_READS_BELOW;
+        self.read_with(offset, len, sink, keeps.then_some(&self.ahead)).await
+    }
+
+    /// Reads into a sink; returns the number of bytes up to the end of the range or the file. What
+    /// comes from servers is not kept.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -174,35 +214,24 @@ impl FileIo {
         len: u64,
         sink: Arc<S>,
     ) -> Result<u64, ClientError> {
+        self.read_with(offset, len, &sink, None).await
+    }
+
+    async fn read_with<S: ReadSink>(
+        &self,
+        offset: u64,
+        len: u64,
+        sink: &Arc<S>,
+        ahead: Option<&Mutex<ReadAhead>>,
+    ) -> Result<u64, ClientError> {
         let path = &self.path;
-        path.flush().await?;
         let wanted_end = offset.saturating_add(len);
-        if wanted_end > path.size() {
-            // Another client may have written more since (or less, if it truncated).
-            let size = path.getattr_size().await?;
-            if path.is_writable() {
-                // What we wrote ourselves counts, told to the server or not.
-                path.grow_to(size);
-            } else {
-                path.set_size(size);
-            }
+        if wanted_end > path.file.size() {
+            path.refresh_size().await?;
         }
-        let len = wanted_end.min(path.size()).saturating_sub(offset);
-        if len == 0 {
-            return Ok(0);
-        }
-        let through_mds = match path.read_striped((offset, len), &sink).await? {
-            None => vec![(offset, len)],
-            Some(failed) => {
-                if !failed.is_empty() {
-                    tracing::warn!(ranges = failed.len(), "data server failed: through the MDS");
-                    path.give_up_layout().await?;
-                }
-                failed
-            }
-        };
-        for range in through_mds {
-            path.reopening(&path.open, || path.read_at_mds(range, &sink)).await?;
+        let len = wanted_end.min(path.file.size()).saturating_sub(offset);
+        if len > 0 {
+            path.read_cached((offset, len), sink, ahead).await?;
         }
         Ok(len)
     }
@@ -216,12 +245,12 @@ impl FileIo {
     /// written [`limits::REWRITES_MAX`] times in a row; what is not durable stays remembered.
     /// Once for each open for writing, the failure of a LAYOUTCOMMIT whose layout is gone.
     pub async fn commit(&self) -> Result<(), ClientError> {
-        self.path.flush().await?;
-        self.commit_sent().await
+        self.flush().await?;
+        self.settle().await
     }
 
     /// The same of what has left for the servers.
-    async fn commit_sent(&self) -> Result<(), ClientError> {
+    async fn settle(&self) -> Result<(), ClientError> {
         self.path.settle().await?;
         self.hear_of_failures()
     }
@@ -242,11 +271,28 @@ impl FileIo {
     /// # Errors
     /// [`ClientError`].
     pub async fn truncate(&self, size: u64) -> Result<(), ClientError> {
-        self.commit().await?;
         let path = &self.path;
-        path.reopening(&path.open, || path.setattr_size(size)).await?;
-        path.set_size(size);
-        Ok(())
+        let set = || path.reopening(&path.open, || path.setattr_size(size));
+        self.truncate_by(size, set).await
+    }
+
+    /// The same by another request that sets the size, made when all is durable and nothing on its
+    /// way.
+    pub(crate) async fn truncate_by<T, F>(
+        &self,
+        size: u64,
+        set: impl FnOnce() -> F,
+    ) -> Result<T, ClientError>
+    where
+        F: Future<Output = Result<T, ClientError>>,
+    {
+        let path = &self.path;
+        let _still = path.file.guards.hold_writers().await;
+        path.drain(0, u64::MAX, false).await?;
+        self.settle().await?;
+        let done = set().await?;
+        path.file.truncated(size);
+        Ok(done)
     }
 
     /// Settles and returns the layout, if one is held; the next I/O may fetch a new one.
@@ -254,7 +300,14 @@ impl FileIo {
     /// # Errors
     /// When what was written through it could not be made durable.
     pub async fn return_layout(&self) -> Result<(), ClientError> {
-        self.path.return_layout().await
+        for _ in 0..=limits::REWRITES_MAX {
+            if !self.path.return_layout(LayoutState::None).await? {
+                return Ok(());
+            }
+            self.path.drain(0, u64::MAX, false).await?;
+            self.path.settle().await?;
+        }
+        Err(ClientError::NotCommitted)
     }
 
     /// Makes everything written durable and closes the open; the last one returns the layout.
@@ -262,25 +315,43 @@ impl FileIo {
     /// # Errors
     /// When written data could not be made durable or visible; the open is closed all the same.
     pub async fn close(&self) -> Result<(), ClientError> {
-        let committed = match self.path.flush().await {
+        let committed = match self.flush_before_close().await {
             Ok(()) if self.is_alone() => match self.path.end(self.close_op()).await {
                 Ok(true) => {
                     self.leave();
                     return self.hear_of_failures();
                 }
-                Ok(false) => self.hear_of_failures(),
+                Ok(false) => self.commit().await,
                 Err(e) => Err(e),
             },
-            Ok(()) => self.commit_sent().await,
+            Ok(()) => self.settle().await,
             Err(e) => Err(e),
         };
         let returned = if self.leave() { self.return_layout().await } else { Ok(()) };
         // What is not safe now never will be, and the caller knows: no stateid is left for it.
-        let path = &self.path;
-        path.file.gathered.forget(&path.open).await;
-        path.file.lock_dirty().forget(&path.open);
+        self.forget();
         let closed = self.send_close().await;
         committed.and(returned).and(closed)
+    }
+
+    /// Sends what is dirty; durably, if it is little and nothing else waits for a COMMIT.
+    async fn flush_before_close(&self) -> Result<(), ClientError> {
+        let path = &self.path;
+        let (unsent, none_sent) = path.file.look(|cache| {
+            (cache.ranges.is_unsent(0, u64::MAX), cache.ranges.sent().next().is_none())
+        });
+        if !unsent {
+            return Ok(());
+        }
+        let _still = path.file.guards.hold_writers().await;
+        path.drain(0, u64::MAX, none_sent).await
+    }
+
+    /// Gives up what was written under this open and is not durable.
+    fn forget(&self) {
+        let writer = Writer(self.path.open.clone());
+        self.path.file.cache(|cache| cache.ranges.forget(&writer));
+        self.path.file.has_ended();
     }
 
     /// Whether no other open uses the file now.
@@ -290,7 +361,8 @@ impl FileIo {
 
     /// Says, once, whether no other open uses the file.
     fn leave(&self) -> bool {
-        !self.has_left.swap(true, Ordering::AcqRel) && self.path.file.leave()
+        !self.has_left.swap(true, Ordering::AcqRel)
+            && self.path.cluster.files.leave(&self.path.file)
     }
 
     fn close_op(&self) -> OpArgs {
@@ -310,7 +382,11 @@ impl FileIo {
 }
 
 impl Drop for FileIo {
+    /// Who does not close it gives up what was not durable.
     fn drop(&mut self) {
-        self.leave();
+        if !self.has_left.load(Ordering::Acquire) {
+            self.forget();
+            self.leave();
+        }
     }
 }

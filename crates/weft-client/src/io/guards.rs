@@ -1,14 +1,17 @@
-//! The rights a task must hold to settle a file, or to write lost data again.
+//! The rights a task must hold to change what a file has here, to send it, or to settle the file.
 
 use tokio::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Whoever settles a file, and whoever writes to it. Taken in the order of the fields.
+/// Whoever changes a file, settles it, and sends what was written. Taken in the order of the
+/// fields.
 #[derive(Debug, Default)]
 pub(super) struct Guards {
+    /// Held for reading by whoever puts written data into the cache, for writing by whoever needs
+    /// an end of that: a commit, which else might go on for ever, or a truncation.
+    entering: RwLock<()>,
     settling: Mutex<()>,
-    /// Held for reading by whoever writes, for writing by whoever writes lost data again: older
-    /// data never overtake newer ones.
-    writing: RwLock<()>,
+    /// Held for reading by whoever sends through a layout, for writing by whoever returns it.
+    sending: RwLock<()>,
 }
 
 /// The right to settle a file. One task at a time has it: if it finds nothing dirty, nobody else
@@ -17,41 +20,43 @@ pub(super) struct Round<'a> {
     _only_one: MutexGuard<'a, ()>,
 }
 
-/// The right to write lost data again: nobody else writes to the file meanwhile.
-pub(super) struct WritesBlocked<'a> {
+/// The right to settle, while nothing is being sent.
+pub(super) struct Quiet<'a> {
     round: Round<'a>,
-    _no_writes: RwLockWriteGuard<'a, ()>,
+    _no_sending: RwLockWriteGuard<'a, ()>,
 }
 
-impl<'a> WritesBlocked<'a> {
+impl<'a> Quiet<'a> {
     pub(super) fn round(&self) -> &Round<'a> {
         &self.round
-    }
-
-    /// Lets others write, and keeps the right to settle.
-    pub(super) fn into_round(self) -> Round<'a> {
-        self.round
     }
 }
 
 impl Guards {
+    /// Held while written data are put into the cache.
+    pub(super) async fn enter(&self) -> RwLockReadGuard<'_, ()> {
+        self.entering.read().await
+    }
+
+    /// Nobody puts written data into the cache while it is held.
+    pub(super) async fn hold_writers(&self) -> RwLockWriteGuard<'_, ()> {
+        self.entering.write().await
+    }
+
     /// Waits for the right to settle.
     pub(super) async fn round(&self) -> Round<'_> {
         Round { _only_one: self.settling.lock().await }
     }
 
-    /// Waits for all writes under way; those that come later wait.
-    pub(super) async fn block_writes<'a>(&'a self, round: Round<'a>) -> WritesBlocked<'a> {
-        WritesBlocked { round, _no_writes: self.writing.write().await }
+    /// Waits for the right to settle and for all that is being sent; what comes later waits. The
+    /// caller must not be sending.
+    pub(super) async fn quiesce(&self) -> Quiet<'_> {
+        let round = self.round().await;
+        Quiet { round, _no_sending: self.sending.write().await }
     }
 
-    /// Waits for the right to settle and for all writes under way. The caller must not be writing.
-    pub(super) async fn quiesce(&self) -> WritesBlocked<'_> {
-        self.block_writes(self.round().await).await
-    }
-
-    /// Held while writing.
-    pub(super) async fn write(&self) -> RwLockReadGuard<'_, ()> {
-        self.writing.read().await
+    /// Held while sending.
+    pub(super) async fn send(&self) -> RwLockReadGuard<'_, ()> {
+        self.sending.read().await
     }
 }

@@ -117,6 +117,11 @@ impl Held {
         *written = Some((from.min(offset), to.max(end)));
     }
 
+    /// Whether the metadata server has yet to be told of something.
+    pub(super) fn has_untold(&self) -> bool {
+        self.written.lock().is_some()
+    }
+
     /// What the metadata server has not been told of yet.
     pub(super) fn take_written(&self) -> Option<Untold<'_>> {
         let range = self.written.lock().take()?;

@@ -67,7 +67,11 @@ impl DataPath {
     async fn fetch_beside(&self, by: &Open, state: &LayoutState, iomode: IoMode) -> LayoutState {
         let held = state.held();
         let e = match self.fetch(by, held.map(|h| &**h), iomode).await {
-            Ok(fetched) => return LayoutState::Held(Arc::new(fetched)),
+            Ok(fetched) => {
+                let unit = fetched.plan.stripe_unit_bytes;
+                self.file.cache(|cache| cache.ranges.set_block(unit));
+                return LayoutState::Held(Arc::new(fetched));
+            }
             Err(e) => e,
         };
         tracing::debug!(fh = ?self.fh(), "no layout, indirect path instead: {e}");

@@ -1,9 +1,13 @@
 //! One open of a file: what it gave, and its stateid.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use weft_nfs::{FileHandle, Seqid, StateOwner, Stateid, share};
 
+use super::source::PieceReport;
 use crate::{
     error::ClientError,
     limits,
@@ -35,6 +39,8 @@ pub struct Opened {
     pub access: u32,
     /// Size at open.
     pub size: u64,
+    /// Change attribute at open.
+    pub change: Option<u64>,
     /// Hints of the server.
     pub thresholds: Thresholds,
     /// How often the server had forgotten us, before it was asked.
@@ -42,13 +48,23 @@ pub struct Opened {
 }
 
 /// What is known of an open.
-#[derive(Debug)]
 pub(super) struct Open {
     pub(super) opened: Opened,
     stateid: Mutex<Stateid>,
     /// How often the server had forgotten us when it was opened last.
     losses: AtomicU64,
     reopens: Mutex<u32>,
+    report: Mutex<Option<PieceReport>>,
+}
+
+/// Who wrote something: an open, which is no other one however alike they are.
+#[derive(Clone)]
+pub(super) struct Writer(pub(super) Arc<Open>);
+
+impl PartialEq for Writer {
+    fn eq(&self, other: &Writer) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 impl Open {
@@ -57,6 +73,7 @@ impl Open {
             stateid: Mutex::new(opened.stateid),
             losses: AtomicU64::new(opened.losses),
             reopens: Mutex::new(0),
+            report: Mutex::default(),
             opened,
         }
     }
@@ -87,6 +104,19 @@ impl Open {
         self.opened.access & share::ACCESS_WRITE != 0
     }
 
+    /// From now on tells of each piece of it that arrives.
+    pub(super) fn report_to(&self, report: PieceReport) {
+        *self.report.lock() = Some(report);
+    }
+
+    /// A piece has arrived.
+    pub(super) fn arrived(&self, bytes: u64) {
+        let report = self.report.lock().clone();
+        if let Some(report) = report {
+            report(bytes);
+        }
+    }
+
     /// Counts one more time of opening again, if it may be.
     ///
     /// # Errors
@@ -98,22 +128,5 @@ impl Open {
         }
         *reopens += 1;
         Ok(())
-    }
-
-    #[cfg(test)]
-    pub(super) fn for_tests() -> Open {
-        Open::new(Opened {
-            fh: FileHandle(bytes::Bytes::new()),
-            stateid: Stateid::ANONYMOUS,
-            owner: StateOwner {
-                clientid: weft_nfs::ClientId(0),
-                owner: weft_nfs::Opaque(bytes::Bytes::new()),
-            },
-            caller: Credential::NONE,
-            access: share::ACCESS_WRITE,
-            size: 0,
-            thresholds: Thresholds::default(),
-            losses: 0,
-        })
     }
 }

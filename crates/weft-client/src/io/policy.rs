@@ -1,39 +1,55 @@
-//! How the data of an open file travel (P4.3: policies of the layout driver's user).
+//! How the data of open files travel (P4.3: policies of the layout driver's user).
 
-#[cfg(doc)]
-use crate::limits;
+use crate::limits::READ_AHEAD_BYTES;
 
-/// Which writes are gathered (P0.4, write-back gathering). None by default.
+/// What of a file's bytes is kept in memory, for how long, and what is asked for before it is
+/// wanted. By default everything is kept within one budget of the whole client
+/// ([`cache_bytes`](IoPolicy::cache_bytes)).
 ///
-/// A write below [`gather_below`](IoPolicy::gather_below) is copied into a buffer of the file and
-/// acknowledged; it leaves with others, adjacent ones as one. If one of these has grown to that
-/// size, or they are many ([`limits::MDS_RUNS_MAX`]), they go to the data servers, side by side;
-/// else through the metadata server, unless a layout is held already: using both ways at once
-/// would have the metadata server fence the layout's handles.
+/// **Writing.** A write below [`gather_below`](IoPolicy::gather_below) is taken into the cache and
+/// acknowledged; it leaves with others, adjacent ones as one, when a part of the budget is to be
+/// written back, and at a commit or close. A larger one is at the servers when it returns. All
+/// opens of a file by this client see it at once, other clients when it has left, and after a
+/// close in any case (close-to-open, RFC 8881 §10.3.1). A few small runs leave through the metadata
+/// server, unless a layout is held: more, or larger ones, go to the data servers side by side.
 ///
-/// The buffer leaves when it is full, and before anything that would show that it has not: a read
-/// of the file, a larger write that overlaps it, a truncation, a commit, the close. All opens of
-/// the file by this client share it. Others see the bytes, and the size, when they have left.
+/// **Reading.** What this client has written and is not durable is read from its own copy. What was
+/// read stays ([`keeps`](IoPolicy::keeps)), until the file is opened again and has changed.
 ///
-/// **Errors.** What could not leave stays, and the call that wanted it to reports why; so does
-/// every later one until it could. A close reports it too, and gives it up.
+/// **Errors.** What could not leave stays, and the call that wants it to reports why; so does every
+/// later one until it could. A close reports it too, and gives it up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IoPolicy {
-    /// Writes of fewer bytes are gathered; 0: none are.
+    /// Writes of fewer bytes are gathered (P0.4); 0: none are.
     pub gather_below: u32,
-    /// Bytes of memory for them, for each file.
-    pub gather_bytes: u32,
+    /// Whether what was read, and what was written and is durable, is kept to be read again.
+    pub keeps: bool,
+    /// Bytes asked for ahead of who reads a file from front to back; 0: none. Only if it keeps.
+    pub read_ahead_bytes: u32,
+    /// Memory of all files together, in bytes. Dirty data are written back long before it is full.
+    pub cache_bytes: u64,
 }
 
 impl IoPolicy {
-    /// Gathers writes of fewer bytes, a MiB at a time.
+    /// Each write is at the servers when it returns, each read asks them, as `O_DIRECT` does. What
+    /// is not durable yet is kept all the same, to be written again if a server loses it.
+    pub fn direct() -> IoPolicy {
+        IoPolicy { gather_below: 0, keeps: false, read_ahead_bytes: 0, ..IoPolicy::default() }
+    }
+
+    /// Gathers writes of fewer bytes, and keeps nothing that was read.
     pub fn gathering(below: u32) -> IoPolicy {
-        IoPolicy { gather_below: below, ..IoPolicy::default() }
+        IoPolicy { gather_below: below, ..IoPolicy::direct() }
     }
 }
 
 impl Default for IoPolicy {
     fn default() -> Self {
-        IoPolicy { gather_below: 0, gather_bytes: 1 << 20 }
+        IoPolicy {
+            gather_below: u32::MAX,
+            keeps: true,
+            read_ahead_bytes: READ_AHEAD_BYTES,
+            cache_bytes: 256 << 20,
+        }
     }
 }

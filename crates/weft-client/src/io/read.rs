@@ -23,14 +23,14 @@ use crate::{
 type Failed = Vec<(u64, u64)>;
 
 impl DataPath {
-    /// Reads a range through the layout. What data servers could not give is returned; nothing if
+    /// Reads ranges through the layout. What data servers could not give is returned; nothing if
     /// there is no layout to read through.
     pub(super) async fn read_striped<S: ReadSink>(
         &self,
-        range: (u64, u64),
+        ranges: &[(u64, u64)],
         sink: &Arc<S>,
     ) -> Result<Option<Failed>, ClientError> {
-        let worth_it = self.size() >= self.open.opened.thresholds.read_size;
+        let worth_it = self.file.size() >= self.open.opened.thresholds.read_size;
         let iomode = if self.is_writable() { IoMode::RW } else { IoMode::READ };
         let state = self.access(&self.open, iomode, worth_it).await;
         let LayoutState::Held(held) = &*state else { return Ok(None) };
@@ -38,18 +38,18 @@ impl DataPath {
             return Ok(None);
         }
         let io_bytes = self.mds.io_bytes_max().0;
-        let queues = server_queues::striped_queues(&held.plan, Purpose::Read, &[range], io_bytes);
+        let queues = server_queues::striped_queues(&held.plan, Purpose::Read, ranges, io_bytes);
         self.read_queues(queues, sink.clone(), held.failures()).await.map(Some)
     }
 
-    /// Reads a range through the metadata server.
+    /// Reads ranges through the metadata server.
     pub(super) async fn read_at_mds<S: ReadSink>(
         &self,
-        range: (u64, u64),
+        ranges: &[(u64, u64)],
         sink: &Arc<S>,
     ) -> Result<(), ClientError> {
         let io_bytes = self.mds.io_bytes_max().0;
-        let queues = server_queues::mds_queue(self.fh(), &[range], io_bytes);
+        let queues = server_queues::mds_queue(self.fh(), ranges, io_bytes);
         self.read_queues(queues, sink.clone(), &Failures::default()).await.map(drop)
     }
 

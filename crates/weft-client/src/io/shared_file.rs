@@ -1,38 +1,61 @@
-//! What all opens of one file share, and where they find each other.
+//! What all opens of one file share: its bytes as far as they are known here, its layout, its size.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-use tokio::sync::RwLock;
+use tokio::sync::{Notify, RwLock};
 use weft_nfs::FileHandle;
+use weft_xdr::Payload;
 
-use super::{dirty::Dirty, gather::buffer::Gathered, guards::Guards, held::LayoutState};
+use super::{
+    guards::Guards,
+    held::LayoutState,
+    mark::Mark,
+    memory::{Keeper, Memory},
+    open::{Opened, Writer},
+};
 use crate::{
+    cache::{FileCache, FileId, Opening, Queue, Tick, Validity, Verdict},
     error::ClientError,
-    sync::{Mutex, MutexGuard},
+    limits,
+    sync::Mutex,
 };
 
-/// A file in use. There is one layout stateid for each client and file (RFC 8881 §12.5.2), so all
-/// opens of the file use one layout, and settle together what was written through it.
+/// The ranges of a file that are known here.
+pub(super) type Ranges = FileCache<Writer, Arc<[Mark]>, Payload>;
+
+/// What is kept of a file's bytes.
+pub(super) struct Cache {
+    pub(super) ranges: Ranges,
+    /// Of what state of the file that is.
+    pub(super) validity: Validity,
+}
+
+/// A file in use, or of which something is kept. There is one layout stateid for each client and
+/// file (RFC 8881 §12.5.2), so all opens of the file use one layout, and settle together what was
+/// written through it.
 ///
 /// Locks are taken in the order of the fields.
 pub(super) struct SharedFile {
     fh: FileHandle,
-    table: Weak<FileTable>,
-    /// Opens that are not closed yet.
-    users: AtomicUsize,
-    /// Small writes on their way to becoming large ones.
-    pub(super) gathered: Gathered,
+    keeper: Weak<dyn Keeper>,
+    memory: Arc<Memory>,
+    id: FileId,
+    /// Opens that are not closed yet; changed under the table's lock.
+    pub(super) users: AtomicUsize,
+    /// Tasks that write back what is dirty.
+    pub(super) write_backs: AtomicUsize,
     pub(super) guards: Guards,
     /// I/O holds it for reading, whatever changes the layout for writing: so a layout goes back
     /// only when no request relies on it any more.
     pub(super) layout: RwLock<LayoutState>,
-    dirty: Mutex<Dirty>,
+    cache: Mutex<Cache>,
+    /// Something that was on its way has ended.
+    pub(super) ended: Notify,
+    /// End of the file as far as we know: grows with our writes, refreshed before reads at it.
+    size: AtomicU64,
     failures: Mutex<Failures>,
 }
 
@@ -45,8 +68,126 @@ struct Failures {
 }
 
 impl SharedFile {
-    pub(super) fn lock_dirty(&self) -> MutexGuard<'_, Dirty> {
-        self.dirty.lock()
+    pub(super) fn new(
+        fh: &FileHandle,
+        id: FileId,
+        (keeper, memory): (Weak<dyn Keeper>, Arc<Memory>),
+    ) -> SharedFile {
+        SharedFile {
+            fh: fh.clone(),
+            keeper,
+            memory,
+            id,
+            users: AtomicUsize::new(1),
+            write_backs: AtomicUsize::new(0),
+            guards: Guards::default(),
+            layout: RwLock::new(LayoutState::None),
+            cache: Mutex::new(Cache {
+                ranges: FileCache::new(limits::CACHE_BLOCK_BYTES),
+                validity: Validity::default(),
+            }),
+            ended: Notify::new(),
+            size: AtomicU64::new(0),
+            failures: Mutex::default(),
+        }
+    }
+
+    pub(super) fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// Does something with what is kept, and tells the budget what that made of it. If there is
+    /// more than the budget then, something is evicted, of this file or others.
+    pub(super) fn cache<T>(&self, act: impl FnOnce(&mut Cache) -> T) -> T {
+        let (done, is_over) = {
+            let mut cache = self.cache.lock();
+            cache.ranges.set_now(self.memory.now());
+            let done = act(&mut cache);
+            if !self.memory.keeps() {
+                for queue in [Queue::Once, Queue::Again] {
+                    cache.ranges.evict(queue, Tick(u64::MAX), u64::MAX);
+                }
+            }
+            (done, self.memory.told(self.id, cache.ranges.report()))
+        };
+        if is_over && let Some(keeper) = self.keeper.upgrade() {
+            keeper.evict();
+        }
+        done
+    }
+
+    /// Looks at what is kept, without changing how much that is.
+    pub(super) fn look<T>(&self, at: impl FnOnce(&Cache) -> T) -> T {
+        at(&self.cache.lock())
+    }
+
+    /// Evicts clean data, and tells the budget.
+    pub(super) fn evict(&self, (queue, until, bytes): (Queue, Tick, u64)) {
+        let mut cache = self.cache.lock();
+        cache.ranges.evict(queue, until, bytes);
+        self.memory.told(self.id, cache.ranges.report());
+    }
+
+    /// Whether nothing is kept of it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.look(|cache| cache.ranges.usage().total() == 0)
+    }
+
+    /// Whether something that was written is not durable.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.look(|cache| cache.ranges.is_unsettled())
+    }
+
+    /// Hears what an open was told: what is kept stays only if it is of the same state of the file.
+    pub(super) fn opened(&self, opened: &Opened) {
+        let untold = match self.layout.try_read() {
+            Ok(state) => state.held().is_some_and(|held| held.has_untold()),
+            Err(_) => true,
+        };
+        let is_unsettled = self.cache(|cache| {
+            let unsettled = untold || cache.ranges.is_unsettled();
+            let verdict = opened.change.map_or(Verdict::Drop, |change| {
+                cache.validity.opened(&Opening { change, unsettled })
+            });
+            if verdict == Verdict::Drop {
+                cache.ranges.invalidate();
+            }
+            unsettled
+        });
+        match is_unsettled {
+            true => self.grow_to(opened.size),
+            false => self.set_size(opened.size),
+        }
+    }
+
+    /// The end of the file as far as this client knows.
+    pub(super) fn size(&self) -> u64 {
+        self.size.load(Ordering::Acquire)
+    }
+
+    /// Notes a size set or learnt elsewhere.
+    pub(super) fn set_size(&self, size: u64) {
+        self.size.store(size, Ordering::Release);
+    }
+
+    /// Notes that the file reaches at least this far.
+    pub(super) fn grow_to(&self, end: u64) {
+        self.size.fetch_max(end, Ordering::AcqRel);
+    }
+
+    /// The file ends here now: the server was told, when nothing of what is beyond was on its way.
+    pub(super) fn truncated(&self, size: u64) {
+        self.cache(|cache| {
+            cache.validity.wrote();
+            cache.ranges.truncate(size);
+        });
+        self.set_size(size);
+    }
+
+    /// Somebody waits for what is on its way no longer than needed.
+    pub(super) fn has_ended(&self) {
+        self.ended.notify_waiters();
+        self.memory.ended.notify_waiters();
     }
 
     /// Remembers a failure; returns it.
@@ -67,68 +208,13 @@ impl SharedFile {
     pub(super) fn has_one_user(&self) -> bool {
         self.users.load(Ordering::Acquire) == 1
     }
-
-    /// One open less. Says whether it was the last one.
-    pub(super) fn leave(&self) -> bool {
-        self.users.fetch_sub(1, Ordering::AcqRel) == 1
-    }
 }
 
 impl Drop for SharedFile {
     fn drop(&mut self) {
-        let Some(table) = self.table.upgrade() else { return };
-        let mut files = table.0.lock();
-        // Somebody else may have opened the file in this moment.
-        if files.get(&self.fh).is_some_and(|f| f.strong_count() == 0) {
-            files.remove(&self.fh);
+        self.memory.leave(self.id);
+        if let Some(keeper) = self.keeper.upgrade() {
+            keeper.forget(&self.fh, self.id);
         }
-    }
-}
-
-/// The files in use by filehandle: as many as are open.
-#[derive(Default)]
-pub struct FileTable(Mutex<HashMap<FileHandle, Weak<SharedFile>>>);
-
-impl FileTable {
-    /// What the opens of a file share; the caller is one of them until it leaves.
-    pub(super) fn join(self: &Arc<Self>, fh: &FileHandle) -> Arc<SharedFile> {
-        let mut files = self.0.lock();
-        if let Some(file) = files.get(fh).and_then(Weak::upgrade) {
-            file.users.fetch_add(1, Ordering::AcqRel);
-            return file;
-        }
-        let file = Arc::new(SharedFile {
-            fh: fh.clone(),
-            table: Arc::downgrade(self),
-            users: AtomicUsize::new(1),
-            gathered: Gathered::default(),
-            guards: Guards::default(),
-            layout: RwLock::new(LayoutState::None),
-            dirty: Mutex::new(Dirty::default()),
-            failures: Mutex::new(Failures::default()),
-        });
-        files.insert(fh.clone(), Arc::downgrade(&file));
-        file
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-
-    use super::*;
-
-    /// Opens of one file meet, others do not; with the last user the file is forgotten.
-    #[test]
-    fn opens_of_a_file_meet_while_one_lives() {
-        let table = Arc::new(FileTable::default());
-        let fh = |n: u8| FileHandle(Bytes::from(vec![n]));
-        let (one, again, other) = (table.join(&fh(1)), table.join(&fh(1)), table.join(&fh(2)));
-        assert!(Arc::ptr_eq(&one, &again) && !Arc::ptr_eq(&one, &other));
-        assert_eq!([one.leave(), again.leave(), other.leave()], [false, true, true]);
-        drop((one, other));
-        assert_eq!(table.0.lock().len(), 1);
-        drop(again);
-        assert!(table.0.lock().is_empty());
     }
 }

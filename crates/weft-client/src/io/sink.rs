@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, io, sync::Arc};
 use bytes::{Bytes, BytesMut};
 use weft_io::{Destination, MemoryRegion};
 
+use super::fetching::Fetching;
 use crate::sync::Mutex;
 
 /// Takes what was read, piece by piece, in any order. What is never given is zeros, of which
@@ -88,5 +89,45 @@ impl ReadSink for RegionSink {
     fn absent(&self, offset: u64, len: u64) -> io::Result<()> {
         let at = usize::try_from(offset.saturating_sub(self.start)).unwrap_or(usize::MAX);
         self.region.zero(at, usize::try_from(len).unwrap_or(usize::MAX))
+    }
+}
+
+/// Nobody wants it.
+pub(super) struct Nowhere;
+
+impl ReadSink for Nowhere {
+    async fn take(&self, _offset: u64, _data: Bytes) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What comes from servers, kept in the file's cache, and given to a sink as far as that wants it.
+pub(super) struct Keeping<S> {
+    pub(super) sink: Arc<S>,
+    /// First byte that the sink wants, and the one behind its last.
+    pub(super) wanted: (u64, u64),
+    pub(super) fetching: Fetching,
+}
+
+impl<S: ReadSink> ReadSink for Keeping<S> {
+    async fn take(&self, offset: u64, data: Bytes) -> io::Result<()> {
+        self.fetching.keep(offset, &data);
+        let end = offset.saturating_add(data.len() as u64);
+        let (from, to) = (self.wanted.0.max(offset), self.wanted.1.min(end));
+        if from >= to {
+            return Ok(());
+        }
+        let at = |offset_in: u64| usize::try_from(offset_in - offset).unwrap_or(data.len());
+        self.sink.take(from, data.slice(at(from)..at(to))).await
+    }
+
+    fn absent(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.fetching.keep_zeros(offset, len);
+        let end = offset.saturating_add(len);
+        let (from, to) = (self.wanted.0.max(offset), self.wanted.1.min(end));
+        match from < to {
+            true => self.sink.absent(from, to - from),
+            false => Ok(()),
+        }
     }
 }

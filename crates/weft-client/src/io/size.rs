@@ -24,6 +24,17 @@ impl DataPath {
         size_of(last.ok_or(ClientError::unexpected(OpNum::GETATTR))?)
     }
 
+    /// Learns whether others have made the file longer, or shorter. What we wrote ourselves counts,
+    /// told to the server or not.
+    pub(super) async fn refresh_size(&self) -> Result<(), ClientError> {
+        let size = self.getattr_size().await?;
+        match self.is_writable() || self.file.is_unsettled() {
+            true => self.file.grow_to(size),
+            false => self.file.set_size(size),
+        }
+        Ok(())
+    }
+
     /// Sets the size, under the open.
     pub(super) async fn setattr_size(&self, size: u64) -> Result<(), ClientError> {
         let attrs = Attrs { size: Some(size), ..Attrs::default() };

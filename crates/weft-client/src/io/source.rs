@@ -5,123 +5,100 @@ use std::{collections::BTreeMap, fs::File, sync::Arc};
 use bytes::Bytes;
 use weft_xdr::{FileRange, Payload};
 
+use crate::cache;
+
 /// Told the number of bytes of every piece that arrived.
 pub type PieceReport = Arc<dyn Fn(u64) + Send + Sync>;
 
-/// Bytes to write, cut into parts without copying.
+/// Bytes to write.
 #[derive(Clone)]
-pub struct Source {
-    all: All,
-    report: Option<PieceReport>,
-}
-
-#[derive(Clone)]
-enum All {
-    Whole(Payload),
-    /// Runs of bytes by their distance from the start.
-    Runs(Arc<BTreeMap<u64, Bytes>>),
+pub enum Source {
+    /// In memory.
+    Bytes(Bytes),
+    /// A local file from its start; its bytes go from the page cache to the socket. It must not
+    /// change until they are durable.
+    File(Arc<File>),
 }
 
 impl Source {
     /// Bytes in memory.
     pub fn bytes(bytes: Bytes) -> Source {
-        Source { all: All::Whole(Payload::Bytes(bytes)), report: None }
+        Source::Bytes(bytes)
     }
 
-    /// Runs of bytes in memory, by their distance from the start.
-    pub(super) fn runs(runs: Arc<BTreeMap<u64, Bytes>>) -> Source {
-        Source { all: All::Runs(runs), report: None }
-    }
-
-    /// The bytes, if they are one run in memory.
-    pub(super) fn as_bytes(&self) -> Option<&Bytes> {
-        match &self.all {
-            All::Whole(Payload::Bytes(bytes)) => Some(bytes),
-            All::Whole(Payload::File(_)) | All::Runs(_) => None,
-        }
-    }
-
-    /// A local file from its start; its bytes go from the page cache to the socket.
+    /// A local file from its start.
     pub fn file(file: Arc<File>) -> Source {
-        let all = All::Whole(Payload::File(FileRange { file, offset: 0, len: 0 }));
-        Source { all, report: None }
+        Source::File(file)
     }
 
-    /// Reports what has arrived.
-    #[must_use]
-    pub fn with_report(self, report: PieceReport) -> Source {
-        Source { report: Some(report), ..self }
-    }
-
-    pub(super) fn of(payload: &Payload) -> Source {
-        Source { all: All::Whole(payload.clone()), report: None }
-    }
-
-    /// The part at `at` bytes from the start.
-    pub(super) fn part(&self, at: u64, len: u32) -> Payload {
-        match &self.all {
-            All::Whole(Payload::Bytes(bytes)) => Payload::Bytes(part_of(bytes, at, len)),
-            All::Whole(Payload::File(f)) => Payload::File(FileRange {
-                file: f.file.clone(),
-                offset: f.offset.saturating_add(at),
-                len: len as usize,
-            }),
-            All::Runs(runs) => {
-                let run = runs.range(..=at).next_back();
-                Payload::Bytes(
-                    run.map_or_else(Bytes::new, |(start, run)| part_of(run, at - start, len)),
-                )
+    /// The first `len` bytes; none if there are not so many in memory, or they are no number here.
+    pub(super) fn payload(&self, len: u64) -> Option<Payload> {
+        let len = usize::try_from(len).ok()?;
+        match self {
+            Source::Bytes(bytes) if bytes.len() < len => None,
+            Source::Bytes(bytes) => Some(Payload::Bytes(bytes.slice(..len))),
+            Source::File(file) => {
+                Some(Payload::File(FileRange { file: file.clone(), offset: 0, len }))
             }
-        }
-    }
-
-    pub(super) fn arrived(&self, len: u32) {
-        if let Some(report) = &self.report {
-            report(len.into());
         }
     }
 }
 
-fn part_of(bytes: &Bytes, at: u64, len: u32) -> Bytes {
-    let from = usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
-    let to = from.saturating_add(len as usize).min(bytes.len());
-    bytes.slice(from..to)
+/// What leaves together, by file offset; cut into parts without copying.
+#[derive(Clone)]
+pub(super) struct Pieces(Arc<BTreeMap<u64, Payload>>);
+
+impl Pieces {
+    pub(super) fn new(pieces: Vec<(u64, Payload)>) -> Pieces {
+        Pieces(Arc::new(pieces.into_iter().collect()))
+    }
+
+    /// File offsets and lengths.
+    pub(super) fn ranges(&self) -> Vec<(u64, u64)> {
+        self.0.iter().map(|(at, piece)| (*at, piece.len() as u64)).collect()
+    }
+
+    /// A range within one piece.
+    pub(super) fn part(&self, offset: u64, len: u32) -> Payload {
+        let piece = self.0.range(..=offset).next_back();
+        piece.map_or(Payload::Bytes(Bytes::new()), |(at, piece)| {
+            let from = offset - at;
+            cache::Payload::slice(piece, from, from.saturating_add(len.into()))
+        })
+    }
 }
 
 /// The same payload without its first bytes.
 pub(super) fn rest_of(payload: &Payload, skip: u32) -> Payload {
-    match payload {
-        Payload::Bytes(b) => Payload::Bytes(b.slice(b.len().min(skip as usize)..)),
-        Payload::File(f) => Payload::File(FileRange {
-            file: f.file.clone(),
-            offset: f.offset.saturating_add(skip.into()),
-            len: f.len.saturating_sub(skip as usize),
-        }),
-    }
+    cache::Payload::slice(payload, skip.into(), payload.len() as u64)
 }
 
-/// A part of a payload to be kept for itself: without the memory of the rest.
-pub(super) fn kept_part(payload: &Payload, at: u64, len: u64) -> Payload {
-    let (at, len) = (usize::try_from(at).unwrap_or(usize::MAX), usize::try_from(len));
-    let len = len.unwrap_or(usize::MAX);
-    match payload {
-        Payload::Bytes(b) => {
-            let from = at.min(b.len());
-            let to = from.saturating_add(len).min(b.len());
-            Payload::Bytes(Bytes::copy_from_slice(&b[from..to]))
+impl cache::Payload for Payload {
+    fn of(bytes: Bytes) -> Payload {
+        Payload::Bytes(bytes)
+    }
+
+    fn len(&self) -> u64 {
+        Payload::len(self) as u64
+    }
+
+    fn slice(&self, from: u64, to: u64) -> Payload {
+        let end = usize::try_from(to).unwrap_or(usize::MAX).min(Payload::len(self));
+        let start = usize::try_from(from).unwrap_or(usize::MAX).min(end);
+        match self {
+            Payload::Bytes(bytes) => Payload::Bytes(bytes.slice(start..end)),
+            Payload::File(f) => Payload::File(FileRange {
+                file: f.file.clone(),
+                offset: f.offset.saturating_add(start as u64),
+                len: end - start,
+            }),
         }
-        Payload::File(f) => Payload::File(FileRange {
-            file: f.file.clone(),
-            offset: f.offset.saturating_add(at as u64),
-            len: len.min(f.len.saturating_sub(at)),
-        }),
     }
-}
 
-/// Bytes of memory a payload keeps alive.
-pub(super) fn held_bytes(payload: &Payload) -> usize {
-    match payload {
-        Payload::Bytes(b) => b.len(),
-        Payload::File(_) => 0,
+    fn bytes(&self) -> Option<&Bytes> {
+        match self {
+            Payload::Bytes(bytes) => Some(bytes),
+            Payload::File(_) => None,
+        }
     }
 }

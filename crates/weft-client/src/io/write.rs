@@ -9,38 +9,44 @@ use weft_xdr::Payload;
 use super::{
     cluster::Cluster,
     data_path::DataPath,
-    dirty::{Mark, Unsettled},
     held::{Failures, LayoutState},
+    mark::Mark,
     open::Open,
     server_queues::{self, Piece, ServerQueue, Target, Targets},
-    source::{Source, rest_of},
+    shared_file::SharedFile,
+    source::{Pieces, rest_of},
 };
-use crate::{error::ClientError, joined, layout::plan::Purpose, session::Session, sync::Mutex};
+use crate::{
+    cache::{Arrived, SendingNo},
+    error::ClientError,
+    joined,
+    layout::plan::Purpose,
+    session::Session,
+    sync::Mutex,
+};
 
 /// File ranges that did not reach their data server: offset and length.
 pub(super) type Failed = Vec<(u64, u64)>;
 
-/// Ranges to be written from one source.
-pub(super) struct Outgoing<'a> {
+/// What leaves together: a sending of the file's cache.
+pub(super) struct Outgoing {
+    pub(super) no: SendingNo,
     /// Under which open.
-    pub(super) by: &'a Arc<Open>,
-    /// File offset of the source's first byte.
-    pub(super) start: u64,
-    /// File offsets and lengths.
-    pub(super) ranges: &'a [(u64, u64)],
-    pub(super) source: &'a Source,
+    pub(super) by: Arc<Open>,
+    pub(super) pieces: Pieces,
+    /// File offsets and lengths of the pieces.
+    pub(super) ranges: Vec<(u64, u64)>,
     /// Whether to ask for a layout if none is held.
     pub(super) worth_layout: bool,
     /// The file is made durable right after it.
     pub(super) then_durable: bool,
 }
 
-impl Outgoing<'_> {
+impl Outgoing {
     /// The first byte of all, and the one behind the last.
     pub(super) fn span(&self) -> (u64, u64) {
-        let from = self.ranges.iter().map(|(at, _)| *at).min().unwrap_or(self.start);
-        let end = self.ranges.iter().map(|(at, len)| at.saturating_add(*len)).max();
-        (from, end.unwrap_or(self.start))
+        let from = self.ranges.first().map_or(0, |(at, _)| *at);
+        (from, self.ranges.last().map_or(from, |(at, len)| at.saturating_add(*len)))
     }
 
     /// How its pieces are to be written. A single one is durable at once: COMMIT would be another
@@ -65,18 +71,15 @@ pub(super) enum Left {
 
 impl DataPath {
     /// Writes through the layout, if there is one. Says what is left to be written.
-    pub(super) async fn write_striped(&self, outgoing: &Outgoing<'_>) -> Result<Left, ClientError> {
-        let by = outgoing.by;
-        if let LayoutState::Held(held) = &*self.access(by, IoMode::RW, outgoing.worth_layout).await
+    pub(super) async fn write_striped(&self, outgoing: &Outgoing) -> Result<Left, ClientError> {
+        let Outgoing { by, worth_layout, .. } = outgoing;
+        if let LayoutState::Held(held) = &*self.access(by, IoMode::RW, *worth_layout).await
             && held.iomode == IoMode::RW
         {
             let io_bytes = self.mds.io_bytes_max().1;
-            let queues = server_queues::striped_queues(
-                &held.plan,
-                Purpose::Write,
-                outgoing.ranges,
-                io_bytes,
-            );
+            let ranges = &outgoing.ranges;
+            let queues =
+                server_queues::striped_queues(&held.plan, Purpose::Write, ranges, io_bytes);
             let failed = self.write_queues(outgoing, queues, held.failures()).await?;
             let (from, end) = outgoing.span();
             held.note_written(from, end);
@@ -88,7 +91,7 @@ impl DataPath {
     /// Writes ranges through the metadata server.
     pub(super) async fn write_at_mds(
         &self,
-        outgoing: &Outgoing<'_>,
+        outgoing: &Outgoing,
         ranges: &[(u64, u64)],
     ) -> Result<(), ClientError> {
         let io_bytes = self.mds.io_bytes_max().1;
@@ -99,7 +102,7 @@ impl DataPath {
     /// Writes all pieces. Those a data server could not take are returned; other failures end it.
     async fn write_queues(
         &self,
-        outgoing: &Outgoing<'_>,
+        outgoing: &Outgoing,
         queues: Vec<ServerQueue>,
         failures: &Failures,
     ) -> Result<Failed, ClientError> {
@@ -108,9 +111,10 @@ impl DataPath {
             by: outgoing.by.clone(),
             stateid: outgoing.by.io_stateid(),
             stable: outgoing.stability(&queues),
-            start: outgoing.start,
-            source: outgoing.source.clone(),
-            outcome: Mutex::new(Outcome::default()),
+            file: self.file.clone(),
+            no: outgoing.no,
+            pieces: outgoing.pieces.clone(),
+            failed: Mutex::default(),
             failures: Failures::default(),
         });
         let work = {
@@ -119,15 +123,8 @@ impl DataPath {
         };
         let ran = server_queues::run(queues, work).await;
         failures.extend(&shared.failures);
-        let outcome = std::mem::take(&mut *shared.outcome.lock());
-        let mut dirty = self.file.lock_dirty();
-        for written in outcome.written {
-            match written {
-                Written::Waits(piece) => dirty.push(piece),
-                Written::Durable(offset, len) => dirty.overwrite(offset, len),
-            }
-        }
-        ran.map(|()| outcome.failed)
+        ran?;
+        Ok(std::mem::take(&mut *shared.failed.lock()))
     }
 }
 
@@ -137,25 +134,11 @@ struct Shared {
     by: Arc<Open>,
     stateid: Stateid,
     stable: StableHow,
-    /// File offset of the source's first byte.
-    start: u64,
-    source: Source,
-    outcome: Mutex<Outcome>,
+    file: Arc<SharedFile>,
+    no: SendingNo,
+    pieces: Pieces,
+    failed: Mutex<Failed>,
     failures: Failures,
-}
-
-#[derive(Default)]
-struct Outcome {
-    written: Vec<Written>,
-    failed: Failed,
-}
-
-/// A piece that reached all of its targets.
-enum Written {
-    /// It waits for a COMMIT.
-    Waits(Unsettled),
-    /// File offset and length of what is durable already.
-    Durable(u64, u64),
 }
 
 impl Shared {
@@ -166,7 +149,7 @@ impl Shared {
         targets: Targets,
         piece: Piece,
     ) -> Result<(), ClientError> {
-        let payload = self.source.part(piece.file_offset - self.start, piece.len);
+        let payload = self.pieces.part(piece.file_offset, piece.len);
         let tries = match &*targets {
             [only] => vec![self.clone().write_to(only.clone(), piece, payload.clone()).await],
             several => self.write_to_each(several, piece, &payload).await?,
@@ -187,17 +170,15 @@ impl Shared {
             }
         }
         if !is_everywhere {
-            self.outcome.lock().failed.push((file_offset, len));
+            self.failed.lock().push((file_offset, len));
             return Ok(());
         }
-        self.source.arrived(piece.len);
-        self.outcome.lock().written.push(match marks.is_empty() {
-            true => Written::Durable(file_offset, len),
-            false => {
-                let (marks, by) = (marks.into(), self.by.clone());
-                Written::Waits(Unsettled { file_offset, payload, marks, by })
-            }
-        });
+        self.by.arrived(len);
+        let arrived = match marks.is_empty() {
+            true => Arrived::Durable,
+            false => Arrived::Unstable(marks.into()),
+        };
+        self.file.cache(|cache| cache.ranges.arrived(self.no, file_offset, len, &arrived));
         Ok(())
     }
 

@@ -40,8 +40,20 @@ impl Nodes {
         stateid: Stateid,
         attrs: Attrs,
     ) -> Result<Attrs, ClientError> {
+        let size = attrs.size;
         let set = OpArgs::Setattr(SetattrArgs { stateid, attrs: Box::new(attrs) });
-        attrs_in(self.mds.compound(vec![putfh(fh), set, getattr(NODE_ATTRS)]).await?.pop())
+        let ops = vec![putfh(fh), set, getattr(NODE_ATTRS)];
+        let set = async || attrs_in(self.mds.compound(ops).await?.pop());
+        let Some(size) = size else { return set().await };
+        // What this client has open of it is settled first, and cut.
+        match self.files.matching(Some(fh)).first() {
+            Some(open) => open.truncate_by(size, set).await,
+            None => {
+                let done = set().await?;
+                self.cluster.files.truncated(fh, size);
+                Ok(done)
+            }
+        }
     }
 
     /// Room in the file system that a node is in.

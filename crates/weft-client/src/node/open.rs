@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use weft_nfs::{
     Acl, AttrNo, Attrs, Bitmap, Component, FileHandle, OpArgs, OpNum, OpOk, Seqid, StateOwner,
+    Stateid,
     attr::ModeUmask,
-    ops::{CreateHow, DelegreturnArgs, OpenArgs, OpenClaim, OpenDelegation},
+    ops::{CreateHow, DelegreturnArgs, OpenArgs, OpenClaim, OpenDelegation, SetattrArgs},
     share,
 };
 
@@ -146,6 +147,9 @@ impl Nodes {
         };
         self.decline_delegation(&fh.object, &open.delegation).await;
         let attrs = attrs.attrs;
+        if options.truncate && options.create.is_some() && !options.exclusive {
+            self.emptied(&fh.object, open.stateid).await?;
+        }
         let opened = Opened {
             fh: fh.object,
             stateid: open.stateid,
@@ -153,10 +157,22 @@ impl Nodes {
             caller: self.caller().clone(),
             access: options.access(),
             size: attrs.size.unwrap_or(0),
+            change: attrs.change,
             thresholds: self.thresholds(&attrs),
             losses,
         };
         Ok((opened, *attrs))
+    }
+
+    /// An OPEN has emptied a file: what this client has of it goes. What it had sent may have got
+    /// there later.
+    async fn emptied(&self, fh: &FileHandle, stateid: Stateid) -> Result<(), ClientError> {
+        if !self.cluster.files.emptied(fh).await {
+            return Ok(());
+        }
+        let attrs = Box::new(Attrs { size: Some(0), ..Attrs::default() });
+        let again = OpArgs::Setattr(SetattrArgs { stateid, attrs });
+        self.mds.on_file(fh, again).await.map(drop)
     }
 
     /// What the server says of layout types that we have a driver for.

@@ -5,15 +5,17 @@ use crate::limits::URL_BYTES_MAX;
 /// What URLs of ours begin with.
 pub(super) const SCHEME: &str = "weft://";
 /// Every option there is.
-pub(super) const NAMES: [&str; 8] = [
+pub(super) const NAMES: [&str; 10] = [
     "minorversion",
     "layouts",
     "eager",
     "slots",
     "patience",
     "data_server_patience",
+    "cache",
+    "cache_bytes",
     "gather_below",
-    "gather_bytes",
+    "read_ahead",
 ];
 
 /// Why a text is no URL of ours, and what to write instead.

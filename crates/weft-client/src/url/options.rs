@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use super::error::{NAMES, UrlError};
-use crate::limits::{SLOTS_MAX, URL_GATHER_BYTES_MAX, URL_SECONDS_MAX};
+use crate::limits::{SLOTS_MAX, URL_CACHE_BYTES_MAX, URL_SECONDS_MAX};
 
 /// Options that a URL gave; what it did not say stays as whoever connects has it. Their meaning is
 /// that of the fields of [`crate::fs::ClientOptions`] and [`crate::io::IoPolicy`].
@@ -21,10 +21,14 @@ pub struct UrlOptions {
     pub patience: Option<Duration>,
     /// In seconds, with a fraction if need be.
     pub data_server_patience: Option<Duration>,
+    /// `false`: [`crate::io::IoPolicy::direct`], but for what else is said.
+    pub cache: Option<bool>,
+    /// In bytes.
+    pub cache_bytes: Option<u64>,
     /// In bytes.
     pub gather_below: Option<u32>,
     /// In bytes.
-    pub gather_bytes: Option<u32>,
+    pub read_ahead: Option<u32>,
 }
 
 impl UrlOptions {
@@ -40,8 +44,10 @@ impl UrlOptions {
             "slots" => set(&mut self.slots, NAMES[3], value, slots),
             "patience" => set(&mut self.patience, NAMES[4], value, seconds),
             "data_server_patience" => set(&mut self.data_server_patience, NAMES[5], value, seconds),
-            "gather_below" => set(&mut self.gather_below, NAMES[6], value, bytes),
-            "gather_bytes" => set(&mut self.gather_bytes, NAMES[7], value, bytes),
+            "cache" => set(&mut self.cache, NAMES[6], value, truth),
+            "cache_bytes" => set(&mut self.cache_bytes, NAMES[7], value, memory),
+            "gather_below" => set(&mut self.gather_below, NAMES[8], value, bytes),
+            "read_ahead" => set(&mut self.read_ahead, NAMES[9], value, bytes),
             other => Err(UrlError::UnknownOption(other.into())),
         }
     }
@@ -61,8 +67,10 @@ impl UrlOptions {
             slots: said.slots.or(before.slots),
             patience: said.patience.or(before.patience),
             data_server_patience: said.data_server_patience.or(before.data_server_patience),
+            cache: said.cache.or(before.cache),
+            cache_bytes: said.cache_bytes.or(before.cache_bytes),
             gather_below: said.gather_below.or(before.gather_below),
-            gather_bytes: said.gather_bytes.or(before.gather_bytes),
+            read_ahead: said.read_ahead.or(before.read_ahead),
         };
         Ok(())
     }
@@ -77,8 +85,10 @@ impl UrlOptions {
             self.slots.map(|v| v.to_string()),
             self.patience.map(seconds),
             self.data_server_patience.map(seconds),
+            self.cache.map(|v| v.to_string()),
+            self.cache_bytes.map(|v| v.to_string()),
             self.gather_below.map(|v| v.to_string()),
-            self.gather_bytes.map(|v| v.to_string()),
+            self.read_ahead.map(|v| v.to_string()),
         ];
         NAMES.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?)))
     }
@@ -152,6 +162,10 @@ fn seconds(value: &str) -> Read<Duration> {
 }
 
 fn bytes(value: &str) -> Read<u32> {
-    let number = value.parse().ok().filter(|n| *n <= URL_GATHER_BYTES_MAX);
-    number.ok_or("a number of bytes up to 67108864")
+    value.parse().map_err(|_| "a number of bytes up to 4294967295")
+}
+
+fn memory(value: &str) -> Read<u64> {
+    let number = value.parse().ok().filter(|n| *n <= URL_CACHE_BYTES_MAX);
+    number.ok_or("a number of bytes up to 1099511627776")
 }

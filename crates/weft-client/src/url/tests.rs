@@ -62,7 +62,8 @@ fn mistakes_are_named() {
         ("weft://h/?minorversion=3", "minorversion=3", "1 or 2"),
         ("weft://h/?patience=-1", "patience=-1", "seconds"),
         ("weft://h/?patience=86401", "patience=86401", "86400"),
-        ("weft://h/?gather_bytes=67108865", "gather_bytes", "67108864"),
+        ("weft://h/?cache_bytes=1099511627777", "cache_bytes", "1099511627776"),
+        ("weft://h/?gather_below=4294967296", "gather_below", "4294967295"),
         ("weft://h/?eager=true&eager=true", "twice", "once"),
     ] {
         let said = refused(text);
@@ -76,11 +77,20 @@ fn mistakes_are_named() {
 
 fn options() -> impl Strategy<Value = UrlOptions> {
     let seconds = || proptest::option::of((0u64..=86_400_000).prop_map(Duration::from_millis));
-    let bytes = || proptest::option::of(0u32..=1 << 26);
-    let (yes, no) = (any::<Option<bool>>(), any::<Option<bool>>());
+    let bytes = || any::<Option<u32>>();
+    let truth = || any::<Option<bool>>();
+    let memory = proptest::option::of(0u64..=1 << 40);
     let numbers = (proptest::option::of(1u32..=2), proptest::option::of(1u32..=256));
-    (numbers, yes, no, seconds(), seconds(), bytes(), bytes()).prop_map(
-        |((minorversion, slots), layouts, eager, patience, data_server_patience, below, all)| {
+    let truths = (truth(), truth(), truth());
+    (numbers, truths, seconds(), seconds(), (bytes(), bytes(), memory)).prop_map(
+        |(
+            (minorversion, slots),
+            (layouts, eager, cache),
+            patience,
+            data_server_patience,
+            sizes,
+        )| {
+            let (gather_below, read_ahead, cache_bytes) = sizes;
             UrlOptions {
                 minorversion,
                 layouts,
@@ -88,8 +98,10 @@ fn options() -> impl Strategy<Value = UrlOptions> {
                 slots,
                 patience,
                 data_server_patience,
-                gather_below: below,
-                gather_bytes: all,
+                cache,
+                cache_bytes,
+                gather_below,
+                read_ahead,
             }
         },
     )

@@ -5,8 +5,13 @@ use std::fmt::{self, Display};
 use weft_client::fs::ClientOptions;
 use weft_client::io::IoPolicy;
 
-/// Small writes of a client that gathers, and its buffer: it is full now and then.
-const GATHERED: IoPolicy = IoPolicy { gather_below: 16 << 10, gather_bytes: 64 << 10 };
+/// Small writes of a client that gathers, and its memory: it is full now and then.
+const GATHERED: IoPolicy = IoPolicy {
+    gather_below: 16 << 10,
+    keeps: true,
+    read_ahead_bytes: 64 << 10,
+    cache_bytes: 512 << 10,
+};
 
 /// The threshold below which clients write through the metadata server.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +99,7 @@ impl ClientSwitches {
 
     /// The options that say so.
     pub fn options(&self) -> ClientOptions {
-        let policy = if self.gathering { GATHERED } else { IoPolicy::default() };
+        let policy = if self.gathering { GATHERED } else { IoPolicy::direct() };
         ClientOptions { eager: self.one_compound, policy, ..ClientOptions::default() }
     }
 }

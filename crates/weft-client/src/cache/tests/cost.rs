@@ -122,7 +122,6 @@ fn the_ends_of_all_offsets() {
     for at in [0, 77, u64::MAX] {
         assert_eq!(cache.write(&1, at, &[]), Ok(()));
         assert!(cache.read(at, 0).is_empty());
-        cache.put_zeros(at, 0);
         let fetch = cache.begin_fetch(at, 0);
         cache.fetched(fetch, at, &Bytes::from_static(b"more than was asked for"));
         cache.end_fetch(fetch);
@@ -133,7 +132,9 @@ fn the_ends_of_all_offsets() {
         cache.read(last, u64::MAX),
         vec![Part::Here { offset: last, bytes: Bytes::from_static(&[1; 4]) }]
     );
-    cache.put_zeros(0, u64::MAX);
+    let fetch = cache.begin_fetch(0, u64::MAX);
+    cache.fetched_zeros(fetch, 0, u64::MAX);
+    cache.end_fetch(fetch);
     assert_eq!(cache.read(0, u64::MAX)[0], Part::Zeros { offset: 0, len: last });
     let take = Take { bytes: u64::MAX, runs: 1, unit_bytes: 1 << 20, partial: true };
     let sending = cache.take_dirty(&take).expect("it is dirty");

@@ -121,7 +121,6 @@ enum Event {
     Truncate {
         size: usize,
     },
-    PutZeros,
     Age,
     SetBlock {
         bytes: u64,
@@ -153,7 +152,6 @@ fn event() -> impl Strategy<Value = Event> {
         6 => (any::<bool>(), 0..1000_u64).prop_map(|(again, bytes)| Evict { again, bytes }),
         2 => any::<bool>().prop_map(|by| Forget { by }),
         1 => (0..=SPAN).prop_map(|size| Truncate { size }),
-        1 => Just(PutZeros),
         2 => Just(Age),
         1 => prop_oneof![Just(16_u64), Just(7), Just(64)].prop_map(|bytes| SetBlock { bytes }),
     ]
@@ -516,14 +514,6 @@ impl World {
                     (self.durable[at], self.volatile[at]) = (0, None);
                     self.truth[at] = Truth::Had(vec![0]);
                     self.expected[at] = Some(0);
-                }
-            }
-            Event::PutZeros => {
-                let is_zero = |at: &usize| {
-                    self.at_server(*at) == 0 && matches!(self.truth[*at], Truth::Had(_))
-                };
-                for at in (0..SPAN).filter(is_zero).collect::<Vec<_>>() {
-                    self.cache.put_zeros(at as u64, 1);
                 }
             }
             _ => {}

@@ -70,10 +70,6 @@ fn snapshot() {
             r.cache.write(&1, 0, &[1; LEN as usize]).expect("it is in range");
             Outcome::OK
         })
-        .on("put_zeros", |r| {
-            r.cache.put_zeros(0, LEN);
-            Outcome::OK
-        })
         .on("take_dirty", |r| match r.cache.take_dirty(&Take::all(LEN, 1)) {
             Some(sending) => {
                 assert!(r.sending.replace(sending.no).is_none(), "sent twice at once");

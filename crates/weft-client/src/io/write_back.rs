@@ -1,0 +1,217 @@
+//! Dirty data on their way to the servers: when somebody waits for it, and when memory wants it.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use weft_xdr::Payload;
+
+use super::{
+    data_path::DataPath, open::Writer, shared_file::SharedFile, source::Pieces, write::Outgoing,
+};
+use crate::{
+    cache::{Sending, SendingNo, Take},
+    error::ClientError,
+    limits,
+};
+
+/// What was taken from the cache to be sent.
+type Leaving = Sending<Writer, Payload>;
+
+/// A sending that has left the cache: whatever becomes of it, the cache hears of its end.
+struct UnderWay {
+    file: Arc<SharedFile>,
+    no: SendingNo,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.file.cache(|cache| cache.ranges.ended(self.no));
+        self.file.has_ended();
+    }
+}
+
+/// One task less that writes back.
+struct WritingBack(Arc<SharedFile>);
+
+impl Drop for WritingBack {
+    fn drop(&mut self) {
+        self.0.write_backs.fetch_sub(1, Ordering::AcqRel);
+        self.0.has_ended();
+    }
+}
+
+impl DataPath {
+    /// Sends what is dirty of a range, and waits for what of it is on its way already.
+    ///
+    /// # Errors
+    /// Of what was sent here; it is dirty still.
+    pub(super) async fn drain(
+        self: &Arc<Self>,
+        offset: u64,
+        len: u64,
+        then_durable: bool,
+    ) -> Result<(), ClientError> {
+        loop {
+            let ended = self.file.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            let is_done = !self.file.look(|cache| cache.ranges.is_unsent(offset, len));
+            if is_done {
+                return Ok(());
+            }
+            let all = Take::all(u64::MAX, usize::MAX);
+            match self.file.cache(|cache| cache.ranges.take_dirty(&all)) {
+                Some(sending) => self.send_apart(sending, then_durable).await?,
+                None => ended.await,
+            }
+        }
+    }
+
+    /// Makes everything that is at the servers durable and visible. What they lost is sent again.
+    ///
+    /// # Errors
+    /// [`ClientError::NotCommitted`] after [`limits::REWRITES_MAX`] times.
+    pub(super) async fn settle(self: &Arc<Self>) -> Result<(), ClientError> {
+        for _ in 0..=limits::REWRITES_MAX {
+            if !self.settle_once().await? {
+                return Ok(());
+            }
+            self.drain(0, u64::MAX, false).await?;
+        }
+        Err(ClientError::NotCommitted)
+    }
+
+    /// Begins to write back, if there is reason to.
+    pub(super) fn write_back_if_due(self: &Arc<Self>) {
+        let pressure = self.pressure();
+        if !pressure.write_back && !pressure.commit {
+            return;
+        }
+        let running = &self.file.write_backs;
+        if running.fetch_add(1, Ordering::AcqRel) >= limits::WRITE_BACKS_MAX {
+            running.fetch_sub(1, Ordering::AcqRel);
+            return;
+        }
+        let (path, running) = (self.clone(), WritingBack(self.file.clone()));
+        tokio::spawn(async move {
+            // What fails stays dirty, and whoever waits for it hears why.
+            if let Err(e) = path.write_back().await {
+                tracing::debug!(fh = ?path.fh(), "not written back: {e}");
+            }
+            drop(running);
+        });
+    }
+
+    /// Writes back as long as there is reason to: full stripe units before anything else.
+    async fn write_back(self: &Arc<Self>) -> Result<(), ClientError> {
+        loop {
+            let pressure = self.pressure();
+            if pressure.commit {
+                self.settle().await?;
+            }
+            let sending = match pressure.write_back {
+                true => self.take_units(),
+                false => None,
+            };
+            match sending {
+                Some(sending) => self.send_apart(sending, false).await?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn take_units(&self) -> Option<Leaving> {
+        self.file.cache(|cache| {
+            let take = Take {
+                bytes: limits::WRITE_BACK_BYTES,
+                runs: limits::WRITE_BACK_RUNS,
+                unit_bytes: limits::CACHE_BLOCK_BYTES,
+                partial: true,
+            };
+            cache.ranges.take_dirty(&take)
+        })
+    }
+
+    /// Waits until the memory of all files lets somebody write. Whoever waits does what has to be
+    /// done for that, be it to another file.
+    ///
+    /// # Errors
+    /// What is dirty of this file cannot leave.
+    pub(super) async fn make_room(self: &Arc<Self>) -> Result<(), ClientError> {
+        loop {
+            let ended = self.cluster.files.memory.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            let pressure = self.pressure();
+            if !pressure.wait {
+                return Ok(());
+            }
+            if let Some(sending) = self.take_units() {
+                self.send_apart(sending, false).await?;
+                continue;
+            }
+            if pressure.commit {
+                self.settle().await?;
+                continue;
+            }
+            if self.relieve_others().await {
+                continue;
+            }
+            // Something is under way. Its end is told; but if another file's data cannot leave,
+            // nobody tells when they can.
+            let _ = tokio::time::timeout(limits::ROOM_RETRY, ended).await;
+        }
+    }
+
+    /// Sends or commits something of the files that have most of it. Whether that was done.
+    async fn relieve_others(&self) -> bool {
+        let [dirtiest, most_sent] = self.cluster.files.most_unsettled();
+        if let Some(path) = dirtiest.and_then(|file| self.to_other(file))
+            && let Some(sending) = path.take_units()
+        {
+            return path.send_apart(sending, false).await.is_ok();
+        }
+        match most_sent.and_then(|file| self.to_other(file)) {
+            Some(path) => path.settle().await.is_ok(),
+            None => false,
+        }
+    }
+
+    /// The way of whoever wrote something to another file that is not durable.
+    fn to_other(&self, file: Arc<SharedFile>) -> Option<Arc<DataPath>> {
+        let by = file.look(|cache| cache.ranges.a_writer().cloned())?;
+        Some(Arc::new(DataPath::of(self.cluster.clone(), by.0, file)))
+    }
+
+    /// Sends something in a task of its own: whoever waits for it may give up, but what has left
+    /// arrives, or is known not to have.
+    async fn send_apart(
+        self: &Arc<Self>,
+        sending: Leaving,
+        then_durable: bool,
+    ) -> Result<(), ClientError> {
+        let under_way = UnderWay { file: self.file.clone(), no: sending.no };
+        let outgoing = self.outgoing(sending, then_durable);
+        let path = self.clone();
+        let sent = tokio::spawn(async move {
+            let sent = path.send(&outgoing).await;
+            drop(under_way);
+            sent
+        });
+        sent.await.unwrap_or(Err(ClientError::Closed))
+    }
+
+    /// A few small pieces that were gathered are not worth a layout.
+    fn outgoing(&self, sending: Leaving, then_durable: bool) -> Outgoing {
+        let Sending { no, by, pieces } = sending;
+        let by = by.0;
+        let pieces = Pieces::new(pieces);
+        let ranges = pieces.ranges();
+        let bytes: u64 = ranges.iter().map(|(_, len)| len).sum();
+        let end = ranges.last().map_or(0, |(at, len)| at.saturating_add(*len));
+        let is_much = self.cluster.policy.gather_below == 0
+            || ranges.len() > limits::MDS_RUNS_MAX
+            || bytes >= limits::MDS_BYTES_MAX;
+        let worth_layout = is_much && self.is_worth_layout(&by, end);
+        Outgoing { no, by, pieces, ranges, worth_layout, then_durable }
+    }
+}

@@ -1,0 +1,185 @@
+//! What is read and written through the cache: round trips, and what servers lose or keep back.
+
+mod fake;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use fake::{Fake, Fault, UNIT, pattern};
+use weft_client::{
+    fs::{Client, ClientOptions, File, OpenOptions},
+    io::IoPolicy,
+};
+use weft_nfs::OpNum;
+
+struct Cluster {
+    mds: Fake,
+    ds: Vec<Fake>,
+    client: Client,
+}
+
+async fn cluster(policy: IoPolicy) -> Cluster {
+    let ds = vec![Fake::data_server().await, Fake::data_server().await];
+    let mds = Fake::start(ds.clone()).await;
+    let options = ClientOptions {
+        patience: Duration::from_secs(10),
+        data_server_patience: Duration::from_millis(500),
+        policy,
+        ..ClientOptions::default()
+    };
+    let client = Client::connect(mds.addr, options).await.unwrap();
+    Cluster { mds, ds, client }
+}
+
+impl Cluster {
+    async fn open(&self) -> File {
+        let options = OpenOptions { read: true, ..OpenOptions::replace(0o644) };
+        self.client.open("/f", options).await.unwrap()
+    }
+
+    /// Operations of a kind that arrived anywhere.
+    fn count(&self, op: OpNum) -> usize {
+        self.mds.count(op) + self.ds.iter().map(|ds| ds.count(op)).sum::<usize>()
+    }
+}
+
+/// Reads all of a file in pieces.
+async fn read_by(file: &File, len: usize, piece: usize) -> Vec<u8> {
+    let mut all = Vec::new();
+    while all.len() < len {
+        let read = file.read_at(all.len() as u64, piece).await.unwrap();
+        assert!(!read.is_empty());
+        all.extend_from_slice(&read);
+    }
+    all
+}
+
+/// Small writes one behind the other, and what is read again, cost no request; what another open
+/// reads from front to back in small pieces, few.
+#[tokio::test]
+async fn what_is_cached_costs_no_request() {
+    let c = cluster(IoPolicy::default()).await;
+    let file = c.open().await;
+    let data = pattern(3 << 20, 1);
+    for (n, part) in data.chunks(4096).enumerate() {
+        file.write_at(n as u64 * 4096, Bytes::copy_from_slice(part)).await.unwrap();
+    }
+    assert_eq!(c.count(OpNum::WRITE), 0);
+    assert!(read_by(&file, data.len(), 4096).await == data);
+    file.commit().await.unwrap();
+    assert!(read_by(&file, data.len(), 10_000).await == data);
+    assert_eq!((c.count(OpNum::READ), c.count(OpNum::WRITE)), (0, 3));
+    file.close().await.unwrap();
+    let file = c.client.open("/f", OpenOptions::read()).await.unwrap();
+    assert!(read_by(&file, data.len(), 4096).await == data);
+    let reads = c.count(OpNum::READ);
+    assert!((3..=8).contains(&reads), "{reads}");
+    assert!(read_by(&file, data.len(), 4096).await == data);
+    assert_eq!(c.count(OpNum::READ), reads);
+    file.close().await.unwrap();
+    c.client.close().await;
+}
+
+/// A data server that loses what is not durable does not show: who wrote it reads its own bytes,
+/// whatever the policy, and they become durable with the next commit.
+#[tokio::test]
+async fn own_bytes_survive_a_power_cut() {
+    for policy in [IoPolicy::default(), IoPolicy::direct()] {
+        let c = cluster(policy).await;
+        let file = c.open().await;
+        let data = pattern(2 * UNIT as usize, 2);
+        file.write_at(0, data.clone().into()).await.unwrap();
+        file.io().flush().await.unwrap();
+        assert_eq!(c.count(OpNum::WRITE), 2);
+        for ds in &c.ds {
+            ds.fault(Fault::LoseDataBefore(OpNum::READ));
+            ds.fault(Fault::LoseDataBefore(OpNum::COMMIT));
+        }
+        assert!(file.read_at(0, data.len()).await.unwrap() == data, "{policy:?}");
+        file.commit().await.unwrap();
+        file.close().await.unwrap();
+        let file = c.client.open("/f", OpenOptions::read()).await.unwrap();
+        c.ds.iter().for_each(|ds| ds.lock().faults.clear());
+        assert!(file.read_at(0, data.len()).await.unwrap() == data, "{policy:?}");
+        file.close().await.unwrap();
+        c.client.close().await;
+    }
+}
+
+/// Who gives up waiting for a write leaves it on its way: what is written over it afterwards is not
+/// overtaken by it.
+#[tokio::test]
+async fn a_write_given_up_overtakes_nothing() {
+    let c = cluster(IoPolicy::direct()).await;
+    let file = c.open().await;
+    file.write_at(0, pattern(UNIT as usize, 3).into()).await.unwrap();
+    c.ds[0].fault(Fault::Hold(OpNum::WRITE));
+    let old = file.write_at(0, pattern(UNIT as usize, 4).into());
+    assert!(tokio::time::timeout(Duration::from_millis(200), old).await.is_err());
+    let new = pattern(UNIT as usize, 5);
+    let mut next = Box::pin(file.write_at(0, new.clone().into()));
+    assert!(tokio::time::timeout(Duration::from_millis(200), next.as_mut()).await.is_err());
+    assert_eq!(c.ds[0].count(OpNum::WRITE), 2, "one at a time");
+    assert!(file.read_at(0, UNIT as usize).await.unwrap() == new, "it is read already");
+    c.ds[0].release();
+    next.await.unwrap();
+    file.close().await.unwrap();
+    assert!(c.client.read_file("/f", 4 << 20).await.unwrap() == new);
+    c.client.close().await;
+}
+
+/// What goes past the opens of a file meets what they have not sent: a file that is read whole is
+/// what was written, one that is replaced, emptied or cut keeps nothing of it.
+#[tokio::test]
+async fn acts_by_path_meet_what_is_cached() {
+    let c = cluster(IoPolicy::default()).await;
+    let file = c.open().await;
+    file.write_at(0, Bytes::from_static(b"not sent")).await.unwrap();
+    assert_eq!(c.client.read_file("/f", 100).await.unwrap(), "not sent");
+    file.write_at(0, Bytes::from_static(b"nor this, which is longer")).await.unwrap();
+    c.client.write_file("/f", 0o644, Bytes::from_static(b"replaced")).await.unwrap();
+    assert_eq!(file.read_at(0, 100).await.unwrap(), "replaced");
+    file.write_at(20, Bytes::from_static(b"behind")).await.unwrap();
+    c.client.truncate("/f", 22).await.unwrap();
+    let cut = b"replaced\0\0\0\0\0\0\0\0\0\0\0\0be";
+    assert_eq!(&file.read_at(0, 100).await.unwrap()[..], cut);
+    file.write_at(0, Bytes::from_static(b"again")).await.unwrap();
+    let emptied = c.open().await;
+    assert_eq!(file.read_at(0, 100).await.unwrap(), "");
+    emptied.write_at(1, Bytes::from_static(b"x")).await.unwrap();
+    assert_eq!(file.read_at(0, 100).await.unwrap(), "\0x");
+    file.close().await.unwrap();
+    emptied.close().await.unwrap();
+    assert_eq!(c.client.read_file("/f", 100).await.unwrap(), "\0x");
+    c.client.close().await;
+}
+
+/// Many files with everything dirty and clean stay within the memory that all of them have.
+#[tokio::test]
+async fn memory_is_bounded_by_the_budget() {
+    let policy = IoPolicy { cache_bytes: 2 << 20, ..IoPolicy::default() };
+    let c = cluster(policy).await;
+    let mut files = Vec::new();
+    for n in 0..64_usize {
+        let path = format!("/f{n}");
+        let options = OpenOptions { read: true, ..OpenOptions::replace(0o644) };
+        let file = c.client.open(&path, options).await.unwrap();
+        for part in 0..4 {
+            let at = part * 100_000;
+            file.write_at(at, pattern(100_000, n + part as usize).into()).await.unwrap();
+            let memory = c.client.cached_bytes();
+            assert!(memory <= policy.cache_bytes * 11 / 10, "{memory} bytes");
+        }
+        files.push(file);
+    }
+    for (n, file) in files.into_iter().enumerate() {
+        for part in 0..4_usize {
+            let read = file.read_at(part as u64 * 100_000, 100_000).await.unwrap();
+            assert!(read == pattern(100_000, n + part), "file {n}");
+        }
+        let memory = c.client.cached_bytes();
+        assert!(memory <= policy.cache_bytes * 11 / 10, "{memory} bytes");
+        file.close().await.unwrap();
+    }
+    c.client.close().await;
+}
