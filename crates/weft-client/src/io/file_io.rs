@@ -58,6 +58,23 @@ impl FileIo {
         self.path.io_stateid()
     }
 
+    /// Makes a request that relies on this open, given its stateid: again whenever the server had
+    /// forgotten the open, after the file was opened again.
+    pub(crate) async fn under_open<T, F>(
+        &self,
+        request: impl Fn(Stateid) -> F,
+    ) -> Result<T, ClientError>
+    where
+        F: Future<Output = Result<T, ClientError>>,
+    {
+        self.path.reopening(&self.path.open, || request(self.io_stateid())).await
+    }
+
+    /// Opens the file again: the server had forgotten the open.
+    pub(crate) async fn open_again(&self) -> Result<(), ClientError> {
+        self.path.reopen(&self.path.open).await
+    }
+
     /// The file's size, asked of the metadata server.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use weft_nfs::{AttrNo, Attrs, Bitmap, FileHandle, OpArgs, Stateid, ops::SetattrArgs};
 
 use super::{NODE_ATTRS, Nodes, attrs_in, getattr, putfh};
-use crate::error::ClientError;
+use crate::{error::ClientError, io::FileIo};
 
 /// Room in the file system, in bytes and in files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,6 +42,14 @@ impl Nodes {
     ) -> Result<Attrs, ClientError> {
         let set = OpArgs::Setattr(SetattrArgs { stateid, attrs: Box::new(attrs) });
         attrs_in(self.mds.compound(vec![putfh(fh), set, getattr(NODE_ATTRS)]).await?.pop())
+    }
+
+    /// [`Nodes::setattr`] under an open, which is made again if the server has forgotten it.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn setattr_open(&self, io: &FileIo, attrs: Attrs) -> Result<Attrs, ClientError> {
+        io.under_open(|stateid| self.setattr(io.fh(), stateid, attrs.clone())).await
     }
 
     /// Room in the file system that a node is in.
