@@ -21,6 +21,7 @@ const READ_WRITE: OpenOptions = OpenOptions {
     umask: None,
     exclusive: false,
     truncate: false,
+    policy: None,
 };
 
 struct Cluster {

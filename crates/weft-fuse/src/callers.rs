@@ -1,65 +1,41 @@
 //! In whose name a request is made.
 //!
-//! The kernel tells a caller's user and group. The other groups are the process' own, which the
-//! process table knows: they are looked up once a second at most for a process.
-
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+//! The kernel tells a caller's user and group. The other groups are the thread's own, which the
+//! process table knows. They are looked up for every request that has a caller: whoever gives up a
+//! group has given it up at once.
 
 use weft_client::rpc::Credential;
-
-/// How long a process' groups are believed.
-const GROUPS_VALID: Duration = Duration::from_secs(1);
-/// Processes whose groups are remembered: then all are forgotten, and asked for again.
-const CALLERS_MAX: usize = 1024;
-
-/// Process, user and group.
-type Caller = (u32, u32, u32);
 
 /// The credentials of callers.
 pub struct Callers {
     /// Everybody's: a mount of a user's own.
     only: Option<Credential>,
-    recent: Mutex<HashMap<Caller, (Instant, Credential)>>,
 }
 
 impl Callers {
     /// Each caller is himself.
     pub fn each() -> Callers {
-        Callers { only: None, recent: Mutex::default() }
+        Callers { only: None }
     }
 
     /// Every caller is this one.
     pub fn only(credential: Credential) -> Callers {
-        Callers { only: Some(credential), recent: Mutex::default() }
+        Callers { only: Some(credential) }
     }
 
     /// In whose name a request is made.
     pub fn credential(&self, request: &fuser::Request) -> Credential {
-        if let Some(only) = &self.only {
-            return only.clone();
+        match &self.only {
+            Some(only) => only.clone(),
+            None => {
+                let groups = groups_of(request.pid());
+                Credential::of_user(request.uid(), request.gid(), &groups)
+            }
         }
-        let caller = (request.pid(), request.uid(), request.gid());
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, known)) = recent.get(&caller)
-            && at.elapsed() < GROUPS_VALID
-        {
-            return known.clone();
-        }
-        let (pid, uid, gid) = caller;
-        let credential = Credential::of_user(uid, gid, &groups_of(pid));
-        if recent.len() >= CALLERS_MAX {
-            recent.clear();
-        }
-        recent.insert(caller, (Instant::now(), credential.clone()));
-        credential
     }
 }
 
-/// A process' supplementary groups; none of one that is gone, or of a namespace that we do not see.
+/// A thread's supplementary groups; none of one that is gone, or of a namespace that we do not see.
 fn groups_of(pid: u32) -> Vec<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     groups_in(&status)

@@ -1,18 +1,26 @@
 //! Open files: their bytes.
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
 
 use bytes::Bytes;
 use fuser::{Errno, FopenFlags, OpenAccMode, OpenFlags};
 use weft_client::{
-    io::{FileIo, Source},
-    node::{Nodes, OpenOptions},
+    io::{FileIo, IoPolicy, Source},
+    node::{Nodes, OpenOptions, OpenedName},
 };
 use weft_nfs::{Attrs, Component};
 
 use crate::{
     errno::OrErrno,
+    known_dirs::Change,
     slots::OpenFile,
+    space::Place,
     tree::{Creation, Tree},
 };
 
@@ -25,14 +33,17 @@ const O_EXCL: i32 = 0o200;
 const O_TRUNC: i32 = 0o1000;
 const O_DIRECT: i32 = 0o40000;
 
-/// What a program's flags want.
+/// What a program's flags want of a file that is there. To empty it is a request of its own, which
+/// the kernel makes when nothing is in the way any more: nobody runs the file as a program, say.
 pub fn options_of(flags: i32) -> OpenOptions {
     let (read, write) = match OpenFlags(flags).acc_mode() {
         OpenAccMode::O_RDONLY => (true, false),
         OpenAccMode::O_WRONLY => (false, true),
         OpenAccMode::O_RDWR => (true, true),
     };
-    OpenOptions { read, write, truncate: flags & O_TRUNC != 0, ..OpenOptions::default() }
+    // Who goes past the kernel's cache goes past ours, too.
+    let policy = (flags & O_DIRECT != 0).then(IoPolicy::direct);
+    OpenOptions { read, write, policy, ..OpenOptions::default() }
 }
 
 impl Tree {
@@ -48,19 +59,14 @@ impl Tree {
         for io in self.inodes.opens(ino) {
             io.flush().await.or_errno()?;
         }
-        let mut options = options_of(flags);
-        let truncate = std::mem::take(&mut options.truncate);
-        let opened = nodes.open_node(&fh, options).await;
+        let asked_at = Instant::now();
+        let opened = nodes.open_node(&fh, options_of(flags)).await;
         let (attrs, io) = opened.or_errno()?;
-        if truncate {
-            let cut = io.truncate(0).await.or_errno();
-            if let Err(e) = cut {
-                let _ = io.close().await; // the failure to cut is what the program hears of
-                return Err(e);
-            }
-            self.inodes.opens(ino).iter().for_each(|other| other.set_size(0));
+        self.recently_told(ino, &attrs);
+        if !self.inodes.is_unwritten_since(ino, asked_at) {
+            self.recent.forget(ino);
         }
-        Ok(self.keep(ino, (io, nodes), &attrs, flags))
+        Ok(self.keep((ino, asked_at), (io, nodes), &attrs, flags))
     }
 
     /// Makes and opens a file.
@@ -76,23 +82,28 @@ impl Tree {
             create: Some(creation.mode & 0o7777),
             umask: Some(creation.umask),
             exclusive: flags & O_EXCL != 0,
+            truncate: flags & O_TRUNC != 0,
             ..options_of(flags)
         };
-        let (node, io) = nodes.open(&dir, name, options).await.or_errno()?;
+        let asked_at = Instant::now();
+        let opened = nodes.open(&dir, name.clone(), options).await;
+        let OpenedName { node, io, change } = self.in_dir(parent, opened)?;
+        self.changed(parent, (name, Change::Added), change);
         let attr = match self.told(&node) {
             Ok(attr) => attr,
             Err(e) => {
-                let _ = io.close().await; // as above
+                let _ = io.close().await; // what failed first is what the program hears of
                 return Err(e);
             }
         };
-        let (number, how) = self.keep(attr.ino.0, (io, nodes), &node.attrs, flags);
+        let opened = (attr.ino.0, asked_at);
+        let (number, how) = self.keep(opened, (io, nodes), &node.attrs, flags);
         Ok((attr, number, how))
     }
 
     fn keep(
         &self,
-        ino: u64,
+        (ino, sized_at): (u64, Instant),
         (io, nodes): (Arc<FileIo>, &Nodes),
         attrs: &Attrs,
         flags: i32,
@@ -107,19 +118,48 @@ impl Tree {
         } else if is_cached {
             how |= FopenFlags::FOPEN_KEEP_CACHE;
         }
-        let open = OpenFile { io, nodes: nodes.clone(), is_writable };
+        let has_lost_lock = AtomicBool::new(false);
+        let open = OpenFile { io, nodes: nodes.clone(), is_writable, sized_at, has_lost_lock };
         (self.files.insert(Arc::new(open)), how)
     }
 
-    pub async fn read(&self, number: u64, offset: u64, len: u32) -> Result<Bytes, Errno> {
+    /// An open to read and write through.
+    pub fn usable(&self, number: u64) -> Result<Arc<OpenFile>, Errno> {
         let open = self.files.get(number).ok_or(Errno::EBADF)?;
-        open.io.read(offset, len as usize).await.or_errno()
+        if open.has_lost_lock.load(Ordering::Acquire) { Err(Errno::EIO) } else { Ok(open) }
     }
 
-    pub async fn write(&self, number: u64, offset: u64, data: Bytes) -> Result<(), Errno> {
-        let open = self.files.get(number).ok_or(Errno::EBADF)?;
+    pub async fn read(&self, place: Place, len: u32) -> Result<Bytes, Errno> {
+        let open = self.usable(place.file)?;
+        let len = match self.known_size(place.ino, &open) {
+            Some(size) => size.saturating_sub(place.offset).min(len.into()),
+            None => len.into(),
+        };
+        let len = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
+        open.io.read(place.offset, len).await.or_errno()
+    }
+
+    /// How long a file is, if that was told lately and nothing was written here since: then a read
+    /// up to its end need not ask whether there is more by now.
+    fn known_size(&self, ino: u64, open: &OpenFile) -> Option<u64> {
+        let is_known = open.sized_at.elapsed() < self.valid
+            && self.inodes.is_unwritten_since(ino, open.sized_at);
+        is_known.then(|| open.io.size())
+    }
+
+    pub async fn write(&self, place: Place, data: Bytes) -> Result<(), Errno> {
+        let open = self.usable(place.file)?;
+        self.written(place.ino);
         let len = data.len() as u64;
-        open.io.write(offset, len, &Source::bytes(data)).await.or_errno()
+        let written = open.io.write(place.offset, len, &Source::bytes(data)).await.or_errno();
+        self.written(place.ino);
+        written
+    }
+
+    /// A file is being written, or was just now: what is known of it is outdated.
+    pub fn written(&self, ino: u64) {
+        self.inodes.note_written(ino, Instant::now());
+        self.recent.forget(ino);
     }
 
     /// What was written through an open is durable and visible: at `close(2)` and `fsync(2)`.
@@ -132,7 +172,8 @@ impl Tree {
     }
 
     /// The kernel lets go of an open. Whoever wrote has heard of what failed, at `close(2)`.
-    pub async fn release(&self, number: u64) {
+    pub async fn release(&self, ino: u64, number: u64) {
+        self.unlock_through(ino, number).await;
         let Some(open) = self.files.remove(number) else { return };
         if let Err(e) = open.io.close().await {
             tracing::warn!(fh = ?open.io.fh(), "close failed: {e}");
@@ -150,7 +191,7 @@ mod tests {
         let (read_only, write_only, both) = (0, 1, 2);
         assert!(options_of(read_only).read && !options_of(read_only).write);
         assert!(!options_of(write_only).read && options_of(write_only).write);
-        assert!(options_of(both).read && options_of(both | O_TRUNC).truncate);
-        assert!(!options_of(both | O_EXCL).truncate);
+        assert!(options_of(both).read && options_of(both).write);
+        assert!(!options_of(both | O_TRUNC).truncate);
     }
 }

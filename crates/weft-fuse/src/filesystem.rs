@@ -9,10 +9,10 @@ use std::{
 
 use bytes::Bytes;
 use fuser::{
-    AccessFlags, BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, Generation, INodeNo,
-    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite,
-    ReplyXattr, Request, TimeOrNow, WriteFlags,
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem,
+    Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLock,
+    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use tokio::runtime::Handle;
 use weft_client::node::Nodes;
@@ -21,6 +21,8 @@ use weft_nfs::{Attrs, ops::CreateType};
 use crate::{
     attr::{owner, set_time},
     callers::Callers,
+    locks::{LockCall, Told},
+    space::Place,
     tree::{Creation, Tree, component},
     xattrs::key_of,
 };
@@ -42,22 +44,19 @@ pub struct WeftFs {
     pub nodes: Nodes,
     pub callers: Callers,
     pub runtime: Handle,
-    /// How long the kernel may believe attributes and names.
-    pub valid: Duration,
 }
 
 /// What a request works with.
 struct Call {
     tree: Arc<Tree>,
     nodes: Nodes,
-    valid: Duration,
 }
 
 impl WeftFs {
     /// What a request of this caller works with.
     fn call(&self, request: &Request) -> Call {
         let nodes = self.nodes.acting_for(self.callers.credential(request));
-        Call { tree: self.tree.clone(), nodes, valid: self.valid }
+        Call { tree: self.tree.clone(), nodes }
     }
 
     fn spawn(&self, answer: impl Future<Output = ()> + Send + 'static) {
@@ -68,14 +67,14 @@ impl WeftFs {
 impl Call {
     fn entry(&self, reply: ReplyEntry, answer: Result<FileAttr, Errno>) {
         match answer {
-            Ok(attr) => reply.entry(&self.valid, &attr, GENERATION),
+            Ok(attr) => reply.entry(&self.tree.valid, &attr, GENERATION),
             Err(e) => reply.error(e),
         }
     }
 
     fn attr(&self, reply: ReplyAttr, answer: Result<FileAttr, Errno>) {
         match answer {
-            Ok(attr) => reply.attr(&self.valid, &attr),
+            Ok(attr) => reply.attr(&self.tree.valid, &attr),
             Err(e) => reply.error(e),
         }
     }
@@ -111,7 +110,6 @@ impl Filesystem for WeftFs {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         // What a kernel does not have of these is done without.
         for wanted in [
-            InitFlags::FUSE_ATOMIC_O_TRUNC,
             InitFlags::FUSE_DONT_MASK,
             InitFlags::FUSE_AUTO_INVAL_DATA,
             InitFlags::FUSE_DO_READDIRPLUS,
@@ -119,6 +117,8 @@ impl Filesystem for WeftFs {
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_ASYNC_DIO,
             InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+            InitFlags::FUSE_POSIX_LOCKS,
+            InitFlags::FUSE_FLOCK_LOCKS,
         ] {
             if config.add_capabilities(wanted).is_err() {
                 tracing::debug!(?wanted, "this kernel does not have it");
@@ -144,14 +144,16 @@ impl Filesystem for WeftFs {
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, nlookup: u64) {
-        self.tree.inodes.forget(ino.0, nlookup);
+        self.tree.forget(ino.0, nlookup);
     }
 
     fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         let call = self.call(request);
         self.spawn(async move {
-            let answer = call.tree.getattr(&call.nodes, ino.0).await;
-            call.attr(reply, answer);
+            match call.tree.getattr(&call.nodes, ino.0).await {
+                Ok((attr, valid)) => reply.attr(&valid, &attr),
+                Err(e) => reply.error(e),
+            }
         });
     }
 
@@ -316,7 +318,7 @@ impl Filesystem for WeftFs {
             let creation = Creation { mode, umask };
             match call.tree.create_file(&call.nodes, place, creation, flags).await {
                 Ok((attr, number, how)) => {
-                    reply.created(&call.valid, &attr, GENERATION, FileHandle(number), how);
+                    reply.created(&call.tree.valid, &attr, GENERATION, FileHandle(number), how);
                 }
                 Err(e) => reply.error(e),
             }
@@ -326,7 +328,7 @@ impl Filesystem for WeftFs {
     fn read(
         &self,
         _: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         fh: FileHandle,
         offset: u64,
         size: u32,
@@ -334,14 +336,14 @@ impl Filesystem for WeftFs {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let tree = self.tree.clone();
-        self.spawn(async move { data(reply, tree.read(fh.0, offset, size).await) });
+        let (tree, place) = (self.tree.clone(), Place { ino: ino.0, file: fh.0, offset });
+        self.spawn(async move { data(reply, tree.read(place, size).await) });
     }
 
     fn write(
         &self,
         _: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         fh: FileHandle,
         offset: u64,
         data: &[u8],
@@ -352,18 +354,30 @@ impl Filesystem for WeftFs {
     ) {
         // The kernel's requests are no longer than what it was told, far below 4 GiB.
         let len = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        let place = Place { ino: ino.0, file: fh.0, offset };
         let (tree, data) = (self.tree.clone(), Bytes::copy_from_slice(data));
         self.spawn(async move {
-            match tree.write(fh.0, offset, data).await {
+            match tree.write(place, data).await {
                 Ok(()) => reply.written(len),
                 Err(e) => reply.error(e),
             }
         });
     }
 
-    fn flush(&self, _: &Request, _: INodeNo, fh: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+    fn flush(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        fh: FileHandle,
+        lock_owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
         let tree = self.tree.clone();
-        self.spawn(async move { empty(reply, tree.commit(fh.0).await) });
+        self.spawn(async move {
+            let committed = tree.commit(fh.0).await;
+            let unlocked = tree.unlock_owner(ino.0, lock_owner.0).await;
+            empty(reply, committed.and(unlocked));
+        });
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, fh: FileHandle, _: bool, reply: ReplyEmpty) {
@@ -374,7 +388,7 @@ impl Filesystem for WeftFs {
     fn release(
         &self,
         _: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         fh: FileHandle,
         _: OpenFlags,
         _: Option<LockOwner>,
@@ -383,7 +397,7 @@ impl Filesystem for WeftFs {
     ) {
         let tree = self.tree.clone();
         self.spawn(async move {
-            tree.release(fh.0).await;
+            tree.release(ino.0, fh.0).await;
             reply.ok();
         });
     }
@@ -425,13 +439,13 @@ impl Filesystem for WeftFs {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let (tree, valid) = (self.tree.clone(), self.valid);
+        let tree = self.tree.clone();
         self.spawn(async move {
             let listed = tree.list(fh.0, offset, |entry| {
                 if tree.entry_told(&entry).is_err() {
                     return false;
                 }
-                let valid = if entry.is_known { valid } else { Duration::ZERO };
+                let valid = if entry.is_known { tree.valid } else { Duration::ZERO };
                 let (attr, name) = (&entry.attr, name_of(entry.name));
                 let full = reply.add(attr.ino, entry.offset, name, &valid, attr, GENERATION);
                 if full {
@@ -540,6 +554,105 @@ impl Filesystem for WeftFs {
         let call = self.call(request);
         self.spawn(async move {
             empty(reply, call.tree.removexattr(&call.nodes, ino.0, key).await);
+        });
+    }
+
+    fn getlk(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        fh: FileHandle,
+        lock_owner: LockOwner,
+        start: u64,
+        end: u64,
+        kind: i32,
+        pid: u32,
+        reply: ReplyLock,
+    ) {
+        let tree = self.tree.clone();
+        let (ino, file, owner) = (ino.0, fh.0, lock_owner.0);
+        let call = LockCall { ino, file, owner, start, end, kind, pid };
+        self.spawn(async move {
+            match tree.lock_in_the_way(call).await {
+                Ok(Told { start, end, kind, pid }) => reply.locked(start, end, kind, pid),
+                Err(e) => reply.error(e),
+            }
+        });
+    }
+
+    fn setlk(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        fh: FileHandle,
+        lock_owner: LockOwner,
+        start: u64,
+        end: u64,
+        kind: i32,
+        pid: u32,
+        sleep: bool,
+        reply: ReplyEmpty,
+    ) {
+        let (tree, waits) = (self.tree.clone(), sleep.then(|| request.pid()));
+        let (ino, file, owner) = (ino.0, fh.0, lock_owner.0);
+        let call = LockCall { ino, file, owner, start, end, kind, pid };
+        self.spawn(async move { empty(reply, tree.set_lock(call, waits).await) });
+    }
+
+    fn lseek(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        fh: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let tree = self.tree.clone();
+        self.spawn(async move {
+            match tree.seek(fh.0, offset, whence).await {
+                Ok(offset) => reply.offset(offset),
+                Err(e) => reply.error(e),
+            }
+        });
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let tree = self.tree.clone();
+        let place = Place { ino: ino.0, file: fh.0, offset };
+        self.spawn(async move { empty(reply, tree.allocate(place, length, mode).await) });
+    }
+
+    fn copy_file_range(
+        &self,
+        _: &Request,
+        ino_in: INodeNo,
+        fh_in: FileHandle,
+        offset_in: u64,
+        ino_out: INodeNo,
+        fh_out: FileHandle,
+        offset_out: u64,
+        len: u64,
+        _: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        let tree = self.tree.clone();
+        let from = Place { ino: ino_in.0, file: fh_in.0, offset: offset_in };
+        let to = Place { ino: ino_out.0, file: fh_out.0, offset: offset_out };
+        self.spawn(async move {
+            match tree.copy(from, to, len).await {
+                Ok(copied) => reply.written(copied),
+                Err(e) => reply.error(e),
+            }
         });
     }
 }

@@ -6,6 +6,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Instant,
 };
 
 use fuser::Errno;
@@ -29,12 +30,20 @@ struct Inode {
     /// Change attribute of the bytes in the kernel's page cache.
     cached: Option<u64>,
     opens: Vec<Weak<FileIo>>,
+    /// When it was last written through this mount.
+    written: Option<Instant>,
 }
 
 impl Inodes {
     /// With the root alone, which is never forgotten.
     pub fn new(root: &Node) -> Inodes {
-        let inode = Inode { fh: root.fh.clone(), lookups: 1, cached: None, opens: Vec::new() };
+        let inode = Inode {
+            fh: root.fh.clone(),
+            lookups: 1,
+            cached: None,
+            opens: Vec::new(),
+            written: None,
+        };
         Inodes {
             root_fileid: root.attrs.fileid.unwrap_or(ROOT),
             fsid: root.attrs.fsid,
@@ -75,22 +84,26 @@ impl Inodes {
             lookups: 0,
             cached: None,
             opens: Vec::new(),
+            written: None,
         });
         inode.lookups += 1;
         Ok(number)
     }
 
-    /// The kernel has forgotten this many of the times that it was told of a number.
-    pub fn forget(&self, number: u64, times: u64) {
+    /// The kernel has forgotten this many of the times that it was told of a number; whether it
+    /// does not remember it any more.
+    pub fn forget(&self, number: u64, times: u64) -> bool {
         if number == ROOT {
-            return;
+            return false;
         }
         let mut by_number = self.lock();
-        let Some(inode) = by_number.get_mut(&number) else { return };
+        let Some(inode) = by_number.get_mut(&number) else { return true };
         inode.lookups = inode.lookups.saturating_sub(times);
-        if inode.lookups == 0 {
+        let is_forgotten = inode.lookups == 0;
+        if is_forgotten {
             by_number.remove(&number);
         }
+        is_forgotten
     }
 
     /// The handle of a number.
@@ -107,6 +120,19 @@ impl Inodes {
         let Some(inode) = by_number.get_mut(&number) else { return };
         inode.opens.retain(|open| open.strong_count() > 0);
         inode.opens.push(Arc::downgrade(io));
+    }
+
+    /// A file is written: its size may be another one from now on.
+    pub fn note_written(&self, number: u64, now: Instant) {
+        if let Some(inode) = self.lock().get_mut(&number) {
+            inode.written = Some(now);
+        }
+    }
+
+    /// Whether a file was not written through this mount since.
+    pub fn is_unwritten_since(&self, number: u64, then: Instant) -> bool {
+        let by_number = self.lock();
+        by_number.get(&number).is_some_and(|inode| inode.written.is_none_or(|at| at < then))
     }
 
     /// The opens of a file.
@@ -159,11 +185,11 @@ mod tests {
         for _ in 0..3 {
             inodes.remember(&node(7)).unwrap();
         }
-        inodes.forget(7, 2);
+        assert!(!inodes.forget(7, 2));
         inodes.handle(7).unwrap();
-        inodes.forget(7, 1);
+        assert!(inodes.forget(7, 1));
         assert!(inodes.handle(7).is_err());
-        inodes.forget(ROOT, 99);
+        assert!(!inodes.forget(ROOT, 99));
         inodes.handle(ROOT).unwrap();
     }
 

@@ -96,7 +96,7 @@ impl Tree {
     /// The entry did not reach the kernel.
     pub fn entry_not_told(&self, entry: &Entry<'_>) {
         if entry.node.is_some() {
-            self.inodes.forget(entry.attr.ino.0, 1);
+            self.forget(entry.attr.ino.0, 1);
         }
     }
 }

@@ -9,9 +9,15 @@ use std::{
 
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 use tokio::runtime::Handle;
-use weft_client::{fs::Client, node::Node};
+use weft_client::{
+    fs::Client,
+    node::{Node, Nodes},
+};
 
 use crate::{callers::Callers, filesystem::WeftFs, tree::Tree};
+
+/// How often it is looked whether the server has forgotten us: the session finds out by itself.
+const LOSSES_EVERY: Duration = Duration::from_millis(200);
 
 /// How a file system is mounted.
 #[derive(Debug, Clone)]
@@ -84,6 +90,7 @@ fn words(why: &io::Error) -> String {
 pub struct Mount {
     session: Session<WeftFs>,
     tree: Arc<Tree>,
+    nodes: Nodes,
 }
 
 /// Takes a mount away, from another thread or task.
@@ -120,17 +127,16 @@ impl Mount {
             return Err(dir_error(io::ErrorKind::NotADirectory.into()));
         }
         let nodes = client.nodes().clone();
-        let tree = Arc::new(Tree::new(root));
+        let tree = Arc::new(Tree::new(root, options.attributes_valid));
         let callers = match options.allow_other {
             true => Callers::each(),
             false => Callers::only(nodes.caller().clone()),
         };
         let filesystem = WeftFs {
             tree: tree.clone(),
-            nodes,
+            nodes: nodes.clone(),
             callers,
             runtime: Handle::current(),
-            valid: options.attributes_valid,
         };
         let (dir, config) = (dir.to_path_buf(), config(options));
         // Mounting talks to the kernel, and may start a program.
@@ -141,7 +147,8 @@ impl Mount {
         let session = mounting.await.unwrap_or_else(|e| {
             Err(MountError::Fuse { dir: PathBuf::new(), why: io::Error::other(e) })
         })?;
-        Ok(Mount { session, tree })
+        let _ = tree.notifier.set(session.notifier());
+        Ok(Mount { session, tree, nodes })
     }
 
     /// What takes the mount away.
@@ -155,14 +162,29 @@ impl Mount {
     /// # Errors
     /// The connection to the kernel broke.
     pub async fn serve(self) -> io::Result<()> {
-        let Mount { session, tree } = self;
+        let Mount { session, tree, nodes } = self;
+        let watching = tokio::spawn(watch_losses(tree.clone(), nodes));
         let served = tokio::task::spawn_blocking(move || session.run()).await;
+        watching.abort();
         for open in tree.files.take_all() {
             if let Err(e) = open.io.close().await {
                 tracing::warn!(fh = ?open.io.fh(), "close failed: {e}");
             }
         }
         served.unwrap_or_else(|e| Err(io::Error::other(e)))
+    }
+}
+
+/// Takes locks again whenever the server has forgotten us.
+async fn watch_losses(tree: Arc<Tree>, nodes: Nodes) {
+    let mut seen = nodes.losses();
+    loop {
+        tokio::time::sleep(LOSSES_EVERY).await;
+        let losses = nodes.losses();
+        if losses != seen {
+            tree.take_locks_again().await;
+            seen = losses;
+        }
     }
 }
 

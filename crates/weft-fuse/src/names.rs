@@ -1,13 +1,16 @@
 //! Names and attributes.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use fuser::{Errno, FileAttr};
-use weft_client::node::{NODE_ATTRS, Node, Nodes, OpenOptions, Space};
+use weft_client::node::{NODE_ATTRS, Node, Nodes, OpenOptions, OpenedName, Space};
 use weft_nfs::{Attrs, Component, SpecData, Stateid, access, ops::CreateType};
 
 use crate::{
     attr::{decode_device, file_attr},
     errno::OrErrno,
+    known_dirs::Change,
     tree::{Creation, Tree},
 };
 
@@ -19,18 +22,25 @@ impl Tree {
         name: Component,
     ) -> Result<FileAttr, Errno> {
         let dir = self.inodes.handle(parent)?;
+        if self.known_dirs.lacks(parent, &name, Instant::now()) {
+            return Err(Errno::ENOENT);
+        }
         let node = nodes.lookup(&dir, name).await.or_errno()?;
         self.told(&node)
     }
 
-    pub async fn getattr(&self, nodes: &Nodes, ino: u64) -> Result<FileAttr, Errno> {
+    /// Attributes, and for how long they may be believed.
+    pub async fn getattr(&self, nodes: &Nodes, ino: u64) -> Result<(FileAttr, Duration), Errno> {
+        if let Some(recent) = self.recent.get(ino, Instant::now()) {
+            return Ok(recent);
+        }
         let fh = self.inodes.handle(ino)?;
         // What was written and has not left counts: in size and times.
         for io in self.inodes.opens(ino) {
             io.flush().await.or_errno()?;
         }
         let attrs = nodes.getattr(&fh, NODE_ATTRS).await;
-        Ok(file_attr(ino, &attrs.or_errno()?))
+        Ok((file_attr(ino, &attrs.or_errno()?), self.valid))
     }
 
     /// Sets attributes. What was written before is durable first, so that nothing that arrives
@@ -46,20 +56,19 @@ impl Tree {
         for io in &opens {
             io.commit().await.or_errno()?;
         }
-        let open = file.and_then(|number| self.files.get(number));
-        let stateid = match (&open, attrs.size) {
-            (Some(open), Some(_)) => open.io.io_stateid(),
-            _ => Stateid::ANONYMOUS,
-        };
         let size = attrs.size;
-        // The size of an open file is set in its opener's name, who may have lost the right since.
-        let nodes = match (&open, size) {
-            (Some(open), Some(_)) => &open.nodes,
-            _ => nodes,
+        let open = file.and_then(|number| self.files.get(number));
+        self.recent.forget(ino);
+        let set = match open.filter(|open| open.is_writable && size.is_some()) {
+            // In its opener's name, who may have lost the right since.
+            Some(open) => open.nodes.setattr_open(&open.io, attrs).await,
+            None => nodes.setattr(&fh, Stateid::ANONYMOUS, attrs).await,
         };
-        let set = nodes.setattr(&fh, stateid, attrs).await.or_errno()?;
-        if let Some(size) = size {
-            opens.iter().for_each(|io| io.set_size(size));
+        // Again, for an answer of before that arrived meanwhile.
+        self.recent.forget(ino);
+        let set = set.or_errno()?;
+        if size.is_some() {
+            self.written(ino);
         }
         Ok(file_attr(ino, &set))
     }
@@ -78,8 +87,15 @@ impl Tree {
     ) -> Result<FileAttr, Errno> {
         let dir = self.inodes.handle(parent)?;
         let attrs = creation.map_or_else(Attrs::default, Creation::attrs);
-        let made = nodes.create(&dir, name, objtype, attrs).await;
-        self.told(&made.or_errno()?)
+        let is_directory = matches!(objtype, CreateType::Directory);
+        let made = nodes.create(&dir, name.clone(), objtype, attrs).await;
+        let (node, change) = self.in_dir(parent, made)?;
+        self.changed(parent, (name, Change::Added), change);
+        let attr = self.told(&node)?;
+        if let (true, Some(change)) = (is_directory, node.attrs.change) {
+            self.known_dirs.made(attr.ino.0, change, Instant::now());
+        }
+        Ok(attr)
     }
 
     /// `mknod`: a regular file is made by opening it.
@@ -117,14 +133,20 @@ impl Tree {
             exclusive: true,
             ..OpenOptions::default()
         };
-        let (node, io) = nodes.open(&dir, name, options).await.or_errno()?;
+        let opened = nodes.open(&dir, name.clone(), options).await;
+        let OpenedName { node, io, change } = self.in_dir(parent, opened)?;
+        self.changed(parent, (name, Change::Added), change);
         io.close().await.or_errno()?;
         self.told(&node)
     }
 
     pub async fn remove(&self, nodes: &Nodes, parent: u64, name: Component) -> Result<(), Errno> {
         let dir = self.inodes.handle(parent)?;
-        nodes.remove(&dir, name).await.map(drop).or_errno()
+        let removed = nodes.remove(&dir, name.clone()).await;
+        self.recent.forget_files();
+        let change = self.in_dir(parent, removed)?;
+        self.changed(parent, (name, Change::Removed), change);
+        Ok(())
     }
 
     pub async fn rename(
@@ -134,8 +156,22 @@ impl Tree {
         (to, newname): (u64, Component),
     ) -> Result<(), Errno> {
         let (source, target) = (self.inodes.handle(from)?, self.inodes.handle(to)?);
+        let (old, new) = (oldname.clone(), newname.clone());
         let renamed = nodes.rename((&source, oldname), (&target, newname)).await;
-        renamed.or_errno()
+        self.recent.forget_all();
+        if renamed.is_err() {
+            self.known_dirs.forget(from);
+        }
+        let (source, target) = self.in_dir(to, renamed)?;
+        if from == to {
+            // One change of one directory, told once for each end.
+            self.known_dirs.renamed(from, (old, new), source.info, Instant::now());
+            self.dir_told(from, source);
+        } else {
+            self.changed(from, (old, Change::Removed), source);
+            self.changed(to, (new, Change::Added), target);
+        }
+        Ok(())
     }
 
     pub async fn link(
@@ -145,7 +181,10 @@ impl Tree {
         (parent, newname): (u64, Component),
     ) -> Result<FileAttr, Errno> {
         let (fh, dir) = (self.inodes.handle(ino)?, self.inodes.handle(parent)?);
-        let attrs = nodes.link(&fh, &dir, newname).await.or_errno()?;
+        let linked = nodes.link(&fh, &dir, newname.clone()).await;
+        self.recent.forget_files();
+        let (attrs, change) = self.in_dir(parent, linked)?;
+        self.changed(parent, (newname, Change::Added), change);
         self.told(&Node { fh, attrs })
     }
 

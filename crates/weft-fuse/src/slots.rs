@@ -4,8 +4,9 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Instant,
 };
 
 use tokio::sync::Mutex as AsyncMutex;
@@ -18,6 +19,11 @@ pub struct OpenFile {
     /// The nodes for who opened it.
     pub nodes: Nodes,
     pub is_writable: bool,
+    /// When the server last told how long the file is.
+    pub sized_at: Instant,
+    /// Somebody else has what was locked through it, after a server had forgotten it: nothing is
+    /// read and written under that lock any more.
+    pub has_lost_lock: AtomicBool,
 }
 
 /// A directory that the kernel has open.

@@ -3,17 +3,28 @@
 use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use fuser::{Errno, FileAttr};
-use weft_client::node::Node;
+use fuser::{Errno, FileAttr, INodeNo, Notifier};
+use weft_client::{
+    ClientError,
+    node::{DirChange, Node},
+};
 use weft_nfs::{Attrs, Component, attr::ModeUmask};
 
 use crate::{
     attr::file_attr,
+    errno::OrErrno,
     inodes::Inodes,
+    known_dirs::{Change, KnownDirs},
+    locks::Locks,
+    recent::RecentAttrs,
     slots::{OpenDir, OpenFile, Slots},
 };
 
@@ -22,6 +33,13 @@ pub struct Tree {
     pub inodes: Inodes,
     pub files: Slots<OpenFile>,
     pub dirs: Slots<OpenDir>,
+    pub locks: Locks,
+    pub known_dirs: KnownDirs,
+    pub recent: RecentAttrs,
+    /// How long what the server told is believed.
+    pub valid: Duration,
+    /// What tells the kernel of changes, once it is mounted.
+    pub notifier: OnceLock<Notifier>,
     /// Whether the kernel can map files that it does not cache otherwise.
     pub maps_direct: AtomicBool,
 }
@@ -49,12 +67,17 @@ pub fn component(name: &OsStr) -> Component {
 }
 
 impl Tree {
-    /// Of a file system with this root; nothing is open.
-    pub fn new(root: &Node) -> Tree {
+    /// Of a file system with this root, whose attributes are believed for so long; nothing is open.
+    pub fn new(root: &Node, valid: Duration) -> Tree {
         Tree {
             inodes: Inodes::new(root),
             files: Slots::default(),
             dirs: Slots::default(),
+            locks: Locks::default(),
+            known_dirs: KnownDirs::new(valid),
+            recent: RecentAttrs::new(valid),
+            valid,
+            notifier: OnceLock::new(),
             maps_direct: AtomicBool::new(false),
         }
     }
@@ -64,6 +87,54 @@ impl Tree {
     /// files.
     pub fn goes_direct(&self) -> bool {
         self.maps_direct.load(Ordering::Relaxed)
+    }
+
+    /// The kernel forgets what it has of a file's attributes and bytes, and asks anew.
+    pub async fn forget_pages(&self, ino: u64) {
+        let Some(notifier) = self.notifier.get().cloned() else { return };
+        // The kernel waits for reads that are under way, which others answer.
+        let told = tokio::task::spawn_blocking(move || notifier.inval_inode(INodeNo(ino), 0, 0));
+        if let Ok(Err(e)) = told.await {
+            tracing::warn!(ino, "the kernel may have outdated bytes: {e}");
+        }
+    }
+
+    /// How a change of a directory ended. After a failure it is not known what there is.
+    pub fn in_dir<T>(&self, ino: u64, changed: Result<T, ClientError>) -> Result<T, Errno> {
+        if changed.is_err() {
+            self.known_dirs.forget(ino);
+            self.recent.forget(ino);
+        }
+        changed.or_errno()
+    }
+
+    /// A name of a directory was changed through this mount.
+    pub fn changed(&self, ino: u64, (name, how): (Component, Change), change: DirChange) {
+        self.known_dirs.changed(ino, (name, how), change.info, Instant::now());
+        self.dir_told(ino, change);
+    }
+
+    /// What the server told of a directory with a change of it.
+    pub fn dir_told(&self, ino: u64, change: DirChange) {
+        match &change.attrs {
+            Some(attrs) => self.recently_told(ino, attrs),
+            None => self.recent.forget(ino),
+        }
+    }
+
+    /// What the server told of an inode with something else.
+    pub fn recently_told(&self, ino: u64, attrs: &Attrs) {
+        if let Some(change) = attrs.change {
+            self.recent.note(file_attr(ino, attrs), change, Instant::now());
+        }
+    }
+
+    /// The kernel has forgotten a number so many times.
+    pub fn forget(&self, ino: u64, times: u64) {
+        if self.inodes.forget(ino, times) {
+            self.known_dirs.forget(ino);
+            self.recent.forget(ino);
+        }
     }
 
     /// The kernel is told of a node.

@@ -42,12 +42,16 @@ impl Tree {
             REPLACE => SetxattrOption::REPLACE,
             _ => return Err(Errno::EINVAL),
         };
-        nodes.setxattr(&fh, key, value, option).await.or_errno()
+        let set = nodes.setxattr(&fh, key, value, option).await;
+        self.recent.forget(ino);
+        set.or_errno()
     }
 
     pub async fn removexattr(&self, nodes: &Nodes, ino: u64, key: Component) -> Result<(), Errno> {
         let fh = self.inodes.handle(ino)?;
-        nodes.removexattr(&fh, key).await.or_errno()
+        let removed = nodes.removexattr(&fh, key).await;
+        self.recent.forget(ino);
+        removed.or_errno()
     }
 
     /// All names as `listxattr(2)` has them, each with a zero byte behind it.

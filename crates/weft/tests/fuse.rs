@@ -9,89 +9,38 @@ use std::{
         fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink},
         process::CommandExt,
     },
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
+    path::Path,
+    process::Command,
     time::Duration,
 };
 
-use support::cluster::{Cluster, Options};
-use tempfile::TempDir;
+use support::{
+    cluster::{Cluster, Options},
+    mount::Mount,
+};
 
 const MIB: usize = 1 << 20;
 const NOBODY: u32 = 65534;
 
 /// A cluster, and its mount; dropped, both go.
 struct Mounted {
+    mount: Mount,
     cluster: Cluster,
-    dir: TempDir,
+}
+
+impl std::ops::Deref for Mounted {
+    type Target = Mount;
+
+    fn deref(&self) -> &Mount {
+        &self.mount
+    }
 }
 
 impl Mounted {
     fn start(arguments: &[&str]) -> Mounted {
-        support::require_root("to mount for others");
         let cluster = Cluster::configured(Options::default(), "");
-        let dir = tempfile::tempdir().expect("a folder");
-        let mounted = Mounted { cluster, dir };
-        mounted.mount(arguments);
-        mounted
-    }
-
-    fn mount(&self, arguments: &[&str]) {
-        let (source, at) = (self.source(), self.path(""));
-        let (mut all, log) = (vec!["mount", &source], self.log());
-        let (at, log) = (at.to_string_lossy(), log.to_string_lossy());
-        all.extend([&*at, "--log", &*log]);
-        all.extend(arguments);
-        let said = support::run(&support::weft_binary().to_string_lossy(), &all);
-        assert!(said.status.success(), "{}", support::words(&said));
-    }
-
-    fn source(&self) -> String {
-        format!("127.0.0.1:{}", self.cluster.port())
-    }
-
-    /// Beside the mount, not on it.
-    fn log(&self) -> PathBuf {
-        self.dir.path().with_extension("log")
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        match name {
-            "" => self.dir.path().to_path_buf(),
-            name => self.dir.path().join(name),
-        }
-    }
-
-    fn unmount(&self) {
-        let said = support::run("umount", &[&self.dir.path().to_string_lossy()]);
-        assert!(said.status.success(), "{}", support::words(&said));
-    }
-
-    /// A command of the shell on the mount as some user; whether it succeeded, and what it said.
-    fn shell(&self, user: u32, command: &str) -> (bool, String) {
-        let said = Command::new("/bin/sh")
-            .args(["-c", command])
-            .current_dir(self.dir.path())
-            .uid(user)
-            .gid(user)
-            .output()
-            .expect("a shell");
-        let text = [said.stdout, said.stderr].concat();
-        (said.status.success(), String::from_utf8_lossy(&text).trim_end().to_string())
-    }
-}
-
-/// So that a failed test leaves no mount behind.
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount")
-            .args(["-l".as_ref(), self.dir.path().as_os_str()])
-            .stderr(Stdio::null())
-            .status();
-        if std::thread::panicking() {
-            eprintln!("{}", fs::read_to_string(self.log()).unwrap_or_default());
-        }
-        let _ = fs::remove_file(self.log());
+        let mount = Mount::of(cluster.port(), arguments);
+        Mounted { mount, cluster }
     }
 }
 
@@ -122,7 +71,7 @@ fn programs_find_a_file_system() {
     assert_eq!(fs::read_link(at("link")).unwrap(), Path::new("d/small"));
     fs::set_permissions(at("linked"), fs::Permissions::from_mode(0o640)).unwrap();
     assert_eq!(fs::metadata(at("d/small")).unwrap().mode() & 0o7777, 0o640);
-    assert_eq!(names(mounted.dir.path()), ["d", "empty", "large", "link", "linked", "medium"]);
+    assert_eq!(names(&mounted.path("")), ["d", "empty", "large", "link", "linked", "medium"]);
 
     let file = fs::OpenOptions::new().read(true).write(true).open(at("medium")).unwrap();
     file.write_all_at(b"in the middle", 150_000).unwrap();
@@ -153,7 +102,7 @@ fn programs_find_a_file_system() {
     let seen = mounted.cluster.weft(&["get", "/large", "-"]);
     assert_eq!(seen.stdout, support::pattern((9 * MIB + 7) as u64, 9 * MIB + 7));
     mounted.unmount();
-    mounted.mount(&["--read-only"]);
+    mounted.mount_again(&["--read-only"]);
     assert_eq!(fs::read(at("empty")).unwrap(), b"xxx");
     assert_eq!(fs::read(at("link")).unwrap(), support::pattern(100, 100));
     let refused = fs::write(at("new"), b"").unwrap_err();
@@ -264,5 +213,92 @@ print('fine')";
     direct.read_exact_at(&mut back, 0).unwrap();
     assert_eq!(&back, b"\0\0\0any length");
     drop(direct);
+    mounted.unmount();
+}
+
+/// Holes are found and made, space is reserved, and ranges are copied by the servers; another
+/// client sees the same.
+#[test]
+fn holes_space_and_copies() {
+    let mounted = Mounted::start(&[]);
+    let script = "import errno,os,subprocess
+M=1<<20
+f=os.open('holes',os.O_RDWR|os.O_CREAT); os.ftruncate(f,8*M); os.pwrite(f,b'x'*4096,4*M)
+data=os.lseek(f,0,os.SEEK_DATA); assert 0<data<=4*M, data
+hole=os.lseek(f,4*M,os.SEEK_HOLE); assert 4*M+4096<=hole<8*M, hole
+assert os.lseek(f,0,os.SEEK_HOLE)==0
+try: os.lseek(f,hole,os.SEEK_DATA); assert False
+except OSError as e: assert e.errno==errno.ENXIO, e
+do=lambda *a: subprocess.run(('fallocate',)+a+('holes',),check=True)
+do('-o',str(8*M),'-l',str(M)); assert os.fstat(f).st_size==9*M
+do('-p','-o',str(4*M),'-l','4096'); assert os.pread(f,4096,4*M)==bytes(4096)
+assert os.fstat(f).st_size==9*M
+os.pwrite(f,b'moved',5*M)
+for name in 'copy','holes':
+    g=os.open(name,os.O_RDWR|os.O_CREAT); at=5*M; left=M
+    while left:
+        n=os.copy_file_range(f,g,left,at,at-5*M+(9*M if name=='holes' else 0)); assert n>0
+        at+=n; left-=n
+    os.close(g)
+assert os.stat('copy').st_size==M and open('copy','rb').read(5)==b'moved'
+assert os.stat('holes').st_size==10*M and os.pread(f,5,9*M)==b'moved'
+assert os.copy_file_range(f,os.open('copy',os.O_RDWR),1,99*M,0)==0
+print('fine')";
+    fs::write(mounted.path("script"), script).unwrap();
+    assert_eq!(mounted.shell(0, "python3 script"), (true, "fine".to_string()));
+    let copied = mounted.cluster.weft(&["get", "/copy", "-"]);
+    assert_eq!((&copied.stdout[..5], copied.stdout.len()), (&b"moved"[..], MIB));
+    let operations = mounted.cluster.status().mds.operations;
+    for operation in ["SEEK", "ALLOCATE", "DEALLOCATE", "COPY"] {
+        assert!(operations.get(operation).is_some_and(|n| *n > 0), "{operation}: {operations:?}");
+    }
+    mounted.unmount();
+}
+
+/// A program that a file is being run as is not emptied, and a file that is open for reading alone
+/// is, by who may write it.
+#[test]
+fn files_are_emptied_when_nothing_is_in_the_way() {
+    let mounted = Mounted::start(&[]);
+    let script = "cp /bin/sleep runs && ./runs 30 & sleep 0.5
+python3 -c \"
+import errno,os
+try: os.open('runs',os.O_WRONLY|os.O_TRUNC); print('opened')
+except OSError as e: print(errno.errorcode[e.errno], os.stat('runs').st_size>0)
+open('full','w').write('x'); os.close(os.open('full',os.O_RDONLY|os.O_TRUNC)); print(os.stat('full').st_size)\"
+kill $!";
+    assert_eq!(mounted.shell(0, script), (true, "ETXTBSY True\n0".to_string()));
+    // The shell's child lets go of the program a moment after it was killed.
+    support::until("unmount", Duration::from_secs(10), || {
+        support::run("umount", &[&mounted.path("").to_string_lossy()])
+            .status
+            .success()
+            .then_some(())
+    });
+}
+
+/// What each file costs: requests to the metadata server, for a tree that is unpacked, read and
+/// removed.
+#[test]
+fn files_cost_few_requests() {
+    const FILES: u64 = 200;
+    let mounted = Mounted::start(&["--attributes-valid", "30"]);
+    let script = "mkdir t && python3 -c \"
+import os
+for i in range(200):
+    f=os.open('t/f%d'%i,os.O_WRONLY|os.O_CREAT|os.O_EXCL); os.write(f,b'x'*3000); os.close(f)\"";
+    let requests = || mounted.cluster.status().mds.operations["SEQUENCE"];
+    let cost = |what: &str, command: &str, most: u64| {
+        let before = requests();
+        assert_eq!(mounted.shell(0, command), (true, String::new()));
+        // CLOSEs go after the program.
+        std::thread::sleep(Duration::from_millis(300));
+        let took = requests() - before;
+        eprintln!("{what}: {took} requests for {FILES} files");
+        assert!(took <= most * FILES + 40, "{what}: {took} requests for {FILES} files");
+    };
+    cost("made: OPEN, WRITE, CLOSE", script, 3);
+    cost("read: OPEN, READ, CLOSE", "cat t/* > /dev/null", 3);
+    cost("removed: REMOVE", "rm -r t", 1);
     mounted.unmount();
 }

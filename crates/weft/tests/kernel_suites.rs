@@ -7,12 +7,11 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::Path;
 
 use support::cluster::{Cluster, Options};
 use support::guest::{Guest, Kernel, Report};
+use support::suites::{program, setting};
 
 /// Operations of one run of fsx; there are two for each version, with and without mappings.
 const FSX_OPERATIONS: u32 = 1_500;
@@ -79,28 +78,4 @@ fn passes_the_suites(kernel: Kernel, version: &str) {
 fn unpassed(report: &Report, version: &str) -> BTreeSet<String> {
     let start = format!("pjdfstest {version} ");
     report.stdout.lines().filter_map(|line| line.strip_prefix(&start)).map(str::to_owned).collect()
-}
-
-/// A program that `./dev` installs; none, said so, where it did not (a failure in continuous
-/// integration).
-fn program(name: &str) -> Option<PathBuf> {
-    let cache = std::env::var_os("WEFT_CACHE")
-        .map(PathBuf::from)
-        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/weft")))?;
-    let path = cache.join("programs/bin").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    let why = format!("{} is missing: `./dev test` installs it", path.display());
-    assert!(!support::in_ci(), "{why}; in CI no suite may be left out");
-    eprintln!("SKIPPED: {why}");
-    None
-}
-
-/// What the environment says, or the default.
-fn setting<T: FromStr<Err: Display>>(name: &str, default: T) -> T {
-    match std::env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|error| panic!("{name}={text}: {error}")),
-        Err(_) => default,
-    }
 }

@@ -97,7 +97,9 @@ impl Client {
             patience: options.data_server_patience,
             ..session.clone()
         };
-        session.callbacks = Some(Arc::new(recall::Recalls::new(files.clone())));
+        let lock_notices = Arc::default();
+        let recalls = recall::Recalls::new(files.clone(), Arc::clone(&lock_notices));
+        session.callbacks = Some(Arc::new(recalls));
         let mds = Session::open(server, session).await?;
         let has_layouts = options.layouts && mds.serves_layouts();
         let drivers = if has_layouts { options.drivers } else { Vec::new() };
@@ -110,7 +112,8 @@ impl Client {
             policy: options.policy,
         };
         let scratch = Arc::new(Scratch::of(identity.owner_id()));
-        Ok(Client { nodes: Nodes::new(Arc::new(cluster), files), scratch, eager: options.eager })
+        let nodes = Nodes::new(Arc::new(cluster), files, lock_notices);
+        Ok(Client { nodes, scratch, eager: options.eager })
     }
 
     /// The same client for another user: sessions, layouts and open files are shared, and what is

@@ -1,10 +1,12 @@
-//! Recalls of layouts: RFC 8881 §20.3.
+//! What the server calls for: layouts back (RFC 8881 §20.3), and locks to be asked for again
+//! (§20.11).
 
 use std::{collections::HashSet, sync::Arc};
 
+use tokio::sync::Notify;
 use weft_nfs::{
     NfsStat,
-    callback::{CbLayoutrecallArgs, CbRecallArgs, LayoutRecall},
+    callback::{CbLayoutrecallArgs, CbNotifyLockArgs, CbRecallArgs, LayoutRecall},
 };
 
 use crate::{
@@ -15,11 +17,12 @@ use crate::{
 /// Answers recalls for the open files of a client.
 pub(super) struct Recalls {
     files: Arc<OpenFiles>,
+    lock_notices: Arc<Notify>,
 }
 
 impl Recalls {
-    pub(super) fn new(files: Arc<OpenFiles>) -> Recalls {
-        Recalls { files }
+    pub(super) fn new(files: Arc<OpenFiles>, lock_notices: Arc<Notify>) -> Recalls {
+        Recalls { files, lock_notices }
     }
 }
 
@@ -50,6 +53,12 @@ impl CallbackHandler for Recalls {
     /// Delegations are never kept.
     fn cb_recall(&self, _args: &CbRecallArgs) -> NfsStat {
         NfsStat::BADHANDLE
+    }
+
+    /// Whoever waits for a lock asks again: there are few, and most wait for the same one.
+    fn cb_notify_lock(&self, _args: &CbNotifyLockArgs) -> NfsStat {
+        self.lock_notices.notify_waiters();
+        NfsStat::OK
     }
 }
 

@@ -35,7 +35,7 @@ pub struct FileIo {
 impl FileIo {
     /// The data path of an open.
     pub fn new(cluster: Arc<Cluster>, opened: Opened) -> FileIo {
-        let policy = cluster.policy;
+        let policy = opened.policy;
         let path = Arc::new(DataPath::new(cluster, opened));
         let failures_seen = AtomicU64::new(path.file.failure_after(0).0);
         let ahead = ReadAhead::new(policy.read_ahead_bytes.into(), limits::CACHE_BLOCK_BYTES);
@@ -61,6 +61,23 @@ impl FileIo {
     /// The open's stateid as I/O sends it: seqid 0 means the current one (RFC 8881 §8.2.2).
     pub fn io_stateid(&self) -> Stateid {
         self.path.io_stateid()
+    }
+
+    /// Makes a request that relies on this open, given its stateid: again whenever the server had
+    /// forgotten the open, after the file was opened again.
+    pub(crate) async fn under_open<T, F>(
+        &self,
+        request: impl Fn(Stateid) -> F,
+    ) -> Result<T, ClientError>
+    where
+        F: Future<Output = Result<T, ClientError>>,
+    {
+        self.path.reopening(&self.path.open, || request(self.io_stateid())).await
+    }
+
+    /// Opens the file again: the server had forgotten the open.
+    pub(crate) async fn open_again(&self) -> Result<(), ClientError> {
+        self.path.reopen(&self.path.open).await
     }
 
     /// The file's size, asked of the metadata server.
@@ -245,7 +262,7 @@ impl FileIo {
     /// written [`limits::REWRITES_MAX`] times in a row; what is not durable stays remembered.
     /// Once for each open for writing, the failure of a LAYOUTCOMMIT whose layout is gone.
     pub async fn commit(&self) -> Result<(), ClientError> {
-        self.flush().await?;
+        self.flush_durably().await?;
         self.settle().await
     }
 
@@ -295,6 +312,33 @@ impl FileIo {
         Ok(done)
     }
 
+    /// Has servers change the file's bytes themselves, to the end of a range at least if one is
+    /// given. What was written is settled before, and the layout given back, so that nobody need
+    /// ask for it; what is kept is out of date afterwards.
+    pub(crate) async fn changed_by<T, F>(
+        &self,
+        reaches: Option<u64>,
+        change: impl FnOnce() -> F,
+    ) -> Result<T, ClientError>
+    where
+        F: Future<Output = Result<T, ClientError>>,
+    {
+        let file = &self.path.file;
+        let _still = file.guards.hold_writers().await;
+        self.path.drain(0, u64::MAX, false).await?;
+        self.settle().await?;
+        self.return_layout().await?;
+        let done = change().await;
+        file.cache(|cache| {
+            cache.validity.wrote();
+            cache.ranges.invalidate();
+        });
+        if let (Ok(_), Some(end)) = (&done, reaches) {
+            file.grow_to(end);
+        }
+        done
+    }
+
     /// Settles and returns the layout, if one is held; the next I/O may fetch a new one.
     ///
     /// # Errors
@@ -315,7 +359,7 @@ impl FileIo {
     /// # Errors
     /// When written data could not be made durable or visible; the open is closed all the same.
     pub async fn close(&self) -> Result<(), ClientError> {
-        let committed = match self.flush_before_close().await {
+        let committed = match self.flush_durably().await {
             Ok(()) if self.is_alone() => match self.path.end(self.close_op()).await {
                 Ok(true) => {
                     self.leave();
@@ -335,7 +379,7 @@ impl FileIo {
     }
 
     /// Sends what is dirty; durably, if it is little and nothing else waits for a COMMIT.
-    async fn flush_before_close(&self) -> Result<(), ClientError> {
+    async fn flush_durably(&self) -> Result<(), ClientError> {
         let path = &self.path;
         let (unsent, none_sent) = path.file.look(|cache| {
             (cache.ranges.is_unsent(0, u64::MAX), cache.ranges.sent().next().is_none())

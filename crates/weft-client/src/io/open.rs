@@ -7,7 +7,7 @@ use std::sync::{
 
 use weft_nfs::{FileHandle, Seqid, StateOwner, Stateid, share};
 
-use super::source::PieceReport;
+use super::{policy::IoPolicy, source::PieceReport};
 use crate::{
     error::ClientError,
     limits,
@@ -41,6 +41,8 @@ pub struct Opened {
     pub size: u64,
     /// Change attribute at open.
     pub change: Option<u64>,
+    /// How its data travel.
+    pub policy: IoPolicy,
     /// Hints of the server.
     pub thresholds: Thresholds,
     /// How often the server had forgotten us, before it was asked.

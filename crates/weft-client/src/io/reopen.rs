@@ -31,7 +31,7 @@ impl DataPath {
 
     /// Opens the file again by its handle, after the server has lost our state (RFC 8881 §8.4.2).
     /// A layout of before the loss went with it.
-    async fn reopen(&self, open: &Open) -> Result<(), ClientError> {
+    pub(super) async fn reopen(&self, open: &Open) -> Result<(), ClientError> {
         open.count_reopen()?;
         let mut state = self.file.layout.write().await;
         let args = OpArgs::Open(OpenArgs {

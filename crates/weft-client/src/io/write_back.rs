@@ -208,7 +208,7 @@ impl DataPath {
         let ranges = pieces.ranges();
         let bytes: u64 = ranges.iter().map(|(_, len)| len).sum();
         let end = ranges.last().map_or(0, |(at, len)| at.saturating_add(*len));
-        let is_much = self.cluster.policy.gather_below == 0
+        let is_much = by.opened.policy.gather_below == 0
             || ranges.len() > limits::MDS_RUNS_MAX
             || bytes >= limits::MDS_BYTES_MAX;
         let worth_layout = is_much && self.is_worth_layout(&by, end);

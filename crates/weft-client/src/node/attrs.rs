@@ -3,7 +3,7 @@
 use weft_nfs::{AttrNo, Attrs, Bitmap, FileHandle, OpArgs, Stateid, ops::SetattrArgs};
 
 use super::{NODE_ATTRS, Nodes, attrs_in, getattr, putfh};
-use crate::error::ClientError;
+use crate::{error::ClientError, io::FileIo};
 
 /// Room in the file system, in bytes and in files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -54,6 +54,14 @@ impl Nodes {
                 Ok(done)
             }
         }
+    }
+
+    /// [`Nodes::setattr`] under an open, which is made again if the server has forgotten it.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn setattr_open(&self, io: &FileIo, attrs: Attrs) -> Result<Attrs, ClientError> {
+        io.under_open(|stateid| self.setattr(io.fh(), stateid, attrs.clone())).await
     }
 
     /// Room in the file system that a node is in.

@@ -7,13 +7,16 @@
 mod access;
 mod attrs;
 mod listing;
+mod locks;
 mod names;
 mod open;
+mod space;
 mod xattrs;
 
 pub use access::Access;
 pub use attrs::Space;
-pub use open::OpenOptions;
+pub use locks::{LockRange, Locked};
+pub use open::{OpenOptions, OpenedName};
 pub(crate) use open::{attrs_wanted, opening};
 
 use std::sync::{
@@ -22,8 +25,10 @@ use std::sync::{
 };
 
 use bytes::Bytes;
+use tokio::sync::Notify;
 use weft_nfs::{
-    AttrNo, Attrs, Bitmap, ClientId, FileHandle, OpArgs, OpNum, OpOk, Opaque, StateOwner,
+    AttrNo, Attrs, Bitmap, ChangeInfo, ClientId, FileHandle, OpArgs, OpNum, OpOk, Opaque,
+    StateOwner,
     ops::{GetattrArgs, PutfhArgs},
 };
 
@@ -61,6 +66,15 @@ pub struct Node {
     pub attrs: Attrs,
 }
 
+/// What a change of names did to a directory.
+#[derive(Debug, Clone)]
+pub struct DirChange {
+    /// From which value of its change attribute to which it led.
+    pub info: ChangeInfo,
+    /// [`NODE_ATTRS`] after that, if the server could still tell.
+    pub attrs: Option<Attrs>,
+}
+
 /// The nodes of a cluster, for one user. Clones share the cluster and its sessions.
 #[derive(Clone)]
 pub struct Nodes {
@@ -69,6 +83,8 @@ pub struct Nodes {
     pub(crate) cluster: Arc<Cluster>,
     files: Arc<OpenFiles>,
     owners: Arc<AtomicU64>,
+    /// Told of locks that may be free.
+    lock_notices: Arc<Notify>,
 }
 
 impl std::fmt::Debug for Nodes {
@@ -78,10 +94,15 @@ impl std::fmt::Debug for Nodes {
 }
 
 impl Nodes {
-    /// Those of a cluster, for the user of its session; opens are listed in `files`.
-    pub(crate) fn new(cluster: Arc<Cluster>, files: Arc<OpenFiles>) -> Nodes {
+    /// Those of a cluster, for the user of its session; opens are listed in `files`, and what the
+    /// server says of locks is told by `lock_notices`.
+    pub(crate) fn new(
+        cluster: Arc<Cluster>,
+        files: Arc<OpenFiles>,
+        lock_notices: Arc<Notify>,
+    ) -> Nodes {
         let owners = Arc::new(AtomicU64::new(1));
-        Nodes { mds: cluster.mds.clone(), cluster, files, owners }
+        Nodes { mds: cluster.mds.clone(), cluster, files, owners, lock_notices }
     }
 
     /// The same nodes for another user.
@@ -119,6 +140,13 @@ impl Nodes {
         io
     }
 
+    /// Runs operations of which the first ones count: with the others the server tells what came
+    /// of it, if it can.
+    async fn changing(&self, count: usize, ops: Vec<OpArgs>) -> Result<Vec<OpOk>, ClientError> {
+        let outcome = self.mds.compound_outcome(ops).await?;
+        if outcome.done.len() >= count { Ok(outcome.done) } else { outcome.into_result() }
+    }
+
     /// The node that the current filehandle is after these operations.
     async fn node_after(&self, ops: Vec<OpArgs>) -> Result<Node, ClientError> {
         self.node_asking(ops, NODE_ATTRS).await
@@ -146,6 +174,14 @@ fn putfh(fh: &FileHandle) -> OpArgs {
 
 fn getattr(request: Bitmap) -> OpArgs {
     OpArgs::Getattr(GetattrArgs { request })
+}
+
+/// What a GETATTR has told of a directory, if it was executed.
+fn attrs_told(told: Option<OpOk>) -> Option<Attrs> {
+    match told {
+        Some(OpOk::Getattr(ok)) => Some(*ok.attrs),
+        _ => None,
+    }
 }
 
 /// What a GETATTR has told, the last of its request.

@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use weft_nfs::{
-    Attrs, Bitmap, ChangeInfo, Component, FileHandle, OpArgs, OpNum, OpOk,
+    Attrs, Bitmap, Component, FileHandle, OpArgs, OpNum, OpOk,
     ops::{CreateArgs, CreateType, LinkArgs, LookupArgs, RemoveArgs, RenameArgs},
 };
 
-use super::{NODE_ATTRS, Node, Nodes, attrs_in, getattr, putfh};
+use super::{DirChange, NODE_ATTRS, Node, Nodes, attrs_in, attrs_told, getattr, putfh};
 use crate::error::ClientError;
 
 impl Nodes {
@@ -32,8 +32,8 @@ impl Nodes {
         self.node_asking(ops, request).await
     }
 
-    /// Makes a directory, link, device, socket or fifo (RFC 8881 §18.4). Files are made by
-    /// [`Nodes::open`].
+    /// Makes a directory, link, device, socket or fifo (RFC 8881 §18.4); what that did to the
+    /// directory that it is in. Files are made by [`Nodes::open`].
     ///
     /// # Errors
     /// EXIST if the name is taken; [`ClientError`].
@@ -43,12 +43,23 @@ impl Nodes {
         name: Component,
         objtype: CreateType,
         attrs: Attrs,
-    ) -> Result<Node, ClientError> {
-        let create = CreateArgs { objtype, name, attrs: Box::new(attrs) };
-        self.node_after(vec![putfh(dir), OpArgs::Create(create)]).await
+    ) -> Result<(Node, DirChange), ClientError> {
+        let create = OpArgs::Create(CreateArgs { objtype, name, attrs: Box::new(attrs) });
+        let mut ops = vec![putfh(dir), create, OpArgs::Getfh, getattr(NODE_ATTRS)];
+        let needed = ops.len();
+        ops.extend([putfh(dir), getattr(NODE_ATTRS)]);
+        let mut done = self.changing(needed, ops).await?.into_iter().skip(1);
+        match (done.next(), done.next(), done.next()) {
+            (Some(OpOk::Create(made)), Some(OpOk::Getfh(fh)), Some(OpOk::Getattr(attrs))) => {
+                let change = DirChange { info: made.change, attrs: attrs_told(done.nth(1)) };
+                Ok((Node { fh: fh.object, attrs: *attrs.attrs }, change))
+            }
+            _ => Err(ClientError::unexpected(OpNum::CREATE)),
+        }
     }
 
-    /// Gives a file one more name (RFC 8881 §18.9); its attributes after that.
+    /// Gives a file one more name (RFC 8881 §18.9); its attributes after that, and what it did to
+    /// the directory.
     ///
     /// # Errors
     /// EXIST if the name is taken; [`ClientError`].
@@ -57,16 +68,18 @@ impl Nodes {
         file: &FileHandle,
         dir: &FileHandle,
         newname: Component,
-    ) -> Result<Attrs, ClientError> {
-        let ops = vec![
-            putfh(file),
-            OpArgs::Savefh,
-            putfh(dir),
-            OpArgs::Link(LinkArgs { newname }),
-            OpArgs::Restorefh,
-            getattr(NODE_ATTRS),
-        ];
-        attrs_in(self.mds.compound(ops).await?.pop())
+    ) -> Result<(Attrs, DirChange), ClientError> {
+        let link = OpArgs::Link(LinkArgs { newname });
+        let mut ops = vec![putfh(file), OpArgs::Savefh, putfh(dir), link];
+        ops.extend([OpArgs::Restorefh, getattr(NODE_ATTRS)]);
+        let needed = ops.len();
+        ops.extend([putfh(dir), getattr(NODE_ATTRS)]);
+        let mut done = self.changing(needed, ops).await?.into_iter().skip(3);
+        let Some(OpOk::Link(linked)) = done.next() else {
+            return Err(ClientError::unexpected(OpNum::LINK));
+        };
+        let attrs = attrs_in(done.nth(1))?;
+        Ok((attrs, DirChange { info: linked.change, attrs: attrs_told(done.nth(1)) }))
     }
 
     /// Takes a name away (RFC 8881 §18.25): of a file, a link, or an empty directory.
@@ -77,16 +90,21 @@ impl Nodes {
         &self,
         dir: &FileHandle,
         target: Component,
-    ) -> Result<ChangeInfo, ClientError> {
+    ) -> Result<DirChange, ClientError> {
         let remove = OpArgs::Remove(RemoveArgs { target });
-        match self.mds.on_file(dir, remove).await? {
-            OpOk::Remove(ok) => Ok(ok.change),
+        let ops = vec![putfh(dir), remove, getattr(NODE_ATTRS)];
+        let mut done = self.changing(2, ops).await?.into_iter().skip(1);
+        match done.next() {
+            Some(OpOk::Remove(ok)) => {
+                Ok(DirChange { info: ok.change, attrs: attrs_told(done.next()) })
+            }
             _ => Err(ClientError::unexpected(OpNum::REMOVE)),
         }
     }
 
     /// Gives a name of one directory another one, perhaps in another directory (RFC 8881 §18.26).
-    /// What has the new name is replaced, if it may be.
+    /// What has the new name is replaced, if it may be. What that did to the one directory and the
+    /// other.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -94,10 +112,18 @@ impl Nodes {
         &self,
         (source, oldname): (&FileHandle, Component),
         (target, newname): (&FileHandle, Component),
-    ) -> Result<(), ClientError> {
+    ) -> Result<(DirChange, DirChange), ClientError> {
         let rename = OpArgs::Rename(RenameArgs { oldname, newname });
-        let ops = vec![putfh(source), OpArgs::Savefh, putfh(target), rename];
-        self.mds.compound(ops).await.map(drop)
+        let mut ops = vec![putfh(source), OpArgs::Savefh, putfh(target), rename];
+        let needed = ops.len();
+        ops.extend([getattr(NODE_ATTRS), OpArgs::Restorefh, getattr(NODE_ATTRS)]);
+        let mut done = self.changing(needed, ops).await?.into_iter().skip(3);
+        let Some(OpOk::Rename(renamed)) = done.next() else {
+            return Err(ClientError::unexpected(OpNum::RENAME));
+        };
+        let target = DirChange { info: renamed.target, attrs: attrs_told(done.next()) };
+        let source = DirChange { info: renamed.source, attrs: attrs_told(done.nth(1)) };
+        Ok((source, target))
     }
 
     /// What a symbolic link says (RFC 8881 §18.24).

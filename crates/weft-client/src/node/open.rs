@@ -10,10 +10,10 @@ use weft_nfs::{
     share,
 };
 
-use super::{NODE_ATTRS, Node, Nodes, getattr, putfh};
+use super::{DirChange, NODE_ATTRS, Node, Nodes, attrs_told, getattr, putfh};
 use crate::{
     error::ClientError,
-    io::{FileIo, Opened, Thresholds},
+    io::{FileIo, IoPolicy, Opened, Thresholds},
 };
 
 /// How a file is opened.
@@ -32,6 +32,18 @@ pub struct OpenOptions {
     pub exclusive: bool,
     /// Truncate it to size 0.
     pub truncate: bool,
+    /// How its data travel, if otherwise than those of the client's other files (P4.4).
+    pub policy: Option<IoPolicy>,
+}
+
+/// What opening a name gave.
+pub struct OpenedName {
+    /// The file.
+    pub node: Node,
+    /// Its data path.
+    pub io: Arc<FileIo>,
+    /// What that did to the directory: nothing, if the file was there.
+    pub change: DirChange,
 }
 
 impl OpenOptions {
@@ -96,11 +108,26 @@ impl Nodes {
         dir: &FileHandle,
         name: Component,
         options: OpenOptions,
-    ) -> Result<(Node, Arc<FileIo>), ClientError> {
+    ) -> Result<OpenedName, ClientError> {
         let owner = self.new_owner();
         let open = options.open(name, owner.clone(), None);
-        let (opened, attrs) = self.open_after(dir, open, (options, owner)).await?;
-        Ok((Node { fh: opened.fh.clone(), attrs }, self.io_of(opened)))
+        let mut ops = vec![putfh(dir)];
+        ops.extend(opening(open, attrs_wanted()));
+        let needed = ops.len();
+        if options.create.is_some() {
+            ops.extend([putfh(dir), getattr(NODE_ATTRS)]);
+        }
+        let losses = self.mds.losses();
+        let mut done = self.changing(needed, ops).await?.into_iter();
+        done.next(); // PUTFH's
+        let info = match done.as_slice().first() {
+            Some(OpOk::Open(open)) => open.cinfo,
+            _ => return Err(ClientError::unexpected(OpNum::OPEN)),
+        };
+        let (opened, attrs) = self.opened_by(done.by_ref(), (options, owner), losses).await?;
+        let change = DirChange { info, attrs: attrs_told(done.nth(1)) };
+        let node = Node { fh: opened.fh.clone(), attrs };
+        Ok(OpenedName { node, io: self.io_of(opened), change })
     }
 
     /// Opens a file by its handle.
@@ -114,22 +141,13 @@ impl Nodes {
     ) -> Result<(Attrs, Arc<FileIo>), ClientError> {
         let owner = self.new_owner();
         let open = options.open_current(owner.clone());
-        let (opened, attrs) = self.open_after(fh, open, (options, owner)).await?;
-        Ok((attrs, self.io_of(opened)))
-    }
-
-    async fn open_after(
-        &self,
-        fh: &FileHandle,
-        open: OpenArgs,
-        how: (OpenOptions, StateOwner),
-    ) -> Result<(Opened, Attrs), ClientError> {
         let mut ops = vec![putfh(fh)];
         ops.extend(opening(open, attrs_wanted()));
         let losses = self.mds.losses();
         let mut done = self.mds.compound(ops).await?.into_iter();
         done.next(); // PUTFH's
-        self.opened_by(done, how, losses).await
+        let (opened, attrs) = self.opened_by(done, (options, owner), losses).await?;
+        Ok((attrs, self.io_of(opened)))
     }
 
     /// What the results of [`opening`] say. `losses` is how often the server had forgotten us
@@ -158,6 +176,7 @@ impl Nodes {
             access: options.access(),
             size: attrs.size.unwrap_or(0),
             change: attrs.change,
+            policy: options.policy.unwrap_or(self.cluster.policy),
             thresholds: self.thresholds(&attrs),
             losses,
         };

@@ -92,8 +92,7 @@ fn compound(
             (CbOp::Getattr(_), _) => (CbOpNum::CB_GETATTR, NfsStat::BADHANDLE),
             // We start no operation that ends in a callback.
             (CbOp::Offload(_), _) => (CbOpNum::CB_OFFLOAD, NfsStat::BAD_STATEID),
-            // Nothing here waits for locks.
-            (CbOp::NotifyLock(_), _) => (CbOpNum::CB_NOTIFY_LOCK, NfsStat::NOTSUPP),
+            (CbOp::NotifyLock(a), _) => (CbOpNum::CB_NOTIFY_LOCK, handler.cb_notify_lock(a)),
             (CbOp::Other(n), _) => (*n, NfsStat::NOTSUPP),
         };
         reply.status = status;

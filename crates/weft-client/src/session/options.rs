@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use weft_nfs::{
     NfsStat,
-    callback::{CbLayoutrecallArgs, CbRecallArgs},
+    callback::{CbLayoutrecallArgs, CbNotifyLockArgs, CbRecallArgs},
 };
 
 use crate::{core::Role, identity::Identity, rpc::Credential, waiting::OnWait};
@@ -72,4 +72,6 @@ pub trait CallbackHandler: Send + Sync + 'static {
     fn cb_layoutrecall(&self, args: &CbLayoutrecallArgs) -> NfsStat;
     /// CB_RECALL (§20.2): OK if the delegation will be returned.
     fn cb_recall(&self, args: &CbRecallArgs) -> NfsStat;
+    /// CB_NOTIFY_LOCK (§20.11): a lock that was denied may be free.
+    fn cb_notify_lock(&self, args: &CbNotifyLockArgs) -> NfsStat;
 }

@@ -194,14 +194,7 @@ impl Guest {
 
     /// Compiles a C program of `tests/guest` and puts it on the guest's path.
     pub fn program(self, name: &str) -> Self {
-        let source = tests_dir().join(format!("{name}.c"));
-        let binary = self.dir.path().join(name);
-        let compiled = Command::new("cc")
-            .args(["-O2", "-Wall", "-Wextra", "-static", "-o"])
-            .args([&binary, &source])
-            .output()
-            .expect("a C compiler: apt-get install gcc libc6-dev");
-        assert!(compiled.status.success(), "cc {name}.c: {}", super::words(&compiled));
+        let binary = compiled(name, self.dir.path());
         self.file_as(&binary, &format!("/usr/local/bin/{name}"))
     }
 
@@ -292,6 +285,19 @@ impl Guest {
         rig.stdin(Stdio::null());
         rig
     }
+}
+
+/// Compiles a C program of `tests/guest` into a folder; where it is.
+pub fn compiled(name: &str, dir: &Path) -> PathBuf {
+    let source = tests_dir().join(format!("{name}.c"));
+    let binary = dir.join(name);
+    let compiled = Command::new("cc")
+        .args(["-O2", "-Wall", "-Wextra", "-static", "-o"])
+        .args([&binary, &source])
+        .output()
+        .expect("a C compiler: apt-get install gcc libc6-dev");
+    assert!(compiled.status.success(), "cc {name}.c: {}", super::words(&compiled));
+    binary
 }
 
 /// The processes that a guest is made of.

@@ -10,9 +10,11 @@ pub mod disk;
 pub mod guest;
 pub mod hook;
 pub mod load;
+pub mod mount;
 pub mod namespaces;
 pub mod pair;
 pub mod servers;
+pub mod suites;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

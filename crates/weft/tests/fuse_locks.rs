@@ -1,0 +1,196 @@
+//! Locks of programs on two mounts of one cluster: `fcntl(2)` and `flock(2)`, asked for, waited for,
+//! given up, and taken along by processes that end.
+
+mod support;
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use support::cluster::{Cluster, Options};
+use support::mount::Mount;
+use tempfile::TempDir;
+
+/// Time for what takes a moment, on a busy machine.
+const SOON: Duration = Duration::from_secs(20);
+/// How often each of four processes raises the number that they share.
+const TIMES: u32 = 150;
+
+/// Two mounts, and a folder beside them with the program that locks.
+struct Two {
+    a: Mount,
+    b: Mount,
+    beside: TempDir,
+    locker: PathBuf,
+    cluster: Cluster,
+}
+
+impl Two {
+    fn start(arguments: &[&str]) -> Two {
+        let options = Options { lease_seconds: 3, grace_seconds: 3, ..Options::default() };
+        let cluster = Cluster::start(options);
+        let mount = || Mount::of(cluster.port(), arguments);
+        let (a, b) = (mount(), mount());
+        let beside = tempfile::tempdir().expect("a folder");
+        let locker = support::guest::compiled("locker", beside.path());
+        Two { a, b, beside, locker, cluster }
+    }
+
+    fn beside(&self, name: &str) -> PathBuf {
+        self.beside.path().join(name)
+    }
+
+    /// `locker WORD FILE REST...` on one of the mounts.
+    fn locker(&self, mount: &Mount, word: &str, rest: &[&str]) -> Command {
+        let mut command = Command::new(&self.locker);
+        command.arg(word).arg(mount.path("lock")).args(rest);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        command
+    }
+
+    /// Whether a lock could be had at once.
+    fn tries(&self, mount: &Mount, rest: &[&str]) -> bool {
+        match self.locker(mount, "try", rest).status().expect("locker").code() {
+            Some(0) => true,
+            Some(1) => false,
+            other => panic!("locker try: {other:?}"),
+        }
+    }
+
+    fn tells(&self, mount: &Mount) -> String {
+        let said = self.locker(mount, "tell", &[]).output().expect("locker");
+        assert!(said.status.success(), "{}", support::words(&said));
+        String::from_utf8_lossy(&said.stdout).trim_end().to_string()
+    }
+
+    /// Starts who holds a lock, and waits until he has it.
+    fn holder(&self, mount: &Mount, word: &str, name: &str) -> Holder {
+        let (ready, release) = (self.beside(&format!("{name}.ready")), self.beside(name));
+        let paths = [ready.to_str().expect("plain"), release.to_str().expect("plain")];
+        let child = self.locker(mount, word, &paths).spawn().expect("locker");
+        support::until("lock", SOON, || ready.exists().then_some(()));
+        std::fs::remove_file(&ready).expect("it is there");
+        Holder { child, release }
+    }
+}
+
+struct Holder {
+    child: Child,
+    release: PathBuf,
+}
+
+impl Holder {
+    fn lets_go(mut self) {
+        std::fs::write(&self.release, "").expect("a file");
+        let ended = self.child.wait().expect("locker");
+        assert!(ended.success(), "{ended}");
+        std::fs::remove_file(&self.release).expect("it is there");
+    }
+}
+
+/// A child that must end soon; whether well.
+fn ends(child: &mut Child) -> bool {
+    support::until("end", SOON, || child.try_wait().expect("a child")).success()
+}
+
+/// What one has, the other is refused, and told of; waiting for it ends when it is given up, and
+/// others go on meanwhile. Readers share.
+#[test]
+fn locks_exclude_between_mounts() {
+    let two = Two::start(&[]);
+    let holder = two.holder(&two.a, "hold", "one");
+    assert!(!two.tries(&two.b, &[]) && !two.tries(&two.b, &["99", "1"]));
+    assert!(two.tries(&two.b, &["100", "50"]), "beside it");
+    assert_eq!(two.tells(&two.b), "write 0 100");
+    assert_eq!(two.tells(&two.a), "write 0 100", "of another process of the same mount");
+    let mut waiting: Vec<Child> =
+        (0..6).map(|_| two.locker(&two.b, "wait", &[]).spawn().expect("locker")).collect();
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(waiting.iter_mut().all(|child| child.try_wait().expect("a child").is_none()));
+    let began = Instant::now();
+    assert_eq!(two.b.shell(0, "echo x > other && cat other"), (true, "x".to_string()));
+    assert!(began.elapsed() < SOON, "who waits is in nobody's way");
+    holder.lets_go();
+    assert!(waiting.iter_mut().all(ends));
+    assert_eq!(two.tells(&two.b), "none");
+
+    let (one, other) = (two.holder(&two.a, "share", "one"), two.holder(&two.b, "share", "other"));
+    assert!(!two.tries(&two.a, &[]));
+    one.lets_go();
+    assert!(!two.tries(&two.a, &[]));
+    other.lets_go();
+    assert!(two.tries(&two.a, &[]));
+    two.a.unmount();
+    two.b.unmount();
+}
+
+/// Locks go with their process, however it ends; who waits for one can be killed.
+#[test]
+fn locks_end_with_their_process() {
+    let two = Two::start(&[]);
+    let mut holder = two.holder(&two.a, "hold", "one");
+    let mut waiting = two.locker(&two.b, "wait", &[]).spawn().expect("locker");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(waiting.try_wait().expect("a child").is_none());
+    waiting.kill().expect("kill");
+    assert!(!ends(&mut waiting), "killed while it waited");
+    let mut next = two.locker(&two.b, "wait", &[]).spawn().expect("locker");
+    holder.child.kill().expect("kill");
+    assert!(!ends(&mut holder.child));
+    assert!(ends(&mut next), "the lock of who was killed is free");
+    // SIGALRM ends a wait as it does on a local disk.
+    let holder = two.holder(&two.a, "hold", "one");
+    let alarmed = "import fcntl,signal,sys
+f=open(sys.argv[1],'r+')
+def ring(*_): raise TimeoutError
+signal.signal(signal.SIGALRM,ring); signal.alarm(1)
+try: fcntl.lockf(f,fcntl.LOCK_EX,100)
+except TimeoutError: print('rang')";
+    let path = two.b.path("lock");
+    let said = support::run("python3", &["-c", alarmed, path.to_str().expect("plain")]);
+    assert_eq!(said.stdout, b"rang\n", "{}", support::words(&said));
+    holder.lets_go();
+    two.a.unmount();
+    two.b.unmount();
+}
+
+/// A number that processes on both mounts raise under a lock loses nothing: nobody has a lock that
+/// another has, and who has it sees the last number. With `flock(2)` too.
+#[test]
+fn a_number_raised_under_locks() {
+    let two = Two::start(&[]);
+    for how in ["fcntl", "flock"] {
+        std::fs::write(two.a.path("lock"), "0").expect("a file");
+        let times = TIMES.to_string();
+        let mut all: Vec<Child> = [&two.a, &two.b, &two.a, &two.b]
+            .map(|mount| two.locker(mount, "count", &[&times, how]).spawn().expect("locker"))
+            .into();
+        let limit = SOON * 6;
+        for child in &mut all {
+            let ended = support::until("count", limit, || child.try_wait().expect("a child"));
+            assert!(ended.success(), "{how}: {ended}");
+        }
+        // What the other has written last may be a second old to who only looks.
+        let path = two.b.path("lock");
+        let said = support::run("cat", &[path.to_str().expect("plain")]).stdout;
+        let number = String::from_utf8_lossy(&said).trim().parse();
+        assert_eq!(number, Ok(4 * TIMES), "{how}");
+    }
+    two.a.unmount();
+    two.b.unmount();
+}
+
+/// A lock outlives the server it was taken at.
+#[test]
+fn locks_are_taken_again_after_a_restart() {
+    let mut two = Two::start(&[]);
+    let holder = two.holder(&two.a, "hold", "one");
+    two.cluster.restart();
+    // It is had again when the server serves new locks, or soon after.
+    support::until("lock again", SOON, || (two.tells(&two.b) == "write 0 100").then_some(()));
+    assert!(!two.tries(&two.b, &[]));
+    holder.lets_go();
+    assert!(two.tries(&two.b, &[]));
+    two.a.unmount();
+    two.b.unmount();
+}
