@@ -38,6 +38,8 @@ pub(crate) enum Way {
     Indirect,
     /// The client gathers what is below this many bytes; the rest as [`Way::Direct`].
     Threshold(u32),
+    /// As a client does that is told nothing: everything through its cache.
+    Cached,
 }
 
 impl Way {
@@ -47,6 +49,7 @@ impl Way {
             Way::Direct => "direct".to_owned(),
             Way::Indirect => "indirect".to_owned(),
             Way::Threshold(bytes) => format!("threshold {} KiB", bytes >> 10),
+            Way::Cached => "cached".to_owned(),
         }
     }
 
@@ -56,6 +59,7 @@ impl Way {
             Way::Direct => (true, 0),
             Way::Indirect => (false, REQUEST_BYTES_MAX),
             Way::Threshold(bytes) => (true, bytes),
+            Way::Cached => return ClientOptions::default(),
         };
         ClientOptions { layouts, policy: IoPolicy::gathering(below), ..ClientOptions::default() }
     }

@@ -9,7 +9,10 @@ use std::{
 };
 
 use serde::Deserialize;
-use weft_client::fs::{Client, ClientOptions};
+use weft_client::{
+    fs::{Client, ClientOptions},
+    io::IoPolicy,
+};
 use weft_server::report::ClusterStatus;
 
 use crate::{
@@ -98,12 +101,13 @@ impl Servers {
         self.endpoints.mds
     }
 
-    /// A new client with a session of its own.
+    /// A new client with a session of its own, which keeps nothing: servers are measured.
     ///
     /// # Errors
     /// It cannot connect.
     pub(crate) async fn client(&self) -> Outcome<Client> {
-        self.client_with(ClientOptions::default()).await
+        let policy = IoPolicy::direct();
+        self.client_with(ClientOptions { policy, ..ClientOptions::default() }).await
     }
 
     /// The same with options.

@@ -7,6 +7,7 @@ use tokio::{runtime::Runtime, sync::Barrier, task::JoinSet};
 use weft_client::{
     ClientError,
     fs::{Client, ClientOptions, FsError, OpenOptions},
+    io::IoPolicy,
 };
 
 use crate::{
@@ -82,7 +83,9 @@ pub(crate) async fn clients(
     let mut clients = Vec::new();
     for number in 0..count {
         let eager = setup.has(Technique::EagerIo);
-        let client = servers.client_with(ClientOptions { eager, ..ClientOptions::default() });
+        let policy = IoPolicy::direct();
+        let options = ClientOptions { eager, policy, ..ClientOptions::default() };
+        let client = servers.client_with(options);
         let client = client.await?;
         meet(&client, data_servers, number, Bytes::from_static(b"x")).await?;
         clients.push(client);

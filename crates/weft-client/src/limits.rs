@@ -83,8 +83,8 @@ pub const WRITE_BACK_RUNS: usize = 256;
 pub const WRITE_BACKS_MAX: usize = 2;
 /// Who waits for memory looks again after this long, if nobody tells.
 pub const ROOM_RETRY: Duration = Duration::from_millis(200);
-/// Times a reader waits for what others fetch before it asks itself.
-pub const FETCH_WAITS_MAX: u32 = 2;
+/// Reads of others for which a reader waits, one after another, before it asks itself.
+pub const FETCH_WAITS_MAX: u32 = 8;
 /// Reads of at least so many bytes are streams: nothing of them is kept.
 pub const KEEP_READS_BELOW: u64 = 4 << 20;
 /// Bytes asked for ahead of a reader, by default: the windows of eight data servers.

@@ -19,7 +19,10 @@ use std::{
 
 use bytes::Bytes;
 use tokio::{runtime::Runtime, task::JoinSet};
-use weft_client::fs::{Client, ClientOptions, File, FsError, OpenOptions};
+use weft_client::{
+    fs::{Client, ClientOptions, File, FsError, OpenOptions},
+    io::IoPolicy,
+};
 
 use crate::{
     context::{Context, alternating},
@@ -215,7 +218,8 @@ impl<'a> Measured<'a> {
     fn new(runtime: &'a Runtime, servers: &'a Servers) -> Outcome<Measured<'a>> {
         servers.set_threshold(0)?;
         let client = async |layouts| -> Outcome<Arc<Client>> {
-            let options = ClientOptions { layouts, ..ClientOptions::default() };
+            let policy = IoPolicy::direct();
+            let options = ClientOptions { layouts, policy, ..ClientOptions::default() };
             let client = servers.client_with(options).await?;
             workers::meet(&client, DATA_SERVERS, 0, Bytes::from_static(b"x")).await?;
             Ok(Arc::new(client))

@@ -19,43 +19,80 @@ use crate::{
     sync::Mutex,
 };
 
-/// What is known of some ranges.
+/// What is known of some ranges, and what is to be done for the rest.
 #[derive(Default)]
 struct Known {
     /// Bytes by file offset.
     here: Vec<(u64, Bytes)>,
     /// Zeros: offsets and lengths.
     zeros: Vec<(u64, u64)>,
-    /// Only servers know.
-    missing: Vec<(u64, u64)>,
-    /// In a local file, and at the servers.
-    elsewhere: Vec<(u64, u64)>,
+    /// To be asked of servers.
+    ask: Vec<(u64, u64)>,
+    /// Those of them that are kept: with each its first byte, and the one behind its last.
+    fetches: Vec<(u64, u64, Fetch)>,
+    /// To be looked at again when something has come, or has got to the servers.
+    later: Vec<(u64, u64)>,
     /// In a local file, and not at the servers yet.
     unsent: Vec<(u64, u64)>,
 }
 
-impl Known {
-    fn look(&mut self, ranges: &mut Ranges, (offset, len): (u64, u64)) {
-        for part in ranges.read(offset, len) {
+/// A read of a range of a file.
+struct Reading {
+    /// The first byte, and the one behind the last.
+    wanted: (u64, u64),
+    /// Whether what comes is kept.
+    keeps: bool,
+    /// What is worth fetching beside it: offset and length.
+    beside: Option<(u64, u64)>,
+    /// Reads of others that were waited for, and which was the last.
+    waits: u32,
+    waits_for: Option<Fetch>,
+}
+
+impl Reading {
+    /// Looks at ranges within what is wanted, and begins to fetch what has to be.
+    fn look(&mut self, ranges: &mut Ranges, todo: &[(u64, u64)]) -> Known {
+        let mut known = Known::default();
+        let (mut missing, mut elsewhere) = (Vec::new(), Vec::new());
+        for part in todo.iter().flat_map(|(offset, len)| ranges.read(*offset, *len)) {
             match part {
-                Part::Here { offset, bytes } => self.here.push((offset, bytes)),
-                Part::Zeros { offset, len } => self.zeros.push((offset, len)),
-                Part::Missing { offset, len } => self.missing.push((offset, len)),
+                Part::Here { offset, bytes } => known.here.push((offset, bytes)),
+                Part::Zeros { offset, len } => known.zeros.push((offset, len)),
+                Part::Missing { offset, len } => missing.push((offset, len)),
                 Part::Elsewhere { offset, payload, at_servers } => {
                     let range = (offset, payload.len() as u64);
-                    match at_servers {
-                        true => self.elsewhere.push(range),
-                        false => self.unsent.push(range),
-                    }
+                    if at_servers { &mut elsewhere } else { &mut known.unsent }.push(range);
                 }
             }
         }
+        if self.keeps && self.waits <= FETCH_WAITS_MAX {
+            let comes = |range: &(u64, u64)| ranges.fetch_of(range.0).is_some();
+            known.later = missing.iter().copied().filter(comes).collect();
+            missing.retain(|range| !comes(range));
+        }
+        let next = known.later.first().and_then(|(at, _)| ranges.fetch_of(*at));
+        if next.is_some() && next != self.waits_for {
+            (self.waits, self.waits_for) = (self.waits + 1, next);
+        }
+        // Of a small file all is asked for at once.
+        if !missing.is_empty()
+            && let Some((from, len)) = self.beside.take_if(|(from, _)| *from <= self.wanted.0)
+        {
+            missing = ranges.missing(from, len);
+            missing.retain(|range| ranges.fetch_of(range.0).is_none());
+        }
+        known.ask = [missing, elsewhere].concat();
+        known.ask.sort_unstable();
+        if self.keeps {
+            known.fetches = begin(ranges, &known.ask);
+        }
+        known
     }
 }
 
 /// Begins to fetch ranges; with each its first byte, and the one behind its last.
-fn begin(cache: &mut Ranges, ranges: &[(u64, u64)]) -> Vec<(u64, u64, Fetch)> {
-    ranges.iter().map(|&(at, len)| (at, at + len, cache.begin_fetch(at, len))).collect()
+fn begin(ranges: &mut Ranges, ask: &[(u64, u64)]) -> Vec<(u64, u64, Fetch)> {
+    ask.iter().map(|&(at, len)| (at, at + len, ranges.begin_fetch(at, len))).collect()
 }
 
 impl DataPath {
@@ -67,61 +104,42 @@ impl DataPath {
         sink: &Arc<S>,
         ahead: Option<&Mutex<ReadAhead>>,
     ) -> Result<(), ClientError> {
-        let wanted = (offset, offset.saturating_add(len));
-        let mut beside = ahead.and_then(|a| a.lock().advise(offset, len, self.file.size()));
-        let keeps = ahead.is_some();
+        let mut reading = Reading {
+            wanted: (offset, offset.saturating_add(len)),
+            keeps: ahead.is_some(),
+            beside: ahead.and_then(|a| a.lock().advise(offset, len, self.file.size())),
+            waits: 0,
+            waits_for: None,
+        };
         let mut todo = vec![(offset, len)];
-        let mut waits = 0;
         while !todo.is_empty() {
             let ended = self.file.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            let mut known = Known::default();
-            let (ranges, fetches, later) = self.file.cache(|cache| {
-                todo.iter().for_each(|range| known.look(&mut cache.ranges, *range));
-                // Of a small file all is asked for at once.
-                if !known.missing.is_empty()
-                    && let Some((from, bytes)) = beside.take_if(|(from, _)| *from <= offset)
-                {
-                    known.missing = cache.ranges.missing(from, bytes);
-                }
-                let mut later = Vec::new();
-                if keeps && waits < FETCH_WAITS_MAX {
-                    let comes = |range: &(u64, u64)| cache.ranges.fetch_of(range.0).is_some();
-                    later = known.missing.iter().copied().filter(comes).collect();
-                    known.missing.retain(|range| !comes(range));
-                }
-                let mut ranges = std::mem::take(&mut known.missing);
-                ranges.append(&mut known.elsewhere);
-                ranges.sort_unstable();
-                let fetches = if keeps { begin(&mut cache.ranges, &ranges) } else { Vec::new() };
-                (ranges, fetches, later)
-            });
+            let known = self.file.cache(|cache| reading.look(&mut cache.ranges, &todo));
             // Whatever happens from here on, they end.
-            let fetching = Fetching::new(&self.file, fetches);
+            let fetching = Fetching::new(&self.file, known.fetches);
             for (at, bytes) in known.here {
                 sink.take(at, bytes).await?;
             }
             for (at, len) in known.zeros {
                 sink.absent(at, len)?;
             }
-            if let Some(beside) = beside.take() {
+            if let Some(beside) = reading.beside.take() {
                 self.fetch_ahead(beside);
             }
-            if !ranges.is_empty() && keeps {
-                let keeping = Keeping { sink: sink.clone(), wanted, fetching };
-                self.ask_for(&ranges, &Arc::new(keeping)).await?;
-            } else if !ranges.is_empty() {
-                self.ask_for(&ranges, sink).await?;
-            } else if !later.is_empty() {
-                waits += 1;
+            if !known.ask.is_empty() && reading.keeps {
+                let keeping = Keeping { sink: sink.clone(), wanted: reading.wanted, fetching };
+                self.ask_for(&known.ask, &Arc::new(keeping)).await?;
+            } else if !known.ask.is_empty() {
+                self.ask_for(&known.ask, sink).await?;
+            } else if !known.later.is_empty() {
                 ended.await;
             }
             for (at, len) in &known.unsent {
                 self.drain(*at, *len, false).await?;
             }
-            todo = later;
-            todo.extend(known.unsent);
+            todo = [known.later, known.unsent].concat();
         }
         Ok(())
     }

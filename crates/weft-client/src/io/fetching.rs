@@ -29,12 +29,15 @@ impl Fetching {
     pub(super) fn keep(&self, offset: u64, data: &Bytes) {
         let Some(fetch) = self.of(offset) else { return };
         self.file.cache(|cache| cache.ranges.fetched(fetch, offset, data));
+        // Who waits for a part of it need not wait for the rest.
+        self.file.ended.notify_waiters();
     }
 
     /// The same of zeros.
     pub(super) fn keep_zeros(&self, offset: u64, len: u64) {
         let Some(fetch) = self.of(offset) else { return };
         self.file.cache(|cache| cache.ranges.fetched_zeros(fetch, offset, len));
+        self.file.ended.notify_waiters();
     }
 
     fn of(&self, offset: u64) -> Option<Fetch> {

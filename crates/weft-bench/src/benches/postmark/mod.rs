@@ -46,8 +46,8 @@ const P1: Parameters = Parameters { block_bytes: 512, directories: 10, ..P0 };
 enum Mode {
     AllOff,
     AllOn,
-    /// [`Mode::AllOn`] with a client that gathers (P0.4), as kernels do.
-    Gathering,
+    /// [`Mode::AllOn`] with a client that caches, as one does that is told nothing (P0.4).
+    Cached,
     /// No file with the metadata server, as P0 compares them.
     Path(Way),
 }
@@ -58,6 +58,7 @@ type Compared = (Mode, &'static [(Mode, Option<f64>)]);
 
 const DIRECT: Mode = Mode::Path(Way::Direct);
 const INDIRECT: Mode = Mode::Path(Way::Indirect);
+const CACHED: Mode = Mode::Path(Way::Cached);
 const BY_THRESHOLD: Mode = Mode::Path(Way::Threshold(THRESHOLD));
 
 /// A paper's part of it.
@@ -73,14 +74,14 @@ const PARTS: [Part; 2] = [
         name: "P0",
         parameters: P0,
         compared: &[
-            (Mode::AllOff, &[(Mode::AllOn, None), (Mode::Gathering, None)]),
-            (DIRECT, &[(INDIRECT, Some(3.75)), (BY_THRESHOLD, None)]),
+            (Mode::AllOff, &[(Mode::AllOn, None), (Mode::Cached, None)]),
+            (DIRECT, &[(CACHED, Some(3.75)), (INDIRECT, None), (BY_THRESHOLD, None)]),
         ],
     },
     Part {
         name: "P1",
         parameters: P1,
-        compared: &[(Mode::AllOff, &[(Mode::AllOn, None), (Mode::Gathering, None)])],
+        compared: &[(Mode::AllOff, &[(Mode::AllOn, None), (Mode::Cached, None)])],
     },
 ];
 
@@ -89,29 +90,28 @@ impl Mode {
         match self {
             Mode::AllOff => ALL_OFF.name,
             Mode::AllOn => ALL_ON.name,
-            Mode::Gathering => "all-on, gathering",
+            Mode::Cached => "all-on, cached",
             Mode::Path(Way::Direct) => "direct",
             Mode::Path(Way::Indirect) => "indirect",
             Mode::Path(Way::Threshold(_)) => "threshold",
+            Mode::Path(Way::Cached) => "cached",
         }
     }
 
     fn settings(self) -> String {
         match self {
             Mode::AllOff => ALL_OFF.settings(DATA_SERVERS),
-            Mode::AllOn | Mode::Gathering => ALL_ON.settings(DATA_SERVERS),
+            Mode::AllOn | Mode::Cached => ALL_ON.settings(DATA_SERVERS),
             Mode::Path(_) => SETTINGS.to_owned(),
         }
     }
 
     fn options(self) -> ClientOptions {
+        let policy = IoPolicy::direct();
         match self {
-            Mode::AllOff => ClientOptions { eager: false, ..ClientOptions::default() },
-            Mode::AllOn => ClientOptions::default(),
-            Mode::Gathering => {
-                let policy = IoPolicy::gathering(THRESHOLD);
-                ClientOptions { policy, ..ClientOptions::default() }
-            }
+            Mode::AllOff => ClientOptions { eager: false, policy, ..ClientOptions::default() },
+            Mode::AllOn => ClientOptions { policy, ..ClientOptions::default() },
+            Mode::Cached => ClientOptions::default(),
             Mode::Path(way) => way.options(),
         }
     }
