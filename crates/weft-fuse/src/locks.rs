@@ -5,8 +5,8 @@
 //! tell these apart, and the protocol has no others: `flock` locks all bytes of a file for an owner
 //! of its own, as with Linux' NFS client.
 //!
-//! What an owner has locked is remembered, so that it can be taken again after a server that has
-//! forgotten it has started anew.
+//! What an owner has locked is remembered: a server that has started anew is asked for it before
+//! anybody else can have it, and one that has forgotten it otherwise is asked as by anybody.
 
 use std::{
     collections::HashMap,
@@ -20,6 +20,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use weft_client::{
     ClientError,
     node::{LockRange, Locked as Answer},
+    session::{Reclaim, Reclaims},
 };
 use weft_nfs::{LockType, Opaque, Stateid};
 
@@ -42,6 +43,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// So many looks after a denial the server is asked again, whether it has called or not: at first
 /// as often as we look, then more seldom.
 const LOOKS_MAX: u32 = 10;
+
+/// Locks of one request to reclaim: with what else is in it they are fewer operations than any
+/// session takes.
+const LOCKS_AT_ONCE: usize = 8;
 
 /// A request of the kernel for a lock.
 #[derive(Debug, Clone, Copy)]
@@ -73,10 +78,11 @@ type Key = (u64, u64);
 #[derive(Default)]
 pub struct Locks(Mutex<HashMap<Key, Arc<Owner>>>);
 
-/// What an owner has locked of a file. Its requests go one after another.
+/// What an owner has locked of a file. Its requests go one after another, as `turn` says.
 struct Owner {
     pid: u32,
-    held: AsyncMutex<Held>,
+    turn: AsyncMutex<()>,
+    held: Mutex<Held>,
 }
 
 #[derive(Default)]
@@ -97,7 +103,7 @@ impl Locks {
     }
 
     fn get_or_add(&self, key: Key, pid: u32) -> Arc<Owner> {
-        let new = || Arc::new(Owner { pid, held: AsyncMutex::default() });
+        let new = || Arc::new(Owner { pid, turn: AsyncMutex::default(), held: Mutex::default() });
         self.lock().entry(key).or_insert_with(new).clone()
     }
 
@@ -108,10 +114,8 @@ impl Locks {
     /// Forgets an owner that has nothing locked and that nobody asks for just now.
     fn forget_if_empty(&self, key: Key) {
         let mut owners = self.lock();
-        let is_idle = |owner: &Arc<Owner>| {
-            Arc::strong_count(owner) == 1
-                && owner.held.try_lock().is_ok_and(|held| held.ranges.is_empty())
-        };
+        let is_idle =
+            |owner: &Arc<Owner>| Arc::strong_count(owner) == 1 && owner.held().ranges.is_empty();
         if owners.get(&key).is_some_and(is_idle) {
             owners.remove(&key);
         }
@@ -151,7 +155,8 @@ impl Tree {
         let taken = self.take_lock(call, &open, locktype, waits).await;
         self.locks.forget_if_empty(call.key());
         taken?;
-        // What others have written under the lock is to be seen under it.
+        // What others have written under the lock is to be seen under it, and how long the file is.
+        self.written(call.ino);
         self.forget_pages(call.ino).await;
         Ok(())
     }
@@ -229,7 +234,7 @@ impl Tree {
             if key.0 != ino {
                 continue;
             }
-            let through = owner.held.lock().await.through.as_ref().map(|(number, _)| *number);
+            let through = owner.held().through.as_ref().map(|(number, _)| *number);
             drop(owner);
             if through == Some(file)
                 && let Err(e) = self.unlock(key, LockRange::ALL).await
@@ -250,7 +255,17 @@ impl Tree {
     }
 }
 
+impl Reclaims for Locks {
+    fn requests(&self) -> Vec<Reclaim> {
+        self.all().into_iter().flat_map(|((_, number), owner)| owner.reclaim(number)).collect()
+    }
+}
+
 impl Owner {
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Asks for a lock once; whether it was given.
     async fn take(
         &self,
@@ -258,11 +273,12 @@ impl Owner {
         open: &Arc<OpenFile>,
         locktype: LockType,
     ) -> Result<bool, ClientError> {
-        let mut held = self.held.lock().await;
+        let _turn = self.turn.lock().await;
         let owner = name_of(call.owner);
         match open.nodes.lock(&open.io, &owner, locktype, call.range()).await? {
             Answer::Denied(_) => Ok(false),
             Answer::Taken(stateid) => {
+                let mut held = self.held();
                 held.stateid = Some(stateid);
                 held.through = Some((call.file, open.clone()));
                 let is_exclusive = locktype.is_write();
@@ -273,23 +289,52 @@ impl Owner {
     }
 
     async fn unlock(&self, range: LockRange) -> Result<(), ClientError> {
-        let mut held = self.held.lock().await;
+        let _turn = self.turn.lock().await;
         let last = range.offset.saturating_add(range.length.saturating_sub(1));
-        held.ranges.unlock(range.offset, last);
-        if let (Some(stateid), Some((_, open))) = (held.stateid, &held.through) {
-            held.stateid = open.nodes.unlock(open.io.fh(), stateid, range).await?;
+        self.held().ranges.unlock(range.offset, last);
+        loop {
+            let (stateid, through) = {
+                let held = self.held();
+                (held.stateid, held.through.clone())
+            };
+            let (Some(stateid), Some((_, open))) = (stateid, through) else { return Ok(()) };
+            let left = open.nodes.unlock(open.io.fh(), stateid, range).await?;
+            let mut held = self.held();
+            // It may have been reclaimed while it was given up.
+            if left.is_some() || held.stateid == Some(stateid) {
+                held.stateid = left;
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
+    /// What gives it back what it has, a few locks at a time.
+    fn reclaim(self: Arc<Self>, number: u64) -> Vec<Reclaim> {
+        let held = self.held();
+        let Some((_, open)) = &held.through else { return Vec::new() };
+        let locks: Vec<_> = held.ranges.iter().map(wire).collect();
+        let request = |locks: &[(LockType, LockRange)]| {
+            let owner = self.clone();
+            let reclaimed = move |stateid| owner.held().stateid = Some(stateid);
+            open.nodes.reclaiming(&open.io, &name_of(number), locks, reclaimed)
+        };
+        locks.chunks(LOCKS_AT_ONCE).map(request).collect()
+    }
+
+    /// Takes again what it has, if it is not had still.
     async fn take_again(&self, number: u64) -> Result<(), ClientError> {
-        let mut held = self.held.lock().await;
-        let Some((_, open)) = held.through.clone() else { return Ok(()) };
+        let _turn = self.turn.lock().await;
+        let (through, locks) = {
+            let held = self.held();
+            (held.through.clone(), held.ranges.iter().collect::<Vec<_>>())
+        };
+        let Some((_, open)) = through else { return Ok(()) };
         let owner = name_of(number);
-        for lock in held.ranges.iter().collect::<Vec<_>>() {
-            let locktype = if lock.is_exclusive { LockType::Write } else { LockType::Read };
-            let range = range_of(lock.start, lock.last);
-            match open.nodes.lock(&open.io, &owner, locktype, range).await? {
+        for lock in locks {
+            let (locktype, range) = wire(lock);
+            let answer = open.nodes.lock(&open.io, &owner, locktype, range).await?;
+            let mut held = self.held();
+            match answer {
                 Answer::Taken(stateid) => held.stateid = Some(stateid),
                 Answer::Denied(_) => {
                     tracing::warn!(fh = ?open.io.fh(), "a lock was lost: somebody else has it");
@@ -300,6 +345,12 @@ impl Owner {
         }
         Ok(())
     }
+}
+
+/// A lock in the protocol's words.
+fn wire(lock: Locked) -> (LockType, LockRange) {
+    let locktype = if lock.is_exclusive { LockType::Write } else { LockType::Read };
+    (locktype, range_of(lock.start, lock.last))
 }
 
 fn range_of(start: u64, last: u64) -> LockRange {

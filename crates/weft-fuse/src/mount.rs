@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use weft_client::{
     fs::Client,
     node::{Node, Nodes},
+    session::Reclaims,
 };
 
 use crate::{callers::Callers, filesystem::WeftFs, tree::Tree};
@@ -148,6 +149,8 @@ impl Mount {
             Err(MountError::Fuse { dir: PathBuf::new(), why: io::Error::other(e) })
         })?;
         let _ = tree.notifier.set(session.notifier());
+        let locks: Arc<dyn Reclaims> = tree.locks.clone();
+        nodes.reclaim_with(Arc::downgrade(&locks));
         Ok(Mount { session, tree, nodes })
     }
 

@@ -4,7 +4,7 @@ use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
     sync::{
-        OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -33,7 +33,7 @@ pub struct Tree {
     pub inodes: Inodes,
     pub files: Slots<OpenFile>,
     pub dirs: Slots<OpenDir>,
-    pub locks: Locks,
+    pub locks: Arc<Locks>,
     pub known_dirs: KnownDirs,
     pub recent: RecentAttrs,
     /// How long what the server told is believed.
@@ -73,7 +73,7 @@ impl Tree {
             inodes: Inodes::new(root),
             files: Slots::default(),
             dirs: Slots::default(),
-            locks: Locks::default(),
+            locks: Arc::default(),
             known_dirs: KnownDirs::new(valid),
             recent: RecentAttrs::new(valid),
             valid,

@@ -2,7 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weft_nfs::{FileHandle, Seqid, StateOwner, Stateid, share};
+use weft_nfs::{
+    FileHandle, OpArgs, Seqid, StateOwner, Stateid,
+    ops::{OpenArgs, OpenClaim},
+    share,
+};
 
 use crate::{
     error::ClientError,
@@ -59,6 +63,18 @@ impl Open {
             reopens: Mutex::new(0),
             opened,
         }
+    }
+
+    /// OPEN of the file as it was opened first.
+    pub(super) fn opening(&self, claim: OpenClaim) -> OpArgs {
+        OpArgs::Open(OpenArgs {
+            seqid: Seqid(0),
+            share_access: self.opened.access | share::WANT_NO_DELEG,
+            share_deny: share::DENY_NONE,
+            owner: self.opened.owner.clone(),
+            openhow: None,
+            claim,
+        })
     }
 
     /// The server, which had forgotten us so often before it was asked, opened it again.

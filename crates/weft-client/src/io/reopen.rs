@@ -1,6 +1,6 @@
 //! Opening again what the server has forgotten.
 
-use weft_nfs::{OpArgs, OpNum, OpOk, Seqid, ops::*, share};
+use weft_nfs::{OpNum, OpOk, ops::OpenClaim};
 
 use super::{data_path::DataPath, held::LayoutState, open::Open};
 use crate::error::ClientError;
@@ -34,14 +34,7 @@ impl DataPath {
     pub(super) async fn reopen(&self, open: &Open) -> Result<(), ClientError> {
         open.count_reopen()?;
         let mut state = self.file.layout.write().await;
-        let args = OpArgs::Open(OpenArgs {
-            seqid: Seqid(0),
-            share_access: open.opened.access | share::WANT_NO_DELEG,
-            share_deny: share::DENY_NONE,
-            owner: open.opened.owner.clone(),
-            openhow: None,
-            claim: OpenClaim::Fh,
-        });
+        let args = open.opening(OpenClaim::Fh);
         let before = self.mds.losses();
         match self.mds.on_file(self.fh(), args).await? {
             OpOk::Open(ok) => open.opened_again(ok.stateid, before),

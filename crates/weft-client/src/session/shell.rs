@@ -2,7 +2,7 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Weak, atomic::AtomicBool},
+    sync::{Arc, OnceLock, Weak, atomic::AtomicBool},
     time::{Duration, Instant},
 };
 
@@ -12,7 +12,7 @@ use weft_nfs::{OpArgs, OpOk, Verifier, exchgid};
 use super::{
     compound::{CompoundOutcome, Request, Work},
     inner::Inner,
-    options::SessionOptions,
+    options::{Reclaims, SessionOptions},
 };
 use crate::{
     core::{Core, CoreConfig},
@@ -62,6 +62,7 @@ impl Session {
             establishing: tokio::sync::Mutex::new(None),
             slot_freed: Notify::new(),
             closed: AtomicBool::new(false),
+            reclaims: OnceLock::new(),
         });
         inner.ready_link().await?;
         let renewal = tokio::spawn(renew_lease(Arc::downgrade(&inner)));
@@ -121,6 +122,12 @@ impl Session {
     /// How often the server has forgotten us. When it grows, every open and layout is gone.
     pub fn losses(&self) -> u64 {
         self.inner.core().losses()
+    }
+
+    /// What is reclaimed whenever the server has started anew. Told once; who tells it keeps it.
+    pub fn reclaim_with(&self, reclaims: Weak<dyn Reclaims>) {
+        let told = self.inner.reclaims.set(reclaims);
+        debug_assert!(told.is_ok(), "one room of a client reclaims");
     }
 
     /// Ends the session and the client record at the server. Best effort: a server that cannot
