@@ -19,8 +19,7 @@ use fuser::Errno;
 use tokio::sync::Mutex as AsyncMutex;
 use weft_client::{
     ClientError,
-    node::{LockRange, Locked as Answer},
-    session::{Reclaim, Reclaims},
+    node::{LockRange, Locked as Answer, Reclaim, Reclaims},
 };
 use weft_nfs::{LockType, Opaque, Stateid};
 

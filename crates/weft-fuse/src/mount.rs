@@ -11,8 +11,7 @@ use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 use tokio::runtime::Handle;
 use weft_client::{
     fs::Client,
-    node::{Node, Nodes},
-    session::Reclaims,
+    node::{Node, Nodes, Reclaims},
 };
 
 use crate::{callers::Callers, filesystem::WeftFs, tree::Tree};

@@ -116,6 +116,11 @@ impl Open {
         Ok(())
     }
 
+    /// The server has answered under the open that was made again.
+    pub(super) fn is_kept(&self) {
+        *self.reopens.lock() = 0;
+    }
+
     #[cfg(test)]
     pub(super) fn for_tests() -> Open {
         Open::new(Opened {

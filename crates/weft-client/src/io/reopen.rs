@@ -7,8 +7,8 @@ use crate::error::ClientError;
 
 impl DataPath {
     /// Makes a request that relies on an open. Whenever the server has lost that state the file is
-    /// opened again, and the request made again: [`crate::limits::REOPENS_MAX`] times in the life
-    /// of the open.
+    /// opened again, and the request made again: [`crate::limits::REOPENS_MAX`] times until
+    /// one is answered.
     pub(super) async fn reopening<T, F>(
         &self,
         open: &Open,
@@ -17,14 +17,21 @@ impl DataPath {
     where
         F: Future<Output = Result<T, ClientError>>,
     {
+        let mut was_lost = false;
         loop {
             match request().await {
                 Err(e) if e.is_lost_state() => {
                     let losses = self.mds.losses();
                     tracing::warn!(losses, "open lost, opening again: {e}");
                     self.reopen(open).await?;
+                    was_lost = true;
                 }
-                other => return other,
+                other => {
+                    if was_lost && other.is_ok() {
+                        open.is_kept();
+                    }
+                    return other;
+                }
             }
         }
     }

@@ -100,7 +100,7 @@ impl Nodes {
         Reclaim { caller: self.caller().clone(), ops, done }
     }
 
-    /// What is reclaimed whenever the server has started anew, once and for all.
+    /// One more that is asked what to reclaim whenever the server has started anew, while it lives.
     pub fn reclaim_with(&self, reclaims: Weak<dyn Reclaims>) {
         self.mds.reclaim_with(reclaims);
     }

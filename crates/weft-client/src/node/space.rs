@@ -43,7 +43,7 @@ impl Nodes {
     /// # Errors
     /// NOSPC; [`ClientError`].
     pub async fn allocate(&self, io: &FileIo, offset: u64, length: u64) -> Result<(), ClientError> {
-        io.return_layout().await?;
+        settle(io).await?;
         let allocate = |stateid| OpArgs::Allocate(AllocateArgs { stateid, offset, length });
         io.under_open(|stateid| self.mds.on_file(io.fh(), allocate(stateid))).await.map(drop)
     }
@@ -58,7 +58,7 @@ impl Nodes {
         offset: u64,
         length: u64,
     ) -> Result<(), ClientError> {
-        io.return_layout().await?;
+        settle(io).await?;
         let deallocate = |stateid| OpArgs::Deallocate(DeallocateArgs { stateid, offset, length });
         io.under_open(|stateid| self.mds.on_file(io.fh(), deallocate(stateid))).await.map(drop)
     }
@@ -75,7 +75,7 @@ impl Nodes {
         count: u64,
     ) -> Result<u64, ClientError> {
         from.commit().await?;
-        to.return_layout().await?;
+        settle(to).await?;
         let copied = loop {
             let copy = CopyArgs {
                 src_stateid: from.io_stateid(),
@@ -108,4 +108,10 @@ impl Nodes {
             _ => Err(ClientError::unexpected(OpNum::COPY)),
         }
     }
+}
+
+/// What was written is at the server, and nothing goes past it, when it changes the file itself.
+async fn settle(io: &FileIo) -> Result<(), ClientError> {
+    io.commit().await?;
+    io.return_layout().await
 }

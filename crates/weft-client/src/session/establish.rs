@@ -198,8 +198,8 @@ impl Inner {
     /// Reclaims all that there is. A server that was there all the time has nothing to give back
     /// (NO_GRACE); what it refuses is not had.
     async fn reclaim(self: &Arc<Self>, link: &Link) -> Result<(), RpcError> {
-        let reclaims = self.reclaims.get().and_then(Weak::upgrade);
-        for Reclaim { caller, ops, done } in reclaims.map(|r| r.requests()).unwrap_or_default() {
+        let all: Vec<_> = self.reclaims.lock().iter().filter_map(Weak::upgrade).collect();
+        for Reclaim { caller, ops, done } in all.iter().flat_map(|reclaims| reclaims.requests()) {
             // Without a slot nothing can be reclaimed: RECLAIM_COMPLETE finds none either.
             let Some(mut slot) = SlotGuard::acquire(self) else { return Ok(()) };
             let Some(sequence) = self.core().sequence(&slot, true) else { return Ok(()) };

@@ -3,7 +3,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc, OnceLock, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Instant,
@@ -33,8 +33,8 @@ pub(super) struct Inner {
     pub(super) establishing: tokio::sync::Mutex<Option<(Instant, Arc<str>)>>,
     pub(super) slot_freed: Notify,
     pub(super) closed: AtomicBool,
-    /// What is reclaimed, if anything is.
-    pub(super) reclaims: OnceLock<Weak<dyn Reclaims>>,
+    /// Who reclaims something.
+    pub(super) reclaims: Mutex<Vec<Weak<dyn Reclaims>>>,
 }
 
 impl std::fmt::Debug for Inner {

@@ -2,7 +2,7 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, OnceLock, Weak, atomic::AtomicBool},
+    sync::{Arc, Weak, atomic::AtomicBool},
     time::{Duration, Instant},
 };
 
@@ -62,7 +62,7 @@ impl Session {
             establishing: tokio::sync::Mutex::new(None),
             slot_freed: Notify::new(),
             closed: AtomicBool::new(false),
-            reclaims: OnceLock::new(),
+            reclaims: Mutex::default(),
         });
         inner.ready_link().await?;
         let renewal = tokio::spawn(renew_lease(Arc::downgrade(&inner)));
@@ -124,10 +124,11 @@ impl Session {
         self.inner.core().losses()
     }
 
-    /// What is reclaimed whenever the server has started anew. Told once; who tells it keeps it.
+    /// One more that is asked what to reclaim whenever the server has started anew, while it lives.
     pub fn reclaim_with(&self, reclaims: Weak<dyn Reclaims>) {
-        let told = self.inner.reclaims.set(reclaims);
-        debug_assert!(told.is_ok(), "one room of a client reclaims");
+        let mut all = self.inner.reclaims.lock();
+        all.retain(|reclaims| reclaims.strong_count() > 0);
+        all.push(reclaims);
     }
 
     /// Ends the session and the client record at the server. Best effort: a server that cannot
