@@ -1,5 +1,5 @@
-//! Locks of programs on two mounts of one cluster: `fcntl(2)` and `flock(2)`, asked for, waited for,
-//! given up, and taken along by processes that end.
+//! Locks of programs on two mounts of one cluster: `fcntl(2)` and `flock(2)`, asked for, waited
+//! for, given up, and taken along by processes that end.
 
 mod support;
 
