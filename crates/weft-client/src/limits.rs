@@ -114,7 +114,7 @@ pub const EAGER_BYTES: usize = 64 << 10;
 pub const READDIR_BYTES: u32 = 256 << 10;
 /// Bytes of the names of a file's extended attributes that are asked for: Linux lists no more.
 pub const XATTR_LIST_BYTES_MAX: usize = 64 << 10;
-/// Times an open is renewed after its state was lost before the error is reported.
+/// Times in a row that an open is renewed after its state was lost before the error is reported.
 pub const REOPENS_MAX: u32 = 3;
 
 /// What a range of a file in the cache costs beside its bytes: its place in the map (its record

@@ -19,6 +19,7 @@ use weft_nfs::{Attrs, Component};
 use crate::{
     errno::OrErrno,
     known_dirs::Change,
+    names::flush,
     slots::OpenFile,
     space::Place,
     tree::{Creation, Tree},
@@ -56,9 +57,7 @@ impl Tree {
     ) -> Result<(u64, FopenFlags), Errno> {
         let fh = self.inodes.handle(ino)?;
         // What others of this client have written to it must be seen by this open.
-        for io in self.inodes.opens(ino) {
-            io.flush().await.or_errno()?;
-        }
+        flush(&self.inodes.opens(ino)).await?;
         let asked_at = Instant::now();
         let opened = nodes.open_node(&fh, options_of(flags)).await;
         let (attrs, io) = opened.or_errno()?;

@@ -2,9 +2,9 @@
 //! and, where `fusermount3` is there, without root.
 //!
 //! From the bottom: `errno`, `attr`, `callers` and `inodes` say in the kernel's words what the
-//! client library says, `slots` keeps what is open,
-//! `known_dirs` what is in new directories, `recent` what the server told unasked; `tree` is what is mounted, of which `names`,
-//! `files`, `space`, `locks`, `listing` and `xattrs` answer each request with a call of
+//! client library says, `slots` keeps what is open, `locks` what is locked, `known_dirs` what is in
+//! new directories, and `recent` what the server told unasked; `tree` is what is mounted, of which
+//! `names`, `files`, `space`, `locking`, `listing` and `xattrs` answer each request with a call of
 //! [`weft_client::node::Nodes`] in its caller's name; `filesystem` hands requests to tasks and
 //! answers back; [`Mount`] mounts all that and takes it away.
 //!
@@ -20,6 +20,7 @@ mod inodes;
 mod known_dirs;
 mod listing;
 mod lock_ranges;
+mod locking;
 mod locks;
 mod mount;
 mod names;

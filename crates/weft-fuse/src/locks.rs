@@ -5,13 +5,12 @@
 //! tell these apart, and the protocol has no others: `flock` locks all bytes of a file for an owner
 //! of its own, as with Linux' NFS client.
 //!
-//! What an owner has locked is remembered, so that it can be taken again after a server that has
-//! forgotten it has started anew.
+//! What an owner has locked is remembered: a server that has started anew is asked for it before
+//! anybody else can have it, and one that has forgotten it otherwise is asked as by anybody.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
-    time::Duration,
 };
 
 use bytes::Bytes;
@@ -19,29 +18,24 @@ use fuser::Errno;
 use tokio::sync::Mutex as AsyncMutex;
 use weft_client::{
     ClientError,
-    node::{LockRange, Locked as Answer},
+    node::{LockRange, Locked as Answer, Reclaim, Reclaims},
 };
 use weft_nfs::{LockType, Opaque, Stateid};
 
 use crate::{
-    errno::OrErrno,
     lock_ranges::{LockRanges, Locked},
-    signals::is_interrupted,
     slots::OpenFile,
-    tree::Tree,
 };
 
 /// Kinds of a lock, `include/uapi/asm-generic/fcntl.h`.
-const F_RDLCK: i32 = 0;
-const F_WRLCK: i32 = 1;
-const F_UNLCK: i32 = 2;
+pub const F_RDLCK: i32 = 0;
+pub const F_WRLCK: i32 = 1;
+pub const F_UNLCK: i32 = 2;
 /// The last byte that the kernel can lock: then a lock has no end.
-const LAST_BYTE: u64 = i64::MAX as u64;
-/// Who waits looks this often whether he is interrupted.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// So many looks after a denial the server is asked again, whether it has called or not: at first
-/// as often as we look, then more seldom.
-const LOOKS_MAX: u32 = 10;
+pub const LAST_BYTE: u64 = i64::MAX as u64;
+/// Locks of one request to reclaim: with what else is in it they are fewer operations than any
+/// session takes.
+const LOCKS_AT_ONCE: usize = 8;
 
 /// A request of the kernel for a lock.
 #[derive(Debug, Clone, Copy)]
@@ -67,16 +61,17 @@ pub struct Told {
 }
 
 /// A file and a lock owner.
-type Key = (u64, u64);
+pub type Key = (u64, u64);
 
 /// The locks of all owners.
 #[derive(Default)]
 pub struct Locks(Mutex<HashMap<Key, Arc<Owner>>>);
 
-/// What an owner has locked of a file. Its requests go one after another.
-struct Owner {
+/// What an owner has locked of a file. Its requests go one after another, as `turn` says.
+pub struct Owner {
     pid: u32,
-    held: AsyncMutex<Held>,
+    turn: AsyncMutex<()>,
+    held: Mutex<Held>,
 }
 
 #[derive(Default)]
@@ -92,26 +87,31 @@ impl Locks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn get(&self, key: Key) -> Option<Arc<Owner>> {
+    pub fn get(&self, key: Key) -> Option<Arc<Owner>> {
         self.lock().get(&key).cloned()
     }
 
-    fn get_or_add(&self, key: Key, pid: u32) -> Arc<Owner> {
-        let new = || Arc::new(Owner { pid, held: AsyncMutex::default() });
+    pub fn get_or_add(&self, key: Key, pid: u32) -> Arc<Owner> {
+        let new = || Arc::new(Owner { pid, turn: AsyncMutex::default(), held: Mutex::default() });
         self.lock().entry(key).or_insert_with(new).clone()
     }
 
-    fn all(&self) -> Vec<(Key, Arc<Owner>)> {
+    pub fn all(&self) -> Vec<(Key, Arc<Owner>)> {
         self.lock().iter().map(|(key, owner)| (*key, owner.clone())).collect()
     }
 
+    /// The process of an owner, by the name that the server knows it by.
+    pub fn pid_of(&self, ino: u64, name: &Opaque) -> Option<u32> {
+        let owners = self.lock();
+        let is_it = |(of, owner): &Key| *of == ino && name_of(*owner) == *name;
+        owners.iter().find(|(key, _)| is_it(key)).map(|(_, owner)| owner.pid)
+    }
+
     /// Forgets an owner that has nothing locked and that nobody asks for just now.
-    fn forget_if_empty(&self, key: Key) {
+    pub fn forget_if_empty(&self, key: Key) {
         let mut owners = self.lock();
-        let is_idle = |owner: &Arc<Owner>| {
-            Arc::strong_count(owner) == 1
-                && owner.held.try_lock().is_ok_and(|held| held.ranges.is_empty())
-        };
+        let is_idle =
+            |owner: &Arc<Owner>| Arc::strong_count(owner) == 1 && owner.held().ranges.is_empty();
         if owners.get(&key).is_some_and(is_idle) {
             owners.remove(&key);
         }
@@ -119,16 +119,16 @@ impl Locks {
 }
 
 impl LockCall {
-    fn key(&self) -> Key {
+    pub fn key(&self) -> Key {
         (self.ino, self.owner)
     }
 
-    fn range(&self) -> LockRange {
+    pub fn range(&self) -> LockRange {
         range_of(self.start, self.end)
     }
 
     /// The protocol's word for it; none to unlock.
-    fn locktype(&self, waits: bool) -> Result<Option<LockType>, Errno> {
+    pub fn locktype(&self, waits: bool) -> Result<Option<LockType>, Errno> {
         match (self.kind, waits) {
             (F_RDLCK, false) => Ok(Some(LockType::Read)),
             (F_RDLCK, true) => Ok(Some(LockType::ReadBlocking)),
@@ -140,129 +140,35 @@ impl LockCall {
     }
 }
 
-impl Tree {
-    /// `F_SETLK` and `F_SETLKW`: with `waits`, the thread that waits until it has the lock or is
-    /// interrupted.
-    pub async fn set_lock(&self, call: LockCall, waits: Option<u32>) -> Result<(), Errno> {
-        let Some(locktype) = call.locktype(waits.is_some())? else {
-            return self.unlock(call.key(), call.range()).await;
-        };
-        let open = self.files.get(call.file).ok_or(Errno::EBADF)?;
-        let taken = self.take_lock(call, &open, locktype, waits).await;
-        self.locks.forget_if_empty(call.key());
-        taken?;
-        // What others have written under the lock is to be seen under it.
-        self.forget_pages(call.ino).await;
-        Ok(())
-    }
-
-    async fn take_lock(
-        &self,
-        call: LockCall,
-        open: &Arc<OpenFile>,
-        locktype: LockType,
-        waits: Option<u32>,
-    ) -> Result<(), Errno> {
-        let owner = self.locks.get_or_add(call.key(), call.pid);
-        let mut looks = 1;
-        loop {
-            let notice = open.nodes.lock_notice();
-            if owner.take(call, open, locktype).await.or_errno()? {
-                return Ok(());
-            }
-            let Some(thread) = waits else { return Err(Errno::EAGAIN) };
-            tokio::pin!(notice);
-            for _ in 0..looks {
-                let called = tokio::time::timeout(LOOK_EVERY, &mut notice).await.is_ok();
-                if is_interrupted(thread) {
-                    return Err(Errno::EINTR);
-                }
-                if called {
-                    break;
-                }
-            }
-            looks = (looks * 2).min(LOOKS_MAX);
-        }
-    }
-
-    /// `F_GETLK`: the lock in the way.
-    pub async fn lock_in_the_way(&self, call: LockCall) -> Result<Told, Errno> {
-        let open = self.files.get(call.file).ok_or(Errno::EBADF)?;
-        let none = Told { start: 0, end: 0, kind: F_UNLCK, pid: 0 };
-        let Some(locktype) = call.locktype(false)? else { return Ok(none) };
-        let (fh, owner) = (open.io.fh(), name_of(call.owner));
-        let asked = open.nodes.lock_in_the_way(fh, &owner, locktype, call.range()).await;
-        let Some(denied) = asked.or_errno()? else { return Ok(none) };
-        let owners = self.locks.lock();
-        let holder = owners
-            .iter()
-            .find(|((ino, owner), _)| *ino == call.ino && name_of(*owner) == denied.owner.owner);
-        Ok(Told {
-            start: denied.offset,
-            end: denied.offset.saturating_add(denied.length.saturating_sub(1)).min(LAST_BYTE),
-            kind: if denied.locktype.is_write() { F_WRLCK } else { F_RDLCK },
-            // A process of another machine has no number here.
-            pid: holder.map_or(0, |(_, owner)| owner.pid),
-        })
-    }
-
-    /// Unlocks a range; what was written under the lock can be seen by others before.
-    async fn unlock(&self, key: Key, range: LockRange) -> Result<(), Errno> {
-        let Some(owner) = self.locks.get(key) else { return Ok(()) };
-        for io in self.inodes.opens(key.0) {
-            io.commit().await.or_errno()?;
-        }
-        let unlocked = owner.unlock(range).await.or_errno();
-        drop(owner);
-        self.locks.forget_if_empty(key);
-        unlocked
-    }
-
-    /// A process closes a file: what it has locked of it, through whichever open, is unlocked.
-    pub async fn unlock_owner(&self, ino: u64, owner: u64) -> Result<(), Errno> {
-        self.unlock((ino, owner), LockRange::ALL).await
-    }
-
-    /// Unlocks what was taken through an open, which is closed.
-    pub async fn unlock_through(&self, ino: u64, file: u64) {
-        for (key, owner) in self.locks.all() {
-            if key.0 != ino {
-                continue;
-            }
-            let through = owner.held.lock().await.through.as_ref().map(|(number, _)| *number);
-            drop(owner);
-            if through == Some(file)
-                && let Err(e) = self.unlock(key, LockRange::ALL).await
-            {
-                tracing::warn!(ino = key.0, "not unlocked: {e:?}");
-            }
-        }
-    }
-
-    /// Takes all locks again that a server has forgotten. What somebody else has by now is lost:
-    /// from then on the open that it was taken through reads and writes no more.
-    pub async fn take_locks_again(&self) {
-        for ((ino, number), owner) in self.locks.all() {
-            if let Err(e) = owner.take_again(number).await {
-                tracing::warn!(ino, "a lock could not be taken again: {e}");
-            }
-        }
+impl Reclaims for Locks {
+    fn requests(&self) -> Vec<Reclaim> {
+        self.all().into_iter().flat_map(|((_, number), owner)| owner.reclaim(number)).collect()
     }
 }
 
 impl Owner {
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of the open that its last lock was taken through.
+    pub fn through(&self) -> Option<u64> {
+        self.held().through.as_ref().map(|(number, _)| *number)
+    }
+
     /// Asks for a lock once; whether it was given.
-    async fn take(
+    pub async fn take(
         &self,
         call: LockCall,
         open: &Arc<OpenFile>,
         locktype: LockType,
     ) -> Result<bool, ClientError> {
-        let mut held = self.held.lock().await;
+        let _turn = self.turn.lock().await;
         let owner = name_of(call.owner);
         match open.nodes.lock(&open.io, &owner, locktype, call.range()).await? {
             Answer::Denied(_) => Ok(false),
             Answer::Taken(stateid) => {
+                let mut held = self.held();
                 held.stateid = Some(stateid);
                 held.through = Some((call.file, open.clone()));
                 let is_exclusive = locktype.is_write();
@@ -272,24 +178,53 @@ impl Owner {
         }
     }
 
-    async fn unlock(&self, range: LockRange) -> Result<(), ClientError> {
-        let mut held = self.held.lock().await;
+    pub async fn unlock(&self, range: LockRange) -> Result<(), ClientError> {
+        let _turn = self.turn.lock().await;
         let last = range.offset.saturating_add(range.length.saturating_sub(1));
-        held.ranges.unlock(range.offset, last);
-        if let (Some(stateid), Some((_, open))) = (held.stateid, &held.through) {
-            held.stateid = open.nodes.unlock(open.io.fh(), stateid, range).await?;
+        self.held().ranges.unlock(range.offset, last);
+        loop {
+            let (stateid, through) = {
+                let held = self.held();
+                (held.stateid, held.through.clone())
+            };
+            let (Some(stateid), Some((_, open))) = (stateid, through) else { return Ok(()) };
+            let left = open.nodes.unlock(open.io.fh(), stateid, range).await?;
+            let mut held = self.held();
+            // It may have been reclaimed while it was given up.
+            if left.is_some() || held.stateid == Some(stateid) {
+                held.stateid = left;
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
-    async fn take_again(&self, number: u64) -> Result<(), ClientError> {
-        let mut held = self.held.lock().await;
-        let Some((_, open)) = held.through.clone() else { return Ok(()) };
+    /// What gives it back what it has, a few locks at a time.
+    fn reclaim(self: Arc<Self>, number: u64) -> Vec<Reclaim> {
+        let held = self.held();
+        let Some((_, open)) = &held.through else { return Vec::new() };
+        let locks: Vec<_> = held.ranges.iter().map(wire).collect();
+        let request = |locks: &[(LockType, LockRange)]| {
+            let owner = self.clone();
+            let reclaimed = move |stateid| owner.held().stateid = Some(stateid);
+            open.nodes.reclaiming(&open.io, &name_of(number), locks, reclaimed)
+        };
+        locks.chunks(LOCKS_AT_ONCE).map(request).collect()
+    }
+
+    /// Takes again what it has, if it is not had still.
+    pub async fn take_again(&self, number: u64) -> Result<(), ClientError> {
+        let _turn = self.turn.lock().await;
+        let (through, locks) = {
+            let held = self.held();
+            (held.through.clone(), held.ranges.iter().collect::<Vec<_>>())
+        };
+        let Some((_, open)) = through else { return Ok(()) };
         let owner = name_of(number);
-        for lock in held.ranges.iter().collect::<Vec<_>>() {
-            let locktype = if lock.is_exclusive { LockType::Write } else { LockType::Read };
-            let range = range_of(lock.start, lock.last);
-            match open.nodes.lock(&open.io, &owner, locktype, range).await? {
+        for lock in locks {
+            let (locktype, range) = wire(lock);
+            let answer = open.nodes.lock(&open.io, &owner, locktype, range).await?;
+            let mut held = self.held();
+            match answer {
                 Answer::Taken(stateid) => held.stateid = Some(stateid),
                 Answer::Denied(_) => {
                     tracing::warn!(fh = ?open.io.fh(), "a lock was lost: somebody else has it");
@@ -302,13 +237,19 @@ impl Owner {
     }
 }
 
+/// A lock in the protocol's words.
+fn wire(lock: Locked) -> (LockType, LockRange) {
+    let locktype = if lock.is_exclusive { LockType::Write } else { LockType::Read };
+    (locktype, range_of(lock.start, lock.last))
+}
+
 fn range_of(start: u64, last: u64) -> LockRange {
     let length = if last >= LAST_BYTE { u64::MAX } else { last.saturating_sub(start) + 1 };
     LockRange { offset: start, length }
 }
 
 /// How the server knows an owner: by the kernel's number of it.
-fn name_of(owner: u64) -> Opaque {
+pub fn name_of(owner: u64) -> Opaque {
     Opaque(Bytes::copy_from_slice(&owner.to_be_bytes()))
 }
 

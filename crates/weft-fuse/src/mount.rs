@@ -11,7 +11,7 @@ use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 use tokio::runtime::Handle;
 use weft_client::{
     fs::Client,
-    node::{Node, Nodes},
+    node::{Node, Nodes, Reclaims},
 };
 
 use crate::{callers::Callers, filesystem::WeftFs, tree::Tree};
@@ -148,6 +148,8 @@ impl Mount {
             Err(MountError::Fuse { dir: PathBuf::new(), why: io::Error::other(e) })
         })?;
         let _ = tree.notifier.set(session.notifier());
+        let locks: Arc<dyn Reclaims> = tree.locks.clone();
+        nodes.reclaim_with(Arc::downgrade(&locks));
         Ok(Mount { session, tree, nodes })
     }
 

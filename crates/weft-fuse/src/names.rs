@@ -1,10 +1,16 @@
 //! Names and attributes.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use fuser::{Errno, FileAttr};
-use weft_client::node::{NODE_ATTRS, Node, Nodes, OpenOptions, OpenedName, Space};
+use weft_client::{
+    io::FileIo,
+    node::{NODE_ATTRS, Node, Nodes, OpenOptions, OpenedName, Space},
+};
 use weft_nfs::{Attrs, Component, SpecData, Stateid, access, ops::CreateType};
 
 use crate::{
@@ -25,7 +31,13 @@ impl Tree {
         if self.known_dirs.lacks(parent, &name, Instant::now()) {
             return Err(Errno::ENOENT);
         }
-        let node = nodes.lookup(&dir, name).await.or_errno()?;
+        let mut node = nodes.lookup(&dir, name).await.or_errno()?;
+        // What is written here counts, as in `getattr`.
+        let opens = self.inodes.opens(self.inodes.number(&node)?);
+        if !opens.is_empty() {
+            flush(&opens).await?;
+            node.attrs = nodes.getattr(&node.fh, NODE_ATTRS).await.or_errno()?;
+        }
         self.told(&node)
     }
 
@@ -36,9 +48,7 @@ impl Tree {
         }
         let fh = self.inodes.handle(ino)?;
         // What was written and has not left counts: in size and times.
-        for io in self.inodes.opens(ino) {
-            io.flush().await.or_errno()?;
-        }
+        flush(&self.inodes.opens(ino)).await?;
         let attrs = nodes.getattr(&fh, NODE_ATTRS).await;
         Ok((file_attr(ino, &attrs.or_errno()?), self.valid))
     }
@@ -181,6 +191,7 @@ impl Tree {
         (parent, newname): (u64, Component),
     ) -> Result<FileAttr, Errno> {
         let (fh, dir) = (self.inodes.handle(ino)?, self.inodes.handle(parent)?);
+        flush(&self.inodes.opens(ino)).await?;
         let linked = nodes.link(&fh, &dir, newname.clone()).await;
         self.recent.forget_files();
         let (attrs, change) = self.in_dir(parent, linked)?;
@@ -202,6 +213,14 @@ impl Tree {
         let fh = self.inodes.handle(ino)?;
         nodes.space(&fh).await.or_errno()
     }
+}
+
+/// Sends what was written through these opens and has not left.
+pub async fn flush(opens: &[Arc<FileIo>]) -> Result<(), Errno> {
+    for io in opens {
+        io.flush().await.or_errno()?;
+    }
+    Ok(())
 }
 
 /// `S_IFMT` and what it takes, `include/uapi/linux/stat.h`.

@@ -4,7 +4,7 @@ use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
     sync::{
-        OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -33,7 +33,7 @@ pub struct Tree {
     pub inodes: Inodes,
     pub files: Slots<OpenFile>,
     pub dirs: Slots<OpenDir>,
-    pub locks: Locks,
+    pub locks: Arc<Locks>,
     pub known_dirs: KnownDirs,
     pub recent: RecentAttrs,
     /// How long what the server told is believed.
@@ -73,7 +73,7 @@ impl Tree {
             inodes: Inodes::new(root),
             files: Slots::default(),
             dirs: Slots::default(),
-            locks: Locks::default(),
+            locks: Arc::default(),
             known_dirs: KnownDirs::new(valid),
             recent: RecentAttrs::new(valid),
             valid,
@@ -89,8 +89,10 @@ impl Tree {
         self.maps_direct.load(Ordering::Relaxed)
     }
 
-    /// The kernel forgets what it has of a file's attributes and bytes, and asks anew.
+    /// The kernel forgets what it has of a file's attributes and bytes, as our client does, and
+    /// asks anew.
     pub async fn forget_pages(&self, ino: u64) {
+        self.inodes.opens(ino).iter().for_each(|io| io.forget_kept());
         let Some(notifier) = self.notifier.get().cloned() else { return };
         // The kernel waits for reads that are under way, which others answer.
         let told = tokio::task::spawn_blocking(move || notifier.inval_inode(INodeNo(ino), 0, 0));

@@ -10,7 +10,7 @@ use weft_client::{
     ClientError,
     fs::{Client, ClientOptions},
     io::Source,
-    node::{Nodes, OpenOptions},
+    node::{Nodes, OpenOptions, OpenedName},
     rpc::Credential,
 };
 use weft_nfs::{
@@ -56,7 +56,7 @@ async fn each_request_is_its_users() {
     let mine = OpenOptions { read: true, ..OpenOptions::replace(0o600) };
     for len in [100, 5 * MIB] {
         let file = name(&format!("private{len}"));
-        let (node, io) = one.open(&home, file.clone(), mine).await.unwrap();
+        let OpenedName { node, io, .. } = one.open(&home, file.clone(), mine).await.unwrap();
         let data = Bytes::from(vec![7; len]);
         io.write(0, len as u64, &Source::bytes(data.clone())).await.unwrap();
         io.commit().await.unwrap();
@@ -88,15 +88,15 @@ async fn acts_by_handle() {
     let top = root.root().await.unwrap().fh;
     let home = one.lookup(&top, name("home")).await.unwrap().fh;
     let masked = OpenOptions { umask: Some(0o027), ..OpenOptions::replace(0o666) };
-    let (file, io) = one.open(&home, name("f"), masked).await.unwrap();
+    let OpenedName { node: file, io, .. } = one.open(&home, name("f"), masked).await.unwrap();
     assert_eq!(file.attrs.mode, Some(0o640), "RFC 8275 §4");
     io.close().await.unwrap();
-    let linked = one.link(&file.fh, &home, name("g")).await.unwrap();
+    let (linked, _) = one.link(&file.fh, &home, name("g")).await.unwrap();
     assert_eq!(linked.numlinks, Some(2));
     one.rename((&home, name("g")), (&home, name("h"))).await.unwrap();
     assert_eq!(refused(one.lookup(&home, name("g")).await), Some(NfsStat::NOENT));
     let said = CreateType::Link(Bytes::from_static(b"f"));
-    let link = one.create(&home, name("link"), said, Attrs::default()).await.unwrap();
+    let (link, _) = one.create(&home, name("link"), said, Attrs::default()).await.unwrap();
     assert_eq!(&one.readlink(&link.fh).await.unwrap()[..], b"f");
     let set = Attrs { mode: Some(0o600), ..Attrs::default() };
     assert_eq!(one.setattr(&file.fh, Stateid::ANONYMOUS, set).await.unwrap().mode, Some(0o600));

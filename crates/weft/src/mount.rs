@@ -13,10 +13,7 @@ use std::{
 };
 
 use clap::Args;
-use weft_client::{
-    fs::{Client, ClientOptions},
-    io::IoPolicy,
-};
+use weft_client::fs::{Client, ClientOptions};
 use weft_fuse::{Mount, MountOptions, Unmounter};
 
 use crate::{
@@ -29,9 +26,6 @@ const READY: &str = "ready";
 /// How long programs wait for a server, in seconds, unless told otherwise: longer than a restart,
 /// even of its machine. Who waits cannot be killed: the kernel wants an answer of ours first.
 const PATIENCE_S: u64 = 600;
-/// Smaller writes leave with others, at `close(2)` and `fsync(2)` at the latest: programs write
-/// files a few KiB at a time.
-const GATHER_BELOW_BYTES: u32 = 128 << 10;
 
 /// Options of `weft mount`.
 #[derive(Debug, Args)]
@@ -103,8 +97,7 @@ async fn serve(args: &MountArgs) -> Outcome {
     let mut interrupts = Interrupts::new()?;
     let patience = Duration::from_secs(args.patience);
     let log = args.log.as_deref().map(open_log).transpose()?;
-    let policy = IoPolicy::gathering(GATHER_BELOW_BYTES);
-    let options = ClientOptions { patience, policy, ..ClientOptions::default() };
+    let options = ClientOptions { patience, ..ClientOptions::default() };
     let mounting = async {
         let (client, root) = connect_to(&args.source, options).await?;
         let mount = mount(&client, &root, args).await;

@@ -265,7 +265,8 @@ python3 -c \"
 import errno,os
 try: os.open('runs',os.O_WRONLY|os.O_TRUNC); print('opened')
 except OSError as e: print(errno.errorcode[e.errno], os.stat('runs').st_size>0)
-open('full','w').write('x'); os.close(os.open('full',os.O_RDONLY|os.O_TRUNC)); print(os.stat('full').st_size)\"
+open('full','w').write('x'); os.close(os.open('full',os.O_RDONLY|os.O_TRUNC))
+print(os.stat('full').st_size)\"
 kill $!";
     assert_eq!(mounted.shell(0, script), (true, "ETXTBSY True\n0".to_string()));
     // The shell's child lets go of the program a moment after it was killed.

@@ -1,5 +1,5 @@
-//! Locks of programs on two mounts of one cluster: `fcntl(2)` and `flock(2)`, asked for, waited for,
-//! given up, and taken along by processes that end.
+//! Locks of programs on two mounts of one cluster: `fcntl(2)` and `flock(2)`, asked for, waited
+//! for, given up, and taken along by processes that end.
 
 mod support;
 
@@ -180,17 +180,21 @@ fn a_number_raised_under_locks() {
     two.b.unmount();
 }
 
-/// A lock outlives the server it was taken at.
+/// A lock outlives the server it was taken at, also while somebody else waits for it.
 #[test]
 fn locks_are_taken_again_after_a_restart() {
     let mut two = Two::start(&[]);
     let holder = two.holder(&two.a, "hold", "one");
+    let mut waiting = two.locker(&two.b, "wait", &[]).spawn().expect("locker");
+    std::thread::sleep(Duration::from_millis(500));
     two.cluster.restart();
     // It is had again when the server serves new locks, or soon after.
     support::until("lock again", SOON, || (two.tells(&two.b) == "write 0 100").then_some(()));
     assert!(!two.tries(&two.b, &[]));
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(waiting.try_wait().expect("a child").is_none(), "the lock changed hands");
     holder.lets_go();
-    assert!(two.tries(&two.b, &[]));
+    assert!(ends(&mut waiting) && two.tries(&two.b, &[]));
     two.a.unmount();
     two.b.unmount();
 }

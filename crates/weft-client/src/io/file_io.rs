@@ -7,7 +7,10 @@ use std::sync::{
 
 use bytes::Bytes;
 use weft_io::MemoryRegion;
-use weft_nfs::{FileHandle, NfsStat, OpArgs, OpNum, Seqid, Stateid, ops::CloseArgs};
+use weft_nfs::{
+    FileHandle, NfsStat, OpArgs, OpNum, Seqid, Stateid,
+    ops::{CloseArgs, OpenClaim},
+};
 
 use super::{
     cluster::Cluster,
@@ -20,6 +23,9 @@ use super::{
     source::{PieceReport, Source},
 };
 use crate::{cache::ReadAhead, error::ClientError, limits, sync::Mutex};
+
+/// `open_delegation_type4`: the client had no delegation.
+const OPEN_DELEGATE_NONE: u32 = 0;
 
 /// Data path of one open of a file. Shared by everyone who uses that open.
 pub struct FileIo {
@@ -78,6 +84,17 @@ impl FileIo {
     /// Opens the file again: the server had forgotten the open.
     pub(crate) async fn open_again(&self) -> Result<(), ClientError> {
         self.path.reopen(&self.path.open).await
+    }
+
+    /// OPEN of the file by a client that had it open when the server stopped; the current
+    /// filehandle is the file's.
+    pub(crate) fn reclaiming(&self) -> OpArgs {
+        self.path.open.opening(OpenClaim::Previous(OPEN_DELEGATE_NONE))
+    }
+
+    /// The server has given the open back.
+    pub(crate) fn reclaimed(&self, stateid: Stateid) {
+        self.path.open.opened_again(stateid, self.path.mds.losses());
     }
 
     /// The file's size, asked of the metadata server.
@@ -310,6 +327,12 @@ impl FileIo {
         let done = set().await?;
         path.file.truncated(size);
         Ok(done)
+    }
+
+    /// What is kept of the file may be out of date, as after a wait for a lock: what was read is
+    /// asked for again, what was written here stays.
+    pub fn forget_kept(&self) {
+        self.path.file.cache(|cache| cache.ranges.invalidate());
     }
 
     /// Has servers change the file's bytes themselves, to the end of a range at least if one is

@@ -5,7 +5,11 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use weft_nfs::{FileHandle, Seqid, StateOwner, Stateid, share};
+use weft_nfs::{
+    FileHandle, OpArgs, Seqid, StateOwner, Stateid,
+    ops::{OpenArgs, OpenClaim},
+    share,
+};
 
 use super::{policy::IoPolicy, source::PieceReport};
 use crate::{
@@ -80,6 +84,18 @@ impl Open {
         }
     }
 
+    /// OPEN of the file as it was opened first.
+    pub(super) fn opening(&self, claim: OpenClaim) -> OpArgs {
+        OpArgs::Open(OpenArgs {
+            seqid: Seqid(0),
+            share_access: self.opened.access | share::WANT_NO_DELEG,
+            share_deny: share::DENY_NONE,
+            owner: self.opened.owner.clone(),
+            openhow: None,
+            claim,
+        })
+    }
+
     /// The server, which had forgotten us so often before it was asked, opened it again.
     pub(super) fn opened_again(&self, stateid: Stateid, losses: u64) {
         *self.lock_stateid() = stateid;
@@ -130,5 +146,10 @@ impl Open {
         }
         *reopens += 1;
         Ok(())
+    }
+
+    /// The server has answered under the open that was made again.
+    pub(super) fn is_kept(&self) {
+        *self.reopens.lock() = 0;
     }
 }

@@ -1,14 +1,14 @@
 //! Opening again what the server has forgotten.
 
-use weft_nfs::{OpArgs, OpNum, OpOk, Seqid, ops::*, share};
+use weft_nfs::{OpNum, OpOk, ops::OpenClaim};
 
 use super::{data_path::DataPath, held::LayoutState, open::Open};
 use crate::error::ClientError;
 
 impl DataPath {
     /// Makes a request that relies on an open. Whenever the server has lost that state the file is
-    /// opened again, and the request made again: [`crate::limits::REOPENS_MAX`] times in the life
-    /// of the open.
+    /// opened again, and the request made again: [`crate::limits::REOPENS_MAX`] times until
+    /// one is answered.
     pub(super) async fn reopening<T, F>(
         &self,
         open: &Open,
@@ -17,14 +17,21 @@ impl DataPath {
     where
         F: Future<Output = Result<T, ClientError>>,
     {
+        let mut was_lost = false;
         loop {
             match request().await {
                 Err(e) if e.is_lost_state() => {
                     let losses = self.mds.losses();
                     tracing::warn!(losses, "open lost, opening again: {e}");
                     self.reopen(open).await?;
+                    was_lost = true;
                 }
-                other => return other,
+                other => {
+                    if was_lost && other.is_ok() {
+                        open.is_kept();
+                    }
+                    return other;
+                }
             }
         }
     }
@@ -34,14 +41,7 @@ impl DataPath {
     pub(super) async fn reopen(&self, open: &Open) -> Result<(), ClientError> {
         open.count_reopen()?;
         let mut state = self.file.layout.write().await;
-        let args = OpArgs::Open(OpenArgs {
-            seqid: Seqid(0),
-            share_access: open.opened.access | share::WANT_NO_DELEG,
-            share_deny: share::DENY_NONE,
-            owner: open.opened.owner.clone(),
-            openhow: None,
-            claim: OpenClaim::Fh,
-        });
+        let args = open.opening(OpenClaim::Fh);
         let before = self.mds.losses();
         match self.mds.on_file(self.fh(), args).await? {
             OpOk::Open(ok) => open.opened_again(ok.stateid, before),

@@ -1,5 +1,7 @@
 //! Byte-range locks: LOCK, LOCKT, LOCKU. What a lock owner holds is kept by whoever calls.
 
+use std::sync::{Arc, Weak};
+
 use weft_nfs::{
     ClientId, FailureBody, FileHandle, LockType, OpArgs, OpNum, OpOk, Opaque, Seqid, StateOwner,
     Stateid,
@@ -7,7 +9,11 @@ use weft_nfs::{
 };
 
 use super::{Nodes, putfh};
-use crate::{error::ClientError, io::FileIo, session::CompoundOutcome};
+use crate::{
+    error::ClientError,
+    io::FileIo,
+    session::{CompoundOutcome, Reclaim, Reclaims},
+};
 
 /// Bytes of a file that are locked together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +64,45 @@ impl Nodes {
             }
         })
         .await
+    }
+
+    /// What gives an owner its locks back from a server that has started anew (RFC 8881 §9.6.2.1),
+    /// with the open that they were taken through. The lock state is told if all were given.
+    pub fn reclaiming(
+        &self,
+        io: &Arc<FileIo>,
+        owner: &Opaque,
+        locks: &[(LockType, LockRange)],
+        done: impl FnOnce(Stateid) + Send + 'static,
+    ) -> Reclaim {
+        let mut ops = vec![putfh(io.fh()), io.reclaiming()];
+        for (locktype, range) in locks {
+            let locker = match ops.len() {
+                2 => {
+                    let lock_owner = owner_of(owner);
+                    Locker::New { open_stateid: Stateid::CURRENT, lock_owner }
+                }
+                _ => Locker::Existing { lock_stateid: Stateid::CURRENT },
+            };
+            let (locktype, LockRange { offset, length }) = (*locktype, *range);
+            let reclaim = true;
+            ops.push(OpArgs::Lock(LockArgs { locktype, reclaim, offset, length, locker }));
+        }
+        let (wanted, io) = (ops.len(), io.clone());
+        let done = Box::new(move |granted: Vec<OpOk>| {
+            if let Some(OpOk::Open(open)) = granted.get(1) {
+                io.reclaimed(open.stateid);
+            }
+            if let Some(OpOk::Lock(lock)) = granted.last().filter(|_| granted.len() == wanted) {
+                done(lock.stateid);
+            }
+        });
+        Reclaim { caller: self.caller().clone(), ops, done }
+    }
+
+    /// One more that is asked what to reclaim whenever the server has started anew, while it lives.
+    pub fn reclaim_with(&self, reclaims: Weak<dyn Reclaims>) {
+        self.mds.reclaim_with(reclaims);
     }
 
     /// The lock that an owner would have in its way (RFC 8881 §18.11).

@@ -13,6 +13,7 @@ mod open;
 mod space;
 mod xattrs;
 
+pub use crate::session::{Reclaim, Reclaims};
 pub use access::Access;
 pub use attrs::Space;
 pub use locks::{LockRange, Locked};

@@ -1,7 +1,7 @@
 //! Making and remaking the session: one task at a time, the core says what is next.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Weak, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -15,6 +15,7 @@ use weft_xdr::{Decode, Encode, Segment, Writer};
 use super::{
     callback,
     inner::{Inner, Link},
+    options::Reclaim,
     slot::SlotGuard,
 };
 use crate::{
@@ -109,7 +110,10 @@ impl Inner {
     ) -> Result<Result<OpOk, NfsStat>, RpcError> {
         match step {
             Step::Ready => Ok(Err(NfsStat::DELAY)),
-            Step::ReclaimComplete => self.reclaim_complete(link).await,
+            Step::ReclaimComplete => {
+                self.reclaim(link).await?;
+                self.reclaim_complete(link).await
+            }
             Step::ExchangeId(args) => self.bare(link, OpArgs::ExchangeId(args.clone())).await,
             Step::DestroySession(id) => {
                 let args = DestroySessionArgs { sessionid: *id };
@@ -191,6 +195,34 @@ impl Inner {
     }
 
     /// RECLAIM_COMPLETE and the question for the lease time, on a slot of the new session.
+    /// Reclaims all that there is. A server that was there all the time has nothing to give back
+    /// (NO_GRACE); what it refuses is not had.
+    async fn reclaim(self: &Arc<Self>, link: &Link) -> Result<(), RpcError> {
+        let all: Vec<_> = self.reclaims.lock().iter().filter_map(Weak::upgrade).collect();
+        for Reclaim { caller, ops, done } in all.iter().flat_map(|reclaims| reclaims.requests()) {
+            // Without a slot nothing can be reclaimed: RECLAIM_COMPLETE finds none either.
+            let Some(mut slot) = SlotGuard::acquire(self) else { return Ok(()) };
+            let Some(sequence) = self.core().sequence(&slot, true) else { return Ok(()) };
+            let mut all = vec![OpArgs::Sequence(sequence)];
+            all.extend(ops);
+            let sent = self.send_with_placement(link, &caller, self.encode(&all), None);
+            let (reply, _) = slot.reply(sent).await?;
+            let mut results = reply.results.into_iter();
+            if results.next().is_some_and(|r| r.result.is_ok()) {
+                slot.put_used();
+            }
+            let mut granted = Vec::new();
+            for result in results {
+                match result.result {
+                    Ok(ok) => granted.push(ok),
+                    Err(e) => tracing::debug!("not reclaimed: {}: {}", result.op, e.status),
+                }
+            }
+            done(granted);
+        }
+        Ok(())
+    }
+
     async fn reclaim_complete(
         self: &Arc<Self>,
         link: &Link,

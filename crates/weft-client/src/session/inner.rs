@@ -3,7 +3,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Instant,
@@ -11,7 +11,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::options::SessionOptions;
+use super::options::{Reclaims, SessionOptions};
 use crate::{
     core::{Core, Step},
     error::ClientError,
@@ -33,6 +33,8 @@ pub(super) struct Inner {
     pub(super) establishing: tokio::sync::Mutex<Option<(Instant, Arc<str>)>>,
     pub(super) slot_freed: Notify,
     pub(super) closed: AtomicBool,
+    /// Who reclaims something.
+    pub(super) reclaims: Mutex<Vec<Weak<dyn Reclaims>>>,
 }
 
 impl std::fmt::Debug for Inner {

@@ -16,5 +16,5 @@ mod slot;
 
 pub use compound::{CompoundOutcome, FailedOp};
 pub use data::{DataRead, DataWritten};
-pub use options::{CallbackHandler, SessionOptions};
+pub use options::{CallbackHandler, Reclaim, Reclaims, SessionOptions};
 pub use shell::Session;

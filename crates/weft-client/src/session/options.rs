@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use weft_nfs::{
-    NfsStat,
+    NfsStat, OpArgs, OpOk,
     callback::{CbLayoutrecallArgs, CbNotifyLockArgs, CbRecallArgs},
 };
 
@@ -74,4 +74,22 @@ pub trait CallbackHandler: Send + Sync + 'static {
     fn cb_recall(&self, args: &CbRecallArgs) -> NfsStat;
     /// CB_NOTIFY_LOCK (§20.11): a lock that was denied may be free.
     fn cb_notify_lock(&self, args: &CbNotifyLockArgs) -> NfsStat;
+}
+
+/// What a client has a right to have again from a server that has started anew and still knows of
+/// it (RFC 8881 §8.4.2): asked while the session is made anew, before the server is told that
+/// nothing more is reclaimed.
+pub trait Reclaims: Send + Sync + 'static {
+    /// The requests, which are made one after another.
+    fn requests(&self) -> Vec<Reclaim>;
+}
+
+/// One request to reclaim something.
+pub struct Reclaim {
+    /// Whose request it is.
+    pub caller: Credential,
+    /// The operations after SEQUENCE.
+    pub ops: Vec<OpArgs>,
+    /// Hears of the results, up to the first operation that failed.
+    pub done: Box<dyn FnOnce(Vec<OpOk>) + Send>,
 }

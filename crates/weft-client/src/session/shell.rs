@@ -12,7 +12,7 @@ use weft_nfs::{OpArgs, OpOk, Verifier, exchgid};
 use super::{
     compound::{CompoundOutcome, Request, Work},
     inner::Inner,
-    options::SessionOptions,
+    options::{Reclaims, SessionOptions},
 };
 use crate::{
     core::{Core, CoreConfig},
@@ -62,6 +62,7 @@ impl Session {
             establishing: tokio::sync::Mutex::new(None),
             slot_freed: Notify::new(),
             closed: AtomicBool::new(false),
+            reclaims: Mutex::default(),
         });
         inner.ready_link().await?;
         let renewal = tokio::spawn(renew_lease(Arc::downgrade(&inner)));
@@ -121,6 +122,13 @@ impl Session {
     /// How often the server has forgotten us. When it grows, every open and layout is gone.
     pub fn losses(&self) -> u64 {
         self.inner.core().losses()
+    }
+
+    /// One more that is asked what to reclaim whenever the server has started anew, while it lives.
+    pub fn reclaim_with(&self, reclaims: Weak<dyn Reclaims>) {
+        let mut all = self.inner.reclaims.lock();
+        all.retain(|reclaims| reclaims.strong_count() > 0);
+        all.push(reclaims);
     }
 
     /// Ends the session and the client record at the server. Best effort: a server that cannot

@@ -1,0 +1,129 @@
+//! Requests for locks: asked for, waited for, and given up with whoever had them.
+
+use std::{sync::Arc, time::Duration};
+
+use fuser::Errno;
+use weft_client::node::LockRange;
+use weft_nfs::LockType;
+
+use crate::{
+    errno::OrErrno,
+    locks::{F_RDLCK, F_UNLCK, F_WRLCK, Key, LAST_BYTE, LockCall, Told, name_of},
+    signals::is_interrupted,
+    slots::OpenFile,
+    tree::Tree,
+};
+
+/// Who waits looks this often whether he is interrupted.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// So many looks after a denial the server is asked again, whether it has called or not: at first
+/// as often as we look, then more seldom.
+const LOOKS_MAX: u32 = 10;
+
+impl Tree {
+    /// `F_SETLK` and `F_SETLKW`: with `waits`, the thread that waits until it has the lock or is
+    /// interrupted.
+    pub async fn set_lock(&self, call: LockCall, waits: Option<u32>) -> Result<(), Errno> {
+        let Some(locktype) = call.locktype(waits.is_some())? else {
+            return self.unlock(call.key(), call.range()).await;
+        };
+        let open = self.files.get(call.file).ok_or(Errno::EBADF)?;
+        let taken = self.take_lock(call, &open, locktype, waits).await;
+        self.locks.forget_if_empty(call.key());
+        taken?;
+        // What others have written under the lock is to be seen under it, and how long the file is.
+        self.written(call.ino);
+        self.forget_pages(call.ino).await;
+        Ok(())
+    }
+
+    async fn take_lock(
+        &self,
+        call: LockCall,
+        open: &Arc<OpenFile>,
+        locktype: LockType,
+        waits: Option<u32>,
+    ) -> Result<(), Errno> {
+        let owner = self.locks.get_or_add(call.key(), call.pid);
+        let mut looks = 1;
+        loop {
+            let notice = open.nodes.lock_notice();
+            if owner.take(call, open, locktype).await.or_errno()? {
+                return Ok(());
+            }
+            let Some(thread) = waits else { return Err(Errno::EAGAIN) };
+            tokio::pin!(notice);
+            for _ in 0..looks {
+                let called = tokio::time::timeout(LOOK_EVERY, &mut notice).await.is_ok();
+                if is_interrupted(thread) {
+                    return Err(Errno::EINTR);
+                }
+                if called {
+                    break;
+                }
+            }
+            looks = (looks * 2).min(LOOKS_MAX);
+        }
+    }
+
+    /// `F_GETLK`: the lock in the way.
+    pub async fn lock_in_the_way(&self, call: LockCall) -> Result<Told, Errno> {
+        let open = self.files.get(call.file).ok_or(Errno::EBADF)?;
+        let none = Told { start: 0, end: 0, kind: F_UNLCK, pid: 0 };
+        let Some(locktype) = call.locktype(false)? else { return Ok(none) };
+        let (fh, owner) = (open.io.fh(), name_of(call.owner));
+        let asked = open.nodes.lock_in_the_way(fh, &owner, locktype, call.range()).await;
+        let Some(denied) = asked.or_errno()? else { return Ok(none) };
+        let pid = self.locks.pid_of(call.ino, &denied.owner.owner);
+        Ok(Told {
+            start: denied.offset,
+            end: denied.offset.saturating_add(denied.length.saturating_sub(1)).min(LAST_BYTE),
+            kind: if denied.locktype.is_write() { F_WRLCK } else { F_RDLCK },
+            // A process of another machine has no number here.
+            pid: pid.unwrap_or(0),
+        })
+    }
+
+    /// Unlocks a range; what was written under the lock can be seen by others before.
+    async fn unlock(&self, key: Key, range: LockRange) -> Result<(), Errno> {
+        let Some(owner) = self.locks.get(key) else { return Ok(()) };
+        for io in self.inodes.opens(key.0) {
+            io.commit().await.or_errno()?;
+        }
+        let unlocked = owner.unlock(range).await.or_errno();
+        drop(owner);
+        self.locks.forget_if_empty(key);
+        unlocked
+    }
+
+    /// A process closes a file: what it has locked of it, through whichever open, is unlocked.
+    pub async fn unlock_owner(&self, ino: u64, owner: u64) -> Result<(), Errno> {
+        self.unlock((ino, owner), LockRange::ALL).await
+    }
+
+    /// Unlocks what was taken through an open, which is closed.
+    pub async fn unlock_through(&self, ino: u64, file: u64) {
+        for (key, owner) in self.locks.all() {
+            if key.0 != ino {
+                continue;
+            }
+            let through = owner.through();
+            drop(owner);
+            if through == Some(file)
+                && let Err(e) = self.unlock(key, LockRange::ALL).await
+            {
+                tracing::warn!(ino = key.0, "not unlocked: {e:?}");
+            }
+        }
+    }
+
+    /// Takes all locks again that a server has forgotten. What somebody else has by now is lost:
+    /// from then on the open that it was taken through reads and writes no more.
+    pub async fn take_locks_again(&self) {
+        for ((ino, number), owner) in self.locks.all() {
+            if let Err(e) = owner.take_again(number).await {
+                tracing::warn!(ino, "a lock could not be taken again: {e}");
+            }
+        }
+    }
+}
