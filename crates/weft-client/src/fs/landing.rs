@@ -34,7 +34,7 @@ pub(super) struct Wanted {
     /// Its name, behind all links.
     path: PathBuf,
     /// Of the file that is there.
-    old: Option<fs::Metadata>,
+    old: Option<Box<fs::Metadata>>,
     /// Nothing can have been left beside it.
     is_new: bool,
 }
@@ -88,12 +88,12 @@ impl Landing {
         // Whether we may write to it, as `cp` would.
         fs::OpenOptions::new().write(true).open(local)?;
         let path = fs::canonicalize(local)?;
-        Ok(Landing::File(Wanted::at(path, Some(metadata))))
+        Ok(Landing::File(Wanted::at(path, Some(Box::new(metadata)))))
     }
 }
 
 impl Wanted {
-    fn at(path: PathBuf, old: Option<fs::Metadata>) -> Wanted {
+    fn at(path: PathBuf, old: Option<Box<fs::Metadata>>) -> Wanted {
         Wanted { path, old, is_new: false }
     }
 }

@@ -1,11 +1,14 @@
 //! The commands for users of files: they need no root and no mount, and their exit status is 0 only
 //! when all is done. Others: `main`.
 
+mod clusters;
 mod connect;
-mod copy;
+mod cp;
+mod glob;
 mod interrupt;
 mod list;
 mod names;
+mod pattern;
 mod quote;
 mod stat;
 mod waits;
@@ -15,9 +18,9 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use crate::{admin::AdminArgs, outcome::Outcome};
+use clusters::Clusters;
+use connect::ServerArg;
 pub use connect::connect_to;
-use connect::{Remote, ServerArg};
-use copy::PutHow;
 pub use interrupt::{Interrupted, Interrupts};
 pub use quote::{one_line, printable};
 
@@ -28,36 +31,13 @@ pub enum ClientCommand {
     /// there is replaced when the new one is complete, and never by a part of it; the new one gets
     /// its mode and access control list (and, as root, its owner), other hard links keep the old
     /// one.
-    Put {
-        /// Local files; - is standard input.
-        #[arg(required = true, value_name = "SOURCE")]
-        sources: Vec<PathBuf>,
-        /// Remote file, or directory to put them in.
-        destination: PathBuf,
-        /// Directories with everything below.
-        #[arg(short, long)]
-        recursive: bool,
-        /// Write into the file that is there, which keeps hard links and owner; if that fails, its
-        /// old content is lost.
-        #[arg(long)]
-        in_place: bool,
-        #[command(flatten)]
-        server: ServerArg,
-    },
+    Put(cp::PutArgs),
     /// Copy files from the cluster; the local name appears when the file is complete. Devices and
     /// fifos are written into, links are followed.
-    Get {
-        /// Remote files.
-        #[arg(required = true, value_name = "SOURCE")]
-        sources: Vec<PathBuf>,
-        /// Local file, or directory to put them in; - is standard output.
-        destination: PathBuf,
-        /// Directories with everything below.
-        #[arg(short, long)]
-        recursive: bool,
-        #[command(flatten)]
-        server: ServerArg,
-    },
+    Get(cp::GetArgs),
+    /// Copy between clusters, or between a cluster and this machine: many files at a time, holes
+    /// as holes. What fails is told, and the rest goes on. Done means durable.
+    Cp(cp::CpArgs),
     /// List a directory.
     Ls {
         /// Remote directory or file.
@@ -117,9 +97,10 @@ pub enum ClientCommand {
 impl ClientCommand {
     fn server(&self) -> &ServerArg {
         match self {
-            ClientCommand::Put { server, .. }
-            | ClientCommand::Get { server, .. }
-            | ClientCommand::Ls { server, .. }
+            ClientCommand::Put(args) => &args.server,
+            ClientCommand::Get(args) => &args.server,
+            ClientCommand::Cp(args) => &args.server,
+            ClientCommand::Ls { server, .. }
             | ClientCommand::Stat { server, .. }
             | ClientCommand::Rm { server, .. }
             | ClientCommand::Mkdir { server, .. }
@@ -156,39 +137,36 @@ pub fn run_to_end(work: impl Future<Output = Outcome>) -> Outcome {
 /// what this client has left. A second signal ends it at once.
 async fn connect_and_run(command: ClientCommand) -> Outcome {
     let mut interrupts = Interrupts::new()?;
-    let remote = tokio::select! {
-        remote = Remote::connect(command.server()) => remote?,
-        interrupted = interrupts.next() => return Err(interrupted.into()),
-    };
+    let mut clusters = Clusters::new(command.server().clone());
     let done = tokio::select! {
-        done = execute(&remote, command) => done,
+        done = execute(&mut clusters, command) => done,
         interrupted = interrupts.next() => Err(interrupted.into()),
     };
     tokio::select! {
-        () = remote.client.close() => done,
+        () = clusters.close() => done,
         interrupted = interrupts.next() => Err(interrupted.into()),
     }
 }
 
-async fn execute(remote: &Remote, command: ClientCommand) -> Outcome {
+async fn execute(clusters: &mut Clusters, command: ClientCommand) -> Outcome {
     match command {
-        ClientCommand::Put { sources, destination, recursive, in_place, .. } => {
-            let how = PutHow { recursive, in_place };
-            copy::put(remote, &sources, &destination, how).await
-        }
-        ClientCommand::Get { sources, destination, recursive, .. } => {
-            copy::get(remote, &sources, &destination, recursive).await
-        }
+        ClientCommand::Put(args) => cp::put(clusters, args).await,
+        ClientCommand::Get(args) => cp::get(clusters, args).await,
+        ClientCommand::Cp(args) => cp::cp(clusters, args).await,
         ClientCommand::Ls { path, long, server } => {
-            list::ls(remote, &path, long, server.one_by_one).await
+            list::ls(&*clusters.usual().await?, &path, long, server.one_by_one).await
         }
         ClientCommand::Stat { path, json, admin, .. } => {
-            stat::stat(remote, &path, json, &admin).await
+            stat::stat(&*clusters.usual().await?, &path, json, &admin).await
         }
-        ClientCommand::Rm { paths, recursive, .. } => names::rm(remote, &paths, recursive).await,
-        ClientCommand::Mkdir { paths, parents, .. } => names::mkdir(remote, &paths, parents).await,
+        ClientCommand::Rm { paths, recursive, .. } => {
+            names::rm(&*clusters.usual().await?, &paths, recursive).await
+        }
+        ClientCommand::Mkdir { paths, parents, .. } => {
+            names::mkdir(&*clusters.usual().await?, &paths, parents).await
+        }
         ClientCommand::Mv { source, destination, .. } => {
-            names::mv(remote, &source, &destination).await
+            names::mv(&*clusters.usual().await?, &source, &destination).await
         }
     }
 }
