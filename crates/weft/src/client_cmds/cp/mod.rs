@@ -321,10 +321,12 @@ fn check_names(sources: &[End], (to, destination): (&Place, &Path)) -> Outcome {
     Ok(())
 }
 
-/// The name a file is copied under; none for standard input and for a root.
+/// The name a file is copied under; none for standard input, for a root, and for what is in a
+/// directory (`DIR/.`).
 fn last_name(source: &End) -> Option<OsString> {
     match source {
         End::Standard => None,
+        End::Path(_, path) if path.as_os_str().as_bytes().ends_with(b"/.") => None,
         End::Path(Place::Cluster(_), path) => path.file_name().map(OsStr::to_owned),
         End::Path(Place::Local, path) => {
             let named = path.file_name().map(OsStr::to_owned);
