@@ -7,7 +7,9 @@ use clap::Args;
 use nix::unistd::{Group, User};
 use weft_client::fs::OpenOptions;
 use weft_nfs::{
-    Attrs, Component, FileType, NfsStat, OpArgs, Opaque, attr::SetTime, ops::CommitArgs,
+    Attrs, Component, FileType, NfsStat, OpArgs, Opaque,
+    attr::SetTime,
+    ops::{CommitArgs, PutfhArgs},
 };
 
 use super::{
@@ -201,8 +203,7 @@ async fn glob_or_new(remote: &Remote, paths: &[PathBuf]) -> Outcome<Vec<PathBuf>
 }
 
 async fn make(remote: &Remote, path: &Path) -> Result<(), String> {
-    let options =
-        OpenOptions { write: true, create: Some(FILE_MODE), ..OpenOptions::default() };
+    let options = OpenOptions { write: true, create: Some(FILE_MODE), ..OpenOptions::default() };
     let file = remote.client.open(path, options).await.map_err(|e| remote.failed(&e))?;
     file.close().await.map_err(|e| remote.failed(&e))
 }
@@ -224,7 +225,9 @@ pub(super) async fn ln(clusters: &mut Clusters, args: LnArgs) -> Outcome {
     let file = client.node(&target).await.map_err(|e| remote.failed(&e))?;
     if file.attrs.file_type == Some(FileType::DIR) {
         let path = remote.show(&target);
-        return Err(format!("{path}: is a directory, which has one name (ln -s links to it)").into());
+        return Err(
+            format!("{path}: is a directory, which has one name (ln -s links to it)").into()
+        );
     }
     let (Some(above), Some(last)) = (name.parent(), name.file_name()) else {
         return Err(format!("{}: is there already", remote.show(&name)).into());
@@ -262,8 +265,11 @@ pub(super) async fn sync(clusters: &mut Clusters, args: SyncArgs) -> Outcome {
 /// COMMIT of a whole file (RFC 8881 §18.3).
 async fn commit(remote: &Remote, path: &Path) -> Result<(), String> {
     let node = remote.client.node(path).await.map_err(|e| remote.failed(&e))?;
-    let commit = OpArgs::Commit(CommitArgs { offset: 0, count: 0 });
-    let done = remote.client.session().on_file(&node.fh, commit).await;
+    let done = remote.client.session().compound(vec![
+        OpArgs::Putfh(PutfhArgs { object: node.fh }),
+        OpArgs::Commit(CommitArgs { offset: 0, count: 0 }),
+    ]);
+    let done = done.await;
     done.map(drop).map_err(|e| format!("{}: {e}", remote.show(path)))
 }
 

@@ -1,16 +1,23 @@
 //! The commands for users of files: they need no root and no mount, and their exit status is 0 only
 //! when all is done. Others: `main`.
 
+mod acts;
 mod clusters;
 mod connect;
 mod cp;
+mod find;
 mod glob;
+mod human;
 mod interrupt;
 mod list;
+mod mode;
 mod names;
 mod pattern;
 mod quote;
 mod stat;
+mod tree;
+mod troubles;
+mod usage;
 mod waits;
 
 use std::path::PathBuf;
@@ -21,6 +28,7 @@ use crate::{admin::AdminArgs, outcome::Outcome};
 use clusters::Clusters;
 use connect::ServerArg;
 pub use connect::connect_to;
+pub use find::ONE_DASH;
 pub use interrupt::{Interrupted, Interrupts};
 pub use quote::{one_line, printable};
 
@@ -38,17 +46,27 @@ pub enum ClientCommand {
     /// Copy between clusters, or between a cluster and this machine: many files at a time, holes
     /// as holes. What fails is told, and the rest goes on. Done means durable.
     Cp(cp::CpArgs),
-    /// List a directory.
-    Ls {
-        /// Remote directory or file.
-        #[arg(default_value = "/")]
-        path: PathBuf,
-        /// With mode, owner, size and time.
-        #[arg(short, long)]
-        long: bool,
-        #[command(flatten)]
-        server: ServerArg,
-    },
+    /// List directories.
+    Ls(list::LsArgs),
+    /// Write files to standard output, one after another.
+    Cat(find::CatArgs),
+    /// Find files by name, type and size.
+    Find(find::FindArgs),
+    /// Show how much room files and directories need at the servers.
+    Du(usage::DuArgs),
+    /// Show how much room there is.
+    Df(usage::DfArgs),
+    /// Change modes.
+    Chmod(acts::ChmodArgs),
+    /// Change owners and groups.
+    Chown(acts::ChownArgs),
+    /// Make files that are not there, and set the times of others to now.
+    Touch(acts::TouchArgs),
+    /// Give a file one more name, or make a symbolic link.
+    Ln(acts::LnArgs),
+    /// Have the servers make durable what any client has written. What these commands write needs
+    /// none: it is durable when they end.
+    Sync(acts::SyncArgs),
     /// Show a file's attributes, and where its bytes are.
     Stat {
         /// Remote path.
@@ -100,8 +118,17 @@ impl ClientCommand {
             ClientCommand::Put(args) => &args.server,
             ClientCommand::Get(args) => &args.server,
             ClientCommand::Cp(args) => &args.server,
-            ClientCommand::Ls { server, .. }
-            | ClientCommand::Stat { server, .. }
+            ClientCommand::Ls(args) => &args.server,
+            ClientCommand::Cat(args) => &args.server,
+            ClientCommand::Find(args) => &args.server,
+            ClientCommand::Du(args) => &args.server,
+            ClientCommand::Df(args) => &args.server,
+            ClientCommand::Chmod(args) => &args.server,
+            ClientCommand::Chown(args) => &args.server,
+            ClientCommand::Touch(args) => &args.server,
+            ClientCommand::Ln(args) => &args.server,
+            ClientCommand::Sync(args) => &args.server,
+            ClientCommand::Stat { server, .. }
             | ClientCommand::Rm { server, .. }
             | ClientCommand::Mkdir { server, .. }
             | ClientCommand::Mv { server, .. } => server,
@@ -153,9 +180,16 @@ async fn execute(clusters: &mut Clusters, command: ClientCommand) -> Outcome {
         ClientCommand::Put(args) => cp::put(clusters, args).await,
         ClientCommand::Get(args) => cp::get(clusters, args).await,
         ClientCommand::Cp(args) => cp::cp(clusters, args).await,
-        ClientCommand::Ls { path, long, server } => {
-            list::ls(&*clusters.usual().await?, &path, long, server.one_by_one).await
-        }
+        ClientCommand::Ls(args) => list::ls(clusters, args).await,
+        ClientCommand::Cat(args) => find::cat(clusters, args).await,
+        ClientCommand::Find(args) => find::find(clusters, args).await,
+        ClientCommand::Du(args) => usage::du(clusters, args).await,
+        ClientCommand::Df(args) => usage::df(clusters, args).await,
+        ClientCommand::Chmod(args) => acts::chmod(clusters, args).await,
+        ClientCommand::Chown(args) => acts::chown(clusters, args).await,
+        ClientCommand::Touch(args) => acts::touch(clusters, args).await,
+        ClientCommand::Ln(args) => acts::ln(clusters, args).await,
+        ClientCommand::Sync(args) => acts::sync(clusters, args).await,
         ClientCommand::Stat { path, json, admin, .. } => {
             stat::stat(&*clusters.usual().await?, &path, json, &admin).await
         }

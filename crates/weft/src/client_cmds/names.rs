@@ -10,7 +10,7 @@ use weft_client::ClientError;
 use weft_client::fs::Client;
 use weft_nfs::{FileType, NfsStat};
 
-use super::connect::Remote;
+use super::{connect::Remote, glob};
 use crate::outcome::Outcome;
 
 /// Entries of a directory removed between two looks at it: bounds what `rm -r` remembers.
@@ -21,7 +21,7 @@ const DIRECTORY_MODE: u32 = 0o755;
 /// Removes paths in order; the first failure ends it.
 pub(super) async fn rm(remote: &Remote, paths: &[PathBuf], recursive: bool) -> Outcome {
     let client = &remote.client;
-    let paths: Vec<_> = paths.iter().map(|path| remote.path(path)).collect();
+    let paths = glob::expand(remote, paths).await?;
     // Before anything is gone.
     if let Some(path) = paths.iter().find(|path| is_root(path)) {
         return Err(format!("{}: the root cannot be removed", path.display()).into());

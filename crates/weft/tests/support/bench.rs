@@ -85,7 +85,7 @@ impl Bench {
     }
 
     pub fn names(&self, remote: &str) -> Vec<String> {
-        sorted_lines(&self.ok(&["ls", remote]))
+        sorted_lines(&self.ok(&["ls", "-a", remote]))
     }
 
     /// Clients that the metadata server knows.
