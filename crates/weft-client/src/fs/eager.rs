@@ -17,6 +17,7 @@ use super::{
     client::{Client, STAT_ATTRS},
     error::{At, FsError},
     path::{lookups, names_of},
+    put::in_turn,
     replacing::Kept,
     unfinished::Temporary,
 };
@@ -101,8 +102,8 @@ impl Client {
         ops.push(OpArgs::Savefh);
         let open = new.open(temporary.name.clone(), self.nodes.new_owner(), kept.acl.clone());
         ops.extend(put(open, data));
-        ops.extend(finally.map(|attrs| {
-            let (stateid, attrs) = (Stateid::ANONYMOUS, Box::new(attrs.clone()));
+        ops.extend(finally.cloned().into_iter().flat_map(in_turn).map(|attrs| {
+            let (stateid, attrs) = (Stateid::ANONYMOUS, Box::new(attrs));
             OpArgs::Setattr(SetattrArgs { stateid, attrs })
         }));
         ops.extend([

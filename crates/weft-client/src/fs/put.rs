@@ -364,14 +364,15 @@ impl Client {
 
     /// Sets what comes last. Who may not give files away keeps this one.
     async fn set_finally(&self, fh: &FileHandle, attrs: Option<Attrs>) -> Result<(), ClientError> {
-        let Some(attrs) = attrs else { return Ok(()) };
         let set = |attrs| self.nodes.setattr(fh, Stateid::ANONYMOUS, attrs);
-        match set(attrs.clone()).await {
-            Err(e) if is_refused(&e) && (attrs.owner.is_some() || attrs.owner_group.is_some()) => {
-                set(Attrs { owner: None, owner_group: None, ..attrs }).await.map(drop)
+        for attrs in attrs.into_iter().flat_map(in_turn) {
+            let gives_away = attrs.owner.is_some() || attrs.owner_group.is_some();
+            match set(attrs).await {
+                Err(e) if is_refused(&e) && gives_away => {}
+                done => done.map(drop)?,
             }
-            done => done.map(drop),
         }
+        Ok(())
     }
 
     async fn set_on(&self, file: &File, attrs: Attrs) -> Result<(), ClientError> {
@@ -415,6 +416,15 @@ impl Client {
             }
         }
     }
+}
+
+/// What is set first, and what then: a new owner takes set-id bits away.
+pub(super) fn in_turn(attrs: Attrs) -> Vec<Attrs> {
+    let (owner, owner_group) = (attrs.owner.clone(), attrs.owner_group.clone());
+    let gives_away = owner.is_some() || owner_group.is_some();
+    let rest = Attrs { owner: None, owner_group: None, ..attrs };
+    let away = gives_away.then(|| Attrs { owner, owner_group, ..Attrs::default() });
+    away.into_iter().chain([rest]).collect()
 }
 
 fn is_refused(e: &ClientError) -> bool {

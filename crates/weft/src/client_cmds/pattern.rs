@@ -44,7 +44,7 @@ impl Pattern {
 
     /// Whether a text says something else than itself.
     pub(super) fn is_one(text: &[u8]) -> bool {
-        text.iter().any(|b| matches!(b, b'*' | b'?' | b'['))
+        Pattern::new(text).0.iter().any(|part| !matches!(part, Part::Byte(_)))
     }
 
     /// Whether a name fits. A point at its beginning is only meant where it is written.
@@ -141,7 +141,8 @@ mod tests {
             assert!(!others.iter().any(|n| of.fits(n.as_bytes())), "{pattern}");
         }
         assert!(!Pattern::new(b"*").fits_visible(b".x") && Pattern::new(b".*").fits_visible(b".x"));
-        assert!(Pattern::is_one(b"a?") && !Pattern::is_one(b"ab"));
+        assert!(Pattern::is_one(b"a?") && Pattern::is_one(b"[a]"));
+        assert!(!Pattern::is_one(b"ab") && !Pattern::is_one(b"\x1b[31m"));
     }
 
     /// A pattern that would be tried in very many ways ends soon.
