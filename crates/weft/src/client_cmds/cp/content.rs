@@ -10,8 +10,8 @@ use weft_client::{
 };
 
 use super::{
-    How,
     facts::Facts,
+    how::{BOTH_LOCAL, How},
     place::{Place, set_local_times},
 };
 use crate::client_cmds::connect::Remote;
@@ -69,7 +69,7 @@ pub(super) async fn copy(
             }
             Ok(())
         }
-        (Place::Local, Place::Local) => Err(super::BOTH_LOCAL.to_owned().into()),
+        (Place::Local, Place::Local) => Err(BOTH_LOCAL.to_owned().into()),
     }
 }
 

@@ -4,6 +4,7 @@
 mod content;
 mod facts;
 mod guard;
+mod how;
 mod place;
 mod report;
 mod verify;
@@ -32,6 +33,7 @@ use super::{
 };
 use crate::outcome::{Outcome, OutputError};
 use facts::Kind;
+use how::{BOTH_LOCAL, How};
 use place::{Place, sync_local};
 use report::Report;
 use walk::Copy;
@@ -44,10 +46,6 @@ const FILE_MODE: u32 = 0o644;
 const OF_SERVER: &[u8] = b":";
 /// What begins a path of any server.
 const OF_URL: &[u8] = b"weft://";
-/// Both sides are of this machine.
-const BOTH_LOCAL: &str = "neither is on a cluster: `cp` copies local files (write a remote path \
-     as weft://HOST/PATH, or as :/PATH for the server of --server)";
-
 /// Options of `weft cp`.
 #[derive(Debug, Clone, Args)]
 pub struct CpArgs {
@@ -106,29 +104,6 @@ pub struct GetArgs {
     recursive: bool,
     #[command(flatten)]
     pub(super) server: ServerArg,
-}
-
-/// How files are copied.
-#[derive(Debug, Clone, Copy, Default)]
-struct How {
-    /// What the user called it.
-    command: &'static str,
-    recursive: bool,
-    /// A link that was given means what it leads to.
-    follows_given: bool,
-    in_place: bool,
-    preserve: bool,
-    verify: bool,
-    resume: bool,
-    /// What is copied to this machine is on its disk at the end.
-    syncs: bool,
-}
-
-impl How {
-    /// Whether copies get the times of their sources.
-    fn keeps_times(&self) -> bool {
-        self.preserve || self.resume
-    }
 }
 
 /// A side of a copy.
@@ -221,6 +196,10 @@ fn local_end(path: PathBuf) -> End {
 
 async fn copy_all(sources: Vec<End>, destination: End, how: How) -> Outcome {
     let End::Path(to, destination) = destination else { return to_stdout(sources, how).await };
+    let is_local = |source: &End| matches!(source, End::Standard | End::Path(Place::Local, _));
+    if matches!(to, Place::Local) && sources.iter().any(is_local) {
+        return Err(BOTH_LOCAL.into());
+    }
     let there = to.look(&destination, true).await?;
     let is_dir = there.is_some_and(|f| f.kind == Kind::Dir);
     let shown = to.show(&destination);

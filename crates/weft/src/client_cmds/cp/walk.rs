@@ -12,10 +12,10 @@ use tokio::{sync::Semaphore, task::JoinSet};
 use weft_client::fs::Naming;
 
 use super::{
-    How,
     content::{self, Failure, Item},
     facts::{Facts, Kind},
     guard,
+    how::How,
     place::{Listing, Place},
     report::Report,
     verify,
