@@ -20,7 +20,8 @@ const BLOCK_BYTES: u64 = 512;
 
 impl Client {
     /// The next bytes of an open file at or behind an offset that are no hole, from the first to
-    /// behind the last one; none if only a hole follows. A server that knows nothing of holes has one run of data.
+    /// behind the last one; none if only a hole follows. A server that knows nothing of holes has
+    /// one run of data.
     ///
     /// # Errors
     /// [`FsError`].
