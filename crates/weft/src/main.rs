@@ -23,7 +23,7 @@ mod threshold;
 mod up;
 mod utc;
 
-use std::{io::IsTerminal, process::ExitCode};
+use std::{ffi::OsString, io::IsTerminal, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -80,6 +80,21 @@ enum Command {
     Client(client_cmds::ClientCommand),
 }
 
+/// The command line; `find` may have its options with one dash, as people are used to.
+fn words() -> Vec<OsString> {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    if words.get(1).is_some_and(|command| command == "find") {
+        for word in &mut words[2..] {
+            if client_cmds::ONE_DASH.iter().any(|known| word == known) {
+                let mut long = OsString::from("-");
+                long.push(&*word);
+                *word = long;
+            }
+        }
+    }
+    words
+}
+
 fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_env("WEFT_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
@@ -89,7 +104,7 @@ fn main() -> ExitCode {
         // Colours are for people, not for files.
         .with_ansi(std::io::stderr().is_terminal())
         .init();
-    let outcome = match Cli::parse().command {
+    let outcome = match Cli::parse_from(words()).command {
         Command::Up(a) => up::run(a),
         Command::Init(a) => init::run(&a),
         Command::Mds(a) => serve::mds(&a),

@@ -9,7 +9,7 @@ use std::path::Path;
 use bytes::Bytes;
 use weft_nfs::{
     Attrs, Component, FileType, OpArgs, OpOk, Seqid, StableHow, Stateid,
-    ops::{CloseArgs, GetattrArgs, OpenArgs, ReadArgs, RenameArgs, WriteArgs},
+    ops::{CloseArgs, GetattrArgs, OpenArgs, ReadArgs, RenameArgs, SetattrArgs, WriteArgs},
 };
 use weft_xdr::Payload;
 
@@ -17,6 +17,7 @@ use super::{
     client::{Client, STAT_ATTRS},
     error::{At, FsError},
     path::{lookups, names_of},
+    put::in_turn,
     replacing::Kept,
     unfinished::Temporary,
 };
@@ -82,13 +83,13 @@ impl Client {
         self.is_put(ops, before, wanted).await
     }
 
-    /// Makes a file with these bytes under a temporary name and gives it its own, durably, in one
-    /// COMPOUND; whether that was done.
+    /// Makes a file with these bytes, and perhaps attributes, under a temporary name and gives it
+    /// its own, durably, in one COMPOUND; whether that was done.
     pub(super) async fn put_eagerly_beside(
         &self,
         temporary: &Temporary<'_>,
         (name, kept): (&Component, &Kept),
-        data: Bytes,
+        (data, finally): (Bytes, Option<&Attrs>),
     ) -> bool {
         // Two more than other requests on a directory: the directory is set aside, and taken back.
         if !self.is_eager(temporary.dirs) || data.len() > limits::EAGER_BYTES {
@@ -101,6 +102,10 @@ impl Client {
         ops.push(OpArgs::Savefh);
         let open = new.open(temporary.name.clone(), self.nodes.new_owner(), kept.acl.clone());
         ops.extend(put(open, data));
+        ops.extend(finally.cloned().into_iter().flat_map(in_turn).map(|attrs| {
+            let (stateid, attrs) = (Stateid::ANONYMOUS, Box::new(attrs));
+            OpArgs::Setattr(SetattrArgs { stateid, attrs })
+        }));
         ops.extend([
             OpArgs::Restorefh,
             OpArgs::Rename(RenameArgs { oldname: temporary.name.clone(), newname: name.clone() }),

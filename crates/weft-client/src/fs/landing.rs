@@ -12,7 +12,10 @@ use std::{
     sync::Arc,
 };
 
-use super::replacing::{are_digits, digits, kept, require_writable};
+use super::{
+    naming::Naming,
+    replacing::{are_digits, digits, kept, require_writable},
+};
 use crate::{error::ClientError, random::random};
 
 /// Between the name of the file and the number of who writes it.
@@ -31,10 +34,35 @@ pub(super) struct Wanted {
     /// Its name, behind all links.
     path: PathBuf,
     /// Of the file that is there.
-    old: Option<fs::Metadata>,
+    old: Option<Box<fs::Metadata>>,
+    /// Nothing can have been left beside it.
+    is_new: bool,
 }
 
 impl Landing {
+    /// Where a file goes whose name came about so: below a name that was given, nothing is
+    /// followed.
+    ///
+    /// # Errors
+    /// As [`Landing::of`].
+    pub(super) fn named(local: &Path, naming: Naming) -> Result<Landing, ClientError> {
+        let is_link = || fs::symlink_metadata(local).is_ok_and(|m| m.is_symlink());
+        match naming {
+            Naming::Given => Landing::of(local),
+            Naming::Listed if !is_link() => match Landing::of(local)? {
+                // A link that has come meanwhile is replaced.
+                Landing::File(wanted) => {
+                    Ok(Landing::File(Wanted { path: local.to_path_buf(), ..wanted }))
+                }
+                Landing::Special => Err(ClientError::Invalid("is not a regular file")),
+            },
+            Naming::Listed | Naming::New => {
+                let is_new = naming == Naming::New;
+                Ok(Landing::File(Wanted { path: local.to_path_buf(), old: None, is_new }))
+            }
+        }
+    }
+
     /// Looks at what is there, through links.
     ///
     /// # Errors
@@ -46,7 +74,7 @@ impl Landing {
                 if fs::symlink_metadata(local).is_ok() {
                     return Err(ClientError::Invalid("is a symbolic link that leads nowhere"));
                 }
-                return Ok(Landing::File(Wanted { path: local.to_path_buf(), old: None }));
+                return Ok(Landing::File(Wanted::at(local.to_path_buf(), None)));
             }
             Err(e) => return Err(e.into()),
         };
@@ -60,7 +88,13 @@ impl Landing {
         // Whether we may write to it, as `cp` would.
         fs::OpenOptions::new().write(true).open(local)?;
         let path = fs::canonicalize(local)?;
-        Ok(Landing::File(Wanted { path, old: Some(metadata) }))
+        Ok(Landing::File(Wanted::at(path, Some(Box::new(metadata)))))
+    }
+}
+
+impl Wanted {
+    fn at(path: PathBuf, old: Option<Box<fs::Metadata>>) -> Wanted {
+        Wanted { path, old, is_new: false }
     }
 }
 
@@ -79,7 +113,9 @@ impl Partial {
     pub(super) fn create(wanted: &Wanted, mode: u32) -> Result<Partial, ClientError> {
         let path = &wanted.path;
         let name = path.file_name().ok_or(ClientError::Invalid("not a file name"))?;
-        remove_left(path, name);
+        if !wanted.is_new {
+            remove_left(path, name);
+        }
         let (file, temporary) = loop {
             let temporary = path.with_file_name(temporary(name, u64::from_be_bytes(random()?)));
             let mut options = fs::OpenOptions::new();

@@ -10,15 +10,19 @@ use std::{
 
 use bytes::Bytes;
 use weft_nfs::{
-    AttrNo, Attrs, Bitmap, Component, FileType, NfsStat, OpArgs, OpNum, Opaque,
+    AttrNo, Attrs, Bitmap, Component, FileHandle, FileType, NfsStat, OpArgs, OpNum, Opaque,
+    Stateid,
     ops::{PutfhArgs, RenameArgs, SetattrArgs},
 };
 
 use super::{
     client::{Client, STAT_ATTRS},
     error::{At, FsError},
+    extents::is_sparse,
     file::File,
+    naming::Naming,
     path::names_of,
+    pieces::{PieceSender, Pieces},
     replacing::{Kept, require_writable_there},
     transfer::{Progress, adding_up},
     unfinished::Temporary,
@@ -40,11 +44,16 @@ pub struct Upload {
     content: Content,
     mode: u32,
     in_place: bool,
+    naming: Naming,
+    finally: Option<Attrs>,
     progress: Progress,
 }
 
 enum Content {
     File(Arc<fs::File>, u64),
+    Sparse(Arc<fs::File>, u64),
+    Bytes(Bytes),
+    Pieces(Pieces),
     Stream(Option<Box<dyn Read + Send>>),
 }
 
@@ -62,16 +71,42 @@ impl Upload {
         // Files that the kernel makes up when they are read tell no size.
         let content = match metadata.len() {
             0 if file.read_at(&mut [0], 0).at(local)? > 0 => Content::Stream(Some(Box::new(file))),
+            size if is_sparse(&metadata) => Content::Sparse(Arc::new(file), size),
             size => Content::File(Arc::new(file), size),
         };
-        let mode = metadata.permissions().mode() & 0o777;
-        Ok(Upload { content, mode, in_place: false, progress: Arc::new(|_| {}) })
+        Ok(Upload::of(content, metadata.permissions().mode() & 0o777))
+    }
+
+    /// These bytes; the mode is that of a new file.
+    pub fn bytes(bytes: Bytes, mode: u32) -> Upload {
+        Upload::of(Content::Bytes(bytes), mode)
+    }
+
+    /// A file of this size that is given in pieces, and where they are given in.
+    pub fn pieces(size: u64, mode: u32) -> (PieceSender, Upload) {
+        let (sender, pieces) = Pieces::of(size);
+        (sender, Upload::of(Content::Pieces(pieces), mode))
     }
 
     /// Bytes up to the end of a stream; the mode is that of a new file.
     pub fn stream(from: impl Read + Send + 'static, mode: u32) -> Upload {
-        let content = Content::Stream(Some(Box::new(from)));
-        Upload { content, mode, in_place: false, progress: Arc::new(|_| {}) }
+        Upload::of(Content::Stream(Some(Box::new(from))), mode)
+    }
+
+    fn of(content: Content, mode: u32) -> Upload {
+        let (naming, progress) = (Naming::Given, Arc::new(|_| {}));
+        Upload { content, mode, in_place: false, naming, finally: None, progress }
+    }
+
+    /// How the name came about that it goes to.
+    pub fn named(self, naming: Naming) -> Upload {
+        Upload { naming, ..self }
+    }
+
+    /// Attributes that are set when all bytes are there, before the file gets its name. An owner
+    /// that we may not give it is left out.
+    pub fn finally(self, attrs: Attrs) -> Upload {
+        Upload { finally: Some(attrs), ..self }
     }
 
     /// Writes into the file that is there, which keeps its links and its owner. If that fails, what
@@ -87,7 +122,13 @@ impl Upload {
 
     /// All of it, if that is little.
     fn whole(&self) -> Result<Option<Bytes>, ClientError> {
-        let Content::File(file, size) = &self.content else { return Ok(None) };
+        let (file, size) = match &self.content {
+            Content::File(file, size) | Content::Sparse(file, size) => (file, size),
+            Content::Bytes(bytes) if bytes.len() <= limits::EAGER_BYTES => {
+                return Ok(Some(bytes.clone()));
+            }
+            _ => return Ok(None),
+        };
         let small = usize::try_from(*size).ok().filter(|size| *size <= limits::EAGER_BYTES);
         let Some(size) = small else { return Ok(None) };
         let mut data = vec![0; size];
@@ -170,7 +211,7 @@ impl Client {
     /// [`ClientError::ListNotKept`] if only an upload in place keeps its list.
     pub async fn put(&self, upload: Upload, remote: impl AsRef<Path>) -> Result<u64, FsError> {
         let remote = remote.as_ref();
-        let target = self.target_of(names_of(remote)).await.at(remote)?;
+        let target = self.target_of(names_of(remote), upload.naming).await.at(remote)?;
         let put = match upload.in_place {
             true => self.put_in_place(upload, &target).await,
             false => self.put_beside(upload, &target).await,
@@ -179,15 +220,25 @@ impl Client {
     }
 
     /// What is at the path an upload goes to.
-    async fn target_of(&self, names: Vec<Component>) -> Result<Target, ClientError> {
+    async fn target_of(
+        &self,
+        mut names: Vec<Component>,
+        naming: Naming,
+    ) -> Result<Target, ClientError> {
         let isdir = ClientError::Nfs { op: OpNum::OPEN, status: NfsStat::ISDIR };
+        if naming == Naming::New {
+            let name = names.pop().ok_or(isdir)?;
+            return Ok(Target { dirs: names, name, old: None });
+        }
         let request = STAT_ATTRS.or(&Bitmap::of(&[AttrNo::ACL]));
         let mut found = match self.resolve_asking(names.clone(), false, request).await {
             Ok(found) => Some(found),
             Err(e) if e.status() == Some(NfsStat::NOENT) => None,
             Err(e) => return Err(e),
         };
-        if let Some(link) = found.take_if(|f| f.attrs.file_type == Some(FileType::LNK)) {
+        if let Some(link) = found.take_if(|f| f.attrs.file_type == Some(FileType::LNK))
+            && naming == Naming::Given
+        {
             found = Some(self.resolve_asking(link.names, true, request).await?);
         }
         let (mut path, old) = match found {
@@ -207,13 +258,15 @@ impl Client {
     }
 
     async fn put_in_place(&self, upload: Upload, target: &Target) -> Result<u64, ClientError> {
-        let Upload { mut content, mode, progress, .. } = upload;
+        let Upload { content, mode, finally, progress, .. } = upload;
         let options = OpenOptions::replace(mode);
         let (opened, attrs) = self.open_names(target.path(), options, None).await?;
         let file = self.opened(opened, attrs);
-        let sent = send(&file, &mut content, progress).await;
+        let fh = file.io().fh().clone();
+        let sent = send(&file, content, progress).await;
         let closed = file.close_io().await;
-        sent.and_then(|size| closed.map(|()| size))
+        let size = sent.and_then(|size| closed.map(|()| size))?;
+        self.set_finally(&fh, finally).await.map(|()| size)
     }
 
     async fn put_beside(&self, upload: Upload, target: &Target) -> Result<u64, ClientError> {
@@ -223,7 +276,8 @@ impl Client {
             && let Some(data) = upload.whole()?
         {
             let size = data.len() as u64;
-            if self.put_eagerly_beside(&temporary, (&target.name, &kept), data).await {
+            let content = (data, upload.finally.as_ref());
+            if self.put_eagerly_beside(&temporary, (&target.name, &kept), content).await {
                 self.keep(&temporary);
                 (upload.progress)(size);
                 return Ok(size);
@@ -245,19 +299,23 @@ impl Client {
         temporary: &Temporary<'_>,
         kept: &Kept,
     ) -> Result<u64, ClientError> {
-        let Upload { mut content, progress, .. } = upload;
+        let Upload { content, progress, naming, finally, .. } = upload;
         let options = OpenOptions { read: false, ..OpenOptions::replace(kept.mode) };
         let (opened, attrs) = self.open_temporary(temporary, options, kept).await?;
         let file = self.opened(opened, attrs.clone());
+        let fh = file.io().fh().clone();
         let sent = async {
             self.set_kept(&file, kept, &attrs).await?;
-            send(&file, &mut content, progress).await
+            send(&file, content, progress).await
         };
         let sent = sent.await;
         let closed = file.close_io().await;
         let size = sent.and_then(|size| closed.map(|()| size))?;
+        self.set_finally(&fh, finally).await?;
         self.rename_over(temporary, target, attrs.fileid).await?;
-        self.remove_old(&target.dirs, &target.name, &attrs).await;
+        if naming != Naming::New {
+            self.remove_old(&target.dirs, &target.name, &attrs).await;
+        }
         Ok(size)
     }
 
@@ -290,7 +348,7 @@ impl Client {
         let others = |o: &&Attrs| (&o.owner, &o.owner_group) != (&has.owner, &has.owner_group);
         if let Some(owner) = owner.filter(others) {
             match self.set_on(file, owner.clone()).await {
-                Err(e) if matches!(e.status(), Some(NfsStat::PERM | NfsStat::ACCESS)) => {}
+                Err(e) if is_refused(&e) => {}
                 set => {
                     set?;
                     is_right = false;
@@ -302,6 +360,19 @@ impl Client {
         }
         let set = Attrs { mode: Some(kept.mode), acl: kept.acl.clone(), ..Attrs::default() };
         self.set_on(file, set).await.map_err(|e| kept.refusal(e))
+    }
+
+    /// Sets what comes last. Who may not give files away keeps this one.
+    async fn set_finally(&self, fh: &FileHandle, attrs: Option<Attrs>) -> Result<(), ClientError> {
+        let set = |attrs| self.nodes.setattr(fh, Stateid::ANONYMOUS, attrs);
+        for attrs in attrs.into_iter().flat_map(in_turn) {
+            let gives_away = attrs.owner.is_some() || attrs.owner_group.is_some();
+            match set(attrs).await {
+                Err(e) if is_refused(&e) && gives_away => {}
+                done => done.map(drop)?,
+            }
+        }
+        Ok(())
     }
 
     async fn set_on(&self, file: &File, attrs: Attrs) -> Result<(), ClientError> {
@@ -347,18 +418,39 @@ impl Client {
     }
 }
 
+/// What is set first, and what then: a new owner takes set-id bits away.
+pub(super) fn in_turn(attrs: Attrs) -> Vec<Attrs> {
+    let (owner, owner_group) = (attrs.owner.clone(), attrs.owner_group.clone());
+    let gives_away = owner.is_some() || owner_group.is_some();
+    let rest = Attrs { owner: None, owner_group: None, ..attrs };
+    let away = gives_away.then(|| Attrs { owner, owner_group, ..Attrs::default() });
+    away.into_iter().chain([rest]).collect()
+}
+
+fn is_refused(e: &ClientError) -> bool {
+    matches!(e.status(), Some(NfsStat::PERM | NfsStat::ACCESS))
+}
+
 /// Sends all of it; how much that was.
-async fn send(file: &File, content: &mut Content, progress: Progress) -> Result<u64, ClientError> {
+async fn send(file: &File, content: Content, progress: Progress) -> Result<u64, ClientError> {
     match content {
         Content::File(local, size) => {
             file.io().report_to(adding_up(progress));
-            file.io().write_whole(*size, &Source::file(local.clone())).await?;
-            Ok(*size)
+            file.io().write_whole(size, &Source::file(local)).await?;
+            Ok(size)
         }
-        Content::Stream(stream) => {
+        Content::Sparse(local, size) => Pieces::of_sparse(local, size).send(file, progress).await,
+        Content::Pieces(pieces) => pieces.send(file, progress).await,
+        Content::Bytes(bytes) => {
+            let size = bytes.len() as u64;
+            file.io().write_whole(size, &Source::bytes(bytes)).await?;
+            progress(size);
+            Ok(size)
+        }
+        Content::Stream(mut stream) => {
             let mut offset = 0;
             loop {
-                let data = next_of(stream).await?;
+                let data = next_of(&mut stream).await?;
                 let len = data.len() as u64;
                 if len == 0 {
                     return Ok(offset);

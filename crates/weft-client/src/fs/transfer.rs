@@ -17,7 +17,9 @@ use weft_io::Destination;
 use super::{
     client::Client,
     error::{At, FsError},
+    file::File,
     landing::{Landing, Partial},
+    naming::Naming,
     path::names_of,
 };
 use crate::{
@@ -51,8 +53,21 @@ impl Client {
         local: impl AsRef<Path>,
         progress: Progress,
     ) -> Result<u64, FsError> {
+        self.get_named(remote, local, (Naming::Given, progress)).await
+    }
+
+    /// The same; a name that came about otherwise is not followed.
+    ///
+    /// # Errors
+    /// As [`Client::get_file`].
+    pub async fn get_named(
+        &self,
+        remote: impl AsRef<Path>,
+        local: impl AsRef<Path>,
+        (naming, progress): (Naming, Progress),
+    ) -> Result<u64, FsError> {
         let (remote, local) = (remote.as_ref(), local.as_ref());
-        match Landing::of(local).at(local)? {
+        match Landing::named(local, naming).at(local)? {
             Landing::File(landing) => {
                 let partial = |mode| Partial::create(&landing, mode);
                 self.get_whole(remote, local, (partial, progress)).await
@@ -88,13 +103,30 @@ impl Client {
         let partial = create(mode).at(local)?;
         let destination = Arc::new(Destination::new(partial.file.clone()));
         let sink = LocalSink { destination, report: adding_up(progress) };
-        let read = file.io().read_into(0, file.size(), Arc::new(sink)).await;
+        let read = self.read_data(&file, sink).await;
         let closed = file.close().await;
         let whose = if matches!(read, Err(ClientError::Local(_))) { local } else { remote };
         let size = read.at(whose)?;
         closed?;
         partial.finish(size).at(local)?;
         Ok(size)
+    }
+
+    /// Reads what is no hole of a file into a sink that is zeros; the file's size.
+    async fn read_data(&self, file: &File, sink: LocalSink) -> Result<u64, ClientError> {
+        let sink = Arc::new(sink);
+        if !file.may_have_holes() {
+            return file.io().read_into(0, file.size(), sink).await;
+        }
+        let mut at = 0;
+        while let Some((start, end)) = self.next_data(file, at).await.map_err(|e| e.error)? {
+            let read = file.io().read_into(start, end.saturating_sub(start), sink.clone()).await?;
+            if start + read < end {
+                return Err(ClientError::Invalid("it became shorter while it was copied"));
+            }
+            at = end;
+        }
+        Ok(file.size())
     }
 
     /// Writes a file's bytes to a stream, from the first to the last; returns their number.

@@ -11,8 +11,11 @@ use weft::address::{HostPort, NFS_PORT, Source};
 use weft_client::{
     Identity, OnWait, WaitReason, Waiting,
     core::Role,
-    fs::{Client, ClientOptions},
+    fs::{Client, ClientBuilder, ClientOptions, FsError},
+    io::IoPolicy,
+    url::Url,
 };
+use weft_nfs::NfsStat;
 
 use super::waits;
 use crate::outcome::Outcome;
@@ -46,6 +49,7 @@ pub struct ServerArg {
 /// A client, and the directory of the server that paths begin at.
 pub(super) struct Remote {
     pub(super) client: Client,
+    address: SocketAddr,
     root: PathBuf,
 }
 
@@ -55,10 +59,56 @@ impl Remote {
         let options = ClientOptions {
             patience: CONNECT_PATIENCE,
             eager: !server.one_by_one,
+            policy: IoPolicy::direct(),
             ..ClientOptions::default()
         };
         let (client, root) = connect_to(&server.server, options).await?;
-        Ok(Remote { client, root })
+        Ok(Remote { address: client.session().addr(), client, root })
+    }
+
+    /// Connects to the server of a URL; paths begin at the root of what it exports.
+    pub(super) async fn open(url: &Url, one_by_one: bool) -> Outcome<Remote> {
+        let on_wait = waits::on_stderr();
+        let server = format!("{}:{}", url.host, url.port).parse()?;
+        let address = find(&server, &on_wait).await?;
+        let options = ClientOptions {
+            patience: CONNECT_PATIENCE,
+            eager: !one_by_one,
+            // What is copied is used once, and what is compared is asked of the servers.
+            policy: IoPolicy::direct(),
+            identity: Some(Identity::of_user(address)?),
+            on_wait: Some(on_wait),
+            ..ClientOptions::default()
+        };
+        let builder = ClientBuilder::from(options).url_options(&url.options);
+        let client = builder.connect(address).await?;
+        Ok(Remote { address, client, root: "/".into() })
+    }
+
+    /// A path of the server's as a user finds it again from anywhere.
+    pub(super) fn show(&self, path: &Path) -> String {
+        let address = self.address;
+        let port =
+            if address.port() == NFS_PORT { String::new() } else { format!(":{}", address.port()) };
+        let host = match address {
+            SocketAddr::V4(v4) => v4.ip().to_string(),
+            SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
+        };
+        format!("weft://{host}{port}{}", Path::new("/").join(path).display())
+    }
+
+    /// A failure, with the server, the path, and what to try.
+    pub(super) fn failed(&self, e: &FsError) -> String {
+        let hint = match e.error.status() {
+            Some(NfsStat::ACCESS | NfsStat::PERM) => {
+                " (`weft stat` shows whose it is and its mode)"
+            }
+            Some(NfsStat::NOENT) => " (`weft ls` shows what is there)",
+            Some(NfsStat::NOSPC) => " (`weft df` shows how much there is)",
+            Some(NfsStat::DELAY) => " (`weft status` says which servers are away)",
+            _ => "",
+        };
+        format!("{}: {}{hint}", self.show(&e.path), e.error)
     }
 
     /// A path of the user's as the server has it.

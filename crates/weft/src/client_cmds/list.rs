@@ -2,64 +2,195 @@
 
 use std::{
     ffi::OsStr,
-    io::{BufWriter, IsTerminal, Write},
+    io::{BufWriter, IsTerminal, Stdout, Write, stdout},
     os::unix::ffi::OsStrExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
+use clap::Args;
+use weft_client::fs::{DirEntry, FsError};
 use weft_nfs::{Attrs, FileType, NfsStat, NfsTime, Opaque};
 
-use super::{connect::Remote, quote::quoted};
+use super::{
+    clusters::Clusters,
+    connect::{Remote, ServerArg},
+    glob, human,
+    quote::{printable, quoted},
+    troubles::Troubles,
+};
 use crate::outcome::{Outcome, OutputError};
 
-/// Lists a directory in the server's order, or names a file. Output is written as it comes:
-/// directories of any size need no more memory than a page. Attributes come with the names (P3.5),
-/// or `one_by_one`. An entry that the server tells nothing of is shown with `?`, and is an error at
-/// the end. Names are shown as they are, but on a terminal quoted where that is needed.
-pub(super) async fn ls(remote: &Remote, path: &Path, long: bool, one_by_one: bool) -> Outcome {
-    let (client, path) = (&remote.client, &remote.path(path));
-    let how = Shown { long, quoted: std::io::stdout().is_terminal() };
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    let attrs = client.stat(path).await?;
-    let is_dir = match attrs.file_type {
-        Some(FileType::LNK) => client
-            .stat_followed(path)
-            .await
-            .is_ok_and(|target| target.file_type == Some(FileType::DIR)),
-        kind => kind == Some(FileType::DIR),
-    };
-    if !is_dir {
-        let name = path.file_name().unwrap_or(path.as_os_str());
+/// Options of `weft ls`.
+#[derive(Debug, Clone, Args)]
+#[command(disable_help_flag = true)]
+pub struct LsArgs {
+    /// Remote directories or files; patterns in quotes.
+    #[arg(default_value = "/")]
+    paths: Vec<PathBuf>,
+    /// With mode, owner, size and time.
+    #[arg(short, long)]
+    long: bool,
+    /// Names that begin with a point too.
+    #[arg(short, long)]
+    all: bool,
+    /// Directories themselves, not what is in them.
+    #[arg(short, long)]
+    directory: bool,
+    /// With -l, sizes in K, M, G and so on.
+    #[arg(short, long)]
+    human_readable: bool,
+    /// What is below directories too.
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// Sorted, the largest and the newest first. Otherwise the order is the server's, and a
+    /// directory of any size needs no memory.
+    #[arg(long, value_name = "name|size|time")]
+    sort: Option<Order>,
+    /// In the opposite order; by name if no other is said.
+    #[arg(short, long)]
+    reverse: bool,
+    /// Print help.
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+    #[command(flatten)]
+    pub(super) server: ServerArg,
+}
+
+/// What entries are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Order {
+    Name,
+    Size,
+    Time,
+}
+
+type Out = BufWriter<Stdout>;
+
+/// Lists directories, or names files. Attributes come with the names (P3.5), or one by one. An
+/// entry that the server tells nothing of is shown with `?`, and is an error at the end. Names are
+/// shown as they are, but on a terminal quoted where that is needed.
+pub(super) async fn ls(clusters: &mut Clusters, args: LsArgs) -> Outcome {
+    let remote = clusters.usual().await?;
+    let how = Shown { long: args.long, human: args.human_readable, quoted: stdout().is_terminal() };
+    let mut out = BufWriter::new(stdout());
+    let mut troubles = Troubles::default();
+    let paths = glob::expand(&remote, &args.paths).await?;
+    let mut directories = Vec::new();
+    for path in paths.iter().rev() {
+        let found = remote.client.stat(path).await.map_err(|e| remote.failed(&e));
+        let Some(attrs) = troubles.hear(found) else { continue };
+        if !args.directory && is_dir(&remote, path, &attrs).await {
+            directories.push(path.clone());
+            continue;
+        }
+        let name = if paths.len() > 1 { path.as_os_str() } else { last(path) };
         line(&mut out, &attrs, name.as_encoded_bytes(), how)?;
-        return Ok(out.flush().map_err(OutputError::from)?);
     }
+    let titled = args.recursive || paths.len() > 1;
+    let mut is_first = directories.len() == paths.len();
+    while let Some(path) = directories.pop() {
+        if titled {
+            let between = if is_first { "" } else { "\n" };
+            let title = format!("{between}{}:\n", printable(&path.display().to_string()));
+            out.write_all(title.as_bytes()).map_err(OutputError::from)?;
+        }
+        is_first = false;
+        match list(&remote, &path, (&args, how), &mut out).await {
+            Err(e) if e.is::<OutputError>() => return Err(e),
+            Err(e) => troubles.tell(e.to_string()),
+            Ok(below) => directories.extend(below),
+        }
+    }
+    out.flush().map_err(OutputError::from)?;
+    troubles.outcome()
+}
+
+fn last(path: &Path) -> &OsStr {
+    path.file_name().unwrap_or(path.as_os_str())
+}
+
+/// Whether a path leads to a directory.
+async fn is_dir(remote: &Remote, path: &Path, attrs: &Attrs) -> bool {
+    match attrs.file_type {
+        Some(FileType::LNK) => {
+            let behind = remote.client.stat_followed(path).await;
+            behind.is_ok_and(|behind| behind.file_type == Some(FileType::DIR))
+        }
+        kind => kind == Some(FileType::DIR),
+    }
+}
+
+/// Lists one directory; returns those in it that are listed next, the last one first.
+async fn list(
+    remote: &Remote,
+    path: &Path,
+    (args, how): (&LsArgs, Shown),
+    out: &mut Out,
+) -> Outcome<Vec<PathBuf>> {
+    let failed = |e: FsError| remote.failed(&e);
+    let one_by_one = args.server.one_by_one;
     let mut entries = match one_by_one {
-        true => client.read_names(path).await?,
-        false => client.read_dir(path).await?,
+        true => remote.client.read_names(path).await.map_err(failed)?,
+        false => remote.client.read_dir(path).await.map_err(failed)?,
     };
-    let mut untold: Vec<String> = Vec::new();
-    while let Some(mut entry) = entries.next().await? {
+    let order = args.sort.or(args.reverse.then_some(Order::Name));
+    let (mut untold, mut sorted, mut below) = (Vec::new(), Vec::new(), Vec::new());
+    while let Some(mut entry) = entries.next().await.map_err(failed)? {
+        if entry.name.0.starts_with(b".") && !args.all {
+            continue;
+        }
         if let Some(why) = entry.attrs.rdattr_error.filter(|s| *s != NfsStat::OK) {
             untold.push(format!("{} ({why})", String::from_utf8_lossy(&entry.name.0)));
         }
-        if long && one_by_one {
-            entry.attrs = client.stat(path.join(OsStr::from_bytes(&entry.name.0))).await?;
+        let here = path.join(OsStr::from_bytes(&entry.name.0));
+        if one_by_one && (args.long || args.recursive || order.is_some()) {
+            entry.attrs = remote.client.stat(&here).await.map_err(failed)?;
         }
-        line(&mut out, &entry.attrs, &entry.name.0, how)?;
+        if order.is_some() {
+            sorted.push(entry);
+            continue;
+        }
+        if args.recursive && entry.attrs.file_type == Some(FileType::DIR) {
+            below.push(here);
+        }
+        line(out, &entry.attrs, &entry.name.0, how)?;
     }
-    out.flush().map_err(OutputError::from)?;
-    if !long || untold.is_empty() {
-        return Ok(());
+    if let Some(order) = order {
+        sort(&mut sorted, order, args.reverse);
+    }
+    for entry in sorted {
+        if args.recursive && entry.attrs.file_type == Some(FileType::DIR) {
+            below.push(path.join(OsStr::from_bytes(&entry.name.0)));
+        }
+        line(out, &entry.attrs, &entry.name.0, how)?;
+    }
+    below.reverse();
+    if !args.long || untold.is_empty() {
+        return Ok(below);
     }
     let (some, more) = untold.split_at(untold.len().min(UNTOLD_NAMED_MAX));
     let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
     Err(format!(
         "{}: the server cannot tell the attributes of {}{more} now; `weft status` says which \
          servers are away",
-        path.display(),
+        remote.show(path),
         some.join(", ")
     )
     .into())
+}
+
+/// By name from the first to the last, by size and time from the most; equal ones by name.
+fn sort(entries: &mut [DirEntry], order: Order, reverse: bool) {
+    let time = |e: &DirEntry| e.attrs.time_modify.map(|t| (t.seconds, t.nseconds));
+    entries.sort_by(|a, b| {
+        let by_name = || a.name.0.cmp(&b.name.0);
+        let ordered = match order {
+            Order::Name => by_name(),
+            Order::Size => b.attrs.size.cmp(&a.attrs.size).then_with(by_name),
+            Order::Time => time(b).cmp(&time(a)).then_with(by_name),
+        };
+        if reverse { ordered.reverse() } else { ordered }
+    });
 }
 
 /// Entries without attributes that an error names.
@@ -70,6 +201,8 @@ const UNTOLD_NAMED_MAX: usize = 3;
 struct Shown {
     /// With attributes.
     long: bool,
+    /// Sizes for people.
+    human: bool,
     /// Names as a terminal may show them.
     quoted: bool,
 }
@@ -89,7 +222,7 @@ fn line(out: &mut impl Write, attrs: &Attrs, name: &[u8], how: Shown) -> Result<
             attrs.numlinks.unwrap_or(1),
             owner_text(attrs.owner.as_ref()),
             owner_text(attrs.owner_group.as_ref()),
-            attrs.size.unwrap_or(0),
+            human::size(attrs.size.unwrap_or(0), how.human),
             time_text(attrs.time_modify),
         )?;
     }
@@ -179,7 +312,7 @@ mod tests {
         let text = |status, long| {
             let mut out = Vec::new();
             let attrs = Attrs { rdattr_error: Some(status), ..Attrs::default() };
-            line(&mut out, &attrs, b"name", Shown { long, quoted: false }).unwrap();
+            line(&mut out, &attrs, b"name", Shown { long, human: false, quoted: false }).unwrap();
             String::from_utf8(out).unwrap()
         };
         let (untold, told) = (text(NfsStat::DELAY, true), text(NfsStat::OK, true));

@@ -1,13 +1,23 @@
 //! The commands for users of files: they need no root and no mount, and their exit status is 0 only
 //! when all is done. Others: `main`.
 
+mod acts;
+mod clusters;
 mod connect;
-mod copy;
+mod cp;
+mod find;
+mod glob;
+mod human;
 mod interrupt;
 mod list;
+mod mode;
 mod names;
+mod pattern;
 mod quote;
 mod stat;
+mod tree;
+mod troubles;
+mod usage;
 mod waits;
 
 use std::path::PathBuf;
@@ -15,9 +25,10 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use crate::{admin::AdminArgs, outcome::Outcome};
+use clusters::Clusters;
+use connect::ServerArg;
 pub use connect::connect_to;
-use connect::{Remote, ServerArg};
-use copy::PutHow;
+pub use find::ONE_DASH;
 pub use interrupt::{Interrupted, Interrupts};
 pub use quote::{one_line, printable};
 
@@ -28,47 +39,34 @@ pub enum ClientCommand {
     /// there is replaced when the new one is complete, and never by a part of it; the new one gets
     /// its mode and access control list (and, as root, its owner), other hard links keep the old
     /// one.
-    Put {
-        /// Local files; - is standard input.
-        #[arg(required = true, value_name = "SOURCE")]
-        sources: Vec<PathBuf>,
-        /// Remote file, or directory to put them in.
-        destination: PathBuf,
-        /// Directories with everything below.
-        #[arg(short, long)]
-        recursive: bool,
-        /// Write into the file that is there, which keeps hard links and owner; if that fails, its
-        /// old content is lost.
-        #[arg(long)]
-        in_place: bool,
-        #[command(flatten)]
-        server: ServerArg,
-    },
+    Put(cp::PutArgs),
     /// Copy files from the cluster; the local name appears when the file is complete. Devices and
     /// fifos are written into, links are followed.
-    Get {
-        /// Remote files.
-        #[arg(required = true, value_name = "SOURCE")]
-        sources: Vec<PathBuf>,
-        /// Local file, or directory to put them in; - is standard output.
-        destination: PathBuf,
-        /// Directories with everything below.
-        #[arg(short, long)]
-        recursive: bool,
-        #[command(flatten)]
-        server: ServerArg,
-    },
-    /// List a directory.
-    Ls {
-        /// Remote directory or file.
-        #[arg(default_value = "/")]
-        path: PathBuf,
-        /// With mode, owner, size and time.
-        #[arg(short, long)]
-        long: bool,
-        #[command(flatten)]
-        server: ServerArg,
-    },
+    Get(cp::GetArgs),
+    /// Copy between clusters, or between a cluster and this machine: many files at a time, holes
+    /// as holes. What fails is told, and the rest goes on. Done means durable.
+    Cp(cp::CpArgs),
+    /// List directories.
+    Ls(list::LsArgs),
+    /// Write files to standard output, one after another.
+    Cat(find::CatArgs),
+    /// Find files by name, type and size.
+    Find(find::FindArgs),
+    /// Show how much room files and directories need at the servers.
+    Du(usage::DuArgs),
+    /// Show how much room there is.
+    Df(usage::DfArgs),
+    /// Change modes.
+    Chmod(acts::ChmodArgs),
+    /// Change owners and groups.
+    Chown(acts::ChownArgs),
+    /// Make files that are not there, and set the times of others to now.
+    Touch(acts::TouchArgs),
+    /// Give a file one more name, or make a symbolic link.
+    Ln(acts::LnArgs),
+    /// Have the servers make durable what any client has written. What these commands write needs
+    /// none: it is durable when they end.
+    Sync(acts::SyncArgs),
     /// Show a file's attributes, and where its bytes are.
     Stat {
         /// Remote path.
@@ -117,10 +115,20 @@ pub enum ClientCommand {
 impl ClientCommand {
     fn server(&self) -> &ServerArg {
         match self {
-            ClientCommand::Put { server, .. }
-            | ClientCommand::Get { server, .. }
-            | ClientCommand::Ls { server, .. }
-            | ClientCommand::Stat { server, .. }
+            ClientCommand::Put(args) => &args.server,
+            ClientCommand::Get(args) => &args.server,
+            ClientCommand::Cp(args) => &args.server,
+            ClientCommand::Ls(args) => &args.server,
+            ClientCommand::Cat(args) => &args.server,
+            ClientCommand::Find(args) => &args.server,
+            ClientCommand::Du(args) => &args.server,
+            ClientCommand::Df(args) => &args.server,
+            ClientCommand::Chmod(args) => &args.server,
+            ClientCommand::Chown(args) => &args.server,
+            ClientCommand::Touch(args) => &args.server,
+            ClientCommand::Ln(args) => &args.server,
+            ClientCommand::Sync(args) => &args.server,
+            ClientCommand::Stat { server, .. }
             | ClientCommand::Rm { server, .. }
             | ClientCommand::Mkdir { server, .. }
             | ClientCommand::Mv { server, .. } => server,
@@ -156,39 +164,43 @@ pub fn run_to_end(work: impl Future<Output = Outcome>) -> Outcome {
 /// what this client has left. A second signal ends it at once.
 async fn connect_and_run(command: ClientCommand) -> Outcome {
     let mut interrupts = Interrupts::new()?;
-    let remote = tokio::select! {
-        remote = Remote::connect(command.server()) => remote?,
-        interrupted = interrupts.next() => return Err(interrupted.into()),
-    };
+    let mut clusters = Clusters::new(command.server().clone());
     let done = tokio::select! {
-        done = execute(&remote, command) => done,
+        done = execute(&mut clusters, command) => done,
         interrupted = interrupts.next() => Err(interrupted.into()),
     };
     tokio::select! {
-        () = remote.client.close() => done,
+        () = clusters.close() => done,
         interrupted = interrupts.next() => Err(interrupted.into()),
     }
 }
 
-async fn execute(remote: &Remote, command: ClientCommand) -> Outcome {
+async fn execute(clusters: &mut Clusters, command: ClientCommand) -> Outcome {
     match command {
-        ClientCommand::Put { sources, destination, recursive, in_place, .. } => {
-            let how = PutHow { recursive, in_place };
-            copy::put(remote, &sources, &destination, how).await
-        }
-        ClientCommand::Get { sources, destination, recursive, .. } => {
-            copy::get(remote, &sources, &destination, recursive).await
-        }
-        ClientCommand::Ls { path, long, server } => {
-            list::ls(remote, &path, long, server.one_by_one).await
-        }
+        ClientCommand::Put(args) => cp::put(clusters, args).await,
+        ClientCommand::Get(args) => cp::get(clusters, args).await,
+        ClientCommand::Cp(args) => cp::cp(clusters, args).await,
+        ClientCommand::Ls(args) => list::ls(clusters, args).await,
+        ClientCommand::Cat(args) => find::cat(clusters, args).await,
+        ClientCommand::Find(args) => find::find(clusters, args).await,
+        ClientCommand::Du(args) => usage::du(clusters, args).await,
+        ClientCommand::Df(args) => usage::df(clusters, args).await,
+        ClientCommand::Chmod(args) => acts::chmod(clusters, args).await,
+        ClientCommand::Chown(args) => acts::chown(clusters, args).await,
+        ClientCommand::Touch(args) => acts::touch(clusters, args).await,
+        ClientCommand::Ln(args) => acts::ln(clusters, args).await,
+        ClientCommand::Sync(args) => acts::sync(clusters, args).await,
         ClientCommand::Stat { path, json, admin, .. } => {
-            stat::stat(remote, &path, json, &admin).await
+            stat::stat(&*clusters.usual().await?, &path, json, &admin).await
         }
-        ClientCommand::Rm { paths, recursive, .. } => names::rm(remote, &paths, recursive).await,
-        ClientCommand::Mkdir { paths, parents, .. } => names::mkdir(remote, &paths, parents).await,
+        ClientCommand::Rm { paths, recursive, .. } => {
+            names::rm(&*clusters.usual().await?, &paths, recursive).await
+        }
+        ClientCommand::Mkdir { paths, parents, .. } => {
+            names::mkdir(&*clusters.usual().await?, &paths, parents).await
+        }
         ClientCommand::Mv { source, destination, .. } => {
-            names::mv(remote, &source, &destination).await
+            names::mv(&*clusters.usual().await?, &source, &destination).await
         }
     }
 }

@@ -10,7 +10,7 @@ use weft_client::ClientError;
 use weft_client::fs::Client;
 use weft_nfs::{FileType, NfsStat};
 
-use super::{connect::Remote, copy::remote_target};
+use super::{connect::Remote, glob};
 use crate::outcome::Outcome;
 
 /// Entries of a directory removed between two looks at it: bounds what `rm -r` remembers.
@@ -21,7 +21,7 @@ const DIRECTORY_MODE: u32 = 0o755;
 /// Removes paths in order; the first failure ends it.
 pub(super) async fn rm(remote: &Remote, paths: &[PathBuf], recursive: bool) -> Outcome {
     let client = &remote.client;
-    let paths: Vec<_> = paths.iter().map(|path| remote.path(path)).collect();
+    let paths = glob::expand(remote, paths).await?;
     // Before anything is gone.
     if let Some(path) = paths.iter().find(|path| is_root(path)) {
         return Err(format!("{}: the root cannot be removed", path.display()).into());
@@ -126,6 +126,27 @@ pub(super) async fn mv(remote: &Remote, source: &Path, destination: &Path) -> Ou
         }
     })?;
     Ok(())
+}
+
+/// Where a file goes: the destination itself, or `name` in it if it is a directory.
+async fn remote_target(
+    client: &Client,
+    destination: &Path,
+    name: Option<&OsStr>,
+) -> Outcome<PathBuf> {
+    let there = match client.stat_followed(destination).await {
+        Err(e) if e.error.status() == Some(NfsStat::NOENT) => {
+            if destination.as_os_str().as_bytes().ends_with(b"/") {
+                return Err(format!("{}: no such directory", destination.display()).into());
+            }
+            return Ok(destination.to_path_buf());
+        }
+        there => there?,
+    };
+    match name {
+        Some(name) if there.file_type == Some(FileType::DIR) => Ok(destination.join(name)),
+        _ => Ok(destination.to_path_buf()),
+    }
 }
 
 #[cfg(test)]

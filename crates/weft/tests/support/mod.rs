@@ -4,6 +4,7 @@
 //! Every integration test is a program of its own and uses only a part of this module.
 #![allow(dead_code, reason = "each program uses a part")]
 
+pub mod bench;
 pub mod changes;
 pub mod cluster;
 pub mod disk;

@@ -1,0 +1,155 @@
+//! How far a copy is, and what of it failed.
+
+use std::{
+    io::IsTerminal,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use indicatif::{HumanBytes, ProgressBar};
+use weft_client::fs::Progress;
+
+use crate::client_cmds::quote::printable;
+
+/// What is counted while a copy runs. Only what is durable at a server counts as done.
+pub(super) struct Report {
+    files_found: AtomicU64,
+    bytes_found: AtomicU64,
+    files_done: AtomicU64,
+    bytes_done: AtomicU64,
+    failures: AtomicU64,
+    all_found: AtomicBool,
+    /// Why nothing more can succeed.
+    over: OnceLock<String>,
+    bar: ProgressBar,
+    since: Instant,
+}
+
+impl Report {
+    /// Shown on a terminal only.
+    pub(super) fn new() -> Arc<Report> {
+        let bar = match std::io::stderr().is_terminal() {
+            true => ProgressBar::new_spinner(),
+            false => ProgressBar::hidden(),
+        };
+        Arc::new(Report {
+            files_found: AtomicU64::new(0),
+            bytes_found: AtomicU64::new(0),
+            files_done: AtomicU64::new(0),
+            bytes_done: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            all_found: AtomicBool::new(false),
+            over: OnceLock::new(),
+            bar,
+            since: Instant::now(),
+        })
+    }
+
+    /// There is one more file to copy.
+    pub(super) fn found(&self, bytes: u64) {
+        self.files_found.fetch_add(1, Ordering::Relaxed);
+        self.bytes_found.fetch_add(bytes, Ordering::Relaxed);
+        self.show();
+    }
+
+    /// Nothing more will be found.
+    pub(super) fn found_all(&self) {
+        self.all_found.store(true, Ordering::Relaxed);
+    }
+
+    /// A file is there, or was there already.
+    pub(super) fn done(&self) {
+        self.files_done.fetch_add(1, Ordering::Relaxed);
+        self.show();
+    }
+
+    /// Told of a file's bytes as they arrive.
+    pub(super) fn progress(self: &Arc<Report>) -> Progress {
+        let (report, before) = (self.clone(), AtomicU64::new(0));
+        Arc::new(move |bytes| {
+            let more = bytes.saturating_sub(before.fetch_max(bytes, Ordering::Relaxed));
+            report.bytes_done.fetch_add(more, Ordering::Relaxed);
+            report.show();
+        })
+    }
+
+    /// Something was not copied; the rest goes on.
+    pub(super) fn failed(&self, why: &str) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        self.bar.suspend(|| eprintln!("weft: {}", printable(why)));
+    }
+
+    /// Nothing more can succeed.
+    pub(super) fn end(&self, why: String) {
+        // The first one is told.
+        let _ = self.over.set(why);
+    }
+
+    /// Why nothing more can succeed, if that is so.
+    pub(super) fn over(&self) -> Option<&String> {
+        self.over.get()
+    }
+
+    /// What has become of it.
+    ///
+    /// # Errors
+    /// Not everything was copied.
+    pub(super) fn outcome(&self) -> Result<(), String> {
+        self.bar.finish_and_clear();
+        if let Some(why) = self.over() {
+            return Err(why.clone());
+        }
+        let done = self.files_done.load(Ordering::Relaxed);
+        match self.failures.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            1 => Err(format!("1 failure, as told above; {done} files are copied")),
+            n => Err(format!("{n} failures, as told above; {done} files are copied")),
+        }
+    }
+
+    fn show(&self) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let more = if self.all_found.load(Ordering::Relaxed) { "" } else { "+" };
+        let bytes = count(&self.bytes_done);
+        let seconds = self.since.elapsed().as_secs().max(1);
+        self.bar.set_message(format!(
+            "{} of {}{more} files, {} of {}{more}, {}/s",
+            count(&self.files_done),
+            count(&self.files_found),
+            HumanBytes(bytes),
+            HumanBytes(count(&self.bytes_found)),
+            HumanBytes(bytes / seconds),
+        ));
+        self.bar.tick();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What arrives of several files is added up, whatever the order; failures are counted.
+    #[test]
+    fn it_adds_up() {
+        let report = Report::new();
+        let (a, b) = (report.progress(), report.progress());
+        for (of, bytes) in [(&a, 10), (&b, 5), (&a, 25), (&a, 20), (&b, 6)] {
+            of(bytes);
+        }
+        assert_eq!(report.bytes_done.load(Ordering::Relaxed), 31);
+        report.done();
+        assert!(report.outcome().is_ok());
+        report.failed("one");
+        report.failed("two");
+        let said = report.outcome().unwrap_err();
+        assert_eq!(said, "2 failures, as told above; 1 files are copied");
+        report.end("it is away".into());
+        assert_eq!(report.outcome().unwrap_err(), "it is away");
+    }
+}

@@ -1,0 +1,299 @@
+//! `weft cp` as people run it: between two clusters, and between a cluster and this machine.
+
+mod support;
+
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink},
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use support::bench::{Bench, PATIENCE, ended};
+
+const MIB: u64 = 1 << 20;
+
+/// What copies do, on two clusters.
+#[test]
+fn copies() {
+    let (one, other) = (Bench::start(), Bench::start());
+    trees_come_back_as_they_were(&one, &other);
+    modes_and_times_are_kept(&one, &other);
+    holes_stay_holes(&one, &other);
+    what_fails_is_told_and_the_rest_goes_on(&one);
+    copies_are_verified(&one, &other);
+    copies_are_resumed(&one);
+    nothing_into_itself(&one);
+    links_lead_nowhere_out(&one, &other);
+    patterns_and_streams(&one);
+    an_interrupted_copy_leaves_whole_files(&one);
+}
+
+fn url(bench: &Bench, path: &str) -> String {
+    format!("weft://127.0.0.1:{}{path}", bench.cluster.port())
+}
+
+/// A tree of this machine with files of many sizes, links and an empty directory.
+fn tree(bench: &Bench, name: &str) -> String {
+    let tree = bench.local(name);
+    for dir in ["a/b/c", "many", "empty"] {
+        fs::create_dir_all(format!("{tree}/{dir}")).expect("folders");
+    }
+    for n in 0..300 {
+        bench.file(&format!("{name}/many/f{n}"), n, 100 * n as usize);
+    }
+    for (n, size) in [0, 1, 65_536, 65_537, 3 << 20, 9 << 20].into_iter().enumerate() {
+        bench.file(&format!("{name}/a/b/c/size{n}"), n as u64 + 1, size);
+    }
+    symlink("b/c/size1", format!("{tree}/a/link")).expect("a link");
+    symlink("/nowhere", format!("{tree}/dangling")).expect("a link");
+    tree
+}
+
+fn same(a: &str, b: &str) {
+    let compared = support::run("diff", &["-r", "--no-dereference", a, b]);
+    assert!(compared.status.success(), "{}", support::words(&compared));
+}
+
+/// Into a cluster, to another, within it, and back.
+fn trees_come_back_as_they_were(one: &Bench, other: &Bench) {
+    let tree = tree(one, "tree");
+    one.ok(&["cp", "-r", &tree, ":/"]);
+    assert_eq!(one.names("/tree"), ["a", "dangling", "empty", "many"]);
+    one.ok(&["cp", "-r", ":/tree", &url(other, "/there")]);
+    other.ok(&["cp", "-r", ":/there", ":/again"]);
+    one.ok(&["cp", "-r", &url(other, "/again"), &one.local("back")]);
+    same(&tree, &one.local("back"));
+    // Onto what is there already: every file is replaced by itself.
+    one.ok(&["cp", "-r", &url(other, "/again/."), &one.local("back")]);
+    same(&tree, &one.local("back"));
+    other.ok(&["rm", "-r", "/there", "/again"]);
+    one.ok(&["rm", "-r", "/tree"]);
+    assert_eq!(one.clients() + other.clients(), 0, "clients stay");
+}
+
+/// `-p` keeps modes and times, of directories too, and as root the owner.
+fn modes_and_times_are_kept(one: &Bench, other: &Bench) {
+    let dir = one.local("kept");
+    fs::create_dir(&dir).expect("a folder");
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789);
+    for (n, (mode, size)) in [(0o640, 10), (0o4755, 100_000), (0o400, 2 << 20)].iter().enumerate() {
+        let path = one.file(&format!("kept/f{n}"), n as u64, *size);
+        let file = fs::File::open(&path).expect("a file");
+        if support::is_root() {
+            std::os::unix::fs::chown(&path, Some(1234), Some(4321)).expect("an owner");
+        }
+        file.set_permissions(fs::Permissions::from_mode(*mode)).expect("a mode");
+        file.set_modified(long_ago).expect("a time");
+    }
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o555)).expect("a mode");
+    fs::File::open(&dir).expect("it").set_modified(long_ago).expect("a time");
+    one.ok(&["cp", "-rp", &dir, ":/kept"]);
+    one.ok(&["cp", "-r", "-p", ":/kept", &url(other, "/kept")]);
+    one.ok(&["cp", "-rp", &url(other, "/kept"), &one.local("kept-back")]);
+    for name in ["", "f0", "f1", "f2"] {
+        let facts = |top: &str| {
+            let m = fs::metadata(Path::new(&one.local(top)).join(name)).expect("it is there");
+            (m.mode(), m.mtime(), m.mtime_nsec(), m.uid(), m.gid(), m.is_dir() || m.len() > 0)
+        };
+        assert_eq!(facts("kept-back"), facts("kept"), "{name}");
+    }
+    same(&dir, &one.local("kept-back"));
+}
+
+/// A file with holes needs no more disk at a server, and none more when it comes back.
+fn holes_stay_holes(one: &Bench, other: &Bench) {
+    let path = one.local("holes");
+    let file = fs::File::create(&path).expect("a file");
+    for (n, at) in [20 * MIB + 5, 90 * MIB].into_iter().enumerate() {
+        file.write_all_at(&support::pattern(n as u64, 3 << 20), at).expect("it is written");
+    }
+    file.set_len(256 * MIB + 7).expect("a size");
+    one.ok(&["cp", "--verify", &path, ":/holes"]);
+    one.ok(&["cp", "--verify", ":/holes", &url(other, "/holes")]);
+    one.ok(&["cp", "--verify", &url(other, "/holes"), &one.local("holes-back")]);
+    let (before, after) = (fs::read(&path), fs::read(one.local("holes-back")));
+    assert!(before.expect("it") == after.expect("its copy"));
+    let blocks = fs::metadata(one.local("holes-back")).expect("it").blocks() * 512;
+    assert!(blocks < 40 * MIB, "{blocks} bytes of disk");
+    for bench in [one, other] {
+        let shown = bench.ok(&["stat", "--json", "/holes"]);
+        let shown: serde_json::Value = serde_json::from_slice(&shown).expect("JSON");
+        assert_eq!(shown["size"].as_u64(), Some(256 * MIB + 7));
+        let used = shown["space_used"].as_u64().expect("a number");
+        assert!(used < 40 * MIB, "{used} bytes at the servers");
+        bench.ok(&["rm", "/holes"]);
+    }
+}
+
+/// A fifo, an unreadable name and a directory in a file's way: each is named, all else is copied.
+fn what_fails_is_told_and_the_rest_goes_on(one: &Bench) {
+    let dir = one.local("mixed");
+    fs::create_dir_all(format!("{dir}/sub")).expect("folders");
+    one.file("mixed/before", 1, 10);
+    one.file("mixed/sub/after", 2, 10);
+    one.file("mixed/inway", 3, 10);
+    assert!(support::run("mkfifo", &[&format!("{dir}/fifo")]).status.success());
+    one.ok(&["mkdir", "-p", "/mixed/inway"]);
+    let said = one.fails(1, &["cp", "-r", &dir, ":/"]);
+    assert!(said.contains("mixed/fifo: is a fifo, not a regular file: not copied"), "{said}");
+    assert!(said.contains("/mixed/inway: is a directory"), "{said}");
+    assert!(said.contains("2 failures, as told above; 2 files are copied"), "{said}");
+    assert_eq!(one.names("/mixed"), ["before", "inway", "sub"]);
+    assert_eq!(one.names("/mixed/sub"), ["after"]);
+    one.ok(&["rm", "-r", "/mixed"]);
+    for (status, arguments, words) in [
+        (1, &["cp", &dir, ":/x"][..], "mixed: is a directory (cp -r copies it)"),
+        (1, &["cp", "gone", ":/x"], "gone: no such file or directory"),
+        (1, &["cp", ":/gone", "x"], "/gone: no such file or directory"),
+        (1, &["cp", &dir, "elsewhere"], "neither is on a cluster"),
+        (1, &["cp", "-r", &dir, ":/new", ":/nodir"], "/nodir: not a directory, and there are"),
+        (1, &["cp", "a", "weft://127.0.0.1:1/x"], "no server at 127.0.0.1:1"),
+        (1, &["cp", "a", "weft:///x"], "weft:///x"),
+        (2, &["cp", "a"], "required arguments were not provided"),
+    ] {
+        let said = one.fails(status, arguments);
+        assert!(said.contains(words), "weft {arguments:?}: {said}");
+    }
+}
+
+/// `--verify` passes over what is right, and finds one byte that is not: here in a file that
+/// `--resume` takes for the same.
+fn copies_are_verified(one: &Bench, other: &Bench) {
+    for size in [1000, 5 << 20] {
+        let path = one.file("exact", 1, size);
+        one.ok(&["cp", "-p", "--verify", &path, ":/exact"]);
+        one.ok(&["cp", "-p", "--verify", ":/exact", &url(other, "/exact")]);
+        let before = fs::metadata(&path).expect("it").modified().expect("a time");
+        let file = fs::File::options().write(true).open(&path).expect("it");
+        file.write_all_at(b"X", size as u64 / 2).expect("a byte");
+        file.set_modified(before).expect("a time");
+        let said = one.fails(1, &["cp", "--resume", "--verify", &path, ":/exact"]);
+        let words = format!("/exact: differs from {path}, from byte {} on", size / 2);
+        assert!(said.contains(&words), "{said}");
+        other.ok(&["rm", "/exact"]);
+        one.ok(&["rm", "/exact"]);
+    }
+}
+
+/// What is there with its size and time stays as it is; what differs in either is copied.
+fn copies_are_resumed(one: &Bench) {
+    let dir = one.local("resumed");
+    fs::create_dir(&dir).expect("a folder");
+    for name in ["same", "longer", "later"] {
+        one.file(&format!("resumed/{name}"), 1, 100);
+    }
+    one.ok(&["cp", "-r", "--resume", &dir, ":/resumed"]);
+    let fileid = |name: &str| {
+        let shown = one.ok(&["stat", "--json", &format!("/resumed/{name}")]);
+        let shown: serde_json::Value = serde_json::from_slice(&shown).expect("JSON");
+        shown["fileid"].as_u64().expect("a number")
+    };
+    let before = ["same", "longer", "later"].map(fileid);
+    let keep = fs::metadata(format!("{dir}/longer")).expect("it").modified().expect("a time");
+    one.file("resumed/longer", 2, 101);
+    let longer = fs::File::options().write(true).open(format!("{dir}/longer")).expect("it");
+    longer.set_modified(keep).expect("a time");
+    one.file("resumed/later", 3, 100);
+    one.file("resumed/new", 4, 100);
+    one.ok(&["cp", "-r", "--resume", &format!("{dir}/."), ":/resumed"]);
+    let after = ["same", "longer", "later"].map(fileid);
+    let stays: Vec<bool> = before.iter().zip(after).map(|(a, b)| *a == b).collect();
+    assert_eq!(stays, [true, false, false]);
+    one.ok(&["cp", "-r", ":/resumed", &one.local("resumed-back")]);
+    same(&dir, &one.local("resumed-back"));
+    one.ok(&["rm", "-r", "/resumed"]);
+}
+
+/// Also through a link, and by another name of the server.
+fn nothing_into_itself(one: &Bench) {
+    one.ok(&["mkdir", "-p", "/d/sub"]);
+    one.ok(&["cp", &one.file("f", 1, 10), ":/d/f"]);
+    let port = one.cluster.port();
+    let alias = format!("weft://localhost:{port}/d/sub");
+    for target in [":/d/sub", ":/d/new", ":/d", &alias] {
+        let said = one.fails(1, &["cp", "-r", ":/d", target]);
+        assert!(said.contains("cannot copy a directory into itself"), "{target}: {said}");
+    }
+    let alias = format!("weft://localhost:{port}/d/f");
+    for target in [":/d/f", ":/d", &alias] {
+        let said = one.fails(1, &["cp", ":/d/f", target]);
+        assert!(said.contains("are the same file"), "{target}: {said}");
+    }
+    assert_eq!(one.content("/d/f"), support::pattern(1, 10));
+    one.ok(&["cp", "-r", ":/d", ":/beside"]);
+    assert_eq!(one.names("/beside"), ["f", "sub"]);
+    one.ok(&["rm", "-r", "/d", "/beside"]);
+}
+
+/// A link that stands where a file or directory of a tree goes is not followed.
+fn links_lead_nowhere_out(one: &Bench, other: &Bench) {
+    let (dir, outside) = (one.local("plain"), one.local("outside"));
+    fs::create_dir_all(format!("{dir}/dir")).expect("folders");
+    one.file("plain/file", 1, 10);
+    one.file("plain/dir/below", 1, 10);
+    fs::create_dir(&outside).expect("a folder");
+    fs::write(format!("{outside}/file"), b"mine").expect("a file");
+    let copy = one.local("copy");
+    fs::create_dir(&copy).expect("a folder");
+    symlink(format!("{outside}/file"), format!("{copy}/file")).expect("a link");
+    symlink(&outside, format!("{copy}/dir")).expect("a link");
+    other.ok(&["cp", "-r", &dir, ":/plain"]);
+    let said = other.fails(1, &["cp", "-r", ":/plain/.", &copy]);
+    assert!(said.contains("copy/dir: is there, and no directory"), "{said}");
+    assert_eq!(fs::read(format!("{outside}/file")).expect("it"), b"mine");
+    assert!(!Path::new(&format!("{outside}/below")).exists());
+    assert_eq!(fs::read(format!("{copy}/file")).expect("it"), support::pattern(1, 10));
+    other.ok(&["rm", "-r", "/plain"]);
+}
+
+/// Several sources by a pattern; standard input and output.
+fn patterns_and_streams(one: &Bench) {
+    one.ok(&["mkdir", "/p"]);
+    for name in ["a1", "a2", "b1", ".a3"] {
+        one.ok(&["cp", &one.file("f", 5, 70_000), &format!(":/p/{name}")]);
+    }
+    let to = one.local("picked");
+    fs::create_dir(&to).expect("a folder");
+    one.ok(&["cp", ":/p/a*", ":/p/[b-c]?", &to]);
+    let mut names: Vec<_> =
+        fs::read_dir(&to).expect("it").map(|e| e.expect("an entry").file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["a1", "a2", "b1"]);
+    let said = one.fails(1, &["cp", ":/p/z*", &to]);
+    assert!(said.contains("/p/z*: nothing fits"), "{said}");
+    assert_eq!(one.ok(&["cp", ":/p/a1", "-"]), support::pattern(5, 70_000));
+    let mut cp = one.spawn(&["cp", "-", ":/p/piped"]);
+    cp.stdin.take().expect("a pipe").write_all(b"through a pipe").expect("it reads");
+    assert!(ended(cp).status.success());
+    assert_eq!(one.content("/p/piped"), b"through a pipe");
+    one.ok(&["rm", "-r", "/p"]);
+}
+
+/// Ctrl-C ends a copy of many files soon; what is there then is whole, nothing else is left, and a
+/// second copy with `--resume` does the rest.
+fn an_interrupted_copy_leaves_whole_files(one: &Bench) {
+    let dir = one.local("lot");
+    fs::create_dir(&dir).expect("a folder");
+    for n in 0..3000_u64 {
+        one.file(&format!("lot/{n}"), n, 2000);
+    }
+    let cp = one.spawn(&["cp", "-r", "--resume", &dir, ":/lot"]);
+    support::until("some files", PATIENCE, || {
+        let ls = one.run(&["ls", "/lot"]);
+        (ls.status.success() && ls.stdout.len() > 100).then_some(())
+    });
+    let sent = support::run("kill", &["-INT", &cp.id().to_string()]);
+    assert!(sent.status.success());
+    let output = ended(cp);
+    assert_eq!(output.status.code(), Some(130), "{}", support::words(&output));
+    let names = one.names("/lot");
+    assert!(names.len() < 3000, "it was quicker");
+    assert!(!names.iter().any(|name| name.contains("weft-put")), "{names:?}");
+    assert_eq!(one.clients(), 0);
+    one.ok(&["cp", "-r", "--resume", &format!("{dir}/."), ":/lot"]);
+    one.ok(&["cp", "-r", ":/lot", &one.local("lot-back")]);
+    same(&dir, &one.local("lot-back"));
+    one.ok(&["rm", "-r", "/lot"]);
+}

@@ -1,0 +1,149 @@
+//! The commands that people expect beside copies: what they print, and what they change.
+
+mod support;
+
+use serde_json::Value;
+use support::bench::Bench;
+
+fn text(bench: &Bench, arguments: &[&str]) -> String {
+    String::from_utf8(bench.ok(arguments)).expect("text")
+}
+
+fn lines(bench: &Bench, arguments: &[&str]) -> Vec<String> {
+    text(bench, arguments).lines().map(str::to_owned).collect()
+}
+
+fn stat(bench: &Bench, path: &str) -> Value {
+    serde_json::from_slice(&bench.ok(&["stat", "--json", path])).expect("JSON")
+}
+
+/// All of them, on one small tree.
+#[test]
+fn on_a_small_tree() {
+    let bench = Bench::start();
+    bench.ok(&["mkdir", "-p", "/t/sub/deep", "/t/.hidden"]);
+    for (name, bytes) in [("t/small", 10), ("t/large", 3 << 20), ("t/sub/mid", 2000)] {
+        let file = bench.file("f", 1, bytes);
+        bench.ok(&["put", &file, &format!("/{name}")]);
+    }
+    listings(&bench);
+    contents(&bench);
+    searches(&bench);
+    modes_and_owners(&bench);
+    names_and_times(&bench);
+    room(&bench);
+    mistakes(&bench);
+}
+
+fn listings(bench: &Bench) {
+    assert_eq!(lines(bench, &["ls", "--sort", "name", "/t"]), ["large", "small", "sub"]);
+    assert_eq!(lines(bench, &["ls", "--sort=size", "/t/*l*"])[..2], ["/t/small", "/t/large"]);
+    assert_eq!(lines(bench, &["ls", "-r", "/t"]), ["sub", "small", "large"]);
+    assert_eq!(lines(bench, &["ls", "-a", "--sort", "name", "/t"])[0], ".hidden");
+    assert_eq!(lines(bench, &["ls", "-d", "/t"]), ["t"]);
+    let by_size = lines(bench, &["ls", "--sort", "size", "/t"]);
+    assert_eq!(by_size[0], "large");
+    let by_time = lines(bench, &["ls", "--sort", "time", "-r", "/t"]);
+    assert_eq!(by_time[..2], ["small", "large"]);
+    let long = text(bench, &["ls", "-lh", "/t/large"]);
+    assert!(long.contains(" 3.0M ") && long.ends_with(" large\n"), "{long}");
+    let below = lines(bench, &["ls", "-R", "--sort", "name", "/t"]);
+    let expected =
+        ["/t:", "large", "small", "sub", "", "/t/sub:", "deep", "mid", "", "/t/sub/deep:"];
+    assert_eq!(below, expected);
+}
+
+fn contents(bench: &Bench) {
+    let both = [support::pattern(1, 3 << 20), support::pattern(1, 10)].concat();
+    assert!(bench.ok(&["cat", "/t/large", "/t/sma*"]) == both);
+    let output = bench.run(&["cat", "/t/gone", "/t/small"]);
+    assert_eq!((output.status.code(), output.stdout), (Some(1), support::pattern(1, 10)));
+}
+
+fn searches(bench: &Bench) {
+    for (arguments, found) in [
+        (&["-name", "*m*"][..], &["/t/small", "/t/sub/mid"][..]),
+        (&["-type", "d", "-maxdepth", "1"], &["/t", "/t/.hidden", "/t/sub"]),
+        (&["--type", "f", "--size", "+1M"], &["/t/large"]),
+        (&["-size", "10"], &["/t/small"]),
+        (&["-type", "f", "-size", "-1K"], &["/t/small"]),
+        (&["-maxdepth", "0"], &["/t"]),
+    ] {
+        let mut told = lines(bench, &[&["find", "/t"], arguments].concat());
+        told.sort();
+        assert_eq!(told, found, "{arguments:?}");
+    }
+}
+
+fn modes_and_owners(bench: &Bench) {
+    bench.ok(&["chmod", "640", "/t/small"]);
+    assert_eq!(stat(bench, "/t/small")["mode"], "-rw-r-----");
+    bench.ok(&["chmod", "u+x,o=r", "/t/small"]);
+    assert_eq!(stat(bench, "/t/small")["mode"], "-rwxr--r--");
+    bench.ok(&["chmod", "-R", "go-rwx,u+X", "/t/sub"]);
+    assert_eq!(stat(bench, "/t/sub/deep")["mode"], "drwx------");
+    assert_eq!(stat(bench, "/t/sub/mid")["mode"], "-rw-------");
+    if support::is_root() {
+        bench.ok(&["chown", "-R", "1234:4321", "/t/sub"]);
+        let mid = stat(bench, "/t/sub/mid");
+        assert_eq!((&mid["owner"], &mid["group"]), (&"1234".into(), &"4321".into()));
+        bench.ok(&["chown", "root:root", "/t/sub/mid"]);
+        assert_eq!(stat(bench, "/t/sub/mid")["owner"], "0");
+    }
+}
+
+fn names_and_times(bench: &Bench) {
+    bench.ok(&["touch", "/t/new"]);
+    assert_eq!(stat(bench, "/t/new")["size"], 0);
+    bench.ok(&["touch", "-c", "/t/none"]);
+    bench.fails(1, &["stat", "/t/none"]);
+    let before = stat(bench, "/t/large");
+    bench.ok(&["touch", "/t/large"]);
+    let after = stat(bench, "/t/large");
+    assert!(after["change"].as_u64() > before["change"].as_u64(), "{after}");
+    assert_eq!(after["size"], before["size"]);
+    bench.ok(&["ln", "/t/small", "/t/second"]);
+    assert_eq!(stat(bench, "/t/second")["fileid"], stat(bench, "/t/small")["fileid"]);
+    bench.ok(&["ln", "-s", "../small", "/t/sub"]);
+    assert_eq!(stat(bench, "/t/sub/small")["link_target"], "../small");
+    assert_eq!(bench.ok(&["cat", "/t/sub/small"]), support::pattern(1, 10));
+    bench.ok(&["sync"]);
+    bench.ok(&["sync", "/t/large"]);
+}
+
+fn room(bench: &Bench) {
+    let sum = text(bench, &["du", "-s", "/t"]);
+    let kib: u64 = sum.split('\t').next().expect("a number").parse().expect("a number");
+    assert!((3072..3200).contains(&kib), "{sum}");
+    let each = lines(bench, &["du", "/t"]);
+    assert!(each.iter().any(|line| line.ends_with("\t/t/sub")), "{each:?}");
+    assert!(each.last().expect("a line").ends_with("\t/t"), "{each:?}");
+    assert!(text(bench, &["du", "-sh", "/t/large"]).starts_with("3.0M\t"));
+    let shown = lines(bench, &["df", "-h"]);
+    assert!(shown[0].starts_with("Server") && shown[0].contains("Available"), "{shown:?}");
+    assert!(shown[1].starts_with("weft://127.0.0.1:") && shown[1].contains('%'), "{shown:?}");
+}
+
+fn mistakes(bench: &Bench) {
+    let port = bench.cluster.port();
+    for (status, arguments, words) in [
+        (2, &["chmod", "rw", "/t"][..], "rw: not a mode; write it as 644"),
+        (1, &["chmod", "644", "/gone"], "/gone: no such file or directory (`weft ls` shows"),
+        (1, &["chown", "no-such-user", "/t"], "knows no such user"),
+        (1, &["ln", "/t/small", "/t/large"], "/t/large: file exists"),
+        (1, &["ln", "/t/sub", "/t/x"], "is a directory, which has one name"),
+        (1, &["cat", "/t/z*"], "/t/z*: nothing fits"),
+        (1, &["rm", "/t/z*"], "/t/z*: nothing fits"),
+        (2, &["find", "/t", "-size", "big"], "big: write 4096, +1M or -10KiB"),
+    ] {
+        let said = bench.fails(status, arguments);
+        assert!(said.contains(words), "weft {arguments:?}: {said}");
+        let names_server = status != 1 || arguments[0] == "chown" || said.contains("weft://");
+        assert!(names_server, "port {port}: {said}");
+    }
+    bench.ok(&["rm", "/t/s[me]*"]);
+    assert_eq!(
+        lines(bench, &["ls", "-a", "--sort", "name", "/t"]),
+        [".hidden", "large", "new", "sub"]
+    );
+}
