@@ -28,6 +28,7 @@ use super::{
     protocol_state::ProtocolState,
 };
 use crate::data_servers::{DataServerSpec, DataServers};
+use crate::layout_kind::LayoutKind;
 
 /// What a metadata server is made of.
 pub struct MdsParts {
@@ -49,6 +50,8 @@ pub struct MdsParts {
     pub data_servers: Arc<DataServers>,
     /// How new files are striped.
     pub striping: Striping,
+    /// How clients are told where files are.
+    pub layout: LayoutKind,
     /// How small files are treated.
     pub small_files: SmallFiles,
     /// When the objects of files are made.
@@ -114,6 +117,7 @@ impl Mds {
             volume: parts.volume,
             data_servers: parts.data_servers,
             striping: parts.striping,
+            layout: parts.layout,
             small_files: parts.small_files,
             creation: parts.creation,
             protocol: protocol.clone(),

@@ -12,6 +12,7 @@ use super::{
     server::{Mds, MdsParts},
 };
 use crate::data_servers::{DataServerRegistry, DataServerSpec, DataServers};
+use crate::layout_kind::LayoutKind;
 
 /// One without data servers, that nobody talks to, and whose background does not run.
 pub(super) async fn lone_mds() -> Arc<Mds> {
@@ -43,6 +44,7 @@ pub(super) async fn mds_on(volume: Volume, servers: &[DataServerSpec]) -> Arc<Md
         threads: 1,
         creation: ObjectCreation::default(),
         striping: Striping { unit_bytes: 1 << 20, width: 1 },
+        layout: LayoutKind::Files,
         export: Export::default(),
         naming: Naming::default(),
         address: ([127, 0, 0, 1], 0).into(),

@@ -14,6 +14,7 @@ use super::{
     placement::{PlacementLsn, Placements},
     records::Records,
 };
+use crate::layout_kind::LayoutKind;
 use crate::{
     data_servers::{DataServerError, DataServers},
     deps::Deps,
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     /// Asked who may write, and who may still reclaim that.
     pub(crate) protocol: Arc<ProtocolState>,
     pub(crate) clock: Clock,
+    /// How clients are told where files are.
+    pub(crate) layout: LayoutKind,
     /// Lease, seconds.
     pub(crate) lease_s: u32,
 }
