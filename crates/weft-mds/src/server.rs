@@ -28,7 +28,7 @@ use super::{
     protocol_state::ProtocolState,
 };
 use crate::data_servers::{DataServerSpec, DataServers};
-use crate::layout_kind::LayoutKind;
+use crate::files::LayoutKind;
 
 /// What a metadata server is made of.
 pub struct MdsParts {

@@ -12,7 +12,7 @@ use super::{
     server::{Mds, MdsParts},
 };
 use crate::data_servers::{DataServerRegistry, DataServerSpec, DataServers};
-use crate::layout_kind::LayoutKind;
+use crate::files::LayoutKind;
 
 /// One without data servers, that nobody talks to, and whose background does not run.
 pub(super) async fn lone_mds() -> Arc<Mds> {

@@ -17,8 +17,11 @@ use weft_state::{FileKey, LayoutInfo, Overdue};
 use weft_store::types::InodeNo;
 
 use super::callback::Callbacks;
-use crate::layout_kind::LayoutKind;
-use crate::{files::FileService, handle::Handle, protocol_state::ProtocolState};
+use crate::{
+    files::{FileService, LayoutKind},
+    handle::Handle,
+    protocol_state::ProtocolState,
+};
 
 /// Pause before a recall is repeated.
 const RECALL_PAUSE: Duration = Duration::from_millis(200);

@@ -7,8 +7,7 @@ use weft_nfs::{ClientId, Failure, IoMode, NfsStat, Stateid};
 use weft_server::refusal::refused;
 use weft_store::types::{Acl, DataServerId, DeviceId, Inode, InodeNo};
 
-use super::{records::FenceCause, service::FileService};
-use crate::layout_kind::LayoutKind;
+use super::{layout_kind::LayoutKind, records::FenceCause, service::FileService};
 use crate::{deps::Deps, striped::Striped};
 
 /// What of a file decides who may read and write it.

@@ -16,6 +16,7 @@ use super::{
     change::Changes,
     creation::{Creation, ObjectCreation},
     fence::Fences,
+    layout_kind::LayoutKind,
     migration::{Migration, SmallFiles},
     placement::{PlacementLsn, Placements, Striping},
     reaper::{Owed, Reaper},
@@ -23,7 +24,6 @@ use super::{
     server_attrs::{Looker, ServerAttrs, WriterTold},
     shared::Shared,
 };
-use crate::layout_kind::LayoutKind;
 use crate::{
     data_servers::{Candidate, DataServers, Standing},
     deps::Deps,

@@ -11,10 +11,10 @@ use weft_store::{
 };
 
 use super::{
+    layout_kind::LayoutKind,
     placement::{PlacementLsn, Placements},
     records::Records,
 };
-use crate::layout_kind::LayoutKind;
 use crate::{
     data_servers::{DataServerError, DataServers},
     deps::Deps,

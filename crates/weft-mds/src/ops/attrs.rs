@@ -11,13 +11,13 @@ use weft_store::{
     volume::{LINKS_MAX, SetAttr, SetMode, SetTime as StoreSetTime},
 };
 
-use crate::layout_kind::LayoutKind;
 use crate::{
     admin::Threshold,
     export::{
         acl::{self, Form},
         names::{Names, Owners},
     },
+    files::LayoutKind,
     translate::{file_type, from_nfs_time, to_nfs_time},
 };
 

@@ -8,7 +8,7 @@ use weft_server::compound::{Compound, OpResult};
 use weft_store::types::DeviceId;
 
 use crate::{
-    layout_kind::LayoutKind,
+    files::LayoutKind,
     server::Mds,
     striped::{device_body, flex_device_body},
 };

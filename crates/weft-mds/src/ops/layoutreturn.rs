@@ -12,7 +12,7 @@ use weft_server::{
 use weft_store::types::DeviceId;
 
 use super::layoutreport::{note_error, note_statistics};
-use crate::{handle::Handle, layout_kind::LayoutKind, server::Mds};
+use crate::{files::LayoutKind, handle::Handle, server::Mds};
 
 /// RFC 8881 §18.44. When the last write layout of a file comes back, the data servers are asked
 /// for the last time, and its size and times are settled (design D8).

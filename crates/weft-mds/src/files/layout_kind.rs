@@ -3,7 +3,7 @@
 
 use weft_nfs::LayoutType;
 
-use crate::files::Striping;
+use super::placement::Striping;
 
 /// The layout type of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
