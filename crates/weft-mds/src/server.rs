@@ -24,11 +24,10 @@ use super::{
         Export, Naming,
         names::{Names, SystemHost},
     },
-    files::{FileParts, FileService, ObjectCreation, SmallFiles, Striping},
+    files::{FileParts, FileService, LayoutKind, ObjectCreation, SmallFiles, Striping},
     protocol_state::ProtocolState,
 };
 use crate::data_servers::{DataServerSpec, DataServers};
-use crate::files::LayoutKind;
 
 /// What a metadata server is made of.
 pub struct MdsParts {

@@ -8,11 +8,10 @@ use weft_store::volume::{Format, Volume, VolumeConfig};
 
 use super::{
     export::{Export, Naming},
-    files::{ObjectCreation, SmallFiles, Striping},
+    files::{LayoutKind, ObjectCreation, SmallFiles, Striping},
     server::{Mds, MdsParts},
 };
 use crate::data_servers::{DataServerRegistry, DataServerSpec, DataServers};
-use crate::files::LayoutKind;
 
 /// One without data servers, that nobody talks to, and whose background does not run.
 pub(super) async fn lone_mds() -> Arc<Mds> {
