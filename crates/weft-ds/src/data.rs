@@ -17,18 +17,34 @@ const READ_ENVELOPE_BYTES: usize = 256;
 
 impl DataServer {
     /// READ (25). Data that is here goes from the page cache to the socket. A data server knows
-    /// nothing of the file's end, so `eof` is never said; where it has nothing, the metadata
-    /// server knows whether that is a hole or the end (RFC 8881 §13.4.3, PNFS_IO_HOLE).
+    /// nothing of the file's end, unless the handle says that it is the object's (ADR 31): `eof` is
+    /// never said; where it has nothing, the metadata server knows whether that is a hole or the
+    /// end (RFC 8881 §13.4.3, PNFS_IO_HOLE).
     pub(super) async fn read(&self, c: &mut Compound<Self>, a: &ReadArgs) -> OpResult {
         let grant = self.admit(c, Access::Read, a.offset, a.count.into()).await?;
         let count = reply_limit(c).min(a.count as usize);
+        let ends = c.handle()?.ends;
         let data = if count == 0 {
             Payload::Bytes(Bytes::new())
         } else {
-            self.read_object(c, grant, a.offset, count).await?
+            match self.read_object(c, grant, a.offset, count).await {
+                Err(f) if ends && f.status == NfsStat::PNFS_IO_HOLE => self.at_end(grant).await?,
+                read => read?,
+            }
         };
         self.core.counters.read(data.len());
-        Ok(OpOk::Read(ReadOk { eof: false, data }))
+        Ok(OpOk::Read(ReadOk { eof: ends && data.len() < count, data }))
+    }
+
+    /// What is behind an object that ends its file: nothing. Of one that is not there the metadata
+    /// server knows whether it is a hole, and clients of flexfiles layouts go there for this status
+    /// alone (Linux: `ff_layout_async_handle_error_v4` sends others here again).
+    async fn at_end(&self, grant: ObjectGrant) -> Result<Payload, Failure> {
+        if self.disk.call(0, move |s| s.is_there(grant.id)).await? {
+            Ok(Payload::Bytes(Bytes::new()))
+        } else {
+            Err(NfsStat::PNFS_NO_LAYOUT.into())
+        }
     }
 
     /// The part of the object that is here: in the page cache, or read past it.

@@ -38,6 +38,7 @@ impl File {
         let handle = DataServerHandle {
             rights,
             makes: true,
+            ends: false,
             slot: 0,
             volume: self.volume,
             object: self.object,

@@ -116,7 +116,7 @@ pub enum NotAdmitted {
 /// | bytes | field |
 /// | --- | --- |
 /// | 0 | version, 2 |
-/// | 1 | rights: bit 0 read, bit 1 write, bit 2 make, others 0 |
+/// | 1 | rights: bit 0 read, bit 1 write, bit 2 make; bit 3 ends; others 0 |
 /// | 2..4 | slot |
 /// | 4..8 | volume |
 /// | 8..16 | object |
@@ -131,6 +131,9 @@ pub struct DataServerHandle {
     /// Whether a write may make the object. Without, the data server asks the metadata server
     /// before it makes it (ADR 21).
     pub makes: bool,
+    /// Whether the file ends where the object does: READ says `eof` there (ADR 31). Without, only
+    /// the metadata server knows what is behind the object.
+    pub ends: bool,
     /// Which units this object holds: those whose number modulo the stripe count is the slot.
     pub slot: u16,
     /// The volume's number.
@@ -213,6 +216,7 @@ impl DataServerHandle {
         out[0] = VERSION;
         let Rights { read, write } = self.rights;
         out[1] = u8::from(read) | u8::from(write) << 1 | u8::from(self.makes) << 2;
+        out[1] |= u8::from(self.ends) << 3;
         out[2..4].copy_from_slice(&self.slot.to_be_bytes());
         out[4..8].copy_from_slice(&self.volume.to_be_bytes());
         out[8..16].copy_from_slice(&self.object.to_be_bytes());
@@ -228,6 +232,7 @@ impl DataServerHandle {
         let handle = DataServerHandle {
             rights: Rights { read: rights & 1 != 0, write: rights & 2 != 0 },
             makes: rights & 4 != 0,
+            ends: rights & 8 != 0,
             slot: u16::from_be_bytes(*b[2..].first_chunk()?),
             volume: u32::from_be_bytes(*b[4..].first_chunk()?),
             object: u64::from_be_bytes(*b[8..].first_chunk()?),
@@ -235,8 +240,8 @@ impl DataServerHandle {
             stripe_count: u16::from_be_bytes(*b[20..].first_chunk()?),
             stripe_unit_mib: u16::from_be_bytes(*b[22..].first_chunk()?),
         };
-        let sound =
-            rights & !7 == 0 && handle.slot < handle.stripe_count && handle.stripe_unit_mib > 0;
-        sound.then_some(handle)
+        let is_stripe = handle.slot < handle.stripe_count && handle.stripe_unit_mib > 0;
+        let ends_alone = !handle.ends || handle.stripe_count == 1;
+        (rights & !15 == 0 && is_stripe && ends_alone).then_some(handle)
     }
 }

@@ -250,6 +250,7 @@ fn handle() -> DataServerHandle {
     DataServerHandle {
         rights: Rights::READ_WRITE,
         makes: true,
+        ends: false,
         slot: 2,
         volume: 0x0102_0304,
         object: 0x1112_1314_1516_1718,
@@ -368,12 +369,13 @@ proptest! {
 
     /// Any sound handle comes back from its sealed form.
     #[test]
-    fn handles_round_trip((read, write, makes) in any::<(bool, bool, bool)>(), slot: u16,
+    fn handles_round_trip((read, write, makes, ends) in any::<(bool, bool, bool, bool)>(), slot: u16,
                           volume: u32, object: u64,
                           epoch: u32, stripe_count in 1..=u16::MAX,
                           stripe_unit_mib in 1..=u16::MAX) {
         let slot = slot % stripe_count;
-        let h = DataServerHandle { rights: Rights { read, write }, makes, slot, volume, object,
+        let h = DataServerHandle { rights: Rights { read, write }, makes,
+                                   ends: ends && stripe_count == 1, slot, volume, object,
                                    epoch, stripe_count, stripe_unit_mib };
         prop_assert_eq!(DataServerHandle::open(&key(), &h.seal(&key())), Ok(h));
     }
@@ -387,6 +389,7 @@ fn others_have_what_lies_before_a_unit() {
     let handle = DataServerHandle {
         rights: Rights { read: true, write: true },
         makes: true,
+        ends: false,
         slot: 1,
         volume: 1,
         object: 1,

@@ -39,6 +39,6 @@ mod testing;
 pub use background::run_background;
 pub use deps::Deps;
 pub use export::{Access, ClientRule, Delegated, Export, Naming, View};
-pub use files::{ObjectCreation, Precreate, SmallFiles, Striping};
+pub use files::{LayoutKind, ObjectCreation, Precreate, SmallFiles, Striping};
 pub use handle::Handle;
 pub use server::{Mds, MdsParts, Reconfiguration};

@@ -24,7 +24,7 @@ use super::{
         Export, Naming,
         names::{Names, SystemHost},
     },
-    files::{FileParts, FileService, ObjectCreation, SmallFiles, Striping},
+    files::{FileParts, FileService, LayoutKind, ObjectCreation, SmallFiles, Striping},
     protocol_state::ProtocolState,
 };
 use crate::data_servers::{DataServerSpec, DataServers};
@@ -49,6 +49,8 @@ pub struct MdsParts {
     pub data_servers: Arc<DataServers>,
     /// How new files are striped.
     pub striping: Striping,
+    /// How clients are told where files are.
+    pub layout: LayoutKind,
     /// How small files are treated.
     pub small_files: SmallFiles,
     /// When the objects of files are made.
@@ -114,6 +116,7 @@ impl Mds {
             volume: parts.volume,
             data_servers: parts.data_servers,
             striping: parts.striping,
+            layout: parts.layout,
             small_files: parts.small_files,
             creation: parts.creation,
             protocol: protocol.clone(),

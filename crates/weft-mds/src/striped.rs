@@ -3,8 +3,11 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use weft_layout::{DataServerHandle, FilesDeviceAddr, FilesLayout, NetAddr, NflUtil, Rights};
-use weft_nfs::DeviceId;
+use weft_layout::{
+    DataServerHandle, FilesDeviceAddr, FilesLayout, FlexDataServer, FlexDeviceAddr, FlexFlags,
+    FlexLayout, FlexMirror, FlexVersion, NetAddr, NflUtil, Rights,
+};
+use weft_nfs::{DeviceId, FileHandle, IO_BYTES_MAX, Opaque, Stateid};
 use weft_server::identity::HandleKey;
 use weft_store::{objects::ObjectId, types::DataServerId};
 use weft_stripe::{Distribution, DistributionError, Form};
@@ -102,18 +105,26 @@ impl Striped {
     /// The filehandle of the object at an index of the list of data servers, sealed with that
     /// data server's key.
     pub fn handle(&self, index: u16, rights: Rights, key: &HandleKey) -> [u8; 32] {
-        let count = self.stripe_count();
+        self.unsealed(index, rights).seal(key)
+    }
+
+    /// The same of the one object of a file that ends where it does, for a flexfiles layout.
+    pub fn whole_handle(&self, rights: Rights, key: &HandleKey) -> [u8; 32] {
+        DataServerHandle { ends: true, ..self.unsealed(0, rights) }.seal(key)
+    }
+
+    fn unsealed(&self, index: u16, rights: Rights) -> DataServerHandle {
         DataServerHandle {
             rights,
             makes: rights.write && self.holds(index.into()),
+            ends: false,
             slot: self.slot(index),
             volume: self.volume,
             object: self.object,
             epoch: self.fence_epoch,
-            stripe_count: count,
+            stripe_count: self.stripe_count(),
             stripe_unit_mib: u16::try_from(self.stripe_unit_bytes / MIB).unwrap_or(u16::MAX),
         }
-        .seal(key)
     }
 
     /// The body of a files layout for the whole file (design D3), with the filehandles of its
@@ -129,6 +140,28 @@ impl Striped {
             first_stripe_index: self.first_stripe_index.into(),
             pattern_offset: 0,
             filehandles,
+        };
+        weft_xdr::to_bytes(&layout)
+    }
+
+    /// The body of a flexfiles layout for a file that is whole on one data server (RFC 8435 §5.1).
+    /// Data servers look at no stateid, and I/O is done as the caller: user and group are numbers
+    /// because Linux wants some (`decode_name`).
+    pub fn flex_layout_body(&self, device: DeviceId, handle: Bytes, rights: Rights) -> Bytes {
+        let nobody = || Opaque(Bytes::from_static(b"65534"));
+        let data_server = FlexDataServer {
+            device,
+            efficiency: 0,
+            stateid: Stateid::ANONYMOUS,
+            filehandles: vec![FileHandle(handle)],
+            user: nobody(),
+            group: nobody(),
+        };
+        let layout = FlexLayout {
+            stripe_unit_bytes: self.stripe_unit_bytes.into(),
+            mirrors: vec![FlexMirror { data_servers: vec![data_server] }],
+            flags: if rights.read { FlexFlags::default() } else { FlexFlags::NO_READ_IO },
+            stats_collect_hint_s: 0,
         };
         weft_xdr::to_bytes(&layout)
     }
@@ -156,6 +189,23 @@ pub fn device_body(addresses: &[Vec<SocketAddr>]) -> Bytes {
             .iter()
             .map(|a| a.iter().copied().map(NetAddr::from).collect())
             .collect(),
+    };
+    weft_xdr::to_bytes(&device)
+}
+
+/// The same for flexfiles (RFC 8435 §4.1): the addresses of one data server, which speaks NFSv4.1
+/// and knows what we know of a file by the file's handles.
+pub fn flex_device_body(addresses: &[SocketAddr]) -> Bytes {
+    let io_bytes_max = u32::try_from(IO_BYTES_MAX).unwrap_or(u32::MAX);
+    let device = FlexDeviceAddr {
+        addresses: addresses.iter().copied().map(NetAddr::from).collect(),
+        versions: vec![FlexVersion {
+            version: 4,
+            minorversion: 1,
+            rsize: io_bytes_max,
+            wsize: io_bytes_max,
+            tightly_coupled: true,
+        }],
     };
     weft_xdr::to_bytes(&device)
 }

@@ -8,7 +8,7 @@ use weft_store::volume::{Format, Volume, VolumeConfig};
 
 use super::{
     export::{Export, Naming},
-    files::{ObjectCreation, SmallFiles, Striping},
+    files::{LayoutKind, ObjectCreation, SmallFiles, Striping},
     server::{Mds, MdsParts},
 };
 use crate::data_servers::{DataServerRegistry, DataServerSpec, DataServers};
@@ -43,6 +43,7 @@ pub(super) async fn mds_on(volume: Volume, servers: &[DataServerSpec]) -> Arc<Md
         threads: 1,
         creation: ObjectCreation::default(),
         striping: Striping { unit_bytes: 1 << 20, width: 1 },
+        layout: LayoutKind::Files,
         export: Export::default(),
         naming: Naming::default(),
         address: ([127, 0, 0, 1], 0).into(),

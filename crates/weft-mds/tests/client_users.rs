@@ -4,8 +4,10 @@
 #[allow(unused_imports, reason = "a test binary uses what it needs of this")]
 mod support;
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use bytes::Bytes;
-use support::Cluster;
+use support::{Cluster, Options};
 use weft_client::{
     ClientError,
     fs::{Client, ClientOptions},
@@ -13,6 +15,7 @@ use weft_client::{
     node::{Nodes, OpenOptions, OpenedName},
     rpc::Credential,
 };
+use weft_mds::LayoutKind;
 use weft_nfs::{
     Attrs, Component, FileType, NfsStat, Stateid, Verifier, access,
     ops::{CreateType, SetxattrOption},
@@ -77,6 +80,32 @@ async fn each_request_is_its_users() {
         assert_eq!(io.read(0, len).await.unwrap(), data);
         io.close().await.unwrap();
     }
+    client.close().await;
+}
+
+/// Our client takes the flexfiles layouts that our server gives: bytes, the end of a file, and what
+/// it was made longer by.
+#[tokio::test]
+async fn files_go_by_flexfiles_layouts() {
+    let layout = LayoutKind::FlexFiles;
+    let cluster = Cluster::with(Options { data_servers: 3, layout, ..Options::default() }).await;
+    let (client, _, one, _) = users(&cluster).await;
+    let top = one.root().await.unwrap();
+    let home = one.lookup(&top.fh, name("home")).await.unwrap().fh;
+    let mine = OpenOptions { read: true, ..OpenOptions::replace(0o600) };
+    let (node, io) = one.open(&home, name("f"), mine).await.unwrap();
+    let data: Vec<u8> = (0..5 * MIB + 11).map(|n| (n % 251) as u8).collect();
+    let data = Bytes::from(data);
+    io.write(0, data.len() as u64, &Source::bytes(data.clone())).await.unwrap();
+    io.commit().await.unwrap();
+    io.close().await.unwrap();
+    let (attrs, io) = one.open_node(&node.fh, OpenOptions::read()).await.unwrap();
+    assert_eq!(attrs.size, Some(data.len() as u64));
+    assert_eq!(io.read(0, 6 * MIB).await.unwrap(), data);
+    assert!(io.read(data.len() as u64, MIB).await.unwrap().is_empty());
+    io.close().await.unwrap();
+    let through = &weft_server::compound::Role::core(cluster.mds()).counters;
+    assert_eq!((through.bytes_in.load(Relaxed), through.bytes_out.load(Relaxed)), (0, 0));
     client.close().await;
 }
 

@@ -119,6 +119,8 @@ pub struct MdsConfig {
     /// Data servers of a new file at most.
     #[serde(deserialize_with = "maybe_ranged::<_, 1, STRIPE_WIDTH_MAX>")]
     pub stripe_width: Option<u32>,
+    /// How clients are told where files are.
+    pub layout_type: LayoutTypeKind,
     /// Threads that serve NFS; the number of processors if absent.
     #[serde(deserialize_with = "maybe_ranged::<_, 1, 256>")]
     pub threads: Option<u32>,
@@ -181,6 +183,17 @@ pub struct SmallFilesConfig {
     pub adaptive: bool,
     /// Small writes that come to the metadata server leave it together.
     pub gather: bool,
+}
+
+/// How clients are told where files are (ADR 31).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LayoutTypeKind {
+    /// By files layouts, striped.
+    #[default]
+    Files,
+    /// By flexfiles layouts, each new file whole on one data server.
+    FlexFiles,
 }
 
 /// When the objects of files are made on their data servers (P2.1, P3.1).
@@ -393,6 +406,7 @@ impl Default for MdsConfig {
             grace_s: None,
             stripe_unit_bytes: 1 << 20,
             stripe_width: None,
+            layout_type: LayoutTypeKind::default(),
             threads: None,
             idle_limit_s: IDLE_LIMIT_S_DEFAULT,
             disk_reserve_bytes: VOLUME_RESERVE_BYTES,
@@ -572,6 +586,7 @@ impl MdsConfig {
             ("admin_token_file", old.admin_token_file != new.admin_token_file),
             ("cluster_secret_file", old.cluster_secret_file != new.cluster_secret_file),
             ("lease_s", old.lease_s != new.lease_s),
+            ("layout_type", old.layout_type != new.layout_type),
             ("threads", old.threads != new.threads),
             ("idle_limit_s", old.idle_limit_s != new.idle_limit_s),
             ("disk_reserve", old.disk_reserve_bytes != new.disk_reserve_bytes),
@@ -597,6 +612,14 @@ impl MdsConfig {
         {
             return Some(format!(
                 "stripe_width = {width}, but there are {all} data_server entries: at most as many"
+            ));
+        }
+        if let (Some(width @ 2..), LayoutTypeKind::FlexFiles) =
+            (self.stripe_width, self.layout_type)
+        {
+            return Some(format!(
+                "stripe_width = {width}, but layout_type = \"flexfiles\" puts a file on one data \
+                 server: leave stripe_width out"
             ));
         }
         if self.admin_listen.is_some() && self.admin_token_file.is_none() {

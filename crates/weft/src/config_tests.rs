@@ -95,7 +95,8 @@ fn every_documented_mds_key_is_read() {
         lease_s: 60,
         grace_s: Some(30),
         stripe_unit_bytes: 4 << 20,
-        stripe_width: Some(2),
+        stripe_width: Some(1),
+        layout_type: LayoutTypeKind::FlexFiles,
         threads: Some(4),
         idle_limit_s: 20,
         disk_reserve_bytes: 1 << 30,
@@ -178,7 +179,7 @@ fn every_documented_mds_key_is_read() {
     assert_eq!(read, expected);
     let ahead = Precreate { low: 100, batch: 200 };
     assert_eq!(read.creation(), ObjectCreation::Precreate(ahead));
-    assert_eq!((read.grace_s(), read.stripe_width(), read.threads()), (30, 2, 4));
+    assert_eq!((read.grace_s(), read.stripe_width(), read.threads()), (30, 1, 4));
     assert_eq!(read.state_memory(), 512 << 20);
 }
 
@@ -225,6 +226,7 @@ fn mistakes_are_explained() {
         ("state_memory = \"1025GiB\"", &["from 16MiB to 1024GiB"]),
         ("stripe_width = 0", &["0 is not from 1 to 100"]),
         ("stripe_width = 2", &["stripe_width = 2", "0 data_server", "at most"]),
+        ("layout_type = \"blocks\"", &["layout_type", "files", "flexfiles"]),
         ("engine = \"sqlite\"", &["line 1", "`fjall`", "`redb`"]),
         ("listen = \"local host\"", &["is not an address", "192.0.2.7:2049"]),
         ("object_creation = \"lazy\"", &["line 1", "`implicit`, `eager`, `precreate`"]),
@@ -372,12 +374,16 @@ fn what_a_reload_may_change() {
         ("lease_s = 20\nengine = \"redb\"", &["lease_s", "engine"][..]),
         ("listen = \"127.0.0.1:1\"", &["listen"]),
         ("disk_reserve = 0", &["disk_reserve"]),
+        ("layout_type = \"flexfiles\"", &["layout_type"]),
         ("state_memory = \"64MiB\"", &["state_memory"]),
         ("[small_files]\nstuffing_limit = 0", &["small_files"]),
         ("[names]\ndomain = \"example.org\"", &["names"]),
     ] {
         assert_eq!(changed(text), keys, "{text}");
     }
+    let wide = mds(&format!("stripe_width = 2\nlayout_type = \"flexfiles\"\n{ONE}{TWO}"));
+    let wide = wide.unwrap_err().to_string();
+    assert!(wide.contains("flexfiles") && wide.contains("leave stripe_width out"), "{wide}");
     let one = mds(ONE).unwrap();
     let changed = |text: &str| one.fixed_keys_changed(&mds(text).unwrap());
     for more in [ONE, &format!("{TWO}{ONE}"), &format!("stripe_width = 2\n{ONE}{TWO}")] {

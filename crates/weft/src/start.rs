@@ -13,8 +13,8 @@ use tokio::net::TcpListener;
 use weft_ds::{DataServer, control::Service};
 use weft_io::durable;
 use weft_mds::{
-    Access, ClientRule, Delegated, Export, Mds, MdsParts, Naming, Reconfiguration, SmallFiles,
-    Striping,
+    Access, ClientRule, Delegated, Export, LayoutKind, Mds, MdsParts, Naming, Reconfiguration,
+    SmallFiles, Striping,
     data_servers::{
         DataServerRegistry, DataServerSpec, DataServers, Unconfigured, require_configured,
     },
@@ -40,7 +40,7 @@ use crate::{
     admin_token::{AdminToken, TokenError},
     config::{
         CacheKind, ClientAccess, ClientConfig, DataServerConfig, DsConfig, EngineKind,
-        ExportConfig, Flavor, MdsConfig, NamedId, NamesConfig,
+        ExportConfig, Flavor, LayoutTypeKind, MdsConfig, NamedId, NamesConfig,
     },
     disk_kind::{read_only_hint, warn_if_unfit},
     machine,
@@ -250,6 +250,10 @@ pub async fn mds(
             gather: config.small_files.gather,
         },
         threads: u32::try_from(config.threads()).unwrap_or(u32::MAX),
+        layout: match config.layout_type {
+            LayoutTypeKind::Files => LayoutKind::Files,
+            LayoutTypeKind::FlexFiles => LayoutKind::FlexFiles,
+        },
         creation: config.creation(),
         export: export(&config.export),
         naming: naming(&config.names),

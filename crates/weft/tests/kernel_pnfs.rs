@@ -44,6 +44,60 @@ const SMALL_MAX: u64 = 10 * 3000;
 /// All of them.
 const SMALL_BYTES: u64 = 2 * (1 + 2 + 3 + 4 + 5 + 6 + 7 + 8 + 9 + 10) * 3000;
 
+#[test]
+fn kernel_6_1_uses_flexfiles() {
+    uses_flexfiles(Kernel::V6_1);
+}
+
+#[test]
+fn kernel_6_12_uses_flexfiles() {
+    uses_flexfiles(Kernel::V6_12);
+}
+
+#[test]
+fn newest_kernel_uses_flexfiles() {
+    uses_flexfiles(Kernel::Uml);
+}
+
+/// The same through flexfiles layouts: a file's bytes go to one data server, and none of them
+/// through the metadata server, its end included.
+fn uses_flexfiles(kernel: Kernel) {
+    let Some(guest) = Guest::new(kernel, "flexfiles.sh") else { return };
+    let mut cluster = Cluster::configured(Options::default(), "layout_type = \"flexfiles\"");
+    let guest = guest.argument(cluster.port()).argument(MEBIBYTES);
+    let mut samples = BTreeMap::new();
+    let report = guest.run(&mut cluster, |cluster, words| match words.split_once(' ') {
+        Some(("sample", name)) => {
+            samples.insert(name.to_owned(), cluster.status());
+            Ok(())
+        }
+        _ => Err("not a command of this test".to_owned()),
+    });
+    for version in ["4.1", "4.2"] {
+        for phase in ["write", "read"] {
+            let layout = report.proof(version, &format!("{phase}.layout"));
+            assert_eq!(layout, "LAYOUT_FLEX_FILES", "vers={version} {phase}");
+            // A file's end is none that a layout is lost by.
+            let asked = report.number(version, &format!("{phase}.layoutgets"));
+            assert!(asked <= 2, "vers={version} {phase}: {asked} LAYOUTGETs");
+        }
+        let sample = |name: &str| &samples[&format!("{version}.{name}")];
+        let (idle, written, read) = (sample("idle"), sample("written"), sample("read"));
+        assert!(written.mds.bytes_in - idle.mds.bytes_in < MDS_MAX, "vers={version}");
+        assert_eq!(read.mds.bytes_out, written.mds.bytes_out, "vers={version}");
+        let moved = |before: &Status, after: &Status, bytes: fn(&Counters) -> u64| {
+            let one = |(id, c): (&u64, &Counters)| bytes(c) - bytes(&before.data_servers[id]);
+            let all = after.data_servers.iter().map(one);
+            all.filter(|bytes| *bytes > 0).collect::<Vec<_>>()
+        };
+        let put = moved(idle, written, |c| c.bytes_in);
+        let got = moved(written, read, |c| c.bytes_out);
+        assert!(matches!(put[..], [one] if one >= FILE_BYTES - MDS_MAX), "{version}: {put:?}");
+        assert!(matches!(got[..], [one] if one >= FILE_BYTES), "vers={version}: {got:?}");
+        assert!(sample("fenced").mds.fences > read.mds.fences, "vers={version}: no fence");
+    }
+}
+
 /// How far a machine reads ahead is set for what it has mounted, and for what it will: nfsrahead,
 /// which udev asks, says so.
 #[test]

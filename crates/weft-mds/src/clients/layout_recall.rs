@@ -8,7 +8,7 @@ use std::{
 };
 
 use weft_nfs::{
-    ClientId, FileHandle, IoMode, LayoutType, NfsStat, Stateid,
+    ClientId, FileHandle, IoMode, NfsStat, Stateid,
     callback::{CbLayoutrecallArgs, CbOp, LayoutRecall},
     seq4_status,
 };
@@ -17,7 +17,11 @@ use weft_state::{FileKey, LayoutInfo, Overdue};
 use weft_store::types::InodeNo;
 
 use super::callback::Callbacks;
-use crate::{files::FileService, handle::Handle, protocol_state::ProtocolState};
+use crate::{
+    files::{FileService, LayoutKind},
+    handle::Handle,
+    protocol_state::ProtocolState,
+};
 
 /// Pause before a recall is repeated.
 const RECALL_PAUSE: Duration = Duration::from_millis(200);
@@ -151,7 +155,7 @@ impl LayoutRecalls {
         // recall it gets (`initiate_file_draining`). A write that was under way then ends later,
         // and its writer waits for a layout that is granted only after the return.
         while let Some(now) = self.recall_out(client, file, stateid) {
-            let op = layout_recall(Handle::of(file).to_wire(), now);
+            let op = layout_recall(self.files.layout(), Handle::of(file).to_wire(), now);
             match self.callbacks.call(client, &op).await {
                 Ok(NfsStat::OK) => {}
                 Ok(NfsStat::NOMATCHING_LAYOUT) => {
@@ -218,9 +222,9 @@ impl LayoutRecalls {
 }
 
 /// CB_LAYOUTRECALL of all that a client has of a file.
-fn layout_recall(fh: FileHandle, stateid: Stateid) -> CbOp {
+fn layout_recall(layout: LayoutKind, fh: FileHandle, stateid: Stateid) -> CbOp {
     CbOp::Layoutrecall(CbLayoutrecallArgs {
-        layout_type: LayoutType::NFSV4_1_FILES,
+        layout_type: layout.wire(),
         iomode: IoMode::ANY,
         changed: false,
         recall: LayoutRecall::File { fh, offset: 0, length: u64::MAX, stateid },

@@ -13,7 +13,7 @@ use weft_control::codec::{Age, Procedure};
 use weft_layout::Rights;
 use weft_nfs::DeviceId;
 use weft_server::{
-    identity::{ClusterSecrets, ServerUuid},
+    identity::{ClusterSecrets, HandleKey, ServerUuid},
     report::IndirectStatus,
 };
 use weft_store::types::DataServerId;
@@ -143,6 +143,23 @@ impl DataServers {
         Ok(file.layout_body(device, handles.collect::<Result<_, _>>()?))
     }
 
+    /// The body of a flexfiles layout for a file that is whole on one data server; `None` for
+    /// another file.
+    ///
+    /// # Errors
+    /// As [`DataServers::meet`], which is to be called before.
+    pub fn flex_layout_body(
+        &self,
+        file: &Striped,
+        device: DeviceId,
+        rights: Rights,
+    ) -> Result<Option<Bytes>, DataServerError> {
+        let &[id] = &file.data_servers[..] else { return Ok(None) };
+        let handle = file.whole_handle(rights, &self.key(id)?);
+        let handle = Bytes::copy_from_slice(&handle);
+        Ok(Some(file.flex_layout_body(device, handle, rights)))
+    }
+
     /// Waits a moment for those of these that were never met: only then can their filehandles be
     /// sealed.
     ///
@@ -165,10 +182,14 @@ impl DataServers {
         id: DataServerId,
         rights: Rights,
     ) -> Result<Bytes, DataServerError> {
+        Ok(Bytes::copy_from_slice(&file.handle(index, rights, &self.key(id)?)))
+    }
+
+    /// What handles for a data server are sealed with.
+    fn key(&self, id: DataServerId) -> Result<HandleKey, DataServerError> {
         let why = "it was never met";
         let key = self.registry.key(id);
-        let key = key.ok_or_else(|| DataServerError::Unreachable { id, why: why.into() })?;
-        Ok(Bytes::copy_from_slice(&file.handle(index, rights, &key)))
+        key.ok_or_else(|| DataServerError::Unreachable { id, why: why.into() })
     }
 
     /// Waits a moment for those of these that are not connected.

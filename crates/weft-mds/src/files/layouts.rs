@@ -7,7 +7,7 @@ use weft_nfs::{ClientId, Failure, IoMode, NfsStat, Stateid};
 use weft_server::refusal::refused;
 use weft_store::types::{Acl, DataServerId, DeviceId, Inode, InodeNo};
 
-use super::{records::FenceCause, service::FileService};
+use super::{layout_kind::LayoutKind, records::FenceCause, service::FileService};
 use crate::{deps::Deps, striped::Striped};
 
 /// What of a file decides who may read and write it.
@@ -70,12 +70,33 @@ impl FileService {
         })?;
         let met = self.shared.data_servers.meet(&striped.data_servers).await;
         met.map_err(|_| NfsStat::LAYOUTTRYLATER)?;
+        if self.shared.layout == LayoutKind::FlexFiles {
+            self.require_end(ino).await?;
+        }
         if iomode == IoMode::RW {
             // What is wrong is said here to whoever writes.
             let whole = self.shared.require_whole(ino).await;
             whole.map_err(|_| NfsStat::LAYOUTUNAVAILABLE)?;
         }
         Ok(())
+    }
+
+    /// The file's size is not behind the end of its object, where a data server says `eof` for a
+    /// flexfiles layout (ADR 31). New sizes make the object longer, so that it stays like that.
+    ///
+    /// # Errors
+    /// LAYOUTUNAVAILABLE if it is: there is a hole at its end. LAYOUTTRYLATER if that cannot be
+    /// asked.
+    async fn require_end(&self, ino: InodeNo) -> Result<(), Failure> {
+        let inode = self.shared.inode_now(ino)?;
+        let Some(file) = self.shared.striped(&inode) else { return Ok(()) };
+        if inode.size <= file.length_min(0) {
+            return Ok(());
+        }
+        let told = self.shared.data_servers.fetch_attrs(&[&file]).await.pop();
+        let told = told.and_then(Result::ok).ok_or(NfsStat::LAYOUTTRYLATER)?;
+        let reaches = told.lengths.first().is_some_and(|length| *length >= inode.size);
+        if reaches { Ok(()) } else { Err(NfsStat::LAYOUTUNAVAILABLE.into()) }
     }
 
     /// Nothing is granted while a truncation is under way, or handles that were taken away from
@@ -134,11 +155,17 @@ impl FileService {
     ) -> Result<Bytes, NfsStat> {
         let device = inode.placement.as_ref().ok_or(NfsStat::SERVERFAULT)?.device;
         let device = weft_nfs::DeviceId(device.0);
-        let body = self.shared.data_servers.layout_body(striped, device, rights);
-        body.map_err(|e| {
+        let servers = &self.shared.data_servers;
+        let body = match self.shared.layout {
+            LayoutKind::Files => servers.layout_body(striped, device, rights).map(Some),
+            LayoutKind::FlexFiles => servers.flex_layout_body(striped, device, rights),
+        };
+        let body = body.map_err(|e| {
             tracing::info!(ino = inode.no.0, error = %e, "no layout yet");
             NfsStat::LAYOUTTRYLATER
-        })
+        });
+        // Striped before the volume's layout type was another.
+        body?.ok_or(NfsStat::LAYOUTUNAVAILABLE)
     }
 
     /// A write layout came back. If one of its data servers is down it may come from a client that

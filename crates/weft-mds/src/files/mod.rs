@@ -17,6 +17,7 @@ mod cloning;
 mod copying;
 mod creation;
 mod fence;
+mod layout_kind;
 mod layouts;
 mod migration;
 mod placement;
@@ -41,6 +42,7 @@ pub(crate) use server_attrs::{Looker, WriterTold};
 pub(crate) use service::{FileParts, FileService};
 
 pub use creation::ObjectCreation;
+pub use layout_kind::LayoutKind;
 pub use migration::SmallFiles;
 pub use placement::Striping;
 pub use pool::Precreate;

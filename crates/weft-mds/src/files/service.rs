@@ -16,6 +16,7 @@ use super::{
     change::Changes,
     creation::{Creation, ObjectCreation},
     fence::Fences,
+    layout_kind::LayoutKind,
     migration::{Migration, SmallFiles},
     placement::{PlacementLsn, Placements, Striping},
     reaper::{Owed, Reaper},
@@ -42,6 +43,7 @@ pub(crate) struct FileParts {
     pub(crate) volume: Volume,
     pub(crate) data_servers: Arc<DataServers>,
     pub(crate) striping: Striping,
+    pub(crate) layout: LayoutKind,
     pub(crate) small_files: SmallFiles,
     pub(crate) creation: ObjectCreation,
     pub(crate) protocol: Arc<ProtocolState>,
@@ -74,7 +76,7 @@ impl FileService {
         let number = volume.identity().number;
         let servers = parts.data_servers.clone();
         let makes_all = parts.creation != ObjectCreation::Implicit;
-        let striping = (parts.striping, makes_all);
+        let striping = (parts.layout.stripes(parts.striping), makes_all);
         let shared = Arc::new(Shared {
             placements: Placements::open(&volume, number, servers, striping).await?,
             placement_lsn: PlacementLsn::default(),
@@ -84,6 +86,7 @@ impl FileService {
             data_servers: parts.data_servers,
             protocol: parts.protocol,
             clock: parts.clock,
+            layout: parts.layout,
             lease_s: parts.lease_s,
         });
         let reaper = Arc::new(Reaper::start(shared.clone())?);
@@ -145,7 +148,12 @@ impl FileService {
 
     /// How new files are striped from now on.
     pub(crate) fn stripe(&self, striping: Striping) {
-        self.shared.placements.stripe(striping);
+        self.shared.placements.stripe(self.shared.layout.stripes(striping));
+    }
+
+    /// How clients are told where files are.
+    pub(crate) fn layout(&self) -> LayoutKind {
+        self.shared.layout
     }
 
     /// The data servers.

@@ -11,6 +11,7 @@ use weft_store::{
 };
 
 use super::{
+    layout_kind::LayoutKind,
     placement::{PlacementLsn, Placements},
     records::Records,
 };
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     /// Asked who may write, and who may still reclaim that.
     pub(crate) protocol: Arc<ProtocolState>,
     pub(crate) clock: Clock,
+    /// How clients are told where files are.
+    pub(crate) layout: LayoutKind,
     /// Lease, seconds.
     pub(crate) lease_s: u32,
 }

@@ -2,8 +2,8 @@
 //! RFC 8275, RFC 8276 §8.2).
 
 use weft_nfs::{
-    Acl, Acl41, AttrNo, Attrs, Bitmap, Failure, FileHandle, Fsid, LayoutType, NfsStat, NfsTime,
-    SpecData, acl_support,
+    Acl, Acl41, AttrNo, Attrs, Bitmap, Failure, FileHandle, Fsid, NfsStat, NfsTime, SpecData,
+    acl_support,
     attr::{LayoutTypes, MdsThreshold, ModeMasked, OpenArguments, SetTime, ThresholdItem},
 };
 use weft_store::{
@@ -17,6 +17,7 @@ use crate::{
         acl::{self, Form},
         names::{Names, Owners},
     },
+    files::LayoutKind,
     translate::{file_type, from_nfs_time, to_nfs_time},
 };
 
@@ -184,6 +185,8 @@ pub struct Facts<'a> {
     pub files_used: u64,
     /// Below which size files are read and written through the metadata server.
     pub threshold: &'a Threshold,
+    /// How clients are told where files are.
+    pub layout: LayoutKind,
     /// How owners are called.
     pub names: &'a Names,
     /// Whether delegations take the place of opens, for who wants that.
@@ -198,7 +201,7 @@ pub fn values(inode: &Inode, fh: FileHandle, wanted: &Bitmap, facts: &Facts<'_>)
     let mut a = Attrs::default();
     own_values(&mut a, inode, fh);
     permission_values(&mut a, inode, wanted, facts.names);
-    layout_values(&mut a, inode, wanted, facts.threshold.told(inode));
+    layout_values(&mut a, inode, wanted, (facts.layout, facts.threshold.told(inode)));
     server_values(&mut a, facts);
     if wanted.contains(AttrNo::OPEN_ARGUMENTS) {
         a.open_arguments = Some(Box::new(open_arguments(facts.instead_of_opens)));
@@ -245,10 +248,16 @@ fn permission_values(a: &mut Attrs, inode: &Inode, wanted: &Bitmap, names: &Name
 }
 
 /// Lists, which cost an allocation each: only made when wanted.
-fn layout_values(a: &mut Attrs, inode: &Inode, wanted: &Bitmap, below: Option<u64>) {
+fn layout_values(
+    a: &mut Attrs,
+    inode: &Inode,
+    wanted: &Bitmap,
+    (layout, below): (LayoutKind, Option<u64>),
+) {
+    let layout_types = || LayoutTypes(vec![layout.wire().0]);
     let striped = inode.kind == Kind::File;
     if wanted.contains(AttrNo::MDSTHRESHOLD) {
-        a.mdsthreshold = below.filter(|_| striped).map(threshold);
+        a.mdsthreshold = below.filter(|_| striped).map(|below| threshold(layout, below));
     }
     if wanted.contains(AttrNo::LAYOUT_TYPES) {
         a.layout_types = Some(if striped { layout_types() } else { LayoutTypes::default() });
@@ -260,16 +269,12 @@ fn layout_values(a: &mut Attrs, inode: &Inode, wanted: &Bitmap, below: Option<u6
 
 /// Exactly one item (Linux has room for one), with sizes alone: its other hints are understood
 /// differently by the RFC and by Linux (RFC 8881 §5.12.4).
-fn threshold(below: u64) -> MdsThreshold {
+fn threshold(layout: LayoutKind, below: u64) -> MdsThreshold {
     MdsThreshold(vec![ThresholdItem {
-        layout_type: LayoutType::NFSV4_1_FILES.0,
+        layout_type: layout.wire().0,
         read_size: Some(below),
         write_size: Some(below),
     }])
-}
-
-fn layout_types() -> LayoutTypes {
-    LayoutTypes(vec![weft_nfs::LayoutType::NFSV4_1_FILES.0])
 }
 
 fn server_values(a: &mut Attrs, facts: &Facts<'_>) {

@@ -126,6 +126,7 @@ pub(super) async fn facts<'a>(
         space: (0, 0, 0),
         files_used: 0,
         threshold: &mds.admin.threshold,
+        layout: mds.files.layout(),
         names: &mds.names,
         instead_of_opens: mds.export().delegated.writes,
     };

@@ -1,13 +1,17 @@
-//! GETDEVICEINFO (47): RFC 8881 §18.40; files device address §13.2.1.
+//! GETDEVICEINFO (47): RFC 8881 §18.40; files device address §13.2.1, flexfiles RFC 8435 §4.
 
 use weft_nfs::{
-    Bitmap, Failure, FailureBody, LayoutType, NfsStat, OpOk,
+    Bitmap, Failure, FailureBody, NfsStat, OpOk,
     ops::{Body, GetdeviceinfoArgs, GetdeviceinfoOk},
 };
 use weft_server::compound::{Compound, OpResult};
 use weft_store::types::DeviceId;
 
-use crate::{server::Mds, striped::device_body};
+use crate::{
+    files::LayoutKind,
+    server::Mds,
+    striped::{device_body, flex_device_body},
+};
 
 /// Bit numbers NOTIFY_DEVICEID4_CHANGE (1) and _DELETE (2). Linux keeps a device in its cache
 /// only if exactly these come back. Device ids never change meaning here, so that none is ever
@@ -22,7 +26,7 @@ pub(super) async fn getdeviceinfo(
     c: &mut Compound<Mds>,
     a: &GetdeviceinfoArgs,
 ) -> OpResult {
-    if a.layout_type != LayoutType::NFSV4_1_FILES {
+    if a.layout_type != mds.files.layout().wire() {
         return Err(NfsStat::UNKNOWN_LAYOUTTYPE.into());
     }
     let device = mds.files.device(DeviceId(a.device_id.0)).ok_or(NfsStat::NOENT)?;
@@ -33,7 +37,12 @@ pub(super) async fn getdeviceinfo(
         // goes through us.
         return Err(NfsStat::NOENT.into());
     }
-    let body = device_body(&addresses);
+    let body = match (mds.files.layout(), &addresses[..]) {
+        (LayoutKind::Files, all) => device_body(all),
+        (LayoutKind::FlexFiles, [one]) => flex_device_body(one),
+        // Of a file that is striped over several, which no flexfiles layout is given of.
+        (LayoutKind::FlexFiles, _) => return Err(NfsStat::NOENT.into()),
+    };
     let needed = AROUND_BODY_BYTES + body.len().next_multiple_of(4);
     if a.maxcount != 0 && needed > usize::try_from(a.maxcount).unwrap_or(usize::MAX) {
         let mincount = u32::try_from(needed).unwrap_or(u32::MAX);

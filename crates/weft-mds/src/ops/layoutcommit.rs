@@ -1,7 +1,7 @@
 //! LAYOUTCOMMIT (49): RFC 8881 §18.42.
 
 use weft_nfs::{
-    Failure, LayoutType, NfsStat, OpOk,
+    Failure, NfsStat, OpOk,
     ops::{LayoutcommitArgs, LayoutcommitOk},
 };
 use weft_server::{
@@ -22,7 +22,7 @@ pub(super) async fn layoutcommit(
     c: &mut Compound<Mds>,
     a: &LayoutcommitArgs,
 ) -> OpResult {
-    if a.layout_type != LayoutType::NFSV4_1_FILES {
+    if a.layout_type != mds.files.layout().wire() {
         return Err(NfsStat::UNKNOWN_LAYOUTTYPE.into());
     }
     if a.length != u64::MAX && a.offset.checked_add(a.length).is_none() {

@@ -25,7 +25,7 @@ const AROUND_BODY_BYTES: usize = 4 + 16 + 4 + 8 + 8 + 4 + 4 + 4;
 /// RFC 8881 §18.43. Always the whole file in one segment (design D3).
 pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArgs) -> OpResult {
     // §18.43.3 arguments
-    check_arguments(a)?;
+    check_arguments(a, mds.files.layout().wire())?;
     // current filehandle: a regular file
     let inode = mds.current_inode(c)?;
     if inode.kind != Kind::File {
@@ -57,7 +57,7 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
         offset: 0,
         length: u64::MAX,
         iomode: a.iomode,
-        layout_type: LayoutType::NFSV4_1_FILES,
+        layout_type: a.layout_type,
         body: Body(body),
     };
     Ok(OpOk::Layoutget(LayoutgetOk { return_on_close: true, stateid, layout: vec![segment] }))
@@ -129,13 +129,13 @@ fn stays_small(
 
 /// §18.43.3: a type and a mode there are; no empty range, none beyond 2^64, and not less than the
 /// minimum.
-fn check_arguments(a: &LayoutgetArgs) -> Result<(), Failure> {
+fn check_arguments(a: &LayoutgetArgs, given: LayoutType) -> Result<(), Failure> {
     let overflows = a.length != u64::MAX && a.offset.checked_add(a.length).is_none();
     let min_overflows = a.minlength != u64::MAX && a.offset.checked_add(a.minlength).is_none();
     if a.length == 0 || a.length < a.minlength || overflows || min_overflows {
         return Err(NfsStat::INVAL.into());
     }
-    if a.layout_type != LayoutType::NFSV4_1_FILES {
+    if a.layout_type != given {
         return Err(NfsStat::UNKNOWN_LAYOUTTYPE.into());
     }
     if a.iomode != IoMode::READ && a.iomode != IoMode::RW {

@@ -2,7 +2,7 @@
 
 use weft_nfs::{
     Failure, NfsStat, OpOk, Stateid,
-    ops::{LayouterrorArgs, LayoutstatsArgs},
+    ops::{DeviceError, IoInfo, LayouterrorArgs, LayoutstatsArgs},
 };
 use weft_server::{
     compound::{Compound, OpResult},
@@ -17,28 +17,43 @@ use crate::{admin::log_device_error, server::Mds};
 /// here are dropped.
 pub(super) fn layouterror(mds: &Mds, c: &mut Compound<Mds>, a: &LayouterrorArgs) -> OpResult {
     check(mds, c, a.offset, a.length, a.stateid)?;
-    let client = c.client()?;
     for error in &a.errors.0 {
-        if mds.files.device(DeviceId(error.device_id.0)).is_none() {
-            continue;
-        }
-        if matches!(error.status, NfsStat::NOSPC | NfsStat::DQUOT) {
-            mds.files.data_servers().look_at_room();
-        }
-        if let Some(errors) = mds.admin.device_reports.error(error, c.now) {
-            log_device_error(client.0, error, errors);
-        }
+        note_error(mds, c, error)?;
     }
     Ok(OpOk::Layouterror)
+}
+
+/// Takes note of an error that a client has met at a data server; of one that is not known here
+/// nothing.
+///
+/// # Errors
+/// The caller has no session.
+pub(super) fn note_error(mds: &Mds, c: &Compound<Mds>, error: &DeviceError) -> Result<(), Failure> {
+    let client = c.client()?;
+    if mds.files.device(DeviceId(error.device_id.0)).is_none() {
+        return Ok(());
+    }
+    if matches!(error.status, NfsStat::NOSPC | NfsStat::DQUOT) {
+        mds.files.data_servers().look_at_room();
+    }
+    if let Some(errors) = mds.admin.device_reports.error(error, c.now) {
+        log_device_error(client.0, error, errors);
+    }
+    Ok(())
+}
+
+/// Takes note of what a client has read and written at a data server; of one that is not known here
+/// nothing.
+pub(super) fn note_statistics(mds: &Mds, device: DeviceId, (read, write): (IoInfo, IoInfo)) {
+    if mds.files.device(device).is_some() {
+        mds.admin.device_reports.statistics(device, read, write);
+    }
 }
 
 /// RFC 7862 §15.7; the same about devices that are not known.
 pub(super) fn layoutstats(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutstatsArgs) -> OpResult {
     check(mds, c, a.offset, a.length, a.stateid)?;
-    let device = DeviceId(a.device_id.0);
-    if mds.files.device(device).is_some() {
-        mds.admin.device_reports.statistics(device, a.read, a.write);
-    }
+    note_statistics(mds, DeviceId(a.device_id.0), (a.read, a.write));
     Ok(OpOk::Layoutstats)
 }
 

@@ -1,15 +1,18 @@
-//! LAYOUTRETURN (51): RFC 8881 §18.44.
+//! LAYOUTRETURN (51): RFC 8881 §18.44; of flexfiles RFC 8435 §9.
 
+use weft_layout::FlexReturn;
 use weft_nfs::{
-    IoMode, LayoutType, NfsStat, OpOk, Stateid,
-    ops::{LayoutReturn, LayoutreturnArgs, LayoutreturnOk},
+    IoMode, NfsStat, OpOk, Stateid,
+    ops::{Body, LayoutReturn, LayoutreturnArgs, LayoutreturnOk},
 };
 use weft_server::{
     compound::{Compound, OpResult},
     refusal::refused,
 };
+use weft_store::types::DeviceId;
 
-use crate::{handle::Handle, server::Mds};
+use super::layoutreport::{note_error, note_statistics};
+use crate::{files::LayoutKind, handle::Handle, server::Mds};
 
 /// RFC 8881 §18.44. When the last write layout of a file comes back, the data servers are asked
 /// for the last time, and its size and times are settled (design D8).
@@ -18,7 +21,7 @@ pub(super) async fn layoutreturn(
     c: &mut Compound<Mds>,
     a: &LayoutreturnArgs,
 ) -> OpResult {
-    if a.layout_type != LayoutType::NFSV4_1_FILES {
+    if a.layout_type != mds.files.layout().wire() {
         return Err(NfsStat::UNKNOWN_LAYOUTTYPE.into());
     }
     if ![IoMode::READ, IoMode::RW, IoMode::ANY].contains(&a.iomode) {
@@ -29,12 +32,33 @@ pub(super) async fn layoutreturn(
         return Err(NfsStat::NO_GRACE.into());
     }
     match &a.layoutreturn {
-        LayoutReturn::File { stateid, .. } => return_one(mds, c, *stateid, a.iomode).await,
+        LayoutReturn::File { stateid, body, .. } => {
+            let told = told(mds.files.layout(), body)?;
+            let returned = return_one(mds, c, *stateid, a.iomode).await?;
+            for error in told.io_errors.iter().flat_map(|e| &e.errors.0) {
+                note_error(mds, c, error)?;
+            }
+            for stats in &told.io_stats {
+                note_statistics(mds, DeviceId(stats.device.0), (stats.read, stats.write));
+            }
+            Ok(returned)
+        }
         LayoutReturn::Fsid => {
             let volume = c.handle()?.volume;
             return_many(mds, c, Some(volume)).await
         }
         LayoutReturn::All => return_many(mds, c, None).await,
+    }
+}
+
+/// What a client says of its I/O when it returns a layout: nothing with a files layout, whose body
+/// is empty (RFC 8881 §13.6). With flexfiles an empty body says nothing either.
+fn told(layout: LayoutKind, body: &Body) -> Result<FlexReturn, NfsStat> {
+    match layout {
+        LayoutKind::FlexFiles if !body.0.is_empty() => {
+            weft_xdr::from_bytes(body.0.clone()).map_err(|_| NfsStat::BADXDR)
+        }
+        LayoutKind::Files | LayoutKind::FlexFiles => Ok(FlexReturn::default()),
     }
 }
 

@@ -19,6 +19,7 @@ mod dir_delegations;
 mod ended_handles;
 mod export;
 mod fence_ops;
+mod flexfiles;
 mod gather;
 mod handles;
 mod hostile;

@@ -15,7 +15,8 @@ use tokio::{
 };
 use weft_ds::{DataServer, control::Service};
 use weft_mds::{
-    Export, Mds, MdsParts, Naming, ObjectCreation, Reconfiguration, SmallFiles, Striping,
+    Export, LayoutKind, Mds, MdsParts, Naming, ObjectCreation, Reconfiguration, SmallFiles,
+    Striping,
     data_servers::{DataServerRegistry, DataServerSpec, DataServers},
     run_background,
 };
@@ -49,6 +50,8 @@ pub struct Options {
     pub data_servers: u32,
     /// Data servers of a file, at most.
     pub stripe_width: u16,
+    /// How clients are told where files are.
+    pub layout: LayoutKind,
     /// Lease, and longest grace, seconds.
     pub lease_s: u32,
     /// How callers are mapped.
@@ -78,6 +81,7 @@ impl Default for Options {
         Options {
             data_servers: 0,
             stripe_width: u16::MAX,
+            layout: LayoutKind::default(),
             lease_s: 60,
             export: open_export(),
             naming: Naming::default(),
@@ -283,6 +287,7 @@ impl Cluster {
             threads: 1,
             creation: self.options.creation,
             striping: Striping { unit_bytes: 1 << 20, width },
+            layout: self.options.layout,
             export: self.options.export.clone(),
             naming: self.options.naming.clone(),
             address: ([127, 0, 0, 1], 0).into(),
