@@ -93,7 +93,7 @@ async fn files_go_by_flexfiles_layouts() {
     let top = one.root().await.unwrap();
     let home = one.lookup(&top.fh, name("home")).await.unwrap().fh;
     let mine = OpenOptions { read: true, ..OpenOptions::replace(0o600) };
-    let (node, io) = one.open(&home, name("f"), mine).await.unwrap();
+    let OpenedName { node, io, .. } = one.open(&home, name("f"), mine).await.unwrap();
     let data: Vec<u8> = (0..5 * MIB + 11).map(|n| (n % 251) as u8).collect();
     let data = Bytes::from(data);
     io.write(0, data.len() as u64, &Source::bytes(data.clone())).await.unwrap();
