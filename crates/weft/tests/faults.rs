@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 
 use support::guest::{Guest, Kernel};
 use support::servers::{Plan, Servers, ds};
-use weft_client::fs::{Client, ClientOptions, FsError, OpenOptions};
+use weft_client::{
+    fs::{Client, ClientOptions, FsError, OpenOptions},
+    io::IoPolicy,
+};
 
 const MIB: usize = 1 << 20;
 /// Time for work that a fault delays.
@@ -164,6 +167,7 @@ fn a_data_server_that_hangs_for_long_is_given_up() {
     let options = ClientOptions {
         patience: Duration::from_secs(5),
         data_server_patience: Duration::from_secs(1),
+        policy: IoPolicy::direct(),
         ..ClientOptions::default()
     };
     let writing = OpenOptions { write: true, ..OpenOptions::default() };
@@ -258,7 +262,7 @@ fn one_data_server_away_is_nobodys_outage() {
     within(AT_ONCE, || servers.weft_ok(&["put", &source, "/after"]));
     assert_eq!(homes(&servers, "/after"), [1, 3, 4]);
     servers.verify("/after", 14, 4 * MIB);
-    let list = within(AT_ONCE, || servers.weft_ok(&["ls", "-l", "/"]));
+    let list = within(AT_ONCE, || servers.weft_ok(&["ls", "-la", "/"]));
     assert!(list.contains("before") && list.lines().count() >= 3, "{list}");
 
     servers.pause("ds3");
@@ -602,7 +606,8 @@ fn address(servers: &Servers) -> SocketAddr {
 }
 
 async fn connect(address: SocketAddr) -> Client {
-    Client::connect(address, ClientOptions::default()).await.expect("connect")
+    let options = ClientOptions { policy: IoPolicy::direct(), ..ClientOptions::default() };
+    Client::connect(address, options).await.expect("connect")
 }
 
 /// What a power cut does to a dead data server's pages that nobody synced.

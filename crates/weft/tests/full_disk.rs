@@ -58,7 +58,7 @@ impl Case {
 
     /// Everything but growth works.
     fn goes_on(&self, remove: &str) {
-        let listed = self.ok(&["ls", "/"]);
+        let listed = self.ok(&["ls", "-a", "/"]);
         assert!(String::from_utf8_lossy(&listed.stdout).contains("file7"), "{listed:?}");
         let copy = self.files.path().join("copy");
         self.ok(&["get", "/file7", copy.to_str().expect("a plain path")]);

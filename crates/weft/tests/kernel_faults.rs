@@ -12,7 +12,10 @@ use support::guest::{Guest, Kernel};
 use support::load::Load;
 use support::servers::{CONTROL_WIRES, DATA_WIRES, Plan, Servers, ds};
 use weft_client::error::ClientError;
-use weft_client::fs::{Client, ClientOptions, File, OpenOptions};
+use weft_client::{
+    fs::{Client, ClientOptions, File, OpenOptions},
+    io::IoPolicy,
+};
 use weft_nfs::ops::{LockArgs, Locker, PutfhArgs};
 use weft_nfs::{ClientId, LockType, NfsStat, OpArgs, Opaque, StateOwner};
 
@@ -287,7 +290,8 @@ fn stands_still(restart: Restart) {
 
 /// Writes two files under their locks as soon as it can; when it had the first one.
 async fn take_over(address: SocketAddr) -> Instant {
-    let client = Client::connect(address, ClientOptions::default()).await.expect("connect");
+    let options = ClientOptions { policy: IoPolicy::direct(), ..ClientOptions::default() };
+    let client = Client::connect(address, options).await.expect("connect");
     let writing = OpenOptions { write: true, ..OpenOptions::default() };
     let mut had = None;
     for name in ["/locked", "/busy"] {

@@ -26,7 +26,10 @@ use support::disk::{Disk, Kind};
 use support::servers::{Plan, Servers, ds};
 use tokio::runtime::Runtime;
 use weft_client::Identity;
-use weft_client::fs::{Client, ClientOptions, OpenOptions};
+use weft_client::{
+    fs::{Client, ClientOptions, OpenOptions},
+    io::IoPolicy,
+};
 use weft_dev::{SeededRng, env};
 use weft_nfs::NfsStat;
 
@@ -195,6 +198,7 @@ impl Run {
             data_server_patience: patience,
             identity: Some(identity),
             layouts,
+            policy: IoPolicy::direct(),
             ..ClientOptions::default()
         };
         self.runtime.block_on(Client::connect(address, options)).expect("a client")

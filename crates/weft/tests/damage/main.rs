@@ -32,7 +32,10 @@ use model::Model;
 use support::cluster::{Cluster, Options};
 use tokio::runtime::Runtime;
 use volume::Layout;
-use weft_client::fs::{Client, ClientOptions};
+use weft_client::{
+    fs::{Client, ClientOptions},
+    io::IoPolicy,
+};
 use weft_dev::{SeededRng, env};
 use work::Work;
 
@@ -152,7 +155,8 @@ impl Round {
 
 /// A client that goes to the data servers, or one that sends everything to the metadata server.
 async fn connect(server: SocketAddr, layouts: bool) -> Client {
-    let options = ClientOptions { layouts, ..ClientOptions::default() };
+    let policy = IoPolicy::direct();
+    let options = ClientOptions { layouts, policy, ..ClientOptions::default() };
     Client::connect(server, options).await.expect("connect")
 }
 

@@ -12,7 +12,10 @@ use std::time::{Duration, Instant};
 use gate::Gate;
 use support::servers::{Plan, Servers, With, ds};
 use tokio::{runtime::Runtime, time::timeout};
-use weft_client::fs::{Client, ClientOptions, File, OpenOptions};
+use weft_client::{
+    fs::{Client, ClientOptions, File, OpenOptions},
+    io::IoPolicy,
+};
 
 const BYTES: usize = 1 << 20;
 /// Time for what must not wait for a disk, on a busy machine.
@@ -156,5 +159,6 @@ fn data(seed: u64) -> bytes::Bytes {
 
 async fn connect(servers: &Servers) -> Client {
     let address = SocketAddr::from(([127, 0, 0, 1], servers.port()));
-    Client::connect(address, ClientOptions::default()).await.expect("connect")
+    let options = ClientOptions { policy: IoPolicy::direct(), ..ClientOptions::default() };
+    Client::connect(address, options).await.expect("connect")
 }

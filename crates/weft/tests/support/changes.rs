@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::task::JoinHandle;
-use weft_client::fs::{Client, ClientOptions, FsError, OpenOptions};
+use weft_client::{
+    fs::{Client, ClientOptions, FsError, OpenOptions},
+    io::IoPolicy,
+};
 use weft_dev::SeededRng;
 use weft_nfs::NfsStat;
 
@@ -100,7 +103,8 @@ pub fn in_runtime<T>(work: impl Future<Output = T>) -> T {
 }
 
 pub async fn connect(address: SocketAddr) -> Client {
-    Client::connect(address, ClientOptions::default()).await.expect("connect")
+    let options = ClientOptions { policy: IoPolicy::direct(), ..ClientOptions::default() };
+    Client::connect(address, options).await.expect("connect")
 }
 
 fn name(client: u64, file: u64) -> String {

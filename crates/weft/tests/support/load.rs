@@ -129,7 +129,7 @@ impl Load {
 
     fn names_in(&self, directory: &str) -> Vec<String> {
         let path = if directory.is_empty() { "/" } else { directory };
-        let names = self.servers.weft_ok(&["ls", path]);
+        let names = self.servers.weft_ok(&["ls", "-a", path]);
         names.lines().map(|name| format!("{directory}/{name}")).collect()
     }
 
