@@ -11,7 +11,7 @@ use crate::client_cmds::connect::Remote;
 /// A file that is read again.
 enum Side {
     Local(Arc<fs::File>, String),
-    Cluster(File, Arc<Remote>),
+    Cluster(Box<File>, Arc<Remote>),
 }
 
 /// Compares a file with its copy.
@@ -57,7 +57,8 @@ impl Side {
             }
             Place::Cluster(remote) => {
                 let file = remote.client.open(path, OpenOptions::read()).await;
-                Ok(Side::Cluster(file.map_err(|e| remote.failed(&e))?, remote.clone()))
+                let file = file.map_err(|e| remote.failed(&e))?;
+                Ok(Side::Cluster(Box::new(file), remote.clone()))
             }
         }
     }
