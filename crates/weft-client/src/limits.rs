@@ -83,6 +83,8 @@ pub const WRITE_BACK_RUNS: usize = 256;
 pub const WRITE_BACKS_MAX: usize = 2;
 /// Who waits for memory looks again after this long, if nobody tells.
 pub const ROOM_RETRY: Duration = Duration::from_millis(200);
+/// Times it does so before it writes all the same, if other files' data cannot leave.
+pub const ROOM_RETRIES_MAX: u32 = 25;
 /// Reads of others for which a reader waits, one after another, before it asks itself.
 pub const FETCH_WAITS_MAX: u32 = 8;
 /// Reads of at least so many bytes are streams: nothing of them is kept.

@@ -88,7 +88,7 @@ impl Tree {
     async fn unlock(&self, key: Key, range: LockRange) -> Result<(), Errno> {
         let Some(owner) = self.locks.get(key) else { return Ok(()) };
         for io in self.inodes.opens(key.0) {
-            io.commit().await.or_errno()?;
+            io.commit_for_others().await.or_errno()?;
         }
         let unlocked = owner.unlock(range).await.or_errno();
         drop(owner);

@@ -64,7 +64,7 @@ impl Tree {
         let fh = self.inodes.handle(ino)?;
         let opens = self.inodes.opens(ino);
         for io in &opens {
-            io.commit().await.or_errno()?;
+            io.commit_for_others().await.or_errno()?;
         }
         let size = attrs.size;
         let open = file.and_then(|number| self.files.get(number));

@@ -365,10 +365,15 @@ impl Client {
     /// Sets what comes last. Who may not give files away keeps this one.
     async fn set_finally(&self, fh: &FileHandle, attrs: Option<Attrs>) -> Result<(), ClientError> {
         let set = |attrs| self.nodes.setattr(fh, Stateid::ANONYMOUS, attrs);
-        for attrs in attrs.into_iter().flat_map(in_turn) {
+        let mut kept_owner = true;
+        for mut attrs in attrs.into_iter().flat_map(in_turn) {
             let gives_away = attrs.owner.is_some() || attrs.owner_group.is_some();
+            if !kept_owner {
+                // Set-id bits are for the owner that it did not get.
+                attrs.mode = attrs.mode.map(|mode| mode & PERMISSIONS);
+            }
             match set(attrs).await {
-                Err(e) if is_refused(&e) && gives_away => {}
+                Err(e) if is_refused(&e) && gives_away => kept_owner = false,
                 done => done.map(drop)?,
             }
         }

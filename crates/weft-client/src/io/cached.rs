@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::task::AbortHandle;
 
 use super::{
     data_path::DataPath,
@@ -78,8 +79,12 @@ impl Reading {
         if !missing.is_empty()
             && let Some((from, len)) = self.beside.take_if(|(from, _)| *from <= self.wanted.0)
         {
-            missing = ranges.missing(from, len);
-            missing.retain(|range| ranges.fetch_of(range.0).is_none());
+            let mut all = ranges.missing(from, len);
+            all.retain(|range| ranges.fetch_of(range.0).is_none());
+            // Some of it may be on its way to another reader: what is wanted here is asked for.
+            if missing.iter().all(|wanted| all.iter().any(|range| covers(*range, *wanted))) {
+                missing = all;
+            }
         }
         known.ask = [missing, elsewhere].concat();
         known.ask.sort_unstable();
@@ -88,6 +93,11 @@ impl Reading {
         }
         known
     }
+}
+
+/// Whether a range, as offset and length, has all of another one.
+fn covers((at, len): (u64, u64), (wanted_at, wanted_len): (u64, u64)) -> bool {
+    at <= wanted_at && wanted_at.saturating_add(wanted_len) <= at.saturating_add(len)
 }
 
 /// Begins to fetch ranges; with each its first byte, and the one behind its last.
@@ -157,13 +167,21 @@ impl DataPath {
         }
         let path = self.clone();
         let fetching = Fetching::new(&self.file, fetches);
-        tokio::spawn(async move {
+        let reading = tokio::spawn(async move {
             let ranges = fetching.ranges();
             let keeping = Keeping { sink: Arc::new(Nowhere), wanted: (0, 0), fetching };
             if let Err(e) = path.ask_for(&ranges, &Arc::new(keeping)).await {
                 tracing::debug!(fh = ?path.fh(), "not read ahead: {e}");
             }
         });
+        let mut ahead = self.ahead.lock();
+        ahead.retain(|reading| !reading.is_finished());
+        ahead.push(reading.abort_handle());
+    }
+
+    /// Nobody reads what is being read ahead: it would outlive the open that it is read under.
+    pub(super) fn stop_reading_ahead(&self) {
+        std::mem::take(&mut *self.ahead.lock()).iter().for_each(AbortHandle::abort);
     }
 
     /// Asks servers for ranges: data servers as far as there is a layout and they give it, the

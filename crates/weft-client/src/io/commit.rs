@@ -59,6 +59,7 @@ impl DataPath {
             // What could not be asked for stays as it is, to be asked for again.
             failed.is_ok() && cache.ranges.lost_again(round)
         });
+        self.file.settled();
         self.file.has_ended();
         failed.map(|()| has_lost)
     }

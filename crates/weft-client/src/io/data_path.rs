@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::task::AbortHandle;
 use weft_nfs::{FileHandle, Stateid};
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
     open::{Open, Opened},
     shared_file::SharedFile,
 };
-use crate::session::Session;
+use crate::{session::Session, sync::Mutex};
 
 /// The way of the data of one open of a file. Each verb of it stands in a file of its own, which
 /// calls only those below it: wire calls, one try each (`size`, `layout`, `write`, `read`,
@@ -21,6 +22,8 @@ pub(super) struct DataPath {
     pub(super) mds: Session,
     pub(super) open: Arc<Open>,
     pub(super) file: Arc<SharedFile>,
+    /// What is read ahead.
+    pub(super) ahead: Mutex<Vec<AbortHandle>>,
 }
 
 impl DataPath {
@@ -33,7 +36,7 @@ impl DataPath {
     /// The way of another open of a file.
     pub(super) fn of(cluster: Arc<Cluster>, open: Arc<Open>, file: Arc<SharedFile>) -> DataPath {
         let mds = cluster.mds.acting_for(open.opened.caller.clone());
-        DataPath { cluster, mds, open, file }
+        DataPath { cluster, mds, open, file, ahead: Mutex::default() }
     }
 
     pub(super) fn fh(&self) -> &FileHandle {

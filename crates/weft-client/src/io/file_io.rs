@@ -64,6 +64,11 @@ impl FileIo {
         self.path.file.set_size(size);
     }
 
+    /// Notes that the file reaches at least this far.
+    pub(crate) fn grow_to(&self, end: u64) {
+        self.path.file.grow_to(end);
+    }
+
     /// The open's stateid as I/O sends it: seqid 0 means the current one (RFC 8881 §8.2.2).
     pub fn io_stateid(&self) -> Stateid {
         self.path.io_stateid()
@@ -283,6 +288,16 @@ impl FileIo {
         self.settle().await
     }
 
+    /// [`FileIo::commit`] for somebody else: a failure that came about earlier is still told to
+    /// whoever uses this open.
+    ///
+    /// # Errors
+    /// As there, but for those.
+    pub async fn commit_for_others(&self) -> Result<(), ClientError> {
+        self.flush_durably().await?;
+        self.path.settle().await
+    }
+
     /// The same of what has left for the servers.
     async fn settle(&self) -> Result<(), ClientError> {
         self.path.settle().await?;
@@ -323,7 +338,7 @@ impl FileIo {
         let path = &self.path;
         let _still = path.file.guards.hold_writers().await;
         path.drain(0, u64::MAX, false).await?;
-        self.settle().await?;
+        self.path.settle().await?;
         let done = set().await?;
         path.file.truncated(size);
         Ok(done)
@@ -349,7 +364,7 @@ impl FileIo {
         let file = &self.path.file;
         let _still = file.guards.hold_writers().await;
         self.path.drain(0, u64::MAX, false).await?;
-        self.settle().await?;
+        self.path.settle().await?;
         self.return_layout().await?;
         let done = change().await;
         file.cache(|cache| {
@@ -382,6 +397,7 @@ impl FileIo {
     /// # Errors
     /// When written data could not be made durable or visible; the open is closed all the same.
     pub async fn close(&self) -> Result<(), ClientError> {
+        self.path.stop_reading_ahead();
         let committed = match self.flush_durably().await {
             Ok(()) if self.is_alone() => match self.path.end(self.close_op()).await {
                 Ok(true) => {
@@ -397,6 +413,7 @@ impl FileIo {
         let returned = if self.leave() { self.return_layout().await } else { Ok(()) };
         // What is not safe now never will be, and the caller knows: no stateid is left for it.
         self.forget();
+        self.path.cluster.files.forget_idle(&self.path.file);
         let closed = self.send_close().await;
         committed.and(returned).and(closed)
     }

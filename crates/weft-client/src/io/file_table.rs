@@ -71,10 +71,21 @@ impl FileTable {
         self.known.lock().by_id.get(&id).and_then(Weak::upgrade)
     }
 
+    /// A file that nobody has open any more, and of which nothing is kept, is forgotten.
+    pub(super) fn forget_idle(&self, file: &Arc<SharedFile>) {
+        let gone = {
+            let mut known = self.known.lock();
+            let is_idle = file.users.load(Ordering::Acquire) == 0 && file.is_empty();
+            if is_idle { known.idle.remove(&file.id()) } else { None }
+        };
+        drop(gone);
+    }
+
     /// The server was told that a file that nobody has open here ends there now.
     pub(crate) fn truncated(&self, fh: &FileHandle, size: u64) {
         if let Some(file) = self.find(fh) {
             file.truncated(size);
+            self.forget_idle(&file);
         }
     }
 
@@ -91,6 +102,7 @@ impl FileTable {
             tokio::pin!(ended);
             ended.as_mut().enable();
             if !file.look(|cache| cache.ranges.is_unsent(0, u64::MAX)) {
+                self.forget_idle(&file);
                 return was_on_its_way;
             }
             was_on_its_way = true;
@@ -123,14 +135,7 @@ impl Keeper for FileTable {
                 continue;
             };
             file.evict((victim.queue, victim.until, victim.bytes));
-            let gone = {
-                let mut known = self.known.lock();
-                match file.is_empty() {
-                    true => known.idle.remove(&victim.file),
-                    false => None,
-                }
-            };
-            drop(gone);
+            self.forget_idle(&file);
         }
     }
 

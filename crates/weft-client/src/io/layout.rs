@@ -229,6 +229,7 @@ impl DataPath {
             Err(e) => return Err(e),
         }
         untold.acknowledged();
+        self.file.settled();
         Ok(())
     }
 
@@ -267,6 +268,7 @@ impl DataPath {
         };
         if done >= commits {
             untold.into_iter().for_each(Untold::acknowledged);
+            self.file.settled();
         }
         if done > commits {
             *state = LayoutState::None;

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Weak,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicUsize, Ordering},
 };
 
 use tokio::sync::{Notify, RwLock};
@@ -54,9 +54,16 @@ pub(super) struct SharedFile {
     cache: Mutex<Cache>,
     /// Something that was on its way has ended.
     pub(super) ended: Notify,
-    /// End of the file as far as we know: grows with our writes, refreshed before reads at it.
-    size: AtomicU64,
+    size: Mutex<Size>,
     failures: Mutex<Failures>,
+}
+
+/// End of the file as far as we know: grows with our writes, refreshed before reads at it.
+#[derive(Default)]
+struct Size {
+    end: u64,
+    /// Counts what this client did to it, and each time that it became known to the servers.
+    changes: u64,
 }
 
 /// Failures to tell the metadata server what was written: every open for writing hears of them
@@ -87,7 +94,7 @@ impl SharedFile {
                 validity: Validity::default(),
             }),
             ended: Notify::new(),
-            size: AtomicU64::new(0),
+            size: Mutex::default(),
             failures: Mutex::default(),
         }
     }
@@ -138,41 +145,72 @@ impl SharedFile {
         self.look(|cache| cache.ranges.is_unsettled())
     }
 
-    /// Hears what an open was told: what is kept stays only if it is of the same state of the file.
-    pub(super) fn opened(&self, opened: &Opened) {
+    /// The same, or the metadata server was not told of it.
+    pub(super) fn has_untold(&self) -> bool {
         let untold = match self.layout.try_read() {
             Ok(state) => state.held().is_some_and(|held| held.has_untold()),
             Err(_) => true,
         };
-        let is_unsettled = self.cache(|cache| {
-            let unsettled = untold || cache.ranges.is_unsettled();
+        untold || self.is_unsettled()
+    }
+
+    /// Hears what an open was told: what is kept stays only if it is of the same state of the file.
+    pub(super) fn opened(&self, opened: &Opened) {
+        let unsettled = self.has_untold();
+        self.cache(|cache| {
             let verdict = opened.change.map_or(Verdict::Drop, |change| {
                 cache.validity.opened(&Opening { change, unsettled })
             });
             if verdict == Verdict::Drop {
                 cache.ranges.invalidate();
             }
-            unsettled
         });
-        match is_unsettled {
-            true => self.grow_to(opened.size),
+        match unsettled {
+            true => self.reaches(opened.size),
             false => self.set_size(opened.size),
         }
     }
 
     /// The end of the file as far as this client knows.
     pub(super) fn size(&self) -> u64 {
-        self.size.load(Ordering::Acquire)
+        self.size.lock().end
     }
 
     /// Notes a size set or learnt elsewhere.
-    pub(super) fn set_size(&self, size: u64) {
-        self.size.store(size, Ordering::Release);
+    pub(super) fn set_size(&self, end: u64) {
+        let mut size = self.size.lock();
+        size.end = end;
+        size.changes += 1;
     }
 
-    /// Notes that the file reaches at least this far.
+    /// Something was written up to there.
     pub(super) fn grow_to(&self, end: u64) {
-        self.size.fetch_max(end, Ordering::AcqRel);
+        let mut size = self.size.lock();
+        size.end = size.end.max(end);
+        size.changes += 1;
+    }
+
+    /// The file is at least so long.
+    pub(super) fn reaches(&self, end: u64) {
+        let mut size = self.size.lock();
+        size.end = size.end.max(end);
+    }
+
+    /// A server is going to be asked for the size: what its answer is compared with.
+    pub(super) fn asks_size(&self) -> u64 {
+        self.size.lock().changes
+    }
+
+    /// Its answer, when nothing that was written is unknown to it: the size, unless this client has
+    /// changed the file, or settled it, since it was asked.
+    pub(super) fn told_size(&self, end: u64, asked_at: u64) {
+        let mut size = self.size.lock();
+        size.end = if size.changes == asked_at { end } else { size.end.max(end) };
+    }
+
+    /// What was written is known to the servers now: answers of before do not count it.
+    pub(super) fn settled(&self) {
+        self.size.lock().changes += 1;
     }
 
     /// The file ends here now: the server was told, when nothing of what is beyond was on its way.

@@ -27,10 +27,11 @@ impl DataPath {
     /// Learns whether others have made the file longer, or shorter. What we wrote ourselves counts,
     /// told to the server or not.
     pub(super) async fn refresh_size(&self) -> Result<(), ClientError> {
+        let asked_at = self.file.asks_size();
         let size = self.getattr_size().await?;
-        match self.is_writable() || self.file.is_unsettled() {
-            true => self.file.grow_to(size),
-            false => self.file.set_size(size),
+        match self.is_writable() || self.file.has_untold() {
+            true => self.file.reaches(size),
+            false => self.file.told_size(size, asked_at),
         }
         Ok(())
     }

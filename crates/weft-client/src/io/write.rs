@@ -9,7 +9,7 @@ use weft_xdr::Payload;
 use super::{
     cluster::Cluster,
     data_path::DataPath,
-    held::{Failures, LayoutState},
+    held::{Failures, Held, LayoutState},
     mark::Mark,
     open::Open,
     server_queues::{self, Piece, ServerQueue, Target, Targets},
@@ -43,12 +43,6 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// The first byte of all, and the one behind the last.
-    pub(super) fn span(&self) -> (u64, u64) {
-        let from = self.ranges.first().map_or(0, |(at, _)| *at);
-        (from, self.ranges.last().map_or(from, |(at, len)| at.saturating_add(*len)))
-    }
-
     /// How its pieces are to be written. A single one is durable at once: COMMIT would be another
     /// request for the same sync. Several share that of a COMMIT.
     fn stability(&self, queues: &[ServerQueue]) -> StableHow {
@@ -80,9 +74,7 @@ impl DataPath {
             let ranges = &outgoing.ranges;
             let queues =
                 server_queues::striped_queues(&held.plan, Purpose::Write, ranges, io_bytes);
-            let failed = self.write_queues(outgoing, queues, held.failures()).await?;
-            let (from, end) = outgoing.span();
-            held.note_written(from, end);
+            let failed = self.write_queues(outgoing, queues, Some(held)).await?;
             return Ok(if failed.is_empty() { Left::Nothing } else { Left::Failed(failed) });
         }
         Ok(Left::All)
@@ -96,7 +88,7 @@ impl DataPath {
     ) -> Result<(), ClientError> {
         let io_bytes = self.mds.io_bytes_max().1;
         let queues = server_queues::mds_queue(self.fh(), ranges, io_bytes);
-        self.write_queues(outgoing, queues, &Failures::default()).await.map(drop)
+        self.write_queues(outgoing, queues, None).await.map(drop)
     }
 
     /// Writes all pieces. Those a data server could not take are returned; other failures end it.
@@ -104,7 +96,7 @@ impl DataPath {
         &self,
         outgoing: &Outgoing,
         queues: Vec<ServerQueue>,
-        failures: &Failures,
+        held: Option<&Arc<Held>>,
     ) -> Result<Failed, ClientError> {
         let shared = Arc::new(Shared {
             cluster: self.cluster.clone(),
@@ -114,6 +106,7 @@ impl DataPath {
             file: self.file.clone(),
             no: outgoing.no,
             pieces: outgoing.pieces.clone(),
+            held: held.cloned(),
             failed: Mutex::default(),
             failures: Failures::default(),
         });
@@ -122,7 +115,9 @@ impl DataPath {
             move |targets, piece| shared.clone().write_piece(targets, piece)
         };
         let ran = server_queues::run(queues, work).await;
-        failures.extend(&shared.failures);
+        if let Some(held) = held {
+            held.failures().extend(&shared.failures);
+        }
         ran?;
         Ok(std::mem::take(&mut *shared.failed.lock()))
     }
@@ -137,6 +132,8 @@ struct Shared {
     file: Arc<SharedFile>,
     no: SendingNo,
     pieces: Pieces,
+    /// The layout that it goes through.
+    held: Option<Arc<Held>>,
     failed: Mutex<Failed>,
     failures: Failures,
 }
@@ -174,6 +171,10 @@ impl Shared {
             return Ok(());
         }
         self.by.arrived(len);
+        // First: whoever finds nothing on its way any more has to tell the metadata server of it.
+        if let Some(held) = &self.held {
+            held.note_written(file_offset, file_offset.saturating_add(len));
+        }
         let arrived = match marks.is_empty() {
             true => Arrived::Durable,
             false => Arrived::Unstable(marks.into()),

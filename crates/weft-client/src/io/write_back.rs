@@ -25,6 +25,7 @@ struct UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.file.cache(|cache| cache.ranges.ended(self.no));
+        self.file.settled();
         self.file.has_ended();
     }
 }
@@ -137,6 +138,7 @@ impl DataPath {
     /// # Errors
     /// What is dirty of this file cannot leave.
     pub(super) async fn make_room(self: &Arc<Self>) -> Result<(), ClientError> {
+        let mut retries = 0;
         loop {
             let ended = self.cluster.files.memory.ended.notified();
             tokio::pin!(ended);
@@ -157,8 +159,13 @@ impl DataPath {
                 continue;
             }
             // Something is under way. Its end is told; but if another file's data cannot leave,
-            // nobody tells when they can.
-            let _ = tokio::time::timeout(limits::ROOM_RETRY, ended).await;
+            // nobody tells when they can, and this one does not wait for that for ever.
+            if tokio::time::timeout(limits::ROOM_RETRY, ended).await.is_err() {
+                retries += 1;
+            }
+            if retries >= limits::ROOM_RETRIES_MAX && !self.file.is_unsettled() {
+                return Ok(());
+            }
         }
     }
 
@@ -191,7 +198,14 @@ impl DataPath {
     ) -> Result<(), ClientError> {
         let under_way = UnderWay { file: self.file.clone(), no: sending.no };
         let outgoing = self.outgoing(sending, then_durable);
-        let path = self.clone();
+        // In the name of who wrote it.
+        let path = match Arc::ptr_eq(&outgoing.by, &self.open) {
+            true => self.clone(),
+            false => {
+                let (cluster, by) = (self.cluster.clone(), outgoing.by.clone());
+                Arc::new(DataPath::of(cluster, by, self.file.clone()))
+            }
+        };
         let sent = tokio::spawn(async move {
             let sent = path.send(&outgoing).await;
             drop(under_way);

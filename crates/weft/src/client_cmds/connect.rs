@@ -49,7 +49,7 @@ pub struct ServerArg {
 /// A client, and the directory of the server that paths begin at.
 pub(super) struct Remote {
     pub(super) client: Client,
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
     root: PathBuf,
 }
 

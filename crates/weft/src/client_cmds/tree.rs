@@ -29,6 +29,8 @@ pub(super) struct Walk<'a> {
     first: Option<(PathBuf, Attrs)>,
     /// What is entered next.
     enters: Option<PathBuf>,
+    /// What is not entered though it was wanted.
+    too_deep: Option<PathBuf>,
     levels: Vec<(ReadDir, PathBuf)>,
     depth_max: usize,
 }
@@ -45,8 +47,7 @@ impl<'a> Walk<'a> {
     ) -> Result<Walk<'a>, String> {
         let attrs = remote.client.stat_followed(path).await.map_err(|e| remote.failed(&e))?;
         let first = Some((path.to_path_buf(), attrs));
-        let depth_max = depth_max.min(DEPTH_MAX);
-        Ok(Walk { remote, first, enters: None, levels: Vec::new(), depth_max })
+        Ok(Walk { remote, first, enters: None, too_deep: None, levels: Vec::new(), depth_max })
     }
 
     /// The next step; none at the end.
@@ -56,6 +57,10 @@ impl<'a> Walk<'a> {
     pub(super) async fn next(&mut self) -> Result<Option<Step>, String> {
         if let Some((path, attrs)) = self.first.take() {
             return Ok(Some(self.found(path, attrs, 0)));
+        }
+        if let Some(path) = self.too_deep.take() {
+            let path = self.remote.show(&path);
+            return Err(format!("{path}: below {DEPTH_MAX} directories: not looked into"));
         }
         if let Some(path) = self.enters.take() {
             let entries = self.remote.client.read_dir(&path).await;
@@ -82,7 +87,8 @@ impl<'a> Walk<'a> {
 
     fn found(&mut self, path: PathBuf, attrs: Attrs, depth: usize) -> Step {
         if attrs.file_type == Some(FileType::DIR) && depth < self.depth_max {
-            self.enters = Some(path.clone());
+            let next = if depth < DEPTH_MAX { &mut self.enters } else { &mut self.too_deep };
+            *next = Some(path.clone());
         }
         Step::Entry { path, attrs: Box::new(attrs), depth }
     }

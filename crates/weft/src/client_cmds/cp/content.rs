@@ -121,7 +121,7 @@ async fn between(
     let file = Arc::new(opened.map_err(|e| failure(source, &e))?);
     let (sender, upload) = Upload::pieces(file.size(), mode);
     let given = async {
-        let given = give(&source.client, &file, &sender).await;
+        let given = give(&source.client, (&file, item.from), &sender).await;
         let end = match &given {
             Ok(()) => Ok(None),
             Err(e) => Err(std::io::Error::other(e.to_string())),
@@ -139,19 +139,27 @@ async fn between(
 }
 
 /// Reads what is no hole of a file, a few pieces at a time.
-async fn give(client: &Client, file: &Arc<File>, to: &PieceSender) -> Result<(), FsError> {
+async fn give(
+    client: &Client,
+    (file, path): (&Arc<File>, &Path),
+    to: &PieceSender,
+) -> Result<(), FsError> {
     let mut reads: JoinSet<Result<bool, FsError>> = JoinSet::new();
     let mut at = 0;
     while let Some((start, end)) = next_data(client, file, at).await? {
         let mut offset = start;
         while offset < end {
-            if reads.len() >= READ_AT_A_TIME && !one(&mut reads).await? {
+            if reads.len() >= READ_AT_A_TIME && !one(&mut reads, path).await? {
                 return Ok(());
             }
             let len = usize::try_from(end - offset).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
-            let (file, to, from) = (file.clone(), to.clone(), offset);
+            let (file, to, from, path) = (file.clone(), to.clone(), offset, path.to_path_buf());
             reads.spawn(async move {
                 let data = file.read_at(from, len).await?;
+                if data.len() != len {
+                    let error = ClientError::Invalid("it became shorter while it was copied");
+                    return Err(FsError { path, error });
+                }
                 Ok(to.send(Ok(Some((from, data)))).await.is_ok())
             });
             offset += len as u64;
@@ -159,7 +167,7 @@ async fn give(client: &Client, file: &Arc<File>, to: &PieceSender) -> Result<(),
         at = end;
     }
     while !reads.is_empty() {
-        if !one(&mut reads).await? {
+        if !one(&mut reads, path).await? {
             return Ok(());
         }
     }
@@ -167,10 +175,11 @@ async fn give(client: &Client, file: &Arc<File>, to: &PieceSender) -> Result<(),
 }
 
 /// Whether the piece of the next read that ended is wanted.
-async fn one(reads: &mut JoinSet<Result<bool, FsError>>) -> Result<bool, FsError> {
+async fn one(reads: &mut JoinSet<Result<bool, FsError>>, path: &Path) -> Result<bool, FsError> {
     match reads.join_next().await {
         Some(Ok(read)) => read,
-        None | Some(Err(_)) => Ok(false),
+        None => Ok(false),
+        Some(Err(_)) => Err(FsError { path: path.into(), error: ClientError::Closed }),
     }
 }
 

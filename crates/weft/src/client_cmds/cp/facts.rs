@@ -11,6 +11,8 @@ use weft_nfs::{Attrs, FileType, NfsTime, Opaque, attr::SetTime};
 /// Bits of a mode that are kept with `-p`, and without.
 const MODE: u32 = 0o7777;
 const PERMISSIONS: u32 = 0o777;
+/// Those that are kept with `-p` of a file that gets another owner.
+const WITHOUT_SET_ID: u32 = 0o1777;
 
 /// What something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +92,17 @@ impl Facts {
 
     /// The mode of a copy.
     pub(super) fn mode(&self, preserve: bool) -> u32 {
-        self.mode & if preserve { MODE } else { PERMISSIONS }
+        match preserve {
+            true if self.keeps_owner() => self.mode & MODE,
+            true => self.mode & WITHOUT_SET_ID,
+            false => self.mode & PERMISSIONS,
+        }
+    }
+
+    /// Whether a copy of ours has the same owner: set-id bits are for that one alone.
+    fn keeps_owner(&self) -> bool {
+        let we = rustix::process::geteuid();
+        we.is_root() || self.ids().0 == Some(we.as_raw())
     }
 
     /// What a copy at a server gets when all of it is there.
@@ -101,7 +113,7 @@ impl Facts {
         let mut attrs =
             Attrs { time_modify_set: Some(SetTime::ToClient(self.modified)), ..Attrs::default() };
         if preserve {
-            attrs.mode = Some(self.mode & MODE);
+            attrs.mode = Some(self.mode(true));
             attrs.time_access_set = Some(SetTime::ToClient(self.accessed));
             // Nobody else may give files away.
             if rustix::process::geteuid().is_root() {
@@ -131,8 +143,10 @@ fn id_of(who: Option<&Opaque>, known: impl Fn(&str) -> Option<u32>) -> Option<u3
     text.parse().ok().or_else(|| known(text.split('@').next()?))
 }
 
-/// Whether both are the same file of one cluster, whichever address each was asked at.
-pub(super) fn is_same(a: &Attrs, b: &Attrs) -> bool {
-    let told = |x: &Attrs| (x.fsid, x.fileid, x.change, x.time_metadata, x.numlinks, x.space_used);
-    a.fileid.is_some() && told(a) == told(b)
+/// Whether both are the same file of one cluster. Asked at two addresses, what changes with it is
+/// compared too: it may be another cluster.
+pub(super) fn is_same(a: &Attrs, b: &Attrs, one_address: bool) -> bool {
+    let changing = |x: &Attrs| (x.change, x.time_metadata, x.numlinks, x.space_used);
+    let same = a.fileid.is_some() && (a.fsid, a.fileid) == (b.fsid, b.fileid);
+    same && (one_address || changing(a) == changing(b))
 }

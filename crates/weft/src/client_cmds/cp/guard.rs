@@ -24,15 +24,16 @@ pub(super) async fn check(
     source: &Path,
     (to, copy): (&Place, &Path),
 ) -> Result<(), String> {
-    let (Place::Cluster(_), Place::Cluster(remote)) = (from, to) else { return Ok(()) };
+    let (Place::Cluster(there), Place::Cluster(remote)) = (from, to) else { return Ok(()) };
+    let one_address = there.address == remote.address;
     let Some(attrs) = &facts.there else { return Ok(()) };
     let failed = |e: FsError| remote.failed(&e);
     if facts.kind != Kind::Dir {
-        let there = match remote.client.stat_followed(copy).await {
+        let copied = match remote.client.stat_followed(copy).await {
             Err(e) if e.error.status() == Some(NfsStat::NOENT) => return Ok(()),
-            there => there.map_err(failed)?,
+            copied => copied.map_err(failed)?,
         };
-        return match is_same(attrs, &there) {
+        return match is_same(attrs, &copied, one_address) {
             true => Err(format!("{} and {} are the same file", from.show(source), to.show(copy))),
             false => Ok(()),
         };
@@ -47,7 +48,7 @@ pub(super) async fn check(
         at = above;
     };
     for _ in 0..DEPTH_MAX {
-        if is_same(attrs, &node.attrs) {
+        if is_same(attrs, &node.attrs, one_address) {
             let (source, copy) = (from.show(source), to.show(copy));
             return Err(format!("{source}: cannot copy a directory into itself ({copy})"));
         }

@@ -195,6 +195,13 @@ fn local_end(path: PathBuf) -> End {
 }
 
 async fn copy_all(sources: Vec<End>, destination: End, how: How) -> Outcome {
+    let is_stream = |end: &End| matches!(end, End::Standard);
+    let is_kept = how.preserve || how.verify || how.resume;
+    if is_kept && (is_stream(&destination) || sources.iter().any(is_stream)) {
+        return Err("-: a stream has no times and is not read again: leave out -p, --verify and \
+                    --resume"
+            .into());
+    }
     let End::Path(to, destination) = destination else { return to_stdout(sources, how).await };
     let is_local = |source: &End| matches!(source, End::Standard | End::Path(Place::Local, _));
     if matches!(to, Place::Local) && sources.iter().any(is_local) {

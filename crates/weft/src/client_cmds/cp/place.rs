@@ -131,7 +131,7 @@ impl Place {
         }
     }
 
-    /// Makes a link. One that is there is replaced, and at a server a file too.
+    /// Makes a link. One that is there is replaced, and nothing else: it may be what is copied.
     pub(super) async fn make_link(&self, says: &Path, path: &Path) -> Result<(), String> {
         match self {
             Place::Local => {
@@ -146,6 +146,11 @@ impl Place {
                 let failed = |e: FsError| remote.failed(&e);
                 match client.symlink(says, path).await {
                     Err(e) if e.error.status() == Some(NfsStat::EXIST) => {
+                        let there = self.look(path, false).await?;
+                        if there.is_some_and(|f| f.kind != Kind::Link) {
+                            let shown = self.show(path);
+                            return Err(format!("{shown}: is there, and no link: not replaced"));
+                        }
                         client.remove(path).await.map_err(failed)?;
                         client.symlink(says, path).await.map_err(failed)
                     }
@@ -174,6 +179,8 @@ impl Place {
                     Err(e) if e.error.status() == Some(NfsStat::PERM) => {
                         attrs.owner = None;
                         attrs.owner_group = None;
+                        // Set-id bits are for the owner that it did not get.
+                        attrs.mode = attrs.mode.map(|mode| mode & 0o1777);
                         set(attrs).await
                     }
                     done => done,
