@@ -369,7 +369,8 @@ proptest! {
 
     /// Any sound handle comes back from its sealed form.
     #[test]
-    fn handles_round_trip((read, write, makes, ends) in any::<(bool, bool, bool, bool)>(), slot: u16,
+    fn handles_round_trip((read, write, makes, ends) in any::<(bool, bool, bool, bool)>(),
+                          slot: u16,
                           volume: u32, object: u64,
                           epoch: u32, stripe_count in 1..=u16::MAX,
                           stripe_unit_mib in 1..=u16::MAX) {
