@@ -1,7 +1,7 @@
 //! Data of one open file: striped over data servers while a layout is held, through the
 //! metadata server otherwise (the indirect path).
 //!
-//! - What is written, and what was read, is in the file's cache ([`crate::cache`]): a write is
+//! - What is written, and what was read, is in the file's cache (`cache`): a write is
 //!   done when it is there, or at the servers, as the policy says ([`IoPolicy`]). Whoever reads
 //!   sees it in any case.
 //! - Writes go out UNSTABLE; what a server has not made durable stays in the cache until a COMMIT
