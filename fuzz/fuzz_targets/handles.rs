@@ -23,6 +23,7 @@ fuzz_target!(|data: &[u8]| {
             write: number::<1>(data, 0) & 2 != 0,
         },
         makes: number::<1>(data, 0) & 4 != 0,
+        ends: number::<1>(data, 0) & 8 != 0,
         slot: number::<2>(data, 1) as u16,
         volume: number::<4>(data, 3) as u32,
         object: number::<8>(data, 7),
