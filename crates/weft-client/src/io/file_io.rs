@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use bytes::Bytes;
+use tokio::sync::RwLockWriteGuard;
 use weft_io::MemoryRegion;
 use weft_nfs::{
     FileHandle, NfsStat, OpArgs, OpNum, Seqid, Stateid,
@@ -196,12 +197,7 @@ impl FileIo {
     /// # Errors
     /// [`ClientError`]; what could not be sent stays gathered.
     pub async fn flush(&self) -> Result<(), ClientError> {
-        let file = &self.path.file;
-        if !file.look(|cache| cache.ranges.is_unsent(0, u64::MAX)) {
-            return Ok(());
-        }
-        let _still = file.guards.hold_writers().await;
-        self.path.drain(0, u64::MAX, false).await
+        self.send_dirty(false).await
     }
 
     /// Reads at most `len` bytes; fewer only at the end of the file. One piece is returned as
@@ -284,7 +280,7 @@ impl FileIo {
     /// written [`limits::REWRITES_MAX`] times in a row; what is not durable stays remembered.
     /// Once for each open for writing, the failure of a LAYOUTCOMMIT whose layout is gone.
     pub async fn commit(&self) -> Result<(), ClientError> {
-        self.flush_durably().await?;
+        self.send_dirty(true).await?;
         self.settle().await
     }
 
@@ -294,7 +290,7 @@ impl FileIo {
     /// # Errors
     /// As there, but for those.
     pub async fn commit_for_others(&self) -> Result<(), ClientError> {
-        self.flush_durably().await?;
+        self.send_dirty(true).await?;
         self.path.settle().await
     }
 
@@ -335,13 +331,19 @@ impl FileIo {
     where
         F: Future<Output = Result<T, ClientError>>,
     {
-        let path = &self.path;
-        let _still = path.file.guards.hold_writers().await;
-        path.drain(0, u64::MAX, false).await?;
-        self.path.settle().await?;
+        let file = &self.path.file;
+        let _still = self.hold_settled().await?;
         let done = set().await?;
-        path.file.truncated(size);
+        file.truncated(size);
         Ok(done)
+    }
+
+    /// Makes everything written durable, and keeps writers out of the cache while it is held.
+    async fn hold_settled(&self) -> Result<RwLockWriteGuard<'_, ()>, ClientError> {
+        let still = self.path.file.guards.hold_writers().await;
+        self.path.drain(0, u64::MAX, false).await?;
+        self.path.settle().await?;
+        Ok(still)
     }
 
     /// What is kept of the file may be out of date, as after a wait for a lock: what was read is
@@ -362,9 +364,7 @@ impl FileIo {
         F: Future<Output = Result<T, ClientError>>,
     {
         let file = &self.path.file;
-        let _still = file.guards.hold_writers().await;
-        self.path.drain(0, u64::MAX, false).await?;
-        self.path.settle().await?;
+        let _still = self.hold_settled().await?;
         self.return_layout().await?;
         let done = change().await;
         file.cache(|cache| {
@@ -398,7 +398,7 @@ impl FileIo {
     /// When written data could not be made durable or visible; the open is closed all the same.
     pub async fn close(&self) -> Result<(), ClientError> {
         self.path.stop_reading_ahead();
-        let committed = match self.flush_durably().await {
+        let committed = match self.send_dirty(true).await {
             Ok(()) if self.is_alone() => match self.path.end(self.close_op()).await {
                 Ok(true) => {
                     self.leave();
@@ -418,17 +418,18 @@ impl FileIo {
         committed.and(returned).and(closed)
     }
 
-    /// Sends what is dirty; durably, if it is little and nothing else waits for a COMMIT.
-    async fn flush_durably(&self) -> Result<(), ClientError> {
-        let path = &self.path;
-        let (unsent, none_sent) = path.file.look(|cache| {
+    /// Sends what is dirty; durably, if that is wanted, it is little and nothing else waits for a
+    /// COMMIT.
+    async fn send_dirty(&self, durably: bool) -> Result<(), ClientError> {
+        let file = &self.path.file;
+        let (unsent, none_sent) = file.look(|cache| {
             (cache.ranges.is_unsent(0, u64::MAX), cache.ranges.sent().next().is_none())
         });
         if !unsent {
             return Ok(());
         }
-        let _still = path.file.guards.hold_writers().await;
-        path.drain(0, u64::MAX, none_sent).await
+        let _still = file.guards.hold_writers().await;
+        self.path.drain(0, u64::MAX, durably && none_sent).await
     }
 
     /// Gives up what was written under this open and is not durable.
