@@ -54,11 +54,13 @@ judge() { # VERSION
   proof "$1" pjdfstest "$(grep -c '^[a-z0-9_:]* *ok$' /out/pjdfstest-"$1".txt)"
 }
 
-# Files of four stripe units, with operations that cross them.
+# Files of four stripe units, with operations that cross them; none of no bytes, which
+# posix_fallocate refuses on any file system (fsx then takes that for a failure).
 fsx_config() { # MAP-WEIGHT PUNCH-WEIGHT
   cat <<END
 flen = 4194304
 [opsize]
+min = 1
 max = 131072
 [weights]
 close_open = 1

@@ -40,10 +40,10 @@ pub fn pjdfstest_config() -> String {
 /// How fsx is configured, with this weight of reads and writes through mappings: as there.
 pub fn fsx_config(maps: u32) -> String {
     format!(
-        "flen = 4194304\n[opsize]\nmax = 131072\n[weights]\nclose_open = 1\ninvalidate = 1\n\
-         mapread = {maps}\nmapwrite = {maps}\nread = 10\nwrite = 10\ntruncate = 5\nfsync = 1\n\
-         fdatasync = 1\nposix_fallocate = 2\npunch_hole = 3\nsendfile = 3\nposix_fadvise = 1\n\
-         copy_file_range = 3\n"
+        "flen = 4194304\n[opsize]\nmin = 1\nmax = 131072\n[weights]\nclose_open = 1\n\
+         invalidate = 1\nmapread = {maps}\nmapwrite = {maps}\nread = 10\nwrite = 10\ntruncate = 5\n\
+         fsync = 1\nfdatasync = 1\nposix_fallocate = 2\npunch_hole = 3\nsendfile = 3\n\
+         posix_fadvise = 1\ncopy_file_range = 3\n"
     )
 }
 
