@@ -10,6 +10,7 @@ use crate::{
     error::ClientError,
     layout::plan::{IoFailure, LayoutDriver, Plan},
     limits,
+    local::LocalHold,
     sync::Mutex,
 };
 
@@ -59,6 +60,8 @@ pub(super) struct Held {
     /// The range written through it since the last LAYOUTCOMMIT.
     written: Mutex<Option<(u64, u64)>>,
     failures: Failures,
+    /// Closes the descriptors of its objects with it.
+    _local: Option<LocalHold>,
 }
 
 /// What a LAYOUTGET granted.
@@ -67,6 +70,7 @@ pub(super) struct Granted {
     pub(super) iomode: IoMode,
     pub(super) driver: Arc<dyn LayoutDriver>,
     pub(super) stateid: Stateid,
+    pub(super) local: Option<LocalHold>,
 }
 
 impl Held {
@@ -80,6 +84,7 @@ impl Held {
             ask_again: Mutex::new(None),
             written: Mutex::new(None),
             failures: Failures::default(),
+            _local: granted.local,
         }
     }
 

@@ -158,7 +158,8 @@ impl DataPath {
                 return Err(e);
             }
         };
-        Ok(Held::new(Granted { plan, iomode, driver, stateid: ok.stateid }, losses))
+        let local = self.cluster.servers.hold(&plan);
+        Ok(Held::new(Granted { plan, iomode, driver, stateid: ok.stateid, local }, losses))
     }
 
     async fn layoutget(

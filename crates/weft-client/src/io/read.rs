@@ -1,7 +1,8 @@
 //! READ of file ranges: one try of each piece, at the data servers or at the metadata server.
 
-use std::sync::Arc;
+use std::{io, sync::Arc, time::Instant};
 
+use weft_io::FileRange;
 use weft_nfs::{IoMode, OpNum};
 
 use super::{
@@ -15,6 +16,7 @@ use super::{
 use crate::{
     error::{ClientError, ProtocolError},
     layout::plan::Purpose,
+    local::LocalObject,
     session::{DataRead, Session},
     sync::Mutex,
 };
@@ -63,6 +65,7 @@ impl DataPath {
         let shared = Arc::new(Shared {
             cluster: self.cluster.clone(),
             open: self.open.clone(),
+            opened_at: self.file.opened_at(),
             sink,
             failed: Mutex::new(Vec::new()),
             failures: Failures::default(),
@@ -82,6 +85,8 @@ impl DataPath {
 struct Shared<S> {
     cluster: Arc<Cluster>,
     open: Arc<Open>,
+    /// When the file was opened last.
+    opened_at: Instant,
     sink: Arc<S>,
     failed: Mutex<Vec<(u64, u64)>>,
     failures: Failures,
@@ -142,6 +147,49 @@ impl<S: ReadSink> Shared<S> {
         Ok(())
     }
 
+    /// Reads by a descriptor of the object, if there is one; the bytes read. None: a READ tells,
+    /// also what is where the object ends.
+    async fn read_here(&self, session: &Session, target: &Target, piece: &Piece) -> Option<u32> {
+        let (Target::Ds(ds), servers) = (target, &self.cluster.servers) else { return None };
+        let object = servers.local_object(ds, session, self.opened_at).await?;
+        match self.read_object(&object, piece).await {
+            Ok(0) => None,
+            Ok(count) => Some(count),
+            Err(error) => {
+                tracing::debug!(%error, "not read by descriptor");
+                servers.local()?.forget(&ds.fh.0);
+                None
+            }
+        }
+    }
+
+    async fn read_object(&self, object: &LocalObject, piece: &Piece) -> io::Result<u32> {
+        let Piece { file_offset, object_offset, len } = *piece;
+        let len = usize::try_from(len).map_err(io::Error::other)?;
+        let range = FileRange { file: object.file.clone(), offset: object_offset, len };
+        let destination = self.sink.destination();
+        let (count, data) = match &destination {
+            Some(to) => (to.take_from(&range, file_offset).await?, None),
+            None => {
+                let data = weft_io::read_range(&range).await?;
+                (data.len(), Some(data))
+            }
+        };
+        // Looked at when the bytes are here: if it is the object's file now, it was then.
+        if !object.is_current()? {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the object was removed"));
+        }
+        match data {
+            Some(data) if count > 0 => self.sink.take(file_offset, data).await?,
+            Some(_) => {}
+            None => self.sink.placed(count as u64),
+        }
+        if let Some(local) = self.cluster.servers.local() {
+            local.count(count as u64);
+        }
+        u32::try_from(count).map_err(io::Error::other)
+    }
+
     /// One READ: bytes read, and whether they reach the end.
     async fn read_once(
         &self,
@@ -149,6 +197,9 @@ impl<S: ReadSink> Shared<S> {
         target: &Target,
         piece: &Piece,
     ) -> Result<(u32, bool), ClientError> {
+        if let Some(count) = self.read_here(session, target, piece).await {
+            return Ok((count, false));
+        }
         let Piece { file_offset, object_offset, len } = *piece;
         let (fh, stateid) = (target.fh(), target.stateid(self.open.io_stateid()));
         let (read, eof) = match self.sink.destination() {

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use tokio::{sync::Notify, task::AbortHandle};
 use weft_nfs::{OpArgs, OpOk, Verifier, exchgid};
 
@@ -117,6 +118,18 @@ impl Session {
     /// Whether the server gives layouts.
     pub fn serves_layouts(&self) -> bool {
         self.inner.core().server_flags() & exchgid::USE_PNFS_MDS != 0
+    }
+
+    /// Major id of the server owner (RFC 8881 §2.5).
+    pub fn server_owner(&self) -> Bytes {
+        self.inner.core().server_owner().clone()
+    }
+
+    /// Whether the server is on this host, as far as addresses tell: both ends of the connection
+    /// have the same one.
+    pub fn is_on_this_host(&self) -> bool {
+        let ends = self.inner.current_link().map(|l| (l.connection.local(), l.connection.peer()));
+        ends.is_some_and(|(ours, theirs)| ours.ip().to_canonical() == theirs.ip().to_canonical())
     }
 
     /// How often the server has forgotten us. When it grows, every open and layout is gone.
