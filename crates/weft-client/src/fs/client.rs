@@ -126,6 +126,16 @@ impl Client {
         Ok(Client { nodes, scratch, eager: options.eager })
     }
 
+    /// Bytes that were read by descriptor of data servers on this host, instead of over TCP.
+    pub fn read_by_descriptor(&self) -> u64 {
+        self.nodes.cluster.servers.local().map_or(0, |local| local.bytes())
+    }
+
+    /// Descriptors of objects on this host that are open.
+    pub fn descriptors_open(&self) -> usize {
+        self.nodes.cluster.servers.local().map_or(0, |local| local.open())
+    }
+
     /// The same client for another user: sessions, layouts and open files are shared, and what is
     /// asked of the metadata server is asked in this user's name.
     #[must_use]
