@@ -27,8 +27,8 @@ use std::{
 use clap::{Parser, ValueEnum};
 
 use benches::{
-    atlas, create, fileop, listing, local, loopback, many, mdtest, medium, neighbour, postmark, receive,
-    small, small_writes, stream, syncs, threshold,
+    atlas, create, fileop, listing, local, loopback, many, mdtest, medium, neighbour, postmark,
+    receive, small, small_writes, stream, syncs, threshold,
 };
 use context::{Context, SmallArgs};
 use figures::Figures;

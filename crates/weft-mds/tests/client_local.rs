@@ -63,7 +63,8 @@ async fn bytes_are_the_same() {
     let content = Bytes::from(pattern(1, 7 * MIB + 123));
     tcp.write_file("/f", 0o644, content.clone()).await.unwrap();
     assert!(whole(&local, "/f").await == content);
-    assert_eq!(local.read_by_descriptor(), content.len() as u64);
+    // The last 123 bytes may have been asked for before the object of their unit was known.
+    assert!(local.read_by_descriptor() >= 7 * MIB as u64);
     assert!(whole(&tcp, "/f").await == content);
     assert_eq!(tcp.read_by_descriptor(), 0);
     let file = local.open("/f", OpenOptions::read()).await.unwrap();
@@ -238,12 +239,14 @@ async fn descriptors_are_bounded() {
         tcp.write_file(&path, 0o644, content.clone()).await.unwrap();
         open.push((local.open(&path, OpenOptions::read()).await.unwrap(), content));
     }
-    for _ in 0..2 {
+    // Small reads are worth it when there are several of a file.
+    for n in 0..limits::DESCRIPTOR_READS + 2 {
+        assert_eq!(local.read_by_descriptor() > 0, n > limits::DESCRIPTOR_READS);
         for (file, content) in &open {
             assert!(file.read_at(0, 5000).await.unwrap() == content);
         }
-        assert_eq!(local.descriptors_open(), limits::DESCRIPTORS_MAX);
     }
+    assert_eq!(local.descriptors_open(), limits::DESCRIPTORS_MAX);
     // An old one is asked for again.
     tokio::time::sleep(limits::DESCRIPTOR_AGE + Duration::from_millis(10)).await;
     for (file, content) in open {

@@ -1,6 +1,12 @@
 //! What a file knows of its layout.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Instant,
+};
 
 use bytes::Bytes;
 use weft_nfs::{IoMode, LayoutType, NfsStat, OpNum, Stateid};
@@ -60,6 +66,8 @@ pub(super) struct Held {
     /// The range written through it since the last LAYOUTCOMMIT.
     written: Mutex<Option<(u64, u64)>>,
     failures: Failures,
+    /// Reads through it so far.
+    reads: AtomicU32,
     /// Closes the descriptors of its objects with it.
     _local: Option<LocalHold>,
 }
@@ -84,6 +92,7 @@ impl Held {
             ask_again: Mutex::new(None),
             written: Mutex::new(None),
             failures: Failures::default(),
+            reads: AtomicU32::new(0),
             _local: granted.local,
         }
     }
@@ -96,6 +105,12 @@ impl Held {
     /// What data servers have failed to do under it.
     pub(super) fn failures(&self) -> &Failures {
         &self.failures
+    }
+
+    /// Counts one more read through it: whether there were so many that descriptors of its objects
+    /// are worth asking for, however small the reads.
+    pub(super) fn count_read(&self) -> bool {
+        self.reads.fetch_add(1, Ordering::Relaxed) >= limits::DESCRIPTOR_READS
     }
 
     /// What its LAYOUTRETURN says.

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     error::{ClientError, ProtocolError},
     layout::plan::Purpose,
+    limits,
     local::LocalObject,
     session::{DataRead, Session},
     sync::Mutex,
@@ -41,7 +42,9 @@ impl DataPath {
         }
         let io_bytes = self.mds.io_bytes_max().0;
         let queues = server_queues::striped_queues(&held.plan, Purpose::Read, ranges, io_bytes);
-        self.read_queues(queues, sink.clone(), held.failures()).await.map(Some)
+        let is_often_read = held.count_read();
+        let read = self.read_queues(queues, sink.clone(), (held.failures(), is_often_read));
+        read.await.map(Some)
     }
 
     /// Reads ranges through the metadata server.
@@ -52,7 +55,7 @@ impl DataPath {
     ) -> Result<(), ClientError> {
         let io_bytes = self.mds.io_bytes_max().0;
         let queues = server_queues::mds_queue(self.fh(), ranges, io_bytes);
-        self.read_queues(queues, sink.clone(), &Failures::default()).await.map(drop)
+        self.read_queues(queues, sink.clone(), (&Failures::default(), false)).await.map(drop)
     }
 
     /// Reads all pieces; ranges a data server could not give are returned.
@@ -60,12 +63,13 @@ impl DataPath {
         &self,
         queues: Vec<ServerQueue>,
         sink: Arc<S>,
-        failures: &Failures,
+        (failures, is_often_read): (&Failures, bool),
     ) -> Result<Failed, ClientError> {
         let shared = Arc::new(Shared {
             cluster: self.cluster.clone(),
             open: self.open.clone(),
             opened_at: self.file.opened_at(),
+            is_often_read,
             sink,
             failed: Mutex::new(Vec::new()),
             failures: Failures::default(),
@@ -87,6 +91,8 @@ struct Shared<S> {
     open: Arc<Open>,
     /// When the file was opened last.
     opened_at: Instant,
+    /// Whether the file is read again and again through its layout.
+    is_often_read: bool,
     sink: Arc<S>,
     failed: Mutex<Vec<(u64, u64)>>,
     failures: Failures,
@@ -151,7 +157,14 @@ impl<S: ReadSink> Shared<S> {
     /// also what is where the object ends.
     async fn read_here(&self, session: &Session, target: &Target, piece: &Piece) -> Option<u32> {
         let (Target::Ds(ds), servers) = (target, &self.cluster.servers) else { return None };
-        let object = servers.local_object(ds, session, self.opened_at).await?;
+        let object = match servers.known_object(ds, self.opened_at) {
+            Some(known) => known,
+            // Asking costs about what a small READ does.
+            None if piece.len < limits::DESCRIPTOR_READ_BYTES && !self.is_often_read => {
+                return None;
+            }
+            None => servers.local_object(ds, session, self.opened_at).await?,
+        };
         match self.read_object(&object, piece).await {
             Ok(0) => None,
             Ok(count) => Some(count),

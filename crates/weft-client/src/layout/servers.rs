@@ -50,8 +50,13 @@ impl DataServers {
         self.local.as_ref()
     }
 
-    /// The object of a target whose data server is on this host, if that hands it out; asked for
-    /// after `since`.
+    /// The object of a target, if it was asked for after `since` and not too long ago.
+    pub fn known_object(&self, target: &StripeTarget, since: Instant) -> Option<LocalObject> {
+        self.local.as_ref()?.known(&target.fh.0, since)
+    }
+
+    /// The same of a target whose data server is on this host, if that hands it out; asked for if
+    /// it is not known.
     pub async fn local_object(
         &self,
         target: &StripeTarget,

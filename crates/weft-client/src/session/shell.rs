@@ -2,7 +2,10 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Weak, atomic::AtomicBool},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -63,6 +66,7 @@ impl Session {
             establishing: tokio::sync::Mutex::new(None),
             slot_freed: Notify::new(),
             closed: AtomicBool::new(false),
+            on_this_host: AtomicBool::new(false),
             reclaims: Mutex::default(),
         });
         inner.ready_link().await?;
@@ -125,11 +129,10 @@ impl Session {
         self.inner.core().server_owner().clone()
     }
 
-    /// Whether the server is on this host, as far as addresses tell: both ends of the connection
-    /// have the same one.
+    /// Whether the server is on this host, as far as addresses tell: both ends of the last connection
+    /// had the same one.
     pub fn is_on_this_host(&self) -> bool {
-        let ends = self.inner.current_link().map(|l| (l.connection.local(), l.connection.peer()));
-        ends.is_some_and(|(ours, theirs)| ours.ip().to_canonical() == theirs.ip().to_canonical())
+        self.inner.on_this_host.load(Ordering::Relaxed)
     }
 
     /// How often the server has forgotten us. When it grows, every open and layout is gone.
