@@ -89,9 +89,9 @@ impl Client {
             request = request.or(&Bitmap::of(&[AttrNo::ACL]));
         }
         let open = options.open(name, owner.clone(), acl);
-        let losses = self.session().losses();
+        let asked = self.nodes.asks();
         let done = self.in_directory(names, opening(open, request).into()).await?;
-        self.nodes.opened_by(done.into_iter(), (options, owner), losses).await
+        self.nodes.opened_by(done.into_iter(), (options, owner), asked).await
     }
 }
 

@@ -56,9 +56,24 @@ pub(super) struct Held {
     pub(super) losses: u64,
     /// After the server gave no write layout beside this one for reading: when to ask again.
     ask_again: Mutex<Option<Instant>>,
-    /// The range written through it since the last LAYOUTCOMMIT.
-    written: Mutex<Option<(u64, u64)>>,
+    written: Mutex<Written>,
     failures: Failures,
+}
+
+/// What was written through a layout.
+#[derive(Debug, Default)]
+struct Written {
+    /// The range since the last LAYOUTCOMMIT: its first byte, and the one behind its last.
+    untold: Option<(u64, u64)>,
+    /// LAYOUTCOMMITs that are under way.
+    being_told: u32,
+}
+
+impl Written {
+    fn note(&mut self, offset: u64, end: u64) {
+        let (from, to) = self.untold.unwrap_or((offset, end));
+        self.untold = Some((from.min(offset), to.max(end)));
+    }
 }
 
 /// What a LAYOUTGET granted.
@@ -78,7 +93,7 @@ impl Held {
             stateid: granted.stateid,
             losses,
             ask_again: Mutex::new(None),
-            written: Mutex::new(None),
+            written: Mutex::default(),
             failures: Failures::default(),
         }
     }
@@ -112,19 +127,20 @@ impl Held {
 
     /// Notes that this range was written.
     pub(super) fn note_written(&self, offset: u64, end: u64) {
-        let mut written = self.written.lock();
-        let (from, to) = written.unwrap_or((offset, end));
-        *written = Some((from.min(offset), to.max(end)));
+        self.written.lock().note(offset, end);
     }
 
-    /// Whether the metadata server has yet to be told of something.
+    /// Whether the metadata server has yet to be told of something, or to answer that it was.
     pub(super) fn has_untold(&self) -> bool {
-        self.written.lock().is_some()
+        let written = self.written.lock();
+        written.untold.is_some() || written.being_told > 0
     }
 
     /// What the metadata server has not been told of yet.
     pub(super) fn take_written(&self) -> Option<Untold<'_>> {
-        let range = self.written.lock().take()?;
+        let mut written = self.written.lock();
+        let range = written.untold.take()?;
+        written.being_told += 1;
         Some(Untold { held: self, range, acknowledged: false })
     }
 }
@@ -180,8 +196,10 @@ impl Untold<'_> {
 
 impl Drop for Untold<'_> {
     fn drop(&mut self) {
+        let mut written = self.held.written.lock();
+        written.being_told -= 1;
         if !self.acknowledged {
-            self.held.note_written(self.range.0, self.range.1);
+            written.note(self.range.0, self.range.1);
         }
     }
 }

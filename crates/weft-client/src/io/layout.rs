@@ -228,8 +228,8 @@ impl DataPath {
             }
             Err(e) => return Err(e),
         }
-        untold.acknowledged();
         self.file.settled();
+        untold.acknowledged();
         Ok(())
     }
 
@@ -267,8 +267,8 @@ impl DataPath {
             }
         };
         if done >= commits {
-            untold.into_iter().for_each(Untold::acknowledged);
             self.file.settled();
+            untold.into_iter().for_each(Untold::acknowledged);
         }
         if done > commits {
             *state = LayoutState::None;
