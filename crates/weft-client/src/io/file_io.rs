@@ -26,6 +26,7 @@ use super::{
 use crate::{
     cache::{ReadAhead, TooFar},
     error::ClientError,
+    layout::ExportedLayout,
     limits,
     sync::Mutex,
 };
@@ -128,6 +129,26 @@ impl FileIo {
     /// [`crate::layout::LayoutError`] when the server gives none.
     pub async fn layout_info(&self) -> Result<LayoutInfo, ClientError> {
         self.path.layout_info().await
+    }
+
+    /// The layout to read the file by, for other clients (P4.7); fetched if there is none. What it
+    /// allows, and for how long: [`crate::fs::File::export_layout`].
+    ///
+    /// # Errors
+    /// [`crate::layout::LayoutError`] when the server gives none, or this client has one for
+    /// writing; [`ClientError::Invalid`] unless the file is open for reading alone.
+    pub async fn export_layout(&self) -> Result<ExportedLayout, ClientError> {
+        self.path.export_layout().await
+    }
+
+    /// From now on reads by a layout that another client has exported, unless this one has a layout
+    /// of the file. When the data servers no longer take it, this client asks for its own.
+    ///
+    /// # Errors
+    /// [`crate::layout::LayoutError`] if it is of another file or cluster, or there is no driver
+    /// for it.
+    pub async fn import_layout(&self, exported: &ExportedLayout) -> Result<(), ClientError> {
+        self.path.import_layout(exported).await
     }
 
     /// Whether a layout is held; unknown while one comes or goes (a recall that meets this

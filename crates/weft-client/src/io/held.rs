@@ -8,7 +8,10 @@ use weft_nfs::{IoMode, LayoutType, NfsStat, OpNum, Stateid};
 use super::server_queues::Target;
 use crate::{
     error::ClientError,
-    layout::plan::{IoFailure, LayoutDriver, Plan},
+    layout::{
+        ExportedLayout, LayoutSource,
+        plan::{IoFailure, LayoutDriver, Plan},
+    },
     limits,
     sync::Mutex,
 };
@@ -20,6 +23,9 @@ pub(super) enum LayoutState {
     None,
     /// I/O goes through this one.
     Held(Arc<Held>),
+    /// Reads go through this one of another client, of which the metadata server knows nothing
+    /// here: it is never returned, and nothing is written by it.
+    Imported(Arc<Imported>),
     /// Through the metadata server until then.
     Avoid(Instant),
 }
@@ -39,17 +45,26 @@ impl LayoutState {
     pub(super) fn serves(&self, iomode: IoMode) -> bool {
         match self {
             LayoutState::Held(held) => held.serves(iomode),
+            LayoutState::Imported(_) => iomode == IoMode::READ,
             LayoutState::Avoid(until) => Instant::now() < *until,
             LayoutState::None => false,
         }
     }
 }
 
+/// A layout that another client was granted.
+#[derive(Debug)]
+pub(super) struct Imported {
+    pub(super) exported: ExportedLayout,
+    pub(super) plan: Plan,
+}
+
 /// A layout that was granted. It covers the whole file, which is all we ask for.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) plan: Arc<Plan>,
-    pub(super) iomode: IoMode,
+    /// What the plan was made of.
+    pub(super) source: LayoutSource,
     driver: Arc<dyn LayoutDriver>,
     pub(super) stateid: Stateid,
     /// How often the server had forgotten us when it was granted.
@@ -79,7 +94,7 @@ impl Written {
 /// What a LAYOUTGET granted.
 pub(super) struct Granted {
     pub(super) plan: Plan,
-    pub(super) iomode: IoMode,
+    pub(super) source: LayoutSource,
     pub(super) driver: Arc<dyn LayoutDriver>,
     pub(super) stateid: Stateid,
 }
@@ -88,7 +103,7 @@ impl Held {
     pub(super) fn new(granted: Granted, losses: u64) -> Held {
         Held {
             plan: Arc::new(granted.plan),
-            iomode: granted.iomode,
+            source: granted.source,
             driver: granted.driver,
             stateid: granted.stateid,
             losses,
@@ -113,9 +128,14 @@ impl Held {
         self.driver.return_body(self.stateid, &self.failures.0.lock())
     }
 
+    /// What it may be used for.
+    pub(super) fn iomode(&self) -> IoMode {
+        self.source.segment.iomode
+    }
+
     /// Whether it is to be used for this, be it because the server gives nothing better.
     fn serves(&self, iomode: IoMode) -> bool {
-        self.iomode == IoMode::RW
+        self.iomode() == IoMode::RW
             || iomode == IoMode::READ
             || self.ask_again.lock().is_some_and(|at| Instant::now() < at)
     }
