@@ -220,8 +220,8 @@ impl File {
     /// **The bytes are as good as the file**: whoever has them can read it from Weft's data
     /// servers, whatever its mode says, as whoever holds a layout can. That ends when a right to
     /// the file is taken away (chmod, chown, a list, new rules of the export), when it is removed,
-    /// and when an administrator ends this client while it has the layout (`weft clients evict`); not
-    /// when this client closes the file.
+    /// and when an administrator ends this client while it has the layout (`weft clients evict`);
+    /// not when this client closes the file.
     ///
     /// # Errors
     /// [`crate::layout::LayoutError`] if the server gives none, as for small files, which are with
