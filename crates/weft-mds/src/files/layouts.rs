@@ -92,10 +92,10 @@ impl FileService {
         Ok(())
     }
 
-    /// Its client could use a flexfiles layout on this device: the data server is there, has room if
-    /// it is to be written to, and has not just failed the client. One that was away for a moment
-    /// is waited for as long as requests to it are. Of a files layout nothing is asked: its device
-    /// has many data servers, and Linux goes around the one that fails.
+    /// Its client could use a flexfiles layout on this device: the data server is there, has room
+    /// if it is to be written to, and has not just failed the client. One that was away for a
+    /// moment is waited for as long as requests to it are. Of a files layout nothing is asked: its
+    /// device has many data servers, and Linux goes around the one that fails.
     ///
     /// # Errors
     /// LAYOUTUNAVAILABLE if not.
