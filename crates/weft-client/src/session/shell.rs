@@ -119,6 +119,11 @@ impl Session {
         self.inner.core().io_bytes_max()
     }
 
+    /// Within which servers filehandles mean the same (RFC 8881 §2.10.4).
+    pub(crate) fn server_scope(&self) -> Bytes {
+        self.inner.core().server_scope().clone()
+    }
+
     /// Whether the server gives layouts.
     pub fn serves_layouts(&self) -> bool {
         self.inner.core().server_flags() & exchgid::USE_PNFS_MDS != 0
