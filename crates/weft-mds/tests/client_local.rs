@@ -73,7 +73,7 @@ async fn bytes_are_the_same() {
         assert!(file.read_at(offset as u64, len).await.unwrap() == content[offset..end]);
         let region = MemoryRegion::owned(vec![1; len].into());
         let read = file.read_memory(offset as u64, region.clone()).await.unwrap();
-        assert_eq!(read, (end - offset) as u64);
+        assert_eq!(read, end - offset);
         assert!(region.take().unwrap()[..end - offset] == content[offset..end]);
     }
     assert!((1..=3).contains(&local.descriptors_open()));
@@ -192,8 +192,10 @@ async fn what_is_no_file_to_read_is_refused() {
     let found = sockets(&cluster);
     let name = found[0].file_name().unwrap().to_str().unwrap().to_owned();
     let owner = format!("weft:ds:{}", name.strip_prefix("ds-").unwrap().trim_end_matches(".sock"));
-    let writable = fs::File::options().read(true).write(true).create(true).truncate(true);
-    let writable = writable.open(cluster.dir().join("writable")).unwrap();
+    let writable = cluster.dir().join("writable");
+    let writable =
+        fs::File::options().read(true).write(true).create(true).truncate(true).open(writable);
+    let writable = writable.unwrap();
     let device = fs::File::open("/dev/zero").unwrap();
     for (n, file) in [writable, device].into_iter().enumerate() {
         let dir = cluster.dir().join(format!("liar{n}"));

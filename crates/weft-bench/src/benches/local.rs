@@ -167,7 +167,7 @@ impl Place {
                 let memory: Arc<MemoryRegion> = MemoryRegion::owned(vec![0; len].into());
                 let mut read = 0;
                 for offset in shape.offsets(bytes, reader) {
-                    read += file.read_memory(offset, memory.clone()).await?;
+                    read += file.read_memory(offset, memory.clone()).await? as u64;
                 }
                 file.close().await?;
                 Ok::<u64, weft_client::fs::FsError>(read)

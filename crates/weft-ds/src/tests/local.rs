@@ -115,7 +115,8 @@ async fn rules_of_the_local_socket() {
     }
     let mut refused = 0;
     for stream in &mut many {
-        let closed = tokio::time::timeout(Duration::from_millis(20), stream.read(&mut [0; 1]));
+        let mut byte = [0];
+        let closed = tokio::time::timeout(Duration::from_millis(20), stream.read(&mut byte));
         refused += u32::from(closed.await.is_ok());
     }
     assert_eq!(refused, 70 - 63);
