@@ -6,8 +6,8 @@
 //! after DELAY or GRACE from a data server (`filelayout_async_handle_error`): neither is
 //! answered here.
 //!
-//! Clients of the same host have descriptors of objects for the same filehandles ([`serve_locally`],
-//! ADR 32).
+//! Clients of the same host have descriptors of objects for the same filehandles
+//! ([`serve_locally`], ADR 32).
 //!
 //! A metadata server asks it and tells it what clients cannot by the control program
 //! ([`control::Service`]). **Invariants of absence:** a data server calls nobody. It has no client

@@ -95,7 +95,8 @@ async fn bytes_are_the_same() {
 }
 
 /// Who has a file open sees what another client makes of it when he opens it again, and its
-/// descriptors go with the layout that is recalled for that: written to, cut, removed and made anew.
+/// descriptors go with the layout that is recalled for that: written to, cut, removed and made
+/// anew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_open_sees_what_others_did() {
     let cluster = Cluster::striped(2).await;
@@ -115,7 +116,7 @@ async fn an_open_sees_what_others_did() {
                 file.write_at(0, after.clone()).await.unwrap();
                 file.close().await.unwrap();
             }
-            1 => drop(tcp.write_file("/f", 0o644, after.clone()).await.unwrap()),
+            1 => tcp.write_file("/f", 0o644, after.clone()).await.unwrap(),
             _ => {
                 tcp.remove("/f").await.unwrap();
                 tcp.write_file("/f", 0o644, after.clone()).await.unwrap();
@@ -230,7 +231,8 @@ async fn lie(listener: tokio::net::UnixListener, owner: String, file: Arc<fs::Fi
     }
 }
 
-/// More files than descriptors may be open: the least used are closed, and all is read all the same.
+/// More files than descriptors may be open: the least used are closed, and all is read all the
+/// same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn descriptors_are_bounded() {
     let cluster = Cluster::striped(1).await;

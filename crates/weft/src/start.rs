@@ -490,8 +490,8 @@ pub async fn ds(
     Ok(RunningDs { ds, control, address })
 }
 
-/// Lets clients of this host have descriptors of objects, by a socket in `dir`. Without it they read
-/// over TCP: that is no reason not to serve.
+/// Lets clients of this host have descriptors of objects, by a socket in `dir`. Without it they
+/// read over TCP: that is no reason not to serve.
 fn open_local_socket(dir: &Path, ds: &Arc<DataServer>, owner: Vec<u8>, runtime: &Handle) {
     let Some(path) = socket_name(&owner).map(|name| dir.join(name)) else { return };
     // Its reactor is that of the thread that serves it.

@@ -1,5 +1,5 @@
-//! Unix sockets of servers: made so that nobody connects who may not, in the place of one that a dead
-//! server left, never in that of a live one.
+//! Unix sockets of servers: made so that nobody connects who may not, in the place of one that a
+//! dead server left, never in that of a live one.
 
 use std::{
     fs, io,
@@ -134,8 +134,8 @@ fn give(path: &Path, guests: Guests) -> Result<(), SocketError> {
 mod tests {
     use super::*;
 
-    /// A socket is for its owner, for a group, or for everybody; one of a dead server is replaced, one of a live
-    /// server is not, nor is anything else of that name.
+    /// A socket is for its owner, for a group, or for everybody; one of a dead server is
+    /// replaced, one of a live server is not, nor is anything else of that name.
     #[tokio::test]
     async fn sockets_and_what_is_in_their_way() {
         let dir = tempfile::tempdir().unwrap();

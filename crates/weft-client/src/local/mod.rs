@@ -1,6 +1,6 @@
 //! Objects of data servers on this host, read by descriptor (ADR 32): where a data server has a
-//! Unix socket here, it hands out its objects' files, read-only, for filehandles that it would take
-//! for READ.
+//! Unix socket here, it hands out its objects' files, read-only, for filehandles that it would
+//! take for READ.
 //!
 //! What was handed out cannot be taken back, so it is asked for again: a descriptor is used for
 //! [`limits::DESCRIPTOR_AGE`], not after the file was opened again, and only while its file has a
@@ -65,13 +65,14 @@ impl LocalObjects {
         self.descriptors.lock().len()
     }
 
-    /// The object of a filehandle, if it is known well enough: asked for after `since`, and not too
-    /// long ago.
+    /// The object of a filehandle, if it is known well enough: asked for after `since`, and not
+    /// too long ago.
     pub fn known(&self, fh: &Bytes, since: Instant) -> Option<LocalObject> {
         self.descriptors.lock().find(fh, since)
     }
 
-    /// The same, asked for at the door of its data server if need be, whose server owner is `owner`.
+    /// The same, asked for at the door of its data server if need be, whose server owner is
+    /// `owner`.
     pub async fn ask(
         &self,
         door: &Door,

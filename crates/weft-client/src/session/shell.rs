@@ -75,7 +75,8 @@ impl Session {
     }
 
     /// The same session for the requests of another user: one session serves many, as each request
-    /// says whose it is (RFC 8881 §2.10.8.1: the session itself is protected by nothing of theirs).
+    /// says whose it is (RFC 8881 §2.10.8.1: the session itself is protected by nothing of
+    /// theirs).
     #[must_use]
     pub fn acting_for(&self, caller: Credential) -> Session {
         Session { caller, ..self.clone() }
@@ -134,8 +135,8 @@ impl Session {
         self.inner.core().server_owner().clone()
     }
 
-    /// Whether the server is on this host, as far as addresses tell: both ends of the last connection
-    /// had the same one.
+    /// Whether the server is on this host, as far as addresses tell: both ends of the last
+    /// connection had the same one.
     pub fn is_on_this_host(&self) -> bool {
         self.inner.on_this_host.load(Ordering::Relaxed)
     }
@@ -145,7 +146,8 @@ impl Session {
         self.inner.core().losses()
     }
 
-    /// One more that is asked what to reclaim whenever the server has started anew, while it lives.
+    /// One more that is asked what to reclaim whenever the server has started anew, while it
+    /// lives.
     pub fn reclaim_with(&self, reclaims: Weak<dyn Reclaims>) {
         let mut all = self.inner.reclaims.lock();
         all.retain(|reclaims| reclaims.strong_count() > 0);
