@@ -12,6 +12,7 @@ pub(crate) mod mdtest;
 pub(crate) mod medium;
 pub(crate) mod neighbour;
 pub(crate) mod postmark;
+pub(crate) mod python;
 pub(crate) mod receive;
 pub(crate) mod small;
 pub(crate) mod small_writes;

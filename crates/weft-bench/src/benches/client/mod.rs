@@ -7,6 +7,8 @@ mod cached;
 mod setting;
 mod streams;
 
+pub(crate) use streams::put;
+
 use crate::{context::Context, outcome::Outcome, report::Row};
 
 /// Measures all of it.
