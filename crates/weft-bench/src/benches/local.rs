@@ -182,7 +182,8 @@ impl Place {
             return Err(format!("{read} of {} bytes were read", self.bytes).into());
         }
         let by_descriptor = client.read_by_descriptor() - by_descriptor;
-        if by_descriptor != 0 && by_descriptor != read {
+        // A few small reads go over TCP, before it pays to ask for a descriptor.
+        if by_descriptor != 0 && by_descriptor < read - read / 100 {
             return Err(format!("{by_descriptor} of {read} bytes came by descriptor").into());
         }
         meter.rate(read as f64 / MIB, wall_s)
