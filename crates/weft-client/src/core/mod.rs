@@ -111,6 +111,7 @@ pub struct Core {
     epoch: u64,
     losses: u64,
     server_flags: u32,
+    server: Option<(Opaque, Opaque)>,
     lease: Duration,
     renewed: Option<Instant>,
 }
@@ -142,6 +143,7 @@ impl Core {
             epoch: 0,
             losses: 0,
             server_flags: 0,
+            server: None,
             lease: limits::LEASE_ASSUMED,
             renewed: None,
         }
@@ -175,6 +177,7 @@ impl Core {
         // §18.35.3: the sequence id counts only for a record that is not confirmed yet.
         self.client = Some(Client { id: ok.clientid, create_sequence: ok.sequenceid });
         self.server_flags = ok.flags;
+        self.server = Some((ok.server_owner.major_id.clone(), ok.server_scope.clone()));
         self.session = None;
         self.reclaim_pending = self.config.role == Role::Mds;
     }
@@ -389,6 +392,11 @@ impl Core {
     /// EXCHANGE_ID flags of the server.
     pub fn server_flags(&self) -> u32 {
         self.server_flags
+    }
+
+    /// Major id and scope of the server, which it has at each of its addresses (RFC 8881 §2.10.5).
+    pub fn server(&self) -> Option<(Opaque, Opaque)> {
+        self.server.clone()
     }
 
     /// Largest READ and WRITE payloads that fit the session's messages, in bytes.

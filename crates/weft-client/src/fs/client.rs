@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use weft_nfs::Bitmap;
 
-use super::{recall, scratch::Scratch};
+use super::{recall, scratch::Scratch, server_copy::Declined};
 use crate::{
     core::Role,
     error::ClientError,
@@ -69,6 +69,7 @@ pub struct Client {
     pub(super) nodes: Nodes,
     pub(super) scratch: Arc<Scratch>,
     pub(super) eager: bool,
+    pub(super) declined: Arc<Declined>,
 }
 
 /// Attributes asked for by [`Client::stat`] and [`Client::read_dir`].
@@ -113,7 +114,7 @@ impl Client {
         };
         let scratch = Arc::new(Scratch::of(identity.owner_id()));
         let nodes = Nodes::new(Arc::new(cluster), files, lock_notices);
-        Ok(Client { nodes, scratch, eager: options.eager })
+        Ok(Client { nodes, scratch, eager: options.eager, declined: Arc::default() })
     }
 
     /// The same client for another user: sessions, layouts and open files are shared, and what is

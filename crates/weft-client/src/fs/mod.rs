@@ -11,6 +11,7 @@ mod eager;
 pub(crate) mod error;
 mod extents;
 mod file;
+mod giving;
 mod landing;
 mod namespace;
 mod naming;
@@ -20,8 +21,10 @@ mod put;
 mod recall;
 mod replacing;
 mod scratch;
+mod server_copy;
 mod transfer;
 mod unfinished;
+mod walk;
 
 pub use builder::ClientBuilder;
 pub use bulk::{Reading, Writing};
@@ -32,7 +35,9 @@ pub use file::File;
 pub use naming::Naming;
 pub use pieces::{PIECE_BYTES, PieceSender};
 pub use put::Upload;
+pub use server_copy::is_copy_declined;
 pub use transfer::Progress;
+pub use walk::{Step, Walk};
 // What users of files name of the protocol.
 pub use weft_nfs::{Attrs, FileType, NfsTime, attr::SetTime, ops::DirEntry};
 

@@ -119,6 +119,18 @@ impl Session {
         self.inner.core().server_flags() & exchgid::USE_PNFS_MDS != 0
     }
 
+    /// Whether another session is with the same server, at whichever of its addresses: as it says
+    /// itself by the major id of its owner and by its scope (RFC 8881 §2.10.5).
+    pub fn is_with_same_server(&self, other: &Session) -> bool {
+        let server = self.inner.core().server();
+        server.is_some() && server == other.inner.core().server()
+    }
+
+    /// 1 or 2.
+    pub fn minorversion(&self) -> u32 {
+        self.inner.options.minorversion
+    }
+
     /// How often the server has forgotten us. When it grows, every open and layout is gone.
     pub fn losses(&self) -> u64 {
         self.inner.core().losses()

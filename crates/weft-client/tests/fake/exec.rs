@@ -338,6 +338,7 @@ impl State {
             OpArgs::Readdir(a) => self.readdir(inode(c)?, &a),
             OpArgs::Setattr(a) => {
                 let ino = inode(c)?;
+                self.set.push((*a.attrs).clone());
                 if let (Some(Node::File { data, size, .. }), Some(new)) =
                     (self.nodes.get_mut(&ino), a.attrs.size)
                 {
