@@ -112,6 +112,7 @@ pub struct Core {
     losses: u64,
     server_flags: u32,
     server: Option<(Opaque, Opaque)>,
+    server_scope: Bytes,
     lease: Duration,
     renewed: Option<Instant>,
 }
@@ -144,6 +145,7 @@ impl Core {
             losses: 0,
             server_flags: 0,
             server: None,
+            server_scope: Bytes::new(),
             lease: limits::LEASE_ASSUMED,
             renewed: None,
         }
@@ -178,6 +180,7 @@ impl Core {
         self.client = Some(Client { id: ok.clientid, create_sequence: ok.sequenceid });
         self.server_flags = ok.flags;
         self.server = Some((ok.server_owner.major_id.clone(), ok.server_scope.clone()));
+        self.server_scope = ok.server_scope.0.clone();
         self.session = None;
         self.reclaim_pending = self.config.role == Role::Mds;
     }
@@ -387,6 +390,11 @@ impl Core {
     /// The client's id.
     pub fn client_id(&self) -> Option<ClientId> {
         self.client.as_ref().map(|c| c.id)
+    }
+
+    /// Within which servers filehandles mean the same (RFC 8881 §2.10.4), as this one said last.
+    pub fn server_scope(&self) -> &Bytes {
+        &self.server_scope
     }
 
     /// EXCHANGE_ID flags of the server.

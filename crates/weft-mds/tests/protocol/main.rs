@@ -18,6 +18,7 @@ mod delegations;
 mod dir_delegations;
 mod ended_handles;
 mod export;
+mod exported_layouts;
 mod fence_ops;
 mod flexfiles;
 mod gather;
