@@ -105,7 +105,7 @@ async fn put_and_get_over_all_data_servers() {
     c.client.close().await;
 }
 
-/// A file that becomes shorter while it is copied is an error, whichever way it is copied, and soon:
+/// A file that becomes shorter while it is copied is an error, however it is copied, and soon:
 /// nobody gets zeros for what was there.
 #[tokio::test]
 async fn a_source_that_shrinks_is_an_error() {
@@ -164,8 +164,8 @@ async fn a_source_that_shrinks_is_an_error() {
     }
 }
 
-/// A server that copies nothing itself says so once: nothing is left of what was tried, and who asks
-/// before is told. One that does not share blocks is asked for a copy.
+/// A server that copies nothing itself says so once: nothing is left of what was tried, and who
+/// asks before is told. One that does not share blocks is asked for a copy.
 #[tokio::test]
 async fn a_server_may_decline_to_copy() {
     let c = cluster(2).await;

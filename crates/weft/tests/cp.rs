@@ -303,8 +303,8 @@ fn patterns_and_streams(one: &Bench) {
     one.ok(&["rm", "-r", "/p"]);
 }
 
-/// Within a cluster no byte of a file comes to who copies it, by whichever of its names the server is
-/// called; holes stay, `-p` and `--verify` mean what they say.
+/// Within a cluster no byte of a file comes to who copies it, by whichever of its names the server
+/// is called; holes stay, `-p` and `--verify` mean what they say.
 fn servers_copy_within_a_cluster(one: &Bench, other: &Bench) {
     const SIZE: usize = 40 * MIB as usize + 123;
     let moved = || {

@@ -5,6 +5,7 @@ pub(crate) mod client;
 pub(crate) mod create;
 pub(crate) mod fileop;
 pub(crate) mod listing;
+pub(crate) mod local;
 pub(crate) mod loopback;
 pub(crate) mod many;
 pub(crate) mod mdtest;

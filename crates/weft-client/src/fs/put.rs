@@ -122,7 +122,7 @@ impl Upload {
         Upload { finally: Some(attrs), ..self }
     }
 
-    /// Is set if an owner or group of [`Upload::finally`] was left out, since the server refused it.
+    /// Is set if an owner or group of [`Upload::finally`] was left out, as the server refused it.
     pub fn telling_of_owner(self, owner_refused: Arc<AtomicBool>) -> Upload {
         Upload { owner_refused, ..self }
     }

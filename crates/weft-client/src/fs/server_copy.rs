@@ -31,7 +31,7 @@ impl Client {
     /// coming here: it is the same server, speaks NFSv4.2, and has not declined so far.
     pub fn may_copy_from(&self, source: &Client) -> bool {
         self.session().minorversion() >= 2
-            && self.session().is_with_same_server(source.session())
+            && self.session().server() == source.session().server()
             && !self.declined.copy.load(Ordering::Relaxed)
     }
 

@@ -127,7 +127,8 @@ impl Client {
     /// Writes a file's bytes to a stream, from the first to the last; returns their number.
     ///
     /// # Errors
-    /// [`FsError`], also if the file became shorter meanwhile; part of the file may have been written. [`ClientError::Local`] is the stream's.
+    /// [`FsError`], also if the file became shorter meanwhile; part of the file may have been
+    /// written. [`ClientError::Local`] is the stream's.
     pub async fn get_stream(
         &self,
         remote: impl AsRef<Path>,

@@ -131,7 +131,7 @@ impl DataPath {
         }
         match &*self.access(&self.open, IoMode::READ, true).await {
             LayoutState::Held(held) if held.iomode() == IoMode::READ => Ok(ExportedLayout {
-                server_scope: self.mds.server_scope(),
+                server_scope: self.mds.server().scope,
                 fh: self.fh().clone(),
                 source: held.source.clone(),
             }),
@@ -149,7 +149,7 @@ impl DataPath {
     /// # Errors
     /// [`LayoutError`] if it is of another file or cluster, or there is no driver for it.
     pub(super) async fn import_layout(&self, exported: &ExportedLayout) -> Result<(), ClientError> {
-        if exported.server_scope != self.mds.server_scope() {
+        if exported.server_scope != self.mds.server().scope {
             return Err(LayoutError::new("exported by a client of another cluster").into());
         }
         if exported.fh != *self.fh() {
@@ -160,7 +160,8 @@ impl DataPath {
         let driver = self.cluster.drivers.of_type(layout_type).ok_or_else(none)?;
         let plan = exported.plan(&**driver)?;
         let block = plan.stripe_unit_bytes;
-        let imported = Arc::new(Imported { exported: exported.clone(), plan });
+        let _local = self.cluster.servers.hold(&plan);
+        let imported = Arc::new(Imported { exported: exported.clone(), plan, _local });
         let mut state = self.file.layout.write().await;
         if state.held().is_none() {
             self.file.cache(|cache| cache.ranges.set_block(block));
@@ -219,7 +220,8 @@ impl DataPath {
                 return Err(e);
             }
         };
-        Ok(Held::new(Granted { plan, source, driver, stateid: ok.stateid }, losses))
+        let local = self.cluster.servers.hold(&plan);
+        Ok(Held::new(Granted { plan, source, driver, stateid: ok.stateid, local }, losses))
     }
 
     async fn layoutget(

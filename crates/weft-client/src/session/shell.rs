@@ -2,11 +2,13 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Weak, atomic::AtomicBool},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use tokio::{sync::Notify, task::AbortHandle};
 use weft_nfs::{OpArgs, OpOk, Verifier, exchgid};
 
@@ -16,7 +18,7 @@ use super::{
     options::{Reclaims, SessionOptions},
 };
 use crate::{
-    core::{Core, CoreConfig},
+    core::{Core, CoreConfig, ServerName},
     error::ClientError,
     random::random,
     rpc::Credential,
@@ -63,6 +65,7 @@ impl Session {
             establishing: tokio::sync::Mutex::new(None),
             slot_freed: Notify::new(),
             closed: AtomicBool::new(false),
+            on_this_host: AtomicBool::new(false),
             reclaims: Mutex::default(),
         });
         inner.ready_link().await?;
@@ -71,7 +74,8 @@ impl Session {
     }
 
     /// The same session for the requests of another user: one session serves many, as each request
-    /// says whose it is (RFC 8881 §2.10.8.1: the session itself is protected by nothing of theirs).
+    /// says whose it is (RFC 8881 §2.10.8.1: the session itself is protected by nothing of
+    /// theirs).
     #[must_use]
     pub fn acting_for(&self, caller: Credential) -> Session {
         Session { caller, ..self.clone() }
@@ -115,21 +119,15 @@ impl Session {
         self.inner.core().io_bytes_max()
     }
 
-    /// Within which servers filehandles mean the same (RFC 8881 §2.10.4).
-    pub(crate) fn server_scope(&self) -> Bytes {
-        self.inner.core().server_scope().clone()
-    }
-
     /// Whether the server gives layouts.
     pub fn serves_layouts(&self) -> bool {
         self.inner.core().server_flags() & exchgid::USE_PNFS_MDS != 0
     }
 
-    /// Whether another session is with the same server, at whichever of its addresses: as it says
-    /// itself by the major id of its owner and by its scope (RFC 8881 §2.10.5).
-    pub fn is_with_same_server(&self, other: &Session) -> bool {
-        let server = self.inner.core().server();
-        server.is_some() && server == other.inner.core().server()
+    /// Who the server says it is: equal for sessions with one server, at whichever of its
+    /// addresses (RFC 8881 §2.10.5).
+    pub fn server(&self) -> ServerName {
+        self.inner.core().server().clone()
     }
 
     /// 1 or 2.
@@ -137,12 +135,19 @@ impl Session {
         self.inner.options.minorversion
     }
 
+    /// Whether the server is on this host, as far as addresses tell: both ends of the last
+    /// connection had the same one.
+    pub fn is_on_this_host(&self) -> bool {
+        self.inner.on_this_host.load(Ordering::Relaxed)
+    }
+
     /// How often the server has forgotten us. When it grows, every open and layout is gone.
     pub fn losses(&self) -> u64 {
         self.inner.core().losses()
     }
 
-    /// One more that is asked what to reclaim whenever the server has started anew, while it lives.
+    /// One more that is asked what to reclaim whenever the server has started anew, while it
+    /// lives.
     pub fn reclaim_with(&self, reclaims: Weak<dyn Reclaims>) {
         let mut all = self.inner.reclaims.lock();
         all.retain(|reclaims| reclaims.strong_count() > 0);

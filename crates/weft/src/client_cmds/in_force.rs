@@ -1,8 +1,8 @@
 //! `weft stat --client`: how the data of a path travel for a client that connects to it with a URL,
 //! and what decides that.
 //!
-//! Meant is a program that uses the library, from Rust or Python, or a mount. The commands here copy
-//! without a cache, whatever a URL says of one before.
+//! Meant is a program that uses the library, from Rust or Python, or a mount. The commands here
+//! copy without a cache, whatever a URL says of one before.
 
 use std::{io::Write, path::Path};
 

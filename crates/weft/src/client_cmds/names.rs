@@ -64,8 +64,8 @@ struct Emptied {
     path: PathBuf,
 }
 
-/// Removes a tree, deepest first. What vanishes meanwhile is fine. What is below the path is removed
-/// by names in directories that are known by their handles: who owns the tree cannot put a link to
+/// Removes a tree, deepest first. What vanishes meanwhile is fine. What is below the path is
+/// removed by names in directories that are known by their handles: who owns the tree cannot put a link to
 /// elsewhere in a directory's place and have removed what is there.
 async fn remove_tree(remote: &Remote, root: &Path) -> Outcome {
     let (client, nodes) = (&remote.client, remote.client.nodes());

@@ -68,8 +68,8 @@ fn shown(bytes: u64, human_readable: bool) -> String {
     if human_readable { human::size(bytes, true) } else { bytes.div_ceil(1024).to_string() }
 }
 
-/// `weft du`: bytes that the servers hold, of a file with several names once. What cannot be seen is
-/// told, and counts nothing.
+/// `weft du`: bytes that the servers hold, of a file with several names once. What cannot be seen
+/// is told, and counts nothing.
 pub(super) async fn du(clusters: &mut Clusters, args: DuArgs) -> Outcome {
     let remote = clusters.usual().await?;
     let mut troubles = Troubles::default();

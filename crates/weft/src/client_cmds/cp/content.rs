@@ -157,7 +157,8 @@ async fn copied_there(
     if is_small || !remote.client.may_copy_from(&source.client) {
         return Ok(None);
     }
-    // By the client that copies: each client's opens are its own. Why it cannot, the other way says.
+    // By the client that copies: each client's opens are its own. Why it cannot, the other way
+    // says.
     let Ok(file) = remote.client.open(item.from, OpenOptions::read()).await else {
         return Ok(None);
     };

@@ -112,8 +112,8 @@ impl Facts {
             || owner == Some(copier.user.as_raw()) && group.is_some_and(|g| copier.is_in(g))
     }
 
-    /// The group that this user gives a copy beside root, who gives it the owner too: one that he is
-    /// in. Nobody else may give files away.
+    /// The group that this user gives a copy beside root, who gives it the owner too: one that he
+    /// is in. Nobody else may give files away.
     pub(super) fn group_to_give(&self) -> Option<u32> {
         self.ids().1.filter(|group| Copier::of_process().is_in(*group))
     }

@@ -26,7 +26,7 @@ pub(super) async fn check(
 ) -> Result<(), String> {
     let (Place::Cluster(there), Place::Cluster(remote)) = (from, to) else { return Ok(()) };
     // By its address, or as it says itself.
-    let same = there.client.session().is_with_same_server(remote.client.session());
+    let same = there.client.session().server() == remote.client.session().server();
     let one_address = same || there.address == remote.address;
     let Some(attrs) = &facts.there else { return Ok(()) };
     let failed = |e: FsError| remote.failed(&e);

@@ -68,8 +68,8 @@ pub struct CpArgs {
     /// made with -p or --resume have it.
     #[arg(long)]
     resume: bool,
-    /// Name each file when it is copied, and say whether the servers did that themselves, as they do
-    /// within one cluster.
+    /// Name each file when it is copied, and say whether the servers did that themselves, as they
+    /// do within one cluster.
     #[arg(short, long)]
     verbose: bool,
     #[command(flatten)]

@@ -18,8 +18,8 @@ use weft_nfs::NfsStat;
 use super::facts::{Facts, Kind};
 use crate::{client_cmds::connect::Remote, outcome::Outcome};
 
-/// Said to root of a copy whose owner is another one. Nobody else may give files away, and nobody else
-/// is told.
+/// Said to root of a copy whose owner is another one. Nobody else may give files away, and nobody
+/// else is told.
 pub(super) const OWNER_LOST: &str = ": is copied, but the server does not let it have its owner \
      (root_squash, perhaps)";
 
