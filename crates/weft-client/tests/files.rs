@@ -146,6 +146,14 @@ async fn a_source_that_shrinks_is_an_error() {
     shorter(put.unwrap_err().to_string());
     assert!(c.client.stat("/copy").await.is_err());
 
+    c.write("/f", &pattern(SIZE, 3)).await;
+    let source = Arc::new(c.client.open("/f", OpenOptions::read()).await.unwrap());
+    // What no blocks are shared of is cut between two COPYs.
+    c.mds.fault(Fault::Status(OpNum::CLONE, NfsStat::XDEV));
+    let upload = Upload::copied_there(source, 0o644).with_progress(cutting());
+    shorter(c.client.put(upload, "/copy").await.unwrap_err().to_string());
+    assert!(c.client.stat("/copy").await.is_err());
+
     for (size, data) in [(50_000, true), (SIZE, true), (SIZE, false)] {
         std::fs::write(&local, if data { pattern(size, 3) } else { vec![] }).unwrap();
         let file = std::fs::File::options().write(true).open(&local).unwrap();
@@ -164,21 +172,66 @@ async fn a_source_that_shrinks_is_an_error() {
     }
 }
 
+/// A file is copied by the server, piece by piece where no blocks can be shared, or where nobody
+/// knows whether they are; no byte of it comes to the client.
+#[tokio::test]
+async fn a_server_copies_a_file() {
+    let data = pattern((3 << 20) + 77, 3);
+    let status = Fault::Status;
+    let lost = Fault::DropAfterAndForget;
+    for (faults, clones, copies) in [
+        (vec![], 2, 0),
+        (vec![status(OpNum::CLONE, NfsStat::XDEV)], 1, 4),
+        // It is not asked again.
+        (vec![status(OpNum::CLONE, NfsStat::NOTSUPP)], 0, 8),
+        (vec![lost(OpNum::CLONE)], 2, 4),
+        (vec![status(OpNum::CLONE, NfsStat::XDEV), lost(OpNum::COPY)], 1, 5),
+    ] {
+        let c = cluster(2).await;
+        c.write("/f", &data).await;
+        let source = Arc::new(c.client.open("/f", OpenOptions::read()).await.unwrap());
+        let io = || [OpNum::READ, OpNum::WRITE].map(|op| c.mds.count(op) + c.ds[0].count(op));
+        let before = io();
+        c.mds.lock().faults.extend(&faults);
+        for copy in ["/copy", "/again"] {
+            let size = c.client.put(Upload::copied_there(source.clone(), 0o644), copy).await;
+            assert_eq!(size.unwrap(), data.len() as u64, "{faults:?}");
+        }
+        let done = [OpNum::CLONE, OpNum::COPY].map(|op| c.mds.count(op));
+        assert_eq!(done, [clones, copies], "{faults:?}");
+        assert_eq!(io(), before, "{faults:?}");
+        for copy in ["/copy", "/again"] {
+            assert!(c.read(copy, data.len() + 1).await == data, "{faults:?} {copy}");
+        }
+        c.client.close().await;
+    }
+}
+
 /// A server that copies nothing itself says so once: nothing is left of what was tried, and who
-/// asks before is told. One that does not share blocks is asked for a copy.
+/// asks before is told. One that does not copy this file may copy others.
 #[tokio::test]
 async fn a_server_may_decline_to_copy() {
     let c = cluster(2).await;
     c.write("/f", &pattern(3 << 20, 3)).await;
     let source = Arc::new(c.client.open("/f", OpenOptions::read()).await.unwrap());
     assert!(c.client.may_copy_from(&c.client));
-    c.mds.fault(Fault::Status(OpNum::CLONE, NfsStat::NOTSUPP));
-    c.mds.fault(Fault::Status(OpNum::COPY, NfsStat::NOTSUPP));
-    let upload = Upload::copied_there(source.clone(), 0o644);
-    let e = c.client.put(upload, "/copy").await.unwrap_err();
-    assert!(is_copy_declined(&e.error), "{e}");
-    assert!(!c.client.may_copy_from(&c.client));
-    assert_eq!(c.client.stat("/copy").await.unwrap_err().error.status(), Some(NfsStat::NOENT));
+    for (status, of_others) in
+        [(NfsStat::OFFLOAD_DENIED, true), (NfsStat::XDEV, true), (NfsStat::NOTSUPP, false)]
+    {
+        c.mds.fault(Fault::Status(OpNum::CLONE, NfsStat::XDEV));
+        c.mds.fault(Fault::Status(OpNum::COPY, status));
+        let upload = Upload::copied_there(source.clone(), 0o644);
+        let e = c.client.put(upload, "/copy").await.unwrap_err();
+        assert!(is_copy_declined(&e.error), "{e}");
+        assert_eq!(c.client.may_copy_from(&c.client), of_others, "{status}");
+        assert_eq!(c.client.stat("/copy").await.unwrap_err().error.status(), Some(NfsStat::NOENT));
+        assert!(matches!(c.mds.lock().nodes.get(&1), Some(Node::Dir(names)) if names.len() == 1));
+    }
+    // What is no refusal to copy is a failure.
+    c.mds.fault(Fault::Status(OpNum::CLONE, NfsStat::NOSPC));
+    c.mds.fault(Fault::Status(OpNum::COPY, NfsStat::NOSPC));
+    let e = c.client.put(Upload::copied_there(source, 0o644), "/copy").await.unwrap_err();
+    assert_eq!((e.error.status(), is_copy_declined(&e.error)), (Some(NfsStat::NOSPC), false));
     assert!(matches!(c.mds.lock().nodes.get(&1), Some(Node::Dir(names)) if names.len() == 1));
 }
 

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use weft_nfs::Bitmap;
 
-use super::{recall, scratch::Scratch, server_copy::Declined};
+use super::{declined::Declined, recall, scratch::Scratch};
 use crate::{
     core::Role,
     error::ClientError,

@@ -6,6 +6,7 @@
 mod builder;
 mod bulk;
 mod client;
+mod declined;
 mod dir;
 mod eager;
 pub(crate) mod error;
@@ -29,13 +30,13 @@ mod walk;
 pub use builder::ClientBuilder;
 pub use bulk::{Reading, Writing};
 pub use client::{Client, ClientOptions, STAT_ATTRS};
+pub use declined::is_copy_declined;
 pub use dir::ReadDir;
 pub use error::FsError;
 pub use file::File;
 pub use naming::Naming;
 pub use pieces::{PIECE_BYTES, PieceSender};
 pub use put::Upload;
-pub use server_copy::is_copy_declined;
 pub use transfer::Progress;
 pub use walk::{Step, Walk};
 // What users of files name of the protocol.

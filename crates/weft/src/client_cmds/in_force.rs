@@ -94,6 +94,10 @@ fn of_client(said: &UrlOptions) -> Vec<Setting> {
         (true, bytes @ 1..) => format!("{bytes} bytes"),
         _ => "none".into(),
     };
+    let here = match &options.local_sockets {
+        Some(dir) => format!("by descriptor, where they have a socket in {}", dir.display()),
+        None => "over TCP".into(),
+    };
     let eager = if options.eager { "in one request" } else { "step by step" };
     let layouts =
         if options.layouts { "used" } else { "not used: all through the metadata server" };
@@ -110,7 +114,7 @@ fn of_client(said: &UrlOptions) -> Vec<Setting> {
         setting("small files", eager.into(), by("eager", said.eager.is_some())),
         setting(
             "requests at a time",
-            format!("{} for each server, or as many as it grants", { options.slots }),
+            format!("{} for each server, or as many as it grants", options.slots),
             by("slots", said.slots.is_some()),
         ),
         setting("patience", seconds(options.patience), by("patience", said.patience.is_some())),
@@ -118,6 +122,7 @@ fn of_client(said: &UrlOptions) -> Vec<Setting> {
             by("data_server_patience", said.data_server_patience.is_some())
         }),
         setting("layouts", layouts.into(), by("layouts", said.layouts.is_some())),
+        setting("data servers of this machine", here, by("local", said.local.is_some())),
     ]
 }
 
@@ -182,7 +187,7 @@ impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", one_line(&self.url))?;
         for Setting { name, value, from } in &self.settings {
-            write!(f, "\n  {name:<27}  {value}  ({from})")?;
+            write!(f, "\n  {name:<28}  {value}  ({from})")?;
         }
         Ok(())
     }
@@ -218,6 +223,7 @@ mod tests {
             }),
             ("minorversion=1", "protocol", "NFSv4.1", "minorversion= of the URL"),
             ("patience=0.5", "patience", "0.5 s", "patience= of the URL"),
+            ("local=off", "data servers of this machine", "over TCP", "local= of the URL"),
         ] {
             assert_eq!(told(options, name), (value.into(), from.into()), "{options} {name}");
         }

@@ -62,11 +62,13 @@ struct Emptied {
     /// Its name in the one above it.
     name: Component,
     path: PathBuf,
+    /// Some of what is in it, which was not tried yet.
+    entries: Vec<DirEntry>,
 }
 
 /// Removes a tree, deepest first. What vanishes meanwhile is fine. What is below the path is
-/// removed by names in directories that are known by their handles: who owns the tree cannot put a link to
-/// elsewhere in a directory's place and have removed what is there.
+/// removed by names in directories that are known by their handles: who owns the tree cannot put a
+/// link to elsewhere in a directory's place and have removed what is there.
 async fn remove_tree(remote: &Remote, root: &Path) -> Outcome {
     let (client, nodes) = (&remote.client, remote.client.nodes());
     loop {
@@ -77,8 +79,9 @@ async fn remove_tree(remote: &Remote, root: &Path) -> Outcome {
         let top = client.walk_tree(root, false, 0).await?.next().await?;
         let Some(Step::Entry { node, .. }) = top else { continue };
         let (fh, name) = (node.fh, Component(Bytes::new()));
-        let mut levels = vec![Emptied { fh, name, path: root.to_path_buf() }];
-        while let Some(level) = levels.last() {
+        let top = Emptied { fh, name, path: root.to_path_buf(), entries: Vec::new() };
+        let mut levels = vec![top];
+        while let Some(level) = levels.last_mut() {
             if let Some(below) = empty_directory(client, level).await? {
                 levels.push(below);
                 continue;
@@ -95,36 +98,43 @@ async fn remove_tree(remote: &Remote, root: &Path) -> Outcome {
     }
 }
 
-/// Removes what it can in a directory; returns the first directory in it that is not empty.
-async fn empty_directory(client: &Client, dir: &Emptied) -> Outcome<Option<Emptied>> {
+/// Removes what it can in a directory; returns the next directory in it that is not empty.
+async fn empty_directory(client: &Client, dir: &mut Emptied) -> Outcome<Option<Emptied>> {
     let nodes = client.nodes();
     loop {
-        let mut listing = client.read_dir_at(dir.fh.clone(), &dir.path);
-        let mut entries = Vec::new();
-        while entries.len() < REMOVED_AT_A_TIME
-            && let Some(entry) = listing.next().await?
-        {
-            entries.push(entry);
-        }
-        if entries.is_empty() {
-            return Ok(None);
-        }
-        for DirEntry { name, attrs, .. } in entries {
-            let path = dir.path.join(OsStr::from_bytes(&name.0));
-            match nodes.remove(&dir.fh, name.clone()).await {
-                Err(e) if e.status() == Some(NfsStat::NOENT) => {}
-                Err(e) if e.status() == Some(NfsStat::NOTEMPTY) => {
-                    let fh = match attrs.filehandle {
-                        Some(fh) => Ok(fh),
-                        None => nodes.lookup(&dir.fh, name.clone()).await.map(|node| node.fh),
-                    };
-                    let fh = fh.map_err(|error| FsError { path: path.clone(), error })?;
-                    return Ok(Some(Emptied { fh, name, path }));
-                }
-                done => done.map(drop).map_err(|error| FsError { path, error })?,
+        let Some(DirEntry { name, attrs, .. }) = dir.entries.pop() else {
+            dir.entries = first_entries(client, dir).await?;
+            if dir.entries.is_empty() {
+                return Ok(None);
             }
+            continue;
+        };
+        let path = dir.path.join(OsStr::from_bytes(&name.0));
+        match nodes.remove(&dir.fh, name.clone()).await {
+            Err(e) if e.status() == Some(NfsStat::NOENT) => {}
+            Err(e) if e.status() == Some(NfsStat::NOTEMPTY) => {
+                let fh = match attrs.filehandle {
+                    Some(fh) => Ok(fh),
+                    None => nodes.lookup(&dir.fh, name.clone()).await.map(|node| node.fh),
+                };
+                let fh = fh.map_err(|error| FsError { path: path.clone(), error })?;
+                return Ok(Some(Emptied { fh, name, path, entries: Vec::new() }));
+            }
+            done => done.map(drop).map_err(|error| FsError { path, error })?,
         }
     }
+}
+
+/// What is in a directory, if that is much a part of it.
+async fn first_entries(client: &Client, dir: &Emptied) -> Outcome<Vec<DirEntry>> {
+    let mut listing = client.read_dir_at(dir.fh.clone(), &dir.path);
+    let mut entries = Vec::new();
+    while entries.len() < REMOVED_AT_A_TIME
+        && let Some(entry) = listing.next().await?
+    {
+        entries.push(entry);
+    }
+    Ok(entries)
 }
 
 /// Makes directories, with those above them if asked to.

@@ -163,13 +163,14 @@ async fn copied_there(
         return Ok(None);
     };
     let file = Arc::new(file);
-    let is_it = item.facts.there.as_ref().is_some_and(|there| is_same(there, file.attrs(), true));
+    let is_it = item.facts.there.as_ref().is_some_and(|there| is_same(there, file.attrs(), false));
     let sent = match is_it {
         true => {
             let upload = Upload::copied_there(file.clone(), item.facts.mode(how.preserve));
             Some(send(remote, upload, item, (how, progress)).await)
         }
-        // Another one has the name by now, or the servers only say that they are the same.
+        // Another one has the name by now, or it has changed; or the servers only say that they are
+        // the same, as a cluster and a clone of its disks do.
         false => None,
     };
     if let Some(file) = Arc::into_inner(file) {
