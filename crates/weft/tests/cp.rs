@@ -25,6 +25,7 @@ fn copies() {
     modes_and_times_are_kept(&one, &other);
     holes_stay_holes(&one, &other);
     what_fails_is_told_and_the_rest_goes_on(&one);
+    what_may_not_be_read_is_told(&one);
     copies_are_verified(&one, &other);
     copies_are_resumed(&one);
     nothing_into_itself(&one);
@@ -133,7 +134,7 @@ fn holes_stay_holes(one: &Bench, other: &Bench) {
     }
 }
 
-/// A fifo, an unreadable name and a directory in a file's way: each is named, all else is copied.
+/// A fifo and a directory in a file's way: each is named, all else is copied.
 fn what_fails_is_told_and_the_rest_goes_on(one: &Bench) {
     let dir = one.local("mixed");
     fs::create_dir_all(format!("{dir}/sub")).expect("folders");
@@ -163,6 +164,53 @@ fn what_fails_is_told_and_the_rest_goes_on(one: &Bench) {
         let said = one.fails(status, arguments);
         assert!(said.contains(words), "weft {arguments:?}: {said}");
     }
+}
+
+/// Files and a directory that he may not read, among others that he may: each is named, all else is
+/// copied, by the servers too.
+fn what_may_not_be_read_is_told(one: &Bench) {
+    if !support::is_root() {
+        return;
+    }
+    const USER: u32 = 12_345;
+    let home = one.local("his");
+    fs::create_dir(&home).expect("a folder");
+    for dir in [one.dir.path(), Path::new(&home)] {
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).expect("a mode");
+    }
+    one.ok(&["mkdir", "-p", "/some/closed", "/some/open", "/his"]);
+    one.ok(&["chmod", "777", "/his"]);
+    for (name, bytes) in [("small", 100), ("large", 3 << 20)] {
+        let file = one.file("f", 1, bytes);
+        for dir in ["/some", "/some/open", "/some/closed"] {
+            let (seen, secret) = (format!("{dir}/{name}"), format!("{dir}/{name}-secret"));
+            one.ok(&["put", &file, &seen]);
+            one.ok(&["put", &file, &secret]);
+            one.ok(&["chmod", "600", &secret]);
+        }
+    }
+    one.ok(&["chmod", "700", "/some/closed"]);
+    let secrets = ["small-secret", "large-secret", "open/small-secret", "open/large-secret"];
+    for to in [":/his/copy", &format!("{home}/copy")] {
+        let mut cp = one.command(&["cp", "-rv", ":/some", to]);
+        let cp = ended(cp.uid(USER).gid(USER).spawn().expect("weft starts"));
+        let said = support::words(&cp);
+        assert_eq!(cp.status.code(), Some(1), "{said}");
+        for secret in secrets.iter().chain(&["closed"]) {
+            assert!(said.contains(&format!("/some/{secret}: permission denied")), "{to}: {said}");
+        }
+        assert!(said.contains("5 failures, as told above; 4 files are copied"), "{to}: {said}");
+        let by_servers = if to.starts_with(':') { 2 } else { 0 };
+        assert_eq!(said.matches(" (by the servers)").count(), by_servers, "{to}: {said}");
+    }
+    for dir in ["/his/copy", "/his/copy/open"] {
+        assert!(one.content(&format!("{dir}/large")) == support::pattern(1, 3 << 20), "{dir}");
+        assert_eq!(one.content(&format!("{dir}/small")), support::pattern(1, 100), "{dir}");
+    }
+    assert_eq!(one.names("/his/copy"), ["closed", "large", "open", "small"]);
+    assert_eq!(one.names("/his/copy/open"), ["large", "small"]);
+    assert!(one.names("/his/copy/closed").is_empty());
+    one.ok(&["rm", "-r", "/some", "/his"]);
 }
 
 /// `--verify` passes over what is right, and finds one byte that is not: here in a file that

@@ -2,7 +2,7 @@
 //! of the file comes here.
 
 use super::{client::Client, declined::is_copy_declined, file::File, transfer::Progress};
-use crate::{error::ClientError, limits};
+use crate::error::ClientError;
 
 impl Client {
     /// Whether files of another client's server can be copied to this one's without the bytes
@@ -23,7 +23,6 @@ impl Client {
     ) -> Result<u64, ClientError> {
         let size = from.size();
         let mut copied = if self.clone_there(from, to, size).await? { size } else { 0 };
-        let mut unknown = 0;
         while copied < size {
             progress(copied);
             let (source, target) = ((&**from.io(), copied), (&**to.io(), copied));
@@ -33,10 +32,6 @@ impl Client {
                     return Err(ClientError::Invalid("the server does not go on copying"));
                 }
                 Ok(count) => copied = copied.saturating_add(count),
-                // The target is ours alone: once more does no harm.
-                Err(ClientError::OutcomeUnknown { .. }) if unknown < limits::REOPENS_MAX => {
-                    unknown += 1;
-                }
                 Err(e) => {
                     self.declined.hear(&e);
                     if !is_copy_declined(&e) {
@@ -51,15 +46,14 @@ impl Client {
         Ok(size)
     }
 
-    /// Whether the new file has got the blocks of the other one. What cannot be shared is copied,
-    /// and so is that of which nobody knows whether it is.
+    /// Whether the new file has got the blocks of the other one. What cannot be shared is copied.
     async fn clone_there(&self, from: &File, to: &File, size: u64) -> Result<bool, ClientError> {
         if size == 0 || self.declined.clones() {
             return Ok(false);
         }
         match self.nodes.clone_whole(from.io(), to.io(), size).await {
             Ok(()) => Ok(true),
-            Err(e @ (ClientError::Nfs { .. } | ClientError::OutcomeUnknown { .. })) => {
+            Err(e @ ClientError::Nfs { .. }) => {
                 tracing::debug!("not cloned: {e}");
                 self.declined.hear(&e);
                 Ok(false)

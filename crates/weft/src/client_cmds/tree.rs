@@ -1,10 +1,14 @@
 //! What commands do with everything below the paths that they are given.
 
-use std::{os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use weft_client::fs::{Step, Walk};
 
-use super::{connect::Remote, glob, troubles::Troubles};
+use super::{
+    connect::{Remote, means_directory},
+    glob,
+    troubles::Troubles,
+};
 
 /// Walks through what paths lead to, one after another, and what is below them. What cannot be seen
 /// is told, and the rest goes on.
@@ -52,7 +56,7 @@ impl Trees {
                 Ok(Some(step)) => return Some(step),
                 Ok(None) => {
                     let path = self.paths.next()?;
-                    let follow = self.how.follows || path.as_os_str().as_bytes().ends_with(b"/");
+                    let follow = self.how.follows || means_directory(&path);
                     let walk =
                         self.remote.client.walk_tree(&path, follow, self.how.depth_max).await;
                     self.walk = troubles.hear(walk.map_err(|e| self.remote.failed(&e)));

@@ -28,7 +28,7 @@ use weft_client::{
 
 use super::{
     clusters::Clusters,
-    connect::{Remote, ServerArg},
+    connect::{Remote, ServerArg, means_content},
     glob,
 };
 use crate::outcome::{Outcome, OutputError};
@@ -315,7 +315,7 @@ fn check_names(sources: &[End], (to, destination): (&Place, &Path)) -> Outcome {
 fn last_name(source: &End) -> Option<OsString> {
     match source {
         End::Standard => None,
-        End::Path(_, path) if path.as_os_str().as_bytes().ends_with(b"/.") => None,
+        End::Path(_, path) if means_content(path) => None,
         End::Path(Place::Cluster(_), path) => path.file_name().map(OsStr::to_owned),
         End::Path(Place::Local, path) => {
             let named = path.file_name().map(OsStr::to_owned);

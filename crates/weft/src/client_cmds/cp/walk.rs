@@ -20,6 +20,7 @@ use super::{
     report::Report,
     verify,
 };
+use crate::client_cmds::connect::means_directory;
 
 /// Files under way at a time: enough for a server to make many durable at once.
 const AT_A_TIME: usize = 64;
@@ -75,7 +76,7 @@ impl Copy {
     /// # Errors
     /// Why it itself was not copied; what is below a directory is told to the report.
     pub(super) async fn run(self: Arc<Copy>, from: &Path, to: &Path) -> Result<(), String> {
-        let follow = self.how.follows_given;
+        let follow = self.how.follows_given || means_directory(from);
         let facts = self.from.look(from, follow).await?;
         let facts = facts.ok_or_else(|| {
             format!("{}: no such file or directory{}", self.from.show(from), hint(from))
