@@ -9,7 +9,7 @@ use std::{io::Write, path::Path};
 use serde::Serialize;
 use weft_client::{
     fs::{ClientBuilder, ClientOptions, OpenOptions},
-    io::{IoPolicy, LayoutInfo, Thresholds},
+    io::{LayoutInfo, Thresholds},
     url::{Host, Url, UrlOptions},
 };
 use weft_nfs::FileType;
@@ -79,10 +79,10 @@ fn of_client(said: &UrlOptions) -> Vec<Setting> {
     };
     let setting = |name, value: String, from| Setting { name, value, from };
     let seconds = |d: std::time::Duration| format!("{} s", d.as_secs_f64());
-    let kept = match (policy.keeps, policy == IoPolicy::direct()) {
+    let kept = match (policy.keeps, policy.gather_below) {
         (true, _) => "what was read and written is kept",
-        (false, true) => "every read and write asks the servers",
-        (false, false) => "what was read is not kept",
+        (false, 0) => "every read and write asks the servers",
+        (false, _) => "what was read is not kept",
     };
     let cache_bytes = format!("{} bytes for all files of a client", policy.cache_bytes);
     let gathered = match policy.gather_below {
@@ -107,7 +107,7 @@ fn of_client(said: &UrlOptions) -> Vec<Setting> {
         setting("protocol", format!("NFSv4.{}", options.minorversion), {
             by("minorversion", said.minorversion.is_some())
         }),
-        setting("cache", kept.into(), of_cache("cache", said.cache.is_some())),
+        setting("cache", kept.into(), of_cache("cache", false)),
         setting("cache budget", cache_bytes, by("cache_bytes", said.cache_bytes.is_some())),
         setting("writes gathered", gathered, of_cache("gather_below", said.gather_below.is_some())),
         setting("read-ahead", ahead, of_cache("read_ahead", said.read_ahead.is_some())),
@@ -213,6 +213,12 @@ mod tests {
             ("", "read-ahead", "8388608 bytes", DEFAULT),
             ("cache=false", "read-ahead", "none", "cache=false of the URL"),
             ("cache=false", "cache", "every read and write asks the servers", {
+                "cache=false of the URL"
+            }),
+            ("cache=false&cache_bytes=4096", "cache", "every read and write asks the servers", {
+                "cache=false of the URL"
+            }),
+            ("cache=false&gather_below=512", "cache", "what was read is not kept", {
                 "cache=false of the URL"
             }),
             ("cache=false&gather_below=512", "writes gathered", "those of fewer than 512 bytes", {
