@@ -110,6 +110,9 @@ pub const DATA_SERVER_AVOID: Duration = Duration::from_secs(20);
 pub const LAYOUT_AVOID: Duration = Duration::from_secs(5);
 /// Symbolic links followed in one path, as Linux has it.
 pub const SYMLINKS_MAX: usize = 40;
+/// Directories above one another that a walk goes down: more than a path that Linux takes can name
+/// of names that people use.
+pub const WALK_DEPTH_MAX: usize = 1024;
 /// Components looked up in one COMPOUND.
 pub const LOOKUPS_PER_COMPOUND: usize = 16;
 /// Bytes of a file that travel together with its name and open (P3.4): what servers keep beside the

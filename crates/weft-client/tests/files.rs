@@ -6,7 +6,7 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -14,10 +14,10 @@ use std::{
 use bytes::Bytes;
 use fake::{Fake, Fault, Node, UNIT, pattern};
 use weft_client::{
-    fs::{Client, ClientOptions, File, OpenOptions, Progress, Upload},
+    fs::{Client, ClientOptions, File, OpenOptions, Progress, Upload, is_copy_declined},
     io::IoPolicy,
 };
-use weft_nfs::{NfsStat, OpNum};
+use weft_nfs::{Attrs, NfsStat, OpNum};
 
 struct Cluster {
     mds: Fake,
@@ -103,6 +103,159 @@ async fn put_and_get_over_all_data_servers() {
     assert_eq!(c.mds.count(OpNum::LAYOUTCOMMIT), 1);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "no temporary file stays");
     c.client.close().await;
+}
+
+/// A file that becomes shorter while it is copied is an error, however it is copied, and soon:
+/// nobody gets zeros for what was there.
+#[tokio::test]
+async fn a_source_that_shrinks_is_an_error() {
+    const SIZE: usize = 8 << 20;
+    let c = cluster(2).await;
+    let dir = tempfile::tempdir().unwrap();
+    let (local, back) = (dir.path().join("in"), dir.path().join("out"));
+    let mds = c.mds.clone();
+    let cut = move || {
+        for node in mds.lock().nodes.values_mut() {
+            if let Node::File { size, .. } = node
+                && *size == SIZE as u64
+            {
+                *size = 1 << 20;
+            }
+        }
+    };
+    let cutting = || -> Progress {
+        let cut = cut.clone();
+        Arc::new(move |_| cut())
+    };
+    let shorter = |said: String| assert!(said.contains(": it became shorter"), "{said}");
+
+    c.write("/f", &pattern(SIZE, 3)).await;
+    shorter(c.client.get_file("/f", &back, cutting()).await.unwrap_err().to_string());
+    assert!(!back.exists());
+
+    c.write("/f", &pattern(SIZE, 3)).await;
+    let got = c.client.get_stream("/f", std::io::sink(), cutting()).await;
+    shorter(got.unwrap_err().to_string());
+
+    c.write("/f", &pattern(SIZE, 3)).await;
+    let file = Arc::new(c.client.open("/f", OpenOptions::read()).await.unwrap());
+    let (sender, upload) = Upload::pieces(file.size(), 0o644);
+    cut();
+    let (given, put) = tokio::join!(c.client.give(&file, sender), c.client.put(upload, "/copy"));
+    shorter(given.unwrap_err().to_string());
+    shorter(put.unwrap_err().to_string());
+    assert!(c.client.stat("/copy").await.is_err());
+
+    c.write("/f", &pattern(SIZE, 3)).await;
+    let source = Arc::new(c.client.open("/f", OpenOptions::read()).await.unwrap());
+    // What no blocks are shared of is cut between two COPYs.
+    c.mds.fault(Fault::Status(OpNum::CLONE, NfsStat::XDEV));
+    let upload = Upload::copied_there(source, 0o644).with_progress(cutting());
+    shorter(c.client.put(upload, "/copy").await.unwrap_err().to_string());
+    assert!(c.client.stat("/copy").await.is_err());
+
+    for (size, data) in [(50_000, true), (SIZE, true), (SIZE, false)] {
+        std::fs::write(&local, if data { pattern(size, 3) } else { vec![] }).unwrap();
+        let file = std::fs::File::options().write(true).open(&local).unwrap();
+        file.set_len(size as u64).unwrap();
+        if !data {
+            std::os::unix::fs::FileExt::write_all_at(&file, &[1; 4096], SIZE as u64 - 4096)
+                .unwrap();
+        }
+        let upload = Upload::file(&local).unwrap();
+        file.set_len(1000).unwrap();
+        let put = tokio::time::timeout(Duration::from_secs(5), c.client.put(upload, "/copy"));
+        let put = put.await.expect("soon");
+        let said = put.expect_err(&format!("{size} {data}")).to_string();
+        assert!(said.starts_with("/copy: "), "{size} {data}: {said}");
+        assert!(c.client.stat("/copy").await.is_err());
+    }
+}
+
+/// A file is copied by the server, piece by piece where no blocks can be shared, and a piece once
+/// more of which nobody knows whether it is; no byte of it comes to the client.
+#[tokio::test]
+async fn a_server_copies_a_file() {
+    let data = pattern((3 << 20) + 77, 3);
+    let status = Fault::Status;
+    let lost = Fault::DropAfterAndForget;
+    for (faults, clones, copies) in [
+        (vec![], 2, 0),
+        (vec![status(OpNum::CLONE, NfsStat::XDEV)], 1, 4),
+        // It is not asked again.
+        (vec![status(OpNum::CLONE, NfsStat::NOTSUPP)], 0, 8),
+        (vec![lost(OpNum::CLONE)], 3, 0),
+        (vec![status(OpNum::CLONE, NfsStat::XDEV), lost(OpNum::COPY)], 1, 5),
+    ] {
+        let c = cluster(2).await;
+        c.write("/f", &data).await;
+        let source = Arc::new(c.client.open("/f", OpenOptions::read()).await.unwrap());
+        let io = || [OpNum::READ, OpNum::WRITE].map(|op| c.mds.count(op) + c.ds[0].count(op));
+        let before = io();
+        c.mds.lock().faults.extend(&faults);
+        for copy in ["/copy", "/again"] {
+            let size = c.client.put(Upload::copied_there(source.clone(), 0o644), copy).await;
+            assert_eq!(size.unwrap(), data.len() as u64, "{faults:?}");
+        }
+        let done = [OpNum::CLONE, OpNum::COPY].map(|op| c.mds.count(op));
+        assert_eq!(done, [clones, copies], "{faults:?}");
+        assert_eq!(io(), before, "{faults:?}");
+        for copy in ["/copy", "/again"] {
+            assert!(c.read(copy, data.len() + 1).await == data, "{faults:?} {copy}");
+        }
+        c.client.close().await;
+    }
+}
+
+/// A server that copies nothing itself says so once: nothing is left of what was tried, and who
+/// asks before is told. One that does not copy this file may copy others.
+#[tokio::test]
+async fn a_server_may_decline_to_copy() {
+    let c = cluster(2).await;
+    c.write("/f", &pattern(3 << 20, 3)).await;
+    let source = Arc::new(c.client.open("/f", OpenOptions::read()).await.unwrap());
+    assert!(c.client.may_copy_from(&c.client));
+    for (status, of_others) in
+        [(NfsStat::OFFLOAD_DENIED, true), (NfsStat::XDEV, true), (NfsStat::NOTSUPP, false)]
+    {
+        c.mds.fault(Fault::Status(OpNum::CLONE, NfsStat::XDEV));
+        c.mds.fault(Fault::Status(OpNum::COPY, status));
+        let upload = Upload::copied_there(source.clone(), 0o644);
+        let e = c.client.put(upload, "/copy").await.unwrap_err();
+        assert!(is_copy_declined(&e.error), "{e}");
+        assert_eq!(c.client.may_copy_from(&c.client), of_others, "{status}");
+        assert_eq!(c.client.stat("/copy").await.unwrap_err().error.status(), Some(NfsStat::NOENT));
+        assert!(matches!(c.mds.lock().nodes.get(&1), Some(Node::Dir(names)) if names.len() == 1));
+    }
+    // What is no refusal to copy is a failure.
+    c.mds.fault(Fault::Status(OpNum::CLONE, NfsStat::NOSPC));
+    c.mds.fault(Fault::Status(OpNum::COPY, NfsStat::NOSPC));
+    let e = c.client.put(Upload::copied_there(source, 0o644), "/copy").await.unwrap_err();
+    assert_eq!((e.error.status(), is_copy_declined(&e.error)), (Some(NfsStat::NOSPC), false));
+    assert!(matches!(c.mds.lock().nodes.get(&1), Some(Node::Dir(names)) if names.len() == 1));
+}
+
+/// Who may not give a file away keeps it, and then without the set-id bits, which were for its
+/// owner.
+#[tokio::test]
+async fn set_id_bits_are_for_the_owner() {
+    let c = cluster(1).await;
+    let owner = Some(weft_nfs::attr::numeric_owner(1234));
+    let finally = Attrs { mode: Some(0o6755), owner, ..Attrs::default() };
+    for (refused, mode) in [(false, 0o6755), (true, 0o755)] {
+        // In one request with all else, and then alone.
+        for _ in 0..2 * usize::from(refused) {
+            c.mds.fault(Fault::Status(OpNum::SETATTR, NfsStat::PERM));
+        }
+        c.mds.lock().set.clear();
+        let told = Arc::new(AtomicBool::new(false));
+        let upload = Upload::bytes(pattern(100, 1).into(), 0o644).finally(finally.clone());
+        c.client.put(upload.telling_of_owner(told.clone()), "/f").await.unwrap();
+        assert_eq!(told.load(Ordering::Relaxed), refused);
+        let set = c.mds.lock().set.clone();
+        let last = set.last().expect("it was set");
+        assert_eq!((last.mode, &last.owner), (Some(mode), &None), "{refused}");
+    }
 }
 
 /// A small file goes in, after a look at what is there, and comes out, in one COMPOUND each, and

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use support::{Cluster, Options};
 use weft_client::{
     ClientError,
-    fs::{Client, ClientOptions},
+    fs::{Client, ClientOptions, Step},
     io::Source,
     node::{Nodes, OpenOptions, OpenedName},
     rpc::Credential,
@@ -106,6 +106,52 @@ async fn files_go_by_flexfiles_layouts() {
     io.close().await.unwrap();
     let through = &weft_server::compound::Role::core(cluster.mds()).counters;
     assert_eq!((through.bytes_in.load(Relaxed), through.bytes_out.load(Relaxed)), (0, 0));
+    client.close().await;
+}
+
+/// A walk goes where it saw that it would: a directory whose name became a link's, or another
+/// directory's, after it was found is the one that is walked through, and changed.
+#[tokio::test]
+async fn a_walk_is_led_nowhere_else() {
+    let cluster = Cluster::striped(1).await;
+    let (client, ..) = users(&cluster).await;
+    for dir in ["/home/tree", "/home/tree/a", "/home/tree/b", "/victim", "/victim/c"] {
+        client.mkdir(dir, 0o755).await.unwrap();
+    }
+    for path in ["/home/tree/a/f", "/home/tree/b/f", "/victim/f", "/victim/c/f"] {
+        client.write_file(path, 0o644, Bytes::from_static(b"x")).await.unwrap();
+    }
+    let mut walk = client.walk_tree("/home/tree", true, usize::MAX).await.unwrap();
+    let mut seen = Vec::new();
+    while let Some(step) = walk.next().await.unwrap() {
+        let Step::Entry { path, node, .. } = step else { continue };
+        let path = path.to_str().unwrap().to_owned();
+        if path == "/home/tree/a" {
+            client.rename("/home/tree/a", "/home/moved").await.unwrap();
+            client.symlink("/victim", "/home/tree/a").await.unwrap();
+        }
+        if path == "/home/tree/b" {
+            client.rename("/home/tree/b", "/home/moved-too").await.unwrap();
+            client.rename("/victim/c", "/home/tree/b").await.unwrap();
+        }
+        let attrs = Attrs { mode: Some(0o600), ..Attrs::default() };
+        client.nodes().setattr(&node.fh, Stateid::ANONYMOUS, attrs).await.unwrap();
+        seen.push(path);
+    }
+    seen.sort();
+    let tree = ["/home/tree", "/home/tree/a", "/home/tree/a/f", "/home/tree/b", "/home/tree/b/f"];
+    assert_eq!(seen, tree);
+    for (path, mode) in [
+        ("/home/moved", 0o600),
+        ("/home/moved/f", 0o600),
+        ("/home/moved-too/f", 0o600),
+        ("/victim", 0o755),
+        ("/victim/f", 0o644),
+        ("/home/tree/b", 0o755),
+        ("/home/tree/b/f", 0o644),
+    ] {
+        assert_eq!(client.stat(path).await.unwrap().mode, Some(mode), "{path}");
+    }
     client.close().await;
 }
 

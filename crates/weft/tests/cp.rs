@@ -5,7 +5,10 @@ mod support;
 use std::{
     fs,
     io::Write,
-    os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink},
+    os::unix::{
+        fs::{FileExt, MetadataExt, PermissionsExt, symlink},
+        process::CommandExt,
+    },
     path::Path,
     time::{Duration, SystemTime},
 };
@@ -22,11 +25,15 @@ fn copies() {
     modes_and_times_are_kept(&one, &other);
     holes_stay_holes(&one, &other);
     what_fails_is_told_and_the_rest_goes_on(&one);
+    what_may_not_be_read_is_told(&one);
     copies_are_verified(&one, &other);
     copies_are_resumed(&one);
     nothing_into_itself(&one);
+    set_id_bits_need_their_owner(&one);
+    servers_copy_within_a_cluster(&one, &other);
     links_lead_nowhere_out(&one, &other);
     patterns_and_streams(&one);
+    trees_have_a_depth(&one);
     an_interrupted_copy_leaves_whole_files(&one);
 }
 
@@ -127,7 +134,7 @@ fn holes_stay_holes(one: &Bench, other: &Bench) {
     }
 }
 
-/// A fifo, an unreadable name and a directory in a file's way: each is named, all else is copied.
+/// A fifo and a directory in a file's way: each is named, all else is copied.
 fn what_fails_is_told_and_the_rest_goes_on(one: &Bench) {
     let dir = one.local("mixed");
     fs::create_dir_all(format!("{dir}/sub")).expect("folders");
@@ -147,6 +154,7 @@ fn what_fails_is_told_and_the_rest_goes_on(one: &Bench) {
         (1, &["cp", &dir, ":/x"][..], "mixed: is a directory (cp -r copies it)"),
         (1, &["cp", "gone", ":/x"], "gone: no such file or directory"),
         (1, &["cp", ":/gone", "x"], "/gone: no such file or directory"),
+        (1, &["cp", ":/gone", "nodir/x"], "/gone: no such file or directory"),
         (1, &["cp", &dir, "elsewhere"], "neither is on a cluster"),
         (1, &["cp", "-r", &dir, ":/new", ":/nodir"], "/nodir: not a directory, and there are"),
         (1, &["cp", "a", "weft://127.0.0.1:1/x"], "no server at 127.0.0.1:1"),
@@ -156,6 +164,53 @@ fn what_fails_is_told_and_the_rest_goes_on(one: &Bench) {
         let said = one.fails(status, arguments);
         assert!(said.contains(words), "weft {arguments:?}: {said}");
     }
+}
+
+/// Files and a directory that he may not read, among others that he may: each is named, all else is
+/// copied, by the servers too.
+fn what_may_not_be_read_is_told(one: &Bench) {
+    if !support::is_root() {
+        return;
+    }
+    const USER: u32 = 12_345;
+    let home = one.local("his");
+    fs::create_dir(&home).expect("a folder");
+    for dir in [one.dir.path(), Path::new(&home)] {
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).expect("a mode");
+    }
+    one.ok(&["mkdir", "-p", "/some/closed", "/some/open", "/his"]);
+    one.ok(&["chmod", "777", "/his"]);
+    for (name, bytes) in [("small", 100), ("large", 3 << 20)] {
+        let file = one.file("f", 1, bytes);
+        for dir in ["/some", "/some/open", "/some/closed"] {
+            let (seen, secret) = (format!("{dir}/{name}"), format!("{dir}/{name}-secret"));
+            one.ok(&["put", &file, &seen]);
+            one.ok(&["put", &file, &secret]);
+            one.ok(&["chmod", "600", &secret]);
+        }
+    }
+    one.ok(&["chmod", "700", "/some/closed"]);
+    let secrets = ["small-secret", "large-secret", "open/small-secret", "open/large-secret"];
+    for to in [":/his/copy", &format!("{home}/copy")] {
+        let mut cp = one.command(&["cp", "-rv", ":/some", to]);
+        let cp = ended(cp.uid(USER).gid(USER).spawn().expect("weft starts"));
+        let said = support::words(&cp);
+        assert_eq!(cp.status.code(), Some(1), "{said}");
+        for secret in secrets.iter().chain(&["closed"]) {
+            assert!(said.contains(&format!("/some/{secret}: permission denied")), "{to}: {said}");
+        }
+        assert!(said.contains("5 failures, as told above; 4 files are copied"), "{to}: {said}");
+        let by_servers = if to.starts_with(':') { 2 } else { 0 };
+        assert_eq!(said.matches(" (by the servers)").count(), by_servers, "{to}: {said}");
+    }
+    for dir in ["/his/copy", "/his/copy/open"] {
+        assert!(one.content(&format!("{dir}/large")) == support::pattern(1, 3 << 20), "{dir}");
+        assert_eq!(one.content(&format!("{dir}/small")), support::pattern(1, 100), "{dir}");
+    }
+    assert_eq!(one.names("/his/copy"), ["closed", "large", "open", "small"]);
+    assert_eq!(one.names("/his/copy/open"), ["large", "small"]);
+    assert!(one.names("/his/copy/closed").is_empty());
+    one.ok(&["rm", "-r", "/some", "/his"]);
 }
 
 /// `--verify` passes over what is right, and finds one byte that is not: here in a file that
@@ -213,8 +268,19 @@ fn nothing_into_itself(one: &Bench) {
     one.ok(&["cp", &one.file("f", 1, 10), ":/d/f"]);
     let port = one.cluster.port();
     let alias = format!("weft://localhost:{port}/d/sub");
-    for target in [":/d/sub", ":/d/new", ":/d", &alias] {
-        let said = one.fails(1, &["cp", "-r", ":/d", target]);
+    one.ok(&["ln", "-s", "/d/sub", "/way"]);
+    one.ok(&["ln", "-s", "/d", "/d-too"]);
+    for (source, target) in [
+        (":/d", ":/d/sub"),
+        (":/d", ":/d/new"),
+        (":/d", ":/d"),
+        (":/d", &alias),
+        (":/d", ":/way"),
+        (":/d", ":/way/new"),
+        (":/d-too/.", ":/d/sub"),
+        (":/d/../d", ":/way/new"),
+    ] {
+        let said = one.fails(1, &["cp", "-r", source, target]);
         assert!(said.contains("cannot copy a directory into itself"), "{target}: {said}");
     }
     let alias = format!("weft://localhost:{port}/d/f");
@@ -222,6 +288,12 @@ fn nothing_into_itself(one: &Bench) {
         let said = one.fails(1, &["cp", ":/d/f", target]);
         assert!(said.contains("are the same file"), "{target}: {said}");
     }
+    assert_eq!(one.names("/d/sub"), [""; 0]);
+    // A link is copied as one, but not in place of what it leads to.
+    one.ok(&["ln", "-s", "f", "/d/link"]);
+    let said = one.fails(1, &["cp", "-r", ":/d/link", ":/d/f"]);
+    assert!(said.contains("/d/f: is there, and no link: not replaced"), "{said}");
+    one.ok(&["rm", "/d/link", "/way", "/d-too"]);
     assert_eq!(one.content("/d/f"), support::pattern(1, 10));
     one.ok(&["cp", "-r", ":/d", ":/beside"]);
     assert_eq!(one.names("/beside"), ["f", "sub"]);
@@ -269,7 +341,133 @@ fn patterns_and_streams(one: &Bench) {
     cp.stdin.take().expect("a pipe").write_all(b"through a pipe").expect("it reads");
     assert!(ended(cp).status.success());
     assert_eq!(one.content("/p/piped"), b"through a pipe");
+    for option in ["-p", "--verify", "--resume"] {
+        for arguments in [["cp", option, ":/p/a1", "-"], ["cp", option, "-", ":/p/b2"]] {
+            let said = one.fails(1, &arguments);
+            assert!(said.contains("-: a stream has no times"), "{arguments:?}: {said}");
+        }
+    }
+    assert_eq!(one.names("/p"), [".a3", "a1", "a2", "b1", "piped"]);
     one.ok(&["rm", "-r", "/p"]);
+}
+
+/// Within a cluster no byte of a file comes to who copies it, by whichever of its names the server
+/// is called; holes stay, `-p` and `--verify` mean what they say.
+fn servers_copy_within_a_cluster(one: &Bench, other: &Bench) {
+    const SIZE: usize = 40 * MIB as usize + 123;
+    let moved = || {
+        let data = one.cluster.data_dir();
+        let dir = data.to_str().expect("a plain path");
+        let told = one.ok(&["status", "--json", "--dir", dir]);
+        let told: serde_json::Value = serde_json::from_slice(&told).expect("JSON");
+        let servers = told["servers"].as_array().expect("servers");
+        let bytes = |server: &serde_json::Value, key: &str| server[key].as_u64().expect("a number");
+        servers.iter().map(|s| bytes(s, "bytes_in") + bytes(s, "bytes_out")).sum::<u64>()
+    };
+    let holes = one.local("mostly-holes");
+    let file = fs::File::create(&holes).expect("a file");
+    file.write_all_at(&support::pattern(4, 3 << 20), 50 * MIB).expect("it is written");
+    file.set_len(100 * MIB + 7).expect("a size");
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    file.set_modified(long_ago).expect("a time");
+    one.ok(&["mkdir", "/from"]);
+    one.ok(&["cp", &one.file("big", 3, SIZE), ":/from/big"]);
+    one.ok(&["cp", "-p", &holes, ":/from/holes"]);
+    let alias = format!("weft://localhost:{}/alias", one.cluster.port());
+    for to in [":/beside", &alias] {
+        let before = moved();
+        let said = one.ok(&["cp", "-rpv", ":/from", to]);
+        let (said, through) = (String::from_utf8(said).expect("text"), moved() - before);
+        assert_eq!(said.matches(" (by the servers)").count(), 2, "{said}");
+        assert!(through < MIB / 2, "{through} bytes");
+    }
+    for copy in ["/beside", "/alias"] {
+        assert!(one.content(&format!("{copy}/big")) == support::pattern(3, SIZE), "{copy}");
+        let back = one.local("holes-again");
+        one.ok(&["cp", "-p", &format!(":{copy}/holes"), &back]);
+        same(&holes, &back);
+        assert_eq!(fs::metadata(&back).expect("it").modified().expect("a time"), long_ago);
+        let shown = one.ok(&["stat", "--json", &format!("{copy}/holes")]);
+        let shown: serde_json::Value = serde_json::from_slice(&shown).expect("JSON");
+        let used = shown["space_used"].as_u64().expect("a number");
+        assert!(used < 10 * MIB, "{used} bytes at the servers");
+    }
+    let text = |arguments: &[&str]| String::from_utf8(one.ok(arguments)).expect("text");
+    let said = text(&["cp", "-v", "--verify", ":/from/big", ":/beside/big"]);
+    assert!(said.ends_with("/beside/big (by the servers)\n"), "{said}");
+    let said = text(&["cp", "-rv", "--resume", ":/from/.", ":/beside"]);
+    assert!(said.contains("/beside/holes (is there already)\n"), "{said}");
+    // Where there is no COPY, and where the server is another one.
+    let old = format!("weft://localhost:{}/old?minorversion=1", one.cluster.port());
+    for to in [&old, &url(other, "/old")] {
+        let said = text(&["cp", "-v", ":/from/big", to]);
+        assert!(said.ends_with("/old\n"), "{said}");
+    }
+    assert!(one.content("/old") == support::pattern(3, SIZE));
+    one.ok(&["rm", "-r", "/from", "/beside", "/alias", "/old"]);
+    other.ok(&["rm", "/old"]);
+}
+
+/// `-p` by a user who is not the owner: the copy is his, and runs as nobody else.
+fn set_id_bits_need_their_owner(one: &Bench) {
+    if !support::is_root() {
+        return;
+    }
+    const USER: u32 = 12_345;
+    let home = one.local("home");
+    fs::create_dir(&home).expect("a folder");
+    for dir in [one.dir.path(), Path::new(&home)] {
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).expect("a mode");
+    }
+    one.ok(&["mkdir", "/open"]);
+    one.ok(&["chmod", "777", "/open"]);
+    for (name, bytes) in [("small", 100), ("large", 3 << 20)] {
+        let tool = one.file(name, 1, bytes);
+        fs::set_permissions(&tool, fs::Permissions::from_mode(0o4755)).expect("a mode");
+        one.ok(&["cp", "-p", &tool, &format!(":/open/{name}")]);
+        let mode = |path: &str| {
+            let shown = one.ok(&["stat", "--json", path]);
+            let shown: serde_json::Value = serde_json::from_slice(&shown).expect("JSON");
+            shown["mode"].as_str().expect("a mode").to_owned()
+        };
+        assert_eq!(mode(&format!("/open/{name}")), "-rwsr-xr-x");
+        let (there, beside) = (format!(":/open/{name}"), format!(":/open/{name}-in"));
+        let (again, back) = (format!(":/open/{name}-again"), format!("{home}/{name}"));
+        for (from, to) in [(&tool, &beside), (&there, &again), (&there, &back)] {
+            let mut cp = one.command(&["cp", "-p", from, to]);
+            let cp = ended(cp.uid(USER).gid(USER).spawn().expect("weft starts"));
+            assert!(cp.status.success(), "{}", support::words(&cp));
+        }
+        for copy in [&beside, &again] {
+            assert_eq!(mode(&copy[1..]), "-rwxr-xr-x", "{copy}");
+        }
+        let back = fs::metadata(back).expect("it");
+        assert_eq!((back.mode() & 0o7777, back.uid()), (0o755, USER));
+    }
+    one.ok(&["rm", "-r", "/open"]);
+}
+
+/// Below 1024 directories nothing is copied or looked at, which is told, and the rest is done.
+fn trees_have_a_depth(one: &Bench) {
+    // Moved into one another: to make all of them by their whole path takes long.
+    let part = "/d".repeat(260);
+    for n in 0..4 {
+        one.ok(&["mkdir", "-p", &format!("/deep{n}{part}")]);
+    }
+    for n in [2, 1, 0] {
+        let (bottom, next) = (format!("/deep{n}{part}/"), format!("/deep{}", n + 1));
+        one.ok(&["mv", &next, &bottom]);
+    }
+    one.ok(&["put", &one.file("f", 1, 10), "/deep0/f"]);
+    let said = one.fails(1, &["cp", "-r", ":/deep0", &one.local("deep")]);
+    assert!(said.contains("/d: too deep"), "{said}");
+    assert!(said.contains("1 failure, as told above; 1 files are copied"), "{said}");
+    let (bottom, inside) = (format!("{}/deep1", part), one.local("deep"));
+    assert!(Path::new(&format!("{inside}{bottom}")).exists());
+    let found = one.run(&["find", "/deep0", "-type", "d"]);
+    assert_eq!(found.status.code(), Some(1));
+    assert!(support::words(&found).contains("below 1024 directories: not looked into"));
+    assert_eq!(found.stdout.split(|b| *b == b'\n').filter(|line| !line.is_empty()).count(), 1025);
 }
 
 /// Ctrl-C ends a copy of many files soon; what is there then is whole, nothing else is left, and a

@@ -2,8 +2,13 @@
 
 mod support;
 
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+};
+
 use serde_json::Value;
-use support::bench::Bench;
+use support::bench::{Bench, ended};
 
 fn text(bench: &Bench, arguments: &[&str]) -> String {
     String::from_utf8(bench.ok(arguments)).expect("text")
@@ -21,6 +26,9 @@ fn stat(bench: &Bench, path: &str) -> Value {
 #[test]
 fn on_a_small_tree() {
     let bench = Bench::start();
+    // For who is not root.
+    let open = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(bench.dir.path(), open).expect("a mode");
     bench.ok(&["mkdir", "-p", "/t/sub/deep", "/t/.hidden"]);
     for (name, bytes) in [("t/small", 10), ("t/large", 3 << 20), ("t/sub/mid", 2000)] {
         let file = bench.file("f", 1, bytes);
@@ -32,6 +40,7 @@ fn on_a_small_tree() {
     modes_and_owners(&bench);
     names_and_times(&bench);
     room(&bench);
+    what_is_in_force(&bench);
     mistakes(&bench);
 }
 
@@ -89,6 +98,21 @@ fn modes_and_owners(bench: &Bench) {
         assert_eq!((&mid["owner"], &mid["group"]), (&"1234".into(), &"4321".into()));
         bench.ok(&["chown", "root:root", "/t/sub/mid"]);
         assert_eq!(stat(bench, "/t/sub/mid")["owner"], "0");
+        // A link is the tree's, what it leads to is not.
+        bench.ok(&["mkdir", "/out"]);
+        bench.ok(&["ln", "-s", "/out", "/t/sub/way"]);
+        bench.ok(&["chown", "-R", "77:77", "/t/sub"]);
+        assert_eq!(stat(bench, "/t/sub/way")["owner"], "77");
+        assert_eq!(stat(bench, "/out")["owner"], "0");
+        bench.ok(&["chown", "-R", "78", "/t/sub/way"]);
+        assert_eq!(stat(bench, "/out")["owner"], "0");
+        assert_eq!(stat(bench, "/t/sub/way")["owner"], "78");
+        bench.ok(&["chown", "-R", "79", "/t/sub/way/"]);
+        assert_eq!(stat(bench, "/out")["owner"], "79");
+        bench.ok(&["chmod", "-R", "a+rwx", "/t/sub"]);
+        assert_eq!(stat(bench, "/out")["mode"], "drwxr-xr-x");
+        bench.ok(&["rm", "/t/sub/way", "/out"]);
+        bench.ok(&["chown", "-R", "0:0", "/t/sub"]);
     }
 }
 
@@ -96,6 +120,9 @@ fn names_and_times(bench: &Bench) {
     bench.ok(&["touch", "/t/new"]);
     assert_eq!(stat(bench, "/t/new")["size"], 0);
     bench.ok(&["touch", "-c", "/t/none"]);
+    let said = bench.fails(1, &["touch", "/t/z*", "/t/new"]);
+    assert!(said.contains("/t/z*: nothing fits"), "{said}");
+    bench.fails(1, &["stat", "/t/z*"]);
     bench.fails(1, &["stat", "/t/none"]);
     let before = stat(bench, "/t/large");
     bench.ok(&["touch", "/t/large"]);
@@ -119,9 +146,56 @@ fn room(bench: &Bench) {
     assert!(each.iter().any(|line| line.ends_with("\t/t/sub")), "{each:?}");
     assert!(each.last().expect("a line").ends_with("\t/t"), "{each:?}");
     assert!(text(bench, &["du", "-sh", "/t/large"]).starts_with("3.0M\t"));
+    if support::is_root() {
+        // What he may not read is told, and the rest is added up all the same.
+        bench.ok(&["mkdir", "-p", "/t/sub/closed/below"]);
+        bench.ok(&["chmod", "700", "/t/sub/closed"]);
+        bench.ok(&["chmod", "755", "/t/sub", "/t/sub/deep"]);
+        let mut du = bench.command(&["du", "/gone", "/t"]);
+        let du = ended(du.uid(12_345).gid(12_345).spawn().expect("weft starts"));
+        assert_eq!(du.status.code(), Some(1));
+        let said = support::words(&du);
+        assert!(said.contains("/t/sub/closed: permission denied"), "{said}");
+        assert!(said.contains("/gone: no such file"), "{said}");
+        assert_eq!(
+            String::from_utf8_lossy(&du.stdout).lines().last(),
+            Some(&*format!("{kib}\t/t"))
+        );
+        bench.ok(&["rm", "-r", "/t/sub/closed"]);
+    }
     let shown = lines(bench, &["df", "-h"]);
     assert!(shown[0].starts_with("Server") && shown[0].contains("Available"), "{shown:?}");
     assert!(shown[1].starts_with("weft://127.0.0.1:") && shown[1].contains('%'), "{shown:?}");
+}
+
+/// What a client would do with a file, and who has decided it.
+fn what_is_in_force(bench: &Bench) {
+    let path =
+        |options: &str| format!("weft://127.0.0.1:{}/t/large{options}", bench.cluster.port());
+    let of = |path: &str| -> Value {
+        serde_json::from_slice(&bench.ok(&["stat", "--client", "--json", path])).expect("JSON")
+    };
+    let setting = |told: &Value, name: &str| {
+        let settings = told["settings"].as_array().expect("settings");
+        let found = settings.iter().find(|s| s["name"] == name).expect(name);
+        (found["value"].to_string(), found["from"].to_string())
+    };
+    let (usual, uncached) = (of("/t/large"), of(&path("?cache=false&slots=7")));
+    assert_eq!(usual["url"], *path(""));
+    assert!(setting(&usual, "read-ahead") == ("\"8388608 bytes\"".into(), "\"default\"".into()));
+    let off = ("\"none\"".into(), "\"cache=false of the URL\"".into());
+    assert_eq!(setting(&uncached, "read-ahead"), off);
+    assert!(setting(&uncached, "requests at a time").0.starts_with("\"7 "));
+    let (layout, from) = setting(&usual, "layout");
+    assert!(layout.contains("2 stripes of ") && from.contains("the server"), "{layout} {from}");
+    assert!(setting(&usual, "layouts for").0.contains("of this one by the data servers"));
+    let shown = text(bench, &["stat", "--client", &path("?layouts=false")]);
+    assert!(shown.contains("not used: all through the metadata server"), "{shown}");
+    assert!(!shown.contains(" stripes of "), "{shown}");
+    assert!(text(bench, &["stat", "--client", "/t"]).contains("cache budget"));
+    let said = bench.fails(1, &["stat", "--client", &path("?cash=false")]);
+    assert!(said.contains("there is no option \"cash\""), "{said}");
+    bench.fails(1, &["stat", "--client", "/gone"]);
 }
 
 fn mistakes(bench: &Bench) {

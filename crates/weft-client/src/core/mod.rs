@@ -111,10 +111,19 @@ pub struct Core {
     epoch: u64,
     losses: u64,
     server_flags: u32,
-    server_owner: Bytes,
-    server_scope: Bytes,
+    server: ServerName,
     lease: Duration,
     renewed: Option<Instant>,
+}
+
+/// Who a server says it is: the same at each of its addresses (RFC 8881 §2.10.5), so two that are
+/// equal are one server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServerName {
+    /// `so_major_id` of its owner (RFC 8881 §2.5): servers of two owners are two servers.
+    pub owner: Bytes,
+    /// `eir_server_scope`: within which servers filehandles mean the same (RFC 8881 §2.10.4).
+    pub scope: Bytes,
 }
 
 #[derive(Debug)]
@@ -144,8 +153,7 @@ impl Core {
             epoch: 0,
             losses: 0,
             server_flags: 0,
-            server_owner: Bytes::new(),
-            server_scope: Bytes::new(),
+            server: ServerName::default(),
             lease: limits::LEASE_ASSUMED,
             renewed: None,
         }
@@ -179,8 +187,10 @@ impl Core {
         // §18.35.3: the sequence id counts only for a record that is not confirmed yet.
         self.client = Some(Client { id: ok.clientid, create_sequence: ok.sequenceid });
         self.server_flags = ok.flags;
-        self.server_owner = ok.server_owner.major_id.0.clone();
-        self.server_scope = ok.server_scope.0.clone();
+        self.server = ServerName {
+            owner: ok.server_owner.major_id.0.clone(),
+            scope: ok.server_scope.0.clone(),
+        };
         self.session = None;
         self.reclaim_pending = self.config.role == Role::Mds;
     }
@@ -392,19 +402,14 @@ impl Core {
         self.client.as_ref().map(|c| c.id)
     }
 
-    /// Within which servers filehandles mean the same (RFC 8881 §2.10.4), as this one said last.
-    pub fn server_scope(&self) -> &Bytes {
-        &self.server_scope
-    }
-
     /// EXCHANGE_ID flags of the server.
     pub fn server_flags(&self) -> u32 {
         self.server_flags
     }
 
-    /// Major id of the server owner (RFC 8881 §2.5): servers of two owners are two servers.
-    pub fn server_owner(&self) -> &Bytes {
-        &self.server_owner
+    /// Who the server says it is, as it said last.
+    pub fn server(&self) -> &ServerName {
+        &self.server
     }
 
     /// Largest READ and WRITE payloads that fit the session's messages, in bytes.

@@ -127,6 +127,11 @@ impl ClientBuilder {
         self
     }
 
+    /// What was said so far, and what is usual.
+    pub fn options(&self) -> &ClientOptions {
+        &self.options
+    }
+
     /// What the options of a URL say takes the place of what was said before.
     pub fn url_options(mut self, said: &UrlOptions) -> ClientBuilder {
         let o = &mut self.options;

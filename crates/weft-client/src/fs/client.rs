@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use weft_nfs::Bitmap;
 
-use super::{recall, scratch::Scratch};
+use super::{declined::Declined, recall, scratch::Scratch};
 use crate::{
     core::Role,
     error::ClientError,
@@ -75,6 +75,7 @@ pub struct Client {
     pub(super) nodes: Nodes,
     pub(super) scratch: Arc<Scratch>,
     pub(super) eager: bool,
+    pub(super) declined: Arc<Declined>,
 }
 
 /// Attributes asked for by [`Client::stat`] and [`Client::read_dir`].
@@ -124,7 +125,7 @@ impl Client {
         };
         let scratch = Arc::new(Scratch::of(identity.owner_id()));
         let nodes = Nodes::new(Arc::new(cluster), files, lock_notices);
-        Ok(Client { nodes, scratch, eager: options.eager })
+        Ok(Client { nodes, scratch, eager: options.eager, declined: Arc::default() })
     }
 
     /// Bytes that were read by descriptor of data servers on this host, instead of over TCP.

@@ -23,6 +23,9 @@ use crate::{
     node::{OpenOptions, attrs_wanted, opening},
 };
 
+/// Of a file that is shorter than it was.
+pub(super) const CUT: ClientError = ClientError::Invalid("it became shorter while it was copied");
+
 /// An open file.
 pub struct File {
     io: Arc<FileIo>,
@@ -151,6 +154,18 @@ impl File {
     /// The end of the file as far as we know.
     pub fn size(&self) -> u64 {
         self.io.size()
+    }
+
+    /// A file that others have cut since it was opened is not what was to be copied: what was read
+    /// behind its end, servers filled with zeros.
+    ///
+    /// # Errors
+    /// It became shorter; its size cannot be asked for.
+    pub(super) async fn require_uncut(&self) -> Result<(), ClientError> {
+        match self.io.fetch_size().await? < self.attrs.size.unwrap_or(0) {
+            true => Err(CUT),
+            false => Ok(()),
+        }
     }
 
     /// The data path, for callers that need more than whole buffers.

@@ -6,11 +6,13 @@
 mod builder;
 mod bulk;
 mod client;
+mod declined;
 mod dir;
 mod eager;
 pub(crate) mod error;
 mod extents;
 mod file;
+mod giving;
 mod landing;
 mod namespace;
 mod naming;
@@ -20,12 +22,15 @@ mod put;
 mod recall;
 mod replacing;
 mod scratch;
+mod server_copy;
 mod transfer;
 mod unfinished;
+mod walk;
 
 pub use builder::ClientBuilder;
 pub use bulk::{Reading, Writing};
 pub use client::{Client, ClientOptions, STAT_ATTRS};
+pub use declined::is_copy_declined;
 pub use dir::ReadDir;
 pub use error::FsError;
 pub use file::File;
@@ -33,6 +38,7 @@ pub use naming::Naming;
 pub use pieces::{PIECE_BYTES, PieceSender};
 pub use put::Upload;
 pub use transfer::Progress;
+pub use walk::{Step, Walk};
 // What users of files name of the protocol.
 pub use weft_nfs::{Attrs, FileType, NfsTime, attr::SetTime, ops::DirEntry};
 

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use weft_nfs::{
-    AttrNo, Attrs, Bitmap, Component, FileType, NfsStat, OpArgs, OpNum, Stateid, ops::*,
+    AttrNo, Attrs, Bitmap, Component, FileHandle, FileType, NfsStat, OpArgs, OpNum, Stateid, ops::*,
 };
 
 use super::{
@@ -61,6 +61,15 @@ impl Client {
     /// [`FsError`]; NOTDIR for anything else.
     pub async fn read_names(&self, path: impl AsRef<Path>) -> Result<ReadDir, FsError> {
         self.read_dir_for(path.as_ref(), Bitmap::default()).await
+    }
+
+    /// The entries of a directory that is known by its handle, each with its own
+    /// (`Attrs::filehandle`), if the server can tell it; `path` is for messages. Whoever goes on by
+    /// handles is led nowhere else, whatever becomes of names meanwhile. Nothing is asked before
+    /// the first entry is.
+    pub fn read_dir_at(&self, dir: FileHandle, path: impl Into<PathBuf>) -> ReadDir {
+        let asked = Bitmap::of(&[AttrNo::RDATTR_ERROR, AttrNo::FILEHANDLE]);
+        ReadDir::new(self.nodes.clone(), dir, path.into(), STAT_ATTRS.or(&asked))
     }
 
     /// The entries of a directory found by its names from the root.

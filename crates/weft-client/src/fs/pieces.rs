@@ -102,5 +102,9 @@ fn give_data(file: &fs::File, size: u64, to: &PieceSender) -> io::Result<()> {
             break;
         }
     }
-    Ok(())
+    // What was cut off is no hole.
+    match file.metadata()?.len() < size {
+        true => Err(io::Error::other("it became shorter while it was copied")),
+        false => Ok(()),
+    }
 }

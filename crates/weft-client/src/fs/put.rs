@@ -5,7 +5,10 @@ use std::{
     io::{self, Read},
     os::unix::fs::{FileExt, FileTypeExt, PermissionsExt},
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -46,6 +49,7 @@ pub struct Upload {
     in_place: bool,
     naming: Naming,
     finally: Option<Attrs>,
+    owner_refused: Arc<AtomicBool>,
     progress: Progress,
 }
 
@@ -54,6 +58,7 @@ enum Content {
     Sparse(Arc<fs::File>, u64),
     Bytes(Bytes),
     Pieces(Pieces),
+    There(Arc<File>),
     Stream(Option<Box<dyn Read + Send>>),
 }
 
@@ -88,6 +93,13 @@ impl Upload {
         (sender, Upload::of(Content::Pieces(pieces), mode))
     }
 
+    /// What an open file of the same server has, opened by the client that puts it: the server
+    /// copies it itself, and no byte comes here. [`super::is_copy_declined`] says of a failure that
+    /// the server does no such thing.
+    pub fn copied_there(source: Arc<File>, mode: u32) -> Upload {
+        Upload::of(Content::There(source), mode)
+    }
+
     /// Bytes up to the end of a stream; the mode is that of a new file.
     pub fn stream(from: impl Read + Send + 'static, mode: u32) -> Upload {
         Upload::of(Content::Stream(Some(Box::new(from))), mode)
@@ -95,7 +107,8 @@ impl Upload {
 
     fn of(content: Content, mode: u32) -> Upload {
         let (naming, progress) = (Naming::Given, Arc::new(|_| {}));
-        Upload { content, mode, in_place: false, naming, finally: None, progress }
+        let owner_refused = Arc::default();
+        Upload { content, mode, in_place: false, naming, finally: None, owner_refused, progress }
     }
 
     /// How the name came about that it goes to.
@@ -107,6 +120,11 @@ impl Upload {
     /// that we may not give it is left out.
     pub fn finally(self, attrs: Attrs) -> Upload {
         Upload { finally: Some(attrs), ..self }
+    }
+
+    /// Is set if an owner or group of [`Upload::finally`] was left out, as the server refused it.
+    pub fn telling_of_owner(self, owner_refused: Arc<AtomicBool>) -> Upload {
+        Upload { owner_refused, ..self }
     }
 
     /// Writes into the file that is there, which keeps its links and its owner. If that fails, what
@@ -258,15 +276,15 @@ impl Client {
     }
 
     async fn put_in_place(&self, upload: Upload, target: &Target) -> Result<u64, ClientError> {
-        let Upload { content, mode, finally, progress, .. } = upload;
+        let Upload { content, mode, finally, owner_refused, progress, .. } = upload;
         let options = OpenOptions::replace(mode);
         let (opened, attrs) = self.open_names(target.path(), options, None).await?;
         let file = self.opened(opened, attrs);
         let fh = file.io().fh().clone();
-        let sent = send(&file, content, progress).await;
+        let sent = self.send(&file, content, progress).await;
         let closed = file.close_io().await;
         let size = sent.and_then(|size| closed.map(|()| size))?;
-        self.set_finally(&fh, finally).await.map(|()| size)
+        self.set_finally(&fh, finally, &owner_refused).await.map(|()| size)
     }
 
     async fn put_beside(&self, upload: Upload, target: &Target) -> Result<u64, ClientError> {
@@ -299,19 +317,19 @@ impl Client {
         temporary: &Temporary<'_>,
         kept: &Kept,
     ) -> Result<u64, ClientError> {
-        let Upload { content, progress, naming, finally, .. } = upload;
+        let Upload { content, progress, naming, finally, owner_refused, .. } = upload;
         let options = OpenOptions { read: false, ..OpenOptions::replace(kept.mode) };
         let (opened, attrs) = self.open_temporary(temporary, options, kept).await?;
         let file = self.opened(opened, attrs.clone());
         let fh = file.io().fh().clone();
         let sent = async {
             self.set_kept(&file, kept, &attrs).await?;
-            send(&file, content, progress).await
+            self.send(&file, content, progress).await
         };
         let sent = sent.await;
         let closed = file.close_io().await;
         let size = sent.and_then(|size| closed.map(|()| size))?;
-        self.set_finally(&fh, finally).await?;
+        self.set_finally(&fh, finally, &owner_refused).await?;
         self.rename_over(temporary, target, attrs.fileid).await?;
         if naming != Naming::New {
             self.remove_old(&target.dirs, &target.name, &attrs).await;
@@ -363,7 +381,12 @@ impl Client {
     }
 
     /// Sets what comes last. Who may not give files away keeps this one.
-    async fn set_finally(&self, fh: &FileHandle, attrs: Option<Attrs>) -> Result<(), ClientError> {
+    async fn set_finally(
+        &self,
+        fh: &FileHandle,
+        attrs: Option<Attrs>,
+        owner_refused: &AtomicBool,
+    ) -> Result<(), ClientError> {
         let set = |attrs| self.nodes.setattr(fh, Stateid::ANONYMOUS, attrs);
         let mut kept_owner = true;
         for mut attrs in attrs.into_iter().flat_map(in_turn) {
@@ -373,7 +396,10 @@ impl Client {
                 attrs.mode = attrs.mode.map(|mode| mode & PERMISSIONS);
             }
             match set(attrs).await {
-                Err(e) if is_refused(&e) && gives_away => kept_owner = false,
+                Err(e) if is_refused(&e) && gives_away => {
+                    kept_owner = false;
+                    owner_refused.store(true, Ordering::Release);
+                }
                 done => done.map(drop)?,
             }
         }
@@ -421,6 +447,46 @@ impl Client {
             }
         }
     }
+
+    /// Sends all of it; how much that was.
+    async fn send(
+        &self,
+        file: &File,
+        content: Content,
+        progress: Progress,
+    ) -> Result<u64, ClientError> {
+        match content {
+            Content::File(local, size) => {
+                file.io().report_to(adding_up(progress));
+                file.io().write_whole(size, &Source::file(local)).await?;
+                Ok(size)
+            }
+            Content::Sparse(local, size) => {
+                Pieces::of_sparse(local, size).send(file, progress).await
+            }
+            Content::Pieces(pieces) => pieces.send(file, progress).await,
+            Content::There(source) => self.copy_there(&source, file, &progress).await,
+            Content::Bytes(bytes) => {
+                let size = bytes.len() as u64;
+                file.io().write_whole(size, &Source::bytes(bytes)).await?;
+                progress(size);
+                Ok(size)
+            }
+            Content::Stream(mut stream) => {
+                let mut offset = 0;
+                loop {
+                    let data = next_of(&mut stream).await?;
+                    let len = data.len() as u64;
+                    if len == 0 {
+                        return Ok(offset);
+                    }
+                    file.io().write(offset, len, &Source::bytes(data)).await?;
+                    offset += len;
+                    progress(offset);
+                }
+            }
+        }
+    }
 }
 
 /// What is set first, and what then: a new owner takes set-id bits away.
@@ -434,38 +500,6 @@ pub(super) fn in_turn(attrs: Attrs) -> Vec<Attrs> {
 
 fn is_refused(e: &ClientError) -> bool {
     matches!(e.status(), Some(NfsStat::PERM | NfsStat::ACCESS))
-}
-
-/// Sends all of it; how much that was.
-async fn send(file: &File, content: Content, progress: Progress) -> Result<u64, ClientError> {
-    match content {
-        Content::File(local, size) => {
-            file.io().report_to(adding_up(progress));
-            file.io().write_whole(size, &Source::file(local)).await?;
-            Ok(size)
-        }
-        Content::Sparse(local, size) => Pieces::of_sparse(local, size).send(file, progress).await,
-        Content::Pieces(pieces) => pieces.send(file, progress).await,
-        Content::Bytes(bytes) => {
-            let size = bytes.len() as u64;
-            file.io().write_whole(size, &Source::bytes(bytes)).await?;
-            progress(size);
-            Ok(size)
-        }
-        Content::Stream(mut stream) => {
-            let mut offset = 0;
-            loop {
-                let data = next_of(&mut stream).await?;
-                let len = data.len() as u64;
-                if len == 0 {
-                    return Ok(offset);
-                }
-                file.io().write(offset, len, &Source::bytes(data)).await?;
-                offset += len;
-                progress(offset);
-            }
-        }
-    }
 }
 
 /// What comes next of a stream, which is waited for in a thread where that is allowed.

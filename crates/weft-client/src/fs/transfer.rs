@@ -17,7 +17,7 @@ use weft_io::Destination;
 use super::{
     client::Client,
     error::{At, FsError},
-    file::File,
+    file::{CUT, File},
     landing::{Landing, Partial},
     naming::Naming,
     path::names_of,
@@ -115,24 +115,20 @@ impl Client {
     /// Reads what is no hole of a file into a sink that is zeros; the file's size.
     async fn read_data(&self, file: &File, sink: LocalSink) -> Result<u64, ClientError> {
         let sink = Arc::new(sink);
-        if !file.may_have_holes() {
-            return file.io().read_into(0, file.size(), sink).await;
-        }
         let mut at = 0;
-        while let Some((start, end)) = self.next_data(file, at).await.map_err(|e| e.error)? {
-            let read = file.io().read_into(start, end.saturating_sub(start), sink.clone()).await?;
-            if start + read < end {
-                return Err(ClientError::Invalid("it became shorter while it was copied"));
-            }
+        while let Some((start, end)) = self.next_data_of(file, at).await? {
+            file.io().read_into(start, end.saturating_sub(start), sink.clone()).await?;
             at = end;
         }
+        file.require_uncut().await?;
         Ok(file.size())
     }
 
     /// Writes a file's bytes to a stream, from the first to the last; returns their number.
     ///
     /// # Errors
-    /// [`FsError`]; part of the file may have been written. [`ClientError::Local`] is the stream's.
+    /// [`FsError`], also if the file became shorter meanwhile; part of the file may have been
+    /// written. [`ClientError::Local`] is the stream's.
     pub async fn get_stream(
         &self,
         remote: impl AsRef<Path>,
@@ -144,6 +140,8 @@ impl Client {
         let mut offset = 0;
         let written = loop {
             let data = match file.read_at(offset, STREAM_BYTES).await {
+                // Its size was asked for, to know that this is the end.
+                Ok(data) if data.is_empty() && file.size() < offset => break Err(CUT).at(remote),
                 Ok(data) if data.is_empty() => break Ok(offset),
                 Ok(data) => data,
                 Err(e) => break Err(e),

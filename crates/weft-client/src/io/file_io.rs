@@ -18,7 +18,7 @@ use super::{
     data_path::DataPath,
     held::LayoutState,
     layout::LayoutInfo,
-    open::{Opened, Writer},
+    open::{Opened, Thresholds, Writer},
     policy::IoPolicy,
     sink::{MemorySink, ReadSink, RegionSink},
     source::{PieceReport, Source},
@@ -54,6 +54,11 @@ impl FileIo {
         let ahead = ReadAhead::new(policy.read_ahead_bytes.into(), limits::CACHE_BLOCK_BYTES);
         let ahead = Mutex::new(ahead);
         FileIo { path, policy, ahead, failures_seen, has_left: AtomicBool::new(false) }
+    }
+
+    /// Below which sizes I/O goes through the metadata server, as it said when the file was opened.
+    pub fn thresholds(&self) -> Thresholds {
+        self.path.open.opened.thresholds
     }
 
     /// The file.

@@ -131,7 +131,7 @@ impl DataPath {
         }
         match &*self.access(&self.open, IoMode::READ, true).await {
             LayoutState::Held(held) if held.iomode() == IoMode::READ => Ok(ExportedLayout {
-                server_scope: self.mds.server_scope(),
+                server_scope: self.mds.server().scope,
                 fh: self.fh().clone(),
                 source: held.source.clone(),
             }),
@@ -149,7 +149,7 @@ impl DataPath {
     /// # Errors
     /// [`LayoutError`] if it is of another file or cluster, or there is no driver for it.
     pub(super) async fn import_layout(&self, exported: &ExportedLayout) -> Result<(), ClientError> {
-        if exported.server_scope != self.mds.server_scope() {
+        if exported.server_scope != self.mds.server().scope {
             return Err(LayoutError::new("exported by a client of another cluster").into());
         }
         if exported.fh != *self.fh() {

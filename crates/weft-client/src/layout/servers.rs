@@ -71,7 +71,7 @@ impl DataServers {
             return None;
         }
         let entry = self.entry(&self.key(target)).ok()?;
-        local.ask(&entry.door, &session.server_owner(), (fh, since)).await
+        local.ask(&entry.door, &session.server().owner, (fh, since)).await
     }
 
     /// What closes the descriptors of a layout with it.

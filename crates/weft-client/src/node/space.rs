@@ -1,11 +1,12 @@
-//! Holes, reserved space and copies of an open file: SEEK, ALLOCATE, DEALLOCATE, COPY of RFC 7862.
+//! Holes, reserved space and copies of an open file: SEEK, ALLOCATE, DEALLOCATE, COPY,
+//! CLONE of RFC 7862.
 //!
 //! The server does these itself. So what was written here is settled before, and the layout given
 //! back, so that the server need not ask for it.
 
 use weft_nfs::{
-    NfsStat, OpArgs, OpNum, OpOk, StableHow,
-    ops::{AllocateArgs, CopyArgs, DataContent, DeallocateArgs, Netlocs, SeekArgs},
+    NfsStat, OpArgs, OpNum, OpOk, StableHow, Stateid,
+    ops::{AllocateArgs, CloneArgs, CopyArgs, DataContent, DeallocateArgs, Netlocs, SeekArgs},
 };
 
 use super::{Nodes, putfh};
@@ -83,35 +84,47 @@ impl Nodes {
         Ok(copied)
     }
 
+    /// Has a new file share the blocks of another one of this size (RFC 7862 §15.13), as far as the
+    /// servers can: they are durable.
+    ///
+    /// # Errors
+    /// NOTSUPP and XDEV if they cannot; INVAL if the source is no longer so long, or within one
+    /// file; [`ClientError`].
+    pub async fn clone_whole(
+        &self,
+        from: &FileIo,
+        to: &FileIo,
+        size: u64,
+    ) -> Result<(), ClientError> {
+        from.commit().await?;
+        let (src_offset, dst_offset, count) = (0, 0, size);
+        let clone = |src_stateid, dst_stateid| {
+            let args = CloneArgs { src_stateid, dst_stateid, src_offset, dst_offset, count };
+            OpArgs::Clone(args)
+        };
+        to.changed_by(Some(size), || self.between(from, to, clone)).await.map(drop)
+    }
+
     async fn copy_settled(
         &self,
         (from, src_offset): (&FileIo, u64),
         (to, dst_offset): (&FileIo, u64),
         count: u64,
     ) -> Result<u64, ClientError> {
-        let copied = loop {
-            let copy = CopyArgs {
-                src_stateid: from.io_stateid(),
-                dst_stateid: to.io_stateid(),
+        let copy = |src_stateid, dst_stateid| {
+            OpArgs::Copy(CopyArgs {
+                src_stateid,
+                dst_stateid,
                 src_offset,
                 dst_offset,
                 count,
                 consecutive: true,
                 synchronous: true,
                 source_server: Netlocs::default(),
-            };
-            let ops = vec![putfh(from.fh()), OpArgs::Savefh, putfh(to.fh()), OpArgs::Copy(copy)];
-            match self.mds.compound(ops).await {
-                // Which of the two it was is not said.
-                Err(e) if e.is_lost_state() => {
-                    from.open_again().await?;
-                    to.open_again().await?;
-                }
-                copied => break copied?,
-            }
+            })
         };
-        match copied.into_iter().next_back() {
-            Some(OpOk::Copy(ok)) => {
+        match self.between(from, to, copy).await? {
+            OpOk::Copy(ok) => {
                 let done = ok.response;
                 if done.committed != StableHow::FILE_SYNC {
                     self.mds.commit(to.fh()).await?;
@@ -119,6 +132,27 @@ impl Nodes {
                 Ok(done.count)
             }
             _ => Err(ClientError::unexpected(OpNum::COPY)),
+        }
+    }
+
+    /// An operation from one open file to another, given their stateids.
+    async fn between(
+        &self,
+        from: &FileIo,
+        to: &FileIo,
+        op: impl Fn(Stateid, Stateid) -> OpArgs,
+    ) -> Result<OpOk, ClientError> {
+        loop {
+            let op = op(from.io_stateid(), to.io_stateid());
+            let ops = vec![putfh(from.fh()), OpArgs::Savefh, putfh(to.fh()), op];
+            match self.mds.compound(ops).await {
+                // Which of the two it was is not said.
+                Err(e) if e.is_lost_state() => {
+                    from.open_again().await?;
+                    to.open_again().await?;
+                }
+                done => return done?.pop().ok_or(ClientError::unexpected(OpNum::COPY)),
+            }
         }
     }
 }

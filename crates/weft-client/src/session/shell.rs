@@ -9,7 +9,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use tokio::{sync::Notify, task::AbortHandle};
 use weft_nfs::{OpArgs, OpOk, Verifier, exchgid};
 
@@ -19,7 +18,7 @@ use super::{
     options::{Reclaims, SessionOptions},
 };
 use crate::{
-    core::{Core, CoreConfig},
+    core::{Core, CoreConfig, ServerName},
     error::ClientError,
     random::random,
     rpc::Credential,
@@ -120,19 +119,20 @@ impl Session {
         self.inner.core().io_bytes_max()
     }
 
-    /// Within which servers filehandles mean the same (RFC 8881 §2.10.4).
-    pub(crate) fn server_scope(&self) -> Bytes {
-        self.inner.core().server_scope().clone()
-    }
-
     /// Whether the server gives layouts.
     pub fn serves_layouts(&self) -> bool {
         self.inner.core().server_flags() & exchgid::USE_PNFS_MDS != 0
     }
 
-    /// Major id of the server owner (RFC 8881 §2.5).
-    pub fn server_owner(&self) -> Bytes {
-        self.inner.core().server_owner().clone()
+    /// Who the server says it is: equal for sessions with one server, at whichever of its
+    /// addresses (RFC 8881 §2.10.5).
+    pub fn server(&self) -> ServerName {
+        self.inner.core().server().clone()
+    }
+
+    /// 1 or 2.
+    pub fn minorversion(&self) -> u32 {
+        self.inner.options.minorversion
     }
 
     /// Whether the server is on this host, as far as addresses tell: both ends of the last

@@ -15,6 +15,8 @@ use weft_xdr::{Decode, Payload, Reader, Segment};
 
 use super::{Fault, Node, Slot, State, UNIT, flex};
 
+/// What one COPY copies, so that files need several.
+const COPY_BYTES_MAX: u64 = 1 << 20;
 /// All layouts have it: their files differ.
 const LAYOUT_OTHER: [u8; 12] = [7; 12];
 
@@ -336,8 +338,22 @@ impl State {
                 Ok(OpOk::Rename(RenameOk { source: no_change, target: no_change }))
             }
             OpArgs::Readdir(a) => self.readdir(inode(c)?, &a),
+            OpArgs::Clone(a) => {
+                let (from, to) = ((a.src_stateid, a.src_offset), (a.dst_stateid, a.dst_offset));
+                self.copy(c, (from, to), a.count)?;
+                Ok(OpOk::Clone)
+            }
+            OpArgs::Copy(a) => {
+                let (from, to) = ((a.src_stateid, a.src_offset), (a.dst_stateid, a.dst_offset));
+                let count = self.copy(c, (from, to), a.count.min(COPY_BYTES_MAX))?;
+                let (committed, writeverf) = (StableHow::FILE_SYNC, self.verifier());
+                let response = WriteResponse { callback_id: None, count, committed, writeverf };
+                let requirements = CopyRequirements { consecutive: true, synchronous: true };
+                Ok(OpOk::Copy(CopyOk { response, requirements }))
+            }
             OpArgs::Setattr(a) => {
                 let ino = inode(c)?;
+                self.set.push((*a.attrs).clone());
                 if let (Some(Node::File { data, size, .. }), Some(new)) =
                     (self.nodes.get_mut(&ino), a.attrs.size)
                 {
@@ -559,6 +575,29 @@ impl State {
             committed = StableHow::FILE_SYNC;
         }
         Ok(OpOk::Write(WriteOk { count, committed, writeverf: self.verifier() }))
+    }
+
+    /// Copies from the saved to the current file.
+    fn copy(
+        &mut self,
+        c: &Current,
+        ((src_stateid, from), (stateid, offset)): ((Stateid, u64), (Stateid, u64)),
+        count: u64,
+    ) -> Result<u64, Failure> {
+        let source = c.saved.clone().ok_or(Failure::from(NfsStat::NOFILEHANDLE))?;
+        let read = ReadArgs { stateid: src_stateid, offset: from, count: count as u32 };
+        let OpOk::Read(ReadOk { data: Payload::Bytes(bytes), .. }) = self.read(&source, &read)?
+        else {
+            panic!("what is sent are bytes")
+        };
+        // RFC 7862 §15.2.3: nothing is copied from behind the end.
+        if (bytes.len() as u64) < count {
+            return Err(NfsStat::INVAL.into());
+        }
+        let data = Payload::Bytes(bytes);
+        let stable = StableHow::FILE_SYNC;
+        self.write(&fh(c)?, WriteArgs { stateid, offset, stable, data })?;
+        Ok(count)
     }
 
     /// Durably.

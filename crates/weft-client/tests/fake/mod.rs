@@ -22,7 +22,7 @@ use tokio::{
 use weft_io::{RecordReader, RecordSender};
 use weft_layout::FlexFlags;
 use weft_nfs::{
-    FileHandle, LayoutType, NFS_PROGRAM, NFS_V4, NfsStat, OpNum, PROC_COMPOUND, SequenceId,
+    Attrs, FileHandle, LayoutType, NFS_PROGRAM, NFS_V4, NfsStat, OpNum, PROC_COMPOUND, SequenceId,
     SessionId, SlotId, Stateid,
     callback::{
         CB_PROC_COMPOUND, CB_VERSION, CbCompoundHeader, CbLayoutrecallArgs, CbOp, CbReply,
@@ -118,6 +118,8 @@ pub struct State {
     pub minorversions: BTreeSet<u32>,
     /// Bodies of LAYOUTRETURNs.
     pub returned: Vec<Bytes>,
+    /// What SETATTRs have set.
+    pub set: Vec<Attrs>,
     pub faults: VecDeque<Fault>,
     /// Slots granted.
     pub slots: u32,
@@ -171,6 +173,7 @@ impl Fake {
             object_stateid: None,
             minorversions: BTreeSet::new(),
             returned: Vec::new(),
+            set: Vec::new(),
             faults: VecDeque::new(),
             slots: 16,
             threshold: None,

@@ -1,13 +1,16 @@
 //! `weft chmod`, `weft chown`, `weft touch`, `weft ln`, `weft sync`: what changes files without
 //! their bytes.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use clap::Args;
 use nix::unistd::{Group, User};
-use weft_client::fs::OpenOptions;
+use weft_client::fs::{FsError, OpenOptions, Step};
 use weft_nfs::{
-    Attrs, Component, FileType, NfsStat, OpArgs, Opaque,
+    Attrs, Component, FileHandle, FileType, NfsStat, OpArgs, Opaque, Stateid,
     attr::SetTime,
     ops::{CommitArgs, PutfhArgs},
 };
@@ -17,7 +20,7 @@ use super::{
     connect::{Remote, ServerArg},
     glob,
     mode::ModeChange,
-    tree::{Step, Walk},
+    tree::{Limits, Trees},
     troubles::Troubles,
 };
 use crate::outcome::Outcome;
@@ -31,14 +34,8 @@ pub struct ChmodArgs {
     /// 644, 0755, or u+x,go-w,a=r and so on.
     #[arg(value_name = "MODE")]
     mode: ModeChange,
-    /// Remote paths; patterns in quotes.
-    #[arg(required = true)]
-    paths: Vec<PathBuf>,
-    /// With everything below, but for links.
-    #[arg(short = 'R', long)]
-    recursive: bool,
     #[command(flatten)]
-    pub(super) server: ServerArg,
+    pub(super) on: Targets,
 }
 
 /// Options of `weft chown`.
@@ -47,10 +44,18 @@ pub struct ChownArgs {
     /// USER, USER:GROUP or :GROUP: names as this machine knows them, or numbers.
     #[arg(value_name = "OWNER")]
     owner: String,
+    #[command(flatten)]
+    pub(super) on: Targets,
+}
+
+/// What has its attributes changed.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Targets {
     /// Remote paths; patterns in quotes.
     #[arg(required = true)]
     paths: Vec<PathBuf>,
-    /// With everything below, but for links.
+    /// With everything below. No link there is followed: chmod leaves links as they are, chown
+    /// changes themselves, also one that is named (but with a slash at its end).
     #[arg(short = 'R', long)]
     recursive: bool,
     #[command(flatten)]
@@ -98,44 +103,37 @@ pub struct SyncArgs {
 pub(super) async fn chmod(clusters: &mut Clusters, args: ChmodArgs) -> Outcome {
     let remote = clusters.usual().await?;
     let change = |attrs: &Attrs| {
-        let (mode, is_dir) = (attrs.mode.unwrap_or(0), attrs.file_type == Some(FileType::DIR));
-        Attrs { mode: Some(args.mode.of(mode, is_dir)), ..Attrs::default() }
+        let (mode, kind) = (attrs.mode.unwrap_or(0), attrs.file_type);
+        let mode = Some(args.mode.of(mode, kind == Some(FileType::DIR)));
+        // No mode of a link means anything.
+        (kind != Some(FileType::LNK)).then(|| Attrs { mode, ..Attrs::default() })
     };
-    set_all(&remote, &args.paths, args.recursive, change).await
+    set_all(remote, &args.on, true, change).await
 }
 
 /// `weft chown`.
 pub(super) async fn chown(clusters: &mut Clusters, args: ChownArgs) -> Outcome {
     let attrs = owner_of(&args.owner)?;
     let remote = clusters.usual().await?;
-    set_all(&remote, &args.paths, args.recursive, |_| attrs.clone()).await
+    set_all(remote, &args.on, !args.on.recursive, |_| Some(attrs.clone())).await
 }
 
-/// Sets attributes of paths, and of what is below, but for links.
+/// Sets attributes of what paths lead to, and of what is below, each by its handle: whoever owns
+/// the tree cannot give a name to something else meanwhile and have that changed.
 async fn set_all(
-    remote: &Remote,
-    paths: &[PathBuf],
-    recursive: bool,
-    change: impl Fn(&Attrs) -> Attrs,
+    remote: Arc<Remote>,
+    on: &Targets,
+    follows: bool,
+    change: impl Fn(&Attrs) -> Option<Attrs>,
 ) -> Outcome {
-    let depth_max = if recursive { usize::MAX } else { 0 };
+    let how = Limits { depth_max: if on.recursive { usize::MAX } else { 0 }, follows };
     let mut troubles = Troubles::default();
-    for path in glob::expand(remote, paths).await? {
-        let Some(mut walk) = troubles.hear(Walk::from(remote, &path, depth_max).await) else {
-            continue;
-        };
-        loop {
-            match walk.next().await {
-                Ok(None) => break,
-                Ok(Some(Step::Entry { path, attrs, .. })) => {
-                    if attrs.file_type != Some(FileType::LNK) {
-                        let set = remote.client.set_attrs(&path, change(&attrs)).await;
-                        troubles.hear(set.map_err(|e| remote.failed(&e)));
-                    }
-                }
-                Ok(Some(Step::Left { .. })) => {}
-                Err(why) => troubles.tell(why),
-            }
+    let mut trees = Trees::of(remote.clone(), &on.paths, how, &mut troubles).await;
+    while let Some(step) = trees.next(&mut troubles).await {
+        let Step::Entry { path, node, .. } = step else { continue };
+        if let Some(attrs) = change(&node.attrs) {
+            let set = remote.client.nodes().setattr(&node.fh, Stateid::ANONYMOUS, attrs).await;
+            troubles.hear(set.map_err(|error| remote.failed(&FsError { path, error })));
         }
     }
     troubles.outcome()
@@ -169,7 +167,7 @@ fn id_of(
     Ok(Some(Opaque(id.to_string().into_bytes().into())))
 }
 
-/// `weft touch`: times are those of the server's clock.
+/// `weft touch`: times are those of the server's clock. A name that is no pattern may be new.
 pub(super) async fn touch(clusters: &mut Clusters, args: TouchArgs) -> Outcome {
     let remote = clusters.usual().await?;
     let now = Attrs {
@@ -178,7 +176,7 @@ pub(super) async fn touch(clusters: &mut Clusters, args: TouchArgs) -> Outcome {
         ..Attrs::default()
     };
     let mut troubles = Troubles::default();
-    for path in glob_or_new(&remote, &args.paths).await? {
+    for path in glob::expand_each(&remote, &args.paths, &mut troubles).await {
         let touched = match remote.client.set_attrs(&path, now.clone()).await {
             Err(e) if e.error.status() == Some(NfsStat::NOENT) && args.no_create => Ok(()),
             Err(e) if e.error.status() == Some(NfsStat::NOENT) => make(&remote, &path).await,
@@ -187,19 +185,6 @@ pub(super) async fn touch(clusters: &mut Clusters, args: TouchArgs) -> Outcome {
         troubles.hear(touched);
     }
     troubles.outcome()
-}
-
-/// What a pattern fits, or the names as they are: they may be new.
-async fn glob_or_new(remote: &Remote, paths: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for path in paths {
-        let path = remote.path(path);
-        match glob::expand_one(remote, &path).await {
-            Ok(paths) => found.extend(paths),
-            Err(_) => found.push(path),
-        }
-    }
-    Ok(found)
 }
 
 async fn make(remote: &Remote, path: &Path) -> Result<(), String> {
@@ -242,35 +227,25 @@ pub(super) async fn ln(clusters: &mut Clusters, args: LnArgs) -> Outcome {
 pub(super) async fn sync(clusters: &mut Clusters, args: SyncArgs) -> Outcome {
     let remote = clusters.usual().await?;
     let mut troubles = Troubles::default();
-    for path in glob::expand(&remote, &args.paths).await? {
-        let Some(mut walk) = troubles.hear(Walk::from(&remote, &path, usize::MAX).await) else {
-            continue;
-        };
-        loop {
-            match walk.next().await {
-                Ok(None) => break,
-                Ok(Some(Step::Entry { path, attrs, .. })) => {
-                    if attrs.file_type == Some(FileType::REG) {
-                        troubles.hear(commit(&remote, &path).await);
-                    }
-                }
-                Ok(Some(Step::Left { .. })) => {}
-                Err(why) => troubles.tell(why),
-            }
+    let mut trees = Trees::of(remote.clone(), &args.paths, Limits::NONE, &mut troubles).await;
+    while let Some(step) = trees.next(&mut troubles).await {
+        if let Step::Entry { path, node, .. } = step
+            && node.attrs.file_type == Some(FileType::REG)
+        {
+            troubles.hear(commit(&remote, path, node.fh).await);
         }
     }
     troubles.outcome()
 }
 
 /// COMMIT of a whole file (RFC 8881 §18.3).
-async fn commit(remote: &Remote, path: &Path) -> Result<(), String> {
-    let node = remote.client.node(path).await.map_err(|e| remote.failed(&e))?;
+async fn commit(remote: &Remote, path: PathBuf, object: FileHandle) -> Result<(), String> {
     let done = remote.client.session().compound(vec![
-        OpArgs::Putfh(PutfhArgs { object: node.fh }),
+        OpArgs::Putfh(PutfhArgs { object }),
         OpArgs::Commit(CommitArgs { offset: 0, count: 0 }),
     ]);
     let done = done.await;
-    done.map(drop).map_err(|e| format!("{}: {e}", remote.show(path)))
+    done.map(drop).map_err(|error| remote.failed(&FsError { path, error }))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::{
     net::SocketAddr,
+    os::unix::ffi::OsStrExt,
     path::{Component, Path, PathBuf},
     time::Duration,
 };
@@ -134,6 +135,17 @@ pub async fn connect_to(source: &str, options: ClientOptions) -> Outcome<(Client
     Ok((Client::connect(address, options).await?, source.path.into()))
 }
 
+/// Whether a path means a directory, also where its last name is a link's: it ends with `/` or
+/// `/.`.
+pub(super) fn means_directory(path: &Path) -> bool {
+    path.as_os_str().as_bytes().ends_with(b"/") || means_content(path)
+}
+
+/// Whether a path means what is in a directory.
+pub(super) fn means_content(path: &Path) -> bool {
+    path.as_os_str().as_bytes().ends_with(b"/.")
+}
+
 /// A path below a root that `..` does not leave. The root of the server changes nothing.
 fn below(root: &Path, path: &Path) -> PathBuf {
     if root == Path::new("/") {
@@ -147,7 +159,14 @@ fn below(root: &Path, path: &Path) -> PathBuf {
             Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
         }
     }
-    root.join(inside)
+    let mut whole = root.join(inside);
+    // `components` has left these out.
+    if means_content(path) {
+        whole.push(".");
+    } else if means_directory(path) {
+        whole.push("");
+    }
+    whole
 }
 
 /// The first address of a server that accepts connections. It fails soon if none does: the name may
@@ -204,6 +223,16 @@ mod tests {
             ("/r", "/", "/r"),
         ] {
             assert_eq!(below(Path::new(root), Path::new(path)), Path::new(whole), "{root} {path}");
+        }
+    }
+
+    /// What a path means by its end stays.
+    #[test]
+    fn ends_of_paths_below_a_root() {
+        for (path, whole) in
+            [("/a/.", "/r/a/."), ("a/", "/r/a/"), ("/", "/r/"), ("a/./b", "/r/a/b")]
+        {
+            assert_eq!(below(Path::new("/r"), Path::new(path)).to_str(), Some(whole), "{path}");
         }
     }
 }

@@ -8,6 +8,7 @@ use std::{
 
 use clap::Args;
 use weft::size::size_of_words;
+use weft_client::fs::Step;
 use weft_nfs::{Attrs, FileType};
 
 use super::{
@@ -16,7 +17,7 @@ use super::{
     cp, glob,
     pattern::Pattern,
     quote::quoted,
-    tree::{Step, Walk},
+    tree::{Limits, Trees},
     troubles::Troubles,
 };
 use crate::outcome::{Outcome, OutputError};
@@ -87,7 +88,7 @@ impl std::str::FromStr for Size {
 pub(super) async fn cat(clusters: &mut Clusters, args: CatArgs) -> Outcome {
     let remote = clusters.usual().await?;
     let mut troubles = Troubles::default();
-    for path in glob::expand(&remote, &args.paths).await? {
+    for path in glob::expand_each(&remote, &args.paths, &mut troubles).await {
         match cp::stream(&remote, &path).await {
             Err(e) if e.is::<OutputError>() => return Err(e),
             done => troubles.hear(done.map_err(|e| e.to_string())),
@@ -100,35 +101,23 @@ pub(super) async fn cat(clusters: &mut Clusters, args: CatArgs) -> Outcome {
 pub(super) async fn find(clusters: &mut Clusters, args: FindArgs) -> Outcome {
     let remote = clusters.usual().await?;
     let name = args.name.as_ref().map(|name| Pattern::new(name.as_bytes()));
-    let depth_max = args.maxdepth.unwrap_or(usize::MAX);
     let quotes = std::io::stdout().is_terminal();
     let mut out = BufWriter::new(std::io::stdout());
     let mut troubles = Troubles::default();
-    for path in glob::expand(&remote, &args.paths).await? {
-        let Some(mut walk) = troubles.hear(Walk::from(&remote, &path, depth_max).await) else {
+    let how = Limits { depth_max: args.maxdepth.unwrap_or(usize::MAX), follows: true };
+    let mut trees = Trees::of(remote, &args.paths, how, &mut troubles).await;
+    while let Some(step) = trees.next(&mut troubles).await {
+        let Step::Entry { path, node, .. } = step else { continue };
+        let last = path.file_name().unwrap_or(path.as_os_str()).as_bytes();
+        if !name.as_ref().is_none_or(|name| name.fits(last)) || !fits(&args, &node.attrs) {
             continue;
-        };
-        loop {
-            let (path, attrs) = match walk.next().await {
-                Ok(None) => break,
-                Ok(Some(Step::Entry { path, attrs, .. })) => (path, attrs),
-                Ok(Some(Step::Left { .. })) => continue,
-                Err(why) => {
-                    troubles.tell(why);
-                    continue;
-                }
-            };
-            let last = path.file_name().unwrap_or(path.as_os_str()).as_bytes();
-            if !name.as_ref().is_none_or(|name| name.fits(last)) || !fits(&args, &attrs) {
-                continue;
-            }
-            let mut line = match quotes {
-                true => quoted(path.as_os_str().as_bytes()).into_bytes(),
-                false => path.into_os_string().into_vec(),
-            };
-            line.push(b'\n');
-            out.write_all(&line).map_err(OutputError::from)?;
         }
+        let mut line = match quotes {
+            true => quoted(path.as_os_str().as_bytes()).into_bytes(),
+            false => path.into_os_string().into_vec(),
+        };
+        line.push(b'\n');
+        out.write_all(&line).map_err(OutputError::from)?;
     }
     out.flush().map_err(OutputError::from)?;
     troubles.outcome()

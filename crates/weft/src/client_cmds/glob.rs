@@ -8,7 +8,7 @@ use std::{
 
 use weft_nfs::{FileType, NfsStat};
 
-use super::{connect::Remote, pattern::Pattern};
+use super::{connect::Remote, pattern::Pattern, troubles::Troubles};
 use crate::outcome::Outcome;
 
 /// More are hardly what was meant, and would be remembered all at once.
@@ -25,6 +25,20 @@ pub(super) async fn expand(remote: &Remote, paths: &[PathBuf]) -> Outcome<Vec<Pa
         found.extend(expand_one(remote, &remote.path(path)).await?);
     }
     Ok(found)
+}
+
+/// The same for commands that go on: what nothing fits is told.
+pub(super) async fn expand_each(
+    remote: &Remote,
+    paths: &[PathBuf],
+    troubles: &mut Troubles,
+) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in paths {
+        let fit = expand_one(remote, &remote.path(path)).await;
+        found.extend(troubles.hear(fit.map_err(|e| e.to_string())).unwrap_or_default());
+    }
+    found
 }
 
 /// What one path leads to. A path that something has is that, whatever is in its name.

@@ -8,6 +8,7 @@ mod cp;
 mod find;
 mod glob;
 mod human;
+mod in_force;
 mod interrupt;
 mod list;
 mod mode;
@@ -69,8 +70,12 @@ pub enum ClientCommand {
     Sync(acts::SyncArgs),
     /// Show a file's attributes, and where its bytes are.
     Stat {
-        /// Remote path.
+        /// Remote path; with --client also weft://HOST/PATH?OPTION=VALUE.
         path: PathBuf,
+        /// How a client's data travel instead (cache, read-ahead, layouts and so on), and what
+        /// decides that: this URL, the server, or nobody.
+        #[arg(long)]
+        client: bool,
         /// As JSON.
         #[arg(long)]
         json: bool,
@@ -123,8 +128,8 @@ impl ClientCommand {
             ClientCommand::Find(args) => &args.server,
             ClientCommand::Du(args) => &args.server,
             ClientCommand::Df(args) => &args.server,
-            ClientCommand::Chmod(args) => &args.server,
-            ClientCommand::Chown(args) => &args.server,
+            ClientCommand::Chmod(args) => &args.on.server,
+            ClientCommand::Chown(args) => &args.on.server,
             ClientCommand::Touch(args) => &args.server,
             ClientCommand::Ln(args) => &args.server,
             ClientCommand::Sync(args) => &args.server,
@@ -190,6 +195,9 @@ async fn execute(clusters: &mut Clusters, command: ClientCommand) -> Outcome {
         ClientCommand::Touch(args) => acts::touch(clusters, args).await,
         ClientCommand::Ln(args) => acts::ln(clusters, args).await,
         ClientCommand::Sync(args) => acts::sync(clusters, args).await,
+        ClientCommand::Stat { path, client: true, json, .. } => {
+            in_force::stat(clusters, &path, json).await
+        }
         ClientCommand::Stat { path, json, admin, .. } => {
             stat::stat(&*clusters.usual().await?, &path, json, &admin).await
         }

@@ -3,12 +3,15 @@
 use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
-    path::{Component, Path, PathBuf},
+    path::{Component as Part, Path, PathBuf},
 };
 
-use weft_client::ClientError;
-use weft_client::fs::Client;
-use weft_nfs::{FileType, NfsStat};
+use bytes::Bytes;
+use weft_client::{
+    ClientError,
+    fs::{Client, DirEntry, FsError, Step},
+};
+use weft_nfs::{Component, FileHandle, FileType, NfsStat};
 
 use super::{connect::Remote, glob};
 use crate::outcome::Outcome;
@@ -28,7 +31,7 @@ pub(super) async fn rm(remote: &Remote, paths: &[PathBuf], recursive: bool) -> O
     }
     for path in &paths {
         if recursive {
-            remove_tree(client, path).await?;
+            remove_tree(remote, path).await?;
             continue;
         }
         client.remove(path).await.map_err(|e| match e.error.status() {
@@ -44,55 +47,94 @@ fn is_root(path: &Path) -> bool {
     let mut depth = 0_usize;
     for part in path.components() {
         match part {
-            Component::Normal(_) => depth += 1,
-            Component::ParentDir => depth = depth.saturating_sub(1),
-            Component::RootDir => depth = 0,
-            Component::CurDir | Component::Prefix(_) => {}
+            Part::Normal(_) => depth += 1,
+            Part::ParentDir => depth = depth.saturating_sub(1),
+            Part::RootDir => depth = 0,
+            Part::CurDir | Part::Prefix(_) => {}
         }
     }
     depth == 0
 }
 
-/// Removes a tree, deepest first. What vanishes meanwhile is fine.
-async fn remove_tree(client: &Client, root: &Path) -> Outcome {
-    let mut pending = vec![root.to_path_buf()];
-    while let Some(path) = pending.last().cloned() {
-        match client.remove(&path).await {
-            Ok(()) => drop(pending.pop()),
-            Err(e) if e.error.status() == Some(NfsStat::NOENT) && pending.len() > 1 => {
-                pending.pop();
-            }
-            Err(e) if e.error.status() == Some(NfsStat::NOTEMPTY) => {
-                let directories = empty_directory(client, &path).await?;
-                pending.extend(directories);
-            }
-            Err(e) => return Err(e.into()),
-        }
-    }
-    Ok(())
+/// A directory that is being emptied.
+struct Emptied {
+    fh: FileHandle,
+    /// Its name in the one above it.
+    name: Component,
+    path: PathBuf,
+    /// Some of what is in it, which was not tried yet.
+    entries: Vec<DirEntry>,
 }
 
-/// Removes the files among the first entries of a directory; returns the directories.
-async fn empty_directory(client: &Client, path: &Path) -> Outcome<Vec<PathBuf>> {
-    let mut entries = client.read_dir(path).await?;
-    let (mut files, mut directories) = (Vec::new(), Vec::new());
-    while let Some(entry) = entries.next().await? {
-        let below = path.join(OsStr::from_bytes(&entry.name.0));
-        match entry.attrs.file_type {
-            Some(FileType::DIR) => directories.push(below),
-            _ => files.push(below),
+/// Removes a tree, deepest first. What vanishes meanwhile is fine. What is below the path is
+/// removed by names in directories that are known by their handles: who owns the tree cannot put a
+/// link to elsewhere in a directory's place and have removed what is there.
+async fn remove_tree(remote: &Remote, root: &Path) -> Outcome {
+    let (client, nodes) = (&remote.client, remote.client.nodes());
+    loop {
+        match client.remove(root).await {
+            Err(e) if e.error.status() == Some(NfsStat::NOTEMPTY) => {}
+            done => return Ok(done?),
         }
-        if files.len() + directories.len() >= REMOVED_AT_A_TIME {
-            break;
+        let top = client.walk_tree(root, false, 0).await?.next().await?;
+        let Some(Step::Entry { node, .. }) = top else { continue };
+        let (fh, name) = (node.fh, Component(Bytes::new()));
+        let top = Emptied { fh, name, path: root.to_path_buf(), entries: Vec::new() };
+        let mut levels = vec![top];
+        while let Some(level) = levels.last_mut() {
+            if let Some(below) = empty_directory(client, level).await? {
+                levels.push(below);
+                continue;
+            }
+            let Some(Emptied { name, path, .. }) = levels.pop() else { break };
+            if let Some(above) = levels.last() {
+                match nodes.remove(&above.fh, name).await {
+                    // What came meanwhile is found when that is looked at again.
+                    Err(e) if matches!(e.status(), Some(NfsStat::NOENT | NfsStat::NOTEMPTY)) => {}
+                    done => done.map(drop).map_err(|error| FsError { path, error })?,
+                }
+            }
         }
     }
-    for file in files {
-        match client.remove(&file).await {
-            Err(e) if e.error.status() != Some(NfsStat::NOENT) => return Err(e.into()),
-            _ => {}
+}
+
+/// Removes what it can in a directory; returns the next directory in it that is not empty.
+async fn empty_directory(client: &Client, dir: &mut Emptied) -> Outcome<Option<Emptied>> {
+    let nodes = client.nodes();
+    loop {
+        let Some(DirEntry { name, attrs, .. }) = dir.entries.pop() else {
+            dir.entries = first_entries(client, dir).await?;
+            if dir.entries.is_empty() {
+                return Ok(None);
+            }
+            continue;
+        };
+        let path = dir.path.join(OsStr::from_bytes(&name.0));
+        match nodes.remove(&dir.fh, name.clone()).await {
+            Err(e) if e.status() == Some(NfsStat::NOENT) => {}
+            Err(e) if e.status() == Some(NfsStat::NOTEMPTY) => {
+                let fh = match attrs.filehandle {
+                    Some(fh) => Ok(fh),
+                    None => nodes.lookup(&dir.fh, name.clone()).await.map(|node| node.fh),
+                };
+                let fh = fh.map_err(|error| FsError { path: path.clone(), error })?;
+                return Ok(Some(Emptied { fh, name, path, entries: Vec::new() }));
+            }
+            done => done.map(drop).map_err(|error| FsError { path, error })?,
         }
     }
-    Ok(directories)
+}
+
+/// What is in a directory, if that is much a part of it.
+async fn first_entries(client: &Client, dir: &Emptied) -> Outcome<Vec<DirEntry>> {
+    let mut listing = client.read_dir_at(dir.fh.clone(), &dir.path);
+    let mut entries = Vec::new();
+    while entries.len() < REMOVED_AT_A_TIME
+        && let Some(entry) = listing.next().await?
+    {
+        entries.push(entry);
+    }
+    Ok(entries)
 }
 
 /// Makes directories, with those above them if asked to.

@@ -1,95 +1,68 @@
-//! The walk through a remote tree: entries as they come, a page of each directory on the way down
-//! in memory. Links below are not followed.
+//! What commands do with everything below the paths that they are given.
 
-use std::{
-    ffi::OsStr,
-    os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
+use std::{path::PathBuf, sync::Arc};
+
+use weft_client::fs::{Step, Walk};
+
+use super::{
+    connect::{Remote, means_directory},
+    glob,
+    troubles::Troubles,
 };
 
-use weft_client::fs::ReadDir;
-use weft_nfs::{Attrs, FileType, NfsStat};
-
-use super::connect::Remote;
-
-/// Directories above one another.
-const DEPTH_MAX: usize = 1024;
-
-/// A step of a walk.
-pub(super) enum Step {
-    /// Something is there.
-    Entry { path: PathBuf, attrs: Box<Attrs>, depth: usize },
-    /// All below a directory was seen.
-    Left { path: PathBuf, depth: usize },
+/// Walks through what paths lead to, one after another, and what is below them. What cannot be seen
+/// is told, and the rest goes on.
+pub(super) struct Trees {
+    remote: Arc<Remote>,
+    paths: std::vec::IntoIter<PathBuf>,
+    walk: Option<Walk>,
+    how: Limits,
 }
 
-/// A walk that is under way.
-pub(super) struct Walk<'a> {
-    remote: &'a Remote,
-    first: Option<(PathBuf, Attrs)>,
-    /// What is entered next.
-    enters: Option<PathBuf>,
-    /// What is not entered though it was wanted.
-    too_deep: Option<PathBuf>,
-    levels: Vec<(ReadDir, PathBuf)>,
-    depth_max: usize,
+/// How far walks go.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Levels below a path.
+    pub(super) depth_max: usize,
+    /// Whether a path that is a link means what it leads to. With a slash at its end it does.
+    pub(super) follows: bool,
 }
 
-impl<'a> Walk<'a> {
-    /// From a path on, which may be a link; no deeper than so many levels below it.
-    ///
-    /// # Errors
-    /// Nothing is there.
-    pub(super) async fn from(
-        remote: &'a Remote,
-        path: &Path,
-        depth_max: usize,
-    ) -> Result<Walk<'a>, String> {
-        let attrs = remote.client.stat_followed(path).await.map_err(|e| remote.failed(&e))?;
-        let first = Some((path.to_path_buf(), attrs));
-        Ok(Walk { remote, first, enters: None, too_deep: None, levels: Vec::new(), depth_max })
+impl Limits {
+    /// From what paths lead to, as deep as it gets.
+    pub(super) const NONE: Limits = Limits { depth_max: usize::MAX, follows: true };
+}
+
+impl Trees {
+    /// Of these paths of the user's, which may be patterns.
+    pub(super) async fn of(
+        remote: Arc<Remote>,
+        paths: &[PathBuf],
+        how: Limits,
+        troubles: &mut Troubles,
+    ) -> Trees {
+        let paths = glob::expand_each(&remote, paths, troubles).await.into_iter();
+        Trees { remote, paths, walk: None, how }
     }
 
-    /// The next step; none at the end.
-    ///
-    /// # Errors
-    /// Something cannot be seen; the walk goes on beside it.
-    pub(super) async fn next(&mut self) -> Result<Option<Step>, String> {
-        if let Some((path, attrs)) = self.first.take() {
-            return Ok(Some(self.found(path, attrs, 0)));
-        }
-        if let Some(path) = self.too_deep.take() {
-            let path = self.remote.show(&path);
-            return Err(format!("{path}: below {DEPTH_MAX} directories: not looked into"));
-        }
-        if let Some(path) = self.enters.take() {
-            let entries = self.remote.client.read_dir(&path).await;
-            self.levels.push((entries.map_err(|e| self.remote.failed(&e))?, path));
-        }
-        let depth = self.levels.len();
-        let Some((entries, dir)) = self.levels.last_mut() else { return Ok(None) };
-        match entries.next().await {
-            Ok(Some(entry)) => {
-                let path = dir.join(OsStr::from_bytes(&entry.name.0));
-                if let Some(why) = entry.attrs.rdattr_error.filter(|s| *s != NfsStat::OK) {
-                    let path = self.remote.show(&path);
-                    return Err(format!("{path}: the server cannot tell its attributes ({why})"));
+    /// The next step of the walk that is under way, or the first one of the next; none at the end.
+    pub(super) async fn next(&mut self, troubles: &mut Troubles) -> Option<Step> {
+        loop {
+            let step = match &mut self.walk {
+                Some(walk) => walk.next().await,
+                None => Ok(None),
+            };
+            match step {
+                Ok(Some(step)) => return Some(step),
+                Ok(None) => {
+                    let path = self.paths.next()?;
+                    let follow = self.how.follows || means_directory(&path);
+                    let walk =
+                        self.remote.client.walk_tree(&path, follow, self.how.depth_max).await;
+                    self.walk = troubles.hear(walk.map_err(|e| self.remote.failed(&e)));
                 }
-                Ok(Some(self.found(path, entry.attrs, depth)))
-            }
-            end => {
-                let left = self.levels.pop().map(|(_, path)| path).unwrap_or_default();
-                end.map_err(|e| self.remote.failed(&e))?;
-                Ok(Some(Step::Left { path: left, depth: depth - 1 }))
+                Err(e) => troubles.tell(self.remote.failed(&e)),
             }
         }
-    }
-
-    fn found(&mut self, path: PathBuf, attrs: Attrs, depth: usize) -> Step {
-        if attrs.file_type == Some(FileType::DIR) && depth < self.depth_max {
-            let next = if depth < DEPTH_MAX { &mut self.enters } else { &mut self.too_deep };
-            *next = Some(path.clone());
-        }
-        Step::Entry { path, attrs: Box::new(attrs), depth }
     }
 }

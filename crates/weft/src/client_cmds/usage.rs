@@ -7,14 +7,15 @@ use std::{
 };
 
 use clap::Args;
-use weft_nfs::Attrs;
+use weft_client::fs::Step;
+use weft_nfs::{Attrs, FileType};
 
 use super::{
     clusters::Clusters,
     connect::{Remote, ServerArg},
-    glob, human,
+    human,
     quote::quoted,
-    tree::{Step, Walk},
+    tree::{Limits, Trees},
     troubles::Troubles,
 };
 use crate::outcome::{Outcome, OutputError};
@@ -32,12 +33,8 @@ pub struct DuArgs {
     /// One line for each path that was given.
     #[arg(short, long)]
     summarize: bool,
-    /// Sizes in K, M, G and so on, instead of KiB.
-    #[arg(short, long)]
-    human_readable: bool,
-    /// Print help.
-    #[arg(long, action = clap::ArgAction::Help)]
-    help: Option<bool>,
+    #[command(flatten)]
+    sizes: SizesArg,
     #[command(flatten)]
     pub(super) server: ServerArg,
 }
@@ -49,14 +46,21 @@ pub struct DfArgs {
     /// A remote path.
     #[arg(default_value = "/")]
     path: PathBuf,
+    #[command(flatten)]
+    sizes: SizesArg,
+    #[command(flatten)]
+    pub(super) server: ServerArg,
+}
+
+/// How sizes are written. `-h` is not the help then.
+#[derive(Debug, Clone, Args)]
+struct SizesArg {
     /// Sizes in K, M, G and so on, instead of KiB.
     #[arg(short, long)]
     human_readable: bool,
     /// Print help.
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
-    #[command(flatten)]
-    pub(super) server: ServerArg,
 }
 
 /// How sizes are shown.
@@ -64,64 +68,41 @@ fn shown(bytes: u64, human_readable: bool) -> String {
     if human_readable { human::size(bytes, true) } else { bytes.div_ceil(1024).to_string() }
 }
 
-/// `weft du`: bytes that the servers hold, of a file with several names once.
+/// `weft du`: bytes that the servers hold, of a file with several names once. What cannot be seen
+/// is told, and counts nothing.
 pub(super) async fn du(clusters: &mut Clusters, args: DuArgs) -> Outcome {
     let remote = clusters.usual().await?;
     let mut troubles = Troubles::default();
     let mut linked = HashSet::new();
-    for path in glob::expand(&remote, &args.paths).await? {
-        if let Some(walk) = troubles.hear(Walk::from(&remote, &path, usize::MAX).await) {
-            du_of(walk, &args, &mut linked, &mut troubles).await?;
-        }
-    }
-    troubles.outcome()
-}
-
-async fn du_of(
-    mut walk: Walk<'_>,
-    args: &DuArgs,
-    linked: &mut HashSet<u64>,
-    troubles: &mut Troubles,
-) -> Outcome {
     let mut out = BufWriter::new(std::io::stdout());
     // Of the path itself, and of each directory on the way down.
     let mut sums: Vec<u64> = Vec::new();
-    let mut top = None;
-    loop {
-        let (path, depth) = match walk.next().await {
-            Ok(None) => break,
-            Ok(Some(Step::Entry { path, attrs, depth })) => {
-                sums.truncate(depth + 1);
-                sums.resize(depth + 1, 0);
-                sums[depth] += held(&attrs, linked);
-                if depth == 0 {
-                    top = Some(path);
-                } else if attrs.file_type != Some(weft_nfs::FileType::DIR) {
-                    sums[depth - 1] += std::mem::take(&mut sums[depth]);
+    let mut trees = Trees::of(remote, &args.paths, Limits::NONE, &mut troubles).await;
+    while let Some(step) = trees.next(&mut troubles).await {
+        let (path, depth) = match step {
+            Step::Entry { path, node, depth } => {
+                sums.push(held(&node.attrs, &mut linked));
+                if node.attrs.file_type == Some(FileType::DIR) {
+                    continue;
                 }
-                continue;
+                (path, depth)
             }
-            Ok(Some(Step::Left { path, depth })) => (path, depth),
-            Err(why) => {
-                troubles.tell(why);
-                continue;
+            Step::Left { path, depth } => {
+                if depth > 0 && !args.summarize {
+                    let sum = sums.last().copied().unwrap_or(0);
+                    line(&mut out, sum, &path, args.sizes.human_readable)?;
+                }
+                (path, depth)
             }
         };
-        sums.truncate(depth + 1);
-        if depth > 0 {
-            let sum = sums.pop().unwrap_or(0);
-            if !args.summarize {
-                line(&mut out, sum, &path, args.human_readable)?;
-            }
-            if let Some(above) = sums.last_mut() {
-                *above += sum;
-            }
+        let sum = sums.pop().unwrap_or(0);
+        match sums.last_mut() {
+            Some(above) if depth > 0 => *above += sum,
+            _ => line(&mut out, sum, &path, args.sizes.human_readable)?,
         }
     }
-    if let Some(path) = top {
-        line(&mut out, sums.first().copied().unwrap_or(0), &path, args.human_readable)?;
-    }
-    Ok(out.flush().map_err(OutputError::from)?)
+    out.flush().map_err(OutputError::from)?;
+    troubles.outcome()
 }
 
 fn line(
@@ -141,8 +122,8 @@ fn line(
 
 /// What a file needs, if it was not counted by another name.
 fn held(attrs: &Attrs, linked: &mut HashSet<u64>) -> u64 {
-    let is_linked = attrs.file_type != Some(weft_nfs::FileType::DIR)
-        && attrs.numlinks.is_some_and(|links| links > 1);
+    let is_linked =
+        attrs.file_type != Some(FileType::DIR) && attrs.numlinks.is_some_and(|links| links > 1);
     if let Some(fileid) = attrs.fileid.filter(|_| is_linked) {
         let is_known = linked.contains(&fileid);
         if is_known {
@@ -166,8 +147,8 @@ pub(super) async fn df(clusters: &mut Clusters, args: DfArgs) -> Outcome {
     let of = used.saturating_add(space.available_bytes);
     // Rounded up, as df has it: a file system that is nearly full is not said to have room.
     let percent = (u128::from(used) * 100).div_ceil(u128::from(of.max(1)));
-    let size = |bytes| shown(bytes, args.human_readable);
-    let unit = if args.human_readable { "Size" } else { "KiB" };
+    let size = |bytes| shown(bytes, args.sizes.human_readable);
+    let unit = if args.sizes.human_readable { "Size" } else { "KiB" };
     let mut out = std::io::stdout();
     let text = format!(
         "{:<32} {unit:>12} {:>12} {:>12} {:>5} {:>12}\n{:<32} {:>12} {:>12} {:>12} {:>5} {:>12}\n",

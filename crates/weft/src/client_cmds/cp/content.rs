@@ -1,33 +1,66 @@
 //! The bytes of one file, from wherever to wherever.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
-use tokio::task::JoinSet;
 use weft_client::{
     ClientError,
-    fs::{Client, File, FsError, Naming, OpenOptions, PIECE_BYTES, PieceSender, Progress, Upload},
+    fs::{FsError, Naming, OpenOptions, Progress, Upload, is_copy_declined},
     limits,
 };
 
 use super::{
-    facts::Facts,
+    facts::{Facts, is_same},
     how::{BOTH_LOCAL, How},
-    place::{Place, set_local_times},
+    place::{OWNER_LOST, Place, set_local_times},
 };
 use crate::client_cmds::connect::Remote;
-
-/// Pieces that are read at a time from a cluster, for another one.
-const READ_AT_A_TIME: usize = 4;
 
 /// Why a file was not copied; and whether nothing else will be.
 pub(super) struct Failure {
     pub(super) why: String,
     pub(super) is_last: bool,
+    /// The server copies nothing itself: it was not tried any other way.
+    is_declined: bool,
+}
+
+impl Failure {
+    /// One after which nothing else is tried.
+    pub(super) fn last(why: String) -> Failure {
+        Failure { why, is_last: true, is_declined: false }
+    }
 }
 
 impl From<String> for Failure {
     fn from(why: String) -> Failure {
-        Failure { why, is_last: false }
+        Failure { why, is_last: false, is_declined: false }
+    }
+}
+
+/// Who has copied the bytes of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum By {
+    /// This machine.
+    Us,
+    /// The servers, among themselves.
+    Servers,
+    /// This machine, since the server would not: why.
+    UsInstead(String),
+}
+
+impl By {
+    /// What is said of it.
+    pub(super) fn words(&self) -> String {
+        match self {
+            By::Us => String::new(),
+            By::Servers => " (by the servers)".into(),
+            By::UsInstead(why) => format!(" (through this machine: {why})"),
+        }
     }
 }
 
@@ -45,14 +78,19 @@ pub(super) async fn copy(
     item: &Item<'_>,
     how: &How,
     progress: Progress,
-) -> Result<(), Failure> {
+) -> Result<By, Failure> {
     match (from, to) {
         (Place::Local, Place::Cluster(remote)) => {
             let upload = Upload::file(item.from).map_err(|e| e.to_string())?;
-            send(remote, upload, item, (how, progress)).await
+            send(remote, upload, item, (how, progress)).await?;
+            Ok(By::Us)
         }
         (Place::Cluster(source), Place::Cluster(remote)) => {
-            between(source, remote, item, (how, progress)).await
+            let there = copied_there(source, remote, item, (how, progress.clone())).await?;
+            if there != Some(By::Servers) {
+                between(source, remote, item, (how, progress)).await?;
+            }
+            Ok(there.unwrap_or(By::Us))
         }
         (Place::Cluster(remote), Place::Local) => {
             let whither = (item.naming, progress);
@@ -67,7 +105,7 @@ pub(super) async fn copy(
                 let set = set_local_times(item.to, item.facts);
                 set.map_err(|e| format!("{}: {e}", item.to.display()))?;
             }
-            Ok(())
+            Ok(By::Us)
         }
         (Place::Local, Place::Local) => Err(BOTH_LOCAL.to_owned().into()),
     }
@@ -78,7 +116,12 @@ fn failure(remote: &Remote, e: &FsError) -> Failure {
         e.error,
         ClientError::Unreachable { .. } | ClientError::NotServed { .. } | ClientError::Closed
     );
-    Failure { why: remote.failed(e), is_last }
+    let hint = match e.error {
+        ClientError::ListNotKept(_) => " (put --in-place)",
+        _ => "",
+    };
+    let is_declined = is_copy_declined(&e.error);
+    Failure { why: format!("{}{hint}", remote.failed(e)), is_last, is_declined }
 }
 
 async fn send(
@@ -93,10 +136,52 @@ async fn send(
         Some(attrs) => upload.finally(attrs),
         None => upload,
     };
-    remote.client.put(upload, item.to).await.map(drop).map_err(|e| match e.error {
-        ClientError::ListNotKept(_) => format!("{} (put --in-place)", remote.failed(&e)).into(),
-        _ => failure(remote, &e),
-    })
+    let refused = Arc::new(AtomicBool::new(false));
+    let upload = upload.telling_of_owner(refused.clone());
+    remote.client.put(upload, item.to).await.map_err(|e| failure(remote, &e))?;
+    match refused.load(Ordering::Acquire) && rustix::process::geteuid().is_root() {
+        true => Err(format!("{}{OWNER_LOST}", remote.show(item.to)).into()),
+        false => Ok(()),
+    }
+}
+
+/// Has the servers copy a file, if it is of the cluster that it goes to and no small one, which is
+/// read and written in one request each. None if they were not asked to.
+async fn copied_there(
+    source: &Remote,
+    remote: &Remote,
+    item: &Item<'_>,
+    (how, progress): (&How, Progress),
+) -> Result<Option<By>, Failure> {
+    let is_small = item.facts.size <= limits::EAGER_BYTES as u64;
+    if is_small || !remote.client.may_copy_from(&source.client) {
+        return Ok(None);
+    }
+    // By the client that copies: each client's opens are its own. Why it cannot, the other way
+    // says.
+    let Ok(file) = remote.client.open(item.from, OpenOptions::read()).await else {
+        return Ok(None);
+    };
+    let file = Arc::new(file);
+    let is_it = item.facts.there.as_ref().is_some_and(|there| is_same(there, file.attrs(), false));
+    let sent = match is_it {
+        true => {
+            let upload = Upload::copied_there(file.clone(), item.facts.mode(how.preserve));
+            Some(send(remote, upload, item, (how, progress)).await)
+        }
+        // Another one has the name by now, or it has changed; or the servers only say that they are
+        // the same, as a cluster and a clone of its disks do.
+        false => None,
+    };
+    if let Some(file) = Arc::into_inner(file) {
+        file.close().await.map_err(|e| failure(source, &e))?;
+    }
+    match sent {
+        None => Ok(None),
+        Some(Ok(())) => Ok(Some(By::Servers)),
+        Some(Err(failure)) if failure.is_declined => Ok(Some(By::UsInstead(failure.why))),
+        Some(Err(failure)) => Err(failure),
+    }
 }
 
 /// From one cluster to another, or within one. A small file is read in one request.
@@ -120,72 +205,11 @@ async fn between(
     let opened = source.client.open(item.from, OpenOptions::read()).await;
     let file = Arc::new(opened.map_err(|e| failure(source, &e))?);
     let (sender, upload) = Upload::pieces(file.size(), mode);
-    let given = async {
-        let given = give(&source.client, (&file, item.from), &sender).await;
-        let end = match &given {
-            Ok(()) => Ok(None),
-            Err(e) => Err(std::io::Error::other(e.to_string())),
-        };
-        // Whoever receives it may have failed, and says why.
-        let _ = sender.send(end).await;
-        given
-    };
+    let given = source.client.give(&file, sender);
     let (given, sent) = tokio::join!(given, send(remote, upload, item, (how, progress)));
     if let Some(file) = Arc::into_inner(file) {
         file.close().await.map_err(|e| failure(source, &e))?;
     }
     given.map_err(|e| failure(source, &e))?;
     sent
-}
-
-/// Reads what is no hole of a file, a few pieces at a time.
-async fn give(
-    client: &Client,
-    (file, path): (&Arc<File>, &Path),
-    to: &PieceSender,
-) -> Result<(), FsError> {
-    let mut reads: JoinSet<Result<bool, FsError>> = JoinSet::new();
-    let mut at = 0;
-    while let Some((start, end)) = next_data(client, file, at).await? {
-        let mut offset = start;
-        while offset < end {
-            if reads.len() >= READ_AT_A_TIME && !one(&mut reads, path).await? {
-                return Ok(());
-            }
-            let len = usize::try_from(end - offset).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
-            let (file, to, from, path) = (file.clone(), to.clone(), offset, path.to_path_buf());
-            reads.spawn(async move {
-                let data = file.read_at(from, len).await?;
-                if data.len() != len {
-                    let error = ClientError::Invalid("it became shorter while it was copied");
-                    return Err(FsError { path, error });
-                }
-                Ok(to.send(Ok(Some((from, data)))).await.is_ok())
-            });
-            offset += len as u64;
-        }
-        at = end;
-    }
-    while !reads.is_empty() {
-        if !one(&mut reads, path).await? {
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
-/// Whether the piece of the next read that ended is wanted.
-async fn one(reads: &mut JoinSet<Result<bool, FsError>>, path: &Path) -> Result<bool, FsError> {
-    match reads.join_next().await {
-        Some(Ok(read)) => read,
-        None => Ok(false),
-        Some(Err(_)) => Err(FsError { path: path.into(), error: ClientError::Closed }),
-    }
-}
-
-async fn next_data(client: &Client, file: &File, at: u64) -> Result<Option<(u64, u64)>, FsError> {
-    match file.may_have_holes() {
-        true => client.next_data(file, at).await,
-        false => Ok((at < file.size()).then_some((at, file.size()))),
-    }
 }

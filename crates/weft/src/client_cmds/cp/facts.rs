@@ -6,6 +6,7 @@ use std::{
 };
 
 use nix::unistd::{Group, User};
+use rustix::process::Uid;
 use weft_nfs::{Attrs, FileType, NfsTime, Opaque, attr::SetTime};
 
 /// Bits of a mode that are kept with `-p`, and without.
@@ -92,17 +93,29 @@ impl Facts {
 
     /// The mode of a copy.
     pub(super) fn mode(&self, preserve: bool) -> u32 {
+        self.mode_by(&Copier::of_process(), preserve)
+    }
+
+    /// The same, of a copy that somebody makes.
+    fn mode_by(&self, copier: &Copier, preserve: bool) -> u32 {
         match preserve {
-            true if self.keeps_owner() => self.mode & MODE,
+            true if self.keeps_owner(copier) => self.mode & MODE,
             true => self.mode & WITHOUT_SET_ID,
             false => self.mode & PERMISSIONS,
         }
     }
 
-    /// Whether a copy of ours has the same owner: set-id bits are for that one alone.
-    fn keeps_owner(&self) -> bool {
-        let we = rustix::process::geteuid();
-        we.is_root() || self.ids().0 == Some(we.as_raw())
+    /// Whether a copy of his has the same owner and group: set-id bits are for those alone.
+    fn keeps_owner(&self, copier: &Copier) -> bool {
+        let (owner, group) = self.ids();
+        copier.user.is_root()
+            || owner == Some(copier.user.as_raw()) && group.is_some_and(|g| copier.is_in(g))
+    }
+
+    /// The group that this user gives a copy beside root, who gives it the owner too: one that he
+    /// is in. Nobody else may give files away.
+    pub(super) fn group_to_give(&self) -> Option<u32> {
+        self.ids().1.filter(|group| Copier::of_process().is_in(*group))
     }
 
     /// What a copy at a server gets when all of it is there.
@@ -118,6 +131,8 @@ impl Facts {
             // Nobody else may give files away.
             if rustix::process::geteuid().is_root() {
                 attrs.owner.clone_from(&self.owner);
+                attrs.owner_group.clone_from(&self.group);
+            } else if self.group_to_give().is_some() {
                 attrs.owner_group.clone_from(&self.group);
             }
         }
@@ -137,6 +152,26 @@ impl Facts {
     }
 }
 
+/// Who copies.
+struct Copier {
+    user: Uid,
+    /// That he is in.
+    groups: Vec<u32>,
+}
+
+impl Copier {
+    fn of_process() -> Copier {
+        let mut groups = vec![rustix::process::getegid().as_raw()];
+        let others = rustix::process::getgroups().unwrap_or_default();
+        groups.extend(others.into_iter().map(|group| group.as_raw()));
+        Copier { user: rustix::process::geteuid(), groups }
+    }
+
+    fn is_in(&self, group: u32) -> bool {
+        self.groups.contains(&group)
+    }
+}
+
 /// A number, or what this machine says of a name before its domain.
 fn id_of(who: Option<&Opaque>, known: impl Fn(&str) -> Option<u32>) -> Option<u32> {
     let text = std::str::from_utf8(&who?.0).ok()?;
@@ -149,4 +184,48 @@ pub(super) fn is_same(a: &Attrs, b: &Attrs, one_address: bool) -> bool {
     let changing = |x: &Attrs| (x.change, x.time_metadata, x.numlinks, x.space_used);
     let same = a.fileid.is_some() && (a.fsid, a.fileid) == (b.fsid, b.fileid);
     same && (one_address || changing(a) == changing(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_nfs::attr::numeric_owner;
+
+    use super::*;
+
+    /// Set-id bits stay where owner and group do: with root's copies, and those of who owns the
+    /// source and is in its group.
+    #[test]
+    fn set_id_bits_stay_with_the_owner() {
+        let of = |owner, group| {
+            let attrs = Attrs { mode: Some(0o7755), owner, ..Attrs::default() };
+            Facts::of_remote(Attrs { owner_group: Some(numeric_owner(group)), ..attrs })
+        };
+        let by = |user| Copier { user: Uid::from_raw(user), groups: vec![50, 60] };
+        for (owner, group, user, kept) in [
+            (Some(numeric_owner(1234)), 70, 0, 0o7755),
+            (Some(numeric_owner(1234)), 60, 1234, 0o7755),
+            (Some(numeric_owner(1234)), 70, 1234, 0o1755),
+            (Some(numeric_owner(1234)), 60, 1235, 0o1755),
+            (Some(numeric_owner(0)), 60, 1235, 0o1755),
+            (Some(Opaque(b"no-such-user-here@domain"[..].into())), 60, 1235, 0o1755),
+            (None, 60, 1235, 0o1755),
+        ] {
+            let mode = of(owner.clone(), group).mode_by(&by(user), true);
+            assert_eq!(mode, kept, "{owner:?}:{group}, {user}");
+        }
+        assert_eq!(of(None, 60).mode_by(&by(0), false), 0o755);
+    }
+
+    /// A directory that changes while it is looked at is still itself; what has its number on what
+    /// may be another cluster is it only if nothing else differs.
+    #[test]
+    fn what_is_the_same() {
+        let known = Attrs { fileid: Some(7), change: Some(1), ..Attrs::default() };
+        let changed = Attrs { change: Some(2), ..known.clone() };
+        assert!(is_same(&known, &changed, true));
+        assert!(!is_same(&known, &changed, false));
+        assert!(is_same(&known, &known.clone(), false));
+        assert!(!is_same(&known, &Attrs { fileid: Some(8), ..known.clone() }, true));
+        assert!(!is_same(&Attrs::default(), &Attrs::default(), true), "nothing was told");
+    }
 }

@@ -16,6 +16,8 @@ pub(super) struct How {
     pub(super) preserve: bool,
     pub(super) verify: bool,
     pub(super) resume: bool,
+    /// Each file is named when it is copied, and by whom.
+    pub(super) verbose: bool,
     /// What is copied to this machine is on its disk at the end.
     pub(super) syncs: bool,
 }

@@ -28,7 +28,7 @@ use weft_client::{
 
 use super::{
     clusters::Clusters,
-    connect::{Remote, ServerArg},
+    connect::{Remote, ServerArg, means_content},
     glob,
 };
 use crate::outcome::{Outcome, OutputError};
@@ -45,7 +45,7 @@ const FILE_MODE: u32 = 0o644;
 /// What begins a path of the server that `--server` names.
 const OF_SERVER: &[u8] = b":";
 /// What begins a path of any server.
-const OF_URL: &[u8] = b"weft://";
+pub(super) const OF_URL: &[u8] = b"weft://";
 /// Options of `weft cp`.
 #[derive(Debug, Clone, Args)]
 pub struct CpArgs {
@@ -68,6 +68,10 @@ pub struct CpArgs {
     /// made with -p or --resume have it.
     #[arg(long)]
     resume: bool,
+    /// Name each file when it is copied, and say whether the servers did that themselves, as they
+    /// do within one cluster.
+    #[arg(short, long)]
+    verbose: bool,
     #[command(flatten)]
     pub(super) server: ServerArg,
 }
@@ -122,6 +126,7 @@ pub(super) async fn cp(clusters: &mut Clusters, args: CpArgs) -> Outcome {
         preserve: args.preserve,
         verify: args.verify,
         resume: args.resume,
+        verbose: args.verbose,
         syncs: true,
         ..How::default()
     };
@@ -240,15 +245,13 @@ async fn copy_all(sources: Vec<End>, destination: End, how: How) -> Outcome {
             Ok(()) => {}
         }
     }
-    if how.syncs && matches!(to, Place::Local) {
-        let above = destination.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let dir = match destination.is_dir() {
-            true => destination.clone(),
-            false => above.unwrap_or(Path::new(".")).to_path_buf(),
-        };
-        tokio::task::spawn_blocking(move || sync_local(&[dir])).await??;
-    }
-    Ok(report.outcome()?)
+    let synced = match how.syncs && matches!(to, Place::Local) && report.has_copied() {
+        true => tokio::task::spawn_blocking(move || sync_local(&destination)).await?,
+        false => Ok(()),
+    };
+    // Why something was not copied is told first: there may be nothing to sync for that reason.
+    report.outcome()?;
+    synced
 }
 
 async fn from_stdin(
@@ -312,7 +315,7 @@ fn check_names(sources: &[End], (to, destination): (&Place, &Path)) -> Outcome {
 fn last_name(source: &End) -> Option<OsString> {
     match source {
         End::Standard => None,
-        End::Path(_, path) if path.as_os_str().as_bytes().ends_with(b"/.") => None,
+        End::Path(_, path) if means_content(path) => None,
         End::Path(Place::Cluster(_), path) => path.file_name().map(OsStr::to_owned),
         End::Path(Place::Local, path) => {
             let named = path.file_name().map(OsStr::to_owned);

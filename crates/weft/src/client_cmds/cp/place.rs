@@ -18,6 +18,11 @@ use weft_nfs::NfsStat;
 use super::facts::{Facts, Kind};
 use crate::{client_cmds::connect::Remote, outcome::Outcome};
 
+/// Said to root of a copy whose owner is another one. Nobody else may give files away, and nobody
+/// else is told.
+pub(super) const OWNER_LOST: &str = ": is copied, but the server does not let it have its owner \
+     (root_squash, perhaps)";
+
 /// This machine, or a cluster.
 #[derive(Clone)]
 pub(super) enum Place {
@@ -181,7 +186,12 @@ impl Place {
                         attrs.owner_group = None;
                         // Set-id bits are for the owner that it did not get.
                         attrs.mode = attrs.mode.map(|mode| mode & 0o1777);
-                        set(attrs).await
+                        let done = set(attrs).await;
+                        // Others are used to that.
+                        if done.is_ok() && rustix::process::geteuid().is_root() {
+                            return Err(format!("{}{OWNER_LOST}", self.show(path)));
+                        }
+                        done
                     }
                     done => done,
                 };
@@ -192,11 +202,18 @@ impl Place {
 }
 
 fn set_local(path: &Path, facts: &Facts, (preserve, times): (bool, bool)) -> std::io::Result<()> {
+    let mut mode = facts.mode(preserve);
     if preserve && rustix::process::geteuid().is_root() {
         let (uid, gid) = facts.ids();
         chown(path, uid, gid)?;
+    } else if preserve
+        && let Some(group) = facts.group_to_give()
+        && chown(path, None, Some(group)).is_err()
+    {
+        // Set-id bits are for the group that it did not get.
+        mode &= 0o1777;
     }
-    fs::set_permissions(path, fs::Permissions::from_mode(facts.mode(preserve)))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     if times {
         set_local_times(path, facts)?;
     }
@@ -252,15 +269,22 @@ fn local_name(name: &[u8]) -> Result<OsString, String> {
     Ok(name.to_owned())
 }
 
-/// Makes what was written below these local directories durable.
+/// Makes durable what was copied to a path of this machine: its file system is synced, and where it
+/// is a link, that of what it leads to.
 ///
 /// # Errors
 /// The disk says that it could not be.
-pub(super) fn sync_local(paths: &[PathBuf]) -> Outcome {
-    for path in paths {
-        let failed = |e: std::io::Error| format!("{}: {e}", path.display());
-        let dir = fs::File::open(path).map_err(failed)?;
-        rustix::fs::syncfs(&dir).map_err(|e| failed(e.into()))?;
-    }
-    Ok(())
+pub(super) fn sync_local(path: &Path) -> Outcome {
+    let above = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    // To open a fifo waits, and a file may be one that nobody may read.
+    let opened = match fs::metadata(path).is_ok_and(|m| m.is_file() || m.is_dir()) {
+        true => fs::File::open(path).ok(),
+        false => None,
+    };
+    let failed = |e: std::io::Error| format!("{}: {e}", path.display());
+    let on_disk = match opened {
+        Some(file) => file,
+        None => fs::File::open(above.unwrap_or(Path::new("."))).map_err(failed)?,
+    };
+    Ok(rustix::fs::syncfs(&on_disk).map_err(|e| failed(e.into()))?)
 }

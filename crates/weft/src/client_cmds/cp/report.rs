@@ -1,7 +1,7 @@
 //! How far a copy is, and what of it failed.
 
 use std::{
-    io::IsTerminal,
+    io::{IsTerminal, Write},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -80,6 +80,17 @@ impl Report {
     pub(super) fn failed(&self, why: &str) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         self.bar.suspend(|| eprintln!("weft: {}", printable(why)));
+    }
+
+    /// Whether anything was copied.
+    pub(super) fn has_copied(&self) -> bool {
+        self.files_done.load(Ordering::Relaxed) > 0
+    }
+
+    /// Something that is no failure, on standard output.
+    pub(super) fn say(&self, words: &str) {
+        // Whoever does not listen any more need not.
+        self.bar.suspend(|| drop(writeln!(std::io::stdout(), "{}", printable(words))));
     }
 
     /// Nothing more can succeed.

@@ -20,6 +20,7 @@ use super::{
     report::Report,
     verify,
 };
+use crate::client_cmds::connect::means_directory;
 
 /// Files under way at a time: enough for a server to make many durable at once.
 const AT_A_TIME: usize = 64;
@@ -75,7 +76,7 @@ impl Copy {
     /// # Errors
     /// Why it itself was not copied; what is below a directory is told to the report.
     pub(super) async fn run(self: Arc<Copy>, from: &Path, to: &Path) -> Result<(), String> {
-        let follow = self.how.follows_given;
+        let follow = self.how.follows_given || means_directory(from);
         let facts = self.from.look(from, follow).await?;
         let facts = facts.ok_or_else(|| {
             format!("{}: no such file or directory{}", self.from.show(from), hint(from))
@@ -188,7 +189,7 @@ impl Copy {
     /// Copies what is no directory.
     async fn one(&self, found: &Found) -> Result<(), Failure> {
         if let Some(why) = self.report.over() {
-            return Err(Failure { why: why.clone(), is_last: true });
+            return Err(Failure::last(why.clone()));
         }
         match found.facts.kind {
             Kind::Link => {
@@ -198,6 +199,7 @@ impl Copy {
                     let path = self.to.show(&found.to);
                     return Err(format!("{path}: the link differs (copy it again)").into());
                 }
+                self.name(found, "");
             }
             Kind::File => self.file(found).await?,
             Kind::Special(what) => {
@@ -225,6 +227,7 @@ impl Copy {
             false => None,
         };
         let progress = self.report.progress();
+        let mut what = " (is there already)".to_owned();
         if is_done {
             progress(found.facts.size);
         } else {
@@ -234,12 +237,22 @@ impl Copy {
                 facts: &found.facts,
                 naming: found.naming,
             };
-            content::copy((&self.from, &self.to), &item, &self.how, progress).await?;
+            let copied = content::copy((&self.from, &self.to), &item, &self.how, progress).await?;
+            what = copied.words();
         }
         if self.how.verify {
             verify::compare((&self.from, &found.from), (&self.to, &found.to)).await?;
         }
+        self.name(found, &what);
         Ok(())
+    }
+
+    /// Says of a file what was done, if that is wanted.
+    fn name(&self, found: &Found, what: &str) {
+        if self.how.verbose {
+            let (from, to) = (self.from.show(&found.from), self.to.show(&found.to));
+            self.report.say(&format!("{from} -> {to}{what}"));
+        }
     }
 }
 
