@@ -41,6 +41,23 @@ impl CyclicList {
         Ok(CyclicList { len, entries })
     }
 
+    /// A list of two objects: the first has these turns of so many, a bit for each, and the second
+    /// the others.
+    pub(crate) fn of_turns(count: u16, turns: u16) -> Result<Self, DistributionError> {
+        let count = usize::from(count);
+        if count == 0 || count > Self::LEN_MAX {
+            return Err(DistributionError::ListLength);
+        }
+        if turns == 0 || u32::from(turns) >> count != 0 {
+            return Err(DistributionError::MissingObject);
+        }
+        let mut entries = [0; Self::LEN_MAX];
+        for (turn, entry) in entries[..count].iter_mut().enumerate() {
+            *entry = u8::from(turns >> turn & 1 == 0);
+        }
+        Self::new(&entries[..count])
+    }
+
     /// The entries.
     pub fn entries(&self) -> &[u8] {
         &self.entries[..usize::from(self.len)]

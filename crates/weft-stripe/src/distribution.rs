@@ -47,6 +47,23 @@ impl Distribution {
         Cyclic::new(stripe_unit_bytes, list, first).map(Distribution::Cyclic)
     }
 
+    /// What one object sees of a cyclic list: it has these turns of so many, a bit for each, and all
+    /// others together are another object. Its own index is [`Distribution::OF_TURNS`].
+    ///
+    /// # Errors
+    /// [`DistributionError`] for a zero unit, more turns than a list can have, turns beyond them, or
+    /// none.
+    pub fn of_turns(
+        stripe_unit_bytes: u64,
+        count: u16,
+        turns: u16,
+    ) -> Result<Self, DistributionError> {
+        Distribution::cyclic(stripe_unit_bytes, CyclicList::of_turns(count, turns)?, 0)
+    }
+
+    /// The object whose turns [`Distribution::of_turns`] is about.
+    pub const OF_TURNS: u32 = 0;
+
     /// So many rounds of small units, then large ones, both round robin from a stripe index on.
     /// Sparse.
     ///

@@ -154,6 +154,32 @@ fn lists_and_growing_units_by_hand() {
     assert_eq!(growing.bytes_between(1, 0, 14), 8);
 }
 
+/// What an object sees of a list, given its turns, is what the list says of it; nonsense is refused.
+#[test]
+fn turns_say_the_same_as_the_list() {
+    for list in small_lists() {
+        for first in 0..list.turns() {
+            let whole = Distribution::cyclic(3, list, first).unwrap();
+            let Distribution::Cyclic(cyclic) = whole else { unreachable!() };
+            for index in 0..whole.stripe_count() {
+                let turns = cyclic.turns_of(index);
+                let own = Distribution::of_turns(3, list.turns(), turns).unwrap();
+                for offset in 0..40 {
+                    let is_own = own.locate(offset).stripe_index == Distribution::OF_TURNS;
+                    assert_eq!(is_own, whole.locate(offset).stripe_index == index);
+                }
+            }
+            assert_eq!(cyclic.turns_of(whole.stripe_count()), 0);
+        }
+    }
+    let bad = |count, turns| Distribution::of_turns(3, count, turns).unwrap_err();
+    assert_eq!(bad(0, 1), DistributionError::ListLength);
+    assert_eq!(bad(17, 1), DistributionError::ListLength);
+    assert_eq!((bad(3, 0), bad(3, 8)), (DistributionError::MissingObject, bad(3, 9)));
+    assert!(Distribution::of_turns(3, 16, 1 << 15).is_ok());
+    assert!(Distribution::of_turns(3, 3, 7).is_ok());
+}
+
 /// Round robin over the entries of a device, as a client has it with sparse objects, and a list
 /// over its data servers, as servers have it, put every byte on the same data server
 /// (RFC 8881 §13.4.4).

@@ -22,6 +22,7 @@ mod replacing;
 mod scratch;
 mod transfer;
 mod unfinished;
+mod xattrs;
 
 pub use builder::ClientBuilder;
 pub use bulk::{Reading, Writing};

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use weft_layout::Rights;
 use weft_nfs::{ClientId, Failure, IoMode, NfsStat, Stateid};
 use weft_server::refusal::refused;
-use weft_store::types::{Acl, DataServerId, DeviceId, Inode, InodeNo};
+use weft_store::types::{Acl, Device, DeviceId, Inode, InodeNo};
 
 use super::{layout_kind::LayoutKind, records::FenceCause, service::FileService};
 use crate::{deps::Deps, striped::Striped};
@@ -153,6 +153,9 @@ impl FileService {
         striped: &Striped,
         rights: Rights,
     ) -> Result<Bytes, NfsStat> {
+        if !striped.can_be_told() {
+            return Err(NfsStat::LAYOUTUNAVAILABLE);
+        }
         let device = inode.placement.as_ref().ok_or(NfsStat::SERVERFAULT)?.device;
         let device = weft_nfs::DeviceId(device.0);
         let servers = &self.shared.data_servers;
@@ -229,8 +232,8 @@ impl FileService {
         self.shared.records.lock().all_stale().len()
     }
 
-    /// The data servers of a device, in stripe order; `None` for a device that nobody knows.
-    pub(crate) fn device(&self, id: DeviceId) -> Option<Vec<DataServerId>> {
-        self.shared.placements.device(id).map(|device| device.data_servers)
+    /// The device of that name; `None` if nobody knows it.
+    pub(crate) fn device(&self, id: DeviceId) -> Option<Device> {
+        self.shared.placements.device(id)
     }
 }

@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     engine::KeyRange,
-    types::{DeviceId, Inode, InodeNo, Intent, IntentId, IntentKind, Kind, Placement, StoreError},
+    types::{
+        Device, DeviceId, Inode, InodeNo, Intent, IntentId, IntentKind, Kind, Placement, Spread,
+        StoreError,
+    },
 };
 
 /// Findings listed; more are only counted.
@@ -83,7 +86,7 @@ struct Check {
     nodes: HashMap<InodeNo, Node>,
     directories: HashMap<InodeNo, Directory>,
     /// How many data servers each has.
-    devices: HashMap<DeviceId, usize>,
+    devices: HashMap<DeviceId, Device>,
     /// Inodes that say so, without those whose list was found.
     have_xattrs: HashSet<InodeNo>,
     /// Sizes of files whose bytes are in the volume.
@@ -126,7 +129,7 @@ impl Check {
             let id = key.get(1..).and_then(|id| id.try_into().ok()).map(DeviceId);
             let id = id.ok_or(StoreError::Corrupt("device key"));
             match id.and_then(|id| codec::decode_device(id, value)) {
-                Ok(device) => drop(self.devices.insert(device.id, device.data_servers.len())),
+                Ok(device) => drop(self.devices.insert(device.id, device)),
                 Err(e) => self.out.wrong(|| format!("device {}: {e}", hex(key))),
             }
             Ok(())
@@ -184,10 +187,17 @@ impl Check {
     fn placement(&mut self, InodeNo(no): InodeNo, place: &Placement) {
         let Placement { device, stripe_count, .. } = place;
         match self.devices.get(device) {
-            Some(members) if *members == usize::from(*stripe_count) => {}
-            Some(members) => self
-                .out
-                .wrong(|| format!("file {no}: {stripe_count} stripes on a device of {members}")),
+            Some(device) => {
+                let members = device.data_servers.len();
+                if members != usize::from(*stripe_count) {
+                    self.out.wrong(|| {
+                        format!("file {no}: {stripe_count} stripes on a device of {members}")
+                    });
+                }
+                if matches!(place.spread, Spread::List(list) if device.list != Some(list)) {
+                    self.out.wrong(|| format!("file {no}: its list is not that of its device"));
+                }
+            }
             None => self.out.wrong(|| format!("file {no}: its device is unknown")),
         }
         if !place.is_sound() {

@@ -9,6 +9,7 @@ mod find;
 mod glob;
 mod human;
 mod interrupt;
+mod layout;
 mod list;
 mod mode;
 mod names;
@@ -67,6 +68,8 @@ pub enum ClientCommand {
     /// Have the servers make durable what any client has written. What these commands write needs
     /// none: it is durable when they end.
     Sync(acts::SyncArgs),
+    /// Choose how the files of a directory are spread over data servers, or show it.
+    Layout(layout::LayoutArgs),
     /// Show a file's attributes, and where its bytes are.
     Stat {
         /// Remote path.
@@ -128,6 +131,7 @@ impl ClientCommand {
             ClientCommand::Touch(args) => &args.server,
             ClientCommand::Ln(args) => &args.server,
             ClientCommand::Sync(args) => &args.server,
+            ClientCommand::Layout(args) => args.server(),
             ClientCommand::Stat { server, .. }
             | ClientCommand::Rm { server, .. }
             | ClientCommand::Mkdir { server, .. }
@@ -190,6 +194,7 @@ async fn execute(clusters: &mut Clusters, command: ClientCommand) -> Outcome {
         ClientCommand::Touch(args) => acts::touch(clusters, args).await,
         ClientCommand::Ln(args) => acts::ln(clusters, args).await,
         ClientCommand::Sync(args) => acts::sync(clusters, args).await,
+        ClientCommand::Layout(args) => layout::layout(clusters, args).await,
         ClientCommand::Stat { path, json, admin, .. } => {
             stat::stat(&*clusters.usual().await?, &path, json, &admin).await
         }

@@ -6,8 +6,8 @@ use super::*;
 use crate::engine::EngineKind;
 use crate::types::fence_epoch::ROW;
 use crate::types::{
-    Credential, DataServerId, Device, DeviceId, InodeNo, IntentKind, Lsn, Placement, StoreError,
-    Timestamp,
+    Credential, DataServerId, Device, DeviceId, InodeNo, IntentKind, Lsn, Placement, Spread,
+    StoreError, Timestamp,
 };
 use crate::volume::{FoundObject, New, NewFileData, VolumeConfig, compare};
 
@@ -230,7 +230,7 @@ fn a_restored_volume_goes_on_above_its_data_servers() {
 
 /// A place on data server 1, whose device the volume has from now on.
 fn on_one_data_server(volume: &Volume) -> Placement {
-    let device = Device { id: DeviceId([1; 16]), data_servers: vec![DataServerId(1)] };
+    let device = Device { id: DeviceId([1; 16]), data_servers: vec![DataServerId(1)], list: None };
     volume.device_put(&device).value.unwrap();
     Placement {
         device: device.id,
@@ -238,6 +238,7 @@ fn on_one_data_server(volume: &Volume) -> Placement {
         stripe_count: 1,
         first_stripe_index: 0,
         reach: 1,
+        spread: Spread::InTurn,
     }
 }
 

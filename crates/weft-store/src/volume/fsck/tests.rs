@@ -15,7 +15,7 @@ use crate::{
 const NOW: Timestamp = Timestamp { seconds: 9, nanos: 0 };
 
 fn device() -> Device {
-    Device { id: DeviceId([7; 16]), data_servers: vec![crate::types::DataServerId(1)] }
+    Device { id: DeviceId([7; 16]), data_servers: vec![crate::types::DataServerId(1)], list: None }
 }
 
 fn somewhere() -> Placement {
@@ -25,6 +25,7 @@ fn somewhere() -> Placement {
         stripe_count: 1,
         first_stripe_index: 0,
         reach: 1,
+        spread: crate::types::Spread::InTurn,
     }
 }
 

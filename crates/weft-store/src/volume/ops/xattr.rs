@@ -6,7 +6,10 @@
 use bytes::Bytes;
 
 use super::inode_changes::touch;
-use crate::types::{ChangeInfo, Credential, Inode, InodeNo, Kind, StoreError, Timestamp};
+use super::layout;
+use crate::types::{
+    ChangeInfo, Credential, Inode, InodeNo, Kind, LAYOUT_XATTR, StoreError, Timestamp,
+};
 use crate::volume::codec::XattrName;
 use crate::volume::handle::Volume;
 use crate::volume::seen::Seen;
@@ -59,6 +62,9 @@ impl Volume {
             checked_name(name)?;
             let inode = holder(tx, ino)?;
             readable(&inode, cred)?;
+            if name == LAYOUT_XATTR {
+                return layout::words(tx, &inode);
+            }
             if !inode.has_xattrs {
                 return Err(StoreError::NoXattr);
             }
@@ -69,8 +75,11 @@ impl Volume {
 
     /// Sets an extended attribute; the same value again is a change as well.
     ///
-    /// **Errors.** NameTooLong, BadName, XattrTooBig (the value); Stale, WrongType; Access without
-    /// write permission; Permission (a sticky directory of somebody else); Exists, NoXattr (`how`);
+    /// That of the layout is no application's ([`LAYOUT_XATTR`]): it is the owner's to set, of
+    /// directories, and what it says is checked.
+    ///
+    /// **Errors.** NameTooLong, BadName, XattrTooBig (the value); Stale, WrongType; Invalid (a
+    /// layout); Access without write permission; Permission (a sticky directory of somebody else); Exists, NoXattr (`how`);
     /// XattrTooBig (with the others of the inode).
     pub fn xattr_set(
         &self,
@@ -84,6 +93,10 @@ impl Volume {
             checked_name(name)?;
             if value.len() > XATTR_VALUE_BYTES_MAX {
                 return Err(StoreError::XattrTooBig);
+            }
+            if name == LAYOUT_XATTR {
+                let dir = holder(tx, ino)?;
+                return layout::set(tx, dir, (value, how), cred, now);
             }
             let inode = changeable(tx, ino, cred)?;
             set(tx, inode, (name, value), how, now)
@@ -103,8 +116,11 @@ impl Volume {
         self.run(|tx| {
             let inode = tx.inode(ino)?;
             readable(&inode, cred)?;
-            let names = names(tx, &inode)?.into_iter().filter(|name| name.cookie > after);
-            Ok(names.map(|XattrName { cookie, name, .. }| XattrEntry { cookie, name }).collect())
+            let own = names(tx, &inode)?;
+            let own =
+                own.into_iter().map(|XattrName { cookie, name, .. }| XattrEntry { cookie, name });
+            let all = layout::listed(&inode).into_iter().chain(own);
+            Ok(all.filter(|entry| entry.cookie > after).collect())
         })
     }
 
@@ -121,6 +137,10 @@ impl Volume {
     ) -> Seen<Result<ChangeInfo, StoreError>> {
         self.run(|tx| {
             checked_name(name)?;
+            if name == LAYOUT_XATTR {
+                let dir = holder(tx, ino)?;
+                return layout::remove(tx, dir, cred, now);
+            }
             let inode = changeable(tx, ino, cred)?;
             let mut names = names(tx, &inode)?;
             let at = names.iter().position(|n| n.name == name).ok_or(StoreError::NoXattr)?;
@@ -183,7 +203,7 @@ fn set(
         (Some(_), XattrHow::Create) => return Err(StoreError::Exists),
         (None, XattrHow::Replace) => return Err(StoreError::NoXattr),
         (Some(there), _) => there.value_bytes = value_bytes,
-        // The change attribute moves with every new name, so it numbers them.
+        // The change attribute moves with every new name, so it numbers them, from 2 on.
         (None, _) => names.push(XattrName {
             cookie: inode.change + 1,
             value_bytes,
