@@ -34,3 +34,21 @@ drop_caches() {
   sync
   echo 3 >/proc/sys/vm/drop_caches
 }
+
+# pnfs_counters VERSION PHASE: the kernel's own pNFS counters of /mnt, the only mount. LAYOUTGETs and
+# LAYOUTRETURNs are those that are not part of OPEN or CLOSE.
+pnfs_counters() {
+  pnfsstat /mnt >/tmp/stat
+  cat /tmp/stat
+  proof "$1" "$2.layout" "$(sed -n 's/^nfsv4:.*pnfs=\([^,]*\).*/\1/p' /tmp/stat | head -1)"
+  proof "$1" "$2.pnfs_reads" "$(sed -n 's/.*pnfs-reads \([0-9]*\).*/\1/p' /tmp/stat)"
+  proof "$1" "$2.pnfs_writes" "$(sed -n 's/.*pnfs-writes \([0-9]*\).*/\1/p' /tmp/stat)"
+  proof "$1" "$2.layoutgets" "$(mount_sum LAYOUTGET 2)"
+  proof "$1" "$2.layoutreturns" "$(mount_sum LAYOUTRETURN 2)"
+  proof "$1" "$2.layoutreturn_errors" "$(mount_sum LAYOUTRETURN 10)"
+}
+
+# mount_sum OPERATION COLUMN: of the kernel's statistics of its mounts.
+mount_sum() {
+  awk -v op="$1:" -v at="$2" '$1 == op { n += $at } END { print n + 0 }' /proc/self/mountstats
+}

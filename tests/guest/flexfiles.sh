@@ -6,16 +6,6 @@
 . /job/common.sh
 port=$1 mebibytes=$2
 
-count() { # VERSION PHASE: the kernel's own pNFS counters of the mount
-  pnfsstat /mnt >/tmp/stat
-  cat /tmp/stat
-  proof "$1" "$2.layout" "$(sed -n 's/^nfsv4:.*pnfs=\([^,]*\).*/\1/p' /tmp/stat | head -1)"
-  proof "$1" "$2.pnfs_reads" "$(sed -n 's/.*pnfs-reads \([0-9]*\).*/\1/p' /tmp/stat)"
-  proof "$1" "$2.pnfs_writes" "$(sed -n 's/.*pnfs-writes \([0-9]*\).*/\1/p' /tmp/stat)"
-  proof "$1" "$2.layoutgets" \
-    "$(awk '$1 == "LAYOUTGET:" { n += $2 } END { print n + 0 }' /proc/self/mountstats)"
-}
-
 dd if=/dev/urandom of=/tmp/data bs=1M count="$mebibytes" 2>/dev/null || fail "no random data"
 echo "the end" >>/tmp/data
 want=$(md5_of /tmp/data)
@@ -25,14 +15,14 @@ for version in 4.1 4.2; do
   host sample "$version.idle" || fail "the host could not take a sample"
   dd if=/tmp/data of=$file bs=1M conv=fsync 2>/dev/null || fail "write $file"
   host sample "$version.written" || fail "the host could not take a sample"
-  count $version write
+  pnfs_counters $version write
   unmount /mnt
   drop_caches
 
   mount_weft /mnt $version "$port"
   got=$(md5_of $file) || fail "read $file"
   host sample "$version.read" || fail "the host could not take a sample"
-  count $version read
+  pnfs_counters $version read
   [ "$got" = "$want" ] || fail "vers=$version: read back $got, wrote $want"
   proof $version md5 "$got"
   direct=$(dd if=$file bs=1M iflag=direct 2>/dev/null | md5sum | cut -d' ' -f1)

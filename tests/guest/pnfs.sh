@@ -21,17 +21,6 @@ fallbacks() {
   grep -c pnfs_mds_fallback "$tracing/trace"
 }
 
-count() { # VERSION PHASE: the kernel's own pNFS counters of the mount
-  pnfsstat /mnt >/tmp/stat
-  cat /tmp/stat
-  proof "$1" "$2.layout" "$(sed -n 's/^nfsv4:.*pnfs=\([^,]*\).*/\1/p' /tmp/stat | head -1)"
-  proof "$1" "$2.pnfs_reads" "$(sed -n 's/.*pnfs-reads \([0-9]*\).*/\1/p' /tmp/stat)"
-  proof "$1" "$2.pnfs_writes" "$(sed -n 's/.*pnfs-writes \([0-9]*\).*/\1/p' /tmp/stat)"
-}
-
-# layoutgets: how often the kernel asked for a layout, OPENs aside, on this mount.
-layoutgets() { awk '$1 == "LAYOUTGET:" { asked += $2 } END { print asked + 0 }' /proc/self/mountstats; }
-
 # Small files: made, written in pieces and as a whole, written over, and read after a new mount.
 small_files() { # VERSION
   mount_weft /mnt "$1" "$port"
@@ -46,7 +35,7 @@ small_files() { # VERSION
     n=$((n + 1))
   done
   sync
-  proof "$1" small.write_layoutgets "$(layoutgets)"
+  proof "$1" small.write_layoutgets "$(mount_sum LAYOUTGET 2)"
   unmount /mnt
   drop_caches
   mount_weft /mnt "$1" "$port"
@@ -56,7 +45,7 @@ small_files() { # VERSION
     [ "$(md5_of /mnt/small-"$1"/$n)" = "$wanted" ] || fail "vers=$1: small file $n differs"
     n=$((n + 1))
   done
-  proof "$1" small.read_layoutgets "$(layoutgets)"
+  proof "$1" small.read_layoutgets "$(mount_sum LAYOUTGET 2)"
   host sample "$1.small.done" || fail "the host could not take a sample"
   unmount /mnt
   drop_caches
@@ -70,19 +59,19 @@ for version in 4.1 4.2; do
   mount_weft /mnt $version "$port"
   # What a client does with a file of its own must not keep it from the data servers afterwards.
   unlinked /mnt/unlinked || fail "vers=$version: a file that is removed while it is used"
-  proof $version unlinked.layoutgets "$(layoutgets)"
+  proof $version unlinked.layoutgets "$(mount_sum LAYOUTGET 2)"
   file=/mnt/pnfs-$version
   host sample "$version.idle" || fail "the host could not take a sample"
   dd if=/tmp/data of=$file bs=1M conv=fsync 2>/dev/null || fail "write $file"
   host sample "$version.written" || fail "the host could not take a sample"
-  count $version write
+  pnfs_counters $version write
   unmount /mnt
   drop_caches
 
   mount_weft /mnt $version "$port"
   got=$(md5_of $file) || fail "read $file"
   host sample "$version.read" || fail "the host could not take a sample"
-  count $version read
+  pnfs_counters $version read
   [ "$got" = "$want" ] || fail "vers=$version: read back $got, wrote $want"
   proof $version md5 "$got"
   proof $version fallbacks "$(fallbacks)"

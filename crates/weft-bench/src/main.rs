@@ -27,8 +27,8 @@ use std::{
 use clap::{Parser, ValueEnum};
 
 use benches::{
-    atlas, create, fileop, listing, loopback, many, mdtest, medium, neighbour, postmark, receive,
-    small, small_writes, stream, syncs, threshold,
+    atlas, client, create, fileop, listing, loopback, many, mdtest, medium, neighbour, postmark,
+    receive, small, small_writes, stream, syncs, threshold,
 };
 use context::{Context, SmallArgs};
 use figures::Figures;
@@ -84,6 +84,8 @@ enum Bench {
     Receive,
     /// A large file in and out, over four data servers and over one.
     Stream,
+    /// What programs feel of our client: streams, the mount, the cache, and its memory.
+    Client,
     /// Durable creates by one client and by 64, beside the engine and the disk alone.
     Create,
     /// Creates with 1, 4 and 16 data servers.
@@ -163,6 +165,7 @@ fn run(args: &Cli) -> Outcome {
             Bench::Loopback => loopback::bench(&context)?,
             Bench::Receive => receive::bench(&context)?,
             Bench::Stream => stream::bench(&context)?,
+            Bench::Client => client::bench(&context)?,
             Bench::Create => create::bench(&context)?,
             Bench::CreateDs => create::bench_data_servers(&context)?,
             Bench::Listing => listing::bench(&context)?,

@@ -2,7 +2,7 @@
 //! known on several networks spoken to over the one that is preferred.
 //!
 //! ```text
-//! cargo run -p weft-client --example own_driver -- 127.0.0.1:2049 127.0.0.0/8
+//! cargo run -p weft-client --example own_driver -- weft://127.0.0.1/ 127.0.0.0/8
 //! ```
 
 use std::{
@@ -16,29 +16,30 @@ use std::{
 
 use bytes::Bytes;
 use weft_client::{
-    fs::{Client, ClientOptions, OpenOptions},
+    fs::{Client, OpenOptions},
     layout::{FilesDriver, IoFailure, LayoutDriver, LayoutError, Plan, StripeTarget},
+    url::Url,
 };
 use weft_nfs::{DeviceId, FileHandle, LayoutType, Stateid, ops::LayoutSegment};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let server = args.next().ok_or("which server? ADDRESS:PORT")?;
+    let server = args.next().ok_or("which server? weft://HOST[:PORT]/")?;
     let network = args.next().ok_or("which network? ADDRESS/BITS")?;
     let (address, bits) = network.split_once('/').ok_or("ADDRESS/BITS")?;
     let network = Network { address: address.parse()?, bits: bits.parse()? };
-    let (stripes, preferred) = run(server.parse()?, network).await?;
+    let (stripes, preferred) = run(&server.parse()?, network).await?;
     println!("{preferred} of {stripes} data servers have an address in that network");
     Ok(())
 }
 
 /// Writes a file and reads it through the driver. Returns the number of its stripes, and how many
 /// of them lie on data servers with an address in the network.
-pub async fn run(server: SocketAddr, network: Network) -> Result<(usize, usize), Box<dyn Error>> {
+pub async fn run(server: &Url, network: Network) -> Result<(usize, usize), Box<dyn Error>> {
     let driver = Arc::new(OverNetwork::new(Arc::new(FilesDriver), network));
-    let options = ClientOptions { drivers: vec![driver.clone()], ..ClientOptions::default() };
-    let client = Client::connect(server, options).await?;
+    // The place of the usual driver for files layouts is taken; flexfiles are still understood.
+    let client = Client::builder().driver(driver.clone()).open_url(server).await?;
     client.mkdir_all("/examples", 0o755).await?;
 
     let access = OpenOptions { read: true, ..OpenOptions::replace(0o644) };

@@ -97,6 +97,9 @@ pub const REWRITES_MAX: u32 = 4;
 pub const DATA_SERVERS_MAX: usize = 4096;
 /// Devices of one layout: as many data servers as one of the files type may have.
 pub const LAYOUT_DEVICES_MAX: usize = 256;
+/// Bytes of a layout that was exported: one of ours with all data servers that a device may have
+/// has some 20 KiB.
+pub const EXPORTED_LAYOUT_BYTES_MAX: usize = 1 << 20;
 /// Kinds of failures told of in one LAYOUTRETURN: what a body of the flexfiles type may hold.
 pub const IO_FAILURES_MAX: usize = 64;
 /// Device bodies cached.

@@ -5,43 +5,12 @@ mod fake;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fake::{Fake, Fault, UNIT, pattern};
+use fake::{Fault, UNIT, cluster::Cluster, pattern};
 use weft_client::{
-    fs::{Client, ClientOptions, File, OpenOptions},
+    fs::{File, OpenOptions},
     io::IoPolicy,
 };
-use weft_nfs::OpNum;
-
-struct Cluster {
-    mds: Fake,
-    ds: Vec<Fake>,
-    client: Client,
-}
-
-async fn cluster(policy: IoPolicy) -> Cluster {
-    let ds = vec![Fake::data_server().await, Fake::data_server().await];
-    let mds = Fake::start(ds.clone()).await;
-    let options = ClientOptions {
-        patience: Duration::from_secs(10),
-        data_server_patience: Duration::from_millis(500),
-        policy,
-        ..ClientOptions::default()
-    };
-    let client = Client::connect(mds.addr, options).await.unwrap();
-    Cluster { mds, ds, client }
-}
-
-impl Cluster {
-    async fn open(&self) -> File {
-        let options = OpenOptions { read: true, ..OpenOptions::replace(0o644) };
-        self.client.open("/f", options).await.unwrap()
-    }
-
-    /// Operations of a kind that arrived anywhere.
-    fn count(&self, op: OpNum) -> usize {
-        self.mds.count(op) + self.ds.iter().map(|ds| ds.count(op)).sum::<usize>()
-    }
-}
+use weft_nfs::{NfsStat, OpNum};
 
 /// Reads all of a file in pieces.
 async fn read_by(file: &File, len: usize, piece: usize) -> Vec<u8> {
@@ -58,7 +27,7 @@ async fn read_by(file: &File, len: usize, piece: usize) -> Vec<u8> {
 /// reads from front to back in small pieces, few.
 #[tokio::test]
 async fn what_is_cached_costs_no_request() {
-    let c = cluster(IoPolicy::default()).await;
+    let c = Cluster::start(IoPolicy::default()).await;
     let file = c.open().await;
     let data = pattern(3 << 20, 1);
     for (n, part) in data.chunks(4096).enumerate() {
@@ -85,7 +54,7 @@ async fn what_is_cached_costs_no_request() {
 #[tokio::test]
 async fn own_bytes_survive_a_power_cut() {
     for policy in [IoPolicy::default(), IoPolicy::direct()] {
-        let c = cluster(policy).await;
+        let c = Cluster::start(policy).await;
         let file = c.open().await;
         let data = pattern(2 * UNIT as usize, 2);
         file.write_at(0, data.clone().into()).await.unwrap();
@@ -110,7 +79,7 @@ async fn own_bytes_survive_a_power_cut() {
 /// overtaken by it.
 #[tokio::test]
 async fn a_write_given_up_overtakes_nothing() {
-    let c = cluster(IoPolicy::direct()).await;
+    let c = Cluster::start(IoPolicy::direct()).await;
     let file = c.open().await;
     file.write_at(0, pattern(UNIT as usize, 3).into()).await.unwrap();
     c.ds[0].fault(Fault::Hold(OpNum::WRITE));
@@ -132,7 +101,7 @@ async fn a_write_given_up_overtakes_nothing() {
 /// what was written, one that is replaced, emptied or cut keeps nothing of it.
 #[tokio::test]
 async fn acts_by_path_meet_what_is_cached() {
-    let c = cluster(IoPolicy::default()).await;
+    let c = Cluster::start(IoPolicy::default()).await;
     let file = c.open().await;
     file.write_at(0, Bytes::from_static(b"not sent")).await.unwrap();
     assert_eq!(c.client.read_file("/f", 100).await.unwrap(), "not sent");
@@ -158,7 +127,7 @@ async fn acts_by_path_meet_what_is_cached() {
 #[tokio::test]
 async fn memory_is_bounded_by_the_budget() {
     let policy = IoPolicy { cache_bytes: 2 << 20, ..IoPolicy::default() };
-    let c = cluster(policy).await;
+    let c = Cluster::start(policy).await;
     let mut files = Vec::new();
     for n in 0..64_usize {
         let path = format!("/f{n}");
@@ -181,5 +150,75 @@ async fn memory_is_bounded_by_the_budget() {
         assert!(memory <= policy.cache_bytes * 11 / 10, "{memory} bytes");
         file.close().await.unwrap();
     }
+    c.client.close().await;
+}
+
+/// What another client cuts off a file that is open for writing here reads as the end of it, not as
+/// zeros, once what was written here is settled.
+#[tokio::test]
+async fn who_writes_sees_another_clients_cut() {
+    let c = Cluster::start(IoPolicy::default()).await;
+    let file = c.open().await;
+    file.write_at(0, pattern(100, 6).into()).await.unwrap();
+    file.commit().await.unwrap();
+    let other = c.another().await;
+    other.truncate("/f", 10).await.unwrap();
+    assert_eq!(file.read_at(0, 200).await.unwrap(), pattern(100, 6)[..10]);
+    file.write_at(20, Bytes::from_static(b"own")).await.unwrap();
+    other.truncate("/f", 5).await.unwrap();
+    let read = file.read_at(0, 200).await.unwrap();
+    assert_eq!((read.len(), &read[20..]), (23, &b"own"[..]), "what is to come counts");
+    file.close().await.unwrap();
+    other.close().await;
+    c.client.close().await;
+}
+
+/// A request that sets a size and whose outcome nobody knows leaves nothing that is known.
+#[tokio::test]
+async fn a_size_that_may_have_been_set_is_asked_for() {
+    let c = Cluster::start(IoPolicy::default()).await;
+    let file = c.open().await;
+    file.write_at(0, pattern(100, 7).into()).await.unwrap();
+    file.commit().await.unwrap();
+    c.mds.fault(Fault::Status(OpNum::SETATTR, NfsStat::IO));
+    file.truncate(10).await.unwrap_err();
+    c.another().await.truncate("/f", 20).await.unwrap();
+    assert_eq!(file.io().known_size(), None);
+    assert_eq!(file.read_at(0, 50).await.unwrap(), pattern(100, 7)[..20]);
+    file.close().await.unwrap();
+    c.client.close().await;
+}
+
+/// An answer that was on its way while this client wrote is not taken for the last word: neither
+/// that to an OPEN, nor that with a small file.
+#[tokio::test]
+async fn late_answers_do_not_count() {
+    let c = Cluster::start(IoPolicy::default()).await;
+    let file = c.open().await;
+    file.write_at(0, Bytes::from_static(b"old")).await.unwrap();
+    file.commit().await.unwrap();
+    for late in [OpNum::READ, OpNum::OPEN] {
+        c.mds.fault(Fault::Hold(late));
+        let client = c.client.clone();
+        let reading = tokio::spawn(async move {
+            match late {
+                OpNum::READ => client.read_file("/f", 100).await.unwrap(),
+                _ => {
+                    let again = client.open("/f", OpenOptions::read()).await.unwrap();
+                    assert_eq!(again.size(), 12);
+                    let read = again.read_at(0, 12).await.unwrap();
+                    again.close().await.unwrap();
+                    read
+                }
+            }
+        });
+        c.mds.until("it is held", |mds| mds.faults.is_empty()).await;
+        let new = if late == OpNum::READ { "new" } else { "much further" };
+        file.write_at(0, Bytes::from_static(new.as_bytes())).await.unwrap();
+        file.commit().await.unwrap();
+        c.mds.release();
+        assert_eq!(reading.await.unwrap(), new, "{late:?}");
+    }
+    file.close().await.unwrap();
     c.client.close().await;
 }

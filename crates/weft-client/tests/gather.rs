@@ -2,63 +2,17 @@
 
 mod fake;
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use fake::{Fake, Fault, UNIT, pattern};
+use fake::{Fault, UNIT, cluster::Cluster, pattern};
 use proptest::prelude::*;
-use weft_client::{
-    fs::{Client, ClientOptions, File, OpenOptions},
-    io::IoPolicy,
-    limits::MDS_RUNS_MAX,
-};
+use weft_client::{io::IoPolicy, limits::MDS_RUNS_MAX};
 use weft_nfs::{NfsStat, OpNum};
-
-struct Cluster {
-    mds: Fake,
-    ds: Vec<Fake>,
-    client: Client,
-}
-
-async fn cluster(policy: IoPolicy) -> Cluster {
-    let ds = vec![Fake::data_server().await, Fake::data_server().await];
-    let mds = Fake::start(ds.clone()).await;
-    let options = ClientOptions {
-        patience: Duration::from_secs(10),
-        data_server_patience: Duration::from_millis(500),
-        policy,
-        ..ClientOptions::default()
-    };
-    let client = Client::connect(mds.addr, options).await.unwrap();
-    Cluster { mds, ds, client }
-}
-
-impl Cluster {
-    async fn open(&self) -> File {
-        let options = OpenOptions { read: true, ..OpenOptions::replace(0o644) };
-        self.client.open("/f", options).await.unwrap()
-    }
-
-    /// WRITEs that arrived: at the metadata server, at all data servers.
-    fn writes(&self) -> (usize, usize) {
-        let data = self.ds.iter().map(|ds| ds.count(OpNum::WRITE)).sum();
-        (self.mds.count(OpNum::WRITE), data)
-    }
-
-    /// What another open sees.
-    async fn content(&self) -> Bytes {
-        let file = self.client.open("/f", OpenOptions::read()).await.unwrap();
-        let data = file.read_at(0, 8 << 20).await.unwrap();
-        file.close().await.unwrap();
-        data
-    }
-}
 
 /// A thousand writes of 16 bytes are one request to the metadata server, and no layout; the size is
 /// known before they leave. What has grown goes to the data servers, in requests of the usual size.
 #[tokio::test]
 async fn small_writes_leave_as_one() {
-    let c = cluster(IoPolicy::gathering(32 << 10)).await;
+    let c = Cluster::start(IoPolicy::gathering(32 << 10)).await;
     let data = pattern(3 << 20, 3);
     let file = c.open().await;
     for (n, part) in data[..16_000].chunks(16).enumerate() {
@@ -80,7 +34,7 @@ async fn small_writes_leave_as_one() {
 /// A few runs here and there go through the metadata server, many to the data servers.
 #[tokio::test]
 async fn many_runs_are_worth_a_layout() {
-    let c = cluster(IoPolicy::gathering(4096)).await;
+    let c = Cluster::start(IoPolicy::gathering(4096)).await;
     let file = c.open().await;
     let scatter = async |runs: u64| {
         for n in 0..runs {
@@ -103,7 +57,7 @@ async fn many_runs_are_worth_a_layout() {
 /// place of gathered ones, and they of it.
 #[tokio::test]
 async fn nobody_sees_what_is_outdated() {
-    let c = cluster(IoPolicy::gathering(100)).await;
+    let c = Cluster::start(IoPolicy::gathering(100)).await;
     let (one, two) = (c.open().await, c.open().await);
     one.write_at(0, Bytes::from_static(b"aaaaaa")).await.unwrap();
     assert_eq!(two.read_at(0, 10).await.unwrap(), "aaaaaa");
@@ -129,7 +83,7 @@ async fn nobody_sees_what_is_outdated() {
 #[tokio::test]
 async fn errors_are_told() {
     let full = |at: &Cluster| at.mds.fault(Fault::Status(OpNum::WRITE, NfsStat::NOSPC));
-    let c = cluster(IoPolicy::gathering(100)).await;
+    let c = Cluster::start(IoPolicy::gathering(100)).await;
     let file = c.open().await;
     let status = |e: weft_client::fs::FsError| e.error.status();
     file.write_at(0, Bytes::from_static(b"kept")).await.unwrap();
@@ -151,7 +105,7 @@ async fn errors_are_told() {
 /// A data server that fails, or forgets, while gathered writes leave costs none of them.
 #[tokio::test]
 async fn data_servers_fail() {
-    let c = cluster(IoPolicy::gathering(4096)).await;
+    let c = Cluster::start(IoPolicy::gathering(4096)).await;
     for (salt, fault) in [
         (1, Fault::Status(OpNum::WRITE, NfsStat::IO)),
         (2, Fault::LoseDataBefore(OpNum::COMMIT)),
@@ -205,7 +159,7 @@ fn policies() -> impl Strategy<Value = IoPolicy> {
 }
 
 async fn follow(policy: IoPolicy, steps: Vec<Step>) {
-    let c = cluster(policy).await;
+    let c = Cluster::start(policy).await;
     let (files, mut model) = ([c.open().await, c.open().await], Vec::new());
     for (n, step) in steps.into_iter().enumerate() {
         let file = &files[n % 2];
@@ -227,8 +181,6 @@ async fn follow(policy: IoPolicy, steps: Vec<Step>) {
             }
             Step::Commit => file.commit().await.unwrap(),
         }
-        // The fake asks no data server how long a file is.
-        files.iter().for_each(|file| file.io().set_size(model.len() as u64));
     }
     for file in files {
         file.close().await.unwrap();

@@ -9,10 +9,10 @@ use fake::{Fake, Fault, Mirrors, pattern};
 use weft_client::{
     fs::{Client, ClientOptions, File, OpenOptions},
     io::IoPolicy,
-    layout::{FilesDriver, FlexFilesDriver},
+    layout::{FilesDriver, FlexFilesDriver, LayoutDriver, LayoutError, Plan},
 };
 use weft_layout::{FlexFlags, FlexReturn};
-use weft_nfs::{DeviceId, LayoutType, NfsStat, OpNum};
+use weft_nfs::{DeviceId, FileHandle, LayoutType, NfsStat, OpNum, ops::LayoutSegment};
 
 const READ_WRITE: OpenOptions = OpenOptions {
     read: true,
@@ -260,6 +260,56 @@ async fn only_announced_types_are_asked_for() {
         let refused = mds.lock().refused.clone();
         assert!(!refused.contains(&OpNum::LAYOUTGET), "{refused:?}");
         assert_eq!(mds.lock().types_asked, 1);
+        client.close().await;
+    }
+}
+
+/// A layout type of nobody else.
+const OWN_TYPE: LayoutType = LayoutType(0x8000_0007);
+
+/// Files layouts under a type of one's own.
+#[derive(Debug)]
+struct OwnDriver;
+
+impl LayoutDriver for OwnDriver {
+    fn layout_type(&self) -> LayoutType {
+        OWN_TYPE
+    }
+
+    fn devices(&self, segment: &LayoutSegment) -> Result<Vec<DeviceId>, LayoutError> {
+        FilesDriver.devices(segment)
+    }
+
+    fn plan(
+        &self,
+        segment: &LayoutSegment,
+        devices: &[(DeviceId, Bytes)],
+        mds_fh: &FileHandle,
+    ) -> Result<Plan, LayoutError> {
+        FilesDriver.plan(segment, devices, mds_fh)
+    }
+}
+
+/// A driver of one's own is given to the builder beside files and flexfiles, for a client of a URL:
+/// each server gets the one of its type, and of two types the one that was given last.
+#[tokio::test]
+async fn a_driver_of_ones_own_lives_beside_the_others() {
+    let own = Fake::start(data_servers(2).await).await;
+    own.lock().layout_types = vec![LayoutType::NFSV4_1_FILES.0, OWN_TYPE.0];
+    let striped = Fake::start(data_servers(2).await).await;
+    let mirrored = Fake::mirrored(data_servers(2).await).await;
+    for (mds, layout_type) in
+        [(own, OWN_TYPE), (striped, LayoutType::NFSV4_1_FILES), (mirrored, LayoutType::FLEX_FILES)]
+    {
+        let url = format!("weft://{}/?cache=false&patience=10", mds.addr).parse().unwrap();
+        let client = Client::builder().driver(Arc::new(OwnDriver)).open_url(&url).await.unwrap();
+        let (file, data) = (client.open("/f", READ_WRITE).await.unwrap(), pattern(3 << 20, 9));
+        file.write_at(0, data.clone().into()).await.unwrap();
+        file.commit().await.unwrap();
+        assert!(file.read_at(0, data.len()).await.unwrap() == data);
+        assert_eq!(file.layout_info().await.unwrap().layout_type, layout_type);
+        file.close().await.unwrap();
+        assert_eq!([mds.count(OpNum::READ), mds.count(OpNum::WRITE)], [0, 0]);
         client.close().await;
     }
 }

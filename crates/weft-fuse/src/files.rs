@@ -143,7 +143,7 @@ impl Tree {
     fn known_size(&self, ino: u64, open: &OpenFile) -> Option<u64> {
         let is_known = open.sized_at.elapsed() < self.valid
             && self.inodes.is_unwritten_since(ino, open.sized_at);
-        is_known.then(|| open.io.size())
+        is_known.then(|| open.io.known_size()).flatten()
     }
 
     pub async fn write(&self, place: Place, data: Bytes) -> Result<(), Errno> {

@@ -78,7 +78,7 @@ impl Tree {
         let mut attr = file_attr(number, &node.attrs);
         // A file that is being written here has more bytes than the server knows of.
         let opens = self.inodes.opens(number);
-        attr.size = opens.iter().map(|io| io.size()).fold(attr.size, u64::max);
+        attr.size = opens.iter().map(|io| io.reaches()).fold(attr.size, u64::max);
         Ok(Entry {
             name: &entry.name.0,
             offset: entry.cookie,

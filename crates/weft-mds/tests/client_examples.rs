@@ -34,9 +34,10 @@ async fn examples_do_what_they_say() {
     assert_eq!(servers, DATA_SERVERS as usize);
     assert!(bytes > 0 && bytes % u64::from(2 * DATA_SERVERS) == 0, "{bytes}");
     let stripes = DATA_SERVERS as usize;
+    let url = format!("weft://{server}/").parse().unwrap();
     for (address, preferred) in [([127, 0, 0, 0], stripes), ([10, 0, 0, 0], 0)] {
         let network = own_driver::Network { address: address.into(), bits: 8 };
-        assert_eq!(own_driver::run(server, network).await.unwrap(), (stripes, preferred));
+        assert_eq!(own_driver::run(&url, network).await.unwrap(), (stripes, preferred));
     }
     let mut lines = list::run(server, "/examples").await.unwrap();
     lines.sort_by_key(|line| line.split_whitespace().last().map(String::from));

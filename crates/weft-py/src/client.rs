@@ -12,7 +12,7 @@ use weft_client::{
 use crate::{
     buffer::{self, Buffer},
     errors,
-    file::File,
+    file::{File, Name},
     shared::Shared,
     stat::{self, Stat},
 };
@@ -74,7 +74,20 @@ impl Client {
         let ((read, write), (exclusive, truncate)) = (access, how);
         let options =
             OpenOptions { read, write, create, exclusive, truncate, ..OpenOptions::default() };
-        File::open(py, self.0.clone(), errors::path(path).to_path_buf(), options)
+        let what = Name { path: errors::path(path).to_path_buf(), options, layout: None };
+        File::open(py, self.0.clone(), what)
+    }
+
+    /// Opens a file for reading by a layout that was exported.
+    fn open_with_layout(
+        &self,
+        py: Python<'_>,
+        path: &[u8],
+        layout: &Bound<'_, PyAny>,
+    ) -> PyResult<File> {
+        let layout = Some(buffer::copied(py, layout)?);
+        let path = errors::path(path).to_path_buf();
+        File::open(py, self.0.clone(), Name { path, options: OpenOptions::read(), layout })
     }
 
     fn stat(&self, py: Python<'_>, path: &[u8], follow: bool) -> PyResult<Stat> {

@@ -5,7 +5,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use pyo3::{exceptions::PyValueError, prelude::*};
+use bytes::Bytes;
+use pyo3::{exceptions::PyValueError, prelude::*, types::PyBytes};
 use weft_client::{
     ClientError, blocking,
     fs::{FsError, OpenOptions},
@@ -21,25 +22,27 @@ use crate::{
 /// A process, and its open file; none once it is closed.
 type Opened = Option<(u32, Arc<blocking::File>)>;
 
+/// What is opened, and how.
+pub(crate) struct Name {
+    pub(crate) path: PathBuf,
+    pub(crate) options: OpenOptions,
+    /// A layout of somebody else to read it by.
+    pub(crate) layout: Option<Bytes>,
+}
+
 /// An open file, which a child of `fork` opens again, if it is for reading.
 #[pyclass(frozen, module = "weft._weft")]
 pub(crate) struct File {
     shared: Arc<Shared>,
-    path: PathBuf,
-    options: OpenOptions,
+    name: Name,
     /// Only held by who has the GIL, as that of `Shared`.
     opened: Mutex<Opened>,
 }
 
 impl File {
-    pub(crate) fn open(
-        py: Python<'_>,
-        shared: Arc<Shared>,
-        path: PathBuf,
-        options: OpenOptions,
-    ) -> PyResult<File> {
-        let opened = open(py, &shared, &path, options)?;
-        Ok(File { shared, path, options, opened: Mutex::new(Some(opened)) })
+    pub(crate) fn open(py: Python<'_>, shared: Arc<Shared>, name: Name) -> PyResult<File> {
+        let opened = open(py, &shared, &name)?;
+        Ok(File { shared, name, opened: Mutex::new(Some(opened)) })
     }
 
     fn set(&self, to: Opened) -> Opened {
@@ -52,12 +55,12 @@ impl File {
         let now = self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match now {
             Some((of, file)) if of == std::process::id() => Ok(file),
-            Some((of, _)) if self.options.write => {
+            Some((of, _)) if self.name.options.write => {
                 let error = ClientError::Forked(of);
-                Err(errors::of_file(py, &FsError { path: self.path.clone(), error }))
+                Err(errors::of_file(py, &FsError { path: self.name.path.clone(), error }))
             }
             Some(_) => {
-                let opened = open(py, &self.shared, &self.path, self.options)?;
+                let opened = open(py, &self.shared, &self.name)?;
                 self.set(Some(opened.clone()));
                 Ok(opened.1)
             }
@@ -79,10 +82,12 @@ impl File {
 fn open(
     py: Python<'_>,
     shared: &Shared,
-    path: &PathBuf,
-    options: OpenOptions,
+    Name { path, options, layout }: &Name,
 ) -> PyResult<(u32, Arc<blocking::File>)> {
-    let file = shared.run(py, |c| c.open(path, options))?;
+    let file = shared.run(py, |c| match layout {
+        Some(layout) => c.open_with_layout(path, *options, layout),
+        None => c.open(path, *options),
+    })?;
     Ok((std::process::id(), Arc::new(file)))
 }
 
@@ -132,6 +137,12 @@ impl File {
 
     fn size(&self, py: Python<'_>) -> PyResult<u64> {
         self.run(py, blocking::File::size)
+    }
+
+    /// The layout to read the file by, for other clients.
+    fn export_layout(&self, py: Python<'_>) -> PyResult<Py<PyBytes>> {
+        let layout = self.run(py, blocking::File::export_layout)?;
+        Ok(PyBytes::new(py, &layout).unbind())
     }
 
     /// Makes what was written durable and closes, the first time. One that came along with a fork

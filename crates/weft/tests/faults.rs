@@ -23,8 +23,14 @@ const UNDISTURBED: Duration = Duration::from_secs(10);
 /// Time for work that a fault elsewhere must not be felt by.
 const AT_ONCE: Duration = Duration::from_secs(5);
 /// One data server a file: a fault of one concerns its own files only.
-const NARROW: Plan =
-    Plan { data_servers: 4, stripe_width: 1, mds_disk_mib: None, ds1_disk_mib: None, wired: false };
+const NARROW: Plan = Plan {
+    data_servers: 4,
+    stripe_width: 1,
+    flexfiles: false,
+    mds_disk_mib: None,
+    ds1_disk_mib: None,
+    wired: false,
+};
 
 /// A put over four data servers, one of which is killed in the middle and comes back seconds
 /// later, succeeds, and so does one that outlives the client's patience with that data server.

@@ -3,10 +3,16 @@
 
 mod support;
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
+use serde_json::Value;
 use support::cluster::{ALL_OFF, Cluster, Counters, Options, Status};
 use support::guest::{Guest, Kernel, Report};
+use support::servers::{Plan, Servers, ds};
 
 /// Size of the file, in MiB: 64 stripe units of the default size.
 const MEBIBYTES: u64 = 64;
@@ -59,20 +65,26 @@ fn newest_kernel_uses_flexfiles() {
     uses_flexfiles(Kernel::Uml);
 }
 
-/// The same through flexfiles layouts: a file's bytes go to one data server, and none of them
-/// through the metadata server, its end included.
-fn uses_flexfiles(kernel: Kernel) {
-    let Some(guest) = Guest::new(kernel, "flexfiles.sh") else { return };
-    let mut cluster = Cluster::configured(Options::default(), "layout_type = \"flexfiles\"");
-    let guest = guest.argument(cluster.port()).argument(MEBIBYTES);
+/// Runs a script that says `host sample NAME`: what it left, and what every server had done then.
+fn sampled(guest: Guest, cluster: &mut Cluster) -> (Report, BTreeMap<String, Status>) {
     let mut samples = BTreeMap::new();
-    let report = guest.run(&mut cluster, |cluster, words| match words.split_once(' ') {
+    let report = guest.run(cluster, |cluster, words| match words.split_once(' ') {
         Some(("sample", name)) => {
             samples.insert(name.to_owned(), cluster.status());
             Ok(())
         }
         _ => Err("not a command of this test".to_owned()),
     });
+    (report, samples)
+}
+
+/// The same through flexfiles layouts: a file's bytes go to one data server, and none of them
+/// through the metadata server, its end included.
+fn uses_flexfiles(kernel: Kernel) {
+    let Some(guest) = Guest::new(kernel, "flexfiles.sh") else { return };
+    let mut cluster = Cluster::configured(Options::default(), "layout_type = \"flexfiles\"");
+    let guest = guest.argument(cluster.port()).argument(MEBIBYTES);
+    let (report, samples) = sampled(guest, &mut cluster);
     for version in ["4.1", "4.2"] {
         for phase in ["write", "read"] {
             let layout = report.proof(version, &format!("{phase}.layout"));
@@ -80,6 +92,7 @@ fn uses_flexfiles(kernel: Kernel) {
             // A file's end is none that a layout is lost by.
             let asked = report.number(version, &format!("{phase}.layoutgets"));
             assert!(asked <= 2, "vers={version} {phase}: {asked} LAYOUTGETs");
+            assert_eq!(report.number(version, &format!("{phase}.layoutreturn_errors")), 0);
         }
         let sample = |name: &str| &samples[&format!("{version}.{name}")];
         let (idle, written, read) = (sample("idle"), sample("written"), sample("read"));
@@ -96,6 +109,82 @@ fn uses_flexfiles(kernel: Kernel) {
         assert!(matches!(got[..], [one] if one >= FILE_BYTES), "vers={version}: {got:?}");
         assert!(sample("fenced").mds.fences > read.mds.fences, "vers={version}: no fence");
     }
+}
+
+#[test]
+fn kernel_6_1_meets_faults_through_flexfiles() {
+    meets_faults_through_flexfiles(Kernel::V6_1);
+}
+
+#[test]
+fn kernel_6_12_meets_faults_through_flexfiles() {
+    meets_faults_through_flexfiles(Kernel::V6_12);
+}
+
+#[test]
+fn newest_kernel_meets_faults_through_flexfiles() {
+    meets_faults_through_flexfiles(Kernel::Uml);
+}
+
+/// Size of the data server's disk, MiB.
+const DISK_MIB: u32 = 96;
+/// What is left of it when it is full, bytes.
+const ROOM: usize = 1 << 20;
+/// So long the data server is away.
+const AWAY: Duration = Duration::from_secs(2);
+/// LAYOUTGETs of one mount while a data server does not take what is written there: a few for each
+/// file, not one for each try.
+const ASKED_MAX: u64 = 40;
+
+/// The disk of the only data server is full, and has room again; then it is killed while a file is
+/// written. What clients say of the full disk with LAYOUTRETURN is read: with 4.1 they have nothing
+/// else to say it with. (One that is back in time is nothing that they tell, and an answer to
+/// LAYOUTRETURN may be BAD_STATEID: docs/deviations.md, §18.43.3.)
+fn meets_faults_through_flexfiles(kernel: Kernel) {
+    let Some(guest) = Guest::new(kernel, "flex-faults.sh") else { return };
+    let ds1_disk_mib = Some(DISK_MIB);
+    let plan = Plan { data_servers: 1, flexfiles: true, ds1_disk_mib, ..Plan::default() };
+    let mut servers = Servers::start(plan);
+    let guest = guest.argument(servers.port());
+    let (mut filler, mut told) = (PathBuf::new(), BTreeMap::new());
+    let report = guest.run(&mut servers, |servers, words| {
+        match words.split_once(' ').unwrap_or((words, "")) {
+            ("fill", _) => filler = servers.fill(&ds(1), ROOM),
+            ("free", _) => std::fs::remove_file(&filler).expect("the filler"),
+            ("kill", _) => {
+                servers.kill9(&ds(1));
+                std::thread::sleep(AWAY);
+                servers.start_ds(1);
+            }
+            ("told", version) => drop(told.insert(version.to_owned(), errors_told(servers))),
+            _ => return Err("not a command of this test".to_owned()),
+        }
+        Ok(())
+    });
+    // With 4.2 the data server has refused something too lately to be given to write to.
+    assert!(report.number("4.1", "room.pnfs_writes") > 0, "no pNFS write");
+    assert!(told["4.1"].contains_key("NOSPC"), "{told:?}");
+    for version in ["4.1", "4.2"] {
+        for phase in ["full", "killed"] {
+            let asked = report.number(version, &format!("{phase}.layoutgets"));
+            assert!(asked <= ASKED_MAX, "vers={version} {phase}: {asked} LAYOUTGETs");
+        }
+    }
+    servers.kill9("mds");
+    servers.kill9(&ds(1));
+    servers.fsck();
+}
+
+/// Errors of data servers that clients have told, by status.
+fn errors_told(servers: &Servers) -> BTreeMap<String, u64> {
+    let status: Value =
+        serde_json::from_str(&servers.weft_ok(&["status", "--json"])).expect("JSON");
+    let mut told = BTreeMap::new();
+    let devices = status["devices"].as_array().into_iter().flatten();
+    for (name, count) in devices.flat_map(|d| d["errors"].as_object().into_iter().flatten()) {
+        *told.entry(name.clone()).or_default() += count.as_u64().unwrap_or(0);
+    }
+    told
 }
 
 /// How far a machine reads ahead is set for what it has mounted, and for what it will: nfsrahead,
@@ -122,14 +211,7 @@ fn stripes_over_all_data_servers(kernel: Kernel, start: impl FnOnce(Options) -> 
         bytes => panic!("a threshold of {bytes} bytes splits the small files"),
     };
     let guest = guest.program("unlinked").argument(cluster.port()).argument(MEBIBYTES);
-    let mut samples = BTreeMap::new();
-    let report = guest.run(&mut cluster, |cluster, words| match words.split_once(' ') {
-        Some(("sample", name)) => {
-            samples.insert(name.to_owned(), cluster.status());
-            Ok(())
-        }
-        _ => Err("not a command of this test".to_owned()),
-    });
+    let (report, samples) = sampled(guest, &mut cluster);
     for version in ["4.1", "4.2"] {
         small_files_went(&samples, &report, version);
         kernel_used_the_layout(&report, version);

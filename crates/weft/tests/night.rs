@@ -21,8 +21,14 @@ use support::{is_stopped, until, words};
 use syncs::Syncs;
 use weft_dev::SeededRng;
 
-const PAIR: Plan =
-    Plan { data_servers: 2, stripe_width: 2, mds_disk_mib: None, ds1_disk_mib: None, wired: false };
+const PAIR: Plan = Plan {
+    data_servers: 2,
+    stripe_width: 2,
+    flexfiles: false,
+    mds_disk_mib: None,
+    ds1_disk_mib: None,
+    wired: false,
+};
 const FILE: usize = 2_000_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 const NAMES: [&str; 3] = ["mds", "ds1", "ds2"];

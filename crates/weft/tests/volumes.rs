@@ -9,8 +9,14 @@ use std::time::Duration;
 
 use support::servers::{Plan, Servers, ds};
 
-const PAIR: Plan =
-    Plan { data_servers: 2, stripe_width: 2, mds_disk_mib: None, ds1_disk_mib: None, wired: false };
+const PAIR: Plan = Plan {
+    data_servers: 2,
+    stripe_width: 2,
+    flexfiles: false,
+    mds_disk_mib: None,
+    ds1_disk_mib: None,
+    wired: false,
+};
 const FILE: usize = 2_000_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -1,6 +1,7 @@
 //! The benchmarks, one a file; each has a function `bench` that returns its figures.
 
 pub(crate) mod atlas;
+pub(crate) mod client;
 pub(crate) mod create;
 pub(crate) mod fileop;
 pub(crate) mod listing;

@@ -80,6 +80,22 @@ impl Client {
         Ok(File::new(file, path.to_path_buf(), options.write))
     }
 
+    /// [`fs::Client::open_with_layout`].
+    ///
+    /// # Errors
+    /// [`FsError`].
+    pub fn open_with_layout(
+        &self,
+        path: impl AsRef<Path>,
+        options: OpenOptions,
+        layout: &Bytes,
+    ) -> Result<File, FsError> {
+        let path = path.as_ref();
+        let file = self.at(path, |c| c.open_with_layout(path, options, layout))?;
+        let file = Ours::new(self.0.waiter().clone(), file);
+        Ok(File::new(file, path.to_path_buf(), false))
+    }
+
     /// [`fs::Client::stat`].
     ///
     /// # Errors

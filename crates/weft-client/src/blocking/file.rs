@@ -50,6 +50,14 @@ impl File {
         self.file.get().at(&self.path).map(fs::File::attrs)
     }
 
+    /// [`fs::File::export_layout`].
+    ///
+    /// # Errors
+    /// [`FsError`].
+    pub fn export_layout(&self) -> Result<Bytes, FsError> {
+        self.wait(fs::File::export_layout)
+    }
+
     /// The size, asked of the server; what was written by this client counts.
     ///
     /// # Errors

@@ -64,7 +64,7 @@
 //! # Beside
 //!
 //! [`ReadAhead`] says what to fetch before it is asked for, [`Validity`] whether what is cached
-//! outlives the next open.
+//! outlives the next open, [`FileSize`] where the file ends.
 //!
 //! [`limits`]: crate::limits
 
@@ -74,6 +74,7 @@ mod extents;
 mod fetches;
 mod fetching;
 mod file_cache;
+mod file_size;
 mod in_flight;
 mod payload;
 mod read_ahead;
@@ -90,9 +91,8 @@ pub(crate) use budget::{Budget, FileId, Victim};
 pub(crate) use extent::RoundNo;
 pub(crate) use extent::{SendingNo, Tick};
 pub(crate) use fetches::Fetch;
-#[cfg(test)]
-pub(crate) use file_cache::TooFar;
-pub(crate) use file_cache::{FileCache, Part, Report};
+pub(crate) use file_cache::{FileCache, Part, Report, TooFar};
+pub(crate) use file_size::{FileSize, Moment, SizeTold};
 pub(crate) use payload::Payload;
 pub(crate) use read_ahead::ReadAhead;
 #[cfg(test)]

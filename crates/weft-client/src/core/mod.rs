@@ -111,6 +111,7 @@ pub struct Core {
     epoch: u64,
     losses: u64,
     server_flags: u32,
+    server_scope: Bytes,
     lease: Duration,
     renewed: Option<Instant>,
 }
@@ -142,6 +143,7 @@ impl Core {
             epoch: 0,
             losses: 0,
             server_flags: 0,
+            server_scope: Bytes::new(),
             lease: limits::LEASE_ASSUMED,
             renewed: None,
         }
@@ -175,6 +177,7 @@ impl Core {
         // §18.35.3: the sequence id counts only for a record that is not confirmed yet.
         self.client = Some(Client { id: ok.clientid, create_sequence: ok.sequenceid });
         self.server_flags = ok.flags;
+        self.server_scope = ok.server_scope.0.clone();
         self.session = None;
         self.reclaim_pending = self.config.role == Role::Mds;
     }
@@ -384,6 +387,11 @@ impl Core {
     /// The client's id.
     pub fn client_id(&self) -> Option<ClientId> {
         self.client.as_ref().map(|c| c.id)
+    }
+
+    /// Within which servers filehandles mean the same (RFC 8881 §2.10.4), as this one said last.
+    pub fn server_scope(&self) -> &Bytes {
+        &self.server_scope
     }
 
     /// EXCHANGE_ID flags of the server.

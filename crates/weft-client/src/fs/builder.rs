@@ -12,6 +12,7 @@ use crate::{
     error::ClientError,
     identity::Identity,
     io::IoPolicy,
+    layout::LayoutDriver,
     limits,
     rpc::Credential,
     url::{Host, Url, UrlOptions},
@@ -75,6 +76,23 @@ impl ClientBuilder {
     /// [`ClientOptions::layouts`].
     pub fn layouts(mut self, layouts: bool) -> ClientBuilder {
         self.options.layouts = layouts;
+        self
+    }
+
+    /// A layout driver of one's own, beside those for files and flexfiles and any others given. It
+    /// is preferred to all given before, and takes the place of the one of its type: there is one
+    /// for each, so that what it refuses goes through the metadata server, not through another.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use weft_client::{fs::Client, layout::FilesDriver};
+    ///
+    /// let builder = Client::builder().driver(Arc::new(FilesDriver)); // now before flexfiles
+    /// ```
+    pub fn driver(mut self, driver: Arc<dyn LayoutDriver>) -> ClientBuilder {
+        let drivers = &mut self.options.drivers;
+        drivers.retain(|other| other.layout_type() != driver.layout_type());
+        drivers.insert(0, driver);
         self
     }
 
@@ -208,7 +226,10 @@ async fn first_that_answers(
 
 #[cfg(test)]
 mod tests {
+    use weft_nfs::LayoutType;
+
     use super::*;
+    use crate::layout::{FilesDriver, FlexFilesDriver};
 
     /// What a URL says takes the place of what was said before; the rest stays.
     #[test]
@@ -220,6 +241,20 @@ mod tests {
         assert_eq!((o.slots, o.layouts, o.eager, o.minorversion), (7, false, false, 1));
         assert_eq!(o.policy, IoPolicy::gathering(512));
         assert_eq!(o.patience, Duration::from_secs(2));
+    }
+
+    /// A driver comes before all others, and instead of the one of its type.
+    #[test]
+    fn there_is_one_driver_for_a_type() {
+        let types = |builder: ClientBuilder| {
+            let drivers = builder.options.drivers.iter();
+            drivers.map(|d| d.layout_type()).collect::<Vec<_>>()
+        };
+        let both = [LayoutType::FLEX_FILES, LayoutType::NFSV4_1_FILES];
+        assert_eq!(types(Client::builder()), both);
+        let files = Client::builder().driver(Arc::new(FilesDriver));
+        assert_eq!(types(files.clone()), [both[1], both[0]]);
+        assert_eq!(types(files.driver(Arc::new(FlexFilesDriver))), both);
     }
 
     /// Of several addresses the one that answers is found; if none does, each is named.

@@ -32,7 +32,8 @@ pub struct ClientOptions {
     pub data_server_patience: Duration,
     /// Whether to use layouts at all.
     pub layouts: bool,
-    /// Layout types understood, preferred first. Those that the server announces are used.
+    /// Layout types understood, preferred first. Those that the server announces are used. One's
+    /// own beside these: [`super::ClientBuilder::driver`].
     pub drivers: Vec<Arc<dyn LayoutDriver>>,
     /// Whether names travel with the requests on them, and small files whole (P3.4): one round
     /// trip instead of a few. `false` is for measurements.

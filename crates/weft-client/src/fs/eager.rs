@@ -145,13 +145,14 @@ impl Client {
             OpArgs::Getattr(GetattrArgs { request: STAT_ATTRS }),
             OpArgs::Read(ReadArgs { stateid: Stateid::ANONYMOUS, offset: 0, count }),
         ]);
+        let asked_at = self.nodes.cluster.files.moment();
         let mut done = self.session().compound(ops).await.ok()?.into_iter().rev();
         let (Some(OpOk::Read(read)), Some(OpOk::Getattr(attrs))) = (done.next(), done.next())
         else {
             return None;
         };
         let Some(OpOk::Getfh(fh)) = done.next() else { return None };
-        if self.nodes.cluster.files.is_unsettled(&fh.object) {
+        if self.nodes.cluster.files.may_lack(&fh.object, asked_at) {
             return None;
         }
         let Payload::Bytes(data) = read.data else { return None };

@@ -19,6 +19,7 @@ use super::{
 use crate::{
     error::ClientError,
     io::{FileIo, LayoutInfo, MemoryRegion, Opened, Source},
+    layout::ExportedLayout,
     node::{OpenOptions, attrs_wanted, opening},
 };
 
@@ -42,6 +43,42 @@ impl Client {
     ) -> Result<File, FsError> {
         let path = path.as_ref();
         self.open_at(path, names_of(path), options).await
+    }
+
+    /// Opens a file for reading by a layout that [`File::export_layout`] gave somebody: its data
+    /// servers are read without the metadata server being asked for a layout or their addresses.
+    ///
+    /// The open itself is asked for, so that the file may only be opened by who may read it, and
+    /// shows what others have closed before. When the data servers no longer take the layout this
+    /// client asks for its own, and whoever reads notices nothing.
+    ///
+    /// **Import bytes only from whom you trust with the file**: they name the servers that its data
+    /// are asked of, and whatever those answer is believed.
+    ///
+    /// # Errors
+    /// [`crate::layout::LayoutError`] for bytes that are no exported layout, or of another file,
+    /// cluster or type than can be read here; before anything is asked of a server, if the bytes
+    /// show it. [`ClientError::Invalid`] unless the options are for reading alone.
+    pub async fn open_with_layout(
+        &self,
+        path: impl AsRef<Path>,
+        options: OpenOptions,
+        layout: &Bytes,
+    ) -> Result<File, FsError> {
+        let path = path.as_ref();
+        let reads_alone = options.read && !options.write && options.create.is_none();
+        if !reads_alone || options.truncate {
+            let why = "a layout of another client is only for reading";
+            return Err(ClientError::Invalid(why)).at(path);
+        }
+        let exported = ExportedLayout::from_bytes(layout);
+        let exported = exported.map_err(ClientError::from).at(path)?;
+        let file = self.open(path, options).await?;
+        if let Err(e) = file.io.import_layout(&exported).await {
+            file.close().await?;
+            return Err(e).at(path);
+        }
+        Ok(file)
     }
 
     /// The same, with the path's names.
@@ -89,9 +126,9 @@ impl Client {
             request = request.or(&Bitmap::of(&[AttrNo::ACL]));
         }
         let open = options.open(name, owner.clone(), acl);
-        let losses = self.session().losses();
+        let asked = self.nodes.asks();
         let done = self.in_directory(names, opening(open, request).into()).await?;
-        self.nodes.opened_by(done.into_iter(), (options, owner), losses).await
+        self.nodes.opened_by(done.into_iter(), (options, owner), asked).await
     }
 }
 
@@ -173,6 +210,25 @@ impl File {
     /// [`FsError`] when the server gives none.
     pub async fn layout_info(&self) -> Result<LayoutInfo, FsError> {
         self.io.layout_info().await.at(&self.path)
+    }
+
+    /// The layout to read the file by, as bytes for other clients (P4.7): one process of a job asks
+    /// for it, and all others open the file with [`Client::open_with_layout`]. The file must be
+    /// open for reading alone; a layout to write by is never exported, since nobody but its holder
+    /// can tell the metadata server what was written.
+    ///
+    /// **The bytes are as good as the file**: whoever has them can read it from Weft's data
+    /// servers, whatever its mode says, as whoever holds a layout can. That ends when a right to
+    /// the file is taken away (chmod, chown, a list, new rules of the export), when it is removed,
+    /// and when an administrator ends this client while it has the layout (`weft clients evict`);
+    /// not when this client closes the file.
+    ///
+    /// # Errors
+    /// [`crate::layout::LayoutError`] if the server gives none, as for small files, which are with
+    /// the metadata server, or if this client has the file open for writing, too.
+    pub async fn export_layout(&self) -> Result<Bytes, FsError> {
+        let exported = self.io.export_layout().await.at(&self.path)?;
+        exported.to_bytes().map_err(ClientError::from).at(&self.path)
     }
 
     /// Commits, returns the layout and closes. Only after this (or [`File::commit`]) has

@@ -56,10 +56,10 @@ impl DataPath {
         let is_confirmed = |m: &Mark| confirmed.get(&m.target) == Some(&m.verifier);
         let has_lost = self.file.cache(|cache| {
             cache.ranges.settle(round, |marks| marks.iter().all(is_confirmed));
+            cache.size.settled(self.file.now());
             // What could not be asked for stays as it is, to be asked for again.
             failed.is_ok() && cache.ranges.lost_again(round)
         });
-        self.file.settled();
         self.file.has_ended();
         failed.map(|()| has_lost)
     }

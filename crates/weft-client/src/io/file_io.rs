@@ -23,7 +23,13 @@ use super::{
     sink::{MemorySink, ReadSink, RegionSink},
     source::{PieceReport, Source},
 };
-use crate::{cache::ReadAhead, error::ClientError, limits, sync::Mutex};
+use crate::{
+    cache::{ReadAhead, TooFar},
+    error::ClientError,
+    layout::ExportedLayout,
+    limits,
+    sync::Mutex,
+};
 
 /// `open_delegation_type4`: the client had no delegation.
 const OPEN_DELEGATE_NONE: u32 = 0;
@@ -60,14 +66,20 @@ impl FileIo {
         self.path.file.size()
     }
 
-    /// Notes a size set or learnt elsewhere.
-    pub fn set_size(&self, size: u64) {
-        self.path.file.set_size(size);
+    /// The same, if the server has told it and nothing has happened that makes it doubtful.
+    pub fn known_size(&self) -> Option<u64> {
+        self.path.file.known_size()
     }
 
-    /// Notes that the file reaches at least this far.
-    pub(crate) fn grow_to(&self, end: u64) {
-        self.path.file.grow_to(end);
+    /// The end of what this client has written and that the server may not know of.
+    pub fn reaches(&self) -> u64 {
+        self.path.file.reaches()
+    }
+
+    /// Servers have changed the file up to there, for this client.
+    pub(crate) fn changed_to(&self, end: u64) {
+        let file = &self.path.file;
+        file.cache(|cache| cache.wrote(end, file.now()));
     }
 
     /// The open's stateid as I/O sends it: seqid 0 means the current one (RFC 8881 §8.2.2).
@@ -117,6 +129,26 @@ impl FileIo {
     /// [`crate::layout::LayoutError`] when the server gives none.
     pub async fn layout_info(&self) -> Result<LayoutInfo, ClientError> {
         self.path.layout_info().await
+    }
+
+    /// The layout to read the file by, for other clients (P4.7); fetched if there is none. What it
+    /// allows, and for how long: [`crate::fs::File::export_layout`].
+    ///
+    /// # Errors
+    /// [`crate::layout::LayoutError`] when the server gives none, or this client has one for
+    /// writing; [`ClientError::Invalid`] unless the file is open for reading alone.
+    pub async fn export_layout(&self) -> Result<ExportedLayout, ClientError> {
+        self.path.export_layout().await
+    }
+
+    /// From now on reads by a layout that another client has exported, unless this one has a layout
+    /// of the file. When the data servers no longer take it, this client asks for its own.
+    ///
+    /// # Errors
+    /// [`crate::layout::LayoutError`] if it is of another file or cluster, or there is no driver
+    /// for it.
+    pub async fn import_layout(&self, exported: &ExportedLayout) -> Result<(), ClientError> {
+        self.path.import_layout(exported).await
     }
 
     /// Whether a layout is held; unknown while one comes or goes (a recall that meets this
@@ -184,12 +216,11 @@ impl FileIo {
         let _entering = path.file.guards.enter().await;
         path.file
             .cache(|cache| {
-                cache.validity.wrote();
-                cache.ranges.put(&Writer(path.open.clone()), offset, &payload)
+                cache.ranges.put(&Writer(path.open.clone()), offset, &payload)?;
+                cache.wrote(end, path.file.now());
+                Ok(())
             })
-            .map_err(|_| too_far)?;
-        path.file.grow_to(end);
-        Ok(())
+            .map_err(|TooFar| too_far)
     }
 
     /// Sends what was gathered.
@@ -261,7 +292,7 @@ impl FileIo {
     ) -> Result<u64, ClientError> {
         let path = &self.path;
         let wanted_end = offset.saturating_add(len);
-        if wanted_end > path.file.size() {
+        if path.file.known_size().is_none_or(|size| wanted_end > size) {
             path.refresh_size().await?;
         }
         let len = wanted_end.min(path.file.size()).saturating_sub(offset);
@@ -333,9 +364,13 @@ impl FileIo {
     {
         let file = &self.path.file;
         let _still = self.hold_settled().await?;
-        let done = set().await?;
-        file.truncated(size);
-        Ok(done)
+        let done = set().await;
+        match &done {
+            Ok(_) => file.truncated(size),
+            // It may be, or may not be, so long now.
+            Err(_) => file.outdated(),
+        }
+        done
     }
 
     /// Makes everything written durable, and keeps writers out of the cache while it is held.
@@ -346,10 +381,10 @@ impl FileIo {
         Ok(still)
     }
 
-    /// What is kept of the file may be out of date, as after a wait for a lock: what was read is
-    /// asked for again, what was written here stays.
+    /// What is known of the file may be out of date, as after a wait for a lock: what was read is
+    /// asked for again, and where it ends; what was written here stays.
     pub fn forget_kept(&self) {
-        self.path.file.cache(|cache| cache.ranges.invalidate());
+        self.path.file.outdated();
     }
 
     /// Has servers change the file's bytes themselves, to the end of a range at least if one is
@@ -367,13 +402,11 @@ impl FileIo {
         let _still = self.hold_settled().await?;
         self.return_layout().await?;
         let done = change().await;
+        let end = reaches.filter(|_| done.is_ok()).unwrap_or(0);
         file.cache(|cache| {
-            cache.validity.wrote();
+            cache.wrote(end, file.now());
             cache.ranges.invalidate();
         });
-        if let (Ok(_), Some(end)) = (&done, reaches) {
-            file.grow_to(end);
-        }
         done
     }
 

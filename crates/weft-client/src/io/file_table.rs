@@ -12,7 +12,10 @@ use super::{
     policy::IoPolicy,
     shared_file::SharedFile,
 };
-use crate::{cache::FileId, sync::Mutex};
+use crate::{
+    cache::{FileId, Moment},
+    sync::Mutex,
+};
 
 /// The files of a client that are open, or of which something is kept.
 ///
@@ -28,6 +31,8 @@ struct Known {
     by_id: HashMap<FileId, Weak<SharedFile>>,
     /// Nobody has these open, and something is kept of them.
     idle: HashMap<FileId, Arc<SharedFile>>,
+    /// When this client last did something to a file that is none of these any more.
+    others_changed_at: Moment,
 }
 
 impl FileTable {
@@ -81,10 +86,14 @@ impl FileTable {
         drop(gone);
     }
 
-    /// The server was told that a file that nobody has open here ends there now.
-    pub(crate) fn truncated(&self, fh: &FileHandle, size: u64) {
+    /// The server was told that a file that nobody has open here ends there now; none if it is not
+    /// known what came of that.
+    pub(crate) fn truncated(&self, fh: &FileHandle, size: Option<u64>) {
         if let Some(file) = self.find(fh) {
-            file.truncated(size);
+            match size {
+                Some(size) => file.truncated(size),
+                None => file.outdated(),
+            }
             self.forget_idle(&file);
         }
     }
@@ -110,9 +119,18 @@ impl FileTable {
         }
     }
 
-    /// Whether something that this client has written to a file is not durable.
-    pub(crate) fn is_unsettled(&self, fh: &FileHandle) -> bool {
-        self.find(fh).is_some_and(|file| file.is_unsettled())
+    /// Now, for whoever asks a server about a file.
+    pub(crate) fn moment(&self) -> Moment {
+        self.memory.moment()
+    }
+
+    /// Whether what a server says of a file, asked at that moment, may lack what this client has
+    /// written to it.
+    pub(crate) fn may_lack(&self, fh: &FileHandle, asked_at: Moment) -> bool {
+        match self.find(fh) {
+            Some(file) => file.has_changed_after(asked_at),
+            None => self.known.lock().others_changed_at > asked_at,
+        }
     }
 
     /// The file that has most to be written back, and the one that has most to be committed.
@@ -139,8 +157,9 @@ impl Keeper for FileTable {
         }
     }
 
-    fn forget(&self, fh: &FileHandle, id: FileId) {
+    fn forget(&self, fh: &FileHandle, id: FileId, changed_at: Moment) {
         let mut known = self.known.lock();
+        known.others_changed_at = known.others_changed_at.max(changed_at);
         known.by_id.remove(&id);
         // Somebody else may have opened the file in this moment.
         if known.by_handle.get(fh).is_some_and(|f| f.strong_count() == 0) {

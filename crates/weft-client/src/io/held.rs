@@ -8,7 +8,10 @@ use weft_nfs::{IoMode, LayoutType, NfsStat, OpNum, Stateid};
 use super::server_queues::Target;
 use crate::{
     error::ClientError,
-    layout::plan::{IoFailure, LayoutDriver, Plan},
+    layout::{
+        ExportedLayout, LayoutSource,
+        plan::{IoFailure, LayoutDriver, Plan},
+    },
     limits,
     sync::Mutex,
 };
@@ -20,6 +23,9 @@ pub(super) enum LayoutState {
     None,
     /// I/O goes through this one.
     Held(Arc<Held>),
+    /// Reads go through this one of another client, of which the metadata server knows nothing
+    /// here: it is never returned, and nothing is written by it.
+    Imported(Arc<Imported>),
     /// Through the metadata server until then.
     Avoid(Instant),
 }
@@ -39,32 +45,56 @@ impl LayoutState {
     pub(super) fn serves(&self, iomode: IoMode) -> bool {
         match self {
             LayoutState::Held(held) => held.serves(iomode),
+            LayoutState::Imported(_) => iomode == IoMode::READ,
             LayoutState::Avoid(until) => Instant::now() < *until,
             LayoutState::None => false,
         }
     }
 }
 
+/// A layout that another client was granted.
+#[derive(Debug)]
+pub(super) struct Imported {
+    pub(super) exported: ExportedLayout,
+    pub(super) plan: Plan,
+}
+
 /// A layout that was granted. It covers the whole file, which is all we ask for.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) plan: Arc<Plan>,
-    pub(super) iomode: IoMode,
+    /// What the plan was made of.
+    pub(super) source: LayoutSource,
     driver: Arc<dyn LayoutDriver>,
     pub(super) stateid: Stateid,
     /// How often the server had forgotten us when it was granted.
     pub(super) losses: u64,
     /// After the server gave no write layout beside this one for reading: when to ask again.
     ask_again: Mutex<Option<Instant>>,
-    /// The range written through it since the last LAYOUTCOMMIT.
-    written: Mutex<Option<(u64, u64)>>,
+    written: Mutex<Written>,
     failures: Failures,
+}
+
+/// What was written through a layout.
+#[derive(Debug, Default)]
+struct Written {
+    /// The range since the last LAYOUTCOMMIT: its first byte, and the one behind its last.
+    untold: Option<(u64, u64)>,
+    /// LAYOUTCOMMITs that are under way.
+    being_told: u32,
+}
+
+impl Written {
+    fn note(&mut self, offset: u64, end: u64) {
+        let (from, to) = self.untold.unwrap_or((offset, end));
+        self.untold = Some((from.min(offset), to.max(end)));
+    }
 }
 
 /// What a LAYOUTGET granted.
 pub(super) struct Granted {
     pub(super) plan: Plan,
-    pub(super) iomode: IoMode,
+    pub(super) source: LayoutSource,
     pub(super) driver: Arc<dyn LayoutDriver>,
     pub(super) stateid: Stateid,
 }
@@ -73,12 +103,12 @@ impl Held {
     pub(super) fn new(granted: Granted, losses: u64) -> Held {
         Held {
             plan: Arc::new(granted.plan),
-            iomode: granted.iomode,
+            source: granted.source,
             driver: granted.driver,
             stateid: granted.stateid,
             losses,
             ask_again: Mutex::new(None),
-            written: Mutex::new(None),
+            written: Mutex::default(),
             failures: Failures::default(),
         }
     }
@@ -98,9 +128,14 @@ impl Held {
         self.driver.return_body(self.stateid, &self.failures.0.lock())
     }
 
+    /// What it may be used for.
+    pub(super) fn iomode(&self) -> IoMode {
+        self.source.segment.iomode
+    }
+
     /// Whether it is to be used for this, be it because the server gives nothing better.
     fn serves(&self, iomode: IoMode) -> bool {
-        self.iomode == IoMode::RW
+        self.iomode() == IoMode::RW
             || iomode == IoMode::READ
             || self.ask_again.lock().is_some_and(|at| Instant::now() < at)
     }
@@ -112,19 +147,20 @@ impl Held {
 
     /// Notes that this range was written.
     pub(super) fn note_written(&self, offset: u64, end: u64) {
-        let mut written = self.written.lock();
-        let (from, to) = written.unwrap_or((offset, end));
-        *written = Some((from.min(offset), to.max(end)));
+        self.written.lock().note(offset, end);
     }
 
-    /// Whether the metadata server has yet to be told of something.
+    /// Whether the metadata server has yet to be told of something, or to answer that it was.
     pub(super) fn has_untold(&self) -> bool {
-        self.written.lock().is_some()
+        let written = self.written.lock();
+        written.untold.is_some() || written.being_told > 0
     }
 
     /// What the metadata server has not been told of yet.
     pub(super) fn take_written(&self) -> Option<Untold<'_>> {
-        let range = self.written.lock().take()?;
+        let mut written = self.written.lock();
+        let range = written.untold.take()?;
+        written.being_told += 1;
         Some(Untold { held: self, range, acknowledged: false })
     }
 }
@@ -180,8 +216,10 @@ impl Untold<'_> {
 
 impl Drop for Untold<'_> {
     fn drop(&mut self) {
+        let mut written = self.held.written.lock();
+        written.being_told -= 1;
         if !self.acknowledged {
-            self.held.note_written(self.range.0, self.range.1);
+            written.note(self.range.0, self.range.1);
         }
     }
 }

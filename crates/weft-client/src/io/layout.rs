@@ -10,16 +10,20 @@ use weft_nfs::{
         Body, LayoutReturn, LayoutcommitArgs, LayoutgetArgs, LayoutgetOk, LayoutreturnArgs,
         PutfhArgs,
     },
+    share,
 };
 
 use super::{
     data_path::DataPath,
-    held::{Granted, Held, LayoutState, Untold},
+    held::{Granted, Held, Imported, LayoutState, Untold},
     open::Open,
 };
 use crate::{
     error::ClientError,
-    layout::plan::{LayoutDriver, LayoutError, Plan, Replicas},
+    layout::{
+        ExportedLayout, LayoutSource,
+        plan::{LayoutDriver, LayoutError, Plan, Replicas},
+    },
     limits,
 };
 
@@ -106,13 +110,70 @@ impl DataPath {
     pub(super) async fn layout_info(&self) -> Result<LayoutInfo, ClientError> {
         let iomode = if self.is_writable() { IoMode::RW } else { IoMode::READ };
         match &*self.access(&self.open, iomode, true).await {
-            LayoutState::Held(held) => Ok(LayoutInfo {
-                layout_type: held.layout_type(),
-                devices: held.plan.devices(),
-                stripe_unit_bytes: held.plan.stripe_unit_bytes,
-                stripes: held.plan.stripes.clone(),
+            LayoutState::Held(held) => Ok(LayoutInfo::of(held.layout_type(), &held.plan)),
+            LayoutState::Imported(of) => {
+                Ok(LayoutInfo::of(of.exported.source.segment.layout_type, &of.plan))
+            }
+            _ => Err(not_given()),
+        }
+    }
+
+    /// The layout to read the file by, for other clients; fetched if there is none.
+    ///
+    /// # Errors
+    /// [`LayoutError`] when the server gives none, or the one that is held is for writing.
+    pub(super) async fn export_layout(&self) -> Result<ExportedLayout, ClientError> {
+        let access = self.open.opened.access;
+        if access & share::ACCESS_BOTH != share::ACCESS_READ {
+            return Err(ClientError::Invalid(
+                "only a file open for reading alone has its layout exported",
+            ));
+        }
+        match &*self.access(&self.open, IoMode::READ, true).await {
+            LayoutState::Held(held) if held.iomode() == IoMode::READ => Ok(ExportedLayout {
+                server_scope: self.mds.server_scope(),
+                fh: self.fh().clone(),
+                source: held.source.clone(),
             }),
-            _ => Err(LayoutError::new("the server gives none for this file").into()),
+            LayoutState::Held(_) => {
+                let why = "it is for writing, since this client writes the file: never exported";
+                Err(LayoutError::new(why).into())
+            }
+            LayoutState::Imported(imported) => Ok(imported.exported.clone()),
+            _ => Err(not_given()),
+        }
+    }
+
+    /// From now on reads by the layout of another client, unless this one has one.
+    ///
+    /// # Errors
+    /// [`LayoutError`] if it is of another file or cluster, or there is no driver for it.
+    pub(super) async fn import_layout(&self, exported: &ExportedLayout) -> Result<(), ClientError> {
+        if exported.server_scope != self.mds.server_scope() {
+            return Err(LayoutError::new("exported by a client of another cluster").into());
+        }
+        if exported.fh != *self.fh() {
+            return Err(LayoutError::new("exported of another file than is open").into());
+        }
+        let layout_type = exported.source.segment.layout_type;
+        let none = || LayoutError::new(format!("no driver for its type, {layout_type}"));
+        let driver = self.cluster.drivers.of_type(layout_type).ok_or_else(none)?;
+        let plan = exported.plan(&**driver)?;
+        let block = plan.stripe_unit_bytes;
+        let imported = Arc::new(Imported { exported: exported.clone(), plan });
+        let mut state = self.file.layout.write().await;
+        if state.held().is_none() {
+            self.file.cache(|cache| cache.ranges.set_block(block));
+            *state = LayoutState::Imported(imported);
+        }
+        Ok(())
+    }
+
+    /// A layout of another client does not serve any more: from now on this one asks for its own.
+    pub(super) async fn give_up(&self, imported: &Arc<Imported>) {
+        let mut state = self.file.layout.write().await;
+        if matches!(&*state, LayoutState::Imported(now) if Arc::ptr_eq(now, imported)) {
+            *state = LayoutState::None;
         }
     }
 
@@ -149,7 +210,7 @@ impl DataPath {
         // §12.5.3: the open's stateid for the first one, the layout's own from then on.
         let stateid = held.map_or(*by.lock_stateid(), |h| h.stateid);
         let ok = self.layoutget(stateid, layout_type, iomode).await?;
-        let (plan, iomode) = match self.plan(&*driver, &ok).await {
+        let (plan, source) = match self.plan(&*driver, &ok).await {
             Ok(planned) => planned,
             Err(e) => {
                 tracing::warn!(fh = ?self.fh(), "layout granted but not usable: {e}");
@@ -158,7 +219,7 @@ impl DataPath {
                 return Err(e);
             }
         };
-        Ok(Held::new(Granted { plan, iomode, driver, stateid: ok.stateid }, losses))
+        Ok(Held::new(Granted { plan, source, driver, stateid: ok.stateid }, losses))
     }
 
     async fn layoutget(
@@ -187,7 +248,7 @@ impl DataPath {
         &self,
         driver: &dyn LayoutDriver,
         ok: &LayoutgetOk,
-    ) -> Result<(Plan, IoMode), ClientError> {
+    ) -> Result<(Plan, LayoutSource), ClientError> {
         let [segment] = ok.layout.as_slice() else {
             return Err(LayoutError::new("not one segment").into());
         };
@@ -206,11 +267,8 @@ impl DataPath {
             let body = self.cluster.devices.body(&self.mds, segment.layout_type, id).await?;
             devices.push((id, body));
         }
-        let plan = driver.plan(segment, &devices, self.fh())?;
-        if !plan.is_whole() {
-            return Err(LayoutError::new("its driver has not planned every stripe").into());
-        }
-        Ok((plan, segment.iomode))
+        let source = LayoutSource { segment: segment.clone(), devices: devices.into() };
+        Ok((source.plan(driver, self.fh())?, source))
     }
 
     /// Tells the metadata server what was written through the layout (§18.42).
@@ -228,8 +286,8 @@ impl DataPath {
             }
             Err(e) => return Err(e),
         }
-        untold.acknowledged();
         self.file.settled();
+        untold.acknowledged();
         Ok(())
     }
 
@@ -267,14 +325,29 @@ impl DataPath {
             }
         };
         if done >= commits {
-            untold.into_iter().for_each(Untold::acknowledged);
             self.file.settled();
+            untold.into_iter().for_each(Untold::acknowledged);
         }
         if done > commits {
             *state = LayoutState::None;
         }
         done == asked
     }
+}
+
+impl LayoutInfo {
+    fn of(layout_type: LayoutType, plan: &Plan) -> LayoutInfo {
+        LayoutInfo {
+            layout_type,
+            devices: plan.devices(),
+            stripe_unit_bytes: plan.stripe_unit_bytes,
+            stripes: plan.stripes.clone(),
+        }
+    }
+}
+
+fn not_given() -> ClientError {
+    LayoutError::new("the server gives none for this file").into()
 }
 
 /// LAYOUTCOMMIT of a range that was written: its first byte, and the one behind its last.

@@ -1,11 +1,13 @@
 //! The memory of all files of a client, and what it asks of them.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use tokio::sync::Notify;
 use weft_nfs::FileHandle;
 
 use super::policy::IoPolicy;
 use crate::{
-    cache::{Budget, FileId, Report, Tick, Victim},
+    cache::{Budget, FileId, Moment, Report, Tick, Victim},
     sync::Mutex,
 };
 
@@ -13,6 +15,7 @@ use crate::{
 pub(super) struct Memory {
     budget: Mutex<Budget>,
     keeps: bool,
+    moments: AtomicU64,
     /// Something that was on its way has ended, of any file.
     pub(super) ended: Notify,
 }
@@ -22,8 +25,8 @@ pub(super) trait Keeper: Send + Sync {
     /// Evicts clean data while there is more than the budget.
     fn evict(&self);
 
-    /// A file is gone.
-    fn forget(&self, fh: &FileHandle, id: FileId);
+    /// A file is gone, to which this client last did something at that moment.
+    fn forget(&self, fh: &FileHandle, id: FileId, changed_at: Moment);
 }
 
 /// What the memory of all files asks of whoever writes.
@@ -42,6 +45,7 @@ impl Memory {
         Memory {
             budget: Mutex::new(Budget::new(policy.cache_bytes)),
             keeps: policy.keeps,
+            moments: AtomicU64::new(0),
             ended: Notify::new(),
         }
     }
@@ -64,6 +68,16 @@ impl Memory {
     /// The age of what comes in now.
     pub(super) fn now(&self) -> Tick {
         self.budget.lock().now()
+    }
+
+    /// Now, for whoever asks a server about a file.
+    pub(super) fn moment(&self) -> Moment {
+        Moment(self.moments.load(Ordering::SeqCst))
+    }
+
+    /// Now, for whoever does something to a file: later than all that was asked before.
+    pub(super) fn next_moment(&self) -> Moment {
+        Moment(self.moments.fetch_add(1, Ordering::SeqCst) + 1)
     }
 
     /// What a file has now; whether there is more than the budget, and something to evict.

@@ -50,7 +50,7 @@ pub use cluster::Cluster;
 pub use file_io::FileIo;
 pub use file_table::FileTable;
 pub use layout::LayoutInfo;
-pub use open::{Opened, Thresholds};
+pub use open::{Asked, Opened, Thresholds};
 pub use open_files::OpenFiles;
 pub use policy::IoPolicy;
 pub use sink::ReadSink;

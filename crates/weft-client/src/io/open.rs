@@ -13,6 +13,7 @@ use weft_nfs::{
 
 use super::{policy::IoPolicy, source::PieceReport};
 use crate::{
+    cache::Moment,
     error::ClientError,
     limits,
     rpc::Credential,
@@ -26,6 +27,14 @@ pub struct Thresholds {
     pub read_size: u64,
     /// For writing.
     pub write_size: u64,
+}
+
+/// When a server was asked, as far as that matters for what it answers.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    /// How often the server had forgotten us.
+    pub(crate) losses: u64,
+    pub(crate) moment: Moment,
 }
 
 /// What an open gave.
@@ -49,8 +58,8 @@ pub struct Opened {
     pub policy: IoPolicy,
     /// Hints of the server.
     pub thresholds: Thresholds,
-    /// How often the server had forgotten us, before it was asked.
-    pub losses: u64,
+    /// Before the server was asked.
+    pub asked: Asked,
 }
 
 /// What is known of an open.
@@ -77,7 +86,7 @@ impl Open {
     pub(super) fn new(opened: Opened) -> Open {
         Open {
             stateid: Mutex::new(opened.stateid),
-            losses: AtomicU64::new(opened.losses),
+            losses: AtomicU64::new(opened.asked.losses),
             reopens: Mutex::new(0),
             report: Mutex::default(),
             opened,

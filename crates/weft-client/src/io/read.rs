@@ -7,7 +7,7 @@ use weft_nfs::{IoMode, OpNum};
 use super::{
     cluster::Cluster,
     data_path::DataPath,
-    held::{Failures, LayoutState},
+    held::{Failures, Imported, LayoutState},
     open::Open,
     server_queues::{self, Piece, ServerQueue, Target, Targets},
     sink::ReadSink,
@@ -24,8 +24,40 @@ type Failed = Vec<(u64, u64)>;
 
 impl DataPath {
     /// Reads ranges through the layout. What data servers could not give is returned; nothing if
-    /// there is no layout to read through.
+    /// there is no layout to read through. What they do not give by the layout of another client
+    /// they are asked for by one of our own: that one has ended, or was never any good.
     pub(super) async fn read_striped<S: ReadSink>(
+        &self,
+        ranges: &[(u64, u64)],
+        sink: &Arc<S>,
+    ) -> Result<Option<Failed>, ClientError> {
+        let Some((imported, failed)) = self.read_imported(ranges, sink).await? else {
+            return self.read_held(ranges, sink).await;
+        };
+        if failed.is_empty() {
+            return Ok(Some(failed));
+        }
+        tracing::debug!(fh = ?self.fh(), "an imported layout does not serve: one of our own");
+        self.give_up(&imported).await;
+        Ok(Some(self.read_held(&failed, sink).await?.unwrap_or(failed)))
+    }
+
+    /// Reads ranges through the layout of another client, if this is such a file.
+    async fn read_imported<S: ReadSink>(
+        &self,
+        ranges: &[(u64, u64)],
+        sink: &Arc<S>,
+    ) -> Result<Option<(Arc<Imported>, Failed)>, ClientError> {
+        let state = self.file.layout.read().await;
+        let LayoutState::Imported(imported) = &*state else { return Ok(None) };
+        let io_bytes = self.mds.io_bytes_max().0;
+        let queues = server_queues::striped_queues(&imported.plan, Purpose::Read, ranges, io_bytes);
+        let failed = self.read_queues(queues, sink.clone(), &Failures::default()).await?;
+        Ok(Some((imported.clone(), failed)))
+    }
+
+    /// Reads ranges through a layout of our own.
+    async fn read_held<S: ReadSink>(
         &self,
         ranges: &[(u64, u64)],
         sink: &Arc<S>,
@@ -34,7 +66,7 @@ impl DataPath {
         let iomode = if self.is_writable() { IoMode::RW } else { IoMode::READ };
         let state = self.access(&self.open, iomode, worth_it).await;
         let LayoutState::Held(held) = &*state else { return Ok(None) };
-        if held.plan.rules.is_only_for_writing && held.iomode == IoMode::RW {
+        if held.plan.rules.is_only_for_writing && held.iomode() == IoMode::RW {
             return Ok(None);
         }
         let io_bytes = self.mds.io_bytes_max().0;

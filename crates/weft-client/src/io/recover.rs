@@ -99,7 +99,12 @@ impl DataPath {
     /// lost data of it.
     async fn drop_layout(&self, round: &Round<'_>, next: LayoutState) -> Result<bool, ClientError> {
         let mut state = self.file.layout.write().await;
-        let Some(held) = state.held().cloned() else { return Ok(false) };
+        let Some(held) = state.held().cloned() else {
+            if let LayoutState::Imported(_) = &*state {
+                *state = next;
+            }
+            return Ok(false);
+        };
         // Before the layout goes, what the data servers hold is made durable; what cannot be is
         // written again, another way.
         let lost = self.commit_round(round, Some(&held)).await;

@@ -17,7 +17,9 @@ use super::{
     open::{Opened, Writer},
 };
 use crate::{
-    cache::{FileCache, FileId, Opening, Queue, Tick, Validity, Verdict},
+    cache::{
+        FileCache, FileId, FileSize, Moment, Opening, Queue, SizeTold, Tick, Validity, Verdict,
+    },
     error::ClientError,
     limits,
     sync::Mutex,
@@ -31,6 +33,16 @@ pub(super) struct Cache {
     pub(super) ranges: Ranges,
     /// Of what state of the file that is.
     pub(super) validity: Validity,
+    /// Where the file ends.
+    pub(super) size: FileSize,
+}
+
+impl Cache {
+    /// Something is written, up to there.
+    pub(super) fn wrote(&mut self, end: u64, now: Moment) {
+        self.validity.wrote();
+        self.size.wrote(end, now);
+    }
 }
 
 /// A file in use, or of which something is kept. There is one layout stateid for each client and
@@ -54,16 +66,7 @@ pub(super) struct SharedFile {
     cache: Mutex<Cache>,
     /// Something that was on its way has ended.
     pub(super) ended: Notify,
-    size: Mutex<Size>,
     failures: Mutex<Failures>,
-}
-
-/// End of the file as far as we know: grows with our writes, refreshed before reads at it.
-#[derive(Default)]
-struct Size {
-    end: u64,
-    /// Counts what this client did to it, and each time that it became known to the servers.
-    changes: u64,
 }
 
 /// Failures to tell the metadata server what was written: every open for writing hears of them
@@ -92,9 +95,9 @@ impl SharedFile {
             cache: Mutex::new(Cache {
                 ranges: FileCache::new(limits::CACHE_BLOCK_BYTES),
                 validity: Validity::default(),
+                size: FileSize::default(),
             }),
             ended: Notify::new(),
-            size: Mutex::default(),
             failures: Mutex::default(),
         }
     }
@@ -165,52 +168,44 @@ impl SharedFile {
                 cache.ranges.invalidate();
             }
         });
-        match unsettled {
-            true => self.reaches(opened.size),
-            false => self.set_size(opened.size),
-        }
+        self.told_size(opened.size, opened.asked.moment);
     }
 
     /// The end of the file as far as this client knows.
     pub(super) fn size(&self) -> u64 {
-        self.size.lock().end
+        self.look(|cache| cache.size.end())
     }
 
-    /// Notes a size set or learnt elsewhere.
-    pub(super) fn set_size(&self, end: u64) {
-        let mut size = self.size.lock();
-        size.end = end;
-        size.changes += 1;
+    /// The same, if a server has told it.
+    pub(super) fn known_size(&self) -> Option<u64> {
+        self.look(|cache| cache.size.known_end())
     }
 
-    /// Something was written up to there.
-    pub(super) fn grow_to(&self, end: u64) {
-        let mut size = self.size.lock();
-        size.end = size.end.max(end);
-        size.changes += 1;
+    /// The end of what was written here and that servers may not know of.
+    pub(super) fn reaches(&self) -> u64 {
+        let untold = self.has_untold();
+        self.look(|cache| if untold { cache.size.own_end() } else { 0 })
     }
 
-    /// The file is at least so long.
-    pub(super) fn reaches(&self, end: u64) {
-        let mut size = self.size.lock();
-        size.end = size.end.max(end);
+    /// Now, for whoever does something to it.
+    pub(super) fn now(&self) -> Moment {
+        self.memory.next_moment()
     }
 
-    /// A server is going to be asked for the size: what its answer is compared with.
-    pub(super) fn asks_size(&self) -> u64 {
-        self.size.lock().changes
-    }
-
-    /// Its answer, when nothing that was written is unknown to it: the size, unless this client has
-    /// changed the file, or settled it, since it was asked.
-    pub(super) fn told_size(&self, end: u64, asked_at: u64) {
-        let mut size = self.size.lock();
-        size.end = if size.changes == asked_at { end } else { size.end.max(end) };
+    /// A server has said how long it is, asked at that moment. What is kept of what is beyond goes.
+    pub(super) fn told_size(&self, end: u64, asked_at: Moment) {
+        let unsettled = self.has_untold();
+        self.cache(|cache| {
+            cache.size.told(SizeTold { end, asked_at, unsettled });
+            let end = cache.size.end();
+            cache.ranges.truncate(end);
+        });
     }
 
     /// What was written is known to the servers now: answers of before do not count it.
     pub(super) fn settled(&self) {
-        self.size.lock().changes += 1;
+        let now = self.now();
+        self.cache.lock().size.settled(now);
     }
 
     /// The file ends here now: the server was told, when nothing of what is beyond was on its way.
@@ -218,8 +213,22 @@ impl SharedFile {
         self.cache(|cache| {
             cache.validity.wrote();
             cache.ranges.truncate(size);
+            cache.size.cut(size, self.now());
         });
-        self.set_size(size);
+    }
+
+    /// What is kept may be out of date, and so may the size be.
+    pub(super) fn outdated(&self) {
+        self.cache(|cache| {
+            cache.ranges.invalidate();
+            cache.size.forget(self.now());
+        });
+    }
+
+    /// Whether this client did something to it after that moment that servers did not know of, or
+    /// still do not.
+    pub(super) fn has_changed_after(&self, moment: Moment) -> bool {
+        self.has_untold() || self.look(|cache| cache.size.changed_after(moment))
     }
 
     /// Somebody waits for what is on its way no longer than needed.
@@ -252,7 +261,7 @@ impl Drop for SharedFile {
     fn drop(&mut self) {
         self.memory.leave(self.id);
         if let Some(keeper) = self.keeper.upgrade() {
-            keeper.forget(&self.fh, self.id);
+            keeper.forget(&self.fh, self.id, self.look(|cache| cache.size.last_change()));
         }
     }
 }

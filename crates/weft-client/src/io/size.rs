@@ -27,12 +27,8 @@ impl DataPath {
     /// Learns whether others have made the file longer, or shorter. What we wrote ourselves counts,
     /// told to the server or not.
     pub(super) async fn refresh_size(&self) -> Result<(), ClientError> {
-        let asked_at = self.file.asks_size();
-        let size = self.getattr_size().await?;
-        match self.is_writable() || self.file.has_untold() {
-            true => self.file.reaches(size),
-            false => self.file.told_size(size, asked_at),
-        }
+        let asked_at = self.cluster.files.moment();
+        self.file.told_size(self.getattr_size().await?, asked_at);
         Ok(())
     }
 

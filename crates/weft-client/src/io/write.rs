@@ -68,7 +68,7 @@ impl DataPath {
     pub(super) async fn write_striped(&self, outgoing: &Outgoing) -> Result<Left, ClientError> {
         let Outgoing { by, worth_layout, .. } = outgoing;
         if let LayoutState::Held(held) = &*self.access(by, IoMode::RW, *worth_layout).await
-            && held.iomode == IoMode::RW
+            && held.iomode() == IoMode::RW
         {
             let io_bytes = self.mds.io_bytes_max().1;
             let ranges = &outgoing.ranges;

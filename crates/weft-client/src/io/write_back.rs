@@ -24,8 +24,10 @@ struct UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.file.cache(|cache| cache.ranges.ended(self.no));
-        self.file.settled();
+        self.file.cache(|cache| {
+            cache.size.settled(self.file.now());
+            cache.ranges.ended(self.no);
+        });
         self.file.has_ended();
     }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 use weft_nfs::{
-    AttrNo, Bitmap, FileHandle, OpArgs, OpNum, OpOk, attr::ThresholdItem, ops::GetattrArgs,
+    AttrNo, Bitmap, FileHandle, LayoutType, OpArgs, OpNum, OpOk, attr::ThresholdItem,
+    ops::GetattrArgs,
 };
 
 use super::plan::{LayoutDriver, LayoutError};
@@ -26,6 +27,11 @@ impl Drivers {
     /// Whether there are none at all.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
+    }
+
+    /// The one of a type, whatever the server announces.
+    pub fn of_type(&self, layout_type: LayoutType) -> Option<&Arc<dyn LayoutDriver>> {
+        self.all.iter().find(|d| d.layout_type() == layout_type)
     }
 
     /// Those of types that the server announces (`fs_layout_types`, RFC 8881 §5.12.1), which it is

@@ -49,9 +49,9 @@ impl Nodes {
         match self.files.matching(Some(fh)).first() {
             Some(open) => open.truncate_by(size, set).await,
             None => {
-                let done = set().await?;
-                self.cluster.files.truncated(fh, size);
-                Ok(done)
+                let done = set().await;
+                self.cluster.files.truncated(fh, done.is_ok().then_some(size));
+                done
             }
         }
     }

@@ -13,7 +13,7 @@ use weft_nfs::{
 use super::{DirChange, NODE_ATTRS, Node, Nodes, attrs_told, getattr, putfh};
 use crate::{
     error::ClientError,
-    io::{FileIo, IoPolicy, Opened, Thresholds},
+    io::{Asked, FileIo, IoPolicy, Opened, Thresholds},
 };
 
 /// How a file is opened.
@@ -117,14 +117,14 @@ impl Nodes {
         if options.create.is_some() {
             ops.extend([putfh(dir), getattr(NODE_ATTRS)]);
         }
-        let losses = self.mds.losses();
+        let asked = self.asks();
         let mut done = self.changing(needed, ops).await?.into_iter();
         done.next(); // PUTFH's
         let info = match done.as_slice().first() {
             Some(OpOk::Open(open)) => open.cinfo,
             _ => return Err(ClientError::unexpected(OpNum::OPEN)),
         };
-        let (opened, attrs) = self.opened_by(done.by_ref(), (options, owner), losses).await?;
+        let (opened, attrs) = self.opened_by(done.by_ref(), (options, owner), asked).await?;
         let change = DirChange { info, attrs: attrs_told(done.nth(1)) };
         let node = Node { fh: opened.fh.clone(), attrs };
         Ok(OpenedName { node, io: self.io_of(opened), change })
@@ -143,20 +143,24 @@ impl Nodes {
         let open = options.open_current(owner.clone());
         let mut ops = vec![putfh(fh)];
         ops.extend(opening(open, attrs_wanted()));
-        let losses = self.mds.losses();
+        let asked = self.asks();
         let mut done = self.mds.compound(ops).await?.into_iter();
         done.next(); // PUTFH's
-        let (opened, attrs) = self.opened_by(done, (options, owner), losses).await?;
+        let (opened, attrs) = self.opened_by(done, (options, owner), asked).await?;
         Ok((attrs, self.io_of(opened)))
     }
 
-    /// What the results of [`opening`] say. `losses` is how often the server had forgotten us
-    /// before it was asked.
+    /// Now, for whoever asks the server about a file.
+    pub(crate) fn asks(&self) -> Asked {
+        Asked { losses: self.mds.losses(), moment: self.cluster.files.moment() }
+    }
+
+    /// What the results of [`opening`] say, that was asked then.
     pub(crate) async fn opened_by(
         &self,
         mut done: impl Iterator<Item = OpOk>,
         (options, owner): (OpenOptions, StateOwner),
-        losses: u64,
+        asked: Asked,
     ) -> Result<(Opened, Attrs), ClientError> {
         let (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh)), Some(OpOk::Getattr(attrs))) =
             (done.next(), done.next(), done.next())
@@ -178,7 +182,7 @@ impl Nodes {
             change: attrs.change,
             policy: options.policy.unwrap_or(self.cluster.policy),
             thresholds: self.thresholds(&attrs),
-            losses,
+            asked,
         };
         Ok((opened, *attrs))
     }

@@ -79,7 +79,7 @@ impl Nodes {
         let copied =
             to.changed_by(None, || self.copy_settled((from, src_offset), (to, dst_offset), count));
         let copied = copied.await?;
-        to.grow_to(dst_offset.saturating_add(copied));
+        to.changed_to(dst_offset.saturating_add(copied));
         Ok(copied)
     }
 

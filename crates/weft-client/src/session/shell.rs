@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use tokio::{sync::Notify, task::AbortHandle};
 use weft_nfs::{OpArgs, OpOk, Verifier, exchgid};
 
@@ -112,6 +113,11 @@ impl Session {
     /// Largest READ and WRITE payloads of this session, in bytes.
     pub fn io_bytes_max(&self) -> (u32, u32) {
         self.inner.core().io_bytes_max()
+    }
+
+    /// Within which servers filehandles mean the same (RFC 8881 §2.10.4).
+    pub(crate) fn server_scope(&self) -> Bytes {
+        self.inner.core().server_scope().clone()
     }
 
     /// Whether the server gives layouts.

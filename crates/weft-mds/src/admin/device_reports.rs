@@ -1,5 +1,5 @@
 //! What clients say of devices: errors and statistics of their layouts (RFC 7862 §15.6, §15.7).
-//! It is counted and logged; nothing is decided by it.
+//! Here it is counted and logged; what is decided by it is in `files/doubts.rs`.
 
 use std::{
     collections::{BTreeMap, HashMap},

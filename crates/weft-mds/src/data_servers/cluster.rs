@@ -223,11 +223,11 @@ impl DataServers {
         ids.iter().map(of).sum()
     }
 
-    /// Whether all of these are connected and have room for more.
-    pub(crate) fn have_room(&self, ids: &[DataServerId]) -> bool {
-        let ready = |s: &Arc<Server>| s.candidate().standing == Standing::Ready;
+    /// What may be hoped for from all of these together: from the worst of them.
+    pub(crate) fn standing(&self, ids: &[DataServerId]) -> Standing {
         let all = self.all();
-        ids.iter().all(|id| all.get(id).is_some_and(ready))
+        let of = |id| all.get(id).map_or(Standing::Away, |server| server.candidate().standing);
+        ids.iter().map(of).min().unwrap_or(Standing::Ready)
     }
 
     /// All of them, as new files may hope for room there.

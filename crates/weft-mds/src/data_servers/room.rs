@@ -15,8 +15,8 @@ const LOW_PART: u64 = 64;
 /// say: a disk can have bytes and no inodes.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
 
-/// What new files may hope for from a data server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What new files may hope for from a data server, the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
     /// It is not connected.
     Away,

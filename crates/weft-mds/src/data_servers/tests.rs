@@ -519,10 +519,12 @@ async fn who_refuses_for_want_of_space_is_passed_over() {
     assert_eq!(standing(), [Standing::Ready; 2]);
     let (one, two) = (DataServerId(1), DataServerId(2));
     view.server(one).unwrap().noted(DataServerError::TooBig { id: one });
-    assert!(view.have_room(&[one, two]));
+    assert_eq!(view.standing(&[one, two]), Standing::Ready);
     view.server(one).unwrap().noted(DataServerError::NoSpace { id: one });
     assert_eq!(standing(), [Standing::Full, Standing::Ready]);
-    assert!(!view.have_room(&[one, two]) && view.have_room(&[two]));
+    assert_eq!(view.standing(&[one, two]), Standing::Full);
+    assert_eq!(view.standing(&[two]), Standing::Ready);
+    assert_eq!(view.standing(&[two, DataServerId(9)]), Standing::Away);
     assert_eq!(view.candidates()[1].available, None);
     let asks = tokio::spawn({
         let view = view.clone();

@@ -7,7 +7,12 @@ use weft_nfs::{ClientId, Failure, IoMode, NfsStat, Stateid};
 use weft_server::refusal::refused;
 use weft_store::types::{Acl, Device, DeviceId, Inode, InodeNo};
 
-use super::{layout_kind::LayoutKind, records::FenceCause, service::FileService};
+use super::{
+    doubts::{Moment, is_of_use},
+    layout_kind::LayoutKind,
+    records::FenceCause,
+    service::FileService,
+};
 use crate::{deps::Deps, striped::Striped};
 
 /// What of a file decides who may read and write it.
@@ -48,26 +53,32 @@ impl FileService {
     ///
     /// # Errors
     /// LAYOUTTRYLATER while that takes long; LAYOUTUNAVAILABLE if the file cannot be brought to
-    /// its data servers, or has lost bytes: I/O goes through here then, what is read is here, and
+    /// its data servers, has lost bytes, or the layout would be of no use
+    /// ([`FileService::require_use`]): I/O goes through here then, what is read is here, and
     /// whoever writes is told what is wrong.
     pub(crate) async fn ready_for_layout(
         &self,
         deps: &mut Deps,
         inode: Inode,
-        iomode: IoMode,
+        (client, iomode): (ClientId, IoMode),
     ) -> Result<(), Failure> {
         let ino = inode.no;
+        let had_no_place = inode.placement.is_none();
+        self.require_use(inode.placement.map(|p| p.device), client, iomode).await?;
         // An unfinished truncation comes before new writes, and so does the end of older handles.
         if self.refuse_grants(&inode).is_err() {
             self.fences.fence(inode.no).await.map_err(|_| NfsStat::LAYOUTTRYLATER)?;
             self.refuse_grants(&inode)?;
         }
         let there = self.migration.on_data_servers(deps, inode).await;
-        let (_, striped) = there.map_err(|f| match f.status {
+        let (there, striped) = there.map_err(|f| match f.status {
             NfsStat::NOSPC | NfsStat::NXIO => NfsStat::LAYOUTUNAVAILABLE.into(),
             NfsStat::DELAY => NfsStat::LAYOUTTRYLATER.into(),
             _ => f,
         })?;
+        if had_no_place {
+            self.require_use(there.placement.map(|p| p.device), client, iomode).await?;
+        }
         let met = self.shared.data_servers.meet(&striped.data_servers).await;
         met.map_err(|_| NfsStat::LAYOUTTRYLATER)?;
         if self.shared.layout == LayoutKind::FlexFiles {
@@ -79,6 +90,47 @@ impl FileService {
             whole.map_err(|_| NfsStat::LAYOUTUNAVAILABLE)?;
         }
         Ok(())
+    }
+
+    /// Its client could use a flexfiles layout on this device: the data server is there, has room
+    /// if it is to be written to, and has not just failed the client. One that was away for a
+    /// moment is waited for as long as requests to it are. Of a files layout nothing is asked: its
+    /// device has many data servers, and Linux goes around the one that fails.
+    ///
+    /// # Errors
+    /// LAYOUTUNAVAILABLE if not.
+    async fn require_use(
+        &self,
+        device: Option<DeviceId>,
+        client: ClientId,
+        iomode: IoMode,
+    ) -> Result<(), NfsStat> {
+        let known = device.and_then(|id| Some((id, self.device(id)?)));
+        let Some((device, members)) = known else { return Ok(()) };
+        if self.shared.layout != LayoutKind::FlexFiles {
+            return Ok(());
+        }
+        let servers = &self.shared.data_servers;
+        // Whether it is there now is looked at below.
+        let _ = servers.ready(&members).await;
+        let met = self.doubts.standing(client, device, self.moment(&members));
+        match is_of_use(servers.standing(&members).min(met), iomode) {
+            true => Ok(()),
+            false => Err(NfsStat::LAYOUTUNAVAILABLE),
+        }
+    }
+
+    /// A client has met this at a device: it is given no layout there that fails the same way.
+    /// Of a device that nobody knows nothing is kept.
+    pub(crate) fn note_trouble(&self, client: ClientId, device: DeviceId, status: NfsStat) {
+        if let Some(members) = self.device(device) {
+            self.doubts.met(client, device, status, self.moment(&members));
+        }
+    }
+
+    fn moment(&self, members: &[DataServerId]) -> Moment {
+        let connections = self.shared.data_servers.connections(members);
+        Moment { now: self.shared.clock.now(), connections }
     }
 
     /// The file's size is not behind the end of its object, where a data server says `eof` for a

@@ -16,6 +16,7 @@ mod choice;
 mod cloning;
 mod copying;
 mod creation;
+mod doubts;
 mod fence;
 mod layout_kind;
 mod layouts;

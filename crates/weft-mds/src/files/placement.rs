@@ -135,7 +135,8 @@ impl Placements {
 
     /// Whether new files may be placed on a device now: its data servers are up and have room.
     pub(crate) fn serves(&self, device: DeviceId) -> bool {
-        self.device(device).is_some_and(|d| self.data_servers.have_room(&d.data_servers))
+        let known = self.device(device);
+        known.is_some_and(|d| self.data_servers.standing(&d.data_servers) == Standing::Ready)
     }
 
     /// Whether this is how new files are placed while all data servers are up.

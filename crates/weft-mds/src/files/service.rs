@@ -17,6 +17,7 @@ use super::{
     births::BirthJudge,
     change::Changes,
     creation::{Creation, ObjectCreation},
+    doubts::Doubts,
     fence::Fences,
     layout_kind::LayoutKind,
     migration::{Migration, SmallFiles},
@@ -64,6 +65,8 @@ pub(crate) struct FileService {
     creation: Arc<Creation>,
     births: Arc<BirthJudge>,
     reaper: Arc<Reaper>,
+    /// What clients have met at data servers.
+    pub(super) doubts: Doubts,
     /// Room for steps of copies.
     pub(super) copy_steps: Semaphore,
 }
@@ -109,6 +112,7 @@ impl FileService {
             creation,
             births,
             reaper,
+            doubts: Doubts::default(),
             copy_steps,
         }))
     }

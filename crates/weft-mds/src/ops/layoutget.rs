@@ -44,7 +44,7 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
     stays_small(mds, &inode, a.iomode, (client, &stateid))?;
     // decide
     let (ino, judged) = (inode.no, Ownership::from(&inode));
-    mds.files.ready_for_layout(&mut c.deps, inode, a.iomode).await?;
+    mds.files.ready_for_layout(&mut c.deps, inode, (client, a.iomode)).await?;
     // record, answer
     let allowed = usize::try_from(a.maxcount).unwrap_or(usize::MAX);
     let body_bytes_max = allowed.checked_sub(AROUND_BODY_BYTES).ok_or(NfsStat::TOOSMALL)?;

@@ -33,6 +33,7 @@ pub(super) fn note_error(mds: &Mds, c: &Compound<Mds>, error: &DeviceError) -> R
     if mds.files.device(DeviceId(error.device_id.0)).is_none() {
         return Ok(());
     }
+    mds.files.note_trouble(client, DeviceId(error.device_id.0), error.status);
     if matches!(error.status, NfsStat::NOSPC | NfsStat::DQUOT) {
         mds.files.data_servers().look_at_room();
     }

@@ -41,6 +41,15 @@ fn returned(stateid: Stateid, body: Bytes) -> OpArgs {
     })
 }
 
+/// What LAYOUTRETURN says of these devices.
+fn told(devices: &[DeviceId], status: NfsStat) -> Bytes {
+    let error =
+        |device_id: &DeviceId| DeviceError { device_id: *device_id, status, op: OpNum::WRITE };
+    let errors = DeviceErrors(devices.iter().map(error).collect());
+    let error = FlexIoErrors { offset: 0, length: 4096, stateid: Stateid::ANONYMOUS, errors };
+    weft_xdr::to_bytes(&FlexReturn { io_errors: vec![error], io_stats: Vec::new() })
+}
+
 /// One mirror on one data server, which is told as tightly coupled; the files type is none of this
 /// volume.
 #[tokio::test]
@@ -113,17 +122,7 @@ async fn returns_tell_errors() {
     let (fh, open) = c.file("f").await;
     let (stateid, layout) = granted(&mut c, &fh, open).await;
     let device = layout.mirrors[0].data_servers[0].device;
-    let error = |device_id| DeviceError { device_id, status: NfsStat::IO, op: OpNum::WRITE };
-    let told = FlexReturn {
-        io_errors: vec![FlexIoErrors {
-            offset: 0,
-            length: 4096,
-            stateid,
-            errors: DeviceErrors(vec![error(device), error(DeviceId([9; 16]))]),
-        }],
-        io_stats: Vec::new(),
-    };
-    let body = weft_xdr::to_bytes(&told);
+    let body = told(&[device, DeviceId([9; 16])], NfsStat::IO);
     for bad in [body.slice(..body.len() - 4), Bytes::from_static(&[0xff; 8])] {
         c.compound().putfh(&fh).op(returned(stateid, bad)).expect(NfsStat::BADXDR).await;
     }
@@ -134,4 +133,84 @@ async fn returns_tell_errors() {
     let (stateid, _) = granted(&mut c, &fh, stateid).await;
     c.compound().putfh(&fh).op(returned(stateid, body)).expect(NfsStat::OK).await;
     c.compound().putfh(&fh).op(wanted(stateid, IoMode::RW)).expect(NfsStat::BAD_STATEID).await;
+}
+
+/// Layouts of a file for reading and for writing, as they are given or refused to a client now.
+async fn asked(c: &mut Client, fh: &FileHandle, stateid: Stateid) -> [NfsStat; 2] {
+    let mut told = [NfsStat::OK; 2];
+    for (told, iomode) in told.iter_mut().zip([IoMode::READ, IoMode::RW]) {
+        *told = c.compound().putfh(fh).op(wanted(stateid, iomode)).send().await.status();
+    }
+    told
+}
+
+const BOTH: [NfsStat; 2] = [NfsStat::OK; 2];
+const NEITHER: [NfsStat; 2] = [NfsStat::LAYOUTUNAVAILABLE; 2];
+/// Of a data server that has no room.
+const TO_READ: [NfsStat; 2] = [NfsStat::OK, NfsStat::LAYOUTUNAVAILABLE];
+
+/// No layout leads to a data server that is away: I/O goes through the metadata server, where it
+/// waits. When the data server is back all goes on, and what was acknowledged is there.
+#[tokio::test]
+async fn one_that_is_away_is_waited_for_here() {
+    let mut cluster = cluster(1).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let (fh, open) = c.file("f").await;
+    let (stateid, layout) = granted(&mut c, &fh, open).await;
+    let server = &layout.mirrors[0].data_servers[0];
+    let mut ds = on_data_server(&cluster, 0, "a").await;
+    let acknowledged = write(server.stateid, 0, b"before");
+    ds.compound().putfh(&server.filehandles[0]).op(acknowledged).expect(NfsStat::OK).await;
+    cluster.stop_data_server(0).await;
+    let (fh, told) = (&fh, told(&[server.device], NfsStat::NXIO));
+    c.compound().putfh(fh).op(returned(stateid, told)).expect(NfsStat::OK).await;
+    assert_eq!(asked(&mut c, fh, open).await, NEITHER);
+    c.compound().putfh(fh).op(write(open, 6, b", after")).expect(NfsStat::DELAY).await;
+    c.compound().putfh(fh).op(read(open, 0, 100)).expect(NfsStat::DELAY).await;
+    cluster.restart_data_server(0).await;
+    assert_eq!(asked(&mut c, fh, open).await, BOTH);
+    c.compound().putfh(fh).op(write(open, 6, b", after")).expect(NfsStat::OK).await;
+    let (data, eof) = c.compound().putfh(fh).op(read(open, 0, 100)).send().await.ok().data();
+    assert_eq!((&data[..], eof), (&b"before, after"[..], true));
+}
+
+/// Whoever could not use a data server is given no layout there that fails the same way, by
+/// LAYOUTRETURN (4.1) and LAYOUTERROR (4.2), for this file and others; other clients are. A handle
+/// that has ended is no such reason: a new layout has a new one.
+#[tokio::test]
+async fn who_met_an_error_goes_through_here() {
+    let statuses = [
+        (NfsStat::NOSPC, TO_READ),
+        (NfsStat::IO, NEITHER),
+        (NfsStat::NXIO, NEITHER),
+        (NfsStat::SERVERFAULT, NEITHER),
+        (NfsStat::PNFS_NO_LAYOUT, BOTH),
+    ];
+    let cluster = cluster(1).await;
+    for (n, (status, then)) in statuses.into_iter().enumerate() {
+        for by_return in [true, false] {
+            let what = format!("{status} {by_return}");
+            let mut c = Client::mount(&cluster, &format!("a{n}{by_return}")).await;
+            let mut other = Client::mount(&cluster, &format!("b{n}{by_return}")).await;
+            let (fh, open) = c.file(&format!("f{n}{by_return}")).await;
+            let (second, second_open) = c.file(&format!("g{n}{by_return}")).await;
+            let (third, third_open) = other.file(&format!("h{n}{by_return}")).await;
+            let (stateid, layout) = granted(&mut c, &fh, open).await;
+            let device_id = layout.mirrors[0].data_servers[0].device;
+            if !by_return {
+                let error = DeviceError { device_id, status, op: OpNum::WRITE };
+                let errors = DeviceErrors(vec![error]);
+                let args = LayouterrorArgs { offset: 0, length: 4096, stateid, errors };
+                let error = c.compound().putfh(&fh).op(OpArgs::Layouterror(args));
+                error.expect(NfsStat::OK).await;
+            }
+            let body = if by_return { told(&[device_id], status) } else { Bytes::new() };
+            c.compound().putfh(&fh).op(returned(stateid, body)).expect(NfsStat::OK).await;
+            assert_eq!(asked(&mut c, &fh, open).await, then, "{what}");
+            assert_eq!(asked(&mut c, &second, second_open).await, then, "{what}: another file");
+            assert_eq!(asked(&mut other, &third, third_open).await, BOTH, "{what}: another client");
+            // Nothing is wrong here: it is written.
+            c.compound().putfh(&fh).op(write(open, 0, b"x")).expect(NfsStat::OK).await;
+        }
+    }
 }

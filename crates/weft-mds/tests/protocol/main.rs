@@ -19,6 +19,7 @@ mod dir_delegations;
 mod distributions;
 mod ended_handles;
 mod export;
+mod exported_layouts;
 mod fence_ops;
 mod flexfiles;
 mod gather;

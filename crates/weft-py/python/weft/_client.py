@@ -137,12 +137,20 @@ class Client:
         """Relative paths begin at the path of the URL."""
         return os.path.join(os.fsencode(self._inner.root), os.fsencode(path))
 
-    def open(self, path, mode="rb", buffering=-1, encoding=None, errors=None, newline=None, *, perm=0o644):
+    def open(self, path, mode="rb", buffering=-1, encoding=None, errors=None, newline=None, *, perm=0o644, layout=None):
         """Opens a file, as ``open`` does; the mode is binary reading unless said otherwise, and a
-        new file gets the permissions ``perm``. ``buffering=0`` gives a :class:`File` itself."""
+        new file gets the permissions ``perm``. ``buffering=0`` gives a :class:`File` itself.
+
+        ``layout`` is what :meth:`File.export_layout` gave another client: the file is read without
+        asking for its own. Only from whom you trust with the file: it says which servers are asked."""
         mode = mode if {"b", "t"} & set(mode) else mode + "t"
         access, create, exclusive, truncate = _file.flags(mode)
-        inner = self._inner.open(self._path(path), access, perm if create else None, (exclusive, truncate))
+        if layout is None:
+            inner = self._inner.open(self._path(path), access, perm if create else None, (exclusive, truncate))
+        elif access == (True, False):
+            inner = self._inner.open_with_layout(self._path(path), layout)
+        else:
+            raise ValueError("layout is only for reading")
         raw = _file.File(inner, os.fsdecode(path), mode)
         try:
             return _file.wrapped(raw, mode, buffering, encoding, errors, newline)

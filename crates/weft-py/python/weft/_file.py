@@ -127,6 +127,13 @@ class File(io.RawIOBase):
         self._check()
         self._inner.commit()
 
+    def export_layout(self):
+        """The layout to read the file by, as bytes for ``open(..., layout=)`` of other processes:
+        one asks for it, all use it. The file must be open for reading alone. Who has the bytes can
+        read the file, whatever its mode says, until a right to it is taken away or it is removed."""
+        self._check()
+        return self._inner.export_layout()
+
     def close(self):
         """Makes what was written durable, and closes."""
         if not self.closed:

@@ -34,6 +34,8 @@ pub struct Plan {
     pub data_servers: u32,
     /// Data servers of one file.
     pub stripe_width: u32,
+    /// Whether each file is whole on one data server, and clients are given flexfiles layouts.
+    pub flexfiles: bool,
     /// Size of the metadata server's own disk in MiB, if it gets one.
     pub mds_disk_mib: Option<u32>,
     /// The same for data server 1.
@@ -47,6 +49,7 @@ impl Default for Plan {
         Self {
             data_servers: 4,
             stripe_width: 4,
+            flexfiles: false,
             mds_disk_mib: None,
             ds1_disk_mib: None,
             wired: false,
@@ -145,7 +148,11 @@ impl Servers {
         text += &format!("admin_socket = \"{}\"\n", self.admin_socket().display());
         let ids: Vec<u32> = (1..=self.plan.data_servers).filter(|id| has(*id)).collect();
         let width = ids.len().min(self.plan.stripe_width as usize);
-        text += &format!("lease_s = {LEASE_SECONDS}\nstripe_width = {width}\n");
+        text += &format!("lease_s = {LEASE_SECONDS}\n");
+        text += &match self.plan.flexfiles {
+            true => "layout_type = \"flexfiles\"\n".to_owned(),
+            false => format!("stripe_width = {width}\n"),
+        };
         for id in ids {
             let (port, place) = (self.ds_port(id), id as usize + 1);
             let (control, data) = match self.network {

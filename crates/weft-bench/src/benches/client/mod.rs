@@ -1,0 +1,17 @@
+//! What programs feel of our client: streams into memory by the library and by the mount, small
+//! writes and what is read again with the cache and without, and the memory that all of it takes.
+//!
+//! Servers keep their data in memory: the client and the protocol are measured, not a disk.
+
+mod cached;
+mod setting;
+mod streams;
+
+use crate::{context::Context, outcome::Outcome, report::Row};
+
+/// Measures all of it.
+pub(crate) fn bench(context: &Context) -> Outcome<Vec<Row>> {
+    let mut rows = streams::bench(context)?;
+    rows.extend(cached::bench(context)?);
+    Ok(rows)
+}
