@@ -245,6 +245,28 @@ fn small_object_sizes_match_the_model() {
     }
 }
 
+/// A byte more at the end of a file makes one object longer, that of the byte, and so much that it
+/// ends behind it; cut again, all are as they were.
+#[test]
+fn small_files_grow_by_one_object() {
+    for d in small() {
+        let sizes =
+            |size| (0..d.stripe_count()).map(|i| d.object_size_for(size, i)).collect::<Vec<_>>();
+        for size in 0..60 {
+            let (before, after, place) = (sizes(size), sizes(size + 1), d.locate(size));
+            for (i, (before, after)) in (0..).zip(before.iter().zip(&after)) {
+                match i == place.stripe_index {
+                    true => assert_eq!(*after, place.object_offset + 1, "{d:?} {size}"),
+                    false => assert_eq!(after, before, "{d:?} {size}"),
+                }
+            }
+            // The others may end anywhere before: holes at their ends imply nothing.
+            let alone = (0..).zip(after).map(|(i, n)| if i == place.stripe_index { n } else { 0 });
+            assert_eq!(d.file_size_from_objects(alone), Some(size + 1), "{d:?}");
+        }
+    }
+}
+
 /// serves says yes exactly when all bytes of the range are located at that index.
 #[test]
 fn small_serves_matches_the_model() {

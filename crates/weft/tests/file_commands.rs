@@ -89,7 +89,10 @@ fn layouts(bench: &Bench) {
     let file = bench.file("f", 5, 7 << 20);
     bench.ok(&["put", &file, "/l/sub/f"]);
     let told = stat(bench, "/l/sub/f");
-    assert_eq!((&told["distribution"], &told["layout"]["stripe_count"]), (&words.into(), &1.into()));
+    assert_eq!(
+        (&told["distribution"], &told["layout"]["stripe_count"]),
+        (&words.into(), &1.into())
+    );
     bench.ok(&["layout", "set", "/l/sub", "--distribution", "cyclic", "--servers", "2,1,2"]);
     bench.ok(&["put", &file, "/l/sub/g"]);
     assert!(bench.content("/l/sub/g") == support::pattern(5, 7 << 20));

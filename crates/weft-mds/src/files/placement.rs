@@ -32,6 +32,9 @@ use crate::{
 /// So many devices are made for whatever sets of data servers are up and have room; from then on
 /// one of those is used. Each is a record of the volume, and an address list with every client.
 const DEVICES_MAX: usize = 1024;
+/// From so many on none is made for the list of a directory, so that whoever owns one leaves the
+/// others to whoever owns none.
+const DEVICES_WITH_LISTS_MAX: usize = DEVICES_MAX / 2;
 
 /// How new files are striped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,15 +195,19 @@ impl Placements {
         let (candidates, turn) = (self.data_servers.candidates(), self.turn.fetch_add(1, Relaxed));
         let striping = self.striping();
         let width = choice.and_then(|c| c.stripe_count).unwrap_or(striping.width);
-        let chosen = match choice.map_or(&Deal::RoundRobin, |c| &c.deal) {
-            Deal::Cyclic(servers) => listed(&candidates, servers, turn),
-            Deal::RoundRobin | Deal::Variable { .. } => choose(&candidates, width, turn),
+        let list = match choice.map(|c| &c.deal) {
+            Some(Deal::Cyclic(servers)) => known_of(&candidates, servers),
+            _ => Vec::new(),
+        };
+        let (chosen, devices_max) = match &list[..] {
+            [] => (choose(&candidates, width, turn), DEVICES_MAX),
+            list => (listed(&candidates, list, turn), DEVICES_WITH_LISTS_MAX),
         };
         let chosen = chosen.ok_or(NfsStat::DELAY)?;
         let id = device_id(&chosen.members);
         let (device, first) = match self.device(id) {
             Some(device) => (device, chosen.first_index),
-            None => self.made(chosen, &candidates).await?,
+            None => self.made(chosen, &candidates, (width, devices_max)).await?,
         };
         let spread = match (choice.map(|c| &c.deal), device.list) {
             (_, Some(list)) => Spread::List(list),
@@ -228,34 +235,37 @@ impl Placements {
         if self.makes_all { place.turns() } else { 1 }
     }
 
-    /// A device for a choice that has none yet. When there are too many it is one of those there
-    /// are: the widest whose data servers could have been chosen, or a single data server.
+    /// A device for a choice that has none yet. When there are `devices_max` it is one of those there
+    /// are: the widest, of data servers that could have been chosen and at most `width` of them, or a
+    /// single data server.
     async fn made(
         &self,
         chosen: Choice,
         candidates: &[Candidate],
+        (width, devices_max): (u16, usize),
     ) -> Result<(Device, usize), NfsStat> {
         let recorded = |recorded: Result<Option<Device>, StoreError>| {
             recorded.map_err(|e| translate::status(&e))
         };
         let first = chosen.first_index;
         let fallback: Vec<_> = chosen.members.get(first).copied().into_iter().collect();
-        if let Some(device) = recorded(self.record(chosen.members, DEVICES_MAX).await)? {
+        if let Some(device) = recorded(self.record(chosen.members, devices_max).await)? {
             return Ok((device, first));
         }
-        if let Some(device) = self.widest_of(candidates) {
+        tracing::warn!(devices_max, "too many sets of data servers: a file gets one that is there");
+        if let Some(device) = self.widest_of(candidates, width) {
             return Ok((device, 0));
         }
         let single = recorded(self.record(fallback, usize::MAX).await)?;
         Ok((single.ok_or(NfsStat::SERVERFAULT)?, 0))
     }
 
-    /// The widest known device whose data servers are all up and have room.
-    fn widest_of(&self, candidates: &[Candidate]) -> Option<Device> {
+    /// The widest known device of so many data servers at most, which are all up and have room.
+    fn widest_of(&self, candidates: &[Candidate], width: u16) -> Option<Device> {
         let ready: BTreeSet<_> =
             candidates.iter().filter(|c| c.standing == Standing::Ready).map(|c| c.id).collect();
         let devices = self.devices.read().expect("device lock");
-        let width = usize::from(self.striping().width);
+        let width = usize::from(width);
         let usable = devices.values().filter(|d| {
             d.list.is_none()
                 && d.data_servers.len() <= width
@@ -265,8 +275,8 @@ impl Placements {
     }
 
     /// The device of a set or a list, which is recorded durably unless it is known; `None` if there
-    /// are `max` already. A device is named by its members, so that the same set is the same device after a
-    /// restart, and another set never reuses its name.
+    /// are `max` already. A device is named by its members, so that the same set is the same device
+    /// after a restart, and another set never reuses its name.
     async fn record(
         &self,
         members: Vec<DataServerId>,
@@ -305,6 +315,13 @@ impl PlacementLsn {
     pub(crate) fn last(&self) -> Lsn {
         *self.0.lock().expect("placement lock")
     }
+}
+
+/// Those of a list that are configured. Who takes a data server away does not have to look for the
+/// directories that name it; if they name no other, files are placed as if they named none.
+fn known_of(candidates: &[Candidate], servers: &[DataServerId]) -> Vec<DataServerId> {
+    let is_known = |id: &&DataServerId| candidates.iter().any(|c| c.id == **id);
+    servers.iter().filter(is_known).copied().collect()
 }
 
 /// What is left of a list without the data servers that are down or full; if that is nothing,
@@ -380,6 +397,8 @@ mod tests {
         assert_eq!(chosen([Away, Full, Ready], 5), Some((vec![3], 0)));
         assert_eq!(chosen([Away, Full, Full], 5), Some((vec![3, 2], 1)));
         assert_eq!(chosen([Away; 3], 0), None);
-        assert_eq!(listed(&all([Ready; 3]), &[DataServerId(9)], 0), None);
+        let ids = |numbers: &[u32]| numbers.iter().copied().map(DataServerId).collect::<Vec<_>>();
+        assert_eq!(known_of(&all([Away; 3]), &ids(&[9, 3, 1, 3])), ids(&[3, 1, 3]));
+        assert_eq!(known_of(&all([Ready; 3]), &ids(&[9, 8])), []);
     }
 }

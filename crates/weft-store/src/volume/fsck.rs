@@ -85,7 +85,7 @@ struct Check {
     out: Checked,
     nodes: HashMap<InodeNo, Node>,
     directories: HashMap<InodeNo, Directory>,
-    /// How many data servers each has.
+    /// Those that can be read.
     devices: HashMap<DeviceId, Device>,
     /// Inodes that say so, without those whose list was found.
     have_xattrs: HashSet<InodeNo>,
@@ -178,6 +178,11 @@ impl Check {
         if let Some(placement) = &inode.placement {
             self.placement(inode.no, placement);
         }
+        let is_to_be_placed = inode.kind == Kind::File && inode.placement.is_none();
+        if inode.layout.is_some() && !inode.is_directory() && !is_to_be_placed {
+            let no = inode.no.0;
+            self.out.wrong(|| format!("inode {no}: nothing is to be spread by its layout choice"));
+        }
         if inode.occupied.is_some() && !inode.is_settled_in_objects() {
             let no = inode.no.0;
             self.out.wrong(|| format!("file {no}: what it occupies cannot be known"));
@@ -194,15 +199,22 @@ impl Check {
                         format!("file {no}: {stripe_count} stripes on a device of {members}")
                     });
                 }
-                if matches!(place.spread, Spread::List(list) if device.list != Some(list)) {
+                // A client is told the list of the device.
+                let list = match place.spread {
+                    Spread::List(list) => Some(list),
+                    Spread::InTurn | Spread::Growing { .. } => None,
+                };
+                if device.list != list {
                     self.out.wrong(|| format!("file {no}: its list is not that of its device"));
                 }
             }
             None => self.out.wrong(|| format!("file {no}: its device is unknown")),
         }
         if !place.is_sound() {
-            let reach = place.reach;
-            self.out.wrong(|| format!("file {no}: {reach} of {stripe_count} servers have objects"));
+            let (reach, turns) = (place.reach, place.turns());
+            self.out.wrong(|| {
+                format!("file {no}: {reach} of {turns} turns on {stripe_count} servers, no place")
+            });
         }
     }
 

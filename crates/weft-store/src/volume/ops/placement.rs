@@ -82,8 +82,8 @@ impl Volume {
         })
     }
 
-    /// Lets the data servers of so many turns of a placed file have objects, at most all; never fewer than
-    /// before. That is no change of the file.
+    /// Lets the data servers of so many turns of a placed file have objects, at most all; never
+    /// fewer than before. That is no change of the file.
     ///
     /// **Errors.** Stale; Invalid if it has no place.
     pub fn reach(&self, ino: InodeNo, reach: u16) -> Seen<Result<Inode, StoreError>> {

@@ -79,8 +79,9 @@ impl Volume {
     /// directories, and what it says is checked.
     ///
     /// **Errors.** NameTooLong, BadName, XattrTooBig (the value); Stale, WrongType; Invalid (a
-    /// layout); Access without write permission; Permission (a sticky directory of somebody else); Exists, NoXattr (`how`);
-    /// XattrTooBig (with the others of the inode).
+    /// layout); Access without write permission; Permission (a sticky directory of somebody else, a
+    /// layout by another than the owner); Exists, NoXattr (`how`); XattrTooBig (with the others of
+    /// the inode).
     pub fn xattr_set(
         &self,
         ino: InodeNo,
