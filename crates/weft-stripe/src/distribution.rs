@@ -47,12 +47,12 @@ impl Distribution {
         Cyclic::new(stripe_unit_bytes, list, first).map(Distribution::Cyclic)
     }
 
-    /// What one object sees of a cyclic list: it has these turns of so many, a bit for each, and all
-    /// others together are another object. Its own index is [`Distribution::OF_TURNS`].
+    /// What one object sees of a cyclic list: it has these turns of so many, a bit for each, and
+    /// all others together are another object. Its own index is [`Distribution::OF_TURNS`].
     ///
     /// # Errors
-    /// [`DistributionError`] for a zero unit, more turns than a list can have, turns beyond them, or
-    /// none.
+    /// [`DistributionError`] for a zero unit, more turns than a list can have, turns beyond them,
+    /// or none.
     pub fn of_turns(
         stripe_unit_bytes: u64,
         count: u16,

@@ -154,7 +154,8 @@ fn lists_and_growing_units_by_hand() {
     assert_eq!(growing.bytes_between(1, 0, 14), 8);
 }
 
-/// What an object sees of a list, given its turns, is what the list says of it; nonsense is refused.
+/// What an object sees of a list, given its turns, is what the list says of it; nonsense is
+/// refused.
 #[test]
 fn turns_say_the_same_as_the_list() {
     for list in small_lists() {

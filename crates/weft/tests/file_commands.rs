@@ -76,8 +76,8 @@ fn searches(bench: &Bench) {
     }
 }
 
-/// What a directory chooses is inherited and shown, and its files are like that; bad choices say what
-/// is wrong with them.
+/// What a directory chooses is inherited and shown, and its files are like that; bad choices say
+/// what is wrong with them.
 fn layouts(bench: &Bench) {
     bench.ok(&["mkdir", "/l"]);
     bench.ok(&["layout", "set", "/l", "--stripe-unit", "2MiB", "--count", "1"]);
@@ -110,7 +110,8 @@ fn layouts(bench: &Bench) {
     for (arguments, why) in [
         (&["/l", "--stripe-unit", "3"][..], "multiple of 1MiB"),
         (&["/l"], "says nothing"),
-        (&["/l", "--distribution", "nested"], "no distribution"),
+        (&["/l", "--distribution", "replicated"], "no distribution"),
+        (&["/l", "--distribution", "nested"], "needs groups"),
         (&["/l", "--distribution", "cyclic", "--servers", "1,9"], "knows not all"),
         (&["/l/sub/f", "--count", "1"], "this is none"),
         (&["/gone", "--count", "1"], "/gone"),

@@ -235,9 +235,9 @@ impl Placements {
         if self.makes_all { place.turns() } else { 1 }
     }
 
-    /// A device for a choice that has none yet. When there are `devices_max` it is one of those there
-    /// are: the widest, of data servers that could have been chosen and at most `width` of them, or a
-    /// single data server.
+    /// A device for a choice that has none yet. When there are `devices_max` it is one of those
+    /// there are: the widest, of data servers that could have been chosen and at most `width` of
+    /// them, or a single data server.
     async fn made(
         &self,
         chosen: Choice,

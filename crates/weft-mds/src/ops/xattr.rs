@@ -81,7 +81,11 @@ fn check_layout(mds: &Mds, value: &[u8]) -> Result<(), Failure> {
         NfsStat::INVAL
     })?;
     let unknown = mds.files.unknown_servers(&choice);
-    if unknown.is_empty() { Ok(()) } else { Err(NfsStat::INVAL.into()) }
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    tracing::info!(?unknown, "no layout: data servers that there are not");
+    Err(NfsStat::INVAL.into())
 }
 
 /// RFC 8276 §8.4.3. Objects that cannot have extended attributes have none.

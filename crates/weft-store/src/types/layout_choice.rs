@@ -24,7 +24,8 @@ const ROUNDS_MAX: u16 = 1024;
 /// Longest text that is looked at, bytes.
 const TEXT_BYTES_MAX: usize = 1024;
 
-/// How new files are spread. What is absent is as the volume has it.
+/// How new files are spread. What is absent is as the volume has it. What is said as nested is kept
+/// as the cyclic list that it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutChoice {
     /// Bytes of a stripe unit; a multiple of 1 MiB.
@@ -162,41 +163,49 @@ impl FromStr for LayoutChoice {
             return Err(bad("the text is too long"));
         }
         let (mut seen, mut choice) = (BTreeSet::new(), LayoutChoice::nothing());
-        let (mut name, mut servers, mut rounds, mut later) = (None, None, None, None);
+        let (mut name, mut servers, mut groups) = (None, None, None);
+        let (mut rounds, mut later) = (None, None);
         for word in text.split_ascii_whitespace() {
             let why = || bad(format!("{word:?} is not key=value"));
             let (key, value) = word.split_once('=').ok_or_else(why)?;
             if !seen.insert(key) {
-                return Err(bad(format!("{key} is there twice")));
+                return Err(bad(format!("{key:?} is there twice")));
             }
             match key {
                 "stripe_unit" => choice.stripe_unit_bytes = Some(bytes(key, value)?),
                 "stripe_count" => choice.stripe_count = Some(number(key, value)?),
                 "distribution" => name = Some(value),
-                "servers" => servers = Some(numbers(value)?),
+                "servers" => servers = Some(numbers(key, value)?),
+                "groups" => groups = Some(value),
                 "rounds" => rounds = Some(number(key, value)?),
                 "later_unit" => later = Some(bytes(key, value)?),
                 _ => return Err(bad(format!("{key:?} is no part of a layout"))),
             }
         }
-        choice.deal = match (name.unwrap_or("round-robin"), servers, rounds, later) {
+        choice.deal = match (name.unwrap_or("round-robin"), servers, groups, rounds, later) {
             _ if seen.is_empty() => return Err(bad("it says nothing")),
-            ("round-robin", None, None, None) => Deal::RoundRobin,
-            ("cyclic", Some(servers), None, None) => Deal::Cyclic(servers),
-            ("variable", None, rounds, Some(later_unit_bytes)) => {
+            ("round-robin", None, None, None, None) => Deal::RoundRobin,
+            ("cyclic", Some(servers), None, None, None) => Deal::Cyclic(servers),
+            ("nested", None, Some(groups), rounds, None) => {
+                Deal::Cyclic(nested(groups, rounds.unwrap_or(1))?)
+            }
+            ("variable", None, None, rounds, Some(later_unit_bytes)) => {
                 Deal::Variable { rounds: rounds.unwrap_or(1), later_unit_bytes }
             }
             ("cyclic", None, ..) => return Err(bad("distribution=cyclic needs servers=1,1,2")),
-            ("variable", _, _, None) => {
+            ("nested", _, None, ..) => return Err(bad("distribution=nested needs groups=1,2/3,4")),
+            ("variable", .., None) => {
                 return Err(bad("distribution=variable needs later_unit=16MiB"));
             }
-            ("round-robin" | "cyclic" | "variable", ..) => {
-                return Err(bad("servers are for distribution=cyclic, rounds and later_unit for \
-                                distribution=variable"));
+            ("round-robin" | "cyclic" | "nested" | "variable", ..) => {
+                return Err(bad(
+                    "servers are for distribution=cyclic, groups for nested, later_unit \
+                                for variable, and rounds for these two",
+                ));
             }
             (other, ..) => {
                 return Err(bad(format!(
-                    "there is no distribution {other:?}: round-robin, cyclic, variable"
+                    "there is no distribution {other:?}: round-robin, cyclic, nested, variable"
                 )));
             }
         };
@@ -212,16 +221,29 @@ impl LayoutChoice {
 }
 
 fn number<T: FromStr>(key: &str, value: &str) -> Result<T, BadLayoutChoice> {
-    value.parse().map_err(|_| bad(format!("{key}={value}: not such a number")))
+    value.parse().map_err(|_| bad(format!("{key}={value:?}: not such a number")))
 }
 
-fn numbers(value: &str) -> Result<Vec<DataServerId>, BadLayoutChoice> {
-    value.split(',').map(|one| number("servers", one).map(DataServerId)).collect()
+fn numbers(key: &str, value: &str) -> Result<Vec<DataServerId>, BadLayoutChoice> {
+    value.split(',').map(|one| number(key, one).map(DataServerId)).collect()
+}
+
+/// Striping over groups, each of which is striped over its data servers, as the list that it is:
+/// each group in turn, and so many rounds of it.
+fn nested(groups: &str, rounds: u16) -> Result<Vec<DataServerId>, BadLayoutChoice> {
+    let groups: Result<Vec<_>, _> = groups.split('/').map(|one| numbers("groups", one)).collect();
+    let (groups, rounds) = (groups?, usize::from(rounds));
+    let entries = groups.iter().map(Vec::len).sum::<usize>() * rounds;
+    if !(1..=CyclicList::LEN_MAX).contains(&entries) {
+        let most = CyclicList::LEN_MAX;
+        return Err(bad(format!("numbers of groups times rounds must be from 1 to {most}")));
+    }
+    Ok(groups.iter().flat_map(|group| group.repeat(rounds)).collect())
 }
 
 /// Bytes: a number, or one with KiB, MiB or GiB, of which `iB` may be left out.
 fn bytes(key: &str, value: &str) -> Result<u32, BadLayoutChoice> {
-    let why = || bad(format!("{key}={value}: not a size, such as 4MiB"));
+    let why = || bad(format!("{key}={value:?}: not a size, such as 4MiB"));
     let digits = value.len() - value.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (amount, unit) = value.split_at_checked(digits).ok_or_else(why)?;
     let factor: u32 = match unit {
@@ -248,6 +270,11 @@ mod tests {
             ("distribution=round-robin", "round-robin"),
             ("stripe_unit=1048576", "round-robin stripe_unit=1MiB"),
             ("servers=3,1,3 distribution=cyclic", "cyclic servers=3,1,3"),
+            ("distribution=nested groups=1,2/3", "cyclic servers=1,2,3"),
+            (
+                "distribution=nested groups=1,2/3,4 rounds=2 stripe_unit=2MiB",
+                "cyclic servers=1,2,1,2,3,4,3,4 stripe_unit=2MiB",
+            ),
             ("distribution=variable\tlater_unit=64MiB\n", "variable rounds=1 later_unit=64MiB"),
             (
                 "distribution=variable rounds=2 later_unit=8MiB stripe_unit=2048K stripe_count=100",
@@ -285,6 +312,12 @@ mod tests {
             ("distribution=cyclic servers=", "not such a number"),
             ("distribution=cyclic servers=1,2 stripe_count=2", "no stripe_count"),
             ("servers=1", "are for"),
+            ("distribution=cyclic servers=1 rounds=2", "are for"),
+            ("distribution=nested groups=1 servers=1", "are for"),
+            ("distribution=nested rounds=2", "needs groups"),
+            ("distribution=nested groups=1//2", "not such a number"),
+            ("distribution=nested groups=1,2/3 rounds=0", "from 1 to 16"),
+            ("distribution=nested groups=1,2/3,4 rounds=5", "from 1 to 16"),
             ("distribution=variable", "needs later_unit"),
             ("distribution=variable later_unit=3", "multiple of 1MiB"),
             ("distribution=variable later_unit=1MiB rounds=0", "rounds"),
@@ -295,6 +328,36 @@ mod tests {
         for (text, why) in bad {
             let refused = text.parse::<LayoutChoice>().unwrap_err().to_string();
             assert!(refused.contains(why), "{text}: {refused}");
+        }
+    }
+
+    /// Groups, and in each its data servers: a byte is where round robin over the groups leads, and
+    /// round robin within one from there.
+    #[test]
+    fn nested_is_round_robin_twice() {
+        use weft_stripe::{Distribution, Form};
+        let round_robin = |unit, count| Distribution::round_robin(unit, count, 0, Form::Dense);
+        for (groups, members, rounds) in [(2, 2, 1), (2, 2, 2), (3, 2, 2), (2, 3, 2), (4, 1, 3)] {
+            let id = |group: u32, member: u32| DataServerId(10 * group + member);
+            let group = |g| (0..members).map(|m| id(g, m).0.to_string()).collect::<Vec<_>>();
+            let words: Vec<_> = (0..groups).map(|g| group(g).join(",")).collect();
+            let words = format!("distribution=nested rounds={rounds} groups={}", words.join("/"));
+            let choice: LayoutChoice = words.parse().unwrap();
+            let device = Device::of_stripes(super::super::DeviceId([1; 16]), choice.named());
+            let device = device.unwrap();
+            let outer = round_robin(u64::from(4 * members * rounds), groups).unwrap();
+            let inner = round_robin(4, members).unwrap();
+            let stripes = device.stripes();
+            for at in 0..400 {
+                let of_group = outer.locate(at);
+                let member = inner.locate(of_group.object_offset).stripe_index;
+                let turn = at / 4 % stripes.len() as u64;
+                assert_eq!(
+                    stripes[turn as usize],
+                    id(of_group.stripe_index, member),
+                    "{words} {at}"
+                );
+            }
         }
     }
 

@@ -31,6 +31,7 @@ enum What {
     /// said is as the file system has it. Only the directory's owner and root may.
     Set(SetArgs),
     /// Show what a directory chose, or how a file is spread.
+    #[command(visible_alias = "get")]
     Show {
         /// Remote paths.
         #[arg(required = true)]
@@ -58,15 +59,20 @@ struct SetArgs {
     /// Data servers of a file, at most.
     #[arg(long, value_name = "N")]
     count: Option<String>,
-    /// round-robin; cyclic, by a list of data servers; or variable, with a unit for the beginning of
-    /// a file and another for what is behind it, which only the metadata server can read and write.
+    /// round-robin; cyclic, by a list of data servers; nested, over groups and in each over its
+    /// data servers; or variable, with a unit for the beginning of a file and another for what is
+    /// behind it, which only the metadata server can read and write.
     #[arg(long, value_name = "NAME")]
     distribution: Option<String>,
     /// For cyclic: the numbers of data servers in turn, as `weft status` shows them. One that is
     /// there twice gets twice as much. To 16.
     #[arg(long, value_name = "N,N,…")]
     servers: Option<String>,
-    /// For variable: how many rounds of stripe units come first [default: 1].
+    /// For nested: the groups in turn, each as for cyclic; with all their rounds to 16 numbers.
+    #[arg(long, value_name = "N,N/N,N…")]
+    groups: Option<String>,
+    /// For nested: how many rounds each group has in its turn; for variable: how many rounds of
+    /// stripe units come first [default: 1].
     #[arg(long, value_name = "N")]
     rounds: Option<String>,
     /// For variable: the unit of what is behind them.
@@ -93,6 +99,7 @@ impl SetArgs {
             ("stripe_count", &self.count),
             ("distribution", &self.distribution),
             ("servers", &self.servers),
+            ("groups", &self.groups),
             ("rounds", &self.rounds),
             ("later_unit", &self.later_unit),
         ];

@@ -7,15 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::inode_changes::touch;
-use super::xattr::{XattrEntry, XattrHow};
-use crate::types::{
-    ChangeInfo, Credential, Inode, Kind, LAYOUT_XATTR, LayoutChoice, StoreError, Timestamp,
-};
+use crate::types::{ChangeInfo, Credential, Inode, LayoutChoice, StoreError, Timestamp};
 use crate::volume::tx::Tx;
 use crate::volume::{codec, keys};
-
-/// Cookie of its name: those of others begin at 2.
-const COOKIE: u64 = 1;
 
 /// The value of the attribute.
 ///
@@ -35,32 +29,34 @@ pub(super) fn words(tx: &mut Tx<'_>, inode: &Inode) -> Result<Bytes, StoreError>
     Ok(text.into())
 }
 
-/// The name, where it is listed.
-pub(super) fn listed(inode: &Inode) -> Option<XattrEntry> {
-    let name = Bytes::from_static(LAYOUT_XATTR);
-    (inode.is_directory() && inode.layout.is_some()).then_some(XattrEntry { cookie: COOKIE, name })
+/// Whether the name is listed.
+pub(super) fn is_listed(inode: &Inode) -> bool {
+    inode.is_directory() && inode.layout.is_some()
+}
+
+/// A directory that the caller may choose for.
+///
+/// # Errors
+/// Permission for who is not its owner; Invalid for a file.
+pub(super) fn own_directory(inode: Inode, cred: &Credential) -> Result<Inode, StoreError> {
+    if !cred.is_superuser() && cred.uid != inode.uid {
+        return Err(StoreError::Permission);
+    }
+    if inode.is_directory() { Ok(inode) } else { Err(StoreError::Invalid) }
 }
 
 /// Sets it.
 ///
 /// # Errors
-/// Permission for who is not the owner; Invalid for a file, or a text that says no layout; Exists,
-/// NoXattr (`how`).
+/// Invalid for a text that says no layout.
 pub(super) fn set(
     tx: &mut Tx<'_>,
     mut dir: Inode,
-    (value, how): (&[u8], XattrHow),
-    cred: &Credential,
+    value: &[u8],
     now: Timestamp,
 ) -> Result<ChangeInfo, StoreError> {
-    require_own_directory(&dir, cred)?;
     let text = std::str::from_utf8(value).map_err(|_| StoreError::Invalid)?;
     let choice: LayoutChoice = text.parse().map_err(|_| StoreError::Invalid)?;
-    match (how, dir.layout.is_some()) {
-        (XattrHow::Create, true) => return Err(StoreError::Exists),
-        (XattrHow::Replace, false) => return Err(StoreError::NoXattr),
-        _ => {}
-    }
     dir.layout = Some(Arc::new(choice));
     Ok(keep(tx, dir, now))
 }
@@ -68,23 +64,14 @@ pub(super) fn set(
 /// Takes it away: new files are spread as the volume has it.
 ///
 /// # Errors
-/// Permission for who is not the owner; Invalid for a file; NoXattr.
+/// NoXattr.
 pub(super) fn remove(
     tx: &mut Tx<'_>,
     mut dir: Inode,
-    cred: &Credential,
     now: Timestamp,
 ) -> Result<ChangeInfo, StoreError> {
-    require_own_directory(&dir, cred)?;
     dir.layout.take().ok_or(StoreError::NoXattr)?;
     Ok(keep(tx, dir, now))
-}
-
-fn require_own_directory(inode: &Inode, cred: &Credential) -> Result<(), StoreError> {
-    if !cred.is_superuser() && cred.uid != inode.uid {
-        return Err(StoreError::Permission);
-    }
-    if inode.kind == Kind::Directory { Ok(()) } else { Err(StoreError::Invalid) }
 }
 
 fn keep(tx: &mut Tx<'_>, mut dir: Inode, now: Timestamp) -> ChangeInfo {

@@ -27,6 +27,8 @@ pub const XATTR_NAMES_BYTES_MAX: usize = 64 << 10;
 /// What a name takes in the list of a Linux program beyond itself ("user." and the NUL): a list
 /// that does not fit 64 KiB could never be read there.
 const NAME_OVERHEAD_BYTES: usize = 6;
+/// Cookie of the name of the layout, which is listed first: those of others begin at 2.
+const LAYOUT_COOKIE: u64 = 1;
 
 /// Whether an extended attribute must be there before it is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,8 +98,9 @@ impl Volume {
                 return Err(StoreError::XattrTooBig);
             }
             if name == LAYOUT_XATTR {
-                let dir = holder(tx, ino)?;
-                return layout::set(tx, dir, (value, how), cred, now);
+                let dir = layout::own_directory(holder(tx, ino)?, cred)?;
+                as_expected(dir.layout.is_some(), how)?;
+                return layout::set(tx, dir, value, now);
             }
             let inode = changeable(tx, ino, cred)?;
             set(tx, inode, (name, value), how, now)
@@ -117,18 +120,21 @@ impl Volume {
         self.run(|tx| {
             let inode = tx.inode(ino)?;
             readable(&inode, cred)?;
-            let own = names(tx, &inode)?;
-            let own =
-                own.into_iter().map(|XattrName { cookie, name, .. }| XattrEntry { cookie, name });
-            let all = layout::listed(&inode).into_iter().chain(own);
-            Ok(all.filter(|entry| entry.cookie > after).collect())
+            let layout = layout::is_listed(&inode).then_some(XattrEntry {
+                cookie: LAYOUT_COOKIE,
+                name: Bytes::from_static(LAYOUT_XATTR),
+            });
+            let own = names(tx, &inode)?.into_iter();
+            let own = own.map(|XattrName { cookie, name, .. }| XattrEntry { cookie, name });
+            Ok(layout.into_iter().chain(own).filter(|entry| entry.cookie > after).collect())
         })
     }
 
     /// Removes an extended attribute.
     ///
-    /// **Errors.** NameTooLong, BadName; Stale, WrongType; Access without write permission;
-    /// Permission (a sticky directory of somebody else); NoXattr.
+    /// **Errors.** NameTooLong, BadName; Stale, WrongType; Invalid (the layout of a file); Access
+    /// without write permission; Permission (a sticky directory of somebody else, a layout by
+    /// another than the owner); NoXattr.
     pub fn xattr_remove(
         &self,
         ino: InodeNo,
@@ -139,8 +145,8 @@ impl Volume {
         self.run(|tx| {
             checked_name(name)?;
             if name == LAYOUT_XATTR {
-                let dir = holder(tx, ino)?;
-                return layout::remove(tx, dir, cred, now);
+                let dir = layout::own_directory(holder(tx, ino)?, cred)?;
+                return layout::remove(tx, dir, now);
             }
             let inode = changeable(tx, ino, cred)?;
             let mut names = names(tx, &inode)?;
@@ -200,12 +206,11 @@ fn set(
     let key = keys::xattr_value(inode.no, name);
     let encoded = codec::encode_opaque(value);
     let value_bytes = u32::try_from(value.len()).map_err(|_| StoreError::XattrTooBig)?;
-    match (names.iter_mut().find(|n| n.name == name), how) {
-        (Some(_), XattrHow::Create) => return Err(StoreError::Exists),
-        (None, XattrHow::Replace) => return Err(StoreError::NoXattr),
-        (Some(there), _) => there.value_bytes = value_bytes,
+    as_expected(names.iter().any(|n| n.name == name), how)?;
+    match names.iter_mut().find(|n| n.name == name) {
+        Some(there) => there.value_bytes = value_bytes,
         // The change attribute moves with every new name, so it numbers them, from 2 on.
-        (None, _) => names.push(XattrName {
+        None => names.push(XattrName {
             cookie: inode.change + 1,
             value_bytes,
             name: Bytes::copy_from_slice(name),
@@ -218,6 +223,15 @@ fn set(
     }
     tx.put(key, encoded);
     Ok(keep(tx, inode, &names, now))
+}
+
+/// Whether one that is there, or not, may be set.
+fn as_expected(is_there: bool, how: XattrHow) -> Result<(), StoreError> {
+    match (is_there, how) {
+        (true, XattrHow::Create) => Err(StoreError::Exists),
+        (false, XattrHow::Replace) => Err(StoreError::NoXattr),
+        _ => Ok(()),
+    }
 }
 
 /// Writes the names and the inode that has them.
