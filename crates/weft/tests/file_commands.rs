@@ -99,6 +99,10 @@ fn layouts(bench: &Bench) {
     let spread = text(bench, &["layout", "show", "/l/sub/g"]);
     assert!(spread.contains("distribution=cyclic servers="), "{spread}");
     assert!(text(bench, &["stat", "/l/sub"]).contains("servers=2,1,2"));
+    let nested = ["--distribution", "nested", "--groups", "1/2", "--rounds", "2"];
+    bench.ok(&[&["layout", "set", "/l/sub"][..], &nested].concat());
+    let spread = lines(bench, &["layout", "get", "/l/s*"]);
+    assert_eq!(spread, ["/l/sub: distribution=cyclic servers=1,1,2,2"]);
     let grows = ["--distribution", "variable", "--later-unit", "4MiB"];
     bench.ok(&[&["layout", "set", "/l/sub"][..], &grows].concat());
     bench.ok(&["put", &file, "/l/sub/h"]);
@@ -114,6 +118,10 @@ fn layouts(bench: &Bench) {
         (&["/l", "--distribution", "nested"], "needs groups"),
         (&["/l", "--distribution", "cyclic", "--servers", "1,9"], "knows not all"),
         (&["/l/sub/f", "--count", "1"], "this is none"),
+        (
+            &["/l", "--distribution", "cyclic", "--servers", "1,2", "--count", "2"],
+            "no stripe_count",
+        ),
         (&["/gone", "--count", "1"], "/gone"),
     ] {
         let told = bench.fails(1, &[&["layout", "set"], arguments].concat());

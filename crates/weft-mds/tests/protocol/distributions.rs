@@ -460,3 +460,37 @@ async fn lists_go_on_without_who_is_away() {
     }
     assert_eq!(homes(&cluster, placed.expect("a file"), 3), [0, 0, 0]);
 }
+
+/// A directory that names ever other lists leaves devices to others: from some number on its files
+/// get one that is there, and are told so.
+#[tokio::test]
+async fn lists_leave_devices_to_others() {
+    let cluster = Cluster::striped(3).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let dir = c.public_dir("d").await;
+    let mut files = Vec::new();
+    for n in 0..520u32 {
+        let entry = |digit| (n / 3u32.pow(digit) % 3 + 1).to_string();
+        let list: Vec<_> = (0..6).map(entry).collect();
+        let words = format!("distribution=cyclic servers=1,2,{}", list.join(","));
+        c.compound().putfh(&dir).op(choose(&words)).expect(NfsStat::OK).await;
+        let file = file_in(&mut c, &dir, &format!("f{n}")).await;
+        fill(&mut c, &file, 0, b"some").await;
+        c.compound().putfh(&file.0).op(close(file.1)).send().await.ok();
+        files.push(inode_no(&mut c, &file.0).await);
+    }
+    let devices = cluster.volume().devices().value.unwrap();
+    assert_eq!(devices.len(), 512);
+    let (first, last) = (place(&cluster, files[0]), place(&cluster, files[519]));
+    assert!(matches!(first.spread, Spread::List(_)), "{first:?}");
+    assert_eq!((last.spread, last.stripe_count), (Spread::InTurn, 3));
+    // Whoever wants fewer data servers has a device made still.
+    let words = "stripe_count=2";
+    c.compound().putfh(&dir).op(choose(words)).expect(NfsStat::OK).await;
+    let file = file_in(&mut c, &dir, "pair").await;
+    fill(&mut c, &file, 0, b"some").await;
+    let ino = inode_no(&mut c, &file.0).await;
+    assert_eq!(place(&cluster, ino).stripe_count, 2);
+    assert_eq!(cluster.volume().devices().value.unwrap().len(), 513);
+    assert_eq!(cluster.volume().fsck().unwrap().findings, Vec::<String>::new());
+}

@@ -14,7 +14,9 @@ use weft_store::types::{LAYOUT_XATTR, LayoutChoice};
 use super::{
     clusters::Clusters,
     connect::{Remote, ServerArg},
+    glob,
     quote::one_line,
+    troubles::Troubles,
 };
 use crate::outcome::{Outcome, OutputError};
 
@@ -33,7 +35,7 @@ enum What {
     /// Show what a directory chose, or how a file is spread.
     #[command(visible_alias = "get")]
     Show {
-        /// Remote paths.
+        /// Remote paths; patterns in quotes.
         #[arg(required = true)]
         paths: Vec<PathBuf>,
         #[command(flatten)]
@@ -143,7 +145,7 @@ async fn set(remote: &Remote, args: &SetArgs) -> Outcome {
     Ok(set.map_err(|e| match e.error.status() {
         Some(NfsStat::INVAL) if !choice.named().is_empty() => format!(
             "{}: the server knows not all of these data servers: `weft status` shows their numbers",
-            one_line(&dir.display().to_string())
+            remote.show(&dir)
         ),
         _ => refusal(remote, &dir, &e),
     })?)
@@ -152,10 +154,9 @@ async fn set(remote: &Remote, args: &SetArgs) -> Outcome {
 /// Why a choice was not made or taken back.
 fn refusal(remote: &Remote, dir: &Path, e: &FsError) -> String {
     match e.error.status() {
-        Some(NfsStat::PERM | NfsStat::ACCESS) => format!(
-            "{}: only the owner of a directory and root choose for it",
-            one_line(&dir.display().to_string())
-        ),
+        Some(NfsStat::PERM | NfsStat::ACCESS) => {
+            format!("{}: only the owner of a directory and root choose for it", remote.show(dir))
+        }
         _ => remote.failed(e),
     }
 }
@@ -164,19 +165,20 @@ async fn require_directory(remote: &Remote, dir: &Path) -> Outcome<PathBuf> {
     let path = remote.path(dir);
     let attrs = remote.client.stat_followed(&path).await.map_err(|e| remote.failed(&e))?;
     if attrs.file_type != Some(FileType::DIR) {
-        let shown = one_line(&path.display().to_string());
+        let shown = remote.show(&path);
         return Err(format!("{shown}: a layout is chosen for a directory, and this is none").into());
     }
     Ok(path)
 }
 
 async fn show(remote: &Remote, paths: &[PathBuf]) -> Outcome {
-    for path in paths {
-        let path = remote.path(path);
-        let words = words_of(&remote.client, &path).await.map_err(|e| remote.failed(&e))?;
+    let mut troubles = Troubles::default();
+    for path in glob::expand(remote, paths).await? {
+        let words = words_of(&remote.client, &path).await.map_err(|e| remote.failed(&e));
+        let Some(words) = troubles.hear(words) else { continue };
         let words = words.unwrap_or_else(|| "as the file system has it".into());
         let shown = one_line(&path.display().to_string());
         writeln!(std::io::stdout(), "{shown}: {}", one_line(&words)).map_err(OutputError::from)?;
     }
-    Ok(())
+    troubles.outcome()
 }
