@@ -129,16 +129,22 @@ impl Striped {
         DataServerHandle { ends: true, ..self.unsealed(0, rights) }.seal(key)
     }
 
+    /// A handle cannot say where units that grow are: one of such a file is for the whole object.
+    /// No client gets it, it is the metadata server's own.
     fn unsealed(&self, index: u16, rights: Rights) -> DataServerHandle {
+        let (slots, stripe_count) = match self.can_be_told() {
+            true => (self.slots(index), self.turns()),
+            false => (Slots::One(0), 1),
+        };
         DataServerHandle {
             rights,
             makes: rights.write && self.holds(index.into()),
             ends: false,
-            slots: self.slots(index),
+            slots,
             volume: self.volume,
             object: self.object,
             epoch: self.fence_epoch,
-            stripe_count: self.turns(),
+            stripe_count,
             stripe_unit_mib: u16::try_from(self.stripe_unit_bytes / MIB).unwrap_or(u16::MAX),
         }
     }
@@ -363,6 +369,10 @@ mod tests {
         assert!(!file.can_be_told() && told().all(|file| file.can_be_told()));
         let name = file.stripe_name(0);
         assert_eq!((name.slot, name.rounds, name.later_unit_bytes), (2, 2, 8 << 20));
+        let key = secret().handle_keys().of(1, [7; 16]);
+        let own = file.handle(0, Rights::READ_WRITE, &key);
+        let own = DataServerHandle::open(&key, &own).unwrap();
+        assert_eq!(own.admits(0, u64::MAX, Access::Write), Ok(()));
         assert!(file.lines_up(5, &file, 5) && !file.lines_up(0, &file, 12 << 20));
     }
 

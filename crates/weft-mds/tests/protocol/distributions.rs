@@ -13,8 +13,8 @@ use weft_mds::{ObjectCreation, Precreate, SmallFiles};
 use weft_nfs::{
     AttrNo, DeviceId, FileHandle, IoMode, NfsStat, OpArgs, OpOk, Stateid,
     ops::{
-        AllocateArgs, CreateType, DataContent, DeallocateArgs, GetdeviceinfoArgs, SeekArgs,
-        SetxattrOption,
+        AllocateArgs, CopyArgs, CreateType, DataContent, DeallocateArgs, GetdeviceinfoArgs,
+        Netlocs, SeekArgs, SetxattrOption,
     },
 };
 use weft_store::types::{InodeNo, LayoutChoice, Placement, Spread};
@@ -444,21 +444,10 @@ async fn lists_go_on_without_who_is_away() {
     let mut c = Client::mount(&cluster, "a").await;
     let dir = dir(&mut c, "d", "distribution=cyclic servers=1,3,3").await;
     cluster.stop_data_server(2).await;
-    let mds = cluster.mds();
-    eventually("it is missed", || mds.data_servers().messages().values().sum::<u64>() > 0).await;
-    let mut placed = None;
-    for n in 0..100 {
-        let file = file_in(&mut c, &dir, &format!("f{n}")).await;
-        let written = write(file.1, 0, b"x");
-        if c.compound().putfh(&file.0).op(written).send().await.status() == NfsStat::OK {
-            placed = Some(inode_no(&mut c, &file.0).await);
-            if place(&cluster, placed.unwrap()).spread == Spread::InTurn {
-                break;
-            }
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
-    assert_eq!(homes(&cluster, placed.expect("a file"), 3), [0, 0, 0]);
+    let file = file_in(&mut c, &dir, "f").await;
+    fill(&mut c, &file, 0, b"some").await;
+    let ino = inode_no(&mut c, &file.0).await;
+    assert_eq!(homes(&cluster, ino, 3), [0, 0, 0]);
 }
 
 /// A directory that names ever other lists leaves devices to others: from some number on its files
@@ -493,4 +482,54 @@ async fn lists_leave_devices_to_others() {
     assert_eq!(place(&cluster, ino).stripe_count, 2);
     assert_eq!(cluster.volume().devices().value.unwrap().len(), 513);
     assert_eq!(cluster.volume().fsck().unwrap().findings, Vec::<String>::new());
+}
+
+/// Copies from files of one distribution to files of another, at the same offset and at others, give
+/// what copying a plain array gives, and put it where the target's rule says.
+#[tokio::test]
+async fn copies_between_distributions() {
+    let cluster = Cluster::striped(3).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let mut dirs = vec![c.public_dir("plain").await];
+    for (name, words) in [
+        ("list", "distribution=cyclic servers=1,1,3"),
+        ("grows", "distribution=variable rounds=1 later_unit=3MiB"),
+    ] {
+        dirs.push(dir(&mut c, name, words).await);
+    }
+    let mut source = pattern(7 * MIB);
+    source[MIB as usize / 2..4 * MIB as usize].fill(0);
+    for (n, from_dir) in dirs.iter().enumerate() {
+        let from = file_in(&mut c, from_dir, "source").await;
+        fill(&mut c, &from, 0, &source[..MIB as usize / 2]).await;
+        fill(&mut c, &from, 4 * MIB, &source[4 * MIB as usize..]).await;
+        for (m, to_dir) in dirs.iter().enumerate() {
+            for (k, (src, dst, count)) in
+                [(0, 0, 7 * MIB), (MIB, 0, 6 * MIB), (3, MIB + 3, 5 * MIB)].into_iter().enumerate()
+            {
+                let to = file_in(&mut c, to_dir, &format!("from-{n}-{k}")).await;
+                let args = CopyArgs {
+                    src_stateid: from.1,
+                    dst_stateid: to.1,
+                    src_offset: src,
+                    dst_offset: dst,
+                    count,
+                    consecutive: true,
+                    synchronous: true,
+                    source_server: Netlocs::default(),
+                };
+                let files = c.compound().putfh(&from.0).savefh().putfh(&to.0);
+                let reply = files.op(OpArgs::Copy(args)).send().await.ok();
+                let Ok(OpOk::Copy(ok)) = &reply.last().result else { panic!("{reply:?}") };
+                assert_eq!(ok.response.count, count);
+                let (src, dst, count) = (src as usize, dst as usize, count as usize);
+                let mut model = vec![0; dst + count];
+                model[dst..].copy_from_slice(&source[src..src + count]);
+                let what = format!("from {n} at {src} to {m} at {dst}");
+                assert!(contents(&mut c, &to).await == model, "{what}");
+                let ino = inode_no(&mut c, &to.0).await;
+                is_where_it_belongs(&cluster, ino, &model);
+            }
+        }
+    }
 }
