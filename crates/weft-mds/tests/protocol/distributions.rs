@@ -484,8 +484,8 @@ async fn lists_leave_devices_to_others() {
     assert_eq!(cluster.volume().fsck().unwrap().findings, Vec::<String>::new());
 }
 
-/// Copies from files of one distribution to files of another, at the same offset and at others, give
-/// what copying a plain array gives, and put it where the target's rule says.
+/// Copies from files of one distribution to files of another, at the same offset and at others,
+/// give what copying a plain array gives, and put it where the target's rule says.
 #[tokio::test]
 async fn copies_between_distributions() {
     let cluster = Cluster::striped(3).await;
