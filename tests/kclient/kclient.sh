@@ -68,7 +68,7 @@ usage() { sed -n '2,/^set -u/p' "$SELF" | sed '$d;s/^# \{0,1\}//'; }
 # demand by the kernel itself, as on any Linux client.
 MODULES="virtio_pci virtio_net virtio_console virtio_rng virtio_blk ext4 xfs
 nfs nfsv4 nfs_layout_nfsv41_files nfs_layout_flexfiles blocklayoutdriver
-sunrpc auth_rpcgss lockd grace nfs_acl tls loop nfsd"
+sunrpc auth_rpcgss lockd grace nfs_acl tls loop nfsd fuse"
 
 # --- kernels: package -> unpacked tree ---------------------------------------------------------
 

@@ -18,7 +18,7 @@ prepare_root() {
 }
 
 mount_new() { # PORT
-  mount_weft /mnt 4.2 "$1"
+  mount_server /mnt "$1"
   mount --bind /mnt /host/mnt || fail "bind"
 }
 

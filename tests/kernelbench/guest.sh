@@ -7,7 +7,7 @@
 . /job/phases.sh
 port=$1 count=$2
 
-mount_new() { mount_weft /mnt 4.2 "$port"; }
+mount_new() { mount_server /mnt "$port"; }
 
 phase() { # PHASE COMMAND [BLOCKS]
   begin "$1"
@@ -106,4 +106,8 @@ unmount /mnt
 mount_new
 unmeasured read oa
 diff -r /tmp/tree /mnt/t >/dev/null || fail "tar x: the files differ"
+unmount /mnt
+
+mount_new
+timed rm $((tree_dirs * tree_files)) rm -rf /mnt/t
 unmount /mnt

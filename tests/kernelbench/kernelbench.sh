@@ -5,7 +5,8 @@
 #
 #   --count N         files of a phase (300)
 #   --repeats N       runs against each server, in turn (3); medians are shown
-#   --servers 'S...'  which, in this order: weft ganesha knfsd knfsd-async (the first three)
+#   --servers 'S...'  which, in this order: weft ganesha knfsd knfsd-async (the first three); `mount` is Weft through FUSE, by
+#                     `weft mount` in the client
 #   --also FILE       one more Weft, `also`, with the settings of FILE (TOML, as for `weft mds`)
 #   --programs DIR    programs that people use instead of small files, those of the Debian in DIR (uml only)
 #   --kills SECONDS   ends all of Weft's servers by SIGKILL that often, and starts them again at once
@@ -64,12 +65,12 @@ fi
 
 for server in $servers; do
   case $server in
-    weft) ;;
+    weft | mount) ;;
     ganesha) [ -n "${WEFT_GANESHA:-}" ] || die "WEFT_GANESHA says where Ganesha is (./dev does)" ;;
     knfsd*) [ -z "$disk" ] || die "knfsd has its files in memory: leave it out with --disk" ;;&
     knfsd | knfsd-async) [ -n "${WEFT_KNFSD:-}" ] || die "WEFT_KNFSD says where knfsd is (./dev does)" ;;
     also) [ -n "$also" ] || die "the server 'also' is what --also FILE is for" ;;
-    *) die "no server '$server': weft, also, ganesha, knfsd or knfsd-async" ;;
+    *) die "no server '$server': weft, mount, also, ganesha, knfsd or knfsd-async" ;;
   esac
 done
 
@@ -152,6 +153,7 @@ until_true() {
 
 # --- the servers: each start_X sets `port`, and if need be `address` (else this machine), `pids`, whose
 # --- processor time is the server's, and `dir_delegations` (the client shall not want any: off)
+# --- and `way` (weft: mounted by `weft mount`)
 
 # Root in the client is root here, as the other servers are told too.
 with_root() { # FILE
@@ -197,6 +199,7 @@ start_weft() { # [FILE]
   until_true weft "$work/server/weft.log" test -s "$work/server/endpoints"
 }
 
+start_mount() { start_weft && way=weft; }
 start_also() { start_weft "$also"; }
 
 ganesha() {
@@ -265,6 +268,8 @@ run_guest() { # FOLDER HOSTNAME SCRIPT ARG...; deadlines are the rig's
   local folder=$1 hostname=$2 script=$3 seconds=$((300 + count)) settings=(--env "DIR_DELEGATIONS=$dir_delegations")
   shift 3
   [ "$kernel" = uml ] || seconds=$((900 + 10 * count))
+  settings+=(--env "MOUNT=$way")
+  [ "$way" != weft ] || settings+=(--bin "$weft")
   [ -z "$address" ] || settings+=(--env "SERVER=$address")
   [ -z "$debian" ] || { settings+=(--share "$debian:/host" --add "$here/debian.sh"); seconds=1800; }
   mkdir -p "$folder"
@@ -306,7 +311,7 @@ cut_run() { # FOLDER
 # A server that starts anew for each run owes nothing to the runs before.
 run() { # SERVER REPEAT
   local folder=$raw/$1-$2
-  address='' pids='' dir_delegations=on
+  address='' pids='' dir_delegations=on way=kernel
   make_server_folder
   "start_$1"
   if [ -n "$cut" ]; then cut_run "$folder"; else measured_run "$folder"; fi
@@ -340,6 +345,7 @@ describe() { # SERVER
   local killed=${kills:+, killed every $kills s}
   case $1 in
     weft) echo "$("$weft" --version), $data_servers data servers, default configuration$killed" ;;
+    mount) echo "the same servers, mounted by \`weft mount\` in the client: its processor time is the client's" ;;
     also) echo "the same$killed with $also: $(grep -v '^ *\(#.*\)*$' "$also" | tr '\n' ' ')" ;;
     ganesha) echo "Ganesha $(ganesha_version), VFS; the client wants no directory delegations" ;;
     knfsd*) echo "the server of Linux $knfsd_kernel in a guest with one processor (uml), ext4 in" \

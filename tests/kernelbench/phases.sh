@@ -12,6 +12,15 @@ tree_dirs=20 tree_files=50
 # shellcheck disable=SC2034
 stream_mib=256
 
+# With MOUNT=weft through FUSE, by `weft mount`; it says nothing in mountstats.
+mount_server() { # DIR PORT
+  if [ "$MOUNT" = weft ]; then
+    weft mount "$SERVER:$2" "$1" || fail "weft mount"
+  else
+    mount_weft "$1" 4.2 "$2"
+  fi
+}
+
 begin() { host begin "$1" || fail "the host does not listen"; }
 
 end() { # PHASE THINGS SECONDS

@@ -18,6 +18,8 @@ const QUICK_FILES: u32 = 640;
 pub(crate) struct Context {
     /// The program under test.
     pub(crate) weft: Weft,
+    /// A Python that has the package.
+    pub(crate) python: Option<PathBuf>,
     /// Scratch on a disk.
     pub(crate) disk: PathBuf,
     /// Scratch in memory.

@@ -27,8 +27,8 @@ use std::{
 use clap::{Parser, ValueEnum};
 
 use benches::{
-    atlas, client, create, fileop, listing, loopback, many, mdtest, medium, neighbour, postmark,
-    receive, small, small_writes, stream, syncs, threshold,
+    atlas, client, create, fileop, listing, local, loopback, many, mdtest, medium, neighbour,
+    postmark, python, receive, small, small_writes, stream, syncs, threshold,
 };
 use context::{Context, SmallArgs};
 use figures::Figures;
@@ -67,6 +67,9 @@ struct Cli {
     /// The `weft` program to measure [default: the one beside this program].
     #[arg(long, value_name = "FILE")]
     weft: Option<PathBuf>,
+    /// A Python that has the package `weft`, for `python`.
+    #[arg(long, value_name = "PROGRAM")]
+    python: Option<PathBuf>,
     /// Be the other end of the loopback benchmark.
     #[arg(long, hide = true)]
     loopback_peer: bool,
@@ -84,8 +87,12 @@ enum Bench {
     Receive,
     /// A large file in and out, over four data servers and over one.
     Stream,
+    /// Files of data servers on the same host: by descriptor, over TCP, and a plain file.
+    Local,
     /// What programs feel of our client: streams, the mount, the cache, and its memory.
     Client,
+    /// A file read by Python and by the library; with --python.
+    Python,
     /// Durable creates by one client and by 64, beside the engine and the disk alone.
     Create,
     /// Creates with 1, 4 and 16 data servers.
@@ -151,6 +158,7 @@ fn run(args: &Cli) -> Outcome {
     let (disk, memory) = (Scratch::new(&args.dir)?, Scratch::new(&args.memory_dir)?);
     let context = Context {
         weft: Weft::find(args.weft.as_deref())?,
+        python: args.python.clone(),
         disk: disk.0.clone(),
         memory: memory.0.clone(),
         quick: args.quick,
@@ -165,7 +173,11 @@ fn run(args: &Cli) -> Outcome {
             Bench::Loopback => loopback::bench(&context)?,
             Bench::Receive => receive::bench(&context)?,
             Bench::Stream => stream::bench(&context)?,
+            Bench::Local => local::bench(&context)?,
             Bench::Client => client::bench(&context)?,
+            // What is not named is measured where it can be.
+            Bench::Python if args.names.is_empty() && context.python.is_none() => continue,
+            Bench::Python => python::bench(&context)?,
             Bench::Create => create::bench(&context)?,
             Bench::CreateDs => create::bench_data_servers(&context)?,
             Bench::Listing => listing::bench(&context)?,

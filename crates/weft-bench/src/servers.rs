@@ -101,6 +101,11 @@ impl Servers {
         self.endpoints.mds
     }
 
+    /// Where the data servers have their sockets for clients of this host.
+    pub(crate) fn local_sockets(&self) -> PathBuf {
+        self.dir.join("local")
+    }
+
     /// A new client with a session of its own, which keeps nothing: servers are measured.
     ///
     /// # Errors

@@ -5,8 +5,9 @@
 //! a state machine without I/O) → [`session`] (COMPOUNDs exactly once, over reconnections) →
 //! [`layout`] (drivers, devices, data servers) → [`io`] (striped data of an open file) → [`node`]
 //! (names, attributes and opens by handle) → [`fs`] (files by path). Beside them `cache`: what is
-//! known of a file's bytes, a core without I/O too; [`url`] names servers and paths, and
-//! [`blocking`] is the face for programs without a runtime.
+//! known of a file's bytes, a core without I/O too; `local`, objects of data servers on this host
+//! that are read by descriptor; [`url`] names servers and paths, and [`blocking`] is the face for
+//! programs without a runtime.
 //!
 //! **Invariants of absence.** Nothing here knows a server's insides or its stores. No peer can
 //! make it panic, and nothing a peer drives grows without a bound in [`limits`].
@@ -37,6 +38,7 @@ pub mod io;
 mod joined;
 pub mod layout;
 pub mod limits;
+mod local;
 pub mod node;
 mod random;
 pub mod rpc;

@@ -173,3 +173,19 @@ pub const BLOCKING_THREADS_MAX: usize = 4;
 /// Items of one bulk request under way at a time: each may itself be several requests, and those
 /// are bounded by slots.
 pub const BULK_ITEMS: usize = 16;
+
+/// Descriptors of objects on this host that are open at a time: as many files again as their
+/// stripes are usually over, far below what a process may have open.
+pub const DESCRIPTORS_MAX: usize = 256;
+/// How long a descriptor is used before it is asked for again: so late does one who reads by it
+/// learn that his layout was taken away without a recall.
+pub const DESCRIPTOR_AGE: Duration = Duration::from_secs(1);
+/// A read of so many bytes is worth asking for a descriptor, which costs about what a READ of them
+/// over TCP does.
+pub const DESCRIPTOR_READ_BYTES: u32 = 128 << 10;
+/// After so many reads through a layout, smaller ones are worth it too.
+pub const DESCRIPTOR_READS: u32 = 4;
+/// How long a data server's local socket may take to answer.
+pub const LOCAL_ANSWER_LIMIT: Duration = Duration::from_secs(2);
+/// How long a local socket that was of no use is left alone.
+pub const LOCAL_RETRY: Duration = Duration::from_secs(10);

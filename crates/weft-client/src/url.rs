@@ -20,7 +20,7 @@ mod options;
 
 use error::SCHEME;
 pub use error::UrlError;
-pub use options::UrlOptions;
+pub use options::{LocalSockets, UrlOptions};
 
 /// Port of NFS, which servers listen on unless told otherwise.
 pub const DEFAULT_PORT: u16 = 2049;

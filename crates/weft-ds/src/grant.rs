@@ -34,8 +34,21 @@ impl DataServer {
         offset: u64,
         len: u64,
     ) -> Result<ObjectGrant, Failure> {
-        let handle = c.handle()?;
-        allowed(&handle, offset, len, access)?;
+        self.admit_handle(&c.handle()?, access, offset, len).await
+    }
+
+    /// [`Self::admit`] of a handle that is no COMPOUND's.
+    ///
+    /// # Errors
+    /// The same.
+    pub(super) async fn admit_handle(
+        &self,
+        handle: &DataServerHandle,
+        access: Access,
+        offset: u64,
+        len: u64,
+    ) -> Result<ObjectGrant, Failure> {
+        allowed(handle, offset, len, access)?;
         let id = ObjectId { volume: handle.volume, object: handle.object };
         let grant = ObjectGrant { id, epoch: handle.epoch };
         let is_known = self.store().knows_epoch(id, grant.epoch);

@@ -6,6 +6,9 @@
 //! after DELAY or GRACE from a data server (`filelayout_async_handle_error`): neither is
 //! answered here.
 //!
+//! Clients of the same host have descriptors of objects for the same filehandles
+//! ([`serve_locally`], ADR 32).
+//!
 //! A metadata server asks it and tells it what clients cannot by the control program
 //! ([`control::Service`]). **Invariants of absence:** a data server calls nobody. It has no client
 //! of NFS or RPC among its dependencies, and knows no volume and no metadata server.
@@ -15,6 +18,7 @@ pub mod control;
 mod data;
 mod disk;
 mod grant;
+mod local;
 mod server;
 mod status;
 #[cfg(any(test, feature = "testing"))]
@@ -22,4 +26,5 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 
+pub use local::{serve_locally, socket_name};
 pub use server::DataServer;

@@ -88,15 +88,21 @@ impl DataServer {
     /// cluster's, is BADHANDLE. One of a volume that is not served here is STALE, as is one of a
     /// state of its volume that was given up.
     fn putfh(&self, c: &mut Compound<Self>, a: &PutfhArgs) -> OpResult {
-        let handle = self.open_handle(&a.object.0).map_err(|e| {
-            tracing::debug!(peer = %c.conn.peer, error = %e, "filehandle refused");
+        c.set_current(self.present(&a.object.0)?);
+        Ok(OpOk::Putfh)
+    }
+
+    /// What a filehandle says that somebody presents.
+    ///
+    /// # Errors
+    /// Those of PUTFH.
+    pub(crate) fn present(&self, filehandle: &[u8]) -> Result<DataServerHandle, NfsStat> {
+        let handle = self.open_handle(filehandle).map_err(|e| {
+            tracing::debug!(error = %e, "filehandle refused");
             NfsStat::BADHANDLE
         })?;
-        if !self.store().serves(ObjectId { volume: handle.volume, object: handle.object }) {
-            return Err(NfsStat::STALE.into());
-        }
-        c.set_current(handle);
-        Ok(OpOk::Putfh)
+        let id = ObjectId { volume: handle.volume, object: handle.object };
+        if self.store().serves(id) { Ok(handle) } else { Err(NfsStat::STALE) }
     }
 
     /// TEST_STATEID (55): RFC 8881 §18.48. No stateid is ours.

@@ -7,7 +7,10 @@ use std::{
 };
 
 use tempfile::TempDir;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{
+    net::{TcpListener, UnixListener},
+    task::JoinHandle,
+};
 use weft_server::{
     compound::Nfs,
     core::Core,
@@ -21,6 +24,7 @@ use weft_store::{
 };
 
 use crate::control::Service;
+use crate::local::{serve_locally, socket_name};
 use crate::server::DataServer;
 
 /// Connections opened by all tests of the process together, with room to spare.
@@ -47,6 +51,7 @@ pub struct TestDs {
     /// Where it serves.
     pub addr: SocketAddr,
     dir: TempDir,
+    local: TempDir,
     workers: Workers,
     cache: CachePolicy,
     running: Option<Running>,
@@ -57,6 +62,7 @@ struct Running {
     service: Arc<Service>,
     connections: Connections,
     accept: JoinHandle<()>,
+    local: JoinHandle<()>,
 }
 
 /// Longer than any test.
@@ -75,6 +81,7 @@ impl TestDs {
             id,
             addr: listener.local_addr().unwrap(),
             dir,
+            local: tempfile::tempdir().unwrap(),
             workers: Workers::start("test-ds", 1).unwrap(),
             cache,
             running: None,
@@ -89,6 +96,7 @@ impl TestDs {
         let store = ObjectStore::open(self.dir.path(), &options).unwrap();
         let uuid = ServerUuid(store.identity());
         let identity = identity(ServerRole::Ds, uuid);
+        let owner = identity.server_owner.major_id.0.to_vec();
         let core = Core::new(identity, SessionLimits::default(), 60);
         let connections = core.connections.clone();
         let id = DataServerId(self.id);
@@ -103,7 +111,15 @@ impl TestDs {
         let accept = self.workers.pick(0).spawn(async move {
             server.accept(TcpListener::from_std(listener).unwrap(), workers).await;
         });
-        self.running = Some(Running { ds, service, connections, accept });
+        let socket = self.local.path().join(socket_name(&owner).unwrap());
+        let _stale = std::fs::remove_file(&socket);
+        let runtime = self.workers.pick(0);
+        let local = {
+            let _on = runtime.enter();
+            let listener = UnixListener::bind(socket).unwrap();
+            runtime.spawn(serve_locally(ds.clone(), listener, owner))
+        };
+        self.running = Some(Running { ds, service, connections, accept, local });
     }
 
     fn running(&self) -> &Running {
@@ -118,6 +134,11 @@ impl TestDs {
     /// Its objects.
     pub fn store(&self) -> &ObjectStore {
         self.ds().store()
+    }
+
+    /// Where it has its socket for clients of this host.
+    pub fn local_sockets(&self) -> &std::path::Path {
+        self.local.path()
     }
 
     /// Makes it serve a volume of this number, as one that a metadata server was bound with.
@@ -164,9 +185,10 @@ impl TestDs {
 
     /// Ends it: nothing is answered any more, and its directory is free.
     pub async fn kill(&mut self) {
-        let Running { ds, service, connections, accept } = self.running.take().unwrap();
+        let Running { ds, service, connections, accept, local } = self.running.take().unwrap();
         accept.abort();
-        let _aborted = accept.await;
+        local.abort();
+        let _aborted = (accept.await, local.await);
         for conn in (0..CONNS_MAX).filter_map(|id| connections.find(ConnId(id))) {
             conn.close();
         }

@@ -18,6 +18,8 @@ use weft_xdr::Payload;
 
 use crate::testing::{TestDs, secret};
 
+mod local;
+
 const MIB: u64 = 1 << 20;
 
 /// A file over two data servers, in units of 1 MiB; the one under test holds the even ones.

@@ -21,9 +21,10 @@ use tokio::{
     io::{AsyncRead, Interest},
     net::TcpStream,
 };
-use weft_xdr::record::Next;
+use weft_xdr::{FileRange, record::Next};
 
 use crate::{
+    local_read::{self, read_range},
     memory::MemoryRegion,
     pipe::Pipe,
     receive::{HEAD_BYTES, RecordIoError, RecordReader},
@@ -85,6 +86,24 @@ impl Destination {
                 place.in_turn(|| move |file: &File| file.write_all_at(&data, offset)).await
             }
             Kind::Memory(place) => place.region.write(place.at(offset)?, &data),
+        }
+    }
+
+    /// Puts there some of what a file has of a range, from its start on: none only where the file
+    /// ends. The bytes that were put there.
+    ///
+    /// # Errors
+    /// Those of reading, and those of [`Destination::write`].
+    pub async fn take_from(&self, range: &FileRange, offset: u64) -> io::Result<usize> {
+        match &self.0 {
+            Kind::File(_) => {
+                let data = read_range(range).await?;
+                let got = data.len();
+                self.write(data, offset).await.map(|()| got)
+            }
+            Kind::Memory(place) => {
+                local_read::read_to_memory(range, &place.region, place.at(offset)?).await
+            }
         }
     }
 }

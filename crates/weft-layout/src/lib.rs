@@ -4,7 +4,7 @@
 //! in both directions, [`FlexLayout`], [`FlexDeviceAddr`] and [`FlexReturn`] those of the
 //! flexfiles type (RFC 8435). A layout and its devices give a [`weft_stripe::Distribution`].
 //! [`DataServerHandle`] is the filehandle by which a data server knows, without asking anybody,
-//! what its bearer may do.
+//! what its bearer may do, and [`local`] what is said of it within one host.
 //!
 //! **Invariants of absence.** No I/O, no clock, no random numbers, no addresses resolved. A body
 //! that decodes obeys every count rule of the RFC and the limits here, so that users index freely.
@@ -14,6 +14,7 @@ mod flexfiles;
 mod flexfiles_return;
 mod handle;
 mod lists;
+pub mod local;
 mod net_addr;
 #[cfg(test)]
 mod tests;

@@ -246,7 +246,9 @@ async fn each_open_sees_the_others_close() {
         for _ in 0..2 {
             let policy = policy(&mut dice);
             let _ = write!(log, "\n{policy:?}");
-            let options = ClientOptions { policy, ..ClientOptions::default() };
+            // Some read by descriptor what is on this host.
+            let local_sockets = (dice.roll(2) == 0).then(|| cluster.local_sockets());
+            let options = ClientOptions { policy, local_sockets, ..ClientOptions::default() };
             clients.push(Client::connect(cluster.address(), options).await.unwrap());
         }
         let names: Vec<String> = (0..2).map(|n| format!("/file-{seed}-{n}")).collect();

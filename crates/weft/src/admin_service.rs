@@ -22,15 +22,17 @@ use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, UnixListener};
 use weft_server::report::{AdminError, AdminSource, ClientsReport, ClusterStatus};
 
-use crate::{admin_token::AdminToken, size::small_size};
+pub use crate::unix_socket::SocketError;
+use crate::{
+    admin_token::AdminToken,
+    size::small_size,
+    unix_socket::{self, Guests},
+};
 
 mod accept;
 mod backup;
 mod handler;
 mod seats;
-mod socket;
-
-pub use socket::SocketError;
 
 use handler::{Source, refusal};
 
@@ -96,7 +98,7 @@ impl AdminDoors {
         group: Option<u32>,
         tcp: Option<(TcpListener, AdminToken)>,
     ) -> Result<Self, SocketError> {
-        let socket = socket::listen(path, group)?;
+        let socket = unix_socket::listen(path, group.map_or(Guests::Nobody, Guests::Group))?;
         Ok(AdminDoors { socket, path: path.to_owned(), has_group: group.is_some(), tcp })
     }
 

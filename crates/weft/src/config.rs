@@ -368,6 +368,9 @@ pub struct DsConfig {
     /// How long a connection may be without a session, seconds.
     #[serde(deserialize_with = "ranged::<_, 10, 3600>")]
     pub idle_limit_s: u32,
+    /// Where it has a Unix socket by which clients of this host read its objects; nowhere if
+    /// absent.
+    pub local_sockets: Option<PathBuf>,
     /// The volume that is accepted once, whatever is known of it. Not a key: told at each start.
     #[serde(skip)]
     pub adopt: Option<[u8; 16]>,
@@ -472,6 +475,7 @@ impl Default for DsConfig {
             state_memory_bytes: None,
             threads: None,
             idle_limit_s: IDLE_LIMIT_S_DEFAULT,
+            local_sockets: None,
             adopt: None,
         }
     }

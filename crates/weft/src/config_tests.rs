@@ -198,6 +198,7 @@ fn every_documented_ds_key_is_read() {
         disk_reserve_bytes: 512 << 20,
         cache: CacheKind::Direct,
         state_memory_bytes: Some(32 << 20),
+        local_sockets: Some("/run/weft-local".into()),
     };
     assert_eq!(ds(example(1)).unwrap(), expected);
 }

@@ -9,3 +9,4 @@ mod disk_kind;
 mod machine;
 pub mod size;
 pub mod start;
+mod unix_socket;

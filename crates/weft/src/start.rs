@@ -9,8 +9,8 @@ use std::{
 };
 
 use nix::unistd::Group;
-use tokio::net::TcpListener;
-use weft_ds::{DataServer, control::Service};
+use tokio::{net::TcpListener, runtime::Handle};
+use weft_ds::{DataServer, control::Service, serve_locally, socket_name};
 use weft_io::durable;
 use weft_mds::{
     Access, ClientRule, Delegated, Export, LayoutKind, Mds, MdsParts, Naming, Reconfiguration,
@@ -44,6 +44,7 @@ use crate::{
     },
     disk_kind::{read_only_hint, warn_if_unfit},
     machine,
+    unix_socket::{self, Guests},
 };
 
 /// Memory for the caches of a volume. The engine's part, 12 MiB, is allocated by whatever thread
@@ -67,7 +68,7 @@ pub enum StartError {
         error: io::Error,
     },
     /// The socket of the admin service cannot be listened on.
-    #[error("cannot listen on {}: {error}", path.display())]
+    #[error("cannot listen on {}: {error} (admin_socket names another)", path.display())]
     AdminSocket {
         /// The socket.
         path: PathBuf,
@@ -471,17 +472,38 @@ pub async fn ds(
         objects.adopt(volume).map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     }
     let uuid = ServerUuid::load_or_create(&config.dir)?;
+    let identity = identity(ServerRole::Ds, uuid);
+    let owner = identity.server_owner.major_id.0.to_vec();
     let limits = SessionLimits::of_data_server(config.state_memory(neighbours));
-    let core = Core::new(identity(ServerRole::Ds, uuid), limits, DS_LEASE_S);
+    let core = Core::new(identity, limits, DS_LEASE_S);
     let ds = DataServer::new(core, DataServerId(config.id), Arc::new(objects), secrets)?;
     let workers = Workers::start(&format!("weft-ds{}", config.id), config.threads())?;
     workers.pick(0).spawn(drop_dead_clients(ds.clone()));
+    if let Some(dir) = &config.local_sockets {
+        open_local_socket(dir, &ds, owner, workers.pick(0));
+    }
     let address = listener.local_addr()?;
     let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds.clone()));
     let control = Service::new(ds.clone(), secrets)?;
     let idle_limit = Duration::from_secs(config.idle_limit_s.into());
     serve(vec![nfs, control.clone()], ds.core(), idle_limit, listener, workers)?;
     Ok(RunningDs { ds, control, address })
+}
+
+/// Lets clients of this host have descriptors of objects, by a socket in `dir`. Without it they
+/// read over TCP: that is no reason not to serve.
+fn open_local_socket(dir: &Path, ds: &Arc<DataServer>, owner: Vec<u8>, runtime: &Handle) {
+    let Some(path) = socket_name(&owner).map(|name| dir.join(name)) else { return };
+    // Its reactor is that of the thread that serves it.
+    let _on = runtime.enter();
+    match unix_socket::listen(&path, Guests::Everybody) {
+        Ok(listener) => drop(runtime.spawn(serve_locally(ds.clone(), listener, owner))),
+        Err(error) => {
+            let (path, ds) = (path.display(), ds.id().0);
+            let why = "no local socket (local_sockets): clients of this host read over TCP";
+            tracing::warn!(%path, ds, %error, "{why}");
+        }
+    }
 }
 
 /// Clients renew at the metadata server's pace; a data server holds nothing that expires but

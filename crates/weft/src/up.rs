@@ -33,6 +33,8 @@ use crate::{
 const LOCK: &str = "lock";
 /// Where `weft status` connects.
 const ADMIN_SOCKET: &str = "admin.sock";
+/// Where clients of this machine have objects from the data servers.
+const LOCAL_SOCKETS: &str = "local";
 /// What it shows where it connects over TCP; made when that is first asked for.
 const ADMIN_TOKEN: &str = "admin.token";
 /// Data servers of a new directory.
@@ -186,6 +188,7 @@ async fn start(args: &UpArgs) -> Outcome<Cluster> {
             id,
             threads: Some(threads),
             cache: args.cache,
+            local_sockets: Some(dir.join(LOCAL_SOCKETS)),
             adopt: args.adopt.map(|serve::VolumeUuid(uuid)| uuid),
             ..DsConfig::default()
         };

@@ -111,6 +111,7 @@ pub struct Core {
     epoch: u64,
     losses: u64,
     server_flags: u32,
+    server_owner: Bytes,
     server_scope: Bytes,
     lease: Duration,
     renewed: Option<Instant>,
@@ -143,6 +144,7 @@ impl Core {
             epoch: 0,
             losses: 0,
             server_flags: 0,
+            server_owner: Bytes::new(),
             server_scope: Bytes::new(),
             lease: limits::LEASE_ASSUMED,
             renewed: None,
@@ -177,6 +179,7 @@ impl Core {
         // §18.35.3: the sequence id counts only for a record that is not confirmed yet.
         self.client = Some(Client { id: ok.clientid, create_sequence: ok.sequenceid });
         self.server_flags = ok.flags;
+        self.server_owner = ok.server_owner.major_id.0.clone();
         self.server_scope = ok.server_scope.0.clone();
         self.session = None;
         self.reclaim_pending = self.config.role == Role::Mds;
@@ -397,6 +400,11 @@ impl Core {
     /// EXCHANGE_ID flags of the server.
     pub fn server_flags(&self) -> u32 {
         self.server_flags
+    }
+
+    /// Major id of the server owner (RFC 8881 §2.5): servers of two owners are two servers.
+    pub fn server_owner(&self) -> &Bytes {
+        &self.server_owner
     }
 
     /// Largest READ and WRITE payloads that fit the session's messages, in bytes.

@@ -2,6 +2,7 @@
 
 use std::{
     net::SocketAddr,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -15,7 +16,7 @@ use crate::{
     layout::LayoutDriver,
     limits,
     rpc::Credential,
-    url::{Host, Url, UrlOptions},
+    url::{Host, LocalSockets, Url, UrlOptions},
     waiting::OnWait,
 };
 
@@ -108,6 +109,12 @@ impl ClientBuilder {
         self
     }
 
+    /// [`ClientOptions::local_sockets`].
+    pub fn local_sockets(mut self, dir: Option<PathBuf>) -> ClientBuilder {
+        self.options.local_sockets = dir;
+        self
+    }
+
     /// [`ClientOptions::identity`].
     pub fn identity(mut self, identity: Identity) -> ClientBuilder {
         self.options.identity = Some(identity);
@@ -129,6 +136,11 @@ impl ClientBuilder {
         o.slots = said.slots.unwrap_or(o.slots);
         o.patience = said.patience.unwrap_or(o.patience);
         o.data_server_patience = said.data_server_patience.unwrap_or(o.data_server_patience);
+        match &said.local {
+            Some(LocalSockets::Off) => o.local_sockets = None,
+            Some(LocalSockets::In(dir)) => o.local_sockets = Some(dir.clone()),
+            None => {}
+        }
         let policy = match said.cache {
             Some(true) => IoPolicy::default(),
             Some(false) => IoPolicy::direct(),
@@ -234,12 +246,13 @@ mod tests {
     /// What a URL says takes the place of what was said before; the rest stays.
     #[test]
     fn a_url_has_the_last_word() {
-        let said = "slots=7&layouts=false&cache=false&gather_below=512&patience=2";
+        let said = "slots=7&layouts=false&cache=false&gather_below=512&patience=2&local=off";
         let said = said.parse().unwrap();
         let builder = Client::builder().slots(9).eager(false).minorversion(1).url_options(&said);
         let o = builder.options;
         assert_eq!((o.slots, o.layouts, o.eager, o.minorversion), (7, false, false, 1));
         assert_eq!(o.policy, IoPolicy::gathering(512));
+        assert_eq!(o.local_sockets, None);
         assert_eq!(o.patience, Duration::from_secs(2));
     }
 

@@ -1,6 +1,6 @@
 //! A client of one cluster.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use weft_nfs::Bitmap;
 
@@ -11,6 +11,7 @@ use crate::{
     identity::Identity,
     io::{Cluster, FileTable, IoPolicy, OpenFiles},
     layout::{DataServers, DeviceCache, Drivers, FilesDriver, FlexFilesDriver, LayoutDriver},
+    local::LOCAL_SOCKETS,
     node::{NODE_ATTRS, Nodes},
     rpc::Credential,
     session::{Session, SessionOptions},
@@ -40,6 +41,9 @@ pub struct ClientOptions {
     pub eager: bool,
     /// How the data of open files travel.
     pub policy: IoPolicy,
+    /// Where data servers of this host have their sockets, by which their objects are read by
+    /// descriptor; none: everything goes over TCP.
+    pub local_sockets: Option<PathBuf>,
     /// Who the client is; a unique one if absent.
     pub identity: Option<Identity>,
     /// Told of what requests wait for.
@@ -58,6 +62,7 @@ impl Default for ClientOptions {
             drivers: vec![Arc::new(FlexFilesDriver), Arc::new(FilesDriver)],
             eager: true,
             policy: IoPolicy::default(),
+            local_sockets: Some(LOCAL_SOCKETS.into()),
             identity: None,
             on_wait: None,
         }
@@ -104,9 +109,14 @@ impl Client {
         let mds = Session::open(server, session).await?;
         let has_layouts = options.layouts && mds.serves_layouts();
         let drivers = if has_layouts { options.drivers } else { Vec::new() };
+        let servers = DataServers::new(data);
+        let servers = match &options.local_sockets {
+            Some(dir) => servers.with_local_sockets(dir),
+            None => servers,
+        };
         let cluster = Cluster {
             mds,
-            servers: DataServers::new(data),
+            servers,
             devices: DeviceCache::default(),
             drivers: Drivers::new(drivers),
             files: Arc::new(FileTable::new(&options.policy)),
@@ -115,6 +125,16 @@ impl Client {
         let scratch = Arc::new(Scratch::of(identity.owner_id()));
         let nodes = Nodes::new(Arc::new(cluster), files, lock_notices);
         Ok(Client { nodes, scratch, eager: options.eager })
+    }
+
+    /// Bytes that were read by descriptor of data servers on this host, instead of over TCP.
+    pub fn read_by_descriptor(&self) -> u64 {
+        self.nodes.cluster.servers.local().map_or(0, |local| local.bytes())
+    }
+
+    /// Descriptors of objects on this host that are open.
+    pub fn descriptors_open(&self) -> usize {
+        self.nodes.cluster.servers.local().map_or(0, |local| local.open())
     }
 
     /// The same client for another user: sessions, layouts and open files are shared, and what is

@@ -1,6 +1,12 @@
 //! What a file knows of its layout.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Instant,
+};
 
 use bytes::Bytes;
 use weft_nfs::{IoMode, LayoutType, NfsStat, OpNum, Stateid};
@@ -13,6 +19,7 @@ use crate::{
         plan::{IoFailure, LayoutDriver, Plan},
     },
     limits,
+    local::LocalHold,
     sync::Mutex,
 };
 
@@ -57,6 +64,8 @@ impl LayoutState {
 pub(super) struct Imported {
     pub(super) exported: ExportedLayout,
     pub(super) plan: Plan,
+    /// Closes its descriptors with it.
+    pub(super) _local: Option<LocalHold>,
 }
 
 /// A layout that was granted. It covers the whole file, which is all we ask for.
@@ -73,6 +82,10 @@ pub(super) struct Held {
     ask_again: Mutex<Option<Instant>>,
     written: Mutex<Written>,
     failures: Failures,
+    /// Reads through it so far.
+    reads: AtomicU32,
+    /// Closes the descriptors of its objects with it.
+    _local: Option<LocalHold>,
 }
 
 /// What was written through a layout.
@@ -97,6 +110,7 @@ pub(super) struct Granted {
     pub(super) source: LayoutSource,
     pub(super) driver: Arc<dyn LayoutDriver>,
     pub(super) stateid: Stateid,
+    pub(super) local: Option<LocalHold>,
 }
 
 impl Held {
@@ -110,6 +124,8 @@ impl Held {
             ask_again: Mutex::new(None),
             written: Mutex::default(),
             failures: Failures::default(),
+            reads: AtomicU32::new(0),
+            _local: granted.local,
         }
     }
 
@@ -121,6 +137,12 @@ impl Held {
     /// What data servers have failed to do under it.
     pub(super) fn failures(&self) -> &Failures {
         &self.failures
+    }
+
+    /// Counts one more read through it: whether there were so many that descriptors of its objects
+    /// are worth asking for, however small the reads.
+    pub(super) fn count_read(&self) -> bool {
+        self.reads.fetch_add(1, Ordering::Relaxed) >= limits::DESCRIPTOR_READS
     }
 
     /// What its LAYOUTRETURN says.

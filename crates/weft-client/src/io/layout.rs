@@ -160,7 +160,8 @@ impl DataPath {
         let driver = self.cluster.drivers.of_type(layout_type).ok_or_else(none)?;
         let plan = exported.plan(&**driver)?;
         let block = plan.stripe_unit_bytes;
-        let imported = Arc::new(Imported { exported: exported.clone(), plan });
+        let _local = self.cluster.servers.hold(&plan);
+        let imported = Arc::new(Imported { exported: exported.clone(), plan, _local });
         let mut state = self.file.layout.write().await;
         if state.held().is_none() {
             self.file.cache(|cache| cache.ranges.set_block(block));
@@ -219,7 +220,8 @@ impl DataPath {
                 return Err(e);
             }
         };
-        Ok(Held::new(Granted { plan, source, driver, stateid: ok.stateid }, losses))
+        let local = self.cluster.servers.hold(&plan);
+        Ok(Held::new(Granted { plan, source, driver, stateid: ok.stateid, local }, losses))
     }
 
     async fn layoutget(

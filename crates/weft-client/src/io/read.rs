@@ -1,7 +1,8 @@
 //! READ of file ranges: one try of each piece, at the data servers or at the metadata server.
 
-use std::sync::Arc;
+use std::{io, sync::Arc, time::Instant};
 
+use weft_io::FileRange;
 use weft_nfs::{IoMode, OpNum};
 
 use super::{
@@ -15,6 +16,8 @@ use super::{
 use crate::{
     error::{ClientError, ProtocolError},
     layout::plan::Purpose,
+    limits,
+    local::LocalObject,
     session::{DataRead, Session},
     sync::Mutex,
 };
@@ -52,7 +55,7 @@ impl DataPath {
         let LayoutState::Imported(imported) = &*state else { return Ok(None) };
         let io_bytes = self.mds.io_bytes_max().0;
         let queues = server_queues::striped_queues(&imported.plan, Purpose::Read, ranges, io_bytes);
-        let failed = self.read_queues(queues, sink.clone(), &Failures::default()).await?;
+        let failed = self.read_queues(queues, sink.clone(), (&Failures::default(), false)).await?;
         Ok(Some((imported.clone(), failed)))
     }
 
@@ -71,7 +74,9 @@ impl DataPath {
         }
         let io_bytes = self.mds.io_bytes_max().0;
         let queues = server_queues::striped_queues(&held.plan, Purpose::Read, ranges, io_bytes);
-        self.read_queues(queues, sink.clone(), held.failures()).await.map(Some)
+        let is_often_read = held.count_read();
+        let read = self.read_queues(queues, sink.clone(), (held.failures(), is_often_read));
+        read.await.map(Some)
     }
 
     /// Reads ranges through the metadata server.
@@ -82,7 +87,7 @@ impl DataPath {
     ) -> Result<(), ClientError> {
         let io_bytes = self.mds.io_bytes_max().0;
         let queues = server_queues::mds_queue(self.fh(), ranges, io_bytes);
-        self.read_queues(queues, sink.clone(), &Failures::default()).await.map(drop)
+        self.read_queues(queues, sink.clone(), (&Failures::default(), false)).await.map(drop)
     }
 
     /// Reads all pieces; ranges a data server could not give are returned.
@@ -90,11 +95,13 @@ impl DataPath {
         &self,
         queues: Vec<ServerQueue>,
         sink: Arc<S>,
-        failures: &Failures,
+        (failures, is_often_read): (&Failures, bool),
     ) -> Result<Failed, ClientError> {
         let shared = Arc::new(Shared {
             cluster: self.cluster.clone(),
             open: self.open.clone(),
+            opened_at: self.file.opened_at(),
+            is_often_read,
             sink,
             failed: Mutex::new(Vec::new()),
             failures: Failures::default(),
@@ -114,6 +121,10 @@ impl DataPath {
 struct Shared<S> {
     cluster: Arc<Cluster>,
     open: Arc<Open>,
+    /// When the file was opened last.
+    opened_at: Instant,
+    /// Whether the file is read again and again through its layout.
+    is_often_read: bool,
     sink: Arc<S>,
     failed: Mutex<Vec<(u64, u64)>>,
     failures: Failures,
@@ -174,6 +185,56 @@ impl<S: ReadSink> Shared<S> {
         Ok(())
     }
 
+    /// Reads by a descriptor of the object, if there is one; the bytes read. None: a READ tells,
+    /// also what is where the object ends.
+    async fn read_here(&self, session: &Session, target: &Target, piece: &Piece) -> Option<u32> {
+        let (Target::Ds(ds), servers) = (target, &self.cluster.servers) else { return None };
+        let object = match servers.known_object(ds, self.opened_at) {
+            Some(known) => known,
+            // Asking costs about what a small READ does.
+            None if piece.len < limits::DESCRIPTOR_READ_BYTES && !self.is_often_read => {
+                return None;
+            }
+            None => servers.local_object(ds, session, self.opened_at).await?,
+        };
+        match self.read_object(&object, piece).await {
+            Ok(0) => None,
+            Ok(count) => Some(count),
+            Err(error) => {
+                tracing::debug!(%error, "not read by descriptor");
+                servers.local()?.forget(&ds.fh.0);
+                None
+            }
+        }
+    }
+
+    async fn read_object(&self, object: &LocalObject, piece: &Piece) -> io::Result<u32> {
+        let Piece { file_offset, object_offset, len } = *piece;
+        let len = usize::try_from(len).map_err(io::Error::other)?;
+        let range = FileRange { file: object.file.clone(), offset: object_offset, len };
+        let destination = self.sink.destination();
+        let (count, data) = match &destination {
+            Some(to) => (to.take_from(&range, file_offset).await?, None),
+            None => {
+                let data = weft_io::read_range(&range).await?;
+                (data.len(), Some(data))
+            }
+        };
+        // Looked at when the bytes are here: if it is the object's file now, it was then.
+        if !object.is_current()? {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the object was removed"));
+        }
+        match data {
+            Some(data) if count > 0 => self.sink.take(file_offset, data).await?,
+            Some(_) => {}
+            None => self.sink.placed(count as u64),
+        }
+        if let Some(local) = self.cluster.servers.local() {
+            local.count(count as u64);
+        }
+        u32::try_from(count).map_err(io::Error::other)
+    }
+
     /// One READ: bytes read, and whether they reach the end.
     async fn read_once(
         &self,
@@ -181,6 +242,9 @@ impl<S: ReadSink> Shared<S> {
         target: &Target,
         piece: &Piece,
     ) -> Result<(u32, bool), ClientError> {
+        if let Some(count) = self.read_here(session, target, piece).await {
+            return Ok((count, false));
+        }
         let Piece { file_offset, object_offset, len } = *piece;
         let (fh, stateid) = (target.fh(), target.stateid(self.open.io_stateid()));
         let (read, eof) = match self.sink.destination() {

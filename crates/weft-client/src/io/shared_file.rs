@@ -1,8 +1,11 @@
 //! What all opens of one file share: its bytes as far as they are known here, its layout, its size.
 
-use std::sync::{
-    Arc, Weak,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Instant,
 };
 
 use tokio::sync::{Notify, RwLock};
@@ -66,6 +69,8 @@ pub(super) struct SharedFile {
     cache: Mutex<Cache>,
     /// Something that was on its way has ended.
     pub(super) ended: Notify,
+    /// When it was opened last: what was learnt of it elsewhere before is looked at again.
+    opened_at: Mutex<Instant>,
     failures: Mutex<Failures>,
 }
 
@@ -98,6 +103,7 @@ impl SharedFile {
                 size: FileSize::default(),
             }),
             ended: Notify::new(),
+            opened_at: Mutex::new(Instant::now()),
             failures: Mutex::default(),
         }
     }
@@ -159,6 +165,7 @@ impl SharedFile {
 
     /// Hears what an open was told: what is kept stays only if it is of the same state of the file.
     pub(super) fn opened(&self, opened: &Opened) {
+        *self.opened_at.lock() = Instant::now();
         let unsettled = self.has_untold();
         self.cache(|cache| {
             let verdict = opened.change.map_or(Verdict::Drop, |change| {
@@ -169,6 +176,11 @@ impl SharedFile {
             }
         });
         self.told_size(opened.size, opened.asked.moment);
+    }
+
+    /// When it was opened last.
+    pub(super) fn opened_at(&self) -> Instant {
+        *self.opened_at.lock()
     }
 
     /// The end of the file as far as this client knows.

@@ -1,13 +1,14 @@
 //! Sessions with data servers, made at first use and shared by all files.
 
-use std::{collections::HashMap, sync::Arc, time::Instant};
+use std::{collections::HashMap, path::Path, sync::Arc, time::Instant};
 
 use tokio::sync::OnceCell;
 
-use super::plan::{DataServerAddrs, LayoutError, StripeTarget};
+use super::plan::{DataServerAddrs, LayoutError, Plan, StripeTarget};
 use crate::{
     error::ClientError,
     joined, limits,
+    local::{Door, LocalHold, LocalObject, LocalObjects},
     session::{Session, SessionOptions},
     sync::Mutex,
 };
@@ -17,6 +18,8 @@ use crate::{
 pub struct DataServers {
     options: SessionOptions,
     by_key: Mutex<HashMap<Key, Arc<Entry>>>,
+    /// Objects on this host, if they are read by descriptor.
+    local: Option<Arc<LocalObjects>>,
 }
 
 /// A data server's addresses, and the minor version spoken with it.
@@ -26,12 +29,57 @@ type Key = (DataServerAddrs, u32);
 struct Entry {
     session: OnceCell<Session>,
     avoid_until: Mutex<Option<Instant>>,
+    door: Door,
 }
 
 impl DataServers {
     /// An empty pool; sessions are opened with these options.
     pub fn new(options: SessionOptions) -> DataServers {
-        DataServers { options, by_key: Mutex::new(HashMap::new()) }
+        DataServers { options, by_key: Mutex::new(HashMap::new()), local: None }
+    }
+
+    /// The same, and objects of data servers that have a socket in this directory are read by
+    /// descriptor (ADR 32).
+    #[must_use]
+    pub fn with_local_sockets(self, dir: &Path) -> DataServers {
+        DataServers { local: Some(LocalObjects::new(dir)), ..self }
+    }
+
+    /// What is had of objects on this host, if they are read by descriptor.
+    pub fn local(&self) -> Option<&Arc<LocalObjects>> {
+        self.local.as_ref()
+    }
+
+    /// The object of a target, if it was asked for after `since` and not too long ago.
+    pub fn known_object(&self, target: &StripeTarget, since: Instant) -> Option<LocalObject> {
+        self.local.as_ref()?.known(&target.fh.0, since)
+    }
+
+    /// The same of a target whose data server is on this host, if that hands it out; asked for if
+    /// it is not known.
+    pub async fn local_object(
+        &self,
+        target: &StripeTarget,
+        session: &Session,
+        since: Instant,
+    ) -> Option<LocalObject> {
+        let (local, fh) = (self.local.as_ref()?, &target.fh.0);
+        if let Some(known) = local.known(fh, since) {
+            return Some(known);
+        }
+        if !session.is_on_this_host() {
+            return None;
+        }
+        let entry = self.entry(&self.key(target)).ok()?;
+        local.ask(&entry.door, &session.server_owner(), (fh, since)).await
+    }
+
+    /// What closes the descriptors of a layout with it.
+    pub fn hold(&self, plan: &Plan) -> Option<LocalHold> {
+        let local = self.local.as_ref()?;
+        let all = plan.stripes.iter().flat_map(|replicas| replicas.all());
+        let fhs = all.map(|target| target.fh.0.clone()).collect();
+        Some(LocalHold::new(local.clone(), fhs))
     }
 
     /// The session with a target's data server, opened over the first of its addresses that

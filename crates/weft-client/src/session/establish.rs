@@ -138,6 +138,9 @@ impl Inner {
         }
         match self.answered(Connection::connect_with(self.addr, options), || 0).await {
             Ok(connection) => {
+                let [ours, theirs] =
+                    [connection.local(), connection.peer()].map(|end| end.ip().to_canonical());
+                self.on_this_host.store(ours == theirs, Ordering::Relaxed);
                 let number = LINKS.fetch_add(1, Ordering::Relaxed);
                 self.core().connection_lost();
                 self.set_link(Some(Link { connection, number }));

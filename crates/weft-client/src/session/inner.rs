@@ -33,6 +33,8 @@ pub(super) struct Inner {
     pub(super) establishing: tokio::sync::Mutex<Option<(Instant, Arc<str>)>>,
     pub(super) slot_freed: Notify,
     pub(super) closed: AtomicBool,
+    /// Both ends of the last connection had one address.
+    pub(super) on_this_host: AtomicBool,
     /// Who reclaims something.
     pub(super) reclaims: Mutex<Vec<Weak<dyn Reclaims>>>,
 }

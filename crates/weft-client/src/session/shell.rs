@@ -2,7 +2,10 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Weak, atomic::AtomicBool},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -63,6 +66,7 @@ impl Session {
             establishing: tokio::sync::Mutex::new(None),
             slot_freed: Notify::new(),
             closed: AtomicBool::new(false),
+            on_this_host: AtomicBool::new(false),
             reclaims: Mutex::default(),
         });
         inner.ready_link().await?;
@@ -71,7 +75,8 @@ impl Session {
     }
 
     /// The same session for the requests of another user: one session serves many, as each request
-    /// says whose it is (RFC 8881 §2.10.8.1: the session itself is protected by nothing of theirs).
+    /// says whose it is (RFC 8881 §2.10.8.1: the session itself is protected by nothing of
+    /// theirs).
     #[must_use]
     pub fn acting_for(&self, caller: Credential) -> Session {
         Session { caller, ..self.clone() }
@@ -125,12 +130,24 @@ impl Session {
         self.inner.core().server_flags() & exchgid::USE_PNFS_MDS != 0
     }
 
+    /// Major id of the server owner (RFC 8881 §2.5).
+    pub fn server_owner(&self) -> Bytes {
+        self.inner.core().server_owner().clone()
+    }
+
+    /// Whether the server is on this host, as far as addresses tell: both ends of the last
+    /// connection had the same one.
+    pub fn is_on_this_host(&self) -> bool {
+        self.inner.on_this_host.load(Ordering::Relaxed)
+    }
+
     /// How often the server has forgotten us. When it grows, every open and layout is gone.
     pub fn losses(&self) -> u64 {
         self.inner.core().losses()
     }
 
-    /// One more that is asked what to reclaim whenever the server has started anew, while it lives.
+    /// One more that is asked what to reclaim whenever the server has started anew, while it
+    /// lives.
     pub fn reclaim_with(&self, reclaims: Weak<dyn Reclaims>) {
         let mut all = self.inner.reclaims.lock();
         all.retain(|reclaims| reclaims.strong_count() > 0);

@@ -5,7 +5,7 @@ use crate::limits::URL_BYTES_MAX;
 /// What URLs of ours begin with.
 pub(super) const SCHEME: &str = "weft://";
 /// Every option there is.
-pub(super) const NAMES: [&str; 10] = [
+pub(super) const NAMES: [&str; 11] = [
     "minorversion",
     "layouts",
     "eager",
@@ -16,6 +16,7 @@ pub(super) const NAMES: [&str; 10] = [
     "cache_bytes",
     "gather_below",
     "read_ahead",
+    "local",
 ];
 
 /// Why a text is no URL of ours, and what to write instead.

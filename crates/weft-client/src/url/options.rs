@@ -1,6 +1,6 @@
 //! Options of URLs: those of a client that can be said in a word.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
 use super::error::{NAMES, UrlError};
 use crate::limits::{SLOTS_MAX, URL_CACHE_BYTES_MAX, URL_SECONDS_MAX};
@@ -29,6 +29,17 @@ pub struct UrlOptions {
     pub gather_below: Option<u32>,
     /// In bytes.
     pub read_ahead: Option<u32>,
+    /// `off`, or a directory: [`crate::fs::ClientOptions::local_sockets`].
+    pub local: Option<LocalSockets>,
+}
+
+/// Where data servers of this host have their sockets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LocalSockets {
+    /// They are not looked for.
+    Off,
+    /// In this directory.
+    In(PathBuf),
 }
 
 impl UrlOptions {
@@ -48,6 +59,7 @@ impl UrlOptions {
             "cache_bytes" => set(&mut self.cache_bytes, NAMES[7], value, memory),
             "gather_below" => set(&mut self.gather_below, NAMES[8], value, bytes),
             "read_ahead" => set(&mut self.read_ahead, NAMES[9], value, bytes),
+            "local" => set(&mut self.local, NAMES[10], value, local),
             other => Err(UrlError::UnknownOption(other.into())),
         }
     }
@@ -71,6 +83,7 @@ impl UrlOptions {
             cache_bytes: said.cache_bytes.or(before.cache_bytes),
             gather_below: said.gather_below.or(before.gather_below),
             read_ahead: said.read_ahead.or(before.read_ahead),
+            local: said.local.or(before.local),
         };
         Ok(())
     }
@@ -89,6 +102,10 @@ impl UrlOptions {
             self.cache_bytes.map(|v| v.to_string()),
             self.gather_below.map(|v| v.to_string()),
             self.read_ahead.map(|v| v.to_string()),
+            self.local.as_ref().map(|local| match local {
+                LocalSockets::Off => OFF.to_owned(),
+                LocalSockets::In(dir) => dir.display().to_string(),
+            }),
         ];
         NAMES.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?)))
     }
@@ -132,6 +149,18 @@ fn set<T>(
     let wrong = |wanted| UrlError::Value { option, value: value.into(), wanted };
     *to = Some(read(value).map_err(wrong)?);
     Ok(())
+}
+
+/// What a URL says for none.
+const OFF: &str = "off";
+
+/// A path goes into a URL as it is: `&`, which would end it, is not for it.
+fn local(value: &str) -> Read<LocalSockets> {
+    match value {
+        OFF => Ok(LocalSockets::Off),
+        dir if dir.starts_with('/') => Ok(LocalSockets::In(dir.into())),
+        _ => Err("off, or a directory such as /run/weft-local"),
+    }
 }
 
 fn version(value: &str) -> Read<u32> {

@@ -82,7 +82,9 @@ fn options() -> impl Strategy<Value = UrlOptions> {
     let memory = proptest::option::of(0u64..=1 << 40);
     let numbers = (proptest::option::of(1u32..=2), proptest::option::of(1u32..=256));
     let truths = (truth(), truth(), truth());
-    (numbers, truths, seconds(), seconds(), (bytes(), bytes(), memory)).prop_map(
+    let dir = "/[a-z/.-]{0,20}".prop_map(|dir| LocalSockets::In(dir.into()));
+    let local = proptest::option::of(prop_oneof![Just(LocalSockets::Off), dir]);
+    (numbers, truths, seconds(), seconds(), (bytes(), bytes(), memory, local)).prop_map(
         |(
             (minorversion, slots),
             (layouts, eager, cache),
@@ -90,7 +92,7 @@ fn options() -> impl Strategy<Value = UrlOptions> {
             data_server_patience,
             sizes,
         )| {
-            let (gather_below, read_ahead, cache_bytes) = sizes;
+            let (gather_below, read_ahead, cache_bytes, local) = sizes;
             UrlOptions {
                 minorversion,
                 layouts,
@@ -102,6 +104,7 @@ fn options() -> impl Strategy<Value = UrlOptions> {
                 cache_bytes,
                 gather_below,
                 read_ahead,
+                local,
             }
         },
     )

@@ -10,10 +10,10 @@ use std::{
 
 use tempfile::TempDir;
 use tokio::{
-    net::TcpListener,
+    net::{TcpListener, UnixListener},
     runtime::{Builder, Handle, Runtime},
 };
-use weft_ds::{DataServer, control::Service};
+use weft_ds::{DataServer, control::Service, serve_locally, socket_name};
 use weft_mds::{
     Export, LayoutKind, Mds, MdsParts, Naming, ObjectCreation, Reconfiguration, SmallFiles,
     Striping,
@@ -231,15 +231,23 @@ impl Cluster {
         })
         .await;
         let store = opened.unwrap();
-        let who = identity(ServerRole::Ds, ServerUuid(store.identity()));
+        let store_uuid = ServerUuid(store.identity());
+        let who = identity(ServerRole::Ds, store_uuid);
+        let owner = who.server_owner.major_id.0.to_vec();
         let core = Core::new(who, SessionLimits::default(), 3600);
         let connections = core.connections.clone();
         let number = DataServerId(id);
         let ds = DataServer::new(core, number, Arc::new(store), &self.secret).unwrap();
         let control = Service::new(ds.clone(), &self.secret).unwrap();
+        let threads = Threads::start();
+        let socket = self.local_socket(store_uuid);
+        std::fs::create_dir_all(self.local_sockets()).unwrap();
+        let _stale = std::fs::remove_file(&socket);
+        let listener = threads.run(async move { UnixListener::bind(socket).unwrap() }).await;
+        threads.handle().spawn(serve_locally(ds.clone(), listener, owner));
         let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds));
         let limits = self.options.server.clone();
-        Threads::start().serve(at, vec![nfs, control], connections, limits).await
+        threads.serve(at, vec![nfs, control], connections, limits).await
     }
 
     /// Opens the volume; one that was just let go may still be closing on another thread.
@@ -367,6 +375,21 @@ impl Cluster {
     /// Where the objects of a data server are, by index.
     pub fn object_dir(&self, index: usize) -> PathBuf {
         self.data_server_dir(index as u32 + 1).join("objects")
+    }
+
+    /// The directory of everything.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Where the data servers have their sockets for clients of this host.
+    pub fn local_sockets(&self) -> PathBuf {
+        self.dir.path().join("local")
+    }
+
+    fn local_socket(&self, uuid: ServerUuid) -> PathBuf {
+        let owner = identity(ServerRole::Ds, uuid).server_owner.major_id.0;
+        self.local_sockets().join(socket_name(&owner).unwrap())
     }
 
     fn data_server_dir(&self, id: u32) -> PathBuf {

@@ -46,6 +46,12 @@ pub(super) fn open_past_cache(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(direct).open(path)
 }
 
+/// Opens a file that is there to read it, and for nothing else.
+pub(super) fn open_read_only(path: &Path) -> std::io::Result<File> {
+    let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).map_err(std::io::Error::other)?;
+    OpenOptions::new().read(true).custom_flags(no_link).open(path)
+}
+
 /// Makes the names in a directory durable.
 pub(super) fn sync_dir(path: &Path) -> Result<(), ObjectError> {
     durable::sync_dir(path).map_err(io("sync a directory"))

@@ -416,6 +416,19 @@ impl ObjectStore {
         named.collect()
     }
 
+    /// The object's file, opened anew to be read and for nothing else: it may be handed to whoever
+    /// brought a handle of this epoch. None if there is no object.
+    ///
+    /// # Errors
+    /// [`ObjectError::Stale`] for an old epoch or a removed object; what the disk says.
+    pub fn open_read_only(&self, id: ObjectId, epoch: u32) -> Result<Option<File>, ObjectError> {
+        let object = self.object(id);
+        // Held while it is opened: no fence has returned between.
+        let epoch_lock = object.epoch_shared();
+        epoch_lock.admit(epoch)?;
+        self.dir.open_read_only(id)
+    }
+
     /// Whether the object has a file: whoever writes to it makes none then.
     ///
     /// # Errors

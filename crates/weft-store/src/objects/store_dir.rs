@@ -16,7 +16,7 @@ use weft_io::durable;
 
 use super::{
     error::{ObjectError, io},
-    files::{make_dir, open_past_cache, open_rw, replace_file, sync_dir},
+    files::{make_dir, open_past_cache, open_read_only, open_rw, replace_file, sync_dir},
     object_id::ObjectId,
     volumes::Volumes,
 };
@@ -137,6 +137,15 @@ impl StoreDir {
             Ok(file) => Ok(Some(file)),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
             Err(e) => Err(io("open an object")(e)),
+        }
+    }
+
+    /// Opens the object's file anew to read it, if it exists.
+    pub(super) fn open_read_only(&self, id: ObjectId) -> Result<Option<File>, ObjectError> {
+        match open_read_only(&self.object_path(id)) {
+            Ok(file) => Ok(Some(file)),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(io("open an object to read it")(e)),
         }
     }
 

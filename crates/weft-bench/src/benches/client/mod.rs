@@ -7,11 +7,13 @@ mod cached;
 mod setting;
 mod streams;
 
+pub(crate) use streams::put;
+
 use crate::{context::Context, outcome::Outcome, report::Row};
 
 /// Measures all of it.
 pub(crate) fn bench(context: &Context) -> Outcome<Vec<Row>> {
-    let mut rows = streams::bench(context)?;
-    rows.extend(cached::bench(context)?);
+    let mut rows = cached::bench(context)?;
+    rows.extend(streams::bench(context)?);
     Ok(rows)
 }

@@ -55,7 +55,7 @@ pub(super) fn bench(context: &Context) -> Outcome<Vec<Row>> {
     let runtime = Runtime::new()?;
     let peer = Peer::start()?;
     let servers = Servers::start(&context.weft, &context.memory.join("client"), DATA_SERVERS)?;
-    runtime.block_on(put(&servers, bytes))?;
+    runtime.block_on(put(&servers, PATH, bytes))?;
     let mut samples = Samples::default();
     let mounts = Path::new("/dev/fuse").exists();
     for _ in 0..context.repeats {
@@ -104,9 +104,13 @@ fn by_cpu(sample: Sample) -> Sample {
     Sample { value: amount / cpu_s.max(f64::MIN_POSITIVE), ..sample }
 }
 
-async fn put(servers: &Servers, bytes: u64) -> Outcome {
+/// Makes a file of so many bytes.
+///
+/// # Errors
+/// It cannot be made.
+pub(crate) async fn put(servers: &Servers, path: &str, bytes: u64) -> Outcome {
     let client = servers.client().await?;
-    let file = client.open(PATH, OpenOptions::replace(0o644)).await?;
+    let file = client.open(path, OpenOptions::replace(0o644)).await?;
     let block = Bytes::from(disk::block());
     for n in 0..bytes / BLOCK_BYTES as u64 {
         file.write_at(n * BLOCK_BYTES as u64, block.clone()).await?;
