@@ -234,6 +234,9 @@ fn spread(engine: &Arc<dyn Engine>) -> [InodeNo; 3] {
     [dir, files[0], files[1]]
 }
 
+/// What is changed in a place.
+type Change = fn(&mut Placement);
+
 /// A place by another list than the device's, which clients are told, one that contradicts itself,
 /// and a choice where there is nothing to choose are found; a sound volume has none of these.
 #[test]
@@ -252,7 +255,7 @@ fn places_and_choices_are_compared() {
     };
     assert_eq!(changed(0, &|_| {}), Vec::<String>::new());
     let not_that = "its list is not that of its device";
-    let rows: [(usize, fn(&mut Placement), &str); 5] = [
+    let rows: [(usize, Change, &str); 5] = [
         (1, |place| place.spread = Spread::InTurn, not_that),
         (1, |place| place.device = DeviceId([9; 16]), not_that),
         (2, |place| place.device = DeviceId([8; 16]), not_that),
