@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weft_layout::{Access, DataServerHandle, HandleKeys, Rights};
+use weft_layout::{Access, DataServerHandle, HandleKeys, Rights, Slots};
 
 fn number<const N: usize>(data: &[u8], at: usize) -> u64 {
     let bytes = data.iter().skip(at).take(N);
@@ -24,7 +24,10 @@ fuzz_target!(|data: &[u8]| {
         },
         makes: number::<1>(data, 0) & 4 != 0,
         ends: number::<1>(data, 0) & 8 != 0,
-        slot: number::<2>(data, 1) as u16,
+        slots: match number::<1>(data, 0) & 16 {
+            0 => Slots::One(number::<2>(data, 1) as u16),
+            _ => Slots::Several(number::<2>(data, 1) as u16),
+        },
         volume: number::<4>(data, 3) as u32,
         object: number::<8>(data, 7),
         epoch: number::<4>(data, 15) as u32,

@@ -9,7 +9,7 @@ use weft_xdr::{Decode, DecodeError, Encode, Reader, Writer, xdr_named, xdr_struc
 /// Program number, of the range that RFC 5531 §8.1 leaves to users.
 pub const CONTROL_PROGRAM: u32 = 0x2057_4654;
 /// The one version.
-pub const CONTROL_VERSION: u32 = 6;
+pub const CONTROL_VERSION: u32 = 7;
 /// Most objects in one batch: a reply of 40 KiB, and a fraction of a second of disk work.
 pub const BATCH_MAX: usize = 1024;
 /// Most runs of a volume that a data server names.
@@ -403,15 +403,21 @@ xdr_struct! {
 
 xdr_struct! {
     /// Which bytes of a sparse object are the file's: units whose number modulo the count is the
-    /// slot.
+    /// slot, or one of the slots.
     #[derive(Copy)]
     pub struct StripeName {
         /// Bytes of a unit.
         pub unit_bytes: u64,
-        /// Objects of the file.
+        /// Units of a stripe.
         pub count: u32,
-        /// Which of them this is.
+        /// Which of them the object has; the first, if it has several.
         pub slot: u32,
+        /// All that it has, a bit for each; 0: only that one. With some, the count is at most 16.
+        pub slots: u32,
+        /// Stripes of such units; 0: all. Behind them units are of another size.
+        pub rounds: u32,
+        /// Bytes of those.
+        pub later_unit_bytes: u64,
     }
 }
 xdr_struct! {
@@ -647,7 +653,14 @@ mod tests {
             shares_blocks: true,
         })));
         round_trip(ControlResult::<SpaceOk>(Err(ControlStatus::IO)));
-        let stripe = StripeName { unit_bytes: 1 << 20, count: 4, slot: 3 };
+        let stripe = StripeName {
+            unit_bytes: 1 << 20,
+            count: 4,
+            slot: 2,
+            slots: 0b1100,
+            rounds: 5,
+            later_unit_bytes: 6 << 20,
+        };
         round_trip(SeekArgs { object, stripe, hole: true, from: 1, end: 2 });
         round_trip(SeekOk { found: true, at: 3, size: 4 });
         round_trip(PunchArgs { object, epoch: 1, offset: 2, len: 3 });

@@ -76,7 +76,7 @@ impl DataServer {
             return Ok(());
         }
         let ObjectGrant { id, epoch } = grant;
-        let birth = Birth { object: id.object, epoch, slot: handle.slot.into() };
+        let birth = Birth { object: id.object, epoch, slot: handle.slots.first().into() };
         Ok(self.births.ask(id.volume, birth, bytes).await?)
     }
 }

@@ -8,7 +8,7 @@ use weft_client::{
     rpc::Credential,
     session::{Session, SessionOptions},
 };
-use weft_layout::{DataServerHandle, HandleKey, HandleKeys, Rights};
+use weft_layout::{DataServerHandle, HandleKey, HandleKeys, Rights, Slots};
 use weft_nfs::{Bitmap, FileHandle, NfsStat, OpArgs, OpOk, StableHow, Stateid, Verifier, ops::*};
 use weft_store::{
     objects::{CachePolicy, ObjectId},
@@ -41,7 +41,7 @@ impl File {
             rights,
             makes: true,
             ends: false,
-            slot: 0,
+            slots: Slots::One(0),
             volume: self.volume,
             object: self.object,
             epoch: self.fence_epoch,

@@ -111,13 +111,35 @@ pub enum NotAdmitted {
     NotOurs,
 }
 
+/// Which units of the file an object holds: those whose number modulo the stripe count is one of
+/// these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Slots {
+    /// This one.
+    One(u16),
+    /// Those whose bits are set: a cyclic list names the data server more than once.
+    Several(u16),
+}
+
+impl Slots {
+    /// The first of them; 0 if there is none.
+    pub fn first(self) -> u16 {
+        match self {
+            Slots::One(slot) => slot,
+            Slots::Several(0) => 0,
+            // Below 16.
+            Slots::Several(slots) => slots.trailing_zeros() as u16,
+        }
+    }
+}
+
 /// The data-server filehandle. On the wire exactly 32 bytes, big-endian:
 ///
 /// | bytes | field |
 /// | --- | --- |
 /// | 0 | version, 2 |
-/// | 1 | rights: bit 0 read, bit 1 write, bit 2 make; bit 3 ends; others 0 |
-/// | 2..4 | slot |
+/// | 1 | rights: bit 0 read, bit 1 write, bit 2 make; bit 3 ends; bit 4 several slots; others 0 |
+/// | 2..4 | slot, or a bit for each slot |
 /// | 4..8 | volume |
 /// | 8..16 | object |
 /// | 16..20 | fence epoch |
@@ -134,15 +156,15 @@ pub struct DataServerHandle {
     /// Whether the file ends where the object does: READ says `eof` there (ADR 31). Without, only
     /// the metadata server knows what is behind the object.
     pub ends: bool,
-    /// Which units this object holds: those whose number modulo the stripe count is the slot.
-    pub slot: u16,
+    /// Which units this object holds.
+    pub slots: Slots,
     /// The volume's number.
     pub volume: u32,
     /// The object: the file's inode number.
     pub object: u64,
     /// Refused once the object is fenced at a later epoch.
     pub epoch: u32,
-    /// Number of slots, at least 1.
+    /// Number of slots, at least 1; at most 16 if the object has several.
     pub stripe_count: u16,
     /// Stripe unit in MiB, at least 1.
     pub stripe_unit_mib: u16,
@@ -191,24 +213,44 @@ impl DataServerHandle {
         if !granted {
             return Err(NotAdmitted::Rights);
         }
-        let ours = self.distribution().is_some_and(|d| d.serves(self.slot.into(), offset, len));
+        let ours = self.distribution().is_some_and(|(rule, index)| rule.serves(index, offset, len));
         if ours { Ok(()) } else { Err(NotAdmitted::NotOurs) }
     }
 
-    /// The range before a unit that a write begins and does not fill, up to the slot's unit before:
-    /// it is of other slots, so that the object never has bytes there. `None` for other writes.
+    /// The range before a unit that a write begins and does not fill, up to the object's unit
+    /// before: it is of other slots, so that the object never has bytes there. `None` for other
+    /// writes.
     pub fn others_before(&self, offset: u64, len: u64) -> Option<(u64, u64)> {
         let unit = u64::from(self.stripe_unit_mib) * UNIT_STEP_BYTES;
         let begins = offset > 0 && offset.is_multiple_of(unit) && len < unit;
-        let others = u64::from(self.stripe_count).saturating_sub(1) * unit;
-        (begins && others > 0).then(|| (offset.saturating_sub(others), offset))
+        let others = match self.slots {
+            Slots::One(_) => u64::from(self.stripe_count).saturating_sub(1),
+            Slots::Several(_) => {
+                let (rule, index) = self.distribution()?;
+                let is_other = |n: &u64| {
+                    let before = offset.checked_sub(n * unit);
+                    before.is_some_and(|at| rule.locate(at).stripe_index != index)
+                };
+                (1..u64::from(self.stripe_count)).take_while(is_other).count() as u64
+            }
+        };
+        (begins && others > 0).then(|| (offset.saturating_sub(others * unit), offset))
     }
 
-    /// The file's distribution in terms of slots; `None` if count or unit is 0, which no opened
-    /// handle has.
-    pub fn distribution(&self) -> Option<Distribution> {
-        let unit = u64::from(self.stripe_unit_mib) * UNIT_STEP_BYTES;
-        Distribution::round_robin(unit, self.stripe_count.into(), 0, Form::Sparse).ok()
+    /// The file's distribution in terms of slots, and the index of this object in it; `None` for
+    /// fields that make no sense, which no opened handle has.
+    pub fn distribution(&self) -> Option<(Distribution, u32)> {
+        let (unit, count) = (u64::from(self.stripe_unit_mib) * UNIT_STEP_BYTES, self.stripe_count);
+        match self.slots {
+            Slots::One(slot) => {
+                let rule = Distribution::round_robin(unit, count.into(), 0, Form::Sparse).ok()?;
+                Some((rule, slot.into()))
+            }
+            Slots::Several(slots) => {
+                let rule = Distribution::of_turns(unit, count, slots).ok()?;
+                Some((rule, Distribution::OF_TURNS))
+            }
+        }
     }
 
     fn to_bytes(self) -> [u8; SEALED_BYTES] {
@@ -217,7 +259,12 @@ impl DataServerHandle {
         let Rights { read, write } = self.rights;
         out[1] = u8::from(read) | u8::from(write) << 1 | u8::from(self.makes) << 2;
         out[1] |= u8::from(self.ends) << 3;
-        out[2..4].copy_from_slice(&self.slot.to_be_bytes());
+        let (slots, several) = match self.slots {
+            Slots::One(slot) => (slot, false),
+            Slots::Several(slots) => (slots, true),
+        };
+        out[1] |= u8::from(several) << 4;
+        out[2..4].copy_from_slice(&slots.to_be_bytes());
         out[4..8].copy_from_slice(&self.volume.to_be_bytes());
         out[8..16].copy_from_slice(&self.object.to_be_bytes());
         out[16..20].copy_from_slice(&self.epoch.to_be_bytes());
@@ -229,19 +276,25 @@ impl DataServerHandle {
     /// The fields, if they make sense.
     fn from_bytes(b: &[u8; SEALED_BYTES]) -> Option<Self> {
         let rights = b[1];
+        let slots = u16::from_be_bytes(*b[2..].first_chunk()?);
         let handle = DataServerHandle {
             rights: Rights { read: rights & 1 != 0, write: rights & 2 != 0 },
             makes: rights & 4 != 0,
             ends: rights & 8 != 0,
-            slot: u16::from_be_bytes(*b[2..].first_chunk()?),
+            slots: if rights & 16 != 0 { Slots::Several(slots) } else { Slots::One(slots) },
             volume: u32::from_be_bytes(*b[4..].first_chunk()?),
             object: u64::from_be_bytes(*b[8..].first_chunk()?),
             epoch: u32::from_be_bytes(*b[16..].first_chunk()?),
             stripe_count: u16::from_be_bytes(*b[20..].first_chunk()?),
             stripe_unit_mib: u16::from_be_bytes(*b[22..].first_chunk()?),
         };
-        let is_stripe = handle.slot < handle.stripe_count && handle.stripe_unit_mib > 0;
+        // Slots there are; and nobody has several and none or one of them.
+        let are_slots = match handle.slots {
+            Slots::One(slot) => slot < handle.stripe_count,
+            Slots::Several(slots) => slots.count_ones() > 1 && handle.distribution().is_some(),
+        };
+        let is_stripe = are_slots && handle.stripe_unit_mib > 0;
         let ends_alone = !handle.ends || handle.stripe_count == 1;
-        (rights & !15 == 0 && is_stripe && ends_alone).then_some(handle)
+        (rights & !31 == 0 && is_stripe && ends_alone).then_some(handle)
     }
 }

@@ -33,6 +33,6 @@ pub use flexfiles_return::{
     FlexIoErrors, FlexIoStats, FlexReturn, FlexUpdate, IoLatency, REPORTS_MAX,
 };
 pub use handle::{
-    Access, DataServerHandle, HandleError, HandleKey, HandleKeys, NotAdmitted, Rights,
+    Access, DataServerHandle, HandleError, HandleKey, HandleKeys, NotAdmitted, Rights, Slots,
 };
 pub use net_addr::{MULTIPATH_MAX, NetAddr, NetAddrError};

@@ -251,7 +251,7 @@ fn handle() -> DataServerHandle {
         rights: Rights::READ_WRITE,
         makes: true,
         ends: false,
-        slot: 2,
+        slots: Slots::One(2),
         volume: 0x0102_0304,
         object: 0x1112_1314_1516_1718,
         epoch: 0x2122_2324,
@@ -302,7 +302,8 @@ fn damaged_handles_are_refused() {
     }
 }
 
-/// Well sealed nonsense is malformed: a slot beyond the count, no unit, no stripes.
+/// Well sealed nonsense is malformed: slots beyond the count, several that are none or
+/// one, or of too many, no unit, no stripes.
 #[test]
 fn senseless_handles_are_malformed() {
     let with = |change: fn(&mut DataServerHandle)| {
@@ -310,10 +311,22 @@ fn senseless_handles_are_malformed() {
         change(&mut h);
         DataServerHandle::open(&key(), &h.seal(&key())).map(drop)
     };
-    assert_eq!(with(|h| h.slot = 4), Ok(()));
-    assert_eq!(with(|h| h.slot = 5), Err(HandleError::Malformed));
+    assert_eq!(with(|h| h.slots = Slots::One(4)), Ok(()));
+    assert_eq!(with(|h| h.slots = Slots::One(5)), Err(HandleError::Malformed));
+    assert_eq!(with(|h| h.slots = Slots::Several(0b1_0010)), Ok(()));
+    for senseless in [0, 0b100, 0b10_0010] {
+        let mut h = handle();
+        h.slots = Slots::Several(senseless);
+        let opened = DataServerHandle::open(&key(), &h.seal(&key()));
+        assert_eq!(opened, Err(HandleError::Malformed), "{senseless:b}");
+    }
+    let long = |h: &mut DataServerHandle| (h.slots, h.stripe_count) = (Slots::Several(3), 17);
+    assert_eq!(with(long), Err(HandleError::Malformed));
     assert_eq!(with(|h| h.stripe_unit_mib = 0), Err(HandleError::Malformed));
-    assert_eq!(with(|h| (h.slot, h.stripe_count) = (0, 0)), Err(HandleError::Malformed));
+    assert_eq!(
+        with(|h| (h.slots, h.stripe_count) = (Slots::One(0), 0)),
+        Err(HandleError::Malformed)
+    );
 }
 
 /// A handle admits what its rights and its slot allow, at both sides of each unit's borders.
@@ -372,14 +385,32 @@ proptest! {
     fn handles_round_trip((read, write, makes, ends) in any::<(bool, bool, bool, bool)>(),
                           slot: u16,
                           volume: u32, object: u64,
-                          epoch: u32, stripe_count in 1..=u16::MAX,
+                          epoch: u32, stripe_count in prop_oneof![1..=u16::MAX, Just(16)],
                           stripe_unit_mib in 1..=u16::MAX) {
-        let slot = slot % stripe_count;
+        let slots = match slot.count_ones() > 1 && stripe_count == 16 {
+            true => Slots::Several(slot),
+            false => Slots::One(slot % stripe_count),
+        };
         let h = DataServerHandle { rights: Rights { read, write }, makes,
-                                   ends: ends && stripe_count == 1, slot, volume, object,
+                                   ends: ends && stripe_count == 1, slots, volume, object,
                                    epoch, stripe_count, stripe_unit_mib };
         prop_assert_eq!(DataServerHandle::open(&key(), &h.seal(&key())), Ok(h));
     }
+}
+
+/// A handle with several slots admits the units of each of them, and a range across two that touch.
+#[test]
+fn several_slots_are_admitted() {
+    const MIB: u64 = 1 << 20;
+    let slots = Slots::Several(0b0110);
+    let h = DataServerHandle { slots, stripe_count: 4, stripe_unit_mib: 1, ..handle() };
+    assert_eq!(h.slots.first(), 1);
+    for unit in 0..12 {
+        let admitted = h.admits(unit * MIB, MIB, Access::Write);
+        assert_eq!(admitted.is_ok(), matches!(unit % 4, 1 | 2), "{unit}");
+    }
+    assert_eq!(h.admits(MIB, 2 * MIB, Access::Read), Ok(()));
+    assert_eq!(h.admits(MIB, 2 * MIB + 1, Access::Read), Err(NotAdmitted::NotOurs));
 }
 
 /// What lies before a unit that a small write begins is of others, up to the unit before; other
@@ -391,7 +422,7 @@ fn others_have_what_lies_before_a_unit() {
         rights: Rights { read: true, write: true },
         makes: true,
         ends: false,
-        slot: 1,
+        slots: Slots::One(1),
         volume: 1,
         object: 1,
         epoch: 1,
@@ -411,5 +442,16 @@ fn others_have_what_lies_before_a_unit() {
             assert!(handle.admits(at, 4096, Access::Write).is_err(), "{at} is ours");
         }
     }
-    assert_eq!(DataServerHandle { stripe_count: 1, slot: 0, ..handle }.others_before(MIB, 1), None);
+    assert_eq!(
+        DataServerHandle { stripe_count: 1, slots: Slots::One(0), ..handle }.others_before(MIB, 1),
+        None
+    );
+    let several = DataServerHandle { slots: Slots::Several(0b1001), ..handle };
+    let rows = [(3, Some((1, 3))), (4, None), (7, Some((5, 7))), (8, None)];
+    for (at, others) in rows {
+        let others = others.map(|(start, end)| (start * MIB, end * MIB));
+        assert_eq!(several.others_before(at * MIB, 4096), others, "{at}");
+    }
+    let one_of_two = DataServerHandle { slots: Slots::Several(0b1010), ..handle };
+    assert_eq!(one_of_two.others_before(MIB, 1), Some((0, MIB)));
 }

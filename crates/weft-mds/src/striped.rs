@@ -3,14 +3,18 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use weft_control::codec::StripeName;
 use weft_layout::{
     DataServerHandle, FilesDeviceAddr, FilesLayout, FlexDataServer, FlexDeviceAddr, FlexFlags,
-    FlexLayout, FlexMirror, FlexVersion, NetAddr, NflUtil, Rights,
+    FlexLayout, FlexMirror, FlexVersion, NetAddr, NflUtil, Rights, Slots,
 };
 use weft_nfs::{DeviceId, FileHandle, IO_BYTES_MAX, Opaque, Stateid};
 use weft_server::identity::HandleKey;
-use weft_store::{objects::ObjectId, types::DataServerId};
-use weft_stripe::{Distribution, DistributionError, Form};
+use weft_store::{
+    objects::ObjectId,
+    types::{DataServerId, Device, Spread},
+};
+use weft_stripe::{Distribution, DistributionError};
 
 /// Bytes that stripe units are a multiple of: handles carry the unit in MiB.
 const MIB: u32 = 1 << 20;
@@ -26,29 +30,35 @@ pub struct Striped {
     pub fence_epoch: u32,
     /// Data servers in stripe order; at least one.
     pub data_servers: Vec<DataServerId>,
-    /// Bytes of a stripe unit: a multiple of 1 MiB.
+    /// Bytes of a stripe unit: a multiple of 1 MiB; of the first ones if they grow.
     pub stripe_unit_bytes: u32,
-    /// Index in the list of the data server that holds the first unit.
+    /// Index in the list of the data server that holds the first unit; in a cyclic list of its own,
+    /// if it has one.
     pub first_stripe_index: u16,
-    /// How many data servers may have an object, from that of the first unit on.
+    /// How many turns may have been taken, from that of the first unit on: the data servers of the
+    /// others have no object.
     pub reach: u16,
+    /// How units are dealt out.
+    pub spread: Spread,
     /// How long its objects are at least, in the same order; empty if nothing is known to be there.
     pub lengths_min: Vec<u64>,
 }
 
 impl Striped {
-    /// The rule that spreads the file: round robin, sparse; a stripe index is an index into
+    /// The rule that spreads the file, sparse; a stripe index is an index into
     /// [`Self::data_servers`].
     ///
     /// # Errors
     /// [`DistributionError`]: the fields contradict each other (a damaged placement).
     pub fn distribution(&self) -> Result<Distribution, DistributionError> {
-        Distribution::round_robin(
-            self.stripe_unit_bytes.into(),
-            u32::from(self.stripe_count()),
-            self.first_stripe_index.into(),
-            Form::Sparse,
-        )
+        let (unit, count) = (self.stripe_unit_bytes, self.stripe_count());
+        self.spread.distribution(unit, count, self.first_stripe_index)
+    }
+
+    /// Whether a layout can say where the bytes are. What clients cannot be told goes through the
+    /// metadata server: no layout type knows units that grow.
+    pub fn can_be_told(&self) -> bool {
+        !matches!(self.spread, Spread::Growing { .. })
     }
 
     /// How long the object at an index is at least, bytes: a shorter one has lost something.
@@ -58,7 +68,7 @@ impl Striped {
 
     /// Whether the data server at an index may have an object: only those are asked.
     pub fn holds(&self, index: usize) -> bool {
-        u16::try_from(index).is_ok_and(|index| self.slot(index) < self.reach)
+        u16::try_from(index).is_ok_and(|index| self.slots(index).first() < self.reach)
     }
 
     /// Those data servers, with their indices.
@@ -77,6 +87,8 @@ impl Striped {
         let unit = u64::from(self.stripe_unit_bytes);
         self.data_servers == other.data_servers
             && self.stripe_unit_bytes == other.stripe_unit_bytes
+            && self.spread == other.spread
+            && (from == to || self.can_be_told())
             && from.checked_rem(unit) == to.checked_rem(unit)
             && self.first_index_beside(from, to) == Some(other.first_stripe_index)
     }
@@ -85,9 +97,13 @@ impl Striped {
     /// here: with it the files line up (see [`Self::lines_up`]), unless their units begin at other
     /// places. `None` for a damaged placement.
     pub fn first_index_beside(&self, from: u64, to: u64) -> Option<u16> {
-        let (unit, count) = (u64::from(self.stripe_unit_bytes), u64::from(self.stripe_count()));
+        let (unit, count) = (u64::from(self.stripe_unit_bytes), u64::from(self.turns()));
         if unit == 0 || count == 0 {
             return None;
+        }
+        if !self.can_be_told() {
+            // Its units are of two sizes: only what is at the same place can be together.
+            return Some(self.first_stripe_index);
         }
         // The unit here that begins nearest to the byte that begins a unit there; a turn more than
         // it is, so that nothing goes below zero.
@@ -113,16 +129,22 @@ impl Striped {
         DataServerHandle { ends: true, ..self.unsealed(0, rights) }.seal(key)
     }
 
+    /// A handle cannot say where units that grow are: one of such a file is for the whole object.
+    /// No client gets it, it is the metadata server's own.
     fn unsealed(&self, index: u16, rights: Rights) -> DataServerHandle {
+        let (slots, stripe_count) = match self.can_be_told() {
+            true => (self.slots(index), self.turns()),
+            false => (Slots::One(0), 1),
+        };
         DataServerHandle {
             rights,
             makes: rights.write && self.holds(index.into()),
             ends: false,
-            slot: self.slot(index),
+            slots,
             volume: self.volume,
             object: self.object,
             epoch: self.fence_epoch,
-            stripe_count: self.stripe_count(),
+            stripe_count,
             stripe_unit_mib: u16::try_from(self.stripe_unit_bytes / MIB).unwrap_or(u16::MAX),
         }
     }
@@ -171,20 +193,62 @@ impl Striped {
         u16::try_from(self.data_servers.len()).unwrap_or(u16::MAX)
     }
 
-    /// The units an object holds: those whose number modulo the stripe count is its slot.
-    pub(crate) fn slot(&self, index: u16) -> u16 {
+    /// Units of one stripe.
+    fn turns(&self) -> u16 {
+        match self.spread {
+            Spread::InTurn | Spread::Growing { .. } => self.stripe_count(),
+            Spread::List(list) => list.turns(),
+        }
+    }
+
+    /// The units an object holds: those whose number modulo the turns is one of its slots.
+    fn slots(&self, index: u16) -> Slots {
+        if let Spread::List(_) = self.spread {
+            let turns = match self.distribution() {
+                Ok(Distribution::Cyclic(list)) => list.turns_of(index.into()),
+                _ => 0,
+            };
+            return match turns.count_ones() {
+                1 => Slots::One(Slots::Several(turns).first()),
+                _ => Slots::Several(turns),
+            };
+        }
         let count = u32::from(self.stripe_count()).max(1);
         let first = u32::from(self.first_stripe_index) % count;
         let slot = (u32::from(index) + count - first) % count;
-        u16::try_from(slot).expect("below the stripe count")
+        Slots::One(u16::try_from(slot).expect("below the stripe count"))
+    }
+
+    /// The bytes of the object at an index, as a data server is told.
+    pub(crate) fn stripe_name(&self, index: u16) -> StripeName {
+        let slots = self.slots(index);
+        let (rounds, later_unit_bytes) = match self.spread {
+            Spread::InTurn | Spread::List(_) => (0, 0),
+            Spread::Growing { rounds, later_unit_bytes } => (rounds, later_unit_bytes),
+        };
+        StripeName {
+            unit_bytes: self.stripe_unit_bytes.into(),
+            count: self.turns().into(),
+            slot: slots.first().into(),
+            slots: match slots {
+                Slots::One(_) => 0,
+                Slots::Several(slots) => slots.into(),
+            },
+            rounds: rounds.into(),
+            later_unit_bytes: later_unit_bytes.into(),
+        }
     }
 }
 
-/// The body of a device address: data servers in stripe order, each with its addresses.
-pub fn device_body(addresses: &[Vec<SocketAddr>]) -> Bytes {
-    let indices = (0..addresses.len()).map(|i| u32::try_from(i).expect("few data servers"));
+/// The body of a device address: the data servers of a device, each with its addresses, and which
+/// of them each stripe index is.
+pub fn device_body(device: &Device, addresses: &[Vec<SocketAddr>]) -> Bytes {
+    let stripe_indices = match &device.list {
+        None => (0..addresses.len()).map(|i| u32::try_from(i).expect("few data servers")).collect(),
+        Some(list) => list.entries().iter().copied().map(u32::from).collect(),
+    };
     let device = FilesDeviceAddr {
-        stripe_indices: indices.collect(),
+        stripe_indices,
         data_servers: addresses
             .iter()
             .map(|a| a.iter().copied().map(NetAddr::from).collect())
@@ -214,6 +278,7 @@ pub fn flex_device_body(addresses: &[SocketAddr]) -> Bytes {
 mod tests {
     use weft_ds::testing::secret;
     use weft_layout::Access;
+    use weft_stripe::CyclicList;
     use weft_xdr::from_bytes;
 
     use super::*;
@@ -227,39 +292,106 @@ mod tests {
             stripe_unit_bytes: 2 << 20,
             first_stripe_index,
             reach: u16::MAX,
+            spread: Spread::InTurn,
             lengths_min: Vec::new(),
         }
     }
 
-    /// For every width and first index: a client that decodes layout and device, our own
-    /// arithmetic, and the data servers that open the handles agree on the home of every unit.
+    /// Files of every spread that a client can be told.
+    fn told() -> impl Iterator<Item = Striped> {
+        let in_turn = (1..=5u16).flat_map(|n| (0..n).map(move |f| file(n.into(), f)));
+        let lists = [&[0, 0, 1][..], &[2, 0, 1, 0], &[1, 0], &[0, 1, 1, 2, 2, 2]];
+        let lists = lists.map(|list| CyclicList::new(list).unwrap()).into_iter();
+        in_turn.chain(lists.flat_map(|list| {
+            (0..list.turns()).map(move |first| Striped {
+                spread: Spread::List(list),
+                ..file(list.objects().into(), first)
+            })
+        }))
+    }
+
+    fn device_of(file: &Striped) -> Device {
+        let list = match file.spread {
+            Spread::List(list) => Some(list),
+            _ => None,
+        };
+        let id = weft_store::types::DeviceId([7; 16]);
+        Device { id, data_servers: file.data_servers.clone(), list }
+    }
+
+    /// For every width, list and first index: a client that decodes layout and device, our own
+    /// arithmetic, and the data servers that open the handles, or are told of their stripes, agree
+    /// on the home of every unit.
     #[test]
     fn all_sides_agree_on_the_stripes() {
         let keys = secret().handle_keys();
         let key = |index: u16| keys.of(u32::from(index) + 1, [7; 16]);
-        for (count, first) in (1..=5u16).flat_map(|n| (0..n).map(move |f| (n, f))) {
-            let file = file(count.into(), first);
+        for file in told() {
+            let count = file.stripe_count();
             let rule = file.distribution().unwrap();
             let at: Vec<_> =
                 (0..count).map(|i| vec![SocketAddr::from(([10, 0, 0, 1], 2050 + i))]).collect();
-            let device: FilesDeviceAddr = from_bytes(device_body(&at)).unwrap();
+            let device: FilesDeviceAddr = from_bytes(device_body(&device_of(&file), &at)).unwrap();
             let sealed = |i| Bytes::copy_from_slice(&file.handle(i, Rights::READ_WRITE, &key(i)));
             let body = file.layout_body(DeviceId([7; 16]), (0..count).map(sealed).collect());
             assert!(body.len() < 4096);
             let layout: FilesLayout = from_bytes(body).unwrap();
             let theirs = layout.distribution(&device).unwrap();
-            for unit in 0..3 * u64::from(count) {
+            for unit in 0..3 * u64::from(file.turns()) {
                 let offset = unit * u64::from(file.stripe_unit_bytes);
                 let home = rule.locate(offset);
-                assert_eq!(theirs.locate(offset), home);
+                let stripe = theirs.locate(offset).stripe_index;
+                assert_eq!(device.data_server_index(stripe), Some(home.stripe_index as usize));
                 for index in 0..count {
-                    let sealed = layout.filehandle(&device, index.into()).unwrap();
-                    let handle = DataServerHandle::open(&key(index), sealed).unwrap();
+                    let is_home = u32::from(index) == home.stripe_index;
+                    let handle = file.handle(index, Rights::READ_WRITE, &key(index));
+                    if is_home {
+                        assert_eq!(layout.filehandle(&device, stripe).unwrap(), &handle[..]);
+                    }
+                    let handle = DataServerHandle::open(&key(index), &handle).unwrap();
                     let admitted = handle.admits(offset, 1, Access::Write).is_ok();
-                    assert_eq!(admitted, u32::from(index) == home.stripe_index);
+                    assert_eq!(admitted, is_home);
                     assert_eq!((handle.object, handle.epoch), (42, 3));
+                    let StripeName { unit_bytes, count, slot, slots, .. } = file.stripe_name(index);
+                    let turn = u32::try_from(offset / unit_bytes % u64::from(count)).unwrap();
+                    let has = if slots == 0 { slot == turn } else { slots >> turn & 1 == 1 };
+                    assert_eq!(has, is_home);
                 }
             }
+        }
+    }
+
+    /// A file whose units grow says so to data servers, and to no client.
+    #[test]
+    fn growing_units_are_not_told() {
+        let spread = Spread::Growing { rounds: 2, later_unit_bytes: 8 << 20 };
+        let file = Striped { spread, ..file(3, 1) };
+        assert!(!file.can_be_told() && told().all(|file| file.can_be_told()));
+        let name = file.stripe_name(0);
+        assert_eq!((name.slot, name.rounds, name.later_unit_bytes), (2, 2, 8 << 20));
+        let key = secret().handle_keys().of(1, [7; 16]);
+        let own = file.handle(0, Rights::READ_WRITE, &key);
+        let own = DataServerHandle::open(&key, &own).unwrap();
+        assert_eq!(own.admits(0, u64::MAX, Access::Write), Ok(()));
+        assert!(file.lines_up(5, &file, 5) && !file.lines_up(0, &file, 12 << 20));
+    }
+
+    /// Files of one list that line up have every pair of bytes on one data server.
+    #[test]
+    fn lists_line_up() {
+        let unit = 2 << 20;
+        for (a, b) in told().flat_map(|a| told().map(move |b| (a.clone(), b))) {
+            for (from, to) in [(0, 0), (unit, 0), (0, 3 * unit), (5, 5 + unit), (1, 0)] {
+                if a.lines_up(from, &b, to) {
+                    let (a, b) = (a.distribution().unwrap(), b.distribution().unwrap());
+                    let mut at = (0..16 * unit).step_by(1 << 20);
+                    assert!(at.all(|n| {
+                        a.locate(from + n).stripe_index == b.locate(to + n).stripe_index
+                    }));
+                }
+            }
+            let first_stripe_index = a.first_index_beside(unit, 0).unwrap();
+            assert!(a.lines_up(unit, &Striped { first_stripe_index, ..a.clone() }, 0));
         }
     }
 

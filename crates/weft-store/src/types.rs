@@ -3,8 +3,11 @@
 mod acl;
 mod bounds;
 pub mod fence_epoch;
+mod layout_choice;
 mod placement;
 mod rights;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -16,7 +19,11 @@ pub use self::acl::{
 };
 pub(crate) use self::bounds::Bounds;
 pub use self::bounds::{LengthBounds, ShortObject};
-pub use self::placement::{DataServerId, Device, DeviceId, Placement};
+pub use self::layout_choice::{
+    BadLayoutChoice, Deal, LAYOUT_XATTR, LayoutChoice, STRIPE_UNIT_BYTES_MAX,
+    STRIPE_UNIT_STEP_BYTES,
+};
+pub use self::placement::{DataServerId, Device, DeviceId, Placement, Spread};
 pub use self::rights::Rights;
 
 /// Number of an inode within its volume; never reused, so it needs no generation.
@@ -207,6 +214,9 @@ pub struct Inode {
     /// The bytes of a file are in the volume itself, not on data servers. With a placement besides,
     /// they are being moved there, and nobody changes them meanwhile.
     pub stuffed: bool,
+    /// How the files that are made in a directory are to be spread; and how a file is, until it has
+    /// its place. Absent: as the volume has it.
+    pub layout: Option<Arc<LayoutChoice>>,
 }
 
 /// Handles of a file for its data servers that were given out, to anybody, and may still work.

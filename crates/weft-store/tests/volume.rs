@@ -15,7 +15,7 @@ use weft_store::engine::{Batch, Engine, EngineError, KeyRange, MemoryEngine, Sna
 use weft_store::types::fence_epoch::ROW;
 use weft_store::types::{
     Credential, DataServerId, Device, DeviceId, InodeNo, IntentKind, Kind, Lsn, Placement,
-    SetIdLoss, StoreError, Timestamp,
+    SetIdLoss, Spread, StoreError, Timestamp,
 };
 use weft_store::volume::{
     Authority, CommitPolicy, DEPTH_MAX, Exclusivity, Expect, New, Remove, Rename, Seen, SetAttr,
@@ -71,6 +71,7 @@ fn placement() -> Placement {
         stripe_count: 4,
         first_stripe_index: 2,
         reach: 1,
+        spread: Spread::InTurn,
     }
 }
 
@@ -686,7 +687,7 @@ fn records_of_others_survive_reopening() {
     // Clients come and go, data servers are replaced, devices are for ever.
     let engine = Arc::new(MemoryEngine::new());
     let volume = over(&engine, &VolumeConfig::default());
-    let device = Device { id: DeviceId([4; 16]), data_servers: vec![DataServerId(1)] };
+    let device = Device { id: DeviceId([4; 16]), data_servers: vec![DataServerId(1)], list: None };
     for id in [u64::MAX, 5, 6] {
         assert_eq!(volume.client_put(id, &id.to_be_bytes()).value, Ok(()));
     }

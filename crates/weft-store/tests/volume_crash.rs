@@ -7,7 +7,8 @@ use std::path::Path;
 use weft_dev::SeededRng;
 use weft_store::engine::{EngineError, EngineKind};
 use weft_store::types::{
-    Credential, DataServerId, Device, DeviceId, Inode, InodeNo, Placement, StoreError, Timestamp,
+    Credential, DataServerId, Device, DeviceId, Inode, InodeNo, Placement, Spread, StoreError,
+    Timestamp,
 };
 use weft_store::volume::{
     Authority, Exclusivity, New, NewFileData, Remove, Rename, SetAttr, SetTime, Volume,
@@ -45,6 +46,7 @@ fn placement() -> Placement {
         stripe_count: 4,
         first_stripe_index: 0,
         reach: 1,
+        spread: Spread::InTurn,
     }
 }
 
@@ -274,7 +276,7 @@ fn child_reserves_for_ever() {
     let Some((directory, engine)) = common::child_setup() else { return };
     let volume = open(&directory, engine).unwrap();
     let data_servers = (1..=4).map(DataServerId).collect();
-    volume.device_put(&Device { id: placement().device, data_servers }).value.unwrap();
+    volume.device_put(&Device { id: placement().device, data_servers, list: None }).value.unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         for n in 0.. {

@@ -1,8 +1,10 @@
 //! The rule by which a file is spread over objects, whatever its scheme.
 
 use crate::{
+    cyclic::{Cyclic, CyclicList},
     round_robin::{DistributionError, Form, RoundRobin},
     scheme::{Location, Scheme},
+    variable::Variable,
 };
 
 /// A rule that spreads a file over objects. Further aggregation schemes are further variants, each
@@ -12,6 +14,10 @@ use crate::{
 pub enum Distribution {
     /// Units of equal size dealt out in turn.
     RoundRobin(RoundRobin),
+    /// Units of equal size dealt out by a list, over and over.
+    Cyclic(Cyclic),
+    /// Small units dealt out in turn, then large ones.
+    Variable(Variable),
 }
 
 impl Distribution {
@@ -29,10 +35,57 @@ impl Distribution {
             .map(Distribution::RoundRobin)
     }
 
+    /// By a cyclic list, whose entry `first` gets the file's first unit. Sparse.
+    ///
+    /// # Errors
+    /// [`DistributionError`] for a zero unit, or a first entry behind the list.
+    pub fn cyclic(
+        stripe_unit_bytes: u64,
+        list: CyclicList,
+        first: u16,
+    ) -> Result<Self, DistributionError> {
+        Cyclic::new(stripe_unit_bytes, list, first).map(Distribution::Cyclic)
+    }
+
+    /// What one object sees of a cyclic list: it has these turns of so many, a bit for each, and
+    /// all others together are another object. Its own index is [`Distribution::OF_TURNS`].
+    ///
+    /// # Errors
+    /// [`DistributionError`] for a zero unit, more turns than a list can have, turns beyond them,
+    /// or none.
+    pub fn of_turns(
+        stripe_unit_bytes: u64,
+        count: u16,
+        turns: u16,
+    ) -> Result<Self, DistributionError> {
+        Distribution::cyclic(stripe_unit_bytes, CyclicList::of_turns(count, turns)?, 0)
+    }
+
+    /// The object whose turns [`Distribution::of_turns`] is about.
+    pub const OF_TURNS: u32 = 0;
+
+    /// So many rounds of small units, then large ones, both round robin from a stripe index on.
+    /// Sparse.
+    ///
+    /// # Errors
+    /// [`DistributionError`] for what round robin refuses, no small rounds, or small ones without
+    /// an end below 2^64.
+    pub fn variable(
+        small: (u64, u32),
+        large_unit_bytes: u64,
+        stripe_count: u32,
+        first_stripe_index: u32,
+    ) -> Result<Self, DistributionError> {
+        Variable::new(small, large_unit_bytes, stripe_count, first_stripe_index)
+            .map(Distribution::Variable)
+    }
+
     /// The arithmetic of the scheme: the only place that tells schemes apart.
     fn scheme(&self) -> &dyn Scheme {
         match self {
             Distribution::RoundRobin(d) => d,
+            Distribution::Cyclic(d) => d,
+            Distribution::Variable(d) => d,
         }
     }
 
@@ -96,12 +149,21 @@ impl Distribution {
     /// Whether every byte of the file range lives at this stripe index. An empty range touches
     /// nothing and is served anywhere; a range that ends beyond `u64::MAX` nowhere.
     pub fn serves(&self, stripe_index: u32, offset: u64, len: u64) -> bool {
-        if stripe_index >= self.stripe_count() || offset.checked_add(len).is_none() {
+        let Some(end) = offset.checked_add(len) else { return false };
+        if stripe_index >= self.stripe_count() {
             return false;
         }
-        if len == 0 || self.stripe_count() == 1 {
+        if self.stripe_count() == 1 {
             return true;
         }
-        self.locate(offset).stripe_index == stripe_index && len <= self.bytes_to_unit_end(offset)
+        // Some other index comes within a stripe, so that this ends.
+        let mut at = offset;
+        while at < end {
+            if self.locate(at).stripe_index != stripe_index {
+                return false;
+            }
+            at = at.saturating_add(self.bytes_to_unit_end(at));
+        }
+        true
     }
 }

@@ -15,6 +15,7 @@
 //! assert_eq!(d.extents(0, 3 << 20).count(), 3);
 //! ```
 
+mod cyclic;
 mod distribution;
 mod extents;
 mod pieces;
@@ -22,9 +23,12 @@ mod round_robin;
 mod scheme;
 #[cfg(test)]
 mod tests;
+mod variable;
 
+pub use cyclic::{Cyclic, CyclicList};
 pub use distribution::Distribution;
 pub use extents::{Extent, Extents};
 pub use pieces::{Piece, Pieces};
 pub use round_robin::{DistributionError, Form, RoundRobin};
 pub use scheme::Location;
+pub use variable::Variable;

@@ -28,8 +28,8 @@ pub struct Pieces {
 
 impl Distribution {
     /// The parts of two ranges of one length, this file's from `offset` on and another's from
-    /// `there` on, each as long as it can be in one object on either side. Ranges of which one
-    /// would end beyond `u64::MAX` end there: no file is longer.
+    /// `there` on, cut where a stripe unit of either ends, unless that has one object only. Ranges
+    /// of which one would end beyond `u64::MAX` end there: no file is longer.
     pub fn pieces(&self, offset: u64, (other, there): (&Distribution, u64), len: u64) -> Pieces {
         let len = len.min(u64::MAX - offset).min(u64::MAX - there);
         Pieces { here: (*self, offset), there: (*other, there), at: 0, len }

@@ -22,6 +22,12 @@ pub enum DistributionError {
     ZeroCount,
     /// The first stripe index is not below the stripe count.
     FirstBeyondCount,
+    /// A cyclic list of no entries, or of more than there may be.
+    ListLength,
+    /// A cyclic list without one of the objects below the highest.
+    MissingObject,
+    /// No rounds of small units, or so many that they have no end.
+    SmallRounds,
 }
 
 impl std::fmt::Display for DistributionError {
@@ -30,6 +36,11 @@ impl std::fmt::Display for DistributionError {
             DistributionError::ZeroUnit => "the stripe unit is zero",
             DistributionError::ZeroCount => "the stripe count is zero",
             DistributionError::FirstBeyondCount => "the first stripe index is beyond the count",
+            DistributionError::ListLength => "the cyclic list is empty or too long",
+            DistributionError::MissingObject => "the cyclic list leaves an object out",
+            DistributionError::SmallRounds => {
+                "there are no rounds of small units, or no end of them"
+            }
         })
     }
 }

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use crate::{Distribution, DistributionError, Extent, Form, Location, Piece};
+use crate::{CyclicList, Distribution, DistributionError, Extent, Form, Location, Piece};
 
 const FORMS: [Form; 2] = [Form::Sparse, Form::Dense];
 
@@ -11,24 +11,70 @@ fn round_robin(unit: u64, count: u32, first: u32, form: Form) -> Distribution {
     Distribution::round_robin(unit, count, first, form).unwrap()
 }
 
-/// Every distribution with a unit of 1..=4 bytes and 1..=4 stripes.
+fn cyclic(unit: u64, objects: &[u8], first: u16) -> Distribution {
+    Distribution::cyclic(unit, CyclicList::new(objects).unwrap(), first).unwrap()
+}
+
+fn variable(small: u64, rounds: u32, large: u64, (count, first): (u32, u32)) -> Distribution {
+    Distribution::variable((small, rounds), large, count, first).unwrap()
+}
+
+fn is_dense(d: &Distribution) -> bool {
+    matches!(d, Distribution::RoundRobin(r) if r.form() == Form::Dense)
+}
+
+/// Every round robin with a unit of 1..=4 bytes and 1..=4 stripes, every cyclic list of up to four
+/// entries with units of one and of three bytes, and every small variable unit.
 fn small() -> impl Iterator<Item = Distribution> {
-    FORMS.into_iter().flat_map(|form| {
+    let dealt = FORMS.into_iter().flat_map(|form| {
         (1..=4).flat_map(move |unit| {
             (1..=4).flat_map(move |count| {
                 (0..count).map(move |first| round_robin(unit, count, first, form))
             })
         })
+    });
+    let listed = small_lists().flat_map(|list| {
+        let firsts = 0..list.turns();
+        firsts.flat_map(move |first| {
+            [1, 3].map(|unit| Distribution::cyclic(unit, list, first).unwrap())
+        })
+    });
+    let growing = (1..=3).flat_map(|count| {
+        (0..count).flat_map(move |first| {
+            [(1, 1, 3), (2, 1, 4), (2, 2, 3), (3, 1, 1), (1, 3, 2)]
+                .map(|(small, rounds, large)| variable(small, rounds, large, (count, first)))
+        })
+    });
+    dealt.chain(listed).chain(growing)
+}
+
+/// Every list of one to four entries that leaves no object out.
+fn small_lists() -> impl Iterator<Item = CyclicList> {
+    (1..=4u32).flat_map(|len| {
+        (0..4u32.pow(len)).filter_map(move |n| {
+            let entries: Vec<u8> = (0..len).map(|i| (n / 4u32.pow(i) % 4) as u8).collect();
+            CyclicList::new(&entries).ok()
+        })
     })
 }
 
 fn any_distribution() -> impl Strategy<Value = Distribution> {
-    let unit = prop_oneof![1..64u64, Just(1 << 20), any::<u64>().prop_map(|u| u.max(1))];
+    let unit = || prop_oneof![1..64u64, Just(1 << 20), any::<u64>().prop_map(|u| u.max(1))];
     let count = prop_oneof![1..9u32, 1..=4096u32, any::<u32>().prop_map(|c| c.max(1))];
-    (unit, count, any::<u32>(), any::<bool>()).prop_map(|(unit, count, first, dense)| {
-        let form = if dense { Form::Dense } else { Form::Sparse };
+    let dealt = (unit(), count, any::<u32>(), any::<bool>()).prop_map(|(unit, count, first, d)| {
+        let form = if d { Form::Dense } else { Form::Sparse };
         round_robin(unit, count, first % count, form)
-    })
+    });
+    let entries = proptest::collection::vec(0..4u8, 1..=CyclicList::LEN_MAX);
+    let listed = (unit(), entries, any::<u16>()).prop_filter_map("left out", |(u, list, first)| {
+        let list = CyclicList::new(&list).ok()?;
+        Distribution::cyclic(u, list, first % list.turns()).ok()
+    });
+    let parts = (unit(), 1..9u32, unit(), 1..9u32, any::<u32>());
+    let growing = parts.prop_filter_map("no end", |(small, rounds, large, count, first)| {
+        Distribution::variable((small, rounds), large, count, first % count).ok()
+    });
+    prop_oneof![dealt, listed, growing]
 }
 
 fn any_offset() -> impl Strategy<Value = u64> {
@@ -73,6 +119,84 @@ fn construction_is_checked() {
     assert_eq!(new(1, 0, 0), Err(DistributionError::ZeroCount));
     assert_eq!(new(1, 2, 2), Err(DistributionError::FirstBeyondCount));
     assert_eq!(new(u64::MAX, u32::MAX, u32::MAX - 1), Ok(()));
+    let list = |entries: &[u8]| CyclicList::new(entries).map(|_| ());
+    assert_eq!(list(&[]), Err(DistributionError::ListLength));
+    assert_eq!((list(&[0; 16]), list(&[0; 17])), (Ok(()), Err(DistributionError::ListLength)));
+    assert_eq!(list(&[0, 2]), Err(DistributionError::MissingObject));
+    assert_eq!(list(&[1]), Err(DistributionError::MissingObject));
+    let two = CyclicList::new(&[1, 0]).unwrap();
+    assert_eq!(Distribution::cyclic(0, two, 0), Err(DistributionError::ZeroUnit));
+    assert_eq!(Distribution::cyclic(1, two, 2), Err(DistributionError::FirstBeyondCount));
+    let grow = |small, large, count, first| Distribution::variable(small, large, count, first);
+    assert_eq!(grow((0, 1), 1, 1, 0), Err(DistributionError::ZeroUnit));
+    assert_eq!(grow((1, 1), 0, 1, 0), Err(DistributionError::ZeroUnit));
+    assert_eq!(grow((1, 1), 1, 0, 0), Err(DistributionError::ZeroCount));
+    assert_eq!(grow((1, 1), 1, 2, 2), Err(DistributionError::FirstBeyondCount));
+    assert_eq!(grow((1, 0), 1, 2, 0), Err(DistributionError::SmallRounds));
+    assert_eq!(grow((u64::MAX, 1), 1, 2, 0), Err(DistributionError::SmallRounds));
+}
+
+/// Where a cyclic list and a growing unit put bytes, by hand.
+#[test]
+fn lists_and_growing_units_by_hand() {
+    let listed = cyclic(4, &[0, 0, 1], 1);
+    for (offset, index) in [(0, 0), (3, 0), (4, 1), (8, 0), (12, 0), (16, 1), (23, 0)] {
+        assert_eq!(listed.locate(offset), Location { stripe_index: index, object_offset: offset });
+    }
+    assert_eq!((listed.object_size_for(9, 0), listed.object_size_for(9, 1)), (9, 8));
+    assert!(listed.serves(0, 8, 8) && !listed.serves(0, 8, 9));
+    // Two rounds of 2 bytes on each of two objects, then 4 bytes each.
+    let growing = variable(2, 2, 4, (2, 1));
+    for (offset, index) in [(0, 1), (2, 0), (4, 1), (7, 0), (8, 1), (11, 1), (12, 0), (16, 1)] {
+        assert_eq!(growing.locate(offset).stripe_index, index, "{offset}");
+    }
+    assert_eq!(growing.next_own_run(0, 8), Some((12, 16)));
+    assert_eq!(growing.bytes_between(1, 0, 14), 8);
+}
+
+/// What an object sees of a list, given its turns, is what the list says of it; nonsense is
+/// refused.
+#[test]
+fn turns_say_the_same_as_the_list() {
+    for list in small_lists() {
+        for first in 0..list.turns() {
+            let whole = Distribution::cyclic(3, list, first).unwrap();
+            let Distribution::Cyclic(cyclic) = whole else { unreachable!() };
+            for index in 0..whole.stripe_count() {
+                let turns = cyclic.turns_of(index);
+                let own = Distribution::of_turns(3, list.turns(), turns).unwrap();
+                for offset in 0..40 {
+                    let is_own = own.locate(offset).stripe_index == Distribution::OF_TURNS;
+                    assert_eq!(is_own, whole.locate(offset).stripe_index == index);
+                }
+            }
+            assert_eq!(cyclic.turns_of(whole.stripe_count()), 0);
+        }
+    }
+    let bad = |count, turns| Distribution::of_turns(3, count, turns).unwrap_err();
+    assert_eq!(bad(0, 1), DistributionError::ListLength);
+    assert_eq!(bad(17, 1), DistributionError::ListLength);
+    assert_eq!((bad(3, 0), bad(3, 8)), (DistributionError::MissingObject, bad(3, 9)));
+    assert!(Distribution::of_turns(3, 16, 1 << 15).is_ok());
+    assert!(Distribution::of_turns(3, 3, 7).is_ok());
+}
+
+/// Round robin over the entries of a device, as a client has it with sparse objects, and a list
+/// over its data servers, as servers have it, put every byte on the same data server
+/// (RFC 8881 §13.4.4).
+#[test]
+fn clients_and_servers_mean_the_same_list() {
+    for list in small_lists() {
+        for first in 0..list.turns() {
+            let theirs = round_robin(3, list.turns().into(), first.into(), Form::Sparse);
+            let ours = Distribution::cyclic(3, list, first).unwrap();
+            for offset in 0..60 {
+                let (entry, place) = (theirs.locate(offset), ours.locate(offset));
+                let object = list.entries()[entry.stripe_index as usize];
+                assert_eq!((object.into(), entry.object_offset), (place.stripe_index, offset));
+            }
+        }
+    }
 }
 
 /// locate and file_offset are inverses, over every place of every small distribution: each file
@@ -90,8 +214,7 @@ fn small_distributions_are_bijective() {
                 if let Some(o) = d.file_offset(index, at) {
                     assert_eq!((d.locate(o).stripe_index, d.locate(o).object_offset), (index, at));
                 } else {
-                    let Distribution::RoundRobin(r) = d;
-                    assert_eq!(r.form(), Form::Sparse, "a dense object has no holes");
+                    assert!(!is_dense(&d), "a dense object has no holes");
                 }
             }
         }
@@ -114,13 +237,34 @@ fn small_object_sizes_match_the_model() {
                 assert_eq!(d.file_end_of_object(i, *got), Some(end));
             }
             assert_eq!(d.file_size_from_objects(sizes.iter().copied()), Some(size));
-            let Distribution::RoundRobin(r) = d;
-            if r.form() == Form::Sparse {
+            if !is_dense(&d) {
                 let equal = vec![size; sizes.len()];
                 assert_eq!(d.file_size_from_objects(equal), Some(size));
             }
         }
         assert_eq!(d.object_size_for(99, d.stripe_count()), 0);
+    }
+}
+
+/// A byte more at the end of a file makes one object longer, that of the byte, and so much that it
+/// ends behind it; cut again, all are as they were.
+#[test]
+fn small_files_grow_by_one_object() {
+    for d in small() {
+        let sizes =
+            |size| (0..d.stripe_count()).map(|i| d.object_size_for(size, i)).collect::<Vec<_>>();
+        for size in 0..60 {
+            let (before, after, place) = (sizes(size), sizes(size + 1), d.locate(size));
+            for (i, (before, after)) in (0..).zip(before.iter().zip(&after)) {
+                match i == place.stripe_index {
+                    true => assert_eq!(*after, place.object_offset + 1, "{d:?} {size}"),
+                    false => assert_eq!(after, before, "{d:?} {size}"),
+                }
+            }
+            // The others may end anywhere before: holes at their ends imply nothing.
+            let alone = (0..).zip(after).map(|(i, n)| if i == place.stripe_index { n } else { 0 });
+            assert_eq!(d.file_size_from_objects(alone), Some(size + 1), "{d:?}");
+        }
     }
 }
 
@@ -257,7 +401,7 @@ proptest! {
         let index = index % d.stripe_count();
         if let Some((start, end)) = d.next_own_run(index, offset) {
             prop_assert!(start >= offset && (end > start || start == u64::MAX));
-            if matches!(d, Distribution::RoundRobin(r) if r.form() == Form::Sparse) {
+            if !is_dense(&d) {
                 prop_assert!(d.file_offset(index, start).is_some());
                 prop_assert!(d.file_offset(index, end - 1).is_some());
             }
@@ -266,7 +410,8 @@ proptest! {
 }
 
 /// Pieces of two ranges follow each other without a gap, each byte of a piece is in the objects
-/// and at the places that the piece says, and two pieces that touch could not be one.
+/// and at the places that the piece says, and two pieces that touch could not be one, unless a unit
+/// of either ends there.
 fn pieces_are_right(a: (&Distribution, u64), b: (&Distribution, u64), len: u64, pieces: &[Piece]) {
     let ends = pieces.iter().map(|p| p.at + p.len);
     let starts: Vec<u64> = std::iter::once(0).chain(ends).collect();
@@ -287,7 +432,11 @@ fn pieces_are_right(a: (&Distribution, u64), b: (&Distribution, u64), len: u64, 
             p_at.stripe_index == q_at.stripe_index
                 && p_at.object_offset.checked_add(p.len) == Some(q_at.object_offset)
         };
-        assert!(!(goes_on(p.here, q.here) && goes_on(p.there, q.there)), "{p:?} {q:?}");
+        let ends = [a, b]
+            .iter()
+            .any(|(d, from)| d.stripe_count() > 1 && d.bytes_to_unit_end(from + q.at - 1) == 1);
+        let one = goes_on(p.here, q.here) && goes_on(p.there, q.there);
+        assert!(ends || !one, "{p:?} {q:?}");
     }
 }
 

@@ -41,6 +41,7 @@ fn on_a_small_tree() {
     names_and_times(&bench);
     room(&bench);
     what_is_in_force(&bench);
+    layouts(&bench);
     mistakes(&bench);
 }
 
@@ -81,6 +82,59 @@ fn searches(bench: &Bench) {
         let mut told = lines(bench, &[&["find", "/t"], arguments].concat());
         told.sort();
         assert_eq!(told, found, "{arguments:?}");
+    }
+}
+
+/// What a directory chooses is inherited and shown, and its files are like that; bad choices say
+/// what is wrong with them.
+fn layouts(bench: &Bench) {
+    bench.ok(&["mkdir", "/l"]);
+    bench.ok(&["layout", "set", "/l", "--stripe-unit", "2MiB", "--count", "1"]);
+    bench.ok(&["mkdir", "/l/sub"]);
+    let words = "distribution=round-robin stripe_unit=2MiB stripe_count=1";
+    let shown = [format!("/l: {words}"), format!("/l/sub: {words}")];
+    let shown = [&shown[0], &shown[1], "/t: as the file system has it"];
+    assert_eq!(lines(bench, &["layout", "show", "/l", "/l/sub", "/t"]), shown);
+    let file = bench.file("f", 5, 7 << 20);
+    bench.ok(&["put", &file, "/l/sub/f"]);
+    let told = stat(bench, "/l/sub/f");
+    assert_eq!(
+        (&told["distribution"], &told["layout"]["stripe_count"]),
+        (&words.into(), &1.into())
+    );
+    bench.ok(&["layout", "set", "/l/sub", "--distribution", "cyclic", "--servers", "2,1,2"]);
+    bench.ok(&["put", &file, "/l/sub/g"]);
+    assert!(bench.content("/l/sub/g") == support::pattern(5, 7 << 20));
+    let spread = text(bench, &["layout", "show", "/l/sub/g"]);
+    assert!(spread.contains("distribution=cyclic servers="), "{spread}");
+    assert!(text(bench, &["stat", "/l/sub"]).contains("servers=2,1,2"));
+    let nested = ["--distribution", "nested", "--groups", "1/2", "--rounds", "2"];
+    bench.ok(&[&["layout", "set", "/l/sub"][..], &nested].concat());
+    let spread = lines(bench, &["layout", "get", "/l/s*"]);
+    assert_eq!(spread, ["/l/sub: distribution=cyclic servers=1,1,2,2"]);
+    let grows = ["--distribution", "variable", "--later-unit", "4MiB"];
+    bench.ok(&[&["layout", "set", "/l/sub"][..], &grows].concat());
+    bench.ok(&["put", &file, "/l/sub/h"]);
+    assert!(bench.content("/l/sub/h") == support::pattern(5, 7 << 20));
+    assert!(stat(bench, "/l/sub/h")["distribution"].as_str().unwrap().contains("later_unit=4MiB"));
+    bench.ok(&["layout", "clear", "/l/sub"]);
+    bench.ok(&["layout", "clear", "/l/sub"]);
+    assert_eq!(lines(bench, &["layout", "show", "/l/sub"]), ["/l/sub: as the file system has it"]);
+    for (arguments, why) in [
+        (&["/l", "--stripe-unit", "3"][..], "multiple of 1MiB"),
+        (&["/l"], "says nothing"),
+        (&["/l", "--distribution", "replicated"], "no distribution"),
+        (&["/l", "--distribution", "nested"], "needs groups"),
+        (&["/l", "--distribution", "cyclic", "--servers", "1,9"], "knows not all"),
+        (&["/l/sub/f", "--count", "1"], "this is none"),
+        (
+            &["/l", "--distribution", "cyclic", "--servers", "1,2", "--count", "2"],
+            "no stripe_count",
+        ),
+        (&["/gone", "--count", "1"], "/gone"),
+    ] {
+        let told = bench.fails(1, &[&["layout", "set"], arguments].concat());
+        assert!(told.contains(why), "{arguments:?}: {told}");
     }
 }
 

@@ -26,6 +26,7 @@ mod server_copy;
 mod transfer;
 mod unfinished;
 mod walk;
+mod xattrs;
 
 pub use builder::ClientBuilder;
 pub use bulk::{Reading, Writing};

@@ -609,9 +609,24 @@ fn seal(store: &ObjectStore, a: FenceArgs) -> ObjectAttrsList {
 
 /// A stripe that makes no sense is a mistake of the metadata server's.
 fn stripe(name: StripeName) -> Result<Stripe, ControlStatus> {
-    let rule = Distribution::round_robin(name.unit_bytes, name.count, 0, Form::Sparse);
-    let rule = rule.map_err(|_| ControlStatus::FAULT)?;
-    Ok(Stripe { rule, index: name.slot })
+    let StripeName { unit_bytes, count, slot, slots, rounds, later_unit_bytes } = name;
+    let (rule, index) = match (slots, rounds) {
+        (0, 0) => (Distribution::round_robin(unit_bytes, count, 0, Form::Sparse).ok(), slot),
+        (0, rounds) => {
+            let small = (unit_bytes, rounds);
+            (Distribution::variable(small, later_unit_bytes, count, 0).ok(), slot)
+        }
+        (slots, 0) => (listed(unit_bytes, count, slots), Distribution::OF_TURNS),
+        _ => (None, 0),
+    };
+    let rule = rule.ok_or(ControlStatus::FAULT)?;
+    Ok(Stripe { rule, index })
+}
+
+/// The rule of an object that has several turns.
+fn listed(unit_bytes: u64, count: u32, slots: u32) -> Option<Distribution> {
+    let (count, slots) = (u16::try_from(count).ok()?, u16::try_from(slots).ok()?);
+    Distribution::of_turns(unit_bytes, count, slots).ok()
 }
 
 fn seek(store: &ObjectStore, a: SeekArgs) -> Result<SeekOk, ControlStatus> {

@@ -181,16 +181,10 @@ impl DataServers {
         T: Send + 'static,
         F: Future<Output = Result<T, DataServerError>> + Send + 'static,
     {
-        let count = u32::try_from(file.data_servers.len()).unwrap_or(u32::MAX);
         let mut jobs = Vec::new();
         for (index, id) in file.holders().filter(|(index, _)| concerned(*index)) {
             let index = u16::try_from(index).map_err(|_| self.damaged(file))?;
-            let stripe = StripeName {
-                unit_bytes: file.stripe_unit_bytes.into(),
-                count,
-                slot: file.slot(index).into(),
-            };
-            jobs.push(ask(self.server(id)?, name(file), stripe));
+            jobs.push(ask(self.server(id)?, name(file), file.stripe_name(index)));
         }
         each::all_done(each::all(jobs).await)
     }

@@ -19,7 +19,7 @@ use weft_layout::Rights;
 use weft_nfs::{NfsStat, StableHow};
 use weft_server::identity::{ClusterSecrets, ServerUuid};
 use weft_store::{
-    types::{Content, DataServerId},
+    types::{Content, DataServerId, Spread},
     volume::{Volume, VolumeConfig},
 };
 use weft_xdr::Payload;
@@ -72,6 +72,7 @@ impl Cluster {
             stripe_unit_bytes: 1 << 20,
             first_stripe_index: u16::try_from(object % self.servers.len() as u64).unwrap(),
             reach: u16::MAX,
+            spread: Spread::InTurn,
             lengths_min: Vec::new(),
         }
     }
@@ -383,6 +384,7 @@ async fn a_swapped_directory_is_noticed() {
         stripe_unit_bytes: 1 << 20,
         first_stripe_index: 0,
         reach: u16::MAX,
+        spread: Spread::InTurn,
         lengths_min: Vec::new(),
     };
     let device = weft_nfs::DeviceId([1; 16]);

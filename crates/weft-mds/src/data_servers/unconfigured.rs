@@ -112,7 +112,7 @@ fn each_placed(volume: &Volume, mut visit: impl FnMut(&Placement, u64)) -> Resul
 #[cfg(test)]
 mod tests {
     use weft_store::{
-        types::{Credential, Device, InodeNo, Timestamp},
+        types::{Credential, Device, InodeNo, Spread, Timestamp},
         volume::{New, NewFileData, Remove, VolumeConfig},
     };
 
@@ -123,7 +123,8 @@ mod tests {
     fn volume() -> Volume {
         let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
         for (id, members) in [(1, &IDS[..]), (2, &IDS[..1])] {
-            let device = Device { id: DeviceId([id; 16]), data_servers: members.to_vec() };
+            let device =
+                Device { id: DeviceId([id; 16]), data_servers: members.to_vec(), list: None };
             volume.device_put(&device).unconfirmed().unwrap();
         }
         volume
@@ -136,6 +137,7 @@ mod tests {
             stripe_count,
             first_stripe_index: 0,
             reach: 1,
+            spread: Spread::InTurn,
         };
         let new = New { data: NewFileData::On(place), size: Some(100), ..New::file(0o644) };
         let (root, now) = (Credential::superuser(), Timestamp::default());

@@ -85,7 +85,7 @@ impl BirthJudge {
         let inode = self.shared.inode_now(ino).ok()?;
         let place = inode.placement?;
         let counts = inode.handles.write && inode.fence_epoch == epoch && !inode.stuffed;
-        if !counts || slot >= u32::from(place.stripe_count) || !self.may_write(&mut files, &inode) {
+        if !counts || slot >= u32::from(place.turns()) || !self.may_write(&mut files, &inode) {
             return None;
         }
         let end = (u64::from(slot) + 1) * u64::from(place.stripe_unit_bytes);

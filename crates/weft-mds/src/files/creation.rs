@@ -11,7 +11,7 @@ use std::{slice, sync::Arc};
 
 use weft_nfs::{Failure, NfsStat};
 use weft_store::{
-    types::{Credential, Inode, InodeNo, Intent, Placement, StoreError},
+    types::{Credential, Inode, InodeNo, Intent, LayoutChoice, Placement, StoreError},
     volume::{Created, Expect, New, NewFileData, Remove},
 };
 
@@ -96,7 +96,10 @@ impl Creation {
         if self.how == ObjectCreation::Implicit {
             return self.make(deps, at, &new, cred);
         }
-        let Some((pool, reserved)) = self.pool.as_ref().and_then(|p| Some((p, p.take()?))) else {
+        // What is made ahead is spread as the volume has it.
+        let has_choice = self.shared.inode_now(at.0).is_ok_and(|dir| dir.layout.is_some());
+        let pool = self.pool.as_ref().filter(|_| !has_choice);
+        let Some((pool, reserved)) = pool.and_then(|p| Some((p, p.take()?))) else {
             return self.make_with_objects(deps, at, new, cred).await;
         };
         let data = NewFileData::Reserved(reserved);
@@ -134,7 +137,8 @@ impl Creation {
         let would = deps.see(dry_run.create(at.0, at.1, &new, cred, self.shared.wall()))?;
         // One that comes to be new after all gets its place, and its objects, when it is written.
         let new = if is_new(&would) {
-            New { data: NewFileData::On(self.place_that_answers().await?), ..new }
+            let place = self.place_that_answers(would.inode.layout.as_deref()).await?;
+            New { data: NewFileData::On(place), ..new }
         } else {
             new
         };
@@ -155,8 +159,11 @@ impl Creation {
     ///
     /// # Errors
     /// NXIO without data servers, DELAY while none of them is there.
-    async fn place_that_answers(&self) -> Result<Placement, Failure> {
-        let placement = self.shared.placements.next().await?;
+    async fn place_that_answers(
+        &self,
+        choice: Option<&LayoutChoice>,
+    ) -> Result<Placement, Failure> {
+        let placement = self.shared.placements.next(choice).await?;
         let device = self.shared.placements.device(placement.device).ok_or(NfsStat::SERVERFAULT)?;
         self.shared
             .data_servers

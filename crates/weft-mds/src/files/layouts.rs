@@ -5,7 +5,7 @@ use bytes::Bytes;
 use weft_layout::Rights;
 use weft_nfs::{ClientId, Failure, IoMode, NfsStat, Stateid};
 use weft_server::refusal::refused;
-use weft_store::types::{Acl, DataServerId, DeviceId, Inode, InodeNo};
+use weft_store::types::{Acl, DataServerId, Device, DeviceId, Inode, InodeNo};
 
 use super::{
     doubts::{Moment, is_of_use},
@@ -105,15 +105,17 @@ impl FileService {
         client: ClientId,
         iomode: IoMode,
     ) -> Result<(), NfsStat> {
-        let known = device.and_then(|id| Some((id, self.device(id)?)));
-        let Some((device, members)) = known else { return Ok(()) };
+        let Some(Device { id, data_servers: members, .. }) = device.and_then(|id| self.device(id))
+        else {
+            return Ok(());
+        };
         if self.shared.layout != LayoutKind::FlexFiles {
             return Ok(());
         }
         let servers = &self.shared.data_servers;
         // Whether it is there now is looked at below.
         let _ = servers.ready(&members).await;
-        let met = self.doubts.standing(client, device, self.moment(&members));
+        let met = self.doubts.standing(client, id, self.moment(&members));
         match is_of_use(servers.standing(&members).min(met), iomode) {
             true => Ok(()),
             false => Err(NfsStat::LAYOUTUNAVAILABLE),
@@ -123,8 +125,8 @@ impl FileService {
     /// A client has met this at a device: it is given no layout there that fails the same way.
     /// Of a device that nobody knows nothing is kept.
     pub(crate) fn note_trouble(&self, client: ClientId, device: DeviceId, status: NfsStat) {
-        if let Some(members) = self.device(device) {
-            self.doubts.met(client, device, status, self.moment(&members));
+        if let Some(Device { data_servers, .. }) = self.device(device) {
+            self.doubts.met(client, device, status, self.moment(&data_servers));
         }
     }
 
@@ -205,6 +207,9 @@ impl FileService {
         striped: &Striped,
         rights: Rights,
     ) -> Result<Bytes, NfsStat> {
+        if !striped.can_be_told() {
+            return Err(NfsStat::LAYOUTUNAVAILABLE);
+        }
         let device = inode.placement.as_ref().ok_or(NfsStat::SERVERFAULT)?.device;
         let device = weft_nfs::DeviceId(device.0);
         let servers = &self.shared.data_servers;
@@ -281,8 +286,8 @@ impl FileService {
         self.shared.records.lock().all_stale().len()
     }
 
-    /// The data servers of a device, in stripe order; `None` for a device that nobody knows.
-    pub(crate) fn device(&self, id: DeviceId) -> Option<Vec<DataServerId>> {
-        self.shared.placements.device(id).map(|device| device.data_servers)
+    /// The device of that name; `None` if nobody knows it.
+    pub(crate) fn device(&self, id: DeviceId) -> Option<Device> {
+        self.shared.placements.device(id)
     }
 }

@@ -178,10 +178,14 @@ impl Migration {
             return self.cut_remains(&destination).await;
         }
         let beside = self.shared.striped(source).and_then(|s| s.first_index_beside(from, to));
-        let serves = |p: &Placement| self.shared.placements.serves(p.device);
+        let placements = &self.shared.placements;
+        let serves = |p: &Placement| {
+            let choice = destination.layout.as_ref();
+            placements.serves(p.device) && choice.is_none_or(|choice| placements.suits(choice, p))
+        };
         let wish =
             source.placement.filter(serves).zip(beside).map(|(there, first_stripe_index)| {
-                let reach = self.shared.placements.first_reach(there.stripe_count);
+                let reach = placements.first_reach(&there);
                 Placement { first_stripe_index, reach, ..there }
             });
         self.on_data_servers_at(deps, destination, wish).await.map(drop)
@@ -208,7 +212,7 @@ impl Migration {
     ) -> Result<(Placement, Turn<'_>), NfsStat> {
         let place = match inode.placement.or(wish) {
             Some(place) => place,
-            None => self.shared.placements.next().await?,
+            None => self.shared.placements.next(inode.layout.as_deref()).await?,
         };
         Ok((place, self.remains.clear(inode, &place).await?))
     }

@@ -2,7 +2,8 @@
 //! them, from which data server on, a file gets. Who is chosen is decided in [`super::choice`].
 //!
 //! A device is an ordered set of data servers. Devices are made when a file needs them, kept in the
-//! volume for ever, and used again by whoever needs the same set.
+//! volume for ever, and used again by whoever needs the same set. A directory may have chosen for
+//! its files (P1.3, ADR 37): then that decides, as far as its data servers are up and have room.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -14,7 +15,10 @@ use std::{
 
 use weft_nfs::NfsStat;
 use weft_store::{
-    types::{DataServerId, Device, DeviceId, InodeNo, Lsn, Placement, StoreError},
+    types::{
+        DataServerId, Deal, Device, DeviceId, InodeNo, LayoutChoice, Lsn, Placement, Spread,
+        StoreError,
+    },
     volume::{Seen, Volume},
 };
 
@@ -28,6 +32,9 @@ use crate::{
 /// So many devices are made for whatever sets of data servers are up and have room; from then on
 /// one of those is used. Each is a record of the volume, and an address list with every client.
 const DEVICES_MAX: usize = 1024;
+/// From so many on none is made for the list of a directory, so that whoever owns one leaves the
+/// others to whoever owns none.
+const DEVICES_WITH_LISTS_MAX: usize = DEVICES_MAX / 2;
 
 /// How new files are striped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,9 +128,10 @@ impl Placements {
             first_stripe_index: placement.first_stripe_index,
             // An object of later may be where a restored volume knows of none.
             reach: match self.restored_below.is_some_and(|below| ino < below) {
-                true => placement.stripe_count,
+                true => placement.turns(),
                 false => placement.reach,
             },
+            spread: placement.spread,
             lengths_min: Vec::new(),
         })
     }
@@ -139,10 +147,34 @@ impl Placements {
         let (ids, striping) = (self.data_servers.ids(), self.striping());
         let width = usize::from(striping.width).min(ids.len());
         placement.stripe_unit_bytes == striping.unit_bytes
+            && placement.spread == Spread::InTurn
             && self.device(placement.device).is_some_and(|device| {
                 let members = device.data_servers;
                 members.len() == width && members.iter().all(|m| ids.contains(m))
             })
+    }
+
+    /// Whether a file of this place is where its directory would have it.
+    pub(crate) fn suits(&self, choice: &LayoutChoice, placement: &Placement) -> bool {
+        let Some(device) = self.device(placement.device) else { return false };
+        let (is, striping) = (LayoutChoice::of_place(placement, &device), self.striping());
+        let unit = choice.stripe_unit_bytes.unwrap_or(striping.unit_bytes);
+        let is_as_wide = match (&choice.deal, &is.deal) {
+            // From whichever entry on.
+            (Deal::Cyclic(wanted), Deal::Cyclic(_)) => device.stripes() == *wanted,
+            (wanted, found) => {
+                let width = usize::from(choice.stripe_count.unwrap_or(striping.width));
+                wanted == found
+                    && device.data_servers.len() == width.min(self.data_servers.ids().len())
+            }
+        };
+        placement.stripe_unit_bytes == unit && is_as_wide
+    }
+
+    /// Those of the data servers that a choice names which nobody knows.
+    pub(crate) fn unknown_in(&self, choice: &LayoutChoice) -> Vec<DataServerId> {
+        let ids = self.data_servers.ids();
+        choice.named().iter().copied().filter(|id| !ids.contains(id)).collect()
     }
 
     /// The place of a file that has none: on data servers that are up and have room, if there are
@@ -152,7 +184,7 @@ impl Placements {
     ///
     /// # Errors
     /// NXIO when there is no data server at all, DELAY while none is up; those of the volume.
-    pub(crate) async fn next(&self) -> Result<Placement, NfsStat> {
+    pub(crate) async fn next(&self, choice: Option<&LayoutChoice>) -> Result<Placement, NfsStat> {
         if self.data_servers.ids().is_empty() {
             tracing::warn!(
                 "a file needs data servers, and none is configured: add one, see README"
@@ -162,72 +194,97 @@ impl Placements {
         self.data_servers.begun().await;
         let (candidates, turn) = (self.data_servers.candidates(), self.turn.fetch_add(1, Relaxed));
         let striping = self.striping();
-        let chosen = choose(&candidates, striping.width, turn).ok_or(NfsStat::DELAY)?;
+        let width = choice.and_then(|c| c.stripe_count).unwrap_or(striping.width);
+        let list = match choice.map(|c| &c.deal) {
+            Some(Deal::Cyclic(servers)) => known_of(&candidates, servers),
+            _ => Vec::new(),
+        };
+        let (chosen, devices_max) = match &list[..] {
+            [] => (choose(&candidates, width, turn), DEVICES_MAX),
+            list => (listed(&candidates, list, turn), DEVICES_WITH_LISTS_MAX),
+        };
+        let chosen = chosen.ok_or(NfsStat::DELAY)?;
         let id = device_id(&chosen.members);
         let (device, first) = match self.device(id) {
             Some(device) => (device, chosen.first_index),
-            None => self.made(chosen, &candidates).await?,
+            None => self.made(chosen, &candidates, (width, devices_max)).await?,
+        };
+        let spread = match (choice.map(|c| &c.deal), device.list) {
+            (_, Some(list)) => Spread::List(list),
+            (Some(&Deal::Variable { rounds, later_unit_bytes }), None) => {
+                Spread::Growing { rounds, later_unit_bytes }
+            }
+            _ => Spread::InTurn,
         };
         let index = |n: usize| u16::try_from(n).map_err(|_| NfsStat::SERVERFAULT);
-        let stripe_count = index(device.data_servers.len())?;
-        Ok(Placement {
+        let place = Placement {
             device: device.id,
-            stripe_unit_bytes: striping.unit_bytes,
-            stripe_count,
+            stripe_unit_bytes: choice
+                .and_then(|c| c.stripe_unit_bytes)
+                .unwrap_or(striping.unit_bytes),
+            stripe_count: index(device.data_servers.len())?,
             first_stripe_index: index(first)?,
-            reach: self.first_reach(stripe_count),
-        })
+            reach: 1,
+            spread,
+        };
+        Ok(Placement { reach: self.first_reach(&place), ..place })
     }
 
-    /// How many of its data servers may have objects of a new file.
-    pub(crate) fn first_reach(&self, stripe_count: u16) -> u16 {
-        if self.makes_all { stripe_count } else { 1 }
+    /// How many turns of a new file may have been taken.
+    pub(crate) fn first_reach(&self, place: &Placement) -> u16 {
+        if self.makes_all { place.turns() } else { 1 }
     }
 
-    /// A device for a choice that has none yet. When there are too many it is one of those there
-    /// are: the widest whose data servers could have been chosen, or a single data server.
+    /// A device for a choice that has none yet. When there are `devices_max` it is one of those
+    /// there are: the widest, of data servers that could have been chosen and at most `width` of
+    /// them, or a single data server.
     async fn made(
         &self,
         chosen: Choice,
         candidates: &[Candidate],
+        (width, devices_max): (u16, usize),
     ) -> Result<(Device, usize), NfsStat> {
         let recorded = |recorded: Result<Option<Device>, StoreError>| {
             recorded.map_err(|e| translate::status(&e))
         };
         let first = chosen.first_index;
         let fallback: Vec<_> = chosen.members.get(first).copied().into_iter().collect();
-        if let Some(device) = recorded(self.record(chosen.members, DEVICES_MAX).await)? {
+        if let Some(device) = recorded(self.record(chosen.members, devices_max).await)? {
             return Ok((device, first));
         }
-        if let Some(device) = self.widest_of(candidates) {
+        tracing::warn!(devices_max, "too many sets of data servers: a file gets one that is there");
+        if let Some(device) = self.widest_of(candidates, width) {
             return Ok((device, 0));
         }
         let single = recorded(self.record(fallback, usize::MAX).await)?;
         Ok((single.ok_or(NfsStat::SERVERFAULT)?, 0))
     }
 
-    /// The widest known device whose data servers are all up and have room.
-    fn widest_of(&self, candidates: &[Candidate]) -> Option<Device> {
+    /// The widest known device of so many data servers at most, which are all up and have room.
+    fn widest_of(&self, candidates: &[Candidate], width: u16) -> Option<Device> {
         let ready: BTreeSet<_> =
             candidates.iter().filter(|c| c.standing == Standing::Ready).map(|c| c.id).collect();
         let devices = self.devices.read().expect("device lock");
-        let width = usize::from(self.striping().width);
+        let width = usize::from(width);
         let usable = devices.values().filter(|d| {
-            d.data_servers.len() <= width && d.data_servers.iter().all(|m| ready.contains(m))
+            d.list.is_none()
+                && d.data_servers.len() <= width
+                && d.data_servers.iter().all(|m| ready.contains(m))
         });
         usable.max_by_key(|d| (d.data_servers.len(), d.id)).cloned()
     }
 
-    /// The device of a set, which is recorded durably unless it is known; `None` if there are `max`
-    /// already. A device is named by its members, so that the same set is the same device after a
-    /// restart, and another set never reuses its name.
+    /// The device of a set or a list, which is recorded durably unless it is known; `None` if there
+    /// are `max` already. A device is named by its members, so that the same set is the same device
+    /// after a restart, and another set never reuses its name.
     async fn record(
         &self,
         members: Vec<DataServerId>,
         max: usize,
     ) -> Result<Option<Device>, StoreError> {
         let _one_at_a_time = self.recording.lock().await;
-        let device = Device { id: device_id(&members), data_servers: members };
+        let device = Device::of_stripes(device_id(&members), &members);
+        let device = device.ok_or(StoreError::Invalid)?;
         let known = self.devices.read().expect("device lock").len();
         if let Some(device) = self.device(device.id) {
             return Ok(Some(device));
@@ -258,6 +315,30 @@ impl PlacementLsn {
     pub(crate) fn last(&self) -> Lsn {
         *self.0.lock().expect("placement lock")
     }
+}
+
+/// Those of a list that are configured. Who takes a data server away does not have to look for the
+/// directories that name it; if they name no other, files are placed as if they named none.
+fn known_of(candidates: &[Candidate], servers: &[DataServerId]) -> Vec<DataServerId> {
+    let is_known = |id: &&DataServerId| candidates.iter().any(|c| c.id == **id);
+    servers.iter().filter(is_known).copied().collect()
+}
+
+/// What is left of a list without the data servers that are down or full; if that is nothing,
+/// without those that are down. Files begin with each of its entries in turn. A list of one data
+/// server only, however often, is that data server. `None` while all are down.
+fn listed(candidates: &[Candidate], servers: &[DataServerId], turn: u64) -> Option<Choice> {
+    let is = |id: &DataServerId, standing| {
+        candidates.iter().any(|c| c.id == *id && c.standing == standing)
+    };
+    let members = [Standing::Ready, Standing::Full].into_iter().find_map(|standing| {
+        let some: Vec<_> = servers.iter().copied().filter(|id| is(id, standing)).collect();
+        (!some.is_empty()).then_some(some)
+    })?;
+    let is_one = members.iter().all(|id| Some(id) == members.first());
+    let members = if is_one { members.into_iter().take(1).collect() } else { members };
+    let first_index = usize::try_from(turn % members.len() as u64).ok()?;
+    Some(Choice { members, first_index })
 }
 
 /// The sets that files get while all data servers are up and have as much room as each other.
@@ -294,5 +375,30 @@ mod tests {
         assert_eq!(names.len(), 9);
         assert_eq!(usual_sets(&ids[..8], 8).into_iter().collect::<Vec<_>>(), [&ids[..8]]);
         assert!(usual_sets(&[], 8).is_empty());
+    }
+
+    /// A list is used as far as its data servers are up and have room, from each entry in turn.
+    #[test]
+    fn lists_are_used_as_far_as_they_serve() {
+        let all = |standings: [Standing; 3]| {
+            let candidate =
+                |(id, standing)| Candidate { id: DataServerId(id), standing, available: None };
+            (1..).zip(standings).map(candidate).collect::<Vec<_>>()
+        };
+        let list: Vec<_> = [1, 1, 3, 2].map(DataServerId).into();
+        let chosen = |standings, turn| {
+            let choice = listed(&all(standings), &list, turn)?;
+            Some((choice.members.iter().map(|id| id.0).collect::<Vec<_>>(), choice.first_index))
+        };
+        use Standing::{Away, Full, Ready};
+        assert_eq!(chosen([Ready; 3], 0), Some((vec![1, 1, 3, 2], 0)));
+        assert_eq!(chosen([Ready; 3], 7), Some((vec![1, 1, 3, 2], 3)));
+        assert_eq!(chosen([Ready, Full, Away], 5), Some((vec![1], 0)));
+        assert_eq!(chosen([Away, Full, Ready], 5), Some((vec![3], 0)));
+        assert_eq!(chosen([Away, Full, Full], 5), Some((vec![3, 2], 1)));
+        assert_eq!(chosen([Away; 3], 0), None);
+        let ids = |numbers: &[u32]| numbers.iter().copied().map(DataServerId).collect::<Vec<_>>();
+        assert_eq!(known_of(&all([Away; 3]), &ids(&[9, 3, 1, 3])), ids(&[3, 1, 3]));
+        assert_eq!(known_of(&all([Ready; 3]), &ids(&[9, 8])), []);
     }
 }

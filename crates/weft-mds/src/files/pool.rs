@@ -171,7 +171,9 @@ impl Pool {
         let mut places = Vec::with_capacity(count);
         for _ in 0..count {
             // Without any data server there is nothing to make.
-            let Ok(place) = self.shared.placements.next().await else { return Ok(Round::Waiting) };
+            let Ok(place) = self.shared.placements.next(None).await else {
+                return Ok(Round::Waiting);
+            };
             places.push(place);
         }
         // Durable first: objects that nobody knows of would stay for ever.

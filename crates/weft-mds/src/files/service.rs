@@ -7,7 +7,9 @@ use weft_nfs::{ClientId, Failure, Fsid, NfsStat};
 use weft_server::clock::Clock;
 use weft_state::FileKey;
 use weft_store::{
-    types::{Credential, Inode, InodeNo, Intent, StoreError, Timestamp},
+    types::{
+        Credential, DataServerId, Inode, InodeNo, Intent, LayoutChoice, StoreError, Timestamp,
+    },
     volume::{Created, New, Volume},
 };
 
@@ -148,6 +150,11 @@ impl FileService {
     /// How new files are striped from now on.
     pub(crate) fn striping(&self) -> Striping {
         self.shared.placements.striping()
+    }
+
+    /// Those of the data servers that a choice names which nobody knows.
+    pub(crate) fn unknown_servers(&self, choice: &LayoutChoice) -> Vec<DataServerId> {
+        self.shared.placements.unknown_in(choice)
     }
 
     /// How new files are striped from now on.

@@ -167,7 +167,7 @@ impl Shared {
             None => {
                 let chosen = match wish {
                     Some(wish) => wish,
-                    None => self.placements.next().await?,
+                    None => self.placements.next(inode.layout.as_deref()).await?,
                 };
                 deps.see(self.placement_lsn.give(|| self.volume.place(inode.no, chosen)))?
             }

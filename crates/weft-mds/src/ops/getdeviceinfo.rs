@@ -31,14 +31,14 @@ pub(super) async fn getdeviceinfo(
     }
     let device = mds.files.device(DeviceId(a.device_id.0)).ok_or(NfsStat::NOENT)?;
     let (servers, peer, local) = (mds.files.data_servers(), c.conn.peer, c.conn.local);
-    let addresses = servers.addresses_for(&device, peer, local).await;
+    let addresses = servers.addresses_for(&device.data_servers, peer, local).await;
     if addresses.iter().any(Vec::is_empty) {
         // A data server that is not configured any more, or whose name nobody knows: the client
         // goes through us.
         return Err(NfsStat::NOENT.into());
     }
     let body = match (mds.files.layout(), &addresses[..]) {
-        (LayoutKind::Files, all) => device_body(all),
+        (LayoutKind::Files, all) => device_body(&device, all),
         (LayoutKind::FlexFiles, [one]) => flex_device_body(one),
         // Of a file that is striped over several, which no flexfiles layout is given of.
         (LayoutKind::FlexFiles, _) => return Err(NfsStat::NOENT.into()),

@@ -10,7 +10,7 @@ use weft_server::{
     refusal::refused,
 };
 use weft_state::{FileAsked, SmallFile};
-use weft_store::types::{Inode, Kind};
+use weft_store::types::{Deal, Inode, Kind, Spread};
 
 use super::data_access::may_read_opened;
 use crate::{
@@ -91,7 +91,12 @@ fn goes_through_here(mds: &Mds, c: &Compound<Mds>, inode: &Inode, iomode: IoMode
     // each data server of the file: it asks again when it writes.
     let with_open = c.opened && (inode.stuffed || writes);
     let is_small = inode.stuffed && reads && mds.files.is_small(inode.size);
-    is_watched || may_not || with_open || is_small
+    // No layout type knows units that grow (P1.3).
+    let grows = match (&inode.placement, &inode.layout) {
+        (Some(place), _) => matches!(place.spread, Spread::Growing { .. }),
+        (None, layout) => layout.as_ref().is_some_and(|l| matches!(l.deal, Deal::Variable { .. })),
+    };
+    is_watched || may_not || with_open || is_small || grows
 }
 
 /// Whether a small file is better written here for now, by a client that has it delegated. Who

@@ -9,7 +9,7 @@ use weft_nfs::{
 };
 use weft_server::compound::{Compound, OpResult};
 use weft_store::{
-    types::Kind,
+    types::{Kind, LAYOUT_XATTR, LayoutChoice},
     volume::{Volume, XATTR_NAME_BYTES_MAX, XattrEntry, XattrHow},
 };
 
@@ -54,6 +54,9 @@ pub(super) async fn setxattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetxattrArgs)
         SetxattrOption::REPLACE => XattrHow::Replace,
         _ => return Err(NfsStat::INVAL.into()),
     };
+    if key == LAYOUT_XATTR {
+        check_layout(mds, &a.value.0)?;
+    }
     let cred = mds.credential(c);
     let set = |volume: &Volume| {
         volume.xattr_set(handle.ino, (key, &a.value.0), how, &cred, mds.files.wall())
@@ -64,6 +67,25 @@ pub(super) async fn setxattr(mds: &Mds, c: &mut Compound<Mds>, a: &SetxattrArgs)
     mds.files.volume().admit().await;
     let set = set(mds.files.volume());
     Ok(OpOk::Setxattr(XattrChanged { info: change_info(c.deps.see(set)?) }))
+}
+
+/// What a directory chooses for its files is to be a layout, of data servers that there are. Whose
+/// directory it is decides the volume.
+///
+/// # Errors
+/// INVAL.
+fn check_layout(mds: &Mds, value: &[u8]) -> Result<(), Failure> {
+    let text = std::str::from_utf8(value).map_err(|_| NfsStat::INVAL)?;
+    let choice: LayoutChoice = text.parse().map_err(|why| {
+        tracing::info!(%why, "no layout");
+        NfsStat::INVAL
+    })?;
+    let unknown = mds.files.unknown_servers(&choice);
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    tracing::info!(?unknown, "no layout: data servers that there are not");
+    Err(NfsStat::INVAL.into())
 }
 
 /// RFC 8276 §8.4.3. Objects that cannot have extended attributes have none.

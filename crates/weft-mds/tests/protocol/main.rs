@@ -16,6 +16,7 @@ mod crowd;
 mod data42;
 mod delegations;
 mod dir_delegations;
+mod distributions;
 mod ended_handles;
 mod export;
 mod exported_layouts;

@@ -12,7 +12,7 @@ use weft_nfs::{
     ops::*,
 };
 use weft_server::report::AdminError;
-use weft_store::types::{DeviceId, InodeNo, Placement};
+use weft_store::types::{DeviceId, InodeNo, Placement, Spread};
 
 use crate::support::*;
 
@@ -84,6 +84,7 @@ async fn begin_move(cluster: &Cluster, file: &File) {
         stripe_count: 2,
         first_stripe_index: 1,
         reach: 1,
+        spread: Spread::InTurn,
     };
     let placed = volume.confirm(volume.place(number(&file.0), place)).await.unwrap();
     assert!(placed.is_moving());

@@ -113,7 +113,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::types::DeviceId;
+    use crate::types::{DeviceId, Spread};
 
     fn place(stripe_count: u16, first_stripe_index: u16) -> Placement {
         let device = DeviceId([1; 16]);
@@ -123,6 +123,7 @@ mod tests {
             stripe_count,
             first_stripe_index,
             reach: stripe_count,
+            spread: Spread::InTurn,
         }
     }
 

@@ -2,12 +2,15 @@
 //! parts the flags announce (`docs/formats.md`, "Volume store"). Decoding is total: bytes that
 //! cannot be right are [`StoreError::Corrupt`], never a panic and never a guess.
 
+use std::sync::Arc;
+
 use bytes::{BufMut, Bytes, BytesMut};
+use weft_stripe::CyclicList;
 
 use crate::types::{
-    ACL_ENTRIES_MAX, Acl, AclEntry, Bounds, DataServerId, Device, DeviceId, HandlesOut, Inode,
-    InodeNo, Intent, IntentId, IntentKind, Kind, LengthBounds, Lsn, Placement, Run, StoreError,
-    Timestamp, Who, entry_flag, right,
+    ACL_ENTRIES_MAX, Acl, AclEntry, Bounds, DataServerId, Deal, Device, DeviceId, HandlesOut,
+    Inode, InodeNo, Intent, IntentId, IntentKind, Kind, LayoutChoice, LengthBounds, Lsn, Placement,
+    Run, Spread, StoreError, Timestamp, Who, entry_flag, right,
 };
 use crate::volume::run::VolumeRun;
 
@@ -17,27 +20,33 @@ pub(super) const VERSION: u8 = 1;
 const PLACE_VERSION: u8 = 2;
 /// Version of an inode.
 const INODE_VERSION: u8 = 5;
+/// Version of an inode with a flag beyond the first sixteen: it has 32 of them.
+const INODE_WIDE_VERSION: u8 = 6;
+/// Bit of the stripe count of a place: how units are dealt out follows.
+const SPREAD_FOLLOWS: u16 = 1 << 15;
 /// Bytes of an entry of an access control list.
 const ACL_ENTRY_BYTES: usize = 11;
 
 /// Optional parts of an inode record.
 mod flag {
-    pub(super) const UNSETTLED: u16 = 1 << 0;
-    pub(super) const PLACEMENT: u16 = 1 << 1;
-    pub(super) const VERIFIER: u16 = 1 << 2;
-    pub(super) const RDEV: u16 = 1 << 3;
-    pub(super) const DIRECTORY: u16 = 1 << 4;
-    pub(super) const TARGET: u16 = 1 << 5;
-    pub(super) const XATTRS: u16 = 1 << 6;
-    pub(super) const STUFFED: u16 = 1 << 7;
-    pub(super) const DENSE: u16 = 1 << 8;
-    pub(super) const BOUNDS: u16 = 1 << 9;
-    pub(super) const HANDLES_READ: u16 = 1 << 10;
-    pub(super) const HANDLES_WRITE: u16 = 1 << 11;
-    pub(super) const HANDLES_EARLIER: u16 = 1 << 12;
-    pub(super) const HANDLES_OWED: u16 = 1 << 13;
-    pub(super) const ACL: u16 = 1 << 14;
-    pub(super) const OCCUPIED: u16 = 1 << 15;
+    pub(super) const UNSETTLED: u32 = 1 << 0;
+    pub(super) const PLACEMENT: u32 = 1 << 1;
+    pub(super) const VERIFIER: u32 = 1 << 2;
+    pub(super) const RDEV: u32 = 1 << 3;
+    pub(super) const DIRECTORY: u32 = 1 << 4;
+    pub(super) const TARGET: u32 = 1 << 5;
+    pub(super) const XATTRS: u32 = 1 << 6;
+    pub(super) const STUFFED: u32 = 1 << 7;
+    pub(super) const DENSE: u32 = 1 << 8;
+    pub(super) const BOUNDS: u32 = 1 << 9;
+    pub(super) const HANDLES_READ: u32 = 1 << 10;
+    pub(super) const HANDLES_WRITE: u32 = 1 << 11;
+    pub(super) const HANDLES_EARLIER: u32 = 1 << 12;
+    pub(super) const HANDLES_OWED: u32 = 1 << 13;
+    pub(super) const ACL: u32 = 1 << 14;
+    pub(super) const OCCUPIED: u32 = 1 << 15;
+    /// Of version 6.
+    pub(super) const LAYOUT: u32 = 1 << 16;
 }
 
 /// What a name points to.
@@ -88,7 +97,9 @@ pub(super) struct Progress {
 pub(super) fn encode_inode(inode: &Inode) -> Bytes {
     let acl_bytes = inode.acl.as_ref().map_or(0, |acl| 2 + ACL_ENTRY_BYTES * acl.entries().len());
     let mut out = BytesMut::with_capacity(160 + inode.target.len() + acl_bytes);
-    out.put_u8(INODE_VERSION);
+    let flags = inode_flags(inode);
+    let narrow = u16::try_from(flags);
+    out.put_u8(if narrow.is_ok() { INODE_VERSION } else { INODE_WIDE_VERSION });
     out.put_u8(kind_code(inode.kind));
     out.put_u16(inode.mode);
     out.put_u32(inode.uid);
@@ -101,8 +112,10 @@ pub(super) fn encode_inode(inode: &Inode) -> Bytes {
         out.put_u32(time.nanos);
     }
     out.put_u32(inode.fence_epoch);
-    let flags = inode_flags(inode);
-    out.put_u16(flags);
+    match narrow {
+        Ok(flags) => out.put_u16(flags),
+        Err(_) => out.put_u32(flags),
+    }
     if let Some(placement) = &inode.placement {
         put_placement(&mut out, placement);
     }
@@ -127,12 +140,17 @@ pub(super) fn encode_inode(inode: &Inode) -> Bytes {
     if let Some(bytes) = inode.occupied {
         out.put_u64(bytes);
     }
+    if let Some(layout) = &inode.layout {
+        put_layout(&mut out, layout);
+    }
     out.put_slice(&inode.target);
     out.freeze()
 }
 
 pub(super) fn decode_inode(no: InodeNo, raw: &Bytes) -> Result<Inode, StoreError> {
-    let mut fields = Fields::of_version(INODE_VERSION, raw, "inode")?;
+    let is_wide = raw.first() == Some(&INODE_WIDE_VERSION);
+    let version = if is_wide { INODE_WIDE_VERSION } else { INODE_VERSION };
+    let mut fields = Fields::of_version(version, raw, "inode")?;
     let kind = fields.kind()?;
     let mut inode = Inode {
         no,
@@ -162,12 +180,13 @@ pub(super) fn decode_inode(no: InodeNo, raw: &Bytes) -> Result<Inode, StoreError
         has_xattrs: false,
         bounds: LengthBounds::NONE,
         stuffed: false,
+        layout: None,
     };
-    let flags = fields.u16()?;
+    let flags = if is_wide { fields.u32()? } else { fields.u16()?.into() };
     decode_inode_parts(&mut inode, flags, &mut fields, raw)?;
     fields.done()?;
     // The flags a record of this kind may have are exactly those it is written with.
-    if flags != inode_flags(&inode) {
+    if flags != inode_flags(&inode) || is_wide != (flags > u16::MAX.into()) {
         return Err(fields.corrupt());
     }
     Ok(inode)
@@ -175,7 +194,7 @@ pub(super) fn decode_inode(no: InodeNo, raw: &Bytes) -> Result<Inode, StoreError
 
 fn decode_inode_parts(
     inode: &mut Inode,
-    flags: u16,
+    flags: u32,
     fields: &mut Fields<'_>,
     raw: &Bytes,
 ) -> Result<(), StoreError> {
@@ -209,6 +228,9 @@ fn decode_inode_parts(
     if flags & flag::OCCUPIED != 0 {
         inode.occupied = Some(fields.u64()?);
     }
+    if flags & flag::LAYOUT != 0 {
+        inode.layout = Some(Arc::new(fields.layout()?));
+    }
     if flags & flag::TARGET != 0 {
         inode.target = raw.slice_ref(fields.rest());
     }
@@ -216,7 +238,7 @@ fn decode_inode_parts(
 }
 
 /// The flags that describe `inode`; a directory, symlink or device always has its own part.
-fn inode_flags(inode: &Inode) -> u16 {
+fn inode_flags(inode: &Inode) -> u32 {
     let mut flags = match inode.kind {
         Kind::Directory => flag::DIRECTORY,
         Kind::Symlink => flag::TARGET,
@@ -229,6 +251,7 @@ fn inode_flags(inode: &Inode) -> u16 {
         (inode.stuffed, flag::STUFFED),
         (inode.acl.is_some(), flag::ACL),
         (inode.occupied.is_some(), flag::OCCUPIED),
+        (inode.layout.is_some(), flag::LAYOUT),
         (inode.placement.is_some(), flag::PLACEMENT),
         (inode.create_verifier.is_some(), flag::VERIFIER),
         (inode.handles.read, flag::HANDLES_READ),
@@ -245,7 +268,7 @@ fn inode_flags(inode: &Inode) -> u16 {
 }
 
 /// A file whose objects are as long as its size demands has no part for that.
-fn bounds_flags(inode: &Inode) -> u16 {
+fn bounds_flags(inode: &Inode) -> u32 {
     match &inode.bounds.0 {
         Bounds::Nothing => 0,
         Bounds::Dense(size) if *size == inode.size => flag::DENSE,
@@ -337,9 +360,10 @@ pub(super) fn decode_reserved(raw: &[u8]) -> Result<Placement, StoreError> {
 }
 
 pub(super) fn encode_device(device: &Device) -> Bytes {
-    let mut out = BytesMut::with_capacity(1 + 4 * device.data_servers.len());
+    let stripes = device.stripes();
+    let mut out = BytesMut::with_capacity(1 + 4 * stripes.len());
     out.put_u8(VERSION);
-    for id in &device.data_servers {
+    for id in stripes {
         out.put_u32(id.0);
     }
     out.freeze()
@@ -347,11 +371,11 @@ pub(super) fn encode_device(device: &Device) -> Bytes {
 
 pub(super) fn decode_device(id: DeviceId, raw: &[u8]) -> Result<Device, StoreError> {
     let mut fields = Fields::versioned(raw, "device")?;
-    let mut data_servers = Vec::new();
+    let mut stripes = Vec::new();
     while !fields.rest.is_empty() {
-        data_servers.push(DataServerId(fields.u32()?));
+        stripes.push(DataServerId(fields.u32()?));
     }
-    Ok(Device { id, data_servers })
+    Device::of_stripes(id, &stripes).ok_or_else(|| fields.corrupt())
 }
 
 /// Wraps bytes that belong to the caller.
@@ -481,9 +505,43 @@ pub(super) fn decode_epoch_floor(raw: &[u8]) -> Result<u32, StoreError> {
 fn put_placement(out: &mut BytesMut, placement: &Placement) {
     out.put_slice(&placement.device.0);
     out.put_u32(placement.stripe_unit_bytes);
-    out.put_u16(placement.stripe_count);
+    let follows = if placement.spread == Spread::InTurn { 0 } else { SPREAD_FOLLOWS };
+    out.put_u16(placement.stripe_count | follows);
     out.put_u16(placement.first_stripe_index);
     out.put_u16(placement.reach);
+    match placement.spread {
+        Spread::InTurn => {}
+        Spread::List(list) => {
+            out.put_u8(1);
+            // At most 16.
+            out.put_u8(list.turns() as u8);
+            out.put_slice(list.entries());
+        }
+        Spread::Growing { rounds, later_unit_bytes } => {
+            out.put_u8(2);
+            out.put_u16(rounds);
+            out.put_u32(later_unit_bytes);
+        }
+    }
+}
+
+fn put_layout(out: &mut BytesMut, layout: &LayoutChoice) {
+    // What is absent is 0, which neither can be.
+    out.put_u32(layout.stripe_unit_bytes.unwrap_or(0));
+    out.put_u16(layout.stripe_count.unwrap_or(0));
+    match &layout.deal {
+        Deal::RoundRobin => out.put_u8(0),
+        Deal::Cyclic(servers) => {
+            out.put_u8(1);
+            out.put_u8(u8::try_from(servers.len()).expect("lists are bounded"));
+            servers.iter().for_each(|id| out.put_u32(id.0));
+        }
+        Deal::Variable { rounds, later_unit_bytes } => {
+            out.put_u8(2);
+            out.put_u16(*rounds);
+            out.put_u32(*later_unit_bytes);
+        }
+    }
 }
 
 fn put_bounds(out: &mut BytesMut, bounds: &LengthBounds) {
@@ -591,17 +649,55 @@ impl<'a> Fields<'a> {
     }
 
     fn placement(&mut self) -> Result<Placement, StoreError> {
-        Ok(Placement {
+        let mut placement = Placement {
             device: DeviceId(self.take()?),
             stripe_unit_bytes: self.u32()?,
             stripe_count: self.u16()?,
             first_stripe_index: self.u16()?,
             reach: self.u16()?,
-        })
+            spread: Spread::InTurn,
+        };
+        if placement.stripe_count & SPREAD_FOLLOWS != 0 {
+            placement.stripe_count &= !SPREAD_FOLLOWS;
+            placement.spread = self.spread()?;
+        }
+        Ok(placement)
+    }
+
+    fn spread(&mut self) -> Result<Spread, StoreError> {
+        match self.u8()? {
+            1 => {
+                let len = self.u8()?;
+                let list = CyclicList::new(self.slice(len.into())?);
+                list.map(Spread::List).map_err(|_| self.corrupt())
+            }
+            2 => Ok(Spread::Growing { rounds: self.u16()?, later_unit_bytes: self.u32()? }),
+            _ => Err(self.corrupt()),
+        }
+    }
+
+    fn layout(&mut self) -> Result<LayoutChoice, StoreError> {
+        let (unit, count) = (self.u32()?, self.u16()?);
+        let deal = match self.u8()? {
+            0 => Deal::RoundRobin,
+            1 => {
+                let len = self.u8()?;
+                let servers = (0..len).map(|_| self.u32().map(DataServerId));
+                Deal::Cyclic(servers.collect::<Result<_, _>>()?)
+            }
+            2 => Deal::Variable { rounds: self.u16()?, later_unit_bytes: self.u32()? },
+            _ => return Err(self.corrupt()),
+        };
+        let layout = LayoutChoice {
+            stripe_unit_bytes: (unit > 0).then_some(unit),
+            stripe_count: (count > 0).then_some(count),
+            deal,
+        };
+        layout.check().map(|()| layout).map_err(|_| self.corrupt())
     }
 
     /// The bounds that the flags of an inode announce: one for each of its objects.
-    fn bounds(&mut self, flags: u16, inode: &Inode) -> Result<LengthBounds, StoreError> {
+    fn bounds(&mut self, flags: u32, inode: &Inode) -> Result<LengthBounds, StoreError> {
         let bounds = match (flags & flag::DENSE != 0, flags & flag::BOUNDS != 0) {
             (false, false) => return Ok(LengthBounds::NONE),
             (true, false) => Bounds::Dense(inode.size),

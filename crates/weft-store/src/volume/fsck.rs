@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     engine::KeyRange,
-    types::{DeviceId, Inode, InodeNo, Intent, IntentId, IntentKind, Kind, Placement, StoreError},
+    types::{
+        Device, DeviceId, Inode, InodeNo, Intent, IntentId, IntentKind, Kind, Placement, Spread,
+        StoreError,
+    },
 };
 
 /// Findings listed; more are only counted.
@@ -82,8 +85,8 @@ struct Check {
     out: Checked,
     nodes: HashMap<InodeNo, Node>,
     directories: HashMap<InodeNo, Directory>,
-    /// How many data servers each has.
-    devices: HashMap<DeviceId, usize>,
+    /// Those that can be read.
+    devices: HashMap<DeviceId, Device>,
     /// Inodes that say so, without those whose list was found.
     have_xattrs: HashSet<InodeNo>,
     /// Sizes of files whose bytes are in the volume.
@@ -126,7 +129,7 @@ impl Check {
             let id = key.get(1..).and_then(|id| id.try_into().ok()).map(DeviceId);
             let id = id.ok_or(StoreError::Corrupt("device key"));
             match id.and_then(|id| codec::decode_device(id, value)) {
-                Ok(device) => drop(self.devices.insert(device.id, device.data_servers.len())),
+                Ok(device) => drop(self.devices.insert(device.id, device)),
                 Err(e) => self.out.wrong(|| format!("device {}: {e}", hex(key))),
             }
             Ok(())
@@ -175,6 +178,11 @@ impl Check {
         if let Some(placement) = &inode.placement {
             self.placement(inode.no, placement);
         }
+        let is_to_be_placed = inode.kind == Kind::File && inode.placement.is_none();
+        if inode.layout.is_some() && !inode.is_directory() && !is_to_be_placed {
+            let no = inode.no.0;
+            self.out.wrong(|| format!("inode {no}: nothing is to be spread by its layout choice"));
+        }
         if inode.occupied.is_some() && !inode.is_settled_in_objects() {
             let no = inode.no.0;
             self.out.wrong(|| format!("file {no}: what it occupies cannot be known"));
@@ -184,15 +192,29 @@ impl Check {
     fn placement(&mut self, InodeNo(no): InodeNo, place: &Placement) {
         let Placement { device, stripe_count, .. } = place;
         match self.devices.get(device) {
-            Some(members) if *members == usize::from(*stripe_count) => {}
-            Some(members) => self
-                .out
-                .wrong(|| format!("file {no}: {stripe_count} stripes on a device of {members}")),
+            Some(device) => {
+                let members = device.data_servers.len();
+                if members != usize::from(*stripe_count) {
+                    self.out.wrong(|| {
+                        format!("file {no}: {stripe_count} stripes on a device of {members}")
+                    });
+                }
+                // A client is told the list of the device.
+                let list = match place.spread {
+                    Spread::List(list) => Some(list),
+                    Spread::InTurn | Spread::Growing { .. } => None,
+                };
+                if device.list != list {
+                    self.out.wrong(|| format!("file {no}: its list is not that of its device"));
+                }
+            }
             None => self.out.wrong(|| format!("file {no}: its device is unknown")),
         }
         if !place.is_sound() {
-            let reach = place.reach;
-            self.out.wrong(|| format!("file {no}: {reach} of {stripe_count} servers have objects"));
+            let (reach, turns) = (place.reach, place.turns());
+            self.out.wrong(|| {
+                format!("file {no}: {reach} of {turns} turns on {stripe_count} servers, no place")
+            });
         }
     }
 

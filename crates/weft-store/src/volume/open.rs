@@ -148,6 +148,7 @@ fn root(format: &Format) -> Inode {
         has_xattrs: false,
         bounds: LengthBounds::NONE,
         stuffed: false,
+        layout: None,
     }
 }
 

@@ -184,6 +184,7 @@ mod tests {
             stripe_count: 1,
             first_stripe_index: 0,
             reach: 1,
+            spread: crate::types::Spread::InTurn,
         };
         volume.place(files[1], place).value.unwrap();
         for limit in 1..7 {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use weft_store::engine::{Engine, KeyRange, MemoryEngine};
 use weft_store::types::{
-    Content, Credential, DeviceId, Inode, InodeNo, Kind, Placement, Reserved, SetIdLoss,
+    Content, Credential, DeviceId, Inode, InodeNo, Kind, Placement, Reserved, SetIdLoss, Spread,
     StoreError, Timestamp,
 };
 use weft_store::volume::{
@@ -650,6 +650,7 @@ fn placement() -> Placement {
         stripe_count: u16::try_from(OBJECTS).unwrap(),
         first_stripe_index: u16::try_from(FIRST_OBJECT).unwrap(),
         reach: u16::try_from(OBJECTS).unwrap(),
+        spread: Spread::InTurn,
     }
 }
 

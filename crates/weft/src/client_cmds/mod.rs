@@ -10,6 +10,7 @@ mod glob;
 mod human;
 mod in_force;
 mod interrupt;
+mod layout;
 mod list;
 mod mode;
 mod names;
@@ -68,6 +69,8 @@ pub enum ClientCommand {
     /// Have the servers make durable what any client has written. What these commands write needs
     /// none: it is durable when they end.
     Sync(acts::SyncArgs),
+    /// Choose how the files of a directory are spread over data servers, or show it.
+    Layout(layout::LayoutArgs),
     /// Show a file's attributes, and where its bytes are.
     Stat {
         /// Remote path; with --client also weft://HOST/PATH?OPTION=VALUE.
@@ -133,6 +136,7 @@ impl ClientCommand {
             ClientCommand::Touch(args) => &args.server,
             ClientCommand::Ln(args) => &args.server,
             ClientCommand::Sync(args) => &args.server,
+            ClientCommand::Layout(args) => args.server(),
             ClientCommand::Stat { server, .. }
             | ClientCommand::Rm { server, .. }
             | ClientCommand::Mkdir { server, .. }
@@ -198,6 +202,7 @@ async fn execute(clusters: &mut Clusters, command: ClientCommand) -> Outcome {
         ClientCommand::Stat { path, client: true, json, .. } => {
             in_force::stat(clusters, &path, json).await
         }
+        ClientCommand::Layout(args) => layout::layout(clusters, args).await,
         ClientCommand::Stat { path, json, admin, .. } => {
             stat::stat(&*clusters.usual().await?, &path, json, &admin).await
         }

@@ -13,6 +13,7 @@ use weft_server::report::{FileLayoutReport, FileReport, ObjectReport};
 
 use super::{
     connect::Remote,
+    layout::words_of,
     list::{mode_text, owner_text, time_text},
     quote::one_line,
 };
@@ -41,6 +42,9 @@ struct Report {
     /// The bytes are with the metadata server; absent: not known.
     stuffed: Option<bool>,
     layout: Option<LayoutReport>,
+    /// Of a directory what it chose for its files, of a file how it is spread, in the words of
+    /// `weft layout`.
+    distribution: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -98,6 +102,10 @@ pub(super) async fn stat(remote: &Remote, path: &Path, json: bool, admin: &Admin
         }
         _ => {}
     }
+    if matches!(attrs.file_type, Some(FileType::REG | FileType::DIR)) {
+        // Other servers have no such thing, and not everybody may read it.
+        report.distribution = words_of(client, path).await.ok().flatten();
+    }
     let text = if json { serde_json::to_string_pretty(&report)? } else { report.to_string() };
     Ok(writeln!(std::io::stdout(), "{text}").map_err(OutputError::from)?)
 }
@@ -129,6 +137,7 @@ fn report(path: &Path, attrs: &Attrs) -> Report {
         link_target: None,
         stuffed: None,
         layout: None,
+        distribution: None,
     }
 }
 
@@ -260,6 +269,9 @@ impl std::fmt::Display for Report {
         write!(f, "  accessed  {}", self.accessed)?;
         if self.stuffed == Some(true) {
             write!(f, "\n  bytes     with the metadata server (a small file)")?;
+        }
+        if let Some(words) = &self.distribution {
+            write!(f, "\n  spread    {}", one_line(words))?;
         }
         let Some(layout) = &self.layout else { return Ok(()) };
         write!(

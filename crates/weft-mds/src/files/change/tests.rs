@@ -5,7 +5,7 @@ use tokio::sync::Notify;
 use weft_ds::testing::{TestDs, until};
 use weft_nfs::{ClientId, StableHow};
 use weft_store::{
-    types::{Credential, DataServerId, Intent, Placement, SetIdLoss, Timestamp},
+    types::{Credential, DataServerId, Intent, Placement, SetIdLoss, Spread, Timestamp},
     volume::{Authority, New, NewFileData, SetAttr, Volume},
 };
 
@@ -105,6 +105,7 @@ async fn file(mds: &Mds, kind: Kind, name: &str) -> Inode {
         stripe_count,
         first_stripe_index: 0,
         reach: 1,
+        spread: Spread::InTurn,
     };
     mds.files.shared.placed(&mut Deps::default(), inode, Some(place)).await.unwrap().0
 }

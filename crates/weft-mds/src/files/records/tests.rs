@@ -37,6 +37,7 @@ pub(super) fn file(no: u64, unsettled: bool) -> Inode {
         occupied: None,
         has_xattrs: false,
         stuffed: false,
+        layout: None,
     }
 }
 
@@ -85,6 +86,7 @@ fn placement() -> Placement {
         stripe_count: 1,
         first_stripe_index: 0,
         reach: 1,
+        spread: Default::default(),
     }
 }
 

@@ -42,6 +42,7 @@ fn object(kind: Kind, mode: u16) -> Inode {
         has_xattrs: false,
         bounds: LengthBounds::NONE,
         stuffed: false,
+        layout: None,
     }
 }
 

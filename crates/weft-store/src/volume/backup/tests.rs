@@ -6,10 +6,10 @@ use super::*;
 use crate::engine::EngineKind;
 use crate::types::fence_epoch::ROW;
 use crate::types::{
-    Credential, DataServerId, Device, DeviceId, InodeNo, IntentKind, Lsn, Placement, StoreError,
-    Timestamp,
+    Credential, DataServerId, Device, DeviceId, InodeNo, IntentKind, LAYOUT_XATTR, Lsn, Placement,
+    Spread, StoreError, Timestamp,
 };
-use crate::volume::{FoundObject, New, NewFileData, VolumeConfig, compare};
+use crate::volume::{FoundObject, New, NewFileData, VolumeConfig, XattrHow, compare};
 
 const NOW: Timestamp = Timestamp { seconds: 1000, nanos: 5 };
 
@@ -230,7 +230,7 @@ fn a_restored_volume_goes_on_above_its_data_servers() {
 
 /// A place on data server 1, whose device the volume has from now on.
 fn on_one_data_server(volume: &Volume) -> Placement {
-    let device = Device { id: DeviceId([1; 16]), data_servers: vec![DataServerId(1)] };
+    let device = Device { id: DeviceId([1; 16]), data_servers: vec![DataServerId(1)], list: None };
     volume.device_put(&device).value.unwrap();
     Placement {
         device: device.id,
@@ -238,6 +238,7 @@ fn on_one_data_server(volume: &Volume) -> Placement {
         stripe_count: 1,
         first_stripe_index: 0,
         reach: 1,
+        spread: Spread::InTurn,
     }
 }
 
@@ -336,4 +337,28 @@ fn a_reader_that_fails_is_not_a_short_file() {
     assert_eq!(why.to_string(), "it cannot be read: bad sector");
     let why = volume(0..1).backup(NOW).unwrap().write(&mut Broken).unwrap_err().to_string();
     assert!(why.contains("cannot be written: No space left"), "{why}");
+}
+
+/// What directories chose, and where files are by it, comes back with a backup.
+#[test]
+fn choices_and_places_come_back() {
+    let volume = Volume::in_memory(&VolumeConfig::default()).unwrap();
+    let (root, words) = (Credential::superuser(), &b"distribution=cyclic servers=1,2,1"[..]);
+    let set = volume.xattr_set(InodeNo::ROOT, (LAYOUT_XATTR, words), XattrHow::Either, &root, NOW);
+    set.value.unwrap();
+    let (waits, listed) = (make(&volume, 1), make(&volume, 2));
+    let device = Device::of_stripes(DeviceId([2; 16]), &[1, 2, 1].map(DataServerId)).unwrap();
+    volume.device_put(&device).value.unwrap();
+    let spread = Spread::List(device.list.unwrap());
+    let one = on_one_data_server(&volume);
+    let place = Placement { device: device.id, stripe_count: 2, spread, ..one };
+    volume.place(listed, place).value.unwrap();
+    settle(&volume);
+    let dir = tempfile::tempdir().unwrap();
+    let (back, _) = restored(&written(&volume).0[..], &dir.path().join("volume"), 1);
+    let told = |ino| back.xattr_get(ino, LAYOUT_XATTR, &root).value.unwrap();
+    assert_eq!((&told(InodeNo::ROOT)[..], &told(waits)[..]), (words, words));
+    let told = told(listed);
+    assert_eq!(told, "distribution=cyclic servers=1,2,1 stripe_unit=1MiB");
+    assert_eq!(back.inode(listed).value.unwrap().placement.unwrap().spread, spread);
 }

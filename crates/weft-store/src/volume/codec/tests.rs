@@ -9,12 +9,40 @@ fn timestamps() -> impl Strategy<Value = Timestamp> {
 }
 
 fn placements() -> impl Strategy<Value = Placement> {
-    (any::<[u8; 16]>(), any::<u32>(), any::<[u16; 3]>()).prop_map(|(d, u, [c, f, r])| Placement {
+    let place = (any::<[u8; 16]>(), any::<u32>(), any::<[u16; 3]>(), spreads());
+    place.prop_map(|(d, u, [c, f, r], spread)| Placement {
         device: DeviceId(d),
         stripe_unit_bytes: u,
-        stripe_count: c,
+        stripe_count: c % (1 << 15),
         first_stripe_index: f,
         reach: r,
+        spread,
+    })
+}
+
+fn spreads() -> impl Strategy<Value = Spread> {
+    let lists = prop::collection::vec(0..3u8, 1..=16);
+    prop_oneof![
+        Just(Spread::InTurn),
+        lists.prop_filter_map("left out", |l| CyclicList::new(&l).ok().map(Spread::List)),
+        any::<(u16, u32)>()
+            .prop_map(|(rounds, later_unit_bytes)| Spread::Growing { rounds, later_unit_bytes }),
+    ]
+}
+
+fn layouts() -> impl Strategy<Value = LayoutChoice> {
+    let mib = || (1..=64u32).prop_map(|n| n << 20);
+    let servers = prop::collection::vec(any::<u32>().prop_map(DataServerId), 1..=16);
+    let deals = prop_oneof![
+        Just(Deal::RoundRobin),
+        servers.prop_map(Deal::Cyclic),
+        (1..=1024u16, mib())
+            .prop_map(|(rounds, later_unit_bytes)| Deal::Variable { rounds, later_unit_bytes }),
+    ];
+    let count = prop::option::of(1..=100u16);
+    (prop::option::of(mib()), count, deals).prop_map(|(stripe_unit_bytes, count, deal)| {
+        let stripe_count = if matches!(deal, Deal::Cyclic(_)) { None } else { count };
+        LayoutChoice { stripe_unit_bytes, stripe_count, deal }
     })
 }
 
@@ -63,12 +91,12 @@ fn inodes() -> impl Strategy<Value = Inode> {
         prop::option::of(any::<[u8; 8]>()),
         any::<((bool, bool, bool), (bool, bool, bool))>(),
         prop::collection::vec(any::<u8>(), 0..300),
-        (bounds(), prop::option::of(acls())),
+        (bounds(), prop::option::of(acls()), prop::option::of(layouts())),
     );
     (kinds(), numbers, times, options).prop_map(|(kind, (small, wide, mode), times, options)| {
         let directory = kind == Kind::Directory;
         let device = matches!(kind, Kind::CharDevice | Kind::BlockDevice);
-        let (placement, create_verifier, flags, target, (bounds, acl)) = options;
+        let (placement, create_verifier, flags, target, (bounds, acl, layout)) = options;
         let ((unsettled, has_xattrs, stuffed), (read, write, earlier)) = flags;
         let placement: Option<Placement> = placement;
         let has_objects = kind == Kind::File && placement.is_some();
@@ -110,6 +138,7 @@ fn inodes() -> impl Strategy<Value = Inode> {
             has_xattrs,
             bounds,
             stuffed: stuffed && kind == Kind::File,
+            layout: layout.map(Arc::new),
         }
     })
 }
@@ -206,8 +235,12 @@ fn small_records_survive_the_disk() {
     exact(&encode_progress(&progress), decode_progress);
     let ordered = decode_order(&encode_order(InodeNo(8), Kind::Socket, b"name")).unwrap();
     assert_eq!((ordered.ino, &ordered.name[..]), (InodeNo(8), &b"name"[..]));
-    let device =
-        Device { id: DeviceId([1; 16]), data_servers: vec![DataServerId(5), DataServerId(6)] };
-    assert_eq!(decode_device(device.id, &encode_device(&device)), Ok(device));
+    for stripes in [&[5, 6][..], &[6, 5, 6, 6]] {
+        let stripes: Vec<_> = stripes.iter().copied().map(DataServerId).collect();
+        let device = Device::of_stripes(DeviceId([1; 16]), &stripes).unwrap();
+        assert_eq!(decode_device(device.id, &encode_device(&device)), Ok(device));
+    }
+    let too_long = [&[VERSION][..], &[0; 4 * 17]].concat();
+    assert!(decode_device(DeviceId([1; 16]), &too_long).is_err());
     assert_eq!(decode_opaque("client", &encode_opaque(b"xy")).unwrap()[..], b"xy"[..]);
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::*;
 use crate::{
     engine::{Batch, Engine, MemoryEngine},
-    types::{Credential, Device, SetIdLoss, Timestamp},
+    types::{
+        Credential, DataServerId, Device, LAYOUT_XATTR, LayoutChoice, SetIdLoss, Spread, Timestamp,
+    },
     volume::{
         Account, Exclusivity, New, NewFileData, Remove, STUFFED_BYTES_MAX, StuffedWrite,
         VolumeConfig, XattrHow, ops::stuffed::BLOCK_BYTES,
@@ -15,7 +17,7 @@ use crate::{
 const NOW: Timestamp = Timestamp { seconds: 9, nanos: 0 };
 
 fn device() -> Device {
-    Device { id: DeviceId([7; 16]), data_servers: vec![crate::types::DataServerId(1)] }
+    Device { id: DeviceId([7; 16]), data_servers: vec![DataServerId(1)], list: None }
 }
 
 fn somewhere() -> Placement {
@@ -25,6 +27,7 @@ fn somewhere() -> Placement {
         stripe_count: 1,
         first_stripe_index: 0,
         reach: 1,
+        spread: Spread::InTurn,
     }
 }
 
@@ -190,4 +193,80 @@ fn lists_and_modes_are_compared() {
         assert_eq!(found.is_empty(), sound, "{found:?}");
         assert_eq!(found.iter().any(|f| f == says), !sound, "{found:?}");
     }
+}
+
+/// A volume in which a directory and its file chose, and whose files are spread by each rule: the
+/// numbers of the directory, and of the files by a list and by units that grow.
+fn spread(engine: &Arc<dyn Engine>) -> [InodeNo; 3] {
+    let volume = Volume::with_engine(engine.clone(), &VolumeConfig::default()).unwrap();
+    let root = Credential::superuser();
+    let make = |dir, name: &[u8], new: New| {
+        volume.create(dir, name, &new, &root, NOW).value.unwrap().inode.no
+    };
+    let dir = make(InodeNo::ROOT, b"d", New::directory(0o755));
+    let words = (LAYOUT_XATTR, &b"distribution=cyclic servers=1,2,1"[..]);
+    volume.xattr_set(dir, words, XattrHow::Create, &root, NOW).value.unwrap();
+    make(dir, b"sub", New::directory(0o755));
+    make(dir, b"to be placed", New::file(0o644));
+    let stripes = [1, 2, 1].map(DataServerId);
+    let listed = Device::of_stripes(DeviceId([8; 16]), &stripes).unwrap();
+    let plain = Device::of_stripes(DeviceId([9; 16]), &stripes[..2]).unwrap();
+    let by_list = Placement {
+        device: listed.id,
+        stripe_count: 2,
+        first_stripe_index: 2,
+        reach: 3,
+        spread: Spread::List(listed.list.unwrap()),
+        ..somewhere()
+    };
+    let spread = Spread::Growing { rounds: 1, later_unit_bytes: 2 << 20 };
+    let growing =
+        Placement { device: plain.id, first_stripe_index: 1, reach: 2, spread, ..by_list };
+    [listed, plain].iter().for_each(|device| volume.device_put(device).value.unwrap());
+    let files = [(&b"listed"[..], by_list), (b"growing", growing)].map(|(name, place)| {
+        let file = make(dir, name, New::file(0o644));
+        volume.place(file, place).value.unwrap();
+        file
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let last = volume.stats().value.unwrap().lsn;
+    runtime.block_on(volume.durable(last)).unwrap();
+    [dir, files[0], files[1]]
+}
+
+/// What is changed in a place.
+type Change = fn(&mut Placement);
+
+/// A place by another list than the device's, which clients are told, one that contradicts itself,
+/// and a choice where there is nothing to choose are found; a sound volume has none of these.
+#[test]
+fn places_and_choices_are_compared() {
+    let changed = |which: usize, change: &dyn Fn(&mut Inode)| {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
+        let no = spread(&engine)[which];
+        let volume = Volume::with_engine(engine.clone(), &VolumeConfig::default()).unwrap();
+        let mut inode = volume.inode(no).value.unwrap();
+        drop(volume);
+        change(&mut inode);
+        let mut batch = Batch::new();
+        batch.put(keys::inode(inode.no), codec::encode_inode(&inode));
+        engine.commit(&batch, engine.acquire().unwrap()).unwrap();
+        checked(&engine).findings
+    };
+    assert_eq!(changed(0, &|_| {}), Vec::<String>::new());
+    let not_that = "its list is not that of its device";
+    let rows: [(usize, Change, &str); 5] = [
+        (1, |place| place.spread = Spread::InTurn, not_that),
+        (1, |place| place.device = DeviceId([9; 16]), not_that),
+        (2, |place| place.device = DeviceId([8; 16]), not_that),
+        (1, |place| place.first_stripe_index = 3, "no place"),
+        (2, |place| place.spread = Spread::Growing { rounds: 0, later_unit_bytes: 1 }, "no place"),
+    ];
+    for (which, change, says) in rows {
+        let found = changed(which, &|inode| change(inode.placement.as_mut().unwrap()));
+        assert!(found.iter().any(|f| f.contains(says)), "{says}: {found:?}");
+    }
+    let choice: Arc<LayoutChoice> = Arc::new("stripe_count=1".parse().unwrap());
+    let found = changed(1, &|inode| inode.layout = Some(choice.clone()));
+    assert!(found.iter().any(|f| f.contains("nothing is to be spread")), "{found:?}");
 }

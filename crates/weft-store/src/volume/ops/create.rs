@@ -194,6 +194,10 @@ fn create(
     protect(&mut inode, &parent, new);
     inode.mode = entitled_mode(&parent, &inode, maker.cred);
     inode.parent = if directory { dir } else { InodeNo(0) };
+    // What is to be is of no use to what has its place.
+    if directory || new.kind == Kind::File && inode.placement.is_none() {
+        inode.layout = parent.layout.clone();
+    }
     inode.fence_epoch = tx.epoch_floor();
     let entry = Dirent { ino: inode.no, cookie: take_cookie(&mut parent), kind: new.kind };
     parent.entries += 1;
@@ -327,5 +331,6 @@ fn build(no: InodeNo, new: &New, now: Timestamp) -> Inode {
         has_xattrs: false,
         bounds: LengthBounds::NONE,
         stuffed: new.data == NewFileData::Stuffed,
+        layout: None,
     }
 }

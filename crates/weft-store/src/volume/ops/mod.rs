@@ -6,6 +6,7 @@ mod bounds;
 pub(super) mod create;
 mod inode_changes;
 pub(super) mod intents;
+pub(super) mod layout;
 pub(super) mod link;
 pub(super) mod lookup;
 pub(super) mod placement;

@@ -74,6 +74,7 @@ impl Volume {
             }
             if inode.placement.is_none() {
                 inode.placement = Some(placement);
+                inode.layout = None;
                 inode.stuffed = inode.stuffed && !stuffed::is_all_hole(tx, &inode)?;
                 tx.put_inode(&inode);
             }
@@ -81,15 +82,15 @@ impl Volume {
         })
     }
 
-    /// Lets so many data servers of a placed file have objects, at most all; never fewer than
-    /// before. That is no change of the file.
+    /// Lets the data servers of so many turns of a placed file have objects, at most all; never
+    /// fewer than before. That is no change of the file.
     ///
     /// **Errors.** Stale; Invalid if it has no place.
     pub fn reach(&self, ino: InodeNo, reach: u16) -> Seen<Result<Inode, StoreError>> {
         self.run(|tx| {
             let mut inode = file(tx, ino)?;
             let placement = inode.placement.as_mut().ok_or(StoreError::Invalid)?;
-            let reach = reach.min(placement.stripe_count);
+            let reach = reach.min(placement.turns());
             if placement.reach < reach {
                 placement.reach = reach;
                 tx.put_inode(&inode);

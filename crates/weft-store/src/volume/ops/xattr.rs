@@ -6,7 +6,10 @@
 use bytes::Bytes;
 
 use super::inode_changes::touch;
-use crate::types::{ChangeInfo, Credential, Inode, InodeNo, Kind, StoreError, Timestamp};
+use super::layout;
+use crate::types::{
+    ChangeInfo, Credential, Inode, InodeNo, Kind, LAYOUT_XATTR, StoreError, Timestamp,
+};
 use crate::volume::codec::XattrName;
 use crate::volume::handle::Volume;
 use crate::volume::seen::Seen;
@@ -24,6 +27,8 @@ pub const XATTR_NAMES_BYTES_MAX: usize = 64 << 10;
 /// What a name takes in the list of a Linux program beyond itself ("user." and the NUL): a list
 /// that does not fit 64 KiB could never be read there.
 const NAME_OVERHEAD_BYTES: usize = 6;
+/// Cookie of the name of the layout, which is listed first: those of others begin at 2.
+const LAYOUT_COOKIE: u64 = 1;
 
 /// Whether an extended attribute must be there before it is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +64,9 @@ impl Volume {
             checked_name(name)?;
             let inode = holder(tx, ino)?;
             readable(&inode, cred)?;
+            if name == LAYOUT_XATTR {
+                return layout::words(tx, &inode);
+            }
             if !inode.has_xattrs {
                 return Err(StoreError::NoXattr);
             }
@@ -69,9 +77,13 @@ impl Volume {
 
     /// Sets an extended attribute; the same value again is a change as well.
     ///
-    /// **Errors.** NameTooLong, BadName, XattrTooBig (the value); Stale, WrongType; Access without
-    /// write permission; Permission (a sticky directory of somebody else); Exists, NoXattr (`how`);
-    /// XattrTooBig (with the others of the inode).
+    /// That of the layout is no application's ([`LAYOUT_XATTR`]): it is the owner's to set, of
+    /// directories, and what it says is checked.
+    ///
+    /// **Errors.** NameTooLong, BadName, XattrTooBig (the value); Stale, WrongType; Invalid (a
+    /// layout); Access without write permission; Permission (a sticky directory of somebody else, a
+    /// layout by another than the owner); Exists, NoXattr (`how`); XattrTooBig (with the others of
+    /// the inode).
     pub fn xattr_set(
         &self,
         ino: InodeNo,
@@ -84,6 +96,11 @@ impl Volume {
             checked_name(name)?;
             if value.len() > XATTR_VALUE_BYTES_MAX {
                 return Err(StoreError::XattrTooBig);
+            }
+            if name == LAYOUT_XATTR {
+                let dir = layout::own_directory(holder(tx, ino)?, cred)?;
+                as_expected(dir.layout.is_some(), how)?;
+                return layout::set(tx, dir, value, now);
             }
             let inode = changeable(tx, ino, cred)?;
             set(tx, inode, (name, value), how, now)
@@ -103,15 +120,21 @@ impl Volume {
         self.run(|tx| {
             let inode = tx.inode(ino)?;
             readable(&inode, cred)?;
-            let names = names(tx, &inode)?.into_iter().filter(|name| name.cookie > after);
-            Ok(names.map(|XattrName { cookie, name, .. }| XattrEntry { cookie, name }).collect())
+            let layout = layout::is_listed(&inode).then_some(XattrEntry {
+                cookie: LAYOUT_COOKIE,
+                name: Bytes::from_static(LAYOUT_XATTR),
+            });
+            let own = names(tx, &inode)?.into_iter();
+            let own = own.map(|XattrName { cookie, name, .. }| XattrEntry { cookie, name });
+            Ok(layout.into_iter().chain(own).filter(|entry| entry.cookie > after).collect())
         })
     }
 
     /// Removes an extended attribute.
     ///
-    /// **Errors.** NameTooLong, BadName; Stale, WrongType; Access without write permission;
-    /// Permission (a sticky directory of somebody else); NoXattr.
+    /// **Errors.** NameTooLong, BadName; Stale, WrongType; Invalid (the layout of a file); Access
+    /// without write permission; Permission (a sticky directory of somebody else, a layout by
+    /// another than the owner); NoXattr.
     pub fn xattr_remove(
         &self,
         ino: InodeNo,
@@ -121,6 +144,10 @@ impl Volume {
     ) -> Seen<Result<ChangeInfo, StoreError>> {
         self.run(|tx| {
             checked_name(name)?;
+            if name == LAYOUT_XATTR {
+                let dir = layout::own_directory(holder(tx, ino)?, cred)?;
+                return layout::remove(tx, dir, now);
+            }
             let inode = changeable(tx, ino, cred)?;
             let mut names = names(tx, &inode)?;
             let at = names.iter().position(|n| n.name == name).ok_or(StoreError::NoXattr)?;
@@ -179,12 +206,11 @@ fn set(
     let key = keys::xattr_value(inode.no, name);
     let encoded = codec::encode_opaque(value);
     let value_bytes = u32::try_from(value.len()).map_err(|_| StoreError::XattrTooBig)?;
-    match (names.iter_mut().find(|n| n.name == name), how) {
-        (Some(_), XattrHow::Create) => return Err(StoreError::Exists),
-        (None, XattrHow::Replace) => return Err(StoreError::NoXattr),
-        (Some(there), _) => there.value_bytes = value_bytes,
-        // The change attribute moves with every new name, so it numbers them.
-        (None, _) => names.push(XattrName {
+    as_expected(names.iter().any(|n| n.name == name), how)?;
+    match names.iter_mut().find(|n| n.name == name) {
+        Some(there) => there.value_bytes = value_bytes,
+        // The change attribute moves with every new name, so it numbers them, from 2 on.
+        None => names.push(XattrName {
             cookie: inode.change + 1,
             value_bytes,
             name: Bytes::copy_from_slice(name),
@@ -197,6 +223,15 @@ fn set(
     }
     tx.put(key, encoded);
     Ok(keep(tx, inode, &names, now))
+}
+
+/// Whether one that is there, or not, may be set.
+fn as_expected(is_there: bool, how: XattrHow) -> Result<(), StoreError> {
+    match (is_there, how) {
+        (true, XattrHow::Create) => Err(StoreError::Exists),
+        (false, XattrHow::Replace) => Err(StoreError::NoXattr),
+        _ => Ok(()),
+    }
 }
 
 /// Writes the names and the inode that has them.
