@@ -5,14 +5,15 @@
 //! | event | unknown | held | returning |
 //! | --- | --- | --- | --- |
 //! | `granted` | held; gone, if it was recalled before | held | returning |
-//! | `recalled` | to be returned, while an OPEN is under way | returning | returning |
+//! | `recalled` | to be returned | returning | returning |
 //! | `surplus`, `all_but` | – | returning, the longest unused first | – |
 //! | `returned` | – | – | unknown |
 //! | the server has forgotten us | – | unknown, when it is next looked at | – |
 //!
 //! - **A recall may overtake the grant** (§2.10.6.3), or an answer that makes more of one that is
-//!   held: what is recalled while OPENs are under way is given back at once, known or not, and
-//!   remembered until all of those are answered: what they grant of it then is gone.
+//!   held: what is recalled is given back at once, known or not (who asked for it may have given
+//!   up), and remembered until all OPENs that are under way then are answered: what they grant of it
+//!   is gone.
 //! - **A return may meet such an answer**: the server has made more of it by then, and does not
 //!   take the older stateid (OLD_STATEID, §8.2.2). It is returned by the newer one once that is
 //!   here; if the answer comes after that, it is a grant like any other.
@@ -85,8 +86,6 @@ pub(crate) enum Recalled {
     Returns(Return),
     /// Somebody returns it, or has.
     Returning,
-    /// Nothing that is or can have been granted.
-    Unknown,
 }
 
 /// The delegations of a client. `C` is a user, `T` what the server told of a file with an open.
@@ -210,11 +209,10 @@ impl<C: PartialEq, T: Clone> Delegations<C, T> {
                 self.begin_return(fh).map_or(Recalled::Returning, Recalled::Returns)
             }
             None if is_again => Recalled::Returning,
-            None if !self.asking.is_empty() => {
+            None => {
                 let returned = Return { fh: fh.clone(), stateid: *stateid, is_to_write: true };
                 Recalled::Returns(returned)
             }
-            None => Recalled::Unknown,
         }
     }
 

@@ -42,8 +42,8 @@ impl Returns {
         let _ = self.cluster.set(Arc::downgrade(cluster));
     }
 
-    /// CB_RECALL (§20.2). From here on nobody relies on that delegation any more. BADHANDLE if
-    /// there is none, and none can be on its way; the server asks again.
+    /// CB_RECALL (§20.2). From here on nobody relies on that delegation any more; what is not known
+    /// is returned all the same. OK, unless there is no cluster yet: then it is to be asked again.
     pub fn recall(self: &Arc<Self>, args: &CbRecallArgs) -> NfsStat {
         if self.cluster.get().is_none() {
             return NfsStat::DELAY;
@@ -51,7 +51,6 @@ impl Returns {
         match self.delegated.recalled(args) {
             Recalled::Returns(returns) => self.give_back(vec![returns]),
             Recalled::Returning => {}
-            Recalled::Unknown => return NfsStat::BADHANDLE,
         }
         NfsStat::OK
     }
