@@ -160,6 +160,7 @@ impl ClientError {
                     | NfsStat::OLD_STATEID
                     | NfsStat::EXPIRED
                     | NfsStat::ADMIN_REVOKED
+                    | NfsStat::DELEG_REVOKED
             )
         )
     }

@@ -30,6 +30,7 @@
 pub mod blocking;
 mod cache;
 pub mod core;
+mod delegation;
 mod errno;
 pub mod error;
 pub mod fs;

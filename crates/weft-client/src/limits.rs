@@ -192,3 +192,23 @@ pub const DESCRIPTOR_READS: u32 = 4;
 pub const LOCAL_ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// How long a local socket that was of no use is left alone.
 pub const LOCAL_RETRY: Duration = Duration::from_secs(10);
+
+/// Delegations held at a time: as many files as programs read again and again; each of them may
+/// keep somebody else waiting for a moment.
+pub const DELEGATIONS_MAX: usize = 4096;
+/// The same of those to write: few files are written and read back, and whoever else looks at one
+/// makes a server ask us.
+pub const WRITE_DELEGATIONS_MAX: usize = 512;
+/// One part in this many goes back when there are more: enough that a request of its own for them
+/// is rare.
+pub const DELEGATIONS_RETURNED_SHARE: usize = 16;
+/// How long a delegation to write is kept for what was written under it to get to the servers: less
+/// than the lease after which it is taken away.
+pub const RETURN_WRITES_FOR: Duration = Duration::from_secs(10);
+/// Delegations returned in one COMPOUND: two operations each, beside SEQUENCE.
+pub const RETURNS_PER_COMPOUND: usize = (OPS_MAX as usize - 1) / 2;
+/// Users who may open one delegated file without asking.
+pub const DELEGATION_READERS_MAX: usize = 8;
+/// Recalls that are remembered while OPENs are under way, whose grants they may have overtaken: one
+/// for each slot in which an OPEN can be. With more, what those OPENs grant goes back.
+pub const RECALLS_REMEMBERED: usize = SLOTS_MAX as usize;

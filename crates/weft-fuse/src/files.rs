@@ -12,7 +12,7 @@ use bytes::Bytes;
 use fuser::{Errno, FopenFlags, OpenAccMode, OpenFlags};
 use weft_client::{
     io::{FileIo, IoPolicy, Source},
-    node::{Nodes, OpenOptions, OpenedName},
+    node::{Nodes, OpenOptions, OpenedName, OpenedNode},
 };
 use weft_nfs::{Attrs, Component};
 
@@ -60,8 +60,10 @@ impl Tree {
         flush(&self.inodes.opens(ino)).await?;
         let asked_at = Instant::now();
         let opened = nodes.open_node(&fh, options_of(flags)).await;
-        let (attrs, io) = opened.or_errno()?;
-        self.recently_told(ino, &attrs);
+        let OpenedNode { attrs, was_asked, io } = opened.or_errno()?;
+        if was_asked {
+            self.recently_told(ino, &attrs);
+        }
         if !self.inodes.is_unwritten_since(ino, asked_at) {
             self.recent.forget(ino);
         }

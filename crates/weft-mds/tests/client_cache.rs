@@ -5,14 +5,15 @@
 #[allow(unused_imports, reason = "a test binary uses what it needs of this")]
 mod support;
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::Arc};
 
 use bytes::Bytes;
-use support::Cluster;
+use support::{Cluster, Options, open_export};
 use weft_client::{
     fs::{Client, ClientOptions, File, OpenOptions},
-    io::IoPolicy,
+    io::{FileIo, IoPolicy, Source},
 };
+use weft_mds::{Delegated, Export, SmallFiles};
 
 /// Bytes that are written and read together.
 const BLOCK: u64 = 1000;
@@ -98,8 +99,11 @@ impl Model {
 
 /// An open file of a client.
 struct Open {
-    file: File,
+    io: Arc<FileIo>,
+    /// By path, if it was opened by that.
+    file: Option<File>,
     since: usize,
+    reads: bool,
     writes: bool,
 }
 
@@ -137,26 +141,41 @@ impl Run {
         let truncate = writes && self.dice.roll(4) == 0;
         let _ = write!(self.log, "open, writes {writes}, truncate {truncate}");
         let create = writes.then_some(0o644);
+        // Who only writes may be delegated the file.
+        let reads = !writes || self.dice.roll(2) == 0;
         let options =
-            OpenOptions { read: true, write: writes, create, truncate, ..OpenOptions::read() };
+            OpenOptions { read: reads, write: writes, create, truncate, ..OpenOptions::read() };
         let since = model.published;
         if writes {
             model.writer = Some(who);
         }
-        let file = match self.clients[who].open(&self.names[what], options).await {
-            Ok(file) => file,
-            Err(e) => panic!("{e}\n{}", self.log),
+        let by_handle = !truncate && self.dice.roll(2) == 0;
+        let _ = write!(self.log, ", by handle {by_handle}");
+        let (client, name) = (&self.clients[who], &self.names[what]);
+        let (io, file) = match by_handle {
+            true => {
+                let fh = client.node(name).await.unwrap().fh;
+                let options = OpenOptions { create: None, ..options };
+                (client.nodes().open_node(&fh, options).await.unwrap().io, None)
+            }
+            false => match client.open(name, options).await {
+                Ok(file) => (file.io().clone(), Some(file)),
+                Err(e) => panic!("{e}\n{}", self.log),
+            },
         };
         if truncate {
             model.truncate(0);
         }
-        self.opens[who][what] = Some(Open { file, since, writes });
+        self.opens[who][what] = Some(Open { io, file, since, reads, writes });
     }
 
     async fn close(&mut self, who: usize, what: usize) {
         let Some(open) = self.opens[who][what].take() else { return };
         let _ = write!(self.log, "close");
-        open.file.close().await.unwrap();
+        match open.file {
+            Some(file) => file.close().await.unwrap(),
+            None => open.io.close().await.unwrap(),
+        }
         if open.writes {
             let model = &mut self.models[what];
             (model.writer, model.published) = (None, model.now);
@@ -166,7 +185,7 @@ impl Run {
     async fn commit(&mut self, who: usize, what: usize) {
         let Some(open) = &self.opens[who][what] else { return };
         let _ = write!(self.log, "commit");
-        open.file.commit().await.unwrap();
+        open.io.commit().await.unwrap();
         if open.writes {
             self.models[what].published = self.models[what].now;
         }
@@ -180,7 +199,7 @@ impl Run {
         let size = blocks as u64 * BLOCK;
         match by_path {
             true => self.clients[who].truncate(&self.names[what], size).await.unwrap(),
-            false => open.file.truncate(size).await.unwrap(),
+            false => open.io.truncate(size).await.unwrap(),
         }
         self.models[what].truncate(blocks);
     }
@@ -191,17 +210,17 @@ impl Run {
         let value = 1 + self.dice.roll(255) as u8;
         let _ = write!(self.log, "write {value} to {at}");
         let data = Bytes::from(vec![value; BLOCK as usize]);
-        open.file.write_at(at as u64 * BLOCK, data).await.unwrap();
+        open.io.write(at as u64 * BLOCK, BLOCK, &Source::bytes(data)).await.unwrap();
         self.models[what].write(at, value);
     }
 
     async fn read(&mut self, who: usize, what: usize) {
-        let Some(open) = &self.opens[who][what] else { return };
+        let Some(open) = self.opens[who][what].as_ref().filter(|o| o.reads) else { return };
         let (at, count) = (self.dice.place(), 1 + self.dice.roll(30));
         let count = count.min(BLOCKS - at);
         let _ = write!(self.log, "read {count} from {at}");
         let len = count * BLOCK as usize;
-        let read = open.file.read_at(at as u64 * BLOCK, len).await.unwrap();
+        let read = open.io.read(at as u64 * BLOCK, len).await.unwrap();
         let model = &self.models[what];
         for (n, at) in (at..at + count).enumerate() {
             let (from, end) = (n * BLOCK as usize, (n + 1) * BLOCK as usize);
@@ -237,7 +256,11 @@ fn policy(dice: &mut Dice) -> IoPolicy {
 /// Random acts of two clients with random policies, against a plain model.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_open_sees_the_others_close() {
-    let cluster = Cluster::striped(2).await;
+    let delegated = Delegated { writes: true, ..Delegated::default() };
+    let export = Export { delegated, ..open_export() };
+    let small_files = SmallFiles::OFF;
+    let options = Options { data_servers: 2, small_files, export, ..Options::default() };
+    let cluster = Cluster::with(options).await;
     let seeds: u64 = std::env::var("WEFT_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
     for seed in 1..=seeds {
         let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -248,7 +271,10 @@ async fn each_open_sees_the_others_close() {
             let _ = write!(log, "\n{policy:?}");
             // Some read by descriptor what is on this host.
             let local_sockets = (dice.roll(2) == 0).then(|| cluster.local_sockets());
-            let options = ClientOptions { policy, local_sockets, ..ClientOptions::default() };
+            let delegations = dice.roll(4) != 0;
+            let _ = write!(log, ", delegations {delegations}");
+            let options =
+                ClientOptions { policy, local_sockets, delegations, ..ClientOptions::default() };
             clients.push(Client::connect(cluster.address(), options).await.unwrap());
         }
         let names: Vec<String> = (0..2).map(|n| format!("/file-{seed}-{n}")).collect();

@@ -12,7 +12,7 @@ use weft_client::{
     ClientError,
     fs::{Client, ClientOptions, Step},
     io::Source,
-    node::{Nodes, OpenOptions, OpenedName},
+    node::{Nodes, OpenOptions, OpenedName, OpenedNode},
     rpc::Credential,
 };
 use weft_mds::LayoutKind;
@@ -75,7 +75,8 @@ async fn each_request_is_its_users() {
         assert_eq!(refused(two.remove(&home, file).await), Some(NfsStat::ACCESS));
         let asked = two.access(&node.fh, access::READ).await.unwrap();
         assert_eq!((asked.supported, asked.granted), (access::READ, 0));
-        let (attrs, io) = one.open_node(&node.fh, OpenOptions::read()).await.unwrap();
+        let OpenedNode { attrs, io, .. } =
+            one.open_node(&node.fh, OpenOptions::read()).await.unwrap();
         assert_eq!(attrs.size, Some(len as u64));
         assert_eq!(io.read(0, len).await.unwrap(), data);
         io.close().await.unwrap();
@@ -99,7 +100,7 @@ async fn files_go_by_flexfiles_layouts() {
     io.write(0, data.len() as u64, &Source::bytes(data.clone())).await.unwrap();
     io.commit().await.unwrap();
     io.close().await.unwrap();
-    let (attrs, io) = one.open_node(&node.fh, OpenOptions::read()).await.unwrap();
+    let OpenedNode { attrs, io, .. } = one.open_node(&node.fh, OpenOptions::read()).await.unwrap();
     assert_eq!(attrs.size, Some(data.len() as u64));
     assert_eq!(io.read(0, 6 * MIB).await.unwrap(), data);
     assert!(io.read(data.len() as u64, MIB).await.unwrap().is_empty());

@@ -4,7 +4,7 @@ use weft_xdr::{
     Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer, xdr_named, xdr_struct,
 };
 
-use crate::attr::{Attrs, Bitmap};
+use crate::attr::{AttrNo, Attrs, Bitmap};
 use crate::basic::{
     FileHandle, Fsid, IoMode, LayoutType, Opaque, SequenceId, SessionId, SlotId, StateOwner,
     Stateid,
@@ -187,6 +187,21 @@ xdr_struct! {
     }
 }
 xdr_struct! {
+    /// CB_RECALL_ANY (8), §20.6.
+    pub struct CbRecallAnyArgs {
+        /// `craa_objects_to_keep`: how many may be kept.
+        pub objects_to_keep: u32,
+        /// `craa_type_mask`: of which sorts.
+        pub type_mask: Bitmap,
+    }
+}
+impl CbRecallAnyArgs {
+    /// Whether delegations of files are meant: bits 0 and 1 (§20.6.3), those to read and to write.
+    pub fn wants_delegations(&self) -> bool {
+        [0, 1].into_iter().any(|bit| self.type_mask.contains(AttrNo(bit)))
+    }
+}
+xdr_struct! {
     /// CB_NOTIFY_LOCK (13), §20.11.
     pub struct CbNotifyLockArgs {
         /// Filehandle of the file.
@@ -252,6 +267,7 @@ op_args! {
         CbOpNum::CB_GETATTR => Getattr(CbGetattrArgs),
         CbOpNum::CB_LAYOUTRECALL => Layoutrecall(CbLayoutrecallArgs),
         CbOpNum::CB_RECALL => Recall(CbRecallArgs),
+        CbOpNum::CB_RECALL_ANY => RecallAny(CbRecallAnyArgs),
         CbOpNum::CB_OFFLOAD => Offload(CbOffloadArgs),
         CbOpNum::CB_NOTIFY_LOCK => NotifyLock(CbNotifyLockArgs),
         /// One whose arguments are not read, so that it ends the COMPOUND: our client answers

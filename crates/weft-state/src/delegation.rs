@@ -323,10 +323,11 @@ pub enum NoDelegation {
 impl State {
     /// Grants a delegation to a client that has just opened the file, or one of a directory, or
     /// says why not. Who opens to write gets one to write, if nobody else has the file open; the
-    /// one to read that it has becomes that. Without a want none is granted on a file of which one
-    /// had to be recalled lately; none to write on one that others read, wanted or not, nor one of
-    /// such a directory, nor either to who did not give one back; nor to write to who expects to be
-    /// notified of locks on the file.
+    /// one to read that it has becomes that, and one to write that it asks for again is granted
+    /// again, so that the open is not younger than it ([`State::small_file`]). Without a want none
+    /// is granted on a file of which one had to be recalled lately; none to write on one that
+    /// others read, wanted or not, nor one of such a directory, nor either to who did not give one back;
+    /// nor to write to who expects to be notified of locks on the file.
     ///
     /// Source: RFC 8881 §10.4, §18.16.3.
     pub fn delegate(&mut self, now: Millis, asking: &Asking) -> Result<Granted, NoDelegation> {
@@ -399,10 +400,11 @@ impl State {
             return Some(NoDelegation::Contention);
         }
         let has_room = match self.delegations.numbered(client, file) {
-            // It becomes one to write.
+            // It becomes one to write; or is granted again, with an open of who has it already and
+            // says that it opens the file here all the same (Linux never says so).
             Some((no, held)) => {
-                let is_to_read = held.kind == DelegationKind::Read;
-                writes && is_to_read && !self.delegations.is_recalled(no)
+                let becomes = held.kind == DelegationKind::Read || asking.wanted == Wanted::Write;
+                writes && becomes && !self.delegations.is_recalled(no)
             }
             None => self.budget.has_room(client, DELEGATION_BYTES, Want::Extra),
         };

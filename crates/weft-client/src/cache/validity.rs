@@ -9,8 +9,8 @@
 //! The case to be careful with is our own write: the attribute has grown afterwards, by our write
 //! alone or by another client's before or after it, and nothing tells which. To read the attribute
 //! after our writes and to take that for the known one would hide another's write. So what is clean
-//! goes with the next open. (A delegation would tell, §10.4: nobody else can have changed the file
-//! then. None is accepted yet.)
+//! goes with the next open, unless a delegation that was held all the time since the last one
+//! vouches for it (§10.4): nobody else can have changed the file, whatever the attribute is now.
 
 /// What an open was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub(crate) struct Opening {
     /// Whether something written here can still alter the attribute: dirty, on its way, not
     /// durable, or not told to the metadata server (LAYOUTCOMMIT).
     pub(crate) unsettled: bool,
+    /// No other client has changed the file since the last open.
+    pub(crate) vouched: bool,
 }
 
 /// What becomes of clean data.
@@ -46,7 +48,7 @@ struct Known {
 impl Validity {
     /// The file was opened, again or for the first time. What becomes of the data that are cached.
     pub(crate) fn opened(&mut self, opening: &Opening) -> Verdict {
-        let same = |known: Known| !known.wrote && known.change == opening.change;
+        let same = |known: Known| opening.vouched || !known.wrote && known.change == opening.change;
         let keep = self.known.is_some_and(same);
         self.known = Some(Known { change: opening.change, wrote: opening.unsettled });
         if keep { Verdict::Keep } else { Verdict::Drop }
@@ -65,7 +67,11 @@ mod tests {
     use super::*;
 
     fn opening(change: u64, unsettled: bool) -> Opening {
-        Opening { change, unsettled }
+        Opening { change, unsettled, vouched: false }
+    }
+
+    fn vouched(change: u64, unsettled: bool) -> Opening {
+        Opening { vouched: true, ..opening(change, unsettled) }
     }
 
     /// After an open with change attribute 10, and a write or none: what the next open keeps.
@@ -87,6 +93,21 @@ mod tests {
             }
             assert_eq!(validity.opened(&opening(change, false)), expected, "{what}");
         }
+    }
+
+    /// Under a delegation what was written here stays, and once nothing of it is to leave any more,
+    /// the attribute of an open stands for it when the delegation is gone. Before the first open
+    /// nothing is known that could be kept.
+    #[test]
+    fn a_delegation_vouches_for_what_was_written() {
+        let mut validity = Validity::default();
+        assert_eq!(validity.opened(&vouched(10, false)), Verdict::Drop);
+        validity.wrote();
+        assert_eq!(validity.opened(&vouched(11, true)), Verdict::Keep);
+        assert_eq!(validity.clone().opened(&opening(11, false)), Verdict::Drop);
+        assert_eq!(validity.opened(&vouched(12, false)), Verdict::Keep);
+        assert_eq!(validity.clone().opened(&opening(12, false)), Verdict::Keep);
+        assert_eq!(validity.opened(&opening(13, false)), Verdict::Drop);
     }
 
     /// What is still to leave at an open alters the attribute after it: the open after that one

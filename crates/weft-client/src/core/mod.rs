@@ -98,6 +98,16 @@ pub enum SequenceFailure {
     Refused,
 }
 
+/// How far the server can be relied on to call before it takes something away: what it granted
+/// since it last forgot us, and last took something, is ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// How often the server has forgotten us.
+    pub losses: u64,
+    /// How often it was learnt that it had taken something away.
+    pub revocations: u64,
+}
+
 /// The session client's state.
 #[derive(Debug)]
 pub struct Core {
@@ -110,6 +120,12 @@ pub struct Core {
     last_bind: Option<Instant>,
     epoch: u64,
     losses: u64,
+    /// How often a reply was the first to say that state was revoked.
+    revocations: u64,
+    /// Whether the last reply said that some is, which was not freed yet.
+    is_revoked: bool,
+    /// Whether nobody has been told of the last revocation.
+    revocation_untold: bool,
     server_flags: u32,
     server: ServerName,
     lease: Duration,
@@ -152,6 +168,9 @@ impl Core {
             last_bind: None,
             epoch: 0,
             losses: 0,
+            revocations: 0,
+            is_revoked: false,
+            revocation_untold: false,
             server_flags: 0,
             server: ServerName::default(),
             lease: limits::LEASE_ASSUMED,
@@ -287,6 +306,7 @@ impl Core {
         self.client = None;
         self.session = None;
         self.discarded = None;
+        self.is_revoked = false;
         self.losses += 1;
     }
 
@@ -344,6 +364,12 @@ impl Core {
             return false;
         }
         session.slots.retarget(ok.target_highest_slotid);
+        let is_revoked = ok.status_flags & REVOKED != 0;
+        if is_revoked && !self.is_revoked {
+            self.revocations += 1;
+            self.revocation_untold = true;
+        }
+        self.is_revoked = is_revoked;
         self.renewed = self.renewed.max(Some(sent));
         let down = seq4_status::CB_PATH_DOWN | seq4_status::CB_PATH_DOWN_SESSION;
         let recently = self.last_bind.is_some_and(|at| sent < at + REBIND_PAUSE);
@@ -390,6 +416,28 @@ impl Core {
     /// The server's lease as far as it is known.
     pub fn lease(&self) -> Duration {
         self.lease
+    }
+
+    /// How far the server can be relied on now. Not at all when the lease may have ended, since it
+    /// need not wait for us any more (RFC 8881 §8.3), and while it says that some state is revoked
+    /// (§8.4.3): which, has yet to be found out.
+    pub fn standing(&self, now: Instant) -> Option<Standing> {
+        // The server's clock began when the reply was on its way, or the session made: a part of
+        // the lease is left for that.
+        let believed = self.lease - self.lease / LEASE_MARGIN;
+        let is_live = self.renewed.is_some_and(|at| now < at + believed);
+        let Core { losses, revocations, .. } = *self;
+        (is_live && !self.is_revoked).then_some(Standing { losses, revocations })
+    }
+
+    /// How often it was learnt that the server had taken something away.
+    pub fn revocations(&self) -> u64 {
+        self.revocations
+    }
+
+    /// Whether something was revoked, once for each time that this was learnt.
+    pub fn take_revocation(&mut self) -> bool {
+        std::mem::take(&mut self.revocation_untold)
     }
 
     /// The session's id.
@@ -481,6 +529,13 @@ impl Core {
     }
 }
 
+/// State was taken away that we have to free (RFC 8881 §18.46.3).
+const REVOKED: u32 = seq4_status::EXPIRED_ALL_STATE_REVOKED
+    | seq4_status::EXPIRED_SOME_STATE_REVOKED
+    | seq4_status::ADMIN_STATE_REVOKED
+    | seq4_status::RECALLABLE_STATE_REVOKED;
+/// One part in this many of a lease is not relied on.
+const LEASE_MARGIN: u32 = 8;
 /// `channel_dir_from_client4`.
 const FORE: u32 = 1;
 /// `channel_dir_from_client4`.

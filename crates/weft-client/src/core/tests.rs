@@ -234,3 +234,35 @@ fn payloads_fit_messages() {
     assert_eq!((with(16 << 20), with(9000)), (1 << 20, 4096));
     assert_eq!(core(Role::Ds).io_bytes_max(), (1 << 20, 1 << 20));
 }
+
+/// What was granted is relied on for seven eighths of a lease after the last answer, not while the
+/// server says that something is revoked; each revocation is told once, and what was granted before
+/// it is told apart from what comes after.
+#[test]
+fn how_far_the_server_is_relied_on() {
+    let now = Instant::now();
+    let mut c = ready(Role::Mds, now);
+    let first = Standing { losses: 0, revocations: 0 };
+    let lease = Duration::from_secs(90);
+    assert_eq!(c.standing(now + lease / 8 * 7 - Duration::from_secs(1)), Some(first));
+    assert_eq!(c.standing(now + lease / 8 * 7), None);
+    let slot = c.acquire().unwrap();
+    let told = |c: &mut Core, flags| {
+        let ok = sequence_ok(c, &slot, 3, flags);
+        assert!(c.sequenced(&slot, &ok, now + lease));
+        (c.standing(now + lease).map(|standing| standing.revocations), c.take_revocation())
+    };
+    assert_eq!(told(&mut c, 0), (Some(0), false));
+    for flag in [
+        seq4_status::EXPIRED_ALL_STATE_REVOKED,
+        seq4_status::EXPIRED_SOME_STATE_REVOKED,
+        seq4_status::ADMIN_STATE_REVOKED,
+        seq4_status::RECALLABLE_STATE_REVOKED,
+    ] {
+        let before = c.revocations();
+        assert_eq!(told(&mut c, flag), (None, true));
+        assert_eq!(told(&mut c, flag), (None, false), "it is the same");
+        assert_eq!(told(&mut c, 0), (Some(before + 1), false));
+    }
+    assert_eq!(told(&mut c, seq4_status::CB_PATH_DOWN).0, Some(4), "it says so before it revokes");
+}

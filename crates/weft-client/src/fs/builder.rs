@@ -109,6 +109,12 @@ impl ClientBuilder {
         self
     }
 
+    /// [`ClientOptions::delegations`].
+    pub fn delegations(mut self, delegations: bool) -> ClientBuilder {
+        self.options.delegations = delegations;
+        self
+    }
+
     /// [`ClientOptions::local_sockets`].
     pub fn local_sockets(mut self, dir: Option<PathBuf>) -> ClientBuilder {
         self.options.local_sockets = dir;
@@ -139,6 +145,7 @@ impl ClientBuilder {
         o.layouts = said.layouts.unwrap_or(o.layouts);
         o.eager = said.eager.unwrap_or(o.eager);
         o.slots = said.slots.unwrap_or(o.slots);
+        o.delegations = said.delegations.unwrap_or(o.delegations);
         o.patience = said.patience.unwrap_or(o.patience);
         o.data_server_patience = said.data_server_patience.unwrap_or(o.data_server_patience);
         match &said.local {

@@ -9,7 +9,7 @@ use crate::{
     core::Role,
     error::ClientError,
     identity::Identity,
-    io::{Cluster, FileTable, IoPolicy, OpenFiles},
+    io::{Cluster, Delegated, FileTable, IoPolicy, OpenFiles, Returns},
     layout::{DataServers, DeviceCache, Drivers, FilesDriver, FlexFilesDriver, LayoutDriver},
     local::LOCAL_SOCKETS,
     node::{NODE_ATTRS, Nodes},
@@ -41,6 +41,10 @@ pub struct ClientOptions {
     pub eager: bool,
     /// How the data of open files travel.
     pub policy: IoPolicy,
+    /// Whether files that are opened for reading may be delegated: they are then read and opened
+    /// again without asking, until another client writes them. Of no use to who reads each file
+    /// once.
+    pub delegations: bool,
     /// Where data servers of this host have their sockets, by which their objects are read by
     /// descriptor; none: everything goes over TCP.
     pub local_sockets: Option<PathBuf>,
@@ -62,6 +66,7 @@ impl Default for ClientOptions {
             drivers: vec![Arc::new(FlexFilesDriver), Arc::new(FilesDriver)],
             eager: true,
             policy: IoPolicy::default(),
+            delegations: true,
             local_sockets: Some(LOCAL_SOCKETS.into()),
             identity: None,
             on_wait: None,
@@ -104,9 +109,14 @@ impl Client {
             patience: options.data_server_patience,
             ..session.clone()
         };
-        let lock_notices = Arc::default();
-        let recalls = recall::Recalls::new(files.clone(), Arc::clone(&lock_notices));
-        session.callbacks = Some(Arc::new(recalls));
+        let (lock_notices, delegated) =
+            (Arc::default(), Arc::new(Delegated::new(options.delegations)));
+        let returns = Arc::new(Returns::new(files.clone(), delegated.clone()));
+        session.callbacks = Some(Arc::new(recall::Recalls {
+            files: files.clone(),
+            returns: returns.clone(),
+            lock_notices: Arc::clone(&lock_notices),
+        }));
         let mds = Session::open(server, session).await?;
         let has_layouts = options.layouts && mds.serves_layouts();
         let drivers = if has_layouts { options.drivers } else { Vec::new() };
@@ -115,16 +125,18 @@ impl Client {
             Some(dir) => servers.with_local_sockets(dir),
             None => servers,
         };
-        let cluster = Cluster {
+        let cluster = Arc::new(Cluster {
             mds,
             servers,
             devices: DeviceCache::default(),
             drivers: Drivers::new(drivers),
             files: Arc::new(FileTable::new(&options.policy)),
+            delegated,
             policy: options.policy,
-        };
+        });
+        returns.to(&cluster);
         let scratch = Arc::new(Scratch::of(identity.owner_id()));
-        let nodes = Nodes::new(Arc::new(cluster), files, lock_notices);
+        let nodes = Nodes::new(cluster, (files, returns), lock_notices);
         Ok(Client { nodes, scratch, eager: options.eager, declined: Arc::default() })
     }
 

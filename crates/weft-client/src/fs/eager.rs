@@ -39,7 +39,7 @@ impl Client {
         if self.put_eagerly(&names, mode, data.clone()).await {
             return Ok(());
         }
-        let file = self.open_at(path, names, OpenOptions::replace(mode)).await?;
+        let file = self.open_at(path, names, OpenOptions::replace(mode), false).await?;
         let written = file.io().write_whole(data.len() as u64, &Source::bytes(data)).await.at(path);
         let closed = file.close().await;
         written.and(closed)
@@ -60,7 +60,7 @@ impl Client {
         if let Some((_, data)) = self.get_eagerly(&names).await {
             return if data.len() <= len_max { Ok(data) } else { Err(too_long).at(path) };
         }
-        let file = self.open_at(path, names, OpenOptions::read()).await?;
+        let file = self.open_at(path, names, OpenOptions::read(), false).await?;
         let read = match usize::try_from(file.size()) {
             Ok(len) if len <= len_max => file.read_at(0, len).await,
             _ => Err(too_long).at(path),
@@ -129,7 +129,10 @@ impl Client {
             let _ = self.session().on_file(&fh.object, close(open.stateid)).await;
         }
         // What an open file of ours had on its way may have got there later.
-        let is_overtaken = self.nodes.cluster.files.emptied(&fh.object).await;
+        let cluster = &self.nodes.cluster;
+        let is_overtaken = cluster.files.emptied(&fh.object).await;
+        cluster.files.replaced(&fh.object);
+        cluster.attributes_changed(&fh.object);
         written && failed.is_none() && !is_overtaken
     }
 

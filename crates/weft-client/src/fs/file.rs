@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use weft_nfs::{Acl, AttrNo, Attrs, Bitmap, Component, FileType, NfsStat, OpNum};
+use weft_nfs::{Acl, AttrNo, Attrs, Bitmap, Component, FileType, NfsStat, OpNum, share};
 
 use super::{
     client::Client,
@@ -20,7 +20,7 @@ use crate::{
     error::ClientError,
     io::{FileIo, LayoutInfo, MemoryRegion, Opened, Source},
     layout::ExportedLayout,
-    node::{OpenOptions, attrs_wanted, opening},
+    node::{OpenOptions, attrs_wanted, open_asking},
 };
 
 /// Of a file that is shorter than it was.
@@ -45,7 +45,7 @@ impl Client {
         options: OpenOptions,
     ) -> Result<File, FsError> {
         let path = path.as_ref();
-        self.open_at(path, names_of(path), options).await
+        self.open_at(path, names_of(path), options, true).await
     }
 
     /// Opens a file for reading by a layout that [`File::export_layout`] gave somebody: its data
@@ -84,18 +84,20 @@ impl Client {
         Ok(file)
     }
 
-    /// The same, with the path's names.
+    /// The same, with the path's names; who uses it only once wants no delegation.
     pub(super) async fn open_at(
         &self,
         path: &Path,
         names: Vec<Component>,
         options: OpenOptions,
+        is_delegated: bool,
     ) -> Result<File, FsError> {
-        let opened = match self.open_names(names.clone(), options, None).await {
+        let open = |names| self.open_names(names, options, None, is_delegated);
+        let opened = match open(names.clone()).await {
             // The last name is a link: what it leads to is meant.
             Err(e) if e.status() == Some(NfsStat::SYMLINK) => {
                 let target = self.resolve_names(names, true).await.at(path)?;
-                self.open_names(target.names, options, None).await
+                open(target.names).await
             }
             other => other,
         };
@@ -114,24 +116,28 @@ impl Client {
         File { io, path: PathBuf::new(), attrs, closed: AtomicBool::new(false) }
     }
 
-    /// Opens a file; a new one gets this list, and then the attributes tell what list it has.
+    /// Opens a file; a new one gets this list, and then the attributes tell what list it has. Who
+    /// uses it only once wants no delegation.
     pub(super) async fn open_names(
         &self,
         mut names: Vec<Component>,
         options: OpenOptions,
         acl: Option<Acl>,
+        is_delegated: bool,
     ) -> Result<(Opened, Attrs), ClientError> {
         let isdir = ClientError::Nfs { op: OpNum::OPEN, status: NfsStat::ISDIR };
         let name = names.pop().ok_or(isdir)?;
-        let owner = self.nodes.new_owner();
         let mut request = attrs_wanted();
         if acl.is_some() {
             request = request.or(&Bitmap::of(&[AttrNo::ACL]));
         }
-        let open = options.open(name, owner.clone(), acl);
-        let asked = self.nodes.asks();
-        let done = self.in_directory(names, opening(open, request).into()).await?;
-        self.nodes.opened_by(done.into_iter(), (options, owner), asked).await
+        let nodes = &self.nodes;
+        let (mut open, opening) = nodes.begin_open(options, |owner| options.open(name, owner, acl));
+        if !is_delegated {
+            open.share_access = open.share_access & !share::WANT_MASK | share::WANT_NO_DELEG;
+        }
+        let done = self.in_directory(names, open_asking(open, request).into()).await?;
+        nodes.opened_by(done.into_iter(), opening).await
     }
 }
 

@@ -278,7 +278,7 @@ impl Client {
     async fn put_in_place(&self, upload: Upload, target: &Target) -> Result<u64, ClientError> {
         let Upload { content, mode, finally, owner_refused, progress, .. } = upload;
         let options = OpenOptions::replace(mode);
-        let (opened, attrs) = self.open_names(target.path(), options, None).await?;
+        let (opened, attrs) = self.open_names(target.path(), options, None, false).await?;
         let file = self.opened(opened, attrs);
         let fh = file.io().fh().clone();
         let sent = self.send(&file, content, progress).await;
@@ -345,7 +345,7 @@ impl Client {
         options: OpenOptions,
         kept: &Kept,
     ) -> Result<(Opened, Attrs), ClientError> {
-        let open = || self.open_names(temporary.path(), options, kept.acl.clone());
+        let open = || self.open_names(temporary.path(), options, kept.acl.clone(), false);
         let opened = match open().await {
             Err(e) if e.status() == Some(NfsStat::ACCESS) => {
                 self.remove_scratch(temporary.path()).await.map_err(|_| e)?;
@@ -409,7 +409,9 @@ impl Client {
     async fn set_on(&self, file: &File, attrs: Attrs) -> Result<(), ClientError> {
         let (stateid, attrs) = (file.io().io_stateid(), Box::new(attrs));
         let set = OpArgs::Setattr(SetattrArgs { stateid, attrs });
-        self.session().on_file(file.io().fh(), set).await.map(drop)
+        let done = self.session().on_file(file.io().fh(), set).await.map(drop);
+        self.nodes.cluster.attributes_changed(file.io().fh());
+        done
     }
 
     /// Gives the file its own name. A server that has forgotten us meanwhile does not say whether

@@ -1,29 +1,27 @@
-//! What the server calls for: layouts back (RFC 8881 §20.3), and locks to be asked for again
-//! (§20.11).
+//! What the server calls for: layouts back (RFC 8881 §20.3), delegations (§20.2), and locks to be
+//! asked for again (§20.11).
 
 use std::{collections::HashSet, sync::Arc};
 
 use tokio::sync::Notify;
 use weft_nfs::{
-    NfsStat,
-    callback::{CbLayoutrecallArgs, CbNotifyLockArgs, CbRecallArgs, LayoutRecall},
+    Attrs, NfsStat,
+    callback::{
+        CbGetattrArgs, CbLayoutrecallArgs, CbNotifyLockArgs, CbRecallAnyArgs, CbRecallArgs,
+        LayoutRecall,
+    },
 };
 
 use crate::{
-    io::{FileIo, OpenFiles},
+    io::{FileIo, OpenFiles, Returns},
     session::CallbackHandler,
 };
 
-/// Answers recalls for the open files of a client.
+/// Answers recalls for the files of a client.
 pub(super) struct Recalls {
-    files: Arc<OpenFiles>,
-    lock_notices: Arc<Notify>,
-}
-
-impl Recalls {
-    pub(super) fn new(files: Arc<OpenFiles>, lock_notices: Arc<Notify>) -> Recalls {
-        Recalls { files, lock_notices }
-    }
+    pub(super) files: Arc<OpenFiles>,
+    pub(super) returns: Arc<Returns>,
+    pub(super) lock_notices: Arc<Notify>,
 }
 
 impl CallbackHandler for Recalls {
@@ -50,15 +48,26 @@ impl CallbackHandler for Recalls {
         NfsStat::OK
     }
 
-    /// Delegations are never kept.
-    fn cb_recall(&self, _args: &CbRecallArgs) -> NfsStat {
-        NfsStat::BADHANDLE
+    fn cb_recall(&self, args: &CbRecallArgs) -> NfsStat {
+        self.returns.recall(args)
+    }
+
+    fn cb_recall_any(&self, args: &CbRecallAnyArgs) -> NfsStat {
+        self.returns.recall_any(args)
+    }
+
+    fn cb_getattr(&self, args: &CbGetattrArgs) -> Result<Attrs, NfsStat> {
+        self.returns.getattr(args)
     }
 
     /// Whoever waits for a lock asks again: there are few, and most wait for the same one.
     fn cb_notify_lock(&self, _args: &CbNotifyLockArgs) -> NfsStat {
         self.lock_notices.notify_waiters();
         NfsStat::OK
+    }
+
+    fn state_revoked(&self) {
+        self.returns.revoked();
     }
 }
 

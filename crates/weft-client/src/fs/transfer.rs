@@ -98,7 +98,7 @@ impl Client {
             progress(size);
             return Ok(size);
         }
-        let file = self.open_at(remote, names, OpenOptions::read()).await?;
+        let file = self.open_at(remote, names, OpenOptions::read(), false).await?;
         let mode = file.attrs().mode.unwrap_or(0o644) & 0o777;
         let partial = create(mode).at(local)?;
         let destination = Arc::new(Destination::new(partial.file.clone()));
@@ -136,7 +136,7 @@ impl Client {
         progress: Progress,
     ) -> Result<u64, FsError> {
         let remote = remote.as_ref();
-        let file = self.open_at(remote, names_of(remote), OpenOptions::read()).await?;
+        let file = self.open_at(remote, names_of(remote), OpenOptions::read(), false).await?;
         let mut offset = 0;
         let written = loop {
             let data = match file.read_at(offset, STREAM_BYTES).await {

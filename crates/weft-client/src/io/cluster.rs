@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{file_table::FileTable, policy::IoPolicy, server_queues::Target};
+use weft_nfs::FileHandle;
+
+use super::{delegated::Delegated, file_table::FileTable, policy::IoPolicy, server_queues::Target};
 use crate::{
     error::ClientError,
     layout::{DataServers, DeviceCache, Drivers},
@@ -22,11 +24,18 @@ pub struct Cluster {
     pub drivers: Drivers,
     /// Files in use.
     pub files: Arc<FileTable>,
+    /// What the metadata server has delegated.
+    pub delegated: Arc<Delegated>,
     /// How data travel.
     pub policy: IoPolicy,
 }
 
 impl Cluster {
+    /// This client has changed attributes of a file.
+    pub(crate) fn attributes_changed(&self, fh: &FileHandle) {
+        self.delegated.attributes_changed(fh, self.files.next_moment());
+    }
+
     /// The session with the server of a target. Data servers look at handles, not at who brings
     /// them.
     pub(super) async fn session(

@@ -7,6 +7,7 @@ use weft_nfs::{FileHandle, Stateid};
 
 use super::{
     cluster::Cluster,
+    delegated::HeldNow,
     memory::Pressure,
     open::{Open, Opened},
     shared_file::SharedFile,
@@ -55,6 +56,16 @@ impl DataPath {
     /// wants to see on data servers.
     pub(super) fn is_worth_layout(&self, by: &Open, end: u64) -> bool {
         end.max(self.file.size()) >= by.opened.thresholds.write_size
+    }
+
+    /// The delegation of the file, if one is held.
+    pub(super) fn held_delegation(&self) -> Option<HeldNow> {
+        self.cluster.delegated.held(&self.mds, self.fh())
+    }
+
+    /// Whether it is known where the file ends, and no other client can change that now.
+    pub(super) fn knows_size(&self) -> bool {
+        self.file.known_size().is_some() && self.held_delegation().is_some()
     }
 
     /// What the memory of all files asks of whoever writes to this one.

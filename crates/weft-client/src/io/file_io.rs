@@ -101,7 +101,19 @@ impl FileIo {
     where
         F: Future<Output = Result<T, ClientError>>,
     {
+        self.path.tell_if_alone(OpenClaim::Fh).await?;
         self.path.reopening(&self.path.open, || request(self.io_stateid())).await
+    }
+
+    /// From now on this open, whose stateid is a delegation's, relies on that; not if it is wanted
+    /// back.
+    pub(crate) async fn rely_on_delegation(&self) -> bool {
+        self.path.rely_on_delegation().await
+    }
+
+    /// Before a delegation goes back that this open may rely on (RFC 8881 §10.4.4).
+    pub(crate) async fn outlive(&self, delegation: Stateid) -> Result<(), ClientError> {
+        self.path.tell_if_alone(OpenClaim::DelegCurFh(delegation)).await
     }
 
     /// Opens the file again: the server had forgotten the open.
@@ -116,8 +128,14 @@ impl FileIo {
     }
 
     /// The server has given the open back.
-    pub(crate) fn reclaimed(&self, stateid: Stateid) {
-        self.path.open.opened_again(stateid, self.path.mds.losses());
+    pub(crate) fn reclaimed(&self, stateid: Stateid, rflags: u32) {
+        self.path.open.opened_again((stateid, rflags), self.path.mds.losses());
+    }
+
+    /// Whether to open it again since the server does not call when a lock may be free that was
+    /// denied under this open: once.
+    pub(crate) fn lacks_notices(&self) -> bool {
+        self.path.open.lacks_notices()
     }
 
     /// The file's size, asked of the metadata server.
@@ -297,7 +315,8 @@ impl FileIo {
     ) -> Result<u64, ClientError> {
         let path = &self.path;
         let wanted_end = offset.saturating_add(len);
-        if path.file.known_size().is_none_or(|size| wanted_end > size) {
+        let is_within = path.file.known_size().is_some_and(|size| wanted_end <= size);
+        if !is_within && !path.knows_size() {
             path.refresh_size().await?;
         }
         let len = wanted_end.min(path.file.size()).saturating_sub(offset);
@@ -436,15 +455,18 @@ impl FileIo {
     /// When written data could not be made durable or visible; the open is closed all the same.
     pub async fn close(&self) -> Result<(), ClientError> {
         self.path.stop_reading_ahead();
+        let is_unknown = self.path.end_alone().await;
         let committed = match self.send_dirty(true).await {
-            Ok(()) if self.is_alone() => match self.path.end(self.close_op()).await {
-                Ok(true) => {
-                    self.leave();
-                    return self.hear_of_failures();
+            Ok(()) if self.is_alone() && !is_unknown => {
+                match self.path.end(self.close_op()).await {
+                    Ok(true) => {
+                        self.leave();
+                        return self.hear_of_failures();
+                    }
+                    Ok(false) => self.commit().await,
+                    Err(e) => Err(e),
                 }
-                Ok(false) => self.commit().await,
-                Err(e) => Err(e),
-            },
+            }
             Ok(()) => self.settle().await,
             Err(e) => Err(e),
         };
@@ -452,7 +474,7 @@ impl FileIo {
         // What is not safe now never will be, and the caller knows: no stateid is left for it.
         self.forget();
         self.path.cluster.files.forget_idle(&self.path.file);
-        let closed = self.send_close().await;
+        let closed = if is_unknown { Ok(()) } else { self.send_close().await };
         committed.and(returned).and(closed)
     }
 
@@ -508,6 +530,7 @@ impl Drop for FileIo {
     /// Who does not close it gives up what was not durable.
     fn drop(&mut self) {
         if !self.has_left.load(Ordering::Acquire) {
+            self.path.leave_delegation(&self.path.open);
             self.forget();
             self.leave();
         }

@@ -119,6 +119,19 @@ impl FileTable {
         }
     }
 
+    /// Another content was put in the place of a file's by a request that the cache did not know.
+    pub(crate) fn replaced(&self, fh: &FileHandle) {
+        if let Some(file) = self.find(fh) {
+            file.outdated();
+            self.forget_idle(&file);
+        }
+    }
+
+    /// Now, for whoever notes what a server granted: later than all that was asked before.
+    pub(crate) fn next_moment(&self) -> Moment {
+        self.memory.next_moment()
+    }
+
     /// Now, for whoever asks a server about a file.
     pub(crate) fn moment(&self) -> Moment {
         self.memory.moment()

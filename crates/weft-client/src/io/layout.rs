@@ -15,7 +15,7 @@ use weft_nfs::{
 
 use super::{
     data_path::DataPath,
-    held::{Granted, Held, Imported, LayoutState, Untold},
+    held::{Granted, Held, Imported, LayoutState},
     open::Open,
 };
 use crate::{
@@ -209,7 +209,9 @@ impl DataPath {
         let layout_type = driver.layout_type();
         let losses = self.mds.losses();
         // §12.5.3: the open's stateid for the first one, the layout's own from then on.
-        let stateid = held.map_or(*by.lock_stateid(), |h| h.stateid);
+        // That of a delegation may have become more since: the current one is meant (§8.2.2).
+        let open = if by.is_alone() { by.io_stateid() } else { *by.lock_stateid() };
+        let stateid = held.map_or(open, |h| h.stateid);
         let ok = self.layoutget(stateid, layout_type, iomode).await?;
         let (plan, source) = match self.plan(&*driver, &ok).await {
             Ok(planned) => planned,
@@ -326,9 +328,9 @@ impl DataPath {
                 0
             }
         };
-        if done >= commits {
+        if let Some(untold) = untold.filter(|_| done >= commits) {
             self.file.settled();
-            untold.into_iter().for_each(Untold::acknowledged);
+            untold.acknowledged();
         }
         if done > commits {
             *state = LayoutState::None;

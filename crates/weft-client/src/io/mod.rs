@@ -17,13 +17,15 @@
 //! [`FileIo`] is what users call. Below it: `cached` and `write_back` (between cache and servers),
 //! `recover` (what is done when servers fail or forget), `reopen`, the verbs that make one try each
 //! (`write`, `read`, `commit`, `layout`, `size`), and at the bottom what a file knows (`data_path`,
-//! `shared_file`, `held`, `guards`) and where files are (`file_table`, `memory`). A file uses only
-//! those below it.
+//! `shared_file`, `held`, `guards`), where files are (`file_table`, `memory`), and what was
+//! delegated (`delegated`). A file uses only those below it; above all stands `returns`, which
+//! gives delegations back.
 
 mod cached;
 mod cluster;
 mod commit;
 mod data_path;
+mod delegated;
 mod fetching;
 mod file_io;
 mod file_table;
@@ -38,6 +40,7 @@ mod policy;
 mod read;
 mod recover;
 mod reopen;
+mod returns;
 mod server_queues;
 mod shared_file;
 mod sink;
@@ -47,12 +50,15 @@ mod write;
 mod write_back;
 
 pub use cluster::Cluster;
+pub use delegated::Delegated;
+pub(crate) use delegated::{Asking, Told};
 pub use file_io::FileIo;
 pub use file_table::FileTable;
 pub use layout::LayoutInfo;
-pub use open::{Asked, Opened, Thresholds};
+pub use open::{Asked, Opened, Since, Thresholds, Under};
 pub use open_files::OpenFiles;
 pub use policy::IoPolicy;
+pub use returns::Returns;
 pub use sink::ReadSink;
 pub use source::{PieceReport, Source};
 pub use weft_io::MemoryRegion;

@@ -2,11 +2,11 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use weft_nfs::{
-    FileHandle, OpArgs, Seqid, StateOwner, Stateid,
+    FileHandle, OpArgs, Seqid, StateOwner, Stateid, open_result,
     ops::{OpenArgs, OpenClaim},
     share,
 };
@@ -37,6 +37,45 @@ pub struct Asked {
     pub(crate) moment: Moment,
 }
 
+/// What a delegation of the file says of an open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Under {
+    /// Nothing: none is held.
+    Nothing,
+    /// It was granted with this open, then; nothing of what was before.
+    Granted(Since),
+    /// No other client has changed the file since then.
+    Delegation(Since),
+    /// The same, and the server does not know of the open: its stateid is the delegation's.
+    DelegationAlone(Since),
+}
+
+/// When this client learnt that it had been granted a delegation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Since(pub(crate) Moment);
+
+impl Under {
+    /// Whether what was found to be true at that moment still is.
+    pub(super) fn vouches_since(self, then: Moment) -> bool {
+        match self {
+            Under::Nothing | Under::Granted(_) => false,
+            Under::Delegation(Since(granted)) | Under::DelegationAlone(Since(granted)) => {
+                granted <= then
+            }
+        }
+    }
+
+    /// Of when it is at least, what the server told with an open that was asked for at that moment.
+    pub(super) fn told_at(self, asked_at: Moment) -> Moment {
+        match self {
+            Under::Nothing => asked_at,
+            Under::Granted(Since(at))
+            | Under::Delegation(Since(at))
+            | Under::DelegationAlone(Since(at)) => at,
+        }
+    }
+}
+
 /// What an open gave.
 #[derive(Debug, Clone)]
 pub struct Opened {
@@ -60,6 +99,10 @@ pub struct Opened {
     pub thresholds: Thresholds,
     /// Before the server was asked.
     pub asked: Asked,
+    /// What a delegation says of it.
+    pub delegation: Under,
+    /// Result flags of the OPEN ([`open_result`]).
+    pub rflags: u32,
 }
 
 /// What is known of an open.
@@ -70,6 +113,14 @@ pub(super) struct Open {
     losses: AtomicU64,
     reopens: Mutex<u32>,
     report: Mutex<Option<PieceReport>>,
+    /// The server calls when a lock may be free that was denied under it.
+    is_notified: AtomicBool,
+    /// It was looked into why it does not.
+    asked_for_notices: AtomicBool,
+    /// The server does not know of it: it relies on a delegation.
+    is_alone: AtomicBool,
+    /// Held by who tells the server of it, or sees to it that nobody will.
+    pub(super) telling: tokio::sync::Mutex<()>,
 }
 
 /// Who wrote something: an open, which is no other one however alike they are.
@@ -89,6 +140,10 @@ impl Open {
             losses: AtomicU64::new(opened.asked.losses),
             reopens: Mutex::new(0),
             report: Mutex::default(),
+            is_notified: AtomicBool::new(notifies(opened.rflags)),
+            asked_for_notices: AtomicBool::new(false),
+            is_alone: AtomicBool::new(false),
+            telling: tokio::sync::Mutex::default(),
             opened,
         }
     }
@@ -106,8 +161,9 @@ impl Open {
     }
 
     /// The server, which had forgotten us so often before it was asked, opened it again.
-    pub(super) fn opened_again(&self, stateid: Stateid, losses: u64) {
+    pub(super) fn opened_again(&self, (stateid, rflags): (Stateid, u32), losses: u64) {
         *self.lock_stateid() = stateid;
+        self.is_notified.store(notifies(rflags), Ordering::Release);
         self.losses.store(losses, Ordering::Release);
     }
 
@@ -129,6 +185,23 @@ impl Open {
 
     pub(super) fn is_writable(&self) -> bool {
         self.opened.access & share::ACCESS_WRITE != 0
+    }
+
+    /// Whether to open it again since the server does not call when a lock may be free that was
+    /// denied under it: once.
+    pub(super) fn lacks_notices(&self) -> bool {
+        let is_notified = self.is_notified.load(Ordering::Acquire);
+        !is_notified && !self.asked_for_notices.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether the server does not know of it.
+    pub(super) fn is_alone(&self) -> bool {
+        self.is_alone.load(Ordering::Acquire)
+    }
+
+    /// From now on the server does not know of it, or does; whether it did not.
+    pub(super) fn set_alone(&self, is_alone: bool) -> bool {
+        self.is_alone.swap(is_alone, Ordering::AcqRel)
     }
 
     /// From now on tells of each piece of it that arrives.
@@ -161,4 +234,9 @@ impl Open {
     pub(super) fn is_kept(&self) {
         *self.reopens.lock() = 0;
     }
+}
+
+/// OPEN4_RESULT_MAY_NOTIFY_LOCK (RFC 8881 §18.16.3).
+fn notifies(rflags: u32) -> bool {
+    rflags & open_result::MAY_NOTIFY_LOCK != 0
 }

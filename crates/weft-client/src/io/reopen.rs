@@ -39,14 +39,57 @@ impl DataPath {
     /// Opens the file again by its handle, after the server has lost our state (RFC 8881 §8.4.2).
     /// A layout of before the loss went with it.
     pub(super) async fn reopen(&self, open: &Open) -> Result<(), ClientError> {
+        let _telling = open.telling.lock().await;
+        self.tell_of(open, OpenClaim::Fh).await
+    }
+
+    /// Tells the server of an open that relies on a delegation, if this is one: before the
+    /// delegation goes back (§10.4.4), and for what needs an open.
+    pub(super) async fn tell_if_alone(&self, claim: OpenClaim) -> Result<(), ClientError> {
+        if !self.open.is_alone() {
+            return Ok(());
+        }
+        let _telling = self.open.telling.lock().await;
+        if self.open.is_alone() { self.tell_of(&self.open, claim).await } else { Ok(()) }
+    }
+
+    /// From now on an open relies on the delegation whose stateid it has; not if that is wanted
+    /// back.
+    pub(super) async fn rely_on_delegation(&self) -> bool {
+        let _telling = self.open.telling.lock().await;
+        let is_held = self.cluster.delegated.join(self.fh(), &self.open.opened.stateid);
+        self.open.set_alone(is_held);
+        is_held
+    }
+
+    /// The open ends; whether the server does not know of it, and never will.
+    pub(super) async fn end_alone(&self) -> bool {
+        if !self.open.is_alone() {
+            return false;
+        }
+        let _telling = self.open.telling.lock().await;
+        self.leave_delegation(&self.open)
+    }
+
+    /// An open does not rely on a delegation any more; whether it did.
+    pub(super) fn leave_delegation(&self, open: &Open) -> bool {
+        let was_alone = open.set_alone(false);
+        if was_alone {
+            self.cluster.delegated.leave(self.fh());
+        }
+        was_alone
+    }
+
+    async fn tell_of(&self, open: &Open, claim: OpenClaim) -> Result<(), ClientError> {
         open.count_reopen()?;
         let mut state = self.file.layout.write().await;
-        let args = open.opening(OpenClaim::Fh);
+        let args = open.opening(claim);
         let before = self.mds.losses();
         match self.mds.on_file(self.fh(), args).await? {
-            OpOk::Open(ok) => open.opened_again(ok.stateid, before),
+            OpOk::Open(ok) => open.opened_again((ok.stateid, ok.rflags), before),
             _ => return Err(ClientError::unexpected(OpNum::OPEN)),
         }
+        self.leave_delegation(open);
         let losses = self.mds.losses();
         if state.held().is_none_or(|held| held.losses != losses) {
             *state = LayoutState::None;

@@ -38,6 +38,8 @@ pub(super) struct Cache {
     pub(super) validity: Validity,
     /// Where the file ends.
     pub(super) size: FileSize,
+    /// What is kept was true then, or is newer.
+    true_at: Moment,
 }
 
 impl Cache {
@@ -101,6 +103,7 @@ impl SharedFile {
                 ranges: FileCache::new(limits::CACHE_BLOCK_BYTES),
                 validity: Validity::default(),
                 size: FileSize::default(),
+                true_at: Moment::default(),
             }),
             ended: Notify::new(),
             opened_at: Mutex::new(Instant::now()),
@@ -168,8 +171,11 @@ impl SharedFile {
         *self.opened_at.lock() = Instant::now();
         let unsettled = self.has_untold();
         self.cache(|cache| {
+            let vouched = opened.delegation.vouches_since(cache.true_at);
+            let told_at = opened.delegation.told_at(opened.asked.moment);
+            cache.true_at = cache.true_at.max(told_at);
             let verdict = opened.change.map_or(Verdict::Drop, |change| {
-                cache.validity.opened(&Opening { change, unsettled })
+                cache.validity.opened(&Opening { change, unsettled, vouched })
             });
             if verdict == Verdict::Drop {
                 cache.ranges.invalidate();

@@ -28,7 +28,11 @@ impl DataPath {
     /// told to the server or not.
     pub(super) async fn refresh_size(&self) -> Result<(), ClientError> {
         let asked_at = self.cluster.files.moment();
-        self.file.told_size(self.getattr_size().await?, asked_at);
+        let size = self.getattr_size().await?;
+        // What was asked before a delegation was granted may be of before it.
+        if self.held_delegation().is_none_or(|held| held.since <= asked_at) {
+            self.file.told_size(size, asked_at);
+        }
         Ok(())
     }
 

@@ -43,7 +43,11 @@ impl Nodes {
         let size = attrs.size;
         let set = OpArgs::Setattr(SetattrArgs { stateid, attrs: Box::new(attrs) });
         let ops = vec![putfh(fh), set, getattr(NODE_ATTRS)];
-        let set = async || attrs_in(self.mds.compound(ops).await?.pop());
+        let set = async || {
+            let done = self.mds.compound(ops).await;
+            self.cluster.attributes_changed(fh);
+            attrs_in(done?.pop())
+        };
         let Some(size) = size else { return set().await };
         // What this client has open of it is settled first, and cut.
         match self.files.matching(Some(fh)).first() {

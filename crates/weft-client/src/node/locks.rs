@@ -53,6 +53,24 @@ impl Nodes {
         locktype: LockType,
         range: LockRange,
     ) -> Result<Locked, ClientError> {
+        let locked = self.try_lock(io, owner, locktype, range).await?;
+        if matches!(locked, Locked::Taken(_)) || !io.lacks_notices() {
+            return Ok(locked);
+        }
+        // Who has a file delegated could take locks by himself, and servers do not call him (ours
+        // does not). Files that are locked in turns are better not delegated.
+        self.returns.give_back_file(io.fh()).await;
+        io.open_again().await?;
+        self.try_lock(io, owner, locktype, range).await
+    }
+
+    async fn try_lock(
+        &self,
+        io: &FileIo,
+        owner: &Opaque,
+        locktype: LockType,
+        range: LockRange,
+    ) -> Result<Locked, ClientError> {
         io.under_open(|open_stateid| async move {
             let locker = Locker::New { open_stateid, lock_owner: owner_of(owner) };
             let LockRange { offset, length } = range;
@@ -91,7 +109,7 @@ impl Nodes {
         let (wanted, io) = (ops.len(), io.clone());
         let done = Box::new(move |granted: Vec<OpOk>| {
             if let Some(OpOk::Open(open)) = granted.get(1) {
-                io.reclaimed(open.stateid);
+                io.reclaimed(open.stateid, open.rflags);
             }
             if let Some(OpOk::Lock(lock)) = granted.last().filter(|_| granted.len() == wanted) {
                 done(lock.stateid);
@@ -141,7 +159,11 @@ impl Nodes {
         let asked = self.ask(fh, || OpArgs::Locku(unlock.clone())).await?;
         match asked.into_result() {
             Ok(mut done) => match done.pop() {
-                Some(OpOk::Locku(ok)) => Ok(Some(ok.stateid)),
+                Some(OpOk::Locku(ok)) => {
+                    // No server calls us for what we free ourselves of a file that is delegated.
+                    self.lock_notices.notify_waiters();
+                    Ok(Some(ok.stateid))
+                }
                 _ => Err(ClientError::unexpected(OpNum::LOCKU)),
             },
             Err(e) if e.is_lost_state() => Ok(None),

@@ -17,8 +17,8 @@ pub use crate::session::{Reclaim, Reclaims};
 pub use access::Access;
 pub use attrs::Space;
 pub use locks::{LockRange, Locked};
-pub use open::{OpenOptions, OpenedName};
-pub(crate) use open::{attrs_wanted, opening};
+pub use open::{OpenOptions, OpenedName, OpenedNode};
+pub(crate) use open::{attrs_wanted, open_asking};
 
 use std::sync::{
     Arc,
@@ -35,7 +35,7 @@ use weft_nfs::{
 
 use crate::{
     error::ClientError,
-    io::{Cluster, FileIo, OpenFiles, Opened},
+    io::{Cluster, FileIo, OpenFiles, Opened, Returns},
     rpc::Credential,
     session::Session,
 };
@@ -83,6 +83,7 @@ pub struct Nodes {
     pub(crate) mds: Session,
     pub(crate) cluster: Arc<Cluster>,
     files: Arc<OpenFiles>,
+    returns: Arc<Returns>,
     owners: Arc<AtomicU64>,
     /// Told of locks that may be free.
     lock_notices: Arc<Notify>,
@@ -95,15 +96,20 @@ impl std::fmt::Debug for Nodes {
 }
 
 impl Nodes {
-    /// Those of a cluster, for the user of its session; opens are listed in `files`, and what the
-    /// server says of locks is told by `lock_notices`.
+    /// Those of a cluster, for the user of its session; opens are listed in `files`, delegations go
+    /// back by `returns`, and what the server says of locks is told by `lock_notices`.
     pub(crate) fn new(
         cluster: Arc<Cluster>,
-        files: Arc<OpenFiles>,
+        (files, returns): (Arc<OpenFiles>, Arc<Returns>),
         lock_notices: Arc<Notify>,
     ) -> Nodes {
         let owners = Arc::new(AtomicU64::new(1));
-        Nodes { mds: cluster.mds.clone(), cluster, files, owners, lock_notices }
+        Nodes { mds: cluster.mds.clone(), cluster, files, returns, owners, lock_notices }
+    }
+
+    /// Delegations that are held: files that no other client changes without our hearing of it.
+    pub fn delegations_held(&self) -> usize {
+        self.cluster.delegated.count()
     }
 
     /// The same nodes for another user.

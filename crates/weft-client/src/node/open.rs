@@ -6,14 +6,15 @@ use weft_nfs::{
     Acl, AttrNo, Attrs, Bitmap, Component, FileHandle, OpArgs, OpNum, OpOk, Seqid, StateOwner,
     Stateid,
     attr::ModeUmask,
-    ops::{CreateHow, DelegreturnArgs, OpenArgs, OpenClaim, OpenDelegation, SetattrArgs},
+    ops::{CreateHow, OpenArgs, OpenClaim, OpenDelegation, SetattrArgs},
     share,
 };
 
 use super::{DirChange, NODE_ATTRS, Node, Nodes, attrs_told, getattr, putfh};
 use crate::{
+    delegation::{Grant, Granted, Kind},
     error::ClientError,
-    io::{Asked, FileIo, IoPolicy, Opened, Thresholds},
+    io::{Asked, Asking, FileIo, IoPolicy, Opened, Since, Thresholds, Told, Under},
 };
 
 /// How a file is opened.
@@ -46,6 +47,26 @@ pub struct OpenedName {
     pub change: DirChange,
 }
 
+/// What opening a handle gave.
+pub struct OpenedNode {
+    /// [`NODE_ATTRS`] as the server told them with an open. With one that it was not asked for,
+    /// since the file is delegated, they are of an earlier one: size and change are right, times
+    /// and the number of names may have changed since.
+    pub attrs: Attrs,
+    /// Whether the server was asked for this open.
+    pub was_asked: bool,
+    /// Its data path.
+    pub io: Arc<FileIo>,
+}
+
+/// An OPEN under way: how it was asked for, by which owner, and when.
+pub(crate) struct Opening {
+    options: OpenOptions,
+    owner: StateOwner,
+    asked: Asked,
+    asking: Asking,
+}
+
 impl OpenOptions {
     /// Opens for reading only.
     pub fn read() -> OpenOptions {
@@ -73,7 +94,26 @@ impl OpenOptions {
         self.claim(OpenClaim::Fh, owner, None)
     }
 
-    /// No delegation is wanted (RFC 8881 §18.16.3): nothing here would use one.
+    /// Which delegation is wanted (RFC 8881 §18.16.3). Who reads has no preference: the server
+    /// decides, and gives none of a file that others write all the time. Who only writes says so,
+    /// also when he has one, so that this open counts as one under it. Who does both is likely to
+    /// lock the file, as data bases do, and whoever has it delegated is not called when a lock is
+    /// free.
+    fn delegation(self) -> u32 {
+        match (self.read, self.write) {
+            (_, false) => 0,
+            (false, true) => share::WANT_WRITE_DELEG,
+            (true, true) => share::WANT_NO_DELEG,
+        }
+    }
+
+    /// Whether it is for reading alone, of a file that is there.
+    fn only_reads(self) -> bool {
+        OpenOptions { policy: self.policy, ..OpenOptions::read() } == self
+    }
+
+    /// No delegation is wanted (RFC 8881 §18.16.3), unless the caller says otherwise
+    /// ([`Nodes::begin_open`]).
     fn claim(self, claim: OpenClaim, owner: StateOwner, openhow: Option<CreateHow>) -> OpenArgs {
         OpenArgs {
             seqid: Seqid(0),
@@ -109,28 +149,27 @@ impl Nodes {
         name: Component,
         options: OpenOptions,
     ) -> Result<OpenedName, ClientError> {
-        let owner = self.new_owner();
-        let open = options.open(name, owner.clone(), None);
+        let (open, opening) = self.begin_open(options, |owner| options.open(name, owner, None));
         let mut ops = vec![putfh(dir)];
-        ops.extend(opening(open, attrs_wanted()));
+        ops.extend(open_asking(open, attrs_wanted()));
         let needed = ops.len();
         if options.create.is_some() {
             ops.extend([putfh(dir), getattr(NODE_ATTRS)]);
         }
-        let asked = self.asks();
         let mut done = self.changing(needed, ops).await?.into_iter();
         done.next(); // PUTFH's
         let info = match done.as_slice().first() {
             Some(OpOk::Open(open)) => open.cinfo,
             _ => return Err(ClientError::unexpected(OpNum::OPEN)),
         };
-        let (opened, attrs) = self.opened_by(done.by_ref(), (options, owner), asked).await?;
+        let (opened, attrs) = self.opened_by(done.by_ref(), opening).await?;
         let change = DirChange { info, attrs: attrs_told(done.nth(1)) };
         let node = Node { fh: opened.fh.clone(), attrs };
         Ok(OpenedName { node, io: self.io_of(opened), change })
     }
 
-    /// Opens a file by its handle.
+    /// Opens a file by its handle: without asking the server, if it is delegated, and this user was
+    /// allowed to read it (RFC 8881 §10.4.1).
     ///
     /// # Errors
     /// [`ClientError`].
@@ -138,53 +177,154 @@ impl Nodes {
         &self,
         fh: &FileHandle,
         options: OpenOptions,
-    ) -> Result<(Attrs, Arc<FileIo>), ClientError> {
-        let owner = self.new_owner();
-        let open = options.open_current(owner.clone());
+    ) -> Result<OpenedNode, ClientError> {
+        if let Some(opened) = self.open_alone(fh, options).await {
+            return Ok(opened);
+        }
+        let (open, opening) = self.begin_open(options, |owner| options.open_current(owner));
         let mut ops = vec![putfh(fh)];
-        ops.extend(opening(open, attrs_wanted()));
-        let asked = self.asks();
+        ops.extend(open_asking(open, attrs_wanted()));
         let mut done = self.mds.compound(ops).await?.into_iter();
         done.next(); // PUTFH's
-        let (opened, attrs) = self.opened_by(done, (options, owner), asked).await?;
-        Ok((attrs, self.io_of(opened)))
+        let (opened, attrs) = self.opened_by(done, opening).await?;
+        Ok(OpenedNode { attrs, was_asked: true, io: self.io_of(opened) })
     }
 
-    /// Now, for whoever asks the server about a file.
-    pub(crate) fn asks(&self) -> Asked {
-        Asked { losses: self.mds.losses(), moment: self.cluster.files.moment() }
+    /// An open that the server does not know of, if the file is delegated and nothing was done to
+    /// it here since the server last told of it.
+    async fn open_alone(&self, fh: &FileHandle, options: OpenOptions) -> Option<OpenedNode> {
+        let delegated = &self.cluster.delegated;
+        if !options.only_reads() {
+            return None;
+        }
+        let (stateid, since, told) = delegated.opens(&self.mds, fh)?;
+        if self.cluster.files.may_lack(fh, told.asked.moment) {
+            return None;
+        }
+        let attrs = Attrs::clone(&told.attrs);
+        let opening = (options, self.new_owner(), told.asked);
+        let how = (stateid, 0, Under::DelegationAlone(Since(since)));
+        let io = self.io_of(self.opened_as(fh.clone(), how, opening, &attrs));
+        // From here on it is told to the server before the delegation goes.
+        let is_held = io.rely_on_delegation().await;
+        is_held.then_some(OpenedNode { attrs, was_asked: false, io })
     }
 
-    /// What the results of [`opening`] say, that was asked then.
+    /// An OPEN of this client that may be given a delegation, and what has to be known of it when
+    /// it is answered.
+    pub(crate) fn begin_open(
+        &self,
+        options: OpenOptions,
+        open: impl FnOnce(StateOwner) -> OpenArgs,
+    ) -> (OpenArgs, Opening) {
+        let (cluster, owner) = (&self.cluster, self.new_owner());
+        let mut open = open(owner.clone());
+        if cluster.delegated.may_be_asked_for(&self.mds) {
+            let wanted = share::WANT_MASK & options.delegation();
+            open.share_access = open.share_access & !share::WANT_MASK | wanted;
+        }
+        let asked = Asked { losses: self.mds.losses(), moment: cluster.files.moment() };
+        let asking = cluster.delegated.asking();
+        (open, Opening { options, owner, asked, asking })
+    }
+
+    /// What the results of [`open_asking`] say.
     pub(crate) async fn opened_by(
         &self,
         mut done: impl Iterator<Item = OpOk>,
-        (options, owner): (OpenOptions, StateOwner),
-        asked: Asked,
+        Opening { options, owner, mut asked, asking }: Opening,
     ) -> Result<(Opened, Attrs), ClientError> {
         let (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh)), Some(OpOk::Getattr(attrs))) =
             (done.next(), done.next(), done.next())
         else {
             return Err(ClientError::unexpected(OpNum::OPEN));
         };
-        self.decline_delegation(&fh.object, &open.delegation).await;
-        let attrs = attrs.attrs;
+        let (fh, mut attrs) = (fh.object, *attrs.attrs);
+        let delegated = &self.cluster.delegated;
+        let held = delegated.held(&self.mds, &fh);
+        let granted = self.note_grant(&asking, (&fh, &open.delegation), (asked, attrs.change));
         if options.truncate && options.create.is_some() && !options.exclusive {
-            self.emptied(&fh.object, open.stateid).await?;
+            self.emptied(&fh, open.stateid).await?;
         }
-        let opened = Opened {
-            fh: fh.object,
-            stateid: open.stateid,
+        if held.is_some_and(|held| held.since > asked.moment) {
+            // Another open was given a delegation meanwhile: this answer may be of before that.
+            asked = Asked { moment: self.cluster.files.moment(), ..asked };
+            attrs = self.getattr(&fh, attrs_wanted()).await?;
+        }
+        let under = match (held, granted) {
+            (_, Some(since)) => Under::Granted(since),
+            (Some(held), None) => Under::Delegation(Since(held.since)),
+            (None, None) => Under::Nothing,
+        };
+        let opening = (options, owner, asked);
+        let opened = self.opened_as(fh, (open.stateid, open.rflags, under), opening, &attrs);
+        let reader = options.read.then(|| self.caller().clone());
+        let told = Told { attrs: Arc::new(attrs.clone()), asked };
+        // With a grant the server told of the file as it was granted.
+        let asked_at = granted.map_or(asked.moment, |since| since.0);
+        delegated.opened(&opened.fh, asked_at, (reader, told));
+        Ok((opened, attrs))
+    }
+
+    fn opened_as(
+        &self,
+        fh: FileHandle,
+        (stateid, rflags, delegation): (Stateid, u32, Under),
+        (options, owner, asked): (OpenOptions, StateOwner, Asked),
+        attrs: &Attrs,
+    ) -> Opened {
+        Opened {
+            fh,
+            stateid,
             owner,
             caller: self.caller().clone(),
             access: options.access(),
             size: attrs.size.unwrap_or(0),
             change: attrs.change,
             policy: options.policy.unwrap_or(self.cluster.policy),
-            thresholds: self.thresholds(&attrs),
+            thresholds: self.thresholds(attrs),
             asked,
+            delegation,
+            rflags,
+        }
+    }
+
+    /// Keeps the delegation that came with an open, asked for or not; since when, if
+    /// it is a new one.
+    fn note_grant(
+        &self,
+        asking: &Asking,
+        (fh, delegation): (&FileHandle, &OpenDelegation),
+        (asked, change): (Asked, Option<u64>),
+    ) -> Option<Since> {
+        let (kind, stateid, is_recalled) = match delegation {
+            OpenDelegation::Read { stateid, recall, .. } => (Kind::Read, *stateid, *recall),
+            OpenDelegation::Write { stateid, recall, .. } => (Kind::Write, *stateid, *recall),
+            OpenDelegation::None | OpenDelegation::NoneExt(..) => return None,
         };
-        Ok((opened, *attrs))
+        let delegated = &self.cluster.delegated;
+        let is_recalled = is_recalled || change.is_none() || !delegated.are_wanted();
+        let since = self.cluster.files.next_moment();
+        let grant = Grant {
+            stateid,
+            kind,
+            is_recalled,
+            ask: asking.number(),
+            losses: asked.losses,
+            since: since.0,
+            change: change.unwrap_or(0),
+        };
+        match delegated.granted(fh, &grant) {
+            Granted::New => {
+                self.returns.give_back_surplus();
+                Some(Since(since))
+            }
+            Granted::Returns(returned) => {
+                self.returns.give_back(vec![returned]);
+                None
+            }
+            Granted::Held | Granted::Gone => None,
+        }
     }
 
     /// An OPEN has emptied a file: what this client has of it goes. What it had sent may have got
@@ -207,15 +347,6 @@ impl Nodes {
             write_size: item.and_then(|i| i.write_size).unwrap_or(0),
         }
     }
-
-    /// Gives a delegation back that came unasked.
-    async fn decline_delegation(&self, fh: &FileHandle, delegation: &OpenDelegation) {
-        let OpenDelegation::Read { stateid, .. } = delegation else { return };
-        let back = OpArgs::Delegreturn(DelegreturnArgs { deleg_stateid: *stateid });
-        if let Err(e) = self.mds.on_file(fh, back).await {
-            tracing::warn!("DELEGRETURN failed: {e}");
-        }
-    }
 }
 
 /// Attributes asked for with an OPEN.
@@ -224,6 +355,6 @@ pub(crate) fn attrs_wanted() -> Bitmap {
 }
 
 /// OPEN, and what is asked of the file that it opens.
-pub(crate) fn opening(open: OpenArgs, request: Bitmap) -> [OpArgs; 3] {
+pub(crate) fn open_asking(open: OpenArgs, request: Bitmap) -> [OpArgs; 3] {
     [OpArgs::Open(open), OpArgs::Getfh, getattr(request)]
 }

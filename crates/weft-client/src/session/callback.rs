@@ -83,13 +83,20 @@ fn compound(
             (CbOp::Layoutrecall(_), 0) => (CbOpNum::CB_LAYOUTRECALL, NfsStat::OP_NOT_IN_SESSION),
             (CbOp::Getattr(_), 0) => (CbOpNum::CB_GETATTR, NfsStat::OP_NOT_IN_SESSION),
             (CbOp::Recall(_), 0) => (CbOpNum::CB_RECALL, NfsStat::OP_NOT_IN_SESSION),
+            (CbOp::RecallAny(_), 0) => (CbOpNum::CB_RECALL_ANY, NfsStat::OP_NOT_IN_SESSION),
             (CbOp::Offload(_), 0) => (CbOpNum::CB_OFFLOAD, NfsStat::OP_NOT_IN_SESSION),
             (CbOp::NotifyLock(_), 0) => (CbOpNum::CB_NOTIFY_LOCK, NfsStat::OP_NOT_IN_SESSION),
             (CbOp::Other(n), 0) => (*n, NfsStat::OP_NOT_IN_SESSION),
             (CbOp::Layoutrecall(a), _) => (CbOpNum::CB_LAYOUTRECALL, handler.cb_layoutrecall(a)),
             (CbOp::Recall(a), _) => (CbOpNum::CB_RECALL, handler.cb_recall(a)),
-            // We want no delegations.
-            (CbOp::Getattr(_), _) => (CbOpNum::CB_GETATTR, NfsStat::BADHANDLE),
+            (CbOp::RecallAny(a), _) => (CbOpNum::CB_RECALL_ANY, handler.cb_recall_any(a)),
+            (CbOp::Getattr(a), _) => match handler.cb_getattr(a) {
+                Ok(attrs) => {
+                    body = CbBody::Getattr(Box::new(attrs));
+                    (CbOpNum::CB_GETATTR, NfsStat::OK)
+                }
+                Err(status) => (CbOpNum::CB_GETATTR, status),
+            },
             // We start no operation that ends in a callback.
             (CbOp::Offload(_), _) => (CbOpNum::CB_OFFLOAD, NfsStat::BAD_STATEID),
             (CbOp::NotifyLock(a), _) => (CbOpNum::CB_NOTIFY_LOCK, handler.cb_notify_lock(a)),

@@ -254,6 +254,10 @@ impl Inner {
                     self.core().session_lost(slot.epoch(), true);
                     return Err(ProtocolError::WrongSlot.into());
                 }
+                let was_revoked = self.core().take_revocation();
+                if let Some(handler) = self.options.callbacks.as_ref().filter(|_| was_revoked) {
+                    handler.state_revoked();
+                }
                 Ok(Verdict::Done(outcome(results)))
             }
             Some(OpReply { op: OpNum::SEQUENCE, result: Err(f) }) => {

@@ -3,8 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use weft_nfs::{
-    NfsStat, OpArgs, OpOk,
-    callback::{CbLayoutrecallArgs, CbNotifyLockArgs, CbRecallArgs},
+    Attrs, NfsStat, OpArgs, OpOk,
+    callback::{
+        CbGetattrArgs, CbLayoutrecallArgs, CbNotifyLockArgs, CbRecallAnyArgs, CbRecallArgs,
+    },
 };
 
 use crate::{core::Role, identity::Identity, rpc::Credential, waiting::OnWait};
@@ -72,8 +74,18 @@ pub trait CallbackHandler: Send + Sync + 'static {
     fn cb_layoutrecall(&self, args: &CbLayoutrecallArgs) -> NfsStat;
     /// CB_RECALL (§20.2): OK if the delegation will be returned.
     fn cb_recall(&self, args: &CbRecallArgs) -> NfsStat;
+    /// CB_RECALL_ANY (§20.6): OK if what is too much will be returned.
+    fn cb_recall_any(&self, args: &CbRecallAnyArgs) -> NfsStat;
+    /// CB_GETATTR (§20.1): what the holder of a write delegation knows of the file.
+    ///
+    /// # Errors
+    /// BADHANDLE if there is no such delegation.
+    fn cb_getattr(&self, args: &CbGetattrArgs) -> Result<Attrs, NfsStat>;
     /// CB_NOTIFY_LOCK (§20.11): a lock that was denied may be free.
     fn cb_notify_lock(&self, args: &CbNotifyLockArgs) -> NfsStat;
+    /// The server has said that it took some state away (`SEQ4_STATUS_*_REVOKED`, §18.46.3). Which,
+    /// is to be found out, and freed.
+    fn state_revoked(&self);
 }
 
 /// What a client has a right to have again from a server that has started anew and still knows of

@@ -18,7 +18,7 @@ use super::{
     options::{Reclaims, SessionOptions},
 };
 use crate::{
-    core::{Core, CoreConfig, ServerName},
+    core::{Core, CoreConfig, ServerName, Standing},
     error::ClientError,
     random::random,
     rpc::Credential,
@@ -144,6 +144,18 @@ impl Session {
     /// How often the server has forgotten us. When it grows, every open and layout is gone.
     pub fn losses(&self) -> u64 {
         self.inner.core().losses()
+    }
+
+    /// How often it was learnt that the server had taken something away.
+    pub(crate) fn revocations(&self) -> u64 {
+        self.inner.core().revocations()
+    }
+
+    /// How far the server can be relied on to call before it takes something away; not at all after
+    /// the lease, or without a back channel.
+    pub(crate) fn standing(&self) -> Option<Standing> {
+        self.inner.options.callbacks.as_ref()?;
+        self.inner.core().standing(Instant::now())
     }
 
     /// One more that is asked what to reclaim whenever the server has started anew, while it

@@ -5,7 +5,7 @@ use crate::limits::URL_BYTES_MAX;
 /// What URLs of ours begin with.
 pub(super) const SCHEME: &str = "weft://";
 /// Every option there is.
-pub(super) const NAMES: [&str; 11] = [
+pub(super) const NAMES: [&str; 12] = [
     "minorversion",
     "layouts",
     "eager",
@@ -16,6 +16,7 @@ pub(super) const NAMES: [&str; 11] = [
     "cache_bytes",
     "gather_below",
     "read_ahead",
+    "delegations",
     "local",
 ];
 

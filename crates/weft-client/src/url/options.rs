@@ -29,6 +29,8 @@ pub struct UrlOptions {
     pub gather_below: Option<u32>,
     /// In bytes.
     pub read_ahead: Option<u32>,
+    /// `true` or `false`.
+    pub delegations: Option<bool>,
     /// `off`, or a directory: [`crate::fs::ClientOptions::local_sockets`].
     pub local: Option<LocalSockets>,
 }
@@ -59,7 +61,8 @@ impl UrlOptions {
             "cache_bytes" => set(&mut self.cache_bytes, NAMES[7], value, memory),
             "gather_below" => set(&mut self.gather_below, NAMES[8], value, bytes),
             "read_ahead" => set(&mut self.read_ahead, NAMES[9], value, bytes),
-            "local" => set(&mut self.local, NAMES[10], value, local),
+            "delegations" => set(&mut self.delegations, NAMES[10], value, truth),
+            "local" => set(&mut self.local, NAMES[11], value, local),
             other => Err(UrlError::UnknownOption(other.into())),
         }
     }
@@ -83,6 +86,7 @@ impl UrlOptions {
             cache_bytes: said.cache_bytes.or(before.cache_bytes),
             gather_below: said.gather_below.or(before.gather_below),
             read_ahead: said.read_ahead.or(before.read_ahead),
+            delegations: said.delegations.or(before.delegations),
             local: said.local.or(before.local),
         };
         Ok(())
@@ -102,6 +106,7 @@ impl UrlOptions {
             self.cache_bytes.map(|v| v.to_string()),
             self.gather_below.map(|v| v.to_string()),
             self.read_ahead.map(|v| v.to_string()),
+            self.delegations.map(|v| v.to_string()),
             self.local.as_ref().map(|local| match local {
                 LocalSockets::Off => OFF.to_owned(),
                 LocalSockets::In(dir) => dir.display().to_string(),

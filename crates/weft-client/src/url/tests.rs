@@ -81,13 +81,13 @@ fn options() -> impl Strategy<Value = UrlOptions> {
     let truth = || any::<Option<bool>>();
     let memory = proptest::option::of(0u64..=1 << 40);
     let numbers = (proptest::option::of(1u32..=2), proptest::option::of(1u32..=256));
-    let truths = (truth(), truth(), truth());
+    let truths = (truth(), truth(), truth(), truth());
     let dir = "/[a-z/.-]{0,20}".prop_map(|dir| LocalSockets::In(dir.into()));
     let local = proptest::option::of(prop_oneof![Just(LocalSockets::Off), dir]);
     (numbers, truths, seconds(), seconds(), (bytes(), bytes(), memory, local)).prop_map(
         |(
             (minorversion, slots),
-            (layouts, eager, cache),
+            (layouts, eager, cache, delegations),
             patience,
             data_server_patience,
             sizes,
@@ -104,6 +104,7 @@ fn options() -> impl Strategy<Value = UrlOptions> {
                 cache_bytes,
                 gather_below,
                 read_ahead,
+                delegations,
                 local,
             }
         },

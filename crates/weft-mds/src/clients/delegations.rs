@@ -383,6 +383,16 @@ impl Delegations {
         Ok(changing)
     }
 
+    /// A file has no name any more. Who still has it delegated (who removed it did not have to give
+    /// it back before) keeps its bytes where they are, and need not know that it was this file: he
+    /// is asked for it, and nobody waits for that.
+    pub(crate) fn nameless(self: &Arc<Self>, file: FileKey) {
+        let holders = self.protocol.state().delegation_holders(file, ClientId(0));
+        for holder in holders {
+            self.recall(holder, file, Recall::All { truncate: false });
+        }
+    }
+
     /// From here on nobody gets a delegation.
     pub(crate) fn changing(&self, file: FileKey) -> Undelegated<'_> {
         self.protocol.state().begin_change(file);

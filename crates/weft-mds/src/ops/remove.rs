@@ -32,6 +32,9 @@ pub(super) async fn remove(mds: &Mds, c: &mut Compound<Mds>, a: &RemoveArgs) -> 
     if found.is_directory() {
         mds.protocol.state().delegations_forget(mds.files.key(found.no));
     }
+    if keep_orphan && removed.last_link {
+        mds.clients.delegations.nameless(mds.files.key(found.no));
+    }
     // It may have been closed since it was looked at.
     if keep_orphan && removed.last_link && !mds.protocol.state().is_open(mds.files.key(found.no)) {
         mds.files.release(found.no);

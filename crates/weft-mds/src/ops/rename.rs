@@ -32,11 +32,13 @@ pub(super) async fn rename(mds: &Mds, c: &mut Compound<Mds>, a: &RenameArgs) -> 
     if let Some(gone) = renamed.replaced.as_ref().filter(|inode| inode.is_directory()) {
         mds.protocol.state().delegations_forget(mds.files.key(gone.no));
     }
-    // It may have been closed since it was looked at.
-    if let Some(gone) = renamed.replaced.as_ref().filter(|i| kept && i.nlink == 0)
-        && !mds.protocol.state().is_open(mds.files.key(gone.no))
-    {
-        mds.files.release(gone.no);
+    if let Some(gone) = renamed.replaced.as_ref().filter(|i| kept && i.nlink == 0) {
+        let file = mds.files.key(gone.no);
+        mds.clients.delegations.nameless(file);
+        // It may have been closed since it was looked at.
+        if !mds.protocol.state().is_open(file) {
+            mds.files.release(gone.no);
+        }
     }
     Ok(OpOk::Rename(RenameOk {
         source: change_info(renamed.from_change),

@@ -24,6 +24,8 @@ pub use files::{File, contents, fill, pattern};
 pub use layout::{files_layout, layout_handle, on_data_server};
 pub use reply::Reply;
 #[allow(unused_imports, reason = "a test binary uses what it needs of this")]
+pub use valve::Valve;
+#[allow(unused_imports, reason = "a test binary uses what it needs of this")]
 pub use wire::{Callback, Wire, compound_args, nfs_call, user, user_with_groups};
 
 /// How long anything may take before a test fails.

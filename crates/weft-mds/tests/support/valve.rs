@@ -14,6 +14,7 @@ pub struct Valve {
     /// Where to connect instead.
     pub address: SocketAddr,
     is_open: watch::Sender<bool>,
+    server: watch::Sender<SocketAddr>,
     accept: JoinHandle<()>,
 }
 
@@ -22,9 +23,11 @@ impl Valve {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (is_open, gate) = watch::channel(true);
+        let (server, to) = watch::channel(server);
         let accept = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let Ok(server) = TcpStream::connect(server).await else { continue };
+                let at = *to.borrow();
+                let Ok(server) = TcpStream::connect(at).await else { continue };
                 let ((from_client, mut to_client), (mut from_server, to_server)) =
                     (client.into_split(), server.into_split());
                 tokio::spawn(pass(from_client, to_server, gate.clone()));
@@ -33,12 +36,17 @@ impl Valve {
                 });
             }
         });
-        Valve { address, is_open, accept }
+        Valve { address, is_open, server, accept }
     }
 
     /// From here on nothing gets to the server.
     pub fn shut(&self) {
         self.is_open.send_replace(false);
+    }
+
+    /// From here on new connections lead to another server.
+    pub fn lead_to(&self, server: SocketAddr) {
+        self.server.send_replace(server);
     }
 
     /// What was held back goes on.

@@ -720,6 +720,10 @@ fn callbacks() -> Vec<Sample> {
         recall(LayoutRecall::Fsid(Fsid { major: 1, minor: 2 })),
         recall(LayoutRecall::All),
         CbOp::Recall(delegation),
+        CbOp::RecallAny(CbRecallAnyArgs {
+            objects_to_keep: 9,
+            type_mask: Bitmap::from_words(&[3]),
+        }),
         CbOp::Getattr(CbGetattrArgs {
             fh: fh.clone(),
             request: Bitmap::of(&[AttrNo::SIZE, AttrNo::CHANGE]),

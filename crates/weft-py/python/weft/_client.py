@@ -289,5 +289,5 @@ def _text(value):
 def connect(url, **options):
     """A client of the cluster of a URL, ``weft://HOST[:PORT]/PATH?OPTION=VALUE&...``; options may be
     given here too: minorversion, layouts, eager, slots, patience, data_server_patience,
-    cache, cache_bytes, gather_below, read_ahead, local."""
+    cache, cache_bytes, gather_below, read_ahead, delegations, local."""
     return Client(url, **options)

@@ -131,8 +131,13 @@ fn small_files_stay_for_holders() {
     }
     state.note_resized_by(A, &granted.stateid);
     assert_eq!(state.small_file(A, FILE, &granted.stateid, empty), SmallFile::Stays);
+    // Who says with an open that it wants what it has opens the file at the server all the same.
+    let again = state.open(A, &owner("again"), FILE, W, 0).unwrap();
+    assert_eq!(state.small_file(A, FILE, &again, small), SmallFile::Stays);
+    let granted = state.delegate(NOW, &writing(A, FILE, Wanted::Write)).unwrap();
+    assert_eq!(state.small_file(A, FILE, &again, small), SmallFile::Leaves);
     state.delegation_return(A, &granted.stateid, FILE).unwrap();
-    table.retain(|(stateid, ..)| *stateid != granted.stateid);
+    table.retain(|(stateid, ..)| stateid.other != granted.stateid.other);
     for (stateid, asked, _) in table {
         assert_eq!(state.small_file(A, FILE, &stateid, asked), SmallFile::Leaves, "{stateid:?}");
     }
@@ -325,8 +330,14 @@ fn a_lone_writer_is_delegated_it() {
     let any = Asking { wanted: Wanted::Any, ..off };
     assert_eq!(state.delegate(NOW, &any), Err(NoDelegation::WriteUnsupported));
     state.open(A, &owner("a"), FILE, W, 0).unwrap();
-    assert_eq!(state.delegate(NOW, &own).unwrap().kind, DelegationKind::Write);
-    assert_eq!(state.delegate(NOW, &own), Err(NoDelegation::Resource), "it has one");
+    let first = state.delegate(NOW, &own).unwrap();
+    assert_eq!(first.kind, DelegationKind::Write);
+    let any = Asking { wanted: Wanted::Any, ..own };
+    assert_eq!(state.delegate(NOW, &any), Err(NoDelegation::Resource), "it has one");
+    let again = state.delegate(NOW, &own).unwrap().stateid;
+    assert_eq!((again.other, again.seqid), (first.stateid.other, Seqid(2)), "it says so");
+    state.delegation_recall(NOW, A, FILE, RecallFor::Reading);
+    assert_eq!(state.delegate(NOW, &own), Err(NoDelegation::Contention), "it is wanted back");
 }
 
 /// The delegation to read that the client has becomes the one to write: the same state, a later

@@ -61,6 +61,7 @@ impl Remote {
             patience: CONNECT_PATIENCE,
             eager: !server.one_by_one,
             policy: IoPolicy::direct(),
+            delegations: false,
             ..ClientOptions::default()
         };
         let (client, root) = connect_to(&server.server, options).await?;
@@ -77,6 +78,7 @@ impl Remote {
             eager: !one_by_one,
             // What is copied is used once, and what is compared is asked of the servers.
             policy: IoPolicy::direct(),
+            delegations: false,
             identity: Some(Identity::of_user(address)?),
             on_wait: Some(on_wait),
             ..ClientOptions::default()

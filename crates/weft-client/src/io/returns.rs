@@ -1,0 +1,187 @@
+//! Delegations on their way back (RFC 8881 §10.4.4, §18.6): what relies on one is told to the
+//! server before it goes.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use weft_nfs::{
+    Attrs, FileHandle, NfsStat, OpArgs,
+    callback::{CbGetattrArgs, CbRecallAnyArgs, CbRecallArgs},
+    ops::{DelegreturnArgs, FreeStateidArgs, PutfhArgs},
+};
+
+use super::{cluster::Cluster, delegated::Delegated, open_files::OpenFiles};
+use crate::{
+    delegation::{Recalled, Return},
+    error::ClientError,
+    limits,
+    sync::Mutex,
+};
+
+/// Gives delegations back, each in a task that holds no lock: whoever is called by a server only
+/// says that it will be.
+pub struct Returns {
+    /// Once there is one.
+    cluster: OnceLock<Weak<Cluster>>,
+    files: Arc<OpenFiles>,
+    delegated: Arc<Delegated>,
+    /// Nothing relies on these any more.
+    ready: Mutex<Vec<Return>>,
+    /// Held by the one task that sends them; those that come meanwhile go together.
+    sending: tokio::sync::Mutex<()>,
+}
+
+impl Returns {
+    /// Of these, which those open files rely on.
+    pub fn new(files: Arc<OpenFiles>, delegated: Arc<Delegated>) -> Returns {
+        let (ready, sending) = (Mutex::default(), tokio::sync::Mutex::default());
+        Returns { cluster: OnceLock::new(), files, delegated, ready, sending }
+    }
+
+    /// To the metadata server of this cluster.
+    pub fn to(&self, cluster: &Arc<Cluster>) {
+        let _ = self.cluster.set(Arc::downgrade(cluster));
+    }
+
+    /// CB_RECALL (§20.2). From here on nobody relies on that delegation any more; what is not known
+    /// is returned all the same. OK, unless there is no cluster yet: then it is to be asked again.
+    pub fn recall(self: &Arc<Self>, args: &CbRecallArgs) -> NfsStat {
+        if self.cluster.get().is_none() {
+            return NfsStat::DELAY;
+        }
+        match self.delegated.recalled(args) {
+            Recalled::Returns(returns) => self.give_back(vec![returns]),
+            Recalled::Returning => {}
+        }
+        NfsStat::OK
+    }
+
+    /// CB_GETATTR (§20.1, §10.4.3): what this client knows of a file that it may write alone.
+    /// The change attribute is that of the grant as long as servers know all that was written, and
+    /// else another one.
+    ///
+    /// # Errors
+    /// BADHANDLE if it is not delegated to write.
+    pub fn getattr(&self, args: &CbGetattrArgs) -> Result<Attrs, NfsStat> {
+        let change = self.delegated.writers_change(&args.fh).ok_or(NfsStat::BADHANDLE)?;
+        let cluster = self.cluster.get().and_then(Weak::upgrade).ok_or(NfsStat::DELAY)?;
+        let file = cluster.files.find(&args.fh).filter(|file| file.has_untold());
+        // Without changes of our own the server knows better, and does not look at the size. If we
+        // have some and do not know where the file ends it has to ask for the file itself.
+        let (change, size) = match &file {
+            None => (change, 0),
+            Some(file) => (change.wrapping_add(1), file.known_size().ok_or(NfsStat::DELAY)?),
+        };
+        Ok(Attrs { change: Some(change), size: Some(size), ..Attrs::default() })
+    }
+
+    /// CB_RECALL_ANY (§20.6): what is unused for longest goes back.
+    pub fn recall_any(self: &Arc<Self>, args: &CbRecallAnyArgs) -> NfsStat {
+        if args.wants_delegations() {
+            let kept = usize::try_from(args.objects_to_keep).unwrap_or(usize::MAX);
+            self.give_back(self.delegated.all_but(kept));
+        }
+        NfsStat::OK
+    }
+
+    /// The server has taken some away: which, it says when they are returned.
+    pub fn revoked(self: &Arc<Self>) {
+        let Some(cluster) = self.cluster.get().and_then(Weak::upgrade) else { return };
+        self.give_back(self.delegated.revoked(cluster.mds.revocations()));
+    }
+
+    /// Sees to it that there are not too many.
+    pub(crate) fn give_back_surplus(self: &Arc<Self>) {
+        self.give_back(self.delegated.surplus());
+    }
+
+    /// Returns them.
+    pub(crate) fn give_back(self: &Arc<Self>, all: Vec<Return>) {
+        if !all.is_empty() {
+            let me = self.clone();
+            tokio::spawn(async move { me.see_off(all).await });
+        }
+    }
+
+    /// Returns that of a file, if one is held, before it ends.
+    pub(crate) async fn give_back_file(&self, fh: &FileHandle) {
+        if let Some(returned) = self.delegated.of_file(fh) {
+            self.see_off(vec![returned]).await;
+        }
+    }
+
+    async fn see_off(&self, all: Vec<Return>) {
+        let Some(cluster) = self.cluster.get().and_then(Weak::upgrade) else { return };
+        for returned in &all {
+            outlive(&self.files, returned).await;
+        }
+        self.ready.lock().extend(all);
+        let _only_one = self.sending.lock().await;
+        loop {
+            let some = {
+                let mut ready = self.ready.lock();
+                let many = ready.len().min(limits::RETURNS_PER_COMPOUND);
+                ready.drain(..many).collect::<Vec<_>>()
+            };
+            if some.is_empty() {
+                return;
+            }
+            if let Err(e) = send(&cluster, &some).await {
+                // The server takes them away when it has waited for long enough.
+                tracing::warn!(count = some.len(), "delegations not returned: {e}");
+            }
+            some.iter().for_each(|returned| self.delegated.returned(returned));
+        }
+    }
+}
+
+/// What relies on a delegation is told to the server: opens, and what was written and is not with
+/// the servers yet. If that does not get there in time the delegation goes all the same: what is
+/// written to an open file is promised to nobody.
+async fn outlive(files: &OpenFiles, returned: &Return) {
+    let open = files.matching(Some(&returned.fh));
+    if let Some(file) = open.first().filter(|_| returned.is_to_write) {
+        let written = file.commit_for_others();
+        match tokio::time::timeout(limits::RETURN_WRITES_FOR, written).await {
+            Ok(Ok(())) => {}
+            why => tracing::warn!(fh = ?file.fh(), ?why, "not written before it is given back"),
+        }
+    }
+    for file in open {
+        if let Err(e) = file.outlive(returned.stateid).await {
+            tracing::warn!(fh = ?file.fh(), "an open is lost with its delegation: {e}");
+        }
+    }
+}
+
+/// DELEGRETURN of each. One that the server has taken away is freed (§18.38), so that it need not
+/// remember that.
+async fn send(cluster: &Cluster, all: &[Return]) -> Result<(), ClientError> {
+    let mut rest = all;
+    while !rest.is_empty() {
+        let ops = rest.iter().flat_map(|Return { fh, stateid, .. }| {
+            let args = DelegreturnArgs { deleg_stateid: *stateid };
+            [OpArgs::Putfh(PutfhArgs { object: fh.clone() }), OpArgs::Delegreturn(args)]
+        });
+        let outcome = cluster.mds.compound_outcome(ops.collect()).await?;
+        let done = outcome.done.len() / 2;
+        let Some((refused, others)) = rest.get(done..).and_then(<[Return]>::split_first) else {
+            return Ok(());
+        };
+        let status = outcome.failed.map(|failed| failed.failure.status);
+        tracing::debug!(fh = ?refused.fh, ?status, "not a delegation any more");
+        match status {
+            Some(NfsStat::DELEG_REVOKED) => {
+                let free = OpArgs::FreeStateid(FreeStateidArgs { stateid: refused.stateid });
+                cluster.mds.compound_outcome(vec![free]).await?;
+            }
+            Some(NfsStat::OLD_STATEID) => {
+                if let Some(newer) = cluster.delegated.newer(refused) {
+                    Box::pin(send(cluster, &[newer])).await?;
+                }
+            }
+            _ => {}
+        }
+        rest = others;
+    }
+    Ok(())
+}
