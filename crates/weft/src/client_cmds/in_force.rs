@@ -101,6 +101,10 @@ fn of_client(said: &UrlOptions) -> Vec<Setting> {
     let eager = if options.eager { "in one request" } else { "step by step" };
     let layouts =
         if options.layouts { "used" } else { "not used: all through the metadata server" };
+    let delegations = match options.delegations {
+        true => "asked for: what is kept outlives the next open",
+        false => "not asked for",
+    };
     let data_server =
         format!("{}, then through the metadata server", seconds(options.data_server_patience));
     vec![
@@ -122,6 +126,9 @@ fn of_client(said: &UrlOptions) -> Vec<Setting> {
             by("data_server_patience", said.data_server_patience.is_some())
         }),
         setting("layouts", layouts.into(), by("layouts", said.layouts.is_some())),
+        setting("delegations", delegations.into(), {
+            by("delegations", said.delegations.is_some())
+        }),
         setting("data servers of this machine", here, by("local", said.local.is_some())),
     ]
 }
@@ -229,6 +236,7 @@ mod tests {
             }),
             ("minorversion=1", "protocol", "NFSv4.1", "minorversion= of the URL"),
             ("patience=0.5", "patience", "0.5 s", "patience= of the URL"),
+            ("delegations=false", "delegations", "not asked for", "delegations= of the URL"),
             ("local=off", "data servers of this machine", "over TCP", "local= of the URL"),
         ] {
             assert_eq!(told(options, name), (value.into(), from.into()), "{options} {name}");
