@@ -326,8 +326,8 @@ impl State {
     /// one to read that it has becomes that, and one to write that it asks for again is granted
     /// again, so that the open is not younger than it ([`State::small_file`]). Without a want none
     /// is granted on a file of which one had to be recalled lately; none to write on one that
-    /// others read, wanted or not, nor one of such a directory, nor either to who did not give one back;
-    /// nor to write to who expects to be notified of locks on the file.
+    /// others read, wanted or not, nor one of such a directory, nor either to who did not give one
+    /// back; nor to write to who expects to be notified of locks on the file.
     ///
     /// Source: RFC 8881 §10.4, §18.16.3.
     pub fn delegate(&mut self, now: Millis, asking: &Asking) -> Result<Granted, NoDelegation> {

@@ -12,8 +12,8 @@
 //!
 //! - **A recall may overtake the grant** (§2.10.6.3), or an answer that makes more of one that is
 //!   held: what is recalled is given back at once, known or not (who asked for it may have given
-//!   up), and remembered until all OPENs that are under way then are answered: what they grant of it
-//!   is gone.
+//!   up), and remembered until all OPENs that are under way then are answered: what they grant of
+//!   it is gone.
 //! - **A return may meet such an answer**: the server has made more of it by then, and does not
 //!   take the older stateid (OLD_STATEID, §8.2.2). It is returned by the newer one once that is
 //!   here; if the answer comes after that, it is a grant like any other.

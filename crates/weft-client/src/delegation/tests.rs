@@ -1,3 +1,5 @@
+//! Grants, recalls, returns, and opens that rely on them, in every order that they can come in.
+
 use bytes::Bytes;
 use proptest::prelude::*;
 use weft_nfs::Seqid;
