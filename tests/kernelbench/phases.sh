@@ -15,6 +15,8 @@ stream_mib=256
 # With MOUNT=weft through FUSE, by `weft mount`; it says nothing in mountstats.
 mount_server() { # DIR PORT
   if [ "$MOUNT" = weft ]; then
+    [ -e /dev/fuse ] || modprobe fuse || fail "no FUSE"
+    mkdir -p "$1"
     weft mount "$SERVER:$2" "$1" || fail "weft mount"
   else
     mount_weft "$1" 4.2 "$2"
