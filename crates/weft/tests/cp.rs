@@ -166,18 +166,26 @@ fn what_fails_is_told_and_the_rest_goes_on(one: &Bench) {
     }
 }
 
+/// A user who is not root.
+const USER: u32 = 12_345;
+
+/// A folder of this machine in which everybody may do everything, and that he reaches.
+fn folder_for_all(one: &Bench, name: &str) -> String {
+    let home = one.local(name);
+    fs::create_dir(&home).expect("a folder");
+    for dir in [one.dir.path(), Path::new(&home)] {
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).expect("a mode");
+    }
+    home
+}
+
 /// Files and a directory that he may not read, among others that he may: each is named, all else is
 /// copied, by the servers too.
 fn what_may_not_be_read_is_told(one: &Bench) {
     if !support::is_root() {
         return;
     }
-    const USER: u32 = 12_345;
-    let home = one.local("his");
-    fs::create_dir(&home).expect("a folder");
-    for dir in [one.dir.path(), Path::new(&home)] {
-        fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).expect("a mode");
-    }
+    let home = folder_for_all(one, "his");
     one.ok(&["mkdir", "-p", "/some/closed", "/some/open", "/his"]);
     one.ok(&["chmod", "777", "/his"]);
     for (name, bytes) in [("small", 100), ("large", 3 << 20)] {
@@ -413,12 +421,7 @@ fn set_id_bits_need_their_owner(one: &Bench) {
     if !support::is_root() {
         return;
     }
-    const USER: u32 = 12_345;
-    let home = one.local("home");
-    fs::create_dir(&home).expect("a folder");
-    for dir in [one.dir.path(), Path::new(&home)] {
-        fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).expect("a mode");
-    }
+    let home = folder_for_all(one, "home");
     one.ok(&["mkdir", "/open"]);
     one.ok(&["chmod", "777", "/open"]);
     for (name, bytes) in [("small", 100), ("large", 3 << 20)] {

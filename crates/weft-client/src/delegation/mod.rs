@@ -280,17 +280,17 @@ impl<C: PartialEq, T: Clone> Delegations<C, T> {
         known.readers.push(reader);
     }
 
-    /// What a user may open a file by that wants to read it, without asking: the delegation, and
-    /// what was told of the file last.
+    /// What a user may open a file by that wants to read it, without asking: the delegation, since
+    /// when it is known, and what was told of the file last.
     pub(crate) fn opens(
         &mut self,
         fh: &FileHandle,
         losses: u64,
         reader: &C,
-    ) -> Option<(Stateid, T)> {
-        self.held(fh, losses)?;
+    ) -> Option<(Stateid, u64, T)> {
+        let (_, since) = self.held(fh, losses)?;
         let known = self.known.get(fh).filter(|known| known.readers.contains(reader))?;
-        Some((known.stateid, known.told.clone()?))
+        Some((known.stateid, since, known.told.clone()?))
     }
 
     /// Such an open is there now; false if the delegation is not held any more.

@@ -173,7 +173,7 @@ fn who_opens_without_asking() {
     table.opened(&fh(1), 5, (None, 40));
     assert_eq!(table.opens(&fh(1), 0, &7), None, "he opened it to write");
     table.opened(&fh(1), 6, (Some(7), 41));
-    assert_eq!(table.opens(&fh(1), 0, &7), Some((stateid(1), 41)));
+    assert_eq!(table.opens(&fh(1), 0, &7), Some((stateid(1), 5, 41)));
     assert_eq!(table.opens(&fh(1), 0, &8), None, "another user");
     assert!(table.join(&fh(1), &stateid(1)) && !table.join(&fh(1), &stateid(2)));
     table.attributes_changed(&fh(1), 7);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use weft_nfs::{Acl, AttrNo, Attrs, Bitmap, Component, FileType, NfsStat, OpNum, share};
+use weft_nfs::{Acl, AttrNo, Attrs, Bitmap, Component, FileType, NfsStat, OpNum};
 
 use super::{
     client::Client,
@@ -132,10 +132,8 @@ impl Client {
             request = request.or(&Bitmap::of(&[AttrNo::ACL]));
         }
         let nodes = &self.nodes;
-        let (mut open, opening) = nodes.begin_open(options, |owner| options.open(name, owner, acl));
-        if !is_delegated {
-            open.share_access = open.share_access & !share::WANT_MASK | share::WANT_NO_DELEG;
-        }
+        let open = |owner| options.open(name, owner, acl);
+        let (open, opening) = nodes.begin_open(options, is_delegated, open);
         let done = self.in_directory(names, open_asking(open, request).into()).await?;
         nodes.opened_by(done.into_iter(), opening).await
     }

@@ -115,11 +115,8 @@ impl Delegated {
 
     /// What the user of this session may open a file by, to read it, without asking.
     pub(crate) fn opens(&self, mds: &Session, fh: &FileHandle) -> Option<(Stateid, Moment, Told)> {
-        self.with(mds, |known, losses| {
-            let (stateid, told) = known.opens(fh, losses, mds.caller())?;
-            let (_, since) = known.held(fh, losses)?;
-            Some((stateid, Moment(since), told))
-        })
+        self.with(mds, |known, losses| known.opens(fh, losses, mds.caller()))
+            .map(|(stateid, since, told)| (stateid, Moment(since), told))
     }
 
     /// An open that the server does not know of relies on it from now on, if it is still held.

@@ -149,7 +149,8 @@ impl Nodes {
         name: Component,
         options: OpenOptions,
     ) -> Result<OpenedName, ClientError> {
-        let (open, opening) = self.begin_open(options, |owner| options.open(name, owner, None));
+        let (open, opening) =
+            self.begin_open(options, true, |owner| options.open(name, owner, None));
         let mut ops = vec![putfh(dir)];
         ops.extend(open_asking(open, attrs_wanted()));
         let needed = ops.len();
@@ -181,7 +182,7 @@ impl Nodes {
         if let Some(opened) = self.open_alone(fh, options).await {
             return Ok(opened);
         }
-        let (open, opening) = self.begin_open(options, |owner| options.open_current(owner));
+        let (open, opening) = self.begin_open(options, true, |owner| options.open_current(owner));
         let mut ops = vec![putfh(fh)];
         ops.extend(open_asking(open, attrs_wanted()));
         let mut done = self.mds.compound(ops).await?.into_iter();
@@ -210,16 +211,17 @@ impl Nodes {
         is_held.then_some(OpenedNode { attrs, was_asked: false, io })
     }
 
-    /// An OPEN of this client that may be given a delegation, and what has to be known of it when
-    /// it is answered.
+    /// An OPEN of this client, and what has to be known of it when it is answered. Who uses the
+    /// file only once wants no delegation.
     pub(crate) fn begin_open(
         &self,
         options: OpenOptions,
+        is_delegated: bool,
         open: impl FnOnce(StateOwner) -> OpenArgs,
     ) -> (OpenArgs, Opening) {
         let (cluster, owner) = (&self.cluster, self.new_owner());
         let mut open = open(owner.clone());
-        if cluster.delegated.may_be_asked_for(&self.mds) {
+        if is_delegated && cluster.delegated.may_be_asked_for(&self.mds) {
             let wanted = share::WANT_MASK & options.delegation();
             open.share_access = open.share_access & !share::WANT_MASK | wanted;
         }

@@ -113,18 +113,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::types::{DeviceId, Spread};
+    use crate::types::{Spread, placement};
 
     fn place(stripe_count: u16, first_stripe_index: u16) -> Placement {
-        let device = DeviceId([1; 16]);
-        Placement {
-            device,
-            stripe_unit_bytes: 4,
-            stripe_count,
-            first_stripe_index,
-            reach: stripe_count,
-            spread: Spread::InTurn,
-        }
+        let in_turn = placement::tests::place(stripe_count, first_stripe_index, Spread::InTurn);
+        Placement { reach: stripe_count, ..in_turn }
     }
 
     fn all(bounds: &LengthBounds, place: &Placement) -> Vec<u64> {

@@ -171,10 +171,14 @@ impl Spread {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn place(stripe_count: u16, first_stripe_index: u16, spread: Spread) -> Placement {
+    pub(in crate::types) fn place(
+        stripe_count: u16,
+        first_stripe_index: u16,
+        spread: Spread,
+    ) -> Placement {
         let device = DeviceId([1; 16]);
         Placement {
             device,
