@@ -11,11 +11,11 @@ use weft_nfs::{
     ops::{PutfhArgs, TestStateidArgs, TestStateidOk},
 };
 use weft_server::{
-    compound::{Compound, OpResult, Role},
+    compound::{Compound, Nfs, OpResult, Role},
     core::Core,
     identity::{ClusterSecrets, HandleKey},
     op_table::{Row, Server},
-    rpc::{Caller, Conn},
+    rpc::{Caller, Conn, Program},
 };
 use weft_state::ConfirmedClient;
 use weft_store::{
@@ -53,6 +53,11 @@ impl DataServer {
         let ds = DataServer { core, disk, births, id, handle_keys };
         ds.use_secrets(secrets);
         Ok(Arc::new(ds))
+    }
+
+    /// What answers NFS requests.
+    pub fn nfs(self: &Arc<Self>) -> Arc<dyn Program> {
+        Arc::new(Nfs::new(self.clone()))
     }
 
     /// From now on these are the secrets that handles may be sealed by.

@@ -12,7 +12,6 @@ use tokio::{
     task::JoinHandle,
 };
 use weft_server::{
-    compound::Nfs,
     core::Core,
     identity::{ClusterSecrets, HandleKey, ServerRole, ServerUuid, identity},
     rpc::{Connections, Program, Server, ServerLimits, Workers},
@@ -102,8 +101,7 @@ impl TestDs {
         let id = DataServerId(self.id);
         let ds = DataServer::new(core, id, Arc::new(store), &secret).unwrap();
         let service = Service::new(ds.clone(), &secret).unwrap();
-        let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds.clone()));
-        let programs = vec![nfs, service.clone() as Arc<dyn Program>];
+        let programs = vec![ds.nfs(), service.clone() as Arc<dyn Program>];
         let limits = ServerLimits { idle: IDLE, ..ServerLimits::default() };
         let server = Server::new(programs, connections.clone(), limits);
         let listener = listener.into_std().unwrap();

@@ -6,20 +6,25 @@ use tokio::task::JoinSet;
 use weft_nfs::ClientId;
 use weft_state::{FileKey, Millis};
 
-use super::{clients::Clients, server::Mds};
+use super::{
+    clients::Clients,
+    server::{Mds, Task},
+};
 
 /// How often leases, grace and recalls are looked at.
 const TICK: Duration = Duration::from_millis(500);
 
 /// Work that goes on beside requests: lease expiry, end of grace, overdue recalls, intents. Runs
 /// for ever.
-pub async fn run_background(mds: Arc<Mds>) {
-    tokio::join!(
-        timers(&mds),
-        mds.files.run_background(),
-        mds.clients.sweep.run(),
-        mds.admin.threshold.watch(&mds.core.counters)
-    );
+pub fn run_background(mds: Arc<Mds>) -> Task<()> {
+    Box::pin(async move {
+        tokio::join!(
+            timers(&mds),
+            mds.files.run_background(),
+            mds.clients.sweep.run(),
+            mds.admin.threshold.watch(&mds.core.counters)
+        );
+    })
 }
 
 /// Leases, grace, and recalls that nobody answered. Nothing here waits for a data server.

@@ -41,4 +41,4 @@ pub use deps::Deps;
 pub use export::{Access, ClientRule, Delegated, Export, Naming, View};
 pub use files::{LayoutKind, ObjectCreation, Precreate, SmallFiles, Striping};
 pub use handle::Handle;
-pub use server::{Mds, MdsParts, Reconfiguration};
+pub use server::{Mds, MdsParts, Reconfiguration, Task};

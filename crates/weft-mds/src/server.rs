@@ -2,14 +2,16 @@
 
 use std::{
     net::SocketAddr,
+    pin::Pin,
     sync::{Arc, RwLock},
 };
 
 use weft_nfs::{Failure, NfsStat};
 use weft_server::{
-    compound::Compound,
+    compound::{Compound, Nfs},
     core::Core,
     report::{AdminError, AdminSource, ThresholdStatus},
+    rpc::Program,
 };
 use weft_state::{Grace, Identity, SessionLimits, StateLimits};
 use weft_store::{
@@ -94,6 +96,10 @@ pub struct Mds {
     pub(super) admin: Arc<Admin>,
 }
 
+/// Work on its way, compiled here: an `async fn` is compiled in each program that awaits it, and
+/// this is the whole server.
+pub type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
 impl std::fmt::Debug for Mds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Mds").finish_non_exhaustive()
@@ -105,7 +111,16 @@ impl Mds {
     ///
     /// # Errors
     /// The volume cannot be read, or the devices cannot be recorded.
-    pub async fn start(parts: MdsParts) -> Result<Arc<Mds>, StoreError> {
+    pub fn start(parts: MdsParts) -> Task<Result<Arc<Mds>, StoreError>> {
+        Box::pin(Self::start_parts(parts))
+    }
+
+    /// What answers NFS requests.
+    pub fn nfs(self: &Arc<Self>) -> Arc<dyn Program> {
+        Arc::new(Nfs::new(self.clone()))
+    }
+
+    async fn start_parts(parts: MdsParts) -> Result<Arc<Mds>, StoreError> {
         let core = Arc::new(Core::new(parts.identity, parts.limits, parts.lease_s));
         let known = clients::known(&parts.volume)?;
         let grace_ms = u64::from(parts.grace_s) * 1000;

@@ -22,7 +22,7 @@ use weft_mds::{
 };
 use weft_server::{
     clock::{Clock, random},
-    compound::{Nfs, Role},
+    compound::Role,
     core::Core,
     identity::{ClusterSecrets, IdentityError, ServerRole, ServerUuid, identity},
     rpc::{Program, Server, ServerLimits, Workers},
@@ -262,11 +262,10 @@ pub async fn mds(
     };
     let mds = Mds::start(parts).await?;
     workers.pick(0).spawn(run_background(mds.clone()));
-    let nfs: Arc<dyn Program> = Arc::new(Nfs::new(mds.clone()));
     let idle_limit = Duration::from_secs(config.idle_limit_s.into());
     // No client before a data server could say that the volume is an old copy.
     mds.data_servers().begun().await;
-    serve(vec![nfs], mds.core(), idle_limit, listener, workers)?;
+    serve(vec![mds.nfs()], mds.core(), idle_limit, listener, workers)?;
     let (path, admin_tcp) = (admin.path(), admin.tcp());
     admin.serve(mds.admin());
     Ok(RunningMds { mds, address, admin: path, admin_tcp, volume_dir })
@@ -483,10 +482,9 @@ pub async fn ds(
         open_local_socket(dir, &ds, owner, workers.pick(0));
     }
     let address = listener.local_addr()?;
-    let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds.clone()));
     let control = Service::new(ds.clone(), secrets)?;
     let idle_limit = Duration::from_secs(config.idle_limit_s.into());
-    serve(vec![nfs, control.clone()], ds.core(), idle_limit, listener, workers)?;
+    serve(vec![ds.nfs(), control.clone()], ds.core(), idle_limit, listener, workers)?;
     Ok(RunningDs { ds, control, address })
 }
 

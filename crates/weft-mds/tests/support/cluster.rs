@@ -22,7 +22,6 @@ use weft_mds::{
 };
 use weft_server::{
     clock::random,
-    compound::Nfs,
     core::Core,
     identity::{ClusterSecrets, ServerRole, ServerUuid, identity},
     report::IndirectStatus,
@@ -245,7 +244,7 @@ impl Cluster {
         let _stale = std::fs::remove_file(&socket);
         let listener = threads.run(async move { UnixListener::bind(socket).unwrap() }).await;
         threads.handle().spawn(serve_locally(ds.clone(), listener, owner));
-        let nfs: Arc<dyn Program> = Arc::new(Nfs::new(ds));
+        let nfs = ds.nfs();
         let limits = self.options.server.clone();
         threads.serve(at, vec![nfs, control], connections, limits).await
     }
@@ -303,7 +302,7 @@ impl Cluster {
         let mds = threads.run(Mds::start(parts)).await.unwrap();
         threads.handle().spawn(run_background(mds.clone()));
         let connections = weft_server::compound::Role::core(&*mds).connections.clone();
-        let nfs: Arc<dyn Program> = Arc::new(Nfs::new(mds.clone()));
+        let nfs = mds.nfs();
         let limits = self.options.server.clone();
         let serving = threads.serve(anywhere(), vec![nfs], connections, limits).await;
         self.mds = Some(RunningMds { mds, serving });
