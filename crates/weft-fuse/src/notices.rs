@@ -69,6 +69,14 @@ pub struct Notices {
     told: watch::Sender<u64>,
 }
 
+/// What the kernel is to be told.
+#[derive(Default)]
+pub struct Telling {
+    pub attributes: Notices,
+    /// Of files in whose notice of attributes they are, too.
+    pub bytes: Notices,
+}
+
 impl Default for Notices {
     fn default() -> Self {
         let waiting = Waiting { whom: Whom::Inodes(BTreeSet::new()), batch: 1 };

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use weft_client::node::{Change, Watcher, What};
 
 use crate::{
-    notices::{Notices, Whom},
+    notices::{Notices, Telling, Whom},
     tree::Tree,
 };
 
@@ -23,14 +23,6 @@ const AT_A_TIME: usize = 8;
 const NO_BYTES: i64 = -1;
 /// All bytes, too.
 const ALL_BYTES: i64 = 0;
-
-/// What the kernel is to be told.
-#[derive(Default)]
-pub struct Telling {
-    attributes: Notices,
-    /// Of files in whose notice of attributes they are, too.
-    bytes: Notices,
-}
 
 impl Watcher for Tree {
     fn changing(&self, changes: &[Change]) -> Pin<Box<dyn Future<Output = ()> + Send>> {

@@ -24,9 +24,9 @@ use crate::{
     inodes::Inodes,
     known_dirs::{Change, KnownDirs},
     locks::Locks,
+    notices::Telling,
     recent::RecentAttrs,
     slots::{OpenDir, OpenFile, Slots},
-    telling::Telling,
 };
 
 /// What is mounted, and what the kernel has open of it.

@@ -1,5 +1,5 @@
-//! Who keeps a second time what this client knows of files, and has to be told when that need not be
-//! true any more: the kernel behind a mount, say.
+//! Who keeps a second time what this client knows of files, and has to be told when that need not
+//! be true any more: the kernel behind a mount, say.
 
 use std::{future::Future, pin::Pin};
 
