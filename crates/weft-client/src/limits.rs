@@ -205,6 +205,9 @@ pub const DELEGATIONS_RETURNED_SHARE: usize = 16;
 /// How long a delegation to write is kept for what was written under it to get to the servers: less
 /// than the lease after which it is taken away.
 pub const RETURN_WRITES_FOR: Duration = Duration::from_secs(10);
+/// How long a delegation is kept for others (the kernel, say) who rely on it to let go of what they
+/// keep: whoever waits for the delegation waits as long if that hangs.
+pub const WATCHER_PATIENCE: Duration = Duration::from_secs(2);
 /// Delegations returned in one COMPOUND: two operations each, beside SEQUENCE.
 pub const RETURNS_PER_COMPOUND: usize = (OPS_MAX as usize - 1) / 2;
 /// Users who may open one delegated file without asking.

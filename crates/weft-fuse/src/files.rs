@@ -62,6 +62,7 @@ impl Tree {
         let opened = nodes.open_node(&fh, options_of(flags)).await;
         let OpenedNode { attrs, was_asked, io } = opened.or_errno()?;
         if was_asked {
+            self.inodes.has_changed(ino, attrs.change, asked_at);
             self.recently_told(ino, &attrs);
         }
         if !self.inodes.is_unwritten_since(ino, asked_at) {

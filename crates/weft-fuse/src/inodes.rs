@@ -20,7 +20,13 @@ pub const ROOT: u64 = 1;
 pub struct Inodes {
     root_fileid: u64,
     fsid: Option<Fsid>,
-    by_number: Mutex<HashMap<u64, Inode>>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    by_number: HashMap<u64, Inode>,
+    numbers: HashMap<FileHandle, u64>,
 }
 
 struct Inode {
@@ -29,6 +35,8 @@ struct Inode {
     lookups: u64,
     /// Change attribute of the bytes in the kernel's page cache.
     cached: Option<u64>,
+    /// Change attribute as a server told it last, and when it was asked.
+    seen: Option<(u64, Instant)>,
     opens: Vec<Weak<FileIo>>,
     /// When it was last written through this mount.
     written: Option<Instant>,
@@ -41,13 +49,17 @@ impl Inodes {
             fh: root.fh.clone(),
             lookups: 1,
             cached: None,
+            seen: None,
             opens: Vec::new(),
             written: None,
         };
         Inodes {
             root_fileid: root.attrs.fileid.unwrap_or(ROOT),
             fsid: root.attrs.fsid,
-            by_number: Mutex::new(HashMap::from([(ROOT, inode)])),
+            known: Mutex::new(Known {
+                by_number: HashMap::from([(ROOT, inode)]),
+                numbers: HashMap::from([(root.fh.clone(), ROOT)]),
+            }),
         }
     }
 
@@ -78,13 +90,18 @@ impl Inodes {
     /// As [`Inodes::number`].
     pub fn remember(&self, node: &Node) -> Result<u64, Errno> {
         let number = self.number(node)?;
-        let mut by_number = self.lock();
-        let inode = by_number.entry(number).or_insert_with(|| Inode {
-            fh: node.fh.clone(),
-            lookups: 0,
-            cached: None,
-            opens: Vec::new(),
-            written: None,
+        let mut known = self.lock();
+        let Known { by_number, numbers } = &mut *known;
+        let inode = by_number.entry(number).or_insert_with(|| {
+            numbers.insert(node.fh.clone(), number);
+            Inode {
+                fh: node.fh.clone(),
+                lookups: 0,
+                cached: None,
+                seen: None,
+                opens: Vec::new(),
+                written: None,
+            }
         });
         inode.lookups += 1;
         Ok(number)
@@ -96,12 +113,12 @@ impl Inodes {
         if number == ROOT {
             return false;
         }
-        let mut by_number = self.lock();
-        let Some(inode) = by_number.get_mut(&number) else { return true };
+        let mut known = self.lock();
+        let Some(inode) = known.by_number.get_mut(&number) else { return true };
         inode.lookups = inode.lookups.saturating_sub(times);
         let is_forgotten = inode.lookups == 0;
-        if is_forgotten {
-            by_number.remove(&number);
+        if is_forgotten && let Some(inode) = known.by_number.remove(&number) {
+            known.numbers.remove(&inode.fh);
         }
         is_forgotten
     }
@@ -111,47 +128,69 @@ impl Inodes {
     /// # Errors
     /// ESTALE for one that the kernel was not told of.
     pub fn handle(&self, number: u64) -> Result<FileHandle, Errno> {
-        self.lock().get(&number).map(|inode| inode.fh.clone()).ok_or(Errno::ESTALE)
+        self.lock().by_number.get(&number).map(|inode| inode.fh.clone()).ok_or(Errno::ESTALE)
     }
 
     /// Notes an open of a file.
     pub fn opened(&self, number: u64, io: &Arc<FileIo>) {
-        let mut by_number = self.lock();
-        let Some(inode) = by_number.get_mut(&number) else { return };
+        let mut known = self.lock();
+        let Some(inode) = known.by_number.get_mut(&number) else { return };
         inode.opens.retain(|open| open.strong_count() > 0);
         inode.opens.push(Arc::downgrade(io));
     }
 
     /// A file is written: its size may be another one from now on.
     pub fn note_written(&self, number: u64, now: Instant) {
-        if let Some(inode) = self.lock().get_mut(&number) {
+        if let Some(inode) = self.lock().by_number.get_mut(&number) {
             inode.written = Some(now);
         }
     }
 
     /// Whether a file was not written through this mount since.
     pub fn is_unwritten_since(&self, number: u64, then: Instant) -> bool {
-        let by_number = self.lock();
-        by_number.get(&number).is_some_and(|inode| inode.written.is_none_or(|at| at < then))
+        let known = self.lock();
+        known.by_number.get(&number).is_some_and(|inode| inode.written.is_none_or(|at| at < then))
     }
 
     /// The opens of a file.
     pub fn opens(&self, number: u64) -> Vec<Arc<FileIo>> {
-        let by_number = self.lock();
-        let opens = by_number.get(&number).map(|inode| &inode.opens);
+        let known = self.lock();
+        let opens = known.by_number.get(&number).map(|inode| &inode.opens);
         opens.into_iter().flatten().filter_map(Weak::upgrade).collect()
     }
 
     /// Whether what the kernel has of a file's bytes is what the file has now, as far as its change
     /// attribute tells. From now on it is.
     pub fn is_cached(&self, number: u64, change: Option<u64>) -> bool {
-        let mut by_number = self.lock();
-        let Some(inode) = by_number.get_mut(&number) else { return false };
+        let mut known = self.lock();
+        let Some(inode) = known.by_number.get_mut(&number) else { return false };
         std::mem::replace(&mut inode.cached, change) == change && change.is_some()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Inode>> {
-        self.by_number.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A server told the change attribute of a file, asked then: whether others have changed it
+    /// since the last time. What was written through this mount in between hides that.
+    pub fn has_changed(&self, number: u64, change: Option<u64>, asked_at: Instant) -> bool {
+        let mut known = self.lock();
+        let Some(inode) = known.by_number.get_mut(&number) else { return false };
+        let Some(change) = change else { return false };
+        let seen = inode.seen.replace((change, asked_at));
+        seen.is_some_and(|(before, then)| {
+            before != change && inode.written.is_none_or(|at| at < then)
+        })
+    }
+
+    /// The number of a handle that the kernel remembers.
+    pub fn number_of_handle(&self, fh: &FileHandle) -> Option<u64> {
+        self.lock().numbers.get(fh).copied()
+    }
+
+    /// All numbers that it remembers.
+    pub fn numbers(&self) -> Vec<u64> {
+        self.lock().by_number.keys().copied().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -200,6 +239,31 @@ mod tests {
         let mut other = node(7);
         other.attrs.fsid = Some(Fsid { major: 1, minor: 2 });
         assert_eq!(inodes.remember(&other).unwrap_err().code(), Errno::EXDEV.code());
+    }
+
+    /// A file that was not written here and has another change attribute was changed by others.
+    #[test]
+    fn changes_of_others() {
+        let inodes = Inodes::new(&node(1));
+        inodes.remember(&node(7)).unwrap();
+        let start = Instant::now();
+        let at = |ms| start + std::time::Duration::from_millis(ms);
+        let seen = [(1, 0), (1, 1), (2, 2)].map(|(c, ms)| inodes.has_changed(7, Some(c), at(ms)));
+        assert_eq!(seen, [false, false, true]);
+        inodes.note_written(7, at(3));
+        assert!(!inodes.has_changed(7, Some(3), at(4)), "that was us");
+        assert!(inodes.has_changed(7, Some(4), at(5)) && !inodes.has_changed(8, Some(4), at(5)));
+    }
+
+    /// A handle has its number for as long as the kernel remembers it.
+    #[test]
+    fn numbers_of_handles() {
+        let inodes = Inodes::new(&node(1));
+        inodes.remember(&node(7)).unwrap();
+        let known = [1, 7, 8].map(|id| inodes.number_of_handle(&node(id).fh));
+        assert_eq!(known, [Some(ROOT), Some(7), None]);
+        inodes.forget(7, 1);
+        assert_eq!((inodes.number_of_handle(&node(7).fh), inodes.numbers()), (None, vec![ROOT]));
     }
 
     /// Bytes are good for the change attribute that they were read under, and no other.

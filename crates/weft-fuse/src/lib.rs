@@ -3,7 +3,8 @@
 //!
 //! From the bottom: `errno`, `attr`, `callers` and `inodes` say in the kernel's words what the
 //! client library says, `slots` keeps what is open, `locks` what is locked, `known_dirs` what is in
-//! new directories, and `recent` what the server told unasked; `tree` is what is mounted, of which
+//! new directories, `recent` what the server told unasked, and `notices` what the kernel has yet to
+//! hear, which `telling` tells it; `tree` is what is mounted, of which
 //! `names`, `files`, `space`, `locking`, `listing` and `xattrs` answer each request with a call of
 //! [`weft_client::node::Nodes`] in its caller's name; `filesystem` hands requests to tasks and
 //! answers back; [`Mount`] mounts all that and takes it away.
@@ -24,10 +25,12 @@ mod locking;
 mod locks;
 mod mount;
 mod names;
+mod notices;
 mod recent;
 mod signals;
 mod slots;
 mod space;
+mod telling;
 mod tree;
 mod xattrs;
 

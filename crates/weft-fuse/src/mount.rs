@@ -3,7 +3,7 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -11,7 +11,7 @@ use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 use tokio::runtime::Handle;
 use weft_client::{
     fs::Client,
-    node::{Node, Nodes, Reclaims},
+    node::{Node, Nodes, Reclaims, Watcher},
 };
 
 use crate::{callers::Callers, filesystem::WeftFs, tree::Tree};
@@ -29,7 +29,8 @@ pub struct MountOptions {
     /// Other users than the one who mounts it may use it, each in his own name. Only root can
     /// speak for others: to a server it is root who does.
     pub allow_other: bool,
-    /// How long the kernel may believe attributes and names before it asks again.
+    /// How long the kernel may believe attributes and names before it asks again; attributes of
+    /// files that are delegated to the client for longer, unless this is zero.
     pub attributes_valid: Duration,
     /// Threads that take requests from the kernel.
     pub threads: usize,
@@ -150,6 +151,8 @@ impl Mount {
         let _ = tree.notifier.set(session.notifier());
         let locks: Arc<dyn Reclaims> = tree.locks.clone();
         nodes.reclaim_with(Arc::downgrade(&locks));
+        let watcher: Arc<dyn Watcher> = tree.clone();
+        nodes.watch_with(Arc::downgrade(&watcher));
         Ok(Mount { session, tree, nodes })
     }
 
@@ -165,9 +168,13 @@ impl Mount {
     /// The connection to the kernel broke.
     pub async fn serve(self) -> io::Result<()> {
         let Mount { session, tree, nodes } = self;
-        let watching = tokio::spawn(watch_losses(tree.clone(), nodes));
+        let watching = tokio::spawn(watch_losses(tree.clone(), nodes.clone()));
+        let telling = tokio::spawn(tree.clone().tell(session.notifier()));
         let served = tokio::task::spawn_blocking(move || session.run()).await;
         watching.abort();
+        // The kernel has nothing any more that it could be told of.
+        nodes.watch_with(Weak::<Tree>::new());
+        telling.abort();
         for open in tree.files.take_all() {
             if let Err(e) = open.io.close().await {
                 tracing::warn!(fh = ?open.io.fh(), "close failed: {e}");
@@ -177,13 +184,14 @@ impl Mount {
     }
 }
 
-/// Takes locks again whenever the server has forgotten us.
+/// Whenever the server has forgotten us the kernel forgets what it has, and locks are taken again.
 async fn watch_losses(tree: Arc<Tree>, nodes: Nodes) {
     let mut seen = nodes.losses();
     loop {
         tokio::time::sleep(LOSSES_EVERY).await;
         let losses = nodes.losses();
         if losses != seen {
+            tree.all_changing();
             tree.take_locks_again().await;
             seen = losses;
         }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use fuser::{Errno, FileAttr};
 use weft_client::{
     io::FileIo,
-    node::{NODE_ATTRS, Node, Nodes, OpenOptions, OpenedName, Space},
+    node::{NODE_ATTRS, Node, Nodes, OpenOptions, OpenedName, Space, Vouched},
 };
 use weft_nfs::{Attrs, Component, SpecData, Stateid, access, ops::CreateType};
 
@@ -43,14 +43,37 @@ impl Tree {
 
     /// Attributes, and for how long they may be believed.
     pub async fn getattr(&self, nodes: &Nodes, ino: u64) -> Result<(FileAttr, Duration), Errno> {
-        if let Some(recent) = self.recent.get(ino, Instant::now()) {
+        let fh = self.inodes.handle(ino)?;
+        let is_believed = !self.valid.is_zero();
+        if let Some(known) = nodes.attrs_known(&fh).filter(|_| is_believed) {
+            return Ok(self.vouched(ino, &known));
+        }
+        let asked_at = Instant::now();
+        if let Some(recent) = self.recent.get(ino, asked_at) {
             return Ok(recent);
         }
-        let fh = self.inodes.handle(ino)?;
         // What was written and has not left counts: in size and times.
-        flush(&self.inodes.opens(ino)).await?;
-        let attrs = nodes.getattr(&fh, NODE_ATTRS).await;
-        Ok((file_attr(ino, &attrs.or_errno()?), self.valid))
+        let opens = self.inodes.opens(ino);
+        flush(&opens).await?;
+        let known = match is_believed {
+            true => nodes.vouched_attrs(&fh).await,
+            false => {
+                let attrs = nodes.getattr(&fh, NODE_ATTRS).await;
+                attrs.map(|attrs| Vouched { attrs, holds_for: Duration::ZERO })
+            }
+        };
+        let known = known.or_errno()?;
+        // The kernel drops its bytes by the times; it is not to be given the same again.
+        if self.inodes.has_changed(ino, known.attrs.change, asked_at) {
+            opens.iter().for_each(|io| io.forget_kept());
+        }
+        Ok(self.vouched(ino, &known))
+    }
+
+    /// As the kernel is told them: it believes them for as long as the client does, and is told
+    /// when that ends before ([`crate::telling`]).
+    fn vouched(&self, ino: u64, known: &Vouched) -> (FileAttr, Duration) {
+        (file_attr(ino, &known.attrs), self.valid.max(known.holds_for))
     }
 
     /// Sets attributes. What was written before is durable first, so that nothing that arrives

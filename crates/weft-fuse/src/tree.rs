@@ -24,6 +24,7 @@ use crate::{
     inodes::Inodes,
     known_dirs::{Change, KnownDirs},
     locks::Locks,
+    notices::Telling,
     recent::RecentAttrs,
     slots::{OpenDir, OpenFile, Slots},
 };
@@ -40,6 +41,8 @@ pub struct Tree {
     pub valid: Duration,
     /// What tells the kernel of changes, once it is mounted.
     pub notifier: OnceLock<Notifier>,
+    /// What it is to be told of changes by others.
+    pub telling: Telling,
     /// Whether the kernel can map files that it does not cache otherwise.
     pub maps_direct: AtomicBool,
 }
@@ -78,6 +81,7 @@ impl Tree {
             recent: RecentAttrs::new(valid),
             valid,
             notifier: OnceLock::new(),
+            telling: Telling::default(),
             maps_direct: AtomicBool::new(false),
         }
     }

@@ -422,12 +422,18 @@ impl Core {
     /// need not wait for us any more (RFC 8881 §8.3), and while it says that some state is revoked
     /// (§8.4.3): which, has yet to be found out.
     pub fn standing(&self, now: Instant) -> Option<Standing> {
+        let is_live = !self.believed_for(now).is_zero();
+        let Core { losses, revocations, .. } = *self;
+        (is_live && !self.is_revoked).then_some(Standing { losses, revocations })
+    }
+
+    /// How long it can be taken for granted, without another answer of the server, that it keeps
+    /// what it granted.
+    pub fn believed_for(&self, now: Instant) -> Duration {
         // The server's clock began when the reply was on its way, or the session made: a part of
         // the lease is left for that.
         let believed = self.lease - self.lease / LEASE_MARGIN;
-        let is_live = self.renewed.is_some_and(|at| now < at + believed);
-        let Core { losses, revocations, .. } = *self;
-        (is_live && !self.is_revoked).then_some(Standing { losses, revocations })
+        self.renewed.map_or(Duration::ZERO, |at| (at + believed).saturating_duration_since(now))
     }
 
     /// How often it was learnt that the server had taken something away.

@@ -293,6 +293,12 @@ impl<C: PartialEq, T: Clone> Delegations<C, T> {
         Some((known.stateid, since, known.told.clone()?))
     }
 
+    /// What was told last of a file that nobody else changes now.
+    pub(crate) fn told(&mut self, fh: &FileHandle, losses: u64) -> Option<T> {
+        self.held(fh, losses)?;
+        self.known.get(fh)?.told.clone()
+    }
+
     /// Such an open is there now; false if the delegation is not held any more.
     pub(crate) fn join(&mut self, fh: &FileHandle, stateid: &Stateid) -> bool {
         let is_it =

@@ -36,6 +36,11 @@ impl Cluster {
         self.delegated.attributes_changed(fh, self.files.next_moment());
     }
 
+    /// This client has given or taken a name, or tried to.
+    pub(crate) fn names_changed(&self) {
+        self.delegated.names_changed(self.files.next_moment());
+    }
+
     /// The session with the server of a target. Data servers look at handles, not at who brings
     /// them.
     pub(super) async fn session(

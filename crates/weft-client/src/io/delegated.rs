@@ -32,6 +32,8 @@ struct Table {
     known: Delegations<Credential, Told>,
     /// Revocations by the server that were dealt with ([`Session::standing`]).
     revocations: u64,
+    /// When this client last gave or took a name: of any file.
+    names_changed: Moment,
 }
 
 /// A delegation that is held.
@@ -117,6 +119,19 @@ impl Delegated {
     pub(crate) fn opens(&self, mds: &Session, fh: &FileHandle) -> Option<(Stateid, Moment, Told)> {
         self.with(mds, |known, losses| known.opens(fh, losses, mds.caller()))
             .map(|(stateid, since, told)| (stateid, Moment(since), told))
+    }
+
+    /// What the server told last of a file that nobody else changes now, and no name of which has
+    /// come or gone here since.
+    pub(crate) fn told(&self, mds: &Session, fh: &FileHandle) -> Option<Told> {
+        let told = self.with(mds, |known, losses| known.told(fh, losses))?;
+        (told.asked.moment >= self.table.lock().names_changed).then_some(told)
+    }
+
+    /// This client has given or taken a name, or tried to.
+    pub(crate) fn names_changed(&self, now: Moment) {
+        let mut table = self.table.lock();
+        table.names_changed = table.names_changed.max(now);
     }
 
     /// An open that the server does not know of relies on it from now on, if it is still held.

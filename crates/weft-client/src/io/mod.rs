@@ -46,6 +46,7 @@ mod shared_file;
 mod sink;
 mod size;
 mod source;
+mod watcher;
 mod write;
 mod write_back;
 
@@ -61,4 +62,5 @@ pub use policy::IoPolicy;
 pub use returns::Returns;
 pub use sink::ReadSink;
 pub use source::{PieceReport, Source};
+pub use watcher::{Change, Watcher, What};
 pub use weft_io::MemoryRegion;

@@ -9,7 +9,12 @@ use weft_nfs::{
     ops::{DelegreturnArgs, FreeStateidArgs, PutfhArgs},
 };
 
-use super::{cluster::Cluster, delegated::Delegated, open_files::OpenFiles};
+use super::{
+    cluster::Cluster,
+    delegated::Delegated,
+    open_files::OpenFiles,
+    watcher::{Change, Watcher, What},
+};
 use crate::{
     delegation::{Recalled, Return},
     error::ClientError,
@@ -24,6 +29,8 @@ pub struct Returns {
     cluster: OnceLock<Weak<Cluster>>,
     files: Arc<OpenFiles>,
     delegated: Arc<Delegated>,
+    /// Who is told before one goes.
+    watcher: Mutex<Option<Weak<dyn Watcher>>>,
     /// Nothing relies on these any more.
     ready: Mutex<Vec<Return>>,
     /// Held by the one task that sends them; those that come meanwhile go together.
@@ -33,8 +40,14 @@ pub struct Returns {
 impl Returns {
     /// Of these, which those open files rely on.
     pub fn new(files: Arc<OpenFiles>, delegated: Arc<Delegated>) -> Returns {
-        let (ready, sending) = (Mutex::default(), tokio::sync::Mutex::default());
-        Returns { cluster: OnceLock::new(), files, delegated, ready, sending }
+        let (watcher, ready) = (Mutex::default(), Mutex::default());
+        let (cluster, sending) = (OnceLock::new(), tokio::sync::Mutex::default());
+        Returns { cluster, files, delegated, watcher, ready, sending }
+    }
+
+    /// Tells this one, and nobody else, of what is not vouched for any more, while it lives.
+    pub fn watch_with(&self, watcher: Weak<dyn Watcher>) {
+        *self.watcher.lock() = Some(watcher);
     }
 
     /// To the metadata server of this cluster.
@@ -49,7 +62,7 @@ impl Returns {
             return NfsStat::DELAY;
         }
         match self.delegated.recalled(args) {
-            Recalled::Returns(returns) => self.give_back(vec![returns]),
+            Recalled::Returns(returns) => self.give_back(vec![returns], What::Changing),
             Recalled::Returning => {}
         }
         NfsStat::OK
@@ -78,7 +91,7 @@ impl Returns {
     pub fn recall_any(self: &Arc<Self>, args: &CbRecallAnyArgs) -> NfsStat {
         if args.wants_delegations() {
             let kept = usize::try_from(args.objects_to_keep).unwrap_or(usize::MAX);
-            self.give_back(self.delegated.all_but(kept));
+            self.give_back(self.delegated.all_but(kept), What::Unguarded);
         }
         NfsStat::OK
     }
@@ -86,31 +99,34 @@ impl Returns {
     /// The server has taken some away: which, it says when they are returned.
     pub fn revoked(self: &Arc<Self>) {
         let Some(cluster) = self.cluster.get().and_then(Weak::upgrade) else { return };
-        self.give_back(self.delegated.revoked(cluster.mds.revocations()));
+        let all = self.delegated.revoked(cluster.mds.revocations());
+        self.give_back(all, What::Changing);
     }
 
     /// Sees to it that there are not too many.
     pub(crate) fn give_back_surplus(self: &Arc<Self>) {
-        self.give_back(self.delegated.surplus());
+        self.give_back(self.delegated.surplus(), What::Unguarded);
     }
 
-    /// Returns them.
-    pub(crate) fn give_back(self: &Arc<Self>, all: Vec<Return>) {
+    /// Returns them; that is what others are told of their files.
+    pub(crate) fn give_back(self: &Arc<Self>, all: Vec<Return>, what: What) {
         if !all.is_empty() {
             let me = self.clone();
-            tokio::spawn(async move { me.see_off(all).await });
+            tokio::spawn(async move { me.see_off(all, what).await });
         }
     }
 
     /// Returns that of a file, if one is held, before it ends.
     pub(crate) async fn give_back_file(&self, fh: &FileHandle) {
         if let Some(returned) = self.delegated.of_file(fh) {
-            self.see_off(vec![returned]).await;
+            self.see_off(vec![returned], What::Unguarded).await;
         }
     }
 
-    async fn see_off(&self, all: Vec<Return>) {
+    async fn see_off(&self, all: Vec<Return>, what: What) {
         let Some(cluster) = self.cluster.get().and_then(Weak::upgrade) else { return };
+        // First: what others have written to their copies comes here by that.
+        self.tell_watcher(&all, what).await;
         for returned in &all {
             outlive(&self.files, returned).await;
         }
@@ -130,6 +146,19 @@ impl Returns {
                 tracing::warn!(count = some.len(), "delegations not returned: {e}");
             }
             some.iter().for_each(|returned| self.delegated.returned(returned));
+        }
+    }
+
+    /// Has whoever keeps something of these files let go of it.
+    async fn tell_watcher(&self, all: &[Return], what: What) {
+        let watcher = self.watcher.lock().as_ref().and_then(Weak::upgrade);
+        let Some(watcher) = watcher else { return };
+        let change = |returned: &Return| Change { file: returned.fh.clone(), what };
+        let changes: Vec<Change> = all.iter().map(change).collect();
+        let let_go = watcher.changing(&changes);
+        drop(watcher);
+        if tokio::time::timeout(limits::WATCHER_PATIENCE, let_go).await.is_err() {
+            tracing::warn!(count = all.len(), "delegations go before all that relied on them");
         }
     }
 }

@@ -1,9 +1,24 @@
 //! Attributes of nodes and of the file system: GETATTR, SETATTR.
 
+use std::time::Duration;
+
 use weft_nfs::{AttrNo, Attrs, Bitmap, FileHandle, OpArgs, Stateid, ops::SetattrArgs};
 
-use super::{NODE_ATTRS, Nodes, attrs_in, getattr, putfh};
-use crate::{error::ClientError, io::FileIo};
+use super::{NODE_ATTRS, Nodes, attrs_in, attrs_wanted, getattr, putfh};
+use crate::{
+    error::ClientError,
+    io::{Asked, FileIo, Told},
+};
+
+/// Attributes, and for how long nothing but this client changes them.
+#[derive(Debug, Clone)]
+pub struct Vouched {
+    /// [`NODE_ATTRS`], as far as the server has them.
+    pub attrs: Attrs,
+    /// So long they stay true, unless a [`super::Watcher`] is told otherwise before; not at all if
+    /// the file is not delegated.
+    pub holds_for: Duration,
+}
 
 /// Room in the file system, in bytes and in files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,6 +42,32 @@ impl Nodes {
     /// [`ClientError`].
     pub async fn getattr(&self, fh: &FileHandle, request: Bitmap) -> Result<Attrs, ClientError> {
         attrs_in(Some(self.mds.on_file(fh, getattr(request)).await?))
+    }
+
+    /// The same with what a delegation says of them: while one is held, the server is asked only
+    /// for what this client has changed since it told (RFC 8881 §10.4).
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn vouched_attrs(&self, fh: &FileHandle) -> Result<Vouched, ClientError> {
+        if let Some(vouched) = self.attrs_known(fh) {
+            return Ok(vouched);
+        }
+        let asked = Asked { losses: self.mds.losses(), moment: self.cluster.files.moment() };
+        let attrs = self.getattr(fh, attrs_wanted()).await?;
+        let told = Told { attrs: attrs.clone().into(), asked };
+        self.cluster.delegated.opened(fh, asked.moment, (None, told));
+        let known = self.attrs_known(fh);
+        Ok(known.unwrap_or(Vouched { attrs, holds_for: Duration::ZERO }))
+    }
+
+    /// What nobody else has changed since the server told it, nor this client.
+    pub fn attrs_known(&self, fh: &FileHandle) -> Option<Vouched> {
+        // First, so that it is not more than what the look at the delegation relied on.
+        let holds_for = self.mds.believed_for();
+        let told = self.cluster.delegated.told(&self.mds, fh)?;
+        let is_true = !self.cluster.files.may_lack(fh, told.asked.moment);
+        is_true.then(|| Vouched { attrs: Attrs::clone(&told.attrs), holds_for })
     }
 
     /// Sets attributes (RFC 8881 §18.30), a size under the stateid of an open if there is one; what

@@ -13,15 +13,18 @@ mod open;
 mod space;
 mod xattrs;
 
-pub use crate::session::{Reclaim, Reclaims};
+pub use crate::{
+    io::{Change, Watcher, What},
+    session::{Reclaim, Reclaims},
+};
 pub use access::Access;
-pub use attrs::Space;
+pub use attrs::{Space, Vouched};
 pub use locks::{LockRange, Locked};
 pub use open::{OpenOptions, OpenedName, OpenedNode};
 pub(crate) use open::{attrs_wanted, open_asking};
 
 use std::sync::{
-    Arc,
+    Arc, Weak,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -110,6 +113,12 @@ impl Nodes {
     /// Delegations that are held: files that no other client changes without our hearing of it.
     pub fn delegations_held(&self) -> usize {
         self.cluster.delegated.count()
+    }
+
+    /// Tells this one, and nobody else, of files that this client does not vouch for any more,
+    /// while it lives.
+    pub fn watch_with(&self, watcher: Weak<dyn Watcher>) {
+        self.returns.watch_with(watcher);
     }
 
     /// The same nodes for another user.

@@ -74,7 +74,9 @@ impl Nodes {
         ops.extend([OpArgs::Restorefh, getattr(NODE_ATTRS)]);
         let needed = ops.len();
         ops.extend([putfh(dir), getattr(NODE_ATTRS)]);
-        let mut done = self.changing(needed, ops).await?.into_iter().skip(3);
+        let linked = self.changing(needed, ops).await;
+        self.cluster.names_changed();
+        let mut done = linked?.into_iter().skip(3);
         let Some(OpOk::Link(linked)) = done.next() else {
             return Err(ClientError::unexpected(OpNum::LINK));
         };
@@ -93,7 +95,9 @@ impl Nodes {
     ) -> Result<DirChange, ClientError> {
         let remove = OpArgs::Remove(RemoveArgs { target });
         let ops = vec![putfh(dir), remove, getattr(NODE_ATTRS)];
-        let mut done = self.changing(2, ops).await?.into_iter().skip(1);
+        let removed = self.changing(2, ops).await;
+        self.cluster.names_changed();
+        let mut done = removed?.into_iter().skip(1);
         match done.next() {
             Some(OpOk::Remove(ok)) => {
                 Ok(DirChange { info: ok.change, attrs: attrs_told(done.next()) })
@@ -117,7 +121,9 @@ impl Nodes {
         let mut ops = vec![putfh(source), OpArgs::Savefh, putfh(target), rename];
         let needed = ops.len();
         ops.extend([getattr(NODE_ATTRS), OpArgs::Restorefh, getattr(NODE_ATTRS)]);
-        let mut done = self.changing(needed, ops).await?.into_iter().skip(3);
+        let renamed = self.changing(needed, ops).await;
+        self.cluster.names_changed();
+        let mut done = renamed?.into_iter().skip(3);
         let Some(OpOk::Rename(renamed)) = done.next() else {
             return Err(ClientError::unexpected(OpNum::RENAME));
         };

@@ -14,7 +14,7 @@ use super::{DirChange, NODE_ATTRS, Node, Nodes, attrs_told, getattr, putfh};
 use crate::{
     delegation::{Grant, Granted, Kind},
     error::ClientError,
-    io::{Asked, Asking, FileIo, IoPolicy, Opened, Since, Thresholds, Told, Under},
+    io::{Asked, Asking, FileIo, IoPolicy, Opened, Since, Thresholds, Told, Under, What},
 };
 
 /// How a file is opened.
@@ -322,7 +322,7 @@ impl Nodes {
                 Some(Since(since))
             }
             Granted::Returns(returned) => {
-                self.returns.give_back(vec![returned]);
+                self.returns.give_back(vec![returned], What::Changing);
                 None
             }
             Granted::Held | Granted::Gone => None,

@@ -39,7 +39,9 @@ impl Nodes {
         option: SetxattrOption,
     ) -> Result<(), ClientError> {
         let set = SetxattrArgs { option, key, value: XattrValue(value) };
-        self.mds.on_file(fh, OpArgs::Setxattr(set)).await.map(drop)
+        let done = self.mds.on_file(fh, OpArgs::Setxattr(set)).await.map(drop);
+        self.cluster.attributes_changed(fh); // its times
+        done
     }
 
     /// Takes a value away (RFC 8276 §8.4.4).
@@ -47,7 +49,10 @@ impl Nodes {
     /// # Errors
     /// NOXATTR if there is none of that name; [`ClientError`].
     pub async fn removexattr(&self, fh: &FileHandle, name: Component) -> Result<(), ClientError> {
-        self.mds.on_file(fh, OpArgs::Removexattr(RemovexattrArgs { name })).await.map(drop)
+        let remove = OpArgs::Removexattr(RemovexattrArgs { name });
+        let done = self.mds.on_file(fh, remove).await.map(drop);
+        self.cluster.attributes_changed(fh);
+        done
     }
 
     /// The names of all values (RFC 8276 §8.4.3), as far as they take no more than

@@ -158,6 +158,11 @@ impl Session {
         self.inner.core().standing(Instant::now())
     }
 
+    /// How long the server keeps what it granted if it does not answer any more.
+    pub(crate) fn believed_for(&self) -> Duration {
+        self.inner.core().believed_for(Instant::now())
+    }
+
     /// One more that is asked what to reclaim whenever the server has started anew, while it
     /// lives.
     pub fn reclaim_with(&self, reclaims: Weak<dyn Reclaims>) {

@@ -1,0 +1,152 @@
+//! What the kernel behind a mount is told of changes that others make, and what it need not ask
+//! while nobody makes any.
+
+mod support;
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdout},
+    time::{Duration, Instant},
+};
+
+use support::{
+    cluster::{Cluster, Options},
+    mount::Mount,
+};
+
+/// A mount, and its cluster; dropped, both go.
+struct Mounted {
+    mount: Mount,
+    cluster: Cluster,
+}
+
+impl Mounted {
+    fn start() -> Mounted {
+        let cluster = Cluster::configured(Options::default(), "");
+        let mount = Mount::of(cluster.port(), &[]);
+        Mounted { mount, cluster }
+    }
+
+    fn python(&self, script: &str) -> Python {
+        std::fs::write(self.mount.path("script"), script).unwrap();
+        let mut child = self.mount.start("exec python3 script");
+        let said = BufReader::new(child.stdout.take().expect("a pipe"));
+        Python { child, said }
+    }
+
+    /// How often the metadata server did that.
+    fn count(&self, operation: &str) -> u64 {
+        self.cluster.status().mds.operations.get(operation).copied().unwrap_or(0)
+    }
+
+    /// Puts these bytes into a file that is there.
+    fn put(&self, name: &str, bytes: &[u8]) {
+        let elsewhere = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(elsewhere.path(), bytes).unwrap();
+        let from = elsewhere.path().to_string_lossy();
+        let put = self.cluster.weft(&["put", "--in-place", &from, name]);
+        assert!(put.status.success(), "{}", support::words(&put));
+    }
+}
+
+/// A program on the mount that does something for each line that it is sent, and says what came of
+/// it.
+struct Python {
+    child: Child,
+    said: BufReader<ChildStdout>,
+}
+
+impl Python {
+    fn ask(&mut self, what: &str) -> String {
+        let pipe = self.child.stdin.as_mut().expect("a pipe");
+        writeln!(pipe, "{what}").expect("it listens");
+        self.hear()
+    }
+
+    fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.said.read_line(&mut line).expect("it speaks");
+        line.trim_end().to_string()
+    }
+
+    fn ends(mut self) {
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().expect("it ends").success());
+    }
+}
+
+/// A program that has a file open and mapped asks nothing about it for longer than attributes are
+/// believed otherwise; what another client then writes it sees at once, by `stat`, by reading and
+/// in the mapping, and who opens the file anew does, too.
+#[test]
+fn what_others_change_is_told() {
+    let mounted = Mounted::start();
+    mounted.put("/f", &[b'a'; 10_000]);
+    let mut python = mounted.python(
+        "import mmap,os,sys,time
+f=os.open('f',os.O_RDONLY)
+m=mmap.mmap(f,10000,prot=mmap.PROT_READ)
+look=lambda: (os.fstat(f).st_size,os.pread(f,1,9000),m[9000:9001])
+print(*look(),flush=True)
+for line in sys.stdin:
+    for _ in range(int(line)):
+        time.sleep(.05); look()
+    print(*look(),flush=True)",
+    );
+    assert_eq!(python.hear(), "10000 b'a' b'a'");
+    let asked = || ["GETATTR", "LOOKUP", "OPEN", "READ"].map(|op| mounted.count(op));
+    let before = asked();
+    assert_eq!(python.ask("60"), "10000 b'a' b'a'");
+    assert_eq!(asked(), before, "GETATTR, LOOKUP, OPEN, READ in three seconds of looking");
+    mounted.put("/f", &[b'b'; 12_000]);
+    assert_eq!(python.ask("0"), "12000 b'b' b'b'", "without a delegation from here on");
+    mounted.put("/f", &[b'c'; 13_000]);
+    let opened = std::fs::read(mounted.mount.path("f")).unwrap();
+    assert_eq!((opened.len(), opened[9000]), (13_000, b'c'));
+    mounted.put("/f", &[b'd'; 14_000]);
+    // What was told is believed for a second; then reads see it, and with them the mapping.
+    assert_eq!(python.ask("30"), "14000 b'd' b'd'");
+    python.ends();
+    mounted.mount.unmount();
+}
+
+/// A program writes through a mapping all the time, and has pages written back, while another
+/// client wants the file that is delegated to the mount: neither waits for the other for ever, and
+/// what was written before the other one came is seen by it.
+#[test]
+fn a_recall_meets_a_page_that_is_written_back() {
+    let mounted = Mounted::start();
+    let mut python = mounted.python(
+        "import mmap,os,sys,threading
+for line in sys.stdin:
+    name=line.strip(); size=1<<20
+    w=os.open(name,os.O_WRONLY|os.O_CREAT); os.write(w,b'a'*size); os.close(w)
+    f=os.open(name,os.O_RDWR); m=mmap.mmap(f,size)
+    m[0:6]=b'mapped'
+    done=threading.Event()
+    def dirty():
+        n=0
+        while not done.is_set():
+            for at in range(8192,size,4096): m[at]=n&0xff
+            n+=1
+            if n%4==0: m.flush()
+    t=threading.Thread(target=dirty); t.start()
+    print('dirty',flush=True)
+    sys.stdin.readline()
+    done.set(); t.join(); m.flush(); m.close(); os.close(f)
+    print('clean',flush=True)",
+    );
+    for round in 0..4 {
+        let name = format!("f{round}");
+        assert_eq!(python.ask(&name), "dirty");
+        let began = Instant::now();
+        let got = mounted.cluster.weft(&["get", &format!("/{name}"), "-"]);
+        let took = began.elapsed();
+        assert!(got.status.success(), "{}", support::words(&got));
+        assert_eq!((got.stdout.len(), &got.stdout[..6]), (1 << 20, &b"mapped"[..]), "{name}");
+        assert!(took < Duration::from_secs(30), "{name}: {took:?}");
+        assert_eq!(python.ask("enough"), "clean");
+    }
+    python.ends();
+    mounted.mount.unmount();
+}
