@@ -127,7 +127,8 @@ impl Distribution {
     /// below `u64::MAX`. With sparse objects this is the rest of the unit at the offset, or the
     /// next own unit; an object without holes between its units has one run.
     pub fn next_own_run(&self, stripe_index: u32, object_offset: u64) -> Option<(u64, u64)> {
-        self.scheme().next_own_run(stripe_index, object_offset)
+        let run = self.scheme().next_own_run(stripe_index, object_offset);
+        run.filter(|(start, _)| *start < u64::MAX)
     }
 
     /// How many of the file's bytes from `start` to `end` live at a stripe index. 0 for an unknown
