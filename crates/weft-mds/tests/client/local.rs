@@ -2,9 +2,6 @@
 //! over TCP, whatever happens to files, sockets and servers; and what it may not have so, it reads
 //! as ever.
 
-#[allow(unused_imports, reason = "a test binary uses what it needs of this")]
-mod support;
-
 use std::{
     fs, io,
     os::unix::net::UnixListener,
@@ -13,8 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::support::{Cluster, eventually};
 use bytes::Bytes;
-use support::{Cluster, eventually};
 use weft_client::{
     fs::{Client, ClientOptions, OpenOptions},
     io::{IoPolicy, MemoryRegion},

@@ -1,13 +1,11 @@
 //! The blocking client, used as programs without a runtime use files.
 
-mod fake;
-
 use std::{
     io::{ErrorKind, Read, Seek, SeekFrom, Write},
     time::Duration,
 };
 
-use fake::{Fake, pattern};
+use crate::fake::{Fake, pattern};
 use tokio::runtime::Runtime;
 use weft_client::{
     ClientError,

@@ -2,13 +2,10 @@
 //! whoever opens a file after another has closed it sees what that one wrote (close-to-open,
 //! RFC 8881 §10.3.1), and each client always sees what it has written itself.
 
-#[allow(unused_imports, reason = "a test binary uses what it needs of this")]
-mod support;
-
 use std::{fmt::Write as _, sync::Arc};
 
+use crate::support::{Cluster, Options, open_export};
 use bytes::Bytes;
-use support::{Cluster, Options, open_export};
 use weft_client::{
     fs::{Client, ClientOptions, File, OpenOptions},
     io::{FileIo, IoPolicy, Source},

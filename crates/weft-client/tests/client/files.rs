@@ -1,7 +1,5 @@
 //! Files over striped data servers that fail, forget, and are recalled.
 
-mod fake;
-
 use std::{
     path::Path,
     sync::{
@@ -11,8 +9,8 @@ use std::{
     time::Duration,
 };
 
+use crate::fake::{Fake, Fault, Node, UNIT, pattern};
 use bytes::Bytes;
-use fake::{Fake, Fault, Node, UNIT, pattern};
 use weft_client::{
     fs::{Client, ClientOptions, File, OpenOptions, Progress, Upload, is_copy_declined},
     io::IoPolicy,
@@ -329,7 +327,7 @@ async fn failures_while_lost_data_are_written_again() {
         }
         if recalled {
             c.mds.recall(file.io().fh().clone());
-            let returned = |s: &fake::State| s.executed.contains(&OpNum::LAYOUTRETURN);
+            let returned = |s: &crate::fake::State| s.executed.contains(&OpNum::LAYOUTRETURN);
             c.mds.until("the layout is back", returned).await;
         }
         file.close().await.unwrap();
@@ -785,7 +783,7 @@ async fn an_open_survives_a_restart_of_the_metadata_server() {
 /// Names in the fake's root directory.
 fn names_at(c: &Cluster) -> Vec<String> {
     let state = c.mds.lock();
-    let Some(fake::Node::Dir(entries)) = state.nodes.get(&1) else { panic!("no root") };
+    let Some(crate::fake::Node::Dir(entries)) = state.nodes.get(&1) else { panic!("no root") };
     entries.keys().map(|n| String::from_utf8(n.to_vec()).unwrap()).collect()
 }
 

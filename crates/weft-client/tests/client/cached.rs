@@ -1,11 +1,9 @@
 //! What is read and written through the cache: round trips, and what servers lose or keep back.
 
-mod fake;
-
 use std::time::Duration;
 
+use crate::fake::{Fault, UNIT, cluster::Cluster, pattern};
 use bytes::Bytes;
-use fake::{Fault, UNIT, cluster::Cluster, pattern};
 use weft_client::{
     fs::{File, OpenOptions},
     io::IoPolicy,

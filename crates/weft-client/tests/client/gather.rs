@@ -1,9 +1,7 @@
 //! Small writes that are gathered before they leave.
 
-mod fake;
-
+use crate::fake::{Fault, UNIT, cluster::Cluster, pattern};
 use bytes::Bytes;
-use fake::{Fault, UNIT, cluster::Cluster, pattern};
 use proptest::prelude::*;
 use weft_client::{io::IoPolicy, limits::MDS_RUNS_MAX};
 use weft_nfs::{NfsStat, OpNum};

@@ -1,9 +1,6 @@
 //! Delegations in our client (RFC 8881 §10.2, §10.4; ADR 38): a file that is opened again and again
 //! is asked for once, until another client wants it; then each open sees what that one closed.
 
-#[allow(unused_imports, reason = "a test binary uses what it needs of this")]
-mod support;
-
 use std::{
     sync::{
         Arc,
@@ -15,8 +12,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::support::{Cluster, Options, Valve, eventually, open_export};
 use bytes::Bytes;
-use support::{Cluster, Options, Valve, eventually, open_export};
 use tokio::{sync::Mutex, task::JoinSet};
 use weft_client::{
     ClientError,

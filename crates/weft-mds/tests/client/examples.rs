@@ -2,24 +2,22 @@
 //! this process.
 
 #[allow(dead_code, reason = "main is for cargo run")]
-#[path = "../../weft-client/examples/gathered_writes.rs"]
+#[path = "../../../weft-client/examples/gathered_writes.rs"]
 mod gathered_writes;
 #[allow(dead_code, reason = "main is for cargo run")]
-#[path = "../../weft-client/examples/list.rs"]
+#[path = "../../../weft-client/examples/list.rs"]
 mod list;
 #[allow(dead_code, reason = "main is for cargo run")]
-#[path = "../../weft-client/examples/own_driver.rs"]
+#[path = "../../../weft-client/examples/own_driver.rs"]
 mod own_driver;
 #[allow(dead_code, reason = "main is for cargo run")]
-#[path = "../../weft-client/examples/put_and_get.rs"]
+#[path = "../../../weft-client/examples/put_and_get.rs"]
 mod put_and_get;
 #[allow(dead_code, reason = "main is for cargo run")]
-#[path = "../../weft-client/examples/striped_write.rs"]
+#[path = "../../../weft-client/examples/striped_write.rs"]
 mod striped_write;
-#[allow(unused_imports, reason = "a test binary uses what it needs of this")]
-mod support;
 
-use support::Cluster;
+use crate::support::Cluster;
 
 const DATA_SERVERS: u32 = 3;
 

@@ -1,11 +1,9 @@
 //! Files with a copy on each of several data servers (flexfiles), which fail one after another.
 
-mod fake;
-
 use std::{sync::Arc, time::Duration};
 
+use crate::fake::{Fake, Fault, Mirrors, pattern};
 use bytes::Bytes;
-use fake::{Fake, Fault, Mirrors, pattern};
 use weft_client::{
     fs::{Client, ClientOptions, File, OpenOptions},
     io::IoPolicy,
@@ -119,7 +117,7 @@ async fn writes_go_to_all_and_reads_to_the_best() {
     assert!(c.counts(OpNum::READ)[2] >= 6);
     assert_eq!((c.mds.count(OpNum::READ), c.mds.count(OpNum::WRITE)), (0, 0));
     let minorversions: Vec<u32> = c.ds[0].lock().minorversions.iter().copied().collect();
-    assert_eq!(minorversions, [fake::flex::MINOR_VERSION]);
+    assert_eq!(minorversions, [crate::fake::flex::MINOR_VERSION]);
     assert_eq!((c.told(), c.mds.layouts()), (vec![], 0));
     c.client.close().await;
 }

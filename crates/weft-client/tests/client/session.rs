@@ -1,11 +1,9 @@
 //! The session against a server that loses connections, sessions and its memory.
 
-mod fake;
-
 use std::{io::ErrorKind, os::unix::fs::FileExt, sync::Arc, time::Duration};
 
+use crate::fake::{Fake, Fault};
 use bytes::Bytes;
-use fake::{Fake, Fault};
 use weft_client::{
     ClientError, OnWait, WaitReason, Waiting,
     core::Role,
@@ -228,7 +226,7 @@ async fn data_calls() {
         Session::open(fake.addr, SessionOptions { role: Role::Ds, ..options() }).await.unwrap();
     let fh = Bytes::from(vec![9; 32]);
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), fake::pattern(100_000, 1)).unwrap();
+    std::fs::write(file.path(), crate::fake::pattern(100_000, 1)).unwrap();
     let range = |offset, len| {
         let file = Arc::new(std::fs::File::open(file.path()).unwrap());
         Payload::File(weft_xdr::FileRange { file, offset, len })
@@ -238,7 +236,7 @@ async fn data_calls() {
     assert_eq!(ok.count, 90_000);
     assert_eq!(session.ds_commit(fh.clone()).await.unwrap(), ok.verifier);
     let (data, eof) = session.ds_read(fh.clone(), 10, 90_000).await.unwrap();
-    assert!(eof && data[..] == fake::pattern(100_000, 1)[500..90_500]);
+    assert!(eof && data[..] == crate::fake::pattern(100_000, 1)[500..90_500]);
     let short = session.ds_write(fh.clone(), 0, range(99_000, 2000), StableHow::UNSTABLE).await;
     assert!(matches!(short, Err(ClientError::Rpc(weft_client::rpc::RpcError::Source(_)))));
     assert_eq!(session.ds_read(fh, 10, 1).await.unwrap().0.len(), 1);
@@ -265,7 +263,7 @@ async fn reading_into_a_file() {
     let fake = Fake::data_server().await;
     let options = SessionOptions { role: Role::Ds, ..options() };
     let session = Session::open(fake.addr, options).await.unwrap();
-    let (fh, data) = (Bytes::from_static(b"an object"), fake::pattern(300_001, 1));
+    let (fh, data) = (Bytes::from_static(b"an object"), crate::fake::pattern(300_001, 1));
     let all = Payload::Bytes(data.clone().into());
     session.ds_write(fh.clone(), 0, all, StableHow::UNSTABLE).await.unwrap();
     let file = Arc::new(tempfile::tempfile().unwrap());

@@ -1,13 +1,10 @@
 //! One client of the library that acts for several users, as a mount does: over one session, each
 //! request in the name of who makes it.
 
-#[allow(unused_imports, reason = "a test binary uses what it needs of this")]
-mod support;
-
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::support::{Cluster, Options};
 use bytes::Bytes;
-use support::{Cluster, Options};
 use weft_client::{
     ClientError,
     fs::{Client, ClientOptions, Step},
