@@ -28,6 +28,7 @@
 //! by stripe unit, gather small writes.
 
 pub mod blocking;
+mod boxed;
 mod cache;
 pub mod core;
 mod delegation;

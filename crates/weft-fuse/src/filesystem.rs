@@ -3,6 +3,7 @@
 use std::{
     ffi::OsStr,
     path::Path,
+    pin::Pin,
     sync::{Arc, atomic::Ordering},
     time::{Duration, SystemTime},
 };
@@ -59,7 +60,10 @@ impl WeftFs {
         Call { tree: self.tree.clone(), nodes }
     }
 
+    /// Answers in a task. Boxed, so that there is one kind of task and not one for each request:
+    /// compiling them took longer than all else here.
     fn spawn(&self, answer: impl Future<Output = ()> + Send + 'static) {
+        let answer: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(answer);
         drop(self.runtime.spawn(answer));
     }
 }

@@ -13,7 +13,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use support::bench::{Bench, PATIENCE, ended};
+use support::{
+    bench::{Bench, PATIENCE, ended},
+    servers::{Plan, Servers, ds},
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -473,29 +476,79 @@ fn trees_have_a_depth(one: &Bench) {
     assert_eq!(found.stdout.split(|b| *b == b'\n').filter(|line| !line.is_empty()).count(), 1025);
 }
 
-/// Ctrl-C ends a copy of many files soon; what is there then is whole, nothing else is left, and a
-/// second copy with `--resume` does the rest.
+/// Ctrl-C leaves whole files alone, no temporary ones and no client, and a second copy with
+/// `--resume` does the rest: from this machine, and within a cluster, whose servers copy what is
+/// large.
 fn an_interrupted_copy_leaves_whole_files(one: &Bench) {
     let dir = one.local("lot");
     fs::create_dir(&dir).expect("a folder");
     for n in 0..3000_u64 {
-        one.file(&format!("lot/{n}"), n, 2000);
+        one.file(&format!("lot/{n}"), n, if n % 20 == 0 { 100_000 } else { 2000 });
     }
-    let cp = one.spawn(&["cp", "-r", "--resume", &dir, ":/lot"]);
-    support::until("some files", PATIENCE, || {
-        let ls = one.run(&["ls", "/lot"]);
-        (ls.status.success() && ls.stdout.len() > 100).then_some(())
-    });
-    let sent = support::run("kill", &["-INT", &cp.id().to_string()]);
-    assert!(sent.status.success());
-    let output = ended(cp);
-    assert_eq!(output.status.code(), Some(130), "{}", support::words(&output));
-    let names = one.names("/lot");
-    assert!(names.len() < 3000, "it was quicker");
-    assert!(!names.iter().any(|name| name.contains("weft-put")), "{names:?}");
-    assert_eq!(one.clients(), 0);
-    one.ok(&["cp", "-r", "--resume", &format!("{dir}/."), ":/lot"]);
-    one.ok(&["cp", "-r", ":/lot", &one.local("lot-back")]);
-    same(&dir, &one.local("lot-back"));
-    one.ok(&["rm", "-r", "/lot"]);
+    for (from, to) in [(dir.as_str(), "/lot"), (":/lot", "/beside")] {
+        let cp = one.spawn(&["cp", "-r", "--resume", from, &format!(":{to}")]);
+        support::until("some files", PATIENCE, || {
+            let ls = one.run(&["ls", to]);
+            (ls.status.success() && ls.stdout.len() > 100).then_some(())
+        });
+        let sent = support::run("kill", &["-INT", &cp.id().to_string()]);
+        assert!(sent.status.success());
+        let output = ended(cp);
+        assert_eq!(output.status.code(), Some(130), "{}", support::words(&output));
+        let names = one.names(to);
+        assert!(names.len() < 3000, "it was quicker");
+        assert!(!names.iter().any(|name| name.contains("weft-put")), "{names:?}");
+        assert_eq!(one.clients(), 0);
+        let back = one.local("part");
+        one.ok(&["cp", "-r", &format!(":{to}"), &back]);
+        for name in fs::read_dir(&back).expect("a folder") {
+            let name = name.expect("a name").file_name();
+            let (whole, part) = (Path::new(&dir).join(&name), Path::new(&back).join(&name));
+            assert!(fs::read(whole).expect("it") == fs::read(part).expect("it"), "{name:?}");
+        }
+        fs::remove_dir_all(&back).expect("it goes");
+        one.ok(&["cp", "-r", "--resume", &format!("{from}/."), &format!(":{to}")]);
+        one.ok(&["cp", "-r", &format!(":{to}"), &back]);
+        same(&dir, &back);
+        fs::remove_dir_all(&back).expect("it goes");
+    }
+    one.ok(&["rm", "-r", "/lot", "/beside"]);
+}
+
+/// A data server's disk gets full under a copy, from this machine and within the cluster: each file
+/// for which there was no room is named, what is there is whole, and once there is room `--resume`
+/// does the rest.
+#[test]
+fn a_full_disk_is_told() {
+    const FILES: u64 = 8;
+    const SIZE: usize = 5 * MIB as usize;
+    let plan =
+        Plan { data_servers: 1, stripe_width: 1, ds1_disk_mib: Some(160), ..Plan::default() };
+    let servers = Servers::start(plan);
+    let tree = servers.path("tree");
+    fs::create_dir(&tree).expect("a folder");
+    for n in 0..FILES {
+        fs::write(tree.join(n.to_string()), support::pattern(n, SIZE)).expect("a file");
+    }
+    let tree = tree.to_str().expect("a plain path");
+    for (from, to) in [(tree, "/tree"), (":/tree", "/again")] {
+        // Beside what data servers keep back, the sixteenth part of the disk.
+        let filler = servers.fill(&ds(1), (10 + 18) * MIB as usize);
+        let said = servers.weft_fails(&["cp", "-r", from, &format!(":{to}")]);
+        let names: Vec<_> = servers.weft_ok(&["ls", "-a", to]).lines().map(str::to_owned).collect();
+        assert!((1..FILES as usize).contains(&names.len()), "{names:?} {said}");
+        for n in 0..FILES {
+            let name = format!("{to}/{n}");
+            match names.contains(&n.to_string()) {
+                true => servers.verify(&name, n, SIZE),
+                false => {
+                    let told = |line: &str| line.contains(&name) && line.contains("no space left");
+                    assert!(said.lines().any(told), "{name}: {said}");
+                }
+            }
+        }
+        fs::remove_file(filler).expect("the filler");
+        servers.weft_ok(&["cp", "-r", "--resume", &format!("{from}/."), &format!(":{to}")]);
+        (0..FILES).for_each(|n| servers.verify(&format!("{to}/{n}"), n, SIZE));
+    }
 }

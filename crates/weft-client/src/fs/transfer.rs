@@ -23,6 +23,7 @@ use super::{
     path::names_of,
 };
 use crate::{
+    boxed::Boxed,
     error::ClientError,
     io::{PieceReport, ReadSink},
     node::OpenOptions,
@@ -168,11 +169,13 @@ struct LocalSink {
 }
 
 impl ReadSink for LocalSink {
-    async fn take(&self, offset: u64, data: Bytes) -> io::Result<()> {
-        let bytes = data.len() as u64;
-        self.destination.write(data, offset).await?;
-        self.placed(bytes);
-        Ok(())
+    fn take(&self, offset: u64, data: Bytes) -> Boxed<'_, io::Result<()>> {
+        Box::pin(async move {
+            let bytes = data.len() as u64;
+            self.destination.write(data, offset).await?;
+            self.placed(bytes);
+            Ok(())
+        })
     }
 
     fn destination(&self) -> Option<Arc<Destination>> {

@@ -14,6 +14,7 @@ use super::{
     sink::{Keeping, Nowhere, ReadSink},
 };
 use crate::{
+    boxed::Boxed,
     cache::{Fetch, Part, ReadAhead},
     error::ClientError,
     limits::FETCH_WAITS_MAX,
@@ -108,10 +109,10 @@ fn begin(ranges: &mut Ranges, ask: &[(u64, u64)]) -> Vec<(u64, u64, Fetch)> {
 impl DataPath {
     /// Reads a range that is within the file; what it does not have is kept, if it may be. With
     /// what comes next, as far as `ahead` advises it.
-    pub(super) async fn read_cached<S: ReadSink>(
+    pub(super) async fn read_cached(
         self: &Arc<Self>,
         (offset, len): (u64, u64),
-        sink: &Arc<S>,
+        sink: &Arc<dyn ReadSink>,
         ahead: Option<&Mutex<ReadAhead>>,
     ) -> Result<(), ClientError> {
         let mut reading = Reading {
@@ -140,9 +141,9 @@ impl DataPath {
             }
             if !known.ask.is_empty() && reading.keeps {
                 let keeping = Keeping { sink: sink.clone(), wanted: reading.wanted, fetching };
-                self.ask_for(&known.ask, &Arc::new(keeping)).await?;
+                self.ask_for(&known.ask, Arc::new(keeping)).await?;
             } else if !known.ask.is_empty() {
-                self.ask_for(&known.ask, sink).await?;
+                self.ask_for(&known.ask, sink.clone()).await?;
             } else if !known.later.is_empty() {
                 ended.await;
             }
@@ -170,7 +171,7 @@ impl DataPath {
         let reading = tokio::spawn(async move {
             let ranges = fetching.ranges();
             let keeping = Keeping { sink: Arc::new(Nowhere), wanted: (0, 0), fetching };
-            if let Err(e) = path.ask_for(&ranges, &Arc::new(keeping)).await {
+            if let Err(e) = path.ask_for(&ranges, Arc::new(keeping)).await {
                 tracing::debug!(fh = ?path.fh(), "not read ahead: {e}");
             }
         });
@@ -186,24 +187,29 @@ impl DataPath {
 
     /// Asks servers for ranges: data servers as far as there is a layout and they give it, the
     /// metadata server for the rest.
-    async fn ask_for<S: ReadSink>(
-        &self,
-        ranges: &[(u64, u64)],
-        sink: &Arc<S>,
-    ) -> Result<(), ClientError> {
-        let through_mds = match self.read_striped(ranges, sink).await? {
-            None => ranges.to_vec(),
-            Some(failed) => {
-                if !failed.is_empty() {
-                    tracing::warn!(ranges = failed.len(), "data server failed: through the MDS");
-                    self.return_layout(LayoutState::avoid()).await?;
+    fn ask_for<'a>(
+        &'a self,
+        ranges: &'a [(u64, u64)],
+        sink: Arc<dyn ReadSink>,
+    ) -> Boxed<'a, Result<(), ClientError>> {
+        Box::pin(async move {
+            let through_mds = match self.read_striped(ranges, &sink).await? {
+                None => ranges.to_vec(),
+                Some(failed) => {
+                    if !failed.is_empty() {
+                        tracing::warn!(
+                            ranges = failed.len(),
+                            "data server failed: through the MDS"
+                        );
+                        self.return_layout(LayoutState::avoid()).await?;
+                    }
+                    failed
                 }
-                failed
+            };
+            if through_mds.is_empty() {
+                return Ok(());
             }
-        };
-        if through_mds.is_empty() {
-            return Ok(());
-        }
-        self.reopening(&self.open, || self.read_at_mds(&through_mds, sink)).await
+            self.reopening(&self.open, || self.read_at_mds(&through_mds, &sink)).await
+        })
     }
 }

@@ -261,7 +261,7 @@ impl FileIo {
     /// [`ClientError`].
     pub async fn read(&self, offset: u64, len: usize) -> Result<Bytes, ClientError> {
         let sink = Arc::new(MemorySink::default());
-        let read = self.read_kept(offset, len as u64, &sink).await?;
+        let read = self.read_kept(offset, len as u64, sink.clone()).await?;
         let read = usize::try_from(read).map_err(|_| ClientError::Invalid("too long"))?;
         Ok(sink.join(offset, read))
     }
@@ -278,18 +278,18 @@ impl FileIo {
         memory: Arc<MemoryRegion>,
     ) -> Result<u64, ClientError> {
         let len = memory.len() as u64;
-        self.read_kept(offset, len, &Arc::new(RegionSink::new(memory, offset))).await
+        self.read_kept(offset, len, Arc::new(RegionSink::new(memory, offset))).await
     }
 
     /// Reads what is kept afterwards, if the policy says so, and is no stream.
-    async fn read_kept<S: ReadSink>(
+    async fn read_kept(
         &self,
         offset: u64,
         len: u64,
-        sink: &Arc<S>,
+        sink: Arc<dyn ReadSink>,
     ) -> Result<u64, ClientError> {
         let keeps = self.policy.keeps && len < limits::KEEP_READS_BELOW;
-        self.read_with(offset, len, sink, keeps.then_some(&self.ahead)).await
+        self.read_with(offset, len, &sink, keeps.then_some(&self.ahead)).await
     }
 
     /// Reads into a sink; returns the number of bytes up to the end of the range or the file. What
@@ -297,20 +297,20 @@ impl FileIo {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn read_into<S: ReadSink>(
+    pub async fn read_into(
         &self,
         offset: u64,
         len: u64,
-        sink: Arc<S>,
+        sink: Arc<dyn ReadSink>,
     ) -> Result<u64, ClientError> {
         self.read_with(offset, len, &sink, None).await
     }
 
-    async fn read_with<S: ReadSink>(
+    async fn read_with(
         &self,
         offset: u64,
         len: u64,
-        sink: &Arc<S>,
+        sink: &Arc<dyn ReadSink>,
         ahead: Option<&Mutex<ReadAhead>>,
     ) -> Result<u64, ClientError> {
         let path = &self.path;

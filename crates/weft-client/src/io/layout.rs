@@ -19,6 +19,7 @@ use super::{
     open::Open,
 };
 use crate::{
+    boxed::Boxed,
     error::ClientError,
     layout::{
         ExportedLayout, LayoutSource,
@@ -107,67 +108,77 @@ impl DataPath {
     ///
     /// # Errors
     /// [`LayoutError`] when the server gives none.
-    pub(super) async fn layout_info(&self) -> Result<LayoutInfo, ClientError> {
-        let iomode = if self.is_writable() { IoMode::RW } else { IoMode::READ };
-        match &*self.access(&self.open, iomode, true).await {
-            LayoutState::Held(held) => Ok(LayoutInfo::of(held.layout_type(), &held.plan)),
-            LayoutState::Imported(of) => {
-                Ok(LayoutInfo::of(of.exported.source.segment.layout_type, &of.plan))
+    pub(super) fn layout_info(&self) -> Boxed<'_, Result<LayoutInfo, ClientError>> {
+        Box::pin(async move {
+            let iomode = if self.is_writable() { IoMode::RW } else { IoMode::READ };
+            match &*self.access(&self.open, iomode, true).await {
+                LayoutState::Held(held) => Ok(LayoutInfo::of(held.layout_type(), &held.plan)),
+                LayoutState::Imported(of) => {
+                    Ok(LayoutInfo::of(of.exported.source.segment.layout_type, &of.plan))
+                }
+                _ => Err(not_given()),
             }
-            _ => Err(not_given()),
-        }
+        })
     }
 
     /// The layout to read the file by, for other clients; fetched if there is none.
     ///
     /// # Errors
     /// [`LayoutError`] when the server gives none, or the one that is held is for writing.
-    pub(super) async fn export_layout(&self) -> Result<ExportedLayout, ClientError> {
-        let access = self.open.opened.access;
-        if access & share::ACCESS_BOTH != share::ACCESS_READ {
-            return Err(ClientError::Invalid(
-                "only a file open for reading alone has its layout exported",
-            ));
-        }
-        match &*self.access(&self.open, IoMode::READ, true).await {
-            LayoutState::Held(held) if held.iomode() == IoMode::READ => Ok(ExportedLayout {
-                server_scope: self.mds.server().scope,
-                fh: self.fh().clone(),
-                source: held.source.clone(),
-            }),
-            LayoutState::Held(_) => {
-                let why = "it is for writing, since this client writes the file: never exported";
-                Err(LayoutError::new(why).into())
+    pub(super) fn export_layout(&self) -> Boxed<'_, Result<ExportedLayout, ClientError>> {
+        Box::pin(async move {
+            let access = self.open.opened.access;
+            if access & share::ACCESS_BOTH != share::ACCESS_READ {
+                return Err(ClientError::Invalid(
+                    "only a file open for reading alone has its layout exported",
+                ));
             }
-            LayoutState::Imported(imported) => Ok(imported.exported.clone()),
-            _ => Err(not_given()),
-        }
+            match &*self.access(&self.open, IoMode::READ, true).await {
+                LayoutState::Held(held) if held.iomode() == IoMode::READ => Ok(ExportedLayout {
+                    server_scope: self.mds.server().scope,
+                    fh: self.fh().clone(),
+                    source: held.source.clone(),
+                }),
+                LayoutState::Held(_) => {
+                    let why =
+                        "it is for writing, since this client writes the file: never exported";
+                    Err(LayoutError::new(why).into())
+                }
+                LayoutState::Imported(imported) => Ok(imported.exported.clone()),
+                _ => Err(not_given()),
+            }
+        })
     }
 
     /// From now on reads by the layout of another client, unless this one has one.
     ///
     /// # Errors
     /// [`LayoutError`] if it is of another file or cluster, or there is no driver for it.
-    pub(super) async fn import_layout(&self, exported: &ExportedLayout) -> Result<(), ClientError> {
-        if exported.server_scope != self.mds.server().scope {
-            return Err(LayoutError::new("exported by a client of another cluster").into());
-        }
-        if exported.fh != *self.fh() {
-            return Err(LayoutError::new("exported of another file than is open").into());
-        }
-        let layout_type = exported.source.segment.layout_type;
-        let none = || LayoutError::new(format!("no driver for its type, {layout_type}"));
-        let driver = self.cluster.drivers.of_type(layout_type).ok_or_else(none)?;
-        let plan = exported.plan(&**driver)?;
-        let block = plan.stripe_unit_bytes;
-        let _local = self.cluster.servers.hold(&plan);
-        let imported = Arc::new(Imported { exported: exported.clone(), plan, _local });
-        let mut state = self.file.layout.write().await;
-        if state.held().is_none() {
-            self.file.cache(|cache| cache.ranges.set_block(block));
-            *state = LayoutState::Imported(imported);
-        }
-        Ok(())
+    pub(super) fn import_layout<'a>(
+        &'a self,
+        exported: &'a ExportedLayout,
+    ) -> Boxed<'a, Result<(), ClientError>> {
+        Box::pin(async move {
+            if exported.server_scope != self.mds.server().scope {
+                return Err(LayoutError::new("exported by a client of another cluster").into());
+            }
+            if exported.fh != *self.fh() {
+                return Err(LayoutError::new("exported of another file than is open").into());
+            }
+            let layout_type = exported.source.segment.layout_type;
+            let none = || LayoutError::new(format!("no driver for its type, {layout_type}"));
+            let driver = self.cluster.drivers.of_type(layout_type).ok_or_else(none)?;
+            let plan = exported.plan(&**driver)?;
+            let block = plan.stripe_unit_bytes;
+            let _local = self.cluster.servers.hold(&plan);
+            let imported = Arc::new(Imported { exported: exported.clone(), plan, _local });
+            let mut state = self.file.layout.write().await;
+            if state.held().is_none() {
+                self.file.cache(|cache| cache.ranges.set_block(block));
+                *state = LayoutState::Imported(imported);
+            }
+            Ok(())
+        })
     }
 
     /// A layout of another client does not serve any more: from now on this one asks for its own.

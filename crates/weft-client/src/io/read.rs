@@ -29,10 +29,10 @@ impl DataPath {
     /// Reads ranges through the layout. What data servers could not give is returned; nothing if
     /// there is no layout to read through. What they do not give by the layout of another client
     /// they are asked for by one of our own: that one has ended, or was never any good.
-    pub(super) async fn read_striped<S: ReadSink>(
+    pub(super) async fn read_striped(
         &self,
         ranges: &[(u64, u64)],
-        sink: &Arc<S>,
+        sink: &Arc<dyn ReadSink>,
     ) -> Result<Option<Failed>, ClientError> {
         let Some((imported, failed)) = self.read_imported(ranges, sink).await? else {
             return self.read_held(ranges, sink).await;
@@ -46,10 +46,10 @@ impl DataPath {
     }
 
     /// Reads ranges through the layout of another client, if this is such a file.
-    async fn read_imported<S: ReadSink>(
+    async fn read_imported(
         &self,
         ranges: &[(u64, u64)],
-        sink: &Arc<S>,
+        sink: &Arc<dyn ReadSink>,
     ) -> Result<Option<(Arc<Imported>, Failed)>, ClientError> {
         let state = self.file.layout.read().await;
         let LayoutState::Imported(imported) = &*state else { return Ok(None) };
@@ -60,10 +60,10 @@ impl DataPath {
     }
 
     /// Reads ranges through a layout of our own.
-    async fn read_held<S: ReadSink>(
+    async fn read_held(
         &self,
         ranges: &[(u64, u64)],
-        sink: &Arc<S>,
+        sink: &Arc<dyn ReadSink>,
     ) -> Result<Option<Failed>, ClientError> {
         let worth_it = self.file.size() >= self.open.opened.thresholds.read_size;
         let iomode = if self.is_writable() { IoMode::RW } else { IoMode::READ };
@@ -80,10 +80,10 @@ impl DataPath {
     }
 
     /// Reads ranges through the metadata server.
-    pub(super) async fn read_at_mds<S: ReadSink>(
+    pub(super) async fn read_at_mds(
         &self,
         ranges: &[(u64, u64)],
-        sink: &Arc<S>,
+        sink: &Arc<dyn ReadSink>,
     ) -> Result<(), ClientError> {
         let io_bytes = self.mds.io_bytes_max().0;
         let queues = server_queues::mds_queue(self.fh(), ranges, io_bytes);
@@ -91,10 +91,10 @@ impl DataPath {
     }
 
     /// Reads all pieces; ranges a data server could not give are returned.
-    async fn read_queues<S: ReadSink>(
+    async fn read_queues(
         &self,
         queues: Vec<ServerQueue>,
-        sink: Arc<S>,
+        sink: Arc<dyn ReadSink>,
         (failures, is_often_read): (&Failures, bool),
     ) -> Result<Failed, ClientError> {
         let shared = Arc::new(Shared {
@@ -118,19 +118,19 @@ impl DataPath {
 }
 
 /// What the workers of one read share.
-struct Shared<S> {
+struct Shared {
     cluster: Arc<Cluster>,
     open: Arc<Open>,
     /// When the file was opened last.
     opened_at: Instant,
     /// Whether the file is read again and again through its layout.
     is_often_read: bool,
-    sink: Arc<S>,
+    sink: Arc<dyn ReadSink>,
     failed: Mutex<Vec<(u64, u64)>>,
     failures: Failures,
 }
 
-impl<S: ReadSink> Shared<S> {
+impl Shared {
     /// Reads a piece at the first of its targets that can give it.
     async fn read_piece(
         self: Arc<Self>,

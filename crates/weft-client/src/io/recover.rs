@@ -15,7 +15,7 @@ use super::{
     held::LayoutState,
     write::{Failed, Left, Outgoing},
 };
-use crate::error::ClientError;
+use crate::{boxed::Boxed, error::ClientError};
 
 impl DataPath {
     /// Writes all that is to leave, through the layout as far as there is one and it works.
@@ -39,25 +39,29 @@ impl DataPath {
 
     /// One try to make what is at the servers durable and visible: COMMIT on every server written
     /// to, then LAYOUTCOMMIT. Whether something was lost, which has to be sent again first.
-    pub(super) async fn settle_once(&self) -> Result<bool, ClientError> {
-        let round = self.file.guards.round().await;
-        let state = self.file.layout.read().await;
-        let held = state.held().map(Arc::as_ref);
-        if self.commit_round(&round, held).await? {
-            tracing::warn!("a server lost uncommitted data: again");
-            return Ok(true);
-        }
-        match held {
-            Some(held) => self.layoutcommit(held).await.map(|()| false),
-            None => Ok(false),
-        }
+    pub(super) fn settle_once(&self) -> Boxed<'_, Result<bool, ClientError>> {
+        Box::pin(async move {
+            let round = self.file.guards.round().await;
+            let state = self.file.layout.read().await;
+            let held = state.held().map(Arc::as_ref);
+            if self.commit_round(&round, held).await? {
+                tracing::warn!("a server lost uncommitted data: again");
+                return Ok(true);
+            }
+            match held {
+                Some(held) => self.layoutcommit(held).await.map(|()| false),
+                None => Ok(false),
+            }
+        })
     }
 
     /// Settles and returns the layout, if one is held. Whether something was lost, which is dirty
     /// again.
-    pub(super) async fn return_layout(&self, next: LayoutState) -> Result<bool, ClientError> {
-        let quiet = self.file.guards.quiesce().await;
-        self.drop_layout(quiet.round(), next).await
+    pub(super) fn return_layout(&self, next: LayoutState) -> Boxed<'_, Result<bool, ClientError>> {
+        Box::pin(async move {
+            let quiet = self.file.guards.quiesce().await;
+            self.drop_layout(quiet.round(), next).await
+        })
     }
 
     /// Settles the file and returns its layout for an open that is the only one, and closes that:
@@ -65,15 +69,17 @@ impl DataPath {
     ///
     /// # Errors
     /// Those of [`Self::settle_once`].
-    pub(super) async fn end(&self, close: OpArgs) -> Result<bool, ClientError> {
-        let quiet = self.file.guards.quiesce().await;
-        let held = self.held().await;
-        let has_lost = self.commit_round(quiet.round(), held.as_deref()).await?;
-        if has_lost || self.file.look(|cache| cache.ranges.is_unsent(0, u64::MAX)) {
-            return Ok(false);
-        }
-        let mut state = self.file.layout.write().await;
-        Ok(self.end_with_layout(&mut state, close).await)
+    pub(super) fn end(&self, close: OpArgs) -> Boxed<'_, Result<bool, ClientError>> {
+        Box::pin(async move {
+            let quiet = self.file.guards.quiesce().await;
+            let held = self.held().await;
+            let has_lost = self.commit_round(quiet.round(), held.as_deref()).await?;
+            if has_lost || self.file.look(|cache| cache.ranges.is_unsent(0, u64::MAX)) {
+                return Ok(false);
+            }
+            let mut state = self.file.layout.write().await;
+            Ok(self.end_with_layout(&mut state, close).await)
+        })
     }
 
     /// Writes through the metadata server what data servers could not take. The layout is returned

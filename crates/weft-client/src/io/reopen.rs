@@ -3,7 +3,7 @@
 use weft_nfs::{OpNum, OpOk, ops::OpenClaim};
 
 use super::{data_path::DataPath, held::LayoutState, open::Open};
-use crate::error::ClientError;
+use crate::{boxed::Boxed, error::ClientError};
 
 impl DataPath {
     /// Makes a request that relies on an open. Whenever the server has lost that state the file is
@@ -80,20 +80,26 @@ impl DataPath {
         was_alone
     }
 
-    async fn tell_of(&self, open: &Open, claim: OpenClaim) -> Result<(), ClientError> {
-        open.count_reopen()?;
-        let mut state = self.file.layout.write().await;
-        let args = open.opening(claim);
-        let before = self.mds.losses();
-        match self.mds.on_file(self.fh(), args).await? {
-            OpOk::Open(ok) => open.opened_again((ok.stateid, ok.rflags), before),
-            _ => return Err(ClientError::unexpected(OpNum::OPEN)),
-        }
-        self.leave_delegation(open);
-        let losses = self.mds.losses();
-        if state.held().is_none_or(|held| held.losses != losses) {
-            *state = LayoutState::None;
-        }
-        Ok(())
+    fn tell_of<'a>(
+        &'a self,
+        open: &'a Open,
+        claim: OpenClaim,
+    ) -> Boxed<'a, Result<(), ClientError>> {
+        Box::pin(async move {
+            open.count_reopen()?;
+            let mut state = self.file.layout.write().await;
+            let args = open.opening(claim);
+            let before = self.mds.losses();
+            match self.mds.on_file(self.fh(), args).await? {
+                OpOk::Open(ok) => open.opened_again((ok.stateid, ok.rflags), before),
+                _ => return Err(ClientError::unexpected(OpNum::OPEN)),
+            }
+            self.leave_delegation(open);
+            let losses = self.mds.losses();
+            if state.held().is_none_or(|held| held.losses != losses) {
+                *state = LayoutState::None;
+            }
+            Ok(())
+        })
     }
 }

@@ -6,13 +6,13 @@ use bytes::{Bytes, BytesMut};
 use weft_io::{Destination, MemoryRegion};
 
 use super::fetching::Fetching;
-use crate::sync::Mutex;
+use crate::{boxed::Boxed, sync::Mutex};
 
 /// Takes what was read, piece by piece, in any order. What is never given is zeros, of which
 /// [`ReadSink::absent`] tells.
 pub trait ReadSink: Send + Sync + 'static {
     /// Data at a file offset: a slice of the receive buffer.
-    fn take(&self, offset: u64, data: Bytes) -> impl Future<Output = io::Result<()>> + Send;
+    fn take(&self, offset: u64, data: Bytes) -> Boxed<'_, io::Result<()>>;
 
     /// What data may be put into at their file offsets, past [`ReadSink::take`].
     fn destination(&self) -> Option<Arc<Destination>> {
@@ -32,14 +32,19 @@ pub trait ReadSink: Send + Sync + 'static {
     }
 }
 
+/// It was taken at once.
+fn taken() -> Boxed<'static, io::Result<()>> {
+    Box::pin(std::future::ready(Ok(())))
+}
+
 /// Pieces in memory by file offset.
 #[derive(Default)]
 pub(super) struct MemorySink(Mutex<BTreeMap<u64, Bytes>>);
 
 impl ReadSink for MemorySink {
-    async fn take(&self, offset: u64, data: Bytes) -> io::Result<()> {
+    fn take(&self, offset: u64, data: Bytes) -> Boxed<'_, io::Result<()>> {
         self.0.lock().insert(offset, data);
-        Ok(())
+        taken()
     }
 }
 
@@ -78,8 +83,8 @@ impl RegionSink {
 }
 
 impl ReadSink for RegionSink {
-    async fn take(&self, offset: u64, data: Bytes) -> io::Result<()> {
-        self.destination.write(data, offset).await
+    fn take(&self, offset: u64, data: Bytes) -> Boxed<'_, io::Result<()>> {
+        Box::pin(self.destination.write(data, offset))
     }
 
     fn destination(&self) -> Option<Arc<Destination>> {
@@ -96,29 +101,29 @@ impl ReadSink for RegionSink {
 pub(super) struct Nowhere;
 
 impl ReadSink for Nowhere {
-    async fn take(&self, _offset: u64, _data: Bytes) -> io::Result<()> {
-        Ok(())
+    fn take(&self, _offset: u64, _data: Bytes) -> Boxed<'_, io::Result<()>> {
+        taken()
     }
 }
 
 /// What comes from servers, kept in the file's cache, and given to a sink as far as that wants it.
-pub(super) struct Keeping<S> {
-    pub(super) sink: Arc<S>,
+pub(super) struct Keeping {
+    pub(super) sink: Arc<dyn ReadSink>,
     /// First byte that the sink wants, and the one behind its last.
     pub(super) wanted: (u64, u64),
     pub(super) fetching: Fetching,
 }
 
-impl<S: ReadSink> ReadSink for Keeping<S> {
-    async fn take(&self, offset: u64, data: Bytes) -> io::Result<()> {
+impl ReadSink for Keeping {
+    fn take(&self, offset: u64, data: Bytes) -> Boxed<'_, io::Result<()>> {
         self.fetching.keep(offset, &data);
         let end = offset.saturating_add(data.len() as u64);
         let (from, to) = (self.wanted.0.max(offset), self.wanted.1.min(end));
         if from >= to {
-            return Ok(());
+            return taken();
         }
         let at = |offset_in: u64| usize::try_from(offset_in - offset).unwrap_or(data.len());
-        self.sink.take(from, data.slice(at(from)..at(to))).await
+        self.sink.take(from, data.slice(at(from)..at(to)))
     }
 
     fn absent(&self, offset: u64, len: u64) -> io::Result<()> {

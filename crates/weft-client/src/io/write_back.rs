@@ -8,6 +8,7 @@ use super::{
     data_path::DataPath, open::Writer, shared_file::SharedFile, source::Pieces, write::Outgoing,
 };
 use crate::{
+    boxed::Spawned,
     cache::{Sending, SendingNo, Take},
     error::ClientError,
     limits,
@@ -193,11 +194,7 @@ impl DataPath {
 
     /// Sends something in a task of its own: whoever waits for it may give up, but what has left
     /// arrives, or is known not to have.
-    async fn send_apart(
-        self: &Arc<Self>,
-        sending: Leaving,
-        then_durable: bool,
-    ) -> Result<(), ClientError> {
+    fn send_apart(self: &Arc<Self>, sending: Leaving, then_durable: bool) -> Spawned<()> {
         let under_way = UnderWay { file: self.file.clone(), no: sending.no };
         let outgoing = self.outgoing(sending, then_durable);
         // In the name of who wrote it.
@@ -208,12 +205,11 @@ impl DataPath {
                 Arc::new(DataPath::of(cluster, by, self.file.clone()))
             }
         };
-        let sent = tokio::spawn(async move {
+        Spawned::new(async move {
             let sent = path.send(&outgoing).await;
             drop(under_way);
             sent
-        });
-        sent.await.unwrap_or(Err(ClientError::Closed))
+        })
     }
 
     /// A few small pieces that were gathered are not worth a layout.

@@ -18,6 +18,7 @@ use super::{
     options::{Reclaims, SessionOptions},
 };
 use crate::{
+    boxed::{Boxed, Spawned},
     core::{Core, CoreConfig, ServerName, Standing},
     error::ClientError,
     random::random,
@@ -48,6 +49,17 @@ impl Session {
     /// # Errors
     /// [`ClientError::Unreachable`] after the options' patience; a refusal at once.
     pub async fn open(addr: SocketAddr, options: SessionOptions) -> Result<Session, ClientError> {
+        Session::opening(addr, options).await
+    }
+
+    fn opening(
+        addr: SocketAddr,
+        options: SessionOptions,
+    ) -> Boxed<'static, Result<Session, ClientError>> {
+        Box::pin(Session::opened(addr, options))
+    }
+
+    async fn opened(addr: SocketAddr, options: SessionOptions) -> Result<Session, ClientError> {
         let core = Core::new(CoreConfig {
             minorversion: options.minorversion,
             owner_id: options.identity.owner_id().clone(),
@@ -108,10 +120,10 @@ impl Session {
         self.run(ops.into()).await
     }
 
-    pub(super) async fn run(&self, work: Work) -> Result<CompoundOutcome, ClientError> {
+    /// Runs a COMPOUND in a task, which goes on to its end whoever waits for it.
+    pub(super) fn run(&self, work: Work) -> Spawned<CompoundOutcome> {
         let (inner, caller) = (self.inner.clone(), self.caller.clone());
-        let run = tokio::spawn(async move { inner.run(&Request { work, caller }).await });
-        run.await.unwrap_or(Err(ClientError::Closed))
+        Spawned::new(async move { inner.run(&Request { work, caller }).await })
     }
 
     /// Largest READ and WRITE payloads of this session, in bytes.
