@@ -1,9 +1,9 @@
 //! Who keeps a second time what this client knows of files, and has to be told when that need not
 //! be true any more: the kernel behind a mount, say.
 
-use std::{future::Future, pin::Pin};
-
 use weft_nfs::FileHandle;
+
+use crate::boxed::Boxed;
 
 /// What need not be true of a file from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,5 +34,5 @@ pub trait Watcher: Send + Sync + 'static {
     /// back is done once nothing old is kept. The delegations go back after that, or after
     /// [`crate::limits::WATCHER_PATIENCE`]: so whoever wanted them sees nobody read what was before
     /// his change, unless that hangs.
-    fn changing(&self, changes: &[Change]) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+    fn changing(&self, changes: &[Change]) -> Boxed<'static, ()>;
 }

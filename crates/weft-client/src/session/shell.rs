@@ -48,41 +48,35 @@ impl Session {
     ///
     /// # Errors
     /// [`ClientError::Unreachable`] after the options' patience; a refusal at once.
-    pub async fn open(addr: SocketAddr, options: SessionOptions) -> Result<Session, ClientError> {
-        Session::opening(addr, options).await
-    }
-
-    fn opening(
+    pub fn open(
         addr: SocketAddr,
         options: SessionOptions,
     ) -> Boxed<'static, Result<Session, ClientError>> {
-        Box::pin(Session::opened(addr, options))
-    }
-
-    async fn opened(addr: SocketAddr, options: SessionOptions) -> Result<Session, ClientError> {
-        let core = Core::new(CoreConfig {
-            minorversion: options.minorversion,
-            owner_id: options.identity.owner_id().clone(),
-            verifier: Verifier(random()?),
-            role: options.role,
-            slots: options.slots,
-            back_channel: options.callbacks.is_some(),
-        });
-        let caller = options.credential.clone();
-        let inner = Arc::new(Inner {
-            addr,
-            options,
-            core: Mutex::new(core),
-            link: Mutex::new(None),
-            establishing: tokio::sync::Mutex::new(None),
-            slot_freed: Notify::new(),
-            closed: AtomicBool::new(false),
-            on_this_host: AtomicBool::new(false),
-            reclaims: Mutex::default(),
-        });
-        inner.ready_link().await?;
-        let renewal = tokio::spawn(renew_lease(Arc::downgrade(&inner)));
-        Ok(Session { inner, caller, _renewal: Arc::new(AbortOnDrop(renewal.abort_handle())) })
+        Box::pin(async move {
+            let core = Core::new(CoreConfig {
+                minorversion: options.minorversion,
+                owner_id: options.identity.owner_id().clone(),
+                verifier: Verifier(random()?),
+                role: options.role,
+                slots: options.slots,
+                back_channel: options.callbacks.is_some(),
+            });
+            let caller = options.credential.clone();
+            let inner = Arc::new(Inner {
+                addr,
+                options,
+                core: Mutex::new(core),
+                link: Mutex::new(None),
+                establishing: tokio::sync::Mutex::new(None),
+                slot_freed: Notify::new(),
+                closed: AtomicBool::new(false),
+                on_this_host: AtomicBool::new(false),
+                reclaims: Mutex::default(),
+            });
+            inner.ready_link().await?;
+            let renewal = tokio::spawn(renew_lease(Arc::downgrade(&inner)));
+            Ok(Session { inner, caller, _renewal: Arc::new(AbortOnDrop(renewal.abort_handle())) })
+        })
     }
 
     /// The same session for the requests of another user: one session serves many, as each request
