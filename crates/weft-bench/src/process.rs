@@ -143,18 +143,19 @@ const CUTIME: usize = 13;
 mod tests {
     use super::*;
 
-    /// Work shows up as processor time, and memory is plausible.
+    /// Work shows up as processor time, and memory is plausible. The system counts idle time in
+    /// steps, so that a short piece of work may not show yet in what is left of the machine's.
     #[test]
     fn own_costs_are_seen() {
         let me = Process::own();
         let (before, machine) = (me.cpu_s().unwrap(), Machine::watch().unwrap());
         let started = std::time::Instant::now();
         let mut x = 1u64;
-        while me.cpu_s().unwrap() < before + 0.02 {
+        while me.cpu_s().unwrap() < before + 0.02 || machine.busy_s().unwrap() <= 0.0 {
             x = x.wrapping_mul(7).rotate_left(3);
             assert!(started.elapsed().as_secs() < 60, "no processor time counted ({x})");
         }
-        assert!(own_cpu_s() >= before + 0.02 && machine.busy_s().unwrap() > 0.0);
+        assert!(own_cpu_s() >= before + 0.02);
         let (now, peak) = (me.rss_bytes().unwrap(), me.peak_rss_bytes().unwrap());
         assert!(now > 1 << 20 && peak >= 1 << 20);
     }
