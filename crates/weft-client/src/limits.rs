@@ -193,6 +193,14 @@ pub const LOCAL_ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// How long a local socket that was of no use is left alone.
 pub const LOCAL_RETRY: Duration = Duration::from_secs(10);
 
+/// How long a CLOSE waits for others to go with, if nobody waits for it: far below what anybody who
+/// finds the file open would notice.
+pub const CLOSE_LATER: Duration = Duration::from_millis(10);
+/// Files closed in one COMPOUND: two operations each, beside SEQUENCE.
+pub const CLOSES_PER_COMPOUND: usize = (OPS_MAX as usize - 1) / 2;
+/// CLOSEs that may wait: with more, who closes a file waits for that.
+pub const CLOSES_WAITING_MAX: usize = 256;
+
 /// Delegations held at a time: as many files as programs read again and again; each of them may
 /// keep somebody else waiting for a moment.
 pub const DELEGATIONS_MAX: usize = 4096;

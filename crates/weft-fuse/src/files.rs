@@ -90,8 +90,8 @@ impl Tree {
         let asked_at = Instant::now();
         let opened = nodes.open(&dir, name.clone(), options).await;
         let OpenedName { node, io, change } = self.in_dir(parent, opened)?;
-        self.changed(parent, (name, Change::Added), change);
-        let attr = match self.told(&node) {
+        self.changed(parent, (name.clone(), Change::Added), change);
+        let attr = match self.told(&node, (parent, &name)) {
             Ok(attr) => attr,
             Err(e) => {
                 let _ = io.close().await; // what failed first is what the program hears of
@@ -177,7 +177,7 @@ impl Tree {
     pub async fn release(&self, ino: u64, number: u64) {
         self.unlock_through(ino, number).await;
         let Some(open) = self.files.remove(number) else { return };
-        if let Err(e) = open.io.close().await {
+        if let Err(e) = open.io.close_soon().await {
             tracing::warn!(fh = ?open.io.fh(), "close failed: {e}");
         }
     }

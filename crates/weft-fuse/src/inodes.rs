@@ -5,13 +5,14 @@
 
 use std::{
     collections::HashMap,
+    hash::{BuildHasher, RandomState},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Instant,
 };
 
 use fuser::Errno;
 use weft_client::{io::FileIo, node::Node};
-use weft_nfs::{FileHandle, Fsid};
+use weft_nfs::{Component, FileHandle, Fsid};
 
 /// FUSE's number of the root.
 pub const ROOT: u64 = 1;
@@ -27,6 +28,9 @@ pub struct Inodes {
 struct Known {
     by_number: HashMap<u64, Inode>,
     numbers: HashMap<FileHandle, u64>,
+    /// By a hash of directory and name: enough for a hint.
+    by_name: HashMap<u64, u64>,
+    hasher: RandomState,
 }
 
 struct Inode {
@@ -40,6 +44,19 @@ struct Inode {
     opens: Vec<Weak<FileIo>>,
     /// When it was last written through this mount.
     written: Option<Instant>,
+    /// The name that it was last told by, as a hash.
+    name: Option<u64>,
+}
+
+impl Known {
+    /// A number is not known by a name any more.
+    fn forget_name(&mut self, name: Option<u64>, number: u64) {
+        if let Some(name) = name
+            && self.by_name.get(&name) == Some(&number)
+        {
+            self.by_name.remove(&name);
+        }
+    }
 }
 
 impl Inodes {
@@ -52,6 +69,7 @@ impl Inodes {
             seen: None,
             opens: Vec::new(),
             written: None,
+            name: None,
         };
         Inodes {
             root_fileid: root.attrs.fileid.unwrap_or(ROOT),
@@ -59,6 +77,7 @@ impl Inodes {
             known: Mutex::new(Known {
                 by_number: HashMap::from([(ROOT, inode)]),
                 numbers: HashMap::from([(root.fh.clone(), ROOT)]),
+                ..Known::default()
             }),
         }
     }
@@ -91,7 +110,7 @@ impl Inodes {
     pub fn remember(&self, node: &Node) -> Result<u64, Errno> {
         let number = self.number(node)?;
         let mut known = self.lock();
-        let Known { by_number, numbers } = &mut *known;
+        let Known { by_number, numbers, .. } = &mut *known;
         let inode = by_number.entry(number).or_insert_with(|| {
             numbers.insert(node.fh.clone(), number);
             Inode {
@@ -101,10 +120,42 @@ impl Inodes {
                 seen: None,
                 opens: Vec::new(),
                 written: None,
+                name: None,
             }
         });
         inode.lookups += 1;
         Ok(number)
+    }
+
+    /// The kernel was told of a number by this name.
+    pub fn named(&self, number: u64, place: (u64, &Component)) {
+        let mut known = self.lock();
+        let hash = known.hasher.hash_one(place);
+        let Some(inode) = known.by_number.get_mut(&number) else { return };
+        let before = inode.name.replace(hash);
+        if before != Some(hash) {
+            known.forget_name(before, number);
+            known.by_name.insert(hash, number);
+        }
+    }
+
+    /// What had one name has another one now.
+    pub fn renamed(&self, from: (u64, &Component), to: (u64, &Component)) {
+        let number = {
+            let known = self.lock();
+            known.by_name.get(&known.hasher.hash_one(from)).copied()
+        };
+        if let Some(number) = number {
+            self.named(number, to);
+        }
+    }
+
+    /// What probably has a name, if the kernel was told of it. Whoever relies on that is not to do
+    /// more than waste time if it is something else.
+    pub fn probably(&self, place: (u64, &Component)) -> Option<FileHandle> {
+        let known = self.lock();
+        let number = known.by_name.get(&known.hasher.hash_one(place))?;
+        known.by_number.get(number).map(|inode| inode.fh.clone())
     }
 
     /// The kernel has forgotten this many of the times that it was told of a number; whether it
@@ -119,6 +170,7 @@ impl Inodes {
         let is_forgotten = inode.lookups == 0;
         if is_forgotten && let Some(inode) = known.by_number.remove(&number) {
             known.numbers.remove(&inode.fh);
+            known.forget_name(inode.name, number);
         }
         is_forgotten
     }
@@ -264,6 +316,30 @@ mod tests {
         assert_eq!(known, [Some(ROOT), Some(7), None]);
         inodes.forget(7, 1);
         assert_eq!((inodes.number_of_handle(&node(7).fh), inodes.numbers()), (None, vec![ROOT]));
+    }
+
+    /// A file is found by the name that it was told by last, until the kernel forgets it or
+    /// something else has the name.
+    #[test]
+    fn names_of_files() {
+        let inodes = Inodes::new(&node(1));
+        let name = |name: &'static str| Component(Bytes::from_static(name.as_bytes()));
+        for number in [7, 8] {
+            inodes.remember(&node(number)).unwrap();
+        }
+        let found = |dir, n| inodes.probably((dir, &name(n)));
+        inodes.named(7, (ROOT, &name("a")));
+        assert_eq!(found(ROOT, "a"), Some(node(7).fh));
+        assert_eq!((found(7, "a"), found(ROOT, "b")), (None, None));
+        inodes.named(7, (ROOT, &name("b")));
+        assert_eq!((found(ROOT, "a"), found(ROOT, "b")), (None, Some(node(7).fh)));
+        inodes.named(8, (ROOT, &name("b")));
+        inodes.forget(7, 1);
+        assert_eq!(found(ROOT, "b"), Some(node(8).fh), "it was replaced");
+        inodes.renamed((ROOT, &name("b")), (9, &name("c")));
+        assert_eq!((found(ROOT, "b"), found(9, "c")), (None, Some(node(8).fh)));
+        inodes.forget(8, 1);
+        assert_eq!((found(9, "c"), inodes.lock().by_name.len()), (None, 0));
     }
 
     /// Bytes are good for the change attribute that they were read under, and no other.

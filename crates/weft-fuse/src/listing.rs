@@ -10,7 +10,7 @@ use fuser::{Errno, FileAttr};
 use tokio::sync::Mutex;
 use weft_client::node::{NODE_ATTRS, Node, Nodes};
 use weft_nfs::{
-    AttrNo, Attrs, Bitmap, FileType, NfsStat, Verifier,
+    AttrNo, Attrs, Bitmap, Component, FileType, NfsStat, Verifier,
     ops::{DirEntry, ReaddirOk},
 };
 
@@ -31,8 +31,8 @@ pub struct Entry<'a> {
     pub attr: FileAttr,
     /// Whether the kernel may believe the attributes for a while.
     pub is_known: bool,
-    /// What the kernel is told of.
-    node: Option<Node>,
+    /// What the kernel is told of, in which directory by which name.
+    node: Option<(Node, (u64, &'a Component))>,
 }
 
 const DOT: u64 = 1;
@@ -63,14 +63,14 @@ impl Tree {
         let mut page = dir.page.lock().await;
         // A page's worth is enough for an answer.
         for entry in dir.behind(&mut page, behind).await? {
-            if !give(self.entry(entry)?) {
+            if !give(self.entry(dir.ino, entry)?) {
                 break;
             }
         }
         Ok(())
     }
 
-    fn entry<'a>(&self, entry: &'a DirEntry) -> Result<Entry<'a>, Errno> {
+    fn entry<'a>(&self, dir: u64, entry: &'a DirEntry) -> Result<Entry<'a>, Errno> {
         let attrs = entry.attrs.clone();
         let fh = attrs.filehandle.clone().ok_or(Errno::EIO)?;
         let node = Node { fh, attrs };
@@ -84,13 +84,13 @@ impl Tree {
             offset: entry.cookie,
             attr,
             is_known: opens.is_empty() && is_whole(&node.attrs),
-            node: Some(node),
+            node: Some((node, (dir, &entry.name))),
         })
     }
 
     /// The kernel is told of an entry, with its attributes.
     pub fn entry_told(&self, entry: &Entry<'_>) -> Result<(), Errno> {
-        entry.node.as_ref().map_or(Ok(()), |node| self.inodes.remember(node).map(drop))
+        entry.node.as_ref().map_or(Ok(()), |(node, place)| self.told(node, *place).map(drop))
     }
 
     /// The entry did not reach the kernel.

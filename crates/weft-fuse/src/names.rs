@@ -31,14 +31,14 @@ impl Tree {
         if self.known_dirs.lacks(parent, &name, Instant::now()) {
             return Err(Errno::ENOENT);
         }
-        let mut node = nodes.lookup(&dir, name).await.or_errno()?;
+        let mut node = nodes.lookup(&dir, name.clone()).await.or_errno()?;
         // What is written here counts, as in `getattr`.
         let opens = self.inodes.opens(self.inodes.number(&node)?);
         if !opens.is_empty() {
             flush(&opens).await?;
             node.attrs = nodes.getattr(&node.fh, NODE_ATTRS).await.or_errno()?;
         }
-        self.told(&node)
+        self.told(&node, (parent, &name))
     }
 
     /// Attributes, and for how long they may be believed.
@@ -123,8 +123,8 @@ impl Tree {
         let is_directory = matches!(objtype, CreateType::Directory);
         let made = nodes.create(&dir, name.clone(), objtype, attrs).await;
         let (node, change) = self.in_dir(parent, made)?;
-        self.changed(parent, (name, Change::Added), change);
-        let attr = self.told(&node)?;
+        self.changed(parent, (name.clone(), Change::Added), change);
+        let attr = self.told(&node, (parent, &name))?;
         if let (true, Some(change)) = (is_directory, node.attrs.change) {
             self.known_dirs.made(attr.ino.0, change, Instant::now());
         }
@@ -168,14 +168,17 @@ impl Tree {
         };
         let opened = nodes.open(&dir, name.clone(), options).await;
         let OpenedName { node, io, change } = self.in_dir(parent, opened)?;
-        self.changed(parent, (name, Change::Added), change);
+        self.changed(parent, (name.clone(), Change::Added), change);
         io.close().await.or_errno()?;
-        self.told(&node)
+        self.told(&node, (parent, &name))
     }
 
     pub async fn remove(&self, nodes: &Nodes, parent: u64, name: Component) -> Result<(), Errno> {
         let dir = self.inodes.handle(parent)?;
-        let removed = nodes.remove(&dir, name.clone()).await;
+        let removed = match self.inodes.probably((parent, &name)) {
+            Some(file) => nodes.remove_file(&dir, name.clone(), &file).await,
+            None => nodes.remove(&dir, name.clone()).await,
+        };
         self.recent.forget_files();
         let change = self.in_dir(parent, removed)?;
         self.changed(parent, (name, Change::Removed), change);
@@ -196,6 +199,7 @@ impl Tree {
             self.known_dirs.forget(from);
         }
         let (source, target) = self.in_dir(to, renamed)?;
+        self.inodes.renamed((from, &old), (to, &new));
         if from == to {
             // One change of one directory, told once for each end.
             self.known_dirs.renamed(from, (old, new), source.info, Instant::now());
@@ -218,8 +222,8 @@ impl Tree {
         let linked = nodes.link(&fh, &dir, newname.clone()).await;
         self.recent.forget_files();
         let (attrs, change) = self.in_dir(parent, linked)?;
-        self.changed(parent, (newname, Change::Added), change);
-        self.told(&Node { fh, attrs })
+        self.changed(parent, (newname.clone(), Change::Added), change);
+        self.told(&Node { fh, attrs }, (parent, &newname))
     }
 
     /// Whether the caller may do all that the mask says, as `access(2)` asks it.

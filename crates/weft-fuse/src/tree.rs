@@ -143,9 +143,10 @@ impl Tree {
         }
     }
 
-    /// The kernel is told of a node.
-    pub fn told(&self, node: &Node) -> Result<FileAttr, Errno> {
+    /// The kernel is told of a node by this name.
+    pub fn told(&self, node: &Node, place: (u64, &Component)) -> Result<FileAttr, Errno> {
         let number = self.inodes.remember(node)?;
+        self.inodes.named(number, place);
         Ok(file_attr(number, &node.attrs))
     }
 }

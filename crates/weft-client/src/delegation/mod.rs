@@ -53,6 +53,10 @@ pub(crate) struct Grant {
     pub(crate) change: u64,
 }
 
+/// A change of a file's attributes by this client, while it is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ChangeNo(u64);
+
 /// An OPEN under way, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ask(u64);
@@ -96,6 +100,7 @@ pub(crate) struct Delegations<C, T> {
     to_read: BTreeMap<u64, FileHandle>,
     to_write: BTreeMap<u64, FileHandle>,
     uses: u64,
+    changes: u64,
     /// OPENs under way, and how many there ever were.
     asking: BTreeSet<Ask>,
     asked: u64,
@@ -119,6 +124,10 @@ struct Known<C, T> {
     /// What was asked for before this is of before the grant, or of before a change of attributes.
     believed_from: u64,
     told: Option<T>,
+    /// Changes of attributes by this client that are under way, and the one that is alone since it
+    /// began.
+    changing: Vec<ChangeNo>,
+    alone: Option<ChangeNo>,
     /// Who may open the file for reading.
     readers: Vec<C>,
     /// Opens that the server does not know of.
@@ -129,9 +138,9 @@ impl<C, T> Default for Delegations<C, T> {
     fn default() -> Self {
         let (to_read, to_write) = (BTreeMap::new(), BTreeMap::new());
         let (asking, recalled) = (BTreeSet::new(), Vec::new());
-        let (uses, asked, distrusted) = (0, 0, Ask(0));
+        let (uses, changes, asked, distrusted) = (0, 0, 0, Ask(0));
         let known = HashMap::new();
-        Delegations { known, to_read, to_write, uses, asking, asked, recalled, distrusted }
+        Delegations { known, to_read, to_write, uses, changes, asking, asked, recalled, distrusted }
     }
 }
 
@@ -183,6 +192,8 @@ impl<C: PartialEq, T: Clone> Delegations<C, T> {
                     used: Some(used),
                     believed_from: grant.since,
                     told: None,
+                    changing: Vec::new(),
+                    alone: None,
                     readers: Vec::new(),
                     local_opens: 0,
                 };
@@ -315,14 +326,31 @@ impl<C: PartialEq, T: Clone> Delegations<C, T> {
         }
     }
 
-    /// This client has changed attributes of a file: who may open it has to be asked again, after
-    /// that.
-    pub(crate) fn attributes_changed(&mut self, fh: &FileHandle, now: u64) {
+    /// This client begins to change attributes of a file.
+    pub(crate) fn changes_attributes(&mut self, fh: &FileHandle) -> ChangeNo {
+        self.changes += 1;
+        let number = ChangeNo(self.changes);
         if let Some(known) = self.known.get_mut(fh) {
-            known.believed_from = known.believed_from.max(now);
-            known.told = None;
-            known.readers.clear();
+            known.alone = known.changing.is_empty().then_some(number);
+            known.changing.push(number);
         }
+        number
+    }
+
+    /// That has ended, or it is not known how, and the server told this with it: that counts unless
+    /// another change was under way meanwhile, which it may lack. Who may open the file has to be
+    /// asked again, after that.
+    pub(crate) fn attributes_changed(
+        &mut self,
+        fh: &FileHandle,
+        now: u64,
+        (number, told): (ChangeNo, Option<T>),
+    ) {
+        let Some(known) = self.known.get_mut(fh) else { return };
+        known.changing.retain(|other| *other != number);
+        known.believed_from = known.believed_from.max(now);
+        known.told = told.filter(|_| known.alone == Some(number));
+        known.readers.clear();
     }
 
     /// If there are more than may be: a part of them, those that were not used for longest, to be
@@ -354,6 +382,17 @@ impl<C: PartialEq, T: Clone> Delegations<C, T> {
         oldest.sort_unstable_by_key(|(used, _)| **used);
         let oldest: Vec<_> = oldest.into_iter().take(many).map(|(_, fh)| fh.clone()).collect();
         oldest.iter().filter_map(|fh| self.begin_return(fh)).collect()
+    }
+
+    /// That of a file that nobody has open here, to be returned: its last name goes, as far as is
+    /// known. None if one is held that others may still have use of.
+    pub(crate) fn of_last_name(
+        &mut self,
+        fh: &FileHandle,
+        is_last: impl FnOnce(&T) -> bool,
+    ) -> Option<Return> {
+        let known = self.known.get(fh).filter(|known| known.local_opens == 0)?;
+        if known.told.as_ref().is_some_and(is_last) { self.begin_return(fh) } else { None }
     }
 
     /// That of a file, to be returned.

@@ -176,7 +176,8 @@ fn who_opens_without_asking() {
     assert_eq!(table.opens(&fh(1), 0, &7), Some((stateid(1), 5, 41)));
     assert_eq!(table.opens(&fh(1), 0, &8), None, "another user");
     assert!(table.join(&fh(1), &stateid(1)) && !table.join(&fh(1), &stateid(2)));
-    table.attributes_changed(&fh(1), 7);
+    let change = table.changes_attributes(&fh(1));
+    table.attributes_changed(&fh(1), 7, (change, None));
     assert_eq!(table.opens(&fh(1), 0, &7), None);
     table.opened(&fh(1), 6, (Some(7), 41));
     assert_eq!(table.opens(&fh(1), 0, &7), None, "asked before the change");
@@ -188,6 +189,36 @@ fn who_opens_without_asking() {
         table.opened(&fh(1), 8, (Some(u32::try_from(user).unwrap()), 42));
         assert!(table.known[&fh(1)].readers.len() <= limits::DELEGATION_READERS_MAX);
     }
+}
+
+/// What came with a change of attributes is what the file has now, unless another change was under
+/// way at any time of it.
+#[test]
+fn changes_of_attributes_tell() {
+    let mut table = Table::default();
+    table.granted(&fh(1), &grant(1));
+    table.opened(&fh(1), 5, (Some(7), 40));
+    let change = table.changes_attributes(&fh(1));
+    table.opened(&fh(1), 6, (Some(7), 41));
+    table.attributes_changed(&fh(1), 8, (change, Some(42)));
+    assert_eq!(table.told(&fh(1), 0), Some(42));
+    assert_eq!(table.opens(&fh(1), 0, &7), None, "who may has to be asked again");
+    table.opened(&fh(1), 7, (None, 41));
+    assert_eq!(table.told(&fh(1), 0), Some(42), "asked before the change had ended");
+    let [first, second] = [1, 2].map(|_| table.changes_attributes(&fh(1)));
+    table.attributes_changed(&fh(1), 9, (second, Some(44)));
+    assert_eq!(table.told(&fh(1), 0), None);
+    let third = table.changes_attributes(&fh(1));
+    for (change, told) in [(first, 43), (third, 45)] {
+        table.attributes_changed(&fh(1), 10, (change, Some(told)));
+        assert_eq!(table.told(&fh(1), 0), None);
+    }
+    let change = table.changes_attributes(&fh(1));
+    let returned = table.of_file(&fh(1)).unwrap();
+    table.returned(&returned);
+    table.granted(&fh(1), &Grant { since: 11, ..grant(2) });
+    table.attributes_changed(&fh(1), 12, (change, Some(46)));
+    assert_eq!(table.told(&fh(1), 0), None, "of before this delegation");
 }
 
 /// Beyond the bound the longest unused ones go back, but for those that an open relies on.

@@ -132,6 +132,7 @@ impl Client {
             drivers: Drivers::new(drivers),
             files: Arc::new(FileTable::new(&options.policy)),
             delegated,
+            closes: Arc::default(),
             policy: options.policy,
         });
         returns.to(&cluster);
@@ -179,6 +180,8 @@ impl Client {
     pub async fn close(self) {
         self.discard_all().await;
         let cluster = &self.nodes.cluster;
+        // What is not closed by then goes with the session.
+        let _ = tokio::time::timeout(crate::limits::GOODBYE_LIMIT, cluster.closes.send_all()).await;
         tokio::join!(cluster.servers.close(), cluster.mds.clone().close());
     }
 }

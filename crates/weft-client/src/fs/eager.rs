@@ -132,7 +132,7 @@ impl Client {
         let cluster = &self.nodes.cluster;
         let is_overtaken = cluster.files.emptied(&fh.object).await;
         cluster.files.replaced(&fh.object);
-        cluster.attributes_changed(&fh.object);
+        drop(cluster.changing(&fh.object));
         written && failed.is_none() && !is_overtaken
     }
 

@@ -18,9 +18,9 @@ use super::{
 };
 use crate::{
     error::ClientError,
-    io::{FileIo, LayoutInfo, MemoryRegion, Opened, Source},
+    io::{FileIo, LayoutInfo, MemoryRegion, Opened, Source, attrs_wanted},
     layout::ExportedLayout,
-    node::{OpenOptions, attrs_wanted, open_asking},
+    node::{OpenOptions, open_asking},
 };
 
 /// Of a file that is shorter than it was.

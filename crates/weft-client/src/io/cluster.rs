@@ -2,10 +2,18 @@
 
 use std::sync::Arc;
 
-use weft_nfs::FileHandle;
+use weft_nfs::{Attrs, FileHandle};
 
-use super::{delegated::Delegated, file_table::FileTable, policy::IoPolicy, server_queues::Target};
+use super::{
+    closes::Closes,
+    delegated::{Delegated, Told},
+    file_table::FileTable,
+    open::Asked,
+    policy::IoPolicy,
+    server_queues::Target,
+};
 use crate::{
+    delegation::ChangeNo,
     error::ClientError,
     layout::{DataServers, DeviceCache, Drivers},
     rpc::Credential,
@@ -26,14 +34,44 @@ pub struct Cluster {
     pub files: Arc<FileTable>,
     /// What the metadata server has delegated.
     pub delegated: Arc<Delegated>,
+    /// CLOSEs that nobody waits for.
+    pub closes: Arc<Closes>,
     /// How data travel.
     pub policy: IoPolicy,
 }
 
+/// A change of a file's attributes that is under way.
+pub(crate) struct Changing<'a> {
+    cluster: &'a Cluster,
+    fh: FileHandle,
+    number: ChangeNo,
+    asked: Asked,
+    told: Option<Told>,
+}
+
+impl Changing<'_> {
+    /// It has ended, and these they are now ([`super::attrs_wanted`]), as the server told in the
+    /// same request.
+    pub(crate) fn done(mut self, attrs: &Attrs) {
+        self.told = Some(Told::answered(attrs.clone(), self.asked));
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        let now = self.cluster.files.next_moment();
+        let change = (self.number, self.told.take());
+        self.cluster.delegated.attributes_changed(&self.fh, now, change);
+    }
+}
+
 impl Cluster {
-    /// This client has changed attributes of a file.
-    pub(crate) fn attributes_changed(&self, fh: &FileHandle) {
-        self.delegated.attributes_changed(fh, self.files.next_moment());
+    /// This client is about to change attributes of a file: until what this gives has ended, in
+    /// whatever way, nobody knows what they are.
+    pub(crate) fn changing(&self, fh: &FileHandle) -> Changing<'_> {
+        let asked = Asked { losses: self.mds.losses(), moment: self.files.moment() };
+        let number = self.delegated.changes_attributes(fh);
+        Changing { cluster: self, fh: fh.clone(), number, asked, told: None }
     }
 
     /// This client has given or taken a name, or tried to.

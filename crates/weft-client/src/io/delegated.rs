@@ -7,17 +7,28 @@ use weft_nfs::{Attrs, FileHandle, Stateid, callback::CbRecallArgs};
 use super::open::Asked;
 use crate::{
     cache::Moment,
-    delegation::{Ask, Delegations, Grant, Granted, Recalled, Return},
+    delegation::{Ask, ChangeNo, Delegations, Grant, Granted, Recalled, Return},
     rpc::Credential,
     session::Session,
     sync::Mutex,
 };
 
-/// What the server told of a file with an open, asked then.
+/// What the server told of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Told {
+    /// [`super::attrs_wanted`].
     pub(crate) attrs: Arc<Attrs>,
+    /// Before that.
     pub(crate) asked: Asked,
+    /// What this client had done to the file's bytes until then is told of.
+    pub(crate) as_of: Moment,
+}
+
+impl Told {
+    /// In an answer that may lack all that was done since it was asked for.
+    pub(crate) fn answered(attrs: Attrs, asked: Asked) -> Told {
+        Told { attrs: Arc::new(attrs), asked, as_of: asked.moment }
+    }
 }
 
 /// What a client was delegated. Its lock is taken after all others, and held for no call.
@@ -149,9 +160,20 @@ impl Delegated {
         self.table.lock().known.writers_change(fh)
     }
 
-    /// This client has changed attributes of a file: who opens it next asks the server.
-    pub(crate) fn attributes_changed(&self, fh: &FileHandle, now: Moment) {
-        self.table.lock().known.attributes_changed(fh, now.0);
+    /// This client begins to change attributes of a file.
+    pub(super) fn changes_attributes(&self, fh: &FileHandle) -> ChangeNo {
+        self.table.lock().known.changes_attributes(fh)
+    }
+
+    /// That has ended, somehow, and the server told this with it: who opens the file next asks the
+    /// server whether he may.
+    pub(super) fn attributes_changed(
+        &self,
+        fh: &FileHandle,
+        now: Moment,
+        change: (ChangeNo, Option<Told>),
+    ) {
+        self.table.lock().known.attributes_changed(fh, now.0, change);
     }
 
     /// Those that are too many, to be returned.
@@ -162,6 +184,12 @@ impl Delegated {
     /// All but so many, to be returned.
     pub(crate) fn all_but(&self, kept: usize) -> Vec<Return> {
         self.table.lock().known.all_but(kept)
+    }
+
+    /// That of a file that nobody has open here and that has one name, to be returned.
+    pub(super) fn of_last_name(&self, fh: &FileHandle) -> Option<Return> {
+        let has_one = |told: &Told| told.attrs.numlinks == Some(1);
+        self.table.lock().known.of_last_name(fh, has_one)
     }
 
     /// That of a file, to be returned.

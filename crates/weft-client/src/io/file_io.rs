@@ -14,6 +14,7 @@ use weft_nfs::{
 };
 
 use super::{
+    closes::LateClose,
     cluster::Cluster,
     data_path::DataPath,
     held::LayoutState,
@@ -43,6 +44,7 @@ pub struct FileIo {
     /// Failures of the file this open has heard of, or that were before it.
     failures_seen: AtomicU64,
     has_left: AtomicBool,
+    was_flushed: AtomicBool,
 }
 
 impl FileIo {
@@ -53,7 +55,8 @@ impl FileIo {
         let failures_seen = AtomicU64::new(path.file.failure_after(0).0);
         let ahead = ReadAhead::new(policy.read_ahead_bytes.into(), limits::CACHE_BLOCK_BYTES);
         let ahead = Mutex::new(ahead);
-        FileIo { path, policy, ahead, failures_seen, has_left: AtomicBool::new(false) }
+        let (has_left, was_flushed) = (AtomicBool::new(false), AtomicBool::new(false));
+        FileIo { path, policy, ahead, failures_seen, has_left, was_flushed }
     }
 
     /// Below which sizes I/O goes through the metadata server, as it said when the file was opened.
@@ -246,12 +249,14 @@ impl FileIo {
             .map_err(|TooFar| too_far)
     }
 
-    /// Sends what was gathered.
+    /// Sends what was gathered. The first time little of it is durable then: who looks at what he
+    /// has written usually closes it next, and that would be one more request.
     ///
     /// # Errors
     /// [`ClientError`]; what could not be sent stays gathered.
     pub async fn flush(&self) -> Result<(), ClientError> {
-        self.send_dirty(false).await
+        let is_first = !self.was_flushed.swap(true, Ordering::AcqRel);
+        self.send_dirty(is_first).await
     }
 
     /// Reads at most `len` bytes; fewer only at the end of the file. One piece is returned as
@@ -476,6 +481,32 @@ impl FileIo {
         self.path.cluster.files.forget_idle(&self.path.file);
         let closed = if is_unknown { Ok(()) } else { self.send_close().await };
         committed.and(returned).and(closed)
+    }
+
+    /// Closes an open for somebody who does not wait for the server to know: it hears of that a
+    /// moment later, with other CLOSEs, unless something of the file is to be settled first.
+    ///
+    /// # Errors
+    /// As [`FileIo::close`], but for those of the CLOSE.
+    pub async fn close_soon(&self) -> Result<(), ClientError> {
+        let has_work = || self.path.file.has_untold() || self.holds_layout() != Some(false);
+        if has_work() {
+            return self.close().await;
+        }
+        self.path.stop_reading_ahead();
+        let is_unknown = self.path.end_alone().await;
+        if self.leave() && has_work() {
+            self.return_layout().await?;
+        }
+        self.forget();
+        self.path.cluster.files.forget_idle(&self.path.file);
+        if !is_unknown {
+            let (mds, fh, close) = (self.path.mds.clone(), self.fh().clone(), self.close_op());
+            if !self.path.cluster.closes.send_later(LateClose { mds, fh, close }) {
+                self.send_close().await?;
+            }
+        }
+        self.hear_of_failures()
     }
 
     /// Sends what is dirty; durably, if that is wanted, it is little and nothing else waits for a

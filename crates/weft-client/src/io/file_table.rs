@@ -67,6 +67,11 @@ impl FileTable {
         is_last
     }
 
+    /// Whether somebody has a file open here.
+    pub(super) fn is_open(&self, fh: &FileHandle) -> bool {
+        self.find(fh).is_some_and(|file| file.users.load(Ordering::Acquire) > 0)
+    }
+
     /// A file that is open, or of which something is kept.
     pub(super) fn find(&self, fh: &FileHandle) -> Option<Arc<SharedFile>> {
         self.known.lock().by_handle.get(fh).and_then(Weak::upgrade)

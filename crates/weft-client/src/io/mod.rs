@@ -17,11 +17,13 @@
 //! [`FileIo`] is what users call. Below it: `cached` and `write_back` (between cache and servers),
 //! `recover` (what is done when servers fail or forget), `reopen`, the verbs that make one try each
 //! (`write`, `read`, `commit`, `layout`, `size`), and at the bottom what a file knows (`data_path`,
-//! `shared_file`, `held`, `guards`), where files are (`file_table`, `memory`), and what was
-//! delegated (`delegated`). A file uses only those below it; above all stands `returns`, which
-//! gives delegations back.
+//! `shared_file`, `held`, `guards`), where files are (`file_table`, `memory`), what was delegated
+//! (`delegated`), and what is closed (`closes`). A file uses only those below it; above all stands
+//! `returns`, which gives delegations back.
 
+mod attrs;
 mod cached;
+mod closes;
 mod cluster;
 mod commit;
 mod data_path;
@@ -50,6 +52,9 @@ mod watcher;
 mod write;
 mod write_back;
 
+pub use attrs::NODE_ATTRS;
+pub(crate) use attrs::attrs_wanted;
+pub use closes::Closes;
 pub use cluster::Cluster;
 pub use delegated::Delegated;
 pub(crate) use delegated::{Asking, Told};

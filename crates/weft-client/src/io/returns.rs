@@ -37,6 +37,34 @@ pub struct Returns {
     sending: tokio::sync::Mutex<()>,
 }
 
+/// A delegation that goes with another request; in a way of its own, if that did not return it.
+pub(crate) struct Leaving {
+    returns: Arc<Returns>,
+    returned: Option<Return>,
+}
+
+impl Leaving {
+    /// PUTFH and DELEGRETURN.
+    pub(crate) fn ops(&self) -> Vec<OpArgs> {
+        self.returned.iter().flat_map(delegreturn).collect()
+    }
+
+    /// The server has taken it.
+    pub(crate) fn done(mut self) {
+        if let Some(returned) = self.returned.take() {
+            self.returns.delegated.returned(&returned);
+        }
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if let Some(returned) = self.returned.take() {
+            self.returns.give_back(vec![returned], What::Unguarded);
+        }
+    }
+}
+
 impl Returns {
     /// Of these, which those open files rely on.
     pub fn new(files: Arc<OpenFiles>, delegated: Arc<Delegated>) -> Returns {
@@ -116,6 +144,17 @@ impl Returns {
         }
     }
 
+    /// Takes that of a file out of use, if nothing here relies on it and the file has one name: for
+    /// who takes that away, and returns it in the same request.
+    pub(crate) fn with_last_name(self: &Arc<Self>, fh: &FileHandle) -> Option<Leaving> {
+        let cluster = self.cluster.get().and_then(Weak::upgrade)?;
+        if cluster.files.is_open(fh) {
+            return None;
+        }
+        let returned = self.delegated.of_last_name(fh)?;
+        Some(Leaving { returns: self.clone(), returned: Some(returned) })
+    }
+
     /// Returns that of a file, if one is held, before it ends.
     pub(crate) async fn give_back_file(&self, fh: &FileHandle) {
         if let Some(returned) = self.delegated.of_file(fh) {
@@ -182,16 +221,18 @@ async fn outlive(files: &OpenFiles, returned: &Return) {
     }
 }
 
+fn delegreturn(Return { fh, stateid, .. }: &Return) -> [OpArgs; 2] {
+    let args = DelegreturnArgs { deleg_stateid: *stateid };
+    [OpArgs::Putfh(PutfhArgs { object: fh.clone() }), OpArgs::Delegreturn(args)]
+}
+
 /// DELEGRETURN of each. One that the server has taken away is freed (§18.38), so that it need not
 /// remember that.
 async fn send(cluster: &Cluster, all: &[Return]) -> Result<(), ClientError> {
     let mut rest = all;
     while !rest.is_empty() {
-        let ops = rest.iter().flat_map(|Return { fh, stateid, .. }| {
-            let args = DelegreturnArgs { deleg_stateid: *stateid };
-            [OpArgs::Putfh(PutfhArgs { object: fh.clone() }), OpArgs::Delegreturn(args)]
-        });
-        let outcome = cluster.mds.compound_outcome(ops.collect()).await?;
+        let ops = rest.iter().flat_map(delegreturn).collect();
+        let outcome = cluster.mds.compound_outcome(ops).await?;
         let done = outcome.done.len() / 2;
         let Some((refused, others)) = rest.get(done..).and_then(<[Return]>::split_first) else {
             return Ok(());

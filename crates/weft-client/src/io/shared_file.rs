@@ -222,8 +222,8 @@ impl SharedFile {
 
     /// What was written is known to the servers now: answers of before do not count it.
     pub(super) fn settled(&self) {
-        let now = self.now();
-        self.cache.lock().size.settled(now);
+        let mut cache = self.cache.lock();
+        cache.size.settled(self.now());
     }
 
     /// The file ends here now: the server was told, when nothing of what is beyond was on its way.

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
-use weft_nfs::{FileHandle, IoMode, OpNum, StableHow, Stateid, Verifier};
+use weft_nfs::{
+    Attrs, Bitmap, FileHandle, IoMode, OpNum, StableHow, Stateid, Verifier, ops::WriteArgs,
+};
 use weft_xdr::Payload;
 
 use super::{
+    attrs::attrs_wanted,
     cluster::Cluster,
     data_path::DataPath,
     held::{Failures, Held, LayoutState},
     mark::Mark,
-    open::Open,
+    open::{Asked, Open},
     server_queues::{self, Piece, ServerQueue, Target, Targets},
     shared_file::SharedFile,
     source::{Pieces, rest_of},
@@ -40,6 +43,8 @@ pub(super) struct Outgoing {
     pub(super) worth_layout: bool,
     /// The file is made durable right after it.
     pub(super) then_durable: bool,
+    /// What the metadata server has told of the file with all of it written, asked then.
+    pub(super) told: Mutex<Option<(Asked, Attrs)>>,
 }
 
 impl Outgoing {
@@ -98,11 +103,14 @@ impl DataPath {
         queues: Vec<ServerQueue>,
         held: Option<&Arc<Held>>,
     ) -> Result<Failed, ClientError> {
+        let stable = outgoing.stability(&queues);
         let shared = Arc::new(Shared {
             cluster: self.cluster.clone(),
             by: outgoing.by.clone(),
             stateid: outgoing.by.io_stateid(),
-            stable: outgoing.stability(&queues),
+            stable,
+            asks: self.asks(stable, held),
+            told: Mutex::default(),
             file: self.file.clone(),
             no: outgoing.no,
             pieces: outgoing.pieces.clone(),
@@ -119,7 +127,17 @@ impl DataPath {
             held.failures().extend(&shared.failures);
         }
         ran?;
+        let told = shared.told.lock().take();
+        *outgoing.told.lock() = shared.asks.zip(told);
         Ok(std::mem::take(&mut *shared.failed.lock()))
+    }
+
+    /// Whether the metadata server is asked, now, what the file is after that: if it takes all of
+    /// it in one durable piece, and nobody else changes the file.
+    fn asks(&self, stable: StableHow, held: Option<&Arc<Held>>) -> Option<Asked> {
+        let is_last = stable == StableHow::FILE_SYNC && held.is_none();
+        let asked = Asked { losses: self.mds.losses(), moment: self.cluster.files.moment() };
+        (is_last && self.held_delegation().is_some()).then_some(asked)
     }
 }
 
@@ -129,6 +147,9 @@ struct Shared {
     by: Arc<Open>,
     stateid: Stateid,
     stable: StableHow,
+    /// Whether attributes are asked for, and when.
+    asks: Option<Asked>,
+    told: Mutex<Option<Attrs>>,
     file: Arc<SharedFile>,
     no: SendingNo,
     pieces: Pieces,
@@ -204,7 +225,12 @@ impl Shared {
         let written = match self.cluster.session(&target, &self.by.opened.caller).await {
             Ok(session) => {
                 let how = (target.stateid(self.stateid), self.stable);
-                write_all(&session, target.fh(), how, &piece, &payload).await
+                let request = self.asks.map(|_| attrs_wanted());
+                let written = write_all(&session, target.fh(), how, &piece, (&payload, request));
+                written.await.map(|(unstable, attrs)| {
+                    *self.told.lock() = attrs;
+                    unstable
+                })
             }
             Err(e) => Err(e),
         };
@@ -217,21 +243,25 @@ impl Shared {
 type Try = (Target, Result<Option<Verifier>, ClientError>);
 
 /// Writes a whole piece, however short the server's writes are. Returns the verifier to be
-/// confirmed by COMMIT, or none if the data are durable.
+/// confirmed by COMMIT, or none if the data are durable, and the attributes after that, as far as
+/// they are asked for.
 async fn write_all(
     session: &Session,
     fh: &FileHandle,
     (stateid, stable): (Stateid, StableHow),
     piece: &Piece,
-    payload: &Payload,
-) -> Result<Option<Verifier>, ClientError> {
+    (payload, request): (&Payload, Option<Bitmap>),
+) -> Result<(Option<Verifier>, Option<Attrs>), ClientError> {
     let mut done = 0;
+    let mut attrs = None;
     let mut first = None;
     let mut unstable = None;
     while done < piece.len {
         let at = piece.object_offset + u64::from(done);
         let part = if done == 0 { payload.clone() } else { rest_of(payload, done) };
-        let ok = session.write(fh, stateid, at, part, stable).await?;
+        let write = WriteArgs { stateid, offset: at, stable, data: part };
+        let (ok, told) = session.write_asking(fh, write, request).await?;
+        attrs = told;
         done += ok.count;
         if ok.committed == StableHow::UNSTABLE {
             unstable = Some(ok.verifier);
@@ -241,5 +271,5 @@ async fn write_all(
             (done, first, unstable) = (0, None, None);
         }
     }
-    Ok(unstable)
+    Ok((unstable, attrs))
 }

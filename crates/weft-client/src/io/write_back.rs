@@ -5,31 +5,51 @@ use std::sync::{Arc, atomic::Ordering};
 use weft_xdr::Payload;
 
 use super::{
-    data_path::DataPath, open::Writer, shared_file::SharedFile, source::Pieces, write::Outgoing,
+    data_path::DataPath, delegated::Told, open::Writer, shared_file::SharedFile, source::Pieces,
+    write::Outgoing,
 };
 use crate::{
     boxed::Spawned,
-    cache::{Sending, SendingNo, Take},
+    cache::{Moment, Sending, SendingNo, Take},
     error::ClientError,
     limits,
+    sync::Mutex,
 };
 
-/// What was taken from the cache to be sent.
-type Leaving = Sending<Writer, Payload>;
+/// What was taken from the cache to be sent, and when this client had done something to the file
+/// last then.
+type Leaving = (Sending<Writer, Payload>, Moment);
 
 /// A sending that has left the cache: whatever becomes of it, the cache hears of its end.
 struct UnderWay {
     file: Arc<SharedFile>,
     no: SendingNo,
+    since: Moment,
+    has_ended: bool,
+}
+
+impl UnderWay {
+    /// It has ended. When, if this client did nothing else to the file meanwhile: what a server has
+    /// told with it is of all that was done until then.
+    fn end(&mut self) -> Option<Moment> {
+        if std::mem::replace(&mut self.has_ended, true) {
+            return None;
+        }
+        let as_of = self.file.cache(|cache| {
+            let was_alone = cache.size.last_change() == self.since;
+            let now = self.file.now();
+            cache.size.settled(now);
+            cache.ranges.ended(self.no);
+            was_alone.then_some(now)
+        });
+        self.file.has_ended();
+        as_of
+    }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.file.cache(|cache| {
-            cache.size.settled(self.file.now());
-            cache.ranges.ended(self.no);
-        });
-        self.file.has_ended();
+        self.end();
     }
 }
 
@@ -63,7 +83,7 @@ impl DataPath {
                 return Ok(());
             }
             let all = Take::all(u64::MAX, usize::MAX);
-            match self.file.cache(|cache| cache.ranges.take_dirty(&all)) {
+            match self.take(&all) {
                 Some(sending) => self.send_apart(sending, then_durable).await?,
                 None => ended.await,
             }
@@ -124,14 +144,18 @@ impl DataPath {
     }
 
     fn take_units(&self) -> Option<Leaving> {
+        self.take(&Take {
+            bytes: limits::WRITE_BACK_BYTES,
+            runs: limits::WRITE_BACK_RUNS,
+            unit_bytes: limits::CACHE_BLOCK_BYTES,
+            partial: true,
+        })
+    }
+
+    fn take(&self, take: &Take) -> Option<Leaving> {
         self.file.cache(|cache| {
-            let take = Take {
-                bytes: limits::WRITE_BACK_BYTES,
-                runs: limits::WRITE_BACK_RUNS,
-                unit_bytes: limits::CACHE_BLOCK_BYTES,
-                partial: true,
-            };
-            cache.ranges.take_dirty(&take)
+            let sending = cache.ranges.take_dirty(take)?;
+            Some((sending, cache.size.last_change()))
         })
     }
 
@@ -194,8 +218,10 @@ impl DataPath {
 
     /// Sends something in a task of its own: whoever waits for it may give up, but what has left
     /// arrives, or is known not to have.
-    fn send_apart(self: &Arc<Self>, sending: Leaving, then_durable: bool) -> Spawned<()> {
-        let under_way = UnderWay { file: self.file.clone(), no: sending.no };
+    fn send_apart(self: &Arc<Self>, leaving: Leaving, then_durable: bool) -> Spawned<()> {
+        let (sending, since) = leaving;
+        let (file, no) = (self.file.clone(), sending.no);
+        let mut under_way = UnderWay { file, no, since, has_ended: false };
         let outgoing = self.outgoing(sending, then_durable);
         // In the name of who wrote it.
         let path = match Arc::ptr_eq(&outgoing.by, &self.open) {
@@ -207,13 +233,17 @@ impl DataPath {
         };
         Spawned::new(async move {
             let sent = path.send(&outgoing).await;
-            drop(under_way);
+            let as_of = under_way.end();
+            if let (Some(as_of), Some((asked, attrs))) = (as_of, outgoing.told.lock().take()) {
+                let told = Told { as_of, ..Told::answered(attrs, asked) };
+                path.cluster.delegated.opened(path.fh(), asked.moment, (None, told));
+            }
             sent
         })
     }
 
     /// A few small pieces that were gathered are not worth a layout.
-    fn outgoing(&self, sending: Leaving, then_durable: bool) -> Outgoing {
+    fn outgoing(&self, sending: Sending<Writer, Payload>, then_durable: bool) -> Outgoing {
         let Sending { no, by, pieces } = sending;
         let by = by.0;
         let pieces = Pieces::new(pieces);
@@ -224,6 +254,7 @@ impl DataPath {
             || ranges.len() > limits::MDS_RUNS_MAX
             || bytes >= limits::MDS_BYTES_MAX;
         let worth_layout = is_much && self.is_worth_layout(&by, end);
-        Outgoing { no, by, pieces, ranges, worth_layout, then_durable }
+        let told = Mutex::default();
+        Outgoing { no, by, pieces, ranges, worth_layout, then_durable, told }
     }
 }

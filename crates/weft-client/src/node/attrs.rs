@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use weft_nfs::{AttrNo, Attrs, Bitmap, FileHandle, OpArgs, Stateid, ops::SetattrArgs};
 
-use super::{NODE_ATTRS, Nodes, attrs_in, attrs_wanted, getattr, putfh};
+use super::{Nodes, attrs_in, getattr, putfh};
 use crate::{
     error::ClientError,
-    io::{Asked, FileIo, Told},
+    io::{Asked, FileIo, Told, attrs_wanted},
 };
 
 /// Attributes, and for how long nothing but this client changes them.
 #[derive(Debug, Clone)]
 pub struct Vouched {
-    /// [`NODE_ATTRS`], as far as the server has them.
+    /// [`super::NODE_ATTRS`], as far as the server has them.
     pub attrs: Attrs,
     /// So long they stay true, unless a [`super::Watcher`] is told otherwise before; not at all if
     /// the file is not delegated.
@@ -55,7 +55,7 @@ impl Nodes {
         }
         let asked = Asked { losses: self.mds.losses(), moment: self.cluster.files.moment() };
         let attrs = self.getattr(fh, attrs_wanted()).await?;
-        let told = Told { attrs: attrs.clone().into(), asked };
+        let told = Told::answered(attrs.clone(), asked);
         self.cluster.delegated.opened(fh, asked.moment, (None, told));
         let known = self.attrs_known(fh);
         Ok(known.unwrap_or(Vouched { attrs, holds_for: Duration::ZERO }))
@@ -66,12 +66,12 @@ impl Nodes {
         // First, so that it is not more than what the look at the delegation relied on.
         let holds_for = self.mds.believed_for();
         let told = self.cluster.delegated.told(&self.mds, fh)?;
-        let is_true = !self.cluster.files.may_lack(fh, told.asked.moment);
+        let is_true = !self.cluster.files.may_lack(fh, told.as_of);
         is_true.then(|| Vouched { attrs: Attrs::clone(&told.attrs), holds_for })
     }
 
     /// Sets attributes (RFC 8881 §18.30), a size under the stateid of an open if there is one; what
-    /// [`NODE_ATTRS`] are after that.
+    /// [`super::NODE_ATTRS`] are after that.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -83,11 +83,12 @@ impl Nodes {
     ) -> Result<Attrs, ClientError> {
         let size = attrs.size;
         let set = OpArgs::Setattr(SetattrArgs { stateid, attrs: Box::new(attrs) });
-        let ops = vec![putfh(fh), set, getattr(NODE_ATTRS)];
+        let ops = vec![putfh(fh), set, getattr(attrs_wanted())];
         let set = async || {
-            let done = self.mds.compound(ops).await;
-            self.cluster.attributes_changed(fh);
-            attrs_in(done?.pop())
+            let changing = self.cluster.changing(fh);
+            let attrs = attrs_in(self.mds.compound(ops).await?.pop())?;
+            changing.done(&attrs);
+            Ok(attrs)
         };
         let Some(size) = size else { return set().await };
         // What this client has open of it is settled first, and cut.

@@ -14,14 +14,14 @@ mod space;
 mod xattrs;
 
 pub use crate::{
-    io::{Change, Watcher, What},
+    io::{Change, NODE_ATTRS, Watcher, What},
     session::{Reclaim, Reclaims},
 };
 pub use access::Access;
 pub use attrs::{Space, Vouched};
 pub use locks::{LockRange, Locked};
+pub(crate) use open::open_asking;
 pub use open::{OpenOptions, OpenedName, OpenedNode};
-pub(crate) use open::{attrs_wanted, open_asking};
 
 use std::sync::{
     Arc, Weak,
@@ -31,8 +31,7 @@ use std::sync::{
 use bytes::Bytes;
 use tokio::sync::Notify;
 use weft_nfs::{
-    AttrNo, Attrs, Bitmap, ChangeInfo, ClientId, FileHandle, OpArgs, OpNum, OpOk, Opaque,
-    StateOwner,
+    Attrs, Bitmap, ChangeInfo, ClientId, FileHandle, OpArgs, OpNum, OpOk, Opaque, StateOwner,
     ops::{GetattrArgs, PutfhArgs},
 };
 
@@ -42,24 +41,6 @@ use crate::{
     rpc::Credential,
     session::Session,
 };
-
-/// Attributes that [`Node`]s come with.
-pub const NODE_ATTRS: Bitmap = Bitmap::of(&[
-    AttrNo::TYPE,
-    AttrNo::CHANGE,
-    AttrNo::SIZE,
-    AttrNo::FSID,
-    AttrNo::FILEID,
-    AttrNo::MODE,
-    AttrNo::NUMLINKS,
-    AttrNo::OWNER,
-    AttrNo::OWNER_GROUP,
-    AttrNo::RAWDEV,
-    AttrNo::SPACE_USED,
-    AttrNo::TIME_ACCESS,
-    AttrNo::TIME_METADATA,
-    AttrNo::TIME_MODIFY,
-]);
 
 /// A file, directory or link: its handle, and what was said of it last.
 #[derive(Debug, Clone)]

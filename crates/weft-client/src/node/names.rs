@@ -9,6 +9,20 @@ use weft_nfs::{
 use super::{DirChange, NODE_ATTRS, Node, Nodes, attrs_in, attrs_told, getattr, putfh};
 use crate::error::ClientError;
 
+/// REMOVE, and what is asked of the directory after it.
+fn removing(dir: &FileHandle, target: Component) -> [OpArgs; 3] {
+    [putfh(dir), OpArgs::Remove(RemoveArgs { target }), getattr(NODE_ATTRS)]
+}
+
+/// What the results of [`removing`] say.
+fn removed_by(done: Vec<OpOk>) -> Result<DirChange, ClientError> {
+    let mut done = done.into_iter().skip(1);
+    match done.next() {
+        Some(OpOk::Remove(ok)) => Ok(DirChange { info: ok.change, attrs: attrs_told(done.next()) }),
+        _ => Err(ClientError::unexpected(OpNum::REMOVE)),
+    }
+}
+
 impl Nodes {
     /// What has a name in a directory (RFC 8881 §18.13).
     ///
@@ -93,17 +107,42 @@ impl Nodes {
         dir: &FileHandle,
         target: Component,
     ) -> Result<DirChange, ClientError> {
-        let remove = OpArgs::Remove(RemoveArgs { target });
-        let ops = vec![putfh(dir), remove, getattr(NODE_ATTRS)];
-        let removed = self.changing(2, ops).await;
+        let removed = self.changing(2, removing(dir, target).into()).await;
         self.cluster.names_changed();
-        let mut done = removed?.into_iter().skip(1);
-        match done.next() {
-            Some(OpOk::Remove(ok)) => {
-                Ok(DirChange { info: ok.change, attrs: attrs_told(done.next()) })
-            }
-            _ => Err(ClientError::unexpected(OpNum::REMOVE)),
+        removed_by(removed?)
+    }
+
+    /// [`Nodes::remove`] of what is this file's only name, as far as is known: then its delegation,
+    /// if one is held, goes back in the same request, before the server asks for it.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn remove_file(
+        &self,
+        dir: &FileHandle,
+        target: Component,
+        file: &FileHandle,
+    ) -> Result<DirChange, ClientError> {
+        let Some(leaving) = self.returns.with_last_name(file) else {
+            return self.remove(dir, target).await;
+        };
+        let mut ops = leaving.ops();
+        let before = ops.len();
+        ops.extend(removing(dir, target.clone()));
+        let outcome = self.mds.compound_outcome(ops).await;
+        self.cluster.names_changed();
+        let mut outcome = outcome?;
+        if outcome.done.len() < before {
+            // The server has another idea of the delegation, which is not what this is about.
+            drop(leaving);
+            return self.remove(dir, target).await;
         }
+        leaving.done();
+        let done = outcome.done.split_off(before);
+        if done.len() < 2 {
+            outcome.into_result()?;
+        }
+        removed_by(done)
     }
 
     /// Gives a name of one directory another one, perhaps in another directory (RFC 8881 §18.26).

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use weft_nfs::{
-    Acl, AttrNo, Attrs, Bitmap, Component, FileHandle, OpArgs, OpNum, OpOk, Seqid, StateOwner,
-    Stateid,
+    Acl, Attrs, Bitmap, Component, FileHandle, OpArgs, OpNum, OpOk, Seqid, StateOwner, Stateid,
     attr::ModeUmask,
     ops::{CreateHow, OpenArgs, OpenClaim, OpenDelegation, SetattrArgs},
     share,
@@ -14,7 +13,9 @@ use super::{DirChange, NODE_ATTRS, Node, Nodes, attrs_told, getattr, putfh};
 use crate::{
     delegation::{Grant, Granted, Kind},
     error::ClientError,
-    io::{Asked, Asking, FileIo, IoPolicy, Opened, Since, Thresholds, Told, Under, What},
+    io::{
+        Asked, Asking, FileIo, IoPolicy, Opened, Since, Thresholds, Told, Under, What, attrs_wanted,
+    },
 };
 
 /// How a file is opened.
@@ -199,7 +200,7 @@ impl Nodes {
             return None;
         }
         let (stateid, since, told) = delegated.opens(&self.mds, fh)?;
-        if self.cluster.files.may_lack(fh, told.asked.moment) {
+        if self.cluster.files.may_lack(fh, told.as_of) {
             return None;
         }
         let attrs = Attrs::clone(&told.attrs);
@@ -261,7 +262,7 @@ impl Nodes {
         let opening = (options, owner, asked);
         let opened = self.opened_as(fh, (open.stateid, open.rflags, under), opening, &attrs);
         let reader = options.read.then(|| self.caller().clone());
-        let told = Told { attrs: Arc::new(attrs.clone()), asked };
+        let told = Told::answered(attrs.clone(), asked);
         // With a grant the server told of the file as it was granted.
         let asked_at = granted.map_or(asked.moment, |since| since.0);
         delegated.opened(&opened.fh, asked_at, (reader, told));
@@ -349,11 +350,6 @@ impl Nodes {
             write_size: item.and_then(|i| i.write_size).unwrap_or(0),
         }
     }
-}
-
-/// Attributes asked for with an OPEN.
-pub(crate) fn attrs_wanted() -> Bitmap {
-    NODE_ATTRS.or(&Bitmap::of(&[AttrNo::MDSTHRESHOLD]))
 }
 
 /// OPEN, and what is asked of the file that it opens.

@@ -39,9 +39,8 @@ impl Nodes {
         option: SetxattrOption,
     ) -> Result<(), ClientError> {
         let set = SetxattrArgs { option, key, value: XattrValue(value) };
-        let done = self.mds.on_file(fh, OpArgs::Setxattr(set)).await.map(drop);
-        self.cluster.attributes_changed(fh); // its times
-        done
+        let _its_times = self.cluster.changing(fh);
+        self.mds.on_file(fh, OpArgs::Setxattr(set)).await.map(drop)
     }
 
     /// Takes a value away (RFC 8276 §8.4.4).
@@ -50,9 +49,8 @@ impl Nodes {
     /// NOXATTR if there is none of that name; [`ClientError`].
     pub async fn removexattr(&self, fh: &FileHandle, name: Component) -> Result<(), ClientError> {
         let remove = OpArgs::Removexattr(RemovexattrArgs { name });
-        let done = self.mds.on_file(fh, remove).await.map(drop);
-        self.cluster.attributes_changed(fh);
-        done
+        let _its_times = self.cluster.changing(fh);
+        self.mds.on_file(fh, remove).await.map(drop)
     }
 
     /// The names of all values (RFC 8276 §8.4.3), as far as they take no more than

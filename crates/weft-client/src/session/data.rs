@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use weft_io::Destination;
 use weft_nfs::{
-    FileHandle, IO_BYTES_MAX, NfsStat, OpArgs, OpNum, OpOk, OpReply, Opaque, StableHow, Stateid,
-    Verifier, ops::*,
+    Attrs, Bitmap, FileHandle, IO_BYTES_MAX, NfsStat, OpArgs, OpNum, OpOk, OpReply, Opaque,
+    StableHow, Stateid, Verifier, ops::*,
 };
 use weft_xdr::{Decode, Payload, Reader};
 
@@ -102,18 +102,43 @@ impl Session {
         data: Payload,
         stable: StableHow,
     ) -> Result<DataWritten, ClientError> {
-        let len = data.len();
-        let write = OpArgs::Write(WriteArgs { stateid, offset, stable, data });
-        match self.on_file(fh, write).await? {
-            OpOk::Write(ok)
+        let write = WriteArgs { stateid, offset, stable, data };
+        Ok(self.write_asking(fh, write, None).await?.0)
+    }
+
+    /// The same, and what attributes are after that, if they are asked for and the server tells.
+    ///
+    /// # Errors
+    /// As [`Session::write`].
+    pub(crate) async fn write_asking(
+        &self,
+        fh: &FileHandle,
+        write: WriteArgs,
+        request: Option<Bitmap>,
+    ) -> Result<(DataWritten, Option<Attrs>), ClientError> {
+        let (len, stable) = (write.data.len(), write.stable);
+        let mut ops = vec![OpArgs::Putfh(PutfhArgs { object: fh.clone() }), OpArgs::Write(write)];
+        ops.extend(request.map(|request| OpArgs::Getattr(GetattrArgs { request })));
+        let mut outcome = self.compound_outcome(ops).await?;
+        if outcome.done.len() >= 2 {
+            outcome.failed = None; // written it was
+        }
+        let mut done = outcome.into_result()?.into_iter().skip(1);
+        let written = match done.next() {
+            Some(OpOk::Write(ok))
                 if ok.count as usize <= len
                     && (ok.count > 0 || len == 0)
                     && ok.committed >= stable =>
             {
-                Ok(DataWritten { count: ok.count, committed: ok.committed, verifier: ok.writeverf })
+                DataWritten { count: ok.count, committed: ok.committed, verifier: ok.writeverf }
             }
-            _ => Err(ClientError::unexpected(OpNum::WRITE)),
-        }
+            _ => return Err(ClientError::unexpected(OpNum::WRITE)),
+        };
+        let attrs = match done.next() {
+            Some(OpOk::Getattr(ok)) => Some(*ok.attrs),
+            _ => None,
+        };
+        Ok((written, attrs))
     }
 
     /// COMMIT of the whole file: its verifier must equal that of the WRITEs before.

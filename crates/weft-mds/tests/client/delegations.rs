@@ -19,11 +19,15 @@ use weft_client::{
     ClientError,
     fs::{Client, ClientOptions, OpenOptions},
     io::{IoPolicy, Source},
-    node::{Nodes, OpenedNode},
+    node::{NODE_ATTRS, Nodes, OpenedNode},
     rpc::Credential,
 };
 use weft_mds::{Delegated, Export, SmallFiles};
-use weft_nfs::{Attrs, FileHandle, NfsStat, Stateid};
+use weft_nfs::{
+    Attrs, Component, FileHandle, NfsStat, NfsTime, OpArgs, Seqid, Stateid,
+    attr::SetTime,
+    ops::{CloseArgs, DelegreturnArgs, PutfhArgs},
+};
 use weft_server::compound::Role;
 
 async fn client_of(cluster: &Cluster, options: ClientOptions) -> Client {
@@ -440,4 +444,142 @@ async fn all_at_once() {
             client.close().await;
         }
     }
+}
+
+/// Files that nobody waits for are closed together, all of them, whichever of them the server does
+/// not know any more; and before the client says goodbye.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closes_go_together() {
+    const FILES: u64 = 100;
+    let cluster = Cluster::start().await;
+    let plain = ClientOptions { delegations: false, ..ClientOptions::default() };
+    let one = client_of(&cluster, plain).await;
+    let mut files = Vec::new();
+    for n in 0..FILES {
+        let path = format!("/f{n}");
+        one.write_file(&path, 0o644, Bytes::from_static(b"x")).await.unwrap();
+        files.push(open(one.nodes(), &handle(&one, &path).await).await.unwrap().io);
+    }
+    let counts = |name| count(&cluster, name);
+    for unknown in [3, 40] {
+        let (fh, open_stateid) = (files[unknown].fh(), files[unknown].io_stateid());
+        let close = OpArgs::Close(CloseArgs { seqid: Seqid(0), open_stateid });
+        let putfh = OpArgs::Putfh(PutfhArgs { object: fh.clone() });
+        one.session().compound(vec![putfh, close]).await.unwrap();
+    }
+    let before = (counts("CLOSE"), counts("SEQUENCE"));
+    for io in &files {
+        io.close_soon().await.unwrap();
+    }
+    eventually("all are closed", || counts("CLOSE") == before.0 + FILES).await;
+    assert!(counts("SEQUENCE") < before.1 + FILES / 4, "each by itself");
+    let io = open(one.nodes(), files[0].fh()).await.unwrap().io;
+    io.close_soon().await.unwrap();
+    one.close().await;
+    assert_eq!(counts("CLOSE"), before.0 + FILES + 1);
+}
+
+/// With the only name of a file goes its delegation, in one request and unasked; a file that has
+/// another name, or is open, keeps its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn removing_gives_back() {
+    let cluster = Cluster::start().await;
+    let one = client(&cluster).await;
+    let root = one.nodes().root().await.unwrap().fh;
+    let name = |name: &'static str| Component(Bytes::from_static(name.as_bytes()));
+    let delegated = async |path: &str| {
+        one.write_file(path, 0o644, Bytes::from_static(b"x")).await.unwrap();
+        let fh = handle(&one, path).await;
+        read(&one, &fh).await;
+        fh
+    };
+    let counts = || (count(&cluster, "SEQUENCE"), count(&cluster, "DELEGRETURN"));
+    let fh = delegated("/f").await;
+    let before = counts();
+    one.nodes().remove_file(&root, name("f"), &fh).await.unwrap();
+    assert_eq!((counts(), one.nodes().delegations_held()), ((before.0 + 1, before.1 + 1), 0));
+
+    let fh = delegated("/g").await;
+    one.nodes().link(&fh, &root, name("h")).await.unwrap();
+    one.nodes().vouched_attrs(&fh).await.unwrap();
+    one.nodes().remove_file(&root, name("g"), &fh).await.unwrap();
+    assert_eq!(one.nodes().delegations_held(), 1, "it has another name");
+    // A server that has another idea of the delegation removes the name all the same.
+    one.nodes().vouched_attrs(&fh).await.unwrap();
+    let alone = open(one.nodes(), &fh).await.unwrap().io;
+    let back = DelegreturnArgs { deleg_stateid: alone.io_stateid() };
+    let putfh = OpArgs::Putfh(PutfhArgs { object: fh.clone() });
+    one.session().compound(vec![putfh, OpArgs::Delegreturn(back)]).await.unwrap();
+    alone.close().await.unwrap();
+    one.nodes().remove_file(&root, name("h"), &fh).await.unwrap();
+    eventually("it is forgotten", || one.nodes().delegations_held() == 0).await;
+    // What cannot be removed is told.
+    let fh = delegated("/i").await;
+    let refused = one.nodes().remove_file(&root, name("no such name"), &fh).await;
+    assert_eq!(refused.unwrap_err().status(), Some(NfsStat::NOENT));
+    assert_eq!(read(&one, &fh).await, "x");
+
+    // One that is open is given back when the server asks, after the open was told to it.
+    let alone = open(one.nodes(), &fh).await.unwrap().io;
+    one.nodes().remove_file(&root, name("i"), &fh).await.unwrap();
+    eventually("it is given back", || one.nodes().delegations_held() == 0).await;
+    alone.forget_kept();
+    assert_eq!(alone.read(0, 9).await.unwrap(), "x");
+    alone.close().await.unwrap();
+}
+
+/// What a WRITE or SETATTR tells of a delegated file is believed, and is what the server would tell
+/// then, whatever else this client does to the file at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_tell_what_they_made() {
+    let cluster = Cluster::with(delegates_to_write(Options::default())).await;
+    let one = client(&cluster).await;
+    let nodes = one.nodes().clone();
+    one.write_file("/f", 0o644, Bytes::from_static(b"first")).await.unwrap();
+    let fh = handle(&one, "/f").await;
+    let io = nodes.open_node(&fh, writing()).await.unwrap().io;
+    let put = async |at: u64| {
+        io.write(at, 1, &Source::bytes(Bytes::from_static(b"x"))).await.unwrap();
+    };
+    put(99).await;
+    io.flush().await.unwrap();
+    let before = count(&cluster, "");
+    assert_eq!(nodes.attrs_known(&fh).map(|known| known.attrs.size), Some(Some(100)));
+    let mode = Attrs { mode: Some(0o600), ..Attrs::default() };
+    nodes.setattr(&fh, Stateid::ANONYMOUS, mode).await.unwrap();
+    let known = nodes.vouched_attrs(&fh).await.unwrap().attrs;
+    assert_eq!((known.size, known.mode), (Some(100), Some(0o600)));
+    assert_eq!(count(&cluster, ""), before + 4, "SEQUENCE, PUTFH, SETATTR, GETATTR");
+
+    for round in 0..100_u64 {
+        let mut tasks = JoinSet::new();
+        for n in 0..4_u64 {
+            let (nodes, fh, io) = (nodes.clone(), fh.clone(), io.clone());
+            tasks.spawn(async move {
+                if n == 3 {
+                    let time = NfsTime { seconds: i64::try_from(round).unwrap(), nseconds: 0 };
+                    let set = Some(SetTime::ToClient(time));
+                    let times = Attrs { time_modify_set: set, ..Attrs::default() };
+                    nodes.setattr(&fh, Stateid::ANONYMOUS, times).await.unwrap();
+                    return;
+                }
+                let data = Source::bytes(Bytes::from_static(b"y"));
+                io.write(100 + round * 7 + n, 1, &data).await.unwrap();
+                if n == 0 {
+                    io.commit().await.unwrap()
+                } else {
+                    io.flush().await.unwrap()
+                };
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap();
+        }
+        io.commit().await.unwrap();
+        let known = nodes.vouched_attrs(&fh).await.unwrap().attrs;
+        let told = nodes.getattr(&fh, NODE_ATTRS).await.unwrap();
+        let of = |attrs: &Attrs| (attrs.size, attrs.change, attrs.time_modify, attrs.mode);
+        assert_eq!(of(&known), of(&told), "round {round}");
+    }
+    io.close().await.unwrap();
 }
