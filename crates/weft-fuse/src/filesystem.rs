@@ -1,9 +1,8 @@
-//! Requests of the kernel: each is answered by a task of its own, in its caller's name.
+//! Requests of the kernel: each is answered in its caller's name, beside all others.
 
 use std::{
     ffi::OsStr,
     path::Path,
-    pin::Pin,
     sync::{Arc, atomic::Ordering},
     time::{Duration, SystemTime},
 };
@@ -20,6 +19,7 @@ use weft_client::node::Nodes;
 use weft_nfs::{Attrs, ops::CreateType};
 
 use crate::{
+    answers,
     attr::{owner, set_time},
     callers::Callers,
     locks::{LockCall, Told},
@@ -60,11 +60,8 @@ impl WeftFs {
         Call { tree: self.tree.clone(), nodes }
     }
 
-    /// Answers in a task. Boxed, so that there is one kind of task and not one for each request:
-    /// compiling them took longer than all else here.
-    fn spawn(&self, answer: impl Future<Output = ()> + Send + 'static) {
-        let answer: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(answer);
-        drop(self.runtime.spawn(answer));
+    fn answer(&self, answer: impl Future<Output = ()> + Send + 'static) {
+        answers::begin(&self.runtime, answer);
     }
 }
 
@@ -141,7 +138,7 @@ impl Filesystem for WeftFs {
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let (call, name) = (self.call(request), component(name));
-        self.spawn(async move {
+        self.answer(async move {
             let answer = call.tree.lookup(&call.nodes, parent.0, name).await;
             call.entry(reply, answer);
         });
@@ -153,7 +150,7 @@ impl Filesystem for WeftFs {
 
     fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         let call = self.call(request);
-        self.spawn(async move {
+        self.answer(async move {
             match call.tree.getattr(&call.nodes, ino.0).await {
                 Ok((attr, valid)) => reply.attr(&valid, &attr),
                 Err(e) => reply.error(e),
@@ -189,7 +186,7 @@ impl Filesystem for WeftFs {
             ..Attrs::default()
         };
         let call = self.call(request);
-        self.spawn(async move {
+        self.answer(async move {
             let which = (ino.0, fh.map(|fh| fh.0));
             let answer = call.tree.setattr(&call.nodes, which, attrs).await;
             call.attr(reply, answer);
@@ -198,7 +195,7 @@ impl Filesystem for WeftFs {
 
     fn readlink(&self, request: &Request, ino: INodeNo, reply: ReplyData) {
         let call = self.call(request);
-        self.spawn(async move { data(reply, call.tree.readlink(&call.nodes, ino.0).await) });
+        self.answer(async move { data(reply, call.tree.readlink(&call.nodes, ino.0).await) });
     }
 
     fn mknod(
@@ -212,7 +209,7 @@ impl Filesystem for WeftFs {
         reply: ReplyEntry,
     ) {
         let (call, name) = (self.call(request), component(name));
-        self.spawn(async move {
+        self.answer(async move {
             let creation = Creation { mode, umask };
             let answer = call.tree.mknod(&call.nodes, (parent.0, name), creation, rdev).await;
             call.entry(reply, answer);
@@ -229,7 +226,7 @@ impl Filesystem for WeftFs {
         reply: ReplyEntry,
     ) {
         let (call, name) = (self.call(request), component(name));
-        self.spawn(async move {
+        self.answer(async move {
             let creation = Some(Creation { mode, umask });
             let (place, kind) = ((parent.0, name), CreateType::Directory);
             let answer = call.tree.create(&call.nodes, place, kind, creation).await;
@@ -239,7 +236,7 @@ impl Filesystem for WeftFs {
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let (call, name) = (self.call(request), component(name));
-        self.spawn(
+        self.answer(
             async move { empty(reply, call.tree.remove(&call.nodes, parent.0, name).await) },
         );
     }
@@ -258,7 +255,7 @@ impl Filesystem for WeftFs {
     ) {
         let (call, name) = (self.call(request), component(link_name));
         let kind = CreateType::Link(component(target.as_os_str()).0);
-        self.spawn(async move {
+        self.answer(async move {
             let answer = call.tree.create(&call.nodes, (parent.0, name), kind, None).await;
             call.entry(reply, answer);
         });
@@ -279,7 +276,7 @@ impl Filesystem for WeftFs {
         }
         let call = self.call(request);
         let (from, to) = ((parent.0, component(name)), (newparent.0, component(newname)));
-        self.spawn(async move { empty(reply, call.tree.rename(&call.nodes, from, to).await) });
+        self.answer(async move { empty(reply, call.tree.rename(&call.nodes, from, to).await) });
     }
 
     fn link(
@@ -291,7 +288,7 @@ impl Filesystem for WeftFs {
         reply: ReplyEntry,
     ) {
         let (call, place) = (self.call(request), (newparent.0, component(newname)));
-        self.spawn(async move {
+        self.answer(async move {
             let answer = call.tree.link(&call.nodes, ino.0, place).await;
             call.entry(reply, answer);
         });
@@ -299,7 +296,7 @@ impl Filesystem for WeftFs {
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let call = self.call(request);
-        self.spawn(async move {
+        self.answer(async move {
             match call.tree.open(&call.nodes, ino.0, flags.0).await {
                 Ok((number, how)) => reply.opened(FileHandle(number), how),
                 Err(e) => reply.error(e),
@@ -318,7 +315,7 @@ impl Filesystem for WeftFs {
         reply: ReplyCreate,
     ) {
         let (call, place) = (self.call(request), (parent.0, component(name)));
-        self.spawn(async move {
+        self.answer(async move {
             let creation = Creation { mode, umask };
             match call.tree.create_file(&call.nodes, place, creation, flags).await {
                 Ok((attr, number, how)) => {
@@ -341,7 +338,7 @@ impl Filesystem for WeftFs {
         reply: ReplyData,
     ) {
         let (tree, place) = (self.tree.clone(), Place { ino: ino.0, file: fh.0, offset });
-        self.spawn(async move { data(reply, tree.read(place, size).await) });
+        self.answer(async move { data(reply, tree.read(place, size).await) });
     }
 
     fn write(
@@ -360,7 +357,7 @@ impl Filesystem for WeftFs {
         let len = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let place = Place { ino: ino.0, file: fh.0, offset };
         let (tree, data) = (self.tree.clone(), Bytes::copy_from_slice(data));
-        self.spawn(async move {
+        self.answer(async move {
             match tree.write(place, data).await {
                 Ok(()) => reply.written(len),
                 Err(e) => reply.error(e),
@@ -377,7 +374,7 @@ impl Filesystem for WeftFs {
         reply: ReplyEmpty,
     ) {
         let tree = self.tree.clone();
-        self.spawn(async move {
+        self.answer(async move {
             let committed = tree.commit(fh.0).await;
             let unlocked = tree.unlock_owner(ino.0, lock_owner.0).await;
             empty(reply, committed.and(unlocked));
@@ -386,7 +383,7 @@ impl Filesystem for WeftFs {
 
     fn fsync(&self, _: &Request, _: INodeNo, fh: FileHandle, _: bool, reply: ReplyEmpty) {
         let tree = self.tree.clone();
-        self.spawn(async move { empty(reply, tree.commit(fh.0).await) });
+        self.answer(async move { empty(reply, tree.commit(fh.0).await) });
     }
 
     fn release(
@@ -400,7 +397,7 @@ impl Filesystem for WeftFs {
         reply: ReplyEmpty,
     ) {
         let tree = self.tree.clone();
-        self.spawn(async move {
+        self.answer(async move {
             tree.release(ino.0, fh.0).await;
             reply.ok();
         });
@@ -423,7 +420,7 @@ impl Filesystem for WeftFs {
         mut reply: ReplyDirectory,
     ) {
         let tree = self.tree.clone();
-        self.spawn(async move {
+        self.answer(async move {
             let listed = tree.list(fh.0, offset, |entry| {
                 let FileAttr { ino, kind, .. } = entry.attr;
                 !reply.add(ino, entry.offset, kind, name_of(entry.name))
@@ -444,7 +441,7 @@ impl Filesystem for WeftFs {
         mut reply: ReplyDirectoryPlus,
     ) {
         let tree = self.tree.clone();
-        self.spawn(async move {
+        self.answer(async move {
             let listed = tree.list(fh.0, offset, |entry| {
                 if tree.entry_told(&entry).is_err() {
                     return false;
@@ -476,7 +473,7 @@ impl Filesystem for WeftFs {
 
     fn statfs(&self, request: &Request, ino: INodeNo, reply: ReplyStatfs) {
         let call = self.call(request);
-        self.spawn(async move {
+        self.answer(async move {
             match call.tree.space(&call.nodes, ino.0).await {
                 Ok(space) => {
                     let blocks = |bytes: u64| bytes / BLOCK_BYTES;
@@ -499,7 +496,7 @@ impl Filesystem for WeftFs {
 
     fn access(&self, request: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
         let call = self.call(request);
-        self.spawn(async move {
+        self.answer(async move {
             empty(reply, call.tree.access(&call.nodes, ino.0, mask.bits()).await);
         });
     }
@@ -519,7 +516,7 @@ impl Filesystem for WeftFs {
             Err(e) => return reply.error(e),
         };
         let (call, value) = (self.call(request), Bytes::copy_from_slice(value));
-        self.spawn(async move {
+        self.answer(async move {
             let set = call.tree.setxattr(&call.nodes, ino.0, (key, value), flags);
             empty(reply, set.await);
         });
@@ -538,14 +535,14 @@ impl Filesystem for WeftFs {
             Err(e) => return reply.error(e),
         };
         let call = self.call(request);
-        self.spawn(async move {
+        self.answer(async move {
             xattr(reply, size, call.tree.getxattr(&call.nodes, ino.0, key).await);
         });
     }
 
     fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
         let call = self.call(request);
-        self.spawn(async move {
+        self.answer(async move {
             xattr(reply, size, call.tree.listxattr(&call.nodes, ino.0).await);
         });
     }
@@ -556,7 +553,7 @@ impl Filesystem for WeftFs {
             Err(e) => return reply.error(e),
         };
         let call = self.call(request);
-        self.spawn(async move {
+        self.answer(async move {
             empty(reply, call.tree.removexattr(&call.nodes, ino.0, key).await);
         });
     }
@@ -576,7 +573,7 @@ impl Filesystem for WeftFs {
         let tree = self.tree.clone();
         let (ino, file, owner) = (ino.0, fh.0, lock_owner.0);
         let call = LockCall { ino, file, owner, start, end, kind, pid };
-        self.spawn(async move {
+        self.answer(async move {
             match tree.lock_in_the_way(call).await {
                 Ok(Told { start, end, kind, pid }) => reply.locked(start, end, kind, pid),
                 Err(e) => reply.error(e),
@@ -600,7 +597,7 @@ impl Filesystem for WeftFs {
         let (tree, waits) = (self.tree.clone(), sleep.then(|| request.pid()));
         let (ino, file, owner) = (ino.0, fh.0, lock_owner.0);
         let call = LockCall { ino, file, owner, start, end, kind, pid };
-        self.spawn(async move { empty(reply, tree.set_lock(call, waits).await) });
+        self.answer(async move { empty(reply, tree.set_lock(call, waits).await) });
     }
 
     fn lseek(
@@ -613,7 +610,7 @@ impl Filesystem for WeftFs {
         reply: ReplyLseek,
     ) {
         let tree = self.tree.clone();
-        self.spawn(async move {
+        self.answer(async move {
             match tree.seek(fh.0, offset, whence).await {
                 Ok(offset) => reply.offset(offset),
                 Err(e) => reply.error(e),
@@ -633,7 +630,7 @@ impl Filesystem for WeftFs {
     ) {
         let tree = self.tree.clone();
         let place = Place { ino: ino.0, file: fh.0, offset };
-        self.spawn(async move { empty(reply, tree.allocate(place, length, mode).await) });
+        self.answer(async move { empty(reply, tree.allocate(place, length, mode).await) });
     }
 
     fn copy_file_range(
@@ -652,7 +649,7 @@ impl Filesystem for WeftFs {
         let tree = self.tree.clone();
         let from = Place { ino: ino_in.0, file: fh_in.0, offset: offset_in };
         let to = Place { ino: ino_out.0, file: fh_out.0, offset: offset_out };
-        self.spawn(async move {
+        self.answer(async move {
             match tree.copy(from, to, len).await {
                 Ok(copied) => reply.written(copied),
                 Err(e) => reply.error(e),
