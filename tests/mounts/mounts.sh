@@ -108,7 +108,7 @@ of() { # SYSTEM PHASE FIELD: the middle one, the least and the most, in seconds
     awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)], v[1], v[NR] }'
 }
 {
-  echo "Data on $(stat -f -c %T "$work"); seconds, medians of $repeats (least to most); processor seconds of servers and mount"
+  echo "Data on $(findmnt -n -o FSTYPE -T "$work"); seconds, medians of $repeats (least to most); processor seconds of servers and mount"
   echo
   echo "| | local | GlusterFS | \`weft mount\` | Weft is faster by | processor: GlusterFS | Weft | ratio |"
   echo "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
