@@ -39,8 +39,8 @@ const RECALL_PATIENCE: Duration = Duration::from_secs(1);
 const RECALL_LOOK: Duration = Duration::from_millis(5);
 /// How long a client's own change waits after the delegation that it had to give back: the answer
 /// to the DELEGRETURN tells the attributes of before, and Linux, which hears of both on different
-/// threads, keeps what it handles last.
-const OWN_SETTLES: Duration = Duration::from_millis(5);
+/// threads, keeps what it handles last. A guest that shares its processors takes more than 5 ms.
+const OWN_SETTLES: Duration = Duration::from_millis(20);
 /// Pause before a recall is repeated that the client could not take.
 const RECALL_PAUSE: Duration = Duration::from_millis(200);
 /// Files of which the writers are asked at once by who lists them: half of the slots of Linux'
