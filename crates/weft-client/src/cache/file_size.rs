@@ -61,6 +61,15 @@ impl FileSize {
         self.wrote_at = self.wrote_at.max(now);
     }
 
+    /// What was sent when this client had last done something to the file then is known to servers
+    /// now; whether it did nothing else meanwhile: then what came with the answer is of all that it
+    /// has done until now.
+    pub(crate) fn arrived(&mut self, since: Moment, now: Moment) -> bool {
+        let was_alone = self.last_change() == since;
+        self.settled(now);
+        was_alone
+    }
+
     /// This client has set the size, with nothing of what it wrote unsettled.
     pub(crate) fn cut(&mut self, end: u64, now: Moment) {
         (self.end, self.own_end, self.is_known) = (end, 0, true);
@@ -122,6 +131,29 @@ mod tests {
         assert_eq!(size.end(), 120);
         size.told(told(10, 2, false));
         assert_eq!((size.end(), size.own_end()), (10, 0));
+    }
+
+    /// An answer to a write is of all that was done here, unless something else was done since that
+    /// was sent: a write, a cut, or the end of another write.
+    #[test]
+    fn answers_to_writes_are_of_all_that_was_done() {
+        let others: [fn(&mut FileSize); 4] = [
+            |size| size.wrote(10, T(2)),
+            |size| size.cut(0, T(2)),
+            |size| size.forget(T(2)),
+            |size| assert!(size.arrived(T(1), T(2))),
+        ];
+        let mut alone = FileSize::default();
+        alone.wrote(100, T(1));
+        let since = alone.last_change();
+        assert!(alone.arrived(since, T(3)) && !alone.changed_after(T(3)));
+        for other in others {
+            let mut size = FileSize::default();
+            size.wrote(100, T(1));
+            let since = size.last_change();
+            other(&mut size);
+            assert!(!size.arrived(since, T(3)));
+        }
     }
 
     #[test]

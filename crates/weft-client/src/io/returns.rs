@@ -49,10 +49,14 @@ impl Leaving {
         self.returned.iter().flat_map(delegreturn).collect()
     }
 
-    /// The server has taken it.
-    pub(crate) fn done(mut self) {
-        if let Some(returned) = self.returned.take() {
-            self.returns.delegated.returned(&returned);
+    /// The server has taken it; with the file, or that is still there, and whoever keeps something
+    /// of it hears that it is not vouched for any more.
+    pub(crate) fn done(mut self, is_gone: bool) {
+        let Some(returned) = self.returned.take() else { return };
+        self.returns.delegated.returned(&returned);
+        if !is_gone {
+            let returns = self.returns.clone();
+            tokio::spawn(async move { returns.tell_watcher(&[returned], What::Unguarded).await });
         }
     }
 }

@@ -27,7 +27,8 @@ pub struct Change {
 ///
 /// Nothing of where it keeps what, and for whom, is known behind this trait; nothing of sessions
 /// and delegations before it. It is told of each file that was delegated and is not any more, but
-/// not of a server that has forgotten us, which whoever watches looks for (`Nodes::losses`).
+/// not of one that he who watches has removed (`Nodes::remove_file`), nor of a server that has
+/// forgotten us, which he looks for (`Nodes::losses`).
 pub trait Watcher: Send + Sync + 'static {
     /// Takes these changes, all of them: whoever cannot remember each file takes them for changes
     /// of all files. It is called by a task that holds no lock, and must not wait; what it gives

@@ -36,9 +36,8 @@ impl UnderWay {
             return None;
         }
         let as_of = self.file.cache(|cache| {
-            let was_alone = cache.size.last_change() == self.since;
             let now = self.file.now();
-            cache.size.settled(now);
+            let was_alone = cache.size.arrived(self.since, now);
             cache.ranges.ended(self.no);
             was_alone.then_some(now)
         });

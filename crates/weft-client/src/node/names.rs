@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use weft_nfs::{
-    Attrs, Bitmap, Component, FileHandle, OpArgs, OpNum, OpOk,
+    AttrNo, Attrs, Bitmap, Component, FileHandle, OpArgs, OpNum, OpOk,
     ops::{CreateArgs, CreateType, LinkArgs, LookupArgs, RemoveArgs, RenameArgs},
 };
 
@@ -129,6 +129,8 @@ impl Nodes {
         let mut ops = leaving.ops();
         let before = ops.len();
         ops.extend(removing(dir, target.clone()));
+        // Last, since it fails where all is as it should be: the file is gone.
+        ops.extend([putfh(file), getattr(Bitmap::of(&[AttrNo::NUMLINKS]))]);
         let outcome = self.mds.compound_outcome(ops).await;
         self.cluster.names_changed();
         let mut outcome = outcome?;
@@ -137,9 +139,12 @@ impl Nodes {
             drop(leaving);
             return self.remove(dir, target).await;
         }
-        leaving.done();
-        let done = outcome.done.split_off(before);
-        if done.len() < 2 {
+        let mut done = outcome.done.split_off(before);
+        let looked = attrs_told(done.drain(done.len().min(3)..).nth(1));
+        let is_removed = done.len() >= 2;
+        let is_named = looked.is_some_and(|attrs| attrs.numlinks != Some(0));
+        leaving.done(is_removed && !is_named);
+        if !is_removed {
             outcome.into_result()?;
         }
         removed_by(done)

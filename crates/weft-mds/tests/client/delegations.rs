@@ -2,6 +2,7 @@
 //! is asked for once, until another client wants it; then each open sees what that one closed.
 
 use std::{
+    pin::Pin,
     sync::{
         Arc,
         atomic::{
@@ -19,7 +20,7 @@ use weft_client::{
     ClientError,
     fs::{Client, ClientOptions, OpenOptions},
     io::{IoPolicy, Source},
-    node::{NODE_ATTRS, Nodes, OpenedNode},
+    node::{Change, NODE_ATTRS, Nodes, OpenedNode, Watcher, What},
     rpc::Credential,
 };
 use weft_mds::{Delegated, Export, SmallFiles};
@@ -479,6 +480,17 @@ async fn closes_go_together() {
     assert_eq!(counts("CLOSE"), before.0 + FILES + 1);
 }
 
+/// What a watcher was told.
+#[derive(Default)]
+struct Told(std::sync::Mutex<Vec<Change>>);
+
+impl Watcher for Told {
+    fn changing(&self, changes: &[Change]) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.0.lock().unwrap().extend_from_slice(changes);
+        Box::pin(async {})
+    }
+}
+
 /// With the only name of a file goes its delegation, in one request and unasked; a file that has
 /// another name, or is open, keeps its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -518,6 +530,18 @@ async fn removing_gives_back() {
     let refused = one.nodes().remove_file(&root, name("no such name"), &fh).await;
     assert_eq!(refused.unwrap_err().status(), Some(NfsStat::NOENT));
     assert_eq!(read(&one, &fh).await, "x");
+    // Nobody goes on keeping what he knows of a file that is there and not vouched for any more.
+    let told: Arc<Told> = Arc::default();
+    let watcher: Arc<dyn Watcher> = told.clone();
+    one.nodes().watch_with(Arc::downgrade(&watcher));
+    let other = delegated("/j").await;
+    one.nodes().remove_file(&root, name("j"), &other).await.unwrap();
+    delegated("/j").await;
+    one.nodes().remove_file(&root, name("j"), &fh).await.unwrap();
+    let unguarded = Change { file: fh.clone(), what: What::Unguarded };
+    eventually("it is told", || told.0.lock().unwrap().contains(&unguarded)).await;
+    assert!(told.0.lock().unwrap().iter().all(|change| change.file != other), "that is gone");
+    read(&one, &fh).await;
 
     // One that is open is given back when the server asks, after the open was told to it.
     let alone = open(one.nodes(), &fh).await.unwrap().io;
