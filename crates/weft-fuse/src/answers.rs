@@ -1,6 +1,6 @@
 //! How a request is answered: in the thread that has read it, as far as that goes without waiting,
-//! and from then on in a task. Much is answered from what is known already; what is asked of a
-//! server has left before anybody changes threads.
+//! and from then on in a task. Much is answered from what is known already, without a change of
+//! threads.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

@@ -338,18 +338,20 @@ impl<C: PartialEq, T: Clone> Delegations<C, T> {
     }
 
     /// That has ended, or it is not known how, and the server told this with it: that counts unless
-    /// another change was under way meanwhile, which it may lack. Who may open the file has to be
-    /// asked again, after that.
+    /// another change was under way meanwhile, or had ended when it was asked for, which it may
+    /// lack. Who may open the file has to be asked again, after that.
     pub(crate) fn attributes_changed(
         &mut self,
         fh: &FileHandle,
         now: u64,
-        (number, told): (ChangeNo, Option<T>),
+        (number, told): (ChangeNo, Option<(u64, T)>),
     ) {
         let Some(known) = self.known.get_mut(fh) else { return };
         known.changing.retain(|other| *other != number);
-        known.believed_from = known.believed_from.max(now);
-        known.told = told.filter(|_| known.alone == Some(number));
+        let before = known.believed_from;
+        known.believed_from = before.max(now);
+        let told = told.filter(|(asked_at, _)| *asked_at >= before);
+        known.told = told.filter(|_| known.alone == Some(number)).map(|(_, told)| told);
         known.readers.clear();
     }
 

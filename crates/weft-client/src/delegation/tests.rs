@@ -200,25 +200,30 @@ fn changes_of_attributes_tell() {
     table.opened(&fh(1), 5, (Some(7), 40));
     let change = table.changes_attributes(&fh(1));
     table.opened(&fh(1), 6, (Some(7), 41));
-    table.attributes_changed(&fh(1), 8, (change, Some(42)));
+    table.attributes_changed(&fh(1), 8, (change, Some((5, 42))));
     assert_eq!(table.told(&fh(1), 0), Some(42));
     assert_eq!(table.opens(&fh(1), 0, &7), None, "who may has to be asked again");
     table.opened(&fh(1), 7, (None, 41));
     assert_eq!(table.told(&fh(1), 0), Some(42), "asked before the change had ended");
     let [first, second] = [1, 2].map(|_| table.changes_attributes(&fh(1)));
-    table.attributes_changed(&fh(1), 9, (second, Some(44)));
+    table.attributes_changed(&fh(1), 9, (second, Some((8, 44))));
     assert_eq!(table.told(&fh(1), 0), None);
     let third = table.changes_attributes(&fh(1));
     for (change, told) in [(first, 43), (third, 45)] {
-        table.attributes_changed(&fh(1), 10, (change, Some(told)));
+        table.attributes_changed(&fh(1), 10, (change, Some((9, told))));
         assert_eq!(table.told(&fh(1), 0), None);
     }
+    // One that began before the file was delegated ends while another is under way.
     let change = table.changes_attributes(&fh(1));
     let returned = table.of_file(&fh(1)).unwrap();
     table.returned(&returned);
     table.granted(&fh(1), &Grant { since: 11, ..grant(2) });
-    table.attributes_changed(&fh(1), 12, (change, Some(46)));
+    table.attributes_changed(&fh(1), 12, (change, Some((11, 46))));
     assert_eq!(table.told(&fh(1), 0), None, "of before this delegation");
+    let other = table.changes_attributes(&fh(1));
+    table.attributes_changed(&fh(1), 14, (change, None));
+    table.attributes_changed(&fh(1), 15, (other, Some((13, 47))));
+    assert_eq!(table.told(&fh(1), 0), None, "it may lack what ended after it was asked for");
 }
 
 /// Beyond the bound the longest unused ones go back, but for those that an open relies on.

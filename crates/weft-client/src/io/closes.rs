@@ -69,7 +69,7 @@ async fn send(mut rest: Vec<LateClose>) {
         });
         let outcome = match first.mds.compound_outcome(ops.collect()).await {
             Ok(outcome) => outcome,
-            // The server forgets them with the lease, or with the session that it has lost.
+            // The server forgets them with this client.
             Err(e) => return tracing::warn!(count = rest.len(), "files not closed: {e}"),
         };
         let closed = outcome.done.len() / 2;

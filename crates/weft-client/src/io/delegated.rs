@@ -173,7 +173,9 @@ impl Delegated {
         now: Moment,
         change: (ChangeNo, Option<Told>),
     ) {
-        self.table.lock().known.attributes_changed(fh, now.0, change);
+        let (number, told) = change;
+        let told = told.map(|told| (told.asked.moment.0, told));
+        self.table.lock().known.attributes_changed(fh, now.0, (number, told));
     }
 
     /// Those that are too many, to be returned.

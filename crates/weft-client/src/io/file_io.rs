@@ -255,7 +255,8 @@ impl FileIo {
     /// # Errors
     /// [`ClientError`]; what could not be sent stays gathered.
     pub async fn flush(&self) -> Result<(), ClientError> {
-        let is_first = !self.was_flushed.swap(true, Ordering::AcqRel);
+        let is_due = self.path.file.look(|cache| cache.ranges.is_unsent(0, u64::MAX));
+        let is_first = is_due && !self.was_flushed.swap(true, Ordering::AcqRel);
         self.send_dirty(is_first).await
     }
 
@@ -495,9 +496,10 @@ impl FileIo {
         }
         self.path.stop_reading_ahead();
         let is_unknown = self.path.end_alone().await;
-        if self.leave() && has_work() {
-            self.return_layout().await?;
-        }
+        let returned = match self.leave() && has_work() {
+            true => self.return_layout().await,
+            false => Ok(()),
+        };
         self.forget();
         self.path.cluster.files.forget_idle(&self.path.file);
         if !is_unknown {
@@ -506,7 +508,7 @@ impl FileIo {
                 self.send_close().await?;
             }
         }
-        self.hear_of_failures()
+        returned.and(self.hear_of_failures())
     }
 
     /// Sends what is dirty; durably, if that is wanted, it is little and nothing else waits for a

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use weft_nfs::{
-    AttrNo, Attrs, Bitmap, Component, FileHandle, OpArgs, OpNum, OpOk,
+    AttrNo, Attrs, Bitmap, Component, FileHandle, NfsStat, OpArgs, OpNum, OpOk,
     ops::{CreateArgs, CreateType, LinkArgs, LookupArgs, RemoveArgs, RenameArgs},
 };
 
@@ -141,13 +141,21 @@ impl Nodes {
         }
         let mut done = outcome.done.split_off(before);
         let looked = attrs_told(done.drain(done.len().min(3)..).nth(1));
+        let status = outcome.failed.as_ref().map(|failed| failed.failure.status);
         let is_removed = done.len() >= 2;
-        let is_named = looked.is_some_and(|attrs| attrs.numlinks != Some(0));
-        leaving.done(is_removed && !is_named);
-        if !is_removed {
-            outcome.into_result()?;
+        let is_gone =
+            status == Some(NfsStat::STALE) || looked.is_some_and(|attrs| attrs.numlinks == Some(0));
+        leaving.done(is_removed && is_gone);
+        if is_removed {
+            return removed_by(done);
         }
-        removed_by(done)
+        match status {
+            // By itself it is asked for again until the server has time for it.
+            Some(NfsStat::DELAY | NfsStat::GRACE | NfsStat::RECALLCONFLICT) => {
+                self.remove(dir, target).await
+            }
+            _ => outcome.into_result().and_then(removed_by),
+        }
     }
 
     /// Gives a name of one directory another one, perhaps in another directory (RFC 8881 §18.26).

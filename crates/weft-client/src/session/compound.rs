@@ -67,11 +67,14 @@ pub(super) struct Work {
     pub(super) ops: Vec<OpArgs>,
     /// Where the payload of the last result may land.
     pub(super) placement: Option<DirectPlacement>,
+    /// So many results count: that the server has no time for what is behind them is not waited
+    /// for, and nothing is executed twice for it.
+    pub(super) needed: usize,
 }
 
 impl From<Vec<OpArgs>> for Work {
     fn from(ops: Vec<OpArgs>) -> Work {
-        Work { ops, placement: None }
+        Work { ops, placement: None, needed: usize::MAX }
     }
 }
 
@@ -133,7 +136,8 @@ impl Inner {
                 continue;
             };
             let executed = ops.get(..outcome.done.len()).unwrap_or_default();
-            let later = outcome.failed.as_ref().is_some_and(|f| is_later(f.failure.status))
+            let later = outcome.done.len() < request.work.needed
+                && outcome.failed.as_ref().is_some_and(|f| is_later(f.failure.status))
                 && first_unrepeatable(executed).is_none();
             let status = outcome.failed.as_ref().map(|f| f.failure.status).filter(|_| later);
             let Some(status) = status else { return Ok(outcome) };

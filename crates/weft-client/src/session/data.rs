@@ -75,7 +75,8 @@ impl Session {
         let ops = vec![OpArgs::Putfh(PutfhArgs { object: fh.clone() }), read];
         let len_max = count as usize;
         let placement = DirectPlacement { destination, offset: to, len_max, find: find_data };
-        let outcome = self.run(Work { ops, placement: Some(placement) }).await?;
+        let outcome =
+            self.run(Work { ops, placement: Some(placement), needed: usize::MAX }).await?;
         let placed = outcome.placed.clone();
         match (last(outcome.into_result()?)?, placed) {
             (OpOk::Read(ReadOk { eof, data }), Some(placed)) if data.is_empty() => {
@@ -119,7 +120,7 @@ impl Session {
         let (len, stable) = (write.data.len(), write.stable);
         let mut ops = vec![OpArgs::Putfh(PutfhArgs { object: fh.clone() }), OpArgs::Write(write)];
         ops.extend(request.map(|request| OpArgs::Getattr(GetattrArgs { request })));
-        let mut outcome = self.compound_outcome(ops).await?;
+        let mut outcome = self.run(Work { needed: 2, ..ops.into() }).await?;
         if outcome.done.len() >= 2 {
             outcome.failed = None; // written it was
         }
