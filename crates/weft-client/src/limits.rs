@@ -196,8 +196,6 @@ pub const LOCAL_RETRY: Duration = Duration::from_secs(10);
 /// How long a CLOSE waits for others to go with, if nobody waits for it: far below what anybody who
 /// finds the file open would notice.
 pub const CLOSE_LATER: Duration = Duration::from_millis(10);
-/// Files closed in one COMPOUND: two operations each, beside SEQUENCE.
-pub const CLOSES_PER_COMPOUND: usize = (OPS_MAX as usize - 1) / 2;
 /// CLOSEs that may wait: with more, who closes a file waits for that.
 pub const CLOSES_WAITING_MAX: usize = 256;
 
@@ -216,8 +214,9 @@ pub const RETURN_WRITES_FOR: Duration = Duration::from_secs(10);
 /// How long a delegation is kept for others (the kernel, say) who rely on it to let go of what they
 /// keep: whoever waits for the delegation waits as long if that hangs.
 pub const WATCHER_PATIENCE: Duration = Duration::from_secs(2);
-/// Delegations returned in one COMPOUND: two operations each, beside SEQUENCE.
-pub const RETURNS_PER_COMPOUND: usize = (OPS_MAX as usize - 1) / 2;
+/// Files of which delegations are returned, or that are closed, in one COMPOUND: two operations
+/// each, beside SEQUENCE.
+pub const FILES_PER_COMPOUND: usize = (OPS_MAX as usize - 1) / 2;
 /// Users who may open one delegated file without asking.
 pub const DELEGATION_READERS_MAX: usize = 8;
 /// Recalls that are remembered while OPENs are under way, whose grants they may have overtaken: one

@@ -48,6 +48,21 @@ struct Inode {
     name: Option<u64>,
 }
 
+impl Inode {
+    /// One that the kernel was not told of yet.
+    fn new(fh: &FileHandle) -> Inode {
+        Inode {
+            fh: fh.clone(),
+            lookups: 0,
+            cached: None,
+            seen: None,
+            opens: Vec::new(),
+            written: None,
+            name: None,
+        }
+    }
+}
+
 impl Known {
     /// A number is not known by a name any more.
     fn forget_name(&mut self, name: Option<u64>, number: u64) {
@@ -62,15 +77,7 @@ impl Known {
 impl Inodes {
     /// With the root alone, which is never forgotten.
     pub fn new(root: &Node) -> Inodes {
-        let inode = Inode {
-            fh: root.fh.clone(),
-            lookups: 1,
-            cached: None,
-            seen: None,
-            opens: Vec::new(),
-            written: None,
-            name: None,
-        };
+        let inode = Inode { lookups: 1, ..Inode::new(&root.fh) };
         Inodes {
             root_fileid: root.attrs.fileid.unwrap_or(ROOT),
             fsid: root.attrs.fsid,
@@ -113,15 +120,7 @@ impl Inodes {
         let Known { by_number, numbers, .. } = &mut *known;
         let inode = by_number.entry(number).or_insert_with(|| {
             numbers.insert(node.fh.clone(), number);
-            Inode {
-                fh: node.fh.clone(),
-                lookups: 0,
-                cached: None,
-                seen: None,
-                opens: Vec::new(),
-                written: None,
-                name: None,
-            }
+            Inode::new(&node.fh)
         });
         inode.lookups += 1;
         Ok(number)

@@ -54,7 +54,7 @@ impl Closes {
             while let Some(first) = all.first() {
                 let caller = first.mds.caller();
                 let same = all.iter().take_while(|one| one.mds.caller() == caller).count();
-                let together = all.drain(..same.min(limits::CLOSES_PER_COMPOUND)).collect();
+                let together = all.drain(..same.min(limits::FILES_PER_COMPOUND)).collect();
                 send(together).await;
             }
         }

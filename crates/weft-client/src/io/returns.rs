@@ -178,7 +178,7 @@ impl Returns {
         loop {
             let some = {
                 let mut ready = self.ready.lock();
-                let many = ready.len().min(limits::RETURNS_PER_COMPOUND);
+                let many = ready.len().min(limits::FILES_PER_COMPOUND);
                 ready.drain(..many).collect::<Vec<_>>()
             };
             if some.is_empty() {

@@ -137,13 +137,6 @@ impl Nodes {
         io
     }
 
-    /// Runs operations of which the first ones count: with the others the server tells what came
-    /// of it, if it can.
-    async fn changing(&self, count: usize, ops: Vec<OpArgs>) -> Result<Vec<OpOk>, ClientError> {
-        let outcome = self.mds.compound_outcome(ops).await?;
-        if outcome.done.len() >= count { Ok(outcome.done) } else { outcome.into_result() }
-    }
-
     /// The node that the current filehandle is after these operations.
     async fn node_after(&self, ops: Vec<OpArgs>) -> Result<Node, ClientError> {
         self.node_asking(ops, NODE_ATTRS).await

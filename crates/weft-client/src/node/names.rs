@@ -62,7 +62,7 @@ impl Nodes {
         let mut ops = vec![putfh(dir), create, OpArgs::Getfh, getattr(NODE_ATTRS)];
         let needed = ops.len();
         ops.extend([putfh(dir), getattr(NODE_ATTRS)]);
-        let mut done = self.changing(needed, ops).await?.into_iter().skip(1);
+        let mut done = self.mds.compound_needing(needed, ops).await?.into_iter().skip(1);
         match (done.next(), done.next(), done.next()) {
             (Some(OpOk::Create(made)), Some(OpOk::Getfh(fh)), Some(OpOk::Getattr(attrs))) => {
                 let change = DirChange { info: made.change, attrs: attrs_told(done.nth(1)) };
@@ -88,7 +88,7 @@ impl Nodes {
         ops.extend([OpArgs::Restorefh, getattr(NODE_ATTRS)]);
         let needed = ops.len();
         ops.extend([putfh(dir), getattr(NODE_ATTRS)]);
-        let linked = self.changing(needed, ops).await;
+        let linked = self.mds.compound_needing(needed, ops).await;
         self.cluster.names_changed();
         let mut done = linked?.into_iter().skip(3);
         let Some(OpOk::Link(linked)) = done.next() else {
@@ -107,7 +107,7 @@ impl Nodes {
         dir: &FileHandle,
         target: Component,
     ) -> Result<DirChange, ClientError> {
-        let removed = self.changing(2, removing(dir, target).into()).await;
+        let removed = self.mds.compound_needing(2, removing(dir, target).into()).await;
         self.cluster.names_changed();
         removed_by(removed?)
     }
@@ -173,7 +173,7 @@ impl Nodes {
         let mut ops = vec![putfh(source), OpArgs::Savefh, putfh(target), rename];
         let needed = ops.len();
         ops.extend([getattr(NODE_ATTRS), OpArgs::Restorefh, getattr(NODE_ATTRS)]);
-        let renamed = self.changing(needed, ops).await;
+        let renamed = self.mds.compound_needing(needed, ops).await;
         self.cluster.names_changed();
         let mut done = renamed?.into_iter().skip(3);
         let Some(OpOk::Rename(renamed)) = done.next() else {

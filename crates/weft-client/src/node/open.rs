@@ -158,7 +158,7 @@ impl Nodes {
         if options.create.is_some() {
             ops.extend([putfh(dir), getattr(NODE_ATTRS)]);
         }
-        let mut done = self.changing(needed, ops).await?.into_iter();
+        let mut done = self.mds.compound_needing(needed, ops).await?.into_iter();
         done.next(); // PUTFH's
         let info = match done.as_slice().first() {
             Some(OpOk::Open(open)) => open.cinfo,

@@ -120,11 +120,7 @@ impl Session {
         let (len, stable) = (write.data.len(), write.stable);
         let mut ops = vec![OpArgs::Putfh(PutfhArgs { object: fh.clone() }), OpArgs::Write(write)];
         ops.extend(request.map(|request| OpArgs::Getattr(GetattrArgs { request })));
-        let mut outcome = self.run(Work { needed: 2, ..ops.into() }).await?;
-        if outcome.done.len() >= 2 {
-            outcome.failed = None; // written it was
-        }
-        let mut done = outcome.into_result()?.into_iter().skip(1);
+        let mut done = self.compound_needing(2, ops).await?.into_iter().skip(1);
         let written = match done.next() {
             Some(OpOk::Write(ok))
                 if ok.count as usize <= len

@@ -114,6 +114,20 @@ impl Session {
         self.run(ops.into()).await
     }
 
+    /// Runs a COMPOUND of which so many results count: with the operations behind them the server
+    /// tells what came of it, if it can.
+    ///
+    /// # Errors
+    /// As [`Session::compound`], of those that count.
+    pub(crate) async fn compound_needing(
+        &self,
+        needed: usize,
+        ops: Vec<OpArgs>,
+    ) -> Result<Vec<OpOk>, ClientError> {
+        let outcome = self.run(Work { needed, ..ops.into() }).await?;
+        if outcome.done.len() >= needed { Ok(outcome.done) } else { outcome.into_result() }
+    }
+
     /// Runs a COMPOUND in a task, which goes on to its end whoever waits for it.
     pub(super) fn run(&self, work: Work) -> Spawned<CompoundOutcome> {
         let (inner, caller) = (self.inner.clone(), self.caller.clone());
