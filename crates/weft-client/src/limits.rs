@@ -8,6 +8,9 @@ pub const CALLS_IN_FLIGHT_MAX: usize = 512;
 /// Messages queued for the writer of a connection: enough to keep the socket busy, few enough
 /// that a slow peer pushes back on callers instead of on memory.
 pub const OUTGOING_QUEUE: usize = 64;
+/// Largest message that its caller sends himself, in bytes: what a socket takes at once, and copied
+/// in less time than another thread takes to wake up.
+pub const SENT_AT_ONCE_MAX: usize = 64 << 10;
 /// Largest message accepted: a 4 MiB READ (the protocol room's limit) and its envelope.
 pub const RECORD_BYTES_MAX: usize = (4 << 20) + (64 << 10);
 /// Incoming calls queued for the callback handler of a connection.
@@ -44,6 +47,8 @@ pub const DATA_ENVELOPE_BYTES: u32 = 2 << 10;
 pub const CACHED_REPLY_BYTES: u32 = 8 << 10;
 /// Operations in one of our COMPOUNDs, SEQUENCE included.
 pub const OPS_MAX: u32 = 32;
+/// How often a request that ends states is sent again, if it is unknown whether it was executed.
+pub const DOUBTS_MAX: u32 = 3;
 /// Slots of the back channel: recalls come one after another.
 pub const BACK_SLOTS: u32 = 2;
 /// Largest callback.
@@ -214,9 +219,6 @@ pub const RETURN_WRITES_FOR: Duration = Duration::from_secs(10);
 /// How long a delegation is kept for others (the kernel, say) who rely on it to let go of what they
 /// keep: whoever waits for the delegation waits as long if that hangs.
 pub const WATCHER_PATIENCE: Duration = Duration::from_secs(2);
-/// Files of which delegations are returned, or that are closed, in one COMPOUND: two operations
-/// each, beside SEQUENCE.
-pub const FILES_PER_COMPOUND: usize = (OPS_MAX as usize - 1) / 2;
 /// Users who may open one delegated file without asking.
 pub const DELEGATION_READERS_MAX: usize = 8;
 /// Recalls that are remembered while OPENs are under way, whose grants they may have overtaken: one

@@ -482,6 +482,12 @@ impl Core {
         )
     }
 
+    /// Operations that a COMPOUND may have, SEQUENCE included.
+    pub fn ops_max(&self) -> u32 {
+        let granted = self.session.as_ref().map(|session| session.fore.maxoperations);
+        granted.unwrap_or(limits::OPS_MAX).min(limits::OPS_MAX)
+    }
+
     fn exchange_id_args(&self) -> ExchangeIdArgs {
         self.exchange_id_args_of(self.config.verifier)
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use weft_nfs::{FileHandle, OpArgs, ops::PutfhArgs};
+use weft_nfs::{FileHandle, OpArgs};
 
-use crate::{error::ClientError, limits, session::Session, sync::Mutex};
+use crate::{limits, session::Session, sync::Mutex};
 
 /// A CLOSE (RFC 8881 §18.2), in the name of who opened the file.
 pub(super) struct LateClose {
@@ -52,34 +52,23 @@ impl Closes {
                 return;
             }
             while let Some(first) = all.first() {
-                let caller = first.mds.caller();
-                let same = all.iter().take_while(|one| one.mds.caller() == caller).count();
-                let together = all.drain(..same.min(limits::FILES_PER_COMPOUND)).collect();
-                send(together).await;
+                let mds = first.mds.clone();
+                let (same, others) =
+                    all.into_iter().partition(|one| one.mds.caller() == mds.caller());
+                all = others;
+                send(&mds, same).await;
             }
         }
     }
 }
 
 /// Sends CLOSEs of one user. One that the server refuses does not keep the others open.
-async fn send(mut rest: Vec<LateClose>) {
-    while let Some(first) = rest.first() {
-        let ops = rest.iter().flat_map(|one| {
-            [OpArgs::Putfh(PutfhArgs { object: one.fh.clone() }), one.close.clone()]
-        });
-        let outcome = match first.mds.compound_outcome(ops.collect()).await {
-            Ok(outcome) => outcome,
-            // The server forgets them with this client.
-            Err(e) => return tracing::warn!(count = rest.len(), "files not closed: {e}"),
-        };
-        let closed = outcome.done.len() / 2;
-        let Some(refused) = rest.get(closed) else { return };
-        if let Some(failed) = outcome.failed {
-            let e = ClientError::Nfs { op: failed.op, status: failed.failure.status };
-            if !e.is_lost_state() {
-                tracing::warn!(fh = ?refused.fh, "close failed: {e}");
-            }
+async fn send(mds: &Session, all: Vec<LateClose>) {
+    let all: Vec<_> = all.into_iter().map(|one| (one.fh, one.close)).collect();
+    for ((fh, _), closed) in all.iter().zip(mds.on_each_file(&all).await) {
+        match closed {
+            Err(e) if !e.is_lost_state() => tracing::warn!(?fh, "close failed: {e}"),
+            _ => {}
         }
-        rest.drain(..=closed);
     }
 }

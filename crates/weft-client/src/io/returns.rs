@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
+use tokio::runtime::Handle;
 use weft_nfs::{
     Attrs, FileHandle, NfsStat, OpArgs,
     callback::{CbGetattrArgs, CbRecallAnyArgs, CbRecallArgs},
@@ -17,7 +18,6 @@ use super::{
 };
 use crate::{
     delegation::{Recalled, Return},
-    error::ClientError,
     limits,
     sync::Mutex,
 };
@@ -46,7 +46,9 @@ pub(crate) struct Leaving {
 impl Leaving {
     /// PUTFH and DELEGRETURN.
     pub(crate) fn ops(&self) -> Vec<OpArgs> {
-        self.returned.iter().flat_map(delegreturn).collect()
+        let Some(returned) = &self.returned else { return Vec::new() };
+        let fh = OpArgs::Putfh(PutfhArgs { object: returned.fh.clone() });
+        vec![fh, delegreturn(returned)]
     }
 
     /// The server has taken it; with the file, or that is still there, and whoever keeps something
@@ -56,7 +58,7 @@ impl Leaving {
         self.returns.delegated.returned(&returned);
         if !is_gone {
             let returns = self.returns.clone();
-            tokio::spawn(async move { returns.tell_watcher(&[returned], What::Unguarded).await });
+            apart(async move { returns.tell_watcher(&[returned], What::Unguarded).await });
         }
     }
 }
@@ -144,7 +146,7 @@ impl Returns {
     pub(crate) fn give_back(self: &Arc<Self>, all: Vec<Return>, what: What) {
         if !all.is_empty() {
             let me = self.clone();
-            tokio::spawn(async move { me.see_off(all, what).await });
+            apart(async move { me.see_off(all, what).await });
         }
     }
 
@@ -176,18 +178,11 @@ impl Returns {
         self.ready.lock().extend(all);
         let _only_one = self.sending.lock().await;
         loop {
-            let some = {
-                let mut ready = self.ready.lock();
-                let many = ready.len().min(limits::FILES_PER_COMPOUND);
-                ready.drain(..many).collect::<Vec<_>>()
-            };
+            let some = std::mem::take(&mut *self.ready.lock());
             if some.is_empty() {
                 return;
             }
-            if let Err(e) = send(&cluster, &some).await {
-                // The server takes them away when it has waited for long enough.
-                tracing::warn!(count = some.len(), "delegations not returned: {e}");
-            }
+            send(&cluster, &some).await;
             some.iter().for_each(|returned| self.delegated.returned(returned));
         }
     }
@@ -203,6 +198,13 @@ impl Returns {
         if tokio::time::timeout(limits::WATCHER_PATIENCE, let_go).await.is_err() {
             tracing::warn!(count = all.len(), "delegations go before all that relied on them");
         }
+    }
+}
+
+/// In a task of its own; not at all once the runtime has ended, as the server hears by itself then.
+fn apart(work: impl Future<Output = ()> + Send + 'static) {
+    if let Ok(runtime) = Handle::try_current() {
+        runtime.spawn(work);
     }
 }
 
@@ -225,37 +227,34 @@ async fn outlive(files: &OpenFiles, returned: &Return) {
     }
 }
 
-fn delegreturn(Return { fh, stateid, .. }: &Return) -> [OpArgs; 2] {
-    let args = DelegreturnArgs { deleg_stateid: *stateid };
-    [OpArgs::Putfh(PutfhArgs { object: fh.clone() }), OpArgs::Delegreturn(args)]
-}
-
 /// DELEGRETURN of each. One that the server has taken away is freed (§18.38), so that it need not
 /// remember that.
-async fn send(cluster: &Cluster, all: &[Return]) -> Result<(), ClientError> {
-    let mut rest = all;
-    while !rest.is_empty() {
-        let ops = rest.iter().flat_map(delegreturn).collect();
-        let outcome = cluster.mds.compound_outcome(ops).await?;
-        let done = outcome.done.len() / 2;
-        let Some((refused, others)) = rest.get(done..).and_then(<[Return]>::split_first) else {
-            return Ok(());
-        };
-        let status = outcome.failed.map(|failed| failed.failure.status);
-        tracing::debug!(fh = ?refused.fh, ?status, "not a delegation any more");
-        match status {
+async fn send(cluster: &Cluster, all: &[Return]) {
+    let each: Vec<_> =
+        all.iter().map(|returned| (returned.fh.clone(), delegreturn(returned))).collect();
+    for (returned, result) in all.iter().zip(cluster.mds.on_each_file(&each).await) {
+        let Err(e) = result else { continue };
+        let fh = &returned.fh;
+        match e.status() {
+            // The server takes it away when it has waited for long enough.
+            None => tracing::warn!(?fh, "a delegation is not returned: {e}"),
             Some(NfsStat::DELEG_REVOKED) => {
-                let free = OpArgs::FreeStateid(FreeStateidArgs { stateid: refused.stateid });
-                cluster.mds.compound_outcome(vec![free]).await?;
-            }
-            Some(NfsStat::OLD_STATEID) => {
-                if let Some(newer) = cluster.delegated.newer(refused) {
-                    Box::pin(send(cluster, &[newer])).await?;
+                let free = OpArgs::FreeStateid(FreeStateidArgs { stateid: returned.stateid });
+                if let Err(e) = cluster.mds.compound(vec![free]).await {
+                    tracing::warn!(?fh, "a revoked delegation is not freed: {e}");
                 }
             }
-            _ => {}
+            Some(NfsStat::OLD_STATEID) => {
+                if let Some(newer) = cluster.delegated.newer(returned) {
+                    Box::pin(send(cluster, &[newer])).await;
+                }
+            }
+            Some(status) => tracing::debug!(?fh, ?status, "not a delegation any more"),
         }
-        rest = others;
     }
-    Ok(())
+}
+
+/// DELEGRETURN (§18.6).
+fn delegreturn(returned: &Return) -> OpArgs {
+    OpArgs::Delegreturn(DelegreturnArgs { deleg_stateid: returned.stateid })
 }

@@ -7,6 +7,7 @@
 mod callback;
 mod compound;
 mod data;
+mod each;
 mod establish;
 mod goodbye;
 mod inner;

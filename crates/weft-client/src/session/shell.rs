@@ -139,6 +139,11 @@ impl Session {
         self.inner.core().io_bytes_max()
     }
 
+    /// Operations that a COMPOUND of this session may have, SEQUENCE included.
+    pub(super) fn ops_max(&self) -> u32 {
+        self.inner.core().ops_max()
+    }
+
     /// Whether the server gives layouts.
     pub fn serves_layouts(&self) -> bool {
         self.inner.core().server_flags() & exchgid::USE_PNFS_MDS != 0

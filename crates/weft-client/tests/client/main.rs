@@ -5,6 +5,7 @@ mod fake;
 
 mod blocking;
 mod cached;
+mod closes;
 mod files;
 mod gather;
 mod mirrors;

@@ -59,10 +59,13 @@ impl State {
         if matches!(fault, Some(Fault::LoseDataBefore(_))) {
             self.lose_data();
         }
+        assert!(ops.len() as u64 <= self.ops_max.into(), "more than the session takes");
         let mut current = Current::default();
         let mut results = Vec::new();
+        let mut seen = 0;
         for mut op in ops {
             let number = op.op();
+            seen += usize::from(fault.is_some_and(|fault| fault.op() == number));
             current.put_stateid(&mut op);
             if let OpArgs::Sequence(args) = &op
                 && let Some(replay) = self.replay(args)
@@ -71,6 +74,9 @@ impl State {
             }
             let result = match fault {
                 Some(Fault::Status(op, status)) if op == number => Err(status.into()),
+                Some(Fault::SecondStatus(op, status)) if op == number && seen == 2 => {
+                    Err(status.into())
+                }
                 _ => self.execute(op, &mut current, back),
             };
             if let Ok(ok) = &result {
@@ -216,7 +222,11 @@ impl State {
             sessionid: SessionId(id),
             sequence: a.sequence,
             flags: a.flags,
-            fore_chan_attrs: ChannelAttrs { maxrequests: slots, ..a.fore_chan_attrs },
+            fore_chan_attrs: ChannelAttrs {
+                maxrequests: slots,
+                maxoperations: a.fore_chan_attrs.maxoperations.min(self.ops_max),
+                ..a.fore_chan_attrs
+            },
             back_chan_attrs: a.back_chan_attrs,
         }))
     }

@@ -48,6 +48,8 @@ pub enum Fault {
     DropAfterAndForget(OpNum),
     /// The operation answers this.
     Status(OpNum, NfsStat),
+    /// The second of these in a request answers this.
+    SecondStatus(OpNum, NfsStat),
     /// The data server loses what is not durable, and gets a new verifier, before it executes
     /// this operation.
     LoseDataBefore(OpNum),
@@ -62,6 +64,7 @@ impl Fault {
             | Fault::DropAfter(op)
             | Fault::DropAfterAndForget(op)
             | Fault::Status(op, _)
+            | Fault::SecondStatus(op, _)
             | Fault::LoseDataBefore(op)
             | Fault::Hold(op) => op,
         }
@@ -123,6 +126,8 @@ pub struct State {
     pub faults: VecDeque<Fault>,
     /// Slots granted.
     pub slots: u32,
+    /// Operations in a request, SEQUENCE included.
+    pub ops_max: u32,
     /// Threshold told at open.
     pub threshold: Option<u64>,
     pub connections: u64,
@@ -136,7 +141,7 @@ pub struct State {
     next: u64,
     verifier: u64,
     data_servers: Vec<Fake>,
-    opens: HashMap<[u8; 12], u64>,
+    pub opens: HashMap<[u8; 12], u64>,
     /// Layouts held, by file: their seqids.
     layouts: HashMap<u64, u32>,
     back: Option<mpsc::UnboundedSender<Vec<Segment>>>,
@@ -176,6 +181,7 @@ impl Fake {
             set: Vec::new(),
             faults: VecDeque::new(),
             slots: 16,
+            ops_max: u32::MAX,
             threshold: None,
             connections: 0,
             cb_replies: Vec::new(),

@@ -1,0 +1,81 @@
+//! CLOSEs that nobody waits for.
+
+use crate::fake::{Fault, cluster::Cluster};
+use weft_client::{
+    fs::{Client, File, OpenOptions},
+    io::IoPolicy,
+    rpc::Credential,
+};
+use weft_nfs::{NfsStat, OpNum};
+
+async fn open(client: &Client, count: usize) -> Vec<File> {
+    let mut all = Vec::new();
+    for n in 0..count {
+        let made = client.open(&format!("/f{n}"), OpenOptions::replace(0o644)).await.unwrap();
+        made.close().await.unwrap();
+        all.push(client.open(&format!("/f{n}"), OpenOptions::read()).await.unwrap());
+    }
+    all
+}
+
+/// They go together, as many as the session takes, and each file is closed: also if the server has
+/// no time for one, does not know one, or loses the session with some under way.
+#[tokio::test]
+async fn each_file_is_closed() {
+    let faults = [
+        None,
+        Some(Fault::Status(OpNum::CLOSE, NfsStat::DELAY)),
+        Some(Fault::SecondStatus(OpNum::CLOSE, NfsStat::DELAY)),
+        Some(Fault::SecondStatus(OpNum::PUTFH, NfsStat::DELAY)),
+        Some(Fault::DropAfter(OpNum::CLOSE)),
+        Some(Fault::DropAfterAndForget(OpNum::CLOSE)),
+    ];
+    for ops_max in [u32::MAX, 8] {
+        for fault in faults {
+            let c = Cluster::start(IoPolicy::default()).await;
+            c.mds.lock().ops_max = ops_max;
+            c.mds.lock().sessions.clear();
+            let files = open(&c.client, 40).await;
+            let closed = c.mds.count(OpNum::CLOSE);
+            if let Some(fault) = fault {
+                c.mds.fault(fault);
+            }
+            for file in &files {
+                file.io().close_soon().await.unwrap();
+            }
+            c.mds.until("all are closed", |mds| mds.opens.is_empty()).await;
+            assert_eq!(c.mds.count(OpNum::CLOSE), closed + 40, "{fault:?}");
+            c.client.close().await;
+        }
+    }
+}
+
+/// Those of two users go together each with his own, in whatever order they come.
+#[tokio::test]
+async fn users_close_their_own() {
+    let c = Cluster::start(IoPolicy::default()).await;
+    let users = [7, 8].map(|uid| c.client.acting_for(Credential::sys("m", uid, uid, &[])));
+    let mut files = Vec::new();
+    for n in 0..10 {
+        files.extend(open(&users[n % 2], 1).await);
+    }
+    let sequences = c.mds.count(OpNum::SEQUENCE);
+    for file in &files {
+        file.io().close_soon().await.unwrap();
+    }
+    c.mds.until("all are closed", |mds| mds.opens.is_empty()).await;
+    assert!(c.mds.count(OpNum::SEQUENCE) - sequences <= 4, "one after another");
+    c.client.close().await;
+}
+
+/// More of them than may wait are waited for.
+#[tokio::test]
+async fn more_than_may_wait() {
+    let c = Cluster::start(IoPolicy::default()).await;
+    let files = open(&c.client, 300).await;
+    for file in &files {
+        file.io().close_soon().await.unwrap();
+    }
+    c.mds.until("all are closed", |mds| mds.opens.is_empty()).await;
+    c.client.close().await;
+}
