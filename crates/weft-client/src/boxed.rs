@@ -10,20 +10,24 @@ use std::{
     task::{Context, Poll},
 };
 
-use tokio::task::JoinHandle;
+use tokio::{runtime::Handle, sync::oneshot};
 
-use crate::error::ClientError;
+use crate::{begun::begin, error::ClientError};
 
 /// A future behind a pointer.
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A task, which goes on to its end whoever waits for it.
-pub(crate) struct Spawned<T>(JoinHandle<Result<T, ClientError>>);
+/// Work that has begun, and goes on to its end whoever waits for it.
+pub(crate) struct Spawned<T>(oneshot::Receiver<Result<T, ClientError>>);
 
 impl<T: Send + 'static> Spawned<T> {
-    /// Begins it.
-    pub(crate) fn new(task: impl Future<Output = Result<T, ClientError>> + Send + 'static) -> Self {
-        Spawned(tokio::spawn(task))
+    /// Begins it, in this thread.
+    pub(crate) fn new(work: impl Future<Output = Result<T, ClientError>> + Send + 'static) -> Self {
+        let (to, result) = oneshot::channel();
+        begin(&Handle::current(), async move {
+            let _ = to.send(work.await);
+        });
+        Spawned(result)
     }
 }
 

@@ -27,6 +27,7 @@
 //! Small programs to start from stand in `examples/`: write and read back, list a directory, write
 //! by stripe unit, gather small writes.
 
+pub mod begun;
 pub mod blocking;
 mod boxed;
 mod cache;

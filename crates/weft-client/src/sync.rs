@@ -4,7 +4,7 @@
 //! a panic elsewhere in the task that held it is no reason for others to panic too.
 
 pub(crate) use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{PoisonError, TryLockError};
 
 /// A mutex without poison.
 #[derive(Debug, Default)]
@@ -13,6 +13,15 @@ pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
 impl<T> Mutex<T> {
     pub(crate) const fn new(value: T) -> Mutex<T> {
         Mutex(std::sync::Mutex::new(value))
+    }
+
+    /// None if somebody holds it.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(held) => Some(held),
+            Err(TryLockError::Poisoned(held)) => Some(held.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {

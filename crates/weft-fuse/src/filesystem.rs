@@ -15,11 +15,10 @@ use fuser::{
     ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use tokio::runtime::Handle;
-use weft_client::node::Nodes;
+use weft_client::{begun::begin, node::Nodes};
 use weft_nfs::{Attrs, ops::CreateType};
 
 use crate::{
-    answers,
     attr::{owner, set_time},
     callers::Callers,
     locks::{LockCall, Told},
@@ -61,7 +60,7 @@ impl WeftFs {
     }
 
     fn answer(&self, answer: impl Future<Output = ()> + Send + 'static) {
-        answers::begin(&self.runtime, answer);
+        begin(&self.runtime, answer);
     }
 }
 

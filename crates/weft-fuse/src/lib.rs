@@ -12,7 +12,6 @@
 //! **Invariants of absence.** Nothing here knows a layout, a session or the wire: what is not in
 //! the library's calls is not done here. No request of the kernel makes it panic.
 
-mod answers;
 mod attr;
 mod callers;
 mod errno;

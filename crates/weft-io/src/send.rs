@@ -23,7 +23,11 @@ const WRITE_PARTS_MAX: usize = 64;
 /// # Errors
 /// As [`RecordSender::send`]. The connection is shut down.
 pub async fn send_record(stream: &TcpStream, segments: Vec<Segment>) -> io::Result<()> {
-    send_all(stream, vec![segments]).await
+    let sent = send_plan(stream, frame(vec![segments])).await;
+    if sent.is_err() {
+        break_off(stream);
+    }
+    sent
 }
 
 /// The sending side of a connection, for its one writer task. `S` is an `Arc<TcpStream>` or an
@@ -34,13 +38,35 @@ pub async fn send_record(stream: &TcpStream, segments: Vec<Segment>) -> io::Resu
 #[derive(Debug)]
 pub struct RecordSender<S: AsRef<TcpStream>> {
     stream: S,
+    /// What the socket did not take of the last record: it goes first.
+    rest: Vec<Segment>,
     broken: bool,
 }
 
 impl<S: AsRef<TcpStream>> RecordSender<S> {
     /// A sender over a connection that nobody else writes to.
     pub fn new(stream: S) -> Self {
-        RecordSender { stream, broken: false }
+        RecordSender { stream, rest: Vec::new(), broken: false }
+    }
+
+    /// Sends as much of a record as goes without waiting; whether that was all of it. What was not
+    /// sent goes first when [`RecordSender::send_batch`] is called next, for which it need have no
+    /// record.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub fn send_now(&mut self, record: Vec<Segment>) -> io::Result<bool> {
+        if self.broken {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        self.rest.extend(frame(vec![record]));
+        let stream = self.stream.as_ref();
+        let written = write_now(stream, &mut self.rest);
+        if written.is_err() {
+            self.broken = true;
+            break_off(stream);
+        }
+        written.map(|()| self.rest.is_empty())
     }
 
     /// Sends one record: its header and its segments.
@@ -52,7 +78,8 @@ impl<S: AsRef<TcpStream>> RecordSender<S> {
         self.send_batch(vec![segments]).await
     }
 
-    /// Sends several records one after another, gathering small ones into common writes.
+    /// Sends what is left of the last record, and several records one after another, gathering
+    /// small ones into common writes.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -60,8 +87,10 @@ impl<S: AsRef<TcpStream>> RecordSender<S> {
         if self.broken {
             return Err(ErrorKind::BrokenPipe.into());
         }
+        let mut plan = std::mem::take(&mut self.rest);
+        plan.extend(frame(records));
         let mut guard = BreakUnlessDone { sender: self, done: false };
-        send_all(guard.sender.stream.as_ref(), records).await?;
+        send_plan(guard.sender.stream.as_ref(), plan).await?;
         guard.done = true;
         Ok(())
     }
@@ -85,14 +114,6 @@ impl<S: AsRef<TcpStream>> Drop for BreakUnlessDone<'_, S> {
 /// Ends both directions, so that the peer and our own reader notice. It may have ended already.
 fn break_off(stream: &TcpStream) {
     let _ = shutdown(stream, Shutdown::Both);
-}
-
-async fn send_all(stream: &TcpStream, records: Vec<Vec<Segment>>) -> io::Result<()> {
-    let sent = send_plan(stream, frame(records)).await;
-    if sent.is_err() {
-        break_off(stream);
-    }
-    sent
 }
 
 /// Records with their headers, as one list without empty parts.
@@ -143,6 +164,35 @@ async fn send_bytes(stream: &TcpStream, mut parts: Vec<Bytes>) -> io::Result<()>
         next += advance(&mut parts[next..], sent);
     }
     Ok(())
+}
+
+/// Writes what comes before the first range of a file, as far as the socket takes it now, and
+/// takes that off.
+fn write_now(stream: &TcpStream, plan: &mut Vec<Segment>) -> io::Result<()> {
+    loop {
+        let in_memory = plan.iter().map_while(|segment| match segment {
+            Segment::Bytes(bytes) => Some(IoSlice::new(bytes)),
+            Segment::File(_) => None,
+        });
+        let slices: Vec<IoSlice<'_>> = in_memory.take(WRITE_PARTS_MAX).collect();
+        if slices.is_empty() {
+            return Ok(());
+        }
+        match stream.try_io(Interest::WRITABLE, || write_vectored(stream, &slices)) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(mut sent) => plan.retain_mut(|segment| match segment {
+                Segment::Bytes(bytes) if sent > 0 => {
+                    let some = sent.min(bytes.len());
+                    bytes.advance(some);
+                    sent -= some;
+                    !bytes.is_empty()
+                }
+                _ => true,
+            }),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(e) => return Err(e),
+        }
+    }
 }
 
 /// One attempt at a vectored write.
@@ -286,6 +336,54 @@ mod tests {
         }
         assert!(reader.next().await.unwrap().is_none());
         sending.await.unwrap();
+    }
+
+    /// What a socket does not take at once goes before what comes later, whatever that is.
+    #[tokio::test]
+    async fn records_leave_at_once() {
+        let (near, far) = pair().await;
+        set_socket_send_buffer_size(&*near, 1).unwrap();
+        let mut sender = RecordSender::new(near);
+        assert!(sender.send_now(vec![bytes(b"small"), bytes(b""), bytes(b"one")]).unwrap());
+        let large = pattern(3 << 20, 1);
+        let (data, file) = (pattern(1000, 2), file_of(&pattern(1000, 2)));
+        assert!(!sender.send_now(vec![bytes(b"large"), bytes(&large)]).unwrap());
+        assert!(!sender.send_now(vec![bytes(b"file"), range(&file, 1, 999)]).unwrap());
+        let sending = tokio::spawn(async move {
+            sender.send_batch(vec![vec![bytes(b"next")]]).await.unwrap();
+            sender.send_now(vec![bytes(b"then"), range(&file, 0, 3)]).unwrap();
+            sender.send_batch(Vec::new()).await.unwrap();
+        });
+        let mut reader = RecordReader::new(far, LIMIT);
+        let want: [&[&[u8]]; 5] = [
+            &[b"smallone"],
+            &[b"large", &large],
+            &[b"file", &data[1..]],
+            &[b"next"],
+            &[b"then", &data[..3]],
+        ];
+        for want in want {
+            assert!(reader.next().await.unwrap().unwrap() == want.concat());
+        }
+        assert!(reader.next().await.unwrap().is_none());
+        sending.await.unwrap();
+    }
+
+    /// A peer that is gone is told by the one who sends at once, and from then on.
+    #[tokio::test]
+    async fn nothing_leaves_at_once_to_nobody() {
+        let (near, far) = pair().await;
+        let mut sender = RecordSender::new(near);
+        drop(far);
+        let failed = loop {
+            match sender.send_now(vec![bytes(b"x")]) {
+                Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(1)).await,
+                Err(e) => break e,
+            }
+        };
+        assert!(matches!(failed.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset));
+        let again = sender.send_now(vec![bytes(b"x")]).unwrap_err();
+        assert_eq!(again.kind(), ErrorKind::BrokenPipe);
     }
 
     /// A range that its file no longer holds ends the connection inside the record, whether the

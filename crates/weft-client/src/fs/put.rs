@@ -409,8 +409,7 @@ impl Client {
     async fn set_on(&self, file: &File, attrs: Attrs) -> Result<(), ClientError> {
         let (stateid, attrs) = (file.io().io_stateid(), Box::new(attrs));
         let set = OpArgs::Setattr(SetattrArgs { stateid, attrs });
-        let _changing = self.nodes.cluster.changing(file.io().fh());
-        self.session().on_file(file.io().fh(), set).await.map(drop)
+        self.nodes.change_attrs(file.io().fh(), set).await.map(drop)
     }
 
     /// Gives the file its own name. A server that has forgotten us meanwhile does not say whether

@@ -41,15 +41,15 @@ pub struct Cluster {
 }
 
 /// A change of a file's attributes that is under way.
-pub(crate) struct Changing<'a> {
-    cluster: &'a Cluster,
+pub(crate) struct Changing {
+    cluster: Arc<Cluster>,
     fh: FileHandle,
     number: ChangeNo,
     asked: Asked,
     told: Option<Told>,
 }
 
-impl Changing<'_> {
+impl Changing {
     /// It has ended, and these they are now ([`super::attrs_wanted`]), as the server told in the
     /// same request.
     pub(crate) fn done(mut self, attrs: &Attrs) {
@@ -57,7 +57,7 @@ impl Changing<'_> {
     }
 }
 
-impl Drop for Changing<'_> {
+impl Drop for Changing {
     fn drop(&mut self) {
         let now = self.cluster.files.next_moment();
         let change = (self.number, self.told.take());
@@ -68,10 +68,10 @@ impl Drop for Changing<'_> {
 impl Cluster {
     /// This client is about to change attributes of a file: until what this gives has ended, in
     /// whatever way, nobody knows what they are.
-    pub(crate) fn changing(&self, fh: &FileHandle) -> Changing<'_> {
+    pub(crate) fn changing(self: &Arc<Self>, fh: &FileHandle) -> Changing {
         let asked = Asked { losses: self.mds.losses(), moment: self.files.moment() };
         let number = self.delegated.changes_attributes(fh);
-        Changing { cluster: self, fh: fh.clone(), number, asked, told: None }
+        Changing { cluster: self.clone(), fh: fh.clone(), number, asked, told: None }
     }
 
     /// This client has given or taken a name, or tried to.

@@ -6,6 +6,7 @@ use weft_nfs::{AttrNo, Attrs, Bitmap, FileHandle, OpArgs, Stateid, ops::SetattrA
 
 use super::{Nodes, attrs_in, getattr, putfh};
 use crate::{
+    boxed::Spawned,
     error::ClientError,
     io::{Asked, FileIo, Told, attrs_wanted},
 };
@@ -83,13 +84,7 @@ impl Nodes {
     ) -> Result<Attrs, ClientError> {
         let size = attrs.size;
         let set = OpArgs::Setattr(SetattrArgs { stateid, attrs: Box::new(attrs) });
-        let ops = vec![putfh(fh), set, getattr(attrs_wanted())];
-        let set = async || {
-            let changing = self.cluster.changing(fh);
-            let attrs = attrs_in(self.mds.compound(ops).await?.pop())?;
-            changing.done(&attrs);
-            Ok(attrs)
-        };
+        let set = async || self.change_attrs(fh, set).await;
         let Some(size) = size else { return set().await };
         // What this client has open of it is settled first, and cut.
         match self.files.matching(Some(fh)).first() {
@@ -100,6 +95,18 @@ impl Nodes {
                 done
             }
         }
+    }
+
+    /// Has the server change attributes of a node, if only its times; what they are after that. It
+    /// goes on to its end whoever waits for it, and until then nobody knows what they are.
+    pub(crate) fn change_attrs(&self, fh: &FileHandle, change: OpArgs) -> Spawned<Attrs> {
+        let ops = vec![putfh(fh), change, getattr(attrs_wanted())];
+        let (mds, changing) = (self.mds.clone(), self.cluster.changing(fh));
+        Spawned::new(async move {
+            let attrs = attrs_in(mds.compound(ops).await?.pop())?;
+            changing.done(&attrs);
+            Ok(attrs)
+        })
     }
 
     /// [`Nodes::setattr`] under an open, which is made again if the server has forgotten it.

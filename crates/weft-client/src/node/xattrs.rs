@@ -39,8 +39,7 @@ impl Nodes {
         option: SetxattrOption,
     ) -> Result<(), ClientError> {
         let set = SetxattrArgs { option, key, value: XattrValue(value) };
-        let _its_times = self.cluster.changing(fh);
-        self.mds.on_file(fh, OpArgs::Setxattr(set)).await.map(drop)
+        self.change_attrs(fh, OpArgs::Setxattr(set)).await.map(drop)
     }
 
     /// Takes a value away (RFC 8276 §8.4.4).
@@ -49,8 +48,7 @@ impl Nodes {
     /// NOXATTR if there is none of that name; [`ClientError`].
     pub async fn removexattr(&self, fh: &FileHandle, name: Component) -> Result<(), ClientError> {
         let remove = OpArgs::Removexattr(RemovexattrArgs { name });
-        let _its_times = self.cluster.changing(fh);
-        self.mds.on_file(fh, remove).await.map(drop)
+        self.change_attrs(fh, remove).await.map(drop)
     }
 
     /// The names of all values (RFC 8276 §8.4.3), as far as they take no more than

@@ -25,7 +25,8 @@ use super::{
     direct_placement::{Answer, DirectPlacement},
     error::RpcError,
     message::{IncomingCall, Outgoing},
-    tasks,
+    outbox::Outbox,
+    receiver::Receiver,
 };
 use crate::limits;
 
@@ -56,7 +57,7 @@ pub struct Connection {
     peer: SocketAddr,
     local: SocketAddr,
     calls: Arc<CallTable>,
-    outgoing: mpsc::Sender<Outgoing>,
+    outgoing: Outbox,
     in_flight: Arc<Semaphore>,
     _tasks: Arc<Tasks>,
 }
@@ -124,12 +125,11 @@ impl Connection {
         ciphers: Option<Ciphers>,
     ) -> Connection {
         let calls = Arc::new(CallTable::new());
-        let (outgoing, queue) = mpsc::channel(limits::OUTGOING_QUEUE);
         let (seal, open) = ciphers.map(|c| (c.seal, c.open)).unzip();
-        let reader =
-            tasks::Receiver { calls: calls.clone(), replies: outgoing.downgrade(), incoming, open };
-        let read = tokio::spawn(reader.run(records));
-        let write = tokio::spawn(tasks::send_all(write_half, queue, calls.clone(), seal));
+        let (outgoing, sender) = Outbox::over(write_half, seal, calls.clone());
+        let receiver = Receiver { calls: calls.clone(), replies: outgoing.weak(), incoming, open };
+        let read = tokio::spawn(receiver.run(records));
+        let write = tokio::spawn(sender.run());
         Connection {
             peer,
             local,
@@ -162,7 +162,7 @@ impl Connection {
 
     /// Returns once the connection has ended.
     pub async fn ended(&self) {
-        self.outgoing.closed().await;
+        self.outgoing.ended().await;
     }
 
     /// Calls a procedure; the reader returned stands at the results of an accepted, successful
@@ -210,9 +210,7 @@ impl Connection {
         weft_xdr::rpc::call(&mut w, waiting.xid(), &header);
         w.append(args);
         let message = Outgoing { xid: Some(waiting.xid()), segments: w.into_segments() };
-        if self.outgoing.send(message).await.is_err() {
-            return Err(self.calls.why_closed());
-        }
+        self.outgoing.send(message).await?;
         waiting.reply().await
     }
 }

@@ -16,6 +16,16 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
+    /// No message: has what is left of another one sent.
+    pub(super) fn nothing() -> Outgoing {
+        Outgoing { xid: None, segments: Vec::new() }
+    }
+
+    /// Bytes of it.
+    pub(super) fn len(&self) -> usize {
+        self.segments.iter().map(Segment::len).sum()
+    }
+
     pub(super) fn has_file(&self) -> bool {
         self.segments.iter().any(|s| matches!(s, Segment::File(_)))
     }

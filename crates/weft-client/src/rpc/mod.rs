@@ -1,5 +1,5 @@
-//! ONC RPC (RFC 5531) over one TCP connection, for any program: many calls in flight, one writer
-//! task, one reader task, and calls coming the other way (NFS back channel).
+//! ONC RPC (RFC 5531) over one TCP connection, for any program: many calls in flight, one way out
+//! ([`outbox`]), one task that receives, and calls coming the other way (NFS back channel).
 //!
 //! Replies are matched by transaction id. Nothing is retransmitted here: when the connection
 //! ends, every call in flight fails with [`RpcError::Lost`] and the caller, which knows what a
@@ -12,7 +12,8 @@ mod dial;
 mod direct_placement;
 pub(crate) mod error;
 mod message;
-mod tasks;
+mod outbox;
+mod receiver;
 #[cfg(test)]
 mod tests;
 

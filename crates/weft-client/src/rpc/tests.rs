@@ -99,6 +99,30 @@ async fn a_hanging_peer_is_given_up() {
     assert!(c.is_closed());
 }
 
+/// Calls of a peer that reads nothing for a while wait, small ones and large ones, and each arrives
+/// whole.
+#[tokio::test]
+async fn calls_wait_for_a_slow_reader() {
+    let (c, mut peer) = pair(ConnectOptions::default()).await;
+    let mut callers = tokio::task::JoinSet::new();
+    for n in 0..100_usize {
+        let (c, args) = (c.clone(), vec![n as u8; if n % 3 == 0 { 100_000 } else { 60_000 }]);
+        callers.spawn(async move {
+            let sent = vec![Segment::Bytes(args.clone().into())];
+            let answer = c.call(PROGRAM, 1, 2, &Credential::NONE, sent).await.unwrap().rest();
+            assert!(answer == args);
+        });
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    for _ in 0..100 {
+        let (xid, _, args) = peer.call().await;
+        peer.answer(xid, &Reply::Success, &args).await;
+    }
+    while let Some(answered) = callers.join_next().await {
+        answered.unwrap();
+    }
+}
+
 /// Refusals of the RPC layer reach their call, and the connection goes on.
 #[tokio::test]
 async fn refusals_reach_the_caller() {

@@ -1,68 +1,70 @@
-//! How a request is answered: in the thread that has read it, as far as that goes without waiting,
-//! and from then on in a task. Much is answered from what is known already, without a change of
-//! threads.
+//! Work that begins in the thread that asks for it, and goes on in a task once it had to wait: what
+//! is known already is answered, and a request leaves, without a change of threads.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Wake, Waker},
 };
 
 use tokio::runtime::Handle;
 
-/// What answers a request. One kind, and not one for each request: compiling the tasks of each took
-/// longer than all else here.
-type Answer = Pin<Box<dyn Future<Output = ()> + Send>>;
+use crate::sync::Mutex;
 
-/// Answers; on return that is done, or under way.
-pub fn begin(runtime: &Handle, answer: impl Future<Output = ()> + Send + 'static) {
-    let mut answer: Answer = Box::pin(answer);
+/// One kind, and not one for each use: compiling the tasks of each took longer than all else.
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Begins some work; on return that is done, or under way. Nobody need wait for it, and nobody ends
+/// it but the runtime. If it panics it fails alone, as a task does. Not for a caller who holds what
+/// the work needs.
+pub fn begin(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) {
+    let mut work: Work = Box::pin(work);
     let begun = Arc::new(Begun { runtime: runtime.clone(), state: Mutex::new(State::Begins) });
     let waker = Waker::from(begun.clone());
     let polled = {
         let _runtime = runtime.enter();
-        // As in a task: who panics fails alone, and drops the reply, which says EIO.
-        catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(&mut Context::from_waker(&waker))))
+        catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(&mut Context::from_waker(&waker))))
     };
     if polled.is_ok_and(|polled| polled.is_pending()) {
-        begun.waits(answer);
+        begun.waits(work);
     }
 }
 
-/// An answer that was begun outside of the runtime.
+/// Work that has begun.
 struct Begun {
     runtime: Handle,
     state: Mutex<State>,
 }
 
 enum State {
-    /// It is in the thread that has begun it.
+    /// It is in the thread that begins it.
     Begins,
     /// It waits for something.
-    Waits(Answer),
+    Waits(Work),
     /// What it waits for has come: it is a task, or will be.
     GoesOn,
 }
 
 impl Begun {
-    fn waits(&self, answer: Answer) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match *state {
-            State::Begins => *state = State::Waits(answer),
-            State::Waits(_) | State::GoesOn => drop(self.runtime.spawn(answer)),
+    fn waits(&self, work: Work) {
+        {
+            let mut state = self.state.lock();
+            if let State::Begins = *state {
+                *state = State::Waits(work);
+                return;
+            }
         }
+        // What it waits for has come meanwhile.
+        self.runtime.spawn(work);
     }
 }
 
 impl Wake for Begun {
     fn wake(self: Arc<Self>) {
-        let before = {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *state, State::GoesOn)
-        };
-        if let State::Waits(answer) = before {
-            drop(self.runtime.spawn(answer));
+        let before = std::mem::replace(&mut *self.state.lock(), State::GoesOn);
+        if let State::Waits(work) = before {
+            self.runtime.spawn(work);
         }
     }
 }
@@ -78,7 +80,7 @@ mod tests {
     /// What need not wait is done on return, in this thread; what waits goes on in another one,
     /// also if what it waits for comes while it begins.
     #[test]
-    fn answers_go_on_where_they_have_to() {
+    fn work_goes_on_where_it_has_to() {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let (tell, told) = mpsc::channel();

@@ -1,15 +1,12 @@
-//! The two tasks of a connection: one sends, one receives.
+//! The task of a connection that receives.
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::{
-    net::tcp::{OwnedReadHalf, OwnedWriteHalf},
-    sync::mpsc,
-};
-use weft_io::{OpenRecords, Received, RecordReader, RecordSender, SealRecords};
+use tokio::{net::tcp::OwnedReadHalf, sync::mpsc};
+use weft_io::{OpenRecords, Received, RecordReader};
 use weft_xdr::{
-    Decode, Reader, Segment, Writer,
+    Decode, Reader, Writer,
     rpc::{CallHeader, Message, Reply},
 };
 
@@ -19,58 +16,6 @@ use super::{
     error::RpcError,
     message::{IncomingCall, Outgoing},
 };
-
-/// Messages taken off the queue at a time.
-const BATCH: usize = 16;
-
-/// Sends messages in order until the queue ends, or the connection does. Small messages that wait
-/// together leave together.
-pub(super) async fn send_all(
-    socket: OwnedWriteHalf,
-    mut queue: mpsc::Receiver<Outgoing>,
-    calls: Arc<CallTable>,
-    mut seal: Option<Box<dyn SealRecords>>,
-) {
-    let mut sender = RecordSender::new(socket);
-    let mut batch = Vec::with_capacity(BATCH);
-    loop {
-        let count = tokio::select! {
-            count = queue.recv_many(&mut batch, BATCH) => count,
-            // The receiver has given up: what it could not read must not go on coming.
-            () = calls.closed() => 0,
-        };
-        if count == 0 {
-            return;
-        }
-        for message in &mut batch {
-            let Some(seal) = &mut seal else { break };
-            match seal.seal(std::mem::take(&mut message.segments)) {
-                Ok(sealed) => message.segments = vec![Segment::Bytes(sealed)],
-                Err(e) => return calls.close(RpcError::lost(e)),
-            }
-        }
-        let alone = batch.iter().any(Outgoing::has_file);
-        if !alone {
-            let records = batch.drain(..).map(|m| m.segments).collect();
-            if let Err(e) = sender.send_batch(records).await {
-                return calls.close(RpcError::lost(e));
-            }
-        }
-        for message in batch.drain(..) {
-            let Err(e) = sender.send(message.segments).await else { continue };
-            // A call whose file range ended early was never complete: it is not executed.
-            if let (Some(xid), true) = (message.xid, is_our_fault(&e)) {
-                calls.complete(xid, Err(RpcError::Source(e.to_string().into())));
-            }
-            return calls.close(RpcError::lost(e));
-        }
-    }
-}
-
-/// Whether the error came from a file range that could not be read in full.
-fn is_our_fault(e: &io::Error) -> bool {
-    e.kind() == io::ErrorKind::UnexpectedEof
-}
 
 /// Receives replies and calls.
 pub(super) struct Receiver {
