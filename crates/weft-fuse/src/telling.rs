@@ -66,12 +66,14 @@ impl Tree {
     pub async fn tell(self: Arc<Self>, notifier: Notifier) {
         let Telling { attributes, bytes } = &self.telling;
         tokio::join!(
-            self.tell_from(attributes, NO_BYTES, &notifier),
-            self.tell_from(bytes, ALL_BYTES, &notifier)
+            self.tell_from(attributes, (NO_BYTES, usize::MAX), &notifier),
+            self.tell_from(bytes, (ALL_BYTES, 1), &notifier)
         );
     }
 
-    async fn tell_from(&self, notices: &Notices, offset: i64, notifier: &Notifier) {
+    /// Tells of so many files one after another, and of others beside them.
+    async fn tell_from(&self, notices: &Notices, what: (i64, usize), notifier: &Notifier) {
+        let (offset, in_a_row) = what;
         loop {
             let (batch, whom) = notices.next().await;
             let inodes: Vec<u64> = match whom {
@@ -79,13 +81,15 @@ impl Tree {
                 Whom::All => self.inodes.numbers(),
             };
             let mut telling = JoinSet::new();
-            for ino in inodes {
+            for some in inodes.chunks(in_a_row) {
                 if telling.len() >= AT_A_TIME {
                     telling.join_next().await;
                 }
-                let notifier = notifier.clone();
+                let (notifier, some) = (notifier.clone(), some.to_vec());
                 // On a thread that answers no request: what the kernel waits for, others answer.
-                telling.spawn_blocking(move || forget(&notifier, ino, offset));
+                telling.spawn_blocking(move || {
+                    some.into_iter().for_each(|ino| forget(&notifier, ino, offset));
+                });
             }
             while telling.join_next().await.is_some() {}
             notices.told(batch);
