@@ -15,6 +15,10 @@ use crate::{
 /// has before its data, or a reply with one payload.
 pub(crate) const HEAD_BYTES: usize = 1 << 10;
 
+/// Records of so many bytes have memory of their own: who keeps a part of one (a filehandle, 4 KiB
+/// of a file) does not keep all that was received with it.
+const COPIED_BYTES: usize = AHEAD_BYTES / 2;
+
 /// Why no further record can be read; the connection must be closed.
 #[derive(Debug)]
 pub enum RecordIoError {
@@ -65,7 +69,8 @@ pub enum Begun {
 ///
 /// **Cost.** Small records that arrive together take one read. Of a large one at most 16 KiB are
 /// copied, the rest is read to its place; memory is reserved for a record only when its header
-/// has been accepted under the limit. Memory of large records is used again by the same thread
+/// has been accepted under the limit. Records of up to 8 KiB are copied out of memory that takes
+/// the next ones, too; of larger ones, whoever keeps a part keeps it all. Memory of large records is used again by the same thread
 /// once nobody holds them any more.
 #[derive(Debug)]
 pub struct RecordReader<R> {
@@ -172,23 +177,30 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
     /// The next record if it is here.
     pub(crate) fn take(&mut self) -> Result<Next, RecordError> {
         let held = self.received.len();
-        let next = self.assembler.next(&mut self.received)?;
-        match &next {
+        Ok(match self.assembler.next(&mut self.received)? {
             Next::Record(record) => {
+                let record = with_own_memory(record);
                 self.record_left();
-                spare::lend(record);
+                spare::lend(&record);
+                Next::Record(record)
             }
-            Next::Need(_) => self.inside |= self.received.len() < held,
-        }
-        Ok(next)
+            need @ Next::Need(_) => {
+                self.inside |= self.received.len() < held;
+                need
+            }
+        })
     }
 
     /// The record begun is done with.
     pub(crate) fn record_left(&mut self) {
         self.inside = false;
         if self.received.is_empty() {
-            // Else an idle connection would keep its largest record's memory.
-            self.received = BytesMut::new();
+            // An idle connection does not keep its largest record's memory, nor a reader of records
+            // what others hold.
+            let is_ours = self.received.try_reclaim(AHEAD_BYTES);
+            if !is_ours || self.received.capacity() > 2 * AHEAD_BYTES {
+                self.received = BytesMut::new();
+            }
         }
     }
 
@@ -205,6 +217,11 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
         self.filled = got == most;
         Ok(got)
     }
+}
+
+/// A small record in memory of its own.
+fn with_own_memory(record: Bytes) -> Bytes {
+    if record.len() <= COPIED_BYTES { Bytes::copy_from_slice(&record) } else { record }
 }
 
 #[cfg(test)]
@@ -290,6 +307,32 @@ mod tests {
         assert_eq!(whole.next().await.unwrap().unwrap(), b"abcde"[..]);
         let mut cut = RecordReader::new(&wire[..3], 1 << 20);
         assert!(matches!(cut.begin().await, Err(RecordIoError::Truncated)));
+    }
+
+    /// Who keeps small records does not keep what they were received in: it takes all that come,
+    /// one by one or together, and no more of it than before a large one.
+    #[tokio::test]
+    async fn small_records_have_memory_of_their_own() {
+        let (mut far, near) = tokio::io::duplex(1 << 20);
+        let mut reader = RecordReader::new(near, 1 << 20);
+        let (small, large) = (pattern(300), pattern(1 << 19));
+        let (mut kept, mut places) = (Vec::new(), Vec::new());
+        for together in [1, 1, 3, 20, 1, 0, 1, 7] {
+            let wire = match together {
+                0 => record(&large),
+                many => record(&small).repeat(many),
+            };
+            far.write_all(&wire).await.unwrap();
+            for _ in 0..together.max(1) {
+                kept.push(reader.next().await.unwrap().unwrap());
+            }
+            assert!(reader.received.is_empty() && reader.received.capacity() <= 2 * AHEAD_BYTES);
+            places.push((reader.received.as_ptr(), reader.received.capacity()));
+        }
+        assert!(places[1..5].iter().all(|place| *place == places[0]), "{places:?}");
+        assert_eq!(places[5].1, 0, "of the large one");
+        assert_eq!(places[6], places[7]);
+        assert!(kept.iter().all(|record| *record == small || *record == large));
     }
 
     /// More may be here while some of it was not looked at, or a read got all that it asked for.

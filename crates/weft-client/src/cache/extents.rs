@@ -14,23 +14,60 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Extents<W, M, P> {
     by_offset: BTreeMap<u64, Extent<W, M, P>>,
+    lists: Lists,
+    usage: Usage,
+    /// Bytes copied from one place in memory to another since the beginning.
+    moved_bytes: u64,
+}
+
+/// Where ranges begin, by what they are. A list that gets empty keeps no memory.
+#[derive(Debug, Default)]
+struct Lists {
     dirty: BTreeSet<u64>,
     sent: BTreeSet<u64>,
     once: BTreeSet<(Tick, u64)>,
     again: BTreeSet<(Tick, u64)>,
-    usage: Usage,
-    /// Bytes copied from one place in memory to another since the beginning.
-    moved_bytes: u64,
+}
+
+impl Lists {
+    fn add<W, M>(&mut self, state: &State<W, M>, at: u64) {
+        match state {
+            State::Clean(uses) => drop(self.queue(uses.queue).insert((uses.last, at))),
+            State::Dirty { .. } => drop(self.dirty.insert(at)),
+            State::Sending { .. } => {}
+            State::Sent { .. } => drop(self.sent.insert(at)),
+        }
+    }
+
+    fn remove<W, M>(&mut self, state: &State<W, M>, at: u64) {
+        match state {
+            State::Clean(uses) => remove(self.queue(uses.queue), (uses.last, at)),
+            State::Dirty { .. } => remove(&mut self.dirty, at),
+            State::Sending { .. } => {}
+            State::Sent { .. } => remove(&mut self.sent, at),
+        }
+    }
+
+    fn queue(&mut self, queue: Queue) -> &mut BTreeSet<(Tick, u64)> {
+        match queue {
+            Queue::Once => &mut self.once,
+            Queue::Again => &mut self.again,
+        }
+    }
+}
+
+fn remove<T: Ord>(list: &mut BTreeSet<T>, entry: T) {
+    list.remove(&entry);
+    if list.is_empty() {
+        *list = BTreeSet::new();
+    }
 }
 
 impl<W, M, P> Default for Extents<W, M, P> {
     fn default() -> Self {
         Extents {
             by_offset: BTreeMap::new(),
-            dirty: BTreeSet::new(),
-            sent: BTreeSet::new(),
-            once: BTreeSet::new(),
-            again: BTreeSet::new(),
+            lists: Lists::default(),
             usage: Usage::default(),
             moved_bytes: 0,
         }
@@ -46,12 +83,7 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> Extents<W, M, P> {
         );
         let held = Held { ranges: 1, bytes: extent.held_bytes() };
         self.usage.count(extent.state.kind(), held);
-        match &extent.state {
-            State::Clean(uses) => drop(self.queue(uses.queue).insert((uses.last, at))),
-            State::Dirty { .. } => drop(self.dirty.insert(at)),
-            State::Sending { .. } => {}
-            State::Sent { .. } => drop(self.sent.insert(at)),
-        }
+        self.lists.add(&extent.state, at);
         self.by_offset.insert(at, extent);
     }
 
@@ -60,11 +92,10 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> Extents<W, M, P> {
         let extent = self.by_offset.remove(&at)?;
         let held = Held { ranges: 1, bytes: extent.held_bytes() };
         self.usage.uncount(extent.state.kind(), held);
-        match &extent.state {
-            State::Clean(uses) => drop(self.queue(uses.queue).remove(&(uses.last, at))),
-            State::Dirty { .. } => drop(self.dirty.remove(&at)),
-            State::Sending { .. } => {}
-            State::Sent { .. } => drop(self.sent.remove(&at)),
+        self.lists.remove(&extent.state, at);
+        if self.by_offset.is_empty() {
+            // Else it keeps room for eleven ranges, as long as the file is open.
+            self.by_offset = BTreeMap::new();
         }
         Some(extent)
     }
@@ -120,10 +151,14 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> Extents<W, M, P> {
 
     /// The range that begins at an offset becomes something else.
     pub(super) fn set_state(&mut self, at: u64, state: State<W, M>) {
-        if let Some(mut extent) = self.remove(at) {
-            extent.state = state;
-            self.insert(at, extent);
-        }
+        let Some(extent) = self.by_offset.get_mut(&at) else { return };
+        let held = Held { ranges: 1, bytes: extent.held_bytes() };
+        let old = std::mem::replace(&mut extent.state, state);
+        self.usage.uncount(old.kind(), held);
+        self.lists.remove(&old, at);
+        let held = Held { ranges: 1, bytes: extent.held_bytes() };
+        self.usage.count(extent.state.kind(), held);
+        self.lists.add(&extent.state, at);
     }
 
     /// Another client may have written over the range that begins at an offset, if it has left.
@@ -155,8 +190,8 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> Extents<W, M, P> {
         let held = Held { ranges: 1, bytes: extent.held_bytes() };
         self.usage.uncount(Kind::Clean(old.queue), held);
         self.usage.count(Kind::Clean(new.queue), held);
-        self.queue(old.queue).remove(&(old.last, at));
-        self.queue(new.queue).insert((new.last, at));
+        self.lists.queue(new.queue).insert((new.last, at));
+        remove(self.lists.queue(old.queue), (old.last, at));
     }
 
     /// Joins the range that begins at an offset with those behind it, while they touch, are dirty
@@ -237,20 +272,20 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> Extents<W, M, P> {
 
     /// The dirty ranges, in order.
     pub(super) fn dirty(&self) -> impl Iterator<Item = (u64, &Extent<W, M, P>)> {
-        self.dirty.iter().filter_map(|at| Some((*at, self.by_offset.get(at)?)))
+        self.lists.dirty.iter().filter_map(|at| Some((*at, self.by_offset.get(at)?)))
     }
 
     /// The sent ranges that begin at or after an offset, in order.
     pub(super) fn sent(&self, from: u64) -> impl Iterator<Item = (u64, &Extent<W, M, P>)> {
-        self.sent.range(from..).filter_map(|at| Some((*at, self.by_offset.get(at)?)))
+        self.lists.sent.range(from..).filter_map(|at| Some((*at, self.by_offset.get(at)?)))
     }
 
     /// Of a queue: since when the range was not used that was not used for longest, and where it
     /// begins.
     pub(super) fn oldest(&self, queue: Queue) -> Option<(Tick, u64)> {
         match queue {
-            Queue::Once => self.once.first().copied(),
-            Queue::Again => self.again.first().copied(),
+            Queue::Once => self.lists.once.first().copied(),
+            Queue::Again => self.lists.again.first().copied(),
         }
     }
 
@@ -261,13 +296,6 @@ impl<W: Clone + PartialEq, M: Clone, P: Payload> Extents<W, M, P> {
     #[cfg(test)]
     pub(super) fn moved_bytes(&self) -> u64 {
         self.moved_bytes
-    }
-
-    fn queue(&mut self, queue: Queue) -> &mut BTreeSet<(Tick, u64)> {
-        match queue {
-            Queue::Once => &mut self.once,
-            Queue::Again => &mut self.again,
-        }
     }
 }
 
@@ -293,7 +321,7 @@ impl<W: Clone + PartialEq + std::fmt::Debug, M: Clone, P: Payload> Extents<W, M,
             }
         }
         assert_eq!(usage, self.usage);
-        assert_eq!((&dirty, &sent), (&self.dirty, &self.sent));
-        assert_eq!((&once, &again), (&self.once, &self.again));
+        assert_eq!((&dirty, &sent), (&self.lists.dirty, &self.lists.sent));
+        assert_eq!((&once, &again), (&self.lists.once, &self.lists.again));
     }
 }

@@ -35,6 +35,10 @@ impl InFlight {
             }
             ended.push(part);
         }
+        if self.by_offset.is_empty() {
+            // Else it keeps room for eleven, as long as the file is open.
+            self.by_offset = BTreeMap::new();
+        }
         ended
     }
 

@@ -30,7 +30,7 @@ pub(super) const CUT: ClientError = ClientError::Invalid("it became shorter whil
 pub struct File {
     io: Arc<FileIo>,
     path: PathBuf,
-    attrs: Attrs,
+    attrs: Box<Attrs>,
     closed: AtomicBool,
 }
 
@@ -113,7 +113,7 @@ impl Client {
     /// A file that is open at the server.
     pub(super) fn opened(&self, opened: Opened, attrs: Attrs) -> File {
         let io = self.nodes.io_of(opened);
-        File { io, path: PathBuf::new(), attrs, closed: AtomicBool::new(false) }
+        File { io, path: PathBuf::new(), attrs: Box::new(attrs), closed: AtomicBool::new(false) }
     }
 
     /// Opens a file; a new one gets this list, and then the attributes tell what list it has. Who

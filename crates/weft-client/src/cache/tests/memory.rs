@@ -152,7 +152,7 @@ fn the_least_recently_used_goes_first() {
 /// what there is, is within the budget and a tenth; and all is counted.
 #[test]
 fn ten_thousand_small_files_stay_within_the_budget() {
-    let bytes = 32 * MIB;
+    let bytes = 64 * MIB;
     let mut files = Files::new(bytes, 0);
     for n in 0..10_000 {
         let id = files.budget.register();
