@@ -70,8 +70,8 @@ pub enum Begun {
 /// **Cost.** Small records that arrive together take one read. Of a large one at most 16 KiB are
 /// copied, the rest is read to its place; memory is reserved for a record only when its header
 /// has been accepted under the limit. Records of up to 8 KiB are copied out of memory that takes
-/// the next ones, too; of larger ones, whoever keeps a part keeps it all. Memory of large records is used again by the same thread
-/// once nobody holds them any more.
+/// the next ones, too; of larger ones, whoever keeps a part keeps it all. Memory of large records
+/// is used again by the same thread once nobody holds them any more.
 #[derive(Debug)]
 pub struct RecordReader<R> {
     pub(crate) stream: R,
