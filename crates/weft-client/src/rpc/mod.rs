@@ -1,5 +1,5 @@
 //! ONC RPC (RFC 5531) over one TCP connection, for any program: many calls in flight, one way out
-//! ([`outbox`]), one task that receives, and calls coming the other way (NFS back channel).
+//! (`outbox`), one task that receives, and calls coming the other way (NFS back channel).
 //!
 //! Replies are matched by transaction id. Nothing is retransmitted here: when the connection
 //! ends, every call in flight fails with [`RpcError::Lost`] and the caller, which knows what a
