@@ -39,6 +39,20 @@ impl Mounted {
         self.cluster.status().mds.operations.get(operation).copied().unwrap_or(0)
     }
 
+    /// Has the metadata server forget the one client that has something delegated.
+    fn evict_holder(&self) {
+        let admin = self.cluster.admin_socket().to_str().expect("a plain path");
+        let listed = self.cluster.weft(&["clients", "--json", "--admin", admin]);
+        let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).expect("JSON");
+        let holds = |client: &&serde_json::Value| client["delegations"].as_u64() > Some(0);
+        let clients = listed["clients"].as_array().expect("clients");
+        let holders: Vec<_> = clients.iter().filter(holds).collect();
+        let [holder] = holders[..] else { panic!("one holds something: {listed}") };
+        let id = holder["id"].as_str().expect("an id");
+        let evicted = self.cluster.weft(&["clients", "evict", id, "--admin", admin]);
+        assert!(evicted.status.success(), "{}", support::words(&evicted));
+    }
+
     /// Puts these bytes into a file that is there.
     fn put(&self, name: &str, bytes: &[u8]) {
         let elsewhere = tempfile::NamedTempFile::new().unwrap();
@@ -106,6 +120,33 @@ for line in sys.stdin:
     mounted.put("/f", &[b'd'; 14_000]);
     // What was told is believed for a second; then reads see it, and with them the mapping.
     assert_eq!(python.ask("30"), "14000 b'd' b'd'");
+    python.ends();
+    mounted.mount.unmount();
+}
+
+/// The server forgets the mount's client, and with it what that was delegated: what another client
+/// writes then is seen in a mapping, of which nobody asks the mount anything, once the mount has
+/// heard of it.
+#[test]
+fn what_changes_after_it_was_forgotten_is_seen() {
+    let mounted = Mounted::start();
+    mounted.put("/f", &[b'a'; 10_000]);
+    let mut python = mounted.python(
+        "import mmap,os,sys
+f=os.open('f',os.O_RDONLY)
+m=mmap.mmap(f,10000,prot=mmap.PROT_READ)
+print(m[9000:9001],flush=True)
+for line in sys.stdin: print(m[9000:9001],flush=True)",
+    );
+    assert_eq!(python.hear(), "b'a'");
+    mounted.evict_holder();
+    mounted.put("/f", &[b'b'; 10_000]);
+    let began = Instant::now();
+    // It hears of it when it renews its lease, of ten seconds.
+    while python.ask("") != "b'b'" {
+        assert!(began.elapsed() < Duration::from_secs(40), "the mapping shows what was");
+        std::thread::sleep(Duration::from_millis(100));
+    }
     python.ends();
     mounted.mount.unmount();
 }
