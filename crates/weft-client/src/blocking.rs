@@ -32,3 +32,4 @@ mod runtime;
 pub use client::Client;
 pub use dir::ReadDir;
 pub use file::File;
+pub use runtime::give_up_when;

@@ -65,6 +65,7 @@ impl ClientError {
             ClientError::Invalid(_) => Errno::INVAL,
             ClientError::Closed | ClientError::Forked(_) => Errno::BADF,
             ClientError::WouldStopRuntime => Errno::DEADLK,
+            ClientError::Interrupted => Errno::INTR,
             ClientError::Local(e) => e.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error),
             ClientError::Rpc(_)
             | ClientError::OutcomeUnknown { .. }

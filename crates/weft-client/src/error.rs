@@ -54,6 +54,9 @@ pub enum ClientError {
     /// A client or file that came along with `fork`: its connections are the parent's.
     #[error("this client was made by process {0}, before a fork: connect anew in this process")]
     Forked(u32),
+    /// Whoever waited was to give up ([`crate::blocking::give_up_when`]).
+    #[error("interrupted: what was begun may be done or not")]
+    Interrupted,
     /// The server does not serve this machine, or not the port we came from.
     #[error("{}", not_served(*.server, *.local))]
     NotServed {
@@ -193,6 +196,7 @@ impl ClientError {
             | ClientError::Closed
             | ClientError::WouldStopRuntime
             | ClientError::Forked(_)
+            | ClientError::Interrupted
             | ClientError::Local(_)
             | ClientError::Invalid(_)
             | ClientError::OpenLost

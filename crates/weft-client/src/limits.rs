@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Calls waiting for their replies on one connection. Sessions bound themselves by slots long
 /// before; this bounds users of the bare RPC client.
 pub const CALLS_IN_FLIGHT_MAX: usize = 512;
-/// Messages queued for the writer of a connection: enough to keep the socket busy, few enough
+/// Messages queued for the sender of a connection: enough to keep the socket busy, few enough
 /// that a slow peer pushes back on callers instead of on memory.
 pub const OUTGOING_QUEUE: usize = 64;
 /// Largest message that its caller sends himself, in bytes: what a socket takes at once, and copied
@@ -226,3 +226,6 @@ pub const DELEGATION_READERS_MAX: usize = 8;
 /// Recalls that are remembered while OPENs are under way, whose grants they may have overtaken: one
 /// for each slot in which an OPEN can be. With more, what those OPENs grant goes back.
 pub const RECALLS_REMEMBERED: usize = SLOTS_MAX as usize;
+
+/// How often a blocking call that waits asks whether it is to give up, if somebody is to be asked.
+pub const GIVE_UP_ASKED_EVERY: Duration = Duration::from_millis(100);

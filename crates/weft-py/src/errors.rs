@@ -2,7 +2,12 @@
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
-use pyo3::{create_exception, exceptions::PyOSError, prelude::*, types::PyString};
+use pyo3::{
+    create_exception,
+    exceptions::{PyKeyboardInterrupt, PyOSError},
+    prelude::*,
+    types::PyString,
+};
 use weft_client::{ClientError, fs::FsError};
 
 create_exception!(weft, Error, PyOSError, "A failure that Python has no exception of its own for.");
@@ -19,6 +24,10 @@ pub(crate) fn of_client(py: Python<'_>, e: &ClientError) -> PyErr {
 
 /// The exception of Python for the `errno`, if it has one, else ours; both with the path.
 fn raise(py: Python<'_>, e: &ClientError, path: Option<&Path>) -> PyErr {
+    if matches!(e, ClientError::Interrupted) {
+        // What a signal's handler has raised waits for us.
+        return PyErr::take(py).unwrap_or_else(|| PyKeyboardInterrupt::new_err(()));
+    }
     let (errno, words) = (e.errno(), e.to_string());
     let made = || -> PyResult<PyErr> {
         let path = path.map(|path| path_of(py, path)).transpose()?;

@@ -15,9 +15,17 @@ mod stat;
 
 use pyo3::prelude::*;
 
+/// Runs handlers of signals that have come; whether one of them has raised something, as that of
+/// Ctrl-C does. It is raised from the call that is given up for it.
+fn is_interrupted() -> bool {
+    let raised = Python::try_attach(|py| py.check_signals().map_err(|e| e.restore(py)).is_err());
+    raised.unwrap_or(false)
+}
+
 /// The module `weft._weft`.
 #[pymodule]
 fn _weft(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    weft_client::blocking::give_up_when(is_interrupted);
     module.add("Error", module.py().get_type::<errors::Error>())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<client::Client>()?;

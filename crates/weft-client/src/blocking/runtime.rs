@@ -1,8 +1,14 @@
 //! The runtime that blocking clients share, and what belongs to the process that made it.
 
-use std::{sync::PoisonError, thread::available_parallelism};
+use std::{
+    sync::{OnceLock, PoisonError},
+    thread::available_parallelism,
+};
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::{
+    runtime::{Builder, Handle, Runtime},
+    time::timeout,
+};
 
 use crate::{error::ClientError, limits};
 
@@ -28,6 +34,17 @@ fn shared() -> Result<Handle, ClientError> {
     Ok(built.handle().clone())
 }
 
+/// Asked by each thread that waits, whether it is to give up.
+static GIVES_UP: OnceLock<fn() -> bool> = OnceLock::new();
+
+/// Has each thread that waits in a blocking call ask this about ten times a second
+/// ([`limits::GIVE_UP_ASKED_EVERY`]): once it is true the call fails with
+/// [`ClientError::Interrupted`], and what it had begun may be done or not. For interpreters, which
+/// handle signals between two calls. The first one that is set stays.
+pub fn give_up_when(asked: fn() -> bool) {
+    let _ = GIVES_UP.set(asked);
+}
+
 /// Where blocking calls wait: the runtime, as the process that made a client has it.
 #[derive(Debug, Clone)]
 pub(super) struct Waiter {
@@ -38,6 +55,24 @@ pub(super) struct Waiter {
 impl Waiter {
     pub(super) fn new() -> Result<Waiter, ClientError> {
         Ok(Waiter { process: std::process::id(), runtime: shared()? })
+    }
+
+    /// Waits for some work, unless it is to give up.
+    fn wait_for<F: Future>(&self, work: F) -> Result<F::Output, ClientError> {
+        let Some(gives_up) = GIVES_UP.get() else { return Ok(self.runtime.block_on(work)) };
+        let mut work = Box::pin(work);
+        loop {
+            let done = async { timeout(limits::GIVE_UP_ASKED_EVERY, &mut work).await };
+            if let Ok(done) = self.runtime.block_on(done) {
+                return Ok(done);
+            }
+            // Outside of the runtime: a handler of signals may make blocking calls itself.
+            if gives_up() {
+                let _entered = self.runtime.enter();
+                drop(work);
+                return Err(ClientError::Interrupted);
+            }
+        }
     }
 
     /// Whether this is the process it was made in.
@@ -85,7 +120,7 @@ impl<T> Ours<T> {
         work: impl FnOnce(&'a T) -> F,
     ) -> Result<F::Output, ClientError> {
         let value = self.get()?;
-        Ok(self.waiter.runtime.block_on(async { work(value).await }))
+        self.waiter.wait_for(async { work(value).await })
     }
 
     /// The same with the value for itself.
@@ -95,7 +130,7 @@ impl<T> Ours<T> {
     ) -> Result<R, ClientError> {
         self.waiter.check()?;
         let value = self.value.as_mut().ok_or(ClientError::Closed)?;
-        Ok(self.waiter.runtime.block_on(work(value)))
+        self.waiter.wait_for(work(value))
     }
 
     /// Waits for what ends the value.
@@ -105,7 +140,7 @@ impl<T> Ours<T> {
     ) -> Result<F::Output, ClientError> {
         self.waiter.check()?;
         let value = self.value.take().ok_or(ClientError::Closed)?;
-        Ok(self.waiter.runtime.block_on(async { work(value).await }))
+        self.waiter.wait_for(async { work(value).await })
     }
 }
 
@@ -128,6 +163,6 @@ pub(super) fn make<T, E: From<ClientError>>(
 ) -> Result<Ours<T>, E> {
     let waiter = Waiter::new()?;
     waiter.check()?;
-    let value = waiter.runtime.block_on(work)?;
+    let value = waiter.wait_for(work)??;
     Ok(Ours::new(waiter, value))
 }

@@ -2,14 +2,18 @@
 
 use std::{
     io::{ErrorKind, Read, Seek, SeekFrom, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use crate::fake::{Fake, pattern};
+use crate::fake::{Fake, Fault, pattern};
 use tokio::runtime::Runtime;
 use weft_client::{
     ClientError,
-    blocking::Client,
+    blocking::{self, Client},
     fs::{self, OpenOptions},
 };
 use weft_nfs::OpNum;
@@ -133,4 +137,42 @@ fn reads_land_in_the_callers_memory() {
     }
     assert!(cluster.mds.count(OpNum::READ) > 0, "what the data server had came another way");
     file.close().unwrap();
+}
+
+/// A thread that waits for a server, and is to give up, does: a read whose answer comes later puts
+/// nothing anywhere, and the file is as usable as before.
+#[test]
+fn a_wait_is_given_up() {
+    static GIVES_UP: AtomicBool = AtomicBool::new(false);
+    blocking::give_up_when(|| {
+        std::thread::current().name() == Some("gives up") && GIVES_UP.load(Ordering::Relaxed)
+    });
+    let cluster = cluster();
+    let client = cluster.client();
+    let data = pattern(100_000, 5);
+    let mut made = client.open("/f", OpenOptions::replace(0o644)).unwrap();
+    made.write_all(&data).unwrap();
+    made.close().unwrap();
+    let file = Arc::new(client.open("/f", OpenOptions::read()).unwrap());
+    cluster.ds.iter().for_each(|ds| ds.fault(Fault::Hold(OpNum::READ)));
+    let reads = file.clone();
+    let waits = std::thread::Builder::new().name("gives up".to_string());
+    let waits = waits.spawn(move || reads.read_at(0, &mut [0; 1000]).unwrap_err()).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!waits.is_finished(), "nobody has told it to");
+    GIVES_UP.store(true, Ordering::Relaxed);
+    let given_up = waits.join().unwrap();
+    assert!(matches!(given_up.error, ClientError::Interrupted), "{given_up}");
+    cluster.ds.iter().for_each(|ds| ds.lock().faults.clear());
+    cluster.ds.iter().for_each(Fake::release);
+    let mut back = vec![0; data.len()];
+    let mut read = 0;
+    while read < back.len() {
+        let more = file.read_at(read as u64, &mut back[read..]).unwrap();
+        assert!(more > 0);
+        read += more;
+    }
+    assert!(back == data);
+    drop(file);
+    client.close().unwrap();
 }
