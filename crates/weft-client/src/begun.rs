@@ -2,6 +2,8 @@
 //! is known already is answered, and a request leaves, without a change of threads.
 
 use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
@@ -16,8 +18,8 @@ use crate::sync::Mutex;
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Begins some work; on return that is done, or under way. Nobody need wait for it, and nobody ends
-/// it but the runtime. If it panics it fails alone, as a task does. Not for a caller who holds what
-/// the work needs.
+/// it but the runtime, from the first time on that it is woken. If it panics it fails alone, as a
+/// task does. Not for a caller who holds what the work needs.
 pub fn begin(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) {
     let mut work: Work = Box::pin(work);
     let begun = Arc::new(Begun { runtime: runtime.clone(), state: Mutex::new(State::Begins) });
@@ -56,7 +58,7 @@ impl Begun {
             }
         }
         // What it waits for has come meanwhile.
-        self.runtime.spawn(work);
+        go_on(self.runtime.clone(), work);
     }
 }
 
@@ -64,9 +66,31 @@ impl Wake for Begun {
     fn wake(self: Arc<Self>) {
         let before = std::mem::replace(&mut *self.state.lock(), State::GoesOn);
         if let State::Waits(work) = before {
-            self.runtime.spawn(work);
+            go_on(self.runtime.clone(), work);
         }
     }
+}
+
+thread_local! {
+    /// Whether somebody in this thread is making tasks, and what he has to make more of.
+    static GOING_ON: (Cell<bool>, RefCell<VecDeque<(Handle, Work)>>) = Default::default();
+}
+
+/// Makes a task of some work. A runtime that has ended drops the work instead, which may wake the
+/// next one: that goes after it then, not within it.
+fn go_on(runtime: Handle, work: Work) {
+    GOING_ON.with(|(is_busy, next)| {
+        next.borrow_mut().push_back((runtime, work));
+        if is_busy.replace(true) {
+            return;
+        }
+        loop {
+            let first = next.borrow_mut().pop_front();
+            let Some((runtime, work)) = first else { break };
+            runtime.spawn(work);
+        }
+        is_busy.set(false);
+    });
 }
 
 #[cfg(test)]
@@ -123,5 +147,30 @@ mod tests {
             waking.join().unwrap();
             assert_eq!(told.recv(), Ok(true));
         }
+    }
+
+    /// Work that a runtime drops as it has ended may wake other work, and that more: all of it is
+    /// dropped, one after another.
+    #[test]
+    fn the_end_of_a_runtime_ends_all() {
+        struct WakesNext(Arc<Notify>);
+        impl Drop for WakesNext {
+            fn drop(&mut self) {
+                self.0.notify_one();
+            }
+        }
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let (handle, notify) = (runtime.handle().clone(), Arc::new(Notify::new()));
+        for _ in 0..50_000 {
+            let guard = WakesNext(notify.clone());
+            begin(&handle, async move {
+                guard.0.notified().await;
+                std::future::pending::<()>().await;
+            });
+        }
+        drop(runtime);
+        notify.notify_one();
+        assert_eq!(Arc::strong_count(&notify), 1);
     }
 }

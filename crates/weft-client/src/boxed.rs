@@ -21,7 +21,7 @@ pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub(crate) struct Spawned<T>(oneshot::Receiver<Result<T, ClientError>>);
 
 impl<T: Send + 'static> Spawned<T> {
-    /// Begins it, in this thread.
+    /// Begins it, in this thread: not for a caller who holds what it needs.
     pub(crate) fn new(work: impl Future<Output = Result<T, ClientError>> + Send + 'static) -> Self {
         let (to, result) = oneshot::channel();
         begin(&Handle::current(), async move {

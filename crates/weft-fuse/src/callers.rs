@@ -52,28 +52,38 @@ impl Callers {
 /// Entries of the process table. One that is open stays that of its thread: when the thread is gone
 /// it cannot be read, whoever has the number then.
 #[derive(Default)]
-struct Threads(Mutex<VecDeque<(u32, Arc<File>)>>);
+struct Threads(Mutex<VecDeque<(u32, Status)>>);
+
+/// One entry. It is read by one at a time: who reads it in two pieces wants both of one text.
+type Status = Arc<Mutex<File>>;
 
 impl Threads {
     /// A thread's supplementary groups; none of one that is gone, or of a namespace that we do not
     /// see.
     fn groups(&self, pid: u32) -> Vec<u32> {
-        let kept = self.open().iter().find(|(of, _)| *of == pid).map(|(_, status)| status.clone());
-        if let Some(groups) = kept.and_then(|status| groups_in(&*status).ok()) {
+        if let Some(groups) = self.kept(pid).and_then(|kept| groups_in(&*locked(&kept)).ok()) {
             return groups;
         }
         let Ok(status) = File::open(format!("/proc/{pid}/status")) else { return Vec::new() };
         let groups = groups_in(&status).unwrap_or_default();
-        let mut open = self.open();
+        let mut open = locked(&self.0);
         open.retain(|(of, _)| *of != pid);
         open.truncate(OPEN_MAX - 1);
-        open.push_front((pid, Arc::new(status)));
+        open.push_front((pid, Arc::new(Mutex::new(status))));
         groups
     }
 
-    fn open(&self) -> MutexGuard<'_, VecDeque<(u32, Arc<File>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// One that is open; what is not asked for goes first.
+    fn kept(&self, pid: u32) -> Option<Status> {
+        let mut open = locked(&self.0);
+        let at = open.iter().position(|(of, _)| *of == pid)?;
+        open.swap(0, at);
+        open.front().map(|(_, status)| status.clone())
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The groups in what the process table says of a thread. Each read has the kernel write that anew,
@@ -148,7 +158,7 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(threads.groups(std::process::id()), own);
         }
-        assert_eq!(threads.open().len(), 1);
+        assert_eq!(locked(&threads.0).len(), 1);
         for _ in 0..OPEN_MAX {
             let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
             assert_eq!(threads.groups(child.id()), own);
@@ -156,9 +166,9 @@ mod tests {
             child.wait().unwrap();
             assert!(threads.groups(child.id()).is_empty(), "it is gone");
         }
-        assert_eq!(threads.open().len(), OPEN_MAX);
-        let (_, gone) = threads.open()[0].clone();
-        threads.open().push_front((std::process::id(), gone));
+        assert_eq!(locked(&threads.0).len(), OPEN_MAX);
+        let (_, gone) = locked(&threads.0)[0].clone();
+        locked(&threads.0).push_front((std::process::id(), gone));
         assert_eq!(threads.groups(std::process::id()), own, "the number is another's now");
     }
 }

@@ -7,6 +7,7 @@
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use fuser::{INodeNo, Notifier};
+use rustix::io::Errno;
 use tokio::task::JoinSet;
 use weft_client::node::{Change, Watcher, What};
 
@@ -66,14 +67,19 @@ impl Tree {
     pub async fn tell(self: Arc<Self>, notifier: Notifier) {
         let Telling { attributes, bytes } = &self.telling;
         tokio::join!(
-            self.tell_from(attributes, (NO_BYTES, usize::MAX), &notifier),
-            self.tell_from(bytes, (ALL_BYTES, 1), &notifier)
+            self.tell_from(attributes, NO_BYTES, usize::MAX, &notifier),
+            self.tell_from(bytes, ALL_BYTES, 1, &notifier)
         );
     }
 
     /// Tells of so many files one after another, and of others beside them.
-    async fn tell_from(&self, notices: &Notices, what: (i64, usize), notifier: &Notifier) {
-        let (offset, in_a_row) = what;
+    async fn tell_from(
+        &self,
+        notices: &Notices,
+        offset: i64,
+        in_a_row: usize,
+        notifier: &Notifier,
+    ) {
         loop {
             let (batch, whom) = notices.next().await;
             let inodes: Vec<u64> = match whom {
@@ -88,7 +94,7 @@ impl Tree {
                 let (notifier, some) = (notifier.clone(), some.to_vec());
                 // On a thread that answers no request: what the kernel waits for, others answer.
                 telling.spawn_blocking(move || {
-                    some.into_iter().for_each(|ino| forget(&notifier, ino, offset));
+                    some.into_iter().all(|ino| forget(&notifier, ino, offset));
                 });
             }
             while telling.join_next().await.is_some() {}
@@ -97,8 +103,12 @@ impl Tree {
     }
 }
 
-fn forget(notifier: &Notifier, ino: u64, offset: i64) {
-    if let Err(e) = notifier.inval_inode(INodeNo(ino), offset, 0) {
+/// Whether there is a kernel to be told of more.
+fn forget(notifier: &Notifier, ino: u64, offset: i64) -> bool {
+    let Err(e) = notifier.inval_inode(INodeNo(ino), offset, 0) else { return true };
+    let is_over = matches!(Errno::from_io_error(&e), Some(Errno::NODEV | Errno::NOTCONN));
+    if !is_over {
         tracing::warn!(ino, "the kernel may have outdated attributes or bytes: {e}");
     }
+    !is_over
 }

@@ -30,7 +30,7 @@ pub async fn send_record(stream: &TcpStream, segments: Vec<Segment>) -> io::Resu
     sent
 }
 
-/// The sending side of a connection, for its one writer task. `S` is an `Arc<TcpStream>` or an
+/// The sending side of a connection, for one writer at a time. `S` is an `Arc<TcpStream>` or an
 /// `OwnedWriteHalf`.
 ///
 /// If a send fails, or its future is dropped before it is done, the connection is shut down in

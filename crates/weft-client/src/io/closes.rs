@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use weft_nfs::{FileHandle, OpArgs};
 
-use crate::{limits, session::Session, sync::Mutex};
+use crate::{
+    limits,
+    session::{Kept, Session},
+    sync::Mutex,
+};
 
 /// A CLOSE (RFC 8881 §18.2), in the name of who opened the file.
 pub(super) struct LateClose {
@@ -65,10 +69,12 @@ impl Closes {
 /// Sends CLOSEs of one user. One that the server refuses does not keep the others open.
 async fn send(mds: &Session, all: Vec<LateClose>) {
     let all: Vec<_> = all.into_iter().map(|one| (one.fh, one.close)).collect();
-    for ((fh, _), closed) in all.iter().zip(mds.on_each_file(&all).await) {
+    let mut kept = Kept::default();
+    for closed in mds.on_each_file(&all).await {
         match closed {
-            Err(e) if !e.is_lost_state() => tracing::warn!(?fh, "close failed: {e}"),
+            Err(e) if !e.is_lost_state() => kept.note(e),
             _ => {}
         }
     }
+    kept.warn("files not closed");
 }

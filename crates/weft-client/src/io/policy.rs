@@ -27,6 +27,8 @@ pub struct IoPolicy {
     /// Bytes asked for ahead of who reads a file from front to back; 0: none. Only if it keeps.
     pub read_ahead_bytes: u32,
     /// Memory of all files together, in bytes. Dirty data are written back long before it is full.
+    /// Each open file counts with [`crate::limits::CACHED_FILE_OVERHEAD_BYTES`]: with as many as
+    /// take all of it nothing is kept that servers have, too.
     pub cache_bytes: u64,
 }
 

@@ -17,8 +17,10 @@ use super::{
     watcher::{Change, Watcher, What},
 };
 use crate::{
+    boxed::Spawned,
     delegation::{Recalled, Return},
     limits,
+    session::{Kept, is_later},
     sync::Mutex,
 };
 
@@ -162,9 +164,16 @@ impl Returns {
     }
 
     /// Returns that of a file, if one is held, before it ends.
-    pub(crate) async fn give_back_file(&self, fh: &FileHandle) {
-        if let Some(returned) = self.delegated.of_file(fh) {
-            self.see_off(vec![returned], What::Unguarded).await;
+    pub(crate) async fn give_back_file(self: &Arc<Self>, fh: &FileHandle) {
+        let Some(returned) = self.delegated.of_file(fh) else { return };
+        // Goes on whoever waits for it: others are seen off with this one.
+        let me = self.clone();
+        let seen_off = Spawned::new(async move {
+            me.see_off(vec![returned], What::Unguarded).await;
+            Ok(())
+        });
+        if let Err(e) = seen_off.await {
+            tracing::debug!("a delegation is given back by nobody: {e}");
         }
     }
 
@@ -232,12 +241,11 @@ async fn outlive(files: &OpenFiles, returned: &Return) {
 async fn send(cluster: &Cluster, all: &[Return]) {
     let each: Vec<_> =
         all.iter().map(|returned| (returned.fh.clone(), delegreturn(returned))).collect();
+    let mut kept = Kept::default();
     for (returned, result) in all.iter().zip(cluster.mds.on_each_file(&each).await) {
         let Err(e) = result else { continue };
         let fh = &returned.fh;
         match e.status() {
-            // The server takes it away when it has waited for long enough.
-            None => tracing::warn!(?fh, "a delegation is not returned: {e}"),
             Some(NfsStat::DELEG_REVOKED) => {
                 let free = OpArgs::FreeStateid(FreeStateidArgs { stateid: returned.stateid });
                 if let Err(e) = cluster.mds.compound(vec![free]).await {
@@ -249,9 +257,14 @@ async fn send(cluster: &Cluster, all: &[Return]) {
                     Box::pin(send(cluster, &[newer])).await;
                 }
             }
-            Some(status) => tracing::debug!(?fh, ?status, "not a delegation any more"),
+            Some(status) if !is_later(status) => {
+                tracing::debug!(?fh, ?status, "not a delegation any more");
+            }
+            // The server takes it away when it has waited for long enough.
+            _ => kept.note(e),
         }
     }
+    kept.warn("delegations not returned");
 }
 
 /// DELEGRETURN (§18.6).

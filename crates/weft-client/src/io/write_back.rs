@@ -215,8 +215,8 @@ impl DataPath {
         Some(Arc::new(DataPath::of(self.cluster.clone(), by.0, file)))
     }
 
-    /// Sends something in a task of its own: whoever waits for it may give up, but what has left
-    /// arrives, or is known not to have.
+    /// Sends something on its own: whoever waits for it may give up, but what has left arrives, or
+    /// is known not to have.
     fn send_apart(self: &Arc<Self>, leaving: Leaving, then_durable: bool) -> Spawned<()> {
         let (sending, since) = leaving;
         let (file, no) = (self.file.clone(), sending.no);

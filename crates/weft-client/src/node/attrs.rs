@@ -84,7 +84,10 @@ impl Nodes {
     ) -> Result<Attrs, ClientError> {
         let size = attrs.size;
         let set = OpArgs::Setattr(SetattrArgs { stateid, attrs: Box::new(attrs) });
-        let set = async || self.change_attrs(fh, set).await;
+        let set = async || match self.change_attrs(fh, set).await? {
+            Some(attrs) => Ok(attrs),
+            None => self.getattr(fh, attrs_wanted()).await,
+        };
         let Some(size) = size else { return set().await };
         // What this client has open of it is settled first, and cut.
         match self.files.matching(Some(fh)).first() {
@@ -97,14 +100,18 @@ impl Nodes {
         }
     }
 
-    /// Has the server change attributes of a node, if only its times; what they are after that. It
-    /// goes on to its end whoever waits for it, and until then nobody knows what they are.
-    pub(crate) fn change_attrs(&self, fh: &FileHandle, change: OpArgs) -> Spawned<Attrs> {
+    /// Has the server change attributes of a node, if only its times; what they are after that, if
+    /// it tells at once. It goes on to its end whoever waits for it, and until then nobody knows
+    /// what they are.
+    pub(crate) fn change_attrs(&self, fh: &FileHandle, change: OpArgs) -> Spawned<Option<Attrs>> {
         let ops = vec![putfh(fh), change, getattr(attrs_wanted())];
         let (mds, changing) = (self.mds.clone(), self.cluster.changing(fh));
         Spawned::new(async move {
-            let attrs = attrs_in(mds.compound(ops).await?.pop())?;
-            changing.done(&attrs);
+            let told = mds.compound_needing(2, ops).await?.into_iter().nth(2);
+            let attrs = told.map(|told| attrs_in(Some(told))).transpose()?;
+            if let Some(attrs) = &attrs {
+                changing.done(attrs);
+            }
             Ok(attrs)
         })
     }

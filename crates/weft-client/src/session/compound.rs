@@ -317,7 +317,7 @@ fn outcome(results: impl Iterator<Item = OpReply>) -> CompoundOutcome {
 }
 
 /// Statuses that ask for patience, RFC 8881 §15.1.1.3 and §15.1.9.2.
-pub(super) fn is_later(status: NfsStat) -> bool {
+pub(crate) fn is_later(status: NfsStat) -> bool {
     matches!(status, NfsStat::DELAY | NfsStat::GRACE | NfsStat::RECALLCONFLICT)
 }
 

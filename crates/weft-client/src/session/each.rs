@@ -8,6 +8,24 @@ use super::{
 };
 use crate::{error::ClientError, limits};
 
+/// States that the server keeps, as far as is known: how many, and why the last one.
+#[derive(Default)]
+pub(crate) struct Kept(usize, Option<ClientError>);
+
+impl Kept {
+    pub(crate) fn note(&mut self, why: ClientError) {
+        self.0 += 1;
+        self.1 = Some(why);
+    }
+
+    /// Says so, once for all of them.
+    pub(crate) fn warn(self, what: &str) {
+        if let Kept(count, Some(why)) = self {
+            tracing::warn!(count, "{what}: {why}");
+        }
+    }
+}
+
 impl Session {
     /// Runs PUTFH and an operation on each file; what came of it, in their order. One that is
     /// refused, or that the server has no time for yet, does not keep the others waiting longer
@@ -37,8 +55,8 @@ impl Session {
                     return results;
                 }
             };
-            let done = outcome.done.len() / 2;
-            results.extend(outcome.done.into_iter().skip(1).step_by(2).map(Ok));
+            let done = (outcome.done.len() / 2).min(some.len());
+            results.extend(outcome.done.into_iter().skip(1).step_by(2).take(done).map(Ok));
             // What is put off is the first of the next COMPOUND, and waited for there.
             let put_off = |status| done > 0 && is_later(status);
             match outcome.failed {

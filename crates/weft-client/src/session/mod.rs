@@ -15,7 +15,9 @@ mod options;
 mod shell;
 mod slot;
 
+pub(crate) use compound::is_later;
 pub use compound::{CompoundOutcome, FailedOp};
 pub use data::{DataRead, DataWritten};
+pub(crate) use each::Kept;
 pub use options::{CallbackHandler, Reclaim, Reclaims, SessionOptions};
 pub use shell::Session;

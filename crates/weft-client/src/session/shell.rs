@@ -128,7 +128,7 @@ impl Session {
         if outcome.done.len() >= needed { Ok(outcome.done) } else { outcome.into_result() }
     }
 
-    /// Runs a COMPOUND in a task, which goes on to its end whoever waits for it.
+    /// Runs a COMPOUND, which begins in this thread and goes on to its end whoever waits for it.
     pub(super) fn run(&self, work: Work) -> Spawned<CompoundOutcome> {
         let (inner, caller) = (self.inner.clone(), self.caller.clone());
         Spawned::new(async move { inner.run(&Request { work, caller }).await })

@@ -1000,3 +1000,18 @@ async fn dropped_files_are_closed() {
     c.mds.until("closed", |s| s.executed.contains(&OpNum::CLOSE)).await;
     assert!(matches!(c.mds.lock().nodes.values().last(), Some(Node::File { size: 1, .. })));
 }
+
+/// A change that the server made is made, once, also if it has no time then to say what came of it.
+#[tokio::test]
+async fn a_change_is_made_once() {
+    let c = cluster(1).await;
+    let made = c.client.open("/f", OpenOptions::replace(0o644)).await.unwrap();
+    made.close().await.unwrap();
+    let set = c.mds.count(OpNum::SETATTR);
+    c.mds.fault(Fault::StatusBeside(OpNum::SETATTR, OpNum::GETATTR, NfsStat::DELAY));
+    let attrs = Attrs { mode: Some(0o600), ..Attrs::default() };
+    c.client.set_attrs("/f", attrs).await.unwrap();
+    assert_eq!(c.mds.count(OpNum::SETATTR), set + 1);
+    assert!(c.mds.lock().faults.is_empty(), "it was refused");
+    c.client.close().await;
+}

@@ -73,7 +73,11 @@ impl State {
                 return Some(replay);
             }
             let result = match fault {
-                Some(Fault::Status(op, status)) if op == number => Err(status.into()),
+                Some(Fault::Status(op, status) | Fault::StatusBeside(_, op, status))
+                    if op == number =>
+                {
+                    Err(status.into())
+                }
                 Some(Fault::SecondStatus(op, status)) if op == number && seen == 2 => {
                     Err(status.into())
                 }

@@ -50,6 +50,8 @@ pub enum Fault {
     Status(OpNum, NfsStat),
     /// The second of these in a request answers this.
     SecondStatus(OpNum, NfsStat),
+    /// In a request that has the first, the second answers this.
+    StatusBeside(OpNum, OpNum, NfsStat),
     /// The data server loses what is not durable, and gets a new verifier, before it executes
     /// this operation.
     LoseDataBefore(OpNum),
@@ -65,6 +67,7 @@ impl Fault {
             | Fault::DropAfterAndForget(op)
             | Fault::Status(op, _)
             | Fault::SecondStatus(op, _)
+            | Fault::StatusBeside(op, _, _)
             | Fault::LoseDataBefore(op)
             | Fault::Hold(op) => op,
         }
