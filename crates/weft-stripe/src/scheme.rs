@@ -10,6 +10,9 @@ pub struct Location {
 }
 
 /// The arithmetic of one scheme. All else of a distribution follows from these.
+///
+/// **Never known behind it**: servers, files, time: the same question has the same answer for ever,
+/// since bytes lie on disks by it.
 pub(crate) trait Scheme {
     /// Number of stripe indices.
     fn stripe_count(&self) -> u32;

@@ -5,6 +5,8 @@ use bytes::Bytes;
 use super::span::{narrow, wide};
 
 /// A run of bytes that does not change: in memory, or a range of a local file.
+///
+/// **Never known behind it**: whose bytes they are, where in a file, and whether servers have them.
 pub(crate) trait Payload: Clone {
     /// Bytes in memory.
     fn of(bytes: Bytes) -> Self;

@@ -20,7 +20,8 @@ pub(super) struct Memory {
     pub(super) ended: Notify,
 }
 
-/// Who knows all files.
+/// Who knows all files. Which of them is to let go of something, and why, is never known behind
+/// it: it asks [`Memory::victim`], which knows files by their numbers only.
 pub(super) trait Keeper: Send + Sync {
     /// Evicts clean data while there is more than the budget.
     fn evict(&self);

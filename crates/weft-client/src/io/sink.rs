@@ -10,6 +10,9 @@ use crate::{boxed::Boxed, sync::Mutex};
 
 /// Takes what was read, piece by piece, in any order. What is never given is zeros, of which
 /// [`ReadSink::absent`] tells.
+///
+/// **Never known behind it**: servers and layouts, in how many requests the bytes came, and whether
+/// from the cache. A piece may come again after a failure.
 pub trait ReadSink: Send + Sync + 'static {
     /// Data at a file offset: a slice of the receive buffer.
     fn take(&self, offset: u64, data: Bytes) -> Boxed<'_, io::Result<()>>;

@@ -69,6 +69,10 @@ impl std::fmt::Debug for SessionOptions {
 }
 
 /// Answers recalls. The methods decide and return; whatever takes time runs in another task.
+///
+/// **Never known behind it**: slots, sequence ids and connections of the back channel (what is sent
+/// again was answered before it gets here). Before it, what is open, delegated or laid out is not
+/// known.
 pub trait CallbackHandler: Send + Sync + 'static {
     /// CB_LAYOUTRECALL (§20.3): OK if it will be returned, NOMATCHING_LAYOUT, or DELAY.
     fn cb_layoutrecall(&self, args: &CbLayoutrecallArgs) -> NfsStat;
@@ -91,6 +95,9 @@ pub trait CallbackHandler: Send + Sync + 'static {
 /// What a client has a right to have again from a server that has started anew and still knows of
 /// it (RFC 8881 §8.4.2): asked while the session is made anew, before the server is told that
 /// nothing more is reclaimed.
+///
+/// **Never known behind it**: sessions, slots, and what others reclaim. All requests of the client
+/// wait meanwhile, so it neither waits nor makes one by itself.
 pub trait Reclaims: Send + Sync + 'static {
     /// The requests, which are made one after another.
     fn requests(&self) -> Vec<Reclaim>;
