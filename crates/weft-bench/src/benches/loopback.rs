@@ -2,7 +2,9 @@
 //!
 //! Two processes with four threads each, as a client and four data servers have them; blocking
 //! sockets, 1 MiB a call, the data thrown away, or written to a file for each connection: what a
-//! copy through a socket costs without any protocol.
+//! copy through a socket costs without any protocol. Or the data are in files, sent by `sendfile`,
+//! and are read into more memory than a processor's caches hold: what reading files through a
+//! socket costs, whoever reads them.
 
 use std::{
     ffi::OsStr,
@@ -27,6 +29,13 @@ use crate::{
 const CONNECTIONS: u64 = 4;
 /// Bytes of one call.
 const CALL_BYTES: usize = 1 << 20;
+/// Memory of all connections into which files are read.
+const REGION_BYTES: usize = 64 << 20;
+
+/// What a connection asks of the peer.
+const SEND: u8 = 0;
+const RECEIVE: u8 = 1;
+const SEND_FILE: u8 = 2;
 
 /// Which way the bytes go, seen from the benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,26 +103,51 @@ impl Peer {
         bytes: u64,
         dir: Option<&Path>,
     ) -> Outcome<Sample> {
+        let (address, each) = (self.address, bytes / CONNECTIONS);
+        let files: Vec<Option<PathBuf>> =
+            (0..CONNECTIONS).map(|n| dir.map(|d| d.join(format!("received-{n}")))).collect();
+        let all = files.iter().cloned();
+        let sample = self.sample(
+            bytes,
+            all.map(|file| move || one(address, direction, each, file.as_deref())).collect(),
+        )?;
+        files.iter().flatten().try_for_each(std::fs::remove_file)?;
+        Ok(sample)
+    }
+
+    /// Receives `bytes` bytes over all connections together, out of files that are made in the
+    /// directory first and gone afterwards, into memory that is used again.
+    pub(crate) fn measure_files(&self, bytes: u64, dir: &Path) -> Outcome<Sample> {
+        let (address, each) = (self.address, bytes / CONNECTIONS);
+        let files: Vec<PathBuf> = (0..CONNECTIONS).map(|n| dir.join(format!("sent-{n}"))).collect();
+        for file in &files {
+            std::io::copy(&mut std::io::repeat(7).take(each), &mut File::create(file)?)?;
+        }
+        let all = files.iter().cloned().map(|file| {
+            let mut memory = vec![1; REGION_BYTES / CONNECTIONS as usize];
+            move || receive_file(address, &file, each, &mut memory)
+        });
+        let sample = self.sample(bytes, all.collect())?;
+        files.iter().try_for_each(std::fs::remove_file)?;
+        Ok(sample)
+    }
+
+    /// What it takes to move so many bytes by these, a thread each.
+    fn sample<W: FnOnce() -> std::io::Result<()> + Send + 'static>(
+        &self,
+        bytes: u64,
+        all: Vec<W>,
+    ) -> Outcome<Sample> {
         let (own, far) = (Process::own(), self.process());
         let (own_before, far_before) = (own.cpu_s()?, far.cpu_s()?);
         let started = Instant::now();
-        let each = bytes / CONNECTIONS;
-        let files: Vec<Option<PathBuf>> =
-            (0..CONNECTIONS).map(|n| dir.map(|d| d.join(format!("received-{n}")))).collect();
-        let threads: Vec<_> = files
-            .iter()
-            .map(|file| {
-                let (address, file) = (self.address, file.clone());
-                thread::spawn(move || one(address, direction, each, file.as_deref()))
-            })
-            .collect();
+        let threads: Vec<_> = all.into_iter().map(thread::spawn).collect();
         for t in threads {
             t.join().map_err(|_| "a thread of the loopback benchmark panicked")??;
         }
         let wall_s = started.elapsed().as_secs_f64();
         let client_s = own.cpu_s()? - own_before;
         let cpu = Cpu { server_s: far.cpu_s()? - far_before, client_s };
-        files.iter().flatten().try_for_each(std::fs::remove_file)?;
         Ok(Sample::rate(bytes as f64 / MIB, wall_s, cpu))
     }
 }
@@ -133,19 +167,51 @@ fn one(
     bytes: u64,
     file: Option<&Path>,
 ) -> std::io::Result<()> {
-    let mut stream = TcpStream::connect(address)?;
-    let name = file.map_or(&b""[..], |f| f.as_os_str().as_bytes());
-    stream.write_all(&[u8::from(direction == Direction::Out)])?;
-    stream.write_all(&bytes.to_be_bytes())?;
-    stream.write_all(&(name.len() as u64).to_be_bytes())?;
-    stream.write_all(name)?;
     match direction {
         Direction::Out => {
+            let mut stream = ask(address, RECEIVE, bytes, file)?;
             send(&mut stream, bytes)?;
             stream.read_exact(&mut [0])
         }
-        Direction::In => receive(&mut stream, bytes, file),
+        Direction::In => receive(&mut ask(address, SEND, bytes, file)?, bytes, file),
     }
+}
+
+/// One connection that sends a file, which is read into memory.
+fn receive_file(
+    address: SocketAddr,
+    file: &Path,
+    bytes: u64,
+    memory: &mut [u8],
+) -> std::io::Result<()> {
+    let mut stream = ask(address, SEND_FILE, bytes, Some(file))?;
+    let (mut left, mut at) = (bytes, 0);
+    while left > 0 {
+        let end = memory.len().min(at + CALL_BYTES);
+        let got = stream.read(memory.get_mut(at..end).unwrap_or_default())?;
+        if got == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        left -= got as u64;
+        at = (at + got) % memory.len();
+    }
+    Ok(())
+}
+
+/// A connection, and what is to come over it.
+fn ask(
+    address: SocketAddr,
+    what: u8,
+    bytes: u64,
+    file: Option<&Path>,
+) -> std::io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(address)?;
+    let name = file.map_or(&b""[..], |f| f.as_os_str().as_bytes());
+    stream.write_all(&[what])?;
+    stream.write_all(&bytes.to_be_bytes())?;
+    stream.write_all(&(name.len() as u64).to_be_bytes())?;
+    stream.write_all(name)?;
+    Ok(stream)
 }
 
 /// Is the other end of this benchmark.
@@ -170,17 +236,21 @@ pub(crate) fn serve(answer: fn(TcpStream) -> std::io::Result<()>) -> Outcome {
 }
 
 fn answer(mut stream: TcpStream) -> std::io::Result<()> {
-    let mut sends = [0];
-    stream.read_exact(&mut sends)?;
+    let mut what = [0];
+    stream.read_exact(&mut what)?;
     let bytes = number(&mut stream)?;
     let mut name = Vec::new();
     let name_bytes = number(&mut stream)?;
     (&mut stream).take(name_bytes).read_to_end(&mut name)?;
-    if sends == [0] {
-        return send(&mut stream, bytes);
-    }
     let file = (!name.is_empty()).then(|| Path::new(OsStr::from_bytes(&name)));
-    receive(&mut stream, bytes, file)?;
+    match (what, file) {
+        ([SEND], _) => return send(&mut stream, bytes),
+        ([SEND_FILE], Some(file)) => {
+            // By sendfile.
+            return std::io::copy(&mut File::open(file)?.take(bytes), &mut stream).map(drop);
+        }
+        _ => receive(&mut stream, bytes, file)?,
+    }
     stream.write_all(&[1])
 }
 

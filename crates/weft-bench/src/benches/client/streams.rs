@@ -44,6 +44,7 @@ const MOUNT_PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Default)]
 struct Samples {
     loopback: Vec<Sample>,
+    files: Vec<Sample>,
     library: Vec<Sample>,
     blocks: Vec<Sample>,
     mount: Vec<Sample>,
@@ -60,6 +61,7 @@ pub(super) fn bench(context: &Context) -> Outcome<Vec<Row>> {
     let mounts = Path::new("/dev/fuse").exists();
     for _ in 0..context.repeats {
         samples.loopback.push(peer.measure(Direction::In, bytes, None)?);
+        samples.files.push(peer.measure_files(bytes, &context.memory)?);
         samples.library.push(library(&runtime, &servers, bytes)?);
         samples.blocks.push(blocks(&runtime, &servers, bytes)?);
         if mounts {
@@ -93,7 +95,10 @@ fn rows(samples: &Samples) -> Vec<Row> {
         rows.push(of_library);
         rows.push(of_mount.goal(format!("at least {GOAL_OF_LIBRARY_CPU:.2}"), met));
     }
-    rows.splice(1..1, [library, blocks]);
+    let files = Row::new("loopback, receiving files into 64 MiB", "MiB/s", &samples.files);
+    let of_files = Row::new("library, 64 MiB of memory at a time", "MiB/s", &samples.library);
+    rows.splice(1..1, [library, blocks, of_files.against(&files)]);
+    rows.insert(1, files);
     rows
 }
 
