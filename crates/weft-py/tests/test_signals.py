@@ -20,7 +20,11 @@ def silent():
 
 def test_ctrl_c_ends_a_wait(silent):
     """A program that waits for a server is ended by Ctrl-C, as any other."""
-    script = f"import weft; print('waits', flush=True); weft.connect('weft://{silent}/')"
+    # What is started in the background of a shell ignores the signal.
+    script = f"""import signal, weft
+signal.signal(signal.SIGINT, signal.default_int_handler)
+print('waits', flush=True)
+weft.connect('weft://{silent}/')"""
     with subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as waits:
