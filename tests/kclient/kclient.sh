@@ -444,6 +444,11 @@ start_uml() {
   (exec 5>"$W/o" 4>"$W/console.log" 6<>"$W/h.in" 7<>"$W/h.out"
     exec unshare -m -p -f --kill-child=KILL bash -c '
       jail=$1 w=$2 shares=$3; shift 3
+      # disks of tests beside this one: nobody could take them away for good before the guest has ended
+      while read -r disk place _; do
+        case $disk in /dev/loop*) ;; *) continue ;; esac
+        case "$jail $w $shares" in *"$place"*) ;; *) umount -l "$place" ;; esac
+      done </proc/mounts
       mount -t tmpfs kcjail /mnt && mkdir /mnt/j && mount --bind "$jail" /mnt/j &&
       mount -o remount,bind,ro /mnt/j && mount -t tmpfs -o mode=1777 tmp /mnt/j/tmp &&
       mount --rbind /dev /mnt/j/dev && mount -t tmpfs shm /mnt/j/dev/shm &&
