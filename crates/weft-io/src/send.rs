@@ -127,41 +127,27 @@ fn frame(records: Vec<Vec<Segment>>) -> Vec<Segment> {
     plan
 }
 
-async fn send_plan(stream: &TcpStream, plan: Vec<Segment>) -> io::Result<()> {
+async fn send_plan(stream: &TcpStream, mut plan: Vec<Segment>) -> io::Result<()> {
     // Corked, the parts around a file range share its packets.
     let corked = plan.iter().any(|s| matches!(s, Segment::File(_)));
     if corked {
         set_tcp_cork(stream, true)?;
     }
-    let mut gathered = Vec::new();
-    for segment in plan {
-        match segment {
-            Segment::Bytes(bytes) => gathered.push(bytes),
-            Segment::File(range) => {
-                send_bytes(stream, std::mem::take(&mut gathered)).await?;
+    loop {
+        write_now(stream, &mut plan)?;
+        match plan.first() {
+            None => break,
+            Some(Segment::Bytes(_)) => stream.writable().await?,
+            Some(Segment::File(range)) => {
+                let range = range.clone();
+                plan.remove(0);
                 ensure_resident(&range).await?;
                 send_file(stream, range).await?;
             }
         }
     }
-    send_bytes(stream, gathered).await?;
     if corked {
         set_tcp_cork(stream, false)?;
-    }
-    Ok(())
-}
-
-/// Writes all parts, many at a time.
-async fn send_bytes(stream: &TcpStream, mut parts: Vec<Bytes>) -> io::Result<()> {
-    let mut next = 0;
-    while next < parts.len() {
-        let slices: Vec<IoSlice<'_>> =
-            parts[next..].iter().take(WRITE_PARTS_MAX).map(|b| IoSlice::new(b)).collect();
-        let sent = stream.async_io(Interest::WRITABLE, || write_vectored(stream, &slices)).await?;
-        if sent == 0 {
-            return Err(ErrorKind::WriteZero.into());
-        }
-        next += advance(&mut parts[next..], sent);
     }
     Ok(())
 }
@@ -203,18 +189,6 @@ fn write_vectored(stream: &TcpStream, slices: &[IoSlice<'_>]) -> io::Result<usiz
             other => return other.map_err(io::Error::from),
         }
     }
-}
-
-/// Takes `sent` bytes off the front; returns how many parts are done.
-fn advance(parts: &mut [Bytes], mut sent: usize) -> usize {
-    for (done, part) in parts.iter_mut().enumerate() {
-        if sent < part.len() {
-            part.advance(sent);
-            return done;
-        }
-        sent -= part.len();
-    }
-    parts.len()
 }
 
 /// Sends a file range from the page cache.
