@@ -19,6 +19,7 @@ want=$(md5_of /tmp/data)
 mount_weft /mnt 4.2 "$port"
 choose list "distribution=cyclic servers=1,1,3"
 choose one "stripe_unit=2MiB stripe_count=1"
+choose copies "distribution=replicated copies=3"
 choose grows "distribution=variable rounds=2 later_unit=4MiB stripe_count=2"
 setfattr -n $name -v "distribution=none" /mnt/one 2>/tmp/err && fail "a bad layout was taken"
 grep -q "Invalid argument" /tmp/err || fail "a bad layout: $(cat /tmp/err)"
@@ -26,7 +27,7 @@ getfattr -d /mnt/list 2>/dev/null | grep -q "^$name=" || fail "the layout is not
 unmount /mnt
 
 for version in 4.1 4.2; do
-  for dir in list one grows; do
+  for dir in list one grows copies; do
     mount_weft /mnt $version "$port"
     file=/mnt/$dir/sub/file-$version
     host sample "$version.$dir.idle" || fail "the host could not take a sample"

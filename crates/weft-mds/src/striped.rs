@@ -55,9 +55,13 @@ impl Striped {
         self.spread.distribution(unit, count, self.first_stripe_index)
     }
 
-    /// Whether a layout can say where the bytes are. What clients cannot be told goes through the
-    /// metadata server: no layout type knows units that grow.
-    pub fn can_be_told(&self) -> bool {
+    /// Whether each of its data servers is to have all of it.
+    pub fn is_copied(&self) -> bool {
+        matches!(self.spread, Spread::Copies { .. })
+    }
+
+    /// Whether its stripe units are all of one size.
+    fn is_even(&self) -> bool {
         !matches!(self.spread, Spread::Growing { .. })
     }
 
@@ -83,12 +87,14 @@ impl Striped {
 
     /// Whether the byte at `to + n` of another file is, for every n, in the object on the same
     /// data server as the one at `from + n` of this: then each data server can copy its own part.
+    /// Copies never do: copied each by itself, they would differ where their sources do.
     pub fn lines_up(&self, from: u64, other: &Striped, to: u64) -> bool {
         let unit = u64::from(self.stripe_unit_bytes);
-        self.data_servers == other.data_servers
+        !self.is_copied()
+            && self.data_servers == other.data_servers
             && self.stripe_unit_bytes == other.stripe_unit_bytes
             && self.spread == other.spread
-            && (from == to || self.can_be_told())
+            && (from == to || self.is_even())
             && from.checked_rem(unit) == to.checked_rem(unit)
             && self.first_index_beside(from, to) == Some(other.first_stripe_index)
     }
@@ -101,7 +107,7 @@ impl Striped {
         if unit == 0 || count == 0 {
             return None;
         }
-        if !self.can_be_told() {
+        if !self.is_even() {
             // Its units are of two sizes: only what is at the same place can be together.
             return Some(self.first_stripe_index);
         }
@@ -130,11 +136,11 @@ impl Striped {
     }
 
     /// A handle cannot say where units that grow are: one of such a file is for the whole object.
-    /// No client gets it, it is the metadata server's own.
+    /// No client gets it, it is the metadata server's own. Of copies each handle is for all bytes.
     fn unsealed(&self, index: u16, rights: Rights) -> DataServerHandle {
-        let (slots, stripe_count) = match self.can_be_told() {
-            true => (self.slots(index), self.turns()),
-            false => (Slots::One(0), 1),
+        let (slots, stripe_count) = match self.spread {
+            Spread::InTurn | Spread::List(_) => (self.slots(index), self.turns()),
+            Spread::Growing { .. } | Spread::Copies { .. } => (Slots::One(0), 1),
         };
         DataServerHandle {
             rights,
@@ -198,6 +204,7 @@ impl Striped {
         match self.spread {
             Spread::InTurn | Spread::Growing { .. } => self.stripe_count(),
             Spread::List(list) => list.turns(),
+            Spread::Copies { .. } => 1,
         }
     }
 
@@ -213,6 +220,9 @@ impl Striped {
                 _ => Slots::Several(turns),
             };
         }
+        if self.is_copied() {
+            return Slots::One(0);
+        }
         let count = u32::from(self.stripe_count()).max(1);
         let first = u32::from(self.first_stripe_index) % count;
         let slot = (u32::from(index) + count - first) % count;
@@ -223,7 +233,7 @@ impl Striped {
     pub(crate) fn stripe_name(&self, index: u16) -> StripeName {
         let slots = self.slots(index);
         let (rounds, later_unit_bytes) = match self.spread {
-            Spread::InTurn | Spread::List(_) => (0, 0),
+            Spread::InTurn | Spread::List(_) | Spread::Copies { .. } => (0, 0),
             Spread::Growing { rounds, later_unit_bytes } => (rounds, later_unit_bytes),
         };
         StripeName {
@@ -237,6 +247,18 @@ impl Striped {
             rounds: rounds.into(),
             later_unit_bytes: later_unit_bytes.into(),
         }
+    }
+}
+
+/// Whether a layout can say where the bytes of such a file are, to read, or to write as well. What
+/// clients cannot be told goes through the metadata server: no layout type knows units that grow,
+/// and with a files layout nobody writes each byte to several data servers. Who reads copies is
+/// sent to all of them in turn, as if the file were striped; not while they may differ.
+pub fn can_be_told(spread: &Spread, writes: bool) -> bool {
+    match *spread {
+        Spread::InTurn | Spread::List(_) => true,
+        Spread::Growing { .. } => false,
+        Spread::Copies { alike } => alike && !writes,
     }
 }
 
@@ -366,7 +388,8 @@ mod tests {
     fn growing_units_are_not_told() {
         let spread = Spread::Growing { rounds: 2, later_unit_bytes: 8 << 20 };
         let file = Striped { spread, ..file(3, 1) };
-        assert!(!file.can_be_told() && told().all(|file| file.can_be_told()));
+        assert!(!can_be_told(&file.spread, false));
+        assert!(told().all(|file| can_be_told(&file.spread, true)));
         let name = file.stripe_name(0);
         assert_eq!((name.slot, name.rounds, name.later_unit_bytes), (2, 2, 8 << 20));
         let key = secret().handle_keys().of(1, [7; 16]);
@@ -374,6 +397,39 @@ mod tests {
         let own = DataServerHandle::open(&key, &own).unwrap();
         assert_eq!(own.admits(0, u64::MAX, Access::Write), Ok(()));
         assert!(file.lines_up(5, &file, 5) && !file.lines_up(0, &file, 12 << 20));
+    }
+
+    /// Copies are told to who reads while they are alike: data servers are asked in turn, and each
+    /// has what it is asked for.
+    #[test]
+    fn copies_are_read_in_turn() {
+        let keys = secret().handle_keys();
+        let key = |index: u16| keys.of(u32::from(index) + 1, [7; 16]);
+        let copies = |alike, first| Striped { spread: Spread::Copies { alike }, ..file(3, first) };
+        for first in 0..3 {
+            let file = copies(true, first);
+            assert!(can_be_told(&file.spread, false) && !can_be_told(&file.spread, true));
+            assert!(!can_be_told(&copies(false, first).spread, false));
+            assert!(Striped { reach: 1, ..file.clone() }.holders().count() == 3);
+            assert!(!file.lines_up(0, &file, 0));
+            let at: Vec<_> =
+                (0..3).map(|i| vec![SocketAddr::from(([10, 0, 0, 1], 2050 + i))]).collect();
+            let device: FilesDeviceAddr = from_bytes(device_body(&device_of(&file), &at)).unwrap();
+            let sealed = |i| Bytes::copy_from_slice(&file.handle(i, Rights::READ, &key(i)));
+            let body = file.layout_body(DeviceId([7; 16]), (0..3).map(sealed).collect());
+            let layout: FilesLayout = from_bytes(body).unwrap();
+            let theirs = layout.distribution(&device).unwrap();
+            let unit = u64::from(file.stripe_unit_bytes);
+            let asked = (0..3).map(|n| theirs.locate(n * unit).stripe_index).collect::<Vec<_>>();
+            assert_eq!(asked, (0..3).map(|n| (u32::from(first) + n) % 3).collect::<Vec<_>>());
+            for (index, n) in (0..3).flat_map(|index| (0..4).map(move |n| (index, n))) {
+                let handle = file.handle(index, Rights::READ, &key(index));
+                let handle = DataServerHandle::open(&key(index), &handle).unwrap();
+                assert_eq!(handle.admits(n * unit, unit, Access::Read), Ok(()));
+            }
+            let name = file.stripe_name(2);
+            assert_eq!((name.count, name.slot, name.rounds), (1, 0, 0));
+        }
     }
 
     /// Files of one list that line up have every pair of bytes on one data server.

@@ -461,6 +461,11 @@ impl State {
         self.opens_of(file) > 0 || self.delegations.any_on(file)
     }
 
+    /// Whether anybody has the file open to write; a delegation to write is none.
+    pub fn is_open_to_write(&self, file: FileKey) -> bool {
+        self.files.get(&file).is_some_and(|f| f.shares.access[1] > 0)
+    }
+
     fn opens_of(&self, file: FileKey) -> usize {
         self.files.get(&file).map_or(0, |f| f.shares.opens)
     }

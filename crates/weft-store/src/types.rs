@@ -293,11 +293,14 @@ impl Inode {
     }
 
     /// The epoch is to be at least this one, whose volume was restored: what was given out since it
-    /// was saved is not known.
+    /// was saved is not known, nor what was written.
     pub(crate) fn raise_to_floor(&mut self, floor: u32) {
         if floor > self.fence_epoch {
             self.raise_epoch(floor);
             self.handles.earlier = self.placement.is_some();
+            if let Some(Placement { spread: Spread::Copies { alike }, .. }) = &mut self.placement {
+                *alike = false;
+            }
         }
     }
 

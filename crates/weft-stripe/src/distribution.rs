@@ -1,6 +1,9 @@
 //! The rule by which a file is spread over objects, whatever its scheme.
 
+use std::ops::Range;
+
 use crate::{
+    copies::Copies,
     cyclic::{Cyclic, CyclicList},
     round_robin::{DistributionError, Form, RoundRobin},
     scheme::{Location, Scheme},
@@ -18,6 +21,8 @@ pub enum Distribution {
     Cyclic(Cyclic),
     /// Small units dealt out in turn, then large ones.
     Variable(Variable),
+    /// All bytes in each object.
+    Copies(Copies),
 }
 
 impl Distribution {
@@ -80,12 +85,21 @@ impl Distribution {
             .map(Distribution::Variable)
     }
 
+    /// So many copies of the file, of which `first` is what counts where they may differ.
+    ///
+    /// # Errors
+    /// [`DistributionError`] for no copies, or a first one that is none of them.
+    pub fn copies(count: u32, first: u32) -> Result<Self, DistributionError> {
+        Copies::new(count, first).map(Distribution::Copies)
+    }
+
     /// The arithmetic of the scheme: the only place that tells schemes apart.
     fn scheme(&self) -> &dyn Scheme {
         match self {
             Distribution::RoundRobin(d) => d,
             Distribution::Cyclic(d) => d,
             Distribution::Variable(d) => d,
+            Distribution::Copies(d) => d,
         }
     }
 
@@ -94,7 +108,21 @@ impl Distribution {
         self.scheme().stripe_count()
     }
 
-    /// The location of one byte of the file.
+    /// Whether each object has all bytes of the file: there is one, or they are copies.
+    pub fn is_whole_in_each(&self) -> bool {
+        self.scheme().is_whole_in_each()
+    }
+
+    /// The stripe indices that have a byte, given the one that [`Self::locate`] tells: of copies
+    /// all.
+    pub fn homes(&self, located: u32) -> Range<u32> {
+        match self.is_whole_in_each() {
+            true => 0..self.stripe_count(),
+            false => located..located.saturating_add(1),
+        }
+    }
+
+    /// The location of one byte of the file; of copies in the first.
     pub fn locate(&self, offset: u64) -> Location {
         self.scheme().locate(offset)
     }
@@ -154,7 +182,7 @@ impl Distribution {
         if stripe_index >= self.stripe_count() {
             return false;
         }
-        if self.stripe_count() == 1 {
+        if self.is_whole_in_each() {
             return true;
         }
         // Some other index comes within a stripe, so that this ends.

@@ -15,6 +15,7 @@
 //! assert_eq!(d.extents(0, 3 << 20).count(), 3);
 //! ```
 
+mod copies;
 mod cyclic;
 mod distribution;
 mod extents;
@@ -25,6 +26,7 @@ mod scheme;
 mod tests;
 mod variable;
 
+pub use copies::Copies;
 pub use cyclic::{Cyclic, CyclicList};
 pub use distribution::Distribution;
 pub use extents::{Extent, Extents};

@@ -37,9 +37,9 @@ impl Distribution {
 
     /// Bytes from `offset` on that follow each other in one object.
     fn bytes_in_object(&self, offset: u64) -> u64 {
-        match self.stripe_count() {
-            1 => u64::MAX - offset,
-            _ => self.bytes_to_unit_end(offset),
+        match self.is_whole_in_each() {
+            true => u64::MAX - offset,
+            false => self.bytes_to_unit_end(offset),
         }
     }
 }

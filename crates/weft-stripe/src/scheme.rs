@@ -16,11 +16,16 @@ pub struct Location {
 pub(crate) trait Scheme {
     /// Number of stripe indices.
     fn stripe_count(&self) -> u32;
+    /// Whether each object has all bytes of the file, so that [`Scheme::locate`] tells one of
+    /// several places.
+    fn is_whole_in_each(&self) -> bool {
+        self.stripe_count() == 1
+    }
     /// The location of one byte of the file.
     fn locate(&self, offset: u64) -> Location;
     /// Bytes from `offset` to the end of its stripe unit, at least 1.
     fn bytes_to_unit_end(&self, offset: u64) -> u64;
-    /// The inverse of [`Scheme::locate`]; `None` where no byte of a file is stored.
+    /// Which byte of the file is stored there; `None` where none is.
     fn file_offset(&self, stripe_index: u32, object_offset: u64) -> Option<u64>;
     /// The size of a stripe index's object in a file of `file_size` bytes.
     fn object_size_for(&self, file_size: u64, stripe_index: u32) -> u64;

@@ -488,3 +488,41 @@ proptest! {
         pieces_are_right((&a, from), (&b, to), seen, &pieces);
     }
 }
+
+/// Each copy has every byte, at its own offset, and is as long as the file; the first is where a
+/// byte is looked for.
+#[test]
+fn copies_are_whole_in_each() {
+    for (count, first) in (1..=4u32).flat_map(|n| (0..n).map(move |first| (n, first))) {
+        let d = Distribution::copies(count, first).unwrap();
+        assert!(d.is_whole_in_each() && d.homes(first) == (0..count));
+        for o in [0, 7, 1 << 40, u64::MAX - 1, u64::MAX] {
+            assert_eq!(d.locate(o), Location { stripe_index: first, object_offset: o });
+            assert!((0..count).all(|i| d.file_offset(i, o) == Some(o)));
+            assert!((0..count).all(|i| d.object_size_for(o, i) == o));
+            assert!((0..count).all(|i| d.file_end_of_object(i, o) == Some(o)));
+            assert!((0..count).all(|i| d.bytes_between(i, 3, o) == o.saturating_sub(3)));
+            assert!((0..count).all(|i| d.serves(i, 3, o - o.min(3))));
+            let run = (o < u64::MAX).then_some((o, u64::MAX));
+            assert!((0..count).all(|i| d.next_own_run(i, o) == run));
+        }
+        assert_eq!(d.extents(5, u64::MAX).count(), 1);
+        assert_eq!(
+            d.file_size_from_objects([3, 9, 1, 9].into_iter()),
+            [3, 9, 9, 9].get(count as usize - 1).copied()
+        );
+        let none = (d.file_offset(count, 0), d.object_size_for(9, count), d.next_own_run(count, 0));
+        assert_eq!(none, (None, 0, None));
+        assert!(!d.serves(count, 0, 1) && d.bytes_between(count, 0, 9) == 0);
+        let striped = round_robin(4, 3, 1, Form::Sparse);
+        for (a, b) in [(&d, &striped), (&striped, &d), (&d, &d)] {
+            let pieces: Vec<_> = a.pieces(2, (b, 3), 23).collect();
+            pieces_are_right((a, 2), (b, 3), 23, &pieces);
+        }
+    }
+    assert_eq!(Distribution::copies(0, 0), Err(DistributionError::ZeroCount));
+    assert_eq!(Distribution::copies(2, 2), Err(DistributionError::FirstBeyondCount));
+    let alone = round_robin(4, 1, 0, Form::Sparse);
+    assert!(alone.is_whole_in_each() && alone.homes(0) == (0..1));
+    assert_eq!(round_robin(4, 3, 0, Form::Sparse).homes(2), 2..3);
+}

@@ -117,13 +117,21 @@ fn layouts(bench: &Bench) {
     bench.ok(&["put", &file, "/l/sub/h"]);
     assert!(bench.content("/l/sub/h") == support::pattern(5, 7 << 20));
     assert!(stat(bench, "/l/sub/h")["distribution"].as_str().unwrap().contains("later_unit=4MiB"));
+    let copies = ["--distribution", "replicated", "--copies", "2"];
+    bench.ok(&[&["layout", "set", "/l/sub"][..], &copies].concat());
+    bench.ok(&["put", &file, "/l/sub/i"]);
+    assert!(bench.content("/l/sub/i") == support::pattern(5, 7 << 20));
+    assert!(stat(bench, "/l/sub/i")["distribution"].as_str().unwrap().contains("copies=2"));
     bench.ok(&["layout", "clear", "/l/sub"]);
     bench.ok(&["layout", "clear", "/l/sub"]);
     assert_eq!(lines(bench, &["layout", "show", "/l/sub"]), ["/l/sub: as the file system has it"]);
     for (arguments, why) in [
         (&["/l", "--stripe-unit", "3"][..], "multiple of 1MiB"),
         (&["/l"], "says nothing"),
-        (&["/l", "--distribution", "replicated"], "no distribution"),
+        (&["/l", "--distribution", "mirrored"], "no distribution"),
+        (&["/l", "--distribution", "replicated"], "needs copies"),
+        (&["/l", "--distribution", "replicated", "--copies", "1"], "from 2 to 8"),
+        (&["/l", "--distribution", "replicated", "--copies", "7"], "not so many data servers"),
         (&["/l", "--distribution", "nested"], "needs groups"),
         (&["/l", "--distribution", "cyclic", "--servers", "1,9"], "knows not all"),
         (&["/l/sub/f", "--count", "1"], "this is none"),

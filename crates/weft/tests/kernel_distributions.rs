@@ -25,7 +25,8 @@ fn newest_kernel_follows_directories() {
 }
 
 /// A cyclic list of data servers 1, 1 and 3: two thirds and one third, and nothing elsewhere. One
-/// data server: it gets all. Units that grow: all goes through the metadata server. Each is set by
+/// data server: it gets all. Units that grow: all goes through the metadata server. Copies: what is
+/// written does, and goes to three data servers, from each of which a third is read. Each is set by
 /// setfattr in one directory and inherited by another.
 fn follows_directories(kernel: Kernel) {
     let Some(guest) = Guest::new(kernel, "distributions.sh") else { return };
@@ -71,5 +72,13 @@ fn follows_directories(kernel: Kernel) {
             let some = each.iter().filter(|bytes| **bytes > 0).count();
             assert_eq!(some, 2, "vers={version}: {each:?}");
         }
+        let (mds, each) = put("copies");
+        assert!(about(mds, FILE_BYTES), "vers={version}: {mds} bytes");
+        let copies = each.iter().filter(|bytes| about(**bytes, FILE_BYTES)).count();
+        assert_eq!(copies, 3, "vers={version}: {each:?}");
+        let (mds, each) = got("copies");
+        assert!(mds <= STRAY_MAX, "vers={version}: {mds} bytes through the metadata server");
+        let thirds = each.iter().filter(|bytes| about(**bytes, FILE_BYTES / 3)).count();
+        assert_eq!(thirds, 3, "vers={version}: {each:?}");
     }
 }

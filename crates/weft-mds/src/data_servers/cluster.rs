@@ -26,6 +26,7 @@ use super::{
     room::{Candidate, Standing},
     server::Server,
     spec::DataServerSpec,
+    turns::Turns,
 };
 use crate::{control_link::Admission, striped::Striped};
 
@@ -46,6 +47,8 @@ pub struct DataServers {
     runtime: Handle,
     registry: Arc<DataServerRegistry>,
     pub(super) gather: Arc<Gather>,
+    /// In which order copies change.
+    pub(super) turns: Turns,
     /// Told when somebody has no space left.
     look: Arc<Notify>,
 }
@@ -66,6 +69,7 @@ impl DataServers {
             runtime: Handle::current(),
             registry: Arc::new(registry),
             gather: Gather::new(gathers),
+            turns: Turns::default(),
             look: Arc::default(),
         });
         all.add(specs);

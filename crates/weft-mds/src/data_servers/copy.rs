@@ -156,7 +156,8 @@ impl DataServers {
         Ok(Shared { verifier, apart: runs(apart) })
     }
 
-    /// The pieces of a range: those on one data server, and the others.
+    /// The pieces of a range: those on one data server, and the others. What is copied on one side
+    /// is never on one only.
     fn cut(&self, range: Between<'_>) -> Result<(ByIndex, Vec<Piece>), DataServerError> {
         let Between { source, from, destination, to, len } = range;
         let rule = source.distribution().map_err(|_| self.damaged(source))?;
@@ -165,7 +166,8 @@ impl DataServers {
         for piece in rule.pieces(from, (&other, to), len) {
             let index = piece.there.stripe_index as usize;
             let here = source.data_servers.get(piece.here.stripe_index as usize);
-            match here == destination.data_servers.get(index) {
+            let is_one = !source.is_copied() && !destination.is_copied();
+            match is_one && here == destination.data_servers.get(index) {
                 true => together.entry(index).or_default().push(piece),
                 false => apart.push(piece),
             }

@@ -7,7 +7,7 @@ use weft_control::codec::ControlStatus;
 use weft_nfs::NfsStat;
 use weft_store::types::DataServerId;
 
-use crate::control_link::ControlError;
+use crate::{control_link::ControlError, striped::Striped};
 
 /// Why a data server did not do what it was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -86,6 +86,12 @@ pub enum DataServerError {
 }
 
 impl DataServerError {
+    /// What the client is told DELAY for: nobody is away, but it is to come again.
+    pub(crate) fn to_come_again(file: &Striped, why: &str) -> Self {
+        let id = file.data_servers.first().copied().unwrap_or(DataServerId(0));
+        DataServerError::Unreachable { id, why: why.into() }
+    }
+
     /// Which data server it is about.
     pub fn id(&self) -> DataServerId {
         match self {

@@ -22,7 +22,8 @@ use crate::striped::Striped;
 const ALLOCATE_UNITS_MAX: u64 = 1024;
 
 impl DataServers {
-    /// Looks for data or a hole in a file, from `from` to `end`; `None` if there is none.
+    /// Looks for data or a hole in a file, from `from` to `end`; `None` if there is none. Of copies
+    /// one is asked, as with [`DataServers::read`].
     ///
     /// **Cost**: one message to each data server of the file, and another for every thousand
     /// stripe units without a hole.
@@ -36,15 +37,33 @@ impl DataServers {
         from: u64,
         end: u64,
     ) -> Result<Option<u64>, DataServerError> {
+        if !file.is_copied() {
+            return self.seek_in(file, what, (from, end), |_| true).await;
+        }
+        let in_copy = |copy: u16| {
+            self.seek_in(file, what, (from, end), move |index| index == usize::from(copy))
+        };
+        self.of_one_copy(file, from, in_copy).await
+    }
+
+    /// The same in some of the objects: of copies what the nearest of those tells.
+    pub(super) async fn seek_in(
+        &self,
+        file: &Striped,
+        what: Content,
+        (from, end): (u64, u64),
+        asked: impl Fn(usize) -> bool,
+    ) -> Result<Option<u64>, DataServerError> {
         let mut from = from;
         loop {
             let hole = what == Content::Hole;
-            let told = self.on_all(file, |server, object, stripe| async move {
+            let told = self.on_those(file, &asked, |server, object, stripe| async move {
                 let args = SeekArgs { object, stripe, hole, from, end };
                 server.ask::<SeekOk>(Procedure::SEEK, &args).await
             });
             let told = told.await?;
-            for (place, told) in file.holders().zip(&told) {
+            let places = file.holders().filter(|(index, _)| asked(*index));
+            for (place, told) in places.zip(&told) {
                 not_short(file, place, told.size)?;
             }
             let elsewhere = if hole { self.first_without_object(file, from)? } else { None };
@@ -87,6 +106,10 @@ impl DataServers {
         len: u64,
     ) -> Result<(), DataServerError> {
         let epoch = file.fence_epoch;
+        let _turn = match file.is_copied() {
+            true => Some(self.turns.hold(file, offset, len).await),
+            false => None,
+        };
         // The units of others are holes in an object already: one request for the whole range.
         let shares = self.shares(file, (offset, offset.saturating_add(len)))?;
         let punched = self.on_those(file, has_some(&shares), |server, object, _| async move {

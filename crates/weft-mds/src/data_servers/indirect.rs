@@ -36,7 +36,8 @@ struct Piece {
 
 impl DataServers {
     /// Reads a range of a file: holes are zeros, and so is what lies behind the file's end, which
-    /// only the caller knows. At most `IO_BYTES_MAX` (4 MiB) are read.
+    /// only the caller knows. At most `IO_BYTES_MAX` (4 MiB) are read. Of copies that are alike one
+    /// is read that can be.
     ///
     /// **Cost**: no copy if the range lies within a stripe unit, else one.
     ///
@@ -48,9 +49,39 @@ impl DataServers {
         offset: u64,
         len: u64,
     ) -> Result<Bytes, DataServerError> {
+        if !file.is_copied() {
+            self.meet(&file.holder_ids()).await?;
+            return self.read_of(file, None, offset, len).await;
+        }
+        self.of_one_copy(file, offset, |copy| self.read_copy(file, copy, offset, len)).await
+    }
+
+    /// The same of one of the copies of a file.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    pub(super) async fn read_copy(
+        &self,
+        file: &Striped,
+        index: u16,
+        offset: u64,
+        len: u64,
+    ) -> Result<Bytes, DataServerError> {
+        let id = file.data_servers.get(usize::from(index)).copied();
+        self.meet(id.as_slice()).await?;
+        self.read_of(file, Some(index), offset, len).await
+    }
+
+    /// What the objects have of a range; of copies that one.
+    async fn read_of(
+        &self,
+        file: &Striped,
+        copy: Option<u16>,
+        offset: u64,
+        len: u64,
+    ) -> Result<Bytes, DataServerError> {
         let len = usize::try_from(len).unwrap_or(IO_BYTES_MAX).min(IO_BYTES_MAX);
-        self.meet(&file.holder_ids()).await?;
-        let pieces = self.pieces(file, offset, len, Rights::READ)?;
+        let pieces = self.pieces(file, (offset, len), Rights::READ, copy)?;
         let places: Vec<_> = pieces.iter().map(|p| p.at).collect();
         let parts = each::all(pieces.into_iter().map(read_piece)).await;
         let mut parts: Vec<Bytes> = parts.into_iter().collect::<Result<_, _>>()?;
@@ -80,18 +111,34 @@ impl DataServers {
         stable: StableHow,
     ) -> Result<(StableHow, Verifier), DataServerError> {
         self.meet(&file.holder_ids()).await?;
-        let pieces = self.pieces(file, offset, data.len(), Rights::READ_WRITE)?;
         self.gather.came();
+        let _turn = match file.is_copied() {
+            true => Some(self.turns.hold(file, offset, data.len() as u64).await),
+            false => None,
+        };
+        let done = self.write_of(file, None, (offset, data), stable).await?;
+        let committed = done.iter().map(|(_, w)| w.committed).min();
+        let committed = committed.unwrap_or(StableHow::FILE_SYNC);
+        Ok((committed, self.verifier_of(file, &done).await?))
+    }
+
+    /// The same of what is in each object, or of one copy: what each data server said, with its
+    /// index.
+    pub(super) async fn write_of(
+        &self,
+        file: &Striped,
+        copy: Option<u16>,
+        (offset, data): (u64, Bytes),
+        stable: StableHow,
+    ) -> Result<Vec<(usize, Written)>, DataServerError> {
+        let pieces = self.pieces(file, (offset, data.len()), Rights::READ_WRITE, copy)?;
         let jobs = pieces.into_iter().map(|piece| {
             let part = data.slice(piece.at..piece.at + piece.len);
             let written = self.gather.clone().write(piece.target, piece.offset, part, stable);
             async move { written.await.map(|written| (piece.index, written)) }
         });
         let done = each::all(jobs.collect::<Vec<_>>()).await;
-        let done: Vec<_> = each::all_done(done)?;
-        let committed = done.iter().map(|(_, w)| w.committed).min();
-        let committed = committed.unwrap_or(StableHow::FILE_SYNC);
-        Ok((committed, self.verifier_of(file, &done).await?))
+        each::all_done(done)
     }
 
     /// Makes everything written to a file durable, by whomever. The verifier differs from that
@@ -130,42 +177,50 @@ impl DataServers {
         combined(all.iter().map(Option::as_slice))
     }
 
+    /// The messages for a range: to write, to each object that has bytes of it; to read, to one
+    /// that has them, of copies to this one.
     fn pieces(
         &self,
         file: &Striped,
-        offset: u64,
-        len: usize,
+        (offset, len): (u64, usize),
         rights: Rights,
+        copy: Option<u16>,
     ) -> Result<Vec<Piece>, DataServerError> {
-        let rule = file.distribution().map_err(|_| self.damaged(file))?;
+        let damaged = || self.damaged(file);
+        let rule = file.distribution().map_err(|_| damaged())?;
         let mut pieces = Vec::new();
-        let mut at = 0;
+        let mut extent_at = 0;
         for extent in rule.extents(offset, len as u64) {
-            let damaged = || self.damaged(file);
-            let index = u16::try_from(extent.stripe_index).map_err(|_| damaged())?;
-            if !rights.write && !file.holds(index.into()) {
-                // No object: a hole.
-                at += usize::try_from(extent.len).map_err(|_| damaged())?;
-                continue;
+            let homes = match copy.map(u32::from) {
+                Some(copy) => copy..copy + 1,
+                None => rule.homes(extent.stripe_index),
+            };
+            for home in homes {
+                let index = u16::try_from(home).map_err(|_| damaged())?;
+                if !rights.write && !file.holds(index.into()) {
+                    // No object: a hole.
+                    continue;
+                }
+                let id = file.data_servers.get(usize::from(index)).ok_or_else(damaged)?;
+                let server = self.server(*id)?;
+                let handle = self.handle(file, index, *id, rights)?;
+                let (mut from, mut left, mut at) = (extent.object_offset, extent.len, extent_at);
+                while left > 0 {
+                    let part = left.min(PIECE_BYTES_MAX);
+                    let len = usize::try_from(part).map_err(|_| damaged())?;
+                    pieces.push(Piece {
+                        target: Target { server: server.clone(), handle: handle.clone() },
+                        index: index.into(),
+                        offset: from,
+                        at,
+                        len,
+                        length_min: file.length_min(index.into()),
+                        object: file.object,
+                    });
+                    (from, left, at) = (from + part, left - part, at + len);
+                }
             }
-            let id = file.data_servers.get(usize::from(index)).ok_or_else(damaged)?;
-            let server = self.server(*id)?;
-            let handle = self.handle(file, index, *id, rights)?;
-            let (mut from, mut left) = (extent.object_offset, extent.len);
-            while left > 0 {
-                let part = left.min(PIECE_BYTES_MAX);
-                let len = usize::try_from(part).map_err(|_| damaged())?;
-                pieces.push(Piece {
-                    target: Target { server: server.clone(), handle: handle.clone() },
-                    index: index.into(),
-                    offset: from,
-                    at,
-                    len,
-                    length_min: file.length_min(index.into()),
-                    object: file.object,
-                });
-                (from, left, at) = (from + part, left - part, at + len);
-            }
+            extent_at += usize::try_from(extent.len).map_err(|_| damaged())?;
         }
         Ok(pieces)
     }

@@ -8,6 +8,7 @@
 mod addresses;
 mod admission;
 mod cluster;
+mod copies;
 mod copy;
 mod each;
 mod error;
@@ -24,6 +25,7 @@ mod space;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod unconfigured;
 
 pub use crate::control_address::{ControlAddress, DATA_SERVER_PORT};

@@ -9,7 +9,8 @@
 //!    is not there is refused with DELAY, for the client to come again.
 //! 4. **Mark**: what a crash in the middle may leave behind is found again ([`Plan::extends_to`],
 //!    or a truncation's intent), and no object comes to be that the volume does not know of
-//!    ([`Plan::writes_to`]).
+//!    ([`Plan::writes_to`]); and of a replicated file that its copies may differ
+//!    ([`Plan::may_part_copies`]).
 //! 5. **Fence**: nothing that was given up before may be carried out after this ([`OlderHandles`]).
 //! 6. **Do**: the closure.
 //! 7. **Note the outcome**: a failure may be half done, and what nobody answered may be done later.
@@ -22,7 +23,7 @@ use std::{sync::Arc, time::Duration};
 
 use weft_nfs::{Failure, NfsStat};
 use weft_store::{
-    types::{Inode, InodeNo, SetIdLoss},
+    types::{Inode, InodeNo, SetIdLoss, Spread},
     volume::Settle,
 };
 
@@ -161,6 +162,7 @@ impl Change<'_> {
         }
         let inode = self.marked(deps).await?;
         let inode = self.reaching(deps, inode).await?;
+        let inode = self.parting(deps, inode).await?;
         // Messages to data servers: beside those an allocation is nothing, and each call has the
         // room for its largest operation.
         match Box::pin(self.attempts(deps, inode, act)).await {
@@ -191,6 +193,16 @@ impl Change<'_> {
         }
     }
 
+    /// Step 4 once more: the file as it is when its copies may differ.
+    async fn parting(&self, deps: &mut Deps, inode: Inode) -> Result<Inode, Failure> {
+        match inode.placement.map(|place| place.spread) {
+            Some(Spread::Copies { alike }) if self.plan.may_part_copies() => {
+                self.changes.shared.parting(deps, inode, alike).await
+            }
+            _ => Ok(inode),
+        }
+    }
+
     /// Steps 5 to 7, until it is done or fails.
     async fn attempts<T, F>(
         &mut self,
@@ -210,6 +222,9 @@ impl Change<'_> {
             if self.plan.leaves_traces() {
                 self.changes.fences.note_outcome(&inode, &done);
                 self.failed |= done.is_err();
+            }
+            if done.is_err() {
+                self.changes.shared.differing.doubt(self.ino);
             }
             let outranks = matches!(self.plan.older, OlderHandles::Outranked { .. });
             match done {
@@ -301,6 +316,14 @@ impl Change<'_> {
                 shared.durable(deps).await?;
                 Ok(moved)
             }
+            Settles::Alike => {
+                // From now on one that is shorter has lost something.
+                let lengths = attrs.note_own_change(&inode).await.ok_or(NfsStat::DELAY)?;
+                let alike = || shared.volume.copies_are_alike(inode.no, &lengths);
+                let inode = deps.see(shared.placement_lsn.give(alike))?;
+                shared.differing.forget(inode.no);
+                Ok(inode)
+            }
             Settles::Truncated(intent) => {
                 if let Some(done) = intent {
                     reaper.complete_durably(done).await.map_err(|_| NfsStat::IO)?;
@@ -318,6 +341,7 @@ impl Change<'_> {
     fn give_up(&self, inode: &Inode) {
         let Changes { shared, fences, .. } = self.changes;
         shared.records.gave_up(inode);
+        shared.differing.doubt(inode.no);
         fences.wake();
         let Settles::Written { set_id_loss } = self.plan.settles else { return };
         let now = shared.wall();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use weft_nfs::{Failure, IO_BYTES_MAX};
 use weft_store::{
-    types::{Content, DataServerId, InodeNo},
+    types::{Content, InodeNo},
     volume::StuffedExtent,
 };
 
@@ -156,12 +156,15 @@ impl FileService {
                     way.run(range).await?
                 }
             };
-            if copied.is_safe(self.commit_objects(file).await?) {
+            if copied.is_safe(self.shared.commit_objects(file).await?) {
                 // All of the objects is durable, and nobody else writes to them.
                 return self.shared.note_lengths(file, None).await;
             }
         }
-        Err(to_come_again(file, "data servers lost what was cloned, again and again"))
+        Err(DataServerError::to_come_again(
+            file,
+            "data servers lost what was cloned, again and again",
+        ))
     }
 
     /// From the volume.
@@ -229,7 +232,7 @@ impl Cloning<'_> {
         }
         let now = self.files.shared.inode_now(self.source).ok();
         let source = now.and_then(|now| self.files.shared.striped(&now));
-        source.ok_or_else(|| to_come_again(self.target, "the source is gone"))
+        source.ok_or_else(|| DataServerError::to_come_again(self.target, "the source is gone"))
     }
 
     /// What the source's data servers say. It may become another meanwhile: what is refused to an
@@ -252,7 +255,7 @@ impl Cloning<'_> {
             }
             if now == source {
                 // Not for the destination to be fenced anew, which would be in vain.
-                return Err(to_come_again(self.target, "the source is fenced"));
+                return Err(DataServerError::to_come_again(self.target, "the source is fenced"));
             }
             source = now;
         }
@@ -331,10 +334,4 @@ impl Cloning<'_> {
     fn place(&self, to: u64) -> Target {
         Target { file: self.target.clone(), to, size: self.size }
     }
-}
-
-/// The client is told DELAY.
-fn to_come_again(file: &Striped, why: &str) -> DataServerError {
-    let id = file.data_servers.first().copied().unwrap_or(DataServerId(0));
-    DataServerError::Unreachable { id, why: why.into() }
 }

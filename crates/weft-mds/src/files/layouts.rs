@@ -5,15 +5,19 @@ use bytes::Bytes;
 use weft_layout::Rights;
 use weft_nfs::{ClientId, Failure, IoMode, NfsStat, Stateid};
 use weft_server::refusal::refused;
-use weft_store::types::{Acl, DataServerId, Device, DeviceId, Inode, InodeNo};
+use weft_store::types::{Acl, DataServerId, Deal, Device, DeviceId, Inode, InodeNo};
 
 use super::{
+    copies::may_differ,
     doubts::{Moment, is_of_use},
     layout_kind::LayoutKind,
     records::FenceCause,
     service::FileService,
 };
-use crate::{deps::Deps, striped::Striped};
+use crate::{
+    deps::Deps,
+    striped::{Striped, can_be_told},
+};
 
 /// What of a file decides who may read and write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +94,50 @@ impl FileService {
             whole.map_err(|_| NfsStat::LAYOUTUNAVAILABLE)?;
         }
         Ok(())
+    }
+
+    /// The file for somebody who wants a layout of it, to read: if its copies may differ,
+    /// and it takes a moment only to be sure that they do not, that is done. If it takes long it is
+    /// done later, and the first is read until then.
+    ///
+    /// # Errors
+    /// LAYOUTTRYLATER while somebody does it already.
+    pub(crate) async fn to_be_read(
+        &self,
+        deps: &mut Deps,
+        inode: Inode,
+        iomode: IoMode,
+    ) -> Result<Inode, Failure> {
+        if iomode != IoMode::READ || !may_differ(&inode) || inode.stuffed {
+            return Ok(inode);
+        }
+        let (ino, differing) = (inode.no, &self.shared.differing);
+        let is_written = self.shared.protocol.state().is_open_to_write(self.key(ino));
+        if is_written || !differing.are_kept(ino) {
+            // They may have become alike since the file was looked at.
+            let inode = deps.see(self.shared.volume.inode(ino))?;
+            if may_differ(&inode) {
+                differing.meet(ino);
+            }
+            return Ok(inode);
+        }
+        // Once after a file was written: not a part of every request's memory.
+        match Box::pin(self.copies.make_alike(deps, ino)).await {
+            Err(Failure { status: NfsStat::DELAY, .. }) => Err(NfsStat::LAYOUTTRYLATER.into()),
+            made => made,
+        }
+    }
+
+    /// Whether a layout can say where the bytes of the file are, to read, or to write as well.
+    pub(crate) fn can_be_told(&self, inode: &Inode, writes: bool) -> bool {
+        match (&inode.placement, &inode.layout) {
+            (Some(place), _) => can_be_told(&place.spread, writes),
+            (None, Some(choice)) => match choice.deal {
+                Deal::RoundRobin | Deal::Cyclic(_) => true,
+                Deal::Variable { .. } | Deal::Replicated(_) => false,
+            },
+            (None, None) => true,
+        }
     }
 
     /// Its client could use a flexfiles layout on this device: the data server is there, has room
@@ -207,7 +255,7 @@ impl FileService {
         striped: &Striped,
         rights: Rights,
     ) -> Result<Bytes, NfsStat> {
-        if !striped.can_be_told() {
+        if !can_be_told(&striped.spread, rights.write) {
             return Err(NfsStat::LAYOUTUNAVAILABLE);
         }
         let device = inode.placement.as_ref().ok_or(NfsStat::SERVERFAULT)?.device;

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use weft_nfs::{Failure, NfsStat, StableHow};
 use weft_store::{
-    types::{Inode, InodeNo, Placement, StoreError},
+    types::{Inode, InodeNo, Placement, Spread, StoreError},
     volume::{STUFFED_BYTES_MAX, StuffedExtent},
 };
 
@@ -180,8 +180,12 @@ impl Migration {
         let beside = self.shared.striped(source).and_then(|s| s.first_index_beside(from, to));
         let placements = &self.shared.placements;
         let serves = |p: &Placement| {
+            // Copies are made through here: nothing is gained by having them beside each other.
+            let is_copied = matches!(p.spread, Spread::Copies { .. });
             let choice = destination.layout.as_ref();
-            placements.serves(p.device) && choice.is_none_or(|choice| placements.suits(choice, p))
+            !is_copied
+                && placements.serves(p.device)
+                && choice.is_none_or(|choice| placements.suits(choice, p))
         };
         let wish =
             source.placement.filter(serves).zip(beside).map(|(there, first_stripe_index)| {

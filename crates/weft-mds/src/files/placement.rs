@@ -164,8 +164,11 @@ impl Placements {
             (Deal::Cyclic(wanted), Deal::Cyclic(_)) => device.stripes() == *wanted,
             (wanted, found) => {
                 let width = usize::from(choice.stripe_count.unwrap_or(striping.width));
-                wanted == found
-                    && device.data_servers.len() == width.min(self.data_servers.ids().len())
+                let width = match wanted {
+                    Deal::Replicated(copies) => usize::from(*copies),
+                    _ => width.min(self.data_servers.ids().len()),
+                };
+                wanted == found && device.data_servers.len() == width
             }
         };
         placement.stripe_unit_bytes == unit && is_as_wide
@@ -177,13 +180,22 @@ impl Placements {
         choice.named().iter().copied().filter(|id| !ids.contains(id)).collect()
     }
 
+    /// Whether there are as many data servers as it wants copies.
+    pub(crate) fn has_servers_for(&self, choice: &LayoutChoice) -> bool {
+        match choice.deal {
+            Deal::Replicated(copies) => usize::from(copies) <= self.data_servers.ids().len(),
+            _ => true,
+        }
+    }
+
     /// The place of a file that has none: on data servers that are up and have room, if there are
     /// any. Its device is durable.
     ///
     /// **Cost**: the first file of a set of data servers waits for the volume to record that.
     ///
     /// # Errors
-    /// NXIO when there is no data server at all, DELAY while none is up; those of the volume.
+    /// NXIO when there is no data server at all, DELAY while none is up; for copies when there are
+    /// not as many, and NOSPC if not as many have room; those of the volume.
     pub(crate) async fn next(&self, choice: Option<&LayoutChoice>) -> Result<Placement, NfsStat> {
         if self.data_servers.ids().is_empty() {
             tracing::warn!(
@@ -194,13 +206,20 @@ impl Placements {
         self.data_servers.begun().await;
         let (candidates, turn) = (self.data_servers.candidates(), self.turn.fetch_add(1, Relaxed));
         let striping = self.striping();
-        let width = choice.and_then(|c| c.stripe_count).unwrap_or(striping.width);
+        let width = match choice.map(|c| (&c.deal, c.stripe_count)) {
+            Some((Deal::Replicated(copies), _)) => {
+                have_room_for(&candidates, *copies)?;
+                Width::Exactly(*copies)
+            }
+            Some((_, Some(count))) => Width::UpTo(count),
+            _ => Width::UpTo(striping.width),
+        };
         let list = match choice.map(|c| &c.deal) {
             Some(Deal::Cyclic(servers)) => known_of(&candidates, servers),
             _ => Vec::new(),
         };
         let (chosen, devices_max) = match &list[..] {
-            [] => (choose(&candidates, width, turn), DEVICES_MAX),
+            [] => (choose(&candidates, width.servers(), turn), DEVICES_MAX),
             list => (listed(&candidates, list, turn), DEVICES_WITH_LISTS_MAX),
         };
         let chosen = chosen.ok_or(NfsStat::DELAY)?;
@@ -214,6 +233,8 @@ impl Placements {
             (Some(&Deal::Variable { rounds, later_unit_bytes }), None) => {
                 Spread::Growing { rounds, later_unit_bytes }
             }
+            // They are empty, but it takes one change only until they may differ.
+            (Some(Deal::Replicated(_)), None) => Spread::Copies { alike: false },
             _ => Spread::InTurn,
         };
         let index = |n: usize| u16::try_from(n).map_err(|_| NfsStat::SERVERFAULT);
@@ -236,13 +257,16 @@ impl Placements {
     }
 
     /// A device for a choice that has none yet. When there are `devices_max` it is one of those
-    /// there are: the widest, of data servers that could have been chosen and at most `width` of
-    /// them, or a single data server.
+    /// there are: the widest, of data servers that could have been chosen and `width` of them, or a
+    /// single data server.
+    ///
+    /// # Errors
+    /// NOSPC if there is none that is as wide as it must be; those of the volume.
     async fn made(
         &self,
         chosen: Choice,
         candidates: &[Candidate],
-        (width, devices_max): (u16, usize),
+        (width, devices_max): (Width, usize),
     ) -> Result<(Device, usize), NfsStat> {
         let recorded = |recorded: Result<Option<Device>, StoreError>| {
             recorded.map_err(|e| translate::status(&e))
@@ -256,19 +280,21 @@ impl Placements {
         if let Some(device) = self.widest_of(candidates, width) {
             return Ok((device, 0));
         }
+        if let Width::Exactly(_) = width {
+            return Err(NfsStat::NOSPC);
+        }
         let single = recorded(self.record(fallback, usize::MAX).await)?;
         Ok((single.ok_or(NfsStat::SERVERFAULT)?, 0))
     }
 
-    /// The widest known device of so many data servers at most, which are all up and have room.
-    fn widest_of(&self, candidates: &[Candidate], width: u16) -> Option<Device> {
+    /// The widest known device of so many data servers, which are all up and have room.
+    fn widest_of(&self, candidates: &[Candidate], width: Width) -> Option<Device> {
         let ready: BTreeSet<_> =
             candidates.iter().filter(|c| c.standing == Standing::Ready).map(|c| c.id).collect();
         let devices = self.devices.read().expect("device lock");
-        let width = usize::from(width);
         let usable = devices.values().filter(|d| {
             d.list.is_none()
-                && d.data_servers.len() <= width
+                && width.allows(d.data_servers.len())
                 && d.data_servers.iter().all(|m| ready.contains(m))
         });
         usable.max_by_key(|d| (d.data_servers.len(), d.id)).cloned()
@@ -314,6 +340,50 @@ impl PlacementLsn {
     /// The LSN of the last place that was given.
     pub(crate) fn last(&self) -> Lsn {
         *self.0.lock().expect("placement lock")
+    }
+}
+
+/// How many data servers a file gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Width {
+    /// So many, or as many as can be had.
+    UpTo(u16),
+    /// So many.
+    Exactly(u16),
+}
+
+impl Width {
+    fn servers(self) -> u16 {
+        let (Width::UpTo(servers) | Width::Exactly(servers)) = self;
+        servers
+    }
+
+    fn allows(self, servers: usize) -> bool {
+        match self {
+            Width::UpTo(width) => servers <= usize::from(width),
+            Width::Exactly(width) => servers == usize::from(width),
+        }
+    }
+}
+
+/// Whether so many data servers can take a copy of a file: fewer copies than were wanted are none.
+///
+/// # Errors
+/// NXIO if there are not as many, DELAY while not as many are up, NOSPC if not as many have room.
+fn have_room_for(candidates: &[Candidate], copies: u16) -> Result<(), NfsStat> {
+    let copies = usize::from(copies);
+    let are = |standings: &[Standing]| {
+        candidates.iter().filter(|c| standings.contains(&c.standing)).count() >= copies
+    };
+    if are(&[Standing::Ready]) {
+        Ok(())
+    } else if are(&[Standing::Ready, Standing::Full]) {
+        Err(NfsStat::NOSPC)
+    } else if candidates.len() >= copies {
+        Err(NfsStat::DELAY)
+    } else {
+        tracing::warn!(copies, "a file wants more copies than there are data servers");
+        Err(NfsStat::NXIO)
     }
 }
 
@@ -375,6 +445,26 @@ mod tests {
         assert_eq!(names.len(), 9);
         assert_eq!(usual_sets(&ids[..8], 8).into_iter().collect::<Vec<_>>(), [&ids[..8]]);
         assert!(usual_sets(&[], 8).is_empty());
+    }
+
+    /// A file gets as many copies as were asked for, or none.
+    #[test]
+    fn copies_are_as_many_as_wanted() {
+        use Standing::{Away, Full, Ready};
+        let room = |standings: [Standing; 3], copies| {
+            let candidate =
+                |(id, standing)| Candidate { id: DataServerId(id), standing, available: None };
+            let all: Vec<_> = (1..).zip(standings).map(candidate).collect();
+            have_room_for(&all, copies)
+        };
+        assert_eq!(room([Ready; 3], 3), Ok(()));
+        assert_eq!(room([Ready, Away, Ready], 2), Ok(()));
+        assert_eq!(room([Ready, Away, Ready], 3), Err(NfsStat::DELAY));
+        assert_eq!(room([Ready, Full, Away], 2), Err(NfsStat::NOSPC));
+        assert_eq!(room([Ready, Full, Away], 3), Err(NfsStat::DELAY));
+        assert_eq!(room([Ready; 3], 4), Err(NfsStat::NXIO));
+        assert!(Width::UpTo(2).allows(1) && !Width::UpTo(2).allows(3));
+        assert!(Width::Exactly(2).allows(2) && !Width::Exactly(2).allows(1));
     }
 
     /// A list is used as far as its data servers are up and have room, from each entry in turn.

@@ -76,6 +76,9 @@ pub(super) enum Settles {
     Allocated { set_id_loss: SetIdLoss },
     /// It lets go of the bytes it had, durably. After a failure it still has them.
     Moved,
+    /// The copies of the file are alike, and the volume says so. After a failure they may differ,
+    /// as before.
+    Alike,
     /// The truncation that it recorded is done, durably. After a failure, or a panic, the reaper
     /// goes on with it, and nobody writes before that.
     Truncated(Option<Intent>),
@@ -117,7 +120,7 @@ impl<'a> Plan<'a> {
     /// truncation was looked at before it was recorded.
     pub(super) fn builds_on_what_is_there(&self) -> bool {
         match self.settles {
-            Settles::Written { .. } | Settles::Allocated { .. } => true,
+            Settles::Written { .. } | Settles::Allocated { .. } | Settles::Alike => true,
             Settles::Moved | Settles::Truncated(_) => false,
         }
     }
@@ -125,8 +128,17 @@ impl<'a> Plan<'a> {
     /// Whether a failure may have changed bytes, or left something to be carried out later.
     pub(super) fn leaves_traces(&self) -> bool {
         match self.settles {
-            Settles::Written { .. } | Settles::Moved => true,
+            Settles::Written { .. } | Settles::Moved | Settles::Alike => true,
             Settles::Allocated { .. } | Settles::Truncated(_) => false,
+        }
+    }
+
+    /// Whether a failure, or a crash in the middle, may leave the copies of a replicated file
+    /// different. A truncation is finished, whatever happens.
+    pub(super) fn may_part_copies(&self) -> bool {
+        match self.settles {
+            Settles::Written { .. } | Settles::Allocated { .. } | Settles::Moved => true,
+            Settles::Alike | Settles::Truncated(_) => false,
         }
     }
 
@@ -188,6 +200,17 @@ impl<'a> Plan<'a> {
             extends_to: Some(end),
             writes_to: Some(end),
             settles: Settles::Written { set_id_loss: by.set_id_loss },
+        }
+    }
+
+    /// The copies of a file become alike: alone with it, as a truncation.
+    pub(super) fn make_alike(alone: Quiesced<'a>) -> Self {
+        Plan {
+            excluded: Excluded::Quiesced(alone),
+            older: OlderHandles::Outranked { late_writes_of: None },
+            extends_to: None,
+            writes_to: None,
+            settles: Settles::Alike,
         }
     }
 

@@ -4,12 +4,12 @@
 use bytes::Bytes;
 use weft_nfs::{Failure, NfsStat, Verifier};
 use weft_store::{
-    types::{Content, Inode, InodeNo},
+    types::{Content, Inode},
     volume::StuffedSeek,
 };
 
 use super::service::FileService;
-use crate::{data_servers::DataServerError, deps::Deps, striped::Striped, translate};
+use crate::{data_servers::DataServerError, deps::Deps, translate};
 
 impl FileService {
     /// Bytes of a file, and the inode they belong to. Holes, and files that were never written,
@@ -108,25 +108,11 @@ impl FileService {
             Some(file) => {
                 self.shared.epoch_durable(inode.no, inode.fence_epoch).await?;
                 // One allocation for a wait for disks: not a part of every request's memory.
-                let committed = Box::pin(self.commit_objects(&file)).await;
+                let committed = Box::pin(self.shared.commit_objects(&file)).await;
                 committed.map_err(|e| translate::data_server_status(&e))
             }
             // Nothing was ever written, so nothing can have been lost.
             None => Ok(Verifier::default()),
         }
-    }
-
-    /// The same of its objects.
-    ///
-    /// # Errors
-    /// Those of data servers.
-    pub(super) async fn commit_objects(&self, file: &Striped) -> Result<Verifier, DataServerError> {
-        let ino = InodeNo(file.object);
-        let began = self.shared.records.lock().committing(ino);
-        let told = self.shared.data_servers.commit(file).await?;
-        if let Some(began) = began {
-            self.shared.records.lock().committed(ino, &began, told);
-        }
-        Ok(told)
     }
 }

@@ -16,7 +16,9 @@ use weft_store::{
 use super::{
     births::BirthJudge,
     change::Changes,
+    copies::Copies,
     creation::{Creation, ObjectCreation},
+    differing::Differing,
     doubts::Doubts,
     fence::Fences,
     layout_kind::LayoutKind,
@@ -62,6 +64,7 @@ pub(crate) struct FileService {
     pub(super) attrs: Arc<ServerAttrs>,
     pub(super) changes: Arc<Changes>,
     pub(super) migration: Migration,
+    pub(super) copies: Copies,
     creation: Arc<Creation>,
     births: Arc<BirthJudge>,
     reaper: Arc<Reaper>,
@@ -86,6 +89,7 @@ impl FileService {
             placements: Placements::open(&volume, number, servers, striping).await?,
             placement_lsn: PlacementLsn::default(),
             records: Records::default(),
+            differing: Differing::default(),
             volume,
             volume_number: number,
             data_servers: parts.data_servers,
@@ -101,6 +105,7 @@ impl FileService {
         let limit = parts.small_files.stuffing_limit_bytes;
         let creation = Arc::new(Creation::start(&shared, &reaper, parts.creation, limit > 0)?);
         let migration = Migration::start(&shared, &changes, &creation, limit)?;
+        let copies = Copies::new(&shared, &changes);
         let births = Arc::new(BirthJudge::new(shared.clone()));
         let copy_steps = Semaphore::new(COPY_STEPS_AT_ONCE);
         Ok(Arc::new(FileService {
@@ -109,6 +114,7 @@ impl FileService {
             attrs,
             changes,
             migration,
+            copies,
             creation,
             births,
             reaper,
@@ -117,14 +123,15 @@ impl FileService {
         }))
     }
 
-    /// Fences, removals, unfinished truncations and objects made ahead: what waits for data
-    /// servers; what those want to make, and how much room they have. Runs for ever.
+    /// Fences, removals, unfinished truncations, objects made ahead and copies made alike: what
+    /// waits for data servers; what those want to make, and how much room they have. Runs for ever.
     pub(crate) async fn run_background(&self) {
         tokio::join!(
             self.fences.clone().run(),
             self.reaper.run(),
             self.creation.run(),
             self.births.clone().run(),
+            self.copies.run(),
             self.shared.data_servers.watch_room(),
         );
     }
@@ -155,6 +162,11 @@ impl FileService {
     /// Those of the data servers that a choice names which nobody knows.
     pub(crate) fn unknown_servers(&self, choice: &LayoutChoice) -> Vec<DataServerId> {
         self.shared.placements.unknown_in(choice)
+    }
+
+    /// Whether there are as many data servers as a choice wants copies.
+    pub(crate) fn has_servers_for(&self, choice: &LayoutChoice) -> bool {
+        self.shared.placements.has_servers_for(choice)
     }
 
     /// How new files are striped from now on.
@@ -265,6 +277,7 @@ impl FileService {
     /// file goes now.
     pub(crate) fn closed(&self, ino: InodeNo) {
         self.attrs.clear_extending(ino);
+        self.shared.differing.closed(ino);
         self.release(ino);
     }
 

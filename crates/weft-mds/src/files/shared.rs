@@ -6,11 +6,12 @@ use weft_nfs::{Failure, Fsid, NfsStat, StableHow, Verifier};
 use weft_server::clock::Clock;
 use weft_state::FileKey;
 use weft_store::{
-    types::{Inode, InodeNo, Placement, StoreError, Timestamp},
+    types::{Inode, InodeNo, Placement, Spread, StoreError, Timestamp},
     volume::Volume,
 };
 
 use super::{
+    differing::Differing,
     layout_kind::LayoutKind,
     placement::{PlacementLsn, Placements},
     records::Records,
@@ -33,6 +34,7 @@ pub(crate) struct Shared {
     pub(crate) placements: Placements,
     pub(crate) placement_lsn: PlacementLsn,
     pub(crate) records: Records,
+    pub(crate) differing: Differing,
     /// Asked who may write, and who may still reclaim that.
     pub(crate) protocol: Arc<ProtocolState>,
     pub(crate) clock: Clock,
@@ -96,12 +98,32 @@ impl Shared {
         let Ok(rule) = file.distribution() else { return };
         let mut ends = vec![0; file.data_servers.len()];
         for extent in rule.extents(offset, len as u64) {
-            if let Some(end) = ends.get_mut(extent.stripe_index as usize) {
-                *end = extent.object_offset + extent.len;
+            for home in rule.homes(extent.stripe_index) {
+                if let Some(end) = ends.get_mut(home as usize) {
+                    *end = extent.object_offset + extent.len;
+                }
             }
         }
         let unstable = (committed == StableHow::UNSTABLE).then_some(verifier);
+        if let Some(verifier) = unstable.filter(|_| file.is_copied()) {
+            self.differing.told(InodeNo(file.object), verifier);
+        }
         self.records.lock().wrote(InodeNo(file.object), &ends, unstable);
+    }
+
+    /// Makes durable what the objects of a file have: the verifier, to be compared with those of
+    /// writes.
+    ///
+    /// # Errors
+    /// Those of data servers.
+    pub(crate) async fn commit_objects(&self, file: &Striped) -> Result<Verifier, DataServerError> {
+        let ino = InodeNo(file.object);
+        let began = self.records.lock().committing(ino);
+        let told = self.data_servers.commit(file).await?;
+        if let Some(began) = began {
+            self.records.lock().committed(ino, &began, told);
+        }
+        Ok(told)
     }
 
     /// The same after data servers have changed the objects among themselves: they are asked.
@@ -169,6 +191,10 @@ impl Shared {
                     Some(wish) => wish,
                     None => self.placements.next(inode.layout.as_deref()).await?,
                 };
+                if let Spread::Copies { .. } = chosen.spread {
+                    // They are empty.
+                    self.differing.begin(inode.no);
+                }
                 deps.see(self.placement_lsn.give(|| self.volume.place(inode.no, chosen)))?
             }
         };
@@ -194,6 +220,30 @@ impl Shared {
             false => inode,
         };
         // Also what others have let it reach just now.
+        self.placement_durable(deps).await?;
+        Ok(inode)
+    }
+
+    /// The file as it is when its copies may differ, durably (ADR 39), which were alike before or
+    /// were not.
+    ///
+    /// # Errors
+    /// STALE; IO if nothing can be made durable.
+    pub(crate) async fn parting(
+        &self,
+        deps: &mut Deps,
+        inode: Inode,
+        were_alike: bool,
+    ) -> Result<Inode, Failure> {
+        let ino = inode.no;
+        let inode = if were_alike {
+            self.differing.begin(ino);
+            deps.see(self.placement_lsn.give(|| self.volume.copies_may_differ(ino)))?
+        } else {
+            self.differing.goes_on(ino);
+            inode
+        };
+        // Also what others have said just now.
         self.placement_durable(deps).await?;
         Ok(inode)
     }

@@ -10,7 +10,7 @@ use weft_server::{
     refusal::refused,
 };
 use weft_state::{FileAsked, SmallFile};
-use weft_store::types::{Deal, Inode, Kind, Spread};
+use weft_store::types::{Inode, Kind};
 
 use super::data_access::may_read_opened;
 use crate::{
@@ -38,6 +38,7 @@ pub(super) async fn layoutget(mds: &Mds, c: &mut Compound<Mds>, a: &LayoutgetArg
     let holder = mds.protocol.state().layout_check(client, key, &stateid, a.iomode);
     let may_read = holder.map_err(refused)?.reads || may_read_opened(mds, c, &inode);
     let rights = rights(a.iomode, may_read)?;
+    let inode = mds.files.to_be_read(&mut c.deps, inode, a.iomode).await?;
     if goes_through_here(mds, c, &inode, a.iomode) {
         return Err(NfsStat::LAYOUTUNAVAILABLE.into());
     }
@@ -91,12 +92,7 @@ fn goes_through_here(mds: &Mds, c: &Compound<Mds>, inode: &Inode, iomode: IoMode
     // each data server of the file: it asks again when it writes.
     let with_open = c.opened && (inode.stuffed || writes);
     let is_small = inode.stuffed && reads && mds.files.is_small(inode.size);
-    // No layout type knows units that grow (P1.3).
-    let grows = match (&inode.placement, &inode.layout) {
-        (Some(place), _) => matches!(place.spread, Spread::Growing { .. }),
-        (None, layout) => layout.as_ref().is_some_and(|l| matches!(l.deal, Deal::Variable { .. })),
-    };
-    is_watched || may_not || with_open || is_small || grows
+    is_watched || may_not || with_open || is_small || !mds.files.can_be_told(inode, writes)
 }
 
 /// Whether a small file is better written here for now, by a client that has it delegated. Who

@@ -81,11 +81,15 @@ fn check_layout(mds: &Mds, value: &[u8]) -> Result<(), Failure> {
         NfsStat::INVAL
     })?;
     let unknown = mds.files.unknown_servers(&choice);
-    if unknown.is_empty() {
-        return Ok(());
+    if !unknown.is_empty() {
+        tracing::info!(?unknown, "no layout: data servers that there are not");
+        return Err(NfsStat::INVAL.into());
     }
-    tracing::info!(?unknown, "no layout: data servers that there are not");
-    Err(NfsStat::INVAL.into())
+    if !mds.files.has_servers_for(&choice) {
+        tracing::info!(%choice, "no layout: more copies than data servers");
+        return Err(NfsStat::INVAL.into());
+    }
+    Ok(())
 }
 
 /// RFC 8276 §8.4.3. Objects that cannot have extended attributes have none.

@@ -21,39 +21,39 @@ use weft_store::types::{InodeNo, LayoutChoice, Placement, Spread};
 
 use crate::support::*;
 
-const LAYOUT: &str = "weft.layout";
+pub(crate) const LAYOUT: &str = "weft.layout";
 const EITHER: SetxattrOption = SetxattrOption::EITHER;
-const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 
-fn choose(words: &str) -> OpArgs {
+pub(crate) fn choose(words: &str) -> OpArgs {
     setxattr(EITHER, LAYOUT, words.as_bytes())
 }
 
-async fn chosen(c: &mut Client, fh: &FileHandle) -> String {
+pub(crate) async fn chosen(c: &mut Client, fh: &FileHandle) -> String {
     let value = c.compound().putfh(fh).op(getxattr(LAYOUT)).send().await.ok().xattr();
     String::from_utf8(value.to_vec()).unwrap()
 }
 
 /// A directory in the root that has chosen.
-async fn dir(c: &mut Client, name: &str, words: &str) -> FileHandle {
+pub(crate) async fn dir(c: &mut Client, name: &str, words: &str) -> FileHandle {
     let dir = c.public_dir(name).await;
     c.compound().putfh(&dir).op(choose(words)).expect(NfsStat::OK).await;
     dir
 }
 
 /// Makes and opens a file.
-async fn file_in(c: &mut Client, dir: &FileHandle, name: &str) -> (FileHandle, Stateid) {
+pub(crate) async fn file_in(c: &mut Client, dir: &FileHandle, name: &str) -> (FileHandle, Stateid) {
     let open = OpArgs::Open(open_create("opener", name));
     let reply = c.compound().putfh(dir).op(open).getfh().send().await.ok();
     (reply.fh(), reply.stateid())
 }
 
-async fn inode_no(c: &mut Client, fh: &FileHandle) -> InodeNo {
+pub(crate) async fn inode_no(c: &mut Client, fh: &FileHandle) -> InodeNo {
     let reply = c.compound().putfh(fh).getattr(&[AttrNo::FILEID]).send().await.ok();
     InodeNo(reply.attrs().fileid.unwrap())
 }
 
-fn place(cluster: &Cluster, ino: InodeNo) -> Placement {
+pub(crate) fn place(cluster: &Cluster, ino: InodeNo) -> Placement {
     cluster.volume().inode(ino).value.unwrap().placement.expect("a place")
 }
 
@@ -68,7 +68,7 @@ fn homes(cluster: &Cluster, ino: InodeNo, units: u64) -> Vec<u32> {
 }
 
 /// What a data server has of a file; nothing if there is no object.
-fn object(cluster: &Cluster, index: usize, ino: InodeNo) -> Option<std::fs::File> {
+pub(crate) fn object(cluster: &Cluster, index: usize, ino: InodeNo) -> Option<std::fs::File> {
     fn find(dir: &Path, name: &str) -> Option<std::fs::File> {
         let entries = std::fs::read_dir(dir).ok()?.map(|entry| entry.unwrap().path());
         for path in entries {
@@ -86,7 +86,7 @@ fn object(cluster: &Cluster, index: usize, ino: InodeNo) -> Option<std::fs::File
 }
 
 /// Every byte is on the data server that the rule says, and nowhere else.
-fn is_where_it_belongs(cluster: &Cluster, ino: InodeNo, content: &[u8]) {
+pub(crate) fn is_where_it_belongs(cluster: &Cluster, ino: InodeNo, content: &[u8]) {
     let place = place(cluster, ino);
     let devices = cluster.volume().devices().value.unwrap();
     let device = devices.into_iter().find(|d| d.id == place.device).unwrap();
@@ -100,7 +100,7 @@ fn is_where_it_belongs(cluster: &Cluster, ino: InodeNo, content: &[u8]) {
         }
         for part in rule.extents(0, content.len() as u64) {
             let range = part.file_offset as usize..(part.file_offset + part.len) as usize;
-            let is_own = part.stripe_index == stripe;
+            let is_own = rule.homes(part.stripe_index).contains(&stripe);
             let right = match is_own {
                 true => held[range.clone()] == content[range],
                 false => held[range].iter().all(|byte| *byte == 0),
@@ -168,6 +168,7 @@ async fn bad_choices_are_refused() {
         b"stripe_count=0",
         b"distribution=cyclic servers=1,3",
         b"distribution=nested",
+        b"distribution=replicated copies=3",
         b"\xff",
         &[b'x'; 9000],
     ] {
@@ -290,6 +291,8 @@ async fn every_distribution_keeps_its_files() {
         "distribution=cyclic servers=2,3,2",
         "distribution=variable rounds=2 later_unit=4MiB",
         "distribution=variable later_unit=1MiB stripe_unit=3MiB stripe_count=2",
+        "distribution=replicated copies=2 stripe_unit=2MiB",
+        "distribution=replicated copies=3",
     ]
     .into_iter()
     .enumerate()
@@ -494,6 +497,7 @@ async fn copies_between_distributions() {
     for (name, words) in [
         ("list", "distribution=cyclic servers=1,1,3"),
         ("grows", "distribution=variable rounds=1 later_unit=3MiB"),
+        ("copies", "distribution=replicated copies=2"),
     ] {
         dirs.push(dir(&mut c, name, words).await);
     }

@@ -35,6 +35,7 @@ mod namespace;
 mod open;
 mod permission;
 mod replaced;
+mod replicated;
 mod restart;
 mod sequences;
 mod sessions;

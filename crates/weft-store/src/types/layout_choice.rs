@@ -19,6 +19,8 @@ pub const STRIPE_UNIT_STEP_BYTES: u32 = 1 << 20;
 pub const STRIPE_UNIT_BYTES_MAX: u32 = 64 << 20;
 /// Most data servers of a file that can be asked for: as many as a layout has room for.
 const STRIPE_COUNT_MAX: u16 = 100;
+/// Copies of a file that can be asked for.
+const COPIES: std::ops::RangeInclusive<u16> = 2..=8;
 /// Most rounds of small units.
 const ROUNDS_MAX: u16 = 1024;
 /// Longest text that is looked at, bytes.
@@ -30,7 +32,7 @@ const TEXT_BYTES_MAX: usize = 1024;
 pub struct LayoutChoice {
     /// Bytes of a stripe unit; a multiple of 1 MiB.
     pub stripe_unit_bytes: Option<u32>,
-    /// Data servers of a file, at most; always absent with a list.
+    /// Data servers of a file, at most; always absent with a list, and with copies.
     pub stripe_count: Option<u16>,
     /// How units are dealt out.
     pub deal: Deal,
@@ -51,6 +53,8 @@ pub enum Deal {
         /// Bytes of the units behind those; a multiple of 1 MiB.
         later_unit_bytes: u32,
     },
+    /// All bytes on each of so many data servers: 2 to 8.
+    Replicated(u16),
 }
 
 /// A text that says no layout: what is wrong with it.
@@ -72,11 +76,12 @@ impl LayoutChoice {
             Spread::Growing { rounds, later_unit_bytes } => {
                 Deal::Variable { rounds, later_unit_bytes }
             }
+            Spread::Copies { .. } => Deal::Replicated(place.stripe_count),
         };
-        let listed = matches!(deal, Deal::Cyclic(_));
+        let says_how_many = matches!(deal, Deal::Cyclic(_) | Deal::Replicated(_));
         LayoutChoice {
             stripe_unit_bytes: Some(place.stripe_unit_bytes),
-            stripe_count: (!listed).then_some(place.stripe_count),
+            stripe_count: (!says_how_many).then_some(place.stripe_count),
             deal,
         }
     }
@@ -85,7 +90,7 @@ impl LayoutChoice {
     pub fn named(&self) -> &[DataServerId] {
         match &self.deal {
             Deal::Cyclic(servers) => servers,
-            Deal::RoundRobin | Deal::Variable { .. } => &[],
+            Deal::RoundRobin | Deal::Variable { .. } | Deal::Replicated(_) => &[],
         }
     }
 
@@ -121,6 +126,13 @@ impl LayoutChoice {
                 Err(bad(format!("rounds must be from 1 to {ROUNDS_MAX}")))
             }
             Deal::Variable { later_unit_bytes, .. } => unit("later_unit", *later_unit_bytes),
+            Deal::Replicated(_) if self.stripe_count.is_some() => {
+                Err(bad("copies say by themselves how many data servers: no stripe_count"))
+            }
+            Deal::Replicated(copies) if COPIES.contains(copies) => Ok(()),
+            Deal::Replicated(_) => {
+                Err(bad(format!("copies must be from {} to {}", COPIES.start(), COPIES.end())))
+            }
         }
     }
 }
@@ -143,6 +155,7 @@ impl fmt::Display for LayoutChoice {
                 "distribution=variable rounds={rounds} later_unit={}MiB",
                 mib(*later_unit_bytes)
             )?,
+            Deal::Replicated(copies) => write!(f, "distribution=replicated copies={copies}")?,
         }
         if let Some(bytes) = self.stripe_unit_bytes {
             write!(f, " stripe_unit={}MiB", mib(bytes))?;
@@ -164,7 +177,7 @@ impl FromStr for LayoutChoice {
         }
         let (mut seen, mut choice) = (BTreeSet::new(), LayoutChoice::nothing());
         let (mut name, mut servers, mut groups) = (None, None, None);
-        let (mut rounds, mut later) = (None, None);
+        let (mut rounds, mut later, mut copies) = (None, None, None);
         for word in text.split_ascii_whitespace() {
             let why = || bad(format!("{word:?} is not key=value"));
             let (key, value) = word.split_once('=').ok_or_else(why)?;
@@ -179,33 +192,38 @@ impl FromStr for LayoutChoice {
                 "groups" => groups = Some(value),
                 "rounds" => rounds = Some(number(key, value)?),
                 "later_unit" => later = Some(bytes(key, value)?),
+                "copies" => copies = Some(number(key, value)?),
                 _ => return Err(bad(format!("{key:?} is no part of a layout"))),
             }
         }
-        choice.deal = match (name.unwrap_or("round-robin"), servers, groups, rounds, later) {
+        let name = name.unwrap_or("round-robin");
+        choice.deal = match (name, servers, groups, rounds, later, copies) {
             _ if seen.is_empty() => return Err(bad("it says nothing")),
-            ("round-robin", None, None, None, None) => Deal::RoundRobin,
-            ("cyclic", Some(servers), None, None, None) => Deal::Cyclic(servers),
-            ("nested", None, Some(groups), rounds, None) => {
+            ("round-robin", None, None, None, None, None) => Deal::RoundRobin,
+            ("cyclic", Some(servers), None, None, None, None) => Deal::Cyclic(servers),
+            ("nested", None, Some(groups), rounds, None, None) => {
                 Deal::Cyclic(nested(groups, rounds.unwrap_or(1))?)
             }
-            ("variable", None, None, rounds, Some(later_unit_bytes)) => {
+            ("variable", None, None, rounds, Some(later_unit_bytes), None) => {
                 Deal::Variable { rounds: rounds.unwrap_or(1), later_unit_bytes }
             }
+            ("replicated", None, None, None, None, Some(copies)) => Deal::Replicated(copies),
             ("cyclic", None, ..) => return Err(bad("distribution=cyclic needs servers=1,1,2")),
             ("nested", _, None, ..) => return Err(bad("distribution=nested needs groups=1,2/3,4")),
-            ("variable", .., None) => {
+            ("variable", .., None, _) => {
                 return Err(bad("distribution=variable needs later_unit=16MiB"));
             }
-            ("round-robin" | "cyclic" | "nested" | "variable", ..) => {
+            ("replicated", .., None) => return Err(bad("distribution=replicated needs copies=2")),
+            ("round-robin" | "cyclic" | "nested" | "variable" | "replicated", ..) => {
                 return Err(bad(
                     "servers are for distribution=cyclic, groups for nested, later_unit \
-                                for variable, and rounds for these two",
+                     for variable, rounds for these two, and copies for replicated",
                 ));
             }
             (other, ..) => {
                 return Err(bad(format!(
-                    "there is no distribution {other:?}: round-robin, cyclic, nested, variable"
+                    "there is no distribution {other:?}: round-robin, cyclic, nested, variable, \
+                     replicated"
                 )));
             }
         };
@@ -275,6 +293,11 @@ mod tests {
                 "distribution=nested groups=1,2/3,4 rounds=2 stripe_unit=2MiB",
                 "cyclic servers=1,2,1,2,3,4,3,4 stripe_unit=2MiB",
             ),
+            ("copies=2 distribution=replicated", "replicated copies=2"),
+            (
+                "distribution=replicated copies=8 stripe_unit=1M",
+                "replicated copies=8 stripe_unit=1MiB",
+            ),
             ("distribution=variable\tlater_unit=64MiB\n", "variable rounds=1 later_unit=64MiB"),
             (
                 "distribution=variable rounds=2 later_unit=8MiB stripe_unit=2048K stripe_count=100",
@@ -307,7 +330,13 @@ mod tests {
             ("stripe_count=0", "from 1 to 100"),
             ("stripe_count=101", "from 1 to 100"),
             ("stripe_count=-1", "not such a number"),
-            ("distribution=replicated", "no distribution"),
+            ("distribution=mirrored", "no distribution"),
+            ("distribution=replicated", "needs copies"),
+            ("distribution=replicated copies=1", "from 2 to 8"),
+            ("distribution=replicated copies=9", "from 2 to 8"),
+            ("distribution=replicated copies=2 stripe_count=2", "no stripe_count"),
+            ("distribution=replicated copies=2 servers=1,2", "are for"),
+            ("copies=2", "are for"),
             ("distribution=cyclic", "needs servers"),
             ("distribution=cyclic servers=", "not such a number"),
             ("distribution=cyclic servers=1,2 stripe_count=2", "no stripe_count"),
@@ -383,5 +412,9 @@ mod tests {
         let words =
             "distribution=variable rounds=3 later_unit=8MiB stripe_unit=2MiB stripe_count=2";
         assert_eq!(shown(&Placement { spread: grows, ..place }), words);
+        let words = "distribution=replicated copies=2 stripe_unit=2MiB";
+        for alike in [true, false] {
+            assert_eq!(shown(&Placement { spread: Spread::Copies { alike }, ..place }), words);
+        }
     }
 }

@@ -74,6 +74,13 @@ pub enum Spread {
         /// Bytes of the later units.
         later_unit_bytes: u32,
     },
+    /// All bytes on each of them. The stripe unit is that by which readers are sent to all of them
+    /// in turn.
+    Copies {
+        /// They have the same bytes, durably. Else what the data server of the first stripe index
+        /// has is what counts.
+        alike: bool,
+    },
 }
 
 /// Where the bytes of a file live.
@@ -103,6 +110,7 @@ impl Placement {
         let turns = self.turns();
         let fits = match self.spread {
             Spread::InTurn => true,
+            Spread::Copies { .. } => self.distribution().is_some(),
             // The list has the data servers that the place has.
             Spread::List(list) => {
                 list.objects() == self.stripe_count && self.first_stripe_index < turns
@@ -112,9 +120,11 @@ impl Placement {
         self.stripe_unit_bytes > 0 && (1..=turns).contains(&self.reach) && fits
     }
 
-    /// Stripe units of one stripe: after so many the order begins anew.
+    /// Stripe units of one stripe: after so many the order begins anew. Copies are all made with
+    /// the first.
     pub fn turns(&self) -> u16 {
         match self.spread {
+            Spread::Copies { .. } => 1,
             Spread::InTurn | Spread::Growing { .. } => self.stripe_count,
             Spread::List(list) => list.turns(),
         }
@@ -162,6 +172,7 @@ impl Spread {
                 Distribution::round_robin(unit, count.into(), first.into(), Form::Sparse)
             }
             Spread::List(list) => Distribution::cyclic(unit, list, first),
+            Spread::Copies { .. } => Distribution::copies(count.into(), first.into()),
             Spread::Growing { rounds, later_unit_bytes } => {
                 let small = (unit, rounds.into());
                 Distribution::variable(small, later_unit_bytes.into(), count.into(), first.into())
@@ -201,7 +212,11 @@ pub(super) mod tests {
         let growing = (1..5).flat_map(move |n| {
             (0..n).flat_map(move |f| [1, 2].map(|rounds| place(n, f, grows(rounds))))
         });
-        in_turn.chain(listed).chain(growing)
+        let copies = (1..5).flat_map(|n| {
+            (0..n)
+                .flat_map(move |f| [true, false].map(|alike| place(n, f, Spread::Copies { alike })))
+        });
+        in_turn.chain(listed).chain(growing).chain(copies)
     }
 
     /// Bytes up to any end lie on data servers that the reach for them includes; it is never more
@@ -222,6 +237,7 @@ pub(super) mod tests {
                 let holders = (0..count).filter(|index| held(*index)).count();
                 match place.spread {
                     Spread::List(_) => assert!((1..=usize::from(reach)).contains(&holders)),
+                    Spread::Copies { .. } => assert_eq!(holders, count as usize),
                     _ => assert_eq!(holders, usize::from(reach)),
                 }
                 assert!(!held(count));
@@ -244,6 +260,8 @@ pub(super) mod tests {
             place(2, 2, grows(1, 1)),
             place(2, 0, grows(0, 1)),
             place(2, 0, grows(1, 0)),
+            place(2, 2, Spread::Copies { alike: true }),
+            Placement { reach: 2, ..place(2, 0, Spread::Copies { alike: true }) },
         ];
         assert!(bad.iter().all(|place| !place.is_sound()), "{bad:?}");
     }

@@ -522,6 +522,10 @@ fn put_placement(out: &mut BytesMut, placement: &Placement) {
             out.put_u16(rounds);
             out.put_u32(later_unit_bytes);
         }
+        Spread::Copies { alike } => {
+            out.put_u8(3);
+            out.put_u8(alike.into());
+        }
     }
 }
 
@@ -540,6 +544,10 @@ fn put_layout(out: &mut BytesMut, layout: &LayoutChoice) {
             out.put_u8(2);
             out.put_u16(*rounds);
             out.put_u32(*later_unit_bytes);
+        }
+        Deal::Replicated(copies) => {
+            out.put_u8(3);
+            out.put_u16(*copies);
         }
     }
 }
@@ -672,6 +680,10 @@ impl<'a> Fields<'a> {
                 list.map(Spread::List).map_err(|_| self.corrupt())
             }
             2 => Ok(Spread::Growing { rounds: self.u16()?, later_unit_bytes: self.u32()? }),
+            3 => match self.u8()? {
+                alike @ (0 | 1) => Ok(Spread::Copies { alike: alike == 1 }),
+                _ => Err(self.corrupt()),
+            },
             _ => Err(self.corrupt()),
         }
     }
@@ -686,6 +698,7 @@ impl<'a> Fields<'a> {
                 Deal::Cyclic(servers.collect::<Result<_, _>>()?)
             }
             2 => Deal::Variable { rounds: self.u16()?, later_unit_bytes: self.u32()? },
+            3 => Deal::Replicated(self.u16()?),
             _ => return Err(self.corrupt()),
         };
         let layout = LayoutChoice {

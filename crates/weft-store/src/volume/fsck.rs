@@ -202,7 +202,7 @@ impl Check {
                 // A client is told the list of the device.
                 let list = match place.spread {
                     Spread::List(list) => Some(list),
-                    Spread::InTurn | Spread::Growing { .. } => None,
+                    Spread::InTurn | Spread::Growing { .. } | Spread::Copies { .. } => None,
                 };
                 if device.list != list {
                     self.out.wrong(|| format!("file {no}: its list is not that of its device"));

@@ -9,7 +9,7 @@ use std::{
 use clap::{Args, Subcommand};
 use weft_client::fs::{Client, FsError};
 use weft_nfs::{FileType, NfsStat};
-use weft_store::types::{LAYOUT_XATTR, LayoutChoice};
+use weft_store::types::{Deal, LAYOUT_XATTR, LayoutChoice};
 
 use super::{
     clusters::Clusters,
@@ -62,8 +62,10 @@ struct SetArgs {
     #[arg(long, value_name = "N")]
     count: Option<String>,
     /// round-robin; cyclic, by a list of data servers; nested, over groups and in each over its
-    /// data servers; or variable, with a unit for the beginning of a file and another for what is
-    /// behind it, which only the metadata server can read and write.
+    /// data servers; variable, with a unit for the beginning of a file and another for what is
+    /// behind it, which only the metadata server can read and write; or replicated, with all bytes
+    /// on several data servers: clients read from all of them, and write through the metadata
+    /// server.
     #[arg(long, value_name = "NAME")]
     distribution: Option<String>,
     /// For cyclic: the numbers of data servers in turn, as `weft status` shows them. One that is
@@ -80,6 +82,9 @@ struct SetArgs {
     /// For variable: the unit of what is behind them.
     #[arg(long, value_name = "SIZE")]
     later_unit: Option<String>,
+    /// For replicated: how many data servers have each file whole, 2 to 8.
+    #[arg(long, value_name = "N")]
+    copies: Option<String>,
     #[command(flatten)]
     server: ServerArg,
 }
@@ -104,6 +109,7 @@ impl SetArgs {
             ("groups", &self.groups),
             ("rounds", &self.rounds),
             ("later_unit", &self.later_unit),
+            ("copies", &self.copies),
         ];
         let said = parts.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
         let words: Vec<_> = said.map(|(key, value)| format!("{key}={value}")).collect();
@@ -147,6 +153,9 @@ async fn set(remote: &Remote, args: &SetArgs) -> Outcome {
             "{}: the server knows not all of these data servers: `weft status` shows their numbers",
             remote.show(&dir)
         ),
+        Some(NfsStat::INVAL) if matches!(choice.deal, Deal::Replicated(_)) => {
+            format!("{}: there are not so many data servers: see `weft status`", remote.show(&dir))
+        }
         _ => refusal(remote, &dir, &e),
     })?)
 }

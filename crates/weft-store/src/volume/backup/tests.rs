@@ -353,6 +353,15 @@ fn choices_and_places_come_back() {
     let one = on_one_data_server(&volume);
     let place = Placement { device: device.id, stripe_count: 2, spread, ..one };
     volume.place(listed, place).value.unwrap();
+    let copied = make(&volume, 3);
+    let pair = Device::of_stripes(DeviceId([3; 16]), &[1, 2].map(DataServerId)).unwrap();
+    volume.device_put(&pair).value.unwrap();
+    let copies = |alike| Spread::Copies { alike };
+    let place = Placement { device: pair.id, spread: copies(false), ..place };
+    volume.place(copied, place).value.unwrap();
+    let were = volume.copies_are_alike(copied, &[9, 9]).value.unwrap();
+    assert_eq!(were.placement.unwrap().spread, copies(true));
+    assert_eq!(volume.copies_may_differ(listed).value, Err(StoreError::Invalid));
     settle(&volume);
     let dir = tempfile::tempdir().unwrap();
     let (back, _) = restored(&written(&volume).0[..], &dir.path().join("volume"), 1);
@@ -361,4 +370,10 @@ fn choices_and_places_come_back() {
     let told = told(listed);
     assert_eq!(told, "distribution=cyclic servers=1,2,1 stripe_unit=1MiB");
     assert_eq!(back.inode(listed).value.unwrap().placement.unwrap().spread, spread);
+    // They may have been written since; once they are alike again they stay so.
+    back.reconcile(DataServerId(1), 100, 4).value.unwrap();
+    let now = || back.inode(copied).value.unwrap().placement.unwrap().spread;
+    assert_eq!(now(), copies(false));
+    back.copies_are_alike(copied, &[]).value.unwrap();
+    assert_eq!(now(), copies(true));
 }

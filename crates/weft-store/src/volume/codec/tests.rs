@@ -27,6 +27,7 @@ fn spreads() -> impl Strategy<Value = Spread> {
         lists.prop_filter_map("left out", |l| CyclicList::new(&l).ok().map(Spread::List)),
         any::<(u16, u32)>()
             .prop_map(|(rounds, later_unit_bytes)| Spread::Growing { rounds, later_unit_bytes }),
+        any::<bool>().prop_map(|alike| Spread::Copies { alike }),
     ]
 }
 
@@ -38,10 +39,12 @@ fn layouts() -> impl Strategy<Value = LayoutChoice> {
         servers.prop_map(Deal::Cyclic),
         (1..=1024u16, mib())
             .prop_map(|(rounds, later_unit_bytes)| Deal::Variable { rounds, later_unit_bytes }),
+        (2..=8u16).prop_map(Deal::Replicated),
     ];
     let count = prop::option::of(1..=100u16);
     (prop::option::of(mib()), count, deals).prop_map(|(stripe_unit_bytes, count, deal)| {
-        let stripe_count = if matches!(deal, Deal::Cyclic(_)) { None } else { count };
+        let says_how_many = matches!(deal, Deal::Cyclic(_) | Deal::Replicated(_));
+        let stripe_count = count.filter(|_| !says_how_many);
         LayoutChoice { stripe_unit_bytes, stripe_count, deal }
     })
 }

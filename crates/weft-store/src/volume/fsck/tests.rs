@@ -196,8 +196,8 @@ fn lists_and_modes_are_compared() {
 }
 
 /// A volume in which a directory and its file chose, and whose files are spread by each rule: the
-/// numbers of the directory, and of the files by a list and by units that grow.
-fn spread(engine: &Arc<dyn Engine>) -> [InodeNo; 3] {
+/// numbers of the directory, and of the files by a list, by units that grow, and as copies.
+fn spread(engine: &Arc<dyn Engine>) -> [InodeNo; 4] {
     let volume = Volume::with_engine(engine.clone(), &VolumeConfig::default()).unwrap();
     let root = Credential::superuser();
     let make = |dir, name: &[u8], new: New| {
@@ -223,7 +223,9 @@ fn spread(engine: &Arc<dyn Engine>) -> [InodeNo; 3] {
     let growing =
         Placement { device: plain.id, first_stripe_index: 1, reach: 2, spread, ..by_list };
     [listed, plain].iter().for_each(|device| volume.device_put(device).value.unwrap());
-    let files = [(&b"listed"[..], by_list), (b"growing", growing)].map(|(name, place)| {
+    let copied = Placement { spread: Spread::Copies { alike: true }, reach: 1, ..growing };
+    let places = [(&b"listed"[..], by_list), (b"growing", growing), (b"copied", copied)];
+    let files = places.map(|(name, place)| {
         let file = make(dir, name, New::file(0o644));
         volume.place(file, place).value.unwrap();
         file
@@ -231,7 +233,7 @@ fn spread(engine: &Arc<dyn Engine>) -> [InodeNo; 3] {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let last = volume.stats().value.unwrap().lsn;
     runtime.block_on(volume.durable(last)).unwrap();
-    [dir, files[0], files[1]]
+    [dir, files[0], files[1], files[2]]
 }
 
 /// What is changed in a place.
@@ -255,11 +257,13 @@ fn places_and_choices_are_compared() {
     };
     assert_eq!(changed(0, &|_| {}), Vec::<String>::new());
     let not_that = "its list is not that of its device";
-    let rows: [(usize, Change, &str); 5] = [
+    let rows: [(usize, Change, &str); 7] = [
         (1, |place| place.spread = Spread::InTurn, not_that),
         (1, |place| place.device = DeviceId([9; 16]), not_that),
         (2, |place| place.device = DeviceId([8; 16]), not_that),
         (1, |place| place.first_stripe_index = 3, "no place"),
+        (3, |place| place.device = DeviceId([8; 16]), not_that),
+        (3, |place| place.first_stripe_index = 2, "no place"),
         (2, |place| place.spread = Spread::Growing { rounds: 0, later_unit_bytes: 1 }, "no place"),
     ];
     for (which, change, says) in rows {

@@ -5,7 +5,7 @@ use super::bounds::raise_bounds;
 use super::inode_changes::touch;
 use super::stuffed;
 use crate::types::fence_epoch;
-use crate::types::{Inode, InodeNo, Kind, Placement, SetIdLoss, StoreError, Timestamp};
+use crate::types::{Inode, InodeNo, Kind, Placement, SetIdLoss, Spread, StoreError, Timestamp};
 use crate::volume::check;
 use crate::volume::handle::Volume;
 use crate::volume::seen::Seen;
@@ -95,6 +95,30 @@ impl Volume {
                 placement.reach = reach;
                 tx.put_inode(&inode);
             }
+            Ok(inode)
+        })
+    }
+
+    /// Notes that the copies of a replicated file may differ from now on. That is no change of the
+    /// file.
+    ///
+    /// **Errors.** Stale; Invalid if it is not replicated.
+    pub fn copies_may_differ(&self, ino: InodeNo) -> Seen<Result<Inode, StoreError>> {
+        self.run(|tx| are_alike(tx, ino, false))
+    }
+
+    /// Notes that they have the same bytes, durably, and are so long, by stripe index. That is no
+    /// change of the file.
+    ///
+    /// **Errors.** Those of [`Volume::copies_may_differ`].
+    pub fn copies_are_alike(
+        &self,
+        ino: InodeNo,
+        lengths: &[u64],
+    ) -> Seen<Result<Inode, StoreError>> {
+        self.run(|tx| {
+            let mut inode = are_alike(tx, ino, true)?;
+            raise_bounds(tx, &mut inode, lengths);
             Ok(inode)
         })
     }
@@ -270,6 +294,16 @@ pub(super) fn owe_end(inode: &mut Inode) -> Result<(), StoreError> {
 fn advance(inode: &mut Inode, next: fn(u32) -> Option<u32>) -> Result<(), StoreError> {
     inode.raise_epoch(next(inode.fence_epoch).ok_or(StoreError::TooBig)?);
     Ok(())
+}
+
+fn are_alike(tx: &mut Tx<'_>, ino: InodeNo, are: bool) -> Result<Inode, StoreError> {
+    let mut inode = file(tx, ino)?;
+    let placement = inode.placement.as_mut().ok_or(StoreError::Invalid)?;
+    let Spread::Copies { alike } = &mut placement.spread else { return Err(StoreError::Invalid) };
+    if std::mem::replace(alike, are) != are {
+        tx.put_inode(&inode);
+    }
+    Ok(inode)
 }
 
 fn settle(
