@@ -57,7 +57,15 @@ impl Striped {
 
     /// Whether each of its data servers is to have all of it.
     pub fn is_copied(&self) -> bool {
-        matches!(self.spread, Spread::Copies { .. })
+        self.copies_alike().is_some()
+    }
+
+    /// Whether its copies have the same bytes; `None` if it has no copies.
+    pub fn copies_alike(&self) -> Option<bool> {
+        match self.spread {
+            Spread::Copies { alike } => Some(alike),
+            _ => None,
+        }
     }
 
     /// Whether its stripe units are all of one size.

@@ -311,6 +311,9 @@ pub struct FileLayoutReport {
     pub first_stripe_index: u16,
     /// Older handles are refused.
     pub fence_epoch: u32,
+    /// Of a replicated file, whether its copies have the same bytes; while they may differ the one
+    /// with the first stripe index is read.
+    pub copies_alike: Option<bool>,
     /// The objects in stripe order.
     pub objects: Vec<ObjectReport>,
 }

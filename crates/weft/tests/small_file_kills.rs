@@ -9,7 +9,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use support::changes::{
-    CLIENTS, acknowledged, begin_all, end, in_runtime, known, remove_all, verify,
+    CLIENTS, acknowledged, are_alike, begin_all, end, in_runtime, known, remove_all, replicate,
+    verify,
 };
 use support::cluster::{Cluster, Options};
 
@@ -43,15 +44,35 @@ fn objects_made_early_survive_kill_9() {
     }
 }
 
+/// Replicated files, large ones too: whichever copy is read.
+#[test]
+fn copies_survive_kill_9() {
+    let off = "[small_files]\nstuffing_limit = \"0KiB\"\n";
+    let mut cluster = survive("replicated", off);
+    let objects = || support::cluster::files_below(&cluster.data_dir(), "objects");
+    support::until("end of the objects", PATIENCE, || (objects() == 0).then_some(()));
+    cluster.stop();
+    cluster.is_clean();
+}
+
 fn survive(what: &str, config: &str) -> Cluster {
+    let replicated = what == "replicated";
     let options = Options { lease_seconds: 2, grace_seconds: 1, ..Options::default() };
     let mut cluster = Cluster::configured(options, config);
     let known = known(LARGEST);
     let kills = std::env::var("WEFT_KILLS").map_or(KILLS, |k| k.parse().expect("a number"));
     let address = SocketAddr::from(([127, 0, 0, 1], cluster.port()));
+    if replicated {
+        in_runtime(replicate(address));
+    }
+    let mut copied = 0;
     for round in 0..kills {
         in_runtime(async {
             verify(address, &known).await;
+            if replicated {
+                copied += are_alike(&known, |path| cluster.admin_get(path));
+                verify(address, &known).await;
+            }
             let workers = begin_all(address, &known, round);
             tokio::time::sleep(Duration::from_millis(150 + round * 7919 % 400)).await;
             cluster.kill9();
@@ -63,6 +84,7 @@ fn survive(what: &str, config: &str) -> Cluster {
     let done = acknowledged(&known);
     eprintln!("{what}: {kills} kills, {done} acknowledged changes");
     assert!(done > kills * CLIENTS, "hardly anything was done: {done}");
+    assert!(!replicated || copied > 0, "no file has copies");
     remove_all(address, &known);
     cluster
 }

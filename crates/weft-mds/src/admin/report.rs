@@ -195,6 +195,7 @@ impl Admin {
             stripe_count: u16::try_from(striped.data_servers.len()).unwrap_or(u16::MAX),
             first_stripe_index: striped.first_stripe_index,
             fence_epoch: striped.fence_epoch,
+            copies_alike: striped.copies_alike(),
             objects: self.files.data_servers().object_sizes(striped).await,
         }
     }

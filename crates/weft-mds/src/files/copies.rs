@@ -1,7 +1,7 @@
 //! Replicated files (P1.3, ADR 39): their copies are made alike once nothing is done to them, and
 //! the volume says so. From then on each may be read.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use weft_nfs::{Failure, NfsStat};
 use weft_store::types::{Inode, InodeNo, Spread};
@@ -12,6 +12,9 @@ use super::{
     shared::Shared,
 };
 use crate::{data_servers::DataServerError, deps::Deps};
+
+/// Pause while more files wait than are remembered.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Makes copies alike.
 pub(crate) struct Copies {
@@ -40,6 +43,16 @@ impl Copies {
                         self.shared.differing.later(ino);
                     }
                 }
+            }
+        }
+    }
+
+    /// Files that a start comes across: those whose copies may differ, by what was going on before,
+    /// are made alike. It waits while there are too many.
+    pub(crate) async fn meet(&self, files: &[Inode]) {
+        for file in files.iter().filter(|file| may_differ(file)) {
+            while !self.shared.differing.meet(file.no) {
+                tokio::time::sleep(PAUSE).await;
             }
         }
     }

@@ -61,14 +61,13 @@ impl Differing {
         self.note(ino, Likeness::Doubted);
     }
 
-    /// Somebody wants to read a file whose copies may differ. What was known stays.
-    pub(crate) fn meet(&self, ino: InodeNo) {
-        if !self.lock().contains_key(&ino) {
-            self.note(ino, Likeness::Doubted);
-        }
+    /// Somebody comes across a file whose copies may differ. What was known stays; whether there was
+    /// room for it.
+    pub(crate) fn meet(&self, ino: InodeNo) -> bool {
+        self.lock().contains_key(&ino) || self.note(ino, Likeness::Doubted)
     }
 
-    fn note(&self, ino: InodeNo, likeness: Likeness) {
+    fn note(&self, ino: InodeNo, likeness: Likeness) -> bool {
         let due = Instant::now() + QUIET;
         let mut files = self.lock();
         let has_room = files.len() < FILES_MAX;
@@ -78,8 +77,9 @@ impl Differing {
                 place.insert(FileCopies { likeness, due });
                 self.wake.notify_one();
             }
-            Entry::Vacant(_) => {}
+            Entry::Vacant(_) => return false,
         }
+        true
     }
 
     /// A change was made to all copies, and told this, since it is not durable.
@@ -235,5 +235,6 @@ mod tests {
         (0..FILES_MAX as u64 + 9).for_each(|n| files.begin(InodeNo(n)));
         assert_eq!(files.lock().len(), FILES_MAX);
         assert!(files.are_kept(InodeNo(0)) && !files.are_kept(InodeNo(FILES_MAX as u64)));
+        assert!(files.meet(InodeNo(0)) && !files.meet(InodeNo(FILES_MAX as u64)));
     }
 }

@@ -39,6 +39,9 @@ impl FileService {
                     return Ok((inode, Bytes::from(zeros)));
                 }
             };
+            if file.copies_alike() == Some(false) {
+                self.shared.differing.meet(inode.no);
+            }
             self.shared.epoch_durable(inode.no, inode.fence_epoch).await?;
             let lost = match self.shared.data_servers.read(&file, offset, len).await {
                 Ok(data) => return Ok((inode, data)),

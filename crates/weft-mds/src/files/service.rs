@@ -396,6 +396,11 @@ impl FileService {
         self.fences.wake();
     }
 
+    /// Files that a start comes across: what was not finished is taken up.
+    pub(crate) async fn take_up(&self, files: &[Inode]) {
+        self.copies.meet(files).await;
+    }
+
     /// Forgets files that nothing happens to, when there are many.
     pub(crate) fn purge(&self) {
         let mut files = self.shared.records.lock();

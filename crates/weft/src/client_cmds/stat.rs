@@ -51,6 +51,9 @@ struct Report {
 struct LayoutReport {
     #[serde(rename = "type")]
     kind: String,
+    /// Of a replicated file, as the metadata server has it: whether its copies have the same bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copies_alike: Option<bool>,
     device: String,
     stripe_unit_bytes: u64,
     stripe_count: usize,
@@ -165,6 +168,7 @@ fn layout_report(info: &LayoutInfo) -> LayoutReport {
     let devices: Vec<String> = info.devices.iter().map(|d| hex(&d.0)).collect();
     LayoutReport {
         kind: info.layout_type.to_string(),
+        copies_alike: None,
         device: devices.join(", "),
         stripe_unit_bytes: info.stripe_unit_bytes,
         stripe_count: info.stripes.len(),
@@ -235,6 +239,7 @@ impl From<FileLayoutReport> for LayoutReport {
         };
         LayoutReport {
             kind: "files".into(),
+            copies_alike: told.copies_alike,
             device: told.device,
             stripe_unit_bytes: told.stripe_unit_bytes.into(),
             stripe_count: told.stripe_count.into(),
@@ -279,6 +284,11 @@ impl std::fmt::Display for Report {
             "\n  layout    {}, device {}, {} stripes of {} bytes",
             layout.kind, layout.device, layout.stripe_count, layout.stripe_unit_bytes
         )?;
+        match layout.copies_alike {
+            Some(true) => write!(f, "\n  copies    alike")?,
+            Some(false) => write!(f, "\n  copies    may differ: one of them is read")?,
+            None => {}
+        }
         for s in &layout.stripes {
             let size = match (s.object_space_used, &s.error) {
                 (Some(n), _) => format!("  holds {n} bytes"),
@@ -312,6 +322,7 @@ mod tests {
         };
         LayoutReport {
             kind: "files".into(),
+            copies_alike: None,
             device: "ab".into(),
             stripe_unit_bytes: 1 << 20,
             stripe_count: stripes,
@@ -334,6 +345,7 @@ mod tests {
             stripe_count: 2,
             first_stripe_index: 0,
             fence_epoch: 0,
+            copies_alike: Some(false),
             objects: (1..).zip(sizes).map(object).collect(),
         };
         FileReport { path: "/f".into(), fileid: 7, size: 3, stuffed: false, layout: Some(layout) }
@@ -357,6 +369,7 @@ mod tests {
         assert_eq!((stripes[0].object_bytes, stripes[1].data_server_id), (Some(42), Some(2)));
         let shown = known.to_string();
         assert!(shown.contains("  holds 21 bytes") && shown.contains("  it is down"), "{shown}");
+        assert!(shown.contains("  copies    may differ"), "{shown}");
         let another = FileReport { fileid: 8, ..told(&[Some(42), None]) };
         for answer in [Ok(another), Err("no answer".into())] {
             let unknown = asked(answer);

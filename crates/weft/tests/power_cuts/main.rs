@@ -94,7 +94,8 @@ impl Cell {
 
 /// Every combination is cut while clients make, write, cut, rename and remove files. From what the
 /// cut left `weft fsck` finds nothing, the server starts, and every file is what was acknowledged
-/// or what was under way; the next cut follows on that.
+/// or what was under way; the next cut follows on that. Replicated files are so whichever copy is
+/// read.
 #[test]
 fn nothing_acknowledged_is_lost() {
     let mut random = SeededRng::new(seed());
@@ -121,7 +122,12 @@ fn cut_while_working(cell: Cell, split: bool, cuts: u64, random: &mut SeededRng)
     let mut server = Server::prepare(cell.fs, split, cache, &cell.config());
     let known: Vec<Arc<Mutex<Known>>> = changes::known(LARGEST);
     let mut how = Vec::new();
+    // By chance, a directory of replicated files.
+    let (replicated, mut copied) = (random.below(2) == 1, 0);
     server.cluster.start_again();
+    if replicated {
+        changes::in_runtime(changes::replicate(server.address()));
+    }
     for _ in 0..cuts {
         let cut = Cut::ALL[random.below(2) as usize];
         how.push(cut);
@@ -137,11 +143,18 @@ fn cut_while_working(cell: Cell, split: bool, cuts: u64, random: &mut SeededRng)
         server.cluster.is_clean();
         server.cluster.start_again();
         changes::in_runtime(changes::verify(server.address(), &known));
+        if replicated {
+            copied += changes::are_alike(&known, |path| server.cluster.admin_get(path));
+            changes::in_runtime(changes::verify(server.address(), &known));
+        }
     }
     changes::remove_all(server.address(), &known);
     server.cluster.stop();
     server.cluster.is_clean();
     let done = changes::acknowledged(&known);
-    eprintln!("{cell:?}, split {split}: {how:?}, {done} acknowledged changes");
+    eprintln!(
+        "{cell:?}, split {split}, replicated {replicated} ({copied}): {how:?}, {done} \
+         acknowledged changes"
+    );
     done
 }

@@ -279,6 +279,35 @@ pub async fn verify(address: SocketAddr, all: &[Arc<Mutex<Known>>]) {
     session.close().await;
 }
 
+/// From now on new files are replicated: each has two copies.
+pub async fn replicate(address: SocketAddr) {
+    let session = connect(address).await;
+    let words = "distribution=replicated copies=2";
+    session.set_xattr("/", "weft.layout", words).await.expect("a layout for the root");
+    session.close().await;
+}
+
+/// Waits until the copies of all files are alike, as an administrator is told by `ask`: each of
+/// them is read from then on. How many of the files have copies.
+pub fn are_alike(known: &[Arc<Mutex<Known>>], ask: impl Fn(&str) -> String) -> usize {
+    let names = known.iter().flat_map(|known| {
+        let known = known.lock().expect("no panic");
+        known.files.keys().cloned().collect::<Vec<_>>()
+    });
+    let copied = names.filter(|name| {
+        super::until("copies that are alike", Duration::from_secs(60), || {
+            let told = ask(&format!("/file?path={name}"));
+            let (_, report) = told.split_once("\r\n\r\n").expect("an answer");
+            let told: serde_json::Value = serde_json::from_str(report).expect("a report");
+            match &told["layout"]["copies_alike"] {
+                serde_json::Value::Bool(false) => None,
+                other => Some(!other.is_null()),
+            }
+        })
+    });
+    copied.count()
+}
+
 async fn read(session: &Client, name: &str) -> Content {
     let file = match session.open(name, OpenOptions::read()).await {
         Err(e) if e.error.status() == Some(NfsStat::NOENT) => return None,
