@@ -12,7 +12,7 @@ use weft_nfs::{DeviceId, FileHandle, IO_BYTES_MAX, Opaque, Stateid};
 use weft_server::identity::HandleKey;
 use weft_store::{
     objects::ObjectId,
-    types::{DataServerId, Device, Spread},
+    types::{DataServerId, Deal, Device, Spread},
 };
 use weft_stripe::{Distribution, DistributionError};
 
@@ -267,6 +267,14 @@ pub fn can_be_told(spread: &Spread, writes: bool) -> bool {
         Spread::InTurn | Spread::List(_) => true,
         Spread::Growing { .. } => false,
         Spread::Copies { alike } => alike && !writes,
+    }
+}
+
+/// The same of a file without a place that is to be dealt out so.
+pub fn will_be_told(deal: &Deal) -> bool {
+    match deal {
+        Deal::RoundRobin | Deal::Cyclic(_) => true,
+        Deal::Variable { .. } | Deal::Replicated(_) => false,
     }
 }
 

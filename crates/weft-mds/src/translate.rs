@@ -42,6 +42,7 @@ pub fn data_server_status(e: &DataServerError) -> NfsStat {
     match e {
         // One that is gone is reported once, by its control connection.
         DataServerError::Unreachable { .. }
+        | DataServerError::Again { .. }
         | DataServerError::Fenced { .. }
         | DataServerError::TooBig { .. }
         | DataServerError::Unsupported { .. }
@@ -52,7 +53,7 @@ pub fn data_server_status(e: &DataServerError) -> NfsStat {
     }
     match e {
         // It may come back: the client asks again, as NFS does.
-        DataServerError::Unreachable { .. } => NfsStat::DELAY,
+        DataServerError::Unreachable { .. } | DataServerError::Again { .. } => NfsStat::DELAY,
         // The file was fenced while this was under way: asked again, it is looked at anew.
         DataServerError::Fenced { .. } => NfsStat::DELAY,
         DataServerError::NoSpace { .. } => NfsStat::NOSPC,

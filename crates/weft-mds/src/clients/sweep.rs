@@ -175,7 +175,7 @@ impl Sweep {
         };
         let Some(last) = part.last else { return false };
         search.after = Some(last);
-        self.files.take_up(&part.files).await;
+        self.files.take_up(&part.files);
         let is_wanted = |file: &Inode| match search.wanted {
             Wanted::All => file.handles.any(),
             Wanted::Owed => file.handles.owed,

@@ -3,15 +3,24 @@
 
 use std::future::Future;
 
-use bytes::Bytes;
 use weft_nfs::{IO_BYTES_MAX, StableHow};
 use weft_store::types::{Content, Spread};
 
 use super::{cluster::DataServers, error::DataServerError};
 use crate::striped::Striped;
 
+/// What became of a part of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compared {
+    /// Where the next part begins; `None`: there is none.
+    pub next: Option<u64>,
+    /// Some copy had other bytes.
+    pub differed: bool,
+}
+
 impl DataServers {
-    /// Asks one copy of a file; the next where its data server is away, or has lost bytes.
+    /// Asks one copy of a file; the next where its data server is away, has lost bytes, or cannot
+    /// read them.
     ///
     /// # Errors
     /// [`DataServerError`] of the last that was asked.
@@ -28,8 +37,9 @@ impl DataServers {
         for copy in self.copies_to_read(file, offset)? {
             told = ask(copy).await;
             match &told {
-                Err(DataServerError::Unreachable { .. } | DataServerError::Lost { .. }) => {}
-                _ => break,
+                // Others are of the same epoch.
+                Ok(_) | Err(DataServerError::Fenced { .. }) => break,
+                Err(error) => tracing::debug!(%error, "another copy is asked"),
             }
         }
         told
@@ -55,55 +65,40 @@ impl DataServers {
         Ok(order)
     }
 
-    /// Gives all copies of a file the bytes that the first has, durably, as far as any of them
-    /// reaches. Nobody else may write meanwhile.
+    /// Compares the next bytes of the copies of a file, from an offset on, that one of them has, up
+    /// to `end`, and gives each what the first has. What is written is durable. Others may write
+    /// meanwhile, to all copies; nobody cuts the file.
     ///
-    /// **Cost**: each copy is read wherever one of them has data; what differs is written.
+    /// **Cost**: each copy is read, up to 4 MiB; what differs is written.
     ///
     /// # Errors
     /// [`DataServerError`]; some may be written. What was given up may still be carried out, until
     /// the file is fenced.
-    pub async fn make_alike(&self, file: &Striped) -> Result<(), DataServerError> {
-        let told = self.fetch_attrs(&[file]).await.pop();
-        let objects = told.unwrap_or_else(|| Err(self.damaged(file)))?;
-        let end = objects.lengths.iter().copied().max().unwrap_or(0);
-        let mut at = 0;
-        while at < end {
-            let found = self.seek_in(file, Content::Data, (at, end), |_| true).await?;
-            let Some(data) = found else { return Ok(()) };
-            let len = (end - data).min(IO_BYTES_MAX as u64);
-            self.make_range_alike(file, data, len).await?;
-            at = data + len;
-        }
-        Ok(())
-    }
-
-    async fn make_range_alike(
+    pub async fn compare_copies(
         &self,
         file: &Striped,
-        offset: u64,
-        len: u64,
-    ) -> Result<(), DataServerError> {
-        let right = self.read_copy(file, file.first_stripe_index, offset, len).await?;
-        for (index, _) in file.holders() {
-            let index = u16::try_from(index).map_err(|_| self.damaged(file))?;
-            if index != file.first_stripe_index
-                && self.read_copy(file, index, offset, len).await? != right
+        from: u64,
+        end: u64,
+    ) -> Result<Compared, DataServerError> {
+        let found = match from < end {
+            true => self.seek_in(file, Content::Data, (from, end), |_| true).await?,
+            false => None,
+        };
+        let Some(data) = found else { return Ok(Compared { next: None, differed: false }) };
+        let len = (end - data).min(IO_BYTES_MAX as u64);
+        let _turn = self.turns.hold(file, data, len).await;
+        let right = self.read_copy(file, file.first_stripe_index, data, len).await?;
+        let mut differed = false;
+        for (copy, _) in file.holders() {
+            let copy = u16::try_from(copy).map_err(|_| self.damaged(file))?;
+            if copy != file.first_stripe_index
+                && self.read_copy(file, copy, data, len).await? != right
             {
-                self.write_copy(file, index, offset, right.clone()).await?;
+                differed = true;
+                let (what, stable) = ((data, right.clone()), StableHow::FILE_SYNC);
+                self.write_of(file, Some(copy), what, stable).await?;
             }
         }
-        Ok(())
-    }
-
-    async fn write_copy(
-        &self,
-        file: &Striped,
-        index: u16,
-        offset: u64,
-        data: Bytes,
-    ) -> Result<(), DataServerError> {
-        let written = self.write_of(file, Some(index), (offset, data), StableHow::FILE_SYNC);
-        written.await.map(drop)
+        Ok(Compared { next: Some(data + len), differed })
     }
 }

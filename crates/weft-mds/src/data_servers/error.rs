@@ -20,6 +20,14 @@ pub enum DataServerError {
         /// The last failure.
         why: Arc<str>,
     },
+    /// It has answered, and yet what was asked is to be asked again.
+    #[error("data server {} is to be asked again: {why}", id.0)]
+    Again {
+        /// Which; of several the first.
+        id: DataServerId,
+        /// Why.
+        why: Arc<str>,
+    },
     /// It has no space left.
     #[error("data server {} has no space left", id.0)]
     NoSpace {
@@ -86,16 +94,17 @@ pub enum DataServerError {
 }
 
 impl DataServerError {
-    /// What the client is told DELAY for: nobody is away, but it is to come again.
-    pub(crate) fn to_come_again(file: &Striped, why: &str) -> Self {
+    /// The data servers of a file are to be asked again.
+    pub(crate) fn again(file: &Striped, why: &str) -> Self {
         let id = file.data_servers.first().copied().unwrap_or(DataServerId(0));
-        DataServerError::Unreachable { id, why: why.into() }
+        DataServerError::Again { id, why: why.into() }
     }
 
     /// Which data server it is about.
     pub fn id(&self) -> DataServerId {
         match self {
             DataServerError::Unreachable { id, .. }
+            | DataServerError::Again { id, .. }
             | DataServerError::NoSpace { id }
             | DataServerError::TooBig { id }
             | DataServerError::Io { id, .. }

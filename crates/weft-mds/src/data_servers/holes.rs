@@ -133,13 +133,16 @@ impl DataServers {
         let shares = self.shares(file, (offset, end))?;
         let bytes = end.saturating_sub(offset);
         // Of a part of a unit one data server can tell by itself.
-        let is_alone = shares.contains(&bytes) && bytes <= u64::from(file.stripe_unit_bytes);
+        let has_one = shares.iter().filter(|share| **share > 0).count() == 1;
+        let is_alone = has_one && bytes <= u64::from(file.stripe_unit_bytes);
         if !is_alone {
             self.has_room(file, &shares).await?;
         }
         let epoch = file.fence_epoch;
+        // Of copies each has all units.
+        let objects = if file.is_copied() { 1 } else { file.data_servers.len() as u64 };
         let step = u64::from(file.stripe_unit_bytes)
-            .saturating_mul(file.data_servers.len() as u64)
+            .saturating_mul(objects)
             .saturating_mul(ALLOCATE_UNITS_MAX);
         let mut from = offset;
         while from < end {

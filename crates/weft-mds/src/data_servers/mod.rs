@@ -31,6 +31,7 @@ mod unconfigured;
 pub use crate::control_address::{ControlAddress, DATA_SERVER_PORT};
 pub use addresses::AnnouncedAddress;
 pub use cluster::DataServers;
+pub use copies::Compared;
 pub use copy::{Between, Shared};
 pub use error::DataServerError;
 pub use objects::{Away, DataServerAttrs, FileObjects};

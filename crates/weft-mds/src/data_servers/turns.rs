@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     ops::Range,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::sync::Notify;
@@ -11,65 +11,74 @@ use weft_store::objects::ObjectId;
 
 use crate::striped::Striped;
 
-/// Changes of files with copies that are under way, by the ranges that they change. Two of one
-/// range follow each other: begun at once, they could come in another order to each copy.
+/// Changes of files with copies, by the ranges that they change. Two of one range follow each
+/// other, in the order in which they came: begun at once, they could come in another order to each
+/// copy. Those that touch no byte of each other go at once.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
-    busy: Mutex<HashMap<ObjectId, Vec<Range<u64>>>>,
-    ended: Notify,
+pub(super) struct Turns(Mutex<HashMap<ObjectId, File>>);
+
+/// Those of one file.
+#[derive(Debug, Default)]
+struct File {
+    /// Under way, or waiting, in the order in which they came.
+    ranges: Vec<(u64, Range<u64>)>,
+    last: u64,
+    ended: Arc<Notify>,
 }
 
-/// A range that nobody else changes as long as this lives.
+/// A range that nobody else changes once it is ours, and nobody who came later before that.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     turns: &'a Turns,
     object: ObjectId,
-    range: Range<u64>,
+    number: u64,
 }
 
 impl Turns {
-    /// Waits until nobody else changes a range of a file.
+    /// Waits until all who came before, and change some of a range of a file, are done.
     pub(super) async fn hold(&self, file: &Striped, offset: u64, len: u64) -> Turn<'_> {
         let (object, range) = (file.object_id(), offset..offset.saturating_add(len));
+        let (turn, ended) = self.come(object, range);
         loop {
-            let ended = self.ended.notified();
-            if self.begin(object, &range) {
-                return Turn { turns: self, object, range };
+            let woken = ended.notified();
+            if self.is_ours(&turn) {
+                return turn;
             }
-            ended.await;
+            woken.await;
         }
     }
 
-    /// Whether the range is free, which it is no more then.
-    fn begin(&self, object: ObjectId, range: &Range<u64>) -> bool {
-        let mut busy = self.lock();
-        let ranges = busy.entry(object).or_default();
-        let overlap = |r: &Range<u64>| r.start.max(range.start) < r.end.min(range.end);
-        let is_free = !ranges.iter().any(overlap);
-        if is_free {
-            ranges.push(range.clone());
-        }
-        is_free
+    fn come(&self, object: ObjectId, range: Range<u64>) -> (Turn<'_>, Arc<Notify>) {
+        let mut files = self.lock();
+        let file = files.entry(object).or_default();
+        file.last += 1;
+        file.ranges.push((file.last, range));
+        (Turn { turns: self, object, number: file.last }, file.ended.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectId, Vec<Range<u64>>>> {
-        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    fn is_ours(&self, turn: &Turn<'_>) -> bool {
+        let files = self.lock();
+        let Some(file) = files.get(&turn.object) else { return true };
+        let mine = file.ranges.iter().position(|(number, _)| *number == turn.number);
+        let (before, mine) = file.ranges.split_at(mine.unwrap_or(0));
+        let Some((_, mine)) = mine.first() else { return true };
+        !before.iter().any(|(_, r)| r.start.max(mine.start) < r.end.min(mine.end))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectId, File>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let mut busy = self.turns.lock();
-        if let Some(ranges) = busy.get_mut(&self.object) {
-            if let Some(at) = ranges.iter().position(|r| *r == self.range) {
-                ranges.swap_remove(at);
-            }
-            if ranges.is_empty() {
-                busy.remove(&self.object);
-            }
+        let mut files = self.turns.lock();
+        let Some(file) = files.get_mut(&self.object) else { return };
+        file.ranges.retain(|(number, _)| *number != self.number);
+        file.ended.notify_waiters();
+        if file.ranges.is_empty() {
+            files.remove(&self.object);
         }
-        drop(busy);
-        self.turns.ended.notify_waiters();
     }
 }
 
@@ -85,11 +94,8 @@ mod tests {
 
     use super::*;
 
-    /// Ranges that touch no byte of each other go at once, others one after another; of another
-    /// file all go.
-    #[test]
-    fn ranges_take_turns() {
-        let file = |object| Striped {
+    fn file(object: u64) -> Striped {
+        Striped {
             volume: 1,
             object,
             fence_epoch: 0,
@@ -99,7 +105,13 @@ mod tests {
             reach: 1,
             spread: Spread::Copies { alike: false },
             lengths_min: Vec::new(),
-        };
+        }
+    }
+
+    /// Ranges that touch no byte of each other go at once, others one after another; of another
+    /// file all go.
+    #[test]
+    fn ranges_take_turns() {
         let (turns, one, other) = (Turns::default(), file(1), file(2));
         let mut context = Context::from_waker(Waker::noop());
         let mut first = pin!(turns.hold(&one, 10, 10));
@@ -120,5 +132,27 @@ mod tests {
         drop(first);
         assert!(next.as_mut().poll(&mut context).is_ready());
         assert!(turns.lock().is_empty());
+    }
+
+    /// Who waits for a large range is not passed by those who come later for a part of it.
+    #[test]
+    fn nobody_is_passed() {
+        let (turns, file) = (Turns::default(), file(1));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut hold = |offset, len| {
+            let mut turn = Box::pin(turns.hold(&file, offset, len));
+            let polled = turn.as_mut().poll(&mut context);
+            (turn, polled)
+        };
+        let (_, Poll::Ready(small)) = hold(0, 4) else { panic!("it is free") };
+        let (mut large, Poll::Pending) = hold(0, 100) else { panic!("it waits") };
+        let (mut later, Poll::Pending) = hold(50, 4) else { panic!("it came later") };
+        let (_, Poll::Ready(aside)) = hold(200, 4) else { panic!("it is free") };
+        drop(small);
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(later.as_mut().poll(&mut context).is_pending());
+        let Poll::Ready(large) = large.as_mut().poll(&mut context) else { panic!("its turn") };
+        drop((large, aside));
+        assert!(later.as_mut().poll(&mut context).is_ready());
     }
 }

@@ -23,7 +23,7 @@ use std::{sync::Arc, time::Duration};
 
 use weft_nfs::{Failure, NfsStat};
 use weft_store::{
-    types::{Inode, InodeNo, SetIdLoss, Spread},
+    types::{Inode, InodeNo, SetIdLoss},
     volume::Settle,
 };
 
@@ -160,9 +160,9 @@ impl Change<'_> {
         if self.plan.builds_on_what_is_there() {
             self.changes.shared.require_whole(self.ino).await?;
         }
+        self.parting(deps).await?;
         let inode = self.marked(deps).await?;
         let inode = self.reaching(deps, inode).await?;
-        let inode = self.parting(deps, inode).await?;
         // Messages to data servers: beside those an allocation is nothing, and each call has the
         // room for its largest operation.
         match Box::pin(self.attempts(deps, inode, act)).await {
@@ -172,6 +172,17 @@ impl Change<'_> {
                 Err(failure)
             }
         }
+    }
+
+    /// Step 4, first of all, since it may be refused: from here on copies may differ.
+    async fn parting(&self, deps: &mut Deps) -> Result<(), Failure> {
+        if self.plan.may_part_copies() {
+            let inode = self.changes.shared.inode_now(self.ino)?;
+            if inode.placement.is_some_and(|place| place.is_copied()) {
+                return self.changes.shared.parting(deps, inode).await;
+            }
+        }
+        Ok(())
     }
 
     /// Step 4: the file as it is now.
@@ -188,16 +199,6 @@ impl Change<'_> {
         match (self.plan.writes_to, inode.placement) {
             (Some(end), Some(place)) => {
                 self.changes.shared.reaching(deps, inode, &place, end).await
-            }
-            _ => Ok(inode),
-        }
-    }
-
-    /// Step 4 once more: the file as it is when its copies may differ.
-    async fn parting(&self, deps: &mut Deps, inode: Inode) -> Result<Inode, Failure> {
-        match inode.placement.map(|place| place.spread) {
-            Some(Spread::Copies { alike }) if self.plan.may_part_copies() => {
-                self.changes.shared.parting(deps, inode, alike).await
             }
             _ => Ok(inode),
         }
@@ -223,18 +224,26 @@ impl Change<'_> {
                 self.changes.fences.note_outcome(&inode, &done);
                 self.failed |= done.is_err();
             }
-            if done.is_err() {
-                self.changes.shared.differing.doubt(self.ino);
-            }
             let outranks = matches!(self.plan.older, OlderHandles::Outranked { .. });
             match done {
                 Ok(done) => return Ok((inode, done)),
                 Err(DataServerError::Fenced { .. }) if outranks => {}
-                Err(e) => return Err(self.changes.shared.refused(&inode, e).await.into()),
+                Err(e) => {
+                    self.doubt();
+                    return Err(self.changes.shared.refused(&inode, e).await.into());
+                }
             }
             inode = self.with_newer_epoch(deps, &inode).await?;
         }
+        self.doubt();
         Err(self.still_fenced(&inode).await)
+    }
+
+    /// Step 7 as well: some copies may have what others have not.
+    fn doubt(&self) {
+        if self.plan.leaves_traces() {
+            self.changes.shared.differing.doubt(self.ino);
+        }
     }
 
     /// Step 5.
@@ -316,6 +325,13 @@ impl Change<'_> {
                 shared.durable(deps).await?;
                 Ok(moved)
             }
+            Settles::Compared => match reaches {
+                Some(_) => {
+                    let learned = Settle { settled: false, touched: true, ..Settle::NOTHING_NEW };
+                    Ok(deps.see(shared.volume.settle(inode.no, &learned, shared.wall()))?)
+                }
+                None => Ok(inode),
+            },
             Settles::Alike => {
                 // From now on one that is shorter has lost something.
                 let lengths = attrs.note_own_change(&inode).await.ok_or(NfsStat::DELAY)?;

@@ -161,10 +161,7 @@ impl FileService {
                 return self.shared.note_lengths(file, None).await;
             }
         }
-        Err(DataServerError::to_come_again(
-            file,
-            "data servers lost what was cloned, again and again",
-        ))
+        Err(DataServerError::again(file, "data servers lost what was cloned, again and again"))
     }
 
     /// From the volume.
@@ -232,7 +229,7 @@ impl Cloning<'_> {
         }
         let now = self.files.shared.inode_now(self.source).ok();
         let source = now.and_then(|now| self.files.shared.striped(&now));
-        source.ok_or_else(|| DataServerError::to_come_again(self.target, "the source is gone"))
+        source.ok_or_else(|| DataServerError::again(self.target, "the source is gone"))
     }
 
     /// What the source's data servers say. It may become another meanwhile: what is refused to an
@@ -255,7 +252,7 @@ impl Cloning<'_> {
             }
             if now == source {
                 // Not for the destination to be fenced anew, which would be in vain.
-                return Err(DataServerError::to_come_again(self.target, "the source is fenced"));
+                return Err(DataServerError::again(self.target, "the source is fenced"));
             }
             source = now;
         }

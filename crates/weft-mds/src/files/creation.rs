@@ -143,6 +143,10 @@ impl Creation {
             new
         };
         let made = self.make(deps, at, &new, cred)?;
+        if made.created && made.inode.placement.is_some_and(|place| place.is_copied()) {
+            // They are empty.
+            self.shared.differing.begin(made.inode.no);
+        }
         // A repeated exclusive create also: the first may have been cut short.
         if let (true, Some(striped)) = (made.created, self.shared.striped(&made.inode))
             && let Err(failed) = self.make_objects(deps, &striped).await

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use weft_layout::Rights;
 use weft_nfs::{ClientId, Failure, IoMode, NfsStat, Stateid};
 use weft_server::refusal::refused;
-use weft_store::types::{Acl, DataServerId, Deal, Device, DeviceId, Inode, InodeNo};
+use weft_store::types::{Acl, DataServerId, Device, DeviceId, Inode, InodeNo};
 
 use super::{
     copies::may_differ,
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     deps::Deps,
-    striped::{Striped, can_be_told},
+    striped::{Striped, can_be_told, will_be_told},
 };
 
 /// What of a file decides who may read and write it.
@@ -113,7 +113,8 @@ impl FileService {
         }
         let (ino, differing) = (inode.no, &self.shared.differing);
         let is_written = self.shared.protocol.state().is_open_to_write(self.key(ino));
-        if is_written || !differing.are_kept(ino) {
+        let is_away = self.waits_for_data_server(ino);
+        if is_written || is_away || !differing.are_kept(ino) {
             // They may have become alike since the file was looked at.
             let inode = deps.see(self.shared.volume.inode(ino))?;
             if may_differ(&inode) {
@@ -128,14 +129,15 @@ impl FileService {
         }
     }
 
-    /// Whether a layout can say where the bytes of the file are, to read, or to write as well.
+    /// Whether a layout can say where the bytes of the file are, to read, or to write as well. Of
+    /// copies it names all data servers: while one is away the others are read through here.
     pub(crate) fn can_be_told(&self, inode: &Inode, writes: bool) -> bool {
         match (&inode.placement, &inode.layout) {
+            (Some(place), _) if place.is_copied() => {
+                can_be_told(&place.spread, writes) && !self.waits_for_data_server(inode.no)
+            }
             (Some(place), _) => can_be_told(&place.spread, writes),
-            (None, Some(choice)) => match choice.deal {
-                Deal::RoundRobin | Deal::Cyclic(_) => true,
-                Deal::Variable { .. } | Deal::Replicated(_) => false,
-            },
+            (None, Some(choice)) => will_be_told(&choice.deal),
             (None, None) => true,
         }
     }

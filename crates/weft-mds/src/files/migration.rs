@@ -16,7 +16,7 @@ use bytes::Bytes;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use weft_nfs::{Failure, NfsStat, StableHow};
 use weft_store::{
-    types::{Inode, InodeNo, Placement, Spread, StoreError},
+    types::{Inode, InodeNo, Placement, StoreError},
     volume::{STUFFED_BYTES_MAX, StuffedExtent},
 };
 
@@ -181,9 +181,8 @@ impl Migration {
         let placements = &self.shared.placements;
         let serves = |p: &Placement| {
             // Copies are made through here: nothing is gained by having them beside each other.
-            let is_copied = matches!(p.spread, Spread::Copies { .. });
             let choice = destination.layout.as_ref();
-            !is_copied
+            !p.is_copied()
                 && placements.serves(p.device)
                 && choice.is_none_or(|choice| placements.suits(choice, p))
         };

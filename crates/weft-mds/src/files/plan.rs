@@ -76,6 +76,9 @@ pub(super) enum Settles {
     Allocated { set_id_loss: SetIdLoss },
     /// It lets go of the bytes it had, durably. After a failure it still has them.
     Moved,
+    /// Some copies had other bytes, if anything was done: so did who read those. After a failure
+    /// they may differ, as before.
+    Compared,
     /// The copies of the file are alike, and the volume says so. After a failure they may differ,
     /// as before.
     Alike,
@@ -120,7 +123,10 @@ impl<'a> Plan<'a> {
     /// truncation was looked at before it was recorded.
     pub(super) fn builds_on_what_is_there(&self) -> bool {
         match self.settles {
-            Settles::Written { .. } | Settles::Allocated { .. } | Settles::Alike => true,
+            Settles::Written { .. }
+            | Settles::Allocated { .. }
+            | Settles::Compared
+            | Settles::Alike => true,
             Settles::Moved | Settles::Truncated(_) => false,
         }
     }
@@ -128,17 +134,21 @@ impl<'a> Plan<'a> {
     /// Whether a failure may have changed bytes, or left something to be carried out later.
     pub(super) fn leaves_traces(&self) -> bool {
         match self.settles {
-            Settles::Written { .. } | Settles::Moved | Settles::Alike => true,
-            Settles::Allocated { .. } | Settles::Truncated(_) => false,
+            Settles::Written { .. } | Settles::Moved | Settles::Compared => true,
+            Settles::Allocated { .. } | Settles::Alike | Settles::Truncated(_) => false,
         }
     }
 
     /// Whether a failure, or a crash in the middle, may leave the copies of a replicated file
-    /// different. A truncation is finished, whatever happens.
+    /// different. A truncation is finished, whatever happens, and who reserves space changes no
+    /// byte.
     pub(super) fn may_part_copies(&self) -> bool {
         match self.settles {
-            Settles::Written { .. } | Settles::Allocated { .. } | Settles::Moved => true,
-            Settles::Alike | Settles::Truncated(_) => false,
+            Settles::Written { .. } | Settles::Moved => true,
+            Settles::Allocated { .. }
+            | Settles::Compared
+            | Settles::Alike
+            | Settles::Truncated(_) => false,
         }
     }
 
@@ -203,7 +213,19 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The copies of a file become alike: alone with it, as a truncation.
+    /// A part of the copies of a file is compared, and those that differ get what the first has:
+    /// beside other writers, who change all of them.
+    pub(super) fn compare(writing: Writing<'a>) -> Self {
+        Plan {
+            excluded: Excluded::Writing(writing),
+            older: OlderHandles::Outranked { late_writes_of: None },
+            extends_to: None,
+            writes_to: None,
+            settles: Settles::Compared,
+        }
+    }
+
+    /// The copies of a file become alike: alone with it, as a truncation. No byte changes.
     pub(super) fn make_alike(alone: Quiesced<'a>) -> Self {
         Plan {
             excluded: Excluded::Quiesced(alone),

@@ -63,8 +63,8 @@ pub(crate) struct FileService {
     pub(super) fences: Arc<Fences>,
     pub(super) attrs: Arc<ServerAttrs>,
     pub(super) changes: Arc<Changes>,
-    pub(super) migration: Migration,
-    pub(super) copies: Copies,
+    pub(super) migration: Arc<Migration>,
+    pub(super) copies: Arc<Copies>,
     creation: Arc<Creation>,
     births: Arc<BirthJudge>,
     reaper: Arc<Reaper>,
@@ -104,8 +104,8 @@ impl FileService {
         let changes = Arc::new(Changes::new(&shared, &fences, &attrs, &reaper));
         let limit = parts.small_files.stuffing_limit_bytes;
         let creation = Arc::new(Creation::start(&shared, &reaper, parts.creation, limit > 0)?);
-        let migration = Migration::start(&shared, &changes, &creation, limit)?;
-        let copies = Copies::new(&shared, &changes);
+        let migration = Arc::new(Migration::start(&shared, &changes, &creation, limit)?);
+        let copies = Copies::new(&shared, &changes, &fences, &migration);
         let births = Arc::new(BirthJudge::new(shared.clone()));
         let copy_steps = Semaphore::new(COPY_STEPS_AT_ONCE);
         Ok(Arc::new(FileService {
@@ -131,7 +131,7 @@ impl FileService {
             self.reaper.run(),
             self.creation.run(),
             self.births.clone().run(),
-            self.copies.run(),
+            self.copies.clone().run(),
             self.shared.data_servers.watch_room(),
         );
     }
@@ -397,8 +397,8 @@ impl FileService {
     }
 
     /// Files that a start comes across: what was not finished is taken up.
-    pub(crate) async fn take_up(&self, files: &[Inode]) {
-        self.copies.meet(files).await;
+    pub(crate) fn take_up(&self, files: &[Inode]) {
+        self.copies.meet(files);
     }
 
     /// Forgets files that nothing happens to, when there are many.

@@ -6,7 +6,7 @@ use weft_nfs::{Failure, Fsid, NfsStat, StableHow, Verifier};
 use weft_server::clock::Clock;
 use weft_state::FileKey;
 use weft_store::{
-    types::{Inode, InodeNo, Placement, Spread, StoreError, Timestamp},
+    types::{Inode, InodeNo, Placement, StoreError, Timestamp},
     volume::Volume,
 };
 
@@ -191,7 +191,7 @@ impl Shared {
                     Some(wish) => wish,
                     None => self.placements.next(inode.layout.as_deref()).await?,
                 };
-                if let Spread::Copies { .. } = chosen.spread {
+                if chosen.is_copied() {
                     // They are empty.
                     self.differing.begin(inode.no);
                 }
@@ -224,28 +224,30 @@ impl Shared {
         Ok(inode)
     }
 
-    /// The file as it is when its copies may differ, durably (ADR 39), which were alike before or
-    /// were not.
+    /// The copies of a replicated file may differ from here on, durably (ADR 39). Those that are
+    /// alike do not come to differ while a data server is away: they are read from the others.
     ///
     /// # Errors
-    /// STALE; IO if nothing can be made durable.
-    pub(crate) async fn parting(
-        &self,
-        deps: &mut Deps,
-        inode: Inode,
-        were_alike: bool,
-    ) -> Result<Inode, Failure> {
+    /// STALE; DELAY while a data server is away; IO if nothing can be made durable.
+    pub(crate) async fn parting(&self, deps: &mut Deps, inode: Inode) -> Result<(), Failure> {
         let ino = inode.no;
-        let inode = if were_alike {
-            self.differing.begin(ino);
-            deps.see(self.placement_lsn.give(|| self.volume.copies_may_differ(ino)))?
-        } else {
-            self.differing.goes_on(ino);
-            inode
+        let file = self.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
+        let were_alike = file.copies_alike() == Some(true);
+        if were_alike {
+            let ready = self.data_servers.ready(&file.data_servers).await;
+            ready.map_err(|e| translate::data_server_status(&e))?;
+        }
+        let (_, were_alike) = match were_alike {
+            true => deps.see(self.placement_lsn.give(|| self.volume.copies_may_differ(ino)))?,
+            false => (deps.see(self.volume.inode(ino))?, false),
         };
+        // Only whoever has parted them knows that they were alike.
+        match were_alike {
+            true => self.differing.begin(ino),
+            false => self.differing.goes_on(ino),
+        }
         // Also what others have said just now.
-        self.placement_durable(deps).await?;
-        Ok(inode)
+        self.placement_durable(deps).await
     }
 
     /// Waits until the place of a file that `deps` has seen is durable, and the file with it. To

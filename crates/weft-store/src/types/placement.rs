@@ -147,6 +147,11 @@ impl Placement {
         run.is_some_and(|(first, _)| first < end)
     }
 
+    /// Whether each of its data servers is to have all of it.
+    pub fn is_copied(&self) -> bool {
+        matches!(self.spread, Spread::Copies { .. })
+    }
+
     /// The rule that spreads a file of this place over the data servers of its device; sparse.
     /// `None` if the place makes no sense.
     pub fn distribution(&self) -> Option<Distribution> {

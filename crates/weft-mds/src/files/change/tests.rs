@@ -49,6 +49,7 @@ enum Kind {
     Punch,
     Clone,
     Migrate,
+    Compare,
     Truncate,
 }
 
@@ -70,7 +71,7 @@ impl Outcome {
             Outcome::Done => {
                 let reaches = match kind {
                     Kind::Migrate | Kind::Truncate => None,
-                    Kind::Punch => Some(0),
+                    Kind::Punch | Kind::Compare => Some(0),
                     Kind::Write | Kind::Copy | Kind::Allocate | Kind::Clone => Some(END),
                 };
                 Ok(Done { value: (), reaches })
@@ -85,8 +86,8 @@ impl Outcome {
     }
 }
 
-/// A file to be changed in this way: small, and on its way, if it is to be moved.
-async fn file(mds: &Mds, kind: Kind, name: &str) -> Inode {
+/// A file of this spread to be changed in this way: small, and on its way, if it is to be moved.
+async fn file(mds: &Mds, kind: Kind, (name, spread): (&str, Spread)) -> Inode {
     let data = match kind {
         Kind::Migrate => NewFileData::Stuffed,
         _ => NewFileData::Later,
@@ -105,7 +106,7 @@ async fn file(mds: &Mds, kind: Kind, name: &str) -> Inode {
         stripe_count,
         first_stripe_index: 0,
         reach: 1,
-        spread: Spread::InTurn,
+        spread,
     };
     mds.files.shared.placed(&mut Deps::default(), inode, Some(place)).await.unwrap().0
 }
@@ -125,6 +126,7 @@ async fn begin<'a>(mds: &'a Mds, kind: Kind, inode: &Inode) -> Change<'a> {
         Kind::Punch => Plan::punch(alone().await, BY),
         Kind::Clone => Plan::clone_range(alone().await, BY, END),
         Kind::Migrate => Plan::migrate(inode.no, mds.files.migration.lock(inode.no).await.unwrap()),
+        Kind::Compare => Plan::compare(writing()),
         Kind::Truncate => {
             let alone = alone().await;
             Plan::truncate(alone, resize(mds.volume(), inode.no, SIZE / 2).unwrap())
@@ -133,8 +135,8 @@ async fn begin<'a>(mds: &'a Mds, kind: Kind, inode: &Inode) -> Change<'a> {
 }
 
 /// What a change that ends like this leaves behind.
-async fn after(mds: &Mds, kind: Kind, outcome: Outcome, name: &str) -> String {
-    let inode = file(mds, kind, name).await;
+async fn after(mds: &Mds, kind: Kind, outcome: Outcome, file: (&str, Spread)) -> String {
+    let inode = self::file(mds, kind, file).await;
     let change = begin(mds, kind, &inode).await;
     let before = mds.files.shared.inode_now(inode.no).unwrap();
     let (mut deps, acting) = (Deps::default(), Notify::new());
@@ -149,9 +151,11 @@ async fn after(mds: &Mds, kind: Kind, outcome: Outcome, name: &str) -> String {
     let is_late = shared.records.lock().stale(inode.no).is_some();
     let left = [
         ("moved", now.change > before.change && now.mtime > before.mtime),
+        ("touched", now.change > before.change && now.mtime == before.mtime),
         ("longer", now.size > before.size),
         ("asked", mds.files.must_fetch(&now)),
         ("out", before.stuffed && !now.stuffed),
+        ("doubted", file.1 != Spread::InTurn && !shared.differing.are_kept(inode.no)),
         ("late", is_late),
         ("blocked", shared.records.begin_write(&now).is_none()),
     ];
@@ -162,6 +166,7 @@ async fn after(mds: &Mds, kind: Kind, outcome: Outcome, name: &str) -> String {
 /// answer, and when its request ends in the middle. *Moved*: the change attribute and the
 /// modification time are newer, so that no cache of the old bytes stays valid. *Longer*: the size
 /// is. *Asked*: data servers are asked for it from now on. *Out*: the bytes left the volume.
+/// *Touched*: the change attribute alone is newer. *Doubted*: copies may differ that were alike.
 /// *Late*: some of it may still be carried out, which the next change must outrank. *Blocked*:
 /// nobody writes before the reaper is done.
 #[tokio::test]
@@ -181,12 +186,21 @@ async fn a_change_settles_by_its_plan_and_its_outcome() {
         (Kind::Punch, ["moved", "moved", "moved late", "moved late"]),
         (Kind::Clone, ["moved longer", "moved asked", "moved asked late", "moved asked late"]),
         (Kind::Migrate, ["out", "", "late", "late"]),
+        (Kind::Compare, ["touched", "", "late", "late"]),
         (Kind::Truncate, ["", "blocked", "blocked", "blocked"]),
     ];
     for (kind, expected) in table {
         for (outcome, expected) in outcomes.into_iter().zip(expected) {
             let what = format!("{kind:?} {outcome:?}");
-            assert_eq!(after(&mds, kind, outcome, &what).await, expected, "{what}");
+            let striped = after(&mds, kind, outcome, (&what, Spread::InTurn)).await;
+            assert_eq!(striped, expected, "{what}");
+            let copied = format!("{what} of copies");
+            let left = after(&mds, kind, outcome, (&copied, Spread::Copies { alike: false })).await;
+            let doubts = !matches!(outcome, Outcome::Done)
+                && !matches!(kind, Kind::Allocate | Kind::Truncate);
+            assert_eq!(left.contains("doubted"), doubts, "{copied}: {left}");
+            let rest: Vec<_> = left.split(' ').filter(|word| *word != "doubted").collect();
+            assert_eq!(rest.join(" "), expected, "{copied}");
         }
     }
 }

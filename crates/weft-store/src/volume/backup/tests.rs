@@ -362,6 +362,10 @@ fn choices_and_places_come_back() {
     let were = volume.copies_are_alike(copied, &[9, 9]).value.unwrap();
     assert_eq!(were.placement.unwrap().spread, copies(true));
     assert_eq!(volume.copies_may_differ(listed).value, Err(StoreError::Invalid));
+    let parted = volume.copies_may_differ(copied).value.unwrap();
+    assert!(parted.1 && parted.0.placement.unwrap().spread == copies(false));
+    assert!(!volume.copies_may_differ(copied).value.unwrap().1);
+    volume.copies_are_alike(copied, &[9, 9]).value.unwrap();
     settle(&volume);
     let dir = tempfile::tempdir().unwrap();
     let (back, _) = restored(&written(&volume).0[..], &dir.path().join("volume"), 1);

@@ -99,11 +99,11 @@ impl Volume {
         })
     }
 
-    /// Notes that the copies of a replicated file may differ from now on. That is no change of the
-    /// file.
+    /// Notes that the copies of a replicated file may differ from now on; whether they were alike
+    /// before. That is no change of the file.
     ///
     /// **Errors.** Stale; Invalid if it is not replicated.
-    pub fn copies_may_differ(&self, ino: InodeNo) -> Seen<Result<Inode, StoreError>> {
+    pub fn copies_may_differ(&self, ino: InodeNo) -> Seen<Result<(Inode, bool), StoreError>> {
         self.run(|tx| are_alike(tx, ino, false))
     }
 
@@ -117,7 +117,7 @@ impl Volume {
         lengths: &[u64],
     ) -> Seen<Result<Inode, StoreError>> {
         self.run(|tx| {
-            let mut inode = are_alike(tx, ino, true)?;
+            let (mut inode, _) = are_alike(tx, ino, true)?;
             raise_bounds(tx, &mut inode, lengths);
             Ok(inode)
         })
@@ -296,14 +296,16 @@ fn advance(inode: &mut Inode, next: fn(u32) -> Option<u32>) -> Result<(), StoreE
     Ok(())
 }
 
-fn are_alike(tx: &mut Tx<'_>, ino: InodeNo, are: bool) -> Result<Inode, StoreError> {
+/// The copies of a replicated file are alike or not; whether they were before.
+fn are_alike(tx: &mut Tx<'_>, ino: InodeNo, are: bool) -> Result<(Inode, bool), StoreError> {
     let mut inode = file(tx, ino)?;
     let placement = inode.placement.as_mut().ok_or(StoreError::Invalid)?;
     let Spread::Copies { alike } = &mut placement.spread else { return Err(StoreError::Invalid) };
-    if std::mem::replace(alike, are) != are {
+    let were = std::mem::replace(alike, are);
+    if were != are {
         tx.put_inode(&inode);
     }
-    Ok(inode)
+    Ok((inode, were))
 }
 
 fn settle(
