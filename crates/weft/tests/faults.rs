@@ -330,6 +330,59 @@ fn an_open_file_has_no_early_end(servers: &mut Servers) {
     drop((reader.0, writer));
 }
 
+/// Of a replicated file one copy is enough: two of three data servers are killed, whichever, and
+/// who comes, or has it open with a layout of all three, reads on. A put waits for who is away, and
+/// is in all copies when it is done.
+#[test]
+fn a_replicated_file_is_read_from_what_is_left() {
+    let mut servers = Servers::start(Plan { data_servers: 3, ..Plan::default() });
+    servers.weft_ok(&["mkdir", "/models"]);
+    let copies = ["--distribution", "replicated", "--copies", "3"];
+    servers.weft_ok(&[&["layout", "set", "/models"][..], &copies].concat());
+    let bytes = 32 * MIB;
+    let (name, source) = ("/models/m", servers.source(16, bytes));
+    servers.weft_ok(&["put", &source, name]);
+    let are_alike = |servers: &Servers| {
+        support::until("copies that are alike", PATIENCE, || {
+            (servers.stat(name)["layout"]["copies_alike"] == true).then_some(())
+        });
+    };
+    are_alike(&servers);
+    assert!((1..=3).all(|id| servers.objects(id).1 >= bytes as u64));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let content = support::pattern(16, bytes);
+    let reader = runtime.block_on(connect(address(&servers)));
+    let file = runtime.block_on(reader.open(name, OpenOptions::read())).expect("open");
+    for away in [[1, 2], [2, 3], [3, 1]] {
+        let read = runtime.block_on(file.read_at(0, bytes)).expect("read");
+        assert!(read == content, "with all");
+        away.iter().for_each(|id| servers.kill9(&ds(*id)));
+        within(UNDISTURBED, || servers.verify(name, 16, bytes));
+        let read = within(PATIENCE, || runtime.block_on(file.read_at(0, bytes)));
+        assert!(read.expect("read") == content, "without {away:?}");
+        away.iter().for_each(|id| servers.start_ds(*id));
+        servers.until_reachable(3);
+    }
+    servers.kill9("ds2");
+    let again = servers.source(17, bytes);
+    let put = start(&servers, &["put", &again, name]);
+    std::thread::sleep(Duration::from_secs(3));
+    servers.verify(name, 16, bytes);
+    servers.start_ds(2);
+    let output = finished(put);
+    assert!(output.status.success(), "{}{}", support::words(&output), servers.logs());
+    are_alike(&servers);
+    for away in [[1, 2], [2, 3], [3, 1]] {
+        away.iter().for_each(|id| servers.kill9(&ds(*id)));
+        servers.verify(name, 17, bytes);
+        away.iter().for_each(|id| servers.start_ds(*id));
+        servers.until_reachable(3);
+    }
+    ["mds", "ds1", "ds2", "ds3"].iter().for_each(|name| servers.kill9(name));
+    servers.fsck();
+}
+
 /// The data servers of a file.
 fn homes(servers: &Servers, name: &str) -> Vec<u64> {
     let stat = servers.stat(name);
