@@ -249,11 +249,13 @@ impl HandlesOut {
 }
 
 impl Inode {
-    /// What it occupies, bytes: of a file on data servers of which that is not known as much as if
-    /// it had no holes. What file systems there reserve behind the end of an object for a while, as
-    /// XFS does, is not the file's.
+    /// What it occupies, bytes, with all copies: of a file on data servers of which that is not
+    /// known as much as if it had no holes. What file systems there reserve behind the end of an
+    /// object for a while, as XFS does, is not the file's.
     pub fn space_used(&self) -> u64 {
-        let whole = |block: u64| self.size.div_ceil(block).saturating_mul(block);
+        let copies = self.placement.map_or(1, |place| place.copies().into());
+        let whole =
+            |block: u64| self.size.div_ceil(block).saturating_mul(block).saturating_mul(copies);
         self.occupied.map_or(whole(512), |bytes| bytes.min(whole(4096)))
     }
 

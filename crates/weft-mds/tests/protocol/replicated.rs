@@ -9,7 +9,7 @@ use std::{
 
 use weft_mds::SmallFiles;
 use weft_nfs::{
-    IoMode, NfsStat, OpArgs, StableHow, Stateid,
+    AttrNo, IoMode, NfsStat, OpArgs, StableHow, Stateid,
     ops::{OpenArgs, WriteArgs},
     share,
 };
@@ -93,6 +93,9 @@ async fn copies_are_read_from_all_of_them() {
     };
     assert!(alike(&cluster, ino));
     assert_eq!(layout.filehandles.len(), 3);
+    let told = c.compound().putfh(&file.0).getattr(&[AttrNo::SPACE_USED]).send().await.ok();
+    let used = told.attrs().space_used.unwrap();
+    assert!((9 * MIB + 15..10 * MIB).contains(&used), "all copies: {used}");
     for server in 0..3 {
         let mut ds = on_data_server(&cluster, server, "direct").await;
         let handle = layout_handle(&layout, server);

@@ -152,6 +152,11 @@ impl Placement {
         matches!(self.spread, Spread::Copies { .. })
     }
 
+    /// How often it has each byte.
+    pub fn copies(&self) -> u16 {
+        if self.is_copied() { self.stripe_count } else { 1 }
+    }
+
     /// The rule that spreads a file of this place over the data servers of its device; sparse.
     /// `None` if the place makes no sense.
     pub fn distribution(&self) -> Option<Distribution> {
