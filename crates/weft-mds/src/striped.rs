@@ -62,10 +62,7 @@ impl Striped {
 
     /// Whether its copies have the same bytes; `None` if it has no copies.
     pub fn copies_alike(&self) -> Option<bool> {
-        match self.spread {
-            Spread::Copies { alike } => Some(alike),
-            _ => None,
-        }
+        self.spread.copies_alike()
     }
 
     /// Whether its stripe units are all of one size.

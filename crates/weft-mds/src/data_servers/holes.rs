@@ -106,10 +106,7 @@ impl DataServers {
         len: u64,
     ) -> Result<(), DataServerError> {
         let epoch = file.fence_epoch;
-        let _turn = match file.is_copied() {
-            true => Some(self.turns.hold(file, offset, len).await),
-            false => None,
-        };
+        let _turn = self.turns.hold_copies(file, offset, len).await;
         // The units of others are holes in an object already: one request for the whole range.
         let shares = self.shares(file, (offset, offset.saturating_add(len)))?;
         let punched = self.on_those(file, has_some(&shares), |server, object, _| async move {

@@ -112,10 +112,7 @@ impl DataServers {
     ) -> Result<(StableHow, Verifier), DataServerError> {
         self.meet(&file.holder_ids()).await?;
         self.gather.came();
-        let _turn = match file.is_copied() {
-            true => Some(self.turns.hold(file, offset, data.len() as u64).await),
-            false => None,
-        };
+        let _turn = self.turns.hold_copies(file, offset, data.len() as u64).await;
         let done = self.write_of(file, None, (offset, data), stable).await?;
         let committed = done.iter().map(|(_, w)| w.committed).min();
         let committed = committed.unwrap_or(StableHow::FILE_SYNC);

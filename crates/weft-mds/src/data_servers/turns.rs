@@ -35,6 +35,20 @@ pub(super) struct Turn<'a> {
 }
 
 impl Turns {
+    /// [`Turns::hold`] for a change of a file that may have no copies: then it has no turn to wait
+    /// for, since each byte is in one place.
+    pub(super) async fn hold_copies(
+        &self,
+        file: &Striped,
+        offset: u64,
+        len: u64,
+    ) -> Option<Turn<'_>> {
+        match file.is_copied() {
+            true => Some(self.hold(file, offset, len).await),
+            false => None,
+        }
+    }
+
     /// Waits until all who came before, and change some of a range of a file, are done.
     pub(super) async fn hold(&self, file: &Striped, offset: u64, len: u64) -> Turn<'_> {
         let (object, range) = (file.object_id(), offset..offset.saturating_add(len));

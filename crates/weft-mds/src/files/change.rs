@@ -177,7 +177,7 @@ impl Change<'_> {
     /// Step 4, first of all, since it may be refused: from here on copies may differ.
     async fn parting(&self, deps: &mut Deps) -> Result<(), Failure> {
         if self.plan.may_part_copies() {
-            let inode = self.changes.shared.inode_now(self.ino)?;
+            let inode = deps.see(self.changes.shared.volume.inode(self.ino))?;
             if inode.placement.is_some_and(|place| place.is_copied()) {
                 return self.changes.shared.parting(deps, inode).await;
             }

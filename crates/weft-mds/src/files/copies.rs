@@ -11,7 +11,7 @@ use std::{
 
 use tokio::{task::JoinSet, time::interval};
 use weft_nfs::{Failure, NfsStat, Verifier};
-use weft_store::types::{Inode, InodeNo, Spread};
+use weft_store::types::{Inode, InodeNo};
 
 use super::{
     change::{Changes, Done},
@@ -226,6 +226,5 @@ impl Copies {
 
 /// Whether it has copies that may differ.
 pub(super) fn may_differ(inode: &Inode) -> bool {
-    let spread = inode.placement.map(|place| place.spread);
-    spread == Some(Spread::Copies { alike: false })
+    inode.placement.and_then(|place| place.spread.copies_alike()) == Some(false)
 }

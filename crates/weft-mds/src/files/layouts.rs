@@ -133,10 +133,10 @@ impl FileService {
     /// copies it names all data servers: while one is away the others are read through here.
     pub(crate) fn can_be_told(&self, inode: &Inode, writes: bool) -> bool {
         match (&inode.placement, &inode.layout) {
-            (Some(place), _) if place.is_copied() => {
-                can_be_told(&place.spread, writes) && !self.waits_for_data_server(inode.no)
+            (Some(place), _) => {
+                let misses_one = || place.is_copied() && self.waits_for_data_server(inode.no);
+                can_be_told(&place.spread, writes) && !misses_one()
             }
-            (Some(place), _) => can_be_told(&place.spread, writes),
             (None, Some(choice)) => will_be_told(&choice.deal),
             (None, None) => true,
         }

@@ -237,12 +237,10 @@ impl Shared {
             let ready = self.data_servers.ready(&file.data_servers).await;
             ready.map_err(|e| translate::data_server_status(&e))?;
         }
-        let (_, were_alike) = match were_alike {
-            true => deps.see(self.placement_lsn.give(|| self.volume.copies_may_differ(ino)))?,
-            false => (deps.see(self.volume.inode(ino))?, false),
-        };
         // Only whoever has parted them knows that they were alike.
-        match were_alike {
+        let has_parted = were_alike
+            && deps.see(self.placement_lsn.give(|| self.volume.copies_may_differ(ino)))?.1;
+        match has_parted {
             true => self.differing.begin(ino),
             false => self.differing.goes_on(ino),
         }

@@ -149,7 +149,7 @@ impl Placement {
 
     /// Whether each of its data servers is to have all of it.
     pub fn is_copied(&self) -> bool {
-        matches!(self.spread, Spread::Copies { .. })
+        self.spread.copies_alike().is_some()
     }
 
     /// How often it has each byte.
@@ -166,6 +166,14 @@ impl Placement {
 }
 
 impl Spread {
+    /// Whether the copies of a file have the same bytes; `None` if it has no copies.
+    pub fn copies_alike(self) -> Option<bool> {
+        match self {
+            Spread::Copies { alike } => Some(alike),
+            Spread::InTurn | Spread::List(_) | Spread::Growing { .. } => None,
+        }
+    }
+
     /// The rule with this unit, over so many data servers, from this turn on.
     ///
     /// # Errors
