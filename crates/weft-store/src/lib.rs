@@ -11,6 +11,7 @@
 //! (`docs/formats.md`).
 
 pub mod engine;
+mod held_file;
 mod make_dir;
 pub mod objects;
 pub mod reserve;

@@ -48,20 +48,15 @@ impl Closes {
     }
 
     /// Sends those that wait; on return they were answered, and those that somebody was sending.
+    /// Who comes meanwhile waits for others of his own moment.
     pub(crate) async fn send_all(&self) {
         let _only_one = self.sending.lock().await;
-        loop {
-            let mut all = std::mem::take(&mut *self.waiting.lock());
-            if all.is_empty() {
-                return;
-            }
-            while let Some(first) = all.first() {
-                let mds = first.mds.clone();
-                let (same, others) =
-                    all.into_iter().partition(|one| one.mds.caller() == mds.caller());
-                all = others;
-                send(&mds, same).await;
-            }
+        let mut all = std::mem::take(&mut *self.waiting.lock());
+        while let Some(first) = all.first() {
+            let mds = first.mds.clone();
+            let (same, others) = all.into_iter().partition(|one| one.mds.caller() == mds.caller());
+            all = others;
+            send(&mds, same).await;
         }
     }
 }

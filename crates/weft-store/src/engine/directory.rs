@@ -6,15 +6,15 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
 use weft_io::durable;
 
 use super::contract::EngineError;
+use crate::held_file::HeldFile;
 
 /// Exclusive use of a directory by this process, until dropped.
 #[derive(Debug)]
 pub struct DirectoryLock {
-    _file: File,
+    _held: HeldFile,
 }
 
 impl DirectoryLock {
@@ -24,13 +24,9 @@ impl DirectoryLock {
     pub fn acquire(directory: &Path) -> Result<Self, EngineError> {
         durable::create_dir_all(directory).map_err(|e| io("create", directory, &e))?;
         let path = directory.join("lock");
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-        let file = file.map_err(|e| io("open", &path, &e))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { _file: file }),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(EngineError::InUse(directory.to_owned())),
-            Err(e) => Err(io("lock", &path, &e.into())),
-        }
+        let held = HeldFile::acquire(&path).map_err(|e| io("lock", &path, &e))?;
+        let held = held.ok_or_else(|| EngineError::InUse(directory.to_owned()))?;
+        Ok(Self { _held: held })
     }
 }
 

@@ -8,10 +8,6 @@ use std::{
     sync::{Mutex, OnceLock},
 };
 
-use rustix::{
-    fs::{FlockOperation, flock},
-    io::Errno,
-};
 use weft_io::durable;
 
 use super::{
@@ -20,7 +16,7 @@ use super::{
     object_id::ObjectId,
     volumes::Volumes,
 };
-use crate::sync::lock;
+use crate::{held_file::HeldFile, sync::lock};
 
 const LOCK_FILE: &str = "lock";
 const IDENTITY_FILE: &str = "identity";
@@ -68,8 +64,8 @@ impl Leaf {
 pub(super) struct StoreDir {
     root: PathBuf,
     identity: [u8; 16],
-    /// Holds the `flock` for as long as the store is open.
-    _lock: File,
+    /// Held for as long as the store is open.
+    _lock: HeldFile,
     /// Leaves whose own entries were made durable by this process; at most 65,536. The lock is
     /// held while directories are made, so that no call relies on one that is not durable.
     synced_leaves: Mutex<HashSet<Leaf>>,
@@ -84,12 +80,8 @@ impl StoreDir {
             return Err(ObjectError::NotOurs);
         }
         durable::create_dir_all(root).map_err(io("make the store's directory"))?;
-        let lock = open_rw(&root.join(LOCK_FILE), true).map_err(io("open the lock file"))?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(ObjectError::InUse),
-            Err(e) => return Err(io("lock the store")(e)),
-        }
+        let lock = HeldFile::acquire(&root.join(LOCK_FILE)).map_err(io("lock the store"))?;
+        let lock = lock.ok_or(ObjectError::InUse)?;
         let objects = root.join(OBJECTS_DIR);
         let (identity, new) = match read_identity(root)? {
             // They are made before the identity is.
