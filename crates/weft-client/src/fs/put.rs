@@ -318,8 +318,7 @@ impl Client {
         kept: &Kept,
     ) -> Result<u64, ClientError> {
         let Upload { content, progress, naming, finally, owner_refused, .. } = upload;
-        let options = OpenOptions { read: false, ..OpenOptions::replace(kept.mode) };
-        let (opened, attrs) = self.open_temporary(temporary, options, kept).await?;
+        let (opened, attrs) = self.open_temporary(temporary, kept).await?;
         let file = self.opened(opened, attrs.clone());
         let fh = file.io().fh().clone();
         let sent = async {
@@ -337,17 +336,17 @@ impl Client {
         Ok(size)
     }
 
-    /// Makes the temporary file. One that a dead client of ours has left may have a mode or list
-    /// that does not let us write: it goes.
+    /// Makes the temporary file. What has its name already goes: a dead client of ours may have
+    /// left it, or somebody else made it, whose file would get the name that is ours to give.
     async fn open_temporary(
         &self,
         temporary: &Temporary<'_>,
-        options: OpenOptions,
         kept: &Kept,
     ) -> Result<(Opened, Attrs), ClientError> {
-        let open = || self.open_names(temporary.path(), options, kept.acl.clone(), false);
+        let new = OpenOptions { read: false, exclusive: true, ..OpenOptions::replace(kept.mode) };
+        let open = || self.open_names(temporary.path(), new, kept.acl.clone(), false);
         let opened = match open().await {
-            Err(e) if e.status() == Some(NfsStat::ACCESS) => {
+            Err(e) if e.status() == Some(NfsStat::EXIST) => {
                 self.remove_scratch(temporary.path()).await.map_err(|_| e)?;
                 open().await
             }
@@ -356,8 +355,8 @@ impl Client {
         opened.map_err(|e| kept.refusal(e))
     }
 
-    /// A temporary file that was left by somebody else may have another mode or list; and who gets
-    /// a file may lose bits of it. A superuser whom the server takes for somebody else keeps the
+    /// A new file may have another mode or list, by its directory; and who gets a file may lose bits
+    /// of it. A superuser whom the server takes for somebody else keeps the
     /// file, as any user does. A list is always set with the mode, which would change it.
     async fn set_kept(&self, file: &File, kept: &Kept, has: &Attrs) -> Result<(), ClientError> {
         let same_list = kept.acl.is_none() || kept.acl == has.acl;

@@ -1,7 +1,7 @@
 //! Temporary names of files that are being put.
 //!
 //! A file grows under a hidden name beside its own, and gets its own with all its bytes. The name
-//! says which client writes it. Whoever is the same client later ([`crate::Identity`]) writes over
+//! says which client writes it. Whoever is the same client later ([`crate::Identity`]) removes
 //! what was left there by one that is dead; what others have left is removed when it is old.
 
 use std::{

@@ -834,6 +834,32 @@ async fn an_interrupted_put_goes_with_its_client() {
     assert_eq!(names_at(&c), ["f"]);
 }
 
+/// A file that somebody has put where a put would make its own is not written to, and does not
+/// become the file: it goes.
+#[tokio::test]
+async fn what_others_put_under_a_temporary_name_is_not_used() {
+    let c = cluster(1).await;
+    let dir = tempfile::tempdir().unwrap();
+    let local = dir.path().join("in");
+    std::fs::write(&local, pattern(3 << 20, 5)).unwrap();
+    c.ds[0].fault(Fault::Hold(OpNum::WRITE));
+    tokio::select! {
+        put = c.client.put_file(&local, "/f", quiet()) => panic!("{put:?}"),
+        () = c.ds[0].until("a write", |s| s.executed.contains(&OpNum::WRITE)) => {}
+    }
+    // That one is taken as long as its client lives: the next is one higher.
+    let taken = names_at(&c).pop().unwrap();
+    let (beginning, number) = taken.split_at(taken.len() - 16);
+    let next = u64::from_str_radix(number, 16).unwrap().wrapping_add(1);
+    let planted = format!("/{beginning}{next:016x}");
+    c.write(&planted, b"planted").await;
+    let theirs = c.client.stat(&planted).await.unwrap().fileid;
+    c.client.put_file(&local, "/f", quiet()).await.unwrap();
+    assert_ne!(c.client.stat("/f").await.unwrap().fileid, theirs);
+    assert_eq!(c.read("/f", 4 << 20).await, pattern(3 << 20, 5));
+    assert_eq!(names_at(&c), [taken, "f".to_owned()]);
+}
+
 /// A server that forgets us while the file gets its name has done it, or does it again.
 #[tokio::test]
 async fn a_name_given_in_doubt_is_looked_up() {

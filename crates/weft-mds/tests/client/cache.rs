@@ -2,7 +2,11 @@
 //! whoever opens a file after another has closed it sees what that one wrote (close-to-open,
 //! RFC 8881 §10.3.1), and each client always sees what it has written itself.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{
+    fmt::Write as _,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use crate::support::{Cluster, Options, open_export};
 use bytes::Bytes;
@@ -254,6 +258,30 @@ fn policy(dice: &mut Dice) -> IoPolicy {
     }
 }
 
+/// How many sequences of acts a test tries, or for how long.
+enum Long {
+    Seeds(u64),
+    Until(Instant),
+}
+
+impl Long {
+    /// WEFT_SEEDS (40), or WEFT_ALTERNATE_MINUTES.
+    fn told() -> Long {
+        let told = |name| std::env::var(name).ok().map(|n| n.parse().expect("a number"));
+        match told("WEFT_ALTERNATE_MINUTES") {
+            Some(minutes) => Long::Until(Instant::now() + Duration::from_secs(60 * minutes)),
+            None => Long::Seeds(told("WEFT_SEEDS").unwrap_or(40)),
+        }
+    }
+
+    fn has(&self, seed: u64) -> bool {
+        match self {
+            Long::Seeds(seeds) => seed <= *seeds,
+            Long::Until(end) => Instant::now() < *end,
+        }
+    }
+}
+
 /// Random acts of two clients with random policies, against a plain model.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_open_sees_the_others_close() {
@@ -262,8 +290,11 @@ async fn each_open_sees_the_others_close() {
     let small_files = SmallFiles::OFF;
     let options = Options { data_servers: 2, small_files, export, ..Options::default() };
     let cluster = Cluster::with(options).await;
-    let seeds: u64 = std::env::var("WEFT_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
-    for seed in 1..=seeds {
+    let long = Long::told();
+    for seed in (1..).take_while(|seed| long.has(*seed)) {
+        if seed % 1000 == 0 {
+            eprintln!("{seed} sequences begun");
+        }
         let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut log = format!("seed {seed}");
         let mut clients = Vec::new();
