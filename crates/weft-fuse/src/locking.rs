@@ -25,7 +25,7 @@ impl Tree {
     /// interrupted.
     pub async fn set_lock(&self, call: LockCall, waits: Option<u32>) -> Result<(), Errno> {
         let Some(locktype) = call.locktype(waits.is_some())? else {
-            return self.unlock(call.key(), call.range()).await;
+            return self.unlock(call.key(), call.range(), None).await;
         };
         let open = self.files.get(call.file).ok_or(Errno::EBADF)?;
         let taken = self.take_lock(call, &open, locktype, waits).await;
@@ -84,24 +84,29 @@ impl Tree {
         })
     }
 
-    /// Unlocks a range; what was written under the lock can be seen by others before.
-    async fn unlock(&self, key: Key, range: LockRange) -> Result<(), Errno> {
+    /// Unlocks a range; what was written under the lock can be seen by others before. It is
+    /// unlocked also where that cannot be, which is an error then: others are not to wait for a
+    /// disk with room.
+    async fn unlock(&self, key: Key, range: LockRange, only: Option<u64>) -> Result<(), Errno> {
         let Some(owner) = self.locks.get(key) else { return Ok(()) };
+        let mut committed = Ok(());
         for io in self.inodes.opens(key.0) {
-            io.commit_for_others().await.or_errno()?;
+            committed = committed.and(io.commit_for_others().await.or_errno());
         }
-        let unlocked = owner.unlock(range).await.or_errno();
+        let unlocked = owner.unlock(range, only).await.or_errno();
         drop(owner);
         self.locks.forget_if_empty(key);
-        unlocked
+        committed.and(unlocked)
     }
 
     /// A process closes a file: what it has locked of it, through whichever open, is unlocked.
     pub async fn unlock_owner(&self, ino: u64, owner: u64) -> Result<(), Errno> {
-        self.unlock((ino, owner), LockRange::ALL).await
+        self.unlock((ino, owner), LockRange::ALL, None).await
     }
 
-    /// Unlocks what was taken through an open, which is closed.
+    /// Unlocks what was taken through an open, which is closed: not what the same owner has taken
+    /// through another meanwhile. To the kernel a program that opens a file, locks it by `flock(2)`
+    /// and closes it may be the same owner the next time.
     pub async fn unlock_through(&self, ino: u64, file: u64) {
         for (key, owner) in self.locks.all() {
             if key.0 != ino {
@@ -110,7 +115,7 @@ impl Tree {
             let through = owner.through();
             drop(owner);
             if through == Some(file)
-                && let Err(e) = self.unlock(key, LockRange::ALL).await
+                && let Err(e) = self.unlock(key, LockRange::ALL, through).await
             {
                 tracing::warn!(ino = key.0, "not unlocked: {e:?}");
             }

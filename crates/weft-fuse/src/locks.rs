@@ -178,8 +178,12 @@ impl Owner {
         }
     }
 
-    pub async fn unlock(&self, range: LockRange) -> Result<(), ClientError> {
+    /// Unlocks a range; with `only`, if the last lock was taken through that open.
+    pub async fn unlock(&self, range: LockRange, only: Option<u64>) -> Result<(), ClientError> {
         let _turn = self.turn.lock().await;
+        if only.is_some_and(|file| self.through() != Some(file)) {
+            return Ok(());
+        }
         let last = range.offset.saturating_add(range.length.saturating_sub(1));
         self.held().ranges.unlock(range.offset, last);
         loop {

@@ -19,7 +19,8 @@ pub(crate) struct Lock {
     pub(crate) client: ClientId,
     owner: Bytes,
     pub(crate) file: FileKey,
-    /// The open it was first based on; its CLOSE frees the locks.
+    /// The open it was last based on; its CLOSE frees the locks. Not that of one before: a client
+    /// may close a file, open it again and lock it, and its CLOSE may come last of these.
     pub(crate) open: StateNo,
     pub(crate) seqid: Seqid,
 }
@@ -118,7 +119,7 @@ impl State {
             return Err(Reason::TooManyLocks.into());
         }
         let no = match found.existing {
-            Some(no) => no,
+            Some(no) => self.rebase(no, found.open),
             None => self.add_lock(client, file, found.open, owner),
         };
         self.change_ranges(client, file, |ranges| ranges.lock(no, range, write));
@@ -238,6 +239,16 @@ impl State {
         self.locks.insert(no, lock);
         self.held(client).locks.insert(no);
         self.opens.base(open, no);
+        no
+    }
+
+    /// Bases a lock state on the open that it was asked for through.
+    fn rebase(&mut self, no: StateNo, open: StateNo) -> StateNo {
+        if let Some(lock) = self.locks.by_no.get_mut(&no) {
+            let before = std::mem::replace(&mut lock.open, open);
+            self.opens.unbase(before, no);
+            self.opens.base(open, no);
+        }
         no
     }
 

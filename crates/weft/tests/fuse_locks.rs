@@ -180,6 +180,29 @@ fn a_number_raised_under_locks() {
     two.b.unmount();
 }
 
+/// A program that closes a file, opens it again and locks it has it locked, though the first open
+/// ends at the server after that.
+#[test]
+fn what_is_locked_again_stays_locked() {
+    let two = Two::start(&[]);
+    std::fs::write(two.a.path("lock"), "0").expect("a file");
+    let script = "import fcntl,os,sys,time
+a,b=sys.argv[1:]
+def lost(lock):
+    fd=os.open(a,os.O_RDWR); lock(fd,fcntl.LOCK_EX); os.close(fd)
+    fd=os.open(a,os.O_RDWR); lock(fd,fcntl.LOCK_EX); time.sleep(0.03)
+    other=os.open(b,os.O_RDWR)
+    try: lock(other,fcntl.LOCK_EX|fcntl.LOCK_NB); return 1
+    except BlockingIOError: return 0
+    finally: os.close(fd); os.close(other)
+for lock in fcntl.lockf,fcntl.flock: print(sum(lost(lock) for _ in range(10)))";
+    let [a, b] = [&two.a, &two.b].map(|mount| mount.path("lock").to_string_lossy().into_owned());
+    let said = support::run("python3", &["-c", script, &a, &b]);
+    assert_eq!(said.stdout, b"0\n0\n", "{}", support::words(&said));
+    two.a.unmount();
+    two.b.unmount();
+}
+
 /// A lock outlives the server it was taken at, also while somebody else waits for it.
 #[test]
 fn locks_are_taken_again_after_a_restart() {

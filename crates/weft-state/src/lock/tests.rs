@@ -73,6 +73,23 @@ fn lock_stateids_count() {
     assert_ne!(other.other, s1.other);
 }
 
+/// Proves that the CLOSE of an open does not free what was locked through a later one.
+#[test]
+fn a_late_close_frees_no_later_lock() {
+    let (mut state, a, b) = opened();
+    state.lock(A, FILE, &args(first(a, "l"), true, 0, 10)).unwrap();
+    let again = state.open(A, &owner("again"), FILE, RW, 0).unwrap();
+    let lock = state.lock(A, FILE, &args(first(again, "l"), true, 20, 10)).unwrap();
+    state.close(A, &a, FILE).unwrap();
+    for at in [0, 20] {
+        let refusal = state.lock(B, FILE, &args(first(b, "l"), true, at, 10)).unwrap_err();
+        assert_eq!(refusal.because, Reason::LockDenied);
+    }
+    assert!(state.check_io(A, &lock, FILE, IoAccess::Write).is_ok());
+    state.close(A, &again, FILE).unwrap();
+    state.lock(B, FILE, &args(first(b, "l"), true, 0, 100)).unwrap();
+}
+
 /// Proves which stateids are refused where.
 #[test]
 fn stateid_kinds() {
