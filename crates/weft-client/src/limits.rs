@@ -113,6 +113,8 @@ pub const DEVICES_MAX: usize = 4096;
 pub const DATA_SERVER_AVOID: Duration = Duration::from_secs(20);
 /// After a layout was refused or given up, the file goes through the metadata server this long.
 pub const LAYOUT_AVOID: Duration = Duration::from_secs(5);
+/// The same if layouts of it are being recalled.
+pub const LAYOUT_RECALLED: Duration = Duration::from_millis(100);
 /// Symbolic links followed in one path, as Linux has it.
 pub const SYMLINKS_MAX: usize = 40;
 /// Directories above one another that a walk goes down: more than a path that Linux takes can name
@@ -199,6 +201,10 @@ pub const DESCRIPTOR_READS: u32 = 4;
 pub const LOCAL_ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// How long a local socket that was of no use is left alone.
 pub const LOCAL_RETRY: Duration = Duration::from_secs(10);
+
+/// How long after a connection has ended the metadata server is looked for by who wants nothing of
+/// it.
+pub const RETURN_AFTER: Duration = Duration::from_millis(200);
 
 /// How long a CLOSE waits for others to go with, if nobody waits for it: far below what anybody who
 /// finds the file open would notice.

@@ -78,14 +78,11 @@ pub fn set_time(time: TimeOrNow) -> SetTime {
     };
     let (seconds, nseconds) = match at.duration_since(UNIX_EPOCH) {
         Ok(after) => (after.as_secs().cast_signed(), after.subsec_nanos()),
+        // The kernel's nanoseconds count forward from a second before 1970; fuser (0.18) has
+        // counted them backward from it. It takes ours as they are.
         Err(before) => {
-            // Rounded down to a second, so that the nanoseconds count forward.
             let before = before.duration();
-            let whole = before.as_secs().cast_signed().wrapping_neg();
-            match before.subsec_nanos() {
-                0 => (whole, 0),
-                part => (whole.wrapping_sub(1), 1_000_000_000 - part),
-            }
+            (before.as_secs().cast_signed().wrapping_neg(), before.subsec_nanos())
         }
     };
     SetTime::ToClient(NfsTime { seconds, nseconds })
@@ -124,13 +121,26 @@ mod tests {
 
     use super::*;
 
-    /// Times go there and back, before 1970 too.
+    /// Times that programs set come from fuser as they are, before 1970 too, and go there as they
+    /// are.
     #[test]
     fn times_go_there_and_back() {
         for (seconds, nseconds) in [(0, 0), (5, 7), (-1, 999_999_999), (-5, 0), (-5, 1)] {
             let time = NfsTime { seconds, nseconds };
-            let set = set_time(TimeOrNow::SpecificTime(system_time(time)));
+            let from_zero = Duration::new(seconds.unsigned_abs(), nseconds);
+            let by_fuser = match seconds >= 0 {
+                true => UNIX_EPOCH + from_zero,
+                false => UNIX_EPOCH - from_zero,
+            };
+            let set = set_time(TimeOrNow::SpecificTime(by_fuser));
             assert_eq!(set, SetTime::ToClient(time));
+            let whole = Duration::from_secs(seconds.unsigned_abs());
+            let part = Duration::from_nanos(nseconds.into());
+            let told = match seconds >= 0 {
+                true => UNIX_EPOCH + whole + part,
+                false => UNIX_EPOCH - whole + part,
+            };
+            assert_eq!(system_time(time), told);
         }
         assert_eq!(set_time(TimeOrNow::Now), SetTime::ToServer);
     }

@@ -56,8 +56,8 @@ impl Tree {
         flags: i32,
     ) -> Result<(u64, FopenFlags), Errno> {
         let fh = self.inodes.handle(ino)?;
-        // What others of this client have written to it must be seen by this open.
-        flush(&self.inodes.opens(ino)).await?;
+        // What others of this client have written to it is told to this open.
+        flush(&self.inodes.opens(ino)).await;
         let asked_at = Instant::now();
         let opened = nodes.open_node(&fh, options_of(flags)).await;
         let OpenedNode { attrs, was_asked, io } = opened.or_errno()?;
@@ -164,8 +164,8 @@ impl Tree {
         self.recent.forget(ino);
     }
 
-    /// What was written through an open is durable and visible: at `close(2)` and `fsync(2)`.
-    pub async fn commit(&self, number: u64) -> Result<(), Errno> {
+    /// What was written through an open is durable and visible: at `close(2)`.
+    pub async fn flush(&self, number: u64) -> Result<(), Errno> {
         let open = self.files.get(number).ok_or(Errno::EBADF)?;
         if !open.is_writable {
             return Ok(());
@@ -173,13 +173,30 @@ impl Tree {
         open.io.commit().await.or_errno()
     }
 
-    /// The kernel lets go of an open. Whoever wrote has heard of what failed, at `close(2)`.
+    /// `fsync(2)` is of the file: who only reads it makes durable what others have written here.
+    pub async fn fsync(&self, number: u64) -> Result<(), Errno> {
+        let open = self.files.get(number).ok_or(Errno::EBADF)?;
+        match open.is_writable {
+            true => open.io.commit().await.or_errno(),
+            false => open.io.commit_for_others().await.or_errno(),
+        }
+    }
+
+    /// The kernel lets go of an open. Whoever wrote has heard of what failed, at `close(2)`; who
+    /// wrote by a mapping after that has not, and is not waited for by anybody but
+    /// [`Tree::all_released`].
     pub async fn release(&self, ino: u64, number: u64) {
+        let _under_way = self.releasing.read().await;
         self.unlock_through(ino, number).await;
         let Some(open) = self.files.remove(number) else { return };
         if let Err(e) = open.io.close_soon().await {
             tracing::warn!(fh = ?open.io.fh(), "close failed: {e}");
         }
+    }
+
+    /// Waits for the opens that the kernel has let go of to be closed.
+    pub async fn all_released(&self) {
+        drop(self.releasing.write().await);
     }
 }
 

@@ -374,7 +374,7 @@ impl Filesystem for WeftFs {
     ) {
         let tree = self.tree.clone();
         self.answer(async move {
-            let committed = tree.commit(fh.0).await;
+            let committed = tree.flush(fh.0).await;
             let unlocked = tree.unlock_owner(ino.0, lock_owner.0).await;
             empty(reply, committed.and(unlocked));
         });
@@ -382,7 +382,7 @@ impl Filesystem for WeftFs {
 
     fn fsync(&self, _: &Request, _: INodeNo, fh: FileHandle, _: bool, reply: ReplyEmpty) {
         let tree = self.tree.clone();
-        self.answer(async move { empty(reply, tree.commit(fh.0).await) });
+        self.answer(async move { empty(reply, tree.fsync(fh.0).await) });
     }
 
     fn release(

@@ -18,6 +18,7 @@ use crate::{
     attr::file_attr,
     errno::{OrErrno, errno},
     inodes::ROOT,
+    names::count_unsent,
     slots::OpenDir,
     tree::Tree,
 };
@@ -73,12 +74,11 @@ impl Tree {
     fn entry<'a>(&self, dir: u64, entry: &'a DirEntry) -> Result<Entry<'a>, Errno> {
         let attrs = entry.attrs.clone();
         let fh = attrs.filehandle.clone().ok_or(Errno::EIO)?;
-        let node = Node { fh, attrs };
+        let mut node = Node { fh, attrs };
         let number = self.inodes.number(&node)?;
-        let mut attr = file_attr(number, &node.attrs);
-        // A file that is being written here has more bytes than the server knows of.
         let opens = self.inodes.opens(number);
-        attr.size = opens.iter().map(|io| io.reaches()).fold(attr.size, u64::max);
+        count_unsent(&mut node.attrs, &opens);
+        let attr = file_attr(number, &node.attrs);
         Ok(Entry {
             name: &entry.name.0,
             offset: entry.cookie,
@@ -126,10 +126,7 @@ impl OpenDir {
                     (0, _) | (_, None) => Verifier::default(),
                     (_, Some((_, page))) => page.cookieverf,
                 };
-                let next = self.nodes.readdir(&self.fh, (cookie, verifier), wanted()).await;
-                let mut next = next.or_errno()?;
-                self.complete(&mut next).await?;
-                *page = Some((cookie, next));
+                *page = Some(self.next_page(cookie, verifier).await?);
                 (0, page.as_ref())
             }
         };
@@ -138,6 +135,25 @@ impl OpenDir {
 }
 
 impl OpenDir {
+    /// The entries behind a cookie, as many as come at once, and behind which they are: an answer
+    /// without any is the end of the directory to the kernel.
+    async fn next_page(
+        &self,
+        mut cookie: u64,
+        mut verifier: Verifier,
+    ) -> Result<(u64, ReaddirOk), Errno> {
+        loop {
+            let page = self.nodes.readdir(&self.fh, (cookie, verifier), wanted()).await;
+            let mut page = page.or_errno()?;
+            let last = page.entries.last().map(|entry| entry.cookie);
+            self.complete(&mut page).await?;
+            match last.filter(|_| page.entries.is_empty() && !page.eof) {
+                Some(last) => (cookie, verifier) = (last, page.cookieverf),
+                None => return Ok((cookie, page)),
+            }
+        }
+    }
+
     /// Asks for entries whose attributes the server could not tell, one by one and for less: what
     /// has a name must be listed. What has lost its name meanwhile is left out.
     async fn complete(&self, page: &mut ReaddirOk) -> Result<(), Errno> {

@@ -13,6 +13,7 @@ use weft_client::{
     fs::Client,
     node::{Node, Nodes, Reclaims, Watcher},
 };
+use weft_nfs::FileType;
 
 use crate::{callers::Callers, filesystem::WeftFs, tree::Tree};
 
@@ -55,12 +56,18 @@ pub enum MountError {
     #[error("only root can mount it for others: to the server each of them would be you")]
     NotForOthers,
     /// The directory cannot be mounted on.
-    #[error("{}: {why}", dir.display())]
+    #[error("{}: {}", dir.display(), words_of_dir(why))]
     Dir {
         /// The directory.
         dir: PathBuf,
         /// What is wrong with it.
         why: io::Error,
+    },
+    /// What was to be mounted is not a directory.
+    #[error("{source_name}: not a directory: what is mounted is one, with all below it")]
+    NotADirectory {
+        /// As it was named.
+        source_name: String,
     },
     /// The kernel or `fusermount3` refuses.
     #[error("{}: {}", dir.display(), words(why))]
@@ -70,6 +77,15 @@ pub enum MountError {
         /// What it says.
         why: io::Error,
     },
+}
+
+/// The same of the directory.
+fn words_of_dir(why: &io::Error) -> String {
+    let advice = match why.kind() {
+        io::ErrorKind::NotConnected => " (a mount whose process has gone is there: unmount it)",
+        _ => "",
+    };
+    format!("{why}{advice}")
 }
 
 /// What a user can do about it.
@@ -127,6 +143,9 @@ impl Mount {
         if !std::fs::metadata(dir).map_err(dir_error)?.is_dir() {
             return Err(dir_error(io::ErrorKind::NotADirectory.into()));
         }
+        if root.attrs.file_type != Some(FileType::DIR) {
+            return Err(MountError::NotADirectory { source_name: options.source.clone() });
+        }
         let nodes = client.nodes().clone();
         let tree = Arc::new(Tree::new(root, options.attributes_valid));
         let callers = match options.allow_other {
@@ -175,6 +194,7 @@ impl Mount {
         // The kernel has nothing any more that it could be told of.
         nodes.watch_with(Weak::<Tree>::new());
         telling.abort();
+        tree.all_released().await;
         for open in tree.files.take_all() {
             if let Err(e) = open.io.close().await {
                 tracing::warn!(fh = ?open.io.fh(), "close failed: {e}");

@@ -35,8 +35,9 @@ impl Tree {
         // What is written here counts, as in `getattr`.
         let opens = self.inodes.opens(self.inodes.number(&node)?);
         if !opens.is_empty() {
-            flush(&opens).await?;
+            flush(&opens).await;
             node.attrs = nodes.getattr(&node.fh, NODE_ATTRS).await.or_errno()?;
+            count_unsent(&mut node.attrs, &opens);
         }
         self.told(&node, (parent, &name))
     }
@@ -54,7 +55,7 @@ impl Tree {
         }
         // What was written and has not left counts: in size and times.
         let opens = self.inodes.opens(ino);
-        flush(&opens).await?;
+        flush(&opens).await;
         let known = match is_believed {
             true => nodes.vouched_attrs(&fh).await,
             false => {
@@ -62,7 +63,8 @@ impl Tree {
                 attrs.map(|attrs| Vouched { attrs, holds_for: Duration::ZERO })
             }
         };
-        let known = known.or_errno()?;
+        let mut known = known.or_errno()?;
+        count_unsent(&mut known.attrs, &opens);
         // The kernel drops its bytes by the times; it is not to be given the same again.
         if self.inodes.has_changed(ino, known.attrs.change, asked_at) {
             opens.iter().for_each(|io| io.forget_kept());
@@ -76,8 +78,9 @@ impl Tree {
         (file_attr(ino, &known.attrs), self.valid.max(known.holds_for))
     }
 
-    /// Sets attributes. What was written before is durable first, so that nothing that arrives
-    /// later changes what is set now.
+    /// Sets attributes. What was written before is durable first, if that can be, so that nothing
+    /// that arrives later changes what is set now; to cut a file sees to that itself, and to what
+    /// need not arrive any more.
     pub async fn setattr(
         &self,
         nodes: &Nodes,
@@ -85,11 +88,14 @@ impl Tree {
         attrs: Attrs,
     ) -> Result<FileAttr, Errno> {
         let fh = self.inodes.handle(ino)?;
-        let opens = self.inodes.opens(ino);
-        for io in &opens {
-            io.commit_for_others().await.or_errno()?;
-        }
         let size = attrs.size;
+        if size.is_none() {
+            for io in self.inodes.opens(ino) {
+                if let Err(e) = io.commit_for_others().await {
+                    tracing::debug!(ino, "what is set may be changed by what is to arrive: {e}");
+                }
+            }
+        }
         let open = file.and_then(|number| self.files.get(number));
         self.recent.forget(ino);
         let set = match open.filter(|open| open.is_writable && size.is_some()) {
@@ -218,10 +224,12 @@ impl Tree {
         (parent, newname): (u64, Component),
     ) -> Result<FileAttr, Errno> {
         let (fh, dir) = (self.inodes.handle(ino)?, self.inodes.handle(parent)?);
-        flush(&self.inodes.opens(ino)).await?;
+        let opens = self.inodes.opens(ino);
+        flush(&opens).await;
         let linked = nodes.link(&fh, &dir, newname.clone()).await;
         self.recent.forget_files();
-        let (attrs, change) = self.in_dir(parent, linked)?;
+        let (mut attrs, change) = self.in_dir(parent, linked)?;
+        count_unsent(&mut attrs, &opens);
         self.changed(parent, (newname.clone(), Change::Added), change);
         self.told(&Node { fh, attrs }, (parent, &newname))
     }
@@ -242,12 +250,19 @@ impl Tree {
     }
 }
 
-/// Sends what was written through these opens and has not left.
-pub async fn flush(opens: &[Arc<FileIo>]) -> Result<(), Errno> {
+/// Sends what was written through these opens and has not left. What cannot leave stays, and who
+/// wrote it hears why: a file with such data is looked at, opened and removed as any other.
+pub async fn flush(opens: &[Arc<FileIo>]) {
     for io in opens {
-        io.flush().await.or_errno()?;
+        if let Err(e) = io.flush().await {
+            tracing::debug!(fh = ?io.fh(), "not sent: {e}");
+        }
     }
-    Ok(())
+}
+
+/// A file that is being written here may have more bytes than the server knows of.
+pub fn count_unsent(attrs: &mut Attrs, opens: &[Arc<FileIo>]) {
+    attrs.size = attrs.size.map(|size| opens.iter().map(|io| io.reaches()).fold(size, u64::max));
 }
 
 /// `S_IFMT` and what it takes, `include/uapi/linux/stat.h`.

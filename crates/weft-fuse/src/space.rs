@@ -64,14 +64,14 @@ impl Tree {
             return Err(Errno::EOPNOTSUPP);
         }
         let (source, target) = (self.usable(from.file)?, self.usable(to.file)?);
-        source.io.commit().await.or_errno()?;
+        source.io.commit_for_others().await.or_errno()?;
         let size = source.io.fetch_size().await.or_errno()?;
         let len = len.min(COPY_BYTES_MAX).min(size.saturating_sub(from.offset));
         if len == 0 {
             return Ok(0);
         }
         let nodes = &target.nodes;
-        let (source, target) = ((&*source.io, from.offset), (&*target.io, to.offset));
+        let (source, target) = ((&source.io, from.offset), (&target.io, to.offset));
         let copied = nodes.copy(source, target, len).await.or_errno()?;
         self.written(to.ino);
         u32::try_from(copied).map_err(|_| Errno::EIO)

@@ -12,6 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use fuser::{Errno, FileAttr, INodeNo, Notifier};
+use tokio::sync::RwLock as AsyncRwLock;
 use weft_client::{
     ClientError,
     node::{DirChange, Node},
@@ -45,6 +46,8 @@ pub struct Tree {
     pub telling: Telling,
     /// Whether the kernel can map files that it does not cache otherwise.
     pub maps_direct: AtomicBool,
+    /// Held for reading while an open is closed of which the kernel has let go.
+    pub releasing: AsyncRwLock<()>,
 }
 
 /// Mode and umask of what a program makes.
@@ -83,6 +86,7 @@ impl Tree {
             notifier: OnceLock::new(),
             telling: Telling::default(),
             maps_direct: AtomicBool::new(false),
+            releasing: AsyncRwLock::default(),
         }
     }
 

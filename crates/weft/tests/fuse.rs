@@ -16,6 +16,7 @@ use std::{
 
 use support::{
     cluster::{Cluster, Options},
+    disk::{Disk, Kind},
     mount::Mount,
 };
 
@@ -276,6 +277,91 @@ kill $!";
             .success()
             .then_some(())
     });
+}
+
+/// `fsync(2)` makes a file durable through whichever open, as `sync FILE` does: also what another
+/// program has written and not closed, though the mount's process is killed after that.
+#[test]
+fn a_file_is_synced_through_any_open() {
+    let mounted = Mounted::start(&[]);
+    let script = "python3 -c \"
+import os,time
+f=os.open('f',os.O_WRONLY|os.O_CREAT); os.write(f,b'x'*3000000)
+g=os.open('f',os.O_RDONLY); os.fsync(g); print('synced',flush=True); time.sleep(60)\"";
+    let mut writer = mounted.mount.start(script);
+    let mut said = [0; 7];
+    std::io::Read::read_exact(writer.stdout.as_mut().expect("a pipe"), &mut said).expect("synced");
+    let source = format!("127.0.0.1:{}", mounted.cluster.port());
+    let found = support::run("pgrep", &["-f", &format!("mount {source} .*--ready")]);
+    let pid = String::from_utf8(found.stdout).expect("a number");
+    assert!(support::run("kill", &["-9", pid.trim()]).status.success(), "{pid}");
+    let kept = mounted.cluster.weft(&["get", "/f", "-"]);
+    assert_eq!(kept.stdout.len(), 3_000_000, "{}", support::words(&kept));
+    writer.kill().expect("kill");
+    writer.wait().expect("it ends");
+}
+
+/// A file whose data cannot leave for a full disk is looked at, locked, cut and removed all the
+/// same by others, while who writes it has it open; and what he had locked is free when he has
+/// closed it.
+#[test]
+fn a_full_disk_is_in_nobodys_way() {
+    let disk = Disk::new(Kind::Tmpfs, 256);
+    let cluster = Cluster::on_disk(Options::default(), "", &disk.at());
+    let mounted =
+        Mounted { mount: Mount::of(cluster.port(), &["--attributes-valid", "0"]), cluster };
+    let script = "python3 -c \"
+import fcntl,os,sys
+f=os.open('big',os.O_RDWR|os.O_CREAT); fcntl.lockf(f,fcntl.LOCK_EX)
+n=0
+try:
+    while True: n+=os.write(f,b'x'*1048576); os.fsync(f)
+except OSError as e: print(e.strerror,flush=True)
+os.write(f,b'kept back')
+sys.stdin.readline()
+try: os.close(f); print('closed')
+except OSError as e: print(e.strerror)
+sys.stdout.flush(); sys.stdin.readline()\"";
+    let mut writer = mounted.mount.start(script);
+    let mut said = std::io::BufReader::new(writer.stdout.take().expect("a pipe"));
+    let mut line = || {
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut said, &mut line).expect("a line");
+        line
+    };
+    assert_eq!(line(), "No space left on device\n");
+    let (ok, listed) =
+        mounted.shell(0, "stat -c %s big && ls -l && ln big second && cat big | wc -c");
+    assert!(ok, "{listed}");
+    writer.stdin.as_mut().expect("a pipe").write_all(b"\n").expect("it reads");
+    line();
+    let locks = "python3 -c \"
+import fcntl
+f=open('big','r+'); fcntl.lockf(f,fcntl.LOCK_EX|fcntl.LOCK_NB); print('locked')\"";
+    assert_eq!(mounted.shell(0, locks), (true, "locked".to_string()));
+    let cut = "truncate -s 5 big && stat -c %s big && cat big && rm big second";
+    assert_eq!(mounted.shell(0, cut), (true, "5\nxxxxx".to_string()));
+    writer.stdin.as_mut().expect("a pipe").write_all(b"\n").expect("it reads");
+    assert!(writer.wait().expect("it ends").success());
+    mounted.unmount();
+}
+
+/// Times before 1970 are kept to the nanosecond, and a file is nothing to mount.
+#[test]
+fn times_before_1970() {
+    let mounted = Mounted::start(&[]);
+    let script =
+        "for at in 1950-03-04T05:06:07.123456789Z 1969-12-31T23:59:59.9Z 2040-01-01T00:00:00.5Z
+do touch -d $at f; TZ=UTC stat -c %y f; done";
+    let wanted = "1950-03-04 05:06:07.123456789 +0000\n1969-12-31 23:59:59.900000000 +0000
+2040-01-01 00:00:00.500000000 +0000";
+    assert_eq!(mounted.shell(0, script), (true, wanted.to_string()));
+    let source = format!("weft://127.0.0.1:{}/f", mounted.cluster.port());
+    let dir = tempfile::tempdir().expect("a folder");
+    let said = mounted.cluster.weft(&["mount", &source, &dir.path().to_string_lossy()]);
+    let words = support::words(&said);
+    assert!(!said.status.success() && words.contains("/f: not a directory"), "{words}");
+    mounted.unmount();
 }
 
 /// What each file costs: requests to the metadata server, for a tree that is unpacked, read and

@@ -116,6 +116,7 @@ impl Client {
     /// Sends a COMPOUND with what [`put`] says behind its first `before` operations; whether all of
     /// it was done, with as many bytes as wanted. A file that stays open is closed.
     async fn is_put(&self, ops: Vec<OpArgs>, before: usize, wanted: usize) -> bool {
+        let asked_at = self.nodes.cluster.files.moment();
         let Ok(outcome) = self.session().compound_outcome(ops).await else { return false };
         let CompoundOutcome { done, failed, .. } = outcome;
         let mut done = done.into_iter().skip(before);
@@ -130,7 +131,12 @@ impl Client {
         }
         // What an open file of ours had on its way may have got there later.
         let cluster = &self.nodes.cluster;
-        let is_overtaken = cluster.files.emptied(&fh.object).await;
+        let mut is_overtaken = false;
+        let overtaken = async || {
+            is_overtaken = true;
+            Ok(())
+        };
+        let _ = cluster.files.emptied(&fh.object, asked_at, overtaken).await;
         cluster.files.replaced(&fh.object);
         drop(cluster.changing(&fh.object));
         written && failed.is_none() && !is_overtaken

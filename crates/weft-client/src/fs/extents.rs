@@ -31,10 +31,13 @@ impl Client {
             return Ok(None);
         }
         let found = match self.seek(file, from, DataContent::DATA).await {
-            Ok(Some(start)) => {
-                let end = self.seek(file, start, DataContent::HOLE).await;
-                end.map(|end| Some((start, end.unwrap_or(size).min(size))))
-            }
+            Ok(Some(start)) if start >= size => Ok(None),
+            Ok(Some(start)) => match self.seek(file, start, DataContent::HOLE).await {
+                // No hole begins where data do.
+                Ok(Some(end)) if end == start => Err(ClientError::unexpected(OpNum::SEEK)),
+                Ok(end) => Ok(Some((start, end.unwrap_or(size).min(size)))),
+                Err(e) => Err(e),
+            },
             Ok(None) => Ok(None),
             Err(e) => match e.status() {
                 Some(NfsStat::NOTSUPP | NfsStat::OP_ILLEGAL | NfsStat::UNION_NOTSUPP) => {

@@ -109,26 +109,30 @@ pub(super) struct Partial {
 
 impl Partial {
     /// Makes it, and removes what others have left of the same file. The mode is that of the
-    /// server's file; one that is there keeps its own, and its owner if we are the superuser.
+    /// server's file less the umask; one that is there keeps its own, and its owner if we are the
+    /// superuser.
     pub(super) fn create(wanted: &Wanted, mode: u32) -> Result<Partial, ClientError> {
         let path = &wanted.path;
         let name = path.file_name().ok_or(ClientError::Invalid("not a file name"))?;
         if !wanted.is_new {
             remove_left(path, name);
         }
-        let (file, temporary) = loop {
+        // The kernel takes the umask away.
+        let at_first = if wanted.old.is_some() { 0o600 } else { mode & 0o777 | 0o600 };
+        let (file, temporary, made) = loop {
             let temporary = path.with_file_name(temporary(name, u64::from_be_bytes(random()?)));
             let mut options = fs::OpenOptions::new();
-            let file = options.write(true).create_new(true).mode(0o600).open(&temporary)?;
+            let file = options.write(true).create_new(true).mode(at_first).open(&temporary)?;
             file.try_lock().map_err(io::Error::from)?;
             // Somebody may have taken it for left before it was locked.
-            if file.metadata()?.nlink() > 0 {
-                break (file, temporary);
+            let made = file.metadata()?;
+            if made.nlink() > 0 {
+                break (file, temporary, made);
             }
         };
         let partial =
             Partial { file: Arc::new(file), temporary, wanted: path.clone(), finished: false };
-        let mut mode = mode;
+        let mut mode = mode & made.mode();
         if let Some(old) = &wanted.old {
             mode = old.mode() & 0o1777;
             if rustix::process::geteuid().is_root() {

@@ -138,6 +138,11 @@ impl Upload {
         Upload { progress, ..self }
     }
 
+    /// The same, whose file has this mode if it is new.
+    pub fn with_mode(self, mode: u32) -> Upload {
+        Upload { mode, ..self }
+    }
+
     /// All of it, if that is little.
     fn whole(&self) -> Result<Option<Bytes>, ClientError> {
         let (file, size) = match &self.content {
@@ -355,9 +360,9 @@ impl Client {
         opened.map_err(|e| kept.refusal(e))
     }
 
-    /// A new file may have another mode or list, by its directory; and who gets a file may lose bits
-    /// of it. A superuser whom the server takes for somebody else keeps the
-    /// file, as any user does. A list is always set with the mode, which would change it.
+    /// A new file may have another mode or list, by its directory; and who gets a file may lose
+    /// bits of it. A superuser whom the server takes for somebody else keeps the file, as any user
+    /// does. A list is always set with the mode, which would change it.
     async fn set_kept(&self, file: &File, kept: &Kept, has: &Attrs) -> Result<(), ClientError> {
         let same_list = kept.acl.is_none() || kept.acl == has.acl;
         let mut is_right = has.mode.is_none_or(|has| has & PERMISSIONS == kept.mode) && same_list;

@@ -25,7 +25,7 @@ impl Client {
         let mut copied = if self.clone_there(from, to, size).await? { size } else { 0 };
         while copied < size {
             progress(copied);
-            let (source, target) = ((&**from.io(), copied), (&**to.io(), copied));
+            let (source, target) = ((from.io(), copied), (to.io(), copied));
             match self.nodes.copy(source, target, size - copied).await {
                 Ok(0) => {
                     from.require_uncut().await?;

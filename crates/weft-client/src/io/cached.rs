@@ -195,15 +195,15 @@ impl DataPath {
         Box::pin(async move {
             let through_mds = match self.read_striped(ranges, &sink).await? {
                 None => ranges.to_vec(),
-                Some(failed) => {
-                    if !failed.is_empty() {
+                Some(unread) => {
+                    if unread.has_failed {
                         tracing::warn!(
-                            ranges = failed.len(),
+                            ranges = unread.ranges.len(),
                             "data server failed: through the MDS"
                         );
                         self.return_layout(LayoutState::avoid()).await?;
                     }
-                    failed
+                    unread.ranges
                 }
             };
             if through_mds.is_empty() {

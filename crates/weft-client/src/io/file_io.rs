@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use bytes::Bytes;
-use tokio::sync::RwLockWriteGuard;
+use tokio::sync::OwnedRwLockWriteGuard;
 use weft_io::MemoryRegion;
 use weft_nfs::{
     FileHandle, NfsStat, OpArgs, OpNum, Seqid, Stateid,
@@ -25,6 +25,7 @@ use super::{
     source::{PieceReport, Source},
 };
 use crate::{
+    boxed::Spawned,
     cache::{ReadAhead, TooFar},
     error::ClientError,
     layout::ExportedLayout,
@@ -82,12 +83,6 @@ impl FileIo {
     /// The end of what this client has written and that the server may not know of.
     pub fn reaches(&self) -> u64 {
         self.path.file.reaches()
-    }
-
-    /// Servers have changed the file up to there, for this client.
-    pub(crate) fn changed_to(&self, end: u64) {
-        let file = &self.path.file;
-        file.cache(|cache| cache.wrote(end, file.now()));
     }
 
     /// The open's stateid as I/O sends it: seqid 0 means the current one (RFC 8881 §8.2.2).
@@ -377,38 +372,66 @@ impl FileIo {
     /// # Errors
     /// [`ClientError`].
     pub async fn truncate(&self, size: u64) -> Result<(), ClientError> {
-        let path = &self.path;
-        let set = || path.reopening(&path.open, || path.setattr_size(size));
+        let path = self.path.clone();
+        let set = async move { path.reopening(&path.open, || path.setattr_size(size)).await };
         self.truncate_by(size, set).await
     }
 
     /// The same by another request that sets the size, made when all is durable and nothing on its
-    /// way.
-    pub(crate) async fn truncate_by<T, F>(
+    /// way. Once it is made, writers wait for its end whoever does: it must not cut what they were
+    /// told is durable.
+    pub(crate) async fn truncate_by<T: Send + 'static>(
         &self,
         size: u64,
-        set: impl FnOnce() -> F,
-    ) -> Result<T, ClientError>
-    where
-        F: Future<Output = Result<T, ClientError>>,
-    {
-        let file = &self.path.file;
-        let _still = self.hold_settled().await?;
-        let done = set().await;
-        match &done {
-            Ok(_) => file.truncated(size),
-            // It may be, or may not be, so long now.
-            Err(_) => file.outdated(),
-        }
-        done
+        set: impl Future<Output = Result<T, ClientError>> + Send + 'static,
+    ) -> Result<T, ClientError> {
+        let (still, given_up) = self.hold_settled_below(size).await?;
+        let file = self.path.file.clone();
+        let cut = async move {
+            let done = set.await;
+            match &done {
+                Ok(_) => file.truncated(size),
+                // It may be, or may not be, so long now.
+                Err(_) => {
+                    file.outdated();
+                    given_up.map(|why| file.failed(why));
+                }
+            }
+            drop(still);
+            done
+        };
+        Spawned::new(cut).await
     }
 
     /// Makes everything written durable, and keeps writers out of the cache while it is held.
-    async fn hold_settled(&self) -> Result<RwLockWriteGuard<'_, ()>, ClientError> {
+    async fn hold_settled(&self) -> Result<OwnedRwLockWriteGuard<()>, ClientError> {
         let still = self.path.file.guards.hold_writers().await;
-        self.path.drain(0, u64::MAX, false).await?;
-        self.path.settle().await?;
+        self.settle_held().await?;
         Ok(still)
+    }
+
+    /// The same of what is going to be cut there. What is beyond and cannot leave is given up, as
+    /// on a full disk, on which a file that is too large is cut: then why it could not.
+    async fn hold_settled_below(
+        &self,
+        size: u64,
+    ) -> Result<(OwnedRwLockWriteGuard<()>, Option<ClientError>), ClientError> {
+        let still = self.path.file.guards.hold_writers().await;
+        let Err(why) = self.settle_held().await else { return Ok((still, None)) };
+        self.path.file.cache(|cache| cache.ranges.truncate(size));
+        match self.settle_held().await {
+            Ok(()) => Ok((still, Some(why))),
+            Err(e) => {
+                self.path.file.failed(why);
+                Err(e)
+            }
+        }
+    }
+
+    /// Makes everything written durable, for who keeps writers out.
+    async fn settle_held(&self) -> Result<(), ClientError> {
+        self.path.drain(0, u64::MAX, false).await?;
+        self.path.settle().await
     }
 
     /// What is known of the file may be out of date, as after a wait for a lock: what was read is
@@ -417,27 +440,28 @@ impl FileIo {
         self.path.file.outdated();
     }
 
-    /// Has servers change the file's bytes themselves, to the end of a range at least if one is
-    /// given. What was written is settled before, and the layout given back, so that nobody need
-    /// ask for it; what is kept is out of date afterwards.
-    pub(crate) async fn changed_by<T, F>(
+    /// Has servers change the file's bytes themselves, up to where what they answer says. What was
+    /// written is settled before, and the layout given back, so that nobody need ask for it; what
+    /// is kept is out of date afterwards. Writers wait for the end of it, whoever does.
+    pub(crate) async fn changed_by<T: Send + 'static>(
         &self,
-        reaches: Option<u64>,
-        change: impl FnOnce() -> F,
-    ) -> Result<T, ClientError>
-    where
-        F: Future<Output = Result<T, ClientError>>,
-    {
-        let file = &self.path.file;
-        let _still = self.hold_settled().await?;
+        reaches: impl FnOnce(&T) -> u64 + Send + 'static,
+        change: impl Future<Output = Result<T, ClientError>> + Send + 'static,
+    ) -> Result<T, ClientError> {
+        let still = self.hold_settled().await?;
         self.return_layout().await?;
-        let done = change().await;
-        let end = reaches.filter(|_| done.is_ok()).unwrap_or(0);
-        file.cache(|cache| {
-            cache.wrote(end, file.now());
-            cache.ranges.invalidate();
-        });
-        done
+        let file = self.path.file.clone();
+        let change = async move {
+            let done = change.await;
+            let end = done.as_ref().map_or(0, reaches);
+            file.cache(|cache| {
+                cache.wrote(end, file.now());
+                cache.ranges.invalidate();
+            });
+            drop(still);
+            done
+        };
+        Spawned::new(change).await
     }
 
     /// Settles and returns the layout, if one is held; the next I/O may fetch a new one.

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     cache::{FileId, Moment},
+    error::ClientError,
     sync::Mutex,
 };
 
@@ -103,25 +104,42 @@ impl FileTable {
         }
     }
 
-    /// A file was emptied by an OPEN, or by whoever put another content in its place in one
-    /// request. What was on its way to it may have got there after that: the caller sees to it that
-    /// it did not, if this says so.
-    pub(crate) async fn emptied(&self, fh: &FileHandle) -> bool {
-        let Some(file) = self.find(fh) else { return false };
+    /// A file was emptied by a request that was made at that moment: an OPEN, or one that put
+    /// another content in its place. What this client sent to it since, or was sending, may have
+    /// got there after that: then it is emptied again, before anybody writes to it.
+    ///
+    /// # Errors
+    /// Those of emptying it again.
+    pub(crate) async fn emptied<F>(
+        &self,
+        fh: &FileHandle,
+        asked_at: Moment,
+        again: impl FnOnce() -> F,
+    ) -> Result<(), ClientError>
+    where
+        F: Future<Output = Result<(), ClientError>>,
+    {
+        let Some(file) = self.find(fh) else { return Ok(()) };
         let _still = file.guards.hold_writers().await;
+        let mut may_be_late = file.has_changed_after(asked_at);
         file.truncated(0);
-        let mut was_on_its_way = false;
+        let doubt = InDoubt(Some(&file));
         loop {
             let ended = file.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
             if !file.look(|cache| cache.ranges.is_unsent(0, u64::MAX)) {
-                self.forget_idle(&file);
-                return was_on_its_way;
+                break;
             }
-            was_on_its_way = true;
+            may_be_late = true;
             ended.await;
         }
+        if may_be_late {
+            again().await?;
+        }
+        doubt.ends();
+        self.forget_idle(&file);
+        Ok(())
     }
 
     /// Another content was put in the place of a file's by a request that the cache did not know.
@@ -159,6 +177,23 @@ impl FileTable {
     /// Bytes of memory that files take.
     pub fn used_bytes(&self) -> u64 {
         self.memory.used_bytes()
+    }
+}
+
+/// What is known of a file is out of date, unless this ends well.
+struct InDoubt<'a>(Option<&'a SharedFile>);
+
+impl InDoubt<'_> {
+    fn ends(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for InDoubt<'_> {
+    fn drop(&mut self) {
+        if let Some(file) = self.0 {
+            file.outdated();
+        }
     }
 }
 

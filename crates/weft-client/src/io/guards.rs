@@ -1,6 +1,10 @@
 //! The rights a task must hold to change what a file has here, to send it, or to settle the file.
 
-use tokio::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
+
+use tokio::sync::{
+    Mutex, MutexGuard, OwnedRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 
 /// Whoever changes a file, settles it, and sends what was written. Taken in the order of the
 /// fields.
@@ -8,7 +12,7 @@ use tokio::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub(super) struct Guards {
     /// Held for reading by whoever puts written data into the cache, for writing by whoever needs
     /// an end of that: a commit, which else might go on for ever, or a truncation.
-    entering: RwLock<()>,
+    entering: Arc<RwLock<()>>,
     settling: Mutex<()>,
     /// Held for reading by whoever sends through a layout, for writing by whoever returns it.
     sending: RwLock<()>,
@@ -38,9 +42,9 @@ impl Guards {
         self.entering.read().await
     }
 
-    /// Nobody puts written data into the cache while it is held.
-    pub(super) async fn hold_writers(&self) -> RwLockWriteGuard<'_, ()> {
-        self.entering.write().await
+    /// Nobody puts written data into the cache while it is held, by whomever.
+    pub(super) async fn hold_writers(&self) -> OwnedRwLockWriteGuard<()> {
+        self.entering.clone().write_owned().await
     }
 
     /// Waits for the right to settle.

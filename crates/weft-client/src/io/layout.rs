@@ -1,11 +1,14 @@
 //! The layout of a file in use: LAYOUTGET at the first I/O worth it, LAYOUTCOMMIT, LAYOUTRETURN.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use tokio::sync::RwLockReadGuard;
 use weft_nfs::{
-    DeviceId, IoMode, LayoutType, OpArgs, OpNum, OpOk, Stateid,
+    DeviceId, IoMode, LayoutType, NfsStat, OpArgs, OpNum, OpOk, Stateid,
     ops::{
         Body, LayoutReturn, LayoutcommitArgs, LayoutgetArgs, LayoutgetOk, LayoutreturnArgs,
         PutfhArgs,
@@ -44,6 +47,15 @@ pub struct LayoutInfo {
 const WHOLE_FILE: u64 = u64::MAX;
 /// Largest LAYOUTGET answer asked for.
 const LAYOUT_BYTES_MAX: u32 = 64 << 10;
+
+/// How long no layout is asked for after a refusal.
+fn avoided_for(e: &ClientError) -> Duration {
+    match e.status() {
+        // One of ours, perhaps, which cannot go back as long as we ask.
+        Some(NfsStat::RECALLCONFLICT) => limits::LAYOUT_RECALLED,
+        _ => limits::LAYOUT_AVOID,
+    }
+}
 
 impl DataPath {
     /// The layout to use for an I/O, fetched if there is none that serves and the I/O is worth
@@ -85,10 +97,10 @@ impl DataPath {
             Some(_) if e.is_layout_gone() => LayoutState::None,
             // It stays good for reading.
             Some(held) if e.status().is_some() => {
-                held.ask_again_at(Instant::now() + limits::LAYOUT_AVOID);
+                held.ask_again_at(Instant::now() + avoided_for(&e));
                 LayoutState::Held(held.clone())
             }
-            _ => LayoutState::avoid(),
+            _ => LayoutState::Avoid(Instant::now() + avoided_for(&e)),
         }
     }
 

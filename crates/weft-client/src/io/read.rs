@@ -3,7 +3,7 @@
 use std::{io, sync::Arc, time::Instant};
 
 use weft_io::FileRange;
-use weft_nfs::{IoMode, OpNum};
+use weft_nfs::{IoMode, NfsStat, OpNum};
 
 use super::{
     cluster::Cluster,
@@ -22,7 +22,7 @@ use crate::{
     sync::Mutex,
 };
 
-/// File ranges that a data server could not give: offset and length.
+/// File ranges that data servers did not give: offset and length.
 type Failed = Vec<(u64, u64)>;
 
 impl DataPath {
@@ -33,16 +33,16 @@ impl DataPath {
         &self,
         ranges: &[(u64, u64)],
         sink: &Arc<dyn ReadSink>,
-    ) -> Result<Option<Failed>, ClientError> {
-        let Some((imported, failed)) = self.read_imported(ranges, sink).await? else {
+    ) -> Result<Option<Unread>, ClientError> {
+        let Some((imported, unread)) = self.read_imported(ranges, sink).await? else {
             return self.read_held(ranges, sink).await;
         };
-        if failed.is_empty() {
-            return Ok(Some(failed));
+        if !unread.has_failed {
+            return Ok(Some(unread));
         }
         tracing::debug!(fh = ?self.fh(), "an imported layout does not serve: one of our own");
         self.give_up(&imported).await;
-        Ok(Some(self.read_held(&failed, sink).await?.unwrap_or(failed)))
+        Ok(Some(self.read_held(&unread.ranges, sink).await?.unwrap_or(unread)))
     }
 
     /// Reads ranges through the layout of another client, if this is such a file.
@@ -50,13 +50,13 @@ impl DataPath {
         &self,
         ranges: &[(u64, u64)],
         sink: &Arc<dyn ReadSink>,
-    ) -> Result<Option<(Arc<Imported>, Failed)>, ClientError> {
+    ) -> Result<Option<(Arc<Imported>, Unread)>, ClientError> {
         let state = self.file.layout.read().await;
         let LayoutState::Imported(imported) = &*state else { return Ok(None) };
         let io_bytes = self.mds.io_bytes_max().0;
         let queues = server_queues::striped_queues(&imported.plan, Purpose::Read, ranges, io_bytes);
-        let failed = self.read_queues(queues, sink.clone(), (&Failures::default(), false)).await?;
-        Ok(Some((imported.clone(), failed)))
+        let unread = self.read_queues(queues, sink.clone(), (&Failures::default(), false)).await?;
+        Ok(Some((imported.clone(), unread)))
     }
 
     /// Reads ranges through a layout of our own.
@@ -64,7 +64,7 @@ impl DataPath {
         &self,
         ranges: &[(u64, u64)],
         sink: &Arc<dyn ReadSink>,
-    ) -> Result<Option<Failed>, ClientError> {
+    ) -> Result<Option<Unread>, ClientError> {
         let worth_it = self.file.size() >= self.open.opened.thresholds.read_size;
         let iomode = if self.is_writable() { IoMode::RW } else { IoMode::READ };
         let state = self.access(&self.open, iomode, worth_it).await;
@@ -90,20 +90,20 @@ impl DataPath {
         self.read_queues(queues, sink.clone(), (&Failures::default(), false)).await.map(drop)
     }
 
-    /// Reads all pieces; ranges a data server could not give are returned.
+    /// Reads all pieces; what data servers did not give is returned.
     async fn read_queues(
         &self,
         queues: Vec<ServerQueue>,
         sink: Arc<dyn ReadSink>,
         (failures, is_often_read): (&Failures, bool),
-    ) -> Result<Failed, ClientError> {
+    ) -> Result<Unread, ClientError> {
         let shared = Arc::new(Shared {
             cluster: self.cluster.clone(),
             open: self.open.clone(),
             opened_at: self.file.opened_at(),
             is_often_read,
             sink,
-            failed: Mutex::new(Vec::new()),
+            unread: Mutex::default(),
             failures: Failures::default(),
         });
         let work = {
@@ -113,7 +113,7 @@ impl DataPath {
         let ran = server_queues::run(queues, work).await;
         failures.extend(&shared.failures);
         ran?;
-        Ok(std::mem::take(&mut *shared.failed.lock()))
+        Ok(std::mem::take(&mut *shared.unread.lock()))
     }
 }
 
@@ -126,8 +126,18 @@ struct Shared {
     /// Whether the file is read again and again through its layout.
     is_often_read: bool,
     sink: Arc<dyn ReadSink>,
-    failed: Mutex<Vec<(u64, u64)>>,
+    unread: Mutex<Unread>,
     failures: Failures,
+}
+
+/// What data servers did not give of some ranges.
+#[derive(Debug, Default)]
+pub(super) struct Unread {
+    /// Offsets and lengths.
+    pub(super) ranges: Failed,
+    /// One of them has failed. If not they have nothing there, and only the metadata server knows
+    /// whether that is a hole (RFC 8881 §13.4.3, PNFS_IO_HOLE).
+    pub(super) has_failed: bool,
 }
 
 impl Shared {
@@ -137,20 +147,25 @@ impl Shared {
         targets: Targets,
         piece: Piece,
     ) -> Result<(), ClientError> {
+        let mut has_failed = false;
         for target in targets.iter() {
             let read = match self.cluster.session(target, &self.open.opened.caller).await {
                 Ok(session) => self.read_all(&session, target, &piece).await,
                 Err(e) => Err(e),
             };
             match read {
+                Err(e) if e.status() == Some(NfsStat::PNFS_IO_HOLE) => break,
                 Err(e) if self.cluster.can_go_around(target, &e) => {
+                    has_failed = true;
                     tracing::debug!(?target, "READ failed on a data server: {e}");
                     self.failures.note(target, OpNum::READ, piece.range(), &e);
                 }
                 read => return read,
             }
         }
-        self.failed.lock().push((piece.file_offset, piece.len.into()));
+        let mut unread = self.unread.lock();
+        unread.ranges.push((piece.file_offset, piece.len.into()));
+        unread.has_failed |= has_failed;
         Ok(())
     }
 

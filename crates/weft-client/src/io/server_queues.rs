@@ -1,11 +1,16 @@
 //! File ranges as queues: one for each stripe index, each with its pieces in file order and a
 //! window of workers that take one piece after another.
 
-use std::{collections::BTreeMap, iter::Flatten, sync::Arc, vec};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    iter::Flatten,
+    sync::Arc,
+    vec,
+};
 
 use tokio::task::JoinSet;
 use weft_nfs::{FileHandle, Stateid};
-use weft_stripe::{Extent, Extents};
+use weft_stripe::{Distribution, Extent, Extents};
 
 use crate::{
     error::ClientError,
@@ -125,12 +130,7 @@ pub(super) fn striped_queues(
     let mut by_stripe: BTreeMap<u32, Vec<Pieces>> = BTreeMap::new();
     for (offset, len) in ranges {
         let extents = plan.distribution.extents(*offset, *len);
-        // Every stripe the range touches is met within one turn.
-        let mut touched: Vec<u32> =
-            extents.clone().take(plan.stripes.len()).map(|e| e.stripe_index).collect();
-        touched.sort_unstable();
-        touched.dedup();
-        for stripe_index in touched {
+        for stripe_index in touched(&plan.distribution, (*offset, *len), extents.clone()) {
             let pieces =
                 Pieces { stripe_index, extents: Some(extents.clone()), current: None, io_bytes };
             by_stripe.entry(stripe_index).or_default().push(pieces);
@@ -141,6 +141,19 @@ pub(super) fn striped_queues(
         ServerQueue { targets, pieces: pieces.into_iter().flatten() }
     };
     by_stripe.into_iter().map(queue).collect()
+}
+
+/// The stripes that a range of these extents touches.
+fn touched(rule: &Distribution, (offset, len): (u64, u64), mut extents: Extents) -> BTreeSet<u32> {
+    let stripes = rule.stripe_count();
+    let turn = extents.by_ref().take(stripes as usize);
+    let mut touched: BTreeSet<u32> = turn.map(|e| e.stripe_index).collect();
+    if touched.len() < stripes as usize && extents.next().is_some() {
+        // A turn may have one of them more often than others.
+        let end = offset.saturating_add(len);
+        touched.extend((0..stripes).filter(|s| rule.bytes_between(*s, offset, end) > 0));
+    }
+    touched
 }
 
 /// The piece, if there is only one.
@@ -196,6 +209,35 @@ where
         if let Err(e) = work(targets.clone(), piece).await {
             *pieces.lock() = None; // the queue's other workers stop too
             return Err(e);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_stripe::{CyclicList, Form};
+
+    use super::*;
+
+    /// A range has queues for all stripes that it touches and for no others, also where a turn has
+    /// one of them twice.
+    #[test]
+    fn each_stripe_that_is_touched() {
+        const UNIT: u64 = 1 << 20;
+        let twice = Distribution::cyclic(UNIT, CyclicList::new(&[0, 0, 1]).unwrap(), 0).unwrap();
+        let once = Distribution::round_robin(UNIT, 3, 0, Form::Sparse).unwrap();
+        for (rule, offset, len, stripes) in [
+            (&twice, 0, 2 * UNIT, &[0][..]),
+            (&twice, 0, 2 * UNIT + 1, &[0, 1]),
+            (&twice, UNIT, 3 * UNIT, &[0, 1]),
+            (&twice, 2 * UNIT, UNIT, &[1]),
+            (&twice, 3 * UNIT, 2 * UNIT, &[0]),
+            (&once, UNIT, UNIT + 1, &[1, 2]),
+            (&once, 5, 9 * UNIT, &[0, 1, 2]),
+            (&once, 5, 0, &[]),
+        ] {
+            let found = touched(rule, (offset, len), rule.extents(offset, len));
+            assert_eq!(found.into_iter().collect::<Vec<_>>(), stripes, "{offset} {len}");
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::{
     error::ClientError,
     joined,
     layout::plan::Purpose,
+    limits,
     session::Session,
     sync::Mutex,
 };
@@ -256,6 +257,7 @@ async fn write_all(
     let mut attrs = None;
     let mut first = None;
     let mut unstable = None;
+    let mut restarts = 0;
     while done < piece.len {
         let at = piece.object_offset + u64::from(done);
         let part = if done == 0 { payload.clone() } else { rest_of(payload, done) };
@@ -269,6 +271,10 @@ async fn write_all(
         if *first.get_or_insert(ok.verifier) != ok.verifier {
             // The server restarted within the piece: from the start, with one verifier.
             (done, first, unstable) = (0, None, None);
+            restarts += 1;
+            if restarts > limits::REWRITES_MAX {
+                return Err(ClientError::NotCommitted);
+            }
         }
     }
     Ok((unstable, attrs))

@@ -52,6 +52,17 @@ impl Drop for UnderWay {
     }
 }
 
+/// What came of sending or committing other files' data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relief {
+    /// There is less of it.
+    Some,
+    /// A server did not take something.
+    Refused,
+    /// There was nothing that nobody else was sending.
+    None,
+}
+
 /// One task less that writes back.
 struct WritingBack(Arc<SharedFile>);
 
@@ -164,7 +175,7 @@ impl DataPath {
     /// # Errors
     /// What is dirty of this file cannot leave.
     pub(super) async fn make_room(self: &Arc<Self>) -> Result<(), ClientError> {
-        let mut retries = 0;
+        let mut pauses = 0;
         loop {
             let ended = self.cluster.files.memory.ended.notified();
             tokio::pin!(ended);
@@ -181,32 +192,48 @@ impl DataPath {
                 self.settle().await?;
                 continue;
             }
-            if self.relieve_others().await {
-                continue;
+            match self.relieve_others().await {
+                Relief::Some => continue,
+                // Nobody tells when another file's data can leave that cannot now.
+                Relief::Refused => {
+                    tokio::time::sleep(limits::ROOM_RETRY).await;
+                    pauses += 1;
+                }
+                // Something is under way, whose end is told.
+                Relief::None => {
+                    let told = tokio::time::timeout(limits::ROOM_RETRY, ended).await;
+                    pauses += u32::from(told.is_err());
+                }
             }
-            // Something is under way. Its end is told; but if another file's data cannot leave,
-            // nobody tells when they can, and this one does not wait for that for ever.
-            if tokio::time::timeout(limits::ROOM_RETRY, ended).await.is_err() {
-                retries += 1;
-            }
-            if retries >= limits::ROOM_RETRIES_MAX && !self.file.is_unsettled() {
-                return Ok(());
+            // This one does not wait for that for ever.
+            if pauses >= limits::ROOM_RETRIES_MAX {
+                self.settle().await?;
+                if !self.file.is_unsettled() {
+                    return Ok(());
+                }
             }
         }
     }
 
-    /// Sends or commits something of the files that have most of it. Whether that was done.
-    async fn relieve_others(&self) -> bool {
+    /// Sends or commits something of the files that have most of it.
+    async fn relieve_others(&self) -> Relief {
         let [dirtiest, most_sent] = self.cluster.files.most_unsettled();
+        let mut relief = Relief::None;
         if let Some(path) = dirtiest.and_then(|file| self.to_other(file))
             && let Some(sending) = path.take_units()
         {
-            return path.send_apart(sending, false).await.is_ok();
+            if path.send_apart(sending, false).await.is_ok() {
+                return Relief::Some;
+            }
+            relief = Relief::Refused;
         }
-        match most_sent.and_then(|file| self.to_other(file)) {
-            Some(path) => path.settle().await.is_ok(),
-            None => false,
+        if let Some(path) = most_sent.and_then(|file| self.to_other(file)) {
+            match path.settle().await {
+                Ok(()) if relief == Relief::None => relief = Relief::Some,
+                _ => relief = Relief::Refused,
+            }
         }
+        relief
     }
 
     /// The way of whoever wrote something to another file that is not durable.

@@ -84,19 +84,26 @@ impl Nodes {
     ) -> Result<Attrs, ClientError> {
         let size = attrs.size;
         let set = OpArgs::Setattr(SetattrArgs { stateid, attrs: Box::new(attrs) });
-        let set = async || match self.change_attrs(fh, set).await? {
-            Some(attrs) => Ok(attrs),
-            None => self.getattr(fh, attrs_wanted()).await,
-        };
-        let Some(size) = size else { return set().await };
+        let Some(size) = size else { return self.set(fh, set).await };
+        let (me, of) = (self.clone(), fh.clone());
         // What this client has open of it is settled first, and cut.
         match self.files.matching(Some(fh)).first() {
-            Some(open) => open.truncate_by(size, set).await,
+            Some(open) => open.truncate_by(size, async move { me.set(&of, set).await }).await,
             None => {
-                let done = set().await;
-                self.cluster.files.truncated(fh, done.is_ok().then_some(size));
-                done
+                let set = async move {
+                    let done = me.set(&of, set).await;
+                    me.cluster.files.truncated(&of, done.is_ok().then_some(size));
+                    done
+                };
+                Spawned::new(set).await
             }
+        }
+    }
+
+    async fn set(&self, fh: &FileHandle, set: OpArgs) -> Result<Attrs, ClientError> {
+        match self.change_attrs(fh, set).await? {
+            Some(attrs) => Ok(attrs),
+            None => self.getattr(fh, attrs_wanted()).await,
         }
     }
 

@@ -151,9 +151,7 @@ impl Nodes {
         }
         match status {
             // By itself it is asked for again until the server has time for it.
-            Some(NfsStat::DELAY | NfsStat::GRACE | NfsStat::RECALLCONFLICT) => {
-                self.remove(dir, target).await
-            }
+            Some(NfsStat::DELAY | NfsStat::GRACE) => self.remove(dir, target).await,
             _ => outcome.into_result().and_then(removed_by),
         }
     }

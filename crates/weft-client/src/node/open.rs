@@ -247,17 +247,19 @@ impl Nodes {
         let held = delegated.held(&self.mds, &fh);
         let granted = self.note_grant(&asking, (&fh, &open.delegation), (asked, attrs.change));
         if options.truncate && options.create.is_some() && !options.exclusive {
-            self.emptied(&fh, open.stateid).await?;
+            self.emptied(&fh, open.stateid, asked).await?;
         }
         if held.is_some_and(|held| held.since > asked.moment) {
             // Another open was given a delegation meanwhile: this answer may be of before that.
             asked = Asked { moment: self.cluster.files.moment(), ..asked };
             attrs = self.getattr(&fh, attrs_wanted()).await?;
         }
+        // It may have gone back meanwhile, and others have written since.
+        let is_held = |since| delegated.held(&self.mds, &fh).is_some_and(|now| now.since == since);
         let under = match (held, granted) {
             (_, Some(since)) => Under::Granted(since),
-            (Some(held), None) => Under::Delegation(Since(held.since)),
-            (None, None) => Under::Nothing,
+            (Some(held), None) if is_held(held.since) => Under::Delegation(Since(held.since)),
+            _ => Under::Nothing,
         };
         let opening = (options, owner, asked);
         let opened = self.opened_as(fh, (open.stateid, open.rflags, under), opening, &attrs);
@@ -330,15 +332,20 @@ impl Nodes {
         }
     }
 
-    /// An OPEN has emptied a file: what this client has of it goes. What it had sent may have got
-    /// there later.
-    async fn emptied(&self, fh: &FileHandle, stateid: Stateid) -> Result<(), ClientError> {
-        if !self.cluster.files.emptied(fh).await {
-            return Ok(());
-        }
-        let attrs = Box::new(Attrs { size: Some(0), ..Attrs::default() });
-        let again = OpArgs::Setattr(SetattrArgs { stateid, attrs });
-        self.mds.on_file(fh, again).await.map(drop)
+    /// An OPEN that was asked for then has emptied a file: what this client has of it
+    /// goes.
+    async fn emptied(
+        &self,
+        fh: &FileHandle,
+        stateid: Stateid,
+        asked: Asked,
+    ) -> Result<(), ClientError> {
+        let again = async || {
+            let attrs = Box::new(Attrs { size: Some(0), ..Attrs::default() });
+            let again = OpArgs::Setattr(SetattrArgs { stateid, attrs });
+            self.mds.on_file(fh, again).await.map(drop)
+        };
+        self.cluster.files.emptied(fh, asked.moment, again).await
     }
 
     /// What the server says of layout types that we have a driver for.

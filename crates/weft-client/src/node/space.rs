@@ -4,6 +4,8 @@
 //! The server does these itself. So what was written here is settled before, and the layout given
 //! back, so that the server need not ask for it.
 
+use std::sync::Arc;
+
 use weft_nfs::{
     NfsStat, OpArgs, OpNum, OpOk, StableHow, Stateid,
     ops::{AllocateArgs, CloneArgs, CopyArgs, DataContent, DeallocateArgs, Netlocs, SeekArgs},
@@ -24,7 +26,7 @@ impl Nodes {
         offset: u64,
         what: DataContent,
     ) -> Result<u64, ClientError> {
-        io.commit().await?;
+        io.commit_for_others().await?;
         let sought = io
             .under_open(|stateid| {
                 self.mds.on_file(io.fh(), OpArgs::Seek(SeekArgs { stateid, offset, what }))
@@ -43,11 +45,15 @@ impl Nodes {
     ///
     /// # Errors
     /// NOSPC; [`ClientError`].
-    pub async fn allocate(&self, io: &FileIo, offset: u64, length: u64) -> Result<(), ClientError> {
-        let end = offset.checked_add(length);
-        let allocate = |stateid| OpArgs::Allocate(AllocateArgs { stateid, offset, length });
-        let ask = || io.under_open(|stateid| self.mds.on_file(io.fh(), allocate(stateid)));
-        io.changed_by(end, ask).await.map(drop)
+    pub async fn allocate(
+        &self,
+        io: &Arc<FileIo>,
+        offset: u64,
+        length: u64,
+    ) -> Result<(), ClientError> {
+        let end = offset.saturating_add(length);
+        let allocate = move |stateid| OpArgs::Allocate(AllocateArgs { stateid, offset, length });
+        io.changed_by(move |_| end, self.asking(io, allocate)).await.map(drop)
     }
 
     /// Makes a hole of a range (RFC 7862 §15.4); the size stays.
@@ -56,13 +62,23 @@ impl Nodes {
     /// [`ClientError`].
     pub async fn deallocate(
         &self,
-        io: &FileIo,
+        io: &Arc<FileIo>,
         offset: u64,
         length: u64,
     ) -> Result<(), ClientError> {
-        let deallocate = |stateid| OpArgs::Deallocate(DeallocateArgs { stateid, offset, length });
-        let ask = || io.under_open(|stateid| self.mds.on_file(io.fh(), deallocate(stateid)));
-        io.changed_by(None, ask).await.map(drop)
+        let deallocate =
+            move |stateid| OpArgs::Deallocate(DeallocateArgs { stateid, offset, length });
+        io.changed_by(|_| 0, self.asking(io, deallocate)).await.map(drop)
+    }
+
+    /// An operation on an open file, given its stateid.
+    fn asking(
+        &self,
+        io: &Arc<FileIo>,
+        op: impl Fn(Stateid) -> OpArgs + Send + Sync + 'static,
+    ) -> impl Future<Output = Result<OpOk, ClientError>> + Send + 'static {
+        let (mds, io) = (self.mds.clone(), io.clone());
+        async move { io.under_open(|stateid| mds.on_file(io.fh(), op(stateid))).await }
     }
 
     /// Copies a range from one file to another, which the servers do among themselves (RFC 7862
@@ -72,16 +88,17 @@ impl Nodes {
     /// INVAL beyond the end of the source, or within one file; [`ClientError`].
     pub async fn copy(
         &self,
-        (from, src_offset): (&FileIo, u64),
-        (to, dst_offset): (&FileIo, u64),
+        (from, src_offset): (&Arc<FileIo>, u64),
+        (to, dst_offset): (&Arc<FileIo>, u64),
         count: u64,
     ) -> Result<u64, ClientError> {
-        from.commit().await?;
-        let copied =
-            to.changed_by(None, || self.copy_settled((from, src_offset), (to, dst_offset), count));
-        let copied = copied.await?;
-        to.changed_to(dst_offset.saturating_add(copied));
-        Ok(copied)
+        from.commit_for_others().await?;
+        let reaches = move |copied: &u64| dst_offset.saturating_add(*copied);
+        let (me, source, target) = (self.clone(), from.clone(), to.clone());
+        let copy = async move {
+            me.copy_settled((&source, src_offset), (&target, dst_offset), count).await
+        };
+        to.changed_by(reaches, copy).await
     }
 
     /// Has a new file share the blocks of another one of this size (RFC 7862 §15.13), as far as the
@@ -92,17 +109,19 @@ impl Nodes {
     /// file; [`ClientError`].
     pub async fn clone_whole(
         &self,
-        from: &FileIo,
-        to: &FileIo,
+        from: &Arc<FileIo>,
+        to: &Arc<FileIo>,
         size: u64,
     ) -> Result<(), ClientError> {
-        from.commit().await?;
-        let (src_offset, dst_offset, count) = (0, 0, size);
-        let clone = |src_stateid, dst_stateid| {
+        from.commit_for_others().await?;
+        let clone = move |src_stateid, dst_stateid| {
+            let (src_offset, dst_offset, count) = (0, 0, size);
             let args = CloneArgs { src_stateid, dst_stateid, src_offset, dst_offset, count };
             OpArgs::Clone(args)
         };
-        to.changed_by(Some(size), || self.between(from, to, clone)).await.map(drop)
+        let (me, source, target) = (self.clone(), from.clone(), to.clone());
+        let change = async move { me.between(&source, &target, clone).await };
+        to.changed_by(move |_| size, change).await.map(drop)
     }
 
     async fn copy_settled(

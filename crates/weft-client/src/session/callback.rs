@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use weft_nfs::{
-    NfsStat, SequenceId, SlotId,
+    NfsStat, SequenceId, SessionId, SlotId,
     callback::{
         CB_OPS_MAX, CB_PROC_COMPOUND, CB_PROC_NULL, CB_VERSION, CbBody, CbCompoundHeader, CbOp,
         CbOpNum, CbReply, CbSequenceArgs, CbSequenceOk,
@@ -22,16 +22,33 @@ struct BackSlot {
     last: Option<(SequenceId, Bytes)>,
 }
 
+/// The slots of the back channel, and the session that they are of.
+#[derive(Default)]
+struct BackSlots {
+    session: Option<SessionId>,
+    slots: [BackSlot; limits::BACK_SLOTS as usize],
+}
+
+impl BackSlots {
+    /// The slots of this session. RFC 8881 §2.10.6.1: a session made anew, also over the same
+    /// connection, begins its sequence ids anew, and what was answered before is no reply in it.
+    fn of(&mut self, session: SessionId) -> &[BackSlot] {
+        if self.session != Some(session) {
+            *self = BackSlots { session: Some(session), ..BackSlots::default() };
+        }
+        &self.slots
+    }
+}
+
 /// Answers callbacks that come over one connection until it ends. Requests of a session come
-/// over one connection at a time, so the slots live as long as this task; a server that moves
-/// to a new connection continues with the sequence ids it has, hence [`accept`].
+/// over one connection at a time, so the slots live as long as this task and session; a server
+/// that moves to a new connection continues with the sequence ids it has, hence [`accept`].
 pub(super) async fn serve(
     session: Weak<Inner>,
     handler: Arc<dyn CallbackHandler>,
     mut calls: mpsc::Receiver<IncomingCall>,
 ) {
-    let mut slots: Vec<BackSlot> = Vec::new();
-    slots.resize_with(limits::BACK_SLOTS as usize, BackSlot::default);
+    let mut slots = BackSlots::default();
     while let Some(mut call) = calls.recv().await {
         let Some(inner) = session.upgrade() else { return };
         let header = &call.header;
@@ -54,7 +71,7 @@ pub(super) async fn serve(
 fn compound(
     inner: &Inner,
     handler: &dyn CallbackHandler,
-    slots: &mut [BackSlot],
+    slots: &mut BackSlots,
     r: &mut Reader,
 ) -> Option<Bytes> {
     let header = CbCompoundHeader::decode(r).ok()?;
@@ -110,7 +127,7 @@ fn compound(
     }
     let body = weft_xdr::to_bytes(&reply);
     if let Some((slot, sequence)) = used
-        && let Some(slot) = slots.get_mut(slot.0 as usize)
+        && let Some(slot) = slots.slots.get_mut(slot.0 as usize)
     {
         slot.last = Some((sequence, body.clone()));
     }
@@ -123,11 +140,11 @@ enum Accept {
     Refused(NfsStat),
 }
 
-fn accept(inner: &Inner, slots: &[BackSlot], args: &CbSequenceArgs) -> Accept {
+fn accept(inner: &Inner, slots: &mut BackSlots, args: &CbSequenceArgs) -> Accept {
     if inner.core().session_id() != Some(args.sessionid) {
         return Accept::Refused(NfsStat::BADSESSION);
     }
-    let Some(slot) = slots.get(args.slotid.0 as usize) else {
+    let Some(slot) = slots.of(args.sessionid).get(args.slotid.0 as usize) else {
         return Accept::Refused(NfsStat::BADSLOT);
     };
     match &slot.last {
@@ -135,7 +152,7 @@ fn accept(inner: &Inner, slots: &[BackSlot], args: &CbSequenceArgs) -> Accept {
         Some((last, _)) if last.next() != args.sequenceid => {
             return Accept::Refused(NfsStat::SEQ_MISORDERED);
         }
-        // Nothing seen yet on this connection: wherever the server is, we follow.
+        // Nothing seen yet of this session on this connection: wherever the server is, we follow.
         _ => {}
     }
     let highest = SlotId(limits::BACK_SLOTS - 1);

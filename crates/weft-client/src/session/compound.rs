@@ -96,10 +96,10 @@ impl Resending {
         Resending { backoff: Backoff::new(patience), lost_since: None }
     }
 
-    /// Waits after DELAY.
-    async fn wait(&mut self) -> Result<(), ClientError> {
+    /// Waits after SEQUENCE was refused so, which is the error when patience has run out.
+    async fn wait(&mut self, status: NfsStat) -> Result<(), ClientError> {
         let Some(wait) = self.backoff.next_wait() else {
-            return Err(nfs(OpNum::SEQUENCE, NfsStat::DELAY));
+            return Err(nfs(OpNum::SEQUENCE, status));
         };
         tokio::time::sleep(wait).await;
         Ok(())
@@ -111,7 +111,7 @@ enum Verdict {
     Done(CompoundOutcome),
     /// Send the same again after a wait.
     Resend,
-    /// Send the same again, the session being bound first.
+    /// Send the same again after a wait, the session being bound first.
     Rebind,
     /// The slot is out of use, and so is its session.
     SlotLost,
@@ -181,9 +181,13 @@ impl Inner {
                 }
                 Verdict::Resend => {
                     self.tell(WaitReason::Delay);
-                    resending.wait().await?;
+                    resending.wait(NfsStat::DELAY).await?;
                 }
-                Verdict::Rebind => {}
+                Verdict::Rebind => {
+                    let why = "it does not take this connection for the session";
+                    self.tell(WaitReason::Unreachable(why.into()));
+                    resending.wait(NfsStat::CONN_NOT_BOUND_TO_SESSION).await?;
+                }
                 Verdict::SlotLost => return on_another_slot(unrepeatable, slot.is_in_doubt()),
                 Verdict::ReplyGone => {
                     slot.put_used();
@@ -316,9 +320,10 @@ fn outcome(results: impl Iterator<Item = OpReply>) -> CompoundOutcome {
     CompoundOutcome { done, failed: None, placed: None }
 }
 
-/// Statuses that ask for patience, RFC 8881 §15.1.1.3 and §15.1.9.2.
+/// Statuses that ask for patience, RFC 8881 §15.1.1.3 and §15.1.9.2. RECALLCONFLICT does not: what
+/// is being recalled may be what the caller has, and goes back only when he lets go.
 pub(crate) fn is_later(status: NfsStat) -> bool {
-    matches!(status, NfsStat::DELAY | NfsStat::GRACE | NfsStat::RECALLCONFLICT)
+    matches!(status, NfsStat::DELAY | NfsStat::GRACE)
 }
 
 fn nfs(op: OpNum, status: NfsStat) -> ClientError {

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::mpsc;
 use weft_nfs::{
-    AttrNo, Bitmap, CompoundReply, NFS_PROGRAM, NFS_V4, NfsStat, OpArgs, OpNum, OpOk,
+    AttrNo, Bitmap, CompoundReply, NFS_PROGRAM, NFS_V4, NfsStat, OpArgs, OpNum, OpOk, OpReply,
     PROC_COMPOUND, encode_compound_header, ops::*,
 };
 use weft_xdr::{Decode, Encode, Segment, Writer};
@@ -90,9 +90,14 @@ impl Inner {
         if step == Step::Ready {
             return Ok(Try::Again);
         }
-        let taken = tokio::time::timeout(limits::STEP_LIMIT, self.take_step(&link, &step)).await;
-        let result = taken.unwrap_or_else(|_| Err(RpcError::Lost("the server hangs".into())));
-        match result {
+        let is_last = step == Step::ReclaimComplete;
+        let reclaimed = if is_last { self.reclaim(&link).await } else { Ok(()) };
+        self.check_open()?;
+        let taken = match reclaimed {
+            Ok(()) => in_time(self.take_step(&link, &step)).await,
+            Err(e) => Err(e),
+        };
+        match taken {
             Ok(Ok(ok)) => self.step_done(&step, &ok),
             Ok(Err(status)) => self.step_refused(&link, &step, status),
             Err(RpcError::Refused(r)) => Err(ClientError::Rpc(RpcError::Refused(r))),
@@ -110,10 +115,7 @@ impl Inner {
     ) -> Result<Result<OpOk, NfsStat>, RpcError> {
         match step {
             Step::Ready => Ok(Err(NfsStat::DELAY)),
-            Step::ReclaimComplete => {
-                self.reclaim(link).await?;
-                self.reclaim_complete(link).await
-            }
+            Step::ReclaimComplete => self.reclaim_complete(link).await,
             Step::ExchangeId(args) => self.bare(link, OpArgs::ExchangeId(args.clone())).await,
             Step::DestroySession(id) => {
                 let args = DestroySessionArgs { sessionid: *id };
@@ -197,35 +199,71 @@ impl Inner {
         })
     }
 
-    /// RECLAIM_COMPLETE and the question for the lease time, on a slot of the new session.
-    /// Reclaims all that there is. A server that was there all the time has nothing to give back
-    /// (NO_GRACE); what it refuses is not had.
+    /// Reclaims all that there is, each with the limit of a step. A server that was there all the
+    /// time has nothing to give back (NO_GRACE); what it refuses is not had. What it puts off is
+    /// asked for again after the rest, so that no file keeps others waiting while the grace period
+    /// passes; when patience has run out, that is a refusal too.
     async fn reclaim(self: &Arc<Self>, link: &Link) -> Result<(), RpcError> {
         let all: Vec<_> = self.reclaims.lock().iter().filter_map(Weak::upgrade).collect();
-        for Reclaim { caller, ops, done } in all.iter().flat_map(|reclaims| reclaims.requests()) {
-            // Without a slot nothing can be reclaimed: RECLAIM_COMPLETE finds none either.
-            let Some(mut slot) = SlotGuard::acquire(self) else { return Ok(()) };
-            let Some(sequence) = self.core().sequence(&slot, true) else { return Ok(()) };
-            let mut all = vec![OpArgs::Sequence(sequence)];
-            all.extend(ops);
-            let sent = self.send_with_placement(link, &caller, self.encode(&all), None);
-            let (reply, _) = slot.reply(sent).await?;
-            let mut results = reply.results.into_iter();
-            if results.next().is_some_and(|r| r.result.is_ok()) {
-                slot.put_used();
-            }
-            let mut granted = Vec::new();
-            for result in results {
-                match result.result {
-                    Ok(ok) => granted.push(ok),
-                    Err(e) => tracing::debug!("not reclaimed: {}: {}", result.op, e.status),
+        let mut wanted: Vec<_> = all.iter().flat_map(|reclaims| reclaims.requests()).collect();
+        let mut backoff = Backoff::new(self.options.patience);
+        loop {
+            let mut put_off = Vec::new();
+            for Reclaim { caller, ops, done } in wanted {
+                // Without a slot nothing can be reclaimed: RECLAIM_COMPLETE finds none either.
+                let Some(reply) = self.reclaim_once(link, &caller, &ops).await? else {
+                    return Ok(());
+                };
+                let status = reply.results.last().map_or(reply.status, OpReply::status);
+                let behind_sequence = reply.results.into_iter().skip(1);
+                let granted = behind_sequence.map_while(|r| r.result.ok()).collect();
+                if status == NfsStat::DELAY {
+                    put_off.push((Reclaim { caller, ops, done }, granted));
+                } else {
+                    done(granted);
                 }
             }
-            done(granted);
+            if put_off.is_empty() || !self.pause(&mut backoff).await {
+                put_off.into_iter().for_each(|(reclaim, granted)| (reclaim.done)(granted));
+                return Ok(());
+            }
+            wanted = put_off.into_iter().map(|(reclaim, _)| reclaim).collect();
         }
-        Ok(())
     }
 
+    /// Sends one reclaim. None if there is no slot for it, or nobody wants the session any more.
+    async fn reclaim_once(
+        self: &Arc<Self>,
+        link: &Link,
+        caller: &Credential,
+        ops: &[OpArgs],
+    ) -> Result<Option<CompoundReply>, RpcError> {
+        let slot = self.check_open().ok().and_then(|()| SlotGuard::acquire(self));
+        let Some(mut slot) = slot else { return Ok(None) };
+        let Some(sequence) = self.core().sequence(&slot, true) else { return Ok(None) };
+        let mut all = vec![OpArgs::Sequence(sequence)];
+        all.extend_from_slice(ops);
+        let sent = self.send_with_placement(link, caller, self.encode(&all), None);
+        let (reply, _) = slot.reply(in_time(sent)).await?;
+        if reply.results.first().is_some_and(|r| r.result.is_ok()) {
+            slot.put_used();
+        }
+        if let Some(last) = reply.results.last().filter(|r| r.result.is_err()) {
+            tracing::debug!("not reclaimed: {}: {}", last.op, last.status());
+        }
+        Ok(Some(reply))
+    }
+
+    /// Waits before the server is asked again; false if it is not to be: patience has run out, or
+    /// the session is closed.
+    async fn pause(&self, backoff: &mut Backoff) -> bool {
+        let Some(wait) = backoff.next_wait() else { return false };
+        self.tell(WaitReason::Delay);
+        tokio::time::sleep(wait).await;
+        self.check_open().is_ok()
+    }
+
+    /// RECLAIM_COMPLETE and the question for the lease time, on a slot of the new session.
     async fn reclaim_complete(
         self: &Arc<Self>,
         link: &Link,
@@ -287,6 +325,12 @@ impl Inner {
         r.finish()?;
         Ok((reply, placed))
     }
+}
+
+/// An answer to one request of a step, which comes soon or not at all.
+async fn in_time<T>(answer: impl Future<Output = Result<T, RpcError>>) -> Result<T, RpcError> {
+    let answer = tokio::time::timeout(limits::STEP_LIMIT, answer).await;
+    answer.unwrap_or_else(|_| Err(RpcError::Lost("the server hangs".into())))
 }
 
 /// A reason for errors, which name the server already.

@@ -99,7 +99,8 @@ pub trait CallbackHandler: Send + Sync + 'static {
 /// **Never known behind it**: sessions, slots, and what others reclaim. All requests of the client
 /// wait meanwhile, so it neither waits nor makes one by itself.
 pub trait Reclaims: Send + Sync + 'static {
-    /// The requests, which are made one after another.
+    /// The requests, which are made one after another; what the server puts off is made again after
+    /// the others, as long as the client has patience.
     fn requests(&self) -> Vec<Reclaim>;
 }
 

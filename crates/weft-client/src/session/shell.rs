@@ -19,8 +19,9 @@ use super::{
 };
 use crate::{
     boxed::{Boxed, Spawned},
-    core::{Core, CoreConfig, ServerName, Standing},
+    core::{Core, CoreConfig, Role, ServerName, Standing},
     error::ClientError,
+    limits,
     random::random,
     rpc::Credential,
     sync::Mutex,
@@ -203,7 +204,9 @@ impl Session {
     }
 }
 
-/// Sends a bare SEQUENCE whenever nothing else has renewed the lease for a while.
+/// Sends a bare SEQUENCE whenever nothing else has renewed the lease for a while; to the metadata
+/// server also when the connection has ended: one that was restarted keeps everybody waiting for
+/// what we have open.
 async fn renew_lease(session: Weak<Inner>) {
     loop {
         let Some(at) = session.upgrade().map(|s| s.core().renew_at()) else { return };
@@ -211,8 +214,23 @@ async fn renew_lease(session: Weak<Inner>) {
         // Without a session there is nothing to renew; the next request makes one.
         let at = at.unwrap_or(now + Duration::from_secs(1));
         if at > now {
-            tokio::time::sleep_until(at.into()).await;
-            continue;
+            let link = session.upgrade().filter(|s| s.options.role == Role::Mds);
+            let link = link.and_then(|s| s.current_link());
+            let ended = async {
+                match &link {
+                    Some(link) => link.connection.ended().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep_until(at.into()) => continue,
+                () = ended => {}
+            }
+            // Whoever has a request on its way does the same, and sooner.
+            tokio::time::sleep(limits::RETURN_AFTER).await;
+            if session.upgrade().is_none_or(|s| s.usable_link().is_some()) {
+                continue;
+            }
         }
         let Some(inner) = session.upgrade() else { return };
         let caller = inner.options.credential.clone();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::fake::{Fault, UNIT, cluster::Cluster, pattern};
+use crate::fake::{Fake, Fault, State, UNIT, cluster::Cluster, pattern};
 use bytes::Bytes;
 use weft_client::{
     fs::{File, OpenOptions},
@@ -218,5 +218,132 @@ async fn late_answers_do_not_count() {
         assert_eq!(reading.await.unwrap(), new, "{late:?}");
     }
     file.close().await.unwrap();
+    c.client.close().await;
+}
+
+/// What an open file of ours had on its way when another open emptied the file does not survive
+/// that, also if it had arrived before the answer to the OPEN did.
+#[tokio::test]
+async fn what_arrives_behind_an_emptying_open_goes() {
+    let c = Cluster::start(IoPolicy::default()).await;
+    let first = c.open().await;
+    first.write_at(0, Bytes::from(vec![1; 3 << 20])).await.unwrap();
+    c.mds.fault(Fault::Hold(OpNum::OPEN));
+    let client = c.client.clone();
+    let opening =
+        tokio::spawn(async move { client.open("/f", OpenOptions::replace(0o644)).await.unwrap() });
+    let emptied = |s: &State| s.executed.iter().filter(|op| **op == OpNum::OPEN).count() == 2;
+    c.mds.until("the OPEN that empties", emptied).await;
+    first.commit().await.unwrap();
+    c.mds.release();
+    let second = opening.await.unwrap();
+    second.write_at(0, Bytes::from_static(b"new")).await.unwrap();
+    second.close().await.unwrap();
+    let other = c.another().await;
+    assert_eq!(other.read_file("/f", 8 << 20).await.unwrap(), "new");
+    first.close().await.unwrap();
+    c.client.close().await;
+}
+
+/// A truncation that nobody waits for any more has its turn before what is written after it: it
+/// cuts nothing that was acknowledged later.
+#[tokio::test]
+async fn a_truncation_given_up_cuts_nothing_later() {
+    let c = Cluster::start(IoPolicy::default()).await;
+    let file = c.open().await;
+    file.write_at(0, Bytes::from(vec![1; 100_000])).await.unwrap();
+    for _ in 0..5 {
+        c.mds.fault(Fault::Status(OpNum::SETATTR, NfsStat::DELAY));
+    }
+    tokio::select! {
+        cut = file.truncate(0) => panic!("{cut:?}"),
+        () = c.mds.until("a DELAY", |s| s.refused.contains(&OpNum::SETATTR)) => {}
+    }
+    file.write_at(0, Bytes::from_static(b"new")).await.unwrap();
+    file.commit().await.unwrap();
+    c.mds.until("the truncation", |s| s.executed.contains(&OpNum::SETATTR)).await;
+    assert_eq!(file.read_at(0, 200_000).await.unwrap(), "new");
+    assert_eq!(c.another().await.read_file("/f", 1 << 20).await.unwrap(), "new");
+    file.close().await.unwrap();
+    c.client.close().await;
+}
+
+/// Where other files' data cannot leave and take all the memory, who writes waits a few seconds,
+/// and the servers are not asked again and again meanwhile.
+#[tokio::test]
+async fn full_servers_hold_up_no_other_file() {
+    let policy = IoPolicy { cache_bytes: 4 << 20, ..IoPolicy::default() };
+    let c = Cluster::start(policy).await;
+    for ds in &c.ds {
+        (0..100_000).for_each(|_| ds.fault(Fault::Status(OpNum::WRITE, NfsStat::NOSPC)));
+    }
+    let mut full = Vec::new();
+    for n in 0..3 {
+        let file = c.client.open(&format!("/full{n}"), OpenOptions::replace(0o644)).await.unwrap();
+        let piece = Bytes::from(vec![1; 64 << 10]);
+        for at in 0..64 {
+            if file.write_at(at << 16, piece.clone()).await.is_err() {
+                break;
+            }
+        }
+        full.push(file);
+    }
+    let before = c.count_data(OpNum::WRITE) + refused(&c);
+    let file = c.client.open("/f", OpenOptions::replace(0o644)).await.unwrap();
+    let written = file.write_at(0, Bytes::from_static(b"small"));
+    tokio::time::timeout(Duration::from_secs(20), written).await.expect("it goes on").unwrap();
+    file.close().await.unwrap();
+    let asked = c.count_data(OpNum::WRITE) + refused(&c) - before;
+    assert!(asked < 1000, "{asked} WRITEs");
+    assert_eq!(c.another().await.read_file("/f", 99).await.unwrap(), "small");
+    for file in full {
+        file.close().await.unwrap_err();
+    }
+}
+
+/// WRITEs that data servers refused.
+fn refused(c: &Cluster) -> usize {
+    let of = |ds: &Fake| ds.lock().refused.iter().filter(|op| **op == OpNum::WRITE).count();
+    c.ds.iter().map(of).sum()
+}
+
+/// Where data servers have nothing, the metadata server says whether that is a hole: no data server
+/// has failed, and the layout stays.
+#[tokio::test]
+async fn a_hole_is_no_failure() {
+    let c = Cluster::start(IoPolicy::direct()).await;
+    let file = c.open().await;
+    let data = pattern(3 << 20, 2);
+    file.write_at(0, data.clone().into()).await.unwrap();
+    file.commit().await.unwrap();
+    for _ in 0..2 {
+        let (returned, reads) = (c.mds.count(OpNum::LAYOUTRETURN), c.mds.count(OpNum::READ));
+        c.ds[1].fault(Fault::Status(OpNum::READ, NfsStat::PNFS_IO_HOLE));
+        assert!(file.read_at(0, data.len()).await.unwrap() == data[..]);
+        assert_eq!(c.mds.count(OpNum::LAYOUTRETURN), returned);
+        assert_eq!(c.mds.count(OpNum::READ), reads + 1);
+    }
+    file.close().await.unwrap();
+    c.client.close().await;
+}
+
+/// A layout that is being recalled goes back though another one is wanted of the file just then;
+/// meanwhile I/O goes through the metadata server.
+#[tokio::test]
+async fn a_recall_meets_who_wants_a_layout() {
+    let c = Cluster::start(IoPolicy::direct()).await;
+    let data = pattern(3 << 20, 2);
+    c.client.write_file("/f", 0o644, data.clone().into()).await.unwrap();
+    let reader = c.client.open("/f", OpenOptions::read()).await.unwrap();
+    assert!(reader.read_at(0, data.len()).await.unwrap() == data[..]);
+    let options = OpenOptions { read: true, write: true, ..OpenOptions::default() };
+    let writer = c.client.open("/f", options).await.unwrap();
+    (0..1000).for_each(|_| c.mds.fault(Fault::Status(OpNum::LAYOUTGET, NfsStat::RECALLCONFLICT)));
+    let written = writer.write_at(0, Bytes::from(vec![1; 2 << 20]));
+    tokio::time::timeout(Duration::from_secs(3), written).await.expect("it goes on").unwrap();
+    c.mds.recall(reader.io().fh().clone());
+    c.mds.until("the layout is back", |s| s.executed.contains(&OpNum::LAYOUTRETURN)).await;
+    reader.close().await.unwrap();
+    writer.close().await.unwrap();
     c.client.close().await;
 }

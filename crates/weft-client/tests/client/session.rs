@@ -1,18 +1,30 @@
 //! The session against a server that loses connections, sessions and its memory.
 
-use std::{io::ErrorKind, os::unix::fs::FileExt, sync::Arc, time::Duration};
+use std::{
+    io::ErrorKind,
+    os::unix::fs::FileExt,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use crate::fake::{Fake, Fault};
 use bytes::Bytes;
 use weft_client::{
     ClientError, OnWait, WaitReason, Waiting,
     core::Role,
+    limits,
     rpc::Credential,
-    session::{DataRead, Session, SessionOptions},
+    session::{CallbackHandler, DataRead, Reclaim, Reclaims, Session, SessionOptions},
 };
 use weft_io::Destination;
 use weft_nfs::{
-    Attrs, Component, FileHandle, NfsStat, OpArgs, OpNum, StableHow, Stateid,
+    Attrs, Component, FileHandle, NfsStat, OpArgs, OpNum, OpOk, StableHow, Stateid,
+    callback::{
+        CbGetattrArgs, CbLayoutrecallArgs, CbNotifyLockArgs, CbRecallAnyArgs, CbRecallArgs, CbReply,
+    },
     ops::{CreateArgs, CreateType, GetattrArgs, RemoveArgs},
 };
 use weft_xdr::Payload;
@@ -43,6 +55,75 @@ fn getattr() -> Vec<OpArgs> {
     vec![OpArgs::Putrootfh, OpArgs::Getattr(GetattrArgs { request })]
 }
 
+/// Counts the recalls that get through to it.
+#[derive(Default)]
+struct Recalled(AtomicUsize);
+
+impl CallbackHandler for Recalled {
+    fn cb_layoutrecall(&self, _: &CbLayoutrecallArgs) -> NfsStat {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        NfsStat::OK
+    }
+
+    fn cb_recall(&self, _: &CbRecallArgs) -> NfsStat {
+        NfsStat::BAD_STATEID
+    }
+
+    fn cb_recall_any(&self, _: &CbRecallAnyArgs) -> NfsStat {
+        NfsStat::OK
+    }
+
+    fn cb_getattr(&self, _: &CbGetattrArgs) -> Result<Attrs, NfsStat> {
+        Err(NfsStat::BADHANDLE)
+    }
+
+    fn cb_notify_lock(&self, _: &CbNotifyLockArgs) -> NfsStat {
+        NfsStat::OK
+    }
+
+    fn state_revoked(&self) {}
+}
+
+/// Reclaims so many things, each by a PUTROOTFH and a GETFH.
+struct Wanted {
+    count: usize,
+    /// How often it was asked what to reclaim.
+    asked: AtomicUsize,
+    /// Which were answered, with how many results.
+    answered: Arc<Mutex<Vec<(usize, usize)>>>,
+}
+
+impl Wanted {
+    fn of(session: &Session, count: usize) -> Arc<Wanted> {
+        let (asked, answered) = (AtomicUsize::new(0), Arc::default());
+        let wanted = Arc::new(Wanted { count, asked, answered });
+        let reclaims: Arc<dyn Reclaims> = wanted.clone();
+        session.reclaim_with(Arc::downgrade(&reclaims));
+        wanted
+    }
+
+    fn answers(&self) -> Vec<(usize, usize)> {
+        self.answered.lock().unwrap().clone()
+    }
+}
+
+impl Reclaims for Wanted {
+    fn requests(&self) -> Vec<Reclaim> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let request = |which| {
+            let answered = self.answered.clone();
+            Reclaim {
+                caller: Credential::NONE,
+                ops: vec![OpArgs::Putrootfh, OpArgs::Getfh],
+                done: Box::new(move |granted: Vec<OpOk>| {
+                    answered.lock().unwrap().push((which, granted.len()));
+                }),
+            }
+        };
+        (0..self.count).map(request).collect()
+    }
+}
+
 /// A session that is closed leaves no record at the server, also when something is open still: then
 /// the client starts anew, which ends what it had, and leaves.
 #[tokio::test]
@@ -69,7 +150,7 @@ async fn a_closed_session_is_forgotten() {
 #[tokio::test]
 async fn waits_are_told_of() {
     let fake = Fake::start(vec![]).await;
-    let told: Arc<std::sync::Mutex<Vec<WaitReason>>> = Arc::default();
+    let told: Arc<Mutex<Vec<WaitReason>>> = Arc::default();
     let hears = told.clone();
     let on_wait: OnWait = Arc::new(move |w: &Waiting| hears.lock().unwrap().push(w.why.clone()));
     let options = SessionOptions { on_wait: Some(on_wait), ..options() };
@@ -138,6 +219,151 @@ async fn a_restarted_server_is_met_again() {
     fake.restart();
     session.compound(mkdir("d")).await.unwrap();
     assert_eq!((fake.count(OpNum::EXCHANGE_ID), session.losses()), (2, 1));
+}
+
+/// RFC 8881 §2.10.6.1: the slots of a session begin anew, also those of the back channel, and also
+/// over the connection that the session before had. A recall gets through however many did before;
+/// one that is sent again is answered, and does not.
+#[tokio::test]
+async fn a_new_session_begins_its_back_channel_anew() {
+    for before in [1, 2] {
+        let fake = Fake::start(vec![]).await;
+        let handler = Arc::new(Recalled::default());
+        let options = SessionOptions { callbacks: Some(handler.clone()), ..options() };
+        let session = Session::open(fake.addr, options).await.unwrap();
+        let recall = async |answers| {
+            fake.recall(FileHandle(Bytes::from_static(b"a file")));
+            fake.until("the recall is answered", |s| s.cb_replies.len() == answers).await;
+            handler.0.load(Ordering::Relaxed)
+        };
+        for n in 1..=before {
+            assert_eq!(recall(n).await, n);
+        }
+        fake.restart();
+        session.compound(getattr()).await.unwrap();
+        assert_eq!((fake.count(OpNum::CREATE_SESSION), fake.lock().connections), (2, 1));
+        for n in before + 1..=before + 2 {
+            assert_eq!(recall(n).await, n, "after {before}");
+        }
+        fake.lock().cb_sequence -= 1;
+        assert_eq!(recall(before + 3).await, before + 2, "sent again");
+        let answered = |s: &[_]| s.iter().all(|r: &CbReply| r.status == NfsStat::OK);
+        assert!(answered(&fake.lock().cb_replies));
+    }
+}
+
+/// A server has the limit of a step for each reclaim, not for all of them: many that take longer
+/// together are made once, over one connection.
+#[tokio::test]
+async fn many_slow_reclaims_come_to_an_end() {
+    // Each is kept back until that is told of: together longer than the limit.
+    let held_max = limits::STEP_LIMIT.div_duration_f64(limits::QUIET_MAX) as usize + 1;
+    let fake = Fake::start(vec![]).await;
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let on_wait: OnWait = Arc::new(move |w: &Waiting| drop(tell.send(w.why.clone())));
+    let options = SessionOptions { on_wait: Some(on_wait), ..options() };
+    let session = Session::open(fake.addr, options).await.unwrap();
+    let wanted = Wanted::of(&session, held_max);
+    fake.restart();
+    (0..held_max).for_each(|_| fake.fault(Fault::Hold(OpNum::GETFH)));
+    let mut request = tokio::spawn(async move { session.compound(getattr()).await.map(drop) });
+    loop {
+        tokio::select! {
+            done = &mut request => break done.unwrap().unwrap(),
+            Some(why) = told.recv() => {
+                assert_eq!(why, WaitReason::NoAnswer);
+                fake.release();
+            }
+        }
+    }
+    assert_eq!(wanted.answers(), (0..held_max).map(|n| (n, 2)).collect::<Vec<_>>());
+    assert_eq!((wanted.asked.load(Ordering::Relaxed), fake.lock().connections), (1, 1));
+}
+
+/// A reclaim that is put off, be it by SEQUENCE or by what is behind it, is made again after the
+/// others, and before RECLAIM_COMPLETE; one that is refused is not.
+#[tokio::test]
+async fn a_reclaim_that_is_put_off_is_made_again() {
+    let fake = Fake::start(vec![]).await;
+    let told: Arc<Mutex<Vec<WaitReason>>> = Arc::default();
+    let hears = told.clone();
+    let on_wait: OnWait = Arc::new(move |w: &Waiting| hears.lock().unwrap().push(w.why.clone()));
+    let options = SessionOptions { on_wait: Some(on_wait), ..options() };
+    let session = Session::open(fake.addr, options).await.unwrap();
+    let wanted = Wanted::of(&session, 4);
+    fake.restart();
+    for (op, status) in [
+        (OpNum::GETFH, NfsStat::DELAY),
+        (OpNum::SEQUENCE, NfsStat::DELAY),
+        (OpNum::GETFH, NfsStat::RECLAIM_BAD),
+    ] {
+        fake.fault(Fault::Status(op, status));
+    }
+    session.compound(getattr()).await.unwrap();
+    assert_eq!(wanted.answers(), [(2, 1), (3, 2), (0, 2), (1, 2)]);
+    assert_eq!(*told.lock().unwrap(), [WaitReason::Delay]);
+    let last = fake.lock().executed.iter().rev().find_map(|op| match *op {
+        OpNum::GETFH | OpNum::RECLAIM_COMPLETE => Some(*op),
+        _ => None,
+    });
+    assert_eq!(last, Some(OpNum::RECLAIM_COMPLETE));
+}
+
+/// What is put off until patience has run out is not had, and keeps nobody waiting any longer.
+#[tokio::test]
+async fn reclaims_are_not_put_off_for_ever() {
+    let fake = Fake::start(vec![]).await;
+    let options = SessionOptions { patience: Duration::from_millis(100), ..options() };
+    let session = Session::open(fake.addr, options).await.unwrap();
+    let wanted = Wanted::of(&session, 1);
+    fake.restart();
+    (0..1000).for_each(|_| fake.fault(Fault::Status(OpNum::GETFH, NfsStat::DELAY)));
+    session.compound(getattr()).await.unwrap();
+    assert_eq!(wanted.answers(), [(0, 1)]);
+    let tries = fake.lock().refused.iter().filter(|op| **op == OpNum::GETFH).count();
+    assert!((2..10).contains(&tries), "{tries}");
+}
+
+/// Nothing more is reclaimed once the session is closed, nor said to be.
+#[tokio::test]
+async fn reclaims_end_when_the_session_is_closed() {
+    let fake = Fake::start(vec![]).await;
+    let session = open(&fake).await;
+    let _wanted = Wanted::of(&session, 1);
+    fake.restart();
+    fake.lock().executed.clear();
+    let tries = |refused: &[OpNum], op| refused.iter().filter(|one| **one == op).count();
+    (0..1000).for_each(|_| fake.fault(Fault::Status(OpNum::GETFH, NfsStat::DELAY)));
+    let request = tokio::spawn({
+        let session = session.clone();
+        async move { session.compound(getattr()).await.map(drop) }
+    });
+    fake.until("a reclaim is put off twice", |s| tries(&s.refused, OpNum::GETFH) == 2).await;
+    fake.lock().refused.clear();
+    session.close().await;
+    assert!(matches!(request.await.unwrap(), Err(ClientError::Closed)));
+    assert_eq!(fake.count(OpNum::RECLAIM_COMPLETE), 0);
+    assert_eq!(fake.lock().refused, [], "no request was made on a session that was gone");
+}
+
+/// A connection that is bound when the server asks for it carries on with the request. A server
+/// that asks again and again is given up when patience has run out, and not asked without a pause.
+#[tokio::test]
+async fn a_connection_is_not_bound_for_ever() {
+    let fake = Fake::start(vec![]).await;
+    let options = SessionOptions { patience: Duration::from_millis(200), ..options() };
+    let session = Session::open(fake.addr, options).await.unwrap();
+    let unbound = Fault::Status(OpNum::SEQUENCE, NfsStat::CONN_NOT_BOUND_TO_SESSION);
+    fake.fault(unbound);
+    session.compound(mkdir("d")).await.unwrap();
+    assert_eq!(fake.count(OpNum::BIND_CONN_TO_SESSION), 1);
+    (0..1000).for_each(|_| fake.fault(unbound));
+    let given_up = session.compound(mkdir("e")).await.unwrap_err();
+    assert_eq!(given_up.status(), Some(NfsStat::CONN_NOT_BOUND_TO_SESSION), "{given_up}");
+    assert!(fake.count(OpNum::BIND_CONN_TO_SESSION) < 10);
+    fake.lock().faults.clear();
+    session.compound(mkdir("e")).await.unwrap();
+    assert_eq!(fake.count(OpNum::CREATE_SESSION), 1, "the session is as good as before");
 }
 
 /// DELAY is waited out, on SEQUENCE with the same sequence id, later with a new one; a final
@@ -290,4 +516,19 @@ async fn reading_into_a_file() {
     let again = read(0, 200_000, (good, 777)).await.unwrap();
     assert_eq!(again, (DataRead::Placed(200_000), false));
     assert_eq!(fake.count(OpNum::CREATE_SESSION), 1);
+}
+
+/// A metadata server that was restarted hears from us as soon as it can, though we want nothing of
+/// it: what we have open keeps others waiting until we have told it.
+#[tokio::test]
+async fn an_idle_client_is_soon_back() {
+    let fake = Fake::start(vec![]).await;
+    let session = open(&fake).await;
+    session.compound(getattr()).await.unwrap();
+    fake.restart();
+    fake.hang_up();
+    let back = |s: &crate::fake::State| {
+        s.executed.iter().filter(|op| **op == OpNum::EXCHANGE_ID).count() == 2
+    };
+    tokio::time::timeout(Duration::from_secs(5), fake.until("it is back", back)).await.unwrap();
 }

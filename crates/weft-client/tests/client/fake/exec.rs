@@ -222,6 +222,7 @@ impl State {
         if a.flags & weft_nfs::create_session_flags::CONN_BACK_CHAN != 0 {
             self.back = Some(back.clone());
         }
+        self.cb_sequence = 0;
         Ok(OpOk::CreateSession(CreateSessionOk {
             sessionid: SessionId(id),
             sequence: a.sequence,

@@ -148,7 +148,8 @@ pub struct State {
     /// Layouts held, by file: their seqids.
     layouts: HashMap<u64, u32>,
     back: Option<mpsc::UnboundedSender<Vec<Segment>>>,
-    cb_sequence: u32,
+    /// The back channel's last sequence id, of its one slot.
+    pub cb_sequence: u32,
 }
 
 /// A running fake. Clones share it.
@@ -265,6 +266,11 @@ impl Fake {
     /// The process dies and stays dead: connections end, nothing listens.
     pub fn kill(&self) {
         self.accepting.lock().unwrap().iter().for_each(AbortHandle::abort);
+    }
+
+    /// Connections end.
+    pub fn hang_up(&self) {
+        self.accepting.lock().unwrap().drain(1..).for_each(|connection| connection.abort());
     }
 
     /// Waits until the condition holds; it is looked at after every request.

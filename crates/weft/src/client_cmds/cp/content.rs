@@ -82,6 +82,7 @@ pub(super) async fn copy(
     match (from, to) {
         (Place::Local, Place::Cluster(remote)) => {
             let upload = Upload::file(item.from).map_err(|e| e.to_string())?;
+            let upload = upload.with_mode(item.facts.mode(how.preserve) & 0o777);
             send(remote, upload, item, (how, progress)).await?;
             Ok(By::Us)
         }
