@@ -31,6 +31,7 @@ fn copies() {
     what_may_not_be_read_is_told(&one);
     copies_are_verified(&one, &other);
     copies_are_resumed(&one);
+    the_umask_counts(&one);
     nothing_into_itself(&one);
     set_id_bits_need_their_owner(&one);
     servers_copy_within_a_cluster(&one, &other);
@@ -169,6 +170,90 @@ fn what_fails_is_told_and_the_rest_goes_on(one: &Bench) {
     }
 }
 
+/// New files and directories lose what the umask says, on either side, and with -p nothing;
+/// standard input that is closed is no empty file.
+fn the_umask_counts(one: &Bench) {
+    let run = |umask: &str, words: &str| {
+        let program = support::weft_binary();
+        let script = format!("umask {umask}; {} {words}", program.display());
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &script]).current_dir(one.dir.path());
+        let server = format!("127.0.0.1:{}", one.cluster.port());
+        let said = shell.env("WEFT_SERVER", server).output().expect("a shell");
+        (said.status.success(), String::from_utf8_lossy(&said.stderr).into_owned())
+    };
+    let dir = one.local("masked");
+    fs::create_dir(&dir).expect("a folder");
+    let file = one.file("masked/file", 1, 10);
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o664)).expect("a mode");
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o775)).expect("a mode");
+    for (umask, file_mode, plain_mode, dir_mode) in
+        [("077", 0o600, 0o600, 0o700), ("002", 0o664, 0o664, 0o775), ("027", 0o640, 0o640, 0o750)]
+    {
+        one.ok(&["mkdir", "/m"]);
+        for words in [
+            "put masked/file /m/put",
+            "cp masked/file :/m/cp",
+            "cp -r masked :/m/tree",
+            "mkdir /m/dir",
+            "touch /m/touch",
+            "put - /m/stdin < masked/file",
+            "cp -rp masked :/m/kept",
+            "get /m/kept/file masked-got",
+            "cp -r :/m/kept masked-back",
+        ] {
+            let (ok, said) = run(umask, words);
+            assert!(ok, "{words}: {said}");
+        }
+        let mode = |path: &str| {
+            let told = one.ok(&["stat", "--json", path]);
+            let told: serde_json::Value = serde_json::from_slice(&told).expect("JSON");
+            told["mode"].as_str().expect("words").to_owned()
+        };
+        for (path, is_dir, wanted) in [
+            ("/m/put", false, file_mode),
+            ("/m/cp", false, file_mode),
+            ("/m/tree", true, dir_mode),
+            ("/m/tree/file", false, file_mode),
+            ("/m/dir", true, dir_mode),
+            ("/m/touch", false, plain_mode),
+            ("/m/stdin", false, plain_mode),
+            ("/m/kept", true, 0o775),
+            ("/m/kept/file", false, 0o664),
+        ] {
+            assert_eq!(mode(path), words_of(is_dir, wanted), "umask {umask}: {path}");
+        }
+        let local =
+            |name: &str| fs::metadata(one.local(name)).expect("it").permissions().mode() & 0o777;
+        assert_eq!(
+            (local("masked-got"), local("masked-back"), local("masked-back/file")),
+            (file_mode, dir_mode, file_mode)
+        );
+        fs::remove_file(one.local("masked-got")).expect("it");
+        fs::remove_dir_all(one.local("masked-back")).expect("it");
+        one.ok(&["rm", "-r", "/m"]);
+    }
+    one.ok(&["put", &file, "/good"]);
+    for words in ["put - /good <&-", "cp - :/good <&-"] {
+        let (ok, said) = run("022", words);
+        assert!(!ok && said.contains("standard input is closed"), "{words}: {said}");
+    }
+    assert_eq!(one.content("/good"), support::pattern(1, 10));
+    let (ok, said) = run("022", "put - /good < /dev/null");
+    assert!(ok && one.content("/good").is_empty(), "{said}");
+    one.ok(&["rm", "/good"]);
+}
+
+/// A mode as `ls` shows it.
+fn words_of(is_dir: bool, mode: u32) -> String {
+    let mut words = String::from(if is_dir { "d" } else { "-" });
+    for at in (0..9).rev() {
+        let letter = ['x', 'w', 'r'][at % 3];
+        words.push(if mode & (1 << at) == 0 { '-' } else { letter });
+    }
+    words
+}
+
 /// A user who is not root.
 const USER: u32 = 12_345;
 
@@ -268,9 +353,26 @@ fn copies_are_resumed(one: &Bench) {
     let after = ["same", "longer", "later"].map(fileid);
     let stays: Vec<bool> = before.iter().zip(after).map(|(a, b)| *a == b).collect();
     assert_eq!(stays, [true, false, false]);
-    one.ok(&["cp", "-r", ":/resumed", &one.local("resumed-back")]);
-    same(&dir, &one.local("resumed-back"));
-    one.ok(&["rm", "-r", "/resumed"]);
+    let back = one.local("resumed-back");
+    one.ok(&["cp", "-r", ":/resumed", &back]);
+    same(&dir, &back);
+    // The same command again makes no second copy within the first.
+    let said = one.fails(1, &["cp", "-r", "--resume", &dir, ":/resumed"]);
+    assert!(said.contains("resumed/. to go on with a copy that was begun in it"), "{said}");
+    let said = one.fails(1, &["cp", "-r", "--resume", ":/resumed", &back]);
+    assert!(said.contains("/resumed/. to go on with a copy that was begun in it"), "{said}");
+    assert_eq!(one.names("/resumed"), ["later", "longer", "new", "same"]);
+    one.ok(&["cp", "-r", "--resume", ":/resumed/.", &back]);
+    one.ok(&["mkdir", "/in"]);
+    one.ok(&["cp", "-r", &dir, ":/in"]);
+    one.ok(&["cp", "-r", "--resume", &dir, ":/in"]);
+    assert_eq!(one.names("/in"), ["resumed"]);
+    assert_eq!(one.names("/in/resumed"), ["later", "longer", "new", "same"]);
+    // What is in a directory goes into the root, too.
+    one.ok(&["cp", "-r", &format!("{dir}/."), ":/"]);
+    one.ok(&["cp", "-r", "--resume", &format!("{dir}/."), ":/"]);
+    one.ok(&["rm", "/later", "/longer", "/new", "/same"]);
+    one.ok(&["rm", "-r", "/resumed", "/in"]);
 }
 
 /// Also through a link, and by another name of the server.

@@ -266,6 +266,8 @@ fn mistakes(bench: &Bench) {
         (2, &["chmod", "rw", "/t"][..], "rw: not a mode; write it as 644"),
         (1, &["chmod", "644", "/gone"], "/gone: no such file or directory (`weft ls` shows"),
         (1, &["chown", "no-such-user", "/t"], "knows no such user"),
+        (1, &["chown", "4294967295", "/t"], "4294967295: is no user"),
+        (1, &["chown", "root:", "/t"], "name the group behind the colon"),
         (1, &["ln", "/t/small", "/t/large"], "/t/large: file exists"),
         (1, &["ln", "/t/sub", "/t/x"], "is a directory, which has one name"),
         (1, &["cat", "/t/z*"], "/t/z*: nothing fits"),
@@ -276,6 +278,14 @@ fn mistakes(bench: &Bench) {
         assert!(said.contains(words), "weft {arguments:?}: {said}");
         let names_server = status != 1 || arguments[0] == "chown" || said.contains("weft://");
         assert!(names_server, "port {port}: {said}");
+    }
+    for (arguments, words) in [
+        (&["rm", "-r", "/t/sub/.."][..], "/t/sub/..: write the name of what is to be removed"),
+        (&["rm", "-r", "/t/."], "/t/.: write the name of what is to be removed"),
+        (&["mv", "/t/sub/..", "/u"], "/t/sub/..: write the name of what is to be moved"),
+    ] {
+        let said = bench.fails(1, arguments);
+        assert!(said.contains(words), "weft {arguments:?}: {said}");
     }
     bench.ok(&["rm", "/t/s[me]*"]);
     assert_eq!(

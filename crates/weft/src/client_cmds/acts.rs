@@ -22,11 +22,9 @@ use super::{
     mode::ModeChange,
     tree::{Limits, Trees},
     troubles::Troubles,
+    umask::file_mode,
 };
 use crate::outcome::Outcome;
-
-/// Mode of a file that is made by touching it.
-const FILE_MODE: u32 = 0o644;
 
 /// Options of `weft chmod`.
 #[derive(Debug, Clone, Args)]
@@ -145,6 +143,9 @@ fn owner_of(text: &str) -> Result<Attrs, String> {
     if user.is_empty() && group.is_empty() {
         return Err(format!("{text:?}: write USER, USER:GROUP or :GROUP"));
     }
+    if text.ends_with(':') {
+        return Err(format!("{text:?}: name the group behind the colon, or leave that out"));
+    }
     let uid = |name: &str| User::from_name(name).ok().flatten().map(|u| u.uid.as_raw());
     let gid = |name: &str| Group::from_name(name).ok().flatten().map(|g| g.gid.as_raw());
     let owner = id_of("user", user, uid)?;
@@ -164,6 +165,9 @@ fn id_of(
     let id = id.ok_or_else(|| {
         format!("{name}: this machine knows no such {kind} (a number is taken as it is)")
     })?;
+    if id == u32::MAX {
+        return Err(format!("{name}: is no {kind}: to systems it says that nothing is changed"));
+    }
     Ok(Some(Opaque(id.to_string().into_bytes().into())))
 }
 
@@ -188,7 +192,7 @@ pub(super) async fn touch(clusters: &mut Clusters, args: TouchArgs) -> Outcome {
 }
 
 async fn make(remote: &Remote, path: &Path) -> Result<(), String> {
-    let options = OpenOptions { write: true, create: Some(FILE_MODE), ..OpenOptions::default() };
+    let options = OpenOptions { write: true, create: Some(file_mode()), ..OpenOptions::default() };
     let file = remote.client.open(path, options).await.map_err(|e| remote.failed(&e))?;
     file.close().await.map_err(|e| remote.failed(&e))
 }
@@ -263,7 +267,9 @@ mod tests {
         assert_eq!(ids("root"), Ok((id("0"), None)));
         assert_eq!(ids("12:34"), Ok((id("12"), id("34"))));
         assert_eq!(ids(":root"), Ok((None, id("0"))));
-        assert!(ids(":").is_err());
+        assert!(ids(":").is_err() && ids("root:").is_err());
+        assert!(ids("4294967295").is_err() && ids("0:4294967295").is_err());
+        assert_eq!(ids("4294967294"), Ok((id("4294967294"), None)));
         assert!(ids("no-such-user-here").unwrap_err().contains("knows no such user"));
     }
 }

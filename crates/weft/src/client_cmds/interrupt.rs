@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM: the command says goodbye to its servers, for a moment at most.
+//! Ctrl-C, SIGTERM, and the end of its terminal: the command says goodbye to its servers, for a
+//! moment at most.
 
 use std::io;
 
@@ -12,6 +13,7 @@ pub struct Interrupted(i32);
 fn word(number: i32) -> &'static str {
     match SignalKind::from_raw(number) {
         kind if kind == SignalKind::interrupt() => "interrupted",
+        kind if kind == SignalKind::hangup() => "its terminal has gone",
         _ => "terminated",
     }
 }
@@ -27,6 +29,7 @@ impl Interrupted {
 pub struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
+    hangup: Signal,
 }
 
 impl Interrupts {
@@ -36,7 +39,8 @@ impl Interrupts {
     /// Signals cannot be waited for.
     pub fn new() -> io::Result<Interrupts> {
         let interrupt = signal(SignalKind::interrupt())?;
-        Ok(Interrupts { interrupt, terminate: signal(SignalKind::terminate())? })
+        let terminate = signal(SignalKind::terminate())?;
+        Ok(Interrupts { interrupt, terminate, hangup: signal(SignalKind::hangup())? })
     }
 
     /// The next one.
@@ -44,6 +48,7 @@ impl Interrupts {
         let kind = tokio::select! {
             _ = self.interrupt.recv() => SignalKind::interrupt(),
             _ = self.terminate.recv() => SignalKind::terminate(),
+            _ = self.hangup.recv() => SignalKind::hangup(),
         };
         Interrupted(kind.as_raw_value())
     }
@@ -53,10 +58,11 @@ impl Interrupts {
 mod tests {
     use super::*;
 
-    /// 130 and 143, as shells have it.
+    /// 129, 130 and 143, as shells have it.
     #[test]
     fn statuses() {
         let of = |kind: SignalKind| Interrupted(kind.as_raw_value());
+        assert_eq!(of(SignalKind::hangup()).exit_status(), 129);
         assert_eq!(of(SignalKind::interrupt()).exit_status(), 130);
         assert_eq!(of(SignalKind::terminate()).exit_status(), 143);
         assert_eq!(of(SignalKind::interrupt()).to_string(), "interrupted");

@@ -19,6 +19,7 @@ mod quote;
 mod stat;
 mod tree;
 mod troubles;
+mod umask;
 mod usage;
 mod waits;
 

@@ -1,5 +1,7 @@
 //! Modes as `chmod` takes them: octal, or `u+x,go-w`.
 
+use super::umask::umask;
+
 /// A change of modes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModeChange(Vec<Clause>);
@@ -130,13 +132,6 @@ fn what(text: &str) -> Option<What> {
         };
     }
     Some(What::Bits(bits, somewhere))
-}
-
-/// What this process's new files lose.
-fn umask() -> u32 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    line.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(0o022)
 }
 
 #[cfg(test)]

@@ -13,13 +13,11 @@ use weft_client::{
 };
 use weft_nfs::{Component, FileHandle, FileType, NfsStat};
 
-use super::{connect::Remote, glob};
+use super::{connect::Remote, glob, umask::directory_mode};
 use crate::outcome::Outcome;
 
 /// Entries of a directory removed between two looks at it: bounds what `rm -r` remembers.
 const REMOVED_AT_A_TIME: usize = 4096;
-/// Mode of a new directory.
-const DIRECTORY_MODE: u32 = 0o755;
 
 /// Removes paths in order; the first failure ends it.
 pub(super) async fn rm(remote: &Remote, paths: &[PathBuf], recursive: bool) -> Outcome {
@@ -29,6 +27,7 @@ pub(super) async fn rm(remote: &Remote, paths: &[PathBuf], recursive: bool) -> O
     if let Some(path) = paths.iter().find(|path| is_root(path)) {
         return Err(format!("{}: the root cannot be removed", path.display()).into());
     }
+    paths.iter().try_for_each(|path| require_name(path, "removed"))?;
     for path in &paths {
         if recursive {
             remove_tree(remote, path).await?;
@@ -54,6 +53,19 @@ fn is_root(path: &Path) -> bool {
         }
     }
     depth == 0
+}
+
+/// Who writes `DIR/..` or `DIR/.` rarely wants that directory itself gone, as others' commands have
+/// it.
+fn require_name(path: &Path, what: &str) -> Outcome {
+    let bytes = path.as_os_str().as_bytes();
+    let bytes = bytes.trim_ascii_end().strip_suffix(b"/").unwrap_or(bytes);
+    let last = bytes.rsplit(|b| *b == b'/').next().unwrap_or(bytes);
+    match last == b"." || last == b".." {
+        true if is_root(path) => Ok(()),
+        true => Err(format!("{}: write the name of what is to be {what}", path.display()).into()),
+        false => Ok(()),
+    }
 }
 
 /// A directory that is being emptied.
@@ -139,13 +151,12 @@ async fn first_entries(client: &Client, dir: &Emptied) -> Outcome<Vec<DirEntry>>
 
 /// Makes directories, with those above them if asked to.
 pub(super) async fn mkdir(remote: &Remote, paths: &[PathBuf], parents: bool) -> Outcome {
-    let client = &remote.client;
+    let (client, mode) = (&remote.client, directory_mode());
     for path in paths {
         let path = remote.path(path);
-        if parents {
-            client.mkdir_all(&path, DIRECTORY_MODE).await?;
-        } else {
-            client.mkdir(&path, DIRECTORY_MODE).await?;
+        match parents {
+            true => client.mkdir_all(&path, mode).await?,
+            false => client.mkdir(&path, mode).await?,
         }
     }
     Ok(())
@@ -153,6 +164,7 @@ pub(super) async fn mkdir(remote: &Remote, paths: &[PathBuf], parents: bool) -> 
 
 /// Renames a file or directory, or moves it into a directory.
 pub(super) async fn mv(remote: &Remote, source: &Path, destination: &Path) -> Outcome {
+    require_name(source, "moved")?;
     let (source, destination) = (remote.path(source), remote.path(destination));
     let destination = remote_target(&remote.client, &destination, source.file_name()).await?;
     let renamed = remote.client.rename(&source, &destination).await;
@@ -194,6 +206,17 @@ async fn remote_target(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What ends in no name is refused, but for the root, which has words of its own.
+    #[test]
+    fn names_at_the_end() {
+        for (path, has) in
+            [("/a", true), ("/a/.", false), ("/a/b/..", false), ("a/../", false), ("/", true)]
+        {
+            assert_eq!(require_name(Path::new(path), "removed").is_ok(), has, "{path}");
+        }
+        assert!(require_name(Path::new("/a/..b"), "removed").is_ok());
+    }
 
     /// However the root is written.
     #[test]

@@ -9,6 +9,8 @@ use nix::unistd::{Group, User};
 use rustix::process::Uid;
 use weft_nfs::{Attrs, FileType, NfsTime, Opaque, attr::SetTime};
 
+use crate::client_cmds::umask::umask;
+
 /// Bits of a mode that are kept with `-p`, and without.
 const MODE: u32 = 0o7777;
 const PERMISSIONS: u32 = 0o777;
@@ -101,7 +103,7 @@ impl Facts {
         match preserve {
             true if self.keeps_owner(copier) => self.mode & MODE,
             true => self.mode & WITHOUT_SET_ID,
-            false => self.mode & PERMISSIONS,
+            false => self.mode & PERMISSIONS & !copier.umask,
         }
     }
 
@@ -157,6 +159,8 @@ struct Copier {
     user: Uid,
     /// That he is in.
     groups: Vec<u32>,
+    /// What his new files lose.
+    umask: u32,
 }
 
 impl Copier {
@@ -164,7 +168,7 @@ impl Copier {
         let mut groups = vec![rustix::process::getegid().as_raw()];
         let others = rustix::process::getgroups().unwrap_or_default();
         groups.extend(others.into_iter().map(|group| group.as_raw()));
-        Copier { user: rustix::process::geteuid(), groups }
+        Copier { user: rustix::process::geteuid(), groups, umask: umask() }
     }
 
     fn is_in(&self, group: u32) -> bool {
@@ -200,7 +204,7 @@ mod tests {
             let attrs = Attrs { mode: Some(0o7755), owner, ..Attrs::default() };
             Facts::of_remote(Attrs { owner_group: Some(numeric_owner(group)), ..attrs })
         };
-        let by = |user| Copier { user: Uid::from_raw(user), groups: vec![50, 60] };
+        let by = |user| Copier { user: Uid::from_raw(user), groups: vec![50, 60], umask: 0o022 };
         for (owner, group, user, kept) in [
             (Some(numeric_owner(1234)), 70, 0, 0o7755),
             (Some(numeric_owner(1234)), 60, 1234, 0o7755),
@@ -214,6 +218,9 @@ mod tests {
             assert_eq!(mode, kept, "{owner:?}:{group}, {user}");
         }
         assert_eq!(of(None, 60).mode_by(&by(0), false), 0o755);
+        let careful = Copier { umask: 0o077, ..by(0) };
+        assert_eq!(of(None, 60).mode_by(&careful, false), 0o700);
+        assert_eq!(of(None, 60).mode_by(&careful, true), 0o7755);
     }
 
     /// A directory that changes while it is looked at is still itself; what has its number on what

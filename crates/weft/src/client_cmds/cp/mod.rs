@@ -20,6 +20,7 @@ use std::{
 };
 
 use clap::Args;
+use rustix::fs::OFlags;
 use weft_client::{
     ClientError,
     fs::{FsError, Upload},
@@ -30,6 +31,7 @@ use super::{
     clusters::Clusters,
     connect::{Remote, ServerArg, means_content},
     glob,
+    umask::file_mode,
 };
 use crate::outcome::{Outcome, OutputError};
 use facts::Kind;
@@ -40,8 +42,6 @@ use walk::Copy;
 
 /// Standard input, or output.
 const STANDARD: &str = "-";
-/// Mode of a file that comes from standard input.
-const FILE_MODE: u32 = 0o644;
 /// What begins a path of the server that `--server` names.
 const OF_SERVER: &[u8] = b":";
 /// What begins a path of any server.
@@ -222,6 +222,9 @@ async fn copy_all(sources: Vec<End>, destination: End, how: How) -> Outcome {
         return Err(format!("{shown}: not a directory, and there are several files to copy").into());
     }
     check_names(&sources, (&to, &destination))?;
+    if how.resume && is_dir {
+        require_place(&sources, (&to, &destination)).await?;
+    }
     let report = Report::new();
     let is_lone = sources.len() == 1;
     for source in &sources {
@@ -260,11 +263,26 @@ async fn from_stdin(
     (how, report): (How, &Arc<Report>),
 ) -> Result<(), String> {
     let Place::Cluster(remote) = to else { return Err(BOTH_LOCAL.into()) };
-    let upload = Upload::stream(io::stdin(), FILE_MODE).with_progress(report.progress());
+    if is_closed_stdin() {
+        return Err("-: standard input is closed: nothing was copied".into());
+    }
+    let upload = Upload::stream(io::stdin(), file_mode()).with_progress(report.progress());
     let upload = if how.in_place { upload.in_place() } else { upload };
     remote.client.put(upload, target).await.map_err(|e| remote.failed(&e))?;
     report.done();
     Ok(())
+}
+
+/// Whether this process was started without a standard input. Rust's runtime opens /dev/null in
+/// its place then, for reading and writing, as nobody else does: what was to be copied would be an
+/// empty file.
+fn is_closed_stdin() -> bool {
+    let is_null = || {
+        let (stdin, null) = (rustix::fs::fstat(io::stdin())?, rustix::fs::stat("/dev/null")?);
+        let is_both = rustix::fs::fcntl_getfl(io::stdin())? & OFlags::ACCMODE == OFlags::RDWR;
+        rustix::io::Result::Ok(stdin.st_rdev == null.st_rdev && is_both)
+    };
+    is_null().unwrap_or(true)
 }
 
 async fn to_stdout(sources: Vec<End>, how: How) -> Outcome {
@@ -305,6 +323,30 @@ fn check_names(sources: &[End], (to, destination): (&Place, &Path)) -> Outcome {
         if !seen.insert(name.clone()) {
             let path = to.show(&destination.join(name));
             return Err(format!("several files would become {path}").into());
+        }
+    }
+    Ok(())
+}
+
+/// Whether a directory was made by the copy that is resumed, or the copy was to be made in it, only
+/// its name there tells: without one nobody knows, and a second copy beside half of the first is
+/// nothing that was asked for.
+async fn require_place(sources: &[End], (to, destination): (&Place, &Path)) -> Outcome {
+    for source in sources {
+        let (End::Path(from, path), Some(name)) = (source, last_name(source)) else { continue };
+        let is_dir = from.look(path, true).await?.is_some_and(|facts| facts.kind == Kind::Dir);
+        if !is_dir {
+            continue;
+        }
+        let target = destination.join(&name);
+        if to.look(&target, false).await?.is_none() {
+            let (path, target) = (from.show(path), to.show(&target));
+            let there = to.show(destination);
+            return Err(format!(
+                "{there}: is there already: with --resume write {path}/. to go on with a copy that \
+                 was begun in it, or {target} as the destination for a new one"
+            )
+            .into());
         }
     }
     Ok(())

@@ -100,6 +100,8 @@ impl Place {
     ) -> Result<bool, String> {
         let mode = mode & 0o777 | 0o700;
         let made = match self {
+            // A root is there.
+            _ if path.file_name().is_none() => false,
             Place::Local => match fs::DirBuilder::new().mode(mode).create(path) {
                 Ok(()) => {
                     let set = fs::set_permissions(path, fs::Permissions::from_mode(mode));

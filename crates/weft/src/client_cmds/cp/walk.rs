@@ -8,7 +8,10 @@ use std::{
     sync::Arc,
 };
 
-use tokio::{sync::Semaphore, task::JoinSet};
+use tokio::{
+    sync::Semaphore,
+    task::{JoinError, JoinSet},
+};
 use weft_client::fs::Naming;
 
 use super::{
@@ -137,13 +140,21 @@ impl Copy {
             }
             self.report.found(found.facts.size);
             if tasks.len() >= AT_A_TIME {
-                tasks.join_next().await;
+                self.joined(tasks.join_next().await);
             }
             tasks.spawn(self.clone().one_below(found, dir));
         }
         self.report.found_all();
-        while tasks.join_next().await.is_some() {}
+        while self.joined(tasks.join_next().await) {}
         Ok(())
+    }
+
+    /// The task of a file has ended, which tells of what fails itself; whether there was one.
+    fn joined(&self, ended: Option<Result<(), JoinError>>) -> bool {
+        if let Some(Err(e)) = &ended {
+            self.report.failed(&format!("a file was not copied: {e}"));
+        }
+        ended.is_some()
     }
 
     /// Makes a directory of the copy, and begins to list its source.
