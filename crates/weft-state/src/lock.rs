@@ -19,9 +19,10 @@ pub(crate) struct Lock {
     pub(crate) client: ClientId,
     owner: Bytes,
     pub(crate) file: FileKey,
-    /// The open it was last based on; its CLOSE frees the locks. Not that of one before: a client
-    /// may close a file, open it again and lock it, and its CLOSE may come last of these.
-    pub(crate) open: StateNo,
+    /// The opens it was last based on, the later one first: with the CLOSE of both the locks are
+    /// free. A client may close a file, open it again and lock it, and its CLOSE may come last of
+    /// these.
+    pub(crate) opens: [Option<StateNo>; 2],
     pub(crate) seqid: Seqid,
 }
 
@@ -37,7 +38,7 @@ pub(crate) struct Locks {
 const LOCK_BYTES: usize = map_entry::<StateNo, Lock>()
     + map_entry::<OwnerKey, StateNo>()
     + map_entry::<StateNo, ()>()
-    + map_of_one::<StateNo, ()>();
+    + 2 * map_of_one::<StateNo, ()>();
 
 /// Bytes that a lock state of this owner takes, its ranges apart.
 fn lock_bytes(owner: &Bytes) -> usize {
@@ -74,7 +75,8 @@ impl Locks {
 
 /// The lock owner of a LOCK, found by the stateid it came with.
 struct ForLock {
-    open: StateNo,
+    /// As [`Lock::opens`].
+    opens: [Option<StateNo>; 2],
     existing: Option<StateNo>,
     /// The owner, if it has no state yet.
     owner: Option<Bytes>,
@@ -101,9 +103,9 @@ impl State {
         let range = ByteRange::checked(args.offset, args.length)?;
         let found = self.locker(client, file, &args.locker)?;
         let write = args.locktype.is_write();
-        let open = self.opens.get(found.open).ok_or(Reason::StateidUnknown)?;
         let needed = if write { share::ACCESS_WRITE } else { share::ACCESS_READ };
-        if open.share.access & needed == 0 {
+        let mut opens = found.opens.iter().flatten().filter_map(|no| self.opens.get(*no));
+        if !opens.any(|open| open.share.access & needed != 0) {
             return Err(Reason::OpenMode.into());
         }
         let owner = self.lock_owner(&found);
@@ -118,10 +120,10 @@ impl State {
         if !self.has_room_for_locks(client, file, new_bytes, RANGES_ADDED_MAX) {
             return Err(Reason::TooManyLocks.into());
         }
-        let no = match found.existing {
-            Some(no) => self.rebase(no, found.open),
-            None => self.add_lock(client, file, found.open, owner),
-        };
+        let no = found.existing.unwrap_or_else(|| self.add_lock(client, file, owner));
+        if let [Some(open), _] = found.opens {
+            self.base_lock(no, open);
+        }
         self.change_ranges(client, file, |ranges| ranges.lock(no, range, write));
         Ok(self.bump_lock(no))
     }
@@ -167,12 +169,12 @@ impl State {
                 let open = self.find_kind(Kind::Open, client, open_stateid, file)?;
                 let owner = detached(&lock_owner.owner.0);
                 let existing = self.locks.no_of(client, file, &owner);
-                Ok(ForLock { open, existing, owner: Some(owner) })
+                Ok(ForLock { opens: [Some(open), None], existing, owner: Some(owner) })
             }
             Locker::Existing { lock_stateid } => {
                 let no = self.find_kind(Kind::Lock, client, lock_stateid, file)?;
                 let lock = self.locks.get(no).ok_or(Reason::StateidUnknown)?;
-                Ok(ForLock { open: lock.open, existing: Some(no), owner: None })
+                Ok(ForLock { opens: lock.opens, existing: Some(no), owner: None })
             }
         }
     }
@@ -226,30 +228,37 @@ impl State {
             && self.budget.has_room(client, bytes + ranges * RANGE_BYTES, Want::Need)
     }
 
-    fn add_lock(
-        &mut self,
-        client: ClientId,
-        file: FileKey,
-        open: StateNo,
-        owner: Bytes,
-    ) -> StateNo {
+    fn add_lock(&mut self, client: ClientId, file: FileKey, owner: Bytes) -> StateNo {
         let no = self.next_no();
-        let lock = Lock { client, owner, file, open, seqid: Seqid(0) };
+        let lock = Lock { client, owner, file, opens: [None; 2], seqid: Seqid(0) };
         self.budget.take(client, lock.bytes());
         self.locks.insert(no, lock);
         self.held(client).locks.insert(no);
-        self.opens.base(open, no);
         no
     }
 
-    /// Bases a lock state on the open that it was asked for through.
-    fn rebase(&mut self, no: StateNo, open: StateNo) -> StateNo {
-        if let Some(lock) = self.locks.by_no.get_mut(&no) {
-            let before = std::mem::replace(&mut lock.open, open);
-            self.opens.unbase(before, no);
-            self.opens.base(open, no);
+    /// Bases a lock state on the open that it was asked for through, and on the one before.
+    fn base_lock(&mut self, no: StateNo, open: StateNo) {
+        let Some(lock) = self.locks.by_no.get_mut(&no) else { return };
+        let [last, before] = lock.opens;
+        if last == Some(open) {
+            return;
         }
-        no
+        lock.opens = [Some(open), last];
+        self.opens.base(open, no);
+        if let Some(before) = before.filter(|before| *before != open) {
+            self.opens.unbase(before, no);
+        }
+    }
+
+    /// An open is gone: what was locked through it and no other is unlocked.
+    pub(crate) fn unbase_lock(&mut self, no: StateNo, open: StateNo) {
+        let Some(lock) = self.locks.by_no.get_mut(&no) else { return };
+        let left = lock.opens.into_iter().flatten().find(|other| *other != open);
+        lock.opens = [left, None];
+        if left.is_none() {
+            self.remove_lock(no);
+        }
     }
 
     /// Changes the ranges of a file for one client, and keeps that client's count and memory.
@@ -294,7 +303,7 @@ impl State {
         self.change_ranges(lock.client, lock.file, |ranges| ranges.unlock_all(no));
         self.budget.give_back(lock.client, lock.bytes());
         self.held(lock.client).locks.remove(&no);
-        self.opens.unbase(lock.open, no);
+        lock.opens.into_iter().flatten().for_each(|open| self.opens.unbase(open, no));
     }
 }
 

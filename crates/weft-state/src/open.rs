@@ -386,8 +386,8 @@ impl State {
         Ok(self.stateid(Kind::Open, no, seqid))
     }
 
-    /// CLOSE: also frees the locks based on the open, and with the client's last open its read
-    /// layout.
+    /// CLOSE: also frees the locks based on the open alone, and with the client's last open its
+    /// read layout.
     ///
     /// # Errors
     /// BAD_STATEID, OLD_STATEID.
@@ -439,21 +439,19 @@ impl State {
         no: StateNo,
         access: IoAccess,
     ) -> Result<bool, Reason> {
-        let open = match kind {
-            Kind::Open => self.opens.get(no),
-            Kind::Lock => self.locks.get(no).and_then(|l| self.opens.get(l.open)),
+        let opens = match kind {
+            Kind::Open => [Some(no), None],
+            Kind::Lock => self.locks.get(no).map(|l| l.opens).unwrap_or_default(),
             Kind::Delegation => {
                 let held = self.delegations.get(no).ok_or(Reason::StateidUnknown)?;
                 return held.allows(access).ok_or(Reason::OpenMode);
             }
             Kind::Layout => return Err(Reason::StateidKind),
         };
-        let open = open.ok_or(Reason::StateidUnknown)?;
-        if open.share.allows(access) {
-            Ok(open.share.is_for(access))
-        } else {
-            Err(Reason::OpenMode)
-        }
+        let mut opens = opens.into_iter().flatten().filter_map(|no| self.opens.get(no)).peekable();
+        opens.peek().ok_or(Reason::StateidUnknown)?;
+        let allowing = opens.find(|open| open.share.allows(access)).ok_or(Reason::OpenMode)?;
+        Ok(allowing.share.is_for(access))
     }
 
     /// Whether anybody has the file open, or delegated: a delegation may stand for an open.
@@ -520,11 +518,11 @@ impl State {
         has_open || self.delegation_opened(client, file, IoAccess::Read)
     }
 
-    /// Removes an open, the locks based on it, and a read layout that is not used any more. Says on
-    /// which file it was, and whether nobody has that open now.
+    /// Removes an open, the locks based on it alone, and a read layout that is not used any more.
+    /// Says on which file it was, and whether nobody has that open now.
     pub(crate) fn remove_open(&mut self, no: StateNo) -> Option<(FileKey, bool)> {
         let locks = self.opens.get(no)?.locks.clone();
-        locks.into_iter().for_each(|lock| self.remove_lock(lock));
+        locks.into_iter().for_each(|lock| self.unbase_lock(lock, no));
         let open = self.opens.remove(no)?;
         self.budget.give_back(open.client, open.bytes());
         self.held(open.client).opens.remove(&no);

@@ -90,6 +90,40 @@ fn a_late_close_frees_no_later_lock() {
     state.lock(B, FILE, &args(first(b, "l"), true, 0, 100)).unwrap();
 }
 
+/// Proves that what was locked through two opens goes with both, in either order, that each of them
+/// counts for I/O and locks, and that a third one takes the place of the first.
+#[test]
+fn locks_are_based_on_two_opens() {
+    for later_first in [false, true] {
+        let (mut state, a, b) = opened();
+        state.lock(A, FILE, &args(first(a, "l"), true, 0, 10)).unwrap();
+        let reads = state.open(A, &owner("reads"), FILE, share::ACCESS_READ, 0).unwrap();
+        let lock = state.lock(A, FILE, &args(first(reads, "l"), false, 20, 10)).unwrap();
+        assert!(state.check_io(A, &lock, FILE, IoAccess::Write).is_ok());
+        let existing = Locker::Existing { lock_stateid: lock };
+        state.lock(A, FILE, &args(existing, true, 40, 10)).unwrap();
+        let denied = Reason::OpenMode;
+        assert_eq!(why(state.lock(A, FILE, &args(first(reads, "l"), true, 60, 1))), denied);
+        let (one, other) = if later_first { (reads, a) } else { (a, reads) };
+        state.close(A, &one, FILE).unwrap();
+        assert!(state.lock(B, FILE, &args(first(b, "l"), true, 0, 100)).is_err());
+        state.close(A, &other, FILE).unwrap();
+        state.lock(B, FILE, &args(first(b, "l"), true, 0, 100)).unwrap();
+    }
+    let (mut state, a, b) = opened();
+    for name in ["1", "2"] {
+        state.lock(A, FILE, &args(first(a, "l"), true, 0, 10)).unwrap();
+        let next = state.open(A, &owner(name), FILE, RW, 0).unwrap();
+        state.lock(A, FILE, &args(first(next, "l"), true, 0, 10)).unwrap();
+        if name == "2" {
+            state.close(A, &a, FILE).unwrap();
+            assert!(state.lock(B, FILE, &args(first(b, "l"), true, 0, 1)).is_err());
+            state.close(A, &next, FILE).unwrap();
+            state.lock(B, FILE, &args(first(b, "l"), true, 0, 1)).unwrap();
+        }
+    }
+}
+
 /// Proves which stateids are refused where.
 #[test]
 fn stateid_kinds() {
