@@ -177,6 +177,11 @@ impl ClientError {
             )
     }
 
+    /// Whether there is no room for what was to be written, for now or for this user.
+    pub fn is_no_room(&self) -> bool {
+        matches!(self.status(), Some(NfsStat::NOSPC | NfsStat::DQUOT | NfsStat::FBIG))
+    }
+
     /// Whether the metadata server may do better than the data server that said this.
     pub(crate) fn is_curable(&self) -> bool {
         match self {

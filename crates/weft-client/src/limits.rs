@@ -90,6 +90,8 @@ pub const WRITE_BACKS_MAX: usize = 2;
 pub const ROOM_RETRY: Duration = Duration::from_millis(200);
 /// Times it does so before it writes all the same, if other files' data cannot leave.
 pub const ROOM_RETRIES_MAX: u32 = 25;
+/// For so long after that nobody else waits.
+pub const ROOM_STUCK: Duration = Duration::from_secs(5);
 /// Reads of others for which a reader waits, one after another, before it asks itself.
 pub const FETCH_WAITS_MAX: u32 = 8;
 /// Reads of at least so many bytes are streams: nothing of them is kept.
@@ -202,9 +204,8 @@ pub const LOCAL_ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// How long a local socket that was of no use is left alone.
 pub const LOCAL_RETRY: Duration = Duration::from_secs(10);
 
-/// How long after a connection has ended the metadata server is looked for by who wants nothing of
-/// it.
-pub const RETURN_AFTER: Duration = Duration::from_millis(200);
+/// How often who wants nothing of the metadata server looks whether it is still there.
+pub const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a CLOSE waits for others to go with, if nobody waits for it: far below what anybody who
 /// finds the file open would notice.

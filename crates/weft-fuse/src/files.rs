@@ -19,7 +19,7 @@ use weft_nfs::{Attrs, Component};
 use crate::{
     errno::OrErrno,
     known_dirs::Change,
-    names::flush,
+    names::{count_unsent, flush},
     slots::OpenFile,
     space::Place,
     tree::{Creation, Tree},
@@ -60,7 +60,8 @@ impl Tree {
         flush(&self.inodes.opens(ino)).await;
         let asked_at = Instant::now();
         let opened = nodes.open_node(&fh, options_of(flags)).await;
-        let OpenedNode { attrs, was_asked, io } = opened.or_errno()?;
+        let OpenedNode { mut attrs, was_asked, io } = opened.or_errno()?;
+        count_unsent(&mut attrs, std::slice::from_ref(&io));
         if was_asked {
             self.inodes.has_changed(ino, attrs.change, asked_at);
             self.recently_told(ino, &attrs);
@@ -89,7 +90,8 @@ impl Tree {
         };
         let asked_at = Instant::now();
         let opened = nodes.open(&dir, name.clone(), options).await;
-        let OpenedName { node, io, change } = self.in_dir(parent, opened)?;
+        let OpenedName { mut node, io, change } = self.in_dir(parent, opened)?;
+        count_unsent(&mut node.attrs, std::slice::from_ref(&io));
         self.changed(parent, (name.clone(), Change::Added), change);
         let attr = match self.told(&node, (parent, &name)) {
             Ok(attr) => attr,
@@ -182,9 +184,9 @@ impl Tree {
         }
     }
 
-    /// The kernel lets go of an open. Whoever wrote has heard of what failed, at `close(2)`; who
-    /// wrote by a mapping after that has not, and is not waited for by anybody but
-    /// [`Tree::all_released`].
+    /// The kernel lets go of an open. Whoever wrote has heard of what failed, at `close(2)`, but
+    /// for what was written by a mapping after that. The kernel does not wait for this, nor does
+    /// `umount`: [`Tree::all_released`] does.
     pub async fn release(&self, ino: u64, number: u64) {
         let _under_way = self.releasing.read().await;
         self.unlock_through(ino, number).await;

@@ -88,12 +88,13 @@ impl Tree {
         attrs: Attrs,
     ) -> Result<FileAttr, Errno> {
         let fh = self.inodes.handle(ino)?;
-        let size = attrs.size;
-        if size.is_none() {
-            for io in self.inodes.opens(ino) {
-                if let Err(e) = io.commit_for_others().await {
+        let (size, opens) = (attrs.size, self.inodes.opens(ino));
+        for io in opens.iter().filter(|_| size.is_none()) {
+            match io.commit_for_others().await {
+                Err(e) if e.is_no_room() => {
                     tracing::debug!(ino, "what is set may be changed by what is to arrive: {e}");
                 }
+                done => done.or_errno()?,
             }
         }
         let open = file.and_then(|number| self.files.get(number));
@@ -105,10 +106,11 @@ impl Tree {
         };
         // Again, for an answer of before that arrived meanwhile.
         self.recent.forget(ino);
-        let set = set.or_errno()?;
+        let mut set = set.or_errno()?;
         if size.is_some() {
             self.written(ino);
         }
+        count_unsent(&mut set, &opens);
         Ok(file_attr(ino, &set))
     }
 
@@ -260,9 +262,12 @@ pub async fn flush(opens: &[Arc<FileIo>]) {
     }
 }
 
-/// A file that is being written here may have more bytes than the server knows of.
+/// A file that is being written here may have more bytes than the server knows of. All its opens
+/// know that.
 pub fn count_unsent(attrs: &mut Attrs, opens: &[Arc<FileIo>]) {
-    attrs.size = attrs.size.map(|size| opens.iter().map(|io| io.reaches()).fold(size, u64::max));
+    if let Some(io) = opens.first() {
+        attrs.size = attrs.size.map(|size| size.max(io.reaches()));
+    }
 }
 
 /// `S_IFMT` and what it takes, `include/uapi/linux/stat.h`.

@@ -1,9 +1,9 @@
 //! A file that one process holds at a time: the lock of a directory.
 
 use std::{
-    fs::{File, OpenOptions, TryLockError},
+    fs::{File, OpenOptions, Permissions, TryLockError},
     io,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::Path,
 };
 
@@ -16,12 +16,16 @@ const FILE_MODE: u32 = 0o600;
 pub(crate) struct HeldFile(File);
 
 impl HeldFile {
-    /// Makes the file if it is missing and holds it; nothing while somebody else does.
+    /// Makes the file if it is missing, keeps others from opening it, and holds it; nothing while
+    /// somebody else does.
     pub(crate) fn acquire(path: &Path) -> io::Result<Option<Self>> {
         let mut how = OpenOptions::new();
         let file = how.write(true).create(true).truncate(false).mode(FILE_MODE).open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Self(file))),
+            Ok(()) => {
+                file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+                Ok(Some(Self(file)))
+            }
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(e)) => Err(e),
         }

@@ -1,7 +1,7 @@
 //! `weft`: the servers and the client commands that need no mount, in one program.
 //!
 //! Exit status: 0 all done; 1 it failed, and standard error says why; 2 the command line is wrong;
-//! 130 and 143 for a client command that Ctrl-C or SIGTERM has ended.
+//! 129, 130 and 143 for a client command that the end of its terminal, Ctrl-C or SIGTERM has ended.
 
 mod accept_loss;
 mod admin;
@@ -43,7 +43,7 @@ struct Cli {
 /// What `weft --help` ends with.
 const EXIT_STATUS: &str = "Exit status: 0 all done; 1 failed, as standard error says; \
      2 wrong command line, or it could not be checked; \
-     130 and 143 ended by Ctrl-C or SIGTERM.";
+     129, 130 and 143 ended with its terminal, by Ctrl-C or by SIGTERM.";
 
 #[derive(Debug, Subcommand)]
 enum Command {

@@ -95,6 +95,9 @@ fn in_background(args: &MountArgs) -> Outcome {
 
 async fn serve(args: &MountArgs) -> Outcome {
     let mut interrupts = Interrupts::new()?;
+    if args.ready {
+        interrupts.outlive_terminal();
+    }
     let patience = Duration::from_secs(args.patience);
     let log = args.log.as_deref().map(open_log).transpose()?;
     let options = ClientOptions { patience, ..ClientOptions::default() };

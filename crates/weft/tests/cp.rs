@@ -368,6 +368,16 @@ fn copies_are_resumed(one: &Bench) {
     one.ok(&["cp", "-r", "--resume", &dir, ":/in"]);
     assert_eq!(one.names("/in"), ["resumed"]);
     assert_eq!(one.names("/in/resumed"), ["later", "longer", "new", "same"]);
+    one.ok(&["rm", "-r", "/in/resumed"]);
+    one.ok(&["cp", "-r", "--resume", &dir, ":/in/"]);
+    assert_eq!(one.names("/in"), ["resumed"]);
+    one.ok(&["rm", "-r", "/in/resumed"]);
+    let other = one.local("resumed-too");
+    fs::create_dir(&other).expect("a folder");
+    one.ok(&["cp", "-r", "--resume", &dir, &other, ":/in"]);
+    assert_eq!(one.names("/in"), ["resumed", "resumed-too"]);
+    one.ok(&["cp", "-r", "--resume", &other, ":/"]);
+    one.ok(&["rm", "-r", "/resumed-too"]);
     // What is in a directory goes into the root, too.
     one.ok(&["cp", "-r", &format!("{dir}/."), ":/"]);
     one.ok(&["cp", "-r", "--resume", &format!("{dir}/."), ":/"]);

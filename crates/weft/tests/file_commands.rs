@@ -279,6 +279,10 @@ fn mistakes(bench: &Bench) {
         let names_server = status != 1 || arguments[0] == "chown" || said.contains("weft://");
         assert!(names_server, "port {port}: {said}");
     }
+    // A path as `weft cp` has it is one, a URL is not.
+    assert_eq!(lines(bench, &["ls", "--sort", "name", ":/t"])[0], "large");
+    let said = bench.fails(2, &["ls", "weft://127.0.0.1/t"]);
+    assert!(said.contains("names the server, and the path is /PATH"), "{said}");
     for (arguments, words) in [
         (&["rm", "-r", "/t/sub/.."][..], "/t/sub/..: write the name of what is to be removed"),
         (&["rm", "-r", "/t/."], "/t/.: write the name of what is to be removed"),

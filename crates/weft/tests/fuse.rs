@@ -330,9 +330,13 @@ sys.stdout.flush(); sys.stdin.readline()\"";
         line
     };
     assert_eq!(line(), "No space left on device\n");
-    let (ok, listed) =
-        mounted.shell(0, "stat -c %s big && ls -l && ln big second && cat big | wc -c");
+    let acts = "stat -c %s big && ls -l && ln big second && cat big | wc -c";
+    let (ok, listed) = mounted.shell(0, acts);
     assert!(ok, "{listed}");
+    // What changes it otherwise tells no other size.
+    let (ok, said) = mounted.shell(0, "chmod 600 big && stat -c %s big && tail -c 9 big");
+    let size = listed.lines().next().expect("a size");
+    assert_eq!((ok, said), (true, format!("{size}\nkept back")));
     writer.stdin.as_mut().expect("a pipe").write_all(b"\n").expect("it reads");
     line();
     let locks = "python3 -c \"

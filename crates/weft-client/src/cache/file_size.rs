@@ -27,6 +27,8 @@ pub(crate) struct FileSize {
     is_known: bool,
     /// The end of what was written here and may not be counted in what servers say.
     own_end: u64,
+    /// The end of what was written here since servers last knew of everything.
+    untold_end: u64,
     /// When something was last written here, or became known to servers.
     wrote_at: Moment,
     /// When it was last cut here, or found to be unknown: what was asked for before does not count.
@@ -44,14 +46,21 @@ impl FileSize {
         self.is_known.then_some(self.end)
     }
 
-    /// The end of what was written here and may not be counted in what servers say.
-    pub(crate) fn own_end(&self) -> u64 {
-        self.own_end
+    /// The end of what was written here since servers last knew of everything: as long as they do
+    /// not, the file is so long at least. What was written before, others may have cut since.
+    pub(crate) fn untold_end(&self) -> u64 {
+        self.untold_end
+    }
+
+    /// Servers know of everything that was written here.
+    pub(crate) fn all_told(&mut self) {
+        self.untold_end = 0;
     }
 
     /// Something was written up to there.
     pub(crate) fn wrote(&mut self, end: u64, now: Moment) {
         self.own_end = self.own_end.max(end);
+        self.untold_end = self.untold_end.max(end);
         self.end = self.end.max(end);
         self.wrote_at = self.wrote_at.max(now);
     }
@@ -72,7 +81,7 @@ impl FileSize {
 
     /// This client has set the size, with nothing of what it wrote unsettled.
     pub(crate) fn cut(&mut self, end: u64, now: Moment) {
-        (self.end, self.own_end, self.is_known) = (end, 0, true);
+        (self.end, self.own_end, self.untold_end, self.is_known) = (end, 0, 0, true);
         self.wrote_at = self.wrote_at.max(now);
         self.cut_at = self.cut_at.max(now);
     }
@@ -111,6 +120,20 @@ mod tests {
 
     use super::*;
 
+    /// What is told of what was written since everything was known forgets no more than that: a
+    /// late answer counts what was written before.
+    #[test]
+    fn what_is_untold_begins_anew() {
+        let mut size = FileSize::default();
+        size.wrote(100, Moment(2));
+        size.settled(Moment(3));
+        size.all_told();
+        size.wrote(10, Moment(4));
+        assert_eq!(size.untold_end(), 10);
+        size.told(SizeTold { end: 0, asked_at: Moment(1), unsettled: true });
+        assert_eq!((size.end(), size.untold_end()), (100, 10));
+    }
+
     const T: fn(u64) -> Moment = Moment;
 
     fn told(end: u64, asked_at: u64, unsettled: bool) -> SizeTold {
@@ -130,7 +153,7 @@ mod tests {
         size.told(told(10, 1, false));
         assert_eq!(size.end(), 120);
         size.told(told(10, 2, false));
-        assert_eq!((size.end(), size.own_end()), (10, 0));
+        assert_eq!((size.end(), size.own_end), (10, 0));
     }
 
     /// An answer to a write is of all that was done here, unless something else was done since that

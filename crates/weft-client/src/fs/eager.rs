@@ -21,7 +21,10 @@ use super::{
     replacing::Kept,
     unfinished::Temporary,
 };
-use crate::{error::ClientError, io::Source, limits, node::OpenOptions, session::CompoundOutcome};
+use crate::{
+    boxed::Spawned, error::ClientError, io::Source, limits, node::OpenOptions,
+    session::CompoundOutcome,
+};
 
 impl Client {
     /// Makes or replaces a file with these bytes, durably; a small one in one round trip.
@@ -80,7 +83,7 @@ impl Client {
         let before = ops.len();
         let open = OpenOptions::replace(mode).open(name.clone(), self.nodes.new_owner(), None);
         ops.extend(put(open, data));
-        self.is_put(ops, before, wanted).await
+        self.put_to_its_end(ops, before, wanted).await
     }
 
     /// Makes a file with these bytes, and perhaps attributes, under a temporary name and gives it
@@ -110,7 +113,14 @@ impl Client {
             OpArgs::Restorefh,
             OpArgs::Rename(RenameArgs { oldname: temporary.name.clone(), newname: name.clone() }),
         ]);
-        self.is_put(ops, before + 1, wanted).await
+        self.put_to_its_end(ops, before + 1, wanted).await
+    }
+
+    /// [`Client::is_put`], whoever waits for it: what it replaces is forgotten here.
+    async fn put_to_its_end(&self, ops: Vec<OpArgs>, before: usize, wanted: usize) -> bool {
+        let me = self.clone();
+        let put = async move { Ok(me.is_put(ops, before, wanted).await) };
+        Spawned::new(put).await.unwrap_or(false)
     }
 
     /// Sends a COMPOUND with what [`put`] says behind its first `before` operations; whether all of

@@ -17,6 +17,7 @@ use super::{
     path::names_of,
 };
 use crate::{
+    boxed::Spawned,
     error::ClientError,
     io::{FileIo, LayoutInfo, MemoryRegion, Opened, Source, attrs_wanted},
     layout::ExportedLayout,
@@ -119,6 +120,22 @@ impl Client {
     /// Opens a file; a new one gets this list, and then the attributes tell what list it has. Who
     /// uses it only once wants no delegation.
     pub(super) async fn open_names(
+        &self,
+        names: Vec<Component>,
+        options: OpenOptions,
+        acl: Option<Acl>,
+        is_delegated: bool,
+    ) -> Result<(Opened, Attrs), ClientError> {
+        if !options.truncate {
+            return self.open_names_now(names, options, acl, is_delegated).await;
+        }
+        // What it empties is emptied here too, whoever waits for it.
+        let me = self.clone();
+        let open = async move { me.open_names_now(names, options, acl, is_delegated).await };
+        Spawned::new(open).await
+    }
+
+    async fn open_names_now(
         &self,
         mut names: Vec<Component>,
         options: OpenOptions,

@@ -235,8 +235,12 @@ impl FileIo {
         }
         path.make_room().await?;
         let _entering = path.file.guards.enter().await;
+        let untold = path.file.has_untold();
         path.file
             .cache(|cache| {
+                if !untold && !cache.ranges.is_unsettled() {
+                    cache.size.all_told();
+                }
                 cache.ranges.put(&Writer(path.open.clone()), offset, &payload)?;
                 cache.wrote(end, path.file.now());
                 Ok(())
@@ -378,60 +382,43 @@ impl FileIo {
     }
 
     /// The same by another request that sets the size, made when all is durable and nothing on its
-    /// way. Once it is made, writers wait for its end whoever does: it must not cut what they were
-    /// told is durable.
+    /// way. Once it has begun it goes on to its end, and writers wait for that, whoever does: it
+    /// must not cut what they were told is durable.
+    ///
+    /// What is beyond the new end and has no room at the servers need not get there: a file that
+    /// fills them is cut.
     pub(crate) async fn truncate_by<T: Send + 'static>(
         &self,
         size: u64,
         set: impl Future<Output = Result<T, ClientError>> + Send + 'static,
     ) -> Result<T, ClientError> {
-        let (still, given_up) = self.hold_settled_below(size).await?;
-        let file = self.path.file.clone();
-        let cut = async move {
+        let still = self.path.file.guards.hold_writers().await;
+        let path = self.path.clone();
+        Spawned::new(async move {
+            let given_up = path.settle_below(size).await?;
             let done = set.await;
             match &done {
-                Ok(_) => file.truncated(size),
+                Ok(_) => path.file.truncated(size),
                 // It may be, or may not be, so long now.
-                Err(_) => {
-                    file.outdated();
-                    given_up.map(|why| file.failed(why));
+                Err(e) => {
+                    path.file.outdated();
+                    // With an open that was lost it is set again.
+                    if let Some(why) = given_up.filter(|_| !e.is_lost_state()) {
+                        path.file.failed(why);
+                    }
                 }
             }
             drop(still);
             done
-        };
-        Spawned::new(cut).await
+        })
+        .await
     }
 
     /// Makes everything written durable, and keeps writers out of the cache while it is held.
     async fn hold_settled(&self) -> Result<OwnedRwLockWriteGuard<()>, ClientError> {
         let still = self.path.file.guards.hold_writers().await;
-        self.settle_held().await?;
+        self.path.settle_all().await?;
         Ok(still)
-    }
-
-    /// The same of what is going to be cut there. What is beyond and cannot leave is given up, as
-    /// on a full disk, on which a file that is too large is cut: then why it could not.
-    async fn hold_settled_below(
-        &self,
-        size: u64,
-    ) -> Result<(OwnedRwLockWriteGuard<()>, Option<ClientError>), ClientError> {
-        let still = self.path.file.guards.hold_writers().await;
-        let Err(why) = self.settle_held().await else { return Ok((still, None)) };
-        self.path.file.cache(|cache| cache.ranges.truncate(size));
-        match self.settle_held().await {
-            Ok(()) => Ok((still, Some(why))),
-            Err(e) => {
-                self.path.file.failed(why);
-                Err(e)
-            }
-        }
-    }
-
-    /// Makes everything written durable, for who keeps writers out.
-    async fn settle_held(&self) -> Result<(), ClientError> {
-        self.path.drain(0, u64::MAX, false).await?;
-        self.path.settle().await
     }
 
     /// What is known of the file may be out of date, as after a wait for a lock: what was read is

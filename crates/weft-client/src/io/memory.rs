@@ -1,6 +1,9 @@
 //! The memory of all files of a client, and what it asks of them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Instant,
+};
 
 use tokio::sync::Notify;
 use weft_nfs::FileHandle;
@@ -8,6 +11,7 @@ use weft_nfs::FileHandle;
 use super::policy::IoPolicy;
 use crate::{
     cache::{Budget, FileId, Moment, Report, Tick, Victim},
+    limits,
     sync::Mutex,
 };
 
@@ -18,6 +22,8 @@ pub(super) struct Memory {
     moments: AtomicU64,
     /// Something that was on its way has ended, of any file.
     pub(super) ended: Notify,
+    /// When somebody last gave up waiting for other files' data to leave.
+    stuck_at: Mutex<Option<Instant>>,
 }
 
 /// Who knows all files. Which of them is to let go of something, and why, is never known behind
@@ -48,6 +54,7 @@ impl Memory {
             keeps: policy.keeps,
             moments: AtomicU64::new(0),
             ended: Notify::new(),
+            stuck_at: Mutex::default(),
         }
     }
 
@@ -100,6 +107,16 @@ impl Memory {
             commit: budget.must_commit(id),
             wait: budget.must_wait(id),
         }
+    }
+
+    /// Other files' data cannot leave.
+    pub(super) fn note_stuck(&self) {
+        *self.stuck_at.lock() = Some(Instant::now());
+    }
+
+    /// Whether that was so a moment ago.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.stuck_at.lock().is_some_and(|at| at.elapsed() < limits::ROOM_STUCK)
     }
 
     /// The file that has most to be written back, and the one that has most to be committed.

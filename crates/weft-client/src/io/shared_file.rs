@@ -202,7 +202,7 @@ impl SharedFile {
     /// The end of what was written here and that servers may not know of.
     pub(super) fn reaches(&self) -> u64 {
         let untold = self.has_untold();
-        self.look(|cache| if untold { cache.size.own_end() } else { 0 })
+        self.look(|cache| if untold { cache.size.untold_end() } else { 0 })
     }
 
     /// Now, for whoever does something to it.

@@ -114,6 +114,33 @@ impl DataPath {
         Err(ClientError::NotCommitted)
     }
 
+    /// Makes everything written durable, for who keeps writers out.
+    pub(super) async fn settle_all(self: &Arc<Self>) -> Result<(), ClientError> {
+        self.drain(0, u64::MAX, false).await?;
+        self.settle().await
+    }
+
+    /// The same of a file that is about to be cut there. What is beyond and has no room at the
+    /// servers is given up: then why it had none, which is to be told unless it is cut.
+    pub(super) async fn settle_below(
+        self: &Arc<Self>,
+        size: u64,
+    ) -> Result<Option<ClientError>, ClientError> {
+        let Err(why) = self.settle_all().await else { return Ok(None) };
+        let beyond = u64::MAX - size;
+        let is_beyond = self.file.look(|cache| cache.ranges.is_unsent(size, beyond));
+        if !why.is_no_room() || !is_beyond {
+            return Err(why);
+        }
+        self.file.cache(|cache| cache.ranges.truncate(size));
+        let settled = self.settle_all().await;
+        if settled.is_err() {
+            self.file.failed(why.clone());
+        }
+        settled?;
+        Ok(Some(why))
+    }
+
     /// Begins to write back, if there is reason to.
     pub(super) fn write_back_if_due(self: &Arc<Self>) {
         let pressure = self.pressure();
@@ -205,10 +232,14 @@ impl DataPath {
                     pauses += u32::from(told.is_err());
                 }
             }
-            // This one does not wait for that for ever.
-            if pauses >= limits::ROOM_RETRIES_MAX {
+            // This one does not wait for that for ever; nor do others after it, for a while.
+            let memory = &self.cluster.files.memory;
+            if pauses >= limits::ROOM_RETRIES_MAX || memory.is_stuck() {
                 self.settle().await?;
                 if !self.file.is_unsettled() {
+                    if pauses > 0 {
+                        memory.note_stuck();
+                    }
                     return Ok(());
                 }
             }

@@ -11,6 +11,7 @@ use weft_nfs::{
 
 use super::{DirChange, NODE_ATTRS, Node, Nodes, attrs_told, getattr, putfh};
 use crate::{
+    boxed::Spawned,
     delegation::{Grant, Granted, Kind},
     error::ClientError,
     io::{
@@ -145,6 +146,20 @@ impl Nodes {
     /// # Errors
     /// SYMLINK if the name is a link's; [`ClientError`].
     pub async fn open(
+        &self,
+        dir: &FileHandle,
+        name: Component,
+        options: OpenOptions,
+    ) -> Result<OpenedName, ClientError> {
+        if !options.truncate {
+            return self.open_name(dir, name, options).await;
+        }
+        // What it empties is emptied here too, whoever waits for it.
+        let (me, dir) = (self.clone(), dir.clone());
+        Spawned::new(async move { me.open_name(&dir, name, options).await }).await
+    }
+
+    async fn open_name(
         &self,
         dir: &FileHandle,
         name: Component,

@@ -58,8 +58,9 @@ impl Inner {
             if let Some(link) = self.usable_link() {
                 return Ok(link);
             }
-            // The task that tried before has waited as long as this one would.
-            if let Some((_, why)) = given_up.as_ref().filter(|(at, _)| *at >= began) {
+            // Others have tried for as long as this one would have.
+            let is_over = Instant::now() >= deadline;
+            if let Some((_, why)) = given_up.as_ref().filter(|(at, _)| is_over && *at >= began) {
                 return Err(ClientError::Unreachable { addr: self.addr, why: why.clone() });
             }
             let Try::Later(reason) = self.try_step().await? else { continue };
@@ -202,11 +203,13 @@ impl Inner {
     /// Reclaims all that there is, each with the limit of a step. A server that was there all the
     /// time has nothing to give back (NO_GRACE); what it refuses is not had. What it puts off is
     /// asked for again after the rest, so that no file keeps others waiting while the grace period
-    /// passes; when patience has run out, that is a refusal too.
+    /// passes; after a lease at most, that is a refusal too.
     async fn reclaim(self: &Arc<Self>, link: &Link) -> Result<(), RpcError> {
         let all: Vec<_> = self.reclaims.lock().iter().filter_map(Weak::upgrade).collect();
         let mut wanted: Vec<_> = all.iter().flat_map(|reclaims| reclaims.requests()).collect();
-        let mut backoff = Backoff::new(self.options.patience);
+        // All requests wait for this, and others for its end.
+        let limit = self.options.patience.min(self.core().lease());
+        let mut backoff = Backoff::new(limit);
         loop {
             let mut put_off = Vec::new();
             for Reclaim { caller, ops, done } in wanted {

@@ -96,6 +96,11 @@ impl Inner {
         if self.closed.load(Ordering::Acquire) { Err(ClientError::Closed) } else { Ok(()) }
     }
 
+    /// Whether there is a connection.
+    pub(super) fn has_connection(&self) -> bool {
+        self.current_link().is_some_and(|link| !link.connection.is_closed())
+    }
+
     /// A connection over which requests may be sent, and nothing else is to be done first.
     pub(super) fn usable_link(&self) -> Option<Link> {
         let link = self.current_link().filter(|l| !l.connection.is_closed())?;

@@ -214,21 +214,12 @@ async fn renew_lease(session: Weak<Inner>) {
         // Without a session there is nothing to renew; the next request makes one.
         let at = at.unwrap_or(now + Duration::from_secs(1));
         if at > now {
-            let link = session.upgrade().filter(|s| s.options.role == Role::Mds);
-            let link = link.and_then(|s| s.current_link());
-            let ended = async {
-                match &link {
-                    Some(link) => link.connection.ended().await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = tokio::time::sleep_until(at.into()) => continue,
-                () = ended => {}
-            }
-            // Whoever has a request on its way does the same, and sooner.
-            tokio::time::sleep(limits::RETURN_AFTER).await;
-            if session.upgrade().is_none_or(|s| s.usable_link().is_some()) {
+            let is_mds = |s: &Arc<Inner>| s.options.role == Role::Mds;
+            let looks = session.upgrade().is_some_and(|s| is_mds(&s));
+            let until = if looks { at.min(now + limits::LOOK_EVERY) } else { at };
+            tokio::time::sleep_until(until.into()).await;
+            let is_gone = session.upgrade().is_some_and(|s| is_mds(&s) && !s.has_connection());
+            if !is_gone {
                 continue;
             }
         }

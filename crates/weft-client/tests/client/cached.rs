@@ -347,3 +347,84 @@ async fn a_recall_meets_who_wants_a_layout() {
     writer.close().await.unwrap();
     c.client.close().await;
 }
+
+/// An open that empties a file and that nobody waits for any more has emptied it here too.
+#[tokio::test]
+async fn an_emptying_open_given_up_is_noticed() {
+    let c = Cluster::start(IoPolicy::default()).await;
+    let first = c.open().await;
+    first.write_at(0, Bytes::from_static(b"old")).await.unwrap();
+    first.commit().await.unwrap();
+    assert_eq!(first.read_at(0, 99).await.unwrap(), "old");
+    c.mds.fault(Fault::Hold(OpNum::OPEN));
+    tokio::select! {
+        _ = c.client.open("/f", OpenOptions::replace(0o644)) => panic!("the answer is kept back"),
+        () = c.mds.until("the OPEN", |s| {
+            s.executed.iter().filter(|op| **op == OpNum::OPEN).count() == 2
+        }) => {}
+    }
+    c.mds.release();
+    let noticed = async {
+        while first.io().known_size() != Some(0) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), noticed).await.expect("it is noticed");
+    assert_eq!(first.read_at(0, 99).await.unwrap(), "");
+    first.close().await.unwrap();
+    c.client.close().await;
+}
+
+/// What another client has cut off, what is written later does not bring back into the size that is
+/// told of it here.
+#[tokio::test]
+async fn another_clients_cut_counts_in_what_is_told() {
+    let c = Cluster::start(IoPolicy::default()).await;
+    let file = c.open().await;
+    file.write_at(0, pattern(3 << 20, 6).into()).await.unwrap();
+    file.commit().await.unwrap();
+    c.another().await.truncate("/f", 0).await.unwrap();
+    file.write_at(0, Bytes::from_static(b"0123456789")).await.unwrap();
+    assert_eq!(file.io().reaches(), 10);
+    file.write_at(20, Bytes::from_static(b"more")).await.unwrap();
+    assert_eq!(file.io().reaches(), 24);
+    file.commit().await.unwrap();
+    assert_eq!(c.another().await.read_file("/f", 99).await.unwrap().len(), 24);
+    file.close().await.unwrap();
+    c.client.close().await;
+}
+
+/// A file that fills the servers is cut though what is beyond cannot get there. If the cut fails,
+/// who wrote that hears of it; a cut beyond the end gives nothing up.
+#[tokio::test]
+async fn a_file_that_fills_the_servers_is_cut() {
+    let c = Cluster::start(IoPolicy::default()).await;
+    for ds in &c.ds {
+        (0..1000).for_each(|_| ds.fault(Fault::Status(OpNum::WRITE, NfsStat::NOSPC)));
+    }
+    let no_room = |e: weft_client::fs::FsError| assert_eq!(e.error.status(), Some(NfsStat::NOSPC));
+    let file = c.open().await;
+    let data = pattern(3 << 20, 6);
+    let piece = |at: usize| Bytes::copy_from_slice(&data[at..at + (64 << 10)]);
+    let fill = async || {
+        for at in (0..data.len()).step_by(64 << 10) {
+            if file.write_at(at as u64, piece(at)).await.is_err() {
+                break;
+            }
+        }
+        no_room(file.commit().await.unwrap_err());
+    };
+    fill().await;
+    no_room(file.truncate(64 << 20).await.unwrap_err());
+    assert_eq!(file.read_at(0, 100).await.unwrap(), data[..100], "it is here still");
+    file.truncate(0).await.unwrap();
+    file.commit().await.unwrap();
+    assert!(c.another().await.read_file("/f", 99).await.unwrap().is_empty());
+    fill().await;
+    c.mds.fault(Fault::Status(OpNum::SETATTR, NfsStat::ACCESS));
+    file.truncate(0).await.unwrap_err();
+    no_room(file.commit().await.unwrap_err());
+    file.commit().await.unwrap();
+    file.close().await.unwrap();
+    c.client.close().await;
+}

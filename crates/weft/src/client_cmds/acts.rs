@@ -17,7 +17,7 @@ use weft_nfs::{
 
 use super::{
     clusters::Clusters,
-    connect::{Remote, ServerArg},
+    connect::{Remote, ServerArg, remote_path},
     glob,
     mode::ModeChange,
     tree::{Limits, Trees},
@@ -51,6 +51,7 @@ pub struct ChownArgs {
 pub(super) struct Targets {
     /// Remote paths; patterns in quotes.
     #[arg(required = true)]
+    #[arg(value_parser = remote_path())]
     paths: Vec<PathBuf>,
     /// With everything below. No link there is followed: chmod leaves links as they are, chown
     /// changes themselves, also one that is named (but with a slash at its end).
@@ -65,6 +66,7 @@ pub(super) struct Targets {
 pub struct TouchArgs {
     /// Remote paths; patterns in quotes.
     #[arg(required = true)]
+    #[arg(value_parser = remote_path())]
     paths: Vec<PathBuf>,
     /// Make no file that is not there.
     #[arg(short = 'c', long)]
@@ -79,6 +81,7 @@ pub struct LnArgs {
     /// What the new name leads to: a remote file, or with -s any text.
     target: PathBuf,
     /// The new name, or a directory for a name as the target's.
+    #[arg(value_parser = remote_path())]
     name: PathBuf,
     /// Make a symbolic link.
     #[arg(short, long)]
@@ -92,6 +95,7 @@ pub struct LnArgs {
 pub struct SyncArgs {
     /// Remote files and directories; patterns in quotes.
     #[arg(default_value = "/")]
+    #[arg(value_parser = remote_path())]
     paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(super) server: ServerArg,

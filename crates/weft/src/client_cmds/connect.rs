@@ -1,13 +1,17 @@
 //! From what a user calls a server to a session with it.
 
 use std::{
+    ffi::OsStr,
     net::SocketAddr,
     os::unix::ffi::OsStrExt,
     path::{Component, Path, PathBuf},
     time::Duration,
 };
 
-use clap::Args;
+use clap::{
+    Args,
+    builder::{OsStringValueParser, TypedValueParser},
+};
 use weft::address::{HostPort, NFS_PORT, Source};
 use weft_client::{
     Identity, OnWait, WaitReason, Waiting,
@@ -135,6 +139,20 @@ pub async fn connect_to(source: &str, options: ClientOptions) -> Outcome<(Client
         ..options
     };
     Ok((Client::connect(address, options).await?, source.path.into()))
+}
+
+/// A path of the server that is spoken with: `/PATH`, or as `weft cp` has it, `:/PATH`.
+pub(super) fn remote_path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(|word| {
+        let bytes = word.as_bytes();
+        if bytes.starts_with(b"weft://") {
+            let words = "URLs are for `weft cp`, `weft mount` and `weft stat --client`: here \
+                         --server (or WEFT_SERVER) names the server, and the path is /PATH";
+            return Err(words);
+        }
+        let of_server = bytes.strip_prefix(b":").filter(|path| path.starts_with(b"/"));
+        Ok(PathBuf::from(OsStr::from_bytes(of_server.unwrap_or(bytes))))
+    })
 }
 
 /// Whether a path means a directory, also where its last name is a link's: it ends with `/` or

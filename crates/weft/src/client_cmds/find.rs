@@ -13,7 +13,7 @@ use weft_nfs::{Attrs, FileType};
 
 use super::{
     clusters::Clusters,
-    connect::ServerArg,
+    connect::{ServerArg, remote_path},
     cp, glob,
     pattern::Pattern,
     quote::quoted,
@@ -27,6 +27,7 @@ use crate::outcome::{Outcome, OutputError};
 pub struct CatArgs {
     /// Remote files; patterns in quotes.
     #[arg(required = true)]
+    #[arg(value_parser = remote_path())]
     paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(super) server: ServerArg,
@@ -37,6 +38,7 @@ pub struct CatArgs {
 pub struct FindArgs {
     /// Remote paths; patterns in quotes.
     #[arg(default_value = "/")]
+    #[arg(value_parser = remote_path())]
     paths: Vec<PathBuf>,
     /// Whose last name fits a pattern: * ? [a-z]. All of these may be written with one dash.
     #[arg(long, value_name = "PATTERN")]

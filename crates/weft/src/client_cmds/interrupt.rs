@@ -30,6 +30,7 @@ pub struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
+    outlives_terminal: bool,
 }
 
 impl Interrupts {
@@ -38,9 +39,19 @@ impl Interrupts {
     /// # Errors
     /// Signals cannot be waited for.
     pub fn new() -> io::Result<Interrupts> {
-        let interrupt = signal(SignalKind::interrupt())?;
-        let terminate = signal(SignalKind::terminate())?;
-        Ok(Interrupts { interrupt, terminate, hangup: signal(SignalKind::hangup())? })
+        // `nohup` says so, before it becomes this program.
+        let outlives_terminal = is_ignored(SignalKind::hangup());
+        Ok(Interrupts {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+            outlives_terminal,
+        })
+    }
+
+    /// What goes on in the background has nothing to do with a terminal.
+    pub fn outlive_terminal(&mut self) {
+        self.outlives_terminal = true;
     }
 
     /// The next one.
@@ -48,10 +59,22 @@ impl Interrupts {
         let kind = tokio::select! {
             _ = self.interrupt.recv() => SignalKind::interrupt(),
             _ = self.terminate.recv() => SignalKind::terminate(),
-            _ = self.hangup.recv() => SignalKind::hangup(),
+            _ = self.hangup.recv(), if !self.outlives_terminal => {
+                // It comes from the terminal, and again from the shell.
+                self.outlives_terminal = true;
+                SignalKind::hangup()
+            }
         };
         Interrupted(kind.as_raw_value())
     }
+}
+
+/// Whether this process was started with a signal ignored.
+fn is_ignored(kind: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    mask >> (kind.as_raw_value() - 1) & 1 == 1
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use weft_store::types::{Deal, LAYOUT_XATTR, LayoutChoice};
 
 use super::{
     clusters::Clusters,
-    connect::{Remote, ServerArg},
+    connect::{Remote, ServerArg, remote_path},
     glob,
     quote::one_line,
     troubles::Troubles,
@@ -37,6 +37,7 @@ enum What {
     Show {
         /// Remote paths; patterns in quotes.
         #[arg(required = true)]
+        #[arg(value_parser = remote_path())]
         paths: Vec<PathBuf>,
         #[command(flatten)]
         server: ServerArg,
@@ -44,6 +45,7 @@ enum What {
     /// Take a directory's choice back: new files are spread as the file system has it.
     Clear {
         /// Remote directory.
+        #[arg(value_parser = remote_path())]
         dir: PathBuf,
         #[command(flatten)]
         server: ServerArg,
@@ -54,6 +56,7 @@ enum What {
 #[derive(Debug, Args)]
 struct SetArgs {
     /// Remote directory.
+    #[arg(value_parser = remote_path())]
     dir: PathBuf,
     /// Bytes on one data server before the next one's turn: a multiple of 1MiB, to 64MiB.
     #[arg(long, value_name = "SIZE")]

@@ -13,7 +13,7 @@ use weft_nfs::{Attrs, FileType, NfsStat, NfsTime, Opaque};
 
 use super::{
     clusters::Clusters,
-    connect::{Remote, ServerArg},
+    connect::{Remote, ServerArg, remote_path},
     glob, human,
     quote::{printable, quoted},
     troubles::Troubles,
@@ -26,6 +26,7 @@ use crate::outcome::{Outcome, OutputError};
 pub struct LsArgs {
     /// Remote directories or files; patterns in quotes.
     #[arg(default_value = "/")]
+    #[arg(value_parser = remote_path())]
     paths: Vec<PathBuf>,
     /// With mode, owner, size and time.
     #[arg(short, long)]

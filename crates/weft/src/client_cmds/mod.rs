@@ -29,8 +29,8 @@ use clap::Subcommand;
 
 use crate::{admin::AdminArgs, outcome::Outcome};
 use clusters::Clusters;
-use connect::ServerArg;
 pub use connect::connect_to;
+use connect::{ServerArg, remote_path};
 pub use find::ONE_DASH;
 pub use interrupt::{Interrupted, Interrupts};
 pub use quote::{one_line, printable};
@@ -92,6 +92,7 @@ pub enum ClientCommand {
     Rm {
         /// Remote paths.
         #[arg(required = true)]
+        #[arg(value_parser = remote_path())]
         paths: Vec<PathBuf>,
         /// With everything below.
         #[arg(short, long)]
@@ -103,6 +104,7 @@ pub enum ClientCommand {
     Mkdir {
         /// Remote paths.
         #[arg(required = true)]
+        #[arg(value_parser = remote_path())]
         paths: Vec<PathBuf>,
         /// Those above too; existing ones are fine.
         #[arg(short, long)]
@@ -113,8 +115,10 @@ pub enum ClientCommand {
     /// Give a file or directory another name.
     Mv {
         /// Remote path.
+        #[arg(value_parser = remote_path())]
         source: PathBuf,
         /// New remote path, or directory to move it into.
+        #[arg(value_parser = remote_path())]
         destination: PathBuf,
         #[command(flatten)]
         server: ServerArg,

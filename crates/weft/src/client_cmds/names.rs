@@ -58,9 +58,8 @@ fn is_root(path: &Path) -> bool {
 /// Who writes `DIR/..` or `DIR/.` rarely wants that directory itself gone, as others' commands have
 /// it.
 fn require_name(path: &Path, what: &str) -> Outcome {
-    let bytes = path.as_os_str().as_bytes();
-    let bytes = bytes.trim_ascii_end().strip_suffix(b"/").unwrap_or(bytes);
-    let last = bytes.rsplit(|b| *b == b'/').next().unwrap_or(bytes);
+    let mut parts = path.as_os_str().as_bytes().split(|b| *b == b'/');
+    let last = parts.rfind(|part| !part.is_empty()).unwrap_or_default();
     match last == b"." || last == b".." {
         true if is_root(path) => Ok(()),
         true => Err(format!("{}: write the name of what is to be {what}", path.display()).into()),
@@ -210,12 +209,19 @@ mod tests {
     /// What ends in no name is refused, but for the root, which has words of its own.
     #[test]
     fn names_at_the_end() {
-        for (path, has) in
-            [("/a", true), ("/a/.", false), ("/a/b/..", false), ("a/../", false), ("/", true)]
-        {
+        for (path, has) in [
+            ("/a", true),
+            ("/a/.", false),
+            ("/a/b/..", false),
+            ("a/../", false),
+            ("/", true),
+            ("/a/..//", false),
+        ] {
             assert_eq!(require_name(Path::new(path), "removed").is_ok(), has, "{path}");
         }
-        assert!(require_name(Path::new("/a/..b"), "removed").is_ok());
+        for name in ["/a/..b", "/a/. ", "/a/.. "] {
+            assert!(require_name(Path::new(name), "removed").is_ok(), "{name}");
+        }
     }
 
     /// However the root is written.

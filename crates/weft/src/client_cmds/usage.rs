@@ -12,7 +12,7 @@ use weft_nfs::{Attrs, FileType};
 
 use super::{
     clusters::Clusters,
-    connect::{Remote, ServerArg},
+    connect::{Remote, ServerArg, remote_path},
     human,
     quote::quoted,
     tree::{Limits, Trees},
@@ -29,6 +29,7 @@ const LINKED_MAX: usize = 1 << 20;
 pub struct DuArgs {
     /// Remote paths; patterns in quotes.
     #[arg(default_value = "/")]
+    #[arg(value_parser = remote_path())]
     paths: Vec<PathBuf>,
     /// One line for each path that was given.
     #[arg(short, long)]
@@ -45,6 +46,7 @@ pub struct DuArgs {
 pub struct DfArgs {
     /// A remote path.
     #[arg(default_value = "/")]
+    #[arg(value_parser = remote_path())]
     path: PathBuf,
     #[command(flatten)]
     sizes: SizesArg,

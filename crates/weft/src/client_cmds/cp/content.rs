@@ -96,9 +96,11 @@ pub(super) async fn copy(
         (Place::Cluster(remote), Place::Local) => {
             let whither = (item.naming, progress);
             let got = remote.client.get_named(item.from, item.to, whither).await;
-            got.map_err(|e| match e.path == item.to {
-                true => Failure::from(e.to_string()),
-                false => failure(remote, &e),
+            got.map_err(|e| match e.error {
+                // A disk of this machine, wherever the bytes come from.
+                ClientError::Local(_) => format!("{}: {}", item.to.display(), e.error).into(),
+                _ if e.path == item.to => e.to_string().into(),
+                _ => failure(remote, &e),
             })?;
             if how.preserve {
                 to.finish(item.to, item.facts, (true, true)).await?;

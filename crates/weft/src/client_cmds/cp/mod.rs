@@ -29,7 +29,7 @@ use weft_client::{
 
 use super::{
     clusters::Clusters,
-    connect::{Remote, ServerArg, means_content},
+    connect::{Remote, ServerArg, means_content, means_directory, remote_path},
     glob,
     umask::file_mode,
 };
@@ -65,7 +65,7 @@ pub struct CpArgs {
     #[arg(long)]
     verify: bool,
     /// Pass over files that are there already with the same size and time of change, as copies
-    /// made with -p or --resume have it.
+    /// made with -p or --resume have it. DIR/. as the source is the same copy each time.
     #[arg(long)]
     resume: bool,
     /// Name each file when it is copied, and say whether the servers did that themselves, as they
@@ -83,6 +83,7 @@ pub struct PutArgs {
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<PathBuf>,
     /// Remote file, or directory to put them in.
+    #[arg(value_parser = remote_path())]
     destination: PathBuf,
     /// Directories with everything below.
     #[arg(short, long)]
@@ -100,6 +101,7 @@ pub struct PutArgs {
 pub struct GetArgs {
     /// Remote files; patterns in quotes: * ? [a-z].
     #[arg(required = true, value_name = "SOURCE")]
+    #[arg(value_parser = remote_path())]
     sources: Vec<PathBuf>,
     /// Local file, or directory to put them in; - is standard output.
     destination: PathBuf,
@@ -222,7 +224,7 @@ async fn copy_all(sources: Vec<End>, destination: End, how: How) -> Outcome {
         return Err(format!("{shown}: not a directory, and there are several files to copy").into());
     }
     check_names(&sources, (&to, &destination))?;
-    if how.resume && is_dir {
+    if how.resume && how.recursive && is_dir {
         require_place(&sources, (&to, &destination)).await?;
     }
     let report = Report::new();
@@ -264,7 +266,9 @@ async fn from_stdin(
 ) -> Result<(), String> {
     let Place::Cluster(remote) = to else { return Err(BOTH_LOCAL.into()) };
     if is_closed_stdin() {
-        return Err("-: standard input is closed: nothing was copied".into());
+        return Err("-: standard input is closed (or /dev/null, to be read and written): nothing \
+                    was copied; `< /dev/null` makes an empty file"
+            .into());
     }
     let upload = Upload::stream(io::stdin(), file_mode()).with_progress(report.progress());
     let upload = if how.in_place { upload.in_place() } else { upload };
@@ -274,15 +278,15 @@ async fn from_stdin(
 }
 
 /// Whether this process was started without a standard input. Rust's runtime opens /dev/null in
-/// its place then, for reading and writing, as nobody else does: what was to be copied would be an
-/// empty file.
+/// its place then, for reading and writing, and what was to be copied would be an empty file. Some
+/// programs open it so for those that they start and that are to read nothing.
 fn is_closed_stdin() -> bool {
     let is_null = || {
         let (stdin, null) = (rustix::fs::fstat(io::stdin())?, rustix::fs::stat("/dev/null")?);
         let is_both = rustix::fs::fcntl_getfl(io::stdin())? & OFlags::ACCMODE == OFlags::RDWR;
         rustix::io::Result::Ok(stdin.st_rdev == null.st_rdev && is_both)
     };
-    is_null().unwrap_or(true)
+    is_null().unwrap_or(false)
 }
 
 async fn to_stdout(sources: Vec<End>, how: How) -> Outcome {
@@ -329,27 +333,26 @@ fn check_names(sources: &[End], (to, destination): (&Place, &Path)) -> Outcome {
 }
 
 /// Whether a directory was made by the copy that is resumed, or the copy was to be made in it, only
-/// its name there tells: without one nobody knows, and a second copy beside half of the first is
-/// nothing that was asked for.
+/// its name there tells, or a slash at the end: without one nobody knows, and a second copy beside
+/// half of the first is nothing that was asked for. Several are copied into it, and no copy has
+/// made a root.
 async fn require_place(sources: &[End], (to, destination): (&Place, &Path)) -> Outcome {
-    for source in sources {
-        let (End::Path(from, path), Some(name)) = (source, last_name(source)) else { continue };
-        let is_dir = from.look(path, true).await?.is_some_and(|facts| facts.kind == Kind::Dir);
-        if !is_dir {
-            continue;
-        }
-        let target = destination.join(&name);
-        if to.look(&target, false).await?.is_none() {
-            let (path, target) = (from.show(path), to.show(&target));
-            let there = to.show(destination);
-            return Err(format!(
-                "{there}: is there already: with --resume write {path}/. to go on with a copy that \
-                 was begun in it, or {target} as the destination for a new one"
-            )
-            .into());
-        }
+    let ([source], Some(_)) = (sources, destination.file_name()) else { return Ok(()) };
+    let (End::Path(from, path), Some(name)) = (source, last_name(source)) else { return Ok(()) };
+    let target = destination.join(&name);
+    if means_directory(destination) || to.look(&target, false).await?.is_some() {
+        return Ok(());
     }
-    Ok(())
+    let facts = from.look(path, means_directory(path)).await?;
+    if facts.is_none_or(|facts| facts.kind != Kind::Dir) {
+        return Ok(());
+    }
+    let (path, there, target) = (from.show(path), to.show(destination), to.show(&target));
+    Err(format!(
+        "{there}: is there already: with --resume write {path}/. to go on with a copy that was \
+         begun in it, or {target} as the destination for a new one"
+    )
+    .into())
 }
 
 /// The name a file is copied under; none for standard input, for a root, and for what is in a
