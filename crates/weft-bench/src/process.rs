@@ -71,10 +71,12 @@ impl Process {
         let mut sum = 0;
         for task in fs::read_dir(self.file("task"))? {
             let task = task?.path();
-            if !fs::read_to_string(task.join("comm"))?.starts_with(name) {
+            // One that has ended meanwhile is woken no more.
+            let Ok(called) = fs::read_to_string(task.join("comm")) else { continue };
+            if !called.starts_with(name) {
                 continue;
             }
-            let schedstat = fs::read_to_string(task.join("schedstat"))?;
+            let Ok(schedstat) = fs::read_to_string(task.join("schedstat")) else { continue };
             let slices = schedstat.split_whitespace().nth(2).ok_or("short schedstat")?;
             sum += slices.parse::<u64>()?;
         }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use weft_nfs::{Acl, AttrNo, Attrs, Bitmap, Component, FileType, NfsStat, OpNum};
+use weft_nfs::{Acl, Attrs, Component, FileType, NfsStat, OpNum};
 
 use super::{
     client::Client,
@@ -117,8 +117,7 @@ impl Client {
         File { io, path: PathBuf::new(), attrs: Box::new(attrs), closed: AtomicBool::new(false) }
     }
 
-    /// Opens a file; a new one gets this list, and then the attributes tell what list it has. Who
-    /// uses it only once wants no delegation.
+    /// Opens a file; a new one gets this list. Who uses it only once wants no delegation.
     pub(super) async fn open_names(
         &self,
         names: Vec<Component>,
@@ -144,14 +143,10 @@ impl Client {
     ) -> Result<(Opened, Attrs), ClientError> {
         let isdir = ClientError::Nfs { op: OpNum::OPEN, status: NfsStat::ISDIR };
         let name = names.pop().ok_or(isdir)?;
-        let mut request = attrs_wanted();
-        if acl.is_some() {
-            request = request.or(&Bitmap::of(&[AttrNo::ACL]));
-        }
         let nodes = &self.nodes;
         let open = |owner| options.open(name, owner, acl);
         let (open, opening) = nodes.begin_open(options, is_delegated, open);
-        let done = self.in_directory(names, open_asking(open, request).into()).await?;
+        let done = self.in_directory(names, open_asking(open, attrs_wanted()).into()).await?;
         nodes.opened_by(done.into_iter(), opening).await
     }
 }

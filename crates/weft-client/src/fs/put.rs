@@ -357,7 +357,14 @@ impl Client {
             }
             opened => opened,
         };
-        opened.map_err(|e| kept.refusal(e))
+        let (opened, mut attrs) = opened.map_err(|e| kept.refusal(e))?;
+        if kept.acl.is_some() {
+            // Not with the OPEN, whose answer the server has to remember: a list may be too long.
+            // Where it is not told it is set once more.
+            let told = self.nodes.getattr(&opened.fh, Bitmap::of(&[AttrNo::ACL])).await;
+            attrs.acl = told.ok().and_then(|attrs| attrs.acl);
+        }
+        Ok((opened, attrs))
     }
 
     /// A new file may have another mode or list, by its directory; and who gets a file may lose
