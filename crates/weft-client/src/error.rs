@@ -185,9 +185,7 @@ impl ClientError {
     /// Whether the metadata server may do better than the data server that said this.
     pub(crate) fn is_curable(&self) -> bool {
         match self {
-            ClientError::Nfs { status, .. } => {
-                !matches!(*status, NfsStat::NOSPC | NfsStat::DQUOT | NfsStat::FBIG | NfsStat::ROFS)
-            }
+            ClientError::Nfs { status, .. } => !self.is_no_room() && *status != NfsStat::ROFS,
             ClientError::Rpc(RpcError::Source(_)) => false,
             ClientError::Rpc(_)
             | ClientError::Unreachable { .. }

@@ -84,7 +84,7 @@ impl Inner {
 
     /// Connects, or takes one step of establishing.
     async fn try_step(self: &Arc<Self>) -> Result<Try, ClientError> {
-        let Some(link) = self.current_link().filter(|l| !l.connection.is_closed()) else {
+        let Some(link) = self.live_link() else {
             return self.connect().await;
         };
         let step = self.core().step();

@@ -96,14 +96,14 @@ impl Inner {
         if self.closed.load(Ordering::Acquire) { Err(ClientError::Closed) } else { Ok(()) }
     }
 
-    /// Whether there is a connection.
-    pub(super) fn has_connection(&self) -> bool {
-        self.current_link().is_some_and(|link| !link.connection.is_closed())
+    /// A connection that has not ended.
+    pub(super) fn live_link(&self) -> Option<Link> {
+        self.current_link().filter(|link| !link.connection.is_closed())
     }
 
     /// A connection over which requests may be sent, and nothing else is to be done first.
     pub(super) fn usable_link(&self) -> Option<Link> {
-        let link = self.current_link().filter(|l| !l.connection.is_closed())?;
+        let link = self.live_link()?;
         (self.core().step() == Step::Ready).then_some(link)
     }
 }

@@ -208,17 +208,16 @@ impl Session {
 /// server also when the connection has ended: one that was restarted keeps everybody waiting for
 /// what we have open.
 async fn renew_lease(session: Weak<Inner>) {
+    let is_mds = session.upgrade().is_some_and(|s| s.options.role == Role::Mds);
     loop {
         let Some(at) = session.upgrade().map(|s| s.core().renew_at()) else { return };
         let now = Instant::now();
         // Without a session there is nothing to renew; the next request makes one.
         let at = at.unwrap_or(now + Duration::from_secs(1));
         if at > now {
-            let is_mds = |s: &Arc<Inner>| s.options.role == Role::Mds;
-            let looks = session.upgrade().is_some_and(|s| is_mds(&s));
-            let until = if looks { at.min(now + limits::LOOK_EVERY) } else { at };
+            let until = if is_mds { at.min(now + limits::LOOK_EVERY) } else { at };
             tokio::time::sleep_until(until.into()).await;
-            let is_gone = session.upgrade().is_some_and(|s| is_mds(&s) && !s.has_connection());
+            let is_gone = is_mds && session.upgrade().is_some_and(|s| s.live_link().is_none());
             if !is_gone {
                 continue;
             }

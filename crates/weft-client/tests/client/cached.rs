@@ -232,7 +232,7 @@ async fn what_arrives_behind_an_emptying_open_goes() {
     let client = c.client.clone();
     let opening =
         tokio::spawn(async move { client.open("/f", OpenOptions::replace(0o644)).await.unwrap() });
-    let emptied = |s: &State| s.executed.iter().filter(|op| **op == OpNum::OPEN).count() == 2;
+    let emptied = |s: &State| s.count(OpNum::OPEN) == 2;
     c.mds.until("the OPEN that empties", emptied).await;
     first.commit().await.unwrap();
     c.mds.release();
@@ -360,7 +360,7 @@ async fn an_emptying_open_given_up_is_noticed() {
     tokio::select! {
         _ = c.client.open("/f", OpenOptions::replace(0o644)) => panic!("the answer is kept back"),
         () = c.mds.until("the OPEN", |s| {
-            s.executed.iter().filter(|op| **op == OpNum::OPEN).count() == 2
+            s.count(OpNum::OPEN) == 2
         }) => {}
     }
     c.mds.release();

@@ -811,6 +811,16 @@ async fn a_failed_put_replaces_nothing() {
     assert_eq!(names_at(&c), ["f"]);
 }
 
+/// Puts a file as `/f`, and drops that in the middle, when something of it was written.
+async fn give_up_a_put(c: &Cluster, local: &std::path::Path) {
+    c.ds[0].fault(Fault::Hold(OpNum::WRITE));
+    let writes = c.ds[0].count(OpNum::WRITE);
+    tokio::select! {
+        put = c.client.put_file(local, "/f", quiet()) => panic!("{put:?}"),
+        () = c.ds[0].until("a write", |s| s.count(OpNum::WRITE) > writes) => {}
+    }
+}
+
 /// A put that is dropped in the middle leaves the file that was there; its temporary file goes when
 /// the client is closed.
 #[tokio::test]
@@ -820,14 +830,7 @@ async fn an_interrupted_put_goes_with_its_client() {
     let local = dir.path().join("in");
     std::fs::write(&local, pattern(3 << 20, 5)).unwrap();
     c.write("/f", b"what was there").await;
-    c.ds[0].fault(Fault::Hold(OpNum::WRITE));
-    let writes = c.ds[0].count(OpNum::WRITE);
-    tokio::select! {
-        put = c.client.put_file(&local, "/f", quiet()) => panic!("{put:?}"),
-        () = c.ds[0].until("a write", |s| {
-            s.executed.iter().filter(|op| **op == OpNum::WRITE).count() > writes
-        }) => {}
-    }
+    give_up_a_put(&c, &local).await;
     assert_eq!(names_at(&c).len(), 2, "{:?}", names_at(&c));
     assert_eq!(c.read("/f", 99).await, "what was there");
     c.client.clone().close().await;
@@ -842,11 +845,7 @@ async fn what_others_put_under_a_temporary_name_is_not_used() {
     let dir = tempfile::tempdir().unwrap();
     let local = dir.path().join("in");
     std::fs::write(&local, pattern(3 << 20, 5)).unwrap();
-    c.ds[0].fault(Fault::Hold(OpNum::WRITE));
-    tokio::select! {
-        put = c.client.put_file(&local, "/f", quiet()) => panic!("{put:?}"),
-        () = c.ds[0].until("a write", |s| s.executed.contains(&OpNum::WRITE)) => {}
-    }
+    give_up_a_put(&c, &local).await;
     // That one is taken as long as its client lives: the next is one higher.
     let taken = names_at(&c).pop().unwrap();
     let (beginning, number) = taken.split_at(taken.len() - 16);

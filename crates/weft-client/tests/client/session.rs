@@ -41,6 +41,15 @@ async fn open(fake: &Fake) -> Session {
     Session::open(fake.addr, options()).await.unwrap()
 }
 
+/// The same, and what its waits are for, as it is told of them.
+async fn open_hearing(fake: &Fake) -> (Session, Arc<Mutex<Vec<WaitReason>>>) {
+    let told: Arc<Mutex<Vec<WaitReason>>> = Arc::default();
+    let hears = told.clone();
+    let on_wait: OnWait = Arc::new(move |w: &Waiting| hears.lock().unwrap().push(w.why.clone()));
+    let options = SessionOptions { on_wait: Some(on_wait), ..options() };
+    (Session::open(fake.addr, options).await.unwrap(), told)
+}
+
 fn mkdir(name: &str) -> Vec<OpArgs> {
     let create = CreateArgs {
         objtype: CreateType::Directory,
@@ -150,11 +159,7 @@ async fn a_closed_session_is_forgotten() {
 #[tokio::test]
 async fn waits_are_told_of() {
     let fake = Fake::start(vec![]).await;
-    let told: Arc<Mutex<Vec<WaitReason>>> = Arc::default();
-    let hears = told.clone();
-    let on_wait: OnWait = Arc::new(move |w: &Waiting| hears.lock().unwrap().push(w.why.clone()));
-    let options = SessionOptions { on_wait: Some(on_wait), ..options() };
-    let session = Session::open(fake.addr, options).await.unwrap();
+    let (session, told) = open_hearing(&fake).await;
     assert_eq!(*told.lock().unwrap(), []);
     for (status, why) in [(NfsStat::GRACE, WaitReason::Grace), (NfsStat::DELAY, WaitReason::Delay)]
     {
@@ -285,11 +290,7 @@ async fn many_slow_reclaims_come_to_an_end() {
 #[tokio::test]
 async fn a_reclaim_that_is_put_off_is_made_again() {
     let fake = Fake::start(vec![]).await;
-    let told: Arc<Mutex<Vec<WaitReason>>> = Arc::default();
-    let hears = told.clone();
-    let on_wait: OnWait = Arc::new(move |w: &Waiting| hears.lock().unwrap().push(w.why.clone()));
-    let options = SessionOptions { on_wait: Some(on_wait), ..options() };
-    let session = Session::open(fake.addr, options).await.unwrap();
+    let (session, told) = open_hearing(&fake).await;
     let wanted = Wanted::of(&session, 4);
     fake.restart();
     for (op, status) in [
@@ -424,10 +425,7 @@ async fn abandoned_requests_free_their_slots() {
         }
     }
     session.compound(mkdir("last")).await.unwrap();
-    fake.until("all were executed", |s| {
-        s.executed.iter().filter(|op| **op == OpNum::CREATE).count() == 21
-    })
-    .await;
+    fake.until("all were executed", |s| s.count(OpNum::CREATE) == 21).await;
 }
 
 /// A server that never comes back is given up after the patience, with a message that says so.
@@ -527,8 +525,6 @@ async fn an_idle_client_is_soon_back() {
     session.compound(getattr()).await.unwrap();
     fake.restart();
     fake.hang_up();
-    let back = |s: &crate::fake::State| {
-        s.executed.iter().filter(|op| **op == OpNum::EXCHANGE_ID).count() == 2
-    };
+    let back = |s: &crate::fake::State| s.count(OpNum::EXCHANGE_ID) == 2;
     tokio::time::timeout(Duration::from_secs(5), fake.until("it is back", back)).await.unwrap();
 }

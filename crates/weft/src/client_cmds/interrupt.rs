@@ -5,6 +5,8 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::own_status;
+
 /// A signal asked the command to end.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", word(*.0))]
@@ -71,9 +73,7 @@ impl Interrupts {
 
 /// Whether this process was started with a signal ignored.
 fn is_ignored(kind: SignalKind) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    let mask = own_status::field("SigIgn", 16).unwrap_or(0);
     mask >> (kind.as_raw_value() - 1) & 1 == 1
 }
 

@@ -14,6 +14,7 @@ mod layout;
 mod list;
 mod mode;
 mod names;
+mod own_status;
 mod pattern;
 mod quote;
 mod stat;

@@ -2,20 +2,19 @@
 
 use std::sync::OnceLock;
 
+use super::own_status;
+
 /// Mode of a new file before the umask.
-pub(super) const FILE_MODE: u32 = 0o666;
+const FILE_MODE: u32 = 0o666;
 /// Mode of a new directory before the umask.
-pub(super) const DIRECTORY_MODE: u32 = 0o777;
+const DIRECTORY_MODE: u32 = 0o777;
 
 /// The bits that are taken away, as they were when this was asked first.
 pub(super) fn umask() -> u32 {
     static UMASK: OnceLock<u32> = OnceLock::new();
     // There is no system call that only tells it.
-    *UMASK.get_or_init(|| {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-        line.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(0o022)
-    })
+    let told = || own_status::field("Umask", 8).and_then(|umask| u32::try_from(umask).ok());
+    *UMASK.get_or_init(|| told().unwrap_or(0o022))
 }
 
 /// The mode of a file that comes from nowhere in particular.

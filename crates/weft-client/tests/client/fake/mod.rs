@@ -161,6 +161,13 @@ pub struct Fake {
     accepting: Arc<Mutex<Vec<AbortHandle>>>,
 }
 
+impl State {
+    /// How often an operation was executed.
+    pub fn count(&self, op: OpNum) -> usize {
+        self.executed.iter().filter(|o| **o == op).count()
+    }
+}
+
 impl Fake {
     /// A data server.
     pub async fn data_server() -> Fake {
@@ -250,7 +257,7 @@ impl Fake {
 
     /// How often an operation was executed.
     pub fn count(&self, op: OpNum) -> usize {
-        self.lock().executed.iter().filter(|o| **o == op).count()
+        self.lock().count(op)
     }
 
     /// The process dies and comes back: sessions, clients, opens and undurable data are gone.
