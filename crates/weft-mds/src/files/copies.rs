@@ -103,16 +103,7 @@ impl Copies {
     }
 
     async fn take_care_of(self: Arc<Self>, ino: InodeNo) {
-        let deps = &mut Deps::default();
-        let done = match self.shared.differing.are_kept(ino) {
-            true => Ok(()),
-            false => self.compare(deps, ino).await,
-        };
-        let done = match done {
-            Ok(()) => self.make_alike(deps, ino).await.map(drop),
-            Err(why) => Err(why),
-        };
-        match done {
+        match self.take_each_step(&mut Deps::default(), ino).await {
             Ok(()) => {}
             Err(Failure { status: NfsStat::STALE, .. }) => self.shared.differing.forget(ino),
             Err(Failure { status, .. }) => {
@@ -122,6 +113,18 @@ impl Copies {
         }
     }
 
+    async fn take_each_step(&self, deps: &mut Deps, ino: InodeNo) -> Result<(), Failure> {
+        let inode = deps.see(self.shared.volume.inode(ino))?;
+        // A crash, or a full disk, has left it on its way from the volume.
+        if may_differ(&inode) && inode.is_moving() {
+            self.migration.on_data_servers(deps, inode).await?;
+        }
+        if !self.shared.differing.are_kept(ino) {
+            self.compare(deps, ino).await?;
+        }
+        self.make_alike(deps, ino).await.map(drop)
+    }
+
     /// The copies of a file that may differ as its data servers know them, all of which are there,
     /// with nothing there that the volume does not know of; `None` if they are alike.
     async fn differing(&self, inode: &Inode) -> Result<Option<Striped>, Failure> {
@@ -129,7 +132,7 @@ impl Copies {
             return Ok(None);
         }
         let file = self.shared.striped(inode).ok_or(NfsStat::SERVERFAULT)?;
-        if inode.stuffed || !self.shared.data_servers.are_up(&file.data_servers) {
+        if inode.is_moving() || !self.shared.data_servers.are_up(&file.data_servers) {
             return Err(NfsStat::DELAY.into());
         }
         self.migration.cut_remains(inode).await?;

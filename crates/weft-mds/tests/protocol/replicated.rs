@@ -13,7 +13,7 @@ use weft_nfs::{
     ops::{OpenArgs, WriteArgs},
     share,
 };
-use weft_store::types::{InodeNo, Spread};
+use weft_store::types::{InodeNo, Placement, Spread};
 
 use crate::{
     distributions::{MIB, dir, file_in, inode_no, is_where_it_belongs, object, place},
@@ -219,6 +219,34 @@ async fn copies_that_differ_are_made_alike() {
     }
     let fsck = cluster.volume().fsck().unwrap();
     assert_eq!(fsck.findings, Vec::<String>::new());
+}
+
+/// A crash in the middle of a file's way from the volume leaves copies of which none may have
+/// anything: they are made alike as well, though nobody asks for the file.
+#[tokio::test]
+async fn what_was_on_its_way_becomes_alike() {
+    let options = Options { data_servers: 2, on_disk: true, lease_s: 5, ..Options::default() };
+    let mut cluster = Cluster::with(options).await;
+    let mut c = Client::mount(&cluster, "a").await;
+    let file = c.file("f").await;
+    fill(&mut c, &file, 0, &pattern(5000)).await;
+    let ino = inode_no(&mut c, &file.0).await;
+    let volume = cluster.volume();
+    let place = Placement {
+        device: volume.devices().value.unwrap()[0].id,
+        stripe_unit_bytes: 1 << 20,
+        stripe_count: 2,
+        first_stripe_index: 1,
+        reach: 1,
+        spread: Spread::Copies { alike: false },
+    };
+    let placed = volume.confirm(volume.place(ino, place)).await.unwrap();
+    assert!(placed.is_moving());
+    drop(volume);
+    cluster.restart().await;
+    eventually("alike", || alike(&cluster, ino)).await;
+    is_where_it_belongs(&cluster, ino, &pattern(5000));
+    assert_eq!(cluster.volume().fsck().unwrap().findings, Vec::<String>::new());
 }
 
 /// A copy that was lost, or a part of it, is not read for zeros: another one is. Nobody writes to
