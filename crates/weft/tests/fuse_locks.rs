@@ -10,9 +10,12 @@ use std::time::{Duration, Instant};
 use support::cluster::{Cluster, Options};
 use support::mount::Mount;
 use tempfile::TempDir;
+use weft_dev::env;
 
 /// Time for what takes a moment, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
+/// Steps of processes whose locks are compared with those of a local disk.
+const STEPS: u64 = 6000;
 /// How often each of four processes raises the number that they share.
 const TIMES: u32 = 150;
 
@@ -199,6 +202,35 @@ for lock in fcntl.lockf,fcntl.flock: print(sum(lost(lock) for _ in range(10)))";
     let [a, b] = [&two.a, &two.b].map(|mount| mount.path("lock").to_string_lossy().into_owned());
     let said = support::run("python3", &["-c", script, &a, &b]);
     assert_eq!(said.stdout, b"0\n0\n", "{}", support::words(&said));
+    two.a.unmount();
+    two.b.unmount();
+}
+
+/// Processes on both mounts that open, close, duplicate, lock, unlock and die by chance are told
+/// what a local disk tells those that do the same there, whatever follows on what; also while the
+/// servers are killed.
+///
+/// `WEFT_LOCK_STEPS` says how many steps they go, `WEFT_SEED` where chance begins.
+#[test]
+fn locks_are_those_of_a_local_disk() {
+    let steps = env("WEFT_LOCK_STEPS").unwrap_or(STEPS);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let seed = env("WEFT_SEED").unwrap_or_else(|| now.expect("a clock").as_millis() as u64);
+    eprintln!("WEFT_SEED={seed}");
+    let mut two = Two::start(&[]);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/locks/against_local.py");
+    let mut against_local = Command::new("python3");
+    against_local.arg(script).args([seed.to_string(), steps.to_string()]);
+    against_local.args([two.beside.path(), &two.a.path(""), &two.b.path("")]);
+    let mut walk = against_local.spawn().expect("python3");
+    let ended = loop {
+        std::thread::sleep(Duration::from_secs(3));
+        two.cluster.restart();
+        if let Some(ended) = walk.try_wait().expect("a child") {
+            break ended;
+        }
+    };
+    assert!(ended.success(), "{ended}");
     two.a.unmount();
     two.b.unmount();
 }

@@ -19,11 +19,17 @@ impl DataPath {
     {
         let mut was_lost = false;
         loop {
+            let asked_with = *open.lock_stateid();
             match request().await {
                 Err(e) if e.is_lost_state() => {
+                    let _telling = open.telling.lock().await;
+                    // Reclaimed while the request was under way, or opened again for another one.
+                    if *open.lock_stateid() != asked_with {
+                        continue;
+                    }
                     let losses = self.mds.losses();
                     tracing::warn!(losses, "open lost, opening again: {e}");
-                    self.reopen(open).await?;
+                    self.tell_of(open, OpenClaim::Fh).await?;
                     was_lost = true;
                 }
                 other => {

@@ -780,6 +780,19 @@ async fn an_open_survives_a_restart_of_the_metadata_server() {
     assert!(c.read("/f", data.len()).await == data);
 }
 
+/// Requests that find their open lost at once have it opened again once.
+#[tokio::test]
+async fn an_open_is_renewed_once_for_all() {
+    let c = cluster(0).await;
+    let file = c.client.open("/f", OpenOptions::replace(0o644)).await.unwrap();
+    c.mds.restart();
+    let write = |n: u64| file.write_at(n * 10, Bytes::from_static(b"0123456789"));
+    let (one, two, three) = tokio::join!(write(0), write(1), write(2));
+    assert!(one.is_ok() && two.is_ok() && three.is_ok());
+    assert_eq!(c.mds.count(OpNum::OPEN), 2);
+    file.close().await.unwrap();
+}
+
 /// Names in the fake's root directory.
 fn names_at(c: &Cluster) -> Vec<String> {
     let state = c.mds.lock();
