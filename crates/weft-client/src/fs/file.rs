@@ -19,7 +19,7 @@ use super::{
 use crate::{
     boxed::Spawned,
     error::ClientError,
-    io::{FileIo, LayoutInfo, MemoryRegion, Opened, Source, attrs_wanted},
+    io::{FileIo, LayoutInfo, MemoryRegion, Source, attrs_wanted},
     layout::ExportedLayout,
     node::{OpenOptions, open_asking},
 };
@@ -102,8 +102,7 @@ impl Client {
             }
             other => other,
         };
-        let (opened, attrs) = opened.at(path)?;
-        let mut file = self.opened(opened, attrs);
+        let mut file = self.opened(opened.at(path)?);
         file.path = path.to_path_buf();
         if options.truncate && options.create.is_none() {
             file.truncate(0).await?;
@@ -112,8 +111,7 @@ impl Client {
     }
 
     /// A file that is open at the server.
-    pub(super) fn opened(&self, opened: Opened, attrs: Attrs) -> File {
-        let io = self.nodes.io_of(opened);
+    pub(super) fn opened(&self, (io, attrs): (Arc<FileIo>, Attrs)) -> File {
         File { io, path: PathBuf::new(), attrs: Box::new(attrs), closed: AtomicBool::new(false) }
     }
 
@@ -124,11 +122,8 @@ impl Client {
         options: OpenOptions,
         acl: Option<Acl>,
         is_delegated: bool,
-    ) -> Result<(Opened, Attrs), ClientError> {
-        if !options.truncate {
-            return self.open_names_now(names, options, acl, is_delegated).await;
-        }
-        // What it empties is emptied here too, whoever waits for it.
+    ) -> Result<(Arc<FileIo>, Attrs), ClientError> {
+        // What it opens is closed, and what it empties is emptied here too, whoever waits for it.
         let me = self.clone();
         let open = async move { me.open_names_now(names, options, acl, is_delegated).await };
         Spawned::new(open).await
@@ -140,7 +135,7 @@ impl Client {
         options: OpenOptions,
         acl: Option<Acl>,
         is_delegated: bool,
-    ) -> Result<(Opened, Attrs), ClientError> {
+    ) -> Result<(Arc<FileIo>, Attrs), ClientError> {
         let isdir = ClientError::Nfs { op: OpNum::OPEN, status: NfsStat::ISDIR };
         let name = names.pop().ok_or(isdir)?;
         let nodes = &self.nodes;

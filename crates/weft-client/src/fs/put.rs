@@ -32,7 +32,7 @@ use super::{
 };
 use crate::{
     error::ClientError,
-    io::{Opened, Source},
+    io::{FileIo, Source},
     limits,
     node::OpenOptions,
 };
@@ -283,8 +283,7 @@ impl Client {
     async fn put_in_place(&self, upload: Upload, target: &Target) -> Result<u64, ClientError> {
         let Upload { content, mode, finally, owner_refused, progress, .. } = upload;
         let options = OpenOptions::replace(mode);
-        let (opened, attrs) = self.open_names(target.path(), options, None, false).await?;
-        let file = self.opened(opened, attrs);
+        let file = self.opened(self.open_names(target.path(), options, None, false).await?);
         let fh = file.io().fh().clone();
         let sent = self.send(&file, content, progress).await;
         let closed = file.close_io().await;
@@ -324,7 +323,7 @@ impl Client {
     ) -> Result<u64, ClientError> {
         let Upload { content, progress, naming, finally, owner_refused, .. } = upload;
         let (opened, attrs) = self.open_temporary(temporary, kept).await?;
-        let file = self.opened(opened, attrs.clone());
+        let file = self.opened((opened, attrs.clone()));
         let fh = file.io().fh().clone();
         let sent = async {
             self.set_kept(&file, kept, &attrs).await?;
@@ -347,7 +346,7 @@ impl Client {
         &self,
         temporary: &Temporary<'_>,
         kept: &Kept,
-    ) -> Result<(Opened, Attrs), ClientError> {
+    ) -> Result<(Arc<FileIo>, Attrs), ClientError> {
         let new = OpenOptions { read: false, exclusive: true, ..OpenOptions::replace(kept.mode) };
         let open = || self.open_names(temporary.path(), new, kept.acl.clone(), false);
         let opened = match open().await {
@@ -361,7 +360,7 @@ impl Client {
         if kept.acl.is_some() {
             // Not with the OPEN, whose answer the server has to remember: a list may be too long.
             // Where it is not told it is set once more.
-            let told = self.nodes.getattr(&opened.fh, Bitmap::of(&[AttrNo::ACL])).await;
+            let told = self.nodes.getattr(opened.fh(), Bitmap::of(&[AttrNo::ACL])).await;
             attrs.acl = told.ok().and_then(|attrs| attrs.acl);
         }
         Ok((opened, attrs))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weft_nfs::{FileHandle, OpArgs};
 
 use crate::{
+    error::ClientError,
     limits,
     session::{Kept, Session},
     sync::Mutex,
@@ -67,6 +68,8 @@ async fn send(mds: &Session, all: Vec<LateClose>) {
     let mut kept = Kept::default();
     for closed in mds.on_each_file(&all).await {
         match closed {
+            // A client that is closed has left its files to the server.
+            Err(ClientError::Closed) => {}
             Err(e) if !e.is_lost_state() => kept.note(e),
             _ => {}
         }

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use bytes::Bytes;
-use tokio::sync::OwnedRwLockWriteGuard;
+use tokio::{runtime::Handle, sync::OwnedRwLockWriteGuard};
 use weft_io::MemoryRegion;
 use weft_nfs::{
     FileHandle, NfsStat, OpArgs, OpNum, Seqid, Stateid,
@@ -45,6 +45,8 @@ pub struct FileIo {
     /// Failures of the file this open has heard of, or that were before it.
     failures_seen: AtomicU64,
     has_left: AtomicBool,
+    /// The server was told that it ends, or need not be.
+    is_closed: AtomicBool,
     was_flushed: AtomicBool,
 }
 
@@ -56,8 +58,8 @@ impl FileIo {
         let failures_seen = AtomicU64::new(path.file.failure_after(0).0);
         let ahead = ReadAhead::new(policy.read_ahead_bytes.into(), limits::CACHE_BLOCK_BYTES);
         let ahead = Mutex::new(ahead);
-        let (has_left, was_flushed) = (AtomicBool::new(false), AtomicBool::new(false));
-        FileIo { path, policy, ahead, failures_seen, has_left, was_flushed }
+        let [has_left, is_closed, was_flushed] = std::array::from_fn(|_| AtomicBool::new(false));
+        FileIo { path, policy, ahead, failures_seen, has_left, is_closed, was_flushed }
     }
 
     /// Below which sizes I/O goes through the metadata server, as it said when the file was opened.
@@ -472,11 +474,12 @@ impl FileIo {
     /// When written data could not be made durable or visible; the open is closed all the same.
     pub async fn close(&self) -> Result<(), ClientError> {
         self.path.stop_reading_ahead();
-        let is_unknown = self.path.end_alone().await;
+        let is_unknown = self.end_alone().await;
         let committed = match self.send_dirty(true).await {
             Ok(()) if self.is_alone() && !is_unknown => {
                 match self.path.end(self.close_op()).await {
                     Ok(true) => {
+                        self.is_closed.store(true, Ordering::Release);
                         self.leave();
                         return self.hear_of_failures();
                     }
@@ -506,18 +509,15 @@ impl FileIo {
             return self.close().await;
         }
         self.path.stop_reading_ahead();
-        let is_unknown = self.path.end_alone().await;
+        let is_unknown = self.end_alone().await;
         let returned = match self.leave() && has_work() {
             true => self.return_layout().await,
             false => Ok(()),
         };
         self.forget();
         self.path.cluster.files.forget_idle(&self.path.file);
-        if !is_unknown {
-            let (mds, fh, close) = (self.path.mds.clone(), self.fh().clone(), self.close_op());
-            if !self.path.cluster.closes.send_later(LateClose { mds, fh, close }) {
-                self.send_close().await?;
-            }
+        if !is_unknown && !self.send_close_later() {
+            self.send_close().await?;
         }
         returned.and(self.hear_of_failures())
     }
@@ -559,8 +559,25 @@ impl FileIo {
         OpArgs::Close(CloseArgs { seqid: Seqid(0), open_stateid })
     }
 
+    /// [`DataPath::end_alone`]: then no CLOSE is due.
+    async fn end_alone(&self) -> bool {
+        let is_unknown = self.path.end_alone().await;
+        self.is_closed.fetch_or(is_unknown, Ordering::AcqRel);
+        is_unknown
+    }
+
+    /// The server hears of the end with that of others, unless too many wait already.
+    fn send_close_later(&self) -> bool {
+        let (mds, fh, close) = (self.path.mds.clone(), self.fh().clone(), self.close_op());
+        let is_sent = self.path.cluster.closes.send_later(LateClose { mds, fh, close });
+        self.is_closed.fetch_or(is_sent, Ordering::AcqRel);
+        is_sent
+    }
+
     async fn send_close(&self) -> Result<(), ClientError> {
-        match self.path.mds.on_file(self.fh(), self.close_op()).await {
+        let closed = self.path.mds.on_file(self.fh(), self.close_op()).await;
+        self.is_closed.store(true, Ordering::Release);
+        match closed {
             Ok(_) => Ok(()),
             // Gone already, as far as the server is concerned.
             Err(e) if e.is_lost_state() => Ok(()),
@@ -571,12 +588,17 @@ impl FileIo {
 }
 
 impl Drop for FileIo {
-    /// Who does not close it gives up what was not durable.
+    /// Who does not close it, or does not wait for that, gives up what was not durable; the server
+    /// hears of it all the same. An open that nobody took, who had asked for it, ends so too.
     fn drop(&mut self) {
+        let was_alone = self.path.leave_delegation(&self.path.open);
         if !self.has_left.load(Ordering::Acquire) {
-            self.path.leave_delegation(&self.path.open);
             self.forget();
             self.leave();
+        }
+        let is_due = !was_alone && !self.is_closed.load(Ordering::Acquire);
+        if is_due && Handle::try_current().is_ok() && !self.send_close_later() {
+            tracing::warn!("too many files end at once: one stays open at the server");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weft_nfs::{
     Acl, Attrs, Bitmap, Component, FileHandle, OpArgs, OpNum, OpOk, Seqid, StateOwner, Stateid,
     attr::ModeUmask,
-    ops::{CreateHow, OpenArgs, OpenClaim, OpenDelegation, SetattrArgs},
+    ops::{CloseArgs, CreateHow, OpenArgs, OpenClaim, OpenDelegation, OpenOk, SetattrArgs},
     share,
 };
 
@@ -151,10 +151,7 @@ impl Nodes {
         name: Component,
         options: OpenOptions,
     ) -> Result<OpenedName, ClientError> {
-        if !options.truncate {
-            return self.open_name(dir, name, options).await;
-        }
-        // What it empties is emptied here too, whoever waits for it.
+        // What it opens is closed, and what it empties is emptied here too, whoever waits for it.
         let (me, dir) = (self.clone(), dir.clone());
         Spawned::new(async move { me.open_name(&dir, name, options).await }).await
     }
@@ -179,10 +176,10 @@ impl Nodes {
             Some(OpOk::Open(open)) => open.cinfo,
             _ => return Err(ClientError::unexpected(OpNum::OPEN)),
         };
-        let (opened, attrs) = self.opened_by(done.by_ref(), opening).await?;
+        let (io, attrs) = self.opened_by(done.by_ref(), opening).await?;
         let change = DirChange { info, attrs: attrs_told(done.nth(1)) };
-        let node = Node { fh: opened.fh.clone(), attrs };
-        Ok(OpenedName { node, io: self.io_of(opened), change })
+        let node = Node { fh: io.fh().clone(), attrs };
+        Ok(OpenedName { node, io, change })
     }
 
     /// Opens a file by its handle: without asking the server, if it is delegated, and this user was
@@ -198,13 +195,22 @@ impl Nodes {
         if let Some(opened) = self.open_alone(fh, options).await {
             return Ok(opened);
         }
+        let (me, fh) = (self.clone(), fh.clone());
+        Spawned::new(async move { me.open_asked(&fh, options).await }).await
+    }
+
+    async fn open_asked(
+        &self,
+        fh: &FileHandle,
+        options: OpenOptions,
+    ) -> Result<OpenedNode, ClientError> {
         let (open, opening) = self.begin_open(options, true, |owner| options.open_current(owner));
         let mut ops = vec![putfh(fh)];
         ops.extend(open_asking(open, attrs_wanted()));
         let mut done = self.mds.compound(ops).await?.into_iter();
         done.next(); // PUTFH's
-        let (opened, attrs) = self.opened_by(done, opening).await?;
-        Ok(OpenedNode { attrs, was_asked: true, io: self.io_of(opened) })
+        let (io, attrs) = self.opened_by(done, opening).await?;
+        Ok(OpenedNode { attrs, was_asked: true, io })
     }
 
     /// An open that the server does not know of, if the file is delegated and nothing was done to
@@ -246,38 +252,57 @@ impl Nodes {
         (open, Opening { options, owner, asked, asking })
     }
 
-    /// What the results of [`open_asking`] say.
+    /// The file that the results of [`open_asking`] say is open now.
     pub(crate) async fn opened_by(
         &self,
         mut done: impl Iterator<Item = OpOk>,
-        Opening { options, owner, mut asked, asking }: Opening,
-    ) -> Result<(Opened, Attrs), ClientError> {
+        opening: Opening,
+    ) -> Result<(Arc<FileIo>, Attrs), ClientError> {
         let (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh)), Some(OpOk::Getattr(attrs))) =
             (done.next(), done.next(), done.next())
         else {
             return Err(ClientError::unexpected(OpNum::OPEN));
         };
-        let (fh, mut attrs) = (fh.object, *attrs.attrs);
+        let (fh, stateid) = (fh.object, open.stateid);
+        match self.opened_as_told(&fh, &open, *attrs.attrs, opening).await {
+            Ok((opened, attrs)) => Ok((self.io_of(opened), attrs)),
+            Err(why) => {
+                let close = OpArgs::Close(CloseArgs { seqid: Seqid(0), open_stateid: stateid });
+                // The server forgets it with the session else.
+                let _ = self.mds.on_file(&fh, close).await;
+                Err(why)
+            }
+        }
+    }
+
+    async fn opened_as_told(
+        &self,
+        fh: &FileHandle,
+        open: &OpenOk,
+        mut attrs: Attrs,
+        Opening { options, owner, mut asked, asking }: Opening,
+    ) -> Result<(Opened, Attrs), ClientError> {
         let delegated = &self.cluster.delegated;
-        let held = delegated.held(&self.mds, &fh);
-        let granted = self.note_grant(&asking, (&fh, &open.delegation), (asked, attrs.change));
+        let held = delegated.held(&self.mds, fh);
+        let granted = self.note_grant(&asking, (fh, &open.delegation), (asked, attrs.change));
         if options.truncate && options.create.is_some() && !options.exclusive {
-            self.emptied(&fh, open.stateid, asked).await?;
+            self.emptied(fh, open.stateid, asked).await?;
         }
         if held.is_some_and(|held| held.since > asked.moment) {
             // Another open was given a delegation meanwhile: this answer may be of before that.
             asked = Asked { moment: self.cluster.files.moment(), ..asked };
-            attrs = self.getattr(&fh, attrs_wanted()).await?;
+            attrs = self.getattr(fh, attrs_wanted()).await?;
         }
         // It may have gone back meanwhile, and others have written since.
-        let is_held = |since| delegated.held(&self.mds, &fh).is_some_and(|now| now.since == since);
+        let is_held = |since| delegated.held(&self.mds, fh).is_some_and(|now| now.since == since);
         let under = match (held, granted) {
             (_, Some(since)) => Under::Granted(since),
             (Some(held), None) if is_held(held.since) => Under::Delegation(Since(held.since)),
             _ => Under::Nothing,
         };
         let opening = (options, owner, asked);
-        let opened = self.opened_as(fh, (open.stateid, open.rflags, under), opening, &attrs);
+        let opened =
+            self.opened_as(fh.clone(), (open.stateid, open.rflags, under), opening, &attrs);
         let reader = options.read.then(|| self.caller().clone());
         let told = Told::answered(attrs.clone(), asked);
         // With a grant the server told of the file as it was granted.

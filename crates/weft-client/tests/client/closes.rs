@@ -1,5 +1,7 @@
 //! CLOSEs that nobody waits for.
 
+use std::time::Duration;
+
 use crate::fake::{Fault, cluster::Cluster};
 use weft_client::{
     fs::{Client, File, OpenOptions},
@@ -77,5 +79,29 @@ async fn more_than_may_wait() {
         file.io().close_soon().await.unwrap();
     }
     c.mds.until("all are closed", |mds| mds.opens.is_empty()).await;
+    c.client.close().await;
+}
+
+/// Who does not wait for an OPEN, or a close, leaves nothing open at the server.
+#[tokio::test]
+async fn what_is_given_up_is_closed() {
+    let c = Cluster::start(IoPolicy::default()).await;
+    let give_up = Duration::from_millis(100);
+    for options in [OpenOptions::replace(0o644), OpenOptions::read()] {
+        c.mds.fault(Fault::Hold(OpNum::OPEN));
+        let opening = c.client.open("/f", options);
+        assert!(tokio::time::timeout(give_up, opening).await.is_err());
+        assert_eq!(c.mds.lock().opens.len(), 1);
+        c.mds.release();
+        c.mds.until("it is closed", |mds| mds.opens.is_empty()).await;
+    }
+    let file = c.open().await;
+    file.write_at(0, vec![1; 3 << 20].into()).await.unwrap();
+    c.ds[0].fault(Fault::Hold(OpNum::COMMIT));
+    let (io, closing) = (file.io().clone(), file.close());
+    assert!(tokio::time::timeout(give_up, closing).await.is_err());
+    drop(io);
+    c.ds[0].release();
+    c.mds.until("it is closed", |mds| mds.opens.is_empty()).await;
     c.client.close().await;
 }

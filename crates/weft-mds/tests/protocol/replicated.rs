@@ -242,7 +242,6 @@ async fn what_was_on_its_way_becomes_alike() {
     };
     let placed = volume.confirm(volume.place(ino, place)).await.unwrap();
     assert!(placed.is_moving());
-    drop(volume);
     cluster.restart().await;
     eventually("alike", || alike(&cluster, ino)).await;
     is_where_it_belongs(&cluster, ino, &pattern(5000));
