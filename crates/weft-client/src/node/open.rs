@@ -264,7 +264,7 @@ impl Nodes {
             return Err(ClientError::unexpected(OpNum::OPEN));
         };
         let (fh, stateid) = (fh.object, open.stateid);
-        match self.opened_as_told(&fh, &open, *attrs.attrs, opening).await {
+        match self.opened_as_told((&fh, &open), *attrs.attrs, opening).await {
             Ok((opened, attrs)) => Ok((self.io_of(opened), attrs)),
             Err(why) => {
                 let close = OpArgs::Close(CloseArgs { seqid: Seqid(0), open_stateid: stateid });
@@ -277,8 +277,7 @@ impl Nodes {
 
     async fn opened_as_told(
         &self,
-        fh: &FileHandle,
-        open: &OpenOk,
+        (fh, open): (&FileHandle, &OpenOk),
         mut attrs: Attrs,
         Opening { options, owner, mut asked, asking }: Opening,
     ) -> Result<(Opened, Attrs), ClientError> {
