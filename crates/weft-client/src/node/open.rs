@@ -279,8 +279,9 @@ impl Nodes {
         &self,
         (fh, open): (&FileHandle, &OpenOk),
         mut attrs: Attrs,
-        Opening { options, owner, mut asked, asking }: Opening,
+        opening: Opening,
     ) -> Result<(Opened, Attrs), ClientError> {
+        let Opening { options, owner, mut asked, asking } = opening;
         let delegated = &self.cluster.delegated;
         let held = delegated.held(&self.mds, fh);
         let granted = self.note_grant(&asking, (fh, &open.delegation), (asked, attrs.change));
