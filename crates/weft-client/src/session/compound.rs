@@ -131,8 +131,16 @@ impl Inner {
         let mut backoff = Backoff::new(self.options.patience);
         // It ends by itself, a lease after the restart: to give up before is to no purpose.
         let mut grace = Backoff::new(self.options.patience.max(self.core().lease() * 2));
+        let (mut is_lost_again, mut lost) = (false, Backoff::new(self.options.patience));
         loop {
             let Attempt::Answered(outcome) = self.attempt(request, unrepeatable).await? else {
+                // A new session is had at once, but a server may lose each that it gives.
+                if std::mem::replace(&mut is_lost_again, true) {
+                    let status = NfsStat::BADSESSION;
+                    let wait = lost.next_wait().ok_or(nfs(OpNum::SEQUENCE, status))?;
+                    self.tell(WaitReason::of(status));
+                    tokio::time::sleep(wait).await;
+                }
                 continue;
             };
             let executed = ops.get(..outcome.done.len()).unwrap_or_default();

@@ -516,6 +516,19 @@ async fn reading_into_a_file() {
     assert_eq!(fake.count(OpNum::CREATE_SESSION), 1);
 }
 
+/// A server that loses each session that it gives is asked at its pace, and not for ever.
+#[tokio::test]
+async fn sessions_that_are_lost_again_and_again() {
+    let fake = Fake::start(vec![]).await;
+    let options = SessionOptions { patience: Duration::from_secs(2), ..options() };
+    let session = Session::open(fake.addr, options).await.unwrap();
+    (0..2000).for_each(|_| fake.fault(Fault::Status(OpNum::SEQUENCE, NfsStat::BADSESSION)));
+    let refused = session.compound(getattr()).await.unwrap_err();
+    assert_eq!(refused.status(), Some(NfsStat::BADSESSION));
+    let made = fake.count(OpNum::CREATE_SESSION);
+    assert!((3..100).contains(&made), "{made} sessions");
+}
+
 /// A metadata server that was restarted hears from us as soon as it can, though we want nothing of
 /// it: what we have open keeps others waiting until we have told it.
 #[tokio::test]
