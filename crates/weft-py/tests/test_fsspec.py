@@ -59,6 +59,17 @@ def test_urls(url, server):
     assert [p.rsplit("/", 1)[-1] for p in fs.glob(f"{path[:-5]}?.t*")] == ["f.txt"]
 
 
+def test_host_and_port(fs, server):
+    """A cluster is named as that of any other file system of fsspec, or as ours."""
+    host, port = server.rsplit(":", 1)
+    named = fsspec.filesystem("weft", host=host, port=int(port))
+    assert named.fsid == fs.fsid and named.exists("/")
+    assert fsspec.filesystem("weft", host=server).fsid == fs.fsid
+    for both in {"host": host}, {"port": int(port)}:
+        with pytest.raises(ValueError, match="not by both"):
+            WeftFileSystem(server=server, **both)
+
+
 def test_parts_of_files(fs, url):
     """Parts are read all at once, from either end; one that fails is its exception, or raised."""
     path = fs._strip_protocol(url)

@@ -14,8 +14,8 @@ _COPY_BYTES = 8 << 20
 
 
 class WeftFileSystem(AbstractFileSystem):
-    """Files of the cluster at ``server`` (``HOST[:PORT]``); other options are those of
-    :func:`weft.connect`. With ``auto_mkdir`` writing makes the directories above a file.
+    """Files of the cluster at ``server`` (``HOST[:PORT]``), or at ``host`` and ``port`` as other file
+    systems of fsspec have it; other options are those of :func:`weft.connect`. With ``auto_mkdir`` writing makes the directories above a file.
 
     In URLs ``%`` stands for itself as ``%25``, as in :func:`weft.connect`; paths are as they are. A
     write is visible to others when the file is closed. Transactions are not supported.
@@ -25,7 +25,10 @@ class WeftFileSystem(AbstractFileSystem):
     root_marker = "/"
     cachable = True
 
-    def __init__(self, server="localhost", auto_mkdir=True, url_options="", **options):
+    def __init__(
+        self, server=None, auto_mkdir=True, url_options="", host=None, port=None, **options
+    ):
+        server = _server(server, host, port)
         own = {k: options.pop(k) for k in list(options) if k in _FSSPEC_OPTIONS}
         super().__init__(server=server, auto_mkdir=auto_mkdir, **own)
         self.server = server
@@ -249,6 +252,17 @@ _FSSPEC_OPTIONS = {
     "skip_instance_cache",
     "use_listings_cache",
 }
+
+
+def _server(server, host, port):
+    """``HOST[:PORT]``, whichever way it is said."""
+    if host is None and port is None:
+        return "localhost" if server is None else server
+    if server is not None:
+        raise ValueError("say where the cluster is by server, or by host and port, not by both")
+    host = "localhost" if host is None else host
+    host = f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
+    return host if port is None else f"{host}:{port}"
 
 
 def _text(path):
