@@ -7,7 +7,7 @@
 //! as a disk wants it that is written past the page cache; or, where a payload is wanted in a
 //! file, moves it there inside the kernel, and where it is wanted in memory of the caller's, reads
 //! it there. Processes of one host hand each other open files ([`send_descriptor`]), which are read
-//! without waiting for a disk on the runtime's threads ([`read_range`]).
+//! without waiting for a disk on the runtime's threads ([`LocalFile`]).
 //!
 //! **Invariants of absence.** Nothing here knows RPC beyond record marking, or NFS, or what a file
 //! is for. A record is sent whole or the connection is shut down: nothing is sent short.
@@ -30,7 +30,7 @@ mod spare;
 
 pub use cipher::{Ciphers, OpenRecords, SealRecords};
 pub use descriptor::{is_read_only_file, keep_few_on_the_way, receive_descriptor, send_descriptor};
-pub use local_read::{has_name, read_range};
+pub use local_read::LocalFile;
 pub use memory::MemoryRegion;
 pub use place::{CancelGuard, Destination, Received, Target};
 pub use receive::{Begun, RecordIoError, RecordReader};

@@ -9,7 +9,6 @@ use std::{
 
 use bytes::Bytes;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
-use weft_xdr::FileRange;
 
 use crate::{
     memory::MemoryRegion,
@@ -17,77 +16,97 @@ use crate::{
     spare::{PAGE_BYTES, lend, whole_pages},
 };
 
-/// Some of what a file has of a range, from its start on: none of it only where the file ends. What
-/// is in the page cache is read at once, the rest on the blocking pool.
-///
-/// # Errors
-/// What the disk says.
-pub async fn read_range(range: &FileRange) -> io::Result<Bytes> {
-    let mut memory = whole_pages(range.len.next_multiple_of(PAGE_BYTES));
-    memory.truncate(range.len);
-    let got = match read_now(range, &mut memory)? {
-        Some(got) => got,
-        None => {
-            let range = range.clone();
-            let reading = move || {
-                let got = range.file.read_at(&mut memory, range.offset)?;
-                Ok((memory, got))
-            };
-            let got;
-            (memory, got) = blocking(reading).await?;
-            got
-        }
-    };
-    memory.truncate(got);
-    let data = memory.freeze();
-    lend(&data);
-    Ok(data)
+/// A file of this host that is read.
+#[derive(Debug, Clone)]
+pub struct LocalFile {
+    file: Arc<File>,
+    /// It has no disk to wait for.
+    in_memory: bool,
 }
 
-/// The same to `at` in memory; the bytes there.
-///
-/// # Errors
-/// As [`read_range`], and those of the memory.
-pub(crate) async fn read_to_memory(
-    range: &FileRange,
-    region: &Arc<MemoryRegion>,
-    at: usize,
-) -> io::Result<usize> {
-    if let Some(got) = region.fill(at, range.len, |memory| read_now(range, memory))?? {
-        return Ok(got);
+impl LocalFile {
+    /// One that is open for reading.
+    pub fn new(file: File) -> LocalFile {
+        // A file that cannot tell is treated like one on a disk.
+        let in_memory = resident::in_memory(&file).unwrap_or(false);
+        LocalFile { file: Arc::new(file), in_memory }
     }
-    let (range, region) = (range.clone(), region.clone());
-    let read = move |memory: &mut [u8]| range.file.read_at(memory, range.offset);
-    blocking(move || region.fill(at, range.len, read)?).await
-}
 
-/// Whether the file has a name: one that was removed is no part of its directory any more, though
-/// whoever has it open reads it.
-///
-/// # Errors
-/// It cannot be asked.
-pub fn has_name(file: &File) -> io::Result<bool> {
-    Ok(file.metadata()?.nlink() > 0)
-}
-
-/// What is there without waiting; none if the disk has to be asked.
-fn read_now(range: &FileRange, memory: &mut [u8]) -> io::Result<Option<usize>> {
-    if memory.is_empty() {
-        return Ok(Some(0));
-    }
-    loop {
-        let parts = &mut [IoSliceMut::new(memory)];
-        return match preadv2(&*range.file, parts, range.offset, ReadWriteFlags::NOWAIT) {
-            Ok(got) => Ok(Some(got)),
-            Err(Errno::INTR) => continue,
-            Err(Errno::AGAIN) => Ok(None),
-            // No disk to wait for, and a file system that does not say so.
-            Err(Errno::OPNOTSUPP) if resident::in_memory(&range.file)? => {
-                range.file.read_at(memory, range.offset).map(Some)
+    /// Some of what it has of a range, from its start on: none of it only where the file ends. What
+    /// is in the page cache is read at once, the rest on the blocking pool.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub async fn read(&self, offset: u64, len: usize) -> io::Result<Bytes> {
+        let mut memory = whole_pages(len.next_multiple_of(PAGE_BYTES));
+        memory.truncate(len);
+        let got = match self.read_now(offset, &mut memory)? {
+            Some(got) => got,
+            None => {
+                let file = self.file.clone();
+                let reading = move || {
+                    let got = file.read_at(&mut memory, offset)?;
+                    Ok((memory, got))
+                };
+                let got;
+                (memory, got) = blocking(reading).await?;
+                got
             }
-            Err(Errno::OPNOTSUPP) => Ok(None),
-            Err(e) => Err(e.into()),
         };
+        memory.truncate(got);
+        let data = memory.freeze();
+        lend(&data);
+        Ok(data)
+    }
+
+    /// The same to a range `at` in memory; the bytes there.
+    ///
+    /// # Errors
+    /// As [`LocalFile::read`], and those of the memory.
+    pub(crate) async fn read_to_memory(
+        &self,
+        (offset, len): (u64, usize),
+        region: &Arc<MemoryRegion>,
+        at: usize,
+    ) -> io::Result<usize> {
+        if let Some(got) = region.fill(at, len, |memory| self.read_now(offset, memory))?? {
+            return Ok(got);
+        }
+        let (file, region) = (self.file.clone(), region.clone());
+        let read = move |memory: &mut [u8]| file.read_at(memory, offset);
+        blocking(move || region.fill(at, len, read)?).await
+    }
+
+    /// Whether the file has a name: one that was removed is no part of its directory any more,
+    /// though whoever has it open reads it.
+    ///
+    /// # Errors
+    /// It cannot be asked.
+    pub fn has_name(&self) -> io::Result<bool> {
+        Ok(self.file.metadata()?.nlink() > 0)
+    }
+
+    /// What is there without waiting; none if the disk has to be asked.
+    fn read_now(&self, offset: u64, memory: &mut [u8]) -> io::Result<Option<usize>> {
+        if memory.is_empty() {
+            return Ok(Some(0));
+        }
+        loop {
+            if self.in_memory {
+                // Such a file system does not say that there is nothing to wait for.
+                match self.file.read_at(memory, offset) {
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                    read => return read.map(Some),
+                }
+            }
+            let parts = &mut [IoSliceMut::new(memory)];
+            return match preadv2(&*self.file, parts, offset, ReadWriteFlags::NOWAIT) {
+                Ok(got) => Ok(Some(got)),
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN | Errno::OPNOTSUPP) => Ok(None),
+                Err(e) => Err(e.into()),
+            };
+        }
     }
 }
 
@@ -113,16 +132,11 @@ mod tests {
         (0..len).map(|i| (i * 13 + i / 257) as u8).collect()
     }
 
-    async fn whole(range: FileRange) -> Vec<u8> {
+    async fn whole(file: &LocalFile, offset: u64, len: usize) -> Vec<u8> {
         let mut all = Vec::new();
-        while all.len() < range.len {
+        while all.len() < len {
             let done = all.len();
-            let rest = FileRange {
-                file: range.file.clone(),
-                offset: range.offset + done as u64,
-                len: range.len - done,
-            };
-            let got = read_range(&rest).await.unwrap();
+            let got = file.read(offset + done as u64, len - done).await.unwrap();
             if got.is_empty() {
                 break;
             }
@@ -140,28 +154,27 @@ mod tests {
             let Ok(mut file) = tempfile::tempfile_in(dir) else { continue };
             file.write_all(&content).unwrap();
             file.sync_all().unwrap();
-            let file = Arc::new(file);
+            let file = LocalFile::new(file);
             for cold in [false, true] {
                 if cold {
-                    fadvise(&*file, 0, None, Advice::DontNeed).unwrap();
+                    fadvise(&*file.file, 0, None, Advice::DontNeed).unwrap();
                 }
-                let range = |offset, len| FileRange { file: file.clone(), offset, len };
-                assert!(whole(range(7, 600_000)).await == content[7..600_007]);
-                assert!(whole(range(999_000, 5000)).await == content[999_000..]);
-                assert!(whole(range(2_000_000, 10)).await.is_empty());
-                assert!(read_range(&range(0, 0)).await.unwrap().is_empty());
+                assert!(whole(&file, 7, 600_000).await == content[7..600_007]);
+                assert!(whole(&file, 999_000, 5000).await == content[999_000..]);
+                assert!(whole(&file, 2_000_000, 10).await.is_empty());
+                assert!(file.read(0, 0).await.unwrap().is_empty());
                 let region = MemoryRegion::owned(vec![9; 400_010].into());
                 let to = Destination::memory(region.clone(), 100);
                 let mut done = 0;
                 while done < 400_000 {
-                    let part = range(300_000 + done, 400_000 - done as usize);
-                    done += to.take_from(&part, 105 + done).await.unwrap() as u64;
+                    let part = (300_000 + done, 400_000 - done as usize);
+                    done += to.take_from(&file, part, 105 + done).await.unwrap() as u64;
                 }
-                assert_eq!(to.take_from(&range(1_000_000, 5), 100).await.unwrap(), 0);
+                assert_eq!(to.take_from(&file, (1_000_000, 5), 100).await.unwrap(), 0);
                 let taken = region.take().unwrap();
                 assert!(taken[..5] == [9; 5] && taken[400_005..] == [9; 5]);
                 assert!(taken[5..400_005] == content[300_000..700_000]);
-                assert!(to.take_from(&range(0, 5), 100).await.is_err(), "it was taken back");
+                assert!(to.take_from(&file, (0, 5), 100).await.is_err(), "it was taken back");
             }
         }
     }
@@ -170,9 +183,9 @@ mod tests {
     #[test]
     fn a_removed_file_has_no_name() {
         let named = tempfile::NamedTempFile::new().unwrap();
-        let file = File::open(named.path()).unwrap();
-        assert!(has_name(&file).unwrap());
+        let file = LocalFile::new(File::open(named.path()).unwrap());
+        assert!(file.has_name().unwrap());
         drop(named);
-        assert!(!has_name(&file).unwrap());
+        assert!(!file.has_name().unwrap());
     }
 }

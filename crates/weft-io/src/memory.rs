@@ -177,8 +177,12 @@ impl Drop for Busy<'_> {
         if let Some(at) = state.busy.iter().position(|range| *range == self.range) {
             state.busy.swap_remove(at);
         }
+        // Who waits has taken the memory away before.
+        let is_waited_for = state.memory.is_none();
         drop(state);
-        self.region.done.notify_all();
+        if is_waited_for {
+            self.region.done.notify_all();
+        }
     }
 }
 

@@ -21,10 +21,10 @@ use tokio::{
     io::{AsyncRead, Interest},
     net::TcpStream,
 };
-use weft_xdr::{FileRange, record::Next};
+use weft_xdr::record::Next;
 
 use crate::{
-    local_read::{self, read_range},
+    local_read::LocalFile,
     memory::MemoryRegion,
     pipe::Pipe,
     receive::{HEAD_BYTES, RecordIoError, RecordReader},
@@ -89,20 +89,25 @@ impl Destination {
         }
     }
 
-    /// Puts there some of what a file has of a range, from its start on: none only where the file
-    /// ends. The bytes that were put there.
+    /// Puts there some of what a file has of a range (offset and length), from its start on: none
+    /// only where the file ends. The bytes that were put there.
     ///
     /// # Errors
     /// Those of reading, and those of [`Destination::write`].
-    pub async fn take_from(&self, range: &FileRange, offset: u64) -> io::Result<usize> {
+    pub async fn take_from(
+        &self,
+        file: &LocalFile,
+        range: (u64, usize),
+        offset: u64,
+    ) -> io::Result<usize> {
         match &self.0 {
             Kind::File(_) => {
-                let data = read_range(range).await?;
+                let data = file.read(range.0, range.1).await?;
                 let got = data.len();
                 self.write(data, offset).await.map(|()| got)
             }
             Kind::Memory(place) => {
-                local_read::read_to_memory(range, &place.region, place.at(offset)?).await
+                file.read_to_memory(range, &place.region, place.at(offset)?).await
             }
         }
     }

@@ -2,7 +2,6 @@
 
 use std::{io, sync::Arc, time::Instant};
 
-use weft_io::FileRange;
 use weft_nfs::{IoMode, NfsStat, OpNum};
 
 use super::{
@@ -226,12 +225,12 @@ impl Shared {
     async fn read_object(&self, object: &LocalObject, piece: &Piece) -> io::Result<u32> {
         let Piece { file_offset, object_offset, len } = *piece;
         let len = usize::try_from(len).map_err(io::Error::other)?;
-        let range = FileRange { file: object.file.clone(), offset: object_offset, len };
+        let (file, range) = (&object.file, (object_offset, len));
         let destination = self.sink.destination();
         let (count, data) = match &destination {
-            Some(to) => (to.take_from(&range, file_offset).await?, None),
+            Some(to) => (to.take_from(file, range, file_offset).await?, None),
             None => {
-                let data = weft_io::read_range(&range).await?;
+                let data = file.read(range.0, range.1).await?;
                 (data.len(), Some(data))
             }
         };

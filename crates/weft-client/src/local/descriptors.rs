@@ -1,8 +1,9 @@
 //! Open files of objects, the least used of which are closed.
 
-use std::{collections::HashMap, fs::File, io, sync::Arc, time::Instant};
+use std::{collections::HashMap, fs::File, io, time::Instant};
 
 use bytes::Bytes;
+use weft_io::LocalFile;
 
 use crate::limits;
 
@@ -10,14 +11,14 @@ use crate::limits;
 #[derive(Debug, Clone)]
 pub struct LocalObject {
     /// The file.
-    pub file: Arc<File>,
+    pub file: LocalFile,
     /// When it was asked for.
     asked: Instant,
 }
 
 impl LocalObject {
     pub(super) fn new(file: File, asked: Instant) -> LocalObject {
-        LocalObject { file: Arc::new(file), asked }
+        LocalObject { file: LocalFile::new(file), asked }
     }
 
     /// Whether the file is still the object's: one that was removed, or made anew, is not. What was
@@ -26,7 +27,7 @@ impl LocalObject {
     /// # Errors
     /// It cannot be asked.
     pub fn is_current(&self) -> io::Result<bool> {
-        weft_io::has_name(&self.file)
+        self.file.has_name()
     }
 }
 
