@@ -21,7 +21,7 @@ SLOTS = 3
 # Bytes of the file that locks are taken of.
 BYTES = 8
 # Time for a lock to be free whose last descriptor was closed.
-SOON = 10
+SOON = 30
 # Of descriptions (fcntl(2)): not in the module everywhere.
 F_OFD_GETLK, F_OFD_SETLK = 36, 37
 FLOCK = "hhqqi4x"

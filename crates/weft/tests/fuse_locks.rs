@@ -91,6 +91,17 @@ impl Holder {
     }
 }
 
+/// A process that ends with this, and lets go of the mounts then.
+struct Walk(Child);
+
+impl Drop for Walk {
+    fn drop(&mut self) {
+        // Nothing more can be done about a process that cannot be killed.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A child that must end soon; whether well.
 fn ends(child: &mut Child) -> bool {
     support::until("end", SOON, || child.try_wait().expect("a child")).success()
@@ -222,13 +233,18 @@ fn locks_are_those_of_a_local_disk() {
     let mut against_local = Command::new("python3");
     against_local.arg(script).args([seed.to_string(), steps.to_string()]);
     against_local.args([two.beside.path(), &two.a.path(""), &two.b.path("")]);
-    let mut walk = against_local.spawn().expect("python3");
+    let mut walk = Walk(against_local.spawn().expect("python3"));
+    let limit = SOON * 12 + Duration::from_millis(20) * u32::try_from(steps).expect("few steps");
+    let deadline = Instant::now() + limit;
+    let mut pauses = (3..15).chain(std::iter::repeat(15)).map(Duration::from_secs);
     let ended = loop {
-        std::thread::sleep(Duration::from_secs(3));
+        // Longer each time: on a busy machine the servers' grace may take as long as this.
+        std::thread::sleep(pauses.next().expect("no end"));
         two.cluster.restart();
-        if let Some(ended) = walk.try_wait().expect("a child") {
+        if let Some(ended) = walk.0.try_wait().expect("a child") {
             break ended;
         }
+        assert!(Instant::now() < deadline, "it does not go on");
     };
     assert!(ended.success(), "{ended}");
     two.a.unmount();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
 use weft_nfs::{FileHandle, OpArgs};
 
 use crate::{
@@ -30,9 +31,22 @@ pub struct Closes {
 impl Closes {
     /// Sends one with those that come until then; not if too many wait already.
     pub(super) fn send_later(self: &Arc<Self>, one: LateClose) -> bool {
+        self.add(one, limits::CLOSES_WAITING_MAX)
+    }
+
+    /// The same of an open that nobody has any more, who could send it: there are as many of them
+    /// as there were opens.
+    pub(super) fn send_for_nobody(self: &Arc<Self>, one: LateClose) {
+        // Nobody hears of it without a runtime: then the client has ended, or soon does.
+        if Handle::try_current().is_ok() {
+            self.add(one, usize::MAX);
+        }
+    }
+
+    fn add(self: &Arc<Self>, one: LateClose, max: usize) -> bool {
         let is_first = {
             let mut waiting = self.waiting.lock();
-            if waiting.len() >= limits::CLOSES_WAITING_MAX {
+            if waiting.len() >= max {
                 return false;
             }
             waiting.push(one);

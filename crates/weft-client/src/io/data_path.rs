@@ -31,7 +31,9 @@ impl DataPath {
     pub(super) fn new(cluster: Arc<Cluster>, opened: Opened) -> DataPath {
         let file = cluster.files.join(&opened.fh);
         file.opened(&opened);
-        DataPath::of(cluster, Arc::new(Open::new(opened)), file)
+        let mds = cluster.mds.acting_for(opened.caller.clone());
+        let open = Open::new(opened, mds, cluster.closes.clone());
+        DataPath::of(cluster, Arc::new(open), file)
     }
 
     /// The way of another open of a file.

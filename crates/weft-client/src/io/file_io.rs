@@ -6,15 +6,11 @@ use std::sync::{
 };
 
 use bytes::Bytes;
-use tokio::{runtime::Handle, sync::OwnedRwLockWriteGuard};
+use tokio::sync::OwnedRwLockWriteGuard;
 use weft_io::MemoryRegion;
-use weft_nfs::{
-    FileHandle, NfsStat, OpArgs, OpNum, Seqid, Stateid,
-    ops::{CloseArgs, OpenClaim},
-};
+use weft_nfs::{FileHandle, NfsStat, OpArgs, OpNum, Stateid, ops::OpenClaim};
 
 use super::{
-    closes::LateClose,
     cluster::Cluster,
     data_path::DataPath,
     held::LayoutState,
@@ -45,8 +41,6 @@ pub struct FileIo {
     /// Failures of the file this open has heard of, or that were before it.
     failures_seen: AtomicU64,
     has_left: AtomicBool,
-    /// The server was told that it ends, or need not be.
-    is_closed: AtomicBool,
     was_flushed: AtomicBool,
 }
 
@@ -58,8 +52,8 @@ impl FileIo {
         let failures_seen = AtomicU64::new(path.file.failure_after(0).0);
         let ahead = ReadAhead::new(policy.read_ahead_bytes.into(), limits::CACHE_BLOCK_BYTES);
         let ahead = Mutex::new(ahead);
-        let [has_left, is_closed, was_flushed] = std::array::from_fn(|_| AtomicBool::new(false));
-        FileIo { path, policy, ahead, failures_seen, has_left, is_closed, was_flushed }
+        let (has_left, was_flushed) = (AtomicBool::new(false), AtomicBool::new(false));
+        FileIo { path, policy, ahead, failures_seen, has_left, was_flushed }
     }
 
     /// Below which sizes I/O goes through the metadata server, as it said when the file was opened.
@@ -477,9 +471,9 @@ impl FileIo {
         let is_unknown = self.end_alone().await;
         let committed = match self.send_dirty(true).await {
             Ok(()) if self.is_alone() && !is_unknown => {
-                match self.path.end(self.close_op()).await {
+                match self.path.end(self.path.open.close()).await {
                     Ok(true) => {
-                        self.is_closed.store(true, Ordering::Release);
+                        self.path.open.set_closed();
                         self.leave();
                         return self.hear_of_failures();
                     }
@@ -554,29 +548,27 @@ impl FileIo {
             && self.path.cluster.files.leave(&self.path.file)
     }
 
-    fn close_op(&self) -> OpArgs {
-        let open_stateid = *self.path.open.lock_stateid();
-        OpArgs::Close(CloseArgs { seqid: Seqid(0), open_stateid })
-    }
-
     /// [`DataPath::end_alone`]: then no CLOSE is due.
     async fn end_alone(&self) -> bool {
         let is_unknown = self.path.end_alone().await;
-        self.is_closed.fetch_or(is_unknown, Ordering::AcqRel);
+        if is_unknown {
+            self.path.open.set_closed();
+        }
         is_unknown
     }
 
     /// The server hears of the end with that of others, unless too many wait already.
     fn send_close_later(&self) -> bool {
-        let (mds, fh, close) = (self.path.mds.clone(), self.fh().clone(), self.close_op());
-        let is_sent = self.path.cluster.closes.send_later(LateClose { mds, fh, close });
-        self.is_closed.fetch_or(is_sent, Ordering::AcqRel);
+        let is_sent = self.path.cluster.closes.send_later(self.path.open.late_close());
+        if is_sent {
+            self.path.open.set_closed();
+        }
         is_sent
     }
 
     async fn send_close(&self) -> Result<(), ClientError> {
-        let closed = self.path.mds.on_file(self.fh(), self.close_op()).await;
-        self.is_closed.store(true, Ordering::Release);
+        let closed = self.path.mds.on_file(self.fh(), self.path.open.close()).await;
+        self.path.open.set_closed();
         match closed {
             Ok(_) => Ok(()),
             // Gone already, as far as the server is concerned.
@@ -588,17 +580,16 @@ impl FileIo {
 }
 
 impl Drop for FileIo {
-    /// Who does not close it, or does not wait for that, gives up what was not durable; the server
-    /// hears of it all the same. An open that nobody took, who had asked for it, ends so too.
+    /// Who does not close it, or does not wait for that, gives up what was not durable. The server
+    /// hears of the end when what is under way has ended.
     fn drop(&mut self) {
-        let was_alone = self.path.leave_delegation(&self.path.open);
-        if !self.has_left.load(Ordering::Acquire) {
+        self.path.stop_reading_ahead();
+        if self.path.leave_delegation(&self.path.open) {
+            self.path.open.set_closed();
+        }
+        if !self.path.open.is_closed() {
             self.forget();
-            self.leave();
         }
-        let is_due = !was_alone && !self.is_closed.load(Ordering::Acquire);
-        if is_due && Handle::try_current().is_ok() && !self.send_close_later() {
-            tracing::warn!("too many files end at once: one stays open at the server");
-        }
+        self.leave();
     }
 }

@@ -7,16 +7,21 @@ use std::sync::{
 
 use weft_nfs::{
     FileHandle, OpArgs, Seqid, StateOwner, Stateid, open_result,
-    ops::{OpenArgs, OpenClaim},
+    ops::{CloseArgs, OpenArgs, OpenClaim},
     share,
 };
 
-use super::{policy::IoPolicy, source::PieceReport};
+use super::{
+    closes::{Closes, LateClose},
+    policy::IoPolicy,
+    source::PieceReport,
+};
 use crate::{
     cache::Moment,
     error::ClientError,
     limits,
     rpc::Credential,
+    session::Session,
     sync::{Mutex, MutexGuard},
 };
 
@@ -105,9 +110,14 @@ pub struct Opened {
     pub rflags: u32,
 }
 
-/// What is known of an open.
+/// What is known of an open. When nobody uses it any more, nor sends what was written under it, the
+/// server is told that it has ended, unless it was before.
 pub(super) struct Open {
     pub(super) opened: Opened,
+    mds: Session,
+    closes: Arc<Closes>,
+    /// The server was told that it has ended, or need not be.
+    is_closed: AtomicBool,
     stateid: Mutex<Stateid>,
     /// How often the server had forgotten us when it was opened last.
     losses: AtomicU64,
@@ -120,7 +130,7 @@ pub(super) struct Open {
     /// The server does not know of it: it relies on a delegation.
     is_alone: AtomicBool,
     /// Held by who tells the server of it, or sees to it that nobody will.
-    pub(super) telling: tokio::sync::Mutex<()>,
+    pub(super) telling: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Who wrote something: an open, which is no other one however alike they are.
@@ -134,8 +144,11 @@ impl PartialEq for Writer {
 }
 
 impl Open {
-    pub(super) fn new(opened: Opened) -> Open {
+    pub(super) fn new(opened: Opened, mds: Session, closes: Arc<Closes>) -> Open {
         Open {
+            mds,
+            closes,
+            is_closed: AtomicBool::new(false),
             stateid: Mutex::new(opened.stateid),
             losses: AtomicU64::new(opened.asked.losses),
             reopens: Mutex::new(0),
@@ -143,7 +156,7 @@ impl Open {
             is_notified: AtomicBool::new(notifies(opened.rflags)),
             asked_for_notices: AtomicBool::new(false),
             is_alone: AtomicBool::new(false),
-            telling: tokio::sync::Mutex::default(),
+            telling: Arc::default(),
             opened,
         }
     }
@@ -163,6 +176,7 @@ impl Open {
     /// The server, which had forgotten us so often before it was asked, opened it again.
     pub(super) fn opened_again(&self, (stateid, rflags): (Stateid, u32), losses: u64) {
         *self.lock_stateid() = stateid;
+        self.is_closed.store(false, Ordering::Release);
         self.is_notified.store(notifies(rflags), Ordering::Release);
         self.losses.store(losses, Ordering::Release);
     }
@@ -192,6 +206,29 @@ impl Open {
     pub(super) fn lacks_notices(&self) -> bool {
         let is_notified = self.is_notified.load(Ordering::Acquire);
         !is_notified && !self.asked_for_notices.swap(true, Ordering::AcqRel)
+    }
+
+    /// CLOSE of it.
+    pub(super) fn close(&self) -> OpArgs {
+        let open_stateid = *self.lock_stateid();
+        OpArgs::Close(CloseArgs { seqid: Seqid(0), open_stateid })
+    }
+
+    /// The same, to be sent later.
+    pub(super) fn late_close(&self) -> LateClose {
+        LateClose { mds: self.mds.clone(), fh: self.opened.fh.clone(), close: self.close() }
+    }
+
+    /// The server was told that it has ended, or does not know of it.
+    pub(super) fn set_closed(&self) {
+        self.is_closed.store(true, Ordering::Release);
+    }
+
+    /// Whether the server was told that it has ended, or does not know of it.
+    pub(super) fn is_closed(&self) -> bool {
+        let has_delegations = matches!(self.opened.delegation, Under::DelegationAlone(_))
+            && *self.lock_stateid() == self.opened.stateid;
+        has_delegations || self.is_closed.load(Ordering::Acquire)
     }
 
     /// Whether the server does not know of it.
@@ -233,6 +270,15 @@ impl Open {
     /// The server has answered under the open that was made again.
     pub(super) fn is_kept(&self) {
         *self.reopens.lock() = 0;
+    }
+}
+
+impl Drop for Open {
+    /// Who gave up an OPEN, or did not wait for the end of a close, leaves nothing open.
+    fn drop(&mut self) {
+        if !self.is_closed() {
+            self.closes.send_for_nobody(self.late_close());
+        }
     }
 }
 

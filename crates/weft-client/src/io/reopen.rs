@@ -1,9 +1,12 @@
 //! Opening again what the server has forgotten.
 
+use std::sync::Arc;
+
+use tokio::sync::OwnedMutexGuard;
 use weft_nfs::{OpNum, OpOk, ops::OpenClaim};
 
 use super::{data_path::DataPath, held::LayoutState, open::Open};
-use crate::{boxed::Boxed, error::ClientError};
+use crate::{boxed::Spawned, error::ClientError};
 
 impl DataPath {
     /// Makes a request that relies on an open. Whenever the server has lost that state the file is
@@ -11,7 +14,7 @@ impl DataPath {
     /// one is answered.
     pub(super) async fn reopening<T, F>(
         &self,
-        open: &Open,
+        open: &Arc<Open>,
         request: impl Fn() -> F,
     ) -> Result<T, ClientError>
     where
@@ -22,14 +25,14 @@ impl DataPath {
             let asked_with = *open.lock_stateid();
             match request().await {
                 Err(e) if e.is_lost_state() => {
-                    let _telling = open.telling.lock().await;
+                    let telling = open.telling.clone().lock_owned().await;
                     // Reclaimed while the request was under way, or opened again for another one.
                     if *open.lock_stateid() != asked_with {
                         continue;
                     }
                     let losses = self.mds.losses();
                     tracing::warn!(losses, "open lost, opening again: {e}");
-                    self.tell_of(open, OpenClaim::Fh).await?;
+                    self.tell_of(open, OpenClaim::Fh, telling).await?;
                     was_lost = true;
                 }
                 other => {
@@ -44,9 +47,9 @@ impl DataPath {
 
     /// Opens the file again by its handle, after the server has lost our state (RFC 8881 §8.4.2).
     /// A layout of before the loss went with it.
-    pub(super) async fn reopen(&self, open: &Open) -> Result<(), ClientError> {
-        let _telling = open.telling.lock().await;
-        self.tell_of(open, OpenClaim::Fh).await
+    pub(super) async fn reopen(&self, open: &Arc<Open>) -> Result<(), ClientError> {
+        let telling = open.telling.clone().lock_owned().await;
+        self.tell_of(open, OpenClaim::Fh, telling).await
     }
 
     /// Tells the server of an open that relies on a delegation, if this is one: before the
@@ -55,8 +58,11 @@ impl DataPath {
         if !self.open.is_alone() {
             return Ok(());
         }
-        let _telling = self.open.telling.lock().await;
-        if self.open.is_alone() { self.tell_of(&self.open, claim).await } else { Ok(()) }
+        let telling = self.open.telling.clone().lock_owned().await;
+        if !self.open.is_alone() {
+            return Ok(());
+        }
+        self.tell_of(&self.open, claim, telling).await
     }
 
     /// From now on an open relies on the delegation whose stateid it has; not if that is wanted
@@ -86,22 +92,26 @@ impl DataPath {
         was_alone
     }
 
-    fn tell_of<'a>(
-        &'a self,
-        open: &'a Open,
+    /// Tells the server of an open, whoever waits for that: what it opens is known then.
+    fn tell_of(
+        &self,
+        open: &Arc<Open>,
         claim: OpenClaim,
-    ) -> Boxed<'a, Result<(), ClientError>> {
-        Box::pin(async move {
-            open.count_reopen()?;
-            let mut state = self.file.layout.write().await;
-            let args = open.opening(claim);
-            let before = self.mds.losses();
-            match self.mds.on_file(self.fh(), args).await? {
-                OpOk::Open(ok) => open.opened_again((ok.stateid, ok.rflags), before),
+        telling: OwnedMutexGuard<()>,
+    ) -> Spawned<()> {
+        let path = DataPath::of(self.cluster.clone(), open.clone(), self.file.clone());
+        Spawned::new(async move {
+            let _telling = telling;
+            path.open.count_reopen()?;
+            let mut state = path.file.layout.write().await;
+            let args = path.open.opening(claim);
+            let before = path.mds.losses();
+            match path.mds.on_file(path.fh(), args).await? {
+                OpOk::Open(ok) => path.open.opened_again((ok.stateid, ok.rflags), before),
                 _ => return Err(ClientError::unexpected(OpNum::OPEN)),
             }
-            self.leave_delegation(open);
-            let losses = self.mds.losses();
+            path.leave_delegation(&path.open);
+            let losses = path.mds.losses();
             if state.held().is_none_or(|held| held.losses != losses) {
                 *state = LayoutState::None;
             }

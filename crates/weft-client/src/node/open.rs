@@ -170,7 +170,7 @@ impl Nodes {
         if options.create.is_some() {
             ops.extend([putfh(dir), getattr(NODE_ATTRS)]);
         }
-        let mut done = self.mds.compound_needing(needed, ops).await?.into_iter();
+        let mut done = self.run_open(needed, ops).await?.into_iter();
         done.next(); // PUTFH's
         let info = match done.as_slice().first() {
             Some(OpOk::Open(open)) => open.cinfo,
@@ -207,7 +207,7 @@ impl Nodes {
         let (open, opening) = self.begin_open(options, true, |owner| options.open_current(owner));
         let mut ops = vec![putfh(fh)];
         ops.extend(open_asking(open, attrs_wanted()));
-        let mut done = self.mds.compound(ops).await?.into_iter();
+        let mut done = self.run_open(ops.len(), ops).await?.into_iter();
         done.next(); // PUTFH's
         let (io, attrs) = self.opened_by(done, opening).await?;
         Ok(OpenedNode { attrs, was_asked: true, io })
@@ -267,11 +267,37 @@ impl Nodes {
         match self.opened_as_told((&fh, &open), *attrs.attrs, opening).await {
             Ok((opened, attrs)) => Ok((self.io_of(opened), attrs)),
             Err(why) => {
-                let close = OpArgs::Close(CloseArgs { seqid: Seqid(0), open_stateid: stateid });
-                // The server forgets it with the session else.
-                let _ = self.mds.on_file(&fh, close).await;
+                self.close_untaken(&fh, stateid).await;
                 Err(why)
             }
+        }
+    }
+
+    /// Runs a COMPOUND of which the first `needed` operations count; their results, and those of
+    /// what is behind them as far as there are any. If an OPEN is among them and one behind it
+    /// fails, the file does not stay open.
+    pub(crate) async fn run_open(
+        &self,
+        needed: usize,
+        ops: Vec<OpArgs>,
+    ) -> Result<Vec<OpOk>, ClientError> {
+        let outcome = self.mds.outcome_needing(needed, ops).await?;
+        if outcome.done.len() >= needed {
+            return Ok(outcome.done);
+        }
+        let mut done = outcome.done.iter().skip_while(|done| !matches!(done, OpOk::Open(_)));
+        if let (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh))) = (done.next(), done.next()) {
+            self.close_untaken(&fh.object, open.stateid).await;
+        }
+        outcome.into_result()
+    }
+
+    /// Closes what nobody will have.
+    async fn close_untaken(&self, fh: &FileHandle, open_stateid: Stateid) {
+        let close = OpArgs::Close(CloseArgs { seqid: Seqid(0), open_stateid });
+        // The server forgets it with the session else.
+        if let Err(error) = self.mds.on_file(fh, close).await {
+            tracing::debug!(%error, "a file stays open at the server");
         }
     }
 

@@ -136,9 +136,10 @@ impl Inner {
             let Attempt::Answered(outcome) = self.attempt(request, unrepeatable).await? else {
                 // A new session is had at once, but a server may lose each that it gives.
                 if std::mem::replace(&mut is_lost_again, true) {
-                    let status = NfsStat::BADSESSION;
-                    let wait = lost.next_wait().ok_or(nfs(OpNum::SEQUENCE, status))?;
-                    self.tell(WaitReason::of(status));
+                    let (addr, why) = (self.addr, Arc::from("it loses each session that it gives"));
+                    self.tell(WaitReason::Unreachable(Arc::clone(&why)));
+                    let wait = lost.next_wait();
+                    let wait = wait.ok_or(ClientError::Unreachable { addr, why })?;
                     tokio::time::sleep(wait).await;
                 }
                 continue;

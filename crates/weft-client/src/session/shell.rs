@@ -125,8 +125,17 @@ impl Session {
         needed: usize,
         ops: Vec<OpArgs>,
     ) -> Result<Vec<OpOk>, ClientError> {
-        let outcome = self.run(Work { needed, ..ops.into() }).await?;
+        let outcome = self.outcome_needing(needed, ops).await?;
         if outcome.done.len() >= needed { Ok(outcome.done) } else { outcome.into_result() }
+    }
+
+    /// The same, and what was done if fewer were.
+    pub(crate) async fn outcome_needing(
+        &self,
+        needed: usize,
+        ops: Vec<OpArgs>,
+    ) -> Result<CompoundOutcome, ClientError> {
+        self.run(Work { needed, ..ops.into() }).await
     }
 
     /// Runs a COMPOUND, which begins in this thread and goes on to its end whoever waits for it.

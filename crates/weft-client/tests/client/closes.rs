@@ -95,13 +95,35 @@ async fn what_is_given_up_is_closed() {
         c.mds.release();
         c.mds.until("it is closed", |mds| mds.opens.is_empty()).await;
     }
+    // What is asked of the file is not told.
+    c.mds.fault(Fault::StatusBeside(OpNum::OPEN, OpNum::GETATTR, NfsStat::IO));
+    assert!(c.client.open("/f", OpenOptions::read()).await.is_err());
+    c.mds.until("it is closed", |mds| mds.opens.is_empty()).await;
+
     let file = c.open().await;
     file.write_at(0, vec![1; 3 << 20].into()).await.unwrap();
     c.ds[0].fault(Fault::Hold(OpNum::COMMIT));
-    let (io, closing) = (file.io().clone(), file.close());
+    let closing = file.close();
     assert!(tokio::time::timeout(give_up, closing).await.is_err());
-    drop(io);
     c.ds[0].release();
     c.mds.until("it is closed", |mds| mds.opens.is_empty()).await;
+    c.client.close().await;
+}
+
+/// What was sent when a close is given up arrives before the file is closed.
+#[tokio::test]
+async fn a_close_overtakes_no_write() {
+    let c = Cluster::start(IoPolicy::default()).await;
+    let file = c.open().await;
+    file.write_at(0, vec![1; 100].into()).await.unwrap();
+    c.mds.fault(Fault::Hold(OpNum::WRITE));
+    let (opens, closes) = (c.mds.count(OpNum::OPEN), c.mds.count(OpNum::CLOSE));
+    let closing = file.close();
+    assert!(tokio::time::timeout(Duration::from_millis(500), closing).await.is_err());
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(c.mds.count(OpNum::CLOSE), closes, "the write is under way");
+    c.mds.release();
+    c.mds.until("it is closed", |mds| mds.opens.is_empty()).await;
+    assert_eq!(c.mds.count(OpNum::OPEN), opens);
     c.client.close().await;
 }

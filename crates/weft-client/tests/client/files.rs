@@ -793,6 +793,21 @@ async fn an_open_is_renewed_once_for_all() {
     file.close().await.unwrap();
 }
 
+/// Who gives up a request for which a file is opened again leaves that open to nobody.
+#[tokio::test]
+async fn what_is_opened_again_is_closed() {
+    let c = cluster(0).await;
+    let file = c.client.open("/f", OpenOptions::replace(0o644)).await.unwrap();
+    c.mds.restart();
+    c.mds.fault(Fault::Hold(OpNum::OPEN));
+    let writing = file.write_at(0, Bytes::from_static(b"never"));
+    assert!(tokio::time::timeout(Duration::from_millis(500), writing).await.is_err());
+    assert_eq!(c.mds.lock().opens.len(), 1);
+    drop(file);
+    c.mds.release();
+    c.mds.until("it is closed", |mds| mds.opens.is_empty()).await;
+}
+
 /// Names in the fake's root directory.
 fn names_at(c: &Cluster) -> Vec<String> {
     let state = c.mds.lock();

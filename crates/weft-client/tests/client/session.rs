@@ -524,7 +524,7 @@ async fn sessions_that_are_lost_again_and_again() {
     let session = Session::open(fake.addr, options).await.unwrap();
     (0..2000).for_each(|_| fake.fault(Fault::Status(OpNum::SEQUENCE, NfsStat::BADSESSION)));
     let refused = session.compound(getattr()).await.unwrap_err();
-    assert_eq!(refused.status(), Some(NfsStat::BADSESSION));
+    assert!(refused.to_string().contains("loses each session"), "{refused}");
     let made = fake.count(OpNum::CREATE_SESSION);
     assert!((3..100).contains(&made), "{made} sessions");
 }

@@ -117,6 +117,10 @@ impl Copies {
         let inode = deps.see(self.shared.volume.inode(ino))?;
         // A crash, or a full disk, has left it on its way from the volume.
         if may_differ(&inode) && inode.is_moving() {
+            let file = self.shared.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
+            if !self.shared.data_servers.are_up(&file.data_servers) {
+                return Err(NfsStat::DELAY.into());
+            }
             self.migration.on_data_servers(deps, inode).await?;
         }
         if !self.shared.differing.are_kept(ino) {
