@@ -567,9 +567,10 @@ impl FileIo {
     }
 
     async fn send_close(&self) -> Result<(), ClientError> {
-        let closed = self.path.mds.on_file(self.fh(), self.path.open.close()).await;
+        let close = self.path.open.close();
+        // It is sent to its end; if the file is opened again meanwhile, that open is another.
         self.path.open.set_closed();
-        match closed {
+        match self.path.mds.on_file(self.fh(), close).await {
             Ok(_) => Ok(()),
             // Gone already, as far as the server is concerned.
             Err(e) if e.is_lost_state() => Ok(()),
@@ -584,12 +585,14 @@ impl Drop for FileIo {
     /// hears of the end when what is under way has ended.
     fn drop(&mut self) {
         self.path.stop_reading_ahead();
-        if self.path.leave_delegation(&self.path.open) {
-            self.path.open.set_closed();
-        }
-        if !self.path.open.is_closed() {
+        self.path.leave_delegation(&self.path.open);
+        let was_closed = self.path.open.is_closed();
+        if !was_closed {
             self.forget();
         }
         self.leave();
+        if !was_closed {
+            self.path.cluster.files.forget_idle(&self.path.file);
+        }
     }
 }

@@ -344,6 +344,8 @@ impl DataPath {
         let commits = ops.len();
         ops.extend([layoutreturn_op(held.layout_type(), held.stateid, held.return_body()), close]);
         let asked = ops.len();
+        // It goes back, whoever waits for that.
+        *state = LayoutState::None;
         let done = match self.mds.compound_outcome(ops).await {
             Ok(outcome) => outcome.done.len(),
             Err(e) => {
@@ -355,8 +357,8 @@ impl DataPath {
             self.file.settled();
             untold.acknowledged();
         }
-        if done > commits {
-            *state = LayoutState::None;
+        if done <= commits {
+            *state = LayoutState::Held(held);
         }
         done == asked
     }

@@ -117,9 +117,10 @@ impl DataPath {
         // With the layout goes the chance to say it again: whoever wrote must hear of it, though
         // it may be a recall that brought this about.
         let told = self.layoutcommit(&held).await.map_err(|e| self.file.failed(e));
+        // It goes back, whoever waits for that.
+        *state = next;
         let returned =
             self.layoutreturn(held.layout_type(), held.stateid, held.return_body()).await;
-        *state = next;
         let lost = lost?;
         told.and(returned).map(|()| lost)
     }

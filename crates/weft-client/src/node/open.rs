@@ -275,7 +275,8 @@ impl Nodes {
 
     /// Runs a COMPOUND of which the first `needed` operations count; their results, and those of
     /// what is behind them as far as there are any. If an OPEN is among them and one behind it
-    /// fails, the file does not stay open.
+    /// fails, the file does not stay open; but it does if all was repeated, and the OPEN refused
+    /// then.
     pub(crate) async fn run_open(
         &self,
         needed: usize,

@@ -127,3 +127,23 @@ async fn a_close_overtakes_no_write() {
     assert_eq!(c.mds.count(OpNum::OPEN), opens);
     c.client.close().await;
 }
+
+/// A layout that goes back with a close that is given up is not used by who opens the file next.
+#[tokio::test]
+async fn a_layout_goes_back_whoever_waits() {
+    let c = Cluster::start(IoPolicy::default()).await;
+    let file = c.open().await;
+    file.write_at(0, vec![1; 3 << 20].into()).await.unwrap();
+    c.mds.fault(Fault::Hold(OpNum::LAYOUTRETURN));
+    let closing = file.close();
+    assert!(tokio::time::timeout(Duration::from_millis(500), closing).await.is_err());
+    c.mds.release();
+    c.mds.until("it is closed", |mds| mds.opens.is_empty()).await;
+    let (layouts, options) = (c.mds.count(OpNum::LAYOUTGET), OpenOptions::read());
+    let again = c.client.open("/f", OpenOptions { write: true, ..options }).await.unwrap();
+    again.write_at(3 << 20, vec![2; 3 << 20].into()).await.unwrap();
+    again.close().await.unwrap();
+    assert_eq!(c.mds.count(OpNum::LAYOUTGET), layouts + 1);
+    assert_eq!(c.another().await.read_file("/f", 8 << 20).await.unwrap().len(), 6 << 20);
+    c.client.close().await;
+}
