@@ -225,9 +225,7 @@ for lock in fcntl.lockf,fcntl.flock: print(sum(lost(lock) for _ in range(10)))";
 #[test]
 fn locks_are_those_of_a_local_disk() {
     let steps = env("WEFT_LOCK_STEPS").unwrap_or(STEPS);
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let seed = env("WEFT_SEED").unwrap_or_else(|| now.expect("a clock").as_millis() as u64);
-    eprintln!("WEFT_SEED={seed}");
+    let seed = support::seed();
     let mut two = Two::start(&[]);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/locks/against_local.py");
     let mut against_local = Command::new("python3");

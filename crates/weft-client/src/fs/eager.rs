@@ -8,8 +8,8 @@ use std::path::Path;
 
 use bytes::Bytes;
 use weft_nfs::{
-    Attrs, Component, FileType, OpArgs, OpOk, Seqid, StableHow, Stateid,
-    ops::{CloseArgs, GetattrArgs, OpenArgs, ReadArgs, RenameArgs, SetattrArgs, WriteArgs},
+    Attrs, Component, FileType, OpArgs, OpOk, StableHow, Stateid,
+    ops::{GetattrArgs, OpenArgs, ReadArgs, RenameArgs, SetattrArgs, WriteArgs},
 };
 use weft_xdr::Payload;
 
@@ -22,7 +22,11 @@ use super::{
     unfinished::Temporary,
 };
 use crate::{
-    boxed::Spawned, error::ClientError, io::Source, limits, node::OpenOptions,
+    boxed::Spawned,
+    error::ClientError,
+    io::{Source, close},
+    limits,
+    node::OpenOptions,
     session::CompoundOutcome,
 };
 
@@ -136,8 +140,7 @@ impl Client {
         let closed = done.next().is_some();
         let (Some(OpOk::Open(open)), Some(OpOk::Getfh(fh))) = opened else { return false };
         if !closed {
-            // The server forgets it with the session else.
-            let _ = self.session().on_file(&fh.object, close(open.stateid)).await;
+            self.nodes.close_untaken(&fh.object, open.stateid).await;
         }
         // What an open file of ours had on its way may have got there later.
         let cluster = &self.nodes.cluster;
@@ -194,8 +197,4 @@ fn put(open: OpenArgs, data: Bytes) -> [OpArgs; 4] {
         data: Payload::Bytes(data),
     };
     [OpArgs::Open(open), OpArgs::Getfh, OpArgs::Write(write), close(Stateid::CURRENT)]
-}
-
-fn close(open_stateid: Stateid) -> OpArgs {
-    OpArgs::Close(CloseArgs { seqid: Seqid(0), open_stateid })
 }

@@ -132,7 +132,7 @@ impl Client {
     ) -> Result<Vec<OpOk>, ClientError> {
         let before = start.len();
         start.extend(ops);
-        let mut done = self.nodes.run_open(start.len(), start).await?;
+        let mut done = self.nodes.compound_or_close(start.len(), start).await?;
         Ok(done.split_off(before.min(done.len())))
     }
 

@@ -38,7 +38,7 @@ impl DataPath {
 
     /// The way of another open of a file.
     pub(super) fn of(cluster: Arc<Cluster>, open: Arc<Open>, file: Arc<SharedFile>) -> DataPath {
-        let mds = cluster.mds.acting_for(open.opened.caller.clone());
+        let mds = open.mds.clone();
         DataPath { cluster, mds, open, file, ahead: Mutex::default() }
     }
 

@@ -468,7 +468,7 @@ impl FileIo {
     /// When written data could not be made durable or visible; the open is closed all the same.
     pub async fn close(&self) -> Result<(), ClientError> {
         self.path.stop_reading_ahead();
-        let is_unknown = self.end_alone().await;
+        let is_unknown = self.path.end_alone().await;
         let committed = match self.send_dirty(true).await {
             Ok(()) if self.is_alone() && !is_unknown => {
                 match self.path.end(self.path.open.close()).await {
@@ -503,7 +503,7 @@ impl FileIo {
             return self.close().await;
         }
         self.path.stop_reading_ahead();
-        let is_unknown = self.end_alone().await;
+        let is_unknown = self.path.end_alone().await;
         let returned = match self.leave() && has_work() {
             true => self.return_layout().await,
             false => Ok(()),
@@ -548,15 +548,6 @@ impl FileIo {
             && self.path.cluster.files.leave(&self.path.file)
     }
 
-    /// [`DataPath::end_alone`]: then no CLOSE is due.
-    async fn end_alone(&self) -> bool {
-        let is_unknown = self.path.end_alone().await;
-        if is_unknown {
-            self.path.open.set_closed();
-        }
-        is_unknown
-    }
-
     /// The server hears of the end with that of others, unless too many wait already.
     fn send_close_later(&self) -> bool {
         let is_sent = self.path.cluster.closes.send_later(self.path.open.late_close());
@@ -586,12 +577,9 @@ impl Drop for FileIo {
     fn drop(&mut self) {
         self.path.stop_reading_ahead();
         self.path.leave_delegation(&self.path.open);
-        let was_closed = self.path.open.is_closed();
-        if !was_closed {
-            self.forget();
-        }
         self.leave();
-        if !was_closed {
+        if !self.path.open.is_closed() {
+            self.forget();
             self.path.cluster.files.forget_idle(&self.path.file);
         }
     }

@@ -61,6 +61,7 @@ pub(crate) use delegated::{Asking, Told};
 pub use file_io::FileIo;
 pub use file_table::FileTable;
 pub use layout::LayoutInfo;
+pub(crate) use open::close;
 pub use open::{Asked, Opened, Since, Thresholds, Under};
 pub use open_files::OpenFiles;
 pub use policy::IoPolicy;

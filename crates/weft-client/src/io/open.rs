@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
+use tokio::sync::OwnedMutexGuard;
 use weft_nfs::{
     FileHandle, OpArgs, Seqid, StateOwner, Stateid, open_result,
     ops::{CloseArgs, OpenArgs, OpenClaim},
@@ -114,9 +115,10 @@ pub struct Opened {
 /// server is told that it has ended, unless it was before.
 pub(super) struct Open {
     pub(super) opened: Opened,
-    mds: Session,
+    /// The metadata server, for the user whose open it is.
+    pub(super) mds: Session,
     closes: Arc<Closes>,
-    /// The server was told that it has ended, or need not be.
+    /// The server was told that it has ended.
     is_closed: AtomicBool,
     stateid: Mutex<Stateid>,
     /// How often the server had forgotten us when it was opened last.
@@ -129,8 +131,7 @@ pub(super) struct Open {
     asked_for_notices: AtomicBool,
     /// The server does not know of it: it relies on a delegation.
     is_alone: AtomicBool,
-    /// Held by who tells the server of it, or sees to it that nobody will.
-    pub(super) telling: Arc<tokio::sync::Mutex<()>>,
+    telling: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Who wrote something: an open, which is no other one however alike they are.
@@ -208,10 +209,14 @@ impl Open {
         !is_notified && !self.asked_for_notices.swap(true, Ordering::AcqRel)
     }
 
+    /// The turn of who tells the server of it, or sees to it that nobody will.
+    pub(super) async fn telling(&self) -> OwnedMutexGuard<()> {
+        self.telling.clone().lock_owned().await
+    }
+
     /// CLOSE of it.
     pub(super) fn close(&self) -> OpArgs {
-        let open_stateid = *self.lock_stateid();
-        OpArgs::Close(CloseArgs { seqid: Seqid(0), open_stateid })
+        close(*self.lock_stateid())
     }
 
     /// The same, to be sent later.
@@ -219,16 +224,16 @@ impl Open {
         LateClose { mds: self.mds.clone(), fh: self.opened.fh.clone(), close: self.close() }
     }
 
-    /// The server was told that it has ended, or does not know of it.
+    /// The server was told that it has ended, or is being told.
     pub(super) fn set_closed(&self) {
         self.is_closed.store(true, Ordering::Release);
     }
 
-    /// Whether the server was told that it has ended, or does not know of it.
+    /// Whether the server was told that it has ended, or never knew of it.
     pub(super) fn is_closed(&self) -> bool {
-        let has_delegations = matches!(self.opened.delegation, Under::DelegationAlone(_))
+        let was_never_told = matches!(self.opened.delegation, Under::DelegationAlone(_))
             && *self.lock_stateid() == self.opened.stateid;
-        has_delegations || self.is_closed.load(Ordering::Acquire)
+        was_never_told || self.is_closed.load(Ordering::Acquire)
     }
 
     /// Whether the server does not know of it.
@@ -280,6 +285,11 @@ impl Drop for Open {
             self.closes.send_for_nobody(self.late_close());
         }
     }
+}
+
+/// CLOSE of an open (RFC 8881 §18.2).
+pub(crate) fn close(open_stateid: Stateid) -> OpArgs {
+    OpArgs::Close(CloseArgs { seqid: Seqid(0), open_stateid })
 }
 
 /// OPEN4_RESULT_MAY_NOTIFY_LOCK (RFC 8881 §18.16.3).

@@ -25,7 +25,7 @@ impl DataPath {
             let asked_with = *open.lock_stateid();
             match request().await {
                 Err(e) if e.is_lost_state() => {
-                    let telling = open.telling.clone().lock_owned().await;
+                    let telling = open.telling().await;
                     // Reclaimed while the request was under way, or opened again for another one.
                     if *open.lock_stateid() != asked_with {
                         continue;
@@ -48,7 +48,7 @@ impl DataPath {
     /// Opens the file again by its handle, after the server has lost our state (RFC 8881 §8.4.2).
     /// A layout of before the loss went with it.
     pub(super) async fn reopen(&self, open: &Arc<Open>) -> Result<(), ClientError> {
-        let telling = open.telling.clone().lock_owned().await;
+        let telling = open.telling().await;
         self.tell_of(open, OpenClaim::Fh, telling).await
     }
 
@@ -58,7 +58,7 @@ impl DataPath {
         if !self.open.is_alone() {
             return Ok(());
         }
-        let telling = self.open.telling.clone().lock_owned().await;
+        let telling = self.open.telling().await;
         if !self.open.is_alone() {
             return Ok(());
         }
@@ -68,7 +68,7 @@ impl DataPath {
     /// From now on an open relies on the delegation whose stateid it has; not if that is wanted
     /// back.
     pub(super) async fn rely_on_delegation(&self) -> bool {
-        let _telling = self.open.telling.lock().await;
+        let _telling = self.open.telling().await;
         let is_held = self.cluster.delegated.join(self.fh(), &self.open.opened.stateid);
         self.open.set_alone(is_held);
         is_held
@@ -79,7 +79,7 @@ impl DataPath {
         if !self.open.is_alone() {
             return false;
         }
-        let _telling = self.open.telling.lock().await;
+        let _telling = self.open.telling().await;
         self.leave_delegation(&self.open)
     }
 

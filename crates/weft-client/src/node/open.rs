@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weft_nfs::{
     Acl, Attrs, Bitmap, Component, FileHandle, OpArgs, OpNum, OpOk, Seqid, StateOwner, Stateid,
     attr::ModeUmask,
-    ops::{CloseArgs, CreateHow, OpenArgs, OpenClaim, OpenDelegation, OpenOk, SetattrArgs},
+    ops::{CreateHow, OpenArgs, OpenClaim, OpenDelegation, OpenOk, SetattrArgs},
     share,
 };
 
@@ -15,7 +15,8 @@ use crate::{
     delegation::{Grant, Granted, Kind},
     error::ClientError,
     io::{
-        Asked, Asking, FileIo, IoPolicy, Opened, Since, Thresholds, Told, Under, What, attrs_wanted,
+        Asked, Asking, FileIo, IoPolicy, Opened, Since, Thresholds, Told, Under, What,
+        attrs_wanted, close,
     },
 };
 
@@ -170,7 +171,7 @@ impl Nodes {
         if options.create.is_some() {
             ops.extend([putfh(dir), getattr(NODE_ATTRS)]);
         }
-        let mut done = self.run_open(needed, ops).await?.into_iter();
+        let mut done = self.compound_or_close(needed, ops).await?.into_iter();
         done.next(); // PUTFH's
         let info = match done.as_slice().first() {
             Some(OpOk::Open(open)) => open.cinfo,
@@ -207,7 +208,7 @@ impl Nodes {
         let (open, opening) = self.begin_open(options, true, |owner| options.open_current(owner));
         let mut ops = vec![putfh(fh)];
         ops.extend(open_asking(open, attrs_wanted()));
-        let mut done = self.run_open(ops.len(), ops).await?.into_iter();
+        let mut done = self.compound_or_close(ops.len(), ops).await?.into_iter();
         done.next(); // PUTFH's
         let (io, attrs) = self.opened_by(done, opening).await?;
         Ok(OpenedNode { attrs, was_asked: true, io })
@@ -277,7 +278,7 @@ impl Nodes {
     /// what is behind them as far as there are any. If an OPEN is among them and one behind it
     /// fails, the file does not stay open; but it does if all was repeated, and the OPEN refused
     /// then.
-    pub(crate) async fn run_open(
+    pub(crate) async fn compound_or_close(
         &self,
         needed: usize,
         ops: Vec<OpArgs>,
@@ -294,10 +295,9 @@ impl Nodes {
     }
 
     /// Closes what nobody will have.
-    async fn close_untaken(&self, fh: &FileHandle, open_stateid: Stateid) {
-        let close = OpArgs::Close(CloseArgs { seqid: Seqid(0), open_stateid });
+    pub(crate) async fn close_untaken(&self, fh: &FileHandle, open_stateid: Stateid) {
         // The server forgets it with the session else.
-        if let Err(error) = self.mds.on_file(fh, close).await {
+        if let Err(error) = self.mds.on_file(fh, close(open_stateid)).await {
             tracing::debug!(%error, "a file stays open at the server");
         }
     }

@@ -117,10 +117,7 @@ impl Copies {
         let inode = deps.see(self.shared.volume.inode(ino))?;
         // A crash, or a full disk, has left it on its way from the volume.
         if may_differ(&inode) && inode.is_moving() {
-            let file = self.shared.striped(&inode).ok_or(NfsStat::SERVERFAULT)?;
-            if !self.shared.data_servers.are_up(&file.data_servers) {
-                return Err(NfsStat::DELAY.into());
-            }
+            self.all_there(&inode)?;
             self.migration.on_data_servers(deps, inode).await?;
         }
         if !self.shared.differing.are_kept(ino) {
@@ -135,12 +132,21 @@ impl Copies {
         if !may_differ(inode) {
             return Ok(None);
         }
-        let file = self.shared.striped(inode).ok_or(NfsStat::SERVERFAULT)?;
-        if inode.is_moving() || !self.shared.data_servers.are_up(&file.data_servers) {
+        let file = self.all_there(inode)?;
+        if inode.is_moving() {
             return Err(NfsStat::DELAY.into());
         }
         self.migration.cut_remains(inode).await?;
         Ok(Some(file))
+    }
+
+    /// A file as its data servers know it, all of which are there.
+    fn all_there(&self, inode: &Inode) -> Result<Striped, NfsStat> {
+        let file = self.shared.striped(inode).ok_or(NfsStat::SERVERFAULT)?;
+        match self.shared.data_servers.are_up(&file.data_servers) {
+            true => Ok(file),
+            false => Err(NfsStat::DELAY),
+        }
     }
 
     /// Compares the copies of a file, part by part, and gives all what the first has. Others write

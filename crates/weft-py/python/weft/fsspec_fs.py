@@ -15,7 +15,8 @@ _COPY_BYTES = 8 << 20
 
 class WeftFileSystem(AbstractFileSystem):
     """Files of the cluster at ``server`` (``HOST[:PORT]``), or at ``host`` and ``port`` as other file
-    systems of fsspec have it; other options are those of :func:`weft.connect`. With ``auto_mkdir`` writing makes the directories above a file.
+    systems of fsspec have it; other options are those of :func:`weft.connect`. With ``auto_mkdir``
+    writing makes the directories above a file.
 
     In URLs ``%`` stands for itself as ``%25``, as in :func:`weft.connect`; paths are as they are. A
     write is visible to others when the file is closed. Transactions are not supported.

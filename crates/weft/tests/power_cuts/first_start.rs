@@ -8,9 +8,9 @@ use weft_dev::SeededRng;
 
 use super::disks::{Cut, Fs};
 use super::support::cluster::{Cluster, Options};
-use super::support::{changes, is_stopped, until};
+use super::support::{changes, is_stopped, seed, until};
 use super::syncs::Syncs;
-use super::{PATIENCE, Server, env, seed};
+use super::{PATIENCE, Server, env};
 
 /// Cuts of each combination, unless WEFT_CUTS says otherwise; all there are, if it says more.
 const CUTS: u64 = 2;

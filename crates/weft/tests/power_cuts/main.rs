@@ -30,14 +30,6 @@ const DATA_SERVERS: usize = 2;
 /// Largest file of the clients: on both data servers.
 const LARGEST: u64 = 3 << 20;
 
-/// Where chance begins: another place for every run, said so that it can be asked for.
-fn seed() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let seed = env("WEFT_SEED").unwrap_or_else(|| now.expect("a clock").as_millis() as u64);
-    eprintln!("WEFT_SEED={seed}");
-    seed
-}
-
 /// A server on devices of its own.
 struct Server {
     disks: Disks,
@@ -98,7 +90,7 @@ impl Cell {
 /// read.
 #[test]
 fn nothing_acknowledged_is_lost() {
-    let mut random = SeededRng::new(seed());
+    let mut random = SeededRng::new(support::seed());
     let cuts = env("WEFT_CUTS").unwrap_or(1);
     let mut done = 0;
     for cell in cells() {

@@ -107,6 +107,15 @@ pub fn words(output: &Output) -> String {
     )
 }
 
+/// Where chance begins: another place for every run, said so that `WEFT_SEED` can ask for it.
+pub fn seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let seed =
+        weft_dev::env("WEFT_SEED").unwrap_or_else(|| now.expect("a clock").as_millis() as u64);
+    eprintln!("WEFT_SEED={seed}");
+    seed
+}
+
 /// Polls until `done` gives a value; panics with `what` after `limit`.
 pub fn until<T>(what: &str, limit: Duration, mut done: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + limit;
