@@ -10,7 +10,7 @@ use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions},
     io::{self, ErrorKind, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -37,6 +37,28 @@ pub fn create_dir_all(path: &Path) -> io::Result<()> {
         made => made?,
     }
     sync_name(path)
+}
+
+/// Permission bits of everybody but the owner.
+const OTHERS: u32 = 0o077;
+
+/// Makes a directory as [`create_dir_all`] does and takes the permissions of group and others off
+/// it, also if it was there before: nobody but its owner and root reaches anything below it,
+/// whatever modes the files there have.
+///
+/// # Errors
+/// What the system says; that the directory is another user's, who alone could narrow it.
+pub fn create_private_dir(path: &Path) -> io::Result<()> {
+    create_dir_all(path)?;
+    let mode = fs::metadata(path)?.permissions().mode();
+    if mode & OTHERS == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(mode & !OTHERS)).map_err(|e| {
+        let shown = path.display();
+        let what = "other users may enter it, which its owner must end";
+        io::Error::new(e.kind(), format!("{what} (chmod go= {shown}): {e}"))
+    })
 }
 
 /// Replaces a small file, or makes it, with these permission bits: whoever looks sees the old one
@@ -155,8 +177,6 @@ fn write_draft(
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     /// Directories are made as deep as asked, relative paths included, and again without harm;

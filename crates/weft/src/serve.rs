@@ -7,7 +7,10 @@ use std::{
 };
 
 use clap::Args;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::{
+    fs::Mode,
+    process::{Resource, Rlimit, getrlimit, setrlimit, umask},
+};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use weft::{
     config::{DsConfig, MdsConfig},
@@ -67,6 +70,13 @@ pub fn raise_descriptor_limit() {
     if let Err(e) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!(error = %e, "the number of open files stays limited");
     }
+}
+
+/// Takes all permissions of group and others off the files that this process makes from now on.
+/// Engines make theirs with whatever the umask leaves (0644 by default), and the files have names
+/// and contents of users' files in them.
+pub fn keep_files_private() {
+    umask(Mode::RWXG | Mode::RWXO);
 }
 
 /// What a server is asked for by signals.
@@ -142,6 +152,7 @@ pub async fn stop(running: &RunningMds) {
 /// Runs a metadata server until it is asked to stop.
 pub fn mds(args: &ServeArgs) -> Outcome {
     raise_descriptor_limit();
+    keep_files_private();
     let config = MdsConfig::load(&args.config)?;
     let secret = load_secret(&config.cluster_secret_file)?;
     runtime()?.block_on(async {
@@ -231,6 +242,7 @@ fn load_secret(path: &Path) -> Outcome<ClusterSecrets> {
 /// Runs a data server until it is asked to stop.
 pub fn ds(args: &DsArgs) -> Outcome {
     raise_descriptor_limit();
+    keep_files_private();
     let mut config = DsConfig::load(&args.serve.config)?;
     config.adopt = args.adopt.map(|VolumeUuid(uuid)| uuid);
     let secret = load_secret(&config.cluster_secret_file)?;

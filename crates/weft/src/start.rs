@@ -357,7 +357,7 @@ fn naming(config: &NamesConfig) -> Naming {
 /// [`StartError::Directory`], also if there is a volume.
 pub fn create_volume(config: &MdsConfig) -> Result<(), StartError> {
     refuse_data_server_directory(&config.dir)?;
-    durable::create_dir_all(&config.dir)
+    durable::create_private_dir(&config.dir)
         .map_err(|e| directory_error(&config.dir)(e.to_string()))?;
     let dir = volume_dir(config);
     let volume = VolumeConfig { format: new_format(), ..volume_config(config) };

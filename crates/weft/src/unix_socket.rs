@@ -82,7 +82,10 @@ pub(crate) fn listen(path: &Path, guests: Guests) -> Result<UnixListener, Socket
     }
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty() && !dir.exists()) {
         let made = fs::DirBuilder::new().mode(DIR_MODE).create(dir);
-        made.map_err(SocketError::Directory)?;
+        // Whatever the umask of a server leaves.
+        let opened =
+            made.and_then(|()| fs::set_permissions(dir, fs::Permissions::from_mode(DIR_MODE)));
+        opened.map_err(SocketError::Directory)?;
     }
     let address = SocketAddrUnix::new(path)?;
     remove_stale(path, &address)?;

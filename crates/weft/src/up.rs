@@ -7,6 +7,7 @@ use std::{
     fs,
     io::{self, Write},
     net::SocketAddr,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -31,6 +32,8 @@ use crate::{
 
 /// Held while a process uses the directory.
 const LOCK: &str = "lock";
+/// Permission bits of that file: whoever can open it can hold the lock (flock(2)).
+const LOCK_MODE: u32 = 0o600;
 /// Where `weft status` connects.
 const ADMIN_SOCKET: &str = "admin.sock";
 /// Where clients of this machine have objects from the data servers.
@@ -159,6 +162,7 @@ async fn start(args: &UpArgs) -> Outcome<Cluster> {
     durable::create_dir_all(&args.dir).map_err(|e| cannot_make(&args.dir, &e))?;
     let dir = fs::canonicalize(&args.dir)?;
     refuse_directory_of_a_server(&dir)?;
+    serve::keep_files_private();
     let lock = lock(&dir)?;
     let former = Former::look(&dir)?;
     // Before anything is made: a directory that was not there is not left behind for a port.
@@ -223,9 +227,14 @@ fn refuse_directory_of_a_server(dir: &Path) -> Outcome {
 /// ports and stores in use.
 fn lock(dir: &Path) -> Outcome<fs::File> {
     let path = dir.join(LOCK);
-    let file = fs::File::create(&path).map_err(|e| cannot_write(dir, &e))?;
+    let mut how = fs::OpenOptions::new();
+    let how = how.write(true).create(true).truncate(false).mode(LOCK_MODE);
+    let file = how.open(&path).map_err(|e| cannot_write(dir, &e))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => {
+            file.set_permissions(fs::Permissions::from_mode(LOCK_MODE))?;
+            Ok(file)
+        }
         Err(fs::TryLockError::WouldBlock) => {
             Err(format!("{}: another `weft up` is using this directory", dir.display()).into())
         }

@@ -34,15 +34,26 @@ impl Up {
         let dir = tempfile::Builder::new().prefix("weft-admin.").tempdir().expect("a folder");
         mode(dir.path(), 0o755);
         std::fs::write(dir.path().join("config"), config).expect("a configuration");
+        let (process, ready) = Up::launch(dir.path());
+        Up { dir, process, ready }
+    }
+
+    /// Kills the server and starts it again on its directory.
+    fn restart(&mut self) {
+        self.process.kill().and_then(|()| self.process.wait()).expect("it ends");
+        (self.process, self.ready) = Up::launch(self.dir.path());
+    }
+
+    fn launch(dir: &Path) -> (Child, Value) {
         let more = ["--admin-listen", "127.0.0.1:0", "--config", "config"];
         let mut process =
-            up(dir.path(), "data", &more).stdout(Stdio::piped()).spawn().expect("weft starts");
+            up(dir, "data", &more).stdout(Stdio::piped()).spawn().expect("weft starts");
         let mut line = String::new();
         let stdout = process.stdout.take().expect("a pipe");
         std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).expect("text");
         let ready = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line:?}: {e}"));
-        mode(&dir.path().join("data"), 0o755);
-        Up { dir, process, ready }
+        mode(&dir.join("data"), 0o755);
+        (process, ready)
     }
 
     fn path(&self, name: &str) -> String {
@@ -126,6 +137,38 @@ fn other_users_are_told_nothing() {
     mode(&socket, 0o666);
     fails(&ask(NOBODY, NOBODY), "no answer from the admin service");
     succeeds(&ask(0, 0));
+}
+
+/// Another user of the machine reads nothing of the volume and its objects and cannot hold the
+/// directory's lock. The same after a start on a directory that an earlier version left open.
+#[test]
+fn other_users_read_no_files_of_the_servers() {
+    support::require_root("Another user");
+    let mut server = Up::start("");
+    let data = server.path("data");
+    only_the_endpoints_are_readable(Path::new(&data));
+    for each in ["mds", "ds-1", "lock"] {
+        let open_up =
+            Command::new("chmod").args(["-R", "go+rX"]).arg(format!("{data}/{each}")).status();
+        assert!(open_up.expect("chmod").success());
+    }
+    server.restart();
+    only_the_endpoints_are_readable(Path::new(&data));
+}
+
+fn only_the_endpoints_are_readable(data: &Path) {
+    let mut find = Command::new("find");
+    let find = find.arg(data).args(["-mindepth", "1", "-readable"]).uid(NOBODY).gid(NOBODY);
+    let found = find.current_dir("/").output().expect("find");
+    let found = String::from_utf8(found.stdout).expect("plain names");
+    let shown = |line: &&str| !line.contains("/local") && !line.ends_with("/endpoints.json");
+    assert_eq!(found.lines().filter(shown).collect::<Vec<_>>(), Vec::<&str>::new());
+    assert!(found.contains("/endpoints.json"), "the search reaches the directory: {found:?}");
+    let mut flock = Command::new("flock");
+    let flock = flock.arg("--nonblock").arg(data.join("lock")).arg("true");
+    let held = flock.uid(NOBODY).gid(NOBODY).current_dir("/").output().expect("flock");
+    let said = String::from_utf8_lossy(&held.stderr).into_owned();
+    assert!(said.contains("Permission denied"), "{said}");
 }
 
 /// The members of a group may, if it is so configured, and nobody else.

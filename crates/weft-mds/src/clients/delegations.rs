@@ -46,9 +46,10 @@ const RECALL_PAUSE: Duration = Duration::from_millis(200);
 /// Files of which the writers are asked at once by who lists them: half of the slots of Linux'
 /// back channel.
 const ASKED_AT_ONCE: usize = 8;
-/// How much the holder of a write delegation may keep of a file after it was closed, bytes, while
-/// there is room: what it keeps it has promised to somebody who looks no more (§10.4.1).
-const KEPT_BYTES_MAX: u64 = 64 << 20;
+/// Bytes that the holder of a write delegation may leave unwritten at CLOSE (§10.4.1): none. Linux
+/// compares its dirty requests with this limit in pages (`nfs4_delegation_flush_on_close`), and its
+/// DELEGRETURN overtakes the writes: with any other limit the next reader misses what was closed.
+const SIZE_LIMIT: u64 = 0;
 
 /// For how many leases others wait for a file at most that its holder cannot give back since a data
 /// server is away: a quarter of an hour.
@@ -174,19 +175,12 @@ impl Delegations {
         let permissions = ask_for_access();
         match kind {
             DelegationKind::Write => {
-                let size_limit = self.size_limit(inode);
-                OpenDelegation::Write { stateid, recall, size_limit, permissions }
+                OpenDelegation::Write { stateid, recall, size_limit: SIZE_LIMIT, permissions }
             }
             DelegationKind::Read | DelegationKind::Directory => {
                 OpenDelegation::Read { stateid, recall, permissions }
             }
         }
-    }
-
-    /// How large a file may become before what was written must be here at its CLOSE: nothing is
-    /// promised to anybody where there may be no room for it.
-    fn size_limit(&self, inode: &Inode) -> u64 {
-        if self.files.has_room_to_spare() { inode.size.saturating_add(KEPT_BYTES_MAX) } else { 0 }
     }
 
     /// Whether the client may not reclaim a write delegation: one was revoked before the restart,

@@ -30,18 +30,13 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    data_servers::{Candidate, DataServers, Standing},
-    deps::Deps,
-    handle::Handle,
-    protocol_state::ProtocolState,
+    data_servers::DataServers, deps::Deps, handle::Handle, protocol_state::ProtocolState,
     striped::Striped,
 };
 
 /// Steps of all copies at once. Each is a few megabytes here, or a thread of each data server's,
 /// and asking for one costs a client next to nothing.
 const COPY_STEPS_AT_ONCE: usize = 16;
-/// A data server with so many bytes left has room to spare.
-const SPARE_BYTES: u64 = 1 << 30;
 
 /// What a file service is made of.
 pub(crate) struct FileParts {
@@ -324,14 +319,6 @@ impl FileService {
         told: &WriterTold,
     ) -> Result<Inode, Failure> {
         self.attrs.heard(deps, inode, told)
-    }
-
-    /// Whether there is so much room everywhere that what clients have yet to write will find some.
-    pub(crate) fn has_room_to_spare(&self) -> bool {
-        let mut ready = self.shared.data_servers.candidates();
-        ready.retain(|server| server.standing == Standing::Ready);
-        let has_some = |server: &Candidate| server.available.is_some_and(|a| a >= SPARE_BYTES);
-        self.volume().has_room() && !ready.is_empty() && ready.iter().all(has_some)
     }
 
     /// Whether bytes of a file may have to go to a data server that is away.

@@ -18,11 +18,11 @@ pub struct DirectoryLock {
 }
 
 impl DirectoryLock {
-    /// Makes the directory if it is missing and takes its lock (`flock` on the file `lock`).
+    /// Makes the directory if it is missing, keeps other users out of it, and takes its lock (`flock` on the file `lock`).
     ///
     /// **Errors.** [`EngineError::InUse`] while another holder lives.
     pub fn acquire(directory: &Path) -> Result<Self, EngineError> {
-        durable::create_dir_all(directory).map_err(|e| io("create", directory, &e))?;
+        durable::create_private_dir(directory).map_err(|e| io("create", directory, &e))?;
         let path = directory.join("lock");
         let held = HeldFile::acquire(&path).map_err(|e| io("lock", &path, &e))?;
         let held = held.ok_or_else(|| EngineError::InUse(directory.to_owned()))?;

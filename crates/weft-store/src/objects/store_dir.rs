@@ -79,7 +79,7 @@ impl StoreDir {
         if root.join(VOLUME_DIR).exists() {
             return Err(ObjectError::NotOurs);
         }
-        durable::create_dir_all(root).map_err(io("make the store's directory"))?;
+        durable::create_private_dir(root).map_err(io("make the store's directory"))?;
         let lock = HeldFile::acquire(&root.join(LOCK_FILE)).map_err(io("lock the store"))?;
         let lock = lock.ok_or(ObjectError::InUse)?;
         let objects = root.join(OBJECTS_DIR);

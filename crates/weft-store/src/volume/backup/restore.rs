@@ -79,7 +79,7 @@ pub fn restore(
     let home = home.unwrap_or(Path::new("."));
     let building = directory.with_extension(BUILDING_SUFFIX);
     require_empty(home, &building)?;
-    durable::create_dir_all(home).map_err(|e| cannot("make", home, &e))?;
+    durable::create_private_dir(home).map_err(|e| cannot("make", home, &e))?;
     let lock = clear(&building)?;
     let report = build(reader, &building, how).and_then(|report| {
         sync_all(&building).map_err(|e| cannot("sync", &building, &e))?;
