@@ -45,6 +45,9 @@ const BIND_LIMIT: Duration = Duration::from_secs(10);
 const AGE_EVERY: Duration = Duration::from_secs(5);
 /// How often an idle connection is tried.
 const PING_EVERY: Duration = Duration::from_secs(2);
+/// Time after a reconnection during which writes through the metadata server are made durable at
+/// once. Linux flushes dirty pages after 30 s at the latest.
+const STEADY_AFTER: Duration = Duration::from_secs(60);
 /// First pause after a failed attempt to connect, doubled up to [`BACKOFF_MAX`].
 const BACKOFF_MIN: Duration = Duration::from_millis(20);
 /// Longest pause between attempts.
@@ -137,6 +140,8 @@ struct Live {
     connection: Connection,
     /// Asks the background task to replace it.
     give_up: Notify,
+    /// When it was made, if an earlier one was lost.
+    back_since: Option<Instant>,
 }
 
 #[derive(Debug, Clone)]
@@ -195,6 +200,12 @@ impl ControlLink {
     /// Whether there is a connection.
     pub(crate) fn is_up(&self) -> bool {
         matches!(&*self.link.borrow(), Link::Up(_))
+    }
+
+    /// Whether there is a connection, and none was lost in the last [`STEADY_AFTER`].
+    pub(crate) fn is_steady(&self) -> bool {
+        let Link::Up(live) = &*self.link.borrow() else { return false };
+        live.back_since.is_none_or(|since| since.elapsed() >= STEADY_AFTER)
     }
 
     /// Returns when there is a connection.
@@ -296,11 +307,12 @@ async fn keep_connected(expected: Expected, tell: Tell) {
         let why = match establish(&expected, &found).await {
             Ok(connection) => {
                 note_connected(&expected, was_lost || !told.is_empty());
+                let back_since = was_lost.then(Instant::now);
                 was_lost = true;
                 backoff = BACKOFF_MIN;
                 told.clear();
                 connections.fetch_add(1, Ordering::AcqRel);
-                let live = Arc::new(Live { connection, give_up: Notify::new() });
+                let live = Arc::new(Live { connection, give_up: Notify::new(), back_since });
                 link.send_replace(Link::Up(live.clone()));
                 let why = until_lost(&live, &expected).await;
                 tracing::warn!(id = expected.id.0, error = %why, "data server lost");

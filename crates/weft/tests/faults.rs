@@ -669,8 +669,10 @@ async fn connect(address: SocketAddr) -> Client {
     Client::connect(address, options).await.expect("connect")
 }
 
-/// What a power cut does to a dead data server's pages that nobody synced.
+/// What a power cut does to a dead data server's pages that nobody synced: the next start is in
+/// another boot and takes another verifier.
 fn forget_objects(servers: &Servers, id: u32) {
+    std::fs::remove_file(servers.data_dir(&ds(id)).join("verifier")).expect("a verifier");
     let objects = servers.data_dir(&ds(id)).join("objects");
     std::fs::remove_dir_all(&objects)
         .and_then(|()| std::fs::create_dir(&objects))

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tokio::{runtime::Handle, sync::Notify, time::timeout};
 use weft_control::codec::{Age, Procedure};
 use weft_layout::Rights;
-use weft_nfs::DeviceId;
+use weft_nfs::{DeviceId, StableHow};
 use weft_server::{
     identity::{ClusterSecrets, HandleKey, ServerUuid},
     report::IndirectStatus,
@@ -217,6 +217,15 @@ impl DataServers {
         let all = self.all();
         let is_up = |id| all.get(id).is_some_and(|s| s.is_up());
         ids.iter().find(|id| !is_up(*id)).copied()
+    }
+
+    /// How durable a write through this server must be: durable at once while a data server of the
+    /// file is away or has just come back. Its verifier may be another one then, and Linux writes
+    /// pages of an UNSTABLE write again after `close` has returned, over what others wrote since.
+    pub(super) fn durability(&self, ids: &[DataServerId], wanted: StableHow) -> StableHow {
+        let all = self.all();
+        let steady = |id| all.get(id).is_some_and(|server| server.is_steady());
+        if ids.iter().all(steady) { wanted } else { StableHow::FILE_SYNC }
     }
 
     /// How many connections to these there were so far: the same number twice means that none of

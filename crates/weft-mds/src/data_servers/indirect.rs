@@ -113,6 +113,7 @@ impl DataServers {
         self.meet(&file.holder_ids()).await?;
         self.gather.came();
         let _turn = self.turns.hold_copies(file, offset, data.len() as u64).await;
+        let stable = self.durability(&file.data_servers, stable);
         let done = self.write_of(file, None, (offset, data), stable).await?;
         let committed = done.iter().map(|(_, w)| w.committed).min();
         let committed = committed.unwrap_or(StableHow::FILE_SYNC);
@@ -223,8 +224,9 @@ impl DataServers {
     }
 
     /// The file's verifier after a write: of the data servers that took part, what they said to
-    /// this very write; of the others the last that is known. One that is not known and cannot
-    /// be asked gets none, so that COMMIT's will differ; those without an object are not asked.
+    /// this very write; of the others what they say now, or the last that is known. One that is
+    /// not known and cannot be asked gets none, so that COMMIT's will differ; those without an object
+    /// are not asked.
     pub(super) async fn verifier_of(
         &self,
         file: &Striped,
@@ -241,7 +243,11 @@ impl DataServers {
                     false => said.extend(server.known_verifier()),
                     true => match server.verifier().await {
                         Ok(known) => said.push(known),
-                        Err(error) => tracing::debug!(%error, "write verifier unknown"),
+                        // It took no part. If it has lost bytes since, COMMIT's will differ.
+                        Err(error) => {
+                            tracing::debug!(%error, "write verifier not told: the last one known");
+                            said.extend(server.known_verifier());
+                        }
                     },
                 }
             }

@@ -102,6 +102,11 @@ impl Server {
         self.link.is_up()
     }
 
+    /// Whether it is connected, and has been for a while.
+    pub(super) fn is_steady(&self) -> bool {
+        self.link.is_steady()
+    }
+
     /// How many connections to it there were so far.
     pub(super) fn connections(&self) -> u64 {
         self.link.connections()

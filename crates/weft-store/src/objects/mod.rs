@@ -43,6 +43,7 @@ mod fences;
 mod files;
 mod group_sync;
 mod holes;
+mod kept_verifier;
 mod leaving;
 mod object;
 mod object_id;

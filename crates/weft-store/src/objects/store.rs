@@ -5,10 +5,7 @@ use std::{
     fs::File,
     os::unix::fs::FileExt,
     path::Path,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::{Arc, OnceLock, atomic::AtomicBool},
 };
 
 use weft_io::FileRange;
@@ -19,6 +16,7 @@ use super::{
     error::{ObjectError, io},
     fences::FenceLog,
     files,
+    kept_verifier::KeptVerifier,
     leaving::Leaving,
     object::Object,
     object_id::ObjectId,
@@ -82,7 +80,7 @@ pub struct ObjectStore {
     /// Whether the file system below can share blocks; empty until it was asked.
     pub(super) shares_blocks: OnceLock<bool>,
     pub(super) past_cache: PastCache,
-    verifier: AtomicU64,
+    verifier: KeptVerifier,
 }
 
 impl ObjectStore {
@@ -104,7 +102,7 @@ impl ObjectStore {
         };
         dir.set_volumes(Volumes::open(dir.root(), dir.identity())?);
         let cache = Cache::new(options.open_objects_max);
-        let verifier = AtomicU64::new(random_verifier(None)?);
+        let verifier = KeptVerifier::open(dir.root())?;
         let room = Room::open(dir.root(), options.reserve_bytes);
         let room = room.map_err(io("keep a reserve"))?;
         let (leaving, writes_may_wait) = (Leaving::default(), AtomicBool::new(false));
@@ -158,12 +156,13 @@ impl ObjectStore {
         self.dir.misplaced()
     }
 
-    /// The current write verifier: random at each open, and new after any failed write or sync.
+    /// The current write verifier: kept over restarts of the process as long as nothing can be lost
+    /// ([`KeptVerifier`]), and new after any failed write or sync.
     ///
     /// A reply to a WRITE carries the one [`Self::write`] returned, not this: it may have changed
     /// since the data was taken.
     pub fn write_verifier(&self) -> WriteVerifier {
-        self.verifier.load(Ordering::Acquire).to_be_bytes()
+        self.verifier.get().to_be_bytes()
     }
 
     /// Plans a read. The caller has checked the epoch ([`Self::check`]).
@@ -640,10 +639,7 @@ impl ObjectStore {
     pub(super) fn doubt(&self, id: ObjectId, error: &ObjectError) {
         self.room.failed(error);
         tracing::error!(?id, %error, "object data may be lost; the write verifier changes");
-        let old = self.verifier.load(Ordering::Acquire);
-        // Without random numbers, the next number still differs, which is what counts.
-        let new = random_verifier(Some(old)).unwrap_or(old.wrapping_add(1));
-        self.verifier.store(new, Ordering::Release);
+        self.verifier.change();
     }
 }
 
@@ -654,12 +650,6 @@ pub(super) fn unless_lost(
     after: WriteVerifier,
 ) -> Result<WriteVerifier, ObjectError> {
     if before == after { Ok(after) } else { Err(ObjectError::SyncLost) }
-}
-
-/// A random verifier that is not `old`.
-fn random_verifier(old: Option<u64>) -> Result<u64, ObjectError> {
-    let new = getrandom::u64().map_err(|_| ObjectError::NoRandom)?;
-    Ok(if Some(new) == old { new.wrapping_add(1) } else { new })
 }
 
 /// Whether the file system of a directory takes blocks behind the end of files that grow: XFS.
